@@ -1,0 +1,120 @@
+# Everything a developer runs. It needs Go, GNU make and sh; other tools are fetched by `go run` at a fixed version,
+# so go.mod lists only what the library itself uses. `make help` explains the targets.
+
+GO ?= go
+GOLANGCI_LINT_VERSION := v2.14.0
+GOLANGCI_LINT = $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+
+# Settings that can be given on the command line.
+TESTFLAGS ?=
+TEST_TIMEOUT ?= 30m
+FUZZTIME ?= 60s
+OPS ?= 1000000
+SEED ?=
+BENCHFLAGS ?=
+
+# The root module, and each folder below it that is a module of its own (bench).
+NESTED := $(patsubst %/go.mod,%,$(wildcard */go.mod))
+MODULES := . $(NESTED)
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@echo 'Usage: make TARGET [NAME=value ...]'
+	@echo
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-8s %s\n", $$1, $$2 }' Makefile
+
+# A real -race test program is built and started to find out: that needs a C compiler, its headers, cgo switched on
+# and a platform that has the race detector. Its result is cached by go, so only the first time takes long.
+.PHONY: test
+test: ## Run all tests shuffled, with -race where a C compiler is found; TESTFLAGS='-short -v' adds flags
+	@race=-race; \
+	if ! $(GO) test -race -run '^$$' errors >/dev/null 2>&1; then \
+		race=; export CGO_ENABLED=0; \
+		echo 'test: no working C compiler with cgo found, so this runs without -race'; \
+	fi; \
+	set -x; \
+	$(GO) test $$race -shuffle=on -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./... || exit 1; \
+	for module in $(NESTED); do \
+		(cd "$$module" && $(GO) vet ./... && $(GO) test $$race -shuffle=on -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./...) || exit 1; \
+	done
+
+.PHONY: lint
+lint: ## Check style, common mistakes and formatting (golangci-lint, gofumpt); the first run compiles the linter
+	@status=0; \
+	for module in $(MODULES); do \
+		echo "lint: module $$module"; \
+		(cd "$$module" && $(GOLANGCI_LINT) run ./... && $(GOLANGCI_LINT) fmt --diff) || status=1; \
+	done; \
+	exit $$status
+
+.PHONY: fmt
+fmt: ## Rewrite the Go files the way lint wants them formatted
+	$(GOLANGCI_LINT) fmt
+
+# Lines of "package file" for every test file that this platform builds.
+FUZZ_FILES = {{$$p := .}}{{range .TestGoFiles}}{{$$p.ImportPath}} {{$$p.Dir}}/{{.}}{{"\n"}}{{end}}{{range .XTestGoFiles}}{{$$p.ImportPath}} {{$$p.Dir}}/{{.}}{{"\n"}}{{end}}
+
+# Until Go 1.27 the fuzzer sometimes takes the end of -fuzztime itself for a failure (go.dev/issue/75804): it then says
+# nothing but "context deadline exceeded", and has no failing input or line. That, and only that, is not counted.
+.PHONY: fuzz
+fuzz: ## Fuzz every Fuzz function found in the tree, FUZZTIME=60s each
+	@log=$$(mktemp) || exit 1; trap 'rm -f "$$log"' EXIT; trap 'exit 130' INT TERM; \
+	found=0; failed=; \
+	for module in $(MODULES); do \
+		cd "$(CURDIR)/$$module" || exit 1; \
+		files=$$($(GO) list -f '$(FUZZ_FILES)' ./...) || exit 1; \
+		set -- $$(printf '%s\n' "$$files" | while read -r pkg file; do \
+			[ -z "$$file" ] || sed -n "s|^func \(Fuzz[^(]*\)([^)]*\*testing\.F).*|$$pkg \1|p" "$$file"; \
+		done); \
+		while [ $$# -gt 0 ]; do \
+			pkg=$$1 name=$$2; shift 2; found=$$((found + 1)); \
+			echo "fuzz: $$pkg $$name for $(FUZZTIME)"; \
+			{ $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$pkg" 2>&1 || echo 'fuzz: go test failed'; } | tee "$$log"; \
+			grep -qx 'fuzz: go test failed' "$$log" || continue; \
+			if grep -qx ' *context deadline exceeded' "$$log" && ! grep -qE 'Failing input|\.go:[0-9]|panic' "$$log"; then \
+				echo "fuzz: $$name only ran out of time (go.dev/issue/75804), not counted as a failure"; \
+			else \
+				failed="$$failed $$name"; \
+			fi; \
+		done; \
+	done; \
+	if [ $$found -eq 0 ]; then echo 'fuzz: no Fuzz function found'; exit 1; fi; \
+	if [ -n "$$failed" ]; then echo "fuzz: failed:$$failed"; exit 1; fi; \
+	echo "fuzz: $$found targets, all clean"
+
+# Without -race, which would make it several times slower; `make test` runs a short comparison with it.
+.PHONY: compare
+compare: ## Drive memory and sqlite with one random history for as long as you say: OPS=1000000, SEED=n repeats a run
+	$(GO) test -v -run '^TestCompareLong$$' -count=1 -timeout 0 ./repotest -compare.ops=$(OPS)$(if $(SEED), -compare.seed=$(SEED))
+
+.PHONY: bench
+bench: ## Print the table of ratios against other limiters and bare SQL; BENCHFLAGS goes to the program
+	cd bench && $(GO) run . $(BENCHFLAGS)
+
+# -buildvcs=auto is said here because GOFLAGS may switch it off. The version is the nearest tag where there is one (in
+# the same form as in releases, without the v), otherwise the program takes it from its build info.
+.PHONY: build
+build: ## Build the static program bin/zae-limiter
+	@version=; \
+	if [ -e .git ]; then version=$$(git describe --tags --dirty 2>/dev/null | sed 's/^v//'); fi; \
+	set -x; \
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=auto \
+		-ldflags "-s -w$${version:+ -X github.com/zeroae/zae-limiter-go/internal/cli.version=$$version}" \
+		-o "bin/zae-limiter$$($(GO) env GOEXE)" ./cmd/zae-limiter
+
+.PHONY: check
+check: test lint ## Run test and lint, as a change needs before it is handed in
+
+.PHONY: hooks
+hooks: ## Install the optional hook scripts/pre-commit into .git/hooks
+	@hook=$$(git rev-parse --git-path hooks)/pre-commit || exit 1; \
+	if [ -e "$$hook" ] && ! grep -q 'zae-limiter-go pre-commit hook' "$$hook"; then \
+		echo "hooks: $$hook is there already and not ours, so it stays"; exit 1; \
+	fi; \
+	mkdir -p "$$(dirname "$$hook")" && cp scripts/pre-commit "$$hook" && chmod +x "$$hook" && echo "hooks: installed $$hook"
+
+.PHONY: clean
+clean: ## Remove what the other targets made
+	rm -rf bin dist .cache coverage coverage.*

@@ -1,0 +1,38 @@
+package limiter
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"time"
+)
+
+// AuditEvent is a change that was stored. ID is a ULID that rises with time.
+// Action is entity_created, entity_deleted, limits_set or limits_deleted. Entity
+// is an entity's id, "$SYSTEM", or "$RESOURCE:" and a resource. Details hold
+// nil, bool, string, int64, float64, []any and map[string]any.
+type AuditEvent struct {
+	ID, Action, Entity, Principal, Resource string
+	At                                      time.Time // whole seconds
+	Details                                 map[string]any
+}
+
+// AuditEvents are the changes about an entity, or "$SYSTEM", or
+// "$RESOURCE:name", newest first: those older than the event with ID after, or
+// all if after is "".
+func (l *RateLimiter) AuditEvents(ctx context.Context, entity, after string) iter.Seq2[AuditEvent, error] {
+	if err := validAudited(entity); err != nil {
+		return failed[AuditEvent](err)
+	}
+	return mapped(ctx, "audit events", entity, "", l.repo.AuditEvents(ctx, entity, after))
+}
+
+func validAudited(entity string) error {
+	if entity == auditSystem {
+		return nil
+	}
+	if resource, ok := strings.CutPrefix(entity, auditResource); ok {
+		return validResource(resource)
+	}
+	return validEntity(entity)
+}

@@ -1,0 +1,48 @@
+// Package limiter limits the rate at which entities use resources: how many
+// requests and tokens an API key may spend on a model a minute, say. Limits are
+// token buckets in a store that many processes share.
+//
+// # Five lines
+//
+//	repo, err := sqlite.Open(ctx, "limits.db", nil) // or memory.New(nil)
+//	lim, err := limiter.New(repo, nil)
+//	err = lim.SetResourceDefaults(ctx, "gpt-4", limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 10_000))
+//	lease, err := lim.Acquire(ctx, limiter.Request{Entity: "key-abc", Resource: "gpt-4",
+//		Consume: limiter.Tokens("rpm", 1).And("tpm", 500)})
+//	defer lease.Rollback(ctx) // does nothing after Commit
+//
+// # Acquire, work, settle
+//
+// [RateLimiter.Acquire] takes an estimate of every limit, or nothing: then the
+// error is an [*ExceededError] that says which limits refused and when to come
+// back. The [Lease] it returns is corrected by [Lease.Adjust] when the real
+// amounts are known, which may leave a bucket in debt, and ended by
+// [Lease.Commit] or [Lease.Rollback]. [RateLimiter.Do] does all of that around a
+// function; [RateLimiter.Wait] waits for room instead of failing.
+//
+// # Where limits come from
+//
+// The most specific level that holds limits gives all of them: those of an
+// entity for a resource, of an entity, of a resource, of the system. A
+// [Request] may carry its own, for that call. An [Entity] that cascades makes
+// its parent pay too.
+//
+// # Promises
+//
+// Over any window of time, what was admitted, less what was given back, is at
+// most the capacity plus the refill of that window. Refill is never lost to
+// rounding, never minted by clocks that disagree, and giving back never lifts a
+// bucket above its capacity.
+//
+// # Errors
+//
+// Data is a type ([*ExceededError], [*InvalidError], [*UnavailableError],
+// [*CorruptError], [*VersionError]), state is a sentinel ([ErrNotFound],
+// [ErrExists], ...). Input that can be checked without the store is checked
+// before it is asked.
+//
+// # Stores
+//
+// Packages memory and sqlite need nothing installed. Whoever writes another
+// implements [Repository] and runs package repotest on it.
+package limiter

@@ -1,0 +1,170 @@
+package exact
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// Turn is the part one bucket plays in a charge: its state brought to the time
+// of the call, not yet written.
+type Turn struct {
+	// View is what the charge is judged by and the caller gets to see.
+	View     limiter.Bucket
+	bucket   *Bucket
+	at       int64
+	tokens   []int64 // of the bucket's own limits; View.Tokens unless overridden
+	override bool
+}
+
+// Begin brings b to now for a charge that is judged by b's own limits.
+func Begin(b *Bucket, now int64) Turn {
+	now = max(now, b.At)
+	tokens := make([]int64, len(b.Tokens))
+	for i := range tokens {
+		tokens[i] = bucket.Advance(b.Tokens[i], b.At, now, rate(b.Account.Limits[i]))
+	}
+	return Turn{View: limiter.Bucket{Account: b.Account, Tokens: tokens}, bucket: b, at: now, tokens: tokens}
+}
+
+// BeginOverride brings b to now for a charge that is judged by limits instead,
+// which are sorted. They refill the bucket for this call, are capped by the
+// smaller capacity of the two, and leave the bucket's own parameters alone.
+func BeginOverride(b *Bucket, now int64, limits []limiter.Limit) Turn {
+	t := Begin(b, now)
+	own := b.Account
+	t.override = true
+	t.View = limiter.Bucket{
+		Account: &limiter.Account{Entity: own.Entity, Resource: own.Resource, Limits: limits, Ref: own.Ref},
+		Tokens:  make([]int64, len(limits)),
+	}
+	for i, l := range limits {
+		r := rate(l)
+		full := r.Capacity
+		if j := find(own.Limits, l.Name, i); j >= 0 {
+			r.Capacity = own.Limits[j].Capacity * bucket.Milli
+			t.tokens[j] = bucket.Advance(b.Tokens[j], b.At, t.at, r)
+			full = min(full, t.tokens[j])
+		}
+		t.View.Tokens[i] = full
+	}
+	return t
+}
+
+// Judge tells whether every side covers the amounts it has a limit for. An
+// amount that no side has a limit for is an *InvalidError.
+func Judge(amounts *limiter.Amounts, sides ...limiter.Bucket) (bool, error) {
+	fits := true
+	for i := range amounts.Len() {
+		name, n := amounts.At(i)
+		known := false
+		for _, side := range sides {
+			if side.Account == nil {
+				continue
+			}
+			if j := find(side.Account.Limits, name, i); j >= 0 {
+				known = true
+				fits = fits && side.Tokens[j] >= bucket.Thousandths(n)
+			}
+		}
+		if !known {
+			return false, unknownLimit(name, sides[0].Account)
+		}
+	}
+	return fits, nil
+}
+
+func unknownLimit(name string, account *limiter.Account) error {
+	have := ""
+	for i, l := range account.Limits {
+		if i > 0 {
+			have += ", "
+		}
+		have += l.Name
+	}
+	return &limiter.InvalidError{
+		Field: "consume", Value: name,
+		Reason: fmt.Sprintf("is no limit of entity %s and resource %s, which have %s", account.Entity, account.Resource, have),
+	}
+}
+
+// NoLimits is the error for an entity and resource without limits.
+func NoLimits(entity, resource string) error {
+	return &limiter.InvalidError{
+		Field: "limits", Value: fmt.Sprintf("entity=%s, resource=%s", entity, resource), Err: limiter.ErrNoLimits,
+		Reason: fmt.Sprintf("none are stored for entity %s and resource %s, nor for the entity, the resource or the system; set some, or pass them with the request", entity, resource),
+	}
+}
+
+// Pay takes the amounts from the view, after Judge allowed it.
+func (t *Turn) Pay(amounts *limiter.Amounts) {
+	limits := t.View.Account.Limits
+	for i := range amounts.Len() {
+		name, n := amounts.At(i)
+		if j := find(limits, name, i); j >= 0 {
+			t.View.Tokens[j] -= n * bucket.Milli
+		}
+	}
+}
+
+// Commit writes what was paid into the bucket, and books its usage.
+func (t *Turn) Commit(amounts *limiter.Amounts, book Book) error {
+	b := t.bucket
+	if t.override {
+		if err := t.settleOverride(amounts, book); err != nil {
+			return err
+		}
+	}
+	if err := b.open(t.at, book); err != nil {
+		return err
+	}
+	copy(b.Tokens, t.tokens)
+	b.At = t.at
+	changed := false
+	for i := range amounts.Len() {
+		name, n := amounts.At(i)
+		if j := find(b.Account.Limits, name, i); j >= 0 && n != 0 {
+			b.Used[j] = bucket.Add(b.Used[j], n)
+			changed = true
+		}
+	}
+	if changed {
+		b.Events++
+	}
+	b.renew()
+	return nil
+}
+
+// settleOverride makes tokens what the bucket's own limits hold after the
+// payment. Limits that only the override has join the bucket.
+func (t *Turn) settleOverride(amounts *limiter.Amounts, book Book) error {
+	b, limits := t.bucket, t.View.Account.Limits
+	var added []limiter.Limit
+	for i, l := range limits {
+		if find(b.Account.Limits, l.Name, i) < 0 {
+			added = append(added, l)
+		}
+	}
+	if added != nil {
+		joined := *b.Account
+		joined.Limits = Sorted(slices.Concat(b.Account.Limits, added))
+		b.Tokens = t.tokens
+		b.At = t.at
+		if _, err := b.Repair(t.at, &joined, b.Idle, book); err != nil {
+			return err
+		}
+		t.tokens = slices.Clone(b.Tokens)
+	}
+	for i := range amounts.Len() {
+		name, n := amounts.At(i)
+		if find(limits, name, i) < 0 {
+			continue
+		}
+		if j := find(b.Account.Limits, name, i); j >= 0 {
+			t.tokens[j] -= n * bucket.Milli
+		}
+	}
+	return nil
+}

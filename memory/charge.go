@@ -1,0 +1,288 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/exact"
+)
+
+// Consume takes every amount, or nothing.
+func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	if err := r.usable(ctx); err != nil {
+		return limiter.Outcome{}, err
+	}
+	ms := now.UnixMilli()
+	if out, err, done := r.consumeKnown(ms, &charge); done {
+		return out, err
+	}
+	return r.charge(ms, &charge, true)
+}
+
+// Peek is the outcome Consume would have.
+func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	if err := r.usable(ctx); err != nil {
+		return limiter.Outcome{}, err
+	}
+	return r.charge(now.UnixMilli(), &charge, false)
+}
+
+// consumeKnown is Consume in the common case: the bucket is there, it pays
+// alone, and no entity or limit changed since it was looked up. One shard's
+// lock is enough for that.
+func (n *namespace) consumeKnown(now int64, charge *limiter.Charge) (out limiter.Outcome, err error, done bool) {
+	if charge.Limits != nil {
+		return out, nil, false
+	}
+	s := n.shard(charge.Entity)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sweep(now)
+	e := s.live(limiter.Scope{Entity: charge.Entity, Resource: charge.Resource}, now)
+	if e == nil || e.cascade || e.facts != n.facts.Load() {
+		return out, nil, false
+	}
+	turn := exact.Begin(&e.Bucket, now)
+	out.Admitted, err = exact.Judge(&charge.Amounts, turn.View)
+	if err != nil {
+		return limiter.Outcome{}, err, true
+	}
+	if out.Admitted {
+		turn.Pay(&charge.Amounts)
+		err = turn.Commit(&charge.Amounts, s.book)
+	}
+	out.Self = turn.View
+	return out, err, true
+}
+
+// side is one payer of a charge.
+type side struct {
+	shard *shard
+	key   limiter.Scope
+	entry *entry // a new one is not stored before it is charged
+	turn  exact.Turn
+}
+
+// charge decides with everything that may bear on it locked.
+func (n *namespace) charge(now int64, charge *limiter.Charge, write bool) (limiter.Outcome, error) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	parent := n.parent(charge.Entity)
+	defer n.lockPair(charge.Entity, parent)()
+
+	sides := make([]*side, 1, 2)
+	var err error
+	if sides[0], err = n.begin(now, charge.Entity, charge, write); err != nil {
+		return limiter.Outcome{}, err
+	}
+	sides[0].entry.cascade = parent != ""
+	out := limiter.Outcome{Self: sides[0].turn.View}
+	if parent != "" {
+		payer, err := n.begin(now, parent, charge, write)
+		if err != nil {
+			return limiter.Outcome{}, err
+		}
+		payer.entry.cascade = n.parent(parent) != ""
+		sides, out.Parent = append(sides, payer), payer.turn.View
+	}
+	if out.Admitted, err = exact.Judge(&charge.Amounts, out.Self, out.Parent); err != nil || !out.Admitted {
+		return zeroOn(err, out), err
+	}
+	for _, p := range sides {
+		p.turn.Pay(&charge.Amounts)
+		if write {
+			if err := p.commit(charge); err != nil {
+				return limiter.Outcome{}, err
+			}
+		}
+	}
+	return out, nil
+}
+
+func zeroOn(err error, out limiter.Outcome) limiter.Outcome {
+	if err != nil {
+		return limiter.Outcome{}
+	}
+	return out
+}
+
+// parent is who else pays for an entity, or "".
+func (n *namespace) parent(entity string) string {
+	if e := n.entities[entity]; e.Cascade {
+		return e.Parent
+	}
+	return ""
+}
+
+// begin brings an entity's bucket to now under the limits in force.
+func (n *namespace) begin(now int64, entity string, charge *limiter.Charge, write bool) (*side, error) {
+	p := &side{shard: n.shard(entity), key: limiter.Scope{Entity: entity, Resource: charge.Resource}}
+	p.entry = p.shard.live(p.key, now)
+	if charge.Limits != nil {
+		limits := exact.Sorted(charge.Limits)
+		if p.entry == nil {
+			p.entry = n.fresh(now, p.key, limits, limiter.Scope{})
+		}
+		p.turn = exact.BeginOverride(&p.entry.Bucket, now, limits)
+		return p, nil
+	}
+	if p.entry == nil || p.entry.facts != n.facts.Load() {
+		limits, source := n.resolve(p.key)
+		if limits == nil {
+			return nil, exact.NoLimits(entity, charge.Resource)
+		}
+		if p.entry == nil {
+			p.entry = n.fresh(now, p.key, limits, source)
+		} else if err := p.repair(n, now, limits, source, write); err != nil {
+			return nil, err
+		}
+	}
+	p.turn = exact.Begin(&p.entry.Bucket, now)
+	return p, nil
+}
+
+// repair makes the stored bucket follow the limits in force, or a copy of it if
+// nothing is to be written.
+func (p *side) repair(n *namespace, now int64, limits []limiter.Limit, source limiter.Scope, write bool) error {
+	book := exact.Book(p.shard.book)
+	if !write {
+		p.entry = &entry{Bucket: p.entry.Clone(), facts: p.entry.facts}
+		book = noBook
+	} else {
+		p.entry.facts = n.facts.Load()
+	}
+	_, err := p.entry.Repair(now, account(p.key, limits, source, p.entry), exact.Idle(limits, source, n.ttl), book)
+	return err
+}
+
+func noBook(*limiter.Account, exact.Usage) error { return nil }
+
+func (n *namespace) fresh(now int64, key limiter.Scope, limits []limiter.Limit, source limiter.Scope) *entry {
+	e := &entry{facts: n.facts.Load()}
+	e.Bucket = exact.New(now, account(key, limits, source, e), exact.Idle(limits, source, n.ttl))
+	return e
+}
+
+func account(key limiter.Scope, limits []limiter.Limit, source limiter.Scope, e *entry) *limiter.Account {
+	return &limiter.Account{Entity: key.Entity, Resource: key.Resource, Limits: limits, Source: source, Ref: e}
+}
+
+// commit stores what was paid.
+func (p *side) commit(charge *limiter.Charge) error {
+	if p.shard.buckets[p.key] != p.entry {
+		if old := p.shard.buckets[p.key]; old != nil {
+			p.shard.expire(p.key, old)
+		}
+		p.shard.buckets[p.key] = p.entry
+	}
+	if charge.Limits != nil {
+		p.entry.facts = 0 // an override may have shaped it: look the stored limits up next time
+	}
+	return p.turn.Commit(&charge.Amounts, p.shard.book)
+}
+
+// resolve is the first level that holds limits. The caller holds mu.
+func (n *namespace) resolve(key limiter.Scope) ([]limiter.Limit, limiter.Scope) {
+	for _, s := range limiter.Precedence(key.Entity, key.Resource) {
+		if cfg := n.configs[s]; len(cfg.Limits) > 0 {
+			return cfg.Limits, s
+		}
+	}
+	return nil, limiter.Scope{}
+}
+
+// Credit gives back or takes more. A bucket that was removed is skipped, unless
+// it only expired and more is taken: then it is made again, to pay.
+func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
+	if err := r.ready(ctx); err != nil {
+		return err
+	}
+	for _, c := range credits {
+		if err := r.credit(now.UnixMilli(), c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *namespace) credit(now int64, c limiter.Credit) error {
+	e, ok := c.Account.Ref.(*entry)
+	if !ok {
+		return &limiter.InvalidError{Field: "account", Value: c.Account.Entity, Reason: "was not made by this store"}
+	}
+	key := limiter.Scope{Entity: c.Account.Entity, Resource: c.Account.Resource}
+	s := n.shard(key.Entity)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case e.deleted:
+		return nil
+	case !e.swept && !e.Gone(now):
+		return e.Credit(now, &c.Amounts, s.book)
+	}
+	takes, any := exact.Takes(&c.Amounts)
+	if !any {
+		return nil
+	}
+	current := s.live(key, now)
+	if current == nil {
+		if old := s.buckets[key]; old != nil {
+			s.expire(key, old)
+		}
+		current = n.fresh(now, key, c.Account.Limits, c.Account.Source)
+		current.facts = 0
+		s.buckets[key] = current
+	}
+	return current.Credit(now, &takes, s.book)
+}
+
+// Buckets are those of an entity, a resource or both.
+func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scope) iter.Seq2[limiter.Bucket, error] {
+	return sequence(func() ([]limiter.Bucket, error) {
+		if err := r.usable(ctx); err != nil {
+			return nil, err
+		}
+		all := r.buckets(now.UnixMilli(), of)
+		slices.SortFunc(all, func(a, b limiter.Bucket) int {
+			return cmp.Or(cmp.Compare(a.Account.Resource, b.Account.Resource), cmp.Compare(a.Account.Entity, b.Account.Entity))
+		})
+		return all, nil
+	})
+}
+
+func (n *namespace) buckets(now int64, of limiter.Scope) (all []limiter.Bucket) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	for i := range n.shards {
+		if of.Entity != "" && i != n.index(of.Entity) {
+			continue
+		}
+		s := &n.shards[i]
+		s.mu.Lock()
+		for key, e := range s.buckets {
+			if within(key, of) && !e.Gone(now) {
+				all = append(all, n.view(now, key, e))
+			}
+		}
+		s.mu.Unlock()
+	}
+	return all
+}
+
+// view is the bucket as the next charge would find it.
+func (n *namespace) view(now int64, key limiter.Scope, e *entry) limiter.Bucket {
+	b := e.Clone()
+	if limits, source := n.resolve(key); limits != nil {
+		_, _ = b.Repair(now, account(key, limits, source, e), 0, noBook)
+	}
+	return exact.Begin(&b, now).View
+}
+
+// within tells whether key is one of those that of selects.
+func within(key, of limiter.Scope) bool {
+	return (of.Entity == "" || key.Entity == of.Entity) && (of.Resource == "" || key.Resource == of.Resource)
+}

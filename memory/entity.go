@@ -1,0 +1,122 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// CreateEntity stores an entity and its event. ErrExists.
+func (r *Repository) CreateEntity(ctx context.Context, e limiter.Entity, ev limiter.AuditEvent) error {
+	if err := r.usable(ctx); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.entities[e.ID]; ok {
+		return fmt.Errorf("entity %q: %w", e.ID, limiter.ErrExists)
+	}
+	r.entities[e.ID] = cloned(e)
+	r.facts.Add(1)
+	r.record(ev)
+	return nil
+}
+
+// Entity is the stored record. ErrNotFound.
+func (r *Repository) Entity(ctx context.Context, id string) (limiter.Entity, error) {
+	if err := r.usable(ctx); err != nil {
+		return limiter.Entity{}, err
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	e, ok := r.entities[id]
+	if !ok {
+		return limiter.Entity{}, fmt.Errorf("entity %q: %w", id, limiter.ErrNotFound)
+	}
+	return cloned(e), nil
+}
+
+// Entities are the children of parent, or all, by ID.
+func (r *Repository) Entities(ctx context.Context, parent string) iter.Seq2[limiter.Entity, error] {
+	return sequence(func() ([]limiter.Entity, error) {
+		if err := r.usable(ctx); err != nil {
+			return nil, err
+		}
+		r.mu.RLock()
+		defer r.mu.RUnlock()
+		var all []limiter.Entity
+		for _, e := range r.entities {
+			if parent == "" || e.Parent == parent {
+				all = append(all, cloned(e))
+			}
+		}
+		slices.SortFunc(all, func(a, b limiter.Entity) int { return cmp.Compare(a.ID, b.ID) })
+		return all, nil
+	})
+}
+
+// DeleteEntity removes the record, limits, buckets and usage. ErrNotFound.
+func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.AuditEvent) error {
+	if err := r.usable(ctx); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.shard(id)
+	if !r.knows(id, s, ev.At.UnixMilli()) {
+		return fmt.Errorf("entity %q: %w", id, limiter.ErrNotFound)
+	}
+	records := 0
+	if _, ok := r.entities[id]; ok {
+		delete(r.entities, id)
+		records++
+	}
+	for scope := range r.configs {
+		if scope.Entity == id {
+			delete(r.configs, scope)
+			records++
+		}
+	}
+	r.facts.Add(1)
+	records += s.drop(func(key limiter.Scope) bool { return key.Entity == id })
+	ev.Details = maps.Clone(ev.Details)
+	ev.Details["records_deleted"] = int64(records)
+	r.record(ev)
+	return nil
+}
+
+// knows tells whether anything is stored of an entity. An expired bucket is
+// not.
+func (r *Repository) knows(id string, s *shard, now int64) bool {
+	if _, ok := r.entities[id]; ok {
+		return true
+	}
+	for scope := range r.configs {
+		if scope.Entity == id {
+			return true
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, e := range s.buckets {
+		if key.Entity == id && (e.Events > 0 || !e.Gone(now)) {
+			return true
+		}
+	}
+	for key := range s.usage {
+		if key.Entity == id {
+			return true
+		}
+	}
+	return false
+}
+
+func cloned(e limiter.Entity) limiter.Entity {
+	e.Metadata = maps.Clone(e.Metadata)
+	return e
+}

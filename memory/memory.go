@@ -1,0 +1,96 @@
+// Package memory is a limiter's store inside one process: the reference for
+// what a store means, and the fastest. Nothing survives the process.
+package memory
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/exact"
+)
+
+// Options are those of [New]. The zero value of a field is its default.
+type Options struct {
+	// Namespace is registered on the spot; default "default". If the name is
+	// not valid, every call of the repository says so.
+	Namespace string
+	// BucketTTL is after how many idle fill times a bucket is forgotten; default
+	// 7, negative for never. Buckets in debt stay, and so do those of entities
+	// with limits of their own for the resource.
+	BucketTTL int
+}
+
+// Repository is the store seen from one namespace. It is safe for concurrent
+// use.
+type Repository struct {
+	store *store
+	*namespace
+	view bool
+}
+
+var _ limiter.Repository = (*Repository)(nil)
+
+// store is what all namespaces share.
+type store struct {
+	mu     sync.RWMutex
+	spaces map[string]*namespace // by id, in any state
+	ttl    int
+	err    error // what every call returns: bad options, or closed
+}
+
+// New makes an empty store. It never fails.
+func New(opts *Options) *Repository {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.Namespace == "" {
+		o.Namespace = "default"
+	}
+	s := &store{spaces: map[string]*namespace{}, ttl: exact.Multiplier(o.BucketTTL)}
+	s.err = limiter.Namespace{Name: o.Namespace}.Validate()
+	return &Repository{store: s, namespace: s.add(limiter.Namespace{Name: o.Namespace})}
+}
+
+// Ping is nil until the repository is closed.
+func (r *Repository) Ping(ctx context.Context) error { return r.ready(ctx) }
+
+// Close ends the repository and every view of it. A view's Close does nothing.
+func (r *Repository) Close() error {
+	if r.view {
+		return nil
+	}
+	r.store.mu.Lock()
+	defer r.store.mu.Unlock()
+	r.store.err = limiter.ErrClosed
+	for _, n := range r.store.spaces {
+		n.unusable.Store(true)
+	}
+	return nil
+}
+
+// ready is why a call cannot begin: its context has ended, or the store.
+func (r *Repository) ready(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r.store.mu.RLock()
+	defer r.store.mu.RUnlock()
+	return r.store.err
+}
+
+// usable is ready for a call that needs the namespace to be active.
+func (r *Repository) usable(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !r.unusable.Load() {
+		return nil
+	}
+	if err := r.ready(ctx); err != nil {
+		return err
+	}
+	return fmt.Errorf("namespace %q: %w", r.space.Name, limiter.ErrNotFound)
+}

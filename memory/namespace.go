@@ -1,0 +1,202 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"hash/maphash"
+	"iter"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// namespace is the data of one namespace. Its mutex guards what people change,
+// the shards what traffic changes. Whoever needs both takes mu first, then
+// shards in ascending order.
+type namespace struct {
+	unusable atomic.Bool       // deleted, or the store is closed
+	space    limiter.Namespace // guarded by the store's mutex; Name never changes
+
+	mu       sync.RWMutex
+	facts    atomic.Uint64 // rises with every change of an entity or a config
+	entities map[string]limiter.Entity
+	configs  map[limiter.Scope]limiter.Config
+	audit    map[string][]limiter.AuditEvent // oldest first
+	mode     atomic.Value                    // limiter.OnUnavailable
+
+	ttl    int
+	seed   maphash.Seed
+	shards [256]shard
+}
+
+// add makes a namespace. The caller holds the store's mutex, or is New.
+func (s *store) add(space limiter.Namespace) *namespace {
+	space.ID = newID()
+	n := &namespace{
+		space: space, ttl: s.ttl, seed: maphash.MakeSeed(),
+		entities: map[string]limiter.Entity{},
+		configs:  map[limiter.Scope]limiter.Config{},
+		audit:    map[string][]limiter.AuditEvent{},
+	}
+	n.unusable.Store(s.err != nil)
+	n.facts.Store(1)
+	n.mode.Store(limiter.OnUnavailable(""))
+	for i := range n.shards {
+		n.shards[i].buckets = map[limiter.Scope]*entry{}
+		n.shards[i].usage = map[limiter.Scope]map[window]*snapshot{}
+	}
+	s.spaces[space.ID] = n
+	return n
+}
+
+// newID is 8 random bytes as 11 characters, not beginning with a hyphen.
+func newID() string {
+	for {
+		var b [8]byte
+		_, _ = rand.Read(b[:]) // never fails
+		if id := base64.RawURLEncoding.EncodeToString(b[:]); id[0] != '-' {
+			return id
+		}
+	}
+}
+
+// active is the namespace that has the name now, or nil.
+func (s *store) active(name string) *namespace {
+	for _, n := range s.spaces {
+		if n.space.Name == name && n.space.DeletedAt.IsZero() {
+			return n
+		}
+	}
+	return nil
+}
+
+// Namespace is a view of another namespace; ErrNotFound unless it is active.
+func (r *Repository) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
+	if err := r.ready(ctx); err != nil {
+		return nil, err
+	}
+	r.store.mu.RLock()
+	defer r.store.mu.RUnlock()
+	n := r.store.active(name)
+	if n == nil {
+		return nil, fmt.Errorf("namespace %q: %w", name, limiter.ErrNotFound)
+	}
+	return &Repository{store: r.store, namespace: n, view: true}, nil
+}
+
+// Namespaces are those in any state, by name, then ID.
+func (r *Repository) Namespaces(ctx context.Context) iter.Seq2[limiter.Namespace, error] {
+	return sequence(func() ([]limiter.Namespace, error) {
+		if err := r.ready(ctx); err != nil {
+			return nil, err
+		}
+		r.store.mu.RLock()
+		defer r.store.mu.RUnlock()
+		var all []limiter.Namespace
+		for _, n := range r.store.spaces {
+			all = append(all, n.space)
+		}
+		slices.SortFunc(all, func(a, b limiter.Namespace) int {
+			return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
+		})
+		return all, nil
+	})
+}
+
+// RegisterNamespace makes the name active, or returns the one that is.
+func (r *Repository) RegisterNamespace(ctx context.Context, now time.Time, name string) (limiter.Namespace, error) {
+	if err := r.ready(ctx); err != nil {
+		return limiter.Namespace{}, err
+	}
+	r.store.mu.Lock()
+	defer r.store.mu.Unlock()
+	n := r.store.active(name)
+	if n == nil {
+		n = r.store.add(limiter.Namespace{Name: name, CreatedAt: wholeSecond(now)})
+	}
+	return n.space, nil
+}
+
+// DeleteNamespace makes the name free; the data stay under its ID.
+func (r *Repository) DeleteNamespace(ctx context.Context, now time.Time, name string) error {
+	if err := r.ready(ctx); err != nil {
+		return err
+	}
+	r.store.mu.Lock()
+	defer r.store.mu.Unlock()
+	n := r.store.active(name)
+	if n == nil {
+		return fmt.Errorf("namespace %q: %w", name, limiter.ErrNotFound)
+	}
+	n.space.DeletedAt = wholeSecond(now)
+	n.unusable.Store(true)
+	return nil
+}
+
+// RecoverNamespace makes a deleted namespace active again.
+func (r *Repository) RecoverNamespace(ctx context.Context, _ time.Time, id string) (limiter.Namespace, error) {
+	if err := r.ready(ctx); err != nil {
+		return limiter.Namespace{}, err
+	}
+	r.store.mu.Lock()
+	defer r.store.mu.Unlock()
+	n := r.store.spaces[id]
+	switch {
+	case n == nil:
+		return limiter.Namespace{}, fmt.Errorf("namespace id %q: %w", id, limiter.ErrNotFound)
+	case n.space.DeletedAt.IsZero():
+		return limiter.Namespace{}, fmt.Errorf("namespace id %q is active: %w", id, limiter.ErrConflict)
+	case r.store.active(n.space.Name) != nil:
+		return limiter.Namespace{}, fmt.Errorf("namespace %q: %w", n.space.Name, limiter.ErrExists)
+	}
+	n.space.DeletedAt = time.Time{}
+	n.unusable.Store(false)
+	return n.space, nil
+}
+
+// PurgeNamespace destroys the data of a deleted namespace.
+func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
+	if err := r.ready(ctx); err != nil {
+		return err
+	}
+	r.store.mu.Lock()
+	n := r.store.spaces[id]
+	switch {
+	case n == nil:
+		r.store.mu.Unlock()
+		return fmt.Errorf("namespace id %q: %w", id, limiter.ErrNotFound)
+	case n.space.DeletedAt.IsZero():
+		r.store.mu.Unlock()
+		return fmt.Errorf("namespace id %q is active: %w", id, limiter.ErrConflict)
+	}
+	delete(r.store.spaces, id)
+	r.store.mu.Unlock()
+	for i := range n.shards {
+		n.shards[i].drop(func(limiter.Scope) bool { return true })
+	}
+	return nil
+}
+
+func wholeSecond(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
+
+// sequence yields what collect returns, with no lock held.
+func sequence[T any](collect func() ([]T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		all, err := collect()
+		for _, v := range all {
+			if !yield(v, nil) {
+				return
+			}
+		}
+		if err != nil {
+			var zero T
+			yield(zero, err)
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package memory
+
+import (
+	"hash/maphash"
+	"sync"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/exact"
+)
+
+// shard holds the buckets and usage of some entities: all that an entity has is
+// in one shard.
+type shard struct {
+	mu      sync.Mutex
+	buckets map[limiter.Scope]*entry
+	usage   map[limiter.Scope]map[window]*snapshot
+	sweepAt int64 // when to look for expired buckets and usage again
+	_       [64]byte
+}
+
+// entry is a bucket in memory, and the Ref of its accounts.
+type entry struct {
+	exact.Bucket
+	facts   uint64 // the namespace's when limits and parent were looked up, 0 = never
+	cascade bool
+	// A bucket that was removed may still be referred to by a lease.
+	swept, deleted bool
+}
+
+const sweepEvery = 60 * 1000 // milliseconds of the callers' time
+
+func (n *namespace) index(entity string) int {
+	return int(maphash.String(n.seed, entity) % uint64(len(n.shards)))
+}
+
+func (n *namespace) shard(entity string) *shard { return &n.shards[n.index(entity)] }
+
+// lockPair locks the shards of two entities in ascending order. An empty second
+// entity is none.
+func (n *namespace) lockPair(first, second string) (unlock func()) {
+	a := n.index(first)
+	b := a
+	if second != "" {
+		b = n.index(second)
+	}
+	if a == b {
+		n.shards[a].mu.Lock()
+		return n.shards[a].mu.Unlock
+	}
+	n.shards[min(a, b)].mu.Lock()
+	n.shards[max(a, b)].mu.Lock()
+	return func() {
+		n.shards[a].mu.Unlock()
+		n.shards[b].mu.Unlock()
+	}
+}
+
+// live is the bucket at a key, nil if there is none or it has expired.
+func (s *shard) live(key limiter.Scope, now int64) *entry {
+	if e := s.buckets[key]; e != nil && !e.Gone(now) {
+		return e
+	}
+	return nil
+}
+
+// expire forgets a bucket; its usage stays.
+func (s *shard) expire(key limiter.Scope, e *entry) {
+	_ = e.Flush(s.book) // the book of this store does not fail
+	e.swept = true
+	delete(s.buckets, key)
+}
+
+// drop removes buckets and usage of the keys that match, and counts them.
+func (s *shard) drop(match func(limiter.Scope) bool) (records int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, e := range s.buckets {
+		if match(key) {
+			_ = e.Flush(s.book)
+			e.deleted = true
+			delete(s.buckets, key)
+			records++
+		}
+	}
+	for key, snapshots := range s.usage {
+		if match(key) {
+			records += len(snapshots)
+			delete(s.usage, key)
+		}
+	}
+	return records
+}
+
+// sweep forgets what expired, now and then.
+func (s *shard) sweep(now int64) {
+	if now < s.sweepAt {
+		return
+	}
+	s.sweepAt = now + sweepEvery
+	for key, e := range s.buckets {
+		if e.Gone(now - exact.SweepMargin) {
+			s.expire(key, e)
+		}
+	}
+	for key, snapshots := range s.usage {
+		for w, snap := range snapshots {
+			if snap.expires <= now {
+				delete(snapshots, w)
+			}
+		}
+		if len(snapshots) == 0 {
+			delete(s.usage, key)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package limiter
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+// defaultNamespace is there from the start and stays.
+const defaultNamespace = "default"
+
+// Namespace separates tenants: entities, limits, buckets, usage and audit events
+// of one are invisible to another. A name can be deleted and registered again;
+// its data stay under the old ID until that is recovered or purged.
+type Namespace struct {
+	ID, Name             string
+	CreatedAt, DeletedAt time.Time // whole seconds; DeletedAt is zero while active
+	Purging              bool
+}
+
+// Validate tells whether Name may be registered: like an entity id, and not the
+// reserved "_". Names that other programs registered are tolerated when read.
+func (n Namespace) Validate() error {
+	if n.Name == "_" {
+		return invalid("namespace", n.Name, "is reserved; choose a name that begins with a letter or digit")
+	}
+	return idSyntax.check("namespace", n.Name)
+}
+
+// Namespace is a view of the limiter in another namespace, with the same
+// options. ErrNotFound unless the name is registered and active.
+func (l *RateLimiter) Namespace(ctx context.Context, name string) (*RateLimiter, error) {
+	repo, err := l.repo.Namespace(ctx, name)
+	if err != nil {
+		return nil, failure(ctx, "namespace", "", "", err)
+	}
+	view := *l
+	view.repo, view.lines = repo, new(lines)
+	return &view, nil
+}
+
+// Namespaces are those in any state, by name, then ID.
+func (l *RateLimiter) Namespaces(ctx context.Context) iter.Seq2[Namespace, error] {
+	return mapped(ctx, "namespaces", "", "", l.repo.Namespaces(ctx))
+}
+
+// RegisterNamespaces makes the names active and returns them in the order
+// given; one that is active already is returned as it is. All names are checked
+// before the first is written.
+func (l *RateLimiter) RegisterNamespaces(ctx context.Context, names ...string) ([]Namespace, error) {
+	if len(names) == 0 {
+		return nil, invalid("namespace", "", "must not be empty; give at least one name")
+	}
+	for _, name := range names {
+		if err := (Namespace{Name: name}).Validate(); err != nil {
+			return nil, err
+		}
+	}
+	var all []Namespace
+	for _, name := range names {
+		n, err := l.repo.RegisterNamespace(ctx, l.now(), name)
+		if err != nil {
+			return all, failure(ctx, "register namespace", "", "", err)
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+// DeleteNamespace makes a name free. Its data stay under the ID, for
+// RecoverNamespace or PurgeNamespace. ErrNotFound; *InvalidError for "default"
+// and "_", which stay.
+func (l *RateLimiter) DeleteNamespace(ctx context.Context, name string) error {
+	if name == "_" || name == defaultNamespace {
+		return invalid("namespace", name, "cannot be deleted")
+	}
+	return failure(ctx, "delete namespace", "", "", l.repo.DeleteNamespace(ctx, l.now(), name))
+}
+
+// RecoverNamespace makes a deleted namespace active again under its name.
+// ErrNotFound; ErrExists when the name is taken; ErrConflict when it is active
+// or being purged.
+func (l *RateLimiter) RecoverNamespace(ctx context.Context, id string) (Namespace, error) {
+	n, err := l.repo.RecoverNamespace(ctx, l.now(), id)
+	return n, failure(ctx, "recover namespace", "", "", err)
+}
+
+// PurgeNamespace destroys the data of a deleted namespace. ErrNotFound;
+// ErrConflict while it is active. A purge that failed half-way is finished by
+// another.
+func (l *RateLimiter) PurgeNamespace(ctx context.Context, id string) error {
+	return failure(ctx, "purge namespace", "", "", l.repo.PurgeNamespace(ctx, id))
+}

@@ -1,0 +1,166 @@
+package limiter
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+// Repository is the port to a store, seen from one namespace: what an adapter
+// implements and [New] takes. Package repotest is its meaning, as tests.
+//
+// Every method is safe for concurrent use, checks its context on entry, reads
+// no clock (now is passed in, and kept in whole milliseconds, truncated), and
+// returns ErrClosed after Close. Sequences end with at most one error, follow
+// pages to the end and hold no lock while the loop body runs. Arguments are
+// neither kept nor changed after return.
+type Repository interface {
+	BucketStore
+	EntityStore
+	ConfigStore
+	NamespaceStore
+	HistoryStore
+	Ping(ctx context.Context) error // nil when the store answers
+	Close() error                   // idempotent; does nothing on a view
+}
+
+// Charge asks for Amounts from the bucket of Entity and Resource and, if the
+// entity cascades, from its parent's. An account pays those amounts it has a
+// limit for. Limits, when not nil, are the per-call override. A charge has been
+// validated.
+type Charge struct {
+	Entity, Resource string
+	Amounts          Amounts
+	Limits           []Limit
+}
+
+// Account is one bucket that was charged: made by the store, kept by leases,
+// brought back by Credit. It is immutable and may be shared. Limits are those in
+// force, by name; Source is where they are stored, and means nothing under an
+// override. Ref is the store's own handle, a comparable value that no one else
+// looks at.
+type Account struct {
+	Entity, Resource string
+	Limits           []Limit
+	Source           Scope
+	Ref              any
+}
+
+// Bucket is what an account holds: thousandths of tokens in the order of
+// Account.Limits, refilled to the now of the call; negative is debt.
+type Bucket struct {
+	Account *Account
+	Tokens  []int64
+}
+
+// Outcome is a charge decided: the buckets as the call left them. Parent.Account
+// is nil when nothing cascades, or when the store refused before it looked
+// there.
+type Outcome struct {
+	Admitted     bool
+	Self, Parent Bucket
+}
+
+// Credit changes one account after the fact: positive amounts give back,
+// negative ones take more.
+type Credit struct {
+	Account *Account
+	Amounts Amounts
+}
+
+// Scope is a level of stored limits: Entity and Resource, Entity alone, Resource
+// alone, or neither, which is the system.
+type Scope struct{ Entity, Resource string }
+
+// Level is "entity", "entity_default", "resource" or "system".
+func (s Scope) Level() string {
+	switch {
+	case s.Entity != "" && s.Resource != "":
+		return "entity"
+	case s.Entity != "":
+		return "entity_default"
+	case s.Resource != "":
+		return "resource"
+	}
+	return "system"
+}
+
+// Precedence is the order in which levels are asked; the first that holds
+// limits gives all of them.
+func Precedence(entity, resource string) [4]Scope {
+	return [4]Scope{{entity, resource}, {entity, ""}, {"", resource}, {}}
+}
+
+// Config is what one scope holds. OnUnavailable is stored at system scope only.
+type Config struct {
+	Scope         Scope
+	Limits        []Limit // by name
+	OnUnavailable OnUnavailable
+}
+
+// BucketStore charges buckets.
+type BucketStore interface {
+	// Consume takes every amount from the entity's bucket and, if it cascades,
+	// from its parent's, or nothing. A missing bucket starts full; changed
+	// limits are repaired on the way (new ones full, removed ones gone, lower
+	// capacity clamps). Refill and charge share now; a now behind the bucket's
+	// own time counts as that time. The net effect is all or none; others may
+	// glimpse a charge that is then undone. Refused: Admitted false, nil error.
+	// Error: not admitted, though a debit may remain, never a credit.
+	// *InvalidError (no account has the limit; ErrNoLimits), *CorruptError,
+	// ErrNotFound (namespace gone), ErrClosed; anything else is an outage.
+	Consume(ctx context.Context, now time.Time, charge Charge) (Outcome, error)
+	// Peek is the Outcome that Consume would have, parent included, and writes
+	// nothing. Amounts may be empty. Same errors.
+	Peek(ctx context.Context, now time.Time, charge Charge) (Outcome, error)
+	// Credit applies each credit by itself, unconditionally, at most once, never
+	// above capacity; what is gone is skipped. Unknown outcome: a give-back is
+	// dropped, a take may be sent again. After an error the caller does not try
+	// again: retrying safely is the store's work.
+	Credit(ctx context.Context, now time.Time, credits ...Credit) error
+	// Buckets are those of an entity, a resource or both, by resource, then
+	// entity, with the limits that are in force now.
+	Buckets(ctx context.Context, now time.Time, of Scope) iter.Seq2[Bucket, error]
+}
+
+// EntityStore keeps entities. The event ev is stored with the change, both or
+// neither; ev.At is the change's time, and the store adds what only it knows.
+type EntityStore interface {
+	// CreateEntity is known to the next Consume, also on a bucket that was there
+	// before. ErrExists.
+	CreateEntity(ctx context.Context, e Entity, ev AuditEvent) error
+	Entity(ctx context.Context, id string) (Entity, error)                // ErrNotFound
+	Entities(ctx context.Context, parent string) iter.Seq2[Entity, error] // by ID; "" is all
+	DeleteEntity(ctx context.Context, id string, ev AuditEvent) error     // ErrNotFound; may stop half-way, a second call finishes
+}
+
+// ConfigStore keeps limits. A change rules this store's next Consume.
+type ConfigStore interface {
+	// SetConfig leaves nil Limits and an empty mode as stored. It is atomic with
+	// registries and audit.
+	SetConfig(ctx context.Context, cfg Config, ev AuditEvent) error
+	Config(ctx context.Context, s Scope) (Config, error)            // no Limits when nothing is stored
+	DeleteConfig(ctx context.Context, s Scope, ev AuditEvent) error // ErrNotFound
+	ResourcesWithDefaults(ctx context.Context) ([]string, error)    // sorted
+	ResourcesWithLimits(ctx context.Context) ([]string, error)      // at entity level; sorted, "" for limits of all resources
+	EntitiesWithLimits(ctx context.Context, resource string) iter.Seq2[string, error]
+	// OnUnavailable is the stored mode as last seen, "" if none. It does no I/O:
+	// it is asked when the store is failing.
+	OnUnavailable() OnUnavailable
+}
+
+// NamespaceStore keeps namespaces. Each step but purge is one transaction.
+type NamespaceStore interface {
+	Namespace(ctx context.Context, name string) (Repository, error)                       // a view; ErrNotFound unless active
+	Namespaces(ctx context.Context) iter.Seq2[Namespace, error]                           // by name, then ID
+	RegisterNamespace(ctx context.Context, now time.Time, name string) (Namespace, error) // or the active one of that name
+	DeleteNamespace(ctx context.Context, now time.Time, name string) error                // ErrNotFound
+	RecoverNamespace(ctx context.Context, now time.Time, id string) (Namespace, error)    // ErrNotFound, ErrExists, ErrConflict
+	PurgeNamespace(ctx context.Context, id string) error                                  // ErrNotFound, ErrConflict; a second call finishes
+}
+
+// HistoryStore tells what happened, newest first.
+type HistoryStore interface {
+	AuditEvents(ctx context.Context, entity, after string) iter.Seq2[AuditEvent, error]
+	Usage(ctx context.Context, q UsageQuery) iter.Seq2[UsageSnapshot, error]
+}

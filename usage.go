@@ -1,0 +1,131 @@
+package limiter
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+// Window is the length of a usage snapshot.
+type Window string
+
+// The windows usage is kept in, all in UTC.
+const (
+	Hourly  Window = "hourly"
+	Daily   Window = "daily"
+	Monthly Window = "monthly"
+)
+
+// Bounds are the first and the last second of the window that t is in. A window
+// that is not known is as long as nothing.
+func (w Window) Bounds(t time.Time) (start, end time.Time) {
+	t = t.UTC()
+	year, month, day := t.Date()
+	switch w {
+	case Hourly:
+		start = time.Date(year, month, day, t.Hour(), 0, 0, 0, time.UTC)
+		return start, start.Add(time.Hour - time.Second)
+	case Daily:
+		start = time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+		return start, start.Add(24*time.Hour - time.Second)
+	case Monthly:
+		start = time.Date(year, month, 1, 0, 0, 0, 0, time.UTC)
+		return start, start.AddDate(0, 1, 0).Add(-time.Second)
+	}
+	return t, t
+}
+
+// UsageQuery selects snapshots: of an entity, a resource or both, in one window
+// or all ("" ), that start between From and To, inclusive; zero times are open.
+type UsageQuery struct {
+	Entity, Resource string
+	Window           Window
+	From, To         time.Time
+}
+
+func (q *UsageQuery) validate() error {
+	if q.Entity == "" && q.Resource == "" {
+		return invalid("usage query", "", "must name an entity, a resource or both")
+	}
+	if q.Entity != "" {
+		if err := validEntity(q.Entity); err != nil {
+			return err
+		}
+	}
+	if q.Resource != "" {
+		if err := validResource(q.Resource); err != nil {
+			return err
+		}
+	}
+	switch q.Window {
+	case "", Hourly, Daily, Monthly:
+		return nil
+	}
+	return invalid("window", string(q.Window), `must be "hourly", "daily" or "monthly"`)
+}
+
+// Match tells whether a snapshot is one the query asks for.
+func (q UsageQuery) Match(s UsageSnapshot) bool {
+	return (q.Entity == "" || q.Entity == s.Entity) && (q.Resource == "" || q.Resource == s.Resource) &&
+		(q.Window == "" || q.Window == s.Window) &&
+		(q.From.IsZero() || !s.Start.Before(q.From)) && (q.To.IsZero() || !s.Start.After(q.To))
+}
+
+// UsageSnapshot is what one entity used of one resource in one window: net
+// tokens by limit, and the number of changes that made them. Start and End are
+// the first and last second.
+type UsageSnapshot struct {
+	Entity, Resource string
+	Window           Window
+	Start, End       time.Time
+	Counters         map[string]int64
+	Events           int64
+}
+
+// UsageSummary adds snapshots up. Average is over the snapshots that have the
+// limit. First and Last are the earliest and latest Start, zero if there is
+// none.
+type UsageSummary struct {
+	Snapshots   int
+	Total       map[string]int64
+	Average     map[string]float64
+	First, Last time.Time
+}
+
+// Usage are the snapshots of a query, newest first.
+func (l *RateLimiter) Usage(ctx context.Context, q UsageQuery) iter.Seq2[UsageSnapshot, error] {
+	if err := q.validate(); err != nil {
+		return failed[UsageSnapshot](err)
+	}
+	return mapped(ctx, "usage", q.Entity, q.Resource, l.repo.Usage(ctx, q))
+}
+
+// UsageSummary adds up the snapshots of a query. Windows overlap, so a query
+// without one is summed by the hour.
+func (l *RateLimiter) UsageSummary(ctx context.Context, q UsageQuery) (UsageSummary, error) {
+	if q.Window == "" {
+		q.Window = Hourly
+	}
+	sum := UsageSummary{Total: map[string]int64{}, Average: map[string]float64{}}
+	with := map[string]int{}
+	for s, err := range l.Usage(ctx, q) {
+		if err != nil {
+			return UsageSummary{}, err
+		}
+		sum.Snapshots++
+		for limit, n := range s.Counters {
+			sum.Total[limit] += n
+			with[limit]++
+		}
+		if sum.First.IsZero() || s.Start.Before(sum.First) {
+			sum.First = s.Start
+		}
+		if s.Start.After(sum.Last) {
+			sum.Last = s.Start
+		}
+	}
+	for limit, n := range sum.Total {
+		sum.Average[limit] = float64(n) / float64(with[limit])
+	}
+	return sum, nil
+}
