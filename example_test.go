@@ -22,7 +22,7 @@ func Example() {
 		fmt.Println("Retry-After:", ex.RetryAfterHeader())
 		return
 	}
-	defer lease.Rollback(ctx)                // does nothing after Commit
+	defer lease.Rollback(ctx)                    // does nothing after Commit
 	_ = lease.Adjust(limiter.Tokens("tpm", 120)) // it took 620 tokens, not 500
 	_ = lease.Commit(ctx)
 

@@ -17,7 +17,7 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 		return limiter.Outcome{}, err
 	}
 	ms := now.UnixMilli()
-	if out, err, done := r.consumeKnown(ms, &charge); done {
+	if out, done, err := r.consumeKnown(ms, &charge); done {
 		return out, err
 	}
 	return r.charge(ms, &charge, true)
@@ -34,9 +34,9 @@ func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Cha
 // consumeKnown is Consume in the common case: the bucket is there, it pays
 // alone, and no entity or limit changed since it was looked up. One shard's
 // lock is enough for that.
-func (n *namespace) consumeKnown(now int64, charge *limiter.Charge) (out limiter.Outcome, err error, done bool) {
+func (n *namespace) consumeKnown(now int64, charge *limiter.Charge) (out limiter.Outcome, done bool, err error) {
 	if charge.Limits != nil {
-		return out, nil, false
+		return out, false, nil
 	}
 	s := n.shard(charge.Entity)
 	s.mu.Lock()
@@ -44,19 +44,19 @@ func (n *namespace) consumeKnown(now int64, charge *limiter.Charge) (out limiter
 	s.sweep(now)
 	e := s.live(limiter.Scope{Entity: charge.Entity, Resource: charge.Resource}, now)
 	if e == nil || e.cascade || e.facts != n.facts.Load() {
-		return out, nil, false
+		return out, false, nil
 	}
 	turn := exact.Begin(&e.Bucket, now)
 	out.Admitted, err = exact.Judge(&charge.Amounts, turn.View)
 	if err != nil {
-		return limiter.Outcome{}, err, true
+		return limiter.Outcome{}, true, err
 	}
 	if out.Admitted {
 		turn.Pay(&charge.Amounts)
 		err = turn.Commit(&charge.Amounts, s.book)
 	}
 	out.Self = turn.View
-	return out, err, true
+	return out, true, err
 }
 
 // side is one payer of a charge.
@@ -148,21 +148,20 @@ func (n *namespace) begin(now int64, entity string, charge *limiter.Charge, writ
 // repair makes the stored bucket follow the limits in force, or a copy of it if
 // nothing is to be written.
 func (p *side) repair(n *namespace, now int64, limits []limiter.Limit, source limiter.Scope, write bool) error {
+	account := account(p.key, limits, source, p.entry)
 	book := exact.Book(p.shard.book)
 	if !write {
-		p.entry = &entry{Bucket: p.entry.Clone(), facts: p.entry.facts}
-		book = noBook
+		p.entry = &entry{Bucket: p.entry.Clone()}
+		book = exact.NoBook
 	} else {
 		p.entry.facts = n.facts.Load()
 	}
-	_, err := p.entry.Repair(now, account(p.key, limits, source, p.entry), exact.Idle(limits, source, n.ttl), book)
+	_, err := p.entry.Repair(now, account, exact.Idle(limits, source, n.ttl), book)
 	return err
 }
 
-func noBook(*limiter.Account, exact.Usage) error { return nil }
-
 func (n *namespace) fresh(now int64, key limiter.Scope, limits []limiter.Limit, source limiter.Scope) *entry {
-	e := &entry{facts: n.facts.Load()}
+	e := &entry{facts: n.facts.Load(), number: n.made.Add(1)}
 	e.Bucket = exact.New(now, account(key, limits, source, e), exact.Idle(limits, source, n.ttl))
 	return e
 }
@@ -219,13 +218,13 @@ func (n *namespace) credit(now int64, c limiter.Credit) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case e.deleted:
+	case n.purged.Load() || e.number <= s.deleted[key.Entity].last:
 		return nil
 	case !e.swept && !e.Gone(now):
 		return e.Credit(now, &c.Amounts, s.book)
 	}
-	takes, any := exact.Takes(&c.Amounts)
-	if !any {
+	takes, some := exact.Takes(&c.Amounts)
+	if !some {
 		return nil
 	}
 	current := s.live(key, now)
@@ -242,7 +241,7 @@ func (n *namespace) credit(now int64, c limiter.Credit) error {
 
 // Buckets are those of an entity, a resource or both.
 func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scope) iter.Seq2[limiter.Bucket, error] {
-	return sequence(func() ([]limiter.Bucket, error) {
+	return exact.Sequence(func() ([]limiter.Bucket, error) {
 		if err := r.usable(ctx); err != nil {
 			return nil, err
 		}
@@ -277,7 +276,7 @@ func (n *namespace) buckets(now int64, of limiter.Scope) (all []limiter.Bucket) 
 func (n *namespace) view(now int64, key limiter.Scope, e *entry) limiter.Bucket {
 	b := e.Clone()
 	if limits, source := n.resolve(key); limits != nil {
-		_, _ = b.Repair(now, account(key, limits, source, e), 0, noBook)
+		_, _ = b.Repair(now, account(key, limits, source, e), 0, exact.NoBook)
 	}
 	return exact.Begin(&b, now).View
 }

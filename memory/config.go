@@ -84,7 +84,7 @@ func (r *Repository) ResourcesWithLimits(ctx context.Context) ([]string, error) 
 
 // EntitiesWithLimits are the entities that have limits for a resource, sorted.
 func (r *Repository) EntitiesWithLimits(ctx context.Context, resource string) iter.Seq2[string, error] {
-	return sequence(func() ([]string, error) {
+	return exact.Sequence(func() ([]string, error) {
 		return r.scopes(ctx, func(s limiter.Scope) (string, bool) { return s.Entity, s.Entity != "" && s.Resource == resource })
 	})
 }

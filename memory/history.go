@@ -28,7 +28,7 @@ func (n *namespace) record(ev limiter.AuditEvent) {
 
 // AuditEvents are those of an entity, newest first.
 func (r *Repository) AuditEvents(ctx context.Context, entity, after string) iter.Seq2[limiter.AuditEvent, error] {
-	return sequence(func() ([]limiter.AuditEvent, error) {
+	return exact.Sequence(func() ([]limiter.AuditEvent, error) {
 		if err := r.usable(ctx); err != nil {
 			return nil, err
 		}
@@ -85,7 +85,7 @@ func addUsage(to map[window]*snapshot, account *limiter.Account, u exact.Usage) 
 
 // Usage are the snapshots of a query, newest first.
 func (r *Repository) Usage(ctx context.Context, q limiter.UsageQuery) iter.Seq2[limiter.UsageSnapshot, error] {
-	return sequence(func() ([]limiter.UsageSnapshot, error) {
+	return exact.Sequence(func() ([]limiter.UsageSnapshot, error) {
 		if err := r.usable(ctx); err != nil {
 			return nil, err
 		}

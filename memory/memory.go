@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/exact"
@@ -51,7 +52,7 @@ func New(opts *Options) *Repository {
 	}
 	s := &store{spaces: map[string]*namespace{}, ttl: exact.Multiplier(o.BucketTTL)}
 	s.err = limiter.Namespace{Name: o.Namespace}.Validate()
-	return &Repository{store: s, namespace: s.add(limiter.Namespace{Name: o.Namespace})}
+	return &Repository{store: s, namespace: s.add(limiter.Namespace{Name: o.Namespace, CreatedAt: exact.WholeSecond(time.Now())})}
 }
 
 // Ping is nil until the repository is closed.

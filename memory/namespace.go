@@ -3,8 +3,6 @@ package memory
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"fmt"
 	"hash/maphash"
 	"iter"
@@ -14,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/exact"
 )
 
 // namespace is the data of one namespace. Its mutex guards what people change,
@@ -21,6 +20,7 @@ import (
 // shards in ascending order.
 type namespace struct {
 	unusable atomic.Bool       // deleted, or the store is closed
+	purged   atomic.Bool       // for good; leases may still refer to it
 	space    limiter.Namespace // guarded by the store's mutex; Name never changes
 
 	mu       sync.RWMutex
@@ -31,13 +31,14 @@ type namespace struct {
 	mode     atomic.Value                    // limiter.OnUnavailable
 
 	ttl    int
+	made   atomic.Uint64 // buckets so far
 	seed   maphash.Seed
 	shards [256]shard
 }
 
 // add makes a namespace. The caller holds the store's mutex, or is New.
 func (s *store) add(space limiter.Namespace) *namespace {
-	space.ID = newID()
+	space.ID = exact.NewNamespaceID()
 	n := &namespace{
 		space: space, ttl: s.ttl, seed: maphash.MakeSeed(),
 		entities: map[string]limiter.Entity{},
@@ -50,20 +51,10 @@ func (s *store) add(space limiter.Namespace) *namespace {
 	for i := range n.shards {
 		n.shards[i].buckets = map[limiter.Scope]*entry{}
 		n.shards[i].usage = map[limiter.Scope]map[window]*snapshot{}
+		n.shards[i].deleted = map[string]deletion{}
 	}
 	s.spaces[space.ID] = n
 	return n
-}
-
-// newID is 8 random bytes as 11 characters, not beginning with a hyphen.
-func newID() string {
-	for {
-		var b [8]byte
-		_, _ = rand.Read(b[:]) // never fails
-		if id := base64.RawURLEncoding.EncodeToString(b[:]); id[0] != '-' {
-			return id
-		}
-	}
 }
 
 // active is the namespace that has the name now, or nil.
@@ -92,7 +83,7 @@ func (r *Repository) Namespace(ctx context.Context, name string) (limiter.Reposi
 
 // Namespaces are those in any state, by name, then ID.
 func (r *Repository) Namespaces(ctx context.Context) iter.Seq2[limiter.Namespace, error] {
-	return sequence(func() ([]limiter.Namespace, error) {
+	return exact.Sequence(func() ([]limiter.Namespace, error) {
 		if err := r.ready(ctx); err != nil {
 			return nil, err
 		}
@@ -118,7 +109,7 @@ func (r *Repository) RegisterNamespace(ctx context.Context, now time.Time, name 
 	defer r.store.mu.Unlock()
 	n := r.store.active(name)
 	if n == nil {
-		n = r.store.add(limiter.Namespace{Name: name, CreatedAt: wholeSecond(now)})
+		n = r.store.add(limiter.Namespace{Name: name, CreatedAt: exact.WholeSecond(now)})
 	}
 	return n.space, nil
 }
@@ -134,7 +125,7 @@ func (r *Repository) DeleteNamespace(ctx context.Context, now time.Time, name st
 	if n == nil {
 		return fmt.Errorf("namespace %q: %w", name, limiter.ErrNotFound)
 	}
-	n.space.DeletedAt = wholeSecond(now)
+	n.space.DeletedAt = exact.WholeSecond(now)
 	n.unusable.Store(true)
 	return nil
 }
@@ -166,37 +157,15 @@ func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
 		return err
 	}
 	r.store.mu.Lock()
+	defer r.store.mu.Unlock()
 	n := r.store.spaces[id]
 	switch {
 	case n == nil:
-		r.store.mu.Unlock()
 		return fmt.Errorf("namespace id %q: %w", id, limiter.ErrNotFound)
 	case n.space.DeletedAt.IsZero():
-		r.store.mu.Unlock()
 		return fmt.Errorf("namespace id %q is active: %w", id, limiter.ErrConflict)
 	}
 	delete(r.store.spaces, id)
-	r.store.mu.Unlock()
-	for i := range n.shards {
-		n.shards[i].drop(func(limiter.Scope) bool { return true })
-	}
+	n.purged.Store(true)
 	return nil
-}
-
-func wholeSecond(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
-
-// sequence yields what collect returns, with no lock held.
-func sequence[T any](collect func() ([]T, error)) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		all, err := collect()
-		for _, v := range all {
-			if !yield(v, nil) {
-				return
-			}
-		}
-		if err != nil {
-			var zero T
-			yield(zero, err)
-		}
-	}
 }

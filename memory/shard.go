@@ -14,7 +14,8 @@ type shard struct {
 	mu      sync.Mutex
 	buckets map[limiter.Scope]*entry
 	usage   map[limiter.Scope]map[window]*snapshot
-	sweepAt int64 // when to look for expired buckets and usage again
+	deleted map[string]deletion // by entity
+	sweepAt int64               // when to look for what expired again
 	_       [64]byte
 }
 
@@ -23,8 +24,15 @@ type entry struct {
 	exact.Bucket
 	facts   uint64 // the namespace's when limits and parent were looked up, 0 = never
 	cascade bool
-	// A bucket that was removed may still be referred to by a lease.
-	swept, deleted bool
+	number  uint64 // in order of creation
+	swept   bool   // expired and removed; a lease may still refer to it
+}
+
+// deletion says that an entity's buckets up to a number were deleted, and did
+// not just expire: what leases still have to do with them is void.
+type deletion struct {
+	last uint64
+	at   int64
 }
 
 const sweepEvery = 60 * 1000 // milliseconds of the callers' time
@@ -70,24 +78,23 @@ func (s *shard) expire(key limiter.Scope, e *entry) {
 	delete(s.buckets, key)
 }
 
-// drop removes buckets and usage of the keys that match, and counts them.
-func (s *shard) drop(match func(limiter.Scope) bool) (records int) {
+// drop removes buckets and usage of an entity, and counts them.
+func (s *shard) drop(entity string, d deletion) (records int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, e := range s.buckets {
-		if match(key) {
-			_ = e.Flush(s.book)
-			e.deleted = true
-			delete(s.buckets, key)
+		if key.Entity == entity {
+			s.expire(key, e)
 			records++
 		}
 	}
 	for key, snapshots := range s.usage {
-		if match(key) {
+		if key.Entity == entity {
 			records += len(snapshots)
 			delete(s.usage, key)
 		}
 	}
+	s.deleted[entity] = d
 	return records
 }
 
@@ -110,6 +117,11 @@ func (s *shard) sweep(now int64) {
 		}
 		if len(snapshots) == 0 {
 			delete(s.usage, key)
+		}
+	}
+	for entity, d := range s.deleted {
+		if d.at <= now-retention.Milliseconds() {
+			delete(s.deleted, entity)
 		}
 	}
 }

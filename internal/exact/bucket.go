@@ -188,13 +188,13 @@ func (b *Bucket) Credit(now int64, amounts *limiter.Amounts, book Book) error {
 }
 
 // Takes is the part of a credit that takes more, and whether there is any.
-func Takes(amounts *limiter.Amounts) (takes limiter.Amounts, any bool) {
+func Takes(amounts *limiter.Amounts) (takes limiter.Amounts, some bool) {
 	for i := range amounts.Len() {
 		if name, n := amounts.At(i); n < 0 {
-			takes, any = takes.And(name, n), true
+			takes, some = takes.And(name, n), true
 		}
 	}
-	return takes, any
+	return takes, some
 }
 
 // open makes Usage that of the hour of now.
@@ -255,3 +255,6 @@ func mod(a, m int64) int64 {
 	}
 	return a%m + m
 }
+
+// NoBook is the book of a bucket that is only looked at.
+func NoBook(*limiter.Account, Usage) error { return nil }

@@ -1,0 +1,178 @@
+package limiter_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+func TestCascadeChargesChildAndParentOrNeither(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 10))
+	w.family(t)
+	lease := w.take(t, alice, rpm(3))
+	w.wantLeft(t, alice, "rpm", 7)
+	w.wantLeft(t, project, "rpm", 7)
+	w.take(t, project, rpm(6)) // on its own account
+	w.refuse(t, alice, rpm(2))
+	w.wantLeft(t, alice, "rpm", 7)
+	w.wantLeft(t, project, "rpm", 1)
+	check(t, lease.Rollback(bg))
+	w.wantLeft(t, alice, "rpm", 10)
+	w.wantLeft(t, project, "rpm", 4)
+}
+
+func TestChildWithoutCascadePaysAlone(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 10))
+	_, err := w.CreateEntity(bg, limiter.Entity{ID: alice, Parent: project})
+	check(t, err)
+	w.take(t, alice, rpm(3))
+	if n := w.buckets(t, project); n != 0 {
+		t.Error("the parent was charged")
+	}
+}
+
+// An account pays those amounts it has a limit for.
+func TestEachAccountPaysTheLimitsItHas(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 10))
+	w.family(t)
+	check(t, w.SetLimits(bg, project, "", limiter.PerMinute("tpm", 100)))
+	lease := w.take(t, alice, rpm(1).And("tpm", 40))
+	w.wantLeft(t, alice, "rpm", 9)
+	w.wantLeft(t, project, "tpm", 60)
+	check(t, lease.Adjust(tpm(10).And("rpm", 1)))
+	check(t, lease.Commit(bg))
+	w.wantLeft(t, alice, "rpm", 8)
+	w.wantLeft(t, project, "tpm", 50)
+	_, err := w.Acquire(bg, request(alice, limiter.Tokens("xpm", 1)))
+	invalid(t, err, "consume")
+}
+
+// Rows B-13 and B-14: a child that had enough is reported as it was, and does
+// not become the reason for a refusal that is its parent's.
+func TestChildThatHadEnoughIsNotBlamed(t *testing.T) {
+	w := start(t, limiter.Custom("rpm", 10, 1, time.Hour)) // slow: it would win by its wait
+	w.family(t)
+	check(t, w.SetLimits(bg, project, resource, limiter.PerMinute("rpm", 8), limiter.PerMinute("tpm", 100)))
+	w.take(t, alice, rpm(6))
+
+	ex := w.refuse(t, alice, rpm(4)) // the child has exactly 4, the parent 2
+	var got []string
+	for _, s := range ex.Statuses {
+		got = append(got, s.Entity+"/"+s.Limit.Name)
+	}
+	if want := []string{"alice/rpm", "project-1/rpm", "project-1/tpm"}; !slices.Equal(got, want) {
+		t.Fatalf("statuses of %v, want %v", got, want)
+	}
+	child, parent := ex.Statuses[0], ex.Statuses[1]
+	if child.Exceeded || child.Available != 4 || child.Requested != 4 || child.RetryAfter != 0 {
+		t.Errorf("the child is reported as %+v", child)
+	}
+	if !parent.Exceeded || parent.Available != 2 || ex.Primary() != parent || ex.RetryAfter() != 15_001*time.Millisecond {
+		t.Errorf("the parent is reported as %+v, the wait as %v", parent, ex.RetryAfter())
+	}
+	if v, p := ex.Violations(), ex.Passed(); len(v) != 1 || len(p) != 2 {
+		t.Errorf("%d violations and %d passed", len(v), len(p))
+	}
+}
+
+func TestParentIsReportedWhenTheChildRefuses(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 10))
+	w.family(t)
+	check(t, w.SetLimits(bg, project, resource, limiter.PerMinute("rpm", 100)))
+	w.take(t, alice, rpm(10))
+	ex := w.refuse(t, alice, rpm(1))
+	if len(ex.Statuses) != 2 || ex.Statuses[1].Entity != project || ex.Statuses[1].Exceeded || ex.Statuses[1].Available != 90 {
+		t.Errorf("statuses: %+v", ex.Statuses)
+	}
+}
+
+// Row B-19: the stored entity decides, at once and for every bucket.
+func TestEntityFactsAreNeverStale(t *testing.T) {
+	t.Run("B-19 entity created after its bucket", func(t *testing.T) {
+		w := start(t, limiter.PerMinute("rpm", 10))
+		w.take(t, alice, rpm(1))
+		w.take(t, alice, rpm(1))
+		w.family(t)
+		for range 3 {
+			w.take(t, alice, rpm(1))
+		}
+		w.wantLeft(t, alice, "rpm", 5)
+		w.wantLeft(t, project, "rpm", 7)
+		check(t, w.DeleteEntity(bg, alice))
+		w.take(t, alice, rpm(1))
+		w.wantLeft(t, project, "rpm", 7)
+	})
+	t.Run("B-19 bucket first made on behalf of a child", func(t *testing.T) {
+		w := start(t, limiter.PerMinute("rpm", 10))
+		w.family(t)
+		_, err := w.CreateEntity(bg, limiter.Entity{ID: project, Parent: "org", Cascade: true})
+		check(t, err)
+		w.take(t, alice, rpm(1))
+		w.take(t, project, rpm(2)) // cascades itself
+		w.take(t, project, rpm(2))
+		w.wantLeft(t, project, "rpm", 5)
+		w.wantLeft(t, "org", "rpm", 6)
+	})
+	t.Run("B-19 a grandparent does not pay", func(t *testing.T) {
+		w := start(t, limiter.PerMinute("rpm", 10))
+		_, err := w.CreateEntity(bg, limiter.Entity{ID: project, Parent: "org", Cascade: true})
+		check(t, err)
+		w.family(t)
+		w.take(t, project, rpm(1))
+		for range 3 {
+			check(t, w.take(t, alice, rpm(1)).Commit(bg))
+		}
+		w.wantLeft(t, project, "rpm", 6)
+		w.wantLeft(t, "org", "rpm", 9)
+	})
+	t.Run("B-19 no one is its own parent", func(t *testing.T) {
+		w := start(t, limiter.PerMinute("rpm", 10))
+		_, err := w.CreateEntity(bg, limiter.Entity{ID: alice, Parent: alice, Cascade: true})
+		invalid(t, err, "parent_id")
+		is(t, last(w.Entities(bg)), nil)
+		w.take(t, alice, rpm(1))
+		w.wantLeft(t, alice, "rpm", 9)
+	})
+}
+
+// Two that are each other's parent charge one another, and nobody twice.
+func TestMutualParentsDoNotDeadlock(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 10))
+	for a, b := range map[string]string{alice: "bob", "bob": alice} {
+		_, err := w.CreateEntity(bg, limiter.Entity{ID: a, Parent: b, Cascade: true})
+		check(t, err)
+	}
+	done := make(chan struct{})
+	for _, e := range []string{alice, "bob"} {
+		go func() {
+			for range 2 {
+				_, _ = w.Acquire(bg, request(e, rpm(1)))
+			}
+			done <- struct{}{}
+		}()
+	}
+	<-done
+	<-done
+	w.wantLeft(t, alice, "rpm", 6)
+	w.wantLeft(t, "bob", "rpm", 6)
+}
+
+// Row D-7: what the entity of the request was charged, not the sum of accounts.
+func TestConsumedCountsTheEntityOnce(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 100))
+	w.family(t)
+	lease := w.take(t, alice, rpm(3))
+	check(t, lease.Adjust(tpm(50)))
+	check(t, lease.Consume(bg, rpm(2)))
+	if got, want := lease.Consumed(), rpm(5).And("tpm", 50); !got.Equal(want) {
+		t.Errorf("consumed %q, want %q", got, want)
+	}
+	check(t, lease.Flush(bg))
+	if got, want := lease.Consumed(), rpm(5).And("tpm", 50); !got.Equal(want) {
+		t.Errorf("consumed %q after the flush, want %q", got, want)
+	}
+	w.wantLeft(t, project, "rpm", 5)
+	w.wantLeft(t, project, "tpm", 50)
+}

@@ -1,0 +1,224 @@
+package limiter_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// noCredit makes the test fail when anything is settled.
+func (w *world) noCredit(t *testing.T) {
+	t.Helper()
+	w.store.onCredit = func(_ context.Context, _ time.Time, credits ...limiter.Credit) error {
+		t.Errorf("the store was asked to credit %v", credits)
+		return nil
+	}
+}
+
+func TestCommitStoresAdjustments(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 1000))
+	lease := w.take(t, alice, rpm(1).And("tpm", 500))
+	check(t, lease.Adjust(tpm(120)))
+	check(t, lease.Release(tpm(20).And("rpm", 1)))
+	w.wantLeft(t, alice, "tpm", 500) // local until then
+	check(t, lease.Commit(bg))
+	w.wantLeft(t, alice, "tpm", 400)
+	w.wantLeft(t, alice, "rpm", 10)
+}
+
+func TestCommitWithoutAdjustmentsDoesNoIO(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 10))
+	w.noCredit(t)
+	for _, adjust := range []limiter.Amounts{{}, rpm(0)} {
+		lease := w.take(t, alice, rpm(1))
+		check(t, lease.Adjust(adjust))
+		check(t, lease.Flush(bg))
+		check(t, lease.Adjust(rpm(3)))
+		check(t, lease.Release(rpm(3))) // cancels out
+		check(t, lease.Commit(bg))
+	}
+	check(t, w.take(t, alice, rpm(0)).Rollback(bg)) // nothing taken, nothing to give back
+}
+
+func TestRollbackGivesEverythingBack(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 100))
+	w.family(t)
+	other := w.take(t, alice, rpm(30)) // so that the capacity hides nothing
+	lease := w.take(t, alice, rpm(10))
+	check(t, lease.Consume(bg, rpm(5)))
+	check(t, lease.Adjust(rpm(20)))
+	check(t, lease.Flush(bg))
+	check(t, lease.Adjust(rpm(-7)))
+	check(t, lease.Flush(bg))
+	w.wantLeft(t, alice, "rpm", 42)
+	check(t, lease.Adjust(rpm(1000))) // not stored, so there is nothing to give back of it
+	check(t, lease.Rollback(bg))
+	w.wantLeft(t, alice, "rpm", 70)
+	w.wantLeft(t, project, "rpm", 70)
+	check(t, other.Commit(bg))
+}
+
+// Row B-16: giving back never lifts a bucket above its capacity.
+func TestRollbackAfterRefillStopsAtTheCapacity(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 100))
+	lease := w.take(t, alice, rpm(99))
+	w.clock.pass(time.Minute)
+	check(t, lease.Rollback(bg))
+	w.wantLeft(t, alice, "rpm", 100)
+	w.take(t, alice, rpm(100))
+	w.refuse(t, alice, rpm(1))
+}
+
+// Row B-16: what a lease takes in addition is a real debit, so leases that do it
+// at the same time do not overdraw.
+func TestLeaseConsumeIsAConditionalDebit(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 100))
+	w.family(t)
+	a, b := w.take(t, alice, rpm(10)), w.take(t, alice, rpm(10))
+	check(t, a.Consume(bg, rpm(60)))
+	before := b.Consumed()
+	ex := exceeded(t, b.Consume(bg, rpm(60)))
+	if p := ex.Primary(); p.Available != 20 || p.Requested != 60 || len(ex.Statuses) != 2 {
+		t.Errorf("refused by %+v of %d", p, len(ex.Statuses))
+	}
+	if got := b.Consumed(); !got.Equal(before) {
+		t.Errorf("the lease has %v, want %v as before", got, before)
+	}
+	is(t, b.Consume(bg, rpm(101)), limiter.ErrNeverFits)
+	w.wantLeft(t, alice, "rpm", 20)
+	w.wantLeft(t, project, "rpm", 20)
+	check(t, a.Rollback(bg))
+	w.wantLeft(t, project, "rpm", 90)
+}
+
+// Row B-5: every limit of the bucket can be corrected, not only those acquired.
+func TestLeaseAdjustsLimitsItDidNotAcquire(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 1000))
+	for range 2 { // a bucket that is new, and one that is not
+		lease := w.take(t, alice, rpm(1))
+		check(t, lease.Adjust(tpm(300)))
+		check(t, lease.Commit(bg))
+	}
+	w.wantLeft(t, alice, "tpm", 400)
+	lease := w.take(t, alice, rpm(1))
+	check(t, lease.Consume(bg, tpm(300)))
+	check(t, lease.Release(tpm(100)))
+	check(t, lease.Flush(bg))
+	w.wantLeft(t, alice, "tpm", 200)
+	check(t, lease.Rollback(bg))
+	w.wantLeft(t, alice, "tpm", 400)
+}
+
+func TestAdjustmentMayLeaveDebt(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 10))
+	lease := w.take(t, alice, rpm(10))
+	check(t, lease.Adjust(rpm(1_000_000)))
+	check(t, lease.Commit(bg))
+	w.wantLeft(t, alice, "rpm", -1_000_000)
+	w.refuse(t, alice, rpm(0))
+}
+
+func TestReleaseOfMoreThanWasTakenIsUndoneByRollback(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 100))
+	w.take(t, alice, rpm(50))
+	lease := w.take(t, alice, rpm(10))
+	check(t, lease.Release(rpm(15)))
+	check(t, lease.Flush(bg))
+	w.wantLeft(t, alice, "rpm", 55)
+	if got := lease.Consumed().Get("rpm"); got != -5 {
+		t.Errorf("net %d, want -5", got)
+	}
+	check(t, lease.Rollback(bg))
+	w.wantLeft(t, alice, "rpm", 50)
+}
+
+func TestLeaseEndsOnce(t *testing.T) {
+	for name, end := range map[string]func(*limiter.Lease) error{
+		"Commit":   func(l *limiter.Lease) error { return l.Commit(bg) },
+		"Rollback": func(l *limiter.Lease) error { return l.Rollback(bg) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := start(t, limiter.PerMinute("rpm", 100))
+			w.take(t, alice, rpm(50))
+			lease := w.take(t, alice, rpm(10))
+			check(t, lease.Adjust(rpm(5)))
+			check(t, end(lease))
+			w.noCredit(t)
+			wantEnded(t, lease)
+			if d := lease.Decision(); len(d.Statuses) != 1 || d.Statuses[0].Available != 40 {
+				t.Errorf("what Acquire left is forgotten: %+v", d)
+			}
+		})
+	}
+}
+
+// wantEnded checks what every method says of a lease that has ended.
+func wantEnded(t *testing.T, lease *limiter.Lease) {
+	t.Helper()
+	is(t, lease.Adjust(rpm(1)), limiter.ErrLeaseDone)
+	is(t, lease.Release(rpm(1)), limiter.ErrLeaseDone)
+	is(t, lease.Consume(bg, rpm(1)), limiter.ErrLeaseDone)
+	is(t, lease.Flush(bg), limiter.ErrLeaseDone)
+	is(t, lease.Commit(bg), limiter.ErrLeaseDone)
+	check(t, lease.Rollback(bg)) // always safe to defer
+	check(t, lease.Rollback(bg))
+}
+
+func TestNilAndZeroLeaseHaveEnded(t *testing.T) {
+	for _, lease := range []*limiter.Lease{nil, {}} {
+		wantEnded(t, lease)
+		if diff := cmp.Diff(limiter.Decision{}, lease.Decision(), cmp.Comparer(func(a, b []limiter.Status) bool { return len(a) == len(b) })); diff != "" {
+			t.Error(diff)
+		}
+		if got := lease.Consumed(); got.Len() != 0 {
+			t.Errorf("consumed %v", got)
+		}
+		check(t, lease.Outage())
+	}
+}
+
+func TestLeaseConsumeChecksItsInputFirst(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 10))
+	lease := w.take(t, alice, rpm(1))
+	w.store.onConsume = func(context.Context, time.Time, limiter.Charge) (limiter.Outcome, error) { panic("asked") }
+	invalid(t, lease.Consume(bg, limiter.Amounts{}), "consume")
+	invalid(t, lease.Consume(bg, rpm(-1)), "consume")
+	cancelled, cancel := context.WithCancel(bg)
+	cancel()
+	is(t, lease.Consume(cancelled, rpm(1)), context.Canceled)
+	check(t, lease.Commit(bg))
+}
+
+// A lease sees the limits that are in force when it takes more, and counts all
+// of them.
+func TestLeaseFollowsLimitsThatChange(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 10))
+	lease := w.take(t, alice, rpm(1))
+	invalid(t, lease.Adjust(tpm(1)), "limit")
+	check(t, w.SetSystemDefaults(bg, limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 100)))
+	check(t, lease.Consume(bg, tpm(5)))
+	check(t, lease.Adjust(tpm(3)))
+	if got, want := lease.Consumed(), rpm(1).And("tpm", 8); !got.Equal(want) {
+		t.Errorf("consumed %q, want %q", got, want)
+	}
+	check(t, lease.Commit(bg))
+	w.wantLeft(t, alice, "tpm", 92)
+}
+
+// A bucket that was deleted owes nothing, and gets nothing.
+func TestLeaseOutlivesItsBucket(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 100))
+	lease := w.take(t, alice, rpm(10))
+	check(t, w.DeleteEntity(bg, alice))
+	w.take(t, alice, rpm(30)) // a new bucket
+	check(t, lease.Consume(bg, rpm(5)))
+	check(t, lease.Adjust(rpm(1)))
+	check(t, lease.Flush(bg))
+	w.wantLeft(t, alice, "rpm", 64)
+	check(t, lease.Rollback(bg))
+	w.wantLeft(t, alice, "rpm", 70)
+}

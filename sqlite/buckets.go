@@ -1,0 +1,76 @@
+package sqlite
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/exact"
+)
+
+// pageSize is how many rows are read before any of them is handed out.
+const pageSize = 500
+
+// Buckets are those of an entity, a resource or both.
+func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scope) iter.Seq2[limiter.Bucket, error] {
+	return exact.Pages(func(after limiter.Scope) (page []limiter.Bucket, next *limiter.Scope, err error) {
+		err = r.read(ctx, func(tx *tx) (err error) {
+			page, next, err = r.bucketPage(tx, now.UnixMilli(), of, after)
+			return err
+		})
+		return page, next, err
+	})
+}
+
+func (r *Repository) bucketPage(tx *tx, now int64, of, after limiter.Scope) (page []limiter.Bucket, next *limiter.Scope, err error) {
+	facts, err := r.facts(tx)
+	if err != nil {
+		return nil, nil, err
+	}
+	where, args := scoped(r.key, of)
+	var records []*record
+	err = tx.query(func(scan func(...any) error) error {
+		rec, err := tx.record(scan)
+		records = append(records, rec)
+		return err
+	}, "SELECT "+recordColumns+" FROM buckets b WHERE "+where+" AND (resource, entity) > (?, ?) ORDER BY resource, entity LIMIT ?",
+		append(args, after.Resource, after.Entity, pageSize)...)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, rec := range records {
+		if rec.Gone(now) {
+			continue
+		}
+		b, err := r.present(tx, now, rec, facts)
+		if err != nil {
+			return nil, nil, err
+		}
+		page = append(page, b)
+	}
+	if len(records) == pageSize {
+		last := records[len(records)-1].Account
+		next = &limiter.Scope{Entity: last.Entity, Resource: last.Resource}
+	}
+	return page, next, nil
+}
+
+// present is the bucket as the next charge would find it.
+func (r *Repository) present(tx *tx, now int64, rec *record, facts int64) (limiter.Bucket, error) {
+	if rec.facts != facts {
+		key := limiter.Scope{Entity: rec.Account.Entity, Resource: rec.Account.Resource}
+		limits, source, err := tx.resolve(r.key, key)
+		if err != nil {
+			return limiter.Bucket{}, err
+		}
+		if limits != nil {
+			account := *rec.Account
+			account.Limits, account.Source = limits, source
+			if _, err := rec.Repair(now, &account, 0, exact.NoBook); err != nil {
+				return limiter.Bucket{}, err
+			}
+		}
+	}
+	return exact.Begin(&rec.Bucket, now).View, nil
+}

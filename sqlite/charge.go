@@ -1,0 +1,309 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/exact"
+)
+
+// Consume takes every amount, or nothing.
+func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (out limiter.Outcome, err error) {
+	err = r.write(ctx, now, func(tx *tx) (err error) {
+		out, err = r.charge(tx, now.UnixMilli(), &charge, true)
+		return err
+	})
+	if err != nil {
+		return limiter.Outcome{}, err
+	}
+	return out, nil
+}
+
+// Peek is the outcome Consume would have.
+func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Charge) (out limiter.Outcome, err error) {
+	err = r.read(ctx, func(tx *tx) (err error) {
+		out, err = r.charge(tx, now.UnixMilli(), &charge, false)
+		return err
+	})
+	if err != nil {
+		return limiter.Outcome{}, err
+	}
+	return out, nil
+}
+
+// side is one payer of a charge.
+type side struct {
+	*record
+	turn     exact.Turn
+	expired  *record // in whose place the record is
+	looked   bool    // limits and parent were looked up
+	repaired bool    // and were others than before
+}
+
+func (r *Repository) charge(tx *tx, now int64, charge *limiter.Charge, write bool) (limiter.Outcome, error) {
+	book := exact.Book(exact.NoBook)
+	if write {
+		book = tx.book(r.key)
+	}
+	sides, err := r.payers(tx, now, charge, book)
+	admitted := false
+	if err == nil {
+		admitted, err = exact.Judge(&charge.Amounts, views(sides)...)
+	}
+	for _, s := range sides {
+		if admitted {
+			s.turn.Pay(&charge.Amounts)
+		}
+		if write {
+			if err := r.store(tx, s, charge, admitted, book); err != nil {
+				return limiter.Outcome{}, err
+			}
+		}
+	}
+	if err != nil {
+		return limiter.Outcome{}, err
+	}
+	out := limiter.Outcome{Admitted: admitted, Self: sides[0].turn.View}
+	if len(sides) > 1 {
+		out.Parent = sides[1].turn.View
+	}
+	return out, nil
+}
+
+// payers are the entity and, if it cascades, its parent. After an error they
+// are those whose limits may have been repaired.
+func (r *Repository) payers(tx *tx, now int64, charge *limiter.Charge, book exact.Book) ([]*side, error) {
+	self, err := r.begin(tx, now, charge.Entity, charge, book)
+	if err != nil {
+		return nil, err
+	}
+	sides := []*side{self}
+	if self.parent != "" {
+		payer, err := r.begin(tx, now, self.parent, charge, book)
+		if err != nil {
+			return sides, err
+		}
+		sides = append(sides, payer)
+	}
+	return sides, nil
+}
+
+func views(sides []*side) []limiter.Bucket {
+	all := make([]limiter.Bucket, 0, 2)
+	for _, s := range sides {
+		all = append(all, s.turn.View)
+	}
+	return all
+}
+
+// begin brings an entity's bucket to now under the limits in force.
+func (r *Repository) begin(tx *tx, now int64, entity string, charge *limiter.Charge, book exact.Book) (*side, error) {
+	key := limiter.Scope{Entity: entity, Resource: charge.Resource}
+	found, facts, err := r.find(tx, key)
+	if err != nil {
+		return nil, err
+	}
+	s := &side{record: found}
+	if found != nil && found.Gone(now) {
+		s.record, s.expired = nil, found
+	}
+	if charge.Limits != nil {
+		return s, r.beginOverride(tx, s, now, key, charge.Limits)
+	}
+	if s.record == nil || s.record.facts != facts {
+		if err := r.refresh(tx, s, now, key, facts, book); err != nil {
+			return nil, err
+		}
+	}
+	s.turn = exact.Begin(&s.Bucket, now)
+	return s, nil
+}
+
+// find reads a bucket, nil if there is none, and the change number of the
+// namespace.
+func (r *Repository) find(tx *tx, key limiter.Scope) (found *record, facts int64, err error) {
+	active := false
+	err = tx.query(func(scan func(...any) error) (err error) {
+		active = true
+		found, err = tx.record(scan, &facts)
+		return err
+	}, "SELECT n.facts, "+recordColumns+` FROM namespaces n LEFT JOIN buckets b ON b.ns = n.key AND b.entity = ? AND b.resource = ?
+		WHERE n.key = ? AND n.deleted IS NULL`, key.Entity, key.Resource, r.key)
+	if err == nil && !active {
+		err = noNamespace(r.name)
+	}
+	if err == nil {
+		err = r.remember(tx, facts)
+	}
+	return found, facts, err
+}
+
+// refresh makes the record follow the limits and the parent of the moment, or
+// makes one.
+func (r *Repository) refresh(tx *tx, s *side, now int64, key limiter.Scope, facts int64, book exact.Book) error {
+	limits, source, err := tx.resolve(r.key, key)
+	if err != nil {
+		return err
+	}
+	if limits == nil {
+		return exact.NoLimits(key.Entity, key.Resource)
+	}
+	parent, err := tx.parent(r.key, key.Entity)
+	if err != nil {
+		return err
+	}
+	idle := exact.Idle(limits, source, r.ttl)
+	account := &limiter.Account{Entity: key.Entity, Resource: key.Resource, Limits: limits, Source: source}
+	if s.record == nil {
+		s.record = &record{Bucket: exact.New(now, account, idle)}
+	} else {
+		account.Ref = s.id
+		repaired, err := s.Repair(now, account, idle, book)
+		if err != nil {
+			return err
+		}
+		s.repaired = repaired || s.parent != parent
+	}
+	s.facts, s.parent, s.looked = facts, parent, true
+	return nil
+}
+
+// beginOverride is begin for limits that come with the call.
+func (r *Repository) beginOverride(tx *tx, s *side, now int64, key limiter.Scope, limits []limiter.Limit) error {
+	limits = exact.Sorted(limits)
+	parent, err := tx.parent(r.key, key.Entity)
+	if err != nil {
+		return err
+	}
+	if s.record == nil {
+		account := &limiter.Account{Entity: key.Entity, Resource: key.Resource, Limits: limits}
+		s.record = &record{Bucket: exact.New(now, account, exact.Idle(limits, limiter.Scope{}, r.ttl))}
+	}
+	s.parent = parent
+	s.turn = exact.BeginOverride(&s.Bucket, now, limits)
+	return nil
+}
+
+// store writes what a charge did to one bucket. A refused charge leaves only
+// the repair of limits that had changed.
+func (r *Repository) store(tx *tx, s *side, charge *limiter.Charge, admitted bool, book exact.Book) error {
+	if !admitted {
+		if s.repaired {
+			return tx.save(r.key, s.record, true)
+		}
+		return nil
+	}
+	if s.expired != nil {
+		if err := tx.expire(r.key, s.expired); err != nil {
+			return err
+		}
+	}
+	if charge.Limits != nil {
+		s.facts, s.looked = 0, true // it may have shaped the bucket: look the stored limits up next time
+	}
+	if err := s.turn.Commit(&charge.Amounts, book); err != nil {
+		return err
+	}
+	made := s.id == 0
+	if err := tx.save(r.key, s.record, made || s.looked); err != nil {
+		return err
+	}
+	if made {
+		account := *s.turn.View.Account
+		account.Ref = s.id
+		s.turn.View.Account = &account
+	}
+	return nil
+}
+
+// Credit gives back or takes more. A bucket that was deleted is skipped. To one
+// that has only expired nothing is given back, but what it takes is charged to
+// the bucket in its place.
+func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
+	return r.write(ctx, now, func(tx *tx) error {
+		for _, c := range credits {
+			if _, ok := c.Account.Ref.(int64); !ok {
+				return &limiter.InvalidError{Field: "account", Value: c.Account.Entity, Reason: "was not made by this store"}
+			}
+		}
+		for _, c := range credits {
+			if err := r.credit(tx, now.UnixMilli(), c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (r *Repository) credit(tx *tx, now int64, c limiter.Credit) error {
+	id := c.Account.Ref.(int64)
+	found, err := tx.bucket("b.id = ?", id)
+	if err != nil {
+		return err
+	}
+	if found != nil && !found.Gone(now) {
+		if err := found.Credit(now, &c.Amounts, tx.book(r.key)); err != nil {
+			return err
+		}
+		return tx.save(r.key, found, false)
+	}
+	takes, some := exact.Takes(&c.Amounts)
+	if !some {
+		return nil
+	}
+	if deleted, err := tx.wasDeleted(r.key, c.Account.Entity, id); err != nil || deleted {
+		return err
+	}
+	return r.charged(tx, now, c.Account, &takes)
+}
+
+// wasDeleted tells whether a bucket went with its entity or namespace, instead
+// of by expiry.
+func (t *tx) wasDeleted(ns int64, entity string, id int64) (bool, error) {
+	var deleted bool
+	err := t.row(`SELECT NOT EXISTS (SELECT 1 FROM namespaces WHERE key = ? AND NOT purging)
+		OR EXISTS (SELECT 1 FROM deleted_buckets WHERE ns = ? AND entity = ? AND last >= ?)`, ns, ns, entity, id).scan(&deleted)
+	return deleted, err
+}
+
+// charged takes from the bucket that is now where an expired one was, or makes
+// one to pay.
+func (r *Repository) charged(tx *tx, now int64, account *limiter.Account, takes *limiter.Amounts) error {
+	current, err := tx.bucket("b.ns = ? AND b.entity = ? AND b.resource = ?", r.key, account.Entity, account.Resource)
+	if err != nil {
+		return err
+	}
+	if current != nil && current.Gone(now) {
+		if err := tx.expire(r.key, current); err != nil {
+			return err
+		}
+		current = nil
+	}
+	if current == nil {
+		fresh := *account
+		current = &record{Bucket: exact.New(now, &fresh, exact.Idle(account.Limits, account.Source, r.ttl))}
+	}
+	if err := current.Credit(now, takes, tx.book(r.key)); err != nil {
+		return err
+	}
+	return tx.save(r.key, current, current.id == 0)
+}
+
+// bucket is the one row that a condition selects, nil if there is none.
+func (t *tx) bucket(where string, args ...any) (found *record, err error) {
+	err = t.query(func(scan func(...any) error) (err error) {
+		found, err = t.record(scan)
+		return err
+	}, "SELECT "+recordColumns+" FROM buckets b WHERE "+where, args...)
+	return found, err
+}
+
+// expire removes a bucket; its usage stays.
+func (t *tx) expire(ns int64, r *record) error {
+	if err := r.Flush(t.book(ns)); err != nil {
+		return err
+	}
+	_, err := t.exec("DELETE FROM buckets WHERE id = ?", r.id)
+	return err
+}

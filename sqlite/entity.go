@@ -1,0 +1,183 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/exact"
+)
+
+// change runs work on the facts of an active namespace: entities and configs.
+// The next charge, of any process, looks them up again.
+func (r *Repository) change(ctx context.Context, at time.Time, work func(*tx) error) error {
+	return r.write(ctx, at, func(tx *tx) error {
+		if _, err := r.facts(tx); err != nil {
+			return err
+		}
+		if err := work(tx); err != nil {
+			return err
+		}
+		_, err := tx.exec("UPDATE namespaces SET facts = facts + 1 WHERE key = ?", r.key)
+		if err != nil {
+			return err
+		}
+		_, err = r.facts(tx)
+		return err
+	})
+}
+
+// CreateEntity stores an entity and its event. ErrExists.
+func (r *Repository) CreateEntity(ctx context.Context, e limiter.Entity, ev limiter.AuditEvent) error {
+	metadata, err := json.Marshal(e.Metadata)
+	if err != nil {
+		return err
+	}
+	return r.change(ctx, ev.At, func(tx *tx) error {
+		n, err := tx.exec(`INSERT INTO entities (ns, id, name, parent, cascade, metadata, created) VALUES (?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO NOTHING`, r.key, e.ID, e.Name, e.Parent, e.Cascade, string(metadata), e.CreatedAt.Unix())
+		if err == nil && n == 0 {
+			return fmt.Errorf("entity %q: %w", e.ID, limiter.ErrExists)
+		}
+		if err != nil {
+			return err
+		}
+		return r.record(tx, ev)
+	})
+}
+
+const entityColumns = "id, name, parent, cascade, metadata, created"
+
+func (t *tx) entity(scan func(...any) error) (e limiter.Entity, err error) {
+	var metadata string
+	var created int64
+	if err := scan(&e.ID, &e.Name, &e.Parent, &e.Cascade, &metadata, &created); err != nil {
+		return e, err
+	}
+	e.CreatedAt = time.Unix(created, 0).UTC()
+	if err := json.Unmarshal([]byte(metadata), &e.Metadata); err != nil {
+		return e, &limiter.CorruptError{Item: fmt.Sprintf("%s: entity %s", t.file.path, e.ID), Reason: "metadata: " + err.Error()}
+	}
+	return e, nil
+}
+
+// Entity is the stored record. ErrNotFound.
+func (r *Repository) Entity(ctx context.Context, id string) (e limiter.Entity, err error) {
+	err = r.read(ctx, func(tx *tx) error {
+		if _, err := r.facts(tx); err != nil {
+			return err
+		}
+		found := false
+		err := tx.query(func(scan func(...any) error) (err error) {
+			found = true
+			e, err = tx.entity(scan)
+			return err
+		}, "SELECT "+entityColumns+" FROM entities WHERE ns = ? AND id = ?", r.key, id)
+		if err == nil && !found {
+			err = fmt.Errorf("entity %q: %w", id, limiter.ErrNotFound)
+		}
+		return err
+	})
+	return e, err
+}
+
+// parent is who else pays for an entity, or "".
+func (t *tx) parent(ns int64, entity string) (parent string, err error) {
+	err = t.row("SELECT parent FROM entities WHERE ns = ? AND id = ? AND cascade", ns, entity).scan(&parent)
+	if errors.Is(err, errNoRow) {
+		return "", nil
+	}
+	return parent, err
+}
+
+// Entities are the children of parent, or all, by ID.
+func (r *Repository) Entities(ctx context.Context, parent string) iter.Seq2[limiter.Entity, error] {
+	where, args := "ns = ?", []any{r.key}
+	if parent != "" {
+		where, args = where+" AND parent = ?", append(args, parent)
+	}
+	return exact.Pages(func(after string) (page []limiter.Entity, next *string, err error) {
+		err = r.read(ctx, func(tx *tx) error {
+			if _, err := r.facts(tx); err != nil {
+				return err
+			}
+			return tx.query(func(scan func(...any) error) error {
+				e, err := tx.entity(scan)
+				page = append(page, e)
+				return err
+			}, "SELECT "+entityColumns+" FROM entities WHERE "+where+" AND id > ? ORDER BY id LIMIT ?",
+				append(slices.Clip(args), after, pageSize)...)
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(page) == pageSize {
+			next = &page[len(page)-1].ID
+		}
+		return page, next, nil
+	})
+}
+
+// DeleteEntity removes the record, limits, buckets and usage. ErrNotFound.
+func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.AuditEvent) error {
+	return r.change(ctx, ev.At, func(tx *tx) error {
+		records, err := r.removeEntity(tx, id, ev.At)
+		if err != nil {
+			return err
+		}
+		details := maps.Clone(ev.Details)
+		if details == nil {
+			details = map[string]any{}
+		}
+		details["records_deleted"] = records
+		ev.Details = details
+		return r.record(tx, ev)
+	})
+}
+
+func (r *Repository) removeEntity(tx *tx, id string, now time.Time) (records int64, err error) {
+	if known, err := r.knows(tx, id, now.UnixMilli()); err != nil || !known {
+		if err == nil {
+			err = fmt.Errorf("entity %q: %w", id, limiter.ErrNotFound)
+		}
+		return 0, err
+	}
+	if _, err := tx.exec(`INSERT INTO deleted_buckets (ns, entity, last, at) SELECT ?, ?, coalesce(max(seq), 0), ? FROM sqlite_sequence WHERE name = 'buckets'
+		ON CONFLICT DO UPDATE SET last = excluded.last, at = excluded.at`, r.key, id, now.Unix()); err != nil {
+		return 0, err
+	}
+	for _, from := range []string{
+		"entities WHERE ns = ? AND id = ?", "configs WHERE ns = ? AND entity = ?",
+		"buckets WHERE ns = ? AND entity = ?", "usage WHERE ns = ? AND entity = ?",
+	} {
+		n, err := tx.exec("DELETE FROM "+from, r.key, id)
+		if err != nil {
+			return 0, err
+		}
+		records += n
+	}
+	return records, nil
+}
+
+// knows tells whether anything is stored of an entity. An expired bucket is
+// not.
+func (r *Repository) knows(tx *tx, id string, now int64) (known bool, err error) {
+	if err := tx.row(`SELECT EXISTS (SELECT 1 FROM entities WHERE ns = ?1 AND id = ?2) OR EXISTS (SELECT 1 FROM configs WHERE ns = ?1 AND entity = ?2)
+		OR EXISTS (SELECT 1 FROM usage WHERE ns = ?1 AND entity = ?2)`, r.key, id).scan(&known); err != nil || known {
+		return known, err
+	}
+	err = tx.query(func(scan func(...any) error) error {
+		b, err := tx.record(scan)
+		if err == nil && (b.Events > 0 || !b.Gone(now)) {
+			known = true
+		}
+		return err
+	}, "SELECT "+recordColumns+" FROM buckets b WHERE b.ns = ? AND b.entity = ?", r.key, id)
+	return known, err
+}

@@ -1,0 +1,263 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/exact"
+)
+
+// namespace is the one a repository looks at.
+type namespace struct {
+	key  int64
+	name string
+	// mode is the stored one as of the change number seen.
+	mode atomic.Value // limiter.OnUnavailable
+	seen atomic.Int64
+}
+
+const namespaceColumns = "key, id, name, created, deleted, purging"
+
+// space is a row of the namespaces table.
+type space struct {
+	limiter.Namespace
+	key int64
+}
+
+func scanSpace(scan func(...any) error) (s space, err error) {
+	var created int64
+	var deleted *int64
+	err = scan(&s.key, &s.ID, &s.Name, &created, &deleted, &s.Purging)
+	s.CreatedAt = time.Unix(created, 0).UTC()
+	if deleted != nil {
+		s.DeletedAt = time.Unix(*deleted, 0).UTC()
+	}
+	return s, err
+}
+
+// space is the one row that a condition selects; errNoRow.
+func (t *tx) space(where string, args ...any) (s space, err error) {
+	found := false
+	err = t.query(func(scan func(...any) error) error {
+		found = true
+		s, err = scanSpace(scan)
+		return err
+	}, "SELECT "+namespaceColumns+" FROM namespaces WHERE "+where, args...)
+	if err == nil && !found {
+		err = errNoRow
+	}
+	return s, err
+}
+
+const activeName = "name = ? AND deleted IS NULL"
+
+func noNamespace(name string) error {
+	return fmt.Errorf("namespace %q: %w", name, limiter.ErrNotFound)
+}
+
+// enter is the namespace to open the file in, registered if need be.
+func (f *file) enter(ctx context.Context, name string) (*namespace, error) {
+	n, err := f.look(ctx, name)
+	if f.writer == nil || !errors.Is(err, limiter.ErrNotFound) {
+		return n, err
+	}
+	now := time.Now() // opening is not a decision that a caller's clock could make
+	err = f.write(ctx, now, func(tx *tx) error {
+		_, err := tx.register(now, name)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return f.look(ctx, name)
+}
+
+// look is a view of an active namespace.
+func (f *file) look(ctx context.Context, name string) (*namespace, error) {
+	n := &namespace{name: name}
+	n.mode.Store(limiter.OnUnavailable(""))
+	err := f.read(ctx, func(tx *tx) error {
+		s, err := tx.space(activeName, name)
+		if err != nil {
+			return err
+		}
+		n.key = s.key
+		_, err = n.facts(tx)
+		return err
+	})
+	if errors.Is(err, errNoRow) {
+		return nil, noNamespace(name)
+	}
+	return n, err
+}
+
+// facts is the change number of an active namespace; ErrNotFound. It keeps the
+// remembered mode up to date.
+func (n *namespace) facts(tx *tx) (int64, error) {
+	var facts int64
+	err := tx.row("SELECT facts FROM namespaces WHERE key = ? AND deleted IS NULL", n.key).scan(&facts)
+	if errors.Is(err, errNoRow) {
+		return 0, noNamespace(n.name)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return facts, n.remember(tx, facts)
+}
+
+func (n *namespace) remember(tx *tx, facts int64) error {
+	if n.seen.Load() == facts {
+		return nil
+	}
+	cfg, err := tx.config(n.key, limiter.Scope{})
+	if err != nil {
+		return err
+	}
+	n.mode.Store(cfg.OnUnavailable)
+	n.seen.Store(facts)
+	return nil
+}
+
+// Namespace is a view of another namespace; ErrNotFound unless it is active.
+func (r *Repository) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
+	n, err := r.look(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return &Repository{file: r.file, namespace: n, view: true}, nil
+}
+
+// Namespaces are those in any state, by name, then ID.
+func (r *Repository) Namespaces(ctx context.Context) iter.Seq2[limiter.Namespace, error] {
+	return exact.Sequence(func() (all []limiter.Namespace, err error) {
+		err = r.read(ctx, func(tx *tx) error {
+			return tx.query(func(scan func(...any) error) error {
+				s, err := scanSpace(scan)
+				all = append(all, s.Namespace)
+				return err
+			}, "SELECT "+namespaceColumns+" FROM namespaces ORDER BY name, id")
+		})
+		return all, err
+	})
+}
+
+// RegisterNamespace makes the name active, or returns the one that is.
+func (r *Repository) RegisterNamespace(ctx context.Context, now time.Time, name string) (n limiter.Namespace, err error) {
+	err = r.write(ctx, now, func(tx *tx) error {
+		s, err := tx.register(now, name)
+		n = s.Namespace
+		return err
+	})
+	return n, err
+}
+
+func (t *tx) register(now time.Time, name string) (space, error) {
+	s, err := t.space(activeName, name)
+	if !errors.Is(err, errNoRow) {
+		return s, err
+	}
+	if _, err := t.exec("INSERT INTO namespaces (id, name, created) VALUES (?, ?, ?)", exact.NewNamespaceID(), name, now.Unix()); err != nil {
+		return space{}, err
+	}
+	return t.space(activeName, name)
+}
+
+// DeleteNamespace makes the name free; the data stay under its ID.
+func (r *Repository) DeleteNamespace(ctx context.Context, now time.Time, name string) error {
+	return r.write(ctx, now, func(tx *tx) error {
+		n, err := tx.exec("UPDATE namespaces SET deleted = ? WHERE "+activeName, now.Unix(), name)
+		if err == nil && n == 0 {
+			return noNamespace(name)
+		}
+		return err
+	})
+}
+
+// deletedSpace is a namespace that is deleted, or why it cannot be had.
+func (t *tx) deletedSpace(id string) (space, error) {
+	s, err := t.space("id = ?", id)
+	switch {
+	case errors.Is(err, errNoRow):
+		return s, fmt.Errorf("namespace id %q: %w", id, limiter.ErrNotFound)
+	case err == nil && s.DeletedAt.IsZero():
+		return s, fmt.Errorf("namespace id %q is active: %w", id, limiter.ErrConflict)
+	}
+	return s, err
+}
+
+// RecoverNamespace makes a deleted namespace active again.
+func (r *Repository) RecoverNamespace(ctx context.Context, now time.Time, id string) (n limiter.Namespace, err error) {
+	err = r.write(ctx, now, func(tx *tx) error {
+		s, err := tx.deletedSpace(id)
+		if err != nil {
+			return err
+		}
+		if s.Purging {
+			return fmt.Errorf("namespace id %q is being purged: %w", id, limiter.ErrConflict)
+		}
+		if _, err := tx.space(activeName, s.Name); !errors.Is(err, errNoRow) {
+			return errors.Join(err, fmt.Errorf("namespace %q: %w", s.Name, limiter.ErrExists))
+		}
+		s.DeletedAt = time.Time{}
+		n = s.Namespace
+		_, err = tx.exec("UPDATE namespaces SET deleted = NULL WHERE key = ?", s.key)
+		return err
+	})
+	if err != nil {
+		return limiter.Namespace{}, err
+	}
+	return n, nil
+}
+
+// PurgeNamespace destroys the data of a deleted namespace, a part at a time so
+// that others can write in between.
+func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
+	var key int64
+	err := r.write(ctx, time.Time{}, func(tx *tx) error {
+		s, err := tx.deletedSpace(id)
+		if err != nil {
+			return err
+		}
+		key = s.key
+		_, err = tx.exec("UPDATE namespaces SET purging = 1 WHERE key = ?", key)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for done := false; !done; {
+		err := r.write(ctx, time.Time{}, func(tx *tx) (err error) {
+			done, err = tx.purge(key)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// purge removes a part of the rows of a namespace, and the namespace when there
+// are no more.
+func (t *tx) purge(key int64) (done bool, err error) {
+	const part = 2000
+	for _, delete := range []string{
+		"DELETE FROM buckets WHERE rowid IN (SELECT rowid FROM buckets WHERE ns = ? LIMIT ?)",
+		"DELETE FROM usage WHERE rowid IN (SELECT rowid FROM usage WHERE ns = ? LIMIT ?)",
+		"DELETE FROM audit WHERE rowid IN (SELECT rowid FROM audit WHERE ns = ? LIMIT ?)",
+		"DELETE FROM configs WHERE (ns, entity, resource) IN (SELECT ns, entity, resource FROM configs WHERE ns = ? LIMIT ?)",
+		"DELETE FROM entities WHERE (ns, id) IN (SELECT ns, id FROM entities WHERE ns = ? LIMIT ?)",
+		"DELETE FROM deleted_buckets WHERE (ns, entity) IN (SELECT ns, entity FROM deleted_buckets WHERE ns = ? LIMIT ?)",
+	} {
+		if n, err := t.exec(delete, key, part); err != nil || n > 0 {
+			return false, err
+		}
+	}
+	_, err = t.exec("DELETE FROM namespaces WHERE key = ?", key)
+	return true, err
+}

@@ -1,0 +1,165 @@
+package sqlite
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/exact"
+)
+
+// record is a bucket and the row it is in.
+type record struct {
+	exact.Bucket
+	id     int64 // 0 while not stored
+	facts  int64 // of the namespace when limits and parent were looked up, 0 = never
+	parent string
+}
+
+const recordColumns = "b.id, b.entity, b.resource, b.facts, b.parent, b.limits, b.level, b.tokens, b.at, b.idle, b.expires, b.hour, b.used, b.events"
+
+// record reads one row; the leading values of it go elsewhere.
+func (t *tx) record(scan func(...any) error, leading ...any) (*record, error) {
+	var r record
+	var id *int64 // all of it is NULL where a join found no bucket
+	var entity, resource, parent, limits, tokens, used *string
+	var facts, level, at, idle, expires, hour, events *int64
+	if err := scan(append(leading, &id, &entity, &resource, &facts, &parent, &limits, &level, &tokens,
+		&at, &idle, &expires, &hour, &used, &events)...); err != nil || id == nil {
+		return nil, err
+	}
+	r.id, r.facts, r.parent = *id, *facts, *parent
+	r.At, r.Idle, r.Expires, r.Hour, r.Events = *at, *idle, *expires, *hour, *events
+	list, err := t.file.parsed.limits(*limits)
+	if err == nil {
+		r.Tokens, err = parseInts(*tokens)
+	}
+	if err == nil {
+		r.Used, err = parseInts(*used)
+	}
+	if err == nil && (len(r.Tokens) != len(list) || len(r.Used) != len(list)) {
+		err = errors.New("has not one balance and one counter for each limit")
+	}
+	if err == nil && (*level < 0 || *level > 3) {
+		err = fmt.Errorf("has level %d, which is none of 0 to 3", *level)
+	}
+	if err != nil {
+		return nil, &limiter.CorruptError{Item: fmt.Sprintf("%s: bucket of %s and %s", t.file.path, *entity, *resource), Reason: err.Error()}
+	}
+	r.Account = &limiter.Account{
+		Entity: *entity, Resource: *resource, Limits: list,
+		Source: limiter.Precedence(*entity, *resource)[*level], Ref: r.id,
+	}
+	return &r, nil
+}
+
+// save stores what a charge or a credit changes, and everything if all is set.
+func (t *tx) save(ns int64, r *record, all bool) (err error) {
+	tokens, used := formatInts(r.Tokens), formatInts(r.Used)
+	if !all {
+		_, err = t.exec("UPDATE buckets SET tokens = ?, at = ?, expires = ?, hour = ?, used = ?, events = ? WHERE id = ?",
+			tokens, r.At, r.Expires, r.Hour, used, r.Events, r.id)
+		return err
+	}
+	limits, err := json.Marshal(r.Account.Limits)
+	if err != nil {
+		return err
+	}
+	level := slices.Index(precedence(r.Account), r.Account.Source)
+	row := []any{r.facts, r.parent, string(limits), level, tokens, r.At, r.Idle, r.Expires, r.Hour, used, r.Events}
+	if r.id != 0 {
+		_, err = t.exec(`UPDATE buckets SET facts = ?, parent = ?, limits = ?, level = ?, tokens = ?, at = ?, idle = ?, expires = ?,
+			hour = ?, used = ?, events = ? WHERE id = ?`, append(row, r.id)...)
+		return err
+	}
+	r.id, err = t.insert(`INSERT INTO buckets (facts, parent, limits, level, tokens, at, idle, expires, hour, used, events, ns, entity, resource)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(row, ns, r.Account.Entity, r.Account.Resource)...)
+	return err
+}
+
+// scoped is the condition for rows of an entity, a resource or both.
+func scoped(ns int64, of limiter.Scope) (string, []any) {
+	where, args := "ns = ?", []any{ns}
+	if of.Entity != "" {
+		where, args = where+" AND entity = ?", append(args, of.Entity)
+	}
+	if of.Resource != "" {
+		where, args = where+" AND resource = ?", append(args, of.Resource)
+	}
+	return where, args
+}
+
+func precedence(a *limiter.Account) []limiter.Scope {
+	levels := limiter.Precedence(a.Entity, a.Resource)
+	return levels[:]
+}
+
+// formatInts writes a JSON list.
+func formatInts(ns []int64) string {
+	b := make([]byte, 0, 64)
+	b = append(b, '[')
+	for i, n := range ns {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, n, 10)
+	}
+	return string(append(b, ']'))
+}
+
+// parseInts reads what formatInts wrote.
+func parseInts(s string) ([]int64, error) {
+	inner, ok := strings.CutPrefix(s, "[")
+	if ok {
+		inner, ok = strings.CutSuffix(inner, "]")
+	}
+	if !ok {
+		return nil, fmt.Errorf("%q is no list", s)
+	}
+	if inner == "" {
+		return nil, nil
+	}
+	out := make([]int64, 0, 1+strings.Count(inner, ","))
+	for part := range strings.SplitSeq(inner, ",") {
+		n, err := strconv.ParseInt(part, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%q is no list of whole numbers", s)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// limitCache remembers what JSON texts mean: few limits serve many buckets.
+type limitCache struct {
+	mu sync.RWMutex
+	by map[string][]limiter.Limit
+}
+
+func newLimitCache() *limitCache { return &limitCache{by: map[string][]limiter.Limit{}} }
+
+func (c *limitCache) limits(text string) ([]limiter.Limit, error) {
+	c.mu.RLock()
+	limits, ok := c.by[text]
+	c.mu.RUnlock()
+	if ok {
+		return limits, nil
+	}
+	if err := json.Unmarshal([]byte(text), &limits); err != nil {
+		return nil, err
+	}
+	limits = exact.Sorted(limits)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	const most = 10_000
+	if len(c.by) >= most {
+		clear(c.by)
+	}
+	c.by[text] = limits
+	return limits, nil
+}

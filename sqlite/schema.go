@@ -1,0 +1,140 @@
+package sqlite
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// applicationID marks a file as ours ("zael"), in its header.
+const applicationID = 0x7a61656c
+
+// migrations bring a file from version i to i+1; the file's version is how many
+// have run. A migration that was released is never changed: add another.
+var migrations = []string{`
+CREATE TABLE namespaces (
+	key     INTEGER PRIMARY KEY AUTOINCREMENT,
+	id      TEXT    NOT NULL UNIQUE,
+	name    TEXT    NOT NULL,
+	created INTEGER NOT NULL,             -- times of records are Unix seconds
+	deleted INTEGER,                      -- NULL while active
+	purging INTEGER NOT NULL DEFAULT 0,
+	facts   INTEGER NOT NULL DEFAULT 1    -- rises with every change of an entity or a config
+) STRICT;
+CREATE UNIQUE INDEX namespaces_active ON namespaces (name) WHERE deleted IS NULL;
+
+CREATE TABLE entities (
+	ns       INTEGER NOT NULL,
+	id       TEXT    NOT NULL,
+	name     TEXT    NOT NULL,
+	parent   TEXT    NOT NULL,            -- '' for none
+	cascade  INTEGER NOT NULL,
+	metadata TEXT    NOT NULL,            -- JSON object
+	created  INTEGER NOT NULL,
+	PRIMARY KEY (ns, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX entities_parent ON entities (ns, parent, id) WHERE parent <> '';
+
+CREATE TABLE configs (
+	ns             INTEGER NOT NULL,
+	entity         TEXT    NOT NULL,      -- '' and '' is the system
+	resource       TEXT    NOT NULL,
+	limits         TEXT    NOT NULL,      -- JSON list by name
+	on_unavailable TEXT    NOT NULL,
+	PRIMARY KEY (ns, entity, resource)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX configs_resource ON configs (ns, resource, entity);
+
+CREATE TABLE buckets (
+	id       INTEGER PRIMARY KEY AUTOINCREMENT, -- never used again, so that leases know their bucket
+	ns       INTEGER NOT NULL,
+	entity   TEXT    NOT NULL,
+	resource TEXT    NOT NULL,
+	facts    INTEGER NOT NULL,            -- of the namespace when limits and parent were looked up
+	parent   TEXT    NOT NULL,            -- whom a charge cascades to, '' for none
+	limits   TEXT    NOT NULL,            -- JSON list by name
+	level    INTEGER NOT NULL,            -- of the limits, in order of precedence
+	tokens   TEXT    NOT NULL,            -- JSON list of thousandths, in the order of limits
+	at       INTEGER NOT NULL,            -- Unix milliseconds, like the next three
+	idle     INTEGER NOT NULL,
+	expires  INTEGER NOT NULL,            -- 0 for never
+	hour     INTEGER NOT NULL,            -- what used and events count
+	used     TEXT    NOT NULL,            -- JSON list of whole tokens not yet in usage
+	events   INTEGER NOT NULL,
+	UNIQUE (ns, entity, resource)
+) STRICT;
+CREATE INDEX buckets_resource ON buckets (ns, resource, entity);
+
+CREATE TABLE deleted_buckets (                -- up to which id an entity's buckets were deleted, not expired
+	ns     INTEGER NOT NULL,
+	entity TEXT    NOT NULL,
+	last   INTEGER NOT NULL,
+	at     INTEGER NOT NULL,
+	PRIMARY KEY (ns, entity)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE usage (
+	ns       INTEGER NOT NULL,
+	entity   TEXT    NOT NULL,
+	resource TEXT    NOT NULL,
+	window   TEXT    NOT NULL,
+	start    INTEGER NOT NULL,            -- Unix seconds
+	counters TEXT    NOT NULL,            -- JSON object
+	events   INTEGER NOT NULL,
+	expires  INTEGER NOT NULL,
+	UNIQUE (ns, entity, resource, window, start)
+) STRICT;
+CREATE INDEX usage_resource ON usage (ns, resource, start);
+CREATE INDEX usage_expires ON usage (expires);
+
+CREATE TABLE audit (
+	ns        INTEGER NOT NULL,
+	entity    TEXT    NOT NULL,
+	id        TEXT    NOT NULL,
+	action    TEXT    NOT NULL,
+	principal TEXT    NOT NULL,
+	resource  TEXT    NOT NULL,
+	at        INTEGER NOT NULL,
+	details   TEXT    NOT NULL,           -- JSON object
+	expires   INTEGER NOT NULL,
+	UNIQUE (ns, entity, id)
+) STRICT;
+CREATE INDEX audit_expires ON audit (expires);
+`}
+
+// migrate makes the file what this program knows, in one transaction.
+func migrate(tx *tx, path string) error {
+	var application, version, tables int
+	if err := tx.row(`SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
+		(SELECT count(*) FROM sqlite_schema)`).scan(&application, &version, &tables); err != nil {
+		return err
+	}
+	if err := checkVersion(path, application, version, tables); err != nil {
+		return err
+	}
+	if version == len(migrations) {
+		return nil
+	}
+	for _, m := range migrations[version:] {
+		if err := tx.script(m); err != nil {
+			return err
+		}
+	}
+	return tx.script(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, len(migrations)))
+}
+
+// checkVersion refuses a file that another program owns, or a newer version of
+// this one.
+func checkVersion(path string, application, version, tables int) error {
+	refuse := func(reason string) error {
+		return &limiter.VersionError{Store: path, Schema: strconv.Itoa(version), Client: strconv.Itoa(len(migrations)), Reason: reason}
+	}
+	switch {
+	case application != applicationID && (application != 0 || version != 0 || tables != 0):
+		return refuse("the file is a database of another program; choose another path")
+	case version > len(migrations):
+		return refuse("the file was written by a newer version of this program; upgrade the program")
+	}
+	return nil
+}

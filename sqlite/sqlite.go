@@ -1,0 +1,250 @@
+// Package sqlite is a limiter's store in one file, for one process or several
+// on the same machine. It needs nothing installed.
+//
+// The file is in WAL mode with synchronous NORMAL: what was admitted survives
+// the death of the process; a power failure may lose the last commits, never
+// the file. Calls that wait for each other share a commit.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/exact"
+)
+
+// Defaults of [Options].
+const (
+	DefaultBusyTimeout = 5 * time.Second
+	DefaultRetention   = 90 * 24 * time.Hour
+)
+
+// Options are those of [Open]. The zero value of a field is its default.
+type Options struct {
+	// Namespace is the one to use, registered if it is not there; default
+	// "default".
+	Namespace string
+	// BucketTTL is after how many idle fill times a bucket is forgotten; default
+	// 7, negative for never. Buckets in debt stay, and so do those of entities
+	// with limits of their own for the resource.
+	BucketTTL int
+	// BusyTimeout is how long a call waits for other processes that write;
+	// default DefaultBusyTimeout.
+	BusyTimeout time.Duration
+	// AuditRetention and UsageRetention are how long events and snapshots are
+	// kept; default DefaultRetention.
+	AuditRetention, UsageRetention time.Duration
+	// ReadOnly opens an existing file for reading. Calls that would write return
+	// an error that matches limiter.ErrConflict.
+	ReadOnly bool
+}
+
+func (o *Options) complete() error {
+	if o.Namespace == "" {
+		o.Namespace = "default"
+	}
+	for _, d := range []struct {
+		field    string
+		value    *time.Duration
+		fallback time.Duration
+	}{
+		{"busy_timeout", &o.BusyTimeout, DefaultBusyTimeout},
+		{"audit_retention", &o.AuditRetention, DefaultRetention},
+		{"usage_retention", &o.UsageRetention, DefaultRetention},
+	} {
+		if *d.value < 0 {
+			return &limiter.InvalidError{Field: d.field, Value: d.value.String(), Reason: "must not be negative; 0 is the default"}
+		}
+		if *d.value == 0 {
+			*d.value = d.fallback
+		}
+	}
+	return limiter.Namespace{Name: o.Namespace}.Validate()
+}
+
+// Repository is the file seen from one namespace. It is safe for concurrent
+// use.
+type Repository struct {
+	*file
+	*namespace
+	view bool
+}
+
+var _ limiter.Repository = (*Repository)(nil)
+
+// file is what all namespaces share.
+type file struct {
+	path    string
+	opts    Options
+	ttl     int
+	readers *sql.DB
+	writer  *writer // nil when read-only
+	parsed  *limitCache
+}
+
+// Open opens the file at path, makes it if it is missing, and brings it to the
+// version this program knows. A missing folder is an error.
+//
+// Errors: *limiter.VersionError for a file of a newer version or of another
+// program, *limiter.CorruptError for one that is damaged or no database,
+// *limiter.InvalidError for options, fs.ErrNotExist, fs.ErrPermission, or what
+// the system said.
+func Open(ctx context.Context, path string, opts *Options) (*Repository, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	if err := checkPath(path, o.ReadOnly); err != nil {
+		return nil, err
+	}
+	f := &file{path: path, opts: o, ttl: exact.Multiplier(o.BucketTTL), parsed: newLimitCache()}
+	if err := f.open(ctx); err != nil {
+		return nil, errors.Join(err, f.close())
+	}
+	n, err := f.enter(ctx, o.Namespace)
+	if err != nil {
+		return nil, errors.Join(err, f.close())
+	}
+	return &Repository{file: f, namespace: n}, nil
+}
+
+// checkPath says what is wrong in terms of files, before SQLite says it in its
+// own.
+func checkPath(path string, readOnly bool) error {
+	if path == "" {
+		return &limiter.InvalidError{Field: "path", Reason: "must not be empty; give the path of a file"}
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && readOnly:
+		return fmt.Errorf("sqlite: %s: %w", path, fs.ErrNotExist)
+	case errors.Is(err, fs.ErrNotExist):
+		if _, err := os.Stat(filepath.Dir(path)); err != nil {
+			return fmt.Errorf("sqlite: folder %s must exist before the file %s can be made: %w", filepath.Dir(path), filepath.Base(path), err)
+		}
+		return nil
+	case err != nil:
+		return fmt.Errorf("sqlite: %w", err)
+	case info.IsDir():
+		return &limiter.InvalidError{Field: "path", Value: path, Reason: "is a folder; give the path of a file"}
+	case !readOnly && info.Mode().Perm()&0o222 == 0:
+		return fmt.Errorf("sqlite: %s is read-only: %w; make it writable, or open it with ReadOnly", path, fs.ErrPermission)
+	}
+	return nil
+}
+
+// dsn is the name of the file for the driver.
+func (f *file) dsn(params ...string) string {
+	escaped := strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(f.path)
+	params = append(params, fmt.Sprintf("_pragma=busy_timeout(%d)", f.opts.BusyTimeout.Milliseconds()))
+	return "file:" + escaped + "?" + strings.Join(params, "&")
+}
+
+func (f *file) open(ctx context.Context) error {
+	if !f.opts.ReadOnly {
+		w, err := newWriter(ctx, f)
+		if err != nil {
+			return err
+		}
+		f.writer = w
+	}
+	return f.openReaders(ctx)
+}
+
+// openReaders opens the connections that only read. A file that nobody may
+// write to has no shared memory to join, and is then read as it lies.
+func (f *file) openReaders(ctx context.Context) error {
+	const readers = 4
+	modes := [][]string{{"mode=ro"}}
+	if f.opts.ReadOnly {
+		modes = append(modes, []string{"mode=ro", "immutable=1"})
+	}
+	var err error
+	for _, mode := range modes {
+		if f.readers, err = sql.Open("sqlite", f.dsn(mode...)); err != nil {
+			return err
+		}
+		f.readers.SetMaxOpenConns(readers)
+		f.readers.SetMaxIdleConns(readers)
+		if err = f.read(ctx, f.checkOpen); err == nil || !isCantOpen(err) {
+			return err
+		}
+		_ = f.readers.Close()
+	}
+	return err
+}
+
+// checkOpen refuses a file that is not ours before anything is read from it.
+func (f *file) checkOpen(tx *tx) error {
+	var application, version, tables int
+	if err := tx.row(`SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
+		(SELECT count(*) FROM sqlite_schema)`).scan(&application, &version, &tables); err != nil {
+		return err
+	}
+	return checkVersion(f.path, application, version, tables+1)
+}
+
+// Ping is nil when the file answers.
+func (r *Repository) Ping(ctx context.Context) error {
+	return r.read(ctx, func(tx *tx) error {
+		var one int
+		return tx.row("SELECT 1 FROM namespaces LIMIT 1").scan(&one)
+	})
+}
+
+// Close waits for calls under way and closes the file. Later calls return
+// ErrClosed. A view's Close does nothing.
+func (r *Repository) Close() error {
+	if r.view {
+		return nil
+	}
+	return r.close()
+}
+
+func (f *file) close() error {
+	var errs []error
+	if f.readers != nil {
+		errs = append(errs, f.readers.Close())
+	}
+	if f.writer != nil {
+		errs = append(errs, f.writer.close())
+	}
+	return errors.Join(errs...)
+}
+
+// write runs work in a transaction that others may share. When it returns nil,
+// what work wrote is stored; after an error nothing is. A work that returns an
+// error has written nothing, unless the database failed.
+func (f *file) write(ctx context.Context, now time.Time, work func(*tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if f.writer == nil {
+		return fmt.Errorf("sqlite: %s was opened read-only: %w", f.path, limiter.ErrConflict)
+	}
+	return f.explain(f.writer.do(ctx, now.UnixMilli(), work))
+}
+
+// read runs work on one consistent state of the file.
+func (f *file) read(ctx context.Context, work func(*tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	t, err := f.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return f.explain(err)
+	}
+	defer func() { _ = t.Rollback() }()
+	return f.explain(work(&tx{ctx: ctx, on: t, file: f}))
+}

@@ -1,0 +1,66 @@
+package sqlite
+
+import (
+	"github.com/zeroae/zae-limiter-go/internal/exact"
+)
+
+// sweeper removes what expired, a little with a commit now and then.
+type sweeper struct {
+	next int64 // when, in the callers' milliseconds
+	last int64 // id of the bucket looked at last
+}
+
+const (
+	sweepEvery = 1000 // milliseconds
+	sweepPart  = 1000 // rows
+)
+
+// run sweeps if it is time, in the transaction of a batch. What it cannot read
+// it leaves; a failure of the database is the transaction's.
+func (s *sweeper) run(t *tx, batch []*job) {
+	now := batch[0].now
+	for _, j := range batch {
+		now = max(now, j.now)
+	}
+	if now < s.next {
+		return
+	}
+	s.next = now + sweepEvery
+	_ = s.buckets(t, now-exact.SweepMargin)
+	for _, table := range []string{"usage", "audit"} {
+		_, _ = t.exec("DELETE FROM "+table+" WHERE rowid IN (SELECT rowid FROM "+table+" WHERE expires <= ? LIMIT ?)", now/1000, sweepPart)
+	}
+	keep := t.file.opts.AuditRetention.Milliseconds()
+	_, _ = t.exec("DELETE FROM deleted_buckets WHERE at <= ?", (now-keep)/1000)
+}
+
+// buckets looks at the next rows after the ones it looked at before.
+func (s *sweeper) buckets(t *tx, now int64) error {
+	type owned struct {
+		*record
+		ns int64
+	}
+	var expired []owned
+	var end int64
+	if err := t.row("SELECT coalesce(max(id), 0) FROM (SELECT id FROM buckets WHERE id > ? ORDER BY id LIMIT ?)", s.last, sweepPart).scan(&end); err != nil {
+		return err
+	}
+	err := t.query(func(scan func(...any) error) error {
+		var o owned
+		var err error
+		if o.record, err = t.record(scan, &o.ns); err == nil && o.Gone(now) {
+			expired = append(expired, o)
+		}
+		return nil // one damaged row must not keep the others
+	}, "SELECT b.ns, "+recordColumns+" FROM buckets b WHERE b.id > ? AND b.id <= ? AND b.expires > 0 AND b.expires <= ?", s.last, end, now)
+	if err != nil {
+		return err
+	}
+	s.last = end // 0 at the end: begin again
+	for _, o := range expired {
+		if err := t.expire(o.ns, o.record); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+)
+
+// tx is a transaction under way, of a reader or of the writer. It remembers
+// whether the database failed it.
+type tx struct {
+	ctx    context.Context
+	on     querier
+	file   *file
+	failed error
+}
+
+type querier interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+func (t *tx) fail(err error) error {
+	if err != nil && t.failed == nil {
+		t.failed = err
+	}
+	return err
+}
+
+// exec runs a statement and tells how many rows it changed.
+func (t *tx) exec(query string, args ...any) (int64, error) {
+	res, err := t.on.ExecContext(t.ctx, query, args...)
+	if err != nil {
+		return 0, t.fail(err)
+	}
+	return res.RowsAffected()
+}
+
+// insert runs an INSERT and tells the id of the row.
+func (t *tx) insert(query string, args ...any) (int64, error) {
+	res, err := t.on.ExecContext(t.ctx, query, args...)
+	if err != nil {
+		return 0, t.fail(err)
+	}
+	return res.LastInsertId()
+}
+
+// script runs statements without arguments.
+func (t *tx) script(statements string) error {
+	_, err := t.on.ExecContext(t.ctx, statements)
+	return t.fail(err)
+}
+
+// query calls each for every row. It returns the first error of each, of
+// scanning or of the database.
+func (t *tx) query(each func(scan func(...any) error) error, query string, args ...any) error {
+	rows, err := t.on.QueryContext(t.ctx, query, args...)
+	if err != nil {
+		return t.fail(err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := each(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return t.fail(rows.Err())
+}
+
+var errNoRow = errors.New("no row")
+
+// oneRow is a query that has at most one.
+type oneRow struct {
+	tx    *tx
+	query string
+	args  []any
+}
+
+func (t *tx) row(query string, args ...any) oneRow { return oneRow{t, query, args} }
+
+// scan reads the row; errNoRow if there is none.
+func (r oneRow) scan(into ...any) error {
+	found := false
+	err := r.tx.query(func(scan func(...any) error) error {
+		found = true
+		return scan(into...)
+	}, r.query, r.args...)
+	if err == nil && !found {
+		return errNoRow
+	}
+	return err
+}

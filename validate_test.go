@@ -1,0 +1,183 @@
+package limiter_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// names are the kinds of name a caller passes in, each with a call that checks
+// one. The store is not asked, so a valid name ends in a panic.
+var names = map[string]func(lim *limiter.RateLimiter, name string) error{
+	"entity_id": func(lim *limiter.RateLimiter, name string) error {
+		_, err := lim.Acquire(bg, limiter.Request{Entity: name, Resource: resource, Consume: rpm(1)})
+		return err
+	},
+	"parent_id": func(lim *limiter.RateLimiter, name string) error {
+		_, err := lim.CreateEntity(bg, limiter.Entity{ID: alice, Parent: name, Cascade: true})
+		return err
+	},
+	"principal": func(lim *limiter.RateLimiter, name string) error {
+		return lim.As(name).SetSystemDefaults(bg, limiter.PerDay("rpm", 1))
+	},
+	"namespace": func(lim *limiter.RateLimiter, name string) error {
+		_, err := lim.RegisterNamespaces(bg, name)
+		return err
+	},
+	"resource": func(lim *limiter.RateLimiter, name string) error {
+		_, err := lim.Acquire(bg, limiter.Request{Entity: alice, Resource: name, Consume: rpm(1)})
+		return err
+	},
+	"name": func(lim *limiter.RateLimiter, name string) error {
+		return lim.SetSystemDefaults(bg, limiter.PerDay(name, 1))
+	},
+}
+
+// reachesStore tells whether the call passed validation, which is when the
+// untouchable store panics.
+func reachesStore(t *testing.T, field, name string) (reached bool, err error) {
+	t.Helper()
+	lim := newLimiter(t, untouched{}, nil)
+	defer func() { reached = recover() != nil }()
+	return false, names[field](lim, name)
+}
+
+func TestNamesThatAreValid(t *testing.T) {
+	ids := []string{"a", "0", "Z9_.-:@x", "user@example.com", "a..b", strings.Repeat("x", 256)}
+	for field, valid := range map[string][]string{
+		"entity_id": ids, "parent_id": ids, "principal": append(ids, "arn:aws:iam::1:role/a b#c"), "namespace": append(ids, "default"),
+		"resource": {"a", "gpt-4", "a/", "a//b", "openai/gpt-4.1_x", strings.Repeat("x", 64)},
+		"name":     {"a", "rpm", "tokens.in-out_x9", strings.Repeat("x", 64)},
+	} {
+		for _, name := range valid {
+			if ok, err := reachesStore(t, field, name); !ok {
+				t.Errorf("%s %q: %v", field, name, err)
+			}
+		}
+	}
+}
+
+func TestNamesThatAreNot(t *testing.T) {
+	common := []string{" a", "a b", "a\x00", "ä", "a\xff", "a,b", "_a", ".a", "-a", "$SYSTEM", "日本"}
+	for field, bad := range map[string][]string{
+		"entity_id": {"a/b", ":a"}, "parent_id": {"a/b", "@a"}, "principal": {"a/b", "a arn:"}, "namespace": {"a/b", "_", "a/"},
+		"resource": {"/a", "4o", "a:b", "a@b", "_default_"},
+		"name":     {"4o", "a/b", "a:b", "a@b", "_default_"},
+	} {
+		for _, name := range append(bad, common...) {
+			if reached, err := reachesStore(t, field, name); reached {
+				t.Errorf("%s %q was accepted", field, name)
+			} else {
+				invalid(t, err, field)
+			}
+		}
+	}
+}
+
+// Rows B-20 and 25: the whole name is matched, to the last byte.
+func TestTrailingNewlineIsRefused(t *testing.T) {
+	for field := range names {
+		for _, name := range []string{"abc\n", "abc\r\n", "\nabc", "a\nbc"} {
+			if reached, err := reachesStore(t, field, name); reached {
+				t.Errorf("%s %q was accepted", field, name)
+			} else {
+				invalid(t, err, field)
+			}
+		}
+	}
+}
+
+// Rows B-21 and 20: a limit's counter stands in a usage record under its own
+// name, a resource in the registry under its own.
+func TestReservedNamesAreRefused(t *testing.T) {
+	for field, reserved := range map[string][]string{
+		"name": {
+			"ttl", "window", "window_start", "resource", "entity_id", "total_events", "PK", "SK",
+			"GSI1PK", "GSI1SK", "GSI2PK", "GSI2SK", "GSI3PK", "GSI3SK", "GSI4PK", "GSI4SK",
+		},
+		"resource":  {"PK", "SK", "GSI4PK", "GSI4SK"},
+		"namespace": {"_"},
+	} {
+		for _, name := range reserved {
+			if reached, err := reachesStore(t, field, name); reached {
+				t.Errorf("%s %q was accepted", field, name)
+			} else if bad := invalid(t, err, field); !strings.Contains(bad.Reason, "reserved") {
+				t.Errorf("%s %q: reason %q does not say that it is reserved", field, name, bad.Reason)
+			}
+		}
+	}
+	for _, name := range []string{"TTL", "windows", "pk"} { // only those exact words
+		if ok, err := reachesStore(t, "name", name); !ok {
+			t.Errorf("limit %q: %v", name, err)
+		}
+	}
+}
+
+// A reason says what to change, the first thing that is wrong.
+func TestReasonsNameTheRule(t *testing.T) {
+	long := map[string]int{"entity_id": 256, "parent_id": 256, "principal": 256, "namespace": 256, "resource": 64, "name": 64}
+	for field, most := range long {
+		first := "letter"
+		if most == 256 {
+			first = "alphanumeric"
+		}
+		for name, want := range map[string][]string{
+			strings.Repeat("x", most+1):       {"length", map[int]string{256: "256", 64: "64"}[most]},
+			strings.Repeat("#", most+1):       {"length"},
+			strings.Repeat("é", most):         {first}, // characters are counted, not bytes
+			"a#b":                             {"#"},
+			"-#":                              {"#"},
+			"-a":                              {first},
+			"a" + strings.Repeat(" ", most-1): {first},
+		} {
+			_, err := reachesStore(t, field, name)
+			bad := invalid(t, err, field)
+			for _, part := range want {
+				if !strings.Contains(bad.Reason, part) {
+					t.Errorf("%s %.20q: reason %q lacks %q", field, name, bad.Reason, part)
+				}
+			}
+			if n := utf8.RuneCountInString(bad.Value); n > 53 || n == 53 && !strings.HasSuffix(bad.Value, "...") {
+				t.Errorf("%s: %d characters of the value are shown: %q", field, n, bad.Value)
+			}
+			if !strings.Contains(err.Error(), field) || !strings.Contains(err.Error(), bad.Reason) {
+				t.Errorf("%q does not name %s and its reason", err, field)
+			}
+		}
+	}
+	for _, field := range []string{"entity_id", "namespace", "resource", "name"} {
+		_, err := reachesStore(t, field, "")
+		if bad := invalid(t, err, field); !strings.Contains(bad.Reason, "empty") {
+			t.Errorf("%s: reason %q lacks \"empty\"", field, bad.Reason)
+		}
+	}
+}
+
+func TestValuesAreShownUpTo50Characters(t *testing.T) {
+	for n, want := range map[int]string{50: strings.Repeat("é", 50), 51: strings.Repeat("é", 50) + "..."} {
+		_, err := reachesStore(t, "entity_id", strings.Repeat("é", n))
+		if got := invalid(t, err, "entity_id").Value; got != want {
+			t.Errorf("%d characters are shown as %q", n, got)
+		}
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for field, o := range map[string]limiter.Options{
+		"on_unavailable": {OnUnavailable: "ALLOW"},
+		"principal":      {Principal: "not ok"},
+		"timeout":        {Timeout: -1},
+		"settle_timeout": {SettleTimeout: -1},
+	} {
+		_, err := limiter.New(untouched{}, &o)
+		invalid(t, err, field)
+	}
+	_, err := limiter.New(nil, nil)
+	invalid(t, err, "repository")
+	for range 50 { // which of two errors is told must not depend on the run
+		_, err := limiter.New(untouched{}, &limiter.Options{Timeout: -1, SettleTimeout: -1})
+		invalid(t, err, "timeout")
+	}
+}
