@@ -66,9 +66,8 @@ func (f *file) enter(ctx context.Context, name string) (*namespace, error) {
 	if f.writer == nil || !errors.Is(err, limiter.ErrNotFound) {
 		return n, err
 	}
-	now := time.Now() // opening is not a decision that a caller's clock could make
-	err = f.write(ctx, now, func(tx *tx) error {
-		_, err := tx.register(now, name)
+	err = f.write(ctx, time.Time{}, func(tx *tx) error {
+		_, err := tx.register(time.Now(), name) // there is no caller's clock yet
 		return err
 	})
 	if err != nil {

@@ -41,8 +41,9 @@ func (s *sweeper) buckets(t *tx, now int64) error {
 		ns int64
 	}
 	var expired []owned
-	var end int64
-	if err := t.row("SELECT coalesce(max(id), 0) FROM (SELECT id FROM buckets WHERE id > ? ORDER BY id LIMIT ?)", s.last, sweepPart).scan(&end); err != nil {
+	var end, rows int64
+	if err := t.row("SELECT coalesce(max(id), 0), count(*) FROM (SELECT id FROM buckets WHERE id > ? ORDER BY id LIMIT ?)",
+		s.last, sweepPart).scan(&end, &rows); err != nil {
 		return err
 	}
 	err := t.query(func(scan func(...any) error) error {
@@ -56,7 +57,10 @@ func (s *sweeper) buckets(t *tx, now int64) error {
 	if err != nil {
 		return err
 	}
-	s.last = end // 0 at the end: begin again
+	s.last = end
+	if rows < sweepPart {
+		s.last = 0 // begin again
+	}
 	for _, o := range expired {
 		if err := t.expire(o.ns, o.record); err != nil {
 			return err

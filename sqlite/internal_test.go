@@ -1,0 +1,215 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+func openFile(t *testing.T, path string, opts *Options) *Repository {
+	t.Helper()
+	repo, err := Open(t.Context(), path, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = repo.Close() })
+	return repo
+}
+
+// block makes the writer wait until the returned function is called.
+func block(t *testing.T, r *Repository) (release func()) {
+	t.Helper()
+	began, end := make(chan struct{}), make(chan struct{})
+	go func() {
+		_ = r.writer.do(context.Background(), 0, func(*tx) error {
+			close(began)
+			<-end
+			return nil
+		})
+	}()
+	<-began
+	return func() { close(end) }
+}
+
+func TestWaitingCallsShareACommit(t *testing.T) {
+	r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)
+	release := block(t, r)
+	const calls = 50
+	var mu sync.Mutex
+	transactions := map[*tx]int{}
+	var group sync.WaitGroup
+	for range calls {
+		group.Go(func() {
+			err := r.write(t.Context(), time.Time{}, func(tx *tx) error {
+				mu.Lock()
+				defer mu.Unlock()
+				transactions[tx]++
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for len(r.writer.queue) < calls {
+		time.Sleep(time.Millisecond) // until all of them wait; the test is about what happens then
+	}
+	release()
+	group.Wait()
+	if len(transactions) != 1 {
+		t.Errorf("%d calls took %d transactions, want 1", calls, len(transactions))
+	}
+}
+
+func TestOneFailingCallDoesNotFailTheOthers(t *testing.T) {
+	r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)
+	release := block(t, r)
+	insert := func(tx *tx, name string) error {
+		_, err := tx.exec("INSERT INTO namespaces (id, name, created) VALUES (?, ?, 0)", name, name)
+		return err
+	}
+	const calls = 6
+	errs := make([]error, calls)
+	var group sync.WaitGroup
+	for i := range calls {
+		group.Go(func() {
+			errs[i] = r.write(t.Context(), time.Time{}, func(tx *tx) error {
+				if err := insert(tx, fmt.Sprint("n", i)); err != nil {
+					return err
+				}
+				if i == 3 {
+					return insert(tx, "n3") // breaks a constraint after it has written
+				}
+				return nil
+			})
+		})
+	}
+	for len(r.writer.queue) < calls {
+		time.Sleep(time.Millisecond)
+	}
+	release()
+	group.Wait()
+	stored := map[string]bool{}
+	for n := range r.Namespaces(t.Context()) {
+		stored[n.Name] = true
+	}
+	for i, err := range errs {
+		if failed := err != nil; failed != (i == 3) || stored[fmt.Sprint("n", i)] == failed {
+			t.Errorf("call %d: error %v, stored %v", i, err, stored[fmt.Sprint("n", i)])
+		}
+	}
+}
+
+// A call whose context ends while it waits is not made later.
+func TestAbandonedCallIsNotMade(t *testing.T) {
+	r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)
+	release := block(t, r)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	made := false
+	go func() {
+		done <- r.write(ctx, time.Time{}, func(*tx) error { made = true; return nil })
+	}()
+	for len(r.writer.queue) < 1 {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	release()
+	if err := r.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := r.Close(); err != nil { // waits for everything that was queued
+		t.Error(err)
+	}
+	if made {
+		t.Error("it was made")
+	}
+}
+
+func TestFileIsMigratedStepByStep(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	r := openFile(t, path, nil)
+	e := limiter.Entity{ID: "alice", Name: "Alice"}
+	if err := r.CreateEntity(t.Context(), e, limiter.AuditEvent{ID: "1", Entity: "alice"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	released := migrations
+	t.Cleanup(func() { migrations = released })
+
+	migrations = append(released[:len(released):len(released)],
+		"ALTER TABLE entities ADD COLUMN note TEXT NOT NULL DEFAULT 'none'", "INSERT INTO nowhere VALUES (1)")
+	if _, err := Open(t.Context(), path, nil); err == nil {
+		t.Fatal("a migration that fails goes unnoticed")
+	}
+	migrations = migrations[:len(released)+1] // nothing of the failed attempt may be left
+	r = openFile(t, path, nil)
+	var note string
+	var version int
+	err := r.read(t.Context(), func(tx *tx) error {
+		if err := tx.row("SELECT note FROM entities WHERE id = 'alice'").scan(&note); err != nil {
+			return err
+		}
+		return tx.row("PRAGMA user_version").scan(&version)
+	})
+	if err != nil || note != "none" || version != len(migrations) {
+		t.Errorf("note %q, version %d: %v", note, version, err)
+	}
+}
+
+func TestExpiredRowsAreSwept(t *testing.T) {
+	r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), &Options{UsageRetention: 48 * time.Hour, AuditRetention: 24 * time.Hour})
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	lim, err := limiter.New(r, &limiter.Options{Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	acquire := func(entity string, debt int64) {
+		t.Helper()
+		lease, err := lim.Acquire(t.Context(), limiter.Request{Entity: entity, Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1)})
+		if err == nil {
+			_ = lease.Adjust(limiter.Tokens("rpm", debt))
+			err = lease.Commit(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	count := func() (buckets, usage, audit int) {
+		t.Helper()
+		err := r.read(t.Context(), func(tx *tx) error {
+			return tx.row("SELECT (SELECT count(*) FROM buckets), (SELECT count(*) FROM usage), (SELECT count(*) FROM audit)").scan(&buckets, &usage, &audit)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return buckets, usage, audit
+	}
+	if err := lim.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 100)); err != nil {
+		t.Fatal(err)
+	}
+	acquire("idle", 0)
+	acquire("debtor", 1_000_000) // takes a week to pay
+
+	now = now.Add(2 * time.Hour)
+	acquire("busy", 0)
+	if buckets, usage, audit := count(); buckets != 2 || usage != 3 || audit != 1 {
+		t.Errorf("after the idle bucket expired: %d buckets, %d usage, %d audit rows, want 2, 3 and 1", buckets, usage, audit)
+	}
+	now = now.Add(47 * time.Hour)
+	acquire("late", 0)
+	if buckets, usage, audit := count(); buckets != 2 || usage != 3 || audit != 0 {
+		t.Errorf("after retention: %d buckets, %d usage, %d audit rows, want debtor and late, the usage of busy, none", buckets, usage, audit)
+	}
+}

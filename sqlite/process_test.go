@@ -1,0 +1,154 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/sqlite"
+)
+
+var killRounds = flag.Int("kill.rounds", 100, "how often a process that spends is killed")
+
+// Every admission that a process reported before it was killed is in the file,
+// and usage and balances tell the same story.
+func TestKilledProcessLosesNothing(t *testing.T) {
+	path := t.TempDir() + "/limits.db"
+	prepare(t, path)
+	rng := rand.New(rand.NewPCG(1, 2))
+	reported := map[string]int64{}
+	for round := range *killRounds {
+		p := start(t, "spend", path)
+		for range 1 + rng.IntN(60) {
+			if !p.out.Scan() {
+				t.Fatalf("round %d: the process ended by itself: %s", round, p.err)
+			}
+			count(t, reported, p.out.Text())
+		}
+		if err := p.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for p.out.Scan() { // what it said before it died counts too
+			count(t, reported, p.out.Text())
+		}
+		_ = p.Wait()
+		checkBooks(t, path, reported, int64(round+1)*spenders)
+	}
+	checkIntegrity(t, path)
+	t.Logf("%d rounds, %v admissions reported and found", *killRounds, reported)
+}
+
+func prepare(t *testing.T, path string) {
+	t.Helper()
+	repo, err := sqlite.Open(t.Context(), path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer repo.Close()
+	lim := limiterOn(t, repo)
+	for _, key := range []string{"key-0", "key-1"} {
+		if _, err := lim.CreateEntity(t.Context(), limiter.Entity{ID: key, Parent: "project", Cascade: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := lim.SetResourceDefaults(t.Context(), "gpt-4", slow("rpm", plenty), slow("tpm", plenty)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func count(t *testing.T, reported map[string]int64, line string) {
+	t.Helper()
+	var key string
+	var n int64
+	if _, err := fmt.Sscan(line, &key, &n); err != nil {
+		t.Fatalf("%q: %v", line, err)
+	}
+	reported[key]++
+}
+
+// checkBooks holds balances, usage and reports against each other. What was
+// admitted but not yet reported when the process died is at most one call of
+// each of its goroutines and round.
+func checkBooks(t *testing.T, path string, reported map[string]int64, unreported int64) {
+	t.Helper()
+	ctx := context.Background()
+	repo, err := sqlite.Open(ctx, path, nil)
+	if err != nil {
+		t.Fatalf("the file does not open after a kill: %v", err)
+	}
+	defer repo.Close()
+	lim := limiterOn(t, repo)
+	sums := map[string]int64{}
+	for _, key := range []string{"key-0", "key-1", "project"} {
+		statuses, err := lim.Status(ctx, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		usage, err := lim.UsageSummary(ctx, limiter.UsageQuery{Entity: key, Resource: "gpt-4"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range statuses {
+			spent := s.Limit.Capacity - s.Available
+			if usage.Total[s.Limit.Name] != spent {
+				t.Fatalf("%s %s: usage says %d, the balance %d", key, s.Limit.Name, usage.Total[s.Limit.Name], spent)
+			}
+			if s.Available < 0 {
+				t.Fatalf("%s %s: in debt by %d", key, s.Limit.Name, -s.Available)
+			}
+			sums[key+" "+s.Limit.Name] = spent
+		}
+		if spent := sums[key+" rpm"]; key != "project" && (spent < reported[key] || spent > reported[key]+unreported) {
+			t.Fatalf("%s: %d admissions stored, %d reported", key, spent, reported[key])
+		}
+	}
+	for _, limit := range []string{" rpm", " tpm"} {
+		if children := sums["key-0"+limit] + sums["key-1"+limit]; sums["project"+limit] != children {
+			t.Fatalf("the parent paid %d of%s, its children %d", sums["project"+limit], limit, children)
+		}
+	}
+}
+
+func checkIntegrity(t *testing.T, path string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var verdict string
+	if err := db.QueryRow("PRAGMA integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
+		t.Fatalf("integrity check: %s %v", verdict, err)
+	}
+}
+
+// Two processes, one file, 20,000 attempts against 5,000 tokens.
+func TestProcessesShareOneLimitExactly(t *testing.T) {
+	const tokens = 5000
+	path := t.TempDir() + "/limits.db"
+	repo := open(t, path, nil)
+	lim := limiterOn(t, repo)
+	if err := lim.SetSystemDefaults(t.Context(), slow("rpm", tokens)); err != nil {
+		t.Fatal(err)
+	}
+	processes := []*process{start(t, "hammer", path), start(t, "hammer", path)}
+	admitted, refused := 0, 0
+	for _, p := range processes {
+		var a, r int
+		if p.out.Scan() {
+			_, _ = fmt.Sscan(p.out.Text(), &a, &r)
+		}
+		if err := p.Wait(); err != nil {
+			t.Fatalf("%v: %s", err, p.err)
+		}
+		t.Logf("one process: %d admitted, %d refused", a, r)
+		admitted, refused = admitted+a, refused+r
+	}
+	if admitted != tokens || refused != 2*attempts-tokens {
+		t.Errorf("%d admitted and %d refused, want %d and %d", admitted, refused, tokens, 2*attempts-tokens)
+	}
+}
