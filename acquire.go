@@ -63,25 +63,32 @@ func (l *RateLimiter) Acquire(ctx context.Context, req Request) (*Lease, error) 
 	if err != nil {
 		err = failure(ctx, "acquire", req.Entity, req.Resource, err)
 		if isType[*UnavailableError](err) && l.outageMode(req.OnUnavailable) == Allow {
-			return &Lease{lim: l, mode: Allow, outage: err}, nil
+			return &Lease{lim: l, mode: Allow, sequel: &sequel{outage: err}}, nil
 		}
 		return nil, err
 	}
 	if !out.Admitted {
 		return nil, &ExceededError{decide(&charge, out)}
 	}
-	charge.Limits = slices.Clone(req.Limits) // the lease outlives the call
-	return &Lease{lim: l, charge: charge, mode: req.OnUnavailable, outcome: out}, nil
+	return &Lease{
+		lim: l, amounts: req.Consume, mode: req.OnUnavailable, self: out.Self, parent: out.Parent,
+		limits: slices.Clone(req.Limits), // the lease outlives the call
+	}, nil
 }
 
 // consume asks the store within Timeout.
 func (l *RateLimiter) consume(ctx context.Context, charge *Charge) (Outcome, error) {
-	if l.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, l.timeout)
-		defer cancel()
-	}
+	ctx, cancel := l.limited(ctx)
+	defer cancel()
 	return l.repo.Consume(ctx, l.now(), *charge)
+}
+
+// limited is ctx with Timeout, if there is one.
+func (l *RateLimiter) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	if l.timeout > 0 {
+		return context.WithTimeout(ctx, l.timeout)
+	}
+	return ctx, func() {}
 }
 
 // Do runs work under a lease: nil commits, an error or a panic rolls back. It

@@ -24,7 +24,9 @@ func (l *RateLimiter) Explain(ctx context.Context, req Request) (Decision, error
 		}
 	}
 	charge := req.charge()
-	out, err := l.repo.Peek(ctx, l.now(), charge)
+	limited, cancel := l.limited(ctx)
+	defer cancel()
+	out, err := l.repo.Peek(limited, l.now(), charge)
 	if err != nil {
 		return Decision{}, failure(ctx, "explain", req.Entity, req.Resource, err)
 	}
@@ -72,9 +74,9 @@ func (l *RateLimiter) Status(ctx context.Context, entity string) ([]Status, erro
 		return nil, err
 	}
 	var all []Status
-	for b, err := range l.repo.Buckets(ctx, l.now(), Scope{Entity: entity}) {
+	for b, err := range mapped(ctx, "status", entity, "", l.repo.Buckets(ctx, l.now(), Scope{Entity: entity})) {
 		if err != nil {
-			return nil, failure(ctx, "status", entity, "", err)
+			return nil, err
 		}
 		for i := range b.Tokens {
 			all = append(all, status(&Charge{}, b, i, true))
@@ -115,9 +117,9 @@ func (l *RateLimiter) Capacity(ctx context.Context, q CapacityQuery) (ResourceCa
 	if err := validLimitName(q.Limit); err != nil {
 		return out, err
 	}
-	for b, err := range l.repo.Buckets(ctx, l.now(), Scope{Resource: q.Resource}) {
+	for b, err := range mapped(ctx, "capacity", "", q.Resource, l.repo.Buckets(ctx, l.now(), Scope{Resource: q.Resource})) {
 		if err != nil {
-			return out, failure(ctx, "capacity", "", q.Resource, err)
+			return out, err
 		}
 		for i := range b.Tokens {
 			if b.Account.Limits[i].Name != q.Limit {

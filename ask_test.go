@@ -27,7 +27,7 @@ func TestExplainIsWhatAcquireWouldDo(t *testing.T) {
 		lease, err := w.Acquire(bg, request(alice, rpm(ask)))
 		var want limiter.Decision
 		if err != nil {
-			want = exceeded(t, err).Decision
+			want = exceeded(t, err)
 		} else {
 			want = lease.Decision()
 			check(t, lease.Rollback(bg))

@@ -5,7 +5,6 @@ import (
 	"math"
 	"reflect"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -144,11 +143,11 @@ func call(ctx context.Context, lim *limiter.RateLimiter, name string) (err error
 	results := reflect.ValueOf(lim).MethodByName(name).Call(args)
 	result := results[len(results)-1]
 	if result.Kind() != reflect.Func {
-		err, _ = result.Interface().(error)
+		err, _ = reflect.TypeAssert[error](result)
 		return err
 	}
 	for _, v := range result.Seq2() {
-		err, _ = v.Interface().(error)
+		err, _ = reflect.TypeAssert[error](v)
 	}
 	return err
 }
@@ -199,15 +198,17 @@ func (w *world) dump(t *testing.T) map[string]any {
 func TestContextThatHasEndedStopsEveryCall(t *testing.T) {
 	cancelled, cancel := context.WithCancel(bg)
 	cancel()
-	late, cancel := context.WithDeadline(bg, time.Unix(0, 0))
-	defer cancel()
-	for kind, ctx := range map[string]context.Context{"cancelled": cancelled, "deadline": late} {
+	late, cancel := context.WithTimeout(bg, -1)
+	cancel()
+	contexts := map[string]context.Context{"cancelled": cancelled, "late": late}
+	for kind := range contexts {
 		for name := range calls {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				w := populated(t)
 				before := w.dump(t)
-				if err := call(ctx, w.RateLimiter, name); err != ctx.Err() { //nolint:errorlint // the error itself, not wrapped
-					t.Errorf("got %v, want %v", err, ctx.Err())
+				want := contexts[kind].Err()
+				if err := call(contexts[kind], w.RateLimiter, name); err != want { //nolint:errorlint // the error itself, not wrapped
+					t.Errorf("got %v, want %v", err, want)
 				}
 				if diff := cmp.Diff(before, w.dump(t)); diff != "" {
 					t.Errorf("something was written:\n%s", diff)
@@ -232,36 +233,42 @@ func TestClosedStoreFailsEveryCall(t *testing.T) {
 func TestBadInputThatTheStoreFindsWritesNothing(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		call func(*testing.T, *world)
+		call func(*world)
 	}{
-		{"unknown limit", func(t *testing.T, w *world) {
+		{"unknown limit", func(w *world) {
+			t := w.t
 			_, err := w.Acquire(bg, request(alice, rpm(1).And("tmp", 1)))
 			bad := invalid(t, err, "consume")
 			if bad.Value != "tmp" {
 				t.Errorf("the error is about %q", bad.Value)
 			}
 		}},
-		{"above the capacity", func(t *testing.T, w *world) {
+		{"above the capacity", func(w *world) {
+			t := w.t
 			_, err := w.Acquire(bg, request(alice, rpm(51)))
 			exceeded(t, err)
 			is(t, err, limiter.ErrNeverFits)
 		}},
-		{"largest amount", func(t *testing.T, w *world) {
+		{"largest amount", func(w *world) {
+			t := w.t
 			_, err := w.Acquire(bg, request(alice, rpm(math.MaxInt64)))
 			is(t, err, limiter.ErrNeverFits)
 		}},
-		{"no limits", func(t *testing.T, w *world) {
+		{"no limits", func(w *world) {
+			t := w.t
 			other, err := w.Namespace(bg, "tenant")
 			check(t, err)
 			_, err = other.Acquire(bg, request(alice, rpm(1)))
 			invalid(t, err, "limits")
 			is(t, err, limiter.ErrNoLimits)
 		}},
-		{"entity exists", func(t *testing.T, w *world) {
+		{"entity exists", func(w *world) {
+			t := w.t
 			_, err := w.CreateEntity(bg, limiter.Entity{ID: alice, Name: "Other"})
 			is(t, err, limiter.ErrExists)
 		}},
-		{"lease has an unknown limit", func(t *testing.T, w *world) {
+		{"lease has an unknown limit", func(w *world) {
+			t := w.t
 			lease := w.take(t, alice, rpm(0))
 			invalid(t, lease.Adjust(rpm(1).And("tmp", 5)), "limit")
 			invalid(t, lease.Consume(bg, limiter.Tokens("tmp", 5)), "consume")
@@ -269,7 +276,8 @@ func TestBadInputThatTheStoreFindsWritesNothing(t *testing.T) {
 			invalid(t, lease.Consume(bg, rpm(-5)), "consume")
 			check(t, lease.Commit(bg))
 		}},
-		{"nothing to delete", func(t *testing.T, w *world) {
+		{"nothing to delete", func(w *world) {
+			t := w.t
 			is(t, w.DeleteEntity(bg, "nobody"), limiter.ErrNotFound)
 			is(t, w.DeleteLimits(bg, alice, ""), limiter.ErrNotFound)
 			is(t, w.DeleteResourceDefaults(bg, "other"), limiter.ErrNotFound)
@@ -279,7 +287,7 @@ func TestBadInputThatTheStoreFindsWritesNothing(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := populated(t)
 			before := w.dump(t)
-			c.call(t, w)
+			c.call(w)
 			if diff := cmp.Diff(before, w.dump(t)); diff != "" {
 				t.Errorf("something was written:\n%s", diff)
 			}

@@ -15,7 +15,7 @@ func TestCascadeChargesChildAndParentOrNeither(t *testing.T) {
 	w.wantLeft(t, alice, "rpm", 7)
 	w.wantLeft(t, project, "rpm", 7)
 	w.take(t, project, rpm(6)) // on its own account
-	w.refuse(t, alice, rpm(2))
+	w.refuse(t, rpm(2))
 	w.wantLeft(t, alice, "rpm", 7)
 	w.wantLeft(t, project, "rpm", 1)
 	check(t, lease.Rollback(bg))
@@ -57,7 +57,7 @@ func TestChildThatHadEnoughIsNotBlamed(t *testing.T) {
 	check(t, w.SetLimits(bg, project, resource, limiter.PerMinute("rpm", 8), limiter.PerMinute("tpm", 100)))
 	w.take(t, alice, rpm(6))
 
-	ex := w.refuse(t, alice, rpm(4)) // the child has exactly 4, the parent 2
+	ex := w.refuse(t, rpm(4)) // the child has exactly 4, the parent 2
 	var got []string
 	for _, s := range ex.Statuses {
 		got = append(got, s.Entity+"/"+s.Limit.Name)
@@ -82,7 +82,7 @@ func TestParentIsReportedWhenTheChildRefuses(t *testing.T) {
 	w.family(t)
 	check(t, w.SetLimits(bg, project, resource, limiter.PerMinute("rpm", 100)))
 	w.take(t, alice, rpm(10))
-	ex := w.refuse(t, alice, rpm(1))
+	ex := w.refuse(t, rpm(1))
 	if len(ex.Statuses) != 2 || ex.Statuses[1].Entity != project || ex.Statuses[1].Exceeded || ex.Statuses[1].Available != 90 {
 		t.Errorf("statuses: %+v", ex.Statuses)
 	}

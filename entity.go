@@ -55,8 +55,8 @@ func (l *RateLimiter) CreateEntity(ctx context.Context, e Entity) (Entity, error
 		return Entity{}, err
 	}
 	e.CreatedAt = ev.At
-	if err := l.repo.CreateEntity(ctx, e, ev); err != nil {
-		return Entity{}, failure(ctx, "create entity", e.ID, "", err)
+	if err := guarded(ctx, "create entity", e.ID, "", func() error { return l.repo.CreateEntity(ctx, e, ev) }); err != nil {
+		return Entity{}, err
 	}
 	return e, nil
 }
@@ -78,8 +78,9 @@ func (l *RateLimiter) Entity(ctx context.Context, id string) (Entity, error) {
 	if err := validEntity(id); err != nil {
 		return Entity{}, err
 	}
-	e, err := l.repo.Entity(ctx, id)
-	return e, failure(ctx, "entity", id, "", err)
+	var e Entity
+	err := guarded(ctx, "entity", id, "", func() (err error) { e, err = l.repo.Entity(ctx, id); return err })
+	return e, err
 }
 
 // DeleteEntity takes the record, buckets, limits and usage of the entity, not
@@ -93,7 +94,7 @@ func (l *RateLimiter) DeleteEntity(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return failure(ctx, "delete entity", id, "", l.repo.DeleteEntity(ctx, id, ev))
+	return guarded(ctx, "delete entity", id, "", func() error { return l.repo.DeleteEntity(ctx, id, ev) })
 }
 
 // Entities are all that have a record, by ID.
@@ -109,9 +110,15 @@ func (l *RateLimiter) Children(ctx context.Context, parent string) iter.Seq2[Ent
 	return mapped(ctx, "children", parent, "", l.repo.Entities(ctx, parent))
 }
 
-// mapped passes a sequence of the store on, its error translated.
+// mapped passes a sequence of the store on, its error translated, unless ctx
+// has ended before it.
 func mapped[T any](ctx context.Context, op, entity, resource string, seq iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
+		if err := ctx.Err(); err != nil {
+			var zero T
+			yield(zero, err)
+			return
+		}
 		for v, err := range seq {
 			if !yield(v, failure(ctx, op, entity, resource, err)) {
 				return

@@ -159,7 +159,9 @@ func failure(ctx context.Context, op, entity, resource string, err error) error 
 		return ctx.Err()
 	}
 	if bad, ok := errors.AsType[*InvalidError](err); ok {
-		bad.Value = clip(bad.Value)
+		if short := clip(bad.Value); short != bad.Value {
+			return &InvalidError{bad.Field, short, bad.Reason, bad.Err} // the store's own is not ours to write
+		}
 		return err
 	}
 	for _, state := range []error{ErrNotFound, ErrExists, ErrConflict, ErrClosed} {
@@ -171,6 +173,14 @@ func failure(ctx context.Context, op, entity, resource string, err error) error 
 		return err
 	}
 	return &UnavailableError{Op: op, Entity: entity, Resource: resource, Err: err}
+}
+
+// guarded makes one call of the store, unless ctx has ended before it.
+func guarded(ctx context.Context, op, entity, resource string, call func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return failure(ctx, op, entity, resource, call())
 }
 
 func isType[T error](err error) bool {

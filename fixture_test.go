@@ -103,6 +103,7 @@ type untouched struct{ limiter.Repository }
 // world is a limiter on a memory store with a clock of its own.
 type world struct {
 	*limiter.RateLimiter
+	t     *testing.T // that it began in
 	store *store
 	clock *clock
 }
@@ -115,7 +116,7 @@ func start(t *testing.T, limits ...limiter.Limit) *world {
 
 func startWith(t *testing.T, opts limiter.Options, mem memory.Options, limits ...limiter.Limit) *world {
 	t.Helper()
-	w := &world{store: &store{Repository: memory.New(&mem)}, clock: &clock{at: noon}}
+	w := &world{t: t, store: &store{Repository: memory.New(&mem)}, clock: &clock{at: noon}}
 	if opts.Now == nil {
 		opts.Now = w.clock.now
 	}
@@ -159,29 +160,29 @@ func (w *world) take(t *testing.T, entity string, amounts limiter.Amounts) *limi
 	return lease
 }
 
-// refuse acquires and fails the test if that is not refused.
-func (w *world) refuse(t *testing.T, entity string, amounts limiter.Amounts) *limiter.ExceededError {
+// refuse acquires for alice and fails the test if that is not refused.
+func (w *world) refuse(t *testing.T, amounts limiter.Amounts) limiter.Decision {
 	t.Helper()
-	_, err := w.Acquire(bg, request(entity, amounts))
+	_, err := w.Acquire(bg, request(alice, amounts))
 	return exceeded(t, err)
 }
 
-func exceeded(t *testing.T, err error) *limiter.ExceededError {
+func exceeded(t *testing.T, err error) limiter.Decision {
 	t.Helper()
 	ex, ok := errors.AsType[*limiter.ExceededError](err)
 	if !ok {
 		t.Fatalf("got %v, want an *ExceededError", err)
 	}
-	return ex
+	return ex.Decision
 }
 
-func invalid(t *testing.T, err error, field string) *limiter.InvalidError {
+func invalid(t *testing.T, err error, field string) limiter.InvalidError {
 	t.Helper()
 	bad, ok := errors.AsType[*limiter.InvalidError](err)
 	if !ok || bad.Field != field {
 		t.Fatalf("got %v, want an *InvalidError for %q", err, field)
 	}
-	return bad
+	return *bad
 }
 
 func is(t *testing.T, err, target error) {

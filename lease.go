@@ -14,14 +14,52 @@ import (
 // Under Allow a settlement that meets an outage shows in Outage instead of as
 // an error.
 type Lease struct {
-	mu      sync.Mutex
-	lim     *RateLimiter // nil once ended
-	charge  Charge       // as acquired
-	mode    OnUnavailable
-	outcome Outcome // of Acquire; no accounts if an outage was allowed
+	mu           sync.Mutex
+	lim          *RateLimiter // nil once ended
+	amounts      Amounts      // as acquired
+	limits       []Limit      // of the request, if it had any
+	mode         OnUnavailable
+	self, parent Bucket // as Acquire left them; no accounts if an outage was allowed
+	*sequel             // what came after Acquire; nil for nothing, which keeps most leases small
+}
+
+// sequel is what happened to a lease after it was acquired.
+type sequel struct {
 	pending Amounts // adjusted, not yet stored
-	entries []entry // what is stored; nil while that is charge, to outcome
+	entries []entry // what is stored; nil while that is what was acquired
 	outage  error
+}
+
+// amend is the sequel, to be written.
+func (l *Lease) amend() *sequel {
+	if l.sequel == nil {
+		l.sequel = new(sequel)
+	}
+	return l.sequel
+}
+
+// sofar is the sequel, to be read.
+func (l *Lease) sofar() sequel {
+	if l.sequel == nil {
+		return sequel{}
+	}
+	return *l.sequel
+}
+
+// buckets are those that Acquire charged.
+func (l *Lease) buckets() []Bucket {
+	return Outcome{Self: l.self, Parent: l.parent}.charged()
+}
+
+// charged are the buckets that have an account.
+func (o Outcome) charged() []Bucket {
+	switch {
+	case o.Self.Account == nil:
+		return nil
+	case o.Parent.Account == nil:
+		return []Bucket{o.Self}
+	}
+	return []Bucket{o.Self, o.Parent}
 }
 
 // entry is what one account was charged, net, as far as it is sure to be
@@ -54,7 +92,7 @@ func (l *Lease) Adjust(amounts Amounts) error {
 	if l.lim == nil {
 		return ErrLeaseDone
 	}
-	if l.outcome.Self.Account == nil {
+	if l.self.Account == nil {
 		return nil // nothing is recorded, so there is nothing to correct
 	}
 	for limit := range amounts.All() {
@@ -62,7 +100,8 @@ func (l *Lease) Adjust(amounts Amounts) error {
 			return invalid("limit", limit, "is no limit of the accounts of this lease")
 		}
 	}
-	l.pending = l.pending.plus(amounts)
+	more := l.amend()
+	more.pending = more.pending.plus(amounts)
 	return nil
 }
 
@@ -105,12 +144,11 @@ func (l *Lease) forConsume(ctx context.Context, amounts Amounts) (*RateLimiter, 
 	if l.lim == nil {
 		return nil, Charge{}, ErrLeaseDone
 	}
-	if l.outcome.Self.Account == nil {
+	self := l.self.Account
+	if self == nil {
 		return nil, Charge{}, nil
 	}
-	charge := l.charge
-	charge.Amounts = amounts
-	return l.lim, charge, nil
+	return l.lim, Charge{Entity: self.Entity, Resource: self.Resource, Amounts: amounts, Limits: l.limits}, nil
 }
 
 // join books what Consume took, or gives it back if the lease ended meanwhile.
@@ -119,10 +157,8 @@ func (l *Lease) join(ctx context.Context, lim *RateLimiter, amounts Amounts, out
 	ended := l.lim == nil
 	if !ended {
 		l.book()
-		for _, b := range []Bucket{out.Self, out.Parent} {
-			if b.Account != nil {
-				l.add(b.Account, amounts.of(b.Account.Limits))
-			}
+		for _, b := range out.charged() {
+			l.add(b.Account, amounts.of(b.Account.Limits))
 		}
 	}
 	l.mu.Unlock()
@@ -130,7 +166,7 @@ func (l *Lease) join(ctx context.Context, lim *RateLimiter, amounts Amounts, out
 		return nil
 	}
 	var credits []Credit
-	for _, e := range entriesOf(amounts, out) {
+	for _, e := range entriesOf(amounts, out.charged()) {
 		credits = append(credits, e.credit(e.stored)...)
 	}
 	return joined(ErrLeaseDone, l.settle(ctx, lim, "consume", credits))
@@ -138,17 +174,15 @@ func (l *Lease) join(ctx context.Context, lim *RateLimiter, amounts Amounts, out
 
 // book makes entries say what is stored.
 func (l *Lease) book() {
-	if l.entries == nil {
-		l.entries = entriesOf(l.charge.Amounts, l.outcome)
+	if more := l.amend(); more.entries == nil {
+		more.entries = entriesOf(l.amounts, l.buckets())
 	}
 }
 
-func entriesOf(amounts Amounts, out Outcome) []entry {
+func entriesOf(amounts Amounts, buckets []Bucket) []entry {
 	var entries []entry
-	for _, b := range []Bucket{out.Self, out.Parent} {
-		if b.Account != nil {
-			entries = append(entries, entry{account: b.Account, stored: amounts.of(b.Account.Limits)})
-		}
+	for _, b := range buckets {
+		entries = append(entries, entry{account: b.Account, stored: amounts.of(b.Account.Limits)})
 	}
 	return entries
 }
@@ -172,12 +206,12 @@ func (l *Lease) add(account *Account, amounts Amounts) {
 
 // knows tells whether some account of the lease has the limit.
 func (l *Lease) knows(limit string) bool {
-	for _, b := range []Bucket{l.outcome.Self, l.outcome.Parent} {
-		if b.Account != nil && hasLimit(b.Account.Limits, limit) {
+	for _, b := range l.buckets() {
+		if hasLimit(b.Account.Limits, limit) {
 			return true
 		}
 	}
-	for _, e := range l.entries {
+	for _, e := range l.sofar().entries {
 		if hasLimit(e.account.Limits, limit) {
 			return true
 		}
@@ -197,42 +231,54 @@ func (l *Lease) Flush(ctx context.Context) error {
 		l.mu.Unlock()
 		return ErrLeaseDone
 	}
-	pending, credits := l.pending, l.corrections()
+	pending, credits := l.sofar().pending, l.corrections()
+	if credits == nil {
+		l.mu.Unlock()
+		return nil
+	}
 	l.pending = Amounts{}
 	// Until the store says otherwise, what was given back is gone and what was
 	// taken was not, so that a rollback never gives back too much.
-	l.restate(pending.negative())
+	present := l.present()
+	l.restate(present, pending.negative())
 	l.mu.Unlock()
 
 	stored, err := l.trySettle(ctx, lim, "flush", credits)
 	if stored {
 		l.mu.Lock()
-		l.restate(pending.positive())
+		l.restate(present, pending.positive())
 		l.mu.Unlock()
 	}
 	return err
 }
 
-// restate adds amounts to what the present accounts are known to have paid.
-func (l *Lease) restate(amounts Amounts) {
+// present are the indices of the entries whose bucket nothing took the place of.
+func (l *Lease) present() (indices []int) {
 	for i := range l.entries {
-		if e := &l.entries[i]; !e.past {
-			e.stored = e.stored.plus(amounts.of(e.account.Limits))
+		if !l.entries[i].past {
+			indices = append(indices, i)
 		}
+	}
+	return indices
+}
+
+// restate adds amounts to what some accounts are known to have paid.
+func (l *Lease) restate(indices []int, amounts Amounts) {
+	for _, i := range indices {
+		e := &l.entries[i]
+		e.stored = e.stored.plus(amounts.of(e.account.Limits))
 	}
 }
 
 // corrections are the credits that store what is pending.
 func (l *Lease) corrections() []Credit {
-	if l.pending.n == 0 {
+	if l.sofar().pending.n == 0 {
 		return nil
 	}
 	l.book()
 	var credits []Credit
-	for _, e := range l.entries {
-		if !e.past {
-			credits = append(credits, e.credit(l.pending.negated())...)
-		}
+	for _, i := range l.present() {
+		credits = append(credits, l.entries[i].credit(l.pending.negated())...)
 	}
 	return credits
 }
@@ -299,10 +345,10 @@ func (l *Lease) trySettle(ctx context.Context, lim *RateLimiter, op string, cred
 	defer cancel()
 	err = lim.repo.Credit(ctx, lim.now(), credits...)
 	if err == nil {
-		lim.lines.wake(l.charge.Resource)
+		lim.lines.wake(l.self.Account.Resource)
 		return true, nil
 	}
-	return false, l.forgive(lim, failure(ctx, op, l.charge.Entity, l.charge.Resource, err))
+	return false, l.forgive(lim, failure(ctx, op, l.self.Account.Entity, l.self.Account.Resource, err))
 }
 
 // forgive remembers an outage that Allow passes over and is nil then.
@@ -312,8 +358,8 @@ func (l *Lease) forgive(lim *RateLimiter, err error) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.outage == nil {
-		l.outage = err
+	if more := l.amend(); more.outage == nil {
+		more.outage = err
 	}
 	return nil
 }
@@ -326,20 +372,24 @@ func (l *Lease) Consumed() Amounts {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	self := l.outcome.Self.Account
+	self, more := l.self.Account, l.sofar()
 	if self == nil {
 		return Amounts{}
 	}
-	var net Amounts
-	if l.entries == nil {
-		net = l.charge.Amounts.of(self.Limits)
+	if more.entries == nil {
+		return l.amounts.plus(more.pending).of(self.Limits)
 	}
-	for _, e := range l.entries {
-		if e.account.Entity == self.Entity {
-			net = net.plus(e.stored)
+	var net Amounts
+	for _, e := range more.entries {
+		if e.account.Entity != self.Entity {
+			continue
+		}
+		net = net.plus(e.stored)
+		if !e.past {
+			net = net.plus(more.pending.of(e.account.Limits))
 		}
 	}
-	return net.plus(l.pending.of(self.Limits))
+	return net
 }
 
 // Decision is what Acquire left of every limit, for response headers.
@@ -347,7 +397,8 @@ func (l *Lease) Decision() Decision {
 	if l == nil {
 		return Decision{}
 	}
-	return decide(&l.charge, l.outcome) // both are written before the lease is shared
+	// What it reads is written before the lease is shared.
+	return decide(&Charge{Amounts: l.amounts, Limits: l.limits}, Outcome{Admitted: true, Self: l.self, Parent: l.parent})
 }
 
 // Outage is the *UnavailableError that Allow passed over when acquiring or
@@ -358,5 +409,5 @@ func (l *Lease) Outage() error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.outage
+	return l.sofar().outage
 }

@@ -168,10 +168,10 @@ func TestFlushOfAReplacedBucketNeverGivesBackTooMuch(t *testing.T) {
 	check(t, lease.Adjust(rpm(20)))
 	w.store.onCredit = func(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
 		check(t, w.store.Repository.Credit(ctx, now, credits...))
-		check(t, w.DeleteEntity(bg, alice))
-		w.take(t, alice, rpm(50)) // someone else
-		check(t, lease.Consume(bg, rpm(5)))
-		return nil
+		check(t, w.DeleteEntity(ctx, alice))
+		_, err := w.Acquire(ctx, request(alice, rpm(50))) // someone else
+		check(t, err)
+		return lease.Consume(ctx, rpm(5))
 	}
 	check(t, lease.Flush(bg))
 	w.wantLeft(t, alice, "rpm", 45)

@@ -70,7 +70,7 @@ func TestRollbackAfterRefillStopsAtTheCapacity(t *testing.T) {
 	check(t, lease.Rollback(bg))
 	w.wantLeft(t, alice, "rpm", 100)
 	w.take(t, alice, rpm(100))
-	w.refuse(t, alice, rpm(1))
+	w.refuse(t, rpm(1))
 }
 
 // Row B-16: what a lease takes in addition is a real debit, so leases that do it
@@ -119,7 +119,7 @@ func TestAdjustmentMayLeaveDebt(t *testing.T) {
 	check(t, lease.Adjust(rpm(1_000_000)))
 	check(t, lease.Commit(bg))
 	w.wantLeft(t, alice, "rpm", -1_000_000)
-	w.refuse(t, alice, rpm(0))
+	w.refuse(t, rpm(0))
 }
 
 func TestReleaseOfMoreThanWasTakenIsUndoneByRollback(t *testing.T) {
@@ -221,4 +221,20 @@ func TestLeaseOutlivesItsBucket(t *testing.T) {
 	w.wantLeft(t, alice, "rpm", 64)
 	check(t, lease.Rollback(bg))
 	w.wantLeft(t, alice, "rpm", 70)
+}
+
+// A bucket that expired is followed by another, which pays for what comes later, once.
+func TestLeaseOutlivesABucketThatExpired(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 100))
+	lease := w.take(t, alice, rpm(10))
+	w.clock.pass(time.Hour)
+	check(t, lease.Consume(bg, rpm(20)))
+	check(t, lease.Adjust(rpm(5)))
+	check(t, lease.Flush(bg))
+	w.wantLeft(t, alice, "rpm", 75)
+	if got := lease.Consumed(); !got.Equal(rpm(35)) {
+		t.Errorf("consumed %v, want rpm=35", got)
+	}
+	check(t, lease.Rollback(bg))
+	w.wantLeft(t, alice, "rpm", 100)
 }

@@ -51,7 +51,7 @@ func TestLimitNumbersAreBadInput(t *testing.T) {
 		field string // "" = valid
 	}{
 		{limiter.PerMinute("x", 1), ""},
-		{limiter.Custom("x", most, most, math.MaxInt64/time.Second*time.Second), ""},
+		{limiter.Custom("x", most, most, 9_223_372_036*time.Second), ""},
 		{limiter.Custom("x", 1, 1000, time.Second), ""}, // capacity below the refill is legal
 		{limiter.PerMinute("", 0), "name"},
 		{limiter.PerMinute("x", 0), "capacity"},

@@ -40,8 +40,8 @@ type Options struct {
 	// Principal signs changes in the audit trail: an id of up to 256
 	// characters, or an ARN; default: the store's own identity, if it has one.
 	Principal string
-	// Timeout is the most an Acquire may take in the store; default: until its
-	// context ends.
+	// Timeout is the most an Acquire or Explain may take in the store; default:
+	// until its context ends.
 	Timeout time.Duration
 	// SettleTimeout is the most a Commit, Flush or Rollback may take; default
 	// DefaultSettleTimeout.
@@ -58,7 +58,8 @@ type RateLimiter struct {
 	principal       string
 	timeout, settle time.Duration
 	ids             *ulids // shared by views, so that events rise
-	lines           *lines
+	space           string // the name of a view's namespace
+	lines           *lines // of waiters, shared by views
 }
 
 // New makes a limiter on a store. It does no I/O and there is nothing to close:
@@ -77,9 +78,12 @@ func New(repo Repository, opts *Options) (*RateLimiter, error) {
 	if err := validPrincipal(o.Principal); err != nil {
 		return nil, err
 	}
-	for field, d := range map[string]time.Duration{"timeout": o.Timeout, "settle_timeout": o.SettleTimeout} {
-		if d < 0 {
-			return nil, invalid(field, d.String(), "must not be negative; 0 is the default")
+	for _, t := range []struct {
+		field string
+		time.Duration
+	}{{"timeout", o.Timeout}, {"settle_timeout", o.SettleTimeout}} {
+		if t.Duration < 0 {
+			return nil, invalid(t.field, t.String(), "must not be negative; 0 is the default")
 		}
 	}
 	if o.Now == nil {
@@ -104,7 +108,7 @@ func (l *RateLimiter) As(principal string) *RateLimiter {
 
 // Ping is nil when the store answers.
 func (l *RateLimiter) Ping(ctx context.Context) error {
-	return failure(ctx, "ping", "", "", l.repo.Ping(ctx))
+	return guarded(ctx, "ping", "", "", func() error { return l.repo.Ping(ctx) })
 }
 
 // outageMode is what an outage means for a request that asked for mode.

@@ -30,12 +30,12 @@ func (n Namespace) Validate() error {
 // Namespace is a view of the limiter in another namespace, with the same
 // options. ErrNotFound unless the name is registered and active.
 func (l *RateLimiter) Namespace(ctx context.Context, name string) (*RateLimiter, error) {
-	repo, err := l.repo.Namespace(ctx, name)
-	if err != nil {
-		return nil, failure(ctx, "namespace", "", "", err)
-	}
 	view := *l
-	view.repo, view.lines = repo, new(lines)
+	view.space = name
+	err := guarded(ctx, "namespace", "", "", func() (err error) { view.repo, err = l.repo.Namespace(ctx, name); return err })
+	if err != nil {
+		return nil, err
+	}
 	return &view, nil
 }
 
@@ -58,9 +58,10 @@ func (l *RateLimiter) RegisterNamespaces(ctx context.Context, names ...string) (
 	}
 	var all []Namespace
 	for _, name := range names {
-		n, err := l.repo.RegisterNamespace(ctx, l.now(), name)
+		var n Namespace
+		err := guarded(ctx, "register namespace", "", "", func() (err error) { n, err = l.repo.RegisterNamespace(ctx, l.now(), name); return err })
 		if err != nil {
-			return all, failure(ctx, "register namespace", "", "", err)
+			return all, err
 		}
 		all = append(all, n)
 	}
@@ -74,20 +75,21 @@ func (l *RateLimiter) DeleteNamespace(ctx context.Context, name string) error {
 	if name == "_" || name == defaultNamespace {
 		return invalid("namespace", name, "cannot be deleted")
 	}
-	return failure(ctx, "delete namespace", "", "", l.repo.DeleteNamespace(ctx, l.now(), name))
+	return guarded(ctx, "delete namespace", "", "", func() error { return l.repo.DeleteNamespace(ctx, l.now(), name) })
 }
 
 // RecoverNamespace makes a deleted namespace active again under its name.
 // ErrNotFound; ErrExists when the name is taken; ErrConflict when it is active
 // or being purged.
 func (l *RateLimiter) RecoverNamespace(ctx context.Context, id string) (Namespace, error) {
-	n, err := l.repo.RecoverNamespace(ctx, l.now(), id)
-	return n, failure(ctx, "recover namespace", "", "", err)
+	var n Namespace
+	err := guarded(ctx, "recover namespace", "", "", func() (err error) { n, err = l.repo.RecoverNamespace(ctx, l.now(), id); return err })
+	return n, err
 }
 
 // PurgeNamespace destroys the data of a deleted namespace. ErrNotFound;
 // ErrConflict while it is active. A purge that failed half-way is finished by
 // another.
 func (l *RateLimiter) PurgeNamespace(ctx context.Context, id string) error {
-	return failure(ctx, "purge namespace", "", "", l.repo.PurgeNamespace(ctx, id))
+	return guarded(ctx, "purge namespace", "", "", func() error { return l.repo.PurgeNamespace(ctx, id) })
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-func (w *world) override(entity string, amounts limiter.Amounts, limits ...limiter.Limit) (*limiter.Lease, error) {
-	return w.Acquire(bg, limiter.Request{Entity: entity, Resource: resource, Consume: amounts, Limits: limits})
+// override acquires for alice under limits of the call.
+func (w *world) override(amounts limiter.Amounts, limits ...limiter.Limit) (*limiter.Lease, error) {
+	return w.Acquire(bg, limiter.Request{Entity: alice, Resource: resource, Consume: amounts, Limits: limits})
 }
 
 // Row B-22: the limits of a request are parameters of its decision, and of the
@@ -17,22 +18,22 @@ func TestOverrideIsForOneCall(t *testing.T) {
 	t.Run("B-22 it judges though the bucket exists", func(t *testing.T) {
 		w := start(t, limiter.PerMinute("rpm", 100))
 		w.take(t, alice, rpm(1))
-		_, err := w.override(alice, rpm(6), limiter.PerMinute("rpm", 5))
+		_, err := w.override(rpm(6), limiter.PerMinute("rpm", 5))
 		ex := exceeded(t, err)
 		if p := ex.Primary(); p.Source != "override" || p.Limit.Capacity != 5 || p.Available != 5 || !p.NeverFits {
 			t.Errorf("refused by %+v", p)
 		}
-		_, err = w.override(alice, rpm(5), limiter.PerMinute("rpm", 5))
+		_, err = w.override(rpm(5), limiter.PerMinute("rpm", 5))
 		check(t, err)
 		w.wantLeft(t, alice, "rpm", 94)
 	})
 	t.Run("B-22 stored limits stay", func(t *testing.T) {
 		w := start(t, limiter.PerMinute("rpm", 100))
 		w.take(t, alice, rpm(50))
-		_, err := w.override(alice, rpm(1), limiter.PerMinute("rpm", 1000))
+		_, err := w.override(rpm(1), limiter.PerMinute("rpm", 1000))
 		check(t, err)
 		w.wantLeft(t, alice, "rpm", 49)
-		ex := w.refuse(t, alice, rpm(101))
+		ex := w.refuse(t, rpm(101))
 		if p := ex.Primary(); p.Limit != limiter.PerMinute("rpm", 100) || p.Source != "system" {
 			t.Errorf("the bucket is now judged by %v from %s", p.Limit, p.Source)
 		}
@@ -44,9 +45,9 @@ func TestOverrideIsForOneCall(t *testing.T) {
 	})
 	t.Run("B-22 it shapes a new bucket", func(t *testing.T) {
 		w := start(t)
-		_, err := w.override(alice, rpm(3), limiter.PerMinute("rpm", 5))
+		_, err := w.override(rpm(3), limiter.PerMinute("rpm", 5))
 		check(t, err)
-		_, err = w.override(alice, rpm(3), limiter.PerMinute("rpm", 5))
+		_, err = w.override(rpm(3), limiter.PerMinute("rpm", 5))
 		exceeded(t, err)
 		_, err = w.Acquire(bg, request(alice, rpm(1))) // nothing is stored
 		is(t, err, limiter.ErrNoLimits)
@@ -55,7 +56,7 @@ func TestOverrideIsForOneCall(t *testing.T) {
 		w := start(t)
 		check(t, w.SetLimits(bg, alice, resource, limiter.PerMinute("rpm", 10)))
 		w.take(t, alice, rpm(1))
-		_, err := w.override(alice, rpm(1), limiter.PerSecond("rpm", 10))
+		_, err := w.override(rpm(1), limiter.PerSecond("rpm", 10))
 		check(t, err)
 		w.clock.pass(24 * time.Hour)
 		if n := w.buckets(t, alice); n != 1 {
@@ -66,7 +67,7 @@ func TestOverrideIsForOneCall(t *testing.T) {
 		w := start(t, limiter.PerMinute("rpm", 100))
 		w.family(t)
 		w.take(t, project, rpm(99))
-		_, err := w.override(alice, rpm(3), limiter.PerMinute("rpm", 10))
+		_, err := w.override(rpm(3), limiter.PerMinute("rpm", 10))
 		ex := exceeded(t, err)
 		for _, s := range ex.Statuses {
 			if s.Source != "override" || s.Limit.Capacity != 10 {
@@ -76,7 +77,7 @@ func TestOverrideIsForOneCall(t *testing.T) {
 	})
 	t.Run("B-22 an unknown name is an error", func(t *testing.T) {
 		w := start(t, limiter.PerMinute("rpm", 100))
-		_, err := w.override(alice, rpm(1), limiter.PerMinute("tpm", 10))
+		_, err := w.override(rpm(1), limiter.PerMinute("tpm", 10))
 		invalid(t, err, "consume")
 	})
 }
@@ -84,13 +85,13 @@ func TestOverrideIsForOneCall(t *testing.T) {
 func TestOverrideWithALimitTheBucketLacks(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 10))
 	w.take(t, alice, rpm(4))
-	lease, err := w.override(alice, tpm(30), limiter.PerMinute("tpm", 50))
+	lease, err := w.override(tpm(30), limiter.PerMinute("tpm", 50))
 	check(t, err)
-	_, err = w.override(alice, tpm(30), limiter.PerMinute("tpm", 50))
+	_, err = w.override(tpm(30), limiter.PerMinute("tpm", 50))
 	exceeded(t, err)
 	check(t, lease.Adjust(tpm(-10)))
 	check(t, lease.Commit(bg))
-	_, err = w.override(alice, tpm(30), limiter.PerMinute("tpm", 50))
+	_, err = w.override(tpm(30), limiter.PerMinute("tpm", 50))
 	check(t, err)
 	w.wantLeft(t, alice, "rpm", 6)
 	w.take(t, alice, rpm(6))
@@ -102,13 +103,13 @@ func TestOverrideIsCappedByBothCapacities(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100))
 	w.take(t, alice, rpm(100))
 	w.clock.pass(time.Second)
-	_, err := w.override(alice, rpm(100), limiter.PerSecond("rpm", 1000))
+	_, err := w.override(rpm(100), limiter.PerSecond("rpm", 1000))
 	check(t, err)
 	w.clock.pass(time.Minute)
-	_, err = w.override(alice, rpm(101), limiter.PerSecond("rpm", 1000))
+	_, err = w.override(rpm(101), limiter.PerSecond("rpm", 1000))
 	exceeded(t, err)
 	w.take(t, alice, rpm(100))
-	w.refuse(t, alice, rpm(1))
+	w.refuse(t, rpm(1))
 }
 
 // Row B-9, for an override: no wait lifts a bucket above its own capacity, so a
@@ -116,7 +117,7 @@ func TestOverrideIsCappedByBothCapacities(t *testing.T) {
 func TestOverrideAboveTheBucketsCapacityNeverFits(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100))
 	w.take(t, alice, rpm(1))
-	_, err := w.override(alice, rpm(500), limiter.PerMinute("rpm", 1000))
+	_, err := w.override(rpm(500), limiter.PerMinute("rpm", 1000))
 	exceeded(t, err)
 	is(t, err, limiter.ErrNeverFits)
 }

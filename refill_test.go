@@ -40,7 +40,7 @@ func TestTwiceTheCapacityNeverGetsThrough(t *testing.T) {
 		w.take(t, alice, rpm(1))
 		w.clock.pass(60 * time.Second)
 		w.take(t, alice, rpm(99))
-		ex := w.refuse(t, alice, rpm(100))
+		ex := w.refuse(t, rpm(100))
 		if p := ex.Primary(); p.Available != 1 || p.RetryAfter != 59_401*time.Millisecond {
 			t.Errorf("refused with %d left and a wait of %v", p.Available, p.RetryAfter)
 		}
@@ -51,7 +51,7 @@ func TestTwiceTheCapacityNeverGetsThrough(t *testing.T) {
 		w.clock.pass(60 * time.Second)
 		check(t, lease.Adjust(rpm(99)))
 		check(t, lease.Commit(bg))
-		w.refuse(t, alice, rpm(100))
+		w.refuse(t, rpm(100))
 		w.take(t, alice, rpm(1))
 	})
 	t.Run("B-32 long idle", func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestTwiceTheCapacityNeverGetsThrough(t *testing.T) {
 		w.take(t, alice, rpm(1))
 		w.clock.pass(1000 * time.Hour)
 		w.take(t, alice, rpm(100))
-		w.refuse(t, alice, rpm(1))
+		w.refuse(t, rpm(1))
 	})
 }
 
@@ -112,12 +112,12 @@ func TestSkewedClocksMintNothing(t *testing.T) {
 	fast := newLimiter(t, w.store, &limiter.Options{Now: func() time.Time { return w.clock.now().Add(30 * time.Second) }})
 	_, err = fast.Acquire(bg, request(alice, rpm(50)))
 	check(t, err)
-	w.refuse(t, alice, rpm(1))
+	w.refuse(t, rpm(1))
 	w.clock.pass(30 * time.Second)
-	w.refuse(t, alice, rpm(1))
+	w.refuse(t, rpm(1))
 	w.clock.pass(30 * time.Second)
 	w.take(t, alice, rpm(50))
-	w.refuse(t, alice, rpm(1))
+	w.refuse(t, rpm(1))
 }
 
 // Row 4: refill and charge share one instant, so no time is lost between them.
@@ -164,13 +164,13 @@ func TestDebtIsPaidBeforeAnythingIsAdmitted(t *testing.T) {
 	w.wantLeft(t, alice, "rpm", -100)
 
 	w.clock.pass(6 * time.Second) // 10 come back
-	ex := w.refuse(t, alice, rpm(5))
+	ex := w.refuse(t, rpm(5))
 	if p := ex.Primary(); p.Available != -90 || p.Deficit() != 95 || p.RetryAfter != 57_001*time.Millisecond {
 		t.Errorf("refused with %d left, deficit %d, wait %v", p.Available, p.Deficit(), p.RetryAfter)
 	}
 	w.clock.pass(57 * time.Second)
 	w.take(t, alice, rpm(5))
-	w.refuse(t, alice, rpm(1))
+	w.refuse(t, rpm(1))
 }
 
 func TestTimeIsKeptInWholeMillisecondsTruncated(t *testing.T) {
@@ -178,7 +178,7 @@ func TestTimeIsKeptInWholeMillisecondsTruncated(t *testing.T) {
 	one := func(n int64) limiter.Amounts { return limiter.Tokens("rps", n) }
 	w.take(t, alice, one(1000))
 	w.clock.pass(999_999 * time.Nanosecond)
-	w.refuse(t, alice, one(1))
+	w.refuse(t, one(1))
 	w.clock.pass(time.Nanosecond)
 	w.take(t, alice, one(1))
 }

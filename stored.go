@@ -104,15 +104,17 @@ func (l *RateLimiter) SetOnUnavailable(ctx context.Context, mode OnUnavailable) 
 
 // ResourcesWithDefaults are the resources that have limits, sorted.
 func (l *RateLimiter) ResourcesWithDefaults(ctx context.Context) ([]string, error) {
-	names, err := l.repo.ResourcesWithDefaults(ctx)
-	return names, failure(ctx, "resources with defaults", "", "", err)
+	var names []string
+	err := guarded(ctx, "resources with defaults", "", "", func() (err error) { names, err = l.repo.ResourcesWithDefaults(ctx); return err })
+	return names, err
 }
 
 // ResourcesWithLimits are the resources for which some entity has limits of its
 // own, sorted; "" stands for an entity's limits for all resources.
 func (l *RateLimiter) ResourcesWithLimits(ctx context.Context) ([]string, error) {
-	names, err := l.repo.ResourcesWithLimits(ctx)
-	return names, failure(ctx, "resources with limits", "", "", err)
+	var names []string
+	err := guarded(ctx, "resources with limits", "", "", func() (err error) { names, err = l.repo.ResourcesWithLimits(ctx); return err })
+	return names, err
 }
 
 // EntitiesWithLimits are the ids of entities that have limits of their own for
@@ -165,12 +167,13 @@ func (l *RateLimiter) store(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	return failure(ctx, "set limits", cfg.Scope.Entity, cfg.Scope.Resource, l.repo.SetConfig(ctx, cfg, ev))
+	return guarded(ctx, "set limits", cfg.Scope.Entity, cfg.Scope.Resource, func() error { return l.repo.SetConfig(ctx, cfg, ev) })
 }
 
 func (l *RateLimiter) get(ctx context.Context, s Scope) (Config, error) {
-	cfg, err := l.repo.Config(ctx, s)
-	return cfg, failure(ctx, "limits", s.Entity, s.Resource, err)
+	var cfg Config
+	err := guarded(ctx, "limits", s.Entity, s.Resource, func() (err error) { cfg, err = l.repo.Config(ctx, s); return err })
+	return cfg, err
 }
 
 func (l *RateLimiter) remove(ctx context.Context, s Scope) error {
@@ -178,7 +181,7 @@ func (l *RateLimiter) remove(ctx context.Context, s Scope) error {
 	if err != nil {
 		return err
 	}
-	return failure(ctx, "delete limits", s.Entity, s.Resource, l.repo.DeleteConfig(ctx, s, ev))
+	return guarded(ctx, "delete limits", s.Entity, s.Resource, func() error { return l.repo.DeleteConfig(ctx, s, ev) })
 }
 
 func (l *RateLimiter) configEvent(action string, s Scope, details map[string]any) (AuditEvent, error) {

@@ -49,10 +49,10 @@ func TestMostSpecificLevelGivesAllLimits(t *testing.T) {
 		w.clock.pass(time.Minute)
 		w.take(t, alice, rpm(1)) // also with a bucket that was made under another
 	}
-	for i := len(levels) - 1; i >= 0; i-- {
+	for i, l := range slices.Backward(levels) {
 		want(i)
-		check(t, levels[i].remove())
-		is(t, levels[i].remove(), limiter.ErrNotFound)
+		check(t, l.remove())
+		is(t, l.remove(), limiter.ErrNotFound)
 	}
 	_, err := w.Explain(bg, limiter.Request{Entity: alice, Resource: resource})
 	is(t, err, limiter.ErrNoLimits)
@@ -105,7 +105,7 @@ func TestAddedLimitStartsFull(t *testing.T) {
 			w.take(t, alice, tpm(1))
 		}
 		w.take(t, alice, tpm(49))
-		w.refuse(t, alice, tpm(1))
+		w.refuse(t, tpm(1))
 		w.clock.pass(time.Minute)
 		w.take(t, alice, tpm(50).And("rpm", 100))
 	}
@@ -122,7 +122,7 @@ func TestChangedLimitsReachLiveBuckets(t *testing.T) {
 	w.take(t, alice, rpm(10))
 	w.clock.pass(7 * time.Second) // 70 under the new
 	w.take(t, alice, rpm(70))
-	ex := w.refuse(t, alice, rpm(1))
+	ex := w.refuse(t, rpm(1))
 	if p := ex.Primary(); p.Limit != limiter.PerMinute("rpm", 600) || p.Available != 0 || p.RetryAfter != 101*time.Millisecond {
 		t.Errorf("refused by %+v", p)
 	}
@@ -154,14 +154,14 @@ func TestLoweredCapacityClamps(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100))
 	w.take(t, alice, rpm(1))
 	check(t, w.SetSystemDefaults(bg, limiter.PerMinute("rpm", 10)))
-	ex := w.refuse(t, alice, rpm(50))
+	ex := w.refuse(t, rpm(50))
 	if p := ex.Primary(); p.Available != 10 || !p.NeverFits {
 		t.Errorf("refused by %+v", p)
 	}
 	w.take(t, alice, rpm(10))
-	w.refuse(t, alice, rpm(1))
+	w.refuse(t, rpm(1))
 	check(t, w.SetSystemDefaults(bg, limiter.PerMinute("rpm", 100)))
-	w.refuse(t, alice, rpm(1))
+	w.refuse(t, rpm(1))
 }
 
 // A look at a bucket is no use of it: a capacity that went down and up again

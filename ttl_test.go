@@ -24,15 +24,15 @@ func TestDebtOutlivesTheTimeToLive(t *testing.T) {
 
 	w.clock.pass(8 * time.Minute)
 	w.wantLeft(t, alice, "rpm", -120)
-	w.refuse(t, alice, rpm(1))
+	w.refuse(t, rpm(1))
 	w.clock.pass(12*time.Minute - time.Second)
-	w.refuse(t, alice, rpm(0))
+	w.refuse(t, rpm(0))
 	w.clock.pass(time.Second)
 	w.take(t, alice, rpm(0)) // out of debt, not full
-	w.refuse(t, alice, rpm(1))
+	w.refuse(t, rpm(1))
 	w.clock.pass(time.Minute)
 	w.take(t, alice, rpm(10))
-	w.refuse(t, alice, rpm(1))
+	w.refuse(t, rpm(1))
 }
 
 func TestIdleBucketsAreForgotten(t *testing.T) {
@@ -47,7 +47,7 @@ func TestIdleBucketsAreForgotten(t *testing.T) {
 		t.Errorf("%d buckets after it", n)
 	}
 	w.take(t, alice, rpm(10))
-	w.refuse(t, alice, rpm(1))
+	w.refuse(t, rpm(1))
 }
 
 // Every write renews the time to live.

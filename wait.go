@@ -13,7 +13,8 @@ import (
 const recheck = 5 * time.Second
 
 // Wait is Acquire that waits until req fits. Waiters of one entity and resource
-// in this process are served in order of arrival; an Acquire does not queue.
+// at this limiter and its views are served in order of arrival; an Acquire does
+// not queue.
 //
 // It returns at once what waiting cannot mend: an *ExceededError that matches
 // ErrNeverFits, bad input, an outage (or the lease that Allow gives). If the
@@ -27,7 +28,7 @@ func (l *RateLimiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 	if err := req.validate(); err != nil {
 		return nil, err
 	}
-	me, first := l.lines.join(req.Entity, req.Resource)
+	me, first := l.lines.join(place{l.space, req.Entity, req.Resource})
 	defer l.lines.leave(me)
 	if !first {
 		if err := l.queue(ctx, req, me); err != nil {
@@ -99,23 +100,26 @@ func pause(ctx context.Context, refusal *ExceededError, wake <-chan struct{}, mo
 // lines are the waiters of this process, a line for each entity and resource.
 type lines struct {
 	mu sync.Mutex
-	by map[Scope][]*waiter
+	by map[place][]*waiter
 }
 
+// place is where a line stands.
+type place struct{ space, entity, resource string }
+
 type waiter struct {
-	of   Scope
+	of   place
 	turn chan struct{} // closed when it is first in line
 	wake chan struct{} // holds one: something was given back
 }
 
 // join goes to the end of a line, and tells whether it is the front.
-func (l *lines) join(entity, resource string) (me *waiter, first bool) {
+func (l *lines) join(of place) (me *waiter, first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.by == nil {
-		l.by = map[Scope][]*waiter{}
+		l.by = map[place][]*waiter{}
 	}
-	me = &waiter{of: Scope{entity, resource}, turn: make(chan struct{}), wake: make(chan struct{}, 1)}
+	me = &waiter{of: of, turn: make(chan struct{}), wake: make(chan struct{}, 1)}
 	l.by[me.of] = append(l.by[me.of], me)
 	return me, len(l.by[me.of]) == 1
 }
@@ -149,7 +153,7 @@ func (l *lines) wake(resource string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for of, line := range l.by {
-		if of.Resource != resource {
+		if of.resource != resource {
 			continue
 		}
 		select {

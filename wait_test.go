@@ -13,12 +13,12 @@ import (
 
 // bubble runs a test with a clock that jumps when everyone waits, on a limiter
 // of 60 a minute of which nothing is left. It fails if a goroutine stays.
-func bubble(t *testing.T, test func(*testing.T, *world)) {
+func bubble(t *testing.T, test func(*world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := startWith(t, limiter.Options{Now: time.Now}, memory.Options{}, limiter.PerMinute("rpm", 60))
 		w.take(t, alice, rpm(60))
-		test(t, w)
+		test(w)
 	})
 }
 
@@ -32,7 +32,8 @@ func wantTook(t *testing.T, began time.Time, want time.Duration) {
 }
 
 func TestWaitReturnsWhenItFits(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(w *world) {
+		t := w.t
 		for _, c := range []struct {
 			ask  int64
 			want time.Duration
@@ -47,7 +48,8 @@ func TestWaitReturnsWhenItFits(t *testing.T) {
 }
 
 func TestWaitServesInOrderOfArrival(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(w *world) {
+		t := w.t
 		type turn struct {
 			waiter int
 			after  time.Duration
@@ -88,19 +90,21 @@ func (w *world) queued(t *testing.T) (done func()) {
 }
 
 // behind runs a test as the first in line, and as one that has to queue.
-func behind(t *testing.T, test func(*testing.T, *world)) {
+func behind(t *testing.T, test func(*world)) {
 	t.Helper()
 	t.Run("first", func(t *testing.T) { bubble(t, test) })
 	t.Run("queued", func(t *testing.T) {
-		bubble(t, func(t *testing.T, w *world) {
+		bubble(t, func(w *world) {
+			t := w.t
 			defer w.queued(t)()
-			test(t, w)
+			test(w)
 		})
 	})
 }
 
 func TestWaitReturnsAtOnceWhatNeverFits(t *testing.T) {
-	behind(t, func(t *testing.T, w *world) {
+	behind(t, func(w *world) {
+		t := w.t
 		began := time.Now()
 		_, err := w.Wait(bg, request(alice, rpm(61)))
 		exceeded(t, err)
@@ -110,7 +114,8 @@ func TestWaitReturnsAtOnceWhatNeverFits(t *testing.T) {
 }
 
 func TestWaitReturnsAtOnceWhenTheDeadlineIsTooNear(t *testing.T) {
-	behind(t, func(t *testing.T, w *world) {
+	behind(t, func(w *world) {
+		t := w.t
 		ctx, cancel := context.WithTimeout(bg, 10*time.Second)
 		defer cancel()
 		began := time.Now()
@@ -127,7 +132,8 @@ func TestWaitReturnsAtOnceWhenTheDeadlineIsTooNear(t *testing.T) {
 }
 
 func TestWaitReturnsAtOnceWhatIsWrong(t *testing.T) {
-	behind(t, func(t *testing.T, w *world) {
+	behind(t, func(w *world) {
+		t := w.t
 		began := time.Now()
 		_, err := w.Wait(bg, request(alice, rpm(1).And("tmp", 1)))
 		invalid(t, err, "consume")
@@ -136,7 +142,8 @@ func TestWaitReturnsAtOnceWhatIsWrong(t *testing.T) {
 }
 
 func TestWaitEndsWithItsContext(t *testing.T) {
-	behind(t, func(t *testing.T, w *world) {
+	behind(t, func(w *world) {
+		t := w.t
 		ctx, cancel := context.WithCancel(bg)
 		time.AfterFunc(3*time.Second, cancel)
 		began := time.Now()
@@ -149,7 +156,8 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 
 // One that only waits for its turn has no refusal to tell of.
 func TestWaitForATurnEndsWithItsContext(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(w *world) {
+		t := w.t
 		time.Sleep(time.Second) // one is left, for someone who asks for that
 		defer w.queued(t)()
 		ctx, cancel := context.WithTimeout(bg, 3*time.Second)
@@ -163,7 +171,8 @@ func TestWaitForATurnEndsWithItsContext(t *testing.T) {
 }
 
 func TestWaiterThatLeavesLetsTheNextOneGo(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(w *world) {
+		t := w.t
 		done := w.queued(t)
 		began := time.Now()
 		time.AfterFunc(2*time.Second, done)
@@ -225,7 +234,8 @@ func TestWaitLooksAgainNowAndThen(t *testing.T) {
 func TestWaitInAnOutage(t *testing.T) {
 	for _, mode := range []limiter.OnUnavailable{limiter.Block, limiter.Allow} {
 		t.Run(string(mode), func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
+			bubble(t, func(w *world) {
+				t := w.t
 				req := request(alice, rpm(60))
 				req.OnUnavailable = mode
 				want := func(lease *limiter.Lease, err error) {
@@ -250,7 +260,8 @@ func TestWaitInAnOutage(t *testing.T) {
 
 // One that queues in an outage leaves it to the first in line to find out.
 func TestWaitQueuesInAnOutage(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(w *world) {
+		t := w.t
 		defer w.queued(t)()
 		w.store.onPeek = func(context.Context, time.Time, limiter.Charge) (limiter.Outcome, error) {
 			return limiter.Outcome{}, errDown
@@ -265,9 +276,57 @@ func TestWaitQueuesInAnOutage(t *testing.T) {
 }
 
 func TestWaitEndsWhenTheStoreIsClosed(t *testing.T) {
-	behind(t, func(t *testing.T, w *world) {
+	behind(t, func(w *world) {
+		t := w.t
 		time.AfterFunc(time.Second, func() { _ = w.store.Close() })
 		_, err := w.Wait(bg, request(alice, rpm(30)))
 		is(t, err, limiter.ErrClosed)
+	})
+}
+
+// A store that hangs is an outage after the limiter's timeout, for one that
+// queues as for the first in line.
+func TestWaitInAStoreThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := limiter.Options{Now: time.Now, Timeout: 2 * time.Second, OnUnavailable: limiter.Allow}
+		w := startWith(t, o, memory.Options{}, limiter.PerMinute("rpm", 60))
+		w.store.onConsume, w.store.onPeek = blocks, blocks
+		ctx, cancel := context.WithTimeout(bg, time.Hour)
+		defer cancel()
+		done := w.queued(t)
+		defer done()
+		began := time.Now()
+		lease, err := w.Wait(ctx, request(alice, rpm(1)))
+		check(t, err)
+		unavailable(t, lease.Outage(), "acquire")
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// Views of one namespace are one process: their waiters stand in one line.
+func TestWaitersOfAllViewsStandInOneLine(t *testing.T) {
+	bubble(t, func(w *world) {
+		t := w.t
+		view := func() *limiter.RateLimiter {
+			v, err := w.Namespace(bg, "default")
+			check(t, err)
+			return v.As("someone")
+		}
+		served := make(chan int64)
+		for _, ask := range []int64{20, 1} {
+			lim := view() // as a handler of one request would
+			go func() {
+				if _, err := lim.Wait(bg, request(alice, rpm(ask))); err != nil {
+					t.Error(err)
+				}
+				served <- ask
+			}()
+			synctest.Wait()
+		}
+		if first, second := <-served, <-served; first != 20 || second != 1 {
+			t.Errorf("served %d, then %d: the second overtook", first, second)
+		}
 	})
 }

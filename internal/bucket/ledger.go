@@ -7,9 +7,9 @@ import "math"
 // was given back, is at most the capacity plus the refill of the window.
 //
 // Times are the bucket's own, in milliseconds: a time before the last one
-// counts as the last one. A refused request is no event. Rates and amounts are thousandths. Each event costs
-// the same, however many there were. Beyond 64 bits results stop at the border.
-// A Ledger is not safe for concurrent use.
+// counts as the last one. A refused request is no event. Rates and amounts are
+// thousandths. Each event costs the same, however many there were. Beyond 64
+// bits results stop at the border. A Ledger is not safe for concurrent use.
 type Ledger struct {
 	rate Rate
 	at   int64
@@ -47,13 +47,11 @@ func (l *Ledger) Give(at, amount int64) {
 }
 
 // Change puts another rate in force from at on; what accrued until then accrued
-// by the old one. If the bucket was full after it, because it or the limit is
-// new, earlier windows no longer count. Otherwise they do, and the bucket is
-// taken to have held at most the larger of both capacities: no less than what
-// the next event allows, so that no window needs to begin here.
+// by the old one, and a higher capacity does not fill the bucket. If the bucket
+// was full after it, because it or the limit is new, earlier windows no longer
+// count.
 func (l *Ledger) Change(at int64, r Rate, full bool) {
-	l.room = Add(l.room, Accrued(l.at, at, l.rate))
-	l.at = max(l.at, at)
+	l.open(at)
 	l.rate = r
 	if full {
 		l.room = math.MaxInt64

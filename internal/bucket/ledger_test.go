@@ -92,7 +92,7 @@ func worst(all []entry, j int) int64 {
 		if all[i].kind == replace {
 			break
 		}
-		excess = max(excess, used-refill-max(after.Capacity, before.Capacity))
+		excess = max(excess, used-refill-min(after.Capacity, before.Capacity))
 	}
 	return excess
 }

@@ -30,11 +30,12 @@ func Begin(b *Bucket, now int64) Turn {
 }
 
 // BeginOverride brings b to now for a charge that is judged by limits instead,
-// which are sorted. They refill the bucket for this call, are capped by the
-// smaller capacity of the two, and leave the bucket's own parameters alone.
+// which are sorted. They refill the bucket for this call and leave its own
+// parameters alone; the smaller capacity of the two is the one in force.
 func BeginOverride(b *Bucket, now int64, limits []limiter.Limit) Turn {
 	t := Begin(b, now)
 	own := b.Account
+	limits = slices.Clone(limits)
 	t.override = true
 	t.View = limiter.Bucket{
 		Account: &limiter.Account{Entity: own.Entity, Resource: own.Resource, Limits: limits, Ref: own.Ref},
@@ -47,6 +48,7 @@ func BeginOverride(b *Bucket, now int64, limits []limiter.Limit) Turn {
 			r.Capacity = own.Limits[j].Capacity * bucket.Milli
 			t.tokens[j] = bucket.Advance(b.Tokens[j], b.At, t.at, r)
 			full = min(full, t.tokens[j])
+			limits[i].Capacity = min(l.Capacity, own.Limits[j].Capacity)
 		}
 		t.View.Tokens[i] = full
 	}

@@ -1,0 +1,151 @@
+package limiter_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/memory"
+)
+
+// mostNames is how many exported names the package may have, methods and fields
+// not counted: it is to be learned in an afternoon.
+const mostNames = 70
+
+func parseRoot(t *testing.T) []*ast.File {
+	t.Helper()
+	entries, err := os.ReadDir(".")
+	check(t, err)
+	var files []*ast.File
+	for _, e := range entries {
+		if name := e.Name(); strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") {
+			f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
+			check(t, err)
+			files = append(files, f)
+		}
+	}
+	return files
+}
+
+// api is what the package exports: the top-level names, and of everything that
+// is exported the text that documents it.
+type api struct {
+	names []string
+	docs  map[string]string
+}
+
+func readAPI(t *testing.T) api {
+	t.Helper()
+	a := api{docs: map[string]string{}}
+	for _, f := range parseRoot(t) {
+		for _, decl := range f.Decls {
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				a.addFunc(d)
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					a.addSpec(spec, d.Doc.Text())
+				}
+			}
+		}
+	}
+	return a
+}
+
+func (a *api) addFunc(d *ast.FuncDecl) {
+	if !d.Name.IsExported() {
+		return
+	}
+	name := d.Name.Name
+	if d.Recv == nil {
+		a.names = append(a.names, name)
+	} else {
+		receiver := d.Recv.List[0].Type
+		if star, ok := receiver.(*ast.StarExpr); ok {
+			receiver = star.X
+		}
+		id, ok := receiver.(*ast.Ident)
+		if !ok || !id.IsExported() {
+			return
+		}
+		name = id.Name + "." + name
+	}
+	a.docs[name] = d.Doc.Text()
+}
+
+// addSpec takes a type, constant or variable. One of a group is documented by
+// itself, at the end of its line, or by the group.
+func (a *api) addSpec(spec ast.Spec, group string) {
+	switch s := spec.(type) {
+	case *ast.ValueSpec:
+		for _, id := range s.Names {
+			if id.IsExported() {
+				a.names = append(a.names, id.Name)
+				a.docs[id.Name] = s.Doc.Text() + s.Comment.Text() + group
+			}
+		}
+	case *ast.TypeSpec:
+		if !s.Name.IsExported() {
+			return
+		}
+		doc := s.Doc.Text() + s.Comment.Text() + group
+		a.names = append(a.names, s.Name.Name)
+		a.docs[s.Name.Name] = doc
+		switch typ := s.Type.(type) {
+		case *ast.StructType:
+			a.addFields(s.Name.Name, doc, typ.Fields.List)
+		case *ast.InterfaceType:
+			a.addFields(s.Name.Name, doc, typ.Methods.List)
+		}
+	}
+}
+
+// addFields takes the fields of a struct or the methods of an interface. They
+// are documented beside them, or together by the comment of their type.
+func (a *api) addFields(owner, doc string, fields []*ast.Field) {
+	for _, f := range fields {
+		for _, id := range f.Names {
+			if id.IsExported() {
+				a.docs[owner+"."+id.Name] = f.Doc.Text() + f.Comment.Text() + doc
+			}
+		}
+	}
+}
+
+func TestTheAPIIsSmall(t *testing.T) {
+	if names := readAPI(t).names; len(names) > mostNames || len(names) < 20 {
+		t.Errorf("%d exported names, want at most %d: %s", len(names), mostNames, strings.Join(names, " "))
+	}
+}
+
+func TestEverythingExportedIsDocumented(t *testing.T) {
+	for name, doc := range readAPI(t).docs {
+		if strings.TrimSpace(doc) == "" && !strings.HasSuffix(name, ".Error") { // says what its type says
+			t.Errorf("%s has no comment", name)
+		}
+	}
+}
+
+// Request, amounts and outcome stay off the heap: what is left is the lease and
+// the balances it tells of.
+func TestAcquireAndCommitAllocateTwice(t *testing.T) {
+	lim := newLimiter(t, memory.New(nil), nil)
+	check(t, lim.SetSystemDefaults(bg, limiter.PerSecond("rpm", 1e9), limiter.PerSecond("tpm", 1e12)))
+	req := request(alice, rpm(1).And("tpm", 500))
+	got := testing.AllocsPerRun(1000, func() {
+		lease, err := lim.Acquire(bg, req)
+		if err == nil {
+			err = lease.Commit(bg)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	if got > 2 {
+		t.Errorf("%g allocations, want at most 2", got)
+	}
+}

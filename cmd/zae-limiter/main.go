@@ -1,0 +1,10 @@
+// Command zae-limiter shows a rate limiter at work. See zae-limiter --help.
+package main
+
+import (
+	"os"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli"
+)
+
+func main() { os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }

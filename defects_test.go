@@ -1,0 +1,85 @@
+package limiter_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// rows are those a test is promised for.
+var rows = strings.Fields(`
+	B-1 B-2 B-3 B-4 B-5 B-8 B-9 B-12 B-13 B-14 B-15 B-16 B-17 B-19 B-20 B-21 B-22 B-23 B-24 B-26 B-28 B-29 B-30 B-32
+	D-4 D-5 D-6 D-7 D-9 D-11 D-12
+	2 4 5 11 12 13 14 20 22 23 24 25 26 31 32 33 37 38 40`)
+
+// testNames are the test functions of the module, and the strings in test code,
+// of which the names of subtests are some.
+func testNames(t *testing.T) (functions, literals map[string]bool) {
+	t.Helper()
+	functions, literals = map[string]bool{}, map[string]bool{}
+	for _, f := range goFiles(t) {
+		if !f.test && f.dir != "repotest" {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), f.name, nil, parser.SkipObjectResolution)
+		check(t, err)
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				functions[n.Name.Name] = n.Recv == nil && strings.HasPrefix(n.Name.Name, "Test")
+			case *ast.BasicLit:
+				if s, err := strconv.Unquote(n.Value); err == nil {
+					literals[s] = true
+				}
+			}
+			return true
+		})
+	}
+	return functions, literals
+}
+
+func TestDefectsPageIsTrue(t *testing.T) {
+	page, err := os.ReadFile("docs/defects.md")
+	check(t, err)
+	functions, literals := testNames(t)
+	quoted := regexp.MustCompile("`([^`]+)`")
+	var seen []string
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 || strings.Contains(cells[1], "row") || strings.Contains(cells[1], "---") {
+			continue
+		}
+		row := strings.TrimSpace(cells[1])
+		seen = append(seen, row)
+		names := quoted.FindAllStringSubmatch(cells[3], -1)
+		if len(names) == 0 {
+			t.Errorf("row %s names no test", row)
+		}
+		for _, name := range names {
+			parts := strings.Split(name[1], "/")
+			if !functions[parts[0]] {
+				t.Errorf("row %s: there is no test %s", row, parts[0])
+			}
+			for _, sub := range parts[1:] {
+				if !literals[sub] {
+					t.Errorf("row %s: %s has no subtest %q", row, parts[0], sub)
+				}
+			}
+		}
+	}
+	for _, row := range rows {
+		if !slices.Contains(seen, row) {
+			t.Errorf("row %s is missing", row)
+		}
+	}
+	slices.Sort(seen)
+	if n := len(slices.Compact(slices.Clone(seen))); n != len(seen) {
+		t.Errorf("%d rows are there twice", len(seen)-n)
+	}
+}

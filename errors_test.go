@@ -1,0 +1,176 @@
+package limiter_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+func refusal(waits ...time.Duration) *limiter.ExceededError {
+	e := &limiter.ExceededError{}
+	for i, wait := range waits {
+		e.Statuses = append(e.Statuses, limiter.Status{
+			Entity: "e" + string(rune('0'+i)), Resource: resource, Limit: limiter.PerMinute("l"+string(rune('0'+i)), 100),
+			Requested: 5, Exceeded: wait > 0, RetryAfter: wait,
+		})
+	}
+	return e
+}
+
+func TestExceededMessage(t *testing.T) {
+	for _, c := range []struct {
+		err  *limiter.ExceededError
+		want string
+	}{
+		{refusal(30 * time.Second), "Rate limit exceeded for e0/gpt-4: [l0]. Retry after 30.0s"},
+		{refusal(time.Second, 0, 1249*time.Millisecond), "Rate limit exceeded for e2/gpt-4: [l0, l2]. Retry after 1.2s"},
+		{refusal(time.Millisecond), "Rate limit exceeded for e0/gpt-4: [l0]. Retry after 0.0s"},
+		{refusal(60_051 * time.Millisecond), "Rate limit exceeded for e0/gpt-4: [l0]. Retry after 60.1s"},
+	} {
+		if got := c.err.Error(); got != c.want {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+}
+
+// Row D-5: a ceiling, so whole numbers stay what they are.
+func TestRetryAfterHeader(t *testing.T) {
+	for _, c := range []struct {
+		wait time.Duration
+		want string
+	}{
+		{0, "1"},
+		{time.Millisecond, "1"},
+		{999 * time.Millisecond, "1"},
+		{1000 * time.Millisecond, "1"},
+		{1001 * time.Millisecond, "2"},
+		{30 * time.Second, "30"},
+		{30*time.Second + time.Millisecond, "31"},
+		{1<<63 - 1, "9223372037"},
+	} {
+		if got := refusal(c.wait).RetryAfterHeader(); got != c.want {
+			t.Errorf("%v: %q, want %q", c.wait, got, c.want)
+		}
+	}
+}
+
+func TestPrimaryIsTheLongestWaitAndTheFirstOnATie(t *testing.T) {
+	for _, c := range []struct {
+		waits []time.Duration
+		want  string
+	}{
+		{[]time.Duration{1, 2, 2}, "e1"},
+		{[]time.Duration{2, 2, 1}, "e0"},
+		{[]time.Duration{0, 1, 1}, "e1"},
+		{[]time.Duration{0, 0}, ""},
+	} {
+		e := refusal(c.waits...)
+		if got := e.Primary(); got.Entity != c.want || e.RetryAfter() != got.RetryAfter {
+			t.Errorf("%v: %q, want %q", c.waits, got.Entity, c.want)
+		}
+		if e.Admitted() != (c.want == "") {
+			t.Errorf("%v: admitted %t", c.waits, e.Admitted())
+		}
+	}
+	// A limit that passed does not count, however long it takes to fill.
+	passed := limiter.Decision{Statuses: []limiter.Status{{RetryAfter: time.Hour}, {Entity: "x", Exceeded: true, RetryAfter: 1}}}
+	if got := passed.Primary().Entity; got != "x" {
+		t.Errorf("primary is %q", got)
+	}
+}
+
+func TestExceededMatchesNeverFits(t *testing.T) {
+	e := refusal(time.Second, 0)
+	if errors.Is(e, limiter.ErrNeverFits) || errors.Is(e, limiter.ErrNotFound) {
+		t.Error("an ordinary refusal matches a sentinel")
+	}
+	e.Statuses[0].NeverFits = true
+	is(t, e, limiter.ErrNeverFits)
+}
+
+// The body has every status, of entity and parent, exceeded or not.
+func TestExceededJSON(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 1000).WithBurst(2000))
+	w.family(t)
+	check(t, w.SetLimits(bg, project, "", limiter.PerHour("rpm", 500)))
+	w.take(t, alice, rpm(100).And("tpm", 1))
+	data, err := json.Marshal(&limiter.ExceededError{Decision: w.refuse(t, rpm(2).And("tpm", 10))})
+	check(t, err)
+	const want = `{
+		"error": "rate_limit_exceeded",
+		"message": "Rate limit exceeded for alice/gpt-4: [rpm]. Retry after 1.2s",
+		"retry_after_seconds": 1.201,
+		"retry_after_ms": 1201,
+		"limits": [
+			{"entity_id": "alice", "resource": "gpt-4", "limit_name": "rpm", "capacity": 100, "refill_amount": 100,
+			 "refill_period_seconds": 60, "available": 0, "requested": 2, "exceeded": true, "retry_after_seconds": 1.201},
+			{"entity_id": "alice", "resource": "gpt-4", "limit_name": "tpm", "capacity": 2000, "refill_amount": 1000,
+			 "refill_period_seconds": 60, "available": 1999, "requested": 10, "exceeded": false, "retry_after_seconds": 0},
+			{"entity_id": "project-1", "resource": "gpt-4", "limit_name": "rpm", "capacity": 500, "refill_amount": 500,
+			 "refill_period_seconds": 3600, "available": 400, "requested": 2, "exceeded": false, "retry_after_seconds": 0}
+		]
+	}`
+	var got, wanted any
+	check(t, json.Unmarshal(data, &got))
+	check(t, json.Unmarshal([]byte(want), &wanted))
+	if diff := cmp.Diff(wanted, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A store that lost every race for a bucket refuses, though what it saw would
+// do: a refusal names a limit and a wait all the same.
+func TestRefusalAlwaysNamesALimitAndAWait(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 100))
+	w.store.onConsume = func(ctx context.Context, now time.Time, c limiter.Charge) (limiter.Outcome, error) {
+		out, err := w.store.Repository.Consume(ctx, now, c)
+		out.Admitted = false
+		return out, err
+	}
+	ex := w.refuse(t, rpm(1))
+	if v := ex.Violations(); len(v) != 1 || v[0].Limit.Name != "rpm" || v[0].RetryAfter <= 0 || ex.NeverFits() {
+		t.Errorf("violations: %+v", v)
+	}
+}
+
+func TestDeficit(t *testing.T) {
+	for _, c := range []struct {
+		status limiter.Status
+		want   int64
+	}{
+		{limiter.Status{Requested: 5, Available: 3, Exceeded: true}, 2},
+		{limiter.Status{Requested: 0, Available: -3, Exceeded: true}, 3},
+		{limiter.Status{Requested: 5, Available: 5, Exceeded: true}, 0}, // a fraction is missing
+		{limiter.Status{Requested: 5, Available: 0}, 0},                 // taken, not lacking
+		{limiter.Status{Requested: 1<<63 - 1, Available: -5, Exceeded: true}, 1<<63 - 1},
+	} {
+		if got := c.status.Deficit(); got != c.want {
+			t.Errorf("%+v: %d, want %d", c.status, got, c.want)
+		}
+	}
+}
+
+func TestErrorTexts(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{&limiter.UnavailableError{Op: "acquire", Entity: alice, Resource: resource, Err: errDown}, "acquire: store unavailable [entity=alice, resource=gpt-4]: connection refused"},
+		{&limiter.UnavailableError{Op: "status", Entity: alice, Err: errDown}, "status: store unavailable [entity=alice]: connection refused"},
+		{&limiter.UnavailableError{Op: "ping", Err: errDown}, "ping: store unavailable: connection refused"},
+		{&limiter.InvalidError{Field: "entity_id", Value: "a#b", Reason: `must not contain "#"`}, `invalid entity_id "a#b": must not contain "#"`},
+		{&limiter.InvalidError{Field: "limits", Reason: "must not be empty"}, "invalid limits: must not be empty"},
+		{&limiter.CorruptError{Item: "bucket alice/gpt-4", Reason: "no capacity"}, "corrupt data in bucket alice/gpt-4: no capacity"},
+		{&limiter.VersionError{Store: "limits.db", Schema: "2", Client: "1", Reason: "upgrade the program"}, "limits.db: schema 2, this program knows 1: upgrade the program"},
+	} {
+		if got := c.err.Error(); got != c.want {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package limiter_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/sqlite"
+)
+
+// complete stands for the call to a model; it returns the tokens it used.
+func complete(context.Context) int64 { return 620 }
+
+// The program of the README.
+func ExampleRateLimiter_Do() {
+	ctx := context.Background()
+	folder, err := os.MkdirTemp("", "limits")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+
+	repo, err := sqlite.Open(ctx, filepath.Join(folder, "limits.db"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer repo.Close()
+	lim, err := limiter.New(repo, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = lim.SetResourceDefaults(ctx, "gpt-4", limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 10_000))
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = lim.Do(ctx, limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 500)},
+		func(ctx context.Context, lease *limiter.Lease) error {
+			return lease.Adjust(limiter.Tokens("tpm", complete(ctx)-500))
+		})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	used, err := lim.UsageSummary(ctx, limiter.UsageQuery{Entity: "key-abc"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(used.Total["rpm"], used.Total["tpm"])
+	// Output: 1 620
+}

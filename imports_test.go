@@ -1,0 +1,227 @@
+package limiter_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/zeroae/zae-limiter-go"
+
+type rule struct {
+	dir string
+	may []string
+	why string
+}
+
+// packages says what each package may import besides the standard library:
+// packages of this module by their folder ("." is the root), other modules by
+// the beginning of their path. A package that is not here is a mistake too.
+var packages = []rule{
+	{
+		".",
+		[]string{"internal/bucket"},
+		"the domain: whatever it imports, every user imports, and a store it knew would stop being replaceable",
+	},
+	{
+		"internal/bucket", nil,
+		"arithmetic on whole numbers: a type of the domain or a clock here could not be tested by tables alone",
+	},
+	{
+		"internal/exact",
+		[]string{".", "internal/bucket"},
+		"what a bucket means in stores that refill on every write: it must not know where they keep it",
+	},
+	{
+		"memory",
+		[]string{".", "internal/bucket", "internal/exact"},
+		"the reference store has to be readable on its own, and needs nothing installed",
+	},
+	{
+		"sqlite",
+		[]string{".", "internal/bucket", "internal/exact", "modernc.org/sqlite"},
+		"an adapter knows its technology and no other",
+	},
+	{
+		"dynamo",
+		[]string{".", "internal/bucket", "github.com/aws/"},
+		"an adapter knows its technology and no other",
+	},
+	{
+		"repotest",
+		[]string{".", "internal/bucket", "github.com/google/go-cmp"},
+		"the meaning of the port, for stores outside this module too: it may not look at any of ours",
+	},
+	{
+		"internal/cli",
+		[]string{".", "memory", "sqlite", "internal/cli/", "github.com/spf13/cobra"},
+		"the command tree is the one place that picks a store",
+	},
+	{
+		"internal/cli/demo",
+		[]string{".", "internal/bucket", "internal/cli/tty"},
+		"a program like any user's: it is given its store and its flags",
+	},
+	{
+		"internal/cli/tty",
+		[]string{"golang.org/x/term"},
+		"draws on a terminal: it must not know what",
+	},
+	{
+		"cmd/zae-limiter",
+		[]string{"internal/cli"},
+		"one line, so that everything else can be tested without a process",
+	},
+}
+
+// bans are imports that have one home, in any file, tests included.
+var bans = []struct {
+	path string
+	only []string
+	why  string
+}{
+	{"github.com/aws/", []string{"dynamo", "infra", "loadtest", "cmd/zae-limiter"}, "users of other stores must not compile a cloud"},
+	{"github.com/aws/aws-lambda-go", []string{"cmd/zae-limiter"}, "what runs in a Lambda does not know that it does"},
+	{"github.com/spf13/cobra", []string{"internal/cli"}, "flags are turned into plain options once"},
+	{"modernc.org/", []string{"sqlite"}, "a driver behind the port cannot be used past it"},
+}
+
+// inTests is what tests may import besides what their package may; packages of
+// this module they may import all.
+var inTests = map[string][]string{
+	"":             {"github.com/google/go-cmp"},
+	"internal/cli": {"github.com/rogpeppe/go-internal/testscript"},
+}
+
+// goFile is a file of this module and what it imports, packages of this module
+// by their folder.
+type goFile struct {
+	dir, name string
+	test      bool
+	imports   []string
+}
+
+func goFiles(t *testing.T) []goFile {
+	t.Helper()
+	var files []goFile
+	check(t, filepath.WalkDir(".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			if name != "." && foreign(name) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if filepath.Ext(name) != ".go" {
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		file := goFile{dir: filepath.ToSlash(filepath.Dir(name)), name: filepath.ToSlash(name), test: strings.HasSuffix(name, "_test.go")}
+		for _, spec := range parsed.Imports {
+			p, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			file.imports = append(file.imports, local(p))
+		}
+		files = append(files, file)
+		return nil
+	}))
+	return files
+}
+
+// foreign tells whether a folder is no part of this module.
+func foreign(dir string) bool {
+	base := filepath.Base(dir)
+	if base == "testdata" || base[0] == '.' || base[0] == '_' {
+		return true
+	}
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	return err == nil
+}
+
+// local turns an import of this module into its folder.
+func local(importPath string) string {
+	if importPath == module {
+		return "."
+	}
+	if dir, ok := strings.CutPrefix(importPath, module+"/"); ok {
+		return "./" + dir
+	}
+	return importPath
+}
+
+func isStandard(importPath string) bool {
+	first, _, _ := strings.Cut(importPath, "/")
+	return !strings.Contains(first, ".")
+}
+
+// allows tells whether an import is one of those listed.
+func allows(may []string, importPath string) bool {
+	if importPath == "." || strings.HasPrefix(importPath, "./") {
+		importPath = path.Clean(importPath)
+		return slices.ContainsFunc(may, func(m string) bool {
+			return m == importPath || strings.HasSuffix(m, "/") && strings.HasPrefix(importPath, m)
+		})
+	}
+	return slices.ContainsFunc(may, func(m string) bool {
+		return m != "." && (importPath == m || strings.HasPrefix(importPath, strings.TrimSuffix(m, "/")+"/"))
+	})
+}
+
+func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
+	for _, f := range goFiles(t) {
+		i := slices.IndexFunc(packages, func(r rule) bool { return r.dir == f.dir })
+		if i < 0 {
+			t.Errorf("%s: package %s is not in the table: add what it may import, and why", f.name, f.dir)
+			continue
+		}
+		for _, imported := range f.imports {
+			switch {
+			case isStandard(imported), allows(packages[i].may, imported):
+			case f.test && (imported == "." || strings.HasPrefix(imported, "./") || allows(inTests[""], imported) || allows(inTests[f.dir], imported)):
+			default:
+				t.Errorf("%s imports %s; %s", f.name, imported, packages[i].why)
+			}
+		}
+	}
+}
+
+func TestImportsThatHaveOneHome(t *testing.T) {
+	for _, f := range goFiles(t) {
+		for _, imported := range f.imports {
+			for _, ban := range bans {
+				if allows([]string{ban.path}, imported) && !slices.Contains(ban.only, f.dir) {
+					t.Errorf("%s imports %s: %s", f.name, imported, ban.why)
+				}
+			}
+			if (imported == "testing" || strings.HasPrefix(imported, "testing/")) && !f.test && f.dir != "repotest" {
+				t.Errorf("%s imports %s: a program must not carry the flags of a test", f.name, imported)
+			}
+		}
+	}
+}
+
+// A type sits beside its use, and memory is the fake: packages named after
+// nothing collect everything.
+func TestNoPackageIsNamedAfterNothing(t *testing.T) {
+	for _, f := range goFiles(t) {
+		for part := range strings.SplitSeq(f.dir, "/") {
+			if slices.Contains([]string{"pkg", "util", "utils", "common", "types", "models", "mock", "mocks", "helpers"}, part) {
+				t.Errorf("%s: %s says nothing about what is in it", f.name, part)
+			}
+		}
+	}
+}

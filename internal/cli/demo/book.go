@@ -1,0 +1,146 @@
+package demo
+
+import (
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// book is what happened since the start. It is safe for concurrent use; methods
+// that say so want mu held.
+type book struct {
+	start time.Time
+
+	mu      sync.Mutex
+	totals  totals
+	tallies map[limiter.Scope]*tally
+	events  []event // that no frame has shown yet
+}
+
+// totals count calls. Those that arrived are admitted, refused, gave up, or are
+// waiting.
+type totals struct{ Calls, Admitted, Refused, GaveUp, Waiting, Working, RolledBack int }
+
+// tally is what one bucket saw: calls, and tokens by limit.
+type tally struct {
+	admitted, refused int
+	retryAt           time.Time // when the refusal that waits longest may try again
+	retryLimit        string
+	accounts          map[string]*account
+}
+
+// event is something worth telling.
+type event struct {
+	At               time.Duration
+	What, Key, Model string
+	Text             string
+}
+
+func newBook() *book {
+	return &book{start: time.Now(), tallies: map[limiter.Scope]*tally{}}
+}
+
+// count changes the totals.
+func (b *book) count(change func(*totals)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	change(&b.totals)
+}
+
+// note keeps an event for the next frame.
+func (b *book) note(what string, c call, text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.events = append(b.events, event{time.Since(b.start), what, c.key.id, c.model, text})
+}
+
+// admit enters a charge of one bucket. The caller holds mu.
+func (b *book) admit(now time.Time, a *limiter.Account, amounts limiter.Amounts) {
+	b.tally(a.Entity, a.Resource).admitted++
+	for limit, n := range amounts.All() {
+		if account := b.account(a, limit); account != nil {
+			account.admit(now, n)
+		}
+	}
+}
+
+// credit enters what was given back to one bucket, or taken later. The caller
+// holds mu.
+func (b *book) credit(now time.Time, c limiter.Credit) {
+	for limit, n := range c.Amounts.All() {
+		if account := b.account(c.Account, limit); account != nil {
+			account.credit(now, n)
+		}
+	}
+}
+
+// refuse enters the limits that refused a call.
+func (b *book) refuse(e *limiter.ExceededError, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	seen := map[*tally]bool{}
+	for _, s := range e.Violations() {
+		t := b.tally(s.Entity, s.Resource)
+		if !seen[t] {
+			t.refused++
+			seen[t] = true
+		}
+		if retryAt := now.Add(s.RetryAfter); retryAt.After(t.retryAt) {
+			t.retryAt, t.retryLimit = retryAt, s.Limit.Name
+		}
+		t.of(s.Limit).refused += s.Requested
+	}
+}
+
+// fill adds to a frame what the book knows, and hands over the events.
+func (b *book) fill(f *frame, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f.Elapsed, f.Totals = now.Sub(b.start), b.totals
+	f.Events, b.events = b.events, nil
+	for i := range f.Rows {
+		r := &f.Rows[i]
+		t := b.tally(r.Entity, r.Model)
+		r.Admitted, r.Refused = t.admitted, t.refused
+		if wait := t.retryAt.Sub(now); wait > 0 {
+			r.Retry, r.RetryLimit = wait, t.retryLimit
+		}
+	}
+}
+
+// tally is that of a bucket. The caller holds mu.
+func (b *book) tally(entity, model string) *tally {
+	at := limiter.Scope{Entity: entity, Resource: model}
+	t := b.tallies[at]
+	if t == nil {
+		t = &tally{accounts: map[string]*account{}}
+		b.tallies[at] = t
+	}
+	return t
+}
+
+// account is that of a limit, nil if the bucket has no such limit. The caller
+// holds mu.
+func (b *book) account(a *limiter.Account, limit string) *account {
+	for _, l := range a.Limits {
+		if l.Name == limit {
+			return b.tally(a.Entity, a.Resource).of(l)
+		}
+	}
+	return nil
+}
+
+func (t *tally) of(l limiter.Limit) *account {
+	a := t.accounts[l.Name]
+	if a == nil {
+		a = &account{ledger: bucket.NewLedger(rate(l))}
+		t.accounts[l.Name] = a
+	}
+	return a
+}
+
+func rate(l limiter.Limit) bucket.Rate {
+	return bucket.Rate{Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds()}
+}

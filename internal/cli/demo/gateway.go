@@ -1,0 +1,138 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// patience is how long a key that waits does so.
+const patience = 4 * time.Second
+
+// gateway serves calls as a real one would, but for the work itself.
+type gateway struct {
+	lim  *limiter.RateLimiter
+	book *book
+	fail context.CancelCauseFunc // ends the demo
+	end  time.Time               // of the arrivals
+}
+
+// run serves calls until the end of the arrivals or of ctx, and returns when
+// none is under way. Calls that ctx ends give back what they took.
+func (g *gateway) run(ctx context.Context, t *traffic) {
+	var underWay sync.WaitGroup
+	defer underWay.Wait()
+	for c := t.next(); g.book.start.Add(c.at).Before(g.end); c = t.next() {
+		if sleep(ctx, time.Until(g.book.start.Add(c.at))) != nil {
+			return
+		}
+		underWay.Go(func() { g.serve(ctx, c) })
+	}
+	_ = sleep(ctx, time.Until(g.end))
+}
+
+func (g *gateway) serve(ctx context.Context, c call) {
+	lease, err := g.acquire(ctx, c)
+	if err != nil {
+		g.notAdmitted(c, err)
+		return
+	}
+	g.book.count(func(t *totals) { t.Admitted++; t.Working++ })
+	defer g.book.count(func(t *totals) { t.Working-- })
+	defer lease.Rollback(ctx) // does nothing after Commit
+
+	if sleep(ctx, c.work) != nil || c.fails {
+		g.book.count(func(t *totals) { t.RolledBack++ })
+		g.book.note("failed", c, fmt.Sprintf("its %s tokens are rolled back", number(c.estimate)))
+		return
+	}
+	if err := lease.Adjust(limiter.Tokens(tpm, c.actual-c.estimate)); err != nil {
+		g.fail(err)
+	}
+	if err := lease.Commit(ctx); err != nil {
+		g.fail(err)
+	}
+	g.lookForDebt(ctx, c)
+}
+
+// acquire takes what the call is estimated to need: at once, or when it is
+// there.
+func (g *gateway) acquire(ctx context.Context, c call) (*limiter.Lease, error) {
+	req := limiter.Request{Entity: c.key.id, Resource: c.model, Consume: limiter.Tokens(rpm, 1).And(tpm, c.estimate)}
+	g.book.count(func(t *totals) { t.Calls++ })
+	if !c.key.waits {
+		return g.lim.Acquire(ctx, req)
+	}
+	g.book.count(func(t *totals) { t.Waiting++ })
+	defer g.book.count(func(t *totals) { t.Waiting-- })
+	begun := time.Now()
+	until := begun.Add(patience)
+	if until.After(g.end) {
+		until = g.end
+	}
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	lease, err := g.lim.Wait(ctx, req)
+	if waited := time.Since(begun); err == nil && waited >= 10*time.Millisecond {
+		g.book.note("waited", c, fmt.Sprintf("admitted after %s", seconds(waited)))
+	}
+	return lease, err
+}
+
+// notAdmitted counts a refusal, or a waiter that gave up. Anything else ends the
+// demo.
+func (g *gateway) notAdmitted(c call, err error) {
+	refusal, refused := errors.AsType[*limiter.ExceededError](err)
+	if refused {
+		g.book.refuse(refusal, time.Now())
+	}
+	switch {
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		g.book.count(func(t *totals) { t.GaveUp++ })
+		if refused {
+			g.book.note("gave up", c, "had to wait "+seconds(refusal.RetryAfter())+": "+reason(refusal))
+		}
+	case refused:
+		g.book.count(func(t *totals) { t.Refused++ })
+		g.book.note("refused", c, "retry in "+seconds(refusal.RetryAfter())+": "+reason(refusal))
+	default:
+		g.fail(err)
+	}
+}
+
+// reason is the limit that makes a caller wait longest.
+func reason(e *limiter.ExceededError) string {
+	s := e.Primary()
+	return fmt.Sprintf("%s has %s of %s %s", s.Entity, number(s.Available), number(s.Requested), s.Limit.Name)
+}
+
+// lookForDebt notes what a call left in debt that took far more than estimated.
+func (g *gateway) lookForDebt(ctx context.Context, c call) {
+	if c.actual <= c.estimate || ctx.Err() != nil {
+		return
+	}
+	d, err := g.lim.Explain(ctx, limiter.Request{Entity: c.key.id, Resource: c.model, Consume: limiter.Tokens(tpm, 0)})
+	if err != nil {
+		return // it was only for the looks
+	}
+	if s := d.Primary(); s.Exceeded {
+		g.book.note("debt", c, fmt.Sprintf("%s tokens, not %s: %s owes %s for %s",
+			number(c.actual), number(c.estimate), s.Entity, number(-s.Available), seconds(s.RetryAfter)))
+	}
+}
+
+// sleep is nil after d, or the error of ctx if that ends before.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,36 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// lines prints events one by one and, once a second, the totals.
+type lines struct {
+	out    io.Writer
+	begun  bool
+	second time.Duration // that comes next
+}
+
+func (l *lines) show(f frame) error {
+	if !l.begun {
+		l.begun, l.second = true, time.Second
+		if _, err := fmt.Fprintf(l.out, "zae-limiter demo: a small LLM gateway for %s on %s\n", f.Duration, f.setting()); err != nil {
+			return err
+		}
+	}
+	for _, e := range f.Events {
+		if _, err := fmt.Fprintln(l.out, e.line(false)); err != nil {
+			return err
+		}
+	}
+	if f.Elapsed < l.second {
+		return nil
+	}
+	l.second = f.Elapsed.Truncate(time.Second) + time.Second
+	_, err := fmt.Fprintf(l.out, "%s  %s\n", right(seconds(f.Elapsed), 6), f.Totals)
+	return err
+}
+
+func (l *lines) close() error { return nil }

@@ -1,0 +1,161 @@
+// Package demo is a small LLM gateway that shows a limiter at work, and checks
+// it: a few keys call two models under several limits, and every admission is
+// held against what the limits allow.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+)
+
+// Namespace is the one the demo registers and uses, so that it never meets what
+// else is in the store.
+const Namespace = "zae-limiter-demo"
+
+// redraw is how often the display is renewed.
+const redraw = 125 * time.Millisecond
+
+// Options are those of [Run]. All but Screen and Style are required.
+type Options struct {
+	Repository limiter.Repository
+	Store      string // what the repository is called
+	Seed       uint64 // of the traffic
+	Duration   time.Duration
+	Out        io.Writer
+	Screen     *tty.Screen // to draw a live table on; nil prints lines
+	Style      tty.Style
+}
+
+// Run lets calls arrive for as long as Options say or until ctx ends, waits for
+// those under way, and prints a summary. It returns an error when the store or
+// Out fails, and when more was admitted than the limits allow.
+func Run(ctx context.Context, o Options) error {
+	book := newBook()
+	lim, err := openGateway(ctx, o.Repository, book)
+	if err != nil {
+		return err
+	}
+	calls, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	g := &gateway{lim: lim, book: book, fail: fail, end: book.start.Add(o.Duration)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g.run(calls, newTraffic(o.Seed))
+	}()
+
+	c := camera{o, lim, book}
+	// What is shown after an interrupt is read from the store, too.
+	watching := context.WithoutCancel(ctx)
+	watchErr := watch(watching, c, done, fail)
+	<-done
+	if ctx.Err() == nil && calls.Err() != nil {
+		return context.Cause(calls)
+	}
+	if watchErr != nil {
+		return watchErr
+	}
+	return c.conclude(watching)
+}
+
+// openGateway is a limiter on the demo's namespace, whose every charge is
+// entered in the book.
+func openGateway(ctx context.Context, repo limiter.Repository, b *book) (*limiter.RateLimiter, error) {
+	if _, err := repo.RegisterNamespace(ctx, b.start, Namespace); err != nil {
+		return nil, err
+	}
+	space, err := repo.Namespace(ctx, Namespace)
+	if err != nil {
+		return nil, err
+	}
+	lim, err := limiter.New(&recorder{space, b}, &limiter.Options{Principal: "zae-limiter-demo"})
+	if err != nil {
+		return nil, err
+	}
+	return lim, setUp(ctx, lim)
+}
+
+// watch shows how things stand until done. When it cannot, nobody looks on, and
+// the demo ends.
+func watch(ctx context.Context, c camera, done <-chan struct{}, fail context.CancelCauseFunc) (err error) {
+	d := newDisplay(c.Options)
+	defer func() { err = errors.Join(err, d.close()) }()
+	tick := time.NewTicker(redraw)
+	defer tick.Stop()
+	for {
+		err := c.show(ctx, d)
+		if err != nil {
+			fail(err)
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-done:
+			return c.show(ctx, d)
+		}
+	}
+}
+
+// display shows frames, one after the other.
+type display interface {
+	show(f frame) error
+	close() error
+}
+
+func newDisplay(o Options) display {
+	if o.Screen != nil {
+		return &table{screen: o.Screen, style: o.Style}
+	}
+	return &lines{out: o.Out}
+}
+
+// camera takes pictures of the gateway.
+type camera struct {
+	Options
+	lim  *limiter.RateLimiter
+	book *book
+}
+
+func (c camera) show(ctx context.Context, d display) error {
+	f, err := c.take(ctx)
+	if err != nil {
+		return err
+	}
+	return d.show(f)
+}
+
+// take is how things stand now.
+func (c camera) take(ctx context.Context) (frame, error) {
+	f := frame{Store: c.Store, Seed: c.Seed, Duration: c.Duration}
+	for _, at := range buckets() {
+		d, err := c.lim.Explain(ctx, limiter.Request{Entity: at.Entity, Resource: at.Resource})
+		if err != nil {
+			return frame{}, err
+		}
+		f.Rows = append(f.Rows, newRow(at, d))
+	}
+	c.book.fill(&f, time.Now())
+	return f, nil
+}
+
+// conclude prints the summary.
+func (c camera) conclude(ctx context.Context) error {
+	f, err := c.take(ctx)
+	if err != nil {
+		return err
+	}
+	verdict := c.book.verdict()
+	if _, err := fmt.Fprint(c.Out, summary(f, c.book.lines(f, time.Now()), verdict, c.Style)); err != nil {
+		return err
+	}
+	if verdict.broken > 0 {
+		return errors.New("more was admitted than the limits allow")
+	}
+	return nil
+}

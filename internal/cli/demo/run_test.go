@@ -1,0 +1,216 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/memory"
+)
+
+func optionsOf(repo limiter.Repository, seed uint64, out *bytes.Buffer) Options {
+	return Options{Repository: repo, Store: "memory:", Seed: seed, Duration: 15 * time.Second, Out: out}
+}
+
+// Whatever the seed, the fifteen seconds show what there is to see. The clock is
+// that of synctest, so they take no time.
+func TestRunShowsWhatALimiterDoes(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := Run(t.Context(), optionsOf(memory.New(nil), seed, &out)); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{
+				`zae-limiter demo: a small LLM gateway for 15s on memory:, seed \d+\n`,
+				`s  refused \S+ +(large|small) +retry in [0-9.]+s: \S+ has [-0-9,]+ of [0-9,]+ [rt]pm\n`,
+				`s  failed  \S+ +(large|small) +its [0-9,]+ tokens are rolled back\n`,
+				`s  debt    \S+ +(large|small) +[0-9,]+ tokens, not [0-9,]+: \S+ owes [0-9,]+ for [0-9.]+s\n`,
+				`14.0s  calls \d+   admitted [1-9]\d*   refused [1-9]`,
+				`\n  bot     large  rpm +12 +\d+ `,
+				`\nAdmitted never exceeded allowed in any window: \d+ debits on 28 limits checked\.\n`,
+			} {
+				if !regexp.MustCompile(want).MatchString(out.String()) {
+					t.Errorf("seed %d: nothing matches %s in\n%s", seed, want, &out)
+				}
+			}
+			if strings.Contains(out.String(), "\x1b") {
+				t.Errorf("seed %d: there are escape codes among plain lines", seed)
+			}
+		})
+	}
+}
+
+func TestSomeCallsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		o := optionsOf(memory.New(nil), 3, &out)
+		o.Duration = time.Minute
+		if err := Run(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{" waited  batch", " gave up batch"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%q is missing in\n%s", want, &out)
+			}
+		}
+	})
+}
+
+// The book agrees with what the store itself counted, to the token.
+func TestBookAgreesWithTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBook()
+		lim, err := openGateway(t.Context(), memory.New(nil), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, fail := context.WithCancelCause(t.Context())
+		(&gateway{lim: lim, book: b, fail: fail, end: b.start.Add(time.Minute)}).run(ctx, newTraffic(1))
+		if err := context.Cause(ctx); err != nil {
+			t.Fatal(err)
+		}
+		f, err := camera{lim: lim, book: b}.take(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := f.Totals; n.Calls != n.Admitted+n.Refused+n.GaveUp || n.Waiting != 0 || n.Working != 0 {
+			t.Errorf("calls do not add up: %+v", n)
+		}
+		for _, l := range b.lines(f, time.Now()) {
+			used, err := lim.UsageSummary(t.Context(), limiter.UsageQuery{Entity: l.Entity, Resource: l.Model})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := l.Admitted+l.Taken, used.Total[l.Limit]; got != want || want == 0 {
+				t.Errorf("%s %s %s: the book says %d, the store %d", l.Entity, l.Model, l.Limit, got, want)
+			}
+			if l.Admitted > l.Allowed {
+				t.Errorf("%+v", l)
+			}
+		}
+	})
+}
+
+// An interrupt ends the calls under way, which give back what they took, and
+// still shows the summary.
+func TestInterruptEndsTheRunWithItsSummary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		o := optionsOf(memory.New(nil), 1, &out)
+		o.Screen = tty.NewScreen(&out, func() (int, int) { return 100, 40 })
+		if err := Run(ctx, o); err != nil {
+			t.Fatal(err)
+		}
+		_, after, _ := strings.Cut(out.String(), "\x1b[?25h")
+		for _, want := range []string{"stopped after 5.0s on memory:, seed 1", "Admitted never exceeded allowed"} {
+			if !strings.Contains(after, want) {
+				t.Errorf("%q does not come after the cursor is back, but\n%s", want, after)
+			}
+		}
+	})
+}
+
+// generous admits every third refused charge as if it had not looked.
+type generous struct {
+	limiter.Repository
+	refusals *atomic.Int64
+}
+
+func (g generous) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
+	repo, err := g.Repository.Namespace(ctx, name)
+	return generous{repo, g.refusals}, err
+}
+
+func (g generous) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	out, err := g.Repository.Consume(ctx, now, charge)
+	if err == nil && !out.Admitted && g.refusals.Add(1)%3 == 0 {
+		out.Admitted = true
+	}
+	return out, err
+}
+
+func TestSummaryTellsOfAStoreThatAdmitsTooMuch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		err := Run(t.Context(), optionsOf(generous{memory.New(nil), new(atomic.Int64)}, 1, &out))
+		if err == nil || err.Error() != "more was admitted than the limits allow" {
+			t.Errorf("error %v", err)
+		}
+		want := `\nADMITTED EXCEEDED ALLOWED in windows that end with [1-9][0-9,]* of [0-9,]+ debits\.\nThe worst is [0-9.,]+ tokens over: [rt]pm of \S+ on (large|small), [0-9.]+s into the run\.\n$`
+		if !regexp.MustCompile(want).MatchString(out.String()) || strings.Contains(out.String(), "never exceeded") {
+			t.Errorf("nothing matches %s in\n%s", want, &out)
+		}
+	})
+}
+
+// failing is away after a while.
+type failing struct {
+	limiter.Repository
+	charges *atomic.Int64
+}
+
+var errAway = errors.New("store is away")
+
+func (f failing) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
+	repo, err := f.Repository.Namespace(ctx, name)
+	return failing{repo, f.charges}, err
+}
+
+func (f failing) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	if f.charges.Add(1) > 20 {
+		return limiter.Outcome{}, errAway
+	}
+	return f.Repository.Consume(ctx, now, charge)
+}
+
+func TestFailingStoreEndsTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		if err := Run(t.Context(), optionsOf(failing{memory.New(nil), new(atomic.Int64)}, 1, &out)); !errors.Is(err, errAway) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// closedPipe is an output whose reader has left.
+type closedPipe struct{}
+
+var errPipe = errors.New("broken pipe")
+
+func (closedPipe) Write([]byte) (int, error) { return 0, errPipe }
+
+func TestClosedOutputEndsTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		o := optionsOf(memory.New(nil), 1, nil)
+		o.Out = closedPipe{}
+		if err := Run(t.Context(), o); !errors.Is(err, errPipe) {
+			t.Errorf("error %v", err)
+		}
+		if took := time.Since(begun); took >= o.Duration {
+			t.Errorf("it went on for %v", took)
+		}
+	})
+}
+
+func TestClosedStoreIsAnError(t *testing.T) {
+	repo := memory.New(nil)
+	if err := repo.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := Run(t.Context(), optionsOf(repo, 1, &out)); !errors.Is(err, limiter.ErrClosed) || out.Len() > 0 {
+		t.Errorf("error %v, output %q", err, &out)
+	}
+}

@@ -1,0 +1,47 @@
+package demo
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+)
+
+func lineOf(entity, model, limit string, key bool, n int64) line {
+	return line{entity, model, limit, key, 4 * n, 3 * n, n / 7 * 3, n / 5 * 2, n % 4 * 100}
+}
+
+func TestSummaryGolden(t *testing.T) {
+	all := []line{
+		lineOf("shop", large, rpm, false, 12), lineOf("shop", large, tpm, false, 24_481), lineOf("shop", small, rpm, false, 3),
+		lineOf("web", large, rpm, true, 7), lineOf("web", large, tpm, true, 4), lineOf("lab", large, tpm, false, 1_234),
+	}
+	v := verdict{limits: 6, checks: 1304, worst: check{excess: -24}, entity: "web", model: small, limit: rpm, at: 9800 * time.Millisecond}
+	f := picture()
+	golden(t, "summary.txt", summary(f, all, v, false))
+	f.Elapsed = 15_312 * time.Millisecond
+	v.broken, v.worst.excess = 3, 12_500
+	golden(t, "summary-broken.txt", summary(f, all, v, true))
+}
+
+func TestVerdictSentence(t *testing.T) {
+	v := verdict{limits: 1, checks: 2, worst: check{excess: 0}, entity: "web", model: small, limit: rpm}
+	for _, c := range []struct {
+		name, want string
+		v          verdict
+	}{
+		{"nothing", "Nothing was admitted", verdict{}},
+		{"to the last token", "The tightest window had 0 tokens to spare: rpm of web on small", v},
+		{"one thousandth over", "ADMITTED EXCEEDED ALLOWED in windows that end with 1 of 2 debits.\nThe worst is 0.001 tokens over", verdict{limits: 1, checks: 2, broken: 1, worst: check{excess: 1}}},
+	} {
+		if got := c.v.sentence(false); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q", c.name, got)
+		}
+	}
+	for line := range strings.Lines(explanation + "\n" + v.sentence(false)) {
+		if n := tty.Width(strings.TrimSpace(line)); n > 90 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package demo
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+)
+
+// table draws frames on a screen, with the events of late below.
+type table struct {
+	screen *tty.Screen
+	style  tty.Style
+	events []event
+}
+
+// mostEvents is how many are kept to be shown.
+const mostEvents = 12
+
+func (t *table) show(f frame) error {
+	t.events = append(t.events, f.Events...)
+	t.events = t.events[max(0, len(t.events)-mostEvents):]
+	f.Events = t.events
+	width, height := t.screen.Size()
+	return t.screen.Draw(render(f, width, height-1, t.style))
+}
+
+func (t *table) close() error { return t.screen.Close() }
+
+// minWidth is what the columns need; on a narrower terminal they are cut.
+const minWidth = 80
+
+// render draws a frame in at most height lines, none wider than width. What
+// matters least goes first: events, the legend, empty lines, the last rows.
+func render(f frame, width, height int, style tty.Style) []string {
+	wide := max(width, minWidth)
+	lines := append([]string{header(f, wide, style), " " + f.Totals.String(), ""}, rows(f.Rows, wide, style)...)
+	if len(lines) > height {
+		lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" })
+	}
+	if len(lines)+2 <= height {
+		lines = append(lines, "", " "+style.Dim(legend))
+	}
+	if room := height - len(lines) - 1; room > 0 && len(f.Events) > 0 {
+		lines = append(lines, "")
+		for _, e := range f.Events[max(0, len(f.Events)-room):] {
+			lines = append(lines, " "+e.line(style))
+		}
+	}
+	for i := range lines {
+		lines[i] = tty.Clip(strings.TrimRight(lines[i], " "), width)
+	}
+	return lines[:min(len(lines), max(height, 0))]
+}
+
+const legend = barFull + barFull + " available   " + barDebt + barDebt + " debt, paid off by refill   a key is charged with its project"
+
+// header has the title on the left and the clock on the right, as far as there
+// is room.
+func header(f frame, width int, style tty.Style) string {
+	const name = " zae-limiter demo"
+	clock := f.clock()
+	title := tty.Clip("   "+f.setting(), max(0, width-len(name)-len(clock)-1))
+	return style.Bold(name) + style.Dim(left(title, width-len(name)-len(clock))) + style.Bold(clock)
+}
+
+// rows are the heading and a line for each bucket, the projects apart.
+func rows(all []row, width int, style tty.Style) []string {
+	cells := barCells(width)
+	lines := []string{style.Dim(columns(
+		"", "model", left("rpm available", cells+1+rpmWidth), left("tpm available", cells+1+tpmWidth), "admitted", "refused", "retry in"))}
+	entity := ""
+	for i, r := range all {
+		name := ""
+		if r.Entity != entity {
+			entity, name = r.Entity, label(r.Entity, r.Key, style)
+		}
+		if name != "" && !r.Key && i > 0 {
+			lines = append(lines, "")
+		}
+		lines = append(lines, r.line(name, cells, style))
+	}
+	return lines
+}
+
+// Widths of the columns that do not grow.
+const (
+	nameWidth     = 9
+	modelWidth    = 5
+	rpmWidth      = 5
+	tpmWidth      = 8
+	admittedWidth = 8
+	refusedWidth  = 7
+	retryWidth    = 9 // "tpm 11.9s"
+)
+
+// barCells is how long each of the two bars of a line may be.
+func barCells(width int) int {
+	const margins = 1 + 1 + 2 + 2 + 2 + 1 + 2 // left of every column
+	const barGaps = 2                         // between a bar and its number
+	fixed := margins + nameWidth + modelWidth + rpmWidth + tpmWidth + barGaps + admittedWidth + refusedWidth + retryWidth
+	return min((width-fixed)/2, 24)
+}
+
+func columns(name, model, requests, tokens, admitted, refused, retry string) string {
+	return " " + left(name, nameWidth) + " " + left(model, modelWidth) + "  " + requests + "  " + tokens + "  " +
+		right(admitted, admittedWidth) + " " + right(refused, refusedWidth) + "  " + retry
+}
+
+func (r row) line(name string, cells int, style tty.Style) string {
+	gauges := map[string]string{rpm: strings.Repeat(" ", cells+1+rpmWidth), tpm: strings.Repeat(" ", cells+1+tpmWidth)}
+	widths := map[string]int{rpm: rpmWidth, tpm: tpmWidth}
+	for _, g := range r.Gauges {
+		gauges[g.Limit.Name] = g.draw(cells, widths[g.Limit.Name], style)
+	}
+	retry := ""
+	if r.Retry > 0 {
+		retry = style.Yellow(r.RetryLimit + " " + seconds(r.Retry))
+	}
+	return columns(name, r.Model, gauges[rpm], gauges[tpm], strconv.Itoa(r.Admitted), strconv.Itoa(r.Refused), retry)
+}
+
+// draw is a bar and what it stands for.
+func (g gauge) draw(cells, width int, style tty.Style) string {
+	text := right(compact(g.Available)+"/"+compact(g.Limit.Capacity), width)
+	if g.Available < 0 {
+		text = style.Red(text)
+	}
+	return bar(g.Available, g.Limit.Capacity, cells, style) + " " + text
+}
+
+// label is the name of a project, or of a key below it.
+func label(entity string, key bool, style tty.Style) string {
+	if key {
+		return "  " + entity
+	}
+	return style.Bold(entity)
+}
+
+// line tells an event.
+func (e event) line(style tty.Style) string {
+	what := left(e.What, 7)
+	switch e.What {
+	case "refused", "gave up":
+		what = style.Yellow(what)
+	case "debt":
+		what = style.Red(what)
+	}
+	return fmt.Sprintf("%s  %s %s %s %s", style.Dim(right(seconds(e.At), 6)), what, left(e.Key, 6), left(e.Model, modelWidth), e.Text)
+}

@@ -1,0 +1,97 @@
+package demo
+
+import (
+	"context"
+	"errors"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// The limits every model has, per minute.
+const (
+	rpm = "rpm" // requests
+	tpm = "tpm" // tokens
+)
+
+// The models. A large one costs more tokens per call.
+const (
+	large = "large"
+	small = "small"
+)
+
+// key is an API key of a project, with a share of the traffic.
+type key struct {
+	id, project string
+	share       int
+	waits       bool // rather than being refused
+}
+
+// keys are listed by project.
+func keys() []key {
+	return []key{
+		{id: "web", project: "shop", share: 5},
+		{id: "search", project: "shop", share: 4},
+		{id: "bot", project: "shop", share: 3},
+		{id: "notes", project: "lab", share: 3},
+		{id: "batch", project: "lab", share: 4, waits: true},
+	}
+}
+
+// buckets are all there are, in the order they are shown: each project before
+// its keys, each with both models.
+func buckets() []limiter.Scope {
+	var all []limiter.Scope
+	add := func(entity string) {
+		all = append(all, limiter.Scope{Entity: entity, Resource: large}, limiter.Scope{Entity: entity, Resource: small})
+	}
+	project := ""
+	for _, k := range keys() {
+		if k.project != project {
+			project = k.project
+			add(project)
+		}
+		add(k.id)
+	}
+	return all
+}
+
+// limits are stored at three levels: the defaults of each model, those of the
+// projects, and one key's own.
+func limits() []limiter.Config {
+	perMinute := func(entity, model string, requests, requestBurst, tokens, tokenBurst int64) limiter.Config {
+		return limiter.Config{
+			Scope:  limiter.Scope{Entity: entity, Resource: model},
+			Limits: []limiter.Limit{limiter.PerMinute(rpm, requests).WithBurst(requestBurst), limiter.PerMinute(tpm, tokens).WithBurst(tokenBurst)},
+		}
+	}
+	return []limiter.Config{
+		perMinute("", large, 48, 8, 30_000, 6_000),
+		perMinute("", small, 36, 6, 15_000, 3_000),
+		perMinute("shop", large, 120, 15, 66_000, 9_000),
+		perMinute("shop", small, 90, 12, 36_000, 6_000),
+		perMinute("lab", "", 72, 12, 48_000, 9_000),
+		perMinute("bot", "", 30, 5, 15_000, 3_000),
+	}
+}
+
+// setUp stores the keys and the limits. It may be repeated.
+func setUp(ctx context.Context, lim *limiter.RateLimiter) error {
+	for _, k := range keys() {
+		_, err := lim.CreateEntity(ctx, limiter.Entity{ID: k.id, Parent: k.project, Cascade: true})
+		if err != nil && !errors.Is(err, limiter.ErrExists) {
+			return err
+		}
+	}
+	for _, c := range limits() {
+		var err error
+		if c.Scope.Entity == "" {
+			err = lim.SetResourceDefaults(ctx, c.Scope.Resource, c.Limits...)
+		} else {
+			err = lim.SetLimits(ctx, c.Scope.Entity, c.Scope.Resource, c.Limits...)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

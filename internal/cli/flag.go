@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// value is a flag that is parsed, and judged, where it is read.
+type value[T any] struct {
+	flag, kind, text string
+	target           *T
+	parse            func(string) (T, error)
+}
+
+// addFlag gives cmd a flag. Kind is what its argument is called in the help, and
+// fallback how the value that is in target already is shown there. What parse
+// returns as error completes the sentence "--flag is ...".
+func addFlag[T any](cmd *cobra.Command, target *T, flag, kind, fallback, usage string, parse func(string) (T, error)) {
+	cmd.Flags().Var(&value[T]{flag, kind, fallback, target, parse}, flag, usage)
+}
+
+// String is how the value is shown as default.
+func (v *value[T]) String() string { return v.text }
+
+// Type is what the argument is called.
+func (v *value[T]) Type() string { return v.kind }
+
+// Set parses the argument.
+func (v *value[T]) Set(text string) error {
+	parsed, err := v.parse(text)
+	if err != nil {
+		return &valueError{fmt.Sprintf("--%s is %q, but %v", v.flag, text, err)}
+	}
+	*v.target, v.text = parsed, text
+	return nil
+}
+
+// valueError is a whole sentence about a flag.
+type valueError struct{ sentence string }
+
+func (e *valueError) Error() string { return e.sentence }
+
+// flagError makes one sentence of what is wrong with the flags of cmd.
+func flagError(cmd *cobra.Command, err error) error {
+	if bad, ok := errors.AsType[*valueError](err); ok {
+		return usagef("%s", bad.sentence)
+	}
+	return usagef(`%v; "%s --help" lists the flags`, err, cmd.CommandPath())
+}
+
+// noArgs refuses arguments.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef(`unexpected argument %q; "%s --help" shows how to call it`, args[0], cmd.CommandPath())
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+// Package tty writes to terminals: colour, width, and frames that are redrawn
+// in place.
+package tty
+
+import (
+	"os"
+	"strings"
+	"unicode/utf8"
+)
+
+// Style colours text, or not: true is coloured.
+type Style bool
+
+// StyleFromEnv is coloured unless NO_COLOR is set to anything, as
+// https://no-color.org asks.
+func StyleFromEnv() Style { return os.Getenv("NO_COLOR") == "" }
+
+// Bold is bold text.
+func (s Style) Bold(text string) string { return s.wrap("1", text) }
+
+// Dim is less bright text.
+func (s Style) Dim(text string) string { return s.wrap("2", text) }
+
+// Red is red text.
+func (s Style) Red(text string) string { return s.wrap("31", text) }
+
+// Green is green text.
+func (s Style) Green(text string) string { return s.wrap("32", text) }
+
+// Yellow is yellow text.
+func (s Style) Yellow(text string) string { return s.wrap("33", text) }
+
+func (s Style) wrap(code, text string) string {
+	if !s || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+// Width is how many columns a line takes: every rune one, colours none.
+func Width(line string) int {
+	n := 0
+	for line != "" {
+		size, visible := next(line)
+		line = line[size:]
+		n += visible
+	}
+	return n
+}
+
+// Clip cuts a line to at most width columns. Colours are kept whole.
+func Clip(line string, width int) string {
+	if Width(line) <= width {
+		return line
+	}
+	var b strings.Builder
+	for line != "" {
+		size, visible := next(line)
+		if width -= visible; width >= 0 || visible == 0 {
+			b.WriteString(line[:size])
+		}
+		line = line[size:]
+	}
+	return b.String()
+}
+
+// next is the length in bytes of the first rune or colour of a line, and how
+// many columns it takes.
+func next(line string) (size, visible int) {
+	if strings.HasPrefix(line, "\x1b[") {
+		if end := strings.IndexByte(line, 'm'); end > 0 {
+			return end + 1, 0
+		}
+	}
+	_, size = utf8.DecodeRuneInString(line)
+	return size, 1
+}

@@ -1,0 +1,97 @@
+package repotest
+
+import (
+	"context"
+	"iter"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// furnish puts something of everything into a namespace, and returns an account
+// that holds 50 of 60: key-1, whose parent project-1 pays too.
+func (f *fixture) furnish() *limiter.Account {
+	f.Helper()
+	f.setLimits(limiter.Scope{}, perMinute60)
+	f.setMode(limiter.Block)
+	f.setDefaults(perMinute60)
+	f.setLimits(limiter.Scope{Entity: "key-1"}, perMinute60)
+	f.cascading("key-1", "project-1")
+	return f.take(0, ask("key-1", rpm(10)), 50_000).Self.Account
+}
+
+// call is one method with arguments that work on a furnished store, in the
+// order of the list.
+type call struct {
+	name   string
+	scoped bool // about the data of the namespace, which must be active
+	do     func(ctx context.Context) error
+}
+
+// calls are all methods that can fail. It registers and deletes namespaces for
+// those that need one.
+func (f *fixture) calls(account *limiter.Account) []call {
+	f.Helper()
+	lost, wrecked, spare := f.lostNamespace("lost"), f.lostNamespace("wrecked"), "spare"
+	f.namespace(spare)
+	return append(f.namespaceCalls(spare, lost, wrecked), f.scopedCalls(account)...)
+}
+
+// lostNamespace is the ID of a namespace that was deleted.
+func (f *fixture) lostNamespace(name string) string {
+	f.Helper()
+	id, _ := f.namespace(name)
+	f.deleteNamespace(name)
+	return id
+}
+
+func (f *fixture) namespaceCalls(spare, lost, wrecked string) []call {
+	r := f.repo
+	return []call{
+		{"Ping", false, r.Ping},
+		{"Namespaces", false, func(ctx context.Context) error { return drain(f, r.Namespaces(ctx)) }},
+		{"Namespace", false, func(ctx context.Context) error { _, err := r.Namespace(ctx, spare); return err }},
+		{"RegisterNamespace", false, func(ctx context.Context) error { _, err := r.RegisterNamespace(ctx, epoch, "new"); return err }},
+		{"DeleteNamespace", false, func(ctx context.Context) error { return r.DeleteNamespace(ctx, epoch, spare) }},
+		{"RecoverNamespace", false, func(ctx context.Context) error { _, err := r.RecoverNamespace(ctx, epoch, lost); return err }},
+		{"PurgeNamespace", false, func(ctx context.Context) error { return r.PurgeNamespace(ctx, wrecked) }},
+	}
+}
+
+func (f *fixture) scopedCalls(account *limiter.Account) []call {
+	r := f.repo
+	charge, of := ask("key-1", rpm(1)), limiter.Scope{Resource: model}
+	created := limiter.Entity{ID: "key-2", Name: "key-2", CreatedAt: epoch}
+	cfg := limiter.Config{Scope: of, Limits: []limiter.Limit{limiter.PerMinute("rpm", 30)}}
+	return []call{
+		{"Consume", true, func(ctx context.Context) error { _, err := r.Consume(ctx, epoch, charge); return err }},
+		{"Peek", true, func(ctx context.Context) error { _, err := r.Peek(ctx, epoch, charge); return err }},
+		{"Credit", true, func(ctx context.Context) error {
+			return r.Credit(ctx, epoch, limiter.Credit{Account: account, Amounts: rpm(-1)})
+		}},
+		{"Buckets", true, func(ctx context.Context) error { return drain(f, r.Buckets(ctx, epoch, of)) }},
+		{"Usage", true, func(ctx context.Context) error { return drain(f, r.Usage(ctx, limiter.UsageQuery{Resource: model})) }},
+		{"AuditEvents", true, func(ctx context.Context) error { return drain(f, r.AuditEvents(ctx, "$SYSTEM", "")) }},
+		{"CreateEntity", true, func(ctx context.Context) error {
+			return r.CreateEntity(ctx, created, f.event("entity_created", "key-2"))
+		}},
+		{"Entity", true, func(ctx context.Context) error { _, err := r.Entity(ctx, "key-1"); return err }},
+		{"Entities", true, func(ctx context.Context) error { return drain(f, r.Entities(ctx, "")) }},
+		{"SetConfig", true, func(ctx context.Context) error { return r.SetConfig(ctx, cfg, f.event("limits_set", audited(of))) }},
+		{"Config", true, func(ctx context.Context) error { _, err := r.Config(ctx, of); return err }},
+		{"ResourcesWithDefaults", true, func(ctx context.Context) error { _, err := r.ResourcesWithDefaults(ctx); return err }},
+		{"ResourcesWithLimits", true, func(ctx context.Context) error { _, err := r.ResourcesWithLimits(ctx); return err }},
+		{"EntitiesWithLimits", true, func(ctx context.Context) error { return drain(f, r.EntitiesWithLimits(ctx, "")) }},
+		{"DeleteConfig", true, func(ctx context.Context) error {
+			return r.DeleteConfig(ctx, of, f.event("limits_deleted", audited(of)))
+		}},
+		{"DeleteEntity", true, func(ctx context.Context) error {
+			return r.DeleteEntity(ctx, "key-1", f.event("entity_deleted", "key-1"))
+		}},
+	}
+}
+
+// drain is the error of a sequence.
+func drain[T any](f *fixture, seq iter.Seq2[T, error]) error {
+	_, err := gather(f, "sequence", seq)
+	return err
+}

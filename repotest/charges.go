@@ -1,0 +1,87 @@
+package repotest
+
+import (
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// take makes a charge that must be admitted and, if balances are given, leave
+// them on the entity's own account.
+func (f *fixture) take(d time.Duration, c limiter.Charge, want ...int64) limiter.Outcome {
+	f.Helper()
+	return f.charge(d, c, true, want)
+}
+
+// refuse makes a charge that must be refused.
+func (f *fixture) refuse(d time.Duration, c limiter.Charge, want ...int64) limiter.Outcome {
+	f.Helper()
+	return f.charge(d, c, false, want)
+}
+
+func (f *fixture) charge(d time.Duration, c limiter.Charge, admitted bool, want []int64) limiter.Outcome {
+	f.Helper()
+	out, err := f.repo.Consume(f.ctx, at(d), c)
+	f.ok("Consume "+c.Amounts.String(), err)
+	if out.Admitted != admitted {
+		f.Fatalf("Consume %s of %s at %v: admitted %v, want %v; balances %v, %v",
+			c.Amounts, c.Entity, d, out.Admitted, admitted, out.Self.Tokens, out.Parent.Tokens)
+	}
+	if want != nil {
+		f.equal("balance after Consume "+c.Amounts.String(), out.Self.Tokens, want)
+	}
+	return out
+}
+
+// credit changes an account.
+func (f *fixture) credit(d time.Duration, account *limiter.Account, amounts limiter.Amounts) {
+	f.Helper()
+	f.ok("Credit "+amounts.String(), f.repo.Credit(f.ctx, at(d), limiter.Credit{Account: account, Amounts: amounts}))
+}
+
+// peek is the outcome of a charge that is not made.
+func (f *fixture) peek(d time.Duration, c limiter.Charge) limiter.Outcome {
+	f.Helper()
+	out, err := f.repo.Peek(f.ctx, at(d), c)
+	f.ok("Peek "+c.Amounts.String(), err)
+	return out
+}
+
+// holds checks what an entity has of the usual resource, and writes nothing.
+func (f *fixture) holds(d time.Duration, entity string, want ...int64) {
+	f.Helper()
+	f.equal("balance of "+entity+" after "+d.String(), f.peek(d, ask(entity, limiter.Amounts{})).Self.Tokens, want)
+}
+
+func (f *fixture) buckets(d time.Duration, of limiter.Scope) []limiter.Bucket {
+	f.Helper()
+	return collect(f, "Buckets", f.repo.Buckets(f.ctx, at(d), of))
+}
+
+// listed checks the only bucket that an entity has.
+func (f *fixture) listed(d time.Duration, entity string, want ...int64) {
+	f.Helper()
+	all := f.buckets(d, limiter.Scope{Entity: entity})
+	if len(all) != 1 {
+		f.Fatalf("Buckets of %s after %v: %d, want 1", entity, d, len(all))
+	}
+	f.equal("balance of "+entity+" as listed after "+d.String(), all[0].Tokens, want)
+}
+
+// unlisted checks that an entity has no bucket.
+func (f *fixture) unlisted(d time.Duration, entity string) {
+	f.Helper()
+	if all := f.buckets(d, limiter.Scope{Entity: entity}); len(all) > 0 {
+		f.Errorf("Buckets of %s after %v: %v, want none", entity, d, all[0].Tokens)
+	}
+}
+
+// paid checks what a charge left on the parent.
+func (f *fixture) paid(out limiter.Outcome, parent string, want ...int64) {
+	f.Helper()
+	if out.Parent.Account == nil {
+		f.Fatalf("no parent was charged, want %s", parent)
+	}
+	f.equal("parent", out.Parent.Account.Entity, parent)
+	f.equal("balance of "+parent, out.Parent.Tokens, want)
+}

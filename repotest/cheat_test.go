@@ -1,0 +1,162 @@
+package repotest_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/memory"
+	"github.com/zeroae/zae-limiter-go/repotest"
+)
+
+// A check that cannot fail proves nothing: two repositories that cheat alike
+// give the same answers, and the promise must find them out.
+func TestComparisonFindsRepositoriesThatCheat(t *testing.T) {
+	for name, cheat := range map[string]func(*cheater){
+		"give back twice": func(c *cheater) { c.credit = func(limiter.Amounts) int { return 2 } },
+		"take less than was used": func(c *cheater) {
+			c.credit = func(amounts limiter.Amounts) int {
+				for _, n := range amounts.All() {
+					if n < 0 {
+						return 0
+					}
+				}
+				return 1
+			}
+		},
+		"let a clock run ahead now and then": func(c *cheater) {
+			c.clock = func(now time.Time, call int) time.Time {
+				if call%5 == 0 {
+					return now.Add(20 * time.Second)
+				}
+				return now
+			}
+		},
+		"forget a bucket": func(c *cheater) { c.forget = 40 },
+		"admit what does not fit": func(c *cheater) {
+			c.admit = func(call int) bool { return call%10 == 0 }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(5) {
+				newCheater := func() *cheater {
+					c := &cheater{
+						Repository: memory.New(nil),
+						credit:     func(limiter.Amounts) int { return 1 },
+						clock:      func(now time.Time, _ int) time.Time { return now },
+						admit:      func(int) bool { return false },
+					}
+					cheat(c)
+					return c
+				}
+				if said := verdict(t, func(tb testing.TB) { repotest.Compare(tb, seed, 2000, newCheater(), newCheater()) }); said != "" {
+					if !strings.Contains(said, "more than the limits allow") {
+						t.Errorf("found, but not as a broken promise: %s", said)
+					}
+					return
+				}
+			}
+			t.Error("not found in 5 histories")
+		})
+	}
+}
+
+// A difference in one answer stops the comparison and says how to repeat it.
+func TestComparisonFindsADifference(t *testing.T) {
+	other := memory.New(nil)
+	_, err := other.RegisterNamespace(t.Context(), time.Now(), "extra")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := verdict(t, func(tb testing.TB) { repotest.Compare(tb, 7, 2000, memory.New(nil), other) })
+	if !strings.Contains(said, "the answers differ") || !strings.Contains(said, "make compare SEED=7 OPS=2000") {
+		t.Errorf("it says %q", said)
+	}
+}
+
+// verdict is what a check says when it fails, "" if it passes.
+func verdict(t *testing.T, check func(testing.TB)) (said string) {
+	defer func() {
+		if failure, ok := recover().(failure); ok {
+			said = string(failure)
+		}
+	}()
+	check(&recorder{TB: t})
+	return ""
+}
+
+type failure string
+
+// recorder is a test that may fail without failing the real one.
+type recorder struct{ testing.TB }
+
+func (r *recorder) Fatalf(format string, args ...any) { panic(failure(fmt.Sprintf(format, args...))) }
+func (r *recorder) Helper()                           {}
+
+// cheater breaks the promise in one way.
+type cheater struct {
+	limiter.Repository
+	calls  int
+	credit func(limiter.Amounts) int // how often to apply it
+	clock  func(now time.Time, call int) time.Time
+	admit  func(call int) bool
+	forget int // every how many calls
+}
+
+func (c *cheater) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	c.calls++
+	if c.forget > 0 && c.calls%c.forget == 0 {
+		c.loseBucket(ctx, charge.Entity)
+	}
+	out, err := c.Repository.Consume(ctx, c.clock(now, c.calls), charge)
+	if err == nil && c.admit(c.calls) {
+		out.Admitted = true
+	}
+	return out, err
+}
+
+func (c *cheater) Peek(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	next := c.calls + 1
+	if c.forget > 0 && next%c.forget == 0 {
+		c.loseBucket(ctx, charge.Entity)
+	}
+	out, err := c.Repository.Peek(ctx, c.clock(now, next), charge)
+	if err == nil && c.admit(next) {
+		out.Admitted = true
+	}
+	return out, err
+}
+
+func (c *cheater) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
+	for _, credit := range credits {
+		for range c.credit(credit.Amounts) {
+			if err := c.Repository.Credit(ctx, now, credit); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// loseBucket deletes an entity and brings all but its buckets back.
+func (c *cheater) loseBucket(ctx context.Context, entity string) {
+	e, err := c.Entity(ctx, entity)
+	known := err == nil
+	var configs []limiter.Config
+	for _, resource := range []string{"", "gpt-4", "claude"} {
+		if cfg, err := c.Config(ctx, limiter.Scope{Entity: entity, Resource: resource}); err == nil && cfg.Limits != nil {
+			configs = append(configs, cfg)
+		}
+	}
+	ev := limiter.AuditEvent{Entity: "cheat", Details: map[string]any{}}
+	_ = c.DeleteEntity(ctx, entity, ev)
+	for _, cfg := range configs {
+		_ = c.SetConfig(ctx, cfg, ev)
+	}
+	if known {
+		_ = c.CreateEntity(ctx, e, ev)
+	}
+}

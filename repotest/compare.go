@@ -1,0 +1,205 @@
+package repotest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// Compare drives two empty repositories with the same random history and stops
+// the test at the first answer in which they differ, or that breaks the
+// promise: what was admitted in any window, less what was given back, is at
+// most the capacity plus the refill of the window.
+//
+// The history has two clients whose clocks disagree by up to two seconds, takes
+// and gives back, overrides, changes of limits and entities, deletions,
+// namespaces, reads of everything, pauses of up to days, and faults: calls that
+// never arrive, and calls whose answer is lost. It depends on seed alone.
+func Compare(t testing.TB, seed uint64, ops int, first, second limiter.Repository) {
+	t.Helper()
+	h := &history{
+		TB: t, seed: seed, ops: ops, rng: rand.New(rand.NewPCG(seed, 0)), ctx: context.Background(),
+		now: time.Date(2026, time.January, 31, 23, 58, 0, 0, time.UTC), promise: newPromise(),
+	}
+	h.main = &pair{h: h, name: "default", repos: [2]limiter.Repository{first, second}}
+	h.where = h.main
+	for range ops {
+		h.step()
+	}
+}
+
+// history is a comparison under way.
+type history struct {
+	testing.TB
+	seed    uint64
+	ops     int
+	rng     *rand.Rand
+	ctx     context.Context
+	now     time.Time
+	events  int
+	log     []string // the last operations, for whoever has to find out
+	main    *pair
+	where   *pair // the namespace of this step
+	spaces  []*pair
+	leases  []*lease
+	promise *promise
+}
+
+// pair is one namespace in both repositories.
+type pair struct {
+	h     *history
+	name  string
+	ids   [2]string // of the namespace
+	repos [2]limiter.Repository
+}
+
+// lease is a charge that may be given back: the accounts as each repository
+// knows them.
+type lease struct {
+	in       *pair
+	accounts [2]*limiter.Account
+	amounts  limiter.Amounts
+	gone     bool // its entity was deleted: nothing it does counts any more
+}
+
+// step is one operation of one client.
+func (h *history) step() {
+	h.pass()
+	h.where = h.main
+	if len(h.spaces) > 0 && h.chance(8) {
+		h.where = pick(h.rng, h.spaces)
+	}
+	total := 0
+	for _, o := range operations {
+		total += o.weight
+	}
+	n := h.rng.IntN(total)
+	for _, o := range operations {
+		if n -= o.weight; n < 0 {
+			o.run(h)
+			return
+		}
+	}
+}
+
+// operations are what may happen, and how often.
+var operations = []struct {
+	weight int
+	run    func(*history)
+}{
+	{50, (*history).consume},
+	{12, (*history).peekThenConsume},
+	{20, (*history).credit},
+	{6, (*history).setConfig},
+	{2, (*history).deleteConfig},
+	{3, (*history).createEntity},
+	{1, (*history).deleteEntity},
+	{3, (*history).readBuckets},
+	{2, (*history).readUsage},
+	{2, (*history).readFacts},
+	{1, (*history).changeNamespace},
+}
+
+// pass lets time go by: mostly a little, at times long enough to fill or to
+// expire.
+func (h *history) pass() {
+	switch {
+	case h.chance(300):
+		h.now = h.now.Add(time.Duration(h.rng.Int64N(int64(50 * time.Hour))))
+	case h.chance(40):
+		h.now = h.now.Add(time.Duration(h.rng.Int64N(int64(3 * time.Minute))))
+	case h.chance(2):
+		h.now = h.now.Add(time.Duration(h.rng.Int64N(int64(400 * time.Millisecond))))
+	}
+}
+
+// clock is the time as one of two clients sees it.
+func (h *history) clock() time.Time {
+	if h.chance(2) {
+		return h.now
+	}
+	return h.now.Add(time.Duration(h.rng.Int64N(int64(4*time.Second))) - 2*time.Second)
+}
+
+func (h *history) chance(oneIn int) bool { return h.rng.IntN(oneIn) == 0 }
+
+func pick[T any](rng *rand.Rand, from []T) T { return from[rng.IntN(len(from))] }
+
+// lost tells whether the answer of this call does not reach its client. A call
+// that does not arrive at all is one that is not made.
+func (h *history) lost() bool { return h.chance(25) }
+
+// note keeps an operation for the report.
+func (h *history) note(format string, args ...any) {
+	const kept = 30
+	if len(h.log) == kept {
+		h.log = h.log[1:]
+	}
+	h.log = append(h.log, h.where.name+": "+fmt.Sprintf(format, args...))
+}
+
+// fail ends the comparison with everything needed to repeat it.
+func (h *history) fail(format string, args ...any) {
+	h.Helper()
+	h.Fatalf("%s\n\nthe last operations:\n  %s\n\nrepeat with: make compare SEED=%d OPS=%d",
+		fmt.Sprintf(format, args...), strings.Join(h.log, "\n  "), h.seed, h.ops)
+}
+
+// same compares two answers.
+func same[T any](h *history, what string, values [2]T, errs [2]error) {
+	h.Helper()
+	if a, b := class(errs[0]), class(errs[1]); a != b {
+		h.fail("%s: the first repository says %q (%v), the second %q (%v)", what, a, errs[0], b, errs[1])
+	}
+	if diff := cmp.Diff(values[0], values[1]); diff != "" {
+		h.fail("%s: the answers differ (-first +second):\n%s", what, diff)
+	}
+}
+
+// both makes a call to both repositories and compares the answers.
+func both[T any](h *history, what string, call func(side int, repo limiter.Repository) (T, error)) ([2]T, error) {
+	h.Helper()
+	var values [2]T
+	var errs [2]error
+	for i, repo := range h.where.repos {
+		values[i], errs[i] = call(i, repo)
+	}
+	same(h, what, values, errs)
+	return values, errs[0]
+}
+
+// class is what callers can tell errors apart by.
+func class(err error) string {
+	if err == nil {
+		return ""
+	}
+	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
+		return "invalid " + bad.Field + " " + bad.Value
+	}
+	for _, state := range []error{limiter.ErrNotFound, limiter.ErrExists, limiter.ErrConflict, limiter.ErrClosed} {
+		if errors.Is(err, state) {
+			return state.Error()
+		}
+	}
+	return "outage: " + err.Error()
+}
+
+// drained is a sequence as a list, nil with its error.
+func drained[T any](seq iter.Seq2[T, error]) (all []T, err error) {
+	for v, err := range seq {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}

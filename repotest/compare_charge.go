@@ -1,0 +1,146 @@
+package repotest
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+var (
+	someEntities  = []string{"alice", "bob", "carol", "key-1", "key-2", "key-3", "team"}
+	someResources = []string{"gpt-4", "claude"}
+	someLimits    = []string{"rpm", "tpm", "tpd"}
+)
+
+// answer is an outcome as it can be compared: without the store's handles.
+type answer struct {
+	Admitted     bool
+	Self, Parent balance
+}
+
+type balance struct {
+	Entity, Resource string
+	Limits           []limiter.Limit
+	Source           limiter.Scope
+	Tokens           []int64
+}
+
+func balanceOf(b limiter.Bucket, overridden bool) balance {
+	if b.Account == nil {
+		return balance{}
+	}
+	out := balance{b.Account.Entity, b.Account.Resource, b.Account.Limits, b.Account.Source, b.Tokens}
+	if overridden {
+		out.Source = limiter.Scope{} // means nothing
+	}
+	return out
+}
+
+func answerOf(out limiter.Outcome, charge limiter.Charge) answer {
+	overridden := charge.Limits != nil
+	return answer{out.Admitted, balanceOf(out.Self, overridden), balanceOf(out.Parent, overridden)}
+}
+
+// consume charges both, remembers the lease unless the answer is lost, and
+// holds the outcome against the promise.
+func (h *history) consume() { h.consumeAt(h.clock(), h.charge()) }
+
+func (h *history) consumeAt(now time.Time, charge limiter.Charge) (answer, error) {
+	h.note("%s Consume %s %s %s %v", stamp(now), charge.Entity, charge.Resource, charge.Amounts, charge.Limits)
+	var outs [2]limiter.Outcome
+	answers, err := both(h, "Consume", func(side int, repo limiter.Repository) (answer, error) {
+		out, err := repo.Consume(h.ctx, now, charge)
+		outs[side] = out
+		return answerOf(out, charge), err
+	})
+	h.promise.outcome(h, now, charge, answers[0], err)
+	if err == nil && answers[0].Admitted && !h.lost() {
+		h.keep(charge.Amounts, outs[0].Self.Account, outs[1].Self.Account)
+		h.keep(charge.Amounts, outs[0].Parent.Account, outs[1].Parent.Account)
+	}
+	return answers[0], err
+}
+
+func (h *history) keep(amounts limiter.Amounts, first, second *limiter.Account) {
+	if first != nil {
+		h.leases = append(h.leases, &lease{in: h.where, accounts: [2]*limiter.Account{first, second}, amounts: amounts})
+	}
+}
+
+// peekThenConsume checks that looking and taking agree.
+func (h *history) peekThenConsume() {
+	now, charge := h.clock(), h.charge()
+	h.note("%s Peek %s %s %s %v", stamp(now), charge.Entity, charge.Resource, charge.Amounts, charge.Limits)
+	seen, peekErr := both(h, "Peek", func(_ int, repo limiter.Repository) (answer, error) {
+		out, err := repo.Peek(h.ctx, now, charge)
+		return answerOf(out, charge), err
+	})
+	done, err := h.consumeAt(now, charge)
+	same(h, "Peek, then Consume (not two repositories)", [2]answer{seen[0], done}, [2]error{peekErr, err})
+}
+
+// credit settles a lease in part: gives back, takes more, or both.
+func (h *history) credit() {
+	if len(h.leases) == 0 {
+		return
+	}
+	i := h.rng.IntN(len(h.leases))
+	l := h.leases[i]
+	if len(h.leases) > 50 || h.chance(2) {
+		h.leases = slices.Delete(h.leases, i, i+1)
+	}
+	h.where = l.in
+	var amounts limiter.Amounts
+	for limit, n := range l.amounts.All() {
+		switch h.rng.IntN(4) {
+		case 0: // give all of it back
+			amounts = amounts.And(limit, n)
+		case 1:
+			amounts = amounts.And(limit, h.rng.Int64N(n+1))
+		case 2: // it was more than estimated
+			amounts = amounts.And(limit, -h.rng.Int64N(3*n+2))
+		}
+	}
+	now := h.clock()
+	h.note("%s Credit %s %s %s", stamp(now), l.accounts[0].Entity, l.accounts[0].Resource, amounts)
+	_, err := both(h, "Credit", func(side int, repo limiter.Repository) (struct{}, error) {
+		return struct{}{}, repo.Credit(h.ctx, now, limiter.Credit{Account: l.accounts[side], Amounts: amounts})
+	})
+	if !l.gone {
+		h.promise.credit(h.where, now, l.accounts[0], amounts, err)
+	}
+}
+
+// charge is a random request: mostly modest, at times for nothing, too much, or
+// a limit that does not exist.
+func (h *history) charge() limiter.Charge {
+	c := limiter.Charge{Entity: pick(h.rng, someEntities), Resource: pick(h.rng, someResources)}
+	for _, i := range h.rng.Perm(len(someLimits))[:1+h.rng.IntN(2)] {
+		n := h.rng.Int64N(12)
+		if h.chance(40) {
+			n = h.rng.Int64N(1000)
+		}
+		c.Amounts = c.Amounts.And(someLimits[i], n)
+	}
+	if h.chance(15) {
+		c.Limits = h.limits()
+	}
+	return c
+}
+
+// limits are one to three random ones: small, so that refusals are common, and
+// with rates that do not divide evenly.
+func (h *history) limits() []limiter.Limit {
+	var limits []limiter.Limit
+	for _, i := range h.rng.Perm(len(someLimits))[:1+h.rng.IntN(len(someLimits))] {
+		period := pick(h.rng, []time.Duration{time.Second, 7 * time.Second, time.Minute, time.Hour, 24 * time.Hour})
+		l := limiter.Custom(someLimits[i], 1+h.rng.Int64N(60), 1+h.rng.Int64N(60), period)
+		limits = append(limits, l)
+	}
+	slices.SortFunc(limits, func(a, b limiter.Limit) int { return strings.Compare(a.Name, b.Name) })
+	return limits
+}
+
+func stamp(t time.Time) string { return t.Format("02T15:04:05.000") }

@@ -1,0 +1,42 @@
+package repotest_test
+
+import (
+	"context"
+	"flag"
+	"path/filepath"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/memory"
+	"github.com/zeroae/zae-limiter-go/repotest"
+	"github.com/zeroae/zae-limiter-go/sqlite"
+)
+
+var (
+	compareOps  = flag.Int("compare.ops", 20_000, "how many operations the comparison makes")
+	compareSeed = flag.Uint64("compare.seed", 1, "seed of the first history")
+)
+
+// perHistory is how many operations go to one pair of stores: enough to meet
+// every state, few enough to look at when they differ.
+const perHistory = 2000
+
+// TestCompareLong holds memory and sqlite against each other, history after
+// history. make compare runs it for as long as it is told.
+func TestCompareLong(t *testing.T) {
+	seed := *compareSeed
+	for left := *compareOps; left > 0; left -= perHistory {
+		compareStores(t, seed, min(left, perHistory))
+		seed++
+	}
+	t.Logf("%d operations, seeds %d to %d", *compareOps, *compareSeed, seed-1)
+}
+
+func compareStores(t *testing.T, seed uint64, ops int) {
+	t.Helper()
+	file, err := sqlite.Open(context.Background(), filepath.Join(t.TempDir(), "limits.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	repotest.Compare(t, seed, ops, memory.New(nil), file)
+}

@@ -1,0 +1,209 @@
+package repotest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+func concurrencyChecks() []check {
+	return []check{
+		{"charges at once admit exactly the capacity", exactlyCapacity},
+		{"charges through a shared parent admit exactly its capacity", exactlyParent},
+		{"first charges at once share one bucket", firstCharges},
+		{"what is taken and given back at once leaves the bucket full", giveAndTake},
+		{"usage at once counts every charge", exactlyUsage},
+		{"entities that are each other's parent do not block each other", mutualParents},
+		{"limits may change while charges are made", changesAtOnce},
+		{"of creations at once one wins", oneCreates},
+		{"of registrations at once all get the same namespace", oneRegisters},
+	}
+}
+
+const workers = 8
+
+// each runs work in several goroutines that begin together, and fails the test
+// on their errors.
+func (f *fixture) each(work func(worker int) error) {
+	f.Helper()
+	errs := make([]error, workers)
+	begin := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range workers {
+		wg.Go(func() {
+			<-begin
+			errs[i] = work(i)
+		})
+	}
+	close(begin)
+	wg.Wait()
+	f.ok("one of several at once", errors.Join(errs...))
+}
+
+// times is how often each worker repeats its work.
+func times() int {
+	if testing.Short() {
+		return 50
+	}
+	return 500
+}
+
+// admitted is how many of the charges were.
+func (f *fixture) admitted(charge func(worker int) limiter.Charge) int64 {
+	f.Helper()
+	var n atomic.Int64
+	f.each(func(worker int) error {
+		for range times() {
+			out, err := f.repo.Consume(f.ctx, epoch, charge(worker))
+			if err != nil {
+				return err
+			}
+			if out.Admitted {
+				n.Add(1)
+			}
+		}
+		return nil
+	})
+	return n.Load()
+}
+
+// exactlyCapacity has room for a quarter of the charges, and no time to refill.
+func exactlyCapacity(f *fixture) {
+	room := int64(workers * times() / 4)
+	f.setDefaults(limiter.PerMinute("rpm", room))
+	f.equal("admitted", f.admitted(func(int) limiter.Charge { return ask("key-1", rpm(1)) }), room)
+	f.holds(0, "key-1", 0)
+}
+
+func exactlyParent(f *fixture) {
+	room := int64(workers * times() / 4)
+	f.setDefaults(limiter.PerMinute("rpm", room))
+	children := int64(0)
+	for i := range workers {
+		f.cascading(fmt.Sprintf("key-%d", i), "project-1")
+	}
+	got := f.admitted(func(worker int) limiter.Charge { return ask(fmt.Sprintf("key-%d", worker), rpm(1)) })
+	f.equal("admitted", got, room)
+	f.holds(0, "project-1", 0)
+	for i := range workers {
+		out := f.peek(0, ask(fmt.Sprintf("key-%d", i), limiter.Amounts{}))
+		children += room*1000 - first(f, "balance", out.Self.Tokens)
+	}
+	f.equal("paid by the children", children, room*1000)
+}
+
+func firstCharges(f *fixture) {
+	f.setDefaults(perMinute60)
+	for i := range 20 {
+		id := fmt.Sprintf("key-%d", i)
+		f.each(func(int) error {
+			_, err := f.repo.Consume(f.ctx, epoch, ask(id, rpm(1)))
+			return err
+		})
+		f.holds(0, id, (60-workers)*1000)
+	}
+}
+
+func giveAndTake(f *fixture) {
+	f.setDefaults(perMinute60)
+	f.cascading("key-1", "project-1")
+	f.each(func(int) error {
+		for range times() / 2 {
+			out, err := f.repo.Consume(f.ctx, epoch, ask("key-1", rpm(1)))
+			if err != nil {
+				return err
+			}
+			if !out.Admitted || out.Parent.Account == nil {
+				return fmt.Errorf("not admitted with its parent: %+v", out)
+			}
+			self, parent := limiter.Credit{Account: out.Self.Account, Amounts: rpm(1)}, limiter.Credit{Account: out.Parent.Account, Amounts: rpm(1)}
+			if err := f.repo.Credit(f.ctx, epoch, self, parent); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	f.holds(0, "key-1", 60_000)
+	f.holds(0, "project-1", 60_000)
+}
+
+func exactlyUsage(f *fixture) {
+	f.setDefaults(limiter.PerMinute("rpm", 1_000_000))
+	n := f.admitted(func(int) limiter.Charge { return ask("key-1", rpm(3)) })
+	f.equal("admitted", n, int64(workers*times()))
+	f.used("key-1", n, counters{"rpm": 3 * n})
+}
+
+// mutualParents would deadlock in a store that locks entity before parent.
+func mutualParents(f *fixture) {
+	f.setDefaults(limiter.PerMinute("rpm", 1_000_000))
+	f.cascading("a", "b")
+	f.cascading("b", "a")
+	names := []string{"a", "b"}
+	n := f.admitted(func(worker int) limiter.Charge { return ask(names[worker%2], rpm(1)) })
+	f.equal("admitted", n, int64(workers*times()))
+	f.holds(0, "a", (1_000_000-n)*1000)
+	f.holds(0, "b", (1_000_000-n)*1000)
+}
+
+// changesAtOnce raises and lowers a limit; neither fills a bucket, so that the
+// lower capacity bounds what is admitted from the first repair on.
+func changesAtOnce(f *fixture) {
+	f.setDefaults(perMinute60)
+	f.take(0, ask("key-1", rpm(0)), 60_000)
+	var n atomic.Int64
+	f.each(func(worker int) error {
+		for i := range times() / 5 {
+			if worker == 0 {
+				cfg := limiter.Config{Scope: limiter.Scope{Resource: model}, Limits: []limiter.Limit{limiter.PerMinute("rpm", int64(60+i%2))}}
+				if err := f.repo.SetConfig(f.ctx, cfg, f.event("limits_set", "$RESOURCE:"+model)); err != nil {
+					return err
+				}
+				continue
+			}
+			out, err := f.repo.Consume(f.ctx, epoch, ask("key-1", rpm(1)))
+			if err != nil {
+				return err
+			}
+			if out.Admitted {
+				n.Add(1)
+			}
+		}
+		return nil
+	})
+	f.equal("admitted", n.Load(), int64(60))
+}
+
+func oneCreates(f *fixture) {
+	var created atomic.Int64
+	f.each(func(worker int) error {
+		e := limiter.Entity{ID: "key-1", Name: fmt.Sprint(worker), CreatedAt: epoch}
+		err := f.repo.CreateEntity(f.ctx, e, f.event("entity_created", "key-1"))
+		if err == nil {
+			created.Add(1)
+		}
+		if errors.Is(err, limiter.ErrExists) {
+			return nil
+		}
+		return err
+	})
+	f.equal("created", created.Load(), int64(1))
+	f.equal("events", len(f.audit("key-1", "")), 1)
+}
+
+func oneRegisters(f *fixture) {
+	ids := make([]string, workers)
+	f.each(func(worker int) error {
+		ns, err := f.repo.RegisterNamespace(f.ctx, epoch, "other")
+		ids[worker] = ns.ID
+		return err
+	})
+	for _, id := range ids {
+		f.equal("ID", id, ids[0])
+	}
+	f.equal("number of namespaces", len(f.namespaces()), 2)
+}

@@ -1,0 +1,154 @@
+package repotest
+
+import (
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+func creditChecks() []check {
+	return []check{
+		{"giving back stops at the capacity", creditStopsAtCapacity},
+		{"taking goes into debt", creditTakesIntoDebt},
+		{"a bucket is refilled before it is credited", creditRefillsFirst},
+		{"one credit may give and take", creditBothSigns},
+		{"each credit is applied by itself", creditsAddUp},
+		{"a credit for a bucket that is gone does not stop the others", creditsIndependent},
+		{"a clock that is behind moves nothing back", creditClockBehind},
+		{"a limit that is gone is skipped", creditSkipsGoneLimit},
+		{"an account outlives a change of limits", creditAfterRepair},
+		{"entity and parent are credited each by itself", creditParent},
+		{"nothing to credit is nothing", creditNothing},
+		{"the largest credits do not wrap around", creditLargest},
+	}
+}
+
+func creditStopsAtCapacity(f *fixture) {
+	f.setDefaults(perMinute60)
+	account := f.take(0, ask("key-1", rpm(10)), 50_000).Self.Account
+	f.credit(0, account, rpm(4))
+	f.holds(0, "key-1", 54_000)
+	f.credit(0, account, rpm(7))
+	f.holds(0, "key-1", 60_000)
+	f.refuse(0, ask("key-1", rpm(61)), 60_000)
+	// Nothing above the capacity was put by for what is taken next.
+	f.credit(0, account, rpm(9))
+	f.credit(0, account, rpm(-5))
+	f.holds(0, "key-1", 55_000)
+}
+
+func creditTakesIntoDebt(f *fixture) {
+	f.setDefaults(perMinute60)
+	account := f.take(0, ask("key-1", rpm(10)), 50_000).Self.Account
+	f.credit(0, account, rpm(-200))
+	f.holds(0, "key-1", -150_000)
+	f.credit(0, account, rpm(160))
+	f.holds(0, "key-1", 10_000)
+}
+
+// creditRefillsFirst: a bucket that has been full for a while pays what is taken
+// late from its capacity, and does not get the time it was full once more.
+func creditRefillsFirst(f *fixture) {
+	f.setDefaults(perMinute60)
+	account := f.take(0, ask("key-1", rpm(10)), 50_000).Self.Account
+	f.credit(30*time.Second, account, rpm(-20))
+	f.holds(30*time.Second, "key-1", 40_000)
+	f.credit(35*time.Second, account, rpm(16))
+	f.holds(35*time.Second, "key-1", 60_000)
+	f.holds(36*time.Second, "key-1", 60_000)
+}
+
+func creditBothSigns(f *fixture) {
+	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
+	account := f.take(0, ask("key-1", rpm(10).And("tpm", 1000)), 50_000, 5_000_000).Self.Account
+	f.credit(0, account, rpm(1).And("tpm", -6000))
+	f.holds(0, "key-1", 51_000, -1_000_000)
+}
+
+func creditsAddUp(f *fixture) {
+	f.setDefaults(perMinute60)
+	account := f.take(0, ask("key-1", rpm(10)), 50_000).Self.Account
+	give, take := limiter.Credit{Account: account, Amounts: rpm(8)}, limiter.Credit{Account: account, Amounts: rpm(-5)}
+	f.ok("Credit", f.repo.Credit(f.ctx, epoch, give, take, take))
+	f.holds(0, "key-1", 48_000)
+}
+
+func creditsIndependent(f *fixture) {
+	f.setDefaults(perMinute60)
+	gone := f.take(0, ask("key-1", rpm(10))).Self.Account
+	here := f.take(0, ask("key-2", rpm(10))).Self.Account
+	f.deleteEntity("key-1")
+	f.ok("Credit", f.repo.Credit(f.ctx, epoch, limiter.Credit{Account: gone, Amounts: rpm(1)}, limiter.Credit{Account: here, Amounts: rpm(2)}))
+	f.holds(0, "key-2", 52_000)
+}
+
+func creditClockBehind(f *fixture) {
+	f.setDefaults(perMinute60)
+	account := f.take(time.Minute, ask("key-1", rpm(60)), 0).Self.Account
+	f.credit(0, account, rpm(5))
+	f.holds(time.Minute, "key-1", 5_000)
+	f.credit(62*time.Second, account, rpm(-1))
+	f.holds(0, "key-1", 6_000)
+	f.holds(63*time.Second, "key-1", 7_000)
+}
+
+func creditSkipsGoneLimit(f *fixture) {
+	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
+	account := f.take(0, ask("key-1", rpm(10).And("tpm", 1000))).Self.Account
+	f.setDefaults(perMinute60)
+	f.take(0, ask("key-1", rpm(0)), 50_000)
+	f.credit(0, account, tpm(-9000).And("rpm", 3))
+	f.holds(0, "key-1", 53_000)
+	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
+	f.take(0, ask("key-1", rpm(0)), 53_000, 6_000_000)
+}
+
+func creditAfterRepair(f *fixture) {
+	f.setDefaults(perMinute60)
+	account := f.take(0, ask("key-1", rpm(30)), 30_000).Self.Account
+	f.setDefaults(limiter.PerMinute("rpm", 600))
+	f.take(0, ask("key-1", rpm(0)), 30_000)
+	f.credit(0, account, rpm(40))
+	f.holds(0, "key-1", 70_000)
+	f.setDefaults(limiter.PerMinute("rpm", 30))
+	f.take(0, ask("key-1", rpm(20)), 10_000)
+	f.credit(0, account, rpm(40))
+	f.holds(0, "key-1", 30_000)
+}
+
+func creditParent(f *fixture) {
+	f.setDefaults(perMinute60)
+	f.cascading("key-1", "project-1")
+	out := f.take(0, ask("key-1", rpm(10)), 50_000)
+	f.paid(out, "project-1", 50_000)
+	f.credit(0, out.Self.Account, rpm(1))
+	f.holds(0, "project-1", 50_000)
+	f.credit(0, out.Parent.Account, rpm(2))
+	f.holds(0, "key-1", 51_000)
+	f.holds(0, "project-1", 52_000)
+}
+
+func creditNothing(f *fixture) {
+	f.setDefaults(perMinute60)
+	account := f.take(0, ask("key-1", rpm(10)), 50_000).Self.Account
+	f.ok("Credit", f.repo.Credit(f.ctx, epoch))
+	f.credit(0, account, limiter.Amounts{})
+	f.credit(0, account, rpm(0))
+	f.holds(0, "key-1", 50_000)
+	f.holds(time.Second, "key-1", 51_000)
+}
+
+func creditLargest(f *fixture) {
+	const most = 1<<63 - 1
+	f.setDefaults(perMinute60)
+	account := f.take(0, ask("key-1", rpm(10))).Self.Account
+	f.credit(0, account, rpm(most))
+	f.holds(0, "key-1", 60_000)
+	for range 3 {
+		f.credit(0, account, rpm(-most))
+		out := f.refuse(time.Hour, ask("key-1", rpm(0)))
+		if left := first(f, "balance", out.Self.Tokens); left >= 0 {
+			f.Errorf("balance %d after everything was taken, want debt", left)
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package repotest
+
+import (
+	"math"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// promise holds every admission of a history against what limits allow. It
+// keeps a ledger for each limit of each bucket, in terms of the bucket's own
+// time: the latest now of the calls that wrote to it.
+type promise struct{ accounts map[accountKey]*watched }
+
+type accountKey struct {
+	in               *pair
+	entity, resource string
+}
+
+// watched is one bucket as its outcomes show it.
+type watched struct {
+	at      int64
+	limits  map[string]limiter.Limit // stored with the bucket
+	ledgers map[string]*bucket.Ledger
+	unsure  bool // facts changed: a call that fails may still repair it
+}
+
+func newPromise() *promise { return &promise{accounts: map[accountKey]*watched{}} }
+
+// unsure is said after facts changed.
+func (p *promise) unsure(in *pair) {
+	for key, w := range p.accounts {
+		if key.in == in {
+			w.unsure = true
+		}
+	}
+}
+
+// forget is said after an entity was deleted: its buckets begin anew.
+func (p *promise) forget(in *pair, entity string) {
+	for key := range p.accounts {
+		if key.in == in && key.entity == entity {
+			delete(p.accounts, key)
+		}
+	}
+}
+
+// outcome enters what a Consume did to both payers.
+func (p *promise) outcome(h *history, now time.Time, charge limiter.Charge, got answer, err error) {
+	if err != nil {
+		// It may have repaired a bucket and then failed: that history is over.
+		for key, w := range p.accounts {
+			if key.in == h.where && key.resource == charge.Resource && w.unsure {
+				delete(p.accounts, key)
+			}
+		}
+		return
+	}
+	for _, b := range []balance{got.Self, got.Parent} {
+		if b.Entity != "" {
+			p.entered(h, now.UnixMilli(), charge, b, got.Admitted)
+		}
+	}
+}
+
+func (p *promise) entered(h *history, now int64, charge limiter.Charge, b balance, admitted bool) {
+	key := accountKey{h.where, b.Entity, b.Resource}
+	w := p.accounts[key]
+	if w == nil || w.over(now) {
+		delete(p.accounts, key)
+		if !admitted || charge.Limits != nil { // an override does not show the bucket's own limits
+			return
+		}
+		w = &watched{at: now, limits: map[string]limiter.Limit{}, ledgers: map[string]*bucket.Ledger{}}
+		p.accounts[key] = w
+	}
+	at := max(now, w.at)
+	if charge.Limits == nil {
+		w.follow(at, b.Limits)
+	}
+	if !admitted {
+		return
+	}
+	w.at = at
+	for _, l := range b.Limits {
+		w.add(l)
+		if excess := w.enter(at, l, charge); excess > 0 {
+			h.fail("%s of %s and %s: a window that ends here admits %d thousandths more than the limits allow", l, b.Entity, b.Resource, excess)
+		}
+	}
+}
+
+func amountOf(amounts limiter.Amounts, limit string) (n int64, named bool) {
+	for name, n := range amounts.All() {
+		if name == limit {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// follow makes the ledgers those of the limits in force. The bucket was
+// repaired at that time if they changed.
+func (w *watched) follow(at int64, limits []limiter.Limit) {
+	now := map[string]limiter.Limit{}
+	for _, l := range limits {
+		now[l.Name] = l
+		w.add(l)
+		if w.limits[l.Name] != l {
+			w.ledgers[l.Name].Change(at, rateOf(l), false)
+			w.at = at
+		}
+	}
+	for name := range w.limits {
+		if _, still := now[name]; !still {
+			delete(w.ledgers, name) // if it comes back it begins full
+			w.at = at
+		}
+	}
+	w.limits, w.unsure = now, false
+}
+
+// add is a limit that the bucket did not have, and so begins full.
+func (w *watched) add(l limiter.Limit) {
+	if _, known := w.limits[l.Name]; !known {
+		w.limits[l.Name], w.ledgers[l.Name] = l, bucket.NewLedger(rateOf(l))
+	}
+}
+
+// enter is an admission as one limit sees it. An override refills by its own
+// rate up to the time of the call, under the bucket's own capacity. A limit the
+// charge does not name may be in debt: no window of it ends here.
+func (w *watched) enter(at int64, l limiter.Limit, charge limiter.Charge) (excess int64) {
+	own, ledger := w.limits[l.Name], w.ledgers[l.Name]
+	if charge.Limits != nil {
+		r := rateOf(l)
+		r.Capacity = own.Capacity * bucket.Milli
+		ledger.Change(math.MinInt64, r, false)
+		defer ledger.Change(math.MinInt64, rateOf(own), false)
+	}
+	n, named := amountOf(charge.Amounts, l.Name)
+	if !named {
+		ledger.Take(at, 0)
+		return 0
+	}
+	return ledger.Admit(at, n*bucket.Milli)
+}
+
+// over tells whether the bucket may have expired by now: if it was full, it
+// begins anew, and so does its history. Nothing slips through, since a window
+// that begins with a restart allows no more than any other.
+func (w *watched) over(now int64) bool {
+	const idleFills = 7
+	var longest int64
+	for _, l := range w.limits {
+		longest = max(longest, bucket.FillTime(rateOf(l)))
+	}
+	return now-w.at >= max(bucket.Milli, idleFills*longest)
+}
+
+// credit enters what was given back or taken later.
+func (p *promise) credit(in *pair, now time.Time, account *limiter.Account, amounts limiter.Amounts, err error) {
+	key := accountKey{in, account.Entity, account.Resource}
+	w := p.accounts[key]
+	if w == nil || err != nil {
+		return
+	}
+	if w.over(now.UnixMilli()) {
+		delete(p.accounts, key)
+		return
+	}
+	w.at = max(w.at, now.UnixMilli())
+	for limit, n := range amounts.All() {
+		if ledger := w.ledgers[limit]; ledger != nil && n > 0 {
+			ledger.Give(w.at, n*bucket.Milli)
+		} else if ledger != nil {
+			ledger.Take(w.at, -n*bucket.Milli)
+		}
+	}
+}
+
+func rateOf(l limiter.Limit) bucket.Rate {
+	return bucket.Rate{Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds()}
+}

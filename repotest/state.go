@@ -1,0 +1,58 @@
+package repotest
+
+import (
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// state is all that can be seen of a store, for tests in which nothing may
+// change: of one namespace, as far as the tests use it, and the list of all.
+type state struct {
+	Mode       limiter.OnUnavailable
+	Entities   []limiter.Entity
+	Configs    []limiter.Config
+	Buckets    []limiter.Bucket
+	Usage      []limiter.UsageSnapshot
+	Events     []limiter.AuditEvent
+	Namespaces []limiter.Namespace
+}
+
+// state is what the store holds at d.
+func (f *fixture) state(d time.Duration) (s state) {
+	f.Helper()
+	s.Entities = collect(f, "Entities", f.repo.Entities(f.ctx, ""))
+	s.Buckets = f.buckets(d, limiter.Scope{Resource: model})
+	s.Usage = f.usage(limiter.UsageQuery{Resource: model})
+	for _, scope := range []limiter.Scope{{}, {Resource: model}, {Entity: "key-1"}, {Entity: "key-1", Resource: model}} {
+		cfg, err := f.repo.Config(f.ctx, scope)
+		f.ok("Config", err)
+		s.Configs = append(s.Configs, cfg)
+	}
+	for _, entity := range []string{"$SYSTEM", "$RESOURCE:" + model, "key-1", "key-2", "project-1"} {
+		s.Events = append(s.Events, f.audit(entity, "")...)
+	}
+	s.Namespaces = collect(f, "Namespaces", f.repo.Namespaces(f.ctx))
+	s.Mode = f.repo.OnUnavailable() // as last seen, which was when the system's config was read
+	return s
+}
+
+func (f *fixture) audit(entity, after string) []limiter.AuditEvent {
+	f.Helper()
+	return collect(f, "AuditEvents", f.repo.AuditEvents(f.ctx, entity, after))
+}
+
+// usage are the snapshots of a query. Whether a limit that was given back
+// altogether is counted as 0 or left out is the store's choice.
+func (f *fixture) usage(q limiter.UsageQuery) []limiter.UsageSnapshot {
+	f.Helper()
+	all := collect(f, "Usage", f.repo.Usage(f.ctx, q))
+	for _, s := range all {
+		for limit, n := range s.Counters {
+			if n == 0 {
+				delete(s.Counters, limit)
+			}
+		}
+	}
+	return all
+}
