@@ -18,15 +18,9 @@ func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limit
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	stored := r.configs[cfg.Scope]
-	stored.Scope = cfg.Scope
-	if cfg.Limits != nil {
-		stored.Limits = exact.Sorted(cfg.Limits)
+	if merged := exact.Merged(r.configs[cfg.Scope], cfg); !exact.Empty(merged) {
+		r.configs[cfg.Scope] = merged
 	}
-	if cfg.OnUnavailable != "" {
-		stored.OnUnavailable = cfg.OnUnavailable
-	}
-	r.configs[cfg.Scope] = stored
 	r.changed(ev)
 	return nil
 }

@@ -85,9 +85,7 @@ func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.Aud
 	}
 	r.facts.Add(1)
 	records += s.drop(id, deletion{r.made.Load(), ev.At.UnixMilli()})
-	ev.Details = maps.Clone(ev.Details)
-	ev.Details["records_deleted"] = int64(records)
-	r.record(ev)
+	r.record(exact.With(ev, "records_deleted", int64(records)))
 	return nil
 }
 

@@ -102,11 +102,14 @@ func (r *Repository) Namespaces(ctx context.Context) iter.Seq2[limiter.Namespace
 
 // RegisterNamespace makes the name active, or returns the one that is.
 func (r *Repository) RegisterNamespace(ctx context.Context, now time.Time, name string) (limiter.Namespace, error) {
-	if err := r.ready(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
 		return limiter.Namespace{}, err
 	}
 	r.store.mu.Lock()
 	defer r.store.mu.Unlock()
+	if r.store.err != nil {
+		return limiter.Namespace{}, r.store.err
+	}
 	n := r.store.active(name)
 	if n == nil {
 		n = r.store.add(limiter.Namespace{Name: name, CreatedAt: exact.WholeSecond(now)})
@@ -116,11 +119,14 @@ func (r *Repository) RegisterNamespace(ctx context.Context, now time.Time, name 
 
 // DeleteNamespace makes the name free; the data stay under its ID.
 func (r *Repository) DeleteNamespace(ctx context.Context, now time.Time, name string) error {
-	if err := r.ready(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
 	r.store.mu.Lock()
 	defer r.store.mu.Unlock()
+	if r.store.err != nil {
+		return r.store.err
+	}
 	n := r.store.active(name)
 	if n == nil {
 		return fmt.Errorf("namespace %q: %w", name, limiter.ErrNotFound)
@@ -132,11 +138,14 @@ func (r *Repository) DeleteNamespace(ctx context.Context, now time.Time, name st
 
 // RecoverNamespace makes a deleted namespace active again.
 func (r *Repository) RecoverNamespace(ctx context.Context, _ time.Time, id string) (limiter.Namespace, error) {
-	if err := r.ready(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
 		return limiter.Namespace{}, err
 	}
 	r.store.mu.Lock()
 	defer r.store.mu.Unlock()
+	if r.store.err != nil {
+		return limiter.Namespace{}, r.store.err
+	}
 	n := r.store.spaces[id]
 	switch {
 	case n == nil:
@@ -153,11 +162,14 @@ func (r *Repository) RecoverNamespace(ctx context.Context, _ time.Time, id strin
 
 // PurgeNamespace destroys the data of a deleted namespace.
 func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
-	if err := r.ready(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
 	r.store.mu.Lock()
 	defer r.store.mu.Unlock()
+	if r.store.err != nil {
+		return r.store.err
+	}
 	n := r.store.spaces[id]
 	switch {
 	case n == nil:

@@ -18,7 +18,22 @@ func deletionChecks() []check {
 		{"a lease of a deleted entity gives nothing back and takes nothing", deleteDropsCredits},
 		{"nor does a lease of a bucket that went before the delete", deleteDropsExpiredCredits},
 		{"nor does a lease whose bucket was replaced before the delete", deleteDropsReplacedCredits},
+		{"an event without details gets those of the store", deleteWithoutDetails},
 	}
+}
+
+func deleteWithoutDetails(f *fixture) {
+	f.setLimits(limiter.Scope{}, perMinute60)
+	f.create(limiter.Entity{ID: "key-1", Name: "key-1"})
+	bare := func(action, entity string) limiter.AuditEvent {
+		ev := f.event(action, entity)
+		ev.Details = nil
+		return ev
+	}
+	f.ok("DeleteEntity", f.repo.DeleteEntity(f.ctx, "key-1", bare("entity_deleted", "key-1")))
+	f.ok("DeleteConfig", f.repo.DeleteConfig(f.ctx, limiter.Scope{}, bare("limits_deleted", "$SYSTEM")))
+	f.equal("details", f.audit("key-1", "")[0].Details["records_deleted"], int64(1))
+	f.equal("details", f.audit("$SYSTEM", "")[0].Details, map[string]any{"limits": []any{"rpm"}, "on_unavailable": nil})
 }
 
 func deleteTakesAll(f *fixture) {

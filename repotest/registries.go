@@ -14,7 +14,20 @@ func registryChecks() []check {
 		{"entities with limits are listed by resource", registryEntities},
 		{"a deleted entity leaves the registries", registryDeletedEntity},
 		{"the list is complete, however long", registryMany},
+		{"setting nothing, or a mode that only the system has, stores nothing", registryNothing},
 	}
+}
+
+func registryNothing(f *fixture) {
+	for _, cfg := range []limiter.Config{
+		{Scope: limiter.Scope{Resource: model}},
+		{Scope: limiter.Scope{Resource: model}, OnUnavailable: limiter.Allow},
+		{Scope: limiter.Scope{Entity: "alice"}, OnUnavailable: limiter.Allow},
+	} {
+		f.ok("SetConfig", f.repo.SetConfig(f.ctx, cfg, f.event("limits_set", audited(cfg.Scope))))
+		f.fails("DeleteConfig", f.repo.DeleteConfig(f.ctx, cfg.Scope, f.event("limits_deleted", audited(cfg.Scope))), limiter.ErrNotFound)
+	}
+	f.defaults()
 }
 
 func (f *fixture) defaults(want ...string) {

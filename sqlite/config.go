@@ -18,19 +18,17 @@ func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limit
 		if err != nil && (cfg.Limits == nil || !isCorrupt(err)) { // damaged limits may be replaced
 			return err
 		}
-		if cfg.Limits != nil {
-			stored.Limits = exact.Sorted(cfg.Limits)
+		merged := exact.Merged(stored, cfg)
+		if exact.Empty(merged) {
+			return r.record(tx, ev)
 		}
-		if cfg.OnUnavailable != "" {
-			stored.OnUnavailable = cfg.OnUnavailable
-		}
-		limits, err := json.Marshal(stored.Limits)
+		limits, err := json.Marshal(merged.Limits)
 		if err != nil {
 			return err
 		}
 		if _, err := tx.exec(`INSERT INTO configs (ns, entity, resource, limits, on_unavailable) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET limits = excluded.limits, on_unavailable = excluded.on_unavailable`,
-			r.key, cfg.Scope.Entity, cfg.Scope.Resource, string(limits), string(stored.OnUnavailable)); err != nil {
+			r.key, cfg.Scope.Entity, cfg.Scope.Resource, string(limits), string(merged.OnUnavailable)); err != nil {
 			return err
 		}
 		return r.record(tx, ev)

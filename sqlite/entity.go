@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"time"
 
@@ -131,13 +130,7 @@ func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.Aud
 		if err != nil {
 			return err
 		}
-		details := maps.Clone(ev.Details)
-		if details == nil {
-			details = map[string]any{}
-		}
-		details["records_deleted"] = records
-		ev.Details = details
-		return r.record(tx, ev)
+		return r.record(tx, exact.With(ev, "records_deleted", records))
 	})
 }
 

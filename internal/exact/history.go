@@ -2,7 +2,6 @@ package exact
 
 import (
 	"cmp"
-	"maps"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -47,13 +46,41 @@ func Deleted(cfg limiter.Config, ev limiter.AuditEvent) limiter.AuditEvent {
 	for _, l := range cfg.Limits {
 		names = append(names, l.Name)
 	}
-	ev.Details = maps.Clone(ev.Details)
-	ev.Details["limits"], ev.Details["on_unavailable"] = names, nil
+	ev = With(ev, "limits", names)
+	ev.Details["on_unavailable"] = nil
 	if cfg.OnUnavailable != "" {
 		ev.Details["on_unavailable"] = string(cfg.OnUnavailable)
 	}
 	return ev
 }
+
+// With is an event with one more detail; the caller's map stays as it is.
+func With(ev limiter.AuditEvent, detail string, value any) limiter.AuditEvent {
+	details := map[string]any{detail: value}
+	for k, v := range ev.Details {
+		if k != detail {
+			details[k] = v
+		}
+	}
+	ev.Details = details
+	return ev
+}
+
+// Merged is what a scope holds after a change: nil limits and an empty mode
+// leave what is stored, and only the system has a mode.
+func Merged(stored, change limiter.Config) limiter.Config {
+	stored.Scope = change.Scope
+	if change.Limits != nil {
+		stored.Limits = Sorted(change.Limits)
+	}
+	if change.OnUnavailable != "" && change.Scope == (limiter.Scope{}) {
+		stored.OnUnavailable = change.OnUnavailable
+	}
+	return stored
+}
+
+// Empty tells whether a config holds nothing, and so is not kept.
+func Empty(cfg limiter.Config) bool { return len(cfg.Limits) == 0 && cfg.OnUnavailable == "" }
 
 // ScopeName names a scope in an error.
 func ScopeName(s limiter.Scope) string {
