@@ -58,8 +58,7 @@ func (l *RateLimiter) Acquire(ctx context.Context, req Request) (*Lease, error) 
 	if err := req.validate(); err != nil {
 		return nil, err
 	}
-	charge := req.charge()
-	out, err := l.consume(ctx, &charge)
+	out, err := l.consume(ctx, req.charge())
 	if err != nil {
 		err = failure(ctx, "acquire", req.Entity, req.Resource, err)
 		if isType[*UnavailableError](err) && l.outageMode(req.OnUnavailable) == Allow {
@@ -68,6 +67,7 @@ func (l *RateLimiter) Acquire(ctx context.Context, req Request) (*Lease, error) 
 		return nil, err
 	}
 	if !out.Admitted {
+		charge := req.charge()
 		return nil, &ExceededError{decide(&charge, out)}
 	}
 	return &Lease{
@@ -77,10 +77,13 @@ func (l *RateLimiter) Acquire(ctx context.Context, req Request) (*Lease, error) 
 }
 
 // consume asks the store within Timeout.
-func (l *RateLimiter) consume(ctx context.Context, charge *Charge) (Outcome, error) {
+func (l *RateLimiter) consume(ctx context.Context, charge Charge) (Outcome, error) {
+	if l.timeout == 0 {
+		return l.repo.Consume(ctx, l.now(), charge)
+	}
 	ctx, cancel := l.limited(ctx)
 	defer cancel()
-	return l.repo.Consume(ctx, l.now(), *charge)
+	return l.repo.Consume(ctx, l.now(), charge)
 }
 
 // limited is ctx with Timeout, if there is one.

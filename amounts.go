@@ -16,7 +16,7 @@ import (
 // leaving it out: an acquire of 0 is refused while that limit is in debt.
 type Amounts struct {
 	first [4]amount
-	more  []amount // from the fifth on; never written once shared
+	more  *[]amount // from the fifth on; never written once shared
 	n     int
 }
 
@@ -33,11 +33,9 @@ func Tokens(limit string, n int64) Amounts {
 // And is a plus n whole tokens of limit; the same limit named twice adds up.
 func (a Amounts) And(limit string, n int64) Amounts {
 	for i := range a.n {
-		if at := a.ref(i); at.limit == limit {
-			if i >= len(a.first) {
-				a.more = slices.Clone(a.more)
-			}
-			at = a.ref(i)
+		if a.ref(i).limit == limit {
+			a.own()
+			at := a.ref(i)
 			at.tokens = bucket.Add(at.tokens, n)
 			return a
 		}
@@ -45,17 +43,29 @@ func (a Amounts) And(limit string, n int64) Amounts {
 	if a.n < len(a.first) {
 		a.first[a.n] = amount{limit, n}
 	} else {
-		a.more = append(slices.Clip(a.more), amount{limit, n})
+		a.own()
+		*a.more = append(*a.more, amount{limit, n})
 	}
 	a.n++
 	return a
+}
+
+// own makes more a copy that nobody shares.
+func (a *Amounts) own() {
+	var more []amount
+	if a.more != nil {
+		more = slices.Clone(*a.more)
+	}
+	if a.n >= len(a.first) {
+		a.more = &more
+	}
 }
 
 func (a *Amounts) ref(i int) *amount {
 	if i < len(a.first) {
 		return &a.first[i]
 	}
-	return &a.more[i-len(a.first)]
+	return &(*a.more)[i-len(a.first)]
 }
 
 // Len is how many limits are named.
@@ -139,7 +149,7 @@ func (a Amounts) plus(b Amounts) Amounts {
 
 // negated is every amount with the other sign.
 func (a Amounts) negated() Amounts {
-	a.more = slices.Clone(a.more)
+	a.own()
 	for i := range a.n {
 		at := a.ref(i)
 		at.tokens = bucket.Sub(0, at.tokens)

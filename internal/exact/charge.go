@@ -21,10 +21,14 @@ type Turn struct {
 
 // Begin brings b to now for a charge that is judged by b's own limits.
 func Begin(b *Bucket, now int64) Turn {
-	now = max(now, b.At)
 	tokens := make([]int64, len(b.Tokens))
-	for i := range tokens {
-		tokens[i] = bucket.Advance(b.Tokens[i], b.At, now, rate(b.Account.Limits[i]))
+	copy(tokens, b.Tokens)
+	if now > b.At {
+		for i := range tokens {
+			tokens[i] = bucket.Advance(tokens[i], b.At, now, rate(b.Account.Limits[i]))
+		}
+	} else {
+		now = b.At
 	}
 	return Turn{View: limiter.Bucket{Account: b.Account, Tokens: tokens}, bucket: b, at: now, tokens: tokens}
 }
