@@ -58,7 +58,9 @@ func (l *RateLimiter) Acquire(ctx context.Context, req Request) (*Lease, error) 
 	if err := req.validate(); err != nil {
 		return nil, err
 	}
-	out, err := l.consume(ctx, req.charge())
+	inTime, cancel := l.limited(ctx)
+	defer cancel()
+	out, err := l.repo.Consume(inTime, l.now(), req.charge())
 	if err != nil {
 		err = failure(ctx, "acquire", req.Entity, req.Resource, err)
 		if isType[*UnavailableError](err) && l.outageMode(req.OnUnavailable) == Allow {
@@ -74,16 +76,6 @@ func (l *RateLimiter) Acquire(ctx context.Context, req Request) (*Lease, error) 
 		lim: l, amounts: req.Consume, mode: req.OnUnavailable, self: out.Self, parent: out.Parent,
 		limits: slices.Clone(req.Limits), // the lease outlives the call
 	}, nil
-}
-
-// consume asks the store within Timeout.
-func (l *RateLimiter) consume(ctx context.Context, charge Charge) (Outcome, error) {
-	if l.timeout == 0 {
-		return l.repo.Consume(ctx, l.now(), charge)
-	}
-	ctx, cancel := l.limited(ctx)
-	defer cancel()
-	return l.repo.Consume(ctx, l.now(), charge)
 }
 
 // limited is ctx with Timeout, if there is one.

@@ -3,6 +3,7 @@ package limiter
 import (
 	"encoding/json"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -132,11 +133,7 @@ func (a Amounts) String() string {
 
 // MarshalJSON gives an object of amounts by limit.
 func (a Amounts) MarshalJSON() ([]byte, error) {
-	m := make(map[string]int64, a.n)
-	for limit, n := range a.All() {
-		m[limit] = n
-	}
-	return json.Marshal(m)
+	return json.Marshal(maps.Collect(a.All()))
 }
 
 // plus is the sum of both.
@@ -174,6 +171,7 @@ func (a Amounts) of(limits []Limit) Amounts {
 }
 
 func (a Amounts) positive() Amounts { return a.where(func(_ string, n int64) bool { return n > 0 }) }
+
 func (a Amounts) negative() Amounts { return a.where(func(_ string, n int64) bool { return n < 0 }) }
 
 func hasLimit(limits []Limit, name string) bool {

@@ -16,38 +16,41 @@ func complete(context.Context) int64 { return 620 }
 
 // The program of the README.
 func ExampleRateLimiter_Do() {
-	ctx := context.Background()
+	if err := program(context.Background()); err != nil {
+		log.Println(err)
+	}
+	// Output: 1 620
+}
+
+func program(ctx context.Context) error {
 	folder, err := os.MkdirTemp("", "limits")
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }()
 
 	repo, err := sqlite.Open(ctx, filepath.Join(folder, "limits.db"), nil)
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	defer repo.Close()
 	lim, err := limiter.New(repo, nil)
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	err = lim.SetResourceDefaults(ctx, "gpt-4", limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 10_000))
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	err = lim.Do(ctx, limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 500)},
 		func(ctx context.Context, lease *limiter.Lease) error {
 			return lease.Adjust(limiter.Tokens("tpm", complete(ctx)-500))
 		})
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 
 	used, err := lim.UsageSummary(ctx, limiter.UsageQuery{Entity: "key-abc"})
-	if err != nil {
-		log.Fatal(err)
-	}
 	fmt.Println(used.Total["rpm"], used.Total["tpm"])
-	// Output: 1 620
+	return err
 }

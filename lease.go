@@ -100,7 +100,9 @@ func (l *Lease) Consume(ctx context.Context, amounts Amounts) error {
 	if err != nil || lim == nil {
 		return err
 	}
-	out, err := lim.consume(ctx, charge)
+	inTime, cancel := lim.limited(ctx)
+	defer cancel()
+	out, err := lim.repo.Consume(inTime, lim.now(), charge)
 	if err != nil {
 		return l.forgive(lim, failure(ctx, "consume", charge.Entity, charge.Resource, err))
 	}

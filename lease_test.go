@@ -136,6 +136,23 @@ func TestReleaseOfMoreThanWasTakenIsUndoneByRollback(t *testing.T) {
 	w.wantLeft(t, alice, "rpm", 50)
 }
 
+func TestReleaseLeavesItsArgumentAlone(t *testing.T) {
+	var limits []limiter.Limit
+	var amounts limiter.Amounts
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		limits, amounts = append(limits, limiter.PerMinute(name, 100)), amounts.And(name, 10)
+	}
+	w := start(t, limits...)
+	before := amounts.String()
+	lease := w.take(t, alice, amounts)
+	check(t, lease.Release(amounts))
+	if got := amounts.String(); got != before {
+		t.Errorf("%q became %q", before, got)
+	}
+	check(t, lease.Commit(bg))
+	w.wantLeft(t, alice, "f", 100)
+}
+
 func TestLeaseEndsOnce(t *testing.T) {
 	for name, end := range map[string]func(*limiter.Lease) error{
 		"Commit":   func(l *limiter.Lease) error { return l.Commit(bg) },

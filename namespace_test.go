@@ -236,3 +236,16 @@ func TestNamespaceViewKeepsItsOptions(t *testing.T) {
 		t.Errorf("events: %+v", events)
 	}
 }
+
+// The lines in which waiters stand are apart too.
+func TestNamespacesDoNotQueueBehindEachOther(t *testing.T) {
+	bubble(t, func(w *world) {
+		t := w.t
+		defer w.queued(t)()
+		inside, _ := w.tenant(t)
+		began := time.Now()
+		_, err := inside.Wait(bg, request(alice, rpm(1)))
+		check(t, err)
+		wantTook(t, began, 0)
+	})
+}

@@ -72,8 +72,8 @@ func (q UsageQuery) Match(s UsageSnapshot) bool {
 }
 
 // UsageSnapshot is what one entity used of one resource in one window: net
-// tokens by limit, and the number of changes that made them. Start and End are
-// the first and last second.
+// tokens by limit, without those that come to 0, and the number of changes that
+// made them. Start and End are the first and last second.
 type UsageSnapshot struct {
 	Entity, Resource string
 	Window           Window

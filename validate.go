@@ -41,12 +41,18 @@ type syntax struct {
 }
 
 var (
-	idSyntax = syntax{256, letter | digit, letter | digit | idMark,
-		`must begin with an alphanumeric character, then letters, digits or "_.-:@"`}
-	limitSyntax = syntax{64, letter, letter | digit | nameMark,
-		`must begin with a letter, then letters, digits or "_.-"`}
-	resourceSyntax = syntax{64, letter, letter | digit | pathMark,
-		`must begin with a letter, then letters, digits or "_.-/"`}
+	idSyntax = syntax{
+		256, letter | digit, letter | digit | idMark,
+		`must begin with an alphanumeric character, then letters, digits or "_.-:@"`,
+	}
+	limitSyntax = syntax{
+		64, letter, letter | digit | nameMark,
+		`must begin with a letter, then letters, digits or "_.-"`,
+	}
+	resourceSyntax = syntax{
+		64, letter, letter | digit | pathMark,
+		`must begin with a letter, then letters, digits or "_.-/"`,
+	}
 )
 
 // matches is the whole string, to the last byte: no newline slips through.

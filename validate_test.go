@@ -45,11 +45,11 @@ func reachesStore(t *testing.T, field, name string) (reached bool, err error) {
 }
 
 func TestNamesThatAreValid(t *testing.T) {
-	ids := []string{"a", "0", "Z9_.-:@x", "user@example.com", "a..b", strings.Repeat("x", 256)}
+	ids := []string{"a", "0", "AZaz09", "Z9_.-:@x", "user@example.com", "a..b", strings.Repeat("x", 256)}
 	for field, valid := range map[string][]string{
 		"entity_id": ids, "parent_id": ids, "principal": append(ids, "arn:aws:iam::1:role/a b#c"), "namespace": append(ids, "default"),
-		"resource": {"a", "gpt-4", "a/", "a//b", "openai/gpt-4.1_x", strings.Repeat("x", 64)},
-		"name":     {"a", "rpm", "tokens.in-out_x9", strings.Repeat("x", 64)},
+		"resource": {"a", "AZaz09", "gpt-4", "a/", "a//b", "openai/gpt-4.1_x", strings.Repeat("x", 64)},
+		"name":     {"a", "AZaz09", "rpm", "tokens.in-out_x9", strings.Repeat("x", 64)},
 	} {
 		for _, name := range valid {
 			if ok, err := reachesStore(t, field, name); !ok {
@@ -60,7 +60,7 @@ func TestNamesThatAreValid(t *testing.T) {
 }
 
 func TestNamesThatAreNot(t *testing.T) {
-	common := []string{" a", "a b", "a\x00", "ä", "a\xff", "a,b", "_a", ".a", "-a", "$SYSTEM", "日本"}
+	common := []string{" a", "a b", "a\x00", "ä", "a\xff", "a,b", "a[", "a`", "a{", "a;", "_a", ".a", "-a", "$SYSTEM", "日本"}
 	for field, bad := range map[string][]string{
 		"entity_id": {"a/b", ":a"}, "parent_id": {"a/b", "@a"}, "principal": {"a/b", "a arn:"}, "namespace": {"a/b", "_", "a/"},
 		"resource": {"/a", "4o", "a:b", "a@b", "_default_"},

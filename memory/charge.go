@@ -46,16 +46,7 @@ func (n *namespace) consumeKnown(now int64, charge *limiter.Charge) (out limiter
 	if e == nil || e.cascade || e.facts != n.facts.Load() {
 		return out, false, nil
 	}
-	turn := exact.Begin(&e.Bucket, now)
-	out.Admitted, err = exact.Judge(&charge.Amounts, turn.View)
-	if err != nil {
-		return limiter.Outcome{}, true, err
-	}
-	if out.Admitted {
-		turn.Pay(&charge.Amounts)
-		err = turn.Commit(&charge.Amounts, s.book)
-	}
-	out.Self = turn.View
+	out, err = e.Charge(now, &charge.Amounts, s.book)
 	return out, true, err
 }
 

@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,14 +11,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/exact"
 )
 
-// retention is how long audit events and usage are kept.
-const retention = 90 * 24 * time.Hour
+// DefaultRetention is how long audit events are kept, and usage unless options
+// say otherwise.
+const DefaultRetention = 90 * 24 * time.Hour
 
 // record keeps an event. The caller holds mu.
 func (n *namespace) record(ev limiter.AuditEvent) {
 	ev.Details = exact.CloneDetails(ev.Details)
 	events := n.audit[ev.Entity]
-	for len(events) > 0 && events[0].At.Before(ev.At.Add(-retention)) {
+	for len(events) > 0 && events[0].At.Before(ev.At.Add(-DefaultRetention)) {
 		events = events[1:]
 	}
 	at, _ := slices.BinarySearchFunc(events, ev.ID, func(e limiter.AuditEvent, id string) int { return strings.Compare(e.ID, id) })
@@ -45,42 +45,62 @@ func (r *Repository) AuditEvents(ctx context.Context, entity, after string) iter
 	})
 }
 
-// window is one usage window of an entity and resource.
-type window struct {
-	kind  limiter.Window
-	start int64 // milliseconds
+// history is the usage of one entity and resource. Most calls are about its
+// end.
+type history []*snapshot
+
+// snapshot is kept small: there is one for every hour that something was used.
+type snapshot struct {
+	window                 limiter.Window
+	start, events, expires int64
+	counters               []counter
 }
 
-type snapshot struct {
-	counters map[string]int64
-	events   int64
-	expires  int64
+type counter struct {
+	limit string
+	n     int64
+}
+
+// at is the snapshot of a window, which is made if there is none.
+func (h *history) at(w limiter.Window, hour int64, retention time.Duration) *snapshot {
+	begin, _ := w.Bounds(time.UnixMilli(hour))
+	start := begin.UnixMilli()
+	for _, s := range slices.Backward(*h) {
+		if s.window == w && s.start == start {
+			return s
+		}
+	}
+	s := &snapshot{window: w, start: start, expires: hour + retention.Milliseconds()}
+	*h = append(*h, s)
+	return s
+}
+
+func (s *snapshot) add(limit string, n int64) {
+	for i := range s.counters {
+		if s.counters[i].limit == limit {
+			s.counters[i].n += n
+			return
+		}
+	}
+	s.counters = append(s.counters, counter{limit, n})
 }
 
 // book adds a bucket's usage to the snapshots of the three windows. The caller
 // holds the shard's mutex.
 func (s *shard) book(account *limiter.Account, u exact.Usage) error {
 	key := limiter.Scope{Entity: account.Entity, Resource: account.Resource}
-	if s.usage[key] == nil {
-		s.usage[key] = map[window]*snapshot{}
+	h := s.usage[key]
+	for _, w := range exact.Windows {
+		snap := h.at(w, u.Hour, s.retention)
+		for i, n := range u.Used {
+			if n != 0 {
+				snap.add(account.Limits[i].Name, n)
+			}
+		}
+		snap.events += u.Events
 	}
-	addUsage(s.usage[key], account, u)
+	s.usage[key] = h
 	return nil
-}
-
-func addUsage(to map[window]*snapshot, account *limiter.Account, u exact.Usage) {
-	for _, part := range exact.Snapshots(account, u) {
-		w := window{part.Window, part.Start.UnixMilli()}
-		snap := to[w]
-		if snap == nil {
-			snap = &snapshot{counters: map[string]int64{}, expires: u.Hour + retention.Milliseconds()}
-			to[w] = snap
-		}
-		for limit, n := range part.Counters {
-			snap.counters[limit] += n
-		}
-		snap.events += part.Events
-	}
 }
 
 // Usage are the snapshots of a query, newest first.
@@ -100,39 +120,40 @@ func (r *Repository) Usage(ctx context.Context, q limiter.UsageQuery) iter.Seq2[
 	})
 }
 
-// snapshots are those of a query, with what buckets have not booked yet.
+// snapshots are those of a query. What buckets have not booked yet is booked
+// first: it is the same usage, elsewhere.
 func (s *shard) snapshots(q limiter.UsageQuery) (all []limiter.UsageSnapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of := limiter.Scope{Entity: q.Entity, Resource: q.Resource}
-	keys := map[limiter.Scope]bool{}
-	for key := range s.usage {
-		keys[key] = within(key, of)
+	for key, e := range s.buckets {
+		if within(key, of) {
+			_ = e.Flush(s.book) // the book of this store does not fail
+		}
 	}
-	for key := range s.buckets {
-		keys[key] = within(key, of)
-	}
-	for key, wanted := range keys {
-		if !wanted {
+	for key, h := range s.usage {
+		if !within(key, of) {
 			continue
 		}
-		windows := map[window]*snapshot{}
-		for w, snap := range s.usage[key] {
-			windows[w] = &snapshot{maps.Clone(snap.counters), snap.events, snap.expires}
-		}
-		if b := s.buckets[key]; b != nil && b.Events > 0 {
-			addUsage(windows, b.Account, b.Bucket.Usage)
-		}
-		for w, snap := range windows {
-			start, end := w.kind.Bounds(time.UnixMilli(w.start))
-			u := limiter.UsageSnapshot{
-				Entity: key.Entity, Resource: key.Resource, Window: w.kind, Start: start, End: end,
-				Counters: snap.counters, Events: snap.events,
-			}
-			if q.Match(u) {
+		for _, snap := range h {
+			if u := snap.public(key); q.Match(u) {
 				all = append(all, u)
 			}
 		}
 	}
 	return all
+}
+
+func (s *snapshot) public(key limiter.Scope) limiter.UsageSnapshot {
+	u := limiter.UsageSnapshot{
+		Entity: key.Entity, Resource: key.Resource, Window: s.window,
+		Counters: make(map[string]int64, len(s.counters)), Events: s.events,
+	}
+	u.Start, u.End = s.window.Bounds(time.UnixMilli(s.start))
+	for _, c := range s.counters {
+		if c.n != 0 { // given back as much as taken
+			u.Counters[c.limit] = c.n
+		}
+	}
+	return u
 }

@@ -21,6 +21,9 @@ type Options struct {
 	// 7, negative for never. Buckets in debt stay, and so do those of entities
 	// with limits of their own for the resource.
 	BucketTTL int
+	// UsageRetention is how long usage snapshots are kept; default
+	// DefaultRetention. An entity that is always busy has 24 of them a day.
+	UsageRetention time.Duration
 }
 
 // Repository is the store seen from one namespace. It is safe for concurrent
@@ -35,10 +38,11 @@ var _ limiter.Repository = (*Repository)(nil)
 
 // store is what all namespaces share.
 type store struct {
-	mu     sync.RWMutex
-	spaces map[string]*namespace // by id, in any state
-	ttl    int
-	err    error // what every call returns: bad options, or closed
+	mu        sync.RWMutex
+	spaces    map[string]*namespace // by id, in any state
+	ttl       int
+	retention time.Duration
+	err       error // what every call returns: bad options, or closed
 }
 
 // New makes an empty store. It never fails.
@@ -50,7 +54,10 @@ func New(opts *Options) *Repository {
 	if o.Namespace == "" {
 		o.Namespace = "default"
 	}
-	s := &store{spaces: map[string]*namespace{}, ttl: exact.Multiplier(o.BucketTTL)}
+	if o.UsageRetention <= 0 {
+		o.UsageRetention = DefaultRetention
+	}
+	s := &store{spaces: map[string]*namespace{}, ttl: exact.Multiplier(o.BucketTTL), retention: o.UsageRetention}
 	s.err = limiter.Namespace{Name: o.Namespace}.Validate()
 	return &Repository{store: s, namespace: s.add(limiter.Namespace{Name: o.Namespace, CreatedAt: exact.WholeSecond(time.Now())})}
 }

@@ -50,7 +50,8 @@ func (s *store) add(space limiter.Namespace) *namespace {
 	n.mode.Store(limiter.OnUnavailable(""))
 	for i := range n.shards {
 		n.shards[i].buckets = map[limiter.Scope]*entry{}
-		n.shards[i].usage = map[limiter.Scope]map[window]*snapshot{}
+		n.shards[i].usage = map[limiter.Scope]history{}
+		n.shards[i].retention = s.retention
 		n.shards[i].deleted = map[string]deletion{}
 	}
 	s.spaces[space.ID] = n

@@ -2,7 +2,9 @@ package memory
 
 import (
 	"hash/maphash"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/exact"
@@ -13,10 +15,12 @@ import (
 type shard struct {
 	mu      sync.Mutex
 	buckets map[limiter.Scope]*entry
-	usage   map[limiter.Scope]map[window]*snapshot
+	usage   map[limiter.Scope]history
 	deleted map[string]deletion // by entity
 	sweepAt int64               // when to look for what expired again
-	_       [64]byte
+
+	retention time.Duration // of usage
+	_         [64]byte
 }
 
 // entry is a bucket in memory, and the Ref of its accounts.
@@ -109,18 +113,14 @@ func (s *shard) sweep(now int64) {
 			s.expire(key, e)
 		}
 	}
-	for key, snapshots := range s.usage {
-		for w, snap := range snapshots {
-			if snap.expires <= now {
-				delete(snapshots, w)
-			}
-		}
-		if len(snapshots) == 0 {
+	for key, h := range s.usage {
+		h = slices.DeleteFunc(h, func(snap *snapshot) bool { return snap.expires <= now })
+		if s.usage[key] = h; len(h) == 0 {
 			delete(s.usage, key)
 		}
 	}
 	for entity, d := range s.deleted {
-		if d.at <= now-retention.Milliseconds() {
+		if d.at <= now-DefaultRetention.Milliseconds() {
 			delete(s.deleted, entity)
 		}
 	}

@@ -52,7 +52,7 @@ func TestComparisonFindsRepositoriesThatCheat(t *testing.T) {
 					cheat(c)
 					return c
 				}
-				if said := verdict(t, func(tb testing.TB) { repotest.Compare(tb, seed, 2000, newCheater(), newCheater()) }); said != "" {
+				if said := verdict(t, seed, newCheater(), newCheater()); said != "" {
 					if !strings.Contains(said, "more than the limits allow") {
 						t.Errorf("found, but not as a broken promise: %s", said)
 					}
@@ -71,20 +71,21 @@ func TestComparisonFindsADifference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := verdict(t, func(tb testing.TB) { repotest.Compare(tb, 7, 2000, memory.New(nil), other) })
+	said := verdict(t, 7, memory.New(nil), other)
 	if !strings.Contains(said, "the answers differ") || !strings.Contains(said, "make compare SEED=7 OPS=2000") {
 		t.Errorf("it says %q", said)
 	}
 }
 
-// verdict is what a check says when it fails, "" if it passes.
-func verdict(t *testing.T, check func(testing.TB)) (said string) {
+// verdict is what a comparison says when it fails, "" if it passes.
+func verdict(t *testing.T, seed uint64, first, second limiter.Repository) (said string) {
+	t.Helper()
 	defer func() {
 		if failure, ok := recover().(failure); ok {
 			said = string(failure)
 		}
 	}()
-	check(&recorder{TB: t})
+	repotest.Compare(&recorder{TB: t}, seed, 2000, first, second)
 	return ""
 }
 

@@ -24,10 +24,10 @@ import (
 // and gives back, overrides, changes of limits and entities, deletions,
 // namespaces, reads of everything, pauses of up to days, and faults: calls that
 // never arrive, and calls whose answer is lost. It depends on seed alone.
-func Compare(t testing.TB, seed uint64, ops int, first, second limiter.Repository) {
-	t.Helper()
+func Compare(tb testing.TB, seed uint64, ops int, first, second limiter.Repository) {
+	tb.Helper()
 	h := &history{
-		TB: t, seed: seed, ops: ops, rng: rand.New(rand.NewPCG(seed, 0)), ctx: context.Background(),
+		TB: tb, seed: seed, ops: ops, rng: rand.New(rand.NewPCG(seed, 0)), ctx: context.Background(),
 		now: time.Date(2026, time.January, 31, 23, 58, 0, 0, time.UTC), promise: newPromise(),
 	}
 	h.main = &pair{h: h, name: "default", repos: [2]limiter.Repository{first, second}}

@@ -45,7 +45,7 @@ func answerOf(out limiter.Outcome, charge limiter.Charge) answer {
 
 // consume charges both, remembers the lease unless the answer is lost, and
 // holds the outcome against the promise.
-func (h *history) consume() { h.consumeAt(h.clock(), h.charge()) }
+func (h *history) consume() { _, _ = h.consumeAt(h.clock(), h.charge()) }
 
 func (h *history) consumeAt(now time.Time, charge limiter.Charge) (answer, error) {
 	h.note("%s Consume %s %s %s %v", stamp(now), charge.Entity, charge.Resource, charge.Amounts, charge.Limits)

@@ -3,7 +3,6 @@ package repotest
 import (
 	"errors"
 	"fmt"
-
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -20,7 +19,9 @@ func (h *history) event(now time.Time, action, entity string) limiter.AuditEvent
 
 func (h *history) scope() limiter.Scope {
 	return pick(h.rng, []limiter.Scope{
-		{}, {Resource: pick(h.rng, someResources)}, {Entity: pick(h.rng, someEntities)},
+		{},
+		{Resource: pick(h.rng, someResources)},
+		{Entity: pick(h.rng, someEntities)},
 		{Entity: pick(h.rng, someEntities), Resource: pick(h.rng, someResources)},
 	})
 }

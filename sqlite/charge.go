@@ -223,7 +223,7 @@ func (r *Repository) store(tx *tx, s *side, charge *limiter.Charge, admitted boo
 func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
 	return r.write(ctx, now, func(tx *tx) error {
 		for _, c := range credits {
-			if _, ok := c.Account.Ref.(int64); !ok {
+			if id, _ := c.Account.Ref.(int64); id == 0 {
 				return &limiter.InvalidError{Field: "account", Value: c.Account.Entity, Reason: "was not made by this store"}
 			}
 		}
@@ -237,7 +237,7 @@ func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limit
 }
 
 func (r *Repository) credit(tx *tx, now int64, c limiter.Credit) error {
-	id := c.Account.Ref.(int64)
+	id, _ := c.Account.Ref.(int64)
 	found, err := tx.bucket("b.id = ?", id)
 	if err != nil {
 		return err

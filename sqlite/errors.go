@@ -18,6 +18,7 @@ func code(err error) int {
 }
 
 func isBusy(err error) bool { c := code(err); return c == lib.SQLITE_BUSY || c == lib.SQLITE_LOCKED }
+
 func isCantOpen(err error) bool {
 	c := code(err)
 	return c == lib.SQLITE_CANTOPEN || c == lib.SQLITE_READONLY

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -149,6 +150,9 @@ func (r *Repository) Usage(ctx context.Context, q limiter.UsageQuery) iter.Seq2[
 			all, err = r.usage(tx, q)
 			return err
 		})
+		for _, u := range all {
+			maps.DeleteFunc(u.Counters, func(_ string, n int64) bool { return n == 0 }) // given back as much as taken
+		}
 		slices.SortFunc(all, exact.NewestFirst)
 		return all, err
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -148,8 +149,9 @@ func TestFileIsMigratedStepByStep(t *testing.T) {
 	released := migrations
 	t.Cleanup(func() { migrations = released })
 
-	migrations = append(released[:len(released):len(released)],
-		"ALTER TABLE entities ADD COLUMN note TEXT NOT NULL DEFAULT 'none'", "INSERT INTO nowhere VALUES (1)")
+	migrations = slices.Concat(released, []string{
+		"ALTER TABLE entities ADD COLUMN note TEXT NOT NULL DEFAULT 'none'", "INSERT INTO nowhere VALUES (1)",
+	})
 	if _, err := Open(t.Context(), path, nil); err == nil {
 		t.Fatal("a migration that fails goes unnoticed")
 	}

@@ -32,16 +32,20 @@ func TestMain(m *testing.M) {
 	if !ok {
 		os.Exit(m.Run())
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	repo, err := sqlite.Open(ctx, os.Getenv(pathVariable), &sqlite.Options{BusyTimeout: time.Minute})
-	if err == nil {
-		err = role(ctx, repo)
-	}
-	if err != nil {
+	if err := play(role); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+func play(role func(context.Context, *sqlite.Repository) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	repo, err := sqlite.Open(ctx, os.Getenv(pathVariable), &sqlite.Options{BusyTimeout: time.Minute})
+	if err != nil {
+		return err
+	}
+	return role(ctx, repo)
 }
 
 // process is another program at work on the file.
@@ -126,10 +130,10 @@ func hammer(ctx context.Context, repo *sqlite.Repository) error {
 			for range attempts / goroutines {
 				_, acquireErr := lim.Acquire(ctx, limiter.Request{Entity: "shared", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1)})
 				mu.Lock()
-				switch acquireErr.(type) {
-				case nil:
+				switch {
+				case acquireErr == nil:
 					admitted++
-				case *limiter.ExceededError:
+				case isType[*limiter.ExceededError](acquireErr):
 					refused++
 				default:
 					err = acquireErr

@@ -30,14 +30,14 @@ func openError(t *testing.T, path string, opts *sqlite.Options) error {
 	return err
 }
 
-func script(t *testing.T, path, script string) {
+func script(t *testing.T, path, script string) { //nolint:contextcheck // the test's own is the one
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.Exec(script); err != nil {
+	if _, err := db.ExecContext(t.Context(), script); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -156,7 +156,7 @@ func TestLockedFileIsAClearOutage(t *testing.T) {
 	}
 	defer db.Close()
 	db.SetMaxOpenConns(1)
-	if _, err := db.Exec("BEGIN IMMEDIATE"); err != nil {
+	if _, err := db.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
 	req := limiter.Request{Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1)}
@@ -173,7 +173,7 @@ func TestLockedFileIsAClearOutage(t *testing.T) {
 	if _, err := sqlite.Open(t.Context(), filepath.Join(filepath.Dir(path), "limits.db"), &sqlite.Options{BusyTimeout: time.Millisecond}); err != nil && !strings.Contains(err.Error(), "locked") {
 		t.Errorf("opening: %v", err)
 	}
-	if _, err := db.Exec("ROLLBACK"); err != nil {
+	if _, err := db.ExecContext(t.Context(), "ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
 	req.OnUnavailable = ""
@@ -197,7 +197,7 @@ func TestDeadlineEndsTheWaitForTheLock(t *testing.T) {
 	}
 	defer db.Close()
 	db.SetMaxOpenConns(1)
-	if _, err := db.Exec("BEGIN IMMEDIATE"); err != nil {
+	if _, err := db.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -206,7 +206,7 @@ func TestDeadlineEndsTheWaitForTheLock(t *testing.T) {
 	if !isType[*limiter.UnavailableError](err) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := db.Exec("ROLLBACK"); err != nil {
+	if _, err := db.ExecContext(t.Context(), "ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
 	left, err := lim.Available(t.Context(), "alice", "gpt-4")

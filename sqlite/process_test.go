@@ -121,7 +121,7 @@ func checkIntegrity(t *testing.T, path string) {
 	}
 	defer db.Close()
 	var verdict string
-	if err := db.QueryRow("PRAGMA integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
+	if err := db.QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
 		t.Fatalf("integrity check: %s %v", verdict, err)
 	}
 }

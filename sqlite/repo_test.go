@@ -8,5 +8,8 @@ import (
 )
 
 func TestRepository(t *testing.T) {
-	repotest.Run(t, func(t *testing.T) limiter.Repository { return open(t, "", nil) })
+	repotest.Run(t, func(t *testing.T) limiter.Repository {
+		t.Helper()
+		return open(t, "", nil)
+	})
 }

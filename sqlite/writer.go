@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,7 +55,7 @@ func newWriter(ctx context.Context, f *file) (*writer, error) {
 	if err != nil {
 		return nil, errors.Join(f.explain(err), db.Close())
 	}
-	go w.loop()
+	go w.loop() //nolint:contextcheck // it outlives the call that opens the file
 	return w, nil
 }
 
@@ -81,7 +82,7 @@ func (w *writer) transaction(ctx context.Context, work func(*tx) error) error {
 		return err
 	}
 	if err := work(w.tx(ctx)); err != nil {
-		return errors.Join(err, w.tx(context.Background()).script("ROLLBACK"))
+		return errors.Join(err, w.tx(context.WithoutCancel(ctx)).script("ROLLBACK"))
 	}
 	return w.tx(ctx).script("COMMIT")
 }
@@ -123,6 +124,7 @@ func (w *writer) loop() {
 	for {
 		select {
 		case j := <-w.queue:
+			runtime.Gosched() // callers that were just answered come back to share this commit
 			w.commit(w.waiting([]*job{j}))
 		case <-w.closing:
 			if batch := w.waiting(nil); len(batch) > 0 {
@@ -263,7 +265,7 @@ func (w *writer) ExecContext(ctx context.Context, query string, args ...any) (sq
 	if len(args) == 0 && query != "BEGIN IMMEDIATE" && query != "COMMIT" {
 		return w.conn.ExecContext(ctx, query) // a script
 	}
-	s, err := w.statement(ctx, query)
+	s, err := w.statement(ctx, query) //nolint:sqlclosecheck // close closes them
 	if err != nil {
 		return nil, err
 	}
@@ -272,7 +274,7 @@ func (w *writer) ExecContext(ctx context.Context, query string, args ...any) (sq
 
 // QueryContext runs a query, prepared the first time.
 func (w *writer) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	s, err := w.statement(ctx, query)
+	s, err := w.statement(ctx, query) //nolint:sqlclosecheck // close closes them
 	if err != nil {
 		return nil, err
 	}

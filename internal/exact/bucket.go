@@ -33,6 +33,7 @@ type Bucket struct {
 	// Expires when that is over.
 	Idle, Expires int64
 	Usage
+	counted bool // the change under way has used something
 }
 
 // Usage is what a bucket consumed in one hour and has not yet been added to
@@ -49,16 +50,19 @@ type Book func(*limiter.Account, Usage) error
 
 // New is a full bucket.
 func New(now int64, account *limiter.Account, idle int64) Bucket {
-	b := Bucket{
-		Account: account, At: now, Idle: idle,
-		Tokens: make([]int64, len(account.Limits)),
-		Usage:  Usage{Used: make([]int64, len(account.Limits))},
-	}
+	b := Bucket{Account: account, At: now, Idle: idle}
+	b.size(len(account.Limits))
 	for i, l := range account.Limits {
 		b.Tokens[i] = l.Capacity * bucket.Milli
 	}
 	b.renew()
 	return b
+}
+
+// size makes room for n limits, side by side: a charge touches both.
+func (b *Bucket) size(n int) {
+	room := make([]int64, 2*n)
+	b.Tokens, b.Used = room[:n:n], room[n:]
 }
 
 // Clone shares nothing that is written.
@@ -148,15 +152,15 @@ func (b *Bucket) Repair(now int64, account *limiter.Account, idle int64, book Bo
 		return false, err
 	}
 	b.advance(now)
-	tokens := make([]int64, len(account.Limits))
+	old := *b
+	b.size(len(account.Limits))
 	for i, l := range account.Limits {
-		tokens[i] = l.Capacity * bucket.Milli
-		if j := find(b.Account.Limits, l.Name, i); j >= 0 {
-			tokens[i] = min(tokens[i], b.Tokens[j])
+		b.Tokens[i] = l.Capacity * bucket.Milli
+		if j := find(old.Account.Limits, l.Name, i); j >= 0 {
+			b.Tokens[i] = min(b.Tokens[i], old.Tokens[j])
 		}
 	}
-	b.Account, b.Tokens, b.Idle = account, tokens, idle
-	b.Used = make([]int64, len(tokens))
+	b.Account, b.Idle = account, idle
 	b.renew()
 	return true, nil
 }
@@ -168,23 +172,48 @@ func (b *Bucket) Credit(now int64, amounts *limiter.Amounts, book Book) error {
 		return err
 	}
 	b.advance(now)
-	changed := false
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
-		j := find(b.Account.Limits, name, i)
-		if j < 0 || n == 0 {
-			continue
+		if j := find(b.Account.Limits, name, i); j >= 0 {
+			full := b.Account.Limits[j].Capacity * bucket.Milli
+			b.Tokens[j] = min(full, bucket.Add(b.Tokens[j], bucket.Thousandths(n)))
+			b.count(j, bucket.Sub(0, n))
 		}
-		full := b.Account.Limits[j].Capacity * bucket.Milli
-		b.Tokens[j] = min(full, bucket.Add(b.Tokens[j], bucket.Thousandths(n)))
-		b.Used[j] = bucket.Sub(b.Used[j], n)
-		changed = true
 	}
-	if changed {
+	b.settle(b.At, b.Tokens)
+	return nil
+}
+
+// refilled is what the limits hold at now, which is not before b's own time.
+func (b *Bucket) refilled(now int64) []int64 {
+	tokens := make([]int64, len(b.Tokens))
+	copy(tokens, b.Tokens)
+	if now > b.At {
+		for i := range tokens {
+			tokens[i] = bucket.Advance(tokens[i], b.At, now, rate(b.Account.Limits[i]))
+		}
+	}
+	return tokens
+}
+
+// count adds to the usage of a limit. The change it is part of counts once it
+// is settled.
+func (b *Bucket) count(limit int, n int64) {
+	if n != 0 {
+		b.Used[limit] = bucket.Add(b.Used[limit], n)
+		b.counted = true
+	}
+}
+
+// settle ends a change: the bucket holds tokens at time now.
+func (b *Bucket) settle(now int64, tokens []int64) {
+	copy(b.Tokens, tokens)
+	b.At = now
+	if b.counted {
 		b.Events++
+		b.counted = false
 	}
 	b.renew()
-	return nil
 }
 
 // Takes is the part of a credit that takes more, and whether there is any.

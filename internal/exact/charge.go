@@ -21,15 +21,8 @@ type Turn struct {
 
 // Begin brings b to now for a charge that is judged by b's own limits.
 func Begin(b *Bucket, now int64) Turn {
-	tokens := make([]int64, len(b.Tokens))
-	copy(tokens, b.Tokens)
-	if now > b.At {
-		for i := range tokens {
-			tokens[i] = bucket.Advance(tokens[i], b.At, now, rate(b.Account.Limits[i]))
-		}
-	} else {
-		now = b.At
-	}
+	now = max(now, b.At)
+	tokens := b.refilled(now)
 	return Turn{View: limiter.Bucket{Account: b.Account, Tokens: tokens}, bucket: b, at: now, tokens: tokens}
 }
 
@@ -57,6 +50,37 @@ func BeginOverride(b *Bucket, now int64, limits []limiter.Limit) Turn {
 		t.View.Tokens[i] = full
 	}
 	return t
+}
+
+// Charge is Begin, Judge, Pay and Commit for a bucket that pays alone by its own
+// limits, which most do: the same steps with fewer detours.
+func (b *Bucket) Charge(now int64, amounts *limiter.Amounts, book Book) (out limiter.Outcome, err error) {
+	now = max(now, b.At)
+	limits, tokens := b.Account.Limits, b.refilled(now)
+	fits := true
+	for i := range amounts.Len() {
+		name, n := amounts.At(i)
+		j := find(limits, name, i)
+		if j < 0 {
+			return out, unknownLimit(name, b.Account)
+		}
+		fits = fits && tokens[j] >= bucket.Thousandths(n)
+	}
+	out.Admitted, out.Self.Account, out.Self.Tokens = fits, b.Account, tokens
+	if !fits {
+		return out, nil
+	}
+	if err := b.open(now, book); err != nil {
+		return limiter.Outcome{}, err
+	}
+	for i := range amounts.Len() {
+		name, n := amounts.At(i)
+		j := find(limits, name, i)
+		tokens[j] -= n * bucket.Milli
+		b.count(j, n)
+	}
+	b.settle(now, tokens)
+	return out, nil
 }
 
 // Judge tells whether every side covers the amounts it has a limit for. An
@@ -126,20 +150,13 @@ func (t *Turn) Commit(amounts *limiter.Amounts, book Book) error {
 	if err := b.open(t.at, book); err != nil {
 		return err
 	}
-	copy(b.Tokens, t.tokens)
-	b.At = t.at
-	changed := false
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
-		if j := find(b.Account.Limits, name, i); j >= 0 && n != 0 {
-			b.Used[j] = bucket.Add(b.Used[j], n)
-			changed = true
+		if j := find(b.Account.Limits, name, i); j >= 0 {
+			b.count(j, n)
 		}
 	}
-	if changed {
-		b.Events++
-	}
-	b.renew()
+	b.settle(t.at, t.tokens)
 	return nil
 }
 

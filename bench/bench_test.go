@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// smallConfig is as little as shows that everything runs.
+func smallConfig() config {
+	cfg := quickConfig()
+	cfg.rounds, cfg.sample = 2, time.Millisecond
+	cfg.keys = []int{1, 10, 100}
+	return cfg
+}
+
+// runAll is the whole report, and where its files were.
+func runAll(t *testing.T, cfg config) (text, folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	t.Setenv("TMPDIR", folder)
+	var out bytes.Buffer
+	if err := run(context.Background(), cfg, &out); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	return out.String(), folder
+}
+
+// hasRow tells whether some line begins with these cells.
+func hasRow(text string, cells ...string) bool {
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(strings.Join(strings.Fields(line), " ")+" ", strings.Join(cells, " ")+" ") {
+			return true
+		}
+	}
+	return false
+}
+
+func TestEveryRowIsPrinted(t *testing.T) {
+	cfg := smallConfig()
+	text, _ := runAll(t, cfg)
+	var want [][]string
+	for _, s := range cfg.subjects() {
+		want = append(want, []string{fmt.Sprint(s.workers), fmt.Sprint(s.keys), s.library})
+	}
+	for _, n := range cfg.limits {
+		want = append(want, []string{fmt.Sprint(n)})
+	}
+	for _, n := range cfg.callers {
+		for _, what := range []string{nameOurs, nameOwn, nameShared} {
+			want = append(want, []string{fmt.Sprint(n), what})
+		}
+	}
+	want = append(want,
+		[]string{"1", nameOurs}, []string{"1", nameGoLimiter}, []string{"100", nameOurs}, []string{"100", nameGoLimiter}, // sustained
+		[]string{"memory:", nameOurs}, []string{"memory:", nameGoLimiter}, []string{"memory:", nameThrottled},
+		[]string{"sqlite:", nameOurs}, []string{"sqlite:", "bare statement"},
+		[]string{"memory: ours / go-limiter at 1 key <= 4"},
+		[]string{"memory: our growth from 1 to 100 keys / go-limiter's own <= 1.3"},
+		[]string{"sqlite: our time / the better bare one"}, []string{"sqlite: our throughput / the better bare one"})
+	for _, cells := range want {
+		if !hasRow(text, cells...) {
+			t.Errorf("no row %q", cells)
+		}
+	}
+	if verdicts := strings.Count(text, "PASS") + strings.Count(text, "MISS by"); verdicts != 4 {
+		t.Errorf("%d verdicts, want 4", verdicts)
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
+}
+
+func TestOnlySelectsSections(t *testing.T) {
+	cfg, err := parse([]string{"-quick", "-rounds", "1", "-only", "^limits$"}, os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.sample = time.Millisecond
+	text, _ := runAll(t, cfg)
+	if !strings.Contains(text, "\nlimits: ") || strings.Contains(text, "\nmemory: ") || strings.Contains(text, "targets") {
+		t.Errorf("printed\n%s", text)
+	}
+}
+
+func TestFilesAreRemoved(t *testing.T) {
+	cfg, err := parse([]string{"-quick", "-rounds", "1", "-only", "sqlite"}, os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.sample = time.Millisecond
+	_, folder := runAll(t, cfg)
+	if left, _ := filepath.Glob(filepath.Join(folder, "zae-limiter-bench-*")); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+}
+
+func TestBadFlagsAreRefused(t *testing.T) {
+	for _, args := range [][]string{{"-only", "("}, {"-rounds", "-1"}, {"-no-such-flag"}, {"stray"}} {
+		var said bytes.Buffer
+		if _, err := parse(args, &said); err == nil || said.Len() == 0 {
+			t.Errorf("%q: error %v, said %q", args, err, said.String())
+		}
+	}
+}
+
+// TestBareRowIsOurs: the statement that is measured finds the row that was
+// copied from our store, and changes it once for each operation.
+func TestBareRowIsOurs(t *testing.T) {
+	ctx := context.Background()
+	dbs, err := openDatabases(ctx, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := dbs.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var before, after int
+	const query = "SELECT events FROM buckets"
+	if err := dbs.own.db.QueryRowContext(ctx, query).Scan(&before); err != nil {
+		t.Fatal(err)
+	}
+	if err := parallel(2, dbs.own.take)(7); err != nil {
+		t.Fatal(err)
+	}
+	if err := dbs.own.db.QueryRowContext(ctx, query).Scan(&after); err != nil {
+		t.Fatal(err)
+	}
+	if after-before != 7 {
+		t.Errorf("%d changes by 7 operations", after-before)
+	}
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// config says what is measured and for how long.
+type config struct {
+	rounds  int
+	sample  time.Duration  // about how long one contender runs in one round
+	keys    []int          // in memory, from 1 upwards
+	workers []int          // goroutines on memory, from 1 upwards
+	callers []int          // goroutines on sqlite, from 1 upwards
+	limits  []int          // of one bucket, from 1 upwards
+	only    *regexp.Regexp // names of sections
+}
+
+func fullConfig() config {
+	return config{
+		rounds: 7, sample: 150 * time.Millisecond,
+		keys: []int{1, 100_000, 1_000_000}, workers: []int{1, 2}, callers: []int{1, 16}, limits: []int{1, 2, 4, 16},
+		only: regexp.MustCompile(""),
+	}
+}
+
+// quickConfig is for a look and for CI: it shows that everything runs, and the
+// numbers only roughly.
+func quickConfig() config {
+	cfg := fullConfig()
+	cfg.rounds, cfg.sample = 3, 20*time.Millisecond
+	cfg.keys = []int{1, 1000, 20_000}
+	return cfg
+}
+
+// parse reads the command line; its errors have been printed.
+func parse(args []string, errs io.Writer) (config, error) {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(errs)
+	rounds := flags.Int("rounds", 0, "how many `rounds` to run (default 7, with -quick 3)")
+	quick := flags.Bool("quick", false, "fewer keys, shorter samples: a few seconds in all")
+	only := flags.String("only", "", "run the sections whose name matches this `regexp`: "+strings.Join(sectionNames(), ", "))
+	if err := flags.Parse(args); err != nil {
+		return config{}, err
+	}
+	cfg := fullConfig()
+	if *quick {
+		cfg = quickConfig()
+	}
+	if *rounds > 0 {
+		cfg.rounds = *rounds
+	}
+	pattern, err := regexp.Compile(*only)
+	if err == nil && flags.NArg() > 0 {
+		err = fmt.Errorf("%q is not expected", flags.Arg(0))
+	}
+	if err == nil && *rounds < 0 {
+		err = errors.New("-rounds must be positive")
+	}
+	if err != nil {
+		fmt.Fprintln(errs, "bench:", err)
+		return config{}, err
+	}
+	cfg.only = pattern
+	return cfg, nil
+}
+
+// section is a part of the report that can be run by itself.
+type section struct {
+	name, title string
+	run         func(context.Context, config, *report) error
+}
+
+// sections run in this order. The first needs a small heap.
+var sections = []section{
+	{"sustained", "two-limit acquire+commit on memory beside a single-limit take, garbage collections included", sustainedSection},
+	{"memory", "two-limit acquire+commit on memory beside a single-limit take, all numbers of keys in turn, collections left out", memorySection},
+	{"limits", "acquire+commit on memory by number of limits", limitsSection},
+	{"sqlite", "two-limit acquire+commit on sqlite beside one bare prepared UPDATE .. RETURNING", sqliteSection},
+	{"allocs", "allocations of one operation", allocsSection},
+}
+
+func sectionNames() []string {
+	names := make([]string, len(sections))
+	for i, s := range sections {
+		names[i] = s.name
+	}
+	return names
+}

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"runtime"
+	"time"
+)
+
+// freeCPUs is how many CPUs this program gets at the moment: how much faster
+// some arithmetic is done by a goroutine for each CPU than by one. Where other
+// programs are busy, rows with several goroutines say little.
+func freeCPUs() float64 {
+	const work, tries = 20_000_000, 5
+	var speedups series
+	for range tries {
+		speedups = append(speedups, spinning(1, work).Seconds()/spinning(runtime.NumCPU(), work).Seconds())
+	}
+	return speedups.median()
+}
+
+func spinning(workers, n int) time.Duration {
+	sums := make([]int, workers)
+	begin := time.Now()
+	_ = parallel(workers, func(w, n int) error { // never fails
+		sum := 1
+		for i := range n {
+			sum = sum*31 + i
+		}
+		sums[w] = sum
+		return nil
+	})(n)
+	return time.Since(begin)
+}

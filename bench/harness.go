@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/metrics"
+	"sync"
+	"time"
+)
+
+// contender is one thing that is timed. K tells it from the others of its
+// section.
+type contender[K comparable] struct {
+	id  K
+	run func(n int) error // n operations
+}
+
+// measure times every contender once a round, in turn, so that whatever else
+// the machine does falls on all of them. The result is nanoseconds per
+// operation, one value for each round.
+func measure[K comparable](ctx context.Context, cfg config, contenders []contender[K]) (map[K]series, error) {
+	sizes := make([]int, len(contenders))
+	for i, c := range contenders {
+		n, err := calibrate(c.run, cfg.sample)
+		if err != nil {
+			return nil, fmt.Errorf("%v: %w", c.id, err)
+		}
+		sizes[i] = n
+	}
+	results := map[K]series{}
+	for range cfg.rounds {
+		for i, c := range contenders {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			perOp, err := sample(c.run, sizes[i])
+			if err != nil {
+				return nil, fmt.Errorf("%v: %w", c.id, err)
+			}
+			results[c.id] = append(results[c.id], perOp)
+		}
+	}
+	return results, nil
+}
+
+// calibrate finds how many operations take about the time given.
+func calibrate(run func(int) error, want time.Duration) (int, error) {
+	for n := 16; ; n *= 4 {
+		begin := time.Now()
+		if err := run(n); err != nil {
+			return 0, err
+		}
+		if took := time.Since(begin); took > want/8 {
+			return max(1, int(float64(n)*float64(want)/float64(took))), nil
+		}
+	}
+}
+
+// sample is the nanoseconds of one operation, over n of them. It begins with a
+// clean heap and a few operations that are not timed: they meet what came due
+// while other contenders ran, such as the sweep of a store every minute, which
+// would weigh hundreds of times what it does in a program that runs all the
+// time.
+func sample(run func(int) error, n int) (float64, error) {
+	clean()
+	if err := run(warmup(n)); err != nil {
+		return 0, err
+	}
+	return timed(run, n)
+}
+
+// clean collects garbage if there is any to speak of: with millions of objects
+// in memory that takes longer than a sample, and most contenders make none.
+func clean() {
+	const little = 1 << 20
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/live:bytes"}}
+	metrics.Read(heap)
+	if heap[0].Value.Uint64() > heap[1].Value.Uint64()+little {
+		runtime.GC()
+	}
+}
+
+func warmup(n int) int { return n/20 + 1 }
+
+func timed(run func(int) error, n int) (float64, error) {
+	begin := time.Now()
+	err := run(n)
+	return float64(time.Since(begin).Nanoseconds()) / float64(n), err
+}
+
+// parallel spreads n operations over workers and waits for all of them.
+func parallel(workers int, do func(worker, n int) error) func(n int) error {
+	if workers == 1 {
+		return func(n int) error { return do(0, n) }
+	}
+	return func(n int) error {
+		errs := make([]error, workers)
+		var group sync.WaitGroup
+		for w := range workers {
+			share := n*(w+1)/workers - n*w/workers
+			group.Go(func() { errs[w] = do(w, share) })
+		}
+		group.Wait()
+		for _, err := range errs {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}

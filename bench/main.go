@@ -1,0 +1,60 @@
+// Command bench prints how fast the limiter is beside other limiters and bare
+// SQL. A machine's nanoseconds say little, so what counts are ratios: all
+// contenders run in one process, a short sample each, in turn, for several
+// rounds, and a ratio is taken within a round before the median over the rounds.
+//
+// A missed target is printed, not an error: the exit code is 0 unless something
+// breaks. Run it on a machine that does nothing else.
+//
+//	go run . [-quick] [-rounds n] [-only regexp]
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+)
+
+func main() { os.Exit(command(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// command is the program; its result is the exit code. An interrupt ends the
+// sample under way and removes the files.
+func command(args []string, out, errs io.Writer) int {
+	cfg, err := parse(args, errs)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 2 // parse has said why
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, cfg, out); err != nil {
+		fmt.Fprintln(errs, "bench:", err)
+		return 1
+	}
+	return 0
+}
+
+// run measures the sections that cfg selects and prints them, then the
+// verdicts.
+func run(ctx context.Context, cfg config, out io.Writer) error {
+	r := &report{out: out}
+	r.line("%s %s/%s, %d CPUs, %.1f of them free at the start", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), freeCPUs())
+	r.line("%d rounds, samples of %v; values are medians, with quartiles in brackets", cfg.rounds, cfg.sample)
+	for _, s := range sections {
+		if !cfg.only.MatchString(s.name) {
+			continue
+		}
+		r.line("\n%s: %s", s.name, s.title)
+		if err := s.run(ctx, cfg, r); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return r.verdicts()
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// report prints tables as they come, and the verdicts at the end.
+type report struct {
+	out     io.Writer
+	targets []target
+}
+
+func (r *report) line(format string, args ...any) { fmt.Fprintf(r.out, format+"\n", args...) }
+
+// table prints rows of cells under a header.
+func (r *report) table(header []string, rows [][]string) error {
+	w := tabwriter.NewWriter(r.out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "  "+strings.Join(header, "\t"))
+	for _, row := range rows {
+		fmt.Fprintln(w, "  "+strings.Join(row, "\t"))
+	}
+	return w.Flush()
+}
+
+// target is a ratio and what it should be.
+type target struct {
+	what    string
+	ratio   series
+	bound   float64
+	atLeast bool // at most, otherwise
+}
+
+func (r *report) atMost(bound float64, ratio series, format string, args ...any) {
+	r.targets = append(r.targets, target{what: fmt.Sprintf(format, args...), ratio: ratio, bound: bound})
+}
+
+func (r *report) atLeast(bound float64, ratio series, format string, args ...any) {
+	r.targets = append(r.targets, target{what: fmt.Sprintf(format, args...), ratio: ratio, bound: bound, atLeast: true})
+}
+
+// verdict compares the median with the bound, and tells by how much it missed.
+func (t *target) verdict() string {
+	off := t.ratio.median()/t.bound - 1
+	if t.atLeast {
+		off = -off
+	}
+	if off <= 0 {
+		return "PASS"
+	}
+	return fmt.Sprintf("MISS by %.1f%%", 100*off)
+}
+
+func (t *target) wanted() string {
+	sign := "<="
+	if t.atLeast {
+		sign = ">="
+	}
+	return fmt.Sprintf("%s %g", sign, t.bound)
+}
+
+// verdicts prints the targets of the sections that ran.
+func (r *report) verdicts() error {
+	if len(r.targets) == 0 {
+		return nil
+	}
+	r.line("\ntargets")
+	var rows [][]string
+	for _, t := range r.targets {
+		rows = append(rows, []string{t.what, t.wanted(), t.ratio.ratio(), t.verdict()})
+	}
+	return r.table([]string{"ratio", "target", "measured", "verdict"}, rows)
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+)
+
+// series is one value for each round.
+type series []float64
+
+// over is the quotient round by round.
+func (s series) over(t series) series {
+	out := make(series, len(s))
+	for i := range s {
+		out[i] = s[i] / t[i]
+	}
+	return out
+}
+
+func (s series) median() float64 { return s.quantile(0.5) }
+
+// quantile interpolates between the two nearest values.
+func (s series) quantile(q float64) float64 {
+	sorted := slices.Sorted(slices.Values(s))
+	at := q * float64(len(sorted)-1)
+	low := int(at)
+	high := min(low+1, len(sorted)-1)
+	return sorted[low] + (at-float64(low))*(sorted[high]-sorted[low])
+}
+
+// show is the median and, in brackets, the quartiles.
+func (s series) show(format string) string {
+	return fmt.Sprintf(format+" ["+format+" .. "+format+"]", s.median(), s.quantile(0.25), s.quantile(0.75))
+}
+
+func (s series) nanos() string { return s.show("%.0f") }
+
+func (s series) micros() string {
+	out := make(series, len(s))
+	for i := range s {
+		out[i] = s[i] / 1000
+	}
+	return out.show("%.1f")
+}
+
+func (s series) ratio() string { return s.show("%.2f") }

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+)
+
+// sustainedSection times samples that last for whole garbage collections, on a
+// heap that holds nothing but the libraries with one number of keys. So they
+// show what a program sees that runs on: samples of the memory section begin
+// with a clean heap, which is too large there to be collected before they end,
+// and never allocate from memory that is still in the cache.
+func sustainedSection(ctx context.Context, cfg config, r *report) error {
+	names := []string{nameOurs, nameGoLimiter}
+	few, many := cfg.keys[0], slices.Max(cfg.keys)
+	growth := map[string]float64{}
+	var rows [][]string
+	for _, n := range []int{few, many} {
+		times, collections, err := sustained(ctx, cfg, names, n)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			beside := ""
+			if name != nameOurs {
+				beside = times[nameOurs].over(times[name]).ratio()
+			}
+			rows = append(rows, []string{strconv.Itoa(n), name, times[name].nanos(), beside, fmt.Sprintf("%.1f", collections[name])})
+			if n == few {
+				growth[name] = 1
+			}
+			growth[name] = times[name].median() / growth[name]
+		}
+	}
+	if err := r.table([]string{"keys", "library", "ns/op", "ours / it", "collections in a round"}, rows); err != nil {
+		return err
+	}
+	r.line("  our growth / go-limiter's own, of the medians: %.2f", growth[nameOurs]/growth[nameGoLimiter])
+	return nil
+}
+
+// sustained runs the libraries in turn, and counts collections in a round.
+func sustained(ctx context.Context, cfg config, names []string, keys int) (_ map[string]series, collections map[string]float64, err error) {
+	var made []library
+	defer func() { err = errors.Join(err, closeLibraries(made)) }()
+	set := newKeyset(keys)
+	sizes := map[string]int{}
+	for _, name := range names {
+		lib, err := newLibrary(ctx, name, set, 1)
+		if err != nil {
+			return nil, nil, err
+		}
+		made = append(made, lib)
+	}
+	for i, name := range names {
+		if sizes[name], err = wholeCollections(parallel(1, made[i].take), cfg); err != nil {
+			return nil, nil, err
+		}
+	}
+	times, collections := map[string]series{}, map[string]float64{}
+	for range cfg.rounds {
+		for i, name := range names {
+			before := memStats()
+			perOp, err := timed(parallel(1, made[i].take), sizes[name])
+			if err := errors.Join(err, ctx.Err()); err != nil {
+				return nil, nil, err
+			}
+			times[name] = append(times[name], perOp)
+			collections[name] += float64(memStats().NumGC-before.NumGC) / float64(cfg.rounds)
+		}
+	}
+	return times, collections, nil
+}
+
+// wholeCollections is how many operations go on for at least one sample, and
+// allocate twice what the heap holds: that makes two collections.
+func wholeCollections(run func(int) error, cfg config) (int, error) {
+	n, err := calibrate(run, cfg.sample)
+	if err != nil {
+		return 0, err
+	}
+	used, err := allocations(run, n)
+	if err != nil {
+		return 0, err
+	}
+	if used.bytes < 1 { // nothing to collect
+		return n, nil
+	}
+	runtime.GC()
+	return max(n, int(2*float64(memStats().HeapAlloc)/used.bytes)), nil
+}
+
+func memStats() (m runtime.MemStats) {
+	runtime.ReadMemStats(&m)
+	return m
+}
