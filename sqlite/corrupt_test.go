@@ -38,13 +38,13 @@ func TestDamagedRowsAreNamed(t *testing.T) {
 		{"a level that is none", `UPDATE buckets SET level = 7`, `UPDATE buckets SET level = 2`, "bucket of alice and gpt-4"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			script(t, path, c.damage)
+			script(ctx, t, path, c.damage)
 			_, err := lim.Acquire(ctx, req)
 			if !isType[*limiter.CorruptError](err) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("got %v, want a CorruptError about %q", err, c.says)
 			}
 			if c.mend != "" {
-				script(t, path, c.mend)
+				script(ctx, t, path, c.mend)
 			}
 			set()
 			if _, err := lim.Acquire(ctx, req); err != nil {

@@ -30,14 +30,14 @@ func openError(t *testing.T, path string, opts *sqlite.Options) error {
 	return err
 }
 
-func script(t *testing.T, path, script string) { //nolint:contextcheck // the test's own is the one
+func script(ctx context.Context, t *testing.T, path, script string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.ExecContext(t.Context(), script); err != nil {
+	if _, err := db.ExecContext(ctx, script); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -72,7 +72,7 @@ func TestOpenRefusesWhatItCannotUse(t *testing.T) {
 		if err := open(t, path("newer.db"), nil).Close(); err != nil {
 			t.Fatal(err)
 		}
-		script(t, path("newer.db"), "PRAGMA user_version = 99")
+		script(t.Context(), t, path("newer.db"), "PRAGMA user_version = 99")
 		for _, readOnly := range []bool{false, true} {
 			if err := openError(t, path("newer.db"), &sqlite.Options{ReadOnly: readOnly}); !isType[*limiter.VersionError](err) {
 				t.Error(err)
@@ -80,7 +80,7 @@ func TestOpenRefusesWhatItCannotUse(t *testing.T) {
 		}
 	})
 	t.Run("a database of another program", func(t *testing.T) {
-		script(t, path("other.db"), "CREATE TABLE orders (id INTEGER)")
+		script(t.Context(), t, path("other.db"), "CREATE TABLE orders (id INTEGER)")
 		for _, readOnly := range []bool{false, true} {
 			if err := openError(t, path("other.db"), &sqlite.Options{ReadOnly: readOnly}); !isType[*limiter.VersionError](err) {
 				t.Error(err)
