@@ -70,9 +70,10 @@ func (a *Amounts) ref(i int) *amount {
 }
 
 // Len is how many limits are named.
-func (a *Amounts) Len() int { return a.n }
+func (a Amounts) Len() int { return a.n }
 
 // At is the limit named i-th, counted from 0 in the order given, and its amount.
+// It is a method of the pointer because stores call it where copies count.
 func (a *Amounts) At(i int) (limit string, n int64) {
 	at := a.ref(i)
 	return at.limit, at.tokens

@@ -88,15 +88,15 @@ func (l *RateLimiter) Status(ctx context.Context, entity string) ([]Status, erro
 // CapacityQuery asks for one limit of a resource over all entities that have a
 // bucket, or over those that are stored and have no parent.
 type CapacityQuery struct {
-	Resource, Limit string
-	ParentsOnly     bool
+	Resource, Limit string // both are needed
+	ParentsOnly     bool   // leave out children, and entities without a record
 }
 
 // ResourceCapacity is the sum over entities, and each of them, by id.
 type ResourceCapacity struct {
-	Resource, Limit  string
-	Total, Available int64
-	Entities         []Status
+	Resource, Limit  string   // as asked
+	Total, Available int64    // whole tokens; debt counts negative
+	Entities         []Status // what was added up
 }
 
 // Utilization is the used part of Total in percent: above 100 in debt, 0 when

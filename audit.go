@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// AuditEvent is a change that was stored. ID is a ULID that rises with time.
-// Action is entity_created, entity_deleted, limits_set or limits_deleted. Entity
-// is an entity's id, "$SYSTEM", or "$RESOURCE:" and a resource. Details hold
-// nil, bool, string, int64, float64, []any and map[string]any.
+// AuditEvent is a change that was stored.
 type AuditEvent struct {
-	ID, Action, Entity, Principal, Resource string
-	At                                      time.Time // whole seconds
-	Details                                 map[string]any
+	ID        string         // a ULID, which rises with time
+	Action    string         // entity_created, entity_deleted, limits_set or limits_deleted
+	Entity    string         // an id, "$SYSTEM", or "$RESOURCE:" and a resource
+	Principal string         // who did it, "" if unknown
+	Resource  string         // that limits are about; "_default_" for limits of all resources
+	At        time.Time      // whole seconds
+	Details   map[string]any // nil, bool, string, int64, float64, []any and map[string]any
 }
 
 // AuditEvents are the changes about an entity, or "$SYSTEM", or

@@ -56,7 +56,7 @@ func TestEveryChangeIsAudited(t *testing.T) {
 		},
 		"$SYSTEM": {
 			event("limits_deleted", "$SYSTEM", "", map[string]any{"limits": []any{"tpm"}, "on_unavailable": "allow"}),
-			event("limits_set", "$SYSTEM", "", map[string]any{"limits": []any{}, "on_unavailable": "allow"}),
+			event("limits_set", "$SYSTEM", "", map[string]any{"on_unavailable": "allow"}),
 			event("limits_set", "$SYSTEM", "", map[string]any{"limits": details, "on_unavailable": nil}),
 		},
 	} {

@@ -8,13 +8,13 @@ import (
 
 // Status is one limit of one bucket, as the call left it.
 type Status struct {
-	Entity, Resource string
+	Entity, Resource string // whose bucket it is
 	Source           string // where the limit comes from: "override", "entity", "entity_default", "resource" or "system"
-	Limit            Limit
+	Limit            Limit  // as it is in force
 	// Available is whole tokens, rounded down; negative is debt. Requested is
 	// what the call asked for.
 	Available, Requested int64
-	Exceeded             bool
+	Exceeded             bool          // it was asked for, and does not cover that
 	NeverFits            bool          // Requested is above the capacity
 	RetryAfter           time.Duration // above zero exactly when Exceeded; until full when NeverFits
 	FullAfter            time.Duration // until the bucket is full if nothing more is taken
@@ -31,7 +31,9 @@ func (s Status) Deficit() int64 {
 // Decision is the status of every limit a call concerned: those of the entity,
 // then those of its parent, each by name. A refusal, a lease and an explanation
 // share it.
-type Decision struct{ Statuses []Status }
+type Decision struct {
+	Statuses []Status // empty under an allowed outage
+}
 
 // Admitted tells whether no limit is exceeded.
 func (d Decision) Admitted() bool { return len(d.Violations()) == 0 }
@@ -79,7 +81,7 @@ func (d Decision) RetryAfter() time.Duration { return d.Primary().RetryAfter }
 
 // decide turns balances into statuses.
 func decide(charge *Charge, out Outcome) Decision {
-	d := Decision{make([]Status, 0, len(out.Self.Tokens)+len(out.Parent.Tokens))}
+	d := Decision{Statuses: make([]Status, 0, len(out.Self.Tokens)+len(out.Parent.Tokens))}
 	for _, b := range []Bucket{out.Self, out.Parent} {
 		for i := range b.Tokens {
 			d.Statuses = append(d.Statuses, status(charge, b, i, out.Admitted))

@@ -11,12 +11,12 @@ import (
 // parent, a name or metadata. With Cascade its parent pays too, one level up.
 // The parent may be created later. Neither can be changed afterwards.
 type Entity struct {
-	ID        string
-	Name      string // defaults to ID
-	Parent    string
-	Cascade   bool
-	Metadata  map[string]string
-	CreatedAt time.Time // whole seconds
+	ID        string            // begins with a letter or digit, then letters, digits or _.-:@ ; at most 256
+	Name      string            // for people; defaults to ID
+	Parent    string            // an ID, "" for none
+	Cascade   bool              // needs a parent
+	Metadata  map[string]string // for people; nil if empty
+	CreatedAt time.Time         // whole seconds; set by CreateEntity
 }
 
 func (e *Entity) validate() error {

@@ -96,10 +96,11 @@ func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1000 
 // answer in time, or not in a way that is understood. After a failed acquire a
 // debit may remain; it heals by refill.
 type UnavailableError struct {
-	Op, Entity, Resource string
-	Err                  error
+	Op, Entity, Resource string // what was being done; empty where it is about none
+	Err                  error  // what the store said
 }
 
+// Error says what could not be done, about what, and why.
 func (e *UnavailableError) Error() string {
 	var about []string
 	for _, part := range [][2]string{{"entity", e.Entity}, {"resource", e.Resource}} {
@@ -111,19 +112,22 @@ func (e *UnavailableError) Error() string {
 	if len(about) > 0 {
 		s += " [" + strings.Join(about, ", ") + "]"
 	}
+	if e.Err == nil {
+		return s
+	}
 	return s + ": " + e.Err.Error()
 }
 
 // Unwrap is what the store said.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// InvalidError is bad input; nothing was written. Value is cut to 50
-// characters. Err, if any, is a sentinel such as [ErrNoLimits].
+// InvalidError is bad input; nothing was written.
 type InvalidError struct {
-	Field, Value, Reason string
-	Err                  error
+	Field, Value, Reason string // what is wrong, as given (cut to 50 characters), and what would be right
+	Err                  error  // nil, or a sentinel such as [ErrNoLimits]
 }
 
+// Error is one sentence of Field, Value and Reason.
 func (e *InvalidError) Error() string {
 	if e.Value == "" {
 		return "invalid " + e.Field + ": " + e.Reason
@@ -136,14 +140,21 @@ func (e *InvalidError) Unwrap() error { return e.Err }
 
 // CorruptError is stored data that cannot be. It is no outage: it refuses in
 // either mode.
-type CorruptError struct{ Item, Reason string }
+type CorruptError struct {
+	Item, Reason string // where it is, and what is wrong with it
+}
 
+// Error names the item.
 func (e *CorruptError) Error() string { return "corrupt data in " + e.Item + ": " + e.Reason }
 
 // VersionError says that this program must not use that store: the store is
 // newer, or belongs to something else. Opening a store returns it.
-type VersionError struct{ Store, Schema, Client, Reason string }
+type VersionError struct {
+	Store, Schema, Client string // which one, its version, and the newest this program knows
+	Reason                string // and what to do
+}
 
+// Error names both versions.
 func (e *VersionError) Error() string {
 	return fmt.Sprintf("%s: schema %s, this program knows %s: %s", e.Store, e.Schema, e.Client, e.Reason)
 }

@@ -77,6 +77,15 @@ func TestLimitNumbersAreBadInput(t *testing.T) {
 }
 
 func TestLimitJSON(t *testing.T) {
+	for _, period := range []time.Duration{time.Second, 9_223_372_036 * time.Second} {
+		l, back := limiter.Custom("x", 1, 1, period), limiter.Limit{}
+		data, err := json.Marshal(l)
+		check(t, err)
+		check(t, json.Unmarshal(data, &back))
+		if back != l {
+			t.Errorf("read %+v, want %+v", back, l)
+		}
+	}
 	l := limiter.PerMinute("tpm", 10_000).WithBurst(15_000)
 	const text = `{"name":"tpm","capacity":15000,"refill_amount":10000,"refill_period_seconds":60}`
 	data, err := json.Marshal(l)
@@ -95,7 +104,8 @@ func TestLimitJSON(t *testing.T) {
 		{`"refill_amount":10000,`, "", "refill_amount"},
 		{`,"refill_period_seconds":60`, "", "refill_period_seconds"},
 		{"60", "0", "refill_period_seconds"},
-		{"60", "9223372037", "refill_period_seconds"}, // more than a Duration holds
+		{"60", "9223372037", "refill_period_seconds"},        // more than a Duration holds
+		{"60", "36028797018963969", "refill_period_seconds"}, // wraps round to a second
 		{"tpm", "ttl", "name"},
 	} {
 		got := limiter.PerDay("kept", 1)

@@ -13,9 +13,9 @@ const defaultNamespace = "default"
 // of one are invisible to another. A name can be deleted and registered again;
 // its data stay under the old ID until that is recovered or purged.
 type Namespace struct {
-	ID, Name             string
+	ID, Name             string    // the store gives the ID
 	CreatedAt, DeletedAt time.Time // whole seconds; DeletedAt is zero while active
-	Purging              bool
+	Purging              bool      // a purge has begun: there is no way back
 }
 
 // Validate tells whether Name may be registered: like an entity id, and not the

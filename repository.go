@@ -29,48 +29,45 @@ type Repository interface {
 // limit for. Limits, when not nil, are the per-call override. A charge has been
 // validated.
 type Charge struct {
-	Entity, Resource string
-	Amounts          Amounts
-	Limits           []Limit
+	Entity, Resource string  // valid
+	Amounts          Amounts // none is negative
+	Limits           []Limit // valid, in any order
 }
 
 // Account is one bucket that was charged: made by the store, kept by leases,
-// brought back by Credit. It is immutable and may be shared. Limits are those in
-// force, by name; Source is where they are stored, and means nothing under an
-// override. Ref is the store's own handle, a comparable value that no one else
-// looks at.
+// brought back by Credit. It is immutable and may be shared.
 type Account struct {
-	Entity, Resource string
-	Limits           []Limit
-	Source           Scope
-	Ref              any
+	Entity, Resource string  // whose bucket it is
+	Limits           []Limit // those in force, by name
+	Source           Scope   // where they are stored; means nothing under an override
+	Ref              any     // the store's own handle: comparable, and no one else looks at it
 }
 
-// Bucket is what an account holds: thousandths of tokens in the order of
-// Account.Limits, refilled to the now of the call; negative is debt.
+// Bucket is what an account holds, refilled to the now of the call.
 type Bucket struct {
-	Account *Account
-	Tokens  []int64
+	Account *Account // nil: there is none
+	Tokens  []int64  // thousandths in the order of Account.Limits; negative is debt
 }
 
-// Outcome is a charge decided: the buckets as the call left them. Parent.Account
-// is nil when nothing cascades, or when the store refused before it looked
-// there.
+// Outcome is a charge decided.
 type Outcome struct {
-	Admitted     bool
+	Admitted bool // every amount was taken; else none
+	// Self and Parent are as the call left them. Parent.Account is nil when
+	// nothing cascades, or when the store refused before it looked there.
 	Self, Parent Bucket
 }
 
-// Credit changes one account after the fact: positive amounts give back,
-// negative ones take more.
+// Credit changes one account after the fact.
 type Credit struct {
-	Account *Account
-	Amounts Amounts
+	Account *Account // as the store gave it
+	Amounts Amounts  // positive gives back, negative takes more
 }
 
 // Scope is a level of stored limits: Entity and Resource, Entity alone, Resource
 // alone, or neither, which is the system.
-type Scope struct{ Entity, Resource string }
+type Scope struct {
+	Entity, Resource string // "" for all
+}
 
 // Level is "entity", "entity_default", "resource" or "system".
 func (s Scope) Level() string {
@@ -91,11 +88,11 @@ func Precedence(entity, resource string) [4]Scope {
 	return [4]Scope{{entity, resource}, {entity, ""}, {"", resource}, {}}
 }
 
-// Config is what one scope holds. OnUnavailable is stored at system scope only.
+// Config is what one scope holds.
 type Config struct {
-	Scope         Scope
-	Limits        []Limit // by name
-	OnUnavailable OnUnavailable
+	Scope         Scope         // the level
+	Limits        []Limit       // by name
+	OnUnavailable OnUnavailable // at system scope only
 }
 
 // BucketStore charges buckets.
@@ -139,11 +136,11 @@ type ConfigStore interface {
 	// SetConfig leaves nil Limits and an empty mode as stored. It is atomic with
 	// registries and audit.
 	SetConfig(ctx context.Context, cfg Config, ev AuditEvent) error
-	Config(ctx context.Context, s Scope) (Config, error)            // no Limits when nothing is stored
-	DeleteConfig(ctx context.Context, s Scope, ev AuditEvent) error // ErrNotFound
-	ResourcesWithDefaults(ctx context.Context) ([]string, error)    // sorted
-	ResourcesWithLimits(ctx context.Context) ([]string, error)      // at entity level; sorted, "" for limits of all resources
-	EntitiesWithLimits(ctx context.Context, resource string) iter.Seq2[string, error]
+	Config(ctx context.Context, s Scope) (Config, error)                              // no Limits when nothing is stored
+	DeleteConfig(ctx context.Context, s Scope, ev AuditEvent) error                   // ErrNotFound
+	ResourcesWithDefaults(ctx context.Context) ([]string, error)                      // sorted
+	ResourcesWithLimits(ctx context.Context) ([]string, error)                        // at entity level; sorted, "" for limits of all resources
+	EntitiesWithLimits(ctx context.Context, resource string) iter.Seq2[string, error] // by ID; "" as above
 	// OnUnavailable is the stored mode as last seen, "" if none. It does no I/O:
 	// it is asked when the store is failing.
 	OnUnavailable() OnUnavailable
@@ -161,6 +158,6 @@ type NamespaceStore interface {
 
 // HistoryStore tells what happened, newest first.
 type HistoryStore interface {
-	AuditEvents(ctx context.Context, entity, after string) iter.Seq2[AuditEvent, error]
-	Usage(ctx context.Context, q UsageQuery) iter.Seq2[UsageSnapshot, error]
+	AuditEvents(ctx context.Context, entity, after string) iter.Seq2[AuditEvent, error] // those older than the event with ID after; "" is all
+	Usage(ctx context.Context, q UsageQuery) iter.Seq2[UsageSnapshot, error]            // equal starts by resource, entity, window
 }

@@ -149,14 +149,17 @@ func (l *RateLimiter) set(ctx context.Context, s Scope, limits []Limit) error {
 }
 
 func (l *RateLimiter) store(ctx context.Context, cfg Config) error {
-	list := []any{}
+	details := map[string]any{}
+	var list []any
 	for _, limit := range cfg.Limits {
 		list = append(list, map[string]any{
 			"name": limit.Name, "capacity": limit.Capacity,
 			"refill_amount": limit.Refill, "refill_period_seconds": int64(limit.Period / time.Second),
 		})
 	}
-	details := map[string]any{"limits": list}
+	if list != nil { // a change of the mode alone leaves the limits
+		details["limits"] = list
+	}
 	if cfg.Scope == (Scope{}) {
 		details["on_unavailable"] = nil
 		if cfg.OnUnavailable != "" {

@@ -35,12 +35,11 @@ func (w Window) Bounds(t time.Time) (start, end time.Time) {
 	return t, t
 }
 
-// UsageQuery selects snapshots: of an entity, a resource or both, in one window
-// or all ("" ), that start between From and To, inclusive; zero times are open.
+// UsageQuery selects snapshots.
 type UsageQuery struct {
-	Entity, Resource string
-	Window           Window
-	From, To         time.Time
+	Entity, Resource string    // one of them at least
+	Window           Window    // "" for all
+	From, To         time.Time // bounds of Start, inclusive; zero is open
 }
 
 func (q *UsageQuery) validate() error {
@@ -71,25 +70,21 @@ func (q UsageQuery) Match(s UsageSnapshot) bool {
 		(q.From.IsZero() || !s.Start.Before(q.From)) && (q.To.IsZero() || !s.Start.After(q.To))
 }
 
-// UsageSnapshot is what one entity used of one resource in one window: net
-// tokens by limit, without those that come to 0, and the number of changes that
-// made them. Start and End are the first and last second.
+// UsageSnapshot is what one entity used of one resource in one window.
 type UsageSnapshot struct {
-	Entity, Resource string
-	Window           Window
-	Start, End       time.Time
-	Counters         map[string]int64
-	Events           int64
+	Entity, Resource string           // who used what
+	Window           Window           // an hour, a day or a month
+	Start, End       time.Time        // the first and the last second
+	Counters         map[string]int64 // net tokens by limit, without those that come to 0
+	Events           int64            // changes of the bucket that made them
 }
 
-// UsageSummary adds snapshots up. Average is over the snapshots that have the
-// limit. First and Last are the earliest and latest Start, zero if there is
-// none.
+// UsageSummary adds snapshots up.
 type UsageSummary struct {
-	Snapshots   int
-	Total       map[string]int64
-	Average     map[string]float64
-	First, Last time.Time
+	Snapshots   int                // how many
+	Total       map[string]int64   // by limit
+	Average     map[string]float64 // over the snapshots that have the limit
+	First, Last time.Time          // the earliest and latest Start, zero if there is none
 }
 
 // Usage are the snapshots of a query, newest first.

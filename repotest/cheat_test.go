@@ -41,7 +41,7 @@ func TestComparisonFindsRepositoriesThatCheat(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(5) {
+			for seed := range uint64(20) {
 				newCheater := func() *cheater {
 					c := &cheater{
 						Repository: memory.New(nil),
@@ -53,13 +53,14 @@ func TestComparisonFindsRepositoriesThatCheat(t *testing.T) {
 					return c
 				}
 				if said := verdict(t, seed, newCheater(), newCheater()); said != "" {
+					t.Logf("found in history %d", seed)
 					if !strings.Contains(said, "more than the limits allow") {
 						t.Errorf("found, but not as a broken promise: %s", said)
 					}
 					return
 				}
 			}
-			t.Error("not found in 5 histories")
+			t.Error("not found in 20 histories")
 		})
 	}
 }

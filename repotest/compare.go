@@ -68,7 +68,8 @@ type lease struct {
 	in       *pair
 	accounts [2]*limiter.Account
 	amounts  limiter.Amounts
-	gone     bool // its entity was deleted: nothing it does counts any more
+	watched  *watched // the bucket's history at the time
+	gone     bool     // its entity was deleted: nothing it does counts any more
 }
 
 // step is one operation of one client.

@@ -65,7 +65,9 @@ func (h *history) consumeAt(now time.Time, charge limiter.Charge) (answer, error
 
 func (h *history) keep(amounts limiter.Amounts, first, second *limiter.Account) {
 	if first != nil {
-		h.leases = append(h.leases, &lease{in: h.where, accounts: [2]*limiter.Account{first, second}, amounts: amounts})
+		h.leases = append(h.leases, &lease{
+			in: h.where, accounts: [2]*limiter.Account{first, second}, amounts: amounts, watched: h.promise.accounts[keyOf(h.where, first)],
+		})
 	}
 }
 
@@ -108,8 +110,8 @@ func (h *history) credit() {
 	_, err := both(h, "Credit", func(side int, repo limiter.Repository) (struct{}, error) {
 		return struct{}{}, repo.Credit(h.ctx, now, limiter.Credit{Account: l.accounts[side], Amounts: amounts})
 	})
-	if !l.gone {
-		h.promise.credit(h.where, now, l.accounts[0], amounts, err)
+	if !l.gone && err == nil {
+		h.promise.credit(l, now, amounts)
 	}
 }
 

@@ -3,6 +3,7 @@ package repotest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -142,8 +143,10 @@ func (h *history) readFacts() {
 		return drained(repo.EntitiesWithLimits(h.ctx, scope.Resource))
 	})
 	_, _ = both(h, "OnUnavailable", func(_ int, repo limiter.Repository) (limiter.OnUnavailable, error) {
-		_, err := repo.Config(h.ctx, limiter.Scope{}) // seen, and so remembered
-		return repo.OnUnavailable(), err
+		if _, err := repo.Config(h.ctx, limiter.Scope{}); err != nil {
+			return "", err // not seen, so what is remembered may be old
+		}
+		return repo.OnUnavailable(), nil
 	})
 	_, _ = both(h, "AuditEvents", func(_ int, repo limiter.Repository) ([]limiter.AuditEvent, error) {
 		events, err := drained(repo.AuditEvents(h.ctx, entity, ""))
@@ -204,7 +207,8 @@ func (h *history) registerNamespace(now time.Time, name string) {
 		p.repos[side], err = repo.Namespace(h.ctx, name)
 		return space.Name, err
 	})
-	if err == nil && len(h.spaces) < 6 {
+	known := slices.ContainsFunc(h.spaces, func(other *pair) bool { return other.ids == p.ids })
+	if err == nil && !known && len(h.spaces) < 6 {
 		h.spaces = append(h.spaces, p)
 	}
 	_, err = both(h, "Namespace", func(_ int, repo limiter.Repository) (struct{}, error) {

@@ -1,7 +1,6 @@
 package repotest
 
 import (
-	"math"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -18,12 +17,15 @@ type accountKey struct {
 	entity, resource string
 }
 
+func keyOf(in *pair, a *limiter.Account) accountKey { return accountKey{in, a.Entity, a.Resource} }
+
 // watched is one bucket as its outcomes show it.
 type watched struct {
 	at      int64
+	idle    int64                    // how long it stays when it is not written
 	limits  map[string]limiter.Limit // stored with the bucket
 	ledgers map[string]*bucket.Ledger
-	unsure  bool // facts changed: a call that fails may still repair it
+	unsure  bool // it is due for a repair, which a call may do that then fails
 }
 
 func newPromise() *promise { return &promise{accounts: map[accountKey]*watched{}} }
@@ -78,17 +80,19 @@ func (p *promise) entered(h *history, now int64, charge limiter.Charge, b balanc
 	at := max(now, w.at)
 	if charge.Limits == nil {
 		w.follow(at, b.Limits)
+	} else {
+		w.unsure = true // limits that only the override has are dropped by the next repair
 	}
 	if !admitted {
 		return
 	}
-	w.at = at
 	for _, l := range b.Limits {
 		w.add(l)
 		if excess := w.enter(at, l, charge); excess > 0 {
 			h.fail("%s of %s and %s: a window that ends here admits %d thousandths more than the limits allow", l, b.Entity, b.Resource, excess)
 		}
 	}
+	w.at = at
 }
 
 func amountOf(amounts limiter.Amounts, limit string) (n int64, named bool) {
@@ -119,6 +123,18 @@ func (w *watched) follow(at int64, limits []limiter.Limit) {
 		}
 	}
 	w.limits, w.unsure = now, false
+	w.idle = idleTime(limits)
+}
+
+// idleTime is how long a bucket stays, unless it stays for ever. Limits that
+// join with an override do not count.
+func idleTime(limits []limiter.Limit) int64 {
+	const idleFills = 7
+	var longest int64
+	for _, l := range limits {
+		longest = max(longest, bucket.FillTime(rateOf(l)))
+	}
+	return max(bucket.Milli, idleFills*longest)
 }
 
 // add is a limit that the bucket did not have, and so begins full.
@@ -136,8 +152,8 @@ func (w *watched) enter(at int64, l limiter.Limit, charge limiter.Charge) (exces
 	if charge.Limits != nil {
 		r := rateOf(l)
 		r.Capacity = own.Capacity * bucket.Milli
-		ledger.Change(math.MinInt64, r, false)
-		defer ledger.Change(math.MinInt64, rateOf(own), false)
+		ledger.Change(w.at, r, false)
+		defer ledger.Change(at, rateOf(own), false)
 	}
 	n, named := amountOf(charge.Amounts, l.Name)
 	if !named {
@@ -150,24 +166,14 @@ func (w *watched) enter(at int64, l limiter.Limit, charge limiter.Charge) (exces
 // over tells whether the bucket may have expired by now: if it was full, it
 // begins anew, and so does its history. Nothing slips through, since a window
 // that begins with a restart allows no more than any other.
-func (w *watched) over(now int64) bool {
-	const idleFills = 7
-	var longest int64
-	for _, l := range w.limits {
-		longest = max(longest, bucket.FillTime(rateOf(l)))
-	}
-	return now-w.at >= max(bucket.Milli, idleFills*longest)
-}
+func (w *watched) over(now int64) bool { return now-w.at >= w.idle }
 
 // credit enters what was given back or taken later.
-func (p *promise) credit(in *pair, now time.Time, account *limiter.Account, amounts limiter.Amounts, err error) {
-	key := accountKey{in, account.Entity, account.Resource}
+func (p *promise) credit(l *lease, now time.Time, amounts limiter.Amounts) {
+	key := keyOf(l.in, l.accounts[0])
 	w := p.accounts[key]
-	if w == nil || err != nil {
-		return
-	}
-	if w.over(now.UnixMilli()) {
-		delete(p.accounts, key)
+	if w == nil || w != l.watched || w.over(now.UnixMilli()) {
+		delete(p.accounts, key) // the lease may be one of a bucket that is gone: nobody can tell what it did
 		return
 	}
 	w.at = max(w.at, now.UnixMilli())

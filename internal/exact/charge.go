@@ -3,6 +3,7 @@ package exact
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -62,7 +63,7 @@ func (b *Bucket) Charge(now int64, amounts *limiter.Amounts, book Book) (out lim
 		name, n := amounts.At(i)
 		j := find(limits, name, i)
 		if j < 0 {
-			return out, unknownLimit(name, b.Account)
+			return out, unknownLimit(name, limiter.Bucket{Account: b.Account})
 		}
 		fits = fits && tokens[j] >= bucket.Thousandths(n)
 	}
@@ -100,23 +101,28 @@ func Judge(amounts *limiter.Amounts, sides ...limiter.Bucket) (bool, error) {
 			}
 		}
 		if !known {
-			return false, unknownLimit(name, sides[0].Account)
+			return false, unknownLimit(name, sides...)
 		}
 	}
 	return fits, nil
 }
 
-func unknownLimit(name string, account *limiter.Account) error {
-	have := ""
-	for i, l := range account.Limits {
-		if i > 0 {
-			have += ", "
+func unknownLimit(name string, sides ...limiter.Bucket) error {
+	var have []string
+	for _, side := range sides {
+		if side.Account == nil {
+			continue
 		}
-		have += l.Name
+		for _, l := range side.Account.Limits {
+			have = append(have, l.Name)
+		}
 	}
+	slices.Sort(have)
+	self := sides[0].Account
 	return &limiter.InvalidError{
 		Field: "consume", Value: name,
-		Reason: fmt.Sprintf("is no limit of entity %s and resource %s, which have %s", account.Entity, account.Resource, have),
+		Reason: fmt.Sprintf("is no limit of entity %s and resource %s, nor of a parent it cascades to; the limits are %s",
+			self.Entity, self.Resource, strings.Join(slices.Compact(have), ", ")),
 	}
 }
 
