@@ -22,15 +22,16 @@ import (
 //
 // The history has two clients whose clocks disagree by up to two seconds, takes
 // and gives back, overrides, changes of limits and entities, deletions,
-// namespaces, reads of everything, pauses of up to days, and faults: calls that
-// never arrive, and calls whose answer is lost. It depends on seed alone.
+// namespaces, reads of everything, pauses of up to days, and faults (see
+// Faulty): calls that never arrive, and calls whose answer is lost. It depends
+// on seed alone.
 func Compare(tb testing.TB, seed uint64, ops int, first, second limiter.Repository) {
 	tb.Helper()
 	h := &history{
 		TB: tb, seed: seed, ops: ops, rng: rand.New(rand.NewPCG(seed, 0)), ctx: context.Background(),
 		now: time.Date(2026, time.January, 31, 23, 58, 0, 0, time.UTC), promise: newPromise(),
 	}
-	h.main = &pair{h: h, name: "default", repos: [2]limiter.Repository{first, second}}
+	h.main = &pair{h: h, name: "default", repos: [2]limiter.Repository{h.faulty(0, first), h.faulty(1, second)}}
 	h.where = h.main
 	for range ops {
 		h.step()
@@ -47,6 +48,8 @@ type history struct {
 	now     time.Time
 	events  int
 	log     []string // the last operations, for whoever has to find out
+	fault   Fault    // of this call, or of the last
+	truth   [2]truth // what the last Consume did, whatever its caller heard
 	main    *pair
 	where   *pair // the namespace of this step
 	spaces  []*pair
@@ -135,9 +138,36 @@ func (h *history) chance(oneIn int) bool { return h.rng.IntN(oneIn) == 0 }
 
 func pick[T any](rng *rand.Rand, from []T) T { return from[rng.IntN(len(from))] }
 
-// lost tells whether the answer of this call does not reach its client. A call
-// that does not arrive at all is one that is not made.
-func (h *history) lost() bool { return h.chance(25) }
+// truth is an outcome as the repository gave it.
+type truth struct {
+	out limiter.Outcome
+	err error
+}
+
+// faulty is a side of the comparison that fails when the history says so.
+func (h *history) faulty(side int, repo limiter.Repository) limiter.Repository {
+	return NewFaulty(&witness{repo, &h.truth[side]}, func(string) Fault { return h.fault })
+}
+
+// witness remembers what Consume did, for when its answer is lost.
+type witness struct {
+	limiter.Repository
+	truth *truth
+}
+
+func (w *witness) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	out, err := w.Repository.Consume(ctx, now, charge)
+	*w.truth = truth{out, err}
+	return out, err
+}
+
+func (w *witness) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
+	view, err := w.Repository.Namespace(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return &witness{view, w.truth}, nil
+}
 
 // note keeps an operation for the report.
 func (h *history) note(format string, args ...any) {
@@ -166,11 +196,17 @@ func same[T any](h *history, what string, values [2]T, errs [2]error) {
 	}
 }
 
-// both makes a call to both repositories and compares the answers.
+// both makes a call to both repositories, which may fail alike, and compares
+// the answers.
 func both[T any](h *history, what string, call func(side int, repo limiter.Repository) (T, error)) ([2]T, error) {
 	h.Helper()
 	var values [2]T
 	var errs [2]error
+	h.fault = None
+	if h.chance(25) {
+		h.fault = pick(h.rng, []Fault{Before, After})
+		h.note("which fails (%d)", h.fault)
+	}
 	for i, repo := range h.where.repos {
 		values[i], errs[i] = call(i, repo)
 	}

@@ -49,18 +49,22 @@ func (h *history) consume() { _, _ = h.consumeAt(h.clock(), h.charge()) }
 
 func (h *history) consumeAt(now time.Time, charge limiter.Charge) (answer, error) {
 	h.note("%s Consume %s %s %s %v", stamp(now), charge.Entity, charge.Resource, charge.Amounts, charge.Limits)
-	var outs [2]limiter.Outcome
-	answers, err := both(h, "Consume", func(side int, repo limiter.Repository) (answer, error) {
+	heard, err := both(h, "Consume", func(_ int, repo limiter.Repository) (answer, error) {
 		out, err := repo.Consume(h.ctx, now, charge)
-		outs[side] = out
 		return answerOf(out, charge), err
 	})
-	h.promise.outcome(h, now, charge, answers[0], err)
-	if err == nil && answers[0].Admitted && !h.lost() {
-		h.keep(charge.Amounts, outs[0].Self.Account, outs[1].Self.Account)
-		h.keep(charge.Amounts, outs[0].Parent.Account, outs[1].Parent.Account)
+	if h.fault == Before {
+		return heard[0], err
 	}
-	return answers[0], err
+	first, second := h.truth[0], h.truth[1]
+	done := [2]answer{answerOf(first.out, charge), answerOf(second.out, charge)}
+	same(h, "Consume, whose answer is lost", done, [2]error{first.err, second.err})
+	h.promise.outcome(h, now, charge, done[0], first.err)
+	if err == nil && done[0].Admitted {
+		h.keep(charge.Amounts, first.out.Self.Account, second.out.Self.Account)
+		h.keep(charge.Amounts, first.out.Parent.Account, second.out.Parent.Account)
+	}
+	return heard[0], err
 }
 
 func (h *history) keep(amounts limiter.Amounts, first, second *limiter.Account) {
@@ -79,7 +83,11 @@ func (h *history) peekThenConsume() {
 		out, err := repo.Peek(h.ctx, now, charge)
 		return answerOf(out, charge), err
 	})
+	looked := h.fault == None
 	done, err := h.consumeAt(now, charge)
+	if !looked || h.fault != None {
+		return
+	}
 	same(h, "Peek, then Consume (not two repositories)", [2]answer{seen[0], done}, [2]error{peekErr, err})
 }
 
@@ -110,7 +118,7 @@ func (h *history) credit() {
 	_, err := both(h, "Credit", func(side int, repo limiter.Repository) (struct{}, error) {
 		return struct{}{}, repo.Credit(h.ctx, now, limiter.Credit{Account: l.accounts[side], Amounts: amounts})
 	})
-	if !l.gone && err == nil {
+	if !l.gone && (err == nil || h.fault == After) {
 		h.promise.credit(l, now, amounts)
 	}
 }

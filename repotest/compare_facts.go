@@ -70,6 +70,9 @@ func (h *history) deleteEntity() {
 	ev := h.event(now, "entity_deleted", pick(h.rng, someEntities))
 	what := fmt.Sprintf("%s DeleteEntity %s", stamp(now), ev.Entity)
 	_ = h.changed(what, func(repo limiter.Repository) error { return repo.DeleteEntity(h.ctx, ev.Entity, ev) })
+	if h.fault == Before {
+		return
+	}
 	h.promise.forget(h.where, ev.Entity)
 	for _, l := range h.leases {
 		if l.in == h.where && l.accounts[0].Entity == ev.Entity {
@@ -109,7 +112,7 @@ func (h *history) readUsage() {
 	all, _ := both(h, "Usage", func(_ int, repo limiter.Repository) ([]limiter.UsageSnapshot, error) {
 		return drained(repo.Usage(h.ctx, q))
 	})
-	if q.Window != "" || !q.From.IsZero() {
+	if q.Window != "" || !q.From.IsZero() || h.fault != None {
 		return
 	}
 	sums := map[limiter.Window]map[string]int64{limiter.Hourly: {}, limiter.Daily: {}, limiter.Monthly: {}}
@@ -215,7 +218,7 @@ func (h *history) registerNamespace(now time.Time, name string) {
 		_, err := repo.Namespace(h.ctx, "nobody")
 		return struct{}{}, err
 	})
-	if !errors.Is(err, limiter.ErrNotFound) {
+	if h.fault == None && !errors.Is(err, limiter.ErrNotFound) {
 		h.fail("Namespace of a name nobody registered: %v", err)
 	}
 }
