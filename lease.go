@@ -17,14 +17,15 @@ type Lease struct {
 	mu           sync.Mutex
 	lim          *RateLimiter // nil once ended
 	amounts      Amounts      // as acquired
-	limits       []Limit      // of the request, if it had any
-	mode         OnUnavailable
-	self, parent Bucket // as Acquire left them; no accounts if an outage was allowed
-	*sequel             // what came after Acquire; nil for nothing, which keeps most leases small
+	self, parent Bucket       // as Acquire left them; no accounts if an outage was allowed
+	*sequel                   // what few leases have; nil keeps the others small
 }
 
-// sequel is what happened to a lease after it was acquired.
+// sequel is what a request says beside its amounts, and what happens to the
+// lease later.
 type sequel struct {
+	limits  []Limit // the override
+	mode    OnUnavailable
 	pending Amounts // adjusted, not yet stored
 	entries []entry // what is stored; nil while that is what was acquired
 	outage  error
@@ -133,7 +134,7 @@ func (l *Lease) forConsume(ctx context.Context, amounts Amounts) (*RateLimiter, 
 	if self == nil {
 		return nil, Charge{}, nil
 	}
-	return l.lim, Charge{Entity: self.Entity, Resource: self.Resource, Amounts: amounts, Limits: l.limits}, nil
+	return l.lim, Charge{Entity: self.Entity, Resource: self.Resource, Amounts: amounts, Limits: l.sofar().limits}, nil
 }
 
 // join books what Consume took, or gives it back if the lease ended meanwhile.
@@ -205,8 +206,10 @@ func (l *Lease) Decision() Decision {
 	if l == nil {
 		return Decision{}
 	}
-	// What it reads is written before the lease is shared.
-	return decide(&Charge{Amounts: l.amounts, Limits: l.limits}, Outcome{Admitted: true, Self: l.self, Parent: l.parent})
+	l.mu.Lock()
+	limits := l.sofar().limits
+	l.mu.Unlock()
+	return decide(&Charge{Amounts: l.amounts, Limits: limits}, Outcome{Admitted: true, Self: l.self, Parent: l.parent})
 }
 
 // Outage is the *UnavailableError that Allow passed over when acquiring or

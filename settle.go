@@ -136,11 +136,11 @@ func (l *Lease) trySettle(ctx context.Context, lim *RateLimiter, op string, cred
 
 // forgive remembers an outage that Allow passes over and is nil then.
 func (l *Lease) forgive(lim *RateLimiter, err error) error {
-	if !isType[*UnavailableError](err) || lim.outageMode(l.mode) != Allow {
-		return err
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !isType[*UnavailableError](err) || lim.outageMode(l.sofar().mode) != Allow {
+		return err
+	}
 	if more := l.amend(); more.outage == nil {
 		more.outage = err
 	}

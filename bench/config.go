@@ -80,7 +80,7 @@ type section struct {
 // sections run in this order. The first needs a small heap.
 var sections = []section{
 	{"sustained", "two-limit acquire+commit on memory beside a single-limit take, garbage collections included", sustainedSection},
-	{"memory", "two-limit acquire+commit on memory beside a single-limit take, all numbers of keys in turn, collections left out", memorySection},
+	{"memory", "two-limit acquire+commit on memory beside a single-limit take", memorySection},
 	{"limits", "acquire+commit on memory by number of limits", limitsSection},
 	{"sqlite", "two-limit acquire+commit on sqlite beside one bare prepared UPDATE .. RETURNING", sqliteSection},
 	{"allocs", "allocations of one operation", allocsSection},

@@ -39,27 +39,27 @@ type subject struct {
 	keys, workers int
 }
 
-// memoryContenders are all libraries with all numbers of keys and workers, and
-// what closes them. They stay in memory together, so that the rounds can go
-// through all of them; those that are compared follow each other.
-func memoryContenders(ctx context.Context, cfg config) (contenders []contender[subject], closeAll func() error, err error) {
-	made := map[subject]library{}
-	closeAll = func() error { return closeLibraries(slices.Collect(maps.Values(made))) }
-	for _, n := range cfg.keys {
-		keys := newKeyset(n)
-		for _, name := range libraryNames {
-			lib, err := newLibrary(ctx, name, keys, slices.Max(cfg.workers))
-			if err != nil {
-				return nil, nil, errors.Join(fmt.Errorf("%s: %w", name, err), closeAll())
-			}
-			made[subject{library: name, keys: n}] = lib
+// memoryTimes measures all libraries with one number of keys. Nothing else is
+// in memory then: what others keep alive decides how often garbage is collected
+// and whether memory that is allocated is still in the cache.
+func memoryTimes(ctx context.Context, cfg config, n int) (_ map[subject]series, err error) {
+	var made []library
+	defer func() { err = errors.Join(err, closeLibraries(made)) }()
+	keys := newKeyset(n)
+	var contenders []contender[subject]
+	for _, name := range libraryNames {
+		lib, err := newLibrary(ctx, name, keys, slices.Max(cfg.workers))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		made = append(made, lib)
+	}
+	for _, workers := range cfg.workers {
+		for i, name := range libraryNames {
+			contenders = append(contenders, contender[subject]{subject{name, n, workers}, parallel(workers, made[i].take)})
 		}
 	}
-	for _, s := range cfg.subjects() {
-		lib := made[subject{library: s.library, keys: s.keys}]
-		contenders = append(contenders, contender[subject]{s, parallel(s.workers, lib.take)})
-	}
-	return contenders, closeAll, nil
+	return measure(ctx, cfg, contenders)
 }
 
 // subjects are all of the memory section, in the order of its table.
@@ -85,13 +85,13 @@ func closeLibraries(all []library) error {
 // memorySection compares libraries at each number of keys and workers, and each
 // with itself as the keys become more.
 func memorySection(ctx context.Context, cfg config, r *report) error {
-	contenders, closeAll, err := memoryContenders(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	times, err := measure(ctx, cfg, contenders)
-	if err := errors.Join(err, closeAll()); err != nil {
-		return err
+	times := map[subject]series{}
+	for _, n := range cfg.keys {
+		some, err := memoryTimes(ctx, cfg, n)
+		if err != nil {
+			return err
+		}
+		maps.Copy(times, some)
 	}
 	var rows [][]string
 	for _, s := range cfg.subjects() {

@@ -155,12 +155,14 @@ type witness struct {
 	truth *truth
 }
 
+// Consume is that of the repository, remembered.
 func (w *witness) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
 	out, err := w.Repository.Consume(ctx, now, charge)
 	*w.truth = truth{out, err}
 	return out, err
 }
 
+// Namespace is a view that remembers in the same place.
 func (w *witness) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
 	view, err := w.Repository.Namespace(ctx, name)
 	if err != nil {
