@@ -71,17 +71,7 @@ func (l *Lease) corrections() []Credit {
 // twice, and Rollback then does nothing: work that was done is not refunded. It
 // does not stop when ctx is cancelled. ErrLeaseDone; *UnavailableError.
 func (l *Lease) Commit(ctx context.Context) error {
-	if l == nil {
-		return ErrLeaseDone
-	}
-	l.mu.Lock()
-	lim := l.lim
-	l.lim = nil
-	var credits []Credit
-	if lim != nil {
-		credits = l.corrections()
-	}
-	l.mu.Unlock()
+	lim, credits := l.end((*Lease).corrections)
 	if lim == nil {
 		return ErrLeaseDone
 	}
@@ -92,24 +82,36 @@ func (l *Lease) Commit(ctx context.Context) error {
 // once the lease has ended, so it is always safe to defer, and does not stop
 // when ctx is cancelled. *UnavailableError.
 func (l *Lease) Rollback(ctx context.Context) error {
-	if l == nil {
-		return nil
-	}
-	l.mu.Lock()
-	lim := l.lim
-	l.lim = nil
-	var credits []Credit
-	if lim != nil {
-		l.book()
-		for _, e := range l.entries {
-			credits = append(credits, e.credit(e.stored)...)
-		}
-	}
-	l.mu.Unlock()
+	lim, credits := l.end((*Lease).refunds)
 	if lim == nil {
 		return nil
 	}
 	return l.settle(ctx, lim, "rollback", credits)
+}
+
+// end is the one end of a lease: the limiter to settle with, nil if it has
+// ended before, and the credits that settle it.
+func (l *Lease) end(credits func(*Lease) []Credit) (*RateLimiter, []Credit) {
+	if l == nil {
+		return nil, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lim := l.lim
+	if lim == nil {
+		return nil, nil
+	}
+	l.lim = nil
+	return lim, credits(l)
+}
+
+// refunds are the credits that give everything back.
+func (l *Lease) refunds() (credits []Credit) {
+	l.book()
+	for _, e := range l.entries {
+		credits = append(credits, e.credit(e.stored)...)
+	}
+	return credits
 }
 
 // settle sends credits, on its own time.

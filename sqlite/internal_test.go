@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -59,7 +60,7 @@ func TestWaitingCallsShareACommit(t *testing.T) {
 		})
 	}
 	for len(r.writer.queue) < calls {
-		time.Sleep(time.Millisecond) // until all of them wait; the test is about what happens then
+		runtime.Gosched() // until all of them wait; the test is about what happens then
 	}
 	release()
 	group.Wait()
@@ -92,7 +93,7 @@ func TestOneFailingCallDoesNotFailTheOthers(t *testing.T) {
 		})
 	}
 	for len(r.writer.queue) < calls {
-		time.Sleep(time.Millisecond)
+		runtime.Gosched()
 	}
 	release()
 	group.Wait()
@@ -118,7 +119,7 @@ func TestAbandonedCallIsNotMade(t *testing.T) {
 		done <- r.write(ctx, time.Time{}, func(*tx) error { made = true; return nil })
 	}()
 	for len(r.writer.queue) < 1 {
-		time.Sleep(time.Millisecond)
+		runtime.Gosched()
 	}
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {

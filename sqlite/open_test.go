@@ -143,6 +143,25 @@ func TestOpenMakesTheFileAndItsNamespace(t *testing.T) {
 	}
 }
 
+// lock is another process that writes, until it is told to stop.
+func lock(t *testing.T, path string) (unlock func()) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	db.SetMaxOpenConns(1)
+	do := func(statement string) {
+		t.Helper()
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do("BEGIN IMMEDIATE")
+	return func() { do("ROLLBACK") }
+}
+
 func TestLockedFileIsAClearOutage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	repo := open(t, path, &sqlite.Options{BusyTimeout: 20 * time.Millisecond})
@@ -150,18 +169,10 @@ func TestLockedFileIsAClearOutage(t *testing.T) {
 	if err := lim.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 10)); err != nil {
 		t.Fatal(err)
 	}
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	db.SetMaxOpenConns(1)
-	if _, err := db.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
-		t.Fatal(err)
-	}
+	unlock := lock(t, path)
 	req := limiter.Request{Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1)}
 
-	_, err = lim.Acquire(t.Context(), req)
+	_, err := lim.Acquire(t.Context(), req)
 	if !isType[*limiter.UnavailableError](err) || !strings.Contains(err.Error(), "locked by another process") {
 		t.Errorf("blocked: %v", err)
 	}
@@ -173,9 +184,7 @@ func TestLockedFileIsAClearOutage(t *testing.T) {
 	if _, err := sqlite.Open(t.Context(), filepath.Join(filepath.Dir(path), "limits.db"), &sqlite.Options{BusyTimeout: time.Millisecond}); err != nil && !strings.Contains(err.Error(), "locked") {
 		t.Errorf("opening: %v", err)
 	}
-	if _, err := db.ExecContext(t.Context(), "ROLLBACK"); err != nil {
-		t.Fatal(err)
-	}
+	unlock()
 	req.OnUnavailable = ""
 	if _, err := lim.Acquire(t.Context(), req); err != nil {
 		t.Errorf("after the lock is gone: %v", err)
@@ -191,24 +200,14 @@ func TestDeadlineEndsTheWaitForTheLock(t *testing.T) {
 	if err := lim.SetSystemDefaults(t.Context(), slow("rpm", 10)); err != nil {
 		t.Fatal(err)
 	}
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	db.SetMaxOpenConns(1)
-	if _, err := db.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
-		t.Fatal(err)
-	}
+	unlock := lock(t, path)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	_, err = lim.Acquire(ctx, limiter.Request{Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1)})
+	_, err := lim.Acquire(ctx, limiter.Request{Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1)})
 	if !isType[*limiter.UnavailableError](err) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := db.ExecContext(t.Context(), "ROLLBACK"); err != nil {
-		t.Fatal(err)
-	}
+	unlock()
 	left, err := lim.Available(t.Context(), "alice", "gpt-4")
 	if err != nil || left.Get("rpm") != 10 {
 		t.Errorf("%s left, want all of it: %v", left, err)
