@@ -5,6 +5,7 @@ import (
 	"iter"
 	"maps"
 	"time"
+	"unicode/utf8"
 )
 
 // Entity is whoever pays: a user, a key, a project. It needs a record only for a
@@ -33,6 +34,14 @@ func (e *Entity) validate() error {
 	}
 	if e.Cascade && e.Parent == "" {
 		return invalid("cascade", "true", "needs a parent_id to cascade to")
+	}
+	if !utf8.ValidString(e.Name) {
+		return invalid("name", e.Name, "must be valid UTF-8")
+	}
+	for k, v := range e.Metadata {
+		if !utf8.ValidString(k) || !utf8.ValidString(v) {
+			return invalid("metadata", k, "must be valid UTF-8")
+		}
 	}
 	return nil
 }

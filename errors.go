@@ -31,16 +31,19 @@ var (
 // capacity.
 type ExceededError struct{ Decision }
 
-// Error names the entity and resource of the longest wait, and every limit that
-// was exceeded.
+// Error names the entity and resource of the longest wait, every limit that was
+// exceeded, and when to come back, if ever.
 func (e *ExceededError) Error() string {
 	var names []string
 	for _, s := range e.Violations() {
 		names = append(names, s.Limit.Name)
 	}
 	p := e.Primary()
-	return fmt.Sprintf("Rate limit exceeded for %s/%s: [%s]. Retry after %.1fs",
-		p.Entity, p.Resource, strings.Join(names, ", "), p.RetryAfter.Seconds())
+	advice := fmt.Sprintf("Retry after %.1fs", p.RetryAfter.Seconds())
+	if e.NeverFits() {
+		advice = "Never fits: the request is above the capacity"
+	}
+	return fmt.Sprintf("Rate limit exceeded for %s/%s: [%s]. %s", p.Entity, p.Resource, strings.Join(names, ", "), advice)
 }
 
 // Is matches ErrNeverFits when waiting would not help.
@@ -71,7 +74,8 @@ type statusJSON struct {
 }
 
 // MarshalJSON gives a response body for HTTP 429: error, message,
-// retry_after_seconds, retry_after_ms, and limits with every status.
+// retry_after_seconds, retry_after_ms, and limits with every status; never_fits
+// if waiting does not help.
 func (e *ExceededError) MarshalJSON() ([]byte, error) {
 	limits := make([]statusJSON, 0, len(e.Statuses))
 	for _, s := range e.Statuses {
@@ -85,8 +89,9 @@ func (e *ExceededError) MarshalJSON() ([]byte, error) {
 		Message    string       `json:"message"`
 		RetryAfter float64      `json:"retry_after_seconds"`
 		Millis     int64        `json:"retry_after_ms"`
+		NeverFits  bool         `json:"never_fits,omitempty"`
 		Limits     []statusJSON `json:"limits"`
-	}{"rate_limit_exceeded", e.Error(), seconds(e.RetryAfter()), e.RetryAfter().Milliseconds(), limits})
+	}{"rate_limit_exceeded", e.Error(), seconds(e.RetryAfter()), e.RetryAfter().Milliseconds(), e.NeverFits(), limits})
 }
 
 // seconds divides once, so that a whole millisecond prints as short as it is.

@@ -174,3 +174,15 @@ func TestErrorTexts(t *testing.T) {
 		}
 	}
 }
+
+func TestNeverFittingSaysSo(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 10))
+	_, err := w.Acquire(bg, request(alice, rpm(11)))
+	if want := "Rate limit exceeded for alice/gpt-4: [rpm]. Never fits: the request is above the capacity"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	body, err := json.Marshal(err)
+	if err != nil || !strings.Contains(string(body), `"never_fits":true`) {
+		t.Errorf("%s %v", body, err)
+	}
+}

@@ -16,9 +16,10 @@ import (
 type Lease struct {
 	mu           sync.Mutex
 	lim          *RateLimiter // nil once ended
-	amounts      Amounts      // as acquired
-	self, parent Bucket       // as Acquire left them; no accounts if an outage was allowed
-	*sequel                   // what few leases have; nil keeps the others small
+	rolledBack   bool
+	amounts      Amounts // as acquired
+	self, parent Bucket  // as Acquire left them; no accounts if an outage was allowed
+	*sequel              // what few leases have; nil keeps the others small
 }
 
 // sequel is what a request says beside its amounts, and what happens to the

@@ -58,7 +58,7 @@ type RateLimiter struct {
 	principal       string
 	timeout, settle time.Duration
 	ids             *ulids // shared by views, so that events rise
-	space           string // the name of a view's namespace
+	space           string // which namespace this is, as far as is known
 	lines           *lines // of waiters, shared by views
 }
 
@@ -93,9 +93,17 @@ func New(repo Repository, opts *Options) (*RateLimiter, error) {
 		o.SettleTimeout = DefaultSettleTimeout
 	}
 	return &RateLimiter{
-		repo: repo, now: o.Now, mode: o.OnUnavailable, principal: o.Principal,
+		space: spaceOf(repo, ""), repo: repo, now: o.Now, mode: o.OnUnavailable, principal: o.Principal,
 		timeout: o.Timeout, settle: o.SettleTimeout, ids: new(ulids), lines: new(lines),
 	}, nil
+}
+
+// spaceOf is the identity of a repository's namespace, if the store has one.
+func spaceOf(repo Repository, otherwise string) string {
+	if r, ok := repo.(interface{ NamespaceID() string }); ok {
+		return r.NamespaceID()
+	}
+	return otherwise
 }
 
 // As is a view of the same limiter that signs its changes with another

@@ -31,11 +31,11 @@ func (n Namespace) Validate() error {
 // options. ErrNotFound unless the name is registered and active.
 func (l *RateLimiter) Namespace(ctx context.Context, name string) (*RateLimiter, error) {
 	view := *l
-	view.space = name
 	err := guarded(ctx, "namespace", "", "", func() (err error) { view.repo, err = l.repo.Namespace(ctx, name); return err })
 	if err != nil {
 		return nil, err
 	}
+	view.space = spaceOf(view.repo, name)
 	return &view, nil
 }
 

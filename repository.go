@@ -14,6 +14,9 @@ import (
 // returns ErrClosed after Close. Sequences end with at most one error, follow
 // pages to the end and hold no lock while the loop body runs. Arguments are
 // neither kept nor changed after return.
+//
+// A store may also have NamespaceID() string: then all who wait for a bucket
+// stand in one line, whichever view they came by.
 type Repository interface {
 	BucketStore
 	EntityStore

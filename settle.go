@@ -27,12 +27,25 @@ func (l *Lease) Flush(ctx context.Context) error {
 	l.mu.Unlock()
 
 	stored, err := l.trySettle(ctx, lim, "flush", credits)
-	if stored {
-		l.mu.Lock()
-		l.restate(present, pending.positive())
-		l.mu.Unlock()
+	if !stored {
+		return err
 	}
-	return err
+	return l.settle(ctx, lim, "flush", l.flushed(present, pending.positive()))
+}
+
+// flushed books what a flush took, or is the credits that give it back, if the
+// lease was rolled back meanwhile.
+func (l *Lease) flushed(present []int, taken Amounts) (credits []Credit) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.rolledBack {
+		l.restate(present, taken)
+		return nil
+	}
+	for _, i := range present {
+		credits = append(credits, l.entries[i].credit(taken)...)
+	}
+	return credits
 }
 
 // present are the indices of the entries whose bucket nothing took the place of.
@@ -108,9 +121,12 @@ func (l *Lease) end(credits func(*Lease) []Credit) (*RateLimiter, []Credit) {
 // refunds are the credits that give everything back.
 func (l *Lease) refunds() (credits []Credit) {
 	l.book()
-	for _, e := range l.entries {
+	for i := range l.entries {
+		e := &l.entries[i]
 		credits = append(credits, e.credit(e.stored)...)
+		e.stored = Amounts{}
 	}
+	l.pending, l.rolledBack = Amounts{}, true
 	return credits
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"iter"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
 // Window is the length of a usage snapshot.
@@ -103,13 +105,15 @@ func (l *RateLimiter) UsageSummary(ctx context.Context, q UsageQuery) (UsageSumm
 	}
 	sum := UsageSummary{Total: map[string]int64{}, Average: map[string]float64{}}
 	with := map[string]int{}
+	sums := map[string]float64{} // beyond int64, where Total stops
 	for s, err := range l.Usage(ctx, q) {
 		if err != nil {
 			return UsageSummary{}, err
 		}
 		sum.Snapshots++
 		for limit, n := range s.Counters {
-			sum.Total[limit] += n
+			sum.Total[limit] = bucket.Add(sum.Total[limit], n)
+			sums[limit] += float64(n)
 			with[limit]++
 		}
 		if sum.First.IsZero() || s.Start.Before(sum.First) {
@@ -119,8 +123,8 @@ func (l *RateLimiter) UsageSummary(ctx context.Context, q UsageQuery) (UsageSumm
 			sum.Last = s.Start
 		}
 	}
-	for limit, n := range sum.Total {
-		sum.Average[limit] = float64(n) / float64(with[limit])
+	for limit, n := range sums {
+		sum.Average[limit] = n / float64(with[limit])
 	}
 	return sum, nil
 }

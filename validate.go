@@ -126,7 +126,11 @@ func validCharge(a *Amounts) error {
 		return invalid("consume", "", "must not be empty; name at least one limit")
 	}
 	for i := range a.n {
-		if at := a.ref(i); at.tokens < 0 {
+		at := a.ref(i)
+		if at.limit == "" {
+			return invalid("consume", "="+strconv.FormatInt(at.tokens, 10), "must name a limit")
+		}
+		if at.tokens < 0 {
 			return invalid("consume", at.limit+"="+strconv.FormatInt(at.tokens, 10), "must not be negative; use Release or Rollback to give tokens back")
 		}
 	}

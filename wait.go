@@ -13,8 +13,8 @@ import (
 const recheck = 5 * time.Second
 
 // Wait is Acquire that waits until req fits. Waiters of one entity and resource
-// at one limiter, or at its views of one namespace, are served in order of
-// arrival; an Acquire does not queue.
+// at this limiter and its views are served in order of arrival; an Acquire does
+// not queue.
 //
 // It returns at once what waiting cannot mend: an *ExceededError that matches
 // ErrNeverFits, bad input, an outage (or the lease that Allow gives). If the

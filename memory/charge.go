@@ -64,6 +64,7 @@ func (n *namespace) charge(now int64, charge *limiter.Charge, write bool) (limit
 	defer n.mu.RUnlock()
 	parent := n.parent(charge.Entity)
 	defer n.lockPair(charge.Entity, parent)()
+	n.shard(charge.Entity).sweep(now)
 
 	sides := make([]*side, 1, 2)
 	var err error

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/exact"
 )
 
@@ -15,15 +16,28 @@ import (
 // say otherwise.
 const DefaultRetention = 90 * 24 * time.Hour
 
-// record keeps an event. The caller holds mu.
+// record keeps an event, and drops old ones now and then. The caller holds mu.
 func (n *namespace) record(ev limiter.AuditEvent) {
+	n.forget(ev.At.UnixMilli())
 	ev.Details = exact.CloneDetails(ev.Details)
 	events := n.audit[ev.Entity]
-	for len(events) > 0 && events[0].At.Before(ev.At.Add(-DefaultRetention)) {
-		events = events[1:]
-	}
 	at, _ := slices.BinarySearchFunc(events, ev.ID, func(e limiter.AuditEvent, id string) int { return strings.Compare(e.ID, id) })
 	n.audit[ev.Entity] = slices.Insert(events, at, ev)
+}
+
+// forget drops events that are older than their retention.
+func (n *namespace) forget(now int64) {
+	if now < n.forgetAt && now > n.forgetAt-2*sweepEvery {
+		return
+	}
+	n.forgetAt = now + sweepEvery
+	oldest := time.UnixMilli(n.horizon.Advance(now)).Add(-DefaultRetention)
+	for entity, events := range n.audit {
+		events = slices.DeleteFunc(events, func(ev limiter.AuditEvent) bool { return ev.At.Before(oldest) })
+		if n.audit[entity] = events; len(events) == 0 {
+			delete(n.audit, entity)
+		}
+	}
 }
 
 // AuditEvents are those of an entity, newest first.
@@ -63,14 +77,14 @@ type counter struct {
 
 // at is the snapshot of a window, which is made if there is none.
 func (h *history) at(w limiter.Window, hour int64, retention time.Duration) *snapshot {
-	begin, _ := w.Bounds(time.UnixMilli(hour))
+	begin, end := w.Bounds(time.UnixMilli(hour))
 	start := begin.UnixMilli()
 	for _, s := range slices.Backward(*h) {
 		if s.window == w && s.start == start {
 			return s
 		}
 	}
-	s := &snapshot{window: w, start: start, expires: hour + retention.Milliseconds()}
+	s := &snapshot{window: w, start: start, expires: end.Add(retention).UnixMilli()}
 	*h = append(*h, s)
 	return s
 }
@@ -78,7 +92,7 @@ func (h *history) at(w limiter.Window, hour int64, retention time.Duration) *sna
 func (s *snapshot) add(limit string, n int64) {
 	for i := range s.counters {
 		if s.counters[i].limit == limit {
-			s.counters[i].n += n
+			s.counters[i].n = bucket.Add(s.counters[i].n, n)
 			return
 		}
 	}

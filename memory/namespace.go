@@ -21,14 +21,16 @@ import (
 type namespace struct {
 	unusable atomic.Bool       // deleted, or the store is closed
 	purged   atomic.Bool       // for good; leases may still refer to it
-	space    limiter.Namespace // guarded by the store's mutex; Name never changes
+	space    limiter.Namespace // guarded by the store's mutex; ID and Name never change
 
 	mu       sync.RWMutex
 	facts    atomic.Uint64 // rises with every change of an entity or a config
 	entities map[string]limiter.Entity
 	configs  map[limiter.Scope]limiter.Config
 	audit    map[string][]limiter.AuditEvent // oldest first
-	mode     atomic.Value                    // limiter.OnUnavailable
+	horizon  exact.Horizon
+	forgetAt int64        // when to look for old events again
+	mode     atomic.Value // limiter.OnUnavailable
 
 	ttl    int
 	made   atomic.Uint64 // buckets so far
@@ -67,6 +69,9 @@ func (s *store) active(name string) *namespace {
 	}
 	return nil
 }
+
+// NamespaceID is the one the repository looks at.
+func (r *Repository) NamespaceID() string { return r.space.ID }
 
 // Namespace is a view of another namespace; ErrNotFound unless it is active.
 func (r *Repository) Namespace(ctx context.Context, name string) (limiter.Repository, error) {

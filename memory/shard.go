@@ -17,7 +17,8 @@ type shard struct {
 	buckets map[limiter.Scope]*entry
 	usage   map[limiter.Scope]history
 	deleted map[string]deletion // by entity
-	sweepAt int64               // when to look for what expired again
+	horizon exact.Horizon
+	sweepAt int64 // when to look for what expired again
 
 	retention time.Duration // of usage
 	_         [64]byte
@@ -104,10 +105,11 @@ func (s *shard) drop(entity string, d deletion) (records int) {
 
 // sweep forgets what expired, now and then.
 func (s *shard) sweep(now int64) {
-	if now < s.sweepAt {
+	if now < s.sweepAt && now > s.sweepAt-2*sweepEvery { // a clock that jumped ahead may have set it
 		return
 	}
 	s.sweepAt = now + sweepEvery
+	now = s.horizon.Advance(now)
 	for key, e := range s.buckets {
 		if e.Gone(now - exact.SweepMargin) {
 			s.expire(key, e)

@@ -77,6 +77,7 @@ func nouns() []noun {
 		{"namespaces", namespaceChecks()},
 		{"audit", auditChecks()},
 		{"usage", usageChecks()},
+		{"sweep", sweepChecks()},
 		{"lifecycle", lifecycleChecks()},
 		{"sequences", sequenceChecks()},
 		{"concurrency", concurrencyChecks()},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/exact"
 )
 
@@ -94,7 +95,7 @@ func numbers(v any) any {
 func (t *tx) book(ns int64) exact.Book {
 	return func(account *limiter.Account, u exact.Usage) error {
 		for _, part := range exact.Snapshots(account, u) {
-			if err := t.addUsage(ns, part, u.Hour); err != nil {
+			if err := t.addUsage(ns, part); err != nil {
 				return err
 			}
 		}
@@ -102,7 +103,7 @@ func (t *tx) book(ns int64) exact.Book {
 	}
 }
 
-func (t *tx) addUsage(ns int64, part limiter.UsageSnapshot, hour int64) error {
+func (t *tx) addUsage(ns int64, part limiter.UsageSnapshot) error {
 	key := []any{ns, part.Entity, part.Resource, string(part.Window), part.Start.Unix()}
 	var text string
 	err := t.row("SELECT counters FROM usage WHERE ns = ? AND entity = ? AND resource = ? AND window = ? AND start = ?", key...).scan(&text)
@@ -116,14 +117,14 @@ func (t *tx) addUsage(ns int64, part limiter.UsageSnapshot, hour int64) error {
 			return t.fail(err) // part of the charge may be written already
 		}
 		for limit, n := range counters {
-			part.Counters[limit] += n
+			part.Counters[limit] = bucket.Add(part.Counters[limit], n)
 		}
 	}
 	merged, err := json.Marshal(part.Counters)
 	if err != nil {
 		return t.fail(err)
 	}
-	expires := time.UnixMilli(hour).Add(t.file.opts.UsageRetention).Unix()
+	expires := part.End.Add(t.file.opts.UsageRetention).Unix()
 	_, err = t.exec(`INSERT INTO usage (ns, entity, resource, window, start, counters, events, expires) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET counters = excluded.counters, events = events + excluded.events`,
 		append(key, string(merged), part.Events, expires)...)
@@ -174,7 +175,7 @@ func (r *Repository) usage(tx *tx, q limiter.UsageQuery) ([]limiter.UsageSnapsho
 			return
 		}
 		for limit, n := range u.Counters {
-			all[i].Counters[limit] += n
+			all[i].Counters[limit] = bucket.Add(all[i].Counters[limit], n)
 		}
 		all[i].Events += u.Events
 	}

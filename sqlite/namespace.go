@@ -14,8 +14,8 @@ import (
 
 // namespace is the one a repository looks at.
 type namespace struct {
-	key  int64
-	name string
+	key      int64
+	id, name string
 	// mode is the stored one as of the change number seen.
 	mode atomic.Value // limiter.OnUnavailable
 	seen atomic.Int64
@@ -85,7 +85,7 @@ func (f *file) look(ctx context.Context, name string) (*namespace, error) {
 		if err != nil {
 			return err
 		}
-		n.key = s.key
+		n.key, n.id = s.key, s.ID
 		_, err = n.facts(tx)
 		return err
 	})
@@ -113,14 +113,18 @@ func (n *namespace) remember(tx *tx, facts int64) error {
 	if n.seen.Load() == facts {
 		return nil
 	}
-	cfg, err := tx.config(n.key, limiter.Scope{})
-	if err != nil {
+	var mode string // the limits beside it may be damaged, which is for those to find who need them
+	err := tx.row("SELECT on_unavailable FROM configs WHERE ns = ? AND entity = '' AND resource = ''", n.key).scan(&mode)
+	if err != nil && !errors.Is(err, errNoRow) {
 		return err
 	}
-	n.mode.Store(cfg.OnUnavailable)
+	n.mode.Store(limiter.OnUnavailable(mode))
 	n.seen.Store(facts)
 	return nil
 }
+
+// NamespaceID is the one the repository looks at.
+func (r *Repository) NamespaceID() string { return r.id }
 
 // Namespace is a view of another namespace; ErrNotFound unless it is active.
 func (r *Repository) Namespace(ctx context.Context, name string) (limiter.Repository, error) {

@@ -146,7 +146,7 @@ func TestOpenMakesTheFileAndItsNamespace(t *testing.T) {
 // lock is another process that writes, until it is told to stop.
 func lock(t *testing.T, path string) (unlock func()) {
 	t.Helper()
-	db, err := sql.Open("sqlite", path)
+	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(5000)")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,11 +103,26 @@ CREATE TABLE audit (
 CREATE INDEX audit_expires ON audit (expires);
 `}
 
+// version is what the file says of itself.
+func (t *tx) version() (application, version, tables int, err error) {
+	err = t.row(`SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
+		(SELECT count(*) FROM sqlite_schema)`).scan(&application, &version, &tables)
+	return application, version, tables, err
+}
+
+// ours refuses a file that this program must not use.
+func (t *tx) ours(path string) error {
+	application, version, tables, err := t.version()
+	if err != nil {
+		return err
+	}
+	return checkVersion(path, application, version, tables)
+}
+
 // migrate makes the file what this program knows, in one transaction.
 func migrate(tx *tx, path string) error {
-	var application, version, tables int
-	if err := tx.row(`SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
-		(SELECT count(*) FROM sqlite_schema)`).scan(&application, &version, &tables); err != nil {
+	application, version, tables, err := tx.version()
+	if err != nil {
 		return err
 	}
 	if err := checkVersion(path, application, version, tables); err != nil {

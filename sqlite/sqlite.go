@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -87,6 +88,7 @@ type file struct {
 	ttl     int
 	readers *sql.DB
 	writer  *writer // nil when read-only
+	closed  atomic.Bool
 	parsed  *limitCache
 }
 
@@ -108,6 +110,10 @@ func Open(ctx context.Context, path string, opts *Options) (*Repository, error) 
 	if err := checkPath(path, o.ReadOnly); err != nil {
 		return nil, err
 	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: %w", err)
+	}
 	f := &file{path: path, opts: o, ttl: exact.Multiplier(o.BucketTTL), parsed: newLimitCache()}
 	if err := f.open(ctx); err != nil {
 		return nil, errors.Join(err, f.close())
@@ -124,6 +130,9 @@ func Open(ctx context.Context, path string, opts *Options) (*Repository, error) 
 func checkPath(path string, readOnly bool) error {
 	if path == "" {
 		return &limiter.InvalidError{Field: "path", Reason: "must not be empty; give the path of a file"}
+	}
+	if path == ":memory:" {
+		return &limiter.InvalidError{Field: "path", Value: path, Reason: "is no file; package memory is the store without one"}
 	}
 	info, err := os.Stat(path)
 	switch {
@@ -167,7 +176,7 @@ func (f *file) open(ctx context.Context) error {
 func (f *file) openReaders(ctx context.Context) error {
 	const readers = 4
 	modes := [][]string{{"mode=ro"}}
-	if f.opts.ReadOnly {
+	if f.opts.ReadOnly && !f.hasLog() {
 		modes = append(modes, []string{"mode=ro", "immutable=1"})
 	}
 	var err error
@@ -185,11 +194,17 @@ func (f *file) openReaders(ctx context.Context) error {
 	return err
 }
 
+// hasLog tells whether commits wait in the write-ahead log: the file alone is
+// then not what was stored.
+func (f *file) hasLog() bool {
+	info, err := os.Stat(f.path + "-wal")
+	return err == nil && info.Size() > 0
+}
+
 // checkOpen refuses a file that is not ours before anything is read from it.
 func (f *file) checkOpen(tx *tx) error {
-	var application, version, tables int
-	if err := tx.row(`SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
-		(SELECT count(*) FROM sqlite_schema)`).scan(&application, &version, &tables); err != nil {
+	application, version, tables, err := tx.version()
+	if err != nil {
 		return err
 	}
 	return checkVersion(f.path, application, version, tables+1)
@@ -213,6 +228,7 @@ func (r *Repository) Close() error {
 }
 
 func (f *file) close() error {
+	f.closed.Store(true)
 	var errs []error
 	if f.readers != nil {
 		errs = append(errs, f.readers.Close())
@@ -229,6 +245,9 @@ func (f *file) close() error {
 func (f *file) write(ctx context.Context, now time.Time, work func(*tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if f.closed.Load() {
+		return limiter.ErrClosed
 	}
 	if f.writer == nil {
 		return fmt.Errorf("sqlite: %s was opened read-only: %w", f.path, limiter.ErrConflict)

@@ -4,10 +4,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/exact"
 )
 
-// sweeper removes what expired, a little with a commit now and then.
+// sweeper removes what expired, a little now and then.
 type sweeper struct {
-	next int64 // when, in the callers' milliseconds
-	last int64 // id of the bucket looked at last
+	horizon exact.Horizon
+	next    int64 // when, in the callers' milliseconds
+	last    int64 // id of the bucket looked at last
 }
 
 const (
@@ -15,17 +16,22 @@ const (
 	sweepPart  = 1000 // rows
 )
 
-// run sweeps if it is time, in the transaction of a batch. What it cannot read
-// it leaves; a failure of the database is the transaction's.
-func (s *sweeper) run(t *tx, batch []*job) {
+// due tells whether it is time, and up to when to sweep.
+func (s *sweeper) due(batch []*job) (horizon int64, due bool) {
 	now := batch[0].now
 	for _, j := range batch {
 		now = max(now, j.now)
 	}
-	if now < s.next {
-		return
+	if now <= 0 || now < s.next && now > s.next-2*sweepEvery { // a clock that jumped ahead may have set it
+		return 0, false
 	}
 	s.next = now + sweepEvery
+	return s.horizon.Advance(now), true
+}
+
+// run sweeps. What it cannot read it leaves; a failure of the database is the
+// transaction's.
+func (s *sweeper) run(t *tx, now int64) {
 	_ = s.buckets(t, now-exact.SweepMargin)
 	for _, table := range []string{"usage", "audit"} {
 		_, _ = t.exec("DELETE FROM "+table+" WHERE rowid IN (SELECT rowid FROM "+table+" WHERE expires <= ? LIMIT ?)", now/1000, sweepPart)

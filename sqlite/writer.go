@@ -53,7 +53,7 @@ func newWriter(ctx context.Context, f *file) (*writer, error) {
 		err = w.prepare(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(f.explain(err), db.Close())
+		return nil, errors.Join(f.explain(err), w.release())
 	}
 	go w.loop() //nolint:contextcheck // it outlives the call that opens the file
 	return w, nil
@@ -62,6 +62,9 @@ func newWriter(ctx context.Context, f *file) (*writer, error) {
 // prepare makes the connection and the file ready.
 func (w *writer) prepare(ctx context.Context) error {
 	t := w.tx(ctx)
+	if err := t.ours(w.file.path); err != nil { // before anything is changed
+		return err
+	}
 	var mode string
 	if err := t.row("PRAGMA journal_mode = WAL").scan(&mode); err != nil {
 		return err
@@ -70,7 +73,13 @@ func (w *writer) prepare(ctx context.Context) error {
 	if err := t.script("PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 0"); err != nil {
 		return err
 	}
-	return w.transaction(ctx, func(t *tx) error { return migrate(t, w.file.path) })
+	return w.transaction(ctx, func(t *tx) error {
+		if err := migrate(t, w.file.path); err != nil {
+			return err
+		}
+		_, err := t.exec("DELETE FROM namespaces WHERE ?", false) // fails if the file may only be read
+		return err
+	})
 }
 
 // tx is the transaction the connection is in.
@@ -161,6 +170,7 @@ func (w *writer) commit(batch []*job) {
 	err = w.run(batch)
 	if err == nil || len(batch) == 1 {
 		finish(batch, err)
+		w.tidy(batch)
 		return
 	}
 	for _, j := range batch {
@@ -182,9 +192,11 @@ func (w *writer) run(batch []*job) error {
 			break
 		}
 	}
-	if t.failed == nil && len(batch) > 0 {
-		w.sweep.run(t, batch)
-	}
+	return w.finishTransaction(t)
+}
+
+// finishTransaction commits, or rolls back if the database failed.
+func (w *writer) finishTransaction(t *tx) error {
 	if t.failed == nil {
 		_ = t.script("COMMIT")
 	}
@@ -192,6 +204,24 @@ func (w *writer) run(batch []*job) error {
 		_ = w.tx(context.Background()).script("ROLLBACK") // fails if the database did it already
 	}
 	return t.failed
+}
+
+// tidy sweeps after a batch, in a transaction of its own: no call pays for it
+// with its answer. If others write just now it is left for the next time.
+func (w *writer) tidy(batch []*job) {
+	if len(batch) == 0 {
+		return
+	}
+	horizon, due := w.sweep.due(batch)
+	if !due {
+		return
+	}
+	t := w.tx(context.Background())
+	if t.script("BEGIN IMMEDIATE") != nil {
+		return
+	}
+	w.sweep.run(t, horizon)
+	_ = w.finishTransaction(t)
 }
 
 // claim is the jobs whose callers still wait.
@@ -252,12 +282,21 @@ func (w *writer) close() error {
 	w.once.Do(func() {
 		close(w.closing)
 		<-w.ended
-		for _, s := range w.prepped {
-			_ = s.Close()
-		}
-		err = errors.Join(w.conn.Close(), w.db.Close())
+		err = w.release()
 	})
 	return err
+}
+
+// release gives the connection back to the system.
+func (w *writer) release() error {
+	for _, s := range w.prepped {
+		_ = s.Close()
+	}
+	var errs []error
+	if w.conn != nil {
+		errs = append(errs, w.conn.Close())
+	}
+	return errors.Join(append(errs, w.db.Close())...)
 }
 
 // ExecContext runs a statement, prepared the first time.

@@ -1,0 +1,94 @@
+package memory
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// aged is a limiter on an empty store whose idea of real time is the test's.
+func aged(t *testing.T, now *time.Time, opts *Options) (*limiter.RateLimiter, *Repository) {
+	t.Helper()
+	repo := New(opts)
+	clock := func() time.Time { return *now }
+	repo.horizon.Clock = clock
+	for i := range repo.shards {
+		repo.shards[i].horizon.Clock = clock
+	}
+	lim, err := limiter.New(repo, &limiter.Options{Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lim, repo
+}
+
+// Buckets are forgotten whether limits are stored or come with each request.
+func TestExpiredBucketsAreSwept(t *testing.T) {
+	for name, override := range map[string][]limiter.Limit{"stored": nil, "override": {limiter.PerSecond("rpm", 5)}} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+			lim, repo := aged(t, &now, nil)
+			if err := lim.SetSystemDefaults(t.Context(), limiter.PerSecond("rpm", 5)); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 3000 {
+				_, err := lim.Acquire(t.Context(), limiter.Request{
+					Entity: fmt.Sprint("key-", i), Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1), Limits: override,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				now = now.Add(time.Minute)
+			}
+			held := 0
+			for i := range repo.shards {
+				held += len(repo.shards[i].buckets)
+			}
+			if held > 1500 { // most of those of the last hour, and what shards did not look at since
+				t.Errorf("%d of 3000 buckets are still held", held)
+			}
+		})
+	}
+}
+
+// Events are dropped after their retention, also those of entities that nothing
+// happens to any more.
+func TestOldEventsAreForgotten(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	lim, repo := aged(t, &now, nil)
+	for i := range 10 {
+		if _, err := lim.CreateEntity(t.Context(), limiter.Entity{ID: fmt.Sprint("key-", i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now = now.Add(DefaultRetention + 24*time.Hour)
+	if _, err := lim.CreateEntity(t.Context(), limiter.Entity{ID: "new"}); err != nil {
+		t.Fatal(err)
+	}
+	if len(repo.audit) != 1 {
+		t.Errorf("%d entities still have events, want 1", len(repo.audit))
+	}
+}
+
+func TestUsageIsKeptForItsRetentionAfterTheWindow(t *testing.T) {
+	now := time.Date(2026, 3, 1, 0, 30, 0, 0, time.UTC)
+	lim, _ := aged(t, &now, &Options{UsageRetention: 24 * time.Hour})
+	if err := lim.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 10)); err != nil {
+		t.Fatal(err)
+	}
+	const days = 20
+	for range days {
+		if _, err := lim.Acquire(t.Context(), limiter.Request{Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1)}); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(24 * time.Hour)
+	}
+	for window, want := range map[limiter.Window]int64{limiter.Hourly: 2, limiter.Monthly: days} {
+		sum, err := lim.UsageSummary(t.Context(), limiter.UsageQuery{Entity: "alice", Window: window})
+		if err != nil || sum.Total["rpm"] != want {
+			t.Errorf("%s: %d, want %d: %v", window, sum.Total["rpm"], want, err)
+		}
+	}
+}
