@@ -30,9 +30,10 @@
 // # Promises
 //
 // Over any window of time, what was admitted, less what was given back, is at
-// most the capacity plus the refill of that window. Refill is never lost to
-// rounding, never minted by clocks that disagree, and giving back never lifts a
-// bucket above its capacity.
+// most the capacity plus the refill of that window, by the limits in force. (A
+// limit that only requests bring begins anew when calls without it come
+// between.) Refill is never lost to rounding, never minted by clocks that
+// disagree, and giving back never lifts a bucket above its capacity.
 //
 // # Errors
 //

@@ -20,10 +20,10 @@ func (h *Horizon) Advance(now int64) int64 {
 	if clock == nil {
 		clock = time.Now
 	}
-	real := clock()
+	seen := clock()
 	if h.at != 0 {
-		now = min(now, h.at+max(0, real.Sub(h.seen).Milliseconds()))
+		now = min(now, h.at+max(0, seen.Sub(h.seen).Milliseconds()))
 	}
-	h.at, h.seen = now, real
+	h.at, h.seen = now, seen
 	return now
 }
