@@ -12,12 +12,12 @@ import (
 )
 
 // Consume takes every amount, or nothing.
-func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (out limiter.Outcome, err error) {
 	if err := r.usable(ctx); err != nil {
-		return limiter.Outcome{}, err
+		return out, err
 	}
 	ms := now.UnixMilli()
-	if out, done, err := r.consumeKnown(ms, &charge); done {
+	if done, err := r.consumeKnown(ms, &charge, &out); done {
 		return out, err
 	}
 	return r.charge(ms, &charge, true)
@@ -34,9 +34,9 @@ func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Cha
 // consumeKnown is Consume in the common case: the bucket is there, it pays
 // alone, and no entity or limit changed since it was looked up. One shard's
 // lock is enough for that.
-func (n *namespace) consumeKnown(now int64, charge *limiter.Charge) (out limiter.Outcome, done bool, err error) {
+func (n *namespace) consumeKnown(now int64, charge *limiter.Charge, out *limiter.Outcome) (done bool, err error) {
 	if charge.Limits != nil {
-		return out, false, nil
+		return false, nil
 	}
 	s := n.shard(charge.Entity)
 	s.mu.Lock()
@@ -44,10 +44,9 @@ func (n *namespace) consumeKnown(now int64, charge *limiter.Charge) (out limiter
 	s.sweep(now)
 	e := s.live(limiter.Scope{Entity: charge.Entity, Resource: charge.Resource}, now)
 	if e == nil || e.cascade || e.facts != n.facts.Load() {
-		return out, false, nil
+		return false, nil
 	}
-	out, err = e.Charge(now, &charge.Amounts, s.book)
-	return out, true, err
+	return true, e.Charge(now, &charge.Amounts, s.book, out)
 }
 
 // side is one payer of a charge.
@@ -164,11 +163,8 @@ func account(key limiter.Scope, limits []limiter.Limit, source limiter.Scope, e 
 
 // commit stores what was paid.
 func (p *side) commit(charge *limiter.Charge) error {
-	if p.shard.buckets[p.key] != p.entry {
-		if old := p.shard.buckets[p.key]; old != nil {
-			p.shard.expire(p.key, old)
-		}
-		p.shard.buckets[p.key] = p.entry
+	if p.shard.get(p.key) != p.entry {
+		p.shard.put(p.entry)
 	}
 	if charge.Limits != nil {
 		p.entry.facts = 0 // an override may have shaped it: look the stored limits up next time
@@ -221,12 +217,9 @@ func (n *namespace) credit(now int64, c limiter.Credit) error {
 	}
 	current := s.live(key, now)
 	if current == nil {
-		if old := s.buckets[key]; old != nil {
-			s.expire(key, old)
-		}
 		current = n.fresh(now, key, c.Account.Limits, c.Account.Source)
 		current.facts = 0
-		s.buckets[key] = current
+		s.put(current)
 	}
 	return current.Credit(now, &takes, s.book)
 }
@@ -254,9 +247,9 @@ func (n *namespace) buckets(now int64, of limiter.Scope) (all []limiter.Bucket) 
 		}
 		s := &n.shards[i]
 		s.mu.Lock()
-		for key, e := range s.buckets {
-			if within(key, of) && !e.Gone(now) {
-				all = append(all, n.view(now, key, e))
+		for e := range s.each(of) {
+			if !e.Gone(now) {
+				all = append(all, n.view(now, keyOf(e), e))
 			}
 		}
 		s.mu.Unlock()

@@ -102,8 +102,8 @@ func (r *Repository) knows(id string, s *shard, now int64) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key, e := range s.buckets {
-		if key.Entity == id && (e.Events > 0 || !e.Gone(now)) {
+	for e := range s.each(limiter.Scope{Entity: id}) {
+		if e.Events > 0 || !e.Gone(now) {
 			return true
 		}
 	}

@@ -140,10 +140,8 @@ func (s *shard) snapshots(q limiter.UsageQuery) (all []limiter.UsageSnapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of := limiter.Scope{Entity: q.Entity, Resource: q.Resource}
-	for key, e := range s.buckets {
-		if within(key, of) {
-			_ = e.Flush(s.book) // the book of this store does not fail
-		}
+	for e := range s.each(of) {
+		_ = e.Flush(s.book) // the book of this store does not fail
 	}
 	for key, h := range s.usage {
 		if !within(key, of) {

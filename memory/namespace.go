@@ -51,7 +51,7 @@ func (s *store) add(space limiter.Namespace) *namespace {
 	n.facts.Store(1)
 	n.mode.Store(limiter.OnUnavailable(""))
 	for i := range n.shards {
-		n.shards[i].buckets = map[limiter.Scope]*entry{}
+		n.shards[i].buckets = map[string]*entry{}
 		n.shards[i].usage = map[limiter.Scope]history{}
 		n.shards[i].retention = s.retention
 		n.shards[i].deleted = map[string]deletion{}

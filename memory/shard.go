@@ -2,6 +2,7 @@ package memory
 
 import (
 	"hash/maphash"
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -14,7 +15,7 @@ import (
 // in one shard.
 type shard struct {
 	mu      sync.Mutex
-	buckets map[limiter.Scope]*entry
+	buckets map[string]*entry // by entity, the first of a list
 	usage   map[limiter.Scope]history
 	deleted map[string]deletion // by entity
 	horizon exact.Horizon
@@ -29,6 +30,7 @@ type entry struct {
 	exact.Bucket
 	facts   uint64 // the namespace's when limits and parent were looked up, 0 = never
 	cascade bool
+	next    *entry // of the same entity
 	number  uint64 // in order of creation
 	swept   bool   // expired and removed; a lease may still refer to it
 }
@@ -68,30 +70,87 @@ func (n *namespace) lockPair(first, second string) (unlock func()) {
 	}
 }
 
-// live is the bucket at a key, nil if there is none or it has expired.
+// get is the bucket at a key, nil if there is none.
+func (s *shard) get(key limiter.Scope) *entry {
+	e := s.buckets[key.Entity]
+	for e != nil && e.Account.Resource != key.Resource {
+		e = e.next
+	}
+	return e
+}
+
+// live is get without a bucket that has expired.
 func (s *shard) live(key limiter.Scope, now int64) *entry {
-	if e := s.buckets[key]; e != nil && !e.Gone(now) {
+	if e := s.get(key); e != nil && !e.Gone(now) {
 		return e
 	}
 	return nil
 }
 
+// put adds a bucket in the place of one that has expired, if there is one.
+func (s *shard) put(e *entry) {
+	if old := s.get(keyOf(e)); old != nil {
+		s.expire(old)
+	}
+	e.next = s.buckets[e.Account.Entity]
+	s.buckets[e.Account.Entity] = e
+}
+
 // expire forgets a bucket; its usage stays.
-func (s *shard) expire(key limiter.Scope, e *entry) {
+func (s *shard) expire(e *entry) {
 	_ = e.Flush(s.book) // the book of this store does not fail
 	e.swept = true
-	delete(s.buckets, key)
+	entity := e.Account.Entity
+	if s.buckets[entity] == e {
+		if s.buckets[entity] = e.next; e.next == nil {
+			delete(s.buckets, entity)
+		}
+		return
+	}
+	for before := s.buckets[entity]; before != nil; before = before.next {
+		if before.next == e {
+			before.next = e.next
+		}
+	}
+}
+
+// each ranges over the buckets of an entity, a resource, both, or all. The one
+// at hand may be expired.
+func (s *shard) each(of limiter.Scope) iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		list := func(e *entry) bool {
+			for e != nil {
+				next := e.next
+				if (of.Resource == "" || e.Account.Resource == of.Resource) && !yield(e) {
+					return false
+				}
+				e = next
+			}
+			return true
+		}
+		if of.Entity != "" {
+			list(s.buckets[of.Entity])
+			return
+		}
+		for _, first := range s.buckets {
+			if !list(first) {
+				return
+			}
+		}
+	}
+}
+
+func keyOf(e *entry) limiter.Scope {
+	return limiter.Scope{Entity: e.Account.Entity, Resource: e.Account.Resource}
 }
 
 // drop removes buckets and usage of an entity, and counts them.
 func (s *shard) drop(entity string, d deletion) (records int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key, e := range s.buckets {
-		if key.Entity == entity {
-			s.expire(key, e)
-			records++
-		}
+	for e := range s.each(limiter.Scope{Entity: entity}) {
+		s.expire(e)
+		records++
 	}
 	for key, snapshots := range s.usage {
 		if key.Entity == entity {
@@ -110,9 +169,9 @@ func (s *shard) sweep(now int64) {
 	}
 	s.sweepAt = now + sweepEvery
 	now = s.horizon.Advance(now)
-	for key, e := range s.buckets {
+	for e := range s.each(limiter.Scope{}) {
 		if e.Gone(now - exact.SweepMargin) {
-			s.expire(key, e)
+			s.expire(e)
 		}
 	}
 	for key, h := range s.usage {

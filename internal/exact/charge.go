@@ -54,8 +54,9 @@ func BeginOverride(b *Bucket, now int64, limits []limiter.Limit) Turn {
 }
 
 // Charge is Begin, Judge, Pay and Commit for a bucket that pays alone by its own
-// limits, which most do: the same steps with fewer detours.
-func (b *Bucket) Charge(now int64, amounts *limiter.Amounts, book Book) (out limiter.Outcome, err error) {
+// limits, which most do: the same steps with fewer detours. The outcome goes to
+// out, which is empty before and after an error.
+func (b *Bucket) Charge(now int64, amounts *limiter.Amounts, book Book, out *limiter.Outcome) error {
 	now = max(now, b.At)
 	limits, tokens := b.Account.Limits, b.refilled(now)
 	fits := true
@@ -63,25 +64,29 @@ func (b *Bucket) Charge(now int64, amounts *limiter.Amounts, book Book) (out lim
 		name, n := amounts.At(i)
 		j := find(limits, name, i)
 		if j < 0 {
-			return out, unknownLimit(name, limiter.Bucket{Account: b.Account})
+			return unknownLimit(name, limiter.Bucket{Account: b.Account})
 		}
 		fits = fits && tokens[j] >= bucket.Thousandths(n)
 	}
+	if fits {
+		if err := b.open(now, book); err != nil {
+			return err
+		}
+		b.pay(now, tokens, amounts)
+	}
 	out.Admitted, out.Self.Account, out.Self.Tokens = fits, b.Account, tokens
-	if !fits {
-		return out, nil
-	}
-	if err := b.open(now, book); err != nil {
-		return limiter.Outcome{}, err
-	}
+	return nil
+}
+
+// pay takes the amounts, all of which the bucket has a limit for.
+func (b *Bucket) pay(now int64, tokens []int64, amounts *limiter.Amounts) {
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
-		j := find(limits, name, i)
+		j := find(b.Account.Limits, name, i)
 		tokens[j] -= n * bucket.Milli
 		b.count(j, n)
 	}
 	b.settle(now, tokens)
-	return out, nil
 }
 
 // Judge tells whether every side covers the amounts it has a limit for. An
