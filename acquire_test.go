@@ -192,3 +192,9 @@ func TestRequestIsNotKept(t *testing.T) {
 		t.Errorf("the lease now says %+v", s)
 	}
 }
+
+func TestAmountsNameTheirLimits(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 100))
+	_, err := w.Acquire(bg, request(alice, limiter.Tokens("", 1)))
+	invalid(t, err, "consume")
+}

@@ -175,3 +175,11 @@ func TestLoopsMayCallBack(t *testing.T) {
 		t.Errorf("left: %+v", got)
 	}
 }
+
+func TestTextIsUTF8(t *testing.T) {
+	w := start(t)
+	_, err := w.CreateEntity(bg, limiter.Entity{ID: "a", Name: "\xff"})
+	invalid(t, err, "name")
+	_, err = w.CreateEntity(bg, limiter.Entity{ID: "a", Metadata: map[string]string{"k": "v\xfe"}})
+	invalid(t, err, "metadata")
+}

@@ -160,6 +160,35 @@ func TestFlushGoesOn(t *testing.T) {
 	}
 }
 
+// A lease that ends while a flush is under way: a rollback gives back what the
+// flush took, too, and a commit leaves it.
+func TestLeaseEndsDuringAFlush(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		end            func(*limiter.Lease, context.Context) error
+		left, consumed int64
+	}{
+		{"rollback", (*limiter.Lease).Rollback, 1000, 0},
+		{"commit", (*limiter.Lease).Commit, 490, 510},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := start(t, limiter.PerMinute("rpm", 1000))
+			lease := w.take(t, alice, rpm(10))
+			check(t, lease.Adjust(rpm(500)))
+			w.store.onCredit = func(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
+				check(t, w.store.Repository.Credit(ctx, now, credits...))
+				w.store.up()
+				return c.end(lease, ctx) // before the flush hears that it is stored
+			}
+			check(t, lease.Flush(bg))
+			w.wantLeft(t, alice, "rpm", c.left)
+			if got := lease.Consumed().Get("rpm"); got != c.consumed {
+				t.Errorf("consumed %d, want %d", got, c.consumed)
+			}
+		})
+	}
+}
+
 // A flush that is under way while its bucket is deleted and the lease takes
 // from the next one: what the old bucket paid is not given to the new one.
 func TestFlushOfAReplacedBucketNeverGivesBackTooMuch(t *testing.T) {

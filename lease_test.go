@@ -255,3 +255,13 @@ func TestLeaseOutlivesABucketThatExpired(t *testing.T) {
 	check(t, lease.Rollback(bg))
 	w.wantLeft(t, alice, "rpm", 100)
 }
+
+func TestNothingIsConsumedAfterARollback(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 100))
+	lease := w.take(t, alice, rpm(10))
+	check(t, lease.Adjust(rpm(5)))
+	check(t, lease.Rollback(bg))
+	if got := lease.Consumed(); got.Get("rpm") != 0 {
+		t.Errorf("consumed %q", got)
+	}
+}

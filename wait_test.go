@@ -305,28 +305,44 @@ func TestWaitInAStoreThatHangs(t *testing.T) {
 	})
 }
 
-// Views of one namespace are one process: their waiters stand in one line.
+// inOrder lets two limiters wait for one bucket, the larger request first.
+func inOrder(t *testing.T, first, second *limiter.RateLimiter) {
+	t.Helper()
+	served := make(chan int64)
+	for i, ask := range []int64{20, 1} {
+		lim := []*limiter.RateLimiter{first, second}[i]
+		go func() {
+			if _, err := lim.Wait(bg, request(alice, rpm(ask))); err != nil {
+				t.Error(err)
+			}
+			served <- ask
+		}()
+		synctest.Wait()
+	}
+	if first, second := <-served, <-served; first != 20 || second != 1 {
+		t.Errorf("served %d, then %d: the second overtook", first, second)
+	}
+}
+
+// Views of one namespace are one process: their waiters stand in one line, with
+// those of the limiter itself if the store says which namespace that is.
 func TestWaitersOfAllViewsStandInOneLine(t *testing.T) {
 	bubble(t, func(w *world) {
-		t := w.t
-		view := func() *limiter.RateLimiter {
+		var views [2]*limiter.RateLimiter
+		for i := range views { // as two handlers would
 			v, err := w.Namespace(bg, "default")
-			check(t, err)
-			return v.As("someone")
+			check(w.t, err)
+			views[i] = v.As("someone")
 		}
-		served := make(chan int64)
-		for _, ask := range []int64{20, 1} {
-			lim := view() // as a handler of one request would
-			go func() {
-				if _, err := lim.Wait(bg, request(alice, rpm(ask))); err != nil {
-					t.Error(err)
-				}
-				served <- ask
-			}()
-			synctest.Wait()
-		}
-		if first, second := <-served, <-served; first != 20 || second != 1 {
-			t.Errorf("served %d, then %d: the second overtook", first, second)
-		}
+		inOrder(w.t, views[0], views[1])
+	})
+	synctest.Test(t, func(t *testing.T) {
+		lim := newLimiter(t, memory.New(nil), nil)
+		check(t, lim.SetSystemDefaults(bg, limiter.PerMinute("rpm", 60)))
+		_, err := lim.Acquire(bg, request(alice, rpm(60)))
+		check(t, err)
+		view, err := lim.Namespace(bg, "default")
+		check(t, err)
+		inOrder(t, lim, view)
 	})
 }
