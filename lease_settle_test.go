@@ -189,6 +189,34 @@ func TestLeaseEndsDuringAFlush(t *testing.T) {
 	}
 }
 
+// A limit that an account gets while a flush is under way was not paid by it,
+// and is not given back.
+func TestFlushBooksOnlyWhatItSent(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 1000))
+	_, err := w.CreateEntity(bg, limiter.Entity{ID: alice, Parent: "project", Cascade: true})
+	check(t, err)
+	check(t, w.SetLimits(bg, alice, resource, limiter.PerMinute("rpm", 100)))
+	lease := w.take(t, alice, rpm(1))
+	check(t, lease.Adjust(tpm(500))) // the parent's
+	w.store.onCredit = func(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
+		w.store.up()
+		check(t, w.store.Repository.Credit(ctx, now, credits...))
+		check(t, w.SetLimits(ctx, alice, resource, limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 1000)))
+		check(t, lease.Consume(ctx, rpm(1)))
+		_, err := w.Acquire(ctx, request(alice, tpm(500))) // someone else
+		return err
+	}
+	check(t, lease.Flush(bg))
+	check(t, lease.Rollback(bg))
+	statuses, err := w.Status(bg, alice)
+	check(t, err)
+	for _, s := range statuses {
+		if s.Limit.Name == "tpm" && s.Available != 500 {
+			t.Errorf("%d tpm left, want 500", s.Available)
+		}
+	}
+}
+
 // A flush that is under way while its bucket is deleted and the lease takes
 // from the next one: what the old bucket paid is not given to the new one.
 func TestFlushOfAReplacedBucketNeverGivesBackTooMuch(t *testing.T) {

@@ -22,30 +22,40 @@ func (l *Lease) Flush(ctx context.Context) error {
 	l.pending = Amounts{}
 	// Until the store says otherwise, what was given back is gone and what was
 	// taken was not, so that a rollback never gives back too much.
-	present := l.present()
-	l.restate(present, pending.negative())
+	parts := l.parts(pending)
+	l.restate(parts, Amounts.negative)
 	l.mu.Unlock()
 
 	stored, err := l.trySettle(ctx, lim, "flush", credits)
 	if !stored {
 		return err
 	}
-	return l.settle(ctx, lim, "flush", l.flushed(present, pending.positive()))
+	return l.settle(ctx, lim, "flush", l.flushed(parts))
 }
 
 // flushed books what a flush took, or is the credits that give it back, if the
 // lease was rolled back meanwhile.
-func (l *Lease) flushed(present []int, taken Amounts) (credits []Credit) {
+func (l *Lease) flushed(parts map[int]Amounts) (credits []Credit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.rolledBack {
-		l.restate(present, taken)
+		l.restate(parts, Amounts.positive)
 		return nil
 	}
-	for _, i := range present {
-		credits = append(credits, l.entries[i].credit(taken)...)
+	for i, part := range parts {
+		credits = append(credits, l.entries[i].credit(part.positive())...)
 	}
 	return credits
+}
+
+// parts are what each present account has to pay of amounts, by its index. The
+// limits of an account may change while that is stored.
+func (l *Lease) parts(amounts Amounts) map[int]Amounts {
+	parts := map[int]Amounts{}
+	for _, i := range l.present() {
+		parts[i] = amounts.of(l.entries[i].account.Limits)
+	}
+	return parts
 }
 
 // present are the indices of the entries whose bucket nothing took the place of.
@@ -58,11 +68,12 @@ func (l *Lease) present() (indices []int) {
 	return indices
 }
 
-// restate adds amounts to what some accounts are known to have paid.
-func (l *Lease) restate(indices []int, amounts Amounts) {
-	for _, i := range indices {
+// restate adds one sign of what accounts pay to what they are known to have
+// paid.
+func (l *Lease) restate(parts map[int]Amounts, sign func(Amounts) Amounts) {
+	for i, part := range parts {
 		e := &l.entries[i]
-		e.stored = e.stored.plus(amounts.of(e.account.Limits))
+		e.stored = e.stored.plus(sign(part))
 	}
 }
 

@@ -27,11 +27,11 @@ func (n *namespace) record(ev limiter.AuditEvent) {
 
 // forget drops events that are older than their retention.
 func (n *namespace) forget(now int64) {
-	if now < n.forgetAt && now > n.forgetAt-2*sweepEvery {
+	if now < n.forgetAt && now > n.forgetAt-exact.SweepJump {
 		return
 	}
 	n.forgetAt = now + sweepEvery
-	oldest := time.UnixMilli(n.horizon.Advance(now)).Add(-DefaultRetention)
+	oldest := time.UnixMilli(n.horizon.At(now)).Add(-DefaultRetention)
 	for entity, events := range n.audit {
 		events = slices.DeleteFunc(events, func(ev limiter.AuditEvent) bool { return ev.At.Before(oldest) })
 		if n.audit[entity] = events; len(events) == 0 {

@@ -164,11 +164,11 @@ func (s *shard) drop(entity string, d deletion) (records int) {
 
 // sweep forgets what expired, now and then.
 func (s *shard) sweep(now int64) {
-	if now < s.sweepAt && now > s.sweepAt-2*sweepEvery { // a clock that jumped ahead may have set it
+	if now < s.sweepAt && now > s.sweepAt-exact.SweepJump {
 		return
 	}
 	s.sweepAt = now + sweepEvery
-	now = s.horizon.Advance(now)
+	now = s.horizon.At(now)
 	for e := range s.each(limiter.Scope{}) {
 		if e.Gone(now - exact.SweepMargin) {
 			s.expire(e)

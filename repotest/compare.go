@@ -171,6 +171,17 @@ func (w *witness) Namespace(ctx context.Context, name string) (limiter.Repositor
 	return &witness{view, w.truth}, nil
 }
 
+// parentOf is whom an entity cascades to, or "".
+func (h *history) parentOf(entity string) string {
+	defer func(fault Fault) { h.fault = fault }(h.fault)
+	h.fault = None
+	e, err := h.where.repos[0].Entity(h.ctx, entity)
+	if err != nil || !e.Cascade {
+		return ""
+	}
+	return e.Parent
+}
+
 // note keeps an operation for the report.
 func (h *history) note(format string, args ...any) {
 	const kept = 30

@@ -52,8 +52,9 @@ func (p *promise) forget(in *pair, entity string) {
 func (p *promise) outcome(h *history, now time.Time, charge limiter.Charge, got answer, err error) {
 	if err != nil {
 		// It may have repaired a bucket and then failed: that history is over.
-		for key, w := range p.accounts {
-			if key.in == h.where && key.resource == charge.Resource && w.unsure {
+		for _, entity := range []string{charge.Entity, h.parentOf(charge.Entity)} {
+			key := accountKey{h.where, entity, charge.Resource}
+			if w := p.accounts[key]; w != nil && w.unsure {
 				delete(p.accounts, key)
 			}
 		}

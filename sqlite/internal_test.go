@@ -220,3 +220,65 @@ func TestExpiredRowsAreSwept(t *testing.T) {
 		t.Errorf("after retention: %d buckets, %d usage, %d audit rows, want debtor and late, all of busy but the first hour of idle, none", buckets, usage, audit)
 	}
 }
+
+// A damaged usage row keeps its own bucket, and nothing else.
+func TestDamagedUsageDoesNotStopTheSweep(t *testing.T) {
+	r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	r.writer.sweep.horizon.Clock = func() time.Time { return now }
+	limits := []limiter.Limit{limiter.PerMinute("rpm", 100)}
+	consume := func(entity string) {
+		t.Helper()
+		if _, err := r.Consume(t.Context(), now, limiter.Charge{Entity: entity, Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 1), Limits: limits}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	consume("damaged")
+	consume("idle")
+	now = now.Add(3 * time.Hour)
+	if err := r.write(t.Context(), time.Time{}, func(tx *tx) error {
+		_, err := tx.exec(`INSERT INTO usage (ns, entity, resource, window, start, counters, events, expires)
+			VALUES (?, 'damaged', 'gpt-4', 'monthly', ?, 'nonsense', 1, ?)`, r.key, now.Truncate(24*time.Hour).Unix(), now.AddDate(1, 0, 0).Unix())
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	consume("busy")
+	var left []string
+	err := r.write(t.Context(), time.Time{}, func(tx *tx) error {
+		return tx.query(func(scan func(...any) error) error {
+			var entity string
+			err := scan(&entity)
+			left = append(left, entity)
+			return err
+		}, "SELECT entity FROM buckets ORDER BY entity")
+	})
+	if err != nil || !slices.Equal(left, []string{"busy", "damaged"}) {
+		t.Errorf("buckets of %v are left: %v", left, err)
+	}
+}
+
+// A client far ahead that opens the file anew takes nothing from others.
+func TestNewcomerFarAheadSweepsNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	charge := func(entity string) limiter.Charge {
+		return limiter.Charge{Entity: entity, Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 100), Limits: []limiter.Limit{limiter.PerHour("rpm", 100)}}
+	}
+	now := time.Now()
+	r := openFile(t, path, nil)
+	if out, err := r.Consume(t.Context(), now, charge("alice")); err != nil || !out.Admitted {
+		t.Fatal(out, err)
+	}
+	ahead := openFile(t, path, nil)
+	for i := range 3 {
+		if _, err := ahead.Consume(t.Context(), now.AddDate(1, 0, i), charge("bob")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := ahead.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := r.Consume(t.Context(), now, charge("alice")); err != nil || out.Admitted {
+		t.Errorf("admitted again: %v", err)
+	}
+}

@@ -24,6 +24,7 @@ const (
 
 var roles = map[string]func(ctx context.Context, repo *sqlite.Repository) error{
 	"spend":  spend,
+	"come":   come,
 	"hammer": hammer,
 }
 
@@ -110,6 +111,20 @@ func spend(ctx context.Context, repo *sqlite.Repository) error {
 		}()
 	}
 	return <-failed
+}
+
+// come does the first thing a new program does.
+func come(ctx context.Context, repo *sqlite.Repository) error {
+	defer repo.Close()
+	lim, err := limiter.New(repo, nil)
+	if err != nil {
+		return err
+	}
+	if err := lim.SetSystemDefaults(ctx, slow("rpm", plenty)); err != nil {
+		return err
+	}
+	_, err = lim.Acquire(ctx, limiter.Request{Entity: "shared", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1)})
+	return err
 }
 
 const attempts = 10_000 // of each process that hammers

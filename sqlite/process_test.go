@@ -152,3 +152,24 @@ func TestProcessesShareOneLimitExactly(t *testing.T) {
 		t.Errorf("%d admitted and %d refused, want %d and %d", admitted, refused, tokens, 2*attempts-tokens)
 	}
 }
+
+// Processes that find no file at the same time make one together.
+func TestProcessesMakeTheFileTogether(t *testing.T) {
+	const files, processes = 5, 6
+	for i := range files {
+		path := fmt.Sprintf("%s/%d.db", t.TempDir(), i)
+		var all []*process
+		for range processes {
+			all = append(all, start(t, "come", path))
+		}
+		for _, p := range all {
+			if err := p.Wait(); err != nil {
+				t.Errorf("%v: %s", err, p.err)
+			}
+		}
+		left, err := limiterOn(t, open(t, path, nil)).Available(t.Context(), "shared", "gpt-4")
+		if err != nil || left.Get("rpm") != plenty-processes {
+			t.Errorf("%s left after %d acquires: %v", left, processes, err)
+		}
+	}
+}

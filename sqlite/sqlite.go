@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -206,6 +207,9 @@ func (f *file) checkOpen(tx *tx) error {
 	application, version, tables, err := tx.version()
 	if err != nil {
 		return err
+	}
+	if f.opts.ReadOnly && application == 0 && tables == 0 {
+		return &limiter.VersionError{Store: f.path, Schema: "0", Client: strconv.Itoa(len(migrations)), Reason: "the file is empty; open it for writing first"}
 	}
 	return checkVersion(f.path, application, version, tables+1)
 }

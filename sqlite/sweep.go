@@ -22,11 +22,11 @@ func (s *sweeper) due(batch []*job) (horizon int64, due bool) {
 	for _, j := range batch {
 		now = max(now, j.now)
 	}
-	if now <= 0 || now < s.next && now > s.next-2*sweepEvery { // a clock that jumped ahead may have set it
+	if now <= 0 || now < s.next && now > s.next-exact.SweepJump {
 		return 0, false
 	}
 	s.next = now + sweepEvery
-	return s.horizon.Advance(now), true
+	return s.horizon.At(now), true
 }
 
 // run sweeps. What it cannot read it leaves; a failure of the database is the
@@ -36,8 +36,7 @@ func (s *sweeper) run(t *tx, now int64) {
 	for _, table := range []string{"usage", "audit"} {
 		_, _ = t.exec("DELETE FROM "+table+" WHERE rowid IN (SELECT rowid FROM "+table+" WHERE expires <= ? LIMIT ?)", now/1000, sweepPart)
 	}
-	keep := t.file.opts.AuditRetention.Milliseconds()
-	_, _ = t.exec("DELETE FROM deleted_buckets WHERE at <= ?", (now-keep)/1000)
+	_, _ = t.exec("DELETE FROM deleted_buckets WHERE at <= ?", (now-DefaultRetention.Milliseconds())/1000)
 }
 
 // buckets looks at the next rows after the ones it looked at before.
@@ -68,9 +67,27 @@ func (s *sweeper) buckets(t *tx, now int64) error {
 		s.last = 0 // begin again
 	}
 	for _, o := range expired {
-		if err := t.expire(o.ns, o.record); err != nil {
+		if err := t.expireApart(o.ns, o.record); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// expireApart is expire that leaves a bucket whose usage is damaged, and the
+// others to go.
+func (t *tx) expireApart(ns int64, r *record) error {
+	if err := t.script("SAVEPOINT apart"); err != nil {
+		return err
+	}
+	if err := t.expire(ns, r); err != nil {
+		if !isCorrupt(err) {
+			return err
+		}
+		t.failed = nil
+		if err := t.script("ROLLBACK TO apart"); err != nil {
+			return err
+		}
+	}
+	return t.script("RELEASE apart")
 }

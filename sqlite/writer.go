@@ -66,7 +66,8 @@ func (w *writer) prepare(ctx context.Context) error {
 		return err
 	}
 	var mode string
-	if err := t.row("PRAGMA journal_mode = WAL").scan(&mode); err != nil {
+	wal := func() error { return t.row("PRAGMA journal_mode = WAL").scan(&mode) }
+	if err := w.patiently(ctx, nil, wal); err != nil { // SQLite does not wait when several processes make a file
 		return err
 	}
 	// From here on the writer waits by itself, so that it can also stop waiting.
@@ -248,9 +249,14 @@ func finish(batch []*job, err error) {
 // begin waits for the write lock of the file until BusyTimeout is over, or no
 // job of the batch is waited for any more.
 func (w *writer) begin(ctx context.Context, batch []*job) error {
+	return w.patiently(ctx, batch, func() error { return w.tx(ctx).script("BEGIN IMMEDIATE") })
+}
+
+// patiently repeats what fails because others write.
+func (w *writer) patiently(ctx context.Context, batch []*job, try func() error) error {
 	var waited time.Duration
 	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
-		err := w.tx(ctx).script("BEGIN IMMEDIATE")
+		err := try()
 		if err == nil || !isBusy(err) {
 			return err
 		}
