@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -42,6 +43,7 @@ func TestMain(m *testing.M) {
 func play(role func(context.Context, *sqlite.Repository) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
+	_, _ = io.Copy(io.Discard, os.Stdin) // wait to be let go
 	repo, err := sqlite.Open(ctx, os.Getenv(pathVariable), &sqlite.Options{BusyTimeout: time.Minute})
 	if err != nil {
 		return err
@@ -52,11 +54,20 @@ func play(role func(context.Context, *sqlite.Repository) error) error {
 // process is another program at work on the file.
 type process struct {
 	*exec.Cmd
+	in  io.Closer // lets it go
 	out *bufio.Scanner
 	err *strings.Builder
 }
 
 func start(t *testing.T, role, path string) *process {
+	t.Helper()
+	p := poised(t, role, path)
+	_ = p.in.Close()
+	return p
+}
+
+// poised is a process that has started and waits to be let go.
+func poised(t *testing.T, role, path string) *process {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), roleVariable+"="+role, pathVariable+"="+path)
@@ -64,6 +75,9 @@ func start(t *testing.T, role, path string) *process {
 	cmd.Stderr = p.err
 	out, err := cmd.StdoutPipe()
 	if err != nil {
+		t.Fatal(err)
+	}
+	if p.in, err = cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
 	p.out = bufio.NewScanner(out)

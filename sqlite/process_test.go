@@ -155,12 +155,15 @@ func TestProcessesShareOneLimitExactly(t *testing.T) {
 
 // Processes that find no file at the same time make one together.
 func TestProcessesMakeTheFileTogether(t *testing.T) {
-	const files, processes = 5, 6
+	const files, processes = 20, 6
 	for i := range files {
 		path := fmt.Sprintf("%s/%d.db", t.TempDir(), i)
 		var all []*process
 		for range processes {
-			all = append(all, start(t, "come", path))
+			all = append(all, poised(t, "come", path))
+		}
+		for _, p := range all {
+			_ = p.in.Close()
 		}
 		for _, p := range all {
 			if err := p.Wait(); err != nil {
