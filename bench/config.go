@@ -79,8 +79,8 @@ type section struct {
 
 // sections run in this order. The first needs a small heap.
 var sections = []section{
-	{"sustained", "two-limit acquire+commit on memory beside a single-limit take, garbage collections included", sustainedSection},
 	{"memory", "two-limit acquire+commit on memory beside a single-limit take", memorySection},
+	{"sustained", "two-limit acquire+commit on memory beside a single-limit take, garbage collections included", sustainedSection},
 	{"limits", "acquire+commit on memory by number of limits", limitsSection},
 	{"sqlite", "two-limit acquire+commit on sqlite beside one bare prepared UPDATE .. RETURNING", sqliteSection},
 	{"allocs", "allocations of one operation", allocsSection},
