@@ -80,8 +80,11 @@ func (n *namespace) charge(now int64, charge *limiter.Charge, write bool) (limit
 		payer.entry.cascade = n.parent(parent) != ""
 		sides, out.Parent = append(sides, payer), payer.turn.View
 	}
-	if out.Admitted, err = exact.Judge(&charge.Amounts, out.Self, out.Parent); err != nil || !out.Admitted {
-		return zeroOn(err, out), err
+	if out.Admitted, err = exact.Judge(&charge.Amounts, out.Self, out.Parent); err != nil {
+		return limiter.Outcome{}, err
+	}
+	if !out.Admitted {
+		return out, nil
 	}
 	for _, p := range sides {
 		p.turn.Pay(&charge.Amounts)
@@ -92,13 +95,6 @@ func (n *namespace) charge(now int64, charge *limiter.Charge, write bool) (limit
 		}
 	}
 	return out, nil
-}
-
-func zeroOn(err error, out limiter.Outcome) limiter.Outcome {
-	if err != nil {
-		return limiter.Outcome{}
-	}
-	return out
 }
 
 // parent is who else pays for an entity, or "".

@@ -148,7 +148,7 @@ func (b *Bucket) Repair(now int64, account *limiter.Account, idle int64, book Bo
 		}
 		return changed, nil
 	}
-	if err := b.flush(book); err != nil {
+	if err := b.Flush(book); err != nil {
 		return false, err
 	}
 	b.advance(now)
@@ -232,14 +232,16 @@ func (b *Bucket) open(now int64, book Book) error {
 	if start == b.Hour {
 		return nil
 	}
-	if err := b.flush(book); err != nil {
+	if err := b.Flush(book); err != nil {
 		return err
 	}
 	b.Hour = start
 	return nil
 }
 
-func (b *Bucket) flush(book Book) error {
+// Flush moves the usage to the snapshots: when its hour is over, its limits
+// change, or the bucket goes.
+func (b *Bucket) Flush(book Book) error {
 	if b.Events == 0 {
 		return nil
 	}
@@ -250,9 +252,6 @@ func (b *Bucket) flush(book Book) error {
 	b.Events = 0
 	return nil
 }
-
-// Flush moves the usage to the snapshots, before the bucket is removed.
-func (b *Bucket) Flush(book Book) error { return b.flush(book) }
 
 // Sorted is a copy of limits by name.
 func Sorted(limits []limiter.Limit) []limiter.Limit {
