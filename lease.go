@@ -154,7 +154,7 @@ func (l *Lease) join(ctx context.Context, lim *RateLimiter, amounts Amounts, out
 	}
 	var credits []Credit
 	for _, e := range entriesOf(amounts, out.charged()) {
-		credits = append(credits, e.credit(e.stored)...)
+		credits = append(credits, e.refund(e.stored)...)
 	}
 	return joined(ErrLeaseDone, l.settle(ctx, lim, "consume", credits))
 }

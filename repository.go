@@ -64,6 +64,9 @@ type Outcome struct {
 type Credit struct {
 	Account *Account // as the store gave it
 	Amounts Amounts  // positive gives back, negative takes more
+	// Undo says that this undoes a charge: the store may take a dearer way that
+	// survives a lost answer.
+	Undo bool
 }
 
 // Scope is a level of stored limits: Entity and Resource, Entity alone, Resource

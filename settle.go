@@ -43,7 +43,7 @@ func (l *Lease) flushed(parts map[int]Amounts) (credits []Credit) {
 		return nil
 	}
 	for i, part := range parts {
-		credits = append(credits, l.entries[i].credit(part.positive())...)
+		credits = append(credits, l.entries[i].refund(part.positive())...)
 	}
 	return credits
 }
@@ -134,7 +134,7 @@ func (l *Lease) refunds() (credits []Credit) {
 	l.book()
 	for i := range l.entries {
 		e := &l.entries[i]
-		credits = append(credits, e.credit(e.stored)...)
+		credits = append(credits, e.refund(e.stored)...)
 		e.stored = Amounts{}
 	}
 	l.pending, l.rolledBack = Amounts{}, true
@@ -190,7 +190,16 @@ func (e *entry) credit(amounts Amounts) []Credit {
 	if due.n == 0 {
 		return nil
 	}
-	return []Credit{{e.account, due}}
+	return []Credit{{Account: e.account, Amounts: due}}
+}
+
+// refund is the credit that undoes amounts, nil if there are none.
+func (e *entry) refund(amounts Amounts) []Credit {
+	credits := e.credit(amounts)
+	for i := range credits {
+		credits[i].Undo = true
+	}
+	return credits
 }
 
 // book makes entries say what is stored.

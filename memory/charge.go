@@ -55,6 +55,7 @@ type side struct {
 	key   limiter.Scope
 	entry *entry // a new one is not stored before it is charged
 	turn  exact.Turn
+	undo  func() // takes a repair back, nil if there was none
 }
 
 // charge decides with everything that may bear on it locked.
@@ -70,11 +71,18 @@ func (n *namespace) charge(now int64, charge *limiter.Charge, write bool) (limit
 	if sides[0], err = n.begin(now, charge.Entity, charge, write); err != nil {
 		return limiter.Outcome{}, err
 	}
+	defer func() {
+		if err != nil { // bad input writes nothing
+			for _, p := range sides {
+				p.restore()
+			}
+		}
+	}()
 	sides[0].entry.cascade = parent != ""
 	out := limiter.Outcome{Self: sides[0].turn.View}
 	if parent != "" {
-		payer, err := n.begin(now, parent, charge, write)
-		if err != nil {
+		var payer *side
+		if payer, err = n.begin(now, parent, charge, write); err != nil {
 			return limiter.Outcome{}, err
 		}
 		payer.entry.cascade = n.parent(parent) != ""
@@ -89,7 +97,7 @@ func (n *namespace) charge(now int64, charge *limiter.Charge, write bool) (limit
 	for _, p := range sides {
 		p.turn.Pay(&charge.Amounts)
 		if write {
-			if err := p.commit(charge); err != nil {
+			if err = p.commit(charge); err != nil {
 				return limiter.Outcome{}, err
 			}
 		}
@@ -141,9 +149,37 @@ func (p *side) repair(n *namespace, now int64, limits []limiter.Limit, source li
 		p.entry = &entry{Bucket: p.entry.Clone()}
 		book = exact.NoBook
 	} else {
+		_ = p.entry.Flush(book) // the book of this store does not fail, and what is in it stays
+		before, facts := p.entry.Clone(), p.entry.facts
+		p.undo = func() { p.entry.Bucket, p.entry.facts = before, facts }
 		p.entry.facts = n.facts.Load()
 	}
 	_, err := p.entry.Repair(now, account, exact.Idle(limits, source, n.ttl), book)
+	return err
+}
+
+func (p *side) restore() {
+	if p.undo != nil {
+		p.undo()
+	}
+}
+
+// sync makes the bucket of an entity and resource follow a change of limits
+// that are for both: the operator means this bucket, at this time. The caller
+// holds mu.
+func (n *namespace) sync(now int64, key limiter.Scope) error {
+	limits, source := n.resolve(key)
+	if key.Level() != "entity" || limits == nil {
+		return nil
+	}
+	s := n.shard(key.Entity)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.live(key, now)
+	if e == nil {
+		return nil
+	}
+	_, err := e.Repair(now, account(key, limits, source, e), exact.Idle(limits, source, n.ttl), s.book)
 	return err
 }
 

@@ -22,7 +22,7 @@ func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limit
 		r.configs[cfg.Scope] = merged
 	}
 	r.changed(ev)
-	return nil
+	return r.sync(ev.At.UnixMilli(), cfg.Scope)
 }
 
 // Config is what a scope holds.
@@ -51,7 +51,7 @@ func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limit
 	}
 	delete(r.configs, s)
 	r.changed(exact.Deleted(cfg, ev))
-	return nil
+	return r.sync(ev.At.UnixMilli(), s)
 }
 
 // changed makes the next charge look limits up again. The caller holds mu.

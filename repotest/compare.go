@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,10 +26,14 @@ import (
 // namespaces, reads of everything, pauses of up to days, and faults (see
 // Faulty): calls that never arrive, and calls whose answer is lost. It depends
 // on seed alone.
-func Compare(tb testing.TB, seed uint64, ops int, first, second limiter.Repository) {
+//
+// The only thing that may be listed in except is "usage", if one of the stores
+// leaves counting it to another program.
+func Compare(tb testing.TB, seed uint64, ops int, first, second limiter.Repository, except ...string) {
 	tb.Helper()
 	h := &history{
-		TB: tb, seed: seed, ops: ops, rng: rand.New(rand.NewPCG(seed, 0)), ctx: context.Background(),
+		countsUsage: !slices.Contains(except, usageNoun),
+		TB:          tb, seed: seed, ops: ops, rng: rand.New(rand.NewPCG(seed, 0)), ctx: context.Background(),
 		now: time.Date(2026, time.January, 31, 23, 58, 0, 0, time.UTC), promise: newPromise(),
 	}
 	h.main = &pair{h: h, name: "default", repos: [2]limiter.Repository{h.faulty(0, first), h.faulty(1, second)}}
@@ -41,6 +46,8 @@ func Compare(tb testing.TB, seed uint64, ops int, first, second limiter.Reposito
 // history is a comparison under way.
 type history struct {
 	testing.TB
+	countsUsage bool
+
 	seed    uint64
 	ops     int
 	rng     *rand.Rand

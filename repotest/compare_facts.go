@@ -44,13 +44,32 @@ func (h *history) setConfig() {
 		}
 	}
 	ev := h.event(h.clock(), "limits_set", "config")
-	_ = h.changed(fmt.Sprintf("SetConfig %v", cfg), func(repo limiter.Repository) error { return repo.SetConfig(h.ctx, cfg, ev) })
+	what := fmt.Sprintf("%s SetConfig %v", stamp(ev.At), cfg)
+	_ = h.changed(what, func(repo limiter.Repository) error { return repo.SetConfig(h.ctx, cfg, ev) })
+	h.synced(ev.At, cfg.Scope)
+}
+
+// synced is said after limits of an entity and resource changed, which their
+// bucket follows at once.
+func (h *history) synced(at time.Time, s limiter.Scope) {
+	if h.fault == Before || s.Level() != "entity" {
+		return
+	}
+	h.fault = None
+	buckets, err := drained(h.where.repos[0].Buckets(h.ctx, at, s))
+	if err != nil || len(buckets) == 0 {
+		return
+	}
+	h.promise.synced(h, at, buckets[0].Account)
 }
 
 func (h *history) deleteConfig() {
 	scope := h.scope()
 	ev := h.event(h.clock(), "limits_deleted", "config")
-	_ = h.changed(fmt.Sprintf("DeleteConfig %v", scope), func(repo limiter.Repository) error { return repo.DeleteConfig(h.ctx, scope, ev) })
+	what := fmt.Sprintf("%s DeleteConfig %v", stamp(ev.At), scope)
+	if h.changed(what, func(repo limiter.Repository) error { return repo.DeleteConfig(h.ctx, scope, ev) }) == nil || h.fault == After {
+		h.synced(ev.At, scope)
+	}
 }
 
 func (h *history) createEntity() {
@@ -107,6 +126,9 @@ func (h *history) readUsage() {
 	}
 	if h.chance(3) {
 		q.From = h.now.Add(-time.Hour)
+	}
+	if !h.countsUsage {
+		return
 	}
 	h.note("Usage %v", q)
 	all, _ := both(h, "Usage", func(_ int, repo limiter.Repository) ([]limiter.UsageSnapshot, error) {

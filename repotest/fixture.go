@@ -53,6 +53,8 @@ type fixture struct {
 	repo   limiter.Repository
 	ctx    context.Context
 	events *atomic.Int64
+	// countsUsage is false for a store that leaves that to another program.
+	countsUsage bool
 }
 
 func newFixture(t *testing.T, repo limiter.Repository) *fixture {

@@ -1,6 +1,7 @@
 package repotest
 
 import (
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -87,6 +88,9 @@ func (p *promise) entered(h *history, now int64, charge limiter.Charge, b balanc
 	if !admitted {
 		return
 	}
+	if !slices.ContainsFunc(b.Limits, func(l limiter.Limit) bool { _, named := amountOf(charge.Amounts, l.Name); return named }) && charge.Limits == nil {
+		return // it pays nothing, and so is not touched
+	}
 	for _, l := range b.Limits {
 		w.add(l)
 		if excess := w.enter(at, l, charge); excess > 0 {
@@ -94,6 +98,19 @@ func (p *promise) entered(h *history, now int64, charge limiter.Charge, b balanc
 		}
 	}
 	w.at = at
+}
+
+// synced enters that a bucket follows limits from a time on, without a charge.
+func (p *promise) synced(h *history, at time.Time, account *limiter.Account) {
+	w := p.accounts[keyOf(h.where, account)]
+	if w == nil {
+		return
+	}
+	if w.over(at.UnixMilli()) {
+		delete(p.accounts, keyOf(h.where, account))
+		return
+	}
+	w.follow(max(at.UnixMilli(), w.at), account.Limits)
 }
 
 func amountOf(amounts limiter.Amounts, limit string) (n int64, named bool) {
@@ -177,12 +194,16 @@ func (p *promise) credit(l *lease, now time.Time, amounts limiter.Amounts) {
 		delete(p.accounts, key) // the lease may be one of a bucket that is gone: nobody can tell what it did
 		return
 	}
-	w.at = max(w.at, now.UnixMilli())
+	at := max(w.at, now.UnixMilli())
 	for limit, n := range amounts.All() {
-		if ledger := w.ledgers[limit]; ledger != nil && n > 0 {
-			ledger.Give(w.at, n*bucket.Milli)
-		} else if ledger != nil {
-			ledger.Take(w.at, -n*bucket.Milli)
+		ledger := w.ledgers[limit]
+		if ledger == nil || n == 0 {
+			continue
+		}
+		if w.at = at; n > 0 {
+			ledger.Give(at, n*bucket.Milli)
+		} else {
+			ledger.Take(at, -n*bucket.Milli)
 		}
 	}
 }

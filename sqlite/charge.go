@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -42,14 +43,20 @@ type side struct {
 }
 
 func (r *Repository) charge(tx *tx, now int64, charge *limiter.Charge, write bool) (limiter.Outcome, error) {
-	book := exact.Book(exact.NoBook)
-	if write {
-		book = tx.book(r.key)
-	}
-	sides, err := r.payers(tx, now, charge, book)
+	var repairs bookings
+	sides, err := r.payers(tx, now, charge, repairs.add)
 	admitted := false
 	if err == nil {
 		admitted, err = exact.Judge(&charge.Amounts, views(sides)...)
+	}
+	if err != nil { // bad input writes nothing
+		return limiter.Outcome{}, err
+	}
+	book := tx.book(r.key)
+	if write {
+		if err := repairs.move(book); err != nil {
+			return limiter.Outcome{}, err
+		}
 	}
 	for _, s := range sides {
 		if admitted {
@@ -61,9 +68,6 @@ func (r *Repository) charge(tx *tx, now int64, charge *limiter.Charge, write boo
 			}
 		}
 	}
-	if err != nil {
-		return limiter.Outcome{}, err
-	}
 	out := limiter.Outcome{Admitted: admitted, Self: sides[0].turn.View}
 	if len(sides) > 1 {
 		out.Parent = sides[1].turn.View
@@ -71,8 +75,52 @@ func (r *Repository) charge(tx *tx, now int64, charge *limiter.Charge, write boo
 	return out, nil
 }
 
-// payers are the entity and, if it cascades, its parent. After an error they
-// are those whose limits may have been repaired.
+// bookings is usage that is to be booked, once it is sure that anything is.
+type bookings []booking
+
+type booking struct {
+	account *limiter.Account
+	usage   exact.Usage
+}
+
+func (b *bookings) add(account *limiter.Account, u exact.Usage) error {
+	u.Used = slices.Clone(u.Used)
+	*b = append(*b, booking{account, u})
+	return nil
+}
+
+func (b bookings) move(to exact.Book) error {
+	for _, due := range b {
+		if err := to(due.account, due.usage); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sync makes the bucket of an entity and resource follow a change of limits
+// that are for both: the operator means this bucket, at this time.
+func (r *Repository) sync(tx *tx, now int64, key limiter.Scope) error {
+	if key.Level() != "entity" {
+		return nil
+	}
+	found, err := tx.bucket("b.ns = ? AND b.entity = ? AND b.resource = ?", r.key, key.Entity, key.Resource)
+	if err != nil || found == nil || found.Gone(now) {
+		return err
+	}
+	limits, source, err := tx.resolve(r.key, key)
+	if err != nil || limits == nil {
+		return err
+	}
+	account := &limiter.Account{Entity: key.Entity, Resource: key.Resource, Limits: limits, Source: source, Ref: found.id}
+	repaired, err := found.Repair(now, account, exact.Idle(limits, source, r.ttl), tx.book(r.key))
+	if err != nil || !repaired {
+		return err
+	}
+	return tx.save(r.key, found, true)
+}
+
+// payers are the entity and, if it cascades, its parent.
 func (r *Repository) payers(tx *tx, now int64, charge *limiter.Charge, book exact.Book) ([]*side, error) {
 	self, err := r.begin(tx, now, charge.Entity, charge, book)
 	if err != nil {
@@ -82,7 +130,7 @@ func (r *Repository) payers(tx *tx, now int64, charge *limiter.Charge, book exac
 	if self.parent != "" {
 		payer, err := r.begin(tx, now, self.parent, charge, book)
 		if err != nil {
-			return sides, err
+			return nil, err
 		}
 		sides = append(sides, payer)
 	}

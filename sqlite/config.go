@@ -31,6 +31,9 @@ func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limit
 			r.key, cfg.Scope.Entity, cfg.Scope.Resource, string(limits), string(merged.OnUnavailable)); err != nil {
 			return err
 		}
+		if err := r.sync(tx, ev.At.UnixMilli(), cfg.Scope); err != nil {
+			return err
+		}
 		return r.record(tx, ev)
 	})
 }
@@ -106,6 +109,9 @@ func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limit
 			return fmt.Errorf("limits of %s: %w", exact.ScopeName(s), limiter.ErrNotFound)
 		}
 		if err != nil {
+			return err
+		}
+		if err := r.sync(tx, ev.At.UnixMilli(), s); err != nil {
 			return err
 		}
 		return r.record(tx, exact.Deleted(cfg, ev))

@@ -75,8 +75,17 @@ func (b *Bucket) Clone() Bucket {
 func (b *Bucket) renew() {
 	b.Expires = 0
 	if b.Idle > 0 {
-		b.Expires = bucket.Add(b.At, b.Idle)
+		b.Expires = wholeSeconds(bucket.Add(b.At, b.Idle))
 	}
+}
+
+// wholeSeconds rounds up: that is how stores keep the end of a bucket that
+// others share.
+func wholeSeconds(ms int64) int64 {
+	if rest := mod(ms, bucket.Milli); rest > 0 {
+		return bucket.Add(ms, bucket.Milli-rest)
+	}
+	return ms
 }
 
 // Gone tells whether the bucket counts as absent at now: it has idled long
@@ -123,9 +132,9 @@ func Multiplier(bucketTTL int) int {
 	return bucketTTL
 }
 
-// advance moves the whole bucket to now; a now behind it counts as its own
+// Advance moves the whole bucket to now; a now behind it counts as its own
 // time.
-func (b *Bucket) advance(now int64) {
+func (b *Bucket) Advance(now int64) {
 	if now <= b.At {
 		return
 	}
@@ -151,7 +160,7 @@ func (b *Bucket) Repair(now int64, account *limiter.Account, idle int64, book Bo
 	if err := b.Flush(book); err != nil {
 		return false, err
 	}
-	b.advance(now)
+	b.Advance(now)
 	old := *b
 	b.size(len(account.Limits))
 	for i, l := range account.Limits {
@@ -166,12 +175,16 @@ func (b *Bucket) Repair(now int64, account *limiter.Account, idle int64, book Bo
 }
 
 // Credit gives back positive amounts, up to the capacity, and takes negative
-// ones whatever is there. A limit that is gone is skipped.
+// ones whatever is there. A limit that is gone is skipped; a credit that
+// changes nothing is none.
 func (b *Bucket) Credit(now int64, amounts *limiter.Amounts, book Book) error {
+	if !b.credited(amounts) {
+		return nil
+	}
 	if err := b.open(max(now, b.At), book); err != nil {
 		return err
 	}
-	b.advance(now)
+	b.Advance(now)
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
 		if j := find(b.Account.Limits, name, i); j >= 0 {
@@ -182,6 +195,16 @@ func (b *Bucket) Credit(now int64, amounts *limiter.Amounts, book Book) error {
 	}
 	b.settle(b.At, b.Tokens)
 	return nil
+}
+
+// credited tells whether a credit is about any limit of the bucket.
+func (b *Bucket) credited(amounts *limiter.Amounts) bool {
+	for i := range amounts.Len() {
+		if name, n := amounts.At(i); n != 0 && find(b.Account.Limits, name, i) >= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // refilled is what the limits hold at now, which is not before b's own time.

@@ -150,9 +150,14 @@ func (t *Turn) Pay(amounts *limiter.Amounts) {
 	}
 }
 
-// Commit writes what was paid into the bucket, and books its usage.
+// Commit writes what was paid into the bucket, and books its usage. A bucket
+// that has none of the limits, because only its parent or its child has, pays
+// nothing and stays as it is.
 func (t *Turn) Commit(amounts *limiter.Amounts, book Book) error {
 	b := t.bucket
+	if !t.override && !Pays(b.Account.Limits, amounts) {
+		return nil
+	}
 	if t.override {
 		if err := t.settleOverride(amounts, book); err != nil {
 			return err
@@ -169,6 +174,16 @@ func (t *Turn) Commit(amounts *limiter.Amounts, book Book) error {
 	}
 	b.settle(t.at, t.tokens)
 	return nil
+}
+
+// Pays tells whether any of the amounts is for one of the limits.
+func Pays(limits []limiter.Limit, amounts *limiter.Amounts) bool {
+	for i := range amounts.Len() {
+		if name, _ := amounts.At(i); find(limits, name, i) >= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // settleOverride makes tokens what the bucket's own limits hold after the

@@ -1,0 +1,179 @@
+package dynamo
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// Buckets are those of an entity, a resource, both, or all.
+func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scope) iter.Seq2[limiter.Bucket, error] {
+	return func(yield func(limiter.Bucket, error) bool) {
+		if err := r.usable(ctx); err != nil {
+			yield(limiter.Bucket{}, err)
+			return
+		}
+		for items, err := range r.bucketPages(ctx, of) {
+			views, failed := r.views(ctx, now.UnixMilli(), items)
+			if err == nil {
+				err = failed
+			}
+			for _, v := range views {
+				if !yield(v, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(limiter.Bucket{}, err)
+				return
+			}
+		}
+	}
+}
+
+// bucketPages are the items of buckets, some at a time, in the order they are
+// to be listed.
+func (r *Repository) bucketPages(ctx context.Context, of limiter.Scope) iter.Seq2[[]item, error] {
+	switch {
+	case of.Entity != "" && of.Resource != "":
+		return func(yield func([]item, error) bool) {
+			it, err := r.get(ctx, bucketKey(r.ns, of.Entity, of.Resource))
+			if it == nil {
+				yield(nil, err)
+				return
+			}
+			yield([]item{it}, err)
+		}
+	case of.Entity != "":
+		return pages(r.query(ctx, within(entityPK(r.ns, of.Entity), bucketSKPrefix)))
+	case of.Resource != "":
+		return pages(r.query(ctx, indexed(indexResource, resourcePK(r.ns, of.Resource), bucketGSIPrefix)))
+	}
+	return func(yield func([]item, error) bool) { yield(r.allBuckets(ctx)) }
+}
+
+// pages are items a hundred at a time.
+func pages(items iter.Seq2[item, error]) iter.Seq2[[]item, error] {
+	return func(yield func([]item, error) bool) {
+		var page []item
+		for it, err := range items {
+			if err != nil {
+				yield(page, err)
+				return
+			}
+			if page = append(page, it); len(page) == mostGets {
+				if !yield(page, nil) {
+					return
+				}
+				page = nil
+			}
+		}
+		yield(page, nil)
+	}
+}
+
+// allBuckets are the items of all buckets, by resource, then entity.
+func (r *Repository) allBuckets(ctx context.Context) ([]item, error) {
+	var keys []key
+	for it, err := range r.query(ctx, indexed(indexNamespace, r.ns, entityPKPrefix(r.ns))) {
+		if err != nil {
+			return nil, err
+		}
+		if k := it.key(); strings.HasPrefix(k.sk, bucketSKPrefix) {
+			keys = append(keys, k)
+		}
+	}
+	found, err := r.getAll(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(keys, func(a, b key) int { return cmp.Or(cmp.Compare(a.sk, b.sk), cmp.Compare(a.pk, b.pk)) })
+	var items []item
+	for _, k := range keys {
+		if it := found[k]; it != nil {
+			items = append(items, it)
+		}
+	}
+	return items, nil
+}
+
+// views are buckets as the next charge would find them. Those that are gone are
+// not shown.
+func (r *Repository) views(ctx context.Context, now int64, items []item) ([]limiter.Bucket, error) {
+	payers := make([]*payer, 0, len(items))
+	var keys []factKey
+	for _, it := range items {
+		img, err := decodeImage(it)
+		if err != nil {
+			return nil, err
+		}
+		if img == nil {
+			continue
+		}
+		p := &payer{repo: r, entity: it.text(attrEntity), key: it.key()}
+		p.known = r.images.get(p.key)
+		p.known.image, p.known.seen = img, max(p.known.seen, img.refill)
+		payers = append(payers, p)
+		for _, s := range limiter.Precedence(p.entity, it.text(attrResource)) {
+			if k := r.configFact(s); !slices.Contains(keys, k) {
+				keys = append(keys, k)
+			}
+		}
+	}
+	facts, err := r.facts(ctx, now, keys...)
+	if err != nil {
+		return nil, err
+	}
+	var views []limiter.Bucket
+	for _, p := range payers {
+		if v, ok := p.look(now, keys, facts); ok {
+			views = append(views, v)
+		}
+	}
+	return views, nil
+}
+
+// look is the bucket under the limits in force, or under its own where none
+// are, unless it is gone.
+func (p *payer) look(now int64, keys []factKey, facts []*fact) (limiter.Bucket, bool) {
+	img := p.known.image
+	if img.gone(max(img.refill, p.known.seen), now) {
+		return limiter.Bucket{}, false
+	}
+	resource := strings.TrimPrefix(p.key.sk, bucketSKPrefix)
+	limits, source := img.limits(), limiter.Scope{}
+	if p.known.account != nil {
+		source = p.known.account.Source
+	}
+	for _, s := range limiter.Precedence(p.entity, resource) {
+		f := facts[slices.Index(keys, p.repo.configFact(s))]
+		if len(f.config.Limits) > 0 {
+			limits, source = f.config.Limits, s
+			break
+		}
+	}
+	p.use(limits, resource, source)
+	p.decide(now)
+	return p.plan.view, true
+}
+
+// syncBucket makes the bucket of an entity and resource follow limits that were
+// just stored for both, or removed: Python clients know only what the bucket
+// says. Everybody else finds out with the next charge.
+func (r *Repository) syncBucket(ctx context.Context, at time.Time, s limiter.Scope) error {
+	charge := limiter.Charge{Entity: s.Entity, Resource: s.Resource}
+	p, err := r.payer(ctx, at.UnixMilli(), s.Entity, &charge, 0, true)
+	if err != nil || p.known.image == nil {
+		return err
+	}
+	p.decide(at.UnixMilli())
+	if p.plan.repair && !p.plan.reborn {
+		p.repair(ctx)
+	}
+	return nil
+}

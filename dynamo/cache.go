@@ -1,0 +1,206 @@
+package dynamo
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// cache keeps facts for a while. For each key one caller reads and the others
+// wait for it; what an eviction overtook is not kept; what has become old is
+// used while it cannot be read again.
+type cache struct {
+	life time.Duration
+	most int
+
+	mu           sync.Mutex
+	slots        map[factKey]*slot
+	hits, misses atomic.Int64
+}
+
+// slot is one fact: what was last read, when, and who is reading it now.
+type slot struct {
+	fact   *fact
+	read   moment
+	flight *flight
+}
+
+// flight is a read under way. Its results may be used once done is closed.
+type flight struct {
+	done chan struct{}
+	fact *fact
+	err  error
+}
+
+// moment is when something was learned: by this machine's clock, and by the
+// caller's, which may be another. Old by either is old.
+type moment struct {
+	clock time.Time
+	now   int64
+}
+
+func (m moment) olderThan(life time.Duration, other moment) bool {
+	return other.clock.Sub(m.clock) >= life || m.now != 0 && other.now-m.now >= life.Milliseconds()
+}
+
+func newCache(life time.Duration, most int) *cache {
+	return &cache{life: life, most: most, slots: map[factKey]*slot{}}
+}
+
+// lookup is the facts of keys, in their order. Those that are not known, or
+// older than life, are read by one call of read; a life of 0 reads all. It
+// tells whether all were read by this call.
+func (c *cache) lookup(ctx context.Context, at moment, life time.Duration, keys []factKey, read func([]factKey) ([]*fact, error)) (facts []*fact, fresh bool, err error) {
+	for {
+		facts = make([]*fact, len(keys))
+		own, waits := c.begin(at, min(life, c.life), keys, facts)
+		c.finish(at, keys, own, facts, read)
+		if err = c.collect(ctx, life > 0, keys, own, waits, facts); err == nil {
+			return facts, len(own) == len(keys), nil
+		}
+		if !isContext(err) || ctx.Err() != nil {
+			return nil, false, err
+		}
+		// Whoever was reading gave up; that is no reason for this caller to.
+	}
+}
+
+// begin finds what is known, and takes on what nobody is reading.
+func (c *cache) begin(at moment, life time.Duration, keys []factKey, facts []*fact) (own, waits map[int]*flight) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, k := range keys {
+		s := c.slots[k]
+		if s != nil && s.fact != nil && !s.read.olderThan(life, at) {
+			c.hits.Add(1)
+			facts[i] = s.fact
+			continue
+		}
+		c.misses.Add(1)
+		if s == nil {
+			c.shrink()
+			s = &slot{}
+			c.slots[k] = s
+		}
+		if s.flight != nil && life > 0 {
+			waits = with(waits, i, s.flight)
+			continue
+		}
+		s.flight = &flight{done: make(chan struct{})}
+		own = with(own, i, s.flight)
+	}
+	return own, waits
+}
+
+func with(flights map[int]*flight, i int, f *flight) map[int]*flight {
+	if flights == nil {
+		flights = map[int]*flight{}
+	}
+	flights[i] = f
+	return flights
+}
+
+// shrink makes room for one more.
+func (c *cache) shrink() {
+	for k, s := range c.slots {
+		if len(c.slots) < c.most {
+			return
+		}
+		if s.flight == nil {
+			delete(c.slots, k)
+		}
+	}
+}
+
+// finish reads what this caller took on. An eviction since then has taken the
+// flight out of its slot: the result is this caller's, but it is not kept.
+func (c *cache) finish(at moment, keys []factKey, own map[int]*flight, facts []*fact, read func([]factKey) ([]*fact, error)) {
+	if len(own) == 0 {
+		return
+	}
+	var wanted []factKey
+	var order []int
+	for i := range keys {
+		if own[i] != nil {
+			wanted, order = append(wanted, keys[i]), append(order, i)
+		}
+	}
+	got, err := read(wanted)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for n, i := range order {
+		f := own[i]
+		f.err = err
+		if err == nil {
+			f.fact, facts[i] = got[n], got[n]
+		}
+		if s := c.slots[keys[i]]; s != nil && s.flight == f {
+			s.flight = nil
+			if err == nil {
+				s.fact, s.read = f.fact, at
+			}
+			if c.life <= 0 || s.fact == nil {
+				delete(c.slots, keys[i])
+			}
+		}
+		close(f.done)
+	}
+}
+
+// collect waits for what others read, and falls back to what was known before,
+// if that will do, where reading failed.
+func (c *cache) collect(ctx context.Context, oldWillDo bool, keys []factKey, own, waits map[int]*flight, facts []*fact) error {
+	for i, f := range waits {
+		select {
+		case <-f.done:
+			facts[i] = f.fact
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range keys {
+		if facts[i] != nil {
+			continue
+		}
+		if s := c.slots[keys[i]]; s != nil && s.fact != nil && oldWillDo {
+			facts[i] = s.fact
+			continue
+		}
+		if f := own[i]; f != nil {
+			return f.err
+		}
+		return waits[i].err
+	}
+	return nil
+}
+
+// evict forgets facts, and what is being read about them.
+func (c *cache) evict(keys ...factKey) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, k := range keys {
+		delete(c.slots, k)
+	}
+}
+
+// evictIf forgets the facts whose keys match.
+func (c *cache) evictIf(match func(factKey) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k := range c.slots {
+		if match(k) {
+			delete(c.slots, k)
+		}
+	}
+}
+
+func (c *cache) clear() { c.evictIf(func(factKey) bool { return true }) }
+
+func (c *cache) size() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return int64(len(c.slots))
+}

@@ -1,0 +1,172 @@
+package dynamo
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/exact"
+)
+
+// SetConfig stores limits, a mode or both, with their event. Limits that were
+// damaged are replaced.
+func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
+	if err := r.usable(ctx); err != nil {
+		return err
+	}
+	event, err := r.auditPut(ctx, ev)
+	if err != nil {
+		return err
+	}
+	switch {
+	case cfg.Scope == (limiter.Scope{}):
+		err = r.setSystem(ctx, cfg, event)
+	case exact.Empty(exact.Merged(limiter.Config{}, cfg)): // leaves what is stored
+		err = r.change(ctx, event)
+	case cfg.Scope.Entity == "":
+		err = r.change(ctx, r.putIf(r.configItem(cfg), nil), r.countDefaults(cfg.Scope.Resource, "ADD"), event)
+	default:
+		err = r.setEntity(ctx, cfg, event)
+	}
+	r.configChanged(ctx, ev.At, cfg.Scope, err)
+	return err
+}
+
+// setEntity counts the config of an entity in its registry when it is new.
+// Whether it is, is found out by writing.
+func (r *Repository) setEntity(ctx context.Context, cfg limiter.Config, event types.TransactWriteItem) error {
+	it := r.configItem(cfg)
+	for try := 0; ; try++ {
+		if err := pause(ctx, try); err != nil {
+			return err
+		}
+		err := r.change(ctx, r.putIf(it, absent()), r.countLimits(cfg.Scope.Resource), event)
+		if _, exists := refusedAt(err, 0); !exists {
+			return err
+		}
+		err = r.change(ctx, r.putIf(it, present()), event)
+		if _, deleted := refusedAt(err, 0); !deleted || try == mostTries {
+			return err
+		}
+	}
+}
+
+// configItem is all that is stored of limits of an entity or a resource.
+func (r *Repository) configItem(cfg limiter.Config) item {
+	s := cfg.Scope
+	it := newItem(r.ns, configKey(r.ns, s.Entity, s.Resource))
+	resource := storedResource(s.Resource)
+	it[attrResource] = text(resource)
+	if s.Entity != "" {
+		it[attrEntity] = text(s.Entity)
+		it[attrGSI3PK], it[attrGSI3SK] = text(configsPK(r.ns, resource)), text(s.Entity)
+	}
+	it.setLimits(cfg.Limits)
+	return it
+}
+
+// configVersion is constant: Python wants the attribute and never counts it up.
+const configVersion = 1
+
+// setLimits adds limits to a config item.
+func (it item) setLimits(limits []limiter.Limit) {
+	it[attrConfigVersion] = number(configVersion)
+	for _, l := range limits {
+		it[configAttr(l.Name, fieldCapacity)] = number(l.Capacity)
+		it[configAttr(l.Name, fieldAmount)] = number(l.Refill)
+		it[configAttr(l.Name, fieldPeriod)] = number(int64(l.Period / time.Second))
+	}
+}
+
+// configChanged makes this process see a change, or what may have been one: the
+// fate of a write that failed is not always known.
+func (r *Repository) configChanged(ctx context.Context, at time.Time, s limiter.Scope, err error) {
+	r.cache.evict(r.configFact(s))
+	if err == nil && s.Level() == "entity" {
+		_ = r.syncBucket(ctx, at, s) // the next charge repairs what this could not
+	}
+}
+
+// Config is what a scope holds, as stored now.
+func (r *Repository) Config(ctx context.Context, s limiter.Scope) (limiter.Config, error) {
+	if err := r.usable(ctx); err != nil {
+		return limiter.Config{}, err
+	}
+	it, err := r.get(ctx, configKey(r.ns, s.Entity, s.Resource))
+	if err != nil {
+		return limiter.Config{}, err
+	}
+	cfg, err := decodeConfig(s, it)
+	if err != nil {
+		return limiter.Config{}, err
+	}
+	r.learn(r.configFact(s), &fact{config: cfg})
+	return cfg, nil
+}
+
+// DeleteConfig removes what a scope holds. ErrNotFound, also when the item is
+// there but holds neither limits nor a mode.
+func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limiter.AuditEvent) error {
+	if err := r.usable(ctx); err != nil {
+		return err
+	}
+	err := r.deleteConfig(ctx, s, ev)
+	r.configChanged(ctx, ev.At, s, err)
+	return err
+}
+
+func (r *Repository) deleteConfig(ctx context.Context, s limiter.Scope, ev limiter.AuditEvent) error {
+	k := configKey(r.ns, s.Entity, s.Resource)
+	for try := 0; ; try++ {
+		if err := pause(ctx, try); err != nil {
+			return err
+		}
+		stored, err := r.get(ctx, k)
+		if err != nil {
+			return err
+		}
+		held := heldConfig(s, stored)
+		if exact.Empty(held) {
+			return fmt.Errorf("limits of %s: %w", exact.ScopeName(s), limiter.ErrNotFound)
+		}
+		event, err := r.auditPut(ctx, exact.Deleted(held, ev))
+		if err != nil {
+			return err
+		}
+		err = r.removeConfig(ctx, s, stored, event)
+		if _, changed := refusedAt(err, 0); !changed || try == mostTries {
+			return err
+		}
+	}
+}
+
+// removeConfig deletes a config item together with its entry in a registry. It
+// is refused at its first item if what is stored has changed.
+func (r *Repository) removeConfig(ctx context.Context, s limiter.Scope, stored item, event types.TransactWriteItem) error {
+	switch k := stored.key(); {
+	case s.Entity != "":
+		return r.removeEntityConfig(ctx, k, event)
+	case s.Resource != "":
+		return r.change(ctx, r.deleteIf(k, present()), r.countDefaults(s.Resource, "DELETE"), event)
+	}
+	return r.removeSystem(ctx, stored, event)
+}
+
+// heldConfig is what an item holds, by the names alone: what is damaged can be
+// deleted too.
+func heldConfig(s limiter.Scope, it item) limiter.Config {
+	held := limiter.Config{Scope: s}
+	for attr := range it {
+		if name, ok := limitOf(attr, configPrefix, fieldCapacity); ok {
+			held.Limits = append(held.Limits, limiter.Limit{Name: name})
+		}
+	}
+	held.Limits = exact.Sorted(held.Limits)
+	if s == (limiter.Scope{}) {
+		held.OnUnavailable = storedMode(it)
+	}
+	return held
+}

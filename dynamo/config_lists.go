@@ -1,0 +1,165 @@
+package dynamo
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Two items of a namespace list what has limits: one is a set of resources that
+// have defaults, the other has a counter for each resource, under its name, of
+// the entities with limits for it.
+
+// ResourcesWithDefaults are the resources that have limits, sorted.
+func (r *Repository) ResourcesWithDefaults(ctx context.Context) ([]string, error) {
+	if err := r.usable(ctx); err != nil {
+		return nil, err
+	}
+	it, err := r.get(ctx, resourcesKey(r.ns))
+	if err != nil {
+		return nil, err
+	}
+	set, _ := it[attrResources].(*types.AttributeValueMemberSS)
+	if set == nil { // the last member takes the attribute with it
+		return nil, nil
+	}
+	return slices.Sorted(slices.Values(set.Value)), nil
+}
+
+// ResourcesWithLimits are the resources for which an entity has limits, sorted.
+func (r *Repository) ResourcesWithLimits(ctx context.Context) ([]string, error) {
+	if err := r.usable(ctx); err != nil {
+		return nil, err
+	}
+	it, err := r.get(ctx, entityConfigsKey(r.ns))
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for attr, v := range it {
+		if _, counter := v.(*types.AttributeValueMemberN); !counter {
+			continue
+		}
+		n, err := it.number(attr)
+		if err != nil {
+			return nil, err
+		}
+		if n > 0 {
+			names = append(names, portResource(attr))
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// EntitiesWithLimits are the entities that have limits for a resource, by ID.
+func (r *Repository) EntitiesWithLimits(ctx context.Context, resource string) iter.Seq2[string, error] {
+	return listing(ctx, r, func() *dynamodb.QueryInput {
+		in := partition(configsPK(r.ns, storedResource(resource)))
+		in.IndexName, in.ConsistentRead = aws.String(indexConfigs), nil
+		in.ExpressionAttributeNames["#pk"] = attrGSI3PK
+		return in
+	}, func(it item) (string, bool, error) {
+		id := it.text(attrGSI3SK)
+		return id, id != "", nil
+	})
+}
+
+// countDefaults makes a resource join the set of those with defaults, by ADD,
+// or leave it, by DELETE.
+func (r *Repository) countDefaults(resource, action string) types.TransactWriteItem {
+	return r.indexedUpdate(resourcesKey(r.ns), " "+action+" #r :r", map[string]string{"#r": attrResources},
+		item{":r": &types.AttributeValueMemberSS{Value: []string{resource}}})
+}
+
+// countLimits counts one more entity with limits for a resource.
+func (r *Repository) countLimits(resource string) types.TransactWriteItem {
+	return r.indexedUpdate(entityConfigsKey(r.ns), " ADD #r :one", map[string]string{"#r": storedResource(resource)},
+		item{":one": number(1)})
+}
+
+// removeEntityConfig deletes the config item of an entity at k, with its count
+// and more. It is refused at its first item if there is none.
+//
+// The count may be too low: Python's provisioner writes configs that it does
+// not count. So it is only taken down while there is something to take, and
+// what is not above zero is removed.
+func (r *Repository) removeEntityConfig(ctx context.Context, k key, more ...types.TransactWriteItem) error {
+	resource := strings.TrimPrefix(k.sk, configSKPrefix)
+	gone := r.deleteIf(k, present())
+	err := r.change(ctx, append([]types.TransactWriteItem{gone, r.uncountLimits(resource)}, more...)...)
+	if _, none := refusedAt(err, 0); none {
+		return err
+	}
+	if _, uncounted := refusedAt(err, 1); uncounted {
+		err = r.change(ctx, append([]types.TransactWriteItem{gone}, more...)...)
+	}
+	if err == nil {
+		r.dropCount(ctx, resource)
+	}
+	return err
+}
+
+// uncountLimits is countLimits backwards, for a resource as stored.
+func (r *Repository) uncountLimits(resource string) types.TransactWriteItem {
+	return types.TransactWriteItem{Update: &types.Update{
+		TableName: &r.table, Key: entityConfigsKey(r.ns).at(),
+		UpdateExpression: aws.String("ADD #r :less"), ConditionExpression: aws.String("#r > :zero"),
+		ExpressionAttributeNames:  map[string]string{"#r": resource},
+		ExpressionAttributeValues: item{":less": number(-1), ":zero": number(0)},
+	}}
+}
+
+// dropCount removes a counter that has come to nothing. If it fails, the
+// counter stays at zero, which lists nothing.
+func (r *Repository) dropCount(ctx context.Context, resource string) {
+	_, _ = r.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &r.table, Key: entityConfigsKey(r.ns).at(),
+		UpdateExpression: aws.String("REMOVE #r"), ConditionExpression: aws.String("#r <= :zero"),
+		ExpressionAttributeNames:  map[string]string{"#r": resource},
+		ExpressionAttributeValues: item{":zero": number(0)},
+	})
+}
+
+// indexedUpdate is an update that may create its item, which is then indexed
+// under its namespace, so that a purge finds it. The expression goes on with
+// more.
+func (r *Repository) indexedUpdate(k key, more string, names map[string]string, values item) types.TransactWriteItem {
+	names["#ns"], names["#pk"] = attrGSI4PK, attrGSI4SK
+	values[":ns"], values[":pk"] = text(r.ns), text(k.pk)
+	return types.TransactWriteItem{Update: &types.Update{
+		TableName: &r.table, Key: k.at(), ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+		UpdateExpression: aws.String("SET #ns = if_not_exists(#ns, :ns), #pk = if_not_exists(#pk, :pk)" + more),
+	}}
+}
+
+// listing yields what decode takes of the items of a query. Nothing happens
+// before it is ranged over, and it may be more than once.
+func listing[T any](ctx context.Context, r *Repository, ask func() *dynamodb.QueryInput, decode func(item) (T, bool, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var zero T
+		if err := r.usable(ctx); err != nil {
+			yield(zero, err)
+			return
+		}
+		for it, err := range r.query(ctx, ask()) {
+			if err != nil {
+				yield(zero, err)
+				return
+			}
+			v, ok, err := decode(it)
+			if err != nil {
+				yield(zero, err)
+				return
+			}
+			if ok && !yield(v, nil) {
+				return
+			}
+		}
+	}
+}

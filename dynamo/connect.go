@@ -1,0 +1,220 @@
+package dynamo
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/exact"
+)
+
+// What is used where neither an argument nor the environment says otherwise.
+const (
+	defaultName      = "zae-limiter"
+	defaultNamespace = "default"
+	defaultCacheTTL  = 60 * time.Second
+	defaultImages    = 100_000
+	mostFacts        = 100_000
+
+	envName, envNamespace = "ZAEL_STACK", "ZAEL_NAMESPACE"
+)
+
+// Connect attaches to a table that is there, and writes nothing. An empty name
+// is that of the environment variable ZAEL_STACK, or "zae-limiter"; an empty
+// namespace that of ZAEL_NAMESPACE, or "default".
+//
+// Errors: limiter.ErrNotFound when the table or the namespace is missing, with
+// the command that makes it; *limiter.VersionError for a table of a newer
+// version or of another program; *limiter.InvalidError for the name and the
+// options; *limiter.UnavailableError when AWS cannot be asked or refuses; a
+// cancelled context's own error.
+func Connect(ctx context.Context, name string, opts *Options) (*Repository, error) {
+	s, err := newStore(ctx, "connect", name, opts)
+	if err != nil {
+		return nil, err
+	}
+	namespace := namespaceOf(opts)
+	found, err := s.getAll(ctx, []key{versionKey(), namespaceKey(namespace)})
+	if err != nil {
+		return nil, s.failure(ctx, "connect", err)
+	}
+	if err := s.checkVersion(found[versionKey()]); err != nil {
+		return nil, err
+	}
+	forward := found[namespaceKey(namespace)]
+	if !isActive(forward) {
+		return nil, fmt.Errorf("namespace %q: %w in table %q; `zae-limiter namespace register %s` makes it", namespace, limiter.ErrNotFound, s.table, namespace)
+	}
+	return &Repository{store: s, ns: forward.text(attrNamespaceID), name: namespace}, nil
+}
+
+func namespaceOf(opts *Options) string {
+	given := ""
+	if opts != nil {
+		given = opts.Namespace
+	}
+	return cmp.Or(given, os.Getenv(envNamespace), defaultNamespace)
+}
+
+// newStore has everything but proof that the table exists.
+func newStore(ctx context.Context, op, name string, opts *Options) (*store, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s := &store{table: cmp.Or(name, os.Getenv(envName), defaultName), clock: time.Now}
+	if opts != nil {
+		s.opts = *opts
+	}
+	if err := checkName(s.table); err != nil {
+		return nil, err
+	}
+	if err := s.fillOptions(); err != nil {
+		return nil, err
+	}
+	if err := s.dial(ctx); err != nil {
+		return nil, s.failure(ctx, op, s.explain(err))
+	}
+	return s, nil
+}
+
+// checkName applies the rule for names of stacks, which the table shares.
+func checkName(name string) error {
+	const longest = 55
+	for i, c := range name {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (i == 0 || c != '-' && (c < '0' || c > '9')) {
+			return &limiter.InvalidError{Field: "name", Value: name, Reason: "must begin with a letter, then letters, digits or hyphens"}
+		}
+	}
+	if len(name) > longest {
+		return &limiter.InvalidError{Field: "name", Value: name[:50] + "...", Reason: fmt.Sprintf("must be at most %d characters", longest)}
+	}
+	return nil
+}
+
+func (s *store) fillOptions() error {
+	if s.opts.Images < 0 {
+		return &limiter.InvalidError{Field: "images", Value: strconv.Itoa(s.opts.Images), Reason: "must not be negative"}
+	}
+	s.ttl = exact.Multiplier(s.opts.BucketTTL)
+	s.opts.CacheTTL = max(0, cmp.Or(s.opts.CacheTTL, defaultCacheTTL))
+	s.opts.Images = cmp.Or(s.opts.Images, defaultImages)
+	s.cache = newCache(s.opts.CacheTTL, mostFacts)
+	s.images = newImages(s.opts.Images)
+	return nil
+}
+
+// dial makes the clients. Nothing is sent yet, unless the environment asks for
+// credentials or settings to be fetched.
+func (s *store) dial(ctx context.Context) error {
+	var cfg aws.Config
+	if s.opts.AWS != nil {
+		cfg = s.opts.AWS.Copy()
+	} else {
+		var err error
+		if cfg, err = config.LoadDefaultConfig(ctx); err != nil {
+			return err
+		}
+		if loaded, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok { // it has the certificates of AWS_CA_BUNDLE
+			cfg.HTTPClient = tuned(loaded)
+		}
+	}
+	cfg.Region = cmp.Or(s.opts.Region, cfg.Region)
+	if cfg.Region == "" {
+		return errNoRegion
+	}
+	s.opts.Region = cfg.Region
+	if cfg.HTTPClient == nil {
+		cfg.HTTPClient = tuned(awshttp.NewBuildableClient())
+	}
+	s.client = dynamodb.NewFromConfig(cfg, s.direct)
+	s.once = dynamodb.NewFromConfig(cfg, s.direct, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
+	return nil
+}
+
+var errNoRegion = errors.New("no AWS region; set Options.Region, AWS_REGION, or the region of the profile")
+
+func (s *store) direct(o *dynamodb.Options) {
+	if s.opts.Endpoint != "" {
+		o.BaseEndpoint = aws.String(s.opts.Endpoint)
+	}
+}
+
+// tuned is a client for a table one hop away, in the same region. The SDK keeps
+// 10 idle connections to a host: with more calls than that under way, most
+// would begin with a handshake. And it waits half a minute for a connection,
+// which is longer than any caller of a limiter waits; a table that has not
+// answered after 5 s has lost the request. Responses are not compressed, which
+// is the SDK's own default, and their checksums are verified, since that costs
+// less than a microsecond.
+func tuned(c *awshttp.BuildableClient) *awshttp.BuildableClient {
+	const idle = 512
+	return c.WithDialerOptions(func(d *net.Dialer) {
+		d.Timeout = time.Second
+		d.KeepAlive = 15 * time.Second
+	}).WithTransportOptions(func(t *http.Transport) {
+		t.MaxIdleConns, t.MaxIdleConnsPerHost = 2*idle, idle
+		t.IdleConnTimeout = 90 * time.Second
+		t.TLSHandshakeTimeout = 2 * time.Second
+		t.ResponseHeaderTimeout = 5 * time.Second
+	})
+}
+
+// failure is what a caller gets who has no repository yet, for an error that
+// was explained: what to do, in the terms of package limiter.
+func (s *store) failure(ctx context.Context, op string, err error) error {
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return ctx.Err()
+	case errorCode(err) == "ResourceNotFoundException":
+		return fmt.Errorf("table %q: %w in region %s; `zae-limiter deploy --name %s` makes it", s.table, limiter.ErrNotFound, s.opts.Region, s.table)
+	case otherKeys(err):
+		return s.foreign()
+	case isDomain(err):
+		return err
+	case isContext(err):
+		err = fmt.Errorf("table %q did not answer in time; can its region, %s, be reached from here? %w", s.table, s.opts.Region, err)
+	case unreachable(err):
+		err = fmt.Errorf("cannot connect; check the network, the endpoint and the region, %s: %w", s.opts.Region, err)
+	}
+	return &limiter.UnavailableError{Op: op, Err: err}
+}
+
+// otherKeys tells whether the table's keys are not ours. The service says it in
+// several ways, and nothing else about keys can be wrong with our requests.
+func otherKeys(err error) bool {
+	return errorCode(err) == "ValidationException" && strings.Contains(err.Error(), "key")
+}
+
+func (s *store) foreign() error {
+	return &limiter.VersionError{
+		Store: "table " + s.table, Schema: "unknown", Client: schemaVersion,
+		Reason: "its keys or indexes are others, so it is no table of zae-limiter; choose another name",
+	}
+}
+
+// isDomain tells whether an error is in the terms of package limiter already.
+func isDomain(err error) bool {
+	_, version := errors.AsType[*limiter.VersionError](err)
+	_, corrupt := errors.AsType[*limiter.CorruptError](err)
+	return version || corrupt
+}
+
+func unreachable(err error) bool {
+	_, dial := errors.AsType[*net.OpError](err)
+	_, lookup := errors.AsType[*net.DNSError](err)
+	return dial || lookup
+}

@@ -1,0 +1,268 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/exact"
+)
+
+// mostRounds is how often a charge that others keep overtaking decides again.
+const mostRounds = 8
+
+// factsRetryLife is how old facts may be that a caller's mistake is concluded
+// from: a limit that another process has just stored is no mistake, and a
+// caller that insists on one must not read each time.
+const factsRetryLife = time.Second
+
+// charging is a Consume under way.
+type charging struct {
+	repo   *Repository
+	now    int64
+	charge *limiter.Charge
+	self   *payer
+	parent *payer // nil: nobody else pays
+}
+
+// Consume takes every amount, or nothing.
+func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	if err := r.ready(ctx); err != nil {
+		return limiter.Outcome{}, err
+	}
+	c := &charging{repo: r, now: now.UnixMilli(), charge: &charge}
+	out, err := c.run(ctx)
+	if err != nil || !out.Admitted {
+		c.undo(ctx)
+	}
+	return out, err
+}
+
+// Peek is the outcome Consume would have.
+func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	if err := r.ready(ctx); err != nil {
+		return limiter.Outcome{}, err
+	}
+	c := &charging{repo: r, now: now.UnixMilli(), charge: &charge}
+	fits, err := c.begin(ctx, true)
+	if err == nil {
+		fits, err = c.settle(ctx, fits)
+	}
+	if err != nil {
+		return limiter.Outcome{}, err
+	}
+	if fits {
+		for _, p := range c.payers() {
+			p.pay(&charge.Amounts)
+		}
+	}
+	return c.outcome(fits), nil
+}
+
+// payers are those who pay.
+func (c *charging) payers() []*payer {
+	if c.parent == nil {
+		return []*payer{c.self}
+	}
+	return []*payer{c.self, c.parent}
+}
+
+// gather finds both payers. Facts are no older than life; buckets are read if
+// they are not known, or if read is set.
+func (c *charging) gather(ctx context.Context, life time.Duration, read bool) (err error) {
+	c.parent = nil
+	if c.self, err = c.repo.payer(ctx, c.now, c.charge.Entity, c.charge, life, read); err != nil {
+		return err
+	}
+	return c.gatherParent(ctx, life, read)
+}
+
+// begin is gather and judge. A mistake of the caller's is looked at twice.
+func (c *charging) begin(ctx context.Context, read bool) (fits bool, err error) {
+	for _, life := range []time.Duration{c.repo.cache.life, factsRetryLife} {
+		if err = c.gather(ctx, life, read); err == nil {
+			fits, err = c.judge()
+		}
+		if _, mistaken := errors.AsType[*limiter.InvalidError](err); !mistaken {
+			break
+		}
+	}
+	return fits, err
+}
+
+// gatherParent finds who else pays, by what is known of the entity.
+func (c *charging) gatherParent(ctx context.Context, life time.Duration, read bool) (err error) {
+	switch {
+	case !c.self.cascade:
+		c.parent = nil
+	case c.parent == nil || c.parent.entity != c.self.parent:
+		c.parent, err = c.repo.payer(ctx, c.now, c.self.parent, c.charge, life, read)
+	}
+	return err
+}
+
+// run charges, deciding again as often as others get in between.
+func (c *charging) run(ctx context.Context) (limiter.Outcome, error) {
+	fits, err := c.begin(ctx, false)
+	for round := 0; err == nil && round < mostRounds; round++ {
+		if fits, err = c.settle(ctx, fits); err != nil {
+			break
+		}
+		if !fits {
+			return c.refuse(ctx), nil
+		}
+		if err = pause(ctx, max(0, round-1)); err != nil {
+			break
+		}
+		var paid bool
+		if paid, err = c.send(ctx); err != nil || paid {
+			return c.outcome(paid), err
+		}
+		fits, err = c.judge()
+	}
+	if err != nil {
+		return limiter.Outcome{}, err
+	}
+	return c.giveUp(), nil
+}
+
+// settle makes sure of a decision, reading what it hangs on.
+func (c *charging) settle(ctx context.Context, fits bool) (bool, error) {
+	for {
+		read, err := c.verify(ctx)
+		if err != nil || !read {
+			return fits, err
+		}
+		if fits, err = c.judge(); err != nil {
+			return false, err
+		}
+	}
+}
+
+// judge decides for everybody who has not paid, and tells whether all cover
+// what they are asked for.
+func (c *charging) judge() (bool, error) {
+	views := make([]limiter.Bucket, 0, 2)
+	fits := true
+	for _, p := range c.payers() {
+		if !p.paid {
+			p.decide(c.now)
+			fits = fits && p.covers(&c.charge.Amounts)
+		}
+		views = append(views, p.plan.view)
+	}
+	_, err := exact.Judge(&c.charge.Amounts, views...)
+	return fits, err
+}
+
+// verify reads what the decision hangs on, if it was remembered: stored limits
+// before a bucket is made to follow them, a bucket before it refuses. It tells
+// whether anything was read, so that a new decision is due.
+func (c *charging) verify(ctx context.Context) (bool, error) {
+	for _, p := range c.payers() {
+		switch {
+		case p.paid:
+		case p.plan.repair && !p.fresh, p.known.image == nil && !p.placed:
+			return true, c.refresh(ctx, p)
+		}
+	}
+	for _, p := range c.payers() {
+		if !p.paid && !p.verified && !p.covers(&c.charge.Amounts) {
+			if p.remembersRefusal(c.now) {
+				c.repo.rejections.Add(1)
+				return false, nil
+			}
+			return true, p.read(ctx)
+		}
+	}
+	return false, nil
+}
+
+// refresh reads a payer's facts and bucket anew. If it turns out that somebody
+// else pays with the entity, whoever paid until now gets it back.
+func (c *charging) refresh(ctx context.Context, p *payer) error {
+	anew, err := c.repo.payer(ctx, c.now, p.entity, c.charge, 0, true)
+	if err != nil {
+		return err
+	}
+	anew.fresh = true
+	if p == c.parent {
+		c.parent = anew
+		return nil
+	}
+	before := c.parent
+	c.self = anew
+	if err := c.gatherParent(ctx, c.repo.cache.life, false); err != nil {
+		return err
+	}
+	if before != nil && before != c.parent {
+		before.undo(ctx, c)
+	}
+	return nil
+}
+
+// outcome is what the payers have come to.
+func (c *charging) outcome(admitted bool) limiter.Outcome {
+	out := limiter.Outcome{Admitted: admitted, Self: c.self.plan.view}
+	if c.parent != nil {
+		out.Parent = c.parent.plan.view
+	}
+	return out
+}
+
+// refuse ends a charge that does not fit. Buckets that do not follow the limits
+// in force are made to, all the same.
+func (c *charging) refuse(ctx context.Context) limiter.Outcome {
+	for _, p := range c.payers() {
+		if p.paid {
+			p.unpay(&c.charge.Amounts)
+			continue
+		}
+		if p.verified && !p.covers(&c.charge.Amounts) {
+			c.repo.images.refuse(p.key, moment{c.repo.clock(), c.now})
+		}
+		if p.plan.repair && p.known.image != nil && !p.plan.reborn {
+			p.repair(ctx)
+		}
+	}
+	return c.outcome(false)
+}
+
+// giveUp ends a charge that others overtook too often. It is a refusal, since
+// an outage would be waved through by those who allow that; for it to look like
+// one, the view lacks a little of what was asked for.
+func (c *charging) giveUp() limiter.Outcome {
+	out := c.outcome(false)
+	for i, l := range out.Self.Account.Limits {
+		if n, named := amountOf(&c.charge.Amounts, l.Name); named {
+			out.Self.Tokens[i] = min(out.Self.Tokens[i], bucket.Thousandths(n)-1)
+		}
+	}
+	return out
+}
+
+// undo gives back what was paid for a charge that came to nothing.
+func (c *charging) undo(ctx context.Context) {
+	if c.self == nil {
+		return
+	}
+	for _, p := range c.payers() {
+		p.undo(ctx, c)
+	}
+}
+
+// undo gives back what one payer paid. The caller's context may have ended.
+func (p *payer) undo(ctx context.Context, c *charging) {
+	if !p.paid {
+		return
+	}
+	p.paid = false
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	_ = p.repo.credit(ctx, c.now, limiter.Credit{Account: p.plan.view.Account, Amounts: c.charge.Amounts, Undo: true})
+}
+
+// undoTimeout is how long a give-back may take that nobody waits for.
+const undoTimeout = limiter.DefaultSettleTimeout

@@ -1,0 +1,129 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+// fate is what is known about a request that failed.
+type fate int
+
+const (
+	notExecuted fate = iota // surely: it may be sent again
+	refused                 // surely not, because a condition does not hold
+	unknown                 // it may have been executed
+)
+
+// fateOf tells what became of a write.
+func fateOf(err error) fate {
+	if _, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
+		return refused
+	}
+	if cancelled, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
+		for _, reason := range cancelled.CancellationReasons {
+			if deref(reason.Code) == codeConditionFailed {
+				return refused
+			}
+		}
+		return notExecuted
+	}
+	if response, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
+		status := response.HTTPStatusCode()
+		if status >= 400 && status < 500 && status != 408 && errorCode(err) != "TransactionInProgressException" {
+			return notExecuted
+		}
+		return unknown
+	}
+	if neverSent(err) {
+		return notExecuted
+	}
+	return unknown
+}
+
+const (
+	codeConditionFailed = "ConditionalCheckFailed"
+	codeConflict        = "TransactionConflict"
+)
+
+// neverSent tells whether the request surely did not leave: no connection could
+// be made, or there was none to make because signing it failed.
+func neverSent(err error) bool {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return true
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return true
+	}
+	_, sent := errors.AsType[*smithyhttp.RequestSendError](err)
+	_, cancelled := errors.AsType[*smithy.CanceledError](err)
+	_, answered := errors.AsType[*smithy.DeserializationError](err)
+	operation, ours := errors.AsType[*smithy.OperationError](err)
+	return ours && !sent && !cancelled && !answered && !isContext(operation)
+}
+
+func isContext(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// again tells whether a request that was not executed may succeed if it is sent
+// once more: throttling, a conflict with a transaction, no connection.
+func again(err error) bool {
+	switch errorCode(err) {
+	case "ProvisionedThroughputExceededException", "ThrottlingException", "Throttling", "RequestLimitExceeded",
+		"TransactionConflictException", "TransactionCanceledException", "LimitExceededException", "ReplicatedWriteConflictException":
+		return true
+	case "":
+		op, ok := errors.AsType[*net.OpError](err)
+		return ok && op.Op == "dial"
+	}
+	return false
+}
+
+func errorCode(err error) string {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
+		return api.ErrorCode()
+	}
+	return ""
+}
+
+// explain puts what to do in front of errors whose own text does not say.
+func (s *store) explain(err error) error {
+	if err == nil || isContext(err) {
+		return err
+	}
+	switch code := errorCode(err); {
+	case code == "ResourceNotFoundException":
+		return fmt.Errorf("table %q is not in this account and region; is the region right, or was it deleted? %w", s.table, err)
+	case code == "AccessDeniedException":
+		return fmt.Errorf("table %q: access denied; the policy of the caller has to allow this call: %w", s.table, err)
+	case strings.HasPrefix(code, "ExpiredToken"):
+		return fmt.Errorf("table %q: the AWS credentials have expired; sign in again: %w", s.table, err)
+	case code == "UnrecognizedClientException" || code == "InvalidSignatureException" || code == "InvalidClientTokenId" || code == "MissingAuthenticationTokenException":
+		return fmt.Errorf("table %q: AWS does not accept these credentials; check the profile or the keys: %w", s.table, err)
+	case code == "" && neverSent(err) && strings.Contains(err.Error(), "credentials"):
+		return fmt.Errorf("table %q: no AWS credentials; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run under a role: %w", s.table, err)
+	}
+	return fmt.Errorf("table %q: %w", s.table, err)
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// refusedItem is what was stored where a condition did not hold.
+func refusedItem(err error) item {
+	if failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
+		return failed.Item
+	}
+	return nil
+}

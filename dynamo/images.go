@@ -1,0 +1,181 @@
+package dynamo
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// images remembers what this process last saw of buckets. Which are forgotten
+// when there are too many is left to chance: the price is one read.
+type images struct {
+	most    int
+	mu      sync.Mutex
+	known   map[key]*known
+	deleted map[string]uint64 // by partition of a deleted entity: the last bucket made by then
+	made    uint64
+}
+
+// known is what this process knows of one bucket.
+type known struct {
+	image   *image // nil: nothing
+	seen    int64  // the latest refill time ever seen in the item
+	now     int64  // the latest time at which this process changed it
+	refused moment // when it was last refused; zero when something may have been given back since
+	ref     *ref
+	account *limiter.Account // of the last charge
+}
+
+// ref is an account's handle: one life of a bucket, as far as this process can
+// tell one from the next.
+type ref struct {
+	number uint64
+	ttl    atomic.Int64 // as last seen, in seconds
+	over   atomic.Bool  // the bucket went, or another has begun in its place
+}
+
+// rejectionLife is how long a refusal is remembered.
+const rejectionLife = time.Second
+
+func newImages(most int) *images {
+	return &images{most: most, known: map[key]*known{}, deleted: map[string]uint64{}}
+}
+
+// get is what is known of a bucket.
+func (m *images) get(k key) known {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.known[k]; e != nil {
+		return *e
+	}
+	return known{}
+}
+
+// saw remembers an image. A nil image is a bucket that is not there.
+func (m *images) saw(k key, img *image) known {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if img == nil {
+		if e := m.known[k]; e != nil {
+			e.ref.over.Store(true)
+			delete(m.known, k)
+		}
+		return known{}
+	}
+	e := m.entry(k)
+	m.update(e, img)
+	return *e
+}
+
+// wrote remembers the image that a write of this process left, at its time. A
+// reborn bucket is another one: give-backs of leases of the old one do not
+// reach it.
+func (m *images) wrote(k key, img *image, now int64, reborn bool) known {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entry(k)
+	if reborn {
+		e.ref.over.Store(true)
+		*e = known{ref: m.newRef()}
+	}
+	m.update(e, img)
+	e.now, e.refused = max(e.now, now), moment{}
+	return *e
+}
+
+// charged is wrote for the charge of an account, which gets the handle of the
+// bucket; one that says the same as the last is that one.
+func (m *images) charged(k key, img *image, now int64, reborn bool, account *limiter.Account) known {
+	kn := m.wrote(k, img, now, reborn)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if kn.account != account {
+		a := *account
+		a.Ref, kn.account = kn.ref, &a
+		if e := m.known[k]; e != nil && e.ref == kn.ref {
+			e.account = &a
+		}
+	}
+	return kn
+}
+
+func (m *images) update(e *known, img *image) {
+	e.image, e.seen = img, max(e.seen, img.refill)
+	e.ref.ttl.Store(img.ttl)
+}
+
+func (m *images) newRef() *ref {
+	m.made++
+	return &ref{number: m.made}
+}
+
+// entry is the one of k, which is made if there is none.
+func (m *images) entry(k key) *known {
+	e := m.known[k]
+	if e == nil {
+		for other := range m.known {
+			if len(m.known) < m.most {
+				break
+			}
+			delete(m.known, other)
+		}
+		e = &known{ref: m.newRef()}
+		m.known[k] = e
+	}
+	return e
+}
+
+// refuse remembers that a charge was refused.
+func (m *images) refuse(k key, at moment) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.known[k]; e != nil {
+		e.refused = at
+	}
+}
+
+// dead tells whether the entity of a handle was deleted since, by this process.
+func (m *images) dead(k key, r *ref) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return r.number <= m.deleted[k.pk]
+}
+
+// forget drops what is known of the buckets of an entity that was deleted, so
+// that leases of them do nothing any more.
+func (m *images) forget(pk string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for other := range m.deleted {
+		if len(m.deleted) < m.most {
+			break
+		}
+		delete(m.deleted, other)
+	}
+	m.deleted[pk] = m.made
+	for k := range m.known {
+		if k.pk == pk {
+			delete(m.known, k)
+		}
+	}
+}
+
+// forgetSpace drops what is known of a namespace.
+func (m *images) forgetSpace(ns string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for k := range m.known {
+		if strings.HasPrefix(k.pk, entityPKPrefix(ns)) {
+			delete(m.known, k)
+		}
+	}
+}
+
+func (m *images) clear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.known)
+}

@@ -1,0 +1,207 @@
+package dynamo
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// item is what the table stores under one key.
+type item map[string]types.AttributeValue
+
+func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+func number(n int64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+}
+func truth(b bool) types.AttributeValue { return &types.AttributeValueMemberBOOL{Value: b} }
+func nothing() types.AttributeValue     { return &types.AttributeValueMemberNULL{Value: true} }
+func textOrNull(s string) types.AttributeValue {
+	if s == "" {
+		return nothing()
+	}
+	return text(s)
+}
+
+// at is the key as the table wants it.
+func (k key) at() item { return item{attrPK: text(k.pk), attrSK: text(k.sk)} }
+
+// newItem has the key, and is indexed under its namespace, so that a purge
+// finds it.
+func newItem(ns string, k key) item {
+	it := k.at()
+	it[attrGSI4PK], it[attrGSI4SK] = text(ns), text(k.pk)
+	return it
+}
+
+// key is the item's own.
+func (it item) key() key { return key{it.text(attrPK), it.text(attrSK)} }
+
+// text is a string attribute, "" if there is none.
+func (it item) text(attr string) string {
+	if v, ok := it[attr].(*types.AttributeValueMemberS); ok {
+		return v.Value
+	}
+	return ""
+}
+
+func (it item) truth(attr string) bool {
+	v, ok := it[attr].(*types.AttributeValueMemberBOOL)
+	return ok && v.Value
+}
+
+// number is a whole number, 0 if there is none. Beyond 64 bits it stops at the
+// border.
+func (it item) number(attr string) (int64, error) {
+	v, found := it[attr]
+	if !found {
+		return 0, nil
+	}
+	n, ok := v.(*types.AttributeValueMemberN)
+	if !ok {
+		return 0, it.corrupt(attr + " is not a number")
+	}
+	i, ok := parseNumber(n.Value)
+	if !ok {
+		return 0, it.corrupt(attr + " is " + strconv.Quote(n.Value) + ", not a whole number")
+	}
+	return i, nil
+}
+
+// parseNumber reads what DynamoDB stores for a whole number: digits, or digits
+// with an exponent.
+func parseNumber(s string) (int64, bool) {
+	if i, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return i, true
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	switch {
+	case err != nil || math.IsNaN(f) || f != math.Trunc(f):
+		return 0, false
+	case f >= math.MaxInt64:
+		return math.MaxInt64, true
+	case f <= math.MinInt64:
+		return math.MinInt64, true
+	case math.Abs(f) > 1<<53: // digits with an exponent: exact only by hand
+		return parseExponent(s)
+	}
+	return int64(f), true
+}
+
+// parseExponent reads digits with an exponent, such as 1.5E+18.
+func parseExponent(s string) (int64, bool) {
+	digits, exponent, ok := strings.Cut(strings.ToUpper(s), "E")
+	shift, err := strconv.Atoi(exponent)
+	if !ok || err != nil {
+		return 0, false
+	}
+	whole, fraction, _ := strings.Cut(digits, ".")
+	shift -= len(fraction)
+	if shift < 0 || shift > 19 {
+		return 0, false
+	}
+	i, err := strconv.ParseInt(whole+fraction+strings.Repeat("0", shift), 10, 64)
+	return i, err == nil
+}
+
+// corrupt is the error for an item that cannot be.
+func (it item) corrupt(reason string) error {
+	return &limiter.CorruptError{Item: "item " + it.key().String(), Reason: reason}
+}
+
+const stampLayout = "2006-01-02T15:04:05Z"
+
+// stamp is how the table stores a time: UTC, whole seconds.
+func stamp(t time.Time) types.AttributeValue { return text(t.UTC().Format(stampLayout)) }
+
+// time is a stored time, zero if there is none or it is no time.
+func (it item) time(attr string) time.Time {
+	t, err := time.Parse(stampLayout, it.text(attr))
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// value stores what people put into metadata and audit details.
+func value(v any) (types.AttributeValue, bool) {
+	switch v := v.(type) {
+	case nil:
+		return nothing(), true
+	case string:
+		return text(v), true
+	case bool:
+		return truth(v), true
+	case int:
+		return number(int64(v)), true
+	case int64:
+		return number(v), true
+	case float64:
+		return &types.AttributeValueMemberN{Value: strconv.FormatFloat(v, 'f', -1, 64)}, !math.IsNaN(v) && !math.IsInf(v, 0)
+	case map[string]any:
+		return valueMap(v), true
+	case map[string]string:
+		m := make(map[string]types.AttributeValue, len(v))
+		for name, s := range v {
+			m[name] = text(s)
+		}
+		return &types.AttributeValueMemberM{Value: m}, true
+	case []any:
+		return valueList(v), true
+	}
+	return nil, false
+}
+
+func valueMap(details map[string]any) types.AttributeValue {
+	m := make(map[string]types.AttributeValue, len(details))
+	for name, d := range details {
+		if stored, ok := value(d); ok {
+			m[name] = stored
+		}
+	}
+	return &types.AttributeValueMemberM{Value: m}
+}
+
+func valueList(list []any) types.AttributeValue {
+	l := make([]types.AttributeValue, 0, len(list))
+	for _, d := range list {
+		if stored, ok := value(d); ok {
+			l = append(l, stored)
+		}
+	}
+	return &types.AttributeValueMemberL{Value: l}
+}
+
+// plain is value backwards: whole numbers are int64, others float64, and what
+// is not known nil.
+func plain(v types.AttributeValue) any {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return v.Value
+	case *types.AttributeValueMemberBOOL:
+		return v.Value
+	case *types.AttributeValueMemberN:
+		if i, ok := parseNumber(v.Value); ok && !strings.Contains(v.Value, ".") {
+			return i
+		}
+		f, _ := strconv.ParseFloat(v.Value, 64)
+		return f
+	case *types.AttributeValueMemberM:
+		m := make(map[string]any, len(v.Value))
+		for name, d := range v.Value {
+			m[name] = plain(d)
+		}
+		return m
+	case *types.AttributeValueMemberL:
+		l := make([]any, 0, len(v.Value))
+		for _, d := range v.Value {
+			l = append(l, plain(d))
+		}
+		return l
+	}
+	return nil
+}

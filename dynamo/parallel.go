@@ -1,0 +1,64 @@
+package dynamo
+
+import (
+	"context"
+	"iter"
+	"sync"
+)
+
+// workers is how many requests a long operation has under way: enough to hide
+// the round trip, few enough to leave room for traffic.
+const workers = 16
+
+// inParallel calls do for every element, in any order, and returns the first
+// error, after which it takes on nothing more.
+func inParallel[T any](ctx context.Context, all iter.Seq2[T, error], do func(context.Context, T) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	work := make(chan T)
+	var running sync.WaitGroup
+	for range workers {
+		running.Go(func() {
+			for element := range work {
+				if err := do(ctx, element); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	err := feed(ctx, all, work)
+	close(work)
+	running.Wait()
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+func feed[T any](ctx context.Context, all iter.Seq2[T, error], work chan<- T) error {
+	for element, err := range all {
+		if err != nil {
+			return err
+		}
+		select {
+		case work <- element:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// counted counts the elements that are taken from a sequence.
+func counted[T any](all iter.Seq2[T, error], n *int) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for element, err := range all {
+			if err == nil {
+				*n++
+			}
+			if !yield(element, err) {
+				return
+			}
+		}
+	}
+}

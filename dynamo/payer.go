@@ -1,0 +1,220 @@
+package dynamo
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/exact"
+)
+
+// payer is one bucket's part in a charge: what is known of it, and what is to
+// be done about it.
+type payer struct {
+	repo     *Repository
+	entity   string
+	key      key
+	account  *limiter.Account // with the limits in force
+	override bool
+	idle     int64 // how long the bucket stays untouched, 0 for ever
+	cascade  bool  // facts about the entity
+	parent   string
+	fresh    bool // the facts were read by this call
+	placed   bool // this call has seen that the namespace is active
+	known    known
+	verified bool // the image was read by this call
+	plan     plan
+	paid     bool
+}
+
+// plan is what a charge means for a bucket, by its image.
+type plan struct {
+	at     int64          // the time of the charge, in the bucket's terms
+	base   int64          // up to when the image is refilled
+	view   limiter.Bucket // for the caller; charged once it is paid
+	turn   exact.Turn
+	after  exact.Bucket // what a locked write leaves; before it is paid, what a repair leaves
+	reborn bool         // there is no bucket, or one that is gone
+	repair bool         // limits or facts in the item are not those in force
+}
+
+// payer finds everything a charge of an entity needs, except that a bucket
+// whose image is remembered is not read. Facts are no older than life.
+func (r *Repository) payer(ctx context.Context, now int64, entity string, charge *limiter.Charge, life time.Duration, read bool) (*payer, error) {
+	p := &payer{repo: r, entity: entity, key: bucketKey(r.ns, entity, charge.Resource), override: charge.Limits != nil}
+	p.known = r.images.get(p.key)
+	var beside map[key]item
+	if read || p.known.image == nil || r.opts.NoSpeculation {
+		beside = map[key]item{p.key: nil, namespaceIDKey(r.ns): nil}
+	}
+	scopes := limiter.Precedence(entity, charge.Resource)
+	keys := append(make([]factKey, 0, 6), r.spaceFact(), r.entityFact(entity))
+	if !p.override {
+		for _, s := range scopes {
+			keys = append(keys, r.configFact(s))
+		}
+	}
+	facts, fresh, err := r.lookup(ctx, now, life, keys, beside)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.spaceError(facts[0]); err != nil {
+		return nil, err
+	}
+	p.fresh, p.cascade, p.parent = fresh, facts[1].cascade, facts[1].parent
+	if beside != nil {
+		if err := p.saw(beside); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.settleLimits(charge, scopes, facts[2:]); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// saw takes in a bucket that was read, and whether its namespace is still
+// there: one must not be made in a namespace that is being purged.
+func (p *payer) saw(read map[key]item) error {
+	space := factKey{ns: p.repo.ns, kind: factSpace}
+	if f, _ := space.decode(read[space.key()]); !f.active {
+		p.repo.cache.evict(space)
+		return p.repo.spaceError(f)
+	}
+	img, err := decodeImage(read[p.key])
+	if err != nil {
+		return err
+	}
+	p.sees(img)
+	p.placed = true
+	return nil
+}
+
+// sees takes in the image that the table has now, nil for none.
+func (p *payer) sees(img *image) {
+	p.known, p.verified = p.repo.images.saw(p.key, img), true
+}
+
+// settleLimits finds the limits in force: the override, or the first level that
+// holds some.
+func (p *payer) settleLimits(charge *limiter.Charge, scopes [4]limiter.Scope, configs []*fact) error {
+	if p.override {
+		p.use(exact.Sorted(charge.Limits), charge.Resource, limiter.Scope{})
+		return nil
+	}
+	for i, f := range configs {
+		if len(f.config.Limits) > 0 {
+			p.use(f.config.Limits, charge.Resource, scopes[i])
+			return nil
+		}
+	}
+	return exact.NoLimits(p.entity, charge.Resource)
+}
+
+// use makes limits those in force. Accounts are shared while they say the same.
+func (p *payer) use(limits []limiter.Limit, resource string, source limiter.Scope) {
+	p.idle = exact.Idle(limits, source, p.repo.ttl)
+	if a := p.known.account; a != nil && !p.override && a.Ref == p.known.ref && a.Source == source && slices.Equal(a.Limits, limits) {
+		p.account = a
+		return
+	}
+	p.account = &limiter.Account{Entity: p.entity, Resource: resource, Limits: limits, Source: source}
+	if p.known.ref != nil {
+		p.account.Ref = p.known.ref
+	}
+}
+
+// decide makes the plan of a charge at now.
+func (p *payer) decide(now int64) {
+	img := p.known.image
+	p.plan = plan{at: max(now, p.known.now)}
+	pl := &p.plan
+	if img != nil {
+		pl.base = max(img.refill, p.known.seen)
+	}
+	if img == nil || img.gone(pl.base, now) {
+		pl.reborn, pl.at = true, now
+		pl.after = exact.New(now, p.account, p.idle)
+		pl.repair = img != nil && p.differs(img)
+	} else {
+		p.follow(img)
+	}
+	pl.turn = exact.Begin(&pl.after, pl.at)
+	if p.override {
+		pl.turn = exact.BeginOverride(&pl.after, pl.at, p.account.Limits)
+	}
+	pl.at = max(pl.at, pl.after.At)
+	pl.view = pl.turn.View
+}
+
+// follow makes the plan's bucket that of the image, under the limits in force.
+func (p *payer) follow(img *image) {
+	pl := &p.plan
+	if p.override {
+		own := img.limits()
+		idle := int64(0)
+		if img.ttl != 0 {
+			idle = exact.Idle(own, limiter.Scope{}, p.repo.ttl)
+		}
+		pl.after = img.bucket(&limiter.Account{Entity: p.entity, Resource: p.account.Resource, Limits: own, Ref: p.account.Ref}, pl.base, idle)
+		pl.after.Advance(p.known.now) // until then its own limits ruled
+		return
+	}
+	pl.repair = p.differs(img)
+	if img.has(p.account.Limits) {
+		pl.after = img.bucket(p.account, pl.base, p.idle)
+		pl.after.Expires = max(pl.after.Expires, bucket.Add(p.known.now, p.idle))
+		return
+	}
+	pl.after = img.bucket(&limiter.Account{Limits: img.limits()}, pl.base, p.idle)
+	_, _ = pl.after.Repair(pl.at, p.account, p.idle, exact.NoBook)
+}
+
+// differs tells whether the item has other limits than those in force, or other
+// facts about the entity.
+func (p *payer) differs(img *image) bool {
+	return !p.override &&
+		(!img.has(p.account.Limits) || (img.ttl != 0) != (p.idle != 0) || img.cascade != p.cascade || img.parent != p.parent)
+}
+
+// covers tells whether the bucket has enough of every limit it has.
+func (p *payer) covers(amounts *limiter.Amounts) bool {
+	for i, l := range p.plan.view.Account.Limits {
+		if n, named := amountOf(amounts, l.Name); named && p.plan.view.Tokens[i] < bucket.Thousandths(n) {
+			return false
+		}
+	}
+	return true
+}
+
+// amountOf is how much is asked of a limit, and whether it is named at all.
+func amountOf(amounts *limiter.Amounts, limit string) (n int64, named bool) {
+	for i := range amounts.Len() {
+		if name, n := amounts.At(i); name == limit {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// remembersRefusal tells whether to refuse without asking.
+func (p *payer) remembersRefusal(now int64) bool {
+	refused := p.known.refused
+	return !p.repo.opts.NoRejectionMemory && !refused.clock.IsZero() && !refused.olderThan(rejectionLife, moment{p.repo.clock(), now})
+}
+
+// read makes sure of the image.
+func (p *payer) read(ctx context.Context) error {
+	it, err := p.repo.get(ctx, p.key)
+	if err != nil {
+		return err
+	}
+	img, err := decodeImage(it)
+	if err != nil {
+		return err
+	}
+	p.sees(img)
+	return nil
+}

@@ -1,0 +1,200 @@
+package dynamo
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// PurgeNamespace destroys the data of a deleted namespace. Stopped half-way, it
+// leaves the namespace in purging, and another call finishes.
+func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
+	if err := r.ready(ctx); err != nil {
+		return err
+	}
+	if err := r.beginPurge(ctx, id); err != nil {
+		return err
+	}
+	r.forgetAll(id)
+	defer r.forgetAll(id)
+	if err := r.purge(ctx, id); err != nil {
+		return err
+	}
+	return r.endPurge(ctx, id)
+}
+
+// forgetAll drops what this process remembers of a namespace.
+func (s *store) forgetAll(ns string) {
+	s.cache.evictIf(func(k factKey) bool { return k.ns == ns })
+	s.images.forgetSpace(ns)
+	s.modes.Delete(ns)
+}
+
+// beginPurge moves a namespace that is deleted to purging, from where there is
+// no way back. Conditions keep a recovery from happening in between.
+func (s *store) beginPurge(ctx context.Context, id string) error {
+	for try := 0; ; try++ {
+		reverse, err := s.get(ctx, namespaceIDKey(id))
+		if err != nil {
+			return err
+		}
+		if reverse == nil || id == reservedSpace {
+			return idNotFound(id)
+		}
+		state := reverse.text(attrStatus)
+		if state == statusPurging {
+			return nil
+		}
+		writes := []types.TransactWriteItem{s.changeState(id, state, "SET #status = :new", item{":new": text(statusPurging)})}
+		if name := reverse.text(attrNamespaceName); name != "" {
+			writes = append(writes, s.nameless(name, id))
+		}
+		err = s.transact(ctx, writes...)
+		if fateOf(err) != refused {
+			return s.explain(err)
+		}
+		if _, named := refusedAt(err, 1); named {
+			return fmt.Errorf("namespace id %q is active: %w", id, limiter.ErrConflict)
+		}
+		if err := s.next(ctx, try, err); err != nil {
+			return err
+		}
+	}
+}
+
+// nameless holds while a name does not lead to an ID.
+func (s *store) nameless(name, id string) types.TransactWriteItem {
+	return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
+		TableName: &s.table, Key: namespaceKey(name).at(),
+		ConditionExpression:       aws.String("attribute_not_exists(#pk) OR #id <> :id"),
+		ExpressionAttributeNames:  map[string]string{"#pk": attrPK, "#id": attrNamespaceID},
+		ExpressionAttributeValues: item{":id": text(id)},
+	}}
+}
+
+// purge deletes whole partitions, since not everything in them is indexed. The
+// index lags, and a client that has not noticed yet may still write: it is
+// asked until it names nothing more. The system's partition goes last, because
+// it leads to partitions that the index does not know.
+func (s *store) purge(ctx context.Context, ns string) error {
+	if err := inParallel(ctx, s.managedPartitions(ctx, ns), s.deletePartition); err != nil {
+		return err
+	}
+	for try := 0; ; try++ {
+		if err := pause(ctx, try); err != nil {
+			return err
+		}
+		found := 0
+		err := inParallel(ctx, counted(s.indexedPartitions(ctx, ns), &found), s.deletePartition)
+		if err != nil {
+			return err
+		}
+		if found == 0 {
+			return s.deletePartition(ctx, systemPK(ns))
+		}
+	}
+}
+
+// indexedPartitions are those of a namespace but the system's. Items of one
+// partition follow each other in the index.
+func (s *store) indexedPartitions(ctx context.Context, ns string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		last := systemPK(ns)
+		for it, err := range s.query(ctx, indexed(indexNamespace, ns, namespacePrefix(ns))) {
+			pk := it.text(attrPK)
+			if err == nil && (pk == last || pk == systemPK(ns) || !strings.HasPrefix(pk, namespacePrefix(ns))) {
+				continue
+			}
+			last = pk
+			if !yield(pk, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// managedPartitions are those that the system's partition names: what Python's
+// provisioner writes is not indexed, but it keeps a list.
+func (s *store) managedPartitions(ctx context.Context, ns string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for it, err := range s.query(ctx, partition(systemPK(ns))) {
+			if err != nil {
+				yield("", err)
+				return
+			}
+			for _, pk := range namedPartitions(ns, it) {
+				if !yield(pk, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func namedPartitions(ns string, it item) (all []string) {
+	for _, attr := range []string{attrResources, attrManagedResources} {
+		for _, resource := range it.texts(attr) {
+			all = append(all, resourcePK(ns, resource))
+		}
+	}
+	for _, entity := range it.texts(attrManagedEntities) {
+		all = append(all, entityPK(ns, entity))
+	}
+	return all
+}
+
+// texts are the strings of a set or a list, or the names in a map.
+func (it item) texts(attr string) (all []string) {
+	switch v := it[attr].(type) {
+	case *types.AttributeValueMemberSS:
+		return v.Value
+	case *types.AttributeValueMemberL:
+		for _, e := range v.Value {
+			all = append(all, item{attr: e}.text(attr))
+		}
+	case *types.AttributeValueMemberM:
+		return slices.Collect(maps.Keys(v.Value))
+	}
+	return all
+}
+
+// deletePartition deletes every item of a partition, a batch at a time.
+func (s *store) deletePartition(ctx context.Context, pk string) error {
+	in := partition(pk)
+	in.ProjectionExpression = aws.String("#pk, #sk")
+	in.ExpressionAttributeNames = map[string]string{"#pk": attrPK, "#sk": attrSK}
+	var batch []key
+	for it, err := range s.query(ctx, in) {
+		if err != nil {
+			return err
+		}
+		if batch = append(batch, it.key()); len(batch) == mostWrites {
+			if err := s.deleteAll(ctx, batch); err != nil {
+				return err
+			}
+			batch = batch[:0]
+		}
+	}
+	return s.deleteAll(ctx, batch)
+}
+
+// endPurge drops the last trace.
+func (s *store) endPurge(ctx context.Context, id string) error {
+	in := &dynamodb.DeleteItemInput{TableName: &s.table, Key: namespaceIDKey(id).at()}
+	purging := new(condition).same(item{attrStatus: text(statusPurging)}, attrStatus)
+	in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues = purging.parts()
+	_, err := s.client.DeleteItem(ctx, in)
+	if fateOf(err) == refused {
+		return nil // another call was faster
+	}
+	return s.explain(err)
+}

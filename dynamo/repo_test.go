@@ -1,0 +1,70 @@
+package dynamo_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/memory"
+	"github.com/zeroae/zae-limiter-go/repotest"
+)
+
+// newTable makes a table that never removes anything by itself: tests that pass
+// their own time would otherwise lose what is old by the engine's clock.
+func newTable(tb testing.TB) string {
+	tb.Helper()
+	name := tableName(tb)
+	must(tb, dynamo.CreateTable(context.Background(), name, &dynamo.Options{AWS: awsConfig(engine(tb))}))
+	_, err := client(tb).UpdateTimeToLive(context.Background(), &dynamodb.UpdateTimeToLiveInput{
+		TableName:               &name,
+		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String("ttl"), Enabled: aws.Bool(false)},
+	})
+	must(tb, err)
+	return name
+}
+
+// connect opens a table as one process would. The AWS config of opts is the
+// engine's unless it is given.
+func connect(tb testing.TB, table string, opts *dynamo.Options) *dynamo.Repository {
+	tb.Helper()
+	var o dynamo.Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.AWS == nil {
+		o.AWS = awsConfig(engine(tb))
+	}
+	repo, err := dynamo.Connect(context.Background(), table, &o)
+	must(tb, err)
+	tb.Cleanup(func() { _ = repo.Close() })
+	return repo
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func TestRepository(t *testing.T) {
+	engine(t)
+	repotest.Run(t, func(t *testing.T) limiter.Repository { return connect(t, newTable(t), nil) }, "usage")
+}
+
+// exactly is how the store answers as the embedded ones do.
+var exactly = dynamo.Options{Exact: true, NoRejectionMemory: true}
+
+func TestCompare(t *testing.T) {
+	seed := *compareSeed
+	for left := *compareOps; left > 0; left -= perHistory {
+		repotest.Compare(t, seed, min(left, perHistory), memory.New(nil), connect(t, newTable(t), &exactly), "usage")
+		seed++
+	}
+	t.Logf("%d operations, seeds %d to %d", *compareOps, *compareSeed, seed-1)
+}

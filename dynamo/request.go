@@ -1,0 +1,199 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"math/rand/v2"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Limits of the service.
+const (
+	mostGets   = 100 // keys in a BatchGetItem
+	mostWrites = 25  // deletes in a BatchWriteItem
+)
+
+// get reads one item, nil if there is none. All reads are consistent.
+func (s *store) get(ctx context.Context, k key) (item, error) {
+	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.table, Key: k.at(), ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	return out.Item, nil
+}
+
+// getAll reads items; those that are not there are not in the map.
+func (s *store) getAll(ctx context.Context, keys []key) (map[key]item, error) {
+	found := make(map[key]item, len(keys))
+	for len(keys) > 0 {
+		n := min(len(keys), mostGets)
+		if err := s.getSome(ctx, keys[:n], found); err != nil {
+			return nil, s.explain(err)
+		}
+		keys = keys[n:]
+	}
+	return found, nil
+}
+
+func (s *store) getSome(ctx context.Context, keys []key, found map[key]item) error {
+	wanted := types.KeysAndAttributes{ConsistentRead: aws.Bool(true)}
+	for _, k := range keys {
+		wanted.Keys = append(wanted.Keys, k.at())
+	}
+	for try := 0; len(wanted.Keys) > 0; try++ {
+		if err := pause(ctx, try); err != nil {
+			return err
+		}
+		out, err := s.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
+			RequestItems: map[string]types.KeysAndAttributes{s.table: wanted},
+		})
+		if err != nil {
+			return err
+		}
+		for _, it := range out.Responses[s.table] {
+			found[item(it).key()] = it
+		}
+		wanted = out.UnprocessedKeys[s.table]
+	}
+	return nil
+}
+
+// query yields the items of a query, page after page.
+func (s *store) query(ctx context.Context, in *dynamodb.QueryInput) iter.Seq2[item, error] {
+	in.TableName = &s.table
+	return func(yield func(item, error) bool) {
+		for {
+			out, err := s.client.Query(ctx, in)
+			if err != nil {
+				yield(nil, s.explain(err))
+				return
+			}
+			for _, it := range out.Items {
+				if !yield(it, nil) {
+					return
+				}
+			}
+			if len(out.LastEvaluatedKey) == 0 {
+				return
+			}
+			in.ExclusiveStartKey = out.LastEvaluatedKey
+		}
+	}
+}
+
+// within is a query of the items of a partition whose sort key begins with a
+// prefix, in the order of that key.
+func within(pk, prefix string) *dynamodb.QueryInput {
+	return &dynamodb.QueryInput{
+		KeyConditionExpression:    aws.String("#pk = :pk AND begins_with(#sk, :sk)"),
+		ExpressionAttributeNames:  map[string]string{"#pk": attrPK, "#sk": attrSK},
+		ExpressionAttributeValues: item{":pk": text(pk), ":sk": text(prefix)},
+		ConsistentRead:            aws.Bool(true),
+	}
+}
+
+// partition is a query of all items of a partition.
+func partition(pk string) *dynamodb.QueryInput {
+	return &dynamodb.QueryInput{
+		KeyConditionExpression:    aws.String("#pk = :pk"),
+		ExpressionAttributeNames:  map[string]string{"#pk": attrPK},
+		ExpressionAttributeValues: item{":pk": text(pk)},
+		ConsistentRead:            aws.Bool(true),
+	}
+}
+
+// indexed is within for an index, which may lag a little. No prefix is all.
+func indexed(index, pk, prefix string) *dynamodb.QueryInput {
+	in := within(pk, prefix)
+	if prefix == "" { // which a request may not hold
+		in = partition(pk)
+	}
+	in.IndexName, in.ConsistentRead = &index, nil
+	for placeholder, attr := range in.ExpressionAttributeNames {
+		in.ExpressionAttributeNames[placeholder] = index + attr
+	}
+	return in
+}
+
+// transact writes all items or none. It may be sent again safely, so it is: by
+// the client, under one token, after failures, and here after conflicts. A
+// refusal is a *types.TransactionCanceledException with a reason for each item.
+func (s *store) transact(ctx context.Context, items ...types.TransactWriteItem) error {
+	for try := 0; ; try++ {
+		_, err := s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items})
+		if err == nil || fateOf(err) != notExecuted || !again(err) || try == mostTries {
+			return err
+		}
+		if err := pause(ctx, try+1); err != nil {
+			return err
+		}
+	}
+}
+
+// refusedAt tells whether a transaction was refused because of its item i, and
+// what is stored there.
+func refusedAt(err error, i int) (stored item, ok bool) {
+	cancelled, is := errors.AsType[*types.TransactionCanceledException](err)
+	if !is || i >= len(cancelled.CancellationReasons) {
+		return nil, false
+	}
+	reason := cancelled.CancellationReasons[i]
+	return reason.Item, deref(reason.Code) == codeConditionFailed
+}
+
+// deleteAll deletes items, whatever they hold.
+func (s *store) deleteAll(ctx context.Context, keys []key) error {
+	for len(keys) > 0 {
+		n := min(len(keys), mostWrites)
+		if err := s.deleteSome(ctx, keys[:n]); err != nil {
+			return s.explain(err)
+		}
+		keys = keys[n:]
+	}
+	return nil
+}
+
+func (s *store) deleteSome(ctx context.Context, keys []key) error {
+	var writes []types.WriteRequest
+	for _, k := range keys {
+		writes = append(writes, types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: k.at()}})
+	}
+	for try := 0; len(writes) > 0; try++ {
+		if err := pause(ctx, try); err != nil {
+			return err
+		}
+		out, err := s.client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
+			RequestItems: map[string][]types.WriteRequest{s.table: writes},
+		})
+		if err != nil {
+			return err
+		}
+		writes = out.UnprocessedItems[s.table]
+	}
+	return nil
+}
+
+// mostTries is how often one call sends a write again.
+const mostTries = 8
+
+// pause waits before a try that is not the first: longer each time, and never
+// as long as another process that failed at the same moment.
+func pause(ctx context.Context, try int) error {
+	if try == 0 {
+		return nil
+	}
+	longest := 10 * time.Millisecond << min(try, 6)
+	timer := time.NewTimer(longest/4 + rand.N(longest))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

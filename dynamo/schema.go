@@ -1,0 +1,156 @@
+package dynamo
+
+import "strings"
+
+// This file is the only place that spells keys and attribute names. They are
+// those of zae-limiter 0.10.x for Python, schema version 0.8.0.
+
+// What the version record holds, and what we claim to be.
+const (
+	schemaVersion = "0.8.0"
+	clientVersion = "0.10.0"
+)
+
+// Attributes of the table and its indexes.
+const (
+	attrPK, attrSK         = "PK", "SK"
+	attrGSI1PK, attrGSI1SK = "GSI1PK", "GSI1SK" // children of a parent
+	attrGSI2PK, attrGSI2SK = "GSI2PK", "GSI2SK" // buckets and usage of a resource
+	attrGSI3PK, attrGSI3SK = "GSI3PK", "GSI3SK" // entities with limits for a resource
+	attrGSI4PK, attrGSI4SK = "GSI4PK", "GSI4SK" // everything of a namespace
+
+	indexChildren, indexResource, indexConfigs, indexNamespace = "GSI1", "GSI2", "GSI3", "GSI4"
+)
+
+// Attributes of items.
+const (
+	attrEntity        = "entity_id"
+	attrResource      = "resource"
+	attrTTL           = "ttl"
+	attrName          = "name"
+	attrParent        = "parent_id"
+	attrCascade       = "cascade"
+	attrMetadata      = "metadata"
+	attrCreatedAt     = "created_at"
+	attrRefill        = "rf"
+	attrConfigVersion = "config_version"
+	attrMode          = "on_unavailable"
+	attrRetention     = "audit_retention_days"
+	attrResources     = "resources"
+	attrWindow        = "window"
+	attrWindowStart   = "window_start"
+	attrEvents        = "total_events"
+	attrEventID       = "event_id"
+	attrTimestamp     = "timestamp"
+	attrAction        = "action"
+	attrPrincipal     = "principal"
+	attrDetails       = "details"
+	attrSchema        = "schema_version"
+	attrClientMin     = "client_min_version"
+	attrLambda        = "lambda_version"
+	attrUpdatedAt     = "updated_at"
+	attrUpdatedBy     = "updated_by"
+	attrNamespaceID   = "namespace_id"
+	attrNamespaceName = "namespace_name"
+	attrStatus        = "status"
+	attrDeletedAt     = "deleted_at"
+
+	attrManagedResources, attrManagedEntities = "managed_resources", "managed_entities" // of Python's provisioner
+)
+
+// Fields of a limit in a bucket (b_NAME_FIELD) and in a config (l_NAME_FIELD).
+const (
+	bucketPrefix, configPrefix = "b_", "l_"
+
+	fieldTokens, fieldCapacity, fieldAmount, fieldPeriod, fieldTotal = "_tk", "_cp", "_ra", "_rp", "_tc"
+)
+
+// States of a namespace.
+const statusActive, statusDeleted, statusPurging = "active", "deleted", "purging"
+
+const (
+	reservedSpace   = "_"         // namespace of what belongs to the table
+	defaultResource = "_default_" // in the place of a resource: all of them
+
+	metaSK              = "#META"
+	configSK            = "#CONFIG"
+	resourcesSK         = "#RESOURCES"
+	entityConfigsSK     = "#ENTITY_CONFIG_RESOURCES"
+	versionSK           = "#VERSION"
+	bucketSKPrefix      = "#BUCKET#"
+	configSKPrefix      = "#CONFIG#"
+	usageSKPrefix       = "#USAGE#"
+	auditSKPrefix       = "#AUDIT#"
+	namespaceSKPrefix   = "#NAMESPACE#"
+	namespaceIDSKPrefix = "#NSID#"
+	legacyLimitSKPrefix = "#LIMIT#"
+
+	bucketGSIPrefix = "BUCKET#"
+	usageGSIPrefix  = "USAGE#"
+	childGSIPrefix  = "CHILD#"
+)
+
+// key is the primary key of an item.
+type key struct{ pk, sk string }
+
+func (k key) String() string { return k.pk + " " + k.sk }
+
+func entityPK(ns, entity string) string     { return ns + "/ENTITY#" + entity }
+func resourcePK(ns, resource string) string { return ns + "/RESOURCE#" + resource }
+func namespacePrefix(ns string) string      { return ns + "/" }
+func systemPK(ns string) string             { return ns + "/SYSTEM#" }
+func auditPK(ns, entity string) string      { return ns + "/AUDIT#" + entity }
+func parentPK(ns, parent string) string     { return ns + "/PARENT#" + parent }
+func configsPK(ns, resource string) string  { return ns + "/ENTITY_CONFIG#" + resource }
+func entityPKPrefix(ns string) string       { return entityPK(ns, "") }
+func metaKey(ns, entity string) key         { return key{entityPK(ns, entity), metaSK} }
+func bucketKey(ns, entity, resource string) key {
+	return key{entityPK(ns, entity), bucketSKPrefix + resource}
+}
+func auditKey(ns, entity, id string) key { return key{auditPK(ns, entity), auditSKPrefix + id} }
+func resourcesKey(ns string) key         { return key{systemPK(ns), resourcesSK} }
+func entityConfigsKey(ns string) key     { return key{systemPK(ns), entityConfigsSK} }
+func versionKey() key                    { return key{systemPK(reservedSpace), versionSK} }
+func namespaceKey(name string) key       { return key{systemPK(reservedSpace), namespaceSKPrefix + name} }
+
+func namespaceIDKey(id string) key { return key{systemPK(reservedSpace), namespaceIDSKPrefix + id} }
+
+// configKey is where the limits of a level are.
+func configKey(ns, entity, resource string) key {
+	switch {
+	case entity != "":
+		return key{entityPK(ns, entity), configSKPrefix + storedResource(resource)}
+	case resource != "":
+		return key{resourcePK(ns, resource), configSK}
+	}
+	return key{systemPK(ns), configSK}
+}
+
+// storedResource is how "all resources" is stored.
+func storedResource(resource string) string {
+	if resource == "" {
+		return defaultResource
+	}
+	return resource
+}
+
+// portResource is storedResource backwards.
+func portResource(stored string) string {
+	if stored == defaultResource {
+		return ""
+	}
+	return stored
+}
+
+func bucketAttr(limit, field string) string { return bucketPrefix + limit + field }
+func configAttr(limit, field string) string { return configPrefix + limit + field }
+
+// limitOf is the limit in an attribute name, if it is the field of one.
+func limitOf(attr, prefix, field string) (limit string, ok bool) {
+	rest, ok := strings.CutPrefix(attr, prefix)
+	if !ok {
+		return "", false
+	}
+	limit, ok = strings.CutSuffix(rest, field)
+	return limit, ok && limit != ""
+}

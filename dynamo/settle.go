@@ -1,0 +1,113 @@
+package dynamo
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/exact"
+)
+
+// newToken makes a request one that can be sent again.
+func newToken() string { return rand.Text() }
+
+// gives is the part of the credit that gives back, and whether there is any.
+func (c *crediting) gives() (gives limiter.Amounts, some bool) {
+	for i := range c.amounts.Len() {
+		if name, n := c.amounts.At(i); n > 0 {
+			gives, some = gives.And(name, n), true
+		}
+	}
+	return gives, some
+}
+
+// wrote takes in what a credit left, and sees to it that a debt is not forgiven
+// by expiry because others took more meanwhile.
+func (c *crediting) wrote(ctx context.Context, stored item) error {
+	img, err := decodeImage(stored)
+	if err != nil || img == nil {
+		return err
+	}
+	c.known = c.repo.images.wrote(c.key, img, c.at(), false)
+	if img.ttl == 0 {
+		return nil
+	}
+	left := img.bucket(&limiter.Account{Limits: img.limits()}, img.refill, 0)
+	if end := expiry(&left); end > img.ttl {
+		u := newUpdate()
+		ttl := u.attr(attrTTL)
+		u.setTo(ttl, number(end))
+		u.when(ttl, "<", u.number(end))
+		_, _ = c.repo.client.UpdateItem(ctx, u.input(&c.repo.table, c.key)) // whoever was faster has seen to it
+	}
+	return nil
+}
+
+// predicted is the image that a give-back left, of which nothing was returned.
+func (c *crediting) predicted(after *exact.Bucket) *image {
+	img := *c.known.image
+	img.cells = slices.Clone(img.cells)
+	locks := c.locks()
+	for i := range img.cells {
+		l := &img.cells[i]
+		if n, _ := amountOf(&c.amounts, l.name); locks {
+			l.tokens = after.Tokens[i]
+		} else {
+			l.tokens = max(l.tokens, min(l.rate.Capacity, bucket.Add(l.tokens, bucket.Thousandths(n))))
+		}
+	}
+	if locks {
+		img.refill = max(img.refill, after.At)
+	}
+	return &img
+}
+
+// rebuild makes a bucket that expired again, to pay what is taken late. One that
+// was deleted stays so.
+func (c *crediting) rebuild(ctx context.Context) (done bool, err error) {
+	expired := c.known.image != nil
+	if ttl := c.ref.ttl.Load(); !expired {
+		expired = ttl != 0 && ttl*bucket.Milli <= c.now
+	}
+	if c.amounts.Len() == 0 || !expired {
+		return true, nil
+	}
+	r := c.repo
+	facts, _, err := r.lookup(ctx, c.now, 0, []factKey{r.spaceFact(), r.entityFact(c.account.Entity)}, nil)
+	if err != nil || !facts[0].there {
+		return true, err
+	}
+	p := &payer{
+		repo: r, entity: c.account.Entity, key: c.key, account: c.account, known: c.known,
+		cascade: facts[1].cascade, parent: facts[1].parent, idle: exact.Idle(c.account.Limits, c.account.Source, r.ttl),
+	}
+	p.plan = plan{at: c.now, reborn: true, after: exact.New(c.now, c.account, p.idle)}
+	_ = p.plan.after.Credit(c.now, &c.amounts, exact.NoBook)
+	var taken limiter.Amounts
+	for name, n := range c.amounts.All() {
+		taken = taken.And(name, -n)
+	}
+	if c.known.image == nil {
+		return c.replace(ctx, func() (item, error) { return p.put(ctx, &taken) })
+	}
+	in := p.lock(&taken, false).input(&r.table, c.key)
+	return c.replace(ctx, func() (item, error) { return r.updateOnce(ctx, in) })
+}
+
+// replace stores a bucket in the place of the one that expired.
+func (c *crediting) replace(ctx context.Context, send func() (item, error)) (done bool, err error) {
+	stored, err := c.repo.debit(ctx, send)
+	if err == nil {
+		img, err := decodeImage(stored)
+		if img != nil {
+			c.repo.images.wrote(c.key, img, c.now, true)
+		}
+		return true, err
+	}
+	if fateOf(err) == refused {
+		return false, c.sees(refusedItem(err))
+	}
+	return true, c.repo.explain(err)
+}
