@@ -85,14 +85,3 @@ func decodeEvent(it item) limiter.AuditEvent {
 		Details:   details,
 	}
 }
-
-// between is a query of the items of a partition whose sort key is in a range
-// that includes both ends, in the order of that key.
-func between(pk, first, last string) *dynamodb.QueryInput {
-	return &dynamodb.QueryInput{
-		KeyConditionExpression:    aws.String("#pk = :pk AND #sk BETWEEN :first AND :last"),
-		ExpressionAttributeNames:  map[string]string{"#pk": attrPK, "#sk": attrSK},
-		ExpressionAttributeValues: item{":pk": text(pk), ":first": text(first), ":last": text(last)},
-		ConsistentRead:            aws.Bool(true),
-	}
-}

@@ -1,8 +1,10 @@
 package dynamo_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -354,6 +356,36 @@ func TestModeIsForgottenWhenItIsUnset(t *testing.T) {
 	_, err := s.repo.Config(t.Context(), limiter.Scope{})
 	s.ok(err)
 	s.equal("mode", s.repo.OnUnavailable(), limiter.OnUnavailable(""))
+}
+
+// TestChangeWhoseFateIsUnknownRulesTheNextCharge loses the answer to a change
+// that was made.
+func TestChangeWhoseFateIsUnknownRulesTheNextCharge(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	scope := limiter.Scope{Resource: "gpt-4"}
+	s.set(scope, bursts)
+	capacity := func() int64 {
+		out, err := s.repo.Peek(t.Context(), dawn, limiter.Charge{Entity: "alice", Resource: "gpt-4"})
+		s.ok(err)
+		return out.Self.Account.Limits[0].Capacity
+	}
+	s.equal("capacity", capacity(), bursts.Capacity)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s.wire.cut(func(c *wireCall) (*http.Response, error) {
+		reply, err := c.send()
+		if !isTransaction(c) || err != nil {
+			return reply, err
+		}
+		cancel()
+		return nil, errors.Join(ctx.Err(), reply.Body.Close())
+	})
+	if err := s.repo.SetConfig(ctx, limiter.Config{Scope: scope, Limits: []limiter.Limit{perMinute}}, s.event("limits_set", "x", "")); err == nil {
+		t.Error("the answer was not lost")
+	}
+	s.wire.cut(nil)
+	s.equal("capacity", capacity(), perMinute.Capacity)
 }
 
 // TestEntitiesCountedAtOnceAreAllCounted: all of them write the same registry

@@ -76,7 +76,7 @@ func (c *crediting) run(ctx context.Context) error {
 		}
 	}
 	var lost error
-	for round := 0; round < 2*mostRounds; round++ {
+	for round := range 2 * mostRounds {
 		if err := pause(ctx, max(0, round-2)); err != nil {
 			return errors.Join(lost, err)
 		}
@@ -222,7 +222,7 @@ func (c *crediting) lock(u *update, after *exact.Bucket) {
 // send sends a credit once, or again as far as that is safe.
 func (c *crediting) send(ctx context.Context, u *update) (done bool, err error) {
 	in := u.input(&c.repo.table, c.key)
-	_, gives := c.gives()
+	gives := c.gives()
 	for try := 0; ; try++ {
 		stored, err := c.repo.updateOnce(ctx, in)
 		if err == nil {
@@ -276,7 +276,7 @@ func (c *crediting) sendUndo(ctx context.Context, u *update, after *exact.Bucket
 // insist takes what is to be taken, whatever others do to the bucket, and drops
 // what is to be given back.
 func (c *crediting) insist(ctx context.Context) error {
-	if _, gives := c.gives(); gives {
+	if c.gives() {
 		c.repo.dropped.Add(1)
 	}
 	u := newUpdate()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -77,8 +78,13 @@ func isContext(err error) bool {
 func again(err error) bool {
 	switch errorCode(err) {
 	case "ProvisionedThroughputExceededException", "ThrottlingException", "Throttling", "RequestLimitExceeded",
-		"TransactionConflictException", "TransactionCanceledException", "LimitExceededException", "ReplicatedWriteConflictException":
+		"TransactionConflictException", "ReplicatedWriteConflictException":
 		return true
+	case "TransactionCanceledException":
+		cancelled, _ := errors.AsType[*types.TransactionCanceledException](err)
+		return cancelled != nil && slices.ContainsFunc(cancelled.CancellationReasons, func(r types.CancellationReason) bool {
+			return slices.Contains([]string{codeConflict, "ThrottlingError", "ProvisionedThroughputExceeded"}, deref(r.Code))
+		})
 	case "":
 		op, ok := errors.AsType[*net.OpError](err)
 		return ok && op.Op == "dial"

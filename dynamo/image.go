@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -78,7 +79,7 @@ func decodeCell(it item, name string) (c cell, err error) {
 
 // remedied adds what to do about a bucket that cannot be read.
 func remedied(err error) error {
-	if bad, ok := err.(*limiter.CorruptError); ok {
+	if bad, ok := errors.AsType[*limiter.CorruptError](err); ok {
 		bad.Reason += "; correct the attribute, or delete the item: the bucket then starts full"
 	}
 	return err

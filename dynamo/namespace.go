@@ -44,6 +44,7 @@ func (r *Repository) Namespace(ctx context.Context, name string) (limiter.Reposi
 func nameNotFound(name string) error {
 	return fmt.Errorf("namespace %q: %w", name, limiter.ErrNotFound)
 }
+
 func idNotFound(id string) error { return fmt.Errorf("namespace id %q: %w", id, limiter.ErrNotFound) }
 
 // Namespaces are those in any state, by name, then ID. Names that only Python

@@ -54,7 +54,11 @@ func must(tb testing.TB, err error) {
 
 func TestRepository(t *testing.T) {
 	engine(t)
-	repotest.Run(t, func(t *testing.T) limiter.Repository { return connect(t, newTable(t), nil) }, "usage")
+	open := func(t *testing.T) limiter.Repository {
+		t.Helper()
+		return connect(t, newTable(t), nil)
+	}
+	repotest.Run(t, open, "usage")
 }
 
 // exactly is how the store answers as the embedded ones do.

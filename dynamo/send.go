@@ -28,13 +28,14 @@ func (c *charging) send(ctx context.Context) (paid bool, err error) {
 			p.pay(amounts)
 		}
 	}
-	if c.parent == nil || c.parent.paid {
+	switch {
+	case c.parent == nil || c.parent.paid:
 		err = c.self.send(ctx, amounts)
-	} else if c.self.paid {
+	case c.self.paid:
 		err = c.parent.send(ctx, amounts)
-	} else if c.self.known.image == nil && c.parent.known.image == nil {
+	case c.self.known.image == nil && c.parent.known.image == nil:
 		err = c.createBoth(ctx)
-	} else {
+	default:
 		err = c.sendBoth(ctx)
 	}
 	return c.self.paid && (c.parent == nil || c.parent.paid), err

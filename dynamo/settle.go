@@ -13,14 +13,14 @@ import (
 // newToken makes a request one that can be sent again.
 func newToken() string { return rand.Text() }
 
-// gives is the part of the credit that gives back, and whether there is any.
-func (c *crediting) gives() (gives limiter.Amounts, some bool) {
+// gives tells whether anything is given back.
+func (c *crediting) gives() bool {
 	for i := range c.amounts.Len() {
-		if name, n := c.amounts.At(i); n > 0 {
-			gives, some = gives.And(name, n), true
+		if _, n := c.amounts.At(i); n > 0 {
+			return true
 		}
 	}
-	return gives, some
+	return false
 }
 
 // wrote takes in what a credit left, and sees to it that a debt is not forgiven

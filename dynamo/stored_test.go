@@ -42,7 +42,7 @@ type storedTable struct {
 func newStoredTable(t *testing.T) *storedTable {
 	t.Helper()
 	cfg := awsConfig(engine(t))
-	w := &wire{next: http.DefaultClient}
+	w := &wire{next: cfg.HTTPClient}
 	cfg.HTTPClient = w
 	s := &storedTable{T: t, client: client(t), name: tableName(t), wire: w}
 	if err := dynamo.CreateTable(t.Context(), s.name, &dynamo.Options{AWS: cfg}); err != nil {

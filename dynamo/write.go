@@ -265,7 +265,10 @@ func (p *payer) create(amounts *limiter.Amounts) item {
 			field string
 			n     int64
 		}{
-			{fieldTokens, after.Tokens[i]}, {fieldCapacity, r.Capacity}, {fieldAmount, r.Amount}, {fieldPeriod, r.Period},
+			{fieldTokens, after.Tokens[i]},
+			{fieldCapacity, r.Capacity},
+			{fieldAmount, r.Amount},
+			{fieldPeriod, r.Period},
 			{fieldTotal, n * bucket.Milli},
 		} {
 			it[bucketAttr(l.Name, part.field)] = number(part.n)

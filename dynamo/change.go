@@ -28,6 +28,18 @@ func (s *store) deleteIf(k key, c *condition) types.TransactWriteItem {
 	return types.TransactWriteItem{Delete: del}
 }
 
+// indexedUpdate is an update that may create its item, which is then indexed
+// under its namespace, so that a purge finds it. The expression goes on with
+// more.
+func (r *Repository) indexedUpdate(k key, more string, names map[string]string, values item) types.TransactWriteItem {
+	names["#ns"], names["#pk"] = attrGSI4PK, attrGSI4SK
+	values[":ns"], values[":pk"] = text(r.ns), text(k.pk)
+	return types.TransactWriteItem{Update: &types.Update{
+		TableName: &r.table, Key: k.at(), ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+		UpdateExpression: aws.String("SET #ns = if_not_exists(#ns, :ns), #pk = if_not_exists(#pk, :pk)" + more),
+	}}
+}
+
 // condition is a conjunction about attributes. Nil always holds.
 type condition struct {
 	text   string

@@ -1,0 +1,215 @@
+package dynamo_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// refusal is the error of a Connect that must fail.
+func refusal(t *testing.T, name string, opts *dynamo.Options) error {
+	t.Helper()
+	r, err := dynamo.Connect(t.Context(), name, opts)
+	if err == nil {
+		_ = r.Close()
+		t.Fatal("connected")
+	}
+	return err
+}
+
+func says(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q does not say %q", err, part)
+		}
+	}
+}
+
+func TestConnectIsOneReadAndNoWrite(t *testing.T) {
+	t.Parallel()
+	table, requests := newTable(t), newCounter()
+	before := tableItems(t, table)
+	connect(t, table, &dynamo.Options{AWS: requests.config(engine(t))})
+	if diff := cmp.Diff([]string{"BatchGetItem"}, requests.Requests()); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(before, tableItems(t, table)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestConnectSaysHowToMakeWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	table, opts := tableName(t), dynamo.Options{AWS: awsConfig(engine(t))}
+	err := refusal(t, table, &opts)
+	if !errors.Is(err, limiter.ErrNotFound) {
+		t.Error(err)
+	}
+	says(t, err, table, "us-east-1", "zae-limiter deploy --name "+table)
+	must(t, dynamo.CreateTable(t.Context(), table, &opts))
+	opts.Namespace = "team-a"
+	err = refusal(t, table, &opts)
+	if !errors.Is(err, limiter.ErrNotFound) {
+		t.Error(err)
+	}
+	says(t, err, `"team-a"`, table, "zae-limiter namespace register team-a")
+}
+
+func TestConnectTakesNamesFromTheEnvironment(t *testing.T) {
+	table := newTable(t)
+	other := connect(t, table, nil)
+	space, err := other.RegisterNamespace(t.Context(), time.Now(), "team-a")
+	must(t, err)
+	t.Setenv("ZAEL_STACK", table)
+	t.Setenv("ZAEL_NAMESPACE", "team-a")
+	if got := connect(t, "", nil).NamespaceID(); got != space.ID {
+		t.Errorf("namespace %s, want %s", got, space.ID)
+	}
+	if got := connect(t, "", &dynamo.Options{Namespace: "default"}).NamespaceID(); got != other.NamespaceID() {
+		t.Errorf("namespace %s, want %s", got, other.NamespaceID())
+	}
+	t.Setenv("ZAEL_STACK", "")
+	t.Setenv("ZAEL_NAMESPACE", "")
+	err = refusal(t, "", &dynamo.Options{AWS: awsConfig(engine(t)), Region: "eu-west-9"})
+	says(t, err, `table "zae-limiter"`, "eu-west-9")
+}
+
+func TestConnectRefusesBadArguments(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"1st", "-a", "a_b", "a.b", "a b", "ä", "a\n", strings.Repeat("a", 56)} {
+		bad, ok := errors.AsType[*limiter.InvalidError](refusal(t, name, nil))
+		if !ok || bad.Field != "name" {
+			t.Errorf("%q: %v", name, bad)
+		}
+	}
+	if err := refusal(t, "fine", &dynamo.Options{Images: -1}); !isError[*limiter.InvalidError](err) {
+		t.Error(err)
+	}
+}
+
+func TestConnectRefusesTablesOfOthers(t *testing.T) {
+	t.Parallel()
+	err := refusal(t, foreignTable(t, "id"), &dynamo.Options{AWS: awsConfig(engine(t))})
+	if !isError[*limiter.VersionError](err) {
+		t.Error(err)
+	}
+	says(t, err, "no table of zae-limiter")
+}
+
+func TestConnectChecksTheVersionRecord(t *testing.T) {
+	t.Parallel()
+	table := newTable(t)
+	opts := &dynamo.Options{AWS: awsConfig(engine(t))}
+	for _, test := range []struct {
+		schema, least, lambda string
+		refused               string // what the error says
+	}{
+		{"S:0.8.0", "S:0.0.0", "NULL", ""},
+		{"S:0.8.0", "S:0.10.0", "S:0.1.0", ""},
+		{"S:0.8.7", "S:", "S:nonsense", ""},
+		{"S:0.7.0", "S:0.0.0", "NULL", ""},
+		{"S:0.8.0", "S:nonsense", "NULL", ""},
+		{"S:0.8.0", "S:0.10.1", "NULL", "0.10.1"},
+		{"S:0.8.0", "S:1.0.0", "NULL", "upgrade"},
+		{"S:0.9.0", "S:0.0.0", "NULL", "newer"},
+		{"S:0.9.0.dev3", "S:0.0.0", "NULL", "newer"},
+		{"S:0.11.0", "S:0.0.0", "NULL", "newer"},
+		{"S:1.0.0", "S:0.0.0", "NULL", "newer"},
+		{"S:", "S:0.0.0", "NULL", "1.0.0"},
+		{"S:0.8", "S:0.0.0", "NULL", "no version"},
+	} {
+		storeItem(t, table, attributes{
+			"PK": "S:_/SYSTEM#", "SK": "S:#VERSION",
+			"schema_version": test.schema, "client_min_version": test.least, "lambda_version": test.lambda,
+		})
+		r, err := dynamo.Connect(t.Context(), table, opts)
+		if test.refused == "" {
+			if err != nil {
+				t.Errorf("%v: %v", test, err)
+			} else {
+				must(t, r.Close())
+			}
+			continue
+		}
+		if !isError[*limiter.VersionError](err) {
+			t.Errorf("%v: %v", test, err)
+			continue
+		}
+		says(t, err, test.refused)
+	}
+	deleteItem(t, table, "_/SYSTEM#", "#VERSION")
+	connect(t, table, opts)
+}
+
+func TestConnectSaysWhatToDoAboutAWS(t *testing.T) {
+	t.Parallel()
+	table, url := tableName(t), engine(t)
+	answering := func(status int, kind string) *dynamo.Options {
+		denial := fault{"denied", func(x *exchange) { x.answer(failure(status, kind, `"message":"no"`)) }}
+		return &dynamo.Options{AWS: awsConfig(newProxy(t, always(denial)).URL)}
+	}
+	for name, test := range map[string]struct {
+		opts *dynamo.Options
+		says string
+	}{
+		"no region":   {&dynamo.Options{AWS: &aws.Config{}, Endpoint: url}, "AWS_REGION"},
+		"unreachable": {&dynamo.Options{AWS: once(awsConfig("http://127.0.0.1:1"))}, "check the network"},
+		"denied":      {answering(http.StatusBadRequest, "AccessDeniedException"), "policy"},
+		"expired":     {answering(http.StatusBadRequest, "ExpiredTokenException"), "sign in again"},
+		"unknown key": {answering(http.StatusBadRequest, "UnrecognizedClientException"), "keys"},
+	} {
+		err := refusal(t, table, test.opts)
+		if bad, ok := errors.AsType[*limiter.UnavailableError](err); !ok || bad.Op != "connect" {
+			t.Errorf("%s: %v", name, err)
+		}
+		says(t, err, test.says)
+	}
+}
+
+// once is a config whose clients send everything once.
+func once(cfg *aws.Config) *aws.Config {
+	cfg.Retryer = func() aws.Retryer { return aws.NopRetryer{} }
+	return cfg
+}
+
+func TestConnectTellsCancellationFromATimeout(t *testing.T) {
+	t.Parallel()
+	opts := &dynamo.Options{AWS: awsConfig(newProxy(t, always(hang)).URL)}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := dynamo.Connect(ctx, "table", opts)
+	if !isError[*limiter.UnavailableError](err) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	stop := fault{"cancel", func(x *exchange) { cancel(); hang.act(x) }}
+	opts.AWS = awsConfig(newProxy(t, always(stop)).URL)
+	if _, err := dynamo.Connect(ctx, "table", opts); err != context.Canceled { //nolint:errorlint // its own error, not one around it
+		t.Error(err)
+	}
+	if _, err := dynamo.Connect(ctx, "table", opts); err != context.Canceled { //nolint:errorlint // as above
+		t.Error(err)
+	}
+}
+
+func TestConnectPrefersRegionAndEndpointOfTheOptions(t *testing.T) {
+	t.Parallel()
+	table := newTable(t)
+	cfg := awsConfig("http://127.0.0.1:1")
+	cfg.Region = "eu-west-9"
+	before := cfg.Copy()
+	connect(t, table, &dynamo.Options{AWS: cfg, Region: "us-east-1", Endpoint: engine(t)})
+	if cfg.Region != before.Region || *cfg.BaseEndpoint != *before.BaseEndpoint {
+		t.Error("the caller's config was changed")
+	}
+}

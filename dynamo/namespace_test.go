@@ -1,0 +1,341 @@
+package dynamo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+var (
+	bornAt = time.Date(2025, 3, 4, 5, 6, 7, 890, time.UTC)
+	goneAt = time.Date(2025, 4, 5, 6, 7, 8, 999, time.UTC)
+)
+
+const born, gone = "S:2025-03-04T05:06:07Z", "S:2025-04-05T06:07:08Z"
+
+// registered is a namespace other, and its forward and reverse key.
+func registered(t *testing.T, r *dynamo.Repository) (n limiter.Namespace, forward, reverse string) {
+	t.Helper()
+	n, err := r.RegisterNamespace(t.Context(), bornAt, "other")
+	must(t, err)
+	return n, "_/SYSTEM# #NAMESPACE#other", "_/SYSTEM# #NSID#" + n.ID
+}
+
+// listed is a namespace as Namespaces shows it.
+func listed(t *testing.T, r *dynamo.Repository, id string) limiter.Namespace {
+	t.Helper()
+	for n, err := range r.Namespaces(t.Context()) {
+		must(t, err)
+		if n.ID == id {
+			return n
+		}
+	}
+	t.Fatalf("%s is not listed", id)
+	return limiter.Namespace{}
+}
+
+func TestNamespaceRecordsAreThoseOfPython(t *testing.T) {
+	t.Parallel()
+	table := newTable(t)
+	r := connect(t, table, nil)
+	n, forward, reverse := registered(t, r)
+	active := tableItems(t, table)
+	if diff := cmp.Diff(namespaceRecord("#NAMESPACE#other", n.ID, "other", born), active[forward]); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(namespaceRecord("#NSID#"+n.ID, n.ID, "other", born), active[reverse]); diff != "" {
+		t.Error(diff)
+	}
+	must(t, r.DeleteNamespace(t.Context(), goneAt, "other"))
+	want := maps.Clone(active)
+	delete(want, forward)
+	want[reverse] = maps.Clone(want[reverse])
+	want[reverse]["status"], want[reverse]["deleted_at"] = "S:deleted", gone
+	if diff := cmp.Diff(want, tableItems(t, table)); diff != "" {
+		t.Error(diff)
+	}
+	_, err := r.RecoverNamespace(t.Context(), goneAt, n.ID)
+	must(t, err)
+	if diff := cmp.Diff(active, tableItems(t, table)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestNamesThatOnlyPythonAcceptsAreListed(t *testing.T) {
+	t.Parallel()
+	table := newTable(t)
+	storeItem(t, table, namespaceRecord("#NAMESPACE#a/b #c", "AAAAAAAAAAA", "a/b #c", born))
+	storeItem(t, table, namespaceRecord("#NSID#AAAAAAAAAAA", "AAAAAAAAAAA", "a/b #c", born))
+	storeItem(t, table, attributes{"PK": "S:_/SYSTEM#", "SK": "S:#NSID#bare", "status": "S:deleted", "deleted_at": gone})
+	r := connect(t, table, nil)
+	want := limiter.Namespace{ID: "AAAAAAAAAAA", Name: "a/b #c", CreatedAt: bornAt.Truncate(time.Second)}
+	if diff := cmp.Diff(want, listed(t, r, "AAAAAAAAAAA")); diff != "" {
+		t.Error(diff)
+	}
+	want = limiter.Namespace{ID: "bare", DeletedAt: goneAt.Truncate(time.Second)}
+	if diff := cmp.Diff(want, listed(t, r, "bare")); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := r.RecoverNamespace(t.Context(), goneAt, "bare"); !isError[*limiter.CorruptError](err) {
+		t.Error(err)
+	}
+	must(t, r.PurgeNamespace(t.Context(), "bare"))
+}
+
+// halfDeleted is a namespace whose delete by Python was stopped half-way.
+func halfDeleted(t *testing.T, table string, r *dynamo.Repository) limiter.Namespace {
+	t.Helper()
+	n, _, _ := registered(t, r)
+	deleteItem(t, table, "_/SYSTEM#", "#NAMESPACE#other")
+	return n
+}
+
+func TestADeleteThatStoppedHalfWayCountsAsDone(t *testing.T) {
+	t.Parallel()
+	table := newTable(t)
+	r := connect(t, table, nil)
+	n := halfDeleted(t, table, r)
+	if got := listed(t, r, n.ID); got.DeletedAt.IsZero() || got.Purging {
+		t.Errorf("listed as %+v", got)
+	}
+	got, err := r.RecoverNamespace(t.Context(), goneAt, n.ID)
+	must(t, err)
+	if diff := cmp.Diff(n, got); diff != "" {
+		t.Error(diff)
+	}
+	if err := r.PurgeNamespace(t.Context(), n.ID); !errors.Is(err, limiter.ErrConflict) {
+		t.Error(err)
+	}
+	deleteItem(t, table, "_/SYSTEM#", "#NAMESPACE#other")
+	must(t, r.PurgeNamespace(t.Context(), n.ID))
+	if items := tableItems(t, table); len(items) != 3 {
+		t.Error(items)
+	}
+}
+
+func TestANameThatWasTakenAgainStaysWithItsNewOwner(t *testing.T) {
+	t.Parallel()
+	table := newTable(t)
+	r := connect(t, table, nil)
+	old := halfDeleted(t, table, r)
+	taker, _, _ := registered(t, r)
+	if _, err := r.RecoverNamespace(t.Context(), goneAt, old.ID); !errors.Is(err, limiter.ErrExists) {
+		t.Error(err)
+	}
+	must(t, r.PurgeNamespace(t.Context(), old.ID))
+	if diff := cmp.Diff(taker, listed(t, r, taker.ID)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestARecoveryThatStoppedHalfWayCanGoEitherWay(t *testing.T) {
+	t.Parallel()
+	table := newTable(t)
+	r := connect(t, table, nil)
+	n, _, reverse := registered(t, r)
+	must(t, r.DeleteNamespace(t.Context(), goneAt, "other"))
+	half := namespaceRecord("#NAMESPACE#other", n.ID, "other", born)
+	storeItem(t, table, half)
+	must(t, r.DeleteNamespace(t.Context(), goneAt, "other"))
+	if got := tableItems(t, table)[reverse]["status"]; got != "S:deleted" {
+		t.Error(got)
+	}
+	storeItem(t, table, half)
+	got, err := r.RecoverNamespace(t.Context(), goneAt, n.ID)
+	must(t, err)
+	if diff := cmp.Diff(n, got); diff != "" {
+		t.Error(diff)
+	}
+	if got := tableItems(t, table)[reverse]["status"]; got != "S:active" {
+		t.Error(got)
+	}
+}
+
+func TestANameRegisteredByManyAtOnceIsOneNamespace(t *testing.T) {
+	t.Parallel()
+	table := newTable(t)
+	var all sync.WaitGroup
+	ids := make([]string, 8)
+	for i := range ids {
+		r := connect(t, table, nil)
+		all.Go(func() {
+			n, err := r.RegisterNamespace(t.Context(), bornAt, "other")
+			if err != nil {
+				t.Error(err)
+			}
+			ids[i] = n.ID
+		})
+	}
+	all.Wait()
+	for _, id := range ids {
+		if id != ids[0] {
+			t.Errorf("%s and %s", id, ids[0])
+		}
+	}
+	if items := tableItems(t, table); len(items) != 5 {
+		t.Error(items)
+	}
+}
+
+func TestRegisteringSurvivesLostReplies(t *testing.T) {
+	t.Parallel()
+	table := newTable(t)
+	p := newProxy(t, first(1, "TransactWriteItems", dropReply))
+	r := connect(t, table, &dynamo.Options{AWS: awsConfig(p.URL)})
+	n, _, _ := registered(t, r)
+	if p.Did(dropReply) != 1 {
+		t.Error("no reply was lost")
+	}
+	if diff := cmp.Diff(n, listed(t, r, n.ID)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// inhabited is a deleted namespace that holds something of everything,
+// including what Python's provisioner stores without an index.
+func inhabited(t *testing.T, table string, r *dynamo.Repository) string {
+	t.Helper()
+	n, _, _ := registered(t, r)
+	for i := range 6 {
+		entity := fmt.Sprintf("%s/ENTITY#key-%d", n.ID, i%3)
+		storeItem(t, table, attributes{
+			"PK": "S:" + entity, "SK": fmt.Sprintf("S:#BUCKET#model-%d", i), "rf": "N:1", "GSI4PK": "S:" + n.ID, "GSI4SK": "S:" + entity,
+		})
+	}
+	for _, bare := range [][2]string{
+		{"/ENTITY#key-1", "#CONFIG#gpt-4"}, {"/ENTITY#only-managed", "#CONFIG#gpt-4"}, {"/RESOURCE#only-managed", "#CONFIG"}, {"/RESOURCE#listed", "#CONFIG"},
+	} {
+		storeItem(t, table, attributes{"PK": "S:" + n.ID + bare[0], "SK": "S:" + bare[1], "GSI4PK": "S:" + n.ID})
+	}
+	storeItem(t, table, attributes{
+		"PK": "S:" + n.ID + "/SYSTEM#", "SK": "S:#PROVISIONER", "GSI4PK": "S:" + n.ID,
+		"managed_resources": "L:only-managed", "managed_entities": "M:only-managed",
+	})
+	storeItem(t, table, attributes{"PK": "S:" + n.ID + "/SYSTEM#", "SK": "S:#RESOURCES", "resources": "SS:listed"})
+	must(t, r.DeleteNamespace(t.Context(), goneAt, "other"))
+	return n.ID
+}
+
+// others are the items that do not belong to a namespace.
+func others(items map[string]attributes, id string) map[string]attributes {
+	rest := map[string]attributes{}
+	for k, it := range items {
+		if !strings.HasPrefix(k, id+"/") && !strings.HasSuffix(k, " #NSID#"+id) {
+			rest[k] = it
+		}
+	}
+	return rest
+}
+
+func TestAPurgeTakesWhatIsNotIndexedAndNothingElse(t *testing.T) {
+	t.Parallel()
+	table := newTable(t)
+	r := connect(t, table, &dynamo.Options{AWS: awsConfig(newProxy(t, first(3, "BatchWriteItem", unprocessed)).URL)})
+	id := inhabited(t, table, r)
+	neighbour := id + "x/ENTITY#key-1"
+	storeItem(t, table, attributes{"PK": "S:" + neighbour, "SK": "S:#META", "GSI4PK": "S:" + id + "x", "GSI4SK": "S:" + neighbour})
+	storeItem(t, table, attributes{"PK": "S:elsewhere", "SK": "S:#META", "GSI4PK": "S:" + id, "GSI4SK": "S:elsewhere"})
+	want := others(tableItems(t, table), id)
+	must(t, r.PurgeNamespace(t.Context(), id))
+	if diff := cmp.Diff(want, tableItems(t, table)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAPurgeThatStoppedAnywhereIsFinishedByAnother(t *testing.T) {
+	t.Parallel()
+	table := newTable(t)
+	r := connect(t, table, nil)
+	p := newProxy(t, nil)
+	stopping := connect(t, table, &dynamo.Options{AWS: once(awsConfig(p.URL))})
+	want := tableItems(t, table)
+	for n := 0; ; n++ {
+		id := inhabited(t, table, r)
+		p.Plan(diesAfter(n, n%2 == 0))
+		if err := stopping.PurgeNamespace(t.Context(), id); err == nil {
+			if n < 12 {
+				t.Errorf("a purge takes only %d requests", n)
+			}
+			break
+		}
+		if _, left := tableItems(t, table)["_/SYSTEM# #NSID#"+id]; left {
+			if got := listed(t, r, id); got.DeletedAt.IsZero() {
+				t.Errorf("after %d requests it is listed as %+v", n, got)
+			}
+			must(t, r.PurgeNamespace(t.Context(), id))
+		}
+		if diff := cmp.Diff(want, tableItems(t, table)); diff != "" {
+			t.Fatalf("after %d requests and another purge: %s", n, diff)
+		}
+	}
+}
+
+// diesAfter lets n requests pass. The next is carried out or not, and neither
+// it nor any later one is answered.
+func diesAfter(n int, carriedOut bool) plan {
+	var mu sync.Mutex
+	return func(string, []byte) fault {
+		mu.Lock()
+		defer mu.Unlock()
+		n--
+		switch {
+		case n >= 0:
+			return pass
+		case n == -1 && carriedOut:
+			return dropReply
+		}
+		return resetBefore
+	}
+}
+
+func TestAPurgeThatHasBegunAllowsNoRecovery(t *testing.T) {
+	t.Parallel()
+	table := newTable(t)
+	r := connect(t, table, nil)
+	id := inhabited(t, table, r)
+	stopping := connect(t, table, &dynamo.Options{AWS: once(awsConfig(newProxy(t, first(1, "BatchWriteItem", fail500)).URL))})
+	if err := stopping.PurgeNamespace(t.Context(), id); err == nil {
+		t.Fatal("purged")
+	}
+	if got := listed(t, r, id); !got.Purging || got.DeletedAt != goneAt.Truncate(time.Second) {
+		t.Errorf("listed as %+v", got)
+	}
+	if _, err := r.RecoverNamespace(t.Context(), goneAt, id); !errors.Is(err, limiter.ErrConflict) {
+		t.Error(err)
+	}
+}
+
+func TestEitherAPurgeOrARecoveryWins(t *testing.T) {
+	t.Parallel()
+	table := newTable(t)
+	r, rival := connect(t, table, nil), connect(t, table, nil)
+	for range 10 {
+		n, _, reverse := registered(t, r)
+		storeItem(t, table, attributes{"PK": "S:" + n.ID + "/SYSTEM#", "SK": "S:#CONFIG"})
+		must(t, r.DeleteNamespace(t.Context(), goneAt, "other"))
+		var purge, recovery error
+		var both sync.WaitGroup
+		both.Go(func() { purge = r.PurgeNamespace(context.Background(), n.ID) })
+		both.Go(func() { _, recovery = rival.RecoverNamespace(context.Background(), goneAt, n.ID) })
+		both.Wait()
+		items := tableItems(t, table)
+		_, data := items[n.ID+"/SYSTEM# #CONFIG"]
+		if recovered := recovery == nil; recovered != data || recovered != (items[reverse]["status"] == "S:active") || recovered != errors.Is(purge, limiter.ErrConflict) || !recovered && purge != nil {
+			t.Fatalf("purge: %v, recovery: %v, left: %v", purge, recovery, items)
+		}
+		if recovery == nil {
+			must(t, r.DeleteNamespace(t.Context(), goneAt, "other"))
+			must(t, r.PurgeNamespace(t.Context(), n.ID))
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package dynamo_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// start is when tests begin that pass their own time.
+var start = time.Date(2026, time.March, 14, 15, 9, 26, 0, time.UTC)
+
+func at(d time.Duration) time.Time { return start.Add(d) }
+
+// perMinute60 refills a thousandth of a token every millisecond.
+var perMinute60 = limiter.PerMinute("rpm", 60)
+
+const model = "gpt-4"
+
+func ask(entity string, n int64) limiter.Charge {
+	return limiter.Charge{Entity: entity, Resource: model, Amounts: limiter.Tokens("rpm", n)}
+}
+
+// event is an audit event nobody looks at.
+func event(action string) limiter.AuditEvent {
+	return limiter.AuditEvent{ID: "01JPCOUNT0000000000000000A", Action: action, Entity: "tester", At: start}
+}
+
+func setDefaults(tb testing.TB, repo limiter.Repository, limits ...limiter.Limit) {
+	tb.Helper()
+	cfg := limiter.Config{Scope: limiter.Scope{Resource: model}, Limits: limits}
+	must(tb, repo.SetConfig(context.Background(), cfg, event("limits_set")))
+}
+
+func cascading(tb testing.TB, repo limiter.Repository, child, parent string) {
+	tb.Helper()
+	e := limiter.Entity{ID: child, Name: child, Parent: parent, Cascade: true, CreatedAt: start}
+	must(tb, repo.CreateEntity(context.Background(), e, event("entity_created")))
+}
+
+// consume makes a charge that must be admitted, or refused.
+func consume(tb testing.TB, repo limiter.Repository, d time.Duration, c limiter.Charge, admitted bool) limiter.Outcome {
+	tb.Helper()
+	out, err := repo.Consume(context.Background(), at(d), c)
+	must(tb, err)
+	if out.Admitted != admitted {
+		tb.Fatalf("Consume %s of %s at %v: admitted %v, want %v; balances %v, %v", c.Amounts, c.Entity, d, out.Admitted, admitted, out.Self.Tokens, out.Parent.Tokens)
+	}
+	return out
+}
+
+// watched is a table with a process whose requests are counted, and another.
+type watched struct {
+	testing.TB
+	repo, other *dynamo.Repository
+	wire        *counter
+}
+
+func newWatched(tb testing.TB) *watched {
+	tb.Helper()
+	table, wire := newTable(tb), newCounter()
+	w := &watched{TB: tb, wire: wire, other: connect(tb, table, nil)}
+	setDefaults(tb, w.other, perMinute60)
+	w.repo = connect(tb, table, &dynamo.Options{AWS: wire.config(engine(tb))})
+	wire.Reset()
+	return w
+}
+
+// sends checks which requests work makes, and in how many round trips. The ones
+// that are made side by side are held until all are there.
+func (w *watched) sends(what string, roundTrips int, work func(), want ...string) {
+	w.Helper()
+	w.wire.Reset()
+	if len(want) > roundTrips && roundTrips > 0 {
+		sizes := slices.Repeat([]int{1}, roundTrips-1)
+		w.wire.Together(append(sizes, len(want)-roundTrips+1)...)
+	}
+	work()
+	if got := w.wire.Requests(); !slices.Equal(got, want) || w.wire.RoundTrips() != roundTrips {
+		w.Errorf("%s: requests %v in %d round trips, want %v in %d", what, got, w.wire.RoundTrips(), want, roundTrips)
+	}
+}
+
+const read, update, put, get, transact = "BatchGetItem", "UpdateItem", "PutItem", "GetItem", "TransactWriteItems"
+
+// TestRequests is the table of what each path sends, in docs/dynamodb.md too.
+func TestRequests(t *testing.T) {
+	t.Run("one bucket", func(t *testing.T) {
+		w := newWatched(t)
+		take := func(d time.Duration, n int64, admitted bool) func() {
+			return func() { consume(t, w.repo, d, ask("alice", n), admitted) }
+		}
+		w.sends("a brand-new bucket", 2, take(0, 1, true), read, put)
+		w.sends("warm, plain", 1, take(0, 1, true), update)
+		w.sends("warm, locked", 1, take(30*time.Second, 1, true), update)
+		consume(t, w.other, 31*time.Second, ask("alice", 59), true)
+		w.sends("an image that is stale", 2, take(50*time.Second, 10, true), update, update)
+		w.sends("cannot fit", 1, take(50*time.Second, 50, false), get)
+		w.sends("cannot fit, remembered", 0, take(50*time.Second, 50, false))
+		w.sends("does fit, though others were refused", 1, take(50*time.Second, 1, true), update)
+		w.sends("facts that are too old", 2, take(2*time.Minute, 1, true), read, update)
+	})
+	t.Run("a bucket that others made", func(t *testing.T) {
+		w := newWatched(t)
+		consume(t, w.other, 0, ask("alice", 1), true)
+		w.sends("an unknown bucket", 2, func() { consume(t, w.repo, 0, ask("alice", 1), true) }, read, update)
+	})
+	t.Run("cascade", func(t *testing.T) {
+		w := newWatched(t)
+		cascading(t, w.other, "key-1", "project")
+		cascading(t, w.other, "key-2", "project")
+		charge := func(entity string) func() {
+			return func() { consume(t, w.repo, 0, ask(entity, 1), true) }
+		}
+		w.sends("both brand-new", 3, charge("key-1"), read, read, transact)
+		w.sends("both warm", 1, charge("key-1"), update, update)
+		w.sends("a brand-new child", 2, charge("key-2"), read, put, update)
+		w.repo.Forget()
+		w.sends("everything unknown", 3, charge("key-1"), read, read, update, update)
+	})
+	t.Run("what is settled later", func(t *testing.T) {
+		w := newWatched(t)
+		cascading(t, w.other, "key-1", "project")
+		lim, err := limiter.New(w.repo, &limiter.Options{Now: func() time.Time { return start }})
+		must(t, err)
+		acquire := func() *limiter.Lease {
+			lease, err := lim.Acquire(t.Context(), limiter.Request{Entity: "key-1", Resource: model, Consume: limiter.Tokens("rpm", 2)})
+			must(t, err)
+			return lease
+		}
+		end := func(lease *limiter.Lease, adjust int64, how func(*limiter.Lease, context.Context) error) func() {
+			return func() { must(t, errors.Join(lease.Adjust(limiter.Tokens("rpm", adjust)), how(lease, t.Context()))) }
+		}
+		w.sends("commit without change", 0, end(acquire(), 0, (*limiter.Lease).Commit))
+		w.sends("commit of more", 1, end(acquire(), 1, (*limiter.Lease).Commit), update, update)
+		w.sends("commit of less", 1, end(acquire(), -1, (*limiter.Lease).Commit), update, update)
+		w.sends("rollback", 1, end(acquire(), 0, (*limiter.Lease).Rollback), transact, transact)
+	})
+}
+
+// A failed conditional write is billed, so refusals must not hammer the table:
+// 100 calls a second at a limit of 5.
+func TestRefusalsAreCheap(t *testing.T) {
+	w := newWatched(t)
+	setDefaults(t, w.other, limiter.PerSecond("rpm", 5))
+	refusals, writes, requests := 0, 0, 0
+	for i := range 1000 {
+		w.wire.Reset()
+		out, err := w.repo.Consume(t.Context(), at(time.Duration(i)*10*time.Millisecond), ask("alice", 1))
+		must(t, err)
+		if out.Admitted {
+			continue
+		}
+		refusals++
+		requests += len(w.wire.Requests())
+		for _, op := range w.wire.Requests() {
+			if op != read && op != get {
+				writes++
+			}
+		}
+	}
+	t.Logf("%d refused, by %d requests, of which %d writes; %d refused locally", refusals, requests, writes, w.repo.Stats().LocalRejections)
+	if refusals < 900 || float64(writes)/float64(refusals) > 0.13 || float64(requests)/float64(refusals) > 0.13 {
+		t.Errorf("%d refusals took %d requests, of which %d writes; want at most 0.13 each", refusals, requests, writes)
+	}
+}

@@ -1,0 +1,280 @@
+package dynamo_test
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// attributes are those of an item, each as its type and value: "S:a", "N:1",
+// "BOOL:true", "NULL", "SS:a,b". The key is in them too.
+type attributes map[string]string
+
+// tableItems is everything in a table, by "PK SK".
+func tableItems(t *testing.T, table string) map[string]attributes {
+	t.Helper()
+	all := map[string]attributes{}
+	pages := dynamodb.NewScanPaginator(client(t), &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, it := range page.Items {
+			shown := attributes{}
+			for name, v := range it {
+				shown[name] = showValue(v)
+			}
+			all[strings.TrimPrefix(shown["PK"], "S:")+" "+strings.TrimPrefix(shown["SK"], "S:")] = shown
+		}
+	}
+	return all
+}
+
+func showValue(v types.AttributeValue) string {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return "S:" + v.Value
+	case *types.AttributeValueMemberN:
+		return "N:" + v.Value
+	case *types.AttributeValueMemberBOOL:
+		return fmt.Sprint("BOOL:", v.Value)
+	case *types.AttributeValueMemberNULL:
+		return "NULL"
+	case *types.AttributeValueMemberSS:
+		return "SS:" + strings.Join(slices.Sorted(slices.Values(v.Value)), ",")
+	case *types.AttributeValueMemberL:
+		var all []string
+		for _, e := range v.Value {
+			all = append(all, showValue(e))
+		}
+		return "L:[" + strings.Join(all, " ") + "]"
+	case *types.AttributeValueMemberM:
+		var all []string
+		for name, e := range v.Value {
+			all = append(all, name+"="+showValue(e))
+		}
+		slices.Sort(all)
+		return "M:{" + strings.Join(all, " ") + "}"
+	}
+	return fmt.Sprintf("%T", v)
+}
+
+// storeItem writes an item as tableItems shows it; sets, maps and lists are
+// those that tests need.
+func storeItem(t *testing.T, table string, shown attributes) {
+	t.Helper()
+	it := map[string]types.AttributeValue{}
+	for name, s := range shown {
+		kind, value, _ := strings.Cut(s, ":")
+		switch kind {
+		case "S":
+			it[name] = &types.AttributeValueMemberS{Value: value}
+		case "N":
+			it[name] = &types.AttributeValueMemberN{Value: value}
+		case "BOOL":
+			it[name] = &types.AttributeValueMemberBOOL{Value: value == "true"}
+		case "NULL":
+			it[name] = &types.AttributeValueMemberNULL{Value: true}
+		case "SS":
+			it[name] = &types.AttributeValueMemberSS{Value: strings.Split(value, ",")}
+		case "L":
+			it[name] = &types.AttributeValueMemberL{Value: []types.AttributeValue{&types.AttributeValueMemberS{Value: value}}}
+		case "M":
+			it[name] = &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{value: &types.AttributeValueMemberNULL{Value: true}}}
+		default:
+			t.Fatalf("%s: what is %s?", name, s)
+		}
+	}
+	if _, err := client(t).PutItem(context.Background(), &dynamodb.PutItemInput{TableName: &table, Item: it}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func deleteItem(t *testing.T, table, pk, sk string) {
+	t.Helper()
+	_, err := client(t).DeleteItem(context.Background(), &dynamodb.DeleteItemInput{TableName: &table, Key: map[string]types.AttributeValue{
+		"PK": &types.AttributeValueMemberS{Value: pk}, "SK": &types.AttributeValueMemberS{Value: sk},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCreateTableMakesWhatPythonExpects(t *testing.T) {
+	t.Parallel()
+	name, opts := tableName(t), &dynamo.Options{AWS: awsConfig(engine(t))}
+	must(t, dynamo.CreateTable(t.Context(), name, opts))
+	out, err := client(t).DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := out.Table
+	if got := showKeys(table.KeySchema); got != "PK HASH, SK RANGE" {
+		t.Error(got)
+	}
+	if table.BillingModeSummary.BillingMode != types.BillingModePayPerRequest || table.StreamSpecification.StreamViewType != types.StreamViewTypeNewAndOldImages {
+		t.Error(table.BillingModeSummary, table.StreamSpecification)
+	}
+	indexes := map[string]string{}
+	for _, index := range table.GlobalSecondaryIndexes {
+		indexes[*index.IndexName] = showKeys(index.KeySchema) + " " + string(index.Projection.ProjectionType)
+	}
+	want := map[string]string{
+		"GSI1": "GSI1PK HASH, GSI1SK RANGE ALL",
+		"GSI2": "GSI2PK HASH, GSI2SK RANGE ALL",
+		"GSI3": "GSI3PK HASH, GSI3SK RANGE KEYS_ONLY",
+		"GSI4": "GSI4PK HASH, GSI4SK RANGE KEYS_ONLY",
+	}
+	if diff := cmp.Diff(want, indexes); diff != "" {
+		t.Error(diff)
+	}
+	if len(table.AttributeDefinitions) != 10 {
+		t.Error(table.AttributeDefinitions)
+	}
+	ttl, err := client(t).DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: &name})
+	if err != nil || *ttl.TimeToLiveDescription.AttributeName != "ttl" || ttl.TimeToLiveDescription.TimeToLiveStatus != types.TimeToLiveStatusEnabled {
+		t.Error(ttl, err)
+	}
+	if r := connect(t, name, opts); r.NamespaceID() == "" {
+		t.Error("the namespace has no ID")
+	}
+}
+
+func showKeys(keys []types.KeySchemaElement) string {
+	var all []string
+	for _, k := range keys {
+		all = append(all, *k.AttributeName+" "+string(k.KeyType))
+	}
+	return strings.Join(all, ", ")
+}
+
+var (
+	anID    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]{10}$`)
+	aMoment = regexp.MustCompile(`^S:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`)
+)
+
+func TestCreateTableStoresTheRecordsOfPython(t *testing.T) {
+	t.Parallel()
+	name := newTable(t)
+	id := connect(t, name, nil).NamespaceID()
+	if !anID.MatchString(id) {
+		t.Errorf("namespace ID %q", id)
+	}
+	items := tableItems(t, name)
+	stamp := items["_/SYSTEM# #VERSION"]["updated_at"]
+	created := items["_/SYSTEM# #NAMESPACE#default"]["created_at"]
+	if !aMoment.MatchString(stamp) || !aMoment.MatchString(created) {
+		t.Error(stamp, created)
+	}
+	want := map[string]attributes{
+		"_/SYSTEM# #VERSION": {
+			"PK": "S:_/SYSTEM#", "SK": "S:#VERSION", "GSI4PK": "S:_", "GSI4SK": "S:_/SYSTEM#",
+			"schema_version": "S:0.8.0", "client_min_version": "S:0.0.0", "lambda_version": "NULL",
+			"updated_at": stamp, "updated_by": "S:client:0.10.0",
+		},
+		"_/SYSTEM# #NAMESPACE#default": namespaceRecord("#NAMESPACE#default", id, "default", created),
+		"_/SYSTEM# #NSID#" + id:        namespaceRecord("#NSID#"+id, id, "default", created),
+	}
+	if diff := cmp.Diff(want, items); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// namespaceRecord is what is stored of an active namespace.
+func namespaceRecord(sk, id, name, created string) attributes {
+	return attributes{
+		"PK": "S:_/SYSTEM#", "SK": "S:" + sk, "GSI4PK": "S:_", "GSI4SK": "S:_/SYSTEM#",
+		"namespace_id": "S:" + id, "namespace_name": "S:" + name, "status": "S:active", "created_at": created,
+	}
+}
+
+func TestCreateTableAgainChangesNothing(t *testing.T) {
+	t.Parallel()
+	name, opts := newTable(t), &dynamo.Options{AWS: awsConfig(engine(t))}
+	before := tableItems(t, name)
+	must(t, dynamo.CreateTable(t.Context(), name, opts))
+	if diff := cmp.Diff(before, tableItems(t, name)); diff != "" {
+		t.Error(diff)
+	}
+	other := *opts
+	other.Namespace = "team-a"
+	must(t, dynamo.CreateTable(t.Context(), name, &other))
+	if got := len(tableItems(t, name)); got != len(before)+2 {
+		t.Errorf("%d items, had %d", got, len(before))
+	}
+}
+
+func TestCreateTableByManyAtOnceMakesOne(t *testing.T) {
+	t.Parallel()
+	name, opts := tableName(t), &dynamo.Options{AWS: awsConfig(engine(t))}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if err := dynamo.CreateTable(context.Background(), name, opts); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if got := len(tableItems(t, name)); got != 3 {
+		t.Errorf("%d items", got)
+	}
+}
+
+func TestCreateTableLeavesTablesOfOthersAlone(t *testing.T) {
+	t.Parallel()
+	for _, keys := range [][]string{{"id"}, {"PK", "SK"}} {
+		name := foreignTable(t, keys...)
+		err := dynamo.CreateTable(t.Context(), name, &dynamo.Options{AWS: awsConfig(engine(t))})
+		if !isError[*limiter.VersionError](err) {
+			t.Error(err)
+		}
+		if items := tableItems(t, name); len(items) != 0 {
+			t.Error(items)
+		}
+		ttl, err := client(t).DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: &name})
+		if err != nil || ttl.TimeToLiveDescription.TimeToLiveStatus != types.TimeToLiveStatusDisabled {
+			t.Error(ttl, err)
+		}
+	}
+}
+
+// foreignTable is a table of another program.
+func foreignTable(t *testing.T, keys ...string) string {
+	t.Helper()
+	name := tableName(t)
+	in := &dynamodb.CreateTableInput{TableName: &name, BillingMode: types.BillingModePayPerRequest}
+	for i, k := range keys {
+		in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{AttributeName: aws.String(k), AttributeType: types.ScalarAttributeTypeS})
+		in.KeySchema = append(in.KeySchema, types.KeySchemaElement{AttributeName: aws.String(k), KeyType: []types.KeyType{types.KeyTypeHash, types.KeyTypeRange}[i]})
+	}
+	if _, err := client(t).CreateTable(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestCreateTableChecksItsArguments(t *testing.T) {
+	t.Parallel()
+	opts := dynamo.Options{AWS: awsConfig(engine(t))}
+	bad := opts
+	bad.Namespace = "_"
+	for name, o := range map[string]dynamo.Options{"no_underscore": opts, "fine": bad} {
+		if err := dynamo.CreateTable(t.Context(), name, &o); !isError[*limiter.InvalidError](err) {
+			t.Error(name, err)
+		}
+	}
+}
