@@ -84,6 +84,35 @@ func TestConnectTakesNamesFromTheEnvironment(t *testing.T) {
 	says(t, err, `table "zae-limiter"`, "eu-west-9")
 }
 
+func TestConnectReadsWhatTheSDKReads(t *testing.T) {
+	table := newTable(t)
+	for name, value := range map[string]string{
+		"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_EC2_METADATA_DISABLED": "true",
+		"AWS_PROFILE": "", "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_SESSION_TOKEN": "",
+	} {
+		t.Setenv(name, value)
+	}
+	opts := &dynamo.Options{Endpoint: engine(t)}
+	r, err := dynamo.Connect(t.Context(), table, opts)
+	must(t, err)
+	must(t, r.Ping(t.Context()))
+	must(t, r.Close())
+	for name, test := range map[string]struct{ variable, value, says string }{
+		"no credentials": {"AWS_ACCESS_KEY_ID", "", "AWS_PROFILE"},
+		"no region":      {"AWS_REGION", "", "AWS_REGION"},
+		"no profile":     {"AWS_PROFILE", "missing", "missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(test.variable, test.value)
+			err := refusal(t, table, opts)
+			if !isError[*limiter.UnavailableError](err) {
+				t.Error(err)
+			}
+			says(t, err, test.says)
+		})
+	}
+}
+
 func TestConnectRefusesBadArguments(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"1st", "-a", "a_b", "a.b", "a b", "ä", "a\n", strings.Repeat("a", 56)} {

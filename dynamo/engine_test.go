@@ -34,6 +34,7 @@ const (
 
 func TestMain(m *testing.M) {
 	code := m.Run()
+	dropPool()
 	wires.CloseIdleConnections()
 	if e := running.Load(); e != nil {
 		if err := e.stop(); err != nil {

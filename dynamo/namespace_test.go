@@ -219,7 +219,7 @@ func inhabited(t *testing.T, table string, r *dynamo.Repository) string {
 	}
 	storeItem(t, table, attributes{
 		"PK": "S:" + n.ID + "/SYSTEM#", "SK": "S:#PROVISIONER", "GSI4PK": "S:" + n.ID,
-		"managed_resources": "L:only-managed", "managed_entities": "M:only-managed",
+		"managed_resources": "L:[S only-managed]", "managed_entities": "M:{only-managed NULL}",
 	})
 	storeItem(t, table, attributes{"PK": "S:" + n.ID + "/SYSTEM#", "SK": "S:#RESOURCES", "resources": "SS:listed"})
 	must(t, r.DeleteNamespace(t.Context(), goneAt, "other"))

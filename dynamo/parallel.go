@@ -62,3 +62,25 @@ func counted[T any](all iter.Seq2[T, error], n *int) iter.Seq2[T, error] {
 		}
 	}
 }
+
+// inBatches yields elements n at a time.
+func inBatches[T any](all iter.Seq2[T, error], n int) iter.Seq2[[]T, error] {
+	return func(yield func([]T, error) bool) {
+		var batch []T
+		for element, err := range all {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if batch = append(batch, element); len(batch) == n {
+				if !yield(batch, nil) {
+					return
+				}
+				batch = nil
+			}
+		}
+		if len(batch) > 0 {
+			yield(batch, nil)
+		}
+	}
+}

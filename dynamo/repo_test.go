@@ -4,29 +4,11 @@ import (
 	"context"
 	"testing"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/memory"
 	"github.com/zeroae/zae-limiter-go/repotest"
 )
-
-// newTable makes a table that never removes anything by itself: tests that pass
-// their own time would otherwise lose what is old by the engine's clock.
-func newTable(tb testing.TB) string {
-	tb.Helper()
-	name := tableName(tb)
-	must(tb, dynamo.CreateTable(context.Background(), name, &dynamo.Options{AWS: awsConfig(engine(tb))}))
-	_, err := client(tb).UpdateTimeToLive(context.Background(), &dynamodb.UpdateTimeToLiveInput{
-		TableName:               &name,
-		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String("ttl"), Enabled: aws.Bool(false)},
-	})
-	must(tb, err)
-	return name
-}
 
 // connect opens a table as one process would. The AWS config of opts is the
 // engine's unless it is given.

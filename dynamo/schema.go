@@ -56,6 +56,11 @@ const (
 	attrDeletedAt     = "deleted_at"
 
 	attrManagedResources, attrManagedEntities = "managed_resources", "managed_entities" // of Python's provisioner
+
+	// Of items that only migrations read. attrMovedTo is ours.
+	attrLimitName, attrLimitBurst, attrLimitCapacity = "limit_name", "burst", "capacity"
+	attrLimitRefill, attrLimitSeconds                = "refill_amount", "refill_period_seconds"
+	attrMovedTo                                      = "moved_to"
 )
 
 // Fields of a limit in a bucket (b_NAME_FIELD) and in a config (l_NAME_FIELD).
@@ -114,6 +119,18 @@ func versionKey() key                    { return key{systemPK(reservedSpace), v
 func namespaceKey(name string) key       { return key{systemPK(reservedSpace), namespaceSKPrefix + name} }
 
 func namespaceIDKey(id string) key { return key{systemPK(reservedSpace), namespaceIDSKPrefix + id} }
+
+// legacySpace is the namespace of clients that look up none.
+const legacySpace = "default"
+
+// legacyVersionKey is that of a table without namespaces.
+func legacyVersionKey() key { return key{"SYSTEM#", versionSK} }
+
+// isLegacy tells whether a partition is that of a table without namespaces.
+func isLegacy(pk string) bool {
+	i := strings.IndexAny(pk, "/#")
+	return i >= 0 && pk[i] == '#'
+}
 
 // configKey is where the limits of a level are.
 func configKey(ns, entity, resource string) key {

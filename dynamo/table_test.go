@@ -2,9 +2,7 @@ package dynamo_test
 
 import (
 	"context"
-	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -35,7 +33,7 @@ func tableItems(t *testing.T, table string) map[string]attributes {
 		for _, it := range page.Items {
 			shown := attributes{}
 			for name, v := range it {
-				shown[name] = showValue(v)
+				shown[name] = strings.Replace(attributeText(v), " ", ":", 1)
 			}
 			all[strings.TrimPrefix(shown["PK"], "S:")+" "+strings.TrimPrefix(shown["SK"], "S:")] = shown
 		}
@@ -43,38 +41,15 @@ func tableItems(t *testing.T, table string) map[string]attributes {
 	return all
 }
 
-func showValue(v types.AttributeValue) string {
-	switch v := v.(type) {
-	case *types.AttributeValueMemberS:
-		return "S:" + v.Value
-	case *types.AttributeValueMemberN:
-		return "N:" + v.Value
-	case *types.AttributeValueMemberBOOL:
-		return fmt.Sprint("BOOL:", v.Value)
-	case *types.AttributeValueMemberNULL:
-		return "NULL"
-	case *types.AttributeValueMemberSS:
-		return "SS:" + strings.Join(slices.Sorted(slices.Values(v.Value)), ",")
-	case *types.AttributeValueMemberL:
-		var all []string
-		for _, e := range v.Value {
-			all = append(all, showValue(e))
-		}
-		return "L:[" + strings.Join(all, " ") + "]"
-	case *types.AttributeValueMemberM:
-		var all []string
-		for name, e := range v.Value {
-			all = append(all, name+"="+showValue(e))
-		}
-		slices.Sort(all)
-		return "M:{" + strings.Join(all, " ") + "}"
-	}
-	return fmt.Sprintf("%T", v)
+// storeItem writes an item as tableItems shows it. A list has one text in it, a
+// map one NULL.
+func storeItem(t *testing.T, table string, shown attributes) {
+	t.Helper()
+	_, err := client(t).PutItem(context.Background(), &dynamodb.PutItemInput{TableName: &table, Item: readAttributes(t, shown)})
+	must(t, err)
 }
 
-// storeItem writes an item as tableItems shows it; sets, maps and lists are
-// those that tests need.
-func storeItem(t *testing.T, table string, shown attributes) {
+func readAttributes(t *testing.T, shown attributes) map[string]types.AttributeValue {
 	t.Helper()
 	it := map[string]types.AttributeValue{}
 	for name, s := range shown {
@@ -91,26 +66,24 @@ func storeItem(t *testing.T, table string, shown attributes) {
 		case "SS":
 			it[name] = &types.AttributeValueMemberSS{Value: strings.Split(value, ",")}
 		case "L":
-			it[name] = &types.AttributeValueMemberL{Value: []types.AttributeValue{&types.AttributeValueMemberS{Value: value}}}
+			only := strings.TrimSuffix(strings.TrimPrefix(value, "[S "), "]")
+			it[name] = &types.AttributeValueMemberL{Value: []types.AttributeValue{&types.AttributeValueMemberS{Value: only}}}
 		case "M":
-			it[name] = &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{value: &types.AttributeValueMemberNULL{Value: true}}}
+			only := strings.TrimSuffix(strings.TrimPrefix(value, "{"), " NULL}")
+			it[name] = &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{only: &types.AttributeValueMemberNULL{Value: true}}}
 		default:
 			t.Fatalf("%s: what is %s?", name, s)
 		}
 	}
-	if _, err := client(t).PutItem(context.Background(), &dynamodb.PutItemInput{TableName: &table, Item: it}); err != nil {
-		t.Fatal(err)
-	}
+	return it
 }
 
 func deleteItem(t *testing.T, table, pk, sk string) {
 	t.Helper()
-	_, err := client(t).DeleteItem(context.Background(), &dynamodb.DeleteItemInput{TableName: &table, Key: map[string]types.AttributeValue{
-		"PK": &types.AttributeValueMemberS{Value: pk}, "SK": &types.AttributeValueMemberS{Value: sk},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, err := client(t).DeleteItem(context.Background(), &dynamodb.DeleteItemInput{
+		TableName: &table, Key: readAttributes(t, attributes{"PK": "S:" + pk, "SK": "S:" + sk}),
+	})
+	must(t, err)
 }
 
 func TestCreateTableMakesWhatPythonExpects(t *testing.T) {

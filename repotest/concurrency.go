@@ -49,7 +49,7 @@ func times() int {
 	if testing.Short() {
 		return 50
 	}
-	return 500
+	return 150
 }
 
 // admitted is how many of the charges were.

@@ -24,7 +24,7 @@ func (f *fixture) sequences() map[string]iter.Seq[error] {
 	f.setLimits(limiter.Scope{Entity: "project-1"}, perMinute60)
 	f.create(limiter.Entity{ID: "project-1", Name: "project-1"})
 	r := f.repo
-	return map[string]iter.Seq[error]{
+	all := map[string]iter.Seq[error]{
 		"Buckets":            errorsOf(r.Buckets(f.ctx, epoch, limiter.Scope{Resource: model})),
 		"Entities":           errorsOf(r.Entities(f.ctx, "")),
 		"EntitiesWithLimits": errorsOf(r.EntitiesWithLimits(f.ctx, "")),
@@ -32,6 +32,10 @@ func (f *fixture) sequences() map[string]iter.Seq[error] {
 		"AuditEvents":        errorsOf(r.AuditEvents(f.ctx, "$SYSTEM", "")),
 		"Usage":              errorsOf(r.Usage(f.ctx, limiter.UsageQuery{Resource: model})),
 	}
+	if !f.countsUsage {
+		delete(all, "Usage")
+	}
+	return all
 }
 
 func errorsOf[T any](seq iter.Seq2[T, error]) iter.Seq[error] {

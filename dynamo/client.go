@@ -1,0 +1,71 @@
+package dynamo
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+)
+
+// dial makes the clients. Nothing is sent yet, unless the environment asks for
+// credentials or settings to be fetched.
+func (s *store) dial(ctx context.Context) error {
+	var cfg aws.Config
+	if s.opts.AWS != nil {
+		cfg = s.opts.AWS.Copy()
+	} else {
+		var err error
+		if cfg, err = config.LoadDefaultConfig(ctx); err != nil {
+			return err
+		}
+		if loaded, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok { // it has the certificates of AWS_CA_BUNDLE
+			cfg.HTTPClient = tuned(loaded)
+		}
+	}
+	cfg.Region = cmp.Or(s.opts.Region, cfg.Region)
+	if cfg.Region == "" {
+		return errNoRegion
+	}
+	s.opts.Region = cfg.Region
+	if cfg.HTTPClient == nil {
+		cfg.HTTPClient = tuned(awshttp.NewBuildableClient())
+	}
+	s.client = dynamodb.NewFromConfig(cfg, s.direct)
+	s.once = dynamodb.NewFromConfig(cfg, s.direct, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
+	return nil
+}
+
+var errNoRegion = errors.New("no AWS region; set Options.Region, AWS_REGION, or the region of the profile")
+
+func (s *store) direct(o *dynamodb.Options) {
+	if s.opts.Endpoint != "" {
+		o.BaseEndpoint = aws.String(s.opts.Endpoint)
+	}
+}
+
+// tuned is a client for a table one hop away, in the same region. The SDK keeps
+// 10 idle connections to a host: with more calls than that under way, most
+// would begin with a handshake. And it waits half a minute for a connection,
+// which is longer than any caller of a limiter waits; a table that has not
+// answered after 5 s has lost the request. Responses are not compressed, which
+// is the SDK's own default, and their checksums are verified, since that costs
+// less than a microsecond.
+func tuned(c *awshttp.BuildableClient) *awshttp.BuildableClient {
+	const idle = 512
+	return c.WithDialerOptions(func(d *net.Dialer) {
+		d.Timeout = time.Second
+		d.KeepAlive = 15 * time.Second
+	}).WithTransportOptions(func(t *http.Transport) {
+		t.MaxIdleConns, t.MaxIdleConnsPerHost = 2*idle, idle
+		t.IdleConnTimeout = 90 * time.Second
+		t.TLSHandshakeTimeout = 2 * time.Second
+		t.ResponseHeaderTimeout = 5 * time.Second
+	})
+}

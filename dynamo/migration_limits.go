@@ -1,0 +1,209 @@
+package dynamo
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// Before 0.8.0 every limit was an item of its own, under the entity, the
+// resource or the system. Now a level is one item, so all limits of a level are
+// stored first, in one write, and only then deleted one by one. A level that has
+// its item already is complete, whoever wrote it: what is left of the old form
+// only has to go.
+
+func (m *migrator) limitsPending() bool { return m.current == nil || older(m.current) }
+
+// migrateLimits converts the limits of clients that look up no namespace: no
+// others ever had the old form together with the new keys.
+func (m *migrator) migrateLimits(ctx context.Context) error {
+	if err := m.convertLimits(ctx, legacySpace); err != nil {
+		return err
+	}
+	return m.raise(ctx)
+}
+
+// convertLimits converts all limits of a namespace.
+func (m *migrator) convertLimits(ctx context.Context, ns string) error {
+	r := &Repository{store: m.store, ns: ns}
+	return inParallel(ctx, m.legacyPartitions(ctx, ns), func(ctx context.Context, pk string) error {
+		levels, err := m.legacyLevels(ctx, ns, pk)
+		if err != nil {
+			return err
+		}
+		for scope, items := range levels {
+			if err := m.convertLevel(ctx, r, scope, items); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// legacyPartitions are those that hold limits in the old form. One may come
+// more than once.
+func (m *migrator) legacyPartitions(ctx context.Context, ns string) iter.Seq2[string, error] {
+	in := &dynamodb.ScanInput{
+		FilterExpression:          aws.String("begins_with(#pk, :pk) AND begins_with(#sk, :sk)"),
+		ProjectionExpression:      aws.String("#pk"),
+		ExpressionAttributeNames:  map[string]string{"#pk": attrPK, "#sk": attrSK},
+		ExpressionAttributeValues: item{":pk": text(namespacePrefix(ns)), ":sk": text(legacyLimitSKPrefix)},
+	}
+	return func(yield func(string, error) bool) {
+		last := ""
+		for it, err := range m.scan(ctx, in) {
+			pk := it.text(attrPK)
+			if err == nil && pk == last {
+				continue
+			}
+			last = pk
+			if !yield(pk, err) {
+				return
+			}
+		}
+	}
+}
+
+// scan yields the items of a scan, page after page, as they are now.
+func (s *store) scan(ctx context.Context, in *dynamodb.ScanInput) iter.Seq2[item, error] {
+	in.TableName, in.ConsistentRead = &s.table, aws.Bool(true)
+	return func(yield func(item, error) bool) {
+		for {
+			out, err := s.client.Scan(ctx, in)
+			if err != nil {
+				yield(nil, s.explain(err))
+				return
+			}
+			for _, it := range out.Items {
+				if !yield(it, nil) {
+					return
+				}
+			}
+			if len(out.LastEvaluatedKey) == 0 {
+				return
+			}
+			in.ExclusiveStartKey = out.LastEvaluatedKey
+		}
+	}
+}
+
+// legacyLevels are the limits of a partition by level. Items that are not
+// limits are left out, and so left alone.
+func (m *migrator) legacyLevels(ctx context.Context, ns, pk string) (map[limiter.Scope][]item, error) {
+	levels := map[limiter.Scope][]item{}
+	for it, err := range m.query(ctx, within(pk, legacyLimitSKPrefix)) {
+		if err != nil {
+			return nil, err
+		}
+		if scope, ok := legacyScope(ns, it); ok {
+			levels[scope] = append(levels[scope], it)
+		}
+	}
+	return levels, nil
+}
+
+// legacyScope is the level that an item of the old form belongs to, if it is a
+// limit.
+func legacyScope(ns string, it item) (limiter.Scope, bool) {
+	if it.text(attrLimitName) == "" {
+		return limiter.Scope{}, false
+	}
+	pk := it.text(attrPK)
+	if pk == systemPK(ns) {
+		return limiter.Scope{}, true
+	}
+	if resource, ok := strings.CutPrefix(pk, resourcePK(ns, "")); ok {
+		return limiter.Scope{Resource: resource}, resource != ""
+	}
+	entity, ok := strings.CutPrefix(pk, entityPKPrefix(ns))
+	resource := it.text(attrResource)
+	return limiter.Scope{Entity: entity, Resource: portResource(resource)}, ok && entity != "" && resource != ""
+}
+
+// legacyLimit is the limit in an item of the old form. What was called burst is
+// the capacity; what was called capacity was the refill once more.
+func legacyLimit(it item) (limiter.Limit, error) {
+	n := map[string]int64{}
+	for _, attr := range []string{attrLimitBurst, attrLimitCapacity, attrLimitRefill, attrLimitSeconds} {
+		var err error
+		if n[attr], err = it.number(attr); err != nil {
+			return limiter.Limit{}, err
+		}
+	}
+	seconds := min(n[attrLimitSeconds], maxSeconds)
+	l := limiter.Custom(it.text(attrLimitName), cmp.Or(n[attrLimitBurst], n[attrLimitCapacity]), n[attrLimitRefill], time.Duration(seconds)*time.Second)
+	if err := l.Validate(); err != nil {
+		return l, it.corrupt(err.Error() + "; repair or delete the item")
+	}
+	return l, nil
+}
+
+// convertLevel stores the limits of a level, unless it has some, and deletes the
+// items they were in.
+func (m *migrator) convertLevel(ctx context.Context, r *Repository, scope limiter.Scope, legacy []item) error {
+	cfg := limiter.Config{Scope: scope}
+	var keys []key
+	for _, it := range legacy {
+		l, err := legacyLimit(it)
+		if err != nil {
+			return err
+		}
+		cfg.Limits, keys = append(cfg.Limits, l), append(keys, it.key())
+	}
+	if err := m.storeLevel(ctx, r, cfg); err != nil {
+		return err
+	}
+	if err := m.deleteAll(ctx, keys); err != nil {
+		return err
+	}
+	m.report(Progress{Items: int64(len(keys))})
+	return nil
+}
+
+func (m *migrator) storeLevel(ctx context.Context, r *Repository, cfg limiter.Config) error {
+	m.registry.Lock()
+	defer m.registry.Unlock()
+	for try := 0; ; try++ {
+		stored, err := m.get(ctx, configKey(r.ns, cfg.Scope.Entity, cfg.Scope.Resource))
+		if err != nil {
+			return err
+		}
+		if stored != nil && (cfg.Scope != limiter.Scope{} || len(heldConfig(cfg.Scope, stored).Limits) > 0) {
+			return nil
+		}
+		err = m.change(ctx, r.newLevel(cfg, stored)...)
+		if fateOf(err) != refused {
+			return err
+		}
+		if err := m.next(ctx, try, err); err != nil {
+			return err
+		}
+	}
+}
+
+// newLevel writes the limits of a level that has none, and its entry in the
+// registry. The system's item may hold other things, which stay.
+func (r *Repository) newLevel(cfg limiter.Config, stored item) []types.TransactWriteItem {
+	switch s := cfg.Scope; {
+	case s.Entity != "":
+		return []types.TransactWriteItem{r.putIf(r.configItem(cfg), absent()), r.countLimits(s.Resource)}
+	case s.Resource != "":
+		return []types.TransactWriteItem{r.putIf(r.configItem(cfg), absent()), r.countDefaults(s.Resource, "ADD")}
+	}
+	it := newItem(r.ns, configKey(r.ns, "", ""))
+	maps.Copy(it, carried(stored))
+	if mode, ok := stored[attrMode]; ok {
+		it[attrMode] = mode
+	}
+	it.setLimits(cfg.Limits)
+	return []types.TransactWriteItem{r.putIf(it, unchanged(stored, true))}
+}

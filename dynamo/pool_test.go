@@ -1,0 +1,135 @@
+package dynamo_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// Making a table takes the engine longer than most tests take, and many tables
+// make it slow, so a table is emptied and used again.
+
+type rawItem = map[string]types.AttributeValue
+
+// pooledTable is a table with what CreateTable puts into it.
+type pooledTable struct {
+	name  string
+	items map[string]rawItem // by key
+}
+
+var pool struct {
+	sync.Mutex
+	free []*pooledTable
+	all  []*pooledTable
+}
+
+// newTable is an empty table with the namespace "default". It never removes
+// anything by itself: tests that pass their own time would otherwise lose what
+// is old by the engine's clock.
+func newTable(tb testing.TB) string {
+	tb.Helper()
+	p := takeTable(tb)
+	tb.Cleanup(func() {
+		if !tb.Failed() {
+			p.empty(tb)
+			pool.Lock()
+			defer pool.Unlock()
+			pool.free = append(pool.free, p)
+		}
+	})
+	return p.name
+}
+
+func takeTable(tb testing.TB) *pooledTable {
+	tb.Helper()
+	engine(tb)
+	pool.Lock()
+	if n := len(pool.free); n > 0 {
+		defer pool.Unlock()
+		p := pool.free[n-1]
+		pool.free = pool.free[:n-1]
+		return p
+	}
+	p := &pooledTable{name: "pool-" + strings.ToLower(rand.Text())}
+	pool.all = append(pool.all, p)
+	pool.Unlock()
+	must(tb, dynamo.CreateTable(context.Background(), p.name, &dynamo.Options{AWS: awsConfig(engine(tb))}))
+	_, err := client(tb).UpdateTimeToLive(context.Background(), &dynamodb.UpdateTimeToLiveInput{
+		TableName:               &p.name,
+		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String("ttl"), Enabled: aws.Bool(false)},
+	})
+	must(tb, err)
+	p.items = scanned(tb, p.name)
+	return p
+}
+
+// scanned is everything in a table.
+func scanned(tb testing.TB, table string) map[string]rawItem {
+	tb.Helper()
+	items := map[string]rawItem{}
+	pages := dynamodb.NewScanPaginator(client(tb), &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(context.Background())
+		must(tb, err)
+		for _, it := range page.Items {
+			items[fmt.Sprint(rawText(it, "PK"), " ", rawText(it, "SK"))] = it
+		}
+	}
+	return items
+}
+
+func rawText(it rawItem, attr string) string {
+	s, _ := it[attr].(*types.AttributeValueMemberS)
+	if s == nil {
+		return ""
+	}
+	return s.Value
+}
+
+// empty makes the table what it was when it was made.
+func (p *pooledTable) empty(tb testing.TB) {
+	tb.Helper()
+	now := scanned(tb, p.name)
+	var writes []types.WriteRequest
+	for k, it := range now {
+		if p.items[k] == nil {
+			writes = append(writes, types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: rawItem{"PK": it["PK"], "SK": it["SK"]}}})
+		}
+	}
+	for k, it := range maps.All(p.items) {
+		if !reflect.DeepEqual(now[k], it) {
+			writes = append(writes, types.WriteRequest{PutRequest: &types.PutRequest{Item: it}})
+		}
+	}
+	for len(writes) > 0 {
+		n := min(len(writes), 25)
+		out, err := client(tb).BatchWriteItem(context.Background(), &dynamodb.BatchWriteItemInput{
+			RequestItems: map[string][]types.WriteRequest{p.name: writes[:n]},
+		})
+		must(tb, err)
+		writes = append(writes[n:], out.UnprocessedItems[p.name]...)
+	}
+}
+
+// dropPool drops the tables: an engine that runs on must not keep them.
+func dropPool() {
+	if os.Getenv(endpointVariable) == "" {
+		return // it ends with the tests
+	}
+	c := dynamodb.NewFromConfig(*awsConfig(os.Getenv(endpointVariable)))
+	for _, p := range pool.all {
+		_, _ = c.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &p.name})
+	}
+}
