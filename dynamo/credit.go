@@ -134,10 +134,7 @@ func (c *crediting) at() int64 { return max(c.now, c.known.now, c.base()) }
 // and what it leaves.
 func (c *crediting) update() (*exact.Bucket, *update) {
 	img := c.known.image
-	idle := int64(0)
-	if img.ttl != 0 {
-		idle = exact.Idle(img.limits(), limiter.Scope{}, c.repo.ttl)
-	}
+	idle := img.idle(max(c.base(), c.known.now), c.repo.ttl)
 	after := img.bucket(&limiter.Account{Limits: img.limits()}, c.base(), idle)
 	_ = after.Credit(c.at(), &c.amounts, exact.NoBook)
 	u := newUpdate()

@@ -111,7 +111,7 @@ func (s *store) explain(err error) error {
 		return fmt.Errorf("table %q: access denied; the policy of the caller has to allow this call: %w", s.table, err)
 	case strings.HasPrefix(code, "ExpiredToken"):
 		return fmt.Errorf("table %q: the AWS credentials have expired; sign in again: %w", s.table, err)
-	case code == "UnrecognizedClientException" || code == "InvalidSignatureException" || code == "InvalidClientTokenId" || code == "MissingAuthenticationTokenException":
+	case code == "UnrecognizedClientException" || code == "InvalidSignatureException" || code == "InvalidClientTokenId" || strings.HasPrefix(code, "MissingAuthenticationToken"):
 		return fmt.Errorf("table %q: AWS does not accept these credentials; check the profile or the keys: %w", s.table, err)
 	case code == "" && neverSent(err) && strings.Contains(err.Error(), "credentials"):
 		return fmt.Errorf("table %q: no AWS credentials; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run under a role: %w", s.table, err)

@@ -143,6 +143,20 @@ func (img *image) bucket(account *limiter.Account, base int64, idle int64) exact
 	return b
 }
 
+// idle is how long the bucket stays untouched, 0 for ever, as whoever wrote it
+// last, at a time, meant it. Limits that an override brought do not count, so
+// it may be less than the limits say; a debt may have made it more.
+func (img *image) idle(at int64, multiplier int) int64 {
+	if img.ttl == 0 {
+		return 0
+	}
+	most := exact.Idle(img.limits(), limiter.Scope{}, multiplier)
+	if left := img.ttl - ceilDiv(at, bucket.Milli); left > 0 {
+		return min(most, left*bucket.Milli)
+	}
+	return most
+}
+
 // gone tells whether the bucket counts as absent at now, although the table has
 // not removed it yet: its time is over, and it is full.
 func (img *image) gone(base, now int64) bool {

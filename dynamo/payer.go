@@ -153,12 +153,8 @@ func (p *payer) decide(now int64) {
 func (p *payer) follow(img *image) {
 	pl := &p.plan
 	if p.override {
-		own := img.limits()
-		idle := int64(0)
-		if img.ttl != 0 {
-			idle = exact.Idle(own, limiter.Scope{}, p.repo.ttl)
-		}
-		pl.after = img.bucket(&limiter.Account{Entity: p.entity, Resource: p.account.Resource, Limits: own, Ref: p.account.Ref}, pl.base, idle)
+		own := &limiter.Account{Entity: p.entity, Resource: p.account.Resource, Limits: img.limits(), Ref: p.account.Ref}
+		pl.after = img.bucket(own, pl.base, img.idle(max(pl.base, p.known.now), p.repo.ttl))
 		pl.after.Advance(p.known.now) // until then its own limits ruled
 		return
 	}

@@ -1,0 +1,211 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var errRead = errors.New("the table does not answer")
+
+func keysNamed(names ...string) (keys []factKey) {
+	for _, n := range names {
+		keys = append(keys, factKey{ns: "ns", kind: n})
+	}
+	return keys
+}
+
+// source is a table of facts that counts how often it is read, and can be held
+// up or fail.
+type source struct {
+	mu     sync.Mutex
+	reads  []string
+	err    error
+	parent string
+	hold   chan struct{}
+}
+
+func (s *source) read(keys []factKey) ([]*fact, error) {
+	if s.hold != nil {
+		<-s.hold
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var facts []*fact
+	for _, k := range keys {
+		s.reads = append(s.reads, k.kind)
+		facts = append(facts, &fact{parent: s.parent})
+	}
+	return facts, s.err
+}
+
+func (c *cache) ask(s *source, at moment, names ...string) ([]*fact, error) {
+	facts, _, err := c.lookup(context.Background(), at, c.life, keysNamed(names...), s.read)
+	return facts, err
+}
+
+func wantReads(t *testing.T, s *source, want ...string) {
+	t.Helper()
+	if got := fmt.Sprint(s.reads); got != fmt.Sprint(want) {
+		t.Errorf("read %v, want %v", got, want)
+	}
+}
+
+func TestFactsAreReadOnceInTheirLife(t *testing.T) {
+	c, s := newCache(time.Minute, 10), &source{}
+	now := time.Now()
+	for _, age := range []time.Duration{0, time.Second, time.Minute - 1, time.Minute} {
+		if _, err := c.ask(s, moment{clock: now.Add(age)}, "a", "b"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantReads(t, s, "a", "b", "a", "b")
+	if c.hits.Load() != 4 || c.misses.Load() != 4 || c.size() != 2 {
+		t.Errorf("%d hits, %d misses, size %d, want 4, 4 and 2", c.hits.Load(), c.misses.Load(), c.size())
+	}
+}
+
+// A caller's clock may run where the machine's does not, as in a replay.
+func TestFactsGetOldByTheCallersClockToo(t *testing.T) {
+	c, s := newCache(time.Minute, 10), &source{}
+	now := time.Now()
+	for _, ms := range []int64{1_000_000, 1_059_999, 1_060_000, 1_000_000} {
+		if _, err := c.ask(s, moment{now, ms}, "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantReads(t, s, "a", "a")
+}
+
+func TestCallersAtOnceReadOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := newCache(time.Minute, 10), &source{hold: make(chan struct{})}
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				if _, err := c.ask(s, moment{clock: time.Now()}, "a", "b"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		close(s.hold)
+		wg.Wait()
+		wantReads(t, s, "a", "b")
+	})
+}
+
+// Nobody waits for a read of something else.
+func TestHitsDoNotWaitForReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := newCache(time.Minute, 10), &source{}
+		if _, err := c.ask(s, moment{clock: time.Now()}, "a"); err != nil {
+			t.Fatal(err)
+		}
+		held := &source{hold: make(chan struct{})}
+		done := make(chan error)
+		go func() { _, err := c.ask(held, moment{clock: time.Now()}, "b"); done <- err }()
+		synctest.Wait()
+		if _, err := c.ask(s, moment{clock: time.Now()}, "a"); err != nil {
+			t.Error(err)
+		}
+		close(held.hold)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What is read while it is changed may be what was before: it is not kept, and
+// whoever asks after the change reads by himself.
+func TestReadThatAChangeOvertookIsNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, old := newCache(time.Minute, 10), &source{parent: "old", hold: make(chan struct{})}
+		done := make(chan error)
+		go func() { _, err := c.ask(old, moment{clock: time.Now()}, "a"); done <- err }()
+		synctest.Wait()
+		c.evict(keysNamed("a")...)
+		for range 2 {
+			facts, err := c.ask(&source{parent: "new"}, moment{clock: time.Now()}, "a")
+			if err != nil || facts[0].parent != "new" {
+				t.Errorf("facts %v, error %v, want the new one", facts, err)
+			}
+			if old.hold != nil {
+				close(old.hold)
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+				old.hold = nil
+			}
+		}
+	})
+}
+
+func TestOldFactsServeWhileTheTableFails(t *testing.T) {
+	c, s := newCache(time.Minute, 10), &source{parent: "p"}
+	now := time.Now()
+	if _, err := c.ask(s, moment{clock: now}, "a"); err != nil {
+		t.Fatal(err)
+	}
+	s.err = errRead
+	facts, err := c.ask(s, moment{clock: now.Add(time.Hour)}, "a")
+	if err != nil || facts[0].parent != "p" {
+		t.Errorf("facts %v, error %v, want the old one", facts, err)
+	}
+	if _, err := c.ask(s, moment{clock: now}, "b"); !errors.Is(err, errRead) {
+		t.Errorf("error %v for what was never known, want that of the table", err)
+	}
+	// What has to be sure is never old.
+	if _, _, err := c.lookup(t.Context(), moment{clock: now}, 0, keysNamed("a"), s.read); !errors.Is(err, errRead) {
+		t.Errorf("error %v for what is to be read anew, want that of the table", err)
+	}
+}
+
+// A caller that gives up takes nobody with it who waits for the same read.
+func TestReaderThatGivesUpDoesNotFailOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(time.Minute, 10)
+		gaveUp := &source{err: context.Canceled, hold: make(chan struct{})}
+		go func() { _, _ = c.ask(gaveUp, moment{clock: time.Now()}, "a") }()
+		synctest.Wait()
+		s, done := &source{parent: "p"}, make(chan error)
+		go func() { _, err := c.ask(s, moment{clock: time.Now()}, "a"); done <- err }()
+		synctest.Wait()
+		close(gaveUp.hold)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		wantReads(t, s, "a")
+	})
+}
+
+func TestCachesAreBounded(t *testing.T) {
+	c, m, s := newCache(time.Minute, 10), newImages(10), &source{}
+	for i := range 100 {
+		if _, err := c.ask(s, moment{clock: time.Now()}, fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+		m.saw(key{pk: fmt.Sprint(i)}, &image{})
+		m.forget(fmt.Sprint("deleted-", i))
+	}
+	if c.size() > 10 || len(m.known) > 10 || len(m.deleted) > 10 {
+		t.Errorf("%d facts, %d images and %d deletions are kept, want at most 10", c.size(), len(m.known), len(m.deleted))
+	}
+}
+
+func TestWithoutALifeNothingIsKept(t *testing.T) {
+	c, s := newCache(0, 10), &source{}
+	for range 3 {
+		if _, err := c.ask(s, moment{clock: time.Now()}, "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantReads(t, s, "a", "a", "a")
+	if c.size() != 0 {
+		t.Errorf("%d facts are kept", c.size())
+	}
+}

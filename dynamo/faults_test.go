@@ -1,0 +1,255 @@
+package dynamo_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// shaky is a table, a process whose wire can fail, and one whose cannot.
+type shaky struct {
+	testing.TB
+	repo, steady *dynamo.Repository
+	wire         *proxy
+}
+
+func newShaky(tb testing.TB) *shaky {
+	tb.Helper()
+	table := newTable(tb)
+	s := &shaky{TB: tb, steady: connect(tb, table, &exactly), wire: newProxy(tb, nil)}
+	setDefaults(tb, s.steady, perMinute60)
+	opts := exactly
+	opts.AWS = awsConfig(s.wire.URL)
+	s.repo = connect(tb, table, &opts)
+	return s
+}
+
+// balance is what an entity holds, as a process sees it that never fails.
+func (s *shaky) balance(d time.Duration, entity string) int64 {
+	s.Helper()
+	s.steady.Forget()
+	out, err := s.steady.Peek(context.Background(), at(d), limiter.Charge{Entity: entity, Resource: model})
+	must(s, err)
+	return out.Self.Tokens[0] / 1000
+}
+
+func (s *shaky) holds(d time.Duration, entity string, oneOf ...int64) {
+	s.Helper()
+	if got := s.balance(d, entity); !slices.Contains(oneOf, got) {
+		s.Errorf("%s holds %d, want one of %v", entity, got, oneOf)
+	}
+}
+
+// writePath is one way to write, with what it leaves of 60 if it is carried out
+// once, and if it is carried out again because nobody knew.
+type writePath struct {
+	name, op  string
+	prepare   func(s *shaky) *limiter.Account
+	write     func(s *shaky, a *limiter.Account) error
+	once      int64
+	again     int64
+	untouched int64
+	loses     bool // an unknown fate is an error, and is not tried again
+	later     time.Duration
+}
+
+func warm(s *shaky) *limiter.Account {
+	return consume(s, s.repo, 0, ask("alice", 10), true).Self.Account
+}
+
+func charge(d time.Duration) func(*shaky, *limiter.Account) error {
+	return func(s *shaky, _ *limiter.Account) error {
+		out, err := s.repo.Consume(context.Background(), at(d), ask("alice", 10))
+		if err == nil && !out.Admitted {
+			err = errors.New("refused")
+		}
+		return err
+	}
+}
+
+func settle(n int64, undo bool) func(*shaky, *limiter.Account) error {
+	return func(s *shaky, a *limiter.Account) error {
+		return s.repo.Credit(context.Background(), start, limiter.Credit{Account: a, Amounts: limiter.Tokens("rpm", n), Undo: undo})
+	}
+}
+
+var writePaths = []writePath{
+	{name: "create", op: put, write: charge(0), once: 50, again: 40, untouched: 60},
+	{name: "plain", op: update, prepare: warm, write: charge(0), once: 40, again: 30, untouched: 50},
+	{name: "locked", op: update, prepare: warm, write: charge(30 * time.Second), once: 50, again: 40, untouched: 60, later: 30 * time.Second},
+	{name: "take", op: update, prepare: warm, write: settle(-5, false), once: 45, again: 40, untouched: 50},
+	{name: "give", op: update, prepare: warm, write: settle(5, false), once: 55, again: 55, untouched: 50, loses: true},
+	{name: "undo", op: transact, prepare: warm, write: settle(10, true), once: 60, again: 60, untouched: 50},
+}
+
+// TestOneFault has every write path meet every fault once. A debit may be taken
+// twice when nobody can know, nothing may be given back twice, and what surely
+// was not carried out is tried again.
+func TestOneFault(t *testing.T) {
+	for _, p := range writePaths {
+		for _, f := range []fault{dropReply, resetBefore, fail500, fail500After, throttle, conflict} {
+			t.Run(p.name+" "+f.name, func(t *testing.T) {
+				s := newShaky(t)
+				var account *limiter.Account
+				if p.prepare != nil {
+					account = p.prepare(s)
+				}
+				s.wire.Plan(first(1, p.op, f))
+				err := p.write(s, account)
+				if s.wire.Did(f) != 1 {
+					t.Fatalf("the fault did not happen")
+				}
+				p.check(s, f, err)
+			})
+		}
+	}
+}
+
+func (p *writePath) check(s *shaky, f fault, err error) {
+	s.Helper()
+	sure := f.name == throttle.name || f.name == conflict.name
+	executed := f.name == dropReply.name || f.name == fail500After.name
+	switch {
+	case p.loses && !sure:
+		want := p.untouched
+		if executed {
+			want = p.once
+		}
+		s.holds(p.later, "alice", want)
+		if err == nil || s.repo.Stats().CreditsDropped != 1 {
+			s.Errorf("error %v and %d credits dropped, want an error and 1", err, s.repo.Stats().CreditsDropped)
+		}
+		return
+	case executed:
+		s.holds(p.later, "alice", p.again)
+	default:
+		s.holds(p.later, "alice", p.once)
+	}
+	if err != nil {
+		s.Errorf("error %v, want none: it is tried again", err)
+	}
+}
+
+// A commit that gives and takes, and whose fate is unknown, takes again and
+// drops what it gives.
+func TestMixedCommitOfUnknownFateSendsOnlyItsDebitAgain(t *testing.T) {
+	for _, f := range []fault{dropReply, resetBefore} {
+		t.Run(f.name, func(t *testing.T) {
+			s := newShaky(t)
+			setDefaults(t, s.steady, perMinute60, limiter.PerMinute("tpm", 60))
+			s.repo.Forget()
+			c := ask("alice", 10)
+			c.Amounts = c.Amounts.And("tpm", 10)
+			account := consume(t, s.repo, 0, c, true).Self.Account
+			s.wire.Plan(first(1, update, f))
+			err := s.repo.Credit(t.Context(), start, limiter.Credit{Account: account, Amounts: limiter.Tokens("rpm", 5).And("tpm", -5)})
+			if err == nil {
+				t.Error("no error, though the give-back is lost")
+			}
+			out, err := s.steady.Peek(t.Context(), start, limiter.Charge{Entity: "alice", Resource: model})
+			must(t, err)
+			want := []int64{50_000, 45_000}
+			if f.name == dropReply.name {
+				want = []int64{55_000, 40_000}
+			}
+			if !slices.Equal(out.Self.Tokens, want) {
+				t.Errorf("holds %v, want %v", out.Self.Tokens, want)
+			}
+		})
+	}
+}
+
+// Both buckets of a first charge are made in one transaction, under a token: a
+// lost answer does not charge twice.
+func TestFirstCascadeIsOneTransaction(t *testing.T) {
+	for _, f := range []fault{dropReply, resetBefore, fail500After, throttle, conflict} {
+		t.Run(f.name, func(t *testing.T) {
+			s := newShaky(t)
+			cascading(t, s.steady, "alice", "project")
+			s.wire.Plan(first(1, transact, f))
+			must(t, charge(0)(s, nil))
+			s.holds(0, "alice", 50)
+			s.holds(0, "project", 50)
+		})
+	}
+}
+
+// onBucket is a fault for the writes of one entity's bucket.
+func onBucket(entity string, f fault) plan {
+	return func(op string, body []byte) fault {
+		if op == update && bytes.Contains(body, []byte("ENTITY#"+entity+`"`)) {
+			return f
+		}
+		return pass
+	}
+}
+
+// Whichever side of a cascade fails, the other gets back what it is known to
+// have paid.
+func TestFailedSideOfACascadeIsCompensated(t *testing.T) {
+	for _, failing := range []string{"alice", "project"} {
+		for _, f := range []fault{throttle, fail500, resetBefore} {
+			t.Run(failing+" "+f.name, func(t *testing.T) {
+				noGoroutineLeft(t)
+				s := newShaky(t)
+				cascading(t, s.steady, "alice", "project")
+				must(t, charge(0)(s, nil))
+				s.wire.Plan(onBucket(failing, f))
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if _, err := s.repo.Consume(ctx, start, ask("alice", 10)); err == nil {
+					t.Error("no error")
+				}
+				s.wire.Plan(nil)
+				s.holds(0, "alice", 50)
+				s.holds(0, "project", 50)
+			})
+		}
+	}
+}
+
+// A caller that gives up while its charge is under way gets its error at once,
+// and what is known to be paid comes back.
+func TestOutageIsOverWithinTheTimeout(t *testing.T) {
+	for _, f := range []fault{hang, hangAfter, throttle, fail500, delay(time.Minute)} {
+		for _, mode := range []limiter.OnUnavailable{limiter.Allow, limiter.Block} {
+			t.Run(f.name+" "+string(mode), func(t *testing.T) {
+				noGoroutineLeft(t)
+				s := newShaky(t)
+				warm(s)
+				s.wire.Plan(always(f))
+				lim, err := limiter.New(s.repo, &limiter.Options{Timeout: 200 * time.Millisecond, OnUnavailable: mode, Now: func() time.Time { return start }})
+				must(t, err)
+				lease, err := lim.Acquire(t.Context(), limiter.Request{Entity: "alice", Resource: model, Consume: limiter.Tokens("rpm", 10)})
+				_, outage := errors.AsType[*limiter.UnavailableError](err)
+				switch {
+				case mode == limiter.Block && !outage:
+					t.Errorf("error %v, want *limiter.UnavailableError", err)
+				case mode == limiter.Allow && (err != nil || lease.Outage() == nil):
+					t.Errorf("error %v, want a lease that knows of the outage", err)
+				}
+				s.wire.Plan(nil)
+				s.holds(0, "alice", 50, 40, 30, 20)
+			})
+		}
+	}
+}
+
+// Unprocessed keys are read again: a config that looks absent would put lower
+// limits in force, an entity that looks absent would not cascade.
+func TestUnprocessedFactsAreReadAgain(t *testing.T) {
+	s := newShaky(t)
+	cascading(t, s.steady, "alice", "project")
+	s.wire.Plan(first(1000, read, unprocessed))
+	out := consume(t, s.repo, 0, ask("alice", 10), true)
+	if out.Parent.Account == nil || s.wire.Did(unprocessed) == 0 {
+		t.Errorf("parent %v after %d unprocessed batches", out.Parent.Account, s.wire.Did(unprocessed))
+	}
+	s.holds(0, "project", 50)
+}
