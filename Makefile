@@ -9,7 +9,8 @@ GOLANGCI_LINT = $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 TESTFLAGS ?=
 TEST_TIMEOUT ?= 30m
 FUZZTIME ?= 60s
-OPS ?= 1000000
+OPS ?= 100000
+STORES ?= embedded
 SEED ?=
 BENCHFLAGS ?=
 
@@ -84,10 +85,18 @@ fuzz: ## Fuzz every Fuzz function found in the tree, FUZZTIME=60s each
 	if [ -n "$$failed" ]; then echo "fuzz: failed:$$failed"; exit 1; fi; \
 	echo "fuzz: $$found targets, all clean"
 
-# Without -race, which would make it several times slower; `make test` runs a short comparison with it.
+# Without -race, which would make it several times slower; `make test` runs a short comparison with it. The embedded
+# stores take seconds for 100,000 operations, DynamoDB Local minutes: with memory beside it, then alone on a bad network.
 .PHONY: compare
-compare: ## Drive memory and sqlite with one random history for as long as you say: OPS=1000000, SEED=n repeats a run
-	$(GO) test -v -run '^TestCompareLong$$' -count=1 -timeout 0 ./repotest -compare.ops=$(OPS)$(if $(SEED), -compare.seed=$(SEED))
+compare: ## Drive two stores with one random history: OPS=100000, SEED=n repeats a run, STORES=embedded or dynamo
+	$(GO) test -v -run '^Test(CompareLong|Compare|Endure)$$' -count=1 -timeout 0 \
+		$(if $(filter dynamo,$(STORES)),./dynamo,./repotest) -compare.ops=$(OPS)$(if $(SEED), -compare.seed=$(SEED))
+
+# The virtual environment is made once, in .cache.
+.PHONY: interop
+interop: ## Run the Python library beside ours on one table (Python 3.11 or newer)
+	@python=$$(scripts/python-peer setup) || exit $$?; set -x; \
+	ZAEL_TEST_PYTHON="$$python" $(GO) test -count=1 -timeout $(TEST_TIMEOUT) -run 'Python|Interop|Other|Damaged' $(TESTFLAGS) ./dynamo
 
 .PHONY: bench
 bench: ## Print the table of ratios against other limiters and bare SQL; BENCHFLAGS goes to the program

@@ -88,14 +88,13 @@ func (m *meter) book(op string, asked, reply []byte) error {
 		m.refused++
 		m.writes++
 	}
-	if op == transact {
+	switch op {
+	case transact:
 		m.writes += transactionUnits(asked)
-		return nil
-	}
-	for _, c := range all {
-		if op == read || op == get {
-			m.reads += c.CapacityUnits
-		} else {
+	case read, get:
+		m.reads += float64(bytes.Count(asked, []byte(`"SK":`))) // the service bills keys without an item too
+	default:
+		for _, c := range all {
 			m.writes += c.CapacityUnits
 		}
 	}

@@ -46,6 +46,8 @@ func TestRepository(t *testing.T) {
 // exactly is how the store answers as the embedded ones do.
 var exactly = dynamo.Options{Exact: true, NoRejectionMemory: true}
 
+// TestCompare holds memory and DynamoDB against each other. STORES=dynamo is
+// what make compare needs to repeat it.
 func TestCompare(t *testing.T) {
 	seed := *compareSeed
 	for left := *compareOps; left > 0; left -= perHistory {

@@ -74,16 +74,12 @@ func (c *crediting) rebuild(ctx context.Context) (done bool, err error) {
 	if c.amounts.Len() == 0 || !expired {
 		return true, nil
 	}
-	r := c.repo
-	facts, _, err := r.lookup(ctx, c.now, 0, []factKey{r.spaceFact(), r.entityFact(c.account.Entity)}, nil)
-	if err != nil || !facts[0].there {
+	r, account := c.repo, c.account
+	p := &payer{repo: r, entity: account.Entity, key: c.key, known: c.known}
+	if there, err := p.lookup(ctx, c.now, account); err != nil || !there {
 		return true, err
 	}
-	p := &payer{
-		repo: r, entity: c.account.Entity, key: c.key, account: c.account, known: c.known,
-		cascade: facts[1].cascade, parent: facts[1].parent, idle: exact.Idle(c.account.Limits, c.account.Source, r.ttl),
-	}
-	p.plan = plan{at: c.now, reborn: true, after: exact.New(c.now, c.account, p.idle)}
+	p.plan = plan{at: c.now, reborn: true, after: exact.New(c.now, p.account, p.idle)}
 	_ = p.plan.after.Credit(c.now, &c.amounts, exact.NoBook)
 	var taken limiter.Amounts
 	for name, n := range c.amounts.All() {
@@ -94,6 +90,27 @@ func (c *crediting) rebuild(ctx context.Context) (done bool, err error) {
 	}
 	in := p.lock(&taken, false).input(&r.table, c.key)
 	return c.replace(ctx, func() (item, error) { return r.updateOnce(ctx, in) })
+}
+
+// lookup finds the facts for a bucket that is to be made again: under the limits
+// in force, or those of the lease. It tells whether there is still a namespace
+// to make it in.
+func (p *payer) lookup(ctx context.Context, now int64, lease *limiter.Account) (there bool, err error) {
+	r := p.repo
+	keys := []factKey{r.spaceFact(), r.entityFact(p.entity)}
+	scopes := limiter.Precedence(p.entity, lease.Resource)
+	for _, s := range scopes {
+		keys = append(keys, r.configFact(s))
+	}
+	facts, _, err := r.lookup(ctx, now, 0, keys, nil)
+	if err != nil || !facts[0].there {
+		return false, err
+	}
+	p.cascade, p.parent = facts[1].cascade, facts[1].parent
+	if p.settleLimits(&limiter.Charge{Resource: lease.Resource}, scopes, facts[2:]) != nil {
+		p.use(lease.Limits, lease.Resource, lease.Source)
+	}
+	return true, nil
 }
 
 // replace stores a bucket in the place of the one that expired.

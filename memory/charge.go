@@ -233,27 +233,43 @@ func (n *namespace) credit(now int64, c limiter.Credit) error {
 	if !ok {
 		return &limiter.InvalidError{Field: "account", Value: c.Account.Entity, Reason: "was not made by this store"}
 	}
-	key := limiter.Scope{Entity: c.Account.Entity, Resource: c.Account.Resource}
+	s := n.shard(c.Account.Entity)
+	s.mu.Lock()
+	dead := n.purged.Load() || e.number <= s.deleted[c.Account.Entity].last
+	if dead || !e.swept && !e.Gone(now) {
+		defer s.mu.Unlock()
+		if dead {
+			return nil
+		}
+		return e.Credit(now, &c.Amounts, s.book)
+	}
+	s.mu.Unlock()
+	if takes, some := exact.Takes(&c.Amounts); some {
+		return n.take(now, c.Account, &takes)
+	}
+	return nil
+}
+
+// take charges the bucket that is now where an expired one was. If there is
+// none it is made, under the limits in force, or those of the lease.
+func (n *namespace) take(now int64, of *limiter.Account, takes *limiter.Amounts) error {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	key := limiter.Scope{Entity: of.Entity, Resource: of.Resource}
 	s := n.shard(key.Entity)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case n.purged.Load() || e.number <= s.deleted[key.Entity].last:
-		return nil
-	case !e.swept && !e.Gone(now):
-		return e.Credit(now, &c.Amounts, s.book)
-	}
-	takes, some := exact.Takes(&c.Amounts)
-	if !some {
-		return nil
-	}
 	current := s.live(key, now)
 	if current == nil {
-		current = n.fresh(now, key, c.Account.Limits, c.Account.Source)
+		limits, source := n.resolve(key)
+		if limits == nil {
+			limits, source = of.Limits, of.Source
+		}
+		current = n.fresh(now, key, limits, source)
 		current.facts = 0
 		s.put(current)
 	}
-	return current.Credit(now, &takes, s.book)
+	return current.Credit(now, takes, s.book)
 }
 
 // Buckets are those of an entity, a resource or both.

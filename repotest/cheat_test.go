@@ -15,6 +15,31 @@ import (
 // A check that cannot fail proves nothing: two repositories that cheat alike
 // give the same answers, and the promise must find them out.
 func TestComparisonFindsRepositoriesThatCheat(t *testing.T) {
+	findsCheaters(t, func(tb testing.TB, seed uint64, newCheater func() *cheater) {
+		tb.Helper()
+		repotest.Compare(tb, seed, 2000, newCheater(), newCheater())
+	})
+}
+
+// So must the promise that is checked alone.
+func TestEnduranceFindsRepositoriesThatCheat(t *testing.T) {
+	findsCheaters(t, func(tb testing.TB, seed uint64, newCheater func() *cheater) {
+		tb.Helper()
+		c := newCheater()
+		repotest.Endure(tb, seed, 2000, 0.02, c, c)
+	})
+}
+
+// An honest one is left in peace.
+func TestEndureMemory(t *testing.T) {
+	for seed := range uint64(5) {
+		repo := memory.New(nil)
+		repotest.Endure(t, seed, 2000, 0, repo, repo)
+	}
+}
+
+func findsCheaters(t *testing.T, run func(tb testing.TB, seed uint64, newCheater func() *cheater)) {
+	t.Helper()
 	for name, cheat := range map[string]func(*cheater){
 		"give back twice": func(c *cheater) { c.credit = func(limiter.Amounts) int { return 2 } },
 		"take less than was used": func(c *cheater) {
@@ -52,7 +77,7 @@ func TestComparisonFindsRepositoriesThatCheat(t *testing.T) {
 					cheat(c)
 					return c
 				}
-				if said := verdict(t, seed, newCheater(), newCheater()); said != "" {
+				if said := verdict(t, func(tb testing.TB) { run(tb, seed, newCheater) }); said != "" {
 					t.Logf("found in history %d", seed)
 					if !strings.Contains(said, "more than the limits allow") {
 						t.Errorf("found, but not as a broken promise: %s", said)
@@ -72,21 +97,21 @@ func TestComparisonFindsADifference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := verdict(t, 7, memory.New(nil), other)
+	said := verdict(t, func(tb testing.TB) { repotest.Compare(tb, 7, 2000, memory.New(nil), other) })
 	if !strings.Contains(said, "the answers differ") || !strings.Contains(said, "make compare SEED=7 OPS=2000") {
 		t.Errorf("it says %q", said)
 	}
 }
 
-// verdict is what a comparison says when it fails, "" if it passes.
-func verdict(t *testing.T, seed uint64, first, second limiter.Repository) (said string) {
+// verdict is what a run says when it fails, "" if it passes.
+func verdict(t *testing.T, run func(testing.TB)) (said string) {
 	t.Helper()
 	defer func() {
 		if failure, ok := recover().(failure); ok {
 			said = string(failure)
 		}
 	}()
-	repotest.Compare(&recorder{TB: t}, seed, 2000, first, second)
+	run(&recorder{TB: t})
 	return ""
 }
 

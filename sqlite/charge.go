@@ -316,7 +316,7 @@ func (t *tx) wasDeleted(ns int64, entity string, id int64) (bool, error) {
 }
 
 // charged takes from the bucket that is now where an expired one was, or makes
-// one to pay.
+// one to pay, under the limits in force, or those of the lease.
 func (r *Repository) charged(tx *tx, now int64, account *limiter.Account, takes *limiter.Amounts) error {
 	current, err := tx.bucket("b.ns = ? AND b.entity = ? AND b.resource = ?", r.key, account.Entity, account.Resource)
 	if err != nil {
@@ -330,7 +330,14 @@ func (r *Repository) charged(tx *tx, now int64, account *limiter.Account, takes 
 	}
 	if current == nil {
 		fresh := *account
-		current = &record{Bucket: exact.New(now, &fresh, exact.Idle(account.Limits, account.Source, r.ttl))}
+		limits, source, err := tx.resolve(r.key, limiter.Scope{Entity: account.Entity, Resource: account.Resource})
+		if err != nil {
+			return err
+		}
+		if limits != nil {
+			fresh.Limits, fresh.Source = limits, source
+		}
+		current = &record{Bucket: exact.New(now, &fresh, exact.Idle(fresh.Limits, fresh.Source, r.ttl))}
 	}
 	if err := current.Credit(now, takes, tx.book(r.key)); err != nil {
 		return err
