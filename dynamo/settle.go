@@ -86,10 +86,10 @@ func (c *crediting) rebuild(ctx context.Context) (done bool, err error) {
 		taken = taken.And(name, -n)
 	}
 	if c.known.image == nil {
-		return c.replace(ctx, func() (item, error) { return p.put(ctx, &taken) })
+		return c.replace(ctx, p.account, func() (item, error) { return p.put(ctx, &taken) })
 	}
 	in := p.lock(&taken, false).input(&r.table, c.key)
-	return c.replace(ctx, func() (item, error) { return r.updateOnce(ctx, in) })
+	return c.replace(ctx, p.account, func() (item, error) { return r.updateOnce(ctx, in) })
 }
 
 // lookup finds the facts for a bucket that is to be made again: under the limits
@@ -114,12 +114,12 @@ func (p *payer) lookup(ctx context.Context, now int64, lease *limiter.Account) (
 }
 
 // replace stores a bucket in the place of the one that expired.
-func (c *crediting) replace(ctx context.Context, send func() (item, error)) (done bool, err error) {
+func (c *crediting) replace(ctx context.Context, account *limiter.Account, send func() (item, error)) (done bool, err error) {
 	stored, err := c.repo.debit(ctx, send)
 	if err == nil {
 		img, err := decodeImage(stored)
 		if img != nil {
-			c.repo.images.wrote(c.key, img, c.now, true)
+			c.repo.images.charged(c.key, img, c.now, true, account)
 		}
 		return true, err
 	}
