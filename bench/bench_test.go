@@ -16,6 +16,7 @@ func smallConfig() config {
 	cfg := quickConfig()
 	cfg.rounds, cfg.sample = 2, time.Millisecond
 	cfg.keys = []int{1, 10, 100}
+	cfg.engine, cfg.python = "", "" // which take a minute to start
 	return cfg
 }
 
@@ -62,14 +63,21 @@ func TestEveryRowIsPrinted(t *testing.T) {
 		[]string{"sqlite:", nameOurs}, []string{"sqlite:", "bare statement"},
 		[]string{"memory: ours / go-limiter at 1 key <= 4"},
 		[]string{"memory: our growth from 1 to 100 keys / go-limiter's own <= 1.3"},
-		[]string{"sqlite: our time / the better bare one"}, []string{"sqlite: our throughput / the better bare one"})
+		[]string{"sqlite: our time / the better bare one"}, []string{"sqlite: our throughput / the better bare one"},
+		[]string{"client: our CPU / raw UpdateItem, 1 caller <= 1.25"},
+		[]string{"client: p50 of a cascade / of a single acquire, stub of 5ms, 16 callers <= 1.3"})
+	for _, n := range cfg.callers {
+		for _, what := range []string{nameRaw, nameOurs, nameCascade} {
+			want = append(want, []string{"0s", fmt.Sprint(n), what}, []string{"5ms", fmt.Sprint(n), what})
+		}
+	}
 	for _, cells := range want {
 		if !hasRow(text, cells...) {
 			t.Errorf("no row %q", cells)
 		}
 	}
-	if verdicts := strings.Count(text, "PASS") + strings.Count(text, "MISS by"); verdicts != 4 {
-		t.Errorf("%d verdicts, want 4", verdicts)
+	if verdicts := strings.Count(text, "PASS") + strings.Count(text, "MISS by"); verdicts != 8 {
+		t.Errorf("%d verdicts, want 8", verdicts)
 	}
 	if t.Failed() {
 		t.Log(text)

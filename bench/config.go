@@ -20,13 +20,15 @@ type config struct {
 	callers []int          // goroutines on sqlite, from 1 upwards
 	limits  []int          // of one bucket, from 1 upwards
 	only    *regexp.Regexp // names of sections
+	engine  string         // script that runs DynamoDB Local; "" leaves it out
+	python  string         // script that installs the Python library; "" leaves it out
 }
 
 func fullConfig() config {
 	return config{
 		rounds: 7, sample: 150 * time.Millisecond,
 		keys: []int{1, 100_000, 1_000_000}, workers: []int{1, 2}, callers: []int{1, 16}, limits: []int{1, 2, 4, 16},
-		only: regexp.MustCompile(""),
+		only: regexp.MustCompile(""), engine: "../scripts/dynamodb-local", python: "../scripts/python-peer",
 	}
 }
 
@@ -84,6 +86,8 @@ var sections = []section{
 	{"limits", "acquire+commit on memory by number of limits", limitsSection},
 	{"sqlite", "two-limit acquire+commit on sqlite beside one bare prepared UPDATE .. RETURNING", sqliteSection},
 	{"allocs", "allocations of one operation", allocsSection},
+	{"dynamo", "two-limit acquire+commit on DynamoDB Local beside a raw UpdateItem of the SDK and the Python library", dynamoSection},
+	{"dynamo-client", "the client alone: CPU and allocations of a call to a stub", clientSection},
 }
 
 func sectionNames() []string {

@@ -44,6 +44,24 @@ func BenchmarkSQLite(b *testing.B) {
 	}
 }
 
+// BenchmarkStub is BenchmarkMemory for calls to a stub that answers at once, by
+// number of callers: the client alone.
+func BenchmarkStub(b *testing.B) {
+	ctx := context.Background()
+	g, err := newRig(ctx, newStub(b, 0))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, p := range g.probes(ctx, fullConfig().callers, nil) {
+		b.Run(fmt.Sprintf("%s/%d", p.id.what, p.id.callers), func(b *testing.B) {
+			timeLoop(b, func(n int) error { _, err := p.run(n); return err })
+		})
+	}
+	if err := g.close(); err != nil {
+		b.Error(err)
+	}
+}
+
 func timeLoop(b *testing.B, run func(int) error) {
 	b.Helper()
 	b.ReportAllocs()

@@ -80,7 +80,7 @@ func parseNumber(s string) (int64, bool) {
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	switch {
-	case err != nil || math.IsNaN(f) || f != math.Trunc(f):
+	case err != nil || strings.Trim(s, "0123456789+-.eE") != "" || f != math.Trunc(f):
 		return 0, false
 	case f >= math.MaxInt64:
 		return math.MaxInt64, true

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A call to a table takes much longer than one to memory, and there is a tail
+// to be seen, so samples are longer and rounds more.
+func dynamoConfig(cfg config, longer int) config {
+	cfg.rounds += cfg.rounds / 2
+	cfg.sample *= time.Duration(longer)
+	return cfg
+}
+
+// dynamoSection measures on DynamoDB Local. Whatever cannot be started is left
+// out, with a line that says so.
+func dynamoSection(ctx context.Context, cfg config, r *report) (err error) {
+	cfg = dynamoConfig(cfg, 6)
+	if cfg.engine == "" {
+		r.line("  left out: DynamoDB Local is switched off")
+		return nil
+	}
+	engine, endpoint, err := startServer(ctx, cfg.engine, "run")
+	if err != nil {
+		r.line("  left out, since DynamoDB Local does not start: %s", oneLine(err))
+		return ctx.Err()
+	}
+	defer func() { err = errors.Join(err, engine.close()) }()
+	py := pythonOrNot(ctx, cfg, r, endpoint)
+	defer func() { err = errors.Join(err, py.close()) }()
+	if err := prepare(ctx, endpoint); err != nil {
+		return err
+	}
+	counts, err := requestsPerCall(ctx, cfg.callers, endpoint, py)
+	if err != nil {
+		return err
+	}
+	all, err := measureTable(ctx, cfg, endpoint, py)
+	if err != nil {
+		return err
+	}
+	r.line("  %d rounds, samples of %v", cfg.rounds, cfg.sample)
+	for _, n := range cfg.callers {
+		r.atLeast(0.95, all.over(caller{nameOurs, n}, caller{nameRaw, n}, perSecond),
+			"dynamo: our throughput / raw UpdateItem, %s", callersOf(n))
+	}
+	return r.table([]string{"callers", "what", "calls/s", "x raw", "p50 us", "p99 us", "client CPU us", "x raw", "requests/call"},
+		dynamoRows(cfg, all, counts))
+}
+
+// callersOf is how many callers, in words.
+func callersOf(n int) string {
+	if n == 1 {
+		return "1 caller"
+	}
+	return fmt.Sprintf("%d callers", n)
+}
+
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// pythonOrNot is nil, with a line that says so, where there is no Python.
+func pythonOrNot(ctx context.Context, cfg config, r *report, endpoint string) *python {
+	py, err := startPython(ctx, cfg.python, endpoint)
+	if err != nil {
+		r.line("  without Python: %s", oneLine(err))
+		return nil
+	}
+	return py
+}
+
+// measureTable runs all probes on a table that was prepared.
+func measureTable(ctx context.Context, cfg config, endpoint string, py *python) (_ measured, err error) {
+	g, err := newRig(ctx, endpoint)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, g.close()) }()
+	table, err := py.table(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	return rounds(ctx, cfg, g.probes(ctx, cfg.callers, table))
+}
+
+// inOrder are the contenders that were measured, in the order of tables.
+func (m measured) inOrder(callers []int) (all []caller) {
+	for _, n := range callers {
+		for _, what := range []string{nameRaw, nameOurs, nameCascade, namePython} {
+			if _, ok := m[caller{what, n}]; ok {
+				all = append(all, caller{what, n})
+			}
+		}
+	}
+	return all
+}
+
+// besideRaw is a metric as a multiple of the raw client's.
+func (m measured) besideRaw(id caller, what metric) string {
+	if id.what == nameRaw {
+		return ""
+	}
+	return m.over(id, caller{nameRaw, id.callers}, what).ratio()
+}
+
+// micros is the median in microseconds; spreads are shown with ratios.
+func (m measured) micros(id caller, what metric) string {
+	return fmt.Sprintf("%.0f", m.of(id, what).median()/1000)
+}
+
+func dynamoRows(cfg config, all measured, counts map[caller]float64) (rows [][]string) {
+	for _, id := range all.inOrder(cfg.callers) {
+		rows = append(rows, []string{
+			strconv.Itoa(id.callers), id.what, fmt.Sprintf("%.0f", all.of(id, perSecond).median()), all.besideRaw(id, perSecond),
+			all.micros(id, p50), all.micros(id, p99), all.micros(id, cpuPerCall), all.besideRaw(id, cpuPerCall),
+			fmt.Sprintf("%.2f", counts[id]),
+		})
+	}
+	return rows
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// farAway is how long the slower stub takes: a table in the same region.
+const farAway = 5 * time.Millisecond
+
+// clientSection measures the client alone, against a stub that answers at once
+// and one that takes a while.
+func clientSection(ctx context.Context, cfg config, r *report) error {
+	cfg = dynamoConfig(cfg, 4)
+	var rows [][]string
+	for _, delay := range []time.Duration{0, farAway} {
+		all, err := measureStub(ctx, cfg, r, delay)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, clientRows(cfg, all, delay)...)
+		clientTargets(cfg, r, all, delay)
+	}
+	r.line("  %d rounds, samples of %v", cfg.rounds, cfg.sample)
+	return r.table([]string{"stub", "callers", "what", "client CPU us", "x raw", "allocations", "bytes", "p50 us", "x raw", "p99 us", "calls/s"}, rows)
+}
+
+func measureStub(ctx context.Context, cfg config, r *report, delay time.Duration) (_ measured, err error) {
+	stub, endpoint, err := startStub(ctx, delay)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, stub.close()) }()
+	py := pythonOrNot(ctx, cfg, r, endpoint)
+	defer func() { err = errors.Join(err, py.close()) }()
+	if err := prepare(ctx, endpoint); err != nil {
+		return nil, err
+	}
+	return measureTable(ctx, cfg, endpoint, py)
+}
+
+func clientRows(cfg config, all measured, delay time.Duration) (rows [][]string) {
+	for _, id := range all.inOrder(cfg.callers) {
+		allocations, size := "-", "-"
+		if id.what != namePython {
+			allocations, size = fmt.Sprintf("%.0f", all.of(id, objects).median()), fmt.Sprintf("%.0f", all.of(id, bytesEach).median())
+		}
+		rows = append(rows, []string{
+			delay.String(), strconv.Itoa(id.callers), id.what, all.micros(id, cpuPerCall), all.besideRaw(id, cpuPerCall),
+			allocations, size, all.micros(id, p50), all.besideRaw(id, p50), all.micros(id, p99),
+			fmt.Sprintf("%.0f", all.of(id, perSecond).median()),
+		})
+	}
+	return rows
+}
+
+// clientTargets: CPU is compared where nobody waits, the time of a cascade where
+// everybody does.
+func clientTargets(cfg config, r *report, all measured, delay time.Duration) {
+	for _, n := range cfg.callers {
+		ours := caller{nameOurs, n}
+		if delay > 0 {
+			r.atMost(1.3, all.over(caller{nameCascade, n}, ours, p50), "client: p50 of a cascade / of a single acquire, stub of %v, %s", delay, callersOf(n))
+			continue
+		}
+		r.atMost(1.25, all.over(ours, caller{nameRaw, n}, cpuPerCall), "client: our CPU / raw UpdateItem, %s", callersOf(n))
+		if _, ok := all[caller{namePython, n}]; ok {
+			r.atMost(0.2, all.over(ours, caller{namePython, n}, cpuPerCall), "client: our CPU / Python's, %s", callersOf(n))
+		}
+	}
+}

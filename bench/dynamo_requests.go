@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync/atomic"
+)
+
+// requestsPerCall counts what each way to call a table sends, with clients of
+// their own that go through a proxy: those that are timed are not disturbed.
+func requestsPerCall(ctx context.Context, callers []int, endpoint string, py *python) (_ map[caller]float64, err error) {
+	var seen atomic.Int64
+	proxy, stop, err := countingProxy(ctx, endpoint, &seen)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	g, err := newRig(ctx, proxy)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, g.close()) }()
+	table, err := py.table(proxy)
+	if err != nil {
+		return nil, err
+	}
+	counts := map[caller]float64{}
+	for _, p := range g.probes(ctx, callers, table) {
+		const calls = 200
+		if _, err := p.run(1); err != nil { // which may be the first ever
+			return nil, err
+		}
+		before := seen.Load()
+		if _, err := p.run(calls); err != nil {
+			return nil, err
+		}
+		counts[p.id] = float64(seen.Load()-before) / float64(calls+warmup(calls))
+	}
+	return counts, nil
+}
+
+// countingProxy passes everything on and counts it.
+func countingProxy(ctx context.Context, endpoint string, seen *atomic.Int64) (address string, stop func() error, err error) {
+	to, err := url.Parse(endpoint)
+	if err != nil {
+		return "", nil, err
+	}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
+	return serve(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen.Add(1)
+		proxy.ServeHTTP(w, r)
+	}))
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// Names in the table that is measured.
+const (
+	benchTable    = "bench"
+	benchResource = "gpt-4"
+	loner         = "loner" // pays alone
+	childEntity   = "child" // pays with parentEntity
+	parentEntity  = "parent"
+)
+
+// Names of the contenders in tables.
+const (
+	nameRaw     = "raw UpdateItem"
+	nameCascade = "zae-limiter, cascade"
+	namePython  = "Python"
+)
+
+// Limits refill so slowly that a bucket which was half emptied once never fills
+// up, and hold so much that it never runs out: every acquire is the plain write.
+const rpmCapacity, tpmCapacity = 1e9, 1e10
+
+func benchLimits() []limiter.Limit {
+	return []limiter.Limit{
+		limiter.Custom("rpm", rpmCapacity, 1000, time.Hour),
+		limiter.Custom("tpm", tpmCapacity, 10_000, time.Hour),
+	}
+}
+
+func benchAmounts() limiter.Amounts { return limiter.Tokens("rpm", 1).And("tpm", 100) }
+
+// rig is the Go clients of one table, warm.
+type rig struct {
+	repo  *dynamo.Repository
+	lim   *limiter.RateLimiter
+	raw   *dynamodb.Client
+	input *dynamodb.UpdateItemInput
+}
+
+// prepare makes the table with its entities and their buckets, once for each
+// endpoint.
+func prepare(ctx context.Context, endpoint string) error {
+	cfg := awsConfig()
+	opts := &dynamo.Options{Endpoint: endpoint, AWS: &cfg}
+	if err := dynamo.CreateTable(ctx, benchTable, opts); err != nil {
+		return err
+	}
+	g, err := connect(ctx, opts)
+	if err != nil {
+		return err
+	}
+	half := limiter.Tokens("rpm", rpmCapacity/2).And("tpm", tpmCapacity/2)
+	steps := []func() error{
+		func() error { return g.lim.SetSystemDefaults(ctx, benchLimits()...) },
+		func() error {
+			_, err := g.lim.CreateEntity(ctx, limiter.Entity{ID: childEntity, Parent: parentEntity, Cascade: true})
+			return err
+		},
+		func() error { return g.acquire(ctx, loner, half) },
+		func() error { return g.acquire(ctx, childEntity, half) },
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return errors.Join(err, g.close())
+		}
+	}
+	return g.close()
+}
+
+func connect(ctx context.Context, opts *dynamo.Options) (*rig, error) {
+	repo, err := dynamo.Connect(ctx, benchTable, opts)
+	if err != nil {
+		return nil, err
+	}
+	lim, err := limiter.New(repo, nil)
+	return &rig{repo: repo, lim: lim}, err
+}
+
+// newRig connects to a table that was prepared.
+func newRig(ctx context.Context, endpoint string) (*rig, error) {
+	recorded, err := record(ctx, endpoint)
+	if err != nil {
+		return nil, err
+	}
+	input, err := recorded.input()
+	if err != nil {
+		return nil, err
+	}
+	cfg := awsConfig() // without an HTTP client: the store makes its own
+	g, err := connect(ctx, &dynamo.Options{Endpoint: endpoint, AWS: &cfg})
+	if err != nil {
+		return nil, err
+	}
+	g.raw, g.input = newRawClient(endpoint, tunedClient()), input
+	if err := g.warm(ctx); err != nil {
+		return nil, errors.Join(err, g.close())
+	}
+	return g, nil
+}
+
+// record has the update that our store sends for a warm acquire.
+func record(ctx context.Context, endpoint string) (*recorder, error) {
+	cfg, r := awsConfig(), &recorder{HTTPClient: tunedClient()}
+	cfg.HTTPClient = r
+	g, err := connect(ctx, &dynamo.Options{Endpoint: endpoint, AWS: &cfg})
+	if err != nil {
+		return nil, err
+	}
+	return r, errors.Join(g.warm(ctx), g.acquire(ctx, loner, benchAmounts()), g.close())
+}
+
+// warm makes the store know both entities and their buckets.
+func (g *rig) warm(ctx context.Context) error {
+	return errors.Join(g.acquire(ctx, loner, benchAmounts()), g.acquire(ctx, childEntity, benchAmounts()))
+}
+
+func (g *rig) acquire(ctx context.Context, entity string, amounts limiter.Amounts) error {
+	lease, err := g.lim.Acquire(ctx, limiter.Request{Entity: entity, Resource: benchResource, Consume: amounts})
+	if err != nil {
+		return err
+	}
+	return lease.Commit(ctx)
+}
+
+// acquires is a call that acquires and commits, with a request made once.
+func (g *rig) acquires(entity string) func(context.Context) error {
+	amounts := benchAmounts()
+	return func(ctx context.Context) error { return g.acquire(ctx, entity, amounts) }
+}
+
+// probes are all ways to call the table with each number of callers; python may
+// be nil.
+func (g *rig) probes(ctx context.Context, callers []int, python *pythonTable) (all []probe) {
+	for _, n := range callers {
+		all = append(all,
+			inProcess(ctx, caller{nameRaw, n}, rawUpdate(g.raw, g.input)),
+			inProcess(ctx, caller{nameOurs, n}, g.acquires(loner)),
+			inProcess(ctx, caller{nameCascade, n}, g.acquires(childEntity)))
+		if python != nil {
+			all = append(all, python.probe(n))
+		}
+	}
+	return all
+}
+
+func (g *rig) close() error { return g.repo.Close() }

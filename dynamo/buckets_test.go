@@ -1,0 +1,251 @@
+package dynamo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// rawBucket is the stored item of an entity's bucket, nil if there is none.
+func rawBucket(tb testing.TB, table, ns, entity string) rawItem {
+	tb.Helper()
+	out, err := client(tb).GetItem(context.Background(), &dynamodb.GetItemInput{TableName: &table, Key: bucketKeyOf(ns, entity), ConsistentRead: aws.Bool(true)})
+	must(tb, err)
+	return out.Item
+}
+
+func bucketKeyOf(ns, entity string) rawItem {
+	return rawItem{
+		"PK": &types.AttributeValueMemberS{Value: ns + "/ENTITY#" + entity},
+		"SK": &types.AttributeValueMemberS{Value: "#BUCKET#" + model},
+	}
+}
+
+func rawNumber(it rawItem, attr string) string {
+	n, ok := it[attr].(*types.AttributeValueMemberN)
+	if !ok {
+		return ""
+	}
+	return n.Value
+}
+
+// Names may have characters that placeholders of expressions may not, in every
+// write there is.
+func TestLimitNamesMayHaveAnyAllowedCharacter(t *testing.T) {
+	repo := connect(t, newTable(t), &exactly)
+	names := []string{"a-b", "a.b", "a_b", "a_tk", "b_a_cp"}
+	var amounts limiter.Amounts
+	var limits []limiter.Limit
+	for _, n := range names {
+		limits, amounts = append(limits, limiter.PerMinute(n, 60)), amounts.And(n, 10)
+	}
+	setDefaults(t, repo, limits...)
+	c := limiter.Charge{Entity: "alice", Resource: model, Amounts: amounts}
+	consume(t, repo, 0, c, true)                  // creates
+	consume(t, repo, 0, c, true)                  // plain
+	out := consume(t, repo, time.Minute, c, true) // locked
+	credit := limiter.Credit{Account: out.Self.Account, Amounts: amounts, Undo: true}
+	must(t, repo.Credit(t.Context(), at(time.Minute), credit))
+	credit = limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens("a-b", -30).And("a.b", -30)}
+	must(t, repo.Credit(t.Context(), at(time.Minute), credit))
+	setDefaults(t, repo, limits[:3]...)
+	out = consume(t, repo, time.Minute, limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("a-b", 1)}, true) // repairs
+	if want := []int64{29_000, 30_000, 60_000}; !slices.Equal(out.Self.Tokens, want) {
+		t.Errorf("balances %v, want %v", out.Self.Tokens, want)
+	}
+}
+
+// What is given back to a bucket that the table has removed leaves no remains
+// of one, and a late debit of one that expired makes a whole one.
+func TestLateCreditsLeaveNoRemains(t *testing.T) {
+	table := newTable(t)
+	repo := connect(t, table, &exactly)
+	setDefaults(t, repo, perMinute60)
+	account := consume(t, repo, 0, ask("alice", 10), true).Self.Account
+	remove := func() {
+		_, err := client(t).DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: bucketKeyOf(repo.NamespaceID(), "alice")})
+		must(t, err)
+	}
+	credit := func(d time.Duration, n int64) rawItem {
+		must(t, repo.Credit(t.Context(), at(d), limiter.Credit{Account: account, Amounts: limiter.Tokens("rpm", n)}))
+		return rawBucket(t, table, repo.NamespaceID(), "alice")
+	}
+	remove()
+	for _, n := range []int64{5, -5} { // deleted, not expired: 7 fill times have not passed
+		if left := credit(time.Minute, n); left != nil {
+			t.Errorf("a credit of %d left %v", n, left)
+		}
+	}
+	if left := credit(time.Hour, 5); left != nil {
+		t.Errorf("a give-back to an expired bucket left %v", left)
+	}
+	if tokens := rawNumber(credit(time.Hour, -5), "b_rpm_tk"); tokens != "55000" {
+		t.Errorf("a debit of an expired bucket left %s thousandths, want 55000", tokens)
+	}
+}
+
+// A child that is new beside a parent whose refill time moves between our read
+// and our write: one condition fails, and only that side decides again.
+func TestNewChildBesideABusyParent(t *testing.T) {
+	s := newShaky(t)
+	cascading(t, s.steady, "alice", "project")
+	consume(t, s.steady, 0, ask("project", 10), true)
+	moved := false
+	s.wire.Plan(func(op string, _ []byte) fault {
+		if (op == put || op == update) && !moved {
+			moved = true
+			consume(t, s.steady, 30*time.Second, ask("project", 1), true)
+		}
+		return pass
+	})
+	out := consume(t, s.repo, 40*time.Second, ask("alice", 20), true)
+	if out.Self.Tokens[0] != 40_000 || out.Parent.Tokens[0] != 40_000 {
+		t.Errorf("balances %v and %v, want 40000 each", out.Self.Tokens, out.Parent.Tokens)
+	}
+}
+
+// Configs, entities and namespaces are stored although other transactions get
+// in the way.
+func TestConflictsAreTriedAgain(t *testing.T) {
+	s := newShaky(t)
+	s.wire.Plan(first(3, transact, conflict))
+	cfg := limiter.Config{Scope: limiter.Scope{Entity: "alice", Resource: model}, Limits: []limiter.Limit{perMinute60}}
+	must(t, s.repo.SetConfig(t.Context(), cfg, event("limits_set")))
+	s.wire.Plan(first(3, transact, conflict))
+	_, err := s.repo.RegisterNamespace(t.Context(), start, "tenant")
+	must(t, err)
+	if s.wire.Did(conflict) != 6 {
+		t.Errorf("%d conflicts, want 6", s.wire.Did(conflict))
+	}
+}
+
+// A bucket that is always in use never comes near its expiry, on whatever path;
+// a time to live is never 0.
+func TestBusyBucketsAreRenewed(t *testing.T) {
+	table := newTable(t)
+	repo := connect(t, table, nil)
+	setDefaults(t, repo, perMinute60)
+	for _, d := range []time.Duration{0, 10 * time.Second, 20 * time.Second, 10 * time.Minute} {
+		consume(t, repo, d, ask("alice", 20), true)
+		want := fmt.Sprint(at(d).Unix() + 420)
+		if got := rawNumber(rawBucket(t, table, repo.NamespaceID(), "alice"), "ttl"); got != want {
+			t.Errorf("ttl %s after %v, want %s", got, d, want)
+		}
+	}
+	setDefaults(t, repo, limiter.Custom("rpm", 1, 1000, time.Second))
+	consume(t, repo, time.Hour, ask("bob", 1), true)
+	if got, want := rawNumber(rawBucket(t, table, repo.NamespaceID(), "bob"), "ttl"), fmt.Sprint(at(time.Hour).Unix()+1); got != want {
+		t.Errorf("ttl %s of a bucket that fills in a millisecond, want %s", got, want)
+	}
+}
+
+// A refusal after others were faster shows what the bucket really holds, and
+// when to come back.
+func TestRefusalShowsWhatOthersLeft(t *testing.T) {
+	table := newTable(t)
+	ours, others := connect(t, table, nil), connect(t, table, nil)
+	setDefaults(t, others, perMinute60)
+	consume(t, ours, 0, ask("alice", 10), true)
+	consume(t, others, 0, ask("alice", 45), true)
+	lim, err := limiter.New(ours, &limiter.Options{Now: func() time.Time { return start }})
+	must(t, err)
+	_, err = lim.Acquire(t.Context(), limiter.Request{Entity: "alice", Resource: model, Consume: limiter.Tokens("rpm", 20)})
+	exceeded, ok := errors.AsType[*limiter.ExceededError](err)
+	if !ok || exceeded.Primary().Available != 5 || exceeded.RetryAfter() != 15001*time.Millisecond {
+		t.Errorf("error %v, want one with 5 available and 15.001 s to wait", err)
+	}
+}
+
+// A charge that others overtake each time is refused, never called an outage,
+// which would be waved through by callers that allow one.
+func TestOvertakenTooOftenIsARefusal(t *testing.T) {
+	s := newShaky(t)
+	warm(s)
+	const idle = 5 * time.Minute
+	consume(t, s.steady, idle, ask("alice", 60), true)
+	d := idle
+	s.wire.Plan(func(op string, _ []byte) fault {
+		if op == update {
+			d += time.Second
+			consume(t, s.steady, d, ask("alice", 1), true) // all there is, so that the refill time moves
+		}
+		return pass
+	})
+	lim, err := limiter.New(s.repo, &limiter.Options{Now: func() time.Time { return at(idle + time.Minute) }})
+	must(t, err)
+	_, err = lim.Acquire(t.Context(), limiter.Request{Entity: "alice", Resource: model, Consume: limiter.Tokens("rpm", 1), OnUnavailable: limiter.Allow})
+	if exceeded, ok := errors.AsType[*limiter.ExceededError](err); !ok || exceeded.RetryAfter() <= 0 {
+		t.Errorf("error %v, want a refusal with a time to wait", err)
+	}
+}
+
+// A read that fails is not made again key by key, which would double the load
+// on a table that is in trouble.
+func TestFailedReadIsNotRepeatedLevelByLevel(t *testing.T) {
+	s := newShaky(t)
+	s.wire.Plan(always(throttle))
+	if _, err := s.repo.Consume(t.Context(), start, ask("alice", 1)); err == nil {
+		t.Error("no error")
+	}
+	if n := s.wire.Did(throttle); n > 3 {
+		t.Errorf("%d requests, want the three of one read", n)
+	}
+}
+
+// The client does not send a debit again by itself: how often is ours to say.
+func TestDebitsOfUnknownFateAreSentAFewTimesOnly(t *testing.T) {
+	s := newShaky(t)
+	warm(s)
+	s.wire.Plan(func(op string, _ []byte) fault {
+		if op == update {
+			return dropReply
+		}
+		return pass
+	})
+	if _, err := s.repo.Consume(t.Context(), start, ask("alice", 1)); err == nil {
+		t.Error("no error")
+	}
+	if n := s.wire.Executed(update); n != 3 {
+		t.Errorf("%d debits, want 3", n)
+	}
+	s.wire.Plan(nil)
+	s.holds(0, "alice", 47)
+}
+
+// Without speculation every charge reads first.
+func TestNoSpeculationReadsBeforeItWrites(t *testing.T) {
+	w := newWatched(t)
+	w.repo = connect(t, newTable(t), &dynamo.Options{AWS: w.wire.config(engine(t)), NoSpeculation: true})
+	setDefaults(t, w.repo, perMinute60)
+	consume(t, w.repo, 0, ask("alice", 1), true)
+	w.sends("warm", 2, func() { consume(t, w.repo, 0, ask("alice", 1), true) }, read, update)
+}
+
+// A bucket that is older than its entity, or was made as the parent's side of a
+// charge, learns whom it cascades to: Python looks nowhere else.
+func TestBucketsLearnWhomTheyCascadeTo(t *testing.T) {
+	table := newTable(t)
+	repo := connect(t, table, nil)
+	setDefaults(t, repo, perMinute60)
+	cascading(t, repo, "child", "alice")
+	consume(t, repo, 0, ask("child", 1), true)
+	cascading(t, repo, "alice", "project")
+	consume(t, repo, 0, ask("alice", 1), true)
+	for entity, parent := range map[string]string{"child": "alice", "alice": "project"} {
+		it := rawBucket(t, table, repo.NamespaceID(), entity)
+		flag, _ := it["cascade"].(*types.AttributeValueMemberBOOL)
+		if flag == nil || !flag.Value || rawText(it, "parent_id") != parent {
+			t.Errorf("the bucket of %s says cascade %v to %q, want %q", entity, it["cascade"], rawText(it, "parent_id"), parent)
+		}
+	}
+}
