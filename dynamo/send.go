@@ -196,12 +196,12 @@ func (p *payer) accepted(img *image) {
 	p.paid = true
 	view := &p.plan.view
 	if p.override {
-		p.known = p.repo.images.wrote(p.key, img, p.plan.at, p.plan.reborn)
+		p.known = p.repo.images.wrote(p.key, img, p.plan.after.At, p.plan.reborn)
 		a := *view.Account
 		a.Ref, view.Account = p.known.ref, &a
 		return
 	}
-	p.known = p.repo.images.charged(p.key, img, p.plan.at, p.plan.reborn, p.account)
+	p.known = p.repo.images.charged(p.key, img, p.plan.after.At, p.plan.reborn, p.account)
 	view.Account = p.known.account
 	for i, l := range view.Account.Limits {
 		if c := img.find(l.Name); c != nil {
