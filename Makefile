@@ -26,6 +26,7 @@ help: ## Show this list
 	@echo
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-8s %s\n", $$1, $$2 }' Makefile
 
+# DynamoDB Local is fetched here, once, so that no test waits for a download; the tests start and stop it.
 # A real -race test program is built and started to find out: that needs a C compiler, its headers, cgo switched on
 # and a platform that has the race detector. Its result is cached by go, so only the first time takes long.
 .PHONY: test
@@ -34,6 +35,12 @@ test: ## Run all tests shuffled, with -race where a C compiler is found; TESTFLA
 	if ! $(GO) test -race -run '^$$' errors >/dev/null 2>&1; then \
 		race=; export CGO_ENABLED=0; \
 		echo 'test: no working C compiler with cgo found, so this runs without -race'; \
+	fi; \
+	if [ -z "$$ZAEL_TEST_DYNAMODB_ENDPOINT" ]; then \
+		scripts/dynamodb-local fetch; status=$$?; \
+		if [ $$status -eq 3 ] && [ "$$CI" != true ]; then \
+			echo '*** test: THE TESTS OF THE DYNAMODB STORE ARE SKIPPED, see the line above ***'; \
+		elif [ $$status -ne 0 ]; then exit $$status; fi; \
 	fi; \
 	set -x; \
 	$(GO) test $$race -shuffle=on -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./... || exit 1; \

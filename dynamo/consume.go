@@ -253,15 +253,22 @@ func (c *charging) undo(ctx context.Context) {
 	}
 }
 
-// undo gives back what one payer paid. The caller's context may have ended.
+// undo gives back what one payer paid. If the caller's time is up, nobody waits
+// for it but Close.
 func (p *payer) undo(ctx context.Context, c *charging) {
 	if !p.paid {
 		return
 	}
 	p.paid = false
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
-	defer cancel()
-	_ = p.repo.credit(ctx, c.now, limiter.Credit{Account: p.plan.view.Account, Amounts: c.charge.Amounts, Undo: true})
+	back := limiter.Credit{Account: p.plan.view.Account, Amounts: c.charge.Amounts, Undo: true}
+	give := func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+		defer cancel()
+		_ = p.repo.credit(ctx, c.now, back)
+	}
+	if ctx.Err() == nil || !p.repo.detach(give) {
+		give()
+	}
 }
 
 // undoTimeout is how long a give-back may take that nobody waits for.

@@ -75,6 +75,8 @@ type store struct {
 	clock  func() time.Time // measures ages only; what a bucket holds depends on the caller's time
 
 	rejections, dropped atomic.Int64
+	ending              sync.Mutex     // so that nothing is detached once Close waits
+	background          sync.WaitGroup // give-backs whose callers did not wait
 }
 
 // Stats are counters since Connect, of all views together.
@@ -112,12 +114,27 @@ func (r *Repository) Ping(ctx context.Context) error {
 	return err
 }
 
-// Close ends the repository and every view of it. A view's Close does nothing.
+// Close ends the repository and every view of it, once what is being given back
+// for callers whose time was up is through. A view's Close does nothing.
 func (r *Repository) Close() error {
 	if !r.view {
+		r.ending.Lock()
 		r.closed.Store(true)
+		r.ending.Unlock()
+		r.background.Wait()
 	}
 	return nil
+}
+
+// detach runs work that nobody waits for but Close, after which it refuses.
+func (s *store) detach(work func()) bool {
+	s.ending.Lock()
+	defer s.ending.Unlock()
+	if s.closed.Load() {
+		return false
+	}
+	s.background.Go(work)
+	return true
 }
 
 // ready is why a call cannot begin: its context has ended, or the store.

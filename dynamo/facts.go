@@ -62,7 +62,7 @@ func (k factKey) decode(it item) (f *fact, err error) {
 		}
 	case factEntity:
 		f.parent = it.text(attrParent)
-		f.cascade = it.truth(attrCascade) && f.parent != ""
+		f.cascade = it.truth(attrCascade) && f.parent != "" && f.parent != k.scope.Entity // which Python accepts
 	case factSpace:
 		f.active = it.text(attrStatus) == statusActive
 		f.there = it != nil && it.text(attrStatus) != statusPurging

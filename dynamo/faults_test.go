@@ -207,11 +207,37 @@ func TestFailedSideOfACascadeIsCompensated(t *testing.T) {
 					t.Error("no error")
 				}
 				s.wire.Plan(nil)
+				must(t, s.repo.Close()) // what is given back may still be under way
 				s.holds(0, "alice", 50)
 				s.holds(0, "project", 50)
 			})
 		}
 	}
+}
+
+// A caller whose time is up does not wait for what is given back.
+func TestGiveBackDoesNotHoldUpTheCaller(t *testing.T) {
+	noGoroutineLeft(t)
+	s := newShaky(t)
+	cascading(t, s.steady, "alice", "project")
+	must(t, charge(0)(s, nil))
+	goOn := make(chan struct{})
+	s.wire.Plan(func(op string, body []byte) fault {
+		if op == transact {
+			<-goOn
+			return pass
+		}
+		return onBucket("project", hang)(op, body)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := s.repo.Consume(ctx, start, ask("alice", 10)); err == nil { // returns, though the give-back cannot
+		t.Error("no error")
+	}
+	close(goOn)
+	must(t, s.repo.Close())
+	s.holds(0, "alice", 50)
+	s.holds(0, "project", 50)
 }
 
 // A caller that gives up while its charge is under way gets its error at once,

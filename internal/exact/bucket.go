@@ -1,7 +1,8 @@
-// Package exact is what a bucket means in a store that refills on every write:
-// judging, charging, crediting, repairing after a change of limits, expiry and
-// usage. Stores that keep their state under a lock or in a transaction (memory,
-// sqlite) share it and differ only in where the state lies.
+// Package exact is what a bucket means: judging, charging, crediting, repairing
+// after a change of limits, expiry and usage. Stores that keep their state under
+// a lock or in a transaction (memory, sqlite) share it and differ only in where
+// the state lies; one that writes under conditions (dynamo) decides by it what
+// to write.
 //
 // Nothing here is safe for concurrent use; the store's lock is.
 package exact
