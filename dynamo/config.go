@@ -85,6 +85,7 @@ func (it item) setLimits(limits []limiter.Limit) {
 // fate of a write that failed is not always known.
 func (r *Repository) configChanged(ctx context.Context, at time.Time, s limiter.Scope, err error) {
 	r.cache.evict(r.configFact(s))
+	r.images.pardon()
 	if err == nil && s.Level() == "entity" {
 		_ = r.syncBucket(ctx, at, s) // the next charge repairs what this could not
 	}

@@ -17,6 +17,7 @@ type images struct {
 	known   map[key]*known
 	deleted map[string]uint64 // by partition of a deleted entity: the last bucket made by then
 	made    uint64
+	pardons uint64 // how often all refusals were forgotten
 }
 
 // known is what this process knows of one bucket.
@@ -25,6 +26,7 @@ type known struct {
 	seen    int64  // the latest refill time ever seen in the item
 	now     int64  // the latest time at which this process changed it
 	refused moment // when it was last refused; zero when something may have been given back since
+	pardons uint64 // as it was then
 	ref     *ref
 	account *limiter.Account // of the last charge
 }
@@ -48,10 +50,14 @@ func newImages(most int) *images {
 func (m *images) get(k key) known {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e := m.known[k]; e != nil {
-		return *e
+	e := m.known[k]
+	if e == nil {
+		return known{}
 	}
-	return known{}
+	if e.pardons != m.pardons {
+		e.refused = moment{}
+	}
+	return *e
 }
 
 // saw remembers an image. A nil image is a bucket that is not there.
@@ -133,8 +139,15 @@ func (m *images) refuse(k key, at moment) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e := m.known[k]; e != nil {
-		e.refused = at
+		e.refused, e.pardons = at, m.pardons
 	}
+}
+
+// pardon forgets all refusals: limits have changed.
+func (m *images) pardon() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pardons++
 }
 
 // dead tells whether the entity of a handle was deleted since, by this process.

@@ -77,7 +77,8 @@ func findsCheaters(t *testing.T, run func(tb testing.TB, seed uint64, newCheater
 					cheat(c)
 					return c
 				}
-				if said := verdict(t, func(tb testing.TB) { run(tb, seed, newCheater) }); said != "" {
+				said := verdict(t, func(tb testing.TB) { tb.Helper(); run(tb, seed, newCheater) })
+				if said != "" {
 					t.Logf("found in history %d", seed)
 					if !strings.Contains(said, "more than the limits allow") {
 						t.Errorf("found, but not as a broken promise: %s", said)
@@ -97,7 +98,7 @@ func TestComparisonFindsADifference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := verdict(t, func(tb testing.TB) { repotest.Compare(tb, 7, 2000, memory.New(nil), other) })
+	said := verdict(t, func(tb testing.TB) { tb.Helper(); repotest.Compare(tb, 7, 2000, memory.New(nil), other) })
 	if !strings.Contains(said, "the answers differ") || !strings.Contains(said, "make compare SEED=7 OPS=2000") {
 		t.Errorf("it says %q", said)
 	}
