@@ -75,6 +75,9 @@ func (c *cache) begin(at moment, life time.Duration, keys []factKey, facts []*fa
 		if s != nil && s.fact != nil && !s.read.olderThan(life, at) {
 			c.hits.Add(1)
 			facts[i] = s.fact
+			if s.read.now == 0 { // it was read by a call without a time, such as SetConfig: it ages from the first that has one
+				s.read.now = at.now
+			}
 			continue
 		}
 		c.misses.Add(1)

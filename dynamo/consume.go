@@ -37,7 +37,25 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 	if err != nil || !out.Admitted {
 		c.undo(ctx)
 	}
+	if errorCode(err) == "ValidationException" {
+		err = c.diagnose(ctx, err)
+	}
 	return out, err
+}
+
+// diagnose finds out why the table takes a charge for nonsense: an attribute has
+// become something else than a number. That is no outage.
+func (c *charging) diagnose(ctx context.Context, err error) error {
+	if c.self == nil {
+		return err
+	}
+	for _, p := range c.payers() {
+		found := p.read(ctx)
+		if _, corrupt := errors.AsType[*limiter.CorruptError](found); corrupt {
+			return found
+		}
+	}
+	return err
 }
 
 // Peek is the outcome Consume would have.

@@ -161,6 +161,19 @@ func (r *Repository) usable(ctx context.Context) error {
 	return r.spaceError(f[0])
 }
 
+// changeable is usable as of now: what people store must not end up in a
+// namespace that another process is purging, where no purge would find it.
+func (r *Repository) changeable(ctx context.Context) error {
+	if err := r.ready(ctx); err != nil {
+		return err
+	}
+	f, _, err := r.lookup(ctx, 0, 0, []factKey{r.spaceFact()}, nil)
+	if err != nil {
+		return err
+	}
+	return r.spaceError(f[0])
+}
+
 // spaceError is why the namespace cannot be used, or nil.
 func (r *Repository) spaceError(f *fact) error {
 	if f.active {

@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -157,6 +158,9 @@ func decodeLimit(it item, name string) (limiter.Limit, error) {
 	for i, field := range []string{fieldCapacity, fieldAmount, fieldPeriod} {
 		var err error
 		if n[i], err = it.number(configAttr(name, field)); err != nil {
+			if bad, ok := errors.AsType[*limiter.CorruptError](err); ok {
+				bad.Reason += "; set the limits again"
+			}
 			return limiter.Limit{}, err
 		}
 	}

@@ -68,7 +68,11 @@ func decodeCell(it item, name string) (c cell, err error) {
 		field string
 		to    *int64
 	}{
-		{fieldTokens, &c.tokens}, {fieldCapacity, &c.rate.Capacity}, {fieldAmount, &c.rate.Amount}, {fieldPeriod, &c.rate.Period},
+		{fieldTokens, &c.tokens},
+		{fieldCapacity, &c.rate.Capacity},
+		{fieldAmount, &c.rate.Amount},
+		{fieldPeriod, &c.rate.Period},
+		{fieldTotal, new(int64)}, // which nobody reads, but a charge adds to it, and cannot if it is no number
 	} {
 		if *part.to, err = it.number(bucketAttr(name, part.field)); err != nil {
 			return c, err
@@ -138,7 +142,7 @@ func (img *image) bucket(account *limiter.Account, base int64, idle int64) exact
 	room := make([]int64, 2*len(img.cells))
 	b.Tokens, b.Used = room[:len(img.cells):len(img.cells)], room[len(img.cells):]
 	for i, c := range img.cells {
-		b.Tokens[i] = c.tokens
+		b.Tokens[i] = min(c.tokens, c.rate.Capacity) // Python leaves more than that when it cuts a capacity, or gives back
 	}
 	return b
 }

@@ -86,7 +86,7 @@ func (s *store) checkVersion(record item) error {
 	}
 	client, _ := parseVersion(clientVersion)
 	schema, ok := parseVersion(v.schema)
-	if !ok {
+	if stored := record[attrSchema]; !ok || stored != nil && record.text(attrSchema) == "" {
 		return refuse("that is no version; repair " + attrSchema + " of item " + record.key().String())
 	}
 	if least, ok := parseVersion(v.clientMin); ok && client.compare(least) < 0 {

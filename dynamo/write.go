@@ -49,7 +49,7 @@ func (p *payer) mode(amounts *limiter.Amounts) mode {
 		if c == nil {
 			continue
 		}
-		enough = enough && c.tokens >= bucket.Thousandths(n)
+		enough = enough && c.tokens >= bucket.Thousandths(n) && c.tokens <= c.rate.Capacity
 		exactly = exactly && c.tokens <= p.room(c)
 	}
 	since, lenient := p.recent()
@@ -98,7 +98,9 @@ func (p *payer) plain(amounts *limiter.Amounts, m mode) *update {
 		if m == plainly {
 			exactly += " AND " + tokens + " BETWEEN " + amount + " AND " + u.number(p.room(c))
 		}
-		leniently += " AND " + tokens + " >= " + amount
+		if lenient { // above the capacity it cannot be for long: Python cut it
+			leniently += " AND " + tokens + " BETWEEN " + amount + " AND " + u.number(c.rate.Capacity)
+		}
 	}
 	if m == plainly {
 		exactly = refill + " >= " + u.number(p.plan.base) + exactly
