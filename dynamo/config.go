@@ -14,7 +14,7 @@ import (
 // SetConfig stores limits, a mode or both, with their event. Limits that were
 // damaged are replaced.
 func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
-	if err := r.changeable(ctx); err != nil {
+	if err := r.changeable(ctx, ev.At); err != nil {
 		return err
 	}
 	event, err := r.auditPut(ctx, ev)
@@ -111,7 +111,7 @@ func (r *Repository) Config(ctx context.Context, s limiter.Scope) (limiter.Confi
 // DeleteConfig removes what a scope holds. ErrNotFound, also when the item is
 // there but holds neither limits nor a mode.
 func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limiter.AuditEvent) error {
-	if err := r.changeable(ctx); err != nil {
+	if err := r.changeable(ctx, ev.At); err != nil {
 		return err
 	}
 	err := r.deleteConfig(ctx, s, ev)

@@ -163,11 +163,11 @@ func (r *Repository) usable(ctx context.Context) error {
 
 // changeable is usable as of now: what people store must not end up in a
 // namespace that another process is purging, where no purge would find it.
-func (r *Repository) changeable(ctx context.Context) error {
+func (r *Repository) changeable(ctx context.Context, at time.Time) error {
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
-	f, _, err := r.lookup(ctx, 0, 0, []factKey{r.spaceFact()}, nil)
+	f, _, err := r.lookup(ctx, at.UnixMilli(), 0, []factKey{r.spaceFact()}, nil)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 
 // CreateEntity stores an entity and its event. ErrExists.
 func (r *Repository) CreateEntity(ctx context.Context, e limiter.Entity, ev limiter.AuditEvent) error {
-	if err := r.changeable(ctx); err != nil {
+	if err := r.changeable(ctx, ev.At); err != nil {
 		return err
 	}
 	event, err := r.auditPut(ctx, ev)

@@ -19,7 +19,7 @@ import (
 // The last item goes together with the event. So as long as the event has not
 // been written there is something left for another call to find, and to finish.
 func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.AuditEvent) error {
-	if err := r.changeable(ctx); err != nil {
+	if err := r.changeable(ctx, ev.At); err != nil {
 		return err
 	}
 	records := 0
