@@ -14,6 +14,9 @@ import (
 // SetConfig stores limits, a mode or both, with their event. Limits that were
 // damaged are replaced.
 func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
+	if err := checkLimits(len(cfg.Limits)); err != nil {
+		return err
+	}
 	if err := r.changeable(ctx, ev.At); err != nil {
 		return err
 	}

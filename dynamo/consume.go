@@ -167,6 +167,9 @@ func (c *charging) judge() (bool, error) {
 	for _, p := range c.payers() {
 		if !p.paid {
 			p.decide(c.now)
+			if err := checkLimits(p.count()); err != nil {
+				return false, err
+			}
 			fits = fits && p.covers(&c.charge.Amounts)
 		}
 		views = append(views, p.plan.view)

@@ -168,6 +168,21 @@ func (p *payer) follow(img *image) {
 	_, _ = pl.after.Repair(pl.at, p.account, p.idle, exact.NoBook)
 }
 
+// count is how many limits the bucket has after the charge: those of an override
+// that it does not have join it.
+func (p *payer) count() int {
+	n := len(p.plan.after.Account.Limits)
+	if !p.override || p.plan.reborn {
+		return n
+	}
+	for _, l := range p.account.Limits {
+		if p.known.image.find(l.Name) == nil {
+			n++
+		}
+	}
+	return n
+}
+
 // differs tells whether the item has other limits than those in force, or other
 // facts about the entity.
 func (p *payer) differs(img *image) bool {

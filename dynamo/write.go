@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -12,6 +13,21 @@ import (
 // is right only while the bucket cannot have filled up since: time spent full
 // must not be credited later. A locked one refills every limit up to the time
 // of the charge, and nobody else may have done so since the image.
+
+// mostLimits is how many limits a bucket may have: the conditions for each add
+// up, and an expression may have 300 operators.
+const mostLimits = 24
+
+// checkLimits refuses more limits than a bucket may have.
+func checkLimits(n int) error {
+	if n <= mostLimits {
+		return nil
+	}
+	return &limiter.InvalidError{
+		Field: "limits", Value: fmt.Sprintf("%d limits", n),
+		Reason: fmt.Sprintf("must be at most %d for one bucket on DynamoDB, with those that the bucket has", mostLimits),
+	}
+}
 
 // slack is the part of the capacity that a plain write may overlook, if the
 // bucket was refilled so lately that no limit can have gained more.
