@@ -50,31 +50,11 @@ func (r *Repository) bucketPages(ctx context.Context, of limiter.Scope) iter.Seq
 			yield([]item{it}, err)
 		}
 	case of.Entity != "":
-		return pages(r.query(ctx, within(entityPK(r.ns, of.Entity), bucketSKPrefix)))
+		return inBatches(r.query(ctx, within(entityPK(r.ns, of.Entity), bucketSKPrefix)), mostGets)
 	case of.Resource != "":
-		return pages(r.query(ctx, indexed(indexResource, resourcePK(r.ns, of.Resource), bucketGSIPrefix)))
+		return inBatches(r.query(ctx, indexed(indexResource, resourcePK(r.ns, of.Resource), bucketGSIPrefix)), mostGets)
 	}
 	return func(yield func([]item, error) bool) { yield(r.allBuckets(ctx)) }
-}
-
-// pages are items a hundred at a time.
-func pages(items iter.Seq2[item, error]) iter.Seq2[[]item, error] {
-	return func(yield func([]item, error) bool) {
-		var page []item
-		for it, err := range items {
-			if err != nil {
-				yield(page, err)
-				return
-			}
-			if page = append(page, it); len(page) == mostGets {
-				if !yield(page, nil) {
-					return
-				}
-				page = nil
-			}
-		}
-		yield(page, nil)
-	}
 }
 
 // allBuckets are the items of all buckets, by resource, then entity.

@@ -122,21 +122,15 @@ func (r *Repository) allEntities(ctx context.Context) iter.Seq2[limiter.Entity, 
 		return in
 	}, func(it item) (key, bool, error) { return it.key(), true, nil })
 	return func(yield func(limiter.Entity, error) bool) {
-		var batch []key
-		for k, err := range keys {
+		for batch, err := range inBatches(keys, mostGets) {
 			if err != nil {
 				yield(limiter.Entity{}, err)
 				return
 			}
-			if batch = append(batch, k); len(batch) < mostGets {
-				continue
-			}
 			if !r.yieldEntities(ctx, batch, yield) {
 				return
 			}
-			batch = batch[:0]
 		}
-		r.yieldEntities(ctx, batch, yield)
 	}
 }
 

@@ -73,29 +73,6 @@ func (m *migrator) legacyPartitions(ctx context.Context, ns string) iter.Seq2[st
 	}
 }
 
-// scan yields the items of a scan, page after page, as they are now.
-func (s *store) scan(ctx context.Context, in *dynamodb.ScanInput) iter.Seq2[item, error] {
-	in.TableName, in.ConsistentRead = &s.table, aws.Bool(true)
-	return func(yield func(item, error) bool) {
-		for {
-			out, err := s.client.Scan(ctx, in)
-			if err != nil {
-				yield(nil, s.explain(err))
-				return
-			}
-			for _, it := range out.Items {
-				if !yield(it, nil) {
-					return
-				}
-			}
-			if len(out.LastEvaluatedKey) == 0 {
-				return
-			}
-			in.ExclusiveStartKey = out.LastEvaluatedKey
-		}
-	}
-}
-
 // legacyLevels are the limits of a partition by level. Items that are not
 // limits are left out, and so left alone.
 func (m *migrator) legacyLevels(ctx context.Context, ns, pk string) (map[limiter.Scope][]item, error) {

@@ -10,6 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/exact"
 )
 
 // Limits of the service.
@@ -66,24 +68,41 @@ func (s *store) getSome(ctx context.Context, keys []key, found map[key]item) err
 // query yields the items of a query, page after page.
 func (s *store) query(ctx context.Context, in *dynamodb.QueryInput) iter.Seq2[item, error] {
 	in.TableName = &s.table
-	return func(yield func(item, error) bool) {
-		for {
-			out, err := s.client.Query(ctx, in)
-			if err != nil {
-				yield(nil, s.explain(err))
-				return
-			}
-			for _, it := range out.Items {
-				if !yield(it, nil) {
-					return
-				}
-			}
-			if len(out.LastEvaluatedKey) == 0 {
-				return
-			}
-			in.ExclusiveStartKey = out.LastEvaluatedKey
+	return exact.Pages(func(start item) ([]item, *item, error) {
+		in.ExclusiveStartKey = start
+		out, err := s.client.Query(ctx, in)
+		if err != nil {
+			return nil, nil, s.explain(err)
 		}
+		items, next := page(out.Items, out.LastEvaluatedKey)
+		return items, next, nil
+	})
+}
+
+// scan yields the items of a scan, page after page.
+func (s *store) scan(ctx context.Context, in *dynamodb.ScanInput) iter.Seq2[item, error] {
+	in.TableName, in.ConsistentRead = &s.table, aws.Bool(true)
+	return exact.Pages(func(start item) ([]item, *item, error) {
+		in.ExclusiveStartKey = start
+		out, err := s.client.Scan(ctx, in)
+		if err != nil {
+			return nil, nil, s.explain(err)
+		}
+		items, next := page(out.Items, out.LastEvaluatedKey)
+		return items, next, nil
+	})
+}
+
+// page is the items of a reply, and where the next one begins, nil if this was
+// the last.
+func page(found []map[string]types.AttributeValue, last item) (items []item, next *item) {
+	for _, it := range found {
+		items = append(items, it)
 	}
+	if len(last) > 0 {
+		next = &last
+	}
+	return items, next
 }
 
 // within is a query of the items of a partition whose sort key begins with a
