@@ -80,7 +80,12 @@ func (w *watched) sends(what string, roundTrips int, work func(), want ...string
 		w.wire.Together(append(sizes, len(want)-roundTrips+1)...)
 	}
 	work()
-	if got := w.wire.Requests(); !slices.Equal(got, want) || w.wire.RoundTrips() != roundTrips {
+	got := w.wire.Requests()
+	if len(got) >= roundTrips && len(want) >= roundTrips && roundTrips > 0 { // the last ones are side by side, in any order
+		slices.Sort(got[roundTrips-1:])
+		slices.Sort(want[roundTrips-1:])
+	}
+	if !slices.Equal(got, want) || w.wire.RoundTrips() != roundTrips {
 		w.Errorf("%s: requests %v in %d round trips, want %v in %d", what, got, w.wire.RoundTrips(), want, roundTrips)
 	}
 }
