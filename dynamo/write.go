@@ -100,7 +100,13 @@ func (p *payer) plain(amounts *limiter.Amounts, m mode) *update {
 	u, img := newUpdate(), p.known.image
 	refill := u.attr(attrRefill)
 	since, lenient := p.recent()
-	var exactly, leniently string
+	var exactly, leniently []byte
+	if m == plainly {
+		exactly = and(nil, refill, ">=", u.number(p.plan.base))
+	}
+	if lenient {
+		leniently = and(nil, refill, ">=", u.number(since))
+	}
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
 		c := img.find(name)
@@ -109,28 +115,22 @@ func (p *payer) plain(amounts *limiter.Amounts, m mode) *update {
 		}
 		tokens, amount := u.attr(bucketAttr(name, fieldTokens)), u.number(n*bucket.Milli)
 		u.addTo(tokens, -n*bucket.Milli)
-		u.add = append(u.add, u.attr(bucketAttr(name, fieldTotal))+" "+amount)
-		u.sameRate(c)
+		u.addValue(u.attr(bucketAttr(name, fieldTotal)), amount)
+		capacity := u.sameRate(c)
 		if m == plainly {
-			exactly += " AND " + tokens + " BETWEEN " + amount + " AND " + u.number(p.room(c))
+			exactly = and(exactly, tokens, "BETWEEN", amount, "AND", u.number(p.room(c)))
 		}
 		if lenient { // above the capacity it cannot be for long: Python cut it
-			leniently += " AND " + tokens + " BETWEEN " + amount + " AND " + u.number(c.rate.Capacity)
+			leniently = and(leniently, tokens, "BETWEEN", amount, "AND", capacity)
 		}
-	}
-	if m == plainly {
-		exactly = refill + " >= " + u.number(p.plan.base) + exactly
-	}
-	if lenient {
-		leniently = refill + " >= " + u.number(since) + leniently
 	}
 	switch {
 	case m == slightly:
-		u.when(leniently)
+		u.when(string(leniently))
 	case lenient:
-		u.when("(" + exactly + " OR " + leniently + ")")
+		u.when("(" + string(exactly) + " OR " + string(leniently) + ")")
 	default:
-		u.when(exactly)
+		u.when(string(exactly))
 	}
 	if img.ttl != 0 {
 		u.setTo(u.attr(attrTTL), number(p.expiry()))
@@ -138,11 +138,14 @@ func (p *payer) plain(amounts *limiter.Amounts, m mode) *update {
 	return u
 }
 
-// sameRate is the condition that a limit still is what the image shows.
-func (u *update) sameRate(c *cell) {
-	u.when(u.attr(bucketAttr(c.name, fieldCapacity)), "=", u.number(c.rate.Capacity))
+// sameRate is the condition that a limit still is what the image shows. Its
+// capacity can be used again, by the placeholder.
+func (u *update) sameRate(c *cell) (capacity string) {
+	capacity = u.number(c.rate.Capacity)
+	u.when(u.attr(bucketAttr(c.name, fieldCapacity)), "=", capacity)
 	u.when(u.attr(bucketAttr(c.name, fieldAmount)), "=", u.number(c.rate.Amount))
 	u.when(u.attr(bucketAttr(c.name, fieldPeriod)), "=", u.number(c.rate.Period))
+	return capacity
 }
 
 // expiry is the ttl of the bucket after the write: when it has idled, and is
