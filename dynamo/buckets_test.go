@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -100,11 +101,10 @@ func TestNewChildBesideABusyParent(t *testing.T) {
 	s := newShaky(t)
 	cascading(t, s.steady, "alice", "project")
 	consume(t, s.steady, 0, ask("project", 10), true)
-	moved := false
+	var once sync.Once
 	s.wire.Plan(func(op string, _ []byte) fault {
-		if (op == put || op == update) && !moved {
-			moved = true
-			consume(t, s.steady, 30*time.Second, ask("project", 1), true)
+		if op == put || op == update {
+			once.Do(func() { consume(t, s.steady, 30*time.Second, ask("project", 1), true) })
 		}
 		return pass
 	})

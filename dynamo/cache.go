@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,15 +24,34 @@ type cache struct {
 type slot struct {
 	fact   *fact
 	read   moment
+	failed time.Time // when it could last not be read again
 	flight *flight
 }
 
+// usable tells whether the fact will do: it is not too old, or it could not be
+// read again a moment ago, and not everybody has to find that out by waiting.
+func (s *slot) usable(life time.Duration, at moment) bool {
+	if s == nil || s.fact == nil {
+		return false
+	}
+	return !s.read.olderThan(life, at) || life > 0 && at.clock.Sub(s.failed) < failedReadLife
+}
+
+// failedReadLife is for how long facts that could not be read again are not
+// asked for.
+const failedReadLife = time.Second
+
 // flight is a read under way. Its results may be used once done is closed.
 type flight struct {
-	done chan struct{}
-	fact *fact
-	err  error
+	done      chan struct{}
+	fact      *fact
+	err       error
+	abandoned bool // its reader's time was up, or it panicked
 }
+
+// errAbandoned is for whoever waited for such a flight: there is no reason to
+// give up too.
+var errAbandoned = errors.New("whoever was reading gave up")
 
 // moment is when something was learned: by this machine's clock, and by the
 // caller's, which may be another. Old by either is old.
@@ -55,14 +75,14 @@ func (c *cache) lookup(ctx context.Context, at moment, life time.Duration, keys 
 	for {
 		facts = make([]*fact, len(keys))
 		own, waits := c.begin(at, min(life, c.life), keys, facts)
-		c.finish(at, keys, own, facts, read)
-		if err = c.collect(ctx, life > 0, keys, own, waits, facts); err == nil {
-			return facts, len(own) == len(keys), nil
+		c.finish(ctx, at, keys, own, facts, read)
+		old, err := c.collect(ctx, life > 0, keys, own, waits, facts)
+		if err == nil {
+			return facts, len(own) == len(keys) && !old, nil
 		}
-		if !isContext(err) || ctx.Err() != nil {
+		if !errors.Is(err, errAbandoned) {
 			return nil, false, err
 		}
-		// Whoever was reading gave up; that is no reason for this caller to.
 	}
 }
 
@@ -72,7 +92,7 @@ func (c *cache) begin(at moment, life time.Duration, keys []factKey, facts []*fa
 	defer c.mu.Unlock()
 	for i, k := range keys {
 		s := c.slots[k]
-		if s != nil && s.fact != nil && !s.read.olderThan(life, at) {
+		if s.usable(life, at) {
 			c.hits.Add(1)
 			facts[i] = s.fact
 			if s.read.now == 0 { // it was read by a call without a time, such as SetConfig: it ages from the first that has one
@@ -118,7 +138,7 @@ func (c *cache) shrink() {
 
 // finish reads what this caller took on. An eviction since then has taken the
 // flight out of its slot: the result is this caller's, but it is not kept.
-func (c *cache) finish(at moment, keys []factKey, own map[int]*flight, facts []*fact, read func([]factKey) ([]*fact, error)) {
+func (c *cache) finish(ctx context.Context, at moment, keys []factKey, own map[int]*flight, facts []*fact, read func([]factKey) ([]*fact, error)) {
 	if len(own) == 0 {
 		return
 	}
@@ -129,19 +149,28 @@ func (c *cache) finish(at moment, keys []factKey, own map[int]*flight, facts []*
 			wanted, order = append(wanted, keys[i]), append(order, i)
 		}
 	}
-	got, err := read(wanted)
+	var got []*fact
+	err := errAbandoned // unless read returns
+	defer func() { c.land(ctx, at, keys, own, facts, order, got, err) }()
+	got, err = read(wanted)
+}
+
+// land ends the flights of a read, whatever became of it.
+func (c *cache) land(ctx context.Context, at moment, keys []factKey, own map[int]*flight, facts []*fact, order []int, got []*fact, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for n, i := range order {
 		f := own[i]
-		f.err = err
+		f.err, f.abandoned = err, err != nil && (ctx.Err() != nil || errors.Is(err, context.Canceled) || errors.Is(err, errAbandoned))
 		if err == nil {
 			f.fact, facts[i] = got[n], got[n]
 		}
 		if s := c.slots[keys[i]]; s != nil && s.flight == f {
 			s.flight = nil
 			if err == nil {
-				s.fact, s.read = f.fact, at
+				s.fact, s.read, s.failed = f.fact, at, time.Time{}
+			} else if !f.abandoned {
+				s.failed = time.Now()
 			}
 			if c.life <= 0 || s.fact == nil {
 				delete(c.slots, keys[i])
@@ -153,13 +182,13 @@ func (c *cache) finish(at moment, keys []factKey, own map[int]*flight, facts []*
 
 // collect waits for what others read, and falls back to what was known before,
 // if that will do, where reading failed.
-func (c *cache) collect(ctx context.Context, oldWillDo bool, keys []factKey, own, waits map[int]*flight, facts []*fact) error {
+func (c *cache) collect(ctx context.Context, oldWillDo bool, keys []factKey, own, waits map[int]*flight, facts []*fact) (old bool, err error) {
 	for i, f := range waits {
 		select {
 		case <-f.done:
 			facts[i] = f.fact
 		case <-ctx.Done():
-			return ctx.Err()
+			return false, ctx.Err()
 		}
 	}
 	c.mu.Lock()
@@ -169,15 +198,18 @@ func (c *cache) collect(ctx context.Context, oldWillDo bool, keys []factKey, own
 			continue
 		}
 		if s := c.slots[keys[i]]; s != nil && s.fact != nil && oldWillDo {
-			facts[i] = s.fact
+			facts[i], old = s.fact, true
 			continue
 		}
 		if f := own[i]; f != nil {
-			return f.err
+			return false, f.err
 		}
-		return waits[i].err
+		if waits[i].abandoned {
+			return false, errAbandoned
+		}
+		return false, waits[i].err
 	}
-	return nil
+	return old, nil
 }
 
 // evict forgets facts, and what is being read about them.

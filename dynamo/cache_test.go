@@ -165,6 +165,50 @@ func TestOldFactsServeWhileTheTableFails(t *testing.T) {
 	}
 }
 
+// While a read fails, one caller a second finds that out; the others use what
+// is known.
+func TestFailingReadsAreNotRepeatedByEveryCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := newCache(time.Minute, 10), &source{parent: "p"}
+		ask := func() {
+			t.Helper()
+			if facts, err := c.ask(s, moment{clock: time.Now()}, "a"); err != nil || facts[0].parent != "p" {
+				t.Errorf("facts %v, error %v, want the old one", facts, err)
+			}
+		}
+		ask()
+		s.err = errRead
+		time.Sleep(time.Hour)
+		for range 5 {
+			ask()
+		}
+		time.Sleep(time.Second)
+		ask()
+		wantReads(t, s, "a", "a", "a")
+	})
+}
+
+// A caller that panics leaves nobody waiting.
+func TestReadThatPanicsIsOver(t *testing.T) {
+	c, s := newCache(time.Minute, 10), &source{parent: "p"}
+	func() {
+		defer func() { _ = recover() }()
+		_, _, _ = c.lookup(t.Context(), moment{clock: time.Now()}, c.life, keysNamed("a"), func([]factKey) ([]*fact, error) { panic("middleware") })
+	}()
+	if facts, err := c.ask(s, moment{clock: time.Now()}, "a"); err != nil || facts[0].parent != "p" {
+		t.Errorf("facts %v, error %v after a panic", facts, err)
+	}
+}
+
+// A time-out of the connection is not the caller's own.
+func TestReadThatTimesOutIsAnError(t *testing.T) {
+	c, s := newCache(time.Minute, 10), &source{err: fmt.Errorf("awaiting headers: %w", context.DeadlineExceeded)}
+	if _, err := c.ask(s, moment{clock: time.Now()}, "a"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v, want that of the read", err)
+	}
+	wantReads(t, s, "a")
+}
+
 // A caller that gives up takes nobody with it who waits for the same read.
 func TestReaderThatGivesUpDoesNotFailOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -189,7 +233,7 @@ func TestCachesAreBounded(t *testing.T) {
 		if _, err := c.ask(s, moment{clock: time.Now()}, fmt.Sprint(i)); err != nil {
 			t.Fatal(err)
 		}
-		m.saw(key{pk: fmt.Sprint(i)}, &image{})
+		m.saw(key{pk: fmt.Sprint(i)}, &image{}, nil)
 		m.forget(fmt.Sprint("deleted-", i))
 	}
 	if c.size() > 10 || len(m.known) > 10 || len(m.deleted) > 10 {

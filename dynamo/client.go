@@ -54,9 +54,7 @@ func (s *store) direct(o *dynamodb.Options) {
 // 10 idle connections to a host: with more calls than that under way, most
 // would begin with a handshake. And it waits half a minute for a connection,
 // which is longer than any caller of a limiter waits; a table that has not
-// answered after 5 s has lost the request. Responses are not compressed, which
-// is the SDK's own default, and their checksums are verified, since that costs
-// less than a microsecond.
+// answered after 5 s has lost the request.
 func tuned(c *awshttp.BuildableClient) *awshttp.BuildableClient {
 	const idle = 512
 	return c.WithDialerOptions(func(d *net.Dialer) {

@@ -21,7 +21,8 @@ const (
 	defaultNamespace = "default"
 	defaultCacheTTL  = 60 * time.Second
 	defaultImages    = 100_000
-	mostFacts        = 100_000
+	factsPerImage    = 3 // about the entity, its limits, and those for the resource
+	sharedFacts      = 10_000
 
 	envName, envNamespace = "ZAEL_STACK", "ZAEL_NAMESPACE"
 )
@@ -106,7 +107,7 @@ func (s *store) fillOptions() error {
 	s.ttl = exact.Multiplier(s.opts.BucketTTL)
 	s.opts.CacheTTL = max(0, cmp.Or(s.opts.CacheTTL, defaultCacheTTL))
 	s.opts.Images = cmp.Or(s.opts.Images, defaultImages)
-	s.cache = newCache(s.opts.CacheTTL, mostFacts)
+	s.cache = newCache(s.opts.CacheTTL, factsPerImage*s.opts.Images+sharedFacts)
 	s.images = newImages(s.opts.Images)
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/exact"
 )
 
@@ -143,7 +142,7 @@ func (c *charging) run(ctx context.Context) (limiter.Outcome, error) {
 	if err != nil {
 		return limiter.Outcome{}, err
 	}
-	return c.giveUp(), nil
+	return c.outcome(false), nil // overtaken too often: a refusal, since an outage is waved through by those who allow one
 }
 
 // settle makes sure of a decision, reading what it hangs on.
@@ -215,13 +214,11 @@ func (c *charging) refresh(ctx context.Context, p *payer) error {
 	}
 	before := c.parent
 	c.self = anew
-	if err := c.gatherParent(ctx, c.repo.cache.life, false); err != nil {
-		return err
-	}
+	err = c.gatherParent(ctx, c.repo.cache.life, false)
 	if before != nil && before != c.parent {
 		before.undo(ctx, c)
 	}
-	return nil
+	return err
 }
 
 // outcome is what the payers have come to.
@@ -242,26 +239,13 @@ func (c *charging) refuse(ctx context.Context) limiter.Outcome {
 			continue
 		}
 		if p.verified && !p.covers(&c.charge.Amounts) {
-			c.repo.images.refuse(p.key, moment{c.repo.clock(), c.now})
+			c.repo.images.refuse(p.key, p.changes, moment{c.repo.clock(), c.now})
 		}
 		if p.plan.repair && p.known.image != nil && !p.plan.reborn {
 			p.repair(ctx)
 		}
 	}
 	return c.outcome(false)
-}
-
-// giveUp ends a charge that others overtook too often. It is a refusal, since
-// an outage would be waved through by those who allow that; for it to look like
-// one, the view lacks a little of what was asked for.
-func (c *charging) giveUp() limiter.Outcome {
-	out := c.outcome(false)
-	for i, l := range out.Self.Account.Limits {
-		if n, named := amountOf(&c.charge.Amounts, l.Name); named {
-			out.Self.Tokens[i] = min(out.Self.Tokens[i], bucket.Thousandths(n)-1)
-		}
-	}
-	return out
 }
 
 // undo gives back what was paid for a charge that came to nothing.
@@ -281,7 +265,12 @@ func (p *payer) undo(ctx context.Context, c *charging) {
 		return
 	}
 	p.paid = false
-	back := limiter.Credit{Account: p.plan.view.Account, Amounts: c.charge.Amounts, Undo: true}
+	back := limiter.Credit{Account: p.plan.view.Account, Undo: true}
+	for _, l := range back.Account.Limits { // those alone were paid; the bucket may have others by now
+		if n, named := amountOf(&c.charge.Amounts, l.Name); named {
+			back.Amounts = back.Amounts.And(l.Name, n)
+		}
+	}
 	give := func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 		defer cancel()

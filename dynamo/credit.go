@@ -72,17 +72,23 @@ func (r *Repository) credit(ctx context.Context, now int64, credit limiter.Credi
 func (c *crediting) run(ctx context.Context) error {
 	if c.known = c.repo.images.get(c.key); c.known.image == nil {
 		if err := c.read(ctx); err != nil {
+			c.drop()
 			return err
 		}
 	}
 	var lost error
 	for round := range 2 * mostRounds {
-		if err := pause(ctx, max(0, round-2)); err != nil {
+		if err := pause(ctx, min(max(0, round-2), 3)); err != nil { // there has to be time to insist
+			c.drop()
 			return errors.Join(lost, err)
 		}
 		done, err := c.apply(ctx)
 		if done {
 			return errors.Join(lost, err)
+		}
+		if _, corrupt := errors.AsType[*limiter.CorruptError](err); corrupt {
+			c.drop()
+			return err
 		}
 		if err != nil { // the give-back is lost, what is taken is not
 			lost = err
@@ -102,7 +108,7 @@ func (c *crediting) read(ctx context.Context) error {
 func (c *crediting) sees(it item) error {
 	img, err := decodeImage(it)
 	if err == nil {
-		c.known = c.repo.images.saw(c.key, img)
+		c.known = c.repo.images.saw(c.key, img, c.known.ref)
 	}
 	return err
 }
@@ -120,10 +126,16 @@ func (c *crediting) apply(ctx context.Context) (done bool, err error) {
 	if u == nil {
 		return true, nil
 	}
-	if _, takes := exact.Takes(&c.amounts); c.undo && !takes {
+	if c.tokened() {
 		return c.sendUndo(ctx, u, after)
 	}
 	return c.send(ctx, u)
+}
+
+// tokened tells whether the credit travels under a token.
+func (c *crediting) tokened() bool {
+	_, takes := exact.Takes(&c.amounts)
+	return c.undo && !takes
 }
 
 func (c *crediting) base() int64 { return max(c.known.image.refill, c.known.seen) }
@@ -146,8 +158,12 @@ func (c *crediting) update() (*exact.Bucket, *update) {
 	if len(u.add) == 0 {
 		return nil, nil
 	}
-	if idle > 0 {
-		u.setTo(u.attr(attrTTL), number(expiry(&after)))
+	if end := expiry(&after); idle > 0 && !c.tokened() {
+		u.setTo(u.attr(attrTTL), number(end))
+	} else if idle > 0 && end > img.ttl { // nothing is returned that could be looked at afterwards
+		ttl := u.attr(attrTTL)
+		u.setTo(ttl, number(end))
+		u.when(ttl, "<=", u.number(end))
 	}
 	return &after, u
 }
@@ -184,7 +200,7 @@ func (c *crediting) plain(u *update) {
 		}
 		amount := bucket.Thousandths(n)
 		tokens := u.attr(bucketAttr(name, fieldTokens))
-		u.addTo(u.attr(bucketAttr(name, fieldTotal)), -amount)
+		u.addTo(u.attr(bucketAttr(name, fieldTotal)), bucket.Sub(0, amount))
 		u.sameRate(l)
 		switch room := bucket.Sub(l.rate.Capacity, l.tokens); {
 		case amount < 0:
@@ -212,7 +228,8 @@ func (c *crediting) lock(u *update, after *exact.Bucket) {
 		l := &img.cells[i]
 		n, _ := amountOf(&c.amounts, l.name)
 		delta := bucket.Sub(after.Tokens[i], l.tokens)
-		u.change(l, l.rate, delta, bucket.Thousandths(-n), max(0, bucket.Thousandths(-n)), false)
+		taken := bucket.Sub(0, bucket.Thousandths(n))
+		u.change(l, l.rate, delta, taken, max(0, taken), false)
 	}
 }
 
@@ -231,9 +248,7 @@ func (c *crediting) send(ctx context.Context, u *update) (done bool, err error) 
 		case f == unknown && gives:
 			return c.lose(err)
 		case f == notExecuted && !again(err), f == unknown && try >= mostUnknown, try >= mostTries, pause(ctx, try+1) != nil:
-			if gives {
-				c.repo.dropped.Add(1)
-			}
+			c.drop()
 			return true, c.repo.explain(err)
 		}
 	}
@@ -273,15 +288,13 @@ func (c *crediting) sendUndo(ctx context.Context, u *update, after *exact.Bucket
 // insist takes what is to be taken, whatever others do to the bucket, and drops
 // what is to be given back.
 func (c *crediting) insist(ctx context.Context) error {
-	if c.gives() {
-		c.repo.dropped.Add(1)
-	}
+	c.drop()
 	u := newUpdate()
 	u.when("attribute_exists(" + u.attr(attrRefill) + ")")
 	for i := range c.amounts.Len() {
 		if name, n := c.amounts.At(i); n < 0 && c.known.image != nil && c.known.image.find(name) != nil {
 			u.addTo(u.attr(bucketAttr(name, fieldTokens)), bucket.Thousandths(n))
-			u.addTo(u.attr(bucketAttr(name, fieldTotal)), bucket.Thousandths(-n))
+			u.addTo(u.attr(bucketAttr(name, fieldTotal)), bucket.Sub(0, bucket.Thousandths(n)))
 		}
 	}
 	if len(u.add) == 0 {

@@ -35,7 +35,8 @@ func fateOf(err error) fate {
 		}
 		return notExecuted
 	}
-	if response, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
+	// The SDK makes up a response without a status where there was none.
+	if response, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && response.HTTPStatusCode() != 0 {
 		status := response.HTTPStatusCode()
 		if status >= 400 && status < 500 && status != 408 && errorCode(err) != "TransactionInProgressException" {
 			return notExecuted
@@ -57,9 +58,6 @@ const (
 // be made, or there was none to make because signing it failed.
 func neverSent(err error) bool {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		return true
-	}
-	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return true
 	}
 	_, sent := errors.AsType[*smithyhttp.RequestSendError](err)

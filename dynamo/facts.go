@@ -81,10 +81,16 @@ func (r *Repository) facts(ctx context.Context, now int64, keys ...factKey) ([]*
 // along with whatever facts have to be read. It tells whether all of them were.
 func (r *Repository) lookup(ctx context.Context, now int64, life time.Duration, keys []factKey, beside map[key]item) (facts []*fact, fresh bool, err error) {
 	done := len(beside) == 0
+	var failed error
 	facts, fresh, err = r.cache.lookup(ctx, moment{r.clock(), now}, life, keys, func(wanted []factKey) ([]*fact, error) {
 		done = true
-		return r.read(ctx, wanted, beside)
+		var got []*fact
+		got, failed = r.read(ctx, wanted, beside)
+		return got, failed
 	})
+	if err == nil && len(beside) > 0 && failed != nil { // old facts will do, but nothing stands in for the items
+		err = failed
+	}
 	if err == nil && !done {
 		_, err = r.read(ctx, nil, beside)
 	}

@@ -15,6 +15,7 @@ import (
 // shaky is a table, a process whose wire can fail, and one whose cannot.
 type shaky struct {
 	testing.TB
+	table        string
 	repo, steady *dynamo.Repository
 	wire         *proxy
 }
@@ -22,7 +23,7 @@ type shaky struct {
 func newShaky(tb testing.TB) *shaky {
 	tb.Helper()
 	table := newTable(tb)
-	s := &shaky{TB: tb, steady: connect(tb, table, &exactly), wire: newProxy(tb, nil)}
+	s := &shaky{TB: tb, table: table, steady: connect(tb, table, &exactly), wire: newProxy(tb, nil)}
 	setDefaults(tb, s.steady, perMinute60)
 	opts := exactly
 	opts.AWS = awsConfig(s.wire.URL)

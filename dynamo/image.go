@@ -89,11 +89,9 @@ func remedied(err error) error {
 	return err
 }
 
-// limit is the cell's parameters, and whether they are those of a limit that can
-// be stored: whole tokens and seconds.
-func (c cell) limit() (l limiter.Limit, ok bool) {
-	l = limiter.Custom(c.name, c.rate.Capacity/bucket.Milli, c.rate.Amount/bucket.Milli, time.Duration(c.rate.Period)*time.Millisecond)
-	return l, c.rate == rateOf(l)
+// limit is the cell's parameters in whole tokens.
+func (c cell) limit() limiter.Limit {
+	return limiter.Custom(c.name, c.rate.Capacity/bucket.Milli, c.rate.Amount/bucket.Milli, time.Duration(c.rate.Period)*time.Millisecond)
 }
 
 func rateOf(l limiter.Limit) bucket.Rate {
@@ -127,7 +125,7 @@ func (img *image) has(limits []limiter.Limit) bool {
 func (img *image) limits() []limiter.Limit {
 	limits := make([]limiter.Limit, len(img.cells))
 	for i, c := range img.cells {
-		limits[i], _ = c.limit()
+		limits[i] = c.limit()
 	}
 	return limits
 }

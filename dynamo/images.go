@@ -27,6 +27,7 @@ type known struct {
 	now     int64  // the latest time at which this process changed it
 	refused moment // when it was last refused; zero when something may have been given back since
 	pardons uint64 // as it was then
+	changes uint64 // how often this process changed it
 	ref     *ref
 	account *limiter.Account // of the last charge
 }
@@ -38,6 +39,12 @@ type ref struct {
 	ttl    atomic.Int64 // as last seen, in seconds
 	over   atomic.Bool  // the bucket went, or another has begun in its place
 }
+
+// mostBehind is by how much a refill time may lie before the latest seen, for a
+// clock that is behind to have written it. More, and the bucket is another one:
+// after a clock that was far ahead, deleting the item must help. In
+// milliseconds.
+const mostBehind = 3600 * 1000
 
 // rejectionLife is how long a refusal is remembered.
 const rejectionLife = time.Second
@@ -60,12 +67,13 @@ func (m *images) get(k key) known {
 	return *e
 }
 
-// saw remembers an image. A nil image is a bucket that is not there.
-func (m *images) saw(k key, img *image) known {
+// saw remembers an image that was read. A nil image is a bucket that is not
+// there, unless one began since before, the handle known when the read began.
+func (m *images) saw(k key, img *image, before *ref) known {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if img == nil {
-		if e := m.known[k]; e != nil {
+		if e := m.known[k]; e != nil && e.ref == before {
 			e.ref.over.Store(true)
 			delete(m.known, k)
 		}
@@ -89,26 +97,35 @@ func (m *images) wrote(k key, img *image, now int64, reborn bool) known {
 	}
 	m.update(e, img)
 	e.now, e.refused = max(e.now, now), moment{}
+	e.changes++
 	return *e
 }
 
-// charged is wrote for the charge of an account, which gets the handle of the
-// bucket; one that says the same as the last is that one.
+// charged is wrote for the charge of an account.
 func (m *images) charged(k key, img *image, now int64, reborn bool, account *limiter.Account) known {
-	kn := m.wrote(k, img, now, reborn)
+	return m.owned(k, m.wrote(k, img, now, reborn), account)
+}
+
+// owned gives an account the handle of its bucket; one that says the same as
+// the last is that one.
+func (m *images) owned(k key, kn known, account *limiter.Account) known {
+	if kn.account == account {
+		return kn
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if kn.account != account {
-		a := *account
-		a.Ref, kn.account = kn.ref, &a
-		if e := m.known[k]; e != nil && e.ref == kn.ref {
-			e.account = &a
-		}
+	a := *account
+	a.Ref, kn.account = kn.ref, &a
+	if e := m.known[k]; e != nil && e.ref == kn.ref {
+		e.account = &a
 	}
 	return kn
 }
 
 func (m *images) update(e *known, img *image) {
+	if e.seen > img.refill+mostBehind {
+		e.seen = 0
+	}
 	e.image, e.seen = img, max(e.seen, img.refill)
 	e.ref.ttl.Store(img.ttl)
 }
@@ -134,11 +151,12 @@ func (m *images) entry(k key) *known {
 	return e
 }
 
-// refuse remembers that a charge was refused.
-func (m *images) refuse(k key, at moment) {
+// refuse remembers that a charge was refused, unless this process has changed
+// the bucket since the charge began: something may have been given back.
+func (m *images) refuse(k key, changes uint64, at moment) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e := m.known[k]; e != nil {
+	if e := m.known[k]; e != nil && e.changes == changes {
 		e.refused, e.pardons = at, m.pardons
 	}
 }

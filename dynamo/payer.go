@@ -24,7 +24,8 @@ type payer struct {
 	fresh    bool // the facts were read by this call
 	placed   bool // this call has seen that the namespace is active
 	known    known
-	verified bool // the image was read by this call
+	verified bool   // the image was read by this call
+	changes  uint64 // of the bucket by this process, before this call
 	plan     plan
 	paid     bool
 }
@@ -45,6 +46,7 @@ type plan struct {
 func (r *Repository) payer(ctx context.Context, now int64, entity string, charge *limiter.Charge, life time.Duration, read bool) (*payer, error) {
 	p := &payer{repo: r, entity: entity, key: bucketKey(r.ns, entity, charge.Resource), override: charge.Limits != nil}
 	p.known = r.images.get(p.key)
+	p.changes = p.known.changes
 	var beside map[key]item
 	if read || p.known.image == nil || r.opts.NoSpeculation {
 		beside = map[key]item{p.key: nil, namespaceIDKey(r.ns): nil}
@@ -94,7 +96,7 @@ func (p *payer) saw(read map[key]item) error {
 
 // sees takes in the image that the table has now, nil for none.
 func (p *payer) sees(img *image) {
-	p.known, p.verified = p.repo.images.saw(p.key, img), true
+	p.known, p.verified = p.repo.images.saw(p.key, img, p.known.ref), true
 }
 
 // settleLimits finds the limits in force: the override, or the first level that

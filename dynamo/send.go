@@ -107,7 +107,7 @@ func (p *payer) send(ctx context.Context, amounts *limiter.Amounts) error {
 	case !exact.Pays(p.account.Limits, amounts):
 		p.paid = true
 		if !p.override {
-			p.known = p.repo.images.charged(p.key, p.known.image, p.known.now, false, p.account)
+			p.known = p.repo.images.owned(p.key, p.known, p.account)
 			p.plan.view.Account = p.known.account
 		}
 		return nil
@@ -115,7 +115,11 @@ func (p *payer) send(ctx context.Context, amounts *limiter.Amounts) error {
 		u = p.plain(amounts, m)
 	}
 	in := u.input(&p.repo.table, p.key)
-	return p.answered(p.repo.debit(ctx, func() (item, error) { return p.repo.updateOnce(ctx, in) }))
+	if err := p.answered(p.repo.debit(ctx, func() (item, error) { return p.repo.updateOnce(ctx, in) })); err != nil || !p.paid {
+		return err
+	}
+	p.repo.outlive(ctx, p.key, p.known.image)
+	return nil
 }
 
 func (p *payer) sendCreate(ctx context.Context, amounts *limiter.Amounts) error {

@@ -23,16 +23,29 @@ func (c *crediting) gives() bool {
 	return false
 }
 
-// wrote takes in what a credit left, and sees to it that a debt is not forgiven
-// by expiry because others took more meanwhile.
+// drop counts a give-back that is lost.
+func (c *crediting) drop() {
+	if c.gives() {
+		c.repo.dropped.Add(1)
+	}
+}
+
+// wrote takes in what a credit left.
 func (c *crediting) wrote(ctx context.Context, stored item) error {
 	img, err := decodeImage(stored)
 	if err != nil || img == nil {
 		return err
 	}
 	c.known = c.repo.images.wrote(c.key, img, c.at(), false)
+	c.repo.outlive(ctx, c.key, img)
+	return nil
+}
+
+// outlive makes a bucket that a write left stay until it is full: the write was
+// made from an image, and others may have taken more since.
+func (s *store) outlive(ctx context.Context, k key, img *image) {
 	if img.ttl == 0 {
-		return nil
+		return
 	}
 	left := img.bucket(&limiter.Account{Limits: img.limits()}, img.refill, 0)
 	if end := expiry(&left); end > img.ttl {
@@ -40,9 +53,8 @@ func (c *crediting) wrote(ctx context.Context, stored item) error {
 		ttl := u.attr(attrTTL)
 		u.setTo(ttl, number(end))
 		u.when(ttl, "<", u.number(end))
-		_, _ = c.repo.client.UpdateItem(ctx, u.input(&c.repo.table, c.key)) // whoever was faster has seen to it
+		_, _ = s.client.UpdateItem(ctx, u.input(&s.table, k)) // whoever was faster has seen to it
 	}
-	return nil
 }
 
 // predicted is the image that a give-back left, of which nothing was returned.

@@ -120,7 +120,7 @@ func (p *payer) plain(amounts *limiter.Amounts, m mode) *update {
 		if m == plainly {
 			exactly = and(exactly, tokens, "BETWEEN", amount, "AND", u.number(p.room(c)))
 		}
-		if lenient { // above the capacity it cannot be for long: Python cut it
+		if lenient { // Python leaves more than the capacity when it cuts that, and it must not be spent
 			leniently = and(leniently, tokens, "BETWEEN", amount, "AND", capacity)
 		}
 	}
@@ -205,7 +205,11 @@ func (u *update) change(c *cell, r bucket.Rate, delta, total, taken int64, named
 	u.addTo(tokens, delta)
 	u.addTo(u.attr(bucketAttr(c.name, fieldTotal)), total)
 	u.sameRate(c)
-	u.when(tokens, "<=", u.number(bucket.Sub(r.Capacity, bucket.Add(delta, taken))))
+	if most := bucket.Sub(r.Capacity, bucket.Add(delta, taken)); most > c.tokens {
+		u.when(tokens, "<=", u.number(most))
+	} else { // it is cut at the capacity: what others took meanwhile would be lost
+		u.when(tokens, "=", u.number(c.tokens))
+	}
 	if named {
 		u.when(tokens, ">=", u.number(-delta))
 	}
@@ -290,7 +294,7 @@ func (p *payer) create(amounts *limiter.Amounts) item {
 			{fieldCapacity, r.Capacity},
 			{fieldAmount, r.Amount},
 			{fieldPeriod, r.Period},
-			{fieldTotal, n * bucket.Milli},
+			{fieldTotal, bucket.Thousandths(n)},
 		} {
 			it[bucketAttr(l.Name, part.field)] = number(part.n)
 		}

@@ -1,0 +1,359 @@
+package dynamo_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/memory"
+)
+
+// once is a process of a shaky table whose client tries only once.
+func (s *shaky) once(opts dynamo.Options) *dynamo.Repository {
+	s.Helper()
+	opts.AWS = awsConfig(s.wire.URL)
+	opts.AWS.RetryMaxAttempts = 1
+	return connect(s, s.table, &opts)
+}
+
+// stored is a number of alice's bucket, and whether there is one.
+func (s *shaky) stored(attr string) (int64, bool) {
+	s.Helper()
+	return storedNumber(s, s.table, s.steady.NamespaceID(), attr)
+}
+
+func storedNumber(tb testing.TB, table, ns, attr string) (int64, bool) {
+	tb.Helper()
+	text := rawNumber(rawBucket(tb, table, ns, "alice"), attr)
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil
+}
+
+// on is a plan with a fault for one operation whose request contains a text.
+func on(op, text string, f fault) plan {
+	return func(asked string, body []byte) fault {
+		if asked == op && bytes.Contains(body, []byte(text)) {
+			return f
+		}
+		return pass
+	}
+}
+
+// slow carries a request out, but holds the answer.
+func slow() (f fault, held, goOn chan struct{}) {
+	held, goOn = make(chan struct{}), make(chan struct{})
+	return fault{"slow", func(x *exchange) {
+		reply := x.execute(x.body)
+		close(held)
+		<-goOn
+		x.answer(reply)
+	}}, held, goOn
+}
+
+// refuseAlways makes the condition one that does not hold.
+var refuseAlways = fault{"refuse", func(x *exchange) {
+	condition := []byte(`"ConditionExpression":"`)
+	x.answer(x.execute(bytes.Replace(x.body, condition, append(condition, "attribute_exists(nope) AND "...), 1)))
+}}
+
+// A table that does not answer is an outage, also for a caller without a
+// deadline: the time-out of the connection is not his.
+func TestSilentTableIsAnOutage(t *testing.T) {
+	s := newShaky(t)
+	cfg := awsConfig(s.wire.URL)
+	impatient := &http.Transport{ResponseHeaderTimeout: 50 * time.Millisecond}
+	defer impatient.CloseIdleConnections()
+	cfg.HTTPClient, cfg.RetryMaxAttempts = &http.Client{Transport: impatient}, 1
+	repo := connect(t, s.table, &dynamo.Options{AWS: cfg})
+	s.wire.Plan(always(hang))
+	if _, err := repo.Consume(t.Context(), start, ask("alice", 1)); err == nil {
+		t.Error("no error")
+	}
+}
+
+// Reads that fail while facts are old are an outage, not a namespace that is
+// gone: callers who allow an outage are to go on.
+func TestOutageIsNoMissingNamespace(t *testing.T) {
+	for name, opts := range map[string]dynamo.Options{"peek": {}, "no speculation": {NoSpeculation: true}, "image forgotten": {Images: 1}} {
+		t.Run(name, func(t *testing.T) {
+			s := newShaky(t)
+			repo := s.once(opts)
+			consume(t, repo, 0, ask("alice", 1), true)
+			consume(t, repo, 0, ask("bob", 1), true)
+			s.wire.Plan(on(read, "", fail500))
+			ask := ask("alice", 1)
+			_, err := repo.Consume(t.Context(), at(2*time.Minute), ask)
+			if name == "peek" {
+				_, err = repo.Peek(t.Context(), at(2*time.Minute), ask)
+			}
+			if err == nil || errors.Is(err, limiter.ErrNotFound) {
+				t.Errorf("error %v, want an outage", err)
+			}
+		})
+	}
+}
+
+// Facts that could not be read again must not be written over what another
+// process stored.
+func TestOldFactsRepairNothing(t *testing.T) {
+	s := newShaky(t)
+	repo := s.once(exactly)
+	setDefaults(t, s.steady, perMinute60, limiter.PerDay("tpd", 10))
+	both := limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("rpm", 1).And("tpd", 10)}
+	account := consume(t, repo, 0, both, true).Self.Account
+	setDefaults(t, s.steady, limiter.PerMinute("rpm", 6))
+	consume(t, s.steady, time.Second, ask("alice", 1), true)
+	must(t, repo.Credit(t.Context(), at(time.Second), limiter.Credit{Account: account, Amounts: limiter.Tokens("rpm", -1)}))
+	s.wire.Plan(on(read, "", fail500))
+	_, _ = repo.Consume(t.Context(), at(2*time.Minute), both)
+	if capacity, _ := s.stored("b_rpm_cp"); capacity != 6000 {
+		t.Errorf("rpm has a capacity of %d thousandths, want 6000", capacity)
+	}
+	if tokens, there := s.stored("b_tpd_tk"); there {
+		t.Errorf("tpd is back, with %d thousandths", tokens)
+	}
+}
+
+// A locked write from an old image loses nothing of what accrued since others
+// took.
+func TestLockedWriteFromAnOldImageLosesNothing(t *testing.T) {
+	table := newTable(t)
+	one, two, reference := connect(t, table, &exactly), connect(t, table, &exactly), memory.New(nil)
+	setDefaults(t, one, perMinute60)
+	setDefaults(t, reference, perMinute60)
+	var got, want limiter.Outcome
+	for _, step := range []struct {
+		repo limiter.Repository
+		at   time.Duration
+		n    int64
+	}{{one, 0, 10}, {two, 5 * time.Second, 50}, {one, 50 * time.Second, 1}} {
+		got = consume(t, step.repo, step.at, ask("alice", step.n), true)
+		want = consume(t, reference, step.at, ask("alice", step.n), true)
+	}
+	if got.Self.Tokens[0] != want.Self.Tokens[0] {
+		t.Errorf("%d thousandths are left, memory has %d", got.Self.Tokens[0], want.Self.Tokens[0])
+	}
+}
+
+// A repair that a charge overtakes makes no debt of what was there.
+func TestRepairThatIsOvertakenLeavesNoDebt(t *testing.T) {
+	s := newShaky(t)
+	setDefaults(t, s.steady, limiter.PerMinute("rpm", 100))
+	consume(t, s.steady, 0, ask("alice", 1), true)
+	setDefaults(t, connect(t, s.table, &exactly), limiter.PerMinute("rpm", 10))
+	held, goOn := make(chan struct{}), make(chan struct{})
+	s.wire.Plan(first(1, update, fault{"hold", func(x *exchange) {
+		close(held)
+		<-goOn
+		x.answer(x.execute(x.body))
+	}}))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = s.repo.Consume(context.Background(), start, ask("alice", 50))
+	}()
+	<-held
+	consume(t, s.steady, 0, ask("alice", 80), true) // it does not know of the new limits yet
+	close(goOn)
+	<-done
+	if tokens, _ := s.stored("b_rpm_tk"); tokens < 0 {
+		t.Errorf("%d thousandths are left, though nobody took more than there was", tokens)
+	}
+}
+
+// A write from an old image must not make a bucket in debt expire early.
+func TestNoWriteForgivesTheDebtOfAnother(t *testing.T) {
+	for _, how := range []string{"plain", "locked", "undo"} {
+		t.Run(how, func(t *testing.T) {
+			table := newTable(t)
+			one, two := connect(t, table, &exactly), connect(t, table, &exactly)
+			setDefaults(t, one, perMinute60, limiter.PerMinute("tpm", 60))
+			both := limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("rpm", 10).And("tpm", 10)}
+			lease := consume(t, one, 0, both, true).Self.Account
+			debtor := consume(t, two, 0, both, true).Self.Account
+			must(t, two.Credit(t.Context(), at(time.Second), limiter.Credit{Account: debtor, Amounts: limiter.Tokens("tpm", -1000)}))
+			before, _ := storedNumber(t, table, one.NamespaceID(), "ttl")
+			switch how {
+			case "plain":
+				consume(t, one, 2*time.Second, ask("alice", 1), true)
+			case "locked":
+				consume(t, one, 15*time.Second, ask("alice", 1), true)
+			default:
+				must(t, one.Credit(t.Context(), at(2*time.Second), limiter.Credit{Account: lease, Amounts: limiter.Tokens("rpm", 10), Undo: true}))
+			}
+			if after, _ := storedNumber(t, table, one.NamespaceID(), "ttl"); after < before {
+				t.Errorf("the bucket goes %d s before its debt is paid", before-after)
+			}
+		})
+	}
+}
+
+// A read that a creation overtook does not end the life of the new bucket.
+func TestReadThatACreationOvertookEndsNoLife(t *testing.T) {
+	s := newShaky(t)
+	_, err := s.repo.Peek(t.Context(), start, ask("alice", 1)) // facts are known
+	must(t, err)
+	f, held, goOn := slow()
+	s.wire.Plan(first(1, read, f))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = s.repo.Consume(context.Background(), start, ask("alice", 1))
+	}()
+	<-held
+	lease := consume(t, s.repo, 0, ask("alice", 10), true).Self.Account
+	close(goOn)
+	<-done
+	must(t, s.repo.Credit(t.Context(), start, limiter.Credit{Account: lease, Amounts: limiter.Tokens("rpm", 10), Undo: true}))
+	s.holds(0, "alice", 59)
+}
+
+// A refusal that an own give-back overtook is not remembered.
+func TestGiveBackClearsARefusalUnderWay(t *testing.T) {
+	s := newShaky(t)
+	repo := s.once(dynamo.Options{Exact: true})
+	lease := consume(t, repo, 0, ask("alice", 60), true).Self.Account
+	f, held, goOn := slow()
+	s.wire.Plan(first(1, get, f))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = repo.Consume(context.Background(), start, ask("alice", 60))
+	}()
+	<-held
+	must(t, repo.Credit(t.Context(), start, limiter.Credit{Account: lease, Amounts: limiter.Tokens("rpm", 60)}))
+	close(goOn)
+	<-done
+	consume(t, repo, 0, ask("alice", 60), true)
+}
+
+// Every give-back that is lost is counted.
+func TestLostGiveBacksAreCounted(t *testing.T) {
+	t.Run("the bucket cannot be read", func(t *testing.T) {
+		s := newShaky(t)
+		account := warm(s)
+		s.repo.Forget()
+		s.wire.Plan(always(fail500))
+		if err := settle(10, true)(s, account); err == nil || s.repo.Stats().CreditsDropped != 1 {
+			t.Errorf("error %v and %d dropped, want an error and 1", err, s.repo.Stats().CreditsDropped)
+		}
+	})
+	t.Run("the time is up", func(t *testing.T) {
+		s := newShaky(t)
+		account := warm(s)
+		s.wire.Plan(on(update, "", refuseAlways))
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		err := s.repo.Credit(ctx, start, limiter.Credit{Account: account, Amounts: limiter.Tokens("rpm", 5)})
+		if err == nil || s.repo.Stats().CreditsDropped != 1 {
+			t.Errorf("error %v and %d dropped, want an error and 1", err, s.repo.Stats().CreditsDropped)
+		}
+	})
+}
+
+// Whoever paid gets it back, also when the parent that takes its place cannot
+// be read.
+func TestFormerParentGetsItBack(t *testing.T) {
+	s := newShaky(t)
+	cascading(t, s.steady, "alice", "old")
+	must(t, charge(0)(s, nil))
+	must(t, s.steady.DeleteEntity(t.Context(), "alice", event("entity_deleted")))
+	cascading(t, s.steady, "alice", "new")
+	s.wire.Plan(on(read, `ENTITY#new"`, fail500))
+	if _, err := s.repo.Consume(t.Context(), start, ask("alice", 10)); err == nil {
+		t.Error("no error")
+	}
+	must(t, s.repo.Close())
+	s.holds(0, "old", 50)
+}
+
+// A bucket that a clock far ahead has spoiled is well again once its item is
+// deleted, whatever processes remember of it.
+func TestDeletedBucketIsWell(t *testing.T) {
+	table := newTable(t)
+	one, two, ahead := connect(t, table, &exactly), connect(t, table, &exactly), connect(t, table, &exactly)
+	setDefaults(t, one, perMinute60)
+	consume(t, ahead, 365*24*time.Hour, ask("alice", 60), true)
+	consume(t, one, 0, ask("alice", 1), false) // for a year
+	_, err := client(t).DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: bucketKeyOf(one.NamespaceID(), "alice")})
+	must(t, err)
+	consume(t, two, time.Minute, ask("alice", 1), true)
+	consume(t, one, time.Minute, ask("alice", 1), true)
+	if refill, _ := storedNumber(t, table, one.NamespaceID(), "rf"); refill > at(time.Minute).UnixMilli() {
+		t.Errorf("it is refilled up to %v", time.UnixMilli(refill))
+	}
+}
+
+// The largest debits count up, too.
+func TestHugeDebitCountsUp(t *testing.T) {
+	s := newShaky(t)
+	account := warm(s)
+	must(t, settle(-1<<62, false)(s, account))
+	if total := rawNumber(rawBucket(t, s.table, s.steady.NamespaceID(), "alice"), "b_rpm_tc"); total == "" || total[0] == '-' {
+		t.Errorf("the total is %q, though more was taken", total)
+	}
+}
+
+// Overtaken too often is a refusal with a reason, also if only the parent has
+// the limit.
+func TestParentOvertakenTooOftenIsARefusal(t *testing.T) {
+	s := newShaky(t)
+	cascading(t, s.steady, "alice", "project")
+	cfg := limiter.Config{Scope: limiter.Scope{Entity: "project", Resource: model}, Limits: []limiter.Limit{limiter.PerMinute("tpm", 60)}}
+	must(t, s.steady.SetConfig(t.Context(), cfg, event("limits_set")))
+	lim, err := limiter.New(s.repo, &limiter.Options{Now: func() time.Time { return start }})
+	must(t, err)
+	req := limiter.Request{Entity: "alice", Resource: model, Consume: limiter.Tokens("tpm", 1)}
+	_, err = lim.Acquire(t.Context(), req)
+	must(t, err)
+	s.wire.Plan(on(update, "ENTITY#project", refuseAlways))
+	_, err = lim.Acquire(t.Context(), req)
+	if refusal, ok := errors.AsType[*limiter.ExceededError](err); !ok || len(refusal.Violations()) == 0 || refusal.RetryAfter() <= 0 {
+		t.Errorf("error %v, want a refusal with a reason", err)
+	}
+}
+
+// Undoing a charge gives back what was paid, not what was asked for: the bucket
+// may have got the other limits meanwhile.
+func TestUndoGivesBackOnlyWhatWasPaid(t *testing.T) {
+	s := newShaky(t)
+	cascading(t, s.steady, "alice", "project")
+	setDefaults(t, s.steady, perMinute60, limiter.PerDay("tpd", 100))
+	own := limiter.Config{Scope: limiter.Scope{Entity: "alice", Resource: model}, Limits: []limiter.Limit{perMinute60}}
+	must(t, s.steady.SetConfig(t.Context(), own, event("limits_set")))
+	both := limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("rpm", 1).And("tpd", 30)}
+	consume(t, s.repo, 0, both, true)
+	own.Limits = []limiter.Limit{limiter.PerMinute("rpm", 50), limiter.PerDay("tpd", 100)}
+	paid := make(chan struct{})
+	s.wire.Plan(func(op string, body []byte) fault {
+		switch {
+		case op != update:
+			return pass
+		case bytes.Contains(body, []byte("ENTITY#alice")):
+			return fault{"pay", func(x *exchange) { x.answer(x.execute(x.body)); close(paid) }}
+		}
+		return fault{"deny", func(x *exchange) {
+			<-paid
+			err := s.steady.SetConfig(context.Background(), own, event("limits_set"))
+			_, charged := s.steady.Consume(context.Background(), start, limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("tpd", 60)})
+			if err != nil || charged != nil {
+				t.Error(err, charged)
+			}
+			x.answer(failure(http.StatusBadRequest, "AccessDeniedException", `"message":"no"`))
+		}}
+	})
+	if _, err := s.repo.Consume(t.Context(), start, both); err == nil {
+		t.Error("no error")
+	}
+	if tokens, _ := s.stored("b_tpd_tk"); tokens != 40_000 {
+		t.Errorf("tpd holds %d thousandths, want 40000: 60 of 100 were taken and none given back", tokens)
+	}
+}
