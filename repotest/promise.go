@@ -73,8 +73,8 @@ func (p *promise) entered(h *history, now int64, charge limiter.Charge, b balanc
 	w := p.accounts[key]
 	if w == nil || w.over(now) {
 		delete(p.accounts, key)
-		if !admitted || charge.Limits != nil { // an override does not show the bucket's own limits
-			return
+		if !admitted || charge.Limits != nil || !pays(b.Limits, charge.Amounts) {
+			return // an override does not show the bucket's own limits, and one that pays nothing may be older than this
 		}
 		w = &watched{at: now, limits: map[string]limiter.Limit{}, ledgers: map[string]*bucket.Ledger{}}
 		p.accounts[key] = w
@@ -88,8 +88,8 @@ func (p *promise) entered(h *history, now int64, charge limiter.Charge, b balanc
 	if !admitted {
 		return
 	}
-	if !slices.ContainsFunc(b.Limits, func(l limiter.Limit) bool { _, named := amountOf(charge.Amounts, l.Name); return named }) && charge.Limits == nil {
-		return // it pays nothing, and so is not touched
+	if charge.Limits == nil && !pays(b.Limits, charge.Amounts) {
+		return // it is not touched
 	}
 	for _, l := range b.Limits {
 		w.add(l)
@@ -111,6 +111,14 @@ func (p *promise) synced(h *history, at time.Time, account *limiter.Account) {
 		return
 	}
 	w.follow(max(at.UnixMilli(), w.at), account.Limits)
+}
+
+// pays tells whether any amount is for one of the limits.
+func pays(limits []limiter.Limit, amounts limiter.Amounts) bool {
+	return slices.ContainsFunc(limits, func(l limiter.Limit) bool {
+		_, named := amountOf(amounts, l.Name)
+		return named
+	})
 }
 
 func amountOf(amounts limiter.Amounts, limit string) (n int64, named bool) {
