@@ -87,6 +87,9 @@ func (h *history) createEntity() {
 func (h *history) deleteEntity() {
 	now := h.clock()
 	ev := h.event(now, "entity_deleted", pick(h.rng, someEntities))
+	if !h.knows(now, ev.Entity) {
+		return // whether the remains of an expired bucket are something to delete is the store's to say
+	}
 	what := fmt.Sprintf("%s DeleteEntity %s", stamp(now), ev.Entity)
 	_ = h.changed(what, func(repo limiter.Repository) error { return repo.DeleteEntity(h.ctx, ev.Entity, ev) })
 	if h.fault == Before {
@@ -98,6 +101,22 @@ func (h *history) deleteEntity() {
 			l.gone = true
 		}
 	}
+}
+
+// knows tells whether anything is stored of an entity that has not expired.
+func (h *history) knows(now time.Time, entity string) bool {
+	h.fault = None
+	repo := h.where.repos[0]
+	if _, err := repo.Entity(h.ctx, entity); err == nil {
+		return true
+	}
+	for _, resource := range append([]string{""}, someResources...) {
+		if cfg, err := repo.Config(h.ctx, limiter.Scope{Entity: entity, Resource: resource}); err == nil && len(cfg.Limits) > 0 {
+			return true
+		}
+	}
+	buckets, err := drained(repo.Buckets(h.ctx, now, limiter.Scope{Entity: entity}))
+	return err == nil && len(buckets) > 0
 }
 
 func (h *history) readBuckets() {
