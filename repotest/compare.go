@@ -32,7 +32,7 @@ import (
 func Compare(tb testing.TB, seed uint64, ops int, first, second limiter.Repository, except ...string) {
 	tb.Helper()
 	h := &history{
-		countsUsage: !slices.Contains(except, usageNoun),
+		countsUsage: !slices.Contains(except, usageNoun), charged: map[entityKey]bool{},
 		TB:          tb, seed: seed, ops: ops, rng: rand.New(rand.NewPCG(seed, 0)), ctx: context.Background(),
 		now: time.Date(2026, time.January, 31, 23, 58, 0, 0, time.UTC), promise: newPromise(),
 	}
@@ -47,6 +47,7 @@ func Compare(tb testing.TB, seed uint64, ops int, first, second limiter.Reposito
 type history struct {
 	testing.TB
 	countsUsage bool
+	charged     map[entityKey]bool // may have a bucket, if only an expired one
 
 	seed    uint64
 	ops     int
@@ -62,6 +63,12 @@ type history struct {
 	spaces  []*pair
 	leases  []*lease
 	promise *promise
+}
+
+// entityKey is an entity of a namespace.
+type entityKey struct {
+	in     *pair
+	entity string
 }
 
 // pair is one namespace in both repositories.

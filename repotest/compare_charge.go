@@ -60,6 +60,9 @@ func (h *history) consumeAt(now time.Time, charge limiter.Charge) (answer, error
 	done := [2]answer{answerOf(first.out, charge), answerOf(second.out, charge)}
 	same(h, "Consume, whose answer is lost", done, [2]error{first.err, second.err})
 	h.promise.outcome(h, now, charge, done[0], first.err)
+	for _, b := range []balance{done[0].Self, done[0].Parent} {
+		h.charged[entityKey{h.where, b.Entity}] = true
+	}
 	if err == nil && done[0].Admitted {
 		h.keep(charge.Amounts, first.out.Self.Account, second.out.Self.Account)
 		h.keep(charge.Amounts, first.out.Parent.Account, second.out.Parent.Account)

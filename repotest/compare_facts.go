@@ -87,8 +87,8 @@ func (h *history) createEntity() {
 func (h *history) deleteEntity() {
 	now := h.clock()
 	ev := h.event(now, "entity_deleted", pick(h.rng, someEntities))
-	if !h.knows(now, ev.Entity) {
-		return // whether the remains of an expired bucket are something to delete is the store's to say
+	if h.onlyRemains(now, ev.Entity) {
+		return
 	}
 	what := fmt.Sprintf("%s DeleteEntity %s", stamp(now), ev.Entity)
 	_ = h.changed(what, func(repo limiter.Repository) error { return repo.DeleteEntity(h.ctx, ev.Entity, ev) })
@@ -96,6 +96,7 @@ func (h *history) deleteEntity() {
 		return
 	}
 	h.promise.forget(h.where, ev.Entity)
+	delete(h.charged, entityKey{h.where, ev.Entity})
 	for _, l := range h.leases {
 		if l.in == h.where && l.accounts[0].Entity == ev.Entity {
 			l.gone = true
@@ -103,20 +104,25 @@ func (h *history) deleteEntity() {
 	}
 }
 
-// knows tells whether anything is stored of an entity that has not expired.
-func (h *history) knows(now time.Time, entity string) bool {
+// onlyRemains tells whether nothing may be stored of an entity but a bucket that
+// has expired. Usage says that there was one; where another program counts it,
+// whether the remains are something to delete is for the store to say.
+func (h *history) onlyRemains(now time.Time, entity string) bool {
+	if h.countsUsage || !h.charged[entityKey{h.where, entity}] {
+		return false
+	}
 	h.fault = None
 	repo := h.where.repos[0]
 	if _, err := repo.Entity(h.ctx, entity); err == nil {
-		return true
+		return false
 	}
 	for _, resource := range append([]string{""}, someResources...) {
 		if cfg, err := repo.Config(h.ctx, limiter.Scope{Entity: entity, Resource: resource}); err == nil && len(cfg.Limits) > 0 {
-			return true
+			return false
 		}
 	}
 	buckets, err := drained(repo.Buckets(h.ctx, now, limiter.Scope{Entity: entity}))
-	return err == nil && len(buckets) > 0
+	return err == nil && len(buckets) == 0
 }
 
 func (h *history) readBuckets() {
