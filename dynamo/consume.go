@@ -65,7 +65,7 @@ func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Cha
 	c := &charging{repo: r, now: now.UnixMilli(), charge: &charge}
 	fits, err := c.begin(ctx, true)
 	if err == nil {
-		fits, err = c.settle(ctx, fits)
+		fits, err = c.confirm(ctx, fits)
 	}
 	if err != nil {
 		return limiter.Outcome{}, err
@@ -124,7 +124,7 @@ func (c *charging) gatherParent(ctx context.Context, life time.Duration, read bo
 func (c *charging) run(ctx context.Context) (limiter.Outcome, error) {
 	fits, err := c.begin(ctx, false)
 	for round := 0; err == nil && round < mostRounds; round++ {
-		if fits, err = c.settle(ctx, fits); err != nil {
+		if fits, err = c.confirm(ctx, fits); err != nil {
 			break
 		}
 		if !fits {
@@ -145,8 +145,8 @@ func (c *charging) run(ctx context.Context) (limiter.Outcome, error) {
 	return c.outcome(false), nil // overtaken too often: a refusal, since an outage is waved through by those who allow one
 }
 
-// settle makes sure of a decision, reading what it hangs on.
-func (c *charging) settle(ctx context.Context, fits bool) (bool, error) {
+// confirm makes sure of a decision, reading what it hangs on.
+func (c *charging) confirm(ctx context.Context, fits bool) (bool, error) {
 	for {
 		read, err := c.verify(ctx)
 		if err != nil || !read {

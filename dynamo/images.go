@@ -57,7 +57,7 @@ func newImages(most int) *images {
 func (m *images) get(k key) known {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.known[k]
+	e := m.alive(k)
 	if e == nil {
 		return known{}
 	}
@@ -67,13 +67,24 @@ func (m *images) get(k key) known {
 	return *e
 }
 
+// alive is the entry of a bucket, nil if there is none, or its entity was
+// deleted since.
+func (m *images) alive(k key) *known {
+	e := m.known[k]
+	if e != nil && e.ref.number <= m.deleted[k.pk] {
+		delete(m.known, k)
+		return nil
+	}
+	return e
+}
+
 // saw remembers an image that was read. A nil image is a bucket that is not
 // there, unless one began since before, the handle known when the read began.
 func (m *images) saw(k key, img *image, before *ref) known {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if img == nil {
-		if e := m.known[k]; e != nil && e.ref == before {
+		if e := m.alive(k); e != nil && e.ref == before {
 			e.ref.over.Store(true)
 			delete(m.known, k)
 		}
@@ -137,7 +148,7 @@ func (m *images) newRef() *ref {
 
 // entry is the one of k, which is made if there is none.
 func (m *images) entry(k key) *known {
-	e := m.known[k]
+	e := m.alive(k)
 	if e == nil {
 		for other := range m.known {
 			if len(m.known) < m.most {
@@ -187,11 +198,6 @@ func (m *images) forget(pk string) {
 		delete(m.deleted, other)
 	}
 	m.deleted[pk] = m.made
-	for k := range m.known {
-		if k.pk == pk {
-			delete(m.known, k)
-		}
-	}
 }
 
 // forgetSpace drops what is known of a namespace.

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go"
 )
 
 // The engine keeps separate data for each access key and region, so these have

@@ -33,7 +33,7 @@ func Compare(tb testing.TB, seed uint64, ops int, first, second limiter.Reposito
 	tb.Helper()
 	h := &history{
 		countsUsage: !slices.Contains(except, usageNoun), charged: map[entityKey]bool{},
-		TB:          tb, seed: seed, ops: ops, rng: rand.New(rand.NewPCG(seed, 0)), ctx: context.Background(),
+		TB: tb, seed: seed, ops: ops, rng: rand.New(rand.NewPCG(seed, 0)), ctx: context.Background(),
 		now: time.Date(2026, time.January, 31, 23, 58, 0, 0, time.UTC), promise: newPromise(),
 	}
 	h.main = &pair{h: h, name: "default", repos: [2]limiter.Repository{h.faulty(0, first), h.faulty(1, second)}}

@@ -2,79 +2,11 @@ package dynamo
 
 import (
 	"context"
-	"crypto/rand"
-	"slices"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/exact"
 )
-
-// newToken makes a request one that can be sent again.
-func newToken() string { return rand.Text() }
-
-// gives tells whether anything is given back.
-func (c *crediting) gives() bool {
-	for i := range c.amounts.Len() {
-		if _, n := c.amounts.At(i); n > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// drop counts a give-back that is lost.
-func (c *crediting) drop() {
-	if c.gives() {
-		c.repo.dropped.Add(1)
-	}
-}
-
-// wrote takes in what a credit left.
-func (c *crediting) wrote(ctx context.Context, stored item) error {
-	img, err := decodeImage(stored)
-	if err != nil || img == nil {
-		return err
-	}
-	c.known = c.repo.images.wrote(c.key, img, c.at(), false)
-	c.repo.outlive(ctx, c.key, img)
-	return nil
-}
-
-// outlive makes a bucket that a write left stay until it is full: the write was
-// made from an image, and others may have taken more since.
-func (s *store) outlive(ctx context.Context, k key, img *image) {
-	if img.ttl == 0 {
-		return
-	}
-	left := img.bucket(&limiter.Account{Limits: img.limits()}, img.refill, 0)
-	if end := expiry(&left); end > img.ttl {
-		u := newUpdate()
-		ttl := u.attr(attrTTL)
-		u.setTo(ttl, number(end))
-		u.when(ttl, "<", u.number(end))
-		_, _ = s.client.UpdateItem(ctx, u.input(&s.table, k)) // whoever was faster has seen to it
-	}
-}
-
-// predicted is the image that a give-back left, of which nothing was returned.
-func (c *crediting) predicted(after *exact.Bucket) *image {
-	img := *c.known.image
-	img.cells = slices.Clone(img.cells)
-	locks := c.locks()
-	for i := range img.cells {
-		l := &img.cells[i]
-		if n, _ := amountOf(&c.amounts, l.name); locks {
-			l.tokens = after.Tokens[i]
-		} else {
-			l.tokens = max(l.tokens, min(l.rate.Capacity, bucket.Add(l.tokens, bucket.Thousandths(n))))
-		}
-	}
-	if locks {
-		img.refill = max(img.refill, after.At)
-	}
-	return &img
-}
 
 // rebuild makes a bucket that expired again, to pay what is taken late. One that
 // was deleted stays so.
@@ -88,7 +20,7 @@ func (c *crediting) rebuild(ctx context.Context) (done bool, err error) {
 	}
 	r, account := c.repo, c.account
 	p := &payer{repo: r, entity: account.Entity, key: c.key, known: c.known}
-	if there, err := p.lookup(ctx, c.now, account); err != nil || !there {
+	if there, err := p.findFacts(ctx, c.now, account); err != nil || !there {
 		return true, err
 	}
 	p.plan = plan{at: c.now, reborn: true, after: exact.New(c.now, p.account, p.idle)}
@@ -104,10 +36,10 @@ func (c *crediting) rebuild(ctx context.Context) (done bool, err error) {
 	return c.replace(ctx, p.account, func() (item, error) { return r.updateOnce(ctx, in) })
 }
 
-// lookup finds the facts for a bucket that is to be made again: under the limits
+// findFacts finds the facts for a bucket that is to be made again: under the limits
 // in force, or those of the lease. It tells whether there is still a namespace
 // to make it in.
-func (p *payer) lookup(ctx context.Context, now int64, lease *limiter.Account) (there bool, err error) {
+func (p *payer) findFacts(ctx context.Context, now int64, lease *limiter.Account) (there bool, err error) {
 	r := p.repo
 	keys := []factKey{r.spaceFact(), r.entityFact(p.entity)}
 	scopes := limiter.Precedence(p.entity, lease.Resource)
