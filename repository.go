@@ -134,7 +134,9 @@ type EntityStore interface {
 	CreateEntity(ctx context.Context, e Entity, ev AuditEvent) error
 	Entity(ctx context.Context, id string) (Entity, error)                // ErrNotFound
 	Entities(ctx context.Context, parent string) iter.Seq2[Entity, error] // by ID; "" is all
-	DeleteEntity(ctx context.Context, id string, ev AuditEvent) error     // ErrNotFound; may stop half-way, a second call finishes
+	// DeleteEntity may stop half-way; a second call finishes. ErrNotFound, unless
+	// there are remains of an expired bucket that the store deletes too.
+	DeleteEntity(ctx context.Context, id string, ev AuditEvent) error
 }
 
 // ConfigStore keeps limits. A change rules this store's next Consume.

@@ -3,10 +3,8 @@ package dynamo_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -85,116 +83,6 @@ func TestConfigOfAResourceIsStoredAsPythonStoresIt(t *testing.T) {
 	s.equal("resources", len(names), 0)
 }
 
-func TestConfigOfTheSystemIsStoredAsPythonStoresIt(t *testing.T) {
-	t.Parallel()
-	s := newStoredTable(t)
-	s.set(limiter.Scope{}, perMinute)
-	s.holds(system, systemConfig, `
-		config_version N 1
-		l_rpm_cp N 60
-		l_rpm_ra N 60
-		l_rpm_rp N 60
-		GSI4PK S {ns}
-		GSI4SK S {ns}/SYSTEM#`)
-	s.ok(s.deleteConfig(limiter.Scope{}))
-	s.lacks(system, systemConfig)
-	s.setMode(limiter.Allow)
-	s.holds(system, systemConfig, `
-		config_version N 1
-		on_unavailable S allow
-		GSI4PK S {ns}
-		GSI4SK S {ns}/SYSTEM#`)
-}
-
-// TestSystemKeepsWhatOthersStoredInItsItem: Python forgets for how long audit
-// events are to be kept when it sets limits.
-func TestSystemKeepsWhatOthersStoredInItsItem(t *testing.T) {
-	t.Parallel()
-	s := newStoredTable(t)
-	const others = "audit_retention_days N 365\nfuture S text\nflag BOOL true\nempty NULL\n"
-	s.write(system, systemConfig, others+"on_unavailable S allow\nl_old_cp N 1\nl_old_ra N 1\nl_old_rp N 1")
-	s.set(limiter.Scope{}, perMinute)
-	const limits = "l_rpm_cp N 60\nl_rpm_ra N 60\nl_rpm_rp N 60\n"
-	const index = "GSI4PK S {ns}\nGSI4SK S {ns}/SYSTEM#\n"
-	s.holds(system, systemConfig, others+limits+index+"config_version N 1\non_unavailable S allow")
-	s.equal("mode", s.repo.OnUnavailable(), limiter.Allow)
-	s.setMode(limiter.Block)
-	s.holds(system, systemConfig, others+limits+index+"config_version N 1\non_unavailable S block")
-	s.ok(s.deleteConfig(limiter.Scope{}))
-	s.holds(system, systemConfig, others+index)
-	if err := s.deleteConfig(limiter.Scope{}); !errors.Is(err, limiter.ErrNotFound) {
-		t.Errorf("a second delete: %v, want not found", err)
-	}
-	s.holds(system, systemConfig, others+index)
-}
-
-func TestModeLeavesLimitsAloneEvenDamagedOnes(t *testing.T) {
-	t.Parallel()
-	s := newStoredTable(t)
-	s.write(system, systemConfig, "l_rpm_cp N 60\nl_rpm_ra S sixty")
-	s.setMode(limiter.Allow)
-	s.holds(system, systemConfig, `
-		l_rpm_cp N 60
-		l_rpm_ra S sixty
-		on_unavailable S allow
-		config_version N 1
-		GSI4PK S {ns}
-		GSI4SK S {ns}/SYSTEM#`)
-}
-
-// TestSystemChangesThatMeetLoseNothing lets something else happen between the
-// read and the write of a change.
-func TestSystemChangesThatMeetLoseNothing(t *testing.T) {
-	t.Parallel()
-	for name, meet := range map[string]struct {
-		other func(s *storedTable)
-		want  string
-	}{
-		"retention appears": {
-			func(s *storedTable) { s.change(system, systemConfig, "audit_retention_days", "30") },
-			"audit_retention_days N 30\non_unavailable S allow\nfuture S old",
-		},
-		"mode changes": {
-			func(s *storedTable) { s.write(system, systemConfig, "on_unavailable S block\nfuture S old") },
-			"on_unavailable S block\nfuture S old",
-		},
-		"everything goes": {func(s *storedTable) { s.drop(system, systemConfig) }, ""},
-		"what is not ours changes": {
-			func(s *storedTable) { s.write(system, systemConfig, "on_unavailable S allow\nfuture S new") },
-			"on_unavailable S allow\nfuture S new",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newStoredTable(t)
-			s.write(system, systemConfig, "on_unavailable S allow\nfuture S old\nl_old_cp N 1\nl_old_ra N 1\nl_old_rp N 1")
-			s.wire.before(isTransaction, func() { meet.other(s) })
-			s.set(limiter.Scope{}, perMinute)
-			s.holds(system, systemConfig, meet.want+`
-				l_rpm_cp N 60
-				l_rpm_ra N 60
-				l_rpm_rp N 60
-				config_version N 1
-				GSI4PK S {ns}
-				GSI4SK S {ns}/SYSTEM#`)
-			cfg, err := s.repo.Config(t.Context(), limiter.Scope{})
-			s.ok(err)
-			s.equal("mode without asking", s.repo.OnUnavailable(), cfg.OnUnavailable)
-		})
-	}
-}
-
-func isTransaction(c *wireCall) bool { return c.op == "TransactWriteItems" }
-
-func TestDeletedSystemLimitsThatMeetRetentionKeepIt(t *testing.T) {
-	t.Parallel()
-	s := newStoredTable(t)
-	s.set(limiter.Scope{}, perMinute)
-	s.wire.before(isTransaction, func() { s.change(system, systemConfig, "audit_retention_days", "30") })
-	s.ok(s.deleteConfig(limiter.Scope{}))
-	s.holds(system, systemConfig, "audit_retention_days N 30\nGSI4PK S {ns}\nGSI4SK S {ns}/SYSTEM#")
-}
-
 func TestLimitsDeletedByTwoAreDeletedByOne(t *testing.T) {
 	t.Parallel()
 	for _, scope := range limiter.Precedence("alice", "gpt-4") {
@@ -241,12 +129,6 @@ func TestReplacedLimitsAreCountedOnceAndLeaveNothingBehind(t *testing.T) {
 	s.counted("")
 }
 
-// counted checks how many entities have limits, by resource.
-func (s *storedTable) counted(want string) {
-	s.Helper()
-	s.holds(system, "#ENTITY_CONFIG_RESOURCES", want+"\nGSI4PK S {ns}\nGSI4SK S {ns}/SYSTEM#")
-}
-
 func TestLimitsDeletedWhileTheyAreReplacedAreCountedAgain(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
@@ -262,38 +144,6 @@ func TestLimitsDeletedWhileTheyAreReplacedAreCountedAgain(t *testing.T) {
 	cfg, err := s.repo.Config(t.Context(), scope)
 	s.ok(err)
 	s.equal("limits", cfg.Limits, []limiter.Limit{perMinute})
-}
-
-// TestLimitsThatWereNotCountedLeaveNoNegativeCount: Python's provisioner writes
-// bare items, and does not count them.
-func TestLimitsThatWereNotCountedLeaveNoNegativeCount(t *testing.T) {
-	t.Parallel()
-	const limits = "l_rpm_cp N 60\nl_rpm_ra N 60\nl_rpm_rp N 60\nGSI4PK S {ns}"
-	for name, registry := range map[string]string{"no registry": "", "not in it": "other N 1", "nothing left": "gpt-4 N 0", "less than nothing": "gpt-4 N -2"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newStoredTable(t)
-			s.write("{ns}/ENTITY#alice", "#CONFIG#gpt-4", limits)
-			if registry != "" {
-				s.write(system, "#ENTITY_CONFIG_RESOURCES", registry)
-			}
-			cfg, err := s.repo.Config(t.Context(), limiter.Scope{Entity: "alice", Resource: "gpt-4"})
-			s.ok(err)
-			s.equal("limits", cfg.Limits, []limiter.Limit{perMinute})
-			s.ok(s.deleteConfig(cfg.Scope))
-			if registry == "" {
-				s.lacks(system, "#ENTITY_CONFIG_RESOURCES")
-			} else if s.item(system, "#ENTITY_CONFIG_RESOURCES")["gpt-4"] != nil {
-				t.Error("the count is still there")
-			}
-			s.set(cfg.Scope, perMinute)
-			names, err := s.repo.ResourcesWithLimits(t.Context())
-			s.ok(err)
-			if !strings.Contains(fmt.Sprint(names), "gpt-4") {
-				t.Errorf("resources with limits are %q, want gpt-4 among them", names)
-			}
-		})
-	}
 }
 
 func TestItemWithoutLimitsOrModeIsNotFound(t *testing.T) {
@@ -347,17 +197,6 @@ func TestDamagedLimitsAreNamedAndCanBeReplacedOrDeleted(t *testing.T) {
 	}
 }
 
-// TestModeIsForgottenWhenItIsUnset: another process may have removed it.
-func TestModeIsForgottenWhenItIsUnset(t *testing.T) {
-	t.Parallel()
-	s := newStoredTable(t)
-	s.setMode(limiter.Allow)
-	s.drop(system, systemConfig)
-	_, err := s.repo.Config(t.Context(), limiter.Scope{})
-	s.ok(err)
-	s.equal("mode", s.repo.OnUnavailable(), limiter.OnUnavailable(""))
-}
-
 // TestChangeWhoseFateIsUnknownRulesTheNextCharge loses the answer to a change
 // that was made.
 func TestChangeWhoseFateIsUnknownRulesTheNextCharge(t *testing.T) {
@@ -386,46 +225,4 @@ func TestChangeWhoseFateIsUnknownRulesTheNextCharge(t *testing.T) {
 	}
 	s.wire.cut(nil)
 	s.equal("capacity", capacity(), perMinute.Capacity)
-}
-
-// TestEntitiesCountedAtOnceAreAllCounted: all of them write the same registry
-// item, so that transactions are in each other's way.
-func TestEntitiesCountedAtOnceAreAllCounted(t *testing.T) {
-	t.Parallel()
-	s := newStoredTable(t)
-	each := func(do func(cfg limiter.Config, ev limiter.AuditEvent) error) {
-		var all sync.WaitGroup
-		for i := range 8 {
-			id := fmt.Sprintf("key-%d", i)
-			ev := s.event("limits_set", id, "gpt-4")
-			all.Go(func() {
-				cfg := limiter.Config{Scope: limiter.Scope{Entity: id, Resource: "gpt-4"}, Limits: []limiter.Limit{perMinute}}
-				if err := do(cfg, ev); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-	}
-	each(func(cfg limiter.Config, ev limiter.AuditEvent) error { return s.repo.SetConfig(t.Context(), cfg, ev) })
-	s.counted("gpt-4 N 8")
-	each(func(cfg limiter.Config, ev limiter.AuditEvent) error {
-		return s.repo.DeleteConfig(t.Context(), cfg.Scope, ev)
-	})
-	s.counted("")
-}
-
-func TestEntitiesWithLimitsFollowPages(t *testing.T) {
-	t.Parallel()
-	s := newStoredTable(t)
-	var want []string
-	for i := range 9 {
-		id := fmt.Sprintf("key-%d", i)
-		want = append(want, id)
-		s.set(limiter.Scope{Entity: id}, perMinute)
-	}
-	s.wire.pageCut.Store(2)
-	seq := s.repo.EntitiesWithLimits(t.Context(), "")
-	s.equal("entities", gathered(t, seq), want)
-	s.equal("entities, ranged over again", gathered(t, seq), want)
 }

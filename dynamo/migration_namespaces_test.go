@@ -1,0 +1,174 @@
+package dynamo_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// oldKeys is a table without namespaces, from before 0.8.0, and what it
+// becomes. Some of it was copied before, or written by newer clients.
+func oldKeys() (before, after map[string]attributes) {
+	own := func(pk string) attributes { return attributes{"GSI4PK": "S:{ns}", "GSI4SK": "S:{ns}/" + pk} }
+	before = map[string]attributes{
+		"SYSTEM# #VERSION":                 with(versionRecordOf("0.7.0"), attributes{"updated_by": "NULL"}),
+		"SYSTEM# #LIMIT#rpm":               oldLimit("rpm", "100", "50", "60"),
+		"SYSTEM# #RESOURCES":               {"resources": "SS:a/b,forgotten"},
+		"SYSTEM# #ENTITY_CONFIG_RESOURCES": {"gpt-4": "N:7"},
+		"RESOURCE#a/b #CONFIG":             {"resource": "S:a/b", "l_rpm_cp": "N:7"},
+		"ENTITY#key-1 #META":               {"entity_id": "S:key-1", "parent_id": "S:p", "GSI1PK": "S:PARENT#p", "GSI1SK": "S:CHILD#key-1"},
+		"ENTITY#key-1 #CONFIG#gpt-4":       {"entity_id": "S:key-1", "resource": "S:gpt-4", "l_rpm_cp": "N:1", "GSI3PK": "S:ENTITY_CONFIG#gpt-4", "GSI3SK": "S:key-1"},
+		"ENTITY#key-2 #CONFIG#gpt-4":       {"entity_id": "S:key-2", "resource": "S:gpt-4", "l_rpm_cp": "N:1"},
+		"ENTITY#key-1 #BUCKET#a/b":         {"b_rpm_tk": "N:-1500", "rf": "N:1700000000000", "ttl": "N:9900000000", "GSI2PK": "S:RESOURCE#a/b", "GSI2SK": "S:BUCKET#key-1"},
+		"AUDIT#$SYSTEM #AUDIT#01":          {"action": "S:limits_set", "details": "M:{limits NULL}", "principal": "NULL"},
+		"nothing of ours":                  {"like": "S:a/b"},
+	}
+	after = map[string]attributes{
+		"_/SYSTEM# #VERSION":                    with(before["SYSTEM# #VERSION"], attributes{"schema_version": "S:0.8.0"}),
+		"_/SYSTEM# #NAMESPACE#default":          newNamespaceRecord(),
+		"_/SYSTEM# #NSID#{ns}":                  newNamespaceRecord(),
+		"{ns}/SYSTEM# #CONFIG":                  with(own("SYSTEM#"), attributes{"config_version": "N:1", "l_rpm_cp": "N:100", "l_rpm_ra": "N:50", "l_rpm_rp": "N:60"}),
+		"{ns}/SYSTEM# #RESOURCES":               with(own("SYSTEM#"), attributes{"resources": "SS:a/b"}),
+		"{ns}/SYSTEM# #ENTITY_CONFIG_RESOURCES": with(own("SYSTEM#"), attributes{"gpt-4": "N:2"}),
+		"nothing of ours":                       before["nothing of ours"],
+	}
+	prefixed := map[string]attributes{
+		"ENTITY#key-1 #META":         {"GSI1PK": "S:{ns}/PARENT#p"},
+		"ENTITY#key-1 #CONFIG#gpt-4": {"GSI3PK": "S:{ns}/ENTITY_CONFIG#gpt-4"},
+		"ENTITY#key-2 #CONFIG#gpt-4": {"GSI3PK": "S:{ns}/ENTITY_CONFIG#gpt-4", "GSI3SK": "S:key-2"},
+		"ENTITY#key-1 #BUCKET#a/b":   {"GSI2PK": "S:{ns}/RESOURCE#a/b"},
+		"RESOURCE#a/b #CONFIG":       {},
+		"AUDIT#$SYSTEM #AUDIT#01":    {},
+	}
+	for k, more := range prefixed {
+		pk, _, _ := strings.Cut(k, " ")
+		after["{ns}/"+k] = with(with(before[k], own(pk)), more)
+	}
+	maps.Copy(after, before)
+	after["SYSTEM# #VERSION"] = with(before["SYSTEM# #VERSION"], attributes{"moved_to": "S:{ns}"})
+	return before, after
+}
+
+func newNamespaceRecord() attributes {
+	it := namespaceRecord("", "{ns}", "default", "S:now")
+	delete(it, "PK")
+	delete(it, "SK")
+	return it
+}
+
+// withoutOriginals is what is left once they are deleted.
+func withoutOriginals(after, originals map[string]attributes) map[string]attributes {
+	rest := maps.Clone(after)
+	for k := range originals {
+		if k != "nothing of ours" {
+			delete(rest, k)
+		}
+	}
+	return rest
+}
+
+func TestItemsWithoutANamespaceMoveToTheDefaultOne(t *testing.T) {
+	t.Parallel()
+	o := newOldTable(t)
+	before, after := oldKeys()
+	o.load(before)
+	pending, err := dynamo.PendingMigrations(t.Context(), o.name, o.options())
+	if err != nil || len(pending) != 2 || pending[1].Description == "" {
+		t.Error(pending, err)
+	}
+	o.migrate(o.options(), "0.8.0", "0.10.0")
+	o.holds(after)
+	o.migrate(o.options())
+	o.holds(after)
+	opts := o.options()
+	opts.DeleteOriginals = true
+	o.migrate(opts, "0.10.0")
+	o.holds(withoutOriginals(after, before))
+	o.migrate(opts)
+	connect(t, o.name, nil)
+}
+
+func TestMovedItemsSurviveAMigrationKilledAnywhere(t *testing.T) {
+	t.Parallel()
+	before, after := oldKeys()
+	newOldTable(t).survives(before, withoutOriginals(after, before), dynamo.MigrateOptions{DeleteOriginals: true})
+}
+
+func TestWhatNewerClientsStoredIsNotOverwritten(t *testing.T) {
+	t.Parallel()
+	o := newOldTable(t)
+	before, after := oldKeys()
+	const id = "AAAAAAAAAAA"
+	inPlace := map[string]attributes{
+		"_/SYSTEM# #VERSION":                     versionRecordOf("0.8.0"),
+		"_/SYSTEM# #NAMESPACE#default":           namespaceRecord("", id, "default", longAgo),
+		"_/SYSTEM# #NSID#" + id:                  namespaceRecord("", id, "default", longAgo),
+		id + "/ENTITY#key-1 #BUCKET#a/b":         {"b_rpm_tk": "N:5", "rf": "N:1800000000000"},
+		id + "/SYSTEM# #ENTITY_CONFIG_RESOURCES": {"gpt-4": "N:1"},
+	}
+	o.load(merged(before, inPlace))
+	o.migrate(o.options(), "0.10.0")
+	got := o.items()
+	for k, it := range inPlace {
+		k = strings.ReplaceAll(k, id, "{ns}")
+		if strings.Contains(k, "#ENTITY_CONFIG") {
+			it = attributes{"gpt-4": "N:3", "GSI4PK": "S:{ns}", "GSI4SK": "S:{ns}/SYSTEM#"}
+		}
+		it = maps.Clone(it)
+		delete(it, "PK")
+		delete(it, "SK")
+		if it["namespace_id"] != "" {
+			it["namespace_id"] = "S:{ns}"
+		}
+		after[k] = it
+	}
+	if diff := cmp.Diff(after, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// merged is all of a and b; b wins.
+func merged(a, b map[string]attributes) map[string]attributes {
+	both := maps.Clone(a)
+	maps.Copy(both, b)
+	return both
+}
+
+func TestOriginalsWithoutACopyStay(t *testing.T) {
+	t.Parallel()
+	o := newOldTable(t)
+	before, after := oldKeys()
+	o.load(before)
+	o.migrate(o.options(), "0.8.0", "0.10.0")
+	late := attributes{"entity_id": "S:late"}
+	o.load(merged(o.dump(), map[string]attributes{
+		"ENTITY#late #META":           late,
+		"ENTITY#late #BUCKET#expired": {"ttl": "N:1"},
+	}))
+	var last dynamo.Progress
+	opts := o.options()
+	opts.DeleteOriginals = true
+	opts.Progress = func(p dynamo.Progress) { last = p }
+	o.migrate(opts, "0.10.0")
+	if last.Kept != 1 || !last.Done || last.Version != "0.10.0" || last.Items == 0 {
+		t.Errorf("%+v", last)
+	}
+	want := withoutOriginals(after, before)
+	want["ENTITY#late #META"], want["SYSTEM# #VERSION"] = late, after["SYSTEM# #VERSION"]
+	o.holds(want)
+}
+
+// dump is what is stored, for load.
+func (o *oldTable) dump() map[string]attributes {
+	o.Helper()
+	items := tableItems(o.T, o.name)
+	for _, it := range items {
+		delete(it, "PK")
+		delete(it, "SK")
+	}
+	return items
+}
