@@ -106,7 +106,7 @@ interop: ## Run the Python library beside ours on one table (Python 3.11 or newe
 	ZAEL_TEST_PYTHON="$$python" $(GO) test -count=1 -timeout $(TEST_TIMEOUT) -run 'Python|Interop|Other|Damaged' $(TESTFLAGS) ./dynamo
 
 .PHONY: bench
-bench: ## Print the table of ratios against other limiters and bare SQL; BENCHFLAGS goes to the program
+bench: ## Print ratios against other limiters, bare SQL, the raw SDK and Python; BENCHFLAGS='-only dynamo' is a part
 	cd bench && $(GO) run . $(BENCHFLAGS)
 
 # -buildvcs=auto is said here because GOFLAGS may switch it off. The version is the nearest tag where there is one (in

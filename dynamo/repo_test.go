@@ -46,9 +46,13 @@ func TestRepository(t *testing.T) {
 // exactly is how the store answers as the embedded ones do.
 var exactly = dynamo.Options{Exact: true, NoRejectionMemory: true}
 
-// TestCompare holds memory and DynamoDB against each other. STORES=dynamo is
-// what make compare needs to repeat it.
+// TestCompare holds memory and DynamoDB against each other.
 func TestCompare(t *testing.T) {
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log("to repeat it, add STORES=dynamo")
+		}
+	})
 	seed := *compareSeed
 	for left := *compareOps; left > 0; left -= perHistory {
 		repotest.Compare(t, seed, min(left, perHistory), memory.New(nil), connect(t, newTable(t), &exactly), "usage")
