@@ -1,16 +1,12 @@
 package dynamo_test
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"sync"
@@ -22,14 +18,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-)
 
-const (
-	endpointVariable = "ZAEL_TEST_DYNAMODB_ENDPOINT" // an engine that runs already; nothing is started then
-	engineScript     = "../scripts/dynamodb-local"
-	missingProgram   = 3               // its exit code
-	missingShell     = 127             // the exit code if it cannot even start
-	patience         = 5 * time.Minute // its first run downloads the engine
+	"github.com/zeroae/zae-limiter-go/internal/dynamolocal"
 )
 
 func TestMain(m *testing.M) {
@@ -37,7 +27,7 @@ func TestMain(m *testing.M) {
 	dropPool()
 	wires.CloseIdleConnections()
 	if e := running.Load(); e != nil {
-		if err := e.stop(); err != nil {
+		if err := e.Stop(); err != nil {
 			fmt.Fprintln(os.Stderr, "stopping the engine:", err)
 			code = max(code, 1)
 		}
@@ -49,90 +39,28 @@ func TestMain(m *testing.M) {
 // test is skipped where the programs for it are missing, and fails there in CI.
 func engine(tb testing.TB) string {
 	tb.Helper()
-	url, err := startedEngine()
-	if errors.Is(err, errNoEngine) && os.Getenv("CI") != "true" {
+	e, err := startedEngine()
+	if errors.Is(err, dynamolocal.ErrMissing) && os.Getenv("CI") != "true" {
 		tb.Skip(err)
 	}
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return url
+	return e.URL()
 }
 
 var (
-	errNoEngine   = errors.New("this test needs DynamoDB Local")
 	startedEngine = sync.OnceValues(startEngine)
-	running       atomic.Pointer[engineProcess] // what TestMain has to stop
+	running       atomic.Pointer[dynamolocal.Engine] // what TestMain has to stop
 )
 
-func startEngine() (string, error) {
-	if url := os.Getenv(endpointVariable); url != "" {
-		return url, nil
-	}
-	e, err := launch(engineScript, "run")
-	if err != nil {
-		if errors.Is(err, errNoEngine) {
-			fmt.Fprintf(os.Stderr, "\n*** MOST TESTS OF THE DYNAMODB STORE DO NOT RUN: %v ***\n\n", err)
-		}
-		return "", err
+func startEngine() (*dynamolocal.Engine, error) {
+	e, err := dynamolocal.Start()
+	if errors.Is(err, dynamolocal.ErrMissing) {
+		fmt.Fprintf(os.Stderr, "\n*** MOST TESTS OF THE DYNAMODB STORE DO NOT RUN: %v ***\n\n", err)
 	}
 	running.Store(e)
-	return e.url, nil
-}
-
-// engineProcess is a script that runs until its input is closed, which also
-// happens when this process dies, in whatever way.
-type engineProcess struct {
-	cmd   *exec.Cmd
-	stdin io.Closer
-	url   string
-}
-
-// launch has no goroutines, so that a test that looks for leaked ones may be
-// the first to need the engine. Hence files and a deadline, not buffers.
-func launch(name string, args ...string) (*engineProcess, error) {
-	stderr, err := os.CreateTemp("", "dynamodb-local-*.log")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = errors.Join(stderr.Close(), os.Remove(stderr.Name())) }()
-	stdout, output, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	defer stdout.Close()
-	e := &engineProcess{cmd: exec.CommandContext(context.Background(), name, args...)}
-	e.cmd.Stdout, e.cmd.Stderr = output, stderr
-	if e.stdin, err = e.cmd.StdinPipe(); err != nil {
-		return nil, errors.Join(err, output.Close())
-	}
-	err = errors.Join(e.cmd.Start(), output.Close(), stdout.SetReadDeadline(time.Now().Add(patience)))
-	if e.cmd.Process == nil {
-		return nil, fmt.Errorf("%w: %w", errNoEngine, err)
-	}
-	if line, failed := bufio.NewReader(stdout).ReadString('\n'); failed == nil && err == nil {
-		e.url = strings.TrimSpace(line)
-		return e, nil
-	}
-	return nil, e.explain(stderr)
-}
-
-// explain stops a script that printed no URL and says why it did not.
-func (e *engineProcess) explain(stderr io.ReadSeeker) error {
-	err := e.stop()
-	_, seek := stderr.Seek(0, io.SeekStart)
-	said, read := io.ReadAll(stderr)
-	text := bytes.TrimSpace(said)
-	if code := e.cmd.ProcessState.ExitCode(); code == missingProgram || code == missingShell {
-		return fmt.Errorf("%w: %s", errNoEngine, text)
-	}
-	return fmt.Errorf("%s gave no URL: %w\n%s", e.cmd, errors.Join(errors.New(e.cmd.ProcessState.String()), err, seek, read), text)
-}
-
-func (e *engineProcess) stop() error {
-	kill := time.AfterFunc(time.Minute, func() { _ = e.cmd.Process.Kill() })
-	defer kill.Stop()
-	return errors.Join(e.stdin.Close(), e.cmd.Wait())
+	return e, err
 }
 
 // wires carries the requests of all tests, so that one call closes what is idle.

@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/dynamolocal"
 )
 
 // Making a table takes the engine longer than most tests take, and many tables
@@ -130,10 +131,10 @@ func (p *pooledTable) empty(tb testing.TB) {
 
 // dropPool drops the tables: an engine that runs on must not keep them.
 func dropPool() {
-	if os.Getenv(endpointVariable) == "" {
+	if os.Getenv(dynamolocal.EndpointVariable) == "" {
 		return // it ends with the tests
 	}
-	c := dynamodb.NewFromConfig(*awsConfig(os.Getenv(endpointVariable)))
+	c := dynamodb.NewFromConfig(*awsConfig(os.Getenv(dynamolocal.EndpointVariable)))
 	for _, p := range pool.all {
 		_, _ = c.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &p.name})
 	}
