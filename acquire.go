@@ -17,6 +17,11 @@ type Request struct {
 	OnUnavailable OnUnavailable // "" = Options.OnUnavailable
 }
 
+// Validate is nil or an *[InvalidError]: what Acquire refuses without asking the
+// store.
+func (r Request) Validate() error { return r.validate() }
+
+// validate is Validate without a copy, for the calls that count.
 func (r *Request) validate() error {
 	if err := r.validateTarget(); err != nil {
 		return err

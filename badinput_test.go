@@ -72,6 +72,10 @@ func TestBadInputIsRefusedBeforeTheStoreIsAsked(t *testing.T) {
 		{"SetSystemDefaults name", "name", func() error { return lim.SetSystemDefaults(bg, good, limiter.PerDay("ttl", 1)) }},
 		{"SetOnUnavailable", "on_unavailable", func() error { return lim.SetOnUnavailable(bg, "Allow") }},
 		{"SetOnUnavailable none", "on_unavailable", func() error { return lim.SetOnUnavailable(bg, "") }},
+		{"SetSystem none", "limits", func() error { return lim.SetSystem(bg, "") }},
+		{"SetSystem mode", "on_unavailable", func() error { return lim.SetSystem(bg, "Allow", good) }},
+		{"SetSystem twice", "limits", func() error { return lim.SetSystem(bg, limiter.Allow, good, good) }},
+		{"SetSystem name", "name", func() error { return lim.SetSystem(bg, "", limiter.PerDay("ttl", 1)) }},
 		{"EntitiesWithLimits", "resource", func() error { return last(lim.EntitiesWithLimits(bg, "#")) }},
 
 		{"RegisterNamespaces none", "namespace", func() error { _, err := lim.RegisterNamespaces(bg); return err }},
@@ -118,6 +122,7 @@ var calls = map[string][]any{
 	"SystemDefaults":         nil,
 	"DeleteSystemDefaults":   nil,
 	"SetOnUnavailable":       {limiter.Allow},
+	"SetSystem":              {limiter.Allow, limiter.PerDay("x", 1)},
 	"ResourcesWithDefaults":  nil,
 	"ResourcesWithLimits":    nil,
 	"EntitiesWithLimits":     {resource},

@@ -20,7 +20,8 @@ type Entity struct {
 	CreatedAt time.Time         // whole seconds; set by CreateEntity
 }
 
-func (e *Entity) validate() error {
+// Validate is nil or an *[InvalidError].
+func (e Entity) Validate() error {
 	if err := validEntity(e.ID); err != nil {
 		return err
 	}
@@ -49,7 +50,7 @@ func (e *Entity) validate() error {
 // CreateEntity stores a new entity and returns it as stored. ErrExists;
 // *InvalidError for an entity that is its own parent or cascades without one.
 func (l *RateLimiter) CreateEntity(ctx context.Context, e Entity) (Entity, error) {
-	if err := e.validate(); err != nil {
+	if err := e.Validate(); err != nil {
 		return Entity{}, err
 	}
 	if e.Name == "" {

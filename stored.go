@@ -80,6 +80,23 @@ func (l *RateLimiter) SetSystemDefaults(ctx context.Context, limits ...Limit) er
 	return l.set(ctx, Scope{}, limits)
 }
 
+// SetSystem is SetSystemDefaults and SetOnUnavailable in one write. A mode of ""
+// or no limits leave that part as stored; an *InvalidError if there is neither.
+func (l *RateLimiter) SetSystem(ctx context.Context, mode OnUnavailable, limits ...Limit) error {
+	if mode == "" && len(limits) == 0 {
+		return invalid("limits", "", "must not be empty without a mode; give at least one limit, a mode or both")
+	}
+	if err := mode.validate(); err != nil {
+		return err
+	}
+	if len(limits) > 0 {
+		if err := validLimits(limits); err != nil {
+			return err
+		}
+	}
+	return l.store(ctx, Config{OnUnavailable: mode, Limits: byName(limits)})
+}
+
 // SystemDefaults are the limits of the system by name, and the stored mode, ""
 // if none is set.
 func (l *RateLimiter) SystemDefaults(ctx context.Context) ([]Limit, OnUnavailable, error) {
@@ -96,10 +113,7 @@ func (l *RateLimiter) SetOnUnavailable(ctx context.Context, mode OnUnavailable) 
 	if mode == "" {
 		return invalid("on_unavailable", "", `must be "block" or "allow"`)
 	}
-	if err := mode.validate(); err != nil {
-		return err
-	}
-	return l.store(ctx, Config{OnUnavailable: mode})
+	return l.SetSystem(ctx, mode)
 }
 
 // ResourcesWithDefaults are the resources that have limits, sorted.
@@ -144,8 +158,12 @@ func (l *RateLimiter) set(ctx context.Context, s Scope, limits []Limit) error {
 	if err := validLimits(limits); err != nil {
 		return err
 	}
-	sorted := slices.SortedFunc(slices.Values(limits), func(a, b Limit) int { return strings.Compare(a.Name, b.Name) })
-	return l.store(ctx, Config{Scope: s, Limits: sorted})
+	return l.store(ctx, Config{Scope: s, Limits: byName(limits)})
+}
+
+// byName is a sorted copy, nil of nothing.
+func byName(limits []Limit) []Limit {
+	return slices.SortedFunc(slices.Values(limits), func(a, b Limit) int { return strings.Compare(a.Name, b.Name) })
 }
 
 func (l *RateLimiter) store(ctx context.Context, cfg Config) error {

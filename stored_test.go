@@ -205,6 +205,33 @@ func TestSystemLimitsAndModeAreSetApart(t *testing.T) {
 	is(t, w.DeleteSystemDefaults(bg), limiter.ErrNotFound)
 }
 
+// Limits and mode of the system are set together in one write, which one event
+// tells of. What is not given stays.
+func TestSystemIsSetInOneWrite(t *testing.T) {
+	w := start(t)
+	a, b := limiter.PerMinute("a", 1), limiter.PerMinute("b", 2)
+	for i, c := range []struct {
+		mode   limiter.OnUnavailable
+		limits []limiter.Limit
+		want   limiter.Config
+	}{
+		{limiter.Allow, []limiter.Limit{b, a}, limiter.Config{OnUnavailable: limiter.Allow, Limits: []limiter.Limit{a, b}}},
+		{"", []limiter.Limit{b}, limiter.Config{OnUnavailable: limiter.Allow, Limits: []limiter.Limit{b}}},
+		{limiter.Block, nil, limiter.Config{OnUnavailable: limiter.Block, Limits: []limiter.Limit{b}}},
+		{limiter.Block, []limiter.Limit{}, limiter.Config{OnUnavailable: limiter.Block, Limits: []limiter.Limit{b}}},
+	} {
+		check(t, w.SetSystem(bg, c.mode, c.limits...))
+		limits, mode, err := w.SystemDefaults(bg)
+		check(t, err)
+		if diff := cmp.Diff(c.want, limiter.Config{OnUnavailable: mode, Limits: limits}); diff != "" {
+			t.Errorf("%q, %v: %s", c.mode, c.limits, diff)
+		}
+		if n := len(collect(t, w.AuditEvents(bg, "$SYSTEM", ""))); n != i+1 {
+			t.Errorf("%d events of %d writes", n, i+1)
+		}
+	}
+}
+
 func TestWhoHasLimits(t *testing.T) {
 	w := start(t)
 	l := limiter.PerMinute("rpm", 1)

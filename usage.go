@@ -44,7 +44,8 @@ type UsageQuery struct {
 	From, To         time.Time // bounds of Start, inclusive; zero is open
 }
 
-func (q *UsageQuery) validate() error {
+// Validate is nil or an *[InvalidError].
+func (q UsageQuery) Validate() error {
 	if q.Entity == "" && q.Resource == "" {
 		return invalid("usage query", "", "must name an entity, a resource or both")
 	}
@@ -91,7 +92,7 @@ type UsageSummary struct {
 
 // Usage are the snapshots of a query, newest first.
 func (l *RateLimiter) Usage(ctx context.Context, q UsageQuery) iter.Seq2[UsageSnapshot, error] {
-	if err := q.validate(); err != nil {
+	if err := q.Validate(); err != nil {
 		return failed[UsageSnapshot](err)
 	}
 	return mapped(ctx, "usage", q.Entity, q.Resource, l.repo.Usage(ctx, q))

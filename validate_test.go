@@ -40,8 +40,13 @@ var names = map[string]func(lim *limiter.RateLimiter, name string) error{
 func reachesStore(t *testing.T, field, name string) (reached bool, err error) {
 	t.Helper()
 	lim := newLimiter(t, untouched{}, nil)
+	return passes(func() error { return names[field](lim, name) })
+}
+
+// passes tells whether a call gets to the store, or why not.
+func passes(call func() error) (reached bool, err error) {
 	defer func() { reached = recover() != nil }()
-	return false, names[field](lim, name)
+	return false, call()
 }
 
 func TestNamesThatAreValid(t *testing.T) {
@@ -161,6 +166,82 @@ func TestValuesAreShownUpTo50Characters(t *testing.T) {
 		if got := invalid(t, err, "entity_id").Value; got != want {
 			t.Errorf("%d characters are shown as %q", n, got)
 		}
+	}
+}
+
+// agree checks that Validate is the whole check of the call that takes the
+// value: nil where field is "", else the same error for that field.
+func agree(t *testing.T, field string, validate, call func() error) {
+	t.Helper()
+	reached, err := passes(call)
+	if field == "" {
+		if said := validate(); said != nil || !reached {
+			t.Errorf("Validate says %v, the call %v", said, err)
+		}
+		return
+	}
+	if said, want := invalid(t, validate(), field), invalid(t, err, field); said != want {
+		t.Errorf("Validate says %+v, the call %+v", said, want)
+	}
+}
+
+func TestRequestIsValidatedAsByAcquire(t *testing.T) {
+	lim := newLimiter(t, untouched{}, nil)
+	good := limiter.PerMinute("rpm", 1)
+	full := limiter.Request{Entity: alice, Resource: resource, Consume: rpm(0), Limits: []limiter.Limit{good}, OnUnavailable: limiter.Allow}
+	with := func(change func(*limiter.Request)) limiter.Request { r := full; change(&r); return r }
+	for _, c := range []struct {
+		field string
+		limiter.Request
+	}{
+		{"", request(alice, rpm(1))},
+		{"", full},
+		{"entity_id", limiter.Request{}},
+		{"entity_id", with(func(r *limiter.Request) { r.Entity = "#" })},
+		{"resource", with(func(r *limiter.Request) { r.Resource = "" })},
+		{"consume", with(func(r *limiter.Request) { r.Consume = limiter.Amounts{} })},
+		{"consume", with(func(r *limiter.Request) { r.Consume = rpm(-1) })},
+		{"limits", with(func(r *limiter.Request) { r.Limits = []limiter.Limit{} })},
+		{"limits", with(func(r *limiter.Request) { r.Limits = []limiter.Limit{good, good} })},
+		{"on_unavailable", with(func(r *limiter.Request) { r.OnUnavailable = "open" })},
+	} {
+		agree(t, c.field, c.Validate, func() error { _, err := lim.Acquire(bg, c.Request); return err })
+	}
+}
+
+func TestEntityIsValidatedAsByCreateEntity(t *testing.T) {
+	lim := newLimiter(t, untouched{}, nil)
+	for _, c := range []struct {
+		field string
+		limiter.Entity
+	}{
+		{"", limiter.Entity{ID: alice}},
+		{"", limiter.Entity{ID: alice, Name: "Al", Parent: project, Cascade: true, Metadata: map[string]string{"k": "v"}}},
+		{"entity_id", limiter.Entity{}},
+		{"parent_id", limiter.Entity{ID: alice, Parent: "#"}},
+		{"parent_id", limiter.Entity{ID: alice, Parent: alice}},
+		{"cascade", limiter.Entity{ID: alice, Cascade: true}},
+		{"name", limiter.Entity{ID: alice, Name: "\xff"}},
+		{"metadata", limiter.Entity{ID: alice, Metadata: map[string]string{"k": "\xff"}}},
+	} {
+		agree(t, c.field, c.Validate, func() error { _, err := lim.CreateEntity(bg, c.Entity); return err })
+	}
+}
+
+func TestUsageQueryIsValidatedAsByUsage(t *testing.T) {
+	lim := newLimiter(t, untouched{}, nil)
+	for _, c := range []struct {
+		field string
+		limiter.UsageQuery
+	}{
+		{"", limiter.UsageQuery{Entity: alice}},
+		{"", limiter.UsageQuery{Resource: resource, Window: limiter.Daily}},
+		{"usage query", limiter.UsageQuery{Window: limiter.Daily}},
+		{"entity_id", limiter.UsageQuery{Entity: "#"}},
+		{"resource", limiter.UsageQuery{Entity: alice, Resource: "#"}},
+		{"window", limiter.UsageQuery{Entity: alice, Window: "weekly"}},
+	} {
+		agree(t, c.field, c.Validate, func() error { return last(lim.Usage(bg, c.UsageQuery)) })
 	}
 }
 

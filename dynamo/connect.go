@@ -31,6 +31,10 @@ const (
 // is that of the environment variable ZAEL_STACK, or "zae-limiter"; an empty
 // namespace that of ZAEL_NAMESPACE, or "default".
 //
+// The namespace "_" is the table itself, which is there before any namespace
+// is: its repository has the namespaces, Version, Ping and Close. It holds no
+// data, so every other method returns an error that matches limiter.ErrNotFound.
+//
 // Errors: limiter.ErrNotFound when the table or the namespace is missing, with
 // the command that makes it; *limiter.VersionError for a table of a newer
 // version or of another program; *limiter.InvalidError for the name and the
@@ -48,6 +52,9 @@ func Connect(ctx context.Context, name string, opts *Options) (*Repository, erro
 	}
 	if err := s.checkVersion(found[versionKey()]); err != nil {
 		return nil, err
+	}
+	if namespace == reservedSpace {
+		return &Repository{store: s, ns: reservedSpace, name: reservedSpace}, nil
 	}
 	forward := found[namespaceKey(namespace)]
 	if !isActive(forward) {

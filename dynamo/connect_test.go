@@ -176,7 +176,7 @@ func TestConnectChecksTheVersionRecord(t *testing.T) {
 		}
 		says(t, err, test.refused)
 	}
-	deleteItem(t, table, "_/SYSTEM#", "#VERSION")
+	deleteRecord(t, table, "#VERSION")
 	connect(t, table, opts)
 }
 

@@ -28,7 +28,7 @@ type charging struct {
 
 // Consume takes every amount, or nothing.
 func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
-	if err := r.ready(ctx); err != nil {
+	if err := r.inhabited(ctx); err != nil {
 		return limiter.Outcome{}, err
 	}
 	c := &charging{repo: r, now: now.UnixMilli(), charge: &charge}
@@ -59,7 +59,7 @@ func (c *charging) diagnose(ctx context.Context, err error) error {
 
 // Peek is the outcome Consume would have.
 func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
-	if err := r.ready(ctx); err != nil {
+	if err := r.inhabited(ctx); err != nil {
 		return limiter.Outcome{}, err
 	}
 	c := &charging{repo: r, now: now.UnixMilli(), charge: &charge}

@@ -18,7 +18,7 @@ import (
 // fate is unknown is dropped, and counted, unless it undoes a charge: that is
 // sent under a token, so that it can be sent again.
 func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
-	if err := r.ready(ctx); err != nil {
+	if err := r.inhabited(ctx); err != nil {
 		return err
 	}
 	errs := make([]error, len(credits))

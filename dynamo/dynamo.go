@@ -49,6 +49,9 @@ type Options struct {
 	NoRejectionMemory bool
 	// Images is of how many buckets the last image is kept; default 100,000.
 	Images int
+	// Purged is called while PurgeNamespace works, with how many items it has
+	// removed so far; from one goroutine at a time. The purge waits for it.
+	Purged func(items int)
 }
 
 // Repository is the table seen from one namespace. It is safe for concurrent
@@ -75,6 +78,7 @@ type store struct {
 	clock  func() time.Time // measures ages only; what a bucket holds depends on the caller's time
 
 	rejections, dropped atomic.Int64
+	telling             sync.Mutex     // held while Purged is called
 	ending              sync.Mutex     // so that nothing is detached once Close waits
 	background          sync.WaitGroup // give-backs whose callers did not wait
 }
@@ -148,10 +152,24 @@ func (s *store) ready(ctx context.Context) error {
 	return nil
 }
 
-// usable is ready for a call that needs the namespace to be active, as far as
-// is known.
-func (r *Repository) usable(ctx context.Context) error {
+// inhabited is ready for a call about data, of which the table itself has none.
+func (r *Repository) inhabited(ctx context.Context) error {
 	if err := r.ready(ctx); err != nil {
+		return err
+	}
+	if r.ns == reservedSpace {
+		return errReserved
+	}
+	return nil
+}
+
+// errReserved says that there is nothing to be had in the reserved namespace.
+var errReserved = fmt.Errorf("namespace %q: %w; it is reserved for the table itself and holds no data, so choose another", reservedSpace, limiter.ErrNotFound)
+
+// usable is inhabited for a call that needs the namespace to be active, as far
+// as is known.
+func (r *Repository) usable(ctx context.Context) error {
+	if err := r.inhabited(ctx); err != nil {
 		return err
 	}
 	f, err := r.facts(ctx, 0, r.spaceFact())
@@ -164,7 +182,7 @@ func (r *Repository) usable(ctx context.Context) error {
 // changeable is usable as of now: what people store must not end up in a
 // namespace that another process is purging, where no purge would find it.
 func (r *Repository) changeable(ctx context.Context, at time.Time) error {
-	if err := r.ready(ctx); err != nil {
+	if err := r.inhabited(ctx); err != nil {
 		return err
 	}
 	f, _, err := r.lookup(ctx, at.UnixMilli(), 0, []factKey{r.spaceFact()}, nil)

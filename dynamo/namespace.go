@@ -28,6 +28,9 @@ func (r *Repository) Namespace(ctx context.Context, name string) (limiter.Reposi
 	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
+	if name == reservedSpace { // whoever may have registered it
+		return nil, errReserved
+	}
 	forward, err := r.get(ctx, namespaceKey(name))
 	if err != nil {
 		return nil, err

@@ -96,7 +96,7 @@ func TestNamesThatOnlyPythonAcceptsAreListed(t *testing.T) {
 func halfDeleted(t *testing.T, table string, r *dynamo.Repository) limiter.Namespace {
 	t.Helper()
 	n, _, _ := registered(t, r)
-	deleteItem(t, table, "_/SYSTEM#", "#NAMESPACE#other")
+	deleteRecord(t, table, "#NAMESPACE#other")
 	return n
 }
 
@@ -116,7 +116,7 @@ func TestADeleteThatStoppedHalfWayCountsAsDone(t *testing.T) {
 	if err := r.PurgeNamespace(t.Context(), n.ID); !errors.Is(err, limiter.ErrConflict) {
 		t.Error(err)
 	}
-	deleteItem(t, table, "_/SYSTEM#", "#NAMESPACE#other")
+	deleteRecord(t, table, "#NAMESPACE#other")
 	must(t, r.PurgeNamespace(t.Context(), n.ID))
 	if items := tableItems(t, table); len(items) != 3 {
 		t.Error(items)

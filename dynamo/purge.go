@@ -26,7 +26,8 @@ func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
 	}
 	r.forgetAll(id)
 	defer r.forgetAll(id)
-	if err := r.purge(ctx, id); err != nil {
+	p := &purge{store: r.store, ns: id}
+	if err := p.run(ctx); err != nil {
 		return err
 	}
 	return r.endPurge(ctx, id)
@@ -81,12 +82,19 @@ func (s *store) nameless(name, id string) types.TransactWriteItem {
 	}}
 }
 
-// purge deletes whole partitions, since not everything in them is indexed. The
+// purge is the removal of a namespace's data under way.
+type purge struct {
+	*store
+	ns    string
+	items int // removed so far; guarded by telling
+}
+
+// run deletes whole partitions, since not everything in them is indexed. The
 // index lags, and a client that has not noticed yet may still write: it is
 // asked until it names nothing more. The system's partition goes last, because
 // it leads to partitions that the index does not know.
-func (s *store) purge(ctx context.Context, ns string) error {
-	if err := inParallel(ctx, s.managedPartitions(ctx, ns), s.deletePartition); err != nil {
+func (p *purge) run(ctx context.Context) error {
+	if err := inParallel(ctx, p.managedPartitions(ctx, p.ns), p.deletePartition); err != nil {
 		return err
 	}
 	for try := 0; ; try++ {
@@ -94,12 +102,12 @@ func (s *store) purge(ctx context.Context, ns string) error {
 			return err
 		}
 		found := 0
-		err := inParallel(ctx, counted(s.indexedPartitions(ctx, ns), &found), s.deletePartition)
+		err := inParallel(ctx, counted(p.indexedPartitions(ctx, p.ns), &found), p.deletePartition)
 		if err != nil {
 			return err
 		}
 		if found == 0 {
-			return s.deletePartition(ctx, systemPK(ns))
+			return p.deletePartition(ctx, systemPK(p.ns))
 		}
 	}
 }
@@ -122,16 +130,21 @@ func (s *store) indexedPartitions(ctx context.Context, ns string) iter.Seq2[stri
 	}
 }
 
-// managedPartitions are those that the system's partition names: what Python's
-// provisioner writes is not indexed, but it keeps a list.
+// managedPartitions are those that the system's partition names, each once: what
+// Python's provisioner writes is not indexed, but it keeps a list.
 func (s *store) managedPartitions(ctx context.Context, ns string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
+		named := map[string]bool{}
 		for it, err := range s.query(ctx, partition(systemPK(ns))) {
 			if err != nil {
 				yield("", err)
 				return
 			}
 			for _, pk := range namedPartitions(ns, it) {
+				if named[pk] {
+					continue
+				}
+				named[pk] = true
 				if !yield(pk, nil) {
 					return
 				}
@@ -168,23 +181,36 @@ func (it item) texts(attr string) (all []string) {
 }
 
 // deletePartition deletes every item of a partition, a batch at a time.
-func (s *store) deletePartition(ctx context.Context, pk string) error {
+func (p *purge) deletePartition(ctx context.Context, pk string) error {
 	in := partition(pk)
 	in.ProjectionExpression = aws.String("#pk, #sk")
 	in.ExpressionAttributeNames = map[string]string{"#pk": attrPK, "#sk": attrSK}
 	var batch []key
-	for it, err := range s.query(ctx, in) {
+	for it, err := range p.query(ctx, in) {
 		if err != nil {
 			return err
 		}
 		if batch = append(batch, it.key()); len(batch) == mostWrites {
-			if err := s.deleteAll(ctx, batch); err != nil {
+			if err := p.remove(ctx, batch); err != nil {
 				return err
 			}
 			batch = batch[:0]
 		}
 	}
-	return s.deleteAll(ctx, batch)
+	return p.remove(ctx, batch)
+}
+
+// remove deletes items and tells how many are gone by now.
+func (p *purge) remove(ctx context.Context, batch []key) error {
+	if err := p.deleteAll(ctx, batch); err != nil || len(batch) == 0 {
+		return err
+	}
+	p.telling.Lock()
+	defer p.telling.Unlock()
+	if p.items += len(batch); p.opts.Purged != nil {
+		p.opts.Purged(p.items)
+	}
+	return nil
 }
 
 // endPurge drops the last trace.

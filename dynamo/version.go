@@ -2,9 +2,12 @@ package dynamo
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 )
@@ -61,6 +64,35 @@ func rank(v version) int {
 		return 1
 	}
 	return 0
+}
+
+// Version is what the version record of a table says, as it is stored: "" or
+// zero where it says nothing.
+type Version struct {
+	Schema    string    // the form of the data
+	ClientMin string    // the oldest client that may use the table
+	Lambda    string    // the release of the function that counts usage
+	UpdatedBy string    // who wrote the record, such as "client:0.10.0"
+	UpdatedAt time.Time // when, in whole seconds
+}
+
+// Version is the version record of the table, whatever the namespace.
+// limiter.ErrNotFound when there is none.
+func (r *Repository) Version(ctx context.Context) (Version, error) {
+	if err := r.ready(ctx); err != nil {
+		return Version{}, err
+	}
+	record, err := r.get(ctx, versionKey())
+	if err != nil {
+		return Version{}, err
+	}
+	if record == nil {
+		return Version{}, fmt.Errorf("version record of table %q: %w", r.table, limiter.ErrNotFound)
+	}
+	return Version{
+		Schema: record.text(attrSchema), ClientMin: record.text(attrClientMin), Lambda: record.text(attrLambda),
+		UpdatedBy: record.text(attrUpdatedBy), UpdatedAt: record.time(attrUpdatedAt),
+	}, nil
 }
 
 // Of records that lack them.

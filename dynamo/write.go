@@ -153,14 +153,8 @@ func (u *update) sameRate(c *cell) (capacity string) {
 func (p *payer) expiry() int64 { return expiry(&p.plan.after) }
 
 func expiry(b *exact.Bucket) int64 {
-	end := b.Expires
-	for i, l := range b.Account.Limits {
-		r := rateOf(l)
-		r.Capacity = bucket.Sub(r.Capacity, b.Tokens[i])
-		end = max(end, bucket.Add(b.At, bucket.FillTime(r)))
-	}
 	const latest = 1 << 53 / bucket.Milli
-	return min(ceilDiv(end, bucket.Milli), latest)
+	return min(ceilDiv(max(b.Expires, b.Full()), bucket.Milli), latest)
 }
 
 func ceilDiv(a, b int64) int64 {

@@ -3,6 +3,7 @@ package repotest_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +92,33 @@ func findsCheaters(t *testing.T, run func(tb testing.TB, seed uint64, newCheater
 	}
 }
 
+// Two repositories that lie alike about what they would do are found out by what
+// they then do.
+func TestComparisonFindsRepositoriesWhosePeekLies(t *testing.T) {
+	for name, c := range map[string]struct {
+		lie     func(*limiter.Outcome)
+		foundBy string
+	}{
+		"says yes":           {func(out *limiter.Outcome) { out.Admitted = true }, "Explain, then Acquire"},
+		"says no":            {func(out *limiter.Outcome) { out.Admitted = false }, "Explain, then Acquire"},
+		"leaves out parents": {func(out *limiter.Outcome) { out.Parent = limiter.Bucket{} }, "Explain, then Acquire"},
+		"shows a token less": {func(out *limiter.Outcome) { out.Self.Tokens[0] -= 1000 }, "Explain, then Acquire"},
+		"names limits of others": {func(out *limiter.Outcome) { // at the same level, which is all that a caller sees
+			account := *out.Self.Account
+			account.Source.Resource = strings.ToUpper(account.Source.Resource)
+			out.Self.Account = &account
+		}, "Peek, then Consume"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			newLiar := func() limiter.Repository { return &liar{memory.New(nil), c.lie} }
+			said := verdict(t, func(tb testing.TB) { tb.Helper(); repotest.Compare(tb, 1, 2000, newLiar(), newLiar()) })
+			if !strings.Contains(said, c.foundBy) {
+				t.Errorf("it says %q", said)
+			}
+		})
+	}
+}
+
 // A difference in one answer stops the comparison and says how to repeat it.
 func TestComparisonFindsADifference(t *testing.T) {
 	other := memory.New(nil)
@@ -167,6 +195,21 @@ func (c *cheater) Credit(ctx context.Context, now time.Time, credits ...limiter.
 		}
 	}
 	return nil
+}
+
+// liar does what is right and says something else.
+type liar struct {
+	limiter.Repository
+	lie func(*limiter.Outcome)
+}
+
+func (l *liar) Peek(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	out, err := l.Repository.Peek(ctx, now, charge)
+	if err == nil {
+		out.Self.Tokens = slices.Clone(out.Self.Tokens)
+		l.lie(&out)
+	}
+	return out, err
 }
 
 // loseBucket deletes an entity and brings all but its buckets back.

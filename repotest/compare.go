@@ -21,6 +21,9 @@ import (
 // promise: what was admitted in any window, less what was given back, is at
 // most the capacity plus the refill of the window.
 //
+// Now and then a limiter on each repository explains a request before it acquires
+// it: what it does must be what it said, to the last status.
+//
 // The history has two clients whose clocks disagree by up to two seconds, takes
 // and gives back, overrides, changes of limits and entities, deletions,
 // namespaces, reads of everything, pauses of up to days, and faults (see
@@ -55,9 +58,9 @@ type history struct {
 	ctx     context.Context
 	now     time.Time
 	events  int
-	log     []string // the last operations, for whoever has to find out
-	fault   Fault    // of this call, or of the last
-	truth   [2]truth // what the last Consume did, whatever its caller heard
+	log     []string     // the last operations, for whoever has to find out
+	fault   Fault        // of this call, or of the last
+	saw     [2]testimony // of each repository, whatever the caller heard
 	main    *pair
 	where   *pair // the namespace of this step
 	spaces  []*pair
@@ -92,7 +95,7 @@ type lease struct {
 // step is one operation of one client.
 func (h *history) step() {
 	h.pass()
-	h.where = h.main
+	h.where, h.saw = h.main, [2]testimony{}
 	if len(h.spaces) > 0 && h.chance(8) {
 		h.where = pick(h.rng, h.spaces)
 	}
@@ -115,7 +118,7 @@ var operations = []struct {
 	run    func(*history)
 }{
 	{50, (*history).consume},
-	{12, (*history).peekThenConsume},
+	{12, (*history).explainThenAcquire},
 	{20, (*history).credit},
 	{6, (*history).setConfig},
 	{2, (*history).deleteConfig},
@@ -158,21 +161,31 @@ type truth struct {
 	err error
 }
 
+// testimony is what the last Peek said and the last Consume did.
+type testimony struct{ peek, consume truth }
+
 // faulty is a side of the comparison that fails when the history says so.
 func (h *history) faulty(side int, repo limiter.Repository) limiter.Repository {
-	return NewFaulty(&witness{repo, &h.truth[side]}, func(string) Fault { return h.fault })
+	return NewFaulty(&witness{repo, &h.saw[side]}, func(string) Fault { return h.fault })
 }
 
-// witness remembers what Consume did, for when its answer is lost.
+// witness remembers charges and looks, for when their answers are lost.
 type witness struct {
 	limiter.Repository
-	truth *truth
+	saw *testimony
 }
 
 // Consume is that of the repository, remembered.
 func (w *witness) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
 	out, err := w.Repository.Consume(ctx, now, charge)
-	*w.truth = truth{out, err}
+	w.saw.consume = truth{out, err}
+	return out, err
+}
+
+// Peek is that of the repository, remembered.
+func (w *witness) Peek(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	out, err := w.Repository.Peek(ctx, now, charge)
+	w.saw.peek = truth{out, err}
 	return out, err
 }
 
@@ -182,7 +195,7 @@ func (w *witness) Namespace(ctx context.Context, name string) (limiter.Repositor
 	if err != nil {
 		return nil, err
 	}
-	return &witness{view, w.truth}, nil
+	return &witness{view, w.saw}, nil
 }
 
 // parentOf is whom an entity cascades to, or "".
@@ -248,6 +261,9 @@ func class(err error) string {
 	}
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
 		return "invalid " + bad.Field + " " + bad.Value
+	}
+	if down, ok := errors.AsType[*limiter.UnavailableError](err); ok {
+		err = down.Err // what failed, whoever was calling
 	}
 	for _, state := range []error{limiter.ErrNotFound, limiter.ErrExists, limiter.ErrConflict, limiter.ErrClosed} {
 		if errors.Is(err, state) {

@@ -1,6 +1,7 @@
 package repotest
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -43,31 +44,45 @@ func answerOf(out limiter.Outcome, charge limiter.Charge) answer {
 	return answer{out.Admitted, balanceOf(out.Self, overridden), balanceOf(out.Parent, overridden)}
 }
 
-// consume charges both, remembers the lease unless the answer is lost, and
-// holds the outcome against the promise.
-func (h *history) consume() { _, _ = h.consumeAt(h.clock(), h.charge()) }
-
-func (h *history) consumeAt(now time.Time, charge limiter.Charge) (answer, error) {
-	h.note("%s Consume %s %s %s %v", stamp(now), charge.Entity, charge.Resource, charge.Amounts, charge.Limits)
-	heard, err := both(h, "Consume", func(_ int, repo limiter.Repository) (answer, error) {
+// consume charges both.
+func (h *history) consume() {
+	now, charge := h.clock(), h.charge()
+	h.note("%s Consume %s", stamp(now), noted(charge))
+	_, err := both(h, "Consume", func(_ int, repo limiter.Repository) (answer, error) {
 		out, err := repo.Consume(h.ctx, now, charge)
 		return answerOf(out, charge), err
 	})
+	h.consumed(now, charge, err)
+}
+
+func noted(c limiter.Charge) string {
+	return fmt.Sprintf("%s %s %s %v", c.Entity, c.Resource, c.Amounts, c.Limits)
+}
+
+// consumed holds what both have done against the promise, and remembers the
+// lease unless the answer was lost: then the caller got err instead.
+func (h *history) consumed(now time.Time, charge limiter.Charge, err error) {
 	if h.fault == Before {
-		return heard[0], err
+		return
 	}
-	first, second := h.truth[0], h.truth[1]
-	done := [2]answer{answerOf(first.out, charge), answerOf(second.out, charge)}
-	same(h, "Consume, whose answer is lost", done, [2]error{first.err, second.err})
-	h.promise.outcome(h, now, charge, done[0], first.err)
-	for _, b := range []balance{done[0].Self, done[0].Parent} {
+	first, second := h.saw[0].consume, h.saw[1].consume
+	done := truthOf(h, "Consume, whose answer is lost", charge, first, second)
+	h.promise.outcome(h, now, charge, done, first.err)
+	for _, b := range []balance{done.Self, done.Parent} {
 		h.charged[entityKey{h.where, b.Entity}] = true
 	}
-	if err == nil && done[0].Admitted {
+	if err == nil && done.Admitted {
 		h.keep(charge.Amounts, first.out.Self.Account, second.out.Self.Account)
 		h.keep(charge.Amounts, first.out.Parent.Account, second.out.Parent.Account)
 	}
-	return heard[0], err
+}
+
+// truthOf is what both repositories have seen, which must be the same.
+func truthOf(h *history, what string, charge limiter.Charge, first, second truth) answer {
+	h.Helper()
+	seen := [2]answer{answerOf(first.out, charge), answerOf(second.out, charge)}
+	same(h, what, seen, [2]error{first.err, second.err})
+	return seen[0]
 }
 
 func (h *history) keep(amounts limiter.Amounts, first, second *limiter.Account) {
@@ -76,22 +91,6 @@ func (h *history) keep(amounts limiter.Amounts, first, second *limiter.Account) 
 			in: h.where, accounts: [2]*limiter.Account{first, second}, amounts: amounts, watched: h.promise.accounts[keyOf(h.where, first)],
 		})
 	}
-}
-
-// peekThenConsume checks that looking and taking agree.
-func (h *history) peekThenConsume() {
-	now, charge := h.clock(), h.charge()
-	h.note("%s Peek %s %s %s %v", stamp(now), charge.Entity, charge.Resource, charge.Amounts, charge.Limits)
-	seen, peekErr := both(h, "Peek", func(_ int, repo limiter.Repository) (answer, error) {
-		out, err := repo.Peek(h.ctx, now, charge)
-		return answerOf(out, charge), err
-	})
-	looked := h.fault == None
-	done, err := h.consumeAt(now, charge)
-	if !looked || h.fault != None {
-		return
-	}
-	same(h, "Peek, then Consume (not two repositories)", [2]answer{seen[0], done}, [2]error{peekErr, err})
 }
 
 // credit settles a lease in part: gives back, takes more, or both.

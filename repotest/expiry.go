@@ -18,6 +18,8 @@ func expiryChecks() []check {
 		{"charges and credits renew a bucket", expiryRenewed},
 		{"a refusal and a look do not renew a bucket", expiryNotRenewed},
 		{"debt is never forgiven", expiryKeepsDebt},
+		{"a bucket that takes longer to fill ends on a whole second", expiryOfDebtIsWhole},
+		{"so does one that an override made slower", expiryOfOverrideIsWhole},
 		{"limits of one entity and resource keep their bucket", expiryNever},
 		{"limits of an entity for all resources do not", expiresEntityDefault},
 		{"a bucket stays from when it has limits of its own", expiryFollowsSource},
@@ -76,6 +78,26 @@ func expiryKeepsDebt(f *fixture) {
 	// A give-back still reaches it, and a charge does not find it full.
 	f.credit(8*time.Minute, account, rpm(1))
 	f.take(9*time.Minute, ask("key-1", rpm(1)), 0)
+}
+
+// expiryOfDebtIsWhole owes as much, from the middle of a second on.
+func expiryOfDebtIsWhole(f *fixture) {
+	f.setDefaults(perMinute60)
+	account := f.take(ms(500), ask("key-1", rpm(60))).Self.Account
+	f.credit(ms(500), account, rpm(-540))
+	f.listed(10*time.Minute+ms(499), "key-1", 59_999)
+	f.listed(10*time.Minute+ms(999), "key-1", 60_000)
+	f.unlisted(10*time.Minute+time.Second, "key-1")
+}
+
+// expiryOfOverrideIsWhole has a limit join that fills in eight minutes, in a
+// bucket that stays for seven.
+func expiryOfOverrideIsWhole(f *fixture) {
+	f.setDefaults(perMinute60)
+	f.take(0, ask("key-1", rpm(1)))
+	f.take(ms(500), overridden("key-1", tpm(8), limiter.Custom("tpm", 8, 1, time.Minute)))
+	f.listed(8*time.Minute+ms(999), "key-1", 60_000)
+	f.unlisted(8*time.Minute+time.Second, "key-1")
 }
 
 func expiryNever(f *fixture) {

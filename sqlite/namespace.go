@@ -60,11 +60,14 @@ func noNamespace(name string) error {
 	return fmt.Errorf("namespace %q: %w", name, limiter.ErrNotFound)
 }
 
-// enter is the namespace to open the file in, registered if need be.
+// enter is the namespace to open the file in, registered if it may be.
 func (f *file) enter(ctx context.Context, name string) (*namespace, error) {
 	n, err := f.look(ctx, name)
-	if f.writer == nil || !errors.Is(err, limiter.ErrNotFound) {
+	if !errors.Is(err, limiter.ErrNotFound) {
 		return n, err
+	}
+	if !f.opts.makes() {
+		return nil, fmt.Errorf("namespace %q: %w in %s; register it first", name, limiter.ErrNotFound, f.path)
 	}
 	err = f.write(ctx, time.Time{}, func(tx *tx) error {
 		_, err := tx.register(time.Now(), name) // there is no caller's clock yet
@@ -215,52 +218,4 @@ func (r *Repository) RecoverNamespace(ctx context.Context, now time.Time, id str
 		return limiter.Namespace{}, err
 	}
 	return n, nil
-}
-
-// PurgeNamespace destroys the data of a deleted namespace, a part at a time so
-// that others can write in between.
-func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
-	var key int64
-	err := r.write(ctx, time.Time{}, func(tx *tx) error {
-		s, err := tx.deletedSpace(id)
-		if err != nil {
-			return err
-		}
-		key = s.key
-		_, err = tx.exec("UPDATE namespaces SET purging = 1 WHERE key = ?", key)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for done := false; !done; {
-		err := r.write(ctx, time.Time{}, func(tx *tx) (err error) {
-			done, err = tx.purge(key)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// purge removes a part of the rows of a namespace, and the namespace when there
-// are no more.
-func (t *tx) purge(key int64) (done bool, err error) {
-	const part = 2000
-	for _, delete := range []string{
-		"DELETE FROM buckets WHERE rowid IN (SELECT rowid FROM buckets WHERE ns = ? LIMIT ?)",
-		"DELETE FROM usage WHERE rowid IN (SELECT rowid FROM usage WHERE ns = ? LIMIT ?)",
-		"DELETE FROM audit WHERE rowid IN (SELECT rowid FROM audit WHERE ns = ? LIMIT ?)",
-		"DELETE FROM configs WHERE (ns, entity, resource) IN (SELECT ns, entity, resource FROM configs WHERE ns = ? LIMIT ?)",
-		"DELETE FROM entities WHERE (ns, id) IN (SELECT ns, id FROM entities WHERE ns = ? LIMIT ?)",
-		"DELETE FROM deleted_buckets WHERE (ns, entity) IN (SELECT ns, entity FROM deleted_buckets WHERE ns = ? LIMIT ?)",
-	} {
-		if n, err := t.exec(delete, key, part); err != nil || n > 0 {
-			return false, err
-		}
-	}
-	_, err = t.exec("DELETE FROM namespaces WHERE key = ?", key)
-	return true, err
 }

@@ -110,13 +110,17 @@ func (t *tx) version() (application, version, tables int, err error) {
 	return application, version, tables, err
 }
 
-// ours refuses a file that this program must not use.
-func (t *tx) ours(path string) error {
+// ours refuses a file that this program must not use, or must not make a store
+// of.
+func (t *tx) ours() error {
 	application, version, tables, err := t.version()
 	if err != nil {
 		return err
 	}
-	return checkVersion(path, application, version, tables)
+	if err := t.file.checkMade(application, tables); err != nil {
+		return err
+	}
+	return checkVersion(t.file.path, application, version, tables)
 }
 
 // migrate makes the file what this program knows, in one transaction.

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,11 @@ type Options struct {
 	// Namespace is the one to use, registered if it is not there; default
 	// "default".
 	Namespace string
+	// Existing makes nothing: a missing file is fs.ErrNotExist, a missing
+	// namespace limiter.ErrNotFound, and an empty file, which is no store yet, a
+	// *limiter.VersionError. A store of an older version is still brought to the
+	// one this program knows.
+	Existing bool
 	// BucketTTL is after how many idle fill times a bucket is forgotten; default
 	// 7, negative for never. Buckets in debt stay, and so do those of entities
 	// with limits of their own for the resource.
@@ -44,10 +50,16 @@ type Options struct {
 	// AuditRetention and UsageRetention are how long events and snapshots are
 	// kept; default DefaultRetention.
 	AuditRetention, UsageRetention time.Duration
-	// ReadOnly opens an existing file for reading. Calls that would write return
-	// an error that matches limiter.ErrConflict.
+	// ReadOnly opens an existing file for reading, and makes nothing either.
+	// Calls that would write return an error that matches limiter.ErrConflict.
 	ReadOnly bool
+	// Purged is called while PurgeNamespace works, with how many items it has
+	// removed so far; from one goroutine at a time. The purge waits for it.
+	Purged func(items int)
 }
+
+// makes tells whether what is missing is made.
+func (o *Options) makes() bool { return !o.Existing && !o.ReadOnly }
 
 func (o *Options) complete() error {
 	if o.Namespace == "" {
@@ -91,6 +103,8 @@ type file struct {
 	writer  *writer // nil when read-only
 	closed  atomic.Bool
 	parsed  *limitCache
+	schema  int        // the version it had when it was opened
+	telling sync.Mutex // held while Purged is called
 }
 
 // Open opens the file at path, makes it if it is missing, and brings it to the
@@ -98,8 +112,8 @@ type file struct {
 //
 // Errors: *limiter.VersionError for a file of a newer version or of another
 // program, *limiter.CorruptError for one that is damaged or no database,
-// *limiter.InvalidError for options, fs.ErrNotExist, fs.ErrPermission, or what
-// the system said.
+// *limiter.InvalidError for options, limiter.ErrNotFound for a namespace that
+// must be there, fs.ErrNotExist, fs.ErrPermission, or what the system said.
 func Open(ctx context.Context, path string, opts *Options) (*Repository, error) {
 	var o Options
 	if opts != nil {
@@ -108,7 +122,7 @@ func Open(ctx context.Context, path string, opts *Options) (*Repository, error) 
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	if err := checkPath(path, o.ReadOnly); err != nil {
+	if err := checkPath(path, &o); err != nil {
 		return nil, err
 	}
 	path, err := filepath.Abs(path)
@@ -128,7 +142,7 @@ func Open(ctx context.Context, path string, opts *Options) (*Repository, error) 
 
 // checkPath says what is wrong in terms of files, before SQLite says it in its
 // own.
-func checkPath(path string, readOnly bool) error {
+func checkPath(path string, o *Options) error {
 	if path == "" {
 		return &limiter.InvalidError{Field: "path", Reason: "must not be empty; give the path of a file"}
 	}
@@ -137,7 +151,7 @@ func checkPath(path string, readOnly bool) error {
 	}
 	info, err := os.Stat(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && readOnly:
+	case errors.Is(err, fs.ErrNotExist) && !o.makes():
 		return fmt.Errorf("sqlite: %s: %w", path, fs.ErrNotExist)
 	case errors.Is(err, fs.ErrNotExist):
 		if _, err := os.Stat(filepath.Dir(path)); err != nil {
@@ -148,8 +162,8 @@ func checkPath(path string, readOnly bool) error {
 		return fmt.Errorf("sqlite: %w", err)
 	case info.IsDir():
 		return &limiter.InvalidError{Field: "path", Value: path, Reason: "is a folder; give the path of a file"}
-	case !readOnly && info.Mode().Perm()&0o222 == 0:
-		return fmt.Errorf("sqlite: %s is read-only: %w; make it writable, or open it with ReadOnly", path, fs.ErrPermission)
+	case !o.ReadOnly && info.Mode().Perm()&0o222 == 0:
+		return fmt.Errorf("sqlite: %s is read-only: %w; make it writable, or open it only to read", path, fs.ErrPermission)
 	}
 	return nil
 }
@@ -202,17 +216,34 @@ func (f *file) hasLog() bool {
 	return err == nil && info.Size() > 0
 }
 
-// checkOpen refuses a file that is not ours before anything is read from it.
+// checkOpen refuses a file that is not ours before anything else is read from
+// it, and remembers its version.
 func (f *file) checkOpen(tx *tx) error {
 	application, version, tables, err := tx.version()
 	if err != nil {
 		return err
 	}
-	if f.opts.ReadOnly && application == 0 && tables == 0 {
-		return &limiter.VersionError{Store: f.path, Schema: "0", Client: strconv.Itoa(len(migrations)), Reason: "the file is empty; open it for writing first"}
+	f.schema = version
+	if err := f.checkMade(application, tables); err != nil {
+		return err
 	}
 	return checkVersion(f.path, application, version, tables+1)
 }
+
+// checkMade refuses an empty file where nothing may be made of it.
+func (f *file) checkMade(application, tables int) error {
+	if f.opts.makes() || application != 0 || tables != 0 {
+		return nil
+	}
+	return &limiter.VersionError{
+		Store: f.path, Schema: "0", Client: strconv.Itoa(len(migrations)),
+		Reason: "the file is empty and no store yet; choose another path, or have a store made in it",
+	}
+}
+
+// SchemaVersion is the version of the file's tables when it was opened: that of
+// this program, unless it was opened to be read only.
+func (r *Repository) SchemaVersion() int { return r.schema }
 
 // Ping is nil when the file answers.
 func (r *Repository) Ping(ctx context.Context) error {

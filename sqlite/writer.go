@@ -40,7 +40,11 @@ type job struct {
 const mostShared = 256 // jobs of one commit
 
 func newWriter(ctx context.Context, f *file) (*writer, error) {
-	db, err := sql.Open("sqlite", f.dsn("mode=rwc"))
+	mode := "mode=rwc"
+	if !f.opts.makes() {
+		mode = "mode=rw"
+	}
+	db, err := sql.Open("sqlite", f.dsn(mode))
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +66,7 @@ func newWriter(ctx context.Context, f *file) (*writer, error) {
 // prepare makes the connection and the file ready.
 func (w *writer) prepare(ctx context.Context) error {
 	t := w.tx(ctx)
-	if err := t.ours(w.file.path); err != nil { // before anything is changed
+	if err := t.ours(); err != nil { // before anything is changed
 		return err
 	}
 	var mode string

@@ -90,17 +90,21 @@ func wholeSeconds(ms int64) int64 {
 }
 
 // Gone tells whether the bucket counts as absent at now: it has idled long
-// enough, and every limit is full again, so that nothing is forgiven.
+// enough, and every limit is full again, so that nothing is forgiven. Either
+// ends on a whole second.
 func (b *Bucket) Gone(now int64) bool {
-	if b.Expires == 0 || b.Expires > now {
-		return false
-	}
+	return b.Expires != 0 && b.Expires <= now && wholeSeconds(b.Full()) <= now
+}
+
+// Full is when every limit is full at the latest, if nothing more is taken.
+func (b *Bucket) Full() int64 {
+	full := b.At
 	for i, l := range b.Account.Limits {
-		if r := rate(l); bucket.Advance(b.Tokens[i], b.At, now, r) < r.Capacity {
-			return false
-		}
+		r := rate(l)
+		r.Capacity = bucket.Sub(r.Capacity, b.Tokens[i])
+		full = max(full, bucket.Add(b.At, bucket.FillTime(r)))
 	}
-	return true
+	return full
 }
 
 // Idle is how long a bucket with these limits stays untouched: multiplier times

@@ -1,0 +1,187 @@
+package dynamo_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// bareTable is one that has no namespace yet.
+func bareTable(t *testing.T) string {
+	t.Helper()
+	table := newTable(t)
+	id := connect(t, table, nil).NamespaceID()
+	deleteRecord(t, table, "#NAMESPACE#default")
+	deleteRecord(t, table, "#NSID#"+id)
+	return table
+}
+
+// ofTable is the table without a namespace.
+var ofTable = dynamo.Options{Namespace: "_"}
+
+func TestTheFirstNamespaceIsRegisteredThroughTheTable(t *testing.T) {
+	t.Parallel()
+	table := bareTable(t)
+	if err := refusal(t, table, &dynamo.Options{AWS: awsConfig(engine(t))}); !errors.Is(err, limiter.ErrNotFound) {
+		t.Fatal(err)
+	}
+	before := tableItems(t, table)
+	r := connect(t, table, &ofTable)
+	must(t, r.Ping(t.Context()))
+	if got := gathered(t, r.Namespaces(t.Context())); len(got) > 0 {
+		t.Error(got)
+	}
+	if diff := cmp.Diff(before, tableItems(t, table)); diff != "" {
+		t.Errorf("looking has changed the table: %s", diff)
+	}
+	lim, err := limiter.New(r, nil)
+	must(t, err)
+	spaces, err := lim.RegisterNamespaces(t.Context(), "default")
+	must(t, err)
+	if got := connect(t, table, nil).NamespaceID(); got != spaces[0].ID {
+		t.Errorf("namespace %s, want %s", got, spaces[0].ID)
+	}
+	view, err := lim.Namespace(t.Context(), "default")
+	must(t, err)
+	must(t, view.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 10)))
+	must(t, r.Close())
+	if err := r.Ping(t.Context()); !errors.Is(err, limiter.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+func TestANamespaceLivesAndEndsThroughTheTable(t *testing.T) {
+	t.Parallel()
+	table := newTable(t)
+	r := connect(t, table, &ofTable)
+	before := tableItems(t, table)
+	n, _, _ := registered(t, r)
+	must(t, r.DeleteNamespace(t.Context(), goneAt, "other"))
+	_, err := r.RecoverNamespace(t.Context(), goneAt, n.ID)
+	must(t, err)
+	must(t, r.DeleteNamespace(t.Context(), goneAt, "other"))
+	must(t, r.PurgeNamespace(t.Context(), n.ID))
+	if diff := cmp.Diff(before, tableItems(t, table)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// dataCalls are the methods of the port that are about the data of a namespace.
+func dataCalls(r *dynamo.Repository, account *limiter.Account) map[string]func(context.Context) error {
+	charge := limiter.Charge{Entity: "key-1", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 1), Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}}
+	scope, ev := limiter.Scope{Resource: "gpt-4"}, limiter.AuditEvent{ID: "01", Action: "tried", Entity: "key-1", At: bornAt}
+	cfg := limiter.Config{Scope: scope, Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}}
+	return map[string]func(context.Context) error{
+		"Consume": func(ctx context.Context) error { _, err := r.Consume(ctx, bornAt, charge); return err },
+		"Peek":    func(ctx context.Context) error { _, err := r.Peek(ctx, bornAt, charge); return err },
+		"Credit": func(ctx context.Context) error {
+			return r.Credit(ctx, bornAt, limiter.Credit{Account: account, Amounts: limiter.Tokens("rpm", -1)})
+		},
+		"Buckets":               func(ctx context.Context) error { return lastError(r.Buckets(ctx, bornAt, scope)) },
+		"CreateEntity":          func(ctx context.Context) error { return r.CreateEntity(ctx, limiter.Entity{ID: "key-2"}, ev) },
+		"Entity":                func(ctx context.Context) error { _, err := r.Entity(ctx, "key-1"); return err },
+		"Entities":              func(ctx context.Context) error { return lastError(r.Entities(ctx, "")) },
+		"DeleteEntity":          func(ctx context.Context) error { return r.DeleteEntity(ctx, "key-1", ev) },
+		"SetConfig":             func(ctx context.Context) error { return r.SetConfig(ctx, cfg, ev) },
+		"Config":                func(ctx context.Context) error { _, err := r.Config(ctx, scope); return err },
+		"DeleteConfig":          func(ctx context.Context) error { return r.DeleteConfig(ctx, scope, ev) },
+		"ResourcesWithDefaults": func(ctx context.Context) error { _, err := r.ResourcesWithDefaults(ctx); return err },
+		"ResourcesWithLimits":   func(ctx context.Context) error { _, err := r.ResourcesWithLimits(ctx); return err },
+		"EntitiesWithLimits":    func(ctx context.Context) error { return lastError(r.EntitiesWithLimits(ctx, "")) },
+		"AuditEvents":           func(ctx context.Context) error { return lastError(r.AuditEvents(ctx, "key-1", "")) },
+		"Usage": func(ctx context.Context) error {
+			return lastError(r.Usage(ctx, limiter.UsageQuery{Resource: "gpt-4"}))
+		},
+		"Namespace": func(ctx context.Context) error { _, err := r.Namespace(ctx, "_"); return err },
+	}
+}
+
+func lastError[T any](seq iter.Seq2[T, error]) (last error) {
+	for _, err := range seq {
+		last = err
+	}
+	return last
+}
+
+// withoutData are the other methods of the port.
+var withoutData = []string{
+	"Close", "DeleteNamespace", "Namespaces", "OnUnavailable", "Ping", "PurgeNamespace", "RecoverNamespace", "RegisterNamespace",
+}
+
+// The records are what Python leaves that was opened with "_", and what would
+// make the reserved namespace itself look active.
+func TestTheTableItselfHoldsNoData(t *testing.T) {
+	t.Parallel()
+	table := newTable(t)
+	storeItem(t, table, namespaceRecord("#NAMESPACE#_", "AAAAAAAAAAA", "_", born))
+	storeItem(t, table, namespaceRecord("#NSID#AAAAAAAAAAA", "AAAAAAAAAAA", "_", born))
+	storeItem(t, table, namespaceRecord("#NSID#_", "_", "_", born))
+	charge := limiter.Charge{Entity: "key-1", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 1), Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}}
+	out, err := connect(t, table, nil).Consume(t.Context(), bornAt, charge)
+	must(t, err)
+	r := connect(t, table, &ofTable)
+	if got := r.NamespaceID(); got != "_" {
+		t.Errorf("namespace %s", got)
+	}
+	calls := dataCalls(r, out.Self.Account)
+	for m := range reflect.TypeFor[limiter.Repository]().Methods() {
+		if calls[m.Name] == nil && !slices.Contains(withoutData, m.Name) {
+			t.Errorf("%s is not tried", m.Name)
+		}
+	}
+	before := tableItems(t, table)
+	for name, call := range calls {
+		err := call(t.Context())
+		if !errors.Is(err, limiter.ErrNotFound) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		says(t, err, `"_"`, "reserved")
+	}
+	if mode := r.OnUnavailable(); mode != "" {
+		t.Errorf("mode %q", mode)
+	}
+	if diff := cmp.Diff(before, tableItems(t, table)); diff != "" {
+		t.Errorf("something was written:\n%s", diff)
+	}
+	if _, err := connect(t, table, nil).Namespace(t.Context(), "_"); !errors.Is(err, limiter.ErrNotFound) {
+		t.Errorf("from another namespace: %v", err)
+	}
+}
+
+func TestTheTableItselfIsNotRegistered(t *testing.T) {
+	t.Parallel()
+	lim, err := limiter.New(connect(t, newTable(t), &ofTable), nil)
+	must(t, err)
+	if _, err := lim.RegisterNamespaces(t.Context(), "_"); !isError[*limiter.InvalidError](err) {
+		t.Error(err)
+	}
+	if err := lim.DeleteNamespace(t.Context(), "_"); !isError[*limiter.InvalidError](err) {
+		t.Error(err)
+	}
+	_, err = lim.Acquire(t.Context(), limiter.Request{Entity: "key-1", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1), OnUnavailable: limiter.Allow})
+	if !errors.Is(err, limiter.ErrNotFound) { // no outage, which would be waved through
+		t.Error(err)
+	}
+}
+
+func TestConnectingToTheTableChecksTheTable(t *testing.T) {
+	t.Parallel()
+	opts := &dynamo.Options{AWS: awsConfig(engine(t)), Namespace: "_"}
+	if err := refusal(t, tableName(t), opts); !errors.Is(err, limiter.ErrNotFound) {
+		t.Error(err)
+	}
+	table := newTable(t)
+	storeItem(t, table, attributes{"PK": "S:_/SYSTEM#", "SK": "S:#VERSION", "schema_version": "S:0.9.0"})
+	if err := refusal(t, table, opts); !isError[*limiter.VersionError](err) {
+		t.Error(err)
+	}
+}

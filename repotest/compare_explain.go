@@ -1,0 +1,77 @@
+package repotest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// verdict is what a limiter tells its caller about a request.
+type verdict struct {
+	Admitted bool
+	Decision limiter.Decision
+}
+
+// explainThenAcquire checks that looking and taking agree: in what a limiter on
+// each repository tells its caller, and in what the repository told the limiter,
+// which is more exact. Where either call fails by plan there is nothing to
+// compare, but what was taken is taken.
+func (h *history) explainThenAcquire() {
+	now, charge := h.clock(), h.charge()
+	h.note("%s Explain %s", stamp(now), noted(charge))
+	said, sayErr := both(h, "Explain", func(_ int, repo limiter.Repository) (verdict, error) {
+		return h.explain(repo, now, charge)
+	})
+	looked := h.fault == None
+	if h.fault != Before {
+		truthOf(h, "Peek", charge, h.saw[0].peek, h.saw[1].peek)
+	}
+	h.note("%s Acquire %s", stamp(now), noted(charge))
+	did, doErr := both(h, "Acquire", func(_ int, repo limiter.Repository) (verdict, error) {
+		return h.acquire(repo, now, charge)
+	})
+	took := h.fault == None
+	h.consumed(now, charge, doErr)
+	if !looked || !took {
+		return
+	}
+	same(h, "Explain, then Acquire (not two repositories)", [2]verdict{said[0], did[0]}, [2]error{sayErr, doErr})
+	truthOf(h, "Peek, then Consume (not two repositories)", charge, h.saw[0].peek, h.saw[0].consume)
+}
+
+// explain is what a limiter says that it would do.
+func (h *history) explain(repo limiter.Repository, now time.Time, charge limiter.Charge) (verdict, error) {
+	d, err := h.limiter(repo, now).Explain(h.ctx, requestOf(charge))
+	if err != nil {
+		return verdict{}, err
+	}
+	return verdict{d.Admitted(), d}, nil
+}
+
+// acquire is what a limiter does. A refusal is no error here.
+func (h *history) acquire(repo limiter.Repository, now time.Time, charge limiter.Charge) (verdict, error) {
+	lease, err := h.limiter(repo, now).Acquire(h.ctx, requestOf(charge))
+	if refusal, ok := errors.AsType[*limiter.ExceededError](err); ok {
+		return verdict{false, refusal.Decision}, nil
+	}
+	if err != nil {
+		return verdict{}, err
+	}
+	return verdict{true, lease.Decision()}, nil
+}
+
+// limiter is one whose clock stands still.
+func (h *history) limiter(repo limiter.Repository, now time.Time) *limiter.RateLimiter {
+	lim, err := limiter.New(repo, &limiter.Options{Now: func() time.Time { return now }})
+	if err != nil {
+		h.fail("New: %v", err)
+	}
+	return lim
+}
+
+// requestOf is the request that leads to a charge. An outage is an error, not a
+// lease.
+func requestOf(c limiter.Charge) limiter.Request {
+	return limiter.Request{Entity: c.Entity, Resource: c.Resource, Consume: c.Amounts, Limits: c.Limits, OnUnavailable: limiter.Block}
+}
