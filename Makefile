@@ -109,6 +109,10 @@ interop: ## Run the Python library beside ours on one table (Python 3.11 or newe
 bench: ## Print ratios against other limiters, bare SQL, the raw SDK and Python; BENCHFLAGS='-only dynamo' is a part
 	cd bench && $(GO) run . $(BENCHFLAGS)
 
+.PHONY: docs
+docs: ## Rewrite the pages and golden files that are generated from the commands
+	$(GO) test ./internal/cli -count=1 -run '^Test(HelpOfEveryCommand|Reference|ManPages|Tour|Screens)' -update
+
 # -buildvcs=auto is said here because GOFLAGS may switch it off. The version is the nearest tag where there is one (in
 # the same form as in releases, without the v), otherwise the program takes it from its build info.
 .PHONY: build

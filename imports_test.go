@@ -60,9 +60,18 @@ var packages = []rule{
 		"the meaning of the port, for stores outside this module too: it may not look at any of ours",
 	},
 	{
+		"internal/dynamolocal", nil,
+		"only tests start an engine, also those that must not compile a cloud",
+	},
+	{
 		"internal/cli",
-		[]string{".", "memory", "sqlite", "internal/cli/", "github.com/spf13/cobra"},
+		[]string{".", "memory", "sqlite", "dynamo", "internal/cli/", "github.com/spf13/"},
 		"the command tree is the one place that picks a store",
+	},
+	{
+		"internal/cli/child",
+		[]string{"golang.org/x/sys"},
+		"runs any command: it must not know about limits",
 	},
 	{
 		"internal/cli/demo",
@@ -70,8 +79,13 @@ var packages = []rule{
 		"a program like any user's: it is given its store and its flags",
 	},
 	{
+		"internal/cli/plot",
+		[]string{".", "internal/cli/tty", "github.com/guptarohit/asciigraph"},
+		"turns snapshots into text: where they come from and where it goes is not its business",
+	},
+	{
 		"internal/cli/tty",
-		[]string{"golang.org/x/term"},
+		[]string{"golang.org/x/term", "github.com/rivo/uniseg"},
 		"draws on a terminal: it must not know what",
 	},
 	{
@@ -89,7 +103,7 @@ var bans = []struct {
 }{
 	{"github.com/aws/", []string{"dynamo", "infra", "loadtest", "cmd/zae-limiter"}, "users of other stores must not compile a cloud"},
 	{"github.com/aws/aws-lambda-go", []string{"cmd/zae-limiter"}, "what runs in a Lambda does not know that it does"},
-	{"github.com/spf13/cobra", []string{"internal/cli"}, "flags are turned into plain options once"},
+	{"github.com/spf13/", []string{"internal/cli"}, "flags are turned into plain options once"},
 	{"modernc.org/", []string{"sqlite"}, "a driver behind the port cannot be used past it"},
 }
 
@@ -209,6 +223,9 @@ func TestImportsThatHaveOneHome(t *testing.T) {
 			}
 			if (imported == "testing" || strings.HasPrefix(imported, "testing/")) && !f.test && f.dir != "repotest" {
 				t.Errorf("%s imports %s: a program must not carry the flags of a test", f.name, imported)
+			}
+			if imported == "./internal/dynamolocal" && !f.test {
+				t.Errorf("%s imports %s: only tests start an engine", f.name, imported)
 			}
 		}
 	}

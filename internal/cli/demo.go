@@ -21,8 +21,8 @@ type demoOptions struct {
 	store    store
 }
 
-func newDemo() *cobra.Command {
-	o := demoOptions{duration: 15 * time.Second, seed: rand.Uint64N(1e6), store: temporaryStore()}
+func newDemo(c *console) *cobra.Command {
+	o := demoOptions{duration: 15 * time.Second, seed: rand.Uint64N(1e6), store: temporaryStore(), out: c.out}
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch a limiter at work in a small LLM gateway",
@@ -41,13 +41,12 @@ ever exceeded the other. Ctrl-C ends it early.`,
   zae-limiter demo --store sqlite:limits.db`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.out = cmd.OutOrStdout()
 			return runDemo(cmd.Context(), o)
 		},
 	}
 	addFlag(cmd, &o.duration, "duration", "time", "15s", "how long calls arrive", parseDuration)
 	addFlag(cmd, &o.seed, "seed", "number", "", "repeat the traffic of an earlier run (default random)", parseSeed)
-	addFlag(cmd, &o.store, "store", "url", "", "memory: or sqlite:PATH, where the namespace "+demo.Namespace+" is used\n(default sqlite in a temporary file)", parseStore)
+	addFlag(cmd, &o.store, "store", "url", "", "memory:, sqlite:PATH or dynamodb:NAME, where the namespace "+demo.Namespace+" is registered and used (default sqlite in a temporary file)", parseStore)
 	return cmd
 }
 
@@ -68,7 +67,7 @@ func parseSeed(text string) (uint64, error) {
 }
 
 func runDemo(ctx context.Context, o demoOptions) (err error) {
-	repo, err := o.store.open(ctx)
+	repo, err := o.store.open(ctx, opening{access: creates})
 	if err != nil {
 		return err
 	}

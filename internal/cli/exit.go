@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"syscall"
 
 	"github.com/zeroae/zae-limiter-go"
 )
@@ -27,11 +30,26 @@ func (e *usageError) Error() string { return e.text }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
+// sentence is what went wrong on one line, or "" if that has been said.
+func sentence(err error) string {
+	if failed, ok := errors.AsType[*commandError](err); ok && failed.err == nil {
+		return "" // the command said it
+	}
+	if errors.Is(err, syscall.EPIPE) {
+		return "whoever reads the output has left before all of it was written"
+	}
+	text := strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted")
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), "; ")
+}
+
 // exitCode is the one place that knows which error ends the program how.
 func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitDone
+	case is[*commandError](err):
+		failed, _ := errors.AsType[*commandError](err)
+		return failed.code
 	case is[*usageError](err):
 		return exitUsage
 	case is[*limiter.ExceededError](err):

@@ -18,7 +18,12 @@ type value[T any] struct {
 // fallback how the value that is in target already is shown there. What parse
 // returns as error completes the sentence "--flag is ...".
 func addFlag[T any](cmd *cobra.Command, target *T, flag, kind, fallback, usage string, parse func(string) (T, error)) {
-	cmd.Flags().Var(&value[T]{flag, kind, fallback, target, parse}, flag, usage)
+	addFlagP(cmd, target, flag, "", kind, fallback, usage, parse)
+}
+
+// addFlagP is addFlag with a short form.
+func addFlagP[T any](cmd *cobra.Command, target *T, flag, short, kind, fallback, usage string, parse func(string) (T, error)) {
+	cmd.Flags().VarP(&value[T]{flag, kind, fallback, target, parse}, flag, short, usage)
 }
 
 // String is how the value is shown as default.
@@ -56,4 +61,21 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		return usagef(`unexpected argument %q; "%s --help" shows how to call it`, args[0], cmd.CommandPath())
 	}
 	return nil
+}
+
+// exclude makes it an error to give more than one of these flags.
+func exclude(cmd *cobra.Command, flags ...string) {
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		given := ""
+		for _, flag := range flags {
+			switch {
+			case !cmd.Flags().Changed(flag):
+			case given != "":
+				return usagef("--%s and --%s exclude each other; give one of them", given, flag)
+			default:
+				given = flag
+			}
+		}
+		return nil
+	}
 }

@@ -3,11 +3,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -15,11 +17,15 @@ import (
 )
 
 // Main runs the program with the arguments after its name and returns its exit
-// code: 0 done, 1 failed, 2 wrong usage, 3 limit exceeded, 4 drift. What went
-// wrong is a sentence on stderr. An interrupt ends the command early; a second
-// one ends the program at once.
+// code: 0 done, 1 failed, 2 wrong usage, 3 limit exceeded, 4 drift, or that of
+// the command it ran. What went wrong is a sentence on stderr. An interrupt ends
+// the command early; a second one ends the program at once.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	return newConsole(stdin, stdout, stderr).main(args)
+}
+
+func (c *console) main(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	// Whoever reads stdout may leave: then writing fails, which is an error like
@@ -27,20 +33,49 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
 	defer signal.Stop(pipe)
+	return run(ctx, c, args)
+}
 
-	root := newRoot()
+// endings are the signals that ask the program to end. One that it was started
+// to ignore, as a job in the background is, stays ignored.
+func endings() []os.Signal {
+	all := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
+	return slices.DeleteFunc(all, signal.Ignored)
+}
+
+func run(ctx context.Context, c *console, args []string) int {
+	root := newRoot(c) //nolint:contextcheck // a command under a lease ends by itself, not with a context
 	root.SetArgs(args)
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
-	if err != nil {
-		fmt.Fprintln(stderr, "zae-limiter:", err)
+	root.SetIn(c.in)
+	help := &keeper{Writer: c.out}
+	root.SetOut(help)
+	root.SetErr(c.err)
+	err := cmp.Or(root.ExecuteContext(ctx), help.err)
+	if err == nil {
+		return exitDone
+	}
+	if text := sentence(err); text != "" {
+		fmt.Fprintln(c.err, "zae-limiter:", text)
 	}
 	return exitCode(err)
 }
 
-func newRoot() *cobra.Command {
+// keeper remembers that writing failed, for those who do not look.
+type keeper struct {
+	io.Writer
+	err error
+}
+
+// Write writes.
+func (k *keeper) Write(p []byte) (int, error) {
+	n, err := k.Writer.Write(p)
+	if err != nil {
+		k.err = err
+	}
+	return n, err
+}
+
+func newRoot(c *console) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "zae-limiter",
 		Short: "A rate limiter for several limits at once",
@@ -48,8 +83,16 @@ func newRoot() *cobra.Command {
 and tokens per minute, say, all of them at once, with estimates that are
 corrected after the work is done.
 
-"zae-limiter demo" shows it at work.`,
-		Example:       "  zae-limiter demo\n  zae-limiter demo --duration 1m --store sqlite:limits.db",
+"zae-limiter demo" shows it at work. Data goes to stdout and talk to stderr; a
+list is a table on a terminal and tab-separated where it is piped, and --json
+prints JSON. The program ends with 0 when done, 1 when something failed, 2 for a
+wrong command line, 3 when a limit is exceeded, 4 for drift.
+
+` + storeHelp,
+		Example: `  zae-limiter demo
+  zae-limiter resource set-defaults gpt-4 -l rpm:100 -l tpm:10000/min:15000
+  zae-limiter acquire key-abc gpt-4 rpm=1 tpm=500
+  zae-limiter entity status key-abc`,
 		Version:       thisBuild().Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -60,8 +103,12 @@ corrected after the work is done.
 	root.Flags().Bool("version", false, "show which version this is")
 	root.SetVersionTemplate(thisBuild().String() + "\n")
 	root.SetFlagErrorFunc(flagError)
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", screenWidth)))
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newDemo(), newVersion())
+	root.AddCommand(
+		newAcquire(c), newAudit(c), newCompletion(), newDemo(c), newEntity(c), newExplain(c), newNamespace(c), newResource(c),
+		newSystem(c), newUsage(c), newVersion(c),
+	)
 	return root
 }
 
@@ -71,12 +118,12 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	var names []string
-	for _, c := range cmd.Root().Commands() {
+	for _, c := range cmd.Commands() {
 		if c.IsAvailableCommand() {
 			names = append(names, c.Name())
 		}
 	}
-	return usagef("unknown command %q; the commands are %s", args[0], strings.Join(names, ", "))
+	return usagef("unknown command %q; the commands of %s are %s", args[0], cmd.CommandPath(), strings.Join(names, ", "))
 }
 
 func newHelp() *cobra.Command {
@@ -87,7 +134,7 @@ func newHelp() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				return knownCommand(cmd, append(rest, args...))
+				return knownCommand(cmp.Or(found, cmd.Root()), append(rest, args...))
 			}
 			found.InitDefaultHelpFlag() // which it would have been given on its way to run
 			return found.Help()

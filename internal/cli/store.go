@@ -1,60 +1,141 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/memory"
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
+// access is what a command does to a store, and so how it may be opened.
+type access int
+
+const (
+	reads   access = iota // nothing is written, nor made
+	changes               // what is there is changed; nothing is made
+	creates               // the embedded file is made if it is missing, and nothing else
+)
+
+// opening says how a store is opened.
+type opening struct {
+	access           access
+	namespace        string // "" for the one that is always there, or none
+	region, endpoint string // of DynamoDB
+	purged           func(items int)
+}
+
 // store is where the buckets are kept: how it is called, and how to open it.
 type store struct {
-	name string
-	open func(context.Context) (limiter.Repository, error)
+	name   string
+	dynamo bool
+	open   func(context.Context, opening) (limiter.Repository, error)
 }
+
+const storeForms = "a store is sqlite:PATH, memory: or dynamodb:NAME, such as sqlite:limits.db"
 
 // parseStore reads a --store. It is the one place that knows the stores.
 func parseStore(url string) (store, error) {
-	scheme, path, _ := strings.Cut(url, ":")
+	scheme, name, _ := strings.Cut(url, ":")
 	switch {
 	case url == "memory:":
-		return store{url, openMemory}, nil
-	case scheme == "sqlite" && path != "":
-		return store{url, func(ctx context.Context) (limiter.Repository, error) { return openSQLite(ctx, path) }}, nil
+		return store{url, false, openMemory}, nil
+	case scheme == "sqlite" && name != "":
+		return fileStore(url, name), nil
+	case scheme == "dynamodb" && name != "":
+		return tableStore(name), nil
 	}
-	return store{}, errors.New("a store is memory: or sqlite:PATH, such as sqlite:limits.db")
+	return store{}, errors.New(storeForms)
 }
 
-func openMemory(context.Context) (limiter.Repository, error) { return memory.New(nil), nil }
+func fileStore(url, path string) store {
+	return store{url, false, func(ctx context.Context, o opening) (limiter.Repository, error) { return openSQLite(ctx, path, o) }}
+}
+
+func tableStore(name string) store {
+	return store{"dynamodb:" + name, true, func(ctx context.Context, o opening) (limiter.Repository, error) { return openDynamo(ctx, name, o) }}
+}
+
+func openMemory(ctx context.Context, o opening) (limiter.Repository, error) {
+	repo := memory.New(nil)
+	if o.namespace == "" {
+		return repo, nil
+	}
+	return repo.Namespace(ctx, o.namespace)
+}
 
 // openSQLite never returns a nil pointer in a Repository that is not nil.
-func openSQLite(ctx context.Context, path string) (limiter.Repository, error) {
-	repo, err := sqlite.Open(ctx, path, nil)
+func openSQLite(ctx context.Context, path string, o opening) (limiter.Repository, error) {
+	opts := sqlite.Options{Namespace: o.namespace, Existing: true, ReadOnly: o.access == reads, Purged: o.purged}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case o.access != creates:
+			return nil, fmt.Errorf("there is no file %s; it is made by the first command that stores something, such as zae-limiter system set-defaults", path)
+		case o.namespace != "" && o.namespace != defaultNamespace:
+			return nil, fmt.Errorf("namespace %q: %w; `zae-limiter namespace register %s` makes it", o.namespace, limiter.ErrNotFound, o.namespace)
+		}
+		opts.Existing = false
+	}
+	repo, err := sqlite.Open(ctx, path, &opts)
+	if errors.Is(err, limiter.ErrNotFound) {
+		return nil, fmt.Errorf("%w; `zae-limiter namespace register %s` makes it", err, o.namespace)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return repo, nil
 }
 
+// tableItself is the namespace in which a table keeps those that are registered.
+const tableItself = "_"
+
+func openDynamo(ctx context.Context, name string, o opening) (limiter.Repository, error) {
+	repo, err := dynamo.Connect(ctx, name, &dynamo.Options{Namespace: cmp.Or(o.namespace, tableItself), Region: o.region, Endpoint: o.endpoint, Purged: o.purged})
+	if err != nil {
+		return nil, err
+	}
+	return repo, nil
+}
+
+// embeddedStore is a file in the user's data folder, which is made with it.
+func embeddedStore() (store, error) {
+	folder, err := dataFolder()
+	if err != nil {
+		return store{}, fmt.Errorf("no store is given and there is no data folder for one (%w); %s", err, storeForms)
+	}
+	path := filepath.Join(folder, "limits.db")
+	return store{"sqlite:" + path, false, func(ctx context.Context, o opening) (limiter.Repository, error) {
+		if o.access == creates {
+			if err := os.MkdirAll(folder, 0o700); err != nil {
+				return nil, err
+			}
+		}
+		return openSQLite(ctx, path, o)
+	}}, nil
+}
+
 // temporaryStore is a file that goes when its repository is closed.
-func temporaryStore() store { return store{"sqlite (temporary file)", openTemporary} }
+func temporaryStore() store { return store{"sqlite (temporary file)", false, openTemporary} }
 
 type temporary struct {
 	limiter.Repository
 	folder string
 }
 
-func openTemporary(ctx context.Context) (limiter.Repository, error) {
+func openTemporary(ctx context.Context, o opening) (limiter.Repository, error) {
 	folder, err := os.MkdirTemp("", "zae-limiter-")
 	if err != nil {
 		return nil, err
 	}
-	repo, err := openSQLite(ctx, filepath.Join(folder, "limits.db"))
+	repo, err := openSQLite(ctx, filepath.Join(folder, "limits.db"), o)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(folder))
 	}

@@ -9,19 +9,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
-// number groups the digits: 12,345.
-func number(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	sign := ""
-	if n < 0 {
-		sign, digits = "-", digits[1:]
-	}
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return sign + digits
-}
-
 // compact is a number in at most five characters: 950, 4.2k, -12k.
 func compact(n int64) string {
 	switch size := max(n, -n); {
@@ -31,12 +18,6 @@ func compact(n int64) string {
 		return strconv.FormatFloat(float64(n/100)/10, 'f', 1, 64) + "k"
 	}
 	return strconv.FormatInt(n/1000, 10) + "k"
-}
-
-// thousandths is a number of tokens: 12.5.
-func thousandths(n int64) string {
-	text := fmt.Sprintf("%s.%03d", number(n/1000), n%1000)
-	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
 // seconds is a time with one digit after the point: 1.2s.
@@ -70,13 +51,4 @@ func bar(available, capacity int64, width int, style tty.Style) string {
 		return style.Yellow(filled) + rest
 	}
 	return style.Green(filled) + rest
-}
-
-// left and right pad text to a width.
-func left(text string, width int) string {
-	return text + strings.Repeat(" ", max(0, width-tty.Width(text)))
-}
-
-func right(text string, width int) string {
-	return strings.Repeat(" ", max(0, width-tty.Width(text))) + text
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
 // patience is how long a key that waits does so.
@@ -47,7 +48,7 @@ func (g *gateway) serve(ctx context.Context, c call) {
 
 	if sleep(ctx, c.work) != nil || c.fails {
 		g.book.count(func(t *totals) { t.RolledBack++ })
-		g.book.note("failed", c, fmt.Sprintf("its %s tokens are rolled back", number(c.estimate)))
+		g.book.note("failed", c, fmt.Sprintf("its %s tokens are rolled back", tty.Number(c.estimate)))
 		return
 	}
 	if err := lease.Adjust(limiter.Tokens(tpm, c.actual-c.estimate)); err != nil {
@@ -107,7 +108,7 @@ func (g *gateway) notAdmitted(c call, err error) {
 // reason is the limit that makes a caller wait longest.
 func reason(e *limiter.ExceededError) string {
 	s := e.Primary()
-	return fmt.Sprintf("%s has %s of %s %s", s.Entity, number(s.Available), number(s.Requested), s.Limit.Name)
+	return fmt.Sprintf("%s has %s of %s %s", s.Entity, tty.Number(s.Available), tty.Number(s.Requested), s.Limit.Name)
 }
 
 // lookForDebt notes what a call left in debt that took far more than estimated.
@@ -121,7 +122,7 @@ func (g *gateway) lookForDebt(ctx context.Context, c call) {
 	}
 	if s := d.Primary(); s.Exceeded {
 		g.book.note("debt", c, fmt.Sprintf("%s tokens, not %s: %s owes %s for %s",
-			number(c.actual), number(c.estimate), s.Entity, number(-s.Available), seconds(s.RetryAfter)))
+			tty.Number(c.actual), tty.Number(c.estimate), s.Entity, tty.Number(-s.Available), seconds(s.RetryAfter)))
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
 // lines prints events one by one and, once a second, the totals.
@@ -29,7 +31,7 @@ func (l *lines) show(f frame) error {
 		return nil
 	}
 	l.second = f.Elapsed.Truncate(time.Second) + time.Second
-	_, err := fmt.Fprintf(l.out, "%s  %s\n", right(seconds(f.Elapsed), 6), f.Totals)
+	_, err := fmt.Fprintf(l.out, "%s  %s\n", tty.Right(seconds(f.Elapsed), 6), f.Totals)
 	return err
 }
 

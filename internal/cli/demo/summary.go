@@ -43,9 +43,9 @@ func ended(f frame) string {
 }
 
 func (l line) line(name string) string {
-	return fmt.Sprintf("%s %s  %s  %s  %s  %s  %s  %s", left(name, nameWidth), left(l.Model, modelWidth), left(l.Limit, 5),
-		right(number(l.Allowed), 13), right(number(l.Admitted), 8), right(some(l.Taken), 8),
-		right(some(l.Given), 10), right(some(l.Refused), 8))
+	return fmt.Sprintf("%s %s  %s  %s  %s  %s  %s  %s", tty.Left(name, nameWidth), tty.Left(l.Model, modelWidth), tty.Left(l.Limit, 5),
+		tty.Right(tty.Number(l.Allowed), 13), tty.Right(tty.Number(l.Admitted), 8), tty.Right(some(l.Taken), 8),
+		tty.Right(some(l.Given), 10), tty.Right(some(l.Refused), 8))
 }
 
 // some is a number that is seen only if there is any.
@@ -53,7 +53,7 @@ func some(n int64) string {
 	if n == 0 {
 		return "-"
 	}
-	return number(n)
+	return tty.Number(n)
 }
 
 // sentence says what the checks found.
@@ -64,8 +64,8 @@ func (v verdict) sentence(style tty.Style) string {
 		return "Nothing was admitted, so there was nothing to check."
 	case v.broken > 0:
 		return style.Red("ADMITTED EXCEEDED ALLOWED") + fmt.Sprintf(" in windows that end with %s of %s debits.\nThe worst is %s tokens over: %s.",
-			number(int64(v.broken)), number(int64(v.checks)), thousandths(v.worst.excess), where)
+			tty.Number(int64(v.broken)), tty.Number(int64(v.checks)), tty.Thousandths(v.worst.excess), where)
 	}
 	return style.Green("Admitted never exceeded allowed in any window") + fmt.Sprintf(": %s debits on %d limits checked.\nThe tightest window had %s tokens to spare: %s.",
-		number(int64(v.checks)), v.limits, thousandths(-v.worst.excess), where)
+		tty.Number(int64(v.checks)), v.limits, tty.Thousandths(-v.worst.excess), where)
 }

@@ -63,14 +63,14 @@ func header(f frame, width int, style tty.Style) string {
 	const name = " zae-limiter demo"
 	clock := f.clock()
 	title := tty.Clip("   "+f.setting(), max(0, width-len(name)-len(clock)-1))
-	return style.Bold(name) + style.Dim(left(title, width-len(name)-len(clock))) + style.Bold(clock)
+	return style.Bold(name) + style.Dim(tty.Left(title, width-len(name)-len(clock))) + style.Bold(clock)
 }
 
 // rows are the heading and a line for each bucket, the projects apart.
 func rows(all []row, width int, style tty.Style) []string {
 	cells := barCells(width)
 	lines := []string{style.Dim(columns(
-		"", "model", left("rpm available", cells+1+rpmWidth), left("tpm available", cells+1+tpmWidth), "admitted", "refused", "retry in"))}
+		"", "model", tty.Left("rpm available", cells+1+rpmWidth), tty.Left("tpm available", cells+1+tpmWidth), "admitted", "refused", "retry in"))}
 	entity := ""
 	for i, r := range all {
 		name := ""
@@ -105,8 +105,8 @@ func barCells(width int) int {
 }
 
 func columns(name, model, requests, tokens, admitted, refused, retry string) string {
-	return " " + left(name, nameWidth) + " " + left(model, modelWidth) + "  " + requests + "  " + tokens + "  " +
-		right(admitted, admittedWidth) + " " + right(refused, refusedWidth) + "  " + retry
+	return " " + tty.Left(name, nameWidth) + " " + tty.Left(model, modelWidth) + "  " + requests + "  " + tokens + "  " +
+		tty.Right(admitted, admittedWidth) + " " + tty.Right(refused, refusedWidth) + "  " + retry
 }
 
 func (r row) line(name string, cells int, style tty.Style) string {
@@ -124,7 +124,7 @@ func (r row) line(name string, cells int, style tty.Style) string {
 
 // draw is a bar and what it stands for.
 func (g gauge) draw(cells, width int, style tty.Style) string {
-	text := right(compact(g.Available)+"/"+compact(g.Limit.Capacity), width)
+	text := tty.Right(compact(g.Available)+"/"+compact(g.Limit.Capacity), width)
 	if g.Available < 0 {
 		text = style.Red(text)
 	}
@@ -141,12 +141,12 @@ func label(entity string, key bool, style tty.Style) string {
 
 // line tells an event.
 func (e event) line(style tty.Style) string {
-	what := left(e.What, 7)
+	what := tty.Left(e.What, 7)
 	switch e.What {
 	case "refused", "gave up":
 		what = style.Yellow(what)
 	case "debt":
 		what = style.Red(what)
 	}
-	return fmt.Sprintf("%s  %s %s %s %s", style.Dim(right(seconds(e.At), 6)), what, left(e.Key, 6), left(e.Model, modelWidth), e.Text)
+	return fmt.Sprintf("%s  %s %s %s %s", style.Dim(tty.Right(seconds(e.At), 6)), what, tty.Left(e.Key, 6), tty.Left(e.Model, modelWidth), e.Text)
 }

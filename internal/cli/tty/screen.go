@@ -13,10 +13,12 @@ const (
 	hideCursor  = "\x1b[?25l"
 	showCursor  = "\x1b[?25h"
 	clearAll    = "\x1b[2J\x1b[H"
-	clearToEOL  = "\x1b[K"
 	clearToEnd  = "\x1b[J"
 	cursorUpFmt = "\x1b[%dA\r"
 )
+
+// ClearLine takes away what is right of the cursor.
+const ClearLine = "\x1b[K"
 
 // Screen redraws a few lines in place, below what the terminal shows already.
 // It is not safe for concurrent use.
@@ -63,7 +65,7 @@ func (s *Screen) Draw(frame []string) error {
 	for _, line := range frame {
 		b.WriteString(Clip(line, width))
 		if Width(line) < width { // at the edge it would take the last character along
-			b.WriteString(clearToEOL)
+			b.WriteString(ClearLine)
 		}
 		b.WriteString("\n")
 	}

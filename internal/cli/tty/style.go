@@ -6,14 +6,16 @@ import (
 	"os"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/rivo/uniseg"
 )
 
 // Style colours text, or not: true is coloured.
 type Style bool
 
 // StyleFromEnv is coloured unless NO_COLOR is set to anything, as
-// https://no-color.org asks.
-func StyleFromEnv() Style { return os.Getenv("NO_COLOR") == "" }
+// https://no-color.org asks, or the terminal is a dumb one.
+func StyleFromEnv() Style { return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" }
 
 // Bold is bold text.
 func (s Style) Bold(text string) string { return s.wrap("1", text) }
@@ -37,7 +39,7 @@ func (s Style) wrap(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// Width is how many columns a line takes: every rune one, colours none.
+// Width is how many columns a line takes: colours none, wide characters two.
 func Width(line string) int {
 	n := 0
 	for line != "" {
@@ -64,14 +66,17 @@ func Clip(line string, width int) string {
 	return b.String()
 }
 
-// next is the length in bytes of the first rune or colour of a line, and how
-// many columns it takes.
+// next is the length in bytes of the first character or colour of a line, and
+// how many columns it takes.
 func next(line string) (size, visible int) {
 	if strings.HasPrefix(line, "\x1b[") {
 		if end := strings.IndexByte(line, 'm'); end > 0 {
 			return end + 1, 0
 		}
 	}
-	_, size = utf8.DecodeRuneInString(line)
-	return size, 1
+	if line[0] < utf8.RuneSelf {
+		return 1, 1
+	}
+	cluster, _, width, _ := uniseg.FirstGraphemeClusterInString(line, -1)
+	return len(cluster), width
 }

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// argument is a word of the command line that has a place, not a flag.
+type argument struct {
+	name string
+	set  func(string) error
+}
+
+// arguments takes exactly those, and judges each before anything is opened.
+func arguments(want ...argument) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < len(want) {
+			return usagef("%s is missing; usage: %s", want[len(args)].name, cmd.UseLine())
+		}
+		if len(args) > len(want) {
+			return usagef("unexpected argument %q; usage: %s", args[len(want)], cmd.UseLine())
+		}
+		return setAll(want, args)
+	}
+}
+
+func setAll(want []argument, args []string) error {
+	for i, w := range want {
+		if err := w.set(args[i]); err != nil {
+			return usagef("%v", err)
+		}
+	}
+	return nil
+}
+
+func entityArg(target *string) argument {
+	return argument{"ENTITY", func(s string) error {
+		*target = s
+		return limiter.Entity{ID: s}.Validate()
+	}}
+}
+
+func resourceArg(target *string) argument {
+	return argument{"RESOURCE", func(s string) error {
+		*target = s
+		return checkResource(s)
+	}}
+}
+
+func checkResource(name string) error {
+	return limiter.UsageQuery{Entity: "any", Resource: name}.Validate()
+}
+
+// parseAmounts reads LIMIT=TOKENS, each limit once.
+func parseAmounts(words []string) (limiter.Amounts, error) {
+	var amounts limiter.Amounts
+	for _, word := range words {
+		limit, n, err := parseAmount(word)
+		if err != nil {
+			return amounts, err
+		}
+		for other := range amounts.All() {
+			if other == limit {
+				return amounts, usagef("%s is given twice; give each limit once", limit)
+			}
+		}
+		amounts = amounts.And(limit, n)
+	}
+	return amounts, nil
+}
+
+func parseAmount(word string) (limit string, n int64, err error) {
+	limit, digits, ok := strings.Cut(word, "=")
+	if n, err = strconv.ParseInt(digits, 10, 64); !ok || err != nil || n < 0 {
+		return "", 0, usagef("%q is no amount; one is LIMIT=TOKENS, a whole number of 0 or more, such as tpm=500", word)
+	}
+	if err := limiter.PerMinute(limit, 1).Validate(); err != nil {
+		return "", 0, usagef("%v", err)
+	}
+	return limit, n, nil
+}
+
+// choice is a flag that takes one of a few words.
+func choice[T ~string](words ...T) func(string) (T, error) {
+	return func(text string) (T, error) {
+		names := make([]string, len(words))
+		for i, w := range words {
+			if string(w) == text {
+				return w, nil
+			}
+			names[i] = string(w)
+		}
+		return "", fmt.Errorf("it has to be %s or %s", strings.Join(names[:len(names)-1], ", "), names[len(names)-1])
+	}
+}
+
+// complete suggests the words of a choice.
+func complete[T ~string](words ...T) cobra.CompletionFunc {
+	names := make([]cobra.Completion, len(words))
+	for i, w := range words {
+		names[i] = string(w)
+	}
+	return cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)
+}

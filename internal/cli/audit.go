@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+func newAudit(c *console) *cobra.Command {
+	conn := &connection{console: c}
+	cmd := group("audit", "Look at who changed what", "The audit trail has every change of entities and stored limits, and who made it.")
+	conn.addNamespace(cmd)
+	cmd.AddCommand(newAuditList(conn))
+	return cmd
+}
+
+type auditOptions struct {
+	*connection
+	entity, resource, after string
+	system, json            bool
+	limit                   int
+}
+
+func newAuditList(conn *connection) *cobra.Command {
+	o := auditOptions{connection: conn}
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the changes of an entity, a resource or the system",
+		Long: `Lists the changes of an entity, of the defaults of a resource or of those of the
+system, newest first. An event has details, which --json shows.`,
+		Example: `  zae-limiter audit list --entity-id key-abc
+  zae-limiter audit list --resource gpt-4
+  zae-limiter audit list --system --limit 10`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runAuditList(cmd.Context(), o) },
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&o.entity, "entity-id", "e", "", "changes of this `entity`")
+	flags.StringVarP(&o.resource, "resource", "r", "", "changes of the defaults of this `resource`")
+	flags.BoolVar(&o.system, "system", false, "changes of the defaults of the system")
+	flags.StringVar(&o.after, "start-event-id", "", "only events older than the one with this `id`")
+	exclude(cmd, "entity-id", "resource", "system")
+	_ = cmd.RegisterFlagCompletionFunc("entity-id", conn.completeEntity)
+	_ = cmd.RegisterFlagCompletionFunc("resource", conn.completeResources)
+	addCount(cmd, &o.limit, "l", 100)
+	addJSON[auditShape](cmd, &o.json, anArray, auditColumns)
+	return cmd
+}
+
+// auditShape is an event as JSON.
+type auditShape struct {
+	ID        string         `json:"event_id" doc:"a ULID, which rises with time"`
+	At        time.Time      `json:"timestamp" doc:"when it happened"`
+	Action    string         `json:"action" doc:"entity_created, entity_deleted, limits_set or limits_deleted"`
+	Entity    string         `json:"entity_id" doc:"what was changed: an entity, $SYSTEM, or $RESOURCE: and a resource"`
+	Principal *string        `json:"principal" doc:"who did it"`
+	Resource  *string        `json:"resource" doc:"that limits are for; _default_ for all"`
+	Details   map[string]any `json:"details" doc:"what was stored"`
+}
+
+func auditObject(e limiter.AuditEvent) any {
+	details := e.Details
+	if details == nil {
+		details = map[string]any{}
+	}
+	return auditShape{e.ID, e.At.UTC(), e.Action, e.Entity, orNull(e.Principal), orNull(e.Resource), details}
+}
+
+var auditColumns = []column{
+	{title: "timestamp", whole: true}, {title: "action", whole: true}, {title: "principal"}, {title: "resource"}, {title: "event id", whole: true, spare: true},
+}
+
+func runAuditList(ctx context.Context, o auditOptions) error {
+	subject, err := o.subject()
+	if err != nil {
+		return err
+	}
+	list := listing[limiter.AuditEvent]{
+		auditColumns,
+		func(e limiter.AuditEvent) []cell {
+			return []cell{moment(e.At), text(e.Action), text(e.Principal), text(e.Resource), text(e.ID)}
+		},
+		auditObject,
+		"There are no events of " + subject + ".",
+	}
+	return o.with(ctx, reads, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+		rows := first(lim.AuditEvents(ctx, subject, o.after), o.limit, func(last limiter.AuditEvent) {
+			o.say("There are more; go on with --start-event-id %s", last.ID)
+		})
+		return list.print(o.console, o.json, rows)
+	})
+}
+
+// subject is whose events are meant, as the trail names it.
+func (o auditOptions) subject() (string, error) {
+	const system, ofResource = "$SYSTEM", "$RESOURCE:"
+	switch {
+	case o.system || o.entity == system:
+		return system, nil
+	case o.resource != "":
+		if err := checkResource(o.resource); err != nil {
+			return "", usagef("%v", err)
+		}
+		return ofResource + o.resource, nil
+	case o.entity == "":
+		return "", usagef("nothing says whose events; give --entity-id, --resource or --system")
+	}
+	if len(o.entity) > len(ofResource) && o.entity[:len(ofResource)] == ofResource {
+		o.resource = o.entity[len(ofResource):]
+		return o.subject()
+	}
+	if err := (limiter.Entity{ID: o.entity}).Validate(); err != nil {
+		return "", usagef("%v", err)
+	}
+	return o.entity, nil
+}

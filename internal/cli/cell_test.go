@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"testing"
+	"time"
+)
+
+func TestCells(t *testing.T) {
+	at := time.Date(2026, time.January, 31, 15, 4, 5, 0, time.FixedZone("", 3600))
+	for _, c := range []struct {
+		cell            cell
+		people, program string
+	}{
+		{text("Ada"), "Ada", "Ada"},
+		{text(""), "-", ""},
+		{text("プロ"), "プロ", "プロ"},
+		{text("a\tb\nc\x1b[31m\\"), `a\tb\nc\x1b[31m\\`, `a\tb\nc\x1b[31m\\`},
+		{text("left\u202eright\u200b"), `left\u202eright\u200b`, `left\u202eright\u200b`},
+		{number(-1234567), "-1,234,567", "-1234567"},
+		{tokens(1_234_500), "1,234.5", "1234.5"},
+		{tokens(-500), "-0.5", "-0.5"},
+		{decimal(1234.5), "1,234.50", "1234.5"},
+		{decimal(-0.25), "-0.25", "-0.25"},
+		{yesNo(true), "yes", "true"},
+		{yesNo(false), "no", "false"},
+		{moment(at), "2026-01-31 14:04:05", "2026-01-31T14:04:05Z"},
+		{moment(time.Time{}), "-", ""},
+		{span(0), "-", "0"},
+		{span(time.Millisecond), "0.1s", "0.001"},
+		{span(9*time.Second + 40*time.Millisecond), "9.1s", "9.04"},
+		{span(59*time.Second + 950*time.Millisecond), "60.0s", "59.95"},
+		{span(time.Minute), "1m", "60"},
+		{span(97 * time.Second), "1m37s", "97"},
+		{span(time.Hour), "1h", "3600"},
+		{span(2*time.Hour + time.Second), "2h1m", "7201"},
+		{span(49 * time.Hour), "2d1h", "176400"},
+	} {
+		if c.cell.people != c.people || c.cell.program != c.program {
+			t.Errorf("got %q and %q, want %q and %q", c.cell.people, c.cell.program, c.people, c.program)
+		}
+	}
+}

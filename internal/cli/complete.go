@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// Completion must not keep a shell waiting, nor fill its screen.
+const (
+	completeWithin = 2 * time.Second
+	completeMost   = 200
+)
+
+// suggest asks the store for words. Whatever goes wrong, there are just none.
+func (conn *connection) suggest(cmd *cobra.Command, words func(context.Context, *limiter.RateLimiter) iter.Seq2[string, error]) ([]cobra.Completion, cobra.ShellCompDirective) {
+	quiet := *conn
+	silent := *conn.console
+	silent.err, silent.watched, silent.asks = io.Discard, false, false
+	quiet.console = &silent
+	parent := cmd.Context()
+	if parent == nil {
+		parent = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(parent, completeWithin)
+	defer cancel()
+	var found []cobra.Completion
+	_ = quiet.with(ctx, reads, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+		for word, err := range words(ctx, lim) {
+			if err != nil || len(found) == completeMost {
+				return err
+			}
+			found = append(found, word)
+		}
+		return nil
+	})
+	return found, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeEntity suggests entities for the first argument.
+func (conn *connection) completeEntity(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return conn.suggest(cmd, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
+		return named(lim.Entities(ctx), func(e limiter.Entity) string { return e.ID })
+	})
+}
+
+// completeResource suggests resources for the first argument.
+func (conn *connection) completeResource(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return conn.completeResources(cmd, args, word)
+}
+
+// completeResources suggests those that have default limits.
+func (conn *connection) completeResources(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return conn.suggest(cmd, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
+		names, err := lim.ResourcesWithDefaults(ctx)
+		if err != nil {
+			return each[string](nil)
+		}
+		return each(names)
+	})
+}
+
+// completeRequest suggests an entity, then a resource.
+func (conn *connection) completeRequest(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	switch len(args) {
+	case 0:
+		return conn.completeEntity(cmd, args, word)
+	case 1:
+		return conn.completeResources(cmd, args, word)
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeNamespaces suggests the active ones by name.
+func (conn *connection) completeNamespaces(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	elsewhere := *conn
+	elsewhere.namespace = defaultNamespace // the one that is being typed need not exist
+	return elsewhere.suggest(cmd, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
+		return named(namespaces(ctx, lim, isActive), func(n limiter.Namespace) string { return n.Name })
+	})
+}
+
+// completeOrphans suggests the ids of deleted namespaces.
+func (conn *connection) completeOrphans(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return conn.suggest(cmd, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
+		orphans := namespaces(ctx, lim, func(state string) bool { return !isActive(state) })
+		return named(orphans, func(n limiter.Namespace) string { return n.ID + "\t" + n.Name })
+	})
+}
+
+// named is a sequence of names of what is in another.
+func named[T any](seq iter.Seq2[T, error], name func(T) string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for v, err := range seq {
+			if !yield(name(v), err) {
+				return
+			}
+		}
+	}
+}
+
+func newCompletion() *cobra.Command {
+	shells := []string{"bash", "zsh", "fish", "powershell"}
+	var shell string
+	return &cobra.Command{
+		Use:   "completion SHELL",
+		Short: "Print the completion script of a shell",
+		Long: `Prints a script that teaches a shell (bash, zsh, fish or powershell) to complete
+commands, flags, and the names of entities, resources and namespaces.`,
+		Example: `  source <(zae-limiter completion bash)
+  zae-limiter completion zsh > "${fpath[1]}/_zae-limiter"
+  zae-limiter completion fish > ~/.config/fish/completions/zae-limiter.fish`,
+		ValidArgs: shells,
+		Args: arguments(argument{"SHELL", func(s string) (err error) {
+			shell, err = choice(shells...)(s)
+			return err
+		}}),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			out := cmd.OutOrStdout()
+			switch shell {
+			case "bash":
+				return cmd.Root().GenBashCompletionV2(out, true)
+			case "zsh":
+				return cmd.Root().GenZshCompletion(out)
+			case "fish":
+				return cmd.Root().GenFishCompletion(out, true)
+			}
+			return cmd.Root().GenPowerShellCompletionWithDesc(out)
+		},
+	}
+}

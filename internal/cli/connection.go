@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"os/user"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+const (
+	defaultNamespace = "default"
+	envStore         = "ZAEL_STORE"
+	envStack         = "ZAEL_STACK"
+	envNamespace     = "ZAEL_NAMESPACE"
+)
+
+// connection is which store a command uses, and which namespace of it, as the
+// flags say or the environment.
+type connection struct {
+	*console
+	store, name, region, endpoint, namespace string
+	principal                                string
+}
+
+// addStore gives a command, and those below it, the flags of a store.
+func (conn *connection) addStore(cmd *cobra.Command) {
+	flags := cmd.PersistentFlags()
+	flags.StringVar(&conn.store, "store", "", "`url` of the store: sqlite:PATH, memory: or dynamodb:NAME")
+	flags.StringVarP(&conn.name, "name", "n", "", "`name` of a DynamoDB table, as --store dynamodb:NAME")
+	flags.StringVar(&conn.region, "region", "", "AWS `region` of the table")
+	flags.StringVar(&conn.endpoint, "endpoint-url", "", "`url` of a DynamoDB to use instead of AWS")
+}
+
+// addNamespace gives a command, and those below it, the flags of a store and of
+// a namespace.
+func (conn *connection) addNamespace(cmd *cobra.Command) {
+	conn.addStore(cmd)
+	cmd.PersistentFlags().StringVarP(&conn.namespace, "namespace", "N", "", "`namespace` to work in (default $ZAEL_NAMESPACE, else default)")
+	_ = cmd.RegisterFlagCompletionFunc("namespace", conn.completeNamespaces)
+}
+
+// addPrincipal gives a command that changes something a flag for who does so.
+func (conn *connection) addPrincipal(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&conn.principal, "principal", "", "`who` changes it, for the audit trail (default: the user's login)")
+}
+
+// addYes gives a command that destroys something the flag to do so unasked.
+func addYes(cmd *cobra.Command, yes *bool) {
+	cmd.Flags().BoolVarP(yes, "yes", "y", false, "do not ask")
+}
+
+// chosen is the store that the flags name, else the environment, else the
+// embedded one, of which people are told.
+func (conn *connection) chosen() (store, error) {
+	s, err := conn.named()
+	if err != nil {
+		return store{}, err
+	}
+	if !s.dynamo {
+		for _, flag := range []struct{ name, value string }{{"region", conn.region}, {"endpoint-url", conn.endpoint}} {
+			if flag.value != "" {
+				return store{}, usagef("--%s belongs to a DynamoDB table, but the store is %s; name a table with --name", flag.name, s.name)
+			}
+		}
+	}
+	return s, nil
+}
+
+func (conn *connection) named() (store, error) {
+	switch {
+	case conn.store != "":
+		if conn.name != "" {
+			conn.warn("--name %s is not used, since --store says where", conn.name)
+		}
+		return storeFrom("--store", conn.store)
+	case conn.name != "":
+		return tableStore(conn.name), nil
+	case os.Getenv(envStore) != "":
+		return storeFrom(envStore, os.Getenv(envStore))
+	case os.Getenv(envStack) != "":
+		return tableStore(os.Getenv(envStack)), nil
+	}
+	s, err := embeddedStore()
+	if err == nil {
+		conn.say("using %s; --store chooses another", s.name)
+	}
+	return s, err
+}
+
+// storeFrom reads a store that source names.
+func storeFrom(source, url string) (store, error) {
+	s, err := parseStore(url)
+	if err != nil {
+		return store{}, usagef("%s is %q, but %v", source, url, err)
+	}
+	return s, nil
+}
+
+// open opens the chosen store. The caller closes it.
+func (conn *connection) open(ctx context.Context, access access) (limiter.Repository, error) {
+	namespace := cmp.Or(conn.namespace, os.Getenv(envNamespace), defaultNamespace)
+	if err := (limiter.Namespace{Name: namespace}).Validate(); err != nil {
+		return nil, usagef("%v", err)
+	}
+	return conn.openAs(ctx, opening{access: access, namespace: namespace})
+}
+
+func (conn *connection) openAs(ctx context.Context, o opening) (limiter.Repository, error) {
+	s, err := conn.chosen()
+	if err != nil {
+		return nil, err
+	}
+	return conn.openStore(ctx, s, o)
+}
+
+func (conn *connection) openStore(ctx context.Context, s store, o opening) (limiter.Repository, error) {
+	o.region, o.endpoint = conn.region, conn.endpoint
+	repo, err := s.open(ctx, o)
+	if is[*limiter.InvalidError](err) { // about what the command line calls it
+		return nil, usagef("%v", err)
+	}
+	return repo, err
+}
+
+// with lends the chosen store to what a command does.
+func (conn *connection) with(ctx context.Context, access access, do func(*limiter.RateLimiter, limiter.Repository) error) error {
+	repo, err := conn.open(ctx, access)
+	if err != nil {
+		return err
+	}
+	return conn.lend(repo, do)
+}
+
+func (conn *connection) lend(repo limiter.Repository, do func(*limiter.RateLimiter, limiter.Repository) error) (err error) {
+	defer func() { err = errors.Join(err, repo.Close()) }()
+	lim, err := limiter.New(repo, &limiter.Options{Now: conn.now, Principal: cmp.Or(conn.principal, login())})
+	if err != nil {
+		return usagef("%v", err)
+	}
+	return do(lim, repo)
+}
+
+// login is who runs the program, "" if that is no name for an audit trail.
+func login() string {
+	u, err := user.Current()
+	if err != nil || (limiter.Entity{ID: u.Username}).Validate() != nil {
+		return ""
+	}
+	return u.Username
+}

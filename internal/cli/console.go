@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+)
+
+// console is where a command reads and writes, and what it may expect there.
+type console struct {
+	in        io.Reader
+	out, err  io.Writer // data, and talk
+	terminal  bool      // out is read by people: tables, not tab-separated fields
+	watched   bool      // err is read by people: progress, questions
+	asks      bool      // whoever reads err can answer
+	width     int       // columns of out
+	style     tty.Style // of out
+	talkStyle tty.Style // of err
+	now       func() time.Time
+}
+
+// forceTerminal is an environment variable: a number of columns makes stdout a
+// terminal of that width, whatever it is.
+const forceTerminal = "ZAEL_FORCE_TTY"
+
+func newConsole(in io.Reader, out, talk io.Writer) *console {
+	c := &console{in: in, out: out, err: talk, now: time.Now}
+	c.terminal, c.watched = tty.IsTerminal(out), tty.IsTerminal(talk)
+	c.asks = tty.IsTerminal(in) && c.watched
+	c.width = tty.Columns(out)
+	if forced, err := strconv.Atoi(os.Getenv(forceTerminal)); err == nil && forced > 0 {
+		c.terminal, c.width = true, forced
+	}
+	coloured := tty.StyleFromEnv()
+	c.style, c.talkStyle = coloured && tty.Style(c.terminal), coloured && tty.Style(c.watched)
+	return c
+}
+
+// say is talk: a line on stderr.
+func (c *console) say(format string, args ...any) { fmt.Fprintf(c.err, format+"\n", args...) }
+
+// done says that something was changed.
+func (c *console) done(format string, args ...any) {
+	c.say("%s "+format, append([]any{c.talkStyle.Green("✓")}, args...)...)
+}
+
+// warn says what did not go as one would wish.
+func (c *console) warn(format string, args ...any) {
+	c.say("%s "+format, append([]any{c.talkStyle.Yellow("!")}, args...)...)
+}

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+)
+
+const docsFolder = "../../docs"
+
+// tree is the whole command tree, as it is documented.
+func tree() *cobra.Command {
+	root := newRoot(newConsole(strings.NewReader(""), io.Discard, io.Discard))
+	root.InitDefaultHelpCmd()
+	root.DisableAutoGenTag = true
+	for _, cmd := range allCommands(root) {
+		cmd.InitDefaultHelpFlag()
+	}
+	return root
+}
+
+// TestReferenceIsThatOfTheProgram keeps docs/cli.md what the commands say of
+// themselves; -update rewrites it.
+func TestReferenceIsThatOfTheProgram(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("# Command line\n\nGenerated from the commands themselves: `go test ./internal/cli -update` rewrites this page. " +
+		"The [tour](tour.md) shows them at work, and [man](man) has them as man pages.\n\n")
+	commands := allCommands(tree())
+	for _, cmd := range commands {
+		fmt.Fprintf(&b, "- [`%s`](#%s): %s\n", cmd.CommandPath(), strings.ReplaceAll(cmd.CommandPath(), " ", "-"), cmd.Short)
+	}
+	for _, cmd := range commands {
+		b.WriteString(section(cmd))
+	}
+	goldenIn(t, docsFolder, "cli.md", b.String())
+}
+
+// section documents one command.
+func section(cmd *cobra.Command) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n## %s\n\n", cmd.CommandPath())
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "```text\n%s\n```\n", cmd.Long)
+	} else {
+		fmt.Fprintf(&b, "```text\n%s\n\n%s\n```\n", cmd.UseLine(), cmd.Long)
+	}
+	for _, flags := range []struct{ title, usages string }{
+		{"Flags", cmd.LocalFlags().FlagUsagesWrapped(screenWidth)}, {"Flags of every `" + parentPath(cmd) + "` command", cmd.InheritedFlags().FlagUsagesWrapped(screenWidth)},
+	} {
+		if flags.usages != "" {
+			fmt.Fprintf(&b, "\n%s:\n\n```text\n%s```\n", flags.title, flags.usages)
+		}
+	}
+	if cmd.Example != "" {
+		fmt.Fprintf(&b, "\nExamples:\n\n```sh\n%s\n```\n", strings.ReplaceAll("\n"+cmd.Example, "\n  ", "\n")[1:])
+	}
+	if output := cmd.Annotations[annotationOutput]; output != "" {
+		b.WriteString("\n" + output)
+	}
+	return b.String()
+}
+
+func parentPath(cmd *cobra.Command) string {
+	if !cmd.HasParent() {
+		return ""
+	}
+	return cmd.Parent().CommandPath()
+}
+
+// TestManPagesAreThoseOfTheProgram does the same for docs/man, and finds pages
+// of commands that are no more.
+func TestManPagesAreThoseOfTheProgram(t *testing.T) {
+	folder := filepath.Join(docsFolder, "man")
+	pages := map[string]bool{}
+	for _, cmd := range allCommands(tree()) {
+		name := strings.ReplaceAll(cmd.CommandPath(), " ", "-") + ".1"
+		pages[name] = true
+		cmd.Long = plainMarkdown(cmd.Long)
+		day := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) // so that it depends on nothing
+		var page bytes.Buffer
+		if err := doc.GenMan(cmd, &doc.GenManHeader{Date: &day, Source: "zae-limiter", Manual: "zae-limiter"}, &page); err != nil {
+			t.Fatal(err)
+		}
+		goldenIn(t, folder, name, page.String())
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if pages[e.Name()] {
+			continue
+		}
+		if !*update {
+			t.Errorf("%s is about no command; -update removes it", e.Name())
+		} else if err := os.Remove(filepath.Join(folder, e.Name())); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// plainMarkdown makes text that means nothing but itself.
+func plainMarkdown(text string) string {
+	return strings.NewReplacer("_", `\_`, "*", `\*`, "<", `\<`, "`", "\\`", "[", `\[`).Replace(text)
+}

@@ -1,0 +1,313 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+func newEntity(c *console) *cobra.Command {
+	conn := &connection{console: c}
+	cmd := group("entity", "Look at and change whoever pays: keys, users, projects",
+		`An entity is whoever pays: a key, a user, a project. It needs a record only for
+a parent, a name or metadata; limits and buckets work without one. With
+--cascade its parent is charged together with it.`)
+	conn.addNamespace(cmd)
+	cmd.AddCommand(
+		newEntityCreate(conn), newEntityShow(conn), newEntityList(conn), newEntityChildren(conn), newEntityDelete(conn),
+		newEntitySetLimits(conn), newEntityGetLimits(conn), newEntityDeleteLimits(conn), newEntityListResources(conn),
+		newEntityBuckets(conn), newEntityStatus(conn),
+	)
+	return cmd
+}
+
+// entityShape is an entity as JSON.
+type entityShape struct {
+	ID        string            `json:"entity_id" doc:"its id"`
+	Name      string            `json:"name" doc:"for people"`
+	Parent    *string           `json:"parent_id" doc:"id of its parent"`
+	Cascade   bool              `json:"cascade" doc:"whether the parent is charged with it"`
+	Metadata  map[string]string `json:"metadata" doc:"for people"`
+	CreatedAt time.Time         `json:"created_at" doc:"when the record was made"`
+}
+
+func entityObject(e limiter.Entity) entityShape {
+	metadata := e.Metadata
+	if metadata == nil {
+		metadata = map[string]string{}
+	}
+	return entityShape{e.ID, e.Name, orNull(e.Parent), e.Cascade, metadata, e.CreatedAt.UTC()}
+}
+
+// orNull is nil for "".
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func entityListing(nothing string) listing[limiter.Entity] {
+	return listing[limiter.Entity]{
+		entityColumns,
+		func(e limiter.Entity) []cell {
+			return []cell{text(e.ID), text(e.Name), text(e.Parent), yesNo(e.Cascade), moment(e.CreatedAt)}
+		},
+		func(e limiter.Entity) any { return entityObject(e) },
+		nothing,
+	}
+}
+
+var entityColumns = []column{{title: "entity"}, {title: "name"}, {title: "parent"}, {title: "cascade", whole: true}, {title: "created", whole: true}}
+
+type entityCreateOptions struct {
+	*connection
+	entity limiter.Entity
+}
+
+func newEntityCreate(conn *connection) *cobra.Command {
+	o := entityCreateOptions{connection: conn}
+	cmd := &cobra.Command{
+		Use:   "create ENTITY",
+		Short: "Make the record of an entity",
+		Long: `Makes the record of an entity. The parent need not exist yet. Neither the parent
+nor whether it is charged too can be changed afterwards; delete and create the
+entity for that.`,
+		Example: `  zae-limiter entity create project-1 --display-name "Project One"
+  zae-limiter entity create key-abc --parent project-1 --cascade --metadata owner=ada`,
+		Args: arguments(entityArg(&o.entity.ID)),
+		RunE: func(cmd *cobra.Command, _ []string) error { return runEntityCreate(cmd.Context(), o) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.entity.Name, "display-name", "", "`name` for people (default: the id)")
+	flags.StringVar(&o.entity.Parent, "parent", "", "`entity` that this one belongs to")
+	flags.BoolVar(&o.entity.Cascade, "cascade", false, "charge the parent together with this entity")
+	no := flags.VarPF(&negation{&o.entity.Cascade}, "no-cascade", "", "charge this entity alone (default)")
+	no.NoOptDefVal = "true"
+	flags.Var((*pairs)(&o.entity.Metadata), "metadata", "a `KEY=VALUE` for people; may be repeated")
+	conn.addPrincipal(cmd)
+	return cmd
+}
+
+func runEntityCreate(ctx context.Context, o entityCreateOptions) error {
+	if err := o.entity.Validate(); err != nil {
+		return usagef("%v", err)
+	}
+	return o.with(ctx, creates, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+		e, err := lim.CreateEntity(ctx, o.entity)
+		if err != nil {
+			return err
+		}
+		switch {
+		case e.Cascade:
+			o.done("Created entity %s, charged together with its parent %s", e.ID, e.Parent)
+		case e.Parent != "":
+			o.done("Created entity %s, whose parent is %s", e.ID, e.Parent)
+		default:
+			o.done("Created entity %s", e.ID)
+		}
+		return nil
+	})
+}
+
+type entityShowOptions struct {
+	*connection
+	id   string
+	json bool
+}
+
+func newEntityShow(conn *connection) *cobra.Command {
+	o := entityShowOptions{connection: conn}
+	cmd := &cobra.Command{
+		Use:               "show ENTITY",
+		Short:             "Show the record of an entity",
+		Long:              "Shows the record of an entity: its name, its parent and what else is stored.",
+		Example:           "  zae-limiter entity show key-abc\n  zae-limiter entity show key-abc --json",
+		Args:              arguments(entityArg(&o.id)),
+		ValidArgsFunction: conn.completeEntity,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return runEntityShow(cmd.Context(), o) },
+	}
+	addJSON[entityShape](cmd, &o.json, anObject, nil)
+	return cmd
+}
+
+func runEntityShow(ctx context.Context, o entityShowOptions) error {
+	return o.with(ctx, reads, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+		e, err := lim.Entity(ctx, o.id)
+		if err != nil {
+			return err
+		}
+		return printFacts(o.console, o.json, entityFacts(e), entityObject(e))
+	})
+}
+
+func entityFacts(e limiter.Entity) []fact {
+	facts := []fact{{"entity", text(e.ID)}, {"name", text(e.Name)}, {"parent", text(e.Parent)}, {"cascade", yesNo(e.Cascade)}, {"created", moment(e.CreatedAt)}}
+	metadata := ""
+	if len(e.Metadata) > 0 {
+		encoded, _ := json.Marshal(e.Metadata) // texts: cannot fail
+		metadata = string(encoded)
+	}
+	return append(facts, fact{"metadata", text(metadata)})
+}
+
+type entityListOptions struct {
+	*connection
+	withLimits string
+	limit      int
+	json       bool
+}
+
+func newEntityList(conn *connection) *cobra.Command {
+	o := entityListOptions{connection: conn}
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the entities that have a record",
+		Long: `Lists the entities that have a record, by id. With --with-custom-limits it is
+those that have limits of their own for a resource, with a record or without;
+"_default_" stands for limits that an entity has for all resources.`,
+		Example: `  zae-limiter entity list
+  zae-limiter entity list --with-custom-limits gpt-4
+  zae-limiter entity list --json | jq -r '.[].entity_id'`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runEntityList(cmd.Context(), o) },
+	}
+	cmd.Flags().StringVar(&o.withLimits, "with-custom-limits", "", "only entities with limits of their own for this `resource`")
+	_ = cmd.RegisterFlagCompletionFunc("with-custom-limits", conn.completeResources)
+	addCount(cmd, &o.limit, "", 0)
+	addJSON[entityShape](cmd, &o.json, anArray, entityColumns)
+	cmd.Long += "\nWith --with-custom-limits there is only the id."
+	return cmd
+}
+
+func runEntityList(ctx context.Context, o entityListOptions) error {
+	resource, err := orAllResources(o.withLimits)
+	if err != nil {
+		return err
+	}
+	return o.with(ctx, reads, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+		if o.withLimits == "" {
+			rows := first(lim.Entities(ctx), o.limit, func(limiter.Entity) { o.sayMore() })
+			return entityListing("There are no entities with a record.").print(o.console, o.json, rows)
+		}
+		rows := first(lim.EntitiesWithLimits(ctx, resource), o.limit, func(string) { o.sayMore() })
+		return idListing("No entity has limits of its own for "+o.withLimits+".").print(o.console, o.json, rows)
+	})
+}
+
+func (o entityListOptions) sayMore() { o.say("There are more; --limit 0 shows all.") }
+
+// idListing is a list of bare entities.
+func idListing(nothing string) listing[string] {
+	return listing[string]{
+		[]column{{title: "entity"}},
+		func(id string) []cell { return []cell{text(id)} },
+		func(id string) any {
+			return struct {
+				ID string `json:"entity_id"`
+			}{id}
+		},
+		nothing,
+	}
+}
+
+type entityChildrenOptions struct {
+	*connection
+	parent string
+	json   bool
+}
+
+func newEntityChildren(conn *connection) *cobra.Command {
+	o := entityChildrenOptions{connection: conn}
+	cmd := &cobra.Command{
+		Use:               "children ENTITY",
+		Short:             "List the entities whose parent is the one given",
+		Long:              "Lists the entities whose parent is the one given, by id.",
+		Example:           "  zae-limiter entity children project-1",
+		Args:              arguments(entityArg(&o.parent)),
+		ValidArgsFunction: conn.completeEntity,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.with(cmd.Context(), reads, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+				return entityListing(o.parent+" has no children.").print(o.console, o.json, lim.Children(cmd.Context(), o.parent))
+			})
+		},
+	}
+	addJSON[entityShape](cmd, &o.json, anArray, entityColumns)
+	return cmd
+}
+
+type entityDeleteOptions struct {
+	*connection
+	id  string
+	yes bool
+}
+
+func newEntityDelete(conn *connection) *cobra.Command {
+	o := entityDeleteOptions{connection: conn}
+	cmd := &cobra.Command{
+		Use:   "delete ENTITY",
+		Short: "Delete an entity with its limits, buckets and usage",
+		Long: `Deletes the record of an entity, its limits, its buckets and its usage. Audit
+events stay, and so do its children.`,
+		Example:           "  zae-limiter entity delete key-abc\n  zae-limiter entity delete key-abc --yes",
+		Args:              arguments(entityArg(&o.id)),
+		ValidArgsFunction: conn.completeEntity,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return runEntityDelete(cmd.Context(), o) },
+	}
+	addYes(cmd, &o.yes)
+	conn.addPrincipal(cmd)
+	return cmd
+}
+
+func runEntityDelete(ctx context.Context, o entityDeleteOptions) error {
+	if err := o.confirm(ctx, o.yes, "Delete entity "+o.id+" with its limits, buckets and usage?"); err != nil {
+		return err
+	}
+	return o.with(ctx, changes, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+		if err := lim.DeleteEntity(ctx, o.id); err != nil {
+			return err
+		}
+		o.done("Deleted entity %s", o.id)
+		return nil
+	})
+}
+
+// collect is a sequence as a list.
+func collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
+	var all []T
+	for v, err := range seq {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// allResources stands for limits that an entity has for every resource.
+const allResources = "_default_"
+
+// orAllResources is the resource of a flag as the limiter names it.
+func orAllResources(name string) (string, error) {
+	if name == "" || name == allResources {
+		return "", nil
+	}
+	if err := checkResource(name); err != nil {
+		return "", usagef("%v", err)
+	}
+	return name, nil
+}
+
+// ofResource says which limits of an entity are meant.
+func ofResource(entity, resource string) string {
+	if resource == "" {
+		return entity + " for all resources"
+	}
+	return entity + " for " + strings.TrimSpace(resource)
+}

@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+)
+
+type explainOptions struct {
+	*connection
+	request        limiter.Request
+	limits         limits
+	exitCode, json bool
+}
+
+func newExplain(c *console) *cobra.Command {
+	o := explainOptions{connection: &connection{console: c}}
+	cmd := &cobra.Command{
+		Use:   "explain ENTITY RESOURCE [LIMIT=TOKENS...]",
+		Short: "Tell what a request would meet now, and why",
+		Long: `Tells what would happen to a request now and why, without taking anything: what
+each limit of the entity, and of the parent that pays with it, has left, and
+which level each comes from. Without amounts it just looks.
+
+` + storeHelp,
+		Example: `  zae-limiter explain key-abc gpt-4 rpm=1 tpm=500
+  zae-limiter explain key-abc gpt-4
+  zae-limiter explain key-abc gpt-4 rpm=1 --exit-code && echo there is room`,
+		Args:              requestArgs(&o.request, 0),
+		ValidArgsFunction: o.completeRequest,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return runExplain(cmd.Context(), o) },
+	}
+	o.addNamespace(cmd)
+	addLimits(cmd, &o.limits, "judge by this limit instead of those stored")
+	cmd.Flags().BoolVar(&o.exitCode, "exit-code", false, "end with code 3 if the request would be refused")
+	addJSON[explainShape](cmd, &o.json, anObject, decisionColumns)
+	return cmd
+}
+
+// requestArgs takes ENTITY RESOURCE and at least so many LIMIT=TOKENS, up to
+// "--".
+func requestArgs(req *limiter.Request, least int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+			args = args[:dash]
+		}
+		names := []string{"ENTITY", "RESOURCE", "LIMIT=TOKENS"}
+		if len(args) < 2+least {
+			return usagef("%s is missing; usage: %s", names[len(args)], cmd.UseLine())
+		}
+		if err := setAll([]argument{entityArg(&req.Entity), resourceArg(&req.Resource)}, args); err != nil {
+			return err
+		}
+		var err error
+		req.Consume, err = parseAmounts(args[2:])
+		return err
+	}
+}
+
+func runExplain(ctx context.Context, o explainOptions) error {
+	o.request.Limits = o.limits.all
+	return o.with(ctx, reads, func(lim *limiter.RateLimiter, repo limiter.Repository) error {
+		d, err := lim.Explain(ctx, o.request)
+		if err != nil {
+			return err
+		}
+		levels, err := readLevels(ctx, repo, d)
+		if err != nil {
+			return err
+		}
+		if err := o.print(d, levels); err != nil {
+			return err
+		}
+		if o.exitCode && !d.Admitted() {
+			return &limiter.ExceededError{Decision: d}
+		}
+		return nil
+	})
+}
+
+// explainShape is an explanation as JSON.
+type explainShape struct {
+	decisionShape
+	Levels []levelShape `json:"levels" doc:"what is stored at each level, most specific first, for the entity and then for its parent: level, entity_id, resource, limits and in_force"`
+}
+
+// levelShape is a level as JSON.
+type levelShape struct {
+	Level    string       `json:"level"`
+	Entity   *string      `json:"entity_id"`
+	Resource *string      `json:"resource"`
+	Limits   []limitShape `json:"limits"`
+	InForce  bool         `json:"in_force"`
+}
+
+// level is what is stored in one place, and whether it rules the payer.
+type level struct {
+	payer   string
+	config  limiter.Config
+	inForce bool
+}
+
+// readLevels are the four of everyone who pays.
+func readLevels(ctx context.Context, repo limiter.Repository, d limiter.Decision) ([]level, error) {
+	var levels []level
+	payer := ""
+	for _, s := range d.Statuses {
+		if s.Entity == payer {
+			continue
+		}
+		payer = s.Entity
+		for _, scope := range limiter.Precedence(s.Entity, s.Resource) {
+			cfg, err := repo.Config(ctx, scope)
+			if err != nil {
+				return nil, err
+			}
+			cfg.Scope = scope
+			levels = append(levels, level{payer, cfg, len(cfg.Limits) > 0 && s.Source == scope.Level()})
+		}
+	}
+	return levels, nil
+}
+
+func (l level) object() levelShape {
+	s := l.config.Scope
+	return levelShape{s.Level(), orNull(s.Entity), orNull(s.Resource), limitObjects(l.config.Limits), l.inForce}
+}
+
+func (o explainOptions) print(d limiter.Decision, levels []level) error {
+	if o.json {
+		shapes := make([]levelShape, len(levels))
+		for i, l := range levels {
+			shapes[i] = l.object()
+		}
+		_, err := fmt.Fprintln(o.out, encode(explainShape{decisionObject(o.request, d), shapes}))
+		return err
+	}
+	if o.terminal {
+		if _, err := fmt.Fprintf(o.out, "%s\n\n", tty.Wrap(o.answer(d), o.width)); err != nil {
+			return err
+		}
+	}
+	err := decisionListing(o.console, o.request).print(o.console, false, each(d.Statuses))
+	if !o.terminal || err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(o.out)
+	return errors.Join(err, o.levelListing().print(o.console, false, each(byLimit(levels))))
+}
+
+// answer is what would happen, in words.
+func (o explainOptions) answer(d limiter.Decision) string {
+	who := o.request.Entity
+	switch {
+	case o.request.Consume.Len() == 0:
+		return o.style.Bold(fmt.Sprintf("What %s has left of %s", who, o.request.Resource))
+	case d.Admitted():
+		return o.style.Green("admitted") + fmt.Sprintf(": %s may take %s now", who, asked(o.request))
+	}
+	verdict := o.style.Red("refused") + fmt.Sprintf(": %s may not take %s now", who, asked(o.request))
+	for _, r := range reasons(d) {
+		verdict += "\n  " + r
+	}
+	return verdict
+}
+
+// stored is one limit of a level, or none.
+type stored struct {
+	level
+	limit *limiter.Limit
+}
+
+func (o explainOptions) levelListing() listing[stored] {
+	return listing[stored]{
+		columns: []column{{title: "entity"}, {title: "level"}, {title: "limit"}, {title: "rate", right: true}, {title: "burst", right: true}, {title: "in force"}},
+		row: func(s stored) []cell {
+			who, where := text(s.payer), source(s.config.Scope.Level())
+			if s.limit == nil {
+				return []cell{who, where, text(""), text(""), text(""), text("")}
+			}
+			force := yesNo(s.inForce)
+			if s.inForce {
+				force = force.in(o.style.Green)
+			}
+			return append(append([]cell{who, where}, limitRow(*s.limit)...), force)
+		},
+	}
+}
+
+// byLimit are the limits of all levels, a level without any once.
+func byLimit(levels []level) []stored {
+	var all []stored
+	for _, l := range levels {
+		if len(l.config.Limits) == 0 {
+			all = append(all, stored{l, nil})
+		}
+		for i := range l.config.Limits {
+			all = append(all, stored{l, &l.config.Limits[i]})
+		}
+	}
+	return all
+}

@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+)
+
+// units are those of a period, largest first.
+var units = []struct {
+	name string
+	size time.Duration
+}{{"day", 24 * time.Hour}, {"hour", time.Hour}, {"min", time.Minute}, {"sec", time.Second}}
+
+const limitForms = "a limit is NAME:RATE, NAME:RATE/PERIOD or NAME:RATE/PERIOD:BURST, " +
+	"where PERIOD is sec, min, hour or day, or several such as 5min, and a minute if left out; " +
+	"for example rpm:100, tpm:10000/min:15000 or images:50/12hour"
+
+// parseLimit reads NAME:RATE[/[COUNT]UNIT][:BURST].
+func parseLimit(text string) (limiter.Limit, error) {
+	parts := strings.Split(text, ":")
+	if len(parts) < 2 || len(parts) > 3 {
+		return limiter.Limit{}, errors.New(limitForms)
+	}
+	rate, period, hasPeriod := strings.Cut(parts[1], "/")
+	limit := limiter.Limit{Name: parts[0], Period: time.Minute}
+	if hasPeriod {
+		var ok bool
+		if limit.Period, ok = parsePeriod(period); !ok {
+			return limiter.Limit{}, errors.New(limitForms)
+		}
+	}
+	var err error
+	if limit.Refill, err = strconv.ParseInt(rate, 10, 64); err != nil {
+		return limiter.Limit{}, fmt.Errorf("its rate %q is no whole number; %s", rate, limitForms)
+	}
+	limit.Capacity = limit.Refill
+	if len(parts) == 3 {
+		if limit.Capacity, err = strconv.ParseInt(parts[2], 10, 64); err != nil {
+			return limiter.Limit{}, fmt.Errorf("its burst %q is no whole number; %s", parts[2], limitForms)
+		}
+	}
+	if err := limit.Validate(); err != nil {
+		return limiter.Limit{}, fmt.Errorf("%w; %s", err, limitForms)
+	}
+	return limit, nil
+}
+
+// parsePeriod reads [COUNT]UNIT.
+func parsePeriod(text string) (time.Duration, bool) {
+	for _, u := range units {
+		digits, ok := strings.CutSuffix(text, u.name)
+		if !ok {
+			continue
+		}
+		if digits == "" {
+			return u.size, true
+		}
+		count, err := strconv.ParseUint(digits, 10, 63)
+		most := uint64(1<<63-1) / uint64(u.size)
+		return time.Duration(count) * u.size, err == nil && count > 0 && count <= most
+	}
+	return 0, false
+}
+
+// limitText is a limit as people read it: "tpm: 10,000/min (burst: 15,000)".
+func limitText(l limiter.Limit) string {
+	text := fmt.Sprintf("%s: %s", l.Name, rateText(l))
+	if l.Capacity != l.Refill {
+		text += fmt.Sprintf(" (burst: %s)", tty.Number(l.Capacity))
+	}
+	return text
+}
+
+// limitTexts is a set of limits on one line.
+func limitTexts(limits []limiter.Limit) string {
+	texts := make([]string, len(limits))
+	for i, l := range limits {
+		texts[i] = limitText(l)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// rateText is "10,000/min".
+func rateText(l limiter.Limit) string { return tty.Number(l.Refill) + "/" + periodText(l.Period) }
+
+// rate is how fast a limit refills: as people read it, and as -l takes it.
+func rate(l limiter.Limit) cell {
+	return cell{people: rateText(l), program: strconv.FormatInt(l.Refill, 10) + "/" + periodText(l.Period)}
+}
+
+// limitWord is a limit as --limit takes it.
+func limitWord(l limiter.Limit) string {
+	return fmt.Sprintf("%s:%d/%s:%d", l.Name, l.Refill, periodText(l.Period), l.Capacity)
+}
+
+// periodText names a period by the largest unit it is a multiple of.
+func periodText(d time.Duration) string {
+	for _, u := range units {
+		switch {
+		case d == u.size:
+			return u.name
+		case d%u.size == 0:
+			return strconv.FormatInt(int64(d/u.size), 10) + u.name
+		}
+	}
+	return d.String()
+}
+
+// limits collects the flags --limit.
+type limits struct{ all []limiter.Limit }
+
+// String is empty: there is no default.
+func (l *limits) String() string { return "" }
+
+// Type is what the argument is called.
+func (l *limits) Type() string { return "limit" }
+
+// Set adds one.
+func (l *limits) Set(text string) error {
+	limit, err := parseLimit(text)
+	if err != nil {
+		return &valueError{fmt.Sprintf("--limit is %q, but %v", text, err)}
+	}
+	for _, other := range l.all {
+		if other.Name == limit.Name {
+			return &valueError{fmt.Sprintf("--limit %q: %s is given twice; give each limit once", text, limit.Name)}
+		}
+	}
+	l.all = append(l.all, limit)
+	return nil
+}
+
+// limitColumns and limitRow show stored limits.
+var limitColumns = []column{{title: "limit"}, {title: "rate", right: true}, {title: "burst", right: true}}
+
+func limitRow(l limiter.Limit) []cell {
+	return []cell{text(l.Name), rate(l), number(l.Capacity)}
+}
+
+// limitShape is a limit as JSON.
+type limitShape struct {
+	Name     string `json:"name" doc:"of the limit"`
+	Capacity int64  `json:"capacity" doc:"tokens that can be taken at once (burst)"`
+	Refill   int64  `json:"refill_amount" doc:"tokens that come back every period"`
+	Seconds  int64  `json:"refill_period_seconds" doc:"length of the period"`
+}
+
+func limitObject(l limiter.Limit) limitShape {
+	return limitShape{l.Name, l.Capacity, l.Refill, int64(l.Period / time.Second)}
+}
+
+func limitObjects(all []limiter.Limit) []limitShape {
+	objects := make([]limitShape, len(all))
+	for i, l := range all {
+		objects[i] = limitObject(l)
+	}
+	return objects
+}
+
+// limitListing prints stored limits.
+func limitListing(nothing string) listing[limiter.Limit] {
+	return listing[limiter.Limit]{limitColumns, limitRow, func(l limiter.Limit) any { return limitObject(l) }, nothing}
+}

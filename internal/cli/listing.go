@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+)
+
+// column is one of a list. Its title names it in every form.
+type column struct {
+	title string
+	right bool // numbers
+	whole bool // never cut; numbers never are
+	spare bool // left out where there is too little room for all
+}
+
+func titles(columns []column) []string {
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = c.title
+	}
+	return names
+}
+
+// listing is how rows of one kind are printed: row for people and for
+// tab-separated lines, object as JSON.
+type listing[T any] struct {
+	columns []column
+	row     func(T) []cell
+	object  func(T) any
+	nothing string // said on stderr when there are no rows
+}
+
+// print writes the rows in the form that the reader of stdout wants. An error
+// of the sequence is returned, after what came before it.
+func (l listing[T]) print(c *console, asJSON bool, rows iter.Seq2[T, error]) error {
+	counted, stop := rows, func() {}
+	if !asJSON || !c.terminal { // both would write to one screen
+		counted, stop = watch(c, rows)
+	}
+	defer stop()
+	var n int
+	var err error
+	switch {
+	case asJSON:
+		n, err = l.printJSON(c.out, counted)
+	case c.terminal:
+		n, err = l.printTable(c, counted)
+	default:
+		n, err = l.printFields(c.out, counted)
+	}
+	stop()
+	if err == nil && n == 0 && l.nothing != "" {
+		c.say("%s", l.nothing)
+	}
+	return err
+}
+
+func (l listing[T]) printTable(c *console, rows iter.Seq2[T, error]) (int, error) {
+	var cells [][]string
+	var failed error
+	for v, err := range rows {
+		if err != nil {
+			failed = err
+			break
+		}
+		row := l.row(v)
+		shown := make([]string, len(row))
+		for i := range row {
+			shown[i] = row[i].shown()
+		}
+		cells = append(cells, shown)
+	}
+	if len(cells) == 0 {
+		return 0, failed
+	}
+	columns := make([]tty.Column, len(l.columns))
+	for i, col := range l.columns {
+		columns[i] = tty.Column{Title: strings.ToUpper(col.title), Right: col.right, Whole: col.whole || col.right, Spare: col.spare}
+	}
+	_, err := io.WriteString(c.out, strings.Join(tty.Table(columns, cells, c.width, c.style), "\n")+"\n")
+	return len(cells), errors.Join(failed, err)
+}
+
+func (l listing[T]) printFields(out io.Writer, rows iter.Seq2[T, error]) (n int, err error) {
+	for v, err := range rows {
+		if err != nil {
+			return n, err
+		}
+		var fields []string
+		for _, c := range l.row(v) {
+			fields = append(fields, c.program)
+		}
+		if _, err := fmt.Fprintln(out, strings.Join(fields, "\t")); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// printJSON writes an array, a line for each object. One that does not end was
+// cut short by an error.
+func (l listing[T]) printJSON(out io.Writer, rows iter.Seq2[T, error]) (n int, err error) {
+	separator := "[\n"
+	for v, err := range rows {
+		if err != nil {
+			return n, err
+		}
+		if _, err := io.WriteString(out, separator+encode(l.object(v))); err != nil {
+			return n, err
+		}
+		separator = ",\n"
+		n++
+	}
+	end := "\n]\n"
+	if n == 0 {
+		end = "[]\n"
+	}
+	_, err = io.WriteString(out, end)
+	return n, err
+}
+
+// each makes a sequence of a list.
+func each[T any](values []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, v := range values {
+			if !yield(v, nil) {
+				return
+			}
+		}
+	}
+}
+
+// first is at most n rows of a sequence, all if n is 0. More is called if there
+// are others, with the last row it gave.
+func first[T any](rows iter.Seq2[T, error], n int, more func(last T)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		given := 0
+		var last T
+		for v, err := range rows {
+			if n > 0 && given == n && err == nil {
+				more(last)
+				return
+			}
+			if !yield(v, err) {
+				return
+			}
+			last = v
+			given++
+		}
+	}
+}
+
+// fact is a line about a single thing.
+type fact struct {
+	name  string
+	value cell
+}
+
+// printFacts writes a single thing: lines of name and value, or an object.
+func printFacts(c *console, asJSON bool, facts []fact, object any) error {
+	if asJSON {
+		_, err := fmt.Fprintln(c.out, encode(object))
+		return err
+	}
+	wide := 0
+	for _, f := range facts {
+		wide = max(wide, tty.Width(f.name))
+	}
+	var b strings.Builder
+	for _, f := range facts {
+		if c.terminal {
+			b.WriteString(c.style.Bold(tty.Left(f.name, wide)) + "  " + tty.Ellipsis(f.value.shown(), c.width-wide-2) + "\n")
+		} else {
+			b.WriteString(f.name + "\t" + f.value.program + "\n")
+		}
+	}
+	_, err := io.WriteString(c.out, b.String())
+	return err
+}
+
+// encode is an object as JSON on one line. The shapes are structs of plain
+// fields, which cannot fail.
+func encode(object any) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(object); err != nil {
+		panic(err)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}

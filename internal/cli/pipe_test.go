@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Whoever reads the output may leave: one sentence, and code 1.
+func TestBrokenPipe(t *testing.T) {
+	store := "sqlite:" + filepath.Join(t.TempDir(), "limits.db")
+	if code := Main([]string{"entity", "create", "key-abc", "--store", store}, nil, &bytes.Buffer{}, &bytes.Buffer{}); code != exitDone {
+		t.Fatalf("code %d", code)
+	}
+	for _, args := range [][]string{{"entity", "list"}, {"entity", "list", "--json"}, {"entity", "show", "key-abc"}, {"help"}} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var talk bytes.Buffer
+		cmd := exec.CommandContext(t.Context(), "zae-limiter", append([]string{"--store", store}, args...)...)
+		if args[0] == "help" {
+			cmd.Args = append(cmd.Args[:1], "help")
+		}
+		cmd.Stdout, cmd.Stderr = w, &talk
+		err = cmd.Run()
+		if closed := w.Close(); closed != nil {
+			t.Fatal(closed)
+		}
+		const want = "zae-limiter: whoever reads the output has left before all of it was written\n"
+		if got := cmd.ProcessState.ExitCode(); got != exitFailed || talk.String() != want {
+			t.Errorf("%q: code %d, %v, %q", args, got, err, &talk)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package plot
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// golden compares text with a file in testdata, or writes that with -update.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	name = filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatalf("%v; run the test with -update to make it", err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got), -update rewrites it:\n%s", name, diff)
+	}
+}
+
+// at is a snapshot of key-abc.
+func at(window limiter.Window, t time.Time, counters map[string]int64) limiter.UsageSnapshot {
+	start, end := window.Bounds(t)
+	return limiter.UsageSnapshot{Entity: "key-abc", Resource: "gpt-4", Window: window, Start: start, End: end, Counters: counters, Events: 1}
+}
+
+func date(year int, month time.Month, day, hour int) time.Time {
+	return time.Date(year, month, day, hour, 0, 0, 0, time.UTC)
+}
+
+// busy is how much of a day's peak is used in an hour: a morning, a lunch and a
+// longer afternoon.
+func busy(hour int) float64 {
+	bump := func(centre, width float64) float64 {
+		return math.Exp(-math.Pow((float64(hour)-centre)/width, 2))
+	}
+	return 0.05 + 0.6*bump(10, 1.8) + 0.9*bump(15, 2.4)
+}
+
+// Two limits over a day, the newest hour first.
+func hourlyDay() (all []limiter.UsageSnapshot) {
+	for hour := 23; hour >= 0; hour-- {
+		requests := math.Round(90 * busy(hour))
+		all = append(all, at(limiter.Hourly, date(2026, 1, 31, hour), map[string]int64{"rpm": int64(requests), "tpm": int64(requests) * 1371}))
+	}
+	return all
+}
+
+// A month of working days, with weekends off and a day that was lost.
+func dailyMonth() (all []limiter.UsageSnapshot) {
+	for day := 1; day <= 31; day++ {
+		t := date(2025, 12, day, 0)
+		if t.Weekday() == time.Saturday || t.Weekday() == time.Sunday || day == 17 {
+			continue
+		}
+		all = append(all, at(limiter.Daily, t, map[string]int64{"tpm": int64(800_000 + 37_000*day + 90_000*(day%4))}))
+	}
+	return all
+}
+
+func singleWindow() []limiter.UsageSnapshot {
+	return []limiter.UsageSnapshot{at(limiter.Monthly, date(2026, 1, 1, 0), map[string]int64{"tpm": 48_211_907})}
+}
+
+// More is given back than used in some hours.
+func negativeValues() (all []limiter.UsageSnapshot) {
+	for hour, tokens := range []int64{1200, 3400, 5100, -800, -2600, 400, 2900, 4400, -1500, 0, 700, 2100} {
+		all = append(all, at(limiter.Hourly, date(2025, 12, 31, 18+hour), map[string]int64{"tpm": tokens}))
+	}
+	return all
+}
+
+// Ninety days by the hour, which grow.
+func mergedRange() (all []limiter.UsageSnapshot) {
+	for hour := range 90 * 24 {
+		t := date(2026, 1, 1, hour)
+		tokens := (20_000 + 40*float64(hour)) * busy(12)
+		if t.Weekday() == time.Saturday || t.Weekday() == time.Sunday {
+			tokens /= 5
+		}
+		if hour%100 == 50 {
+			continue
+		}
+		all = append(all, at(limiter.Hourly, t, map[string]int64{"rpm": int64(tokens / 900), "tpm": int64(tokens)}))
+	}
+	return all
+}
+
+func TestUsageLooksAsItShould(t *testing.T) {
+	for name, snapshots := range map[string][]limiter.UsageSnapshot{
+		"hourly":   hourlyDay(),
+		"daily":    dailyMonth(),
+		"single":   singleWindow(),
+		"negative": negativeValues(),
+		"merged":   mergedRange(),
+	} {
+		for _, width := range []int{80, 120} {
+			for style, kind := range map[tty.Style]string{false: "plain", true: "colour"} {
+				t.Run(fmt.Sprintf("%s %d %s", name, width, kind), func(t *testing.T) {
+					golden(t, fmt.Sprintf("%s_%d_%s.txt", name, width, kind), Usage(snapshots, width, style))
+				})
+			}
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package plot
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+)
+
+// series is the tokens of one limit, window by window. Windows that are not in
+// it have none.
+type series struct {
+	span
+	limit     string
+	tokens    map[int64]int64
+	total     int64
+	low, peak int64 // of all windows
+}
+
+func newSeries(limit string, tokens map[int64]int64, s span) series {
+	all := series{span: s, limit: limit, tokens: tokens, low: math.MaxInt64, peak: math.MinInt64}
+	if int64(len(tokens)) < s.windows() {
+		all.low, all.peak = 0, 0
+	}
+	for _, window := range all.used() {
+		n := tokens[window]
+		all.total = add(all.total, n)
+		all.low, all.peak = min(all.low, n), max(all.peak, n)
+	}
+	return all
+}
+
+// used are the windows that have tokens, in order.
+func (s series) used() []int64 { return slices.Sorted(maps.Keys(s.tokens)) }
+
+// columns are the tokens as they are drawn: of the window a column belongs to,
+// or the mean of those merged in it.
+func (s series) columns(l layout) []float64 {
+	values := make([]float64, l.columns)
+	for _, window := range s.used() {
+		first := l.column(window)
+		for column := first; column < first+max(l.repeat, 1); column++ {
+			values[column] += float64(s.tokens[window])
+		}
+	}
+	if l.merged() {
+		for column := range values {
+			values[column] /= float64(l.size(column))
+		}
+	}
+	return values
+}
+
+// title is the limit with its total and its peak, in as many lines as they take.
+func (s series) title(width int, style tty.Style) []string {
+	at := s.peakTime()
+	if len("peak "+number(s.peak)+at) > width {
+		at = ""
+	}
+	return wrap([]string{
+		style.Green(printable(s.limit)),
+		style.Dim("total ") + number(s.total),
+		style.Dim("peak ") + number(s.peak) + style.Dim(at),
+	}, "  ", width)
+}
+
+// peakTime is the first window with the peak, unless that is none at all.
+func (s series) peakTime() string {
+	for _, window := range s.used() {
+		if s.tokens[window] == s.peak && s.peak != 0 {
+			return " at " + s.label(window)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+func newResource(c *console) *cobra.Command {
+	conn := &connection{console: c}
+	cmd := group("resource", "Look at and change the default limits of resources",
+		`A resource is what is used: a model, an endpoint, a queue. Its default limits
+hold for every entity that has none of its own.`)
+	conn.addNamespace(cmd)
+	cmd.AddCommand(newResourceSet(conn), newResourceGet(conn), newResourceDelete(conn), newResourceList(conn), newResourceCapacity(conn))
+	return cmd
+}
+
+type resourceOptions struct {
+	*connection
+	resource  string
+	limits    limits
+	yes, json bool
+}
+
+func newResourceSet(conn *connection) *cobra.Command {
+	o := resourceOptions{connection: conn}
+	cmd := &cobra.Command{
+		Use:               "set-defaults RESOURCE",
+		Short:             "Replace the default limits of a resource",
+		Long:              "Replaces the limits that a resource has for entities without limits of their\nown.\n\n" + limitHelp,
+		Example:           "  zae-limiter resource set-defaults gpt-4 -l rpm:100 -l tpm:10000/min:15000",
+		Args:              arguments(resourceArg(&o.resource)),
+		ValidArgsFunction: conn.completeResource,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return runResourceSet(cmd.Context(), o) },
+	}
+	addLimits(cmd, &o.limits, "a limit to set")
+	conn.addPrincipal(cmd)
+	return cmd
+}
+
+func runResourceSet(ctx context.Context, o resourceOptions) error {
+	if len(o.limits.all) == 0 {
+		return errNoLimitGiven
+	}
+	return o.with(ctx, creates, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+		if err := lim.SetResourceDefaults(ctx, o.resource, o.limits.all...); err != nil {
+			return err
+		}
+		o.done("Set %s of resource %s: %s", count(len(o.limits.all), "default limit"), o.resource, limitTexts(o.limits.all))
+		return nil
+	})
+}
+
+func newResourceGet(conn *connection) *cobra.Command {
+	o := resourceOptions{connection: conn}
+	cmd := &cobra.Command{
+		Use:               "get-defaults RESOURCE",
+		Short:             "Show the default limits of a resource",
+		Long:              "Shows the limits that a resource has for entities without limits of their own.",
+		Example:           "  zae-limiter resource get-defaults gpt-4",
+		Args:              arguments(resourceArg(&o.resource)),
+		ValidArgsFunction: conn.completeResource,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.with(cmd.Context(), reads, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+				stored, err := lim.ResourceDefaults(cmd.Context(), o.resource)
+				if err != nil {
+					return err
+				}
+				return limitListing("Resource "+o.resource+" has no default limits.").print(o.console, o.json, each(stored))
+			})
+		},
+	}
+	addJSON[limitShape](cmd, &o.json, anArray, limitColumns)
+	return cmd
+}
+
+func newResourceDelete(conn *connection) *cobra.Command {
+	o := resourceOptions{connection: conn}
+	cmd := &cobra.Command{
+		Use:               "delete-defaults RESOURCE",
+		Short:             "Delete the default limits of a resource",
+		Long:              "Deletes the default limits of a resource, so that those of the system rule.",
+		Example:           "  zae-limiter resource delete-defaults gpt-4 --yes",
+		Args:              arguments(resourceArg(&o.resource)),
+		ValidArgsFunction: conn.completeResource,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return runResourceDelete(cmd.Context(), o) },
+	}
+	addYes(cmd, &o.yes)
+	conn.addPrincipal(cmd)
+	return cmd
+}
+
+func runResourceDelete(ctx context.Context, o resourceOptions) error {
+	if err := o.confirm(ctx, o.yes, "Delete the default limits of resource "+o.resource+"?"); err != nil {
+		return err
+	}
+	return o.with(ctx, changes, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+		if err := lim.DeleteResourceDefaults(ctx, o.resource); err != nil {
+			return err
+		}
+		o.done("Deleted the default limits of resource %s", o.resource)
+		return nil
+	})
+}
+
+func newResourceList(conn *connection) *cobra.Command {
+	o := namesOptions{connection: conn}
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List the resources that have default limits",
+		Long:    "Lists the resources that have default limits, sorted.",
+		Example: "  zae-limiter resource list",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.with(cmd.Context(), reads, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+				names, err := lim.ResourcesWithDefaults(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return o.printResources(names, "No resource has default limits.")
+			})
+		},
+	}
+	addJSON[resourceShape](cmd, &o.json, anArray, resourceColumns)
+	return cmd
+}

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+type capacityOptions struct {
+	*connection
+	query limiter.CapacityQuery
+	json  bool
+}
+
+func newResourceCapacity(conn *connection) *cobra.Command {
+	o := capacityOptions{connection: conn}
+	cmd := &cobra.Command{
+		Use:   "capacity RESOURCE LIMIT",
+		Short: "Show how much of one limit all entities together have left",
+		Long: `Shows one limit of a resource over all entities that have a bucket: what each
+has used and has left, and on stderr the sum.`,
+		Example:           "  zae-limiter resource capacity gpt-4 tpm\n  zae-limiter resource capacity gpt-4 tpm --parents-only",
+		Args:              arguments(resourceArg(&o.query.Resource), limitArg(&o.query.Limit)),
+		ValidArgsFunction: conn.completeResource,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return runResourceCapacity(cmd.Context(), o) },
+	}
+	cmd.Flags().BoolVar(&o.query.ParentsOnly, "parents-only", false, "leave out children, and entities without a record")
+	addJSON[statusShape](cmd, &o.json, anArray, statusColumns)
+	return cmd
+}
+
+func limitArg(target *string) argument {
+	return argument{"LIMIT", func(s string) error {
+		*target = s
+		return limiter.PerMinute(s, 1).Validate()
+	}}
+}
+
+func runResourceCapacity(ctx context.Context, o capacityOptions) error {
+	return o.with(ctx, reads, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+		sum, err := lim.Capacity(ctx, o.query)
+		if err != nil {
+			return err
+		}
+		nothing := fmt.Sprintf("No entity has a bucket of %s with a limit %s.", o.query.Resource, o.query.Limit)
+		if err := statusListing(o.console, nothing).print(o.console, o.json, each(sum.Entities)); err != nil {
+			return err
+		}
+		if len(sum.Entities) > 0 {
+			o.say("%s: %s of %s available, %.1f %% used", count(len(sum.Entities), "bucket"), number(sum.Available).people, number(sum.Total).people, sum.Utilization())
+		}
+		return nil
+	})
+}

@@ -1,0 +1,230 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/dynamolocal"
+	"github.com/zeroae/zae-limiter-go/sqlite"
+)
+
+// TestMain makes the real program a command of the scripts, and stops the engine
+// they used.
+func TestMain(m *testing.M) {
+	// The race detector has every program linger for a second at its end.
+	if err := os.Setenv(raceVariable, lingerNot); err != nil {
+		panic(err)
+	}
+	testscript.Main(stopping{m}, map[string]func(){"zae-limiter": program})
+}
+
+const raceVariable, lingerNot = "GORACE", "atexit_sleep_ms=0"
+
+// slowClock is an environment variable: a file with the time that the program
+// is told it is, which passes by a moment from one command to the next. Without
+// it a script may see an hour end, or a token come back.
+const slowClock = "ZAEL_TEST_CLOCK"
+
+// slow sets a clock that begins in a folder.
+func slow(folder string) (string, error) {
+	file := filepath.Join(folder, ".clock")
+	return file, os.WriteFile(file, []byte("2026-01-31T15:04:05Z"), 0o600)
+}
+
+// program is Main, perhaps with a slow clock.
+func program() {
+	c := newConsole(os.Stdin, os.Stdout, os.Stderr)
+	if file := os.Getenv(slowClock); file != "" {
+		text, err := os.ReadFile(file)
+		now, parsed := time.Parse(time.RFC3339Nano, string(text))
+		next := now.Add(time.Millisecond).Format(time.RFC3339Nano)
+		if err := errors.Join(err, parsed, os.WriteFile(file, []byte(next), 0o600)); err != nil {
+			panic(err)
+		}
+		c.now = func() time.Time { return now }
+	}
+	os.Exit(c.main(os.Args[1:]))
+}
+
+type stopping struct{ *testing.M }
+
+// Run runs the tests.
+func (s stopping) Run() int {
+	code := s.M.Run()
+	if e := running; e != nil {
+		if err := e.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stopping the engine:", err)
+			code = max(code, 1)
+		}
+	}
+	return code
+}
+
+// running is the engine that was started, if one was.
+var (
+	running *dynamolocal.Engine
+	started = sync.OnceValue(func() error {
+		e, err := dynamolocal.Start()
+		running = e
+		return err
+	})
+)
+
+// engine is the URL of DynamoDB Local. A test is skipped where the programs for
+// it are missing, and fails there in CI.
+func engine(t *testing.T) string {
+	t.Helper()
+	err := started()
+	if errors.Is(err, dynamolocal.ErrMissing) && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return running.URL()
+}
+
+const (
+	scripts     = "testdata/script"      // run once
+	dataScripts = "testdata/script/data" // run on every store that outlives a command
+)
+
+// TestScripts runs what is about no store, or about a certain one.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, params(scripts, "none", func(env *testscript.Env) error {
+		env.Setenv("XDG_DATA_HOME", filepath.Join(env.WorkDir, "data"))
+		return nil
+	}))
+}
+
+// TestDataScriptsOnSQLite runs the data commands on a file.
+func TestDataScriptsOnSQLite(t *testing.T) {
+	testscript.Run(t, params(dataScripts, "sqlite", func(env *testscript.Env) error {
+		path := filepath.Join(env.WorkDir, "limits.db")
+		clock, err := slow(env.WorkDir)
+		if err != nil {
+			return err
+		}
+		env.Setenv("ZAEL_STORE", "sqlite:"+path)
+		env.Setenv(slowClock, clock)
+		repo, err := sqlite.Open(context.Background(), path, nil)
+		if err != nil {
+			return err
+		}
+		return repo.Close()
+	}))
+}
+
+// TestDataScriptsOnDynamoDB runs the same on a table of DynamoDB Local.
+func TestDataScriptsOnDynamoDB(t *testing.T) {
+	url := engine(t)
+	settings := map[string]string{"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": url}
+	for name, value := range settings {
+		t.Setenv(name, value)
+	}
+	testscript.Run(t, params(dataScripts, "dynamodb", func(env *testscript.Env) error {
+		table := "cli-" + strings.ToLower(rand.Text())
+		for name, value := range settings {
+			env.Setenv(name, value)
+		}
+		env.Setenv("TABLE", table)
+		env.Setenv("ZAEL_STACK", table)
+		return dynamo.CreateTable(context.Background(), table, nil)
+	}))
+}
+
+// params are those of scripts on a store, which is a condition in them.
+func params(dir, store string, setup func(*testscript.Env) error) testscript.Params {
+	return testscript.Params{
+		Dir: dir, RequireExplicitExec: true, RequireUniqueNames: true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv(raceVariable, lingerNot)
+			return setup(env)
+		},
+		Condition: func(cond string) (bool, error) {
+			if !slices.Contains([]string{"none", "sqlite", "dynamodb"}, cond) {
+				return false, fmt.Errorf("no such condition: %s", cond)
+			}
+			return cond == store, nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "field": fieldOf},
+	}
+}
+
+// exits is the script command "exits CODE PROGRAM ARG...".
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM ARG...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		failed, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		got = failed.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// fieldOf is the script command "field NAME N": the N-th field of the first line
+// on stdout becomes an environment variable.
+func fieldOf(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: field NAME N")
+	}
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	line, _, _ := strings.Cut(ts.ReadFile("stdout"), "\n")
+	fields := strings.Split(line, "\t")
+	if n < 1 || n > len(fields) {
+		ts.Fatalf("%q has no field %d", line, n)
+	}
+	ts.Setenv(args[0], fields[n-1])
+}
+
+// TestEveryCommandHasAScript finds commands that no script runs.
+func TestEveryCommandHasAScript(t *testing.T) {
+	var text strings.Builder
+	for _, pattern := range []string{scripts + "/*.txtar", dataScripts + "/*.txtar"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range files {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text.Write(data)
+		}
+	}
+	for _, cmd := range allCommands(tree()) {
+		if cmd.HasAvailableSubCommands() {
+			continue
+		}
+		run := regexp.MustCompile(`(?m)^(\[\S+\] )?(exec|exits \d) ` + regexp.QuoteMeta(cmd.CommandPath()) + `( |$)`)
+		if !run.MatchString(text.String()) {
+			t.Errorf("no script runs %q", cmd.CommandPath())
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A signal goes to the command, and what it leaves the lease in is settled.
+func TestSignalReachesTheCommandAndTheLeaseIsGivenBack(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no such signals")
+	}
+	store := "sqlite:" + filepath.Join(t.TempDir(), "limits.db")
+	cmd := exec.CommandContext(t.Context(), "zae-limiter", "acquire", "key-abc", "gpt-4", "rpd=4", "--limit", "rpd:10/day", "--store", store, "--",
+		"sh", "-c", `trap "exit 42" TERM; echo ready; while :; do sleep 0.05; done`)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, out)
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 42 {
+		t.Errorf("%v, want the code of the command, 42", err)
+	}
+	buckets, err := exec.CommandContext(t.Context(), "zae-limiter", "entity", "buckets", "key-abc", "--store", store).Output()
+	if err != nil || !strings.HasPrefix(string(buckets), "gpt-4\trpd\t10\t") {
+		t.Errorf("%q is left, %v; want all 10", buckets, err)
+	}
+}
+
+func TestInterruptedWait(t *testing.T) {
+	store := "sqlite:" + filepath.Join(t.TempDir(), "limits.db")
+	acquire := []string{"acquire", "key-abc", "gpt-4", "rpd=1", "--limit", "rpd:1/hour", "--store", store, "--wait", "2h"}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for _, want := range []int{exitDone, exitFailed} {
+		var talk bytes.Buffer
+		c := newConsole(strings.NewReader(""), &bytes.Buffer{}, &talk)
+		if got := run(ctx, c, acquire); got != want {
+			t.Fatalf("code %d, want %d: %s", got, want, &talk)
+		}
+		if want == exitFailed && talk.String() != "zae-limiter: interrupted\n" {
+			t.Errorf("it says %q", &talk)
+		}
+		time.AfterFunc(50*time.Millisecond, cancel) // whether it waits by then or not
+	}
+}

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestTour runs docs/tour.md as it is written, and compares what its commands
+// print; -update writes that into the page.
+func TestTour(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the tour is for a POSIX shell")
+	}
+	page := filepath.Join(docsFolder, "tour.md")
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shell := newTourist(t)
+	var out strings.Builder
+	inside, ran := false, 0
+	for line := range strings.Lines(string(text)) {
+		switch {
+		case strings.HasPrefix(line, "```"):
+			inside = line == "```console\n"
+			out.WriteString(line)
+		case !inside:
+			out.WriteString(line)
+		case strings.HasPrefix(line, "$ "):
+			ran++
+			out.WriteString(line + shell.run(strings.TrimSpace(line[2:])))
+		} // what it printed last time is replaced
+	}
+	if ran < 30 {
+		t.Errorf("only %d commands were found in %s", ran, page)
+	}
+	if *update {
+		if err := os.WriteFile(page, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(timeless(string(text)), timeless(out.String())); diff != "" {
+		t.Errorf("%s (-want +got), -update rewrites it:\n%s", page, diff)
+	}
+}
+
+// tourist is a shell in a folder that was empty.
+type tourist struct {
+	t      *testing.T
+	folder string
+	env    []string
+}
+
+func newTourist(t *testing.T) *tourist {
+	t.Helper()
+	folder := t.TempDir()
+	clock, err := slow(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := append(os.Environ(), "HOME="+folder, "XDG_DATA_HOME=", "NO_COLOR=1", "ZAEL_STACK=", "ZAEL_NAMESPACE=", slowClock+"="+clock)
+	return &tourist{t, folder, env}
+}
+
+// run is what a command line prints. It must not fail: the page says so where
+// one does.
+func (s *tourist) run(line string) string {
+	s.t.Helper()
+	if setting, ok := strings.CutPrefix(line, "export "); ok {
+		s.env = append(s.env, setting)
+		return ""
+	}
+	cmd := exec.CommandContext(s.t.Context(), "sh", "-c", line)
+	cmd.Dir, cmd.Env = s.folder, s.env
+	if !strings.Contains(line, "|") || strings.Contains(line, "||") { // read by people
+		cmd.Env = append(cmd.Env, forceTerminal+"=80")
+	}
+	if strings.Contains(line, "$(") {
+		cmd.Env = s.env
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		s.t.Errorf("%s: %v\n%s", line, err, out)
+	}
+	return string(out)
+}
+
+// timeless hides what is drawn by lot, and when the file was made.
+func timeless(text string) string {
+	text = regexp.MustCompile(`id [A-Za-z0-9_-]{11}`).ReplaceAllString(text, "id AAAAAAAAAAA")
+	return steady(text)
+}

@@ -1,0 +1,111 @@
+package tty
+
+import (
+	"slices"
+	"strings"
+)
+
+// Column is one of a [Table].
+type Column struct {
+	Title string
+	Right bool // numbers
+	Whole bool // never cut
+	Spare bool // left out before anything is cut
+}
+
+// gap is between columns.
+const gap = "  "
+
+// Table lays rows out below the titles of their columns, no line wider than
+// width. Where that is too little, spare columns go, the last one first, and
+// then the widest text is cut. Cells may be coloured; they have no line breaks.
+func Table(columns []Column, rows [][]string, width int, style Style) []string {
+	widths := make([]int, len(columns))
+	for i, c := range columns {
+		widths[i] = Width(c.Title)
+		for _, row := range rows {
+			widths[i] = max(widths[i], Width(row[i]))
+		}
+	}
+	for i := len(columns) - 1; i >= 0 && total(widths) > width; i-- {
+		if columns[i].Spare {
+			columns, widths = without(columns, i), without(widths, i)
+			rows = slices.Clone(rows)
+			for j := range rows {
+				rows[j] = without(rows[j], i)
+			}
+		}
+	}
+	squeeze(columns, widths, width)
+	titles := make([]string, len(columns))
+	for i, c := range columns {
+		titles[i] = c.Title
+	}
+	lines := []string{style.Bold(tableLine(columns, widths, titles, width))}
+	for _, row := range rows {
+		lines = append(lines, tableLine(columns, widths, row, width))
+	}
+	return lines
+}
+
+// without is a list that lacks one element.
+func without[T any](list []T, i int) []T { return slices.Delete(slices.Clone(list), i, i+1) }
+
+// total is how wide a line of such columns is.
+func total(widths []int) int {
+	sum := len(gap) * (len(widths) - 1)
+	for _, w := range widths {
+		sum += w
+	}
+	return sum
+}
+
+// squeeze takes from the widest columns of text what is too much.
+func squeeze(columns []Column, widths []int, width int) {
+	const least = 6
+	for total(widths) > width {
+		widest := -1
+		for i, c := range columns {
+			if !c.Whole && widths[i] > least && (widest < 0 || widths[i] > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return
+		}
+		widths[widest]--
+	}
+}
+
+func tableLine(columns []Column, widths []int, cells []string, width int) string {
+	var b strings.Builder
+	for i, c := range columns {
+		if i > 0 {
+			b.WriteString(gap)
+		}
+		if c.Right {
+			b.WriteString(Right(cells[i], widths[i]))
+		} else {
+			b.WriteString(Left(Ellipsis(cells[i], widths[i]), widths[i]))
+		}
+	}
+	return Clip(strings.TrimRight(b.String(), " "), width)
+}
+
+// Ellipsis cuts text that is wider than width, and shows that it did.
+func Ellipsis(text string, width int) string {
+	if Width(text) <= width || width < 1 {
+		return Clip(text, width)
+	}
+	return Clip(text, width-1) + "…"
+}
+
+// Left pads text on its right.
+func Left(text string, width int) string {
+	return text + strings.Repeat(" ", max(0, width-Width(text)))
+}
+
+// Right pads text on its left.
+func Right(text string, width int) string {
+	return strings.Repeat(" ", max(0, width-Width(text))) + text
+}

@@ -1,0 +1,62 @@
+package tty
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTableFits(t *testing.T) {
+	columns := []Column{{Title: "NAME"}, {Title: "PARENT"}, {Title: "N", Right: true, Whole: true}, {Title: "SPARE", Spare: true}}
+	rows := [][]string{
+		{"a-rather-long-name", "short", Style(true).Red("12"), "more"},
+		{"プロジェクト-1", "another-long-name", "3,456", ""},
+	}
+	for width, want := range map[int][]string{
+		60: {
+			"NAME                PARENT                 N  SPARE",
+			"a-rather-long-name  short                 \x1b[31m12\x1b[0m  more",
+			"プロジェクト-1      another-long-name  3,456",
+		},
+		44: {
+			"NAME                PARENT                 N",
+			"a-rather-long-name  short                 \x1b[31m12\x1b[0m",
+			"プロジェクト-1      another-long-name  3,456",
+		},
+	} {
+		got := Table(columns, rows, width, false)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("width %d (-want +got):\n%s", width, diff)
+		}
+	}
+	for width := range 80 {
+		for _, line := range Table(columns, rows, width, true) {
+			if Width(line) > width {
+				t.Errorf("width %d: %d columns: %q", width, Width(line), line)
+			}
+		}
+	}
+	if len(rows[0]) != 4 || len(columns) != 4 {
+		t.Error("the arguments were changed")
+	}
+}
+
+func TestEllipsis(t *testing.T) {
+	for width, want := range []string{"", "…", "a…", "ab…", "abcd", "abcd"} {
+		if got := Ellipsis("abcd", width); got != want {
+			t.Errorf("%d: %q, want %q", width, got, want)
+		}
+	}
+}
+
+func TestWrap(t *testing.T) {
+	text := "one two three\n  an indented line that is long\n" + strings.Repeat("x", 25)
+	want := "one two\nthree\n  an\n  indented\n  line that\n  is long\nxxxxxxxxxxxx\nxxxxxxxxxxxx\nx"
+	if diff := cmp.Diff(want, Wrap(text, 12)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := Wrap("", 12); got != "" {
+		t.Errorf("nothing: %q", got)
+	}
+}

@@ -1,0 +1,31 @@
+package tty
+
+import (
+	"os"
+	"strconv"
+
+	"golang.org/x/term"
+)
+
+// usualColumns is how wide a terminal is that does not say.
+const usualColumns = 80
+
+// IsTerminal tells whether a stream is a terminal.
+func IsTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && f != nil && term.IsTerminal(int(f.Fd()))
+}
+
+// Columns is how wide a stream is: the terminal's width, else what COLUMNS
+// says, else 80.
+func Columns(stream any) int {
+	if f, ok := stream.(*os.File); ok && f != nil {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			return width
+		}
+	}
+	if width, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && width > 0 {
+		return width
+	}
+	return usualColumns
+}

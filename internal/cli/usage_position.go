@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// position is where a list of usage stopped: newest first, equal starts by
+// resource, entity, window. The zero value is the beginning.
+type position struct {
+	start                    time.Time
+	resource, entity, window string
+}
+
+func positionOf(s limiter.UsageSnapshot) position {
+	return position{s.Start.UTC(), s.Resource, s.Entity, string(s.Window)}
+}
+
+// String is the position as --after takes it. No name has a comma.
+func (p position) String() string {
+	return strings.Join([]string{p.start.Format(time.RFC3339), p.resource, p.entity, p.window}, ",")
+}
+
+func parsePosition(text string) (position, error) {
+	parts := strings.Split(text, ",")
+	if len(parts) != 4 {
+		return position{}, errors.New("a position is what a list that did not end names on stderr")
+	}
+	start, err := time.Parse(time.RFC3339, parts[0])
+	if err != nil {
+		return position{}, errors.New("a position begins with a time, such as 2026-01-31T15:00:00Z")
+	}
+	return position{start, parts[1], parts[2], parts[3]}, nil
+}
+
+// until leaves out of a query what comes before the position, as far as it can.
+func (p position) until(q limiter.UsageQuery) limiter.UsageQuery {
+	if !p.start.IsZero() && (q.To.IsZero() || p.start.Before(q.To)) {
+		q.To = p.start
+	}
+	return q
+}
+
+// skip leaves out what comes up to the position.
+func (p position) skip(rows iter.Seq2[limiter.UsageSnapshot, error]) iter.Seq2[limiter.UsageSnapshot, error] {
+	return func(yield func(limiter.UsageSnapshot, error) bool) {
+		for s, err := range rows {
+			if err == nil && !p.start.IsZero() && positionOf(s).compare(p) <= 0 {
+				continue
+			}
+			if !yield(s, err) {
+				return
+			}
+		}
+	}
+}
+
+func (p position) compare(q position) int {
+	return cmp.Or(q.start.Compare(p.start), cmp.Compare(p.resource, q.resource), cmp.Compare(p.entity, q.entity), cmp.Compare(p.window, q.window))
+}
+
+// parseTime reads a time in UTC, or how long before now.
+func parseTime(now time.Time, text string) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.UTC(), nil
+		}
+	}
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			return now.UTC().AddDate(0, 0, -int(n)), nil
+		}
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.UTC().Add(-d), nil
+	}
+	return time.Time{}, errors.New("a time is a day such as 2026-01-31, a time such as 2026-01-31T15:00:00Z, or how long ago, such as 24h or 7d")
+}
