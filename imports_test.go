@@ -80,7 +80,7 @@ var packages = []rule{
 	},
 	{
 		"internal/cli/plot",
-		[]string{".", "internal/cli/tty", "github.com/guptarohit/asciigraph"},
+		[]string{".", "internal/bucket", "internal/cli/tty", "github.com/guptarohit/asciigraph"},
 		"turns snapshots into text: where they come from and where it goes is not its business",
 	},
 	{

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
 // hours are the snapshots of one limit, from the beginning of a month.
@@ -40,7 +41,7 @@ func TestEveryColumnIsAtTheValueOfItsWindow(t *testing.T) {
 				t.Fatalf("%v at %d: %d columns", tokens, width, p.columns())
 			}
 			for column := range p.columns() {
-				if got, want := p.value(t, column), number(tokens[column/repeat]); got != want {
+				if got, want := p.value(t, column), tty.Number(tokens[column/repeat]); got != want {
 					t.Errorf("%v at %d: column %d is at %q, want %q", tokens, width, column, got, want)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
@@ -29,8 +30,8 @@ func (t title) compare(other title) int {
 // heading shortens the entity to what the resource, which may take half of the
 // width, and the window leave.
 func (t title) heading(width int) string {
-	end := "  " + shorten(printable(t.resource), width/2) + "  " + printable(string(t.window))
-	return shorten(printable(t.entity), max(width-tty.Width(end), 1)) + end
+	end := "  " + tty.Ellipsis(printable(t.resource), width/2) + "  " + printable(string(t.window))
+	return tty.Ellipsis(printable(t.entity), max(width-tty.Width(end), 1)) + end
 }
 
 // group is what is drawn under one heading. It holds the windows that have a
@@ -62,7 +63,7 @@ func (g *group) add(s limiter.UsageSnapshot) {
 		if g.limits[limit] == nil {
 			g.limits[limit] = map[int64]int64{}
 		}
-		g.limits[limit][window] = add(g.limits[limit][window], n)
+		g.limits[limit][window] = bucket.Add(g.limits[limit][window], n)
 	}
 }
 
@@ -98,7 +99,7 @@ func (g *group) foot(columns layout, width int, style tty.Style) []string {
 	s := g.span()
 	parts := []string{s.String(), s.count(s.windows())}
 	if gaps := s.windows() - int64(len(g.seen)); gaps > 0 {
-		parts = append(parts, number(gaps)+" without a snapshot")
+		parts = append(parts, tty.Number(gaps)+" without a snapshot")
 	}
 	if columns.merged() {
 		parts = append(parts, "each column is the mean of about "+s.about(columns.each()))

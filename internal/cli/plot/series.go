@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
@@ -25,7 +26,7 @@ func newSeries(limit string, tokens map[int64]int64, s span) series {
 	}
 	for _, window := range all.used() {
 		n := tokens[window]
-		all.total = add(all.total, n)
+		all.total = bucket.Add(all.total, n)
 		all.low, all.peak = min(all.low, n), max(all.peak, n)
 	}
 	return all
@@ -55,13 +56,13 @@ func (s series) columns(l layout) []float64 {
 // title is the limit with its total and its peak, in as many lines as they take.
 func (s series) title(width int, style tty.Style) []string {
 	at := s.peakTime()
-	if len("peak "+number(s.peak)+at) > width {
+	if len("peak "+tty.Number(s.peak)+at) > width {
 		at = ""
 	}
 	return wrap([]string{
 		style.Green(printable(s.limit)),
-		style.Dim("total ") + number(s.total),
-		style.Dim("peak ") + number(s.peak) + style.Dim(at),
+		style.Dim("total ") + tty.Number(s.total),
+		style.Dim("peak ") + tty.Number(s.peak) + style.Dim(at),
 	}, "  ", width)
 }
 

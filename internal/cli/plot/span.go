@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
 // span is the windows from first to last, all of them. Windows are counted, so
@@ -81,7 +82,7 @@ func (s span) count(n int64) string {
 	if n == 1 {
 		return "1 " + s.unit()
 	}
-	return number(n) + " " + s.unit() + "s"
+	return tty.Number(n) + " " + s.unit() + "s"
 }
 
 // about is a number of windows, with a digit after the point where that says

@@ -1,15 +1,10 @@
 package plot
 
 import (
-	"math"
-	"strconv"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
-
-// number groups the digits: 12,345.
-func number(n int64) string { return grouped(strconv.FormatInt(n, 10)) }
 
 // grouped sets a comma between thousands.
 func grouped(digits string) string {
@@ -24,18 +19,6 @@ func grouped(digits string) string {
 	return digits
 }
 
-// add is a + b, or the limit of an int64 beyond it.
-func add(a, b int64) int64 {
-	switch sum := a + b; {
-	case a > 0 && b > 0 && sum < 0:
-		return math.MaxInt64
-	case a < 0 && b < 0 && sum >= 0:
-		return math.MinInt64
-	default:
-		return sum
-	}
-}
-
 // printable replaces what no name has: a damaged one must neither move the
 // cursor nor be wider than it looks.
 func printable(name string) string {
@@ -45,18 +28,6 @@ func printable(name string) string {
 		}
 		return r
 	}, name)
-}
-
-// shorten cuts text to a width, and shows that it did: part of a number must not
-// be taken for one.
-func shorten(text string, width int) string {
-	switch {
-	case tty.Width(text) <= width:
-		return text
-	case width < 1:
-		return ""
-	}
-	return tty.Clip(text, width-1) + "…"
 }
 
 // wrap joins parts to lines of at most width. A part that is wider has a line of

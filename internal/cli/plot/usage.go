@@ -25,7 +25,7 @@ func Usage(snapshots []limiter.UsageSnapshot, width int, style tty.Style) string
 			b.WriteString("\n")
 		}
 		for _, line := range g.draw(width, style) {
-			b.WriteString(shorten(line, width) + "\n")
+			b.WriteString(tty.Ellipsis(line, width) + "\n")
 		}
 	}
 	return b.String()
