@@ -65,7 +65,7 @@ var packages = []rule{
 	},
 	{
 		"internal/cli",
-		[]string{".", "memory", "sqlite", "dynamo", "internal/cli/", "github.com/spf13/"},
+		[]string{".", "memory", "sqlite", "dynamo", "internal/bucket", "internal/cli/", "github.com/spf13/"},
 		"the command tree is the one place that picks a store",
 	},
 	{

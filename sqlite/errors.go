@@ -47,7 +47,7 @@ func (f *file) explain(err error) error {
 	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED:
 		return fmt.Errorf("sqlite: %s is locked by another process for longer than %s: %w", f.path, f.opts.BusyTimeout, err)
 	case lib.SQLITE_READONLY: // no outage: it will not pass by itself, and Allow must not wave it through
-		return fmt.Errorf("sqlite: %s cannot be written: %w: %w; make it writable, or open it only to read", f.path, fs.ErrPermission, limiter.ErrConflict)
+		return fmt.Errorf("sqlite: %s cannot be written: %w: %w; make it writable, or open it only to read (%w)", f.path, fs.ErrPermission, limiter.ErrConflict, err)
 	case lib.SQLITE_CANTOPEN:
 		return fmt.Errorf("sqlite: %s cannot be opened; are the file and its folder readable and writable? %w", f.path, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
@@ -49,4 +50,43 @@ func as(uid uintptr, f func()) {
 	_, _, _ = syscall.RawSyscall(syscall.SYS_SETFSUID, uid, 0, 0)
 	defer func() { _, _, _ = syscall.RawSyscall(syscall.SYS_SETFSUID, 0, 0, 0) }()
 	f()
+}
+
+// Whoever may only read does, in folders that are open to all and in those that
+// are closed, and does not get in the owner's way.
+func TestReaderOfAnotherUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can be someone else")
+	}
+	for _, mode := range []os.FileMode{0o777, 0o755, 0o555} {
+		t.Run(mode.String(), func(t *testing.T) {
+			folder, err := os.MkdirTemp("", "zael") //nolint:usetesting // its folder is closed to others
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.RemoveAll(folder) })
+			path := written(t, folder)
+			if err := errors.Join(os.Chmod(folder, mode), os.Chmod(path, 0o644)); err != nil {
+				t.Fatal(err)
+			}
+			as(65534, func() { readOnce(t, path) })
+			if left := names(t, folder); len(left) != 1 {
+				t.Errorf("the folder has %q", left)
+			}
+			open(t, path, nil)
+		})
+	}
+}
+
+// Opening a pipe would wait for whoever writes to it.
+func TestPipeIsNoFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, readOnly := range []bool{false, true} {
+		if err := openError(t, path, &sqlite.Options{ReadOnly: readOnly}); !isType[*limiter.InvalidError](err) {
+			t.Errorf("read only %t: %v", readOnly, err)
+		}
+	}
 }

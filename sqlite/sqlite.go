@@ -50,8 +50,10 @@ type Options struct {
 	// AuditRetention and UsageRetention are how long events and snapshots are
 	// kept; default DefaultRetention.
 	AuditRetention, UsageRetention time.Duration
-	// ReadOnly opens an existing file for reading, and makes nothing either.
-	// Calls that would write return an error that matches limiter.ErrConflict.
+	// ReadOnly opens an existing file for reading, and leaves nothing behind.
+	// Calls that would write return an error that matches limiter.ErrConflict. A
+	// file that this user may not write to, and that nobody has open, is read as
+	// it lies: what others write later need not be seen.
 	ReadOnly bool
 	// Purged is called while PurgeNamespace works, with how many items it has
 	// removed so far; from one goroutine at a time. The purge waits for it.
@@ -162,6 +164,8 @@ func checkPath(path string, o *Options) error {
 		return fmt.Errorf("sqlite: %w", err)
 	case info.IsDir():
 		return &limiter.InvalidError{Field: "path", Value: path, Reason: "is a folder; give the path of a file"}
+	case !info.Mode().IsRegular():
+		return &limiter.InvalidError{Field: "path", Value: path, Reason: "is a device or a pipe; give the path of a file"}
 	case !o.ReadOnly && info.Mode().Perm()&0o222 == 0:
 		return fmt.Errorf("sqlite: %s is read-only: %w; make it writable, or open it only to read", path, fs.ErrPermission)
 	}
@@ -186,36 +190,6 @@ func (f *file) open(ctx context.Context) error {
 	return f.openReaders(ctx)
 }
 
-// openReaders opens the connections that only read. A file that nobody may
-// write to has no shared memory to join, and is then read as it lies.
-func (f *file) openReaders(ctx context.Context) error {
-	const readers = 4
-	modes := [][]string{{"mode=ro"}}
-	if f.opts.ReadOnly && !f.hasLog() {
-		modes = append(modes, []string{"mode=ro", "immutable=1"})
-	}
-	var err error
-	for _, mode := range modes {
-		if f.readers, err = sql.Open("sqlite", f.dsn(mode...)); err != nil {
-			return err
-		}
-		f.readers.SetMaxOpenConns(readers)
-		f.readers.SetMaxIdleConns(readers)
-		if err = f.read(ctx, f.checkOpen); err == nil || !isCantOpen(err) {
-			return err
-		}
-		_ = f.readers.Close()
-	}
-	return err
-}
-
-// hasLog tells whether commits wait in the write-ahead log: the file alone is
-// then not what was stored.
-func (f *file) hasLog() bool {
-	info, err := os.Stat(f.path + "-wal")
-	return err == nil && info.Size() > 0
-}
-
 // checkOpen refuses a file that is not ours before anything else is read from
 // it, and remembers its version.
 func (f *file) checkOpen(tx *tx) error {
@@ -237,7 +211,7 @@ func (f *file) checkMade(application, tables int) error {
 	}
 	return &limiter.VersionError{
 		Store: f.path, Schema: "0", Client: strconv.Itoa(len(migrations)),
-		Reason: "the file is empty and no store yet; choose another path, or have a store made in it",
+		Reason: "the file is empty and no store yet; choose another path",
 	}
 }
 

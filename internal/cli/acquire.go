@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"time"
 
@@ -47,7 +48,7 @@ corrects what was taken. Its number is in $ZAEL_ADJUST_FD.
   zae-limiter acquire nightly backup runs=1 --limit runs:4/hour -- ./backup.sh`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if dash := cmd.ArgsLenAtDash(); dash >= 0 {
-				if o.command = args[dash:]; len(o.command) == 0 {
+				if args, o.command = args[:dash], args[dash:]; len(o.command) == 0 {
 					return usagef("COMMAND is missing after --; usage: %s", cmd.UseLine())
 				}
 			}
@@ -80,6 +81,11 @@ func (o *acquireOptions) check() error {
 	if err := o.request.Validate(); err != nil {
 		return usagef("%v", err)
 	}
+	for limit := range o.request.Consume.All() {
+		if o.limits.all != nil && !slices.ContainsFunc(o.limits.all, func(l limiter.Limit) bool { return l.Name == limit }) {
+			return usagef("%s is asked for, but no --limit is about it; with --limit all limits have to be given", limit)
+		}
+	}
 	if o.command != nil {
 		if o.json {
 			return usagef("--json cannot go with a command, whose output stdout is")
@@ -111,9 +117,12 @@ func runAcquire(ctx context.Context, o acquireOptions) error {
 		access = creates
 	}
 	repo, err := o.open(ctx, access)
-	if is[*limiter.UnavailableError](err) && o.request.OnUnavailable == limiter.Allow && o.command != nil {
-		o.warn("%v; --on-unavailable allow goes on without", err)
-		return o.runCommand(nil)
+	if is[*limiter.UnavailableError](err) && o.request.OnUnavailable == limiter.Allow {
+		o.warn("nothing was taken: %v", err)
+		if o.command == nil {
+			return nil
+		}
+		return o.runCommand(func(string) {})
 	}
 	if err != nil {
 		return err
@@ -175,8 +184,7 @@ func (o acquireOptions) printRefusal(err error) error {
 
 func (o acquireOptions) print(d limiter.Decision) error {
 	if o.json {
-		_, err := fmt.Fprintln(o.out, encode(decisionObject(o.request, d)))
-		return err
+		return o.printJSON(decisionObject(o.request, d))
 	}
 	return decisionListing(o.console, o.request).print(o.console, false, each(d.Statuses))
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/cli/child"
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
 // commandError ends the program with the code of the command it ran.
@@ -31,7 +33,7 @@ func (o acquireOptions) underLease(ctx context.Context, lease *limiter.Lease) er
 		failed = o.runCommand(actual.line)
 	}
 	for _, line := range actual.odd {
-		o.warn("line %q on descriptor %d is not LIMIT=TOKENS, and does not count", line, o.adjustFD)
+		o.warn("line %q on descriptor %d is not LIMIT=TOKENS, and does not count", tty.Ellipsis(line, 60), o.adjustFD)
 	}
 	settle := lease.Commit
 	if failed != nil && !o.keep {
@@ -72,7 +74,7 @@ type reported struct {
 }
 
 func (r *reported) line(text string) {
-	limit, n, err := parseAmount(text)
+	limit, n, err := parseAmount(strings.TrimSuffix(text, "\r"))
 	if err != nil {
 		if len(r.odd) < 3 {
 			r.odd = append(r.odd, text)

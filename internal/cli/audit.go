@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,13 +43,22 @@ system, newest first. An event has details, which --json shows.`,
 	flags.StringVarP(&o.entity, "entity-id", "e", "", "changes of this `entity`")
 	flags.StringVarP(&o.resource, "resource", "r", "", "changes of the defaults of this `resource`")
 	flags.BoolVar(&o.system, "system", false, "changes of the defaults of the system")
-	flags.StringVar(&o.after, "start-event-id", "", "only events older than the one with this `id`")
+	addFlag(cmd, &o.after, "start-event-id", "id", "", "only events older than the one with this id", parseEvent)
 	exclude(cmd, "entity-id", "resource", "system")
 	_ = cmd.RegisterFlagCompletionFunc("entity-id", conn.completeEntity)
 	_ = cmd.RegisterFlagCompletionFunc("resource", conn.completeResources)
 	addCount(cmd, &o.limit, "l", 100)
 	addJSON[auditShape](cmd, &o.json, anArray, auditColumns)
 	return cmd
+}
+
+// parseEvent reads the id of an event, a ULID.
+func parseEvent(id string) (string, error) {
+	const digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+	if len(id) != 26 || strings.Trim(id, digits) != "" {
+		return "", errors.New("an event id has 26 digits and capital letters, as an earlier list shows it")
+	}
+	return id, nil
 }
 
 // auditShape is an event as JSON.

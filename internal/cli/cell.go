@@ -27,14 +27,24 @@ func text(s string) cell {
 	return cell{people: s, program: s}
 }
 
-// printable writes characters that cannot be seen as escapes: \t, \u200b.
+// printable writes characters that cannot be seen as escapes: \t, \u200b. A
+// backslash is escaped, too, so that nothing is lost.
 func printable(s string) string {
-	if !strings.ContainsFunc(s, isOdd) {
+	return escaped(s, func(r rune) bool { return r == '\\' || isOdd(r) })
+}
+
+// visible does so for a sentence, in which what is quoted has been escaped.
+func visible(s string) string { return escaped(s, isOdd) }
+
+func isOdd(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }
+
+func escaped(s string, odd func(rune) bool) string {
+	if !strings.ContainsFunc(s, odd) {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
-		if !isOdd(r) {
+		if !odd(r) {
 			b.WriteRune(r)
 			continue
 		}
@@ -43,8 +53,6 @@ func printable(s string) string {
 	}
 	return b.String()
 }
-
-func isOdd(r rune) bool { return r == '\\' || r == unicode.ReplacementChar || !unicode.IsPrint(r) }
 
 func number(n int64) cell { return cell{people: tty.Number(n), program: strconv.FormatInt(n, 10)} }
 

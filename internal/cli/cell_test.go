@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"bytes"
+	"errors"
 	"testing"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go"
 )
 
 func TestCells(t *testing.T) {
@@ -38,5 +42,28 @@ func TestCells(t *testing.T) {
 		if c.cell.people != c.people || c.cell.program != c.program {
 			t.Errorf("got %q and %q, want %q and %q", c.cell.people, c.cell.program, c.people, c.program)
 		}
+	}
+}
+
+// Names in messages come from stores that others write to.
+func TestTalkMovesNoCursor(t *testing.T) {
+	var talk bytes.Buffer
+	c := &console{err: &talk, talkStyle: true}
+	c.done("Recovered %s", "a\x1b[2Jb\nc")
+	if want := "\x1b[32m✓\x1b[0m Recovered a\\x1b[2Jb\\nc\n"; talk.String() != want {
+		t.Errorf("got %q, want %q", &talk, want)
+	}
+	if got, want := sentence(errors.New("namespace \x07 and\nmore")), `namespace \a and; more`; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := counters(map[string]int64{"rpm\n": 1}); got.people != `rpm\n=1` || got.program != `rpm\n=1` {
+		t.Errorf("got %q and %q", got.people, got.program)
+	}
+}
+
+// A damaged time is an error, not the end of the program.
+func TestJSONOfADamagedTime(t *testing.T) {
+	if text, err := encode(entityObject(limiter.Entity{ID: "key-1", CreatedAt: time.Unix(1e15, 0)})); err == nil {
+		t.Errorf("got %s", text)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,8 +18,8 @@ const (
 	completeMost   = 200
 )
 
-// suggest asks the store for words. Whatever goes wrong, there are just none.
-func (conn *connection) suggest(cmd *cobra.Command, words func(context.Context, *limiter.RateLimiter) iter.Seq2[string, error]) ([]cobra.Completion, cobra.ShellCompDirective) {
+// suggest asks the store for words that go on as begun. Whatever goes wrong, there are just none.
+func (conn *connection) suggest(cmd *cobra.Command, begun string, words func(context.Context, *limiter.RateLimiter) iter.Seq2[string, error]) ([]cobra.Completion, cobra.ShellCompDirective) {
 	quiet := *conn
 	silent := *conn.console
 	silent.err, silent.watched, silent.asks = io.Discard, false, false
@@ -35,7 +36,9 @@ func (conn *connection) suggest(cmd *cobra.Command, words func(context.Context, 
 			if err != nil || len(found) == completeMost {
 				return err
 			}
-			found = append(found, word)
+			if strings.HasPrefix(word, begun) {
+				found = append(found, word)
+			}
 		}
 		return nil
 	})
@@ -43,11 +46,11 @@ func (conn *connection) suggest(cmd *cobra.Command, words func(context.Context, 
 }
 
 // completeEntity suggests entities for the first argument.
-func (conn *connection) completeEntity(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (conn *connection) completeEntity(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return conn.suggest(cmd, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
+	return conn.suggest(cmd, word, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
 		return named(lim.Entities(ctx), func(e limiter.Entity) string { return e.ID })
 	})
 }
@@ -61,8 +64,8 @@ func (conn *connection) completeResource(cmd *cobra.Command, args []string, word
 }
 
 // completeResources suggests those that have default limits.
-func (conn *connection) completeResources(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return conn.suggest(cmd, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
+func (conn *connection) completeResources(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return conn.suggest(cmd, word, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
 		names, err := lim.ResourcesWithDefaults(ctx)
 		if err != nil {
 			return each[string](nil)
@@ -83,17 +86,17 @@ func (conn *connection) completeRequest(cmd *cobra.Command, args []string, word 
 }
 
 // completeNamespaces suggests the active ones by name.
-func (conn *connection) completeNamespaces(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (conn *connection) completeNamespaces(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	elsewhere := *conn
 	elsewhere.namespace = defaultNamespace // the one that is being typed need not exist
-	return elsewhere.suggest(cmd, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
+	return elsewhere.suggest(cmd, word, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
 		return named(namespaces(ctx, lim, isActive), func(n limiter.Namespace) string { return n.Name })
 	})
 }
 
 // completeOrphans suggests the ids of deleted namespaces.
-func (conn *connection) completeOrphans(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return conn.suggest(cmd, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
+func (conn *connection) completeOrphans(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return conn.suggest(cmd, word, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
 		orphans := namespaces(ctx, lim, func(state string) bool { return !isActive(state) })
 		return named(orphans, func(n limiter.Namespace) string { return n.ID + "\t" + n.Name })
 	})

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/url"
 	"os"
 	"os/user"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/memory"
 )
 
 const (
@@ -46,7 +48,12 @@ func (conn *connection) addNamespace(cmd *cobra.Command) {
 
 // addPrincipal gives a command that changes something a flag for who does so.
 func (conn *connection) addPrincipal(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&conn.principal, "principal", "", "`who` changes it, for the audit trail (default: the user's login)")
+	addFlag(cmd, &conn.principal, "principal", "who", "", "who changes it, for the audit trail (default: the user's login)", parsePrincipal)
+}
+
+func parsePrincipal(name string) (string, error) {
+	_, err := limiter.New(memory.New(nil), &limiter.Options{Principal: name})
+	return name, err
 }
 
 // addYes gives a command that destroys something the flag to do so unasked.
@@ -66,6 +73,12 @@ func (conn *connection) chosen() (store, error) {
 			if flag.value != "" {
 				return store{}, usagef("--%s belongs to a DynamoDB table, but the store is %s; name a table with --name", flag.name, s.name)
 			}
+		}
+	}
+	if conn.endpoint != "" {
+		u, err := url.Parse(conn.endpoint)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return store{}, usagef("--endpoint-url is %q, but it has to be an address such as http://localhost:8000", conn.endpoint)
 		}
 	}
 	return s, nil
@@ -93,10 +106,10 @@ func (conn *connection) named() (store, error) {
 }
 
 // storeFrom reads a store that source names.
-func storeFrom(source, url string) (store, error) {
-	s, err := parseStore(url)
+func storeFrom(source, name string) (store, error) {
+	s, err := parseStore(name)
 	if err != nil {
-		return store{}, usagef("%s is %q, but %v", source, url, err)
+		return store{}, usagef("%s is %q, but %v", source, name, err)
 	}
 	return s, nil
 }

@@ -41,14 +41,18 @@ func newConsole(in io.Reader, out, talk io.Writer) *console {
 }
 
 // say is talk: a line on stderr.
-func (c *console) say(format string, args ...any) { fmt.Fprintf(c.err, format+"\n", args...) }
+func (c *console) say(format string, args ...any) { c.mark("", format, args...) }
 
 // done says that something was changed.
 func (c *console) done(format string, args ...any) {
-	c.say("%s "+format, append([]any{c.talkStyle.Green("✓")}, args...)...)
+	c.mark(c.talkStyle.Green("✓")+" ", format, args...)
 }
 
 // warn says what did not go as one would wish.
 func (c *console) warn(format string, args ...any) {
-	c.say("%s "+format, append([]any{c.talkStyle.Yellow("!")}, args...)...)
+	c.mark(c.talkStyle.Yellow("!")+" ", format, args...)
+}
+
+func (c *console) mark(sign, format string, args ...any) {
+	fmt.Fprintln(c.err, sign+visible(fmt.Sprintf(format, args...)))
 }

@@ -15,7 +15,7 @@ type decisionShape struct {
 	Resource   string           `json:"resource" doc:"for what"`
 	Requested  map[string]int64 `json:"requested" doc:"tokens by limit"`
 	Admitted   bool             `json:"admitted" doc:"whether every limit covers its amount"`
-	RetryAfter float64          `json:"retry_after_seconds" doc:"until it may be admitted; 0 if it is"`
+	RetryAfter float64          `json:"retry_after_seconds" doc:"until it may be admitted, or until all is full if it never fits; 0 if it is admitted"`
 	NeverFits  bool             `json:"never_fits" doc:"whether some amount is above its capacity, so that waiting does not help"`
 	Reasons    []string         `json:"reasons" doc:"why it is refused, a sentence for each limit"`
 	Limits     []statusShape    `json:"limits" doc:"every limit concerned, as in \"entity status --json\": those of the entity, then those of its parent"`
@@ -37,7 +37,7 @@ func reasons(d limiter.Decision) []string {
 }
 
 func reason(s limiter.Status) string {
-	what := fmt.Sprintf("%s of %s", s.Limit.Name, s.Entity)
+	what := printable(s.Limit.Name) + " of " + printable(s.Entity)
 	switch {
 	case s.NeverFits:
 		return fmt.Sprintf("%s: %s asked for, but it never holds more than %s", what, tty.Number(s.Requested), tty.Number(s.Limit.Capacity))

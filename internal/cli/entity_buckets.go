@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 
 	"github.com/spf13/cobra"
@@ -72,13 +73,13 @@ func held(buckets iter.Seq2[limiter.Bucket, error]) iter.Seq2[holding, error] {
 
 // tokensShape is one limit of a bucket as JSON.
 type tokensShape struct {
-	Resource string  `json:"resource" doc:"what the bucket limits the use of"`
-	Limit    string  `json:"limit_name" doc:"which limit"`
-	Tokens   float64 `json:"tokens" doc:"that are left, to the thousandth; negative is debt"`
-	Capacity int64   `json:"capacity" doc:"tokens that can be taken at once"`
-	Refill   int64   `json:"refill_amount" doc:"tokens that come back every period"`
-	Seconds  int64   `json:"refill_period_seconds" doc:"length of the period"`
-	Source   string  `json:"source" doc:"where the limit is stored: entity, entity_default, resource or system"`
+	Resource string      `json:"resource" doc:"what the bucket limits the use of"`
+	Limit    string      `json:"limit_name" doc:"which limit"`
+	Tokens   json.Number `json:"tokens" doc:"that are left, to the thousandth; negative is debt"`
+	Capacity int64       `json:"capacity" doc:"tokens that can be taken at once"`
+	Refill   int64       `json:"refill_amount" doc:"tokens that come back every period"`
+	Seconds  int64       `json:"refill_period_seconds" doc:"length of the period"`
+	Source   string      `json:"source" doc:"where the limit is stored: entity, entity_default, resource or system"`
 }
 
 var tokensColumns = []column{
@@ -98,7 +99,7 @@ func tokensListing(nothing string) listing[holding] {
 		},
 		func(h holding) any {
 			l := limitObject(h.limit)
-			return tokensShape{h.resource, l.Name, float64(h.tokens) / 1000, l.Capacity, l.Refill, l.Seconds, h.source}
+			return tokensShape{h.resource, l.Name, json.Number(tokens(h.tokens).program), l.Capacity, l.Refill, l.Seconds, h.source}
 		},
 		nothing,
 	}

@@ -39,7 +39,7 @@ func sentence(err error) string {
 		return "whoever reads the output has left before all of it was written"
 	}
 	text := strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted")
-	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), "; ")
+	return visible(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), "; "))
 }
 
 // exitCode is the one place that knows which error ends the program how.

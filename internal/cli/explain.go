@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -42,13 +43,9 @@ which level each comes from. Without amounts it just looks.
 	return cmd
 }
 
-// requestArgs takes ENTITY RESOURCE and at least so many LIMIT=TOKENS, up to
-// "--".
+// requestArgs takes ENTITY RESOURCE and at least so many LIMIT=TOKENS.
 func requestArgs(req *limiter.Request, least int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if dash := cmd.ArgsLenAtDash(); dash >= 0 {
-			args = args[:dash]
-		}
 		names := []string{"ENTITY", "RESOURCE", "LIMIT=TOKENS"}
 		if len(args) < 2+least {
 			return usagef("%s is missing; usage: %s", names[len(args)], cmd.UseLine())
@@ -64,8 +61,12 @@ func requestArgs(req *limiter.Request, least int) cobra.PositionalArgs {
 
 func runExplain(ctx context.Context, o explainOptions) error {
 	o.request.Limits = o.limits.all
+	now := o.now()
+	still := *o.console
+	still.now = func() time.Time { return now } // for all that is asked
+	o.console = &still
 	return o.with(ctx, reads, func(lim *limiter.RateLimiter, repo limiter.Repository) error {
-		d, err := lim.Explain(ctx, o.request)
+		d, err := o.explain(ctx, lim)
 		if err != nil {
 			return err
 		}
@@ -81,6 +82,25 @@ func runExplain(ctx context.Context, o explainOptions) error {
 		}
 		return nil
 	})
+}
+
+// explain is the decision, with what is there now: a lease would tell what it
+// left, which nobody has taken yet.
+func (o explainOptions) explain(ctx context.Context, lim *limiter.RateLimiter) (limiter.Decision, error) {
+	d, err := lim.Explain(ctx, o.request)
+	if err != nil || !d.Admitted() {
+		return d, err
+	}
+	look := o.request
+	look.Consume = limiter.Amounts{}
+	there, err := lim.Explain(ctx, look)
+	if err != nil || len(there.Statuses) != len(d.Statuses) { // somebody changed the limits meanwhile
+		return d, err
+	}
+	for i := range there.Statuses {
+		there.Statuses[i].Requested = d.Statuses[i].Requested
+	}
+	return there, nil
 }
 
 // explainShape is an explanation as JSON.
@@ -137,8 +157,7 @@ func (o explainOptions) print(d limiter.Decision, levels []level) error {
 		for i, l := range levels {
 			shapes[i] = l.object()
 		}
-		_, err := fmt.Fprintln(o.out, encode(explainShape{decisionObject(o.request, d), shapes}))
-		return err
+		return o.printJSON(explainShape{decisionObject(o.request, d), shapes})
 	}
 	if o.terminal {
 		if _, err := fmt.Fprintf(o.out, "%s\n\n", tty.Wrap(o.answer(d), o.width)); err != nil {

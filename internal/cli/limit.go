@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
@@ -37,12 +38,12 @@ func parseLimit(text string) (limiter.Limit, error) {
 	}
 	var err error
 	if limit.Refill, err = strconv.ParseInt(rate, 10, 64); err != nil {
-		return limiter.Limit{}, fmt.Errorf("its rate %q is no whole number; %s", rate, limitForms)
+		return limiter.Limit{}, fmt.Errorf("its rate %q is no whole number from 1 to %d; %s", rate, int64(bucket.MaxTokens), limitForms)
 	}
 	limit.Capacity = limit.Refill
 	if len(parts) == 3 {
 		if limit.Capacity, err = strconv.ParseInt(parts[2], 10, 64); err != nil {
-			return limiter.Limit{}, fmt.Errorf("its burst %q is no whole number; %s", parts[2], limitForms)
+			return limiter.Limit{}, fmt.Errorf("its burst %q is no whole number from 1 to %d; %s", parts[2], int64(bucket.MaxTokens), limitForms)
 		}
 	}
 	if err := limit.Validate(); err != nil {

@@ -112,7 +112,11 @@ func (l listing[T]) printJSON(out io.Writer, rows iter.Seq2[T, error]) (n int, e
 		if err != nil {
 			return n, err
 		}
-		if _, err := io.WriteString(out, separator+encode(l.object(v))); err != nil {
+		object, err := encode(l.object(v))
+		if err != nil {
+			return n, err
+		}
+		if _, err := io.WriteString(out, separator+object); err != nil {
 			return n, err
 		}
 		separator = ",\n"
@@ -166,8 +170,7 @@ type fact struct {
 // printFacts writes a single thing: lines of name and value, or an object.
 func printFacts(c *console, asJSON bool, facts []fact, object any) error {
 	if asJSON {
-		_, err := fmt.Fprintln(c.out, encode(object))
-		return err
+		return c.printJSON(object)
 	}
 	wide := 0
 	for _, f := range facts {
@@ -176,7 +179,7 @@ func printFacts(c *console, asJSON bool, facts []fact, object any) error {
 	var b strings.Builder
 	for _, f := range facts {
 		if c.terminal {
-			b.WriteString(c.style.Bold(tty.Left(f.name, wide)) + "  " + tty.Ellipsis(f.value.shown(), c.width-wide-2) + "\n")
+			b.WriteString(tty.Ellipsis(c.style.Bold(tty.Left(f.name, wide))+"  "+f.value.shown(), c.width) + "\n")
 		} else {
 			b.WriteString(f.name + "\t" + f.value.program + "\n")
 		}
@@ -185,14 +188,24 @@ func printFacts(c *console, asJSON bool, facts []fact, object any) error {
 	return err
 }
 
-// encode is an object as JSON on one line. The shapes are structs of plain
-// fields, which cannot fail.
-func encode(object any) string {
+// printJSON writes an object on a line.
+func (c *console) printJSON(object any) error {
+	text, err := encode(object)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(c.out, text)
+	return err
+}
+
+// encode is an object as JSON on one line. It fails for a time that was damaged:
+// one in no year that JSON knows.
+func encode(object any) (string, error) {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(object); err != nil {
-		panic(err)
+		return "", fmt.Errorf("something stored cannot be written as JSON: %w", err)
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return strings.TrimSuffix(b.String(), "\n"), nil
 }

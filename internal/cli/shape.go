@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -41,7 +42,12 @@ func kindOf(t reflect.Type) string {
 	if t == reflect.TypeFor[time.Time]() {
 		return "time"
 	}
+	if t == reflect.TypeFor[json.Number]() {
+		return "number"
+	}
 	switch t.Kind() {
+	case reflect.Pointer:
+		return kindOf(t.Elem())
 	case reflect.String:
 		return "text"
 	case reflect.Bool:

@@ -30,6 +30,7 @@ type opening struct {
 	access           access
 	namespace        string // "" for the one that is always there, or none
 	region, endpoint string // of DynamoDB
+	folder           string // to make with a file, if it is missing
 	purged           func(items int)
 }
 
@@ -46,6 +47,8 @@ const storeForms = "a store is sqlite:PATH, memory: or dynamodb:NAME, such as sq
 func parseStore(url string) (store, error) {
 	scheme, name, _ := strings.Cut(url, ":")
 	switch {
+	case url == "sqlite::memory:":
+		return store{}, errors.New("the store that has no file is memory:")
 	case url == "memory:":
 		return store{url, false, openMemory}, nil
 	case scheme == "sqlite" && name != "":
@@ -75,12 +78,9 @@ func openMemory(ctx context.Context, o opening) (limiter.Repository, error) {
 // openSQLite never returns a nil pointer in a Repository that is not nil.
 func openSQLite(ctx context.Context, path string, o opening) (limiter.Repository, error) {
 	opts := sqlite.Options{Namespace: o.namespace, Existing: true, ReadOnly: o.access == reads, Purged: o.purged}
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		switch {
-		case o.access != creates:
-			return nil, fmt.Errorf("there is no file %s; it is made by the first command that stores something, such as zae-limiter system set-defaults", path)
-		case o.namespace != "" && o.namespace != defaultNamespace:
-			return nil, fmt.Errorf("namespace %q: %w; `zae-limiter namespace register %s` makes it", o.namespace, limiter.ErrNotFound, o.namespace)
+	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+		if err := o.mayMake(path); err != nil {
+			return nil, err
 		}
 		opts.Existing = false
 	}
@@ -92,6 +92,20 @@ func openSQLite(ctx context.Context, path string, o opening) (limiter.Repository
 		return nil, err
 	}
 	return repo, nil
+}
+
+// mayMake is why a file that is missing or empty stays so. It makes the folder
+// otherwise.
+func (o opening) mayMake(path string) error {
+	switch {
+	case o.access != creates:
+		return fmt.Errorf("there is no store in file %s; it is made by the first command that stores something, such as zae-limiter system set-defaults", path)
+	case o.namespace != "" && o.namespace != defaultNamespace:
+		return fmt.Errorf("namespace %q: %w; `zae-limiter namespace register %s` makes it", o.namespace, limiter.ErrNotFound, o.namespace)
+	case o.folder != "":
+		return os.MkdirAll(o.folder, 0o700)
+	}
+	return nil
 }
 
 // tableItself is the namespace in which a table keeps those that are registered.
@@ -113,11 +127,7 @@ func embeddedStore() (store, error) {
 	}
 	path := filepath.Join(folder, "limits.db")
 	return store{"sqlite:" + path, false, func(ctx context.Context, o opening) (limiter.Repository, error) {
-		if o.access == creates {
-			if err := os.MkdirAll(folder, 0o700); err != nil {
-				return nil, err
-			}
-		}
+		o.folder = folder
 		return openSQLite(ctx, path, o)
 	}}, nil
 }

@@ -42,7 +42,7 @@ func TestTour(t *testing.T) {
 		t.Errorf("only %d commands were found in %s", ran, page)
 	}
 	if *update {
-		if err := os.WriteFile(page, []byte(out.String()), 0o644); err != nil {
+		if err := os.WriteFile(page, []byte(timeless(out.String())), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -95,6 +95,6 @@ func (s *tourist) run(line string) string {
 
 // timeless hides what is drawn by lot, and when the file was made.
 func timeless(text string) string {
-	text = regexp.MustCompile(`id [A-Za-z0-9_-]{11}`).ReplaceAllString(text, "id AAAAAAAAAAA")
+	text = regexp.MustCompile(`id [A-Za-z0-9_-]{11}`).ReplaceAllString(text, "id Xq3vT9aBc2Y")
 	return steady(text)
 }

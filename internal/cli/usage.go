@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"iter"
 	"maps"
@@ -48,8 +47,11 @@ func (o *usageOptions) addQuery(cmd *cobra.Command, windowDefault string) {
 }
 
 func (o *usageOptions) check() error {
+	if o.query.Entity == "" && o.query.Resource == "" {
+		return usagef("nothing says whose usage; give --entity-id, --resource or both")
+	}
 	if err := o.query.Validate(); err != nil {
-		return usagef("%v; give --entity-id, --resource or both", err)
+		return usagef("%v", err)
 	}
 	if !o.query.To.IsZero() && o.query.To.Before(o.query.From) {
 		return usagef("--end %s is before --start %s", o.query.To.Format(time.RFC3339), o.query.From.Format(time.RFC3339))
@@ -122,8 +124,8 @@ func counters(of map[string]int64) cell {
 	var people, program []string
 	for _, limit := range slices.Sorted(maps.Keys(of)) {
 		n := number(of[limit])
-		people = append(people, limit+"="+n.people)
-		program = append(program, limit+"="+n.program)
+		people = append(people, printable(limit)+"="+n.people)
+		program = append(program, printable(limit)+"="+n.program)
 	}
 	if people == nil {
 		return cell{people: none}
@@ -156,7 +158,7 @@ func (o usageOptions) draw(rows iter.Seq2[limiter.UsageSnapshot, error], nothing
 		return err
 	}
 	if len(all) == 0 {
-		o.say(nothing)
+		o.say("%s", nothing)
 		return nil
 	}
 	_, err = io.WriteString(o.out, plot.Usage(all, o.width, o.style))
@@ -204,11 +206,10 @@ func runUsageSummary(ctx context.Context, o usageOptions) error {
 			return err
 		}
 		if o.json {
-			_, err := fmt.Fprintln(o.out, encode(totalShape{
+			return o.printJSON(totalShape{
 				orNull(o.query.Entity), orNull(o.query.Resource), string(o.query.Window),
 				sum.Snapshots, sum.Total, sum.Average, timeOrNull(sum.First), timeOrNull(sum.Last),
-			}))
-			return err
+			})
 		}
 		if sum.Snapshots > 0 {
 			o.say("%s, from %s to %s", count(sum.Snapshots, string(o.query.Window)+" window"), moment(sum.First).people, moment(sum.Last).people)

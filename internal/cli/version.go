@@ -86,8 +86,7 @@ func runVersion(ctx context.Context, o versionOptions) error {
 		shape.Store = &about
 	}
 	if o.json {
-		_, err := fmt.Fprintln(o.out, encode(shape))
-		return err
+		return o.printJSON(shape)
 	}
 	if _, err := fmt.Fprintln(o.out, shape.build); err != nil || shape.Store == nil {
 		return err

@@ -18,7 +18,7 @@ const gap = "  "
 
 // Table lays rows out below the titles of their columns, no line wider than
 // width. Where that is too little, spare columns go, the last one first, and
-// then the widest text is cut. Cells may be coloured; they have no line breaks.
+// then the widest text is cut, and then columns go that do not fit. Cells may be coloured; they have no line breaks.
 func Table(columns []Column, rows [][]string, width int, style Style) []string {
 	widths := make([]int, len(columns))
 	for i, c := range columns {
@@ -37,6 +37,9 @@ func Table(columns []Column, rows [][]string, width int, style Style) []string {
 		}
 	}
 	squeeze(columns, widths, width)
+	for len(columns) > 1 && total(widths) > width { // part of a number must not be taken for one
+		columns, widths = columns[:len(columns)-1], widths[:len(widths)-1]
+	}
 	titles := make([]string, len(columns))
 	for i, c := range columns {
 		titles[i] = c.Title
@@ -89,7 +92,7 @@ func tableLine(columns []Column, widths []int, cells []string, width int) string
 			b.WriteString(Left(Ellipsis(cells[i], widths[i]), widths[i]))
 		}
 	}
-	return Clip(strings.TrimRight(b.String(), " "), width)
+	return Ellipsis(strings.TrimRight(b.String(), " "), width)
 }
 
 // Ellipsis cuts text that is wider than width, and shows that it did.

@@ -35,6 +35,9 @@ func TestTableFits(t *testing.T) {
 			if Width(line) > width {
 				t.Errorf("width %d: %d columns: %q", width, Width(line), line)
 			}
+			if strings.Contains(line, "3,4") && !strings.Contains(line, "3,456") {
+				t.Errorf("width %d: a number is cut: %q", width, line)
+			}
 		}
 	}
 	if len(rows[0]) != 4 || len(columns) != 4 {
@@ -58,5 +61,15 @@ func TestWrap(t *testing.T) {
 	}
 	if got := Wrap("", 12); got != "" {
 		t.Errorf("nothing: %q", got)
+	}
+	red := Style(true).Red("coloured")
+	if got, want := Wrap("a "+red+" word", 12), "a "+red+"\nword"; got != want {
+		t.Errorf("colours: %q, want %q", got, want)
+	}
+	for width := range 12 { // however narrow, it ends and loses nothing
+		got := Wrap("    プロ "+red, width)
+		if plain := strings.NewReplacer("\n", "", " ", "").Replace(got); plain != "プロ"+red {
+			t.Errorf("width %d: %q", width, got)
+		}
 	}
 }

@@ -2,9 +2,9 @@ package tty
 
 import "strings"
 
-// Wrap breaks the lines of a text between words, or where a word is wider than
-// width, inside it. What a line begins with to be indented, its continuation
-// begins with, too.
+// Wrap breaks the lines of a text between words, or inside a word that is wider
+// than width. A line that is indented goes on with the same indent, as far as
+// that leaves room.
 func Wrap(text string, width int) string {
 	var out []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -15,22 +15,42 @@ func Wrap(text string, width int) string {
 
 func wrapLine(line string, width int) []string {
 	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
-	var out []string
-	current := indent
+	indent = indent[:min(len(indent), width/2)]
+	room := width - len(indent)
+	lines := []string{""}
 	for word := range strings.FieldsSeq(line) {
-		if current != indent && Width(current)+1+Width(word) > width {
-			out = append(out, current)
-			current = indent
+		last := &lines[len(lines)-1]
+		switch {
+		case *last == "":
+			*last = word
+		case Width(*last)+1+Width(word) <= room:
+			*last += " " + word
+		default:
+			lines = append(lines, word)
 		}
-		if current != indent {
-			current += " "
-		}
-		current += word
-		for Width(current) > width {
-			cut := Clip(current, width)
-			out = append(out, cut)
-			current = indent + current[len(cut):]
+		for Width(lines[len(lines)-1]) > room {
+			head, rest := split(lines[len(lines)-1], room)
+			if rest == "" { // one character that is wider
+				break
+			}
+			lines = append(lines[:len(lines)-1], head, rest)
 		}
 	}
-	return append(out, current)
+	for i := range lines {
+		lines[i] = indent + lines[i]
+	}
+	return lines
+}
+
+// split cuts text after as many characters as fit, at least one.
+func split(text string, width int) (head, rest string) {
+	at := 0
+	for at < len(text) {
+		size, visible := next(text[at:])
+		if width -= visible; width < 0 && at > 0 {
+			break
+		}
+		at += size
+	}
+	return text[:at], text[at:]
 }

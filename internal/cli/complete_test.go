@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/sqlite"
+)
+
+// What is suggested goes on as the word begins, however many there are.
+func TestCompletionOfOneAmongMany(t *testing.T) {
+	w := newWorld(t)
+	repo, err := sqlite.Open(t.Context(), strings.TrimPrefix(w.store, "sqlite:"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lim, err := limiter.New(repo, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range completeMost + 50 {
+		if _, err := lim.CreateEntity(t.Context(), limiter.Entity{ID: fmt.Sprintf("many-%03d", i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := repo.Close(); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(envStore, w.store)
+	for word, want := range map[string]int{"many-24": 10, "many-": completeMost, "project": 1, "nobody": 0} {
+		out, code := w.run(0, false, "__complete entity show "+word)
+		if got := strings.Count(out, "\n"+word) + strings.Count(out[:min(len(word), len(out))], word); code != exitDone || got != want {
+			t.Errorf("%s: code %d, %d words, want %d:\n%s", word, code, got, want, out)
+		}
+	}
+}
