@@ -70,7 +70,7 @@ func (f *file) isOurs() bool {
 	if err != nil {
 		return false
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	var id [4]byte
 	_, err = file.ReadAt(id[:], where)
 	return err == nil && binary.BigEndian.Uint32(id[:]) == applicationID

@@ -48,7 +48,7 @@ func parseStore(url string) (store, error) {
 	scheme, name, _ := strings.Cut(url, ":")
 	switch {
 	case url == "sqlite::memory:":
-		return store{}, errors.New("the store that has no file is memory:")
+		return store{}, errors.New("memory: is the store that has no file")
 	case url == "memory:":
 		return store{url, false, openMemory}, nil
 	case scheme == "sqlite" && name != "":
