@@ -27,7 +27,7 @@ func TestConfirm(t *testing.T) {
 		answer, want := answered.answer, answered.want
 		var talk bytes.Buffer
 		c := &console{in: strings.NewReader(answer), err: &talk, asks: true}
-		if err := c.confirm(context.Background(), false, "Sure?"); !errors.Is(err, want) || err != nil && exitCode(err) != exitFailed {
+		if err := c.ask(context.Background(), "Sure?"); !errors.Is(err, want) || err != nil && exitCode(err) != exitFailed {
 			t.Errorf("%q: %v, want %v", answer, err, want)
 		}
 		if !strings.HasPrefix(talk.String(), "Sure? [y/N]: ") {
@@ -41,10 +41,11 @@ func TestConfirm(t *testing.T) {
 
 func TestConfirmWithoutATerminal(t *testing.T) {
 	c := &console{in: strings.NewReader("y\n"), err: io.Discard}
-	if err := c.confirm(context.Background(), false, "Sure?"); exitCode(err) != exitUsage {
+	if err := c.ask(context.Background(), "Sure?"); exitCode(err) != exitUsage {
 		t.Errorf("got %v", err)
 	}
-	if err := c.confirm(context.Background(), true, "Sure?"); err != nil {
+	conn := &connection{console: c, store: "memory:"}
+	if err := conn.confirm(context.Background(), true, "Sure"); err != nil {
 		t.Errorf("with --yes: %v", err)
 	}
 }
@@ -56,7 +57,7 @@ func TestInterruptedPrompt(t *testing.T) {
 	cancel()
 	var talk bytes.Buffer
 	c := &console{in: nobody, err: &talk, asks: true}
-	err := c.confirm(ctx, false, "Sure?")
+	err := c.ask(ctx, "Sure?")
 	if !errors.Is(err, errDeclined) || exitCode(err) != exitFailed || sentence(err) != "interrupted: not confirmed, so nothing was changed" {
 		t.Errorf("got %v", err)
 	}

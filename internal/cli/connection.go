@@ -27,6 +27,8 @@ type connection struct {
 	*console
 	store, name, region, endpoint, namespace string
 	principal                                string
+	spaced                                   bool   // the command works in a namespace
+	picked                                   *store // once it was chosen
 }
 
 // addStore gives a command, and those below it, the flags of a store.
@@ -42,6 +44,7 @@ func (conn *connection) addStore(cmd *cobra.Command) {
 // a namespace.
 func (conn *connection) addNamespace(cmd *cobra.Command) {
 	conn.addStore(cmd)
+	conn.spaced = true
 	cmd.PersistentFlags().StringVarP(&conn.namespace, "namespace", "N", "", "`namespace` to work in (default $ZAEL_NAMESPACE, else default)")
 	_ = cmd.RegisterFlagCompletionFunc("namespace", conn.completeNamespaces)
 }
@@ -64,6 +67,9 @@ func addYes(cmd *cobra.Command, yes *bool) {
 // chosen is the store that the flags name, else the environment, else the
 // embedded one, of which people are told.
 func (conn *connection) chosen() (store, error) {
+	if conn.picked != nil {
+		return *conn.picked, nil
+	}
 	s, err := conn.named()
 	if err != nil {
 		return store{}, err
@@ -81,6 +87,7 @@ func (conn *connection) chosen() (store, error) {
 			return store{}, usagef("--endpoint-url is %q, but it has to be an address such as http://localhost:8000", conn.endpoint)
 		}
 	}
+	conn.picked = &s
 	return s, nil
 }
 
@@ -114,9 +121,14 @@ func storeFrom(source, name string) (store, error) {
 	return s, nil
 }
 
+// space is the name of the namespace.
+func (conn *connection) space() string {
+	return cmp.Or(conn.namespace, os.Getenv(envNamespace), defaultNamespace)
+}
+
 // open opens the chosen store. The caller closes it.
 func (conn *connection) open(ctx context.Context, access access) (limiter.Repository, error) {
-	namespace := cmp.Or(conn.namespace, os.Getenv(envNamespace), defaultNamespace)
+	namespace := conn.space()
 	if err := (limiter.Namespace{Name: namespace}).Validate(); err != nil {
 		return nil, usagef("%v", err)
 	}

@@ -266,7 +266,7 @@ events stay, and so do its children.`,
 }
 
 func runEntityDelete(ctx context.Context, o entityDeleteOptions) error {
-	if err := o.confirm(ctx, o.yes, "Delete entity "+o.id+" with its limits, buckets and usage?"); err != nil {
+	if err := o.confirm(ctx, o.yes, "Delete entity "+o.id+" with its limits, buckets and usage"); err != nil {
 		return err
 	}
 	return o.with(ctx, changes, func(lim *limiter.RateLimiter, _ limiter.Repository) error {

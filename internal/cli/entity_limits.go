@@ -122,7 +122,7 @@ func runEntityDeleteLimits(ctx context.Context, o entityLimitsOptions) error {
 		return err
 	}
 	which := ofResource(o.id, resource)
-	if err := o.confirm(ctx, o.yes, "Delete the limits of "+which+"?"); err != nil {
+	if err := o.confirm(ctx, o.yes, "Delete the limits of "+which); err != nil {
 		return err
 	}
 	return o.with(ctx, changes, func(lim *limiter.RateLimiter, _ limiter.Repository) error {

@@ -221,7 +221,7 @@ func newNamespaceDelete(conn *connection) *cobra.Command {
 }
 
 func runNamespaceDelete(ctx context.Context, o namespaceOptions) error {
-	if err := o.confirm(ctx, o.yes, "Delete namespace "+printable(o.name)+"? Its data stay until they are purged."); err != nil {
+	if err := o.confirm(ctx, o.yes, "Delete namespace "+o.name+", whose data stay until they are purged"); err != nil {
 		return err
 	}
 	return o.about(ctx, opening{access: changes}, func(lim *limiter.RateLimiter) error {
@@ -273,7 +273,7 @@ finishes it.`,
 }
 
 func runNamespacePurge(ctx context.Context, o namespaceOptions) error {
-	if err := o.confirm(ctx, o.yes, "Destroy all data of namespace id "+printable(o.id)+" for good?"); err != nil {
+	if err := o.confirm(ctx, o.yes, "Destroy all data of namespace id "+o.id+" for good"); err != nil {
 		return err
 	}
 	var removed atomic.Int64

@@ -94,7 +94,7 @@ func newResourceDelete(conn *connection) *cobra.Command {
 }
 
 func runResourceDelete(ctx context.Context, o resourceOptions) error {
-	if err := o.confirm(ctx, o.yes, "Delete the default limits of resource "+o.resource+"?"); err != nil {
+	if err := o.confirm(ctx, o.yes, "Delete the default limits of resource "+o.resource); err != nil {
 		return err
 	}
 	return o.with(ctx, changes, func(lim *limiter.RateLimiter, _ limiter.Repository) error {

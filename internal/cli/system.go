@@ -124,7 +124,7 @@ func newSystemDelete(conn *connection) *cobra.Command {
 }
 
 func runSystemDelete(ctx context.Context, o systemOptions) error {
-	if err := o.confirm(ctx, o.yes, "Delete the defaults of the system?"); err != nil {
+	if err := o.confirm(ctx, o.yes, "Delete the defaults of the system"); err != nil {
 		return err
 	}
 	return o.with(ctx, changes, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
