@@ -42,7 +42,7 @@ func (s *store) dial(ctx context.Context) error {
 	return nil
 }
 
-var errNoRegion = errors.New("no AWS region; set Options.Region, AWS_REGION, or the region of the profile")
+var errNoRegion = errors.New("no AWS region; name one, or set AWS_REGION or that of the profile")
 
 // direct says where requests go.
 func (s *store) direct(o *dynamodb.Options) {
