@@ -124,7 +124,7 @@ func (c *crediting) apply(ctx context.Context) (done bool, err error) {
 	if c.tokened() {
 		return c.sendUndo(ctx, u, after)
 	}
-	return c.send(ctx, u)
+	return c.send(ctx, u, after)
 }
 
 // tokened tells whether the credit travels under a token.

@@ -14,13 +14,13 @@ import (
 )
 
 // send sends a credit once, or again as far as that is safe.
-func (c *crediting) send(ctx context.Context, u *update) (done bool, err error) {
+func (c *crediting) send(ctx context.Context, u *update, after *exact.Bucket) (done bool, err error) {
 	in := u.input(&c.repo.table, c.key)
 	gives := c.gives()
 	for try := 0; ; try++ {
 		stored, err := c.repo.updateOnce(ctx, in)
 		if err == nil {
-			return true, c.wrote(ctx, stored)
+			return true, c.wrote(ctx, stored, after)
 		}
 		switch f := fateOf(err); {
 		case f == refused:
@@ -50,7 +50,7 @@ func (c *crediting) sendUndo(ctx context.Context, u *update, after *exact.Bucket
 	for try := 0; ; try++ {
 		_, err := c.repo.once.TransactWriteItems(ctx, in)
 		if err == nil {
-			c.repo.images.wrote(c.key, c.predicted(after), c.at(), false)
+			c.repo.images.wrote(c.key, c.predicted(after), after, false)
 			return true, nil
 		}
 		f := fateOf(err)
@@ -89,23 +89,24 @@ func (c *crediting) insist(ctx context.Context) error {
 }
 
 // wrote takes in what a credit left.
-func (c *crediting) wrote(ctx context.Context, stored item) error {
+func (c *crediting) wrote(ctx context.Context, stored item, after *exact.Bucket) error {
 	img, err := decodeImage(stored)
 	if err != nil || img == nil {
 		return err
 	}
-	c.known = c.repo.images.wrote(c.key, img, c.at(), false)
-	c.repo.outlive(ctx, c.key, img)
+	c.known = c.repo.images.wrote(c.key, img, after, false)
+	c.repo.outlive(ctx, c.key, img, after.At)
 	return nil
 }
 
-// outlive makes a bucket that a write left stay until it is full: the write was
-// made from an image, and others may have taken more since.
-func (s *store) outlive(ctx context.Context, k key, img *image) {
+// outlive makes a bucket that a write left, at a time, stay until it is full: the
+// write was made from an image, and others may have taken more since.
+func (s *store) outlive(ctx context.Context, k key, img *image, at int64) {
 	if img.ttl == 0 {
 		return
 	}
 	left := img.bucket(&limiter.Account{Limits: img.limits()}, img.refill, 0)
+	left.Advance(at)
 	if end := expiry(&left); end > img.ttl {
 		u := newUpdate()
 		ttl := u.attr(attrTTL)

@@ -12,7 +12,7 @@ import (
 // and what it leaves.
 func (c *crediting) update() (*exact.Bucket, *update) {
 	img := c.known.image
-	idle := img.idle(max(c.base(), c.known.now), c.repo.ttl)
+	idle := c.known.idle(c.repo.ttl)
 	after := img.bucket(&limiter.Account{Limits: img.limits()}, c.base(), idle)
 	_ = after.Credit(c.at(), &c.amounts, exact.NoBook)
 	u := newUpdate()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/exact"
 )
 
 // images remembers what this process last saw of buckets. Which are forgotten
@@ -25,11 +26,27 @@ type known struct {
 	image   *image // nil: nothing
 	seen    int64  // the latest refill time ever seen in the item
 	now     int64  // the latest time at which this process changed it
+	stay    stay   // what this process meant by the ttl that it wrote last
 	refused moment // when it was last refused; zero when something may have been given back since
 	pardons uint64 // as it was then
 	changes uint64 // how often this process changed it
 	ref     *ref
 	account *limiter.Account // of the last charge
+}
+
+// stay is how long a bucket stays untouched, which a ttl does not always show: a
+// debt, or a limit that an override brought, may have put off the end.
+type stay struct {
+	ttl  int64 // as it was written, in seconds; another is somebody else's
+	idle int64
+}
+
+// idle is how long the bucket stays untouched, 0 for ever.
+func (k *known) idle(multiplier int) int64 {
+	if k.image.ttl != 0 && k.image.ttl == k.stay.ttl {
+		return k.stay.idle
+	}
+	return k.image.idle(max(k.image.refill, k.seen, k.now), multiplier)
 }
 
 // ref is an account's handle: one life of a bucket, as far as this process can
@@ -95,10 +112,10 @@ func (m *images) saw(k key, img *image, before *ref) known {
 	return *e
 }
 
-// wrote remembers the image that a write of this process left, at its time. A
-// reborn bucket is another one: give-backs of leases of the old one do not
-// reach it.
-func (m *images) wrote(k key, img *image, now int64, reborn bool) known {
+// wrote remembers the image that a write of this process left, which made the
+// bucket what after says. A reborn bucket is another one: give-backs of leases
+// of the old one do not reach it.
+func (m *images) wrote(k key, img *image, after *exact.Bucket, reborn bool) known {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entry(k)
@@ -107,14 +124,14 @@ func (m *images) wrote(k key, img *image, now int64, reborn bool) known {
 		*e = known{ref: m.newRef()}
 	}
 	m.update(e, img)
-	e.now, e.refused = max(e.now, now), moment{}
+	e.now, e.refused, e.stay = max(e.now, after.At), moment{}, stay{img.ttl, after.Idle}
 	e.changes++
 	return *e
 }
 
 // charged is wrote for the charge of an account.
-func (m *images) charged(k key, img *image, now int64, reborn bool, account *limiter.Account) known {
-	return m.owned(k, m.wrote(k, img, now, reborn), account)
+func (m *images) charged(k key, img *image, after *exact.Bucket, reborn bool, account *limiter.Account) known {
+	return m.owned(k, m.wrote(k, img, after, reborn), account)
 }
 
 // owned gives an account the handle of its bucket; one that says the same as

@@ -156,7 +156,7 @@ func (p *payer) follow(img *image) {
 	pl := &p.plan
 	if p.override {
 		own := &limiter.Account{Entity: p.entity, Resource: p.account.Resource, Limits: img.limits(), Ref: p.account.Ref}
-		pl.after = img.bucket(own, pl.base, img.idle(max(pl.base, p.known.now), p.repo.ttl))
+		pl.after = img.bucket(own, pl.base, p.known.idle(p.repo.ttl))
 		pl.after.Advance(p.known.now) // until then its own limits ruled
 		return
 	}

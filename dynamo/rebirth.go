@@ -30,10 +30,10 @@ func (c *crediting) rebuild(ctx context.Context) (done bool, err error) {
 		taken = taken.And(name, -n)
 	}
 	if c.known.image == nil {
-		return c.replace(ctx, p.account, func() (item, error) { return p.put(ctx, &taken) })
+		return c.replace(ctx, p, func() (item, error) { return p.put(ctx, &taken) })
 	}
 	in := p.lock(&taken, false).input(&r.table, c.key)
-	return c.replace(ctx, p.account, func() (item, error) { return r.updateOnce(ctx, in) })
+	return c.replace(ctx, p, func() (item, error) { return r.updateOnce(ctx, in) })
 }
 
 // findFacts finds the facts for a bucket that is to be made again: under the limits
@@ -57,13 +57,13 @@ func (p *payer) findFacts(ctx context.Context, now int64, lease *limiter.Account
 	return true, nil
 }
 
-// replace stores a bucket in the place of the one that expired.
-func (c *crediting) replace(ctx context.Context, account *limiter.Account, send func() (item, error)) (done bool, err error) {
+// replace stores the bucket of a plan in the place of the one that expired.
+func (c *crediting) replace(ctx context.Context, p *payer, send func() (item, error)) (done bool, err error) {
 	stored, err := c.repo.debit(ctx, send)
 	if err == nil {
 		img, err := decodeImage(stored)
 		if img != nil {
-			c.repo.images.charged(c.key, img, c.now, true, account)
+			c.repo.images.charged(c.key, img, &p.plan.after, true, p.account)
 		}
 		return true, err
 	}

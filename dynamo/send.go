@@ -118,7 +118,7 @@ func (p *payer) send(ctx context.Context, amounts *limiter.Amounts) error {
 	if err := p.answered(p.repo.debit(ctx, func() (item, error) { return p.repo.updateOnce(ctx, in) })); err != nil || !p.paid {
 		return err
 	}
-	p.repo.outlive(ctx, p.key, p.known.image)
+	p.repo.outlive(ctx, p.key, p.known.image, p.plan.at)
 	return nil
 }
 
@@ -200,12 +200,12 @@ func (p *payer) accepted(img *image) {
 	p.paid = true
 	view := &p.plan.view
 	if p.override {
-		p.known = p.repo.images.wrote(p.key, img, p.plan.after.At, p.plan.reborn)
+		p.known = p.repo.images.wrote(p.key, img, &p.plan.after, p.plan.reborn)
 		a := *view.Account
 		a.Ref, view.Account = p.known.ref, &a
 		return
 	}
-	p.known = p.repo.images.charged(p.key, img, p.plan.after.At, p.plan.reborn, p.account)
+	p.known = p.repo.images.charged(p.key, img, &p.plan.after, p.plan.reborn, p.account)
 	view.Account = p.known.account
 	for i, l := range view.Account.Limits {
 		if c := img.find(l.Name); c != nil {
@@ -223,6 +223,6 @@ func (p *payer) repair(ctx context.Context) {
 		return
 	}
 	if img, err := decodeImage(stored); err == nil && img != nil {
-		p.known = p.repo.images.charged(p.key, img, p.plan.after.At, false, p.account)
+		p.known = p.repo.images.charged(p.key, img, &p.plan.after, false, p.account)
 	}
 }

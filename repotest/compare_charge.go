@@ -66,7 +66,7 @@ func (h *history) consumed(now time.Time, charge limiter.Charge, err error) {
 		return
 	}
 	first, second := h.saw[0].consume, h.saw[1].consume
-	done := truthOf(h, "Consume, whose answer is lost", charge, first, second)
+	done := truthOf(h, "what Consume did", charge, first, second)
 	h.promise.outcome(h, now, charge, done, first.err)
 	for _, b := range []balance{done.Self, done.Parent} {
 		h.charged[entityKey{h.where, b.Entity}] = true
@@ -77,7 +77,7 @@ func (h *history) consumed(now time.Time, charge limiter.Charge, err error) {
 	}
 }
 
-// truthOf is what both repositories have seen, which must be the same.
+// truthOf is what was seen twice, which must be the same.
 func truthOf(h *history, what string, charge limiter.Charge, first, second truth) answer {
 	h.Helper()
 	seen := [2]answer{answerOf(first.out, charge), answerOf(second.out, charge)}

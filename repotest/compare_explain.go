@@ -25,7 +25,7 @@ func (h *history) explainThenAcquire() {
 	})
 	looked := h.fault == None
 	if h.fault != Before {
-		truthOf(h, "Peek", charge, h.saw[0].peek, h.saw[1].peek)
+		truthOf(h, "what Peek said", charge, h.saw[0].peek, h.saw[1].peek)
 	}
 	h.note("%s Acquire %s", stamp(now), noted(charge))
 	did, doErr := both(h, "Acquire", func(_ int, repo limiter.Repository) (verdict, error) {

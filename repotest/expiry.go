@@ -20,6 +20,7 @@ func expiryChecks() []check {
 		{"debt is never forgiven", expiryKeepsDebt},
 		{"a bucket that takes longer to fill ends on a whole second", expiryOfDebtIsWhole},
 		{"so does one that an override made slower", expiryOfOverrideIsWhole},
+		{"what an override took keeps a bucket until it is given back", expiryOfOverrideGivenBack},
 		{"limits of one entity and resource keep their bucket", expiryNever},
 		{"limits of an entity for all resources do not", expiresEntityDefault},
 		{"a bucket stays from when it has limits of its own", expiryFollowsSource},
@@ -98,6 +99,15 @@ func expiryOfOverrideIsWhole(f *fixture) {
 	f.take(ms(500), overridden("key-1", tpm(8), limiter.Custom("tpm", 8, 1, time.Minute)))
 	f.listed(8*time.Minute+ms(999), "key-1", 60_000)
 	f.unlisted(8*time.Minute+time.Second, "key-1")
+}
+
+func expiryOfOverrideGivenBack(f *fixture) {
+	f.setDefaults(perMinute60)
+	f.take(0, ask("key-1", rpm(1)))
+	account := f.take(0, overridden("key-1", tpm(8), limiter.Custom("tpm", 8, 1, time.Minute))).Self.Account
+	f.credit(time.Second, account, tpm(8))
+	f.listed(lifetime+ms(999), "key-1", 60_000)
+	f.unlisted(lifetime+time.Second, "key-1")
 }
 
 func expiryNever(f *fixture) {

@@ -13,8 +13,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
-// fill puts rows of every table into a namespace, and tells how many.
-func fill(t *testing.T, path, id string) (rows int) {
+// fill puts rows of every table into a namespace, none of which is old enough to
+// be swept, and tells how many: none of the first, step more of each other.
+func fill(t *testing.T, path, id string, step int) (rows int) {
 	t.Helper()
 	const space = "FROM n, namespaces WHERE id = ?"
 	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(5000)")
@@ -31,7 +32,7 @@ func fill(t *testing.T, path, id string) (rows int) {
 		"INSERT INTO audit SELECT key, 'e', i, '', '', '', 0, '{}', 9e9 " + space,
 		"INSERT INTO deleted_buckets SELECT key, i, 0, 9e9 " + space,
 	} {
-		n := 1000 * i // more than are removed at once, and none at all
+		n := step * i
 		_, err := db.ExecContext(t.Context(), "WITH RECURSIVE n(i) AS (SELECT 1 WHERE ? > 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?) "+insert, n, n, id)
 		if err != nil {
 			t.Fatal(err)
@@ -42,13 +43,13 @@ func fill(t *testing.T, path, id string) (rows int) {
 }
 
 // doomed is the ID of a namespace that was deleted, and how many rows it has.
-func doomed(t *testing.T, repo *sqlite.Repository, path, name string) (id string, rows int) {
+func doomed(t *testing.T, repo *sqlite.Repository, path, name string, step int) (id string, rows int) {
 	t.Helper()
 	n, err := repo.RegisterNamespace(t.Context(), time.Now(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows = fill(t, path, n.ID)
+	rows = fill(t, path, n.ID, step)
 	if err := repo.DeleteNamespace(t.Context(), time.Now(), name); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +60,7 @@ func TestPurgeTellsHowManyItemsAreGone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	var told []int
 	repo := open(t, path, &sqlite.Options{Purged: func(items int) { told = append(told, items) }})
-	id, rows := doomed(t, repo, path, "doomed")
+	id, rows := doomed(t, repo, path, "doomed", 450) // in the end more than are removed at once
 	empty, err := repo.RegisterNamespace(t.Context(), time.Now(), "empty")
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +72,7 @@ func TestPurgeTellsHowManyItemsAreGone(t *testing.T) {
 	if err := view.PurgeNamespace(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	if len(told) < 3 || !slices.IsSorted(told) || len(slices.Compact(slices.Clone(told))) != len(told) || told[len(told)-1] != rows {
+	if len(told) != 6 || !slices.IsSorted(told) || len(slices.Compact(slices.Clone(told))) != len(told) || told[len(told)-1] != rows {
 		t.Errorf("told %v, want numbers that rise to %d", told, rows)
 	}
 	told = nil
@@ -101,7 +102,7 @@ func TestPurgesTellOneAtATime(t *testing.T) {
 	}})
 	var ids []string
 	for _, name := range []string{"a", "b", "c"} {
-		id, _ := doomed(t, repo, path, name)
+		id, _ := doomed(t, repo, path, name, 50)
 		ids = append(ids, id)
 	}
 	var group sync.WaitGroup
