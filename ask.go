@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -82,7 +83,7 @@ func (l *RateLimiter) Status(ctx context.Context, entity string) ([]Status, erro
 			all = append(all, status(&Charge{}, b, i, true))
 		}
 	}
-	return all, nil
+	return all, l.findSource(ctx, all)
 }
 
 // CapacityQuery asks for one limit of a resource over all entities that have a
@@ -136,7 +137,27 @@ func (l *RateLimiter) Capacity(ctx context.Context, q CapacityQuery) (ResourceCa
 			out.Available = bucket.Add(out.Available, s.Available)
 		}
 	}
-	return out, nil
+	return out, l.findSource(ctx, out.Entities)
+}
+
+// findSource corrects the source of limits that are stored nowhere: a request
+// brought them, and the bucket, which knows only of levels, says the last.
+func (l *RateLimiter) findSource(ctx context.Context, all []Status) error {
+	system := Scope{}.Level()
+	if !slices.ContainsFunc(all, func(s Status) bool { return s.Source == system }) {
+		return nil
+	}
+	cfg, err := l.get(ctx, Scope{})
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		stored := slices.ContainsFunc(cfg.Limits, func(limit Limit) bool { return limit.Name == all[i].Limit.Name })
+		if all[i].Source == system && !stored {
+			all[i].Source = "override"
+		}
+	}
+	return nil
 }
 
 // counts tells whether the query is about this entity.

@@ -175,3 +175,27 @@ func TestCapacityAddsUpOneLimit(t *testing.T) {
 		t.Errorf("of a limit nobody has: %+v", got)
 	}
 }
+
+// A bucket may have limits that are stored at no level.
+func TestStatusOfLimitsThatARequestBrought(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 10))
+	w.take(t, alice, rpm(1))
+	check(t, w.SetResourceDefaults(bg, resource, limiter.PerMinute("rpm", 10)))
+	_, err := w.Acquire(bg, limiter.Request{
+		Entity: project, Resource: "batch", Consume: limiter.Tokens("runs", 1), Limits: []limiter.Limit{limiter.PerDay("runs", 4)},
+	})
+	check(t, err)
+	check(t, w.DeleteSystemDefaults(bg))
+	for entity, want := range map[string]string{alice: "resource", project: "override"} {
+		all, err := w.Status(bg, entity)
+		check(t, err)
+		if len(all) != 1 || all[0].Source != want {
+			t.Errorf("%s: %+v, want a limit from %s", entity, all, want)
+		}
+	}
+	sum, err := w.Capacity(bg, limiter.CapacityQuery{Resource: "batch", Limit: "runs"})
+	check(t, err)
+	if len(sum.Entities) != 1 || sum.Entities[0].Source != "override" {
+		t.Errorf("capacity: %+v", sum)
+	}
+}

@@ -94,12 +94,15 @@ func newStore(ctx context.Context, op, name string, opts *Options) (*store, erro
 
 // checkName applies the rule for names of stacks, which the table shares.
 func checkName(name string) error {
-	const longest = 55
+	const shortest, longest = 3, 55
 	for i, c := range name {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 		if !letter && (i == 0 || c != '-' && (c < '0' || c > '9')) {
 			return &limiter.InvalidError{Field: "name", Value: name, Reason: "must begin with a letter, then letters, digits or hyphens"}
 		}
+	}
+	if len(name) < shortest {
+		return &limiter.InvalidError{Field: "name", Value: name, Reason: fmt.Sprintf("must be at least %d characters", shortest)}
 	}
 	if len(name) > longest {
 		return &limiter.InvalidError{Field: "name", Value: name[:50] + "...", Reason: fmt.Sprintf("must be at most %d characters", longest)}

@@ -1,4 +1,4 @@
-// Command zae-limiter shows a rate limiter at work. See zae-limiter --help.
+// Command zae-limiter looks at and steers a rate limiter. See zae-limiter --help.
 package main
 
 import (

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"strconv"
 	"time"
 
@@ -28,8 +27,10 @@ type acquireOptions struct {
 func newAcquire(c *console) *cobra.Command {
 	o := acquireOptions{connection: &connection{console: c}}
 	cmd := &cobra.Command{
-		Use:   "acquire ENTITY RESOURCE LIMIT=TOKENS... [-- COMMAND ARG...]",
+		Use:   "acquire [flags] ENTITY RESOURCE LIMIT=TOKENS... [-- COMMAND...]",
 		Short: "Take tokens, and run a command under the lease",
+
+		DisableFlagsInUseLine: true, // after -- they would be the command's
 		Long: `Takes tokens of one or more limits, all or none, from an entity and, if that
 cascades, from its parent. If a limit does not cover its amount, nothing is
 taken and the program ends with code 3.
@@ -44,7 +45,7 @@ corrects what was taken. Its number is in $ZAEL_ADJUST_FD.
 ` + storeHelp,
 		Example: `  zae-limiter acquire key-abc gpt-4 rpm=1 tpm=500
   zae-limiter acquire key-abc gpt-4 rpm=1 --wait 30s -- ./call.sh
-  zae-limiter acquire key-abc gpt-4 tpm=500 --adjust-fd 3 -- sh -c 'echo tpm=812 >&3'
+  zae-limiter acquire key gpt-4 tpm=9 --adjust-fd 3 -- sh -c 'echo tpm=8 >&3'
   zae-limiter acquire nightly backup runs=1 --limit runs:4/hour -- ./backup.sh`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if dash := cmd.ArgsLenAtDash(); dash >= 0 {
@@ -64,6 +65,7 @@ corrects what was taken. Its number is in $ZAEL_ADJUST_FD.
 	cmd.Flags().BoolVar(&o.keep, "keep", false, "keep what was taken even if the command fails")
 	addFlag(cmd, &o.adjustFD, "adjust-fd", "number", "", "file descriptor on which the command says what it really used", parseDescriptor)
 	addJSON[decisionShape](cmd, &o.json, anObject, decisionColumns)
+	addShape[statusShape](cmd, "Each of its limits")
 	return cmd
 }
 
@@ -77,14 +79,8 @@ func parseDescriptor(text string) (int, error) {
 }
 
 func (o *acquireOptions) check() error {
-	o.request.Limits = o.limits.all
-	if err := o.request.Validate(); err != nil {
-		return usagef("%v", err)
-	}
-	for limit := range o.request.Consume.All() {
-		if o.limits.all != nil && !slices.ContainsFunc(o.limits.all, func(l limiter.Limit) bool { return l.Name == limit }) {
-			return usagef("%s is asked for, but no --limit is about it; with --limit all limits have to be given", limit)
-		}
+	if err := override(&o.request, o.limits.all); err != nil {
+		return err
 	}
 	if o.command != nil {
 		if o.json {

@@ -55,7 +55,7 @@ func (o acquireOptions) underLease(ctx context.Context, lease *limiter.Lease) er
 
 // runCommand is nil if the command ended well.
 func (o acquireOptions) runCommand(report func(string)) error {
-	c := child.Command{Args: o.command, Stdin: o.in, Stdout: o.out, Stderr: o.err}
+	c := child.Command{Args: o.command, Stdin: o.in, Stdout: o.file, Stderr: o.err}
 	if o.adjustFD > 0 {
 		c.ReportFD, c.Report = o.adjustFD, report
 		c.Env = []string{"ZAEL_ADJUST_FD=" + strconv.Itoa(o.adjustFD)}

@@ -45,7 +45,7 @@ system, newest first. An event has details, which --json shows.`,
 	flags.BoolVar(&o.system, "system", false, "changes of the defaults of the system")
 	addFlag(cmd, &o.after, "start-event-id", "id", "", "only events older than the one with this id", parseEvent)
 	exclude(cmd, "entity-id", "resource", "system")
-	_ = cmd.RegisterFlagCompletionFunc("entity-id", conn.completeEntity)
+	_ = cmd.RegisterFlagCompletionFunc("entity-id", conn.completeEntities)
 	_ = cmd.RegisterFlagCompletionFunc("resource", conn.completeResources)
 	addCount(cmd, &o.limit, "l", 100)
 	addJSON[auditShape](cmd, &o.json, anArray, auditColumns)
@@ -97,11 +97,17 @@ func runAuditList(ctx context.Context, o auditOptions) error {
 		auditObject,
 		"There are no events of " + subject + ".",
 	}
+	if o.after != "" {
+		list.nothing = "There are no older events of " + subject + "."
+	}
 	return o.with(ctx, reads, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
-		rows := first(lim.AuditEvents(ctx, subject, o.after), o.limit, func(last limiter.AuditEvent) {
-			o.say("There are more; go on with --start-event-id %s", last.ID)
-		})
-		return list.print(o.console, o.json, rows)
+		more := ""
+		rows := first(lim.AuditEvents(ctx, subject, o.after), o.limit, func(last limiter.AuditEvent) { more = last.ID })
+		if err := list.print(o.console, o.json, rows); err != nil || more == "" {
+			return err
+		}
+		o.say("There are more; go on with --start-event-id %s", more)
+		return nil
 	})
 }
 
@@ -119,8 +125,8 @@ func (o auditOptions) subject() (string, error) {
 	case o.entity == "":
 		return "", usagef("nothing says whose events; give --entity-id, --resource or --system")
 	}
-	if len(o.entity) > len(ofResource) && o.entity[:len(ofResource)] == ofResource {
-		o.resource = o.entity[len(ofResource):]
+	if resource, ok := strings.CutPrefix(o.entity, ofResource); ok {
+		o.resource = resource
 		return o.subject()
 	}
 	if err := (limiter.Entity{ID: o.entity}).Validate(); err != nil {

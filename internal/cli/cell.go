@@ -111,7 +111,10 @@ func briefly(d time.Duration) string {
 }
 
 func twoUnits(d, large time.Duration, largeName string, small time.Duration, smallName string) string {
-	n := int64((d + small - 1) / small)
+	n := int64(d / small)
+	if d%small > 0 {
+		n++
+	}
 	per := int64(large / small)
 	text := strconv.FormatInt(n/per, 10) + largeName
 	if rest := n % per; rest > 0 {

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -38,6 +39,7 @@ func TestCells(t *testing.T) {
 		{span(time.Hour), "1h", "3600"},
 		{span(2*time.Hour + time.Second), "2h1m", "7201"},
 		{span(49 * time.Hour), "2d1h", "176400"},
+		{span(math.MaxInt64), "106752d", "9223372036.854"},
 	} {
 		if c.cell.people != c.people || c.cell.program != c.program {
 			t.Errorf("got %q and %q, want %q and %q", c.cell.people, c.cell.program, c.people, c.program)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"iter"
 	"strings"
@@ -61,6 +62,43 @@ func (conn *connection) completeResource(cmd *cobra.Command, args []string, word
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return conn.completeResources(cmd, args, word)
+}
+
+// completeEntities suggests entities for a flag.
+func (conn *connection) completeEntities(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return conn.completeEntity(cmd, nil, word)
+}
+
+// completeLimited suggests resources for which entities have limits.
+func (conn *connection) completeLimited(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return conn.suggest(cmd, word, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
+		names, err := lim.ResourcesWithLimits(ctx)
+		if err != nil {
+			return each[string](nil)
+		}
+		return named(each(names), orDefault)
+	})
+}
+
+// firstOf suggests for the first argument only.
+func firstOf(suggest cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return suggest(cmd, args, word)
+	}
+}
+
+// completeNoFiles keeps commands from suggesting file names, of which none of
+// them takes any.
+func completeNoFiles(cmd *cobra.Command) {
+	if cmd.ValidArgsFunction == nil && cmd.ValidArgs == nil {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	for _, c := range cmd.Commands() {
+		completeNoFiles(c)
+	}
 }
 
 // completeResources suggests those that have default limits.
@@ -126,8 +164,10 @@ commands, flags, and the names of entities, resources and namespaces.`,
   zae-limiter completion fish > ~/.config/fish/completions/zae-limiter.fish`,
 		ValidArgs: shells,
 		Args: arguments(argument{"SHELL", func(s string) (err error) {
-			shell, err = choice(shells...)(s)
-			return err
+			if shell, err = choice(shells...)(s); err != nil {
+				return fmt.Errorf("SHELL is %q, but %w", s, err)
+			}
+			return nil
 		}}),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()

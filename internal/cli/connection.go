@@ -144,6 +144,9 @@ func (conn *connection) openAs(ctx context.Context, o opening) (limiter.Reposito
 }
 
 func (conn *connection) openStore(ctx context.Context, s store, o opening) (limiter.Repository, error) {
+	if s.name == memoryStore && o.access != reads {
+		conn.warn("%s is forgotten when this command ends", s.name)
+	}
 	o.region, o.endpoint = conn.region, conn.endpoint
 	repo, err := s.open(ctx, o)
 	if is[*limiter.InvalidError](err) { // about what the command line calls it

@@ -14,10 +14,13 @@ import (
 type console struct {
 	in        io.Reader
 	out, err  io.Writer // data, and talk
+	file      io.Writer // out as it was given, for those who need to know what it is
 	terminal  bool      // out is read by people: tables, not tab-separated fields
 	watched   bool      // err is read by people: progress, questions
 	asks      bool      // whoever reads err can answer
 	width     int       // columns of out
+	talkWidth int       // of err
+	patient   bool      // out takes all that is written, and nobody looks at it meanwhile
 	style     tty.Style // of out
 	talkStyle tty.Style // of err
 	now       func() time.Time
@@ -31,7 +34,8 @@ func newConsole(in io.Reader, out, talk io.Writer) *console {
 	c := &console{in: in, out: out, err: talk, now: time.Now}
 	c.terminal, c.watched = tty.IsTerminal(out), tty.IsTerminal(talk)
 	c.asks = tty.IsTerminal(in) && c.watched
-	c.width = tty.Columns(out)
+	c.width, c.talkWidth = tty.Columns(out), tty.Columns(talk)
+	c.patient = tty.IsFile(out)
 	if forced, err := strconv.Atoi(os.Getenv(forceTerminal)); err == nil && forced > 0 {
 		c.terminal, c.width = true, forced
 	}

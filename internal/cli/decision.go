@@ -18,7 +18,7 @@ type decisionShape struct {
 	RetryAfter float64          `json:"retry_after_seconds" doc:"until it may be admitted, or until all is full if it never fits; 0 if it is admitted"`
 	NeverFits  bool             `json:"never_fits" doc:"whether some amount is above its capacity, so that waiting does not help"`
 	Reasons    []string         `json:"reasons" doc:"why it is refused, a sentence for each limit"`
-	Limits     []statusShape    `json:"limits" doc:"every limit concerned, as in \"entity status --json\": those of the entity, then those of its parent"`
+	Limits     []statusShape    `json:"limits" doc:"every limit concerned, those of the entity, then those of its parent; see below"`
 }
 
 func decisionObject(req limiter.Request, d limiter.Decision) decisionShape {
@@ -65,7 +65,7 @@ func decisionListing(c *console, req limiter.Request) listing[limiter.Status] {
 		row: func(s limiter.Status) []cell {
 			amount, says := number(s.Requested), verdict(c, s)
 			if !names(req, s.Limit.Name) {
-				amount.people, says.people = none, none
+				amount, says = text(""), text("")
 			}
 			return []cell{text(s.Entity), text(s.Limit.Name), amount, available(c, s), number(s.Limit.Capacity), rate(s.Limit), says, source(s.Source)}
 		},

@@ -22,7 +22,7 @@ type demoOptions struct {
 }
 
 func newDemo(c *console) *cobra.Command {
-	o := demoOptions{duration: 15 * time.Second, seed: rand.Uint64N(1e6), store: temporaryStore(), out: c.out}
+	o := demoOptions{duration: 15 * time.Second, seed: rand.Uint64N(1e6), store: temporaryStore()}
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch a limiter at work in a small LLM gateway",
@@ -41,6 +41,7 @@ ever exceeded the other. Ctrl-C ends it early.`,
   zae-limiter demo --store sqlite:limits.db`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.out = c.file // which may be a terminal
 			return runDemo(cmd.Context(), o)
 		},
 	}

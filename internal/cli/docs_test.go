@@ -31,8 +31,8 @@ func tree() *cobra.Command {
 // themselves; -update rewrites it.
 func TestReferenceIsThatOfTheProgram(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("# Command line\n\nGenerated from the commands themselves: `go test ./internal/cli -update` rewrites this page. " +
-		"The [tour](tour.md) shows them at work, and [man](man) has them as man pages.\n\n")
+	b.WriteString("# Command line\n\nGenerated from the commands themselves: `make docs` rewrites this page. " +
+		"The [tour](tour.md) shows them at work, and [man](man) has them as man pages.\n\n" + environment)
 	commands := allCommands(tree())
 	for _, cmd := range commands {
 		fmt.Fprintf(&b, "- [`%s`](#%s): %s\n", cmd.CommandPath(), strings.ReplaceAll(cmd.CommandPath(), " ", "-"), cmd.Short)
@@ -42,6 +42,20 @@ func TestReferenceIsThatOfTheProgram(t *testing.T) {
 	}
 	goldenIn(t, docsFolder, "cli.md", b.String())
 }
+
+const environment = `| variable | |
+|---|---|
+| ZAEL_STORE | the store, as --store takes it, where neither --store nor --name is given |
+| ZAEL_STACK | the name of a DynamoDB table, where ZAEL_STORE is not set either |
+| ZAEL_NAMESPACE | the namespace, where --namespace is not given |
+| XDG_DATA_HOME | where the file zae-limiter/limits.db is that is used where nothing names a store; ~/.local/share if it is not set, and the usual place on macOS and Windows |
+| NO_COLOR | if it is set to anything, nothing is coloured |
+| COLUMNS | how wide the output is where that cannot be asked |
+| ZAEL_FORCE_TTY | a number of columns: stdout is laid out for a terminal of that width, whatever it is |
+
+The variables of the AWS SDK, such as AWS_REGION, AWS_PROFILE and AWS_ENDPOINT_URL, hold for DynamoDB.
+
+`
 
 // section documents one command.
 func section(cmd *cobra.Command) string {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -80,13 +79,14 @@ func newEntityCreate(conn *connection) *cobra.Command {
 nor whether it is charged too can be changed afterwards; delete and create the
 entity for that.`,
 		Example: `  zae-limiter entity create project-1 --display-name "Project One"
-  zae-limiter entity create key-abc --parent project-1 --cascade --metadata owner=ada`,
+  zae-limiter entity create key-abc --parent project-1 --cascade --metadata a=b`,
 		Args: arguments(entityArg(&o.entity.ID)),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runEntityCreate(cmd.Context(), o) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.entity.Name, "display-name", "", "`name` for people (default: the id)")
 	flags.StringVar(&o.entity.Parent, "parent", "", "`entity` that this one belongs to")
+	_ = cmd.RegisterFlagCompletionFunc("parent", conn.completeEntities)
 	flags.BoolVar(&o.entity.Cascade, "cascade", false, "charge the parent together with this entity")
 	no := flags.VarPF(&negation{&o.entity.Cascade}, "no-cascade", "", "charge this entity alone (default)")
 	no.NoOptDefVal = "true"
@@ -179,7 +179,7 @@ those that have limits of their own for a resource, with a record or without;
 		RunE: func(cmd *cobra.Command, _ []string) error { return runEntityList(cmd.Context(), o) },
 	}
 	cmd.Flags().StringVar(&o.withLimits, "with-custom-limits", "", "only entities with limits of their own for this `resource`")
-	_ = cmd.RegisterFlagCompletionFunc("with-custom-limits", conn.completeResources)
+	_ = cmd.RegisterFlagCompletionFunc("with-custom-limits", conn.completeLimited)
 	addCount(cmd, &o.limit, "", 0)
 	addJSON[entityShape](cmd, &o.json, anArray, entityColumns)
 	cmd.Long += "\nWith --with-custom-limits there is only the id."
@@ -192,16 +192,21 @@ func runEntityList(ctx context.Context, o entityListOptions) error {
 		return err
 	}
 	return o.with(ctx, reads, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+		var err error
+		more := false
 		if o.withLimits == "" {
-			rows := first(lim.Entities(ctx), o.limit, func(limiter.Entity) { o.sayMore() })
-			return entityListing("There are no entities with a record.").print(o.console, o.json, rows)
+			rows := first(lim.Entities(ctx), o.limit, func(limiter.Entity) { more = true })
+			err = entityListing("There are no entities with a record.").print(o.console, o.json, rows)
+		} else {
+			rows := first(lim.EntitiesWithLimits(ctx, resource), o.limit, func(string) { more = true })
+			err = idListing("No entity has limits of its own for "+o.withLimits+".").print(o.console, o.json, rows)
 		}
-		rows := first(lim.EntitiesWithLimits(ctx, resource), o.limit, func(string) { o.sayMore() })
-		return idListing("No entity has limits of its own for "+o.withLimits+".").print(o.console, o.json, rows)
+		if err == nil && more {
+			o.say("There are more; --limit 0 shows all.")
+		}
+		return err
 	})
 }
-
-func (o entityListOptions) sayMore() { o.say("There are more; --limit 0 shows all.") }
 
 // idListing is a list of bare entities.
 func idListing(nothing string) listing[string] {
@@ -309,5 +314,5 @@ func ofResource(entity, resource string) string {
 	if resource == "" {
 		return entity + " for all resources"
 	}
-	return entity + " for " + strings.TrimSpace(resource)
+	return entity + " for " + resource
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"iter"
@@ -41,9 +42,17 @@ func runEntityBuckets(ctx context.Context, o entityBucketsOptions) error {
 			return usagef("%v", err)
 		}
 	}
-	return o.with(ctx, reads, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
-		buckets := repo.Buckets(ctx, o.now(), limiter.Scope{Entity: o.id, Resource: o.resource})
-		return tokensListing(o.id+" has no buckets.").print(o.console, o.json, held(buckets))
+	return o.with(ctx, reads, func(lim *limiter.RateLimiter, repo limiter.Repository) error {
+		statuses, err := lim.Status(ctx, o.id) // which knows where limits come from
+		if err != nil {
+			return err
+		}
+		sources := map[[2]string]string{}
+		for _, s := range statuses {
+			sources[[2]string{s.Resource, s.Limit.Name}] = s.Source
+		}
+		buckets := held(repo.Buckets(ctx, o.now(), limiter.Scope{Entity: o.id, Resource: o.resource}), sources)
+		return tokensListing(o.id+" has no buckets.").print(o.console, o.json, buckets)
 	})
 }
 
@@ -54,8 +63,8 @@ type holding struct {
 	tokens           int64 // thousandths
 }
 
-// held are the limits of buckets.
-func held(buckets iter.Seq2[limiter.Bucket, error]) iter.Seq2[holding, error] {
+// held are the limits of buckets, with their sources by resource and name.
+func held(buckets iter.Seq2[limiter.Bucket, error], sources map[[2]string]string) iter.Seq2[holding, error] {
 	return func(yield func(holding, error) bool) {
 		for b, err := range buckets {
 			if err != nil {
@@ -63,7 +72,9 @@ func held(buckets iter.Seq2[limiter.Bucket, error]) iter.Seq2[holding, error] {
 				return
 			}
 			for i, n := range b.Tokens {
-				if !yield(holding{b.Account.Resource, b.Account.Source.Level(), b.Account.Limits[i], n}, nil) {
+				resource, limit := b.Account.Resource, b.Account.Limits[i]
+				source := cmp.Or(sources[[2]string{resource, limit.Name}], b.Account.Source.Level())
+				if !yield(holding{resource, source, limit, n}, nil) {
 					return
 				}
 			}
@@ -79,7 +90,7 @@ type tokensShape struct {
 	Capacity int64       `json:"capacity" doc:"tokens that can be taken at once"`
 	Refill   int64       `json:"refill_amount" doc:"tokens that come back every period"`
 	Seconds  int64       `json:"refill_period_seconds" doc:"length of the period"`
-	Source   string      `json:"source" doc:"where the limit is stored: entity, entity_default, resource or system"`
+	Source   string      `json:"source" doc:"where the limit is stored: entity, entity_default, resource or system; override if a request brought it"`
 }
 
 var tokensColumns = []column{

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -42,7 +43,7 @@ which it has none. The most specific level that holds limits gives all of them:
 entity and resource, entity, resource, system.
 
 ` + limitHelp,
-		Example: `  zae-limiter entity set-limits key-abc -r gpt-4 -l rpm:50 -l tpm:20000/min:30000
+		Example: `  zae-limiter entity set-limits key-abc -r gpt-4 -l rpm:50 -l tpm:2000/min:3000
   zae-limiter entity set-limits key-abc -l rpm:1000/hour`,
 		Args: arguments(entityArg(&o.id)),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runEntitySetLimits(cmd.Context(), o) },
@@ -146,18 +147,15 @@ type resourceShape struct {
 
 var resourceColumns = []column{{title: "resource"}}
 
+// orDefault names all resources.
+func orDefault(resource string) string { return cmp.Or(resource, allResources) }
+
 // printResources lists names, "" being all resources.
 func (o namesOptions) printResources(names []string, nothing string) error {
-	named := func(name string) string {
-		if name == "" {
-			return allResources
-		}
-		return name
-	}
 	return listing[string]{
 		resourceColumns,
-		func(name string) []cell { return []cell{text(named(name))} },
-		func(name string) any { return resourceShape{named(name)} },
+		func(name string) []cell { return []cell{text(orDefault(name))} },
+		func(name string) any { return resourceShape{orDefault(name)} },
 		nothing,
 	}.print(o.console, o.json, each(names))
 }

@@ -3,12 +3,14 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
 type entityStatusOptions struct {
@@ -22,10 +24,10 @@ func newEntityStatus(conn *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status ENTITY",
 		Short: "Show what an entity used and has left of every limit",
-		Long: `Shows every limit of every bucket of an entity: what is used and available, how
-fast it refills, the debt and when it will be full; and the same of its parent,
-if that is charged too. With --resource it also shows limits of which nothing
-has been used yet.`,
+		Long: `Shows every limit of every bucket of an entity, and those it has of its own but
+has not used: what is used and available, how fast it refills, the debt and when
+it will be full; and the same of its parent, if that is charged too. With
+--resource it also shows default limits of which nothing has been used yet.`,
 		Example:           "  zae-limiter entity status key-abc\n  zae-limiter entity status key-abc -r gpt-4 --json",
 		Args:              arguments(entityArg(&o.id)),
 		ValidArgsFunction: conn.completeEntity,
@@ -33,7 +35,8 @@ has been used yet.`,
 	}
 	cmd.Flags().StringVarP(&o.resource, "resource", "r", "", "only this `resource`")
 	_ = cmd.RegisterFlagCompletionFunc("resource", conn.completeResources)
-	addJSON[statusShape](cmd, &o.json, anArray, statusColumns)
+	addJSON[ownerShape](cmd, &o.json, anObject, statusColumns)
+	addShape[statusShape](cmd, "Each of its limits")
 	return cmd
 }
 
@@ -44,37 +47,84 @@ func runEntityStatus(ctx context.Context, o entityStatusOptions) error {
 		}
 	}
 	return o.with(ctx, reads, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
-		statuses, err := o.statuses(ctx, lim)
+		e, err := lim.Entity(ctx, o.id)
+		if err != nil && !errors.Is(err, limiter.ErrNotFound) {
+			return err
+		}
+		statuses, err := o.statuses(ctx, lim, e)
 		if err != nil {
 			return err
 		}
-		return statusListing(o.console, o.id+" has used nothing.").print(o.console, o.json, each(statuses))
+		return o.print(e, statuses)
 	})
 }
 
-// statuses are those of the entity, then those of the parent that pays with it,
-// for the resources they share.
-func (o entityStatusOptions) statuses(ctx context.Context, lim *limiter.RateLimiter) ([]limiter.Status, error) {
+// ownerShape is an entity's status as JSON.
+type ownerShape struct {
+	Entity  string        `json:"entity_id" doc:"whose status it is"`
+	Parent  *string       `json:"parent_id" doc:"id of its parent"`
+	Cascade bool          `json:"cascade" doc:"whether the parent is charged with it"`
+	Limits  []statusShape `json:"limits" doc:"every limit, the parent's last; see below"`
+}
+
+func (o entityStatusOptions) print(e limiter.Entity, statuses []limiter.Status) error {
+	if o.json {
+		return o.printJSON(ownerShape{o.id, orNull(e.Parent), e.Cascade, statusObjects(statuses)})
+	}
+	if o.terminal && e.Parent != "" {
+		relation := "whose parent is "
+		if e.Cascade {
+			relation = "charged together with its parent "
+		}
+		if _, err := fmt.Fprintf(o.out, "%s\n\n", tty.Wrap(o.style.Bold(o.id)+", "+relation+o.style.Bold(e.Parent), o.width)); err != nil {
+			return err
+		}
+	}
+	return statusListing(o.console, o.id+" has used nothing.").print(o.console, false, each(statuses))
+}
+
+// statuses are those of the entity, then those of the parent that pays with it.
+func (o entityStatusOptions) statuses(ctx context.Context, lim *limiter.RateLimiter, e limiter.Entity) ([]limiter.Status, error) {
 	if o.resource != "" {
 		d, err := lim.Explain(ctx, limiter.Request{Entity: o.id, Resource: o.resource})
-		return d.Statuses, err
+		if !errors.Is(err, limiter.ErrNoLimits) {
+			return d.Statuses, err
+		} // but a request may have brought some
 	}
-	own, err := lim.Status(ctx, o.id)
+	all, err := lim.Status(ctx, o.id)
 	if err != nil {
 		return nil, err
 	}
-	e, err := lim.Entity(ctx, o.id)
-	if errors.Is(err, limiter.ErrNotFound) || err == nil && !e.Cascade {
-		return own, nil
-	}
-	if err != nil {
+	if all, err = o.addUnused(ctx, lim, all); err != nil {
 		return nil, err
 	}
-	parents, err := lim.Status(ctx, e.Parent)
-	shared := slices.DeleteFunc(parents, func(p limiter.Status) bool {
-		return !slices.ContainsFunc(own, func(s limiter.Status) bool { return s.Resource == p.Resource })
-	})
-	return append(own, shared...), err
+	if e.Cascade {
+		parents, err := lim.Status(ctx, e.Parent)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, parents...)
+	}
+	return slices.DeleteFunc(all, func(s limiter.Status) bool { return o.resource != "" && s.Resource != o.resource }), nil
+}
+
+// addUnused adds the resources for which the entity has limits of its own and
+// has not used anything yet.
+func (o entityStatusOptions) addUnused(ctx context.Context, lim *limiter.RateLimiter, all []limiter.Status) ([]limiter.Status, error) {
+	names, err := lim.ResourcesWithLimits(ctx)
+	for _, resource := range names {
+		if resource == "" || slices.ContainsFunc(all, func(s limiter.Status) bool { return s.Resource == resource }) {
+			continue
+		}
+		stored, err := lim.Limits(ctx, o.id, resource)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range stored {
+			all = append(all, limiter.Status{Entity: o.id, Resource: resource, Source: "entity", Limit: l, Available: l.Capacity})
+		}
+	}
+	return all, err
 }
 
 // statusShape is one limit of one bucket as JSON.
@@ -148,7 +198,7 @@ func available(c *console, s limiter.Status) cell {
 	switch {
 	case s.Available < 0:
 		return shown.in(c.style.Red)
-	case s.Available < s.Limit.Capacity/4:
+	case s.Available < (s.Limit.Capacity+3)/4:
 		return shown.in(c.style.Yellow)
 	}
 	return shown.in(c.style.Green)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"syscall"
 
 	"github.com/zeroae/zae-limiter-go"
 )
@@ -35,8 +34,8 @@ func sentence(err error) string {
 	if failed, ok := errors.AsType[*commandError](err); ok && failed.err == nil {
 		return "" // the command said it
 	}
-	if errors.Is(err, syscall.EPIPE) {
-		return "whoever reads the output has left before all of it was written"
+	if errors.Is(err, errLeft) {
+		return errLeft.Error()
 	}
 	text := strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted")
 	return visible(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), "; "))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,6 +41,8 @@ which level each comes from. Without amounts it just looks.
 	addLimits(cmd, &o.limits, "judge by this limit instead of those stored")
 	cmd.Flags().BoolVar(&o.exitCode, "exit-code", false, "end with code 3 if the request would be refused")
 	addJSON[explainShape](cmd, &o.json, anObject, decisionColumns)
+	addShape[statusShape](cmd, "Each of its limits")
+	addShape[levelShape](cmd, "Each of its levels")
 	return cmd
 }
 
@@ -59,8 +62,22 @@ func requestArgs(req *limiter.Request, least int) cobra.PositionalArgs {
 	}
 }
 
+// override has a request judged by limits of its own, if there are any. They
+// have to be about all that is asked for.
+func override(req *limiter.Request, by []limiter.Limit) error {
+	req.Limits = by
+	for limit := range req.Consume.All() {
+		if by != nil && !slices.ContainsFunc(by, func(l limiter.Limit) bool { return l.Name == limit }) {
+			return usagef("%s is asked for, but no --limit is about it; with --limit all limits have to be given", limit)
+		}
+	}
+	return nil
+}
+
 func runExplain(ctx context.Context, o explainOptions) error {
-	o.request.Limits = o.limits.all
+	if err := override(&o.request, o.limits.all); err != nil {
+		return err
+	}
 	now := o.now()
 	still := *o.console
 	still.now = func() time.Time { return now } // for all that is asked
@@ -106,16 +123,16 @@ func (o explainOptions) explain(ctx context.Context, lim *limiter.RateLimiter) (
 // explainShape is an explanation as JSON.
 type explainShape struct {
 	decisionShape
-	Levels []levelShape `json:"levels" doc:"what is stored at each level, most specific first, for the entity and then for its parent: level, entity_id, resource, limits and in_force"`
+	Levels []levelShape `json:"levels" doc:"what is stored at each level, most specific first, for the entity and then for its parent; see below"`
 }
 
 // levelShape is a level as JSON.
 type levelShape struct {
-	Level    string       `json:"level"`
-	Entity   *string      `json:"entity_id"`
-	Resource *string      `json:"resource"`
-	Limits   []limitShape `json:"limits"`
-	InForce  bool         `json:"in_force"`
+	Level    string       `json:"level" doc:"entity, entity_default, resource or system"`
+	Entity   *string      `json:"entity_id" doc:"that it is about"`
+	Resource *string      `json:"resource" doc:"that it is about"`
+	Limits   []limitShape `json:"limits" doc:"that are stored, each with name, capacity, refill_amount and refill_period_seconds"`
+	InForce  bool         `json:"in_force" doc:"whether they rule"`
 }
 
 // level is what is stored in one place, and whether it rules the payer.

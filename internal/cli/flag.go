@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // value is a flag that is parsed, and judged, where it is read.
@@ -52,7 +53,28 @@ func flagError(cmd *cobra.Command, err error) error {
 	if bad, ok := errors.AsType[*valueError](err); ok {
 		return usagef("%s", bad.sentence)
 	}
+	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok && bad.GetFlag().Value.Type() == "bool" {
+		return usagef("--%s is %q, but it has to be true or false", bad.GetFlag().Name, bad.GetValue())
+	}
+	if args := cmd.Flags().Args(); len(args) > 0 && cmd.HasAvailableSubCommands() {
+		return knownCommand(cmd, args)
+	}
 	return usagef(`%v; "%s --help" lists the flags`, err, cmd.CommandPath())
+}
+
+// noEmptyFlags refuses a flag that was given nothing: a variable that is not set
+// must not mean everything.
+func noEmptyFlags(cmd *cobra.Command, _ []string) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		switch f.Value.(type) {
+		case *limits, *pairs, *negation: // which show nothing
+			return
+		}
+		if f.Value.String() == "" && err == nil {
+			err = usagef("--%s is empty; leave it out, or give it a value", f.Name)
+		}
+	})
+	return err
 }
 
 // noArgs refuses arguments.

@@ -18,7 +18,7 @@ var units = []struct {
 	size time.Duration
 }{{"day", 24 * time.Hour}, {"hour", time.Hour}, {"min", time.Minute}, {"sec", time.Second}}
 
-const limitForms = "a limit is NAME:RATE, NAME:RATE/PERIOD or NAME:RATE/PERIOD:BURST, " +
+const limitForms = "a limit is NAME:RATE[/PERIOD][:BURST], " +
 	"where PERIOD is sec, min, hour or day, or several such as 5min, and a minute if left out; " +
 	"for example rpm:100, tpm:10000/min:15000 or images:50/12hour"
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ type listing[T any] struct {
 // of the sequence is returned, after what came before it.
 func (l listing[T]) print(c *console, asJSON bool, rows iter.Seq2[T, error]) error {
 	counted, stop := rows, func() {}
-	if !asJSON || !c.terminal { // both would write to one screen
+	if c.terminal && !asJSON || c.patient { // elsewhere it would draw over whatever reads the rows
 		counted, stop = watch(c, rows)
 	}
 	defer stop()
@@ -48,17 +49,25 @@ func (l listing[T]) print(c *console, asJSON bool, rows iter.Seq2[T, error]) err
 	var err error
 	switch {
 	case asJSON:
-		n, err = l.printJSON(c.out, counted)
+		n, err = buffered(c.out, counted, l.printJSON)
 	case c.terminal:
 		n, err = l.printTable(c, counted)
 	default:
-		n, err = l.printFields(c.out, counted)
+		n, err = buffered(c.out, counted, l.printFields)
 	}
 	stop()
 	if err == nil && n == 0 && l.nothing != "" {
 		c.say("%s", l.nothing)
 	}
 	return err
+}
+
+// buffered writes a lot at once: that is faster, and whoever reads only the
+// first of a few rows is not told off for it.
+func buffered[T any](out io.Writer, rows iter.Seq2[T, error], write func(io.Writer, iter.Seq2[T, error]) (int, error)) (int, error) {
+	b := bufio.NewWriterSize(out, 1<<16)
+	n, err := write(b, rows)
+	return n, errors.Join(err, b.Flush())
 }
 
 func (l listing[T]) printTable(c *console, rows iter.Seq2[T, error]) (int, error) {

@@ -5,6 +5,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -44,13 +45,14 @@ func endings() []os.Signal {
 }
 
 func run(ctx context.Context, c *console, args []string) int {
+	out := &keeper{Writer: c.out}
+	c.file, c.out = c.out, out
 	root := newRoot(c) //nolint:contextcheck // a command under a lease ends by itself, not with a context
 	root.SetArgs(args)
 	root.SetIn(c.in)
-	help := &keeper{Writer: c.out}
-	root.SetOut(help)
+	root.SetOut(c.out)
 	root.SetErr(c.err)
-	err := cmp.Or(root.ExecuteContext(ctx), help.err)
+	err := cmp.Or(root.ExecuteContext(ctx), out.err)
 	if err == nil {
 		return exitDone
 	}
@@ -66,12 +68,17 @@ type keeper struct {
 	err error
 }
 
+// errLeft is what writing to a broken pipe fails with. A connection of a store
+// that breaks is another matter.
+var errLeft = errors.New("whoever reads the output has left before all of it was written")
+
 // Write writes.
 func (k *keeper) Write(p []byte) (int, error) {
 	n, err := k.Writer.Write(p)
-	if err != nil {
-		k.err = err
+	if errors.Is(err, syscall.EPIPE) {
+		err = errLeft
 	}
+	k.err = cmp.Or(k.err, err)
 	return n, err
 }
 
@@ -98,17 +105,22 @@ wrong command line, 3 when a limit is exceeded, 4 for drift.
 		SilenceUsage:  true,
 		Args:          knownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		PersistentPreRunE: noEmptyFlags,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.Flags().Bool("version", false, "show which version this is")
 	root.SetVersionTemplate(thisBuild().String() + "\n")
 	root.SetFlagErrorFunc(flagError)
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", screenWidth)))
+	root.SetUsageTemplate(strings.NewReplacer(
+		".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", screenWidth), " for more information about a command.", " tells more.",
+	).Replace(root.UsageTemplate()))
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(
 		newAcquire(c), newAudit(c), newCompletion(), newDemo(c), newEntity(c), newExplain(c), newNamespace(c), newResource(c),
 		newSystem(c), newUsage(c), newVersion(c),
 	)
+	completeNoFiles(root)
 	return root
 }
 
@@ -116,6 +128,9 @@ wrong command line, 3 when a limit is exceeded, 4 for drift.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
+	}
+	if !cmd.HasAvailableSubCommands() {
+		return noArgs(cmd, args)
 	}
 	var names []string
 	for _, c := range cmd.Commands() {

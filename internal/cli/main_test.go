@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -32,7 +34,7 @@ func TestHelpOfEveryCommand(t *testing.T) {
 				t.Errorf("exit code %d, stderr %q", code, &talk)
 			}
 			for line := range strings.Lines(out.String()) {
-				if width := len([]rune(strings.TrimSuffix(line, "\n"))); width > 88 {
+				if width := tty.Width(strings.TrimSuffix(line, "\n")); width > screenWidth {
 					t.Errorf("%d columns: %s", width, line)
 				}
 			}

@@ -182,7 +182,7 @@ func newNamespaceShow(conn *connection) *cobra.Command {
 		Long:              "Shows the id of an active namespace, and when it was registered.",
 		Example:           "  zae-limiter namespace show tenant-a",
 		Args:              arguments(argument{"NAME", func(s string) error { o.name = s; return nil }}),
-		ValidArgsFunction: conn.completeNamespaces,
+		ValidArgsFunction: firstOf(conn.completeNamespaces),
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runNamespaceShow(cmd.Context(), o) },
 	}
 	addJSON[namespaceShape](cmd, &o.json, anObject, nil)
@@ -210,10 +210,10 @@ func newNamespaceDelete(conn *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "delete NAME",
 		Short:             "Delete a namespace; its data stay until they are purged",
-		Long:              "Makes the name of a namespace free. Its data stay under its id, which \"zae-limiter\nnamespace orphans\" lists, until they are recovered or purged.",
+		Long:              "Makes the name of a namespace free. Its data stay under its id, which\n\"zae-limiter namespace orphans\" lists, until they are recovered or purged.",
 		Example:           "  zae-limiter namespace delete tenant-a --yes",
 		Args:              arguments(argument{"NAME", func(s string) error { o.name = s; return nil }}),
-		ValidArgsFunction: conn.completeNamespaces,
+		ValidArgsFunction: firstOf(conn.completeNamespaces),
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runNamespaceDelete(cmd.Context(), o) },
 	}
 	addYes(cmd, &o.yes)
@@ -241,7 +241,7 @@ func newNamespaceRecover(conn *connection) *cobra.Command {
 		Long:              "Makes a deleted namespace active again, under its old name, with all its data.",
 		Example:           "  zae-limiter namespace recover Xq3vT9aBc2Y",
 		Args:              arguments(argument{"ID", func(s string) error { o.id = s; return nil }}),
-		ValidArgsFunction: conn.completeOrphans,
+		ValidArgsFunction: firstOf(conn.completeOrphans),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.about(cmd.Context(), opening{access: changes}, func(lim *limiter.RateLimiter) error {
 				n, err := lim.RecoverNamespace(cmd.Context(), o.id)
@@ -260,12 +260,12 @@ func newNamespacePurge(conn *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "purge ID",
 		Short: "Destroy the data of a deleted namespace",
-		Long: `Destroys everything that a deleted namespace holds. There is no way back. A purge
-that is interrupted leaves the namespace in "purging", and the same command
-finishes it.`,
+		Long: `Destroys everything that a deleted namespace holds. There is no way back. A
+purge that is interrupted leaves the namespace in "purging", and the same
+command finishes it.`,
 		Example:           "  zae-limiter namespace purge Xq3vT9aBc2Y --yes",
 		Args:              arguments(argument{"ID", func(s string) error { o.id = s; return nil }}),
-		ValidArgsFunction: conn.completeOrphans,
+		ValidArgsFunction: firstOf(conn.completeOrphans),
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runNamespacePurge(cmd.Context(), o) },
 	}
 	addYes(cmd, &o.yes)

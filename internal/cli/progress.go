@@ -20,7 +20,7 @@ const (
 // progress shows, to people only, a line on stderr until stop is called, which
 // takes it away. Stop may be called again.
 func (c *console) progress(line func() string) (stop func()) {
-	if !c.watched {
+	if !c.watched || !tty.CanRedraw() {
 		return func() {}
 	}
 	end := make(chan struct{})
@@ -35,7 +35,7 @@ func (c *console) progress(line func() string) (stop func()) {
 				}
 				return
 			case <-next:
-				shown = tty.Clip(line(), c.width-1)
+				shown = tty.Clip(line(), c.talkWidth-1)
 				fmt.Fprint(c.err, "\r"+shown+tty.ClearLine)
 				next = time.After(progressEvery)
 			}

@@ -13,7 +13,7 @@ import (
 func TestProgressIsShownToPeopleWhoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var talk bytes.Buffer
-		c := &console{err: &talk, watched: true, width: 20}
+		c := &console{err: &talk, watched: true, talkWidth: 20}
 		rows := func(yield func(int, error) bool) {
 			for i := range 3 {
 				time.Sleep(400 * time.Millisecond)
@@ -39,7 +39,7 @@ func TestProgressIsShownToPeopleWhoWait(t *testing.T) {
 func TestProgressIsSilentWhereItWouldDisturb(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var talk bytes.Buffer
-		c := &console{err: &talk, width: 80}
+		c := &console{err: &talk, talkWidth: 80}
 		stop := c.progress(func() string { return "working" })
 		time.Sleep(time.Minute)
 		stop()

@@ -49,7 +49,8 @@ resource set-defaults gpt-4 -l rpm:100 -l tpm:10000/min:15000 --principal ada
 resource set-defaults claude -l tpd:1000000/day --principal ada
 entity create project-1 --display-name プロジェクト --principal ada
 entity create key-abc --parent project-1 --cascade --metadata owner=ada --principal ada
-entity create a-key-with-a-name-that-is-far-too-long-for-any-terminal-it-may-be-shown-on-0123456789 --parent project-1 --principal arn:aws:iam::123456789012:user/somebody
+entity create a-key-with-a-name-that-is-far-too-long-for-any-terminal-it-may-be-shown-on-0123456789 --parent project-1 --principal ada
+entity create key-b --principal arn:aws:iam::123456789012:user/somebody
 entity set-limits project-1 -l tpm:20000 --principal ada
 acquire key-abc gpt-4 rpm=1 tpm=900
 acquire a-key-with-a-name-that-is-far-too-long-for-any-terminal-it-may-be-shown-on-0123456789 gpt-4 rpm=2
@@ -101,7 +102,7 @@ var screens = []string{
 	"resource capacity gpt-4 tpm",
 	"system get-defaults",
 	"namespace list",
-	"audit list -e a-key-with-a-name-that-is-far-too-long-for-any-terminal-it-may-be-shown-on-0123456789",
+	"audit list -e key-b",
 	"audit list --resource gpt-4",
 	"usage list -e key-abc -w hourly",
 	"usage summary -e key-abc",

@@ -63,8 +63,16 @@ func program() {
 
 type stopping struct{ *testing.M }
 
-// Run runs the tests.
+// Run runs the tests, in an environment that is the same for everybody.
 func (s stopping) Run() int {
+	for _, setting := range os.Environ() {
+		name, _, _ := strings.Cut(setting, "=")
+		ours := strings.HasPrefix(name, "ZAEL_") && name != dynamolocal.EndpointVariable && name != "ZAEL_CACHE"
+		if ours || strings.HasPrefix(name, "AWS_") || name == "NO_COLOR" || name == "COLUMNS" {
+			_ = os.Unsetenv(name)
+		}
+	}
+	_ = os.Setenv("TERM", "xterm")
 	code := s.M.Run()
 	if e := running; e != nil {
 		if err := e.Stop(); err != nil {

@@ -77,15 +77,26 @@ func addJSON[T any](cmd *cobra.Command, target *bool, shape string, columns []co
 		lines = strings.Join(titles(columns), ", ")
 	}
 	var names []string
-	fields := fmt.Sprintf("With `--json` it is %s:\n\n| field | type | |\n|---|---|---|\n", shape)
 	for _, f := range shapeOf(reflect.TypeFor[T]()) {
 		names = append(names, f.name)
-		fields += fmt.Sprintf("| %#q | %s | %s |\n", f.name, f.kind, f.doc)
 	}
 	cmd.Flags().BoolVar(target, "json", false, "print JSON")
 	about := fmt.Sprintf("Piped, a line has, separated by tabs: %s.\nWith --json it is %s with %s.", lines, shape, strings.Join(names, ", "))
 	cmd.Long += "\n\n" + tty.Wrap(about, helpWidth)
-	cmd.Annotations = map[string]string{annotationOutput: fields}
+	cmd.Annotations = map[string]string{}
+	addShape[T](cmd, "With `--json` it is "+shape)
+}
+
+// addShape documents the objects that are printed as JSON, or parts of them.
+func addShape[T any](cmd *cobra.Command, what string) {
+	table := what + ":\n\n| field | type | |\n|---|---|---|\n"
+	for _, f := range shapeOf(reflect.TypeFor[T]()) {
+		table += fmt.Sprintf("| %#q | %s | %s |\n", f.name, f.kind, f.doc)
+	}
+	if before := cmd.Annotations[annotationOutput]; before != "" {
+		table = before + "\n" + table
+	}
+	cmd.Annotations[annotationOutput] = table
 }
 
 // helpWidth is how wide the text of a help is, and screenWidth all of it.

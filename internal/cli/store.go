@@ -41,6 +41,8 @@ type store struct {
 	open   func(context.Context, opening) (limiter.Repository, error)
 }
 
+const memoryStore = "memory:"
+
 const storeForms = "a store is sqlite:PATH, memory: or dynamodb:NAME, such as sqlite:limits.db"
 
 // parseStore reads a --store. It is the one place that knows the stores.
@@ -49,7 +51,7 @@ func parseStore(url string) (store, error) {
 	switch {
 	case url == "sqlite::memory:":
 		return store{}, errors.New("memory: is the store that has no file")
-	case url == "memory:":
+	case url == memoryStore:
 		return store{url, false, openMemory}, nil
 	case scheme == "sqlite" && name != "":
 		return fileStore(url, name), nil
@@ -86,7 +88,7 @@ func openSQLite(ctx context.Context, path string, o opening) (limiter.Repository
 	}
 	repo, err := sqlite.Open(ctx, path, &opts)
 	if errors.Is(err, limiter.ErrNotFound) {
-		return nil, fmt.Errorf("%w; `zae-limiter namespace register %s` makes it", err, o.namespace)
+		return nil, fmt.Errorf("namespace %q: %w in %s; `zae-limiter namespace register %s` makes it", o.namespace, limiter.ErrNotFound, path, o.namespace)
 	}
 	if err != nil {
 		return nil, err

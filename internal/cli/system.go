@@ -11,8 +11,8 @@ import (
 func newSystem(c *console) *cobra.Command {
 	conn := &connection{console: c}
 	cmd := group("system", "Look at and change the limits of everything that has no others",
-		`The defaults of the system hold for every entity and resource without others, and
-say what an outage of the store means: to block, or to allow.`)
+		`The defaults of the system hold for every entity and resource without others,
+and say what an outage of the store means: to block, or to allow.`)
 	conn.addNamespace(cmd)
 	cmd.AddCommand(newSystemSet(conn), newSystemGet(conn), newSystemDelete(conn))
 	return cmd
@@ -29,7 +29,7 @@ func newSystemSet(conn *connection) *cobra.Command {
 	o := systemOptions{connection: conn}
 	cmd := &cobra.Command{
 		Use:   "set-defaults",
-		Short: "Replace the default limits of the system, or what an outage means",
+		Short: "Replace the defaults of the system, or what an outage means",
 		Long: `Replaces the limits of everything that has no others, and what an outage of the
 store means. What is not given stays as it is stored.
 

@@ -41,7 +41,7 @@ func (o *usageOptions) addQuery(cmd *cobra.Command, windowDefault string) {
 	parse := func(text string) (time.Time, error) { return parseTime(o.now(), text) }
 	addFlag(cmd, &o.query.From, "start", "time", "", "windows that begin at this time or later:\n"+times, parse)
 	addFlag(cmd, &o.query.To, "end", "time", "", "windows that begin at this time or earlier", parse)
-	_ = cmd.RegisterFlagCompletionFunc("entity-id", o.completeEntity)
+	_ = cmd.RegisterFlagCompletionFunc("entity-id", o.completeEntities)
 	_ = cmd.RegisterFlagCompletionFunc("resource", o.completeResources)
 	_ = cmd.RegisterFlagCompletionFunc("window", complete(limiter.Hourly, limiter.Daily, limiter.Monthly))
 }
@@ -138,15 +138,25 @@ func runUsageList(ctx context.Context, o usageOptions) error {
 		return err
 	}
 	return o.with(ctx, reads, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+		var more *position
 		rows := first(o.after.skip(lim.Usage(ctx, o.after.until(o.query))), o.limit, func(last limiter.UsageSnapshot) {
-			o.say("There are more; go on with --after %s", positionOf(last))
+			p := positionOf(last)
+			more = &p
 		})
-		const nothing = "There is no such usage."
-		if o.plot {
-			return o.draw(rows, nothing)
+		if err := o.show(rows); err != nil || more == nil {
+			return err
 		}
-		return listing[limiter.UsageSnapshot]{usageColumns, usageRow, usageObject, nothing}.print(o.console, o.json, rows)
+		o.say("There are more; go on with --after %s", more)
+		return nil
 	})
+}
+
+func (o usageOptions) show(rows iter.Seq2[limiter.UsageSnapshot, error]) error {
+	const nothing = "There is no such usage."
+	if o.plot {
+		return o.draw(rows, nothing)
+	}
+	return listing[limiter.UsageSnapshot]{usageColumns, usageRow, usageObject, nothing}.print(o.console, o.json, rows)
 }
 
 // draw plots the rows.
@@ -184,8 +194,8 @@ func newUsageSummary(conn *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "summary",
 		Short: "Add usage up",
-		Long: `Adds up what was used: for each limit the total, and the average over the windows
-that have it. Windows overlap, so those of one length are added up.`,
+		Long: `Adds up what was used: for each limit the total, and the average over the
+windows that have it. Windows overlap, so those of one length are added up.`,
 		Example: "  zae-limiter usage summary -e key-abc --start 7d\n  zae-limiter usage summary -r gpt-4 -w monthly --json",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runUsageSummary(cmd.Context(), o) },

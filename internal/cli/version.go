@@ -77,6 +77,9 @@ func thisBuild() build {
 }
 
 func runVersion(ctx context.Context, o versionOptions) error {
+	if o.store == "" && o.name == "" && o.region+o.endpoint != "" {
+		return usagef("--region and --endpoint-url belong to a DynamoDB table; name one with --name")
+	}
 	shape := versionShape{build: thisBuild()}
 	if o.store != "" || o.name != "" {
 		about, err := o.storeVersion(ctx)

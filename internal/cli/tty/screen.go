@@ -39,7 +39,7 @@ func NewScreen(out io.Writer, size func() (width, height int)) *Screen {
 // cursor, else nil.
 func OpenScreen(out io.Writer) *Screen {
 	f, ok := out.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
+	if !ok || !term.IsTerminal(int(f.Fd())) || !CanRedraw() {
 		return nil
 	}
 	return NewScreen(out, func() (width, height int) {

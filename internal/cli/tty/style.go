@@ -15,7 +15,7 @@ type Style bool
 
 // StyleFromEnv is coloured unless NO_COLOR is set to anything, as
 // https://no-color.org asks, or the terminal is a dumb one.
-func StyleFromEnv() Style { return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" }
+func StyleFromEnv() Style { return Style(os.Getenv("NO_COLOR") == "" && CanRedraw()) }
 
 // Bold is bold text.
 func (s Style) Bold(text string) string { return s.wrap("1", text) }

@@ -12,6 +12,7 @@ func TestStyle(t *testing.T) {
 }
 
 func TestStyleFromEnv(t *testing.T) {
+	t.Setenv("TERM", "xterm")
 	for value, want := range map[string]Style{"": true, "1": false, "no": false} {
 		t.Setenv("NO_COLOR", value)
 		if got := StyleFromEnv(); got != want {

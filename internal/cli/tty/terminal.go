@@ -16,6 +16,19 @@ func IsTerminal(stream any) bool {
 	return ok && f != nil && term.IsTerminal(int(f.Fd()))
 }
 
+// IsFile tells whether a stream is a file on disk.
+func IsFile(stream any) bool {
+	f, ok := stream.(*os.File)
+	if !ok || f == nil {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode().IsRegular()
+}
+
+// CanRedraw tells whether a terminal can move its cursor.
+func CanRedraw() bool { return os.Getenv("TERM") != "dumb" }
+
 // Columns is how wide a stream is: the terminal's width, else what COLUMNS
 // says, else 80.
 func Columns(stream any) int {
