@@ -55,6 +55,11 @@ var packages = []rule{
 		"an adapter knows its technology and no other",
 	},
 	{
+		"aggregator",
+		[]string{".", "internal/bucket"},
+		"counts what it is given: a feed or a store it knew would stop being replaceable",
+	},
+	{
 		"repotest",
 		[]string{".", "internal/bucket", "github.com/google/go-cmp"},
 		"the meaning of the port, for stores outside this module too: it may not look at any of ours",
