@@ -51,7 +51,7 @@ var packages = []rule{
 	},
 	{
 		"dynamo",
-		[]string{".", "internal/bucket", "internal/exact", "github.com/aws/"},
+		[]string{".", "aggregator", "internal/bucket", "internal/exact", "github.com/aws/"},
 		"an adapter knows its technology and no other",
 	},
 	{

@@ -1,6 +1,10 @@
 package dynamo
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go"
+)
 
 // This file is the only place that spells keys and attribute names. They are
 // those of zae-limiter 0.10.x for Python, schema version 0.8.0.
@@ -40,6 +44,7 @@ const (
 	attrWindow        = "window"
 	attrWindowStart   = "window_start"
 	attrEvents        = "total_events"
+	attrMark          = "_sq" // ours: up to where a snapshot is counted; text, which readers of counters pass over
 	attrEventID       = "event_id"
 	attrTimestamp     = "timestamp"
 	attrAction        = "action"
@@ -111,6 +116,17 @@ func entityPKPrefix(ns string) string       { return entityPK(ns, "") }
 func metaKey(ns, entity string) key         { return key{entityPK(ns, entity), metaSK} }
 func bucketKey(ns, entity, resource string) key {
 	return key{entityPK(ns, entity), bucketSKPrefix + resource}
+}
+
+// usageKey is where a snapshot is that our aggregator writes. Python's has no
+// window in it, so that an hour, a day and a month that begin together are one
+// item; readers of both look at attributes.
+func usageKey(ns, entity, resource string, window limiter.Window, start string) key {
+	sk := usageSKPrefix + resource + "#" + start
+	if window != limiter.Hourly {
+		sk += "#" + string(window)
+	}
+	return key{entityPK(ns, entity), sk}
 }
 func auditKey(ns, entity, id string) key { return key{auditPK(ns, entity), auditSKPrefix + id} }
 func resourcesKey(ns string) key         { return key{systemPK(ns), resourcesSK} }

@@ -1,0 +1,177 @@
+package dynamo_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// midnight is when an hour, a day and a month begin.
+var midnight = time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
+
+// addition is what changes add to a snapshot of alice, each one request and ten
+// tokens.
+func (s *storedTable) addition(feed string, window limiter.Window, numbers ...int) aggregator.Addition {
+	a := aggregator.Addition{
+		Bucket: aggregator.ID{Namespace: s.ns, Entity: "alice", Resource: "gpt-4"}, Window: window, Start: midnight,
+	}
+	for _, n := range numbers {
+		a.Entries = append(a.Entries, aggregator.Entry{
+			Position: aggregator.Position{Feed: feed, Number: fmt.Sprintf("%040d", n)}, Used: map[string]int64{"rpm": 1, "tok-ens.in": 10},
+		})
+	}
+	return a
+}
+
+func TestUsageIsAddedOnce(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	u := s.repo.UsageStore(0)
+	for _, step := range []struct {
+		what    string
+		feed    string
+		numbers []int
+		want    string
+	}{
+		{"the first", "a", []int{5, 7, 9}, "map[rpm:3 tok-ens.in:30] 3"},
+		{"the same again", "a", []int{5, 7, 9}, "map[rpm:3 tok-ens.in:30] 3"},
+		{"a part of them", "a", []int{7}, "map[rpm:3 tok-ens.in:30] 3"},
+		{"some of them, and others", "a", []int{7, 9, 10, 100}, "map[rpm:5 tok-ens.in:50] 5"},
+		{"nothing", "a", nil, "map[rpm:5 tok-ens.in:50] 5"},
+		{"another stream, whose numbers begin again", "b", []int{1, 2}, "map[rpm:7 tok-ens.in:70] 7"},
+		{"that one again", "b", []int{1, 2, 3}, "map[rpm:8 tok-ens.in:80] 8"},
+	} {
+		s.ok(u.AddUsage(t.Context(), s.addition(step.feed, limiter.Daily, step.numbers...)))
+		s.equal(step.what, s.usage(limiter.UsageQuery{Entity: "alice"}), []string{"01T00 gpt-4 alice daily " + step.want})
+	}
+}
+
+// 19: windows that begin together are apart, under any way to ask for them.
+func TestWindowsThatBeginTogetherAreApart(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	u := s.repo.UsageStore(24 * time.Hour)
+	for i, window := range []limiter.Window{limiter.Hourly, limiter.Daily, limiter.Monthly} {
+		for n := range i + 1 {
+			s.ok(u.AddUsage(t.Context(), s.addition("a", window, n+1)))
+		}
+	}
+	want := []string{
+		"01T00 gpt-4 alice daily map[rpm:2 tok-ens.in:20] 2",
+		"01T00 gpt-4 alice hourly map[rpm:1 tok-ens.in:10] 1",
+		"01T00 gpt-4 alice monthly map[rpm:3 tok-ens.in:30] 3",
+	}
+	for _, q := range []limiter.UsageQuery{{Entity: "alice"}, {Resource: "gpt-4"}, {Entity: "alice", Resource: "gpt-4"}} {
+		s.equal(fmt.Sprint(q), s.usage(q), want)
+	}
+	it := s.item("{ns}/ENTITY#alice", "#USAGE#gpt-4#2026-03-01T00:00:00Z")
+	ttl, ok := it["ttl"].(*types.AttributeValueMemberN)
+	if !ok || len(ttl.Value) != 10 {
+		t.Errorf("no time to live: %v", it["ttl"])
+	}
+	delete(it, "ttl")
+	s.equal("the item", attributeLines(it), attributeLines(s.attributes(`
+		PK S {ns}/ENTITY#alice
+		SK S #USAGE#gpt-4#2026-03-01T00:00:00Z
+		entity_id S alice
+		resource S gpt-4
+		window S hourly
+		window_start S 2026-03-01T00:00:00Z
+		GSI2PK S {ns}/RESOURCE#gpt-4
+		GSI2SK S USAGE#2026-03-01T00:00:00Z#alice
+		GSI4PK S {ns}
+		GSI4SK S {ns}/ENTITY#alice
+		_sq S a:0000000000000000000000000000000000000001
+		rpm N 1
+		tok-ens.in N 10
+		total_events N 1`)))
+}
+
+// What Python's aggregator counted stays, and adds up with what ours counts.
+func TestUsageOfBothAggregatorsAddsUp(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	s.snapshot("alice", "gpt-4", "hourly", "2026-03-01T00:00:00Z", "", "rpm N 3\ntotal_events N 4")
+	s.ok(s.repo.UsageStore(0).AddUsage(t.Context(), s.addition("a", limiter.Hourly, 1)))
+	s.equal("usage", s.usage(limiter.UsageQuery{Entity: "alice"}), []string{"01T00 gpt-4 alice hourly map[rpm:4 tok-ens.in:10] 5"})
+}
+
+func TestUsageThatCannotBeAdded(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	u := s.repo.UsageStore(0)
+	s.write("{ns}/ENTITY#alice", "#USAGE#gpt-4#2026-03-01T00:00:00Z", "rpm S many")
+	err := u.AddUsage(t.Context(), s.addition("a", limiter.Hourly, 1))
+	if _, damaged := errors.AsType[*limiter.CorruptError](err); !damaged {
+		t.Errorf("a counter is text: %v", err)
+	}
+	gone := s.addition("a", limiter.Hourly, 1)
+	gone.Bucket.Namespace = "gone"
+	s.ok(u.AddUsage(t.Context(), gone))
+	s.lacks("gone/ENTITY#alice", "#USAGE#gpt-4#2026-03-01T00:00:00Z")
+	reserved := s.addition("a", limiter.Daily, 1)
+	reserved.Entries[0].Used = map[string]int64{"window": 1, "ttl": 5, "rpm": 2}
+	s.ok(u.AddUsage(t.Context(), reserved))
+	s.equal("usage", s.usage(limiter.UsageQuery{Entity: "alice", Window: limiter.Daily}), []string{"01T00 gpt-4 alice daily map[rpm:2] 1"})
+}
+
+// record is what a stream would say of the writes to a bucket between two
+// images of it.
+func record(sequence string, before, after map[string]types.AttributeValue) dynamo.StreamRecord {
+	event := "MODIFY"
+	if before == nil {
+		event = "INSERT"
+	}
+	return dynamo.StreamRecord{Feed: "a", Sequence: sequence, Event: event, At: midnight, Old: before, New: after}
+}
+
+// 27 and D-10: what made the bucket counts, and so does what is given back.
+func TestChangeIsWhatTheCountersMoved(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	s.set(limiter.Scope{}, perMinute)
+	image := func() map[string]types.AttributeValue { return s.item("{ns}/ENTITY#alice", "#BUCKET#gpt-4") }
+	out, err := s.repo.Consume(t.Context(), dawn, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens(perMinute.Name, 7)})
+	s.ok(err)
+	first := image()
+	c, reason, ok := record("12", nil, first).Change()
+	s.equal("made "+reason, c.Used, map[string]int64{perMinute.Name: 7})
+	s.equal("position", c.Position, aggregator.Position{Feed: "a", Number: "0000000000000000000000000000000000000012"})
+	s.equal("bucket", c.Bucket, aggregator.ID{Namespace: s.ns, Entity: "alice", Resource: "gpt-4"})
+	if !ok || c.State == nil || c.State.Tokens[0] != (perMinute.Capacity-7)*1000 || !c.State.RefilledAt.Equal(dawn) {
+		t.Errorf("ok %t, state %+v", ok, c.State)
+	}
+	s.ok(s.repo.Credit(t.Context(), dawn, limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens(perMinute.Name, 3)}))
+	c, reason, _ = record("13", first, image()).Change()
+	s.equal("given back "+reason, c.Used, map[string]int64{perMinute.Name: -3})
+}
+
+func TestRecordsThatAreNoChange(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	attributes := func(text string) map[string]types.AttributeValue { return s.attributes(text) }
+	bucket := "PK S n/ENTITY#alice\nSK S #BUCKET#gpt-4\nentity_id S alice\nrf N 1\nb_rpm_tc N 5000"
+	for name, c := range map[string]struct {
+		record dynamo.StreamRecord
+		reason bool
+	}{
+		"a config":             {record("1", nil, attributes("PK S n/SYSTEM#\nSK S #CONFIG")), false},
+		"nothing moved":        {record("1", attributes(bucket), attributes(bucket)), false},
+		"no image":             {record("1", nil, nil), false},
+		"no namespace":         {record("1", nil, attributes("PK S ENTITY#alice\nSK S #BUCKET#gpt-4\nentity_id S alice\nb_rpm_tc N 5")), true},
+		"no entity":            {record("1", nil, attributes("PK S n/ENTITY#alice\nSK S #BUCKET#gpt-4\nb_rpm_tc N 5000")), true},
+		"a counter is text":    {record("1", nil, attributes("PK S n/ENTITY#alice\nSK S #BUCKET#gpt-4\nentity_id S alice\nb_rpm_tc S x")), true},
+		"its old one was text": {record("1", attributes("b_rpm_tc S x"), attributes(bucket)), true},
+	} {
+		if c2, reason, ok := c.record.Change(); ok || (reason != "") != c.reason {
+			t.Errorf("%s: %+v, %q, %t", name, c2, reason, ok)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package dynamo_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
+)
+
+// drained is a bucket of alice with two limits, of which one is nearly empty and
+// one nearly full, and how the stream saw it.
+func drained(t *testing.T) (*storedTable, *aggregator.State) {
+	t.Helper()
+	s := newStoredTable(t)
+	s.set(limiter.Scope{}, limiter.PerMinute("rpm", 60), limiter.PerMinute("tpm", 6000))
+	s.take(dawn, 60, 100)
+	return s, s.state()
+}
+
+func (s *storedTable) take(at time.Time, rpm, tpm int64) {
+	s.Helper()
+	out, err := s.repo.Consume(s.Context(), at, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", rpm).And("tpm", tpm)})
+	s.ok(err)
+	if !out.Admitted {
+		s.Fatal("refused")
+	}
+}
+
+func (s *storedTable) bucketItem() map[string]types.AttributeValue {
+	return s.item("{ns}/ENTITY#alice", "#BUCKET#gpt-4")
+}
+
+func (s *storedTable) state() *aggregator.State {
+	s.Helper()
+	c, reason, ok := record("1", nil, s.bucketItem()).Change()
+	if !ok {
+		s.Fatal(reason)
+	}
+	return c.State
+}
+
+// refill asks for one, and compares what the bucket then holds.
+func (s *storedTable) refill(what string, after time.Duration, state *aggregator.State, done bool, rpm, tpm string) {
+	s.Helper()
+	id := aggregator.ID{Namespace: s.ns, Entity: "alice", Resource: "gpt-4"}
+	got, err := s.repo.UsageStore(0).Refill(s.Context(), dawn.Add(after), id, state)
+	s.ok(err)
+	it := s.bucketItem()
+	value := func(attr string) string {
+		if n, ok := it[attr].(*types.AttributeValueMemberN); ok {
+			return n.Value
+		}
+		return "none"
+	}
+	if got != done || value("b_rpm_tk") != rpm || value("b_tpm_tk") != tpm {
+		s.Errorf("%s: done %t with %s and %s, want %t with %s and %s", what, got, value("b_rpm_tk"), value("b_tpm_tk"), done, rpm, tpm)
+	}
+}
+
+// B-27, 6 and O-8: the time that is moved costs no limit its accrual.
+func TestRefillIsOfAllLimits(t *testing.T) {
+	t.Parallel()
+	s, state := drained(t)
+	s.refill("half a second", 500*time.Millisecond, state, true, "500", "5950000")
+	s.refill("replayed", 500*time.Millisecond, state, false, "500", "5950000")
+	s.refill("with the image that it left", 900*time.Millisecond, s.state(), true, "900", "5990000")
+	s.refill("back in time", 0, s.state(), false, "900", "5990000")
+}
+
+// A limit that would be full needs the tokens that were seen: a charge in between
+// would be forgiven.
+func TestRefillNeverForgives(t *testing.T) {
+	t.Parallel()
+	s, state := drained(t)
+	s.refill("tpm is full after a second", 2*time.Second, state, true, "2000", "6000000")
+	state = s.state()
+	s.take(dawn.Add(2*time.Second), 1, 100) // leaves the time of the refill as it is
+	s.refill("since then it was charged", 4*time.Second, state, false, "1000", "5900000")
+}
+
+// O-9: a slow limit beside a busy one keeps its fractions.
+func TestRefillsKeepFractions(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	s.set(limiter.Scope{}, limiter.PerDay("rpm", 10), limiter.PerMinute("tpm", 6000))
+	s.take(dawn, 10, 6000)
+	const step, steps = 5 * time.Second, 20
+	for i := range steps {
+		id := aggregator.ID{Namespace: s.ns, Entity: "alice", Resource: "gpt-4"}
+		if done, err := s.repo.UsageStore(0).Refill(t.Context(), dawn.Add(time.Duration(i+1)*step), id, s.state()); err != nil || !done && i < 11 {
+			t.Fatalf("step %d: %t, %v", i, done, err)
+		}
+		if i == 10 {
+			s.take(dawn.Add(time.Duration(i+1)*step), 0, 5000)
+		}
+	}
+	accrued := func(at time.Time) int64 { return at.UnixMilli() * 10_000 / (24 * time.Hour).Milliseconds() }
+	slow := fmt.Sprint(accrued(dawn.Add(steps*step)) - accrued(dawn))
+	s.refill("100 s of 10 a day", steps*step, s.state(), false, slow, "5000000")
+}
+
+func TestRefillOfOtherLimits(t *testing.T) {
+	t.Parallel()
+	s, state := drained(t)
+	s.set(limiter.Scope{Entity: "alice", Resource: "gpt-4"}, limiter.PerMinute("rpm", 30), limiter.PerMinute("tpm", 3000))
+	s.refill("the capacity is another", 500*time.Millisecond, state, false, "0", "3000000")
+	s.ok(s.repo.DeleteEntity(t.Context(), "alice", s.event("entity_deleted", "alice", "")))
+	s.refill("the bucket is gone", 500*time.Millisecond, state, false, "none", "none")
+	if it := s.bucketItem(); it != nil {
+		t.Errorf("it made %v", it)
+	}
+}
