@@ -37,6 +37,7 @@ func (s *store) dial(ctx context.Context) error {
 	if cfg.HTTPClient == nil {
 		cfg.HTTPClient = tuned(awshttp.NewBuildableClient())
 	}
+	s.config = cfg
 	s.client = dynamodb.NewFromConfig(cfg, s.direct)
 	s.once = dynamodb.NewFromConfig(cfg, s.direct, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
 	return nil

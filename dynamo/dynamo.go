@@ -66,6 +66,7 @@ var _ limiter.Repository = (*Repository)(nil)
 
 // store is what all views of a table share.
 type store struct {
+	config aws.Config       // of both clients
 	client *dynamodb.Client // retries by itself: reads, and writes that may be repeated
 	once   *dynamodb.Client // sends once: charges and credits
 	table  string

@@ -44,6 +44,8 @@ const (
 	attrWindow        = "window"
 	attrWindowStart   = "window_start"
 	attrEvents        = "total_events"
+	attrSequence      = "sequence" // ours, as is attrFinished: how far a shard is read
+	attrFinished      = "finished"
 	attrMark          = "_sq" // ours: up to where a snapshot is counted; text, which readers of counters pass over
 	attrEventID       = "event_id"
 	attrTimestamp     = "timestamp"
@@ -93,6 +95,7 @@ const (
 	auditSKPrefix       = "#AUDIT#"
 	namespaceSKPrefix   = "#NAMESPACE#"
 	namespaceIDSKPrefix = "#NSID#"
+	streamSKPrefix      = "#STREAM#" // ours: how far the stream is read
 	legacyLimitSKPrefix = "#LIMIT#"
 
 	bucketGSIPrefix = "BUCKET#"
@@ -133,6 +136,10 @@ func resourcesKey(ns string) key         { return key{systemPK(ns), resourcesSK}
 func entityConfigsKey(ns string) key     { return key{systemPK(ns), entityConfigsSK} }
 func versionKey() key                    { return key{systemPK(reservedSpace), versionSK} }
 func namespaceKey(name string) key       { return key{systemPK(reservedSpace), namespaceSKPrefix + name} }
+
+func shardKey(label, shard string) key {
+	return key{systemPK(reservedSpace), streamSKPrefix + label + "#" + shard}
+}
 
 func namespaceIDKey(id string) key { return key{systemPK(reservedSpace), namespaceIDSKPrefix + id} }
 

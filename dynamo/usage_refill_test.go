@@ -18,7 +18,8 @@ func drained(t *testing.T) (*storedTable, *aggregator.State) {
 	s := newStoredTable(t)
 	s.set(limiter.Scope{}, limiter.PerMinute("rpm", 60), limiter.PerMinute("tpm", 6000))
 	s.take(dawn, 60, 100)
-	return s, s.state()
+	state := s.state()
+	return s, state
 }
 
 func (s *storedTable) take(at time.Time, rpm, tpm int64) {

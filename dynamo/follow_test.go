@@ -1,0 +1,139 @@
+package dynamo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// follow reads the table's stream to its end, once, and counts what it says.
+func (s *storedTable) follow(handle func(context.Context, []dynamo.StreamRecord) (int, error)) error {
+	s.Helper()
+	return s.repo.Follow(s.Context(), &dynamo.FollowOptions{UntilEmpty: true, Pause: time.Millisecond}, handle)
+}
+
+func (s *storedTable) counts() func(context.Context, []dynamo.StreamRecord) (int, error) {
+	a, err := aggregator.New(s.repo.UsageStore(0), nil)
+	s.ok(err)
+	return func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
+		t := dynamo.Aggregate(ctx, a, records)
+		return t.Done, t.Err
+	}
+}
+
+// total is what was used of a limit by the hour.
+func (s *storedTable) total(entity, limit string, window limiter.Window) (sum int64) {
+	s.Helper()
+	for _, u := range gathered(s.T, s.repo.Usage(s.Context(), limiter.UsageQuery{Entity: entity, Window: window})) {
+		sum += u.Counters[limit]
+	}
+	return sum
+}
+
+func TestFollowCountsWhatTheStreamSays(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	s.set(limiter.Scope{}, limiter.PerMinute("rpm", 1000), limiter.PerMinute("tpm", 1_000_000))
+	var want int64
+	round := func(n int) {
+		for i := range n {
+			entity := fmt.Sprintf("key-%d", i%3)
+			out, err := s.repo.Consume(t.Context(), dawn, limiter.Charge{Entity: entity, Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 1).And("tpm", 100)})
+			s.ok(err)
+			want += 100
+			if i%4 == 0 {
+				s.ok(s.repo.Credit(t.Context(), dawn, limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens("tpm", 30)}))
+				want -= 30
+			}
+		}
+	}
+	check := func(what string) {
+		t.Helper()
+		for _, window := range []limiter.Window{limiter.Hourly, limiter.Daily, limiter.Monthly} {
+			var got int64
+			for i := range 3 {
+				got += s.total(fmt.Sprintf("key-%d", i), "tpm", window)
+			}
+			s.equal(what+" "+string(window), got, want)
+		}
+	}
+	round(20)
+	s.ok(s.follow(s.counts()))
+	check("read once")
+	s.ok(s.follow(s.counts()))
+	check("and again, when there is nothing new")
+	round(20)
+	count := s.counts()
+	calls := 0
+	s.ok(s.follow(func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
+		if calls++; calls%2 == 1 { // a part, and then an outage after which nobody knows
+			done, _ := count(ctx, records)
+			return min(done, len(records)/3), errors.New("down")
+		}
+		return count(ctx, records)
+	}))
+	check("with failures")
+}
+
+// A process that dies before it has kept its place begins again where it was.
+func TestFollowBeginsWhereItWas(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	s.set(limiter.Scope{}, perMinute)
+	ctx, cancel := context.WithCancel(t.Context())
+	var seen []string
+	note := func(records []dynamo.StreamRecord) {
+		for _, r := range records {
+			if _, _, ok := r.Change(); ok {
+				seen = append(seen, r.Sequence)
+			}
+		}
+	}
+	s.charge("alice", 1)
+	err := s.repo.Follow(ctx, nil, func(_ context.Context, records []dynamo.StreamRecord) (int, error) {
+		note(records)
+		cancel()
+		return 0, nil
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	s.charge("alice", 1)
+	for range 2 {
+		s.ok(s.follow(func(_ context.Context, records []dynamo.StreamRecord) (int, error) {
+			note(records)
+			return len(records), nil
+		}))
+	}
+	if len(seen) != 3 || seen[0] != seen[1] || seen[2] <= seen[1] {
+		t.Errorf("saw %v; want the first twice, then the second once", seen)
+	}
+}
+
+func (s *storedTable) charge(entity string, n int64) {
+	s.Helper()
+	_, err := s.repo.Consume(s.Context(), dawn, limiter.Charge{Entity: entity, Resource: "gpt-4", Amounts: limiter.Tokens(perMinute.Name, n)})
+	s.ok(err)
+}
+
+func TestFollowNeedsAStream(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	_, err := s.client.UpdateTable(t.Context(), &dynamodb.UpdateTableInput{
+		TableName: &s.name, StreamSpecification: &types.StreamSpecification{StreamEnabled: aws.Bool(false)},
+	})
+	s.ok(err)
+	if err := s.follow(s.counts()); !errors.Is(err, limiter.ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+}
