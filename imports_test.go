@@ -70,7 +70,7 @@ var packages = []rule{
 	},
 	{
 		"internal/cli",
-		[]string{".", "memory", "sqlite", "dynamo", "internal/bucket", "internal/cli/", "github.com/spf13/"},
+		[]string{".", "aggregator", "memory", "sqlite", "dynamo", "internal/bucket", "internal/cli/", "github.com/spf13/"},
 		"the command tree is the one place that picks a store",
 	},
 	{

@@ -117,7 +117,7 @@ wrong command line, 3 when a limit is exceeded, 4 for drift.
 	).Replace(root.UsageTemplate()))
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(
-		newAcquire(c), newAudit(c), newCompletion(), newDemo(c), newEntity(c), newExplain(c), newNamespace(c), newResource(c),
+		newAcquire(c), newAggregate(c), newAudit(c), newCompletion(), newDemo(c), newEntity(c), newExplain(c), newNamespace(c), newResource(c),
 		newSystem(c), newUsage(c), newVersion(c),
 	)
 	completeNoFiles(root)

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+)
+
+type aggregateOptions struct {
+	*connection
+	follow, noRefill bool
+	windows          []limiter.Window
+	retention        time.Duration
+}
+
+func newAggregate(c *console) *cobra.Command {
+	o := aggregateOptions{connection: &connection{console: c}, retention: dynamo.DefaultUsageRetention}
+	cmd := &cobra.Command{
+		Use:   "aggregate",
+		Short: "Count usage from the stream of a DynamoDB table",
+		Long: `Counts usage from the stream of a DynamoDB table, for all its namespaces, and
+refills buckets that are running low. It begins where the last one stopped,
+ends when nothing is left to read, and with --follow waits for more. Whatever
+is read twice counts once, so it may be killed at any time. The embedded stores
+need none of this: they count with every charge.
+
+` + storeHelp,
+		Example: "  zae-limiter aggregate --name my-app\n  zae-limiter aggregate --name my-app --follow",
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runAggregate(cmd.Context(), o) },
+	}
+	o.addStore(cmd)
+	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "wait for more until interrupted")
+	cmd.Flags().BoolVar(&o.noRefill, "no-refill", false, "only count")
+	addFlag(cmd, &o.windows, "windows", "list", "hourly,daily,monthly", "windows to count in", parseWindows)
+	addFlag(cmd, &o.retention, "usage-retention-days", "number", "90", "how long usage is kept", parseDays)
+	return cmd
+}
+
+func parseWindows(list string) ([]limiter.Window, error) {
+	var windows []limiter.Window
+	for name := range strings.SplitSeq(list, ",") {
+		w, err := choice(limiter.Hourly, limiter.Daily, limiter.Monthly)(strings.TrimSpace(name))
+		if err != nil || slices.Contains(windows, w) {
+			return nil, errors.New("it has to be hourly, daily and monthly, each at most once, such as hourly,daily")
+		}
+		windows = append(windows, w)
+	}
+	return windows, nil
+}
+
+func parseDays(text string) (time.Duration, error) {
+	const most = 3650
+	days, err := strconv.Atoi(text)
+	if err != nil || days < 1 || days > most {
+		return 0, fmt.Errorf("it has to be a whole number from 1 to %d", most)
+	}
+	return time.Duration(days) * 24 * time.Hour, nil
+}
+
+func runAggregate(ctx context.Context, o aggregateOptions) (err error) {
+	s, err := o.chosen()
+	if err != nil {
+		return err
+	}
+	if !s.dynamo {
+		return usagef("%s counts usage by itself; aggregate is for a DynamoDB table, which --name names", s.name)
+	}
+	opened, err := o.openStore(ctx, s, opening{access: changes})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, opened.Close()) }()
+	repo, ok := opened.(*dynamo.Repository)
+	if !ok {
+		return fmt.Errorf("%s has no stream", s.name)
+	}
+	a, err := aggregator.New(repo.UsageStore(o.retention), &aggregator.Options{Windows: o.windows, NoRefill: o.noRefill})
+	if err != nil {
+		return usagef("%v", err)
+	}
+	counted := &aggregation{console: o.console, aggregator: a}
+	stop := o.progress(counted.String)
+	err = repo.Follow(ctx, &dynamo.FollowOptions{UntilEmpty: !o.follow}, counted.take)
+	stop()
+	if o.follow && errors.Is(err, context.Canceled) {
+		err = nil // as it was asked to
+	}
+	counted.report(err)
+	return err
+}
+
+// aggregation adds up what was counted.
+type aggregation struct {
+	*console
+	aggregator                 *aggregator.Aggregator
+	records, changes           atomic.Int64
+	snapshots, refills, damage int
+	skipped                    map[string]int
+	failure                    string // told last
+}
+
+// String is how far it is.
+func (g *aggregation) String() string {
+	return "counting: " + tty.Number(g.records.Load()) + " records, " + tty.Number(g.changes.Load()) + " changes of buckets"
+}
+
+func (g *aggregation) take(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
+	t := dynamo.Aggregate(ctx, g.aggregator, records)
+	g.records.Add(int64(t.Done))
+	g.changes.Add(int64(t.Changes))
+	g.snapshots += t.Snapshots
+	g.refills += t.Refills
+	g.damage += t.Lost
+	for reason, n := range t.Skipped {
+		if g.skipped == nil {
+			g.skipped = map[string]int{}
+		}
+		g.skipped[reason] += n
+	}
+	if t.Err != nil && t.Err.Error() != g.failure && ctx.Err() == nil {
+		g.failure = t.Err.Error()
+		g.warn("%v", t.Err)
+	}
+	if t.Done == len(records) {
+		return t.Done, nil
+	}
+	return t.Done, t.Err
+}
+
+// report says what was done.
+func (g *aggregation) report(err error) {
+	for _, reason := range slices.Sorted(maps.Keys(g.skipped)) {
+		g.warn("%s not counted: %s", count(g.skipped[reason], "record"), reason)
+	}
+	if g.damage > 0 {
+		g.warn("%s lost to damaged snapshots", count(g.damage, "change"))
+	}
+	if err == nil {
+		g.done("Counted %s of %s: %s written, %s", count(int(g.changes.Load()), "change"), count(int(g.records.Load()), "record"),
+			count(g.snapshots, "snapshot"), count(g.refills, "refill"))
+	}
+}
