@@ -35,7 +35,8 @@ func newAggregate(c *console) *cobra.Command {
 refills buckets that are running low. It begins where the last one stopped,
 ends when nothing is left to read, and with --follow waits for more. Whatever
 is read twice counts once, so it may be killed at any time. The embedded stores
-need none of this: they count with every charge.
+need none of this: they count with every charge. Nor does a table that has a
+function for it, such as that of Python's stack: both would count everything.
 
 ` + storeHelp,
 		Example: "  zae-limiter aggregate --name my-app\n  zae-limiter aggregate --name my-app --follow",
