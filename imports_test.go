@@ -65,6 +65,11 @@ var packages = []rule{
 		"the meaning of the port, for stores outside this module too: it may not look at any of ours",
 	},
 	{
+		"internal/golden",
+		[]string{"github.com/google/go-cmp"},
+		"compares texts: it must not know of what",
+	},
+	{
 		"internal/dynamolocal", nil,
 		"only tests start an engine, also those that must not compile a cloud",
 	},
@@ -229,8 +234,8 @@ func TestImportsThatHaveOneHome(t *testing.T) {
 			if (imported == "testing" || strings.HasPrefix(imported, "testing/")) && !f.test && f.dir != "repotest" {
 				t.Errorf("%s imports %s: a program must not carry the flags of a test", f.name, imported)
 			}
-			if imported == "./internal/dynamolocal" && !f.test {
-				t.Errorf("%s imports %s: only tests start an engine", f.name, imported)
+			if (imported == "./internal/dynamolocal" || imported == "./internal/golden") && !f.test {
+				t.Errorf("%s imports %s: that is for tests", f.name, imported)
 			}
 		}
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/zeroae/zae-limiter-go/internal/golden"
 )
 
 const docsFolder = "../../docs"
@@ -40,7 +42,7 @@ func TestReferenceIsThatOfTheProgram(t *testing.T) {
 	for _, cmd := range commands {
 		b.WriteString(section(cmd))
 	}
-	goldenIn(t, docsFolder, "cli.md", b.String())
+	golden.Check(t, filepath.Join(docsFolder, "cli.md"), b.String())
 }
 
 const environment = `| variable | |
@@ -103,7 +105,7 @@ func TestManPagesAreThoseOfTheProgram(t *testing.T) {
 		if err := doc.GenMan(cmd, &doc.GenManHeader{Date: &day, Source: "zae-limiter", Manual: "zae-limiter"}, &page); err != nil {
 			t.Fatal(err)
 		}
-		goldenIn(t, folder, name, page.String())
+		golden.Check(t, filepath.Join(folder, name), page.String())
 	}
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -113,7 +115,7 @@ func TestManPagesAreThoseOfTheProgram(t *testing.T) {
 		if pages[e.Name()] {
 			continue
 		}
-		if !*update {
+		if !*golden.Update {
 			t.Errorf("%s is about no command; -update removes it", e.Name())
 		} else if err := os.Remove(filepath.Join(folder, e.Name())); err != nil {
 			t.Error(err)

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -182,7 +181,4 @@ func newEntityListResources(conn *connection) *cobra.Command {
 	return cmd
 }
 
-var (
-	errNoLimitGiven = usagef("--limit is missing; %s", limitForms)
-	errNotCount     = errors.New("it has to be a whole number, 0 or more")
-)
+var errNoLimitGiven = usagef("--limit is missing; %s", limitForms)

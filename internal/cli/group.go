@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 
@@ -29,7 +30,7 @@ func addCount(cmd *cobra.Command, target *int, short string, fallback int) {
 	addFlagP(cmd, target, "limit", short, "number", shown, "at most so many rows; 0 for all", func(text string) (int, error) {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 {
-			return 0, errNotCount
+			return 0, errors.New("it has to be a whole number, 0 or more")
 		}
 		return n, nil
 	})

@@ -2,19 +2,15 @@ package cli
 
 import (
 	"bytes"
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // allCommands are the root and all below it.
 func allCommands(cmd *cobra.Command) []*cobra.Command {
@@ -38,34 +34,7 @@ func TestHelpOfEveryCommand(t *testing.T) {
 					t.Errorf("%d columns: %s", width, line)
 				}
 			}
-			golden(t, filepath.Join("help", strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".txt"), out.String())
+			golden.Check(t, filepath.Join("testdata", "help", strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".txt"), out.String())
 		})
-	}
-}
-
-// golden compares text with a file in testdata, or writes that with -update.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	goldenIn(t, "testdata", name, got)
-}
-
-func goldenIn(t *testing.T, folder, name, got string) {
-	t.Helper()
-	name = filepath.Join(folder, name)
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatalf("%v; run the test with -update to make it", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got), -update rewrites it:\n%s", name, diff)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/internal/golden"
 )
 
 // world is a store that a few commands have filled.
@@ -128,7 +129,7 @@ func TestScreens(t *testing.T) {
 					checkScreen(t, line, out, width, coloured)
 					fmt.Fprintf(&all, "$ zae-limiter %s\n%s\n", line, steady(out))
 				}
-				golden(t, filepath.Join("screens", name+".txt"), all.String())
+				golden.Check(t, filepath.Join("testdata", "screens", name+".txt"), all.String())
 			})
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go/internal/golden"
 )
 
 // TestTour runs docs/tour.md as it is written, and compares what its commands
@@ -41,7 +43,7 @@ func TestTour(t *testing.T) {
 	if ran < 30 {
 		t.Errorf("only %d commands were found in %s", ran, page)
 	}
-	if *update {
+	if *golden.Update {
 		if err := os.WriteFile(page, []byte(timeless(out.String())), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/internal/golden"
 )
 
 func lineOf(entity, model, limit string, key bool, n int64) line {
@@ -19,10 +20,10 @@ func TestSummaryGolden(t *testing.T) {
 	}
 	v := verdict{limits: 6, checks: 1304, worst: check{excess: -24}, entity: "web", model: small, limit: rpm, at: 9800 * time.Millisecond}
 	f := picture()
-	golden(t, "summary.txt", summary(f, all, v, false))
+	golden.Check(t, "testdata/summary.txt", summary(f, all, v, false))
 	f.Elapsed = 15_312 * time.Millisecond
 	v.broken, v.worst.excess = 3, 12_500
-	golden(t, "summary-broken.txt", summary(f, all, v, true))
+	golden.Check(t, "testdata/summary-broken.txt", summary(f, all, v, true))
 }
 
 func TestVerdictSentence(t *testing.T) {

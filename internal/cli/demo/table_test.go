@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/internal/golden"
 )
 
 // picture is a frame with everything in it.
@@ -44,7 +45,7 @@ func TestTableGolden(t *testing.T) {
 	for _, size := range [][2]int{{80, 23}, {100, 39}, {120, 39}} {
 		for name, style := range map[string]tty.Style{"plain": false, "colour": true} {
 			lines := render(picture(), size[0], size[1], style)
-			golden(t, fmt.Sprintf("table-%d-%s.txt", size[0], name), strings.Join(lines, "\n")+"\n")
+			golden.Check(t, "testdata/"+fmt.Sprintf("table-%d-%s.txt", size[0], name), strings.Join(lines, "\n")+"\n")
 		}
 	}
 }

@@ -1,40 +1,15 @@
 package plot
 
 import (
-	"flag"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-// golden compares text with a file in testdata, or writes that with -update.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	name = filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatalf("%v; run the test with -update to make it", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got), -update rewrites it:\n%s", name, diff)
-	}
-}
 
 // at is a snapshot of key-abc.
 func at(window limiter.Window, t time.Time, counters map[string]int64) limiter.UsageSnapshot {
@@ -115,7 +90,7 @@ func TestUsageLooksAsItShould(t *testing.T) {
 		for _, width := range []int{80, 120} {
 			for style, kind := range map[tty.Style]string{false: "plain", true: "colour"} {
 				t.Run(fmt.Sprintf("%s %d %s", name, width, kind), func(t *testing.T) {
-					golden(t, fmt.Sprintf("%s_%d_%s.txt", name, width, kind), Usage(snapshots, width, style))
+					golden.Check(t, fmt.Sprintf("testdata/%s_%d_%s.txt", name, width, kind), Usage(snapshots, width, style))
 				})
 			}
 		}

@@ -1,0 +1,43 @@
+// Package golden compares what tests see with files that people have looked at.
+package golden
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Update is whether the flag -update asks for files to be rewritten.
+var Update = flag.Bool("update", false, "rewrite the golden files")
+
+// TB is what is needed of a test.
+type TB interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Errorf(format string, args ...any)
+}
+
+// Check fails the test if the file at path has another text, or writes it with
+// -update.
+func Check(tb TB, path, got string) {
+	tb.Helper()
+	if *Update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			tb.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			tb.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		tb.Fatalf("%v; run the test with -update to make it", err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		tb.Errorf("%s (-want +got), -update rewrites it:\n%s", path, diff)
+	}
+}
