@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -24,6 +25,12 @@ func (e *commandError) Error() string {
 	return fmt.Sprintf("the command ended with code %d", e.code)
 }
 
+// ran tells whether a command that failed had begun.
+func ran(failed error) bool {
+	e, ok := errors.AsType[*commandError](failed)
+	return ok && e.err == nil
+}
+
 // underLease runs the command and settles the lease by how it ended. The code
 // is the command's, unless that is 0 and settling failed.
 func (o acquireOptions) underLease(ctx context.Context, lease *limiter.Lease) error {
@@ -36,7 +43,7 @@ func (o acquireOptions) underLease(ctx context.Context, lease *limiter.Lease) er
 		o.warn("line %q on descriptor %d is not LIMIT=TOKENS, and does not count", tty.Ellipsis(line, 60), o.adjustFD)
 	}
 	settle := lease.Commit
-	if failed != nil && !o.keep {
+	if failed != nil && !(o.keep && ran(failed)) {
 		settle = lease.Rollback
 	} else {
 		o.adjust(lease, actual.said)
