@@ -43,7 +43,7 @@ func (o acquireOptions) underLease(ctx context.Context, lease *limiter.Lease) er
 		o.warn("line %q on descriptor %d is not LIMIT=TOKENS, and does not count", tty.Ellipsis(line, 60), o.adjustFD)
 	}
 	settle := lease.Commit
-	if failed != nil && !(o.keep && ran(failed)) {
+	if failed != nil && (!o.keep || !ran(failed)) {
 		settle = lease.Rollback
 	} else {
 		o.adjust(lease, actual.said)
