@@ -29,6 +29,7 @@ type Options struct {
 	Parallel int              // writes at once; default 16
 	NoRefill bool             // only count usage
 	Now      func() time.Time // for refills; default time.Now
+	Archive  Files            // where audit events go that their store drops; nil is nowhere
 }
 
 // Aggregator turns changes into usage. It is safe for concurrent use, but
@@ -44,12 +45,11 @@ func New(store Store, opts *Options) (*Aggregator, error) {
 	if opts != nil {
 		o = *opts
 	}
-	known := []limiter.Window{limiter.Hourly, limiter.Daily, limiter.Monthly}
 	if o.Windows == nil {
-		o.Windows = known
+		o.Windows = windows()
 	}
 	for i, w := range o.Windows {
-		if !slices.Contains(known, w) || slices.Contains(o.Windows[:i], w) {
+		if !slices.Contains(windows(), w) || slices.Contains(o.Windows[:i], w) {
 			return nil, &limiter.InvalidError{Field: "windows", Value: string(w), Reason: `must be "hourly", "daily" and "monthly", each at most once`}
 		}
 	}

@@ -16,7 +16,16 @@ type StreamRecord struct {
 	Sequence string    // a number, which rises with every change of an item
 	Event    string    // INSERT, MODIFY or REMOVE
 	At       time.Time // when it happened, about
+	Expired  bool      // whether the item was removed for its age
 	Old, New map[string]types.AttributeValue
+}
+
+// position is where the record stands. Without one nobody could tell whether it
+// is counted.
+func (s StreamRecord) position() (aggregator.Position, bool) {
+	const digits = 40
+	known := s.Feed != "" && s.Sequence != "" && len(s.Sequence) <= digits && strings.Trim(s.Sequence, "0123456789") == ""
+	return aggregator.Position{Feed: s.Feed, Number: strings.Repeat("0", max(0, digits-len(s.Sequence))) + s.Sequence}, known
 }
 
 // Change is what a record says about a bucket. If it is not ok the record is
@@ -26,8 +35,15 @@ func (s StreamRecord) Change() (c aggregator.Change, reason string, ok bool) {
 	it := item(s.New)
 	k := it.key()
 	resource, isBucket := strings.CutPrefix(k.sk, bucketSKPrefix)
-	if !isBucket || s.Event == "REMOVE" || resource == "" {
+	switch {
+	case s.New == nil && s.Old == nil:
+		return c, "the record has no images", false
+	case !isBucket || s.Event == "REMOVE" || resource == "":
 		return c, "", false
+	case s.Event != "INSERT" && s.Event != "MODIFY":
+		return c, "the event is unknown", false
+	case s.Event == "MODIFY" && s.Old == nil: // all the bucket ever used would count as new
+		return c, "the record has no old image; the stream has to give both", false
 	}
 	ns, _, prefixed := strings.Cut(k.pk, "/")
 	if !prefixed {
@@ -37,10 +53,18 @@ func (s StreamRecord) Change() (c aggregator.Change, reason string, ok bool) {
 	if entity == "" {
 		return c, "the bucket has no " + attrEntity, false
 	}
-	c = aggregator.Change{
-		Position: aggregator.Position{Feed: s.Feed, Number: padded(s.Sequence)}, At: s.At,
-		Bucket: aggregator.ID{Namespace: ns, Entity: entity, Resource: resource},
+	position, known := s.position()
+	if !known {
+		return c, "the record has no place in a stream", false
 	}
+	at := s.At
+	if refill, err := it.number(attrRefill); at.IsZero() && err == nil && refill > 0 {
+		at = time.UnixMilli(refill) // not the clock: a replay must find the same window
+	}
+	if at.IsZero() {
+		return c, "the record has no time", false
+	}
+	c = aggregator.Change{Position: position, At: at, Bucket: aggregator.ID{Namespace: ns, Entity: entity, Resource: resource}}
 	var err error
 	if c.Used, err = used(item(s.Old), it); err != nil {
 		return c, err.Error(), false
@@ -51,10 +75,29 @@ func (s StreamRecord) Change() (c aggregator.Change, reason string, ok bool) {
 	return c, "", len(c.Used) > 0
 }
 
-// padded makes numbers comparable as text.
-func padded(sequence string) string {
-	const digits = 40
-	return strings.Repeat("0", max(0, digits-len(sequence))) + sequence
+// Removed is the audit event that a record says is gone. If it is not ok the
+// record is about something else, or what it says cannot be used for the reason
+// given.
+func (s StreamRecord) Removed() (e aggregator.Event, reason string, ok bool) {
+	it := item(s.Old)
+	k := it.key()
+	if s.Event != "REMOVE" || !strings.HasPrefix(k.sk, auditSKPrefix) {
+		return e, "", false
+	}
+	e = aggregator.Event{AuditEvent: decodeEvent(it), Expired: s.Expired}
+	if ns, _, prefixed := strings.Cut(k.pk, "/"); prefixed {
+		e.Namespace = ns
+	}
+	if e.At.IsZero() {
+		e.At = s.At
+	}
+	switch {
+	case e.Action == "":
+		return e, "the event has no " + attrAction, false
+	case e.At.IsZero():
+		return e, "the event has no " + attrTimestamp, false
+	}
+	return e, "", true
 }
 
 // used are the whole tokens by which the counters of a bucket moved. One that

@@ -188,7 +188,10 @@ func plain(v types.AttributeValue) any {
 		if i, ok := parseNumber(v.Value); ok && !strings.Contains(v.Value, ".") {
 			return i
 		}
-		f, _ := strconv.ParseFloat(v.Value, 64)
+		f, err := strconv.ParseFloat(v.Value, 64)
+		if err != nil {
+			return v.Value
+		}
 		return f
 	case *types.AttributeValueMemberM:
 		m := make(map[string]any, len(v.Value))

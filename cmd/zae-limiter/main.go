@@ -1,10 +1,17 @@
 // Command zae-limiter looks at and steers a rate limiter. See zae-limiter --help.
+// Started by AWS Lambda it counts usage instead.
 package main
 
 import (
 	"os"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
-func main() { os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() {
+	if os.Getenv("AWS_LAMBDA_RUNTIME_API") != "" {
+		os.Exit(function.Main(os.Getenv, os.Stdout))
+	}
+	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/internal/s3files"
 )
 
 type aggregateOptions struct {
@@ -24,6 +25,7 @@ type aggregateOptions struct {
 	follow, noRefill bool
 	windows          []limiter.Window
 	retention        time.Duration
+	archive          string
 }
 
 func newAggregate(c *console) *cobra.Command {
@@ -38,6 +40,10 @@ is read twice counts once, so it may be killed at any time. The embedded stores
 need none of this: they count with every charge. Nor does a table that has a
 function for it, such as that of Python's stack: both would count everything.
 
+With --archive, audit events that the table drops are kept as gzipped JSON
+lines, a file for each hour under year=, month= and day=; events that are read
+again are there once.
+
 ` + storeHelp,
 		Example: "  zae-limiter aggregate --name my-app\n  zae-limiter aggregate --name my-app --follow",
 		Args:    noArgs,
@@ -46,21 +52,33 @@ function for it, such as that of Python's stack: both would count everything.
 	o.addStore(cmd)
 	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "wait for more until interrupted")
 	cmd.Flags().BoolVar(&o.noRefill, "no-refill", false, "only count")
-	addFlag(cmd, &o.windows, "windows", "list", "hourly,daily,monthly", "windows to count in", parseWindows)
+	addFlag(cmd, &o.windows, "windows", "list", "hourly,daily,monthly", "windows to count in", aggregator.ParseWindows)
 	addFlag(cmd, &o.retention, "usage-retention-days", "number", "90", "how long usage is kept", parseDays)
+	addFlag(cmd, &o.archive, "archive", "place", "", "folder or s3://bucket/prefix for audit events", parseArchive)
 	return cmd
 }
 
-func parseWindows(list string) ([]limiter.Window, error) {
-	var windows []limiter.Window
-	for name := range strings.SplitSeq(list, ",") {
-		w, err := choice(limiter.Hourly, limiter.Daily, limiter.Monthly)(strings.TrimSpace(name))
-		if err != nil || slices.Contains(windows, w) {
-			return nil, errors.New("it has to be hourly, daily and monthly, each at most once, such as hourly,daily")
-		}
-		windows = append(windows, w)
+// parseArchive knows what would be taken for a folder and is none.
+func parseArchive(place string) (string, error) {
+	if bucket, isURL := strings.CutPrefix(place, s3files.Scheme); isURL && bucket != "" && bucket[0] != '/' || !strings.Contains(place, "://") {
+		return place, nil
 	}
-	return windows, nil
+	return "", errors.New("it has to be a folder or an address such as s3://my-bucket/limits")
+}
+
+// files are those of the archive, nil if there is none.
+func (o *aggregateOptions) files(ctx context.Context) (aggregator.Files, error) {
+	switch {
+	case o.archive == "":
+		return nil, nil
+	case strings.HasPrefix(o.archive, s3files.Scheme):
+		return s3files.Open(ctx, o.archive, o.region)
+	}
+	folder, err := aggregator.OpenFolder(o.archive)
+	if err != nil {
+		return nil, fmt.Errorf("the archive has to be a folder that can be written to: %w", err)
+	}
+	return folder, nil
 }
 
 func parseDays(text string) (time.Duration, error) {
@@ -89,11 +107,15 @@ func runAggregate(ctx context.Context, o aggregateOptions) (err error) {
 	if !ok {
 		return fmt.Errorf("%s has no stream", s.name)
 	}
-	a, err := aggregator.New(repo.UsageStore(o.retention), &aggregator.Options{Windows: o.windows, NoRefill: o.noRefill})
+	files, err := o.files(ctx)
+	if err != nil {
+		return err
+	}
+	a, err := aggregator.New(repo.UsageStore(o.retention), &aggregator.Options{Windows: o.windows, NoRefill: o.noRefill, Archive: files})
 	if err != nil {
 		return usagef("%v", err)
 	}
-	counted := &aggregation{console: o.console, aggregator: a}
+	counted := &aggregation{console: o.console, aggregator: a, skipped: map[string]int{}}
 	stop := o.progress(counted.String)
 	err = repo.Follow(ctx, &dynamo.FollowOptions{UntilEmpty: !o.follow}, counted.take)
 	stop()
@@ -110,6 +132,7 @@ type aggregation struct {
 	aggregator                 *aggregator.Aggregator
 	records, changes           atomic.Int64
 	snapshots, refills, damage int
+	events, files              int
 	skipped                    map[string]int
 	failure                    string // told last
 }
@@ -126,11 +149,10 @@ func (g *aggregation) take(ctx context.Context, records []dynamo.StreamRecord) (
 	g.snapshots += t.Snapshots
 	g.refills += t.Refills
 	g.damage += t.Lost
-	for reason, n := range t.Skipped {
-		if g.skipped == nil {
-			g.skipped = map[string]int{}
-		}
-		g.skipped[reason] += n
+	g.events += t.Events
+	g.files += t.Files
+	for _, skip := range t.Skipped {
+		g.skipped[skip.Reason]++
 	}
 	if t.Err != nil && t.Err.Error() != g.failure && ctx.Err() == nil {
 		g.failure = t.Err.Error()
@@ -153,5 +175,8 @@ func (g *aggregation) report(err error) {
 	if err == nil {
 		g.done("Counted %s of %s: %s written, %s", count(int(g.changes.Load()), "change"), count(int(g.records.Load()), "record"),
 			count(g.snapshots, "snapshot"), count(g.refills, "refill"))
+	}
+	if g.events > 0 {
+		g.done("Archived %s in %s", count(g.events, "audit event"), count(g.files, "file"))
 	}
 }

@@ -1,0 +1,245 @@
+package function
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// recorded is what the clients used whose stream was recorded: three requests
+// of 500 tokens by a key that its project pays with, of which one gave 120
+// back and one all.
+func recorded() map[string]int64 {
+	want := map[string]int64{}
+	for _, entity := range []string{"key-a", "proj-1"} {
+		for _, window := range []string{"hourly", "daily", "monthly"} {
+			want[entity+" rpm "+window], want[entity+" tok-ens.in "+window], want[entity+" events "+window] = 2, 880, 5
+		}
+	}
+	return want
+}
+
+func (r *rig) counted(what string) {
+	r.Helper()
+	for _, space := range []string{"default", "tenant-b"} {
+		if diff := cmp.Diff(recorded(), r.usage(space)); diff != "" {
+			r.Errorf("%s, %s: %s", what, space, diff)
+		}
+	}
+}
+
+func (r *rig) succeeds(what string, event json.RawMessage) {
+	r.Helper()
+	got, err := r.invoke(r.Context(), event)
+	if err != nil || len(got.Failures) > 0 {
+		r.Errorf("%s: %v, %v\n%s", what, got, err, &r.log)
+	}
+}
+
+func TestRecordedEventIsCounted(t *testing.T) {
+	r := newRig(t)
+	event := r.event("stream.json")
+	for _, what := range []string{"once", "replayed", "and again"} {
+		r.succeeds(what, event)
+		r.counted(what)
+	}
+	archived := r.archived()
+	slices.Sort(archived)
+	if diff := cmp.Diff([]string{
+		"audit-2026-11-15T12.jsonl.gz 0X66E2 default ttl",
+		"audit-2026-11-15T12.jsonl.gz E5MYKS tenant-b user",
+		"audit-2026-11-15T12.jsonl.gz F6RZVC default user",
+		"audit-2026-11-15T12.jsonl.gz WB9N3C default ttl",
+		"audit-2026-11-16T00.jsonl.gz 4ZS296 tenant-b user",
+		"audit-2026-11-16T00.jsonl.gz VJTJPZ tenant-b ttl",
+	}, archived); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func parts(t *testing.T, event json.RawMessage) (records []json.RawMessage) {
+	t.Helper()
+	var e struct{ Records []json.RawMessage }
+	if err := json.Unmarshal(event, &e); err != nil {
+		t.Fatal(err)
+	}
+	return e.Records
+}
+
+func joined(t *testing.T, records []json.RawMessage) json.RawMessage {
+	t.Helper()
+	raw, err := json.Marshal(map[string]any{"Records": records})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// O-5: whatever fails, a mapping that begins again where it is told ends with
+// every change counted once and every event archived once.
+func TestFailuresAreRepeatedFromTheFirst(t *testing.T) {
+	r := newRig(t)
+	all := parts(t, r.event("stream.json"))
+	for seed := range uint64(3) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		var mu sync.Mutex
+		chance := func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return rng.IntN(4) == 0
+		}
+		r.failing(func(op, _ string) bool { return op == "UpdateItem" && chance() })
+		for from := 0; from < len(all); {
+			part := all[from : from+1+rng.IntN(len(all)-from)]
+			if chance() {
+				r.s3.Refuse("SlowDown")
+			}
+			got, err := r.invoke(t.Context(), joined(t, part))
+			r.s3.Refuse("")
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case len(got.Failures) == 0:
+				from += len(part)
+			default:
+				from += where(t, part, got.Failures[0].Sequence)
+			}
+		}
+		r.failing(func(string, string) bool { return false })
+		r.counted(fmt.Sprint("seed ", seed))
+	}
+	if got := r.archived(); len(got) != 6 {
+		t.Errorf("archived %v", got)
+	}
+}
+
+// where is the record with a sequence number.
+func where(t *testing.T, records []json.RawMessage, sequence string) int {
+	t.Helper()
+	for i, raw := range records {
+		if bytes.Contains(raw, []byte(`"SequenceNumber":"`+sequence+`"`)) {
+			return i
+		}
+	}
+	t.Fatalf("%q is told as failed, but it was not given", sequence)
+	return 0
+}
+
+// archived are the events of the archive, by the day they are filed under.
+func (r *rig) archived() (all []string) {
+	r.Helper()
+	for name, content := range r.s3.Objects() {
+		unpacked, err := gzip.NewReader(bytes.NewReader(content))
+		r.ok(err)
+		text, err := io.ReadAll(unpacked)
+		r.ok(err)
+		for line := range strings.Lines(string(text)) {
+			var e struct {
+				ID        string `json:"event_id"`
+				Namespace string `json:"namespace_id"`
+				DeletedBy string `json:"deleted_by"`
+			}
+			r.ok(json.Unmarshal([]byte(line), &e))
+			space := map[string]string{r.first: "default", r.tenant: "tenant-b"}[e.Namespace]
+			all = append(all, fmt.Sprintf("%s %s %s %s", path.Base(name), e.ID[20:], space, e.DeletedBy))
+		}
+	}
+	return all
+}
+
+// What can never be counted is logged and passed by; all that comes after it is
+// counted.
+func TestPoisonIsPassedBy(t *testing.T) {
+	r := newRig(t)
+	event := r.event("poison.json")
+	r.succeeds("poison", event)
+	want := recorded()
+	for name := range want {
+		if strings.HasPrefix(name, "key-a") {
+			delete(want, name)
+		}
+	}
+	if diff := cmp.Diff(want, r.usage("default")); diff != "" {
+		t.Error(diff)
+	}
+	var warned []float64
+	for _, line := range r.lines("Error processing record: ") {
+		warned = append(warned, line["record_index"].(float64))
+	}
+	const poison = 25
+	seen := map[float64]bool{}
+	for _, index := range warned {
+		seen[index] = true
+	}
+	for i := 1; i <= poison; i++ {
+		if !seen[float64(i)] {
+			t.Errorf("record %d was passed by without a word: %s", i, parts(t, event)[i])
+		}
+	}
+	if len(warned) != poison {
+		t.Errorf("warned of %v", warned)
+	}
+}
+
+func TestNothingIsLostWhenTheTableCannotBeReached(t *testing.T) {
+	r := newRig(t)
+	r.failing(func(string, string) bool { return true })
+	event := r.event("stream.json")
+	got, err := r.invoke(t.Context(), event)
+	if err != nil || len(got.Failures) != 1 || where(t, parts(t, event), got.Failures[0].Sequence) != 0 {
+		t.Errorf("got %v, %v", got, err)
+	}
+	r.env["TABLE_NAME"] = "missing"
+	if got, err := r.invoke(t.Context(), event); err != nil || len(got.Failures) != 1 {
+		t.Errorf("without a table: %v, %v", got, err)
+	}
+	if _, err := r.invoke(t.Context(), json.RawMessage(`{"Records":[{"eventName":"MODIFY"}]}`)); err == nil {
+		t.Error("a record without a number cannot be told as failed, so the invocation has to be")
+	}
+}
+
+// Writes end while there is time to say what is left.
+func TestTimeIsLeftToAnswer(t *testing.T) {
+	began := time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
+	base, cancelBase := context.WithDeadline(t.Context(), began.Add(time.Minute))
+	defer cancelBase()
+	ctx, cancel := most(base, began)
+	defer cancel()
+	if end, _ := ctx.Deadline(); end.Sub(began) != 54*time.Second {
+		t.Errorf("ends after %v of a minute", end.Sub(began))
+	}
+	r := newRig(t)
+	event := r.event("stream.json")
+	over, stop := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer stop()
+	if got, err := r.invoke(over, event); err != nil || len(got.Failures) != 1 {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got := r.usage("default"); len(got) > 0 {
+		t.Errorf("counted %v", got)
+	}
+}
+
+func TestEventsThatAreNone(t *testing.T) {
+	r := newRig(t)
+	for _, event := range []string{`{}`, `{"Records":[]}`, `{"Records":null}`, `{"requestContext":{"condition":"RetryAttemptsExhausted"},"DDBStreamBatchInfo":{}}`} {
+		r.succeeds(event, json.RawMessage(event))
+	}
+	for _, event := range []string{`"text"`, `[]`, `{"Records":{}}`, `{`} {
+		if got, err := r.invoke(t.Context(), json.RawMessage(event)); err == nil {
+			t.Errorf("%s: %v", event, got)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package function
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// event is what a stream mapping invokes with. Records are read one by one, so
+// that one of unknown shape does not hide the others.
+type event struct {
+	Records []json.RawMessage
+}
+
+// record is a stream record as a function is given it.
+type record struct {
+	EventName      string
+	EventSourceARN string
+	UserIdentity   struct{ Type, PrincipalID string }
+	DynamoDB       struct {
+		ApproximateCreationDateTime float64 // seconds
+		SequenceNumber              string
+		OldImage, NewImage          map[string]any
+	}
+}
+
+// parseRecord reads what it can: the place of a record may be known though the
+// rest is not.
+func parseRecord(raw json.RawMessage) (dynamo.StreamRecord, error) {
+	var r record
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	if err := decoder.Decode(&r); err != nil {
+		return dynamo.StreamRecord{}, fmt.Errorf("the record has an unknown shape: %w", err)
+	}
+	_, feed, _ := strings.Cut(r.EventSourceARN, "/stream/")
+	out := dynamo.StreamRecord{
+		Feed: feed, Sequence: r.DynamoDB.SequenceNumber, Event: r.EventName,
+		Old: image(r.DynamoDB.OldImage), New: image(r.DynamoDB.NewImage),
+		Expired: r.UserIdentity.Type == "Service" && r.UserIdentity.PrincipalID == "dynamodb.amazonaws.com",
+	}
+	if seconds := r.DynamoDB.ApproximateCreationDateTime; seconds > 0 {
+		out.At = time.UnixMilli(int64(seconds * 1000))
+	}
+	return out, nil
+}
+
+func image(attributes map[string]any) map[string]types.AttributeValue {
+	if attributes == nil {
+		return nil
+	}
+	out := make(map[string]types.AttributeValue, len(attributes))
+	for name, v := range attributes {
+		out[name] = attribute(v)
+	}
+	return out
+}
+
+// attribute is a value with its type. What is neither a text, a number, a truth,
+// a map nor a list counts as nothing: we store no other.
+func attribute(v any) types.AttributeValue {
+	typed, _ := v.(map[string]any)
+	for kind, v := range typed {
+		switch v := v.(type) {
+		case string:
+			if kind == "S" {
+				return &types.AttributeValueMemberS{Value: v}
+			}
+			if kind == "N" {
+				return &types.AttributeValueMemberN{Value: v}
+			}
+		case bool:
+			if kind == "BOOL" {
+				return &types.AttributeValueMemberBOOL{Value: v}
+			}
+		case map[string]any:
+			if kind == "M" {
+				return &types.AttributeValueMemberM{Value: image(v)}
+			}
+		case []any:
+			if kind == "L" {
+				return &types.AttributeValueMemberL{Value: attributes(v)}
+			}
+		}
+	}
+	return &types.AttributeValueMemberNULL{Value: true}
+}
+
+func attributes(list []any) []types.AttributeValue {
+	out := make([]types.AttributeValue, len(list))
+	for i, v := range list {
+		out[i] = attribute(v)
+	}
+	return out
+}

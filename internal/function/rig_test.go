@@ -1,0 +1,161 @@
+package function
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/dynamolocal"
+	"github.com/zeroae/zae-limiter-go/internal/s3local"
+)
+
+// running is the engine of these tests, started by the first that needs one.
+var (
+	running *dynamolocal.Engine
+	started = sync.OnceValue(func() (err error) {
+		running, err = dynamolocal.Start()
+		return err
+	})
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if running != nil {
+		if err := running.Stop(); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(code)
+}
+
+// rig is a table, its archive and the function that serves them.
+type rig struct {
+	*testing.T
+	table, first, tenant string // the table and the IDs of its namespaces
+	repo                 *dynamo.Repository
+	s3                   *s3local.Server
+	log                  bytes.Buffer
+	env                  map[string]string
+	fails                atomic.Pointer[func(op, body string) bool] // the requests that fail
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	if err := started(); errors.Is(err, dynamolocal.ErrMissing) && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{T: t, table: "function-" + strings.ToLower(rand.Text()), s3: s3local.Start()}
+	t.Cleanup(r.s3.Stop)
+	for name, value := range map[string]string{
+		"AWS_ENDPOINT_URL": r.proxy(), "AWS_ENDPOINT_URL_S3": r.s3.URL(), "AWS_REGION": "us-east-1",
+		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_MAX_ATTEMPTS": "1",
+	} {
+		t.Setenv(name, value)
+	}
+	r.env = map[string]string{"TABLE_NAME": r.table, "ENABLE_ARCHIVAL": "True", "ARCHIVE_BUCKET_NAME": "archive", "LOG_LEVEL": "DEBUG"}
+	r.ok(dynamo.CreateTable(t.Context(), r.table, nil))
+	repo, err := dynamo.Connect(t.Context(), r.table, nil)
+	r.ok(err)
+	t.Cleanup(func() { _ = repo.Close() })
+	lim, err := limiter.New(repo, nil)
+	r.ok(err)
+	spaces, err := lim.RegisterNamespaces(t.Context(), "tenant-b")
+	r.ok(err)
+	r.repo, r.first, r.tenant = repo, repo.NamespaceID(), spaces[0].ID
+	return r
+}
+
+// proxy passes requests on to the engine, or answers that it is down.
+func (r *rig) proxy() string {
+	target, err := url.Parse(running.URL())
+	r.ok(err)
+	engine := httputil.NewSingleHostReverseProxy(target)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return
+		}
+		_, op, _ := strings.Cut(req.Header.Get("X-Amz-Target"), ".")
+		if fails := r.fails.Load(); fails != nil && (*fails)(op, string(body)) {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		req.Body = io.NopCloser(bytes.NewReader(body))
+		engine.ServeHTTP(w, req)
+	}))
+	r.Cleanup(server.Close)
+	return server.URL
+}
+
+func (r *rig) ok(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// failing has requests fail for which that is true.
+func (r *rig) failing(fails func(op, body string) bool) { r.fails.Store(&fails) }
+
+// event is a recorded one, with the namespaces of this table.
+func (r *rig) event(name string) json.RawMessage {
+	r.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	r.ok(err)
+	return json.RawMessage(strings.NewReplacer("{default}", r.first, "{tenant-b}", r.tenant).Replace(string(text)))
+}
+
+// invoke is one invocation of a function that was just started.
+func (r *rig) invoke(ctx context.Context, event json.RawMessage) (response, error) {
+	r.Helper()
+	r.log.Reset()
+	g, err := newAggregation(func(name string) string { return r.env[name] }, &r.log)
+	r.ok(err)
+	return g.handle(ctx, event)
+}
+
+// usage is what a namespace used, by entity, limit and window.
+func (r *rig) usage(space string) map[string]int64 {
+	r.Helper()
+	repo, err := r.repo.Namespace(r.Context(), space)
+	r.ok(err)
+	sums := map[string]int64{}
+	for u, err := range repo.Usage(r.Context(), limiter.UsageQuery{Resource: "gpt-4"}) {
+		r.ok(err)
+		sums[u.Entity+" events "+string(u.Window)] += u.Events
+		for limit, n := range u.Counters {
+			sums[u.Entity+" "+limit+" "+string(u.Window)] += n
+		}
+	}
+	return sums
+}
+
+// lines are those of the log with a message that begins like this.
+func (r *rig) lines(message string) (all []map[string]any) {
+	r.Helper()
+	for line := range strings.Lines(r.log.String()) {
+		var fields map[string]any
+		r.ok(json.Unmarshal([]byte(line), &fields))
+		if text, _ := fields["message"].(string); strings.HasPrefix(text, message) {
+			all = append(all, fields)
+		}
+	}
+	return all
+}
