@@ -10,7 +10,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
-	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
 // midnight is when an hour, a day and a month begin.
@@ -120,58 +119,4 @@ func TestUsageThatCannotBeAdded(t *testing.T) {
 	reserved.Entries[0].Used = map[string]int64{"window": 1, "ttl": 5, "rpm": 2}
 	s.ok(u.AddUsage(t.Context(), reserved))
 	s.equal("usage", s.usage(limiter.UsageQuery{Entity: "alice", Window: limiter.Daily}), []string{"01T00 gpt-4 alice daily map[rpm:2] 1"})
-}
-
-// record is what a stream would say of the writes to a bucket between two
-// images of it.
-func record(sequence string, before, after map[string]types.AttributeValue) dynamo.StreamRecord {
-	event := "MODIFY"
-	if before == nil {
-		event = "INSERT"
-	}
-	return dynamo.StreamRecord{Feed: "a", Sequence: sequence, Event: event, At: midnight, Old: before, New: after}
-}
-
-// 27 and D-10: what made the bucket counts, and so does what is given back.
-func TestChangeIsWhatTheCountersMoved(t *testing.T) {
-	t.Parallel()
-	s := newStoredTable(t)
-	s.set(limiter.Scope{}, perMinute)
-	image := func() map[string]types.AttributeValue { return s.item("{ns}/ENTITY#alice", "#BUCKET#gpt-4") }
-	out, err := s.repo.Consume(t.Context(), dawn, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens(perMinute.Name, 7)})
-	s.ok(err)
-	first := image()
-	c, reason, ok := record("12", nil, first).Change()
-	s.equal("made "+reason, c.Used, map[string]int64{perMinute.Name: 7})
-	s.equal("position", c.Position, aggregator.Position{Feed: "a", Number: "0000000000000000000000000000000000000012"})
-	s.equal("bucket", c.Bucket, aggregator.ID{Namespace: s.ns, Entity: "alice", Resource: "gpt-4"})
-	if !ok || c.State == nil || c.State.Tokens[0] != (perMinute.Capacity-7)*1000 || !c.State.RefilledAt.Equal(dawn) {
-		t.Errorf("ok %t, state %+v", ok, c.State)
-	}
-	s.ok(s.repo.Credit(t.Context(), dawn, limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens(perMinute.Name, 3)}))
-	c, reason, _ = record("13", first, image()).Change()
-	s.equal("given back "+reason, c.Used, map[string]int64{perMinute.Name: -3})
-}
-
-func TestRecordsThatAreNoChange(t *testing.T) {
-	t.Parallel()
-	s := newStoredTable(t)
-	attributes := func(text string) map[string]types.AttributeValue { return s.attributes(text) }
-	bucket := "PK S n/ENTITY#alice\nSK S #BUCKET#gpt-4\nentity_id S alice\nrf N 1\nb_rpm_tc N 5000"
-	for name, c := range map[string]struct {
-		record dynamo.StreamRecord
-		reason bool
-	}{
-		"a config":             {record("1", nil, attributes("PK S n/SYSTEM#\nSK S #CONFIG")), false},
-		"nothing moved":        {record("1", attributes(bucket), attributes(bucket)), false},
-		"no image":             {record("1", nil, nil), false},
-		"no namespace":         {record("1", nil, attributes("PK S ENTITY#alice\nSK S #BUCKET#gpt-4\nentity_id S alice\nb_rpm_tc N 5")), true},
-		"no entity":            {record("1", nil, attributes("PK S n/ENTITY#alice\nSK S #BUCKET#gpt-4\nb_rpm_tc N 5000")), true},
-		"a counter is text":    {record("1", nil, attributes("PK S n/ENTITY#alice\nSK S #BUCKET#gpt-4\nentity_id S alice\nb_rpm_tc S x")), true},
-		"its old one was text": {record("1", attributes("b_rpm_tc S x"), attributes(bucket)), true},
-	} {
-		if c2, reason, ok := c.record.Change(); ok || (reason != "") != c.reason {
-			t.Errorf("%s: %+v, %q, %t", name, c2, reason, ok)
-		}
-	}
 }

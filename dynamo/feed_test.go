@@ -1,0 +1,141 @@
+package dynamo_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// record is what a stream would say of the writes to a bucket between two
+// images of it.
+func record(sequence string, before, after map[string]types.AttributeValue) dynamo.StreamRecord {
+	event := "MODIFY"
+	if before == nil {
+		event = "INSERT"
+	}
+	return dynamo.StreamRecord{Feed: "a", Sequence: sequence, Event: event, At: midnight, Old: before, New: after}
+}
+
+// 27 and D-10: what made the bucket counts, and so does what is given back.
+func TestChangeIsWhatTheCountersMoved(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	s.set(limiter.Scope{}, perMinute)
+	image := func() map[string]types.AttributeValue { return s.item("{ns}/ENTITY#alice", "#BUCKET#gpt-4") }
+	out, err := s.repo.Consume(t.Context(), dawn, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens(perMinute.Name, 7)})
+	s.ok(err)
+	first := image()
+	c, reason, ok := record("12", nil, first).Change()
+	s.equal("made "+reason, c.Used, map[string]int64{perMinute.Name: 7})
+	s.equal("position", c.Position, aggregator.Position{Feed: "a", Number: "0000000000000000000000000000000000000012"})
+	s.equal("bucket", c.Bucket, aggregator.ID{Namespace: s.ns, Entity: "alice", Resource: "gpt-4"})
+	if !ok || c.State == nil || c.State.Tokens[0] != (perMinute.Capacity-7)*1000 || !c.State.RefilledAt.Equal(dawn) {
+		t.Errorf("ok %t, state %+v", ok, c.State)
+	}
+	s.ok(s.repo.Credit(t.Context(), dawn, limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens(perMinute.Name, 3)}))
+	c, reason, _ = record("13", first, image()).Change()
+	s.equal("given back "+reason, c.Used, map[string]int64{perMinute.Name: -3})
+}
+
+// aBucket is the image of one, of a limit whose name has all that names may.
+const aBucket = "PK S n/ENTITY#alice\nSK S #BUCKET#gpt-4\nentity_id S alice\nrf N 1767323045000\nb_tok-ens.in_a_tc N 5000"
+
+func TestRecordsThatAreNoChange(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	with := func(change func(*dynamo.StreamRecord)) dynamo.StreamRecord {
+		r := record("1", nil, s.attributes(aBucket))
+		change(&r)
+		return r
+	}
+	image := func(text string) dynamo.StreamRecord { return record("1", nil, s.attributes(text)) }
+	for name, c := range map[string]struct {
+		record dynamo.StreamRecord
+		reason string
+	}{
+		"a config":           {image("PK S n/SYSTEM#\nSK S #CONFIG"), ""},
+		"nothing moved":      {record("1", s.attributes(aBucket), s.attributes(aBucket)), ""},
+		"a bucket that went": {with(func(r *dynamo.StreamRecord) { r.Event, r.Old, r.New = "REMOVE", r.New, nil }), ""},
+		"no image":           {record("1", nil, nil), "the record has no images"},
+		"no old image":       {with(func(r *dynamo.StreamRecord) { r.Event = "MODIFY" }), "the record has no old image; the stream has to give both"},
+		"an unknown event":   {with(func(r *dynamo.StreamRecord) { r.Event = "TRUNCATE" }), "the event is unknown"},
+		"no number":          {with(func(r *dynamo.StreamRecord) { r.Sequence = "" }), "the record has no place in a stream"},
+		"no such number":     {with(func(r *dynamo.StreamRecord) { r.Sequence = "12x" }), "the record has no place in a stream"},
+		"no stream":          {with(func(r *dynamo.StreamRecord) { r.Feed = "" }), "the record has no place in a stream"},
+		"no time": {with(func(r *dynamo.StreamRecord) {
+			r.At = time.Time{}
+			delete(r.New, "rf")
+		}), "the record has no time"},
+		"no namespace":         {image("PK S ENTITY#alice\nSK S #BUCKET#gpt-4\nentity_id S alice\nb_rpm_tc N 5"), "the table has no namespaces yet"},
+		"no entity":            {image("PK S n/ENTITY#alice\nSK S #BUCKET#gpt-4\nb_rpm_tc N 5000"), "the bucket has no entity_id"},
+		"a counter is text":    {image("PK S n/ENTITY#alice\nSK S #BUCKET#gpt-4\nentity_id S alice\nb_rpm_tc S x"), "corrupt data in item n/ENTITY#alice #BUCKET#gpt-4: b_rpm_tc is not a number"},
+		"its old one was text": {record("1", s.attributes("PK S n\nSK S k\nb_tok-ens.in_a_tc S x"), s.attributes(aBucket)), "corrupt data in item n k: b_tok-ens.in_a_tc is not a number"},
+	} {
+		if change, reason, ok := c.record.Change(); ok || reason != c.reason {
+			t.Errorf("%s: %+v, %q, %t", name, change, reason, ok)
+		}
+	}
+}
+
+// O-3: the window of a change is that of its event, not that of the last refill.
+// Where an event has no time that is all there is to go by, and it is the same
+// at every replay.
+func TestChangeIsDatedByItsEvent(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	r := record("1", nil, s.attributes(aBucket))
+	c, reason, ok := r.Change()
+	if !ok || !c.At.Equal(midnight) || c.Used["tok-ens.in_a"] != 5 {
+		t.Errorf("%+v, %q", c, reason)
+	}
+	r.At = time.Time{}
+	if c, _, _ := r.Change(); !c.At.Equal(time.UnixMilli(1767323045000)) {
+		t.Errorf("without a time it is dated %v", c.At)
+	}
+}
+
+// O-1: events are known by their sort key, under whatever namespace they are.
+func TestRemovedEventIsWhatWasStored(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	text := "PK S n/AUDIT#alice\nSK S #AUDIT#01JX\nentity_id S alice\naction S limits_set\nprincipal NULL\nresource S gpt-4\ntimestamp S 2026-03-01T10:20:30Z"
+	gone := func(change func(*dynamo.StreamRecord)) dynamo.StreamRecord {
+		r := dynamo.StreamRecord{Event: "REMOVE", Expired: true, At: midnight, Old: s.attributes(text)}
+		change(&r)
+		return r
+	}
+	at := time.Date(2026, time.March, 1, 10, 20, 30, 0, time.UTC)
+	want := aggregator.Event{
+		AuditEvent: limiter.AuditEvent{ID: "01JX", Entity: "alice", Action: "limits_set", Resource: "gpt-4", At: at}, Namespace: "n", Expired: true,
+	}
+	e, reason, ok := gone(func(*dynamo.StreamRecord) {}).Removed()
+	if diff := cmp.Diff(want, e); diff != "" || !ok {
+		t.Errorf("%t, %q: %s", ok, reason, diff)
+	}
+	e, _, ok = gone(func(r *dynamo.StreamRecord) { r.Old["PK"] = &types.AttributeValueMemberS{Value: "AUDIT#alice"} }).Removed()
+	if !ok || e.Namespace != "" {
+		t.Errorf("of a table without namespaces: %t, %+v", ok, e)
+	}
+	e, _, ok = gone(func(r *dynamo.StreamRecord) { r.Old["timestamp"] = &types.AttributeValueMemberS{Value: "lately"} }).Removed()
+	if !ok || !e.At.Equal(midnight) {
+		t.Errorf("without a time that can be read: %t, %+v", ok, e)
+	}
+	for reason, change := range map[string]func(*dynamo.StreamRecord){
+		"":                        func(r *dynamo.StreamRecord) { r.Event = "MODIFY" },
+		"the event has no action": func(r *dynamo.StreamRecord) { delete(r.Old, "action") },
+		"the event has no timestamp": func(r *dynamo.StreamRecord) {
+			delete(r.Old, "timestamp")
+			r.At = time.Time{}
+		},
+	} {
+		if e, got, ok := gone(change).Removed(); ok || got != reason {
+			t.Errorf("%+v, %q, %t; want %q", e, got, ok, reason)
+		}
+	}
+}
