@@ -20,6 +20,12 @@ type StreamRecord struct {
 	Old, New map[string]types.AttributeValue
 }
 
+// ExpiredBy tells whether whoever removed an item is the service that does so for
+// its age.
+func ExpiredBy(kind, principal string) bool {
+	return kind == "Service" && principal == "dynamodb.amazonaws.com"
+}
+
 // position is where the record stands. Without one nobody could tell whether it
 // is counted.
 func (s StreamRecord) position() (aggregator.Position, bool) {

@@ -2,36 +2,44 @@ package dynamo
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"maps"
+	"slices"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
-	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
-
-	"github.com/zeroae/zae-limiter-go"
 )
 
 // FollowOptions are those of Follow. The zero value of a field is its default.
 type FollowOptions struct {
 	// UntilEmpty ends once nothing is left to read, instead of waiting for more.
 	UntilEmpty bool
-	// Pause is how long to wait when there was nothing to read; default 1 s.
+	// Pause is how long to wait when there was nothing to read, and before what
+	// failed is tried again; default 1 s.
 	Pause time.Duration
+	// Failed is told every error after which Follow goes on, those of handle
+	// included, by the goroutine that calls handle; nil tells nobody.
+	Failed func(error)
 }
 
 // Follow reads the table's stream from where the last one stopped, or from its
 // beginning, until ctx ends, and gives its records to handle, those of one item
-// in order. Handle tells how many it has done with; the others come again,
-// after a pause if it also returns an error. The place is kept in the table
-// after every batch, so a process that dies repeats one batch at most.
+// in order, one batch at a time. Handle tells how many it has done with. The
+// others come again after a pause, while other parts of the stream go on. The
+// place is kept in the table after every batch, so a process that dies repeats
+// one batch at most.
+//
+// What fails is tried again for ever, or with UntilEmpty until the rest is read
+// and it has failed five times in a row. What the service has trimmed, a day
+// after it happened, is passed over. A stream that is switched off is read to
+// its end, and then the one that replaces it, for which Follow waits 60 pauses,
+// or none with UntilEmpty. A stream that was replaced before is not read.
 //
 // It is meant for local engines: in an account a function is called instead,
-// many at once. Errors: limiter.ErrNotFound when the table has no stream, the
-// error of ctx, or *limiter.UnavailableError.
+// many at once. Errors: limiter.ErrNotFound when the table has no stream with
+// new and old images, or has it no more; limiter.ErrClosed; the error of ctx; or
+// *limiter.UnavailableError, around that of handle if this is what keeps failing.
 func (r *Repository) Follow(ctx context.Context, opts *FollowOptions, handle func(context.Context, []StreamRecord) (int, error)) error {
-	f := &follower{repo: r, handle: handle, shards: map[string]*shard{}}
+	f := &follower{repo: r, handle: handle}
 	if opts != nil {
 		f.opts = *opts
 	}
@@ -41,143 +49,139 @@ func (r *Repository) Follow(ctx context.Context, opts *FollowOptions, handle fun
 	if err := f.open(ctx); err != nil {
 		return err
 	}
-	for {
-		busy, err := f.pass(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case lasting(err):
-			return r.failure(ctx, "follow", err)
-		case !busy && err == nil && f.opts.UntilEmpty:
-			return nil
-		case busy && err == nil:
-			continue
+	for over := false; !over; {
+		found, err := f.pass(ctx)
+		if err == nil && !found {
+			over, err = f.rest(ctx)
 		}
-		select {
-		case <-time.After(f.opts.Pause):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // follower is a Follow under way.
 type follower struct {
-	repo       *Repository
-	client     *dynamodbstreams.Client
-	opts       FollowOptions
-	handle     func(context.Context, []StreamRecord) (int, error)
-	arn, label string
-	shards     map[string]*shard
+	repo    *Repository
+	client  *dynamodbstreams.Client
+	opts    FollowOptions
+	handle  func(context.Context, []StreamRecord) (int, error)
+	stream  stream
+	shards  map[string]*shard
+	listing shardList
 }
 
-// shard is a part of the stream.
-type shard struct {
-	id, parent string
-	after      string // the sequence that was done with last
-	finished   bool
-	iterator   *string
+// trouble is what keeps failing, and until when that is left alone.
+type trouble struct {
+	err   error
+	times int // in a row
+	until time.Time
 }
 
-// open finds the stream.
-func (f *follower) open(ctx context.Context) error {
+// pass reads every shard that may be read once. Found says that there may be
+// more at once.
+func (f *follower) pass(ctx context.Context) (found bool, err error) {
 	if err := f.repo.ready(ctx); err != nil {
-		return err
-	}
-	out, err := f.repo.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &f.repo.table})
-	if err != nil {
-		return f.repo.failure(ctx, "follow", f.repo.explain(err))
-	}
-	spec := out.Table.StreamSpecification
-	if out.Table.LatestStreamArn == nil || spec == nil || spec.StreamEnabled == nil || !*spec.StreamEnabled {
-		return fmt.Errorf("stream of table %q: %w; enable it with new and old images", f.repo.table, limiter.ErrNotFound)
-	}
-	f.arn, f.label = *out.Table.LatestStreamArn, deref(out.Table.LatestStreamLabel)
-	f.client = dynamodbstreams.NewFromConfig(f.repo.config, func(o *dynamodbstreams.Options) {
-		if f.repo.opts.Endpoint != "" {
-			o.BaseEndpoint = &f.repo.opts.Endpoint
-		}
-	})
-	return nil
-}
-
-// pass reads every shard that may be read once, and tells whether there was
-// anything.
-func (f *follower) pass(ctx context.Context) (busy bool, err error) {
-	if err := f.refresh(ctx); err != nil {
 		return false, err
 	}
-	for _, s := range f.shards {
-		if s.finished || !f.ended(s.parent) {
-			continue
-		}
-		read, failed := f.read(ctx, s)
-		busy, err = busy || read, errors.Join(err, failed)
-	}
-	return busy, err
-}
-
-// ended tells whether nothing of a shard is left to read: its children hold what
-// came later.
-func (f *follower) ended(id string) bool {
-	s, known := f.shards[id]
-	return !known || s.finished
-}
-
-// refresh learns of new shards, and forgets those that are no more.
-func (f *follower) refresh(ctx context.Context) error {
-	found := map[string]*shard{}
-	for start := (*string)(nil); ; {
-		out, err := f.client.DescribeStream(ctx, &dynamodbstreams.DescribeStreamInput{StreamArn: &f.arn, ExclusiveStartShardId: start})
-		if err != nil {
-			return err
-		}
-		for _, d := range out.StreamDescription.Shards {
-			id := deref(d.ShardId)
-			if found[id] = f.shards[id]; found[id] != nil {
-				continue
-			}
-			if found[id], err = f.remembered(ctx, id, deref(d.ParentShardId)); err != nil {
-				return err
-			}
-		}
-		if start = out.StreamDescription.LastEvaluatedShardId; start == nil {
-			f.shards = found
-			return nil
-		}
-	}
-}
-
-// remembered is a shard as far as it was read before.
-func (f *follower) remembered(ctx context.Context, id, parent string) (*shard, error) {
-	it, err := f.repo.get(ctx, shardKey(f.label, id))
-	return &shard{id: id, parent: parent, after: it.text(attrSequence), finished: it.truth(attrFinished)}, err
-}
-
-// read reads a shard once and has its records handled.
-func (f *follower) read(ctx context.Context, s *shard) (busy bool, err error) {
-	if s.iterator == nil {
-		if err := f.seek(ctx, s); err != nil {
+	if f.listing.fresh = f.outdated(); f.listing.fresh {
+		if err := f.note(ctx, &f.listing.trouble, f.refresh(ctx)); err != nil {
 			return false, err
 		}
 	}
-	out, err := f.client.GetRecords(ctx, &dynamodbstreams.GetRecordsInput{ShardIterator: s.iterator})
-	if err != nil {
-		s.iterator = nil // it may have expired
-		if _, trimmed := errors.AsType[*streams.TrimmedDataAccessException](err); trimmed {
-			s.after = "" // what was not read within a day is gone
+	for _, id := range slices.Sorted(maps.Keys(f.shards)) {
+		s := f.shards[id]
+		if s.ended() || !f.ended(s.parent) || f.repo.clock().Before(s.trouble.until) {
+			continue
 		}
+		more, err := f.read(ctx, s)
+		if err := f.note(ctx, &s.trouble, err); err != nil {
+			return false, err
+		}
+		found = found || more
+	}
+	f.listing.stale = f.listing.stale || !found
+	return found, nil
+}
+
+// ended tells whether nothing of a shard is left to read: its children hold what
+// came later. One that is not known has been trimmed, or there never was one.
+func (f *follower) ended(id string) bool {
+	s, known := f.shards[id]
+	return !known || s.ended()
+}
+
+// note takes in how a try went. It returns the error that ends Follow, if it is
+// one.
+func (f *follower) note(ctx context.Context, t *trouble, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err == nil:
+		*t = trouble{}
+		return nil
+	case lasting(err):
+		return f.failure(ctx, err)
+	}
+	if f.opts.Failed != nil {
+		f.opts.Failed(err)
+	}
+	*t = trouble{err: err, times: t.times + 1, until: f.repo.clock().Add(f.opts.Pause)}
+	return nil
+}
+
+// rest is for when nothing was found: it is over, or time for a pause.
+func (f *follower) rest(ctx context.Context) (over bool, err error) {
+	troubled, err := f.troubled(ctx)
+	if err != nil {
 		return false, err
 	}
-	if len(out.Records) > 0 {
-		if err := f.take(ctx, s, out.Records); err != nil {
-			s.iterator = nil
-			return true, err
+	if !troubled && f.settled() {
+		switch {
+		case !f.listing.fresh: // there may be new shards
+			return false, nil
+		case f.listing.off:
+			if over, err = f.replace(ctx); over || err != nil {
+				return over, err
+			}
+		case f.opts.UntilEmpty:
+			return true, nil
 		}
 	}
-	if s.iterator = out.NextShardIterator; s.iterator == nil {
-		s.finished = true
-		return true, f.remember(ctx, s)
+	select {
+	case <-time.After(f.opts.Pause):
+		return false, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
 	}
-	return len(out.Records) > 0, nil
+}
+
+// troubled tells whether something fails that was not read as far as it goes,
+// and with UntilEmpty the error once it did so too often.
+func (f *follower) troubled(ctx context.Context) (troubled bool, err error) {
+	const most = 5
+	all := []*trouble{&f.listing.trouble}
+	for _, id := range slices.Sorted(maps.Keys(f.shards)) {
+		if s := f.shards[id]; !s.settled() {
+			all = append(all, &s.trouble)
+		}
+	}
+	for _, t := range all {
+		troubled = troubled || t.err != nil
+		if f.opts.UntilEmpty && t.times >= most {
+			return true, f.failure(ctx, t.err)
+		}
+	}
+	return troubled, nil
+}
+
+// settled tells whether every shard is read as far as it goes.
+func (f *follower) settled() bool {
+	for _, s := range f.shards {
+		if !s.settled() {
+			return false
+		}
+	}
+	return true
 }

@@ -117,7 +117,7 @@ func runAggregate(ctx context.Context, o aggregateOptions) (err error) {
 	}
 	counted := &aggregation{console: o.console, aggregator: a, skipped: map[string]int{}}
 	stop := o.progress(counted.String)
-	err = repo.Follow(ctx, &dynamo.FollowOptions{UntilEmpty: !o.follow}, counted.take)
+	err = repo.Follow(ctx, &dynamo.FollowOptions{UntilEmpty: !o.follow, Failed: counted.failed}, counted.take)
 	stop()
 	if o.follow && errors.Is(err, context.Canceled) {
 		err = nil // as it was asked to
@@ -154,14 +154,21 @@ func (g *aggregation) take(ctx context.Context, records []dynamo.StreamRecord) (
 	for _, skip := range t.Skipped {
 		g.skipped[skip.Reason]++
 	}
-	if t.Err != nil && t.Err.Error() != g.failure && ctx.Err() == nil {
-		g.failure = t.Err.Error()
-		g.warn("%v", t.Err)
+	if t.Done < len(records) {
+		return t.Done, t.Err
 	}
-	if t.Done == len(records) {
-		return t.Done, nil
+	if t.Err != nil {
+		g.failed(t.Err)
 	}
-	return t.Done, t.Err
+	return t.Done, nil
+}
+
+// failed tells what goes wrong, unless it was told just before.
+func (g *aggregation) failed(err error) {
+	if err.Error() != g.failure {
+		g.failure = err.Error()
+		g.warn("%v", err)
+	}
 }
 
 // report says what was done.

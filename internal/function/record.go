@@ -43,7 +43,7 @@ func parseRecord(raw json.RawMessage) (dynamo.StreamRecord, error) {
 	out := dynamo.StreamRecord{
 		Feed: feed, Sequence: r.DynamoDB.SequenceNumber, Event: r.EventName,
 		Old: image(r.DynamoDB.OldImage), New: image(r.DynamoDB.NewImage),
-		Expired: r.UserIdentity.Type == "Service" && r.UserIdentity.PrincipalID == "dynamodb.amazonaws.com",
+		Expired: dynamo.ExpiredBy(r.UserIdentity.Type, r.UserIdentity.PrincipalID),
 	}
 	if seconds := r.DynamoDB.ApproximateCreationDateTime; seconds > 0 {
 		out.At = time.UnixMilli(int64(seconds * 1000))

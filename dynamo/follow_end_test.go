@@ -1,0 +1,249 @@
+package dynamo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// Keeping a place makes a record, wherever its shard is.
+func TestUntilEmptyEndsThoughItsPlacesAreInTheStream(t *testing.T) {
+	t.Parallel()
+	for _, where := range []string{"a", "b"} {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			f := newFollowed(t)
+			shards := map[string]*scriptedShard{"a": f.stream.Shard("a", nil), "b": f.stream.Shard("b", nil)}
+			f.server.echo = shards[where]
+			shards["a"].Put("1", "2")
+			shards["b"].Put("3")
+			for range 3 {
+				f.drain(f.all)
+			}
+			f.saw("1", "2", "3")
+			if n := f.server.Executed("PutItem"); n > 4 {
+				t.Errorf("the place was kept %d times for 3 records", n)
+			}
+		})
+	}
+}
+
+// Places expire, and their removals are records with an old image.
+func TestRemovedPlacesAreNotKeptAsProgress(t *testing.T) {
+	t.Parallel()
+	place := func(event string, members ...string) map[string]any {
+		record := streamRecord("_/SYSTEM#", "#STREAM#2029#shard", map[string]any{})
+		all := record["dynamodb"].(map[string]any)
+		all["OldImage"] = all["NewImage"]
+		about := map[string]any{}
+		for _, m := range members {
+			about[m] = all[m]
+		}
+		return map[string]any{"eventName": event, "dynamodb": about}
+	}
+	for name, record := range map[string]map[string]any{
+		"kept":              place("INSERT", "Keys", "NewImage"),
+		"kept again":        place("MODIFY", "Keys", "NewImage", "OldImage"),
+		"removed":           place("REMOVE", "Keys", "OldImage"),
+		"only keys":         place("MODIFY", "Keys"),
+		"only a new image":  place("MODIFY", "NewImage"),
+		"only an old image": place("REMOVE", "OldImage"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFollowed(t)
+			f.stream.Shard("a", nil).Add(record)
+			f.drain(f.all)
+			if n := f.server.Executed("PutItem"); n != 0 {
+				t.Errorf("the place was kept %d times", n)
+			}
+		})
+	}
+}
+
+// A shard may have nothing but places for days. Its own is kept now and then.
+func TestManyPlacesAreNotReadAgain(t *testing.T) {
+	t.Parallel()
+	f := newFollowed(t)
+	a := f.stream.Shard("a", nil)
+	f.server.echo, f.server.batch = a, 100
+	for range 1050 {
+		a.Add(streamRecord("_/SYSTEM#", "#STREAM#2029#shard", map[string]any{}))
+	}
+	read := 0
+	count := func(_ context.Context, records []dynamo.StreamRecord) (int, error) {
+		read += len(records)
+		return len(records), nil
+	}
+	f.drain(count)
+	f.drain(count)
+	if want := 1051 + 51; read != want { // one for its place, and those after it
+		t.Errorf("read %d records, want %d", read, want)
+	}
+}
+
+// A shard that ends has children that were not listed before.
+func TestUntilEmptyReadsChildrenThatComeLater(t *testing.T) {
+	t.Parallel()
+	f := newFollowed(t)
+	last := f.stream.Shard("9", nil).Put("9")
+	f.drain(f.then(func() {
+		if n := len(f.seen); n < 5 {
+			last.Close()
+			last = f.stream.Shard(fmt.Sprint(9-n), last).Put(fmt.Sprint(9 - n))
+		}
+	}))
+	f.saw("9", "8", "7", "6", "5")
+}
+
+// So it is for shards without a parent, of which no end tells.
+func TestUntilEmptyListsShardsBeforeItEnds(t *testing.T) {
+	t.Parallel()
+	f := newFollowed(t)
+	f.stream.Shard("a", nil).Put("a0")
+	f.drain(f.then(func() {
+		if len(f.seen) == 1 {
+			f.stream.Shard("b", nil).Put("b0")
+		}
+	}))
+	f.saw("a0", "b0")
+}
+
+// The service searches a part of a shard at a time, so answers without records
+// come before the last.
+func TestUntilEmptyIsNotMisledByEmptyAnswers(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		blanks        int
+		closed, child bool
+	}{
+		"open": {4, false, false}, "closed": {4, true, false}, "closed, and long": {40, true, false}, "split": {40, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFollowed(t)
+			p := f.stream.Shard("p", nil).Put("p0")
+			p.blanks, p.closed = test.blanks, test.closed
+			if test.child {
+				f.stream.Shard("a", p).Put("a0")
+			}
+			f.drain(f.all)
+			f.handled(f.recordsOfAll()...)
+		})
+	}
+}
+
+func TestUntilEmptyEndsWithEmptyShards(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]func(*scriptedStream){
+		"no shards":   func(*scriptedStream) {},
+		"open":        func(st *scriptedStream) { st.Shard("a", nil) },
+		"closed":      func(st *scriptedStream) { st.Shard("a", nil).Close() },
+		"split":       func(st *scriptedStream) { st.Shard("a", st.Shard("p", nil).Close()) },
+		"two of them": func(st *scriptedStream) { st.Shard("a", nil); st.Shard("b", nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFollowed(t)
+			script(f.stream)
+			f.drain(f.all)
+			f.saw()
+			if n := len(f.server.Log()); n > 20 {
+				t.Errorf("%d requests for nothing", n)
+			}
+		})
+	}
+}
+
+func TestNoShardStarvesAnother(t *testing.T) {
+	t.Parallel()
+	f := newFollowed(t)
+	f.server.batch = 1
+	f.stream.Shard("a", nil).Put(named("a", 30)...)
+	f.stream.Shard("b", nil).Put("b")
+	c := f.stream.Shard("c", nil).Put("c")
+	f.drain(f.then(func() {
+		if len(f.seen) == 20 {
+			c.Put("late")
+		}
+	}))
+	for name, most := range map[string]int{"b": 3, "c": 3, "late": 23} {
+		if place := slices.Index(f.seen, name); place < 0 || place > most {
+			t.Errorf("%s is number %d, want %d at most", name, place, most)
+		}
+	}
+	if n := asked(f.server.Log(), "DescribeStream"); n > 5 {
+		t.Errorf("%d listings for 32 batches; the service allows 10 a second", n)
+	}
+}
+
+// Nor do children that come later wait until others have nothing to read.
+func TestChildrenAreReadWhileOthersAreBusy(t *testing.T) {
+	t.Parallel()
+	f := newFollowed(t)
+	f.server.batch = 1
+	f.stream.Shard("a", nil).Put(named("a", 30)...)
+	p := f.stream.Shard("p", nil).Put("p0")
+	f.drain(f.then(func() {
+		if len(f.seen) == 2 {
+			f.stream.Shard("c", p.Close()).Put("c0")
+		}
+	}))
+	if place := slices.Index(f.seen, "c0"); place < 0 || place > 9 {
+		t.Errorf("the child is number %d", place)
+	}
+}
+
+// What is known about a shard that is finished and listed no more is forgotten:
+// if it were listed again, its place would be looked up.
+func TestFinishedShardsAreForgotten(t *testing.T) {
+	t.Parallel()
+	f := newFollowed(t)
+	p := f.stream.Shard("p", nil).Put("p0").Close()
+	f.stream.Shard("a", p).Put("a0")
+	ctx, cancel := context.WithCancel(t.Context())
+	lookups, listings := 0, 0
+	f.server.Faults(func(op string, body []byte) fault {
+		switch {
+		case op == "BatchGetItem" && strings.Contains(string(body), p.id):
+			lookups++
+		case op == "DescribeStream" && len(f.seen) == 2:
+			listings++
+			p.Set(func(h *scriptedShard) { h.hidden = listings == 1 })
+			if listings == 10 {
+				cancel()
+			}
+		}
+		return pass
+	})
+	if err := f.follow(ctx, dynamo.FollowOptions{}, f.all); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	f.saw("p0", "a0")
+	if lookups != 2 {
+		t.Errorf("the place was looked up %d times, want when the shard was listed first, and again", lookups)
+	}
+}
+
+// Places are kept as long as they can be of use, and then removed.
+func TestPlacesExpire(t *testing.T) {
+	t.Parallel()
+	f := newFollowed(t)
+	f.stream.Shard("a", nil).Put("1")
+	var puts []string
+	f.server.Faults(func(op string, body []byte) fault {
+		if op == "PutItem" {
+			puts = append(puts, string(body))
+		}
+		return pass
+	})
+	f.drain(f.all)
+	if len(puts) != 1 || !strings.Contains(puts[0], `"ttl":{"N":"`) {
+		t.Errorf("kept %s", puts)
+	}
+}

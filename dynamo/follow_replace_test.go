@@ -1,0 +1,170 @@
+package dynamo_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+const bothImages = "NEW_AND_OLD_IMAGES"
+
+// The old stream is read to its end, then the new one.
+func TestFollowGoesOnWithTheStreamThatReplacesIt(t *testing.T) {
+	t.Parallel()
+	for name, replace := range map[string]func(*followed){
+		"at once": func(f *followed) { f.server.SwitchOff() },
+		"and the old one is gone": func(f *followed) {
+			f.server.SwitchOff()
+			f.server.mu.Lock()
+			defer f.server.mu.Unlock()
+			f.stream.gone = true
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFollowed(t)
+			f.server.batch = 2
+			p := f.stream.Shard("p", nil).Put("1", "2", "3").Close()
+			f.stream.Shard("a", p).Put("4")
+			first := true
+			f.drain(f.then(func() {
+				if first {
+					replace(f)
+					f.server.Replace(bothImages).Shard("a", nil).Put("5", "6", "7")
+				}
+				first = false
+			}))
+			if f.stream.gone {
+				f.saw("1", "2", "5", "6", "7")
+			} else {
+				f.saw("1", "2", "3", "4", "5", "6", "7")
+			}
+			if f.drain(f.all); len(f.seen) > 7 {
+				t.Errorf("read again: %v", f.seen)
+			}
+		})
+	}
+}
+
+// A stream has to be switched off before there can be another, which takes a
+// while. Those who wait for more wait for that, too.
+func TestFollowWaitsForTheNextStream(t *testing.T) {
+	t.Parallel()
+	f := newFollowed(t)
+	f.stream.Shard("a", nil).Put("1")
+	ctx, cancel := context.WithCancel(t.Context())
+	tables := 0
+	f.server.Faults(func(op string, _ []byte) fault {
+		if op != "DescribeTable" {
+			return pass
+		}
+		switch tables++; tables {
+		case 10, 11: // it has to be asked for again
+			return throttle
+		case 30:
+			f.server.Replace(bothImages).Shard("a", nil).Put("2")
+		}
+		return pass
+	})
+	err := f.follow(ctx, dynamo.FollowOptions{}, f.then(func() {
+		f.server.SwitchOff()
+		if len(f.seen) == 2 {
+			cancel()
+		}
+	}))
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	f.saw("1", "2")
+}
+
+func TestFollowEndsWithoutAStream(t *testing.T) {
+	t.Parallel()
+	notFound := func(err error) bool { return errors.Is(err, limiter.ErrNotFound) }
+	unavailable := isError[*limiter.UnavailableError]
+	for name, test := range map[string]struct {
+		faults plan // once it is off
+		view   string
+		empty  bool
+		right  func(error) bool
+		says   string
+	}{
+		"off":                        {right: notFound, says: "lost its stream"},
+		"off, and all is read":       {empty: true, right: func(err error) bool { return err == nil }},
+		"the new one has keys only":  {view: "KEYS_ONLY", right: notFound, says: "new and old images"},
+		"the new one has one image":  {view: "NEW_IMAGE", empty: true, right: notFound, says: "NEW_IMAGE"},
+		"the table is gone":          {faults: first(1, "DescribeTable", streamFault(http.StatusBadRequest, "ResourceNotFoundException")), right: notFound, says: "deploy"},
+		"the table cannot be asked":  {faults: first(1000, "DescribeTable", fail500), right: unavailable, says: "InternalServerError"},
+		"nor when all has been read": {faults: first(1000, "DescribeTable", fail500), empty: true, right: unavailable, says: "InternalServerError"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFollowed(t)
+			f.stream.Shard("a", nil).Put("1")
+			err := f.follow(t.Context(), dynamo.FollowOptions{UntilEmpty: test.empty}, f.then(func() {
+				f.server.SwitchOff()
+				if test.view != "" {
+					f.server.Replace(test.view)
+				}
+				if test.faults != nil {
+					f.server.Faults(test.faults)
+				}
+			}))
+			if !test.right(err) {
+				t.Fatal(err)
+			}
+			if err != nil {
+				says(t, err, test.says)
+			}
+			f.saw("1")
+		})
+	}
+}
+
+// Without both images nobody could tell what a change was.
+func TestFollowNeedsBothImages(t *testing.T) {
+	t.Parallel()
+	for _, view := range []string{"KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE"} {
+		f := newFollowed(t)
+		f.server.Replace(view).Shard("a", nil).Put("1")
+		err := f.follow(t.Context(), dynamo.FollowOptions{UntilEmpty: true}, f.all)
+		if !errors.Is(err, limiter.ErrNotFound) {
+			t.Fatal(err)
+		}
+		says(t, err, "new and old images", view)
+		f.saw()
+	}
+}
+
+// The engine does it as the script does.
+func TestFollowGoesOnWithTheNextStreamOfTheEngine(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	s.set(limiter.Scope{}, perMinute)
+	s.charge("alice", 1)
+	enable := func(on bool) {
+		spec := &types.StreamSpecification{StreamEnabled: aws.Bool(on)}
+		if on {
+			spec.StreamViewType = types.StreamViewTypeNewAndOldImages
+		}
+		_, err := s.client.UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: &s.name, StreamSpecification: spec})
+		s.ok(err)
+	}
+	s.wire.before(func(c *wireCall) bool { return c.op == "GetRecords" }, func() {
+		s.charge("bob", 2)
+		enable(false)
+		enable(true)
+		s.charge("bob", 4)
+	})
+	s.ok(s.follow(s.counts()))
+	s.equal("of the first stream", s.total("alice", perMinute.Name, limiter.Hourly), int64(1))
+	s.equal("of both", s.total("bob", perMinute.Name, limiter.Hourly), int64(6))
+}

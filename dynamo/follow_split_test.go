@@ -1,0 +1,260 @@
+package dynamo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// splits are streams whose shards have children. The names sort children first.
+// Records are named after their shard.
+func splits() map[string]func(*scriptedStream) {
+	fill := func(h *scriptedShard, n int) *scriptedShard {
+		for i := range n {
+			h.Put(fmt.Sprintf("%s%d", h.name, i))
+		}
+		return h
+	}
+	return map[string]func(*scriptedStream){
+		"split": func(st *scriptedStream) {
+			p := fill(st.Shard("p", nil), 5).Close()
+			fill(st.Shard("a", p), 4)
+			fill(st.Shard("b", p), 3)
+		},
+		"children are listed first": func(st *scriptedStream) {
+			p := fill(st.Shard("p", nil), 5).Close()
+			fill(st.Shard("a", p), 4)
+			st.shards[0], st.shards[1] = st.shards[1], st.shards[0]
+		},
+		"chain": func(st *scriptedStream) {
+			p := fill(st.Shard("p", nil), 3).Close()
+			m := fill(st.Shard("m", p), 3).Close()
+			fill(st.Shard("a", m), 3)
+		},
+		"chain with an empty middle": func(st *scriptedStream) {
+			p := fill(st.Shard("p", nil), 5).Close()
+			fill(st.Shard("a", st.Shard("m", p).Close()), 5)
+		},
+		"in pages": func(st *scriptedStream) {
+			st.server.page = 1
+			p := fill(st.Shard("p", nil), 5).Close()
+			fill(st.Shard("a", p), 2)
+			fill(st.Shard("z", nil), 4)
+			fill(st.Shard("b", fill(st.Shard("c", p), 3).Close()), 3)
+		},
+		"in pages, children first": func(st *scriptedStream) {
+			st.server.page = 1
+			p := fill(st.Shard("p", nil), 5).Close()
+			fill(st.Shard("a", fill(st.Shard("m", p), 3).Close()), 2)
+			slices.Reverse(st.shards)
+		},
+		"the parent was trimmed before": func(st *scriptedStream) {
+			p := st.Shard("p", nil).Close()
+			p.hidden, p.gone = true, true
+			m := fill(st.Shard("m", p), 4).Close()
+			fill(st.Shard("a", m), 3)
+		},
+	}
+}
+
+// ordered checks that nothing of a child was done with before all of its
+// parents was, and that each record of them was.
+func (f *followed) ordered() {
+	f.Helper()
+	parents := map[string]*scriptedShard{}
+	for _, h := range f.stream.shards {
+		parents[h.id] = h
+	}
+	first, last := map[string]int{}, map[string]int{} // place in seen by name
+	for i, name := range slices.Backward(f.seen) {
+		first[name] = i
+	}
+	for i, name := range f.seen {
+		last[name] = i
+	}
+	for _, h := range f.stream.shards {
+		for _, mine := range h.names() {
+			for p := parents[h.parent]; p != nil; p = parents[p.parent] {
+				for _, theirs := range p.names() {
+					if last[theirs] > first[mine] {
+						f.Errorf("%s came before %s of a parent", mine, theirs)
+					}
+				}
+			}
+		}
+	}
+}
+
+// names are those of the records that can be read.
+func (h *scriptedShard) names() (names []string) {
+	for i := range h.records[h.trimmed:] {
+		if !h.gone {
+			names = append(names, fmt.Sprintf("%s%d", h.name, h.trimmed+i))
+		}
+	}
+	return names
+}
+
+func (f *followed) recordsOfAll() (names []string) {
+	for _, h := range f.stream.shards {
+		names = append(names, h.names()...)
+	}
+	return names
+}
+
+func TestChildrenWaitForTheRestOfTheirParent(t *testing.T) {
+	t.Parallel()
+	for name, script := range splits() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, batch := range []int{1, 2, 1000} {
+				f := newFollowed(t)
+				f.server.batch = batch
+				script(f.stream)
+				f.drain(f.all)
+				f.ordered()
+				f.handled(f.recordsOfAll()...)
+			}
+		})
+	}
+}
+
+// The service lists 100 shards at a time.
+func TestFollowReadsLongListings(t *testing.T) {
+	t.Parallel()
+	f := newFollowed(t)
+	p := f.stream.Shard("p", nil).Put("p0").Close()
+	f.stream.Shard("a", p).Put("a0")
+	for i := range 100 {
+		f.stream.Shard(fmt.Sprintf("o%03d", i), nil).Close()
+	}
+	slices.Reverse(f.stream.shards)
+	f.drain(f.all)
+	f.saw("p0", "a0")
+}
+
+// A process is killed when it keeps its place, before or after the table has it,
+// and so is the next. They go on in the right order, and each death repeats one
+// batch at most.
+func TestOrderOutlivesTheProcess(t *testing.T) {
+	t.Parallel()
+	for name, script := range splits() {
+		for _, kept := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, ", kept ", kept), func(t *testing.T) {
+				t.Parallel()
+				f := newFollowed(t)
+				f.server.batch = 2
+				script(f.stream)
+				all, most := f.recordsOfAll(), 0
+				for deaths := 0; !f.killed(kept); deaths++ {
+					if !kept {
+						most += f.server.batch
+					}
+					if deaths > len(all)*2 {
+						t.Fatalf("no end in sight: %v", f.seen)
+					}
+				}
+				f.ordered()
+				if n := len(f.seen) - len(all); n > most {
+					t.Errorf("%d records came again, want %d at most", n, most)
+				}
+				f.seen = slices.Compact(slices.Sorted(slices.Values(f.seen)))
+				f.handled(all...)
+			})
+		}
+	}
+}
+
+// killed lets a process keep its place once, and ends it when it does so again,
+// just after that or just before. It is over if that does not happen.
+func (f *followed) killed(kept bool) (over bool) {
+	f.Helper()
+	ctx, cancel := context.WithCancel(f.Context())
+	defer cancel()
+	puts := 0
+	f.server.Faults(func(op string, _ []byte) fault {
+		if op == "PutItem" {
+			puts++
+		}
+		if op != "PutItem" || puts == 1 {
+			return pass
+		}
+		return fault{"killed", func(x *exchange) {
+			if kept {
+				x.execute(x.body)
+			}
+			cancel()
+			x.reset()
+		}}
+	})
+	err := f.follow(ctx, dynamo.FollowOptions{UntilEmpty: true}, f.all)
+	if err != nil && !errors.Is(err, context.Canceled) {
+		f.Fatal(err)
+	}
+	return err == nil
+}
+
+// What is left of a parent that vanishes is lost, and the children go on.
+func TestChildrenDoNotWaitForAParentThatVanished(t *testing.T) {
+	t.Parallel()
+	f := newFollowed(t)
+	f.server.batch = 2
+	p := f.stream.Shard("p", nil).Put("p0", "p1", "p2").Close()
+	f.stream.Shard("a", p).Put("a0")
+	f.drain(f.then(func() {
+		p.Set(func(h *scriptedShard) { h.hidden, h.gone = true, true })
+	}))
+	f.saw("p0", "p1", "a0")
+}
+
+// A listing may lack a shard for a moment, or all.
+func TestAnIncompleteListingLosesNothing(t *testing.T) {
+	t.Parallel()
+	for _, all := range []bool{false, true} {
+		t.Run(fmt.Sprint("all ", all), func(t *testing.T) {
+			t.Parallel()
+			f := newFollowed(t)
+			f.server.batch = 1
+			z := f.stream.Shard("z", nil).Put("z0").Close()
+			p := f.stream.Shard("p", nil).Put("p0", "p1", "p2").Close()
+			a := f.stream.Shard("a", p).Put("a0")
+			hide := func(hidden bool) {
+				for _, h := range []*scriptedShard{z, p, a} {
+					h.Set(func(h *scriptedShard) { h.hidden = hidden && (all || h == p) })
+				}
+			}
+			f.drain(f.then(func() { hide(len(f.seen) < 4) }))
+			f.ordered()
+			f.handled("z0", "p0", "p1", "p2", "a0")
+		})
+	}
+}
+
+// The place of a parent's end has to be kept before a child is read: otherwise
+// a process that begins anew would go back to the parent.
+func TestChildrenWaitUntilTheEndOfTheParentIsKept(t *testing.T) {
+	t.Parallel()
+	f := newFollowed(t)
+	p := f.stream.Shard("p", nil).Put("p0").Close()
+	f.stream.Shard("a", p).Put("a0")
+	refused := 0
+	f.server.Faults(func(op string, body []byte) fault {
+		if op == "PutItem" && strings.Contains(string(body), p.id) && refused < 3 {
+			refused++
+			return throttle
+		}
+		return pass
+	})
+	f.drain(func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
+		if names := recordNames(records); names[0] == "a0" && refused < 3 {
+			t.Errorf("%v was read when the parent's end was not kept", names)
+		}
+		return f.all(ctx, records)
+	})
+	f.saw("p0", "a0")
+}

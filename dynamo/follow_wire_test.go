@@ -1,0 +1,270 @@
+package dynamo_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+type handler = func(context.Context, []dynamo.StreamRecord) (int, error)
+
+// followed is a table with a scripted stream, and a repository that sends every
+// request once.
+type followed struct {
+	*testing.T
+	server *streamServer
+	stream *scriptedStream
+	repo   *dynamo.Repository
+	seen   []string // names of the records that were done with
+	failed []error  // what Follow went on after
+}
+
+func newFollowed(t *testing.T) *followed {
+	t.Helper()
+	table, server := newTable(t), newStreamServer(t)
+	return &followed{
+		T: t, server: server, stream: server.streams[0],
+		repo: connect(t, table, &dynamo.Options{AWS: once(awsConfig(server.URL))}),
+	}
+}
+
+// all does with everything.
+func (f *followed) all(_ context.Context, records []dynamo.StreamRecord) (int, error) {
+	f.seen = append(f.seen, recordNames(records)...)
+	return len(records), nil
+}
+
+func recordNames(records []dynamo.StreamRecord) (names []string) {
+	for _, r := range records {
+		if name := rawText(r.New, "name"); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// then calls work after each batch that was done with.
+func (f *followed) then(work func()) handler {
+	return func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
+		done, err := f.all(ctx, records)
+		work()
+		return done, err
+	}
+}
+
+// follow waits for more until ctx ends. Whatever hangs fails.
+func (f *followed) follow(ctx context.Context, opts dynamo.FollowOptions, handle handler) error {
+	f.Helper()
+	if opts.Pause == 0 {
+		opts.Pause = time.Millisecond
+	}
+	opts.Failed = func(err error) { f.failed = append(f.failed, err) }
+	limited, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	err := f.repo.Follow(limited, &opts, handle)
+	if limited.Err() != nil && ctx.Err() == nil {
+		f.Fatalf("it still runs after a minute; it has seen %v, and %d errors such as %v", f.seen, len(f.failed), f.failed[:min(1, len(f.failed))])
+	}
+	return err
+}
+
+// drain reads what there is.
+func (f *followed) drain(handle handler) {
+	f.Helper()
+	must(f, f.follow(f.Context(), dynamo.FollowOptions{UntilEmpty: true}, handle))
+}
+
+// saw checks what was done with so far, in order.
+func (f *followed) saw(want ...string) {
+	f.Helper()
+	if diff := cmp.Diff(want, f.seen); diff != "" {
+		f.Errorf("seen (-want +got):\n%s", diff)
+	}
+}
+
+// asked is how many requests of the log were these.
+func asked(log []string, request string) (n int) {
+	for _, r := range log {
+		if r == request {
+			n++
+		}
+	}
+	return n
+}
+
+func TestFollowGoesOnAfterTheLastRecordWhenAnIteratorExpired(t *testing.T) {
+	t.Parallel()
+	for name, closed := range map[string]bool{"open shard": false, "closed shard": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFollowed(t)
+			f.server.batch = 2
+			a := f.stream.Shard("a", nil).Put("1", "2", "3", "4", "5")
+			a.closed = closed
+			f.drain(f.then(f.server.Expire))
+			f.saw("1", "2", "3", "4", "5")
+			if n := asked(f.server.Log(), "GetShardIterator a"); n < 3 {
+				t.Errorf("%d iterators; the test wants some to expire", n)
+			}
+		})
+	}
+}
+
+// What handle left is asked for again, by the sequence before it, though there
+// is an iterator for what comes after it.
+func TestFollowSeeksWhatHandleLeft(t *testing.T) {
+	t.Parallel()
+	names := []string{"1", "2", "3", "4", "5", "6", "7"}
+	for done := range 4 {
+		for _, said := range []error{nil, errors.New("down")} {
+			f := newFollowed(t)
+			f.server.batch = 3
+			f.stream.Shard("a", nil).Put(names...)
+			batches := 0
+			f.drain(func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
+				if batches++; batches%2 == 0 {
+					return f.all(ctx, records)
+				}
+				n, _ := f.all(ctx, records[:min(done, len(records))])
+				return n, said
+			})
+			f.saw(names...)
+		}
+	}
+}
+
+// A number that cannot be is taken for the nearest that can.
+func TestFollowBearsWrongCounts(t *testing.T) {
+	t.Parallel()
+	f := newFollowed(t)
+	f.stream.Shard("a", nil).Put("1", "2")
+	counts := []int{-1, 7}
+	f.drain(func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
+		n := counts[0]
+		counts = counts[1:]
+		if n > 0 {
+			_, _ = f.all(ctx, records)
+		}
+		return n, nil
+	})
+	f.saw("1", "2")
+}
+
+func TestFollowPassesOverWhatIsTrimmed(t *testing.T) {
+	t.Parallel()
+	trim := func(h *scriptedShard) { h.trimmed = 4 }
+	for name, test := range map[string]struct {
+		began, while func(*scriptedShard)
+		want         []string
+	}{
+		"before it begins":      {began: trim, want: []string{"5", "6"}},
+		"under an iterator":     {while: trim, want: []string{"1", "5", "6"}},
+		"with the last place":   {while: func(h *scriptedShard) { trim(h); h.stream.server.lifetimes++ }, want: []string{"1", "5", "6"}},
+		"all that was not read": {while: func(h *scriptedShard) { h.trimmed = 6 }, want: []string{"1"}},
+		"all, and it is closed": {while: func(h *scriptedShard) { h.trimmed, h.closed = 6, true }, want: []string{"1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFollowed(t)
+			f.server.batch = 1
+			a := f.stream.Shard("a", nil).Put("1", "2", "3", "4", "5", "6")
+			if test.began != nil {
+				a.Set(test.began)
+			}
+			first := true
+			f.drain(f.then(func() {
+				if first && test.while != nil {
+					a.Set(test.while)
+				}
+				first = false
+			}))
+			f.saw(test.want...)
+			if n := len(f.server.Log()); n > 30 {
+				t.Errorf("%d requests for 6 records", n)
+			}
+		})
+	}
+}
+
+// A process begins with a place that was trimmed since.
+func TestFollowBeginsAtTheHorizonWhenItsPlaceIsTrimmed(t *testing.T) {
+	t.Parallel()
+	f := newFollowed(t)
+	a := f.stream.Shard("a", nil).Put("1", "2")
+	f.drain(f.all)
+	a.Put("3", "4", "5")
+	a.Set(func(h *scriptedShard) { h.trimmed = 4 })
+	f.drain(f.all)
+	f.saw("1", "2", "5")
+}
+
+func TestFollowBearsRecordsOfUnknownShape(t *testing.T) {
+	t.Parallel()
+	for name, record := range map[string]map[string]any{
+		"nothing in it":     {},
+		"no table part":     {"eventName": "MODIFY", "eventID": "1"},
+		"null table part":   {"eventName": "MODIFY", "dynamodb": nil},
+		"empty table part":  {"eventName": "MODIFY", "dynamodb": map[string]any{}},
+		"no images":         {"eventName": "REMOVE", "dynamodb": map[string]any{"Keys": map[string]any{"PK": wireText("a"), "SK": wireText("b")}}},
+		"no sequence":       {"eventName": "MODIFY", "dynamodb": map[string]any{"SequenceNumber": nil}},
+		"unknown event":     {"eventName": "EXPLODE", "dynamodb": map[string]any{"NewImage": map[string]any{"PK": wireText("a")}}},
+		"unknown members":   {"eventName": "MODIFY", "new": 1, "dynamodb": map[string]any{"new": []any{1}}},
+		"unknown type":      {"eventName": "MODIFY", "dynamodb": map[string]any{"NewImage": map[string]any{"PK": map[string]any{"X": "1"}}}},
+		"types not of ours": {"eventName": "MODIFY", "dynamodb": map[string]any{"OldImage": map[string]any{"s": map[string]any{"SS": []string{"a"}}, "b": map[string]any{"B": "YQ=="}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, batch := range []int{1, 2, 100} {
+				f := newFollowed(t)
+				f.server.batch = batch
+				a := f.stream.Shard("a", nil).Put("1")
+				a.Add(record)
+				a.Put("2")
+				a.Add(record)
+				a.Put("3")
+				f.drain(f.all)
+				f.saw("1", "2", "3")
+				f.seen = nil
+				a.Put("4")
+				f.drain(f.all)
+				f.saw("4")
+			}
+		})
+	}
+}
+
+// Records without a number do not move the place: not to the beginning either.
+func TestFollowKeepsItsPlaceOverRecordsWithoutSequence(t *testing.T) {
+	t.Parallel()
+	f := newFollowed(t)
+	f.server.batch = 2
+	a := f.stream.Shard("a", nil).Put("1")
+	a.Add(map[string]any{"eventName": "MODIFY"})
+	a.Put("2")
+	f.drain(f.then(f.server.Expire))
+	f.saw("1", "2")
+}
+
+// handled checks that all names were done with, each once, in any order.
+func (f *followed) handled(names ...string) {
+	f.Helper()
+	got := slices.Sorted(slices.Values(f.seen))
+	if diff := cmp.Diff(slices.Sorted(slices.Values(names)), got); diff != "" {
+		f.Errorf("handled (-want +got):\n%s", diff)
+	}
+}
+
+// named are names that begin alike.
+func named(prefix string, n int) (names []string) {
+	for i := range n {
+		names = append(names, prefix+strings.Repeat("i", i))
+	}
+	return names
+}
