@@ -16,6 +16,7 @@ func smallConfig() config {
 	cfg := quickConfig()
 	cfg.rounds, cfg.sample = 2, time.Millisecond
 	cfg.keys = []int{1, 10, 100}
+	cfg.changes, cfg.span = []int{100, 500}, time.Second
 	cfg.engine, cfg.python = "", "" // which take a minute to start
 	return cfg
 }
@@ -65,7 +66,11 @@ func TestEveryRowIsPrinted(t *testing.T) {
 		[]string{"memory: our growth from 1 to 100 keys / go-limiter's own <= 1.3"},
 		[]string{"sqlite: our time / the better bare one"}, []string{"sqlite: our throughput / the better bare one"},
 		[]string{"client: our CPU / raw UpdateItem, 1 caller <= 1.25"},
-		[]string{"client: p50 of a cascade / of a single acquire, stub of 5ms, 16 callers <= 1.3"})
+		[]string{"client: p50 of a cascade / of a single acquire, stub of 5ms, 16 callers <= 1.3"},
+		[]string{namePlainSums}, []string{nameProcess}, []string{nameAtOnce}, []string{nameDecode}, []string{nameAggregate},
+		[]string{"as many raw UpdateItem"}, []string{"Aggregate, 100 at a time, with them 500"},
+		[]string{"aggregator: heap of 500 changes / of 100: Process, all at once, beyond them <= 1.2"},
+		[]string{"left out: DynamoDB Local is switched off"})
 	for _, n := range cfg.callers {
 		for _, what := range []string{nameRaw, nameOurs, nameCascade} {
 			want = append(want, []string{"0s", fmt.Sprint(n), what}, []string{"5ms", fmt.Sprint(n), what})
@@ -76,8 +81,8 @@ func TestEveryRowIsPrinted(t *testing.T) {
 			t.Errorf("no row %q", cells)
 		}
 	}
-	if verdicts := strings.Count(text, "PASS") + strings.Count(text, "MISS by"); verdicts != 8 {
-		t.Errorf("%d verdicts, want 8", verdicts)
+	if verdicts := strings.Count(text, "PASS") + strings.Count(text, "MISS by"); verdicts != 10 {
+		t.Errorf("%d verdicts, want 10", verdicts)
 	}
 	if t.Failed() {
 		t.Log(text)

@@ -19,6 +19,8 @@ type config struct {
 	workers []int          // goroutines on memory, from 1 upwards
 	callers []int          // goroutines on sqlite, from 1 upwards
 	limits  []int          // of one bucket, from 1 upwards
+	changes []int          // of buckets, for an aggregator, few and many
+	span    time.Duration  // of a load, by its own clock
 	only    *regexp.Regexp // names of sections
 	engine  string         // script that runs DynamoDB Local; "" leaves it out
 	python  string         // script that installs the Python library; "" leaves it out
@@ -28,6 +30,7 @@ func fullConfig() config {
 	return config{
 		rounds: 7, sample: 150 * time.Millisecond,
 		keys: []int{1, 100_000, 1_000_000}, workers: []int{1, 2}, callers: []int{1, 16}, limits: []int{1, 2, 4, 16},
+		changes: []int{10_000, 100_000}, span: 30 * time.Second,
 		only: regexp.MustCompile(""), engine: "../scripts/dynamodb-local", python: "../scripts/python-peer",
 	}
 }
@@ -38,6 +41,7 @@ func quickConfig() config {
 	cfg := fullConfig()
 	cfg.rounds, cfg.sample = 3, 20*time.Millisecond
 	cfg.keys = []int{1, 1000, 20_000}
+	cfg.span = 5 * time.Second
 	return cfg
 }
 
@@ -88,6 +92,8 @@ var sections = []section{
 	{"allocs", "allocations of one operation", allocsSection},
 	{"dynamo", "two-limit acquire+commit on DynamoDB Local beside a raw UpdateItem of the SDK and the Python library", dynamoSection},
 	{"dynamo-client", "the client alone: CPU and allocations of a call to a stub", clientSection},
+	{"aggregator", "changes of buckets to usage, beside a plain loop, and what memory that takes", aggregatorSection},
+	{"refill", "second requests for an acquire on DynamoDB Local, with an aggregator that refills and without", refillSection},
 }
 
 func sectionNames() []string {

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// feedBuckets is how many there are. A few are busy and most are not, as the
+// keys of an API are.
+const feedBuckets, feedSkew = 5000, 1.1
+
+// feedStep is how far two changes are apart: a thousand in a second.
+const feedStep = time.Millisecond
+
+// feed makes the records of a table's stream, always the same.
+type feed struct {
+	random  *rand.Rand
+	which   *rand.Zipf
+	buckets []feedBucket
+	at      time.Time
+	number  int64
+}
+
+// feedBucket is one with two limits, as the last record left it.
+type feedBucket struct {
+	limits   [2]feedLimit
+	refilled int64
+	image    map[string]types.AttributeValue
+}
+
+type feedLimit struct {
+	attr         string // how its attributes begin
+	rate         bucket.Rate
+	tokens, used int64
+}
+
+// newFeed is that of a namespace. All its buckets are there from the beginning,
+// with counters that are as long as they will be, so it does not grow.
+func newFeed(ns string) *feed {
+	random := rand.New(rand.NewPCG(1, 2))
+	f := &feed{
+		random: random, which: rand.NewZipf(random, feedSkew, 1, feedBuckets-1), buckets: make([]feedBucket, feedBuckets),
+		at: time.Date(2026, 1, 31, 23, 59, 30, 0, time.UTC), // so that every window ends under way
+	}
+	for i := range f.buckets {
+		f.buckets[i] = newFeedBucket(ns, fmt.Sprintf("key-%04d", i), f.at.UnixMilli(), random.Int64N(1000))
+	}
+	return f
+}
+
+// newFeedBucket is filled to so many thousandths.
+func newFeedBucket(ns, entity string, at, filled int64) feedBucket {
+	b := feedBucket{refilled: at}
+	for i, l := range []limiter.Limit{limiter.PerMinute("rpm", 600), limiter.PerMinute("tpm", 600_000)} {
+		b.limits[i] = feedLimit{attr: "b_" + l.Name, rate: rateOf(l), tokens: l.Capacity * filled, used: 1e11}
+	}
+	pk := ns + "/ENTITY#" + entity
+	b.image = map[string]types.AttributeValue{
+		"PK": text(pk), "SK": text("#BUCKET#" + benchResource), "entity_id": text(entity), "resource": text(benchResource),
+		"GSI2PK": text(ns + "/RESOURCE#" + benchResource), "GSI2SK": text("BUCKET#" + entity), "GSI4PK": text(ns), "GSI4SK": text(pk),
+		"cascade": &types.AttributeValueMemberBOOL{}, "ttl": number(at/bucket.Milli + 420),
+	}
+	for _, l := range b.limits {
+		maps.Copy(b.image, map[string]types.AttributeValue{
+			l.attr + "_cp": number(l.rate.Capacity), l.attr + "_ra": number(l.rate.Amount), l.attr + "_rp": number(l.rate.Period),
+		})
+	}
+	for range 2 { // a map that was cloned and changed is a little larger, and all that follow are
+		b.image = b.changed()
+	}
+	return b
+}
+
+func rateOf(l limiter.Limit) bucket.Rate {
+	return bucket.Rate{Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds()}
+}
+
+func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+
+func number(n int64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+}
+
+// record is the next change: an acquire, or one time in three the end of a
+// lease that gives tokens back.
+func (f *feed) record() dynamo.StreamRecord {
+	f.at = f.at.Add(feedStep)
+	f.number++
+	b := &f.buckets[f.which.Uint64()]
+	tokens := 100 + f.random.Int64N(900)
+	if f.number%3 == 0 {
+		b.take(f.at.UnixMilli(), 0, -tokens/2)
+	} else {
+		b.take(f.at.UnixMilli(), 1, tokens)
+	}
+	before := b.image
+	b.image = b.changed()
+	return dynamo.StreamRecord{
+		Feed: "2026-01-01T00:00:00.000", Sequence: fmt.Sprintf("%021d", 4_000_000+f.number), Event: "MODIFY", At: f.at,
+		Old: before, New: b.image,
+	}
+}
+
+// take charges the limits, after a refill if one does not have enough.
+func (b *feedBucket) take(now int64, amounts ...int64) {
+	short := false
+	for i, n := range amounts {
+		short = short || b.limits[i].tokens < bucket.Thousandths(n)
+	}
+	for i, n := range amounts {
+		l := &b.limits[i]
+		if short {
+			l.tokens = bucket.Advance(l.tokens, b.refilled, now, l.rate)
+		}
+		l.tokens -= bucket.Thousandths(n)
+		l.used += bucket.Thousandths(n)
+	}
+	if short {
+		b.refilled = now
+	}
+}
+
+// changed is the image as it is now.
+func (b *feedBucket) changed() map[string]types.AttributeValue {
+	image := maps.Clone(b.image)
+	image["rf"] = number(b.refilled)
+	for _, l := range b.limits {
+		image[l.attr+"_tk"], image[l.attr+"_tc"] = number(l.tokens), number(l.used)
+	}
+	return image
+}
+
+func (f *feed) records(n int) []dynamo.StreamRecord {
+	all := make([]dynamo.StreamRecord, n)
+	for i := range all {
+		all[i] = f.record()
+	}
+	return all
+}
+
+// changes are n records as an aggregator sees them.
+func (f *feed) changes(n int) ([]aggregator.Change, error) {
+	all := make([]aggregator.Change, n)
+	for i := range all {
+		c, reason, ok := f.record().Change()
+		if !ok {
+			return nil, fmt.Errorf("a record of the feed is no change: %s", reason)
+		}
+		all[i] = c
+	}
+	return all, nil
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// loads are what is compared. Near the limit the bucket covers what is asked for
+// in the next while, but most of that has accrued and is not stored. At the
+// limit all that accrues is taken at once, and something is refused.
+func loads() []load {
+	const (
+		near, at = 3 * refillPerSecond, 0
+		steadily = 1.0
+		tooMuch  = 1.1
+		second   = time.Second
+	)
+	return []load{
+		{nameOurs, 4, near, steadily, second, true},
+		{nameExact, 4, near, steadily, second, true},
+		{nameSpeculator, 4, near, steadily, second, true},
+		{nameOurs, 4, near / 4, steadily, second / 4, true},
+		{nameOurs, 4, near, steadily, 5 * second, false},
+		{nameOurs, 1, near, steadily, second, false},
+		{nameOurs, 4, at, tooMuch, second, false},
+		{nameSpeculator, 4, at, tooMuch, second, false},
+		{nameOurs, 1, at, tooMuch, second, false},
+	}
+}
+
+// refillSection counts the acquires that need a second request, with an
+// aggregator that refills buckets ahead of need and without one. The clock is
+// that of the load, so rounds differ by chance alone: few are enough.
+func refillSection(ctx context.Context, cfg config, r *report) (err error) {
+	if cfg.engine == "" {
+		r.line("  left out: DynamoDB Local is switched off")
+		return nil
+	}
+	engine, endpoint, err := startServer(ctx, cfg.engine, "run")
+	if err != nil {
+		r.line("  left out, since DynamoDB Local does not start: %s", oneLine(err))
+		return ctx.Err()
+	}
+	defer func() { err = errors.Join(err, engine.close()) }()
+	g, err := newRefillRig(ctx, endpoint)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, g.close()) }()
+	rounds := halfOf(cfg.rounds)
+	r.line("  %d rounds of %v, limits refill %d acquires a second", rounds, cfg.span, refillPerSecond)
+	var rows [][]string
+	for _, l := range loads() {
+		b, err := g.compare(ctx, l, rounds, cfg.span)
+		if err != nil {
+			return fmt.Errorf("%d x %s: %w", l.takers, l.who, err)
+		}
+		rows = append(rows, b.row(l))
+		b.targets(r, l)
+	}
+	return r.table([]string{
+		"takers", "who", "bucket covers", "load", "looks", "second, without", "with", "ratio", "requests/acquire, without", "with", "admitted, with / without",
+	}, rows)
+}
+
+// both is a load without an aggregator and with one, in each round.
+type both struct{ without, with []loaded }
+
+func (g *refillRig) compare(ctx context.Context, l load, rounds int, span time.Duration) (b both, err error) {
+	for round := range rounds {
+		without, err := g.run(ctx, l, false, span, uint64(round))
+		if err != nil {
+			return b, err
+		}
+		with, err := g.run(ctx, l, true, span, uint64(round))
+		if err != nil {
+			return b, err
+		}
+		b.without, b.with = append(b.without, without), append(b.with, with)
+	}
+	return b, nil
+}
+
+// over is the quotient round by round, of those where there is one.
+func (b both) over(of func(loaded) float64) (s series) {
+	for i := range b.with {
+		if of(b.without[i]) > 0 {
+			s = append(s, of(b.with[i])/of(b.without[i]))
+		}
+	}
+	return s
+}
+
+func (b both) row(l load) []string {
+	ratio := "-"
+	if s := b.over(loaded.share); len(s) > 0 {
+		ratio = s.ratio()
+	}
+	without, with := summed(b.without), summed(b.with)
+	return append(l.cells(),
+		fmt.Sprintf("%.2f%%", 100*without.share()), fmt.Sprintf("%.2f%%", 100*with.share()), ratio,
+		fmt.Sprintf("%.3f", without.requests()), fmt.Sprintf("%.3f", with.requests()), b.over(loaded.taken).show("%.3f"))
+}
+
+// cells are how the row of a load begins.
+func (l load) cells() []string {
+	covers := time.Duration(l.left) * time.Second / refillPerSecond
+	return []string{strconv.Itoa(l.takers), l.who, covers.String(), fmt.Sprintf("%.1f", l.offered), l.looks.String()}
+}
+
+// targets: an aggregator that looks often enough spares second requests, and it
+// never costs an acquire.
+func (b both) targets(r *report, l load) {
+	if s := b.over(loaded.share); l.halves && len(s) > 0 {
+		r.atMost(0.5, s, "refill: second requests with an aggregator / without, %d x %s, a look in %v", l.takers, l.who, l.looks)
+	}
+	if l.left == 0 {
+		r.atLeast(0.99, b.over(loaded.taken), "refill: admitted at the limit with an aggregator / without, %d x %s", l.takers, l.who)
+	}
+}

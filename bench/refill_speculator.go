@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// speculator is a taker that remembers nothing, as Python services do: it first
+// takes what is stored, whatever may have accrued, and refills only when that
+// was refused.
+type speculator struct {
+	client *dynamodb.Client
+	key    map[string]types.AttributeValue
+}
+
+func newSpeculator(endpoint, ns, entity string) *speculator {
+	return &speculator{newRawClient(endpoint, tripCounter{tunedClient()}), bucketAt(ns, entity)}
+}
+
+func bucketAt(ns, entity string) map[string]types.AttributeValue {
+	return map[string]types.AttributeValue{"PK": text(ns + "/ENTITY#" + entity), "SK": text("#BUCKET#" + benchResource)}
+}
+
+// mostRefills is how often it refills for one call, if others get in between.
+const mostRefills = 8
+
+func (s *speculator) take(ctx context.Context, now time.Time) (bool, error) {
+	stored, err := s.update(ctx, "ADD b_rpm_tk :rpm, b_tpm_tk :tpm, b_rpm_tc :r, b_tpm_tc :t", "b_rpm_tk >= :r AND b_tpm_tk >= :t",
+		map[string]int64{":rpm": -rpmTaken, ":tpm": -tpmTaken})
+	for range mostRefills {
+		if err != nil || stored == nil {
+			return err == nil, err
+		}
+		was := decodeBucket(stored)
+		is := was.at(now.UnixMilli())
+		if is.rpm < rpmTaken || is.tpm < tpmTaken {
+			return false, nil
+		}
+		stored, err = s.update(ctx, "SET rf = :now ADD b_rpm_tk :rpm, b_tpm_tk :tpm, b_rpm_tc :r, b_tpm_tc :t",
+			"rf = :seen AND b_rpm_tk = :rpmSeen AND b_tpm_tk = :tpmSeen", map[string]int64{
+				":now": is.refilled, ":rpm": is.rpm - was.rpm - rpmTaken, ":tpm": is.tpm - was.tpm - tpmTaken,
+				":seen": was.refilled, ":rpmSeen": was.rpm, ":tpmSeen": was.tpm,
+			})
+	}
+	return false, err
+}
+
+// What a call takes, in thousandths.
+const rpmTaken, tpmTaken = bucket.Milli, tpmEach * bucket.Milli
+
+// update changes the bucket. If the condition does not hold the result is what
+// is stored, otherwise it is nil.
+func (s *speculator) update(ctx context.Context, change, condition string, numbers map[string]int64) (map[string]types.AttributeValue, error) {
+	values := map[string]types.AttributeValue{":r": number(rpmTaken), ":t": number(tpmTaken)}
+	for name, n := range numbers {
+		values[name] = number(n)
+	}
+	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: aws.String(refillTable), Key: s.key, UpdateExpression: &change, ConditionExpression: &condition,
+		ExpressionAttributeValues:           values,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	})
+	if refused, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
+		return refused.Item, nil
+	}
+	return nil, err
+}
+
+// read is the bucket as it is stored.
+func (s *speculator) read(ctx context.Context) (storedBucket, error) {
+	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName: aws.String(refillTable), Key: s.key, ConsistentRead: aws.Bool(true),
+	})
+	if err != nil {
+		return storedBucket{}, err
+	}
+	return decodeBucket(out.Item), nil
+}
+
+func (*speculator) close() error { return nil }
+
+// storedBucket is what a bucket holds, in thousandths, and up to when it is
+// refilled.
+type storedBucket struct{ refilled, rpm, tpm int64 }
+
+func decodeBucket(it map[string]types.AttributeValue) (b storedBucket) {
+	for attr, to := range map[string]*int64{"rf": &b.refilled, "b_rpm_tk": &b.rpm, "b_tpm_tk": &b.tpm} {
+		if n, ok := it[attr].(*types.AttributeValueMemberN); ok {
+			*to, _ = strconv.ParseInt(n.Value, 10, 64) // our store wrote a whole number
+		}
+	}
+	return b
+}
+
+// at is the bucket refilled up to now.
+func (b storedBucket) at(now int64) storedBucket {
+	limits := refillLimits()
+	return storedBucket{
+		refilled: max(now, b.refilled),
+		rpm:      bucket.Advance(b.rpm, b.refilled, now, rateOf(limits[0])),
+		tpm:      bucket.Advance(b.tpm, b.refilled, now, rateOf(limits[1])),
+	}
+}
