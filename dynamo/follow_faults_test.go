@@ -143,26 +143,29 @@ func failing(op, part string) plan {
 	}
 }
 
-// A listing that cannot be made does not stop what is known.
+// A listing that cannot be made, here for a shard that ended, does not stop
+// what is known.
 func TestKnownShardsAreReadThoughTheListingFails(t *testing.T) {
 	t.Parallel()
 	f := newFollowed(t)
 	f.server.batch = 1
-	f.stream.Shard("a", nil).Put("1")
-	b := f.stream.Shard("b", nil)
+	names := named("b", 10)
+	f.stream.Shard("a", nil).Close()
+	f.stream.Shard("b", nil).Put(names...)
 	ctx, cancel := context.WithCancel(t.Context())
-	err := f.follow(ctx, dynamo.FollowOptions{}, f.then(func() {
+	err := f.follow(ctx, dynamo.FollowOptions{Pause: time.Hour}, f.then(func() {
 		f.server.Faults(failing("DescribeStream", ""))
-		if len(f.seen) == 10 {
+		if len(f.seen) == len(names) {
 			cancel()
-			return
 		}
-		b.Put("2")
 	}))
 	if !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	f.saw("1", "2", "2", "2", "2", "2", "2", "2", "2", "2")
+	f.saw(names...)
+	if len(f.failed) != 1 {
+		t.Errorf("told %v", f.failed)
+	}
 }
 
 func TestFollowWaitsForWhatComesBack(t *testing.T) {

@@ -235,6 +235,22 @@ func TestAnIncompleteListingLosesNothing(t *testing.T) {
 	}
 }
 
+// Otherwise a process that dies would repeat more than one batch.
+func TestThePlaceIsKeptBeforeMoreIsRead(t *testing.T) {
+	t.Parallel()
+	f := newFollowed(t)
+	f.server.batch = 1
+	f.stream.Shard("a", nil).Put("1", "2", "3")
+	f.server.Faults(first(3, "PutItem", throttle))
+	f.drain(func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
+		if n := f.server.Executed("PutItem"); n != len(f.seen) {
+			t.Errorf("kept %d places of %v", n, f.seen)
+		}
+		return f.all(ctx, records)
+	})
+	f.saw("1", "2", "3")
+}
+
 // The place of a parent's end has to be kept before a child is read: otherwise
 // a process that begins anew would go back to the parent.
 func TestChildrenWaitUntilTheEndOfTheParentIsKept(t *testing.T) {

@@ -43,8 +43,8 @@ func (f *follower) open(ctx context.Context) error {
 		return f.failure(ctx, err)
 	}
 	f.client = dynamodbstreams.NewFromConfig(f.repo.config, func(o *dynamodbstreams.Options) {
-		if f.repo.opts.Endpoint != "" {
-			o.BaseEndpoint = &f.repo.opts.Endpoint
+		if o.BaseEndpoint == nil || f.repo.opts.Endpoint != "" { // an engine that has the table has its stream
+			o.BaseEndpoint = f.repo.client.Options().BaseEndpoint
 		}
 	})
 	return f.begin(found)

@@ -135,6 +135,7 @@ type aggregation struct {
 	events, files              int
 	skipped                    map[string]int
 	failure                    string // told last
+	told                       time.Time
 }
 
 // String is how far it is.
@@ -163,10 +164,12 @@ func (g *aggregation) take(ctx context.Context, records []dynamo.StreamRecord) (
 	return t.Done, nil
 }
 
-// failed tells what goes wrong, unless it was told just before.
+// failed tells what goes wrong, unless that was told just before, if in other
+// words: of an outage every try has its own.
 func (g *aggregation) failed(err error) {
-	if err.Error() != g.failure {
-		g.failure = err.Error()
+	const lately = 10 * time.Second
+	if now := g.now(); err.Error() != g.failure && now.Sub(g.told) > lately {
+		g.failure, g.told = err.Error(), now
 		g.warn("%v", err)
 	}
 }
