@@ -153,7 +153,7 @@ func (r *Repository) syncBucket(ctx context.Context, at time.Time, s limiter.Sco
 	}
 	p.decide(at.UnixMilli())
 	if p.plan.repair && !p.plan.reborn {
-		p.repair(ctx)
+		p.repair(ctx, at.UnixMilli())
 	}
 	return nil
 }

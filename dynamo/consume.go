@@ -242,7 +242,7 @@ func (c *charging) refuse(ctx context.Context) limiter.Outcome {
 			c.repo.images.refuse(p.key, p.changes, moment{c.repo.clock(), c.now})
 		}
 		if p.plan.repair && p.known.image != nil && !p.plan.reborn {
-			p.repair(ctx)
+			p.repair(ctx, c.now)
 		}
 	}
 	return c.outcome(false)

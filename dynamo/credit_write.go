@@ -93,6 +93,7 @@ func (c *crediting) lock(u *update, after *exact.Bucket) {
 	refill := u.attr(attrRefill)
 	u.when(refill, "=", u.number(img.refill))
 	u.setTo(refill, number(max(after.At, img.refill)))
+	u.sameShape(img)
 	for i := range img.cells {
 		l := &img.cells[i]
 		n, _ := amountOf(&c.amounts, l.name)

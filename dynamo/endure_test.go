@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/repotest"
 )
@@ -38,34 +39,67 @@ func badDays(seed uint64) plan {
 
 // TestEndure has two processes with slack, memory of refusals and a bad network
 // share a table: no window may admit more than the limits and the slack allow,
-// and nothing may be given back twice.
+// and nothing may be given back twice. Nor with an aggregator that refills their
+// buckets meanwhile, and then it has counted whatever was consumed.
 func TestEndure(t *testing.T) {
-	seed := *compareSeed
+	next := *compareSeed
 	for left := *compareOps / 2; left > 0; left -= perHistory / 2 { // each takes several requests, and many wait
+		seed, ops := next, min(left, perHistory/2)
+		next++
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			endure(t, seed, min(left, perHistory/2))
+			newEndured(t, newTable(t), awsConfig).endure(seed, ops)
 		})
-		seed++
-	}
-}
-
-func endure(t *testing.T, seed uint64, ops int) {
-	t.Helper()
-	table := newTable(t)
-	admin := connect(t, table, nil)
-	first := newProxy(t, nil)
-	second := newProxy(t, nil)
-	one := connect(t, table, &dynamo.Options{AWS: awsConfig(first.URL)})
-	two := connect(t, table, &dynamo.Options{AWS: awsConfig(second.URL)})
-	first.Plan(badDays(seed))
-	second.Plan(badDays(seed + 1))
-	for _, net := range repotest.Endure(t, seed, ops, 0.02, admin, one, two) {
-		if total := storedTotal(t, table, admin.NamespaceID(), net); total < net.Least*1000 {
-			t.Errorf("seed %d: %s of %s and %s counts %d thousandths, but %d tokens were surely consumed: something was given back twice",
-				seed, net.Limit, net.Entity, net.Resource, total, net.Least)
+		if seed%2 == *compareSeed%2 {
+			t.Run(fmt.Sprintf("seed %d aggregated", seed), func(t *testing.T) {
+				t.Parallel()
+				endureAggregated(t, seed, ops/2)
+			})
 		}
 	}
+	t.Run("with its stream", func(t *testing.T) {
+		t.Parallel()
+		endureFollowed(t, *compareSeed, min(*compareOps, perHistory)/8)
+	})
+}
+
+// endured is two processes with one table. Their networks are bad, the admin's
+// is not.
+type endured struct {
+	*testing.T
+	table    string
+	admin    *dynamo.Repository
+	clients  []limiter.Repository
+	networks []*proxy
+}
+
+// newEndured connects both by way of a config, which may be awsConfig.
+func newEndured(t *testing.T, table string, config func(endpoint string) *aws.Config) *endured {
+	t.Helper()
+	e := &endured{T: t, table: table, admin: connect(t, table, nil)}
+	for range 2 {
+		p := newProxy(t, nil)
+		e.clients = append(e.clients, connect(t, table, &dynamo.Options{AWS: config(p.URL)}))
+		e.networks = append(e.networks, p)
+	}
+	return e
+}
+
+// endure runs a history, and returns what buckets then say was consumed.
+func (e *endured) endure(seed uint64, ops int) map[repotest.Net]int64 {
+	e.Helper()
+	for i, p := range e.networks {
+		p.Plan(badDays(seed + uint64(i)))
+	}
+	totals := map[repotest.Net]int64{}
+	for _, net := range repotest.Endure(e, seed, ops, 0.02, e.admin, e.clients...) {
+		totals[net] = storedTotal(e.T, e.table, e.admin.NamespaceID(), net)
+		if totals[net] < net.Least*1000 {
+			e.Errorf("seed %d: %s of %s and %s counts %d thousandths, but %d tokens were surely consumed: something was given back twice",
+				seed, net.Limit, net.Entity, net.Resource, totals[net], net.Least)
+		}
+	}
+	return totals
 }
 
 // storedTotal is the net consumption that the bucket itself counts.

@@ -16,6 +16,7 @@ type image struct {
 	cells   []cell // by name
 	damaged []cell // limits with tokens, but without parameters: as good as absent
 	refill  int64  // up to when tokens were refilled
+	shape   int64  // how often limits joined, left or changed
 	ttl     int64  // in seconds, 0 if it stays
 	cascade bool   // copies of the entity's facts, which Python relies on
 	parent  string
@@ -41,6 +42,9 @@ func decodeImage(it item) (*image, error) {
 		return nil, remedied(err)
 	}
 	if img.ttl, err = it.number(attrTTL); err != nil {
+		return nil, remedied(err)
+	}
+	if img.shape, err = it.number(attrShape); err != nil {
 		return nil, remedied(err)
 	}
 	for attr := range it {

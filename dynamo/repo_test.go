@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/memory"
 	"github.com/zeroae/zae-limiter-go/repotest"
@@ -41,6 +42,21 @@ func TestRepository(t *testing.T) {
 		return connect(t, newTable(t), nil)
 	}
 	repotest.Run(t, open, "usage")
+}
+
+// TestRepositoryCounted has an aggregator count usage before it is asked for. What
+// has nothing to do with usage is left to TestRepository; and so are sums that
+// no bucket can count.
+func TestRepositoryCounted(t *testing.T) {
+	engine(t)
+	open := func(t *testing.T) limiter.Repository {
+		t.Helper()
+		s := newStream(t, newTable(t))
+		repo := connect(t, s.table, &dynamo.Options{AWS: s.config(engine(t))})
+		return &aggregated{repo, newBeside(t, s, repo.UsageStore(0), aggregator.Options{NoRefill: true}), nil}
+	}
+	repotest.Run(t, open, "buckets", "refill", "peek", "cascade", "override", "credit", "repair", "expiry", "entities", "config",
+		"registries", "namespaces", "audit", "sweep", "lifecycle", "concurrency")
 }
 
 // exactly is how the store answers as the embedded ones do.

@@ -46,6 +46,7 @@ const (
 	attrEvents        = "total_events"
 	attrSequence      = "sequence" // ours, as is attrFinished: how far a shard is read
 	attrFinished      = "finished"
+	attrShape         = "_lv" // ours: how often limits of a bucket joined, left or changed
 	attrMark          = "_sq" // ours: up to where a snapshot is counted; text, which readers of counters pass over
 	attrEventID       = "event_id"
 	attrTimestamp     = "timestamp"

@@ -214,15 +214,27 @@ func (p *payer) accepted(img *image) {
 	}
 }
 
-// repair makes a bucket follow the limits in force without charging it. What
-// comes of it is not this caller's concern: the next one tries again.
-func (p *payer) repair(ctx context.Context) {
-	u := p.lock(&limiter.Amounts{}, true)
-	stored, err := p.repo.updateOnce(ctx, u.input(&p.repo.table, p.key))
-	if err != nil {
-		return
-	}
-	if img, err := decodeImage(stored); err == nil && img != nil {
-		p.known = p.repo.images.charged(p.key, img, &p.plan.after, false, p.account)
+// repair makes a bucket follow the limits in force at now without charging it.
+// An image that others have overtaken is no reason to leave it. What comes of it
+// is not this caller's concern: the next one tries again.
+func (p *payer) repair(ctx context.Context, now int64) {
+	for range mostRepairs {
+		u := p.lock(&limiter.Amounts{}, true)
+		stored, err := p.repo.updateOnce(ctx, u.input(&p.repo.table, p.key))
+		if err == nil {
+			if img, err := decodeImage(stored); err == nil && img != nil {
+				p.known = p.repo.images.charged(p.key, img, &p.plan.after, false, p.account)
+			}
+			return
+		}
+		if fateOf(err) != refused || p.refusedBy(refusedItem(err)) != nil || p.known.image == nil {
+			return
+		}
+		if p.decide(now); !p.plan.repair || p.plan.reborn {
+			return
+		}
 	}
 }
+
+// mostRepairs is how often a repair is tried that others overtake.
+const mostRepairs = 3

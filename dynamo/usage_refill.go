@@ -42,7 +42,7 @@ func refilled(img *image, now int64) *update {
 	changed := false
 	for i := range img.cells {
 		c := &img.cells[i]
-		up.when(up.attr(bucketAttr(c.name, fieldCapacity)), "=", up.number(c.rate.Capacity))
+		up.sameRate(c)
 		after := bucket.Advance(c.tokens, img.refill, now, c.rate)
 		gain, full := bucket.Sub(after, c.tokens), after >= c.rate.Capacity
 		if gain <= 0 && !full { // nothing accrued, and what began to is not lost: floors telescope
@@ -62,6 +62,7 @@ func refilled(img *image, now int64) *update {
 	if !changed {
 		return nil
 	}
+	up.sameShape(img)
 	refill := up.attr(attrRefill)
 	up.when(refill, "=", up.number(img.refill))
 	up.setTo(refill, number(now))

@@ -173,22 +173,44 @@ func (p *payer) lock(amounts *limiter.Amounts, floor bool) *update {
 	refill := u.attr(attrRefill)
 	u.when(refill, "=", u.number(img.refill))
 	u.setTo(refill, number(max(after.At, img.refill)))
+	shape := u.sameShape(img)
+	reshaped := false
 	for i, l := range after.Account.Limits {
 		n, named := amountOf(amounts, l.Name)
 		taken := bucket.Thousandths(n)
 		if c := img.find(l.Name); c != nil {
 			u.change(c, rateOf(l), bucket.Sub(after.Tokens[i], c.tokens), taken, taken, named && floor)
+			reshaped = reshaped || c.rate != rateOf(l)
 		} else {
 			u.join(img, l, after.Tokens[i], taken)
+			reshaped = true
 		}
 	}
 	for _, c := range slices.Concat(img.cells, img.damaged) {
 		if !slices.ContainsFunc(after.Account.Limits, func(l limiter.Limit) bool { return l.Name == c.name }) {
 			u.drop(c.name)
+			reshaped = true
 		}
+	}
+	if reshaped {
+		u.addTo(shape, 1)
 	}
 	p.renew(u)
 	return u
+}
+
+// sameShape is the condition that no limit joined, left or changed since the
+// image, for writes that move the time of the refill: a limit that they do not
+// know of would lose what it gained until then. That time itself does not tell
+// where a clock is behind.
+func (u *update) sameShape(img *image) (shape string) {
+	shape = u.attr(attrShape)
+	if img.shape == 0 {
+		u.when("attribute_not_exists(" + shape + ")")
+	} else {
+		u.when(shape, "=", u.number(img.shape))
+	}
+	return shape
 }
 
 // change moves a limit that the item has by delta, and its total by total. What

@@ -24,18 +24,20 @@ import (
 // Now and then a limiter on each repository explains a request before it acquires
 // it: what it does must be what it said, to the last status.
 //
-// The history has two clients whose clocks disagree by up to two seconds, takes
-// and gives back, overrides, changes of limits and entities, deletions,
+// The history has two clients whose clocks are up to two seconds ahead or behind,
+// takes and gives back, overrides, changes of limits and entities, deletions,
 // namespaces, reads of everything, pauses of up to days, and faults (see
 // Faulty): calls that never arrive, and calls whose answer is lost. It depends
 // on seed alone.
 //
-// The only thing that may be listed in except is "usage", if one of the stores
-// leaves counting it to another program.
+// What may be listed in except is "usage", if one of the stores leaves counting
+// it to another program, and "override", if something refills the buckets of one
+// store ahead of need: an override refills, by its own limits, only what was not
+// refilled before.
 func Compare(tb testing.TB, seed uint64, ops int, first, second limiter.Repository, except ...string) {
 	tb.Helper()
 	h := &history{
-		countsUsage: !slices.Contains(except, usageNoun), charged: map[entityKey]bool{},
+		countsUsage: !slices.Contains(except, usageNoun), overrides: !slices.Contains(except, overrideNoun), charged: map[entityKey]bool{},
 		TB: tb, seed: seed, ops: ops, rng: rand.New(rand.NewPCG(seed, 0)), ctx: context.Background(),
 		now: time.Date(2026, time.January, 31, 23, 58, 0, 0, time.UTC), promise: newPromise(),
 	}
@@ -44,12 +46,14 @@ func Compare(tb testing.TB, seed uint64, ops int, first, second limiter.Reposito
 	for range ops {
 		h.step()
 	}
+	h.finish()
 }
 
 // history is a comparison under way.
 type history struct {
 	testing.TB
 	countsUsage bool
+	overrides   bool
 	charged     map[entityKey]bool // may have a bucket, if only an expired one
 
 	seed    uint64
@@ -65,6 +69,7 @@ type history struct {
 	where   *pair // the namespace of this step
 	spaces  []*pair
 	leases  []*lease
+	last    limiter.Scope // whose bucket was charged
 	promise *promise
 }
 
@@ -119,6 +124,7 @@ var operations = []struct {
 }{
 	{50, (*history).consume},
 	{12, (*history).explainThenAcquire},
+	{4, (*history).consumeBetween},
 	{20, (*history).credit},
 	{6, (*history).setConfig},
 	{2, (*history).deleteConfig},

@@ -44,9 +44,25 @@ func answerOf(out limiter.Outcome, charge limiter.Charge) answer {
 	return answer{out.Admitted, balanceOf(out.Self, overridden), balanceOf(out.Parent, overridden)}
 }
 
-// consume charges both.
-func (h *history) consume() {
+func (h *history) consume() { h.consumeAt(h.clock(), h.charge()) }
+
+// consumeBetween charges a bucket between changes of its limits, all at one
+// time, and then lets some go by: nothing but what the bucket holds tells which
+// of its states is the one that gains.
+func (h *history) consumeBetween() {
 	now, charge := h.clock(), h.charge()
+	h.consumeAt(now, charge)
+	for range 2 {
+		if account := h.saw[0].consume.out.Self.Account; account != nil {
+			h.setConfigAt(now, account.Source)
+		}
+		h.consumeAt(now, h.chargeOf(charge.Entity, charge.Resource))
+	}
+	h.now = h.now.Add(time.Duration(h.rng.Int64N(int64(time.Minute))))
+}
+
+// consumeAt charges both.
+func (h *history) consumeAt(now time.Time, charge limiter.Charge) {
 	h.note("%s Consume %s", stamp(now), noted(charge))
 	_, err := both(h, "Consume", func(_ int, repo limiter.Repository) (answer, error) {
 		out, err := repo.Consume(h.ctx, now, charge)
@@ -128,7 +144,15 @@ func (h *history) credit() {
 // charge is a random request: mostly modest, at times for nothing, too much, or
 // a limit that does not exist.
 func (h *history) charge() limiter.Charge {
-	c := limiter.Charge{Entity: pick(h.rng, someEntities), Resource: pick(h.rng, someResources)}
+	if h.last == (limiter.Scope{}) || !h.chance(3) {
+		h.last = limiter.Scope{Entity: pick(h.rng, someEntities), Resource: pick(h.rng, someResources)}
+	}
+	return h.chargeOf(h.last.Entity, h.last.Resource)
+}
+
+// chargeOf is a random request of an entity for a resource.
+func (h *history) chargeOf(entity, resource string) limiter.Charge {
+	c := limiter.Charge{Entity: entity, Resource: resource}
 	for _, i := range h.rng.Perm(len(someLimits))[:1+h.rng.IntN(2)] {
 		n := h.rng.Int64N(12)
 		if h.chance(40) {
@@ -136,7 +160,7 @@ func (h *history) charge() limiter.Charge {
 		}
 		c.Amounts = c.Amounts.And(someLimits[i], n)
 	}
-	if h.chance(15) {
+	if h.chance(15) && h.overrides {
 		c.Limits = h.limits()
 	}
 	return c

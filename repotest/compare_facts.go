@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -18,13 +19,13 @@ func (h *history) event(now time.Time, action, entity string) limiter.AuditEvent
 	}
 }
 
+// scope is a level that holds limits, often one of the last charge.
 func (h *history) scope() limiter.Scope {
-	return pick(h.rng, []limiter.Scope{
-		{},
-		{Resource: pick(h.rng, someResources)},
-		{Entity: pick(h.rng, someEntities)},
-		{Entity: pick(h.rng, someEntities), Resource: pick(h.rng, someResources)},
-	})
+	of := h.last
+	if h.chance(2) {
+		of = limiter.Scope{Entity: pick(h.rng, someEntities), Resource: pick(h.rng, someResources)}
+	}
+	return pick(h.rng, []limiter.Scope{{}, {Resource: of.Resource}, {Entity: of.Entity}, of})
 }
 
 // changed runs a change of facts on both.
@@ -35,18 +36,43 @@ func (h *history) changed(what string, call func(repo limiter.Repository) error)
 	return err
 }
 
-func (h *history) setConfig() {
-	cfg := limiter.Config{Scope: h.scope(), Limits: h.limits()}
+func (h *history) setConfig() { h.setConfigAt(h.clock(), h.scope()) }
+
+func (h *history) setConfigAt(now time.Time, s limiter.Scope) {
+	cfg := limiter.Config{Scope: s, Limits: h.limits()}
+	if h.chance(2) {
+		cfg.Limits = h.varied(cfg.Scope, cfg.Limits)
+	}
 	if cfg.Scope == (limiter.Scope{}) && h.chance(2) {
 		cfg.OnUnavailable = pick(h.rng, []limiter.OnUnavailable{limiter.Allow, limiter.Block})
 		if h.chance(2) {
 			cfg.Limits = nil
 		}
 	}
-	ev := h.event(h.clock(), "limits_set", "config")
+	ev := h.event(now, "limits_set", "config")
 	what := fmt.Sprintf("%s SetConfig %v", stamp(ev.At), cfg)
 	_ = h.changed(what, func(repo limiter.Repository) error { return repo.SetConfig(h.ctx, cfg, ev) })
 	h.synced(ev.At, cfg.Scope)
+}
+
+// varied are the limits of a scope with one of them replaced, or one added,
+// taken from others. A bucket then keeps most of what it is.
+func (h *history) varied(s limiter.Scope, others []limiter.Limit) []limiter.Limit {
+	h.fault = None
+	cfg, err := h.where.repos[0].Config(h.ctx, s)
+	if err != nil || len(cfg.Limits) == 0 {
+		return others
+	}
+	other := others[0]
+	at, found := slices.BinarySearchFunc(cfg.Limits, other.Name, func(l limiter.Limit, name string) int { return strings.Compare(l.Name, name) })
+	if !found {
+		return slices.Insert(cfg.Limits, at, other)
+	}
+	if h.chance(2) {
+		other.Capacity = cfg.Limits[at].Capacity
+	}
+	cfg.Limits[at] = other
+	return cfg.Limits
 }
 
 // synced is said after limits of an entity and resource changed, which their
@@ -105,10 +131,10 @@ func (h *history) deleteEntity() {
 }
 
 // onlyRemains tells whether nothing may be stored of an entity but a bucket that
-// has expired. Usage says that there was one; where another program counts it,
-// whether the remains are something to delete is for the store to say.
+// has expired. Whether the remains are something to delete is for the store to
+// say, unless usage tells that there was one.
 func (h *history) onlyRemains(now time.Time, entity string) bool {
-	if h.countsUsage || !h.charged[entityKey{h.where, entity}] {
+	if !h.charged[entityKey{h.where, entity}] {
 		return false
 	}
 	h.fault = None
@@ -122,89 +148,11 @@ func (h *history) onlyRemains(now time.Time, entity string) bool {
 		}
 	}
 	buckets, err := drained(repo.Buckets(h.ctx, now, limiter.Scope{Entity: entity}))
-	return err == nil && len(buckets) == 0
-}
-
-func (h *history) readBuckets() {
-	now, of := h.clock(), h.scope()
-	h.note("%s Buckets %v", stamp(now), of)
-	_, _ = both(h, "Buckets", func(_ int, repo limiter.Repository) ([]balance, error) {
-		buckets, err := drained(repo.Buckets(h.ctx, now, of))
-		var all []balance
-		for _, b := range buckets {
-			all = append(all, balanceOf(b, false))
-		}
-		return all, err
-	})
-}
-
-func (h *history) readUsage() {
-	q := limiter.UsageQuery{Entity: pick(h.rng, someEntities), Resource: pick(h.rng, someResources)}
-	switch h.rng.IntN(3) {
-	case 0:
-		q.Entity = ""
-	case 1:
-		q.Resource = ""
+	if err != nil || len(buckets) > 0 || !h.countsUsage {
+		return err == nil && len(buckets) == 0
 	}
-	if h.chance(2) {
-		q.Window = pick(h.rng, []limiter.Window{limiter.Hourly, limiter.Daily, limiter.Monthly})
-	}
-	if h.chance(3) {
-		q.From = h.now.Add(-time.Hour)
-	}
-	if !h.countsUsage {
-		return
-	}
-	h.note("Usage %v", q)
-	all, _ := both(h, "Usage", func(_ int, repo limiter.Repository) ([]limiter.UsageSnapshot, error) {
-		return drained(repo.Usage(h.ctx, q))
-	})
-	if q.Window != "" || !q.From.IsZero() || h.fault != None {
-		return
-	}
-	sums := map[limiter.Window]map[string]int64{limiter.Hourly: {}, limiter.Daily: {}, limiter.Monthly: {}}
-	for _, s := range all[0] {
-		for limit, n := range s.Counters {
-			sums[s.Window][limit] += n
-		}
-	}
-	for _, limit := range someLimits {
-		if sums[limiter.Hourly][limit] != sums[limiter.Daily][limit] || sums[limiter.Daily][limit] != sums[limiter.Monthly][limit] {
-			h.fail("Usage %v: hours, days and months do not add up to the same: %v", q, sums)
-		}
-	}
-}
-
-// readFacts reads one of the things that people store.
-func (h *history) readFacts() {
-	scope := h.scope()
-	entity := pick(h.rng, someEntities)
-	h.note("read facts %v %s", scope, entity)
-	_, _ = both(h, "Config", func(_ int, repo limiter.Repository) (limiter.Config, error) { return repo.Config(h.ctx, scope) })
-	_, _ = both(h, "Entity", func(_ int, repo limiter.Repository) (limiter.Entity, error) { return repo.Entity(h.ctx, entity) })
-	for _, parent := range []string{"", entity} {
-		_, _ = both(h, "Entities", func(_ int, repo limiter.Repository) ([]limiter.Entity, error) {
-			return drained(repo.Entities(h.ctx, parent))
-		})
-	}
-	_, _ = both(h, "ResourcesWithDefaults", func(_ int, repo limiter.Repository) ([]string, error) { return repo.ResourcesWithDefaults(h.ctx) })
-	_, _ = both(h, "ResourcesWithLimits", func(_ int, repo limiter.Repository) ([]string, error) { return repo.ResourcesWithLimits(h.ctx) })
-	_, _ = both(h, "EntitiesWithLimits", func(_ int, repo limiter.Repository) ([]string, error) {
-		return drained(repo.EntitiesWithLimits(h.ctx, scope.Resource))
-	})
-	_, _ = both(h, "OnUnavailable", func(_ int, repo limiter.Repository) (limiter.OnUnavailable, error) {
-		if _, err := repo.Config(h.ctx, limiter.Scope{}); err != nil {
-			return "", err // not seen, so what is remembered may be old
-		}
-		return repo.OnUnavailable(), nil
-	})
-	_, _ = both(h, "AuditEvents", func(_ int, repo limiter.Repository) ([]limiter.AuditEvent, error) {
-		events, err := drained(repo.AuditEvents(h.ctx, entity, ""))
-		for i := range events {
-			delete(events[i].Details, "records_deleted") // counts what the store has, expired or not
-		}
-		return events, err
-	})
+	usage, err := drained(repo.Usage(h.ctx, limiter.UsageQuery{Entity: entity}))
+	return err == nil && len(usage) == 0
 }
 
 // changeNamespace moves a second and a third namespace through their lives.

@@ -69,8 +69,10 @@ type noun struct {
 	checks []check
 }
 
-// usageNoun is what is counted of every charge.
-const usageNoun = "usage"
+const (
+	usageNoun    = "usage"    // what is counted of every charge
+	overrideNoun = "override" // limits that come with a charge
+)
 
 func nouns() []noun {
 	return []noun{
@@ -78,7 +80,7 @@ func nouns() []noun {
 		{"refill", refillChecks()},
 		{"peek", peekChecks()},
 		{"cascade", cascadeChecks()},
-		{"override", overrideChecks()},
+		{overrideNoun, overrideChecks()},
 		{"credit", creditChecks()},
 		{"repair", repairChecks()},
 		{"expiry", expiryChecks()},

@@ -1,0 +1,171 @@
+package dynamo_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// cheat is a refill that does without one of the things that make it harmless.
+// Its zero value is honest, as far as limits do not change.
+type cheat struct {
+	anyTokens  bool // fills a limit whatever it holds
+	anyLimits  bool // does not look whether limits are what they were
+	anyRates   bool // only whether they have the capacity that they had
+	anyTime    bool // does not look whether it was refilled since
+	onlyFirst  bool // refills one limit of all
+	leavesTime bool // does not say up to when it refilled
+	turnsBack  bool // also moves the time back
+	rounds     bool // rounds down what it adds, each time
+}
+
+// A comparison that cannot fail proves nothing.
+func TestComparisonFindsRefillsThatCheat(t *testing.T) {
+	engine(t)
+	for name, c := range map[string]cheat{
+		"fill whatever it holds":      {anyTokens: true},
+		"by limits that are no more":  {anyLimits: true},
+		"by rates that are no more":   {anyRates: true},
+		"as if no limit had joined":   {},
+		"what was refilled since":     {anyTime: true},
+		"one limit of all":            {onlyFirst: true},
+		"and leave the time":          {leavesTime: true},
+		"and turn the time back":      {turnsBack: true},
+		"and round what it adds down": {rounds: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for seed := uint64(2); seed < 7; seed++ { // the first finds them all, early
+				said := verdict(t, func(tb testing.TB) {
+					tb.Helper()
+					compareBeside(tb, seed, perHistory, aggregator.Options{Windows: []limiter.Window{}}, c.store, "override", "usage")
+				})
+				if said != "" {
+					t.Logf("found in history %d: %.200s", seed, said)
+					return
+				}
+			}
+			t.Error("not found in 5 histories")
+		})
+	}
+}
+
+// cheater refills as a cheat does.
+type cheater struct {
+	*dynamo.UsageStore
+	client *dynamodb.Client
+	table  string
+	cheat
+}
+
+// store is the table's, whose refills cheat.
+func (c cheat) store(s *stream, repo *dynamo.Repository) aggregator.Store {
+	return &cheater{repo.UsageStore(0), dynamodb.NewFromConfig(*s.config(engine(s.tb))), s.table, c}
+}
+
+// Refill is one write, as that of the real store.
+func (c *cheater) Refill(ctx context.Context, now time.Time, of aggregator.ID, state *aggregator.State) (bool, error) {
+	in := &dynamodb.UpdateItemInput{
+		TableName: &c.table,
+		Key: rawItem{
+			"PK": &types.AttributeValueMemberS{Value: of.Namespace + "/ENTITY#" + of.Entity},
+			"SK": &types.AttributeValueMemberS{Value: "#BUCKET#" + of.Resource},
+		},
+		ExpressionAttributeValues: rawItem{},
+	}
+	adds, conditions := c.limits(now, state, in.ExpressionAttributeValues)
+	if len(adds) == 0 || now.UnixMilli() <= state.RefilledAt.UnixMilli() && !c.turnsBack {
+		return false, nil
+	}
+	update := "ADD " + strings.Join(adds, ", ")
+	if !c.leavesTime {
+		update += " SET rf = :now"
+		in.ExpressionAttributeValues[":now"] = thousandths(now.UnixMilli())
+	}
+	conditions = append(conditions, "attribute_exists(rf)")
+	if !c.anyTime {
+		conditions = append(conditions, "rf = :rf")
+		in.ExpressionAttributeValues[":rf"] = thousandths(state.RefilledAt.UnixMilli())
+	}
+	in.UpdateExpression, in.ConditionExpression = &update, aws.String(strings.Join(conditions, " AND "))
+	_, err := c.client.UpdateItem(ctx, in)
+	if err != nil && strings.Contains(err.Error(), "ConditionalCheckFailed") {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// limits are what to add to tokens, and when.
+func (c *cheater) limits(now time.Time, state *aggregator.State, values rawItem) (adds, conditions []string) {
+	from, to := state.RefilledAt.UnixMilli(), now.UnixMilli()
+	for i, l := range state.Limits {
+		r := bucket.Rate{Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds()}
+		gain := bucket.Advance(state.Tokens[i], from, to, r) - state.Tokens[i]
+		if c.rounds {
+			gain = bucket.Advance(state.Tokens[i], 0, to-from, r) - state.Tokens[i]
+		}
+		name := "b_" + l.Name
+		for field, n := range map[string]int64{"_cp": r.Capacity, "_ra": r.Amount, "_rp": r.Period} {
+			if !c.anyLimits && (field == "_cp" || !c.anyRates) {
+				conditions = append(conditions, name+field+" = :"+name+field)
+				values[":"+name+field] = thousandths(n)
+			}
+		}
+		full := state.Tokens[i]+gain >= r.Capacity
+		switch {
+		case full && !c.anyTokens:
+			conditions = append(conditions, name+"_tk = :"+name+"_tk")
+			values[":"+name+"_tk"] = thousandths(state.Tokens[i])
+		case !full:
+			conditions = append(conditions, name+"_tk <= :"+name+"_tk")
+			values[":"+name+"_tk"] = thousandths(r.Capacity - gain)
+		}
+		adds = append(adds, fmt.Sprintf("%s_tk :%s", name, name))
+		values[":"+name] = thousandths(gain)
+		if c.onlyFirst {
+			break
+		}
+	}
+	return adds, conditions
+}
+
+func thousandths(n int64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+}
+
+// verdict is what a run says when it fails, "" if it passes.
+func verdict(t *testing.T, run func(testing.TB)) (said string) {
+	t.Helper()
+	defer func() {
+		switch failed := recover().(type) {
+		case nil:
+		case finding:
+			said = string(failed)
+		default:
+			panic(failed)
+		}
+	}()
+	run(&recorder{TB: t})
+	return ""
+}
+
+type finding string
+
+// recorder is a test that may fail without failing the real one.
+type recorder struct{ testing.TB }
+
+func (r *recorder) Errorf(format string, args ...any) { r.Fatalf(format, args...) }
+func (r *recorder) Fatalf(format string, args ...any) { panic(finding(fmt.Sprintf(format, args...))) }
+func (r *recorder) Helper()                           {}

@@ -1,0 +1,109 @@
+package repotest
+
+import (
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+func (h *history) readBuckets() { h.bucketsOf(h.clock(), h.scope()) }
+
+func (h *history) bucketsOf(now time.Time, of limiter.Scope) {
+	h.note("%s Buckets %v", stamp(now), of)
+	_, _ = both(h, "Buckets", func(_ int, repo limiter.Repository) ([]balance, error) {
+		buckets, err := drained(repo.Buckets(h.ctx, now, of))
+		var all []balance
+		for _, b := range buckets {
+			all = append(all, balanceOf(b, false))
+		}
+		return all, err
+	})
+}
+
+func (h *history) readUsage() {
+	q := limiter.UsageQuery{Entity: pick(h.rng, someEntities), Resource: pick(h.rng, someResources)}
+	switch h.rng.IntN(3) {
+	case 0:
+		q.Entity = ""
+	case 1:
+		q.Resource = ""
+	}
+	if h.chance(2) {
+		q.Window = pick(h.rng, []limiter.Window{limiter.Hourly, limiter.Daily, limiter.Monthly})
+	}
+	if h.chance(3) {
+		q.From = h.now.Add(-time.Hour)
+	}
+	if h.countsUsage {
+		h.usageOf(q)
+	}
+}
+
+// usageOf compares snapshots, and if they are all there are, their sums.
+func (h *history) usageOf(q limiter.UsageQuery) {
+	h.note("Usage %v", q)
+	all, _ := both(h, "Usage", func(_ int, repo limiter.Repository) ([]limiter.UsageSnapshot, error) {
+		return drained(repo.Usage(h.ctx, q))
+	})
+	if q.Window != "" || !q.From.IsZero() || h.fault != None {
+		return
+	}
+	sums := map[limiter.Window]map[string]int64{limiter.Hourly: {}, limiter.Daily: {}, limiter.Monthly: {}}
+	for _, s := range all[0] {
+		for limit, n := range s.Counters {
+			sums[s.Window][limit] += n
+		}
+	}
+	for _, limit := range someLimits {
+		if sums[limiter.Hourly][limit] != sums[limiter.Daily][limit] || sums[limiter.Daily][limit] != sums[limiter.Monthly][limit] {
+			h.fail("Usage %v: hours, days and months do not add up to the same: %v", q, sums)
+		}
+	}
+}
+
+// finish compares what is left in every namespace, without faults: all buckets
+// and all usage.
+func (h *history) finish() {
+	for _, h.where = range append([]*pair{h.main}, h.spaces...) {
+		for _, entity := range someEntities {
+			for h.fault = Before; h.fault != None; {
+				h.bucketsOf(h.now, limiter.Scope{Entity: entity})
+			}
+			for h.fault = Before; h.fault != None && h.countsUsage; {
+				h.usageOf(limiter.UsageQuery{Entity: entity})
+			}
+		}
+	}
+}
+
+// readFacts reads one of the things that people store.
+func (h *history) readFacts() {
+	scope := h.scope()
+	entity := pick(h.rng, someEntities)
+	h.note("read facts %v %s", scope, entity)
+	_, _ = both(h, "Config", func(_ int, repo limiter.Repository) (limiter.Config, error) { return repo.Config(h.ctx, scope) })
+	_, _ = both(h, "Entity", func(_ int, repo limiter.Repository) (limiter.Entity, error) { return repo.Entity(h.ctx, entity) })
+	for _, parent := range []string{"", entity} {
+		_, _ = both(h, "Entities", func(_ int, repo limiter.Repository) ([]limiter.Entity, error) {
+			return drained(repo.Entities(h.ctx, parent))
+		})
+	}
+	_, _ = both(h, "ResourcesWithDefaults", func(_ int, repo limiter.Repository) ([]string, error) { return repo.ResourcesWithDefaults(h.ctx) })
+	_, _ = both(h, "ResourcesWithLimits", func(_ int, repo limiter.Repository) ([]string, error) { return repo.ResourcesWithLimits(h.ctx) })
+	_, _ = both(h, "EntitiesWithLimits", func(_ int, repo limiter.Repository) ([]string, error) {
+		return drained(repo.EntitiesWithLimits(h.ctx, scope.Resource))
+	})
+	_, _ = both(h, "OnUnavailable", func(_ int, repo limiter.Repository) (limiter.OnUnavailable, error) {
+		if _, err := repo.Config(h.ctx, limiter.Scope{}); err != nil {
+			return "", err // not seen, so what is remembered may be old
+		}
+		return repo.OnUnavailable(), nil
+	})
+	_, _ = both(h, "AuditEvents", func(_ int, repo limiter.Repository) ([]limiter.AuditEvent, error) {
+		events, err := drained(repo.AuditEvents(h.ctx, entity, ""))
+		for i := range events {
+			delete(events[i].Details, "records_deleted") // counts what the store has, expired or not
+		}
+		return events, err
+	})
+}
