@@ -93,10 +93,10 @@ fuzz: ## Fuzz every Fuzz function found in the tree, FUZZTIME=60s each
 	echo "fuzz: $$found targets, all clean"
 
 # Without -race, which would make it several times slower; `make test` runs a short comparison with it. The embedded
-# stores take seconds for 100,000 operations, DynamoDB Local minutes: with memory beside it, then alone on a bad network.
+# stores take seconds for 100,000 operations, DynamoDB Local minutes: with memory beside it, then with an aggregator, then alone on a bad network.
 .PHONY: compare
 compare: ## Drive two stores with one random history: OPS=100000, SEED=n repeats a run, STORES=embedded or dynamo
-	$(GO) test -v -run '^Test(CompareLong|Compare|Endure)$$' -count=1 -timeout 0 \
+	$(GO) test -v -run '^Test(CompareLong|Compare|CompareAggregated|Endure)$$' -count=1 -timeout 0 \
 		$(if $(filter dynamo,$(STORES)),./dynamo,./repotest) -compare.ops=$(OPS)$(if $(SEED), -compare.seed=$(SEED))
 
 # The virtual environment is made once, in .cache.

@@ -27,7 +27,7 @@ import (
 func Main(getenv func(string) string, out io.Writer) int {
 	g, err := newAggregation(getenv, out)
 	if err != nil {
-		fmt.Fprintln(out, err)
+		_, _ = fmt.Fprintln(out, err)
 		return 1
 	}
 	lambda.Start(g.handle)

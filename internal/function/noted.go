@@ -17,6 +17,7 @@ type notedStore struct {
 	log *slog.Logger
 }
 
+// AddUsage is that of the store.
 func (s notedStore) AddUsage(ctx context.Context, a aggregator.Addition) error {
 	err := s.Store.AddUsage(ctx, a)
 	log := s.log.With("entity_id", a.Bucket.Entity, "resource", a.Bucket.Resource, "window", a.Window)
@@ -42,6 +43,7 @@ func tokens(entries []aggregator.Entry) map[string]int64 {
 	return sums
 }
 
+// Refill is that of the store.
 func (s notedStore) Refill(ctx context.Context, now time.Time, bucket aggregator.ID, state *aggregator.State) (bool, error) {
 	done, err := s.Store.Refill(ctx, now, bucket, state)
 	log := s.log.With("entity_id", bucket.Entity, "resource", bucket.Resource)
@@ -71,6 +73,7 @@ type notedFiles struct {
 	log    *slog.Logger
 }
 
+// Read is that of the files.
 func (f notedFiles) Read(ctx context.Context, name string) ([]byte, string, error) {
 	content, version, err := f.Files.Read(ctx, name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -79,6 +82,7 @@ func (f notedFiles) Read(ctx context.Context, name string) ([]byte, string, erro
 	return content, version, err
 }
 
+// Write is that of the files.
 func (f notedFiles) Write(ctx context.Context, name, version string, content []byte) error {
 	err := f.Files.Write(ctx, name, version, content)
 	switch {
