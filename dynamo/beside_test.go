@@ -2,16 +2,12 @@ package dynamo_test
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
@@ -138,26 +134,6 @@ func (b *beside) refill(r dynamo.StreamRecord) {
 		b.refilled++
 		if b.agree != nil {
 			b.agree(b, c)
-		}
-	}
-}
-
-// agrees checks that two repositories show the same of a bucket of the first at
-// the time of its refill: nobody else may be able to tell.
-func agrees(repo *dynamo.Repository, other limiter.Repository) func(*beside, aggregator.Change) {
-	return func(b *beside, c aggregator.Change) {
-		if c.Bucket.Namespace != repo.NamespaceID() {
-			return
-		}
-		var seen [2][]string
-		for i, r := range []limiter.Repository{repo, other} {
-			for v, err := range r.Buckets(context.Background(), b.clock, limiter.Scope{Entity: c.Bucket.Entity, Resource: c.Bucket.Resource}) {
-				must(b.tb, err)
-				seen[i] = append(seen[i], fmt.Sprint(v.Account.Limits, v.Tokens))
-			}
-		}
-		if diff := cmp.Diff(seen[1], seen[0]); diff != "" {
-			b.tb.Fatalf("%v, refilled at %s from %+v (-without +with the refill):\n%s", c.Bucket, b.clock, c.State, diff)
 		}
 	}
 }
