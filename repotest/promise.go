@@ -136,8 +136,10 @@ func (w *watched) follow(at int64, limits []limiter.Limit) {
 	now := map[string]limiter.Limit{}
 	for _, l := range limits {
 		now[l.Name] = l
-		w.add(l)
-		if w.limits[l.Name] != l {
+		switch {
+		case w.add(l):
+			w.at = at
+		case w.limits[l.Name] != l:
 			w.ledgers[l.Name].Change(at, rateOf(l), false)
 			w.at = at
 		}
@@ -163,11 +165,14 @@ func idleTime(limits []limiter.Limit) int64 {
 	return max(bucket.Milli, idleFills*longest)
 }
 
-// add is a limit that the bucket did not have, and so begins full.
-func (w *watched) add(l limiter.Limit) {
-	if _, known := w.limits[l.Name]; !known {
+// add is a limit that the bucket may not have had, and so begins full. It tells
+// whether it is one.
+func (w *watched) add(l limiter.Limit) bool {
+	_, known := w.limits[l.Name]
+	if !known {
 		w.limits[l.Name], w.ledgers[l.Name] = l, bucket.NewLedger(rateOf(l))
 	}
+	return !known
 }
 
 // enter is an admission as one limit sees it. An override refills by its own
