@@ -26,7 +26,7 @@ help: ## Show this list
 	@echo
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-8s %s\n", $$1, $$2 }' Makefile
 
-# DynamoDB Local is fetched here, once, so that no test waits for a download; the tests start and stop it.
+# DynamoDB Local and moto are fetched here, once, so that no test waits for a download; the tests start and stop them.
 # A real -race test program is built and started to find out: that needs a C compiler, its headers, cgo switched on
 # and a platform that has the race detector. Its result is cached by go, so only the first time takes long.
 .PHONY: test
@@ -40,6 +40,12 @@ test: ## Run all tests shuffled, with -race where a C compiler is found; TESTFLA
 		scripts/dynamodb-local fetch; status=$$?; \
 		if [ $$status -eq 3 ] && [ "$$CI" != true ]; then \
 			echo '*** test: THE TESTS OF THE DYNAMODB STORE ARE SKIPPED, see the line above ***'; \
+		elif [ $$status -ne 0 ]; then exit $$status; fi; \
+	fi; \
+	if [ -z "$$ZAEL_TEST_MOTO_ENDPOINT" ]; then \
+		scripts/moto-local setup; status=$$?; \
+		if [ $$status -eq 3 ] && [ "$$CI" != true ]; then \
+			echo '*** test: THE TESTS OF STACKS ARE SKIPPED, see the line above ***'; \
 		elif [ $$status -ne 0 ]; then exit $$status; fi; \
 	fi; \
 	set -x; \
@@ -103,7 +109,7 @@ compare: ## Drive two stores with one random history: OPS=100000, SEED=n repeats
 .PHONY: interop
 interop: ## Run the Python library beside ours on one table (Python 3.11 or newer)
 	@python=$$(scripts/python-peer setup) || exit $$?; set -x; \
-	ZAEL_TEST_PYTHON="$$python" $(GO) test -count=1 -timeout $(TEST_TIMEOUT) -run 'Python|Interop|Other|Damaged' $(TESTFLAGS) ./dynamo
+	ZAEL_TEST_PYTHON="$$python" $(GO) test -count=1 -timeout $(TEST_TIMEOUT) -run 'Python|Interop|Other|Damaged' $(TESTFLAGS) ./dynamo ./infra
 
 .PHONY: bench
 bench: ## Print ratios against other limiters, bare SQL, the raw SDK and Python; BENCHFLAGS='-only dynamo' is a part

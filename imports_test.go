@@ -60,6 +60,11 @@ var packages = []rule{
 		"counts what it is given: a feed or a store it knew would stop being replaceable",
 	},
 	{
+		"manifest",
+		[]string{".", "internal/bucket", "go.yaml.in/yaml/v3"},
+		"declares limits and applies them through the limiter: a store or a cloud it knew would be the only one it works for",
+	},
+	{
 		"repotest",
 		[]string{".", "internal/bucket", "github.com/google/go-cmp"},
 		"the meaning of the port, for stores outside this module too: it may not look at any of ours",
@@ -70,8 +75,23 @@ var packages = []rule{
 		"compares texts: it must not know of what",
 	},
 	{
-		"internal/dynamolocal", nil,
+		"infra",
+		[]string{".", "aggregator", "dynamo", "github.com/aws/"},
+		"the account around a table: what is in the table belongs to its store",
+	},
+	{
+		"internal/localserver", nil,
+		"starts and stops a script: it must not know what it serves",
+	},
+	{
+		"internal/dynamolocal",
+		[]string{"internal/localserver"},
 		"only tests start an engine, also those that must not compile a cloud",
+	},
+	{
+		"internal/motolocal",
+		[]string{"internal/localserver"},
+		"only tests start an emulator, also those that must not compile a cloud",
 	},
 	{
 		"internal/s3local", nil,
@@ -79,7 +99,7 @@ var packages = []rule{
 	},
 	{
 		"internal/cli",
-		[]string{".", "aggregator", "memory", "sqlite", "dynamo", "internal/bucket", "internal/s3files", "internal/cli/", "github.com/spf13/"},
+		[]string{".", "aggregator", "infra", "manifest", "memory", "sqlite", "dynamo", "internal/bucket", "internal/s3files", "internal/cli/", "github.com/spf13/"},
 		"the command tree is the one place that picks a store",
 	},
 	{
@@ -104,7 +124,7 @@ var packages = []rule{
 	},
 	{
 		"internal/function",
-		[]string{".", "aggregator", "dynamo", "internal/s3files", "github.com/aws/"},
+		[]string{".", "aggregator", "dynamo", "manifest", "internal/s3files", "github.com/aws/"},
 		"the same work as in the command tree, by another caller: neither may need the other",
 	},
 	{
@@ -136,6 +156,8 @@ var bans = []struct {
 var inTests = map[string][]string{
 	"":             {"github.com/google/go-cmp"},
 	"internal/cli": {"github.com/rogpeppe/go-internal/testscript"},
+	"infra":        {"go.yaml.in/yaml/v3"},
+	"manifest":     {"github.com/santhosh-tekuri/jsonschema/v6"},
 }
 
 // goFile is a file of this module and what it imports, packages of this module
@@ -248,7 +270,7 @@ func TestImportsThatHaveOneHome(t *testing.T) {
 			if (imported == "testing" || strings.HasPrefix(imported, "testing/")) && !f.test && f.dir != "repotest" {
 				t.Errorf("%s imports %s: a program must not carry the flags of a test", f.name, imported)
 			}
-			if (imported == "./internal/dynamolocal" || imported == "./internal/golden") && !f.test {
+			if slices.Contains([]string{"./internal/dynamolocal", "./internal/motolocal", "./internal/s3local", "./internal/golden"}, imported) && !f.test {
 				t.Errorf("%s imports %s: that is for tests", f.name, imported)
 			}
 		}

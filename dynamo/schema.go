@@ -63,7 +63,10 @@ const (
 	attrStatus        = "status"
 	attrDeletedAt     = "deleted_at"
 
-	attrManagedResources, attrManagedEntities = "managed_resources", "managed_entities" // of Python's provisioner
+	// Of what a manifest manages.
+	attrManagedSystem                         = "managed_system"
+	attrManagedResources, attrManagedEntities = "managed_resources", "managed_entities"
+	attrLastApplied, attrAppliedHash          = "last_applied", "applied_hash"
 
 	// Of items that only migrations read. attrMovedTo is ours.
 	attrLimitName, attrLimitBurst, attrLimitCapacity = "limit_name", "burst", "capacity"
@@ -90,6 +93,7 @@ const (
 	resourcesSK         = "#RESOURCES"
 	entityConfigsSK     = "#ENTITY_CONFIG_RESOURCES"
 	versionSK           = "#VERSION"
+	managedSK           = "#PROVISIONER"
 	bucketSKPrefix      = "#BUCKET#"
 	configSKPrefix      = "#CONFIG#"
 	usageSKPrefix       = "#USAGE#"
@@ -135,6 +139,7 @@ func usageKey(ns, entity, resource string, window limiter.Window, start string) 
 func auditKey(ns, entity, id string) key { return key{auditPK(ns, entity), auditSKPrefix + id} }
 func resourcesKey(ns string) key         { return key{systemPK(ns), resourcesSK} }
 func entityConfigsKey(ns string) key     { return key{systemPK(ns), entityConfigsSK} }
+func managedKey(ns string) key           { return key{systemPK(ns), managedSK} }
 func versionKey() key                    { return key{systemPK(reservedSpace), versionSK} }
 func namespaceKey(name string) key       { return key{systemPK(reservedSpace), namespaceSKPrefix + name} }
 

@@ -28,6 +28,7 @@ type namespace struct {
 	entities map[string]limiter.Entity
 	configs  map[limiter.Scope]limiter.Config
 	audit    map[string][]limiter.AuditEvent // oldest first
+	managed  exact.Managed
 	horizon  exact.Horizon
 	forgetAt int64        // when to look for old events again
 	mode     atomic.Value // limiter.OnUnavailable

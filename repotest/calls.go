@@ -3,6 +3,7 @@ package repotest
 import (
 	"context"
 	"iter"
+	"slices"
 
 	"github.com/zeroae/zae-limiter-go"
 )
@@ -16,6 +17,9 @@ func (f *fixture) furnish() *limiter.Account {
 	f.setDefaults(perMinute60)
 	f.setLimits(limiter.Scope{Entity: "key-1"}, perMinute60)
 	f.cascading("key-1", "project-1")
+	if store, ok := f.repo.(managedStore); ok {
+		f.ok("SetManaged", store.SetManaged(f.ctx, epoch, "", "hash", []limiter.Scope{{Resource: model}}))
+	}
 	return f.take(0, ask("key-1", rpm(10)), 50_000).Self.Account
 }
 
@@ -33,7 +37,7 @@ func (f *fixture) calls(account *limiter.Account) []call {
 	f.Helper()
 	lost, wrecked, spare := f.lostNamespace("lost"), f.lostNamespace("wrecked"), "spare"
 	f.namespace(spare)
-	return append(f.namespaceCalls(spare, lost, wrecked), f.scopedCalls(account)...)
+	return slices.Concat(f.namespaceCalls(spare, lost, wrecked), f.managedCalls(), f.scopedCalls(account))
 }
 
 // lostNamespace is the ID of a namespace that was deleted.

@@ -193,6 +193,28 @@ func (f *Faulty) PurgeNamespace(ctx context.Context, id string) error {
 	return f.do("PurgeNamespace", func() error { return f.repo.PurgeNamespace(ctx, id) })
 }
 
+// Managed may fail by plan. A repository without it is errors.ErrUnsupported.
+func (f *Faulty) Managed(ctx context.Context) (scopes []limiter.Scope, hash string, err error) {
+	store, ok := f.repo.(managedStore)
+	if !ok {
+		return nil, "", errors.ErrUnsupported
+	}
+	err = f.do("Managed", func() (err error) { scopes, hash, err = store.Managed(ctx); return err })
+	if err != nil {
+		return nil, "", err
+	}
+	return scopes, hash, nil
+}
+
+// SetManaged may fail by plan. A repository without it is errors.ErrUnsupported.
+func (f *Faulty) SetManaged(ctx context.Context, now time.Time, previous, hash string, scopes []limiter.Scope) error {
+	store, ok := f.repo.(managedStore)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	return f.do("SetManaged", func() error { return store.SetManaged(ctx, now, previous, hash, scopes) })
+}
+
 // AuditEvents may fail by plan.
 func (f *Faulty) AuditEvents(ctx context.Context, entity, after string) iter.Seq2[limiter.AuditEvent, error] {
 	return ranged(f, "AuditEvents", f.repo.AuditEvents(ctx, entity, after))

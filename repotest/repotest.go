@@ -88,6 +88,7 @@ func nouns() []noun {
 		{"deletion", deletionChecks()},
 		{"config", configChecks()},
 		{"registries", registryChecks()},
+		{"managed", managedChecks()},
 		{"namespaces", namespaceChecks()},
 		{"audit", auditChecks()},
 		{usageNoun, usageChecks()},

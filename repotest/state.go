@@ -16,6 +16,8 @@ type state struct {
 	Usage      []limiter.UsageSnapshot
 	Events     []limiter.AuditEvent
 	Namespaces []limiter.Namespace
+	Managed    []limiter.Scope
+	Hash       string
 }
 
 // state is what the store holds at d.
@@ -33,6 +35,9 @@ func (f *fixture) state(d time.Duration) (s state) {
 		s.Events = append(s.Events, f.audit(entity, "")...)
 	}
 	s.Namespaces = collect(f, "Namespaces", f.repo.Namespaces(f.ctx))
+	if _, ok := f.repo.(managedStore); ok {
+		s.Managed, s.Hash = f.managed()
+	}
 	s.Mode = f.repo.OnUnavailable() // as last seen, which was when the system's config was read
 	return s
 }

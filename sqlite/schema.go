@@ -101,6 +101,13 @@ CREATE TABLE audit (
 	UNIQUE (ns, entity, id)
 ) STRICT;
 CREATE INDEX audit_expires ON audit (expires);
+`, `
+CREATE TABLE managed (                        -- what a manifest rules, a row for each namespace that has one
+	ns      INTEGER PRIMARY KEY,
+	hash    TEXT    NOT NULL,
+	applied INTEGER NOT NULL,
+	scopes  TEXT    NOT NULL              -- JSON list of [entity, resource]
+) STRICT;
 `}
 
 // version is what the file says of itself.

@@ -90,8 +90,8 @@ func firstOf(suggest cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// completeNoFiles keeps commands from suggesting file names, of which none of
-// them takes any.
+// completeNoFiles keeps commands from suggesting file names, but for those that
+// say which files they take.
 func completeNoFiles(cmd *cobra.Command) {
 	if cmd.ValidArgsFunction == nil && cmd.ValidArgs == nil {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/url"
 	"os"
 	"os/user"
 
@@ -81,11 +80,8 @@ func (conn *connection) chosen() (store, error) {
 			}
 		}
 	}
-	if conn.endpoint != "" {
-		u, err := url.Parse(conn.endpoint)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return store{}, usagef("--endpoint-url is %q, but it has to be an address such as http://localhost:8000", conn.endpoint)
-		}
+	if err := checkEndpoint(conn.endpoint); err != nil {
+		return store{}, err
 	}
 	conn.picked = &s
 	return s, nil

@@ -90,7 +90,7 @@ entity for that.`,
 	flags.BoolVar(&o.entity.Cascade, "cascade", false, "charge the parent together with this entity")
 	no := flags.VarPF(&negation{&o.entity.Cascade}, "no-cascade", "", "charge this entity alone (default)")
 	no.NoOptDefVal = "true"
-	flags.Var((*pairs)(&o.entity.Metadata), "metadata", "a `KEY=VALUE` for people; may be repeated")
+	flags.Var(&pairs{"metadata", &o.entity.Metadata}, "metadata", "a `KEY=VALUE` for people; may be repeated")
 	conn.addPrincipal(cmd)
 	return cmd
 }

@@ -56,7 +56,10 @@ func (n *negation) Set(text string) error {
 }
 
 // pairs collects flags KEY=VALUE.
-type pairs map[string]string
+type pairs struct {
+	flag string
+	all  *map[string]string
+}
 
 // String is empty: there is no default.
 func (p *pairs) String() string { return "" }
@@ -68,11 +71,11 @@ func (p *pairs) Type() string { return "pair" }
 func (p *pairs) Set(text string) error {
 	key, value, ok := strings.Cut(text, "=")
 	if !ok || key == "" {
-		return &valueError{"--metadata is " + strconv.Quote(text) + ", but it has to be KEY=VALUE"}
+		return &valueError{"--" + p.flag + " is " + strconv.Quote(text) + ", but it has to be KEY=VALUE"}
 	}
-	if *p == nil {
-		*p = pairs{}
+	if *p.all == nil {
+		*p.all = map[string]string{}
 	}
-	(*p)[key] = value
+	(*p.all)[key] = value
 	return nil
 }

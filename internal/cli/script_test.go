@@ -20,6 +20,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/dynamolocal"
+	"github.com/zeroae/zae-limiter-go/internal/motolocal"
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
@@ -67,7 +68,7 @@ type stopping struct{ *testing.M }
 func (s stopping) Run() int {
 	for _, setting := range os.Environ() {
 		name, _, _ := strings.Cut(setting, "=")
-		ours := strings.HasPrefix(name, "ZAEL_") && name != dynamolocal.EndpointVariable && name != "ZAEL_CACHE"
+		ours := strings.HasPrefix(name, "ZAEL_") && name != dynamolocal.EndpointVariable && name != motolocal.EndpointVariable && name != "ZAEL_CACHE"
 		if ours || strings.HasPrefix(name, "AWS_") || name == "NO_COLOR" || name == "COLUMNS" {
 			_ = os.Unsetenv(name)
 		}
@@ -213,7 +214,7 @@ func fieldOf(ts *testscript.TestScript, neg bool, args []string) {
 // TestEveryCommandHasAScript finds commands that no script runs.
 func TestEveryCommandHasAScript(t *testing.T) {
 	var text strings.Builder
-	for _, pattern := range []string{scripts + "/*.txtar", dataScripts + "/*.txtar"} {
+	for _, pattern := range []string{scripts + "/*.txtar", dataScripts + "/*.txtar", stackScripts + "/*.txtar"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

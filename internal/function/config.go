@@ -31,7 +31,7 @@ func (env environment) get(name, otherwise string) string {
 
 // readConfig reads all of it, and names the first variable that is wrong.
 func readConfig(env environment) (c config, err error) {
-	c.table = env.get("TABLE_NAME", "rate-limits")
+	c.table = env.get("TABLE_NAME", defaultTable)
 	if c.windows, err = aggregator.ParseWindows(env.get("SNAPSHOT_WINDOWS", "hourly,daily,monthly")); err != nil {
 		return c, fmt.Errorf("SNAPSHOT_WINDOWS: %w", err)
 	}
@@ -47,6 +47,9 @@ func readConfig(env environment) (c config, err error) {
 	c.level, err = parseLevel(env.get("LOG_LEVEL", "INFO"))
 	return c, err
 }
+
+// defaultTable is the one where nothing names another.
+const defaultTable = "rate-limits"
 
 const day = 24 * time.Hour
 

@@ -7,8 +7,8 @@ import (
 
 // newLog writes one JSON object for each line, with the names that dashboards of
 // the Python library look for.
-func newLog(out io.Writer, level slog.Level) *slog.Logger {
-	return slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: rename})).With("logger", "zae_limiter.aggregator")
+func newLog(out io.Writer, level slog.Level, name string) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: rename})).With("logger", "zae_limiter."+name)
 }
 
 func rename(groups []string, a slog.Attr) slog.Attr {

@@ -74,7 +74,7 @@ func TestInvocationIsSummedUp(t *testing.T) {
 func TestLogLine(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	log := newLog(&out, slog.LevelInfo)
+	log := newLog(&out, slog.LevelInfo, "aggregator")
 	log.Debug("not told")
 	log.Warn("told", "timestamp_of", "x", "n", 17)
 	var line map[string]any

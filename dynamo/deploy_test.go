@@ -1,0 +1,159 @@
+package dynamo_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+var deployedAt = time.Date(2026, 3, 4, 5, 6, 7, 890, time.UTC)
+
+func TestADeploymentIsRecorded(t *testing.T) {
+	t.Parallel()
+	o := newOldTable(t)
+	r := connect(t, o.name, &ofTable)
+	index := attributes{"GSI4PK": "S:_", "GSI4SK": "S:_/SYSTEM#"}
+	deployed := attributes{"lambda_version": "NULL", "updated_by": "S:cli:1.2.3", "updated_at": "S:2026-03-04T05:06:07Z"}
+	for name, c := range map[string]struct{ before, after map[string]attributes }{
+		"a new table": {
+			nil,
+			map[string]attributes{"_/SYSTEM# #VERSION": with(with(index, deployed), attributes{"schema_version": "S:0.8.0", "client_min_version": "S:0.0.0"})},
+		},
+		"Python's, with its function": {
+			map[string]attributes{"_/SYSTEM# #VERSION": with(versionRecordOf("0.8.0"), attributes{"more": "S:kept"})},
+			map[string]attributes{"_/SYSTEM# #VERSION": with(with(versionRecordOf("0.8.0"), deployed), attributes{"more": "S:kept"})},
+		},
+		"of an older schema, which only a migration raises": {
+			map[string]attributes{"_/SYSTEM# #VERSION": versionRecordOf("0.7.0")},
+			map[string]attributes{"_/SYSTEM# #VERSION": with(versionRecordOf("0.7.0"), deployed)},
+		},
+		"without a schema": {
+			map[string]attributes{"_/SYSTEM# #VERSION": {"client_min_version": "S:0.0.0"}},
+			nil,
+		},
+		"without namespaces": {
+			map[string]attributes{"SYSTEM# #VERSION": versionRecordOf("0.7.0")},
+			map[string]attributes{"SYSTEM# #VERSION": versionRecordOf("0.7.0")},
+		},
+	} {
+		o.load(c.before)
+		err := r.RecordDeployment(t.Context(), deployedAt, "cli:1.2.3")
+		if c.after == nil {
+			if !isError[*limiter.VersionError](err) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		must(t, err)
+		stored := tableItems(t, o.name)
+		for _, it := range stored {
+			delete(it, "PK")
+			delete(it, "SK")
+		}
+		if diff := cmp.Diff(c.after, stored); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func TestADeploymentIsRecordedBesideOthers(t *testing.T) {
+	t.Parallel()
+	o := newOldTable(t)
+	o.load(map[string]attributes{"_/SYSTEM# #VERSION": versionRecordOf("0.7.0")})
+	meanwhile := false
+	p := newProxy(t, func(op string, _ []byte) fault {
+		if op == "UpdateItem" && !meanwhile {
+			meanwhile = true
+			storeItem(t, o.name, with(versionRecordOf("0.8.0"), attributes{"PK": "S:_/SYSTEM#", "SK": "S:#VERSION"}))
+		}
+		return pass
+	})
+	r := connect(t, o.name, &dynamo.Options{Namespace: "_", AWS: awsConfig(p.URL)})
+	must(t, r.RecordDeployment(t.Context(), deployedAt, "cli:1.2.3"))
+	got, err := r.Version(t.Context())
+	must(t, err)
+	want := dynamo.Version{Schema: "0.8.0", ClientMin: "0.5.0", UpdatedBy: "cli:1.2.3", UpdatedAt: deployedAt.Truncate(time.Second)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestADeploymentOnANewerTableIsRefused(t *testing.T) {
+	t.Parallel()
+	o := newOldTable(t)
+	r := connect(t, o.name, &ofTable)
+	for _, k := range []string{"_/SYSTEM# #VERSION", "SYSTEM# #VERSION"} {
+		before := map[string]attributes{k: versionRecordOf("0.9.0")}
+		o.load(before)
+		if err := r.RecordDeployment(t.Context(), deployedAt, "cli:1.2.3"); !isError[*limiter.VersionError](err) {
+			t.Errorf("%s: %v", k, err)
+		}
+		o.holds(before)
+	}
+}
+
+func TestAuditRetentionIsOfOneNamespace(t *testing.T) {
+	t.Parallel()
+	table := newTable(t)
+	r := connect(t, table, nil)
+	other, err := r.RegisterNamespace(t.Context(), deployedAt, "team-a")
+	must(t, err)
+	lim, err := limiter.New(r, nil)
+	must(t, err)
+	must(t, lim.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 10)))
+	must(t, r.SetAuditRetention(t.Context(), deployedAt, 7))
+	must(t, r.SetAuditRetention(t.Context(), deployedAt, 30))
+	must(t, lim.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 20)))
+	items := tableItems(t, table)
+	system := items[r.NamespaceID()+"/SYSTEM# #CONFIG"]
+	if system["audit_retention_days"] != "N:30" || system["l_rpm_cp"] != "N:20" || system["GSI4PK"] != "S:"+r.NamespaceID() {
+		t.Error(system)
+	}
+	if it, ok := items[other.ID+"/SYSTEM# #CONFIG"]; ok {
+		t.Error(it)
+	}
+	for event, err := range lim.AuditEvents(t.Context(), "$SYSTEM", "") {
+		must(t, err)
+		it := items[r.NamespaceID()+"/AUDIT#$SYSTEM #AUDIT#"+event.ID]
+		if want := fmt.Sprintf("N:%d", event.At.AddDate(0, 0, 30).Unix()); it["ttl"] != want {
+			t.Errorf("ttl %s, want %s", it["ttl"], want)
+		}
+		break // the newest
+	}
+}
+
+func TestAuditRetentionNeedsDaysAndANamespace(t *testing.T) {
+	t.Parallel()
+	r := connect(t, newTable(t), nil)
+	for _, days := range []int{0, -1} {
+		if err := r.SetAuditRetention(t.Context(), deployedAt, days); !isError[*limiter.InvalidError](err) {
+			t.Errorf("%d days: %v", days, err)
+		}
+	}
+	must(t, r.DeleteNamespace(t.Context(), deployedAt, "default"))
+	if err := r.SetAuditRetention(t.Context(), deployedAt, 7); !errors.Is(err, limiter.ErrNotFound) {
+		t.Error(err)
+	}
+}
+
+func TestNamesComeFromTheEnvironment(t *testing.T) {
+	t.Setenv("ZAEL_STACK", "")
+	t.Setenv("ZAEL_NAMESPACE", "")
+	if table, space := dynamo.TableName(""), dynamo.NamespaceName(""); table != "zae-limiter" || space != "default" {
+		t.Error(table, space)
+	}
+	t.Setenv("ZAEL_STACK", "my-app")
+	t.Setenv("ZAEL_NAMESPACE", "team-a")
+	if table, space := dynamo.TableName(""), dynamo.NamespaceName(""); table != "my-app" || space != "team-a" {
+		t.Error(table, space)
+	}
+	if table, space := dynamo.TableName("x"), dynamo.NamespaceName("y"); table != "x" || space != "y" {
+		t.Error(table, space)
+	}
+}

@@ -1,0 +1,141 @@
+package dynamo_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+const managedRecord = "#PROVISIONER"
+
+func TestManagedIsStoredAsPythonStoresIt(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	s.ok(s.repo.SetManaged(t.Context(), dawn.Add(123456789*time.Nanosecond), "", "sha256:ab", []limiter.Scope{
+		{Resource: "openai/gpt-4"}, {Entity: "alice", Resource: "gpt-4"}, {Resource: "B"}, {}, {Entity: "alice"}, {Entity: "bob", Resource: "Z"},
+	}))
+	s.holds(system, managedRecord, `
+		managed_system BOOL true
+		managed_resources L [S B, S openai/gpt-4]
+		managed_entities M {alice L [S _default_, S gpt-4]; bob L [S Z]}
+		last_applied S 2026-03-14T15:09:26.123000+00:00
+		applied_hash S sha256:ab
+		GSI4PK S {ns}
+		GSI4SK S {ns}/SYSTEM#`)
+	s.ok(s.repo.SetManaged(t.Context(), dawn, "sha256:ab", "sha256:cd", nil))
+	s.holds(system, managedRecord, `
+		managed_system BOOL false
+		managed_resources L []
+		managed_entities M {}
+		last_applied S 2026-03-14T15:09:26+00:00
+		applied_hash S sha256:cd
+		GSI4PK S {ns}
+		GSI4SK S {ns}/SYSTEM#`)
+}
+
+// putManaged stores a record as Python's provisioner does: it is in no index.
+func (s *storedTable) putManaged(hash string) {
+	s.Helper()
+	list := func(names ...string) types.AttributeValue {
+		l := &types.AttributeValueMemberL{Value: []types.AttributeValue{}}
+		for _, name := range names {
+			l.Value = append(l.Value, &types.AttributeValueMemberS{Value: name})
+		}
+		return l
+	}
+	it := s.attributes("PK S {ns}/SYSTEM#\nSK S #PROVISIONER\nGSI4PK S {ns}\nmanaged_system BOOL true\n" +
+		"last_applied S 2026-03-01T08:00:00.123456+00:00\napplied_hash S " + hash)
+	it["managed_resources"] = list("gpt-3.5", "gpt-4")
+	it["managed_entities"] = &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{
+		"user-1": list("_default_", "gpt-4"), "user-0": list("gpt-4"), "user-2": list(),
+	}}
+	_, err := s.client.PutItem(s.Context(), &dynamodb.PutItemInput{TableName: &s.name, Item: it})
+	s.ok(err)
+}
+
+func TestManagedRecordOfPythonIsReadAndReplaced(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	hash := "sha256:" + strings.Repeat("0f", 32)
+	s.putManaged(hash)
+	scopes, got, err := s.repo.Managed(t.Context())
+	s.ok(err)
+	s.equal("hash", got, hash)
+	s.equal("scopes", scopes, []limiter.Scope{
+		{}, {Resource: "gpt-3.5"}, {Resource: "gpt-4"}, {Entity: "user-0", Resource: "gpt-4"}, {Entity: "user-1"}, {Entity: "user-1", Resource: "gpt-4"},
+	})
+	if err := s.repo.SetManaged(t.Context(), dawn, "", "mine", nil); !errors.Is(err, limiter.ErrConflict) {
+		t.Errorf("over the record of another: %v", err)
+	}
+	s.ok(s.repo.SetManaged(t.Context(), dawn, hash, "mine", scopes[:1]))
+	s.putManaged(hash) // Python asks nobody
+	if err := s.repo.SetManaged(t.Context(), dawn, "mine", "mine too", nil); !errors.Is(err, limiter.ErrConflict) {
+		t.Errorf("after Python: %v", err)
+	}
+}
+
+// A list that does not fit into an item is refused in words, and nothing is
+// stored. What Python says is the most is stored.
+func TestManagedListEndsWhereAnItemDoes(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	list := func(n int) (all []limiter.Scope) {
+		for i := range n {
+			all = append(all, limiter.Scope{Entity: fmt.Sprintf("an-entity-with-an-id-as-long-as-a-uuid-%06d", i), Resource: "openai/gpt-4.1-mini"})
+		}
+		return all
+	}
+	s.ok(s.repo.SetManaged(t.Context(), dawn, "", "long", list(5000)))
+	err := s.repo.SetManaged(t.Context(), dawn, "long", "longer", list(8000))
+	if bad, ok := errors.AsType[*limiter.InvalidError](err); !ok || !strings.Contains(bad.Reason, "400 KB") {
+		t.Errorf("error %v", err)
+	}
+	scopes, hash, err := s.repo.Managed(t.Context())
+	s.ok(err)
+	s.equal("hash", hash, "long")
+	s.equal("scopes", len(scopes), 5000)
+}
+
+// TestManagedSurvivesALostAnswer: the write is sent again under one token, so
+// that it is not refused because of itself.
+func TestManagedSurvivesALostAnswer(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	var lost atomic.Bool
+	s.wire.cut(func(c *wireCall) (*http.Response, error) {
+		reply, err := c.send()
+		if err != nil || !isTransaction(c) || !lost.CompareAndSwap(false, true) {
+			return reply, err
+		}
+		return nil, errors.Join(io.ErrUnexpectedEOF, reply.Body.Close())
+	})
+	s.ok(s.repo.SetManaged(t.Context(), dawn, "", "first", []limiter.Scope{{}}))
+	_, hash, err := s.repo.Managed(t.Context())
+	s.ok(err)
+	s.equal("hash", hash, "first")
+	s.equal("an answer was lost", lost.Load(), true)
+}
+
+func TestPurgeTakesWhatIsManaged(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	ns, err := s.repo.RegisterNamespace(t.Context(), dawn, "other")
+	s.ok(err)
+	view, err := s.repo.Namespace(t.Context(), "other")
+	s.ok(err)
+	s.ok(view.(*dynamo.Repository).SetManaged(t.Context(), dawn, "", "first", []limiter.Scope{{Resource: "gpt-4"}}))
+	s.ok(s.repo.DeleteNamespace(t.Context(), dawn, "other"))
+	s.ok(s.repo.PurgeNamespace(t.Context(), ns.ID))
+	s.equal("left", len(s.keys(ns.ID+"/SYSTEM#")), 0)
+}

@@ -1,0 +1,201 @@
+package infra
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+)
+
+// object is where something is in S3.
+type object struct{ bucket, key string }
+
+const longestBucket = 63
+
+// artifactBucket is the name of the bucket for a stack's code. It has the
+// account and region in it, because names are shared by the whole world. A
+// stack's name that does not fit as it is, too long or with capitals, is cut and
+// told apart by its hash.
+func artifactBucket(stack, account, region string) string {
+	suffix := "-artifacts-" + account + "-" + region
+	if name := stack + suffix; len(name) <= longestBucket && name == strings.ToLower(name) {
+		return name
+	}
+	sum := sha256.Sum256([]byte(stack))
+	suffix = "-" + hex.EncodeToString(sum[:4]) + suffix
+	return strings.ToLower(stack[:min(len(stack), longestBucket-len(suffix))]) + suffix
+}
+
+// checkBucketName takes no name at all.
+func checkBucketName(name string) error {
+	if name == "" {
+		return nil
+	}
+	allowed := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '.' }
+	if len(name) < 3 || len(name) > longestBucket || !onlyRunes(name, allowed) || strings.ContainsAny(name[:1]+name[len(name)-1:], "-.") {
+		return invalid("artifact bucket", name, "must be 3 to 63 lower-case letters, digits, hyphens or dots, and begin and end with a letter or digit")
+	}
+	return nil
+}
+
+// ownBucket is the stack's own bucket, and the account that must own it.
+func (s *session) ownBucket(ctx context.Context) (bucket, account string, err error) {
+	out, err := s.identity.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+	if err != nil {
+		return "", "", err
+	}
+	account = aws.ToString(out.Account)
+	return artifactBucket(s.name, account, s.region), account, nil
+}
+
+// upload puts a package where the functions find it. given is a bucket of the
+// user's; "" is the stack's own, which is made if it is missing. What is there
+// already is not sent again: its hash is its name.
+func (s *session) upload(ctx context.Context, given string, p *Package) (at object, sent bool, err error) {
+	at = object{given, "zae-limiter/" + p.SHA256 + ".zip"}
+	var owner *string
+	if given == "" {
+		bucket, account, err := s.ownBucket(ctx)
+		if err != nil {
+			return at, false, err
+		}
+		at.bucket, owner = bucket, &account
+		if err := s.ensureBucket(ctx, bucket, account); err != nil {
+			return at, false, err
+		}
+	} else if err := s.checkBucket(ctx, given); err != nil {
+		return at, false, err
+	}
+	_, err = s.buckets.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &at.bucket, Key: &at.key, ExpectedBucketOwner: owner})
+	if err == nil {
+		return at, false, nil
+	}
+	if status := httpStatus(err); status != 404 && status != 403 { // 403: may write, not list
+		return at, false, err
+	}
+	_, err = s.buckets.PutObject(ctx, &s3.PutObjectInput{
+		Bucket: &at.bucket, Key: &at.key, ExpectedBucketOwner: owner,
+		Body: bytes.NewReader(p.Zip), ContentType: aws.String("application/zip"),
+	})
+	return at, err == nil, err
+}
+
+// checkBucket looks at a bucket of the user's.
+func (s *session) checkBucket(ctx context.Context, bucket string) error {
+	refuse := func(reason string) error { return invalid("artifact bucket", bucket, reason) }
+	out, err := s.buckets.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &bucket})
+	switch httpStatus(err) {
+	case 301, 400:
+		return refuse("must be in the stack's region, " + s.region)
+	case 403:
+		return nil // it may still be written to
+	case 404:
+		return refuse("must be there already, or be left out so that one is made")
+	}
+	if err != nil {
+		return err
+	}
+	if found := aws.ToString(out.BucketRegion); found != "" && found != s.region {
+		return refuse(fmt.Sprintf("must be in the stack's region, %s, and is in %s", s.region, found))
+	}
+	return nil
+}
+
+// ensureBucket makes the stack's bucket unless it is there. Its tags are written
+// last, so that one without them is known to be half-made.
+func (s *session) ensureBucket(ctx context.Context, bucket, account string) error {
+	ready, err := s.isOwnBucket(ctx, bucket, account)
+	if err != nil || ready {
+		return err
+	}
+	in := &s3.CreateBucketInput{Bucket: &bucket}
+	if s.region != "us-east-1" { // which has no name here
+		in.CreateBucketConfiguration = &s3types.CreateBucketConfiguration{LocationConstraint: s3types.BucketLocationConstraint(s.region)}
+	}
+	if _, err := s.buckets.CreateBucket(ctx, in); err != nil && !is[*s3types.BucketAlreadyOwnedByYou](err) {
+		return err
+	}
+	_, err = s.buckets.PutPublicAccessBlock(ctx, &s3.PutPublicAccessBlockInput{
+		Bucket: &bucket, ExpectedBucketOwner: &account,
+		PublicAccessBlockConfiguration: &s3types.PublicAccessBlockConfiguration{
+			BlockPublicAcls: aws.Bool(true), BlockPublicPolicy: aws.Bool(true), IgnorePublicAcls: aws.Bool(true), RestrictPublicBuckets: aws.Bool(true),
+		},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = s.buckets.PutBucketEncryption(ctx, &s3.PutBucketEncryptionInput{
+		Bucket: &bucket, ExpectedBucketOwner: &account,
+		ServerSideEncryptionConfiguration: &s3types.ServerSideEncryptionConfiguration{Rules: []s3types.ServerSideEncryptionRule{{
+			ApplyServerSideEncryptionByDefault: &s3types.ServerSideEncryptionByDefault{SSEAlgorithm: s3types.ServerSideEncryptionAes256},
+		}}},
+	})
+	if err != nil {
+		return err
+	}
+	return s.tagBucket(ctx, bucket, account)
+}
+
+func (s *session) tagBucket(ctx context.Context, bucket, account string) error {
+	var tags []s3types.Tag
+	for _, tag := range sentTags(merged(s.opts.Stack.Tags, discoveryTags(s.name))) {
+		tags = append(tags, s3types.Tag{Key: tag.Key, Value: tag.Value})
+	}
+	_, err := s.buckets.PutBucketTagging(ctx, &s3.PutBucketTaggingInput{
+		Bucket: &bucket, ExpectedBucketOwner: &account, Tagging: &s3types.Tagging{TagSet: tags},
+	})
+	return err
+}
+
+// isOwnBucket tells whether the stack's bucket is there, complete. It refuses one
+// that belongs to something else, as one in use without our tags does.
+func (s *session) isOwnBucket(ctx context.Context, bucket, account string) (bool, error) {
+	refuse := func(reason string) (bool, error) {
+		return false, &RefusedError{Stack: s.name, Reason: fmt.Sprintf("bucket %s, which is to hold the functions' code, %s; name another one", bucket, reason)}
+	}
+	_, err := s.buckets.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &bucket, ExpectedBucketOwner: &account})
+	switch httpStatus(err) {
+	case 404:
+		return false, nil
+	case 403:
+		return refuse("belongs to another account, or may not be looked at")
+	}
+	if err != nil {
+		return false, err
+	}
+	out, err := s.buckets.GetBucketTagging(ctx, &s3.GetBucketTaggingInput{Bucket: &bucket, ExpectedBucketOwner: &account})
+	if errorCode(err) == "NoSuchTagSet" {
+		used, err := s.hasObjects(ctx, bucket, &account)
+		if err == nil && used {
+			return refuse("belongs to something else")
+		}
+		return false, err
+	}
+	if err != nil {
+		return false, err
+	}
+	tags := map[string]string{}
+	for _, tag := range out.TagSet {
+		tags[aws.ToString(tag.Key)] = aws.ToString(tag.Value)
+	}
+	if tags[tagManagedBy] != manager || tags[tagName] != discoveryTags(s.name)[tagName] {
+		return refuse("belongs to something else")
+	}
+	return true, nil
+}
+
+// hasObjects tells whether anything is in a bucket.
+func (s *session) hasObjects(ctx context.Context, bucket string, owner *string) (bool, error) {
+	out, err := s.buckets.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: &bucket, ExpectedBucketOwner: owner, MaxKeys: aws.Int32(1)})
+	if err != nil {
+		return false, err
+	}
+	return len(out.Contents) > 0, nil
+}

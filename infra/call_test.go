@@ -1,0 +1,145 @@
+package infra_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// call is a request to AWS as far as permissions go, as in testdata/calls.txt:
+//
+//	GetItem NS/ENTITY#user
+//	Query@GSI2 NS/RESOURCE#gpt-4
+//	TransactWriteItems PutItem=NS/ENTITY#user UpdateItem=NS/SYSTEM#
+//
+// The action, an index or the stream if it is on one, and the partition keys, in
+// which NS is the namespace; those of a transaction with the action on each item.
+type call struct {
+	action, on string
+	keys       []string
+	items      []item
+}
+
+type item struct{ action, key string }
+
+func (c call) String() string {
+	words := []string{c.action}
+	if c.on != "" {
+		words[0] += "@" + c.on
+	}
+	words = append(words, c.keys...)
+	for _, i := range c.items {
+		words = append(words, i.action+"="+i.key)
+	}
+	return strings.Join(words, " ")
+}
+
+// parseCall is String backwards.
+func parseCall(line string) (c call) {
+	words := strings.Fields(line)
+	c.action, c.on, _ = strings.Cut(words[0], "@")
+	for _, word := range words[1:] {
+		if action, key, isItem := strings.Cut(word, "="); isItem {
+			c.items = append(c.items, item{action, key})
+		} else {
+			c.keys = append(c.keys, word)
+		}
+	}
+	return c
+}
+
+const table = "RateLimitsTable.Arn"
+
+// resource is what the call needs a permission for.
+func (c call) resource() string {
+	switch c.on {
+	case "":
+		return table
+	case "stream":
+		return "RateLimitsTable.StreamArn"
+	}
+	return table + "/index/" + c.on
+}
+
+// requests are what IAM is asked. Each item of a transaction is a request of its
+// own; with together, all of them show the keys of all: which of both the
+// service does is not documented, so what is to be allowed has to be either way.
+func (c call) requests(tag string, together bool) (all []request) {
+	if len(c.items) == 0 {
+		return []request{{"dynamodb:" + c.action, c.resource(), c.keys, tag}}
+	}
+	var keys []string
+	for _, i := range c.items {
+		keys = append(keys, i.key)
+	}
+	for _, i := range c.items {
+		r := request{"dynamodb:" + i.action, c.resource(), []string{i.key}, tag}
+		if together {
+			r.keys = keys
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// elsewhere is the call in another namespace.
+func (c call) elsewhere() call {
+	other := call{action: c.action, on: c.on}
+	for _, key := range c.keys {
+		other.keys = append(other.keys, moved(key))
+	}
+	for _, i := range c.items {
+		other.items = append(other.items, item{i.action, moved(i.key)})
+	}
+	return other
+}
+
+// own is the ID of a namespace in calls, another that of one beside it.
+const own, another = "NS", "OTHER"
+
+func moved(key string) string {
+	if key == own {
+		return another
+	}
+	if rest, mine := strings.CutPrefix(key, own+"/"); mine {
+		return another + "/" + rest
+	}
+	return key
+}
+
+// calls are recorded calls by operation.
+type calls map[string][]call
+
+// String is the text of testdata/calls.txt: operations in the order of names,
+// each followed by its calls. A call that was made twice is there once.
+func (c calls) String() string {
+	var b strings.Builder
+	for _, o := range operations() {
+		fmt.Fprintln(&b, o.name)
+		var lines []string
+		for _, call := range c[o.name] {
+			lines = append(lines, "\t"+call.String())
+		}
+		slices.Sort(lines)
+		for _, line := range slices.Compact(lines) {
+			fmt.Fprintln(&b, line)
+		}
+	}
+	return b.String()
+}
+
+func parseCalls(tb testing.TB, recorded string) calls {
+	tb.Helper()
+	all := calls{}
+	name := ""
+	for line := range strings.Lines(recorded) {
+		line = strings.TrimSuffix(line, "\n")
+		if rest, ok := strings.CutPrefix(line, "\t"); ok {
+			all[name] = append(all[name], parseCall(rest))
+		} else {
+			name, all[line] = line, nil
+		}
+	}
+	return all
+}

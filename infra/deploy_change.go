@@ -1,0 +1,131 @@
+package infra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	cfn "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// change makes a stack what its owner wants.
+func (s *session) change(ctx context.Context, stack *cfn.Stack) (Deployment, error) {
+	if err := s.checkVersions(ctx, stack); err != nil {
+		return Deployment{}, err
+	}
+	code, err := s.publish(ctx, s.opts.Stack.hasFunctions(), s.opts.Stack.ArtifactBucket, s.opts.Stack.Architecture)
+	if err != nil {
+		return Deployment{}, err
+	}
+	return s.apply(ctx, stack, code, cloudformation.CreateChangeSetInput{
+		TemplateBody: aws.String(string(Template())),
+		Parameters:   append(sent(s.opts.Stack.parameters(s.name, code.object())), position(*stack)),
+		Tags:         sentTags(merged(s.opts.Stack.Tags, discoveryTags(s.name), versionTags(s.opts.Version))),
+	})
+}
+
+// apply updates a stack and waits for it.
+func (s *session) apply(ctx context.Context, stack *cfn.Stack, code *Code, in cloudformation.CreateChangeSetInput) (Deployment, error) {
+	j, err := s.update(ctx, stack, in)
+	if err != nil {
+		return Deployment{}, err
+	}
+	if j == nil {
+		d := s.deployment(stack, "unchanged")
+		d.Code = code
+		return d, nil
+	}
+	if s.opts.NoWait {
+		d := s.deployment(&cfn.Stack{StackId: stack.StackId, StackStatus: cfn.StackStatusUpdateInProgress}, opUpdate)
+		d.Code = code
+		return d, nil
+	}
+	return s.conclude(ctx, j, opUpdate, code)
+}
+
+// isRace tells whether a stack has changed since it was looked at, so that it
+// has to be looked at again.
+func isRace(err error) bool {
+	busyNow := errorCode(err) == "ValidationError" && strings.Contains(errorText(err), "_IN_PROGRESS")
+	return busyNow || is[*cfn.AlreadyExistsException](err) || is[*cfn.InvalidChangeSetStatusException](err)
+}
+
+// checkVersions refuses to replace what is newer: in the stack by its tags, in
+// the table by its version record.
+func (s *session) checkVersions(ctx context.Context, stack *cfn.Stack) error {
+	for _, tag := range []string{tagVersion, tagLambdaVersion} {
+		deployed := tagsOf(*stack)[tag]
+		if madeByGo(stack) && !s.opts.Downgrade && isOlder(s.opts.Version, deployed) {
+			return s.refuse(stack, fmt.Sprintf("version %s deployed it, which is newer than %s, this program; upgrade the program, or allow the downgrade", deployed, s.opts.Version))
+		}
+	}
+	return s.checkTable(ctx, stack)
+}
+
+// checkTable refuses a stack whose table is gone, or not for us to use.
+func (s *session) checkTable(ctx context.Context, stack *cfn.Stack) error {
+	repo, err := s.table(ctx)
+	if errors.Is(err, limiter.ErrNotFound) {
+		return s.refuse(stack, "its table is gone, though the stack is there; delete the stack, and deploy it again")
+	}
+	if err != nil {
+		return err
+	}
+	return repo.Close()
+}
+
+// madeByGo tells a stack of this package from one of Python's tool, whose
+// versions are counted differently.
+func madeByGo(stack *cfn.Stack) bool {
+	_, ok := parameterOf(*stack, paramCodeKey)
+	return ok
+}
+
+// finish prepares the table, unless nobody waited for it. The version record
+// comes last: it says that all before it is done.
+func (s *session) finish(ctx context.Context, d *Deployment) (err error) {
+	if isBusyStatus(d.Status) {
+		return nil
+	}
+	repo, err := s.table(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, repo.Close()) }()
+	home, err := s.settleIn(ctx, repo)
+	if err != nil {
+		return err
+	}
+	d.Namespace, d.NamespaceID = home.Name, home.ID
+	if err := repo.RecordDeployment(ctx, s.opts.Now(), "cli:"+s.opts.Version); err != nil {
+		return err
+	}
+	d.Complete = true
+	return nil
+}
+
+// settleIn registers the namespace, and stores how long its audit events are
+// kept if that was said.
+func (s *session) settleIn(ctx context.Context, repo *dynamo.Repository) (limiter.Namespace, error) {
+	name := dynamo.NamespaceName(s.opts.Dynamo.Namespace)
+	namespace, err := repo.RegisterNamespace(ctx, s.opts.Now(), name)
+	days := s.opts.Stack.AuditRetentionDays
+	if err != nil || days == 0 {
+		return namespace, err
+	}
+	view, err := repo.Namespace(ctx, name)
+	if err != nil {
+		return namespace, err
+	}
+	home, ok := view.(*dynamo.Repository)
+	if !ok {
+		return namespace, fmt.Errorf("namespace %q is a %T", name, view)
+	}
+	return namespace, home.SetAuditRetention(ctx, s.opts.Now(), days)
+}

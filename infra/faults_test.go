@@ -1,0 +1,274 @@
+package infra_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/infra"
+)
+
+// lifeCycle are all that change something, each on a stack that was deployed
+// with the options but for Deploy, which makes it.
+var lifeCycle = map[string]struct {
+	deployed bool
+	run      func(context.Context, string, infra.Options) error
+}{
+	"create": {false, func(ctx context.Context, name string, opts infra.Options) error {
+		_, err := infra.Deploy(ctx, name, &opts)
+		return err
+	}},
+	"update": {true, func(ctx context.Context, name string, opts infra.Options) error {
+		opts.Stack.LambdaMemory = 1024
+		_, err := infra.Deploy(ctx, name, &opts)
+		return err
+	}},
+	"upgrade": {true, func(ctx context.Context, name string, opts infra.Options) error {
+		opts.Version = "1.3.0"
+		_, err := infra.Upgrade(ctx, name, &infra.UpgradeOptions{Options: opts})
+		return err
+	}},
+	"upgrade of the functions": {true, func(ctx context.Context, name string, opts infra.Options) error {
+		opts.Version = "1.3.0"
+		_, err := infra.Upgrade(ctx, name, &infra.UpgradeOptions{Options: opts, LambdaOnly: true})
+		return err
+	}},
+	"tag": {true, func(ctx context.Context, name string, opts infra.Options) error {
+		opts.Stack.Tags = map[string]string{"new": "tag"}
+		_, err := infra.Tag(ctx, name, &opts)
+		return err
+	}},
+	"open": {false, func(ctx context.Context, name string, opts infra.Options) error {
+		repo, err := infra.Open(ctx, name, &opts)
+		if err != nil {
+			return err
+		}
+		return repo.Close()
+	}},
+	"delete": {true, func(ctx context.Context, name string, opts infra.Options) error {
+		_, err := infra.Delete(ctx, name, &infra.DeleteOptions{Options: opts})
+		return err
+	}},
+}
+
+// outcome is what an operation leaves behind.
+type outcome struct {
+	Status, Template string
+	Parameters, Tags map[string]string
+	Buckets          []string
+	Objects          int
+	Pending          int // change sets
+	Connects         string
+}
+
+func (c *cloud) outcome(t *testing.T, name string) outcome {
+	t.Helper()
+	c.Lock()
+	defer c.Unlock()
+	var w outcome
+	if s := c.find(name); s != nil {
+		w.Status, w.Template, w.Parameters, w.Tags, w.Pending = s.status, s.template, s.parameters, s.tags, len(s.sets)
+	}
+	for bucket, b := range c.buckets {
+		w.Buckets = append(w.Buckets, strings.ReplaceAll(bucket, name, "NAME"))
+		w.Objects += len(b.objects)
+	}
+	slices.Sort(w.Buckets)
+	repo, err := connect(t.Context(), c, name)
+	if err == nil {
+		v, err := repo.Version(t.Context())
+		must(t, err)
+		w.Connects = v.UpdatedBy
+		must(t, repo.Close())
+	}
+	return w
+}
+
+// fresh is a cloud in which an operation can be tried.
+func fresh(t *testing.T, deployed bool) (*cloud, string) {
+	t.Helper()
+	c, name := newCloud(t), stackName()
+	if deployed {
+		deploy(t, name, c.options())
+	}
+	c.calls()
+	return c, name
+}
+
+// named makes worlds of stacks with other names comparable.
+func (w outcome) named(name string) outcome {
+	for _, all := range []map[string]string{w.Parameters, w.Tags} {
+		for key, value := range all {
+			all[key] = strings.ReplaceAll(value, name, "NAME")
+		}
+	}
+	return w
+}
+
+func TestOperationsMayBeRepeated(t *testing.T) {
+	t.Parallel()
+	for op, o := range lifeCycle {
+		t.Run(op, func(t *testing.T) {
+			t.Parallel()
+			c, name := fresh(t, o.deployed)
+			must(t, o.run(t.Context(), name, c.options()))
+			once := c.outcome(t, name)
+			must(t, o.run(t.Context(), name, c.options()))
+			if diff := cmp.Diff(once, c.outcome(t, name)); diff != "" {
+				t.Error(diff)
+			}
+			if once.Pending > 0 {
+				t.Error("change sets are left")
+			}
+		})
+	}
+}
+
+// TestOperationsSurviveAnInterruptionAnywhere ends the context with each of the
+// requests in turn, before or after it is answered, and then goes on.
+func TestOperationsSurviveAnInterruptionAnywhere(t *testing.T) {
+	t.Parallel()
+	for op, o := range lifeCycle {
+		t.Run(op, func(t *testing.T) {
+			t.Parallel()
+			c, name := fresh(t, o.deployed)
+			must(t, o.run(t.Context(), name, c.options()))
+			want := c.outcome(t, name).named(name)
+			for n := 0; ; n++ {
+				if testing.Short() && n%5 != 0 {
+					continue
+				}
+				c, name := fresh(t, o.deployed)
+				left := n
+				ctx, cancel := context.WithCancel(t.Context())
+				c.plan = func(*cloudCall) *reply {
+					if left == 0 {
+						cancel()
+					}
+					left--
+					return nil
+				}
+				err := o.run(ctx, name, c.options())
+				cancel()
+				if err == nil {
+					if n < 3 {
+						t.Errorf("it takes only %d requests", n)
+					}
+					break
+				}
+				if !errors.Is(err, context.Canceled) {
+					t.Fatalf("request %d: %v", n, err)
+				}
+				must(t, o.run(t.Context(), name, c.options()))
+				if diff := cmp.Diff(want, c.outcome(t, name).named(name)); diff != "" {
+					t.Fatalf("request %d: %s", n, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestAnInterruptedWaitTellsHowToGoOn(t *testing.T) {
+	t.Parallel()
+	for op, says := range map[string]string{"create": "created", "update": "updated", "delete": "deleted"} {
+		o := lifeCycle[op]
+		c, name := fresh(t, o.deployed)
+		ctx, cancel := context.WithCancel(t.Context())
+		opts := c.options()
+		opts.Event = func(infra.Event) { cancel() }
+		err := o.run(ctx, name, opts)
+		wants[*infra.InterruptedError](t, err, "still being "+says, "goes on in the account", "zae-limiter status --name "+name)
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+}
+
+func TestThrottlingIsWaitedOut(t *testing.T) {
+	t.Parallel()
+	for op, o := range lifeCycle {
+		t.Run(op, func(t *testing.T) {
+			t.Parallel()
+			c, name := fresh(t, o.deployed)
+			tries := map[string]int{}
+			c.plan = func(asked *cloudCall) *reply {
+				tries[asked.op]++
+				if tries[asked.op] <= 3 && asked.op != "HeadBucket" && asked.op != "HeadObject" { // their answers have no code
+					return failed(asked, 400, "Throttling", "Rate exceeded")
+				}
+				return nil
+			}
+			must(t, o.run(t.Context(), name, c.options()))
+		})
+	}
+}
+
+// TestAWaitOutlivesALongOutage has more failures than one call is tried.
+func TestAWaitOutlivesALongOutage(t *testing.T) {
+	t.Parallel()
+	c, name := newCloud(t), stackName()
+	begun := 0
+	c.plan = func(asked *cloudCall) *reply {
+		if asked.op == "CreateStack" {
+			begun = 40
+		}
+		if begun > 0 && (asked.op == "DescribeStacks" || asked.op == "DescribeStackEvents") {
+			begun--
+			return failed(asked, 503, "ServiceUnavailable", "try again")
+		}
+		return nil
+	}
+	deploy(t, name, c.options())
+	for _, op := range []string{"DescribeStacks", "DescribeStackEvents"} {
+		c, name := newCloud(t), stackName()
+		made := false
+		c.plan = func(asked *cloudCall) *reply {
+			made = made || asked.op == "CreateStack"
+			if made && asked.op == op {
+				return failed(asked, 503, "ServiceUnavailable", "try again")
+			}
+			return nil
+		}
+		opts := c.options()
+		_, err := infra.Deploy(t.Context(), name, &opts)
+		wants[*limiter.UnavailableError](t, err, "deploy")
+	}
+}
+
+// TestDeniedCallsAreNamed denies each of the calls that an operation makes.
+func TestDeniedCallsAreNamed(t *testing.T) {
+	t.Parallel()
+	mayBeDenied := []string{ // because it is done without
+		"create HeadObject", "create DescribeTable", "open HeadObject", "open DescribeTable", "update HeadObject", "upgrade HeadObject", "upgrade of the functions HeadObject",
+		"upgrade GetCallerIdentity", "upgrade of the functions GetCallerIdentity", // the bucket is known
+		"delete ListObjectsV2", // so the archive stays
+	}
+	for op, o := range lifeCycle {
+		t.Run(op, func(t *testing.T) {
+			t.Parallel()
+			c, name := fresh(t, o.deployed)
+			must(t, o.run(t.Context(), name, c.options()))
+			c.Lock()
+			made := slices.Compact(slices.Sorted(slices.Values(c.log)))
+			c.Unlock()
+			for _, denied := range made {
+				c, name := fresh(t, o.deployed)
+				c.deny(denied)
+				err := o.run(t.Context(), name, c.options())
+				if err == nil && slices.Contains(mayBeDenied, op+" "+denied) {
+					continue
+				}
+				if err == nil {
+					t.Errorf("%s is not needed", denied)
+				} else if !strings.Contains(err.Error(), denied) && denied != "HeadBucket" {
+					t.Errorf("%q does not say %s", err, denied)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,79 @@
+package infra
+
+import (
+	"bytes"
+	"debug/buildinfo"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+)
+
+const (
+	module      = "github.com/zeroae/zae-limiter-go"
+	mainPackage = module + "/cmd/zae-limiter"
+)
+
+// machines are the architectures as an executable names them.
+var machines = map[string]elf.Machine{ARM64: elf.EM_AARCH64, X8664: elf.EM_X86_64}
+
+// runningProgram is this process's executable, if it can be the functions' code.
+func runningProgram(architecture string) ([]byte, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("the running program cannot be found: %w", err)
+	}
+	return readProgram(path, architecture)
+}
+
+// readProgram reads an executable that is zae-limiter: the program of a user of
+// this package serves no function.
+func readProgram(path, architecture string) ([]byte, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("the running program cannot be read: %s", plainPathError(err))
+	}
+	info, err := buildinfo.Read(bytes.NewReader(content))
+	if err != nil || info.Path != mainPackage {
+		return nil, errors.New("the running program is not zae-limiter itself")
+	}
+	if err := checkProgram(content, architecture); err != nil {
+		return nil, fmt.Errorf("the running program is not fit: %w", err)
+	}
+	return content, nil
+}
+
+// checkProgram tells why an executable cannot run as a function.
+func checkProgram(content []byte, architecture string) error {
+	f, err := elf.NewFile(bytes.NewReader(content))
+	if err != nil {
+		return errors.New("it is no program for Linux")
+	}
+	if f.Type != elf.ET_EXEC && f.Type != elf.ET_DYN {
+		return errors.New("it is no program")
+	}
+	if f.Machine != machines[architecture] || f.Class != elf.ELFCLASS64 {
+		return fmt.Errorf("it is for %s, and the functions are for %s", architectureOf(f), architecture)
+	}
+	if f.OSABI != elf.ELFOSABI_NONE && f.OSABI != elf.ELFOSABI_LINUX {
+		return errors.New("it is for another system than Linux")
+	}
+	for _, segment := range f.Progs {
+		if segment.Type == elf.PT_INTERP {
+			return errors.New("it is linked dynamically; build it with CGO_ENABLED=0")
+		}
+	}
+	if libraries, err := f.ImportedLibraries(); err != nil || len(libraries) > 0 {
+		return errors.New("it needs shared libraries; build it with CGO_ENABLED=0")
+	}
+	return nil
+}
+
+func architectureOf(f *elf.File) string {
+	for name, machine := range machines {
+		if f.Machine == machine {
+			return name
+		}
+	}
+	return f.Machine.String()
+}

@@ -1,0 +1,130 @@
+package infra_test
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/infra"
+	"github.com/zeroae/zae-limiter-go/internal/motolocal"
+)
+
+// moto is the URL of moto's server, started by the first test that asks.
+func moto(tb testing.TB) string {
+	tb.Helper()
+	s, err := startedMoto()
+	if errors.Is(err, motolocal.ErrMissing) && os.Getenv("CI") != "true" {
+		tb.Skip(err)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s.URL()
+}
+
+var (
+	startedMoto = sync.OnceValues(func() (*motolocal.Server, error) {
+		s, err := motolocal.Start()
+		runningMoto.Store(s)
+		return s, err
+	})
+	runningMoto atomic.Pointer[motolocal.Server] // what TestMain has to stop
+)
+
+// TestLifeOnAnEmulator goes the whole way with the real template on a server
+// that others wrote. It ends every operation at once, so there is nothing to
+// wait for or to interrupt. It runs no function and makes no alarms; it gives no
+// table its TTL and backups and no function its tags and architecture, so the
+// status says so; it takes a parameter that keeps its value for a change, and
+// other tags for none.
+func TestLifeOnAnEmulator(t *testing.T) {
+	t.Parallel()
+	name := stackName()
+	opts := infra.Options{Dynamo: dynamo.Options{AWS: config(moto(t))}, Version: "1.2.3", Zip: functionZip(t), Poll: 1}
+	opts.Stack = infra.Stack{IAMRoles: true, LambdaMemory: 512, Tags: map[string]string{"team": "a"}}
+	var told []infra.Event
+	opts.Event = func(e infra.Event) { told = append(told, e) }
+	if d := deploy(t, name, opts); d.Action != "created" || !d.Complete || d.Outputs["TableName"] != name {
+		t.Errorf("%+v", d)
+	}
+	if len(told) == 0 || told[len(told)-1].Status != "CREATE_COMPLETE" {
+		t.Error(told)
+	}
+	deploy(t, name, opts)
+	acquire(t, name, &opts.Dynamo)
+	looksGood(t, name, opts)
+
+	opts.Stack, opts.Version, opts.Zip = infra.Stack{}, "1.3.0", functionZip(t, 1)
+	for _, action := range []string{"updated", "unchanged"} {
+		d, err := infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: opts})
+		must(t, err)
+		if d.Action != action || !d.Complete || d.Code.Uploaded != (action == "updated") {
+			t.Errorf("%+v, want %s", d, action)
+		}
+	}
+	acquire(t, name, &opts.Dynamo)
+	looksGood(t, name, opts)
+
+	opts.Stack = infra.Stack{IAMRoles: true, LambdaMemory: 1024, Tags: map[string]string{"team": "b"}}
+	if d := deploy(t, name, opts); d.Action != "updated" {
+		t.Errorf("%+v", d)
+	}
+	_, err := infra.Tag(t.Context(), name, &opts)
+	must(t, err)
+	found, err := infra.List(t.Context(), &opts)
+	must(t, err)
+	if i := slices.IndexFunc(found, func(f infra.Found) bool { return f.Name == name }); i < 0 || !found[i].Healthy() || found[i].Version != "1.3.0" {
+		t.Errorf("%+v", found)
+	}
+	st, err := infra.Inspect(t.Context(), name, &opts)
+	must(t, err)
+	if st.Stack.Tags["team"] != "b" || st.Aggregator.MemoryMB != 1024 {
+		t.Errorf("%+v", st)
+	}
+	for _, existed := range []bool{true, false} {
+		r, err := infra.Delete(t.Context(), name, &infra.DeleteOptions{Options: opts})
+		must(t, err)
+		if r.Existed != existed || !r.Complete || (r.Artifacts != "") != existed {
+			t.Errorf("%+v", r)
+		}
+	}
+	if _, err := dynamo.Connect(t.Context(), name, &opts.Dynamo); !errors.Is(err, limiter.ErrNotFound) {
+		t.Error(err)
+	}
+}
+
+// looksGood is the status, but for what the emulator cannot do.
+func looksGood(t *testing.T, name string, opts infra.Options) {
+	t.Helper()
+	st, err := infra.Inspect(t.Context(), name, &opts)
+	must(t, err)
+	if diff := cmp.Diff([]string{"the table does not remove what has expired"}, st.Problems); diff != "" {
+		t.Error(diff)
+	}
+	if !st.Available || !st.Aggregator.Exists || !st.Provisioner.Exists || !st.EventSource.Exists || !st.DeadLetters.Exists || st.Aggregator.MemoryMB != 512 {
+		t.Errorf("%+v", st)
+	}
+	if st.Versions.Stack != opts.Version || st.Versions.UpdatedBy != "cli:"+opts.Version || len(st.Table.Indexes) != 4 || len(st.IAM) != 9 {
+		t.Errorf("%+v", st)
+	}
+}
+
+func acquire(t *testing.T, name string, opts *dynamo.Options) {
+	t.Helper()
+	repo, err := dynamo.Connect(t.Context(), name, opts)
+	must(t, err)
+	defer repo.Close()
+	lim, err := limiter.New(repo, nil)
+	must(t, err)
+	must(t, lim.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 10)))
+	lease, err := lim.Acquire(t.Context(), limiter.Request{Entity: "key", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1)})
+	must(t, err)
+	must(t, lease.Commit(t.Context()))
+}

@@ -1,0 +1,77 @@
+package infra_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Other stacks import these, so neither names nor what they mean may change.
+func TestOutputs(t *testing.T) {
+	want := map[string][2]string{ // export and value
+		"TableName":                      {"TableName", "RateLimitsTable"},
+		"TableArn":                       {"TableArn", "RateLimitsTable.Arn"},
+		"StreamArn":                      {"StreamArn", "RateLimitsTable.StreamArn"},
+		"AggregatorFunctionArn":          {"AggregatorArn", "AggregatorFunction.Arn"},
+		"AggregatorFunctionName":         {"AggregatorName", "AggregatorFunction"},
+		"AggregatorDLQUrl":               {"DLQUrl", "AggregatorDLQ"},
+		"AggregatorDLQArn":               {"DLQArn", "AggregatorDLQ.Arn"},
+		"AggregatorDLQAlarmName":         {"DLQAlarmName", "AggregatorDLQAlarm"},
+		"LambdaErrorRateAlarmName":       {"LambdaErrorRateAlarmName", "LambdaErrorRateAlarm"},
+		"LambdaDurationAlarmName":        {"LambdaDurationAlarmName", "LambdaDurationAlarm"},
+		"StreamIteratorAgeAlarmName":     {"StreamIteratorAgeAlarmName", "StreamIteratorAgeAlarm"},
+		"ProvisionerErrorAlarmName":      {"ProvisionerErrorAlarmName", "ProvisionerErrorAlarm"},
+		"DynamoDBReadThrottleAlarmName":  {"ReadThrottleAlarmName", "DynamoDBReadThrottleAlarm"},
+		"DynamoDBWriteThrottleAlarmName": {"WriteThrottleAlarmName", "DynamoDBWriteThrottleAlarm"},
+		"AuditArchiveBucketName":         {"AuditArchiveBucketName", "AuditArchiveBucket"},
+		"AuditArchiveBucketArn":          {"AuditArchiveBucketArn", "AuditArchiveBucket.Arn"},
+		"CodeBucketName":                 {"CodeBucketName", "AuditArchiveBucket"},
+		"AcquireOnlyPolicyArn":           {"AcquireOnlyPolicyArn", "AcquireOnlyPolicy"},
+		"FullAccessPolicyArn":            {"FullAccessPolicyArn", "FullAccessPolicy"},
+		"ReadOnlyPolicyArn":              {"ReadOnlyPolicyArn", "ReadOnlyPolicy"},
+		"NamespaceAcquirePolicyArn":      {"NamespaceAcquirePolicyArn", "NamespaceAcquirePolicy"},
+		"NamespaceFullAccessPolicyArn":   {"NamespaceFullAccessPolicyArn", "NamespaceFullAccessPolicy"},
+		"NamespaceReadOnlyPolicyArn":     {"NamespaceReadOnlyPolicyArn", "NamespaceReadOnlyPolicy"},
+		"AppRoleArn":                     {"AppRoleArn", "AppRole.Arn"},
+		"AppRoleName":                    {"AppRoleName", "AppRole"},
+		"AdminRoleArn":                   {"AdminRoleArn", "AdminRole.Arn"},
+		"AdminRoleName":                  {"AdminRoleName", "AdminRole"},
+		"ReadOnlyRoleArn":                {"ReadOnlyRoleArn", "ReadOnlyRole.Arn"},
+		"ReadOnlyRoleName":               {"ReadOnlyRoleName", "ReadOnlyRole"},
+		"PermissionBoundaryArn":          {"PermissionBoundaryArn", "arn:aws:iam::123456789012:policy/edge"},
+		"RoleNameFormat":                 {"RoleNameFormat", ""},
+		"ProvisionerFunctionArn":         {"ProvisionerArn", "ProvisionerFunction.Arn"},
+		"ProvisionerFunctionName":        {"ProvisionerName", "ProvisionerFunction"},
+	}
+	s := everything(t, "app")
+	got := map[string][2]string{}
+	for name, o := range section(s.doc, "Outputs") {
+		if !s.makes(o) {
+			t.Errorf("%s is missing with everything on", name)
+		}
+		got[name] = [2]string{text(s.value(at(o, "Export", "Name"))), text(s.value(at(o, "Value")))}
+	}
+	for name, o := range want {
+		want[name] = [2]string{"app-" + o[0], o[1]}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestOutputsOfAnEmptyStack(t *testing.T) {
+	s := newStack(ours(t), "app", map[string]string{"EnableIAM": "false", "EnableAlarms": "false"})
+	got := map[string]string{}
+	for name, o := range section(s.doc, "Outputs") {
+		if s.makes(o) {
+			got[name] = text(s.value(at(o, "Value")))
+		}
+	}
+	want := map[string]string{
+		"TableName": "RateLimitsTable", "TableArn": "RateLimitsTable.Arn", "StreamArn": "RateLimitsTable.StreamArn",
+		"PermissionBoundaryArn": "", "RoleNameFormat": "",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

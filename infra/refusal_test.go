@@ -1,0 +1,195 @@
+package infra_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/infra"
+)
+
+func TestDeployLeavesStacksOfOthersAlone(t *testing.T) {
+	t.Parallel()
+	for says, tags := range map[string]map[string]string{
+		"something else": {"ManagedBy": "terraform"},
+		"load-test":      {"ManagedBy": "zae-limiter", "zae-limiter:type": "load-test"},
+	} {
+		c, name := newCloud(t), stackName()
+		c.put(name, "CREATE_COMPLETE", tags)
+		opts := c.options()
+		_, err := infra.Deploy(t.Context(), name, &opts)
+		wants[*infra.RefusedError](t, err, says, "another name")
+		_, err = infra.Delete(t.Context(), name, &infra.DeleteOptions{Options: opts})
+		wants[*infra.RefusedError](t, err, says)
+		_, err = infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: opts})
+		wants[*infra.RefusedError](t, err, says)
+		if got := c.calls("CreateChangeSet", "DeleteStack", "CreateBucket"); len(got) > 0 {
+			t.Error(got)
+		}
+	}
+}
+
+func TestDeployTakesOverAStackWithoutTags(t *testing.T) {
+	t.Parallel()
+	c, name := newCloud(t), stackName()
+	s := c.put(name, "CREATE_COMPLETE", nil)
+	s.resources[tableID] = name
+	c.happened(s, "", "CREATE_COMPLETE", "")
+	c.makeTable(name)
+	if d := deploy(t, name, c.options()); d.Action != "updated" {
+		t.Errorf("%+v", d)
+	}
+	if diff := cmp.Diff(managedTags(name), s.tags); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestDeployNeverReplacesTheTable(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []change{{"Modify", tableID, kinds[tableID], "True"}, {"Remove", tableID, kinds[tableID], ""}} {
+		c, name := newCloud(t), stackName()
+		opts := c.options()
+		deploy(t, name, opts)
+		opts.Stack.LambdaMemory = 512
+		opts.Confirm = func([]infra.Change) error { t.Error("it was shown"); return nil }
+		c.changes = []change{{"Modify", functionID, kinds[functionID], "True"}, bad}
+		_, err := infra.Deploy(t.Context(), name, &opts)
+		wants[*infra.RefusedError](t, err, "table", "nothing was changed")
+		if s := c.find(name); len(s.sets) > 0 || s.status != "CREATE_COMPLETE" {
+			t.Errorf("%v %s", s.sets, s.status)
+		}
+	}
+}
+
+func TestDeployMayBeRefused(t *testing.T) {
+	t.Parallel()
+	c, name := newCloud(t), stackName()
+	opts := c.options()
+	deploy(t, name, opts)
+	opts.Stack.LambdaMemory = 512
+	no := errors.New("no")
+	opts.Confirm = func([]infra.Change) error { return no }
+	if _, err := infra.Deploy(t.Context(), name, &opts); err != no { //nolint:errorlint // as it is, not wrapped
+		t.Errorf("%T %v", err, err)
+	}
+	if s := c.find(name); len(s.sets) > 0 || s.status != "CREATE_COMPLETE" {
+		t.Errorf("%v %s", s.sets, s.status)
+	}
+}
+
+func TestDeployThatFailsSaysWhy(t *testing.T) {
+	t.Parallel()
+	c, name := newCloud(t), stackName()
+	opts := c.options()
+	c.failing[functionID] = "The runtime is not supported"
+	_, err := infra.Deploy(t.Context(), name, &opts)
+	wants[*infra.FailedError](t, err, name, "created", "ROLLBACK_COMPLETE", "AggregatorFunction CREATE_FAILED: The runtime is not supported")
+	if strings.Contains(err.Error(), "cancelled") {
+		t.Error(err)
+	}
+	clear(c.failing)
+	_, err = infra.Deploy(t.Context(), name, &opts)
+	wants[*infra.RefusedError](t, err, "zae-limiter delete --name "+name)
+	_, err = infra.Delete(t.Context(), name, &infra.DeleteOptions{Options: opts})
+	must(t, err)
+	deploy(t, name, opts)
+
+	c.failing[functionID] = "The memory is too small"
+	opts.Stack.LambdaMemory = 512
+	_, err = infra.Deploy(t.Context(), name, &opts)
+	wants[*infra.FailedError](t, err, "updated", "UPDATE_ROLLBACK_COMPLETE", "The memory is too small")
+	prepared(t, c, name, "cli:1.2.3")
+	clear(c.failing)
+	if d := deploy(t, name, opts); d.Action != "updated" {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestDeployRefusesATableWithoutAStack(t *testing.T) {
+	t.Parallel()
+	c, name := newCloud(t), stackName()
+	c.makeTable(name)
+	opts := c.options()
+	_, err := infra.Deploy(t.Context(), name, &opts)
+	wants[*infra.RefusedError](t, err, "table "+name, "another name")
+	if len(c.stacks)+len(c.buckets) > 0 {
+		t.Error("something was made")
+	}
+}
+
+func TestDeployRefusesAStackWithoutATable(t *testing.T) {
+	t.Parallel()
+	c, name := newCloud(t), stackName()
+	opts := c.options()
+	deploy(t, name, opts)
+	c.dropTable(name)
+	_, err := infra.Deploy(t.Context(), name, &opts)
+	wants[*infra.RefusedError](t, err, "its table is gone")
+}
+
+func TestDeployRefusesToGoBack(t *testing.T) {
+	t.Parallel()
+	c, name := newCloud(t), stackName()
+	opts := c.options()
+	deploy(t, name, opts)
+	opts.Version = "1.2.2"
+	_, err := infra.Deploy(t.Context(), name, &opts)
+	wants[*infra.RefusedError](t, err, "1.2.3", "1.2.2")
+	opts.Downgrade = true
+	deploy(t, name, opts)
+	if got := c.find(name).tags["zae-limiter:version"]; got != "1.2.2" {
+		t.Error(got)
+	}
+	opts.Downgrade, opts.Version = false, "devel" // which has no place in the order
+	deploy(t, name, opts)
+}
+
+func TestDeployJudgesBeforeAnyCall(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	for name, opts := range map[string]infra.Options{
+		"a_b":                   {},
+		"abc":                   {Stack: infra.Stack{LambdaMemory: 1}},
+		"abd":                   {Dynamo: dynamo.Options{Namespace: "not a name"}},
+		strings.Repeat("a", 46): {},
+	} {
+		opts.Dynamo.AWS = config(c.URL)
+		_, err := infra.Deploy(t.Context(), name, &opts)
+		wants[*limiter.InvalidError](t, err)
+		_, err = infra.Open(t.Context(), name, &opts)
+		if name == "a_b" {
+			wants[*limiter.InvalidError](t, err)
+		}
+	}
+	if got := c.calls("DescribeStacks", "GetCallerIdentity", "DescribeTable"); len(got) > 0 {
+		t.Error(got)
+	}
+}
+
+// TestDeployToAnEndpointByName has an address below which there are no names for
+// buckets.
+func TestDeployToAnEndpointByName(t *testing.T) {
+	t.Parallel()
+	c, name := newCloud(t), stackName()
+	opts := c.options()
+	opts.Dynamo.Endpoint = strings.Replace(c.URL, "127.0.0.1", "localhost", 1)
+	if d := deploy(t, name, opts); !d.Code.Uploaded {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestDeployWithoutFunctionsNeedsNoCode(t *testing.T) {
+	t.Parallel()
+	c, name := newCloud(t), stackName()
+	opts := c.options()
+	opts.Zip, opts.Stack.NoIAM = "", true
+	d := deploy(t, name, opts)
+	s := c.find(name)
+	if s.parameters["CodeKey"] != "" || d.Code != nil || c.buckets[ownBucketOf(name)] != nil {
+		t.Errorf("%+v %v", d, s.parameters)
+	}
+}

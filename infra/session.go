@@ -1,0 +1,129 @@
+package infra
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// session is one call of this package: an account and a region, and mostly a
+// stack in it.
+type session struct {
+	opts   Options
+	name   string
+	region string
+
+	stacks    *cloudformation.Client
+	tables    *dynamodb.Client
+	functions *lambda.Client
+	queues    *sqs.Client
+	metrics   *cloudwatch.Client
+	buckets   *s3.Client
+	identity  *sts.Client
+}
+
+// dial is a session about the stack of that name. Nothing is sent yet, unless
+// the environment asks for credentials or settings to be fetched.
+func dial(ctx context.Context, op, name string, opts *Options) (*session, error) {
+	name = dynamo.TableName(name)
+	if err := checkStackName(name); err != nil {
+		return nil, err
+	}
+	s, err := newSession(ctx, op, opts)
+	if err != nil {
+		return nil, err
+	}
+	s.name = name
+	return s, nil
+}
+
+func newSession(ctx context.Context, op string, opts *Options) (*session, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s := &session{}
+	if opts != nil {
+		s.opts = *opts
+	}
+	s.opts = s.opts.withDefaults()
+	cfg, err := s.config(ctx)
+	if err != nil {
+		return nil, failure(ctx, op, err)
+	}
+	s.region = cfg.Region
+	s.stacks = cloudformation.NewFromConfig(cfg)
+	s.tables = dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = true })
+	s.functions = lambda.NewFromConfig(cfg)
+	s.queues = sqs.NewFromConfig(cfg)
+	s.metrics = cloudwatch.NewFromConfig(cfg)
+	s.buckets = s3.NewFromConfig(cfg, func(o *s3.Options) {
+		o.UsePathStyle = o.BaseEndpoint != nil // an address of one's own has no names for buckets below it
+	})
+	s.identity = sts.NewFromConfig(cfg)
+	return s, nil
+}
+
+// mostAttempts is how often a call is sent. CloudFormation has few calls to
+// spare for an account, and a deployment can wait.
+const mostAttempts = 10
+
+func (s *session) config(ctx context.Context) (aws.Config, error) {
+	var cfg aws.Config
+	if given := s.opts.Dynamo.AWS; given != nil {
+		cfg = given.Copy()
+	} else {
+		var err error
+		if cfg, err = config.LoadDefaultConfig(ctx); err != nil {
+			return cfg, err
+		}
+	}
+	cfg.Region = cmp.Or(s.opts.Dynamo.Region, cfg.Region)
+	if cfg.Region == "" {
+		return cfg, errors.New("no AWS region; name one, or set AWS_REGION or that of the profile")
+	}
+	if s.opts.Dynamo.Endpoint != "" {
+		cfg.BaseEndpoint = aws.String(s.opts.Dynamo.Endpoint)
+	}
+	if cfg.RetryMaxAttempts == 0 && cfg.Retryer == nil {
+		cfg.Retryer = patient
+	}
+	return cfg, nil
+}
+
+// patient tries often what is throttled, and not at all what nobody answers: an
+// address that is wrong stays so.
+func patient() aws.Retryer {
+	return retry.NewStandard(func(o *retry.StandardOptions) {
+		o.MaxAttempts = mostAttempts
+		o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(nobodyAnswers)}, o.Retryables...)
+	})
+}
+
+// nobodyAnswers says no to what could not even be connected to.
+func nobodyAnswers(err error) aws.Ternary {
+	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Op == "dial" {
+		return aws.FalseTernary
+	}
+	return aws.UnknownTernary
+}
+
+// table connects to the stack's table itself, without a namespace.
+func (s *session) table(ctx context.Context) (*dynamo.Repository, error) {
+	opts := s.opts.Dynamo
+	opts.Namespace = "_"
+	return dynamo.Connect(ctx, s.name, &opts)
+}

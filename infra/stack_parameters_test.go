@@ -1,0 +1,194 @@
+package infra
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	cfn "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	"github.com/google/go-cmp/cmp"
+)
+
+// values are parameters as CloudFormation gets them, with * for one that is
+// kept.
+func values(list []cfn.Parameter) map[string]string {
+	all := map[string]string{}
+	for _, p := range list {
+		if _, twice := all[aws.ToString(p.ParameterKey)]; twice {
+			panic("there twice: " + aws.ToString(p.ParameterKey))
+		}
+		all[aws.ToString(p.ParameterKey)] = aws.ToString(p.ParameterValue)
+		if aws.ToBool(p.UsePreviousValue) {
+			all[aws.ToString(p.ParameterKey)] = "*"
+		}
+	}
+	return all
+}
+
+var plainParameters = map[string]string{
+	"SchemaVersion": "0.8.0", "SnapshotWindows": "hourly,daily,monthly", "SnapshotRetentionDays": "90", "LambdaMemorySize": "256", "LambdaTimeout": "60",
+	"EnableAggregator": "true", "EnableAlarms": "true", "LogLevel": "INFO", "LogRetentionDays": "30", "LambdaDurationThreshold": "48000", "EnableAuditArchival": "true",
+	"AuditArchiveGlacierTransitionDays": "90", "EnableTracing": "false", "EnableIAMRoles": "false", "EnableIAM": "true", "EnableProvisioner": "true",
+	"EnableDeletionProtection": "false", "Architecture": "arm64",
+}
+
+func TestParametersOfTheZeroStack(t *testing.T) {
+	t.Parallel()
+	if diff := cmp.Diff(plainParameters, values(sent(Stack{}.parameters("app", object{})))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestParametersOfAStackWithEverything(t *testing.T) {
+	t.Parallel()
+	s := Stack{
+		SnapshotWindows: "monthly", UsageRetentionDays: 1, AuditRetentionDays: 2, PITRRecoveryDays: 3, DeletionProtection: true,
+		NoAggregator: true, NoProvisioner: true, Architecture: X8664, LambdaTimeout: 7 * time.Second, LambdaMemory: 128, Tracing: true, LogLevel: "DEBUG", LogRetentionDays: 5,
+		NoAuditArchive: true, ArchiveGlacierDays: 6, NoAlarms: true, AlarmTopicARN: "topic", DurationThresholdPct: 33,
+		NoIAM: true, IAMRoles: true, AggregatorRoleARN: "a", ProvisionerRoleARN: "p", PermissionBoundary: "b", RoleNameFormat: "r-{}", PolicyNameFormat: "{}-p",
+		ArtifactBucket: "not a parameter", Tags: map[string]string{"neither": "is this"},
+	}
+	want := map[string]string{
+		"SchemaVersion": "0.8.0", "SnapshotWindows": "monthly", "SnapshotRetentionDays": "1", "LambdaMemorySize": "128", "LambdaTimeout": "7",
+		"EnableAggregator": "false", "PITRRecoveryPeriodDays": "3", "EnableAlarms": "false", "AlarmSNSTopicArn": "topic", "LogLevel": "DEBUG", "LogRetentionDays": "5",
+		"LambdaDurationThreshold": "2310", "PermissionBoundary": "b", "EnableAuditArchival": "false", "AuditArchiveGlacierTransitionDays": "6",
+		"EnableTracing": "true", "EnableIAMRoles": "true", "EnableIAM": "false", "AggregatorRoleArn": "a", "EnableProvisioner": "false", "ProvisionerRoleArn": "p",
+		"EnableDeletionProtection": "true", "Architecture": "x86_64", "CodeBucket": "bucket", "CodeKey": "key",
+		"RoleNameFormat": "r-{}", "AggregatorRoleName": "r-app-aggr", "ProvisionerRoleName": "r-app-prov", "AppRoleName": "r-app-app", "AdminRoleName": "r-app-admin",
+		"ReadOnlyRoleName":      "r-app-read",
+		"AcquireOnlyPolicyName": "app-acq-p", "FullAccessPolicyName": "app-full-p", "ReadOnlyPolicyName": "app-read-p",
+		"NamespaceAcquirePolicyName": "app-ns-acq-p", "NamespaceFullAccessPolicyName": "app-ns-full-p", "NamespaceReadOnlyPolicyName": "app-ns-read-p",
+	}
+	got := values(sent(s.parameters("app", object{"bucket", "key"})))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	all := append(slices.Sorted(maps.Keys(want)), "StreamStartingPosition") // which depends on the stack that is there
+	slices.Sort(all)
+	if diff := cmp.Diff(all, slices.Sorted(slices.Values(parameterNames()))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestParametersAreThoseOfTheTemplate(t *testing.T) {
+	t.Parallel()
+	_, parameters, _ := strings.Cut(string(Template()), "\nParameters:\n")
+	parameters, _, ok := strings.Cut(parameters, "\nRules:\n")
+	if !ok {
+		t.Fatal("the template has another form")
+	}
+	var names []string
+	for _, line := range regexp.MustCompile(`(?m)^  (\w+):$`).FindAllStringSubmatch(parameters, -1) {
+		names = append(names, line[1])
+	}
+	slices.Sort(names)
+	if diff := cmp.Diff(names, slices.Sorted(slices.Values(parameterNames()))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTheTemplateCanBeSent(t *testing.T) {
+	t.Parallel()
+	const most = 51_200
+	if n := len(Template()); n > most {
+		t.Errorf("the template has %d bytes, of %d", n, most)
+	}
+}
+
+// TestTheDurationThresholdIsAWholeNumber counts what floating point gets wrong.
+func TestTheDurationThresholdIsAWholeNumber(t *testing.T) {
+	t.Parallel()
+	for seconds := 1; seconds <= 900; seconds++ {
+		for pct := 1; pct <= 100; pct++ {
+			s := Stack{LambdaTimeout: time.Duration(seconds) * time.Second, DurationThresholdPct: pct}
+			if got, want := s.durationThreshold(), int64(seconds*10*pct); got != want {
+				t.Fatalf("%d s, %d %%: %d, want %d", seconds, pct, got, want)
+			}
+		}
+	}
+}
+
+func TestKeptParametersAreAllSent(t *testing.T) {
+	t.Parallel()
+	stack := cfn.Stack{}
+	for _, key := range []string{"EnableIAMRoles", "CodeKey", "OfAnotherTemplate"} {
+		stack.Parameters = append(stack.Parameters, cfn.Parameter{ParameterKey: aws.String(key), ParameterValue: aws.String("x")})
+	}
+	if diff := cmp.Diff(map[string]string{"EnableIAMRoles": "*", "CodeKey": "*", "OfAnotherTemplate": "*"}, values(kept(stack, nil))); diff != "" {
+		t.Error(diff)
+	}
+	changed := []parameter{{"CodeKey", "new"}, {"CodeBucket", ""}}
+	got := values(kept(stack, parameterNames(), changed...))
+	if diff := cmp.Diff(map[string]string{"EnableIAMRoles": "*", "CodeKey": "new", "StreamStartingPosition": "LATEST"}, got); diff != "" {
+		t.Error(diff)
+	}
+	stack.Parameters = append(stack.Parameters, cfn.Parameter{ParameterKey: aws.String("StreamStartingPosition"), ParameterValue: aws.String("TRIM_HORIZON")})
+	if got := values(kept(stack, parameterNames())); got["StreamStartingPosition"] != "*" {
+		t.Error(got)
+	}
+}
+
+func TestTagsThatAreSent(t *testing.T) {
+	t.Parallel()
+	got := merged(map[string]string{"team": "a", "ManagedBy": "me"}, discoveryTags("ZAEL-app"), versionTags("1.2.3"))
+	want := map[string]string{
+		"team": "a", "ManagedBy": "zae-limiter", "zae-limiter:name": "app", "zae-limiter:type": "limiter",
+		"zae-limiter:version": "1.2.3", "zae-limiter:schema-version": "0.8.0", "zae-limiter:lambda-version": "1.2.3",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if n := len(want) - 1 + mostTags; n != 50 {
+		t.Errorf("a stack may have 50 tags, not %d", n)
+	}
+}
+
+func TestNamesOfArtifactBuckets(t *testing.T) {
+	t.Parallel()
+	const account = "123456789012"
+	long := "a-name-of-a-stack-that-is-as-long-as-it-may-be"
+	for _, c := range []struct{ stack, region, want string }{
+		{"app", "us-east-1", "app-artifacts-123456789012-us-east-1"},
+		{"a2345678901234567890123456789b", "us-east-1", "a2345678901234567890123456789b-artifacts-123456789012-us-east-1"},
+		{"App", "us-east-1", "app-0d04bfeb-artifacts-123456789012-us-east-1"},
+		{long, "us-east-1", "a-name-of-a-stack-tha-de31eca0-artifacts-123456789012-us-east-1"},
+	} {
+		if got := artifactBucket(c.stack, account, c.region); got != c.want {
+			t.Errorf("%s: %s, want %s", c.stack, got, c.want)
+		}
+	}
+	seen := map[string]string{}
+	for _, stack := range []string{"app", "App", "aPp", long, long + "x", long[:20], "Z", "zz--"} {
+		for _, region := range []string{"us-east-1", "ap-southeast-2", "us-gov-west-1", "a-region-longer-than-any"} {
+			name := artifactBucket(stack, account, region)
+			if err := checkBucketName(name); err != nil {
+				t.Errorf("%s: %v", stack, err)
+			}
+			if other := seen[name]; other != "" {
+				t.Errorf("%s and %s share %s", stack, other, name)
+			}
+			seen[name] = stack
+		}
+	}
+}
+
+func TestOrderOfVersions(t *testing.T) {
+	t.Parallel()
+	rising := []string{"0.0.0-20260102030405-abcdef012345", "0.1.0-rc1", "0.1.0", "v0.1.1+dirty", "0.10.0", "1.0.0-a", "1.0.0-b", "1.0.0", "2.0.0"}
+	for i, a := range rising {
+		for j, b := range rising {
+			if got := isOlder(a, b); got != (i < j) {
+				t.Errorf("%s before %s: %t", a, b, got)
+			}
+		}
+	}
+	for _, none := range []string{"", "devel", "1.2", "1.2.3.4", "a.b.c", "1.-2.3", "0123abc"} {
+		if isOlder(none, "1.0.0") || isOlder("1.0.0", none) {
+			t.Errorf("%q has an order", none)
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package infra_test
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/infra"
+)
+
+// furnished is a stack with functions, alarms and everything.
+func furnished(t *testing.T) (*cloud, string, infra.Deployment) {
+	t.Helper()
+	c, name := newCloud(t), stackName()
+	d := deploy(t, name, c.options())
+	s := c.find(name)
+	maps.Copy(s.outputs, map[string]string{
+		"AggregatorDLQAlarmName": name + "-aggregator-dlq-alarm", "DynamoDBReadThrottleAlarmName": name + "-read-throttle",
+		"AcquireOnlyPolicyArn": "arn:acq", "AppRoleArn": "arn:app", "AuditArchiveBucketName": name + "-archive",
+	})
+	c.alarms = []cloudAlarm{{name + "-read-throttle", "OK", "fine"}, {name + "-aggregator-dlq-alarm", "INSUFFICIENT_DATA", "new"}, {"of-another-stack", "ALARM", "no"}}
+	for _, suffix := range []string{"-aggregator", "-limits-provisioner"} {
+		c.functions[name+suffix] = functionJSON(t, d.Code.SHA256, "Active")
+	}
+	c.mappings = `{"UUID":"u","State":"Enabled","LastProcessingResult":"OK","LastModified":1767323045}`
+	return c, name, d
+}
+
+func functionJSON(t *testing.T, sha256, state string) string {
+	t.Helper()
+	sum, err := hex.DecodeString(sha256)
+	must(t, err)
+	return fmt.Sprintf(`{"Configuration":{"State":%q,"StateReason":"because","LastUpdateStatus":"Successful","Runtime":"provided.al2023","Architectures":["arm64"],"CodeSha256":%q,"LastModified":"2026-01-02T03:04:05.000+0000","MemorySize":256,"Timeout":60},"Tags":{"zae-limiter:lambda-version":"1.2.3"}}`,
+		state, base64.StdEncoding.EncodeToString(sum))
+}
+
+func inspect(t *testing.T, c *cloud, name string) infra.Status {
+	t.Helper()
+	opts := c.options()
+	c.calls()
+	st, err := infra.Inspect(t.Context(), name, &opts)
+	must(t, err)
+	writes := []string{"CreateStack", "CreateChangeSet", "DeleteStack", "PutObject", "PutItem", "UpdateItem", "TransactWriteItems", "BatchWriteItem", "CreateBucket"}
+	if got := c.calls(writes...); len(got) > 0 {
+		t.Errorf("it wrote: %v", got)
+	}
+	return st
+}
+
+func TestStatusOfAStackThatIsReady(t *testing.T) {
+	t.Parallel()
+	c, name, d := furnished(t)
+	got := inspect(t, c, name)
+	s := c.find(name)
+	function := func(name string) infra.FunctionStatus {
+		return infra.FunctionStatus{
+			Exists: true, Name: name, State: "Active", LastUpdate: "Successful", Reason: "because", Runtime: "provided.al2023", Architecture: "arm64", Version: "1.2.3",
+			SHA256: d.Code.SHA256, Modified: "2026-01-02T03:04:05.000+0000", MemoryMB: 256, Timeout: 60,
+		}
+	}
+	index := func(name string) infra.IndexStatus { return infra.IndexStatus{Name: name, Status: "ACTIVE"} }
+	want := infra.Status{
+		Name: name, Region: region, Verdict: infra.Ready, Problems: []string{}, Available: true,
+		Stack: infra.StackStatus{Exists: true, ID: s.id, Status: "CREATE_COMPLETE", Created: s.created, Parameters: s.parameters, Tags: s.tags, Outputs: s.outputs},
+		Table: infra.TableStatus{
+			Exists: true, Status: "ACTIVE", Items: got.Table.Items, Indexes: []infra.IndexStatus{index("GSI1"), index("GSI2"), index("GSI3"), index("GSI4")},
+			Stream: "NEW_AND_OLD_IMAGES", TTL: "ENABLED", TTLAttribute: "ttl", RecoveryDays: 7,
+		},
+		Aggregator: function(name + "-aggregator"), Provisioner: function(name + "-limits-provisioner"),
+		EventSource: infra.EventSourceStatus{Exists: true, State: "Enabled", LastResult: "OK"},
+		DeadLetters: infra.QueueStatus{Exists: true, URL: s.outputs["AggregatorDLQUrl"]},
+		Versions:    infra.VersionStatus{Program: "1.2.3", ProgramSchema: "0.8.0", Stack: "1.2.3", Lambda: "1.2.3", Schema: "0.8.0", ClientMin: "0.0.0", UpdatedBy: "cli:1.2.3", Pending: []string{}},
+		Alarms:      infra.AlarmsStatus{List: []infra.AlarmStatus{{Name: name + "-aggregator-dlq-alarm", State: "INSUFFICIENT_DATA", Reason: "new"}, {Name: name + "-read-throttle", State: "OK", Reason: "fine"}}},
+		IAM:         map[string]string{"AcquireOnlyPolicyArn": "arn:acq", "AppRoleArn": "arn:app"},
+	}
+	ignored := cmp.Options{
+		cmpopts.IgnoreFields(infra.Status{}, "CheckedAt", "LatencyMillis", "CostHints"), cmpopts.IgnoreFields(infra.EventSourceStatus{}, "Modified"),
+		cmpopts.IgnoreFields(infra.VersionStatus{}, "UpdatedAt"), cmpopts.IgnoreFields(infra.TableStatus{}, "Bytes"), cmpopts.IgnoreFields(infra.IndexStatus{}, "Bytes"),
+	}
+	if diff := cmp.Diff(want, got, ignored); diff != "" {
+		t.Error(diff)
+	}
+	if got.Table.Items < 3 || got.Table.Bytes == 0 || len(got.CostHints) != 5 || got.EventSource.Modified.IsZero() || got.Versions.UpdatedAt.IsZero() {
+		t.Errorf("%+v", got)
+	}
+	if _, err := json.Marshal(got); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		arrange func(*cloud, *cloudStack, infra.Deployment)
+		want    infra.Verdict
+		says    string
+	}{
+		"updated":       {func(_ *cloud, s *cloudStack, _ infra.Deployment) { s.status = "UPDATE_COMPLETE" }, infra.Ready, ""},
+		"update undone": {func(_ *cloud, s *cloudStack, _ infra.Deployment) { s.status = "UPDATE_ROLLBACK_COMPLETE" }, infra.Degraded, "undone"},
+		"updating":      {func(_ *cloud, s *cloudStack, _ infra.Deployment) { s.status = "UPDATE_IN_PROGRESS" }, infra.Changing, "UPDATE_IN_PROGRESS"},
+		"never made":    {func(_ *cloud, s *cloudStack, _ infra.Deployment) { s.status, s.reason = "ROLLBACK_COMPLETE", "why" }, infra.Broken, "why"},
+		"stuck":         {func(_ *cloud, s *cloudStack, _ infra.Deployment) { s.status = "UPDATE_ROLLBACK_FAILED" }, infra.Broken, "UPDATE_ROLLBACK_FAILED"},
+		"no table":      {func(c *cloud, s *cloudStack, _ infra.Deployment) { c.dropTable(s.name) }, infra.Unreachable, "no table"},
+		"no stack":      {func(_ *cloud, s *cloudStack, _ infra.Deployment) { s.status = "DELETE_COMPLETE" }, infra.Degraded, "no stack"},
+		"messages":      {func(c *cloud, _ *cloudStack, _ infra.Deployment) { c.messages = "7" }, infra.Degraded, "7 changes"},
+		"alarm":         {func(c *cloud, s *cloudStack, _ infra.Deployment) { c.alarms[0].state = "ALARM" }, infra.Degraded, "fine"},
+		"disabled":      {func(c *cloud, _ *cloudStack, _ infra.Deployment) { c.mappings = `{"State":"Disabled"}` }, infra.Degraded, "Disabled"},
+		"not mapped":    {func(c *cloud, _ *cloudStack, _ infra.Deployment) { c.mappings = "" }, infra.Degraded, "nothing brings"},
+		"failing": {func(c *cloud, _ *cloudStack, _ infra.Deployment) {
+			c.mappings = `{"State":"Enabled","LastProcessingResult":"PROBLEM: Function call failed"}`
+		}, infra.Degraded, "Function call failed"},
+		"function failed": {func(c *cloud, s *cloudStack, d infra.Deployment) {
+			c.functions[s.name+"-aggregator"] = functionJSON(t, d.Code.SHA256, "Failed")
+		}, infra.Degraded, "is Failed: because"},
+		"code of another": {func(c *cloud, s *cloudStack, _ infra.Deployment) {
+			c.functions[s.name+"-aggregator"] = functionJSON(t, strings.Repeat("ab", 32), "Active")
+		}, infra.Degraded, "other code"},
+		"no functions": {func(c *cloud, _ *cloudStack, _ infra.Deployment) { clear(c.functions); c.mappings = "" }, infra.Ready, ""},
+		"updating, no table": {func(c *cloud, s *cloudStack, _ infra.Deployment) {
+			s.status = "CREATE_IN_PROGRESS"
+			c.dropTable(s.name)
+		}, infra.Unreachable, "CREATE_IN_PROGRESS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, name, d := furnished(t)
+			test.arrange(c, c.find(name), d)
+			st := inspect(t, c, name)
+			all := strings.Join(st.Problems, "\n")
+			if st.Verdict != test.want || !strings.Contains(all, test.says) || (test.want == infra.Ready) != (all == "") {
+				t.Errorf("%s: %s", st.Verdict, all)
+			}
+		})
+	}
+}
+
+// TestStatusTellsWhatItCouldNotAsk denies each call, and finds the failure in
+// the part it belongs to.
+func TestStatusTellsWhatItCouldNotAsk(t *testing.T) {
+	t.Parallel()
+	for op, part := range map[string]func(infra.Status) string{
+		"DescribeStacks":            func(st infra.Status) string { return st.Stack.Error },
+		"DescribeTable":             func(st infra.Status) string { return st.Table.Error },
+		"DescribeTimeToLive":        func(st infra.Status) string { return st.Table.Error },
+		"DescribeContinuousBackups": func(st infra.Status) string { return st.Table.Error },
+		"BatchGetItem":              func(st infra.Status) string { return st.Versions.Error },
+		"GetItem":                   func(st infra.Status) string { return st.Versions.Error },
+		"GetFunction":               func(st infra.Status) string { return st.Aggregator.Error },
+		"ListEventSourceMappings":   func(st infra.Status) string { return st.EventSource.Error },
+		"GetQueueAttributes":        func(st infra.Status) string { return st.DeadLetters.Error },
+		"DescribeAlarms":            func(st infra.Status) string { return st.Alarms.Error },
+	} {
+		t.Run(op, func(t *testing.T) {
+			t.Parallel()
+			c, name, _ := furnished(t)
+			c.deny(op)
+			st := inspect(t, c, name)
+			if got := part(st); !strings.Contains(got, op) || !slices.ContainsFunc(st.Problems, func(p string) bool { return strings.Contains(p, got) }) {
+				t.Errorf("%q: %v", got, st.Problems)
+			}
+			want := infra.Uncertain
+			if op == "DescribeTable" {
+				want = infra.Unreachable
+			}
+			if st.Verdict != want {
+				t.Error(st.Verdict)
+			}
+		})
+	}
+}
+
+func TestStatusNeedsAName(t *testing.T) {
+	t.Parallel()
+	_, err := infra.Inspect(t.Context(), "a_b", nil)
+	wants[*limiter.InvalidError](t, err)
+}

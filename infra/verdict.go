@@ -1,0 +1,126 @@
+package infra
+
+import (
+	"fmt"
+	"strings"
+)
+
+// conclude fills in what follows from the probes.
+func (st *Status) conclude() {
+	st.Versions.Stack, st.Versions.Lambda = st.Stack.Tags[tagVersion], st.Aggregator.Version
+	st.hintCosts()
+	st.Verdict = Ready
+	for _, find := range []struct {
+		verdict Verdict
+		in      func() []string
+	}{
+		{Uncertain, st.unknown}, {Degraded, st.defects}, {Changing, st.changing}, {Broken, st.failures}, {Unreachable, st.outage},
+	} {
+		if problems := find.in(); len(problems) > 0 {
+			st.Verdict = find.verdict
+			st.Problems = append(problems, st.Problems...)
+		}
+	}
+}
+
+// problems collects sentences.
+type problems []string
+
+func (p *problems) add(when bool, format string, args ...any) {
+	if when {
+		*p = append(*p, fmt.Sprintf(format, args...))
+	}
+}
+
+func (st *Status) outage() []string {
+	var p problems
+	switch t := st.Table; {
+	case st.Available:
+	case t.Exists:
+		p.add(true, "the table is %s", t.Status)
+	case t.Error != "":
+		p.add(true, "the table cannot be asked: %s", t.Error)
+	default:
+		p.add(true, "there is no table %s in region %s", st.Name, st.Region)
+	}
+	return p
+}
+
+func (st *Status) failures() []string {
+	var p problems
+	status := st.Stack.Status
+	isDone := strings.HasSuffix(status, "_COMPLETE") && status != "ROLLBACK_COMPLETE"
+	failed := !isDone && !isBusyStatus(status) || status == "ROLLBACK_IN_PROGRESS"
+	p.add(st.Stack.Exists && failed, "the stack is in state %s: %s", status, st.Stack.Reason)
+	return p
+}
+
+func (st *Status) changing() []string {
+	var p problems
+	p.add(isBusyStatus(st.Stack.Status), "the stack is in state %s", st.Stack.Status)
+	return p
+}
+
+// defects are what works worse than it was deployed to.
+func (st *Status) defects() []string {
+	var p problems
+	p.add(st.Available && !st.Stack.Exists && st.Stack.Error == "", "the table belongs to no stack, so nothing but limits works")
+	p.add(st.Stack.Status == "UPDATE_ROLLBACK_COMPLETE", "the last update of the stack failed and was undone")
+	for _, index := range st.Table.Indexes {
+		p.add(index.Status != "ACTIVE", "index %s is %s", index.Name, index.Status)
+	}
+	p.add(st.Table.Exists && st.Table.Stream == "", "the table has no stream, so usage is not counted")
+	p.add(st.Table.TTL != "" && !strings.HasPrefix(st.Table.TTL, "ENABL"), "the table does not remove what has expired")
+	for _, f := range []FunctionStatus{st.Aggregator, st.Provisioner} {
+		p.add(f.Exists && f.State != "Active" && f.State != "Inactive" && f.State != "", "function %s is %s: %s", f.Name, f.State, f.Reason)
+		p.add(f.LastUpdate == "Failed", "the last update of function %s failed: %s", f.Name, f.Reason)
+		p.add(f.Exists && st.foreignCode(f), "function %s has other code than was deployed; `zae-limiter upgrade` brings it back", f.Name)
+	}
+	p.add(st.Aggregator.Exists && !st.EventSource.Exists && st.EventSource.Error == "", "nothing brings changes to the aggregator, so usage is not counted")
+	p.add(st.EventSource.Exists && st.EventSource.State != "Enabled", "what brings changes to the aggregator is %s: %s", st.EventSource.State, st.EventSource.Reason)
+	p.add(strings.HasPrefix(st.EventSource.LastResult, "PROBLEM"), "the aggregator's last run failed: %s", st.EventSource.LastResult)
+	p.add(st.DeadLetters.Messages > 0, "%d changes could not be counted and wait in %s", st.DeadLetters.Messages, st.DeadLetters.URL)
+	p.add(len(st.Versions.Pending) > 0, "data of an older version wait for `zae-limiter upgrade`")
+	for _, a := range st.Alarms.List {
+		p.add(a.State == "ALARM", "alarm %s: %s", a.Name, a.Reason)
+	}
+	return p
+}
+
+// foreignCode tells whether a function's code is not what its stack says: its
+// name has the hash.
+func (st *Status) foreignCode(f FunctionStatus) bool {
+	key := st.Stack.Parameters[paramCodeKey]
+	return key != "" && f.SHA256 != "" && !strings.Contains(key, f.SHA256)
+}
+
+// unknown are probes that failed, but for the table's own, without which there
+// is no more to say.
+func (st *Status) unknown() []string {
+	var p problems
+	for _, probe := range []struct{ what, failure string }{
+		{"stack", st.Stack.Error},
+		{"version record", st.Versions.Error},
+		{"aggregator", st.Aggregator.Error},
+		{"provisioner", st.Provisioner.Error},
+		{"aggregator's event source", st.EventSource.Error},
+		{"dead letter queue", st.DeadLetters.Error},
+		{"alarms", st.Alarms.Error},
+	} {
+		p.add(probe.failure != "", "%s: %s", probe.what, probe.failure)
+	}
+	p.add(st.Available && st.Table.Error != "", "table: %s", st.Table.Error)
+	return p
+}
+
+// hintCosts names what the account is billed for, without prices, which differ.
+func (st *Status) hintCosts() {
+	var p problems
+	size := float64(st.Table.Bytes) / (1 << 30)
+	p.add(st.Table.Exists, "the table is billed by requests and by its size, %.2f GB; every write is billed again for each of its %d indexes that has the item", size, len(st.Table.Indexes))
+	p.add(st.Table.RecoveryDays > 0, "its backups, which reach back %d days, are billed by its size", st.Table.RecoveryDays)
+	p.add(st.Aggregator.Exists, "the aggregator is billed by its runs, at %d MB; fewer snapshot windows make it cheaper", st.Aggregator.MemoryMB)
+	p.add(len(st.Alarms.List) > 0, "%d alarms are billed by the month each", len(st.Alarms.List))
+	p.add(st.Stack.Outputs["AuditArchiveBucketName"] != "", "archived audit events are billed by the size of bucket %s", st.Stack.Outputs["AuditArchiveBucketName"])
+	st.CostHints = append(st.CostHints, p...)
+}

@@ -1,0 +1,126 @@
+package infra_test
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/dynamolocal"
+)
+
+// world is a table in which operations are tried, one after the other.
+type world struct {
+	*testing.T
+	engine string
+	table  string
+	others *dynamo.Repository // prepares what an operation needs, unrecorded
+	repo   *dynamo.Repository // is recorded, and knows nothing yet
+	recorder
+	events int
+}
+
+const gpt = "gpt-4"
+
+var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+// newWorld is skipped where the programs for an engine are missing, and fails
+// there in CI.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	engine, err := dynamolocal.Start()
+	if errors.Is(err, dynamolocal.ErrMissing) && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	wires := &http.Transport{}
+	t.Cleanup(func() {
+		wires.CloseIdleConnections()
+		if err := engine.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	w := &world{T: t, engine: engine.URL(), table: "recorded-" + fmt.Sprint(time.Now().UnixNano()), recorder: recorder{next: wires}}
+	w.ok(dynamo.CreateTable(t.Context(), w.table, &dynamo.Options{AWS: w.config(wires)}))
+	w.others = w.connect(w.config(wires), "")
+	w.set(limiter.Scope{}, limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 10_000))
+	return w
+}
+
+func (w *world) config(wires http.RoundTripper) *aws.Config {
+	return &aws.Config{
+		Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+		BaseEndpoint: aws.String(w.engine), HTTPClient: &http.Client{Transport: wires},
+	}
+}
+
+// client is unrecorded.
+func (w *world) client() *dynamodb.Client { return dynamodb.NewFromConfig(*w.config(w.next)) }
+
+func (w *world) connect(cfg *aws.Config, namespace string) *dynamo.Repository {
+	w.Helper()
+	repo, err := dynamo.Connect(w.Context(), w.table, &dynamo.Options{AWS: cfg, Namespace: namespace})
+	w.ok(err)
+	return repo
+}
+
+// record is what an operation sends.
+func (w *world) record(o operation) []call {
+	w.Helper()
+	w.space = w.others.NamespaceID()
+	w.repo = w.connect(w.config(&w.recorder), "")
+	w.take(w.T)
+	o.run(w)
+	w.ok(w.repo.Close())
+	return w.take(w.T)
+}
+
+func (w *world) ok(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// event is one for the audit trail, with an ID of its own.
+func (w *world) event() limiter.AuditEvent {
+	w.events++
+	return limiter.AuditEvent{ID: fmt.Sprintf("01%024d", w.events), Action: "tried", Entity: "world", At: noon}
+}
+
+func (w *world) set(s limiter.Scope, limits ...limiter.Limit) {
+	w.Helper()
+	w.ok(w.others.SetConfig(w.Context(), limiter.Config{Scope: s, Limits: limits}, w.event()))
+}
+
+func (w *world) create(e limiter.Entity) {
+	w.Helper()
+	w.ok(w.others.CreateEntity(w.Context(), e, w.event()))
+}
+
+// consume takes a little, and leaves what was said about it.
+func (w *world) consume(repo *dynamo.Repository, entity string, at time.Time) limiter.Outcome {
+	w.Helper()
+	out, err := repo.Consume(w.Context(), at, limiter.Charge{Entity: entity, Resource: gpt, Amounts: limiter.Tokens("rpm", 60)})
+	w.ok(err)
+	return out
+}
+
+// drain reads a sequence to its end.
+func drain[T any](w *world, all iter.Seq2[T, error]) {
+	w.Helper()
+	for _, err := range all {
+		w.ok(err)
+	}
+}

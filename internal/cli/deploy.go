@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/infra"
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+)
+
+// defaultStack is deployed if nothing else is said.
+const defaultStack = "limiter"
+
+type deployOptions struct {
+	*stackConnection
+	stack                                         infra.Stack
+	aggregator, provisioner, alarms, archive, iam bool // what a stack says it has not
+	wait, yes, downgrade, json                    bool
+	zip, namespace                                string
+}
+
+func newDeploy(c *console) *cobra.Command {
+	o := &deployOptions{stackConnection: &stackConnection{console: c}, aggregator: true, provisioner: true, alarms: true, archive: true, iam: true, wait: true}
+	cmd := &cobra.Command{
+		Use:   "deploy",
+		Short: "Put a store into an AWS account, or change it",
+		Long: `Makes a CloudFormation stack with the table, the functions that count usage and
+apply declared limits, policies for those who use it, and alarms; or changes the
+one that is there, also if Python's tool made it, to what the flags say. What an
+update would do is shown before it runs. The table is never replaced. It may be
+interrupted and called again at any time.
+
+The stack is that of --name, else $ZAEL_STACK, else "limiter".`,
+		Example: "  zae-limiter deploy --name my-app\n  zae-limiter deploy -n my-app --permission-boundary Bound --tag team=ml --yes\n" +
+			"  zae-limiter deploy -n my-app --no-iam --no-aggregator",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runDeploy(cmd.Context(), o) },
+	}
+	o.addTo(cmd)
+	o.flags(cmd)
+	addJSON[deploymentShape](cmd, &o.json, anObject, nil)
+	return cmd
+}
+
+// deploymentShape is what deploy and upgrade print.
+type deploymentShape struct {
+	Name      string            `json:"name" doc:"of the stack and its table"`
+	Region    string            `json:"region" doc:"it is in"`
+	StackID   string            `json:"stack_id" doc:"its ARN"`
+	Status    string            `json:"status" doc:"of the stack, as CloudFormation says"`
+	Action    string            `json:"action" doc:"created, updated, unchanged or waiting"`
+	Complete  bool              `json:"complete" doc:"nothing is left to be done"`
+	Namespace *string           `json:"namespace_id" doc:"of the namespace that was registered"`
+	Code      *infra.Code       `json:"code" doc:"of the functions: bucket, key, sha256, size, uploaded, source"`
+	Migrated  []string          `json:"migrated" doc:"versions whose migrations were run"`
+	Outputs   map[string]string `json:"outputs" doc:"of the stack"`
+}
+
+func (o *deployOptions) wanted() infra.Stack {
+	s := o.stack
+	s.NoAggregator, s.NoProvisioner, s.NoAlarms, s.NoAuditArchive, s.NoIAM = !o.aggregator, !o.provisioner, !o.alarms, !o.archive, !o.iam
+	return s
+}
+
+func runDeploy(ctx context.Context, o *deployOptions) error {
+	name := cmp.Or(o.name, os.Getenv(envStack), defaultStack)
+	if err := (limiter.Namespace{Name: o.namespace}).Validate(); err != nil {
+		return usagef("%v", err)
+	}
+	opts, err := o.options()
+	if err != nil {
+		return err
+	}
+	opts.Stack, opts.Zip, opts.NoWait, opts.Downgrade = o.wanted(), o.zip, !o.wait, o.downgrade
+	opts.Dynamo.Namespace = o.namespace
+	opts.Confirm = o.confirmChanges(ctx, name, o.yes)
+	if err := opts.Stack.Validate(name); err != nil {
+		return stackError(err)
+	}
+	o.announce(name, &opts.Stack)
+	began := time.Now()
+	d, err := infra.Deploy(ctx, name, &opts)
+	if err != nil {
+		return stackError(err)
+	}
+	return o.tell(d, o.json, time.Since(began))
+}
+
+// announce says what is going to be deployed.
+func (o *deployOptions) announce(name string, s *infra.Stack) {
+	o.say("Deploying %s (region %s):", name, cmp.Or(o.region, "of the environment"))
+	for _, f := range stackFacts(s) {
+		o.say("  %s: %s", f[0], f[1])
+	}
+}
+
+// stackFacts are what a person wants to see of a stack that is to be made.
+func stackFacts(s *infra.Stack) [][2]string {
+	facts := [][2]string{
+		{"usage", fmt.Sprintf("%s, kept %d days", s.SnapshotWindows, cmp.Or(s.UsageRetentionDays, 90))},
+		{"audit events", fmt.Sprintf("kept %d days", cmp.Or(s.AuditRetentionDays, 90))},
+		{"aggregator", onOff(s.HasAggregator())},
+		{"provisioner", onOff(s.HasProvisioner())},
+	}
+	if s.HasAggregator() {
+		facts = append(facts, [2]string{
+			"function", fmt.Sprintf("%s, %v, %d MB", cmp.Or(s.Architecture, infra.ARM64), cmp.Or(s.LambdaTimeout, time.Minute), cmp.Or(s.LambdaMemory, 256)),
+		}, [2]string{"audit archive", onOff(!s.NoAuditArchive)})
+	} else if !s.NoAggregator {
+		facts = append(facts, [2]string{"note", "without IAM the aggregator needs --aggregator-role-arn"})
+	}
+	facts = append(facts, [2]string{"alarms", onOff(!s.NoAlarms)})
+	if s.AlarmTopicARN != "" {
+		facts = append(facts, [2]string{"alarms are sent to", s.AlarmTopicARN})
+	}
+	facts = append(facts, [2]string{"policies", onOff(!s.NoIAM)}, [2]string{"roles for users", onOff(s.IAMRoles)},
+		[2]string{"deletion protection", onOff(s.DeletionProtection)})
+	for _, key := range slices.Sorted(maps.Keys(s.Tags)) {
+		facts = append(facts, [2]string{"tag", key + "=" + s.Tags[key]})
+	}
+	return facts
+}
+
+func onOff(on bool) string {
+	if on {
+		return "yes"
+	}
+	return "no"
+}
+
+// tell says what was done, and prints it for programs.
+func (s *stackConnection) tell(d infra.Deployment, asJSON bool, took time.Duration) error {
+	switch {
+	case d.Action == "waiting":
+		s.warn("Stack %s is busy (%s); zae-limiter status -n %s shows when it is done, then call this again", d.Name, d.Status, d.Name)
+	case !d.Complete:
+		s.warn("Stack %s is being %s; call this again without --no-wait to finish, zae-limiter status -n %s shows how far it is", d.Name, d.Action, d.Name)
+	case d.Action == "unchanged":
+		s.done("Stack %s is as it should be", d.Name)
+	default:
+		s.done("Stack %s %s in %s", d.Name, d.Action, tty.Duration(took))
+	}
+	if d.Code != nil && d.Code.Uploaded {
+		s.say("  code: %s, sha256 %.16s, %s", tty.Bytes(int64(d.Code.Size)), d.Code.SHA256, d.Code.Source)
+	}
+	for _, v := range d.Migrated {
+		s.say("  migrated to %s", v)
+	}
+	shape := deploymentShape{
+		d.Name, d.Region, d.StackID, d.Status, d.Action, d.Complete, orNull(d.NamespaceID), d.Code, append([]string{}, d.Migrated...), d.Outputs,
+	}
+	facts := []fact{
+		{"name", text(d.Name)}, {"region", text(d.Region)}, {"status", text(d.Status)}, {"action", text(d.Action)}, {"stack_id", text(d.StackID)},
+	}
+	if d.NamespaceID != "" {
+		facts = append(facts, fact{"namespace_id", text(d.NamespaceID)})
+	}
+	return printFacts(s.console, asJSON, facts, shape)
+}

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/infra"
+)
+
+// stackHelp is shown with every command about a stack.
+const stackHelp = "The stack is that of --name, else $ZAEL_STACK. It has the name of its table."
+
+// stackConnection is which stack a command is about, and where it is.
+type stackConnection struct {
+	*console
+	name, region, endpoint string
+}
+
+// addTo gives a command the flags of a stack.
+func (s *stackConnection) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&s.name, "name", "n", "", "`name` of the stack and its table (default $ZAEL_STACK)")
+	s.addPlace(cmd)
+}
+
+// addPlace gives a command the flags of where stacks are.
+func (s *stackConnection) addPlace(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&s.region, "region", "", "AWS `region`")
+	cmd.Flags().StringVar(&s.endpoint, "endpoint-url", "", "`url` of an emulator to use instead of AWS")
+}
+
+// chosen is the name of the stack.
+func (s *stackConnection) chosen() (string, error) {
+	name := cmp.Or(s.name, os.Getenv(envStack))
+	if name == "" {
+		return "", usagef("nothing says which stack; give --name, or set %s", envStack)
+	}
+	return name, nil
+}
+
+// options are those of every call about a stack.
+func (s *stackConnection) options() (infra.Options, error) {
+	if err := checkEndpoint(s.endpoint); err != nil {
+		return infra.Options{}, err
+	}
+	return infra.Options{
+		Dynamo:  dynamo.Options{Region: s.region, Endpoint: s.endpoint},
+		Version: thisBuild().Version,
+		Event:   s.event,
+	}, nil
+}
+
+// checkEndpoint judges an address before anything is sent there.
+func checkEndpoint(endpoint string) error {
+	if endpoint == "" {
+		return nil
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return usagef("--endpoint-url is %q, but it has to be an address such as http://localhost:8000", endpoint)
+	}
+	return nil
+}
+
+// event tells what happens to a stack while one waits for it.
+func (s *stackConnection) event(e infra.Event) {
+	line := e.Time.Local().Format("15:04:05") + "  " + e.Status + "  " + e.Resource + " (" + e.Type + ")"
+	if e.Reason != "" && strings.HasSuffix(e.Status, "FAILED") {
+		line += ": " + e.Reason
+	}
+	s.say("  %s", line)
+}
+
+// confirmChanges shows what an update would do, and asks unless yes.
+func (s *stackConnection) confirmChanges(ctx context.Context, name string, yes bool) func([]infra.Change) error {
+	return func(changes []infra.Change) error {
+		for _, c := range changes {
+			s.say("  %s", changeLine(c))
+		}
+		if yes {
+			return nil
+		}
+		return s.ask(ctx, fmt.Sprintf("Make %s to stack %s?", count(len(changes), "change"), name))
+	}
+}
+
+// changeLine is a change as people read it.
+func changeLine(c infra.Change) string {
+	sign := map[string]string{"Add": "+", "Modify": "~", "Remove": "-"}[c.Action]
+	line := fmt.Sprintf("%s %s (%s)", cmp.Or(sign, "?"), c.Resource, c.Type)
+	scope := slices.Clone(c.Scope)
+	slices.Sort(scope)
+	if len(scope) > 0 {
+		line += ": " + strings.Join(slices.Compact(scope), ", ")
+	}
+	switch c.Replacement {
+	case "True":
+		line += ", replaced"
+	case "Conditional":
+		line += ", perhaps replaced"
+	}
+	return line
+}
+
+// stackError makes a mistake in the command line what it is.
+func stackError(err error) error {
+	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
+		return usagef("%v", bad)
+	}
+	return err
+}

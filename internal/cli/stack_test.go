@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"crypto/rand"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/zeroae/zae-limiter-go/internal/motolocal"
+)
+
+const stackScripts = "testdata/script/stack" // run on an emulator of an account
+
+// TestStackScripts runs the commands about stacks on moto's server, and the
+// program as it would be released.
+func TestStackScripts(t *testing.T) {
+	settings := append(emulated(emulator(t)), "RELEASED="+releasedProgram(t), "ARCH="+hostArchitecture())
+	testscript.Run(t, params(stackScripts, "none", func(env *testscript.Env) error {
+		for _, setting := range settings {
+			name, value, _ := strings.Cut(setting, "=")
+			env.Setenv(name, value)
+		}
+		env.Setenv("STACK", "cli-"+strings.ToLower(rand.Text())[:12])
+		return nil
+	}))
+}
+
+// emulator is the URL of moto's server, which stops after the test and its
+// subtests. A test is skipped where the programs for it are missing, and fails
+// there in CI.
+func emulator(t *testing.T) string {
+	t.Helper()
+	server, err := motolocal.Start()
+	if errors.Is(err, motolocal.ErrMissing) && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return server.URL()
+}
+
+// emulated is the environment of a program that takes the emulator for AWS.
+func emulated(url string) []string {
+	return []string{"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_REGION=us-east-1", "AWS_ENDPOINT_URL=" + url}
+}
+
+func hostArchitecture() string {
+	return map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
+}
+
+// releasedProgram is this program, linked statically.
+func releasedProgram(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "zae-limiter")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "../../cmd/zae-limiter")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return path
+}

@@ -1,0 +1,70 @@
+package localserver
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestScriptIsFoundFromAnyFolder(t *testing.T) {
+	t.Setenv("ZAEL_TEST_SERVER", "")
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":                "",
+		"scripts/any":           "#!/bin/sh\necho \"http://$1\"; cat >/dev/null\n",
+		"dynamo/a.go":           "",
+		"internal/cli/tty/a.go": "",
+	} {
+		write(t, filepath.Join(root, name), text)
+	}
+	for _, dir := range []string{".", "dynamo", "internal/cli/tty"} {
+		t.Chdir(filepath.Join(root, dir))
+		s, err := Start("any", "ZAEL_TEST_SERVER")
+		if err != nil {
+			t.Errorf("in %s: %v", dir, err)
+			continue
+		}
+		if s.URL() != "http://run" {
+			t.Errorf("in %s the URL is %s", dir, s.URL())
+		}
+		if err := s.Stop(); err != nil {
+			t.Errorf("in %s: %v", dir, err)
+		}
+	}
+}
+
+func TestServerIsMissingWhereItsScriptIs(t *testing.T) {
+	t.Setenv("ZAEL_TEST_SERVER", "")
+	t.Chdir(t.TempDir())
+	if s, err := Start("any", "ZAEL_TEST_SERVER"); !errors.Is(err, ErrMissing) {
+		t.Errorf("outside of a module: %v, %v", s, err)
+	}
+	write(t, "go.mod", "")
+	if s, err := Start("any", "ZAEL_TEST_SERVER"); !errors.Is(err, ErrMissing) {
+		t.Errorf("in a module without it: %v, %v", s, err)
+	}
+}
+
+// This module has the scripts where they are looked for.
+func TestScriptsAreThere(t *testing.T) {
+	for _, script := range []string{"dynamodb-local", "moto-local"} {
+		name, err := findScript(script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(name); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,46 @@
+package motolocal
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"testing"
+)
+
+// The page is moto's own, so nothing else can be taken for it.
+func TestServerAnswersUntilItIsStopped(t *testing.T) {
+	if os.Getenv(EndpointVariable) != "" {
+		t.Skip("a server that ran before runs on")
+	}
+	s, err := Start()
+	if errors.Is(err, ErrMissing) && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := s.URL() + "/moto-api/data.json"
+	code, err := get(t, page)
+	if err != nil || code != http.StatusOK {
+		t.Errorf("%s: %d, %v", page, code, err)
+	}
+	if err := s.Stop(); err != nil {
+		t.Error(err)
+	}
+	if code, err := get(t, page); err == nil {
+		t.Errorf("after Stop: %d", code)
+	}
+}
+
+func get(t *testing.T, url string) (int, error) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	return response.StatusCode, response.Body.Close()
+}

@@ -1,0 +1,99 @@
+package manifest_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/golden"
+	"github.com/zeroae/zae-limiter-go/manifest"
+)
+
+func TestTemplate(t *testing.T) {
+	m := parse(t, string(fixtures(t, "valid")["full.yaml"]))
+	for name, asJSON := range map[string]bool{"template.yaml": false, "template.json": true} {
+		text, err := m.Template("my-app", asJSON)
+		check(t, err)
+		golden.Check(t, filepath.Join("testdata", name), string(text))
+	}
+}
+
+// What a template declares comes back as the properties of a request, all
+// scalars as text.
+func TestTemplateComesBackAsProperties(t *testing.T) {
+	for name, data := range fixtures(t, "valid") {
+		m := parse(t, string(data))
+		if m.Namespace == "" {
+			m.Namespace = "default"
+		}
+		text, err := m.Template("my-app", false)
+		check(t, err)
+		inJSON, err := m.Template("my-app", true)
+		check(t, err)
+		properties := propertiesOf(t, text)
+		equal(t, name+" as JSON", propertiesOf(t, inJSON), properties)
+		got, err := manifest.FromProperties(properties)
+		check(t, err)
+		equal(t, name, got, m)
+	}
+}
+
+// propertiesOf is what CloudFormation would send.
+func propertiesOf(t *testing.T, template []byte) map[string]any {
+	t.Helper()
+	var doc yaml.Node
+	check(t, yaml.Unmarshal(template, &doc))
+	resources := asText(&doc).(map[string]any)["Resources"].(map[string]any)
+	return resources["TenantLimits"].(map[string]any)["Properties"].(map[string]any)
+}
+
+// asText is a tree all of whose scalars are text.
+func asText(n *yaml.Node) any {
+	switch n.Kind {
+	case yaml.DocumentNode:
+		return asText(n.Content[0])
+	case yaml.MappingNode:
+		m := map[string]any{}
+		for i := 0; i < len(n.Content); i += 2 {
+			m[n.Content[i].Value] = asText(n.Content[i+1])
+		}
+		return m
+	}
+	return n.Value
+}
+
+func TestTemplateNeedsAStack(t *testing.T) {
+	for _, stack := range []string{"", "1app", "my_app", "a b", "a\nb", strings.Repeat("a", 129)} {
+		_, err := (&manifest.Manifest{}).Template(stack, false)
+		if _, ok := errors.AsType[*limiter.InvalidError](err); !ok {
+			t.Errorf("%q: %v", stack, err)
+		}
+	}
+}
+
+func TestPropertiesAreStrict(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"Resources": {"a": {"Limits": {"rpm": {"Capacity": "ten"}}}}}`:               `Resources.a.Limits.rpm.Capacity: it has to be a whole number, not the text "ten"`,
+		`{"Resources": {"a": {"Limits": {"rpm": {"Capacity": "1.5"}}}}}`:               `it has to be a whole number, not the text "1.5"`,
+		`{"Resources": {"a": {"Limits": {"rpm": {"Capacity": "0"}}}}}`:                 `it is 0, but it has to be at least 1`,
+		`{"Resources": {"a": {"Limits": {"rpm": {"Capacity": "1", "Burst": "2"}}}}}`:   `there is no key "Burst" here; the keys are Capacity, RefillAmount, RefillPeriod`,
+		`{"Resources": {"a": {"limits": {}}}}`:                                         `there is no key "limits" here; the keys are Limits`,
+		`{"resources": {}, "ServiceToken": "arn"}`:                                     `the keys are Entities, Namespace, Resources, System`,
+		`{"System": {"OnUnavailable": "maybe"}}`:                                       `System.OnUnavailable: it is "maybe"`,
+		`{"Entities": {"a": {"Resources": {"b": []}}, "c/d": {}}, "Namespace": "a b"}`: `Entities.a.Resources.b: it has to be a mapping, not a list`,
+		`{"Namespace": true}`: `Namespace: it has to be text, not true`,
+	} {
+		var properties map[string]any
+		check(t, json.Unmarshal([]byte(text), &properties))
+		_, err := manifest.FromProperties(properties)
+		if _, ok := errors.AsType[*manifest.ParseError](err); !ok || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%s: error %v, want one with %s", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package manifest
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// mostLevels ends a manifest in which references to references grow without
+// end.
+const mostLevels = 100_000
+
+// decoder turns nodes into a manifest and collects what is wrong.
+type decoder struct {
+	dialect
+	out      Manifest
+	problems []Problem
+}
+
+func decode(root *yaml.Node, words dialect) (*Manifest, error) {
+	d := &decoder{dialect: words}
+	fields := map[string]func(*yaml.Node, string){
+		d.namespace: d.decodeNamespace, d.system: d.decodeSystem, d.resources: d.decodeResources, d.entities: d.decodeEntities,
+	}
+	for _, word := range d.beside {
+		fields[word] = func(*yaml.Node, string) {}
+	}
+	if root.Kind != yaml.MappingNode {
+		d.problem(root, "", "a manifest is a mapping with the keys %s", d.known(fields))
+	} else {
+		d.fields(root, "", fields)
+	}
+	if len(d.problems) > 0 {
+		return nil, &ParseError{inOrder(d.problems)}
+	}
+	return d.out.sorted(), nil
+}
+
+func (d *decoder) problem(at *yaml.Node, path, format string, args ...any) {
+	d.problems = append(d.problems, Problem{at.Line, at.Column, path, fmt.Sprintf(format, args...)})
+}
+
+func (d *decoder) decodeNamespace(n *yaml.Node, path string) {
+	name, ok := d.text(n, path)
+	if !ok {
+		return
+	}
+	if err := (limiter.Namespace{Name: name}).Validate(); err != nil {
+		d.problem(n, path, "%v", err)
+	}
+	d.out.Namespace = name
+}
+
+func (d *decoder) decodeSystem(n *yaml.Node, path string) {
+	var level limiter.Config
+	d.fields(n, path, map[string]func(*yaml.Node, string){
+		d.onUnavailable: func(n *yaml.Node, path string) {
+			mode, ok := d.text(n, path)
+			if level.OnUnavailable = limiter.OnUnavailable(mode); ok && !validMode(level.OnUnavailable) {
+				d.problem(n, path, "it is %q, but it has to be %s", mode, modes)
+			}
+		},
+		d.limits: func(n *yaml.Node, path string) { level.Limits = d.decodeLimits(n, path) },
+	})
+	d.add(n, path, level)
+}
+
+func (d *decoder) decodeResources(n *yaml.Node, path string) {
+	d.entries(n, path, func(key, n *yaml.Node, path string) {
+		if err := validResource(key.Value); err != nil {
+			d.problem(key, path, "%v", err)
+		}
+		d.decodeLevel(n, path, limiter.Scope{Resource: key.Value})
+	})
+}
+
+func (d *decoder) decodeEntities(n *yaml.Node, path string) {
+	d.entries(n, path, func(key, n *yaml.Node, path string) {
+		entity := key.Value
+		if err := (limiter.Entity{ID: entity}).Validate(); err != nil {
+			d.problem(key, path, "%v", err)
+		}
+		d.fields(n, path, map[string]func(*yaml.Node, string){
+			d.resources: func(n *yaml.Node, path string) { d.decodeEntity(n, path, entity) },
+		})
+	})
+}
+
+func (d *decoder) decodeEntity(n *yaml.Node, path, entity string) {
+	d.entries(n, path, func(key, n *yaml.Node, path string) {
+		s := limiter.Scope{Entity: entity, Resource: key.Value}
+		if s.Resource == defaultResource {
+			s.Resource = ""
+		} else if err := validResource(s.Resource); err != nil {
+			d.problem(key, path, "%v", err)
+		}
+		d.decodeLevel(n, path, s)
+	})
+}
+
+func (d *decoder) decodeLevel(n *yaml.Node, path string, s limiter.Scope) {
+	level := limiter.Config{Scope: s}
+	d.fields(n, path, map[string]func(*yaml.Node, string){
+		d.limits: func(n *yaml.Node, path string) { level.Limits = d.decodeLimits(n, path) },
+	})
+	d.add(n, path, level)
+}
+
+func (d *decoder) add(n *yaml.Node, path string, level limiter.Config) {
+	if d.out.Levels = append(d.out.Levels, level); len(d.out.Levels) == mostLevels+1 {
+		d.problem(n, path, "a manifest has at most %d levels; use several namespaces", mostLevels)
+	}
+}
+
+func (d *decoder) decodeLimits(n *yaml.Node, path string) (limits []limiter.Limit) {
+	d.entries(n, path, func(key, n *yaml.Node, path string) {
+		limits = append(limits, d.decodeLimit(key, n, path))
+	})
+	return limits
+}
+
+// decodeLimit reads a limit. With a burst, that is the capacity, and what is
+// called capacity is how much comes back, unless that is said too.
+func (d *decoder) decodeLimit(key, n *yaml.Node, path string) limiter.Limit {
+	var capacity, burst, refill int64
+	period := int64(time.Minute / time.Second)
+	into := func(target *int64, most int64) func(*yaml.Node, string) {
+		return func(n *yaml.Node, path string) { *target = d.number(n, path, most) }
+	}
+	fields := map[string]func(*yaml.Node, string){
+		d.capacity: into(&capacity, bucket.MaxTokens), d.refillAmount: into(&refill, bucket.MaxTokens),
+		d.refillPeriod: into(&period, int64(math.MaxInt64/time.Second)),
+	}
+	if d.burst != "" {
+		fields[d.burst] = into(&burst, bucket.MaxTokens)
+	}
+	before := len(d.problems)
+	if given := d.fields(n, path, fields); !slices.Contains(given, d.capacity) && len(d.problems) == before {
+		d.problem(key, path, "%s is missing: how many tokens can be taken at once", d.capacity)
+	}
+	limit := limiter.Custom(key.Value, cmp.Or(burst, capacity), cmp.Or(refill, capacity), time.Duration(period)*time.Second)
+	if len(d.problems) == before {
+		if err := limit.Validate(); err != nil {
+			d.problem(key, path, "%v", err)
+		}
+	}
+	return limit
+}

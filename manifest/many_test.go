@@ -1,0 +1,78 @@
+package manifest_test
+
+import (
+	"database/sql"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/manifest"
+	"github.com/zeroae/zae-limiter-go/sqlite"
+)
+
+// TestFiveHundredEntities are created, found unchanged, changed and deleted. How
+// long that takes is logged, not judged.
+func TestFiveHundredEntities(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) limiter.Repository{
+		"sqlite": func(t *testing.T) limiter.Repository { t.Helper(); return onFile(t) },
+		"dynamo": func(t *testing.T) limiter.Repository { t.Helper(); repo, _, _ := onTable(t); return repo },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if testing.Short() && name == "dynamo" {
+				t.Skip("the engine takes half a minute")
+			}
+			repo := open(t)
+			apply := func(m *manifest.Manifest, action manifest.Action, want int) {
+				t.Helper()
+				begin := time.Now()
+				_, report, err := manifest.Apply(bg, repo, m, nil)
+				check(t, err)
+				t.Logf("%s %d in %v", action, want, time.Since(begin).Round(time.Millisecond))
+				equal(t, "how many", report.Count(action), want)
+				equal(t, "of how many", len(report.Results), want)
+			}
+			many := parse(t, string(fixtures(t, "valid")["many.yaml"]))
+			many.Namespace = ""
+			apply(many, manifest.Create, 500)
+			apply(many, manifest.Update, 0)
+			inForce(t, repo, many)
+			apply(crowd("key-", 0, 1), manifest.Delete, 500)
+			inForce(t, repo, &manifest.Manifest{})
+		})
+	}
+}
+
+// olderFile is one of version 1, which had no table for it.
+func olderFile(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "limits.db")
+	repo, err := sqlite.Open(bg, path, nil)
+	check(t, err)
+	check(t, repo.Close())
+	db, err := sql.Open("sqlite", path)
+	check(t, err)
+	defer db.Close()
+	_, err = db.ExecContext(bg, "DROP TABLE managed; PRAGMA user_version = 1")
+	check(t, err)
+	return path
+}
+
+// A file of before there were manifests can be read, and is brought up to date
+// when it is written to.
+func TestFileOfBeforeThereWereManifests(t *testing.T) {
+	path := olderFile(t)
+	read, err := sqlite.Open(bg, path, &sqlite.Options{ReadOnly: true})
+	check(t, err)
+	m := crowd("a", 2, 1)
+	plan, err := manifest.NewPlan(bg, read, m, nil)
+	check(t, err)
+	equal(t, "changes", len(plan.Changes), 2)
+	check(t, read.Close())
+	repo, err := sqlite.Open(bg, path, nil)
+	check(t, err)
+	defer repo.Close()
+	_, _, err = manifest.Apply(bg, repo, m, nil)
+	check(t, err)
+	inForce(t, repo, m)
+}

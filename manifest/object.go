@@ -1,0 +1,105 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// object is a mapping whose keys have an order. Its values are text, numbers
+// (int64) and objects.
+type object []pair
+
+type pair struct {
+	key   string
+	value any
+}
+
+// under adds a value at the end of an object that may be deeper: of all objects
+// on the way, only the last one can be open.
+func (o object) under(value any, path ...string) object {
+	last := len(o) - 1
+	if len(path) == 1 {
+		return append(o, pair{path[0], value})
+	}
+	if last < 0 || o[last].key != path[0] {
+		o, last = append(o, pair{path[0], object{}}), last+1
+	}
+	inner, _ := o[last].value.(object)
+	o[last].value = inner.under(value, path[1:]...)
+	return o
+}
+
+// sorted is a copy with the keys of all objects sorted.
+func (o object) sorted() object {
+	out := slices.Clone(o)
+	for i, p := range out {
+		if inner, ok := p.value.(object); ok {
+			out[i].value = inner.sorted()
+		}
+	}
+	slices.SortFunc(out, func(a, b pair) int { return strings.Compare(a.key, b.key) })
+	return out
+}
+
+// json is JSON on one line with a space after each comma and colon. Keys and
+// texts are plain ASCII: they have been validated.
+func (o object) json() string {
+	parts := make([]string, len(o))
+	for i, p := range o {
+		value := fmt.Sprint(p.value)
+		switch v := p.value.(type) {
+		case object:
+			value = v.json()
+		case string:
+			value = strconv.Quote(v)
+		}
+		parts[i] = strconv.Quote(p.key) + ": " + value
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// indented is JSON for people.
+func (o object) indented() ([]byte, error) {
+	var b bytes.Buffer
+	if err := json.Indent(&b, []byte(o.json()), "", "  "); err != nil {
+		return nil, err
+	}
+	b.WriteByte('\n')
+	return b.Bytes(), nil
+}
+
+// yaml is YAML for people.
+func (o object) yaml() ([]byte, error) {
+	var b bytes.Buffer
+	out := yaml.NewEncoder(&b)
+	out.SetIndent(2)
+	if err := out.Encode(o.node()); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), out.Close()
+}
+
+func (o object) node() *yaml.Node {
+	n := &yaml.Node{Kind: yaml.MappingNode}
+	if len(o) == 0 {
+		n.Style = yaml.FlowStyle
+	}
+	for _, p := range o {
+		n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: tagText, Value: p.key})
+		switch v := p.value.(type) {
+		case object:
+			n.Content = append(n.Content, v.node())
+		case string:
+			n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: tagText, Value: v})
+		default:
+			n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: tagInt, Value: fmt.Sprint(v)})
+		}
+	}
+	return n
+}

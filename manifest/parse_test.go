@@ -1,0 +1,224 @@
+package manifest_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/golden"
+	"github.com/zeroae/zae-limiter-go/manifest"
+)
+
+// fixtures are the manifests in a folder of testdata: valid ones, those that
+// are invalid, and those whose fault is beyond what a schema can say.
+func fixtures(tb testing.TB, folder string) map[string][]byte {
+	tb.Helper()
+	files := map[string][]byte{}
+	for _, pattern := range []string{"*.yaml", "*.json"} {
+		names, err := filepath.Glob(filepath.Join("testdata", folder, pattern))
+		check(tb, err)
+		for _, name := range names {
+			data, err := os.ReadFile(name)
+			check(tb, err)
+			files[filepath.Base(name)] = data
+		}
+	}
+	if len(files) == 0 {
+		tb.Fatalf("there is nothing in %s", folder)
+	}
+	return files
+}
+
+func check(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func parse(tb testing.TB, text string) *manifest.Manifest {
+	tb.Helper()
+	m, err := manifest.Parse([]byte(text))
+	check(tb, err)
+	return m
+}
+
+func equal(tb testing.TB, what string, got, want any) {
+	tb.Helper()
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		tb.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func TestEveryProblemIsNamedWithItsPlace(t *testing.T) {
+	for _, folder := range []string{"invalid", "beyond"} {
+		for name, data := range fixtures(t, folder) {
+			t.Run(name, func(t *testing.T) {
+				m, err := manifest.Parse(data)
+				bad, ok := errors.AsType[*manifest.ParseError](err)
+				if !ok || m != nil {
+					t.Fatalf("parsed as %v, error %v", m, err)
+				}
+				golden.Check(t, filepath.Join("testdata", folder, strings.TrimSuffix(name, filepath.Ext(name))+".txt"), bad.Error()+"\n")
+			})
+		}
+	}
+}
+
+func TestParseReadsEveryLevel(t *testing.T) {
+	m := parse(t, string(fixtures(t, "valid")["full.yaml"]))
+	equal(t, "manifest", m, &manifest.Manifest{Namespace: "tenant-a", Levels: []limiter.Config{
+		{OnUnavailable: limiter.Block, Limits: []limiter.Limit{limiter.PerMinute("rpm", 60), limiter.Custom("tpm", 5000, 2500, time.Hour)}},
+		{Scope: limiter.Scope{Resource: "gpt-4"}, Limits: []limiter.Limit{
+			limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 10_000).WithBurst(15_000),
+		}},
+		{Scope: limiter.Scope{Resource: "openai/gpt-4.1-mini"}, Limits: []limiter.Limit{limiter.PerMinute("rpm", 1000)}},
+		{Scope: limiter.Scope{Entity: "key:abc@example.com"}, Limits: []limiter.Limit{limiter.PerDay("rpm", 20)}},
+		{Scope: limiter.Scope{Entity: "key:abc@example.com", Resource: "gpt-4"}, Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}},
+		{Scope: limiter.Scope{Entity: "project-1"}, Limits: []limiter.Limit{limiter.PerMinute("tpm", 20_000)}},
+	}})
+}
+
+// A burst is the capacity, and what is called capacity is how much comes back,
+// unless that is said too: as on the command line.
+func TestBurstIsTheCapacity(t *testing.T) {
+	m := parse(t, string(fixtures(t, "valid")["burst.yaml"]))
+	equal(t, "limits", m.Levels[0].Limits, []limiter.Limit{
+		limiter.PerMinute("alone", 100), limiter.PerMinute("burst", 100).WithBurst(150),
+		limiter.PerSecond("lower", 100).WithBurst(50), limiter.PerMinute("refilled", 10).WithBurst(150),
+	})
+}
+
+func TestEmptySectionsDeclareThatThereIsNothing(t *testing.T) {
+	m := parse(t, string(fixtures(t, "valid")["empty-sections.yaml"]))
+	var got []string
+	for _, level := range m.Levels {
+		if len(level.Limits) > 0 || level.OnUnavailable != "" {
+			t.Errorf("%+v is not empty", level)
+		}
+		got = append(got, manifest.Level(level.Scope)+" "+manifest.Target(level.Scope))
+	}
+	equal(t, "levels", got, []string{
+		"system ", "resource claude", "resource gemini", "resource gpt-4", "entity key-1/_default_", "entity key-1/gpt-4",
+	})
+}
+
+// What a manifest is written as reads back as itself.
+func TestFormsReadBack(t *testing.T) {
+	for name, data := range fixtures(t, "valid") {
+		m := parse(t, string(data))
+		for form, write := range map[string]func() ([]byte, error){"YAML": m.YAML, "JSON": m.JSON} {
+			text, err := write()
+			check(t, err)
+			again, err := manifest.Parse(text)
+			if err != nil {
+				t.Errorf("%s as %s: %v\n%s", name, form, err, text)
+				continue
+			}
+			equal(t, name+" as "+form, again, m)
+			var value any
+			if form == "JSON" {
+				in := json.NewDecoder(bytes.NewReader(text))
+				in.UseNumber()
+				check(t, in.Decode(&value))
+				again, err = manifest.FromValue(value)
+				check(t, err)
+				equal(t, name+" as a value", again, m)
+			}
+		}
+	}
+}
+
+// The hashes were made by json.dumps and hashlib of Python from the same files.
+func TestHashIsThatOfPython(t *testing.T) {
+	data, err := os.ReadFile("testdata/hashes.json")
+	check(t, err)
+	var want map[string]string
+	check(t, json.Unmarshal(data, &want))
+	got := map[string]string{}
+	for name, data := range fixtures(t, "valid") {
+		m := parse(t, string(data))
+		got[name] = m.Hash()
+		slices.Reverse(m.Levels) // the order in which it is declared means nothing
+		equal(t, name+" backwards", m.Hash(), got[name])
+	}
+	equal(t, "hashes", got, want)
+	if seen := slices.Compact(slices.Sorted(maps.Values(got))); len(seen) != len(got) {
+		t.Errorf("only %d of %d hashes differ", len(seen), len(got))
+	}
+}
+
+func TestManifestMadeByHandIsChecked(t *testing.T) {
+	rpm := limiter.PerMinute("rpm", 1)
+	for want, m := range map[string]manifest.Manifest{
+		`namespace`:                      {Namespace: "a b"},
+		`entity a/b/_default_: invalid `: {Levels: []limiter.Config{{Scope: limiter.Scope{Entity: "a/b"}}}},
+		`resource 4: invalid `:           {Levels: []limiter.Config{{Scope: limiter.Scope{Resource: "4"}}}},
+		`on_unavailable belongs to`:      {Levels: []limiter.Config{{Scope: limiter.Scope{Resource: "a"}, OnUnavailable: limiter.Allow}}},
+		`on_unavailable is "maybe", but`: {Levels: []limiter.Config{{OnUnavailable: "maybe"}}},
+		`system: invalid capacity "0"`:   {Levels: []limiter.Config{{Limits: []limiter.Limit{limiter.PerMinute("rpm", 0)}}}},
+		`limit rpm is declared twice`:    {Levels: []limiter.Config{{Limits: []limiter.Limit{rpm, rpm}}}},
+		`resource a is declared twice`:   {Levels: []limiter.Config{{Scope: limiter.Scope{Resource: "a"}}, {Scope: limiter.Scope{Resource: "a"}}}},
+	} {
+		if err := m.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %s", err, want)
+		}
+	}
+}
+
+// References to references to references must not fill the memory.
+func TestReferencesAreBounded(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("entities:\n  e: &all\n    resources:\n")
+	for i := range 1000 {
+		fmt.Fprintf(&b, "      r%d: {}\n", i)
+	}
+	for i := range 20_000 { // 20 million in all
+		fmt.Fprintf(&b, "  e%d: *all\n", i)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := manifest.Parse([]byte(b.String()))
+	runtime.ReadMemStats(&after)
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > 1<<29 {
+		t.Errorf("%d MB were allocated", taken>>20)
+	}
+	if err == nil || !strings.Contains(err.Error(), "at most 100000 levels") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, folder := range []string{"valid", "invalid", "beyond"} {
+		for _, data := range fixtures(f, folder) {
+			f.Add(data)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := manifest.Parse(data)
+		if err != nil {
+			bad, ok := errors.AsType[*manifest.ParseError](err)
+			if !ok || len(bad.Problems) == 0 {
+				t.Fatalf("error %v", err)
+			}
+			return
+		}
+		check(t, m.Validate())
+		text, err := m.YAML()
+		check(t, err)
+		equal(t, "read back", parse(t, string(text)), m)
+	})
+}

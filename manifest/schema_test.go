@@ -1,0 +1,167 @@
+package manifest_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/zeroae/zae-limiter-go/manifest"
+)
+
+func compiledSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(manifest.Schema()))
+	check(t, err)
+	c := jsonschema.NewCompiler()
+	check(t, c.AddResource("schema.json", doc))
+	s, err := c.Compile("schema.json")
+	check(t, err)
+	return s
+}
+
+func TestSchemaAndParseAgree(t *testing.T) {
+	s := compiledSchema(t)
+	for folder, valid := range map[string]bool{"valid": true, "invalid": false} {
+		for name, data := range fixtures(t, folder) {
+			if err := s.Validate(editorValue(t, data)); (err == nil) != valid {
+				t.Errorf("%s/%s: the schema says %v", folder, name, err)
+			}
+			if _, err := manifest.Parse(data); (err == nil) != valid {
+				t.Errorf("%s/%s: Parse says %v", folder, name, err)
+			}
+		}
+	}
+}
+
+// editorValue is a file as an editor hands it to a schema: keys are text.
+func editorValue(t *testing.T, data []byte) any {
+	t.Helper()
+	var doc yaml.Node
+	check(t, yaml.Unmarshal(data, &doc))
+	if doc.Kind == 0 {
+		return nil
+	}
+	text, err := json.Marshal(plainValue(t, doc.Content[0]))
+	check(t, err)
+	return jsonValue(t, text)
+}
+
+// jsonValue is JSON as the schema wants it: numbers keep all their digits.
+func jsonValue(t *testing.T, text []byte) any {
+	t.Helper()
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	check(t, err)
+	return value
+}
+
+func plainValue(t *testing.T, n *yaml.Node) any {
+	t.Helper()
+	switch n.Kind {
+	case yaml.AliasNode:
+		return plainValue(t, n.Alias)
+	case yaml.MappingNode:
+		m := map[string]any{}
+		for i := 0; i < len(n.Content); i += 2 {
+			m[n.Content[i].Value] = plainValue(t, n.Content[i+1])
+		}
+		return m
+	case yaml.SequenceNode:
+		return []any{}
+	}
+	if n.ShortTag() == "!!int" {
+		return json.Number(n.Value)
+	}
+	var v any
+	check(t, n.Decode(&v))
+	return v
+}
+
+// TestSchemaAndParseAgreeOnWhatIsAlmostRight spoils valid manifests in one
+// place, at random.
+func TestSchemaAndParseAgreeOnWhatIsAlmostRight(t *testing.T) {
+	s := compiledSchema(t)
+	files := fixtures(t, "valid")
+	delete(files, "many.yaml") // which is nothing but long
+	rng := rand.New(rand.NewPCG(1, 2))
+	spoilt, refused := 0, 0
+	for range 300 {
+		for _, name := range slices.Sorted(maps.Keys(files)) {
+			value := editorValue(t, files[name])
+			spoil(rng, value)
+			err := s.Validate(value)
+			_, parseErr := manifest.FromValue(value)
+			if (err == nil) != (parseErr == nil) {
+				text, _ := json.Marshal(value)
+				t.Fatalf("%s\nthe schema says %v\nthe package says %v", text, err, parseErr)
+			}
+			if spoilt++; err != nil {
+				refused++
+			}
+		}
+	}
+	if refused < spoilt/4 || refused > spoilt*9/10 {
+		t.Errorf("%d of %d were refused, so that this says little", refused, spoilt)
+	}
+}
+
+// spoil changes one thing in a tree: it deletes, renames, replaces or adds.
+func spoil(rng *rand.Rand, value any) {
+	m, _ := value.(map[string]any)
+	if m == nil {
+		return
+	}
+	key := ""
+	for keys := slices.Sorted(maps.Keys(m)); len(keys) > 0; keys = slices.Sorted(maps.Keys(m)) {
+		key = keys[rng.IntN(len(keys))]
+		inner, ok := m[key].(map[string]any)
+		if !ok || rng.IntN(4) == 0 {
+			break
+		}
+		m = inner
+	}
+	word, v := oddWords[rng.IntN(len(oddWords))], oddValues[rng.IntN(len(oddValues))]
+	switch rng.IntN(5) {
+	case 0:
+		delete(m, key)
+	case 1, 2:
+		old := m[key]
+		delete(m, key)
+		m[word] = old
+	case 3:
+		m[key] = v
+	default:
+		m[word] = v
+	}
+}
+
+var oddWords = []string{
+	"namespace", "system", "resources", "entities", "limits", "on_unavailable", "capacity", "burst", "refill_amount", "refill_period",
+	"_default_", "gpt-4", "rpm", "a.b", "n-1", "a#b", "PK", "ttl", "", "1", strings.Repeat("x", 65), "key@example.com", "a/b", "GSI1SK", "é", "a\n", "_", "window",
+}
+
+var oddValues = []any{
+	nil, true, "allow", "text", "", json.Number("1"), json.Number("7"), json.Number("0"), json.Number("-3"), json.Number("1.5"),
+	json.Number("9223372036"), json.Number("9223372037"), json.Number("9223372036854775"), json.Number("9223372036854776"),
+	[]any{},
+	map[string]any{},
+	map[string]any{"capacity": json.Number("5")},
+	map[string]any{"limits": map[string]any{}},
+	"tenant-b", "_",
+}
+
+func TestSchemaNamesItself(t *testing.T) {
+	var s struct {
+		ID string `json:"$id"`
+	}
+	check(t, json.Unmarshal([]byte(manifest.Schema()), &s))
+	if !strings.HasSuffix(s.ID, "/manifest/schema.json") {
+		t.Errorf("$id is %s", s.ID)
+	}
+}

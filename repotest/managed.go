@@ -1,0 +1,152 @@
+package repotest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// managedStore is what a repository may have besides the port, for package
+// manifest: it remembers which scopes a manifest rules, and a hash.
+type managedStore interface {
+	// Managed is what was stored last, by entity, then resource; nothing at
+	// first.
+	Managed(ctx context.Context) (scopes []limiter.Scope, hash string, err error)
+	// SetManaged replaces both, if previous is the stored hash, "" at first;
+	// ErrConflict.
+	SetManaged(ctx context.Context, now time.Time, previous, hash string, scopes []limiter.Scope) error
+}
+
+func managedChecks() []check {
+	checks := []check{
+		{"at first nothing is managed", managedNothing},
+		{"what was stored is told, by entity, then resource", managedStored},
+		{"another hash is refused, and nothing changes", managedRefused},
+		{"of several at once one succeeds", managedOnce},
+		{"a long list is kept whole", managedMany},
+	}
+	for i, c := range checks {
+		checks[i].run = func(f *fixture) {
+			if _, ok := f.repo.(managedStore); !ok {
+				f.Skip("the store has no Managed and SetManaged, so that no manifest can be applied to it")
+			}
+			c.run(f)
+		}
+	}
+	return checks
+}
+
+// managedCalls are those that only some stores have.
+func (f *fixture) managedCalls() []call {
+	store, ok := f.repo.(managedStore)
+	if !ok {
+		return nil
+	}
+	return []call{
+		{"Managed", true, func(ctx context.Context) error { _, _, err := store.Managed(ctx); return err }},
+		{"SetManaged", true, func(ctx context.Context) error { return store.SetManaged(ctx, epoch, "hash", "hash", nil) }},
+	}
+}
+
+// remembers is the store, which must be one that has Managed.
+func (f *fixture) remembers() managedStore {
+	f.Helper()
+	store, ok := f.repo.(managedStore)
+	if !ok {
+		f.Fatalf("%T has no Managed and SetManaged", f.repo)
+	}
+	return store
+}
+
+func (f *fixture) managed() ([]limiter.Scope, string) {
+	f.Helper()
+	scopes, hash, err := f.remembers().Managed(f.ctx)
+	f.ok("Managed", err)
+	return scopes, hash
+}
+
+// manages compares what is stored.
+func (f *fixture) manages(hash string, scopes ...limiter.Scope) {
+	f.Helper()
+	gotScopes, gotHash := f.managed()
+	f.equal("hash", gotHash, hash)
+	f.equal("managed scopes", gotScopes, scopes)
+}
+
+func (f *fixture) setManaged(previous, hash string, scopes ...limiter.Scope) error {
+	f.Helper()
+	return f.remembers().SetManaged(f.ctx, at(ms(123)), previous, hash, scopes)
+}
+
+func managedNothing(f *fixture) {
+	f.setDefaults(perMinute60)
+	f.manages("")
+	_, other := f.namespace("other")
+	f.ok("SetManaged", other.setManaged("", "first", limiter.Scope{}))
+	f.manages("")
+	other.manages("first", limiter.Scope{})
+}
+
+func managedStored(f *fixture) {
+	all := []limiter.Scope{
+		{Entity: "k", Resource: "b"}, {Resource: "openai/gpt-4"}, {}, {Entity: "k"}, {Resource: "B"}, {Entity: "k", Resource: "B"}, {Entity: "12", Resource: "b"},
+	}
+	f.ok("SetManaged", f.setManaged("", "first", all...))
+	f.manages("first", all[2], all[4], all[1], all[6], all[3], all[5], all[0])
+	f.ok("SetManaged", f.setManaged("first", "second", all[1]))
+	f.manages("second", all[1])
+	f.ok("SetManaged", f.setManaged("second", "second", all[3]))
+	f.manages("second", all[3])
+	f.ok("SetManaged", f.setManaged("second", "third"))
+	f.manages("third")
+	f.defaults()
+}
+
+func managedRefused(f *fixture) {
+	f.fails("SetManaged after what never was", f.setManaged("first", "second", limiter.Scope{}), limiter.ErrConflict)
+	f.manages("")
+	f.ok("SetManaged", f.setManaged("", "first", limiter.Scope{Resource: model}))
+	for _, previous := range []string{"", "second", "firs", "first "} {
+		f.fails("SetManaged after "+previous, f.setManaged(previous, "third", limiter.Scope{}), limiter.ErrConflict)
+	}
+	f.manages("first", limiter.Scope{Resource: model})
+}
+
+func managedOnce(f *fixture) {
+	const rivals, rounds = 8, 5
+	previous := ""
+	for round := range rounds {
+		var won atomic.Int64
+		var group sync.WaitGroup
+		for i := range rivals {
+			group.Go(func() {
+				err := f.setManaged(previous, fmt.Sprintf("%d of round %d", i, round), limiter.Scope{Entity: fmt.Sprint(i)})
+				switch {
+				case err == nil:
+					won.Add(1)
+				case !errors.Is(err, limiter.ErrConflict):
+					f.Errorf("SetManaged: error %v, want %v", err, limiter.ErrConflict)
+				}
+			})
+		}
+		group.Wait()
+		f.equal("how many succeeded", won.Load(), int64(1))
+		scopes, hash := f.managed()
+		f.equal("whose list it is", first(f, "managed scopes", scopes).Entity, hash[:1])
+		previous = hash
+	}
+}
+
+func managedMany(f *fixture) {
+	var all []limiter.Scope
+	for i := range 1000 {
+		all = append(all, limiter.Scope{Entity: fmt.Sprintf("key-%04d", i), Resource: model})
+	}
+	f.ok("SetManaged", f.setManaged("", "first", all...))
+	f.manages("first", all...)
+}

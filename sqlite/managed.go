@@ -1,0 +1,86 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/exact"
+)
+
+// managedSince is the first version that has a table for it. An older file that
+// is only read has none.
+const managedSince = 2
+
+// Managed are the scopes that a manifest rules, and the hash stored with them.
+func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash string, err error) {
+	err = r.read(ctx, func(tx *tx) error {
+		if _, err := r.facts(tx); err != nil {
+			return err
+		}
+		if _, version, _, err := tx.version(); err != nil || version < managedSince {
+			return err
+		}
+		stored, err := tx.managed(r.key)
+		scopes, hash = stored.Scopes, stored.Hash
+		return err
+	})
+	return scopes, hash, err
+}
+
+// SetManaged replaces both, if previous is the stored hash; ErrConflict.
+func (r *Repository) SetManaged(ctx context.Context, now time.Time, previous, hash string, scopes []limiter.Scope) error {
+	return r.write(ctx, now, func(tx *tx) error {
+		if _, err := r.facts(tx); err != nil {
+			return err
+		}
+		stored, err := tx.managed(r.key)
+		if err != nil && !isCorrupt(err) { // a damaged list may be replaced
+			return err
+		}
+		next, err := stored.Replace(previous, hash, scopes)
+		if err != nil {
+			return err
+		}
+		list, err := json.Marshal(pairs(next.Scopes))
+		if err != nil {
+			return err
+		}
+		_, err = tx.exec(`INSERT INTO managed (ns, hash, applied, scopes) VALUES (?, ?, ?, ?)
+			ON CONFLICT DO UPDATE SET hash = excluded.hash, applied = excluded.applied, scopes = excluded.scopes`,
+			r.key, next.Hash, now.Unix(), string(list))
+		return err
+	})
+}
+
+func (t *tx) managed(ns int64) (exact.Managed, error) {
+	var m exact.Managed
+	var list string
+	err := t.row("SELECT hash, scopes FROM managed WHERE ns = ?", ns).scan(&m.Hash, &list)
+	if errors.Is(err, errNoRow) {
+		return m, nil
+	}
+	if err != nil {
+		return m, err
+	}
+	var read [][2]string
+	if err := json.Unmarshal([]byte(list), &read); err != nil {
+		return m, &limiter.CorruptError{Item: fmt.Sprintf("%s: list of what a manifest manages", t.file.path), Reason: err.Error()}
+	}
+	for _, p := range read {
+		m.Scopes = append(m.Scopes, limiter.Scope{Entity: p[0], Resource: p[1]})
+	}
+	return m, nil
+}
+
+// pairs is how scopes are stored.
+func pairs(scopes []limiter.Scope) [][2]string {
+	all := make([][2]string, 0, len(scopes))
+	for _, s := range scopes {
+		all = append(all, [2]string{s.Entity, s.Resource})
+	}
+	return all
+}
