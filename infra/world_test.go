@@ -1,11 +1,9 @@
 package infra_test
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"net/http"
-	"os"
 	"testing"
 	"time"
 
@@ -15,7 +13,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/internal/dynamolocal"
 )
 
 // world is a table in which operations are tried, one after the other.
@@ -37,21 +34,9 @@ var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 // there in CI.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	engine, err := dynamolocal.Start()
-	if errors.Is(err, dynamolocal.ErrMissing) && os.Getenv("CI") != "true" {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	wires := &http.Transport{}
-	t.Cleanup(func() {
-		wires.CloseIdleConnections()
-		if err := engine.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	w := &world{T: t, engine: engine.URL(), table: "recorded-" + fmt.Sprint(time.Now().UnixNano()), recorder: recorder{next: wires}}
+	t.Cleanup(wires.CloseIdleConnections)
+	w := &world{T: t, engine: engine(t), table: "recorded-" + fmt.Sprint(time.Now().UnixNano()), recorder: recorder{next: wires}}
 	w.ok(dynamo.CreateTable(t.Context(), w.table, &dynamo.Options{AWS: w.config(wires)}))
 	w.others = w.connect(w.config(wires), "")
 	w.set(limiter.Scope{}, limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 10_000))

@@ -38,11 +38,7 @@ Nothing is deleted while the table or the stack is protected.
 }
 
 func runDelete(ctx context.Context, o *deleteOptions) error {
-	name, err := o.chosen()
-	if err != nil {
-		return err
-	}
-	opts, err := o.options()
+	name, opts, err := o.target()
 	if err != nil {
 		return err
 	}

@@ -59,6 +59,14 @@ func (s *stackConnection) options() (infra.Options, error) {
 	}, nil
 }
 
+// target is the stack, and how to reach it.
+func (s *stackConnection) target() (name string, opts infra.Options, err error) {
+	if name, err = s.chosen(); err == nil {
+		opts, err = s.options()
+	}
+	return name, opts, err
+}
+
 // checkEndpoint judges an address before anything is sent there.
 func checkEndpoint(endpoint string) error {
 	if endpoint == "" {

@@ -42,11 +42,7 @@ out says why. It ends with 1 if limits do not work or the stack has failed.
 }
 
 func runStatus(ctx context.Context, o *statusOptions) error {
-	name, err := o.chosen()
-	if err != nil {
-		return err
-	}
-	opts, err := o.options()
+	name, opts, err := o.target()
 	if err != nil {
 		return err
 	}

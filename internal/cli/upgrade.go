@@ -44,11 +44,7 @@ alone, unless --force says otherwise.
 }
 
 func runUpgrade(ctx context.Context, o *upgradeOptions) error {
-	name, err := o.chosen()
-	if err != nil {
-		return err
-	}
-	opts, err := o.options()
+	name, opts, err := o.target()
 	if err != nil {
 		return err
 	}
