@@ -3,6 +3,7 @@ package function
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -79,7 +80,7 @@ func (g *aggregation) handle(ctx context.Context, raw json.RawMessage) (response
 	if first := records[tally.Done].Sequence; first != "" {
 		return response{[]failure{{first}}}, nil
 	}
-	return none, fmt.Errorf("a record that has to come again has no sequence number: %w", err)
+	return none, fmt.Errorf("a record that has to come again has no sequence number: %w", errors.Join(err, tally.Err))
 }
 
 // aggregate does the work, or nothing if the table cannot be had.

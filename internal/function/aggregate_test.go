@@ -210,6 +210,23 @@ func TestNothingIsLostWhenTheTableCannotBeReached(t *testing.T) {
 	}
 }
 
+// An event that cannot be named fails the invocation, with the reason, until the
+// archive takes it.
+func TestEventWithoutANumberIsNotLost(t *testing.T) {
+	r := newRig(t)
+	event := json.RawMessage(`{"Records":[{"eventName":"REMOVE","dynamodb":{"OldImage":{"PK":{"S":"n/AUDIT#a"},"SK":{"S":"#AUDIT#01M7FKB7FQYW9K6Q3RYHWB9N3C"},` +
+		`"action":{"S":"limits_set"},"timestamp":{"S":"2026-11-15T12:00:00Z"}}}}]}`)
+	r.s3.Refuse("AccessDenied")
+	if _, err := r.invoke(t.Context(), event); err == nil || !strings.Contains(err.Error(), "AccessDenied") {
+		t.Errorf("got %v", err)
+	}
+	r.s3.Refuse("")
+	r.succeeds("once it may", event)
+	if got := r.archived(); len(got) != 1 {
+		t.Errorf("archived %v", got)
+	}
+}
+
 // Writes end while there is time to say what is left.
 func TestTimeIsLeftToAnswer(t *testing.T) {
 	began := time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
