@@ -47,8 +47,10 @@ func (s *session) update(ctx context.Context, stack *cfn.Stack, in cloudformatio
 	if err := s.spareTable(stack, changes); err != nil {
 		return nil, err
 	}
-	if err := s.opts.Confirm(changes); err != nil {
-		return nil, &confirmError{err}
+	if len(changes) > 0 { // none where only the stack itself changes, such as its outputs
+		if err := s.opts.Confirm(changes); err != nil {
+			return nil, &confirmError{err}
+		}
 	}
 	begun, err := s.journalFrom(ctx, *stack.StackId)
 	if err != nil {

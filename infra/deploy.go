@@ -204,6 +204,9 @@ func (s *session) publish(ctx context.Context, functions bool, bucket, architect
 	}
 	p, err := NewPackage(ctx, &PackageOptions{Architecture: architecture, Zip: s.opts.Zip, Version: s.opts.Version})
 	if err != nil {
+		if ctx.Err() == nil && !isDomain(err) {
+			err = &RefusedError{Stack: s.name, Reason: err.Error()}
+		}
 		return nil, err
 	}
 	at, uploaded, err := s.upload(ctx, bucket, p)

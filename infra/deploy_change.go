@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	cfn "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	ddb "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
@@ -33,6 +36,9 @@ func (s *session) change(ctx context.Context, stack *cfn.Stack) (Deployment, err
 // apply updates a stack and waits for it.
 func (s *session) apply(ctx context.Context, stack *cfn.Stack, code *Code, in cloudformation.CreateChangeSetInput) (Deployment, error) {
 	j, err := s.update(ctx, stack, in)
+	if err == nil && j == nil && !maps.Equal(tagsOf(*stack), tagsOf(cfn.Stack{Tags: in.Tags})) {
+		j, err = s.retag(ctx, stack, in.Tags)
+	}
 	if err != nil {
 		return Deployment{}, err
 	}
@@ -98,6 +104,9 @@ func (s *session) finish(ctx context.Context, d *Deployment) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, repo.Close()) }()
+	if err := s.expire(ctx); err != nil {
+		return err
+	}
 	home, err := s.settleIn(ctx, repo)
 	if err != nil {
 		return err
@@ -108,6 +117,23 @@ func (s *session) finish(ctx context.Context, d *Deployment) (err error) {
 	}
 	d.Complete = true
 	return nil
+}
+
+// expire has the table remove what has expired. CloudFormation does so when it
+// makes one, but not again after somebody has switched it off, and emulators do
+// not at all. Where it may not be done now, [Inspect] tells.
+func (s *session) expire(ctx context.Context) error {
+	out, err := s.tables.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &s.name})
+	if err == nil && out.TimeToLiveDescription != nil && out.TimeToLiveDescription.TimeToLiveStatus == ddb.TimeToLiveStatusDisabled {
+		_, err = s.tables.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
+			TableName:               &s.name,
+			TimeToLiveSpecification: &ddb.TimeToLiveSpecification{AttributeName: aws.String("ttl"), Enabled: aws.Bool(true)},
+		})
+	}
+	if isDenied(err) || errorCode(err) == "ValidationException" { // which is said when it was changed within the hour
+		return nil
+	}
+	return err
 }
 
 // settleIn registers the namespace, and stores how long its audit events are

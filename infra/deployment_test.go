@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -126,6 +129,37 @@ func TestDeployingTwiceChangesNothing(t *testing.T) {
 	}
 	if got := c.calls("CreateStack", "ExecuteChangeSet", "DeleteChangeSet", "PutObject", "CreateBucket", "PutBucketTagging"); !slices.Equal(got, []string{"DeleteChangeSet"}) {
 		t.Error(got)
+	}
+}
+
+func TestDeployHasTheTableRemoveWhatExpires(t *testing.T) {
+	t.Parallel()
+	c, name := newCloud(t), stackName()
+	deploy(t, name, c.options())
+	client := dynamodb.NewFromConfig(*config(c.engine))
+	_, err := client.UpdateTimeToLive(t.Context(), &dynamodb.UpdateTimeToLiveInput{
+		TableName: &name, TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String("ttl"), Enabled: aws.Bool(false)},
+	})
+	must(t, err)
+	deploy(t, name, c.options())
+	out, err := client.DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: &name})
+	must(t, err)
+	if d := out.TimeToLiveDescription; d.TimeToLiveStatus != types.TimeToLiveStatusEnabled || *d.AttributeName != "ttl" {
+		t.Errorf("%+v", d)
+	}
+}
+
+// An update of nothing but outputs or tags needs no consent.
+func TestOnlyChangesAreShown(t *testing.T) {
+	t.Parallel()
+	c, name := newCloud(t), stackName()
+	opts := c.options()
+	deploy(t, name, opts)
+	c.changes = []change{}
+	opts.Stack.Tags = map[string]string{"team": "a"}
+	opts.Confirm = func(changes []infra.Change) error { return fmt.Errorf("asked for %v", changes) }
+	if d := deploy(t, name, opts); d.Action != "updated" || c.find(name).tags["team"] != "a" {
+		t.Errorf("%+v", d)
 	}
 }
 

@@ -40,8 +40,8 @@ type Options struct {
 	// Event is told what happens to the stack while a call waits for it. Default:
 	// nobody.
 	Event func(Event)
-	// Confirm sees the changes to a stack that is there, before they are made. An
-	// error refuses them, and is returned. Default: they are made.
+	// Confirm sees the changes to what a stack has, before they are made. An error
+	// refuses them, and is returned. Default: they are made.
 	Confirm func([]Change) error
 	// Now is the clock for what is noted in the table and in a Status; default
 	// time.Now.

@@ -65,7 +65,7 @@ func NewPackage(ctx context.Context, opts *PackageOptions) (*Package, error) {
 	if notThis == nil {
 		return pack(running, o.Architecture, "the running program")
 	}
-	p, err := build(ctx, toolchain{}, o)
+	p, err := build(ctx, toolchain{origin: origin()}, o)
 	if err != nil && ctx.Err() == nil {
 		return nil, noPackage(o.Architecture, notThis, err)
 	}
@@ -73,8 +73,14 @@ func NewPackage(ctx context.Context, opts *PackageOptions) (*Package, error) {
 }
 
 func noPackage(architecture string, notThis, notBuilt error) error {
-	return fmt.Errorf("no code for functions on %s; run a release of zae-limiter for Linux on that architecture, or have Go at hand to build it, or name a zip that zae-limiter lambda-export made: %w, and %w",
-		architecture, notThis, notBuilt)
+	or := ""
+	for _, other := range []string{ARM64, X8664} {
+		if _, err := runningProgram(other); err == nil {
+			or = ", or choose architecture " + other + ", which this program is for"
+		}
+	}
+	return fmt.Errorf("no code for functions on %s; run a release of zae-limiter for Linux on that architecture, or have Go at hand to build it, or name a zip that zae-limiter lambda-export made%s: %w, and %w",
+		architecture, or, notThis, notBuilt)
 }
 
 // pack makes the zip of an executable.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 )
 
@@ -19,8 +20,9 @@ var (
 
 // toolchain runs the go command. The zero value runs it as the user would.
 type toolchain struct {
-	dir string   // where; default: here
-	env []string // besides the process's own
+	dir    string   // where; default: here
+	origin string   // where this program was compiled, "" if it does not say
+	env    []string // besides the process's own
 }
 
 // goArchitectures are the architectures as Go names them.
@@ -79,9 +81,30 @@ func (t toolchain) source(ctx context.Context, version string) (string, error) {
 	return downloaded.Dir, err
 }
 
-// checkout is the folder of this module if that is where the command runs, else
-// "".
+// checkout is the folder of this module if that is where the command runs, or
+// where this program was compiled, else "".
 func (t toolchain) checkout(ctx context.Context) string {
+	if dir := t.mainModule(ctx); dir != "" {
+		return dir
+	}
+	if t.origin == "" {
+		return ""
+	}
+	t.dir = t.origin
+	return t.mainModule(ctx)
+}
+
+// origin is the folder of this file when it was compiled, unless the compiler was
+// told to leave that out.
+func origin() string {
+	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
+		return filepath.Dir(file)
+	}
+	return ""
+}
+
+// mainModule is the folder of this module if the command runs in it, else "".
+func (t toolchain) mainModule(ctx context.Context) string {
 	modules, err := t.run(ctx, "list", "-m", "-f", "{{if .Main}}{{.Path}} {{.Dir}}{{end}}")
 	if err != nil {
 		return ""

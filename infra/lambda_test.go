@@ -311,6 +311,12 @@ func TestAPackageOfAReleaseIsBuiltFromItsModule(t *testing.T) {
 			t.Errorf("%s: %v", version, err)
 		}
 	}
+	go1.origin = filepath.Join(tiny(t), "cmd")
+	p, err = build(t.Context(), go1, PackageOptions{Architecture: ARM64, Version: "devel"})
+	check(t, err)
+	if p.Source != "built from "+filepath.Dir(go1.origin) {
+		t.Error(p.Source)
+	}
 	go1.dir = tiny(t) // a release is not built from a checkout that is at hand
 	p, err = build(t.Context(), go1, PackageOptions{Architecture: ARM64, Version: "v1.8.7"})
 	check(t, err)

@@ -76,8 +76,16 @@ func TestLifeOnAnEmulator(t *testing.T) {
 	if d := deploy(t, name, opts); d.Action != "updated" {
 		t.Errorf("%+v", d)
 	}
-	_, err := infra.Tag(t.Context(), name, &opts)
-	must(t, err)
+	for _, tags := range []map[string]string{{"team": "c"}, {"env": "prod"}} {
+		for _, action := range []string{"updated", "unchanged"} {
+			opts.Stack.Tags = tags
+			d, err := infra.Tag(t.Context(), name, &opts)
+			must(t, err)
+			if d.Action != action {
+				t.Errorf("%v: %+v, want %s", tags, d, action)
+			}
+		}
+	}
 	found, err := infra.List(t.Context(), &opts)
 	must(t, err)
 	if i := slices.IndexFunc(found, func(f infra.Found) bool { return f.Name == name }); i < 0 || !found[i].Healthy() || found[i].Version != "1.3.0" {
@@ -85,7 +93,7 @@ func TestLifeOnAnEmulator(t *testing.T) {
 	}
 	st, err := infra.Inspect(t.Context(), name, &opts)
 	must(t, err)
-	if st.Stack.Tags["team"] != "b" || st.Aggregator.MemoryMB != 1024 {
+	if st.Stack.Tags["team"] != "c" || st.Stack.Tags["env"] != "prod" || st.Aggregator.MemoryMB != 1024 {
 		t.Errorf("%+v", st)
 	}
 	for _, existed := range []bool{true, false} {
@@ -100,12 +108,12 @@ func TestLifeOnAnEmulator(t *testing.T) {
 	}
 }
 
-// looksGood is the status, but for what the emulator cannot do.
+// looksGood is the status of a stack that is ready.
 func looksGood(t *testing.T, name string, opts infra.Options) {
 	t.Helper()
 	st, err := infra.Inspect(t.Context(), name, &opts)
 	must(t, err)
-	if diff := cmp.Diff([]string{"the table does not remove what has expired"}, st.Problems); diff != "" {
+	if diff := cmp.Diff([]string{}, st.Problems); diff != "" || st.Verdict != infra.Ready {
 		t.Error(diff)
 	}
 	if !st.Available || !st.Aggregator.Exists || !st.Provisioner.Exists || !st.EventSource.Exists || !st.DeadLetters.Exists || st.Aggregator.MemoryMB != 512 {

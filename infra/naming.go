@@ -31,6 +31,7 @@ var (
 	provisionerRole = named{"prov", "ProvisionerRoleName"}
 
 	appRoles = []named{{"app", "AppRoleName"}, {"admin", "AdminRoleName"}, {"read", "ReadOnlyRoleName"}}
+	roles    = append([]named{aggregatorRole, provisionerRole}, appRoles...)
 
 	policies = []named{
 		{"acq", "AcquireOnlyPolicyName"},

@@ -62,9 +62,8 @@ func (s Stack) parameters(name string, code object) []parameter {
 		{paramPosition, ""},
 		{"RoleNameFormat", s.RoleNameFormat},
 	}
-	roles := append([]named{aggregatorRole, provisionerRole}, appRoles...)
-	all = append(all, customNames(s.RoleNameFormat, name, roles)...)
-	return append(all, customNames(s.PolicyNameFormat, name, policies)...)
+	all = append(all, s.customNames(s.RoleNameFormat, name, roles)...)
+	return append(all, s.customNames(s.PolicyNameFormat, name, policies)...)
 }
 
 func orEmpty(n int) string {
@@ -79,10 +78,10 @@ func (s Stack) durationThreshold() int64 {
 	return s.LambdaTimeout.Milliseconds() * int64(s.DurationThresholdPct) / 100
 }
 
-func customNames(format, stack string, all []named) []parameter {
+func (s Stack) customNames(format, stack string, all []named) []parameter {
 	var list []parameter
 	for _, one := range all {
-		name := ""
+		name := s.names[one.parameter]
 		if format != "" {
 			name = one.of(format, stack)
 		}

@@ -66,6 +66,10 @@ type Stack struct {
 
 	// Tags of the owner, at most 44. Those of zae-limiter itself win.
 	Tags map[string]string
+
+	// names of roles and policies, by parameter, where no format says them. They
+	// are those of a stack that is there, whoever chose them.
+	names map[string]string
 }
 
 // withDefaults is the stack with every field said.

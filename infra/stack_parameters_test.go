@@ -74,6 +74,42 @@ func TestParametersOfAStackWithEverything(t *testing.T) {
 	}
 }
 
+// What was deployed can be read back from the stack, and deployed again.
+func TestDeployedIsWhatWasSaid(t *testing.T) {
+	t.Parallel()
+	everything := Stack{
+		SnapshotWindows: "monthly", UsageRetentionDays: 1, PITRRecoveryDays: 3, DeletionProtection: true,
+		NoAggregator: true, NoProvisioner: true, Architecture: X8664, LambdaTimeout: 7 * time.Second, LambdaMemory: 128, Tracing: true, LogLevel: "DEBUG", LogRetentionDays: 5,
+		NoAuditArchive: true, ArchiveGlacierDays: 6, NoAlarms: true, AlarmTopicARN: "topic", DurationThresholdPct: 33,
+		NoIAM: true, IAMRoles: true, AggregatorRoleARN: "a", ProvisionerRoleARN: "p", PermissionBoundary: "b", RoleNameFormat: "r-{}", PolicyNameFormat: "{}-p",
+		Tags: map[string]string{"team": "a"},
+	}
+	for _, s := range []Stack{{Tags: map[string]string{}}, everything} {
+		before := s.parameters("app", object{"bucket", "key"})
+		stack := &cfn.Stack{Parameters: sent(before), Tags: sentTags(merged(s.Tags, discoveryTags("app"), versionTags("1.2.3")))}
+		stack.Tags = append(stack.Tags, cfn.Tag{Key: aws.String("aws:owner"), Value: aws.String("service")})
+		again := wantedOf(stack)
+		if diff := cmp.Diff(values(sent(before)), values(sent(again.parameters("app", object{"bucket", "key"})))); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff(s.Tags, again.Tags); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// Names that somebody chose without a format stay, until a format is said.
+func TestDeployedKeepsNames(t *testing.T) {
+	t.Parallel()
+	stack := &cfn.Stack{Parameters: sent([]parameter{{"AppRoleName", "mine"}, {"FullAccessPolicyName", "all"}})}
+	s := wantedOf(stack)
+	s.RoleNameFormat = "r-{}"
+	got := values(sent(s.parameters("app", object{})))
+	if got["AppRoleName"] != "r-app-app" || got["FullAccessPolicyName"] != "all" {
+		t.Error(got)
+	}
+}
+
 func TestParametersAreThoseOfTheTemplate(t *testing.T) {
 	t.Parallel()
 	_, parameters, _ := strings.Cut(string(Template()), "\nParameters:\n")

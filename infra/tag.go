@@ -2,6 +2,7 @@ package infra
 
 import (
 	"context"
+	"crypto/rand"
 	"maps"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -37,6 +38,32 @@ func (s *session) tag(ctx context.Context) (Deployment, error) {
 			UsePreviousTemplate: aws.Bool(true), Parameters: kept(*stack, nil), Tags: sentTags(after),
 		})
 	}})
+}
+
+// retag changes the tags where change sets do not see them: those of emulators
+// look at the template and the parameters alone. Parameters without a value are
+// left out, as always; moto takes an update with all of them for none.
+func (s *session) retag(ctx context.Context, stack *cfn.Stack, tags []cfn.Tag) (*journal, error) {
+	j, err := s.journalFrom(ctx, *stack.StackId)
+	if err != nil {
+		return nil, err
+	}
+	in := &cloudformation.UpdateStackInput{
+		StackName: stack.StackName, UsePreviousTemplate: aws.Bool(true), Tags: tags,
+		Capabilities:       []cfn.Capability{cfn.CapabilityCapabilityNamedIam},
+		ClientRequestToken: aws.String("zae-limiter-" + rand.Text()),
+	}
+	for _, p := range stack.Parameters {
+		if aws.ToString(p.ParameterValue) != "" || !madeByGo(stack) {
+			in.Parameters = append(in.Parameters, cfn.Parameter{ParameterKey: p.ParameterKey, UsePreviousValue: aws.Bool(true)})
+		}
+	}
+	if _, err := s.stacks.UpdateStack(ctx, in); isNoUpdate(errorText(err)) {
+		return nil, nil
+	} else if err != nil {
+		return nil, s.orInterrupted(ctx, opUpdate, err)
+	}
+	return j, nil
 }
 
 // versionsIn are those of the tags that say which version is deployed.

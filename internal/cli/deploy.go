@@ -3,13 +3,16 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/infra"
@@ -23,26 +26,29 @@ type deployOptions struct {
 	*stackConnection
 	stack                                         infra.Stack
 	aggregator, provisioner, alarms, archive, iam bool // what a stack says it has not
-	wait, yes, downgrade, json                    bool
+	wait, yes, downgrade, reset, tagsOnly, json   bool
 	zip, namespace                                string
 }
 
 func newDeploy(c *console) *cobra.Command {
-	o := &deployOptions{stackConnection: &stackConnection{console: c}, aggregator: true, provisioner: true, alarms: true, archive: true, iam: true, wait: true}
+	o := &deployOptions{stackConnection: &stackConnection{console: c}, wait: true}
+	o.is(infra.Stack{})
 	cmd := &cobra.Command{
 		Use:   "deploy",
 		Short: "Put a store into an AWS account, or change it",
 		Long: `Makes a CloudFormation stack with the table, the functions that count usage and
 apply declared limits, policies for those who use it, and alarms; or changes the
-one that is there, also if Python's tool made it, to what the flags say. What an
-update would do is shown before it runs. The table is never replaced. It may be
-interrupted and called again at any time.
+one that is there, also if Python's tool made it. What no flag says stays as it
+is deployed, tags too, unless --reset is given. What an update would do is shown
+before it runs, and on a terminal asked; elsewhere only changes that remove or
+replace something need --yes. The table is never replaced. It may be interrupted
+and called again at any time.
 
 The stack is that of --name, else $ZAEL_STACK, else "limiter".`,
 		Example: "  zae-limiter deploy --name my-app\n  zae-limiter deploy -n my-app --permission-boundary Bound --tag team=ml --yes\n" +
 			"  zae-limiter deploy -n my-app --no-iam --no-aggregator",
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runDeploy(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runDeploy(cmd.Context(), o, cmd.Flags()) },
 	}
 	o.addTo(cmd)
 	o.flags(cmd)
@@ -64,34 +70,109 @@ type deploymentShape struct {
 	Outputs   map[string]string `json:"outputs" doc:"of the stack"`
 }
 
+// is makes the flags say what a stack is.
+func (o *deployOptions) is(s infra.Stack) {
+	o.stack = s
+	o.aggregator, o.provisioner, o.alarms, o.archive, o.iam = !s.NoAggregator, !s.NoProvisioner, !s.NoAlarms, !s.NoAuditArchive, !s.NoIAM
+}
+
+// wanted is the stack that the flags say.
 func (o *deployOptions) wanted() infra.Stack {
 	s := o.stack
 	s.NoAggregator, s.NoProvisioner, s.NoAlarms, s.NoAuditArchive, s.NoIAM = !o.aggregator, !o.provisioner, !o.alarms, !o.archive, !o.iam
 	return s
 }
 
-func runDeploy(ctx context.Context, o *deployOptions) error {
+func runDeploy(ctx context.Context, o *deployOptions, given *pflag.FlagSet) error {
 	name := cmp.Or(o.name, os.Getenv(envStack), defaultStack)
 	if err := (limiter.Namespace{Name: o.namespace}).Validate(); err != nil {
 		return usagef("%v", err)
+	}
+	if err := o.checkTagsOnly(given); err != nil {
+		return err
 	}
 	opts, err := o.options()
 	if err != nil {
 		return err
 	}
-	opts.Stack, opts.Zip, opts.NoWait, opts.Downgrade = o.wanted(), o.zip, !o.wait, o.downgrade
-	opts.Dynamo.Namespace = o.namespace
-	opts.Confirm = o.confirmChanges(ctx, name, o.yes)
-	if err := opts.Stack.Validate(name); err != nil {
+	if opts.Stack, err = o.settled(ctx, name, opts, given); err != nil {
 		return stackError(err)
 	}
-	o.announce(name, &opts.Stack)
+	opts.Zip, opts.NoWait, opts.Downgrade = o.zip, !o.wait, o.downgrade
+	opts.Dynamo.Namespace = o.namespace
+	opts.Confirm = o.confirmChanges(ctx, name, o.yes)
 	began := time.Now()
-	d, err := infra.Deploy(ctx, name, &opts)
+	run := infra.Tag
+	if !o.tagsOnly {
+		o.announce(name, &opts.Stack)
+		run = infra.Deploy
+	}
+	d, err := run(ctx, name, &opts)
 	if err != nil {
 		return stackError(err)
 	}
+	d.Complete = d.Complete || o.tagsOnly && o.wait
 	return o.tell(d, o.json, time.Since(began))
+}
+
+// checkTagsOnly refuses flags that would have no effect.
+func (o *deployOptions) checkTagsOnly(given *pflag.FlagSet) (err error) {
+	if !o.tagsOnly {
+		return nil
+	}
+	if len(o.stack.Tags) == 0 {
+		return usagef("--tags-only changes nothing without --tag; give it, or leave that out")
+	}
+	has := []string{"tags-only", "tag", "wait", "no-wait", "yes", "json", "name", "region", "endpoint-url"}
+	given.Visit(func(f *pflag.Flag) {
+		if !slices.Contains(has, f.Name) && err == nil {
+			err = usagef("--tags-only changes nothing but tags, so --%s would have no effect; leave one of them out", f.Name)
+		}
+	})
+	return err
+}
+
+// settled is the stack to deploy: what the flags say, and for the rest what is
+// deployed. A mistake in the flags is found before anything is asked, but for a
+// name that is too long only for what a stack has unless flags say otherwise.
+func (o *deployOptions) settled(ctx context.Context, name string, opts infra.Options, given *pflag.FlagSet) (infra.Stack, error) {
+	wanted := o.wanted()
+	wrong := wanted.Validate(name)
+	bad, _ := errors.AsType[*limiter.InvalidError](wrong)
+	if bad != nil && bad.Field != "name" || o.reset || o.tagsOnly {
+		return wanted, wrong
+	}
+	deployed, err := infra.Deployed(ctx, name, &opts)
+	switch {
+	case errors.Is(err, limiter.ErrNotFound) || err != nil && wrong != nil:
+		return wanted, wrong
+	case err != nil:
+		return wanted, err
+	}
+	wanted = o.over(deployed, given)
+	return wanted, wanted.Validate(name)
+}
+
+// over is a stack with what flags say instead of what it has.
+func (o *deployOptions) over(deployed infra.Stack, given *pflag.FlagSet) infra.Stack {
+	merged, scratch := &deployOptions{}, &cobra.Command{}
+	merged.flags(scratch)
+	merged.is(deployed)
+	given.Visit(func(f *pflag.Flag) {
+		twin := scratch.Flags().Lookup(f.Name)
+		if twin == nil {
+			return
+		}
+		switch said := f.Value.(type) {
+		case *negation:
+			_ = twin.Value.Set(strconv.FormatBool(!*said.of))
+		case *pairs:
+			maps.Copy(merged.stack.Tags, *said.all)
+		default:
+			_ = twin.Value.Set(said.String()) // as it was set once
+		}
+	})
+	return merged.wanted()
 }
 
 // announce says what is going to be deployed.

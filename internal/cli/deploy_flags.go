@@ -37,6 +37,8 @@ func (o *deployOptions) flags(cmd *cobra.Command) {
 	addSwitch(flags, &o.wait, "wait", "no-wait", "wait until all is ready")
 	flags.VarP(&pairs{"tag", &o.stack.Tags}, "tag", "t", "a `KEY=VALUE` for the stack and all in it; may be given again")
 	flags.StringVarP(&o.namespace, "namespace", "N", defaultNamespace, "`namespace` to register")
+	flags.BoolVar(&o.tagsOnly, "tags-only", false, "change nothing but the stack's tags")
+	flags.BoolVar(&o.reset, "reset", false, "have defaults for all that no flag says, instead of what is deployed")
 	flags.BoolVar(&o.downgrade, "downgrade", false, "replace what a newer version has deployed")
 	addYes(cmd, &o.yes)
 }

@@ -88,17 +88,22 @@ func (s *stackConnection) event(e infra.Event) {
 	s.say("  %s", line)
 }
 
-// confirmChanges shows what an update would do, and asks unless yes.
+// confirmChanges shows what an update would do, and asks unless yes. Where nobody
+// can be asked it goes on unless something would be lost.
 func (s *stackConnection) confirmChanges(ctx context.Context, name string, yes bool) func([]infra.Change) error {
 	return func(changes []infra.Change) error {
 		for _, c := range changes {
 			s.say("  %s", changeLine(c))
 		}
-		if yes {
+		if yes || !s.asks && !slices.ContainsFunc(changes, losesSomething) {
 			return nil
 		}
 		return s.ask(ctx, fmt.Sprintf("Make %s to stack %s?", count(len(changes), "change"), name))
 	}
+}
+
+func losesSomething(c infra.Change) bool {
+	return c.Action != "Add" && (c.Action != "Modify" || c.Replacement != "False")
 }
 
 // changeLine is a change as people read it.

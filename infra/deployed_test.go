@@ -1,0 +1,35 @@
+package infra_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/infra"
+)
+
+func TestDeployedIsDeployedAgain(t *testing.T) {
+	t.Parallel()
+	c, name := newCloud(t), stackName()
+	opts := c.options()
+	if _, err := infra.Deployed(t.Context(), name, &opts); !errors.Is(err, limiter.ErrNotFound) {
+		t.Error(err)
+	}
+	c.buckets["mine"] = &bucket{objects: map[string][]byte{}}
+	opts.Stack = infra.Stack{ArtifactBucket: "mine", PermissionBoundary: "Bound", Tags: map[string]string{"team": "a"}}
+	deploy(t, name, opts)
+	opts.Stack = infra.Stack{}
+	found, err := infra.Deployed(t.Context(), name, &opts)
+	must(t, err)
+	if found.ArtifactBucket != "mine" || found.PermissionBoundary != "Bound" || found.Tags["team"] != "a" {
+		t.Errorf("%+v", found)
+	}
+	opts.Stack = found
+	if d := deploy(t, name, opts); d.Action != "unchanged" {
+		t.Errorf("%+v", d)
+	}
+	foreign := stackName()
+	c.put(foreign, "CREATE_COMPLETE", nil)
+	_, err = infra.Deployed(t.Context(), foreign, &opts)
+	wants[*infra.RefusedError](t, err, "belongs to something else")
+}
