@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
@@ -87,7 +88,7 @@ func (s *session) config(ctx context.Context) (aws.Config, error) {
 		cfg = given.Copy()
 	} else {
 		var err error
-		if cfg, err = config.LoadDefaultConfig(ctx); err != nil {
+		if cfg, err = config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{})); err != nil {
 			return cfg, err
 		}
 	}

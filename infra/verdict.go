@@ -1,13 +1,17 @@
 package infra
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
 
 // conclude fills in what follows from the probes.
 func (st *Status) conclude() {
-	st.Versions.Stack, st.Versions.Lambda = st.Stack.Tags[tagVersion], st.Aggregator.Version
+	st.Versions.Stack = st.Stack.Tags[tagVersion]
+	if st.Aggregator.Exists {
+		st.Versions.Lambda = cmp.Or(st.Aggregator.Version, st.Stack.Tags[tagLambdaVersion])
+	}
 	st.hintCosts()
 	st.Verdict = Ready
 	for _, find := range []struct {
@@ -80,7 +84,9 @@ func (st *Status) defects() []string {
 	p.add(st.EventSource.Exists && st.EventSource.State != "Enabled", "what brings changes to the aggregator is %s: %s", st.EventSource.State, st.EventSource.Reason)
 	p.add(strings.HasPrefix(st.EventSource.LastResult, "PROBLEM"), "the aggregator's last run failed: %s", st.EventSource.LastResult)
 	p.add(st.DeadLetters.Messages > 0, "%d changes could not be counted and wait in %s", st.DeadLetters.Messages, st.DeadLetters.URL)
-	p.add(len(st.Versions.Pending) > 0, "data of an older version wait for `zae-limiter upgrade`")
+	unprepared := st.Available && st.Versions.Schema == "" && st.Versions.Error == ""
+	p.add(unprepared, "the table is not prepared yet, or of an older version; `zae-limiter upgrade --name %s` does what is left", st.Name)
+	p.add(!unprepared && len(st.Versions.Pending) > 0, "data of an older version wait for `zae-limiter upgrade --name %s`", st.Name)
 	for _, a := range st.Alarms.List {
 		p.add(a.State == "ALARM", "alarm %s: %s", a.Name, a.Reason)
 	}

@@ -45,7 +45,7 @@ func TestOperationsPage(t *testing.T) {
 // architecture is that of this machine, for commands that pack this program.
 func architecture(command string) string {
 	name, _, _ := strings.Cut(command, " ")
-	if name == "deploy" || name == "lambda-export" {
+	if name == "deploy" && !strings.Contains(command, "--tags-only") || name == "lambda-export" {
 		return " --architecture " + hostArchitecture()
 	}
 	return ""

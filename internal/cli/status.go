@@ -97,9 +97,12 @@ func (o *statusOptions) sections(s *infra.Status) string {
 			wide = max(wide, tty.Width(f.name))
 		}
 		for _, f := range part.facts {
-			if o.terminal {
-				b.WriteString(tty.Ellipsis("  "+tty.Left(f.name, wide)+"  "+f.value.shown(), o.width) + "\n")
-			} else {
+			switch {
+			case o.terminal && f.name == "":
+				b.WriteString(tty.Wrap("  "+f.value.shown(), o.width) + "\n")
+			case o.terminal: // in full, since names of the account are for copying
+				b.WriteString("  " + tty.Left(f.name, wide) + "  " + f.value.shown() + "\n")
+			default:
 				b.WriteString(strings.ToLower(part.title) + "\t" + f.name + "\t" + f.value.program + "\n")
 			}
 		}
