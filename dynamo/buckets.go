@@ -50,9 +50,9 @@ func (r *Repository) bucketPages(ctx context.Context, of limiter.Scope) iter.Seq
 			yield([]item{it}, err)
 		}
 	case of.Entity != "":
-		return inBatches(r.query(ctx, within(entityPK(r.ns, of.Entity), bucketSKPrefix)), mostGets)
+		return inBatches(r.query(ctx, r.ns, within(entityPK(r.ns, of.Entity), bucketSKPrefix)), mostGets)
 	case of.Resource != "":
-		return inBatches(r.query(ctx, indexed(indexResource, resourcePK(r.ns, of.Resource), bucketGSIPrefix)), mostGets)
+		return inBatches(r.query(ctx, r.ns, indexed(indexResource, resourcePK(r.ns, of.Resource), bucketGSIPrefix)), mostGets)
 	}
 	return func(yield func([]item, error) bool) { yield(r.allBuckets(ctx)) }
 }
@@ -60,7 +60,7 @@ func (r *Repository) bucketPages(ctx context.Context, of limiter.Scope) iter.Seq
 // allBuckets are the items of all buckets, by resource, then entity.
 func (r *Repository) allBuckets(ctx context.Context) ([]item, error) {
 	var keys []key
-	for it, err := range r.query(ctx, indexed(indexNamespace, r.ns, entityPKPrefix(r.ns))) {
+	for it, err := range r.query(ctx, r.ns, indexed(indexNamespace, r.ns, entityPKPrefix(r.ns))) {
 		if err != nil {
 			return nil, err
 		}

@@ -58,7 +58,7 @@ func (r *Repository) itemsOf(ctx context.Context, id string) ([]key, error) {
 	in.ProjectionExpression = aws.String("#pk, #sk")
 	in.ExpressionAttributeNames["#sk"] = attrSK
 	var keys []key
-	for it, err := range r.query(ctx, in) {
+	for it, err := range r.query(ctx, r.ns, in) {
 		if err != nil {
 			return nil, err
 		}

@@ -41,6 +41,9 @@ func newItem(ns string, k key) item {
 // key is the item's own.
 func (it item) key() key { return key{it.text(attrPK), it.text(attrSK)} }
 
+// in tells whether the item, by its own key, belongs to a namespace.
+func (it item) in(ns string) bool { return strings.HasPrefix(it.text(attrPK), namespacePrefix(ns)) }
+
 // text is a string attribute, "" if there is none.
 func (it item) text(attr string) string {
 	if v, ok := it[attr].(*types.AttributeValueMemberS); ok {

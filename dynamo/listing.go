@@ -17,7 +17,7 @@ func listing[T any](ctx context.Context, r *Repository, ask func() *dynamodb.Que
 			yield(zero, err)
 			return
 		}
-		for it, err := range r.query(ctx, ask()) {
+		for it, err := range r.query(ctx, r.ns, ask()) {
 			if err != nil {
 				yield(zero, err)
 				return

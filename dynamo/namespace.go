@@ -61,7 +61,7 @@ func (r *Repository) Namespaces(ctx context.Context) iter.Seq2[limiter.Namespace
 func (s *store) namespaces(ctx context.Context) ([]limiter.Namespace, error) {
 	var reverse []item
 	forward := map[string]string{} // name to ID
-	for it, err := range s.query(ctx, partition(systemPK(reservedSpace))) {
+	for it, err := range s.query(ctx, reservedSpace, partition(systemPK(reservedSpace))) {
 		if err != nil {
 			return nil, err
 		}

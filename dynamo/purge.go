@@ -6,7 +6,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -117,9 +116,9 @@ func (p *purge) run(ctx context.Context) error {
 func (s *store) indexedPartitions(ctx context.Context, ns string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		last := systemPK(ns)
-		for it, err := range s.query(ctx, indexed(indexNamespace, ns, namespacePrefix(ns))) {
+		for it, err := range s.query(ctx, ns, indexed(indexNamespace, ns, namespacePrefix(ns))) {
 			pk := it.text(attrPK)
-			if err == nil && (pk == last || pk == systemPK(ns) || !strings.HasPrefix(pk, namespacePrefix(ns))) {
+			if err == nil && (pk == last || pk == systemPK(ns)) {
 				continue
 			}
 			last = pk
@@ -135,7 +134,7 @@ func (s *store) indexedPartitions(ctx context.Context, ns string) iter.Seq2[stri
 func (s *store) managedPartitions(ctx context.Context, ns string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		named := map[string]bool{}
-		for it, err := range s.query(ctx, partition(systemPK(ns))) {
+		for it, err := range s.query(ctx, ns, partition(systemPK(ns))) {
 			if err != nil {
 				yield("", err)
 				return
@@ -186,7 +185,7 @@ func (p *purge) deletePartition(ctx context.Context, pk string) error {
 	in.ProjectionExpression = aws.String("#pk, #sk")
 	in.ExpressionAttributeNames = map[string]string{"#pk": attrPK, "#sk": attrSK}
 	var batch []key
-	for it, err := range p.query(ctx, in) {
+	for it, err := range p.query(ctx, p.ns, in) {
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -65,8 +66,10 @@ func (s *store) getSome(ctx context.Context, keys []key, found map[key]item) err
 	return nil
 }
 
-// query yields the items of a query, page after page.
-func (s *store) query(ctx context.Context, in *dynamodb.QueryInput) iter.Seq2[item, error] {
+// query yields the items of a query that are in a namespace, page after page.
+// An index may hold others: who may write only under the partition keys of one
+// namespace may still give the items there the index keys of another.
+func (s *store) query(ctx context.Context, ns string, in *dynamodb.QueryInput) iter.Seq2[item, error] {
 	in.TableName = &s.table
 	return exact.Pages(func(start item) ([]item, *item, error) {
 		in.ExclusiveStartKey = start
@@ -75,7 +78,7 @@ func (s *store) query(ctx context.Context, in *dynamodb.QueryInput) iter.Seq2[it
 			return nil, nil, s.explain(err)
 		}
 		items, next := page(out.Items, out.LastEvaluatedKey)
-		return items, next, nil
+		return slices.DeleteFunc(items, func(it item) bool { return !it.in(ns) }), next, nil
 	})
 }
 

@@ -122,7 +122,7 @@ func (s *store) checkVersion(record item) error {
 		return refuse("that is no version; repair " + attrSchema + " of item " + record.key().String())
 	}
 	if least, ok := parseVersion(v.clientMin); ok && client.compare(least) < 0 {
-		return refuse("the table asks for version " + v.clientMin + " or newer, and this program is " + clientVersion + "; upgrade the program")
+		return refuse("the table asks for clients of version " + v.clientMin + " or newer, and this program counts as " + clientVersion + "; upgrade the program")
 	}
 	if schema.major != client.major || schema.compareRelease(tooNew) >= 0 {
 		return refuse("the table belongs to a newer version; upgrade the program")

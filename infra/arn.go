@@ -27,12 +27,19 @@ func checkTopicARN(value string) error {
 	return nil
 }
 
+// checkTopicRegion takes no topic at all.
+func checkTopicRegion(topic, region string) error {
+	if a, err := arn.Parse(topic); err == nil && a.Region != region {
+		return invalid("alarm topic ARN", topic, "must be in the stack's region, "+region)
+	}
+	return nil
+}
+
 // checkBoundary takes no boundary at all, a policy's ARN, or its name, perhaps
 // with a path.
 func checkBoundary(value string) error {
 	ofAccountOrAWS := func(account string) bool { return isAccount(account) || account == "aws" }
-	isName := onlyRunes(value, isIAMPathRune) && !strings.HasPrefix(value, "/")
-	if value == "" || isIAMResource(value, "policy/", ofAccountOrAWS) || !strings.HasPrefix(value, "arn:") && isName {
+	if value == "" || isIAMResource(value, "policy/", ofAccountOrAWS) || isIAMPath(value, policyNaming.longestName) {
 		return nil
 	}
 	return invalid("permission boundary", value, "must be the name of a policy, or its ARN, such as arn:aws:iam::123456789012:policy/my-boundary")
@@ -44,11 +51,21 @@ func isIAMResource(value, kind string, account func(string) bool) bool {
 	if err != nil || !isPartition(a.Partition) || a.Service != "iam" || a.Region != "" || !account(a.AccountID) {
 		return false
 	}
+	longest := map[string]int{"role/": roleNaming.longestName, "policy/": policyNaming.longestName}[kind]
 	name, ok := strings.CutPrefix(a.Resource, kind)
-	return ok && name != "" && !strings.HasSuffix(name, "/") && onlyRunes(name, isIAMPathRune)
+	return ok && isIAMPath(name, longest)
 }
 
-func isIAMPathRune(r rune) bool { return isIAMRune(r) || r == '/' }
+// isIAMPath tells whether s is a name, perhaps behind the names of folders.
+func isIAMPath(s string, longest int) bool {
+	var name string
+	for part := range strings.SplitSeq(s, "/") {
+		if name = part; part == "" || !isIAMName(part) {
+			return false
+		}
+	}
+	return len(name) <= longest
+}
 
 // isPartition takes those that do not exist yet.
 func isPartition(s string) bool {

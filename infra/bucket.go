@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"net"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -18,6 +20,11 @@ import (
 type object struct{ bucket, key string }
 
 const longestBucket = 63
+
+const codePrefix, codeSuffix = "zae-limiter/", ".zip"
+
+// codeKey is where a package of that hash is in its bucket.
+func codeKey(hash string) string { return codePrefix + hash + codeSuffix }
 
 // artifactBucket is the name of the bucket for a stack's code. It has the
 // account and region in it, because names are shared by the whole world. A
@@ -38,9 +45,13 @@ func checkBucketName(name string) error {
 	if name == "" {
 		return nil
 	}
-	allowed := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '.' }
-	if len(name) < 3 || len(name) > longestBucket || !onlyRunes(name, allowed) || strings.ContainsAny(name[:1]+name[len(name)-1:], "-.") {
-		return invalid("artifact bucket", name, "must be 3 to 63 lower-case letters, digits, hyphens or dots, and begin and end with a letter or digit")
+	allowed := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' }
+	isName := len(name) >= 3 && len(name) <= longestBucket && net.ParseIP(name) == nil
+	for label := range strings.SplitSeq(name, ".") {
+		isName = isName && label == strings.Trim(label, "-") && label != "" && onlyRunes(label, allowed)
+	}
+	if !isName {
+		return invalid("artifact bucket", name, "must be 3 to 63 lower-case letters, digits, hyphens or single dots, begin and end with a letter or digit, and be no IP address")
 	}
 	return nil
 }
@@ -59,7 +70,7 @@ func (s *session) ownBucket(ctx context.Context) (bucket, account string, err er
 // user's; "" is the stack's own, which is made if it is missing. What is there
 // already is not sent again: its hash is its name.
 func (s *session) upload(ctx context.Context, given string, p *Package) (at object, sent bool, err error) {
-	at = object{given, "zae-limiter/" + p.SHA256 + ".zip"}
+	at = object{given, codeKey(p.SHA256)}
 	var owner *string
 	if given == "" {
 		bucket, account, err := s.ownBucket(ctx)
@@ -111,9 +122,12 @@ func (s *session) checkBucket(ctx context.Context, bucket string) error {
 // ensureBucket makes the stack's bucket unless it is there. Its tags are written
 // last, so that one without them is known to be half-made.
 func (s *session) ensureBucket(ctx context.Context, bucket, account string) error {
-	ready, err := s.isOwnBucket(ctx, bucket, account)
-	if err != nil || ready {
+	tags, err := s.ownBucketTags(ctx, bucket, account)
+	switch {
+	case err != nil || maps.Equal(tags, s.bucketTags()):
 		return err
+	case len(tags) > 0:
+		return s.tagBucket(ctx, bucket, account)
 	}
 	in := &s3.CreateBucketInput{Bucket: &bucket}
 	if s.region != "us-east-1" { // which has no name here
@@ -143,9 +157,14 @@ func (s *session) ensureBucket(ctx context.Context, bucket, account string) erro
 	return s.tagBucket(ctx, bucket, account)
 }
 
+// bucketTags are those that the stack's bucket is to have.
+func (s *session) bucketTags() map[string]string {
+	return merged(s.opts.Stack.Tags, discoveryTags(s.name))
+}
+
 func (s *session) tagBucket(ctx context.Context, bucket, account string) error {
 	var tags []s3types.Tag
-	for _, tag := range sentTags(merged(s.opts.Stack.Tags, discoveryTags(s.name))) {
+	for _, tag := range sentTags(s.bucketTags()) {
 		tags = append(tags, s3types.Tag{Key: tag.Key, Value: tag.Value})
 	}
 	_, err := s.buckets.PutBucketTagging(ctx, &s3.PutBucketTaggingInput{
@@ -154,21 +173,22 @@ func (s *session) tagBucket(ctx context.Context, bucket, account string) error {
 	return err
 }
 
-// isOwnBucket tells whether the stack's bucket is there, complete. It refuses one
-// that belongs to something else, as one in use without our tags does.
-func (s *session) isOwnBucket(ctx context.Context, bucket, account string) (bool, error) {
-	refuse := func(reason string) (bool, error) {
-		return false, &RefusedError{Stack: s.name, Reason: fmt.Sprintf("bucket %s, which is to hold the functions' code, %s; name another one", bucket, reason)}
+// ownBucketTags are those of the stack's bucket, none if it is half-made, nil if
+// it is not there. It refuses one that belongs to something else, as one in use without
+// our tags does.
+func (s *session) ownBucketTags(ctx context.Context, bucket, account string) (map[string]string, error) {
+	refuse := func(reason string) (map[string]string, error) {
+		return nil, &RefusedError{Stack: s.name, Reason: fmt.Sprintf("bucket %s, which is to hold the functions' code, %s; name another one", bucket, reason)}
 	}
 	_, err := s.buckets.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &bucket, ExpectedBucketOwner: &account})
 	switch httpStatus(err) {
 	case 404:
-		return false, nil
+		return nil, nil
 	case 403:
 		return refuse("belongs to another account, or may not be looked at")
 	}
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	out, err := s.buckets.GetBucketTagging(ctx, &s3.GetBucketTaggingInput{Bucket: &bucket, ExpectedBucketOwner: &account})
 	if errorCode(err) == "NoSuchTagSet" {
@@ -176,10 +196,10 @@ func (s *session) isOwnBucket(ctx context.Context, bucket, account string) (bool
 		if err == nil && used {
 			return refuse("belongs to something else")
 		}
-		return false, err
+		return map[string]string{}, err
 	}
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	tags := map[string]string{}
 	for _, tag := range out.TagSet {
@@ -188,7 +208,7 @@ func (s *session) isOwnBucket(ctx context.Context, bucket, account string) (bool
 	if tags[tagManagedBy] != manager || tags[tagName] != discoveryTags(s.name)[tagName] {
 		return refuse("belongs to something else")
 	}
-	return true, nil
+	return tags, nil
 }
 
 // hasObjects tells whether anything is in a bucket.

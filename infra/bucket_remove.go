@@ -17,20 +17,29 @@ func (s *session) removeOwnBucket(ctx context.Context, used string) (string, err
 	if err != nil {
 		return "", err
 	}
-	switch ours, err := s.isOwnBucket(ctx, bucket, account); {
+	tags, err := s.ownBucketTags(ctx, bucket, account)
+	switch {
 	case is[*RefusedError](err) && bucket != used:
 		return "", nil
-	case err != nil || !ours:
+	case err != nil || tags == nil:
 		return "", err
 	}
 	if err := s.emptyBucket(ctx, bucket, &account); err != nil {
 		return "", fmt.Errorf("bucket %s, which held the functions' code, is still there: %w", bucket, err)
 	}
 	_, err = s.buckets.DeleteBucket(ctx, &s3.DeleteBucketInput{Bucket: &bucket, ExpectedBucketOwner: &account})
-	if err != nil && httpStatus(err) != 404 {
+	if unlessGone(err) != nil {
 		return "", fmt.Errorf("bucket %s, which held the functions' code, is still there: %w", bucket, err)
 	}
 	return bucket, nil
+}
+
+// unlessGone is an error about a bucket that is there.
+func unlessGone(err error) error {
+	if httpStatus(err) == 404 {
+		return nil
+	}
+	return err
 }
 
 // emptyBucket deletes every object in every version: somebody may have switched

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -310,4 +311,23 @@ func (c *cloud) makeTable(name string) {
 func (c *cloud) dropTable(name string) {
 	client := dynamodb.NewFromConfig(*config(c.engine))
 	_, _ = client.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &name}) // it may be gone already
+}
+
+// setSchema changes the version record of a table; "" removes it.
+func (c *cloud) setSchema(table, schema string) {
+	client := dynamodb.NewFromConfig(*config(c.engine))
+	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+	key := map[string]types.AttributeValue{"PK": text("_/SYSTEM#"), "SK": text("#VERSION")}
+	var err error
+	if schema == "" {
+		_, err = client.DeleteItem(context.Background(), &dynamodb.DeleteItemInput{TableName: &table, Key: key})
+	} else {
+		_, err = client.UpdateItem(context.Background(), &dynamodb.UpdateItemInput{
+			TableName: &table, Key: key, UpdateExpression: aws.String("SET schema_version = :v"), ConditionExpression: aws.String("attribute_exists(PK)"),
+			ExpressionAttributeValues: map[string]types.AttributeValue{":v": text(schema)},
+		})
+	}
+	if err != nil {
+		c.tb.Error(err)
+	}
 }

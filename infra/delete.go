@@ -58,19 +58,23 @@ func Delete(ctx context.Context, name string, opts *DeleteOptions) (Removal, err
 
 func (s *session) delete(ctx context.Context, opts *DeleteOptions) (Removal, error) {
 	r := Removal{Name: s.name, Region: s.region}
-	var codeBucket string
+	var codeBucket, id string
 	for range mostRounds {
 		stack, err := s.find(ctx)
 		if err != nil {
 			return r, err
 		}
 		state := stateOf(stack)
+		if state != missing && id != "" && *stack.StackId != id { // somebody has deployed again, and uses the bucket
+			r.Complete = true
+			return r, nil
+		}
 		if state == missing {
 			r.Artifacts, err = s.removeOwnBucket(ctx, codeBucket)
 			r.Complete = err == nil
 			return r, err
 		}
-		r.Existed = true
+		r.Existed, id = true, *stack.StackId
 		codeBucket, _ = parameterOf(*stack, paramCodeBucket)
 		if err := s.checkOwner(ctx, stack); err != nil {
 			return r, err
@@ -178,7 +182,11 @@ func (s *session) checkProtection(ctx context.Context, stack *cfn.Stack, r *Remo
 		return err
 	}
 	if aws.ToBool(out.Table.DeletionProtectionEnabled) {
-		return s.refuse(stack, fmt.Sprintf("its table is protected; switch that off with `zae-limiter deploy --name %s --no-deletion-protection`, and delete it again", s.name))
+		off := "zae-limiter deploy --name " + s.name + " --no-deletion-protection"
+		if stateOf(stack) != stable {
+			off = "aws dynamodb update-table --no-deletion-protection-enabled --table-name " + table
+		}
+		return s.refuse(stack, "its table is protected; switch that off with `"+off+"`, and delete it again")
 	}
 	r.Items = aws.ToInt64(out.Table.ItemCount)
 	return nil
@@ -235,7 +243,7 @@ func (s *session) deleteArchive(ctx context.Context, bucket string) error {
 	if err == nil {
 		_, err = s.buckets.DeleteBucket(ctx, &s3.DeleteBucketInput{Bucket: &bucket})
 	}
-	if err == nil || httpStatus(err) == 404 {
+	if unlessGone(err) == nil {
 		return nil
 	}
 	return fmt.Errorf("bucket %s with archived audit events cannot be deleted: %w", bucket, err)

@@ -42,6 +42,54 @@ func TestDeleteRemovesEverything(t *testing.T) {
 	}
 }
 
+// A stack that somebody makes as soon as ours is gone is not ours to delete, nor
+// is the bucket that it uses.
+func TestDeleteLeavesTheNextStack(t *testing.T) {
+	t.Parallel()
+	c, name := fresh(t, true)
+	ours := c.find(name)
+	var next *cloudStack
+	c.plan = func(asked *cloudCall) *reply {
+		if asked.op == "DescribeStacks" && ours.status == "DELETE_COMPLETE" && next == nil && asked.form.Get("StackName") == name {
+			next = c.put(name, "CREATE_COMPLETE", managedTags(name))
+		}
+		return nil
+	}
+	r := remove(t, name, infra.DeleteOptions{Options: c.options()})
+	if !r.Existed || !r.Complete || r.Artifacts != "" || next.status != "CREATE_COMPLETE" || c.buckets[ownBucketOf(name)] == nil {
+		t.Errorf("%+v, %s", r, next.status)
+	}
+	if got := c.calls("DeleteStack"); len(got) != 1 {
+		t.Error(got)
+	}
+}
+
+// A bucket that nobody has finished making is removed with the stack.
+func TestDeleteRemovesAHalfMadeBucket(t *testing.T) {
+	t.Parallel()
+	c, name := newCloud(t), stackName()
+	c.buckets[ownBucketOf(name)] = &bucket{objects: map[string][]byte{}}
+	if r := remove(t, name, infra.DeleteOptions{Options: c.options()}); r.Artifacts != ownBucketOf(name) || len(c.buckets) > 0 {
+		t.Errorf("%+v, %v", r, c.buckets)
+	}
+}
+
+// A stack that cannot be deployed needs another way to unprotect its table.
+func TestDeleteOfABrokenStackSaysHowToUnprotect(t *testing.T) {
+	t.Parallel()
+	c, name := fresh(t, true)
+	_, err := dynamodb.NewFromConfig(*config(c.engine)).UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(true)})
+	must(t, err)
+	t.Cleanup(func() {
+		_, _ = dynamodb.NewFromConfig(*config(c.engine)).UpdateTable(context.Background(), &dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(false)})
+	})
+	_, err = infra.Delete(t.Context(), name, &infra.DeleteOptions{Options: c.options()})
+	wants[*infra.RefusedError](t, err, "zae-limiter deploy --name "+name+" --no-deletion-protection")
+	c.find(name).status = "ROLLBACK_FAILED"
+	_, err = infra.Delete(t.Context(), name, &infra.DeleteOptions{Options: c.options()})
+	wants[*infra.RefusedError](t, err, "aws dynamodb update-table --no-deletion-protection-enabled --table-name "+name)
+}
+
 func TestDeleteShowsWhatItIsAboutToDo(t *testing.T) {
 	t.Parallel()
 	c, name := fresh(t, true)

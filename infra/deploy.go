@@ -1,6 +1,7 @@
 package infra
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -56,7 +57,7 @@ func Deploy(ctx context.Context, name string, opts *Options) (Deployment, error)
 	}
 	d, err := s.carryOut(ctx, plan{missing: s.create, stable: s.change})
 	if err == nil {
-		err = s.finish(ctx, &d)
+		err = s.finish(ctx, &d, false)
 	}
 	return d, failure(ctx, "deploy", err)
 }
@@ -66,10 +67,36 @@ func dialStack(ctx context.Context, op, name string, opts *Options) (*session, e
 	if opts == nil {
 		opts = &Options{}
 	}
+	stack := opts.Stack.withDefaults()
 	if err := opts.Stack.Validate(dynamo.TableName(name)); err != nil {
 		return nil, err
 	}
 	if err := (limiter.Namespace{Name: dynamo.NamespaceName(opts.Dynamo.Namespace)}).Validate(); err != nil {
+		return nil, err
+	}
+	if err := checkZip(opts.Zip, stack.Architecture); err != nil && stack.hasFunctions() {
+		return nil, err
+	}
+	s, err := dial(ctx, op, name, opts)
+	if err != nil {
+		return nil, err
+	}
+	return s, checkTopicRegion(stack.AlarmTopicARN, s.region)
+}
+
+// dialDeployed is dial for calls that change a stack which is there: what it has
+// decides what else it may be.
+func dialDeployed(ctx context.Context, op, name string, opts *Options) (*session, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	err := cmp.Or(
+		checkArchitecture(cmp.Or(opts.Stack.Architecture, ARM64)),
+		checkBucketName(opts.Stack.ArtifactBucket),
+		checkTags(opts.Stack.Tags),
+		checkZip(opts.Zip, opts.Stack.Architecture),
+	)
+	if err != nil {
 		return nil, err
 	}
 	return dial(ctx, op, name, opts)

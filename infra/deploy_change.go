@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"strings"
 
@@ -67,8 +68,9 @@ func isRace(err error) bool {
 func (s *session) checkVersions(ctx context.Context, stack *cfn.Stack) error {
 	for _, tag := range []string{tagVersion, tagLambdaVersion} {
 		deployed := tagsOf(*stack)[tag]
-		if madeByGo(stack) && !s.opts.Downgrade && isOlder(s.opts.Version, deployed) {
-			return s.refuse(stack, fmt.Sprintf("version %s deployed it, which is newer than %s, this program; upgrade the program, or allow the downgrade", deployed, s.opts.Version))
+		if madeByGo(stack) && !s.opts.Downgrade && !mayFollow(s.opts.Version, deployed) {
+			return s.refuse(stack, fmt.Sprintf("version %s deployed it, and this program, %s, is older or no release; run a newer program, or allow it with --downgrade of deploy or --force of upgrade",
+				deployed, s.opts.Version))
 		}
 	}
 	return s.checkTable(ctx, stack)
@@ -94,8 +96,9 @@ func madeByGo(stack *cfn.Stack) bool {
 }
 
 // finish prepares the table, unless nobody waited for it. The version record
-// comes last: it says that all before it is done.
-func (s *session) finish(ctx context.Context, d *Deployment) (err error) {
+// comes last: it says that all before it is done. With alone, the namespace is
+// registered only if there is none yet.
+func (s *session) finish(ctx context.Context, d *Deployment, alone bool) (err error) {
 	if isBusyStatus(d.Status) {
 		return nil
 	}
@@ -107,16 +110,26 @@ func (s *session) finish(ctx context.Context, d *Deployment) (err error) {
 	if err := s.expire(ctx); err != nil {
 		return err
 	}
-	home, err := s.settleIn(ctx, repo)
-	if err != nil {
-		return err
+	if !alone || isEmpty(repo.Namespaces(ctx)) {
+		home, err := s.settleIn(ctx, repo)
+		if err != nil {
+			return err
+		}
+		d.Namespace, d.NamespaceID = home.Name, home.ID
 	}
-	d.Namespace, d.NamespaceID = home.Name, home.ID
 	if err := repo.RecordDeployment(ctx, s.opts.Now(), "cli:"+s.opts.Version); err != nil {
 		return err
 	}
 	d.Complete = true
 	return nil
+}
+
+// isEmpty is false where it could not be found out.
+func isEmpty[T any](all iter.Seq2[T, error]) bool {
+	for range all {
+		return false
+	}
+	return true
 }
 
 // expire has the table remove what has expired. CloudFormation does so when it

@@ -17,12 +17,12 @@ import (
 //
 // Errors are those of Deploy; limiter.ErrNotFound when there is no stack.
 func Deployed(ctx context.Context, name string, opts *Options) (Stack, error) {
-	s, err := dial(ctx, "look at the stack", name, opts)
+	s, err := dial(ctx, "deploy", name, opts)
 	if err != nil {
 		return Stack{}, err
 	}
 	wanted, err := s.deployed(ctx)
-	return wanted, failure(ctx, "look at the stack", err)
+	return wanted, failure(ctx, "deploy", err)
 }
 
 func (s *session) deployed(ctx context.Context) (Stack, error) {

@@ -1,9 +1,11 @@
 package infra
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -51,12 +53,12 @@ func (e *FailedError) Error() string {
 	return text
 }
 
-// InterruptedError says that a call stopped waiting, because its context ended,
-// for work that goes on in the account.
+// InterruptedError says that a call stopped waiting, because its context ended
+// or the stack could not be watched, for work that goes on in the account.
 type InterruptedError struct {
 	Stack string
 	Op    string // what is being done with it: "created", "updated" or "deleted"
-	Err   error  // the context's
+	Err   error  // the context's, or why it could not be watched
 }
 
 // Error says how to go on.
@@ -65,7 +67,7 @@ func (e *InterruptedError) Error() string {
 		e.Stack, e.Op, e.Stack, e.Err)
 }
 
-// Unwrap is the context's error.
+// Unwrap is Err.
 func (e *InterruptedError) Unwrap() error { return e.Err }
 
 // failure is what a caller gets: errors in the terms of this package and of
@@ -97,6 +99,13 @@ func is[T error](err error) bool {
 
 // explain puts what to do in front of errors whose own text does not say.
 func explain(err error) error {
+	if broken, ok := errors.AsType[*url.Error](err); ok && httpStatus(err) == 0 {
+		host := broken.URL
+		if u, err := url.Parse(broken.URL); err == nil {
+			host = u.Host
+		}
+		return fmt.Errorf("cannot connect to %s; check the network, the endpoint and the region: %w", host, broken.Err)
+	}
 	switch code := errorCode(err); {
 	case isDenied(err):
 		return fmt.Errorf("the caller may not do this; its policy has to allow %s: %w", operation(err), err)
@@ -116,7 +125,18 @@ func operation(err error) string {
 	if !ok {
 		return "it"
 	}
-	return strings.ToLower(strings.ReplaceAll(o.ServiceID, " ", "")) + ":" + o.OperationName
+	return strings.ToLower(strings.ReplaceAll(o.ServiceID, " ", "")) + ":" + cmp.Or(otherActions[o.ServiceID+" "+o.OperationName], o.OperationName)
+}
+
+// otherActions are those that a policy calls other than the call.
+var otherActions = map[string]string{
+	"S3 HeadBucket":           "ListBucket",
+	"S3 HeadObject":           "GetObject",
+	"S3 ListObjectsV2":        "ListBucket",
+	"S3 ListObjectVersions":   "ListBucketVersions",
+	"S3 DeleteObjects":        "DeleteObject",
+	"S3 PutPublicAccessBlock": "PutBucketPublicAccessBlock",
+	"S3 PutBucketEncryption":  "PutEncryptionConfiguration",
 }
 
 func errorCode(err error) string {

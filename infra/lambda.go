@@ -35,6 +35,8 @@ type PackageOptions struct {
 	// Version is that of the program to build; default: of the module as it is
 	// compiled into this program.
 	Version string
+	// NoBuild returns a package without code where it would have to be built.
+	NoBuild bool
 }
 
 const (
@@ -55,8 +57,8 @@ func NewPackage(ctx context.Context, opts *PackageOptions) (*Package, error) {
 	}
 	o.Version = cmp.Or(o.Version, programVersion())
 	o.Architecture = Stack{Architecture: o.Architecture}.withDefaults().Architecture
-	if machines[o.Architecture] == 0 {
-		return nil, invalid("architecture", o.Architecture, "must be "+ARM64+" or "+X8664)
+	if err := checkArchitecture(o.Architecture); err != nil {
+		return nil, err
 	}
 	if o.Zip != "" {
 		return readPackage(o.Zip, o.Architecture)
@@ -65,7 +67,11 @@ func NewPackage(ctx context.Context, opts *PackageOptions) (*Package, error) {
 	if notThis == nil {
 		return pack(running, o.Architecture, "the running program")
 	}
-	p, err := build(ctx, toolchain{origin: origin()}, o)
+	get := build
+	if o.NoBuild {
+		get = prepare
+	}
+	p, err := get(ctx, toolchain{origin: origin()}, o)
 	if err != nil && ctx.Err() == nil {
 		return nil, noPackage(o.Architecture, notThis, err)
 	}
@@ -105,6 +111,15 @@ func pack(program []byte, architecture, source string) (*Package, error) {
 func newPackage(zipped []byte, architecture, source string) *Package {
 	sum := sha256.Sum256(zipped)
 	return &Package{Zip: zipped, SHA256: hex.EncodeToString(sum[:]), Architecture: architecture, Source: source}
+}
+
+// checkZip takes no zip at all, and one for any architecture if none is said.
+func checkZip(path, architecture string) error {
+	if path == "" {
+		return nil
+	}
+	_, err := readPackage(path, architecture)
+	return err
 }
 
 // readPackage takes a zip as it is, once it was looked at.

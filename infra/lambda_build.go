@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 )
 
 var (
@@ -28,11 +29,17 @@ type toolchain struct {
 // goArchitectures are the architectures as Go names them.
 var goArchitectures = map[string]string{ARM64: "arm64", X8664: "amd64"}
 
+// prepare finds what would be compiled: a package without code.
+func prepare(ctx context.Context, t toolchain, o PackageOptions) (*Package, error) {
+	source, err := t.source(ctx, o.Version)
+	if err != nil {
+		return nil, err
+	}
+	return &Package{Architecture: o.Architecture, Source: "to be built from " + source}, nil
+}
+
 // build compiles zae-limiter for the functions.
 func build(ctx context.Context, t toolchain, o PackageOptions) (_ *Package, err error) {
-	if _, err := exec.LookPath("go"); err != nil {
-		return nil, errNoToolchain
-	}
 	source, err := t.source(ctx, o.Version)
 	if err != nil {
 		return nil, err
@@ -44,7 +51,7 @@ func build(ctx context.Context, t toolchain, o PackageOptions) (_ *Package, err 
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	output := filepath.Join(folder, bootstrap)
 	compile := toolchain{dir: source, env: append([]string{
-		"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + goArchitectures[o.Architecture], "GOFLAGS=", "GOWORK=off",
+		"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + goArchitectures[o.Architecture], "GOARM64=v8.0", "GOAMD64=v1", "GOEXPERIMENT=", "GOFLAGS=", "GOWORK=off",
 	}, t.env...)}
 	flags := "-s -w -X " + module + "/internal/cli.version=" + strings.TrimPrefix(o.Version, "v")
 	if _, err := compile.run(ctx, "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", output, "./cmd/zae-limiter"); err != nil {
@@ -64,6 +71,9 @@ func build(ctx context.Context, t toolchain, o PackageOptions) (_ *Package, err 
 // where Go keeps modules, so that a checkout one happens to stand in does not
 // replace it; what was built in a checkout is built from it again.
 func (t toolchain) source(ctx context.Context, version string) (string, error) {
+	if _, err := exec.LookPath("go"); err != nil {
+		return "", errNoToolchain
+	}
 	r, readable := parseRelease(version)
 	if !readable || r.before != "" || strings.Contains(version, "+") {
 		if dir := t.checkout(ctx); dir != "" {
@@ -117,6 +127,22 @@ func (t toolchain) mainModule(ctx context.Context) string {
 	return ""
 }
 
+func isInterrupted(err error) bool {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	return ok && !exit.Exited()
+}
+
+// complaints leaves out what was fetched before.
+func complaints(printed string) string {
+	var lines []string
+	for line := range strings.Lines(printed) {
+		if !strings.HasPrefix(line, "go: downloading ") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.TrimSpace(strings.Join(lines, ""))
+}
+
 // run is what a go command printed.
 func (t toolchain) run(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
@@ -127,7 +153,12 @@ func (t toolchain) run(ctx context.Context, args ...string) (string, error) {
 		if ctx.Err() != nil {
 			return "", ctx.Err()
 		}
-		return stdout.String(), fmt.Errorf("go %s: %w\n%s", args[0], err, bytes.TrimSpace(stderr.Bytes()))
+		if isInterrupted(err) { // by the same key that ends this program, of which it may know a moment later
+			if pause(ctx, time.Second) != nil {
+				return "", ctx.Err()
+			}
+		}
+		return stdout.String(), fmt.Errorf("go %s: %w\n%s", args[0], err, complaints(stderr.String()))
 	}
 	return stdout.String(), nil
 }

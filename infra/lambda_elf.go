@@ -2,6 +2,7 @@ package infra
 
 import (
 	"bytes"
+	"cmp"
 	"debug/buildinfo"
 	"debug/elf"
 	"errors"
@@ -43,7 +44,8 @@ func readProgram(path, architecture string) ([]byte, error) {
 	return content, nil
 }
 
-// checkProgram tells why an executable cannot run as a function.
+// checkProgram tells why an executable cannot run as a function, on any
+// processor of theirs if none is said.
 func checkProgram(content []byte, architecture string) error {
 	f, err := elf.NewFile(bytes.NewReader(content))
 	if err != nil {
@@ -52,8 +54,10 @@ func checkProgram(content []byte, architecture string) error {
 	if f.Type != elf.ET_EXEC && f.Type != elf.ET_DYN {
 		return errors.New("it is no program")
 	}
-	if f.Machine != machines[architecture] || f.Class != elf.ELFCLASS64 {
-		return fmt.Errorf("it is for %s, and the functions are for %s", architectureOf(f), architecture)
+	found := architectureOf(f)
+	fits := found == architecture || architecture == "" && machines[found] != 0
+	if !fits || f.Class != elf.ELFCLASS64 {
+		return fmt.Errorf("it is for %s, and the functions are for %s", found, cmp.Or(architecture, ARM64+" or "+X8664))
 	}
 	if f.OSABI != elf.ELFOSABI_NONE && f.OSABI != elf.ELFOSABI_LINUX {
 		return errors.New("it is for another system than Linux")

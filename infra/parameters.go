@@ -62,8 +62,8 @@ func (s Stack) parameters(name string, code object) []parameter {
 		{paramPosition, ""},
 		{"RoleNameFormat", s.RoleNameFormat},
 	}
-	all = append(all, s.customNames(s.RoleNameFormat, name, roles)...)
-	return append(all, s.customNames(s.PolicyNameFormat, name, policies)...)
+	all = append(all, s.customNames(s.RoleNameFormat, name, roles, s.roles())...)
+	return append(all, s.customNames(s.PolicyNameFormat, name, policies, s.policies())...)
 }
 
 func orEmpty(n int) string {
@@ -78,12 +78,17 @@ func (s Stack) durationThreshold() int64 {
 	return s.LambdaTimeout.Milliseconds() * int64(s.DurationThresholdPct) / 100
 }
 
-func (s Stack) customNames(format, stack string, all []named) []parameter {
+// customNames are the parameters for all names of a kind. A format gives one
+// only to what is made: others may be too long.
+func (s Stack) customNames(format, stack string, all, made []named) []parameter {
 	var list []parameter
 	for _, one := range all {
 		name := s.names[one.parameter]
 		if format != "" {
-			name = one.of(format, stack)
+			name = ""
+			if slices.Contains(made, one) {
+				name = one.of(format, stack)
+			}
 		}
 		list = append(list, parameter{one.parameter, name})
 	}

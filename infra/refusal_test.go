@@ -2,6 +2,8 @@ package infra_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -145,13 +147,23 @@ func TestDeployRefusesToGoBack(t *testing.T) {
 		t.Error(got)
 	}
 	opts.Downgrade, opts.Version = false, "devel" // which has no place in the order
+	_, err = infra.Deploy(t.Context(), name, &opts)
+	wants[*infra.RefusedError](t, err, "1.2.2", "devel", "--downgrade")
+	opts.Downgrade = true
+	deploy(t, name, opts)
+	opts.Downgrade = false
 	deploy(t, name, opts)
 }
 
 func TestDeployJudgesBeforeAnyCall(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
+	notZip := filepath.Join(t.TempDir(), "not.zip")
+	must(t, os.WriteFile(notZip, []byte("no zip"), 0o600))
 	for name, opts := range map[string]infra.Options{
+		"abe":                   {Zip: notZip},
+		"abf":                   {Zip: functionZip(t), Stack: infra.Stack{Architecture: infra.X8664}},
+		"abg":                   {Stack: infra.Stack{AlarmTopicARN: "arn:aws:sns:us-west-2:123456789012:topic"}},
 		"a_b":                   {},
 		"abc":                   {Stack: infra.Stack{LambdaMemory: 1}},
 		"abd":                   {Dynamo: dynamo.Options{Namespace: "not a name"}},

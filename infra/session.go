@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
@@ -78,6 +81,9 @@ func newSession(ctx context.Context, op string, opts *Options) (*session, error)
 	return s, nil
 }
 
+// longestAnswer is how long a service may take to begin its answer.
+const longestAnswer = 30 * time.Second
+
 // mostAttempts is how often a call is sent. CloudFormation has few calls to
 // spare for an account, and a deployment can wait.
 const mostAttempts = 10
@@ -90,6 +96,9 @@ func (s *session) config(ctx context.Context) (aws.Config, error) {
 		var err error
 		if cfg, err = config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{})); err != nil {
 			return cfg, err
+		}
+		if loaded, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok { // it has the certificates of AWS_CA_BUNDLE
+			cfg.HTTPClient = loaded.WithTransportOptions(func(t *http.Transport) { t.ResponseHeaderTimeout = longestAnswer })
 		}
 	}
 	cfg.Region = cmp.Or(s.opts.Dynamo.Region, cfg.Region)
@@ -105,7 +114,7 @@ func (s *session) config(ctx context.Context) (aws.Config, error) {
 	return cfg, nil
 }
 
-// patient tries often what is throttled, and not at all what nobody answers: an
+// patient tries often what is throttled, and not again what nobody answers: an
 // address that is wrong stays so.
 func patient() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
@@ -114,9 +123,13 @@ func patient() aws.Retryer {
 	})
 }
 
-// nobodyAnswers says no to what could not even be connected to.
+// nobodyAnswers says no to what could not even be connected to, and to what
+// stayed silent.
 func nobodyAnswers(err error) aws.Ternary {
 	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Op == "dial" {
+		return aws.FalseTernary
+	}
+	if slow, ok := errors.AsType[net.Error](err); ok && slow.Timeout() {
 		return aws.FalseTernary
 	}
 	return aws.UnknownTernary

@@ -49,16 +49,16 @@ func TestParametersOfAStackWithEverything(t *testing.T) {
 		SnapshotWindows: "monthly", UsageRetentionDays: 1, AuditRetentionDays: 2, PITRRecoveryDays: 3, DeletionProtection: true,
 		NoAggregator: true, NoProvisioner: true, Architecture: X8664, LambdaTimeout: 7 * time.Second, LambdaMemory: 128, Tracing: true, LogLevel: "DEBUG", LogRetentionDays: 5,
 		NoAuditArchive: true, ArchiveGlacierDays: 6, NoAlarms: true, AlarmTopicARN: "topic", DurationThresholdPct: 33,
-		NoIAM: true, IAMRoles: true, AggregatorRoleARN: "a", ProvisionerRoleARN: "p", PermissionBoundary: "b", RoleNameFormat: "r-{}", PolicyNameFormat: "{}-p",
+		IAMRoles: true, PermissionBoundary: "b", RoleNameFormat: "r-{}", PolicyNameFormat: "{}-p",
 		ArtifactBucket: "not a parameter", Tags: map[string]string{"neither": "is this"},
 	}
 	want := map[string]string{
 		"SchemaVersion": "0.8.0", "SnapshotWindows": "monthly", "SnapshotRetentionDays": "1", "LambdaMemorySize": "128", "LambdaTimeout": "7",
 		"EnableAggregator": "false", "PITRRecoveryPeriodDays": "3", "EnableAlarms": "false", "AlarmSNSTopicArn": "topic", "LogLevel": "DEBUG", "LogRetentionDays": "5",
 		"LambdaDurationThreshold": "2310", "PermissionBoundary": "b", "EnableAuditArchival": "false", "AuditArchiveGlacierTransitionDays": "6",
-		"EnableTracing": "true", "EnableIAMRoles": "true", "EnableIAM": "false", "AggregatorRoleArn": "a", "EnableProvisioner": "false", "ProvisionerRoleArn": "p",
+		"EnableTracing": "true", "EnableIAMRoles": "true", "EnableIAM": "true", "EnableProvisioner": "false",
 		"EnableDeletionProtection": "true", "Architecture": "x86_64", "CodeBucket": "bucket", "CodeKey": "key",
-		"RoleNameFormat": "r-{}", "AggregatorRoleName": "r-app-aggr", "ProvisionerRoleName": "r-app-prov", "AppRoleName": "r-app-app", "AdminRoleName": "r-app-admin",
+		"RoleNameFormat": "r-{}", "AppRoleName": "r-app-app", "AdminRoleName": "r-app-admin", // functions that are not there have no role
 		"ReadOnlyRoleName":      "r-app-read",
 		"AcquireOnlyPolicyName": "app-acq-p", "FullAccessPolicyName": "app-full-p", "ReadOnlyPolicyName": "app-read-p",
 		"NamespaceAcquirePolicyName": "app-ns-acq-p", "NamespaceFullAccessPolicyName": "app-ns-full-p", "NamespaceReadOnlyPolicyName": "app-ns-read-p",
@@ -67,7 +67,18 @@ func TestParametersOfAStackWithEverything(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	all := append(slices.Sorted(maps.Keys(want)), "StreamStartingPosition") // which depends on the stack that is there
+	s.NoAggregator, s.NoProvisioner = false, false
+	got = values(sent(s.parameters("app", object{"bucket", "key"})))
+	if got["AggregatorRoleName"] != "r-app-aggr" || got["ProvisionerRoleName"] != "r-app-prov" {
+		t.Error(got)
+	}
+	s.NoIAM, s.IAMRoles, s.AggregatorRoleARN, s.ProvisionerRoleARN = true, false, "a", "p"
+	got = values(sent(s.parameters("app", object{"bucket", "key"})))
+	if got["AggregatorRoleArn"] != "a" || got["ProvisionerRoleArn"] != "p" || got["EnableIAM"] != "false" || got["FullAccessPolicyName"] != "" || got["AggregatorRoleName"] != "" {
+		t.Error(got)
+	}
+	all := append(slices.Sorted(maps.Keys(want)), "AggregatorRoleArn", "AggregatorRoleName", "ProvisionerRoleArn", "ProvisionerRoleName",
+		"StreamStartingPosition") // which depends on the stack that is there
 	slices.Sort(all)
 	if diff := cmp.Diff(all, slices.Sorted(slices.Values(parameterNames()))); diff != "" {
 		t.Error(diff)
@@ -103,7 +114,7 @@ func TestDeployedKeepsNames(t *testing.T) {
 	t.Parallel()
 	stack := &cfn.Stack{Parameters: sent([]parameter{{"AppRoleName", "mine"}, {"FullAccessPolicyName", "all"}})}
 	s := wantedOf(stack)
-	s.RoleNameFormat = "r-{}"
+	s.RoleNameFormat, s.IAMRoles = "r-{}", true
 	got := values(sent(s.parameters("app", object{})))
 	if got["AppRoleName"] != "r-app-app" || got["FullAccessPolicyName"] != "all" {
 		t.Error(got)
@@ -217,14 +228,14 @@ func TestOrderOfVersions(t *testing.T) {
 	rising := []string{"0.0.0-20260102030405-abcdef012345", "0.1.0-rc1", "0.1.0", "v0.1.1+dirty", "0.10.0", "1.0.0-a", "1.0.0-b", "1.0.0", "2.0.0"}
 	for i, a := range rising {
 		for j, b := range rising {
-			if got := isOlder(a, b); got != (i < j) {
-				t.Errorf("%s before %s: %t", a, b, got)
+			if got := mayFollow(a, b); got != (i >= j) {
+				t.Errorf("%s after %s: %t", a, b, got)
 			}
 		}
 	}
 	for _, none := range []string{"", "devel", "1.2", "1.2.3.4", "a.b.c", "1.-2.3", "0123abc"} {
-		if isOlder(none, "1.0.0") || isOlder("1.0.0", none) {
-			t.Errorf("%q has an order", none)
+		if mayFollow(none, "1.0.0") || !mayFollow("1.0.0", none) || !mayFollow(none, none) {
+			t.Errorf("%q is taken for a release", none)
 		}
 	}
 }

@@ -36,7 +36,7 @@ type Verdict string
 // Verdicts, from the worst to the best.
 const (
 	Unreachable Verdict = "unreachable" // the table does not answer, or is not there
-	Broken      Verdict = "broken"      // work on the stack has failed
+	Broken      Verdict = "broken"      // work on the stack has failed, or the table is not for this program
 	Changing    Verdict = "changing"    // work on the stack goes on
 	Degraded    Verdict = "degraded"    // limits work, and something else does not
 	Uncertain   Verdict = "uncertain"   // limits work, and something else could not be asked
@@ -126,6 +126,7 @@ type VersionStatus struct {
 	UpdatedBy     string    `json:"updated_by"`
 	UpdatedAt     time.Time `json:"updated_at,omitzero"`
 	Pending       []string  `json:"pending_migrations"`
+	Refused       string    `json:"refused,omitempty"` // why this program must not use the table
 	Error         string    `json:"error,omitempty"`
 }
 

@@ -106,6 +106,10 @@ func (s *session) probeVersions(ctx context.Context, st *Status) {
 	v := VersionStatus{Program: s.opts.Version, ProgramSchema: dynamo.SchemaVersion, Pending: []string{}}
 	defer func() { st.Versions = v }()
 	repo, err := s.table(ctx)
+	if refused, ok := errors.AsType[*limiter.VersionError](err); ok {
+		v.Schema, v.Refused = refused.Schema, refused.Error()
+		return
+	}
 	if err != nil {
 		v.Error = errorOf(err)
 		return

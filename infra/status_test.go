@@ -124,7 +124,19 @@ func TestVerdicts(t *testing.T) {
 		"code of another": {func(c *cloud, s *cloudStack, _ infra.Deployment) {
 			c.functions[s.name+"-aggregator"] = functionJSON(t, strings.Repeat("ab", 32), "Active")
 		}, infra.Degraded, "other code"},
-		"no functions": {func(c *cloud, _ *cloudStack, _ infra.Deployment) { clear(c.functions); c.mappings = "" }, infra.Ready, ""},
+		"no functions": {func(c *cloud, s *cloudStack, _ infra.Deployment) {
+			clear(c.functions)
+			c.mappings = ""
+			s.parameters["EnableAggregator"], s.parameters["EnableIAM"] = "false", "false"
+		}, infra.Ready, ""},
+		"aggregator gone": {func(c *cloud, s *cloudStack, _ infra.Deployment) {
+			delete(c.functions, s.name+"-aggregator")
+			c.mappings = ""
+		}, infra.Degraded, "-aggregator is gone; `zae-limiter deploy --name app-"},
+		"provisioner gone":      {func(c *cloud, s *cloudStack, _ infra.Deployment) { delete(c.functions, s.name+"-limits-provisioner") }, infra.Degraded, "-limits-provisioner is gone"},
+		"code deployed by hand": {func(_ *cloud, s *cloudStack, _ infra.Deployment) { s.parameters["CodeKey"] = "lambda.zip" }, infra.Ready, ""},
+		"newer table":           {func(c *cloud, s *cloudStack, _ infra.Deployment) { c.setSchema(s.name, "9.0.0") }, infra.Broken, "schema 9.0.0"},
+		"no record":             {func(c *cloud, s *cloudStack, _ infra.Deployment) { c.setSchema(s.name, "") }, infra.Degraded, "no version record"},
 		"updating, no table": {func(c *cloud, s *cloudStack, _ infra.Deployment) {
 			s.status = "CREATE_IN_PROGRESS"
 			c.dropTable(s.name)

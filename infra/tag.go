@@ -16,11 +16,12 @@ import (
 //
 // Errors are those of Deploy; limiter.ErrNotFound when there is no stack.
 func Tag(ctx context.Context, name string, opts *Options) (Deployment, error) {
-	s, err := dialStack(ctx, "tag", name, opts)
+	s, err := dialDeployed(ctx, "tag", name, opts)
 	if err != nil {
 		return Deployment{}, err
 	}
 	d, err := s.tag(ctx)
+	d.Complete = err == nil && !isBusyStatus(d.Status)
 	return d, failure(ctx, "tag", err)
 }
 

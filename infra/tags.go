@@ -78,20 +78,23 @@ func isReservedTag(key string) bool {
 	return len(key) >= len(reserved) && strings.EqualFold(key[:len(reserved)], reserved)
 }
 
-func isManagedTag(key string) bool {
-	switch key {
-	case tagManagedBy, tagName, tagType, tagVersion, tagSchemaVersion, tagLambdaVersion:
-		return true
-	}
-	return false
-}
+var managedTags = []string{tagManagedBy, tagName, tagType, tagVersion, tagSchemaVersion, tagLambdaVersion}
+
+func isManagedTag(key string) bool { return slices.Contains(managedTags, key) }
 
 func checkTags(tags map[string]string) error {
-	own := 0
+	own, folded := 0, map[string]string{}
+	for _, managed := range managedTags {
+		folded[strings.ToLower(managed)] = managed
+	}
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
 		if !isManagedTag(key) {
 			own++
 		}
+		if twin, ok := folded[strings.ToLower(key)]; ok && twin != key {
+			return invalid("tag", key, fmt.Sprintf("must differ from %s in more than capitals, because roles could not have both", twin))
+		}
+		folded[strings.ToLower(key)] = key
 		if err := checkTag(key, tags[key]); err != nil {
 			return err
 		}

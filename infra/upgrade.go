@@ -37,7 +37,7 @@ func Upgrade(ctx context.Context, name string, opts *UpgradeOptions) (Deployment
 	if opts == nil {
 		opts = &UpgradeOptions{}
 	}
-	s, err := dialStack(ctx, "upgrade", name, &opts.Options)
+	s, err := dialDeployed(ctx, "upgrade", name, &opts.Options)
 	if err != nil {
 		return Deployment{}, err
 	}
@@ -50,12 +50,13 @@ func (s *session) upgrade(ctx context.Context, opts *UpgradeOptions) (Deployment
 		return s.renew(ctx, stack, opts.LambdaOnly)
 	}})
 	if err != nil || opts.LambdaOnly || isBusyStatus(d.Status) {
+		d.Complete = err == nil && !isBusyStatus(d.Status)
 		return d, err
 	}
 	migrated, err := dynamo.Migrate(ctx, s.name, &dynamo.MigrateOptions{Options: s.opts.Dynamo, Progress: opts.Migrating})
 	d.Migrated = append(d.Migrated, migrated...)
 	if err == nil {
-		err = s.finish(ctx, &d)
+		err = s.finish(ctx, &d, true)
 	}
 	return d, err
 }
@@ -73,6 +74,7 @@ func (s *session) renew(ctx context.Context, stack *cfn.Stack, lambdaOnly bool) 
 	if err := s.checkVersions(ctx, stack); err != nil {
 		return Deployment{}, err
 	}
+	s.opts.Stack.Tags = wantedOf(stack).Tags
 	bucket, architecture := s.codeOf(ctx, stack)
 	code, err := s.publish(ctx, deployedFunctions(stack), bucket, architecture)
 	if err != nil {

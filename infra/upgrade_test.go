@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -95,6 +96,57 @@ func TestUpgradeTakesOverAStackOfPython(t *testing.T) {
 	prepared(t, c, name, "cli:1.2.3") // and no function's version for Python's clients to compare
 }
 
+// Which functions there are is deployed, not said again.
+func TestUpgradeOfALongName(t *testing.T) {
+	t.Parallel()
+	c, name := newCloud(t), stackName()+strings.Repeat("x", 34)
+	opts := c.options()
+	opts.Stack.NoProvisioner = true
+	deploy(t, name, opts)
+	opts.Stack = infra.Stack{}
+	_, err := infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: opts})
+	must(t, err)
+	opts.Stack.Tags = map[string]string{"team": "a"}
+	_, err = infra.Tag(t.Context(), name, &opts)
+	must(t, err)
+}
+
+// A namespace is registered by who deploys, not by who upgrades.
+func TestUpgradeRegistersNothing(t *testing.T) {
+	t.Parallel()
+	c, name := newCloud(t), stackName()
+	opts := c.options()
+	opts.Dynamo.Namespace = "prod"
+	deploy(t, name, opts)
+	opts.Dynamo.Namespace = "typo"
+	d, err := infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: opts})
+	must(t, err)
+	if d.Namespace != "" || !d.Complete {
+		t.Errorf("%+v", d)
+	}
+	_, err = dynamo.Connect(t.Context(), name, &dynamo.Options{AWS: config(c.engine), Namespace: "typo"})
+	if !errors.Is(err, limiter.ErrNotFound) {
+		t.Error(err)
+	}
+}
+
+// The bucket's tags follow the stack's.
+func TestTagsOfTheBucketFollow(t *testing.T) {
+	t.Parallel()
+	c, name := newCloud(t), stackName()
+	opts := c.options()
+	opts.Stack.Tags = map[string]string{"team": "a"}
+	deploy(t, name, opts)
+	opts.Stack.Tags = map[string]string{"team": "b", "env": "prod"}
+	deploy(t, name, opts)
+	opts.Stack.Tags = nil
+	_, err := infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: opts})
+	must(t, err)
+	if got := c.buckets[ownBucketOf(name)].tags; got["team"] != "b" || got["env"] != "prod" || got["ManagedBy"] != "zae-limiter" {
+		t.Error(got)
+	}
+}
+
 func TestUpgradeOfTheFunctionsAlone(t *testing.T) {
 	t.Parallel()
 	c, name := fresh(t, true)
@@ -112,6 +164,9 @@ func TestUpgradeOfTheFunctionsAlone(t *testing.T) {
 		t.Error(diff, s.template)
 	}
 	prepared(t, c, name, "cli:1.2.3")
+	if !d.Complete {
+		t.Errorf("%+v", d)
+	}
 	opts.Options.Version = "1.2.9"
 	_, err = infra.Upgrade(t.Context(), name, &opts)
 	wants[*infra.RefusedError](t, err, "1.3.0", "1.2.9")

@@ -134,8 +134,12 @@ func (s Stack) checkFunctions() error {
 	if !slices.Contains([]string{"DEBUG", "INFO", "WARN", "ERROR"}, s.LogLevel) {
 		return invalid("log level", s.LogLevel, "must be DEBUG, INFO, WARN or ERROR")
 	}
-	if s.Architecture != ARM64 && s.Architecture != X8664 {
-		return invalid("architecture", s.Architecture, "must be "+ARM64+" or "+X8664)
+	return checkArchitecture(s.Architecture)
+}
+
+func checkArchitecture(name string) error {
+	if machines[name] == 0 {
+		return invalid("architecture", name, "must be "+ARM64+" or "+X8664)
 	}
 	return nil
 }

@@ -152,6 +152,7 @@ func TestARNsOfStacks(t *testing.T) {
 	for _, arn := range []string{
 		"r", "arn:aws:iam::12345678901:role/r", "arn:aws:iam::12345678901x:role/r", "arn:aws:iam::123456789012:role/", "arn:aws:iam::123456789012:user/r",
 		"arn:azure:iam::123456789012:role/r", "arn:aws:sts::123456789012:role/r", "arn:aws:iam:us-east-1:123456789012:role/r", "arn:aws:iam::123456789012:role/r ",
+		"arn:aws:iam::123456789012:role/a//b", "arn:aws:iam::123456789012:role/" + strings.Repeat("r", 65),
 	} {
 		refuses(t, infra.Stack{AggregatorRoleARN: arn}, "aggregator role ARN", "arn:aws:iam::123456789012:role/")
 		refuses(t, infra.Stack{ProvisionerRoleARN: arn}, "provisioner role ARN")
@@ -163,7 +164,7 @@ func TestARNsOfStacks(t *testing.T) {
 	for _, boundary := range []string{"my-boundary", "team/boundary", "arn:aws:iam::123456789012:policy/p", "arn:aws:iam::aws:policy/PowerUserAccess"} {
 		takes(t, infra.Stack{PermissionBoundary: boundary})
 	}
-	for _, boundary := range []string{"my boundary", "/p", "arn:aws:iam::123456789012:role/p", "arn:"} {
+	for _, boundary := range []string{"my boundary", "/p", "p/", "a//b", strings.Repeat("p", 129), "arn:aws:iam::123456789012:role/p", "arn:"} {
 		refuses(t, infra.Stack{PermissionBoundary: boundary}, "permission boundary", "policy")
 	}
 }
@@ -205,7 +206,7 @@ func TestNamesThatFormatsGiveMayBeTooLong(t *testing.T) {
 func TestBucketNamesOfStacks(t *testing.T) {
 	t.Parallel()
 	takes(t, infra.Stack{ArtifactBucket: "a.b-3"}, infra.Stack{ArtifactBucket: strings.Repeat("a", 63)})
-	for _, name := range []string{"ab", "-abc", "abc-", ".abc", "Abc", "a_b", strings.Repeat("a", 64)} {
+	for _, name := range []string{"ab", "-abc", "abc-", ".abc", "Abc", "a_b", "a..b", "a.-b", "192.168.1.1", strings.Repeat("a", 64)} {
 		refuses(t, infra.Stack{ArtifactBucket: name}, "artifact bucket", "63")
 	}
 }
@@ -224,6 +225,7 @@ func TestTagsOfStacks(t *testing.T) {
 	refuses(t, tags(45), "tags", "44", "45")
 	for says, s := range map[string]infra.Stack{
 		"a key": one("", "v"), "128": one(strings.Repeat("k", 129), "v"), "aws:": one("AWS:x", "v"), "a value": one("k", ""), "256": one("k", strings.Repeat("v", 257)), "digits": one("k", "a\tb"),
+		"ManagedBy in more": one("managedby", "v"), "Team in more": {Tags: map[string]string{"Team": "a", "team": "b"}},
 	} {
 		refuses(t, s, "tag", says)
 	}

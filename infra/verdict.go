@@ -2,7 +2,10 @@ package infra
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -20,6 +23,9 @@ func (st *Status) conclude() {
 	}{
 		{Uncertain, st.unknown}, {Degraded, st.defects}, {Changing, st.changing}, {Broken, st.failures}, {Unreachable, st.outage},
 	} {
+		if !st.Available && (find.verdict == Uncertain || find.verdict == Degraded) { // most likely for the same reason
+			continue
+		}
 		if problems := find.in(); len(problems) > 0 {
 			st.Verdict = find.verdict
 			st.Problems = append(problems, st.Problems...)
@@ -55,8 +61,17 @@ func (st *Status) failures() []string {
 	status := st.Stack.Status
 	isDone := strings.HasSuffix(status, "_COMPLETE") && status != "ROLLBACK_COMPLETE"
 	failed := !isDone && !isBusyStatus(status) || status == "ROLLBACK_IN_PROGRESS"
-	p.add(st.Stack.Exists && failed, "the stack is in state %s: %s", status, st.Stack.Reason)
+	p.add(st.Stack.Exists && failed, "the stack is in state %s%s", status, because(st.Stack.Reason))
+	p.add(st.Versions.Refused != "", "%s", st.Versions.Refused)
 	return p
+}
+
+// because is a reason after what it is for, if there is one.
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
 }
 
 func (st *Status) changing() []string {
@@ -73,19 +88,25 @@ func (st *Status) defects() []string {
 	for _, index := range st.Table.Indexes {
 		p.add(index.Status != "ACTIVE", "index %s is %s", index.Name, index.Status)
 	}
+	for _, name := range []string{"GSI1", "GSI2", "GSI3", "GSI4"} {
+		there := slices.ContainsFunc(st.Table.Indexes, func(index IndexStatus) bool { return index.Name == name })
+		p.add(st.Table.Exists && !there, "the table has no index %s", name)
+	}
 	p.add(st.Table.Exists && st.Table.Stream == "", "the table has no stream, so usage is not counted")
 	p.add(st.Table.TTL != "" && !strings.HasPrefix(st.Table.TTL, "ENABL"), "the table does not remove what has expired")
+	p.add(st.lacks(st.Aggregator, paramAggregator, paramAggregatorRole), gone, st.Aggregator.Name, st.Name, "aggregator", "aggregator")
+	p.add(st.lacks(st.Provisioner, paramProvisioner, paramProvisionerRole), gone, st.Provisioner.Name, st.Name, "provisioner", "provisioner")
 	for _, f := range []FunctionStatus{st.Aggregator, st.Provisioner} {
-		p.add(f.Exists && f.State != "Active" && f.State != "Inactive" && f.State != "", "function %s is %s: %s", f.Name, f.State, f.Reason)
-		p.add(f.LastUpdate == "Failed", "the last update of function %s failed: %s", f.Name, f.Reason)
+		p.add(f.Exists && f.State != "Active" && f.State != "Inactive" && f.State != "", "function %s is %s%s", f.Name, f.State, because(f.Reason))
+		p.add(f.LastUpdate == "Failed", "the last update of function %s failed%s", f.Name, because(f.Reason))
 		p.add(f.Exists && st.foreignCode(f), "function %s has other code than was deployed; `zae-limiter upgrade` brings it back", f.Name)
 	}
 	p.add(st.Aggregator.Exists && !st.EventSource.Exists && st.EventSource.Error == "", "nothing brings changes to the aggregator, so usage is not counted")
-	p.add(st.EventSource.Exists && st.EventSource.State != "Enabled", "what brings changes to the aggregator is %s: %s", st.EventSource.State, st.EventSource.Reason)
+	p.add(st.EventSource.Exists && st.EventSource.State != "Enabled", "what brings changes to the aggregator is %s%s", st.EventSource.State, because(st.EventSource.Reason))
 	p.add(strings.HasPrefix(st.EventSource.LastResult, "PROBLEM"), "the aggregator's last run failed: %s", st.EventSource.LastResult)
 	p.add(st.DeadLetters.Messages > 0, "%d changes could not be counted and wait in %s", st.DeadLetters.Messages, st.DeadLetters.URL)
 	unprepared := st.Available && st.Versions.Schema == "" && st.Versions.Error == ""
-	p.add(unprepared, "the table is not prepared yet, or of an older version; `zae-limiter upgrade --name %s` does what is left", st.Name)
+	p.add(unprepared, "the table has no version record; `zae-limiter deploy --name %s` finishes a deployment, and `zae-limiter upgrade` migrates data from before there were any", st.Name)
 	p.add(!unprepared && len(st.Versions.Pending) > 0, "data of an older version wait for `zae-limiter upgrade --name %s`", st.Name)
 	for _, a := range st.Alarms.List {
 		p.add(a.State == "ALARM", "alarm %s: %s", a.Name, a.Reason)
@@ -93,11 +114,20 @@ func (st *Status) defects() []string {
 	return p
 }
 
-// foreignCode tells whether a function's code is not what its stack says: its
-// name has the hash.
+// lacks tells whether a function is not there that the stack has.
+func (st *Status) lacks(f FunctionStatus, enabled, role string) bool {
+	hasRole := st.Stack.Parameters[paramIAM] == "true" || st.Stack.Parameters[role] != ""
+	return st.Stack.Exists && !isBusyStatus(st.Stack.Status) && !f.Exists && f.Error == "" && st.Stack.Parameters[enabled] == "true" && hasRole
+}
+
+const gone = "function %s is gone; `zae-limiter deploy --name %s --no-%s` and then --enable-%s makes it again"
+
+// foreignCode tells whether a function's code is not what its stack says, if its
+// name is one that we gave: it has the hash.
 func (st *Status) foreignCode(f FunctionStatus) bool {
 	key := st.Stack.Parameters[paramCodeKey]
-	return key != "" && f.SHA256 != "" && !strings.Contains(key, f.SHA256)
+	hash := strings.TrimSuffix(strings.TrimPrefix(key, codePrefix), codeSuffix)
+	return len(hash) == hex.EncodedLen(sha256.Size) && f.SHA256 != "" && key != codeKey(f.SHA256)
 }
 
 // unknown are probes that failed, but for the table's own, without which there

@@ -70,10 +70,10 @@ func (r release) compare(o release) int {
 	return cmp.Compare(r.before, o.before)
 }
 
-// isOlder tells whether version a surely comes before b. Versions that cannot
-// be read have no order.
-func isOlder(a, b string) bool {
+// mayFollow tells whether version a may replace b: it is not older. A version
+// that cannot be read may replace only another such.
+func mayFollow(a, b string) bool {
 	x, ok := parseRelease(a)
-	y, both := parseRelease(b)
-	return ok && both && x.compare(y) < 0
+	y, known := parseRelease(b)
+	return !known || ok && x.compare(y) >= 0
 }

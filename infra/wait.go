@@ -12,7 +12,8 @@ const opCreate, opUpdate, opDelete = "created", "updated", "deleted"
 
 // settle waits until an operation on a stack has ended, and returns how the
 // stack is then, nil if it is gone. It takes no more from the account than
-// looks: whoever stops waiting does no harm. *InterruptedError when ctx ends.
+// looks: whoever stops waiting does no harm. *InterruptedError when ctx ends, or
+// looking fails for long.
 func (j *journal) settle(ctx context.Context, op string) (*cfn.Stack, error) {
 	const mostFaults = 20 // in a row, each after its own retries
 	for faults := 0; ; {
@@ -25,7 +26,7 @@ func (j *journal) settle(ctx context.Context, op string) (*cfn.Stack, error) {
 		case err == nil:
 			faults = 0
 		case !isPassing(err) || faults == mostFaults:
-			return nil, err
+			return nil, &InterruptedError{Stack: j.name, Op: op, Err: explain(err)}
 		default:
 			faults++
 		}

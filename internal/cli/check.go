@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -47,11 +48,8 @@ type checkShape struct {
 }
 
 func runCheck(ctx context.Context, o *checkOptions) (err error) {
-	name, err := o.chosen()
-	if err != nil {
-		return err
-	}
-	if err := checkEndpoint(o.endpoint); err != nil {
+	name := o.chosen()
+	if err := o.checkPlace(); err != nil {
 		return err
 	}
 	shape := checkShape{Program: thisBuild().Version, Schema: dynamo.SchemaVersion, Pending: []string{}}
@@ -70,34 +68,34 @@ func runCheck(ctx context.Context, o *checkOptions) (err error) {
 // look reads what the table says of itself. A *limiter.VersionError is also in
 // the result.
 func (s *checkShape) look(ctx context.Context, name string, opts *dynamo.Options) (err error) {
-	pending, err := dynamo.PendingMigrations(ctx, name, &dynamo.MigrateOptions{Options: *opts})
-	if err != nil {
-		s.Result = err.Error()
-		return err
-	}
-	for _, m := range pending {
-		s.Pending = append(s.Pending, m.Version)
-	}
-	if len(pending) > 0 {
-		s.Result = "the data of table " + name + " have to be migrated first; zae-limiter upgrade does so"
-		return nil
-	}
 	repo, err := dynamo.Connect(ctx, name, opts)
+	if refused, ok := errors.AsType[*limiter.VersionError](err); ok {
+		s.Table = orNull(refused.Schema)
+	}
 	if err != nil {
 		s.Result = err.Error()
 		return err
 	}
 	defer func() { err = errors.Join(err, repo.Close()) }()
-	v, err := repo.Version(ctx)
-	if errors.Is(err, limiter.ErrNotFound) {
-		s.Result = "table " + name + " has no version record; zae-limiter deploy writes it"
-		return nil
-	}
+	pending, err := dynamo.PendingMigrations(ctx, name, &dynamo.MigrateOptions{Options: *opts})
 	if err != nil {
 		return err
 	}
+	for _, m := range pending {
+		s.Pending = append(s.Pending, m.Version)
+	}
+	v, err := repo.Version(ctx)
 	s.Table, s.ClientMin, s.Lambda = orNull(v.Schema), orNull(v.ClientMin), orNull(v.Lambda)
-	s.Compatible, s.Result = true, "this program and table "+name+" fit together"
+	switch {
+	case errors.Is(err, limiter.ErrNotFound):
+		s.Result = fmt.Sprintf("table %s has no version record; zae-limiter deploy finishes a deployment, and zae-limiter upgrade migrates data from before there were any", name)
+	case err != nil:
+		return err
+	case len(pending) > 0:
+		s.Result = "the data of table " + name + " have to be migrated first; zae-limiter upgrade does so"
+	default:
+		s.Compatible, s.Result = true, "this program and table "+name+" fit together"
+	}
 	return nil
 }
 

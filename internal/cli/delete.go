@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +25,7 @@ code of its functions. The bucket with archived audit events stays, unless it is
 empty or --delete-archive is given. A stack that is not there counts as deleted.
 Nothing is deleted while the table or the stack is protected.
 
-` + stackHelp,
+The stack is that of --name, else $ZAEL_STACK; nothing else is deleted.`,
 		Example: "  zae-limiter delete --name my-app\n  zae-limiter delete -n my-app --yes",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDelete(cmd.Context(), o) },
@@ -38,6 +39,9 @@ Nothing is deleted while the table or the stack is protected.
 }
 
 func runDelete(ctx context.Context, o *deleteOptions) error {
+	if o.name == "" && os.Getenv(envStack) == "" {
+		return usagef("nothing says which stack; give --name, or set %s", envStack)
+	}
 	name, opts, err := o.target()
 	if err != nil {
 		return err

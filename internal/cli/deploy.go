@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -15,12 +14,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/infra"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
-
-// defaultStack is deployed if nothing else is said.
-const defaultStack = "limiter"
 
 type deployOptions struct {
 	*stackConnection
@@ -44,7 +41,7 @@ before it runs, and on a terminal asked; elsewhere only changes that remove or
 replace something need --yes. The table is never replaced. It may be interrupted
 and called again at any time.
 
-The stack is that of --name, else $ZAEL_STACK, else "limiter".`,
+` + stackHelp,
 		Example: "  zae-limiter deploy --name my-app\n  zae-limiter deploy -n my-app --permission-boundary Bound --tag team=ml --yes\n" +
 			"  zae-limiter deploy -n my-app --no-iam --no-aggregator",
 		Args: noArgs,
@@ -84,8 +81,8 @@ func (o *deployOptions) wanted() infra.Stack {
 }
 
 func runDeploy(ctx context.Context, o *deployOptions, given *pflag.FlagSet) error {
-	name := cmp.Or(o.name, os.Getenv(envStack), defaultStack)
-	if err := (limiter.Namespace{Name: o.namespace}).Validate(); err != nil {
+	name := o.chosen()
+	if err := (limiter.Namespace{Name: dynamo.NamespaceName(o.namespace)}).Validate(); err != nil {
 		return usagef("%v", err)
 	}
 	if err := o.checkTagsOnly(given); err != nil {
@@ -111,7 +108,6 @@ func runDeploy(ctx context.Context, o *deployOptions, given *pflag.FlagSet) erro
 	if err != nil {
 		return stackError(err)
 	}
-	d.Complete = d.Complete || o.tagsOnly && o.wait
 	return o.tell(d, o.json, time.Since(began))
 }
 
@@ -185,9 +181,13 @@ func (o *deployOptions) announce(name string, s *infra.Stack) {
 
 // stackFacts are what a person wants to see of a stack that is to be made.
 func stackFacts(s *infra.Stack) [][2]string {
+	kept := "kept as long as before, 90 days in a new table"
+	if s.AuditRetentionDays > 0 {
+		kept = fmt.Sprintf("kept %d days", s.AuditRetentionDays)
+	}
 	facts := [][2]string{
 		{"usage", fmt.Sprintf("%s, kept %d days", s.SnapshotWindows, cmp.Or(s.UsageRetentionDays, 90))},
-		{"audit events", fmt.Sprintf("kept %d days", cmp.Or(s.AuditRetentionDays, 90))},
+		{"audit events", kept},
 		{"aggregator", onOff(s.HasAggregator())},
 		{"provisioner", onOff(s.HasProvisioner())},
 	}

@@ -36,7 +36,7 @@ func (o *deployOptions) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	addSwitch(flags, &o.wait, "wait", "no-wait", "wait until all is ready")
 	flags.VarP(&pairs{"tag", &o.stack.Tags}, "tag", "t", "a `KEY=VALUE` for the stack and all in it; may be given again")
-	flags.StringVarP(&o.namespace, "namespace", "N", defaultNamespace, "`namespace` to register")
+	flags.StringVarP(&o.namespace, "namespace", "N", "", "`namespace` to register (default $ZAEL_NAMESPACE, else default)")
 	flags.BoolVar(&o.tagsOnly, "tags-only", false, "change nothing but the stack's tags")
 	flags.BoolVar(&o.reset, "reset", false, "have defaults for all that no flag says, instead of what is deployed")
 	flags.BoolVar(&o.downgrade, "downgrade", false, "replace what a newer version has deployed")
@@ -48,7 +48,7 @@ func (o *deployOptions) dataFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.stack.SnapshotWindows, "snapshot-windows", "hourly,daily,monthly", "`windows` that usage is counted in")
 	const tenYears = 3650
 	addNumber(cmd, &o.stack.UsageRetentionDays, "usage-retention-days", "90", "how long usage is kept", 1, tenYears)
-	addNumber(cmd, &o.stack.AuditRetentionDays, "audit-retention-days", "90", "how long audit events are kept", 1, tenYears)
+	addNumber(cmd, &o.stack.AuditRetentionDays, "audit-retention-days", "", "how long audit events are kept (default: as before, 90 at first)", 1, tenYears)
 	addNumber(cmd, &o.stack.PITRRecoveryDays, "pitr-recovery-days", "", "how far back the table can be restored (default: 35)", 1, 35)
 	addSwitch(flags, &o.stack.DeletionProtection, "enable-deletion-protection", "no-deletion-protection", "have AWS refuse to delete the table")
 	addSwitch(flags, &o.archive, "enable-audit-archival", "no-audit-archival", "keep expired audit events in a bucket")

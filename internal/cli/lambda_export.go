@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,7 +34,7 @@ not for Linux, or not linked statically, Go is needed to build it.`,
 	cmd.Flags().StringVarP(&o.output, "output", "o", "lambda.zip", "`file` to write")
 	cmd.Flags().StringVar(&o.architecture, "architecture", infra.ARM64, "arm64 or x86_64")
 	cmd.Flags().BoolVarP(&o.force, "force", "f", false, "overwrite the file")
-	cmd.Flags().BoolVar(&o.info, "info", false, "only tell what would be written")
+	cmd.Flags().BoolVar(&o.info, "info", false, "only tell what would be written, and build nothing")
 	addJSON[packageShape](cmd, &o.json, anObject, nil)
 	return cmd
 }
@@ -46,20 +45,28 @@ type packageShape struct {
 	Runtime      string  `json:"runtime" doc:"that the functions need"`
 	Handler      string  `json:"handler" doc:"which the runtime ignores"`
 	Architecture string  `json:"architecture" doc:"arm64 or x86_64"`
-	Size         int     `json:"size" doc:"in bytes"`
-	SHA256       string  `json:"sha256" doc:"in hexadecimal digits"`
+	Size         *int    `json:"size" doc:"in bytes"`
+	SHA256       *string `json:"sha256" doc:"in hexadecimal digits"`
 	Source       string  `json:"source" doc:"where the executable comes from"`
 }
 
 func runLambdaExport(ctx context.Context, o *exportOptions) error {
-	if _, err := os.Stat(o.output); !o.info && !o.force && !errors.Is(err, os.ErrNotExist) {
+	if err := (infra.Stack{Architecture: o.architecture}).Validate("any-name"); err != nil {
+		return usagef("%v", err)
+	}
+	if _, err := os.Stat(o.output); err == nil && !o.info && !o.force {
 		return fmt.Errorf("%s is there already; --force overwrites it", o.output)
 	}
-	p, err := infra.NewPackage(ctx, &infra.PackageOptions{Architecture: o.architecture, Version: thisBuild().Version})
+	p, err := infra.NewPackage(ctx, &infra.PackageOptions{Architecture: o.architecture, Version: thisBuild().Version, NoBuild: o.info})
 	if err != nil {
 		return stackError(err)
 	}
-	shape := packageShape{nil, "provided.al2023", "bootstrap", p.Architecture, len(p.Zip), p.SHA256, p.Source}
+	shape := packageShape{Runtime: "provided.al2023", Handler: "bootstrap", Architecture: p.Architecture, SHA256: orNull(p.SHA256), Source: p.Source}
+	size := text("")
+	if p.Zip != nil {
+		shape.Size = new(len(p.Zip))
+		size = cell{people: tty.Bytes(int64(len(p.Zip))), program: fmt.Sprint(len(p.Zip))}
+	}
 	if !o.info {
 		if err := os.MkdirAll(filepath.Dir(o.output), 0o755); err != nil {
 			return err
@@ -74,8 +81,8 @@ func runLambdaExport(ctx context.Context, o *exportOptions) error {
 		{"runtime", text(shape.Runtime)},
 		{"handler", text(shape.Handler)},
 		{"architecture", text(shape.Architecture)},
-		{"size", cell{people: tty.Bytes(int64(shape.Size)), program: fmt.Sprint(shape.Size)}},
-		{"sha256", text(shape.SHA256)},
+		{"size", size},
+		{"sha256", text(p.SHA256)},
 		{"source", text(shape.Source)},
 	}, shape)
 }

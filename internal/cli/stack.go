@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 
@@ -18,7 +17,8 @@ import (
 )
 
 // stackHelp is shown with every command about a stack.
-const stackHelp = "The stack is that of --name, else $ZAEL_STACK. It has the name of its table."
+const stackHelp = `The stack is that of --name, else $ZAEL_STACK, else "zae-limiter". It has the
+name of its table.`
 
 // stackConnection is which stack a command is about, and where it is.
 type stackConnection struct {
@@ -39,17 +39,11 @@ func (s *stackConnection) addPlace(cmd *cobra.Command) {
 }
 
 // chosen is the name of the stack.
-func (s *stackConnection) chosen() (string, error) {
-	name := cmp.Or(s.name, os.Getenv(envStack))
-	if name == "" {
-		return "", usagef("nothing says which stack; give --name, or set %s", envStack)
-	}
-	return name, nil
-}
+func (s *stackConnection) chosen() string { return dynamo.TableName(s.name) }
 
 // options are those of every call about a stack.
 func (s *stackConnection) options() (infra.Options, error) {
-	if err := checkEndpoint(s.endpoint); err != nil {
+	if err := s.checkPlace(); err != nil {
 		return infra.Options{}, err
 	}
 	return infra.Options{
@@ -61,10 +55,16 @@ func (s *stackConnection) options() (infra.Options, error) {
 
 // target is the stack, and how to reach it.
 func (s *stackConnection) target() (name string, opts infra.Options, err error) {
-	if name, err = s.chosen(); err == nil {
-		opts, err = s.options()
+	opts, err = s.options()
+	return s.chosen(), opts, err
+}
+
+// checkPlace judges where a stack is said to be.
+func (s *stackConnection) checkPlace() error {
+	if strings.Trim(s.region, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		return usagef("--region is %q, but it has to be a region such as us-east-1", s.region)
 	}
-	return name, opts, err
+	return checkEndpoint(s.endpoint)
 }
 
 // checkEndpoint judges an address before anything is sent there.

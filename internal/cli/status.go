@@ -141,9 +141,17 @@ func failed(facts []fact, why string) []fact {
 	return facts
 }
 
+// absent is what to say of something that is not there, unless nobody knows.
+func absent(name, how, why string) []fact {
+	if why != "" {
+		return failed(nil, why)
+	}
+	return []fact{{name, text(how)}}
+}
+
 func stackSection(s *infra.StackStatus) []fact {
 	if !s.Exists {
-		return failed([]fact{{"status", text("not found")}}, s.Error)
+		return absent("status", "not found", s.Error)
 	}
 	facts := []fact{{"status", text(s.Status)}, {"created", moment(s.Created)}}
 	if !s.Updated.IsZero() {
@@ -157,7 +165,7 @@ func stackSection(s *infra.StackStatus) []fact {
 
 func tableSection(t *infra.TableStatus) []fact {
 	if !t.Exists {
-		return failed([]fact{{"status", text("not found")}}, t.Error)
+		return absent("status", "not found", t.Error)
 	}
 	facts := []fact{
 		{"status", text(t.Status)},
@@ -186,7 +194,7 @@ func sizeOf(n int64) cell { return cell{people: "about " + tty.Bytes(n), program
 
 func functionSection(f *infra.FunctionStatus) []fact {
 	if !f.Exists {
-		return failed([]fact{{"function", text("not deployed")}}, f.Error)
+		return absent("function", "not deployed", f.Error)
 	}
 	facts := []fact{
 		{"function", text(f.Name)},

@@ -13,7 +13,7 @@ import (
 type upgradeOptions struct {
 	*stackConnection
 	lambdaOnly, force, yes, noWait, json bool
-	zip, bucket                          string
+	zip, bucket, architecture            string
 }
 
 func newUpgrade(c *console) *cobra.Command {
@@ -38,6 +38,7 @@ alone, unless --force says otherwise.
 	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "do not wait for the stack, nor touch the table")
 	cmd.Flags().StringVar(&o.zip, "lambda-zip", "", "`file` with the functions' code, such as lambda-export writes")
 	cmd.Flags().StringVar(&o.bucket, "artifact-bucket", "", "`bucket` for that code (default: the one it is in)")
+	cmd.Flags().StringVar(&o.architecture, "architecture", "", "arm64 or x86_64 (default: as it is, arm64 at first)")
 	addYes(cmd, &o.yes)
 	addJSON[deploymentShape](cmd, &o.json, anObject, nil)
 	return cmd
@@ -48,7 +49,8 @@ func runUpgrade(ctx context.Context, o *upgradeOptions) error {
 	if err != nil {
 		return err
 	}
-	opts.Zip, opts.NoWait, opts.Downgrade, opts.Stack.ArtifactBucket = o.zip, o.noWait, o.force, o.bucket
+	opts.Zip, opts.NoWait, opts.Downgrade = o.zip, o.noWait, o.force
+	opts.Stack.ArtifactBucket, opts.Stack.Architecture = o.bucket, o.architecture
 	opts.Confirm = o.confirmChanges(ctx, name, o.yes)
 	began := time.Now()
 	d, err := infra.Upgrade(ctx, name, &infra.UpgradeOptions{Options: opts, LambdaOnly: o.lambdaOnly, Migrating: o.migrating})
