@@ -53,7 +53,11 @@ func (s *session) apply(ctx context.Context, stack *cfn.Stack, code *Code, in cl
 		d.Code = code
 		return d, nil
 	}
-	return s.conclude(ctx, j, opUpdate, code)
+	d, err := s.conclude(ctx, j, opUpdate, code)
+	if failed, ok := errors.AsType[*FailedError](err); ok && !madeByGo(stack) {
+		failed.Advice = "Python's function has the placeholder for its code again, and counts nothing; repeat this, or run `upgrade --force` of Python's tool"
+	}
+	return d, err
 }
 
 // isRace tells whether a stack has changed since it was looked at, so that it

@@ -42,6 +42,7 @@ type FailedError struct {
 	Op     string  // what was to be done with it: "created", "updated" or "deleted"
 	Status string  // how it ended
 	Events []Event // the first failures, oldest first
+	Advice string  // what to do now, if it is not plain
 }
 
 // Error has the first reasons.
@@ -49,6 +50,9 @@ func (e *FailedError) Error() string {
 	text := fmt.Sprintf("stack %q could not be %s (%s)", e.Stack, e.Op, e.Status)
 	for _, event := range e.Events {
 		text += fmt.Sprintf("\n  %s %s: %s", event.Resource, event.Status, event.Reason)
+	}
+	if e.Advice != "" {
+		text += "\n" + e.Advice
 	}
 	return text
 }

@@ -172,6 +172,15 @@ func TestUpgradeOfTheFunctionsAlone(t *testing.T) {
 	wants[*infra.RefusedError](t, err, "1.3.0", "1.2.9")
 }
 
+func TestATakeoverThatFailsSaysWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	c, name := newCloud(t), stackName()
+	pythonStack(t, c, name)
+	c.failing = map[string]string{functionID: "no such architecture"}
+	_, err := infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: c.options()})
+	wants[*infra.FailedError](t, err, "no such architecture", "counts nothing", "upgrade --force")
+}
+
 func TestUpgradeMigratesData(t *testing.T) {
 	t.Parallel()
 	c, name := newCloud(t), stackName()

@@ -76,6 +76,9 @@ func (p *pairs) Set(text string) error {
 	if *p.all == nil {
 		*p.all = map[string]string{}
 	}
+	if before, ok := (*p.all)[key]; ok && before != value {
+		return &valueError{"--" + p.flag + " gives " + strconv.Quote(key) + " twice, as " + strconv.Quote(before) + " and as " + strconv.Quote(value)}
+	}
 	(*p.all)[key] = value
 	return nil
 }
