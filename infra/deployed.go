@@ -13,11 +13,12 @@ import (
 
 // Deployed is a stack as its owner has it: what to give to [Deploy] to change
 // nothing, and to change some fields of to change only those. How long audit
-// events are kept is not part of it, since that is in the table.
+// events are kept is not part of it, since that is in the table. It waits, unless
+// NoWait is set, until others have done what they are changing.
 //
 // Errors are those of Deploy; limiter.ErrNotFound when there is no stack.
 func Deployed(ctx context.Context, name string, opts *Options) (Stack, error) {
-	s, err := dial(ctx, "deploy", name, opts)
+	s, err := dialDeployed(ctx, "deploy", name, opts)
 	if err != nil {
 		return Stack{}, err
 	}
@@ -26,19 +27,27 @@ func Deployed(ctx context.Context, name string, opts *Options) (Stack, error) {
 }
 
 func (s *session) deployed(ctx context.Context) (Stack, error) {
-	stack, err := s.find(ctx)
-	if err == nil && stateOf(stack) == missing {
-		_, err = s.notFound(ctx)
+	for range mostRounds {
+		stack, err := s.find(ctx)
+		if err == nil && stateOf(stack) == missing {
+			_, err = s.notFound(ctx)
+		}
+		if err == nil {
+			err = s.checkOwner(ctx, stack)
+		}
+		if err != nil {
+			return Stack{}, err
+		}
+		if state := stateOf(stack); s.opts.NoWait || state != busy && state != leaving {
+			wanted := wantedOf(stack)
+			wanted.ArtifactBucket, _ = s.codeOf(ctx, stack)
+			return wanted, nil
+		}
+		if err := s.await(ctx, stack); err != nil {
+			return Stack{}, err
+		}
 	}
-	if err == nil {
-		err = s.checkOwner(ctx, stack)
-	}
-	if err != nil {
-		return Stack{}, err
-	}
-	wanted := wantedOf(stack)
-	wanted.ArtifactBucket, _ = s.codeOf(ctx, stack)
-	return wanted, nil
+	return Stack{}, s.refuseState(&cfn.Stack{})
 }
 
 // wantedOf reads back what Stack.parameters wrote. Parameters that the stack's

@@ -28,6 +28,12 @@ func TestDeployedIsDeployedAgain(t *testing.T) {
 	if d := deploy(t, name, opts); d.Action != "unchanged" {
 		t.Errorf("%+v", d)
 	}
+	s := c.find(name)
+	s.steps = []step{{status: "UPDATE_IN_PROGRESS"}, {status: "UPDATE_COMPLETE", do: func() { s.parameters["PermissionBoundary"] = "Other" }}}
+	s.status = "UPDATE_IN_PROGRESS"
+	if found, err = infra.Deployed(t.Context(), name, &opts); err != nil || found.PermissionBoundary != "Other" {
+		t.Errorf("%+v, %v", found, err)
+	}
 	foreign := stackName()
 	c.put(foreign, "CREATE_COMPLETE", nil)
 	_, err = infra.Deployed(t.Context(), foreign, &opts)

@@ -92,10 +92,10 @@ func runDeploy(ctx context.Context, o *deployOptions, given *pflag.FlagSet) erro
 	if err != nil {
 		return err
 	}
+	opts.Zip, opts.NoWait, opts.Downgrade = o.zip, !o.wait, o.downgrade
 	if opts.Stack, err = o.settled(ctx, name, opts, given); err != nil {
 		return stackError(err)
 	}
-	opts.Zip, opts.NoWait, opts.Downgrade = o.zip, !o.wait, o.downgrade
 	opts.Dynamo.Namespace = o.namespace
 	opts.Confirm = o.confirmChanges(ctx, name, o.yes)
 	began := time.Now()
@@ -186,7 +186,7 @@ func stackFacts(s *infra.Stack) [][2]string {
 		kept = fmt.Sprintf("kept %d days", s.AuditRetentionDays)
 	}
 	facts := [][2]string{
-		{"usage", fmt.Sprintf("%s, kept %d days", s.SnapshotWindows, cmp.Or(s.UsageRetentionDays, 90))},
+		{"usage", fmt.Sprintf("%s, kept %d days", cmp.Or(s.SnapshotWindows, allWindows), cmp.Or(s.UsageRetentionDays, 90))},
 		{"audit events", kept},
 		{"aggregator", onOff(s.HasAggregator())},
 		{"provisioner", onOff(s.HasProvisioner())},

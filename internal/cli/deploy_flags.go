@@ -43,9 +43,11 @@ func (o *deployOptions) flags(cmd *cobra.Command) {
 	addYes(cmd, &o.yes)
 }
 
+const allWindows = "hourly,daily,monthly"
+
 func (o *deployOptions) dataFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&o.stack.SnapshotWindows, "snapshot-windows", "hourly,daily,monthly", "`windows` that usage is counted in")
+	flags.StringVar(&o.stack.SnapshotWindows, "snapshot-windows", allWindows, "`windows` that usage is counted in")
 	const tenYears = 3650
 	addNumber(cmd, &o.stack.UsageRetentionDays, "usage-retention-days", "90", "how long usage is kept", 1, tenYears)
 	addNumber(cmd, &o.stack.AuditRetentionDays, "audit-retention-days", "", "how long audit events are kept (default: as before, 90 at first)", 1, tenYears)
