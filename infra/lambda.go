@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"debug/buildinfo"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -146,6 +147,9 @@ func readPackage(path, architecture string) (*Package, error) {
 		}
 		if err := checkProgram(program, architecture); err != nil {
 			return refuse("has a bootstrap that cannot run: " + err.Error())
+		}
+		if info, err := buildinfo.Read(bytes.NewReader(program)); err == nil && info.Path != mainPackage { // others may have left it out
+			return refuse("has a bootstrap that is " + info.Path + ", not zae-limiter; zae-limiter lambda-export makes one that is")
 		}
 		return newPackage(content, architecture, path), nil
 	}

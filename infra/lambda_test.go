@@ -165,7 +165,17 @@ func TestAZipThatCannotWorkIsRefused(t *testing.T) {
 			t.Errorf("%v does not say %q", err, says)
 		}
 	}
-	_, err := NewPackage(t.Context(), &PackageOptions{Architecture: "amd64"})
+	other := tiny(t)
+	check(t, os.Rename(filepath.Join(other, "cmd", "zae-limiter"), filepath.Join(other, "cmd", "other")))
+	there := toolchain{dir: other, env: []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=arm64", "GOFLAGS=", "GOWORK=off"}}
+	_, err := there.run(t.Context(), "build", "-o", "program", "./cmd/other")
+	check(t, err)
+	content, err := os.ReadFile(filepath.Join(other, "program"))
+	check(t, err)
+	if _, err := NewPackage(t.Context(), &PackageOptions{Zip: zipped(t, "bootstrap", 0o755, content)}); err == nil || !strings.Contains(err.Error(), "cmd/other, not zae-limiter") {
+		t.Error(err)
+	}
+	_, err = NewPackage(t.Context(), &PackageOptions{Architecture: "amd64"})
 	if !is[*limiter.InvalidError](err) {
 		t.Error(err)
 	}
