@@ -3,6 +3,7 @@ package infra_test
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,6 +47,19 @@ func TestAlarms(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Lambda takes an answer for a success, whatever it says. The alarms promise no
+// more than they see.
+func TestAlarmsOfFunctionsSayWhatTheySee(t *testing.T) {
+	made := everything(t, "app").resources()
+	says := func(id string) string { return text(made[id]["AlarmDescription"]) }
+	if late := text(made["StreamIteratorAgeAlarm"]["AlarmName"]); !strings.Contains(says("LambdaErrorRateAlarm"), "as a whole") || !strings.Contains(says("LambdaErrorRateAlarm"), late) {
+		t.Errorf("records that come again are no errors, which %s tells: %s", late, says("LambdaErrorRateAlarm"))
+	}
+	if told := says("ProvisionerErrorAlarm"); !strings.Contains(told, "crashed, ran out of time, could not answer") || !strings.Contains(told, "events of that stack") {
+		t.Errorf("what fails for CloudFormation is no error: %s", told)
 	}
 }
 

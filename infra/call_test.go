@@ -12,9 +12,11 @@ import (
 //	GetItem NS/ENTITY#user
 //	Query@GSI2 NS/RESOURCE#gpt-4
 //	TransactWriteItems PutItem=NS/ENTITY#user UpdateItem=NS/SYSTEM#
+//	s3:GetObject@AuditArchiveBucket.Arn/audit/file
 //
 // The action, an index or the stream if it is on one, and the partition keys, in
 // which NS is the namespace; those of a transaction with the action on each item.
+// Actions of other services than DynamoDB are with their name, on a resource.
 type call struct {
 	action, on string
 	keys       []string
@@ -53,21 +55,33 @@ const table = "RateLimitsTable.Arn"
 
 // resource is what the call needs a permission for.
 func (c call) resource() string {
-	switch c.on {
-	case "":
+	switch {
+	case c.on == "":
 		return table
-	case "stream":
-		return "RateLimitsTable.StreamArn"
+	case c.on == "stream":
+		return stream
+	case !c.isOfTable():
+		return c.on
 	}
 	return table + "/index/" + c.on
 }
+
+// right is the action with the name of its service.
+func (c call) right() string {
+	if c.isOfTable() {
+		return "dynamodb:" + c.action
+	}
+	return c.action
+}
+
+func (c call) isOfTable() bool { return !strings.Contains(c.action, ":") }
 
 // requests are what IAM is asked. Each item of a transaction is a request of its
 // own; with together, all of them show the keys of all: which of both the
 // service does is not documented, so what is to be allowed has to be either way.
 func (c call) requests(tag string, together bool) (all []request) {
 	if len(c.items) == 0 {
-		return []request{{"dynamodb:" + c.action, c.resource(), c.keys, tag}}
+		return []request{{c.right(), c.resource(), c.keys, tag}}
 	}
 	var keys []string
 	for _, i := range c.items {

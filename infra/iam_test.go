@@ -33,7 +33,12 @@ type request struct {
 func statements(tb testing.TB, doc any) (p policy) {
 	tb.Helper()
 	list, _ := at(doc, "Statement").([]any)
+	if at(doc, "Version") != "2012-10-17" { // an older one knows no tag of the principal
+		tb.Fatalf("the version of a policy is %v", at(doc, "Version"))
+	}
+	hasOnly(tb, doc, "Version", "Statement")
 	for _, s := range list {
+		hasOnly(tb, s, "Sid", "Effect", "Action", "Resource", "Condition")
 		read := statement{texts(at(s, "Action")), texts(at(s, "Resource")), nil}
 		block, _ := at(s, "Condition").(tree)
 		for operator := range block {
@@ -50,6 +55,17 @@ func statements(tb testing.TB, doc any) (p policy) {
 		p = append(p, read)
 	}
 	return p
+}
+
+// hasOnly fails the test if a mapping says more than that.
+func hasOnly(tb testing.TB, mapping any, names ...string) {
+	tb.Helper()
+	m, _ := mapping.(tree)
+	for name := range m {
+		if !slices.Contains(names, name) {
+			tb.Fatalf("what does %s mean? %v", name, mapping)
+		}
+	}
 }
 
 func (p policy) allows(r request) bool {

@@ -75,7 +75,7 @@ func namespaceOperations() []operation {
 			_, err := w.repo.Namespace(w.Context(), "default")
 			w.ok(err)
 		}},
-		{"Namespaces", reading, func(w *world) { drain(w, w.repo.Namespaces(w.Context())) }},
+		{"Namespaces", reading + applying, func(w *world) { drain(w, w.repo.Namespaces(w.Context())) }},
 		{"RegisterNamespace", administering, func(w *world) {
 			_, err := w.repo.RegisterNamespace(w.Context(), noon, "registered")
 			w.ok(err)

@@ -2,14 +2,12 @@ package infra_test
 
 import (
 	"context"
-	"time"
+	"slices"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
@@ -28,7 +26,7 @@ func historyOperations() []operation {
 // tableOperations are about the table, whatever the namespace, and what programs
 // do beside the port.
 func tableOperations() []operation {
-	return []operation{
+	return slices.Concat([]operation{
 		{"Connect", reading + applying, func(w *world) { w.connect(w.config(&w.recorder), "") }},
 		{"Connect: to the table itself", reading + applying + " aggr", func(w *world) { w.connect(w.config(&w.recorder), "_") }},
 		{"Ping", reading + applying, func(w *world) { w.ok(w.repo.Ping(w.Context())) }},
@@ -36,7 +34,6 @@ func tableOperations() []operation {
 			_, err := w.repo.Version(w.Context())
 			w.ok(err)
 		}},
-		{"Aggregate", acquiring + " aggr", aggregate}, // usage is beside buckets: who writes those could count, too
 		{"Follow", administering, func(w *world) {
 			w.ok(w.repo.Follow(w.Context(), &dynamo.FollowOptions{UntilEmpty: true}, func(_ context.Context, records []dynamo.StreamRecord) (int, error) {
 				return len(records), nil
@@ -59,27 +56,9 @@ func tableOperations() []operation {
 			_, err := dynamodb.NewFromConfig(*w.config(&w.recorder)).DescribeTable(w.Context(), &dynamodb.DescribeTableInput{TableName: &w.table})
 			w.ok(err)
 		}},
-	}
+	}, provisionOperations(), streamOperations())
 }
 
 func (w *world) migration() *dynamo.MigrateOptions {
 	return &dynamo.MigrateOptions{Options: dynamo.Options{AWS: w.config(&w.recorder)}, All: true, DeleteOriginals: true}
-}
-
-// aggregate counts and refills a bucket that was just emptied.
-func aggregate(w *world) {
-	w.consume(w.others, "counted", noon)
-	w.consume(w.others, "counted", noon.Add(40*time.Second))
-	found, err := w.client().GetItem(w.Context(), &dynamodb.GetItemInput{TableName: &w.table, ConsistentRead: aws.Bool(true), Key: map[string]types.AttributeValue{
-		"PK": &types.AttributeValueMemberS{Value: w.space + "/ENTITY#counted"}, "SK": &types.AttributeValueMemberS{Value: "#BUCKET#" + gpt},
-	}})
-	w.ok(err)
-	repo := w.connect(w.config(&w.recorder), "_")
-	a, err := aggregator.New(repo.UsageStore(0), &aggregator.Options{Now: func() time.Time { return noon.Add(time.Minute) }})
-	w.ok(err)
-	tally := dynamo.Aggregate(w.Context(), a, []dynamo.StreamRecord{{Feed: "feed", Sequence: "1", Event: "INSERT", At: noon, New: found.Item}})
-	w.ok(tally.Err)
-	if tally.Snapshots != 3 || tally.Refills != 1 {
-		w.Errorf("%+v", tally)
-	}
 }

@@ -1,6 +1,7 @@
 package infra_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -39,7 +40,7 @@ func TestOutputs(t *testing.T) {
 		"ReadOnlyRoleArn":                {"ReadOnlyRoleArn", "ReadOnlyRole.Arn"},
 		"ReadOnlyRoleName":               {"ReadOnlyRoleName", "ReadOnlyRole"},
 		"PermissionBoundaryArn":          {"PermissionBoundaryArn", "arn:aws:iam::123456789012:policy/edge"},
-		"RoleNameFormat":                 {"RoleNameFormat", ""},
+		"RoleNameFormat":                 {"RoleNameFormat", "our-{}"},
 		"ProvisionerFunctionArn":         {"ProvisionerArn", "ProvisionerFunction.Arn"},
 		"ProvisionerFunctionName":        {"ProvisionerName", "ProvisionerFunction"},
 	}
@@ -69,9 +70,28 @@ func TestOutputsOfAnEmptyStack(t *testing.T) {
 	}
 	want := map[string]string{
 		"TableName": "RateLimitsTable", "TableArn": "RateLimitsTable.Arn", "StreamArn": "RateLimitsTable.StreamArn",
-		"PermissionBoundaryArn": "", "RoleNameFormat": "",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// CloudFormation takes a stack back when it has made all of it and finds an
+// export that is blank.
+func TestNoExportIsBlank(t *testing.T) {
+	doc := ours(t)
+	for _, values := range switched("EnableAggregator", "EnableProvisioner", "EnableAlarms", "EnableIAM", "EnableIAMRoles",
+		"EnableAuditArchival", "AggregatorRoleArn", "ProvisionerRoleArn", "PermissionBoundary", "RoleNameFormat", "AlarmSNSTopicArn") {
+		s := newStack(doc, "app", values)
+		for name, o := range section(doc, "Outputs") {
+			if !s.makes(o) || at(o, "Export") == nil {
+				continue
+			}
+			for _, part := range [][]string{{"Value"}, {"Export", "Name"}} {
+				if strings.TrimSpace(text(s.value(at(o, part...)))) == "" {
+					t.Errorf("%s.%s is blank with %v", name, strings.Join(part, "."), values)
+				}
+			}
+		}
 	}
 }

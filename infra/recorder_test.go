@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -38,14 +39,20 @@ func (r *recorder) take(tb testing.TB) []call {
 
 // RoundTrip sends a request on.
 func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
-	sent, err := io.ReadAll(request.Body)
-	if err != nil {
-		return nil, err
+	var sent []byte
+	if request.Body != nil {
+		var err error
+		if sent, err = io.ReadAll(request.Body); err != nil {
+			return nil, err
+		}
+		request = request.Clone(request.Context())
+		request.Body = io.NopCloser(bytes.NewReader(sent))
 	}
-	request = request.Clone(request.Context())
-	request.Body = io.NopCloser(bytes.NewReader(sent))
-	_, action, _ := strings.Cut(request.Header.Get("X-Amz-Target"), ".")
-	c, err := r.understand(action, sent)
+	_, action, ofTable := strings.Cut(request.Header.Get("X-Amz-Target"), ".")
+	c, err := objectCall(request.URL)
+	if ofTable {
+		c, err = r.understand(action, sent)
+	}
 	r.mu.Lock()
 	r.calls = append(r.calls, c)
 	if r.err == nil {
@@ -53,6 +60,16 @@ func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	r.mu.Unlock()
 	return r.next.RoundTrip(request)
+}
+
+// objectCall is a request to S3, which says in its query what it is.
+func objectCall(address *url.URL) (call, error) {
+	bucket, object, named := strings.Cut(strings.TrimPrefix(address.Path, "/"), "/")
+	c := call{action: "s3:" + address.Query().Get("x-id"), on: bucket + ".Arn/" + object}
+	if !named || c.action == "s3:" {
+		return c, fmt.Errorf("what is %s?", address)
+	}
+	return c, nil
 }
 
 // asked is what a request for items says of keys.

@@ -15,7 +15,7 @@ func everything(tb testing.TB, name string) stack {
 	tb.Helper()
 	return newStack(ours(tb), name, map[string]string{
 		"EnableIAMRoles": "true", "EnableTracing": "true", "CodeBucket": "code", "CodeKey": "key",
-		"AlarmSNSTopicArn": "topic", "PermissionBoundary": "edge", "PITRRecoveryPeriodDays": "7", "EnableDeletionProtection": "true",
+		"AlarmSNSTopicArn": "topic", "PermissionBoundary": "edge", "RoleNameFormat": "our-{}", "PITRRecoveryPeriodDays": "7", "EnableDeletionProtection": "true",
 	})
 }
 
@@ -110,7 +110,8 @@ func TestFunctions(t *testing.T) {
 }
 
 func TestStreamIsReadWithoutLoss(t *testing.T) {
-	got := everything(t, "app").resources()["AggregatorEventSourceMapping"]
+	s := everything(t, "app")
+	got := s.resources()["AggregatorEventSourceMapping"]
 	filters, _ := at(got, "FilterCriteria", "Filters").([]any)
 	var patterns []any
 	for _, f := range filters {
@@ -138,6 +139,10 @@ func TestStreamIsReadWithoutLoss(t *testing.T) {
 	}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	// What is older than 3600 seconds is given up, wherever reading begins.
+	if says := text(at(section(s.doc, "Parameters")["StreamStartingPosition"], "Description")); !strings.Contains(says, "up to an hour") {
+		t.Errorf("the position promises more than is counted: %s", says)
+	}
 }
 
 // What holds data says what becomes of it, and the archive outlives the stack.
@@ -154,13 +159,26 @@ func TestWhatBecomesOfData(t *testing.T) {
 			t.Errorf("%s: %v, want %v", id, got, want)
 		}
 	}
-	bucket := everything(t, "app").resources()["AuditArchiveBucket"]
-	for _, name := range []string{"BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets"} {
-		if v := at(bucket, "PublicAccessBlockConfiguration", name); v != "true" {
-			t.Errorf("%s is %v", name, v)
+	made := everything(t, "app").resources()
+	for id, want := range map[string]tree{
+		"AuditArchiveBucket": {
+			"BucketEncryption": tree{"ServerSideEncryptionConfiguration": []any{
+				tree{"ServerSideEncryptionByDefault": tree{"SSEAlgorithm": "AES256"}},
+			}},
+			"PublicAccessBlockConfiguration": tree{
+				"BlockPublicAcls": "true", "BlockPublicPolicy": "true", "IgnorePublicAcls": "true", "RestrictPublicBuckets": "true",
+			},
+			"LifecycleConfiguration": tree{"Rules": []any{tree{
+				"Id": "cheaper-storage", "Status": "Enabled",
+				"Transitions": []any{tree{"StorageClass": "GLACIER_IR", "TransitionInDays": "90"}},
+			}}},
+		},
+		"AggregatorDLQ":       {"QueueName": "app-aggregator-dlq", "MessageRetentionPeriod": "1209600", "VisibilityTimeout": "300"},
+		"AggregatorLogGroup":  {"LogGroupName": "/aws/lambda/app-aggregator", "RetentionInDays": "30"},
+		"ProvisionerLogGroup": {"LogGroupName": "/aws/lambda/app-limits-provisioner", "RetentionInDays": "30"},
+	} {
+		if diff := cmp.Diff(want, made[id]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", id, diff)
 		}
-	}
-	if all := leaves(bucket); !slices.Contains(all, "AES256") || !slices.Contains(all, "GLACIER_IR") || !slices.Contains(all, "90") {
-		t.Errorf("archive: %v", all)
 	}
 }

@@ -144,14 +144,15 @@ func TestWhatIsMadeNeedsOnlyWhatIsMade(t *testing.T) {
 	}
 }
 
-// switched are all combinations of values of parameters that have two.
+// switched are all combinations of values of parameters: switches are on or off,
+// others blank or not.
 func switched(names ...string) (all []map[string]string) {
 	for bits := range 1 << len(names) {
 		values := map[string]string{}
 		for i, name := range names {
 			on := bits>>i&1 == 1
 			switch {
-			case !strings.HasSuffix(name, "Arn"):
+			case strings.HasPrefix(name, "Enable"):
 				values[name] = fmt.Sprint(on)
 			case on:
 				values[name] = "arn:aws:iam::" + account + ":role/x"

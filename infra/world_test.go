@@ -13,15 +13,17 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/s3local"
 )
 
 // world is a table in which operations are tried, one after the other.
 type world struct {
 	*testing.T
-	engine string
-	table  string
-	others *dynamo.Repository // prepares what an operation needs, unrecorded
-	repo   *dynamo.Repository // is recorded, and knows nothing yet
+	engine  string
+	table   string
+	others  *dynamo.Repository // prepares what an operation needs, unrecorded
+	repo    *dynamo.Repository // is recorded, and knows nothing yet
+	archive *s3local.Server
 	recorder
 	events int
 }
@@ -36,7 +38,8 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	wires := &http.Transport{}
 	t.Cleanup(wires.CloseIdleConnections)
-	w := &world{T: t, engine: engine(t), table: "recorded-" + fmt.Sprint(time.Now().UnixNano()), recorder: recorder{next: wires}}
+	w := &world{T: t, engine: engine(t), table: "recorded-" + fmt.Sprint(time.Now().UnixNano()), recorder: recorder{next: wires}, archive: s3local.Start()}
+	t.Cleanup(w.archive.Stop)
 	w.ok(dynamo.CreateTable(t.Context(), w.table, &dynamo.Options{AWS: w.config(wires)}))
 	w.others = w.connect(w.config(wires), "")
 	w.set(limiter.Scope{}, limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 10_000))
