@@ -1,15 +1,18 @@
 package main_test
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +21,7 @@ import (
 // built is the program, as a release would have it.
 func built(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "bootstrap")
+	path := filepath.Join(t.TempDir(), "zae-limiter")
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", path, ".")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -26,6 +29,37 @@ func built(t *testing.T) string {
 	}
 	return path
 }
+
+// exported is the bootstrap in the zip that the program writes, which is the
+// same each time.
+func exported(t *testing.T) string {
+	t.Helper()
+	program, dir := built(t), t.TempDir()
+	var zips [2][]byte
+	for i := range zips {
+		path := filepath.Join(dir, fmt.Sprint(i, ".zip"))
+		out, err := exec.CommandContext(t.Context(), program, "lambda-export", "-o", path, "--architecture", architectures[runtime.GOARCH]).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if zips[i], err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(zips[0], zips[1]) {
+		t.Error("two exports differ")
+	}
+	files, err := zip.NewReader(bytes.NewReader(zips[0]), int64(len(zips[0])))
+	if err == nil {
+		err = os.CopyFS(dir, files)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "bootstrap")
+}
+
+var architectures = map[string]string{"amd64": "x86_64", "arm64": "arm64"}
 
 // answer is what a function said about an invocation.
 type answer struct{ path, body string }
@@ -62,6 +96,25 @@ func runtimeAPI(t *testing.T, events ...string) (host string, answers chan answe
 	return strings.TrimPrefix(server.URL, "http://"), answers
 }
 
+// started is the exported function, which stops with the test. What it prints
+// is in log then.
+func started(ctx context.Context, t *testing.T, host string, log *bytes.Buffer, env ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(ctx, exported(t))
+	cmd.Env = append([]string{
+		"AWS_LAMBDA_RUNTIME_API=" + host, "AWS_LAMBDA_FUNCTION_NAME=my-app-aggregator", "TABLE_NAME=my-app", "AWS_REGION=us-east-1",
+		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_MAX_ATTEMPTS=1", "AWS_ENDPOINT_URL=http://" + host + "/none",
+	}, env...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	})
+}
+
 // Started by AWS Lambda, the program answers invocations. There is no table
 // here, so it says that all has to come again.
 func TestProgramIsAFunction(t *testing.T) {
@@ -71,37 +124,58 @@ func TestProgramIsAFunction(t *testing.T) {
 		`"no event"`)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, built(t))
-	cmd.Env = []string{
-		"AWS_LAMBDA_RUNTIME_API=" + host, "AWS_LAMBDA_FUNCTION_NAME=my-app-aggregator", "TABLE_NAME=my-app", "AWS_REGION=us-east-1",
-		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_MAX_ATTEMPTS=1", "AWS_ENDPOINT_URL=http://" + host + "/none",
-	}
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	want := []answer{
-		{"invocation/request-1/response", `{"batchItemFailures":[]}`},
-		{"invocation/request-1/response", `{"batchItemFailures":[{"itemIdentifier":"17"}]}`},
-		{"invocation/request-1/error", ""},
-	}
-	for _, w := range want {
-		select {
-		case got := <-answers:
-			if got.path != w.path || w.body != "" && got.body != w.body {
-				t.Errorf("got %v; want %v", got, w)
-			}
-		case <-ctx.Done():
-			t.Fatal("no answer")
+	var log bytes.Buffer
+	t.Run("invocations", func(t *testing.T) {
+		started(ctx, t, host, &log)
+		for _, want := range []answer{
+			{"invocation/request-1/response", `{"batchItemFailures":[]}`},
+			{"invocation/request-1/response", `{"batchItemFailures":[{"itemIdentifier":"17"}]}`},
+			{"invocation/request-1/error", ""},
+		} {
+			expect(ctx, t, answers, want)
 		}
-	}
-	cancel()
-	_ = cmd.Wait() // it was killed
-	first, _, _ := strings.Cut(out.String(), "\n")
+	})
+	first, _, _ := strings.Cut(log.String(), "\n")
 	var line map[string]any
 	if err := json.Unmarshal([]byte(first), &line); err != nil || line["function_name"] != "my-app-aggregator" || line["request_id"] != "request-1" {
 		t.Errorf("the log begins with %s (%v)", first, err)
+	}
+}
+
+// expect takes an answer that begins so.
+func expect(ctx context.Context, t *testing.T, answers chan answer, want answer) {
+	t.Helper()
+	select {
+	case got := <-answers:
+		if got.path != want.path || !strings.HasPrefix(got.body, want.body) {
+			t.Errorf("got %v; want %v", got, want)
+		}
+	case <-ctx.Done():
+		t.Fatal("no answer")
+	}
+}
+
+// The same program is the other function, too. CloudFormation gets its answer
+// where it waits for it, also that there is no table.
+func TestProgramIsAProvisioner(t *testing.T) {
+	t.Parallel()
+	stack := make(chan string, 1)
+	waiting := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		stack <- r.Method + " " + string(body)
+	}))
+	t.Cleanup(waiting.Close)
+	host, answers := runtimeAPI(t, `{"manifest":{"namespace":"not a name"}}`,
+		`{"RequestType":"Create","ResponseURL":"`+waiting.URL+`","StackId":"arn:stack","RequestId":"r1","LogicalResourceId":"Limits","ResourceProperties":{"Namespace":"default"}}`)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	var log bytes.Buffer
+	started(ctx, t, host, &log, "ZAE_LIMITER_HANDLER=provisioner")
+	expect(ctx, t, answers, answer{"invocation/request-1/error", `{"errorMessage":"`})
+	expect(ctx, t, answers, answer{"invocation/request-1/response", ""})
+	got := <-stack
+	if !strings.HasPrefix(got, "PUT ") || !strings.Contains(got, `"Status":"FAILED"`) || !strings.Contains(got, `"LogicalResourceId":"Limits"`) {
+		t.Error(got)
 	}
 }
 
