@@ -2,6 +2,7 @@ package infra_test
 
 import (
 	"errors"
+	"maps"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -38,4 +39,25 @@ func TestDeployedIsDeployedAgain(t *testing.T) {
 	c.put(foreign, "CREATE_COMPLETE", nil)
 	_, err = infra.Deployed(t.Context(), foreign, &opts)
 	wants[*infra.RefusedError](t, err, "belongs to something else")
+}
+
+// What Python's owner chose stays, and so does where its function began to read.
+func TestDeployedByPythonIsDeployedAgain(t *testing.T) {
+	t.Parallel()
+	c, name := newCloud(t), stackName()
+	s := pythonStack(t, c, name)
+	before := maps.Clone(s.parameters)
+	opts := c.options()
+	var err error
+	opts.Stack, err = infra.Deployed(t.Context(), name, &opts)
+	must(t, err)
+	d := deploy(t, name, opts)
+	if d.Action != "updated" || !d.Complete || s.tags["owner"] != "ops" || s.parameters["StreamStartingPosition"] != "LATEST" {
+		t.Errorf("%+v, %v, %v", d, s.tags, s.parameters)
+	}
+	for key, value := range before {
+		if now, known := s.parameters[key]; known && now != value {
+			t.Errorf("%s was %q and is %q", key, value, now)
+		}
+	}
 }
