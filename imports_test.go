@@ -76,7 +76,7 @@ var packages = []rule{
 	},
 	{
 		"infra",
-		[]string{".", "aggregator", "dynamo", "github.com/aws/"},
+		[]string{".", "aggregator", "dynamo", "github.com/aws/", "golang.org/x/mod"},
 		"the account around a table: what is in the table belongs to its store",
 	},
 	{

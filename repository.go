@@ -16,8 +16,9 @@ import (
 // neither kept nor changed after return.
 //
 // A store may also have NamespaceID() string: then all who wait for a bucket
-// stand in one line, whichever view they came by. With Managed and SetManaged,
-// as package manifest describes them, manifests can be applied to it.
+// stand in one line, whichever view they came by. With Managed, SetManaged
+// and ReplaceConfig, as package manifest describes them, manifests can be applied
+// to it.
 type Repository interface {
 	BucketStore
 	EntityStore

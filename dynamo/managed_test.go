@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sort"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,7 +23,7 @@ const managedRecord = "#PROVISIONER"
 func TestManagedIsStoredAsPythonStoresIt(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.ok(s.repo.SetManaged(t.Context(), dawn.Add(123456789*time.Nanosecond), "", "sha256:ab", []limiter.Scope{
+	s.ok(s.repo.SetManaged(t.Context(), dawn.Add(123456789*time.Nanosecond), "", "sha256:ab", "", []limiter.Scope{
 		{Resource: "openai/gpt-4"}, {Entity: "alice", Resource: "gpt-4"}, {Resource: "B"}, {}, {Entity: "alice"}, {Entity: "bob", Resource: "Z"},
 	}))
 	s.holds(system, managedRecord, `
@@ -33,7 +34,7 @@ func TestManagedIsStoredAsPythonStoresIt(t *testing.T) {
 		applied_hash S sha256:ab
 		GSI4PK S {ns}
 		GSI4SK S {ns}/SYSTEM#`)
-	s.ok(s.repo.SetManaged(t.Context(), dawn, "sha256:ab", "sha256:cd", nil))
+	s.ok(s.repo.SetManaged(t.Context(), dawn, "sha256:ab", "sha256:cd", "", nil))
 	s.holds(system, managedRecord, `
 		managed_system BOOL false
 		managed_resources L []
@@ -64,23 +65,88 @@ func (s *storedTable) putManaged(hash string) {
 	s.ok(err)
 }
 
+func TestManagedHasAnOwnerOfItsOwn(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	s.ok(s.repo.SetManaged(t.Context(), dawn, "", "first", "arn:stack Limits", nil))
+	s.holds(system, managedRecord, `
+		managed_system BOOL false
+		managed_resources L []
+		managed_entities M {}
+		last_applied S 2026-03-14T15:09:26+00:00
+		applied_hash S first
+		owner S arn:stack Limits
+		GSI4PK S {ns}
+		GSI4SK S {ns}/SYSTEM#`)
+	s.putManaged("sha256:ab") // Python keeps no owner
+	_, _, owner, err := s.repo.Managed(t.Context())
+	s.ok(err)
+	s.equal("owner", owner, "")
+}
+
+// TestDamagedManagedListIsNamedAndReplaced: it must not look as if nothing were
+// managed.
+func TestDamagedManagedListIsNamedAndReplaced(t *testing.T) {
+	t.Parallel()
+	text := &types.AttributeValueMemberS{Value: "gpt-4"}
+	for _, damage := range []struct {
+		attribute string
+		value     types.AttributeValue
+	}{
+		{"managed_system", text},
+		{"managed_resources", &types.AttributeValueMemberL{Value: []types.AttributeValue{&types.AttributeValueMemberN{Value: "1"}}}},
+		{"managed_entities", &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"alice": text}}},
+		{"managed_entities", text},
+	} {
+		s := newStoredTable(t)
+		s.ok(s.repo.SetManaged(t.Context(), dawn, "", "first", "mine", []limiter.Scope{{}, {Resource: "gpt-4"}, {Entity: "alice", Resource: "gpt-4"}}))
+		it := s.item(system, managedRecord)
+		it[damage.attribute] = damage.value
+		_, err := s.client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &s.name, Item: it})
+		s.ok(err)
+		scopes, hash, owner, err := s.repo.Managed(t.Context())
+		if bad, ok := errors.AsType[*limiter.CorruptError](err); !ok || !strings.Contains(bad.Error(), damage.attribute) || len(scopes) > 0 {
+			t.Errorf("%s: %v, error %v", damage.attribute, scopes, err)
+		}
+		s.equal("hash and owner", hash+owner, "firstmine")
+		s.ok(s.repo.SetManaged(t.Context(), dawn, "first", "second", "", nil))
+	}
+}
+
+// A hash that is none is no dead end.
+func TestManagedRecordWithoutAHashIsReplaced(t *testing.T) {
+	t.Parallel()
+	for _, hash := range []string{"applied_hash N 1", "managed_system BOOL true"} {
+		s := newStoredTable(t)
+		s.write(system, managedRecord, hash)
+		_, got, _, err := s.repo.Managed(t.Context())
+		s.ok(err)
+		s.equal("hash", got, "")
+		s.ok(s.repo.SetManaged(t.Context(), dawn, "", "first", "", nil))
+		if err := s.repo.SetManaged(t.Context(), dawn, "", "second", "", nil); !errors.Is(err, limiter.ErrConflict) {
+			t.Errorf("over another: %v", err)
+		}
+	}
+}
+
 func TestManagedRecordOfPythonIsReadAndReplaced(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
 	hash := "sha256:" + strings.Repeat("0f", 32)
 	s.putManaged(hash)
-	scopes, got, err := s.repo.Managed(t.Context())
+	scopes, got, owner, err := s.repo.Managed(t.Context())
 	s.ok(err)
 	s.equal("hash", got, hash)
+	s.equal("owner", owner, "")
 	s.equal("scopes", scopes, []limiter.Scope{
 		{}, {Resource: "gpt-3.5"}, {Resource: "gpt-4"}, {Entity: "user-0", Resource: "gpt-4"}, {Entity: "user-1"}, {Entity: "user-1", Resource: "gpt-4"},
 	})
-	if err := s.repo.SetManaged(t.Context(), dawn, "", "mine", nil); !errors.Is(err, limiter.ErrConflict) {
+	if err := s.repo.SetManaged(t.Context(), dawn, "", "mine", "", nil); !errors.Is(err, limiter.ErrConflict) {
 		t.Errorf("over the record of another: %v", err)
 	}
-	s.ok(s.repo.SetManaged(t.Context(), dawn, hash, "mine", scopes[:1]))
+	s.ok(s.repo.SetManaged(t.Context(), dawn, hash, "mine", "", scopes[:1]))
 	s.putManaged(hash) // Python asks nobody
-	if err := s.repo.SetManaged(t.Context(), dawn, "mine", "mine too", nil); !errors.Is(err, limiter.ErrConflict) {
+	if err := s.repo.SetManaged(t.Context(), dawn, "mine", "mine too", "", nil); !errors.Is(err, limiter.ErrConflict) {
 		t.Errorf("after Python: %v", err)
 	}
 }
@@ -96,12 +162,22 @@ func TestManagedListEndsWhereAnItemDoes(t *testing.T) {
 		}
 		return all
 	}
-	s.ok(s.repo.SetManaged(t.Context(), dawn, "", "long", list(5000)))
-	err := s.repo.SetManaged(t.Context(), dawn, "long", "longer", list(8000))
+	s.ok(s.repo.CheckManaged(list(5000)))
+	s.ok(s.repo.SetManaged(t.Context(), dawn, "", "long", "", list(5000)))
+	if bad, ok := errors.AsType[*limiter.InvalidError](s.repo.CheckManaged(list(8000))); !ok || !strings.Contains(bad.Reason, "400 KB") {
+		t.Errorf("not refused in advance: %v", bad)
+	}
+	most := sort.Search(8000, func(n int) bool { return s.repo.CheckManaged(list(n+1)) != nil })
+	s.ok(s.repo.SetManaged(t.Context(), dawn, "long", "longest", strings.Repeat("x", 600), list(most)))
+	if err := s.repo.SetManaged(t.Context(), dawn, "longest", "long", "", list(most+most/20)); err == nil {
+		t.Errorf("%d scopes are thought to be the most, but %d are stored", most, most+most/20)
+	}
+	s.ok(s.repo.SetManaged(t.Context(), dawn, "longest", "long", "", list(5000)))
+	err := s.repo.SetManaged(t.Context(), dawn, "long", "longer", "", list(8000))
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); !ok || !strings.Contains(bad.Reason, "400 KB") {
 		t.Errorf("error %v", err)
 	}
-	scopes, hash, err := s.repo.Managed(t.Context())
+	scopes, hash, _, err := s.repo.Managed(t.Context())
 	s.ok(err)
 	s.equal("hash", hash, "long")
 	s.equal("scopes", len(scopes), 5000)
@@ -120,8 +196,8 @@ func TestManagedSurvivesALostAnswer(t *testing.T) {
 		}
 		return nil, errors.Join(io.ErrUnexpectedEOF, reply.Body.Close())
 	})
-	s.ok(s.repo.SetManaged(t.Context(), dawn, "", "first", []limiter.Scope{{}}))
-	_, hash, err := s.repo.Managed(t.Context())
+	s.ok(s.repo.SetManaged(t.Context(), dawn, "", "first", "", []limiter.Scope{{}}))
+	_, hash, _, err := s.repo.Managed(t.Context())
 	s.ok(err)
 	s.equal("hash", hash, "first")
 	s.equal("an answer was lost", lost.Load(), true)
@@ -134,7 +210,7 @@ func TestPurgeTakesWhatIsManaged(t *testing.T) {
 	s.ok(err)
 	view, err := s.repo.Namespace(t.Context(), "other")
 	s.ok(err)
-	s.ok(view.(*dynamo.Repository).SetManaged(t.Context(), dawn, "", "first", []limiter.Scope{{Resource: "gpt-4"}}))
+	s.ok(view.(*dynamo.Repository).SetManaged(t.Context(), dawn, "", "first", "", []limiter.Scope{{Resource: "gpt-4"}}))
 	s.ok(s.repo.DeleteNamespace(t.Context(), dawn, "other"))
 	s.ok(s.repo.PurgeNamespace(t.Context(), ns.ID))
 	s.equal("left", len(s.keys(ns.ID+"/SYSTEM#")), 0)

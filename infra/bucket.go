@@ -123,11 +123,12 @@ func (s *session) checkBucket(ctx context.Context, bucket string) error {
 // last, so that one without them is known to be half-made.
 func (s *session) ensureBucket(ctx context.Context, bucket, account string) error {
 	tags, err := s.ownBucketTags(ctx, bucket, account)
+	wanted := merged(tags, s.bucketTags()) // others may have added their own
 	switch {
-	case err != nil || maps.Equal(tags, s.bucketTags()):
+	case err != nil || maps.Equal(tags, wanted):
 		return err
 	case len(tags) > 0:
-		return s.tagBucket(ctx, bucket, account)
+		return s.tagBucket(ctx, bucket, account, wanted)
 	}
 	in := &s3.CreateBucketInput{Bucket: &bucket}
 	if s.region != "us-east-1" { // which has no name here
@@ -154,7 +155,7 @@ func (s *session) ensureBucket(ctx context.Context, bucket, account string) erro
 	if err != nil {
 		return err
 	}
-	return s.tagBucket(ctx, bucket, account)
+	return s.tagBucket(ctx, bucket, account, wanted)
 }
 
 // bucketTags are those that the stack's bucket is to have.
@@ -162,9 +163,9 @@ func (s *session) bucketTags() map[string]string {
 	return merged(s.opts.Stack.Tags, discoveryTags(s.name))
 }
 
-func (s *session) tagBucket(ctx context.Context, bucket, account string) error {
+func (s *session) tagBucket(ctx context.Context, bucket, account string, wanted map[string]string) error {
 	var tags []s3types.Tag
-	for _, tag := range sentTags(s.bucketTags()) {
+	for _, tag := range sentTags(wanted) {
 		tags = append(tags, s3types.Tag{Key: tag.Key, Value: tag.Value})
 	}
 	_, err := s.buckets.PutBucketTagging(ctx, &s3.PutBucketTaggingInput{

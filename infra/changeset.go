@@ -99,14 +99,15 @@ func isNoUpdate(reason string) bool {
 
 // changes are all of a change set, of which first is the first page.
 func (s *session) changes(ctx context.Context, first *cloudformation.DescribeChangeSetOutput) ([]Change, error) {
-	list := []Change{}
+	list, found := []Change{}, []*cfn.ResourceChange{}
 	for page := first; ; {
 		for _, c := range page.Changes {
 			if c.ResourceChange != nil {
-				list = append(list, changeOf(c.ResourceChange))
+				list, found = append(list, changeOf(c.ResourceChange)), append(found, c.ResourceChange)
 			}
 		}
 		if page.NextToken == nil {
+			clearDoubts(list, found)
 			return list, nil
 		}
 		var err error
@@ -115,6 +116,40 @@ func (s *session) changes(ctx context.Context, first *cloudformation.DescribeCha
 			return nil, err
 		}
 	}
+}
+
+// clearDoubts makes a replacement that is conditional none where all that could
+// cause it is an attribute, such as the ARN of a stream, of something that is not
+// replaced itself, and so keeps it.
+func clearDoubts(list []Change, found []*cfn.ResourceChange) {
+	stays := map[string]bool{}
+	for cleared := true; cleared; {
+		cleared = false
+		for i, c := range list {
+			if c.Replacement == string(cfn.ReplacementConditional) && stayFor(found[i], stays) {
+				list[i].Replacement = string(cfn.ReplacementFalse)
+			}
+			if list[i].Replacement == string(cfn.ReplacementFalse) && !stays[c.Resource] {
+				stays[c.Resource], cleared = true, true
+			}
+		}
+	}
+}
+
+// stayFor tells whether nothing but attributes of what stays could replace c.
+func stayFor(c *cfn.ResourceChange, stays map[string]bool) bool {
+	causes := 0
+	for _, d := range c.Details {
+		if d.Target == nil || d.Target.RequiresRecreation == cfn.RequiresRecreationNever {
+			continue
+		}
+		resource, _, _ := strings.Cut(aws.ToString(d.CausingEntity), ".")
+		if d.Evaluation != cfn.EvaluationTypeDynamic || d.ChangeSource != cfn.ChangeSourceResourceAttribute || !stays[resource] {
+			return false
+		}
+		causes++
+	}
+	return causes > 0
 }
 
 func changeOf(c *cfn.ResourceChange) Change {

@@ -32,7 +32,7 @@ func (c *cloud) createChangeSet(asked *cloudCall, s *cloudStack) *reply {
 		set.parameters[key] = before
 	}
 	if set.changes == nil {
-		set.changes = []change{{"Modify", functionID, kinds[functionID], "False"}}
+		set.changes = []change{{"Modify", functionID, kinds[functionID], "False", ""}}
 	}
 	set.status = "CREATE_COMPLETE"
 	if set.template == s.template && maps.Equal(set.parameters, s.parameters) && maps.Equal(set.tags, s.tags) {
@@ -77,8 +77,8 @@ func (set *changeSet) describe(asked *cloudCall) *reply {
 	text := fmt.Sprintf("<ChangeSetId>%s</ChangeSetId><Status>%s</Status><StatusReason>%s</StatusReason><Changes>", set.id, set.status, escaped(set.reason))
 	if first < len(set.changes) {
 		ch := set.changes[first]
-		text += fmt.Sprintf("<member><Type>Resource</Type><ResourceChange><Action>%s</Action><LogicalResourceId>%s</LogicalResourceId><PhysicalResourceId>p</PhysicalResourceId><ResourceType>%s</ResourceType><Replacement>%s</Replacement><Scope><member>Properties</member></Scope></ResourceChange></member>",
-			ch.action, ch.resource, ch.kind, ch.replacement)
+		text += fmt.Sprintf("<member><Type>Resource</Type><ResourceChange><Action>%s</Action><LogicalResourceId>%s</LogicalResourceId><PhysicalResourceId>p</PhysicalResourceId><ResourceType>%s</ResourceType><Replacement>%s</Replacement><Scope><member>Properties</member></Scope>%s</ResourceChange></member>",
+			ch.action, ch.resource, ch.kind, ch.replacement, ch.details)
 	}
 	text += "</Changes>"
 	if first+1 < len(set.changes) {

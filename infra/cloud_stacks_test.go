@@ -58,7 +58,10 @@ type changeSet struct {
 	changes            []change
 }
 
-type change struct{ action, resource, kind, replacement string }
+type change struct {
+	action, resource, kind, replacement string
+	details                             string // in XML
+}
 
 const tableID, functionID, archiveID = "RateLimitsTable", "AggregatorFunction", "AuditArchiveBucket"
 

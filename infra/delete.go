@@ -100,7 +100,7 @@ func (s *session) delete(ctx context.Context, opts *DeleteOptions) (Removal, err
 			return r, err
 		}
 	}
-	return r, &RefusedError{Stack: s.name, Reason: "others keep changing it; try again when they have finished"}
+	return r, s.contended()
 }
 
 // remove deletes a stack that is at rest.

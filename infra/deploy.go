@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -57,7 +58,7 @@ func Deploy(ctx context.Context, name string, opts *Options) (Deployment, error)
 	}
 	d, err := s.carryOut(ctx, plan{missing: s.create, stable: s.change})
 	if err == nil {
-		err = s.finish(ctx, &d, false)
+		err = s.finish(ctx, &d, true)
 	}
 	return d, failure(ctx, "deploy", err)
 }
@@ -67,21 +68,28 @@ func dialStack(ctx context.Context, op, name string, opts *Options) (*session, e
 	if opts == nil {
 		opts = &Options{}
 	}
-	stack := opts.Stack.withDefaults()
-	if err := opts.Stack.Validate(dynamo.TableName(name)); err != nil {
-		return nil, err
+	stack, table, architecture := opts.Stack.WithDefaults(), dynamo.TableName(name), opts.Stack.WithDefaults().Architecture
+	doubt := stack.checkParts(table)
+	if opts.Settle != nil {
+		architecture = "" // it may be another
 	}
-	if err := (limiter.Namespace{Name: dynamo.NamespaceName(opts.Dynamo.Namespace)}).Validate(); err != nil {
-		return nil, err
+	err := cmp.Or(stack.checkAlone(table), checkNamespace(opts), checkZip(opts.Zip, architecture))
+	if err == nil && opts.Settle == nil {
+		err = doubt
 	}
-	if err := checkZip(opts.Zip, stack.Architecture); err != nil && stack.hasFunctions() {
+	if err != nil {
 		return nil, err
 	}
 	s, err := dial(ctx, op, name, opts)
 	if err != nil {
 		return nil, err
 	}
+	s.doubt = doubt
 	return s, checkTopicRegion(stack.AlarmTopicARN, s.region)
+}
+
+func checkNamespace(opts *Options) error {
+	return limiter.Namespace{Name: dynamo.NamespaceName(opts.Dynamo.Namespace)}.Validate()
 }
 
 // dialDeployed is dial for calls that change a stack which is there: what it has
@@ -94,6 +102,7 @@ func dialDeployed(ctx context.Context, op, name string, opts *Options) (*session
 		checkArchitecture(cmp.Or(opts.Stack.Architecture, ARM64)),
 		checkBucketName(opts.Stack.ArtifactBucket),
 		checkTags(opts.Stack.Tags),
+		checkNamespace(opts),
 		checkZip(opts.Zip, opts.Stack.Architecture),
 	)
 	if err != nil {
@@ -118,7 +127,7 @@ func (s *session) carryOut(ctx context.Context, p plan) (Deployment, error) {
 	for range mostRounds {
 		var err error
 		if stack, err = s.find(ctx); err != nil {
-			return Deployment{}, err
+			return Deployment{}, s.orDoubt(err)
 		}
 		if stack != nil && stateOf(stack) != missing {
 			if err := s.checkOwner(ctx, stack); err != nil {
@@ -146,7 +155,21 @@ func (s *session) carryOut(ctx context.Context, p plan) (Deployment, error) {
 			return d, err
 		}
 	}
-	return Deployment{}, &RefusedError{Stack: s.name, Reason: "others keep changing it; try again when they have finished"}
+	return Deployment{}, s.contended()
+}
+
+// contended is the error for a stack that others do not leave alone.
+func (s *session) contended() error {
+	return &RefusedError{Stack: s.name, Reason: "others keep changing it; try again when they have finished"}
+}
+
+// orDoubt is the error of not finding out what is there, which might have removed
+// a doubt about what is wanted.
+func (s *session) orDoubt(err error) error {
+	if bad, ok := errors.AsType[*limiter.InvalidError](s.doubt); ok && s.opts.Settle != nil {
+		return invalid(bad.Field, bad.Value, bad.Reason+"; what is deployed could not be asked: "+explain(err).Error())
+	}
+	return err
 }
 
 func (s *session) deployment(stack *cfn.Stack, action string) Deployment {
@@ -167,6 +190,9 @@ func outputsOf(stack *cfn.Stack) map[string]string {
 }
 
 func (s *session) create(ctx context.Context) (Deployment, error) {
+	if err := s.settle(ctx, nil); err != nil {
+		return Deployment{}, err
+	}
 	if err := s.checkNoTable(ctx); err != nil {
 		return Deployment{}, err
 	}
@@ -176,7 +202,7 @@ func (s *session) create(ctx context.Context) (Deployment, error) {
 	}
 	out, err := s.stacks.CreateStack(ctx, &cloudformation.CreateStackInput{
 		StackName: &s.name, TemplateBody: aws.String(string(Template())),
-		Parameters:         sent(s.opts.Stack.parameters(s.name, code.object())),
+		Parameters:         sent(s.opts.Stack.parameters(s.name, code.at(s.opts.Stack.ArtifactBucket))),
 		Tags:               sentTags(merged(s.opts.Stack.Tags, discoveryTags(s.name), versionTags(s.opts.Version))),
 		Capabilities:       []cfn.Capability{cfn.CapabilityCapabilityNamedIam},
 		ClientRequestToken: aws.String("zae-limiter-" + rand.Text()), // so that the SDK may send it twice
@@ -243,9 +269,11 @@ func (s *session) publish(ctx context.Context, functions bool, bucket, architect
 	return &Code{Bucket: at.bucket, Key: at.key, SHA256: p.SHA256, Size: len(p.Zip), Uploaded: uploaded, Source: p.Source}, nil
 }
 
-func (c *Code) object() object {
+// at is where code is, or would be: a bucket that was named is not forgotten while
+// there are no functions.
+func (c *Code) at(bucket string) object {
 	if c == nil {
-		return object{}
+		return object{bucket: bucket}
 	}
 	return object{c.Bucket, c.Key}
 }

@@ -20,6 +20,9 @@ import (
 
 // change makes a stack what its owner wants.
 func (s *session) change(ctx context.Context, stack *cfn.Stack) (Deployment, error) {
+	if err := s.settle(ctx, stack); err != nil {
+		return Deployment{}, err
+	}
 	if err := s.checkVersions(ctx, stack); err != nil {
 		return Deployment{}, err
 	}
@@ -27,11 +30,20 @@ func (s *session) change(ctx context.Context, stack *cfn.Stack) (Deployment, err
 	if err != nil {
 		return Deployment{}, err
 	}
-	return s.apply(ctx, stack, code, cloudformation.CreateChangeSetInput{
+	d, err := s.apply(ctx, stack, code, cloudformation.CreateChangeSetInput{
 		TemplateBody: aws.String(string(Template())),
-		Parameters:   append(sent(s.opts.Stack.parameters(s.name, code.object())), position(*stack)),
+		Parameters:   append(sent(s.opts.Stack.parameters(s.name, code.at(s.opts.Stack.ArtifactBucket))), position(*stack)),
 		Tags:         sentTags(merged(s.opts.Stack.Tags, discoveryTags(s.name), versionTags(s.opts.Version))),
 	})
+	return d, advised(stack, err)
+}
+
+// advised says what a failed update may have done to a stack of Python's.
+func advised(stack *cfn.Stack, err error) error {
+	if failed, ok := errors.AsType[*FailedError](err); ok && !madeByGo(stack) {
+		failed.Advice = "Python's function may have the placeholder for its code again, and count nothing; repeat this, or run `upgrade --force` of Python's tool"
+	}
+	return err
 }
 
 // apply updates a stack and waits for it.
@@ -53,11 +65,7 @@ func (s *session) apply(ctx context.Context, stack *cfn.Stack, code *Code, in cl
 		d.Code = code
 		return d, nil
 	}
-	d, err := s.conclude(ctx, j, opUpdate, code)
-	if failed, ok := errors.AsType[*FailedError](err); ok && !madeByGo(stack) {
-		failed.Advice = "Python's function has the placeholder for its code again, and counts nothing; repeat this, or run `upgrade --force` of Python's tool"
-	}
-	return d, err
+	return s.conclude(ctx, j, opUpdate, code)
 }
 
 // isRace tells whether a stack has changed since it was looked at, so that it
@@ -100,9 +108,9 @@ func madeByGo(stack *cfn.Stack) bool {
 }
 
 // finish prepares the table, unless nobody waited for it. The version record
-// comes last: it says that all before it is done. With alone, the namespace is
-// registered only if there is none yet.
-func (s *session) finish(ctx context.Context, d *Deployment, alone bool) (err error) {
+// comes last: it says that all before it is done. Where none is asked for, a
+// namespace is registered only in a table that has none.
+func (s *session) finish(ctx context.Context, d *Deployment, asked bool) (err error) {
 	if isBusyStatus(d.Status) {
 		return nil
 	}
@@ -114,7 +122,7 @@ func (s *session) finish(ctx context.Context, d *Deployment, alone bool) (err er
 	if err := s.expire(ctx); err != nil {
 		return err
 	}
-	if !alone || isEmpty(repo.Namespaces(ctx)) {
+	if asked || isEmpty(repo.Namespaces(ctx)) {
 		home, err := s.settleIn(ctx, repo)
 		if err != nil {
 			return err

@@ -1,7 +1,9 @@
 package infra
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -9,51 +11,46 @@ import (
 	"time"
 
 	cfn "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+
+	"github.com/zeroae/zae-limiter-go"
 )
 
-// Deployed is a stack as its owner has it: what to give to [Deploy] to change
-// nothing, and to change some fields of to change only those. How long audit
-// events are kept is not part of it, since that is in the table. It waits, unless
-// NoWait is set, until others have done what they are changing.
-//
-// Errors are those of Deploy; limiter.ErrNotFound when there is no stack.
-func Deployed(ctx context.Context, name string, opts *Options) (Stack, error) {
-	s, err := dialDeployed(ctx, "deploy", name, opts)
-	if err != nil {
-		return Stack{}, err
+// settle makes Options.Stack what is to be deployed, given what is there, nil if
+// nothing is.
+func (s *session) settle(ctx context.Context, stack *cfn.Stack) error {
+	if s.opts.Settle == nil {
+		return nil
 	}
-	wanted, err := s.deployed(ctx)
-	return wanted, failure(ctx, "deploy", err)
+	if stack == nil {
+		s.opts.Stack = s.opts.Settle(nil)
+		return s.judge()
+	}
+	deployed := wantedOf(stack)
+	deployed.ArtifactBucket, _ = s.codeOf(ctx, stack)
+	s.opts.Stack = s.opts.Settle(&deployed)
+	err := s.judge()
+	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
+		return invalid(bad.Field, bad.Value, bad.Reason+"; what no flag says is as it is deployed, unless --reset is given")
+	}
+	return err
 }
 
-func (s *session) deployed(ctx context.Context) (Stack, error) {
-	for range mostRounds {
-		stack, err := s.find(ctx)
-		if err == nil && stateOf(stack) == missing {
-			_, err = s.notFound(ctx)
-		}
-		if err == nil {
-			err = s.checkOwner(ctx, stack)
-		}
-		if err != nil {
-			return Stack{}, err
-		}
-		if state := stateOf(stack); s.opts.NoWait || state != busy && state != leaving {
-			wanted := wantedOf(stack)
-			wanted.ArtifactBucket, _ = s.codeOf(ctx, stack)
-			return wanted, nil
-		}
-		if err := s.await(ctx, stack); err != nil {
-			return Stack{}, err
-		}
-	}
-	return Stack{}, s.refuseState(&cfn.Stack{})
+// judge is whether the stack can be deployed, as far as is known without a call.
+func (s *session) judge() error {
+	return cmp.Or(s.opts.Stack.Validate(s.name), checkTopicRegion(s.opts.Stack.AlarmTopicARN, s.region))
 }
 
-// wantedOf reads back what Stack.parameters wrote. Parameters that the stack's
-// template lacks are at their defaults.
+// wantedOf reads back what Stack.parameters wrote.
 func wantedOf(stack *cfn.Stack) Stack {
-	text := func(key string) string { value, _ := parameterOf(*stack, key); return value }
+	s := settingsOf(func(key string) string { value, _ := parameterOf(*stack, key); return value })
+	s.Tags = tagsOf(*stack)
+	maps.DeleteFunc(s.Tags, func(key, _ string) bool { return isManagedTag(key) })
+	return s
+}
+
+// settingsOf are what parameters say. Those that a stack's template lacks are at
+// their defaults.
+func settingsOf(text func(key string) string) Stack {
 	number := func(key string) int { n, _ := strconv.Atoi(text(key)); return n }
 	s := Stack{
 		SnapshotWindows:    strings.ReplaceAll(text("SnapshotWindows"), " ", ""),
@@ -73,20 +70,19 @@ func wantedOf(stack *cfn.Stack) Stack {
 		NoAlarms:           text("EnableAlarms") == "false",
 		AlarmTopicARN:      text("AlarmSNSTopicArn"),
 		NoIAM:              text(paramIAM) == "false",
-		IAMRoles:           text("EnableIAMRoles") == "true",
+		IAMRoles:           text("EnableIAMRoles") == "true" && text(paramIAM) != "false", // which has no effect without
 		AggregatorRoleARN:  text(paramAggregatorRole),
 		ProvisionerRoleARN: text(paramProvisionerRole),
 		PermissionBoundary: text("PermissionBoundary"),
 		RoleNameFormat:     text("RoleNameFormat"),
-		Tags:               tagsOf(*stack),
-		names:              map[string]string{},
 	}
-	if ms := s.LambdaTimeout.Milliseconds(); ms > 0 {
-		s.DurationThresholdPct = min(100, int((int64(number("LambdaDurationThreshold"))*100+ms/2)/ms))
+	s.kept = kept{names: map[string]string{}, threshold: number("LambdaDurationThreshold"), timeout: s.LambdaTimeout}
+	if ms := int(s.LambdaTimeout.Milliseconds()); ms > 0 && s.kept.threshold > 0 {
+		s.DurationThresholdPct = max(1, min(100, (s.kept.threshold*100+ms/2)/ms))
+		s.kept.percentage = s.DurationThresholdPct
 	}
-	maps.DeleteFunc(s.Tags, func(key, _ string) bool { return isManagedTag(key) })
 	for _, one := range slices.Concat(roles, policies) {
-		s.names[one.parameter] = text(one.parameter)
+		s.kept.names[one.parameter] = text(one.parameter)
 	}
 	return s
 }

@@ -149,6 +149,43 @@ func TestDeployHasTheTableRemoveWhatExpires(t *testing.T) {
 	}
 }
 
+// A replacement that hangs on an attribute of something that stays is none.
+func TestDoubtsAboutReplacementsAreCleared(t *testing.T) {
+	t.Parallel()
+	because := func(recreation, evaluation, source, entity string) string {
+		return fmt.Sprintf("<Details><member><Target><Attribute>Properties</Attribute><RequiresRecreation>%s</RequiresRecreation></Target><Evaluation>%s</Evaluation><ChangeSource>%s</ChangeSource><CausingEntity>%s</CausingEntity></member></Details>",
+			recreation, evaluation, source, entity)
+	}
+	stream := because("Always", "Dynamic", "ResourceAttribute", "RateLimitsTable.StreamArn")
+	for name, test := range map[string]struct{ details, table, want string }{
+		"of a table that stays":     {stream, "False", "False"},
+		"of one that may not":       {stream, "Conditional", "Conditional"},
+		"of something else":         {because("Always", "Dynamic", "ResourceAttribute", "Other.Arn"), "False", "Conditional"},
+		"of what is written":        {because("Conditionally", "Static", "DirectModification", ""), "False", "Conditional"},
+		"of nothing that is told":   {"", "False", "Conditional"},
+		"of what replaces nothing":  {because("Never", "Dynamic", "ResourceAttribute", "RateLimitsTable.Arn"), "False", "Conditional"},
+		"of a parameter that might": {because("Always", "Dynamic", "ParameterReference", "RateLimitsTable"), "False", "Conditional"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, name := newCloud(t), stackName()
+			opts := c.options()
+			deploy(t, name, opts)
+			c.changes = []change{{"Modify", "Mapping", "AWS::Lambda::EventSourceMapping", "Conditional", test.details}, {"Modify", tableID, kinds[tableID], test.table, ""}}
+			opts.Stack.LambdaMemory = 512
+			opts.Confirm = func(changes []infra.Change) error {
+				if changes[0].Replacement != test.want {
+					t.Error(changes)
+				}
+				return nil
+			}
+			if d := deploy(t, name, opts); d.Action != "updated" {
+				t.Errorf("%+v", d)
+			}
+		})
+	}
+}
+
 // An update of nothing but outputs or tags needs no consent.
 func TestOnlyChangesAreShown(t *testing.T) {
 	t.Parallel()
@@ -171,7 +208,7 @@ func TestDeployChangesAStackThatIsThere(t *testing.T) {
 	first := deploy(t, name, opts)
 	opts.Stack = infra.Stack{LambdaMemory: 1024, Tags: map[string]string{"team": "b"}}
 	opts.Version, opts.Zip = "1.3.0", functionZip(t, 1)
-	c.changes = []change{{"Add", "New", "AWS::SQS::Queue", ""}, {"Modify", functionID, kinds[functionID], "Conditional"}, {"Modify", tableID, kinds[tableID], "Conditional"}}
+	c.changes = []change{{"Add", "New", "AWS::SQS::Queue", "", ""}, {"Modify", functionID, kinds[functionID], "Conditional", ""}, {"Modify", tableID, kinds[tableID], "Conditional", ""}}
 	var shown []infra.Change
 	var told []string
 	opts.Confirm = func(changes []infra.Change) error { shown = changes; return nil }

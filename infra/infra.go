@@ -24,6 +24,10 @@ type Options struct {
 	// the repository that Open returns.
 	Dynamo dynamo.Options
 	Stack  Stack
+	// Settle says what to deploy, given what is there, or nil if nothing is; it may
+	// be asked again when others change the stack meanwhile. Default: Stack,
+	// whatever is there.
+	Settle func(deployed *Stack) Stack
 	// Version is that of the program. It is noted in tags and in the table, and
 	// code that has to be built is of this version. Default: that of the module
 	// in the running program.

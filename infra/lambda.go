@@ -57,7 +57,7 @@ func NewPackage(ctx context.Context, opts *PackageOptions) (*Package, error) {
 		o = *opts
 	}
 	o.Version = cmp.Or(o.Version, programVersion())
-	o.Architecture = Stack{Architecture: o.Architecture}.withDefaults().Architecture
+	o.Architecture = Stack{Architecture: o.Architecture}.WithDefaults().Architecture
 	if err := checkArchitecture(o.Architecture); err != nil {
 		return nil, err
 	}

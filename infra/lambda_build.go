@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"golang.org/x/mod/semver"
 )
 
 var (
@@ -74,16 +76,17 @@ func (t toolchain) source(ctx context.Context, version string) (string, error) {
 	if _, err := exec.LookPath("go"); err != nil {
 		return "", errNoToolchain
 	}
-	r, readable := parseRelease(version)
-	if !readable || r.before != "" || strings.Contains(version, "+") {
+	found := release(version)
+	isRelease := found != "" && semver.Build(found) == ""
+	if !isRelease || semver.Prerelease(found) != "" {
 		if dir := t.checkout(ctx); dir != "" {
 			return dir, nil
 		}
 	}
-	if !readable || strings.Contains(version, "+") {
+	if !isRelease {
 		return "", errNoSource
 	}
-	out, err := t.run(ctx, "mod", "download", "-json", module+"@v"+strings.TrimPrefix(version, "v"))
+	out, err := t.run(ctx, "mod", "download", "-json", module+"@"+found)
 	var downloaded struct{ Dir, Error string }
 	if json.Unmarshal([]byte(out), &downloaded) == nil && downloaded.Error != "" {
 		return "", fmt.Errorf("the source of zae-limiter %s cannot be had: %s", version, downloaded.Error)

@@ -20,11 +20,15 @@ func provisionOperations() []operation {
 	created := `"Namespace": "declared", "System": {"OnUnavailable": "allow"}, ` + fmt.Sprintf(resources+", "+entities, 500, 100)
 	return []operation{
 		{"Managed", reading + applying, func(w *world) {
-			_, _, err := w.repo.Managed(w.Context())
+			_, _, _, err := w.repo.Managed(w.Context())
 			w.ok(err)
 		}},
 		{"SetManaged", managing + applying, func(w *world) {
-			w.ok(w.repo.SetManaged(w.Context(), noon, "", "hash", []limiter.Scope{{Resource: gpt}}))
+			w.ok(w.repo.SetManaged(w.Context(), noon, "", "hash", "", []limiter.Scope{{Resource: gpt}}))
+		}},
+		{"ReplaceConfig", managing + applying, func(w *world) {
+			cfg := limiter.Config{OnUnavailable: limiter.Allow, Limits: []limiter.Limit{limiter.PerMinute("rpm", 100)}}
+			w.ok(w.repo.ReplaceConfig(w.Context(), cfg, w.event()))
 		}},
 		{"Provision: create", managing + applying, func(w *world) {
 			w.declared()

@@ -32,7 +32,7 @@ type parameter struct{ key, value string }
 // that keep the template's default. The code is where the functions' is, zero
 // for none.
 func (s Stack) parameters(name string, code object) []parameter {
-	s = s.withDefaults()
+	s = s.WithDefaults()
 	all := []parameter{
 		{paramSchema, dynamo.SchemaVersion},
 		{"SnapshotWindows", s.SnapshotWindows},
@@ -62,8 +62,8 @@ func (s Stack) parameters(name string, code object) []parameter {
 		{paramPosition, ""},
 		{"RoleNameFormat", s.RoleNameFormat},
 	}
-	all = append(all, s.customNames(s.RoleNameFormat, name, roles, s.roles())...)
-	return append(all, s.customNames(s.PolicyNameFormat, name, policies, s.policies())...)
+	all = append(all, s.customNames(s.RoleNameFormat, name, roles, roleNaming)...)
+	return append(all, s.customNames(s.PolicyNameFormat, name, policies, policyNaming)...)
 }
 
 func orEmpty(n int) string {
@@ -75,20 +75,23 @@ func orEmpty(n int) string {
 
 // durationThreshold is in milliseconds. It is a whole number all the way.
 func (s Stack) durationThreshold() int64 {
+	if k := s.kept; k.threshold > 0 && s.LambdaTimeout == k.timeout && s.DurationThresholdPct == k.percentage {
+		return int64(k.threshold)
+	}
 	return s.LambdaTimeout.Milliseconds() * int64(s.DurationThresholdPct) / 100
 }
 
-// customNames are the parameters for all names of a kind. A format gives one
-// only to what is made: others may be too long.
-func (s Stack) customNames(format, stack string, all, made []named) []parameter {
+// customNames are the parameters for all names of a kind. Those that would be too
+// long are left out: they are of what is not made, since others were refused.
+func (s Stack) customNames(format, stack string, all []named, rule naming) []parameter {
 	var list []parameter
 	for _, one := range all {
-		name := s.names[one.parameter]
+		name := s.kept.names[one.parameter]
 		if format != "" {
+			name = one.of(format, stack)
+		}
+		if len(name) > rule.longestName {
 			name = ""
-			if slices.Contains(made, one) {
-				name = one.of(format, stack)
-			}
 		}
 		list = append(list, parameter{one.parameter, name})
 	}
@@ -116,10 +119,10 @@ func sent(all []parameter) []cfn.Parameter {
 	return list
 }
 
-// kept are the parameters a stack has, but for those that get a new value.
+// previous are the parameters a stack has, but for those that get a new value.
 // Whatever is omitted in an update falls back to the template's default, so all
 // are sent. known says which the next template has; nil for all.
-func kept(stack cfn.Stack, known []string, changed ...parameter) []cfn.Parameter {
+func previous(stack cfn.Stack, known []string, changed ...parameter) []cfn.Parameter {
 	var list []cfn.Parameter
 	for _, p := range stack.Parameters {
 		key := aws.ToString(p.ParameterKey)

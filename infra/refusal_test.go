@@ -52,13 +52,13 @@ func TestDeployTakesOverAStackWithoutTags(t *testing.T) {
 
 func TestDeployNeverReplacesTheTable(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []change{{"Modify", tableID, kinds[tableID], "True"}, {"Remove", tableID, kinds[tableID], ""}} {
+	for _, bad := range []change{{"Modify", tableID, kinds[tableID], "True", ""}, {"Remove", tableID, kinds[tableID], "", ""}} {
 		c, name := newCloud(t), stackName()
 		opts := c.options()
 		deploy(t, name, opts)
 		opts.Stack.LambdaMemory = 512
 		opts.Confirm = func([]infra.Change) error { t.Error("it was shown"); return nil }
-		c.changes = []change{{"Modify", functionID, kinds[functionID], "True"}, bad}
+		c.changes = []change{{"Modify", functionID, kinds[functionID], "True", ""}, bad}
 		_, err := infra.Deploy(t.Context(), name, &opts)
 		wants[*infra.RefusedError](t, err, "table", "nothing was changed")
 		if s := c.find(name); len(s.sets) > 0 || s.status != "CREATE_COMPLETE" {

@@ -30,6 +30,7 @@ type session struct {
 	opts   Options
 	name   string
 	region string
+	doubt  error // about the stack that is wanted, which what is there may remove
 
 	stacks    *cloudformation.Client
 	tables    *dynamodb.Client

@@ -67,13 +67,20 @@ type Stack struct {
 	// Tags of the owner, at most 44. Those of zae-limiter itself win.
 	Tags map[string]string
 
-	// names of roles and policies, by parameter, where no format says them. They
-	// are those of a stack that is there, whoever chose them.
-	names map[string]string
+	kept kept
 }
 
-// withDefaults is the stack with every field said.
-func (s Stack) withDefaults() Stack {
+// kept is what a stack that is there has, and no field can say.
+type kept struct {
+	names map[string]string // of roles and policies, by parameter, where no format says them
+	// threshold, in milliseconds, is that of an aggregator with this timeout and
+	// this percentage, which may be no whole one.
+	threshold, percentage int
+	timeout               time.Duration
+}
+
+// WithDefaults is the stack with every field said that has a default.
+func (s Stack) WithDefaults() Stack {
 	s.SnapshotWindows = cmp.Or(s.SnapshotWindows, "hourly,daily,monthly")
 	s.UsageRetentionDays = cmp.Or(s.UsageRetentionDays, 90)
 	s.Architecture = cmp.Or(s.Architecture, ARM64)

@@ -58,7 +58,7 @@ func TestParametersOfAStackWithEverything(t *testing.T) {
 		"LambdaDurationThreshold": "2310", "PermissionBoundary": "b", "EnableAuditArchival": "false", "AuditArchiveGlacierTransitionDays": "6",
 		"EnableTracing": "true", "EnableIAMRoles": "true", "EnableIAM": "true", "EnableProvisioner": "false",
 		"EnableDeletionProtection": "true", "Architecture": "x86_64", "CodeBucket": "bucket", "CodeKey": "key",
-		"RoleNameFormat": "r-{}", "AppRoleName": "r-app-app", "AdminRoleName": "r-app-admin", // functions that are not there have no role
+		"RoleNameFormat": "r-{}", "AggregatorRoleName": "r-app-aggr", "ProvisionerRoleName": "r-app-prov", "AppRoleName": "r-app-app", "AdminRoleName": "r-app-admin",
 		"ReadOnlyRoleName":      "r-app-read",
 		"AcquireOnlyPolicyName": "app-acq-p", "FullAccessPolicyName": "app-full-p", "ReadOnlyPolicyName": "app-read-p",
 		"NamespaceAcquirePolicyName": "app-ns-acq-p", "NamespaceFullAccessPolicyName": "app-ns-full-p", "NamespaceReadOnlyPolicyName": "app-ns-read-p",
@@ -67,18 +67,21 @@ func TestParametersOfAStackWithEverything(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	s.NoAggregator, s.NoProvisioner = false, false
-	got = values(sent(s.parameters("app", object{"bucket", "key"})))
-	if got["AggregatorRoleName"] != "r-app-aggr" || got["ProvisionerRoleName"] != "r-app-prov" {
-		t.Error(got)
-	}
 	s.NoIAM, s.IAMRoles, s.AggregatorRoleARN, s.ProvisionerRoleARN = true, false, "a", "p"
 	got = values(sent(s.parameters("app", object{"bucket", "key"})))
-	if got["AggregatorRoleArn"] != "a" || got["ProvisionerRoleArn"] != "p" || got["EnableIAM"] != "false" || got["FullAccessPolicyName"] != "" || got["AggregatorRoleName"] != "" {
+	if got["AggregatorRoleArn"] != "a" || got["ProvisionerRoleArn"] != "p" || got["EnableIAM"] != "false" {
 		t.Error(got)
 	}
-	all := append(slices.Sorted(maps.Keys(want)), "AggregatorRoleArn", "AggregatorRoleName", "ProvisionerRoleArn", "ProvisionerRoleName",
-		"StreamStartingPosition") // which depends on the stack that is there
+	s.RoleNameFormat = strings.Repeat("r", 54) + "{}" // not all would fit
+	got = values(sent(s.parameters("app", object{"bucket", "key"})))
+	if got["AppRoleName"] != strings.Repeat("r", 54)+"app-app" || got["AggregatorRoleName"] != strings.Repeat("r", 54)+"app-aggr" || len(got["AdminRoleName"]) != 63 {
+		t.Error(got)
+	}
+	got = values(sent(s.parameters("apps", object{"bucket", "key"})))
+	if got["AdminRoleName"] == "" || values(sent(s.parameters("apple", object{})))["AdminRoleName"] != "" {
+		t.Error(got)
+	}
+	all := append(slices.Sorted(maps.Keys(want)), "AggregatorRoleArn", "ProvisionerRoleArn", "StreamStartingPosition") // which depends on the stack that is there
 	slices.Sort(all)
 	if diff := cmp.Diff(all, slices.Sorted(slices.Values(parameterNames()))); diff != "" {
 		t.Error(diff)
@@ -92,10 +95,10 @@ func TestDeployedIsWhatWasSaid(t *testing.T) {
 		SnapshotWindows: "monthly", UsageRetentionDays: 1, PITRRecoveryDays: 3, DeletionProtection: true,
 		NoAggregator: true, NoProvisioner: true, Architecture: X8664, LambdaTimeout: 7 * time.Second, LambdaMemory: 128, Tracing: true, LogLevel: "DEBUG", LogRetentionDays: 5,
 		NoAuditArchive: true, ArchiveGlacierDays: 6, NoAlarms: true, AlarmTopicARN: "topic", DurationThresholdPct: 33,
-		NoIAM: true, IAMRoles: true, AggregatorRoleARN: "a", ProvisionerRoleARN: "p", PermissionBoundary: "b", RoleNameFormat: "r-{}", PolicyNameFormat: "{}-p",
+		IAMRoles: true, AggregatorRoleARN: "a", ProvisionerRoleARN: "p", PermissionBoundary: "b", RoleNameFormat: "r-{}", PolicyNameFormat: "{}-p",
 		Tags: map[string]string{"team": "a"},
 	}
-	for _, s := range []Stack{{Tags: map[string]string{}}, everything} {
+	for _, s := range []Stack{{Tags: map[string]string{}}, {Tags: map[string]string{}, NoIAM: true}, everything} {
 		before := s.parameters("app", object{"bucket", "key"})
 		stack := &cfn.Stack{Parameters: sent(before), Tags: sentTags(merged(s.Tags, discoveryTags("app"), versionTags("1.2.3")))}
 		stack.Tags = append(stack.Tags, cfn.Tag{Key: aws.String("aws:owner"), Value: aws.String("service")})
@@ -105,6 +108,24 @@ func TestDeployedIsWhatWasSaid(t *testing.T) {
 		}
 		if diff := cmp.Diff(s.Tags, again.Tags); diff != "" {
 			t.Error(diff)
+		}
+	}
+}
+
+// An alarm that was set to no whole percentage stays, until something is said
+// about it.
+func TestDeployedKeepsTheThreshold(t *testing.T) {
+	t.Parallel()
+	stack := &cfn.Stack{Parameters: sent([]parameter{{"LambdaTimeout", "60"}, {"LambdaDurationThreshold", "50000"}})}
+	for want, change := range map[string]func(*Stack){
+		"50000": func(*Stack) {},
+		"24900": func(s *Stack) { s.LambdaTimeout = 30 * time.Second },
+		"30000": func(s *Stack) { s.DurationThresholdPct = 50 },
+	} {
+		s := wantedOf(stack)
+		change(&s)
+		if got := values(sent(s.parameters("app", object{})))["LambdaDurationThreshold"]; got != want {
+			t.Errorf("%s, want %s", got, want)
 		}
 	}
 }
@@ -165,16 +186,16 @@ func TestKeptParametersAreAllSent(t *testing.T) {
 	for _, key := range []string{"EnableIAMRoles", "CodeKey", "OfAnotherTemplate"} {
 		stack.Parameters = append(stack.Parameters, cfn.Parameter{ParameterKey: aws.String(key), ParameterValue: aws.String("x")})
 	}
-	if diff := cmp.Diff(map[string]string{"EnableIAMRoles": "*", "CodeKey": "*", "OfAnotherTemplate": "*"}, values(kept(stack, nil))); diff != "" {
+	if diff := cmp.Diff(map[string]string{"EnableIAMRoles": "*", "CodeKey": "*", "OfAnotherTemplate": "*"}, values(previous(stack, nil))); diff != "" {
 		t.Error(diff)
 	}
 	changed := []parameter{{"CodeKey", "new"}, {"CodeBucket", ""}}
-	got := values(kept(stack, parameterNames(), changed...))
+	got := values(previous(stack, parameterNames(), changed...))
 	if diff := cmp.Diff(map[string]string{"EnableIAMRoles": "*", "CodeKey": "new", "StreamStartingPosition": "LATEST"}, got); diff != "" {
 		t.Error(diff)
 	}
 	stack.Parameters = append(stack.Parameters, cfn.Parameter{ParameterKey: aws.String("StreamStartingPosition"), ParameterValue: aws.String("TRIM_HORIZON")})
-	if got := values(kept(stack, parameterNames())); got["StreamStartingPosition"] != "*" {
+	if got := values(previous(stack, parameterNames())); got["StreamStartingPosition"] != "*" {
 		t.Error(got)
 	}
 }
@@ -225,7 +246,7 @@ func TestNamesOfArtifactBuckets(t *testing.T) {
 
 func TestOrderOfVersions(t *testing.T) {
 	t.Parallel()
-	rising := []string{"0.0.0-20260102030405-abcdef012345", "0.1.0-rc1", "0.1.0", "v0.1.1+dirty", "0.10.0", "1.0.0-a", "1.0.0-b", "1.0.0", "2.0.0"}
+	rising := []string{"0.0.0-20260102030405-abcdef012345", "0.1.0-rc1", "0.1.0", "v0.1.1+dirty", "0.10.0", "1.0.0-a", "1.0.0-b", "1.0.0-rc.9", "1.0.0-rc.10", "1.0.0", "2.0.0"}
 	for i, a := range rising {
 		for j, b := range rising {
 			if got := mayFollow(a, b); got != (i >= j) {
@@ -233,7 +254,7 @@ func TestOrderOfVersions(t *testing.T) {
 			}
 		}
 	}
-	for _, none := range []string{"", "devel", "1.2", "1.2.3.4", "a.b.c", "1.-2.3", "0123abc"} {
+	for _, none := range []string{"", "devel", "1.2.3.4", "a.b.c", "1.-2.3", "0123abc"} {
 		if mayFollow(none, "1.0.0") || !mayFollow("1.0.0", none) || !mayFollow(none, none) {
 			t.Errorf("%q is taken for a release", none)
 		}

@@ -108,5 +108,5 @@ func (s *session) refuseState(stack *cfn.Stack) error {
 	case reviewed:
 		return s.refuse(stack, "it has a change set that nobody has executed, and nothing else; execute that, or delete the stack with "+remove+", and try again")
 	}
-	return s.refuse(stack, "others keep changing it; try again when they have finished")
+	return s.contended()
 }

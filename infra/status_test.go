@@ -123,7 +123,9 @@ func TestVerdicts(t *testing.T) {
 		}, infra.Degraded, "is Failed: because"},
 		"code of another": {func(c *cloud, s *cloudStack, _ infra.Deployment) {
 			c.functions[s.name+"-aggregator"] = functionJSON(t, strings.Repeat("ab", 32), "Active")
-		}, infra.Degraded, "other code"},
+		}, infra.Degraded, "brings it back"},
+		"creation undone": {func(_ *cloud, s *cloudStack, _ infra.Deployment) { s.status = "ROLLBACK_IN_PROGRESS" }, infra.Broken, "ROLLBACK_IN_PROGRESS"},
+		"never executed":  {func(_ *cloud, s *cloudStack, _ infra.Deployment) { s.status = "REVIEW_IN_PROGRESS" }, infra.Broken, "REVIEW_IN_PROGRESS"},
 		"no functions": {func(c *cloud, s *cloudStack, _ infra.Deployment) {
 			clear(c.functions)
 			c.mappings = ""
@@ -148,7 +150,7 @@ func TestVerdicts(t *testing.T) {
 			test.arrange(c, c.find(name), d)
 			st := inspect(t, c, name)
 			all := strings.Join(st.Problems, "\n")
-			if st.Verdict != test.want || !strings.Contains(all, test.says) || (test.want == infra.Ready) != (all == "") {
+			if st.Verdict != test.want || !strings.Contains(all, test.says) || (test.want == infra.Ready) != (all == "") || len(st.Problems) > 1 && st.Problems[0] == st.Problems[1] {
 				t.Errorf("%s: %s", st.Verdict, all)
 			}
 		})

@@ -28,7 +28,7 @@ func Tag(ctx context.Context, name string, opts *Options) (Deployment, error) {
 func (s *session) tag(ctx context.Context) (Deployment, error) {
 	return s.carryOut(ctx, plan{s.notFound, func(ctx context.Context, stack *cfn.Stack) (Deployment, error) {
 		before := tagsOf(*stack)
-		after := merged(before, s.opts.Stack.Tags, versionsIn(before), discoveryTags(s.name))
+		after := merged(before, s.opts.Stack.Tags, managedIn(before), discoveryTags(s.name))
 		if maps.Equal(before, after) {
 			return s.deployment(stack, "unchanged"), nil
 		}
@@ -36,7 +36,7 @@ func (s *session) tag(ctx context.Context) (Deployment, error) {
 			return Deployment{}, err
 		}
 		return s.apply(ctx, stack, nil, cloudformation.CreateChangeSetInput{
-			UsePreviousTemplate: aws.Bool(true), Parameters: kept(*stack, nil), Tags: sentTags(after),
+			UsePreviousTemplate: aws.Bool(true), Parameters: previous(*stack, nil), Tags: sentTags(after),
 		})
 	}})
 }
@@ -67,13 +67,9 @@ func (s *session) retag(ctx context.Context, stack *cfn.Stack, tags []cfn.Tag) (
 	return j, nil
 }
 
-// versionsIn are those of the tags that say which version is deployed.
-func versionsIn(tags map[string]string) map[string]string {
-	versions := map[string]string{}
-	for key, value := range tags {
-		if isManagedTag(key) {
-			versions[key] = value
-		}
-	}
-	return versions
+// managedIn are those of the tags that are zae-limiter's own.
+func managedIn(tags map[string]string) map[string]string {
+	own := maps.Clone(tags)
+	maps.DeleteFunc(own, func(key, _ string) bool { return !isManagedTag(key) })
+	return own
 }

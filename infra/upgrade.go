@@ -56,7 +56,7 @@ func (s *session) upgrade(ctx context.Context, opts *UpgradeOptions) (Deployment
 	migrated, err := dynamo.Migrate(ctx, s.name, &dynamo.MigrateOptions{Options: s.opts.Dynamo, Progress: opts.Migrating})
 	d.Migrated = append(d.Migrated, migrated...)
 	if err == nil {
-		err = s.finish(ctx, &d, true)
+		err = s.finish(ctx, &d, false)
 	}
 	return d, err
 }
@@ -76,24 +76,25 @@ func (s *session) renew(ctx context.Context, stack *cfn.Stack, lambdaOnly bool) 
 	}
 	s.opts.Stack.Tags = wantedOf(stack).Tags
 	bucket, architecture := s.codeOf(ctx, stack)
-	code, err := s.publish(ctx, deployedFunctions(stack), bucket, architecture)
+	code, err := s.publish(ctx, wantedOf(stack).hasFunctions(), bucket, architecture)
 	if err != nil {
 		return Deployment{}, err
 	}
-	at := code.object()
+	at := code.at(bucket)
 	changed := []parameter{{paramCodeBucket, at.bucket}, {paramCodeKey, at.key}, {paramArchitecture, architecture}}
 	tags := merged(tagsOf(*stack), discoveryTags(s.name))
 	if lambdaOnly {
 		tags[tagLambdaVersion] = s.opts.Version
 		return s.apply(ctx, stack, code, cloudformation.CreateChangeSetInput{
-			UsePreviousTemplate: aws.Bool(true), Parameters: kept(*stack, nil, changed...), Tags: sentTags(tags),
+			UsePreviousTemplate: aws.Bool(true), Parameters: previous(*stack, nil, changed...), Tags: sentTags(tags),
 		})
 	}
-	return s.apply(ctx, stack, code, cloudformation.CreateChangeSetInput{
+	d, err := s.apply(ctx, stack, code, cloudformation.CreateChangeSetInput{
 		TemplateBody: aws.String(string(Template())),
-		Parameters:   kept(*stack, parameterNames(), append(changed, parameter{paramSchema, dynamo.SchemaVersion})...),
+		Parameters:   previous(*stack, parameterNames(), append(changed, parameter{paramSchema, dynamo.SchemaVersion})...),
 		Tags:         sentTags(merged(tags, versionTags(s.opts.Version))),
 	})
+	return d, advised(stack, err)
 }
 
 // codeOf is where a stack's code belongs, "" for its own bucket, and what it has
@@ -107,15 +108,4 @@ func (s *session) codeOf(ctx context.Context, stack *cfn.Stack) (bucket, archite
 		}
 	}
 	return bucket, cmp.Or(s.opts.Stack.Architecture, deployed, ARM64)
-}
-
-// deployedFunctions tells whether a stack has any function.
-func deployedFunctions(stack *cfn.Stack) bool {
-	has := func(enabled, role string) bool {
-		wanted, said := parameterOf(*stack, enabled)
-		arn, _ := parameterOf(*stack, role)
-		iam, _ := parameterOf(*stack, paramIAM)
-		return (wanted == "true" || !said) && (iam != "false" || arn != "")
-	}
-	return has(paramAggregator, paramAggregatorRole) || has(paramProvisioner, paramProvisionerRole)
 }

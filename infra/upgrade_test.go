@@ -137,12 +137,13 @@ func TestTagsOfTheBucketFollow(t *testing.T) {
 	opts := c.options()
 	opts.Stack.Tags = map[string]string{"team": "a"}
 	deploy(t, name, opts)
+	c.buckets[ownBucketOf(name)].tags["governance"] = "of others"
 	opts.Stack.Tags = map[string]string{"team": "b", "env": "prod"}
 	deploy(t, name, opts)
 	opts.Stack.Tags = nil
 	_, err := infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: opts})
 	must(t, err)
-	if got := c.buckets[ownBucketOf(name)].tags; got["team"] != "b" || got["env"] != "prod" || got["ManagedBy"] != "zae-limiter" {
+	if got := c.buckets[ownBucketOf(name)].tags; got["team"] != "b" || got["env"] != "prod" || got["ManagedBy"] != "zae-limiter" || got["governance"] != "of others" {
 		t.Error(got)
 	}
 }
@@ -178,7 +179,7 @@ func TestATakeoverThatFailsSaysWhatIsLeft(t *testing.T) {
 	pythonStack(t, c, name)
 	c.failing = map[string]string{functionID: "no such architecture"}
 	_, err := infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: c.options()})
-	wants[*infra.FailedError](t, err, "no such architecture", "counts nothing", "upgrade --force")
+	wants[*infra.FailedError](t, err, "no such architecture", "count nothing", "upgrade --force")
 }
 
 func TestUpgradeMigratesData(t *testing.T) {

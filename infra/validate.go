@@ -26,26 +26,32 @@ var logRetentions = []int{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 5
 // Validate judges everything that can be judged before any call, for a stack of
 // that name: nil, or the first mistake as a *limiter.InvalidError.
 func (s Stack) Validate(name string) error {
-	given := s
-	s = s.withDefaults()
-	checks := []func() error{
-		func() error { return checkStackName(name) },
-		func() error { return s.checkLength(name) },
-		s.checkWindows,
-		s.checkNumbers,
-		s.checkFunctions,
-		s.checkIAM,
-		func() error { return roleNaming.check(s.RoleNameFormat, name, s.roles()) },
-		func() error { return policyNaming.check(s.PolicyNameFormat, name, s.policies()) },
-		func() error { return checkBucketName(s.ArtifactBucket) },
-		func() error { return checkTags(given.Tags) },
-	}
-	for _, check := range checks {
-		if err := check(); err != nil {
-			return err
-		}
-	}
-	return nil
+	s = s.WithDefaults()
+	return cmp.Or(s.checkAlone(name), s.checkParts(name))
+}
+
+// checkAlone judges every field by itself.
+func (s Stack) checkAlone(name string) error {
+	return cmp.Or(
+		checkStackName(name),
+		s.checkWindows(),
+		s.checkNumbers(),
+		s.checkFunctions(),
+		s.checkIAM(),
+		roleNaming.check(s.RoleNameFormat, name, nil),
+		policyNaming.check(s.PolicyNameFormat, name, nil),
+		checkBucketName(s.ArtifactBucket),
+		checkTags(s.Tags),
+	)
+}
+
+// checkParts judges whether what is made has a name that fits.
+func (s Stack) checkParts(name string) error {
+	return cmp.Or(
+		s.checkLength(name),
+		roleNaming.check(s.RoleNameFormat, name, s.roles()),
+		policyNaming.check(s.PolicyNameFormat, name, s.policies()),
+	)
 }
 
 // checkStackName judges what every stack's name has to be.

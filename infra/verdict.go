@@ -60,7 +60,7 @@ func (st *Status) failures() []string {
 	var p problems
 	status := st.Stack.Status
 	isDone := strings.HasSuffix(status, "_COMPLETE") && status != "ROLLBACK_COMPLETE"
-	failed := !isDone && !isBusyStatus(status) || status == "ROLLBACK_IN_PROGRESS"
+	failed := !isDone && !isBusyStatus(status) || status == "ROLLBACK_IN_PROGRESS" || status == "REVIEW_IN_PROGRESS"
 	p.add(st.Stack.Exists && failed, "the stack is in state %s%s", status, because(st.Stack.Reason))
 	p.add(st.Versions.Refused != "", "%s", st.Versions.Refused)
 	return p
@@ -76,7 +76,7 @@ func because(reason string) string {
 
 func (st *Status) changing() []string {
 	var p problems
-	p.add(isBusyStatus(st.Stack.Status), "the stack is in state %s", st.Stack.Status)
+	p.add(isBusyStatus(st.Stack.Status) && len(st.failures()) == 0, "the stack is in state %s", st.Stack.Status)
 	return p
 }
 
@@ -94,12 +94,15 @@ func (st *Status) defects() []string {
 	}
 	p.add(st.Table.Exists && st.Table.Stream == "", "the table has no stream, so usage is not counted")
 	p.add(st.Table.TTL != "" && !strings.HasPrefix(st.Table.TTL, "ENABL"), "the table does not remove what has expired")
-	p.add(st.lacks(st.Aggregator, paramAggregator, paramAggregatorRole), gone, st.Aggregator.Name, st.Name, "aggregator", "aggregator")
-	p.add(st.lacks(st.Provisioner, paramProvisioner, paramProvisionerRole), gone, st.Provisioner.Name, st.Name, "provisioner", "provisioner")
+	deployed := settingsOf(func(key string) string { return st.Stack.Parameters[key] })
+	complete := st.Stack.Exists && !isBusyStatus(st.Stack.Status) && st.Stack.Parameters[paramCodeKey] != ""
+	p.add(complete && deployed.HasAggregator() && st.Aggregator.isGone(), gone, st.Aggregator.Name, st.Name, "aggregator", "aggregator")
+	p.add(complete && deployed.HasProvisioner() && st.Provisioner.isGone(), gone, st.Provisioner.Name, st.Name, "provisioner", "provisioner")
 	for _, f := range []FunctionStatus{st.Aggregator, st.Provisioner} {
 		p.add(f.Exists && f.State != "Active" && f.State != "Inactive" && f.State != "", "function %s is %s%s", f.Name, f.State, because(f.Reason))
 		p.add(f.LastUpdate == "Failed", "the last update of function %s failed%s", f.Name, because(f.Reason))
-		p.add(f.Exists && st.foreignCode(f), "function %s has other code than was deployed; `zae-limiter upgrade` brings it back", f.Name)
+		p.add(f.Exists && st.foreignCode(f), "function %s has other code than was deployed; `aws lambda update-function-code --function-name %s --s3-bucket %s --s3-key %s` brings it back",
+			f.Name, f.Name, st.Stack.Parameters[paramCodeBucket], st.Stack.Parameters[paramCodeKey])
 	}
 	p.add(st.Aggregator.Exists && !st.EventSource.Exists && st.EventSource.Error == "", "nothing brings changes to the aggregator, so usage is not counted")
 	p.add(st.EventSource.Exists && st.EventSource.State != "Enabled", "what brings changes to the aggregator is %s%s", st.EventSource.State, because(st.EventSource.Reason))
@@ -114,13 +117,9 @@ func (st *Status) defects() []string {
 	return p
 }
 
-// lacks tells whether a function is not there that the stack has.
-func (st *Status) lacks(f FunctionStatus, enabled, role string) bool {
-	hasRole := st.Stack.Parameters[paramIAM] == "true" || st.Stack.Parameters[role] != ""
-	return st.Stack.Exists && !isBusyStatus(st.Stack.Status) && !f.Exists && f.Error == "" && st.Stack.Parameters[enabled] == "true" && hasRole
-}
+func (f FunctionStatus) isGone() bool { return !f.Exists && f.Error == "" }
 
-const gone = "function %s is gone; `zae-limiter deploy --name %s --no-%s` and then --enable-%s makes it again"
+const gone = "function %s is gone; `zae-limiter deploy --name %s --no-%s` and then --enable-%s makes it again, with all that belongs to it"
 
 // foreignCode tells whether a function's code is not what its stack says, if its
 // name is one that we gave: it has the hash.

@@ -10,37 +10,6 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Result is what came of a change. Err is nil if it was made.
-type Result struct {
-	Change
-	Err error
-
-	tried   bool
-	unknown bool // whether it was made
-}
-
-// Report is what an apply did.
-type Report struct {
-	Results []Result // in the order of the plan
-	Same    int      // levels that were as declared
-}
-
-// Count is how many changes of a kind were made.
-func (r *Report) Count(a Action) int {
-	n := 0
-	for _, result := range r.Results {
-		if result.Action == a && result.Err == nil {
-			n++
-		}
-	}
-	return n
-}
-
-// Failed are the changes that were not made, as far as is known.
-func (r *Report) Failed() []Result {
-	return slices.DeleteFunc(slices.Clone(r.Results), func(result Result) bool { return result.Err == nil })
-}
-
 // Apply plans and applies, and does so again when another apply was faster. The
 // plan is the one that was applied.
 func Apply(ctx context.Context, repo limiter.Repository, m *Manifest, opts *Options) (*Plan, *Report, error) {
@@ -62,9 +31,10 @@ func Apply(ctx context.Context, repo limiter.Repository, m *Manifest, opts *Opti
 // not stop the rest; applying the manifest again completes it.
 //
 // The error is about the whole: [ErrStale], nothing was changed, plan again;
-// ErrConflict, another apply took over; or what kept it from beginning, or from
-// noting what it did. The report is nil if nothing was tried. When ctx ends,
-// what was not begun fails with its error.
+// ErrConflict, another apply took over, and the report tells what had been made
+// by then; or what kept it from beginning, or from noting what it did. The
+// report is nil if nothing was tried. When ctx ends, what was not begun fails
+// with its error.
 func (p *Plan) Apply(ctx context.Context) (*Report, error) {
 	if p.Done() {
 		return &Report{Same: p.Same}, nil
@@ -75,19 +45,63 @@ func (p *Plan) Apply(ctx context.Context) (*Report, error) {
 		}
 		return nil, ErrStale
 	}
-	union := slices.Concat(p.known.scopes, p.manifest.scopes())
-	slices.SortFunc(union, compareScopes)
-	c, err := p.claim(ctx, p.known, slices.Compact(union))
+	if p.keep {
+		_, err := p.claim(ctx, p.known, state{p.known.scopes, p.known.hash, p.next})
+		return &Report{}, err
+	}
+	listed := p.union()
+	if p.DeletesFirst {
+		listed = p.known.scopes
+	}
+	c, err := p.claim(ctx, p.known, state{listed, claimPrefix + rand.Text(), p.known.owner})
 	if err != nil {
 		return nil, err
 	}
 	report := &Report{Results: make([]Result, len(p.Changes)), Same: p.Same}
-	c.hold(ctx, func(ctx context.Context) { p.makeChanges(ctx, report.Results) })
-	hash := p.manifest.Hash()
-	if len(report.Failed()) > 0 {
-		hash = partialPrefix + rand.Text()
+	p.work(ctx, c, report.Results)
+	after := p.after(report)
+	if err = c.release(ctx, after); err == nil {
+		report.owner, report.Adopted = after.owner, adoptions(p.Adopted)
 	}
-	return report, c.release(ctx, hash, p.managedAfter(report.Results))
+	if errors.Is(err, errTaken) {
+		err = &takenError{len(report.Made()), len(report.Results)}
+	}
+	return report, err
+}
+
+// work makes all changes. With DeletesFirst, the list has room for the rest once
+// the first ones are made.
+func (p *Plan) work(ctx context.Context, c *claim, results []Result) {
+	for i, change := range p.Changes {
+		results[i].Change = change
+	}
+	first := len(results)
+	if p.DeletesFirst {
+		first = slices.IndexFunc(append(slices.Clone(p.Changes), Change{}), func(c Change) bool { return c.step() > 0 })
+	}
+	c.hold(ctx, func(ctx context.Context) { p.makeChanges(ctx, c, results[:first]) })
+	rest := results[first:]
+	if len(rest) == 0 {
+		return
+	}
+	if err := c.swap(ctx, state{p.managedAfter(results), claimPrefix + rand.Text(), c.held.owner}); err != nil {
+		leave(rest, err)
+		return
+	}
+	c.hold(ctx, func(ctx context.Context) { p.makeChanges(ctx, c, rest) })
+}
+
+// after is what is noted in the end. What belonged to others stays theirs until
+// all is done.
+func (p *Plan) after(r *Report) state {
+	s := state{p.managedAfter(r.Results), p.manifest.Hash(), p.next}
+	if len(r.Failed()) > 0 {
+		s.hash = partialPrefix + rand.Text()
+		if len(p.known.scopes) > 0 {
+			s.owner = p.known.owner
+		}
+	}
+	return s
 }
 
 // managedAfter is what is managed once the results are as they are: what is
@@ -117,22 +131,28 @@ func setOf(scopes []limiter.Scope) map[limiter.Scope]bool {
 }
 
 // makeChanges makes one phase after the other.
-func (p *Plan) makeChanges(ctx context.Context, results []Result) {
-	for i, c := range p.Changes {
-		results[i].Change = c
-	}
+func (p *Plan) makeChanges(ctx context.Context, c *claim, results []Result) {
 	for begin := 0; begin < len(results); {
 		end := begin
 		for end < len(results) && results[end].phase() == results[begin].phase() {
 			end++
 		}
 		phase := results[begin:end]
-		inParallel(ctx, writers, len(phase), func(i int) { p.makeChange(ctx, &phase[i]) })
+		inParallel(ctx, writers, len(phase), func(i int) {
+			if c.sure(ctx) {
+				p.makeChange(ctx, &phase[i])
+			}
+		})
 		begin = end
 	}
+	leave(results, context.Cause(ctx))
+}
+
+// leave gives what was not begun its error.
+func leave(results []Result, why error) {
 	for i := range results {
 		if !results[i].tried {
-			results[i].Err = context.Cause(ctx)
+			results[i].Err = why
 		}
 	}
 }
@@ -146,12 +166,11 @@ func (p *Plan) makeChange(ctx context.Context, r *Result) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
-	stored, err := p.config(ctx, r.Scope)
-	_, damaged := errors.AsType[*limiter.CorruptError](err)
+	stored, err := p.stored(ctx, r.Scope)
 	switch {
 	case err != nil:
-		r.unknown = !damaged
-	case same(stored, r.After):
+		r.unknown = true
+	case !stored.damaged && !stored.unlisted && same(stored.Config, r.After):
 		r.Err = nil
 	}
 }

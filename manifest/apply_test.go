@@ -85,7 +85,7 @@ func TestPlanIsInOrderAndNamesFields(t *testing.T) {
 	} {
 		store(t, repo, cfg, fmt.Sprint(i))
 	}
-	check(t, repo.SetManaged(bg, epoch, "", "before", []limiter.Scope{
+	check(t, repo.SetManaged(bg, epoch, "", "before", "", []limiter.Scope{
 		{Resource: "gone"}, {Entity: "e", Resource: "gone"}, {Entity: "e", Resource: "long-gone"}, {Resource: "b"},
 	}))
 	plan, err := manifest.NewPlan(bg, repo, parse(t, `
@@ -185,7 +185,7 @@ func TestDamagedLimitsArePlannedAndReplaced(t *testing.T) {
 	for i, s := range []limiter.Scope{{}, gone, kept} {
 		store(t, repo, limiter.Config{Scope: s, Limits: []limiter.Limit{limiter.PerMinute("rpm", 1)}}, fmt.Sprint(i))
 	}
-	check(t, repo.SetManaged(bg, epoch, "", "before", []limiter.Scope{gone}))
+	check(t, repo.SetManaged(bg, epoch, "", "before", "", []limiter.Scope{gone}))
 	db, err := sql.Open("sqlite", path)
 	check(t, err)
 	defer db.Close()
@@ -198,6 +198,8 @@ func TestDamagedLimitsArePlannedAndReplaced(t *testing.T) {
 	plan, report, err := manifest.Apply(bg, repo, m, nil)
 	check(t, err)
 	equal(t, "plan", list(plan.Changes), "update system\nupdate resource kept\ndelete resource gone")
+	equal(t, "what differs", plan.Changes[0].Fields(), []manifest.Field{{Name: "state", Before: "damaged", After: "sound"}, {Name: "on_unavailable", After: "allow"}})
+	equal(t, "what goes", plan.Changes[2].Fields(), []manifest.Field{{Name: "state", Before: "damaged"}})
 	equal(t, "failed", len(report.Failed()), 0)
 	again, err := manifest.NewPlan(bg, repo, m, nil)
 	check(t, err)

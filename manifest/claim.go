@@ -5,11 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/zeroae/zae-limiter-go"
 )
 
 // Only one apply is at work in a namespace. It says so where the hash is stored,
@@ -32,62 +30,19 @@ const (
 	settleWithin = 10 * time.Second // when the caller's context has ended
 )
 
-// ErrStale says that another apply was faster, so that a plan is no longer
-// right. Nothing was changed.
-var ErrStale = errors.New("another apply has changed what is managed since the plan was made; plan again")
-
-// errTaken says that another apply did not believe that this one was alive.
-var errTaken = fmt.Errorf("another apply took over while this one was at work; apply again: %w", limiter.ErrConflict)
-
-func (s state) claimed() bool { return strings.HasPrefix(s.hash, claimPrefix) }
-
-// await waits until no other apply is at work. The claim of one that is dead is
-// ended in its name: it may have written anything that it listed.
-func (t *target) await(ctx context.Context, known state) error {
-	t.waiting()
-	for idle := time.Duration(0); known.claimed(); idle += pollEvery {
-		if idle >= deadAfter {
-			dead := &claim{t, known.scopes, known.hash}
-			if err := dead.swap(ctx, partialPrefix+rand.Text(), known.scopes); !errors.Is(err, errTaken) {
-				return err
-			}
-		}
-		if err := pause(ctx, pollEvery); err != nil {
-			return err
-		}
-		next, err := t.state(ctx)
-		if err != nil {
-			return err
-		}
-		if next.hash != known.hash {
-			known, idle = next, 0
-		}
-	}
-	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}
-
 // claim is the right to apply.
 type claim struct {
 	*target
-	scopes []limiter.Scope // that may be written
-	held   string          // what is stored as hash
+	held    state // as stored
+	renewal sync.Mutex
+	renewed atomic.Int64            // when that was, by the clock on the wall
+	lose    context.CancelCauseFunc // ends the work
 }
 
 // claim takes the place of what is known. ErrStale.
-func (t *target) claim(ctx context.Context, known state, scopes []limiter.Scope) (*claim, error) {
-	c := &claim{t, scopes, known.hash}
-	err := c.swap(ctx, claimPrefix+rand.Text(), scopes)
+func (t *target) claim(ctx context.Context, known, next state) (*claim, error) {
+	c := &claim{target: t, held: known}
+	err := c.swap(ctx, next)
 	if errors.Is(err, errTaken) {
 		err = ErrStale
 	}
@@ -96,22 +51,30 @@ func (t *target) claim(ctx context.Context, known state, scopes []limiter.Scope)
 
 // swap replaces what is held. When the answer is lost, it is looked up what
 // became of it.
-func (c *claim) swap(ctx context.Context, hash string, scopes []limiter.Scope) error {
-	err := c.store.SetManaged(ctx, c.now(), c.held, hash, scopes)
-	if err == nil {
-		c.held = hash
-		return nil
+func (c *claim) swap(ctx context.Context, next state) error {
+	begin := c.wall()
+	err := c.store.SetManaged(ctx, c.Now(), c.held.hash, next.hash, string(next.owner), next.scopes)
+	if err != nil {
+		err = c.lookUp(ctx, next, err)
 	}
+	if err == nil {
+		c.held = next
+		c.renewed.Store(begin.UnixNano())
+	}
+	return err
+}
+
+// lookUp is nil if what is stored is next in spite of an error.
+func (c *claim) lookUp(ctx context.Context, next state, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
-	_, stored, lookErr := c.store.Managed(ctx)
+	_, stored, _, lookErr := c.store.Managed(ctx)
 	switch {
 	case lookErr != nil:
 		return err
-	case stored == hash:
-		c.held = hash
+	case stored == next.hash && stored != c.held.hash:
 		return nil
-	case stored != c.held:
+	case stored != c.held.hash:
 		return errTaken
 	}
 	return err
@@ -120,20 +83,21 @@ func (c *claim) swap(ctx context.Context, hash string, scopes []limiter.Scope) e
 // hold does work while it renews the claim. The context of work ends when that
 // is lost.
 func (c *claim) hold(ctx context.Context, work func(context.Context)) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	ctx, c.lose = context.WithCancelCause(ctx)
+	defer c.lose(nil)
 	done := make(chan struct{})
 	var renewing sync.WaitGroup
-	renewing.Go(func() { c.renew(ctx, done, cancel) })
+	renewing.Go(func() { c.keepUp(ctx, done) })
 	work(ctx)
 	close(done)
 	renewing.Wait()
 }
 
-func (c *claim) renew(ctx context.Context, done <-chan struct{}, cancel context.CancelCauseFunc) {
+// keepUp renews the claim until the work is done, or it is lost.
+func (c *claim) keepUp(ctx context.Context, done <-chan struct{}) {
 	tick := time.NewTicker(renewEvery)
 	defer tick.Stop()
-	for last := time.Now(); ; {
+	for {
 		select {
 		case <-done:
 			return
@@ -141,22 +105,48 @@ func (c *claim) renew(ctx context.Context, done <-chan struct{}, cancel context.
 			return
 		case <-tick.C:
 		}
-		err := c.swap(ctx, claimPrefix+rand.Text(), c.scopes)
-		switch {
-		case err == nil:
-			last = time.Now()
-		case errors.Is(err, errTaken) || time.Since(last) > giveUp:
-			cancel(err)
+		if err := c.renew(ctx, 0); errors.Is(err, errTaken) || err != nil && c.age() > giveUp {
+			c.lose(err)
 			return
 		}
 	}
 }
 
+// sure is asked before each write. Timers stand still while a machine sleeps or
+// a process is stopped, and others may have taken over meanwhile, so that a
+// claim that has become old is renewed first. If it cannot be, the work ends.
+func (c *claim) sure(ctx context.Context) bool {
+	if c.age() < giveUp {
+		return true
+	}
+	err := c.renew(ctx, giveUp)
+	if err != nil {
+		c.lose(err)
+	}
+	return err == nil
+}
+
+// age is how long ago the claim was renewed, by the clock on the wall, wherever
+// that was moved.
+func (c *claim) age() time.Duration {
+	return c.wall().Sub(time.Unix(0, c.renewed.Load())).Abs()
+}
+
+// renew renews the claim, unless it is younger.
+func (c *claim) renew(ctx context.Context, unless time.Duration) error {
+	c.renewal.Lock()
+	defer c.renewal.Unlock()
+	if c.age() < unless {
+		return nil
+	}
+	return c.swap(ctx, state{c.held.scopes, claimPrefix + rand.Text(), c.held.owner})
+}
+
 // release stores what came of it, also when the caller's context has ended.
-func (c *claim) release(ctx context.Context, hash string, scopes []limiter.Scope) error {
+func (c *claim) release(ctx context.Context, after state) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
-	err := c.swap(ctx, hash, scopes)
+	err := c.swap(ctx, after)
 	if err == nil || errors.Is(err, errTaken) {
 		return err
 	}

@@ -27,12 +27,15 @@ const ResourceType = "Custom::ZaeLimiterLimits"
 // Template is a CloudFormation template of one custom resource, which has the
 // limits of the manifest applied by the provisioner of a stack, to the table of
 // the same name. It is YAML, or JSON on request. *InvalidError for a name that
-// no stack can have.
+// no stack can have, or that CloudFormation takes for a function.
 func (m *Manifest) Template(stack string, asJSON bool) ([]byte, error) {
 	if !regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9-]{0,127}$`).MatchString(stack) {
 		return nil, &limiter.InvalidError{
 			Field: "stack", Value: stack, Reason: "must begin with a letter, then letters, digits or hyphens, at most 128 in all",
 		}
+	}
+	if err := m.noFunctions(); err != nil {
+		return nil, err
 	}
 	properties := object{
 		{propertyToken, object{{"Fn::ImportValue", stack + "-ProvisionerArn"}}},
@@ -56,8 +59,28 @@ func (m *Manifest) Template(stack string, asJSON bool) ([]byte, error) {
 	return template.yaml()
 }
 
+// noFunctions is an *InvalidError for the first name that makes a mapping a call
+// of a function.
+func (m *Manifest) noFunctions() error {
+	for _, level := range m.sorted().Levels {
+		names := []string{level.Scope.Entity, level.Scope.Resource}
+		for _, l := range level.Limits {
+			names = append(names, l.Name)
+		}
+		for _, name := range names {
+			if name == "Ref" || strings.HasPrefix(name, "Fn::") {
+				return &limiter.InvalidError{
+					Field: "name", Value: name, Reason: "must be another in a template, where CloudFormation takes it for a function; use `limits apply` for this manifest",
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // FromProperties reads the properties of a custom resource: those that
-// Template writes. Numbers may be text, which is all that CloudFormation sends.
+// Template writes. Numbers may be text, which is all that CloudFormation sends,
+// and have an exponent, as in 1.0E7, which is how it writes large ones.
 // What is wrong is a *[ParseError].
 func FromProperties(properties map[string]any) (*Manifest, error) {
 	return decode(nodeOf(properties), inStack())

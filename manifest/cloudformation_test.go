@@ -97,3 +97,43 @@ func TestPropertiesAreStrict(t *testing.T) {
 		}
 	}
 }
+
+// CloudFormation writes large numbers in its own way.
+func TestNumbersOfPropertiesAreExact(t *testing.T) {
+	for text, want := range map[string]int64{
+		`"10000000"`: 10_000_000, `"1.0E7"`: 10_000_000, `1e7`: 10_000_000, `"1.2345678E7"`: 12_345_678, `"100.0"`: 100, `"1E+2"`: 100,
+		`"1.5E0"`: 0, `"1.00000000000000001E7"`: 0, `"1E99"`: 0, `"1E999999999"`: 0, `"-1E2"`: 0, `"0E1"`: 0, `"1e"`: 0, `" 1e2"`: 0, `"0x1E2"`: 0, `"1E-2"`: 0,
+	} {
+		var properties map[string]any
+		check(t, json.Unmarshal([]byte(`{"System": {"Limits": {"rpm": {"Capacity": `+text+`}}}}`), &properties))
+		m, err := manifest.FromProperties(properties)
+		if want == 0 {
+			if err == nil {
+				t.Errorf("%s was read as %v", text, m.Levels)
+			}
+			continue
+		}
+		check(t, err)
+		equal(t, text, m.Levels[0].Limits[0].Capacity, want)
+	}
+	if _, err := manifest.Parse([]byte("system: {limits: {rpm: {capacity: 1e7}}}")); err == nil {
+		t.Error("a file is not read that way")
+	}
+}
+
+// CloudFormation would take such a mapping for a function.
+func TestTemplateRefusesNamesOfFunctions(t *testing.T) {
+	rpm := []limiter.Limit{limiter.PerMinute("rpm", 1)}
+	for name, level := range map[string]limiter.Config{
+		"Ref":        {Scope: limiter.Scope{Resource: "Ref"}, Limits: rpm},
+		"Fn::GetAtt": {Scope: limiter.Scope{Entity: "Fn::GetAtt", Resource: "gpt-4"}, Limits: rpm},
+		"the limit":  {Limits: []limiter.Limit{limiter.PerMinute("Ref", 1)}},
+	} {
+		m := &manifest.Manifest{Levels: []limiter.Config{level}}
+		check(t, m.Validate())
+		_, err := m.Template("my-app", false)
+		if bad, ok := errors.AsType[*limiter.InvalidError](err); !ok || !strings.Contains(bad.Reason, "takes it for a function") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}

@@ -13,15 +13,25 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// mostLevels ends a manifest in which references to references grow without
-// end.
-const mostLevels = 100_000
+// What ends a manifest in which references to references grow without end.
+const (
+	mostLevels   = 100_000
+	mostLimits   = 500_000 // in all
+	mostAtALevel = 1_000
+	mostProblems = 1_000 // that are told
+)
 
 // decoder turns nodes into a manifest and collects what is wrong.
 type decoder struct {
 	dialect
-	out      Manifest
-	problems []Problem
+	out        Manifest
+	limitCount int // of all levels
+	problems   []Problem
+}
+
+// full tells that a manifest has come to its end.
+func (d *decoder) full() bool {
+	return len(d.out.Levels) > mostLevels || d.limitCount > mostLimits || len(d.problems) >= mostProblems
 }
 
 func decode(root *yaml.Node, words dialect) (*Manifest, error) {
@@ -119,7 +129,17 @@ func (d *decoder) add(n *yaml.Node, path string, level limiter.Config) {
 	}
 }
 
+// decodeLimits reads the limits of a level, unless there are too many.
 func (d *decoder) decodeLimits(n *yaml.Node, path string) (limits []limiter.Limit) {
+	count := len(resolved(n).Content) / 2
+	if count > mostAtALevel {
+		d.problem(n, path, "a level has at most %d limits, not %d", mostAtALevel, count)
+		return nil
+	}
+	if d.limitCount += count; d.limitCount > mostLimits {
+		d.problem(n, path, "a manifest has at most %d limits; use several namespaces", mostLimits)
+		return nil
+	}
 	d.entries(n, path, func(key, n *yaml.Node, path string) {
 		limits = append(limits, d.decodeLimit(key, n, path))
 	})

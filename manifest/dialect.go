@@ -6,7 +6,7 @@ type dialect struct {
 	onUnavailable, limits                       string
 	capacity, burst, refillAmount, refillPeriod string
 
-	textNumbers bool     // numbers may be in quotes
+	textNumbers bool     // numbers are in quotes, or need not be: CloudFormation writes 10000000 as 1.0E7
 	beside      []string // words for somebody else
 }
 

@@ -26,7 +26,7 @@ func Export(ctx context.Context, repo limiter.Repository, namespace string) (*Ma
 	}
 	m := &Manifest{Namespace: namespace}
 	for i, cfg := range stored {
-		if cfg.damaged {
+		if cfg.damaged { // which says where
 			_, err := t.config(ctx, scopes[i])
 			return nil, err
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 // writing are the methods that change something.
-var writing = []string{"SetConfig", "DeleteConfig", "SetManaged"}
+var writing = []string{"ReplaceConfig", "DeleteConfig", "SetManaged"}
 
 // TestOneFaultAnywhere lets each call of an apply fail in turn, before or after
 // it did its work. What is recorded must be what is there, and another apply
@@ -74,7 +74,7 @@ func applyWithFault(t *testing.T, seed uint64, n int64, fault repotest.Fault) (m
 	}
 	want := wanted(before, known, m)
 	if report == nil { // it could not begin
-		if err == nil || slices.Contains([]string{"SetConfig", "DeleteConfig"}, method) {
+		if err == nil || slices.Contains([]string{"ReplaceConfig", "DeleteConfig"}, method) {
 			t.Errorf("%s failed: no report, error %v", method, err)
 		}
 		equal(t, "stored", stored(t, repo), before)
@@ -114,9 +114,7 @@ func recordedRightly(t *testing.T, repo limiter.Repository, report *manifest.Rep
 			equal(t, name, now[r.Scope], before[r.Scope])
 		case !known[r.Scope]:
 			delete(want, r.Scope)
-			if r.Scope != (limiter.Scope{}) { // of which half may be done
-				equal(t, name, now[r.Scope], before[r.Scope])
-			}
+			equal(t, name, now[r.Scope], before[r.Scope])
 		}
 	}
 	equal(t, "managed", scopes, want)
@@ -167,7 +165,7 @@ func TestWhatMayHaveBeenWrittenIsManaged(t *testing.T) {
 		var wrote atomic.Bool
 		faulty := repotest.NewFaulty(repo, func(called string) repotest.Fault {
 			switch {
-			case called == "SetConfig":
+			case called == "ReplaceConfig":
 				wrote.Store(true)
 				return repotest.Before
 			case called == method && wrote.Load():

@@ -3,6 +3,7 @@ package manifest
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strconv"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -54,8 +55,18 @@ func (d dialect) limitForms(limits []limiter.Limit) object {
 	o := object{}
 	for _, l := range limits {
 		o = append(o, pair{l.Name, object{
-			{d.capacity, l.Capacity}, {d.refillAmount, l.Refill}, {d.refillPeriod, int64(l.Period / time.Second)},
+			{d.capacity, d.numberForm(l.Capacity)},
+			{d.refillAmount, d.numberForm(l.Refill)},
+			{d.refillPeriod, d.numberForm(int64(l.Period / time.Second))},
 		}})
 	}
 	return o
+}
+
+// numberForm is a number, as text where that is allowed.
+func (d dialect) numberForm(n int64) any {
+	if d.textNumbers {
+		return strconv.FormatInt(n, 10)
+	}
+	return n
 }

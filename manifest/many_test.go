@@ -43,36 +43,43 @@ func TestFiveHundredEntities(t *testing.T) {
 	}
 }
 
-// olderFile is one of version 1, which had no table for it.
-func olderFile(t *testing.T) string {
+// olderFile is one as an older version left it.
+func olderFile(t *testing.T, undo string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "limits.db")
 	repo, err := sqlite.Open(bg, path, nil)
 	check(t, err)
+	check(t, repo.SetManaged(bg, epoch, "", "before", "", []limiter.Scope{{Resource: "gone"}}))
 	check(t, repo.Close())
 	db, err := sql.Open("sqlite", path)
 	check(t, err)
 	defer db.Close()
-	_, err = db.ExecContext(bg, "DROP TABLE managed; PRAGMA user_version = 1")
+	_, err = db.ExecContext(bg, undo)
 	check(t, err)
 	return path
 }
 
-// A file of before there were manifests can be read, and is brought up to date
-// when it is written to.
+// A file of before there were manifests, or owners, can be read, and is brought
+// up to date when it is written to.
 func TestFileOfBeforeThereWereManifests(t *testing.T) {
-	path := olderFile(t)
-	read, err := sqlite.Open(bg, path, &sqlite.Options{ReadOnly: true})
-	check(t, err)
-	m := crowd("a", 2, 1)
-	plan, err := manifest.NewPlan(bg, read, m, nil)
-	check(t, err)
-	equal(t, "changes", len(plan.Changes), 2)
-	check(t, read.Close())
-	repo, err := sqlite.Open(bg, path, nil)
-	check(t, err)
-	defer repo.Close()
-	_, _, err = manifest.Apply(bg, repo, m, nil)
-	check(t, err)
-	inForce(t, repo, m)
+	for undo, released := range map[string]int{
+		"DROP TABLE managed; PRAGMA user_version = 1":                    0,
+		"ALTER TABLE managed DROP COLUMN owner; PRAGMA user_version = 2": 1,
+	} {
+		path := olderFile(t, undo)
+		read, err := sqlite.Open(bg, path, &sqlite.Options{ReadOnly: true})
+		check(t, err)
+		m := crowd("a", 2, 1)
+		plan, err := manifest.NewPlan(bg, read, m, nil)
+		check(t, err)
+		equal(t, "changes", len(plan.Changes), 2)
+		equal(t, "released", len(plan.Released), released)
+		check(t, read.Close())
+		repo, err := sqlite.Open(bg, path, nil)
+		check(t, err)
+		_, _, err = manifest.Apply(bg, repo, m, nil)
+		check(t, err)
+		inForce(t, repo, m)
+		check(t, repo.Close())
+	}
 }

@@ -2,6 +2,8 @@ package manifest
 
 import (
 	"maps"
+	"math/big"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,7 +44,7 @@ func (d *decoder) entries(n *yaml.Node, path string, each func(key, value *yaml.
 		key, value := resolved(n.Content[i]), n.Content[i+1]
 		line, twice := lines[key.Value]
 		switch {
-		case len(d.out.Levels) > mostLevels:
+		case d.full():
 			return // which has been said
 		case key.Kind != yaml.ScalarNode:
 			d.problem(key, path, "a key has to be a word, not %s", kindOf(key))
@@ -105,6 +107,9 @@ func (d *decoder) text(n *yaml.Node, path string) (string, bool) {
 // for a number, such as 0o10 or 1_000, not all programs take for the same one.
 func (d *decoder) number(n *yaml.Node, path string, most int64) int64 {
 	n = resolved(n)
+	if d.textNumbers && strings.ContainsAny(n.Value, ".eE") {
+		n = plainDigits(n)
+	}
 	isNumber := slices.Contains([]string{tagInt, tagFloat}, n.ShortTag()) || d.textNumbers && n.ShortTag() == tagText
 	digits, negative := strings.CutPrefix(n.Value, "-")
 	i, err := strconv.ParseInt(n.Value, 10, 64)
@@ -119,6 +124,21 @@ func (d *decoder) number(n *yaml.Node, path string, most int64) int64 {
 		d.problem(n, path, "it is %s, but it has to be at most %d", n.Value, most)
 	}
 	return i
+}
+
+// plainDigits is a whole number without its exponent or fraction, such as 1.0E7,
+// and anything else as it is.
+func plainDigits(n *yaml.Node) *yaml.Node {
+	if !regexp.MustCompile(`^[1-9][0-9]*(\.[0-9]+)?([eE]\+?[0-9]{1,2})?$`).MatchString(n.Value) {
+		return n
+	}
+	exact, ok := new(big.Rat).SetString(n.Value)
+	if !ok || !exact.IsInt() {
+		return n
+	}
+	plain := *n
+	plain.Value = exact.Num().String()
+	return &plain
 }
 
 // kindOf names what a node is.

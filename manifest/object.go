@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -91,15 +92,28 @@ func (o object) node() *yaml.Node {
 		n.Style = yaml.FlowStyle
 	}
 	for _, p := range o {
-		n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: tagText, Value: p.key})
+		n.Content = append(n.Content, textNode(p.key))
 		switch v := p.value.(type) {
 		case object:
 			n.Content = append(n.Content, v.node())
 		case string:
-			n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: tagText, Value: v})
+			n.Content = append(n.Content, textNode(v))
 		default:
 			n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: tagInt, Value: fmt.Sprint(v)})
 		}
+	}
+	return n
+}
+
+// textNode is text that is read as text, also by programs that know YAML 1.1,
+// such as CloudFormation: to them no is a boolean, 12:30:45 a number, and
+// 2026-03-14 a date. All that begins like a word is none of that, but for a few
+// words.
+func textNode(text string) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: tagText, Value: text}
+	isWord := text != "" && strings.ContainsRune("abcdefghijklmnopqrstuvwxyz_", unicode.ToLower(rune(text[0])))
+	if !isWord || slices.Contains([]string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}, strings.ToLower(text)) {
+		n.Style = yaml.DoubleQuotedStyle
 	}
 	return n
 }

@@ -222,3 +222,49 @@ func FuzzParse(f *testing.F) {
 		equal(t, "read back", parse(t, string(text)), m)
 	})
 }
+
+// limitsOf are n limits.
+func limitsOf(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "l%d: {capacity: 1}, ", i)
+	}
+	return "{" + b.String() + "}"
+}
+
+// References must not make a small file a large manifest.
+func TestLimitsAreCountedBeforeTheyAreBuilt(t *testing.T) {
+	s := compiledSchema(t)
+	for n, valid := range map[int]bool{1000: true, 1001: false} {
+		text := "system: {limits: " + limitsOf(n) + "}"
+		_, err := manifest.Parse([]byte(text))
+		if (err == nil) != valid || err != nil && err.Error() != "1:18: system.limits: a level has at most 1000 limits, not 1001" {
+			t.Errorf("%d limits: %v", n, err)
+		}
+		if err := s.Validate(editorValue(t, []byte(text))); (err == nil) != valid {
+			t.Errorf("%d limits: the schema says %v", n, err)
+		}
+	}
+	var b strings.Builder
+	b.WriteString("resources:\n  r: &r {limits: " + limitsOf(1000) + "}\n")
+	for i := range 500 {
+		fmt.Fprintf(&b, "  r%d: *r\n", i)
+	}
+	_, err := manifest.Parse([]byte(b.String()))
+	if err == nil || !strings.Contains(err.Error(), "a manifest has at most 500000 limits") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestProblemsEnd(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("resources:\n  r: &r {limits: {rpm: {capacity: 0}, tpm: {capacity: 0}}}\n")
+	for i := range 3000 {
+		fmt.Fprintf(&b, "  r%d: {limits: {rpm: {capacity: 0}}}\n", i)
+	}
+	_, err := manifest.Parse([]byte(b.String()))
+	bad, ok := errors.AsType[*manifest.ParseError](err)
+	if !ok || len(bad.Problems) != 1000 {
+		t.Errorf("%d problems", len(bad.Problems))
+	}
+}

@@ -3,40 +3,21 @@ package manifest
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Action is what is to be done to a level.
-type Action string
-
-// The actions there are. Whether there is something to create, update or delete
-// is decided by what is stored, not by what was applied before.
-const (
-	Create Action = "create"
-	Update Action = "update"
-	Delete Action = "delete"
-)
-
-// Change is one level that differs.
-type Change struct {
-	Action        Action
-	Scope         limiter.Scope
-	Before, After limiter.Config // as stored, and as it will be
-	Damaged       bool           // what is stored cannot be read, so that Before is empty
-}
-
-// Fields are the values that differ, the mode first, then limits by name.
-func (c Change) Fields() []Field { return fieldsOf(c.Before, c.After) }
-
 // Plan is what a manifest would change.
 type Plan struct {
 	// Changes are in the order in which they are made: the system, resources that
 	// are set, resources that are deleted, entities that are set, entities that
-	// are deleted; each by name.
+	// are deleted; each by name. With DeletesFirst, all that is deleted goes
+	// before the rest.
 	Changes []Change
+	// DeletesFirst says that what was managed and what is declared are, together,
+	// more than the store can list.
+	DeletesFirst bool
 	// Same is how many levels are stored as they are declared. Of those, Adopted
 	// have not been managed yet. Released are managed, but neither declared nor
 	// stored any more. Applying only notes both.
@@ -46,11 +27,15 @@ type Plan struct {
 	*target
 	manifest *Manifest
 	known    state // what was managed when the plan was made
+	next     owner
+	keep     bool // only the owner changes
 }
 
 // NewPlan compares a manifest with what is stored in its namespace, or in that
 // of repo if it names none. It only reads. ErrNotFound if the namespace is not
-// there, errors.ErrUnsupported if the store is no [Store], *InvalidError.
+// there, errors.ErrUnsupported if the store is no [Store], *InvalidError, also
+// for more levels than the store can list, *CorruptError if what is managed
+// cannot be read.
 func NewPlan(ctx context.Context, repo limiter.Repository, m *Manifest, opts *Options) (*Plan, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
@@ -63,15 +48,47 @@ func NewPlan(ctx context.Context, repo limiter.Repository, m *Manifest, opts *Op
 	if p.known, err = t.state(ctx); err != nil {
 		return nil, err
 	}
+	if !p.known.claimed() { // else it is planned again
+		if p.next, p.keep, err = t.ownership(p.known); err != nil {
+			return nil, err
+		}
+	}
+	if p.keep {
+		return p, nil
+	}
 	if err := p.compare(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.order(); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
+// Steps are the changes, and then what is adopted.
+func (p *Plan) Steps() []Change { return append(slices.Clone(p.Changes), adoptions(p.Adopted)...) }
+
+func adoptions(scopes []limiter.Scope) []Change {
+	all := make([]Change, len(scopes))
+	for i, s := range scopes {
+		all[i] = Change{Action: Adopt, Scope: s}
+	}
+	return all
+}
+
 // Done tells that there is nothing to apply, not even to note.
 func (p *Plan) Done() bool {
-	return len(p.Changes)+len(p.Adopted)+len(p.Released) == 0 && p.known.hash == p.manifest.Hash()
+	upToDate := len(p.Changes)+len(p.Adopted)+len(p.Released) == 0 && p.known.hash == p.manifest.Hash()
+	return (p.keep || upToDate) && p.known.owner == p.next
+}
+
+// TakesFrom is the ID of the CloudFormation stack that manages the namespace up
+// to now, "" if none does or it will go on doing so.
+func (p *Plan) TakesFrom() string {
+	if stack := p.known.owner.stack(); stack != p.next.stack() {
+		return stack
+	}
+	return ""
 }
 
 func (p *Plan) compare(ctx context.Context) error {
@@ -79,16 +96,14 @@ func (p *Plan) compare(ctx context.Context) error {
 	for _, level := range p.manifest.Levels {
 		declared[level.Scope] = level
 	}
-	scopes := slices.Concat(p.manifest.scopes(), p.known.scopes)
-	slices.SortFunc(scopes, compareScopes)
-	scopes = slices.Compact(scopes)
+	scopes := p.union()
 	stored, err := p.read(ctx, scopes)
 	if err != nil {
 		return err
 	}
 	for i, s := range scopes {
 		want, isDeclared := declared[s]
-		c := Change{Scope: s, Before: stored[i].Config, After: want, Damaged: stored[i].damaged}
+		c := Change{Scope: s, Before: stored[i].Config, After: want, Damaged: stored[i].damaged, Unlisted: stored[i].unlisted}
 		c.After.Scope = s
 		c.Action = c.action()
 		switch {
@@ -103,59 +118,36 @@ func (p *Plan) compare(ctx context.Context) error {
 			p.Same++
 		}
 	}
-	slices.SortStableFunc(p.Changes, func(a, b Change) int { return cmp.Compare(a.phase(), b.phase()) })
 	return nil
 }
 
-// action is what has to be done, "" if nothing.
-func (c Change) action() Action {
-	switch {
-	case !c.Damaged && same(c.Before, c.After):
-		return ""
-	case empty(c.After):
-		return Delete
-	case !c.Damaged && empty(c.Before):
-		return Create
+// union is what was managed and what is declared.
+func (p *Plan) union() []limiter.Scope {
+	all := slices.Concat(p.known.scopes, p.manifest.scopes())
+	slices.SortFunc(all, compareScopes)
+	return slices.Compact(all)
+}
+
+// order puts changes in the order in which they can be made. *InvalidError.
+func (p *Plan) order() error {
+	slices.SortStableFunc(p.Changes, func(a, b Change) int { return cmp.Compare(a.phase(), b.phase()) })
+	store, bounded := p.store.(Bounded)
+	if !bounded {
+		return nil
 	}
-	return Update
-}
-
-// phase is when a change is made. Those of one phase need no order.
-func (c Change) phase() int {
-	n := map[string]int{"system": 0, "resource": 1, "entity": 3}[Level(c.Scope)]
-	if c.Action == Delete && n > 0 {
-		n++
+	if err := store.CheckManaged(p.manifest.scopes()); err != nil {
+		return err
 	}
-	return n
+	if p.DeletesFirst = store.CheckManaged(p.union()) != nil; p.DeletesFirst {
+		slices.SortStableFunc(p.Changes, func(a, b Change) int { return cmp.Compare(a.step(), b.step()) })
+	}
+	return nil
 }
 
-func empty(cfg limiter.Config) bool { return len(cfg.Limits) == 0 && cfg.OnUnavailable == "" }
-
-func same(a, b limiter.Config) bool {
-	return a.OnUnavailable == b.OnUnavailable && slices.Equal(a.Limits, b.Limits)
-}
-
-// storedConfig is what a scope holds, or that it is damaged.
-type storedConfig struct {
-	limiter.Config
-	damaged bool
-}
-
-// read is what scopes hold. It ends with the first error.
-func (t *target) read(ctx context.Context, scopes []limiter.Scope) ([]storedConfig, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	all := make([]storedConfig, len(scopes))
-	inParallel(ctx, readers, len(scopes), func(i int) {
-		cfg, err := t.config(ctx, scopes[i])
-		_, damaged := errors.AsType[*limiter.CorruptError](err)
-		if damaged {
-			cfg, err = limiter.Config{Scope: scopes[i]}, nil
-		}
-		all[i] = storedConfig{cfg, damaged}
-		if err != nil {
-			cancel(err)
-		}
-	})
-	return all, context.Cause(ctx)
+// step is 0 for what is deleted first.
+func (c Change) step() int {
+	if c.Action == Delete {
+		return 0
+	}
+	return 1
 }

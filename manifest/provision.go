@@ -163,7 +163,12 @@ func answerChanges(p *Plan) []AnswerChange {
 func totals(r *Report) *Totals {
 	t := &Totals{r.Count(Create), r.Count(Update), r.Count(Delete), []string{}}
 	for _, f := range r.Failed() {
-		t.Errors = append(t.Errors, fmt.Sprintf("%s %s: %v", f.Action, levelName(f.Scope), f.Err))
+		if f.Begun() {
+			t.Errors = append(t.Errors, fmt.Sprintf("%s %s: %v", f.Action, levelName(f.Scope), f.Err))
+		}
+	}
+	if n, why := r.Left(); n > 0 && !errors.Is(why, errTaken) { // which is the error of the whole
+		t.Errors = append(t.Errors, fmt.Sprintf("%d of them were not begun: %v", n, why))
 	}
 	return t
 }

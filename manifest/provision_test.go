@@ -24,8 +24,10 @@ import (
 type lambda struct {
 	*testing.T
 	manifest.Provisioner
-	repo   *memory.Repository
+	repo   limiter.Repository
 	id     string // of namespace tenant-a
+	stack  string // that asks
+	name   string // of the resource in it
 	url    string
 	mu     sync.Mutex
 	bodies []string
@@ -38,9 +40,11 @@ const (
 	declares = `"Resources": {"gpt-4": {"Limits": {"rpm": {"Capacity": "100"}}}, "claude": {"Limits": {"rpm": {"Capacity": "5"}}}}`
 )
 
-func newLambda(t *testing.T) *lambda {
+func newLambda(t *testing.T) *lambda { t.Helper(); return newLambdaOn(t, memory.New(nil)) }
+
+func newLambdaOn(t *testing.T, repo limiter.Repository) *lambda {
 	t.Helper()
-	l := &lambda{T: t, repo: memory.New(nil)}
+	l := &lambda{T: t, repo: repo, stack: stackID, name: "TenantLimits"}
 	ns, err := l.repo.RegisterNamespace(bg, epoch, "tenant-a")
 	check(t, err)
 	l.id = ns.ID
@@ -74,9 +78,9 @@ func (l *lambda) receive(w http.ResponseWriter, r *http.Request) {
 // ask sends a request of CloudFormation and returns the answer as it arrived.
 func (l *lambda) ask(kind, physical, properties string) manifest.ResourceAnswer {
 	l.Helper()
-	event := fmt.Sprintf(`{"RequestType": %q, "ResponseURL": %q, "StackId": %q, "RequestId": "r1", "LogicalResourceId": "TenantLimits",
+	event := fmt.Sprintf(`{"RequestType": %q, "ResponseURL": %q, "StackId": %q, "RequestId": "r1", "LogicalResourceId": %q,
 		"ResourceType": "Custom::ZaeLimiterLimits", "PhysicalResourceId": %q, "ResourceProperties": {"ServiceToken": "arn", %s}}`,
-		kind, l.url, stackID, physical, properties)
+		kind, l.url, l.stack, l.name, physical, properties)
 	if _, err := l.Handle(bg, []byte(event)); err != nil {
 		l.Fatal(err)
 	}
@@ -88,7 +92,7 @@ func (l *lambda) ask(kind, physical, properties string) manifest.ResourceAnswer 
 	var a manifest.ResourceAnswer
 	check(l.T, json.Unmarshal([]byte(l.bodies[0]), &a))
 	l.bodies = nil
-	equal(l.T, "echo", []string{a.StackID, a.RequestID, a.LogicalResourceID}, []string{stackID, "r1", "TenantLimits"})
+	equal(l.T, "echo", []string{a.StackID, a.RequestID, a.LogicalResourceID}, []string{l.stack, "r1", l.name})
 	return a
 }
 
@@ -177,7 +181,7 @@ func TestHalfCreatedResourceCanBeDeleted(t *testing.T) {
 		check(t, err)
 		failed := false
 		return repotest.NewFaulty(repo, func(method string) repotest.Fault {
-			if method == "SetConfig" && !failed {
+			if method == "ReplaceConfig" && !failed {
 				failed = true
 				return repotest.Before
 			}

@@ -58,8 +58,9 @@ func (p *Provisioner) provide(ctx context.Context, r ResourceRequest) *ResourceA
 	return a
 }
 
-// set applies what the properties declare. From when the namespace is known, so
-// is the physical ID: then a delete finds what a failed create has made.
+// set applies what the properties declare. A resource that failed has the
+// physical ID of the namespace if what is managed there is its own, so that a
+// delete finds what it has made, and takes nothing of others.
 func (p *Provisioner) set(ctx context.Context, r ResourceRequest, a *ResourceAnswer) error {
 	m, err := FromProperties(r.ResourceProperties)
 	if err != nil {
@@ -79,12 +80,16 @@ func (p *Provisioner) set(ctx context.Context, r ResourceRequest, a *ResourceAns
 	if err != nil {
 		return err
 	}
-	a.PhysicalResourceID = strings.Join([]string{table, id, provisionerName}, "/")
-	return p.applyFor(ctx, repo, m, r, a)
+	mine, err := p.applyFor(ctx, repo, m, r, a, r.takes)
+	if mine || err == nil {
+		a.PhysicalResourceID = strings.Join([]string{table, id, provisionerName}, "/")
+	}
+	return err
 }
 
-// clear deletes what is managed in the namespace of a physical ID. Where there
-// is none, there is nothing to delete.
+// clear deletes what is managed in the namespace of a physical ID, if it belongs
+// to the resource alone, or to nobody. Where there is no such namespace, there
+// is nothing to delete.
 func (p *Provisioner) clear(ctx context.Context, r ResourceRequest, a *ResourceAnswer) error {
 	parts := strings.Split(r.PhysicalResourceID, "/")
 	if len(parts) != 3 || parts[2] != provisionerName {
@@ -100,7 +105,7 @@ func (p *Provisioner) clear(ctx context.Context, r ResourceRequest, a *ResourceA
 	defer func() { _ = repo.Close() }()
 	name, err := namespaceOf(ctx, repo, "", parts[1])
 	if err == nil {
-		err = p.applyFor(ctx, repo, &Manifest{Namespace: name}, r, a)
+		_, err = p.applyFor(ctx, repo, &Manifest{Namespace: name}, r, a, r.leaves)
 	}
 	if errors.Is(err, limiter.ErrNotFound) {
 		return nil
@@ -108,18 +113,38 @@ func (p *Provisioner) clear(ctx context.Context, r ResourceRequest, a *ResourceA
 	return err
 }
 
-// applyFor applies in the name of the stack.
-func (p *Provisioner) applyFor(ctx context.Context, repo limiter.Repository, m *Manifest, r ResourceRequest, a *ResourceAnswer) error {
-	opts := &Options{Now: p.Now, Principal: provisionerName}
+// applyFor applies in the name of the stack. It tells whether what is managed is
+// all the resource's own.
+func (p *Provisioner) applyFor(
+	ctx context.Context, repo limiter.Repository, m *Manifest, r ResourceRequest, a *ResourceAnswer, by func(state) (owner, bool, error),
+) (mine bool, err error) {
+	opts := &Options{Now: p.Now, Principal: provisionerName, ownership: by}
 	if strings.HasPrefix(r.StackID, "arn:") {
 		opts.Principal = r.StackID
 	}
-	_, report, err := Apply(ctx, repo, m, opts)
+	plan, report, err := Apply(ctx, repo, m, opts)
 	if report == nil {
-		return err
+		return false, err
 	}
 	*a.Data = ResourceData{report.Count(Create), report.Count(Update), report.Count(Delete), report.Same, len(report.Failed())}
-	return errors.Join(failure(report), err)
+	takenOver := errors.Is(err, errTaken)
+	mine = !takenOver && (len(plan.known.scopes) == 0 || report.owner.has(r.StackID, r.LogicalResourceID))
+	return mine, errors.Join(failure(report), err)
+}
+
+// takes makes the resource an owner, unless another stack is.
+func (r ResourceRequest) takes(known state) (next owner, keep bool, err error) {
+	if stack := known.owner.stack(); stack != "" && stack != r.StackID && len(known.scopes) > 0 {
+		return "", false, fmt.Errorf(
+			"stack %s manages the limits of this namespace; delete them there, or take them over by `zae-limiter limits apply`, then try again", stack)
+	}
+	return known.owner.with(r.StackID, r.LogicalResourceID), false, nil
+}
+
+// leaves ends the ownership of the resource. Whatever has other owners is kept.
+func (r ResourceRequest) leaves(known state) (next owner, keep bool, err error) {
+	next = known.owner.without(r.StackID, r.LogicalResourceID)
+	return next, next != "", nil
 }
 
 func namespaceID(ctx context.Context, repo limiter.Repository, name string) (string, error) {

@@ -27,21 +27,21 @@ type hooked struct {
 	renewal func() error  // instead of SetManaged, if it has an error
 }
 
-func (h *hooked) SetConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
+func (h *hooked) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
 	n := h.writes.Add(1)
 	if h.before != nil {
 		h.before(n)
 	}
-	return h.Repository.SetConfig(ctx, cfg, ev)
+	return h.Repository.ReplaceConfig(ctx, cfg, ev)
 }
 
-func (h *hooked) SetManaged(ctx context.Context, now time.Time, previous, hash string, scopes []limiter.Scope) error {
+func (h *hooked) SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope) error {
 	if h.renewal != nil {
 		if err := h.renewal(); err != nil {
 			return err
 		}
 	}
-	return h.Repository.SetManaged(ctx, now, previous, hash, scopes)
+	return h.Repository.SetManaged(ctx, now, previous, hash, owner, scopes)
 }
 
 // crowd declares n entities with a limit.
@@ -125,7 +125,7 @@ func TestDeadApplyIsTakenOver(t *testing.T) {
 		repo := memory.New(nil)
 		left := limiter.Scope{Entity: "left", Resource: "gpt-4"}
 		store(t, repo, limiter.Config{Scope: left, Limits: []limiter.Limit{limiter.PerMinute("rpm", 1)}}, "1")
-		check(t, repo.SetManaged(bg, epoch, "", "applying:and never heard of again", []limiter.Scope{left}))
+		check(t, repo.SetManaged(bg, epoch, "", "applying:and never heard of again", "", []limiter.Scope{left}))
 		begin := time.Now()
 		m := crowd("a", 3, 1)
 		_, report, err := manifest.Apply(bg, repo, m, nil)
@@ -194,9 +194,9 @@ func TestApplyThatWasTakenOverSaysSo(t *testing.T) {
 		second := crowd("b", 3, 1)
 		stalled := &hooked{Repository: repo, before: func(n int64) {
 			if n == 1 { // nothing of this process runs for a while, and then somebody else has taken over
-				_, hash, err := repo.Managed(bg)
+				_, hash, _, err := repo.Managed(bg)
 				check(t, err)
-				check(t, repo.SetManaged(bg, epoch, hash, "taken over", nil))
+				check(t, repo.SetManaged(bg, epoch, hash, "taken over", "", nil))
 				_, _, err = manifest.Apply(bg, repo, second, nil)
 				check(t, err)
 				time.Sleep(6 * time.Second)

@@ -6,26 +6,40 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/exact"
 )
 
-// Managed are the scopes that a manifest rules, and the hash stored with them.
-func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash string, err error) {
+// Managed are the scopes that a manifest rules, with the hash and the owner
+// stored with them.
+func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash, owner string, err error) {
 	if err := r.usable(ctx); err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return slices.Clone(r.managed.Scopes), r.managed.Hash, nil
+	return slices.Clone(r.managed.Scopes), r.managed.Hash, r.managed.Owner, nil
 }
 
-// SetManaged replaces both, if previous is the stored hash; ErrConflict.
-func (r *Repository) SetManaged(ctx context.Context, _ time.Time, previous, hash string, scopes []limiter.Scope) error {
+// SetManaged replaces all three, if previous is the stored hash; ErrConflict.
+func (r *Repository) SetManaged(ctx context.Context, _ time.Time, previous, hash, owner string, scopes []limiter.Scope) error {
 	if err := r.usable(ctx); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	next, err := r.managed.Replace(previous, hash, scopes)
+	next, err := r.managed.Replace(previous, hash, owner, scopes)
 	r.managed = next
 	return err
+}
+
+// ReplaceConfig stores exactly this, whatever the scope held, with its event.
+func (r *Repository) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
+	if err := r.usable(ctx); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.configs[cfg.Scope] = exact.Merged(limiter.Config{}, cfg)
+	r.changed(ev)
+	return r.sync(ev.At.UnixMilli(), cfg.Scope)
 }

@@ -194,25 +194,35 @@ func (f *Faulty) PurgeNamespace(ctx context.Context, id string) error {
 }
 
 // Managed may fail by plan. A repository without it is errors.ErrUnsupported.
-func (f *Faulty) Managed(ctx context.Context) (scopes []limiter.Scope, hash string, err error) {
+func (f *Faulty) Managed(ctx context.Context) (scopes []limiter.Scope, hash, owner string, err error) {
 	store, ok := f.repo.(managedStore)
 	if !ok {
-		return nil, "", errors.ErrUnsupported
+		return nil, "", "", errors.ErrUnsupported
 	}
-	err = f.do("Managed", func() (err error) { scopes, hash, err = store.Managed(ctx); return err })
+	err = f.do("Managed", func() (err error) { scopes, hash, owner, err = store.Managed(ctx); return err })
 	if err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
-	return scopes, hash, nil
+	return scopes, hash, owner, nil
 }
 
 // SetManaged may fail by plan. A repository without it is errors.ErrUnsupported.
-func (f *Faulty) SetManaged(ctx context.Context, now time.Time, previous, hash string, scopes []limiter.Scope) error {
+func (f *Faulty) SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope) error {
 	store, ok := f.repo.(managedStore)
 	if !ok {
 		return errors.ErrUnsupported
 	}
-	return f.do("SetManaged", func() error { return store.SetManaged(ctx, now, previous, hash, scopes) })
+	return f.do("SetManaged", func() error { return store.SetManaged(ctx, now, previous, hash, owner, scopes) })
+}
+
+// ReplaceConfig may fail by plan. A repository without it is
+// errors.ErrUnsupported.
+func (f *Faulty) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
+	store, ok := f.repo.(managedStore)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	return f.do("ReplaceConfig", func() error { return store.ReplaceConfig(ctx, cfg, ev) })
 }
 
 // AuditEvents may fail by plan.

@@ -12,14 +12,17 @@ import (
 )
 
 // managedStore is what a repository may have besides the port, for package
-// manifest: it remembers which scopes a manifest rules, and a hash.
+// manifest: it remembers which scopes a manifest rules, a hash and an owner, and
+// replaces what a scope holds as a whole.
 type managedStore interface {
 	// Managed is what was stored last, by entity, then resource; nothing at
 	// first.
-	Managed(ctx context.Context) (scopes []limiter.Scope, hash string, err error)
-	// SetManaged replaces both, if previous is the stored hash, "" at first;
+	Managed(ctx context.Context) (scopes []limiter.Scope, hash, owner string, err error)
+	// SetManaged replaces all three, if previous is the stored hash, "" at first;
 	// ErrConflict.
-	SetManaged(ctx context.Context, now time.Time, previous, hash string, scopes []limiter.Scope) error
+	SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope) error
+	// ReplaceConfig is SetConfig that keeps nothing of what was stored.
+	ReplaceConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error
 }
 
 func managedChecks() []check {
@@ -29,6 +32,9 @@ func managedChecks() []check {
 		{"another hash is refused, and nothing changes", managedRefused},
 		{"of several at once one succeeds", managedOnce},
 		{"a long list is kept whole", managedMany},
+		{"the owner is stored with the list", managedOwner},
+		{"a level is replaced as a whole", managedReplaced},
+		{"a level that is replaced rules live buckets", managedReplacedLive},
 	}
 	for i, c := range checks {
 		checks[i].run = func(f *fixture) {
@@ -48,8 +54,11 @@ func (f *fixture) managedCalls() []call {
 		return nil
 	}
 	return []call{
-		{"Managed", true, func(ctx context.Context) error { _, _, err := store.Managed(ctx); return err }},
-		{"SetManaged", true, func(ctx context.Context) error { return store.SetManaged(ctx, epoch, "hash", "hash", nil) }},
+		{"Managed", true, func(ctx context.Context) error { _, _, _, err := store.Managed(ctx); return err }},
+		{"SetManaged", true, func(ctx context.Context) error { return store.SetManaged(ctx, epoch, "hash", "hash", "", nil) }},
+		{"ReplaceConfig", true, func(ctx context.Context) error {
+			return store.ReplaceConfig(ctx, limiter.Config{OnUnavailable: limiter.Block}, f.event("limits_set", "$SYSTEM"))
+		}},
 	}
 }
 
@@ -65,7 +74,7 @@ func (f *fixture) remembers() managedStore {
 
 func (f *fixture) managed() ([]limiter.Scope, string) {
 	f.Helper()
-	scopes, hash, err := f.remembers().Managed(f.ctx)
+	scopes, hash, _, err := f.remembers().Managed(f.ctx)
 	f.ok("Managed", err)
 	return scopes, hash
 }
@@ -80,7 +89,7 @@ func (f *fixture) manages(hash string, scopes ...limiter.Scope) {
 
 func (f *fixture) setManaged(previous, hash string, scopes ...limiter.Scope) error {
 	f.Helper()
-	return f.remembers().SetManaged(f.ctx, at(ms(123)), previous, hash, scopes)
+	return f.remembers().SetManaged(f.ctx, at(ms(123)), previous, hash, "", scopes)
 }
 
 func managedNothing(f *fixture) {

@@ -11,37 +11,43 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/exact"
 )
 
-// managedSince is the first version that has a table for it. An older file that
-// is only read has none.
-const managedSince = 2
+// The first versions that have a table for it, and the owner in it. An older
+// file that is only read has none.
+const managedSince, ownedSince = 2, 3
 
-// Managed are the scopes that a manifest rules, and the hash stored with them.
-func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash string, err error) {
+// Managed are the scopes that a manifest rules, with the hash and the owner
+// stored with them. *CorruptError if it is the scopes that cannot be read.
+func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash, owner string, err error) {
 	err = r.read(ctx, func(tx *tx) error {
 		if _, err := r.facts(tx); err != nil {
 			return err
 		}
-		if _, version, _, err := tx.version(); err != nil || version < managedSince {
+		_, version, _, err := tx.version()
+		if err != nil || version < managedSince {
 			return err
 		}
-		stored, err := tx.managed(r.key)
-		scopes, hash = stored.Scopes, stored.Hash
+		column := "owner"
+		if version < ownedSince {
+			column = "''"
+		}
+		stored, err := tx.managed(r.key, column)
+		scopes, hash, owner = stored.Scopes, stored.Hash, stored.Owner
 		return err
 	})
-	return scopes, hash, err
+	return scopes, hash, owner, err
 }
 
-// SetManaged replaces both, if previous is the stored hash; ErrConflict.
-func (r *Repository) SetManaged(ctx context.Context, now time.Time, previous, hash string, scopes []limiter.Scope) error {
+// SetManaged replaces all three, if previous is the stored hash; ErrConflict.
+func (r *Repository) SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope) error {
 	return r.write(ctx, now, func(tx *tx) error {
 		if _, err := r.facts(tx); err != nil {
 			return err
 		}
-		stored, err := tx.managed(r.key)
+		stored, err := tx.managed(r.key, "owner")
 		if err != nil && !isCorrupt(err) { // a damaged list may be replaced
 			return err
 		}
-		next, err := stored.Replace(previous, hash, scopes)
+		next, err := stored.Replace(previous, hash, owner, scopes)
 		if err != nil {
 			return err
 		}
@@ -49,17 +55,18 @@ func (r *Repository) SetManaged(ctx context.Context, now time.Time, previous, ha
 		if err != nil {
 			return err
 		}
-		_, err = tx.exec(`INSERT INTO managed (ns, hash, applied, scopes) VALUES (?, ?, ?, ?)
-			ON CONFLICT DO UPDATE SET hash = excluded.hash, applied = excluded.applied, scopes = excluded.scopes`,
-			r.key, next.Hash, now.Unix(), string(list))
+		_, err = tx.exec(`INSERT INTO managed (ns, hash, applied, scopes, owner) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT DO UPDATE SET hash = excluded.hash, applied = excluded.applied, scopes = excluded.scopes, owner = excluded.owner`,
+			r.key, next.Hash, now.Unix(), string(list), next.Owner)
 		return err
 	})
 }
 
-func (t *tx) managed(ns int64) (exact.Managed, error) {
+// managed is what is stored, with the owner from a column that the file has.
+func (t *tx) managed(ns int64, owner string) (exact.Managed, error) {
 	var m exact.Managed
 	var list string
-	err := t.row("SELECT hash, scopes FROM managed WHERE ns = ?", ns).scan(&m.Hash, &list)
+	err := t.row("SELECT hash, scopes, "+owner+" FROM managed WHERE ns = ?", ns).scan(&m.Hash, &list, &m.Owner)
 	if errors.Is(err, errNoRow) {
 		return m, nil
 	}

@@ -108,6 +108,8 @@ CREATE TABLE managed (                        -- what a manifest rules, a row fo
 	applied INTEGER NOT NULL,
 	scopes  TEXT    NOT NULL              -- JSON list of [entity, resource]
 ) STRICT;
+`, `
+ALTER TABLE managed ADD COLUMN owner TEXT NOT NULL DEFAULT ''; -- whose custom resource it is, '' for nobody's
 `}
 
 // version is what the file says of itself.

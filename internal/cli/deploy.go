@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,8 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/infra"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
@@ -25,7 +22,11 @@ type deployOptions struct {
 	aggregator, provisioner, alarms, archive, iam bool // what a stack says it has not
 	wait, yes, downgrade, reset, tagsOnly, json   bool
 	zip, namespace                                string
+	untag                                         []string
 }
+
+// takenAway is what a flag says to have nothing in the place of what is deployed.
+const takenAway = "none"
 
 func newDeploy(c *console) *cobra.Command {
 	o := &deployOptions{stackConnection: &stackConnection{console: c}, wait: true}
@@ -76,15 +77,21 @@ func (o *deployOptions) is(s infra.Stack) {
 // wanted is the stack that the flags say.
 func (o *deployOptions) wanted() infra.Stack {
 	s := o.stack
+	s.Tags = maps.Clone(s.Tags)
+	for _, key := range o.untag {
+		delete(s.Tags, key)
+	}
+	for _, value := range []*string{&s.AlarmTopicARN, &s.PermissionBoundary, &s.AggregatorRoleARN, &s.ProvisionerRoleARN, &s.ArtifactBucket} {
+		if *value == takenAway {
+			*value = ""
+		}
+	}
 	s.NoAggregator, s.NoProvisioner, s.NoAlarms, s.NoAuditArchive, s.NoIAM = !o.aggregator, !o.provisioner, !o.alarms, !o.archive, !o.iam
 	return s
 }
 
 func runDeploy(ctx context.Context, o *deployOptions, given *pflag.FlagSet) error {
 	name := o.chosen()
-	if err := (limiter.Namespace{Name: dynamo.NamespaceName(o.namespace)}).Validate(); err != nil {
-		return usagef("%v", err)
-	}
 	if err := o.checkTagsOnly(given); err != nil {
 		return err
 	}
@@ -92,23 +99,31 @@ func runDeploy(ctx context.Context, o *deployOptions, given *pflag.FlagSet) erro
 	if err != nil {
 		return err
 	}
+	opts.Stack, opts.Settle = o.wanted(), func(deployed *infra.Stack) infra.Stack { return o.settle(name, deployed, given) }
 	opts.Zip, opts.NoWait, opts.Downgrade = o.zip, !o.wait, o.downgrade
-	if opts.Stack, err = o.settled(ctx, name, opts, given); err != nil {
-		return stackError(err)
-	}
 	opts.Dynamo.Namespace = o.namespace
 	opts.Confirm = o.confirmChanges(ctx, name, o.yes)
-	began := time.Now()
-	run := infra.Tag
-	if !o.tagsOnly {
-		o.announce(name, &opts.Stack)
-		run = infra.Deploy
+	run := infra.Deploy
+	if o.tagsOnly {
+		run = infra.Tag
 	}
+	began := time.Now()
 	d, err := run(ctx, name, &opts)
 	if err != nil {
 		return stackError(err)
 	}
 	return o.tell(d, o.json, time.Since(began))
+}
+
+// settle is the stack to deploy: what the flags say, and for the rest what is
+// deployed.
+func (o *deployOptions) settle(name string, deployed *infra.Stack, given *pflag.FlagSet) infra.Stack {
+	wanted := o.wanted()
+	if deployed != nil && !o.reset {
+		wanted = o.over(*deployed, given)
+	}
+	o.announce(name, wanted.WithDefaults())
+	return wanted
 }
 
 // checkTagsOnly refuses flags that would have no effect.
@@ -128,27 +143,6 @@ func (o *deployOptions) checkTagsOnly(given *pflag.FlagSet) (err error) {
 	return err
 }
 
-// settled is the stack to deploy: what the flags say, and for the rest what is
-// deployed. A mistake in the flags is found before anything is asked, but for a
-// name that is too long only for what a stack has unless flags say otherwise.
-func (o *deployOptions) settled(ctx context.Context, name string, opts infra.Options, given *pflag.FlagSet) (infra.Stack, error) {
-	wanted := o.wanted()
-	wrong := wanted.Validate(name)
-	bad, _ := errors.AsType[*limiter.InvalidError](wrong)
-	if bad != nil && bad.Field != "name" || o.reset || o.tagsOnly {
-		return wanted, wrong
-	}
-	deployed, err := infra.Deployed(ctx, name, &opts)
-	switch {
-	case errors.Is(err, limiter.ErrNotFound) || err != nil && wrong != nil:
-		return wanted, wrong
-	case err != nil:
-		return wanted, err
-	}
-	wanted = o.over(deployed, given)
-	return wanted, wanted.Validate(name)
-}
-
 // over is a stack with what flags say instead of what it has.
 func (o *deployOptions) over(deployed infra.Stack, given *pflag.FlagSet) infra.Stack {
 	merged, scratch := &deployOptions{}, &cobra.Command{}
@@ -164,6 +158,8 @@ func (o *deployOptions) over(deployed infra.Stack, given *pflag.FlagSet) infra.S
 			_ = twin.Value.Set(strconv.FormatBool(!*said.of))
 		case *pairs:
 			maps.Copy(merged.stack.Tags, *said.all)
+		case pflag.SliceValue:
+			merged.untag = said.GetSlice()
 		default:
 			_ = twin.Value.Set(said.String()) // as it was set once
 		}
@@ -172,7 +168,7 @@ func (o *deployOptions) over(deployed infra.Stack, given *pflag.FlagSet) infra.S
 }
 
 // announce says what is going to be deployed.
-func (o *deployOptions) announce(name string, s *infra.Stack) {
+func (o *deployOptions) announce(name string, s infra.Stack) {
 	o.say("Deploying %s (region %s):", name, cmp.Or(o.region, "of the environment"))
 	for _, f := range stackFacts(s) {
 		o.say("  %s: %s", f[0], f[1])
@@ -180,27 +176,28 @@ func (o *deployOptions) announce(name string, s *infra.Stack) {
 }
 
 // stackFacts are what a person wants to see of a stack that is to be made.
-func stackFacts(s *infra.Stack) [][2]string {
-	kept := "kept as long as before, 90 days in a new table"
+func stackFacts(s infra.Stack) [][2]string {
+	audit := "kept as long as before, 90 days in a new table"
 	if s.AuditRetentionDays > 0 {
-		kept = fmt.Sprintf("kept %d days", s.AuditRetentionDays)
+		audit = fmt.Sprintf("kept %d days", s.AuditRetentionDays)
 	}
 	facts := [][2]string{
-		{"usage", fmt.Sprintf("%s, kept %d days", cmp.Or(s.SnapshotWindows, allWindows), cmp.Or(s.UsageRetentionDays, 90))},
-		{"audit events", kept},
+		{"usage", fmt.Sprintf("%s, kept %d days", s.SnapshotWindows, s.UsageRetentionDays)},
+		{"audit events", audit},
 		{"aggregator", onOff(s.HasAggregator())},
 		{"provisioner", onOff(s.HasProvisioner())},
 	}
 	if s.HasAggregator() {
-		facts = append(facts, [2]string{
-			"function", fmt.Sprintf("%s, %v, %d MB", cmp.Or(s.Architecture, infra.ARM64), cmp.Or(s.LambdaTimeout, time.Minute), cmp.Or(s.LambdaMemory, 256)),
-		}, [2]string{"audit archive", onOff(!s.NoAuditArchive)})
+		facts = append(facts, [2]string{"function", fmt.Sprintf("%s, %v, %d MB", s.Architecture, s.LambdaTimeout, s.LambdaMemory)},
+			[2]string{"audit archive", onOff(!s.NoAuditArchive)})
 	} else if !s.NoAggregator {
 		facts = append(facts, [2]string{"note", "without IAM the aggregator needs --aggregator-role-arn"})
 	}
 	facts = append(facts, [2]string{"alarms", onOff(!s.NoAlarms)})
-	if s.AlarmTopicARN != "" {
-		facts = append(facts, [2]string{"alarms are sent to", s.AlarmTopicARN})
+	for _, f := range [][2]string{{"alarms are sent to", s.AlarmTopicARN}, {"permission boundary", s.PermissionBoundary}} {
+		if f[1] != "" {
+			facts = append(facts, f)
+		}
 	}
 	facts = append(facts, [2]string{"policies", onOff(!s.NoIAM)}, [2]string{"roles for users", onOff(s.IAMRoles)},
 		[2]string{"deletion protection", onOff(s.DeletionProtection)})

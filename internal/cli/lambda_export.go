@@ -51,9 +51,6 @@ type packageShape struct {
 }
 
 func runLambdaExport(ctx context.Context, o *exportOptions) error {
-	if err := (infra.Stack{Architecture: o.architecture}).Validate("any-name"); err != nil {
-		return usagef("%v", err)
-	}
 	if _, err := os.Stat(o.output); err == nil && !o.info && !o.force {
 		return fmt.Errorf("%s is there already; --force overwrites it", o.output)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -37,6 +38,7 @@ type limitsOptions struct {
 	*connection
 	file            string
 	exit, yes, json bool
+	forget          bool
 }
 
 func fileArg(target *string) argument {
@@ -80,6 +82,9 @@ func (o *limitsOptions) parse() (*manifest.Manifest, error) {
 		read = func() ([]byte, error) { return io.ReadAll(o.in) }
 	}
 	data, err := read()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, usagef("%v", err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +118,7 @@ func (o *limitsOptions) place(p manifest.Problem) string {
 // planning are the options of plans.
 func (o *limitsOptions) planning() *manifest.Options {
 	return &manifest.Options{
-		Now: o.now, Principal: cmp.Or(o.principal, login()),
+		Now: o.now, Principal: cmp.Or(o.principal, login()), Forget: o.forget,
 		Waiting: func() { o.say("another apply is at work; waiting for it to end") },
 	}
 }

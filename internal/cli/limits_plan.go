@@ -12,7 +12,7 @@ import (
 
 // changeShape is a change as JSON.
 type changeShape struct {
-	Action string       `json:"action" doc:"create, update or delete"`
+	Action string       `json:"action" doc:"create, update, delete, or adopt: it is as declared, and managed from then on"`
 	Level  string       `json:"level" doc:"system, resource or entity"`
 	Target *string      `json:"target" doc:"a resource, or an entity and a resource with a slash between them; null for the system"`
 	Fields []fieldShape `json:"fields" doc:"what differs: field, before, after"`
@@ -20,7 +20,7 @@ type changeShape struct {
 
 // fieldShape is a value that changes as JSON.
 type fieldShape struct {
-	Field  string  `json:"field" doc:"such as rpm.capacity or on_unavailable"`
+	Field  string  `json:"field" doc:"such as rpm.capacity, on_unavailable, or state: damaged, or unlisted by the store"`
 	Before *string `json:"before" doc:"as stored"`
 	After  *string `json:"after" doc:"as declared"`
 }
@@ -48,7 +48,7 @@ type fieldRow struct {
 func fieldRows(changes []manifest.Change) (rows []fieldRow) {
 	for _, c := range changes {
 		fields := c.Fields()
-		if len(fields) == 0 { // what is damaged is deleted
+		if len(fields) == 0 { // what is adopted
 			fields = []manifest.Field{{}}
 		}
 		for i, f := range fields {
@@ -59,8 +59,8 @@ func fieldRows(changes []manifest.Change) (rows []fieldRow) {
 }
 
 func (o *limitsOptions) cells(r fieldRow) []cell {
-	signs := map[manifest.Action]string{manifest.Create: "+ ", manifest.Update: "~ ", manifest.Delete: "- "}
-	paint := map[manifest.Action]func(string) string{manifest.Create: o.style.Green, manifest.Update: o.style.Yellow, manifest.Delete: o.style.Red}
+	signs := map[manifest.Action]string{manifest.Create: "+ ", manifest.Update: "~ ", manifest.Delete: "- ", manifest.Adopt: "= "}
+	paint := map[manifest.Action]func(string) string{manifest.Create: o.style.Green, manifest.Update: o.style.Yellow, manifest.Delete: o.style.Red, manifest.Adopt: o.style.Green}
 	action := cell{people: signs[r.Action] + string(r.Action), program: string(r.Action)}.in(paint[r.Action])
 	about := []cell{action, text(manifest.Level(r.Scope)), text(manifest.Target(r.Scope))}
 	if r.again {
@@ -106,12 +106,10 @@ update and delete. It only reads.
 }
 
 func runLimitsPlan(ctx context.Context, o limitsOptions) error {
-	return o.planned(ctx, func(p *manifest.Plan) error {
+	return o.planned(ctx, (*manifest.Plan).Steps, func(p *manifest.Plan) error {
+		defer o.sayWhatElse(p)
 		if len(p.Changes) == 0 {
 			o.say("Nothing to change: %s as declared", count(p.Same, "level"))
-			if n := len(p.Adopted); n > 0 {
-				o.say("Not managed yet: %s; apply notes that", count(n, "level"))
-			}
 			return nil
 		}
 		n := map[manifest.Action]int{}
@@ -123,8 +121,21 @@ func runLimitsPlan(ctx context.Context, o limitsOptions) error {
 	})
 }
 
-// planned makes a plan, prints it, and goes on with it.
-func (o *limitsOptions) planned(ctx context.Context, then func(*manifest.Plan) error) error {
+// sayWhatElse tells what a plan does besides its changes.
+func (o *limitsOptions) sayWhatElse(p *manifest.Plan) {
+	if n := len(p.Adopted); n > 0 {
+		o.say("Not managed yet: %s; apply takes over", count(n, "level"))
+	}
+	if stack := p.TakesFrom(); stack != "" {
+		o.say("Managed by stack %s; apply takes the namespace over", stack)
+	}
+	if p.DeletesFirst {
+		o.say("What was managed and what is declared are too much for one list; apply deletes first")
+	}
+}
+
+// planned makes a plan, prints what of it is wanted, and goes on with it.
+func (o *limitsOptions) planned(ctx context.Context, wanted func(*manifest.Plan) []manifest.Change, then func(*manifest.Plan) error) error {
 	m, err := o.declared()
 	if err != nil {
 		return err
@@ -134,7 +145,7 @@ func (o *limitsOptions) planned(ctx context.Context, then func(*manifest.Plan) e
 		if err != nil {
 			return err
 		}
-		if err := o.printChanges(p.Changes); err != nil {
+		if err := o.printChanges(wanted(p)); err != nil {
 			return err
 		}
 		return then(p)
@@ -162,7 +173,8 @@ It only reads.
 }
 
 func runLimitsDiff(ctx context.Context, o limitsOptions) error {
-	return o.planned(ctx, func(p *manifest.Plan) error {
+	changes := func(p *manifest.Plan) []manifest.Change { return p.Changes }
+	return o.planned(ctx, changes, func(p *manifest.Plan) error {
 		if len(p.Changes) == 0 {
 			o.say("No drift: %s as declared", count(p.Same, "level"))
 			return nil

@@ -3,13 +3,16 @@ package cli
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
 // No terminal is too narrow for a plan, and colours are only where they are
@@ -43,5 +46,84 @@ entities: {a-key-with-a-name-that-is-far-too-long-for-any-terminal: {resources: 
 				t.Errorf("what a row is about is not said once:\n%s", &out)
 			}
 		}
+	}
+}
+
+// managedBy stores what is managed in the file of a world.
+func (w *world) managedBy(owner, hash string, scopes ...limiter.Scope) {
+	w.t.Helper()
+	repo, err := sqlite.Open(w.t.Context(), strings.TrimPrefix(w.store, "sqlite:"), nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer repo.Close()
+	_, previous, _, err := repo.Managed(w.t.Context())
+	if err == nil {
+		err = repo.SetManaged(w.t.Context(), w.now, previous, hash, owner, scopes)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// limits runs a command on a manifest, and returns what it says.
+func (w *world) limits(manifest string, args ...string) (out, talk string, code int) {
+	w.t.Helper()
+	file := filepath.Join(w.t.TempDir(), "limits.yaml")
+	if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	var printed, said bytes.Buffer
+	c := &console{in: strings.NewReader(""), out: &printed, err: &said, now: func() time.Time { return w.now }}
+	code = run(w.t.Context(), c, append([]string{"limits", args[0], file, "--store", w.store}, args[1:]...))
+	return printed.String(), strings.ReplaceAll(said.String(), file, "FILE"), code
+}
+
+// Whoever takes a namespace from a stack is told so, and asked.
+func TestApplyTakesANamespaceFromAStack(t *testing.T) {
+	w := newWorld(t)
+	const nothing, stack = "{}", "arn:aws:cloudformation:us-east-1:123456789012:stack/limits/1"
+	w.managedBy(stack+" Limits", "hash")
+	if _, talk, code := w.limits(nothing, "plan"); code != exitDone || !strings.Contains(talk, "Managed by stack "+stack+"; apply takes the namespace over\n") {
+		t.Errorf("code %d: %s", code, talk)
+	}
+	if _, talk, code := w.limits(nothing, "apply"); code != exitUsage || !strings.Contains(talk, "Take the namespace over from stack "+stack+" of FILE (") {
+		t.Errorf("code %d: %s", code, talk)
+	}
+	if _, talk, code := w.limits(nothing, "apply", "--yes"); code != exitDone || !strings.Contains(talk, "Took the namespace over from stack "+stack+"\n") {
+		t.Errorf("code %d: %s", code, talk)
+	}
+	if _, talk, code := w.limits(nothing, "apply"); code != exitDone || strings.Contains(talk, "stack") {
+		t.Errorf("code %d: %s", code, talk)
+	}
+}
+
+// A damaged list is no dead end, and a damaged level is called so.
+func TestDamageIsNamedAndMended(t *testing.T) {
+	w := newWorld(t)
+	const declared = "resources: {gpt-4: {limits: {rpm: {capacity: 1}}}}"
+	w.managedBy("", "hash", limiter.Scope{Resource: "no name"})
+	if _, talk, code := w.limits(declared, "apply", "--yes"); code != exitFailed || !strings.Contains(talk, "`zae-limiter limits apply FILE --forget`") {
+		t.Errorf("code %d: %s", code, talk)
+	}
+	if _, talk, code := w.limits(declared, "apply", "--yes", "--forget"); code != exitDone {
+		t.Errorf("code %d: %s", code, talk)
+	}
+	if _, talk, code := w.limits(declared, "apply"); code != exitDone {
+		t.Errorf("code %d: %s", code, talk)
+	}
+	db, err := sql.Open("sqlite", strings.TrimPrefix(w.store, "sqlite:"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), "UPDATE configs SET limits = 'nonsense' WHERE resource = 'gpt-4' AND entity = ''"); err != nil {
+		t.Fatal(err)
+	}
+	if out, talk, _ := w.limits(declared, "plan"); !strings.HasPrefix(out, "update\tresource\tgpt-4\tstate\tdamaged\tsound\n") {
+		t.Errorf("%s%s", out, talk)
+	}
+	if out, talk, _ := w.limits(declared, "plan", "--json"); !strings.Contains(out, `{"field":"state","before":"damaged","after":"sound"}`) {
+		t.Errorf("%s%s", out, talk)
 	}
 }

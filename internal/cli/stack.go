@@ -28,7 +28,7 @@ type stackConnection struct {
 
 // addTo gives a command the flags of a stack.
 func (s *stackConnection) addTo(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&s.name, "name", "n", "", "`name` of the stack and its table (default $ZAEL_STACK)")
+	cmd.Flags().StringVarP(&s.name, "name", "n", "", "`name` of the stack and its table")
 	s.addPlace(cmd)
 }
 

@@ -24,8 +24,9 @@ func newUpgrade(c *console) *cobra.Command {
 		Long: `Brings a stack to the version of this program: its template, the code of its
 functions, its tags, then the data of its table, and at last the record of its
 version. Parameters and tags of the owner stay as they were deployed. What is
-going to change is shown before it is changed. A stack that is newer is left
-alone, unless --force says otherwise.
+going to change is shown before it is changed, and on a terminal asked;
+elsewhere only changes that remove or replace something need --yes. A stack that
+is newer is left alone, unless --force says otherwise.
 
 ` + stackHelp,
 		Example: "  zae-limiter upgrade --name my-app\n  zae-limiter upgrade -n my-app --lambda-only --yes",

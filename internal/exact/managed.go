@@ -13,15 +13,16 @@ import (
 type Managed struct {
 	Scopes []limiter.Scope // by entity, then resource
 	Hash   string
+	Owner  string // "" for nobody in particular
 }
 
 // Replace is what is stored next, if previous is what is stored now;
 // ErrConflict.
-func (m Managed) Replace(previous, hash string, scopes []limiter.Scope) (Managed, error) {
+func (m Managed) Replace(previous, hash, owner string, scopes []limiter.Scope) (Managed, error) {
 	if m.Hash != previous {
 		return m, Overtaken()
 	}
-	return Managed{SortedScopes(scopes), hash}, nil
+	return Managed{SortedScopes(scopes), hash, owner}, nil
 }
 
 // Overtaken says that somebody else was faster.

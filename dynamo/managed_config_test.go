@@ -1,0 +1,50 @@
+package dynamo_test
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// TestBareConfigsOfPythonAreListedOnceTheyAreReplaced: its provisioner writes
+// items that are in no index and no registry.
+func TestBareConfigsOfPythonAreListedOnceTheyAreReplaced(t *testing.T) {
+	t.Parallel()
+	const limits = "l_rpm_cp N 60\nl_rpm_ra N 60\nl_rpm_rp N 60\nGSI4PK S {ns}"
+	s := newStoredTable(t)
+	s.write("{ns}/ENTITY#alice", "#CONFIG#gpt-4", limits+"\nentity_id S alice\nresource S gpt-4")
+	s.write("{ns}/ENTITY#bob", "#CONFIG#gpt-4", limits+"\nentity_id S bob\nresource S gpt-4")
+	s.write("{ns}/RESOURCE#gpt-4", "#CONFIG", limits+"\nresource S gpt-4")
+	s.write(system, "#CONFIG", limits+"\non_unavailable S allow\naudit_retention_days N 7")
+	scopes := []limiter.Scope{{Entity: "alice", Resource: "gpt-4"}, {Entity: "bob", Resource: "gpt-4"}, {Resource: "gpt-4"}, {}}
+	listed := func(want bool) {
+		t.Helper()
+		for _, scope := range scopes {
+			cfg, got, err := s.repo.ConfigListed(t.Context(), scope)
+			s.ok(err)
+			s.equal("limits", cfg.Limits, []limiter.Limit{perMinute})
+			s.equal("listed", got, want)
+		}
+	}
+	listed(false)
+	for range 2 {
+		for _, scope := range scopes {
+			cfg := limiter.Config{Scope: scope, Limits: []limiter.Limit{perMinute}}
+			s.ok(s.repo.ReplaceConfig(t.Context(), cfg, s.event("limits_set", "alice", "gpt-4")))
+		}
+	}
+	listed(true)
+	s.counted("gpt-4 N 2")
+	s.equal("entities", gathered(t, s.repo.EntitiesWithLimits(t.Context(), "gpt-4")), []string{"alice", "bob"})
+	names, err := s.repo.ResourcesWithDefaults(t.Context())
+	s.ok(err)
+	s.equal("resources", names, []string{"gpt-4"})
+	s.holds(system, "#CONFIG", `
+		l_rpm_cp N 60
+		l_rpm_ra N 60
+		l_rpm_rp N 60
+		audit_retention_days N 7
+		config_version N 1
+		GSI4PK S {ns}
+		GSI4SK S {ns}/SYSTEM#`)
+}

@@ -1,0 +1,56 @@
+package manifest_test
+
+import (
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/manifest"
+	"github.com/zeroae/zae-limiter-go/sqlite"
+)
+
+// damagedFile is a store whose list of what is managed is something else.
+func damagedFile(t *testing.T, list string, m *manifest.Manifest) limiter.Repository {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "limits.db")
+	repo, err := sqlite.Open(bg, path, nil)
+	check(t, err)
+	t.Cleanup(func() { _ = repo.Close() })
+	_, _, err = manifest.Apply(bg, repo, m, nil)
+	check(t, err)
+	db, err := sql.Open("sqlite", path)
+	check(t, err)
+	defer db.Close()
+	_, err = db.ExecContext(bg, "UPDATE managed SET scopes = ?", list)
+	check(t, err)
+	return repo
+}
+
+// TestDamagedListSaysWhatToDo, and that can be done.
+func TestDamagedListSaysWhatToDo(t *testing.T) {
+	old, next := crowd("old", 2, 1), crowd("new", 2, 1)
+	for name, damage := range map[string]string{"the list": "nonsense", "a name": `[["a b","gpt-4"]]`} {
+		t.Run(name, func(t *testing.T) {
+			repo := damagedFile(t, damage, old)
+			_, planErr := manifest.NewPlan(bg, repo, next, nil)
+			_, _, applyErr := manifest.Apply(bg, repo, next, nil)
+			for _, err := range []error{planErr, applyErr} {
+				if _, ok := errors.AsType[*limiter.CorruptError](err); !ok || !strings.Contains(err.Error(), "`zae-limiter limits apply FILE --forget`") {
+					t.Errorf("error %v", err)
+				}
+			}
+			_, report, err := manifest.Apply(bg, repo, next, &manifest.Options{Forget: true})
+			check(t, err)
+			equal(t, "created", report.Count(manifest.Create), 2)
+			got, err := manifest.Export(bg, repo, "")
+			check(t, err)
+			equal(t, "stored", declared(got), declared(&manifest.Manifest{Levels: slices.Concat(old.Levels, next.Levels)}))
+			scopes, _ := managed(t, repo)
+			equal(t, "managed", scopes, declared(next))
+		})
+	}
+}

@@ -1,0 +1,52 @@
+package manifest
+
+import (
+	"slices"
+	"strings"
+)
+
+// owner is whose custom resources rule what is managed: the ID of a stack and
+// the logical IDs of resources in it, with spaces between them; "" is nobody's.
+//
+// A resource that is renamed is two for a while: CloudFormation makes the new
+// one first, and then deletes the old one, or the new one if something went
+// wrong. Only the last of them to go takes the limits with it.
+type owner string
+
+// stack is the one it belongs to.
+func (o owner) stack() string {
+	stack, _, _ := strings.Cut(string(o), " ")
+	return stack
+}
+
+func (o owner) has(stack, resource string) bool {
+	return o.stack() == stack && slices.Contains(o.resources(), resource)
+}
+
+func (o owner) resources() []string {
+	_, names, _ := strings.Cut(string(o), " ")
+	return strings.Fields(names)
+}
+
+// with has one more resource. Another stack takes the place of this one.
+func (o owner) with(stack, resource string) owner {
+	if stack == "" || o.has(stack, resource) {
+		return o
+	}
+	if o.stack() != stack {
+		o = owner(stack)
+	}
+	return o + owner(" "+resource)
+}
+
+// without has one resource less, and is nobody's without any.
+func (o owner) without(stack, resource string) owner {
+	if !o.has(stack, resource) {
+		return o
+	}
+	left := slices.DeleteFunc(o.resources(), func(name string) bool { return name == resource })
+	if len(left) == 0 {
+		return ""
+	}
+	return owner(stack + " " + strings.Join(left, " "))
+}

@@ -1,0 +1,75 @@
+package repotest
+
+import (
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// replace stores exactly this, with an event.
+func (f *fixture) replace(cfg limiter.Config) {
+	f.Helper()
+	f.ok("ReplaceConfig", f.remembers().ReplaceConfig(f.ctx, cfg, f.event("limits_set", audited(cfg.Scope))))
+}
+
+func managedOwner(f *fixture) {
+	store := f.remembers()
+	owned := func(hash, owner string) {
+		f.Helper()
+		_, gotHash, gotOwner, err := store.Managed(f.ctx)
+		f.ok("Managed", err)
+		f.equal("hash", gotHash, hash)
+		f.equal("owner", gotOwner, owner)
+	}
+	owned("", "")
+	f.ok("SetManaged", store.SetManaged(f.ctx, epoch, "", "first", "stack/1 Limits", nil))
+	owned("first", "stack/1 Limits")
+	f.fails("SetManaged after another", store.SetManaged(f.ctx, epoch, "", "second", "thief", nil), limiter.ErrConflict)
+	owned("first", "stack/1 Limits")
+	f.ok("SetManaged", store.SetManaged(f.ctx, epoch, "first", "second", "", nil))
+	owned("second", "")
+}
+
+func managedReplaced(f *fixture) {
+	a, b := limiter.Custom("a", 10, 3, 7e9), limiter.PerDay("b", 2)
+	events := 0
+	replaced := func(cfg limiter.Config) {
+		f.Helper()
+		f.replace(cfg)
+		f.equal("config", f.config(cfg.Scope), cfg)
+		if cfg.Scope == (limiter.Scope{}) {
+			events++
+			f.equal("mode", f.repo.OnUnavailable(), cfg.OnUnavailable)
+			f.equal("events", len(f.audit("$SYSTEM", "")), events)
+		}
+	}
+	for _, s := range limiter.Precedence("key-1", model) {
+		replaced(limiter.Config{Scope: s, Limits: []limiter.Limit{b}})
+		replaced(limiter.Config{Scope: s, Limits: []limiter.Limit{a}})
+	}
+	replaced(limiter.Config{OnUnavailable: limiter.Allow, Limits: []limiter.Limit{a}})
+	replaced(limiter.Config{OnUnavailable: limiter.Block})
+	replaced(limiter.Config{Limits: []limiter.Limit{a, b}})
+	f.defaults(model)
+	f.limited("", model)
+	for _, s := range limiter.Precedence("key-1", model) {
+		f.deleteConfig(s)
+	}
+	f.defaults()
+	f.limited()
+}
+
+func managedReplacedLive(f *fixture) {
+	own := limiter.Scope{Entity: "key-1", Resource: model}
+	f.setLimits(own, perMinute60)
+	f.take(0, ask("key-1", rpm(60)), 0)
+	ev := f.event("limits_set", "key-1")
+	ev.At = at(30 * time.Second)
+	more := limiter.Config{Scope: own, Limits: []limiter.Limit{limiter.PerMinute("rpm", 600)}}
+	f.ok("ReplaceConfig", f.remembers().ReplaceConfig(f.ctx, more, ev))
+	f.equal("limits of the bucket", first(f, "Buckets", f.buckets(30*time.Second, limiter.Scope{Entity: "key-1"})).Account.Limits, more.Limits)
+	f.take(time.Minute, ask("key-1", rpm(1)), 329_000) // of half a minute by the old rate, and half by the new one
+	f.deleteConfig(own)
+	f.replace(limiter.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 8)}})
+	f.take(time.Minute, ask("key-1", rpm(5)), 3_000)
+}
