@@ -4,6 +4,7 @@ package child
 
 import (
 	"bytes"
+	"os/signal"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +17,9 @@ func TestSignalsArePassedOn(t *testing.T) {
 	for _, sig := range []unix.Signal{
 		unix.SIGINT, unix.SIGINT, unix.SIGQUIT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGCONT, unix.SIGWINCH, unix.SIGTERM,
 	} {
+		if signal.Ignored(sig) { // by whoever runs the tests, as nohup does
+			continue
+		}
 		f.signal(sig)
 		f.caught(sig)
 	}
