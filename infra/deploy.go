@@ -202,7 +202,7 @@ func (s *session) create(ctx context.Context) (Deployment, error) {
 	}
 	out, err := s.stacks.CreateStack(ctx, &cloudformation.CreateStackInput{
 		StackName: &s.name, TemplateBody: aws.String(string(Template())),
-		Parameters:         sent(s.opts.Stack.parameters(s.name, code.at(s.opts.Stack.ArtifactBucket))),
+		Parameters:         append(sent(s.opts.Stack.parameters(s.name, code.at(s.opts.Stack.ArtifactBucket))), position(nil)),
 		Tags:               sentTags(merged(s.opts.Stack.Tags, discoveryTags(s.name), versionTags(s.opts.Version))),
 		Capabilities:       []cfn.Capability{cfn.CapabilityCapabilityNamedIam},
 		ClientRequestToken: aws.String("zae-limiter-" + rand.Text()), // so that the SDK may send it twice

@@ -32,7 +32,7 @@ func (s *session) change(ctx context.Context, stack *cfn.Stack) (Deployment, err
 	}
 	d, err := s.apply(ctx, stack, code, cloudformation.CreateChangeSetInput{
 		TemplateBody: aws.String(string(Template())),
-		Parameters:   append(sent(s.opts.Stack.parameters(s.name, code.at(s.opts.Stack.ArtifactBucket))), position(*stack)),
+		Parameters:   append(sent(s.opts.Stack.parameters(s.name, code.at(s.opts.Stack.ArtifactBucket))), position(stack)),
 		Tags:         sentTags(merged(s.opts.Stack.Tags, discoveryTags(s.name), versionTags(s.opts.Version))),
 	})
 	return d, advised(stack, err)

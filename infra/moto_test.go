@@ -57,7 +57,9 @@ func TestLifeOnAnEmulator(t *testing.T) {
 	if len(told) == 0 || told[len(told)-1].Status != "CREATE_COMPLETE" {
 		t.Error(told)
 	}
-	deploy(t, name, opts)
+	if d := deploy(t, name, opts); d.Action != "unchanged" {
+		t.Errorf("%+v", d)
+	}
 	acquire(t, name, &opts.Dynamo)
 	looksGood(t, name, opts)
 

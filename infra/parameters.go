@@ -133,17 +133,19 @@ func previous(stack cfn.Stack, known []string, changed ...parameter) []cfn.Param
 	}
 	list = append(list, sent(changed)...)
 	if _, ok := parameterOf(stack, paramPosition); ok || known != nil {
-		list = append(list, position(stack))
+		list = append(list, position(&stack))
 	}
 	return list
 }
 
-// position is where the aggregator of a stack that is there began to read. It
-// cannot change later. A template without the parameter is Python's, which
-// begins with what comes.
-func position(stack cfn.Stack) cfn.Parameter {
+// position is where the aggregator begins to read: in a stack that is made, with
+// the oldest. It cannot change later. A template without the parameter is
+// Python's, which begins with what comes.
+func position(stack *cfn.Stack) cfn.Parameter {
 	p := cfn.Parameter{ParameterKey: aws.String(paramPosition)}
-	if _, ok := parameterOf(stack, paramPosition); ok {
+	if stack == nil {
+		p.ParameterValue = aws.String("TRIM_HORIZON")
+	} else if _, ok := parameterOf(*stack, paramPosition); ok {
 		p.UsePreviousValue = aws.Bool(true)
 	} else {
 		p.ParameterValue = aws.String("LATEST")
