@@ -68,8 +68,8 @@ func dialStack(ctx context.Context, op, name string, opts *Options) (*session, e
 	if opts == nil {
 		opts = &Options{}
 	}
-	stack, table, architecture := opts.Stack.WithDefaults(), dynamo.TableName(name), opts.Stack.WithDefaults().Architecture
-	doubt := stack.checkParts(table)
+	stack, table := opts.Stack.WithDefaults(), dynamo.TableName(name)
+	doubt, architecture := stack.checkParts(table), stack.Architecture
 	if opts.Settle != nil {
 		architecture = "" // it may be another
 	}
