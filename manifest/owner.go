@@ -13,9 +13,24 @@ import (
 // wrong. Only the last of them to go takes the limits with it.
 type owner string
 
-// stack is the one it belongs to.
+// byHand is what somebody has taken from a stack: its resources delete nothing
+// any more, and any stack may take it again.
+const byHand owner = "by-hand"
+
+// taken is the owner after an apply by hand.
+func (o owner) taken() owner {
+	if o == "" {
+		return ""
+	}
+	return byHand
+}
+
+// stack is the one it belongs to, "" for none.
 func (o owner) stack() string {
 	stack, _, _ := strings.Cut(string(o), " ")
+	if o == byHand {
+		return ""
+	}
 	return stack
 }
 

@@ -91,6 +91,20 @@ func TestOtherStackIsRefusedAndDeletesNothing(t *testing.T) {
 	equal(t, "stored in the end", len(l.limited()), 0)
 }
 
+// TestTakenByHandIsNotDeleted: whoever takes limits from a stack keeps them when
+// it goes, and may give them back.
+func TestTakenByHandIsNotDeleted(t *testing.T) {
+	l := newLambda(t)
+	l.as(stackID, "Limits").succeeds("Create", "", ofTenant+declares)
+	_, _, err := manifest.Apply(bg, l.repo, parse(t, "namespace: tenant-a\nresources: {gpt-4: {limits: {rpm: {capacity: 1}}}}"), nil)
+	check(t, err)
+	l.as(stackID, "Limits").succeeds("Delete", l.physical(), ofTable)
+	equal(t, "stored after the stack has gone", l.limited(), []string{"gpt-4"})
+	l.as(otherStack, "Limits").succeeds("Create", "", ofTenant+declares)
+	l.as(otherStack, "Limits").succeeds("Delete", l.physical(), ofTable)
+	equal(t, "stored in the end", len(l.limited()), 0)
+}
+
 // TestFailedCreateTakesNothingOfOthersWithIt: CloudFormation deletes what it
 // could not create.
 func TestFailedCreateTakesNothingOfOthersWithIt(t *testing.T) {

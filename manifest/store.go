@@ -56,7 +56,7 @@ type Options struct {
 	Forget bool
 
 	// ownership says who owns what is managed after an apply, given what is known
-	// before, and whether all stays as it is but for that. Nil is nobody.
+	// before, and whether all stays as it is but for that. Nil is by hand.
 	ownership func(known state) (next owner, keep bool, err error)
 	wall      func() time.Time // the clock that goes on while a process is stopped
 }
@@ -73,7 +73,7 @@ func (o *Options) withDefaults() Options {
 		all.Waiting = func() {}
 	}
 	if all.ownership == nil {
-		all.ownership = func(state) (owner, bool, error) { return "", false, nil }
+		all.ownership = func(known state) (owner, bool, error) { return known.owner.taken(), false, nil }
 	}
 	if all.wall == nil {
 		all.wall = func() time.Time { return time.Now().Round(0) }
