@@ -38,19 +38,22 @@ func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limit
 	return err
 }
 
-// setEntity counts the config of an entity in its registry when it is new.
-// Whether it is, is found out by writing.
+// setEntity counts the config of an entity in its registry when it is new, or
+// was in no list: Python's provisioner writes such. Whether it is, is found out
+// by writing. Python may also have overwritten an item that had been counted, so
+// that the count can become too high, which lists a resource for nothing; too
+// low, it would hide limits.
 func (r *Repository) setEntity(ctx context.Context, cfg limiter.Config, event types.TransactWriteItem) error {
 	it := r.configItem(cfg)
 	for try := 0; ; try++ {
 		if err := pause(ctx, try); err != nil {
 			return err
 		}
-		err := r.change(ctx, r.putIf(it, absent()), r.countLimits(cfg.Scope.Resource), event)
-		if _, exists := refusedAt(err, 0); !exists {
+		err := r.change(ctx, r.putIf(it, new(condition).lacks(attrGSI3PK)), r.countLimits(cfg.Scope.Resource), event)
+		if _, listed := refusedAt(err, 0); !listed {
 			return err
 		}
-		err = r.change(ctx, r.putIf(it, present()), event)
+		err = r.change(ctx, r.putIf(it, new(condition).exists(attrGSI3PK)), event)
 		if _, deleted := refusedAt(err, 0); !deleted || try == mostTries {
 			return err
 		}

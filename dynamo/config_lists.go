@@ -86,15 +86,16 @@ func (r *Repository) countLimits(resource string) types.TransactWriteItem {
 // removeEntityConfig deletes the config item of an entity at k, with its count
 // and more. It is refused at its first item if there is none.
 //
-// The count may be too low: Python's provisioner writes configs that it does
-// not count. So it is only taken down while there is something to take, and
-// what is not above zero is removed.
+// Python's provisioner writes configs that are in no index and not counted, so
+// these are not counted down. The count may be too low for others: it is only
+// taken down while there is something to take, and what is not above zero is
+// removed.
 func (r *Repository) removeEntityConfig(ctx context.Context, k key, more ...types.TransactWriteItem) error {
 	resource := strings.TrimPrefix(k.sk, configSKPrefix)
-	gone := r.deleteIf(k, present())
+	gone := r.deleteIf(k, new(condition).exists(attrGSI3PK))
 	err := r.change(ctx, append([]types.TransactWriteItem{gone, r.uncountLimits(resource)}, more...)...)
-	if _, none := refusedAt(err, 0); none {
-		return err
+	if _, bare := refusedAt(err, 0); bare {
+		return r.change(ctx, append([]types.TransactWriteItem{r.deleteIf(k, present())}, more...)...)
 	}
 	if _, uncounted := refusedAt(err, 1); uncounted {
 		err = r.change(ctx, append([]types.TransactWriteItem{gone}, more...)...)

@@ -29,7 +29,7 @@ func (r *Repository) ConfigListed(ctx context.Context, s limiter.Scope) (cfg lim
 // ReplaceConfig stores exactly this, whatever the scope held, with its event.
 // What no list showed is listed from then on.
 func (r *Repository) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
-	if cfg.Scope.Level() == "resource" {
+	if cfg.Scope != (limiter.Scope{}) {
 		return r.SetConfig(ctx, cfg, ev) // which does so
 	}
 	if err := checkLimits(len(cfg.Limits)); err != nil {
@@ -42,11 +42,7 @@ func (r *Repository) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev l
 	if err != nil {
 		return err
 	}
-	if cfg.Scope == (limiter.Scope{}) {
-		err = r.replaceSystem(ctx, cfg, event)
-	} else {
-		err = r.replaceEntity(ctx, cfg, event)
-	}
+	err = r.replaceSystem(ctx, cfg, event)
 	r.configChanged(ctx, ev.At, cfg.Scope, err)
 	return err
 }
@@ -74,26 +70,6 @@ func (r *Repository) replaceSystem(ctx context.Context, cfg limiter.Config, even
 			r.modes.Store(r.ns, cfg.OnUnavailable)
 		}
 		if _, changed := refusedAt(err, 0); !changed || try == mostTries {
-			return err
-		}
-	}
-}
-
-// replaceEntity is setEntity that counts what was not listed, too. Python may
-// have overwritten an item that had been counted, so that the count can become
-// too high, which lists a resource for nothing; too low, it would hide limits.
-func (r *Repository) replaceEntity(ctx context.Context, cfg limiter.Config, event types.TransactWriteItem) error {
-	it := r.configItem(cfg)
-	for try := 0; ; try++ {
-		if err := pause(ctx, try); err != nil {
-			return err
-		}
-		err := r.change(ctx, r.putIf(it, new(condition).lacks(attrGSI3PK)), r.countLimits(cfg.Scope.Resource), event)
-		if _, listed := refusedAt(err, 0); !listed {
-			return err
-		}
-		err = r.change(ctx, r.putIf(it, new(condition).exists(attrGSI3PK)), event)
-		if _, deleted := refusedAt(err, 0); !deleted || try == mostTries {
 			return err
 		}
 	}

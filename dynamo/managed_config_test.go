@@ -48,3 +48,26 @@ func TestBareConfigsOfPythonAreListedOnceTheyAreReplaced(t *testing.T) {
 		GSI4PK S {ns}
 		GSI4SK S {ns}/SYSTEM#`)
 }
+
+// TestBareConfigsAreCountedWhenTheyAreSet, and not counted when they go: the
+// count of others must not become too low, which would hide their limits.
+func TestBareConfigsAreCountedWhenTheyAreSet(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	bare := func(entity string) limiter.Scope {
+		s.write("{ns}/ENTITY#"+entity, "#CONFIG#gpt-4", "l_rpm_cp N 60\nl_rpm_ra N 60\nl_rpm_rp N 60\nGSI4PK S {ns}\nentity_id S "+entity+"\nresource S gpt-4")
+		return limiter.Scope{Entity: entity, Resource: "gpt-4"}
+	}
+	set := func(scope limiter.Scope) {
+		t.Helper()
+		s.ok(s.repo.SetConfig(t.Context(), limiter.Config{Scope: scope, Limits: []limiter.Limit{perMinute}}, s.event("limits_set", scope.Entity, "gpt-4")))
+	}
+	set(limiter.Scope{Entity: "alice", Resource: "gpt-4"})
+	s.ok(s.repo.DeleteConfig(t.Context(), bare("bob"), s.event("limits_deleted", "bob", "gpt-4")))
+	s.counted("gpt-4 N 1")
+	set(bare("carol"))
+	s.counted("gpt-4 N 2")
+	s.ok(s.repo.DeleteEntity(t.Context(), "carol", s.event("entity_deleted", "carol", "")))
+	s.counted("gpt-4 N 1")
+	s.equal("entities", gathered(t, s.repo.EntitiesWithLimits(t.Context(), "gpt-4")), []string{"alice"})
+}

@@ -38,14 +38,15 @@ func provisionOperations() []operation {
 			w.declared()
 			w.invoke("ProvisionerFunction", `{"manifest": {"namespace": "declared"}}`, `"planned"`)
 		}},
+		{"Provision: a command with an id", managing + applying, func(w *world) {
+			w.invoke("ProvisionerFunction", fmt.Sprintf(`{"action": "apply", "table_name": %q, "namespace_id": %q, "manifest": {
+				"system": {"on_unavailable": "allow"}, "resources": {"gpt-4": {"limits": {"rpm": {"capacity": 600}}}},
+				"entities": {"key": {"resources": {"gpt-4": {"limits": {"rpm": {"capacity": 100}}}}}}}}`, w.table, w.declared()), `"updated":1,"deleted":0,"errors":[]`)
+		}},
 		{"Provision: update", managing + applying, func(w *world) {
 			id := w.declared()
 			w.consume(w.connect(w.config(w.next), "declared"), "key", time.Now())
-			w.provision("Update", w.table+"/"+id+"/limits-provisioner", fmt.Sprintf(`"NamespaceId": %q, `+resources+", "+entities, id, 600, 200), `"SUCCESS"`)
-		}},
-		{"Provision: a command with an id", managing + applying, func(w *world) {
-			w.invoke("ProvisionerFunction", fmt.Sprintf(`{"action": "apply", "table_name": %q, "namespace_id": %q, "manifest": {
-				"resources": {"gpt-4": {"limits": {"rpm": {"capacity": 600}}}}}}`, w.table, w.declared()), `"deleted":1,"errors":[]`)
+			w.provision("Update", w.table+"/"+id+"/limits-provisioner", fmt.Sprintf(`"NamespaceId": %q, `+resources+", "+entities, id, 700, 200), `"SUCCESS"`)
 		}},
 		{"Provision: delete", managing + applying, func(w *world) {
 			w.provision("Delete", w.table+"/"+w.declared()+"/limits-provisioner", created, `"SUCCESS"`)

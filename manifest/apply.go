@@ -46,14 +46,14 @@ func (p *Plan) Apply(ctx context.Context) (*Report, error) {
 		return nil, ErrStale
 	}
 	if p.keep {
-		_, err := p.claim(ctx, p.known, state{p.known.scopes, p.known.hash, p.next})
+		_, err := p.claim(ctx, p.known, state{p.known.scopes, p.next.stamped(p.known.content()), p.next})
 		return &Report{}, err
 	}
 	listed := p.union()
 	if p.DeletesFirst {
 		listed = p.known.scopes
 	}
-	c, err := p.claim(ctx, p.known, state{listed, claimPrefix + rand.Text(), p.known.owner})
+	c, err := p.claim(ctx, p.known, state{listed, claimPrefix + rand.Text(), p.interim()})
 	if err != nil {
 		return nil, err
 	}
@@ -91,15 +91,19 @@ func (p *Plan) work(ctx context.Context, c *claim, results []Result) {
 	c.hold(ctx, func(ctx context.Context) { p.makeChanges(ctx, c, rest) })
 }
 
-// after is what is noted in the end. What belonged to others stays theirs until
-// all is done.
+// interim is the owner until all is done: what belonged to others stays theirs.
+func (p *Plan) interim() owner {
+	if len(p.known.scopes) > 0 {
+		return p.known.owner
+	}
+	return p.next
+}
+
+// after is what is noted in the end.
 func (p *Plan) after(r *Report) state {
-	s := state{p.managedAfter(r.Results), p.manifest.Hash(), p.next}
+	s := state{p.managedAfter(r.Results), p.next.stamped(p.manifest.Hash()), p.next}
 	if len(r.Failed()) > 0 {
-		s.hash = partialPrefix + rand.Text()
-		if len(p.known.scopes) > 0 {
-			s.owner = p.known.owner
-		}
+		s.hash, s.owner = partialPrefix+rand.Text(), p.interim()
 	}
 	return s
 }
@@ -170,7 +174,7 @@ func (p *Plan) makeChange(ctx context.Context, r *Result) {
 	switch {
 	case err != nil:
 		r.unknown = true
-	case !stored.damaged && !stored.unlisted && same(stored.Config, r.After):
+	case stored.damaged == nil && !stored.unlisted && same(stored.Config, r.After):
 		r.Err = nil
 	}
 }

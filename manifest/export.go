@@ -25,10 +25,9 @@ func Export(ctx context.Context, repo limiter.Repository, namespace string) (*Ma
 		return nil, err
 	}
 	m := &Manifest{Namespace: namespace}
-	for i, cfg := range stored {
-		if cfg.damaged { // which says where
-			_, err := t.config(ctx, scopes[i])
-			return nil, err
+	for _, cfg := range stored {
+		if cfg.damaged != nil {
+			return nil, cfg.damaged
 		}
 		if !empty(cfg.Config) {
 			m.Levels = append(m.Levels, cfg.Config)

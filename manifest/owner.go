@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"crypto/rand"
 	"slices"
 	"strings"
 )
@@ -25,6 +26,25 @@ func (o owner) taken() owner {
 	return byHand
 }
 
+// stamp parts a hash from what makes it new.
+const stamp = "@"
+
+// stamped is a hash that nobody has seen: whoever read the record before an owner
+// changed must notice, also where the content is the same. What nobody owns has
+// the plain hash, as in Python.
+func (o owner) stamped(hash string) string {
+	if o == "" {
+		return hash
+	}
+	return hash + stamp + rand.Text()
+}
+
+// content is the hash without its stamp.
+func (s state) content() string {
+	hash, _, _ := strings.Cut(s.hash, stamp)
+	return hash
+}
+
 // stack is the one it belongs to, "" for none.
 func (o owner) stack() string {
 	stack, _, _ := strings.Cut(string(o), " ")
@@ -42,6 +62,10 @@ func (o owner) resources() []string {
 	_, names, _ := strings.Cut(string(o), " ")
 	return strings.Fields(names)
 }
+
+// before stands, among the resources, for whatever managed the namespace when
+// nobody owned it. It may be a resource of the same stack.
+const before = "*"
 
 // with has one more resource. Another stack takes the place of this one.
 func (o owner) with(stack, resource string) owner {

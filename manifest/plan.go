@@ -78,9 +78,14 @@ func adoptions(scopes []limiter.Scope) []Change {
 
 // Done tells that there is nothing to apply, not even to note.
 func (p *Plan) Done() bool {
-	upToDate := len(p.Changes)+len(p.Adopted)+len(p.Released) == 0 && p.known.hash == p.manifest.Hash()
+	upToDate := len(p.Changes)+len(p.Adopted)+len(p.Released) == 0 && p.known.content() == p.manifest.Hash()
 	return (p.keep || upToDate) && p.known.owner == p.next
 }
+
+// Busy tells that another apply was at work, so that what was compared is
+// changing. Applying such a plan waits for the other, changes nothing, and is
+// ErrStale.
+func (p *Plan) Busy() bool { return p.known.claimed() }
 
 // TakesFrom is the ID of the CloudFormation stack that manages the namespace up
 // to now, "" if none does or it will go on doing so.
@@ -103,7 +108,7 @@ func (p *Plan) compare(ctx context.Context) error {
 	}
 	for i, s := range scopes {
 		want, isDeclared := declared[s]
-		c := Change{Scope: s, Before: stored[i].Config, After: want, Damaged: stored[i].damaged, Unlisted: stored[i].unlisted}
+		c := Change{Scope: s, Before: stored[i].Config, After: want, Damaged: stored[i].damaged != nil, Unlisted: stored[i].unlisted}
 		c.After.Scope = s
 		c.Action = c.action()
 		switch {

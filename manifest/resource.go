@@ -136,14 +136,26 @@ func (p *Provisioner) applyFor(
 func (r ResourceRequest) takes(known state) (next owner, keep bool, err error) {
 	if stack := known.owner.stack(); stack != "" && stack != r.StackID && len(known.scopes) > 0 {
 		return "", false, fmt.Errorf(
-			"stack %s manages the limits of this namespace; delete them there, or take them over by `zae-limiter limits apply`, then try again", stack)
+			"stack %s manages the limits of this namespace; delete them there, or take them over by `zae-limiter limits apply`, then try again (a rollback that stops here goes on with --resources-to-skip)", stack)
 	}
-	return known.owner.with(r.StackID, r.LogicalResourceID), false, nil
+	next = known.owner
+	if next == "" && len(known.scopes) > 0 && r.RequestType == "Create" {
+		next = next.with(r.StackID, before)
+	}
+	return next.with(r.StackID, r.LogicalResourceID), false, nil
 }
 
-// leaves ends the ownership of the resource. Whatever has other owners is kept.
+// leaves ends the ownership of the resource. Whatever has other owners is kept,
+// and so is what was managed before there were any.
 func (r ResourceRequest) leaves(known state) (next owner, keep bool, err error) {
-	next = known.owner.without(r.StackID, r.LogicalResourceID)
+	if known.owner.has(r.StackID, r.LogicalResourceID) {
+		next = known.owner.without(r.StackID, r.LogicalResourceID)
+		if next == owner("").with(r.StackID, before) {
+			return "", true, nil
+		}
+		return next, next != "", nil
+	}
+	next = known.owner.without(r.StackID, before)
 	return next, next != "", nil
 }
 

@@ -49,8 +49,8 @@ func checkList(scopes []limiter.Scope) error {
 // storedConfig is what a scope holds.
 type storedConfig struct {
 	limiter.Config
-	damaged  bool // it cannot be read, so that it looks empty
-	unlisted bool // no list shows it
+	damaged  error // why it cannot be read, so that it looks empty
+	unlisted bool  // no list shows it
 }
 
 // stored is what a scope holds.
@@ -63,7 +63,7 @@ func (t *target) stored(ctx context.Context, s limiter.Scope) (cfg storedConfig,
 		cfg.Config, err = t.config(ctx, s)
 	}
 	if _, damaged := errors.AsType[*limiter.CorruptError](err); damaged {
-		return storedConfig{Config: limiter.Config{Scope: s}, damaged: true}, nil
+		return storedConfig{Config: limiter.Config{Scope: s}, damaged: err}, nil
 	}
 	return cfg, err
 }

@@ -200,10 +200,7 @@ func (f *Faulty) Managed(ctx context.Context) (scopes []limiter.Scope, hash, own
 		return nil, "", "", errors.ErrUnsupported
 	}
 	err = f.do("Managed", func() (err error) { scopes, hash, owner, err = store.Managed(ctx); return err })
-	if err != nil {
-		return nil, "", "", err
-	}
-	return scopes, hash, owner, nil
+	return scopes, hash, owner, err
 }
 
 // SetManaged may fail by plan. A repository without it is errors.ErrUnsupported.

@@ -32,15 +32,16 @@ func managedOwner(f *fixture) {
 
 func managedReplaced(f *fixture) {
 	a, b := limiter.Custom("a", 10, 3, 7e9), limiter.PerDay("b", 2)
-	events := 0
+	events := map[string]int{}
 	replaced := func(cfg limiter.Config) {
 		f.Helper()
 		f.replace(cfg)
 		f.equal("config", f.config(cfg.Scope), cfg)
+		about := audited(cfg.Scope)
+		events[about]++
+		f.equal("events", len(f.audit(about, "")), events[about])
 		if cfg.Scope == (limiter.Scope{}) {
-			events++
 			f.equal("mode", f.repo.OnUnavailable(), cfg.OnUnavailable)
-			f.equal("events", len(f.audit("$SYSTEM", "")), events)
 		}
 	}
 	for _, s := range limiter.Precedence("key-1", model) {

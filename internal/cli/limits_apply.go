@@ -61,6 +61,11 @@ func runLimitsApply(ctx context.Context, o limitsOptions) error {
 // applyAsked shows the plan and asks.
 func (o *limitsOptions) applyAsked(ctx context.Context, repo limiter.Repository, m *manifest.Manifest) error {
 	p, err := manifest.NewPlan(ctx, repo, m, o.planning())
+	for err == nil && p.Busy() {
+		if _, err = p.Apply(ctx); errors.Is(err, manifest.ErrStale) { // the other has ended
+			p, err = manifest.NewPlan(ctx, repo, m, o.planning())
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -90,13 +95,15 @@ func (o *limitsOptions) deed(p *manifest.Plan) string {
 	if n := len(p.Adopted); n > 0 {
 		deeds = append(deeds, "Take over "+count(n, "level"))
 	}
+	if len(deeds) > 0 {
+		deeds[0] += " of " + o.file
+	}
 	if stack := p.TakesFrom(); stack != "" {
 		deeds = append(deeds, "Take the namespace over from stack "+stack)
 	}
 	if len(deeds) == 0 {
 		return ""
 	}
-	deeds[0] += " of " + o.file
 	for i, d := range deeds[1:] {
 		deeds[i+1] = strings.ToLower(d[:1]) + d[1:]
 	}

@@ -148,6 +148,9 @@ func (o *limitsOptions) planned(ctx context.Context, wanted func(*manifest.Plan)
 		if err := o.printChanges(wanted(p)); err != nil {
 			return err
 		}
+		if p.Busy() {
+			o.warn("another apply is at work, so this is changing")
+		}
 		return then(p)
 	})
 }
