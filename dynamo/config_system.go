@@ -22,6 +22,15 @@ func (r *Repository) setSystem(ctx context.Context, cfg limiter.Config, event ty
 	if cfg.Limits == nil {
 		return r.setMode(ctx, cfg.OnUnavailable, event)
 	}
+	return r.putSystem(ctx, cfg.OnUnavailable == "", event, func(stored item) limiter.Config {
+		return exact.Merged(limiter.Config{OnUnavailable: storedMode(stored)}, cfg)
+	})
+}
+
+// putSystem writes the item of the system anew, with what follows from the one
+// that is stored, of which the mode may be kept. If that is nothing, only the
+// event is written.
+func (r *Repository) putSystem(ctx context.Context, keepsMode bool, event types.TransactWriteItem, following func(stored item) limiter.Config) error {
 	k := configKey(r.ns, "", "")
 	for try := 0; ; try++ {
 		if err := pause(ctx, try); err != nil {
@@ -31,7 +40,7 @@ func (r *Repository) setSystem(ctx context.Context, cfg limiter.Config, event ty
 		if err != nil {
 			return err
 		}
-		next := exact.Merged(limiter.Config{OnUnavailable: storedMode(stored)}, cfg)
+		next := following(stored)
 		if exact.Empty(next) {
 			return r.change(ctx, event)
 		}
@@ -41,7 +50,7 @@ func (r *Repository) setSystem(ctx context.Context, cfg limiter.Config, event ty
 		if next.OnUnavailable != "" {
 			it[attrMode] = text(string(next.OnUnavailable))
 		}
-		err = r.change(ctx, r.putIf(it, unchanged(stored, cfg.OnUnavailable == "")), event)
+		err = r.change(ctx, r.putIf(it, unchanged(stored, keepsMode)), event)
 		if err == nil {
 			r.modes.Store(r.ns, next.OnUnavailable)
 		}

@@ -2,9 +2,6 @@ package dynamo
 
 import (
 	"context"
-	"maps"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
 )
@@ -42,35 +39,7 @@ func (r *Repository) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev l
 	if err != nil {
 		return err
 	}
-	err = r.replaceSystem(ctx, cfg, event)
+	err = r.putSystem(ctx, false, event, func(item) limiter.Config { return cfg })
 	r.configChanged(ctx, ev.At, cfg.Scope, err)
 	return err
-}
-
-// replaceSystem writes the item of the system anew, but for what is not for this
-// package to change.
-func (r *Repository) replaceSystem(ctx context.Context, cfg limiter.Config, event types.TransactWriteItem) error {
-	k := configKey(r.ns, "", "")
-	for try := 0; ; try++ {
-		if err := pause(ctx, try); err != nil {
-			return err
-		}
-		stored, err := r.get(ctx, k)
-		if err != nil {
-			return err
-		}
-		it := newItem(r.ns, k)
-		maps.Copy(it, carried(stored))
-		it.setLimits(cfg.Limits)
-		if cfg.OnUnavailable != "" {
-			it[attrMode] = text(string(cfg.OnUnavailable))
-		}
-		err = r.change(ctx, r.putIf(it, unchanged(stored, false)), event)
-		if err == nil {
-			r.modes.Store(r.ns, cfg.OnUnavailable)
-		}
-		if _, changed := refusedAt(err, 0); !changed || try == mostTries {
-			return err
-		}
-	}
 }

@@ -71,3 +71,20 @@ func TestBareConfigsAreCountedWhenTheyAreSet(t *testing.T) {
 	s.counted("gpt-4 N 1")
 	s.equal("entities", gathered(t, s.repo.EntitiesWithLimits(t.Context(), "gpt-4")), []string{"alice"})
 }
+
+func TestReplacedSystemThatMeetsRetentionKeepsIt(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	s.write(system, systemConfig, "on_unavailable S allow")
+	s.wire.before(isTransaction, func() { s.change(system, systemConfig, "audit_retention_days", "30") })
+	cfg := limiter.Config{Limits: []limiter.Limit{perMinute}}
+	s.ok(s.repo.ReplaceConfig(t.Context(), cfg, s.event("limits_set", "$SYSTEM", "")))
+	s.holds(system, systemConfig, `
+		l_rpm_cp N 60
+		l_rpm_ra N 60
+		l_rpm_rp N 60
+		audit_retention_days N 30
+		config_version N 1
+		GSI4PK S {ns}
+		GSI4SK S {ns}/SYSTEM#`)
+}
