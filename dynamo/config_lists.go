@@ -95,9 +95,8 @@ func (r *Repository) removeEntityConfig(ctx context.Context, k key, more ...type
 	gone := r.deleteIf(k, new(condition).exists(attrGSI3PK))
 	err := r.change(ctx, append([]types.TransactWriteItem{gone, r.uncountLimits(resource)}, more...)...)
 	if _, bare := refusedAt(err, 0); bare {
-		return r.change(ctx, append([]types.TransactWriteItem{r.deleteIf(k, present())}, more...)...)
-	}
-	if _, uncounted := refusedAt(err, 1); uncounted {
+		err = r.change(ctx, append([]types.TransactWriteItem{r.deleteIf(k, present())}, more...)...)
+	} else if _, uncounted := refusedAt(err, 1); uncounted {
 		err = r.change(ctx, append([]types.TransactWriteItem{gone}, more...)...)
 	}
 	if err == nil {

@@ -87,7 +87,7 @@ func TestApplyTakesANamespaceFromAStack(t *testing.T) {
 	if _, talk, code := w.limits(nothing, "plan"); code != exitDone || !strings.Contains(talk, "Managed by stack "+stack+"; apply takes the namespace over\n") {
 		t.Errorf("code %d: %s", code, talk)
 	}
-	if _, talk, code := w.limits(nothing, "apply"); code != exitUsage || !strings.Contains(talk, "Take the namespace over from stack "+stack+" of FILE (") {
+	if _, talk, code := w.limits(nothing, "apply"); code != exitUsage || !strings.Contains(talk, "Take the namespace over from stack "+stack+" (") {
 		t.Errorf("code %d: %s", code, talk)
 	}
 	if _, talk, code := w.limits(nothing, "apply", "--yes"); code != exitDone || !strings.Contains(talk, "Took the namespace over from stack "+stack+"\n") {
