@@ -9,8 +9,6 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,46 +18,29 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/dynamolocal"
+	"github.com/zeroae/zae-limiter-go/internal/localserver"
 )
 
 func TestMain(m *testing.M) {
 	code := m.Run()
 	dropPool()
 	wires.CloseIdleConnections()
-	if e := running.Load(); e != nil {
-		if err := e.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stopping the engine:", err)
-			code = max(code, 1)
-		}
-	}
-	os.Exit(code)
+	os.Exit(shared.Stop(code))
 }
 
-// engine is the URL of DynamoDB Local, started by the first test that asks. A
-// test is skipped where the programs for it are missing, and fails there in CI.
+// engine is the URL of DynamoDB Local.
 func engine(tb testing.TB) string {
 	tb.Helper()
-	e, err := startedEngine()
-	if errors.Is(err, dynamolocal.ErrMissing) && os.Getenv("CI") != "true" {
-		tb.Skip(err)
-	}
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return e.URL()
+	return shared.URL(tb)
 }
 
-var (
-	startedEngine = sync.OnceValues(startEngine)
-	running       atomic.Pointer[dynamolocal.Engine] // what TestMain has to stop
-)
+var shared = localserver.Share(startEngine)
 
 func startEngine() (*dynamolocal.Engine, error) {
 	e, err := dynamolocal.Start()
 	if errors.Is(err, dynamolocal.ErrMissing) {
 		fmt.Fprintf(os.Stderr, "\n*** MOST TESTS OF THE DYNAMODB STORE DO NOT RUN: %v ***\n\n", err)
 	}
-	running.Store(e)
 	return e, err
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/xml"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -14,7 +13,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +24,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/infra"
 	"github.com/zeroae/zae-limiter-go/internal/dynamolocal"
+	"github.com/zeroae/zae-limiter-go/internal/motolocal"
 )
 
 const (
@@ -229,42 +228,16 @@ func escaped(s string) string {
 func TestMain(m *testing.M) {
 	code := m.Run()
 	wires.CloseIdleConnections()
-	if s := runningMoto.Load(); s != nil {
-		if err := s.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stopping moto:", err)
-			code = max(code, 1)
-		}
-	}
-	if e := running.Load(); e != nil {
-		if err := e.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stopping the engine:", err)
-			code = max(code, 1)
-		}
-	}
-	os.Exit(code)
+	os.Exit(sharedEngine.Stop(sharedMoto.Stop(code)))
 }
 
-// engine is the URL of DynamoDB Local, started by the first test that asks.
+// engine is the URL of DynamoDB Local.
 func engine(tb testing.TB) string {
 	tb.Helper()
-	e, err := startedEngine()
-	if errors.Is(err, dynamolocal.ErrMissing) && os.Getenv("CI") != "true" {
-		tb.Skip(err)
-	}
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return e.URL()
+	return sharedEngine.URL(tb)
 }
 
-var (
-	startedEngine = sync.OnceValues(func() (*dynamolocal.Engine, error) {
-		e, err := dynamolocal.Start()
-		running.Store(e)
-		return e, err
-	})
-	running atomic.Pointer[dynamolocal.Engine] // what TestMain has to stop
-)
+var sharedEngine, sharedMoto = dynamolocal.Share(), motolocal.Share()
 
 // forward has the engine answer.
 func (c *cloud) forward(asked *cloudCall) *reply {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 
 	"github.com/zeroae/zae-limiter-go/infra"
-	"github.com/zeroae/zae-limiter-go/internal/motolocal"
 )
 
 // emulator is moto, with the code of a function in the bucket "code".
@@ -29,28 +27,15 @@ type emulator struct {
 	stacks *cloudformation.Client
 }
 
-// newEmulator is skipped where the programs for it are missing, and fails there
-// in CI.
 func newEmulator(t *testing.T) *emulator {
 	t.Helper()
-	server, err := motolocal.Start()
-	if errors.Is(err, motolocal.ErrMissing) && os.Getenv("CI") != "true" {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	wires := &http.Transport{}
-	t.Cleanup(func() {
-		wires.CloseIdleConnections()
-		if err := server.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	e := &emulator{T: t, url: server.URL(), config: aws.Config{
+	t.Cleanup(wires.CloseIdleConnections)
+	e := &emulator{T: t, url: moto(t)}
+	e.config = aws.Config{
 		Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
-		BaseEndpoint: aws.String(server.URL()), HTTPClient: &http.Client{Transport: wires},
-	}}
+		BaseEndpoint: &e.url, HTTPClient: &http.Client{Transport: wires},
+	}
 	e.stacks = cloudformation.NewFromConfig(e.config)
 	e.send("s3", http.MethodPut, "/code", "")
 	e.send("s3", http.MethodPut, "/code/key", zipped(t))

@@ -2,10 +2,7 @@ package infra_test
 
 import (
 	"errors"
-	"os"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,37 +10,19 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/infra"
-	"github.com/zeroae/zae-limiter-go/internal/motolocal"
 )
 
-// moto is the URL of moto's server, started by the first test that asks.
+// moto is the URL of moto's server.
 func moto(tb testing.TB) string {
 	tb.Helper()
-	s, err := startedMoto()
-	if errors.Is(err, motolocal.ErrMissing) && os.Getenv("CI") != "true" {
-		tb.Skip(err)
-	}
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return s.URL()
+	return sharedMoto.URL(tb)
 }
-
-var (
-	startedMoto = sync.OnceValues(func() (*motolocal.Server, error) {
-		s, err := motolocal.Start()
-		runningMoto.Store(s)
-		return s, err
-	})
-	runningMoto atomic.Pointer[motolocal.Server] // what TestMain has to stop
-)
 
 // TestLifeOnAnEmulator goes the whole way with the real template on a server
 // that others wrote. It ends every operation at once, so there is nothing to
 // wait for or to interrupt. It runs no function and makes no alarms; it gives no
-// table its TTL and backups and no function its tags and architecture, so the
-// status says so; it takes a parameter that keeps its value for a change, and
-// other tags for none.
+// table its expiry, which deploy switches on, and no function its tags and
+// architecture; and its change sets take other tags for no change.
 func TestLifeOnAnEmulator(t *testing.T) {
 	t.Parallel()
 	name := stackName()

@@ -2,14 +2,12 @@ package manifest_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,42 +27,19 @@ var _ = []manifest.Store{(*memory.Repository)(nil), (*sqlite.Repository)(nil), (
 
 var bg = context.Background()
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if e := running; e != nil {
-		if err := e.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stopping the engine:", err)
-			code = max(code, 1)
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(shared.Stop(m.Run())) }
 
-// running is the engine that was started, if one was.
-var (
-	running *dynamolocal.Engine
-	started = sync.OnceValue(func() error {
-		e, err := dynamolocal.Start()
-		running = e
-		return err
-	})
-)
+var shared = dynamolocal.Share()
 
-// onTable is a table of DynamoDB Local. A test is skipped where the programs for
-// it are missing, and fails there in CI.
+// onTable is a table of DynamoDB Local.
 func onTable(t *testing.T) (repo *dynamo.Repository, table string, opts *dynamo.Options) {
 	t.Helper()
-	err := started()
-	if errors.Is(err, dynamolocal.ErrMissing) && os.Getenv("CI") != "true" {
-		t.Skip(err)
-	}
-	check(t, err)
 	t.Setenv("AWS_ACCESS_KEY_ID", "test")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
-	opts = &dynamo.Options{Endpoint: running.URL(), Region: "us-east-1"}
+	opts = &dynamo.Options{Endpoint: shared.URL(t), Region: "us-east-1"}
 	table = fmt.Sprintf("manifest-%d", rand.Uint64())
 	check(t, dynamo.CreateTable(bg, table, opts))
-	repo, err = dynamo.Connect(bg, table, opts)
+	repo, err := dynamo.Connect(bg, table, opts)
 	check(t, err)
 	t.Cleanup(func() { _ = repo.Close() })
 	return repo, table, opts

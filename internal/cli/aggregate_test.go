@@ -19,7 +19,7 @@ import (
 // Clients take and give back while an aggregator is killed again and again. In
 // the end every window has exactly what they used.
 func TestUsageIsExactThoughTheAggregatorIsKilled(t *testing.T) {
-	url := engine(t)
+	url := sharedEngine.URL(t)
 	for name, value := range map[string]string{
 		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": url,
 	} {

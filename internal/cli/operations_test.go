@@ -20,7 +20,7 @@ func TestOperationsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	shell := newTourist(t)
-	shell.env = append(shell.env, emulated(emulator(t))...)
+	shell.env = append(shell.env, emulated(sharedMoto.URL(t))...)
 	released := releasedProgram(t)
 	inside, ran := false, 0
 	for line := range strings.Lines(string(text)) {

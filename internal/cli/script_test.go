@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -74,39 +73,10 @@ func (s stopping) Run() int {
 		}
 	}
 	_ = os.Setenv("TERM", "xterm")
-	code := s.M.Run()
-	if e := running; e != nil {
-		if err := e.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stopping the engine:", err)
-			code = max(code, 1)
-		}
-	}
-	return code
+	return sharedEngine.Stop(sharedMoto.Stop(s.M.Run()))
 }
 
-// running is the engine that was started, if one was.
-var (
-	running *dynamolocal.Engine
-	started = sync.OnceValue(func() error {
-		e, err := dynamolocal.Start()
-		running = e
-		return err
-	})
-)
-
-// engine is the URL of DynamoDB Local. A test is skipped where the programs for
-// it are missing, and fails there in CI.
-func engine(t *testing.T) string {
-	t.Helper()
-	err := started()
-	if errors.Is(err, dynamolocal.ErrMissing) && os.Getenv("CI") != "true" {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return running.URL()
-}
+var sharedEngine, sharedMoto = dynamolocal.Share(), motolocal.Share()
 
 const (
 	scripts     = "testdata/script"      // run once
@@ -141,7 +111,7 @@ func TestDataScriptsOnSQLite(t *testing.T) {
 
 // TestDataScriptsOnDynamoDB runs the same on a table of DynamoDB Local.
 func TestDataScriptsOnDynamoDB(t *testing.T) {
-	url := engine(t)
+	url := sharedEngine.URL(t)
 	settings := map[string]string{"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": url}
 	for name, value := range settings {
 		t.Setenv(name, value)

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"crypto/rand"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
-
-	"github.com/zeroae/zae-limiter-go/internal/motolocal"
 )
 
 const stackScripts = "testdata/script/stack" // run on an emulator of an account
@@ -20,7 +17,7 @@ const stackScripts = "testdata/script/stack" // run on an emulator of an account
 // TestStackScripts runs the commands about stacks on moto's server, and the
 // program as it would be released.
 func TestStackScripts(t *testing.T) {
-	settings := append(emulated(emulator(t)), "RELEASED="+releasedProgram(t), "ARCH="+hostArchitecture())
+	settings := append(emulated(sharedMoto.URL(t)), "RELEASED="+releasedProgram(t), "ARCH="+hostArchitecture())
 	testscript.Run(t, params(stackScripts, "none", func(env *testscript.Env) error {
 		for _, setting := range settings {
 			name, value, _ := strings.Cut(setting, "=")
@@ -29,26 +26,6 @@ func TestStackScripts(t *testing.T) {
 		env.Setenv("STACK", "cli-"+strings.ToLower(rand.Text())[:12])
 		return nil
 	}))
-}
-
-// emulator is the URL of moto's server, which stops after the test and its
-// subtests. A test is skipped where the programs for it are missing, and fails
-// there in CI.
-func emulator(t *testing.T) string {
-	t.Helper()
-	server, err := motolocal.Start()
-	if errors.Is(err, motolocal.ErrMissing) && os.Getenv("CI") != "true" {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	return server.URL()
 }
 
 // emulated is the environment of a program that takes the emulator for AWS.

@@ -23,3 +23,6 @@ type Engine = localserver.Server
 func Start() (*Engine, error) {
 	return localserver.Start("dynamodb-local", EndpointVariable)
 }
+
+// Share is an engine for all tests of a package, which the first that asks starts.
+func Share() *localserver.Shared { return localserver.Share(Start) }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -14,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -24,24 +22,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/s3local"
 )
 
-// running is the engine of these tests, started by the first that needs one.
-var (
-	running *dynamolocal.Engine
-	started = sync.OnceValue(func() (err error) {
-		running, err = dynamolocal.Start()
-		return err
-	})
-)
+var shared = dynamolocal.Share()
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if running != nil {
-		if err := running.Stop(); err != nil {
-			panic(err)
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(shared.Stop(m.Run())) }
 
 // rig is a table, its archive and the function that serves them.
 type rig struct {
@@ -56,11 +39,6 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	if err := started(); errors.Is(err, dynamolocal.ErrMissing) && os.Getenv("CI") != "true" {
-		t.Skip(err)
-	} else if err != nil {
-		t.Fatal(err)
-	}
 	r := &rig{T: t, table: "function-" + strings.ToLower(rand.Text()), s3: s3local.Start()}
 	t.Cleanup(r.s3.Stop)
 	for name, value := range map[string]string{
@@ -84,7 +62,7 @@ func newRig(t *testing.T) *rig {
 
 // proxy passes requests on to the engine, or answers that it is down.
 func (r *rig) proxy() string {
-	target, err := url.Parse(running.URL())
+	target, err := url.Parse(shared.URL(r))
 	r.ok(err)
 	engine := httputil.NewSingleHostReverseProxy(target)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

@@ -32,3 +32,6 @@ type Server = localserver.Server
 func Start() (*Server, error) {
 	return localserver.Start("moto-local", EndpointVariable)
 }
+
+// Share is a server for all tests of a package, which the first that asks starts.
+func Share() *localserver.Shared { return localserver.Share(Start) }
