@@ -12,6 +12,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/smithy-go/logging"
 )
 
 // dial makes the clients. Nothing is sent yet, unless the environment asks for
@@ -22,7 +23,7 @@ func (s *store) dial(ctx context.Context) error {
 		cfg = s.opts.AWS.Copy()
 	} else {
 		var err error
-		if cfg, err = config.LoadDefaultConfig(ctx); err != nil {
+		if cfg, err = config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{})); err != nil { // which would print to stderr
 			return err
 		}
 		if loaded, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok { // it has the certificates of AWS_CA_BUNDLE
