@@ -28,30 +28,48 @@ var (
 // ExceededError is a refusal: some limit does not cover its amount, and nothing
 // was taken from any. Its Decision has the status of every limit of the entity
 // and of its parent. It matches [ErrNeverFits] when an amount is above a
-// capacity.
+// capacity. [ExceededError.Public] is what a client may see of it.
 type ExceededError struct{ Decision }
 
 // Error names the entity and resource of the longest wait, every limit that was
-// exceeded, and when to come back, if ever.
+// exceeded, and when to retry, or why no retry helps.
 func (e *ExceededError) Error() string {
-	var names []string
-	for _, s := range e.Violations() {
-		names = append(names, s.Limit.Name)
-	}
 	p := e.Primary()
-	advice := fmt.Sprintf("Retry after %.1fs", p.RetryAfter.Seconds())
-	if e.NeverFits() {
-		advice = "Never fits: the request is above the capacity"
+	return refusalText(p.Entity, p.Resource, e.Violations(), e.Decision)
+}
+
+// refusalText is the text of a refusal that names violations, and the advice of
+// the decision. The reason why it never fits is named only if it is among them.
+func refusalText(entity, resource string, violations []Status, d Decision) string {
+	text := fmt.Sprintf("Rate limit exceeded for %s/%s", entity, resource)
+	if len(violations) > 0 {
+		names := make([]string, len(violations))
+		for i, s := range violations {
+			names[i] = s.Limit.Name
+		}
+		text += ": [" + strings.Join(names, ", ") + "]"
 	}
-	return fmt.Sprintf("Rate limit exceeded for %s/%s: [%s]. %s", p.Entity, p.Resource, strings.Join(names, ", "), advice)
+	if !d.NeverFits() {
+		return fmt.Sprintf("%s. Retry after %.1fs", text, d.RetryAfter().Seconds())
+	}
+	for _, s := range violations {
+		if s.NeverFits {
+			return fmt.Sprintf("%s. Never fits: %d %s is above the capacity (burst) of %d", text, s.Requested, s.Limit.Name, s.Limit.Capacity)
+		}
+	}
+	return text + ". Never fits: the request is above a capacity (burst)"
 }
 
 // Is matches ErrNeverFits when waiting would not help.
 func (e *ExceededError) Is(target error) bool { return target == ErrNeverFits && e.NeverFits() }
 
 // RetryAfterHeader is the value of an HTTP Retry-After header: whole seconds,
-// rounded up, at least "1".
+// rounded up, at least "1". It is "" when the request never fits: set the header
+// only if the value is not empty.
 func (e *ExceededError) RetryAfterHeader() string {
+	if e.NeverFits() {
+		return ""
+	}
 	wait := e.RetryAfter()
 	seconds := wait / time.Second
 	if wait%time.Second > 0 || seconds == 0 {
@@ -73,17 +91,11 @@ type statusJSON struct {
 	RetryAfter float64 `json:"retry_after_seconds"`
 }
 
-// MarshalJSON gives a response body for HTTP 429: error, message,
-// retry_after_seconds, retry_after_ms, and limits with every status; never_fits
-// if waiting does not help.
+// MarshalJSON gives the whole refusal: error, message, retry_after_seconds,
+// retry_after_ms, and limits with every status; never_fits if waiting does not
+// help. It shows the id, capacity and balance of the parent: a response body for
+// clients is [ExceededError.Public].
 func (e *ExceededError) MarshalJSON() ([]byte, error) {
-	limits := make([]statusJSON, 0, len(e.Statuses))
-	for _, s := range e.Statuses {
-		limits = append(limits, statusJSON{
-			s.Entity, s.Resource, s.Limit.Name, s.Limit.Capacity, s.Limit.Refill, int64(s.Limit.Period / time.Second),
-			s.Available, s.Requested, s.Exceeded, seconds(s.RetryAfter),
-		})
-	}
 	return json.Marshal(struct {
 		Error      string       `json:"error"`
 		Message    string       `json:"message"`
@@ -91,7 +103,21 @@ func (e *ExceededError) MarshalJSON() ([]byte, error) {
 		Millis     int64        `json:"retry_after_ms"`
 		NeverFits  bool         `json:"never_fits,omitempty"`
 		Limits     []statusJSON `json:"limits"`
-	}{"rate_limit_exceeded", e.Error(), seconds(e.RetryAfter()), e.RetryAfter().Milliseconds(), e.NeverFits(), limits})
+	}{refused, e.Error(), seconds(e.RetryAfter()), e.RetryAfter().Milliseconds(), e.NeverFits(), statusObjects(e.Statuses)})
+}
+
+// refused is the "error" of every refusal.
+const refused = "rate_limit_exceeded"
+
+func statusObjects(all []Status) []statusJSON {
+	objects := make([]statusJSON, 0, len(all))
+	for _, s := range all {
+		objects = append(objects, statusJSON{
+			s.Entity, s.Resource, s.Limit.Name, s.Limit.Capacity, s.Limit.Refill, int64(s.Limit.Period / time.Second),
+			s.Available, s.Requested, s.Exceeded, seconds(s.RetryAfter),
+		})
+	}
+	return objects
 }
 
 // seconds divides once, so that a whole millisecond prints as short as it is.

@@ -61,6 +61,31 @@ func TestRetryAfterHeader(t *testing.T) {
 	}
 }
 
+// Advice to retry what can never fit would be followed for ever.
+func TestWhatNeverFitsHasNoRetryAfter(t *testing.T) {
+	w := start(t, limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 10))
+	w.take(t, alice, rpm(10))
+	_, err := w.Acquire(bg, request(alice, rpm(1).And("tpm", 11)))
+	ex := &limiter.ExceededError{Decision: exceeded(t, err)}
+	if got := ex.RetryAfterHeader(); got != "" {
+		t.Errorf("Retry-After is %q", got)
+	}
+	if strings.Contains(ex.Error(), "Retry") {
+		t.Error(ex)
+	}
+	body, err := json.Marshal(ex.Public())
+	check(t, err)
+	const want = `{"error":"rate_limit_exceeded",` +
+		`"message":"Rate limit exceeded for alice/gpt-4: [rpm, tpm]. Never fits: 11 tpm is above the capacity (burst) of 10","never_fits":true,` +
+		`"limits":[{"entity_id":"alice","resource":"gpt-4","limit_name":"rpm","capacity":10,"refill_amount":10,"refill_period_seconds":60,` +
+		`"available":0,"requested":1,"exceeded":true,"retry_after_seconds":0},` +
+		`{"entity_id":"alice","resource":"gpt-4","limit_name":"tpm","capacity":10,"refill_amount":10,"refill_period_seconds":60,` +
+		`"available":10,"requested":11,"exceeded":true,"retry_after_seconds":0}]}`
+	if string(body) != want {
+		t.Errorf("got  %s\nwant %s", body, want)
+	}
+}
+
 func TestPrimaryIsTheLongestWaitAndTheFirstOnATie(t *testing.T) {
 	for _, c := range []struct {
 		waits []time.Duration
@@ -179,11 +204,52 @@ func TestErrorTexts(t *testing.T) {
 func TestNeverFittingSaysSo(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 10))
 	_, err := w.Acquire(bg, request(alice, rpm(11)))
-	if want := "Rate limit exceeded for alice/gpt-4: [rpm]. Never fits: the request is above the capacity"; err == nil || err.Error() != want {
+	if want := "Rate limit exceeded for alice/gpt-4: [rpm]. Never fits: 11 rpm is above the capacity (burst) of 10"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	body, err := json.Marshal(err)
 	if err != nil || !strings.Contains(string(body), `"never_fits":true`) {
 		t.Errorf("%s %v", body, err)
+	}
+}
+
+// TestPublicRefusalNamesNoOtherEntity looks for everything that belongs to the
+// parent in what its child's client may see.
+func TestPublicRefusalNamesNoOtherEntity(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		take    limiter.Amounts
+		message string
+		never   bool
+	}{
+		{"only the parent", rpm(54_321), "Rate limit exceeded for alice/gpt-4. Retry after 1.7s", false},
+		{"only the parent, for ever", rpm(90_000), "Rate limit exceeded for alice/gpt-4. Never fits: the request is above a capacity (burst)", true},
+		{"both", tpm(100).And("rpm", 54_321), "Rate limit exceeded for alice/gpt-4: [tpm]. Retry after 60.0s", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := start(t, limiter.PerMinute("rpm", 100_000), limiter.PerMinute("tpm", 100))
+			w.family(t)
+			check(t, w.SetLimits(bg, project, "", limiter.PerMinute("rpm", 76_543)))
+			w.take(t, project, rpm(24_389)) // 52,154 are left
+			w.take(t, alice, tpm(100))
+			ex := &limiter.ExceededError{Decision: w.refuse(t, c.take)}
+			public := ex.Public()
+			if public.Message != c.message || public.NeverFits != c.never || (public.RetryAfter == 0) != c.never {
+				t.Errorf("%+v", public)
+			}
+			if len(public.Limits) != 2 || public.Limits[0].Entity != alice || public.Limits[1].Entity != alice {
+				t.Errorf("limits: %+v", public.Limits)
+			}
+			body, err := json.Marshal(public)
+			check(t, err)
+			for _, secret := range []string{project, "76543", "52154"} {
+				if strings.Contains(string(body), secret) {
+					t.Errorf("%s is in %s", secret, body)
+				}
+			}
+			if hasWait := strings.Contains(string(body), `"retry_after_ms"`); hasWait == c.never || !strings.Contains(string(body), `"rate_limit_exceeded"`) {
+				t.Error(string(body))
+			}
+		})
 	}
 }

@@ -19,7 +19,7 @@ func Example() {
 
 	lease, err := lim.Acquire(ctx, limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 500)})
 	if ex, ok := errors.AsType[*limiter.ExceededError](err); ok {
-		fmt.Println("Retry-After:", ex.RetryAfterHeader())
+		fmt.Println(ex.Public().Message)
 		return
 	}
 	defer lease.Rollback(ctx)                    // does nothing after Commit
@@ -29,4 +29,31 @@ func Example() {
 	left, _ := lim.Available(ctx, "key-abc", "gpt-4")
 	fmt.Println(left)
 	// Output: rpm=99 tpm=14380
+}
+
+// A minute that begins anywhere admits at most 10,000, and 1,000 at once.
+func ExampleWithin() {
+	tpm := limiter.Within(limiter.TPM, 10_000, time.Minute)
+	fmt.Println(tpm)
+	fmt.Println(limiter.WithinBurst(limiter.TPM, 10_000, 4_000, time.Minute))
+	// Output:
+	// tpm 9000/1m burst 1000
+	// tpm 6000/1m burst 4000
+}
+
+func ExampleParseLimit() {
+	for _, text := range []string{"rpm:100", "tpm:10000/min:15000", "tpm:10000/min:within", "images:50/12hour", "rpm:many"} {
+		limit, err := limiter.ParseLimit(text)
+		if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
+			fmt.Printf("invalid %s %q\n", bad.Field, bad.Value)
+			continue
+		}
+		fmt.Println(limit)
+	}
+	// Output:
+	// rpm 100/1m
+	// tpm 10000/1m burst 15000
+	// tpm 9000/1m burst 1000
+	// images 50/12h
+	// invalid limit "rpm:many"
 }

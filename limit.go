@@ -9,8 +9,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// Limit allows at most Capacity tokens at once and Refill more every Period. It
-// is a plain comparable value, checked where it is used, not where it is made.
+// Limit is a token bucket: it holds Capacity tokens, is full at first, and gains
+// Refill tokens every Period. A window of time admits at most the capacity plus
+// what refills in it, so a window of one Period admits up to Capacity + Refill.
+// [Within] makes a limit that never admits more than n in a window. Limit is a
+// plain comparable value, checked where it is used, not where it is made.
 type Limit struct {
 	// Name is a letter, then letters, digits, "_", "." or "-"; at most 64. The
 	// attribute names of usage records, such as "resource" or "ttl", are
@@ -22,19 +25,24 @@ type Limit struct {
 	Period time.Duration
 }
 
-// PerSecond allows n tokens a second, all of which may be taken at once.
+// PerSecond refills n tokens a second and holds up to n, all of which may be taken
+// at once.
 func PerSecond(name string, n int64) Limit { return Custom(name, n, n, time.Second) }
 
-// PerMinute allows n tokens a minute, all of which may be taken at once.
+// PerMinute refills n tokens a minute and holds up to n, all of which may be taken
+// at once. A full bucket admits nearly 2n in the first minute; [Within] never more
+// than n.
 func PerMinute(name string, n int64) Limit { return Custom(name, n, n, time.Minute) }
 
-// PerHour allows n tokens an hour, all of which may be taken at once.
+// PerHour refills n tokens an hour and holds up to n, all of which may be taken
+// at once.
 func PerHour(name string, n int64) Limit { return Custom(name, n, n, time.Hour) }
 
-// PerDay allows n tokens in 24 hours, all of which may be taken at once.
+// PerDay refills n tokens in 24 hours and holds up to n, all of which may be taken
+// at once.
 func PerDay(name string, n int64) Limit { return Custom(name, n, n, 24*time.Hour) }
 
-// Custom allows capacity tokens at once and refill more every period.
+// Custom holds up to capacity tokens and refills refill of them every period.
 func Custom(name string, capacity, refill int64, period time.Duration) Limit {
 	return Limit{Name: name, Capacity: capacity, Refill: refill, Period: period}
 }
@@ -53,11 +61,14 @@ func (l Limit) Validate() error {
 	if err := validCount("capacity", l.Capacity); err != nil {
 		return err
 	}
+	if l.Refill < 0 {
+		return invalid("refill_amount", strconv.FormatInt(l.Refill, 10), "must not be negative; the burst of WithinBurst must be at most its n")
+	}
 	if err := validCount("refill_amount", l.Refill); err != nil {
 		return err
 	}
 	if l.Period <= 0 || l.Period%time.Second != 0 {
-		return invalid("refill_period_seconds", l.Period.String(), "must be a whole number of seconds, at least 1s")
+		return invalid("refill_period_seconds", l.Period.String(), "must be a whole number of seconds, from 1s to 9223372036s")
 	}
 	return nil
 }

@@ -1,16 +1,11 @@
 package manifest
 
 import (
-	"cmp"
 	"fmt"
-	"math"
-	"slices"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
 // What ends a manifest in which references to references grow without end.
@@ -144,32 +139,4 @@ func (d *decoder) decodeLimits(n *yaml.Node, path string) (limits []limiter.Limi
 		limits = append(limits, d.decodeLimit(key, n, path))
 	})
 	return limits
-}
-
-// decodeLimit reads a limit. With a burst, that is the capacity, and what is
-// called capacity is how much comes back, unless that is said too.
-func (d *decoder) decodeLimit(key, n *yaml.Node, path string) limiter.Limit {
-	var capacity, burst, refill int64
-	period := int64(time.Minute / time.Second)
-	into := func(target *int64, most int64) func(*yaml.Node, string) {
-		return func(n *yaml.Node, path string) { *target = d.number(n, path, most) }
-	}
-	fields := map[string]func(*yaml.Node, string){
-		d.capacity: into(&capacity, bucket.MaxTokens), d.refillAmount: into(&refill, bucket.MaxTokens),
-		d.refillPeriod: into(&period, int64(math.MaxInt64/time.Second)),
-	}
-	if d.burst != "" {
-		fields[d.burst] = into(&burst, bucket.MaxTokens)
-	}
-	before := len(d.problems)
-	if given := d.fields(n, path, fields); !slices.Contains(given, d.capacity) && len(d.problems) == before {
-		d.problem(key, path, "%s is missing: how many tokens can be taken at once", d.capacity)
-	}
-	limit := limiter.Custom(key.Value, cmp.Or(burst, capacity), cmp.Or(refill, capacity), time.Duration(period)*time.Second)
-	if len(d.problems) == before {
-		if err := limit.Validate(); err != nil {
-			d.problem(key, path, "%v", err)
-		}
-	}
-	return limit
 }

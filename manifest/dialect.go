@@ -6,6 +6,7 @@ type dialect struct {
 	onUnavailable, limits                       string
 	capacity, burst, refillAmount, refillPeriod string
 
+	short       bool     // a limit may be written as on the command line: rpm: 100/min:150
 	textNumbers bool     // numbers are in quotes, or need not be: CloudFormation writes 10000000 as 1.0E7
 	beside      []string // words for somebody else
 }
@@ -16,6 +17,7 @@ func inFile() dialect {
 		namespace: "namespace", system: "system", resources: "resources", entities: "entities",
 		onUnavailable: "on_unavailable", limits: "limits",
 		capacity: "capacity", burst: "burst", refillAmount: "refill_amount", refillPeriod: "refill_period",
+		short: true,
 	}
 }
 

@@ -102,6 +102,26 @@ func TestBurstIsTheCapacity(t *testing.T) {
 	})
 }
 
+// A limit may be written as on the command line.
+func TestShortLimitsAreThoseOfTheCommandLine(t *testing.T) {
+	m := parse(t, string(fixtures(t, "valid")["short.yaml"]))
+	equal(t, "system", m.Levels[0].Limits, []limiter.Limit{limiter.PerMinute("rpm", 60)})
+	equal(t, "limits", m.Levels[1].Limits, []limiter.Limit{
+		limiter.Custom("images", 50, 50, 12*time.Hour),
+		limiter.PerMinute("long", 100).WithBurst(150),
+		limiter.Within("once", 1, time.Hour),
+		limiter.PerMinute("quoted", 100),
+		limiter.PerMinute("rpm", 100).WithBurst(150),
+		limiter.WithinBurst("tpd", 1_000_000, 200_000, 24*time.Hour),
+		limiter.Within("tpm", 10_000, time.Minute),
+	})
+	// The properties of a stack are read as YAML 1.1, and have the long form only.
+	_, err := manifest.FromProperties(map[string]any{"System": map[string]any{"Limits": map[string]any{"rpm": "100/min"}}})
+	if err == nil {
+		t.Error("a property was read in its short form")
+	}
+}
+
 func TestEmptySectionsDeclareThatThereIsNothing(t *testing.T) {
 	m := parse(t, string(fixtures(t, "valid")["empty-sections.yaml"]))
 	var got []string

@@ -154,6 +154,8 @@ var oddValues = []any{
 	map[string]any{"capacity": json.Number("5")},
 	map[string]any{"limits": map[string]any{}},
 	"tenant-b", "_",
+	"100", "100/min", "100/min:150", "9/5hour:within", "10000/min:within=2000", "100:150", "12:30:45", "0/min", "01/min", "+1/min", "1/week",
+	"1/0min", "1/min:", "1/min:0", "1/min:within=", "1/min:within=0", "1/min:Within", "1/min:within=1=1", "1/min\n", " 1/min", "1 / min", "1/min:1:1",
 }
 
 func TestSchemaNamesItself(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
@@ -18,56 +17,10 @@ var units = []struct {
 	size time.Duration
 }{{"day", 24 * time.Hour}, {"hour", time.Hour}, {"min", time.Minute}, {"sec", time.Second}}
 
-const limitForms = "a limit is NAME:RATE[/PERIOD][:BURST], " +
+// limitForms lists what --limit takes, as [limiter.ParseLimit] does.
+const limitForms = "a limit is NAME:RATE[/PERIOD][:BURST], or NAME:RATE[/PERIOD]:within[=BURST] for at most RATE in every PERIOD, " +
 	"where PERIOD is sec, min, hour or day, or several such as 5min, and a minute if left out; " +
-	"for example rpm:100, tpm:10000/min:15000 or images:50/12hour"
-
-// parseLimit reads NAME:RATE[/[COUNT]UNIT][:BURST].
-func parseLimit(text string) (limiter.Limit, error) {
-	parts := strings.Split(text, ":")
-	if len(parts) < 2 || len(parts) > 3 {
-		return limiter.Limit{}, errors.New(limitForms)
-	}
-	rate, period, hasPeriod := strings.Cut(parts[1], "/")
-	limit := limiter.Limit{Name: parts[0], Period: time.Minute}
-	if hasPeriod {
-		var ok bool
-		if limit.Period, ok = parsePeriod(period); !ok {
-			return limiter.Limit{}, errors.New(limitForms)
-		}
-	}
-	var err error
-	if limit.Refill, err = strconv.ParseInt(rate, 10, 64); err != nil {
-		return limiter.Limit{}, fmt.Errorf("its rate %q is no whole number from 1 to %d; %s", rate, int64(bucket.MaxTokens), limitForms)
-	}
-	limit.Capacity = limit.Refill
-	if len(parts) == 3 {
-		if limit.Capacity, err = strconv.ParseInt(parts[2], 10, 64); err != nil {
-			return limiter.Limit{}, fmt.Errorf("its burst %q is no whole number from 1 to %d; %s", parts[2], int64(bucket.MaxTokens), limitForms)
-		}
-	}
-	if err := limit.Validate(); err != nil {
-		return limiter.Limit{}, fmt.Errorf("%w; %s", err, limitForms)
-	}
-	return limit, nil
-}
-
-// parsePeriod reads [COUNT]UNIT.
-func parsePeriod(text string) (time.Duration, bool) {
-	for _, u := range units {
-		digits, ok := strings.CutSuffix(text, u.name)
-		if !ok {
-			continue
-		}
-		if digits == "" {
-			return u.size, true
-		}
-		count, err := strconv.ParseUint(digits, 10, 63)
-		most := uint64(1<<63-1) / uint64(u.size)
-		return time.Duration(count) * u.size, err == nil && count > 0 && count <= most
-	}
-	return 0, false
-}
+	"for example rpm:100, tpm:10000/min:15000, tpm:10000/min:within or images:50/12hour"
 
 // limitText is a limit as people read it: "tpm: 10,000/min (burst: 15,000)".
 func limitText(l limiter.Limit) string {
@@ -124,9 +77,9 @@ func (l *limits) Type() string { return "limit" }
 
 // Set adds one.
 func (l *limits) Set(text string) error {
-	limit, err := parseLimit(text)
-	if err != nil {
-		return &valueError{fmt.Sprintf("--limit is %q, but %v", text, err)}
+	limit, err := limiter.ParseLimit(text)
+	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
+		return &valueError{fmt.Sprintf("--limit is %q, but %s", bad.Value, bad.Reason)}
 	}
 	for _, other := range l.all {
 		if other.Name == limit.Name {

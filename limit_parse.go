@@ -1,0 +1,104 @@
+package limiter
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+const limitForms = "a limit is NAME:RATE[/PERIOD][:BURST], or NAME:RATE[/PERIOD]:within[=BURST] for at most RATE in every PERIOD, " +
+	"where PERIOD is sec, min, hour or day, or several such as 5min, and a minute if left out; " +
+	"for example rpm:100, tpm:10000/min:15000, tpm:10000/min:within or images:50/12hour"
+
+// ParseLimit reads a limit as the command line and manifests write it:
+//
+//	rpm:100                      100 a minute, all of which may be taken at once
+//	tpm:10000/min:15000          10,000 a minute, and 15,000 at once
+//	images:50/12hour             50 in 12 hours
+//	tpm:10000/min:within         Within("tpm", 10_000, time.Minute)
+//	tpm:10000/min:within=2000    WithinBurst("tpm", 10_000, 2_000, time.Minute)
+//
+// The period is sec, min, hour or day, or a count of them. The error is an
+// *[InvalidError] whose reason lists the forms.
+func ParseLimit(text string) (Limit, error) {
+	limit, why := parseLimit(text)
+	if why == "" {
+		if bad := limit.Validate(); bad != nil {
+			why = bad.Error()
+		}
+	}
+	if why != "" {
+		return Limit{}, invalid("limit", text, strings.TrimPrefix(why+"; "+limitForms, "; "))
+	}
+	return limit, nil
+}
+
+// parseLimit is ParseLimit without validation: a limit, or why it is none.
+func parseLimit(text string) (limit Limit, why string) {
+	parts := strings.Split(text, ":")
+	if len(parts) < 2 || len(parts) > 3 {
+		return limit, fmt.Sprintf("it has %d parts between colons, not 2 or 3", len(parts))
+	}
+	rate, unit, hasPeriod := strings.Cut(parts[1], "/")
+	period := time.Minute
+	if hasPeriod {
+		var ok bool
+		if period, ok = parsePeriod(unit); !ok {
+			return limit, fmt.Sprintf("its period %q is not valid", clip(unit))
+		}
+	}
+	n, why := parseTokens("rate", rate)
+	if why != "" || len(parts) == 2 {
+		return Custom(parts[0], n, n, period), why
+	}
+	word, burst, hasBurst := strings.Cut(parts[2], "=")
+	switch {
+	case word != "within":
+		capacity, why := parseTokens("burst", parts[2])
+		return Custom(parts[0], capacity, n, period), why
+	case !hasBurst:
+		return Within(parts[0], n, period), ""
+	}
+	capacity, why := parseTokens("burst", burst)
+	if why == "" && capacity > n {
+		why = fmt.Sprintf("its burst %d is above %d, which is all that its period allows", capacity, n)
+	}
+	return WithinBurst(parts[0], n, capacity, period), why
+}
+
+// parseTokens reads a number of tokens in plain digits.
+func parseTokens(what, text string) (n int64, why string) {
+	n, ok := digits(text)
+	if !ok || n > bucket.MaxTokens {
+		return 0, fmt.Sprintf("its %s %q is no whole number from 1 to %d", what, clip(text), int64(bucket.MaxTokens))
+	}
+	return n, ""
+}
+
+// digits reads a number from 1 without a sign or leading zeros.
+func digits(text string) (int64, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil && text[0] >= '1' && text[0] <= '9'
+}
+
+// parsePeriod reads [COUNT]UNIT.
+func parsePeriod(text string) (time.Duration, bool) {
+	for _, u := range []struct {
+		name string
+		size time.Duration
+	}{{"day", 24 * time.Hour}, {"hour", time.Hour}, {"min", time.Minute}, {"sec", time.Second}} {
+		count, ok := strings.CutSuffix(text, u.name)
+		switch {
+		case !ok:
+			continue
+		case count == "":
+			return u.size, true
+		}
+		n, ok := digits(count)
+		return time.Duration(n) * u.size, ok && n <= int64(1<<63-1)/int64(u.size)
+	}
+	return 0, false
+}
