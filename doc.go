@@ -35,6 +35,15 @@
 // between.) Refill is never lost to rounding, never minted by clocks that
 // disagree, and giving back never lifts a bucket above its capacity.
 //
+// So [PerMinute] of 10,000 admits nearly 20,000 in the first minute: what the
+// bucket held, and what refilled. [Within] never admits more than n in a window
+// of its period: its capacity, a tenth of n, and its refill add up to n.
+//
+// Late corrections are outside this promise. [Lease.Adjust] upwards is charged
+// even where there is no room, and leaves debt. To bound the debt, estimate high
+// and give back what was not used, or take more with [Lease.Consume] in steps,
+// which is refused where there is no room.
+//
 // # Errors
 //
 // Data is a type ([*ExceededError], [*InvalidError], [*UnavailableError],

@@ -31,14 +31,31 @@ func Example() {
 	// Output: rpm=99 tpm=14380
 }
 
-// A minute that begins anywhere admits at most 10,000, and 1,000 at once.
+// What a minute admits to a client that takes all it can get. PerMinute holds
+// 10,000 and refills 10,000 meanwhile; Within never admits more than 10,000.
 func ExampleWithin() {
-	tpm := limiter.Within(limiter.TPM, 10_000, time.Minute)
-	fmt.Println(tpm)
-	fmt.Println(limiter.WithinBurst(limiter.TPM, 10_000, 4_000, time.Minute))
+	for _, limit := range []limiter.Limit{
+		limiter.PerMinute(limiter.TPM, 10_000),
+		limiter.Within(limiter.TPM, 10_000, time.Minute),
+		limiter.WithinBurst(limiter.TPM, 10_000, 4_000, time.Minute),
+	} {
+		now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+		lim, _ := limiter.New(memory.New(nil), &limiter.Options{Now: func() time.Time { return now }})
+		_ = lim.SetSystemDefaults(context.Background(), limit)
+		req, admitted := limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens(limiter.TPM, 10)}, 0
+		for end := now.Add(time.Minute); now.Before(end); {
+			if _, err := lim.Acquire(context.Background(), req); err == nil {
+				admitted += 10
+			} else {
+				now = now.Add(100 * time.Millisecond)
+			}
+		}
+		fmt.Println(limit, "admitted", admitted)
+	}
 	// Output:
-	// tpm 9000/1m burst 1000
-	// tpm 6000/1m burst 4000
+	// tpm 10000/1m admitted 19980
+	// tpm 9000/1m burst 1000 admitted 9980
+	// tpm 6000/1m burst 4000 admitted 9990
 }
 
 func ExampleParseLimit() {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -156,6 +157,17 @@ var oddValues = []any{
 	"tenant-b", "_",
 	"100", "100/min", "100/min:150", "9/5hour:within", "10000/min:within=2000", "100:150", "12:30:45", "0/min", "01/min", "+1/min", "1/week",
 	"1/0min", "1/min:", "1/min:0", "1/min:within=", "1/min:within=0", "1/min:Within", "1/min:within=1=1", "1/min\n", " 1/min", "1 / min", "1/min:1:1",
+}
+
+func TestManifestOfTheDocsIsValid(t *testing.T) {
+	page, err := os.ReadFile("../docs/limits.md")
+	check(t, err)
+	_, text, _ := strings.Cut(string(page), "```yaml\n")
+	text, _, found := strings.Cut(text, "```")
+	if m := parse(t, text); !found || len(m.Levels) != 6 {
+		t.Errorf("%+v", m)
+	}
+	check(t, compiledSchema(t).Validate(editorValue(t, []byte(text))))
 }
 
 func TestSchemaNamesItself(t *testing.T) {

@@ -29,8 +29,13 @@ func addLimits(cmd *cobra.Command, target *limits, usage string) {
 }
 
 const limitHelp = `A limit is NAME:RATE[/[COUNT]UNIT][:BURST], where UNIT is sec, min, hour or day:
-rpm:100 is 100 a minute, tpm:10000/hour:15000 is 10,000 an hour of which 15,000
-can be taken at once, and images:50/12hour is 50 every twelve hours.`
+rpm:100 refills 100 a minute, tpm:10000/hour:15000 refills 10,000 an hour and
+holds 15,000 that can be taken at once, and images:50/12hour refills 50 every
+twelve hours. A period admits up to BURST + RATE.
+
+With within in place of a burst, no period admits more than RATE, whenever it
+begins: tpm:10000/min:within holds 1,000, a tenth, and refills 9,000 a minute;
+tpm:10000/min:within=4000 holds 4,000. A request above that never fits.`
 
 func newEntitySetLimits(conn *connection) *cobra.Command {
 	o := entityLimitsOptions{connection: conn}

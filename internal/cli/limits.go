@@ -21,7 +21,16 @@ func newLimits(c *console) *cobra.Command {
 	cmd := group("limits", "Keep the limits of a namespace in a file",
 		`A manifest declares limits of a namespace in YAML: those of the system, of
 resources and of entities. What it declares is managed from then on: what is
-declared no longer is deleted, and what never was is not touched.`)
+declared no longer is deleted, and what never was is not touched.
+
+    resources:
+      gpt-4:
+        limits:
+          rpm: 100/min:150
+          tpm: 10000/min:within
+
+A limit is written as after NAME: in --limit, or as a mapping with capacity,
+burst, refill_amount and refill_period (in seconds).`)
 	conn.addNamespace(cmd)
 	cmd.AddCommand(
 		newLimitsValidate(conn), newLimitsPlan(conn), newLimitsApply(conn), newLimitsDiff(conn), newLimitsExport(conn),
