@@ -45,8 +45,8 @@ func (r *Request) validateTarget() error {
 	return r.OnUnavailable.validate()
 }
 
-func (r *Request) charge() Charge {
-	return Charge{Entity: r.Entity, Resource: r.Resource, Amounts: r.Consume, Limits: r.Limits}
+func (l *RateLimiter) charge(r *Request) Charge {
+	return Charge{Entity: r.Entity, Resource: r.Resource, Amounts: r.Consume, Limits: r.Limits, Defaults: l.defaults}
 }
 
 // Acquire takes what req asks for, from the entity and, if it cascades, its
@@ -69,7 +69,7 @@ func (l *RateLimiter) Acquire(ctx context.Context, req Request) (*Lease, error) 
 		inTime, cancel = context.WithTimeout(ctx, l.timeout)
 		defer cancel()
 	}
-	out, err := l.repo.Consume(inTime, l.now(), req.charge())
+	out, err := l.repo.Consume(inTime, l.now(), l.charge(&req))
 	if err != nil {
 		err = failure(ctx, "acquire", req.Entity, req.Resource, err)
 		if isType[*UnavailableError](err) && l.outageMode(req.OnUnavailable) == Allow {
@@ -78,7 +78,7 @@ func (l *RateLimiter) Acquire(ctx context.Context, req Request) (*Lease, error) 
 		return nil, err
 	}
 	if !out.Admitted {
-		charge := req.charge()
+		charge := l.charge(&req)
 		return nil, &ExceededError{decide(&charge, out)}
 	}
 	lease := &Lease{lim: l, amounts: req.Consume, self: out.Self, parent: out.Parent}

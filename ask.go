@@ -24,7 +24,7 @@ func (l *RateLimiter) Explain(ctx context.Context, req Request) (Decision, error
 			return Decision{}, err
 		}
 	}
-	charge := req.charge()
+	charge := l.charge(&req)
 	limited, cancel := l.limited(ctx)
 	defer cancel()
 	out, err := l.repo.Peek(limited, l.now(), charge)
@@ -140,11 +140,13 @@ func (l *RateLimiter) Capacity(ctx context.Context, q CapacityQuery) (ResourceCa
 	return out, l.findSource(ctx, out.Entities)
 }
 
-// findSource corrects the source of limits that are stored nowhere: a request
-// brought them, and the bucket, which knows only of levels, says the last.
+// findSource corrects the source of limits that are stored nowhere: they are
+// defaults of this limiter, or a request or another program brought them, and the
+// bucket, which knows only of levels, says the last.
 func (l *RateLimiter) findSource(ctx context.Context, all []Status) error {
 	system := Scope{}.Level()
-	if !slices.ContainsFunc(all, func(s Status) bool { return s.Source == system }) {
+	unsure := func(s Status) bool { return s.Source == system || s.Source == sourceDefault }
+	if !slices.ContainsFunc(all, unsure) {
 		return nil
 	}
 	cfg, err := l.get(ctx, Scope{})
@@ -153,8 +155,14 @@ func (l *RateLimiter) findSource(ctx context.Context, all []Status) error {
 	}
 	for i := range all {
 		stored := slices.ContainsFunc(cfg.Limits, func(limit Limit) bool { return limit.Name == all[i].Limit.Name })
-		if all[i].Source == system && !stored {
-			all[i].Source = "override"
+		switch {
+		case !unsure(all[i]):
+		case stored:
+			all[i].Source = system
+		case slices.Contains(l.defaults, all[i].Limit):
+			all[i].Source = sourceDefault
+		default:
+			all[i].Source = sourceOverride
 		}
 	}
 	return nil

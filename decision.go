@@ -9,7 +9,7 @@ import (
 // Status is one limit of one bucket, as the call left it.
 type Status struct {
 	Entity, Resource string // whose bucket it is
-	Source           string // where the limit comes from: "override", "entity", "entity_default", "resource" or "system"
+	Source           string // where the limit comes from: "override", "entity", "entity_default", "resource", "system" or "default"
 	Limit            Limit  // as it is in force
 	// Available is whole tokens, rounded down; negative is debt. Requested is
 	// what the call asked for.
@@ -19,6 +19,12 @@ type Status struct {
 	RetryAfter           time.Duration // above zero exactly when Exceeded; until full when NeverFits
 	FullAfter            time.Duration // until the bucket is full if nothing more is taken
 }
+
+// Sources of limits that are stored nowhere.
+const (
+	sourceOverride = "override" // a request brought them
+	sourceDefault  = "default"  // they are Options.Limits
+)
 
 // Deficit is how many tokens an exceeded limit lacks, else 0.
 func (s Status) Deficit() int64 {
@@ -110,8 +116,11 @@ func status(charge *Charge, b Bucket, i int, admitted bool) Status {
 		Available: bucket.Whole(tokens),
 		FullAfter: bucket.Wait(bucket.Sub(rate.Capacity, tokens), rate).Duration(),
 	}
-	if charge.Limits != nil {
-		s.Source = "override"
+	switch {
+	case charge.Limits != nil:
+		s.Source = sourceOverride
+	case b.Account.Default:
+		s.Source = sourceDefault
 	}
 	amount, named := charge.Amounts.lookup(limit.Name)
 	s.Requested = amount

@@ -23,8 +23,9 @@
 // # Where limits come from
 //
 // The most specific level that holds limits gives all of them: those of an
-// entity for a resource, of an entity, of a resource, of the system. A
-// [Request] may carry its own, for that call. An [Entity] that cascades makes
+// entity for a resource, of an entity, of a resource, of the system, and last
+// [Options].Limits, which are stored nowhere. A [Request] may carry its own, for
+// that call. An [Entity] that cascades makes
 // its parent pay too.
 //
 // # Promises

@@ -135,7 +135,7 @@ func (l *Lease) forConsume(ctx context.Context, amounts Amounts) (*RateLimiter, 
 	if self == nil {
 		return nil, Charge{}, nil
 	}
-	return l.lim, Charge{Entity: self.Entity, Resource: self.Resource, Amounts: amounts, Limits: l.sofar().limits}, nil
+	return l.lim, Charge{Entity: self.Entity, Resource: self.Resource, Amounts: amounts, Limits: l.sofar().limits, Defaults: l.lim.defaults}, nil
 }
 
 // join books what Consume took, or gives it back if the lease ended meanwhile.

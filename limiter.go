@@ -29,11 +29,17 @@ func (m OnUnavailable) validate() error {
 	return invalid("on_unavailable", string(m), `must be "block" or "allow"`)
 }
 
-// Options are those of [New]. The zero value of a field is its default.
+// Options configures [New]. The zero value of a field is its default.
 type Options struct {
 	// Now is the only clock of the limiter; default time.Now. Timers of Wait
 	// and of the timeouts run in real time.
 	Now func() time.Time
+	// Limits rule where no stored level holds limits, so that a program works
+	// before anything is configured. They are stored nowhere; buckets follow
+	// stored limits as soon as there are some. Programs that share a store should
+	// have the same: a bucket follows the limits of the last caller, and keeps
+	// those that this caller lacks.
+	Limits []Limit
 	// OnUnavailable is the mode of requests that carry none; default: the mode
 	// stored with the system defaults, else Block.
 	OnUnavailable OnUnavailable
@@ -57,9 +63,10 @@ type RateLimiter struct {
 	mode            OnUnavailable
 	principal       string
 	timeout, settle time.Duration
-	ids             *ulids // shared by views, so that events rise
-	space           string // which namespace this is, as far as is known
-	lines           *lines // of waiters, shared by views
+	defaults        []Limit // by name; nil if there are none
+	ids             *ulids  // shared by views, so that events rise
+	space           string  // which namespace this is, as far as is known
+	lines           *lines  // of waiters, shared by views
 }
 
 // New makes a limiter on a store. It does no I/O and there is nothing to close:
@@ -78,6 +85,11 @@ func New(repo Repository, opts *Options) (*RateLimiter, error) {
 	if err := validPrincipal(o.Principal); err != nil {
 		return nil, err
 	}
+	if len(o.Limits) > 0 {
+		if err := validLimits(o.Limits); err != nil {
+			return nil, err
+		}
+	}
 	for _, t := range []struct {
 		field string
 		time.Duration
@@ -94,7 +106,7 @@ func New(repo Repository, opts *Options) (*RateLimiter, error) {
 	}
 	return &RateLimiter{
 		space: spaceOf(repo, ""), repo: repo, now: o.Now, mode: o.OnUnavailable, principal: o.Principal,
-		timeout: o.Timeout, settle: o.SettleTimeout, ids: new(ulids), lines: new(lines),
+		timeout: o.Timeout, settle: o.SettleTimeout, defaults: byName(o.Limits), ids: new(ulids), lines: new(lines),
 	}, nil
 }
 

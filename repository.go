@@ -37,6 +37,10 @@ type Charge struct {
 	Entity, Resource string  // valid
 	Amounts          Amounts // none is negative
 	Limits           []Limit // valid, in any order
+	// Defaults rule an account for which no level holds limits; valid, by name. A
+	// limit that its bucket has and Defaults lack stays in the bucket: programs
+	// with other defaults may share it, and a limit that rejoins starts full.
+	Defaults []Limit
 }
 
 // Account is one bucket that was charged: made by the store, kept by leases,
@@ -44,7 +48,8 @@ type Charge struct {
 type Account struct {
 	Entity, Resource string  // whose bucket it is
 	Limits           []Limit // those in force, by name
-	Source           Scope   // where they are stored; means nothing under an override
+	Source           Scope   // where they are stored; means nothing under an override or Default
+	Default          bool    // they are stored nowhere, but the Defaults of the charge; means nothing in Buckets
 	Ref              any     // the store's own handle: comparable, and no one else looks at it
 }
 

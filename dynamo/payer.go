@@ -18,6 +18,7 @@ type payer struct {
 	key      key
 	account  *limiter.Account // with the limits in force
 	override bool
+	defaults []limiter.Limit // of the charge, if no level holds limits
 	idle     int64 // how long the bucket stays untouched, 0 for ever
 	cascade  bool  // facts about the entity
 	parent   string
@@ -112,17 +113,24 @@ func (p *payer) settleLimits(charge *limiter.Charge, scopes [4]limiter.Scope, co
 			return nil
 		}
 	}
-	return exact.NoLimits(p.entity, charge.Resource)
+	if len(charge.Defaults) == 0 {
+		return exact.NoLimits(p.entity, charge.Resource)
+	}
+	p.defaults = charge.Defaults
+	p.use(exact.Defaults(charge.Defaults, nil), charge.Resource, limiter.Scope{})
+	return nil
 }
 
 // use makes limits those in force. Accounts are shared while they say the same.
 func (p *payer) use(limits []limiter.Limit, resource string, source limiter.Scope) {
 	p.idle = exact.Idle(limits, source, p.repo.ttl)
-	if a := p.known.account; a != nil && !p.override && a.Ref == p.known.ref && a.Source == source && slices.Equal(a.Limits, limits) {
+	if a := p.known.account; a != nil && !p.override && a.Ref == p.known.ref && a.Source == source && a.Default == (p.defaults != nil) && slices.Equal(a.Limits, limits) {
 		p.account = a
 		return
 	}
-	p.account = &limiter.Account{Entity: p.entity, Resource: resource, Limits: limits, Source: source}
+	p.account = &limiter.Account{
+		Entity: p.entity, Resource: resource, Limits: limits, Source: source, Default: p.defaults != nil,
+	}
 	if p.known.ref != nil {
 		p.account.Ref = p.known.ref
 	}
@@ -136,7 +144,11 @@ func (p *payer) decide(now int64) {
 	if img != nil {
 		pl.base = max(img.refill, p.known.seen)
 	}
-	if img == nil || img.gone(pl.base, now) {
+	gone := img == nil || img.gone(pl.base, now)
+	if p.defaults != nil {
+		p.useDefaults(img, gone)
+	}
+	if gone {
 		pl.reborn, pl.at = true, now
 		pl.after = exact.New(now, p.account, p.idle)
 		pl.repair = img != nil && p.differs(img)
@@ -149,6 +161,16 @@ func (p *payer) decide(now int64) {
 	}
 	pl.at = max(pl.at, pl.after.At)
 	pl.view = pl.turn.View
+}
+
+// useDefaults makes the defaults of the charge the limits in force, and with them
+// what else the bucket has.
+func (p *payer) useDefaults(img *image, gone bool) {
+	var own []limiter.Limit
+	if !gone {
+		own = img.limits()
+	}
+	p.use(exact.Defaults(p.defaults, own), p.account.Resource, limiter.Scope{})
 }
 
 // follow makes the plan's bucket that of the image, under the limits in force.

@@ -52,6 +52,9 @@ func (p *payer) findFacts(ctx context.Context, now int64, lease *limiter.Account
 	}
 	p.cascade, p.parent = facts[1].cascade, facts[1].parent
 	if p.settleLimits(&limiter.Charge{Resource: lease.Resource}, scopes, facts[2:]) != nil {
+		if lease.Default {
+			p.defaults = lease.Limits
+		}
 		p.use(lease.Limits, lease.Resource, lease.Source)
 	}
 	return true, nil

@@ -43,7 +43,7 @@ func (n *namespace) consumeKnown(now int64, charge *limiter.Charge, out *limiter
 	defer s.mu.Unlock()
 	s.sweep(now)
 	e := s.live(limiter.Scope{Entity: charge.Entity, Resource: charge.Resource}, now)
-	if e == nil || e.cascade || e.facts != n.facts.Load() {
+	if e == nil || e.cascade || e.facts != n.facts.Load() || e.unlike(charge.Defaults) {
 		return false, nil
 	}
 	return true, e.Charge(now, &charge.Amounts, s.book, out)
@@ -120,19 +120,19 @@ func (n *namespace) begin(now int64, entity string, charge *limiter.Charge, writ
 	if charge.Limits != nil {
 		limits := exact.Sorted(charge.Limits)
 		if p.entry == nil {
-			p.entry = n.fresh(now, p.key, limits, limiter.Scope{})
+			p.entry = n.fresh(now, p.key, rules{limits: limits})
 		}
 		p.turn = exact.BeginOverride(&p.entry.Bucket, now, limits)
 		return p, nil
 	}
-	if p.entry == nil || p.entry.facts != n.facts.Load() {
-		limits, source := n.resolve(p.key)
-		if limits == nil {
+	if p.entry == nil || p.entry.facts != n.facts.Load() || p.entry.unlike(charge.Defaults) {
+		in := n.resolve(p.key).or(charge.Defaults, p.entry)
+		if in.limits == nil {
 			return nil, exact.NoLimits(entity, charge.Resource)
 		}
 		if p.entry == nil {
-			p.entry = n.fresh(now, p.key, limits, source)
-		} else if err := p.repair(n, now, limits, source, write); err != nil {
+			p.entry = n.fresh(now, p.key, in)
+		} else if err := p.repair(n, now, in, write); err != nil {
 			return nil, err
 		}
 	}
@@ -142,8 +142,8 @@ func (n *namespace) begin(now int64, entity string, charge *limiter.Charge, writ
 
 // repair makes the stored bucket follow the limits in force, or a copy of it if
 // nothing is to be written.
-func (p *side) repair(n *namespace, now int64, limits []limiter.Limit, source limiter.Scope, write bool) error {
-	account := account(p.key, limits, source, p.entry)
+func (p *side) repair(n *namespace, now int64, in rules, write bool) error {
+	account := account(p.key, in, p.entry)
 	book := exact.Book(p.shard.book)
 	if !write {
 		p.entry = &entry{Bucket: p.entry.Clone()}
@@ -154,7 +154,7 @@ func (p *side) repair(n *namespace, now int64, limits []limiter.Limit, source li
 		p.undo = func() { p.entry.Bucket, p.entry.facts = before, facts }
 		p.entry.facts = n.facts.Load()
 	}
-	_, err := p.entry.Repair(now, account, exact.Idle(limits, source, n.ttl), book)
+	_, err := p.entry.Repair(now, account, in.idle(n.ttl), book)
 	return err
 }
 
@@ -168,8 +168,8 @@ func (p *side) restore() {
 // that are for both: the operator means this bucket, at this time. The caller
 // holds mu.
 func (n *namespace) sync(now int64, key limiter.Scope) error {
-	limits, source := n.resolve(key)
-	if key.Level() != "entity" || limits == nil {
+	in := n.resolve(key)
+	if key.Level() != "entity" || in.limits == nil {
 		return nil
 	}
 	s := n.shard(key.Entity)
@@ -179,19 +179,48 @@ func (n *namespace) sync(now int64, key limiter.Scope) error {
 	if e == nil {
 		return nil
 	}
-	_, err := e.Repair(now, account(key, limits, source, e), exact.Idle(limits, source, n.ttl), s.book)
+	_, err := e.Repair(now, account(key, in, e), in.idle(n.ttl), s.book)
 	return err
 }
 
-func (n *namespace) fresh(now int64, key limiter.Scope, limits []limiter.Limit, source limiter.Scope) *entry {
+func (n *namespace) fresh(now int64, key limiter.Scope, in rules) *entry {
 	e := &entry{facts: n.facts.Load(), number: n.made.Add(1)}
-	e.Bucket = exact.New(now, account(key, limits, source, e), exact.Idle(limits, source, n.ttl))
+	e.Bucket = exact.New(now, account(key, in, e), in.idle(n.ttl))
 	return e
 }
 
-func account(key limiter.Scope, limits []limiter.Limit, source limiter.Scope, e *entry) *limiter.Account {
-	return &limiter.Account{Entity: key.Entity, Resource: key.Resource, Limits: limits, Source: source, Ref: e}
+func account(key limiter.Scope, in rules, e *entry) *limiter.Account {
+	return &limiter.Account{Entity: key.Entity, Resource: key.Resource, Limits: in.limits, Source: in.source, Default: in.isDefault, Ref: e}
 }
+
+// rules are the limits in force, nil if there are none, and where they come
+// from.
+type rules struct {
+	limits    []limiter.Limit
+	source    limiter.Scope
+	isDefault bool
+}
+
+// or is the rules, or else the defaults of a charge for a bucket, which is nil
+// if it is new.
+func (in rules) or(defaults []limiter.Limit, e *entry) rules {
+	if in.limits != nil || len(defaults) == 0 {
+		return in
+	}
+	var own []limiter.Limit
+	if e != nil {
+		own = e.Account.Limits
+	}
+	return rules{limits: exact.Defaults(defaults, own), isDefault: true}
+}
+
+// unlike reports whether the bucket has the defaults of a charge, but others than
+// these.
+func (e *entry) unlike(defaults []limiter.Limit) bool {
+	return e.Account.Default && !exact.Follows(e.Account.Limits, defaults)
+}
+
+func (in rules) idle(ttl int) int64 { return exact.Idle(in.limits, in.source, ttl) }
 
 // commit stores what was paid.
 func (p *side) commit(charge *limiter.Charge) error {
@@ -205,13 +234,13 @@ func (p *side) commit(charge *limiter.Charge) error {
 }
 
 // resolve is the first level that holds limits. The caller holds mu.
-func (n *namespace) resolve(key limiter.Scope) ([]limiter.Limit, limiter.Scope) {
+func (n *namespace) resolve(key limiter.Scope) rules {
 	for _, s := range limiter.Precedence(key.Entity, key.Resource) {
 		if cfg := n.configs[s]; len(cfg.Limits) > 0 {
-			return cfg.Limits, s
+			return rules{limits: cfg.Limits, source: s}
 		}
 	}
-	return nil, limiter.Scope{}
+	return rules{}
 }
 
 // Credit gives back or takes more. A bucket that was removed is skipped, unless
@@ -261,11 +290,11 @@ func (n *namespace) take(now int64, of *limiter.Account, takes *limiter.Amounts)
 	defer s.mu.Unlock()
 	current := s.live(key, now)
 	if current == nil {
-		limits, source := n.resolve(key)
-		if limits == nil {
-			limits, source = of.Limits, of.Source
+		in := n.resolve(key)
+		if in.limits == nil {
+			in = rules{of.Limits, of.Source, of.Default}
 		}
-		current = n.fresh(now, key, limits, source)
+		current = n.fresh(now, key, in)
 		current.facts = 0
 		s.put(current)
 	}
@@ -308,8 +337,8 @@ func (n *namespace) buckets(now int64, of limiter.Scope) (all []limiter.Bucket) 
 // view is the bucket as the next charge would find it.
 func (n *namespace) view(now int64, key limiter.Scope, e *entry) limiter.Bucket {
 	b := e.Clone()
-	if limits, source := n.resolve(key); limits != nil {
-		_, _ = b.Repair(now, account(key, limits, source, e), 0, exact.NoBook)
+	if in := n.resolve(key); in.limits != nil {
+		_, _ = b.Repair(now, account(key, in, e), 0, exact.NoBook)
 	}
 	return exact.Begin(&b, now).View
 }

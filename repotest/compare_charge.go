@@ -25,6 +25,7 @@ type balance struct {
 	Entity, Resource string
 	Limits           []limiter.Limit
 	Source           limiter.Scope
+	Default          bool
 	Tokens           []int64
 }
 
@@ -32,9 +33,9 @@ func balanceOf(b limiter.Bucket, overridden bool) balance {
 	if b.Account == nil {
 		return balance{}
 	}
-	out := balance{b.Account.Entity, b.Account.Resource, b.Account.Limits, b.Account.Source, b.Tokens}
+	out := balance{b.Account.Entity, b.Account.Resource, b.Account.Limits, b.Account.Source, b.Account.Default, b.Tokens}
 	if overridden {
-		out.Source = limiter.Scope{} // means nothing
+		out.Source, out.Default = limiter.Scope{}, false // mean nothing
 	}
 	return out
 }
@@ -72,7 +73,7 @@ func (h *history) consumeAt(now time.Time, charge limiter.Charge) {
 }
 
 func noted(c limiter.Charge) string {
-	return fmt.Sprintf("%s %s %s %v", c.Entity, c.Resource, c.Amounts, c.Limits)
+	return fmt.Sprintf("%s %s %s %v %v", c.Entity, c.Resource, c.Amounts, c.Limits, c.Defaults)
 }
 
 // consumed holds what both have done against the promise, and remembers the
@@ -162,6 +163,9 @@ func (h *history) chargeOf(entity, resource string) limiter.Charge {
 	}
 	if h.chance(15) && h.overrides {
 		c.Limits = h.limits()
+	}
+	if h.chance(6) {
+		c.Defaults = h.limits()
 	}
 	return c
 }

@@ -14,7 +14,9 @@ func (h *history) bucketsOf(now time.Time, of limiter.Scope) {
 		buckets, err := drained(repo.Buckets(h.ctx, now, of))
 		var all []balance
 		for _, b := range buckets {
-			all = append(all, balanceOf(b, false))
+			listed := balanceOf(b, false)
+			listed.Default = false // means nothing
+			all = append(all, listed)
 		}
 		return all, err
 	})

@@ -81,6 +81,7 @@ func nouns() []noun {
 		{"peek", peekChecks()},
 		{"cascade", cascadeChecks()},
 		{overrideNoun, overrideChecks()},
+		{"defaults", defaultsChecks()},
 		{"credit", creditChecks()},
 		{"repair", repairChecks()},
 		{"expiry", expiryChecks()},

@@ -160,7 +160,7 @@ func (r *Repository) begin(tx *tx, now int64, entity string, charge *limiter.Cha
 		return s, r.beginOverride(tx, s, now, key, charge.Limits)
 	}
 	if s.record == nil || s.record.facts != facts {
-		if err := r.refresh(tx, s, now, key, facts, book); err != nil {
+		if err := r.refresh(tx, s, now, key, facts, charge.Defaults, book); err != nil {
 			return nil, err
 		}
 	}
@@ -188,21 +188,30 @@ func (r *Repository) find(tx *tx, key limiter.Scope) (found *record, facts int64
 }
 
 // refresh makes the record follow the limits and the parent of the moment, or
-// makes one.
-func (r *Repository) refresh(tx *tx, s *side, now int64, key limiter.Scope, facts int64, book exact.Book) error {
+// makes one. Where none are stored, the defaults of the charge rule, which the
+// next one may not have: then the limits are looked up again.
+func (r *Repository) refresh(tx *tx, s *side, now int64, key limiter.Scope, facts int64, defaults []limiter.Limit, book exact.Book) error {
 	limits, source, err := tx.resolve(r.key, key)
 	if err != nil {
 		return err
 	}
-	if limits == nil {
-		return exact.NoLimits(key.Entity, key.Resource)
+	isDefault := limits == nil
+	if isDefault {
+		if len(defaults) == 0 {
+			return exact.NoLimits(key.Entity, key.Resource)
+		}
+		var own []limiter.Limit
+		if s.record != nil {
+			own = s.Account.Limits
+		}
+		limits, facts = exact.Defaults(defaults, own), 0
 	}
 	parent, err := tx.parent(r.key, key.Entity)
 	if err != nil {
 		return err
 	}
 	idle := exact.Idle(limits, source, r.ttl)
-	account := &limiter.Account{Entity: key.Entity, Resource: key.Resource, Limits: limits, Source: source}
+	account := &limiter.Account{Entity: key.Entity, Resource: key.Resource, Limits: limits, Source: source, Default: isDefault}
 	if s.record == nil {
 		s.record = &record{Bucket: exact.New(now, account, idle)}
 	} else {
@@ -335,7 +344,7 @@ func (r *Repository) charged(tx *tx, now int64, account *limiter.Account, takes 
 			return err
 		}
 		if limits != nil {
-			fresh.Limits, fresh.Source = limits, source
+			fresh.Limits, fresh.Source, fresh.Default = limits, source, false
 		}
 		current = &record{Bucket: exact.New(now, &fresh, exact.Idle(fresh.Limits, fresh.Source, r.ttl))}
 	}

@@ -156,8 +156,10 @@ func (b *Bucket) Advance(now int64) {
 func (b *Bucket) Repair(now int64, account *limiter.Account, idle int64, book Book) (bool, error) {
 	if slices.Equal(b.Account.Limits, account.Limits) {
 		changed := b.Account.Source != account.Source || b.Idle != idle
-		if changed {
+		if changed || b.Account.Default != account.Default { // which is not stored
 			b.Account, b.Idle = account, idle
+		}
+		if changed {
 			b.renew()
 		}
 		return changed, nil

@@ -135,7 +135,7 @@ func unknownLimit(name string, sides ...limiter.Bucket) error {
 func NoLimits(entity, resource string) error {
 	return &limiter.InvalidError{
 		Field: "limits", Value: fmt.Sprintf("entity=%s, resource=%s", entity, resource), Err: limiter.ErrNoLimits,
-		Reason: fmt.Sprintf("none are stored for entity %s and resource %s, nor for the entity, the resource or the system; set some, or pass them with the request", entity, resource),
+		Reason: fmt.Sprintf("none are stored for entity %s and resource %s, nor for the entity, the resource or the system; set some, pass them with the request, or give the limiter defaults", entity, resource),
 	}
 }
 
