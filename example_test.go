@@ -74,3 +74,18 @@ func ExampleParseLimit() {
 	// images 50/12h
 	// invalid limit "rpm:many"
 }
+
+// Limits of the program rule until some are stored.
+func ExampleOptions_limits() {
+	ctx := context.Background()
+	lim, _ := limiter.New(memory.New(nil), &limiter.Options{Limits: []limiter.Limit{limiter.PerMinute(limiter.RPM, 60)}})
+	look := limiter.Request{Entity: "key-abc", Resource: "gpt-4"}
+	d, _ := lim.Explain(ctx, look)
+	fmt.Println(d.Statuses[0].Limit, d.Statuses[0].Source)
+	_ = lim.SetResourceDefaults(ctx, "gpt-4", limiter.PerMinute(limiter.RPM, 100))
+	d, _ = lim.Explain(ctx, look)
+	fmt.Println(d.Statuses[0].Limit, d.Statuses[0].Source)
+	// Output:
+	// rpm 60/1m default
+	// rpm 100/1m resource
+}

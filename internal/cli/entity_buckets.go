@@ -90,7 +90,7 @@ type tokensShape struct {
 	Capacity int64       `json:"capacity" doc:"tokens that can be taken at once"`
 	Refill   int64       `json:"refill_amount" doc:"tokens that come back every period"`
 	Seconds  int64       `json:"refill_period_seconds" doc:"length of the period"`
-	Source   string      `json:"source" doc:"where the limit is stored: entity, entity_default, resource or system; override if a request brought it"`
+	Source   string      `json:"source" doc:"where the limit is stored: entity, entity_default, resource or system; override if a request or a program brought it"`
 }
 
 var tokensColumns = []column{

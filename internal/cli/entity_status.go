@@ -132,7 +132,7 @@ type statusShape struct {
 	Entity     string  `json:"entity_id" doc:"whose bucket it is"`
 	Resource   string  `json:"resource" doc:"what it limits the use of"`
 	Limit      string  `json:"limit_name" doc:"which limit"`
-	Source     string  `json:"source" doc:"where the limit is stored: override, entity, entity_default, resource or system"`
+	Source     string  `json:"source" doc:"where the limit is stored: entity, entity_default, resource or system; override if a request or a program brought it"`
 	Capacity   int64   `json:"capacity" doc:"tokens that can be taken at once"`
 	Refill     int64   `json:"refill_amount" doc:"tokens that come back every period"`
 	Seconds    int64   `json:"refill_period_seconds" doc:"length of the period"`
