@@ -47,7 +47,7 @@ func ExampleExceededError_Public() {
 	}
 	for range 3 {
 		w := httptest.NewRecorder()
-		handler(w, httptest.NewRequest(http.MethodPost, "/", nil))
+		handler(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil))
 		fmt.Printf("%d %q\n%s", w.Code, w.Header().Get("Retry-After"), w.Body)
 	}
 	// Output:

@@ -18,7 +18,6 @@ type payer struct {
 	key      key
 	account  *limiter.Account // with the limits in force
 	override bool
-	defaults []limiter.Limit // of the charge, if no level holds limits
 	idle     int64 // how long the bucket stays untouched, 0 for ever
 	cascade  bool  // facts about the entity
 	parent   string
@@ -29,6 +28,7 @@ type payer struct {
 	changes  uint64 // of the bucket by this process, before this call
 	plan     plan
 	paid     bool
+	defaults []limiter.Limit // of the charge, where no level holds limits
 }
 
 // plan is what a charge means for a bucket, by its image.

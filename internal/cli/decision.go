@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
@@ -15,7 +16,7 @@ type decisionShape struct {
 	Resource   string           `json:"resource" doc:"for what"`
 	Requested  map[string]int64 `json:"requested" doc:"tokens by limit"`
 	Admitted   bool             `json:"admitted" doc:"whether every limit covers its amount"`
-	RetryAfter float64          `json:"retry_after_seconds" doc:"until it may be admitted, or until all is full if it never fits; 0 if it is admitted"`
+	RetryAfter float64          `json:"retry_after_seconds" doc:"until it may be admitted; 0 if it is, or never fits"`
 	NeverFits  bool             `json:"never_fits" doc:"whether some amount is above its capacity, so that waiting does not help"`
 	Reasons    []string         `json:"reasons" doc:"why it is refused, a sentence for each limit"`
 	Limits     []statusShape    `json:"limits" doc:"every limit concerned, those of the entity, then those of its parent; see below"`
@@ -23,8 +24,16 @@ type decisionShape struct {
 
 func decisionObject(req limiter.Request, d limiter.Decision) decisionShape {
 	return decisionShape{
-		req.Entity, req.Resource, maps.Collect(req.Consume.All()), d.Admitted(), seconds(d.RetryAfter()), d.NeverFits(), reasons(d), statusObjects(d.Statuses),
+		req.Entity, req.Resource, maps.Collect(req.Consume.All()), d.Admitted(), retryAfter(d.RetryAfter(), d.NeverFits()), d.NeverFits(), reasons(d), statusObjects(d.Statuses),
 	}
+}
+
+// retryAfter is when to retry, in seconds. What never fits is not worth a retry.
+func retryAfter(wait time.Duration, neverFits bool) float64 {
+	if neverFits {
+		return 0
+	}
+	return seconds(wait)
 }
 
 // reasons are why a decision refuses, a sentence for each limit.

@@ -142,7 +142,7 @@ type statusShape struct {
 	Requested  int64   `json:"requested" doc:"tokens asked for"`
 	Exceeded   bool    `json:"exceeded" doc:"whether they are not covered"`
 	NeverFits  bool    `json:"never_fits" doc:"whether they are above the capacity"`
-	RetryAfter float64 `json:"retry_after_seconds" doc:"until they are covered, or until full if they never fit"`
+	RetryAfter float64 `json:"retry_after_seconds" doc:"until they are covered; 0 if they are, or never fit"`
 	FullAfter  float64 `json:"full_after_seconds" doc:"until the bucket is full, if nothing more is taken"`
 }
 
@@ -150,7 +150,7 @@ func statusObject(s limiter.Status) statusShape {
 	limit := limitObject(s.Limit)
 	return statusShape{
 		s.Entity, s.Resource, limit.Name, s.Source, limit.Capacity, limit.Refill, limit.Seconds,
-		s.Available, used(s), debt(s), s.Requested, s.Exceeded, s.NeverFits, seconds(s.RetryAfter), seconds(s.FullAfter),
+		s.Available, used(s), debt(s), s.Requested, s.Exceeded, s.NeverFits, retryAfter(s.RetryAfter, s.NeverFits), seconds(s.FullAfter),
 	}
 }
 
