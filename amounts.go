@@ -171,6 +171,8 @@ func (a Amounts) of(limits []Limit) Amounts {
 	return a.where(func(limit string, _ int64) bool { return hasLimit(limits, limit) })
 }
 
+func (a Amounts) nonzero() Amounts { return a.where(func(_ string, n int64) bool { return n != 0 }) }
+
 func (a Amounts) positive() Amounts { return a.where(func(_ string, n int64) bool { return n > 0 }) }
 
 func (a Amounts) negative() Amounts { return a.where(func(_ string, n int64) bool { return n < 0 }) }

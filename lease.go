@@ -5,11 +5,14 @@ import (
 	"sync"
 )
 
-// Lease is what Acquire took. Adjust and Release correct it locally once the
-// real amounts are known; Commit stores the corrections, Rollback gives
+// Lease is what Acquire took. Used, or Adjust and Release, correct it locally
+// once the real amounts are known; Commit stores the corrections, Rollback gives
 // everything back. A lease ends exactly once, with the first Commit or Rollback;
 // one that is abandoned stays charged and heals by refill. A nil or zero Lease
 // has ended. All methods are safe for concurrent use.
+//
+// No account ever gets back more than it paid under the lease, whatever became
+// of entity, parent, limits or buckets meanwhile.
 //
 // Under Allow a settlement that meets an outage shows in Outage instead of as
 // an error.
@@ -25,11 +28,10 @@ type Lease struct {
 // sequel is what a request says beside its amounts, and what happens to the
 // lease later.
 type sequel struct {
-	limits  []Limit // the override
-	mode    OnUnavailable
-	pending Amounts // adjusted, not yet stored
-	entries []entry // what is stored; nil while that is what was acquired
-	outage  error
+	limits []Limit // the override
+	mode   OnUnavailable
+	ledger
+	outage error
 }
 
 // amend is the sequel, to be written.
@@ -65,10 +67,28 @@ func (o Outcome) charged() []Bucket {
 }
 
 // Adjust says that amounts more were used than acquired, or fewer where an
-// amount is negative. It is local until Commit or Flush, never refuses, and may
-// leave the bucket in debt. ErrLeaseDone; *InvalidError for a limit that no
-// account of the lease has.
+// amount is negative. It is local until Commit or Flush and may leave the bucket
+// in debt. ErrLeaseDone; *InvalidError, and nothing is adjusted, for a limit
+// that no account of the lease has, for giving back more than Consumed reports,
+// and beyond a net 9,223,372,036,854 tokens more than were acquired and
+// consumed.
 func (l *Lease) Adjust(amounts Amounts) error {
+	return l.correct(func() error { return l.adjust(amounts) })
+}
+
+// Release says that amounts fewer were used than acquired: Adjust with the
+// opposite sign.
+func (l *Lease) Release(amounts Amounts) error { return l.Adjust(amounts.negated()) }
+
+// Used says that n tokens of limit were used in all, so that Consumed reports n,
+// whatever was acquired, consumed or adjusted before. It is Adjust by the
+// difference, with its errors, and *InvalidError for a negative n.
+func (l *Lease) Used(limit string, n int64) error {
+	return l.correct(func() error { return l.use(limit, n) })
+}
+
+// correct calls change unless the lease has ended.
+func (l *Lease) correct(change func() error) error {
 	if l == nil {
 		return ErrLeaseDone
 	}
@@ -77,22 +97,8 @@ func (l *Lease) Adjust(amounts Amounts) error {
 	if l.lim == nil {
 		return ErrLeaseDone
 	}
-	if l.self.Account == nil {
-		return nil // nothing is recorded, so there is nothing to correct
-	}
-	for limit := range amounts.All() {
-		if !l.knows(limit) {
-			return invalid("limit", limit, "is no limit of the accounts of this lease")
-		}
-	}
-	more := l.amend()
-	more.pending = more.pending.plus(amounts)
-	return nil
+	return change()
 }
-
-// Release says that amounts fewer were used than acquired: Adjust with the
-// opposite sign.
-func (l *Lease) Release(amounts Amounts) error { return l.Adjust(amounts.negated()) }
 
 // Consume takes more now, or returns *ExceededError and leaves the lease as it
 // was. What it takes joins the lease. It is a conditional debit in the store,
@@ -144,62 +150,28 @@ func (l *Lease) join(ctx context.Context, lim *RateLimiter, amounts Amounts, out
 	ended := l.lim == nil
 	if !ended {
 		l.book()
-		for _, b := range out.charged() {
-			l.add(b.Account, amounts.of(b.Account.Limits))
-		}
+		l.take(amounts, out.charged())
 	}
 	l.mu.Unlock()
 	if !ended {
 		return nil
 	}
-	var credits []Credit
-	for _, e := range entriesOf(amounts, out.charged()) {
-		credits = append(credits, e.refund(e.stored)...)
-	}
-	return joined(ErrLeaseDone, l.settle(ctx, lim, "consume", credits))
+	var lost ledger
+	lost.take(amounts, out.charged())
+	return joined(ErrLeaseDone, l.settle(ctx, lim, "consume", lost.undo()))
 }
 
-// knows tells whether some account of the lease has the limit.
-func (l *Lease) knows(limit string) bool {
-	for _, b := range l.buckets() {
-		if hasLimit(b.Account.Limits, limit) {
-			return true
-		}
-	}
-	for _, e := range l.sofar().entries {
-		if hasLimit(e.account.Limits, limit) {
-			return true
-		}
-	}
-	return false
-}
-
-// Consumed is the net amount of every limit, adjustments included, as charged
-// to the entity of the request. Nothing is charged under an allowed outage.
+// Consumed is the net amount of every limit, adjustments included. It counts
+// once what the entity and its parent both paid. A Flush of unknown outcome
+// counts as having given back, and not as having taken. Nothing is charged
+// under an allowed outage, and nothing is left after a rollback.
 func (l *Lease) Consumed() Amounts {
 	if l == nil {
 		return Amounts{}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	self, more := l.self.Account, l.sofar()
-	if self == nil {
-		return Amounts{}
-	}
-	if more.entries == nil {
-		return l.amounts.plus(more.pending).of(self.Limits)
-	}
-	var net Amounts
-	for _, e := range more.entries {
-		if e.account.Entity != self.Entity {
-			continue
-		}
-		net = net.plus(e.stored)
-		if !e.past {
-			net = net.plus(more.pending.of(e.account.Limits))
-		}
-	}
-	return net
+	return l.held()
 }
 
 // Decision is what Acquire left of every limit, for response headers.

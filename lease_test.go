@@ -122,20 +122,6 @@ func TestAdjustmentMayLeaveDebt(t *testing.T) {
 	w.refuse(t, rpm(0))
 }
 
-func TestReleaseOfMoreThanWasTakenIsUndoneByRollback(t *testing.T) {
-	w := start(t, limiter.PerMinute("rpm", 100))
-	w.take(t, alice, rpm(50))
-	lease := w.take(t, alice, rpm(10))
-	check(t, lease.Release(rpm(15)))
-	check(t, lease.Flush(bg))
-	w.wantLeft(t, alice, "rpm", 55)
-	if got := lease.Consumed().Get("rpm"); got != -5 {
-		t.Errorf("net %d, want -5", got)
-	}
-	check(t, lease.Rollback(bg))
-	w.wantLeft(t, alice, "rpm", 50)
-}
-
 func TestReleaseLeavesItsArgumentAlone(t *testing.T) {
 	var limits []limiter.Limit
 	var amounts limiter.Amounts

@@ -1,6 +1,10 @@
 package limiter
 
-import "context"
+import (
+	"context"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
 
 // Flush stores the adjustments made so far and goes on, for work that streams.
 // After an error they are not tried again. ErrLeaseDone.
@@ -14,80 +18,95 @@ func (l *Lease) Flush(ctx context.Context) error {
 		l.mu.Unlock()
 		return ErrLeaseDone
 	}
-	pending, credits := l.sofar().pending, l.corrections()
-	if credits == nil {
-		l.mu.Unlock()
-		return nil
-	}
-	l.pending = Amounts{}
-	// Until the store says otherwise, what was given back is gone and what was
-	// taken was not, so that a rollback never gives back too much.
-	parts := l.parts(pending)
-	l.restate(parts, Amounts.negative)
+	s := l.ship()
 	l.mu.Unlock()
 
-	stored, err := l.trySettle(ctx, lim, "flush", credits)
-	if !stored {
-		return err
-	}
-	return l.settle(ctx, lim, "flush", l.flushed(parts))
-}
-
-// flushed books what a flush took, or is the credits that give it back, if the
-// lease was rolled back meanwhile.
-func (l *Lease) flushed(parts map[int]Amounts) (credits []Credit) {
+	stored, err := l.trySettle(ctx, lim, "flush", s.credits)
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.rolledBack {
-		l.restate(parts, Amounts.positive)
-		return nil
+	more := l.land(s, stored)
+	l.mu.Unlock()
+	if second := l.settle(ctx, lim, "flush", more); err == nil {
+		return second
 	}
-	for i, part := range parts {
-		credits = append(credits, l.entries[i].refund(part.positive())...)
-	}
-	return credits
+	return err
 }
 
-// parts are what each present account has to pay of amounts, by its index. The
-// limits of an account may change while that is stored.
-func (l *Lease) parts(amounts Amounts) map[int]Amounts {
-	parts := map[int]Amounts{}
-	for _, i := range l.present() {
-		parts[i] = amounts.of(l.entries[i].account.Limits)
-	}
-	return parts
+// shipment is a settlement under way: what the lease adjusts, which part of it
+// each entry pays, and the credits that store that.
+type shipment struct {
+	due     Amounts
+	parts   []Amounts
+	credits []Credit
 }
 
-// present are the indices of the entries whose bucket nothing took the place of.
-func (l *Lease) present() (indices []int) {
-	for i := range l.entries {
-		if !l.entries[i].past {
-			indices = append(indices, i)
-		}
-	}
-	return indices
-}
-
-// restate adds one sign of what accounts pay to what they are known to have
-// paid.
-func (l *Lease) restate(parts map[int]Amounts, sign func(Amounts) Amounts) {
-	for i, part := range parts {
-		e := &l.entries[i]
-		e.stored = e.stored.plus(sign(part))
-	}
-}
-
-// corrections are the credits that store what is pending.
-func (l *Lease) corrections() []Credit {
-	if l.sequel == nil || l.pending.n == 0 {
-		return nil
+// ship makes what is pending a shipment. Until the store says otherwise, what it
+// gives back is gone and what it takes was not taken, so that a later give-back
+// is never too much.
+func (l *Lease) ship() shipment {
+	due := l.due()
+	if due.n == 0 {
+		return shipment{}
 	}
 	l.book()
-	var credits []Credit
-	for _, i := range l.present() {
-		credits = append(credits, l.entries[i].credit(l.pending.negated())...)
+	s := shipment{due: due, parts: l.shares(due)}
+	s.credits = l.credits(s.parts, false)
+	l.pay(s.parts, Amounts.negative)
+	l.pending = l.pending.plus(due.negated()).nonzero()
+	l.adjusted = l.adjusted.plus(due.negative())
+	l.sending = l.sending.plus(due.positive())
+	return s
+}
+
+// due is the part of pending that can be settled: a give-back of what a Flush is
+// about to take has to wait for that.
+func (l *Lease) due() Amounts {
+	if l.sequel == nil || l.pending.n == 0 {
+		return Amounts{}
 	}
-	return credits
+	var due Amounts
+	sure := l.sure()
+	for limit, n := range l.pending.All() {
+		if n = max(n, -sure.Get(limit)); n != 0 {
+			due = due.And(limit, n)
+		}
+	}
+	return due
+}
+
+// land books how a shipment ended. Its result is to be settled next, if the
+// lease ended meanwhile: after a rollback what the shipment took, after a commit
+// what waited for it.
+func (l *Lease) land(s shipment, stored bool) []Credit {
+	if s.due.n == 0 {
+		return nil
+	}
+	l.sending = l.sending.plus(s.due.positive().negated())
+	if stored {
+		l.pay(s.parts, Amounts.positive)
+		l.adjusted = l.adjusted.plus(s.due.positive())
+	} else {
+		l.forfeit()
+	}
+	switch {
+	case l.rolledBack:
+		return l.undo()
+	case l.lim == nil:
+		return l.ship().credits // nothing but give-backs can be left
+	}
+	return nil
+}
+
+// forfeit reduces what is pending to what the lease still holds, after a Flush
+// whose takes are not sure to be stored.
+func (l *Lease) forfeit() {
+	held := l.sure().plus(l.sending)
+	pending := l.pending
+	for limit, n := range pending.All() {
+		if over := bucket.Add(held.Get(limit), n); over < 0 {
+			l.pending = l.pending.And(limit, -over)
+		}
+	}
+	l.pending = l.pending.nonzero()
 }
 
 // Commit stores the adjustments and ends the lease; without any it does no I/O.
@@ -102,6 +121,14 @@ func (l *Lease) Commit(ctx context.Context) error {
 	return l.settle(ctx, lim, "commit", credits)
 }
 
+// corrections are the credits that store what is pending. The lease has ended,
+// so that it counts as stored whatever becomes of them.
+func (l *Lease) corrections() []Credit {
+	s := l.ship()
+	l.land(s, true)
+	return s.credits
+}
+
 // Rollback gives back everything the lease took and ends it. It does nothing
 // once the lease has ended, so it is always safe to defer, and does not stop
 // when ctx is cancelled. *UnavailableError.
@@ -111,6 +138,13 @@ func (l *Lease) Rollback(ctx context.Context) error {
 		return nil
 	}
 	return l.settle(ctx, lim, "rollback", credits)
+}
+
+// refunds are the credits that give everything back.
+func (l *Lease) refunds() []Credit {
+	l.rolledBack = true
+	l.book()
+	return l.undo()
 }
 
 // end is the one end of a lease: the limiter to settle with, nil if it has
@@ -129,25 +163,13 @@ func (l *Lease) end(credits func(*Lease) []Credit) (*RateLimiter, []Credit) {
 	return lim, credits(l)
 }
 
-// refunds are the credits that give everything back.
-func (l *Lease) refunds() (credits []Credit) {
-	l.book()
-	for i := range l.entries {
-		e := &l.entries[i]
-		credits = append(credits, e.refund(e.stored)...)
-		e.stored = Amounts{}
-	}
-	l.pending, l.rolledBack = Amounts{}, true
-	return credits
-}
-
 // settle sends credits, on its own time.
 func (l *Lease) settle(ctx context.Context, lim *RateLimiter, op string, credits []Credit) error {
 	_, err := l.trySettle(ctx, lim, op, credits)
 	return err
 }
 
-// trySettle is settle that also tells whether the credits are sure to be
+// trySettle is settle that also reports whether the credits are sure to be
 // stored: under Allow an outage is no error, but stored they are not.
 func (l *Lease) trySettle(ctx context.Context, lim *RateLimiter, op string, credits []Credit) (stored bool, err error) {
 	if len(credits) == 0 {
@@ -174,62 +196,4 @@ func (l *Lease) forgive(lim *RateLimiter, err error) error {
 		more.outage = err
 	}
 	return nil
-}
-
-// entry is what one account was charged, net, as far as it is sure to be
-// stored. Past marks a bucket that another has taken the place of.
-type entry struct {
-	account *Account
-	stored  Amounts
-	past    bool
-}
-
-// credit is amounts of this account's limits, nil if there are none.
-func (e *entry) credit(amounts Amounts) []Credit {
-	due := amounts.of(e.account.Limits).where(func(_ string, n int64) bool { return n != 0 })
-	if due.n == 0 {
-		return nil
-	}
-	return []Credit{{Account: e.account, Amounts: due}}
-}
-
-// refund is the credit that undoes amounts, nil if there are none.
-func (e *entry) refund(amounts Amounts) []Credit {
-	credits := e.credit(amounts)
-	for i := range credits {
-		credits[i].Undo = true
-	}
-	return credits
-}
-
-// book makes entries say what is stored.
-func (l *Lease) book() {
-	if more := l.amend(); more.entries == nil {
-		more.entries = entriesOf(l.amounts, l.buckets())
-	}
-}
-
-func entriesOf(amounts Amounts, buckets []Bucket) []entry {
-	var entries []entry
-	for _, b := range buckets {
-		entries = append(entries, entry{account: b.Account, stored: amounts.of(b.Account.Limits)})
-	}
-	return entries
-}
-
-// add books amounts to an account, as the store last described it.
-func (l *Lease) add(account *Account, amounts Amounts) {
-	for i := range l.entries {
-		e := &l.entries[i]
-		if e.account.Entity != account.Entity || e.account.Resource != account.Resource {
-			continue
-		}
-		if e.account.Ref == account.Ref {
-			e.account, e.past = account, false
-			e.stored = e.stored.plus(amounts)
-			return
-		}
-		e.past = true
-	}
-	l.entries = append(l.entries, entry{account: account, stored: amounts})
 }
