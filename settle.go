@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
@@ -179,7 +180,7 @@ func (l *Lease) trySettle(ctx context.Context, lim *RateLimiter, op string, cred
 	defer cancel()
 	err = lim.repo.Credit(ctx, lim.now(), credits...)
 	if err == nil {
-		lim.lines.wake(l.self.Account.Resource)
+		lim.lines.credited(spaceOf(lim.repo, ""), credits, time.Now())
 		return true, nil
 	}
 	return false, l.forgive(lim, failure(ctx, op, l.self.Account.Entity, l.self.Account.Resource, err))

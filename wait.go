@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 )
 
@@ -28,20 +27,30 @@ func (l *RateLimiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 	if err := req.validate(); err != nil {
 		return nil, err
 	}
-	me, first := l.lines.join(place{l.space, req.Entity, req.Resource})
-	defer l.lines.leave(me)
+	me, first := l.lines.join(place{l.space, req.Entity, req.Resource}, spaceOf(l.repo, ""))
+	defer func() { l.lines.leave(me, time.Now()) }()
 	if !first {
 		if err := l.queue(ctx, req, me); err != nil {
 			return nil, err
 		}
 	}
 	for {
+		l.lines.asks(me)
 		lease, err := l.Acquire(ctx, req)
 		refusal, ok := errors.AsType[*ExceededError](err)
 		if !ok {
+			if err == nil {
+				l.lines.served(me, time.Now())
+			}
 			return lease, err
 		}
-		if err := pause(ctx, refusal, me.wake, recheck); err != nil {
+		if err := hopeless(ctx, refusal); err != nil {
+			return nil, err
+		}
+		if !l.lines.refused(me, refusal.Decision, time.Now()) {
+			continue
+		}
+		if err := l.pause(ctx, refusal, me); err != nil {
 			return nil, err
 		}
 	}
@@ -81,84 +90,18 @@ func hopeless(ctx context.Context, refusal *ExceededError) error {
 	return nil
 }
 
-// pause sleeps until the refused request may fit, or something woke it.
-func pause(ctx context.Context, refusal *ExceededError, wake <-chan struct{}, most time.Duration) error {
-	if err := hopeless(ctx, refusal); err != nil {
-		return err
-	}
-	timer := time.NewTimer(min(refusal.RetryAfter(), most))
+// pause sleeps until the refused request may fit.
+func (l *RateLimiter) pause(ctx context.Context, refusal *ExceededError, me *waiter) error {
+	timer := time.NewTimer(l.lines.sleep(me))
 	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-wake:
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", refusal, ctx.Err())
-	}
-	return nil
-}
-
-// lines are the waiters of this process, a line for each entity and resource.
-type lines struct {
-	mu sync.Mutex
-	by map[place][]*waiter
-}
-
-// place is where a line stands.
-type place struct{ space, entity, resource string }
-
-type waiter struct {
-	of   place
-	turn chan struct{} // closed when it is first in line
-	wake chan struct{} // holds one: something was given back
-}
-
-// join goes to the end of a line, and tells whether it is the front.
-func (l *lines) join(of place) (me *waiter, first bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.by == nil {
-		l.by = map[place][]*waiter{}
-	}
-	me = &waiter{of: of, turn: make(chan struct{}), wake: make(chan struct{}, 1)}
-	l.by[me.of] = append(l.by[me.of], me)
-	return me, len(l.by[me.of]) == 1
-}
-
-// leave takes a waiter out of its line and lets the next one go if it was the
-// first.
-func (l *lines) leave(me *waiter) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	line := l.by[me.of]
-	for i, w := range line {
-		if w != me {
-			continue
-		}
-		line = append(line[:i:i], line[i+1:]...)
-		if i == 0 && len(line) > 0 {
-			close(line[0].turn)
-		}
-		break
-	}
-	if len(line) == 0 {
-		delete(l.by, me.of)
-		return
-	}
-	l.by[me.of] = line
-}
-
-// wake lets the first of every line of a resource look again. Which line a
-// give-back helps is not known here: a parent pays for many entities.
-func (l *lines) wake(resource string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for of, line := range l.by {
-		if of.resource != resource {
-			continue
-		}
+	for {
 		select {
-		case line[0].wake <- struct{}{}:
-		default:
+		case <-timer.C:
+			return nil
+		case <-me.wake:
+			timer.Reset(l.lines.sleep(me))
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", refusal, ctx.Err())
 		}
 	}
 }

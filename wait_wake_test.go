@@ -1,0 +1,347 @@
+package limiter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/memory"
+)
+
+// crowd is a world whose store counts who asks.
+type crowd struct {
+	*world
+	mu     sync.Mutex
+	asked  map[string]int
+	before map[string]func()                                         // the next time an entity asks
+	after  map[string]func(limiter.Outcome) (limiter.Outcome, error) // and once it is answered
+	served chan string                                               // who got a lease from wait
+	failed map[string]error                                          // who did not, once all is over
+}
+
+// bustle runs a test in a bubble, with limits that refill slowly.
+func bustle(t *testing.T, test func(*crowd), limits ...limiter.Limit) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := &crowd{
+			world: startWith(t, limiter.Options{Now: time.Now}, memory.Options{}, limits...), asked: map[string]int{},
+			before: map[string]func(){}, after: map[string]func(limiter.Outcome) (limiter.Outcome, error){},
+			served: make(chan string, 5000), failed: map[string]error{},
+		}
+		c.store.onConsume = c.consume
+		test(c)
+	})
+}
+
+func (c *crowd) consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	c.mu.Lock()
+	c.asked[charge.Entity]++
+	before, after := c.before[charge.Entity], c.after[charge.Entity]
+	delete(c.before, charge.Entity)
+	delete(c.after, charge.Entity)
+	c.mu.Unlock()
+	if before != nil {
+		before()
+	}
+	out, err := c.store.Repository.Consume(ctx, now, charge)
+	if after != nil && err == nil {
+		return after(out)
+	}
+	return out, err
+}
+
+// children makes entities that cascade to the project.
+func (c *crowd) children(names ...string) {
+	for _, e := range names {
+		_, err := c.CreateEntity(bg, limiter.Entity{ID: e, Parent: project, Cascade: true})
+		check(c.t, err)
+	}
+}
+
+// wait begins to wait, and returns how to give up.
+func (c *crowd) wait(entity string, amounts limiter.Amounts) (giveUp func()) {
+	ctx, cancel := context.WithCancel(bg)
+	c.t.Cleanup(cancel)
+	go func() {
+		_, err := c.Wait(ctx, request(entity, amounts))
+		if err == nil {
+			c.served <- entity
+			return
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.failed[entity] = err
+	}()
+	synctest.Wait()
+	return cancel
+}
+
+// reset begins to count anew.
+func (c *crowd) reset() {
+	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.asked)
+}
+
+// wantAsked checks how often waiters asked the store.
+func (c *crowd) wantAsked(want map[string]int) {
+	c.t.Helper()
+	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.asked) != len(want) {
+		c.t.Errorf("asked: %v, want %v", c.asked, want)
+		return
+	}
+	for e, n := range want {
+		if c.asked[e] != n {
+			c.t.Errorf("%s asked %d times, want %d", e, c.asked[e], n)
+		}
+	}
+}
+
+// wantServed checks who was served, at once and in any order.
+func (c *crowd) wantServed(want ...string) {
+	c.t.Helper()
+	synctest.Wait()
+	got := map[string]bool{}
+	for range len(c.served) {
+		got[<-c.served] = true
+	}
+	if len(got) != len(want) {
+		c.t.Errorf("served %v, want %v", got, want)
+	}
+	for _, e := range want {
+		if !got[e] {
+			c.t.Errorf("served %v, want %v", got, want)
+		}
+	}
+}
+
+// A key that settles wakes only those who lack what it gave back: beside 1,000
+// keys that wait, it is alone with the store.
+func TestSettlementsWakeNoOtherKey(t *testing.T) {
+	for name, cascade := range map[string]bool{"keys": false, "keys of one parent": true} {
+		t.Run(name, func(t *testing.T) {
+			bustle(t, func(c *crowd) {
+				check(c.t, c.SetLimits(bg, project, "", limiter.PerDay("rpm", 1e9)))
+				for i := range 1000 {
+					key := fmt.Sprintf("key-%d", i)
+					if cascade {
+						c.children(key)
+					}
+					c.take(c.t, key, rpm(100))
+					c.wait(key, rpm(60))
+				}
+				if cascade {
+					c.children("busy")
+				}
+				c.reset()
+				for range 1000 {
+					lease := c.take(c.t, "busy", rpm(100))
+					check(c.t, lease.Release(rpm(60)))
+					check(c.t, lease.Flush(bg))
+					check(c.t, lease.Rollback(bg))
+				}
+				c.wantAsked(map[string]int{"busy": 1000})
+				c.wantServed()
+			}, limiter.PerDay("rpm", 100))
+		})
+	}
+}
+
+// One who lacks tokens of its parent is woken when they may be there, and not
+// before.
+func TestParentsGiveBackWakesWhenItIsEnough(t *testing.T) {
+	bustle(t, func(c *crowd) {
+		check(c.t, c.SetLimits(bg, project, "", limiter.PerDay("rpm", 60), limiter.PerDay("tpm", 60)))
+		c.children(alice, "bob")
+		lease := c.take(c.t, alice, rpm(60).And("tpm", 60))
+		c.wait("bob", rpm(50).And("tpm", 10))
+		c.reset()
+		for _, give := range []limiter.Amounts{rpm(20), rpm(29), tpm(9), rpm(1)} {
+			check(c.t, lease.Release(give))
+			check(c.t, lease.Flush(bg))
+			c.wantAsked(nil)
+		}
+		check(c.t, lease.Release(tpm(1)))
+		began := time.Now()
+		check(c.t, lease.Flush(bg))
+		c.wantAsked(map[string]int{"bob": 1})
+		c.wantServed("bob")
+		wantTook(c.t, began, 0)
+	}, limiter.PerDay("rpm", 100), limiter.PerDay("tpm", 100))
+}
+
+// A give-back wakes as many as it may serve, the rest stay asleep.
+func TestGiveBackWakesAsManyAsItMayServe(t *testing.T) {
+	bustle(t, func(c *crowd) {
+		check(c.t, c.SetLimits(bg, project, "", limiter.PerDay("rpm", 60)))
+		c.children(alice)
+		lease := c.take(c.t, alice, rpm(60))
+		for i := range 1000 {
+			key := fmt.Sprintf("key-%d", i)
+			c.children(key)
+			c.wait(key, rpm(20))
+		}
+		c.reset()
+		check(c.t, lease.Release(rpm(19)))
+		check(c.t, lease.Flush(bg))
+		c.wantAsked(nil)
+		check(c.t, lease.Release(rpm(21)))
+		check(c.t, lease.Flush(bg))
+		c.wantAsked(map[string]int{"key-0": 1, "key-1": 1})
+		c.wantServed("key-0", "key-1")
+		check(c.t, lease.Rollback(bg))
+		c.wantServed("key-2")
+	}, limiter.PerDay("rpm", 100))
+}
+
+// Give-back and refill together: a waiter asks when both are enough.
+func TestGiveBackShortensTheWait(t *testing.T) {
+	bustle(t, func(c *crowd) {
+		lease := c.take(c.t, alice, rpm(60))
+		began := time.Now()
+		time.AfterFunc(500*time.Millisecond, func() {
+			if err := errors.Join(lease.Release(rpm(3)), lease.Flush(bg)); err != nil {
+				c.t.Error(err)
+			}
+		})
+		c.reset()
+		_, err := c.Wait(bg, request(alice, rpm(4))) // 4 s by refill alone
+		check(c.t, err)
+		wantTook(c.t, began, time.Second)
+		c.wantAsked(map[string]int{alice: 2})
+	}, limiter.PerMinute("rpm", 60))
+}
+
+// What is given back while the store answers is not overlooked.
+func TestGiveBackWhileAskingIsNotOverlooked(t *testing.T) {
+	for name, known := range map[string]bool{"first time": false, "again": true} {
+		for who, entity := range map[string]string{"own bucket": alice, "parent": "bob"} {
+			t.Run(name+"/"+who, func(t *testing.T) {
+				bustle(t, func(c *crowd) {
+					check(c.t, c.SetLimits(bg, project, "", limiter.PerDay("rpm", 60)))
+					c.children(alice, "bob")
+					lease := c.take(c.t, alice, rpm(60))
+					giveBack := func(out limiter.Outcome) (limiter.Outcome, error) {
+						if out.Admitted {
+							c.t.Error("it was there before")
+						}
+						return out, lease.Rollback(bg)
+					}
+					if known {
+						c.wait(entity, rpm(30))
+						c.after[entity] = giveBack
+						c.reset()
+						time.Sleep(5 * time.Second) // when it looks again
+					} else {
+						c.after[entity] = giveBack
+						c.wait(entity, rpm(30))
+					}
+					c.wantServed(entity)
+					c.mu.Lock()
+					defer c.mu.Unlock()
+					if n := c.asked[entity]; n > 3 {
+						c.t.Errorf("asked %d times", n)
+					}
+				}, limiter.PerDay("rpm", 100))
+			})
+		}
+	}
+}
+
+// One who was woken and does not take lets the next one ask.
+func TestGiveBackIsPassedOn(t *testing.T) {
+	for name, spoil := range map[string]func(c *crowd, giveUp func()){
+		"outage": func(c *crowd, _ func()) {
+			c.store.onConsume = func(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+				if charge.Entity == "bob" {
+					return limiter.Outcome{}, errDown
+				}
+				return c.consume(ctx, now, charge)
+			}
+		},
+		"gave up":              func(c *crowd, giveUp func()) { c.before["bob"] = giveUp },
+		"lacks something else": func(c *crowd, _ func()) { c.before["bob"] = func() { c.take(c.t, "bob", tpm(100)) } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bustle(t, func(c *crowd) {
+				check(c.t, c.SetLimits(bg, project, "", limiter.PerDay("rpm", 60)))
+				c.children(alice, "bob", "carol")
+				lease := c.take(c.t, alice, rpm(60))
+				giveUp := c.wait("bob", rpm(60).And("tpm", 1))
+				c.wait("carol", rpm(60))
+				spoil(c, giveUp)
+				began := time.Now()
+				check(c.t, lease.Rollback(bg))
+				c.wantServed("carol")
+				wantTook(c.t, began, 0)
+			}, limiter.PerDay("rpm", 100), limiter.PerDay("tpm", 100))
+		})
+	}
+}
+
+// One who comes too late, since another took what was given back, is woken by
+// the next give-back.
+func TestWaiterWhoIsOutrunWaitsOn(t *testing.T) {
+	bustle(t, func(c *crowd) {
+		first, second := c.take(c.t, alice, rpm(50)), c.take(c.t, alice, rpm(50))
+		c.wait(alice, rpm(50))
+		c.before[alice] = func() {
+			_, err := c.store.Repository.Consume(bg, time.Now(), limiter.Charge{Entity: alice, Resource: resource, Amounts: rpm(40)})
+			check(c.t, err)
+		}
+		c.reset()
+		check(c.t, first.Rollback(bg))
+		c.wantAsked(map[string]int{alice: 1})
+		c.wantServed()
+		check(c.t, second.Release(rpm(39)))
+		check(c.t, second.Flush(bg))
+		c.wantAsked(map[string]int{alice: 1})
+		check(c.t, second.Rollback(bg))
+		c.wantAsked(map[string]int{alice: 2})
+		c.wantServed(alice)
+	}, limiter.PerDay("rpm", 100))
+}
+
+// Namespaces are apart: what one gives back wakes no waiter of another.
+func TestGiveBackWakesItsOwnNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := newLimiter(t, memory.New(nil), nil)
+		_, err := lim.RegisterNamespaces(bg, "other")
+		check(t, err)
+		other, err := lim.Namespace(bg, "other")
+		check(t, err)
+		view, err := lim.Namespace(bg, "default")
+		check(t, err)
+		var leases []*limiter.Lease
+		for _, l := range []*limiter.RateLimiter{lim, other} {
+			check(t, l.SetSystemDefaults(bg, limiter.PerDay("rpm", 60)))
+			lease, err := l.Acquire(bg, request(alice, rpm(60)))
+			check(t, err)
+			leases = append(leases, lease)
+		}
+		served := make(chan time.Duration, 1)
+		began := time.Now()
+		go func() {
+			if _, err := view.Wait(bg, request(alice, rpm(60))); err != nil {
+				t.Error(err)
+			}
+			served <- time.Since(began)
+		}()
+		time.Sleep(time.Second)
+		check(t, leases[1].Rollback(bg))
+		time.Sleep(time.Second)
+		check(t, leases[0].Rollback(bg)) // by another view of the same namespace
+		if took := <-served; took != 2*time.Second {
+			t.Errorf("served after %v, want 2s", took)
+		}
+	})
+}

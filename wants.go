@@ -1,0 +1,332 @@
+package limiter
+
+import (
+	"container/heap"
+	"hash/maphash"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// wants is what the first waiters of all lines lack. For each limit of a bucket
+// that refused one of them it estimates what is there: as a refusal said, plus
+// refill and what this process gave back since, less what waiters were woken
+// for. A waiter is woken when what it lacks may be there, and what it is woken
+// for is set aside, so that a give-back wakes as many as it may serve and not
+// all who lack it. The estimate misses what others do: too high, and a waiter
+// asks in vain, which corrects it; too low, and it asks when refill alone is
+// enough, or after recheck.
+//
+// The lock of its lines guards all of it.
+type wants struct {
+	of map[shortage]*want
+	// credits counts give-backs, and latest is the last one of the shortages
+	// that share a slot. So a waiter learns, of a bucket that it did not know
+	// when it asked, whether something was given back meanwhile.
+	credits uint64
+	latest  [512]uint64
+	seed    maphash.Seed
+}
+
+// shortage is one limit of one bucket.
+type shortage struct{ space, entity, resource, limit string }
+
+// want is a shortage that some waiters have. Amounts are thousandths.
+type want struct {
+	shortage
+	rate  bucket.Rate
+	level int64 // what may be there at time at, in milliseconds
+	at    int64
+	given int64   // given back since the want came up
+	refs  int     // waiters that lack it
+	watch watches // those that wait for it; each waits for one want
+}
+
+// craving is what a waiter lacks.
+type craving struct {
+	lacks   []lack
+	asked   uint64    // credits when it last asked
+	watched *want     // where it waits, nil while it asks
+	index   int       // there
+	again   time.Time // when it asks if nothing happens
+	granted bool      // woken to ask at once: need is set aside at every want
+}
+
+// lack is how much of a want a waiter needs to have there.
+type lack struct {
+	*want
+	need int64
+	mark int64 // given when it last asked
+}
+
+// asks prepares for an answer of the store: what is given back from now on adds
+// to it.
+func (w *wants) asks(me *waiter) {
+	w.unwatch(me)
+	me.asked = w.credits
+	for i := range me.lacks {
+		me.lacks[i].mark = me.lacks[i].given
+	}
+}
+
+// served forgets what a waiter lacked, which it has taken now.
+func (w *wants) served(me *waiter, now time.Time) {
+	w.unwatch(me)
+	for _, k := range me.lacks {
+		if !me.granted {
+			k.advance(now)
+			k.level = bucket.Sub(k.level, k.need)
+		}
+		w.release(k.want)
+	}
+	me.lacks, me.granted = nil, false
+}
+
+// renounce forgets what a waiter lacked: others may have what was set aside.
+func (w *wants) renounce(me *waiter, now time.Time) {
+	w.unwatch(me)
+	w.restore(me, now)
+	lacks := me.lacks
+	me.lacks = nil
+	for _, k := range lacks {
+		w.serve(k.want, now)
+		w.release(k.want)
+	}
+}
+
+// restore gives up what was set aside for a waiter.
+func (w *wants) restore(me *waiter, now time.Time) {
+	if me.granted {
+		for _, k := range me.lacks {
+			k.advance(now)
+			k.level = bucket.Add(k.level, k.need)
+		}
+	}
+	me.granted = false
+}
+
+// refused replaces what a waiter lacks by what the store says now, and reports
+// whether there is anything to wait for.
+func (w *wants) refused(me *waiter, d Decision, now time.Time) (wait bool) {
+	w.unwatch(me)
+	select {
+	case <-me.wake: // it has asked since
+	default:
+	}
+	w.restore(me, now)
+	old, missed := me.lacks, false
+	me.lacks = nil
+	for _, s := range d.Violations() {
+		k := lack{want: w.find(shortage{me.space, s.Entity, s.Resource, s.Limit.Name}), need: bucket.Thousandths(s.Requested)}
+		k.refs++
+		credits, known := since(old, k.want)
+		if !known && w.latest[w.slot(k.shortage)] > me.asked {
+			missed = true
+		}
+		k.observe(s, credits, now)
+		me.lacks = append(me.lacks, k)
+	}
+	for _, k := range old {
+		w.serve(k.want, now)
+		w.release(k.want)
+	}
+	for _, k := range me.lacks { // others may fit into what is there
+		w.serve(k.want, now)
+	}
+	me.again = now.Add(min(d.RetryAfter(), recheck))
+	if missed || w.settle(me, now) {
+		return false // missed only once: next time the want is known
+	}
+	w.hasten(me, now)
+	return true
+}
+
+// since is what was given back to a want since its waiter asked, if the waiter
+// knew it then.
+func since(lacks []lack, of *want) (credits int64, known bool) {
+	for _, k := range lacks {
+		if k.want == of {
+			return bucket.Sub(of.given, k.mark), true
+		}
+	}
+	return 0, false
+}
+
+// observe makes the level what a refusal says, plus what was given back since
+// the store was asked.
+func (k *lack) observe(s Status, credits int64, now time.Time) {
+	k.rate, k.at = s.Limit.rate(), now.UnixMilli()
+	whole := bucket.Thousandths(s.Available)
+	level := bucket.Sub(k.need, bucket.Accrued(0, s.RetryAfter.Milliseconds(), k.rate)) // about, to the thousandth
+	level = min(max(level, whole), bucket.Add(whole, bucket.Milli-1), k.need-1)
+	k.level = min(k.rate.Capacity, bucket.Add(level, credits))
+}
+
+// settle makes a waiter wait where it has to wait longest, or sets aside what
+// it lacks if that may be there.
+func (w *wants) settle(me *waiter, now time.Time) (granted bool) {
+	var longest time.Duration
+	var at *want
+	for _, k := range me.lacks {
+		if wait := k.wait(now); wait > longest {
+			longest, at = wait, k.want
+		}
+	}
+	if at != nil {
+		me.watched = at
+		heap.Push(&at.watch, me)
+		return false
+	}
+	for _, k := range me.lacks {
+		k.level = bucket.Sub(k.level, k.need)
+	}
+	me.granted = true
+	return true
+}
+
+// wait is how long it takes until what is lacked may be there.
+func (k *lack) wait(now time.Time) time.Duration {
+	k.advance(now)
+	return bucket.Wait(bucket.Sub(k.need, k.level), k.rate).Duration()
+}
+
+// credit adds what the store was given, or subtracts what was taken.
+func (w *wants) credit(of shortage, n int64, now time.Time) {
+	if n > 0 {
+		w.credits++
+		w.latest[w.slot(of)] = w.credits
+	}
+	in := w.of[of]
+	if in == nil {
+		return
+	}
+	n = bucket.Thousandths(n)
+	in.advance(now)
+	in.level = min(in.rate.Capacity, bucket.Add(in.level, n))
+	if n > 0 {
+		in.given = bucket.Add(in.given, n)
+		w.serve(in, now)
+	}
+}
+
+// serve wakes the waiters for which there may be enough, those that need least
+// first. The first for which there is not sleeps no longer than that takes.
+func (w *wants) serve(in *want, now time.Time) {
+	in.advance(now)
+	for len(in.watch) > 0 {
+		me := in.watch[0]
+		if in.level < me.needs(in) {
+			w.hasten(me, now)
+			return
+		}
+		w.unwatch(me)
+		if w.settle(me, now) {
+			me.signal()
+		} else { // it lacks something else
+			w.hasten(me, now)
+		}
+	}
+}
+
+// hasten lets a waiter ask as soon as what it lacks may be there.
+func (w *wants) hasten(me *waiter, now time.Time) {
+	var longest time.Duration
+	for _, k := range me.lacks {
+		longest = max(longest, k.wait(now))
+	}
+	if at := now.Add(longest); at.Before(me.again) {
+		me.again = at
+		me.signal()
+	}
+}
+
+func (w *waiter) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// needs is how much of a want the waiter lacks.
+func (w *waiter) needs(of *want) int64 {
+	for _, k := range w.lacks {
+		if k.want == of {
+			return k.need
+		}
+	}
+	return 0
+}
+
+// find is the want of a shortage, a new one if there is none.
+func (w *wants) find(of shortage) *want {
+	in := w.of[of]
+	if in == nil {
+		if w.of == nil {
+			w.of = map[shortage]*want{}
+		}
+		in = &want{shortage: of}
+		w.of[of] = in
+	}
+	return in
+}
+
+// release forgets a want that no waiter has any more.
+func (w *wants) release(in *want) {
+	if in.refs--; in.refs == 0 {
+		delete(w.of, in.shortage)
+	}
+}
+
+func (w *wants) unwatch(me *waiter) {
+	if me.watched != nil {
+		heap.Remove(&me.watched.watch, me.index)
+		me.watched = nil
+	}
+}
+
+func (w *wants) slot(of shortage) uint64 {
+	if w.seed == (maphash.Seed{}) {
+		w.seed = maphash.MakeSeed()
+	}
+	return maphash.Comparable(w.seed, of) % uint64(len(w.latest))
+}
+
+// advance refills the level up to now.
+func (in *want) advance(now time.Time) {
+	in.level = bucket.Advance(in.level, in.at, now.UnixMilli(), in.rate)
+	in.at = max(in.at, now.UnixMilli())
+}
+
+// watches is a heap of waiters by what they need, then by arrival.
+type watches []*waiter
+
+func (h watches) Len() int { return len(h) }
+
+func (h watches) Less(i, j int) bool {
+	a, b := h[i], h[j]
+	if x, y := a.needs(a.watched), b.needs(b.watched); x != y {
+		return x < y
+	}
+	return a.arrived < b.arrived
+}
+
+func (h watches) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+// Push adds a waiter.
+func (h *watches) Push(x any) {
+	me := x.(*waiter) //nolint:forcetypeassert // heap.Push is called with nothing else
+	me.index = len(*h)
+	*h = append(*h, me)
+}
+
+// Pop removes the last waiter.
+func (h *watches) Pop() any {
+	last := len(*h) - 1
+	me := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return me
+}
