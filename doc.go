@@ -15,7 +15,7 @@
 //
 // [RateLimiter.Acquire] takes an estimate of every limit, or nothing: then the
 // error is an [*ExceededError] that says which limits refused and when to come
-// back. The [Lease] it returns is corrected by [Lease.Adjust] when the real
+// back. The [Lease] it returns is corrected by [Lease.Used] when the real
 // amounts are known, which may leave a bucket in debt, and ended by
 // [Lease.Commit] or [Lease.Rollback]. [RateLimiter.Do] does all of that around a
 // function; [RateLimiter.Wait] waits for room instead of failing.

@@ -44,7 +44,7 @@ func program(ctx context.Context) error {
 	}
 	err = lim.Do(ctx, limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 500)},
 		func(ctx context.Context, lease *limiter.Lease) error {
-			return lease.Adjust(limiter.Tokens("tpm", complete(ctx)-500))
+			return lease.Used("tpm", complete(ctx))
 		})
 	if err != nil {
 		return err

@@ -22,8 +22,8 @@ func Example() {
 		fmt.Println(ex.Public().Message)
 		return
 	}
-	defer lease.Rollback(ctx)                    // does nothing after Commit
-	_ = lease.Adjust(limiter.Tokens("tpm", 120)) // it took 620 tokens, not 500
+	defer lease.Rollback(ctx)  // does nothing after Commit
+	_ = lease.Used("tpm", 620) // not 500, as was estimated
 	_ = lease.Commit(ctx)
 
 	left, _ := lim.Available(ctx, "key-abc", "gpt-4")
@@ -88,4 +88,20 @@ func ExampleOptions_limits() {
 	// Output:
 	// rpm 60/1m default
 	// rpm 100/1m resource
+}
+
+// A stream says from time to time how much it has used so far.
+func ExampleLease_Used() {
+	ctx := context.Background()
+	lim, _ := limiter.New(memory.New(nil), nil)
+	_ = lim.SetResourceDefaults(ctx, "gpt-4", limiter.PerDay("tpm", 10_000))
+
+	lease, _ := lim.Acquire(ctx, limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("tpm", 500)})
+	defer lease.Rollback(ctx) // does nothing after Commit
+	for _, soFar := range []int64{180, 420, 620} {
+		_ = lease.Used("tpm", soFar)
+	}
+	_ = lease.Commit(ctx)
+	fmt.Println(lease.Consumed())
+	// Output: tpm=620
 }

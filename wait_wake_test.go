@@ -345,3 +345,55 @@ func TestGiveBackWakesItsOwnNamespace(t *testing.T) {
 		}
 	})
 }
+
+// anonymous is a store that does not say which namespace it is, nor do its
+// views.
+type anonymous struct{ limiter.Repository }
+
+func (a anonymous) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
+	view, err := a.Repository.Namespace(ctx, name)
+	return anonymous{view}, err
+}
+
+// Where namespaces cannot be told apart, a give-back wakes by any view.
+func TestGiveBackWakesOtherViewsOfAnAnonymousStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := newLimiter(t, anonymous{memory.New(nil)}, nil)
+		check(t, lim.SetSystemDefaults(bg, limiter.PerDay("rpm", 60)))
+		view, err := lim.Namespace(bg, "default")
+		check(t, err)
+		for _, c := range [][2]*limiter.RateLimiter{{lim, view}, {view, lim}} {
+			lease, err := c[0].Acquire(bg, request(alice, rpm(60)))
+			check(t, err)
+			began := time.Now()
+			time.AfterFunc(time.Second, func() { _ = lease.Rollback(bg) })
+			lease, err = c[1].Wait(bg, request(alice, rpm(60)))
+			check(t, err)
+			wantTook(t, began, time.Second)
+			check(t, lease.Rollback(bg))
+		}
+	})
+}
+
+// A store that loses every race refuses though the tokens are there: it is not
+// asked again without a pause.
+func TestLostRacesAreNotRepeatedAtOnce(t *testing.T) {
+	bustle(t, func(c *crowd) {
+		const races = 10
+		asked := 0
+		c.store.onConsume = func(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+			if asked++; asked > races {
+				return c.store.Repository.Consume(ctx, now, charge)
+			}
+			out, err := c.store.Repository.Peek(ctx, now, charge)
+			out.Admitted = false
+			return out, err
+		}
+		began := time.Now()
+		_, err := c.Wait(bg, request(alice, rpm(1)))
+		check(c.t, err)
+		if took := time.Since(began); took < races*time.Millisecond {
+			c.t.Errorf("asked %d times in %v", asked, took)
+		}
+	}, limiter.PerDay("rpm", 100))
+}

@@ -17,6 +17,7 @@ func smallConfig() config {
 	cfg.rounds, cfg.sample = 2, time.Millisecond
 	cfg.keys = []int{1, 10, 100}
 	cfg.changes, cfg.span = []int{100, 500}, time.Second
+	cfg.waiters, cfg.stay = []int{10, 10, 20}, time.Millisecond
 	cfg.engine, cfg.python = "", "" // which take a minute to start
 	return cfg
 }
@@ -65,6 +66,8 @@ func TestEveryRowIsPrinted(t *testing.T) {
 		[]string{"memory: ours / go-limiter at 1 key <= 4"},
 		[]string{"memory: our growth from 1 to 100 keys / go-limiter's own <= 1.3"},
 		[]string{"sqlite: our time / the better bare one"}, []string{"sqlite: our throughput / the better bare one"},
+		[]string{"wait: throughput of a busy key on sqlite beside 10 that wait / alone >= 0.8"},
+		[]string{"wait: time for one of 20 waiters of a line to leave / one of 10 <= 3"},
 		[]string{"client: our CPU / raw UpdateItem, 1 caller <= 1.25"},
 		[]string{"client: p50 of a cascade / of a single acquire, stub of 5ms, 16 callers <= 1.3"},
 		[]string{namePlainSums}, []string{nameProcess}, []string{nameAtOnce}, []string{nameDecode}, []string{nameAggregate},
@@ -81,8 +84,8 @@ func TestEveryRowIsPrinted(t *testing.T) {
 			t.Errorf("no row %q", cells)
 		}
 	}
-	if verdicts := strings.Count(text, "PASS") + strings.Count(text, "MISS by"); verdicts != 10 {
-		t.Errorf("%d verdicts, want 10", verdicts)
+	if verdicts := strings.Count(text, "PASS") + strings.Count(text, "MISS by"); verdicts != 12 {
+		t.Errorf("%d verdicts, want 12", verdicts)
 	}
 	if t.Failed() {
 		t.Log(text)

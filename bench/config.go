@@ -20,6 +20,8 @@ type config struct {
 	callers []int          // goroutines on sqlite, from 1 upwards
 	limits  []int          // of one bucket, from 1 upwards
 	changes []int          // of buckets, for an aggregator, few and many
+	waiters []int          // beside a busy key; in a short line, in a long one
+	stay    time.Duration  // how long a busy key is timed beside waiters, who ask again every 5 s
 	span    time.Duration  // of a load, by its own clock
 	only    *regexp.Regexp // names of sections
 	engine  string         // script that runs DynamoDB Local; "" leaves it out
@@ -30,7 +32,8 @@ func fullConfig() config {
 	return config{
 		rounds: 7, sample: 150 * time.Millisecond,
 		keys: []int{1, 100_000, 1_000_000}, workers: []int{1, 2}, callers: []int{1, 16}, limits: []int{1, 2, 4, 16},
-		changes: []int{10_000, 100_000}, span: 30 * time.Second,
+		changes: []int{10_000, 100_000}, waiters: []int{1000, 2000, 20_000}, stay: 6 * time.Second,
+		span: 30 * time.Second,
 		only: regexp.MustCompile(""), engine: "../scripts/dynamodb-local", python: "../scripts/python-peer",
 	}
 }
@@ -41,7 +44,7 @@ func quickConfig() config {
 	cfg := fullConfig()
 	cfg.rounds, cfg.sample = 3, 20*time.Millisecond
 	cfg.keys = []int{1, 1000, 20_000}
-	cfg.span = 5 * time.Second
+	cfg.stay, cfg.span = 100*time.Millisecond, 5*time.Second
 	return cfg
 }
 
@@ -89,6 +92,7 @@ var sections = []section{
 	{"sustained", "two-limit acquire+commit on memory beside a single-limit take, garbage collections included", sustainedSection},
 	{"limits", "acquire+commit on memory by number of limits", limitsSection},
 	{"sqlite", "two-limit acquire+commit on sqlite beside one bare prepared UPDATE .. RETURNING", sqliteSection},
+	{"wait", "a busy key on sqlite beside keys that wait, and lines of waiters that leave", waitSection},
 	{"allocs", "allocations of one operation", allocsSection},
 	{"dynamo", "two-limit acquire+commit on DynamoDB Local beside a raw UpdateItem of the SDK and the Python library", dynamoSection},
 	{"dynamo-client", "the client alone: CPU and allocations of a call to a stub", clientSection},

@@ -94,7 +94,7 @@ func (r *reported) line(text string) {
 // adjust corrects what was taken to what was used.
 func (o acquireOptions) adjust(lease *limiter.Lease, actual map[string]int64) {
 	for limit, n := range actual {
-		if err := lease.Adjust(limiter.Tokens(limit, n-o.request.Consume.Get(limit))); err != nil {
+		if err := lease.Used(limit, n); err != nil {
 			o.warn("%s=%d does not count: %v", limit, n, err)
 		}
 	}

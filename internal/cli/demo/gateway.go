@@ -51,7 +51,7 @@ func (g *gateway) serve(ctx context.Context, c call) {
 		g.book.note("failed", c, fmt.Sprintf("its %s tokens are rolled back", tty.Number(c.estimate)))
 		return
 	}
-	if err := lease.Adjust(limiter.Tokens(tpm, c.actual-c.estimate)); err != nil {
+	if err := lease.Used(tpm, c.actual); err != nil {
 		g.fail(err)
 	}
 	if err := lease.Commit(ctx); err != nil {
