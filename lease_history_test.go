@@ -125,7 +125,7 @@ func (h *history) credit(ctx context.Context, now time.Time, credits ...limiter.
 	if h.deep && h.depth < 3 {
 		h.depth++
 		for range h.rand.IntN(4) {
-			h.step()
+			h.step() //nolint:contextcheck // these are calls of others
 		}
 		h.depth--
 	}

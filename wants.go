@@ -317,7 +317,7 @@ func (h watches) Swap(i, j int) {
 
 // Push adds a waiter.
 func (h *watches) Push(x any) {
-	me := x.(*waiter) //nolint:forcetypeassert // heap.Push is called with nothing else
+	me, _ := x.(*waiter) // heap.Push is called with nothing else
 	me.index = len(*h)
 	*h = append(*h, me)
 }
