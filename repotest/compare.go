@@ -22,11 +22,14 @@ import (
 // most the capacity plus the refill of the window.
 //
 // Now and then a limiter on each repository explains a request before it acquires
-// it: what it does must be what it said, to the last status.
+// it: what it does must be what it said, to the last status. Other limiters hold
+// leases while parents, limits and buckets change under them: no account may get
+// back more than it paid under its lease.
 //
 // The history has two clients whose clocks are up to two seconds ahead or behind,
 // takes and gives back, overrides, changes of limits and entities, deletions,
-// namespaces, reads of everything, pauses of up to days, and faults (see
+// namespaces, reads of everything, pauses of up to days, processes that start
+// cold (a repository with a method Forget is called to drop its caches), and faults (see
 // Faulty): calls that never arrive, and calls whose answer is lost. It depends
 // on seed alone.
 //
@@ -40,6 +43,11 @@ func Compare(tb testing.TB, seed uint64, ops int, first, second limiter.Reposito
 		countsUsage: !slices.Contains(except, usageNoun), overrides: !slices.Contains(except, overrideNoun), charged: map[entityKey]bool{},
 		TB: tb, seed: seed, ops: ops, rng: rand.New(rand.NewPCG(seed, 0)), ctx: context.Background(),
 		now: time.Date(2026, time.January, 31, 23, 58, 0, 0, time.UTC), promise: newPromise(),
+	}
+	for _, repo := range []limiter.Repository{first, second} {
+		if r, ok := repo.(forgetter); ok {
+			h.cold = append(h.cold, r)
+		}
 	}
 	h.main = &pair{h: h, name: "default", repos: [2]limiter.Repository{h.faulty(0, first), h.faulty(1, second)}}
 	h.where = h.main
@@ -56,21 +64,24 @@ type history struct {
 	overrides   bool
 	charged     map[entityKey]bool // may have a bucket, if only an expired one
 
-	seed    uint64
-	ops     int
-	rng     *rand.Rand
-	ctx     context.Context
-	now     time.Time
-	events  int
-	log     []string     // the last operations, for whoever has to find out
-	fault   Fault        // of this call, or of the last
-	saw     [2]testimony // of each repository, whatever the caller heard
-	main    *pair
-	where   *pair // the namespace of this step
-	spaces  []*pair
-	leases  []*lease
-	last    limiter.Scope // whose bucket was charged
-	promise *promise
+	seed     uint64
+	ops      int
+	rng      *rand.Rand
+	ctx      context.Context
+	now      time.Time
+	events   int
+	log      []string     // the last operations, for whoever has to find out
+	fault    Fault        // of this call, or of the last
+	saw      [2]testimony // of each repository, whatever the caller heard
+	cold     []forgetter
+	main     *pair
+	where    *pair // the namespace of this step
+	spaces   []*pair
+	leases   []*lease
+	held     []*heldLease
+	leaseNow time.Time     // the clock of the limiters that hold them
+	last     limiter.Scope // whose bucket was charged
+	promise  *promise
 }
 
 // entityKey is an entity of a namespace.
@@ -126,6 +137,9 @@ var operations = []struct {
 	{12, (*history).explainThenAcquire},
 	{4, (*history).consumeBetween},
 	{20, (*history).credit},
+	{6, (*history).hold},
+	{14, (*history).useLease},
+	{3, (*history).restart},
 	{6, (*history).setConfig},
 	{2, (*history).deleteConfig},
 	{3, (*history).createEntity},
@@ -149,12 +163,30 @@ func (h *history) pass() {
 	}
 }
 
+// forgetter is a repository that can drop what it has cached, as a process that
+// has just started.
+type forgetter interface{ Forget() }
+
+// restart makes the repositories start cold, after a pause that is longer than
+// clocks disagree: a cold process does not know the latest time that it passed
+// to the store before.
+func (h *history) restart() {
+	h.now = h.now.Add(2 * maxSkew)
+	for _, r := range h.cold {
+		h.note("%s Forget", stamp(h.now))
+		r.Forget()
+	}
+}
+
+// maxSkew is how far a client's clock may be ahead or behind.
+const maxSkew = 2 * time.Second
+
 // clock is the time as one of two clients sees it.
 func (h *history) clock() time.Time {
 	if h.chance(2) {
 		return h.now
 	}
-	return h.now.Add(time.Duration(h.rng.Int64N(int64(4*time.Second))) - 2*time.Second)
+	return h.now.Add(time.Duration(h.rng.Int64N(int64(2*maxSkew))) - maxSkew)
 }
 
 func (h *history) chance(oneIn int) bool { return h.rng.IntN(oneIn) == 0 }
@@ -167,8 +199,12 @@ type truth struct {
 	err error
 }
 
-// testimony is what the last Peek said and the last Consume did.
-type testimony struct{ peek, consume truth }
+// testimony is what the last Peek said, and what the last Consume and Credit
+// did.
+type testimony struct {
+	peek, consume truth
+	credits       []limiter.Credit
+}
 
 // faulty is a side of the comparison that fails when the history says so.
 func (h *history) faulty(side int, repo limiter.Repository) limiter.Repository {
@@ -193,6 +229,12 @@ func (w *witness) Peek(ctx context.Context, now time.Time, charge limiter.Charge
 	out, err := w.Repository.Peek(ctx, now, charge)
 	w.saw.peek = truth{out, err}
 	return out, err
+}
+
+// Credit remembers the credits and applies them.
+func (w *witness) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
+	w.saw.credits = credits
+	return w.Repository.Credit(ctx, now, credits...)
 }
 
 // Namespace is a view that remembers in the same place.

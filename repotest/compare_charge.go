@@ -69,18 +69,18 @@ func (h *history) consumeAt(now time.Time, charge limiter.Charge) {
 		out, err := repo.Consume(h.ctx, now, charge)
 		return answerOf(out, charge), err
 	})
-	h.consumed(now, charge, err)
+	h.leases = append(h.leases, h.consumed(now, charge, err)...)
 }
 
 func noted(c limiter.Charge) string {
 	return fmt.Sprintf("%s %s %s %v %v", c.Entity, c.Resource, c.Amounts, c.Limits, c.Defaults)
 }
 
-// consumed holds what both have done against the promise, and remembers the
-// lease unless the answer was lost: then the caller got err instead.
-func (h *history) consumed(now time.Time, charge limiter.Charge, err error) {
+// consumed checks what both have done against the promise. It returns what the
+// accounts paid, unless the answer was lost: then the caller got err instead.
+func (h *history) consumed(now time.Time, charge limiter.Charge, err error) (parts []*lease) {
 	if h.fault == Before {
-		return
+		return nil
 	}
 	first, second := h.saw[0].consume, h.saw[1].consume
 	done := truthOf(h, "what Consume did", charge, first, second)
@@ -89,9 +89,10 @@ func (h *history) consumed(now time.Time, charge limiter.Charge, err error) {
 		h.charged[entityKey{h.where, b.Entity}] = true
 	}
 	if err == nil && done.Admitted {
-		h.keep(charge.Amounts, first.out.Self.Account, second.out.Self.Account)
-		h.keep(charge.Amounts, first.out.Parent.Account, second.out.Parent.Account)
+		parts = h.part(parts, charge.Amounts, first.out.Self.Account, second.out.Self.Account)
+		parts = h.part(parts, charge.Amounts, first.out.Parent.Account, second.out.Parent.Account)
 	}
+	return parts
 }
 
 // truthOf is what was seen twice, which must be the same.
@@ -102,12 +103,13 @@ func truthOf(h *history, what string, charge limiter.Charge, first, second truth
 	return seen[0]
 }
 
-func (h *history) keep(amounts limiter.Amounts, first, second *limiter.Account) {
-	if first != nil {
-		h.leases = append(h.leases, &lease{
-			in: h.where, accounts: [2]*limiter.Account{first, second}, amounts: amounts, watched: h.promise.accounts[keyOf(h.where, first)],
-		})
+func (h *history) part(parts []*lease, amounts limiter.Amounts, first, second *limiter.Account) []*lease {
+	if first == nil {
+		return parts
 	}
+	return append(parts, &lease{
+		in: h.where, accounts: [2]*limiter.Account{first, second}, amounts: amounts, watched: h.promise.accounts[keyOf(h.where, first)],
+	})
 }
 
 // credit settles a lease in part: gives back, takes more, or both.

@@ -32,7 +32,7 @@ func (h *history) explainThenAcquire() {
 		return h.acquire(repo, now, charge)
 	})
 	took := h.fault == None
-	h.consumed(now, charge, doErr)
+	h.leases = append(h.leases, h.consumed(now, charge, doErr)...)
 	if !looked || !took {
 		return
 	}
@@ -42,7 +42,7 @@ func (h *history) explainThenAcquire() {
 
 // explain is what a limiter says that it would do.
 func (h *history) explain(repo limiter.Repository, now time.Time, charge limiter.Charge) (verdict, error) {
-	d, err := h.limiter(repo, now).Explain(h.ctx, requestOf(charge))
+	d, err := h.limiter(repo, func() time.Time { return now }).Explain(h.ctx, requestOf(charge))
 	if err != nil {
 		return verdict{}, err
 	}
@@ -51,19 +51,25 @@ func (h *history) explain(repo limiter.Repository, now time.Time, charge limiter
 
 // acquire is what a limiter does. A refusal is no error here.
 func (h *history) acquire(repo limiter.Repository, now time.Time, charge limiter.Charge) (verdict, error) {
-	lease, err := h.limiter(repo, now).Acquire(h.ctx, requestOf(charge))
-	if refusal, ok := errors.AsType[*limiter.ExceededError](err); ok {
-		return verdict{false, refusal.Decision}, nil
-	}
-	if err != nil {
-		return verdict{}, err
-	}
-	return verdict{true, lease.Decision()}, nil
+	v, _, err := h.acquireLease(repo, func() time.Time { return now }, charge)
+	return v, err
 }
 
-// limiter is one whose clock stands still.
-func (h *history) limiter(repo limiter.Repository, now time.Time) *limiter.RateLimiter {
-	lim, err := limiter.New(repo, &limiter.Options{Now: func() time.Time { return now }})
+// acquireLease returns what a limiter does, and its lease if it admits.
+func (h *history) acquireLease(repo limiter.Repository, now func() time.Time, charge limiter.Charge) (verdict, *limiter.Lease, error) {
+	lease, err := h.limiter(repo, now).Acquire(h.ctx, requestOf(charge))
+	if refusal, ok := errors.AsType[*limiter.ExceededError](err); ok {
+		return verdict{false, refusal.Decision}, nil, nil
+	}
+	if err != nil {
+		return verdict{}, nil, err
+	}
+	return verdict{true, lease.Decision()}, lease, nil
+}
+
+// limiter returns a limiter with the clock now.
+func (h *history) limiter(repo limiter.Repository, now func() time.Time) *limiter.RateLimiter {
+	lim, err := limiter.New(repo, &limiter.Options{Now: now})
 	if err != nil {
 		h.fail("New: %v", err)
 	}

@@ -123,7 +123,11 @@ func (h *history) deleteEntity() {
 	}
 	h.promise.forget(h.where, ev.Entity)
 	delete(h.charged, entityKey{h.where, ev.Entity})
-	for _, l := range h.leases {
+	parts := slices.Clone(h.leases)
+	for _, l := range h.held {
+		parts = append(parts, l.parts...)
+	}
+	for _, l := range parts {
 		if l.in == h.where && l.accounts[0].Entity == ev.Entity {
 			l.gone = true
 		}
