@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
 // aggregated is a repository with an aggregator beside it.
@@ -88,7 +87,14 @@ func (a *aggregated) Namespace(ctx context.Context, name string) (limiter.Reposi
 
 // Forget drops what the repository remembers.
 func (a *aggregated) Forget() {
-	if repo, ok := a.Repository.(*dynamo.Repository); ok {
+	if repo, ok := a.Repository.(interface{ Forget() }); ok {
 		repo.Forget()
+	}
+}
+
+// Interleave has steps made during requests.
+func (a *aggregated) Interleave(step func()) {
+	if c, ok := a.Repository.(*interleaved); ok {
+		c.Interleave(step)
 	}
 }

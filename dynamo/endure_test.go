@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,6 +72,50 @@ type endured struct {
 	admin    *dynamo.Repository
 	clients  []limiter.Repository
 	networks []*proxy
+	hooks    []*interleaved
+}
+
+// interleaved is a client during whose requests others make calls.
+type interleaved struct {
+	*dynamo.Repository
+	step atomic.Pointer[func()]
+}
+
+// Interleave keeps a step to make during requests.
+func (c *interleaved) Interleave(step func()) { c.step.Store(&step) }
+
+// during adds steps before and after some of the requests of a plan.
+func (c *interleaved) during(seed uint64, network plan) plan {
+	var mu sync.Mutex
+	rng := rand.New(rand.NewPCG(seed, 4))
+	chance := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return rng.IntN(12) == 0
+	}
+	step := func() {
+		do := c.step.Load()
+		if do == nil || !chance() {
+			return
+		}
+		done := make(chan struct{})
+		go func() { defer close(done); (*do)() }()
+		select {
+		case <-done:
+		case <-time.After(100 * time.Millisecond): // it waits for this very request, to share its answer
+		}
+	}
+	return func(op string, body []byte) fault {
+		step()
+		if f := network(op, body); f.name != pass.name {
+			return f
+		}
+		return fault{pass.name, func(x *exchange) {
+			reply := x.execute(x.body)
+			step()
+			x.answer(reply)
+		}}
+	}
 }
 
 // newEndured connects both by way of a config, which may be awsConfig.
@@ -79,7 +124,8 @@ func newEndured(t *testing.T, table string, config func(endpoint string) *aws.Co
 	e := &endured{T: t, table: table, admin: connect(t, table, nil)}
 	for range 2 {
 		p := newProxy(t, nil)
-		e.clients = append(e.clients, connect(t, table, &dynamo.Options{AWS: config(p.URL)}))
+		c := &interleaved{Repository: connect(t, table, &dynamo.Options{AWS: config(p.URL)})}
+		e.clients, e.hooks = append(e.clients, c), append(e.hooks, c)
 		e.networks = append(e.networks, p)
 	}
 	return e
@@ -89,7 +135,7 @@ func newEndured(t *testing.T, table string, config func(endpoint string) *aws.Co
 func (e *endured) endure(seed uint64, ops int) map[repotest.Net]int64 {
 	e.Helper()
 	for i, p := range e.networks {
-		p.Plan(badDays(seed + uint64(i)))
+		p.Plan(e.hooks[i].during(seed+uint64(i), badDays(seed+uint64(i))))
 	}
 	totals := map[repotest.Net]int64{}
 	for _, net := range repotest.Endure(e, seed, ops, 0.02, e.admin, e.clients...) {

@@ -6,23 +6,32 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
 // Endure drives repositories that share one store, as several processes with
 // clocks that disagree would, through a random history in which any call may
-// fail, and checks the promise alone: what was admitted in any window, less what
-// may have been given back, is at most the capacity plus the refill of the
-// window, by the largest time passed so far, plus slack, a part of the
-// capacity, plus what is refilled in the fifth of a second by which the clocks
-// disagree. admin never fails; it sets things up and changes limits.
+// fail, and checks two promises. What was admitted in any window, less what may
+// have been given back, is at most the capacity plus the refill of the window, by
+// the largest time passed so far, plus slack, a part of the capacity, plus what
+// is refilled in the fifth of a second by which the clocks disagree. And a
+// refusal never shows fewer tokens than the bucket surely holds.
 //
-// It returns what was consumed, net, at least: a store that counts less has
-// given something back twice. The history depends on seed alone.
+// Limits come, go and change, entities get a parent late, and a client with a
+// method Forget starts cold now and then. admin never fails; it makes these
+// changes. A client may remember limits and parents for a minute.
+//
+// A client with a method Interleave(func()) gets a function that makes one step
+// of the history. It may call it while a call of its own is under way, such as
+// between a request and its answer; the function does nothing at other times.
+//
+// Endure returns what was consumed, net, at least: a store that counts less has
+// given something back twice. The history depends on seed alone, and on when
+// clients interleave.
 func Endure(tb testing.TB, seed uint64, ops int, slack float64, admin limiter.Repository, clients ...limiter.Repository) []Net {
 	tb.Helper()
 	e := &endurance{
@@ -30,14 +39,23 @@ func Endure(tb testing.TB, seed uint64, ops int, slack float64, admin limiter.Re
 		admin: admin, clients: clients, now: time.Date(2026, time.January, 31, 23, 58, 0, 0, time.UTC),
 		books: map[accountLimit]*book{},
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.prepare()
+	for _, c := range clients {
+		if c, ok := c.(interface{ Interleave(step func()) }); ok {
+			c.Interleave(e.between)
+		}
+	}
 	for range ops {
+		e.pass()
 		e.step()
 	}
 	return e.nets()
 }
 
-// Net is what was consumed of one limit of a bucket, less what was given back.
+// Net is what was consumed of one limit of a bucket, less what was given back. A
+// limit that was ever dropped has none: its total went with it.
 type Net struct {
 	Entity, Resource, Limit string // the bucket, and the limit
 	Least                   int64  // whole tokens: what is certain, at the least
@@ -46,27 +64,22 @@ type Net struct {
 // endurance is a history under way.
 type endurance struct {
 	testing.TB
-	seed    uint64
-	rng     *rand.Rand
-	ctx     context.Context
-	slack   float64
-	admin   limiter.Repository
-	clients []limiter.Repository
-	now     time.Time
-	events  int
-	limits  []limiter.Limit
-	books   map[accountLimit]*book
-	leases  []endured
-	log     []string
-}
-
-type accountLimit struct{ entity, resource, limit string }
-
-// book is the ledger of one limit of a bucket, and its sum.
-type book struct {
-	ledger  *bucket.Ledger
-	least   int64
-	largest int64 // time passed to a call about it
+	mu         sync.Mutex // held except while a client's call is under way
+	seed       uint64
+	rng        *rand.Rand
+	ctx        context.Context
+	slack      float64
+	admin      limiter.Repository
+	clients    []limiter.Repository
+	now        time.Time
+	events     int
+	limits     []limiter.Limit
+	late       []string // entities that have no parent yet
+	books      map[accountLimit]*book
+	leases     []endured
+	log        []string
+	calling    bool // a client's call is under way
+	overlapped bool // something happened during the last call
 }
 
 // endured is a charge that may be given back, by the client that made it.
@@ -79,31 +92,64 @@ type endured struct {
 func (e *endurance) prepare() {
 	e.Helper()
 	for _, child := range []string{"key-1", "key-2", "key-3"} {
-		ent := limiter.Entity{ID: child, Name: child, Parent: "team", Cascade: true, CreatedAt: e.now}
-		e.must(e.admin.CreateEntity(e.ctx, ent, e.event("entity_created")))
+		e.adopt(child)
 	}
-	e.configure()
+	e.late = []string{"bob", "carol"}
+	for _, name := range someLimits {
+		e.limits = append(e.limits, e.limit(name))
+	}
+	e.store()
 }
 
-// configure stores other limits. What the clients remember of the old ones is
-// not the point here, and what a bucket does between the two is the store's to
-// decide, so all forget and all ledgers begin anew.
+// adopt makes an entity cascade to the team.
+func (e *endurance) adopt(child string) {
+	e.Helper()
+	ent := limiter.Entity{ID: child, Name: child, Parent: "team", Cascade: true, CreatedAt: e.now}
+	e.must(e.admin.CreateEntity(e.ctx, ent, e.event("entity_created")))
+	e.note("CreateEntity %s, a child of team", child)
+}
+
+func (e *endurance) limit(name string) limiter.Limit {
+	period := pick(e.rng, []time.Duration{time.Second, 7 * time.Second, time.Minute, time.Hour})
+	return limiter.Custom(name, 5+e.rng.Int64N(60), 1+e.rng.Int64N(60), period)
+}
+
+// configure drops, adds or changes one limit. The others go on as if nothing had
+// happened.
 func (e *endurance) configure() {
 	e.Helper()
-	e.limits = nil
-	for _, name := range someLimits {
-		period := pick(e.rng, []time.Duration{time.Second, 7 * time.Second, time.Minute, time.Hour})
-		e.limits = append(e.limits, limiter.Custom(name, 5+e.rng.Int64N(60), 1+e.rng.Int64N(60), period))
+	name := pick(e.rng, someLimits)
+	i := slices.IndexFunc(e.limits, func(l limiter.Limit) bool { return l.Name == name })
+	switch {
+	case i < 0:
+		e.limits = append(e.limits, e.limit(name))
+		e.each(name, (*book).restart)
+	case e.chance(2) && len(e.limits) > 1:
+		e.limits = slices.Delete(slices.Clone(e.limits), i, i+1)
+		e.each(name, (*book).drop)
+	default:
+		e.limits = slices.Clone(e.limits)
+		e.limits[i] = e.limit(name)
+		e.each(name, func(b *book) { b.change(e.now.Add(maxCacheAge).UnixMilli()) })
 	}
-	e.must(e.admin.SetConfig(e.ctx, limiter.Config{Limits: e.limits}, e.event("limits_set")))
-	for _, repo := range append(e.clients, e.admin) {
-		if r, ok := repo.(interface{ Forget() }); ok {
-			r.Forget()
+	e.store()
+}
+
+// maxCacheAge is for how long a client may remember limits that have changed.
+const maxCacheAge = time.Minute + skew
+
+func (e *endurance) each(limit string, change func(*book)) {
+	for k, b := range e.books {
+		if k.limit == limit {
+			change(b)
 		}
 	}
-	for _, b := range e.books {
-		b.ledger = nil
-	}
+}
+
+func (e *endurance) store() {
+	e.Helper()
+	e.must(e.admin.SetConfig(e.ctx, limiter.Config{Limits: e.limits}, e.event("limits_set")))
+	e.note("%s SetConfig %v", stamp(e.now), e.limits)
 }
 
 func (e *endurance) event(action string) limiter.AuditEvent {
@@ -111,8 +157,8 @@ func (e *endurance) event(action string) limiter.AuditEvent {
 	return limiter.AuditEvent{ID: fmt.Sprintf("01%024d", e.events), Action: action, Entity: "endure", At: e.now}
 }
 
-func (e *endurance) step() {
-	e.Helper()
+// pass lets time go by.
+func (e *endurance) pass() {
 	switch n := e.rng.IntN(1000); {
 	case n < 2:
 		e.now = e.now.Add(time.Duration(e.rng.Int64N(int64(3 * time.Hour))))
@@ -121,13 +167,60 @@ func (e *endurance) step() {
 	case n < 500:
 		e.now = e.now.Add(time.Duration(e.rng.Int64N(int64(300 * time.Millisecond))))
 	}
-	switch n := e.rng.IntN(100); {
-	case n < 1:
+}
+
+// step makes one operation.
+func (e *endurance) step() {
+	e.Helper()
+	switch n := e.rng.IntN(200); {
+	case n < 4:
 		e.configure()
-	case n < 30 && len(e.leases) > 0:
+	case n < 6:
+		e.restart()
+	case n == 6 && len(e.late) > 0:
+		e.adopt(e.late[0])
+		e.late = e.late[1:]
+	case n < 60 && len(e.leases) > 0:
 		e.credit()
 	default:
 		e.consume()
+	}
+}
+
+// between makes one step while a client's call is under way. No time passes: the
+// call may take effect before or after it.
+func (e *endurance) between() {
+	if !e.mu.TryLock() {
+		return
+	}
+	defer e.mu.Unlock()
+	if !e.calling {
+		return
+	}
+	e.overlapped = true
+	e.note("meanwhile:")
+	e.step()
+}
+
+// call makes a client's call, during which others may be made.
+func (e *endurance) call(do func()) {
+	if e.calling { // a step between: one level is enough
+		do()
+		return
+	}
+	e.calling, e.overlapped = true, false
+	e.mu.Unlock()
+	do()
+	e.mu.Lock()
+	e.calling = false
+}
+
+// restart makes one client start cold.
+func (e *endurance) restart() {
+	i := e.rng.IntN(len(e.clients))
+	if r, ok := e.clients[i].(forgetter); ok {
+		e.note("client %d forgets", i)
+		r.Forget()
 	}
 }
 
@@ -148,48 +241,33 @@ func (e *endurance) clock(client limiter.Repository) time.Time {
 func (e *endurance) consume() {
 	e.Helper()
 	client, now := e.client()
-	c := limiter.Charge{Entity: pick(e.rng, []string{"alice", "key-1", "key-2", "key-3", "team"}), Resource: pick(e.rng, someResources)}
+	c := limiter.Charge{Entity: pick(e.rng, []string{"alice", "bob", "carol", "key-1", "key-2", "key-3", "team"}), Resource: pick(e.rng, someResources)}
 	for _, i := range e.rng.Perm(len(someLimits))[:1+e.rng.IntN(2)] {
 		c.Amounts = c.Amounts.And(someLimits[i], e.rng.Int64N(8))
 	}
-	out, err := client.Consume(e.ctx, now, c)
+	var out limiter.Outcome
+	var err error
+	e.call(func() { out, err = client.Consume(e.ctx, now, c) })
 	e.note("%s Consume %s %s %s: %v %v", stamp(now), c.Entity, c.Resource, c.Amounts, out.Admitted, err)
-	if err != nil || !out.Admitted {
+	if err != nil {
+		e.unknown(c.Entity, c.Resource)
+		e.unknown("team", c.Resource) // may have paid with it
 		return
 	}
 	for _, b := range []limiter.Bucket{out.Self, out.Parent} {
 		if b.Account == nil {
 			continue
 		}
-		e.admitted(now.UnixMilli(), b.Account, c.Amounts)
-		e.leases = append(e.leases, endured{client, b.Account, c.Amounts})
-	}
-}
-
-// admitted holds a charge against the promise.
-func (e *endurance) admitted(now int64, account *limiter.Account, amounts limiter.Amounts) {
-	e.Helper()
-	for limit, n := range amounts.All() {
-		b := e.book(now, account, limit)
-		b.least += n
-		l := e.limits[slices.IndexFunc(e.limits, func(l limiter.Limit) bool { return l.Name == limit })]
-		if b.ledger == nil {
-			b.ledger = bucket.NewLedger(rateOf(l))
-		}
-		allowed := int64(e.slack*float64(l.Capacity*bucket.Milli)) + bucket.Accrued(0, skew.Milliseconds(), rateOf(l)) + 1
-		if excess := b.ledger.Admit(b.largest, n*bucket.Milli); excess > allowed {
-			e.fail("%s of %s and %s: a window that ends here admits %d thousandths more than the limits allow", l, account.Entity, account.Resource, excess)
+		e.shown(now.UnixMilli(), b, out.Admitted)
+		if out.Admitted {
+			e.admitted(now.UnixMilli(), b.Account, c.Amounts)
+			e.leases = append(e.leases, endured{client, b.Account, c.Amounts})
 		}
 	}
-}
-
-func (e *endurance) book(now int64, account *limiter.Account, limit string) *book {
-	k := accountLimit{account.Entity, account.Resource, limit}
-	if e.books[k] == nil {
-		e.books[k] = &book{}
+	if !out.Admitted && out.Parent.Account != nil { // one may have paid, and not got it back
+		e.unknown(out.Self.Account.Entity, c.Resource)
+		e.unknown(out.Parent.Account.Entity, c.Resource)
 	}
-	e.books[k].largest = max(e.books[k].largest, now)
-	return e.books[k]
 }
 
 // credit settles a lease: in part, more than all, or as a whole. What fails may
@@ -210,29 +288,22 @@ func (e *endurance) credit() {
 			amounts = amounts.And(limit, -e.rng.Int64N(2*n+2))
 		}
 	}
-	err := l.client.Credit(e.ctx, now, limiter.Credit{Account: l.account, Amounts: amounts, Undo: undo})
+	var err error
+	e.call(func() {
+		err = l.client.Credit(e.ctx, now, limiter.Credit{Account: l.account, Amounts: amounts, Undo: undo})
+	})
 	e.note("%s Credit %s %s %s undo=%v: %v", stamp(now), l.account.Entity, l.account.Resource, amounts, undo, err)
 	for limit, n := range amounts.All() {
-		b := e.book(now.UnixMilli(), l.account, limit)
-		if n < 0 && err != nil {
-			continue
-		}
-		b.least -= n
-		if b.ledger == nil {
-			continue // it begins full, whatever this did
-		}
-		if n > 0 {
-			b.ledger.Give(b.largest, n*bucket.Milli)
-		} else {
-			b.ledger.Take(b.largest, -n*bucket.Milli)
-		}
+		e.book(now.UnixMilli(), l.account, limit).credit(n, err)
 	}
 }
 
 func (e *endurance) nets() []Net {
 	var all []Net
 	for k, b := range e.books {
-		all = append(all, Net{k.entity, k.resource, k.limit, b.least})
+		if !b.dropped {
+			all = append(all, Net{k.entity, k.resource, k.limit, b.least})
+		}
 	}
 	return all
 }
@@ -247,7 +318,7 @@ func (e *endurance) must(err error) {
 }
 
 func (e *endurance) note(format string, args ...any) {
-	if len(e.log) == 30 {
+	if len(e.log) == 60 {
 		e.log = e.log[1:]
 	}
 	e.log = append(e.log, fmt.Sprintf(format, args...))
