@@ -92,6 +92,12 @@ func (a *aggregated) Forget() {
 	}
 }
 
+// Lossy reports whether requests may get lost.
+func (a *aggregated) Lossy() bool {
+	c, ok := a.Repository.(*interleaved)
+	return ok && c.Lossy()
+}
+
 // Interleave has steps made during requests.
 func (a *aggregated) Interleave(step func()) {
 	if c, ok := a.Repository.(*interleaved); ok {

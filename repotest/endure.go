@@ -19,7 +19,9 @@ import (
 // have been given back, is at most the capacity plus the refill of the window, by
 // the largest time passed so far, plus slack, a part of the capacity, plus what
 // is refilled in the fifth of a second by which the clocks disagree. And a
-// refusal never shows fewer tokens than the bucket surely holds.
+// refusal never shows fewer tokens than the bucket surely holds, unless a client
+// has a method Lossy that reports true: its requests may be executed without an
+// answer, and then charge twice.
 //
 // Limits come, go and change, entities get a parent late, and a client with a
 // method Forget starts cold now and then. admin never fails; it makes these
@@ -45,6 +47,9 @@ func Endure(tb testing.TB, seed uint64, ops int, slack float64, admin limiter.Re
 	for _, c := range clients {
 		if c, ok := c.(interface{ Interleave(step func()) }); ok {
 			c.Interleave(e.between)
+		}
+		if c, ok := c.(interface{ Lossy() bool }); ok && c.Lossy() {
+			e.lossy = true
 		}
 	}
 	for range ops {
@@ -78,6 +83,7 @@ type endurance struct {
 	books      map[accountLimit]*book
 	leases     []endured
 	log        []string
+	lossy      bool
 	calling    bool // a client's call is under way
 	overlapped bool // something happened during the last call
 }

@@ -112,7 +112,7 @@ func (e *endurance) shown(now int64, b limiter.Bucket, admitted bool) {
 			bk.learn(now, b.Tokens[i], e.overlapped)
 			continue
 		}
-		if e.calling || !bk.floorKnown || now < bk.credited+maxRefusalAge {
+		if e.lossy || e.calling || !bk.floorKnown || now < bk.credited+maxRefusalAge {
 			continue // a call that is under way may have taken something
 		}
 		floor := bucket.Advance(bk.floor, bk.floorAt, now, rateOf(l)) - bucket.Accrued(0, skew.Milliseconds(), rateOf(l)) - 1
@@ -129,7 +129,10 @@ const maxRefusalAge = 1000 + 2*int64(skew/1e6)
 // learn takes over what an admission left. If the call overlapped another, the
 // lower of both balances is the safe one.
 func (b *book) learn(now, tokens int64, overlapped bool) {
-	if b.floorKnown && overlapped {
+	if overlapped && !b.floorKnown {
+		return // the other may have made it unknown
+	}
+	if overlapped {
 		tokens = min(tokens, b.floor)
 	}
 	b.floor, b.floorAt, b.floorKnown = tokens, max(now, b.floorAt), true
