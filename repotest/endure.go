@@ -19,7 +19,7 @@ import (
 // have been given back, is at most the capacity plus the refill of the window, by
 // the largest time passed so far, plus slack, a part of the capacity, plus what
 // is refilled in the fifth of a second by which the clocks disagree. And a
-// refusal never shows fewer tokens than the bucket surely holds, unless a client
+// limit never refuses by fewer tokens than its bucket surely holds, unless a client
 // has a method Lossy that reports true: its requests may be executed without an
 // answer, and then charge twice.
 //
@@ -264,7 +264,7 @@ func (e *endurance) consume() {
 		if b.Account == nil {
 			continue
 		}
-		e.shown(now.UnixMilli(), b, out.Admitted)
+		e.shown(now.UnixMilli(), b, c.Amounts, out.Admitted)
 		if out.Admitted {
 			e.admitted(now.UnixMilli(), b.Account, c.Amounts)
 			e.leases = append(e.leases, endured{client, b.Account, c.Amounts})

@@ -98,9 +98,9 @@ func (e *endurance) admitted(now int64, account *limiter.Account, amounts limite
 	}
 }
 
-// shown checks the balances of an outcome against what the bucket surely holds,
-// and learns from those of an admission.
-func (e *endurance) shown(now int64, b limiter.Bucket, admitted bool) {
+// shown checks the balances that refused a charge against what the bucket surely
+// holds, and learns from those of an admission.
+func (e *endurance) shown(now int64, b limiter.Bucket, amounts limiter.Amounts, admitted bool) {
 	e.Helper()
 	for i, l := range b.Account.Limits {
 		bk := e.book(now, b.Account, l.Name)
@@ -112,8 +112,12 @@ func (e *endurance) shown(now int64, b limiter.Bucket, admitted bool) {
 			bk.learn(now, b.Tokens[i], e.overlapped)
 			continue
 		}
+		n, named := amountOf(amounts, l.Name)
+		if !named || b.Tokens[i] >= n*bucket.Milli {
+			continue // it is not the reason
+		}
 		if e.lossy || e.calling || !bk.floorKnown || now < bk.credited+maxRefusalAge {
-			continue // a call that is under way may have taken something
+			continue // something may have been taken since, or not be known yet
 		}
 		floor := bucket.Advance(bk.floor, bk.floorAt, now, rateOf(l)) - bucket.Accrued(0, skew.Milliseconds(), rateOf(l)) - 1
 		if b.Tokens[i] < floor {
