@@ -277,7 +277,7 @@ func (e *endurance) consume() {
 }
 
 // credit settles a lease: in part, more than all, or as a whole. What fails may
-// have been given back all the same, but was surely not taken.
+// have been given back all the same, and may not have been taken.
 func (e *endurance) credit() {
 	i := e.rng.IntN(len(e.leases))
 	l := e.leases[i]
@@ -294,13 +294,20 @@ func (e *endurance) credit() {
 			amounts = amounts.And(limit, -e.rng.Int64N(2*n+2))
 		}
 	}
+	for limit, n := range amounts.All() {
+		e.book(now.UnixMilli(), l.account, limit).give(max(n, 0)) // others may take it before the call returns
+	}
 	var err error
 	e.call(func() {
 		err = l.client.Credit(e.ctx, now, limiter.Credit{Account: l.account, Amounts: amounts, Undo: undo})
 	})
 	e.note("%s Credit %s %s %s undo=%v: %v", stamp(now), l.account.Entity, l.account.Resource, amounts, undo, err)
+	if err != nil {
+		e.unknown(l.account.Entity, l.account.Resource)
+		return
+	}
 	for limit, n := range amounts.All() {
-		e.book(now.UnixMilli(), l.account, limit).credit(n, err)
+		e.book(now.UnixMilli(), l.account, limit).take(max(-n, 0))
 	}
 }
 

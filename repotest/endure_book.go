@@ -38,24 +38,24 @@ func (b *book) change(after int64) {
 	b.after = after
 }
 
-// credit books what a credit may have done. What fails may have been given back
-// all the same, but was surely not taken.
-func (b *book) credit(n int64, err error) {
-	if n > 0 {
-		b.credited = b.largest
-	} else {
-		b.floorKnown = b.floorKnown && n == 0 // until the next admission
+// give books what may be given back.
+func (b *book) give(n int64) {
+	b.credited = max(b.credited, b.largest)
+	b.least -= n
+	if b.ledger != nil { // a new one begins full, whatever this does
+		b.ledger.Give(b.largest, n*bucket.Milli)
 	}
-	if n < 0 && err != nil {
+}
+
+// take books what was surely taken.
+func (b *book) take(n int64) {
+	if n == 0 {
 		return
 	}
-	b.least -= n
-	switch {
-	case b.ledger == nil: // it begins full, whatever this did
-	case n > 0:
-		b.ledger.Give(b.largest, n*bucket.Milli)
-	default:
-		b.ledger.Take(b.largest, -n*bucket.Milli)
+	b.floorKnown = false // until the next admission
+	b.least += n
+	if b.ledger != nil {
+		b.ledger.Take(b.largest, n*bucket.Milli)
 	}
 }
 
