@@ -15,7 +15,6 @@ type book struct {
 	least   int64          // whole tokens that were surely consumed, net
 	largest int64          // the latest time passed to a call about it
 	after   int64          // the ledger begins only then: clients may use other limits
-	dropped bool           // its total in the store is gone
 
 	// The bucket holds at least floor thousandths at floorAt, if floorKnown.
 	floor, floorAt int64
@@ -23,14 +22,8 @@ type book struct {
 	credited       int64 // the latest time at which something may have been given back
 }
 
-// restart begins a new history: the limit joins its bucket full.
+// restart begins a new history: a limit that joins its bucket is full.
 func (b *book) restart() { b.ledger, b.floorKnown = nil, false }
-
-// drop ends the history of a limit.
-func (b *book) drop() {
-	b.restart()
-	b.dropped = true
-}
 
 // change begins a new history at a time from which on all clients know of it.
 func (b *book) change(after int64) {
