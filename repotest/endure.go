@@ -39,7 +39,7 @@ func Endure(tb testing.TB, seed uint64, ops int, slack float64, admin limiter.Re
 	e := &endurance{
 		TB: tb, seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), ctx: context.Background(), slack: slack,
 		admin: admin, clients: clients, now: time.Date(2026, time.January, 31, 23, 58, 0, 0, time.UTC),
-		books: map[accountLimit]*book{},
+		books: map[accountLimit]*book{}, after: map[string]int64{},
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -55,6 +55,10 @@ func Endure(tb testing.TB, seed uint64, ops int, slack float64, admin limiter.Re
 	for range ops {
 		e.pass()
 		e.step()
+		for _, take := range e.takes {
+			take()
+		}
+		e.takes = nil
 	}
 	return e.nets()
 }
@@ -79,13 +83,15 @@ type endurance struct {
 	now        time.Time
 	events     int
 	limits     []limiter.Limit
-	late       []string // entities that have no parent yet
+	after      map[string]int64 // by limit: until then clients may know another of that name
+	late       []string         // entities that have no parent yet
 	books      map[accountLimit]*book
 	leases     []endured
 	log        []string
 	lossy      bool
-	calling    bool // a client's call is under way
-	overlapped bool // something happened during the last call
+	calling    bool     // a client's call is under way
+	takes      []func() // during a call, to be booked after it: it may have been admitted before
+	overlapped bool     // something happened during the last call
 }
 
 // endured is a charge that may be given back, by the client that made it.
@@ -129,28 +135,24 @@ func (e *endurance) configure() {
 	switch {
 	case i < 0:
 		e.limits = append(e.limits, e.limit(name))
-		e.each(name, (*book).restart)
 	case e.chance(2) && name != someLimits[0]:
 		e.limits = slices.Delete(slices.Clone(e.limits), i, i+1)
-		e.each(name, (*book).restart)
+		e.after[name] = e.now.Add(maxCacheAge).UnixMilli()
 	default:
 		e.limits = slices.Clone(e.limits)
 		e.limits[i] = e.limit(name)
-		e.each(name, func(b *book) { b.change(e.now.Add(maxCacheAge).UnixMilli()) })
+		e.after[name] = e.now.Add(maxCacheAge).UnixMilli()
+	}
+	for k, b := range e.books {
+		if k.limit == name {
+			b.restart()
+		}
 	}
 	e.store()
 }
 
 // maxCacheAge is for how long a client may remember limits that have changed.
 const maxCacheAge = time.Minute + skew
-
-func (e *endurance) each(limit string, change func(*book)) {
-	for k, b := range e.books {
-		if k.limit == limit {
-			change(b)
-		}
-	}
-}
 
 func (e *endurance) store() {
 	e.Helper()
@@ -307,7 +309,9 @@ func (e *endurance) credit() {
 		return
 	}
 	for limit, n := range amounts.All() {
-		e.book(now.UnixMilli(), l.account, limit).take(max(-n, 0))
+		b := e.book(now.UnixMilli(), l.account, limit)
+		b.floorKnown = b.floorKnown && n >= 0 // until the next admission
+		e.takes = append(e.takes, func() { b.take(max(-n, 0)) })
 	}
 }
 

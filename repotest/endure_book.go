@@ -14,7 +14,6 @@ type book struct {
 	ledger  *bucket.Ledger // nil until the next admission
 	least   int64          // whole tokens that were surely consumed, net
 	largest int64          // the latest time passed to a call about it
-	after   int64          // the ledger begins only then: clients may use other limits
 
 	// The bucket holds at least floor thousandths at floorAt, if floorKnown.
 	floor, floorAt int64
@@ -24,12 +23,6 @@ type book struct {
 
 // restart begins a new history: a limit that joins its bucket is full.
 func (b *book) restart() { b.ledger, b.floorKnown = nil, false }
-
-// change begins a new history at a time from which on all clients know of it.
-func (b *book) change(after int64) {
-	b.restart()
-	b.after = after
-}
 
 // give books what may be given back.
 func (b *book) give(n int64) {
@@ -42,10 +35,6 @@ func (b *book) give(n int64) {
 
 // take books what was surely taken.
 func (b *book) take(n int64) {
-	if n == 0 {
-		return
-	}
-	b.floorKnown = false // until the next admission
 	b.least += n
 	if b.ledger != nil {
 		b.ledger.Take(b.largest, n*bucket.Milli)
@@ -78,7 +67,7 @@ func (e *endurance) admitted(now int64, account *limiter.Account, amounts limite
 		b := e.book(now, account, limit)
 		b.least += n
 		l, inForce := e.find(limit)
-		if !inForce || b.largest < b.after {
+		if !inForce || b.largest < e.after[limit] {
 			continue
 		}
 		if b.ledger == nil {
@@ -97,7 +86,7 @@ func (e *endurance) shown(now int64, b limiter.Bucket, amounts limiter.Amounts, 
 	e.Helper()
 	for i, l := range b.Account.Limits {
 		bk := e.book(now, b.Account, l.Name)
-		if inForce, ok := e.find(l.Name); !ok || inForce != l || bk.largest < bk.after {
+		if inForce, ok := e.find(l.Name); !ok || inForce != l || bk.largest < e.after[l.Name] {
 			bk.floorKnown = false
 			continue
 		}
