@@ -42,7 +42,7 @@ func (h *history) explainThenAcquire() {
 
 // explain is what a limiter says that it would do.
 func (h *history) explain(repo limiter.Repository, now time.Time, charge limiter.Charge) (verdict, error) {
-	d, err := h.limiter(repo, func() time.Time { return now }).Explain(h.ctx, requestOf(charge))
+	d, err := h.limiter(repo, func() time.Time { return now }, charge).Explain(h.ctx, requestOf(charge))
 	if err != nil {
 		return verdict{}, err
 	}
@@ -57,7 +57,7 @@ func (h *history) acquire(repo limiter.Repository, now time.Time, charge limiter
 
 // acquireLease returns what a limiter does, and its lease if it admits.
 func (h *history) acquireLease(repo limiter.Repository, now func() time.Time, charge limiter.Charge) (verdict, *limiter.Lease, error) {
-	lease, err := h.limiter(repo, now).Acquire(h.ctx, requestOf(charge))
+	lease, err := h.limiter(repo, now, charge).Acquire(h.ctx, requestOf(charge))
 	if refusal, ok := errors.AsType[*limiter.ExceededError](err); ok {
 		return verdict{false, refusal.Decision}, nil, nil
 	}
@@ -67,9 +67,9 @@ func (h *history) acquireLease(repo limiter.Repository, now func() time.Time, ch
 	return verdict{true, lease.Decision()}, lease, nil
 }
 
-// limiter returns a limiter with the clock now.
-func (h *history) limiter(repo limiter.Repository, now func() time.Time) *limiter.RateLimiter {
-	lim, err := limiter.New(repo, &limiter.Options{Now: now})
+// limiter returns a limiter with the clock now and the defaults of a charge.
+func (h *history) limiter(repo limiter.Repository, now func() time.Time, charge limiter.Charge) *limiter.RateLimiter {
+	lim, err := limiter.New(repo, &limiter.Options{Now: now, Limits: charge.Defaults})
 	if err != nil {
 		h.fail("New: %v", err)
 	}
