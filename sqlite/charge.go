@@ -10,15 +10,11 @@ import (
 )
 
 // Consume takes every amount, or nothing.
-func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (out limiter.Outcome, err error) {
-	err = r.write(ctx, now, func(tx *tx) (err error) {
-		out, err = r.charge(tx, now.UnixMilli(), &charge, true)
-		return err
+func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	charge.Limits = slices.Clone(charge.Limits)
+	return writing(ctx, r.file, now, func(tx *tx) (limiter.Outcome, error) {
+		return r.charge(tx, now.UnixMilli(), &charge, true)
 	})
-	if err != nil {
-		return limiter.Outcome{}, err
-	}
-	return out, nil
 }
 
 // Peek is the outcome Consume would have.
@@ -278,6 +274,7 @@ func (r *Repository) store(tx *tx, s *side, charge *limiter.Charge, admitted boo
 // that has only expired nothing is given back, but what it takes is charged to
 // the bucket in its place.
 func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
+	credits = slices.Clone(credits)
 	return r.write(ctx, now, func(tx *tx) error {
 		for _, c := range credits {
 			if id, _ := c.Account.Ref.(int64); id == 0 {

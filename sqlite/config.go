@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/exact"
@@ -13,6 +14,11 @@ import (
 
 // SetConfig stores limits, a mode or both, with their event.
 func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
+	cfg.Limits = slices.Clone(cfg.Limits)
+	ev, err := own(ev)
+	if err != nil {
+		return err
+	}
 	return r.change(ctx, ev.At, func(tx *tx) error {
 		stored, err := tx.config(r.key, cfg.Scope)
 		if err != nil && (cfg.Limits == nil || !isCorrupt(err)) { // damaged limits may be replaced
@@ -99,6 +105,10 @@ func (t *tx) resolve(ns int64, key limiter.Scope) ([]limiter.Limit, limiter.Scop
 
 // DeleteConfig removes what a scope holds. ErrNotFound.
 func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limiter.AuditEvent) error {
+	ev, err := own(ev)
+	if err != nil {
+		return err
+	}
 	return r.change(ctx, ev.At, func(tx *tx) error {
 		cfg, err := tx.config(r.key, s)
 		if err != nil && !isCorrupt(err) {
@@ -120,7 +130,7 @@ func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limit
 
 // OnUnavailable is the stored mode as last seen.
 func (r *Repository) OnUnavailable() limiter.OnUnavailable {
-	return r.mode.Load().(limiter.OnUnavailable)
+	return r.seen.Load().mode
 }
 
 // ResourcesWithDefaults are the resources that have limits, sorted.

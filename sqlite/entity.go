@@ -38,6 +38,10 @@ func (r *Repository) CreateEntity(ctx context.Context, e limiter.Entity, ev limi
 	if err != nil {
 		return err
 	}
+	ev, err = own(ev)
+	if err != nil {
+		return err
+	}
 	return r.change(ctx, ev.At, func(tx *tx) error {
 		n, err := tx.exec(`INSERT INTO entities (ns, id, name, parent, cascade, metadata, created) VALUES (?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT DO NOTHING`, r.key, e.ID, e.Name, e.Parent, e.Cascade, string(metadata), e.CreatedAt.Unix())
@@ -125,6 +129,10 @@ func (r *Repository) Entities(ctx context.Context, parent string) iter.Seq2[limi
 
 // DeleteEntity removes the record, limits, buckets and usage. ErrNotFound.
 func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.AuditEvent) error {
+	ev, err := own(ev)
+	if err != nil {
+		return err
+	}
 	return r.change(ctx, ev.At, func(tx *tx) error {
 		records, err := r.removeEntity(tx, id, ev.At)
 		if err != nil {

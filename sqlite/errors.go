@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,6 +20,8 @@ func code(err error) int {
 }
 
 func isBusy(err error) bool { c := code(err); return c == lib.SQLITE_BUSY || c == lib.SQLITE_LOCKED }
+
+func isFull(err error) bool { return code(err) == lib.SQLITE_FULL }
 
 func isCantOpen(err error) bool {
 	c := code(err)
@@ -47,9 +50,15 @@ func (f *file) explain(err error) error {
 	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED:
 		return fmt.Errorf("sqlite: %s is locked by another process for longer than %s: %w", f.path, f.opts.BusyTimeout, err)
 	case lib.SQLITE_READONLY: // no outage: it will not pass by itself, and Allow must not wave it through
-		return fmt.Errorf("sqlite: %s cannot be written: %w: %w; make it writable, or open it only to read (%w)", f.path, fs.ErrPermission, limiter.ErrConflict, err)
+		return fmt.Errorf("sqlite: %s cannot be written: %w: %w; make %s writable, or open it only to read (%w)",
+			f.path, fs.ErrPermission, limiter.ErrConflict, cmp.Or(f.denied(), "it"), err)
 	case lib.SQLITE_CANTOPEN:
+		if closed := f.denied(); closed != "" {
+			return fmt.Errorf("sqlite: %s cannot be opened: %w: make %s readable and writable for this user (%w)", f.path, fs.ErrPermission, closed, err)
+		}
 		return fmt.Errorf("sqlite: %s cannot be opened; are the file and its folder readable and writable? %w", f.path, err)
+	case lib.SQLITE_FULL:
+		return fmt.Errorf("sqlite: the disk of %s is full; free some space: %w", f.path, err)
 	}
 	return fmt.Errorf("sqlite: %s: %w", f.path, err)
 }

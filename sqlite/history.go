@@ -16,6 +16,23 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/exact"
 )
 
+// own is an event that shares no memory with the caller's: the details are in
+// their stored form.
+func own(ev limiter.AuditEvent) (limiter.AuditEvent, error) {
+	details := make(map[string]any, len(ev.Details))
+	for name, value := range ev.Details {
+		text, err := json.Marshal(value)
+		if err != nil {
+			return ev, err
+		}
+		details[name] = json.RawMessage(text)
+	}
+	if ev.Details != nil {
+		ev.Details = details
+	}
+	return ev, nil
+}
+
 // record stores an event with the change that made it.
 func (r *Repository) record(tx *tx, ev limiter.AuditEvent) error {
 	details, err := json.Marshal(ev.Details)

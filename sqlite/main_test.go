@@ -3,8 +3,10 @@ package sqlite_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
@@ -23,6 +25,39 @@ const (
 	pathVariable = "ZAEL_TEST_PATH"
 )
 
+// visits open the file in their own way.
+var visits = map[string]func(ctx context.Context, path string) error{
+	"visit": func(ctx context.Context, path string) error { return visit(ctx, path, nil) },
+	"read":  func(ctx context.Context, path string) error { return visit(ctx, path, &sqlite.Options{ReadOnly: true}) },
+	"die": func(ctx context.Context, path string) error {
+		if _, err := sqlite.Open(ctx, path, nil); err != nil {
+			return err
+		}
+		os.Exit(0) // without closing it
+		return nil
+	},
+}
+
+// visit opens the file, looks at what is in it, and closes it. A refusal is
+// reported by its kind.
+func visit(ctx context.Context, path string, opts *sqlite.Options) error {
+	repo, err := sqlite.Open(ctx, path, opts)
+	if errors.Is(err, fs.ErrPermission) {
+		fmt.Println("no permission:", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, err := range repo.Entities(ctx, "") {
+		if err != nil {
+			return err
+		}
+	}
+	fmt.Println("welcome")
+	return repo.Close()
+}
+
 var roles = map[string]func(ctx context.Context, repo *sqlite.Repository) error{
 	"spend":  spend,
 	"come":   come,
@@ -30,20 +65,27 @@ var roles = map[string]func(ctx context.Context, repo *sqlite.Repository) error{
 }
 
 func TestMain(m *testing.M) {
-	role, ok := roles[os.Getenv(roleVariable)]
-	if !ok {
+	name := os.Getenv(roleVariable)
+	if name == "" {
 		os.Exit(m.Run())
 	}
-	if err := play(role); err != nil {
+	if err := play(name); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func play(role func(context.Context, *sqlite.Repository) error) error {
+func play(name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	_, _ = io.Copy(io.Discard, os.Stdin) // wait to be let go
+	if visit, ok := visits[name]; ok {
+		return visit(ctx, os.Getenv(pathVariable))
+	}
+	role, ok := roles[name]
+	if !ok {
+		return fmt.Errorf("role %q is none", name)
+	}
 	repo, err := sqlite.Open(ctx, os.Getenv(pathVariable), &sqlite.Options{BusyTimeout: time.Minute})
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -39,6 +40,7 @@ func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash,
 
 // SetManaged replaces all three, if previous is the stored hash; ErrConflict.
 func (r *Repository) SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope) error {
+	scopes = slices.Clone(scopes)
 	return r.write(ctx, now, func(tx *tx) error {
 		if _, err := r.facts(tx); err != nil {
 			return err

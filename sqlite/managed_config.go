@@ -15,6 +15,10 @@ func (r *Repository) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev l
 	if err != nil {
 		return err
 	}
+	ev, err = own(ev)
+	if err != nil {
+		return err
+	}
 	return r.change(ctx, ev.At, func(tx *tx) error {
 		if _, err := tx.exec(`INSERT OR REPLACE INTO configs (ns, entity, resource, limits, on_unavailable) VALUES (?, ?, ?, ?, ?)`,
 			r.key, next.Scope.Entity, next.Scope.Resource, string(limits), string(next.OnUnavailable)); err != nil {

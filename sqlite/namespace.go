@@ -16,9 +16,13 @@ import (
 type namespace struct {
 	key      int64
 	id, name string
-	// mode is the stored one as of the change number seen.
-	mode atomic.Value // limiter.OnUnavailable
-	seen atomic.Int64
+	seen     atomic.Pointer[seenMode]
+}
+
+// seenMode is the stored mode as of a change number.
+type seenMode struct {
+	mode  limiter.OnUnavailable
+	facts int64
 }
 
 const namespaceColumns = "key, id, name, created, deleted, purging"
@@ -82,7 +86,7 @@ func (f *file) enter(ctx context.Context, name string) (*namespace, error) {
 // look is a view of an active namespace.
 func (f *file) look(ctx context.Context, name string) (*namespace, error) {
 	n := &namespace{name: name}
-	n.mode.Store(limiter.OnUnavailable(""))
+	n.seen.Store(&seenMode{})
 	err := f.read(ctx, func(tx *tx) error {
 		s, err := tx.space(activeName, name)
 		if err != nil {
@@ -112,8 +116,10 @@ func (n *namespace) facts(tx *tx) (int64, error) {
 	return facts, n.remember(tx, facts)
 }
 
+// remember keeps the mode that belongs to a change number, once that number is
+// stored: a change that fails to commit leaves its number to another one.
 func (n *namespace) remember(tx *tx, facts int64) error {
-	if n.seen.Load() == facts {
+	if n.seen.Load().facts == facts {
 		return nil
 	}
 	var mode string // the limits beside it may be damaged, which is for those to find who need them
@@ -121,8 +127,16 @@ func (n *namespace) remember(tx *tx, facts int64) error {
 	if err != nil && !errors.Is(err, errNoRow) {
 		return err
 	}
-	n.mode.Store(limiter.OnUnavailable(mode))
-	n.seen.Store(facts)
+	next := &seenMode{limiter.OnUnavailable(mode), facts}
+	if tx.writes { // which is one at a time, and sees the latest
+		tx.whenStored(func() { n.seen.Store(next) })
+		return nil
+	}
+	for old := n.seen.Load(); old.facts < facts; old = n.seen.Load() {
+		if n.seen.CompareAndSwap(old, next) {
+			break
+		}
+	}
 	return nil
 }
 
@@ -153,13 +167,11 @@ func (r *Repository) Namespaces(ctx context.Context) iter.Seq2[limiter.Namespace
 }
 
 // RegisterNamespace makes the name active, or returns the one that is.
-func (r *Repository) RegisterNamespace(ctx context.Context, now time.Time, name string) (n limiter.Namespace, err error) {
-	err = r.write(ctx, now, func(tx *tx) error {
+func (r *Repository) RegisterNamespace(ctx context.Context, now time.Time, name string) (limiter.Namespace, error) {
+	return writing(ctx, r.file, now, func(tx *tx) (limiter.Namespace, error) {
 		s, err := tx.register(now, name)
-		n = s.Namespace
-		return err
+		return s.Namespace, err
 	})
-	return n, err
 }
 
 func (t *tx) register(now time.Time, name string) (space, error) {
@@ -197,25 +209,20 @@ func (t *tx) deletedSpace(id string) (space, error) {
 }
 
 // RecoverNamespace makes a deleted namespace active again.
-func (r *Repository) RecoverNamespace(ctx context.Context, now time.Time, id string) (n limiter.Namespace, err error) {
-	err = r.write(ctx, now, func(tx *tx) error {
+func (r *Repository) RecoverNamespace(ctx context.Context, now time.Time, id string) (limiter.Namespace, error) {
+	return writing(ctx, r.file, now, func(tx *tx) (limiter.Namespace, error) {
 		s, err := tx.deletedSpace(id)
 		if err != nil {
-			return err
+			return limiter.Namespace{}, err
 		}
 		if s.Purging {
-			return fmt.Errorf("namespace id %q is being purged: %w", id, limiter.ErrConflict)
+			return limiter.Namespace{}, fmt.Errorf("namespace id %q is being purged: %w", id, limiter.ErrConflict)
 		}
 		if _, err := tx.space(activeName, s.Name); !errors.Is(err, errNoRow) {
-			return errors.Join(err, fmt.Errorf("namespace %q: %w", s.Name, limiter.ErrExists))
+			return limiter.Namespace{}, errors.Join(err, fmt.Errorf("namespace %q: %w", s.Name, limiter.ErrExists))
 		}
 		s.DeletedAt = time.Time{}
-		n = s.Namespace
 		_, err = tx.exec("UPDATE namespaces SET deleted = NULL WHERE key = ?", s.key)
-		return err
+		return s.Namespace, err
 	})
-	if err != nil {
-		return limiter.Namespace{}, err
-	}
-	return n, nil
 }

@@ -14,11 +14,7 @@ func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
 	}
 	items := 0
 	for done := false; !done; {
-		removed := 0
-		err := r.write(ctx, time.Time{}, func(tx *tx) (err error) {
-			removed, err = tx.purge(key)
-			return err
-		})
+		removed, err := writing(ctx, r.file, time.Time{}, func(tx *tx) (int, error) { return tx.purge(key) })
 		if err != nil {
 			return err
 		}
@@ -33,16 +29,14 @@ func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
 // beginPurge moves a namespace that is deleted to purging, from where there is
 // no way back.
 func (r *Repository) beginPurge(ctx context.Context, id string) (key int64, err error) {
-	err = r.write(ctx, time.Time{}, func(tx *tx) error {
+	return writing(ctx, r.file, time.Time{}, func(tx *tx) (int64, error) {
 		s, err := tx.deletedSpace(id)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		key = s.key
-		_, err = tx.exec("UPDATE namespaces SET purging = 1 WHERE key = ?", key)
-		return err
+		_, err = tx.exec("UPDATE namespaces SET purging = 1 WHERE key = ?", s.key)
+		return s.key, err
 	})
-	return key, err
 }
 
 // purge removes a part of the rows of a namespace and tells how many, or the

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/binary"
 	"os"
 )
 
@@ -11,7 +10,7 @@ import (
 func (f *file) openReaders(ctx context.Context) error {
 	const readers = 4
 	var err error
-	for _, mode := range f.readerModes() {
+	for _, mode := range f.readerModes(ctx) {
 		if f.readers, err = sql.Open("sqlite", f.dsn(mode...)); err != nil {
 			return err
 		}
@@ -30,13 +29,13 @@ func (f *file) openReaders(ctx context.Context) error {
 // is the last one to close. One that may not leaves what it made, in the way of
 // those who may write: so it joins a log that is there, or else reads the file
 // as it lies.
-func (f *file) readerModes() [][]string {
-	joined, asItLies := []string{"mode=ro"}, []string{"mode=ro", "immutable=1"}
+func (f *file) readerModes(ctx context.Context) [][]string {
 	if !f.opts.ReadOnly { // the writer closes after the readers
-		return [][]string{joined}
+		return [][]string{{"mode=ro"}}
 	}
+	joined, asItLies := []string{"mode=ro", "readonly_shm=1"}, []string{"mode=ro", "immutable=1"}
 	var modes [][]string
-	if f.mayWrite() && f.isOurs() {
+	if info, err := os.Stat(f.path); err == nil && mayWrite(f.path, info) && f.isOurs(ctx) {
 		modes = append(modes, []string{"mode=rw", "_pragma=query_only(1)"})
 	}
 	log, err := os.Stat(f.path + "-wal")
@@ -49,29 +48,16 @@ func (f *file) readerModes() [][]string {
 	return modes
 }
 
-// mayWrite tells whether this user may, as far as the file itself says.
-func (f *file) mayWrite() bool {
-	info, err := os.Stat(f.path)
-	if err != nil || info.Mode().Perm()&0o222 == 0 { // which root has to respect, too
-		return false
-	}
-	file, err := os.OpenFile(f.path, os.O_RDWR, 0)
+// isOurs reports whether the file says so: closing the file of another program
+// must not tidy it up. It asks through SQLite: closing a descriptor of our own
+// would drop every lock that this process has on the file.
+func (f *file) isOurs(ctx context.Context) bool {
+	db, err := sql.Open("sqlite", f.dsn("mode=ro", "immutable=1"))
 	if err != nil {
 		return false
 	}
-	return file.Close() == nil
-}
-
-// isOurs tells whether the header says so: closing the file of another program
-// must not tidy it up.
-func (f *file) isOurs() bool {
-	const where = 68
-	file, err := os.Open(f.path)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = file.Close() }()
-	var id [4]byte
-	_, err = file.ReadAt(id[:], where)
-	return err == nil && binary.BigEndian.Uint32(id[:]) == applicationID
+	defer func() { _ = db.Close() }()
+	var id int
+	err = db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id)
+	return err == nil && id == applicationID
 }

@@ -4,6 +4,18 @@
 // The file is in WAL mode with synchronous NORMAL: what was admitted survives
 // the death of the process; a power failure may lose the last commits, never
 // the file. Calls that wait for each other share a commit.
+//
+// A call returns when its context ends. If its commit was under way by then, the
+// error says that its outcome is unknown: a charge is not admitted, and may stay
+// charged.
+//
+// The log (the file's name with -wal) is copied into the file every 4 MB, or every
+// quarter of the disk space that is left, and emptied at twice that size. Reads
+// are short and only delay this. A program that keeps a transaction open lets the
+// log grow until it ends it.
+//
+// A file that is removed or replaced while it is open is noticed within a second:
+// calls then fail as in an outage, with an error that says so.
 package sqlite
 
 import (
@@ -44,8 +56,8 @@ type Options struct {
 	// 7, negative for never. Buckets in debt stay, and so do those of entities
 	// with limits of their own for the resource.
 	BucketTTL int
-	// BusyTimeout is how long a call waits for other processes that write;
-	// default DefaultBusyTimeout.
+	// BusyTimeout is how long a call waits for other processes that write,
+	// counted from when it was made; default DefaultBusyTimeout.
 	BusyTimeout time.Duration
 	// AuditRetention and UsageRetention are how long events and snapshots are
 	// kept; default DefaultRetention.
@@ -107,6 +119,7 @@ type file struct {
 	parsed  *limitCache
 	schema  int        // the version it had when it was opened
 	telling sync.Mutex // held while Purged is called
+	presence
 }
 
 // Open opens the file at path, makes it if it is missing, and brings it to the
@@ -156,8 +169,12 @@ func checkPath(path string, o *Options) error {
 	case errors.Is(err, fs.ErrNotExist) && !o.makes():
 		return fmt.Errorf("sqlite: %s: %w", path, fs.ErrNotExist)
 	case errors.Is(err, fs.ErrNotExist):
-		if _, err := os.Stat(filepath.Dir(path)); err != nil {
-			return fmt.Errorf("sqlite: folder %s must exist before the file %s can be made: %w", filepath.Dir(path), filepath.Base(path), err)
+		folder, name := filepath.Dir(path), filepath.Base(path)
+		if _, err := os.Stat(folder); err != nil {
+			return fmt.Errorf("sqlite: folder %s must exist before the file %s can be made: %w", folder, name, err)
+		}
+		if !mayMake(folder) {
+			return fmt.Errorf("sqlite: file %s cannot be made: %w: make folder %s writable for this user, or choose another path", name, fs.ErrPermission, folder)
 		}
 		return nil
 	case err != nil:
@@ -166,8 +183,10 @@ func checkPath(path string, o *Options) error {
 		return &limiter.InvalidError{Field: "path", Value: path, Reason: "is a folder; give the path of a file"}
 	case !info.Mode().IsRegular():
 		return &limiter.InvalidError{Field: "path", Value: path, Reason: "is a device or a pipe; give the path of a file"}
-	case !o.ReadOnly && info.Mode().Perm()&0o222 == 0:
-		return fmt.Errorf("sqlite: %s is read-only: %w; make it writable, or open it only to read", path, fs.ErrPermission)
+	case !mayRead(path):
+		return fmt.Errorf("sqlite: %s cannot be read: %w; make it readable for this user", path, fs.ErrPermission)
+	case !o.ReadOnly && !mayWrite(path, info): // SQLite would open it to read, and leave a log that locks its owner out
+		return fmt.Errorf("sqlite: %s is read-only: %w; make it writable for this user, or open it only to read", path, fs.ErrPermission)
 	}
 	return nil
 }
@@ -175,7 +194,7 @@ func checkPath(path string, o *Options) error {
 // dsn is the name of the file for the driver.
 func (f *file) dsn(params ...string) string {
 	escaped := strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(f.path)
-	params = append(params, fmt.Sprintf("_pragma=busy_timeout(%d)", f.opts.BusyTimeout.Milliseconds()))
+	params = append(params, "_pragma=busy_timeout(0)") // see patiently
 	return "file:" + escaped + "?" + strings.Join(params, "&")
 }
 
@@ -187,7 +206,11 @@ func (f *file) open(ctx context.Context) error {
 		}
 		f.writer = w
 	}
-	return f.openReaders(ctx)
+	if err := f.openReaders(ctx); err != nil {
+		return err
+	}
+	f.identity.Store(identify(f.path, f.writer != nil))
+	return nil
 }
 
 // checkOpen refuses a file that is not ours before anything else is read from
@@ -249,8 +272,10 @@ func (f *file) close() error {
 }
 
 // write runs work in a transaction that others may share. When it returns nil,
-// what work wrote is stored; after an error nothing is. A work that returns an
-// error has written nothing, unless the database failed.
+// what work wrote is stored. After an error nothing is, except that the outcome
+// is unknown when ctx ended while work was under way; work then goes on without
+// its caller, and must share no memory with it. A work that returns an error has
+// written nothing, unless the database failed.
 func (f *file) write(ctx context.Context, now time.Time, work func(*tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -264,15 +289,38 @@ func (f *file) write(ctx context.Context, now time.Time, work func(*tx) error) e
 	return f.explain(f.writer.do(ctx, now.UnixMilli(), work))
 }
 
+// writing is write for work that has a result. A caller that leaves before the
+// work is done gets none.
+func writing[T any](ctx context.Context, f *file, now time.Time, work func(*tx) (T, error)) (T, error) {
+	var made, none T
+	err := f.write(ctx, now, func(tx *tx) (err error) {
+		made, err = work(tx)
+		return err
+	})
+	if err != nil {
+		return none, err
+	}
+	return made, nil
+}
+
 // read runs work on one consistent state of the file.
 func (f *file) read(ctx context.Context, work func(*tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := f.lost(); err != nil {
+		return err
+	}
+	return f.explain(f.patiently(ctx, time.Now(), func() error { return f.snapshot(ctx, work) }))
+}
+
+// snapshot is one try of read. A file that is busy is so for the first statement or
+// for none: nothing has been read then.
+func (f *file) snapshot(ctx context.Context, work func(*tx) error) error {
 	t, err := f.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
-		return f.explain(err)
+		return err
 	}
 	defer func() { _ = t.Rollback() }()
-	return f.explain(work(&tx{ctx: ctx, on: t, file: f}))
+	return work(&tx{ctx: ctx, on: t, file: f})
 }

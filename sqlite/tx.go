@@ -12,8 +12,14 @@ type tx struct {
 	ctx    context.Context
 	on     querier
 	file   *file
+	writes bool
 	failed error
+	stored []func() // to call after the commit
 }
+
+// whenStored calls f after the commit of the writer's transaction, and never if
+// that fails.
+func (t *tx) whenStored(f func()) { t.stored = append(t.stored, f) }
 
 type querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)

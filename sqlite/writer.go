@@ -4,10 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"math/rand/v2"
+	"fmt"
+	"math"
 	"runtime"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -21,20 +22,12 @@ type writer struct {
 	conn    *sql.Conn
 	prepped map[string]*sql.Stmt
 	queue   chan *job
+	waiting []*job        // taken from the queue, in order
 	closing chan struct{} // closed by close: no more jobs
 	ended   chan struct{} // closed when the last batch is done
 	once    sync.Once
 	sweep   sweeper
-}
-
-// job is one call. It is either claimed by the writer, which then answers, or
-// abandoned by its caller, whose context ended first.
-type job struct {
-	now   int64
-	work  func(*tx) error
-	taken atomic.Bool // by whichever comes first
-	err   error
-	done  chan struct{}
+	log     walLog
 }
 
 const mostShared = 256 // jobs of one commit
@@ -65,46 +58,47 @@ func newWriter(ctx context.Context, f *file) (*writer, error) {
 
 // prepare makes the connection and the file ready.
 func (w *writer) prepare(ctx context.Context) error {
-	t := w.tx(ctx)
-	if err := t.ours(); err != nil { // before anything is changed
+	began := time.Now()
+	if err := w.file.patiently(ctx, began, w.tx(ctx).ours); err != nil { // before anything is changed
 		return err
 	}
 	var mode string
-	wal := func() error { return t.row("PRAGMA journal_mode = WAL").scan(&mode) }
-	if err := w.patiently(ctx, nil, wal); err != nil { // SQLite does not wait when several processes make a file
+	wal := func() error { return w.tx(ctx).row("PRAGMA journal_mode = WAL").scan(&mode) }
+	if err := w.file.patiently(ctx, began, wal); err != nil {
 		return err
 	}
-	// From here on the writer waits by itself, so that it can also stop waiting.
-	if err := t.script("PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 0"); err != nil {
+	w.log = newWALLog(w.file.path)
+	if err := w.tx(ctx).script("PRAGMA synchronous = NORMAL; " + w.log.pragma()); err != nil {
 		return err
 	}
-	return w.transaction(ctx, func(t *tx) error {
-		if err := migrate(t, w.file.path); err != nil {
-			return err
-		}
-		_, err := t.exec("DELETE FROM namespaces WHERE ?", false) // fails if the file may only be read
-		return err
-	})
-}
-
-// tx is the transaction the connection is in.
-func (w *writer) tx(ctx context.Context) *tx { return &tx{ctx: ctx, on: w, file: w.file} }
-
-// transaction runs work alone.
-func (w *writer) transaction(ctx context.Context, work func(*tx) error) error {
-	if err := w.begin(ctx, nil); err != nil {
+	begin := func() error { return w.tx(ctx).script(beginWriting) }
+	if err := w.file.patiently(ctx, began, begin); err != nil {
 		return err
 	}
-	if err := work(w.tx(ctx)); err != nil {
+	t := w.tx(ctx)
+	err := migrate(t, w.file.path)
+	if err == nil {
+		_, err = t.exec("DELETE FROM namespaces WHERE ?", false) // fails if the file may only be read
+	}
+	if err != nil {
 		return errors.Join(err, w.tx(context.WithoutCancel(ctx)).script("ROLLBACK"))
 	}
-	return w.tx(ctx).script("COMMIT")
+	if err := t.script("COMMIT"); err != nil {
+		return err
+	}
+	w.copyLog(ctx)
+	return nil
 }
 
-// do queues work and waits for its commit. A context that ends before the work
-// began ends the waiting; after that the answer is near.
+const beginWriting = "BEGIN IMMEDIATE"
+
+// tx is the transaction the connection is in.
+func (w *writer) tx(ctx context.Context) *tx { return &tx{ctx: ctx, on: w, file: w.file, writes: true} }
+
+// do queues work and waits for its commit. When the context ends first, the call
+// is not made, or, if it was under way, its outcome is unknown.
 func (w *writer) do(ctx context.Context, now int64, work func(*tx) error) error {
-	j := &job{now: now, work: work, done: make(chan struct{})}
+	j := &job{began: time.Now(), now: now, work: work, done: make(chan struct{})}
 	select {
 	case <-w.closing:
 		return limiter.ErrClosed
@@ -117,74 +111,135 @@ func (w *writer) do(ctx context.Context, now int64, work func(*tx) error) error 
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	var otherwise error
 	select {
 	case <-j.done:
 		return j.err
 	case <-w.ended:
-		if j.taken.CompareAndSwap(false, true) {
-			return limiter.ErrClosed
-		}
+		otherwise = limiter.ErrClosed
 	case <-ctx.Done():
-		if j.taken.CompareAndSwap(false, true) {
+		if j.leave() {
 			return ctx.Err()
 		}
+		otherwise = fmt.Errorf("sqlite: %s did not answer in time; whether the call was stored is unknown: %w", w.file.path, ctx.Err())
 	}
-	<-j.done
-	return j.err
+	select {
+	case <-j.done: // the answer came at the same moment
+		return j.err
+	default:
+		return otherwise
+	}
 }
 
 func (w *writer) loop() {
 	defer close(w.ended)
-	for {
+	for w.next() {
+		w.commit()
+	}
+}
+
+// next waits for a job. It reports false when the writer is closed and none is
+// left.
+func (w *writer) next() bool {
+	if len(w.waiting) > 0 {
+		return true
+	}
+	select {
+	case j := <-w.queue:
+		w.waiting = append(w.waiting, j)
+		runtime.Gosched() // callers that were just answered come back to share this commit
+	case <-w.closing:
+	}
+	w.gather(mostShared)
+	return len(w.waiting) > 0
+}
+
+// gather takes jobs from the queue until so many wait, or the queue is empty.
+func (w *writer) gather(most int) {
+	for len(w.waiting) < most {
 		select {
 		case j := <-w.queue:
-			runtime.Gosched() // callers that were just answered come back to share this commit
-			w.commit(w.waiting([]*job{j}))
-		case <-w.closing:
-			if batch := w.waiting(nil); len(batch) > 0 {
-				w.commit(batch)
-				continue
-			}
+			w.waiting = append(w.waiting, j)
+		default:
 			return
 		}
 	}
 }
 
-// waiting adds the jobs that are in the queue by now.
-func (w *writer) waiting(batch []*job) []*job {
-	for len(batch) < mostShared {
-		select {
-		case j := <-w.queue:
-			batch = append(batch, j)
-		default:
-			return batch
-		}
+// share takes the jobs of the next transaction.
+func (w *writer) share() []*job {
+	n := min(len(w.waiting), mostShared)
+	if i := slices.IndexFunc(w.waiting[:n], func(j *job) bool { return j.alone }); i >= 0 {
+		n = max(i, 1)
+	}
+	batch := w.waiting[:n:n]
+	if w.waiting = w.waiting[n:]; len(w.waiting) == 0 {
+		w.waiting = nil
 	}
 	return batch
 }
 
-// commit runs a batch in one transaction. If the database fails one job, the
-// others are run by themselves: no call pays for another's.
-func (w *writer) commit(batch []*job) {
-	err := w.begin(context.Background(), batch)
-	if err != nil {
-		finish(claim(batch), err)
+// commit runs the next batch in one transaction. If the database fails it, each
+// of its jobs is run alone: no call pays for another's.
+func (w *writer) commit() {
+	err := w.file.lost()
+	w.dismiss(err, func(*job) bool { return err != nil })
+	if len(w.waiting) == 0 || !w.lock() {
 		return
 	}
-	batch = claim(w.waiting(batch))
+	w.gather(mostShared)
+	batch := w.share()
 	err = w.run(batch)
-	if err == nil || len(batch) == 1 {
-		finish(batch, err)
-		w.tidy(batch)
+	again := err != nil && len(batch) > 1
+	if isFull(err) && !batch[0].alone && w.makeRoom() {
+		again = true
+	}
+	if again {
+		for _, j := range batch {
+			j.again()
+		}
+		w.waiting = append(batch, w.waiting...)
 		return
 	}
-	for _, j := range batch {
-		if err := w.begin(context.Background(), nil); err != nil {
-			finish([]*job{j}, err)
-			continue
+	finish(batch, err)
+	w.tidy(batch)
+}
+
+// lock begins a transaction, once no other process writes. Jobs that have waited
+// for BusyTimeout since they were made are answered meanwhile. It reports false
+// if none is left.
+func (w *writer) lock() bool {
+	for p := shortestPause; ; {
+		err := w.tx(context.Background()).script(beginWriting)
+		if err == nil {
+			return true
 		}
-		finish([]*job{j}, w.run([]*job{j}))
+		if !isBusy(err) {
+			w.dismiss(err, func(*job) bool { return true })
+			return false
+		}
+		w.gather(math.MaxInt) // none may wait longer for being behind others
+		w.dismiss(err, func(j *job) bool { return time.Since(j.began) >= w.file.opts.BusyTimeout })
+		if len(w.waiting) == 0 {
+			return false
+		}
+		time.Sleep(p.next())
 	}
+}
+
+// dismiss answers the waiting jobs that are chosen, and forgets those whose
+// callers have left.
+func (w *writer) dismiss(err error, chosen func(*job) bool) {
+	w.waiting = slices.DeleteFunc(w.waiting, func(j *job) bool {
+		if j.state.Load() == left {
+			return true
+		}
+		if !chosen(j) {
+			return false
+		}
+		finish([]*job{j}, err)
+		return true
+	})
 }
 
 // run does the work of a batch and commits. An error is the database's, and
@@ -192,8 +247,10 @@ func (w *writer) commit(batch []*job) {
 func (w *writer) run(batch []*job) error {
 	t := w.tx(context.Background())
 	for _, j := range batch {
-		j.err = j.work(t)
-		if t.failed != nil {
+		if !j.claim() {
+			continue
+		}
+		if j.err = j.work(t); t.failed != nil {
 			break
 		}
 	}
@@ -207,83 +264,26 @@ func (w *writer) finishTransaction(t *tx) error {
 	}
 	if t.failed != nil {
 		_ = w.tx(context.Background()).script("ROLLBACK") // fails if the database did it already
+		return t.failed
 	}
-	return t.failed
+	for _, f := range t.stored {
+		f()
+	}
+	return nil
 }
 
-// tidy sweeps after a batch, in a transaction of its own: no call pays for it
-// with its answer. If others write just now it is left for the next time.
+// tidy sweeps after a batch, in a transaction of its own, and keeps the log
+// small: no call pays for it with its answer. If others write just now it is left
+// for the next time.
 func (w *writer) tidy(batch []*job) {
-	if len(batch) == 0 {
-		return
-	}
-	horizon, due := w.sweep.due(batch)
-	if !due {
-		return
-	}
-	t := w.tx(context.Background())
-	if t.script("BEGIN IMMEDIATE") != nil {
-		return
-	}
-	w.sweep.run(t, horizon)
-	_ = w.finishTransaction(t)
-}
-
-// claim is the jobs whose callers still wait.
-func claim(batch []*job) []*job {
-	kept := batch[:0]
-	for _, j := range batch {
-		if j.taken.CompareAndSwap(false, true) {
-			kept = append(kept, j)
+	if horizon, due := w.sweep.due(batch); due {
+		t := w.tx(context.Background())
+		if t.script(beginWriting) == nil {
+			w.sweep.run(t, horizon)
+			_ = w.finishTransaction(t)
 		}
 	}
-	return kept
-}
-
-// finish answers jobs that were claimed; err, if any, goes for all.
-func finish(batch []*job, err error) {
-	for _, j := range batch {
-		if err != nil {
-			j.err = err
-		}
-		close(j.done)
-	}
-}
-
-// begin waits for the write lock of the file until BusyTimeout is over, or no
-// job of the batch is waited for any more.
-func (w *writer) begin(ctx context.Context, batch []*job) error {
-	return w.patiently(ctx, batch, func() error { return w.tx(ctx).script("BEGIN IMMEDIATE") })
-}
-
-// patiently repeats what fails because others write.
-func (w *writer) patiently(ctx context.Context, batch []*job, try func() error) error {
-	var waited time.Duration
-	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
-		err := try()
-		if err == nil || !isBusy(err) {
-			return err
-		}
-		if waited >= w.file.opts.BusyTimeout || len(batch) > 0 && abandoned(batch) {
-			return err
-		}
-		nap := pause/2 + rand.N(pause)
-		select {
-		case <-time.After(nap):
-			waited += nap
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-func abandoned(batch []*job) bool {
-	for _, j := range batch {
-		if !j.taken.Load() {
-			return false
-		}
-	}
-	return true
+	w.trim(len(batch))
 }
 
 // close lets queued jobs finish, then closes the connection.
@@ -311,7 +311,7 @@ func (w *writer) release() error {
 
 // ExecContext runs a statement, prepared the first time.
 func (w *writer) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	if len(args) == 0 && query != "BEGIN IMMEDIATE" && query != "COMMIT" {
+	if len(args) == 0 && query != beginWriting && query != "COMMIT" {
 		return w.conn.ExecContext(ctx, query) // a script
 	}
 	s, err := w.statement(ctx, query) //nolint:sqlclosecheck // close closes them

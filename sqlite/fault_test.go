@@ -1,0 +1,299 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	driver "modernc.org/sqlite"
+)
+
+// rest waits until the writer has nothing to do: no batch, and no sweep after it.
+func rest(t *testing.T, r *Repository) {
+	t.Helper()
+	if err := r.write(t.Context(), time.Time{}, func(*tx) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// onCommit has every later commit of the repository call f, which fails it by
+// returning false.
+func onCommit(t *testing.T, r *Repository, f func() bool) {
+	t.Helper()
+	rest(t, r)
+	err := r.writer.conn.Raw(func(conn any) error {
+		hooks, ok := conn.(driver.HookRegisterer)
+		if !ok {
+			return errors.New("the driver has no hooks")
+		}
+		hooks.RegisterCommitHook(func() int32 {
+			if f() {
+				return 0
+			}
+			return 1
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lockFile is another process that writes.
+func lockFile(t *testing.T, r *Repository) (unlock func()) {
+	t.Helper()
+	rest(t, r)
+	db, err := sql.Open("sqlite", r.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	if _, err := db.ExecContext(t.Context(), beginWriting); err != nil {
+		t.Fatal(err)
+	}
+	unlock = sync.OnceFunc(func() { _ = db.Close() })
+	t.Cleanup(unlock)
+	return unlock
+}
+
+func limiterOn(t *testing.T, r *Repository) *limiter.RateLimiter {
+	t.Helper()
+	lim, err := limiter.New(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lim
+}
+
+// tenDaily is a limiter whose ten tokens do not come back during a test.
+func tenDaily(t *testing.T, r *Repository) *limiter.RateLimiter {
+	t.Helper()
+	lim := limiterOn(t, r)
+	if err := lim.SetSystemDefaults(t.Context(), limiter.Custom("rpm", 10, 1, 24*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	return lim
+}
+
+var oneOfAlice = limiter.Request{Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1)}
+
+func isOutage(err error) bool {
+	_, ok := errors.AsType[*limiter.UnavailableError](err)
+	return ok
+}
+
+// A mode that could not be stored must not be in force, not even when another
+// process takes the change number that it would have had.
+func TestFailedModeDoesNotRule(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	r, other := openFile(t, path, &Options{BusyTimeout: time.Millisecond}), openFile(t, path, nil)
+	lim := tenDaily(t, r)
+	if err := lim.SetOnUnavailable(t.Context(), limiter.Block); err != nil {
+		t.Fatal(err)
+	}
+	var works atomic.Bool
+	onCommit(t, r, works.Load)
+	if err := lim.SetOnUnavailable(t.Context(), limiter.Allow); !isOutage(err) {
+		t.Fatalf("a commit that fails: %v", err)
+	}
+	if mode := r.OnUnavailable(); mode != limiter.Block {
+		t.Errorf("mode %q after the failure", mode)
+	}
+	works.Store(true)
+	if err := limiterOn(t, other).SetResourceDefaults(t.Context(), "other", limiter.PerMinute("rpm", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lim.Acquire(t.Context(), oneOfAlice); err != nil {
+		t.Fatal(err)
+	}
+	lockFile(t, r)
+	if _, err := lim.Acquire(t.Context(), oneOfAlice); !isOutage(err) {
+		t.Errorf("got %v in an outage, want it blocked", err)
+	}
+}
+
+// A disk that does not answer holds no caller beyond its deadline. The answer
+// then never is that it was admitted, and what is stored later stays charged.
+func TestDeadlineEndsACallOnAFrozenDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)
+		lim := tenDaily(t, r)
+		thawed := make(chan struct{})
+		onCommit(t, r, func() bool { <-thawed; return true })
+		began := time.Now()
+		var group sync.WaitGroup
+		for range 3 {
+			group.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+				defer cancel()
+				_, err := lim.Acquire(ctx, oneOfAlice)
+				if took := time.Since(began); took != 300*time.Millisecond {
+					t.Errorf("it took %v", took)
+				}
+				if !isOutage(err) || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got %v, want an outage", err)
+				}
+			})
+		}
+		group.Wait()
+		close(thawed)
+		rest(t, r)
+		if left, err := lim.Available(t.Context(), "alice", "gpt-4"); err != nil || left.Get("rpm") > 9 || left.Get("rpm") < 7 {
+			t.Errorf("%s left, want those that were under way charged: %v", left, err)
+		}
+		if _, err := lim.Acquire(t.Context(), oneOfAlice); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What was under way when its caller left says so, and what was not says that
+// nothing is stored.
+func TestCallThatIsLeftSaysWhetherItIsKnown(t *testing.T) {
+	r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)
+	began, end := make(chan struct{}), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-began
+		cancel()
+	}()
+	err := r.write(ctx, time.Time{}, func(*tx) error {
+		close(began)
+		<-end
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "unknown") {
+		t.Errorf("under way: %v", err)
+	}
+	err = r.write(ctx, time.Time{}, func(*tx) error { return nil })
+	if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "unknown") {
+		t.Errorf("never made: %v", err)
+	}
+	close(end)
+}
+
+// Calls whose shared commit failed are tried one by one, which ends for each at
+// its own deadline: here every commit takes long, and fails.
+func TestDeadlineEndsTheTriesOfAFailedCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)
+		lim := tenDaily(t, r)
+		onCommit(t, r, func() bool { time.Sleep(90 * time.Millisecond); return false })
+		began := time.Now()
+		var group sync.WaitGroup
+		for range 30 {
+			group.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+				defer cancel()
+				if _, err := lim.Acquire(ctx, oneOfAlice); !isOutage(err) {
+					t.Errorf("got %v, want an outage", err)
+				}
+			})
+		}
+		group.Wait()
+		if took := time.Since(began); took != 200*time.Millisecond {
+			t.Errorf("the last one was answered after %v", took)
+		}
+		if err := r.write(t.Context(), time.Time{}, func(*tx) error { return nil }); err == nil {
+			t.Error("the commit did not fail")
+		}
+		if took := time.Since(began); took > 400*time.Millisecond { // one that was under way, and this one
+			t.Errorf("calls that no one waits for went on for %v", took-200*time.Millisecond)
+		}
+	})
+}
+
+// However many wait, they wait for BusyTimeout and no longer.
+func TestBusyTimeoutCountsFromTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "limits.db")
+		r := openFile(t, path, &Options{BusyTimeout: time.Second})
+		lim := tenDaily(t, r)
+		unlock := lockFile(t, r)
+		began := time.Now()
+		var group sync.WaitGroup
+		for range 1200 {
+			group.Go(func() {
+				if _, err := lim.Acquire(t.Context(), oneOfAlice); !isOutage(err) || !strings.Contains(err.Error(), "locked by another process") {
+					t.Errorf("got %v", err)
+				}
+			})
+		}
+		group.Wait()
+		if took := time.Since(began); took < time.Second || took > time.Second+20*time.Millisecond {
+			t.Errorf("it took %v, want a second", took)
+		}
+		unlock()
+		if left, err := lim.Available(t.Context(), "alice", "gpt-4"); err != nil || left.Get("rpm") != 10 {
+			t.Errorf("%s left, want all of it: %v", left, err)
+		}
+		if _, err := lim.Acquire(t.Context(), oneOfAlice); err != nil {
+			t.Errorf("after the lock is gone: %v", err)
+		}
+	})
+}
+
+// Opening a file that another program has for itself ends with the context, too.
+func TestDeadlineEndsOpen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	if err := openFile(t, path, nil).Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	for _, statement := range []string{"PRAGMA locking_mode = EXCLUSIVE", "DELETE FROM audit"} {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		for _, readOnly := range []bool{false, true} {
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			began := time.Now()
+			_, err := Open(ctx, path, &Options{BusyTimeout: time.Hour, ReadOnly: readOnly})
+			cancel()
+			if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != 200*time.Millisecond {
+				t.Errorf("read only %t: %v after %v", readOnly, err, took)
+			}
+		}
+	})
+}
+
+// A full disk fails calls while it is full, and no longer.
+func TestFullDiskRecovers(t *testing.T) {
+	r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)
+	lim := tenDaily(t, r)
+	if _, err := lim.Acquire(t.Context(), oneOfAlice); err != nil {
+		t.Fatal(err)
+	}
+	pages := func(pragma string) {
+		t.Helper()
+		if err := r.write(t.Context(), time.Time{}, func(tx *tx) error { return tx.script(pragma) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pages("PRAGMA max_page_count = 1") // as many as there are
+	big := limiter.Entity{ID: "big", Metadata: map[string]string{"note": strings.Repeat("x", 100_000)}}
+	if _, err := lim.CreateEntity(t.Context(), big); !isOutage(err) || !strings.Contains(err.Error(), "is full") {
+		t.Errorf("got %v, want an outage that says so", err)
+	}
+	if _, err := lim.Acquire(t.Context(), oneOfAlice); err != nil {
+		t.Errorf("what needs no space: %v", err)
+	}
+	pages("PRAGMA max_page_count = 1000000")
+	if _, err := lim.CreateEntity(t.Context(), big); err != nil {
+		t.Errorf("after space was made: %v", err)
+	}
+}
