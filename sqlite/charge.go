@@ -11,7 +11,7 @@ import (
 
 // Consume takes every amount, or nothing.
 func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
-	charge.Limits = slices.Clone(charge.Limits)
+	charge.Limits, charge.Defaults = slices.Clone(charge.Limits), slices.Clone(charge.Defaults)
 	return writing(ctx, r.file, now, func(tx *tx) (limiter.Outcome, error) {
 		return r.charge(tx, now.UnixMilli(), &charge, true)
 	})

@@ -39,8 +39,8 @@ const (
 )
 
 func newWALLog(path string) walLog {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
+	if resolved, err := filepath.EvalSymlinks(path); err == nil { // as SQLite names it
+		path = resolved
 	}
 	l := walLog{path: path + "-wal"}
 	l.limit(mostLogPages)

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"context"
 	"database/sql"
 	"os"
 	"path/filepath"
@@ -36,20 +35,25 @@ func relimit(t *testing.T, r *Repository, pages int64) {
 // the read before: there is no moment without a reader.
 func readOn(t *testing.T, r *Repository) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
+	stopped := make(chan struct{})
 	var group sync.WaitGroup
 	group.Go(func() {
 		end := func() {}
 		defer func() { end() }()
-		for ctx.Err() == nil {
-			next, err := r.readers.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: true})
+		for {
+			select {
+			case <-stopped:
+				return
+			default:
+			}
+			next, err := r.readers.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			for range 20 { // commits go by
 				var rows int
-				if err := next.QueryRowContext(context.Background(), "SELECT count(*) FROM buckets").Scan(&rows); err != nil {
+				if err := next.QueryRowContext(t.Context(), "SELECT count(*) FROM buckets").Scan(&rows); err != nil {
 					t.Error(err)
 				}
 			}
@@ -58,7 +62,7 @@ func readOn(t *testing.T, r *Repository) (stop func()) {
 		}
 	})
 	return func() {
-		cancel()
+		close(stopped)
 		group.Wait()
 	}
 }

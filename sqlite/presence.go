@@ -31,8 +31,8 @@ type identity struct {
 func identify(path string, log bool) *identity {
 	id := &identity{since: time.Now(), files: map[string]fs.FileInfo{}}
 	paths := []string{path}
-	if real, err := filepath.EvalSymlinks(path); err == nil && log {
-		paths = append(paths, real+"-wal")
+	if resolved, err := filepath.EvalSymlinks(path); err == nil && log {
+		paths = append(paths, resolved+"-wal")
 	}
 	for _, p := range paths {
 		if info, err := os.Stat(p); err == nil {

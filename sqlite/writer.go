@@ -250,7 +250,8 @@ func (w *writer) run(batch []*job) error {
 		if !j.claim() {
 			continue
 		}
-		if j.err = j.work(t); t.failed != nil {
+		j.err = j.work(t)
+		if t.failed != nil {
 			break
 		}
 	}
