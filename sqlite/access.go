@@ -3,6 +3,7 @@ package sqlite
 import (
 	"io/fs"
 	"path/filepath"
+	"strings"
 )
 
 // Bits of access(2).
@@ -25,12 +26,13 @@ func mayWrite(path string, info fs.FileInfo) bool {
 // denied is what keeps this user from writing: the file, its folder, or what
 // another user left beside it; "" if it is none of them.
 func (f *file) denied() string {
-	for _, suffix := range []string{"", "-wal", "-shm"} {
-		if !allowed(f.path+suffix, toRead|toWrite) {
-			return f.path + suffix
+	log := logPath(f.path)
+	for _, path := range []string{f.path, log, strings.TrimSuffix(log, "-wal") + "-shm"} {
+		if !allowed(path, toRead|toWrite) {
+			return path
 		}
 	}
-	if folder := filepath.Dir(f.path); !mayMake(folder) {
+	if folder := filepath.Dir(log); !mayMake(folder) {
 		return "folder " + folder
 	}
 	return ""

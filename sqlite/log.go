@@ -38,11 +38,16 @@ const (
 	longestWait  = time.Second
 )
 
-func newWALLog(path string) walLog {
-	if resolved, err := filepath.EvalSymlinks(path); err == nil { // as SQLite names it
+// logPath is the log of a file: SQLite puts it beside what a link points to.
+func logPath(path string) string {
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
 		path = resolved
 	}
-	l := walLog{path: path + "-wal"}
+	return path + "-wal"
+}
+
+func newWALLog(path string) walLog {
+	l := walLog{path: logPath(path)}
 	l.limit(mostLogPages)
 	return l
 }

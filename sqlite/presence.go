@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 )
@@ -31,8 +30,8 @@ type identity struct {
 func identify(path string, log bool) *identity {
 	id := &identity{since: time.Now(), files: map[string]fs.FileInfo{}}
 	paths := []string{path}
-	if resolved, err := filepath.EvalSymlinks(path); err == nil && log {
-		paths = append(paths, resolved+"-wal")
+	if log {
+		paths = append(paths, logPath(path))
 	}
 	for _, p := range paths {
 		if info, err := os.Stat(p); err == nil {

@@ -38,7 +38,7 @@ func (f *file) readerModes(ctx context.Context) [][]string {
 	if info, err := os.Stat(f.path); err == nil && mayWrite(f.path, info) && f.isOurs(ctx) {
 		modes = append(modes, []string{"mode=rw", "_pragma=query_only(1)"})
 	}
-	log, err := os.Stat(f.path + "-wal")
+	log, err := os.Stat(logPath(f.path))
 	if err == nil {
 		modes = append(modes, joined)
 	}

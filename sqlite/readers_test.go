@@ -76,6 +76,16 @@ func TestReadersJoinAWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	readOnce(t, path)
+	link := filepath.Join(folder, "link.db")
+	if err := os.Symlink(path, link); err == nil {
+		if err := os.Chmod(path, 0o444); err != nil { // so that it has to find the log
+			t.Fatal(err)
+		}
+		readOnce(t, link)
+		if err := os.Chmod(path, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	reader := limiterOn(t, open(t, path, &sqlite.Options{ReadOnly: true}))
 	if _, err := limiterOn(t, writer).CreateEntity(t.Context(), limiter.Entity{ID: "key-2"}); err != nil {
 		t.Fatal(err)
