@@ -75,8 +75,8 @@ func (w *writer) limitLog(pages int64) {
 
 // trim empties the log if it is too large. It looks now and then, after so many
 // jobs.
-func (w *writer) trim(jobs int) {
-	l, now := &w.log, time.Now()
+func (w *writer) trim(jobs int, now time.Time) {
+	l := &w.log
 	if l.jobs += jobs; l.jobs < jobsPerLook && now.Sub(l.looked) < lookAtLogAfter {
 		return
 	}

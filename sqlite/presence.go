@@ -43,12 +43,12 @@ func identify(path string, log bool) *identity {
 
 // lost is an outage if one of the files was removed or replaced. It looks at most
 // once a second.
-func (p *presence) lost() error {
+func (p *presence) lost(at time.Time) error {
 	id := p.identity.Load()
 	if id == nil {
 		return nil
 	}
-	now, last := time.Since(id.since), p.looked.Load()
+	now, last := at.Sub(id.since), p.looked.Load()
 	if now-time.Duration(last) >= lookEvery && p.looked.CompareAndSwap(last, int64(now)) {
 		err := id.look()
 		p.verdict.Store(&err)

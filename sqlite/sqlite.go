@@ -308,10 +308,11 @@ func (f *file) read(ctx context.Context, work func(*tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := f.lost(); err != nil {
+	began := time.Now()
+	if err := f.lost(began); err != nil {
 		return err
 	}
-	return f.explain(f.patiently(ctx, time.Now(), func() error { return f.snapshot(ctx, work) }))
+	return f.explain(f.patiently(ctx, began, func() error { return f.snapshot(ctx, work) }))
 }
 
 // snapshot is one try of read. A file that is busy is so for the first statement or

@@ -182,7 +182,8 @@ func (w *writer) share() []*job {
 // commit runs the next batch in one transaction. If the database fails it, each
 // of its jobs is run alone: no call pays for another's.
 func (w *writer) commit() {
-	err := w.file.lost()
+	now := w.waiting[len(w.waiting)-1].began // which is recent enough, and cheaper than to ask the clock
+	err := w.file.lost(now)
 	w.dismiss(err, func(*job) bool { return err != nil })
 	if len(w.waiting) == 0 || !w.lock() {
 		return
@@ -202,7 +203,7 @@ func (w *writer) commit() {
 		return
 	}
 	finish(batch, err)
-	w.tidy(batch)
+	w.tidy(batch, now)
 }
 
 // lock begins a transaction, once no other process writes. Jobs that have waited
@@ -276,7 +277,7 @@ func (w *writer) finishTransaction(t *tx) error {
 // tidy sweeps after a batch, in a transaction of its own, and keeps the log
 // small: no call pays for it with its answer. If others write just now it is left
 // for the next time.
-func (w *writer) tidy(batch []*job) {
+func (w *writer) tidy(batch []*job, now time.Time) {
 	if horizon, due := w.sweep.due(batch); due {
 		t := w.tx(context.Background())
 		if t.script(beginWriting) == nil {
@@ -284,7 +285,7 @@ func (w *writer) tidy(batch []*job) {
 			_ = w.finishTransaction(t)
 		}
 	}
-	w.trim(len(batch))
+	w.trim(len(batch), now)
 }
 
 // close lets queued jobs finish, then closes the connection.
