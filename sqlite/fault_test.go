@@ -111,6 +111,7 @@ func TestFailedModeDoesNotRule(t *testing.T) {
 	if err := limiterOn(t, other).SetResourceDefaults(t.Context(), "other", limiter.PerMinute("rpm", 1)); err != nil {
 		t.Fatal(err)
 	}
+	rest(t, other)
 	if _, err := lim.Acquire(t.Context(), oneOfAlice); err != nil {
 		t.Fatal(err)
 	}
