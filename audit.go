@@ -14,7 +14,7 @@ type AuditEvent struct {
 	Entity    string         // an id, "$SYSTEM", or "$RESOURCE:" and a resource
 	Principal string         // who did it, "" if unknown
 	Resource  string         // that limits are about; "_default_" for limits of all resources
-	At        time.Time      // whole seconds
+	At        time.Time      // whole milliseconds when it is made, whole seconds once it is stored
 	Details   map[string]any // nil, bool, string, int64, float64, []any and map[string]any
 }
 

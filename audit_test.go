@@ -124,3 +124,31 @@ func TestChangeThatFailsIsNotAudited(t *testing.T) {
 		t.Errorf("%d events, want 1", n)
 	}
 }
+
+// An event keeps the milliseconds of its change for the store, which dates the
+// bucket's new rate by them, and the trail shows whole seconds.
+func TestAChangedRateHoldsFromItsMillisecondOn(t *testing.T) {
+	w := start(t)
+	one, ten := limiter.PerSecond("rpm", 1).WithBurst(100), limiter.PerSecond("rpm", 10).WithBurst(100)
+	check(t, w.SetResourceDefaults(bg, resource, one))
+	_, err := w.Acquire(bg, request(alice, rpm(100)))
+	check(t, err)
+	level := func(want int64) {
+		t.Helper()
+		d, err := w.Explain(bg, limiter.Request{Entity: alice, Resource: resource})
+		check(t, err)
+		if got := d.Statuses[0].Available; got != want {
+			t.Errorf("%d tokens, want %d", got, want)
+		}
+	}
+	w.clock.pass(999 * time.Millisecond)
+	check(t, w.SetLimits(bg, alice, resource, ten))
+	level(0) // not 9, as if the new rate had held from the second on
+	w.clock.pass(time.Second)
+	level(10)
+	check(t, w.DeleteLimits(bg, alice, resource))
+	level(10)
+	if ev := collect(t, w.AuditEvents(bg, alice, ""))[0]; !ev.At.Equal(noon.Add(time.Second)) {
+		t.Errorf("the trail says %v", ev.At)
+	}
+}

@@ -64,7 +64,7 @@ func (l *RateLimiter) CreateEntity(ctx context.Context, e Entity) (Entity, error
 	if err != nil {
 		return Entity{}, err
 	}
-	e.CreatedAt = ev.At
+	e.CreatedAt = ev.At.Truncate(time.Second)
 	if err := guarded(ctx, "create entity", e.ID, "", func() error { return l.repo.CreateEntity(ctx, e, ev) }); err != nil {
 		return Entity{}, err
 	}

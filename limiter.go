@@ -149,6 +149,6 @@ func (l *RateLimiter) event(action, entity, resource string, details map[string]
 	now := l.now().UTC()
 	return AuditEvent{
 		ID: l.ids.next(now), Action: action, Entity: entity, Principal: l.principal, Resource: resource,
-		At: now.Truncate(time.Second), Details: details,
+		At: now.Truncate(time.Millisecond), Details: details,
 	}, nil
 }

@@ -134,7 +134,8 @@ type BucketStore interface {
 }
 
 // EntityStore keeps entities. The event ev is stored with the change, both or
-// neither; ev.At is the change's time, and the store adds what only it knows.
+// neither; ev.At is the change's time, which the store keeps in whole seconds,
+// and the store adds what only it knows.
 type EntityStore interface {
 	// CreateEntity is known to the next Consume, also on a bucket that was there
 	// before. ErrExists.

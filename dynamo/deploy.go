@@ -69,7 +69,7 @@ func (s *store) recordDeployment(ctx context.Context, now time.Time, by string) 
 		return nil
 	}
 	it := s.newVersionRecord()
-	it[attrUpdatedAt], it[attrUpdatedBy] = stamp(now), text(by)
+	it[attrUpdatedAt], it[attrUpdatedBy] = stamp(now), textOrNull(by)
 	return s.explain(s.putNew(ctx, it))
 }
 
@@ -82,7 +82,7 @@ func (s *store) noteDeployment(ctx context.Context, record item, now time.Time, 
 		in.ExpressionAttributeValues = item{}
 	}
 	maps.Copy(in.ExpressionAttributeNames, map[string]string{"#lambda": attrLambda, "#at": attrUpdatedAt, "#by": attrUpdatedBy})
-	maps.Copy(in.ExpressionAttributeValues, item{":lambda": nothing(), ":at": stamp(now), ":by": text(by)})
+	maps.Copy(in.ExpressionAttributeValues, item{":lambda": nothing(), ":at": stamp(now), ":by": textOrNull(by)})
 	_, err := s.client.UpdateItem(ctx, in)
 	return s.explain(err)
 }

@@ -157,3 +157,21 @@ func TestNamesComeFromTheEnvironment(t *testing.T) {
 		t.Error(table, space)
 	}
 }
+
+// Python stores NULL where it does not know who deployed, and never an empty
+// string.
+func TestADeploymentByAnUnknownAuthorIsNull(t *testing.T) {
+	t.Parallel()
+	o := newOldTable(t)
+	r := connect(t, o.name, &ofTable)
+	for name, before := range map[string]map[string]attributes{
+		"a new table":   nil,
+		"with a record": {"_/SYSTEM# #VERSION": versionRecordOf("0.8.0")},
+	} {
+		o.load(before)
+		must(t, r.RecordDeployment(t.Context(), deployedAt, ""))
+		if by := tableItems(t, o.name)["_/SYSTEM# #VERSION"]["updated_by"]; by != "NULL" {
+			t.Errorf("%s: updated_by is %v, want NULL", name, by)
+		}
+	}
+}

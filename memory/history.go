@@ -19,7 +19,7 @@ const DefaultRetention = 90 * 24 * time.Hour
 // record keeps an event, and drops old ones now and then. The caller holds mu.
 func (n *namespace) record(ev limiter.AuditEvent) {
 	n.forget(ev.At.UnixMilli())
-	ev.Details = exact.CloneDetails(ev.Details)
+	ev.Details, ev.At = exact.CloneDetails(ev.Details), exact.WholeSecond(ev.At)
 	events := n.audit[ev.Entity]
 	at, _ := slices.BinarySearchFunc(events, ev.ID, func(e limiter.AuditEvent, id string) int { return strings.Compare(e.ID, id) })
 	n.audit[ev.Entity] = slices.Insert(events, at, ev)

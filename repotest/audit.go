@@ -17,6 +17,7 @@ func auditChecks() []check {
 		{"deleted system limits are named", auditSystemDeleted},
 		{"the trail is complete, however long", auditMany},
 		{"details are not shared with the caller", auditNotShared},
+		{"an event is dated by its whole second", auditWholeSecond},
 	}
 }
 
@@ -149,4 +150,25 @@ func auditNotShared(f *fixture) {
 	f.equal("details", got, want)
 	clear(got)
 	f.equal("details", f.newest("key-1").Details, want)
+}
+
+// auditWholeSecond: an event comes with milliseconds, for what else the store
+// does at that time, and is kept without them.
+func auditWholeSecond(f *fixture) {
+	late := func(action string) limiter.AuditEvent {
+		ev := f.event(action, "key-1")
+		ev.At = at(1_999 * time.Millisecond)
+		return ev
+	}
+	own := limiter.Scope{Entity: "key-1", Resource: model}
+	e := limiter.Entity{ID: "key-1", Name: "key-1", CreatedAt: epoch}
+	f.ok("CreateEntity", f.repo.CreateEntity(f.ctx, e, late("entity_created")))
+	f.ok("SetConfig", f.repo.SetConfig(f.ctx, limiter.Config{Scope: own, Limits: []limiter.Limit{perMinute60}}, late("limits_set")))
+	f.ok("DeleteConfig", f.repo.DeleteConfig(f.ctx, own, late("limits_deleted")))
+	f.ok("DeleteEntity", f.repo.DeleteEntity(f.ctx, "key-1", late("entity_deleted")))
+	events := f.audit("key-1", "")
+	f.equal("number of events", len(events), 4)
+	for _, ev := range events {
+		f.equal("time of "+ev.Action, ev.At, at(time.Second))
+	}
 }

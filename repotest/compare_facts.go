@@ -15,7 +15,7 @@ func (h *history) event(now time.Time, action, entity string) limiter.AuditEvent
 	h.events++
 	return limiter.AuditEvent{
 		ID: fmt.Sprintf("01%024d", h.events), Action: action, Entity: entity, Principal: "compare",
-		At: now.Truncate(time.Second), Details: map[string]any{"n": int64(h.events), "list": []any{"a", nil, true}},
+		At: now, Details: map[string]any{"n": int64(h.events), "list": []any{"a", nil, true}},
 	}
 }
 
@@ -100,7 +100,7 @@ func (h *history) deleteConfig() {
 
 func (h *history) createEntity() {
 	ev := h.event(h.clock(), "entity_created", pick(h.rng, someEntities))
-	e := limiter.Entity{ID: ev.Entity, Name: "n", CreatedAt: ev.At}
+	e := limiter.Entity{ID: ev.Entity, Name: "n", CreatedAt: ev.At.Truncate(time.Second)}
 	if h.chance(3) {
 		e.Metadata = map[string]string{"tier": "gold"}
 	}

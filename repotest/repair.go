@@ -21,6 +21,7 @@ func repairChecks() []check {
 		{"limits deleted and set again do not fill", repairDeletedLimits},
 		{"the list shows the limits in force", repairListed},
 		{"a limit that changes its place keeps its balance", repairMovedLimit},
+		{"a new rate holds from the millisecond of the change on", repairMillisecond},
 	}
 }
 
@@ -161,4 +162,21 @@ func repairMovedLimit(f *fixture) {
 	f.take(0, ask("key-1", limiter.Tokens("c", 0)), 18_000, 27_000)
 	f.setDefaults(c, limiter.PerMinute("d", 40), a)
 	f.take(0, ask("key-1", limiter.Tokens("c", 0)), 10_000, 27_000, 40_000)
+}
+
+// repairMillisecond: the bucket of an entity and resource follows at once, so it
+// has to be brought up to the very time of the change by the old rate.
+func repairMillisecond(f *fixture) {
+	own := limiter.Scope{Entity: "key-1", Resource: model}
+	f.setDefaults(perMinute60)
+	f.take(0, ask("key-1", rpm(60)), 0)
+	set := f.event("limits_set", "key-1")
+	set.At = at(1_999 * time.Millisecond)
+	f.ok("SetConfig", f.repo.SetConfig(f.ctx, limiter.Config{Scope: own, Limits: []limiter.Limit{limiter.PerMinute("rpm", 600)}}, set))
+	f.holds(1_999*time.Millisecond, "key-1", 1_999)
+	f.holds(2_999*time.Millisecond, "key-1", 11_999)
+	unset := f.event("limits_deleted", "key-1")
+	unset.At = at(2_999 * time.Millisecond)
+	f.ok("DeleteConfig", f.repo.DeleteConfig(f.ctx, own, unset))
+	f.take(3_999*time.Millisecond, ask("key-1", rpm(0)), 12_999)
 }
