@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/smithy-go/logging"
+	"github.com/aws/smithy-go/middleware"
 )
 
 // dial makes the clients. Nothing is sent yet, unless the environment asks for
@@ -38,19 +39,30 @@ func (s *store) dial(ctx context.Context) error {
 	if cfg.HTTPClient == nil {
 		cfg.HTTPClient = tuned(awshttp.NewBuildableClient())
 	}
+	if _, cached := cfg.Credentials.(*aws.CredentialsCache); cfg.Credentials != nil && !cached {
+		cfg.Credentials = aws.NewCredentialsCache(cfg.Credentials)
+	}
 	s.config = cfg
-	s.client = dynamodb.NewFromConfig(cfg, s.direct)
+	s.slow = dynamodb.NewFromConfig(cfg, s.direct)
+	s.client = dynamodb.NewFromConfig(cfg, s.direct, func(o *dynamodb.Options) {
+		if cfg.Retryer == nil && cfg.RetryMode == "" && cfg.RetryMaxAttempts == 0 {
+			o.Retryer = newRetryer()
+		}
+	})
 	s.once = dynamodb.NewFromConfig(cfg, s.direct, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
 	return nil
 }
 
 var errNoRegion = errors.New("no AWS region; name one, or set AWS_REGION or that of the profile")
 
-// direct says where requests go.
+// direct says where requests go, and how long they may be silent.
 func (s *store) direct(o *dynamodb.Options) {
 	// The SDK compares checksums only after it has used a reply, and then writes a
 	// line to stderr, which a library must not; TLS vouches for the bytes.
 	o.DisableValidateResponseChecksum = true
+	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
+		return stack.Deserialize.Add(tries{s}, middleware.After) // closest to the wire: signing is no silence
+	})
 	if s.opts.Endpoint != "" {
 		o.BaseEndpoint = aws.String(s.opts.Endpoint)
 	}
@@ -60,7 +72,7 @@ func (s *store) direct(o *dynamodb.Options) {
 // 10 idle connections to a host: with more calls than that under way, most
 // would begin with a handshake. And it waits half a minute for a connection,
 // which is longer than any caller of a limiter waits; a table that has not
-// answered after 5 s has lost the request.
+// answered after longestAnswer has lost the request.
 func tuned(c *awshttp.BuildableClient) *awshttp.BuildableClient {
 	const idle = 512
 	return c.WithDialerOptions(func(d *net.Dialer) {
@@ -70,6 +82,10 @@ func tuned(c *awshttp.BuildableClient) *awshttp.BuildableClient {
 		t.MaxIdleConns, t.MaxIdleConnsPerHost = 2*idle, idle
 		t.IdleConnTimeout = 90 * time.Second
 		t.TLSHandshakeTimeout = 2 * time.Second
-		t.ResponseHeaderTimeout = 5 * time.Second
+		t.ResponseHeaderTimeout = longestAnswer
 	})
 }
+
+// longestAnswer is how long a request may wait for its answer that nothing else
+// limits.
+const longestAnswer = 5 * time.Second

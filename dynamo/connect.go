@@ -117,6 +117,8 @@ func (s *store) fillOptions() error {
 	s.ttl = exact.Multiplier(s.opts.BucketTTL)
 	s.opts.CacheTTL = max(0, cmp.Or(s.opts.CacheTTL, defaultCacheTTL))
 	s.opts.Images = cmp.Or(s.opts.Images, defaultImages)
+	s.opts.Timeout = cmp.Or(s.opts.Timeout, defaultTimeout)
+	s.opts.PurgeWait = max(0, cmp.Or(s.opts.PurgeWait, 2*max(s.opts.Timeout, longestAnswer)))
 	s.cache = newCache(s.opts.CacheTTL, factsPerImage*s.opts.Images+sharedFacts)
 	s.images = newImages(s.opts.Images)
 	return nil
@@ -134,6 +136,7 @@ func (s *store) failure(ctx context.Context, op string, err error) error {
 		return s.foreign()
 	case isDomain(err):
 		return err
+	case isSilent(err):
 	case isContext(err):
 		err = fmt.Errorf("table %q did not answer in time; can its region, %s, be reached from here? %w", s.table, s.opts.Region, err)
 	case unreachable(err):

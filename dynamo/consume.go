@@ -31,6 +31,11 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 	if err := r.inhabited(ctx); err != nil {
 		return limiter.Outcome{}, err
 	}
+	ctx, cancel, err := r.timed(ctx)
+	if err != nil {
+		return limiter.Outcome{}, err
+	}
+	defer cancel()
 	c := &charging{repo: r, now: now.UnixMilli(), charge: &charge}
 	out, err := c.run(ctx)
 	if err != nil || !out.Admitted {
@@ -39,7 +44,7 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 	if errorCode(err) == "ValidationException" {
 		err = c.diagnose(ctx, err)
 	}
-	return out, err
+	return out, r.overdue(ctx, err)
 }
 
 // diagnose finds out why the table takes a charge for nonsense: an attribute has
@@ -62,13 +67,18 @@ func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Cha
 	if err := r.inhabited(ctx); err != nil {
 		return limiter.Outcome{}, err
 	}
+	ctx, cancel, err := r.timed(ctx)
+	if err != nil {
+		return limiter.Outcome{}, err
+	}
+	defer cancel()
 	c := &charging{repo: r, now: now.UnixMilli(), charge: &charge}
 	fits, err := c.begin(ctx, true)
 	if err == nil {
 		fits, err = c.confirm(ctx, fits)
 	}
 	if err != nil {
-		return limiter.Outcome{}, err
+		return limiter.Outcome{}, r.overdue(ctx, err)
 	}
 	if fits {
 		for _, p := range c.payers() {
@@ -258,8 +268,8 @@ func (c *charging) undo(ctx context.Context) {
 	}
 }
 
-// undo gives back what one payer paid. If the caller's time is up, nobody waits
-// for it but Close.
+// undo gives back what one payer paid. When the caller's time is up, it goes on,
+// and only Close waits for it.
 func (p *payer) undo(ctx context.Context, c *charging) {
 	if !p.paid {
 		return
@@ -271,13 +281,19 @@ func (p *payer) undo(ctx context.Context, c *charging) {
 			back.Amounts = back.Amounts.And(l.Name, n)
 		}
 	}
+	done := make(chan struct{})
 	give := func() {
+		defer close(done)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 		defer cancel()
 		_ = p.repo.credit(ctx, c.now, back)
 	}
-	if ctx.Err() == nil || !p.repo.detach(give) {
+	if !p.repo.detach(give) {
 		give()
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
 	}
 }
 

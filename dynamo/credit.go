@@ -21,6 +21,7 @@ func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limit
 	if err := r.inhabited(ctx); err != nil {
 		return err
 	}
+	ctx = r.settling(ctx)
 	errs := make([]error, len(credits))
 	apply := func(i int) { errs[i] = r.credit(ctx, now.UnixMilli(), credits[i]) }
 	if len(credits) == 2 && credits[0].Account.Entity != credits[1].Account.Entity { // a child and its parent

@@ -17,6 +17,9 @@ import (
 func (c *crediting) send(ctx context.Context, u *update, after *exact.Bucket) (done bool, err error) {
 	in := u.input(&c.repo.table, c.key)
 	gives := c.gives()
+	if gives { // it cannot be sent again, so nothing is won by hanging up early
+		ctx = patient(ctx)
+	}
 	for try := 0; ; try++ {
 		stored, err := c.repo.updateOnce(ctx, in)
 		if err == nil {

@@ -83,7 +83,7 @@ func (s *store) noteDeployment(ctx context.Context, record item, now time.Time, 
 	}
 	maps.Copy(in.ExpressionAttributeNames, map[string]string{"#lambda": attrLambda, "#at": attrUpdatedAt, "#by": attrUpdatedBy})
 	maps.Copy(in.ExpressionAttributeValues, item{":lambda": nothing(), ":at": stamp(now), ":by": textOrNull(by)})
-	_, err := s.client.UpdateItem(ctx, in)
+	_, err := s.api(ctx).UpdateItem(ctx, in)
 	return s.explain(err)
 }
 

@@ -37,6 +37,12 @@ type Options struct {
 	// CacheTTL is how long facts about entities and limits are believed that
 	// another process may have changed; default 60 s, negative for no time.
 	CacheTTL time.Duration
+	// Timeout is the most that one charge, read or ping may take in all, with its
+	// retries; default 1 s, negative for none. Fetching credentials does not
+	// count. Listings have it for each page and changes for each request, counted
+	// while nothing comes. A give-back has the time of its settlement instead, and
+	// long operations wait as long as the HTTP client does.
+	Timeout time.Duration
 	// Exact makes no use of the slack, 2 % of the capacity, within which a charge
 	// from an image that others made old is still admitted: that costs second
 	// tries on buckets that many processes share and that are nearly full.
@@ -52,6 +58,10 @@ type Options struct {
 	// Purged is called while PurgeNamespace works, with how many items it has
 	// removed so far; from one goroutine at a time. The purge waits for it.
 	Purged func(items int)
+	// PurgeWait is how long after its beginning a purge looks for data once more,
+	// that were on their way when it began; default twice the longest time that a
+	// request may take, so 10 s or twice Timeout. Negative is at once.
+	PurgeWait time.Duration
 }
 
 // Repository is the table seen from one namespace. It is safe for concurrent
@@ -66,8 +76,9 @@ var _ limiter.Repository = (*Repository)(nil)
 
 // store is what all views of a table share.
 type store struct {
-	config aws.Config       // of both clients
+	config aws.Config       // of all clients
 	client *dynamodb.Client // retries by itself: reads, and writes that may be repeated
+	slow   *dynamodb.Client // client with more time between its tries, for long operations
 	once   *dynamodb.Client // sends once: charges and credits
 	table  string
 	ttl    int

@@ -102,6 +102,9 @@ func (s *store) explain(err error) error {
 	if err == nil || isContext(err) {
 		return err
 	}
+	if _, unanswered := errors.AsType[*silence](err); unanswered {
+		return s.silent(err)
+	}
 	switch code := errorCode(err); {
 	case code == "ResourceNotFoundException":
 		return fmt.Errorf("table %q is not in this account and region; is the region right, or was it deleted? %w", s.table, err)

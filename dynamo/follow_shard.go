@@ -43,7 +43,7 @@ func (f *follower) recall(ctx context.Context, shards []*shard) error {
 	for i, s := range shards {
 		keys[i] = shardKey(f.stream.label, s.id)
 	}
-	places, err := f.repo.getAll(ctx, keys)
+	places, err := f.repo.getAll(patient(ctx), keys)
 	for i, s := range shards {
 		s.after, s.finished = places[keys[i]].text(attrSequence), places[keys[i]].truth(attrFinished)
 	}
@@ -157,7 +157,7 @@ func (f *follower) remember(ctx context.Context, s *shard) error {
 	if s.after != "" {
 		it[attrSequence] = text(s.after)
 	}
-	_, err := f.repo.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &f.repo.table, Item: it})
+	_, err := f.repo.slow.PutItem(patient(ctx), &dynamodb.PutItemInput{TableName: &f.repo.table, Item: it})
 	if err != nil {
 		return f.repo.explain(err)
 	}

@@ -52,7 +52,7 @@ func (f *follower) open(ctx context.Context) error {
 
 // find looks for the stream of the table.
 func (f *follower) find(ctx context.Context) (stream, error) {
-	out, err := f.repo.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &f.repo.table})
+	out, err := f.repo.slow.DescribeTable(patient(ctx), &dynamodb.DescribeTableInput{TableName: &f.repo.table})
 	if err != nil {
 		return stream{}, f.repo.explain(err)
 	}

@@ -100,6 +100,7 @@ func Migrate(ctx context.Context, name string, opts *MigrateOptions) ([]string, 
 	if err != nil {
 		return nil, err
 	}
+	ctx = patient(ctx)
 	var applied []string
 	for _, migration := range Migrations() {
 		if !m.options.All && !migration.pending(m) {

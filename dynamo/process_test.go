@@ -87,7 +87,7 @@ func TestHammer(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	repo, err := dynamo.Connect(ctx, args[1], &dynamo.Options{AWS: awsConfig(args[0]), Exact: args[2] == "true"})
+	repo, err := dynamo.Connect(ctx, args[1], &dynamo.Options{AWS: awsConfig(args[0]), Exact: args[2] == "true", Timeout: unhurried})
 	must(t, err)
 	var mu sync.Mutex
 	var wg sync.WaitGroup

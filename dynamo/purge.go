@@ -20,12 +20,22 @@ func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
+	ctx = patient(ctx)
 	if err := r.beginPurge(ctx, id); err != nil {
 		return err
 	}
+	again := r.clock().Add(r.opts.PurgeWait)
 	r.forgetAll(id)
 	defer r.forgetAll(id)
 	p := &purge{store: r.store, ns: id}
+	if err := p.run(ctx); err != nil {
+		return err
+	}
+	// A write of a process that had found the namespace active may still be on its
+	// way: no condition of it fails. What it leaves is found now, or never.
+	if err := sleep(ctx, again.Sub(r.clock())); err != nil {
+		return err
+	}
 	if err := p.run(ctx); err != nil {
 		return err
 	}
@@ -217,7 +227,7 @@ func (s *store) endPurge(ctx context.Context, id string) error {
 	in := &dynamodb.DeleteItemInput{TableName: &s.table, Key: namespaceIDKey(id).at()}
 	purging := new(condition).same(item{attrStatus: text(statusPurging)}, attrStatus)
 	in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues = purging.parts()
-	_, err := s.client.DeleteItem(ctx, in)
+	_, err := s.api(ctx).DeleteItem(ctx, in)
 	if fateOf(err) == refused {
 		return nil // another call was faster
 	}

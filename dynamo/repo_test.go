@@ -1,8 +1,10 @@
 package dynamo_test
 
 import (
+	"cmp"
 	"context"
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
@@ -22,11 +24,17 @@ func connect(tb testing.TB, table string, opts *dynamo.Options) *dynamo.Reposito
 	if o.AWS == nil {
 		o.AWS = awsConfig(engine(tb))
 	}
+	o.Timeout = cmp.Or(o.Timeout, unhurried)
+	o.PurgeWait = cmp.Or(o.PurgeWait, -1)
 	repo, err := dynamo.Connect(context.Background(), table, &o)
 	must(tb, err)
 	tb.Cleanup(func() { _ = repo.Close() })
 	return repo
 }
+
+// unhurried is the Timeout of tests that are not about it: the engine shares a
+// machine with all of them.
+const unhurried = time.Minute
 
 func must(tb testing.TB, err error) {
 	tb.Helper()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -23,20 +22,30 @@ const (
 
 // get reads one item, nil if there is none. All reads are consistent.
 func (s *store) get(ctx context.Context, k key) (item, error) {
-	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.table, Key: k.at(), ConsistentRead: aws.Bool(true)})
+	ctx, cancel, err := s.timed(ctx)
 	if err != nil {
-		return nil, s.explain(err)
+		return nil, err
+	}
+	defer cancel()
+	out, err := s.api(ctx).GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.table, Key: k.at(), ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		return nil, s.overdue(ctx, s.explain(err))
 	}
 	return out.Item, nil
 }
 
 // getAll reads items; those that are not there are not in the map.
 func (s *store) getAll(ctx context.Context, keys []key) (map[key]item, error) {
+	ctx, cancel, err := s.timed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
 	found := make(map[key]item, len(keys))
 	for len(keys) > 0 {
 		n := min(len(keys), mostGets)
 		if err := s.getSome(ctx, keys[:n], found); err != nil {
-			return nil, s.explain(err)
+			return nil, s.overdue(ctx, s.explain(err))
 		}
 		keys = keys[n:]
 	}
@@ -52,7 +61,7 @@ func (s *store) getSome(ctx context.Context, keys []key, found map[key]item) err
 		if err := pause(ctx, try); err != nil {
 			return err
 		}
-		out, err := s.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
+		out, err := s.api(ctx).BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
 			RequestItems: map[string]types.KeysAndAttributes{s.table: wanted},
 		})
 		if err != nil {
@@ -73,7 +82,7 @@ func (s *store) query(ctx context.Context, ns string, in *dynamodb.QueryInput) i
 	in.TableName = &s.table
 	return exact.Pages(func(start item) ([]item, *item, error) {
 		in.ExclusiveStartKey = start
-		out, err := s.client.Query(ctx, in)
+		out, err := s.api(ctx).Query(ctx, in)
 		if err != nil {
 			return nil, nil, s.explain(err)
 		}
@@ -87,7 +96,7 @@ func (s *store) scan(ctx context.Context, in *dynamodb.ScanInput) iter.Seq2[item
 	in.TableName, in.ConsistentRead = &s.table, aws.Bool(true)
 	return exact.Pages(func(start item) ([]item, *item, error) {
 		in.ExclusiveStartKey = start
-		out, err := s.client.Scan(ctx, in)
+		out, err := s.api(ctx).Scan(ctx, in)
 		if err != nil {
 			return nil, nil, s.explain(err)
 		}
@@ -147,7 +156,7 @@ func indexed(index, pk, prefix string) *dynamodb.QueryInput {
 // refusal is a *types.TransactionCanceledException with a reason for each item.
 func (s *store) transact(ctx context.Context, items ...types.TransactWriteItem) error {
 	for try := 0; ; try++ {
-		_, err := s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items})
+		_, err := s.api(ctx).TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items})
 		if err == nil || fateOf(err) != notExecuted || !again(err) || try == mostTries {
 			return err
 		}
@@ -189,7 +198,7 @@ func (s *store) deleteSome(ctx context.Context, keys []key) error {
 		if err := pause(ctx, try); err != nil {
 			return err
 		}
-		out, err := s.client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
+		out, err := s.api(ctx).BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
 			RequestItems: map[string][]types.WriteRequest{s.table: writes},
 		})
 		if err != nil {
@@ -203,14 +212,16 @@ func (s *store) deleteSome(ctx context.Context, keys []key) error {
 // mostTries is how often one call sends a write again.
 const mostTries = 8
 
-// pause waits before a try that is not the first: longer each time, and never
-// as long as another process that failed at the same moment.
+// pause waits before a try that is not the first, longer each time.
 func pause(ctx context.Context, try int) error {
 	if try == 0 {
 		return nil
 	}
-	longest := 10 * time.Millisecond << min(try, 6)
-	timer := time.NewTimer(longest/4 + rand.N(longest))
+	return sleep(ctx, delay(try))
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

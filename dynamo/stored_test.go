@@ -48,7 +48,7 @@ func newStoredTable(t *testing.T) *storedTable {
 	if err := dynamo.CreateTable(t.Context(), s.name, &dynamo.Options{AWS: cfg}); err != nil {
 		t.Fatal(err)
 	}
-	repo, err := dynamo.Connect(t.Context(), s.name, &dynamo.Options{AWS: cfg})
+	repo, err := dynamo.Connect(t.Context(), s.name, &dynamo.Options{AWS: cfg, Timeout: unhurried, PurgeWait: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

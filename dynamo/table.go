@@ -30,6 +30,7 @@ func CreateTable(ctx context.Context, name string, opts *Options) error {
 	if err != nil {
 		return err
 	}
+	ctx = patient(ctx)
 	for _, step := range []func(context.Context) error{s.createTable, s.claimVersion, s.enableTTL} {
 		if err := step(ctx); err != nil {
 			return s.failure(ctx, op, err)
@@ -46,11 +47,11 @@ const longestCreation = 5 * time.Minute
 // createTable returns once the table can be used, whoever made it, and has our
 // indexes: a table with our keys may still be that of another program.
 func (s *store) createTable(ctx context.Context) error {
-	_, err := s.client.CreateTable(ctx, s.definition())
+	_, err := s.api(ctx).CreateTable(ctx, s.definition())
 	if _, exists := errors.AsType[*types.ResourceInUseException](err); err != nil && !exists {
 		return s.explain(err)
 	}
-	waiter := dynamodb.NewTableExistsWaiter(s.client, func(o *dynamodb.TableExistsWaiterOptions) {
+	waiter := dynamodb.NewTableExistsWaiter(s.slow, func(o *dynamodb.TableExistsWaiterOptions) {
 		o.MinDelay, o.MaxDelay = 100*time.Millisecond, 5*time.Second
 	})
 	out, err := waiter.WaitForOutput(ctx, &dynamodb.DescribeTableInput{TableName: &s.table}, longestCreation)
@@ -111,14 +112,14 @@ func tableIndex(name, hash, sort string, projection types.ProjectionType) types.
 // enableTTL makes the table drop what has expired. It is an error to ask for it
 // twice, and to ask while another does, so what counts is how it is afterwards.
 func (s *store) enableTTL(ctx context.Context) error {
-	_, err := s.client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
+	_, err := s.api(ctx).UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
 		TableName:               &s.table,
 		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(attrTTL), Enabled: aws.Bool(true)},
 	})
 	if err == nil {
 		return nil
 	}
-	now, describeErr := s.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &s.table})
+	now, describeErr := s.api(ctx).DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &s.table})
 	if describeErr != nil || now.TimeToLiveDescription == nil || deref(now.TimeToLiveDescription.AttributeName) != attrTTL {
 		return s.explain(err)
 	}
@@ -144,6 +145,6 @@ func (s *store) claimVersion(ctx context.Context) error {
 func (s *store) putNew(ctx context.Context, it item) error {
 	in := &dynamodb.PutItemInput{TableName: &s.table, Item: it}
 	in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues = absent().parts()
-	_, err := s.client.PutItem(ctx, in)
+	_, err := s.api(ctx).PutItem(ctx, in)
 	return err
 }

@@ -41,8 +41,9 @@ func (r *Repository) UsageStore(retention time.Duration) *UsageStore {
 // out of the next try. What belongs to a namespace whose data are gone, or
 // going, is dropped: nobody would find it.
 func (u *UsageStore) AddUsage(ctx context.Context, a aggregator.Addition) error {
+	ctx = patient(ctx)
 	space := &Repository{store: u.repo.store, ns: a.Bucket.Namespace, view: true}
-	facts, err := space.facts(ctx, 0, space.spaceFact())
+	facts, _, err := space.lookup(ctx, 0, 0, []factKey{space.spaceFact()}, nil) // not a remembered one: a purge may be over by now
 	if err != nil || !facts[0].there {
 		return err
 	}
@@ -50,7 +51,7 @@ func (u *UsageStore) AddUsage(ctx context.Context, a aggregator.Addition) error 
 	for len(a.Entries) > 0 {
 		in := u.addition(k, &a).input(&u.repo.table, k)
 		in.ReturnValues = types.ReturnValueNone
-		_, err := u.repo.client.UpdateItem(ctx, in)
+		_, err := u.repo.slow.UpdateItem(ctx, in)
 		if err == nil {
 			return nil
 		}

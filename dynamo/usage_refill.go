@@ -25,7 +25,7 @@ func (u *UsageStore) Refill(ctx context.Context, now time.Time, of aggregator.ID
 	}
 	in := up.input(&u.repo.table, bucketKey(of.Namespace, of.Entity, of.Resource))
 	in.ReturnValues = types.ReturnValueNone
-	_, err := u.repo.updateOnce(ctx, in)
+	_, err := u.repo.updateOnce(patient(ctx), in)
 	if fateOf(err) == refused {
 		return false, nil
 	}
