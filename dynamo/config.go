@@ -99,10 +99,7 @@ func (r *Repository) configChanged(ctx context.Context, at time.Time, s limiter.
 
 // Config is what a scope holds, as stored now.
 func (r *Repository) Config(ctx context.Context, s limiter.Scope) (limiter.Config, error) {
-	if err := r.usable(ctx); err != nil {
-		return limiter.Config{}, err
-	}
-	it, err := r.get(ctx, configKey(r.ns, s.Entity, s.Resource))
+	it, err := r.look(ctx, configKey(r.ns, s.Entity, s.Resource))
 	if err != nil {
 		return limiter.Config{}, err
 	}

@@ -17,10 +17,7 @@ import (
 
 // ResourcesWithDefaults are the resources that have limits, sorted.
 func (r *Repository) ResourcesWithDefaults(ctx context.Context) ([]string, error) {
-	if err := r.usable(ctx); err != nil {
-		return nil, err
-	}
-	it, err := r.get(ctx, resourcesKey(r.ns))
+	it, err := r.look(ctx, resourcesKey(r.ns))
 	if err != nil {
 		return nil, err
 	}
@@ -33,10 +30,7 @@ func (r *Repository) ResourcesWithDefaults(ctx context.Context) ([]string, error
 
 // ResourcesWithLimits are the resources for which an entity has limits, sorted.
 func (r *Repository) ResourcesWithLimits(ctx context.Context) ([]string, error) {
-	if err := r.usable(ctx); err != nil {
-		return nil, err
-	}
-	it, err := r.get(ctx, entityConfigsKey(r.ns))
+	it, err := r.look(ctx, entityConfigsKey(r.ns))
 	if err != nil {
 		return nil, err
 	}

@@ -49,10 +49,7 @@ func (r *Repository) entityItem(e limiter.Entity) item {
 
 // Entity is the stored record. ErrNotFound.
 func (r *Repository) Entity(ctx context.Context, id string) (limiter.Entity, error) {
-	if err := r.usable(ctx); err != nil {
-		return limiter.Entity{}, err
-	}
-	it, err := r.get(ctx, metaKey(r.ns, id))
+	it, err := r.look(ctx, metaKey(r.ns, id))
 	if err != nil {
 		return limiter.Entity{}, err
 	}

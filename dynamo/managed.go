@@ -13,10 +13,7 @@ import (
 // Managed are the scopes that a manifest rules, with the hash and the owner
 // stored with them. *CorruptError if it is the scopes that cannot be read.
 func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash, owner string, err error) {
-	if err := r.usable(ctx); err != nil {
-		return nil, "", "", err
-	}
-	it, err := r.get(ctx, managedKey(r.ns))
+	it, err := r.look(ctx, managedKey(r.ns))
 	if err != nil {
 		return nil, "", "", err
 	}

@@ -9,10 +9,7 @@ import (
 // ConfigListed is Config, and whether lists show what is there: Python's
 // provisioner writes bare items, which are in no index and no registry.
 func (r *Repository) ConfigListed(ctx context.Context, s limiter.Scope) (cfg limiter.Config, listed bool, err error) {
-	if err := r.usable(ctx); err != nil {
-		return limiter.Config{}, false, err
-	}
-	it, err := r.get(ctx, configKey(r.ns, s.Entity, s.Resource))
+	it, err := r.look(ctx, configKey(r.ns, s.Entity, s.Resource))
 	if err != nil {
 		return limiter.Config{}, false, err
 	}

@@ -196,7 +196,7 @@ func (m *migrator) raise(ctx context.Context) error {
 	in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues = seen.parts()
 	maps.Copy(in.ExpressionAttributeNames, map[string]string{"#schema": attrSchema, "#at": attrUpdatedAt, "#by": attrUpdatedBy})
 	maps.Copy(in.ExpressionAttributeValues, item{":schema": text(schemaVersion), ":at": stamp(m.clock()), ":by": text(updatedBy)})
-	_, err := m.client.UpdateItem(ctx, in)
+	_, err := m.slow.UpdateItem(ctx, in)
 	if fateOf(err) == refused {
 		return nil
 	}

@@ -165,7 +165,7 @@ func (m *migrator) markMoved(ctx context.Context, ns string) error {
 	in.ConditionExpression, in.ExpressionAttributeNames, _ = present().parts()
 	in.ExpressionAttributeNames["#to"] = attrMovedTo
 	in.ExpressionAttributeValues = item{":to": text(ns)}
-	_, err := m.client.UpdateItem(ctx, in)
+	_, err := m.slow.UpdateItem(ctx, in)
 	if fateOf(err) == refused {
 		return nil // another run has finished and deleted it
 	}

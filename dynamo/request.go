@@ -34,6 +34,20 @@ func (s *store) get(ctx context.Context, k key) (item, error) {
 	return out.Item, nil
 }
 
+// look is get for a call about data, which takes no longer in all than one read
+// may.
+func (r *Repository) look(ctx context.Context, k key) (item, error) {
+	ctx, cancel, err := r.timed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	if err := r.usable(ctx); err != nil {
+		return nil, r.overdue(ctx, err)
+	}
+	return r.get(ctx, k)
+}
+
 // getAll reads items; those that are not there are not in the map.
 func (s *store) getAll(ctx context.Context, keys []key) (map[key]item, error) {
 	ctx, cancel, err := s.timed(ctx)
