@@ -31,7 +31,7 @@ func (r *Repository) auditPut(ctx context.Context, ev limiter.AuditEvent) (types
 	it[attrEventID] = text(ev.ID)
 	it[attrTimestamp] = stamp(ev.At)
 	it[attrAction] = text(ev.Action)
-	it[attrPrincipal] = textOrNull(ev.Principal)
+	it[attrPrincipal] = textOrNull(r.author(ctx, &ev))
 	it[attrResource] = textOrNull(ev.Resource)
 	it[attrDetails] = valueMap(ev.Details)
 	it[attrTTL] = number(ev.At.Unix() + days*secondsOfDay)

@@ -89,6 +89,8 @@ type store struct {
 	modes  sync.Map         // namespace ID to the limiter.OnUnavailable last seen
 	clock  func() time.Time // measures ages only; what a bucket holds depends on the caller's time
 
+	identity identity
+
 	rejections, dropped atomic.Int64
 	telling             sync.Mutex     // held while Purged is called
 	ending              sync.Mutex     // so that nothing is detached once Close waits
