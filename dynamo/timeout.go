@@ -202,8 +202,8 @@ func (e *silentError) Unwrap() error { return e.err }
 
 func (s *store) silent(err error) error {
 	where := "its region, " + s.opts.Region + ","
-	if s.opts.Endpoint != "" {
-		where = "its endpoint, " + s.opts.Endpoint + ","
+	if endpoint := s.client.Options().BaseEndpoint; endpoint != nil {
+		where = "its endpoint, " + *endpoint + ","
 	}
 	return &silentError{fmt.Sprintf("table %q did not answer in time; can %s be reached from here?", s.table, where), err}
 }

@@ -89,7 +89,7 @@ func newCloud(tb testing.TB) *cloud {
 
 // options reach the cloud, with no time between two looks or two tries.
 func (c *cloud) options() infra.Options {
-	return infra.Options{Dynamo: dynamo.Options{AWS: config(c.URL)}, Version: "1.2.3", Zip: functionZip(c.tb), Poll: 1}
+	return infra.Options{Dynamo: dynamo.Options{AWS: config(c.URL), Timeout: time.Minute}, Version: "1.2.3", Zip: functionZip(c.tb), Poll: 1}
 }
 
 func config(endpoint string) *aws.Config {

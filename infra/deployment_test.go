@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -100,7 +101,7 @@ func with(all, more map[string]string) map[string]string {
 // prepared checks that a table can be used, and who made it so.
 func prepared(t *testing.T, c *cloud, name, by string) {
 	t.Helper()
-	repo, err := dynamo.Connect(t.Context(), name, &dynamo.Options{AWS: config(c.engine)})
+	repo, err := dynamo.Connect(t.Context(), name, &dynamo.Options{AWS: config(c.engine), Timeout: time.Minute})
 	must(t, err)
 	defer repo.Close()
 	v, err := repo.Version(t.Context())
@@ -375,5 +376,5 @@ func TestDeployBesideAnother(t *testing.T) {
 
 // connect reaches a stack's table past the cloud.
 func connect(ctx context.Context, c *cloud, name string) (*dynamo.Repository, error) {
-	return dynamo.Connect(ctx, name, &dynamo.Options{AWS: config(c.engine)})
+	return dynamo.Connect(ctx, name, &dynamo.Options{AWS: config(c.engine), Timeout: time.Minute})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -26,7 +27,7 @@ func moto(tb testing.TB) string {
 func TestLifeOnAnEmulator(t *testing.T) {
 	t.Parallel()
 	name := stackName()
-	opts := infra.Options{Dynamo: dynamo.Options{AWS: config(moto(t))}, Version: "1.2.3", Zip: functionZip(t), Poll: 1}
+	opts := infra.Options{Dynamo: dynamo.Options{AWS: config(moto(t)), Timeout: time.Minute}, Version: "1.2.3", Zip: functionZip(t), Poll: 1}
 	opts.Stack = infra.Stack{IAMRoles: true, LambdaMemory: 512, Tags: map[string]string{"team": "a"}}
 	var told []infra.Event
 	opts.Event = func(e infra.Event) { told = append(told, e) }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -36,7 +37,7 @@ func onTable(t *testing.T) (repo *dynamo.Repository, table string, opts *dynamo.
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", "test")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
-	opts = &dynamo.Options{Endpoint: shared.URL(t), Region: "us-east-1"}
+	opts = &dynamo.Options{Endpoint: shared.URL(t), Region: "us-east-1", Timeout: time.Minute}
 	table = fmt.Sprintf("manifest-%d", rand.Uint64())
 	check(t, dynamo.CreateTable(bg, table, opts))
 	repo, err := dynamo.Connect(bg, table, opts)

@@ -53,7 +53,7 @@ func runCheck(ctx context.Context, o *checkOptions) (err error) {
 		return err
 	}
 	shape := checkShape{Program: thisBuild().Version, Schema: dynamo.SchemaVersion, Pending: []string{}}
-	found := shape.look(ctx, name, &dynamo.Options{Namespace: tableItself, Region: o.region, Endpoint: o.endpoint})
+	found := shape.look(ctx, name, &dynamo.Options{Namespace: tableItself, Region: o.region, Endpoint: o.endpoint, Timeout: tableTimeout})
 	if found != nil && !is[*limiter.VersionError](found) {
 		return stackError(found)
 	}

@@ -50,7 +50,7 @@ func (conn *connection) addNamespace(cmd *cobra.Command) {
 
 // addPrincipal gives a command that changes something a flag for who does so.
 func (conn *connection) addPrincipal(cmd *cobra.Command) {
-	addFlag(cmd, &conn.principal, "principal", "who", "", "who changes it, for the audit trail (default: the user's login)", parsePrincipal)
+	addFlag(cmd, &conn.principal, "principal", "who", "", "who changes it, for the audit trail (default: the user's login; in AWS, the caller's identity)", parsePrincipal)
 }
 
 func parsePrincipal(name string) (string, error) {
@@ -162,11 +162,22 @@ func (conn *connection) with(ctx context.Context, access access, do func(*limite
 
 func (conn *connection) lend(repo limiter.Repository, do func(*limiter.RateLimiter, limiter.Repository) error) (err error) {
 	defer func() { err = errors.Join(err, repo.Close()) }()
-	lim, err := limiter.New(repo, &limiter.Options{Now: conn.now, Principal: cmp.Or(conn.principal, login())})
+	lim, err := limiter.New(repo, &limiter.Options{Now: conn.now, Principal: conn.author()})
 	if err != nil {
 		return usagef("%v", err)
 	}
 	return do(lim, repo)
+}
+
+// author signs changes: --principal, or the user's login. In an account of AWS it
+// is the caller's identity there, which the table finds out by itself.
+func (conn *connection) author() string {
+	s, err := conn.chosen()
+	local := conn.endpoint != "" || os.Getenv("AWS_ENDPOINT_URL") != "" || os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") != ""
+	if err == nil && s.dynamo && !local {
+		return conn.principal
+	}
+	return cmp.Or(conn.principal, login())
 }
 
 // login is who runs the program, "" if that is no name for an audit trail.

@@ -24,6 +24,7 @@ type console struct {
 	style     tty.Style // of out
 	talkStyle tty.Style // of err
 	now       func() time.Time
+	purgeWait time.Duration // of tables, 0 for their default
 }
 
 // forceTerminal is an environment variable: a number of columns makes stdout a

@@ -127,7 +127,7 @@ func (o *limitsOptions) place(p manifest.Problem) string {
 // planning are the options of plans.
 func (o *limitsOptions) planning() *manifest.Options {
 	return &manifest.Options{
-		Now: o.now, Principal: cmp.Or(o.principal, login()), Forget: o.forget,
+		Now: o.now, Principal: o.author(), Forget: o.forget,
 		Waiting: func() { o.say("another apply is at work; waiting for it to end") },
 	}
 }

@@ -262,7 +262,8 @@ func newNamespacePurge(conn *connection) *cobra.Command {
 		Short: "Destroy the data of a deleted namespace",
 		Long: `Destroys everything that a deleted namespace holds. There is no way back. A
 purge that is interrupted leaves the namespace in "purging", and the same
-command finishes it.`,
+command finishes it. On DynamoDB it takes 10 seconds at least: data that were on
+their way are looked for again.`,
 		Example:           "  zae-limiter namespace purge Xq3vT9aBc2Y --yes",
 		Args:              arguments(argument{"ID", func(s string) error { o.id = s; return nil }}),
 		ValidArgsFunction: firstOf(conn.completeOrphans),
@@ -277,7 +278,7 @@ func runNamespacePurge(ctx context.Context, o namespaceOptions) error {
 		return err
 	}
 	var removed atomic.Int64
-	purge := opening{access: changes, purged: func(items int) { removed.Store(int64(items)) }}
+	purge := opening{access: changes, purgeWait: o.purgeWait, purged: func(items int) { removed.Store(int64(items)) }}
 	return o.about(ctx, purge, func(lim *limiter.RateLimiter) error {
 		stop := o.progress(func() string { return "purging: " + tty.Number(removed.Load()) + " items removed" })
 		err := lim.PurgeNamespace(ctx, o.id)

@@ -49,6 +49,7 @@ func slow(folder string) (string, error) {
 // program is Main, perhaps with a slow clock.
 func program() {
 	c := newConsole(os.Stdin, os.Stdout, os.Stderr)
+	c.purgeWait = -1
 	if file := os.Getenv(slowClock); file != "" {
 		text, err := os.ReadFile(file)
 		now, parsed := time.Parse(time.RFC3339Nano, string(text))

@@ -47,7 +47,7 @@ func (s *stackConnection) options() (infra.Options, error) {
 		return infra.Options{}, err
 	}
 	return infra.Options{
-		Dynamo:  dynamo.Options{Region: s.region, Endpoint: s.endpoint},
+		Dynamo:  dynamo.Options{Region: s.region, Endpoint: s.endpoint, Timeout: tableTimeout},
 		Version: thisBuild().Version,
 		Event:   s.event,
 	}, nil

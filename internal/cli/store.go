@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
@@ -32,6 +33,7 @@ type opening struct {
 	region, endpoint string // of DynamoDB
 	folder           string // to make with a file, if it is missing
 	purged           func(items int)
+	purgeWait        time.Duration // until a table is looked at again; 0 is its default
 }
 
 // store is where the buckets are kept: how it is called, and how to open it.
@@ -113,8 +115,15 @@ func (o opening) mayMake(path string) error {
 // tableItself is the namespace in which a table keeps those that are registered.
 const tableItself = "_"
 
+// tableTimeout is the time for one call about a table: people may be far away
+// from it, and begin with a new connection for every command.
+const tableTimeout = 3 * time.Second
+
 func openDynamo(ctx context.Context, name string, o opening) (limiter.Repository, error) {
-	repo, err := dynamo.Connect(ctx, name, &dynamo.Options{Namespace: cmp.Or(o.namespace, tableItself), Region: o.region, Endpoint: o.endpoint, Purged: o.purged})
+	repo, err := dynamo.Connect(ctx, name, &dynamo.Options{
+		Namespace: cmp.Or(o.namespace, tableItself), Region: o.region, Endpoint: o.endpoint, Timeout: tableTimeout,
+		Purged: o.purged, PurgeWait: o.purgeWait,
+	})
 	if err != nil {
 		return nil, err
 	}

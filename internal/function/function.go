@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
 
@@ -68,6 +69,10 @@ func newAggregation(env environment, out io.Writer) (*aggregation, error) {
 	return &aggregation{config: c, log: log, open: func(ctx context.Context) (*aggregator.Aggregator, error) { return open(ctx, c, log) }}, nil
 }
 
+// tableTimeout is the time for one call about the table: a function that has just
+// started has little of a processor for its first connection.
+const tableTimeout = 5 * time.Second
+
 // open connects to the table and, if there is one, the archive.
 func open(ctx context.Context, c config, log *slog.Logger) (*aggregator.Aggregator, error) {
 	opts := &aggregator.Options{Windows: c.windows}
@@ -78,7 +83,7 @@ func open(ctx context.Context, c config, log *slog.Logger) (*aggregator.Aggregat
 		}
 		opts.Archive = notedFiles{files, c.bucket, log}
 	}
-	repo, err := dynamo.Connect(ctx, c.table, &dynamo.Options{Namespace: "_"})
+	repo, err := dynamo.Connect(ctx, c.table, &dynamo.Options{Namespace: "_", Timeout: tableTimeout})
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ func newProvision(env environment, out io.Writer) (*provision, error) {
 }
 
 func openTable(ctx context.Context, table string) (limiter.Repository, error) {
-	repo, err := dynamo.Connect(ctx, table, &dynamo.Options{Namespace: "_"})
+	repo, err := dynamo.Connect(ctx, table, &dynamo.Options{Namespace: "_", Timeout: tableTimeout})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"io"
+	"strings"
+	"testing"
+)
+
+// In an account of AWS the table itself knows who calls; elsewhere nobody is
+// known but the user of this machine.
+func TestWhoSignsAChange(t *testing.T) {
+	for _, c := range []struct {
+		store, endpoint, variable, principal string
+		want                                 string
+	}{
+		{"dynamodb:table", "", "", "", ""},
+		{"dynamodb:table", "", "", "ada", "ada"},
+		{"dynamodb:table", "http://localhost:8000", "", "", login()},
+		{"dynamodb:table", "", "AWS_ENDPOINT_URL", "", login()},
+		{"dynamodb:table", "", "AWS_ENDPOINT_URL_DYNAMODB", "", login()},
+		{"dynamodb:table", "", "AWS_ENDPOINT_URL_DYNAMODB", "ada", "ada"},
+		{"sqlite:limits.db", "", "", "", login()},
+		{"memory:", "", "", "ada", "ada"},
+	} {
+		t.Run("", func(t *testing.T) {
+			if c.variable != "" {
+				t.Setenv(c.variable, "http://localhost:8000")
+			}
+			conn := &connection{console: newConsole(strings.NewReader(""), io.Discard, io.Discard), store: c.store, endpoint: c.endpoint, principal: c.principal}
+			if got := conn.author(); got != c.want {
+				t.Errorf("%+v: %q", c, got)
+			}
+		})
+	}
+}
