@@ -405,7 +405,7 @@ func TestAGiveBackKeepsItsTime(t *testing.T) {
 		}
 		l = lease()
 		q.script(func(string, int) time.Duration { return 4 * time.Second })
-		l.Adjust(limiter.Tokens("rpm", -2))
+		must(t, l.Adjust(limiter.Tokens("rpm", -2)))
 		if took, err := takes(func() error { return l.Commit(t.Context()) }); err != nil || took != 4*time.Second || q.times("UpdateItem") != 1 {
 			t.Errorf("a give-back whose answer is late: %v after %v and %d requests", err, took, q.times("UpdateItem"))
 		}
