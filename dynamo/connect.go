@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
 
 // What is used where neither an argument nor the environment says otherwise.
@@ -58,7 +59,8 @@ func Connect(ctx context.Context, name string, opts *Options) (*Repository, erro
 	}
 	forward := found[namespaceKey(namespace)]
 	if !isActive(forward) {
-		return nil, fmt.Errorf("namespace %q: %w in table %q; `zae-limiter namespace register %s` makes it", namespace, limiter.ErrNotFound, s.table, namespace)
+		return nil, fmt.Errorf("namespace %q: %w in table %q; %s makes it", namespace, limiter.ErrNotFound, s.table,
+			s.place().Command("namespace", "register", namespace, "--name", s.table))
 	}
 	return &Repository{store: s, ns: forward.text(attrNamespaceID), name: namespace}, nil
 }
@@ -131,7 +133,7 @@ func (s *store) failure(ctx context.Context, op string, err error) error {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
 	case errorCode(err) == "ResourceNotFoundException":
-		return fmt.Errorf("table %q: %w in region %s; `zae-limiter deploy --name %s` makes it", s.table, limiter.ErrNotFound, s.opts.Region, s.table)
+		return fmt.Errorf("table %q: %w in region %s; %s makes it", s.table, limiter.ErrNotFound, s.opts.Region, s.creation())
 	case otherKeys(err):
 		return s.foreign()
 	case isDomain(err):
@@ -143,6 +145,20 @@ func (s *store) failure(ctx context.Context, op string, err error) error {
 		err = fmt.Errorf("cannot connect; check the network, the endpoint and the region, %s: %w", s.opts.Region, err)
 	}
 	return &limiter.UnavailableError{Op: op, Err: err}
+}
+
+// place is where the table is, for commands that errors suggest.
+func (s *store) place() hint.Place {
+	return hint.Place{Region: s.opts.Region, Endpoint: deref(s.client.Options().BaseEndpoint)}
+}
+
+// creation is the command that makes the table: in an account with a stack, on
+// an endpoint of one's own without, since few have CloudFormation.
+func (s *store) creation() string {
+	if p := s.place(); p.Endpoint != "" {
+		return p.Command("table", "create", s.table)
+	}
+	return s.place().Command("deploy", "--name", s.table)
 }
 
 // otherKeys tells whether the table's keys are not ours. The service says it in

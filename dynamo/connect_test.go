@@ -55,14 +55,14 @@ func TestConnectSaysHowToMakeWhatIsMissing(t *testing.T) {
 	if !errors.Is(err, limiter.ErrNotFound) {
 		t.Error(err)
 	}
-	says(t, err, table, "us-east-1", "zae-limiter deploy --name "+table)
+	says(t, err, table, "us-east-1", "`zae-limiter table create "+table+" --region us-east-1 --endpoint-url http")
 	must(t, dynamo.CreateTable(t.Context(), table, &opts))
 	opts.Namespace = "team-a"
 	err = refusal(t, table, &opts)
 	if !errors.Is(err, limiter.ErrNotFound) {
 		t.Error(err)
 	}
-	says(t, err, `"team-a"`, table, "zae-limiter namespace register team-a")
+	says(t, err, `"team-a"`, table, "`zae-limiter namespace register team-a --name "+table+" --region us-east-1 --endpoint-url http")
 }
 
 func TestConnectTakesNamesFromTheEnvironment(t *testing.T) {

@@ -135,6 +135,8 @@ func (c *cloud) stack(asked *cloudCall) *reply {
 		return c.createStack(asked, s)
 	case "DescribeChangeSet", "ExecuteChangeSet", "DeleteChangeSet":
 		return c.changeSet(asked)
+	case "DescribeStackResources":
+		return c.owner(asked)
 	case "DescribeStacks":
 		if name == "" {
 			return c.listStacks(asked)
@@ -224,6 +226,20 @@ func (s *cloudStack) resourceXML(asked *cloudCall) *reply {
 	}
 	return result(asked.op, fmt.Sprintf("<StackResourceDetail><LogicalResourceId>%s</LogicalResourceId><PhysicalResourceId>%s</PhysicalResourceId><ResourceType>%s</ResourceType><ResourceStatus>CREATE_COMPLETE</ResourceStatus></StackResourceDetail>",
 		logical, physical, kinds[logical]))
+}
+
+// owner answers which stack a resource in the account belongs to.
+func (c *cloud) owner(asked *cloudCall) *reply {
+	physical := asked.form.Get("PhysicalResourceId")
+	for _, s := range c.stacks {
+		for logical, id := range s.resources {
+			if id == physical {
+				return result(asked.op, fmt.Sprintf("<StackResources><member><StackName>%s</StackName><LogicalResourceId>%s</LogicalResourceId><PhysicalResourceId>%s</PhysicalResourceId><ResourceType>%s</ResourceType></member></StackResources>",
+					s.name, logical, physical, kinds[logical]))
+			}
+		}
+	}
+	return failed(asked, 400, "ValidationError", "Stack for "+physical+" does not exist")
 }
 
 // listed is a list of pairs in a form, such as Tags.member.1.Key.

@@ -168,7 +168,8 @@ func onlyArchive(failed *FailedError) bool {
 // checkProtection refuses what would fail half-way.
 func (s *session) checkProtection(ctx context.Context, stack *cfn.Stack, r *Removal) error {
 	if aws.ToBool(stack.EnableTerminationProtection) {
-		return s.refuse(stack, fmt.Sprintf("it is protected; switch that off with `aws cloudformation update-termination-protection --no-enable-termination-protection --stack-name %s`, and delete it again", s.name))
+		off := s.place.AWS("cloudformation", "update-termination-protection", "--no-enable-termination-protection", "--stack-name", s.name)
+		return s.refuse(stack, "it is protected; switch that off with "+off+", and delete it again")
 	}
 	table, err := s.resource(ctx, stack, tableResource)
 	if err != nil || table == "" {
@@ -182,14 +183,19 @@ func (s *session) checkProtection(ctx context.Context, stack *cfn.Stack, r *Remo
 		return err
 	}
 	if aws.ToBool(out.Table.DeletionProtectionEnabled) {
-		off := "zae-limiter deploy --name " + s.name + " --no-deletion-protection"
+		off := s.place.Command("deploy", "--name", s.name, "--no-deletion-protection")
 		if stateOf(stack) != stable {
-			off = "aws dynamodb update-table --no-deletion-protection-enabled --table-name " + table
+			off = s.unprotect(table)
 		}
-		return s.refuse(stack, "its table is protected; switch that off with `"+off+"`, and delete it again")
+		return s.refuse(stack, "its table is protected; switch that off with "+off+", and delete it again")
 	}
 	r.Items = aws.ToInt64(out.Table.ItemCount)
 	return nil
+}
+
+// unprotect is the command that lets a table be deleted.
+func (s *session) unprotect(table string) string {
+	return s.place.AWS("dynamodb", "update-table", "--no-deletion-protection-enabled", "--table-name", table)
 }
 
 // resource is the name in the account of a resource of a stack, "" if it has

@@ -50,7 +50,9 @@ type Code struct {
 // belongs to something else, is in a state that cannot be changed, or would lose
 // its table; *FailedError for work that failed in the account;
 // *InterruptedError when ctx ended meanwhile; *limiter.VersionError for a table of
-// a newer version; *limiter.UnavailableError when AWS cannot be asked or refuses.
+// a newer version; *limiter.UnavailableError when AWS cannot be asked or refuses;
+// an error with another way where the endpoint serves no CloudFormation, as
+// DynamoDB Local does not.
 func Deploy(ctx context.Context, name string, opts *Options) (Deployment, error) {
 	s, err := dialStack(ctx, "deploy", name, opts)
 	if err != nil {

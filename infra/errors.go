@@ -14,18 +14,23 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
 
-// RefusedError says why a stack, or a bucket, is left as it is, and what to do.
-// It matches [limiter.ErrConflict].
+// RefusedError says why a stack, a bucket or a table is left as it is, and what
+// to do. It matches [limiter.ErrConflict].
 type RefusedError struct {
 	Stack  string
+	Table  string // where it is about a table by itself; Stack is "" then
 	Status string // of the stack; "" where it does not matter
 	Reason string
 }
 
 // Error names the stack and its state.
 func (e *RefusedError) Error() string {
+	if e.Table != "" {
+		return fmt.Sprintf("table %q: %s", e.Table, e.Reason)
+	}
 	status := ""
 	if e.Status != "" {
 		status = " (" + e.Status + ")"
@@ -63,12 +68,14 @@ type InterruptedError struct {
 	Stack string
 	Op    string // what is being done with it: "created", "updated" or "deleted"
 	Err   error  // the context's, or why it could not be watched
+
+	place hint.Place
 }
 
 // Error says how to go on.
 func (e *InterruptedError) Error() string {
-	return fmt.Sprintf("stack %q is still being %s; that goes on in the account, the same command waits for it again, and `zae-limiter status --name %s` shows it: %v",
-		e.Stack, e.Op, e.Stack, e.Err)
+	return fmt.Sprintf("stack %q is still being %s; that goes on in the account, the same command waits for it again, and %s shows it: %v",
+		e.Stack, e.Op, e.place.Command("status", "--name", e.Stack), e.Err)
 }
 
 // Unwrap is Err.
@@ -80,6 +87,9 @@ func (e *InterruptedError) Unwrap() error { return e.Err }
 func failure(ctx context.Context, op string, err error) error {
 	if refused, ok := errors.AsType[*confirmError](err); ok {
 		return refused.error
+	}
+	if none, ok := errors.AsType[*noStacksError](err); ok {
+		return none // without what the SDK puts in front of it
 	}
 	switch {
 	case err == nil || isDomain(err):
@@ -103,6 +113,9 @@ func is[T error](err error) bool {
 
 // explain puts what to do in front of errors whose own text does not say.
 func explain(err error) error {
+	if none, ok := errors.AsType[*noStacksError](err); ok {
+		return none
+	}
 	if broken, ok := errors.AsType[*url.Error](err); ok && httpStatus(err) == 0 {
 		host := broken.URL
 		if u, err := url.Parse(broken.URL); err == nil {

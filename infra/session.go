@@ -22,6 +22,7 @@ import (
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
 
 // session is one call of this package: an account and a region, and mostly a
@@ -29,7 +30,9 @@ import (
 type session struct {
 	opts   Options
 	name   string
+	op     string // the call, for errors
 	region string
+	place  hint.Place // of the commands that errors suggest
 	doubt  error // about the stack that is wanted, which what is there may remove
 
 	stacks    *cloudformation.Client
@@ -60,7 +63,7 @@ func newSession(ctx context.Context, op string, opts *Options) (*session, error)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	s := &session{}
+	s := &session{op: op}
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -70,7 +73,8 @@ func newSession(ctx context.Context, op string, opts *Options) (*session, error)
 		return nil, failure(ctx, op, err)
 	}
 	s.region = cfg.Region
-	s.stacks = cloudformation.NewFromConfig(cfg)
+	s.stacks = cloudformation.NewFromConfig(cfg, s.onlyStacks)
+	s.place = hint.Place{Region: cfg.Region, Endpoint: aws.ToString(s.stacks.Options().BaseEndpoint)}
 	s.tables = dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = true })
 	s.functions = lambda.NewFromConfig(cfg)
 	s.queues = sqs.NewFromConfig(cfg)

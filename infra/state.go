@@ -99,12 +99,13 @@ func (s *session) refuse(stack *cfn.Stack, reason string) error {
 
 // refuseState says why a stack cannot be changed as it is.
 func (s *session) refuseState(stack *cfn.Stack) error {
-	remove := fmt.Sprintf("`zae-limiter delete --name %s`", s.name)
+	remove := s.place.Command("delete", "--name", s.name)
 	switch stateOf(stack) {
 	case broken:
 		return s.refuse(stack, "it was not made, or not deleted, to the end, and cannot be changed; delete it first with "+remove+", and deploy it again")
 	case stuck:
-		return s.refuse(stack, fmt.Sprintf("an update failed, and so did its rollback; finish that with `aws cloudformation continue-update-rollback --stack-name %s`, and try again", s.name))
+		return s.refuse(stack, "an update failed, and so did its rollback; finish that with "+
+			s.place.AWS("cloudformation", "continue-update-rollback", "--stack-name", s.name)+", and try again")
 	case reviewed:
 		return s.refuse(stack, "it has a change set that nobody has executed, and nothing else; execute that, or delete the stack with "+remove+", and try again")
 	}

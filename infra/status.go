@@ -154,13 +154,18 @@ func Inspect(ctx context.Context, name string, opts *Options) (Status, error) {
 	}
 	st := s.blank()
 	var first, second sync.WaitGroup
+	functions, cancel := context.WithCancel(ctx)
+	defer cancel()
 	for _, probe := range []func(context.Context, *Status){s.probeStack, s.probeTable, s.probeVersions} {
 		first.Go(func() { probe(ctx, &st) })
 	}
 	for _, probe := range []func(context.Context, *Status){s.probeAggregator, s.probeProvisioner, s.probeEventSource} {
-		second.Go(func() { probe(ctx, &st) })
+		second.Go(func() { probe(functions, &st) })
 	}
 	first.Wait()
+	if st.isBare() { // so there are no functions, and what answers for them may be anything
+		cancel()
+	}
 	for _, probe := range []func(context.Context, *Status){s.probeDeadLetters, s.probeAlarms} { // the stack knows their names
 		second.Go(func() { probe(ctx, &st) })
 	}
@@ -168,7 +173,7 @@ func Inspect(ctx context.Context, name string, opts *Options) (Status, error) {
 	if err := ctx.Err(); err != nil {
 		return Status{}, err
 	}
-	st.conclude()
+	st.conclude(s.place)
 	return st, nil
 }
 

@@ -32,6 +32,10 @@ func errorOf(err error) string {
 
 func (s *session) probeStack(ctx context.Context, st *Status) {
 	stack, err := s.find(ctx)
+	if none, ok := errors.AsType[*noStacksError](err); ok {
+		st.Stack.Reason = "there is no CloudFormation at " + none.at
+		return
+	}
 	st.Stack.Error = errorOf(err)
 	if stack == nil {
 		return

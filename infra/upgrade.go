@@ -63,7 +63,7 @@ func (s *session) upgrade(ctx context.Context, opts *UpgradeOptions) (Deployment
 
 // notFound is the plan for a stack that has to be there.
 func (s *session) notFound(context.Context) (Deployment, error) {
-	return Deployment{}, fmt.Errorf("stack %q: %w in region %s; `zae-limiter deploy --name %s` makes it", s.name, limiter.ErrNotFound, s.region, s.name)
+	return Deployment{}, fmt.Errorf("stack %q: %w in region %s; %s makes it", s.name, limiter.ErrNotFound, s.region, s.place.Command("deploy", "--name", s.name))
 }
 
 // renew updates a stack to this version as it is.

@@ -7,10 +7,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
 
-// conclude fills in what follows from the probes.
-func (st *Status) conclude() {
+// conclude fills in what follows from the probes. Problems suggest commands that
+// go to the place.
+func (st *Status) conclude(at hint.Place) {
+	if st.isBare() { // who serves no stacks serves no functions, whatever the answer was
+		st.Aggregator, st.Provisioner, st.EventSource = FunctionStatus{Name: st.Aggregator.Name}, FunctionStatus{Name: st.Provisioner.Name}, EventSourceStatus{}
+	}
 	st.Versions.Stack = st.Stack.Tags[tagVersion]
 	if st.Aggregator.Exists {
 		st.Versions.Lambda = cmp.Or(st.Aggregator.Version, st.Stack.Tags[tagLambdaVersion])
@@ -19,14 +25,14 @@ func (st *Status) conclude() {
 	st.Verdict = Ready
 	for _, find := range []struct {
 		verdict Verdict
-		in      func() []string
+		in      func(hint.Place) []string
 	}{
 		{Uncertain, st.unknown}, {Degraded, st.defects}, {Changing, st.changing}, {Broken, st.failures}, {Unreachable, st.outage},
 	} {
 		if !st.Available && (find.verdict == Uncertain || find.verdict == Degraded) { // most likely for the same reason
 			continue
 		}
-		if problems := find.in(); len(problems) > 0 {
+		if problems := find.in(at); len(problems) > 0 {
 			st.Verdict = find.verdict
 			st.Problems = append(problems, st.Problems...)
 		}
@@ -42,7 +48,10 @@ func (p *problems) add(when bool, format string, args ...any) {
 	}
 }
 
-func (st *Status) outage() []string {
+// isBare reports whether there is no CloudFormation where the table is.
+func (st *Status) isBare() bool { return !st.Stack.Exists && st.Stack.Reason != "" }
+
+func (st *Status) outage(at hint.Place) []string {
 	var p problems
 	switch t := st.Table; {
 	case st.Available:
@@ -50,13 +59,15 @@ func (st *Status) outage() []string {
 		p.add(true, "the table is %s", t.Status)
 	case t.Error != "":
 		p.add(true, "the table cannot be asked: %s", t.Error)
+	case st.isBare():
+		p.add(true, "there is no table %s in region %s; %s makes it", st.Name, st.Region, at.Command("table", "create", st.Name))
 	default:
-		p.add(true, "there is no table %s in region %s", st.Name, st.Region)
+		p.add(true, "there is no table %s in region %s; %s makes it", st.Name, st.Region, at.Command("deploy", "--name", st.Name))
 	}
 	return p
 }
 
-func (st *Status) failures() []string {
+func (st *Status) failures(hint.Place) []string {
 	var p problems
 	status := st.Stack.Status
 	isDone := strings.HasSuffix(status, "_COMPLETE") && status != "ROLLBACK_COMPLETE"
@@ -74,16 +85,17 @@ func because(reason string) string {
 	return ": " + reason
 }
 
-func (st *Status) changing() []string {
+func (st *Status) changing(at hint.Place) []string {
 	var p problems
-	p.add(isBusyStatus(st.Stack.Status) && len(st.failures()) == 0, "the stack is in state %s", st.Stack.Status)
+	p.add(isBusyStatus(st.Stack.Status) && len(st.failures(at)) == 0, "the stack is in state %s", st.Stack.Status)
 	return p
 }
 
 // defects are what works worse than it was deployed to.
-func (st *Status) defects() []string {
+func (st *Status) defects(at hint.Place) []string {
 	var p problems
-	p.add(st.Available && !st.Stack.Exists && st.Stack.Error == "", "the table belongs to no stack, so nothing but limits works")
+	alone := !st.Stack.Exists && st.Stack.Error == ""
+	p.add(st.Available && alone, "the table belongs to no stack, so nothing but limits works%s", because(st.Stack.Reason))
 	p.add(st.Stack.Status == "UPDATE_ROLLBACK_COMPLETE", "the last update of the stack failed and was undone")
 	for _, index := range st.Table.Indexes {
 		p.add(index.Status != "ACTIVE", "index %s is %s", index.Name, index.Status)
@@ -96,21 +108,25 @@ func (st *Status) defects() []string {
 	p.add(st.Table.TTL != "" && !strings.HasPrefix(st.Table.TTL, "ENABL"), "the table does not remove what has expired")
 	deployed := settingsOf(func(key string) string { return st.Stack.Parameters[key] })
 	complete := st.Stack.Exists && !isBusyStatus(st.Stack.Status) && st.Stack.Parameters[paramCodeKey] != ""
-	p.add(complete && deployed.HasAggregator() && st.Aggregator.isGone(), gone, st.Aggregator.Name, st.Name, "aggregator", "aggregator")
-	p.add(complete && deployed.HasProvisioner() && st.Provisioner.isGone(), gone, st.Provisioner.Name, st.Name, "provisioner", "provisioner")
+	p.add(complete && deployed.HasAggregator() && st.Aggregator.isGone(), "%s", st.gone(at, st.Aggregator, "aggregator"))
+	p.add(complete && deployed.HasProvisioner() && st.Provisioner.isGone(), "%s", st.gone(at, st.Provisioner, "provisioner"))
 	for _, f := range []FunctionStatus{st.Aggregator, st.Provisioner} {
 		p.add(f.Exists && f.State != "Active" && f.State != "Inactive" && f.State != "", "function %s is %s%s", f.Name, f.State, because(f.Reason))
 		p.add(f.LastUpdate == "Failed", "the last update of function %s failed%s", f.Name, because(f.Reason))
-		p.add(f.Exists && st.foreignCode(f), "function %s has other code than was deployed; `aws lambda update-function-code --function-name %s --s3-bucket %s --s3-key %s` brings it back",
-			f.Name, f.Name, st.Stack.Parameters[paramCodeBucket], st.Stack.Parameters[paramCodeKey])
+		p.add(f.Exists && st.foreignCode(f), "function %s has other code than was deployed; %s brings it back", f.Name, at.AWS("lambda", "update-function-code",
+			"--function-name", f.Name, "--s3-bucket", st.Stack.Parameters[paramCodeBucket], "--s3-key", st.Stack.Parameters[paramCodeKey]))
 	}
 	p.add(st.Aggregator.Exists && !st.EventSource.Exists && st.EventSource.Error == "", "nothing brings changes to the aggregator, so usage is not counted")
 	p.add(st.EventSource.Exists && st.EventSource.State != "Enabled", "what brings changes to the aggregator is %s%s", st.EventSource.State, because(st.EventSource.Reason))
 	p.add(strings.HasPrefix(st.EventSource.LastResult, "PROBLEM"), "the aggregator's last run failed: %s", st.EventSource.LastResult)
 	p.add(st.DeadLetters.Messages > 0, "%d changes could not be counted and wait in %s", st.DeadLetters.Messages, st.DeadLetters.URL)
 	unprepared := st.Available && st.Versions.Schema == "" && st.Versions.Error == ""
-	p.add(unprepared, "the table has no version record; `zae-limiter deploy --name %s` finishes a deployment, and `zae-limiter upgrade` migrates data from before there were any", st.Name)
-	p.add(!unprepared && len(st.Versions.Pending) > 0, "data of an older version wait for `zae-limiter upgrade --name %s`", st.Name)
+	finish, migrate := at.Command("deploy", "--name", st.Name), at.Command("upgrade", "--name", st.Name)
+	if alone {
+		finish, migrate = at.Command("table", "create", st.Name), at.Command("table", "migrate", st.Name)
+	}
+	p.add(unprepared, "the table has no version record; %s finishes its creation, and %s migrates data from before there were any", finish, migrate)
+	p.add(!unprepared && len(st.Versions.Pending) > 0, "data of an older version wait for %s", migrate)
 	for _, a := range st.Alarms.List {
 		p.add(a.State == "ALARM", "alarm %s: %s", a.Name, a.Reason)
 	}
@@ -119,7 +135,10 @@ func (st *Status) defects() []string {
 
 func (f FunctionStatus) isGone() bool { return !f.Exists && f.Error == "" }
 
-const gone = "function %s is gone; `zae-limiter deploy --name %s --no-%s` and then --enable-%s makes it again, with all that belongs to it"
+func (st *Status) gone(at hint.Place, f FunctionStatus, which string) string {
+	return fmt.Sprintf("function %s is gone; %s and then --enable-%s makes it again, with all that belongs to it",
+		f.Name, at.Command("deploy", "--name", st.Name, "--no-"+which), which)
+}
 
 // foreignCode tells whether a function's code is not what its stack says, if its
 // name is one that we gave: it has the hash.
@@ -131,7 +150,7 @@ func (st *Status) foreignCode(f FunctionStatus) bool {
 
 // unknown are probes that failed, but for the table's own, without which there
 // is no more to say.
-func (st *Status) unknown() []string {
+func (st *Status) unknown(hint.Place) []string {
 	var p problems
 	for _, probe := range []struct{ what, failure string }{
 		{"stack", st.Stack.Error},

@@ -20,18 +20,18 @@ func (j *journal) settle(ctx context.Context, op string) (*cfn.Stack, error) {
 		stack, done, err := j.look(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return nil, &InterruptedError{Stack: j.name, Op: op, Err: ctx.Err()}
+			return nil, &InterruptedError{Stack: j.name, Op: op, Err: ctx.Err(), place: j.place}
 		case err == nil && done:
 			return stack, nil
 		case err == nil:
 			faults = 0
 		case !isPassing(err) || faults == mostFaults:
-			return nil, &InterruptedError{Stack: j.name, Op: op, Err: explain(err)}
+			return nil, &InterruptedError{Stack: j.name, Op: op, Err: explain(err), place: j.place}
 		default:
 			faults++
 		}
 		if err := pause(ctx, j.opts.Poll); err != nil {
-			return nil, &InterruptedError{Stack: j.name, Op: op, Err: err}
+			return nil, &InterruptedError{Stack: j.name, Op: op, Err: err, place: j.place}
 		}
 	}
 }
@@ -64,7 +64,7 @@ func (j *journal) look(ctx context.Context) (stack *cfn.Stack, done bool, err er
 // ended nobody knows whether it got through.
 func (s *session) orInterrupted(ctx context.Context, op string, err error) error {
 	if ctx.Err() != nil {
-		return &InterruptedError{Stack: s.name, Op: op, Err: ctx.Err()}
+		return &InterruptedError{Stack: s.name, Op: op, Err: ctx.Err(), place: s.place}
 	}
 	return err
 }

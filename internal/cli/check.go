@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
 
 type checkOptions struct {
@@ -48,12 +49,15 @@ type checkShape struct {
 }
 
 func runCheck(ctx context.Context, o *checkOptions) (err error) {
-	name := o.chosen()
 	if err := o.checkPlace(); err != nil {
 		return err
 	}
+	name, err := o.chosen()
+	if err != nil {
+		return err
+	}
 	shape := checkShape{Program: thisBuild().Version, Schema: dynamo.SchemaVersion, Pending: []string{}}
-	found := shape.look(ctx, name, &dynamo.Options{Namespace: tableItself, Region: o.region, Endpoint: o.endpoint, Timeout: tableTimeout})
+	found := shape.look(ctx, name, o.place(), &dynamo.Options{Namespace: tableItself, Region: o.region, Endpoint: o.endpoint, Timeout: tableTimeout})
 	if found != nil && !is[*limiter.VersionError](found) {
 		return stackError(found)
 	}
@@ -67,7 +71,7 @@ func runCheck(ctx context.Context, o *checkOptions) (err error) {
 
 // look reads what the table says of itself. A *limiter.VersionError is also in
 // the result.
-func (s *checkShape) look(ctx context.Context, name string, opts *dynamo.Options) (err error) {
+func (s *checkShape) look(ctx context.Context, name string, at hint.Place, opts *dynamo.Options) (err error) {
 	repo, err := dynamo.Connect(ctx, name, opts)
 	if refused, ok := errors.AsType[*limiter.VersionError](err); ok {
 		s.Table = orNull(refused.Schema)
@@ -84,15 +88,19 @@ func (s *checkShape) look(ctx context.Context, name string, opts *dynamo.Options
 	for _, m := range pending {
 		s.Pending = append(s.Pending, m.Version)
 	}
+	finish, migrate := at.Command("deploy", "--name", name), at.Command("upgrade", "--name", name)
+	if at.Endpoint != "" { // where there may be no stacks
+		finish, migrate = at.Command("table", "create", name), at.Command("table", "migrate", name)
+	}
 	v, err := repo.Version(ctx)
 	s.Table, s.ClientMin, s.Lambda = orNull(v.Schema), orNull(v.ClientMin), orNull(v.Lambda)
 	switch {
 	case errors.Is(err, limiter.ErrNotFound):
-		s.Result = fmt.Sprintf("table %s has no version record; zae-limiter deploy finishes a deployment, and zae-limiter upgrade migrates data from before there were any", name)
+		s.Result = fmt.Sprintf("table %s has no version record; %s finishes its creation, and %s migrates data from before there were any", name, finish, migrate)
 	case err != nil:
 		return err
 	case len(pending) > 0:
-		s.Result = "the data of table " + name + " have to be migrated first; zae-limiter upgrade does so"
+		s.Result = "the data of table " + name + " have to be migrated first; " + migrate + " does so"
 	default:
 		s.Compatible, s.Result = true, "this program and table "+name+" fit together"
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +26,9 @@ code of its functions. The bucket with archived audit events stays, unless it is
 empty or --delete-archive is given. A stack that is not there counts as deleted.
 Nothing is deleted while the table or the stack is protected.
 
-The stack is that of --name, else $ZAEL_STACK; nothing else is deleted.`,
+The stack is that of --name, else $ZAEL_STORE where that is dynamodb:NAME, else
+$ZAEL_STACK; nothing else is deleted. A table without a stack is deleted by
+"zae-limiter table delete".`,
 		Example: "  zae-limiter delete --name my-app\n  zae-limiter delete -n my-app --yes",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDelete(cmd.Context(), o) },
@@ -39,10 +42,10 @@ The stack is that of --name, else $ZAEL_STACK; nothing else is deleted.`,
 }
 
 func runDelete(ctx context.Context, o *deleteOptions) error {
-	if o.name == "" && os.Getenv(envStack) == "" {
-		return usagef("nothing says which stack; give --name, or set %s", envStack)
-	}
 	name, opts, err := o.target()
+	if err == nil {
+		err = o.certain(name)
+	}
 	if err != nil {
 		return err
 	}
@@ -69,6 +72,20 @@ func runDelete(ctx context.Context, o *deleteOptions) error {
 	}
 	if o.json {
 		return o.printJSON(r)
+	}
+	return nil
+}
+
+// certain refuses a name that nothing says, or of which the environment says two.
+func (o *deleteOptions) certain(name string) error {
+	stack, store := os.Getenv(envStack), os.Getenv(envStore)
+	switch isTable := strings.HasPrefix(store, tableScheme); {
+	case o.name != "":
+		return nil
+	case stack == "" && !isTable:
+		return usagef("nothing says which stack; give --name, or set %s", envStack)
+	case stack != "" && isTable && stack != name:
+		return usagef("%s says %s and %s says %s; give --name", envStore, store, envStack, stack)
 	}
 	return nil
 }

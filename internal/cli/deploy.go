@@ -91,11 +91,10 @@ func (o *deployOptions) wanted() infra.Stack {
 }
 
 func runDeploy(ctx context.Context, o *deployOptions, given *pflag.FlagSet) error {
-	name := o.chosen()
 	if err := o.checkTagsOnly(given); err != nil {
 		return err
 	}
-	opts, err := o.options()
+	name, opts, err := o.target()
 	if err != nil {
 		return err
 	}
@@ -112,7 +111,13 @@ func runDeploy(ctx context.Context, o *deployOptions, given *pflag.FlagSet) erro
 	if err != nil {
 		return stackError(err)
 	}
-	return o.tell(d, o.json, time.Since(began))
+	if err := o.tell(d, o.json, time.Since(began)); err != nil {
+		return err
+	}
+	if d.Complete {
+		o.sayStore(name)
+	}
+	return nil
 }
 
 // settle is the stack to deploy: what the flags say, and for the rest what is
@@ -216,11 +221,12 @@ func onOff(on bool) string {
 
 // tell says what was done, and prints it for programs.
 func (s *stackConnection) tell(d infra.Deployment, asJSON bool, took time.Duration) error {
+	look := s.place().Command("status", "--name", d.Name)
 	switch {
 	case d.Action == "waiting":
-		s.warn("Stack %s is busy (%s); zae-limiter status -n %s shows when it is done, then call this again", d.Name, d.Status, d.Name)
+		s.warn("Stack %s is busy (%s); %s shows when it is done, then call this again", d.Name, d.Status, look)
 	case !d.Complete:
-		s.warn("Stack %s is being %s; call this again without --no-wait to finish, zae-limiter status -n %s shows how far it is", d.Name, d.Action, d.Name)
+		s.warn("Stack %s is being %s; call this again without --no-wait to finish, %s shows how far it is", d.Name, d.Action, look)
 	case d.Action == "unchanged":
 		s.done("Stack %s is as it should be", d.Name)
 	default:

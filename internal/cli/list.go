@@ -66,7 +66,7 @@ func runList(ctx context.Context, o *listOptions) error {
 				timeOrNull(f.Created), timeOrNull(f.Updated),
 			}
 		},
-		"There is no stack here; zae-limiter deploy makes one.",
+		"There is no stack here; " + o.place().Command("deploy") + " makes one.",
 	}
 	return l.print(o.console, o.json, func(yield func(infra.Found, error) bool) {
 		for _, f := range found {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 
@@ -14,11 +15,15 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/infra"
+	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
 
 // stackHelp is shown with every command about a stack.
-const stackHelp = `The stack is that of --name, else $ZAEL_STACK, else "zae-limiter". It has the
-name of its table.`
+const stackHelp = `The stack is that of --name, else $ZAEL_STORE where that is dynamodb:NAME, else
+$ZAEL_STACK, else "zae-limiter". It has the name of its table.`
+
+// tableScheme begins a store that is a table, and so may have a stack.
+const tableScheme = "dynamodb:"
 
 // stackConnection is which stack a command is about, and where it is.
 type stackConnection struct {
@@ -38,8 +43,43 @@ func (s *stackConnection) addPlace(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.endpoint, "endpoint-url", "", "`url` of an emulator to use instead of AWS")
 }
 
-// chosen is the name of the stack.
-func (s *stackConnection) chosen() string { return dynamo.TableName(s.name) }
+// chosen is the name of the stack: that of the table which commands about data
+// use, so that both are about the same.
+func (s *stackConnection) chosen() (string, error) {
+	url := os.Getenv(envStore)
+	if s.name != "" || !strings.HasPrefix(url, tableScheme) {
+		return dynamo.TableName(s.name), nil
+	}
+	table, err := storeFrom(envStore, url)
+	return strings.TrimPrefix(table.name, tableScheme), err
+}
+
+// place is where commands go that this one suggests.
+func (s *stackConnection) place() hint.Place {
+	return hint.Place{Region: s.region, Endpoint: cmp.Or(s.endpoint, os.Getenv(envEndpoint))}
+}
+
+// sayStore ends a command that has made a table with the line that has later
+// commands use it, unless they do.
+func (s *stackConnection) sayStore(name string) {
+	store, at := tableScheme+name, s.place()
+	chosen := cmp.Or(os.Getenv(envStore), tableScheme+os.Getenv(envStack))
+	if chosen == store && s.region == "" && s.endpoint == "" {
+		return
+	}
+	words := []string{"export", envStore + "=" + store}
+	if at.Region != "" {
+		words = append(words, envRegion+"="+at.Region)
+	}
+	if at.Endpoint != "" {
+		words = append(words, envEndpoint+"="+at.Endpoint)
+	}
+	s.say("Later commands use it after:")
+	s.say("  %s", hint.Shell(words...))
+}
+
+// Variables that the AWS SDK reads.
+const envRegion, envEndpoint = "AWS_REGION", "AWS_ENDPOINT_URL"
 
 // options are those of every call about a stack.
 func (s *stackConnection) options() (infra.Options, error) {
@@ -55,8 +95,10 @@ func (s *stackConnection) options() (infra.Options, error) {
 
 // target is the stack, and how to reach it.
 func (s *stackConnection) target() (name string, opts infra.Options, err error) {
-	opts, err = s.options()
-	return s.chosen(), opts, err
+	if opts, err = s.options(); err == nil {
+		name, err = s.chosen()
+	}
+	return name, opts, err
 }
 
 // checkPlace judges where a stack is said to be.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/hint"
 	"github.com/zeroae/zae-limiter-go/memory"
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
@@ -90,7 +91,7 @@ func openSQLite(ctx context.Context, path string, o opening) (limiter.Repository
 	}
 	repo, err := sqlite.Open(ctx, path, &opts)
 	if errors.Is(err, limiter.ErrNotFound) {
-		return nil, fmt.Errorf("namespace %q: %w in %s; `zae-limiter namespace register %s` makes it", o.namespace, limiter.ErrNotFound, path, o.namespace)
+		return nil, fmt.Errorf("namespace %q: %w in %s; %s makes it", o.namespace, limiter.ErrNotFound, path, registering(path, o.namespace))
 	}
 	if err != nil {
 		return nil, err
@@ -105,11 +106,16 @@ func (o opening) mayMake(path string) error {
 	case o.access != creates:
 		return fmt.Errorf("there is no store in file %s; it is made by the first command that stores something, such as zae-limiter system set-defaults", path)
 	case o.namespace != "" && o.namespace != defaultNamespace:
-		return fmt.Errorf("namespace %q: %w; `zae-limiter namespace register %s` makes it", o.namespace, limiter.ErrNotFound, o.namespace)
+		return fmt.Errorf("namespace %q: %w; %s makes it", o.namespace, limiter.ErrNotFound, registering(path, o.namespace))
 	case o.folder != "":
 		return os.MkdirAll(o.folder, 0o700)
 	}
 	return nil
+}
+
+// registering is the command that makes a namespace in a file.
+func registering(path, namespace string) string {
+	return hint.Place{}.Command("namespace", "register", namespace, "--store", "sqlite:"+path)
 }
 
 // tableItself is the namespace in which a table keeps those that are registered.

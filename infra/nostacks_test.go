@@ -1,0 +1,111 @@
+package infra_test
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/infra"
+)
+
+// bareOptions reach DynamoDB Local, which serves no CloudFormation, and count
+// what is sent to it that no table answers.
+func bareOptions(t *testing.T) (infra.Options, *atomic.Int64) {
+	t.Helper()
+	sent := new(atomic.Int64)
+	cfg := config(engine(t))
+	cfg.HTTPClient = &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+		if strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
+			sent.Add(1)
+		}
+		return wires.RoundTrip(r)
+	})}
+	return infra.Options{Dynamo: dynamo.Options{AWS: cfg}, Version: "1.2.3", Zip: functionZip(t), Poll: 1}, sent
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+
+// Where there is no CloudFormation one answer is enough to know that, and the
+// error has the command for the same endpoint.
+func TestWithoutCloudFormation(t *testing.T) {
+	t.Parallel()
+	name, at := stackName(), " --region "+region+" --endpoint-url "+engine(t)
+	for op, c := range map[string]struct {
+		run  func(infra.Options) error
+		says string
+	}{
+		"deploy": {func(o infra.Options) error {
+			_, err := infra.Deploy(t.Context(), name, &o)
+			return err
+		}, "`zae-limiter table create " + name + at + "`"},
+		"open": {func(o infra.Options) error {
+			_, err := infra.Open(t.Context(), name, &o)
+			return err
+		}, "`zae-limiter table create " + name + at + "`"},
+		"upgrade": {func(o infra.Options) error {
+			_, err := infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: o})
+			return err
+		}, "`zae-limiter table migrate " + name + at + "`"},
+		"delete": {func(o infra.Options) error {
+			_, err := infra.Delete(t.Context(), name, &infra.DeleteOptions{Options: o})
+			return err
+		}, "`zae-limiter table delete " + name + at + "`"},
+		"list": {func(o infra.Options) error {
+			_, err := infra.List(t.Context(), &o)
+			return err
+		}, "`zae-limiter table create NAME" + at + "`"},
+	} {
+		opts, sent := bareOptions(t)
+		err := c.run(opts)
+		if err == nil || !strings.HasPrefix(err.Error(), "there is no CloudFormation at "+engine(t)+", ") || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %s", op, err, c.says)
+		}
+		if n := sent.Load(); n != 1 {
+			t.Errorf("%s: %d requests to CloudFormation, want 1", op, n)
+		}
+	}
+}
+
+// A table without a stack limits, and its status says what it lacks. Whatever
+// answers for functions is not asked again and again.
+func TestInspectWithoutCloudFormation(t *testing.T) {
+	t.Parallel()
+	opts, sent := bareOptions(t)
+	name := stackName()
+	st, err := infra.Inspect(t.Context(), name, &opts)
+	must(t, err)
+	if st.Verdict != infra.Unreachable || !strings.Contains(strings.Join(st.Problems, ";"), "`zae-limiter table create "+name+" --region "+region+" --endpoint-url "+engine(t)+"` makes it") {
+		t.Errorf("%s %q", st.Verdict, st.Problems)
+	}
+	must(t, dynamo.CreateTable(t.Context(), name, &opts.Dynamo))
+	st, err = infra.Inspect(t.Context(), name, &opts)
+	must(t, err)
+	if st.Verdict != infra.Degraded || len(st.Problems) != 1 || !strings.HasSuffix(st.Problems[0], "there is no CloudFormation at "+engine(t)) {
+		t.Errorf("%s %q", st.Verdict, st.Problems)
+	}
+	if st.Stack.Error != "" || st.Aggregator.Error != "" || st.Provisioner.Error != "" || st.EventSource.Error != "" {
+		t.Errorf("%+v", st)
+	}
+	if n := sent.Load(); n != 2 {
+		t.Errorf("%d requests to CloudFormation, want 2", n)
+	}
+}
+
+// Faults of a CloudFormation that is there pass, and are waited for.
+func TestFaultsOfCloudFormationAreRetried(t *testing.T) {
+	t.Parallel()
+	for code, status := range map[string]int{"Throttling": 400, "InternalFailure": 500, "ServiceUnavailable": 503} {
+		c := newCloud(t)
+		c.failFirst(3, "DescribeStacks", status, code, "later")
+		opts := c.options()
+		_, err := infra.List(t.Context(), &opts)
+		must(t, err)
+		if got := c.calls("DescribeStacks"); len(got) != 4 {
+			t.Errorf("%s: %d calls, want 4", code, len(got))
+		}
+	}
+}
