@@ -10,45 +10,74 @@ import (
 // call is a request to AWS as far as permissions go, as in testdata/calls.txt:
 //
 //	GetItem NS/ENTITY#user
+//	UpdateItem{PK,SK,b_*,rf} NS/ENTITY#user
 //	Query@GSI2 NS/RESOURCE#gpt-4
-//	TransactWriteItems PutItem=NS/ENTITY#user UpdateItem=NS/SYSTEM#
+//	TransactWriteItems PutItem{PK,SK,b_*}=NS/ENTITY#user UpdateItem{PK,SK,limits}=NS/SYSTEM#
 //	s3:GetObject@AuditArchiveBucket.Arn/audit/file
 //
-// The action, an index or the stream if it is on one, and the partition keys, in
-// which NS is the namespace; those of a transaction with the action on each item.
-// Actions of other services than DynamoDB are with their name, on a resource.
+// The action, the attributes that it names if it writes an item, an index or the
+// stream if it is on one, and the partition keys, in which NS is the namespace;
+// those of a transaction with the action on each item. Actions of other services
+// than DynamoDB are with their name, on a resource.
 type call struct {
 	action, on string
+	attributes []string
 	keys       []string
 	items      []item
 }
 
-type item struct{ action, key string }
+type item struct {
+	action, key string
+	attributes  []string
+}
 
 func (c call) String() string {
-	words := []string{c.action}
+	words := []string{written(c.action, c.attributes)}
 	if c.on != "" {
 		words[0] += "@" + c.on
 	}
 	words = append(words, c.keys...)
 	for _, i := range c.items {
-		words = append(words, i.action+"="+i.key)
+		words = append(words, written(i.action, i.attributes)+"="+i.key)
 	}
 	return strings.Join(words, " ")
 }
 
-// parseCall is String backwards.
+// written is an action with the attributes it names.
+func written(action string, attributes []string) string {
+	if len(attributes) == 0 {
+		return action
+	}
+	return action + "{" + strings.Join(attributes, ",") + "}"
+}
+
+// parseCall is String backwards. A write that shows no attributes names the key;
+// {} is one that names none.
 func parseCall(line string) (c call) {
 	words := strings.Fields(line)
 	c.action, c.on, _ = strings.Cut(words[0], "@")
+	c.action, c.attributes = parseWritten(c.action)
 	for _, word := range words[1:] {
 		if action, key, isItem := strings.Cut(word, "="); isItem {
-			c.items = append(c.items, item{action, key})
+			action, attributes := parseWritten(action)
+			c.items = append(c.items, item{action, key, attributes})
 		} else {
 			c.keys = append(c.keys, word)
 		}
 	}
 	return c
+}
+
+// parseWritten is written backwards.
+func parseWritten(word string) (action string, attributes []string) {
+	action, list, shown := strings.Cut(word, "{")
+	switch {
+	case shown:
+		return action, strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == '}' })
+	case action == "PutItem" || action == "UpdateItem":
+		return action, []string{"PK"}
+	}
+	return action, nil
 }
 
 const table = "RateLimitsTable.Arn"
@@ -77,20 +106,21 @@ func (c call) right() string {
 func (c call) isOfTable() bool { return !strings.Contains(c.action, ":") }
 
 // requests are what IAM is asked. Each item of a transaction is a request of its
-// own; with together, all of them show the keys of all: which of both the
-// service does is not documented, so what is to be allowed has to be either way.
+// own; with together, all of them show the keys and attributes of all: which of
+// both the service does is not documented, so what is to be allowed has to be
+// either way.
 func (c call) requests(tag string, together bool) (all []request) {
 	if len(c.items) == 0 {
-		return []request{{c.right(), c.resource(), c.keys, tag}}
+		return []request{{c.right(), c.resource(), c.keys, c.attributes, tag}}
 	}
-	var keys []string
+	var keys, attributes []string
 	for _, i := range c.items {
-		keys = append(keys, i.key)
+		keys, attributes = append(keys, i.key), append(attributes, i.attributes...)
 	}
 	for _, i := range c.items {
-		r := request{"dynamodb:" + i.action, c.resource(), []string{i.key}, tag}
+		r := request{"dynamodb:" + i.action, c.resource(), []string{i.key}, i.attributes, tag}
 		if together {
-			r.keys = keys
+			r.keys, r.attributes = keys, attributes
 		}
 		all = append(all, r)
 	}
@@ -99,12 +129,12 @@ func (c call) requests(tag string, together bool) (all []request) {
 
 // elsewhere is the call in another namespace.
 func (c call) elsewhere() call {
-	other := call{action: c.action, on: c.on}
+	other := call{action: c.action, on: c.on, attributes: c.attributes}
 	for _, key := range c.keys {
 		other.keys = append(other.keys, moved(key))
 	}
 	for _, i := range c.items {
-		other.items = append(other.items, item{i.action, moved(i.key)})
+		other.items = append(other.items, item{i.action, moved(i.key), i.attributes})
 	}
 	return other
 }

@@ -25,6 +25,7 @@ type condition struct {
 type request struct {
 	action, resource string
 	keys             []string // values of dynamodb:LeadingKeys; empty if the request has none
+	attributes       []string // values of dynamodb:Attributes, likewise
 	tag              string   // that of the principal, its namespace; "" if it has none
 }
 
@@ -88,6 +89,8 @@ func (c condition) holds(r request) bool {
 	switch {
 	case c.key == "dynamodb:LeadingKeys":
 		given = r.keys
+	case c.key == "dynamodb:Attributes":
+		given = r.attributes
 	case c.key == namespaceTag && r.tag != "":
 		given = []string{r.tag}
 	}
@@ -149,35 +152,47 @@ func TestJudge(t *testing.T) {
 	some := condition{"Null", "dynamodb:LeadingKeys", []string{"false"}}
 	not := condition{"ForAllValues:StringNotLike", "dynamodb:LeadingKeys", []string{"_/*"}}
 	proper := condition{"StringNotEquals", namespaceTag, []string{"_"}}
+	noLimits := condition{"ForAllValues:StringNotLike", "dynamodb:Attributes", []string{"l_*"}}
+	named := condition{"Null", "dynamodb:Attributes", []string{"false"}}
 	for _, test := range []struct {
 		name       string
 		conditions []condition
 		keys       string
 		tag        string
 		want       bool
+		attributes string
 	}{
-		{"own", []condition{own}, "a/x", "a", true},
-		{"own and shared", []condition{own}, "a/x _/y", "a", true},
-		{"another's", []condition{own}, "b/x", "a", false},
-		{"one of two is another's", []condition{own}, "a/x b/x", "a", false},
-		{"a longer name", []condition{own}, "ab/x", "a", false},
-		{"no slash", []condition{own}, "a", "a", false},
-		{"no tag", []condition{own}, "a/x", "", false},
-		{"no tag, shared", []condition{own}, "_/x", "", true},
-		{"no keys match everything", []condition{own}, "", "a", true},
-		{"unless there have to be some", []condition{own, some}, "", "a", false},
-		{"none is like it", []condition{not}, "a/x b/x", "", true},
-		{"one is like it", []condition{not}, "a/x _/x", "", false},
-		{"tag", []condition{proper}, "", "a", true},
-		{"wrong tag", []condition{proper}, "", "_", false},
-		{"without a tag it is not the wrong one", []condition{proper}, "", "", true},
+		{"own", []condition{own}, "a/x", "a", true, ""},
+		{"own and shared", []condition{own}, "a/x _/y", "a", true, ""},
+		{"another's", []condition{own}, "b/x", "a", false, ""},
+		{"one of two is another's", []condition{own}, "a/x b/x", "a", false, ""},
+		{"a longer name", []condition{own}, "ab/x", "a", false, ""},
+		{"no slash", []condition{own}, "a", "a", false, ""},
+		{"no tag", []condition{own}, "a/x", "", false, ""},
+		{"no tag, shared", []condition{own}, "_/x", "", true, ""},
+		{"no keys match everything", []condition{own}, "", "a", true, ""},
+		{"unless there have to be some", []condition{own, some}, "", "a", false, ""},
+		{"none is like it", []condition{not}, "a/x b/x", "", true, ""},
+		{"one is like it", []condition{not}, "a/x _/x", "", false, ""},
+		{"tag", []condition{proper}, "", "a", true, ""},
+		{"wrong tag", []condition{proper}, "", "_", false, ""},
+		{"without a tag it is not the wrong one", []condition{proper}, "", "", true, ""},
+		{"attributes of a bucket", []condition{noLimits, named}, "", "", true, "PK SK b_rpm_tk rf"},
+		{"an attribute of limits", []condition{noLimits, named}, "", "", false, "PK SK l_rpm_cp"},
+		{"among others", []condition{noLimits, named}, "", "", false, "PK b_rpm_tk l_rpm_cp"},
+		{"no attributes match everything", []condition{noLimits}, "", "", true, ""},
+		{"unless some have to be named", []condition{noLimits, named}, "", "", false, ""},
 	} {
 		p := policy{{[]string{"dynamodb:Get*"}, []string{"T.Arn", "T.Arn/index/?"}, test.conditions}}
-		r := request{"dynamodb:GetItem", "T.Arn/index/1", strings.Fields(test.keys), test.tag}
+		r := request{"dynamodb:GetItem", "T.Arn/index/1", strings.Fields(test.keys), strings.Fields(test.attributes), test.tag}
 		if got := p.allows(r); got != test.want {
 			t.Errorf("%s: %t", test.name, got)
 		}
-		for _, other := range []request{{"dynamodb:PutItem", r.resource, r.keys, r.tag}, {r.action, "T.Arn/index/10", r.keys, r.tag}, {r.action, "U.Arn", r.keys, r.tag}} {
+		for _, other := range []request{
+			{"dynamodb:PutItem", r.resource, r.keys, r.attributes, r.tag},
+			{r.action, "T.Arn/index/10", r.keys, r.attributes, r.tag},
+			{r.action, "U.Arn", r.keys, r.attributes, r.tag},
+		} {
 			if p.allows(other) {
 				t.Errorf("%s: allows %v", test.name, other)
 			}

@@ -96,7 +96,7 @@ func (t tier) idle(needed []request) (all []string) {
 // mayFor tells whether a request is allowed for some keys.
 func (t tier) mayFor(r request) bool {
 	return slices.ContainsFunc(probes, func(key string) bool {
-		r.keys = strings.Fields(key)
+		r.keys, r.attributes = strings.Fields(key), []string{"PK"}
 		return t.policy.allows(r)
 	})
 }

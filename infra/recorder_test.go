@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -79,7 +80,20 @@ type asked struct {
 	KeyConditionExpression    string
 	ExpressionAttributeValues attributeValues
 	RequestItems              map[string]json.RawMessage
-	TransactItems             []map[string]struct{ Key, Item attributeValues }
+	TransactItems             []map[string]changed
+	expressions
+}
+
+// changed is what an item of a transaction says.
+type changed struct {
+	Key, Item attributeValues
+	expressions
+}
+
+// expressions are where a write names attributes, besides an item.
+type expressions struct {
+	UpdateExpression, ConditionExpression string
+	ExpressionAttributeNames              map[string]string
 }
 
 type attributeValues map[string]struct{ S string }
@@ -99,10 +113,12 @@ func (r *recorder) understand(action string, sent []byte) (call, error) {
 	}
 	c.on = a.IndexName
 	switch action {
-	case "GetItem", "UpdateItem", "DeleteItem":
+	case "GetItem", "DeleteItem":
 		c.keys = r.keys(a.Key)
+	case "UpdateItem":
+		c.keys, c.attributes = r.keys(a.Key), a.names(a.Key)
 	case "PutItem":
-		c.keys = r.keys(a.Item)
+		c.keys, c.attributes = r.keys(a.Item), a.names(a.Item)
 	case "Query":
 		c.keys = []string{r.key(a.partition())}
 	case "BatchGetItem", "BatchWriteItem":
@@ -152,10 +168,41 @@ func (r *recorder) items(a asked) (all []item) {
 	}
 	for _, one := range a.TransactItems {
 		for kind, i := range one {
-			all = append(all, item{actions[kind], r.keys(i.Key, i.Item)[0]})
+			one := item{actions[kind], r.keys(i.Key, i.Item)[0], nil}
+			if kind == "Put" || kind == "Update" {
+				one.attributes = i.names(i.Key, i.Item)
+			}
+			all = append(all, one)
 		}
 	}
 	return all
+}
+
+var (
+	bareName = regexp.MustCompile(`[#:.]?\b[A-Za-z_]\w*`)
+	ofLimit  = regexp.MustCompile(`^([bl]_).*`) // one of an attribute for each limit
+)
+
+// grammar are the words of expressions that name no attribute.
+var grammar = strings.Fields("SET ADD REMOVE DELETE AND OR NOT BETWEEN IN if_not_exists attribute_exists attribute_not_exists size begins_with contains")
+
+// names are the attributes that a write names, as IAM is shown them, sorted.
+// Those for a limit are there once, as b_* or l_*.
+func (e expressions) names(items ...attributeValues) (names []string) {
+	for _, attributes := range items {
+		names = slices.AppendSeq(names, maps.Keys(attributes))
+	}
+	names = slices.AppendSeq(names, maps.Values(e.ExpressionAttributeNames))
+	for _, word := range bareName.FindAllString(e.UpdateExpression+" "+e.ConditionExpression, -1) {
+		if !strings.ContainsAny(word[:1], "#:.") && !slices.Contains(grammar, word) {
+			names = append(names, word)
+		}
+	}
+	for i, name := range names {
+		names[i] = ofLimit.ReplaceAllString(name, "$1*")
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // keys are the partition keys in sets of attributes, sorted, each once.

@@ -17,7 +17,8 @@ type tier struct {
 	tagged string    // calls that must be refused if the tag is the reserved namespace
 }
 
-// In the table every application writes buckets and nothing else.
+// In the table every application writes buckets and nothing else. Limits of an
+// entity are in the same partition, under attributes l_*.
 const onlyBuckets = `
 	PutItem NS/RESOURCE#gpt-4
 	PutItem NS/SYSTEM#
@@ -27,7 +28,14 @@ const onlyBuckets = `
 	UpdateItem _/SYSTEM#
 	PutItem
 	TransactWriteItems PutItem=NS/ENTITY#user PutItem=NS/SYSTEM#
-	DeleteItem NS/ENTITY#user`
+	DeleteItem NS/ENTITY#user
+	PutItem{PK,SK,l_rpm_cp} NS/ENTITY#user
+	PutItem{PK,SK,b_rpm_tk,l_rpm_cp} NS/ENTITY#user
+	UpdateItem{PK,SK,l_rpm_ra} NS/ENTITY#user
+	TransactWriteItems UpdateItem{PK,SK,l_rpm_cp}=NS/ENTITY#user
+	TransactWriteItems PutItem{PK,SK,b_rpm_tk}=NS/ENTITY#user PutItem{PK,SK,l_rpm_cp}=NS/ENTITY#user
+	PutItem{} NS/ENTITY#user
+	UpdateItem{} NS/ENTITY#user`
 
 // A namespace is closed to the others, and so is the registry.
 const onlyOwnReads = `
@@ -177,5 +185,5 @@ func (t tier) carriesOut(sent []call, tag string) bool {
 }
 
 func (r request) String() string {
-	return strings.Join(append([]string{r.action, "on", r.resource}, r.keys...), " ")
+	return strings.Join(append([]string{written(r.action, r.attributes), "on", r.resource}, r.keys...), " ")
 }
