@@ -205,7 +205,12 @@ func cborReply(status int, members map[string]string) *reply {
 // functionZip is a package that nobody will run.
 func functionZip(tb testing.TB, more ...byte) string {
 	tb.Helper()
-	header := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_AARCH64), Version: 1, Ehsize: 64, Phentsize: 56, Phoff: 64}
+	return functionZipFor(tb, elf.EM_AARCH64, more...)
+}
+
+func functionZipFor(tb testing.TB, machine elf.Machine, more ...byte) string {
+	tb.Helper()
+	header := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: 1, Ehsize: 64, Phentsize: 56, Phoff: 64}
 	copy(header.Ident[:], elf.ELFMAG)
 	header.Ident[elf.EI_CLASS], header.Ident[elf.EI_DATA], header.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1
 	var content, buf bytes.Buffer

@@ -71,7 +71,7 @@ func dialStack(ctx context.Context, op, name string, opts *Options) (*session, e
 		opts = &Options{}
 	}
 	stack, table := opts.Stack.WithDefaults(), dynamo.TableName(name)
-	doubt, architecture := stack.checkParts(table), stack.Architecture
+	doubt, architecture := stack.checkParts(table), opts.Stack.Architecture
 	if opts.Settle != nil {
 		architecture = "" // it may be another
 	}
@@ -257,7 +257,7 @@ func (s *session) publish(ctx context.Context, functions bool, bucket, architect
 	if !functions {
 		return nil, nil
 	}
-	p, err := NewPackage(ctx, &PackageOptions{Architecture: architecture, Zip: s.opts.Zip, Version: s.opts.Version})
+	p, err := NewPackage(ctx, &PackageOptions{Architecture: architecture, Zip: s.opts.Zip, Version: s.opts.Version, Building: s.opts.Building})
 	if err != nil {
 		if ctx.Err() == nil && !isDomain(err) {
 			err = &RefusedError{Stack: s.name, Reason: err.Error()}

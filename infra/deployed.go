@@ -18,6 +18,30 @@ import (
 // settle makes Options.Stack what is to be deployed, given what is there, nil if
 // nothing is.
 func (s *session) settle(ctx context.Context, stack *cfn.Stack) error {
+	err := s.ask(ctx, stack)
+	s.opts.Stack.Architecture = s.architecture(stack)
+	return err
+}
+
+// architecture is what the functions are going to run on: as the owner says, else
+// as before, else as the code at hand.
+func (s *session) architecture(stack *cfn.Stack) string {
+	if said := cmp.Or(s.opts.Stack.Architecture, runsOn(stack)); said != "" {
+		return said
+	}
+	return ArchitectureAtHand(s.opts.Zip)
+}
+
+// runsOn is the architecture of the functions of a stack, "" if it has none.
+func runsOn(stack *cfn.Stack) string {
+	if stack == nil || !wantedOf(stack).hasFunctions() {
+		return ""
+	}
+	return wantedOf(stack).Architecture
+}
+
+// ask has Options.Settle say what to deploy.
+func (s *session) ask(ctx context.Context, stack *cfn.Stack) error {
 	if s.opts.Settle == nil {
 		return nil
 	}
@@ -26,6 +50,7 @@ func (s *session) settle(ctx context.Context, stack *cfn.Stack) error {
 		return s.judge()
 	}
 	deployed := wantedOf(stack)
+	deployed.Architecture = runsOn(stack)
 	deployed.ArtifactBucket, _ = s.codeOf(ctx, stack)
 	s.opts.Stack = s.opts.Settle(&deployed)
 	err := s.judge()

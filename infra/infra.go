@@ -44,6 +44,9 @@ type Options struct {
 	// Event is told what happens to the stack while a call waits for it. Default:
 	// nobody.
 	Event func(Event)
+	// Building is called when the functions' code begins to be compiled, which may
+	// take minutes; what it returns is called when that ends. Default: nobody.
+	Building func(architecture string) (done func(error))
 	// Confirm sees the changes to what a stack has, before they are made. An error
 	// refuses them, and is returned. Default: they are made.
 	Confirm func([]Change) error

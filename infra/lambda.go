@@ -28,7 +28,7 @@ type Package struct {
 // PackageOptions are those of [NewPackage]. The zero value of a field is its
 // default.
 type PackageOptions struct {
-	Architecture string // ARM64 or X8664; default ARM64
+	Architecture string // ARM64 or X8664; default [ArchitectureAtHand] of Zip
 	// Zip is the path of a package that is taken as it is. Default: the running
 	// program is packed if it is zae-limiter, linked statically, for Linux and
 	// the architecture; else one is built with Go.
@@ -38,6 +38,26 @@ type PackageOptions struct {
 	Version string
 	// NoBuild returns a package without code where it would have to be built.
 	NoBuild bool
+	// Building is that of [Options].
+	Building func(architecture string) (done func(error))
+}
+
+// ArchitectureAtHand returns the architecture of the code that is at hand: that of
+// the zip if one is named, else that of the running program if it can be packed.
+// It is ARM64 where the code has to be built, and where the zip is none.
+func ArchitectureAtHand(zip string) string {
+	for _, architecture := range []string{ARM64, X8664} {
+		var err error
+		if zip != "" {
+			err = checkZip(zip, architecture)
+		} else {
+			_, err = runningProgram(architecture)
+		}
+		if err == nil {
+			return architecture
+		}
+	}
+	return ARM64
 }
 
 const (
@@ -57,7 +77,9 @@ func NewPackage(ctx context.Context, opts *PackageOptions) (*Package, error) {
 		o = *opts
 	}
 	o.Version = cmp.Or(o.Version, programVersion())
-	o.Architecture = Stack{Architecture: o.Architecture}.WithDefaults().Architecture
+	if o.Architecture == "" {
+		o.Architecture = ArchitectureAtHand(o.Zip)
+	}
 	if err := checkArchitecture(o.Architecture); err != nil {
 		return nil, err
 	}

@@ -55,8 +55,14 @@ func build(ctx context.Context, t toolchain, o PackageOptions) (_ *Package, err 
 	compile := toolchain{dir: source, env: append([]string{
 		"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + goArchitectures[o.Architecture], "GOARM64=v8.0", "GOAMD64=v1", "GOEXPERIMENT=", "GOFLAGS=", "GOWORK=off",
 	}, t.env...)}
+	done := func(error) {}
+	if o.Building != nil {
+		done = o.Building(o.Architecture)
+	}
 	flags := "-s -w -X " + module + "/internal/cli.version=" + strings.TrimPrefix(o.Version, "v")
-	if _, err := compile.run(ctx, "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", output, "./cmd/zae-limiter"); err != nil {
+	_, err = compile.run(ctx, "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", output, "./cmd/zae-limiter")
+	done(err)
+	if err != nil {
 		return nil, err
 	}
 	content, err := os.ReadFile(output)

@@ -7,6 +7,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -145,6 +146,22 @@ func TestAZipIsTakenAsItIs(t *testing.T) {
 	}
 }
 
+// Where no architecture is said, that of the code at hand counts.
+func TestTheArchitectureIsThatOfTheCodeAtHand(t *testing.T) {
+	t.Parallel()
+	for machine, want := range map[elf.Machine]string{elf.EM_X86_64: X8664, elf.EM_AARCH64: ARM64} {
+		path := zipped(t, "bootstrap", 0o755, program(t, machine))
+		p, err := NewPackage(t.Context(), &PackageOptions{Zip: path})
+		check(t, err)
+		if p.Architecture != want || ArchitectureAtHand(path) != want {
+			t.Errorf("%s %s, want %s", p.Architecture, ArchitectureAtHand(path), want)
+		}
+	}
+	if got := ArchitectureAtHand(""); got != ARM64 { // this is a test, so the code would have to be built
+		t.Error(got)
+	}
+}
+
 func TestAZipThatCannotWorkIsRefused(t *testing.T) {
 	t.Parallel()
 	arm := program(t, elf.EM_AARCH64)
@@ -160,7 +177,7 @@ func TestAZipThatCannotWorkIsRefused(t *testing.T) {
 		zipped(t, "bootstrap", 0o755, program(t, 183, elf.PT_INTERP)): "CGO_ENABLED=0",
 		zipped(t, "bootstrap/", 0o755|fs.ModeDir, nil):                "no file bootstrap",
 	} {
-		_, err := NewPackage(t.Context(), &PackageOptions{Zip: path})
+		_, err := NewPackage(t.Context(), &PackageOptions{Zip: path, Architecture: ARM64})
 		if bad, ok := errors.AsType[*limiter.InvalidError](err); !ok || bad.Field != "zip" || !strings.Contains(bad.Reason, says) {
 			t.Errorf("%v does not say %q", err, says)
 		}
@@ -332,6 +349,26 @@ func TestAPackageOfAReleaseIsBuiltFromItsModule(t *testing.T) {
 	check(t, err)
 	if !strings.Contains(p.Source, "@v1.8.7") {
 		t.Error(p.Source)
+	}
+}
+
+// A build says when it begins, for what, and how it ended.
+func TestABuildIsTold(t *testing.T) {
+	t.Parallel()
+	dir := tiny(t)
+	var told []string
+	o := PackageOptions{Architecture: X8664, Version: "devel", Building: func(architecture string) func(error) {
+		told = append(told, architecture)
+		return func(err error) { told = append(told, fmt.Sprint("ok ", err == nil)) }
+	}}
+	_, err := build(t.Context(), toolchain{dir: dir}, o)
+	check(t, err)
+	check(t, os.WriteFile(filepath.Join(dir, "cmd", "zae-limiter", "main.go"), []byte("nonsense"), 0o600))
+	if _, err = build(t.Context(), toolchain{dir: dir}, o); err == nil {
+		t.Error("nonsense is a program")
+	}
+	if diff := cmp.Diff([]string{X8664, "ok true", X8664, "ok false"}, told); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -31,7 +31,7 @@ type Stack struct {
 
 	NoAggregator  bool          // no function that counts usage
 	NoProvisioner bool          // no function that applies declared limits
-	Architecture  string        // of both functions, ARM64 or X8664; default ARM64
+	Architecture  string        // of both functions, ARM64 or X8664; default: as deployed, at first [ArchitectureAtHand]
 	LambdaTimeout time.Duration // of the aggregator, whole seconds up to 15 minutes; default 60 s
 	LambdaMemory  int           // of the aggregator in MB, 128 to 3008; default 256
 	Tracing       bool          // X-Ray for the aggregator

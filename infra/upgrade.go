@@ -1,7 +1,6 @@
 package infra
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -100,12 +99,11 @@ func (s *session) renew(ctx context.Context, stack *cfn.Stack, lambdaOnly bool) 
 // codeOf is where a stack's code belongs, "" for its own bucket, and what it has
 // to run on.
 func (s *session) codeOf(ctx context.Context, stack *cfn.Stack) (bucket, architecture string) {
-	deployed, _ := parameterOf(*stack, paramArchitecture)
 	bucket = s.opts.Stack.ArtifactBucket
 	if before, _ := parameterOf(*stack, paramCodeBucket); bucket == "" && before != "" {
 		if own, _, err := s.ownBucket(ctx); err != nil || before != own {
 			bucket = before
 		}
 	}
-	return bucket, cmp.Or(s.opts.Stack.Architecture, deployed, ARM64)
+	return bucket, s.architecture(stack)
 }

@@ -127,6 +127,12 @@ func (o *deployOptions) settle(name string, deployed *infra.Stack, given *pflag.
 	if deployed != nil && !o.reset {
 		wanted = o.over(*deployed, given)
 	}
+	if wanted.Architecture == "" && deployed != nil {
+		wanted.Architecture = deployed.Architecture
+	}
+	if wanted.Architecture == "" {
+		wanted.Architecture = infra.ArchitectureAtHand(o.zip)
+	}
 	o.announce(name, wanted.WithDefaults())
 	return wanted
 }

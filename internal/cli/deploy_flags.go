@@ -75,7 +75,7 @@ func (o *deployOptions) functionFlags(cmd *cobra.Command) {
 	addSwitch(flags, &o.alarms, "enable-alarms", "no-alarms", "have alarms")
 	flags.StringVar(&o.stack.AlarmTopicARN, "alarm-sns-topic", "", "`ARN` of the topic that alarms are sent to, or none")
 	addNumber(cmd, &o.stack.DurationThresholdPct, "lambda-duration-threshold-pct", "80", "of the timeout, when an alarm is raised", 1, 100)
-	flags.StringVar(&o.stack.Architecture, "architecture", "arm64", "of the functions: arm64 or x86_64")
+	flags.StringVar(&o.stack.Architecture, "architecture", "", "of the functions: arm64 or x86_64 (default: as deployed; at first that of this program if it can be packed, else arm64)")
 	flags.StringVar(&o.zip, "lambda-zip", "", "`file` with the functions' code, such as lambda-export writes")
 	flags.StringVar(&o.stack.ArtifactBucket, "artifact-bucket", "", "`bucket` for that code, or none (default: one is made)")
 }

@@ -32,7 +32,7 @@ not for Linux, or not linked statically, Go is needed to build it.`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runLambdaExport(cmd.Context(), o) },
 	}
 	cmd.Flags().StringVarP(&o.output, "output", "o", "lambda.zip", "`file` to write")
-	cmd.Flags().StringVar(&o.architecture, "architecture", infra.ARM64, "arm64 or x86_64")
+	cmd.Flags().StringVar(&o.architecture, "architecture", "", "arm64 or x86_64 (default: that of this program if it can be packed, else arm64)")
 	cmd.Flags().BoolVarP(&o.force, "force", "f", false, "overwrite the file")
 	cmd.Flags().BoolVar(&o.info, "info", false, "only tell what would be written, and build nothing")
 	addJSON[packageShape](cmd, &o.json, anObject, nil)
@@ -54,7 +54,7 @@ func runLambdaExport(ctx context.Context, o *exportOptions) error {
 	if _, err := os.Stat(o.output); err == nil && !o.info && !o.force {
 		return fmt.Errorf("%s is there already; --force overwrites it", o.output)
 	}
-	p, err := infra.NewPackage(ctx, &infra.PackageOptions{Architecture: o.architecture, Version: thisBuild().Version, NoBuild: o.info})
+	p, err := infra.NewPackage(ctx, &infra.PackageOptions{Architecture: o.architecture, Version: thisBuild().Version, NoBuild: o.info, Building: o.building})
 	if err != nil {
 		return stackError(err)
 	}

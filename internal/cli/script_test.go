@@ -185,7 +185,7 @@ func fieldOf(ts *testscript.TestScript, neg bool, args []string) {
 // TestEveryCommandHasAScript finds commands that no script runs.
 func TestEveryCommandHasAScript(t *testing.T) {
 	var text strings.Builder
-	for _, pattern := range []string{scripts + "/*.txtar", dataScripts + "/*.txtar", stackScripts + "/*.txtar"} {
+	for _, pattern := range []string{scripts + "/*.txtar", dataScripts + "/*.txtar", stackScripts + "/*.txtar", tableScripts + "/*.txtar"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -9,12 +9,14 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/infra"
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
 
@@ -89,8 +91,21 @@ func (s *stackConnection) options() (infra.Options, error) {
 	return infra.Options{
 		Dynamo:  dynamo.Options{Region: s.region, Endpoint: s.endpoint, Timeout: tableTimeout},
 		Version: thisBuild().Version,
-		Event:   s.event,
+		Event:   s.event, Building: s.building,
 	}, nil
+}
+
+// building says that the functions' code is compiled, and when that is done.
+func (c *console) building(architecture string) (done func(error)) {
+	began := time.Now()
+	c.say("  building the functions' code for %s with Go, which may take minutes", architecture)
+	stop := c.progress(func() string { return "building: " + tty.Duration(time.Since(began).Truncate(time.Second)) })
+	return func(err error) {
+		stop()
+		if err == nil {
+			c.say("  built in %s", tty.Duration(time.Since(began)))
+		}
+	}
 }
 
 // target is the stack, and how to reach it.

@@ -39,7 +39,7 @@ is newer is left alone, unless --force says otherwise.
 	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "do not wait for the stack, nor touch the table")
 	cmd.Flags().StringVar(&o.zip, "lambda-zip", "", "`file` with the functions' code, such as lambda-export writes")
 	cmd.Flags().StringVar(&o.bucket, "artifact-bucket", "", "`bucket` for that code (default: the one it is in)")
-	cmd.Flags().StringVar(&o.architecture, "architecture", "", "arm64 or x86_64 (default: as it is, arm64 at first)")
+	cmd.Flags().StringVar(&o.architecture, "architecture", "", "arm64 or x86_64 (default: as deployed; at first as deploy)")
 	addYes(cmd, &o.yes)
 	addJSON[deploymentShape](cmd, &o.json, anObject, nil)
 	return cmd
