@@ -32,7 +32,7 @@ func TestOperationsPage(t *testing.T) {
 			ran++
 			command = strings.TrimSpace(command)
 			if program, ok := strings.CutPrefix(command, "zae-limiter "); ok {
-				command = released + " " + program + architecture(program)
+				command = released + " " + program
 			}
 			shell.run(command)
 		}
@@ -40,13 +40,4 @@ func TestOperationsPage(t *testing.T) {
 	if ran < 15 {
 		t.Errorf("only %d commands were found", ran)
 	}
-}
-
-// architecture is that of this machine, for commands that pack this program.
-func architecture(command string) string {
-	name, _, _ := strings.Cut(command, " ")
-	if name == "deploy" && !strings.Contains(command, "--tags-only") || name == "lambda-export" {
-		return " --architecture " + hostArchitecture()
-	}
-	return ""
 }
