@@ -45,7 +45,7 @@ type Options struct {
 	// nobody.
 	Event func(Event)
 	// Building is called when the functions' code begins to be compiled, which may
-	// take minutes; what it returns is called when that ends. Default: nobody.
+	// take minutes; the function that it returns is called when that ends.
 	Building func(architecture string) (done func(error))
 	// Confirm sees the changes to what a stack has, before they are made. An error
 	// refuses them, and is returned. Default: they are made.

@@ -33,7 +33,7 @@ type session struct {
 	op     string // the call, for errors
 	region string
 	place  hint.Place // of the commands that errors suggest
-	doubt  error // about the stack that is wanted, which what is there may remove
+	doubt  error      // about the stack that is wanted, which what is there may remove
 
 	stacks    *cloudformation.Client
 	tables    *dynamodb.Client
