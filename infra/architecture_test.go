@@ -9,7 +9,7 @@ import (
 )
 
 // A new stack has the architecture of the code at hand; one that is deployed
-// keeps its own until it is told another.
+// keeps its own until another is named.
 func TestArchitectureOfAStack(t *testing.T) {
 	t.Parallel()
 	arm, x86 := functionZip(t), functionZipFor(t, elf.EM_X86_64)

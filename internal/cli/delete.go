@@ -76,7 +76,7 @@ func runDelete(ctx context.Context, o *deleteOptions) error {
 	return nil
 }
 
-// certain refuses a name that nothing says, or of which the environment says two.
+// certain refuses to guess a name, and a name that two variables contradict.
 func (o *deleteOptions) certain(name string) error {
 	stack, store := os.Getenv(envStack), os.Getenv(envStore)
 	switch isTable := strings.HasPrefix(store, tableScheme); {
