@@ -114,7 +114,7 @@ func status(charge *Charge, b Bucket, i int, admitted bool) Status {
 	s := Status{
 		Entity: b.Account.Entity, Resource: b.Account.Resource, Source: b.Account.Source.Level(), Limit: limit,
 		Available: bucket.Whole(tokens),
-		FullAfter: bucket.Wait(bucket.Sub(rate.Capacity, tokens), rate).Duration(),
+		FullAfter: b.after(bucket.Wait(bucket.Sub(rate.Capacity, tokens), rate)),
 	}
 	switch {
 	case charge.Limits != nil:
@@ -133,7 +133,16 @@ func status(charge *Charge, b Bucket, i int, admitted bool) Status {
 	if s.NeverFits {
 		s.RetryAfter = max(s.FullAfter, time.Millisecond)
 	} else {
-		s.RetryAfter = bucket.Wait(bucket.Sub(need, tokens), rate).Duration()
+		s.RetryAfter = b.after(bucket.Wait(bucket.Sub(need, tokens), rate))
 	}
 	return s
+}
+
+// after is a wait that begins at the bucket's own time, counted from the now of
+// the call; zero if there is nothing to wait for.
+func (b Bucket) after(wait bucket.Millis) time.Duration {
+	if wait.IsZero() {
+		return 0
+	}
+	return time.Duration(bucket.Add(int64(b.Ahead), int64(wait.Duration())))
 }

@@ -57,6 +57,10 @@ type Account struct {
 type Bucket struct {
 	Account *Account // nil: there is none
 	Tokens  []int64  // thousandths in the order of Account.Limits; negative is debt
+	// Ahead is by how much the bucket's own time is later than the now of the
+	// call, because a caller with a later clock charged it: it refills from then
+	// on. Zero when it is not.
+	Ahead time.Duration
 }
 
 // Outcome is a charge decided.

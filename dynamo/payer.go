@@ -161,6 +161,7 @@ func (p *payer) decide(now int64) {
 	}
 	pl.at = max(pl.at, pl.after.At)
 	pl.view = pl.turn.View
+	pl.view.Ahead = exact.Ahead(pl.at, now)
 }
 
 // useDefaults makes the defaults of the charge the limits in force, and with them

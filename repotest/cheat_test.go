@@ -136,6 +136,7 @@ func TestComparisonFindsRepositoriesWhosePeekLies(t *testing.T) {
 		"says no":            {func(out *limiter.Outcome) { out.Admitted = false }, "Explain, then Acquire"},
 		"leaves out parents": {func(out *limiter.Outcome) { out.Parent = limiter.Bucket{} }, "Explain, then Acquire"},
 		"shows a token less": {func(out *limiter.Outcome) { out.Self.Tokens[0] -= 1000 }, "Explain, then Acquire"},
+		"hides its time":     {func(out *limiter.Outcome) { out.Self.Ahead = 0 }, "Explain, then Acquire"},
 		"names limits of others": {func(out *limiter.Outcome) { // at the same level, which is all that a caller sees
 			account := *out.Self.Account
 			account.Source.Resource = strings.ToUpper(account.Source.Resource)

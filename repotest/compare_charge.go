@@ -27,13 +27,14 @@ type balance struct {
 	Source           limiter.Scope
 	Default          bool
 	Tokens           []int64
+	Ahead            time.Duration
 }
 
 func balanceOf(b limiter.Bucket, overridden bool) balance {
 	if b.Account == nil {
 		return balance{}
 	}
-	out := balance{b.Account.Entity, b.Account.Resource, b.Account.Limits, b.Account.Source, b.Account.Default, b.Tokens}
+	out := balance{b.Account.Entity, b.Account.Resource, b.Account.Limits, b.Account.Source, b.Account.Default, b.Tokens, b.Ahead}
 	if overridden {
 		out.Source, out.Default = limiter.Scope{}, false // mean nothing
 	}

@@ -78,6 +78,7 @@ func nouns() []noun {
 	return []noun{
 		{"buckets", bucketChecks()},
 		{"refill", refillChecks()},
+		{"ahead", aheadChecks()},
 		{"peek", peekChecks()},
 		{"cascade", cascadeChecks()},
 		{overrideNoun, overrideChecks()},

@@ -2,8 +2,10 @@ package exact
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -22,9 +24,17 @@ type Turn struct {
 
 // Begin brings b to now for a charge that is judged by b's own limits.
 func Begin(b *Bucket, now int64) Turn {
-	now = max(now, b.At)
-	tokens := b.refilled(now)
-	return Turn{View: limiter.Bucket{Account: b.Account, Tokens: tokens}, bucket: b, at: now, tokens: tokens}
+	at := max(now, b.At)
+	tokens := b.refilled(at)
+	return Turn{View: limiter.Bucket{Account: b.Account, Tokens: tokens, Ahead: Ahead(at, now)}, bucket: b, at: at, tokens: tokens}
+}
+
+// Ahead is by how much a bucket's own time is later than now.
+func Ahead(at, now int64) time.Duration {
+	if at <= now {
+		return 0
+	}
+	return time.Duration(min(bucket.Sub(at, now), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }
 
 // BeginOverride brings b to now for a charge that is judged by limits instead,
@@ -38,6 +48,7 @@ func BeginOverride(b *Bucket, now int64, limits []limiter.Limit) Turn {
 	t.View = limiter.Bucket{
 		Account: &limiter.Account{Entity: own.Entity, Resource: own.Resource, Limits: limits, Ref: own.Ref},
 		Tokens:  make([]int64, len(limits)),
+		Ahead:   t.View.Ahead,
 	}
 	for i, l := range limits {
 		r := rate(l)
@@ -57,6 +68,7 @@ func BeginOverride(b *Bucket, now int64, limits []limiter.Limit) Turn {
 // limits, which most do: the same steps with fewer detours. The outcome goes to
 // out, which is empty before and after an error.
 func (b *Bucket) Charge(now int64, amounts *limiter.Amounts, book Book, out *limiter.Outcome) error {
+	ahead := Ahead(b.At, now)
 	now = max(now, b.At)
 	limits, tokens := b.Account.Limits, b.refilled(now)
 	fits := true
@@ -74,7 +86,7 @@ func (b *Bucket) Charge(now int64, amounts *limiter.Amounts, book Book, out *lim
 		}
 		b.pay(now, tokens, amounts)
 	}
-	out.Admitted, out.Self.Account, out.Self.Tokens = fits, b.Account, tokens
+	out.Admitted, out.Self.Account, out.Self.Tokens, out.Self.Ahead = fits, b.Account, tokens, ahead
 	return nil
 }
 

@@ -1,0 +1,113 @@
+package repotest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+func aheadChecks() []check {
+	return []check{
+		{"a bucket says how far its time lies ahead", aheadSaid},
+		{"what is to be waited for begins at the bucket's time", aheadRetry},
+		{"so it does for limits that come with a charge", aheadOverride},
+		{"so it does for a parent", aheadParent},
+		{"a full bucket is full whatever its time", aheadFull},
+		{"a call made when it was told to fits", aheadComesTrue},
+	}
+}
+
+// ahead is how far the clock of one client is off.
+const ahead = 6 * time.Hour
+
+// limiter is one whose clock stands still, d after the beginning.
+func (f *fixture) limiter(d time.Duration) *limiter.RateLimiter {
+	f.Helper()
+	lim, err := limiter.New(f.repo, &limiter.Options{Now: func() time.Time { return at(d) }})
+	f.ok("New", err)
+	return lim
+}
+
+// refusal is the decision on a request that must be refused.
+func (f *fixture) refusal(d time.Duration, req limiter.Request) limiter.Decision {
+	f.Helper()
+	_, err := f.limiter(d).Acquire(f.ctx, req)
+	refused, ok := errors.AsType[*limiter.ExceededError](err)
+	if !ok {
+		f.Fatalf("Acquire: %v, want a refusal", err)
+	}
+	return refused.Decision
+}
+
+func request(entity string, consume limiter.Amounts, limits ...limiter.Limit) limiter.Request {
+	return limiter.Request{Entity: entity, Resource: model, Consume: consume, Limits: limits}
+}
+
+func aheadSaid(f *fixture) {
+	f.setDefaults(perMinute60)
+	f.equal("a new bucket", f.take(ahead, ask("key-1", rpm(50)), 10_000).Self.Ahead, time.Duration(0))
+	f.equal("a charge", f.take(0, ask("key-1", rpm(4)), 6_000).Self.Ahead, ahead)
+	f.equal("a refusal", f.refuse(time.Hour, ask("key-1", rpm(7)), 6_000).Self.Ahead, ahead-time.Hour)
+	f.equal("a look", f.peek(ms(1), ask("key-1", rpm(7))).Self.Ahead, ahead-ms(1))
+	f.equal("a listing", first(f, "Buckets", f.buckets(ms(2), limiter.Scope{Entity: "key-1"})).Ahead, ahead-ms(2))
+	f.equal("when time has caught up", f.take(ahead+ms(1), ask("key-1", rpm(0)), 6_001).Self.Ahead, time.Duration(0))
+}
+
+func aheadRetry(f *fixture) {
+	f.setDefaults(perMinute60)
+	f.take(ahead, ask("key-1", rpm(60)), 0)
+	const wait, full = ahead + 3001*time.Millisecond, ahead + 60_001*time.Millisecond
+	req := request("key-1", rpm(3))
+	f.equal("RetryAfter of a refusal", f.refusal(0, req).RetryAfter(), wait)
+	f.equal("RetryAfter as time goes by", f.refusal(ahead-ms(1), req).RetryAfter(), ms(3002))
+	explained, err := f.limiter(0).Explain(f.ctx, req)
+	f.ok("Explain", err)
+	f.equal("RetryAfter of an explanation", explained.RetryAfter(), wait)
+	f.equal("FullAfter of an explanation", explained.Primary().FullAfter, full)
+	until, err := f.limiter(0).TimeUntil(f.ctx, req)
+	f.ok("TimeUntil", err)
+	f.equal("TimeUntil", until, wait)
+	statuses, err := f.limiter(0).Status(f.ctx, "key-1")
+	f.ok("Status", err)
+	f.equal("FullAfter of a status", first(f, "Status", statuses).FullAfter, full)
+	total, err := f.limiter(0).Capacity(f.ctx, limiter.CapacityQuery{Resource: model, Limit: "rpm"})
+	f.ok("Capacity", err)
+	f.equal("FullAfter of a capacity", first(f, "Capacity", total.Entities).FullAfter, full)
+}
+
+func aheadOverride(f *fixture) {
+	f.setDefaults(perMinute60)
+	f.take(ahead, ask("key-1", rpm(60)), 0)
+	req := request("key-1", rpm(3), limiter.PerMinute("rpm", 30))
+	f.equal("RetryAfter", f.refusal(0, req).RetryAfter(), ahead+ms(6001))
+}
+
+func aheadParent(f *fixture) {
+	f.setDefaults(perMinute60)
+	f.cascading("key-1", "team")
+	f.take(ahead, ask("team", rpm(60)), 0)
+	d := f.refusal(0, request("key-1", rpm(3)))
+	f.equal("whose bucket lacks something", d.Primary().Entity, "team")
+	f.equal("RetryAfter", d.RetryAfter(), ahead+ms(3001))
+}
+
+func aheadFull(f *fixture) {
+	f.setDefaults(perMinute60)
+	f.take(ahead, ask("key-1", rpm(0)), 60_000)
+	statuses, err := f.limiter(0).Status(f.ctx, "key-1")
+	f.ok("Status", err)
+	f.equal("FullAfter", first(f, "Status", statuses).FullAfter, time.Duration(0))
+}
+
+// aheadComesTrue has a rate that does not divide evenly: a thousandth takes 8.6
+// ms, and the wait may be that much longer than it need be.
+func aheadComesTrue(f *fixture) {
+	f.setDefaults(limiter.Custom("rpm", 10, 7, time.Minute))
+	f.take(ahead, ask("key-1", rpm(10)), 0)
+	req := request("key-1", rpm(1))
+	wait := f.refusal(ms(7), req).RetryAfter()
+	f.refusal(ms(7)+wait-ms(11), req)
+	_, err := f.limiter(ms(7)+wait).Acquire(f.ctx, req)
+	f.ok("Acquire", err)
+}
