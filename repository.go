@@ -11,7 +11,8 @@ import (
 //
 // Every method is safe for concurrent use, checks its context on entry, reads
 // no clock (now is passed in, and kept in whole milliseconds, truncated), and
-// returns ErrClosed after Close. Sequences end with at most one error, follow
+// returns ErrClosed after Close. (Where all callers share one machine, a store
+// may look at its clock to recognize a bucket whose time was never true.) Sequences end with at most one error, follow
 // pages to the end and hold no lock while the loop body runs. Arguments are
 // neither kept nor changed after return.
 //

@@ -17,6 +17,9 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 		return out, err
 	}
 	ms := now.UnixMilli()
+	if r.sweeper.due(ms) {
+		r.sweeper.run(ms, r.machine)
+	}
 	if done, err := r.consumeKnown(ms, &charge, &out); done {
 		return out, err
 	}
@@ -41,12 +44,11 @@ func (n *namespace) consumeKnown(now int64, charge *limiter.Charge, out *limiter
 	s := n.shard(charge.Entity)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sweep(now)
-	e := s.live(limiter.Scope{Entity: charge.Entity, Resource: charge.Resource}, now)
+	e, local := n.live(s, limiter.Scope{Entity: charge.Entity, Resource: charge.Resource}, now, true)
 	if e == nil || e.cascade || e.facts != n.facts.Load() || e.unlike(charge.Defaults) {
 		return false, nil
 	}
-	return true, e.Charge(now, &charge.Amounts, s.book, out)
+	return true, e.Charge(local, &charge.Amounts, s.book, out)
 }
 
 // side is one payer of a charge.
@@ -56,6 +58,27 @@ type side struct {
 	entry *entry // a new one is not stored before it is charged
 	turn  exact.Turn
 	undo  func() // takes a repair back, nil if there was none
+	now   int64  // the time of the call, in the bucket's terms
+}
+
+// live is the bucket at a key, nil if there is none or it has expired, with the
+// time of the call in its terms. A bucket that is too far ahead is pulled back:
+// the stored one, if something may be written.
+func (n *namespace) live(s *shard, key limiter.Scope, now int64, write bool) (e *entry, local int64) {
+	if e = s.get(key); e == nil {
+		return nil, now
+	}
+	local, back := n.machine.Local(&e.Bucket, now)
+	if e.Gone(local) {
+		return nil, now
+	}
+	if back > 0 {
+		if !write {
+			e = &entry{Bucket: e.Clone(), facts: e.facts}
+		}
+		e.PullBack(back)
+	}
+	return e, local
 }
 
 // charge decides with everything that may bear on it locked.
@@ -64,7 +87,6 @@ func (n *namespace) charge(now int64, charge *limiter.Charge, write bool) (limit
 	defer n.mu.RUnlock()
 	parent := n.parent(charge.Entity)
 	defer n.lockPair(charge.Entity, parent)()
-	n.shard(charge.Entity).sweep(now)
 
 	sides := make([]*side, 1, 2)
 	var err error
@@ -116,13 +138,13 @@ func (n *namespace) parent(entity string) string {
 // begin brings an entity's bucket to now under the limits in force.
 func (n *namespace) begin(now int64, entity string, charge *limiter.Charge, write bool) (*side, error) {
 	p := &side{shard: n.shard(entity), key: limiter.Scope{Entity: entity, Resource: charge.Resource}}
-	p.entry = p.shard.live(p.key, now)
+	p.entry, p.now = n.live(p.shard, p.key, now, write)
 	if charge.Limits != nil {
 		limits := exact.Sorted(charge.Limits)
 		if p.entry == nil {
 			p.entry = n.fresh(now, p.key, rules{limits: limits})
 		}
-		p.turn = exact.BeginOverride(&p.entry.Bucket, now, limits)
+		p.turn = exact.BeginOverride(&p.entry.Bucket, p.now, limits)
 		return p, nil
 	}
 	if p.entry == nil || p.entry.facts != n.facts.Load() || p.entry.unlike(charge.Defaults) {
@@ -132,17 +154,17 @@ func (n *namespace) begin(now int64, entity string, charge *limiter.Charge, writ
 		}
 		if p.entry == nil {
 			p.entry = n.fresh(now, p.key, in)
-		} else if err := p.repair(n, now, in, write); err != nil {
+		} else if err := p.repair(n, in, write); err != nil {
 			return nil, err
 		}
 	}
-	p.turn = exact.Begin(&p.entry.Bucket, now)
+	p.turn = exact.Begin(&p.entry.Bucket, p.now)
 	return p, nil
 }
 
 // repair makes the stored bucket follow the limits in force, or a copy of it if
 // nothing is to be written.
-func (p *side) repair(n *namespace, now int64, in rules, write bool) error {
+func (p *side) repair(n *namespace, in rules, write bool) error {
 	account := account(p.key, in, p.entry)
 	book := exact.Book(p.shard.book)
 	if !write {
@@ -154,7 +176,7 @@ func (p *side) repair(n *namespace, now int64, in rules, write bool) error {
 		p.undo = func() { p.entry.Bucket, p.entry.facts = before, facts }
 		p.entry.facts = n.facts.Load()
 	}
-	_, err := p.entry.Repair(now, account, in.idle(n.ttl), book)
+	_, err := p.entry.Repair(p.now, account, in.idle(n.ttl), book)
 	return err
 }
 
@@ -175,17 +197,24 @@ func (n *namespace) sync(now int64, key limiter.Scope) error {
 	s := n.shard(key.Entity)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.live(key, now)
+	e, local := n.live(s, key, now, true)
 	if e == nil {
 		return nil
 	}
-	_, err := e.Repair(now, account(key, in, e), in.idle(n.ttl), s.book)
+	_, err := e.Repair(local, account(key, in, e), in.idle(n.ttl), s.book)
 	return err
 }
 
 func (n *namespace) fresh(now int64, key limiter.Scope, in rules) *entry {
-	e := &entry{facts: n.facts.Load(), number: n.made.Add(1)}
-	e.Bucket = exact.New(now, account(key, in, e), in.idle(n.ttl))
+	// In one piece, because a charge touches both.
+	both := &struct {
+		entry
+		account limiter.Account
+	}{}
+	e := &both.entry
+	both.account = *account(key, in, e)
+	e.facts, e.number = n.facts.Load(), n.made.Add(1)
+	e.Bucket = exact.New(now, &both.account, in.idle(n.ttl))
 	return e
 }
 
@@ -249,6 +278,9 @@ func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limit
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
+	if ms := now.UnixMilli(); r.sweeper.due(ms) {
+		r.sweeper.run(ms, r.machine)
+	}
 	for _, c := range credits {
 		if err := r.credit(now.UnixMilli(), c); err != nil {
 			return err
@@ -265,12 +297,14 @@ func (n *namespace) credit(now int64, c limiter.Credit) error {
 	s := n.shard(c.Account.Entity)
 	s.mu.Lock()
 	dead := n.purged.Load() || e.number <= s.deleted[c.Account.Entity].last
-	if dead || !e.swept && !e.Gone(now) {
+	local, back := n.machine.Local(&e.Bucket, now)
+	if dead || !e.swept && !e.Gone(local) {
 		defer s.mu.Unlock()
 		if dead {
 			return nil
 		}
-		return e.Credit(now, &c.Amounts, s.book)
+		e.PullBack(back)
+		return e.Credit(local, &c.Amounts, s.book)
 	}
 	s.mu.Unlock()
 	if takes, some := exact.Takes(&c.Amounts); some {
@@ -288,7 +322,7 @@ func (n *namespace) take(now int64, of *limiter.Account, takes *limiter.Amounts)
 	s := n.shard(key.Entity)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	current := s.live(key, now)
+	current, local := n.live(s, key, now, true)
 	if current == nil {
 		in := n.resolve(key)
 		if in.limits == nil {
@@ -298,7 +332,7 @@ func (n *namespace) take(now int64, of *limiter.Account, takes *limiter.Amounts)
 		current.facts = 0
 		s.put(current)
 	}
-	return current.Credit(now, takes, s.book)
+	return current.Credit(local, takes, s.book)
 }
 
 // Buckets are those of an entity, a resource or both.
@@ -325,8 +359,8 @@ func (n *namespace) buckets(now int64, of limiter.Scope) (all []limiter.Bucket) 
 		s := &n.shards[i]
 		s.mu.Lock()
 		for e := range s.each(of) {
-			if !e.Gone(now) {
-				all = append(all, n.view(now, keyOf(e), e))
+			if local, back := n.machine.Local(&e.Bucket, now); !e.Gone(local) {
+				all = append(all, n.view(local, back, keyOf(e), e))
 			}
 		}
 		s.mu.Unlock()
@@ -335,15 +369,11 @@ func (n *namespace) buckets(now int64, of limiter.Scope) (all []limiter.Bucket) 
 }
 
 // view is the bucket as the next charge would find it.
-func (n *namespace) view(now int64, key limiter.Scope, e *entry) limiter.Bucket {
+func (n *namespace) view(now, back int64, key limiter.Scope, e *entry) limiter.Bucket {
 	b := e.Clone()
+	b.PullBack(back)
 	if in := n.resolve(key); in.limits != nil {
 		_, _ = b.Repair(now, account(key, in, e), 0, exact.NoBook)
 	}
 	return exact.Begin(&b, now).View
-}
-
-// within tells whether key is one of those that of selects.
-func within(key, of limiter.Scope) bool {
-	return (of.Entity == "" || key.Entity == of.Entity) && (of.Resource == "" || key.Resource == of.Resource)
 }

@@ -107,10 +107,8 @@ func (r *Repository) knows(id string, s *shard, now int64) bool {
 			return true
 		}
 	}
-	for key := range s.usage {
-		if key.Entity == id {
-			return true
-		}
+	for range s.usages(id) {
+		return true
 	}
 	return false
 }

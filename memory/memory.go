@@ -1,5 +1,15 @@
 // Package memory is a limiter's store inside one process: the reference for
 // what a store means, and the fastest. Nothing survives the process.
+//
+// Buckets that have idled and usage past its retention are forgotten by the
+// calls that come after, a part each, whatever those calls are about, and their
+// memory comes back. There is no goroutine.
+//
+// All callers share the clock of the machine. A bucket that a clock far ahead
+// has charged refills from that time on. But a call whose time agrees with the
+// machine's, to two seconds, does not wait for a time that was never true: to it,
+// the bucket is ahead by its longest fill time at most. That pays back all that
+// the jump can have minted, and it begins with the first such call that writes.
 package memory
 
 import (
@@ -42,6 +52,8 @@ type store struct {
 	spaces    map[string]*namespace // by id, in any state
 	ttl       int
 	retention time.Duration
+	machine   exact.Machine
+	sweeper   sweeper
 	err       error // what every call returns: bad options, or closed
 }
 

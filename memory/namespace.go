@@ -29,21 +29,22 @@ type namespace struct {
 	configs  map[limiter.Scope]limiter.Config
 	audit    map[string][]limiter.AuditEvent // oldest first
 	managed  exact.Managed
-	horizon  exact.Horizon
 	forgetAt int64        // when to look for old events again
 	mode     atomic.Value // limiter.OnUnavailable
 
-	ttl    int
-	made   atomic.Uint64 // buckets so far
-	seed   maphash.Seed
-	shards [256]shard
+	machine *exact.Machine // the store's, like the sweeper
+	sweeper *sweeper
+	ttl     int
+	made    atomic.Uint64 // buckets so far
+	seed    maphash.Seed
+	shards  [1 << shardBits]shard
 }
 
 // add makes a namespace. The caller holds the store's mutex, or is New.
 func (s *store) add(space limiter.Namespace) *namespace {
 	space.ID = exact.NewNamespaceID()
 	n := &namespace{
-		space: space, ttl: s.ttl, seed: maphash.MakeSeed(),
+		space: space, ttl: s.ttl, seed: maphash.MakeSeed(), machine: &s.machine, sweeper: &s.sweeper,
 		entities: map[string]limiter.Entity{},
 		configs:  map[limiter.Scope]limiter.Config{},
 		audit:    map[string][]limiter.AuditEvent{},
@@ -52,12 +53,11 @@ func (s *store) add(space limiter.Namespace) *namespace {
 	n.facts.Store(1)
 	n.mode.Store(limiter.OnUnavailable(""))
 	for i := range n.shards {
-		n.shards[i].buckets = map[string]*entry{}
-		n.shards[i].usage = map[limiter.Scope]history{}
+		n.shards[i].seed = n.seed
 		n.shards[i].retention = s.retention
-		n.shards[i].deleted = map[string]deletion{}
 	}
 	s.spaces[space.ID] = n
+	s.sweeper.watch(n)
 	return n
 }
 
@@ -186,5 +186,6 @@ func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
 	}
 	delete(r.store.spaces, id)
 	n.purged.Store(true)
+	r.store.sweeper.leave(n)
 	return nil
 }

@@ -3,7 +3,6 @@ package memory
 import (
 	"hash/maphash"
 	"iter"
-	"slices"
 	"sync"
 	"time"
 
@@ -11,28 +10,30 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/exact"
 )
 
+// shardBits is how many bits of an entity's hash choose its shard.
+const shardBits = 8
+
 // shard holds the buckets and usage of some entities: all that an entity has is
 // in one shard.
 type shard struct {
-	mu      sync.Mutex
-	buckets map[string]*entry // by entity, the first of a list
-	usage   map[limiter.Scope]history
-	deleted map[string]deletion // by entity
-	horizon exact.Horizon
-	sweepAt int64 // when to look for what expired again
-
-	retention time.Duration // of usage
+	mu        sync.Mutex
+	seed      maphash.Seed
+	buckets   table[entry, *entry]
+	usage     table[series, *series]
+	names     nameCache
+	deleted   map[string]deletion // by entity; nil when empty
+	retention time.Duration       // of usage
 	_         [64]byte
 }
 
 // entry is a bucket in memory, and the Ref of its accounts.
 type entry struct {
 	exact.Bucket
+	link[entry]
 	facts   uint64 // the namespace's when limits and parent were looked up, 0 = never
-	cascade bool
-	next    *entry // of the same entity
 	number  uint64 // in order of creation
-	swept   bool   // expired and removed; a lease may still refer to it
+	cascade bool
+	swept   bool // expired and removed; a lease may still refer to it
 }
 
 // deletion says that an entity's buckets up to a number were deleted, and did
@@ -41,8 +42,6 @@ type deletion struct {
 	last uint64
 	at   int64
 }
-
-const sweepEvery = 60 * 1000 // milliseconds of the callers' time
 
 func (n *namespace) index(entity string) int {
 	return int(maphash.String(n.seed, entity) % uint64(len(n.shards)))
@@ -70,19 +69,15 @@ func (n *namespace) lockPair(first, second string) (unlock func()) {
 	}
 }
 
+func (s *shard) hash(entity string) uint64 { return maphash.String(s.seed, entity) }
+
 // get is the bucket at a key, nil if there is none.
 func (s *shard) get(key limiter.Scope) *entry {
-	e := s.buckets[key.Entity]
-	for e != nil && e.Account.Resource != key.Resource {
-		e = e.next
-	}
-	return e
-}
-
-// live is get without a bucket that has expired.
-func (s *shard) live(key limiter.Scope, now int64) *entry {
-	if e := s.get(key); e != nil && !e.Gone(now) {
-		return e
+	hash := s.hash(key.Entity)
+	for e := s.buckets.first(hash); e != nil; e = e.next {
+		if e.hash == hash && e.Account.Entity == key.Entity && e.Account.Resource == key.Resource {
+			return e
+		}
 	}
 	return nil
 }
@@ -91,49 +86,35 @@ func (s *shard) live(key limiter.Scope, now int64) *entry {
 func (s *shard) put(e *entry) {
 	if old := s.get(keyOf(e)); old != nil {
 		s.expire(old)
+		s.buckets.remove(old)
 	}
-	e.next = s.buckets[e.Account.Entity]
-	s.buckets[e.Account.Entity] = e
+	e.hash = s.hash(e.Account.Entity)
+	s.buckets.add(e)
 }
 
-// expire forgets a bucket; its usage stays.
+// expire is the end of a bucket; its usage stays. The caller removes it.
 func (s *shard) expire(e *entry) {
 	_ = e.Flush(s.book) // the book of this store does not fail
 	e.swept = true
-	entity := e.Account.Entity
-	if s.buckets[entity] == e {
-		if s.buckets[entity] = e.next; e.next == nil {
-			delete(s.buckets, entity)
-		}
-		return
-	}
-	for before := s.buckets[entity]; before != nil; before = before.next {
-		if before.next == e {
-			before.next = e.next
-		}
-	}
 }
 
-// each ranges over the buckets of an entity, a resource, both, or all. The one
-// at hand may be expired.
+// each ranges over the buckets of an entity, a resource, both, or all. None may
+// be added or removed meanwhile.
 func (s *shard) each(of limiter.Scope) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
-		list := func(e *entry) bool {
-			for e != nil {
-				next := e.next
-				if (of.Resource == "" || e.Account.Resource == of.Resource) && !yield(e) {
-					return false
-				}
-				e = next
-			}
-			return true
+		wanted := func(e *entry) bool {
+			return (of.Entity == "" || e.Account.Entity == of.Entity) && (of.Resource == "" || e.Account.Resource == of.Resource)
 		}
 		if of.Entity != "" {
-			list(s.buckets[of.Entity])
+			for e := s.buckets.first(s.hash(of.Entity)); e != nil; e = e.next {
+				if wanted(e) && !yield(e) {
+					return
+				}
+			}
 			return
 		}
-		for _, first := range s.buckets {
-			if !list(first) {
+		for e := range s.buckets.all() {
+			if wanted(e) && !yield(e) {
 				return
 			}
 		}
@@ -152,37 +133,24 @@ func (s *shard) drop(entity string, d deletion) (records int) {
 		s.expire(e)
 		records++
 	}
-	for key, snapshots := range s.usage {
-		if key.Entity == entity {
-			records += len(snapshots)
-			delete(s.usage, key)
-		}
+	hash := s.hash(entity)
+	if s.buckets.first(hash) != nil {
+		s.buckets.prune(s.buckets.index(hash), func(e *entry) bool { return e.Account.Entity != entity })
+		s.buckets.fit()
+	}
+	if s.usage.first(hash) != nil {
+		s.usage.prune(s.usage.index(hash), func(u *series) bool {
+			if u.entity != entity {
+				return true
+			}
+			records += len(u.snapshots())
+			return false
+		})
+		s.usage.fit()
+	}
+	if s.deleted == nil {
+		s.deleted = map[string]deletion{}
 	}
 	s.deleted[entity] = d
 	return records
-}
-
-// sweep forgets what expired, now and then.
-func (s *shard) sweep(now int64) {
-	if now < s.sweepAt && now > s.sweepAt-exact.SweepJump {
-		return
-	}
-	s.sweepAt = now + sweepEvery
-	now = s.horizon.At(now)
-	for e := range s.each(limiter.Scope{}) {
-		if e.Gone(now - exact.SweepMargin) {
-			s.expire(e)
-		}
-	}
-	for key, h := range s.usage {
-		h = slices.DeleteFunc(h, func(snap *snapshot) bool { return snap.expires <= now })
-		if s.usage[key] = h; len(h) == 0 {
-			delete(s.usage, key)
-		}
-	}
-	for entity, d := range s.deleted {
-		if d.at <= now-DefaultRetention.Milliseconds() {
-			delete(s.deleted, entity)
-		}
-	}
 }

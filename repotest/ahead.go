@@ -40,8 +40,9 @@ func (f *fixture) refusal(d time.Duration, req limiter.Request) limiter.Decision
 	return refused.Decision
 }
 
-func request(entity string, consume limiter.Amounts, limits ...limiter.Limit) limiter.Request {
-	return limiter.Request{Entity: entity, Resource: model, Consume: consume, Limits: limits}
+// request is one of key-1.
+func request(consume limiter.Amounts, limits ...limiter.Limit) limiter.Request {
+	return limiter.Request{Entity: "key-1", Resource: model, Consume: consume, Limits: limits}
 }
 
 func aheadSaid(f *fixture) {
@@ -58,7 +59,7 @@ func aheadRetry(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(ahead, ask("key-1", rpm(60)), 0)
 	const wait, full = ahead + 3001*time.Millisecond, ahead + 60_001*time.Millisecond
-	req := request("key-1", rpm(3))
+	req := request(rpm(3))
 	f.equal("RetryAfter of a refusal", f.refusal(0, req).RetryAfter(), wait)
 	f.equal("RetryAfter as time goes by", f.refusal(ahead-ms(1), req).RetryAfter(), ms(3002))
 	explained, err := f.limiter(0).Explain(f.ctx, req)
@@ -79,7 +80,7 @@ func aheadRetry(f *fixture) {
 func aheadOverride(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(ahead, ask("key-1", rpm(60)), 0)
-	req := request("key-1", rpm(3), limiter.PerMinute("rpm", 30))
+	req := request(rpm(3), limiter.PerMinute("rpm", 30))
 	f.equal("RetryAfter", f.refusal(0, req).RetryAfter(), ahead+ms(6001))
 }
 
@@ -87,7 +88,7 @@ func aheadParent(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.cascading("key-1", "team")
 	f.take(ahead, ask("team", rpm(60)), 0)
-	d := f.refusal(0, request("key-1", rpm(3)))
+	d := f.refusal(0, request(rpm(3)))
 	f.equal("whose bucket lacks something", d.Primary().Entity, "team")
 	f.equal("RetryAfter", d.RetryAfter(), ahead+ms(3001))
 }
@@ -105,7 +106,7 @@ func aheadFull(f *fixture) {
 func aheadComesTrue(f *fixture) {
 	f.setDefaults(limiter.Custom("rpm", 10, 7, time.Minute))
 	f.take(ahead, ask("key-1", rpm(10)), 0)
-	req := request("key-1", rpm(1))
+	req := request(rpm(1))
 	wait := f.refusal(ms(7), req).RetryAfter()
 	f.refusal(ms(7)+wait-ms(11), req)
 	_, err := f.limiter(ms(7)+wait).Acquire(f.ctx, req)

@@ -34,16 +34,18 @@ func (r *Repository) bucketPage(tx *tx, now int64, of, after limiter.Scope) (pag
 		rec, err := tx.record(scan)
 		records = append(records, rec)
 		return err
-	}, "SELECT "+recordColumns+" FROM buckets b WHERE "+where+" AND (resource, entity) > (?, ?) ORDER BY resource, entity LIMIT ?",
+	}, "SELECT "+tx.columns()+" FROM buckets b WHERE "+where+" AND (resource, entity) > (?, ?) ORDER BY resource, entity LIMIT ?",
 		append(args, after.Resource, after.Entity, pageSize)...)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, rec := range records {
-		if rec.Gone(now) {
+		local, back := r.machine.Local(&rec.Bucket, now)
+		if rec.Gone(local) {
 			continue
 		}
-		b, err := r.present(tx, now, rec, facts)
+		rec.PullBack(back)
+		b, err := r.present(tx, local, rec, facts)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -35,7 +35,8 @@ type side struct {
 	turn     exact.Turn
 	expired  *record // in whose place the record is
 	looked   bool    // limits and parent were looked up
-	repaired bool    // and were others than before
+	repaired bool    // and were others than before, or the bucket was too far ahead
+	now      int64   // the time of the call, in the bucket's terms
 }
 
 func (r *Repository) charge(tx *tx, now int64, charge *limiter.Charge, write bool) (limiter.Outcome, error) {
@@ -101,16 +102,21 @@ func (r *Repository) sync(tx *tx, now int64, key limiter.Scope) error {
 		return nil
 	}
 	found, err := tx.bucket("b.ns = ? AND b.entity = ? AND b.resource = ?", r.key, key.Entity, key.Resource)
-	if err != nil || found == nil || found.Gone(now) {
+	if err != nil || found == nil {
 		return err
 	}
+	local, back := r.machine.Local(&found.Bucket, now)
+	if found.Gone(local) {
+		return nil
+	}
+	found.PullBack(back)
 	limits, source, err := tx.resolve(r.key, key)
 	if err != nil || limits == nil {
 		return err
 	}
 	account := &limiter.Account{Entity: key.Entity, Resource: key.Resource, Limits: limits, Source: source, Ref: found.id}
-	repaired, err := found.Repair(now, account, exact.Idle(limits, source, r.ttl), tx.book(r.key))
-	if err != nil || !repaired {
+	repaired, err := found.Repair(local, account, exact.Idle(limits, source, r.ttl), tx.book(r.key))
+	if err != nil || !repaired && back == 0 {
 		return err
 	}
 	return tx.save(r.key, found, true)
@@ -148,19 +154,25 @@ func (r *Repository) begin(tx *tx, now int64, entity string, charge *limiter.Cha
 	if err != nil {
 		return nil, err
 	}
-	s := &side{record: found}
-	if found != nil && found.Gone(now) {
-		s.record, s.expired = nil, found
+	s := &side{record: found, now: now}
+	if found != nil {
+		local, back := r.machine.Local(&found.Bucket, now)
+		if found.Gone(local) {
+			s.record, s.expired = nil, found
+		} else {
+			found.PullBack(back)
+			s.now, s.repaired = local, back > 0
+		}
 	}
 	if charge.Limits != nil {
-		return s, r.beginOverride(tx, s, now, key, charge.Limits)
+		return s, r.beginOverride(tx, s, key, charge.Limits)
 	}
 	if s.record == nil || s.record.facts != facts {
-		if err := r.refresh(tx, s, now, key, facts, charge.Defaults, book); err != nil {
+		if err := r.refresh(tx, s, key, facts, charge.Defaults, book); err != nil {
 			return nil, err
 		}
 	}
-	s.turn = exact.Begin(&s.Bucket, now)
+	s.turn = exact.Begin(&s.Bucket, s.now)
 	return s, nil
 }
 
@@ -172,7 +184,7 @@ func (r *Repository) find(tx *tx, key limiter.Scope) (found *record, facts int64
 		active = true
 		found, err = tx.record(scan, &facts)
 		return err
-	}, "SELECT n.facts, "+recordColumns+` FROM namespaces n LEFT JOIN buckets b ON b.ns = n.key AND b.entity = ? AND b.resource = ?
+	}, "SELECT n.facts, "+tx.columns()+` FROM namespaces n LEFT JOIN buckets b ON b.ns = n.key AND b.entity = ? AND b.resource = ?
 		WHERE n.key = ? AND n.deleted IS NULL`, key.Entity, key.Resource, r.key)
 	if err == nil && !active {
 		err = noNamespace(r.name)
@@ -186,7 +198,7 @@ func (r *Repository) find(tx *tx, key limiter.Scope) (found *record, facts int64
 // refresh makes the record follow the limits and the parent of the moment, or
 // makes one. Where none are stored, the defaults of the charge rule, which the
 // next one may not have: then the limits are looked up again.
-func (r *Repository) refresh(tx *tx, s *side, now int64, key limiter.Scope, facts int64, defaults []limiter.Limit, book exact.Book) error {
+func (r *Repository) refresh(tx *tx, s *side, key limiter.Scope, facts int64, defaults []limiter.Limit, book exact.Book) error {
 	limits, source, err := tx.resolve(r.key, key)
 	if err != nil {
 		return err
@@ -209,21 +221,21 @@ func (r *Repository) refresh(tx *tx, s *side, now int64, key limiter.Scope, fact
 	idle := exact.Idle(limits, source, r.ttl)
 	account := &limiter.Account{Entity: key.Entity, Resource: key.Resource, Limits: limits, Source: source, Default: isDefault}
 	if s.record == nil {
-		s.record = &record{Bucket: exact.New(now, account, idle)}
+		s.record = &record{Bucket: exact.New(s.now, account, idle)}
 	} else {
 		account.Ref = s.id
-		repaired, err := s.Repair(now, account, idle, book)
+		repaired, err := s.Repair(s.now, account, idle, book)
 		if err != nil {
 			return err
 		}
-		s.repaired = repaired || s.parent != parent
+		s.repaired = s.repaired || repaired || s.parent != parent
 	}
 	s.facts, s.parent, s.looked = facts, parent, true
 	return nil
 }
 
 // beginOverride is begin for limits that come with the call.
-func (r *Repository) beginOverride(tx *tx, s *side, now int64, key limiter.Scope, limits []limiter.Limit) error {
+func (r *Repository) beginOverride(tx *tx, s *side, key limiter.Scope, limits []limiter.Limit) error {
 	limits = exact.Sorted(limits)
 	parent, err := tx.parent(r.key, key.Entity)
 	if err != nil {
@@ -231,10 +243,10 @@ func (r *Repository) beginOverride(tx *tx, s *side, now int64, key limiter.Scope
 	}
 	if s.record == nil {
 		account := &limiter.Account{Entity: key.Entity, Resource: key.Resource, Limits: limits}
-		s.record = &record{Bucket: exact.New(now, account, exact.Idle(limits, limiter.Scope{}, r.ttl))}
+		s.record = &record{Bucket: exact.New(s.now, account, exact.Idle(limits, limiter.Scope{}, r.ttl))}
 	}
 	s.parent = parent
-	s.turn = exact.BeginOverride(&s.Bucket, now, limits)
+	s.turn = exact.BeginOverride(&s.Bucket, s.now, limits)
 	return nil
 }
 
@@ -296,11 +308,15 @@ func (r *Repository) credit(tx *tx, now int64, c limiter.Credit) error {
 	if err != nil {
 		return err
 	}
-	if found != nil && !found.Gone(now) {
-		if err := found.Credit(now, &c.Amounts, tx.book(r.key)); err != nil {
-			return err
+	if found != nil {
+		local, back := r.machine.Local(&found.Bucket, now)
+		if !found.Gone(local) {
+			found.PullBack(back)
+			if err := found.Credit(local, &c.Amounts, tx.book(r.key)); err != nil {
+				return err
+			}
+			return tx.save(r.key, found, false)
 		}
-		return tx.save(r.key, found, false)
 	}
 	takes, some := exact.Takes(&c.Amounts)
 	if !some {
@@ -328,11 +344,16 @@ func (r *Repository) charged(tx *tx, now int64, account *limiter.Account, takes 
 	if err != nil {
 		return err
 	}
-	if current != nil && current.Gone(now) {
-		if err := tx.expire(r.key, current); err != nil {
+	local := now
+	if current != nil {
+		var back int64
+		if local, back = r.machine.Local(&current.Bucket, now); !current.Gone(local) {
+			current.PullBack(back)
+		} else if err := tx.expire(r.key, current); err != nil {
 			return err
+		} else {
+			current, local = nil, now
 		}
-		current = nil
 	}
 	if current == nil {
 		fresh := *account
@@ -345,7 +366,7 @@ func (r *Repository) charged(tx *tx, now int64, account *limiter.Account, takes 
 		}
 		current = &record{Bucket: exact.New(now, &fresh, exact.Idle(fresh.Limits, fresh.Source, r.ttl))}
 	}
-	if err := current.Credit(now, takes, tx.book(r.key)); err != nil {
+	if err := current.Credit(local, takes, tx.book(r.key)); err != nil {
 		return err
 	}
 	return tx.save(r.key, current, current.id == 0)
@@ -356,7 +377,7 @@ func (t *tx) bucket(where string, args ...any) (found *record, err error) {
 	err = t.query(func(scan func(...any) error) (err error) {
 		found, err = t.record(scan)
 		return err
-	}, "SELECT "+recordColumns+" FROM buckets b WHERE "+where, args...)
+	}, "SELECT "+t.columns()+" FROM buckets b WHERE "+where, args...)
 	return found, err
 }
 

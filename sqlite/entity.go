@@ -179,6 +179,6 @@ func (r *Repository) knows(tx *tx, id string, now int64) (known bool, err error)
 			known = true
 		}
 		return err
-	}, "SELECT "+recordColumns+" FROM buckets b WHERE b.ns = ? AND b.entity = ?", r.key, id)
+	}, "SELECT "+tx.columns()+" FROM buckets b WHERE b.ns = ? AND b.entity = ?", r.key, id)
 	return known, err
 }

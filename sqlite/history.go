@@ -214,7 +214,7 @@ func (r *Repository) usage(tx *tx, q limiter.UsageQuery) ([]limiter.UsageSnapsho
 			add(u)
 		}
 		return nil
-	}, "SELECT "+recordColumns+" FROM buckets b WHERE "+where+" AND events > 0", args...)
+	}, "SELECT "+tx.columns()+" FROM buckets b WHERE "+where+" AND events > 0", args...)
 	return all, err
 }
 

@@ -174,7 +174,7 @@ func TestFileIsMigratedStepByStep(t *testing.T) {
 func TestExpiredRowsAreSwept(t *testing.T) {
 	r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), &Options{UsageRetention: 48 * time.Hour, AuditRetention: 24 * time.Hour})
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	r.writer.sweep.horizon.Clock = func() time.Time { return now }
+	r.machine.Clock = func() time.Time { return now }
 	lim, err := limiter.New(r, &limiter.Options{Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
@@ -225,7 +225,7 @@ func TestExpiredRowsAreSwept(t *testing.T) {
 func TestDamagedUsageDoesNotStopTheSweep(t *testing.T) {
 	r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	r.writer.sweep.horizon.Clock = func() time.Time { return now }
+	r.machine.Clock = func() time.Time { return now }
 	limits := []limiter.Limit{limiter.PerMinute("rpm", 100)}
 	consume := func(entity string) {
 		t.Helper()

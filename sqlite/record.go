@@ -21,20 +21,28 @@ type record struct {
 	parent string
 }
 
-const recordColumns = "b.id, b.entity, b.resource, b.facts, b.parent, b.limits, b.level, b.tokens, b.at, b.idle, b.expires, b.hour, b.used, b.events"
+// columns are those of a record. An older file that is only read has no column
+// for by how much a bucket was pulled back.
+func (t *tx) columns() string {
+	const always = "b.id, b.entity, b.resource, b.facts, b.parent, b.limits, b.level, b.tokens, b.at, b.idle, b.expires, b.hour, b.used, b.events, "
+	if t.file.schema < withPulled {
+		return always + "0"
+	}
+	return always + "b.pulled"
+}
 
 // record reads one row; the leading values of it go elsewhere.
 func (t *tx) record(scan func(...any) error, leading ...any) (*record, error) {
 	var r record
 	var id *int64 // all of it is NULL where a join found no bucket
 	var entity, resource, parent, limits, tokens, used *string
-	var facts, level, at, idle, expires, hour, events *int64
+	var facts, level, at, idle, expires, hour, events, pulled *int64
 	if err := scan(append(leading, &id, &entity, &resource, &facts, &parent, &limits, &level, &tokens,
-		&at, &idle, &expires, &hour, &used, &events)...); err != nil || id == nil {
+		&at, &idle, &expires, &hour, &used, &events, &pulled)...); err != nil || id == nil {
 		return nil, err
 	}
 	r.id, r.facts, r.parent = *id, *facts, *parent
-	r.At, r.Idle, r.Expires, r.Hour, r.Events = *at, *idle, *expires, *hour, *events
+	r.At, r.Idle, r.Expires, r.Hour, r.Events, r.Pulled = *at, *idle, *expires, *hour, *events, *pulled
 	list, err := t.file.parsed.limits(*limits)
 	if err == nil {
 		r.Tokens, err = parseInts(*tokens)
@@ -62,8 +70,8 @@ func (t *tx) record(scan func(...any) error, leading ...any) (*record, error) {
 func (t *tx) save(ns int64, r *record, all bool) (err error) {
 	tokens, used := formatInts(r.Tokens), formatInts(r.Used)
 	if !all {
-		_, err = t.exec("UPDATE buckets SET tokens = ?, at = ?, expires = ?, hour = ?, used = ?, events = ? WHERE id = ?",
-			tokens, r.At, r.Expires, r.Hour, used, r.Events, r.id)
+		_, err = t.exec("UPDATE buckets SET tokens = ?, at = ?, expires = ?, hour = ?, used = ?, events = ?, pulled = ? WHERE id = ?",
+			tokens, r.At, r.Expires, r.Hour, used, r.Events, r.Pulled, r.id)
 		return err
 	}
 	limits, err := json.Marshal(r.Account.Limits)
@@ -71,14 +79,14 @@ func (t *tx) save(ns int64, r *record, all bool) (err error) {
 		return err
 	}
 	level := slices.Index(precedence(r.Account), r.Account.Source)
-	row := []any{r.facts, r.parent, string(limits), level, tokens, r.At, r.Idle, r.Expires, r.Hour, used, r.Events}
+	row := []any{r.facts, r.parent, string(limits), level, tokens, r.At, r.Idle, r.Expires, r.Hour, used, r.Events, r.Pulled}
 	if r.id != 0 {
 		_, err = t.exec(`UPDATE buckets SET facts = ?, parent = ?, limits = ?, level = ?, tokens = ?, at = ?, idle = ?, expires = ?,
-			hour = ?, used = ?, events = ? WHERE id = ?`, append(row, r.id)...)
+			hour = ?, used = ?, events = ?, pulled = ? WHERE id = ?`, append(row, r.id)...)
 		return err
 	}
-	r.id, err = t.insert(`INSERT INTO buckets (facts, parent, limits, level, tokens, at, idle, expires, hour, used, events, ns, entity, resource)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(row, ns, r.Account.Entity, r.Account.Resource)...)
+	r.id, err = t.insert(`INSERT INTO buckets (facts, parent, limits, level, tokens, at, idle, expires, hour, used, events, pulled, ns, entity, resource)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(row, ns, r.Account.Entity, r.Account.Resource)...)
 	return err
 }
 

@@ -110,7 +110,12 @@ CREATE TABLE managed (                        -- what a manifest rules, a row fo
 ) STRICT;
 `, `
 ALTER TABLE managed ADD COLUMN owner TEXT NOT NULL DEFAULT ''; -- whose custom resource it is, '' for nobody's
+`, `
+ALTER TABLE buckets ADD COLUMN pulled INTEGER NOT NULL DEFAULT 0; -- by how many milliseconds at was moved back, after a clock far ahead
 `}
+
+// withPulled is the first version whose buckets have the column pulled.
+const withPulled = 4
 
 // version is what the file says of itself.
 func (t *tx) version() (application, version, tables int, err error) {

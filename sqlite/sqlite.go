@@ -16,6 +16,12 @@
 //
 // A file that is removed or replaced while it is open is noticed within a second:
 // calls then fail as in an outage, with an error that says so.
+//
+// All callers share the clock of the machine. A bucket that a clock far ahead
+// has charged refills from that time on. But a call whose time agrees with the
+// machine's, to two seconds, does not wait for a time that was never true: to it,
+// the bucket is ahead by its longest fill time at most. That pays back all that
+// the jump can have minted, and it begins with the first such call that writes.
 package sqlite
 
 import (
@@ -117,7 +123,8 @@ type file struct {
 	writer  *writer // nil when read-only
 	closed  atomic.Bool
 	parsed  *limitCache
-	schema  int        // the version it had when it was opened
+	schema  int // the version it had when it was opened
+	machine exact.Machine
 	telling sync.Mutex // held while Purged is called
 	presence
 }

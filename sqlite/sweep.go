@@ -6,7 +6,7 @@ import (
 
 // sweeper removes what expired, a little now and then.
 type sweeper struct {
-	horizon exact.Horizon
+	machine *exact.Machine
 	next    int64 // when, in the callers' milliseconds
 	last    int64 // id of the bucket looked at last
 }
@@ -26,7 +26,7 @@ func (s *sweeper) due(batch []*job) (horizon int64, due bool) {
 		return 0, false
 	}
 	s.next = now + sweepEvery
-	return s.horizon.At(now), true
+	return s.machine.Horizon(now), true
 }
 
 // run sweeps. What it cannot read it leaves; a failure of the database is the
@@ -58,7 +58,7 @@ func (s *sweeper) buckets(t *tx, now int64) error {
 			expired = append(expired, o)
 		}
 		return nil // one damaged row must not keep the others
-	}, "SELECT b.ns, "+recordColumns+" FROM buckets b WHERE b.id > ? AND b.id <= ? AND b.expires > 0 AND b.expires <= ?", s.last, end, now)
+	}, "SELECT b.ns, "+t.columns()+" FROM buckets b WHERE b.id > ? AND b.id <= ? AND b.expires > 0 AND b.expires <= ?", s.last, end, now)
 	if err != nil {
 		return err
 	}

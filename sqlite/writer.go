@@ -43,7 +43,7 @@ func newWriter(ctx context.Context, f *file) (*writer, error) {
 	}
 	db.SetMaxOpenConns(1)
 	w := &writer{
-		file: f, db: db, prepped: map[string]*sql.Stmt{},
+		file: f, db: db, prepped: map[string]*sql.Stmt{}, sweep: sweeper{machine: &f.machine},
 		queue: make(chan *job, mostShared), closing: make(chan struct{}), ended: make(chan struct{}),
 	}
 	if w.conn, err = db.Conn(ctx); err == nil {

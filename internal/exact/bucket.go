@@ -33,6 +33,9 @@ type Bucket struct {
 	// Idle is how long the bucket stays when it is not written, 0 for ever, and
 	// Expires when that is over.
 	Idle, Expires int64
+	// Pulled is by how much At was moved back in all, since a clock far ahead had
+	// moved it.
+	Pulled int64
 	Usage
 	counted bool // the change under way has used something
 }
@@ -114,15 +117,20 @@ func Idle(limits []limiter.Limit, source limiter.Scope, multiplier int) int64 {
 	if multiplier < 0 || source.Level() == "entity" {
 		return 0
 	}
-	var longest int64
-	for _, l := range limits {
-		longest = max(longest, bucket.FillTime(rate(l)))
-	}
+	longest := longestFill(limits)
 	if longest > (math.MaxInt64-bucket.Milli)/int64(multiplier) {
 		return 0
 	}
 	seconds := (longest*int64(multiplier) + bucket.Milli - 1) / bucket.Milli
 	return max(1, seconds) * bucket.Milli
+}
+
+// longestFill is how long the slowest limit takes to fill.
+func longestFill(limits []limiter.Limit) (longest int64) {
+	for _, l := range limits {
+		longest = max(longest, bucket.FillTime(rate(l)))
+	}
+	return longest
 }
 
 // DefaultTTL is how many fill times a bucket stays idle unless options say
