@@ -58,7 +58,7 @@ func TestFileOfAnotherUserIsRefusedAndLeftAlone(t *testing.T) {
 	if said := as(t, owner, "visit", path); !isWelcome(said) {
 		t.Fatal(said)
 	}
-	for _, version := range []string{"3", "99"} {
+	for _, version := range []string{"4", "99"} {
 		script(t.Context(), t, path, "PRAGMA user_version = "+version)
 		if said := as(t, stranger, "visit", path); !isRefused(said) || !strings.Contains(said, "open it only to read") {
 			t.Errorf("version %s: a stranger got %s", version, said)
@@ -70,7 +70,7 @@ func TestFileOfAnotherUserIsRefusedAndLeftAlone(t *testing.T) {
 	if err := openError(t, path, nil); !isType[*limiter.VersionError](err) {
 		t.Error(err)
 	}
-	script(t.Context(), t, path, "PRAGMA user_version = 3")
+	script(t.Context(), t, path, "PRAGMA user_version = 4")
 	if said := as(t, owner, "visit", path); !isWelcome(said) {
 		t.Errorf("the owner got %s", said)
 	}
