@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/cli/demo"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
@@ -33,8 +34,13 @@ leave a bucket in debt; calls that fail give everything back; some keys wait
 instead of being refused. A key is charged together with its project.
 
 On a terminal it draws a live table, otherwise it prints a line for each event.
+Its clock is real time: limits refill by the minute, and the seconds count from
+the first call. A bar is what is left of a capacity, which is small, so that a
+few seconds are enough to see it empty.
+
 It ends with what the limits allowed, what was admitted, and whether the one
-ever exceeded the other. Ctrl-C ends it early.`,
+ever exceeded the other; what was used beyond the estimates is shown as such,
+and as debt where the bucket did not hold it. Ctrl-C ends it early.`,
 		Example: `  zae-limiter demo
   zae-limiter demo --duration 1m
   zae-limiter demo --seed 42 | grep debt
@@ -67,15 +73,13 @@ func parseSeed(text string) (uint64, error) {
 	return n, nil
 }
 
-func runDemo(ctx context.Context, o demoOptions) (err error) {
-	repo, err := o.store.open(ctx, opening{access: creates})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, repo.Close()) }()
+func runDemo(ctx context.Context, o demoOptions) error {
 	screen := tty.OpenScreen(o.out)
 	return demo.Run(ctx, demo.Options{
-		Repository: repo, Store: o.store.name, Seed: o.seed, Duration: o.duration,
+		Open: func(ctx context.Context) (limiter.Repository, error) {
+			return o.store.open(ctx, opening{access: creates})
+		},
+		Store: o.store.name, Seed: o.seed, Duration: o.duration,
 		Out: o.out, Screen: screen, Style: tty.Style(screen != nil) && tty.StyleFromEnv(),
 	})
 }

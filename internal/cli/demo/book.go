@@ -56,12 +56,15 @@ func (b *book) note(what string, c call, text string) {
 	b.events = append(b.events, event{time.Since(b.start), what, c.key.id, c.model, text})
 }
 
-// admit enters a charge of one bucket. The caller holds mu.
-func (b *book) admit(now time.Time, a *limiter.Account, amounts limiter.Amounts) {
-	b.tally(a.Entity, a.Resource).admitted++
+// admit enters a charge, and what it left in one bucket. The caller holds mu.
+func (b *book) admit(now time.Time, left limiter.Bucket, amounts limiter.Amounts) {
+	t := b.tally(left.Account.Entity, left.Account.Resource)
+	t.admitted++
 	for limit, n := range amounts.All() {
-		if account := b.account(a, limit); account != nil {
-			account.admit(now, n)
+		for i, l := range left.Account.Limits {
+			if l.Name == limit {
+				t.of(l).admit(now, n, left.Tokens[i])
+			}
 		}
 	}
 }
@@ -135,7 +138,8 @@ func (b *book) account(a *limiter.Account, limit string) *account {
 func (t *tally) of(l limiter.Limit) *account {
 	a := t.accounts[l.Name]
 	if a == nil {
-		a = &account{ledger: bucket.NewLedger(rate(l))}
+		r := rate(l)
+		a = &account{ledger: bucket.NewLedger(r), level: bucket.State{Rate: r}}
 		t.accounts[l.Name] = a
 	}
 	return a

@@ -15,6 +15,7 @@ type frame struct {
 	Totals            totals
 	Rows              []row
 	Events            []event // since the frame before, oldest first
+	SettingUp         bool    // no call has arrived yet, nor has the time begun
 }
 
 // row is one bucket.
@@ -46,11 +47,27 @@ func newRow(at limiter.Scope, d limiter.Decision) row {
 	return r
 }
 
+// blank is the frame before there is a store: what will be seen, without numbers.
+func blank(o Options) frame {
+	f := frame{Store: o.Store, Seed: o.Seed, Duration: o.Duration, SettingUp: true}
+	project := map[string]bool{}
+	for _, k := range keys() {
+		project[k.project] = true
+	}
+	for _, at := range buckets() {
+		f.Rows = append(f.Rows, row{Entity: at.Entity, Model: at.Resource, Key: !project[at.Entity]})
+	}
+	return f
+}
+
 // setting is what the run can be repeated with.
 func (f frame) setting() string { return fmt.Sprintf("%s, seed %d", f.Store, f.Seed) }
 
 // clock is how far the demo is.
 func (f frame) clock() string {
+	if f.SettingUp {
+		return "setting up"
+	}
 	if f.Elapsed >= f.Duration {
 		return fmt.Sprintf("%d calls to finish", f.Totals.Working)
 	}

@@ -22,7 +22,7 @@ func (r *recorder) Consume(ctx context.Context, now time.Time, charge limiter.Ch
 	if err == nil && out.Admitted {
 		for _, side := range []limiter.Bucket{out.Self, out.Parent} {
 			if side.Account != nil {
-				r.book.admit(now, side.Account, charge.Amounts)
+				r.book.admit(now, side, charge.Amounts)
 			}
 		}
 	}

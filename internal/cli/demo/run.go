@@ -21,25 +21,35 @@ const Namespace = "zae-limiter-demo"
 // redraw is how often the display is renewed.
 const redraw = 125 * time.Millisecond
 
-// Options are those of [Run]. All but Screen and Style are required.
+// Options configures [Run]. All but Screen and Style are required.
 type Options struct {
-	Repository limiter.Repository
-	Store      string // what the repository is called
-	Seed       uint64 // of the traffic
-	Duration   time.Duration
-	Out        io.Writer
-	Screen     *tty.Screen // to draw a live table on; nil prints lines
-	Style      tty.Style
+	Open     func(context.Context) (limiter.Repository, error) // opens the store, which Run closes
+	Store    string                                            // what the store is called
+	Seed     uint64                                            // of the traffic
+	Duration time.Duration
+	Out      io.Writer
+	Screen   *tty.Screen // to draw a live table on; nil prints lines
+	Style    tty.Style
 }
 
-// Run lets calls arrive for as long as Options say or until ctx ends, waits for
-// those under way, and prints a summary. It returns an error when the store or
-// Out fails, and when more was admitted than the limits allow.
-func Run(ctx context.Context, o Options) error {
-	book := newBook()
-	lim, err := openGateway(ctx, o.Repository, book)
+// Run shows at once what there will be, and opens the store. It lets calls
+// arrive for as long as Options say or until ctx ends, waits for those under way,
+// and prints a summary. It returns an error when the store or Out fails, and when
+// more was admitted than the limits allow.
+func Run(ctx context.Context, o Options) (err error) {
+	d := newDisplay(o)
+	if err := d.show(blank(o)); err != nil {
+		return errors.Join(err, d.close())
+	}
+	repo, err := o.Open(ctx)
 	if err != nil {
-		return err
+		return errors.Join(err, d.close())
+	}
+	defer func() { err = errors.Join(err, repo.Close()) }()
+	book := newBook()
+	lim, err := openGateway(ctx, repo, book)
+	if err != nil {
+		return errors.Join(err, d.close())
 	}
 	calls, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -53,7 +63,7 @@ func Run(ctx context.Context, o Options) error {
 	c := camera{o, lim, book}
 	// What is shown after an interrupt is read from the store, too.
 	watching := context.WithoutCancel(ctx)
-	watchErr := watch(watching, c, done, fail)
+	watchErr := watch(watching, c, d, done, fail)
 	<-done
 	if ctx.Err() == nil && calls.Err() != nil {
 		return context.Cause(calls)
@@ -78,13 +88,14 @@ func openGateway(ctx context.Context, repo limiter.Repository, b *book) (*limite
 	if err != nil {
 		return nil, err
 	}
-	return lim, setUp(ctx, lim)
+	err = setUp(ctx, lim)
+	b.start = time.Now() // setting up is no part of the run
+	return lim, err
 }
 
 // watch shows how things stand until done. When it cannot, nobody looks on, and
 // the demo ends.
-func watch(ctx context.Context, c camera, done <-chan struct{}, fail context.CancelCauseFunc) (err error) {
-	d := newDisplay(c.Options)
+func watch(ctx context.Context, c camera, d display, done <-chan struct{}, fail context.CancelCauseFunc) (err error) {
 	defer func() { err = errors.Join(err, d.close()) }()
 	tick := time.NewTicker(redraw)
 	defer tick.Stop()
@@ -151,7 +162,11 @@ func (c camera) conclude(ctx context.Context) error {
 		return err
 	}
 	verdict := c.book.verdict()
-	if _, err := fmt.Fprint(c.Out, summary(f, c.book.lines(f, time.Now()), verdict, c.Style)); err != nil {
+	width := 0
+	if c.Screen != nil {
+		width, _ = c.Screen.Size()
+	}
+	if _, err := fmt.Fprint(c.Out, summary(f, c.book.lines(f, time.Now()), verdict, width, c.Style)); err != nil {
 		return err
 	}
 	if verdict.broken > 0 {

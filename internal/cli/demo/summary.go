@@ -8,11 +8,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
-// summary is what the demo ends with.
-func summary(f frame, all []line, v verdict, style tty.Style) string {
+// summary is what the demo ends with. The name of the store may be long: its line
+// is broken at width, unless that is 0.
+func summary(f frame, all []line, v verdict, width int, style tty.Style) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s   %s\n%s\n\n", style.Bold("zae-limiter demo"), style.Dim(ended(f)), f.Totals)
-	b.WriteString(style.Dim("In tokens of each limit        allowed  admitted  adjusted  given back   refused") + "\n")
+	title := style.Bold("zae-limiter demo") + "   " + style.Dim(ended(f))
+	if tty.Width(title) > width && width > 0 {
+		title = tty.Wrap("zae-limiter demo "+ended(f), width)
+	}
+	fmt.Fprintf(&b, "\n%s\n%s\n\n", title, f.Totals)
+	b.WriteString(style.Dim(summaryLine("", "", "", "allowed", "admitted", "later", "used", "as debt", "refused")) + "\n")
 	entity, model := "", ""
 	for _, l := range all {
 		name := ""
@@ -30,9 +35,14 @@ func summary(f frame, all []line, v verdict, style tty.Style) string {
 	return b.String()
 }
 
-const explanation = `Allowed: capacity and refill of the run. Admitted: by estimate, less what failed
-calls and high estimates gave back. Adjusted: used beyond the estimate, which is
-never refused, but paid off before more is admitted. Refused: asked for in vain.`
+const explanation = `In tokens. Allowed: capacity, and refill of the run. Admitted: by estimate, less
+what failed calls and high estimates gave back. Later: corrections, used beyond
+the estimate. Used: admitted and later; as debt, the part of it that the bucket
+did not hold, and that its refill paid first. Refused: asked for in vain.`
+
+// outside bounds what the checks are about.
+const outside = `Later corrections are outside this promise: they are never refused, so used may
+exceed allowed. The excess is debt, and nothing is admitted until it is paid.`
 
 func ended(f frame) string {
 	how := "done"
@@ -43,9 +53,16 @@ func ended(f frame) string {
 }
 
 func (l line) line(name string) string {
-	return fmt.Sprintf("%s %s  %s  %s  %s  %s  %s  %s", tty.Left(name, nameWidth), tty.Left(l.Model, modelWidth), tty.Left(l.Limit, 5),
-		tty.Right(tty.Number(l.Allowed), 13), tty.Right(tty.Number(l.Admitted), 8), tty.Right(some(l.Taken), 8),
-		tty.Right(some(l.Given), 10), tty.Right(some(l.Refused), 8))
+	return summaryLine(name, l.Model, l.Limit, tty.Number(l.Allowed), tty.Number(l.Admitted), some(l.Later), tty.Number(l.used()), some(l.Debt), some(l.Refused))
+}
+
+// summaryLine has the limit on the left and its numbers on the right.
+func summaryLine(name, model, limit string, numbers ...string) string {
+	line := tty.Left(name, nameWidth) + " " + tty.Left(model, modelWidth) + "  " + tty.Left(limit, len(rpm))
+	for _, n := range numbers {
+		line += tty.Right(n, 10)
+	}
+	return line
 }
 
 // some is a number that is seen only if there is any.
@@ -56,16 +73,18 @@ func some(n int64) string {
 	return tty.Number(n)
 }
 
-// sentence says what the checks found.
+func admissions(n int) string { return tty.Number(int64(n)) + " admissions" }
+
+// sentence says what the checks found, and what they are not about.
 func (v verdict) sentence(style tty.Style) string {
 	where := fmt.Sprintf("%s of %s on %s, %s into the run", v.limit, v.entity, v.model, seconds(v.at.Truncate(time.Millisecond)))
 	switch {
 	case v.checks == 0:
 		return "Nothing was admitted, so there was nothing to check."
 	case v.broken > 0:
-		return style.Red("ADMITTED EXCEEDED ALLOWED") + fmt.Sprintf(" in windows that end with %s of %s debits.\nThe worst is %s tokens over: %s.",
-			tty.Number(int64(v.broken)), tty.Number(int64(v.checks)), tty.Thousandths(v.worst.excess), where)
+		return style.Red("MORE WAS ADMITTED THAN ALLOWED") + fmt.Sprintf(" in windows that end with %s of %s.\nThe worst is %s tokens over: %s.",
+			tty.Number(int64(v.broken)), admissions(v.checks), tty.Thousandths(v.worst.excess), where)
 	}
-	return style.Green("Admitted never exceeded allowed in any window") + fmt.Sprintf(": %s debits on %d limits checked.\nThe tightest window had %s tokens to spare: %s.",
-		tty.Number(int64(v.checks)), v.limits, tty.Thousandths(-v.worst.excess), where)
+	return style.Green("Nothing was admitted beyond the limits") + fmt.Sprintf(": checked were all windows that end with\none of %s on %d limits. The tightest had %s to spare:\n%s.\n\n%s",
+		admissions(v.checks), v.limits, tty.Thousandths(-v.worst.excess), where, outside)
 }

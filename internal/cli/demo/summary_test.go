@@ -10,7 +10,7 @@ import (
 )
 
 func lineOf(entity, model, limit string, key bool, n int64) line {
-	return line{entity, model, limit, key, 4 * n, 3 * n, n / 7 * 3, n / 5 * 2, n % 4 * 100}
+	return line{entity, model, limit, key, 4 * n, 3 * n, n % 4 * n, n % 4 * n / 2, n / 7 * 3}
 }
 
 func TestSummaryGolden(t *testing.T) {
@@ -20,10 +20,10 @@ func TestSummaryGolden(t *testing.T) {
 	}
 	v := verdict{limits: 6, checks: 1304, worst: check{excess: -24}, entity: "web", model: small, limit: rpm, at: 9800 * time.Millisecond}
 	f := picture()
-	golden.Check(t, "testdata/summary.txt", summary(f, all, v, false))
+	golden.Check(t, "testdata/summary.txt", summary(f, all, v, 0, false))
 	f.Elapsed = 15_312 * time.Millisecond
 	v.broken, v.worst.excess = 3, 12_500
-	golden.Check(t, "testdata/summary-broken.txt", summary(f, all, v, true))
+	golden.Check(t, "testdata/summary-broken.txt", summary(f, all, v, 0, true))
 }
 
 func TestVerdictSentence(t *testing.T) {
@@ -33,15 +33,17 @@ func TestVerdictSentence(t *testing.T) {
 		v          verdict
 	}{
 		{"nothing", "Nothing was admitted", verdict{}},
-		{"to the last token", "The tightest window had 0 tokens to spare: rpm of web on small", v},
-		{"one thousandth over", "ADMITTED EXCEEDED ALLOWED in windows that end with 1 of 2 debits.\nThe worst is 0.001 tokens over", verdict{limits: 1, checks: 2, broken: 1, worst: check{excess: 1}}},
+		{"to the last token", "The tightest had 0 to spare:\nrpm of web on small", v},
+		{"one thousandth over", "MORE WAS ADMITTED THAN ALLOWED in windows that end with 1 of 2 admissions.\nThe worst is 0.001 tokens over", verdict{limits: 1, checks: 2, broken: 1, worst: check{excess: 1}}},
 	} {
 		if got := c.v.sentence(false); !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q", c.name, got)
 		}
 	}
-	for line := range strings.Lines(explanation + "\n" + v.sentence(false)) {
-		if n := tty.Width(strings.TrimSpace(line)); n > 90 {
+	long := picture()
+	long.Store = "sqlite:/a/path/to/a/file/that/is/quite/long/" + strings.Repeat("x", 60)
+	for line := range strings.Lines(summary(long, []line{lineOf("shop", large, tpm, false, 99_999)}, v, minWidth, false)) {
+		if n := tty.Width(strings.TrimSpace(line)); n > minWidth {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}

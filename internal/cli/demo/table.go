@@ -40,11 +40,16 @@ func render(f frame, width, height int, style tty.Style) []string {
 	if len(lines) > height {
 		lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 	}
-	if len(lines)+2 <= height {
-		lines = append(lines, "", " "+style.Dim(legend))
-	}
-	if room := height - len(lines) - 1; room > 0 && len(f.Events) > 0 {
+	if len(lines)+1+len(legend) <= height {
 		lines = append(lines, "")
+		for _, line := range legend {
+			lines = append(lines, " "+style.Dim(line))
+		}
+	}
+	if room := height - len(lines); room > 0 && len(f.Events) > 0 {
+		if room > 1 {
+			lines, room = append(lines, ""), room-1
+		}
 		for _, e := range f.Events[max(0, len(f.Events)-room):] {
 			lines = append(lines, " "+e.line(style))
 		}
@@ -55,7 +60,11 @@ func render(f frame, width, height int, style tty.Style) []string {
 	return lines[:min(len(lines), max(height, 0))]
 }
 
-const legend = barFull + barFull + " available   " + barDebt + barDebt + " debt, paid off by refill   a key is charged with its project"
+// legend explains the bars, the numbers and the clock.
+var legend = [...]string{
+	barFull + barFull + " left, as 9/12 is of the capacity   " + barDebt + barDebt + " debt, which refill pays first",
+	"Time is real: limits refill per minute. A key is charged with its project.",
+}
 
 // header has the title on the left and the clock on the right, as far as there
 // is room.
