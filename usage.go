@@ -4,8 +4,6 @@ import (
 	"context"
 	"iter"
 	"time"
-
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
 // Window is the length of a usage snapshot.
@@ -82,50 +80,10 @@ type UsageSnapshot struct {
 	Events           int64            // changes of the bucket that made them
 }
 
-// UsageSummary adds snapshots up.
-type UsageSummary struct {
-	Snapshots   int                // how many
-	Total       map[string]int64   // by limit
-	Average     map[string]float64 // over the snapshots that have the limit
-	First, Last time.Time          // the earliest and latest Start, zero if there is none
-}
-
 // Usage are the snapshots of a query, newest first.
 func (l *RateLimiter) Usage(ctx context.Context, q UsageQuery) iter.Seq2[UsageSnapshot, error] {
 	if err := q.Validate(); err != nil {
 		return failed[UsageSnapshot](err)
 	}
 	return mapped(ctx, "usage", q.Entity, q.Resource, l.repo.Usage(ctx, q))
-}
-
-// UsageSummary adds up the snapshots of a query. Windows overlap, so a query
-// without one is summed by the hour.
-func (l *RateLimiter) UsageSummary(ctx context.Context, q UsageQuery) (UsageSummary, error) {
-	if q.Window == "" {
-		q.Window = Hourly
-	}
-	sum := UsageSummary{Total: map[string]int64{}, Average: map[string]float64{}}
-	with := map[string]int{}
-	sums := map[string]float64{} // beyond int64, where Total stops
-	for s, err := range l.Usage(ctx, q) {
-		if err != nil {
-			return UsageSummary{}, err
-		}
-		sum.Snapshots++
-		for limit, n := range s.Counters {
-			sum.Total[limit] = bucket.Add(sum.Total[limit], n)
-			sums[limit] += float64(n)
-			with[limit]++
-		}
-		if sum.First.IsZero() || s.Start.Before(sum.First) {
-			sum.First = s.Start
-		}
-		if s.Start.After(sum.Last) {
-			sum.Last = s.Start
-		}
-	}
-	for limit, n := range sums {
-		sum.Average[limit] = n / float64(with[limit])
-	}
-	return sum, nil
 }

@@ -105,36 +105,3 @@ func TestUsageOutlivesItsBucket(t *testing.T) {
 	}
 	w.wantUsage(t, limiter.UsageQuery{Entity: alice, Window: limiter.Daily}, usage(alice, limiter.Daily, noon, 1, map[string]int64{"rpm": 4}))
 }
-
-func TestUsageSummary(t *testing.T) {
-	w := start(t, limiter.PerDay("rpm", 1000), limiter.PerDay("tpm", 1000))
-	w.take(t, alice, rpm(1).And("tpm", 10))
-	w.clock.pass(time.Hour)
-	w.take(t, alice, rpm(2))
-	w.clock.pass(time.Hour)
-	w.take(t, alice, rpm(6).And("tpm", 20))
-	hour := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Hour) }
-	day, _ := limiter.Daily.Bounds(noon)
-	total := map[string]int64{"rpm": 9, "tpm": 30}
-	for _, c := range []struct {
-		q    limiter.UsageQuery
-		want limiter.UsageSummary
-	}{
-		{limiter.UsageQuery{Entity: alice}, limiter.UsageSummary{ // windows overlap: by the hour
-			Snapshots: 3, Total: total, Average: map[string]float64{"rpm": 3, "tpm": 15}, First: hour(0), Last: hour(2),
-		}},
-		{limiter.UsageQuery{Resource: resource, Window: limiter.Daily}, limiter.UsageSummary{
-			Snapshots: 1, Total: total, Average: map[string]float64{"rpm": 9, "tpm": 30}, First: day, Last: day,
-		}},
-		{limiter.UsageQuery{Entity: alice, From: hour(1), To: hour(1)}, limiter.UsageSummary{
-			Snapshots: 1, Total: map[string]int64{"rpm": 2}, Average: map[string]float64{"rpm": 2}, First: hour(1), Last: hour(1),
-		}},
-		{limiter.UsageQuery{Entity: "nobody"}, limiter.UsageSummary{Total: map[string]int64{}, Average: map[string]float64{}}},
-	} {
-		got, err := w.UsageSummary(bg, c.q)
-		check(t, err)
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%+v:\n%s", c.q, diff)
-		}
-	}
-}

@@ -180,14 +180,16 @@ type totalShape struct {
 	Entity    *string            `json:"entity_id" doc:"as asked"`
 	Resource  *string            `json:"resource" doc:"as asked"`
 	Window    string             `json:"window" doc:"whose snapshots were added up"`
-	Snapshots int                `json:"snapshot_count" doc:"how many"`
-	Total     map[string]int64   `json:"total" doc:"tokens by limit"`
-	Average   map[string]float64 `json:"average" doc:"by limit, over the windows that have the limit"`
+	Windows   int                `json:"window_count" doc:"how many distinct windows"`
+	Snapshots int                `json:"snapshot_count" doc:"how many snapshots: one for each window, entity and resource"`
+	Total     map[string]int64   `json:"total" doc:"tokens by limit; a call that cascades counts once"`
+	Cascaded  map[string]int64   `json:"cascaded" doc:"tokens by limit that parents were charged for their children, beside the total; empty where an entity is asked for"`
+	Average   map[string]float64 `json:"average" doc:"total by limit, over the windows that have the limit"`
 	First     *time.Time         `json:"min_window_start" doc:"start of the earliest window"`
 	Last      *time.Time         `json:"max_window_start" doc:"start of the latest window"`
 }
 
-var totalColumns = []column{{title: "limit"}, {title: "total", right: true}, {title: "average", right: true}}
+var totalColumns = []column{{title: "limit"}, {title: "total", right: true}, {title: "average", right: true}, {title: "cascaded", right: true}}
 
 func newUsageSummary(conn *connection) *cobra.Command {
 	o := usageOptions{connection: conn}
@@ -195,7 +197,11 @@ func newUsageSummary(conn *connection) *cobra.Command {
 		Use:   "summary",
 		Short: "Add usage up",
 		Long: `Adds up what was used: for each limit the total, and the average over the
-windows that have it. Windows overlap, so those of one length are added up.`,
+windows that have it. Windows overlap, so those of one length are added up.
+
+Of an entity it is all that the entity was charged, for its children too. Of a
+resource, a call that cascades counts once: what parents were charged for their
+children is shown as cascaded, and not added to the total.`,
 		Example: "  zae-limiter usage summary -e key-abc --start 7d\n  zae-limiter usage summary -r gpt-4 -w monthly --json",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runUsageSummary(cmd.Context(), o) },
@@ -218,16 +224,16 @@ func runUsageSummary(ctx context.Context, o usageOptions) error {
 		if o.json {
 			return o.printJSON(totalShape{
 				orNull(o.query.Entity), orNull(o.query.Resource), string(o.query.Window),
-				sum.Snapshots, sum.Total, sum.Average, timeOrNull(sum.First), timeOrNull(sum.Last),
+				sum.Windows, sum.Snapshots, sum.Total, sum.Cascaded, sum.Average, timeOrNull(sum.First), timeOrNull(sum.Last),
 			})
 		}
 		if sum.Snapshots > 0 {
-			o.say("%s, from %s to %s", count(sum.Snapshots, string(o.query.Window)+" window"), moment(sum.First).people, moment(sum.Last).people)
+			o.say("%s, from %s to %s", count(sum.Windows, string(o.query.Window)+" window"), moment(sum.First).people, moment(sum.Last).people)
 		}
 		return listing[string]{
 			totalColumns,
 			func(limit string) []cell {
-				return []cell{text(limit), number(sum.Total[limit]), decimal(sum.Average[limit])}
+				return []cell{text(limit), number(sum.Total[limit]), decimal(sum.Average[limit]), number(sum.Cascaded[limit])}
 			},
 			nil, "There is no such usage.",
 		}.print(o.console, false, each(slices.Sorted(maps.Keys(sum.Total))))

@@ -1,0 +1,163 @@
+package limiter_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+func TestUsageSummary(t *testing.T) {
+	w := start(t, limiter.PerDay("rpm", 1000), limiter.PerDay("tpm", 1000))
+	w.take(t, alice, rpm(1).And("tpm", 10))
+	w.clock.pass(time.Hour)
+	w.take(t, alice, rpm(2))
+	w.clock.pass(time.Hour)
+	w.take(t, alice, rpm(6).And("tpm", 20))
+	hour := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Hour) }
+	day, _ := limiter.Daily.Bounds(noon)
+	total := map[string]int64{"rpm": 9, "tpm": 30}
+	none := map[string]int64{}
+	for _, c := range []struct {
+		q    limiter.UsageQuery
+		want limiter.UsageSummary
+	}{
+		{limiter.UsageQuery{Entity: alice}, limiter.UsageSummary{ // windows overlap: by the hour
+			Windows: 3, Snapshots: 3, Total: total, Cascaded: none, Average: map[string]float64{"rpm": 3, "tpm": 15}, First: hour(0), Last: hour(2),
+		}},
+		{limiter.UsageQuery{Resource: resource, Window: limiter.Daily}, limiter.UsageSummary{
+			Windows: 1, Snapshots: 1, Total: total, Cascaded: none, Average: map[string]float64{"rpm": 9, "tpm": 30}, First: day, Last: day,
+		}},
+		{limiter.UsageQuery{Entity: alice, From: hour(1), To: hour(1)}, limiter.UsageSummary{
+			Windows: 1, Snapshots: 1, Total: map[string]int64{"rpm": 2}, Cascaded: none, Average: map[string]float64{"rpm": 2}, First: hour(1), Last: hour(1),
+		}},
+		{limiter.UsageQuery{Entity: "nobody"}, limiter.UsageSummary{Total: none, Cascaded: none, Average: map[string]float64{}}},
+	} {
+		got, err := w.UsageSummary(bg, c.q)
+		check(t, err)
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%+v:\n%s", c.q, diff)
+		}
+	}
+}
+
+// summed are totals and what was cascaded of a query, after the hour ended.
+func (w *world) wantSum(t *testing.T, q limiter.UsageQuery, total, cascaded map[string]int64) limiter.UsageSummary {
+	t.Helper()
+	sum, err := w.UsageSummary(bg, q)
+	check(t, err)
+	if diff := cmp.Diff(total, sum.Total); diff != "" {
+		t.Errorf("%+v, total:\n%s", q, diff)
+	}
+	if diff := cmp.Diff(cascaded, sum.Cascaded); diff != "" {
+		t.Errorf("%+v, cascaded:\n%s", q, diff)
+	}
+	return sum
+}
+
+func (w *world) create(t *testing.T, id, parent string, cascade bool) {
+	t.Helper()
+	_, err := w.CreateEntity(bg, limiter.Entity{ID: id, Parent: parent, Cascade: cascade})
+	check(t, err)
+}
+
+type counts = map[string]int64
+
+// A cascading call counts once; what the parent paid for it is told apart.
+func TestSummaryOfAResourceCountsACascadingCallOnce(t *testing.T) {
+	w := start(t, limiter.PerDay("rpm", 1000), limiter.PerDay("tpm", 100_000))
+	w.family(t)
+	w.create(t, "bob", project, true)
+	w.create(t, "carol", project, false)
+	w.take(t, alice, rpm(1).And("tpm", 500))
+	w.take(t, "bob", rpm(2))
+	w.take(t, "carol", rpm(4))  // pays alone
+	w.take(t, project, rpm(8))  // traffic of its own
+	w.take(t, "nobody", rpm(1)) // has no record
+	byResource := limiter.UsageQuery{Resource: resource}
+	sum := w.wantSum(t, byResource, counts{"rpm": 16, "tpm": 500}, counts{"rpm": 3, "tpm": 500})
+	if sum.Windows != 1 || sum.Snapshots != 5 || sum.Average["rpm"] != 16 {
+		t.Errorf("%d windows, %d snapshots, average %v", sum.Windows, sum.Snapshots, sum.Average)
+	}
+	// Of an entity it is what that entity paid.
+	w.wantSum(t, limiter.UsageQuery{Entity: project, Resource: resource}, counts{"rpm": 11, "tpm": 500}, counts{})
+
+	// Another hour is another window.
+	w.clock.pass(time.Hour)
+	w.take(t, alice, rpm(10))
+	sum = w.wantSum(t, byResource, counts{"rpm": 26, "tpm": 500}, counts{"rpm": 13, "tpm": 500})
+	if sum.Windows != 2 || sum.Snapshots != 7 || sum.Average["rpm"] != 13 || sum.Average["tpm"] != 500 {
+		t.Errorf("%d windows, %d snapshots, average %v", sum.Windows, sum.Snapshots, sum.Average)
+	}
+}
+
+// What a deleted child used is its parent's: only there it is still counted.
+func TestSummaryAfterAChildIsDeleted(t *testing.T) {
+	w := start(t, limiter.PerDay("rpm", 1000))
+	w.family(t)
+	w.create(t, "bob", project, true)
+	w.take(t, alice, rpm(5))
+	w.take(t, "bob", rpm(7))
+	check(t, w.DeleteEntity(bg, "bob"))
+	w.wantSum(t, limiter.UsageQuery{Resource: resource}, counts{"rpm": 12}, counts{"rpm": 5})
+}
+
+// A parent is charged only for limits that it has.
+func TestSummaryWithAParentThatLacksTheLimit(t *testing.T) {
+	w := start(t, limiter.PerDay("rpm", 1000), limiter.PerDay("tpm", 1000))
+	check(t, w.SetLimits(bg, project, resource, limiter.PerDay("rpm", 1000)))
+	w.family(t)
+	w.take(t, alice, rpm(5).And("tpm", 50))
+	w.take(t, project, rpm(1))
+	w.wantSum(t, limiter.UsageQuery{Resource: resource}, counts{"rpm": 6, "tpm": 50}, counts{"rpm": 5})
+}
+
+// An entity that cascades only since a moment ago was charged alone before: more
+// than the parent was charged is not its children's.
+func TestSummaryNeverTakesMoreFromAParentThanItHas(t *testing.T) {
+	w := start(t, limiter.PerDay("rpm", 1000))
+	w.take(t, alice, rpm(50))
+	w.take(t, project, rpm(2))
+	w.family(t)
+	w.take(t, alice, rpm(3))
+	w.wantSum(t, limiter.UsageQuery{Resource: resource}, counts{"rpm": 53}, counts{"rpm": 5})
+}
+
+// A call is charged to the parent, not to the parent's parent: that one pays for
+// what the parent used itself.
+func TestSummaryOfThreeGenerations(t *testing.T) {
+	w := start(t, limiter.PerDay("rpm", 1000))
+	w.family(t)
+	w.create(t, project, "org", true)
+	w.take(t, alice, rpm(5))
+	w.take(t, project, rpm(20))
+	w.take(t, "org", rpm(100))
+	w.wantSum(t, limiter.UsageQuery{Resource: resource}, counts{"rpm": 125}, counts{"rpm": 25})
+}
+
+// A circle of parents is odd, but no reason not to end.
+func TestSummaryOfACircle(t *testing.T) {
+	w := start(t, limiter.PerDay("rpm", 1000))
+	w.create(t, "a", "b", true)
+	w.create(t, "b", "a", true)
+	w.take(t, "a", rpm(5))
+	w.take(t, "b", rpm(7))
+	w.wantSum(t, limiter.UsageQuery{Resource: resource}, counts{"rpm": 12}, counts{"rpm": 12})
+}
+
+// A window in which more was given back than taken lowers the total, but only as
+// far as the parent's counter says: beyond that, a give-back of its own cannot be
+// told from a child that did not cascade then.
+func TestSummaryOfAGiveBack(t *testing.T) {
+	w := start(t, limiter.PerDay("rpm", 1000))
+	w.family(t)
+	lease := w.take(t, project, rpm(50))
+	w.clock.pass(time.Hour)
+	check(t, lease.Adjust(rpm(-10)))
+	check(t, lease.Commit(bg))
+	w.wantSum(t, limiter.UsageQuery{Resource: resource}, counts{"rpm": 40}, counts{})
+	w.take(t, alice, rpm(3))
+	w.wantSum(t, limiter.UsageQuery{Resource: resource}, counts{"rpm": 50 - 7 + 3}, counts{})
+}
