@@ -134,7 +134,11 @@ func runAcquire(ctx context.Context, o acquireOptions) error {
 		if o.command != nil {
 			return o.underLease(ctx, lease)
 		}
-		return errors.Join(o.print(lease.Decision()), lease.Commit(ctx))
+		err = errors.Join(o.print(lease.Decision()), lease.Commit(ctx))
+		if err == nil && lease.Outage() == nil {
+			o.done("Took %s for %s %s", asked(o.request), o.request.Entity, o.where())
+		}
+		return err
 	})
 }
 

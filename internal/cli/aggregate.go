@@ -115,7 +115,7 @@ func runAggregate(ctx context.Context, o aggregateOptions) (err error) {
 	if err != nil {
 		return usagef("%v", err)
 	}
-	counted := &aggregation{console: o.console, aggregator: a, skipped: map[string]int{}}
+	counted := &aggregation{connection: o.connection, aggregator: a, skipped: map[string]int{}}
 	stop := o.progress(counted.String)
 	err = repo.Follow(ctx, &dynamo.FollowOptions{UntilEmpty: !o.follow, Failed: counted.failed}, counted.take)
 	stop()
@@ -128,7 +128,7 @@ func runAggregate(ctx context.Context, o aggregateOptions) (err error) {
 
 // aggregation adds up what was counted.
 type aggregation struct {
-	*console
+	*connection
 	aggregator                 *aggregator.Aggregator
 	records, changes           atomic.Int64
 	snapshots, refills, damage int
@@ -183,7 +183,7 @@ func (g *aggregation) report(err error) {
 		g.warn("%s lost to damaged snapshots", count(g.damage, "change"))
 	}
 	if err == nil {
-		g.done("Counted %s of %s: %s written, %s", count(int(g.changes.Load()), "change"), count(int(g.records.Load()), "record"),
+		g.done("Counted %s of %s %s: %s written, %s", count(int(g.changes.Load()), "change"), count(int(g.records.Load()), "record"), g.where(),
 			count(g.snapshots, "snapshot"), count(g.refills, "refill"))
 	}
 	if g.events > 0 {

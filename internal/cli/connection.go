@@ -108,6 +108,19 @@ func (conn *connection) named() (store, error) {
 	return s, err
 }
 
+// where names the store that was opened, for a sentence about what was stored
+// there: "in sqlite:limits.db, namespace tenant-a".
+func (conn *connection) where() string {
+	place := "in " + conn.picked.name
+	if conn.endpoint != "" {
+		place += " at " + conn.endpoint
+	}
+	if conn.spaced && conn.space() != defaultNamespace {
+		place += ", namespace " + conn.space()
+	}
+	return place
+}
+
 // storeFrom reads a store that source names.
 func storeFrom(source, name string) (store, error) {
 	s, err := parseStore(name)

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"time"
 
@@ -75,9 +76,14 @@ func newEntityCreate(conn *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create ENTITY",
 		Short: "Make the record of an entity",
-		Long: `Makes the record of an entity. The parent need not exist yet. Neither the parent
-nor whether it is charged too can be changed afterwards; delete and create the
-entity for that.`,
+		Long: `Makes the record of an entity. Neither the parent nor whether it is charged too
+can be changed afterwards; delete and create the entity for that.
+
+The parent need not exist yet; a warning says so if it does not. With --cascade
+it is charged by its own limits, as any entity is: where it has none, by the
+defaults of the resource, else by those of the system. Limits that are to hold
+for all its children together have to be set with "entity set-limits PARENT";
+"zae-limiter explain" names the level that each of the two is charged by.`,
 		Example: `  zae-limiter entity create project-1 --display-name "Project One"
   zae-limiter entity create key-abc --parent project-1 --cascade --metadata a=b`,
 		Args: arguments(entityArg(&o.entity.ID)),
@@ -100,20 +106,43 @@ func runEntityCreate(ctx context.Context, o entityCreateOptions) error {
 		return usagef("%v", err)
 	}
 	return o.with(ctx, creates, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+		orphan, err := o.lacksParent(ctx, lim)
+		if err != nil {
+			return err
+		}
 		e, err := lim.CreateEntity(ctx, o.entity)
 		if err != nil {
 			return err
 		}
 		switch {
 		case e.Cascade:
-			o.done("Created entity %s, charged together with its parent %s", e.ID, e.Parent)
+			o.done("Created entity %s %s, charged together with its parent %s", e.ID, o.where(), e.Parent)
 		case e.Parent != "":
-			o.done("Created entity %s, whose parent is %s", e.ID, e.Parent)
+			o.done("Created entity %s %s, whose parent is %s", e.ID, o.where(), e.Parent)
 		default:
-			o.done("Created entity %s", e.ID)
+			o.done("Created entity %s %s", e.ID, o.where())
+		}
+		switch {
+		case orphan && e.Cascade:
+			o.warn("entity %s has no record, but it is charged all the same, by its own limits, else by defaults; \"zae-limiter entity create %s\" makes the record", e.Parent, e.Parent)
+		case orphan:
+			o.warn("entity %s has no record; \"zae-limiter entity create %s\" makes one", e.Parent, e.Parent)
 		}
 		return nil
 	})
+}
+
+// lacksParent reports whether the entity is to have a parent without a record,
+// which may be a slip of the pen.
+func (o entityCreateOptions) lacksParent(ctx context.Context, lim *limiter.RateLimiter) (bool, error) {
+	if o.entity.Parent == "" {
+		return false, nil
+	}
+	_, err := lim.Entity(ctx, o.entity.Parent)
+	if errors.Is(err, limiter.ErrNotFound) {
+		return true, nil
+	}
+	return false, err
 }
 
 type entityShowOptions struct {
@@ -278,7 +307,7 @@ func runEntityDelete(ctx context.Context, o entityDeleteOptions) error {
 		if err := lim.DeleteEntity(ctx, o.id); err != nil {
 			return err
 		}
-		o.done("Deleted entity %s", o.id)
+		o.done("Deleted entity %s %s", o.id, o.where())
 		return nil
 	})
 }

@@ -70,7 +70,7 @@ func runEntitySetLimits(ctx context.Context, o entityLimitsOptions) error {
 		if err := lim.SetLimits(ctx, o.id, resource, o.limits.all...); err != nil {
 			return err
 		}
-		o.done("Set %s of %s: %s", count(len(o.limits.all), "limit"), ofResource(o.id, resource), limitTexts(o.limits.all))
+		o.done("Set %s of %s %s: %s", count(len(o.limits.all), "limit"), ofResource(o.id, resource), o.where(), limitTexts(o.limits.all))
 		return nil
 	})
 }
@@ -134,7 +134,7 @@ func runEntityDeleteLimits(ctx context.Context, o entityLimitsOptions) error {
 		if err := lim.DeleteLimits(ctx, o.id, resource); err != nil {
 			return err
 		}
-		o.done("Deleted the limits of %s", which)
+		o.done("Deleted the limits of %s %s", which, o.where())
 		return nil
 	})
 }

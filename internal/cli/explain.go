@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,7 +28,8 @@ func newExplain(c *console) *cobra.Command {
 		Short: "Tell what a request would meet now, and why",
 		Long: `Tells what would happen to a request now and why, without taking anything: what
 each limit of the entity, and of the parent that pays with it, has left, and
-which level each comes from. Without amounts it just looks.
+which level each comes from. A parent without limits of its own is charged by
+the defaults of the resource, else of the system. Without amounts it just looks.
 
 ` + storeHelp,
 		Example: `  zae-limiter explain key-abc gpt-4 rpm=1 tpm=500
@@ -177,7 +179,11 @@ func (o explainOptions) print(d limiter.Decision, levels []level) error {
 		return o.printJSON(explainShape{decisionObject(o.request, d), shapes})
 	}
 	if o.terminal {
-		if _, err := fmt.Fprintf(o.out, "%s\n\n", tty.Wrap(o.answer(d), o.width)); err != nil {
+		answer := o.answer(d)
+		if who := o.parentLevel(d); who != "" {
+			answer += "\n" + who
+		}
+		if _, err := fmt.Fprintf(o.out, "%s\n\n", tty.Wrap(answer, o.width)); err != nil {
 			return err
 		}
 	}
@@ -203,6 +209,31 @@ func (o explainOptions) answer(d limiter.Decision) string {
 		verdict += "\n  " + r
 	}
 	return verdict
+}
+
+// parentLevel says by which limits the parent is charged, "" if it is not.
+func (o explainOptions) parentLevel(d limiter.Decision) string {
+	for _, s := range d.Statuses {
+		if s.Entity != o.request.Entity {
+			return s.Entity + " is charged too, by " + levelWords(s)
+		}
+	}
+	return ""
+}
+
+// levelWords names the level that a status comes from.
+func levelWords(s limiter.Status) string {
+	switch s.Source {
+	case limiter.Scope{Entity: s.Entity, Resource: s.Resource}.Level():
+		return "its own limits for " + s.Resource
+	case limiter.Scope{Entity: s.Entity}.Level():
+		return "its own limits for all resources"
+	case limiter.Scope{Resource: s.Resource}.Level():
+		return "the default limits of " + s.Resource + ", since it has none of its own"
+	case limiter.Scope{}.Level():
+		return "the default limits of the system, since neither it nor " + s.Resource + " has any"
+	}
+	return "limits of source " + strings.ReplaceAll(s.Source, "_", " ")
 }
 
 // stored is one limit of a level, or none.

@@ -168,16 +168,16 @@ func (o *limitsOptions) tell(p *manifest.Plan, r *manifest.Report, err error) er
 	case len(failed) > 0:
 		err = fmt.Errorf("%d of %s failed; applying again completes it", len(failed), count(len(r.Results), "change"))
 	case len(r.Results) == 0:
-		o.done("Up to date: %s as declared", count(r.Same, "level"))
+		o.done("Up to date %s: %s as declared", o.where(), count(r.Same, "level"))
 	default:
-		o.done("Applied %s: %d created, %d updated, %d deleted, %d as declared before",
-			o.file, r.Count(manifest.Create), r.Count(manifest.Update), r.Count(manifest.Delete), r.Same)
+		o.done("Applied %s %s: %d created, %d updated, %d deleted, %d as declared before",
+			o.file, o.where(), r.Count(manifest.Create), r.Count(manifest.Update), r.Count(manifest.Delete), r.Same)
 	}
 	if n := len(r.Adopted); n > 0 {
-		o.done("Took over %s that nobody managed", count(n, "level"))
+		o.done("Took over %s that nobody managed %s", count(n, "level"), o.where())
 	}
 	if stack := p.TakesFrom(); stack != "" && err == nil {
-		o.done("Took the namespace over from stack %s", stack)
+		o.done("Took the namespace over from stack %s %s", stack, o.where())
 	}
 	return err
 }

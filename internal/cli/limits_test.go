@@ -90,10 +90,10 @@ func TestApplyTakesANamespaceFromAStack(t *testing.T) {
 	if _, talk, code := w.limits(nothing, "apply"); code != exitUsage || !strings.Contains(talk, "Take the namespace over from stack "+stack+" (") {
 		t.Errorf("code %d: %s", code, talk)
 	}
-	if _, talk, code := w.limits(nothing, "apply", "--yes"); code != exitDone || !strings.Contains(talk, "Took the namespace over from stack "+stack+"\n") {
+	if _, talk, code := w.limits(nothing, "apply", "--yes"); code != exitDone || !strings.Contains(talk, "Took the namespace over from stack "+stack+" in sqlite:") {
 		t.Errorf("code %d: %s", code, talk)
 	}
-	if _, talk, code := w.limits(nothing, "apply"); code != exitDone || strings.Contains(talk, "stack") {
+	if _, talk, code := w.limits(nothing, "apply"); code != exitDone || strings.Contains(talk, "Took") {
 		t.Errorf("code %d: %s", code, talk)
 	}
 }

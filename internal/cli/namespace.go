@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -118,6 +119,13 @@ is printed as it is. All names are judged before the first is registered.`,
 func runNamespaceRegister(ctx context.Context, o namespaceOptions) error {
 	return o.about(ctx, opening{access: creates}, func(lim *limiter.RateLimiter) error {
 		registered, err := lim.RegisterNamespaces(ctx, o.names...)
+		if len(registered) > 0 {
+			names := make([]string, len(registered))
+			for i, n := range registered {
+				names[i] = n.Name
+			}
+			o.done("Registered %s %s", strings.Join(names, ", "), o.where())
+		}
 		return errors.Join(namespaceListing("").print(o.console, o.json, each(registered)), err)
 	})
 }
@@ -228,7 +236,7 @@ func runNamespaceDelete(ctx context.Context, o namespaceOptions) error {
 		if err := lim.DeleteNamespace(ctx, o.name); err != nil {
 			return err
 		}
-		o.done("Deleted namespace %s; recover or purge it by its id", o.name)
+		o.done("Deleted namespace %s %s; recover or purge it by its id", o.name, o.where())
 		return nil
 	})
 }
@@ -246,7 +254,7 @@ func newNamespaceRecover(conn *connection) *cobra.Command {
 			return o.about(cmd.Context(), opening{access: changes}, func(lim *limiter.RateLimiter) error {
 				n, err := lim.RecoverNamespace(cmd.Context(), o.id)
 				if err == nil {
-					o.done("Recovered namespace %s", n.Name)
+					o.done("Recovered namespace %s %s", n.Name, o.where())
 				}
 				return err
 			})
@@ -285,7 +293,7 @@ func runNamespacePurge(ctx context.Context, o namespaceOptions) error {
 		stop()
 		switch {
 		case err == nil:
-			o.done("Purged namespace id %s: %s removed", o.id, count(int(removed.Load()), "item"))
+			o.done("Purged namespace id %s %s: %s removed", o.id, o.where(), count(int(removed.Load()), "item"))
 		case removed.Load() > 0:
 			return fmt.Errorf("%w; %s removed, and the same command goes on", err, count(int(removed.Load()), "item"))
 		}

@@ -49,7 +49,7 @@ func runResourceSet(ctx context.Context, o resourceOptions) error {
 		if err := lim.SetResourceDefaults(ctx, o.resource, o.limits.all...); err != nil {
 			return err
 		}
-		o.done("Set %s of resource %s: %s", count(len(o.limits.all), "default limit"), o.resource, limitTexts(o.limits.all))
+		o.done("Set %s of resource %s %s: %s", count(len(o.limits.all), "default limit"), o.resource, o.where(), limitTexts(o.limits.all))
 		return nil
 	})
 }
@@ -101,7 +101,7 @@ func runResourceDelete(ctx context.Context, o resourceOptions) error {
 		if err := lim.DeleteResourceDefaults(ctx, o.resource); err != nil {
 			return err
 		}
-		o.done("Deleted the default limits of resource %s", o.resource)
+		o.done("Deleted the default limits of resource %s %s", o.resource, o.where())
 		return nil
 	})
 }

@@ -160,7 +160,7 @@ func checkScreen(t *testing.T, line, out string, width int, coloured bool) {
 
 // isTalk tells lines of stderr, which is not laid out.
 func isTalk(row string) bool {
-	return regexp.MustCompile(`^(zae-limiter: |\d+ (buckets|hourly windows)|There )`).MatchString(row)
+	return regexp.MustCompile(`^(zae-limiter: |\d+ (buckets?|hourly windows?)|There |(\x1b\[\d+m)?✓)`).MatchString(row)
 }
 
 // steady hides what is drawn by lot, and when the file was made.

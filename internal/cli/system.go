@@ -61,10 +61,10 @@ func runSystemSet(ctx context.Context, o systemOptions) error {
 			return err
 		}
 		if len(o.limits.all) > 0 {
-			o.done("Set %s of the system: %s", count(len(o.limits.all), "default limit"), limitTexts(o.limits.all))
+			o.done("Set %s of the system %s: %s", count(len(o.limits.all), "default limit"), o.where(), limitTexts(o.limits.all))
 		}
 		if o.mode != "" {
-			o.done("Set on_unavailable of the system: %s", o.mode)
+			o.done("Set on_unavailable of the system %s: %s", o.where(), o.mode)
 		}
 		return nil
 	})
@@ -131,7 +131,7 @@ func runSystemDelete(ctx context.Context, o systemOptions) error {
 		if err := lim.DeleteSystemDefaults(ctx); err != nil {
 			return err
 		}
-		o.done("Deleted the defaults of the system")
+		o.done("Deleted the defaults of the system %s", o.where())
 		return nil
 	})
 }

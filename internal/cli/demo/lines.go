@@ -16,6 +16,9 @@ type lines struct {
 }
 
 func (l *lines) show(f frame) error {
+	if f.SettingUp { // a store that cannot be opened is an error, and no output
+		return nil
+	}
 	if !l.begun {
 		l.begun, l.second = true, time.Second
 		if _, err := fmt.Fprintf(l.out, "zae-limiter demo: a small LLM gateway for %s on %s\n", f.Duration, f.setting()); err != nil {
