@@ -30,6 +30,9 @@ func (n Namespace) Validate() error {
 // Namespace is a view of the limiter in another namespace, with the same
 // options. ErrNotFound unless the name is registered and active.
 func (l *RateLimiter) Namespace(ctx context.Context, name string) (*RateLimiter, error) {
+	if err := shortEnough("namespace", name); err != nil {
+		return nil, err
+	}
 	view := *l
 	err := guarded(ctx, "namespace", "", "", func() (err error) { view.repo, err = l.repo.Namespace(ctx, name); return err })
 	if err != nil {
@@ -75,6 +78,9 @@ func (l *RateLimiter) DeleteNamespace(ctx context.Context, name string) error {
 	if name == "_" || name == defaultNamespace {
 		return invalid("namespace", name, "cannot be deleted")
 	}
+	if err := shortEnough("namespace", name); err != nil {
+		return err
+	}
 	return guarded(ctx, "delete namespace", "", "", func() error { return l.repo.DeleteNamespace(ctx, l.now(), name) })
 }
 
@@ -83,6 +89,9 @@ func (l *RateLimiter) DeleteNamespace(ctx context.Context, name string) error {
 // or being purged.
 func (l *RateLimiter) RecoverNamespace(ctx context.Context, id string) (Namespace, error) {
 	var n Namespace
+	if err := shortEnough("namespace_id", id); err != nil {
+		return n, err
+	}
 	err := guarded(ctx, "recover namespace", "", "", func() (err error) { n, err = l.repo.RecoverNamespace(ctx, l.now(), id); return err })
 	return n, err
 }
@@ -91,5 +100,8 @@ func (l *RateLimiter) RecoverNamespace(ctx context.Context, id string) (Namespac
 // ErrConflict while it is active. A purge that failed half-way is finished by
 // another.
 func (l *RateLimiter) PurgeNamespace(ctx context.Context, id string) error {
+	if err := shortEnough("namespace_id", id); err != nil {
+		return err
+	}
 	return guarded(ctx, "purge namespace", "", "", func() error { return l.repo.PurgeNamespace(ctx, id) })
 }

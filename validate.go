@@ -15,6 +15,7 @@ const (
 	idMark               // _ . - : @ inside an id
 	nameMark             // _ . - inside a limit's name
 	pathMark             // _ . - / inside a resource
+	arnMark              // any other that is printed, but #, inside an ARN
 )
 
 var class = func() (t [256]uint8) {
@@ -30,6 +31,11 @@ var class = func() (t [256]uint8) {
 		t[c] = idMark | nameMark | pathMark
 	}
 	t[':'], t['@'], t['/'] = idMark, idMark, pathMark
+	for c := '!'; c <= '~'; c++ {
+		if c != '#' {
+			t[c] |= arnMark
+		}
+	}
 	return t
 }()
 
@@ -52,6 +58,10 @@ var (
 	resourceSyntax = syntax{
 		64, letter, letter | digit | pathMark,
 		`must begin with a letter, then letters, digits or "_.-/"`,
+	}
+	arnSyntax = syntax{
+		2048, letter, arnMark,
+		`must be an ARN of printable ASCII characters without spaces or "#"`,
 	}
 )
 
@@ -84,12 +94,24 @@ func (s *syntax) check(field, v string) error {
 
 func validEntity(id string) error { return idSyntax.check("entity_id", id) }
 
-// validPrincipal takes an ARN as it is, and no principal at all.
+// validPrincipal takes an id, an ARN, or no principal at all.
 func validPrincipal(p string) error {
-	if p == "" || strings.HasPrefix(p, "arn:") {
+	switch {
+	case p == "":
 		return nil
+	case strings.HasPrefix(p, "arn:"):
+		return arnSyntax.check("principal", p)
 	}
 	return idSyntax.check("principal", p)
+}
+
+// shortEnough refuses a name that is to be looked up and can be in no store.
+func shortEnough(field, v string) error {
+	const longest = 1024
+	if len(v) > longest {
+		return invalid(field, v, fmt.Sprintf("exceeds the maximum length of %d", longest))
+	}
+	return nil
 }
 
 // reservedLimits are attribute names of a stored usage record, where a limit's
@@ -137,13 +159,17 @@ func validCharge(a *Amounts) error {
 	return nil
 }
 
-const mostShown = 50
+// mostShown is how much of a value an InvalidError of this package keeps, and
+// mostPrinted how much of one that a store made is printed: a path, say.
+const mostShown, mostPrinted = 50, 500
 
 // clip keeps an error message readable whatever was passed in.
-func clip(v string) string {
+func clip(v string) string { return clipTo(v, mostShown) }
+
+func clipTo(v string, most int) string {
 	n := 0
 	for i := range v {
-		if n == mostShown {
+		if n == most {
 			return v[:i] + "..."
 		}
 		n++

@@ -52,7 +52,7 @@ func passes(call func() error) (reached bool, err error) {
 func TestNamesThatAreValid(t *testing.T) {
 	ids := []string{"a", "0", "AZaz09", "Z9_.-:@x", "user@example.com", "a..b", strings.Repeat("x", 256)}
 	for field, valid := range map[string][]string{
-		"entity_id": ids, "parent_id": ids, "principal": append(ids, "arn:aws:iam::1:role/a b#c"), "namespace": append(ids, "default"),
+		"entity_id": ids, "parent_id": ids, "principal": append(ids, "arn:aws:iam::1:role/a+b=c,d@e", "arn:"+strings.Repeat("x", 2044)), "namespace": append(ids, "default"),
 		"resource": {"a", "AZaz09", "gpt-4", "a/", "a//b", "openai/gpt-4.1_x", strings.Repeat("x", 64)},
 		"name":     {"a", "AZaz09", "rpm", "tokens.in-out_x9", strings.Repeat("x", 64)},
 	} {
@@ -67,7 +67,7 @@ func TestNamesThatAreValid(t *testing.T) {
 func TestNamesThatAreNot(t *testing.T) {
 	common := []string{" a", "a b", "a\x00", "ä", "a\xff", "a,b", "a[", "a`", "a{", "a;", "_a", ".a", "-a", "$SYSTEM", "日本"}
 	for field, bad := range map[string][]string{
-		"entity_id": {"a/b", ":a"}, "parent_id": {"a/b", "@a"}, "principal": {"a/b", "a arn:"}, "namespace": {"a/b", "_", "a/"},
+		"entity_id": {"a/b", ":a"}, "parent_id": {"a/b", "@a"}, "principal": {"a/b", "a arn:", "arn:aws:iam::1:role/a b", "arn:aws:iam::1:role/a#c", "arn:\x00", "arn:a\n", "arn:ä", "arn:" + strings.Repeat("x", 2045)}, "namespace": {"a/b", "_", "a/"},
 		"resource": {"/a", "4o", "a:b", "a@b", "_default_"},
 		"name":     {"4o", "a/b", "a:b", "a@b", "_default_"},
 	} {
@@ -260,5 +260,22 @@ func TestOptionsAreChecked(t *testing.T) {
 	for range 50 { // which of two errors is told must not depend on the run
 		_, err := limiter.New(untouched{}, &limiter.Options{Timeout: -1, SettleTimeout: -1})
 		invalid(t, err, "timeout")
+	}
+}
+
+// What is looked up is not read back whole, nor is what a store calls invalid.
+func TestLongValuesAreNotEchoed(t *testing.T) {
+	w := start(t)
+	long := strings.Repeat("x", 100_000)
+	_, space := w.Namespace(bg, long)
+	_, recovered := w.RecoverNamespace(bg, long)
+	for what, err := range map[string]error{
+		"namespace": space, "delete": w.DeleteNamespace(bg, long), "recover": recovered, "purge": w.PurgeNamespace(bg, long),
+		"arn":     func() error { _, err := limiter.New(w.store, &limiter.Options{Principal: "arn:" + long}); return err }(),
+		"a store": &limiter.InvalidError{Field: "path", Value: long, Reason: "is a folder"},
+	} {
+		if err == nil || len(err.Error()) > 1000 {
+			t.Errorf("%s: %.200v", what, err)
+		}
 	}
 }

@@ -23,7 +23,7 @@ func arguments(want ...argument) cobra.PositionalArgs {
 			return usagef("%s is missing; usage: %s", want[len(args)].name, cmd.UseLine())
 		}
 		if len(args) > len(want) {
-			return usagef("unexpected argument %q; usage: %s", args[len(want)], cmd.UseLine())
+			return usagef("unexpected argument %q; usage: %s", clip(args[len(want)]), cmd.UseLine())
 		}
 		return setAll(want, args)
 	}
@@ -77,7 +77,7 @@ func parseAmounts(words []string) (limiter.Amounts, error) {
 func parseAmount(word string) (limit string, n int64, err error) {
 	limit, digits, ok := strings.Cut(word, "=")
 	if n, err = strconv.ParseInt(digits, 10, 64); !ok || err != nil || n < 0 {
-		return "", 0, usagef("%q is no amount; one is LIMIT=TOKENS, a whole number of 0 or more, such as tpm=500", word)
+		return "", 0, usagef("%q is no amount; one is LIMIT=TOKENS, a whole number of 0 or more, such as tpm=500", clip(word))
 	}
 	if err := limiter.PerMinute(limit, 1).Validate(); err != nil {
 		return "", 0, usagef("%v", err)

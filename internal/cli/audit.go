@@ -29,8 +29,9 @@ type auditOptions struct {
 func newAuditList(conn *connection) *cobra.Command {
 	o := auditOptions{connection: conn}
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the changes of an entity, a resource or the system",
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the changes of an entity, a resource or the system",
 		Long: `Lists the changes of an entity, of the defaults of a resource or of those of the
 system, newest first. An event has details, which --json shows.`,
 		Example: `  zae-limiter audit list --entity-id key-abc

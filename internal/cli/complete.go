@@ -165,7 +165,7 @@ commands, flags, and the names of entities, resources and namespaces.`,
 		ValidArgs: shells,
 		Args: arguments(argument{"SHELL", func(s string) (err error) {
 			if shell, err = choice(shells...)(s); err != nil {
-				return fmt.Errorf("SHELL is %q, but %w", s, err)
+				return fmt.Errorf("SHELL is %q, but %w", clip(s), err)
 			}
 			return nil
 		}}),

@@ -125,7 +125,7 @@ func (conn *connection) where() string {
 func storeFrom(source, name string) (store, error) {
 	s, err := parseStore(name)
 	if err != nil {
-		return store{}, usagef("%s is %q, but %v", source, name, err)
+		return store{}, usagef("%s is %q, but %v", source, clip(name), err)
 	}
 	return s, nil
 }

@@ -68,6 +68,9 @@ func section(cmd *cobra.Command) string {
 	} else {
 		fmt.Fprintf(&b, "```text\n%s\n\n%s\n```\n", cmd.UseLine(), cmd.Long)
 	}
+	if len(cmd.Aliases) > 0 {
+		fmt.Fprintf(&b, "\nAlso: `%s`.\n", strings.Join(cmd.Aliases, "`, `"))
+	}
 	for _, flags := range []struct{ title, usages string }{
 		{"Flags", cmd.LocalFlags().FlagUsagesWrapped(screenWidth)}, {"Flags of every `" + parentPath(cmd) + "` command", cmd.InheritedFlags().FlagUsagesWrapped(screenWidth)},
 	} {

@@ -155,6 +155,7 @@ func newEntityShow(conn *connection) *cobra.Command {
 	o := entityShowOptions{connection: conn}
 	cmd := &cobra.Command{
 		Use:               "show ENTITY",
+		Aliases:           []string{"get"},
 		Short:             "Show the record of an entity",
 		Long:              "Shows the record of an entity: its name, its parent and what else is stored.",
 		Example:           "  zae-limiter entity show key-abc\n  zae-limiter entity show key-abc --json",
@@ -196,8 +197,9 @@ type entityListOptions struct {
 func newEntityList(conn *connection) *cobra.Command {
 	o := entityListOptions{connection: conn}
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the entities that have a record",
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the entities that have a record",
 		Long: `Lists the entities that have a record, by id. With --with-custom-limits it is
 those that have limits of their own for a resource, with a record or without;
 "_default_" stands for limits that an entity has for all resources.`,
@@ -285,8 +287,9 @@ type entityDeleteOptions struct {
 func newEntityDelete(conn *connection) *cobra.Command {
 	o := entityDeleteOptions{connection: conn}
 	cmd := &cobra.Command{
-		Use:   "delete ENTITY",
-		Short: "Delete an entity with its limits, buckets and usage",
+		Use:     "delete ENTITY",
+		Aliases: []string{"rm"},
+		Short:   "Delete an entity with its limits, buckets and usage",
 		Long: `Deletes the record of an entity, its limits, its buckets and its usage. Audit
 events stay, and so do its children.`,
 		Example:           "  zae-limiter entity delete key-abc\n  zae-limiter entity delete key-abc --yes",

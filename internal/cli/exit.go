@@ -38,7 +38,29 @@ func sentence(err error) string {
 		return errLeft.Error()
 	}
 	text := strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted")
-	return visible(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), "; "))
+	if ex, ok := errors.AsType[*limiter.ExceededError](err); ok && len(ex.Violations()) > 0 {
+		text = strings.Replace(text, ex.Error(), "limit exceeded: "+strings.Join(reasons(ex.Decision), "; "), 1)
+	}
+	return visible(shorten(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), "; ")))
+}
+
+// shorten cuts what no sentence needs, whoever put it there: words longer than a
+// path can usefully be, and the end of a text that does not stop.
+func shorten(text string) string {
+	const longestWord, longest = 1000, 3_500
+	if len(text) <= longestWord {
+		return text
+	}
+	words := strings.Split(text, " ")
+	for i, w := range words {
+		if len(w) > longestWord {
+			words[i] = clip(w)
+		}
+	}
+	if text = strings.Join(words, " "); len(text) > longest {
+		text = strings.ToValidUTF8(text[:longest], "") + "..."
+	}
+	return text
 }
 
 // exitCode is the one place that knows which error ends the program how.

@@ -37,7 +37,7 @@ func (v *value[T]) Type() string { return v.kind }
 func (v *value[T]) Set(text string) error {
 	parsed, err := v.parse(text)
 	if err != nil {
-		return &valueError{fmt.Sprintf("--%s is %q, but %v", v.flag, text, err)}
+		return &valueError{fmt.Sprintf("--%s is %q, but %v", v.flag, clip(text), err)}
 	}
 	*v.target, v.text = parsed, text
 	return nil
@@ -54,17 +54,22 @@ func flagError(cmd *cobra.Command, err error) error {
 		return usagef("%s", bad.sentence)
 	}
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok && bad.GetFlag().Value.Type() == "bool" {
-		return usagef("--%s is %q, but it has to be true or false", bad.GetFlag().Name, bad.GetValue())
+		return usagef("--%s is %q, but it has to be true or false", bad.GetFlag().Name, clip(bad.GetValue()))
 	}
 	if args := cmd.Flags().Args(); len(args) > 0 && cmd.HasAvailableSubCommands() {
 		return knownCommand(cmd, args)
 	}
-	return usagef(`%v; "%s --help" lists the flags`, err, cmd.CommandPath())
+	if bad, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		if name := unknownFlag(cmd, bad.GetSpecifiedName()); name != "" {
+			return usagef(`unknown flag --%s; did you mean --%s? "%s --help" lists the flags`, clip(bad.GetSpecifiedName()), name, cmd.CommandPath())
+		}
+	}
+	return usagef(`%s; "%s --help" lists the flags`, clip(err.Error()), cmd.CommandPath())
 }
 
 // noEmptyFlags refuses a flag that was given nothing: a variable that is not set
 // must not mean everything.
-func noEmptyFlags(cmd *cobra.Command, _ []string) (err error) {
+func noEmptyFlags(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		switch f.Value.(type) {
 		case *limits, *pairs, *negation: // which show nothing
@@ -80,7 +85,7 @@ func noEmptyFlags(cmd *cobra.Command, _ []string) (err error) {
 // noArgs refuses arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef(`unexpected argument %q; "%s --help" shows how to call it`, args[0], cmd.CommandPath())
+		return usagef(`unexpected argument %q; "%s --help" shows how to call it`, clip(args[0]), cmd.CommandPath())
 	}
 	return nil
 }

@@ -71,13 +71,13 @@ func (p *pairs) Type() string { return "pair" }
 func (p *pairs) Set(text string) error {
 	key, value, ok := strings.Cut(text, "=")
 	if !ok || key == "" {
-		return &valueError{"--" + p.flag + " is " + strconv.Quote(text) + ", but it has to be KEY=VALUE"}
+		return &valueError{"--" + p.flag + " is " + strconv.Quote(clip(text)) + ", but it has to be KEY=VALUE"}
 	}
 	if *p.all == nil {
 		*p.all = map[string]string{}
 	}
 	if before, ok := (*p.all)[key]; ok && before != value {
-		return &valueError{"--" + p.flag + " gives " + strconv.Quote(key) + " twice, as " + strconv.Quote(before) + " and as " + strconv.Quote(value)}
+		return &valueError{"--" + p.flag + " gives " + strconv.Quote(clip(key)) + " twice, as " + strconv.Quote(clip(before)) + " and as " + strconv.Quote(clip(value))}
 	}
 	(*p.all)[key] = value
 	return nil

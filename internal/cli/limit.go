@@ -83,7 +83,7 @@ func (l *limits) Set(text string) error {
 	}
 	for _, other := range l.all {
 		if other.Name == limit.Name {
-			return &valueError{fmt.Sprintf("--limit %q: %s is given twice; give each limit once", text, limit.Name)}
+			return &valueError{fmt.Sprintf("--limit %q: %s is given twice; give each limit once", clip(text), limit.Name)}
 		}
 	}
 	l.all = append(l.all, limit)

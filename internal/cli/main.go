@@ -52,7 +52,9 @@ func run(ctx context.Context, c *console, args []string) int {
 	root.SetIn(c.in)
 	root.SetOut(c.out)
 	root.SetErr(c.err)
-	err := cmp.Or(root.ExecuteContext(ctx), out.err)
+	var unknown error
+	root.SetHelpFunc(helpOfKnown(root.HelpFunc(), &unknown))
+	err := cmp.Or(root.ExecuteContext(ctx), unknown, out.err)
 	if err == nil {
 		return exitDone
 	}
@@ -91,9 +93,9 @@ and tokens per minute, say, all of them at once, with estimates that are
 corrected after the work is done.
 
 "zae-limiter demo" shows it at work. Data goes to stdout and talk to stderr; a
-list is a table on a terminal and tab-separated where it is piped, and --json
-prints JSON. The program ends with 0 when done, 1 when something failed, 2 for a
-wrong command line, 3 when a limit is exceeded, 4 for drift.
+list is a table on a terminal and tab-separated where it is piped; -o json, -o
+table and -o tsv choose. The program ends with 0 when done, 1 when something
+failed, 2 for a wrong command line, 3 when a limit is exceeded, 4 for drift.
 
 ` + storeHelp,
 		Example: `  zae-limiter demo
@@ -106,7 +108,12 @@ wrong command line, 3 when a limit is exceeded, 4 for drift.
 		Args:          knownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 
-		PersistentPreRunE: noEmptyFlags,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := noEmptyFlags(cmd); err != nil {
+				return err
+			}
+			return c.takeForm(cmd)
+		},
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.Flags().Bool("version", false, "show which version this is")
@@ -133,13 +140,20 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	if !cmd.HasAvailableSubCommands() {
 		return noArgs(cmd, args)
 	}
-	var names []string
-	for _, c := range cmd.Commands() {
-		if c.IsAvailableCommand() {
-			names = append(names, c.Name())
+	return unknownCommand(cmd, args[0])
+}
+
+// helpOfKnown is the help of a command, but refuses words that are no command:
+// what came before --help was mistyped. Cobra asks for no error here, so failed
+// takes it.
+func helpOfKnown(help func(*cobra.Command, []string), failed *error) func(*cobra.Command, []string) {
+	return func(cmd *cobra.Command, args []string) {
+		if words := cmd.Flags().Args(); len(words) > 0 && cmd.HasAvailableSubCommands() && cmd.Name() != "help" {
+			*failed = knownCommand(cmd, words)
+			return
 		}
+		help(cmd, args)
 	}
-	return usagef("unknown command %q; the commands of %s are %s", args[0], cmd.CommandPath(), strings.Join(names, ", "))
 }
 
 func newHelp() *cobra.Command {

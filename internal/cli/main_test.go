@@ -6,20 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 	"github.com/zeroae/zae-limiter-go/internal/golden"
 )
-
-// allCommands are the root and all below it.
-func allCommands(cmd *cobra.Command) []*cobra.Command {
-	all := []*cobra.Command{cmd}
-	for _, c := range cmd.Commands() {
-		all = append(all, allCommands(c)...)
-	}
-	return all
-}
 
 func TestHelpOfEveryCommand(t *testing.T) {
 	for _, cmd := range allCommands(tree()) {

@@ -147,6 +147,7 @@ func newNamespaceList(conn *connection) *cobra.Command {
 	o := namespaceOptions{connection: conn}
 	cmd := &cobra.Command{
 		Use:     "list",
+		Aliases: []string{"ls"},
 		Short:   "List the active namespaces",
 		Long:    "Lists the active namespaces, by name. \"zae-limiter namespace orphans\" lists the\ndeleted ones.",
 		Example: "  zae-limiter namespace list",
@@ -186,6 +187,7 @@ func newNamespaceShow(conn *connection) *cobra.Command {
 	o := namespaceOptions{connection: conn}
 	cmd := &cobra.Command{
 		Use:               "show NAME",
+		Aliases:           []string{"get"},
 		Short:             "Show an active namespace",
 		Long:              "Shows the id of an active namespace, and when it was registered.",
 		Example:           "  zae-limiter namespace show tenant-a",
@@ -209,7 +211,7 @@ func runNamespaceShow(ctx context.Context, o namespaceOptions) error {
 				}, namespaceObject(n))
 			}
 		}
-		return fmt.Errorf("namespace %q: %w", o.name, limiter.ErrNotFound)
+		return fmt.Errorf("namespace %q: %w", clip(o.name), limiter.ErrNotFound)
 	})
 }
 
@@ -217,6 +219,7 @@ func newNamespaceDelete(conn *connection) *cobra.Command {
 	o := namespaceOptions{connection: conn}
 	cmd := &cobra.Command{
 		Use:               "delete NAME",
+		Aliases:           []string{"rm"},
 		Short:             "Delete a namespace; its data stay until they are purged",
 		Long:              "Makes the name of a namespace free. Its data stay under its id, which\n\"zae-limiter namespace orphans\" lists, until they are recovered or purged.",
 		Example:           "  zae-limiter namespace delete tenant-a --yes",

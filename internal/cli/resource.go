@@ -58,6 +58,7 @@ func newResourceGet(conn *connection) *cobra.Command {
 	o := resourceOptions{connection: conn}
 	cmd := &cobra.Command{
 		Use:               "get-defaults RESOURCE",
+		Aliases:           []string{"get"},
 		Short:             "Show the default limits of a resource",
 		Long:              "Shows the limits that a resource has for entities without limits of their own.",
 		Example:           "  zae-limiter resource get-defaults gpt-4",
@@ -81,6 +82,7 @@ func newResourceDelete(conn *connection) *cobra.Command {
 	o := resourceOptions{connection: conn}
 	cmd := &cobra.Command{
 		Use:               "delete-defaults RESOURCE",
+		Aliases:           []string{"rm"},
 		Short:             "Delete the default limits of a resource",
 		Long:              "Deletes the default limits of a resource, so that those of the system rule.",
 		Example:           "  zae-limiter resource delete-defaults gpt-4 --yes",
@@ -110,6 +112,7 @@ func newResourceList(conn *connection) *cobra.Command {
 	o := namesOptions{connection: conn}
 	cmd := &cobra.Command{
 		Use:     "list",
+		Aliases: []string{"ls"},
 		Short:   "List the resources that have default limits",
 		Long:    "Lists the resources that have default limits, sorted.",
 		Example: "  zae-limiter resource list",

@@ -80,7 +80,8 @@ func addJSON[T any](cmd *cobra.Command, target *bool, shape string, columns []co
 	for _, f := range shapeOf(reflect.TypeFor[T]()) {
 		names = append(names, f.name)
 	}
-	cmd.Flags().BoolVar(target, "json", false, "print JSON")
+	cmd.Flags().BoolVar(target, "json", false, "print JSON, as -o json")
+	addForm(cmd, target)
 	about := fmt.Sprintf("Piped, a line has, separated by tabs: %s.\nWith --json it is %s with %s.", lines, shape, strings.Join(names, ", "))
 	cmd.Long += "\n\n" + tty.Wrap(about, helpWidth)
 	cmd.Annotations = map[string]string{}

@@ -119,7 +119,7 @@ func (s *stackConnection) target() (name string, opts infra.Options, err error) 
 // checkPlace judges where a stack is said to be.
 func (s *stackConnection) checkPlace() error {
 	if strings.Trim(s.region, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-		return usagef("--region is %q, but it has to be a region such as us-east-1", s.region)
+		return usagef("--region is %q, but it has to be a region such as us-east-1", clip(s.region))
 	}
 	return checkEndpoint(s.endpoint)
 }
@@ -131,7 +131,7 @@ func checkEndpoint(endpoint string) error {
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return usagef("--endpoint-url is %q, but it has to be an address such as http://localhost:8000", endpoint)
+		return usagef("--endpoint-url is %q, but it has to be an address such as http://localhost:8000", clip(endpoint))
 	}
 	return nil
 }

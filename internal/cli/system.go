@@ -80,6 +80,7 @@ func newSystemGet(conn *connection) *cobra.Command {
 	o := systemOptions{connection: conn}
 	cmd := &cobra.Command{
 		Use:     "get-defaults",
+		Aliases: []string{"get"},
 		Short:   "Show the defaults of the system",
 		Long:    "Shows the limits of everything that has no others, and what an outage of the\nstore means.",
 		Example: "  zae-limiter system get-defaults",
@@ -112,6 +113,7 @@ func newSystemDelete(conn *connection) *cobra.Command {
 	o := systemOptions{connection: conn}
 	cmd := &cobra.Command{
 		Use:     "delete-defaults",
+		Aliases: []string{"rm"},
 		Short:   "Delete the defaults of the system",
 		Long:    "Deletes the default limits of the system, and what an outage means.",
 		Example: "  zae-limiter system delete-defaults --yes",

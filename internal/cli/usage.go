@@ -62,11 +62,13 @@ func (o *usageOptions) check() error {
 func newUsageList(conn *connection) *cobra.Command {
 	o := usageOptions{connection: conn}
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List usage, or draw it",
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List usage, or draw it",
 		Long: `Lists what was used in each window, newest first: how many tokens of each limit,
 in how many changes. With --plot it is drawn over time: a chart for each limit
-of each entity, resource and window, as wide as the terminal.`,
+of each entity, resource and window, as wide as the terminal; where there is one
+window only, a bar.`,
 		Example: `  zae-limiter usage list -e key-abc --window daily
   zae-limiter usage list -r gpt-4 -w hourly --start 24h --plot
   zae-limiter usage list -e key-abc --start 2026-01-01 --end 2026-01-31 --json`,
@@ -83,7 +85,7 @@ of each entity, resource and window, as wide as the terminal.`,
 	addFlag(cmd, &o.after, "after", "position", "", "go on after this position, which an earlier list named", parsePosition)
 	cmd.Flags().BoolVarP(&o.plot, "plot", "p", false, "draw the usage over time")
 	addJSON[usageShape](cmd, &o.json, anArray, usageColumns)
-	exclude(cmd, "plot", "json")
+	exclude(cmd, "plot", "json", formFlag)
 	return cmd
 }
 
@@ -152,11 +154,20 @@ func runUsageList(ctx context.Context, o usageOptions) error {
 }
 
 func (o usageOptions) show(rows iter.Seq2[limiter.UsageSnapshot, error]) error {
-	const nothing = "There is no such usage."
 	if o.plot {
-		return o.draw(rows, nothing)
+		return o.draw(rows, o.noUsage())
 	}
-	return listing[limiter.UsageSnapshot]{usageColumns, usageRow, usageObject, nothing}.print(o.console, o.json, rows)
+	return listing[limiter.UsageSnapshot]{usageColumns, usageRow, usageObject, o.noUsage()}.print(o.console, o.json, rows)
+}
+
+// noUsage is said where there is none. A table has usage only once something
+// counted it.
+func (o usageOptions) noUsage() string {
+	const nothing = "There is no such usage."
+	if s, err := o.chosen(); err == nil && s.dynamo {
+		return nothing + " Of a table it is counted by \"zae-limiter aggregate\", or by the stack's function."
+	}
+	return nothing
 }
 
 // draw plots the rows.
@@ -235,7 +246,7 @@ func runUsageSummary(ctx context.Context, o usageOptions) error {
 			func(limit string) []cell {
 				return []cell{text(limit), number(sum.Total[limit]), decimal(sum.Average[limit]), number(sum.Cascaded[limit])}
 			},
-			nil, "There is no such usage.",
+			nil, o.noUsage(),
 		}.print(o.console, false, each(slices.Sorted(maps.Keys(sum.Total))))
 	})
 }

@@ -72,7 +72,7 @@ func (g *group) span() span {
 	return span{g.window, slices.Min(seen), slices.Max(seen)}
 }
 
-func (g *group) draw(width int, style tty.Style) []string {
+func (g *group) draw(width int, full scale, style tty.Style) []string {
 	lines := []string{style.Bold(g.heading(width))}
 	if !slices.Contains(windows, g.window) {
 		return append(lines, `nothing to draw: a window is "hourly", "daily" or "monthly"`)
@@ -80,6 +80,9 @@ func (g *group) draw(width int, style tty.Style) []string {
 	if len(g.limits) == 0 {
 		lines = append(lines, "nothing to draw: no limit was used")
 		return append(lines, g.foot(layout{}, width, style)...)
+	}
+	if g.single() {
+		return append(append(lines, g.bars(width, full, style)...), g.foot(layout{}, width, style)...)
 	}
 	var all []series
 	for _, limit := range slices.Sorted(maps.Keys(g.limits)) {

@@ -1,0 +1,63 @@
+package plot
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+)
+
+// scale is the same for all groups that are drawn as bars, so that bars of one
+// limit can be compared.
+type scale struct {
+	full           map[string]int64 // the largest amount, by limit
+	names, numbers int              // widths left of the bars
+}
+
+func newScale(all []*group) scale {
+	s := scale{full: map[string]int64{}}
+	for _, g := range all {
+		if !g.single() {
+			continue
+		}
+		for limit, tokens := range g.limits {
+			for _, n := range tokens {
+				s.full[limit] = max(s.full[limit], size(n))
+				s.names, s.numbers = max(s.names, tty.Width(printable(limit))), max(s.numbers, tty.Width(tty.Number(n)))
+			}
+		}
+	}
+	return s
+}
+
+// size is n without its sign; the least there is counts as the largest.
+func size(n int64) int64 {
+	if n >= 0 {
+		return n
+	}
+	return max(-n, -(n + 1))
+}
+
+// single reports whether all is in one window, where a line would be a dot.
+func (g *group) single() bool { return len(g.seen) == 1 }
+
+// bars draws a bar for each limit of a single window, red below 0.
+func (g *group) bars(width int, s scale, style tty.Style) []string {
+	const glyph, least = "█", 8
+	room := max(width-len("   ")-s.names-s.numbers-len("  "), least)
+	var lines []string
+	for _, limit := range slices.Sorted(maps.Keys(g.limits)) {
+		for _, n := range g.limits[limit] { // one
+			colour, cells := style.Green, 0
+			if n < 0 {
+				colour = style.Red
+			}
+			if n != 0 {
+				cells = max(1, int(float64(size(n))/float64(s.full[limit])*float64(room)))
+			}
+			lines = append(lines, " "+style.Green(tty.Left(printable(limit), s.names))+"  "+tty.Right(tty.Number(n), s.numbers)+"  "+colour(strings.Repeat(glyph, cells)))
+		}
+	}
+	return append(lines, "")
+}

@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// meant returns the known word that a word is nearly, else "".
+func meant(word string, known []string) string {
+	best, distance := "", max(1, min(2, len(word)/2))+1
+	for _, k := range known {
+		d := edits(strings.ToLower(word), k)
+		if len(word) > 2 && strings.HasPrefix(k, word) {
+			d = min(d, 1)
+		}
+		if d < distance {
+			best, distance = k, d
+		}
+	}
+	return best
+}
+
+// edits counts the letters to insert, remove, replace or swap with the next, to
+// make b of a.
+func edits(a, b string) int {
+	if len(a) > 64 || len(b) > 64 { // which nobody mistyped
+		return 64
+	}
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
+}
+
+// unknownCommand refuses a word that is no command of cmd, and names the one
+// that may have been meant: of cmd, or of that name elsewhere.
+func unknownCommand(cmd *cobra.Command, word string) error {
+	var names []string
+	paths := map[string]string{}
+	for _, c := range cmd.Commands() {
+		if !c.IsAvailableCommand() {
+			continue
+		}
+		names = append(names, c.Name())
+		for _, name := range append([]string{c.Name()}, c.Aliases...) {
+			paths[name] = c.CommandPath()
+		}
+	}
+	for _, c := range allCommands(cmd.Root()) {
+		if _, taken := paths[c.Name()]; !taken && c.HasParent() && c.IsAvailableCommand() {
+			paths[c.Name()] = c.CommandPath()
+		}
+	}
+	known := append(slices.Clone(names), slices.Sorted(keysBut(paths, names))...)
+	if name := meant(word, known); name != "" {
+		return usagef("unknown command %q; did you mean %q? %q lists the commands", clip(word), paths[name], cmd.CommandPath()+" --help")
+	}
+	return usagef("unknown command %q; the commands of %s are %s", clip(word), cmd.CommandPath(), strings.Join(names, ", "))
+}
+
+// keysBut iterates over the keys of a map that a list lacks.
+func keysBut(of map[string]string, list []string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for name := range of {
+			if !slices.Contains(list, name) && !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// unknownFlag names the flag that may have been meant, "" if none is like it.
+func unknownFlag(cmd *cobra.Command, name string) string {
+	var known []string
+	add := func(f *pflag.Flag) {
+		if !f.Hidden {
+			known = append(known, f.Name)
+		}
+	}
+	cmd.Flags().VisitAll(add)
+	cmd.InheritedFlags().VisitAll(add)
+	return meant(name, known)
+}
+
+// allCommands returns cmd and everything below it.
+func allCommands(cmd *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{cmd}
+	for _, c := range cmd.Commands() {
+		all = append(all, allCommands(c)...)
+	}
+	return all
+}
+
+// mostShown is how much of an argument an error shows.
+const mostShown = 200
+
+// clip cuts an argument that is too long for a sentence.
+func clip(word string) string {
+	if len(word) <= mostShown {
+		return word
+	}
+	return strings.ToValidUTF8(word[:mostShown], "") + "..."
+}
