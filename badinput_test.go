@@ -83,11 +83,10 @@ func TestBadInputIsRefusedBeforeTheStoreIsAsked(t *testing.T) {
 		{"DeleteNamespace", "namespace", func() error { return lim.DeleteNamespace(bg, "_") }},
 		{"AuditEvents", "entity_id", func() error { return last(lim.AuditEvents(bg, "$OTHER", "")) }},
 		{"AuditEvents resource", "resource", func() error { return last(lim.AuditEvents(bg, "$RESOURCE:", "")) }},
-		{"Usage of all", "usage query", func() error { return last(lim.Usage(bg, limiter.UsageQuery{})) }},
 		{"Usage entity", "entity_id", func() error { return last(lim.Usage(bg, limiter.UsageQuery{Entity: "#"})) }},
 		{"Usage resource", "resource", func() error { return last(lim.Usage(bg, limiter.UsageQuery{Resource: "#"})) }},
 		{"Usage window", "window", func() error { return last(lim.Usage(bg, limiter.UsageQuery{Entity: alice, Window: "weekly"})) }},
-		{"UsageSummary", "usage query", func() error { _, err := lim.UsageSummary(bg, limiter.UsageQuery{}); return err }},
+		{"UsageSummary", "entity_id", func() error { _, err := lim.UsageSummary(bg, limiter.UsageQuery{Entity: "#"}); return err }},
 	} {
 		t.Run(c.name, func(t *testing.T) { invalid(t, c.err(), c.field) })
 	}

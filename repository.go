@@ -179,6 +179,9 @@ type NamespaceStore interface {
 
 // HistoryStore tells what happened, newest first.
 type HistoryStore interface {
-	AuditEvents(ctx context.Context, entity, after string) iter.Seq2[AuditEvent, error] // those older than the event with ID after; "" is all
-	Usage(ctx context.Context, q UsageQuery) iter.Seq2[UsageSnapshot, error]            // equal starts by resource, entity, window
+	// AuditEvents are those of an entity, "" for all, that are older than the
+	// event with ID after, "" for all.
+	AuditEvents(ctx context.Context, entity, after string) iter.Seq2[AuditEvent, error]
+	// Usage are the snapshots that match, equal starts by resource, entity, window.
+	Usage(ctx context.Context, q UsageQuery) iter.Seq2[UsageSnapshot, error]
 }

@@ -37,16 +37,13 @@ func (w Window) Bounds(t time.Time) (start, end time.Time) {
 
 // UsageQuery selects snapshots.
 type UsageQuery struct {
-	Entity, Resource string    // one of them at least
+	Entity, Resource string    // "" for all
 	Window           Window    // "" for all
 	From, To         time.Time // bounds of Start, inclusive; zero is open
 }
 
 // Validate is nil or an *[InvalidError].
 func (q UsageQuery) Validate() error {
-	if q.Entity == "" && q.Resource == "" {
-		return invalid("usage query", "", "must name an entity, a resource or both")
-	}
 	if q.Entity != "" {
 		if err := validEntity(q.Entity); err != nil {
 			return err
@@ -80,7 +77,10 @@ type UsageSnapshot struct {
 	Events           int64            // changes of the bucket that made them
 }
 
-// Usage are the snapshots of a query, newest first.
+// Usage iterates over the snapshots of a query, newest first. A query that names
+// neither an entity nor a resource selects all usage of the namespace. On DynamoDB
+// that reads the keys of every item of its entities, and fails with an
+// *[InvalidError] where there are more than 100,000 snapshots to choose from.
 func (l *RateLimiter) Usage(ctx context.Context, q UsageQuery) iter.Seq2[UsageSnapshot, error] {
 	if err := q.Validate(); err != nil {
 		return failed[UsageSnapshot](err)

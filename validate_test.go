@@ -236,7 +236,7 @@ func TestUsageQueryIsValidatedAsByUsage(t *testing.T) {
 	}{
 		{"", limiter.UsageQuery{Entity: alice}},
 		{"", limiter.UsageQuery{Resource: resource, Window: limiter.Daily}},
-		{"usage query", limiter.UsageQuery{Window: limiter.Daily}},
+		{"", limiter.UsageQuery{Window: limiter.Daily}},
 		{"entity_id", limiter.UsageQuery{Entity: "#"}},
 		{"resource", limiter.UsageQuery{Entity: alice, Resource: "#"}},
 		{"window", limiter.UsageQuery{Entity: alice, Window: "weekly"}},

@@ -57,8 +57,11 @@ func (r *Repository) retentionDays(ctx context.Context, now int64) (int64, error
 	return min(days, math.MaxInt32), err
 }
 
-// AuditEvents are those of an entity, newest first.
+// AuditEvents are those of an entity, or of all, newest first.
 func (r *Repository) AuditEvents(ctx context.Context, entity, after string) iter.Seq2[limiter.AuditEvent, error] {
+	if entity == "" {
+		return r.allEvents(ctx, after)
+	}
 	return listing(ctx, r, func() *dynamodb.QueryInput {
 		in := within(auditPK(r.ns, entity), auditSKPrefix)
 		if after != "" { // which need not be there

@@ -18,9 +18,12 @@ import (
 // from the table's stream, so they lag behind.
 func (r *Repository) Usage(ctx context.Context, q limiter.UsageQuery) iter.Seq2[limiter.UsageSnapshot, error] {
 	parts := listing(ctx, r, func() *dynamodb.QueryInput { return r.usageOf(q) }, decodeUsage)
+	if q.Entity == "" && q.Resource == "" {
+		parts = r.allUsage(ctx, q)
+	}
 	// Keys that begin with the time come newest first: it is enough to sort those
 	// that start together. Keys that begin with a resource have to be read all.
-	ordered := q.Resource != ""
+	ordered := q.Resource != "" || q.Entity == ""
 	return func(yield func(limiter.UsageSnapshot, error) bool) {
 		var group []limiter.UsageSnapshot
 		for part, err := range parts {

@@ -39,7 +39,7 @@ func (n *namespace) forget(now int64) {
 	}
 }
 
-// AuditEvents are those of an entity, newest first.
+// AuditEvents are those of an entity, or of all, newest first.
 func (r *Repository) AuditEvents(ctx context.Context, entity, after string) iter.Seq2[limiter.AuditEvent, error] {
 	return exact.Sequence(func() ([]limiter.AuditEvent, error) {
 		if err := r.usable(ctx); err != nil {
@@ -48,12 +48,22 @@ func (r *Repository) AuditEvents(ctx context.Context, entity, after string) iter
 		r.mu.RLock()
 		defer r.mu.RUnlock()
 		var all []limiter.AuditEvent
-		for _, ev := range slices.Backward(r.audit[entity]) {
-			if after == "" || ev.ID < after {
-				ev.Details = exact.CloneDetails(ev.Details)
-				all = append(all, ev)
+		add := func(events []limiter.AuditEvent) {
+			for _, ev := range slices.Backward(events) {
+				if after == "" || ev.ID < after {
+					ev.Details = exact.CloneDetails(ev.Details)
+					all = append(all, ev)
+				}
 			}
 		}
+		if entity != "" {
+			add(r.audit[entity])
+			return all, nil
+		}
+		for _, events := range r.audit {
+			add(events)
+		}
+		slices.SortFunc(all, func(a, b limiter.AuditEvent) int { return strings.Compare(b.ID, a.ID) })
 		return all, nil
 	})
 }

@@ -13,6 +13,7 @@ func auditChecks() []check {
 		{"an event is stored as given", auditStored},
 		{"only older events than the one named", auditAfter},
 		{"events are ordered by ID, not by arrival", auditByID},
+		{"events of everything, newest first", auditEverything},
 		{"a deleted entity says how much went", auditRecordsDeleted},
 		{"deleted system limits are named", auditSystemDeleted},
 		{"the trail is complete, however long", auditMany},
@@ -95,6 +96,20 @@ func auditByID(f *fixture) {
 	}
 	f.equal("events", f.actions("key-1", ""), []string{"70 key-1", "60 key-1", "50 key-1", "30 key-1"})
 	f.equal("older events", f.actions("key-1", eventID(60)), []string{"50 key-1", "30 key-1"})
+}
+
+func auditEverything(f *fixture) {
+	f.create(limiter.Entity{ID: "key-1", Name: "key-1"})
+	f.setLimits(limiter.Scope{Entity: "key-2"}, perMinute60)
+	f.setDefaults(perMinute60)
+	f.setMode(limiter.Allow)
+	f.deleteEntity("key-1")
+	f.equal("of everything", f.actions("", ""), []string{
+		"entity_deleted key-1", "limits_set $SYSTEM", "limits_set $RESOURCE:" + model, "limits_set key-2", "entity_created key-1",
+	})
+	all := f.audit("", "")
+	f.equal("older ones", f.audit("", all[1].ID), all[2:])
+	f.equal("before the oldest", f.audit("", all[4].ID), []limiter.AuditEvent(nil))
 }
 
 func auditRecordsDeleted(f *fixture) {

@@ -44,6 +44,13 @@ func usageOrder(f *fixture) {
 		"03-01 01h x a hourly",
 		"03-01 00h x a daily", "03-01 00h x a hourly", "03-01 00h x a monthly",
 		"03-01 00h x b daily", "03-01 00h x b hourly", "03-01 00h x b monthly")
+	f.selects("of everything", limiter.UsageQuery{Window: limiter.Hourly},
+		"03-01 01h x a hourly",
+		"03-01 00h x a hourly", "03-01 00h x b hourly", "03-01 00h y a hourly", "03-01 00h y b hourly")
+	month, _ := limiter.Monthly.Bounds(epoch.Add(monthBegins))
+	f.selects("of everything, later", limiter.UsageQuery{From: month.Add(time.Hour)}, "03-01 01h x a hourly")
+	f.selects("of everything, earlier", limiter.UsageQuery{Window: limiter.Monthly, To: month},
+		"03-01 00h x a monthly", "03-01 00h x b monthly", "03-01 00h y a monthly", "03-01 00h y b monthly")
 }
 
 func usageQuery(f *fixture) {

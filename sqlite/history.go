@@ -44,12 +44,13 @@ func (r *Repository) record(tx *tx, ev limiter.AuditEvent) error {
 	return err
 }
 
-// AuditEvents are those of an entity, newest first.
+// AuditEvents are those of an entity, or of all, newest first.
 func (r *Repository) AuditEvents(ctx context.Context, entity, after string) iter.Seq2[limiter.AuditEvent, error] {
 	return exact.Pages(func(last string) (page []limiter.AuditEvent, next *string, err error) {
 		if last == "" {
 			last = after
 		}
+		where, args := scoped(r.key, limiter.Scope{Entity: entity})
 		err = r.read(ctx, func(tx *tx) error {
 			if _, err := r.facts(tx); err != nil {
 				return err
@@ -59,7 +60,7 @@ func (r *Repository) AuditEvents(ctx context.Context, entity, after string) iter
 				page = append(page, ev)
 				return err
 			}, `SELECT id, entity, action, principal, resource, at, details FROM audit
-				WHERE ns = ? AND entity = ? AND (? = '' OR id < ?) ORDER BY id DESC LIMIT ?`, r.key, entity, last, last, pageSize)
+				WHERE `+where+` AND (? = '' OR id < ?) ORDER BY id DESC LIMIT ?`, append(args, last, last, pageSize)...)
 		})
 		if err != nil {
 			return nil, nil, err

@@ -31,10 +31,13 @@ func newAuditList(conn *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
-		Short:   "List the changes of an entity, a resource or the system",
+		Short:   "List the changes of an entity, a resource, the system or all",
 		Long: `Lists the changes of an entity, of the defaults of a resource or of those of the
-system, newest first. An event has details, which --json shows.`,
-		Example: `  zae-limiter audit list --entity-id key-abc
+system, newest first; without a filter, the latest of everything, which a
+DynamoDB table tells of up to 100,000 events. An event has details, which --json
+shows.`,
+		Example: `  zae-limiter audit list
+  zae-limiter audit list --entity-id key-abc
   zae-limiter audit list --resource gpt-4
   zae-limiter audit list --system --limit 10`,
 		Args: noArgs,
@@ -82,7 +85,7 @@ func auditObject(e limiter.AuditEvent) any {
 }
 
 var auditColumns = []column{
-	{title: "timestamp", whole: true}, {title: "action", whole: true}, {title: "principal"}, {title: "resource"}, {title: "event id", whole: true, spare: true},
+	{title: "timestamp", whole: true}, {title: "action", whole: true}, {title: "principal"}, {title: "resource"}, {title: "event id", whole: true, spare: true}, {title: "entity"},
 }
 
 func runAuditList(ctx context.Context, o auditOptions) error {
@@ -93,13 +96,13 @@ func runAuditList(ctx context.Context, o auditOptions) error {
 	list := listing[limiter.AuditEvent]{
 		auditColumns,
 		func(e limiter.AuditEvent) []cell {
-			return []cell{moment(e.At), text(e.Action), text(e.Principal), text(e.Resource), text(e.ID)}
+			return []cell{moment(e.At), text(e.Action), text(e.Principal), text(e.Resource), text(e.ID), text(e.Entity)}
 		},
 		auditObject,
-		"There are no events of " + subject + ".",
+		"There are no events" + ofSubject(subject) + ".",
 	}
 	if o.after != "" {
-		list.nothing = "There are no older events of " + subject + "."
+		list.nothing = "There are no older events" + ofSubject(subject) + "."
 	}
 	return o.with(ctx, reads, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		more := ""
@@ -112,7 +115,14 @@ func runAuditList(ctx context.Context, o auditOptions) error {
 	})
 }
 
-// subject is whose events are meant, as the trail names it.
+func ofSubject(subject string) string {
+	if subject == "" {
+		return ""
+	}
+	return " of " + subject
+}
+
+// subject is whose events are meant, as the trail names it, "" for all.
 func (o auditOptions) subject() (string, error) {
 	const system, ofResource = "$SYSTEM", "$RESOURCE:"
 	switch {
@@ -124,7 +134,7 @@ func (o auditOptions) subject() (string, error) {
 		}
 		return ofResource + o.resource, nil
 	case o.entity == "":
-		return "", usagef("nothing says whose events; give --entity-id, --resource or --system")
+		return "", nil
 	}
 	if resource, ok := strings.CutPrefix(o.entity, ofResource); ok {
 		o.resource = resource

@@ -47,9 +47,6 @@ func (o *usageOptions) addQuery(cmd *cobra.Command, windowDefault string) {
 }
 
 func (o *usageOptions) check() error {
-	if o.query.Entity == "" && o.query.Resource == "" {
-		return usagef("nothing says whose usage; give --entity-id, --resource or both")
-	}
 	if err := o.query.Validate(); err != nil {
 		return usagef("%v", err)
 	}
@@ -66,16 +63,20 @@ func newUsageList(conn *connection) *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "List usage, or draw it",
 		Long: `Lists what was used in each window, newest first: how many tokens of each limit,
-in how many changes. With --plot it is drawn over time: a chart for each limit
-of each entity, resource and window, as wide as the terminal; where there is one
-window only, a bar.`,
-		Example: `  zae-limiter usage list -e key-abc --window daily
+in how many changes. Without a filter it is the latest of everything; a DynamoDB
+table with more than 100,000 snapshots needs a filter, or a --start.
+
+With --plot it is drawn over time: a chart for each limit of each entity,
+resource and window, as wide as the terminal; where there is one window only, a
+bar.`,
+		Example: `  zae-limiter usage list
+  zae-limiter usage list -e key-abc --window daily
   zae-limiter usage list -r gpt-4 -w hourly --start 24h --plot
   zae-limiter usage list -e key-abc --start 2026-01-01 --end 2026-01-31 --json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.plot && !cmd.Flags().Changed("limit") {
-				o.limit = 0 // a part of a curve says nothing
+			if o.plot && !cmd.Flags().Changed("limit") && o.query != (limiter.UsageQuery{Window: o.query.Window}) {
+				o.limit = 0 // a part of a curve says nothing, but everything is too much
 			}
 			return runUsageList(cmd.Context(), o)
 		},
@@ -211,8 +212,9 @@ func newUsageSummary(conn *connection) *cobra.Command {
 windows that have it. Windows overlap, so those of one length are added up.
 
 Of an entity it is all that the entity was charged, for its children too. Of a
-resource, a call that cascades counts once: what parents were charged for their
-children is shown as cascaded, and not added to the total.`,
+resource, or of everything if no filter is given, a call that cascades counts
+once: what parents were charged for their children is shown as cascaded, and not
+added to the total.`,
 		Example: "  zae-limiter usage summary -e key-abc --start 7d\n  zae-limiter usage summary -r gpt-4 -w monthly --json",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runUsageSummary(cmd.Context(), o) },
