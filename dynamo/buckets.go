@@ -54,32 +54,37 @@ func (r *Repository) bucketPages(ctx context.Context, of limiter.Scope) iter.Seq
 	case of.Resource != "":
 		return inBatches(r.query(ctx, r.ns, indexed(indexResource, resourcePK(r.ns, of.Resource), bucketGSIPrefix)), mostGets)
 	}
-	return func(yield func([]item, error) bool) { yield(r.allBuckets(ctx)) }
+	return r.allBuckets(ctx)
 }
 
-// allBuckets are the items of all buckets, by resource, then entity.
-func (r *Repository) allBuckets(ctx context.Context) ([]item, error) {
-	var keys []key
-	for it, err := range r.query(ctx, r.ns, indexed(indexNamespace, r.ns, entityPKPrefix(r.ns))) {
-		if err != nil {
-			return nil, err
+// allBuckets are the items of all buckets, by resource, then entity. Their keys
+// are read at once, and the items as they are asked for.
+func (r *Repository) allBuckets(ctx context.Context) iter.Seq2[[]item, error] {
+	return func(yield func([]item, error) bool) {
+		var keys []key
+		for it, err := range r.query(ctx, r.ns, indexed(indexNamespace, r.ns, entityPKPrefix(r.ns))) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if k := it.key(); strings.HasPrefix(k.sk, bucketSKPrefix) {
+				keys = append(keys, k)
+			}
 		}
-		if k := it.key(); strings.HasPrefix(k.sk, bucketSKPrefix) {
-			keys = append(keys, k)
+		slices.SortFunc(keys, func(a, b key) int { return cmp.Or(cmp.Compare(a.sk, b.sk), cmp.Compare(a.pk, b.pk)) })
+		for batch := range slices.Chunk(keys, mostGets) {
+			found, err := r.getAll(ctx, batch)
+			var items []item
+			for _, k := range batch {
+				if it := found[k]; it != nil {
+					items = append(items, it)
+				}
+			}
+			if !yield(items, err) || err != nil {
+				return
+			}
 		}
 	}
-	found, err := r.getAll(ctx, keys)
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(keys, func(a, b key) int { return cmp.Or(cmp.Compare(a.sk, b.sk), cmp.Compare(a.pk, b.pk)) })
-	var items []item
-	for _, k := range keys {
-		if it := found[k]; it != nil {
-			items = append(items, it)
-		}
-	}
-	return items, nil
 }
 
 // views are buckets as the next charge would find them. Those that are gone are

@@ -126,7 +126,7 @@ failed, 2 for a wrong command line, 3 when a limit is exceeded, 4 for drift.
 	root.AddCommand(
 		newAcquire(c), newAggregate(c), newAudit(c), newCheck(c), newCompletion(), newDelete(c), newDemo(c), newDeploy(c), newEntity(c),
 		newExplain(c), newLambdaExport(c), newLimits(c), newList(c), newNamespace(c), newResource(c), newStatus(c), newSystem(c),
-		newTable(c), newTemplate(c), newUpgrade(c), newUsage(c), newVersion(c),
+		newTable(c), newTemplate(c), newTop(c), newUpgrade(c), newUsage(c), newVersion(c),
 	)
 	completeNoFiles(root)
 	return root

@@ -62,7 +62,7 @@ func render(f frame, width, height int, style tty.Style) []string {
 
 // legend explains the bars, the numbers and the clock.
 var legend = [...]string{
-	barFull + barFull + " left, as 9/12 is of the capacity   " + barDebt + barDebt + " debt, which refill pays first",
+	tty.BarFull + tty.BarFull + " left, as 9/12 is of the capacity   " + tty.BarDebt + tty.BarDebt + " debt, which refill pays first",
 	"Time is real: limits refill per minute. A key is charged with its project.",
 }
 
@@ -137,7 +137,7 @@ func (g gauge) draw(cells, width int, style tty.Style) string {
 	if g.Available < 0 {
 		text = style.Red(text)
 	}
-	return bar(g.Available, g.Limit.Capacity, cells, style) + " " + text
+	return tty.Bar(g.Available, g.Limit.Capacity, cells, style) + " " + text
 }
 
 // label is the name of a project, or of a key below it.

@@ -111,23 +111,3 @@ func TestTableKeepsTheLatestEvents(t *testing.T) {
 		t.Errorf("the cursor stays hidden: %q, %v", &out, err)
 	}
 }
-
-func TestBar(t *testing.T) {
-	for _, c := range []struct {
-		available, capacity int64
-		want                string
-	}{
-		{0, 8, "····"},
-		{1, 8, "▌···"},
-		{5, 8, "██▌·"},
-		{8, 8, "████"},
-		{9, 8, "████"}, // limits were lowered a moment ago
-		{-1, 8, "▒···"},
-		{-5, 8, "▒▒▒·"},
-		{-80, 8, "▒▒▒▒"},
-	} {
-		if got := bar(c.available, c.capacity, 4, false); got != c.want {
-			t.Errorf("bar(%d, %d) = %s, want %s", c.available, c.capacity, got, c.want)
-		}
-	}
-}

@@ -42,7 +42,7 @@ func OpenScreen(out io.Writer) *Screen {
 	if !ok || !term.IsTerminal(int(f.Fd())) || !CanRedraw() {
 		return nil
 	}
-	return NewScreen(out, func() (width, height int) {
+	return NewScreen(Lines{out}, func() (width, height int) {
 		width, height, err := term.GetSize(int(f.Fd()))
 		if err != nil || width <= 0 || height <= 0 {
 			return 80, 24

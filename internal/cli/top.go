@@ -1,0 +1,248 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+)
+
+type topOptions struct {
+	*connection
+	of          limiter.Scope
+	interval    time.Duration
+	most, limit int
+	snapshot    bool // one, whatever stdout is
+	json        bool
+}
+
+func newTop(c *console) *cobra.Command {
+	o := topOptions{connection: &connection{console: c}, interval: 2 * time.Second, most: 1000}
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "Watch the buckets of a store, the tightest first",
+		Long: `Shows what is left in the buckets of a store, a line for each limit, the
+tightest first: what is in debt, then what has least of its capacity left. On a
+terminal it is drawn anew every --interval until q or Ctrl-C; elsewhere, or with
+-o, it is printed once. Nothing is taken. Buckets of which nothing was used
+lately are full, and may not be there.
+
+A store is asked for --most buckets at a time, in the order of resources and
+entities; a line says so if there are more. On DynamoDB each look reads the keys
+of the namespace unless --resource or --entity-id narrows it, and every bucket
+that is looked at, so take care with --interval there.
+
+` + storeHelp,
+		Example: `  zae-limiter top
+  zae-limiter top -r gpt-4 --interval 500ms
+  zae-limiter top -o tsv | head -3`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.snapshot = cmd.Flags().Changed(formFlag)
+			return runTop(cmd.Context(), o)
+		},
+	}
+	o.addNamespace(cmd)
+	flags := cmd.Flags()
+	flags.StringVarP(&o.of.Entity, "entity-id", "e", "", "only buckets of this `entity`")
+	flags.StringVarP(&o.of.Resource, "resource", "r", "", "only buckets of this `resource`")
+	_ = cmd.RegisterFlagCompletionFunc("entity-id", o.completeEntities)
+	_ = cmd.RegisterFlagCompletionFunc("resource", o.completeResources)
+	addFlag(cmd, &o.interval, "interval", "time", "2s", "how long to wait between two looks", parseInterval)
+	addFlag(cmd, &o.most, "most", "number", "1000", "buckets to read at a time", parseMost)
+	addCount(cmd, &o.limit, "l", 100)
+	addJSON[topShape](cmd, &o.json, anArray, topColumns)
+	return cmd
+}
+
+func parseInterval(text string) (time.Duration, error) {
+	const least = 100 * time.Millisecond
+	d, err := time.ParseDuration(text)
+	if err != nil || d < least {
+		return 0, errors.New("an interval is a time of at least 100ms, such as 2s")
+	}
+	return d, nil
+}
+
+func parseMost(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > 1_000_000 {
+		return 0, errors.New("it has to be a whole number from 1 to 1000000")
+	}
+	return n, nil
+}
+
+func runTop(ctx context.Context, o topOptions) error {
+	if err := (limiter.UsageQuery{Entity: o.of.Entity, Resource: o.of.Resource}).Validate(); err != nil {
+		return usagef("%v", err)
+	}
+	return o.with(ctx, reads, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
+		screen := tty.OpenScreen(o.file)
+		if screen == nil || o.json || o.snapshot {
+			return o.printOnce(ctx, repo)
+		}
+		keys, restore := tty.Keys(o.in)
+		defer restore()
+		return o.watch(ctx, repo, screen, keys)
+	})
+}
+
+// printOnce lists what is there now.
+func (o topOptions) printOnce(ctx context.Context, repo limiter.Repository) error {
+	seen, err := o.look(ctx, repo)
+	if err != nil {
+		return err
+	}
+	more := false
+	rows := first(each(seen.gauges), o.limit, func(gauge) { more = true })
+	if err := topListing().print(o.console, o.json, rows); err != nil {
+		return err
+	}
+	if more {
+		o.say("There are more; --limit 0 shows all.")
+	}
+	if seen.cut {
+		o.warn("%s", o.cutText())
+	}
+	return nil
+}
+
+func (o topOptions) cutText() string {
+	return "only the first " + tty.Number(int64(o.most)) + " buckets were read; --resource, --entity-id or --most choose others"
+}
+
+// watch draws what is there again and again, until ctx ends or a key says so. An
+// error of the first look ends it; a later one is shown, since it may pass.
+func (o topOptions) watch(ctx context.Context, repo limiter.Repository, screen *tty.Screen, keys <-chan byte) (err error) {
+	defer func() { err = errors.Join(err, screen.Close()) }()
+	seen, trouble := o.look(ctx, repo)
+	if trouble != nil {
+		return trouble
+	}
+	for {
+		width, height := screen.Size()
+		if err := screen.Draw(o.frame(seen, trouble, width, height-1)); err != nil {
+			return err
+		}
+		if !o.wait(ctx, keys) {
+			return nil
+		}
+		next, err := o.look(ctx, repo)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if trouble = err; err == nil {
+			seen = next
+		}
+	}
+}
+
+// wait reports whether to go on after the interval.
+func (o topOptions) wait(ctx context.Context, keys <-chan byte) bool {
+	const interrupt, end = 3, 4 // Ctrl-C and Ctrl-D
+	timer := time.NewTimer(o.interval)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return true
+		case <-ctx.Done():
+			return false
+		case key, ok := <-keys:
+			switch {
+			case !ok:
+				keys = nil // the terminal has gone; a signal ends it
+			case key == 'q' || key == 'Q' || key == interrupt || key == end:
+				return false
+			}
+		}
+	}
+}
+
+// gauge is one limit of one bucket.
+type gauge struct {
+	entity, resource string
+	limit            limiter.Limit
+	tokens           int64 // thousandths
+}
+
+// view is what was seen at one time.
+type view struct {
+	at      time.Time
+	buckets int
+	gauges  []gauge // tightest first
+	cut     bool    // there are more buckets
+}
+
+// look reads the buckets.
+func (o topOptions) look(ctx context.Context, repo limiter.Repository) (view, error) {
+	v := view{at: o.now()}
+	for b, err := range repo.Buckets(ctx, v.at, o.of) {
+		if err != nil {
+			return view{}, err
+		}
+		if v.buckets == o.most {
+			v.cut = true
+			break
+		}
+		v.buckets++
+		for i, n := range b.Tokens {
+			v.gauges = append(v.gauges, gauge{b.Account.Entity, b.Account.Resource, b.Account.Limits[i], n})
+		}
+	}
+	slices.SortStableFunc(v.gauges, func(a, b gauge) int { return cmp.Compare(a.share(), b.share()) })
+	return v, nil
+}
+
+// share is what is left of the capacity; below 0 is debt.
+func (g gauge) share() float64 { return float64(g.tokens) / float64(g.limit.Capacity) }
+
+func (g gauge) available() int64 { return bucket.Whole(g.tokens) }
+
+// fullIn is how long the bucket takes to fill up.
+func (g gauge) fullIn() time.Duration {
+	missing := bucket.Sub(g.limit.Capacity*bucket.Milli, g.tokens)
+	if missing <= 0 {
+		return 0
+	}
+	return bucket.Wait(missing, bucket.Rate{Capacity: g.limit.Capacity * bucket.Milli, Amount: g.limit.Refill * bucket.Milli, Period: g.limit.Period.Milliseconds()}).Duration()
+}
+
+// topShape is one limit of a bucket as JSON.
+type topShape struct {
+	Entity    string  `json:"entity_id" doc:"whose bucket it is"`
+	Resource  string  `json:"resource" doc:"what it limits the use of"`
+	Limit     string  `json:"limit_name" doc:"which limit"`
+	Available int64   `json:"available" doc:"whole tokens that are left; negative is debt"`
+	Capacity  int64   `json:"capacity" doc:"tokens that can be taken at once"`
+	Refill    int64   `json:"refill_amount" doc:"tokens that come back every period"`
+	Seconds   int64   `json:"refill_period_seconds" doc:"length of the period"`
+	FullAfter float64 `json:"full_after_seconds" doc:"until the bucket is full, if nothing more is taken"`
+}
+
+var topColumns = []column{
+	{title: "entity"}, {title: "resource"}, {title: "limit"}, {title: "available", right: true}, {title: "capacity", right: true},
+	{title: "refill", right: true, spare: true}, {title: "full in", right: true},
+}
+
+func topListing() listing[gauge] {
+	return listing[gauge]{
+		topColumns,
+		func(g gauge) []cell {
+			return []cell{text(g.entity), text(g.resource), text(g.limit.Name), number(g.available()), number(g.limit.Capacity), rate(g.limit), span(g.fullIn())}
+		},
+		func(g gauge) any {
+			l := limitObject(g.limit)
+			return topShape{g.entity, g.resource, l.Name, g.available(), l.Capacity, l.Refill, l.Seconds, seconds(g.fullIn())}
+		},
+		"There are no buckets: nothing was used lately.",
+	}
+}

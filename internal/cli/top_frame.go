@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+)
+
+// frame draws a view in at most height lines, none wider than width.
+func (o topOptions) frame(v view, trouble error, width, height int) []string {
+	name, clock := "zae-limiter top", v.at.UTC().Format(time.TimeOnly)+" UTC, every "+o.interval.String()
+	title := tty.Ellipsis("   "+strings.TrimPrefix(o.where(), "in "), max(0, width-len(name)-len(clock)-1))
+	lines := []string{o.style.Bold(name) + o.style.Dim(tty.Left(title, width-len(name)-len(clock))) + o.style.Bold(clock)}
+	about := count(v.buckets, "bucket") + ", " + count(len(v.gauges), "limit") + ", tightest first; q ends"
+	switch {
+	case trouble != nil:
+		about = o.style.Red("not read: ") + visible(shorten(trouble.Error()))
+	case v.cut:
+		about = o.style.Yellow(o.cutText())
+	}
+	lines = append(lines, about, "")
+	if len(v.gauges) == 0 {
+		lines = append(lines, "There are no buckets: nothing was used lately.")
+	} else {
+		lines = append(lines, o.gaugeTable(v.gauges, width, height-len(lines)-1)...)
+	}
+	for i := range lines {
+		lines[i] = tty.Ellipsis(lines[i], width)
+	}
+	return lines[:min(len(lines), max(height, 0))]
+}
+
+// gaugeTable shows as many gauges as there is room for, below a heading.
+func (o topOptions) gaugeTable(gauges []gauge, width, room int) []string {
+	cells := 12
+	if width >= 100 {
+		cells = 24
+	}
+	columns := []tty.Column{
+		{Title: "ENTITY"}, {Title: "RESOURCE"}, {Title: "LIMIT"}, {Title: "LEFT", Whole: true}, {Title: "AVAILABLE", Right: true, Whole: true},
+		{Title: "REFILL", Right: true, Whole: true, Spare: true}, {Title: "FULL IN", Right: true, Whole: true},
+	}
+	var rows [][]string
+	for _, g := range gauges[:min(len(gauges), max(room, 0))] {
+		available := number(g.available()).people + "/" + number(g.limit.Capacity).people
+		if g.tokens < 0 {
+			available = o.style.Red(available)
+		}
+		rows = append(rows, []string{
+			text(g.entity).people, text(g.resource).people, text(g.limit.Name).people,
+			tty.Bar(g.available(), g.limit.Capacity, cells, o.style), available, rate(g.limit).people, span(g.fullIn()).people,
+		})
+	}
+	return tty.Table(columns, rows, width, o.style)
+}

@@ -1,0 +1,23 @@
+package tty
+
+import "testing"
+
+func TestBar(t *testing.T) {
+	for _, c := range []struct {
+		available, capacity int64
+		want                string
+	}{
+		{0, 8, "····"},
+		{1, 8, "▌···"},
+		{5, 8, "██▌·"},
+		{8, 8, "████"},
+		{9, 8, "████"}, // limits were lowered a moment ago
+		{-1, 8, "▒···"},
+		{-5, 8, "▒▒▒·"},
+		{-80, 8, "▒▒▒▒"},
+	} {
+		if got := Bar(c.available, c.capacity, 4, false); got != c.want {
+			t.Errorf("Bar(%d, %d) = %s, want %s", c.available, c.capacity, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package tty
+
+import (
+	"bytes"
+	"io"
+	"os"
+
+	"golang.org/x/term"
+)
+
+// Keys reads the keys that are pressed on a terminal, one by one and without
+// showing them. Until restore is called, the terminal needs "\r\n" to begin a
+// line, as [Lines] writes it, and Ctrl-C is a key. The channel is nil where in is
+// no terminal, and closed when it ends.
+func Keys(in any) (keys <-chan byte, restore func()) {
+	f, ok := in.(*os.File)
+	if !ok || f == nil || !term.IsTerminal(int(f.Fd())) {
+		return nil, func() {}
+	}
+	before, err := term.MakeRaw(int(f.Fd()))
+	if err != nil {
+		return nil, func() {}
+	}
+	pressed := make(chan byte)
+	done := make(chan struct{})
+	go func() { // ends with the next key, or with the program
+		defer close(pressed)
+		var key [1]byte
+		for {
+			if n, err := f.Read(key[:]); n == 0 || err != nil {
+				return
+			}
+			select {
+			case pressed <- key[0]:
+			case <-done:
+				return
+			}
+		}
+	}()
+	return pressed, func() {
+		close(done)
+		_ = term.Restore(int(f.Fd()), before)
+	}
+}
+
+// Lines writes to a terminal whose keys are read.
+type Lines struct{ io.Writer }
+
+// Write begins lines at the left.
+func (l Lines) Write(p []byte) (int, error) {
+	if _, err := l.Writer.Write(bytes.ReplaceAll(p, []byte("\n"), []byte("\r\n"))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
