@@ -229,8 +229,13 @@ type topShape struct {
 }
 
 var topColumns = []column{
-	{title: "entity"}, {title: "resource"}, {title: "limit"}, {title: "available", right: true}, {title: "capacity", right: true},
-	{title: "refill", right: true, spare: true}, {title: "full in", right: true},
+	{title: "entity"},
+	{title: "resource"},
+	{title: "limit"},
+	{title: "available", right: true},
+	{title: "capacity", right: true},
+	{title: "refill", right: true, spare: true},
+	{title: "full in", right: true},
 }
 
 func topListing() listing[gauge] {

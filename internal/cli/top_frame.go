@@ -38,8 +38,13 @@ func (o topOptions) gaugeTable(gauges []gauge, width, room int) []string {
 		cells = 24
 	}
 	columns := []tty.Column{
-		{Title: "ENTITY"}, {Title: "RESOURCE"}, {Title: "LIMIT"}, {Title: "LEFT", Whole: true}, {Title: "AVAILABLE", Right: true, Whole: true},
-		{Title: "REFILL", Right: true, Whole: true, Spare: true}, {Title: "FULL IN", Right: true, Whole: true},
+		{Title: "ENTITY"},
+		{Title: "RESOURCE"},
+		{Title: "LIMIT"},
+		{Title: "LEFT", Whole: true},
+		{Title: "AVAILABLE", Right: true, Whole: true},
+		{Title: "REFILL", Right: true, Whole: true, Spare: true},
+		{Title: "FULL IN", Right: true, Whole: true},
 	}
 	var rows [][]string
 	for _, g := range gauges[:min(len(gauges), max(room, 0))] {
