@@ -90,21 +90,13 @@ func (r *Repository) allBuckets(ctx context.Context) iter.Seq2[[]item, error] {
 // views are buckets as the next charge would find them. Those that are gone are
 // not shown.
 func (r *Repository) views(ctx context.Context, now int64, items []item) ([]limiter.Bucket, error) {
-	payers := make([]*payer, 0, len(items))
+	payers, err := r.sightings(ctx, now, items)
+	if err != nil {
+		return nil, err
+	}
 	var keys []factKey
-	for _, it := range items {
-		img, err := decodeImage(it)
-		if err != nil {
-			return nil, err
-		}
-		if img == nil {
-			continue
-		}
-		p := &payer{repo: r, entity: it.text(attrEntity), key: it.key()}
-		p.known = r.images.get(p.key)
-		p.known.image, p.known.seen = img, max(p.known.seen, img.refill)
-		payers = append(payers, p)
-		for _, s := range limiter.Precedence(p.entity, it.text(attrResource)) {
+	for _, p := range payers {
+		for _, s := range limiter.Precedence(p.entity, p.resource()) {
 			if k := r.configFact(s); !slices.Contains(keys, k) {
 				keys = append(keys, k)
 			}
@@ -116,21 +108,64 @@ func (r *Repository) views(ctx context.Context, now int64, items []item) ([]limi
 	}
 	var views []limiter.Bucket
 	for _, p := range payers {
-		if v, ok := p.look(now, keys, facts); ok {
+		if v, ok := p.view(now, keys, facts); ok {
 			views = append(views, v)
 		}
 	}
 	return views, nil
 }
 
-// look is the bucket under the limits in force, or under its own where none
+// sightings returns the buckets in items that were read. One that this process has
+// seen at a later refill time is read again: an index lags behind its table, and
+// a charge may have overtaken the listing. What accrued until that time would be
+// missing.
+func (r *Repository) sightings(ctx context.Context, now int64, items []item) ([]*payer, error) {
+	payers := make([]*payer, 0, len(items))
+	var late []key
+	for _, it := range items {
+		img, err := decodeImage(it)
+		if err != nil {
+			return nil, err
+		}
+		if img == nil {
+			continue
+		}
+		p := &payer{repo: r, entity: it.text(attrEntity), key: it.key()}
+		p.known = r.images.get(p.key, moment{r.clock(), now})
+		if img.refill < p.known.seen {
+			late = append(late, p.key)
+		} else {
+			p.known.image, p.known.seen = img, img.refill
+		}
+		payers = append(payers, p)
+	}
+	found, err := r.getAll(ctx, late)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range payers {
+		if !slices.Contains(late, p.key) {
+			continue
+		}
+		img, err := decodeImage(found[p.key])
+		if err != nil {
+			return nil, err
+		}
+		p.sees(img)
+	}
+	return slices.DeleteFunc(payers, func(p *payer) bool { return p.known.image == nil }), nil
+}
+
+func (p *payer) resource() string { return strings.TrimPrefix(p.key.sk, bucketSKPrefix) }
+
+// view is the bucket under the limits in force, or under its own where none
 // are, unless it is gone.
-func (p *payer) look(now int64, keys []factKey, facts []*fact) (limiter.Bucket, bool) {
+func (p *payer) view(now int64, keys []factKey, facts []*fact) (limiter.Bucket, bool) {
 	img := p.known.image
 	if img.gone(max(img.refill, p.known.seen), now) {
 		return limiter.Bucket{}, false
 	}
-	resource := strings.TrimPrefix(p.key.sk, bucketSKPrefix)
+	resource := p.resource()
 	limits, source := img.limits(), limiter.Scope{}
 	if p.known.account != nil {
 		source = p.known.account.Source
@@ -152,13 +187,16 @@ func (p *payer) look(now int64, keys []factKey, facts []*fact) (limiter.Bucket, 
 // says. Everybody else finds out with the next charge.
 func (r *Repository) syncBucket(ctx context.Context, at time.Time, s limiter.Scope) error {
 	charge := limiter.Charge{Entity: s.Entity, Resource: s.Resource}
-	p, err := r.payer(ctx, at.UnixMilli(), s.Entity, &charge, 0, true)
-	if err != nil || p.known.image == nil {
+	now := at.UnixMilli()
+	p, err := r.payer(ctx, now, s.Entity, &charge, 0, true)
+	if err != nil || !p.mends(now) {
 		return err
 	}
-	p.decide(at.UnixMilli())
-	if p.plan.repair && !p.plan.reborn {
-		p.repair(ctx, at.UnixMilli())
+	if err := p.refresh(ctx, now, &charge); err != nil {
+		return err
+	}
+	if p.mends(now) && p.fresh {
+		p.repair(ctx, now, &charge)
 	}
 	return nil
 }

@@ -157,7 +157,7 @@ func (c *charging) run(ctx context.Context) (limiter.Outcome, error) {
 
 // confirm makes sure of a decision, reading what it hangs on.
 func (c *charging) confirm(ctx context.Context, fits bool) (bool, error) {
-	for {
+	for range mostRounds {
 		read, err := c.verify(ctx)
 		if err != nil || !read {
 			return fits, err
@@ -166,6 +166,7 @@ func (c *charging) confirm(ctx context.Context, fits bool) (bool, error) {
 			return false, err
 		}
 	}
+	return false, nil // overtaken too often
 }
 
 // judge decides for everybody who has not paid, and tells whether all cover
@@ -187,9 +188,9 @@ func (c *charging) judge() (bool, error) {
 	return fits, err
 }
 
-// verify reads what the decision hangs on, if it was remembered: stored limits
-// before a bucket is made to follow them, a bucket before it refuses. It tells
-// whether anything was read, so that a new decision is due.
+// verify reads what the decision hangs on, if it may be old: stored limits before
+// a bucket is made to follow them, a bucket before it refuses. It reports whether
+// anything was read, so that a new decision is due.
 func (c *charging) verify(ctx context.Context) (bool, error) {
 	for _, p := range c.payers() {
 		switch {
@@ -199,32 +200,26 @@ func (c *charging) verify(ctx context.Context) (bool, error) {
 		}
 	}
 	for _, p := range c.payers() {
-		if !p.paid && !p.verified && !p.covers(&c.charge.Amounts) {
-			if p.remembersRefusal(c.now) {
-				c.repo.rejections.Add(1)
-				return false, nil
-			}
-			return true, p.read(ctx)
+		if p.paid || p.covers(&c.charge.Amounts) || p.proven(c.now, &c.charge.Amounts) {
+			continue
 		}
+		if !p.verified && p.remembersRefusal(c.now) {
+			c.repo.rejections.Add(1)
+			return false, nil
+		}
+		return true, p.read(ctx)
 	}
 	return false, nil
 }
 
-// refresh reads a payer's facts and bucket anew. If it turns out that somebody
-// else pays with the entity, whoever paid until now gets it back.
+// refresh reads a payer's facts anew. If another entity turns out to pay with
+// this one, the one that paid until now gets it back.
 func (c *charging) refresh(ctx context.Context, p *payer) error {
-	anew, err := c.repo.payer(ctx, c.now, p.entity, c.charge, 0, true)
-	if err != nil {
+	if err := p.refresh(ctx, c.now, c.charge); err != nil || p == c.parent {
 		return err
 	}
-	anew.fresh = true
-	if p == c.parent {
-		c.parent = anew
-		return nil
-	}
 	before := c.parent
-	c.self = anew
-	err = c.gatherParent(ctx, c.repo.cache.life, false)
+	err := c.gatherParent(ctx, c.repo.cache.life, false)
 	if before != nil && before != c.parent {
 		before.undo(ctx, c)
 	}
@@ -251,8 +246,8 @@ func (c *charging) refuse(ctx context.Context) limiter.Outcome {
 		if p.verified && !p.covers(&c.charge.Amounts) {
 			c.repo.images.refuse(p.key, p.changes, moment{c.repo.clock(), c.now})
 		}
-		if p.plan.repair && p.known.image != nil && !p.plan.reborn {
-			p.repair(ctx, c.now)
+		if p.plan.repair && p.fresh && p.known.image != nil && !p.plan.reborn {
+			p.repair(ctx, c.now, c.charge)
 		}
 	}
 	return c.outcome(false)

@@ -66,7 +66,7 @@ func (r *Repository) credit(ctx context.Context, now int64, credit limiter.Credi
 
 // run applies the credit, deciding again as often as others get in between.
 func (c *crediting) run(ctx context.Context) error {
-	if c.known = c.repo.images.get(c.key); c.known.image == nil {
+	if c.known = c.repo.images.get(c.key, moment{c.repo.clock(), c.now}); c.known.image == nil {
 		if err := c.read(ctx); err != nil {
 			c.drop()
 			return err
@@ -104,7 +104,7 @@ func (c *crediting) read(ctx context.Context) error {
 func (c *crediting) sees(it item) error {
 	img, err := decodeImage(it)
 	if err == nil {
-		c.known = c.repo.images.saw(c.key, img, c.known.ref)
+		c.known = c.repo.images.saw(c.key, img, &c.known)
 	}
 	return err
 }

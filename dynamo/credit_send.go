@@ -45,21 +45,30 @@ func (c *crediting) lose(err error) (done bool, lost error) {
 	return !some, c.repo.explain(err)
 }
 
-// sendUndo sends a give-back under a token, so that it may be sent again.
+// sendUndo sends a give-back under a token, so that it may be sent again. One that
+// is refused is made anew, under another token, only if no try is left that may
+// still arrive: both would be carried out.
 func (c *crediting) sendUndo(ctx context.Context, u *update, after *exact.Bucket) (done bool, err error) {
 	in := &dynamodb.TransactWriteItemsInput{
 		TransactItems: []types.TransactWriteItem{u.item(&c.repo.table, c.key)}, ClientRequestToken: aws.String(rand.Text()),
 	}
+	var lost error
 	for try := 0; ; try++ {
 		_, err := c.repo.once.TransactWriteItems(ctx, in)
 		if err == nil {
-			c.repo.images.wrote(c.key, c.predicted(after), after, false)
+			c.repo.images.wrote(c.key, c.predicted(after), &c.known, after, false)
 			return true, nil
 		}
 		f := fateOf(err)
-		if f == refused {
+		switch {
+		case f == refused && lost != nil:
+			c.repo.dropped.Add(1)
+			return true, c.repo.explain(lost)
+		case f == refused:
 			stored, _ := refusedAt(err, 0)
 			return false, c.sees(stored)
+		case f == unknown:
+			lost = err
 		}
 		if f == notExecuted && !again(err) || try >= mostTries || pause(ctx, try+1) != nil {
 			c.repo.dropped.Add(1)
@@ -97,7 +106,7 @@ func (c *crediting) wrote(ctx context.Context, stored item, after *exact.Bucket)
 	if err != nil || img == nil {
 		return err
 	}
-	c.known = c.repo.images.wrote(c.key, img, after, false)
+	c.known = c.repo.images.wrote(c.key, img, &c.known, after, false)
 	c.repo.outlive(ctx, c.key, img, after.At)
 	return nil
 }

@@ -199,7 +199,7 @@ func (r *Repository) changeable(ctx context.Context, at time.Time) error {
 	if err := r.inhabited(ctx); err != nil {
 		return err
 	}
-	f, _, err := r.lookup(ctx, at.UnixMilli(), 0, []factKey{r.spaceFact()}, nil)
+	f, _, err := r.lookup(ctx, at.UnixMilli(), 0, []factKey{r.spaceFact()})
 	if err != nil {
 		return err
 	}

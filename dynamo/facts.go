@@ -3,7 +3,6 @@ package dynamo
 import (
 	"context"
 	"errors"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -73,39 +72,50 @@ func (k factKey) decode(it item) (f *fact, err error) {
 
 // facts are those of keys, from the cache or the table. A now of 0 is unknown.
 func (r *Repository) facts(ctx context.Context, now int64, keys ...factKey) ([]*fact, error) {
-	facts, _, err := r.lookup(ctx, now, r.cache.life, keys, nil)
+	facts, _, err := r.lookup(ctx, now, r.cache.life, keys)
 	return facts, err
 }
 
-// lookup is facts no older than life, that also reads the items in beside,
-// along with whatever facts have to be read. It tells whether all of them were.
-func (r *Repository) lookup(ctx context.Context, now int64, life time.Duration, keys []factKey, beside map[key]item) (facts []*fact, fresh bool, err error) {
+// getter reads items; those that are not there are not in the map.
+type getter func(context.Context, []key) (map[key]item, error)
+
+// lookup is facts no older than life. It reports whether all of them were read.
+func (r *Repository) lookup(ctx context.Context, now int64, life time.Duration, keys []factKey) (facts []*fact, fresh bool, err error) {
+	return r.lookupBeside(ctx, now, life, keys, nil, r.getAll)
+}
+
+// lookupBeside is lookup that also reads the items in beside, along with
+// whatever facts have to be read.
+func (r *Repository) lookupBeside(ctx context.Context, now int64, life time.Duration, keys []factKey, beside map[key]item, get getter) (facts []*fact, fresh bool, err error) {
 	done := len(beside) == 0
 	var failed error
 	facts, fresh, err = r.cache.lookup(ctx, moment{r.clock(), now}, life, keys, func(wanted []factKey) ([]*fact, error) {
 		done = true
 		var got []*fact
-		got, failed = r.read(ctx, wanted, beside)
+		got, failed = r.read(ctx, wanted, beside, get)
 		return got, failed
 	})
 	if err == nil && len(beside) > 0 && failed != nil { // old facts will do, but nothing stands in for the items
 		err = failed
 	}
 	if err == nil && !done {
-		_, err = r.read(ctx, nil, beside)
+		_, err = r.read(ctx, nil, beside, get)
 	}
 	return facts, fresh, err
 }
 
 // read reads facts, and the items in beside, from the table.
-func (r *Repository) read(ctx context.Context, wanted []factKey, beside map[key]item) ([]*fact, error) {
-	keys := slices.AppendSeq(make([]key, 0, len(wanted)+len(beside)), maps.Keys(beside))
+func (r *Repository) read(ctx context.Context, wanted []factKey, beside map[key]item, get getter) ([]*fact, error) {
+	keys := make([]key, 0, len(wanted)+len(beside))
 	for _, k := range wanted {
-		if k := k.key(); !slices.Contains(keys, k) {
+		keys = append(keys, k.key())
+	}
+	for k := range beside {
+		if !slices.Contains(keys, k) {
 			keys = append(keys, k)
 		}
 	}
-	found, err := r.getAll(ctx, keys)
+	found, err := get(ctx, keys)
 	if err != nil {
 		return nil, err
 	}

@@ -70,13 +70,34 @@ func newImages(most int) *images {
 	return &images{most: most, known: map[key]*known{}, deleted: map[string]uint64{}}
 }
 
-// get is what is known of a bucket.
-func (m *images) get(k key) known {
+// By how much clocks that serve one process disagree at most, in milliseconds. A
+// remembered time that is further ahead was a mistake, which has been corrected
+// since.
+const (
+	mostAhead        = 2 * 60 * 1000
+	mostAheadOfClock = 1000 // where the caller's time is the machine's
+)
+
+// corrects reports whether a time that was remembered turns out to be a mistake
+// of the clock. Counting on it would refill the bucket ahead of time and then
+// stop it; without it a charge counts from the stored refill time, which mints
+// nothing.
+func (m moment) corrects(remembered int64) bool {
+	ahead := remembered - m.now
+	off := m.clock.UnixMilli() - m.now
+	return ahead > mostAhead || ahead > mostAheadOfClock && off <= mostAheadOfClock && off >= -mostAheadOfClock
+}
+
+// get returns what is known of a bucket to a call that begins at a moment.
+func (m *images) get(k key, at moment) known {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.alive(k)
 	if e == nil {
 		return known{}
+	}
+	if at.corrects(e.now) {
+		e.now = 0
 	}
 	if e.pardons != m.pardons {
 		e.refused = moment{}
@@ -95,43 +116,51 @@ func (m *images) alive(k key) *known {
 	return e
 }
 
-// saw remembers an image that was read. A nil image is a bucket that is not
-// there, unless one began since before, the handle known when the read began.
-func (m *images) saw(k key, img *image, before *ref) known {
+// saw remembers an image that was read, by a request that began when before was
+// known, nil for nothing. A nil image is a bucket that is not there, unless one has begun since.
+// The image in what is known afterwards is another one if this process has
+// learned of a later refill meanwhile.
+func (m *images) saw(k key, img *image, before *known) known {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if before == nil {
+		before = &known{}
+	}
 	if img == nil {
-		if e := m.alive(k); e != nil && e.ref == before {
+		if e := m.alive(k); e != nil && e.ref == before.ref {
 			e.ref.over.Store(true)
 			delete(m.known, k)
 		}
 		return known{}
 	}
 	e := m.entry(k)
-	m.update(e, img)
+	m.update(e, img, before.seen)
 	return *e
 }
 
 // wrote remembers the image that a write of this process left, which made the
-// bucket what after says. A reborn bucket is another one: give-backs of leases
-// of the old one do not reach it.
-func (m *images) wrote(k key, img *image, after *exact.Bucket, reborn bool) known {
+// bucket what after says, and was sent when before was known. A reborn bucket is
+// another one: give-backs of leases of the old one do not reach it.
+func (m *images) wrote(k key, img *image, before *known, after *exact.Bucket, reborn bool) known {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entry(k)
+	seen := before.seen
 	if reborn {
 		e.ref.over.Store(true)
-		*e = known{ref: m.newRef()}
+		*e, seen = known{ref: m.newRef()}, 0
 	}
-	m.update(e, img)
-	e.now, e.refused, e.stay = max(e.now, after.At), moment{}, stay{img.ttl, after.Idle}
+	if m.update(e, img, seen) {
+		e.stay = stay{img.ttl, after.Idle}
+	}
+	e.now, e.refused = max(e.now, after.At), moment{}
 	e.changes++
 	return *e
 }
 
 // charged is wrote for the charge of an account.
-func (m *images) charged(k key, img *image, after *exact.Bucket, reborn bool, account *limiter.Account) known {
-	return m.owned(k, m.wrote(k, img, after, reborn), account)
+func (m *images) charged(k key, img *image, before *known, after *exact.Bucket, reborn bool, account *limiter.Account) known {
+	return m.owned(k, m.wrote(k, img, before, after, reborn), account)
 }
 
 // owned gives an account the handle of its bucket; one that says the same as
@@ -150,12 +179,20 @@ func (m *images) owned(k key, kn known, account *limiter.Account) known {
 	return kn
 }
 
-func (m *images) update(e *known, img *image) {
-	if e.seen > img.refill+mostBehind {
-		e.seen = 0
+// update takes in the image in the answer to a request that began when before
+// was the latest refill time seen. It reports whether the image was taken: the
+// answer may be older than what this process has learned since. Where that is
+// impossible, the item's refill time has gone back.
+func (m *images) update(e *known, img *image, before int64) (taken bool) {
+	if min(e.seen, before) > img.refill+mostBehind { // another bucket
+		e.seen, e.now, e.stay = 0, 0, stay{}
+	}
+	if img.refill < e.seen && before < e.seen {
+		return false
 	}
 	e.image, e.seen = img, max(e.seen, img.refill)
 	e.ref.ttl.Store(img.ttl)
+	return true
 }
 
 func (m *images) newRef() *ref {

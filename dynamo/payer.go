@@ -21,10 +21,11 @@ type payer struct {
 	idle     int64 // how long the bucket stays untouched, 0 for ever
 	cascade  bool  // facts about the entity
 	parent   string
-	fresh    bool // the facts were read by this call
+	fresh    bool // the facts are of one moment, and no older than the image
 	placed   bool // this call has seen that the namespace is active
 	known    known
-	verified bool   // the image was read by this call
+	verified bool   // an image was read by this call
+	past     *known // what this call read, if this process has learned of something later since
 	changes  uint64 // of the bucket by this process, before this call
 	plan     plan
 	paid     bool
@@ -46,36 +47,77 @@ type plan struct {
 // whose image is remembered is not read. Facts are no older than life.
 func (r *Repository) payer(ctx context.Context, now int64, entity string, charge *limiter.Charge, life time.Duration, read bool) (*payer, error) {
 	p := &payer{repo: r, entity: entity, key: bucketKey(r.ns, entity, charge.Resource), override: charge.Limits != nil}
-	p.known = r.images.get(p.key)
+	p.known = r.images.get(p.key, moment{r.clock(), now})
 	p.changes = p.known.changes
 	var beside map[key]item
 	if read || p.known.image == nil || r.opts.NoSpeculation {
-		beside = map[key]item{p.key: nil, namespaceIDKey(r.ns): nil}
+		beside = p.items()
 	}
-	scopes := limiter.Precedence(entity, charge.Resource)
-	keys := append(make([]factKey, 0, 6), r.spaceFact(), r.entityFact(entity))
+	if _, err := p.learn(ctx, now, charge, life, beside, r.getAll); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// items are the bucket, and the namespace it is in.
+func (p *payer) items() map[key]item {
+	return map[key]item{p.key: nil, namespaceIDKey(p.repo.ns): nil}
+}
+
+// refresh reads what a repair hangs on at one moment: all levels of limits, the
+// entity, and the bucket if this call has not read it yet. Facts that are older
+// than the image would undo what others did to the bucket since. A batch does
+// not tell which of its items is older.
+func (p *payer) refresh(ctx context.Context, now int64, charge *limiter.Charge) error {
+	var beside map[key]item
+	if !p.verified || p.known.image == nil {
+		beside = p.items()
+	}
+	together := func(ctx context.Context, keys []key) (map[key]item, error) {
+		for try := 0; ; try++ {
+			found, err := p.repo.getTogether(ctx, keys)
+			if err == nil || !again(err) || try == mostTries {
+				return found, err
+			}
+			if p.known.image != nil { // a busy bucket may conflict for ever; facts that are read after its image will do
+				keys = slices.DeleteFunc(keys, func(k key) bool { return k == p.key })
+				clear(beside)
+			}
+			if err := pause(ctx, try+1); err != nil {
+				return nil, err
+			}
+		}
+	}
+	fresh, err := p.learn(ctx, now, charge, 0, beside, together)
+	p.fresh = fresh && (len(beside) == 0 || p.past == nil)
+	return err
+}
+
+// learn finds facts that are no older than life, and reads the items in beside.
+// It reports whether it read all of the facts.
+func (p *payer) learn(ctx context.Context, now int64, charge *limiter.Charge, life time.Duration, beside map[key]item, get getter) (fresh bool, err error) {
+	r := p.repo
+	scopes := limiter.Precedence(p.entity, charge.Resource)
+	keys := append(make([]factKey, 0, 6), r.spaceFact(), r.entityFact(p.entity))
 	if !p.override {
 		for _, s := range scopes {
 			keys = append(keys, r.configFact(s))
 		}
 	}
-	facts, fresh, err := r.lookup(ctx, now, life, keys, beside)
+	facts, fresh, err := r.lookupBeside(ctx, now, life, keys, beside, get)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	if err := r.spaceError(facts[0]); err != nil {
-		return nil, err
+		return false, err
 	}
-	p.fresh, p.cascade, p.parent = fresh, facts[1].cascade, facts[1].parent
-	if beside != nil {
+	p.cascade, p.parent = facts[1].cascade, facts[1].parent
+	if len(beside) > 0 {
 		if err := p.saw(beside); err != nil {
-			return nil, err
+			return false, err
 		}
 	}
-	if err := p.settleLimits(charge, scopes, facts[2:]); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return fresh, p.settleLimits(charge, scopes, facts[2:])
 }
 
 // saw takes in a bucket that was read, and whether its namespace is still
@@ -95,9 +137,28 @@ func (p *payer) saw(read map[key]item) error {
 	return nil
 }
 
-// sees takes in the image that the table has now, nil for none.
+// sees takes in the image that a request of this call was answered with, nil for
+// none.
 func (p *payer) sees(img *image) {
-	p.known, p.verified = p.repo.images.saw(p.key, img, p.known.ref), true
+	past := p.known
+	past.image = img
+	p.known, p.verified, p.past, p.fresh = p.repo.images.saw(p.key, img, &p.known), true, nil, false
+	if p.known.image != img {
+		p.past = &past
+	}
+}
+
+// proven reports whether a refusal can rest on what this call has read. An answer
+// that this process has overtaken lacks what accrued between its refill time and
+// the one seen since: it proves nothing unless it refuses by itself.
+func (p *payer) proven(now int64, amounts *limiter.Amounts) bool {
+	if p.past == nil {
+		return p.verified
+	}
+	q := *p
+	q.known = *p.past
+	q.decide(now)
+	return !q.covers(amounts)
 }
 
 // settleLimits finds the limits in force: the override, or the first level that
@@ -107,6 +168,7 @@ func (p *payer) settleLimits(charge *limiter.Charge, scopes [4]limiter.Scope, co
 		p.use(exact.Sorted(charge.Limits), charge.Resource, limiter.Scope{})
 		return nil
 	}
+	p.defaults = nil
 	for i, f := range configs {
 		if len(f.config.Limits) > 0 {
 			p.use(f.config.Limits, charge.Resource, scopes[i])

@@ -46,7 +46,7 @@ func (p *payer) findFacts(ctx context.Context, now int64, lease *limiter.Account
 	for _, s := range scopes {
 		keys = append(keys, r.configFact(s))
 	}
-	facts, _, err := r.lookup(ctx, now, 0, keys, nil)
+	facts, _, err := r.lookup(ctx, now, 0, keys)
 	if err != nil || !facts[0].there {
 		return false, err
 	}
@@ -66,7 +66,7 @@ func (c *crediting) replace(ctx context.Context, p *payer, send func() (item, er
 	if err == nil {
 		img, err := decodeImage(stored)
 		if img != nil {
-			c.repo.images.charged(c.key, img, &p.plan.after, true, p.account)
+			c.repo.images.charged(c.key, img, &c.known, &p.plan.after, true, p.account)
 		}
 		return true, err
 	}

@@ -89,6 +89,31 @@ func (s *store) getSome(ctx context.Context, keys []key, found map[key]item) err
 	return nil
 }
 
+// getTogether reads up to 100 items as they are at one moment, once: what is
+// written meanwhile conflicts with it.
+func (s *store) getTogether(ctx context.Context, keys []key) (map[key]item, error) {
+	ctx, cancel, err := s.timed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	gets := make([]types.TransactGetItem, len(keys))
+	for i, k := range keys {
+		gets[i].Get = &types.Get{TableName: &s.table, Key: k.at()}
+	}
+	out, err := s.api(ctx).TransactGetItems(ctx, &dynamodb.TransactGetItemsInput{TransactItems: gets})
+	if err != nil {
+		return nil, s.overdue(ctx, s.explain(err))
+	}
+	found := make(map[key]item, len(keys))
+	for _, r := range out.Responses {
+		if len(r.Item) > 0 {
+			found[item(r.Item).key()] = r.Item
+		}
+	}
+	return found, nil
+}
+
 // query yields the items of a query that are in a namespace, page after page.
 // An index may hold others: who may write only under the partition keys of one
 // namespace may still give the items there the index keys of another.

@@ -114,6 +114,19 @@ func TestRequests(t *testing.T) {
 		consume(t, w.other, 0, ask("alice", 1), true)
 		w.sends("an unknown bucket", 2, func() { consume(t, w.repo, 0, ask("alice", 1), true) }, read, update)
 	})
+	t.Run("limits that others changed", func(t *testing.T) {
+		w := newWatched(t)
+		take := func(repo *dynamo.Repository) func() {
+			return func() { consume(t, repo, 0, ask("alice", 1), true) }
+		}
+		take(w.repo)()
+		setDefaults(t, w.other, limiter.PerMinute("rpm", 120))
+		w.repo.Forget()
+		w.sends("an unknown bucket that has to follow", 3, take(w.repo), read, readTogether, update)
+		setDefaults(t, w.other, perMinute60)
+		take(w.other)()
+		w.sends("a bucket that others made follow", 3, take(w.repo), update, readTogether, update)
+	})
 	t.Run("cascade", func(t *testing.T) {
 		w := newWatched(t)
 		cascading(t, w.other, "key-1", "project")

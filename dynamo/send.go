@@ -199,17 +199,18 @@ func (p *payer) refusedBy(stored item) error {
 func (p *payer) accepted(img *image) {
 	p.paid = true
 	view := &p.plan.view
+	seen := p.known.seen // when it was sent
 	if p.override {
-		p.known = p.repo.images.wrote(p.key, img, &p.plan.after, p.plan.reborn)
+		p.known = p.repo.images.wrote(p.key, img, &p.known, &p.plan.after, p.plan.reborn)
 		a := *view.Account
 		a.Ref, view.Account = p.known.ref, &a
 		return
 	}
-	p.known = p.repo.images.charged(p.key, img, &p.plan.after, p.plan.reborn, p.account)
+	p.known = p.repo.images.charged(p.key, img, &p.known, &p.plan.after, p.plan.reborn, p.account)
 	view.Account = p.known.account
 	for i, l := range view.Account.Limits {
 		if c := img.find(l.Name); c != nil {
-			view.Tokens[i] = bucket.Advance(c.tokens, max(img.refill, p.known.seen), p.plan.at, c.rate)
+			view.Tokens[i] = bucket.Advance(c.tokens, max(img.refill, seen), p.plan.at, c.rate)
 		}
 	}
 }
@@ -217,23 +218,29 @@ func (p *payer) accepted(img *image) {
 // repair makes a bucket follow the limits in force at now without charging it.
 // An image that others have overtaken is no reason to leave it. What comes of it
 // is not this caller's concern: the next one tries again.
-func (p *payer) repair(ctx context.Context, now int64) {
+func (p *payer) repair(ctx context.Context, now int64, charge *limiter.Charge) {
 	for range mostRepairs {
 		u := p.lock(&limiter.Amounts{}, true)
 		stored, err := p.repo.updateOnce(ctx, u.input(&p.repo.table, p.key))
 		if err == nil {
 			if img, err := decodeImage(stored); err == nil && img != nil {
-				p.known = p.repo.images.charged(p.key, img, &p.plan.after, false, p.account)
+				p.known = p.repo.images.charged(p.key, img, &p.known, &p.plan.after, false, p.account)
 			}
 			return
 		}
-		if fateOf(err) != refused || p.refusedBy(refusedItem(err)) != nil || p.known.image == nil {
-			return
-		}
-		if p.decide(now); !p.plan.repair || p.plan.reborn {
+		if fateOf(err) != refused || p.refusedBy(refusedItem(err)) != nil || !p.mends(now) || p.refresh(ctx, now, charge) != nil || !p.mends(now) || !p.fresh {
 			return
 		}
 	}
+}
+
+// mends reports whether there is a bucket that does not follow the limits.
+func (p *payer) mends(now int64) bool {
+	if p.known.image == nil {
+		return false
+	}
+	p.decide(now)
+	return p.plan.repair && !p.plan.reborn
 }
 
 // mostRepairs is how often a repair is tried that others overtake.

@@ -42,13 +42,13 @@ func quietBucket(entity, tokens string) string {
 		"rf":{"N":"1773500966000"},"b_rpm_tk":{"N":"` + tokens + `"},"b_rpm_cp":{"N":"100000"},"b_rpm_ra":{"N":"100000"},"b_rpm_rp":{"N":"60000"},"b_rpm_tc":{"N":"0"}}`
 }
 
-var quietItems = strings.Join([]string{
+var quietItems = []string{
 	`{"PK":{"S":"_/SYSTEM#"},"SK":{"S":"#NAMESPACE#default"},"namespace_id":{"S":"n1"},"namespace_name":{"S":"default"},"status":{"S":"active"}}`,
 	`{"PK":{"S":"_/SYSTEM#"},"SK":{"S":"#NSID#n1"},"namespace_id":{"S":"n1"},"namespace_name":{"S":"default"},"status":{"S":"active"}}`,
 	`{"PK":{"S":"n1/SYSTEM#"},"SK":{"S":"#CONFIG"},"l_rpm_cp":{"N":"100"},"l_rpm_ra":{"N":"100"},"l_rpm_rp":{"N":"60"},"config_version":{"N":"1"}}`,
 	`{"PK":{"S":"n1/ENTITY#alice"},"SK":{"S":"#META"},"entity_id":{"S":"alice"},"parent_id":{"S":"team"},"cascade":{"BOOL":true}}`,
 	quietBucket("team", "50000"), quietBucket("bob", "50000"),
-}, ",")
+}
 
 // Do answers a request.
 func (q *quietTable) Do(req *http.Request) (*http.Response, error) {
@@ -95,7 +95,9 @@ func (q *quietTable) Do(req *http.Request) (*http.Response, error) {
 func quietReply(op, sent string) (status int, reply string) {
 	switch op {
 	case "BatchGetItem":
-		return 200, `{"Responses":{"quiet":[` + quietItems + `]}}`
+		return 200, `{"Responses":{"quiet":[` + strings.Join(quietItems, ",") + `]}}`
+	case "TransactGetItems":
+		return 200, `{"Responses":[{"Item":` + strings.Join(quietItems, `},{"Item":`) + `}]}`
 	case "GetItem":
 		return 200, `{"Item":{"PK":{"S":"_/SYSTEM#"},"SK":{"S":"#VERSION"},"schema_version":{"S":"0.8.0"}}}`
 	case "Query":

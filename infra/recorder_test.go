@@ -123,7 +123,7 @@ func (r *recorder) understand(action string, sent []byte) (call, error) {
 		c.keys = []string{r.key(a.partition())}
 	case "BatchGetItem", "BatchWriteItem":
 		c.keys = r.keys(a.batch()...)
-	case "TransactWriteItems":
+	case "TransactWriteItems", "TransactGetItems":
 		c.items = r.items(a)
 	case "Scan":
 	default:
@@ -164,7 +164,7 @@ func (a asked) batch() (all []attributeValues) {
 // items are those of a transaction, each with the action that it needs.
 func (r *recorder) items(a asked) (all []item) {
 	actions := map[string]string{
-		"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem",
+		"Get": "GetItem", "Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem",
 	}
 	for _, one := range a.TransactItems {
 		for kind, i := range one {

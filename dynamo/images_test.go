@@ -1,0 +1,62 @@
+package dynamo
+
+import (
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/exact"
+)
+
+const aMinute = 60 * 1000
+
+// refilledAt is an image of a bucket that was refilled up to a time.
+func refilledAt(refill int64) *image { return &image{refill: refill} }
+
+// The time that a process remembers counts for callers whose clocks are a little
+// behind, and not where it turns out to have been wrong.
+func TestRememberedTimeIsCorrected(t *testing.T) {
+	machine := time.UnixMilli(100 * aMinute)
+	for name, c := range map[string]struct {
+		now, remembered int64
+		counts          bool
+	}{
+		"callers side by side":           {100 * aMinute, 100*aMinute + 900, true},
+		"the machine's clock was ahead":  {100 * aMinute, 101*aMinute + 500, false},
+		"a caller's clock is behind":     {50 * aMinute, 51*aMinute + 500, true},
+		"a caller's clock was far ahead": {50 * aMinute, 60 * aMinute, false},
+		"the past":                       {50 * aMinute, 40 * aMinute, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, k := newImages(10), key{pk: "alice"}
+			m.wrote(k, refilledAt(aMinute), &known{}, &exact.Bucket{At: c.remembered}, false)
+			if got := m.get(k, moment{machine, c.now}).now; (got == c.remembered) != c.counts {
+				t.Errorf("%d is remembered of %d, want it to count: %v", got, c.remembered, c.counts)
+			}
+		})
+	}
+}
+
+// An image whose refill time lies far behind what was seen before it was asked for
+// is that of another bucket. One that was only overtaken changes nothing.
+func TestAnotherBucketIsToldFromAnOldAnswer(t *testing.T) {
+	const seen = 200 * aMinute
+	for name, c := range map[string]struct {
+		refill, before   int64
+		image, seen, now int64
+	}{
+		"another bucket":     {100 * aMinute, seen, 100 * aMinute, 100 * aMinute, 0},
+		"a clock is behind":  {190 * aMinute, seen, 190 * aMinute, seen, seen},
+		"overtaken":          {190 * aMinute, 190 * aMinute, seen, seen, seen},
+		"overtaken by hours": {100 * aMinute, 0, seen, seen, seen},
+		"a later one":        {210 * aMinute, 0, 210 * aMinute, 210 * aMinute, seen},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, k := newImages(10), key{pk: "alice"}
+			m.wrote(k, refilledAt(seen), &known{}, &exact.Bucket{At: seen}, false)
+			got := m.saw(k, refilledAt(c.refill), &known{seen: c.before})
+			if got.image.refill != c.image || got.seen != c.seen || got.now != c.now {
+				t.Errorf("image of %d, seen %d, now %d; want %d, %d and %d", got.image.refill, got.seen, got.now, c.image, c.seen, c.now)
+			}
+		})
+	}
+}

@@ -1,0 +1,210 @@
+package dynamo_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// Facts that are older than the image they are compared with must not be written
+// into the bucket: a limit that was dropped would join it again, full.
+
+const readTogether = "TransactGetItems"
+
+var tenADay = limiter.PerDay("tpd", 10)
+
+func daily(n int64) limiter.Charge {
+	return limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("tpd", n)}
+}
+
+// admittedOf counts what an outcome admits of n; a limit that is gone admits
+// nothing.
+func admittedOf(tb testing.TB, n int64, out limiter.Outcome, err error) int64 {
+	tb.Helper()
+	if _, gone := errors.AsType[*limiter.InvalidError](err); !gone && err != nil {
+		tb.Error(err)
+	}
+	if !out.Admitted {
+		return 0
+	}
+	return n
+}
+
+// dropsTheDailyLimit has the daily limit replaced, and the bucket follow.
+func (s *shaky) dropsTheDailyLimit() {
+	s.Helper()
+	setDefaults(s, s.steady, perMinute60)
+	consume(s, s.steady, 0, ask("alice", 1), true)
+}
+
+func (s *shaky) lacksTheDailyLimit() {
+	s.Helper()
+	if tokens, there := s.stored("b_tpd_tk"); there {
+		s.Errorf("the limit that was dropped is back, with %d thousandths", tokens)
+	}
+}
+
+// A process that has just read everything is overtaken before its write arrives.
+func TestRefusalNewerThanTheFactsRepairsNothing(t *testing.T) {
+	for name, opts := range map[string]dynamo.Options{"default": {}, "no cache": {CacheTTL: -1}, "exact": exactly} {
+		t.Run(name, func(t *testing.T) {
+			s := newShaky(t)
+			setDefaults(t, s.steady, perMinute60, tenADay)
+			consume(t, s.steady, 0, ask("alice", 1), true)
+			cold := s.once(opts)
+			f, held, goOn := heldBefore()
+			s.wire.Plan(first(1, update, f))
+			admitted := make(chan int64)
+			go func() {
+				out, err := cold.Consume(context.Background(), start, daily(10))
+				admitted <- admittedOf(t, 10, out, err)
+			}()
+			<-held
+			sum := admittedOf(t, 10, consume(t, s.steady, 0, daily(10), true), nil)
+			s.dropsTheDailyLimit()
+			close(goOn)
+			if sum += <-admitted; sum > 10 {
+				t.Errorf("%d are admitted of 10 a day", sum)
+			}
+			s.lacksTheDailyLimit()
+		})
+	}
+}
+
+// torn answers a batch as if work was done between the reads of its items: those
+// that match were read afterwards.
+func torn(work func(), match func(pk, sk string) bool) fault {
+	return fault{"torn", func(x *exchange) {
+		before := x.execute(x.body)
+		work()
+		after := x.execute(x.body)
+		var replies [2]struct {
+			Responses map[string][]map[string]map[string]any
+		}
+		for i, reply := range []wireReply{before, after} {
+			if err := json.Unmarshal(reply.body, &replies[i]); err != nil {
+				x.p.tb.Error(err)
+			}
+		}
+		responses := replies[0].Responses
+		for table := range responses {
+			matches := func(it map[string]map[string]any) bool {
+				pk, _ := it["PK"]["S"].(string)
+				sk, _ := it["SK"]["S"].(string)
+				return match(pk, sk)
+			}
+			old := slices.DeleteFunc(responses[table], matches)
+			late := slices.DeleteFunc(replies[1].Responses[table], func(it map[string]map[string]any) bool { return !matches(it) })
+			responses[table] = slices.Concat(old, late)
+		}
+		body, err := withMember(after.body, "Responses", responses)
+		if err != nil {
+			x.p.tb.Error(err)
+		}
+		after.body = body
+		x.answer(after)
+	}}
+}
+
+// A batch is no snapshot: the bucket in it may be newer than the limits.
+func TestTornBatchRepairsNothing(t *testing.T) {
+	s := newShaky(t)
+	setDefaults(t, s.steady, perMinute60, tenADay)
+	consume(t, s.steady, 0, daily(10), true)
+	cold := s.once(dynamo.Options{})
+	s.wire.Plan(first(1, read, torn(s.dropsTheDailyLimit, func(_, sk string) bool { return strings.HasPrefix(sk, "#BUCKET#") })))
+	out, err := cold.Consume(t.Context(), start, daily(10))
+	if n := admittedOf(t, 10, out, err); n > 0 {
+		t.Errorf("%d more are admitted of 10 a day", n)
+	}
+	s.lacksTheDailyLimit()
+}
+
+// Levels in one batch may never have been in force together. Here the limits move
+// from the entity to the resource, and the daily one is in force all the time.
+func TestTornLevelsRepairNothing(t *testing.T) {
+	s := newShaky(t)
+	own := limiter.Scope{Entity: "alice"}
+	must(t, s.steady.SetConfig(t.Context(), limiter.Config{Scope: own, Limits: []limiter.Limit{perMinute60, tenADay}}, event("limits_set")))
+	consume(t, s.repo, 0, daily(10), true)
+	move := func() {
+		setDefaults(t, s.steady, perMinute60, tenADay)
+		must(t, s.steady.DeleteConfig(context.Background(), own, event("limits_deleted")))
+	}
+	s.wire.Plan(first(1, read, torn(move, func(pk, _ string) bool { return strings.HasSuffix(pk, "ENTITY#alice") })))
+	_, err := s.repo.Consume(t.Context(), at(2*time.Minute), ask("alice", 1))
+	must(t, err)
+	s.wire.Plan(nil)
+	consume(t, s.repo, 4*time.Minute, daily(1), false)
+	consume(t, s.steady, 4*time.Minute, daily(1), false)
+}
+
+// A bucket that is busy does not keep the facts from being read.
+func TestBusyBucketDoesNotHoldUpARepair(t *testing.T) {
+	s := newShaky(t)
+	consume(t, s.repo, 0, ask("alice", 50), true)
+	setDefaults(t, s.steady, limiter.PerMinute("rpm", 30))
+	s.wire.Plan(func(op string, body []byte) fault {
+		if op == readTogether && bytes.Contains(body, []byte("#BUCKET#")) {
+			return conflict
+		}
+		return pass
+	})
+	consume(t, s.repo, time.Minute+30*time.Second, ask("alice", 30), true)
+	if capacity, _ := s.stored("b_rpm_cp"); capacity != 30_000 {
+		t.Errorf("the capacity is %d thousandths, want 30000", capacity)
+	}
+}
+
+// Many processes without a cache charge a bucket while one of its limits goes, on
+// a network that delays single reads and writes.
+func TestLimitThatGoesUnderLoadStaysGone(t *testing.T) {
+	const callers, tries, rounds = 12, 12, 6
+	wire := newProxy(t, func(op string, _ []byte) fault {
+		if op == get || op == update {
+			return delay(rand.N(20 * time.Millisecond))
+		}
+		return pass
+	})
+	table, opts := newTable(t), dynamo.Options{CacheTTL: -1, NoRejectionMemory: true}
+	admin := connect(t, table, &opts)
+	opts.AWS = awsConfig(wire.URL)
+	repos := []*dynamo.Repository{connect(t, table, &opts), connect(t, table, &opts), connect(t, table, &opts)}
+	for round := range rounds {
+		setDefaults(t, admin, perMinute60, tenADay)
+		entity := fmt.Sprint("key-", round)
+		amounts := [2]limiter.Amounts{limiter.Tokens("tpd", 1), limiter.Tokens("rpm", 0)}
+		var admitted, tried atomic.Int64
+		var wg sync.WaitGroup
+		for i := range callers {
+			wg.Go(func() {
+				for range tries {
+					charge := limiter.Charge{Entity: entity, Resource: model, Amounts: amounts[i%2]}
+					out, err := repos[i%len(repos)].Consume(context.Background(), start, charge)
+					if n := admittedOf(t, 1, out, err); i%2 == 0 {
+						admitted.Add(n)
+					}
+					if tried.Add(1) == callers*tries/3 {
+						setDefaults(t, admin, perMinute60)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if n := admitted.Load(); n > 10 {
+			t.Errorf("%d are admitted of 10 a day", n)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package dynamo_test
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// A process whose clock was two hours ahead does not spoil the bucket again that
+// was deleted because of that, and that another process has made anew.
+func TestProcessThatWasAheadSpoilsNoOtherBucket(t *testing.T) {
+	table := newTable(t)
+	one, two := connect(t, table, &exactly), connect(t, table, &exactly)
+	setDefaults(t, one, perMinute60)
+	for _, d := range []time.Duration{0, 2 * time.Hour} {
+		consume(t, one, d, ask("alice", 1), true)
+	}
+	_, err := client(t).DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: bucketKeyOf(one.NamespaceID(), "alice")})
+	must(t, err)
+	consume(t, two, time.Minute, ask("alice", 50), true)
+	consume(t, one, time.Minute, ask("alice", 11), false)
+	consume(t, one, time.Minute, ask("alice", 10), true)
+	if refill, _ := storedNumber(t, table, one.NamespaceID(), "rf"); refill > at(time.Minute).UnixMilli() {
+		t.Errorf("it is refilled up to %v", time.UnixMilli(refill))
+	}
+	consume(t, one, 2*time.Minute, ask("alice", 60), true)
+}
+
+// A clock that was ahead for one charge, by less than the bucket takes to fill, is
+// not believed any more once it is right: neither is time refilled that has not
+// passed, nor does the bucket stand still.
+func TestClockThatWasAheadForAMomentIsForgotten(t *testing.T) {
+	table := newTable(t)
+	repo := connect(t, table, &exactly)
+	setDefaults(t, repo, limiter.PerHour("rpm", 3600))
+	consume(t, repo, 0, ask("alice", 3500), true)
+	lease := consume(t, repo, 20*time.Minute, ask("alice", 10), true).Self.Account
+	consume(t, repo, 0, ask("alice", 91), false)
+	consume(t, repo, 0, ask("alice", 80), true)
+	must(t, repo.Credit(t.Context(), start, limiter.Credit{Account: lease, Amounts: limiter.Tokens("rpm", -10)}))
+	consume(t, repo, 0, ask("alice", 1), false)
+	if refill, _ := storedNumber(t, table, repo.NamespaceID(), "rf"); refill > start.UnixMilli() {
+		t.Errorf("it is refilled up to %v ahead", time.UnixMilli(refill).Sub(start))
+	}
+	consume(t, repo, 10*time.Second, ask("alice", 10), true)
+	consume(t, repo, 10*time.Second, ask("alice", 1), false)
+}
+
+// A listing shows what this process has seen, also where the index lags behind
+// the table, and where a charge overtakes the listing.
+func TestListingsShowNoLessThanThereIs(t *testing.T) {
+	tokens := func(s *shaky, of limiter.Scope) (all []int64) {
+		for b, err := range s.repo.Buckets(context.Background(), at(time.Minute), of) {
+			must(s, err)
+			all = append(all, b.Tokens...)
+		}
+		return all
+	}
+	for name, of := range map[string]limiter.Scope{"resource": {Resource: model}, "entity": {Entity: "alice"}, "both": {Entity: "alice", Resource: model}} {
+		t.Run(name, func(t *testing.T) {
+			s := newShaky(t)
+			consume(t, s.repo, 0, ask("alice", 60), true)
+			old := make(chan struct{}, 1)
+			old <- struct{}{}
+			s.wire.Plan(func(op string, body []byte) fault {
+				if op != "Query" && op != get || !bytes.Contains(body, []byte("gpt-4")) && !bytes.Contains(body, []byte("BUCKET")) || len(old) == 0 {
+					return pass
+				}
+				<-old
+				return fault{"old", func(x *exchange) {
+					reply := x.execute(x.body)
+					consume(t, s.repo, time.Minute, ask("alice", 1), true)
+					x.answer(reply)
+				}}
+			})
+			if got := tokens(s, of); len(got) != 1 || got[0] != 59_000 {
+				t.Errorf("%v thousandths are shown, want 59000", got)
+			}
+			if len(old) > 0 {
+				t.Error("nothing was old")
+			}
+		})
+	}
+}
+
+// A give-back whose first try arrives after all is not given twice: if a later
+// try was refused, it is lost, and counted.
+func TestUndoThatArrivesLateIsNotGivenTwice(t *testing.T) {
+	s := newShaky(t)
+	lease := warm(s)
+	consume(t, s.repo, 0, ask("alice", 30), true)
+	arrive := make(chan func(), 1)
+	tries := 0
+	s.wire.Plan(func(op string, _ []byte) fault {
+		if op != transact {
+			return pass
+		}
+		switch tries++; tries {
+		case 1: // the client is told that it failed, and it is still under way
+			return fault{"under way", func(x *exchange) {
+				arrive <- func() { x.execute(x.body) }
+				x.answer(internalError())
+			}}
+		case 2:
+			return refuseAlways
+		}
+		return pass
+	})
+	err := settle(10, true)(s, lease)
+	s.wire.Plan(nil)
+	(<-arrive)()
+	s.holds(0, "alice", 30)
+	if dropped := s.repo.Stats().CreditsDropped; err == nil || dropped != 1 {
+		t.Errorf("error %v and %d dropped, want an error and 1", err, dropped)
+	}
+}
