@@ -16,10 +16,21 @@ func (h *history) bucketsOf(now time.Time, of limiter.Scope) {
 		for _, b := range buckets {
 			listed := balanceOf(b, false)
 			listed.Default = false // means nothing
+			if !h.stored(listed.Source) {
+				listed.Source = limiter.Scope{} // means nothing either
+			}
 			all = append(all, listed)
 		}
 		return all, err
 	})
+}
+
+// stored reports whether a level holds limits.
+func (h *history) stored(s limiter.Scope) bool {
+	defer func(fault Fault) { h.fault = fault }(h.fault)
+	h.fault = None
+	cfg, err := h.where.repos[0].Config(h.ctx, s)
+	return err == nil && len(cfg.Limits) > 0
 }
 
 func (h *history) readUsage() {
