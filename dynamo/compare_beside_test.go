@@ -33,7 +33,10 @@ func compareBeside(
 	repo, reference := connect(tb, s.table, &o), memory.New(nil)
 	b := newBeside(tb, s, store(s, repo), opts)
 	b.behind, b.rng, b.eager, b.agree = apart, rand.New(rand.NewPCG(seed, 3)), 40, agrees(repo, reference)
-	repotest.Compare(tb, seed, ops, &aggregated{repo, b, b.run}, reference, except...)
+	// Without Forget: the aggregator's clock is behind, and a cold process does not
+	// know the latest time of a bucket.
+	warm := struct{ limiter.Repository }{&aggregated{repo, b, b.run}}
+	repotest.Compare(tb, seed, ops, warm, reference, except...)
 	return b
 }
 
