@@ -147,6 +147,9 @@ func (c *charging) run(ctx context.Context) (limiter.Outcome, error) {
 		if paid, err = c.send(ctx); err != nil || paid {
 			return c.outcome(paid), err
 		}
+		for _, p := range c.payers() {
+			p.keeps = true // what was overtaken is left to the next charge
+		}
 		fits, err = c.judge()
 	}
 	if err != nil {

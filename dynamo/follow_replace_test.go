@@ -101,7 +101,7 @@ func TestFollowEndsWithoutAStream(t *testing.T) {
 		"off, and all is read":       {empty: true, right: func(err error) bool { return err == nil }},
 		"the new one has keys only":  {view: "KEYS_ONLY", right: notFound, says: "new and old images"},
 		"the new one has one image":  {view: "NEW_IMAGE", empty: true, right: notFound, says: "NEW_IMAGE"},
-		"the table is gone":          {faults: first(1, "DescribeTable", streamFault(http.StatusBadRequest, "ResourceNotFoundException")), right: notFound, says: "deploy"},
+		"the table is gone":          {faults: first(1, "DescribeTable", streamFault(http.StatusBadRequest, "ResourceNotFoundException")), right: notFound, says: "table create"},
 		"the table cannot be asked":  {faults: first(1000, "DescribeTable", fail500), right: unavailable, says: "InternalServerError"},
 		"nor when all has been read": {faults: first(1000, "DescribeTable", fail500), empty: true, right: unavailable, says: "InternalServerError"},
 	} {

@@ -208,3 +208,54 @@ func TestLimitThatGoesUnderLoadStaysGone(t *testing.T) {
 		}
 	}
 }
+
+// A write that drops a limit arrives when the limit is back in force and charged:
+// it must not take the limit's balance with it, or the limit joins again, full.
+func TestLateDropTakesNoBalance(t *testing.T) {
+	for name, opts := range map[string]dynamo.Options{"default": {}, "exact": exactly} {
+		t.Run(name, func(t *testing.T) {
+			s := newShaky(t)
+			setDefaults(t, s.steady, perMinute60, tenADay)
+			consume(t, s.steady, 0, ask("alice", 1), true)
+			setDefaults(t, s.steady, perMinute60)
+			cold := s.once(opts)
+			f, held, goOn := heldBefore()
+			s.wire.Plan(first(1, update, f))
+			dropped := make(chan bool)
+			go func() {
+				out, err := cold.Consume(context.Background(), start, ask("alice", 1))
+				dropped <- err == nil && out.Admitted
+			}()
+			<-held
+			setDefaults(t, s.steady, perMinute60, tenADay)
+			consume(t, s.steady, 0, daily(10), true)
+			close(goOn)
+			if !<-dropped {
+				t.Error("the late charge is not admitted")
+			}
+			consume(t, s.once(opts), 0, daily(1), false)
+		})
+	}
+}
+
+// Clients that do not know yet that a limit is gone charge it all the time. Those
+// that do are not held up by them.
+func TestLimitThatIsStillChargedDoesNotHoldUpOthers(t *testing.T) {
+	s := newShaky(t)
+	setDefaults(t, s.steady, perMinute60, limiter.PerDay("tpd", 1000))
+	consume(t, s.repo, 0, daily(1), true)
+	late := connect(t, s.table, nil)
+	consume(t, late, 0, daily(1), true)
+	setDefaults(t, s.steady, perMinute60)
+	s.wire.Plan(func(op string, _ []byte) fault {
+		if op == update {
+			consume(t, late, 0, daily(1), true)
+		}
+		return pass
+	})
+	cold := s.once(dynamo.Options{})
+	consume(t, cold, 0, ask("alice", 1), true)
+	s.wire.Plan(nil)
+	consume(t, cold, time.Second, ask("alice", 1), true)
+	s.lacksTheDailyLimit()
+}

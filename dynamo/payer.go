@@ -29,6 +29,7 @@ type payer struct {
 	changes  uint64 // of the bucket by this process, before this call
 	plan     plan
 	paid     bool
+	keeps    bool            // limits that are not in force stay: others still charge them
 	defaults []limiter.Limit // of the charge, where no level holds limits
 }
 

@@ -186,17 +186,42 @@ func (p *payer) lock(amounts *limiter.Amounts, floor bool) *update {
 			reshaped = true
 		}
 	}
-	for _, c := range slices.Concat(img.cells, img.damaged) {
-		if !slices.ContainsFunc(after.Account.Limits, func(l limiter.Limit) bool { return l.Name == c.name }) {
-			u.drop(c.name)
-			reshaped = true
-		}
-	}
-	if reshaped {
+	if p.leave(u) || reshaped {
 		u.addTo(shape, 1)
 	}
 	p.renew(u)
 	return u
+}
+
+// leave removes the limits that are not in force. One whose tokens have changed
+// since the image is not removed: it may be back in force and charged, and would
+// join again, full. It reports whether any limit is removed.
+func (p *payer) leave(u *update) (removed bool) {
+	img, after := p.known.image, &p.plan.after
+	keep := p.keeps && len(after.Account.Limits)+len(img.cells) <= mostLimits
+	gone := func(name string) bool {
+		return !slices.ContainsFunc(after.Account.Limits, func(l limiter.Limit) bool { return l.Name == name })
+	}
+	for i := range img.cells {
+		c := &img.cells[i]
+		switch {
+		case !gone(c.name):
+		case keep:
+			gained := bucket.Sub(bucket.Advance(c.tokens, p.plan.base, after.At, c.rate), c.tokens)
+			u.change(c, c.rate, gained, 0, 0, false)
+		default:
+			u.when(u.attr(bucketAttr(c.name, fieldTokens)), "=", u.number(c.tokens))
+			u.drop(c.name)
+			removed = true
+		}
+	}
+	for _, c := range img.damaged {
+		if gone(c.name) {
+			u.drop(c.name)
+			removed = true
+		}
+	}
+	return removed
 }
 
 // sameShape is the condition that no limit joined, left or changed since the
