@@ -259,3 +259,21 @@ func TestLimitThatIsStillChargedDoesNotHoldUpOthers(t *testing.T) {
 	consume(t, cold, time.Second, ask("alice", 1), true)
 	s.lacksTheDailyLimit()
 }
+
+// A lease takes more of a limit that was dropped and is back. The process has
+// only seen that it was gone.
+func TestLateDebitReachesALimitThatIsBack(t *testing.T) {
+	s := newShaky(t)
+	setDefaults(t, s.steady, perMinute60, tenADay)
+	lease := consume(t, s.repo, 0, daily(1), true)
+	setDefaults(t, s.steady, perMinute60)
+	s.repo.Forget()
+	consume(t, s.repo, 0, ask("alice", 1), true)
+	s.lacksTheDailyLimit()
+	setDefaults(t, s.steady, perMinute60, tenADay)
+	consume(t, s.steady, 0, daily(1), true)
+	must(t, s.repo.Credit(t.Context(), start, limiter.Credit{Account: lease.Self.Account, Amounts: limiter.Tokens("tpd", -5)}))
+	if tokens, _ := s.stored("b_tpd_tk"); tokens != 4000 {
+		t.Errorf("the limit has %d thousandths, want 4000", tokens)
+	}
+}
