@@ -39,8 +39,11 @@ func ParseLimit(text string) (Limit, error) {
 // parseLimit is ParseLimit without validation: a limit, or why it is none.
 func parseLimit(text string) (limit Limit, why string) {
 	parts := strings.Split(text, ":")
-	if len(parts) < 2 || len(parts) > 3 {
-		return limit, fmt.Sprintf("it has %d parts between colons, not 2 or 3", len(parts))
+	switch {
+	case len(parts) < 2:
+		return limit, "it has no rate"
+	case len(parts) > 3:
+		return limit, "nothing may follow its burst"
 	}
 	rate, unit, hasPeriod := strings.Cut(parts[1], "/")
 	period := time.Minute

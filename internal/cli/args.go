@@ -53,7 +53,7 @@ func resourceArg(target *string) argument {
 }
 
 func checkResource(name string) error {
-	return limiter.UsageQuery{Entity: "any", Resource: name}.Validate()
+	return limiter.Request{Entity: "any", Resource: name, Consume: limiter.Tokens("any", 0)}.Validate()
 }
 
 // parseAmounts reads LIMIT=TOKENS, each limit once.

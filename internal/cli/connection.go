@@ -6,10 +6,12 @@ import (
 	"errors"
 	"os"
 	"os/user"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/hint"
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
@@ -119,6 +121,28 @@ func (conn *connection) where() string {
 		place += ", namespace " + conn.space()
 	}
 	return place
+}
+
+// command is a command that this one suggests, in the same store and namespace,
+// so that it can be pasted as it is. A table is named with its endpoint, also
+// where both come from the environment.
+func (conn *connection) command(words ...string) string {
+	if conn.namespace != "" {
+		words = append(words, "--namespace", conn.namespace)
+	}
+	return conn.inStore(words...)
+}
+
+// inStore is command for one that is about all namespaces.
+func (conn *connection) inStore(words ...string) string {
+	if s, err := conn.chosen(); err == nil && s.dynamo {
+		at := hint.Place{Region: conn.region, Endpoint: cmp.Or(conn.endpoint, os.Getenv(envEndpoint))}
+		return at.Command(append(words, "--name", strings.TrimPrefix(s.name, tableScheme))...)
+	}
+	if conn.store != "" {
+		words = append(words, "--store", conn.store)
+	}
+	return hint.Place{}.Command(words...)
 }
 
 // storeFrom reads a store that source names.

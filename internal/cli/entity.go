@@ -102,6 +102,9 @@ for all its children together have to be set with "entity set-limits PARENT";
 }
 
 func runEntityCreate(ctx context.Context, o entityCreateOptions) error {
+	if o.entity.Cascade && o.entity.Parent == "" {
+		return usagef("--cascade needs --parent, which says who is charged too")
+	}
 	if err := o.entity.Validate(); err != nil {
 		return usagef("%v", err)
 	}
@@ -124,9 +127,9 @@ func runEntityCreate(ctx context.Context, o entityCreateOptions) error {
 		}
 		switch {
 		case orphan && e.Cascade:
-			o.warn("entity %s has no record, but it is charged all the same, by its own limits, else by defaults; \"zae-limiter entity create %s\" makes the record", e.Parent, e.Parent)
+			o.warn("entity %s has no record, but it is charged all the same, by its own limits, else by defaults; %s makes the record", e.Parent, o.command("entity", "create", e.Parent))
 		case orphan:
-			o.warn("entity %s has no record; \"zae-limiter entity create %s\" makes one", e.Parent, e.Parent)
+			o.warn("entity %s has no record; %s makes one", e.Parent, o.command("entity", "create", e.Parent))
 		}
 		return nil
 	})

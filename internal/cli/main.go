@@ -120,7 +120,8 @@ failed, 2 for a wrong command line, 3 when a limit is exceeded, 4 for drift.
 	root.SetVersionTemplate(thisBuild().String() + "\n")
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageTemplate(strings.NewReplacer(
-		".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", screenWidth), " for more information about a command.", " tells more.",
+		".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", screenWidth),
+		`Use "{{.CommandPath}} [command] --help" for more information about a command.`, `"{{.CommandPath}} [command] --help" tells more.`,
 	).Replace(root.UsageTemplate()))
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(

@@ -46,14 +46,18 @@ func (s *stackConnection) addPlace(cmd *cobra.Command) {
 }
 
 // chosen is the name of the stack: that of the table which commands about data
-// use, so that both are about the same.
+// use, so that both are about the same. A store that is mistyped is an error:
+// what would be found without it is another stack.
 func (s *stackConnection) chosen() (string, error) {
 	url := os.Getenv(envStore)
-	if s.name != "" || !strings.HasPrefix(url, tableScheme) {
+	if s.name != "" || url == "" {
 		return dynamo.TableName(s.name), nil
 	}
-	table, err := storeFrom(envStore, url)
-	return strings.TrimPrefix(table.name, tableScheme), err
+	chosen, err := storeFrom(envStore, url)
+	if err != nil || !chosen.dynamo {
+		return dynamo.TableName(""), err
+	}
+	return strings.TrimPrefix(chosen.name, tableScheme), nil
 }
 
 // place is where commands go that this one suggests.

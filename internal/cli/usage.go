@@ -166,7 +166,7 @@ func (o usageOptions) show(rows iter.Seq2[limiter.UsageSnapshot, error]) error {
 func (o usageOptions) noUsage() string {
 	const nothing = "There is no such usage."
 	if s, err := o.chosen(); err == nil && s.dynamo {
-		return nothing + " Of a table it is counted by \"zae-limiter aggregate\", or by the stack's function."
+		return nothing + " The usage of a table is counted by " + o.inStore("aggregate") + ", or by the stack's function."
 	}
 	return nothing
 }
@@ -240,15 +240,17 @@ func runUsageSummary(ctx context.Context, o usageOptions) error {
 				sum.Windows, sum.Snapshots, sum.Total, sum.Cascaded, sum.Average, timeOrNull(sum.First), timeOrNull(sum.Last),
 			})
 		}
+		nothing := o.noUsage()
 		if sum.Snapshots > 0 {
 			o.say("%s, from %s to %s", count(sum.Windows, string(o.query.Window)+" window"), moment(sum.First).people, moment(sum.Last).people)
+			nothing = "All that was taken has been given back."
 		}
 		return listing[string]{
 			totalColumns,
 			func(limit string) []cell {
 				return []cell{text(limit), number(sum.Total[limit]), decimal(sum.Average[limit]), number(sum.Cascaded[limit])}
 			},
-			nil, o.noUsage(),
+			nil, nothing,
 		}.print(o.console, false, each(slices.Sorted(maps.Keys(sum.Total))))
 	})
 }
