@@ -66,7 +66,7 @@ func TestFileOfBeforeThereWereManifests(t *testing.T) {
 		"DROP TABLE managed; PRAGMA user_version = 1":                    0,
 		"ALTER TABLE managed DROP COLUMN owner; PRAGMA user_version = 2": 1,
 	} {
-		path := olderFile(t, undo)
+		path := olderFile(t, "ALTER TABLE buckets DROP COLUMN pulled; "+undo)
 		read, err := sqlite.Open(bg, path, &sqlite.Options{ReadOnly: true})
 		check(t, err)
 		m := crowd("a", 2, 1)
