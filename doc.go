@@ -4,7 +4,7 @@
 //
 // # Five lines
 //
-//	repo, err := sqlite.Open(ctx, "limits.db", nil) // or memory.New(nil)
+//	repo, err := sqlite.Open(ctx, "limits.db", nil) // or memory.New(nil), dynamo.Connect(ctx, "my-app", nil)
 //	lim, err := limiter.New(repo, nil)
 //	err = lim.SetResourceDefaults(ctx, "gpt-4", limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 10_000))
 //	lease, err := lim.Acquire(ctx, limiter.Request{Entity: "key-abc", Resource: "gpt-4",
@@ -25,8 +25,7 @@
 // The most specific level that holds limits gives all of them: those of an
 // entity for a resource, of an entity, of a resource, of the system, and last
 // [Options].Limits, which are stored nowhere. A [Request] may carry its own, for
-// that call. An [Entity] that cascades makes
-// its parent pay too.
+// that call. An [Entity] that cascades makes its parent pay too.
 //
 // # Promises
 //
@@ -54,6 +53,7 @@
 //
 // # Stores
 //
-// Packages memory and sqlite need nothing installed. Whoever writes another
-// implements [Repository] and runs package repotest on it.
+// Packages memory and sqlite need nothing installed; package dynamo keeps
+// everything in one DynamoDB table, for many machines. Another store implements
+// [Repository] and is tested by package repotest.
 package limiter

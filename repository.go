@@ -179,7 +179,7 @@ type NamespaceStore interface {
 
 // HistoryStore tells what happened, newest first.
 type HistoryStore interface {
-	// AuditEvents are those of an entity, "" for all, that are older than the
+	// AuditEvents yields the events of an entity, "" for all, older than the
 	// event with ID after, "" for all.
 	AuditEvents(ctx context.Context, entity, after string) iter.Seq2[AuditEvent, error]
 	// Usage are the snapshots that match, equal starts by resource, entity, window.

@@ -57,7 +57,7 @@ func (r *Repository) retentionDays(ctx context.Context, now int64) (int64, error
 	return min(days, math.MaxInt32), err
 }
 
-// AuditEvents are those of an entity, or of all, newest first.
+// AuditEvents yields the events of an entity, or of all, newest first.
 func (r *Repository) AuditEvents(ctx context.Context, entity, after string) iter.Seq2[limiter.AuditEvent, error] {
 	if entity == "" {
 		return r.allEvents(ctx, after)

@@ -95,7 +95,7 @@ func (st *Status) changing(at hint.Place) []string {
 func (st *Status) defects(at hint.Place) []string {
 	var p problems
 	alone := !st.Stack.Exists && st.Stack.Error == ""
-	p.add(st.Available && alone, "the table belongs to no stack, so nothing but limits works%s", because(st.Stack.Reason))
+	p.add(st.Available && alone, "the table belongs to no stack, so it has no functions, policies and alarms%s", because(st.Stack.Reason))
 	p.add(st.Stack.Status == "UPDATE_ROLLBACK_COMPLETE", "the last update of the stack failed and was undone")
 	for _, index := range st.Table.Indexes {
 		p.add(index.Status != "ACTIVE", "index %s is %s", index.Name, index.Status)

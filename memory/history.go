@@ -39,7 +39,7 @@ func (n *namespace) forget(now int64) {
 	}
 }
 
-// AuditEvents are those of an entity, or of all, newest first.
+// AuditEvents yields the events of an entity, or of all, newest first.
 func (r *Repository) AuditEvents(ctx context.Context, entity, after string) iter.Seq2[limiter.AuditEvent, error] {
 	return exact.Sequence(func() ([]limiter.AuditEvent, error) {
 		if err := r.usable(ctx); err != nil {

@@ -73,7 +73,7 @@ type history struct {
 	ctx      context.Context
 	now      time.Time
 	events   int
-	log      []string     // the last operations, for whoever has to find out
+	log      []string     // the last operations, to find out from
 	fault    Fault        // of this call, or of the last
 	saw      [2]testimony // of each repository, whatever the caller heard
 	cold     []forgetter

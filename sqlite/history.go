@@ -44,7 +44,7 @@ func (r *Repository) record(tx *tx, ev limiter.AuditEvent) error {
 	return err
 }
 
-// AuditEvents are those of an entity, or of all, newest first.
+// AuditEvents yields the events of an entity, or of all, newest first.
 func (r *Repository) AuditEvents(ctx context.Context, entity, after string) iter.Seq2[limiter.AuditEvent, error] {
 	return exact.Pages(func(last string) (page []limiter.AuditEvent, next *string, err error) {
 		if last == "" {

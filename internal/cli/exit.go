@@ -44,7 +44,7 @@ func sentence(err error) string {
 	return visible(shorten(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), "; ")))
 }
 
-// shorten cuts what no sentence needs, whoever put it there: words longer than a
+// shorten cuts what no sentence needs, such as an argument of 100 KB: words longer than a
 // path can usefully be, and the end of a text that does not stop.
 func shorten(text string) string {
 	const longestWord, longest = 1000, 3_500

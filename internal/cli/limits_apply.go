@@ -174,7 +174,7 @@ func (o *limitsOptions) tell(p *manifest.Plan, r *manifest.Report, err error) er
 			o.file, o.where(), r.Count(manifest.Create), r.Count(manifest.Update), r.Count(manifest.Delete), r.Same)
 	}
 	if n := len(r.Adopted); n > 0 {
-		o.done("Took over %s that nobody managed %s", count(n, "level"), o.where())
+		o.done("Took over %s that no manifest managed %s", count(n, "level"), o.where())
 	}
 	if stack := p.TakesFrom(); stack != "" && err == nil {
 		o.done("Took the namespace over from stack %s %s", stack, o.where())

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// An argument of 100 KB is wrong, and is not read back to whoever gave it.
+// An argument of 100 KB is wrong, and is not read back whole.
 func TestLongArgumentsAreNotEchoed(t *testing.T) {
 	store := "sqlite:" + filepath.Join(t.TempDir(), "limits.db")
 	for _, letters := range []string{"x", "x ", "ü"} {
