@@ -126,7 +126,7 @@ func runAcquire(ctx context.Context, o acquireOptions) error {
 	return o.lend(repo, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		lease, err := o.acquire(ctx, lim)
 		if err != nil {
-			return errors.Join(o.printRefusal(err), err)
+			return errors.Join(o.printRefusal(err), o.unlimited(err, o.request))
 		}
 		if outage := lease.Outage(); outage != nil {
 			o.warn("nothing was taken: %v", outage)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/user"
 	"strings"
@@ -123,17 +124,17 @@ func (conn *connection) where() string {
 	return place
 }
 
-// command is a command that this one suggests, in the same store and namespace,
+// suggestion is a command that this one suggests, in the same store and namespace,
 // so that it can be pasted as it is. A table is named with its endpoint, also
 // where both come from the environment.
-func (conn *connection) command(words ...string) string {
+func (conn *connection) suggestion(words ...string) string {
 	if conn.namespace != "" {
 		words = append(words, "--namespace", conn.namespace)
 	}
 	return conn.inStore(words...)
 }
 
-// inStore is command for one that is about all namespaces.
+// inStore is suggestion for one that is about all namespaces.
 func (conn *connection) inStore(words ...string) string {
 	if s, err := conn.chosen(); err == nil && s.dynamo {
 		at := hint.Place{Region: conn.region, Endpoint: cmp.Or(conn.endpoint, os.Getenv(envEndpoint))}
@@ -143,6 +144,15 @@ func (conn *connection) inStore(words ...string) string {
 		words = append(words, "--store", conn.store)
 	}
 	return hint.Place{}.Command(words...)
+}
+
+// unlimited says of a request that no limits are about it how to give it some.
+func (conn *connection) unlimited(err error, req limiter.Request) error {
+	if !errors.Is(err, limiter.ErrNoLimits) {
+		return err
+	}
+	return fmt.Errorf("there are no limits for entity %s and resource %s at any level; %s sets some, and --limit gives some for once",
+		req.Entity, req.Resource, conn.suggestion("resource", "set-defaults", req.Resource, "-l", "rpm:100"))
 }
 
 // storeFrom reads a store that source names.

@@ -127,9 +127,9 @@ func runEntityCreate(ctx context.Context, o entityCreateOptions) error {
 		}
 		switch {
 		case orphan && e.Cascade:
-			o.warn("entity %s has no record, but it is charged all the same, by its own limits, else by defaults; %s makes the record", e.Parent, o.command("entity", "create", e.Parent))
+			o.warn("entity %s has no record, but it is charged all the same, by its own limits, else by defaults; %s makes the record", e.Parent, o.suggestion("entity", "create", e.Parent))
 		case orphan:
-			o.warn("entity %s has no record; %s makes one", e.Parent, o.command("entity", "create", e.Parent))
+			o.warn("entity %s has no record; %s makes one", e.Parent, o.suggestion("entity", "create", e.Parent))
 		}
 		return nil
 	})

@@ -87,7 +87,7 @@ func runExplain(ctx context.Context, o explainOptions) error {
 	return o.with(ctx, reads, func(lim *limiter.RateLimiter, repo limiter.Repository) error {
 		d, err := o.explain(ctx, lim)
 		if err != nil {
-			return err
+			return o.unlimited(err, o.request)
 		}
 		levels, err := readLevels(ctx, repo, d)
 		if err != nil {

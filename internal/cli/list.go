@@ -18,6 +18,7 @@ func newList(c *console) *cobra.Command {
 	o := &listOptions{stackConnection: &stackConnection{console: c}}
 	cmd := &cobra.Command{
 		Use:     "list",
+		Aliases: []string{"ls"},
 		Short:   "List the stacks of an account",
 		Long:    "Lists the stacks of zae-limiter in an account and region, by name.",
 		Example: "  zae-limiter list\n  zae-limiter list --region eu-west-1 --json",

@@ -121,8 +121,9 @@ type tableDeleteOptions struct {
 func newTableDelete(c *console) *cobra.Command {
 	o := &tableDeleteOptions{stackConnection: &stackConnection{console: c}}
 	cmd := &cobra.Command{
-		Use:   "delete NAME",
-		Short: "Delete a table that belongs to no stack",
+		Use:     "delete NAME",
+		Aliases: []string{"rm"},
+		Short:   "Delete a table that belongs to no stack",
 		Long: `Deletes a table with everything in it. A table that is not there counts as
 deleted. One that a stack owns stays: "zae-limiter delete" deletes both. So does
 one that is protected, and one of another program.`,
