@@ -397,3 +397,34 @@ func TestLostRacesAreNotRepeatedAtOnce(t *testing.T) {
 		}
 	}, limiter.PerDay("rpm", 100))
 }
+
+// A waiter for a bucket whose own time lies ahead asks now and then, not whenever
+// refill alone would do, and at once when enough is given back.
+func TestWaitersOfABucketAheadSleep(t *testing.T) {
+	const ahead = 17 * time.Second
+	for name, test := range map[string]func(*crowd, *limiter.Lease){
+		"until it fits": func(c *crowd, _ *limiter.Lease) {
+			time.Sleep(ahead + 6*time.Millisecond)
+			c.wantServed(alice)
+			c.wantAsked(map[string]int{alice: 5}) // after 0, 5, 10 and 15 s, and when it fits
+		},
+		"until a give-back": func(c *crowd, lease *limiter.Lease) {
+			time.Sleep(time.Second)
+			check(c.t, lease.Rollback(bg))
+			c.wantServed(alice)
+			c.wantAsked(map[string]int{alice: 2})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bustle(t, func(c *crowd) {
+				later := newLimiter(c.t, c.store, &limiter.Options{Now: func() time.Time { return time.Now().Add(ahead) }})
+				lease := c.take(c.t, alice, rpm(5))
+				_, err := later.Acquire(bg, request(alice, rpm(60_000)))
+				check(c.t, err)
+				c.reset()
+				c.wait(alice, rpm(5))
+				test(c, lease)
+			}, limiter.Custom("rpm", 60_000, 1_000, time.Second))
+		})
+	}
+}

@@ -35,8 +35,8 @@ type shortage struct{ space, entity, resource, limit string }
 type want struct {
 	shortage
 	rate  bucket.Rate
-	level int64 // what may be there at time at, in milliseconds
-	at    int64
+	level int64   // what may be there at time at, in milliseconds
+	at    int64   // later than now where the bucket's own time is: it refills from then on
 	given int64   // given back since the want came up
 	refs  int     // waiters that lack it
 	watch watches // those that wait for it; each waits for one want
@@ -157,6 +157,9 @@ func since(lacks []lack, of *want) (credits int64, known bool) {
 func (k *lack) observe(s Status, credits int64, now time.Time) {
 	k.rate, k.at = s.Limit.rate(), now.UnixMilli()
 	whole := bucket.Thousandths(s.Available)
+	if ahead := s.RetryAfter - bucket.Wait(bucket.Sub(k.need, whole), k.rate).Duration(); ahead > 0 {
+		k.at += ahead.Milliseconds()
+	}
 	level := bucket.Sub(k.need, bucket.Accrued(0, s.RetryAfter.Milliseconds(), k.rate)) // about, to the thousandth
 	level = min(max(level, whole), bucket.Add(whole, bucket.Milli-1), k.need-1)
 	k.level = min(k.rate.Capacity, bucket.Add(level, credits))
@@ -187,7 +190,12 @@ func (w *wants) settle(me *waiter, now time.Time) (granted bool) {
 // wait is how long it takes until what is lacked may be there.
 func (k *lack) wait(now time.Time) time.Duration {
 	k.advance(now)
-	return bucket.Wait(bucket.Sub(k.need, k.level), k.rate).Duration()
+	wait := bucket.Wait(bucket.Sub(k.need, k.level), k.rate)
+	if wait.IsZero() {
+		return 0
+	}
+	ahead := time.Duration(k.at-now.UnixMilli()) * time.Millisecond
+	return time.Duration(bucket.Add(int64(ahead), int64(wait.Duration())))
 }
 
 // credit adds what the store was given, or subtracts what was taken.
