@@ -38,7 +38,7 @@ func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limit
 			return err
 		}
 		if err := r.sync(tx, ev.At.UnixMilli(), cfg.Scope); err != nil {
-			return err
+			return tx.fail(err) // the change is written already
 		}
 		return r.record(tx, ev)
 	})
@@ -122,7 +122,7 @@ func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limit
 			return err
 		}
 		if err := r.sync(tx, ev.At.UnixMilli(), s); err != nil {
-			return err
+			return tx.fail(err) // the change is written already
 		}
 		return r.record(tx, exact.Deleted(cfg, ev))
 	})

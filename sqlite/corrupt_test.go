@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,6 +50,53 @@ func TestDamagedRowsAreNamed(t *testing.T) {
 			set()
 			if _, err := lim.Acquire(ctx, req); err != nil {
 				t.Errorf("after it was mended: %v", err)
+			}
+		})
+	}
+}
+
+// A change of limits that meets a damaged row on the way to the bucket fails, and
+// then nothing of it is stored.
+func TestAChangeThatFailsOnADamagedRowStoresNothing(t *testing.T) {
+	for name, damage := range map[string]string{
+		"a bucket":                 `UPDATE buckets SET tokens = '[many]'`,
+		"limits that would follow": `UPDATE configs SET limits = '[' WHERE entity = ''`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "limits.db")
+			lim := limiterOn(t, open(t, path, nil))
+			ctx := t.Context()
+			check := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			check(lim.SetSystemDefaults(ctx, limiter.PerMinute("rpm", 1)))
+			check(lim.SetLimits(ctx, "alice", "gpt-4", limiter.PerMinute("rpm", 10)))
+			_, err := lim.Acquire(ctx, limiter.Request{Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1)})
+			check(err)
+			script(ctx, t, path, damage)
+			if strings.Contains(damage, "buckets") {
+				if err := lim.SetLimits(ctx, "alice", "gpt-4", limiter.PerMinute("rpm", 1000)); !isType[*limiter.CorruptError](err) {
+					t.Errorf("set: %v, want a CorruptError", err)
+				}
+			}
+			if err := lim.DeleteLimits(ctx, "alice", "gpt-4"); !isType[*limiter.CorruptError](err) {
+				t.Errorf("delete: %v, want a CorruptError", err)
+			}
+			limits, err := lim.Limits(ctx, "alice", "gpt-4")
+			check(err)
+			if want := []limiter.Limit{limiter.PerMinute("rpm", 10)}; !slices.Equal(limits, want) {
+				t.Errorf("limits are %v, want %v", limits, want)
+			}
+			events := 0
+			for _, err := range lim.AuditEvents(ctx, "alice", "") {
+				check(err)
+				events++
+			}
+			if events != 1 {
+				t.Errorf("%d audit events, want the one of the change that was stored", events)
 			}
 		})
 	}

@@ -25,7 +25,7 @@ func (r *Repository) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev l
 			return err
 		}
 		if err := r.sync(tx, ev.At.UnixMilli(), next.Scope); err != nil {
-			return err
+			return tx.fail(err) // the change is written already
 		}
 		return r.record(tx, ev)
 	})
