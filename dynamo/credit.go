@@ -66,7 +66,7 @@ func (r *Repository) credit(ctx context.Context, now int64, credit limiter.Credi
 
 // run applies the credit, deciding again as often as others get in between.
 func (c *crediting) run(ctx context.Context) error {
-	if c.known = c.repo.images.get(c.key, moment{c.repo.clock(), c.now}); c.known.image == nil || c.misses() {
+	if c.known = c.repo.images.get(c.key, moment{c.repo.clock(), c.now}); c.unsure() {
 		if err := c.read(ctx); err != nil {
 			c.drop()
 			return err
@@ -93,9 +93,13 @@ func (c *crediting) run(ctx context.Context) error {
 	return errors.Join(lost, c.insist(ctx))
 }
 
-// misses reports whether the remembered image lacks a limit of the credit. The
-// bucket had it when the lease was made, and may have it again.
-func (c *crediting) misses() bool {
+// unsure reports whether what is remembered would drop something: there is no
+// bucket, its time is over, or it lacks a limit, which the bucket had when the
+// lease was made. Others may have changed that.
+func (c *crediting) unsure() bool {
+	if c.known.image == nil || c.known.image.gone(c.base(), c.now) {
+		return true
+	}
 	for i := range c.amounts.Len() {
 		if name, n := c.amounts.At(i); n != 0 && c.known.image.find(name) == nil {
 			return true

@@ -117,9 +117,10 @@ func (m *images) alive(k key) *known {
 }
 
 // saw remembers an image that was read, by a request that began when before was
-// known, nil for nothing. A nil image is a bucket that is not there, unless one has begun since.
-// The image in what is known afterwards is another one if this process has
-// learned of a later refill meanwhile.
+// known, nil for nothing. A nil image is a bucket that is not there, unless one
+// has begun since. The image in what is known afterwards is another one if this
+// process has learned of a later refill meanwhile. An image that may be older
+// than what this process gave back ends a refusal that is remembered.
 func (m *images) saw(k key, img *image, before *known) known {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -134,19 +135,29 @@ func (m *images) saw(k key, img *image, before *known) known {
 		return known{}
 	}
 	e := m.entry(k)
-	m.update(e, img, before.seen)
+	if m.update(e, img, before.seen); e.changes != before.changes {
+		e.refused = moment{}
+	}
 	return *e
+}
+
+// met reports whether this process has learned of a bucket with this refill time
+// after it knew before. A time far ahead is that of an older one.
+func (k *known) met(refill int64, before *known) bool {
+	later := k.ref != before.ref || k.seen > before.seen
+	return later && k.seen >= refill && k.seen-refill <= mostAhead
 }
 
 // wrote remembers the image that a write of this process left, which made the
 // bucket what after says, and was sent when before was known. A reborn bucket is
-// another one: give-backs of leases of the old one do not reach it.
+// another one: give-backs of leases of the old one do not reach it. Where other
+// calls have met it before the answer came, their leases have its handle already.
 func (m *images) wrote(k key, img *image, before *known, after *exact.Bucket, reborn bool) known {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entry(k)
 	seen := before.seen
-	if reborn {
+	if reborn && !e.met(img.refill, before) {
 		e.ref.over.Store(true)
 		*e, seen = known{ref: m.newRef()}, 0
 	}
