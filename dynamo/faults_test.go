@@ -280,3 +280,20 @@ func TestUnprocessedFactsAreReadAgain(t *testing.T) {
 	}
 	s.holds(0, "project", 50)
 }
+
+// An answer that lacks the item is no answer: what became of the write is
+// unknown, so it is sent again.
+func TestAnswerWithoutAnItemIsNone(t *testing.T) {
+	bare := fault{"bare", func(x *exchange) {
+		reply := x.execute(x.body)
+		reply.body = []byte("{}")
+		x.answer(reply)
+	}}
+	for later, again := range map[time.Duration]int64{0: 30, 30 * time.Second: 40} { // plain and locked
+		s := newShaky(t)
+		warm(s)
+		s.wire.Plan(first(1, update, bare))
+		must(t, charge(later)(s, nil))
+		s.holds(later, "alice", again)
+	}
+}

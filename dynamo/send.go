@@ -129,11 +129,18 @@ func (p *payer) sendCreate(ctx context.Context, amounts *limiter.Amounts) error 
 // updateOnce sends an update and returns what it left.
 func (s *store) updateOnce(ctx context.Context, in *dynamodb.UpdateItemInput) (item, error) {
 	out, err := s.once.UpdateItem(ctx, in)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case out.Attributes == nil && in.ReturnValues == types.ReturnValueAllNew:
+		return nil, errNoItem
 	}
 	return out.Attributes, nil
 }
+
+// errNoItem is an answer that lacks what was asked for: whatever made it, the
+// write may not have been executed.
+var errNoItem = errors.New("the answer to a write has no item")
 
 // put makes the bucket of the plan, unless there is one.
 func (p *payer) put(ctx context.Context, amounts *limiter.Amounts) (item, error) {
