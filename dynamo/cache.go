@@ -169,7 +169,7 @@ func (c *cache) land(ctx context.Context, at moment, keys []factKey, own map[int
 			s.flight = nil
 			if err == nil {
 				s.fact, s.read, s.failed = f.fact, at, time.Time{}
-			} else if !f.abandoned {
+			} else if !f.abandoned || errors.Is(ctx.Err(), context.DeadlineExceeded) { // the next caller may have as little time
 				s.failed = time.Now()
 			}
 			if c.life <= 0 || s.fact == nil {

@@ -253,3 +253,31 @@ func TestWithoutALifeNothingIsKept(t *testing.T) {
 		t.Errorf("%d facts are kept", c.size())
 	}
 }
+
+// A table that does not answer takes the whole time of a caller that has little.
+// The next ones have old facts at once.
+func TestOldFactsWillDoAfterAReaderRanOutOfTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := newCache(time.Minute, 10), &source{parent: "old"}
+		if _, err := c.ask(s, moment{clock: time.Now()}, "a"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		reads := 0
+		for range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			facts, _, err := c.lookup(ctx, moment{clock: time.Now()}, c.life, keysNamed("a"), func([]factKey) ([]*fact, error) {
+				reads++
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})
+			cancel()
+			if err != nil || facts[0].parent != "old" {
+				t.Errorf("facts %v, error %v, want the old one", facts, err)
+			}
+		}
+		if reads != 1 {
+			t.Errorf("%d callers spent their time on a read, want 1", reads)
+		}
+	})
+}
