@@ -3,6 +3,7 @@ package repotest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -39,7 +40,7 @@ func Endure(tb testing.TB, seed uint64, ops int, slack float64, admin limiter.Re
 	e := &endurance{
 		TB: tb, seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), ctx: context.Background(), slack: slack,
 		admin: admin, clients: clients, now: time.Date(2026, time.January, 31, 23, 58, 0, 0, time.UTC),
-		books: map[accountLimit]*book{}, after: map[string]int64{},
+		books: map[accountLimit]*book{}, after: map[string]int64{}, drops: map[string]int{},
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -55,10 +56,10 @@ func Endure(tb testing.TB, seed uint64, ops int, slack float64, admin limiter.Re
 	for range ops {
 		e.pass()
 		e.step()
-		for _, take := range e.takes {
-			take()
+		for _, book := range e.later {
+			book()
 		}
-		e.takes = nil
+		e.later = nil
 	}
 	return e.nets()
 }
@@ -84,13 +85,14 @@ type endurance struct {
 	events     int
 	limits     []limiter.Limit
 	after      map[string]int64 // by limit: until then clients may know another of that name
+	drops      map[string]int   // by limit: how often it was dropped
 	late       []string         // entities that have no parent yet
 	books      map[accountLimit]*book
 	leases     []endured
 	log        []string
 	lossy      bool
 	calling    bool     // a client's call is under way
-	takes      []func() // during a call, to be booked after it: it may have been admitted before
+	later      []func() // what to book after the step: its call may have been admitted before
 	overlapped bool     // something happened during the last call
 }
 
@@ -99,6 +101,7 @@ type endured struct {
 	client  limiter.Repository
 	account *limiter.Account
 	left    limiter.Amounts
+	drops   map[string]int // when it was made
 }
 
 func (e *endurance) prepare() {
@@ -137,6 +140,7 @@ func (e *endurance) configure() {
 		e.limits = append(e.limits, e.limit(name))
 	case e.chance(2) && name != someLimits[0]:
 		e.limits = slices.Delete(slices.Clone(e.limits), i, i+1)
+		e.drops[name]++
 		e.after[name] = e.now.Add(maxCacheAge).UnixMilli()
 	default:
 		e.limits = slices.Clone(e.limits)
@@ -253,6 +257,7 @@ func (e *endurance) consume() {
 	for _, i := range e.rng.Perm(len(someLimits))[:1+e.rng.IntN(2)] {
 		c.Amounts = c.Amounts.And(someLimits[i], e.rng.Int64N(8))
 	}
+	drops := maps.Clone(e.drops)
 	var out limiter.Outcome
 	var err error
 	e.call(func() { out, err = client.Consume(e.ctx, now, c) })
@@ -269,7 +274,7 @@ func (e *endurance) consume() {
 		e.shown(now.UnixMilli(), b, c.Amounts, out.Admitted)
 		if out.Admitted {
 			e.admitted(now.UnixMilli(), b.Account, c.Amounts)
-			e.leases = append(e.leases, endured{client, b.Account, c.Amounts})
+			e.leases = append(e.leases, endured{client, b.Account, c.Amounts, drops})
 		}
 	}
 	if !out.Admitted && out.Parent.Account != nil { // one may have paid, and not got it back
@@ -311,7 +316,12 @@ func (e *endurance) credit() {
 	for limit, n := range amounts.All() {
 		b := e.book(now.UnixMilli(), l.account, limit)
 		b.floorKnown = b.floorKnown && n >= 0 // until the next admission
-		e.takes = append(e.takes, func() { b.take(max(-n, 0)) })
+		switch {
+		case n > 0 && (e.calling || e.overlapped):
+			e.later = append(e.later, func() { b.ledger = nil }) // which came first shows only in the store
+		case e.drops[limit] == l.drops[limit]: // else the bucket may have lacked the limit
+			e.later = append(e.later, func() { b.take(max(-n, 0)) })
+		}
 	}
 }
 
