@@ -91,6 +91,9 @@ func failure(ctx context.Context, op string, err error) error {
 	if none, ok := errors.AsType[*noStacksError](err); ok {
 		return none // without what the SDK puts in front of it
 	}
+	if silent, ok := errors.AsType[*silentError](err); ok {
+		return &limiter.UnavailableError{Op: op, Err: silent}
+	}
 	switch {
 	case err == nil || isDomain(err):
 		return err
@@ -115,6 +118,9 @@ func is[T error](err error) bool {
 func explain(err error) error {
 	if none, ok := errors.AsType[*noStacksError](err); ok {
 		return none
+	}
+	if silent, ok := errors.AsType[*silentError](err); ok {
+		return silent
 	}
 	if broken, ok := errors.AsType[*url.Error](err); ok && httpStatus(err) == 0 {
 		host := broken.URL

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -34,6 +35,7 @@ type session struct {
 	region string
 	place  hint.Place // of the commands that errors suggest
 	doubt  error      // about the stack that is wanted, which what is there may remove
+	voices sync.Map   // whether a custom endpoint, a string, has answered
 
 	stacks    *cloudformation.Client
 	tables    *dynamodb.Client
@@ -73,17 +75,26 @@ func newSession(ctx context.Context, op string, opts *Options) (*session, error)
 		return nil, failure(ctx, op, err)
 	}
 	s.region = cfg.Region
-	s.stacks = cloudformation.NewFromConfig(cfg, s.onlyStacks)
+	s.stacks = cloudformation.NewFromConfig(cfg, s.onlyStacks, func(o *cloudformation.Options) { o.APIOptions = s.promptly(o.APIOptions, o.BaseEndpoint) })
 	s.place = hint.Place{Region: cfg.Region, Endpoint: aws.ToString(s.stacks.Options().BaseEndpoint)}
-	s.tables = dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = true })
-	s.functions = lambda.NewFromConfig(cfg)
-	s.queues = sqs.NewFromConfig(cfg)
-	s.metrics = cloudwatch.NewFromConfig(cfg)
+	s.connect(cfg)
+	return s, nil
+}
+
+// connect makes the clients of the services beside CloudFormation.
+func (s *session) connect(cfg aws.Config) {
+	s.tables = dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
+		o.DisableValidateResponseChecksum = true
+		o.APIOptions = s.promptly(o.APIOptions, o.BaseEndpoint)
+	})
+	s.functions = lambda.NewFromConfig(cfg, func(o *lambda.Options) { o.APIOptions = s.promptly(o.APIOptions, o.BaseEndpoint) })
+	s.queues = sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.APIOptions = s.promptly(o.APIOptions, o.BaseEndpoint) })
+	s.metrics = cloudwatch.NewFromConfig(cfg, func(o *cloudwatch.Options) { o.APIOptions = s.promptly(o.APIOptions, o.BaseEndpoint) })
 	s.buckets = s3.NewFromConfig(cfg, func(o *s3.Options) {
 		o.UsePathStyle = o.BaseEndpoint != nil // an address of one's own has no names for buckets below it
+		o.APIOptions = s.promptly(o.APIOptions, o.BaseEndpoint)
 	})
-	s.identity = sts.NewFromConfig(cfg)
-	return s, nil
+	s.identity = sts.NewFromConfig(cfg, func(o *sts.Options) { o.APIOptions = s.promptly(o.APIOptions, o.BaseEndpoint) })
 }
 
 // longestAnswer is how long a service may take to begin its answer.
