@@ -22,7 +22,8 @@ import (
 
 // stackHelp is shown with every command about a stack.
 const stackHelp = `The stack is that of --name, else $ZAEL_STORE where that is dynamodb:NAME, else
-$ZAEL_STACK, else "zae-limiter". It has the name of its table.`
+$ZAEL_STACK, else "zae-limiter" unless $ZAEL_STORE is a store without a stack.
+It has the name of its table.`
 
 // tableScheme begins a store that is a table, and so may have a stack.
 const tableScheme = "dynamodb:"
@@ -46,18 +47,27 @@ func (s *stackConnection) addPlace(cmd *cobra.Command) {
 }
 
 // chosen is the name of the stack: that of the table which commands about data
-// use, so that both are about the same. A store that is mistyped is an error:
-// what would be found without it is another stack.
+// use, so that both are about the same. A store that is mistyped, or is no table,
+// is an error: what would be found without it is another stack.
 func (s *stackConnection) chosen() (string, error) {
 	url := os.Getenv(envStore)
 	if s.name != "" || url == "" {
 		return dynamo.TableName(s.name), nil
 	}
 	chosen, err := storeFrom(envStore, url)
-	if err != nil || !chosen.dynamo {
-		return dynamo.TableName(""), err
+	switch {
+	case err != nil:
+		return "", err
+	case chosen.dynamo:
+		return strings.TrimPrefix(chosen.name, tableScheme), nil
+	case os.Getenv(envStack) != "":
+		return dynamo.TableName(""), nil
 	}
-	return strings.TrimPrefix(chosen.name, tableScheme), nil
+	kind := "a file"
+	if chosen.name == memoryStore {
+		kind = "memory"
+	}
+	return "", usagef("the store at hand is %s (%s is %q), which has no stack; name a stack with --name", kind, envStore, clip(url))
 }
 
 // place is where commands go that this one suggests.
