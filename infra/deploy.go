@@ -62,7 +62,7 @@ func Deploy(ctx context.Context, name string, opts *Options) (Deployment, error)
 	if err == nil {
 		err = s.finish(ctx, &d, true)
 	}
-	return d, failure(ctx, "deploy", err)
+	return d, failure(ctx, "deploy", s.adviseTable(ctx, err))
 }
 
 // dialStack is dial for calls that need to know what the owner wants.

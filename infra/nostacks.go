@@ -2,6 +2,7 @@ package infra
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -71,4 +72,25 @@ func (s *session) withoutStacks() string {
 		return table("delete") + " deletes a table without a stack"
 	}
 	return table("create") + " makes a table without a stack"
+}
+
+// adviseTable changes the advice of an error that there is no CloudFormation
+// where the table is there already: it needs no stack to limit.
+func (s *session) adviseTable(ctx context.Context, err error) error {
+	none, ok := errors.AsType[*noStacksError](err)
+	if !ok || !s.hasTable(ctx) {
+		return err
+	}
+	return &noStacksError{none.at, fmt.Sprintf("table %s exists there and limits without one: %s shows it, and commands about data use it, such as %s",
+		s.name, s.place.Command("status", "--name", s.name), s.place.Command("resource", "list", "--name", s.name))}
+}
+
+// hasTable reports whether the table is there and complete.
+func (s *session) hasTable(ctx context.Context) bool {
+	repo, err := s.table(ctx)
+	if err != nil {
+		return false
+	}
+	_, err = repo.Version(ctx)
+	return errors.Join(err, repo.Close()) == nil
 }

@@ -70,6 +70,19 @@ func TestWithoutCloudFormation(t *testing.T) {
 	}
 }
 
+// Where the table is there already, deploy does not suggest to make it.
+func TestDeployOverTableWithoutCloudFormation(t *testing.T) {
+	t.Parallel()
+	opts, _ := bareOptions(t)
+	name := stackName()
+	must(t, dynamo.CreateTable(t.Context(), name, &opts.Dynamo))
+	_, err := infra.Deploy(t.Context(), name, &opts)
+	want := "table " + name + " exists there and limits without one: `zae-limiter status --name " + name + " --region " + region + " --endpoint-url " + engine(t) + "` shows it"
+	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "table create") {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
 // A table without a stack limits, and its status says what it lacks. Whatever
 // answers for functions is not asked again and again.
 func TestInspectWithoutCloudFormation(t *testing.T) {
