@@ -27,12 +27,27 @@ function counts its usage, which "zae-limiter aggregate" does.`,
 }
 
 // tableArg takes the name of a table, which has to be one that a stack could
-// have.
+// have: as the argument NAME, or as --name like the commands about stacks.
 func (s *stackConnection) tableArg() cobra.PositionalArgs {
-	return arguments(argument{"NAME", func(name string) error {
+	take := arguments(argument{"NAME", func(name string) error {
+		if s.name != "" && s.name != name {
+			return fmt.Errorf("NAME is %q and --name is %q; give one of them", clip(name), clip(s.name))
+		}
 		s.name = name
 		return infra.Stack{NoAggregator: true, NoProvisioner: true, NoIAM: true}.Validate(name)
 	}})
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 && s.name != "" {
+			args = []string{s.name}
+		}
+		return take(cmd, args)
+	}
+}
+
+// addTable gives a command about one table its flags.
+func (s *stackConnection) addTable(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&s.name, "name", "n", "", "`name` of the table, in place of NAME")
+	s.addPlace(cmd)
 }
 
 type tableCreateOptions struct {
@@ -54,7 +69,7 @@ table with backups, alarms and the function that counts usage.`,
 		Args:    o.tableArg(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runTableCreate(cmd.Context(), o) },
 	}
-	o.addPlace(cmd)
+	o.addTable(cmd)
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "N", "", "`namespace` to register (default $ZAEL_NAMESPACE, else default)")
 	addJSON[tableShape](cmd, &o.json, anObject, nil)
 	return cmd
@@ -131,7 +146,7 @@ one that is protected, and one of another program.`,
 		Args:    o.tableArg(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runTableDelete(cmd.Context(), o) },
 	}
-	o.addPlace(cmd)
+	o.addTable(cmd)
 	addYes(cmd, &o.yes)
 	addJSON[infra.TableRemoval](cmd, &o.json, anObject, nil)
 	return cmd

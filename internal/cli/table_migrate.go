@@ -35,7 +35,7 @@ possible, until --delete-originals removes them.`,
 		Args:    o.tableArg(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runTableMigrate(cmd.Context(), o) },
 	}
-	o.addPlace(cmd)
+	o.addTable(cmd)
 	cmd.Flags().BoolVar(&o.originals, "delete-originals", false, "delete the items of older releases that have been copied")
 	cmd.Flags().BoolVar(&o.all, "all", false, "run every migration, whatever the version record says")
 	addYes(cmd, &o.yes)
