@@ -70,7 +70,7 @@ func runEntitySetLimits(ctx context.Context, o entityLimitsOptions) error {
 		if err := lim.SetLimits(ctx, o.id, resource, o.limits.all...); err != nil {
 			return err
 		}
-		o.done("Set %s of %s %s: %s", count(len(o.limits.all), "limit"), ofResource(o.id, resource), o.where(), limitTexts(o.limits.all))
+		o.done("Set %s of %s %s: %s", count(len(o.limits.all), "limit"), ofResource(o.id, resource), o.where(), o.limits.text())
 		return nil
 	})
 }

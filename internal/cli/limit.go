@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -31,15 +32,6 @@ func limitText(l limiter.Limit) string {
 	return text
 }
 
-// limitTexts is a set of limits on one line.
-func limitTexts(limits []limiter.Limit) string {
-	texts := make([]string, len(limits))
-	for i, l := range limits {
-		texts[i] = limitText(l)
-	}
-	return strings.Join(texts, ", ")
-}
-
 // rateText is "10,000/min".
 func rateText(l limiter.Limit) string { return tty.Number(l.Refill) + "/" + periodText(l.Period) }
 
@@ -67,7 +59,51 @@ func periodText(d time.Duration) string {
 }
 
 // limits collects the flags --limit.
-type limits struct{ all []limiter.Limit }
+type limits struct {
+	all    []limiter.Limit
+	within map[string]string // what a limit of the form within was meant to be, by its name
+}
+
+// text is the limits on one line. One of the form within also says what it was
+// meant to be, since its rate and burst are other numbers than those given.
+func (l *limits) text() string {
+	texts := make([]string, len(l.all))
+	for i, limit := range l.all {
+		texts[i] = limitText(limit)
+		if meant := l.within[limit.Name]; meant != "" {
+			texts[i] += ", " + meant
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// withinText is what a limit of the form within allows, such as "at most 10,000
+// in any minute", else "". The limit has to be valid.
+func withinText(text string) string {
+	parts := strings.Split(text, ":")
+	if len(parts) < 3 || !strings.HasPrefix(parts[2], "within") {
+		return ""
+	}
+	limit, err := limiter.ParseLimit(parts[0] + ":" + parts[1])
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("at most %s in any %s", tty.Number(limit.Refill), periodWords(limit.Period))
+}
+
+// periodWords is a period in words: "minute", "5 minutes".
+func periodWords(d time.Duration) string {
+	for _, u := range units {
+		if n := int64(d / u.size); d%u.size == 0 {
+			word := map[string]string{"min": "minute", "sec": "second"}[u.name]
+			if word = cmp.Or(word, u.name); n > 1 {
+				word = tty.Number(n) + " " + word + "s"
+			}
+			return word
+		}
+	}
+	return d.String()
+}
 
 // String is empty: there is no default.
 func (l *limits) String() string { return "" }
@@ -87,6 +123,12 @@ func (l *limits) Set(text string) error {
 		}
 	}
 	l.all = append(l.all, limit)
+	if meant := withinText(text); meant != "" {
+		if l.within == nil {
+			l.within = map[string]string{}
+		}
+		l.within[limit.Name] = meant
+	}
 	return nil
 }
 

@@ -35,6 +35,27 @@ func TestLimitTexts(t *testing.T) {
 	}
 }
 
+// A limit of the form within is confirmed with the numbers that were given.
+func TestWithinIsConfirmedAsItWasGiven(t *testing.T) {
+	for text, want := range map[string]string{
+		"tpm:10000/min:within":      "tpm: 9,000/min (burst: 1,000), at most 10,000 in any minute",
+		"tpm:10000:within=5000":     "tpm: 5,000/min, at most 10,000 in any minute",
+		"x:1/hour:within":           "x: 1/3604sec, at most 1 in any hour",
+		"x:300/5min:within=100":     "x: 200/5min (burst: 100), at most 300 in any 5 minutes",
+		"x:100/90sec:within":        "x: 90/90sec (burst: 10), at most 100 in any 90 seconds",
+		"within:100/2day:50":        "within: 100/2day (burst: 50)",
+		"within:100/2day:within=50": "within: 50/2day, at most 100 in any 2 days",
+	} {
+		var l limits
+		if err := l.Set(text); err != nil {
+			t.Fatal(err)
+		}
+		if got := l.text(); got != want {
+			t.Errorf("%s is confirmed as %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestLimitFormsAreThoseOfTheParser(t *testing.T) {
 	if _, err := limiter.ParseLimit("rpm"); err == nil || !strings.HasSuffix(err.Error(), "; "+limitForms) {
 		t.Errorf("%v\ndoes not end with\n%s", err, limitForms)

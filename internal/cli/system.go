@@ -61,7 +61,7 @@ func runSystemSet(ctx context.Context, o systemOptions) error {
 			return err
 		}
 		if len(o.limits.all) > 0 {
-			o.done("Set %s of the system %s: %s", count(len(o.limits.all), "default limit"), o.where(), limitTexts(o.limits.all))
+			o.done("Set %s of the system %s: %s", count(len(o.limits.all), "default limit"), o.where(), o.limits.text())
 		}
 		if o.mode != "" {
 			o.done("Set on_unavailable of the system %s: %s", o.where(), o.mode)
