@@ -115,13 +115,22 @@ func (conn *connection) named() (store, error) {
 // there: "in sqlite:limits.db, namespace tenant-a".
 func (conn *connection) where() string {
 	place := "in " + conn.picked.name
-	if conn.endpoint != "" {
-		place += " at " + conn.endpoint
+	if at := conn.tableEndpoint(); at != "" && conn.picked.dynamo {
+		place += " at " + at
 	}
 	if conn.spaced && conn.space() != defaultNamespace {
 		place += ", namespace " + conn.space()
 	}
 	return place
+}
+
+// tableEndpoint is the endpoint of tables, "" for that of AWS: of the flag, else of
+// the variables that the SDK reads, the one for DynamoDB first.
+func (conn *connection) tableEndpoint() string {
+	if conn.endpoint != "" || strings.EqualFold(os.Getenv(envIgnoreEndpoints), "true") {
+		return conn.endpoint
+	}
+	return cmp.Or(os.Getenv(envTableEndpoint), os.Getenv(envEndpoint))
 }
 
 // suggestion is a command that this one suggests, in the same store and namespace,
@@ -137,7 +146,7 @@ func (conn *connection) suggestion(words ...string) string {
 // inStore is suggestion for one that is about all namespaces.
 func (conn *connection) inStore(words ...string) string {
 	if s, err := conn.chosen(); err == nil && s.dynamo {
-		at := hint.Place{Region: conn.region, Endpoint: cmp.Or(conn.endpoint, os.Getenv(envEndpoint))}
+		at := hint.Place{Region: conn.region, Endpoint: conn.tableEndpoint()}
 		return at.Command(append(words, "--name", strings.TrimPrefix(s.name, tableScheme))...)
 	}
 	if conn.store != "" {
@@ -220,8 +229,7 @@ func (conn *connection) lend(repo limiter.Repository, do func(*limiter.RateLimit
 // is the caller's identity there, which the table finds out by itself.
 func (conn *connection) author() string {
 	s, err := conn.chosen()
-	local := conn.endpoint != "" || os.Getenv("AWS_ENDPOINT_URL") != "" || os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") != ""
-	if err == nil && s.dynamo && !local {
+	if err == nil && s.dynamo && conn.tableEndpoint() == "" {
 		return conn.principal
 	}
 	return cmp.Or(conn.principal, login())

@@ -95,7 +95,12 @@ func (s *stackConnection) sayStore(name string) {
 }
 
 // Variables that the AWS SDK reads.
-const envRegion, envEndpoint = "AWS_REGION", "AWS_ENDPOINT_URL"
+const (
+	envRegion          = "AWS_REGION"
+	envEndpoint        = "AWS_ENDPOINT_URL"
+	envTableEndpoint   = "AWS_ENDPOINT_URL_DYNAMODB"
+	envIgnoreEndpoints = "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"
+)
 
 // options are those of every call about a stack.
 func (s *stackConnection) options() (infra.Options, error) {
