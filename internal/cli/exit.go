@@ -13,9 +13,10 @@ import (
 const (
 	exitDone     = 0
 	exitFailed   = 1
-	exitUsage    = 2 // the command line is wrong; nothing was done
-	exitExceeded = 3 // a limit was exceeded
-	exitDrift    = 4 // what is there differs from what was declared
+	exitUsage    = 2        // the command line is wrong; nothing was done
+	exitExceeded = 3        // a limit was exceeded
+	exitDrift    = 4        // what is there differs from what was declared
+	exitLeft     = 128 + 13 // the reader of stdout has left, as a shell reports SIGPIPE
 )
 
 // errDrift is matched by an error that says that something differs from what
@@ -34,14 +35,31 @@ func sentence(err error) string {
 	if failed, ok := errors.AsType[*commandError](err); ok && failed.err == nil {
 		return "" // the command said it
 	}
-	if errors.Is(err, errLeft) {
-		return errLeft.Error()
+	if err = besideLeft(err); err == nil {
+		return ""
 	}
 	text := strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted")
 	if ex, ok := errors.AsType[*limiter.ExceededError](err); ok && len(ex.Violations()) > 0 {
 		text = strings.Replace(text, ex.Error(), "limit exceeded: "+strings.Join(reasons(ex.Decision), "; "), 1)
 	}
 	return visible(shorten(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), "; ")))
+}
+
+// besideLeft is an error without that the reader of the output has left, nil if
+// nothing else failed.
+func besideLeft(err error) error {
+	if !errors.Is(err, errLeft) {
+		return err
+	}
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // the join itself, not one inside
+	if !ok {
+		return nil
+	}
+	var rest []error
+	for _, e := range joined.Unwrap() {
+		rest = append(rest, besideLeft(e))
+	}
+	return errors.Join(rest...)
 }
 
 // shorten cuts what no sentence needs, such as an argument of 100 KB: words longer than a
@@ -77,6 +95,8 @@ func exitCode(err error) int {
 		return exitExceeded
 	case errors.Is(err, errDrift):
 		return exitDrift
+	case besideLeft(err) == nil:
+		return exitLeft
 	}
 	return exitFailed
 }

@@ -18,9 +18,10 @@ import (
 )
 
 // Main runs the program with the arguments after its name and returns its exit
-// code: 0 done, 1 failed, 2 wrong usage, 3 limit exceeded, 4 drift, or that of
-// the command it ran. What went wrong is a sentence on stderr. An interrupt ends
-// the command early; a second one ends the program at once.
+// code: 0 done, 1 failed, 2 wrong usage, 3 limit exceeded, 4 drift, 141 where the
+// reader of stdout has left, or that of the command it ran. What went wrong is a
+// sentence on stderr. An interrupt ends the command early; a second one ends the
+// program at once.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return newConsole(stdin, stdout, stderr).main(args)
 }
@@ -29,8 +30,8 @@ func (c *console) main(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	// Whoever reads stdout may leave: then writing fails, which is an error like
-	// any other, instead of the death of the program with its files left behind.
+	// The reader of stdout may leave: then writing fails, which ends the command,
+	// instead of the death of the program with its files left behind.
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
 	defer signal.Stop(pipe)
@@ -70,9 +71,9 @@ type keeper struct {
 	err error
 }
 
-// errLeft is what writing to a broken pipe fails with. A connection of a store
-// that breaks is another matter.
-var errLeft = errors.New("whoever reads the output has left before all of it was written")
+// errLeft is what writing to a broken pipe fails with. It ends the program
+// without a word. A connection of a store that breaks is another matter.
+var errLeft = errors.New("the reader of the output has left")
 
 // Write writes.
 func (k *keeper) Write(p []byte) (int, error) {
