@@ -52,41 +52,25 @@ func edits(a, b string) int {
 	return rows[len(a)][len(b)]
 }
 
-// unknownCommand refuses a word that is no command of cmd, and names the one
-// that may have been meant: of cmd, or of that name elsewhere.
+// unknownCommand refuses a word that is no command of cmd, and names the one of
+// cmd that may have been meant. A command of another group that is spelled like
+// it does something else.
 func unknownCommand(cmd *cobra.Command, word string) error {
-	var names []string
+	var names, aliases []string
 	paths := map[string]string{}
 	for _, c := range cmd.Commands() {
 		if !c.IsAvailableCommand() {
 			continue
 		}
-		names = append(names, c.Name())
+		names, aliases = append(names, c.Name()), append(aliases, c.Aliases...)
 		for _, name := range append([]string{c.Name()}, c.Aliases...) {
 			paths[name] = c.CommandPath()
 		}
 	}
-	for _, c := range allCommands(cmd.Root()) {
-		if _, taken := paths[c.Name()]; !taken && c.HasParent() && c.IsAvailableCommand() {
-			paths[c.Name()] = c.CommandPath()
-		}
-	}
-	known := append(slices.Clone(names), slices.Sorted(keysBut(paths, names))...)
-	if name := meant(word, known); name != "" {
+	if name := meant(word, slices.Concat(names, aliases)); name != "" {
 		return usagef("unknown command %q; did you mean %q? %q lists the commands", clip(word), paths[name], cmd.CommandPath()+" --help")
 	}
 	return usagef("unknown command %q; the commands of %s are %s", clip(word), cmd.CommandPath(), strings.Join(names, ", "))
-}
-
-// keysBut iterates over the keys of a map that a list lacks.
-func keysBut(of map[string]string, list []string) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for name := range of {
-			if !slices.Contains(list, name) && !yield(name) {
-				return
-			}
-		}
-	}
 }
 
 // unknownFlag names the flag that may have been meant, "" if none is like it.
