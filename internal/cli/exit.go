@@ -51,7 +51,7 @@ func besideLeft(err error) error {
 	if !errors.Is(err, errLeft) {
 		return err
 	}
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // the join itself, not one inside
+	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return nil
 	}
