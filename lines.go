@@ -26,7 +26,7 @@ type waiter struct {
 	of         place
 	space      string        // of the buckets that it lacks
 	turn       chan struct{} // closed when it is first in line
-	wake       chan struct{} // holds one: sleep has changed
+	wake       chan struct{} // holds one: it is to call sleep again
 	prev, next *waiter
 	arrived    uint64
 	craving
@@ -85,11 +85,11 @@ func (l *lines) asks(me *waiter) {
 	l.wants.asks(me)
 }
 
-// served notes that a waiter took what it lacked.
-func (l *lines) served(me *waiter, now time.Time) {
+// served notes that a waiter has its lease.
+func (l *lines) served(me *waiter, lease *Lease, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.wants.served(me, now)
+	l.wants.served(me, lease, now)
 }
 
 // refused notes what a waiter lacks by the store's answer, and reports whether
@@ -101,14 +101,12 @@ func (l *lines) refused(me *waiter, d Decision, now time.Time) (wait bool) {
 	return l.wants.refused(me, d, now)
 }
 
-// sleep is how long a waiter sleeps before it asks again.
-func (l *lines) sleep(me *waiter) time.Duration {
+// sleep is how long a refused waiter sleeps before it calls sleep again; zero
+// when it is to ask the store.
+func (l *lines) sleep(me *waiter, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if me.granted {
-		return 0
-	}
-	return max(0, time.Until(me.again))
+	return l.wants.sleep(me, now)
 }
 
 // credited lets those waiters ask again who lack what the store was given back,

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// recheck is the longest a waiter sleeps without looking again: another process
-// may have given tokens back.
+// recheck is the longest that the store is not asked for what some waiters lack:
+// another process may have given tokens back. One of them asks for all.
 const recheck = 5 * time.Second
 
 // Wait is Acquire that waits until req fits. Waiters of one entity and resource
@@ -40,14 +40,15 @@ func (l *RateLimiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 		refusal, ok := errors.AsType[*ExceededError](err)
 		if !ok {
 			if err == nil {
-				l.lines.served(me, time.Now())
+				l.lines.served(me, lease, time.Now())
 			}
 			return lease, err
 		}
+		wait := l.lines.refused(me, refusal.Decision, time.Now())
 		if err := hopeless(ctx, refusal); err != nil {
 			return nil, err
 		}
-		if !l.lines.refused(me, refusal.Decision, time.Now()) {
+		if !wait {
 			continue
 		}
 		if err := l.pause(ctx, refusal, me); err != nil {
@@ -90,16 +91,19 @@ func hopeless(ctx context.Context, refusal *ExceededError) error {
 	return nil
 }
 
-// pause sleeps until the refused request may fit.
+// pause sleeps until it is time to ask again.
 func (l *RateLimiter) pause(ctx context.Context, refusal *ExceededError, me *waiter) error {
-	timer := time.NewTimer(l.lines.sleep(me))
+	timer := time.NewTimer(recheck)
 	defer timer.Stop()
 	for {
+		sleep := l.lines.sleep(me, time.Now())
+		if sleep <= 0 {
+			return nil
+		}
+		timer.Reset(sleep)
 		select {
 		case <-timer.C:
-			return nil
 		case <-me.wake:
-			timer.Reset(l.lines.sleep(me))
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", refusal, ctx.Err())
 		}

@@ -3,6 +3,7 @@ package limiter
 import (
 	"container/heap"
 	"hash/maphash"
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -12,10 +13,14 @@ import (
 // that refused one of them it estimates what is there: as a refusal said, plus
 // refill and what this process gave back since, less what waiters were woken
 // for. A waiter is woken when what it lacks may be there, and what it is woken
-// for is set aside, so that a give-back wakes as many as it may serve and not
-// all who lack it. The estimate misses what others do: too high, and a waiter
-// asks in vain, which corrects it; too low, and it asks when refill alone is
-// enough, or after recheck.
+// for is set aside, so that a give-back or refill wakes as many as it may serve
+// and not all who lack it. Only the first waiter of a want keeps its time: it
+// sleeps until refill is enough for it, and the others until they are woken.
+//
+// The estimate misses what others do. If it is too high, a waiter asks in vain,
+// which corrects it. If it is too low, the first waiter asks in spite of it after
+// recheck, and what the store shows then wakes the others. So the store is asked
+// as often as waiters are served, and not more often the more of them wait.
 //
 // The lock of its lines guards all of it.
 type wants struct {
@@ -35,11 +40,12 @@ type shortage struct{ space, entity, resource, limit string }
 type want struct {
 	shortage
 	rate  bucket.Rate
-	level int64   // what may be there at time at, in milliseconds
-	at    int64   // later than now where the bucket's own time is: it refills from then on
-	given int64   // given back since the want came up
-	refs  int     // waiters that lack it
-	watch watches // those that wait for it; each waits for one want
+	level int64     // what may be there at time at, in milliseconds
+	at    int64     // later than now where the bucket's own time is: it refills from then on
+	given int64     // given back since the want came up
+	refs  int       // waiters that lack it
+	watch watches   // those that wait for it; each waits for one want
+	probe time.Time // when the first of them asks, whatever the level
 }
 
 // craving is what a waiter lacks.
@@ -48,8 +54,9 @@ type craving struct {
 	asked   uint64    // credits when it last asked
 	watched *want     // where it waits, nil while it asks
 	index   int       // there
-	again   time.Time // when it asks if nothing happens
+	again   time.Time // when it wakes by itself
 	granted bool      // woken to ask at once: need is set aside at every want
+	probes  bool      // its answer is to correct the level
 }
 
 // lack is how much of a want a waiter needs to have there.
@@ -70,22 +77,36 @@ func (w *wants) asks(me *waiter) {
 }
 
 // served forgets what a waiter lacked, which it has taken now.
-func (w *wants) served(me *waiter, now time.Time) {
+func (w *wants) served(me *waiter, lease *Lease, now time.Time) {
 	w.unwatch(me)
-	for _, k := range me.lacks {
-		if !me.granted {
+	if me.probing() && len(me.lacks) > 0 {
+		left := decide(&Charge{}, Outcome{Admitted: true, Self: lease.self, Parent: lease.parent})
+		for _, k := range me.lacks {
 			k.advance(now)
-			k.level = bucket.Sub(k.level, k.need)
+			if !me.granted {
+				k.level = bucket.Sub(k.level, k.need)
+			}
+			k.reveal(left, now)
 		}
-		w.release(k.want)
 	}
-	me.lacks, me.granted = nil, false
+	me.granted, me.probes = false, false
+	w.forget(me, now)
 }
 
 // renounce forgets what a waiter lacked: others may have what was set aside.
 func (w *wants) renounce(me *waiter, now time.Time) {
+	if me.watched == nil && me.probing() { // it got no answer
+		for _, k := range me.lacks {
+			k.probe = now
+		}
+	}
 	w.unwatch(me)
 	w.restore(me, now)
+	w.forget(me, now)
+}
+
+// forget lets others have what a waiter lacked.
+func (w *wants) forget(me *waiter, now time.Time) {
 	lacks := me.lacks
 	me.lacks = nil
 	for _, k := range lacks {
@@ -102,8 +123,12 @@ func (w *wants) restore(me *waiter, now time.Time) {
 			k.level = bucket.Add(k.level, k.need)
 		}
 	}
-	me.granted = false
+	me.granted, me.probes = false, false
 }
+
+// probing reports whether a waiter that asks does so in spite of the level, or
+// at the time when one would.
+func (w *waiter) probing() bool { return w.probes || !w.granted }
 
 // refused replaces what a waiter lacks by what the store says now, and reports
 // whether there is anything to wait for.
@@ -113,6 +138,7 @@ func (w *wants) refused(me *waiter, d Decision, now time.Time) (wait bool) {
 	case <-me.wake: // it has asked since
 	default:
 	}
+	probed := me.probing()
 	w.restore(me, now)
 	old, missed := me.lacks, false
 	me.lacks = nil
@@ -127,18 +153,16 @@ func (w *wants) refused(me *waiter, d Decision, now time.Time) (wait bool) {
 		me.lacks = append(me.lacks, k)
 	}
 	for _, k := range old {
+		if _, still := since(me.lacks, k.want); probed && !still {
+			k.reveal(d, now)
+		}
 		w.serve(k.want, now)
 		w.release(k.want)
 	}
 	for _, k := range me.lacks { // others may fit into what is there
 		w.serve(k.want, now)
 	}
-	me.again = now.Add(min(d.RetryAfter(), recheck))
-	if missed || w.settle(me, now) {
-		return false // missed only once: next time the want is known
-	}
-	w.hasten(me, now)
-	return true
+	return !missed && !w.settle(me, now) // missed only once: next time the want is known
 }
 
 // since is what was given back to a want since its waiter asked, if the waiter
@@ -163,6 +187,26 @@ func (k *lack) observe(s Status, credits int64, now time.Time) {
 	level := bucket.Sub(k.need, bucket.Accrued(0, s.RetryAfter.Milliseconds(), k.rate)) // about, to the thousandth
 	level = min(max(level, whole), bucket.Add(whole, bucket.Milli-1), k.need-1)
 	k.level = min(k.rate.Capacity, bucket.Add(level, credits))
+	k.probe = now.Add(recheck)
+	if s.Deficit() == 0 { // the store lost a race: no level says when to try again
+		k.probe = now.Add(min(s.RetryAfter, recheck))
+	}
+}
+
+// reveal makes the level what the store showed to a waiter that probes it, and
+// did not lack it. If the store did not show it, the next waiter is to probe at
+// once.
+func (in *want) reveal(d Decision, now time.Time) {
+	in.probe = now
+	for _, s := range d.Passed() {
+		if s.Entity == in.entity && s.Resource == in.resource && s.Limit.Name == in.limit {
+			in.advance(now)
+			in.rate = s.Limit.rate()
+			whole := bucket.Thousandths(s.Available)
+			in.level = min(max(in.level, whole), bucket.Add(whole, bucket.Milli-1))
+			in.probe = now.Add(recheck)
+		}
+	}
 }
 
 // settle makes a waiter wait where it has to wait longest, or sets aside what
@@ -178,6 +222,7 @@ func (w *wants) settle(me *waiter, now time.Time) (granted bool) {
 	if at != nil {
 		me.watched = at
 		heap.Push(&at.watch, me)
+		w.hasten(at, now)
 		return false
 	}
 	for _, k := range me.lacks {
@@ -218,34 +263,80 @@ func (w *wants) credit(of shortage, n int64, now time.Time) {
 }
 
 // serve wakes the waiters for which there may be enough, those that need least
-// first. The first for which there is not sleeps no longer than that takes.
+// first. The first for which there is not sleeps no longer than that takes. One
+// that lacks something else waits there, and holds up none behind it.
 func (w *wants) serve(in *want, now time.Time) {
 	in.advance(now)
-	for len(in.watch) > 0 {
+	for len(in.watch) > 0 && in.level >= in.watch[0].lack(in).need {
 		me := in.watch[0]
-		if in.level < me.needs(in) {
-			w.hasten(me, now)
-			return
-		}
 		w.unwatch(me)
-		if w.settle(me, now) {
-			me.signal()
-		} else { // it lacks something else
-			w.hasten(me, now)
+		if !w.settle(me, now) {
+			continue
 		}
+		if !now.Before(in.probe) {
+			in.probed(me, now)
+		}
+		me.signal()
 	}
+	w.hasten(in, now)
 }
 
-// hasten lets a waiter ask as soon as what it lacks may be there.
-func (w *wants) hasten(me *waiter, now time.Time) {
-	var longest time.Duration
-	for _, k := range me.lacks {
-		longest = max(longest, k.wait(now))
+// hasten makes the first waiter of a want keep its time.
+func (w *wants) hasten(in *want, now time.Time) {
+	if len(in.watch) == 0 {
+		return
 	}
-	if at := now.Add(longest); at.Before(me.again) {
+	me := in.watch[0]
+	if at := in.due(now); at.Before(me.again) {
 		me.again = at
 		me.signal()
 	}
+}
+
+// due is when the first waiter of a want is to look after it: what it lacks
+// there may be there, or it is time to ask in spite of the level.
+func (in *want) due(now time.Time) time.Time {
+	at := now.Add(in.watch[0].lack(in).wait(now))
+	if in.probe.Before(at) {
+		return in.probe
+	}
+	return at
+}
+
+// sleep is how long a refused waiter sleeps before it calls sleep again; zero
+// when it is to ask the store.
+func (w *wants) sleep(me *waiter, now time.Time) time.Duration {
+	if !me.granted {
+		w.serve(me.watched, now)
+	}
+	if me.granted {
+		return 0
+	}
+	in := me.watched
+	first := in.watch[0] == me
+	if first && !now.Before(in.probe) || me.outgrown() {
+		w.unwatch(me)
+		in.probed(me, now)
+		w.hasten(in, now)
+		return 0
+	}
+	me.again = now.Add(recheck)
+	if first {
+		me.again = in.due(now)
+	}
+	return me.again.Sub(now)
+}
+
+// probed lets a waiter ask to correct the level. If the store does not answer,
+// the next one does so after recheck.
+func (in *want) probed(me *waiter, now time.Time) {
+	me.probes = true
+	in.probe = now.Add(recheck)
+}
+
+// outgrown reports whether a waiter needs more than a want now holds when full.
+func (w *waiter) outgrown() bool {
+	return slices.ContainsFunc(w.lacks, func(k lack) bool { return k.need > k.rate.Capacity })
 }
 
 func (w *waiter) signal() {
@@ -255,14 +346,14 @@ func (w *waiter) signal() {
 	}
 }
 
-// needs is how much of a want the waiter lacks.
-func (w *waiter) needs(of *want) int64 {
-	for _, k := range w.lacks {
-		if k.want == of {
-			return k.need
+// lack is what the waiter lacks of a want.
+func (w *waiter) lack(of *want) *lack {
+	for i := range w.lacks {
+		if w.lacks[i].want == of {
+			return &w.lacks[i]
 		}
 	}
-	return 0
+	return &lack{want: of}
 }
 
 // find is the want of a shortage, a new one if there is none.
@@ -312,7 +403,7 @@ func (h watches) Len() int { return len(h) }
 
 func (h watches) Less(i, j int) bool {
 	a, b := h[i], h[j]
-	if x, y := a.needs(a.watched), b.needs(b.watched); x != y {
+	if x, y := a.lack(a.watched).need, b.lack(b.watched).need; x != y {
 		return x < y
 	}
 	return a.arrived < b.arrived

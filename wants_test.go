@@ -38,7 +38,7 @@ func (c *crush) ask(me *waiter) {
 		for _, e := range c.needs[me] {
 			c.tokens[e] -= need
 		}
-		c.served(me, moment)
+		c.served(me, &Lease{}, moment)
 		c.drop(me)
 		return
 	}
