@@ -299,7 +299,7 @@ func (h *history) balanced() {
 func TestNoAccountGetsBackMoreThanItPaid(t *testing.T) {
 	for _, deep := range []bool{false, true} {
 		ends := map[string]int{}
-		for seed := range uint64(2000) {
+		for seed := range uint64(800) {
 			h := newHistory(t, seed, deep)
 			h.note("seed %d, deep %t", seed, deep)
 			for range h.rand.IntN(40) {

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	compareOps  = flag.Int("compare.ops", 20_000, "how many operations the comparison makes")
+	compareOps  = flag.Int("compare.ops", 6_000, "how many operations the comparison makes")
 	compareSeed = flag.Uint64("compare.seed", 1, "seed of the first history")
 )
 

@@ -155,7 +155,7 @@ func TestProcessesShareOneLimitExactly(t *testing.T) {
 
 // Processes that find no file at the same time make one together.
 func TestProcessesMakeTheFileTogether(t *testing.T) {
-	const files, processes = 20, 6
+	const files, processes = 8, 6
 	for i := range files {
 		path := fmt.Sprintf("%s/%d.db", t.TempDir(), i)
 		var all []*process
