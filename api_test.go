@@ -134,6 +134,12 @@ func TestEverythingExportedIsDocumented(t *testing.T) {
 func TestAcquireAndCommitAllocateTwice(t *testing.T) {
 	lim := newLimiter(t, memory.New(nil), nil)
 	check(t, lim.SetSystemDefaults(bg, limiter.PerSecond("rpm", 1e9), limiter.PerSecond("tpm", 1e12)))
+	allocatesTwice(t, lim)
+}
+
+// allocatesTwice checks an acquire and commit of two limits.
+func allocatesTwice(t *testing.T, lim *limiter.RateLimiter) {
+	t.Helper()
 	req := request(alice, rpm(1).And("tpm", 500))
 	got := testing.AllocsPerRun(1000, func() {
 		lease, err := lim.Acquire(bg, req)

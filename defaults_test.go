@@ -128,17 +128,5 @@ func TestLimitsOfTheLimiterAreValidated(t *testing.T) {
 
 func TestAcquireByDefaultsAllocatesTwice(t *testing.T) {
 	lim := newLimiter(t, memory.New(nil), &limiter.Options{Limits: []limiter.Limit{limiter.PerSecond("rpm", 1e9), limiter.PerSecond("tpm", 1e12)}})
-	req := request(alice, rpm(1).And("tpm", 500))
-	got := testing.AllocsPerRun(1000, func() {
-		lease, err := lim.Acquire(bg, req)
-		if err == nil {
-			err = lease.Commit(bg)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	})
-	if got > 2 {
-		t.Errorf("%g allocations, want at most 2", got)
-	}
+	allocatesTwice(t, lim)
 }

@@ -138,7 +138,7 @@ func TestRefillTimeThatWentBackMintsNothing(t *testing.T) {
 
 // Many callers at once meet a bucket that has filled up since it was emptied.
 // None of them is refused.
-func TestForgottenBucketRefusesNobody(t *testing.T) {
+func TestForgottenBucketRefusesNoCaller(t *testing.T) {
 	const callers, rounds = 24, 40
 	for name, opts := range exactOrNot {
 		t.Run(name, func(t *testing.T) {

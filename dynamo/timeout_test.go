@@ -171,7 +171,7 @@ func calls(ctx context.Context, r *dynamo.Repository) map[string]func() error {
 			_, err := r.Consume(ctx, start, quietAsk("bob"))
 			return err
 		},
-		"charge of a bucket nobody knows": func() error {
+		"charge of an unknown bucket": func() error {
 			r.Forget()
 			_, err := r.Consume(ctx, start, quietAsk("bob"))
 			return err

@@ -101,7 +101,7 @@ func TestUndoThatArrivesLateIsNotGivenTwice(t *testing.T) {
 			return pass
 		}
 		switch tries++; tries {
-		case 1: // the client is told that it failed, and it is still under way
+		case 1: // the client sees a failure, while the request is still under way
 			return fault{"under way", func(x *exchange) {
 				arrive <- func() { x.execute(x.body) }
 				x.answer(internalError())

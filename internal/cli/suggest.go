@@ -26,7 +26,7 @@ func meant(word string, known []string) string {
 // edits counts the letters to insert, remove, replace or swap with the next, to
 // make b of a.
 func edits(a, b string) int {
-	if len(a) > 64 || len(b) > 64 { // which nobody mistyped
+	if len(a) > 64 || len(b) > 64 { // too long to be a typo
 		return 64
 	}
 	rows := make([][]int, len(a)+1)
