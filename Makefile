@@ -14,6 +14,10 @@ STORES ?= embedded
 SEED ?=
 BENCHFLAGS ?=
 
+# The race detector watches our code and what it shares memory with. SQLite in Go is a translation of C whose threads never share what is
+# ours, and deflating a program is arithmetic: both are ten times slower under the detector, so it leaves them out.
+RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false -gcflags=compress/flate=-race=false
+
 # The root module, and each folder below it that is a module of its own (bench).
 NESTED := $(patsubst %/go.mod,%,$(wildcard */go.mod))
 MODULES := . $(NESTED)
@@ -31,7 +35,7 @@ help: ## Show this list
 # and a platform that has the race detector. Its result is cached by go, so only the first time takes long.
 .PHONY: test
 test: ## Run all tests shuffled, with -race where a C compiler is found; TESTFLAGS='-short -v' adds flags
-	@race=-race; \
+	@race='$(RACE)'; export GORACE=atexit_sleep_ms=0; \
 	if ! $(GO) test -race -run '^$$' errors >/dev/null 2>&1; then \
 		race=; export CGO_ENABLED=0; \
 		echo 'test: no working C compiler with cgo found, so this runs without -race'; \

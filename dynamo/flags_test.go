@@ -3,7 +3,7 @@ package dynamo_test
 import "flag"
 
 var (
-	compareOps  = flag.Int("compare.ops", 2000, "how many operations the comparison makes")
+	compareOps  = flag.Int("compare.ops", 1000, "how many operations the comparison makes")
 	compareSeed = flag.Uint64("compare.seed", 1, "seed of the first history")
 )
 

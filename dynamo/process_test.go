@@ -21,8 +21,8 @@ const hammerVariable = "ZAEL_TEST_HAMMER"
 const (
 	processes = 4
 	hammering = 8   // goroutines of each
-	attempts  = 100 // of each goroutine
-	room      = 800 // of 3200 attempts
+	attempts  = 50  // of each goroutine
+	room      = 400 // of 1600 attempts
 )
 
 // Four processes hammer one bucket, and four children of one parent: together

@@ -3,7 +3,9 @@ package main_test
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,49 +15,72 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
 
-// built is the program, as a release would have it.
-func built(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "zae-limiter")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", path, ".")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+var dir string // holds the programs that build and export make
+
+func TestMain(m *testing.M) {
+	var err error
+	if dir, err = os.MkdirTemp("", "zae-limiter-test-"); err != nil {
+		panic(err)
 	}
-	return path
+	code := m.Run()
+	if err := os.RemoveAll(dir); err != nil {
+		panic(err)
+	}
+	os.Exit(code)
 }
 
-// exported is the bootstrap in the zip that the program writes, which is the
-// same each time.
-func exported(t *testing.T) string {
-	t.Helper()
-	program, dir := built(t), t.TempDir()
+// build links the program as a release does, once for all tests.
+var build = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(dir, "zae-limiter")
+	cmd := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+})
+
+// export unpacks the bootstrap from the zip that the program writes. Two zips
+// have the same bytes.
+var export = sync.OnceValues(func() (string, error) {
+	program, err := build()
+	if err != nil {
+		return "", err
+	}
 	var zips [2][]byte
 	for i := range zips {
 		path := filepath.Join(dir, fmt.Sprint(i, ".zip"))
-		out, err := exec.CommandContext(t.Context(), program, "lambda-export", "-o", path, "--architecture", architectures[runtime.GOARCH]).CombinedOutput()
+		out, err := exec.CommandContext(context.Background(), program, "lambda-export", "-o", path, "--architecture", architectures[runtime.GOARCH]).CombinedOutput()
 		if err != nil {
-			t.Fatalf("%v: %s", err, out)
+			return "", fmt.Errorf("%w: %s", err, out)
 		}
 		if zips[i], err = os.ReadFile(path); err != nil {
-			t.Fatal(err)
+			return "", err
 		}
 	}
 	if !bytes.Equal(zips[0], zips[1]) {
-		t.Error("two exports differ")
+		return "", errors.New("two exports differ")
 	}
 	files, err := zip.NewReader(bytes.NewReader(zips[0]), int64(len(zips[0])))
-	if err == nil {
-		err = os.CopyFS(dir, files)
+	if err != nil {
+		return "", err
 	}
+	return filepath.Join(dir, "code", "bootstrap"), os.CopyFS(filepath.Join(dir, "code"), files)
+})
+
+// path returns what build or export made.
+func path(t *testing.T, program func() (string, error)) string {
+	t.Helper()
+	p, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(dir, "bootstrap")
+	return p
 }
 
 var architectures = map[string]string{"amd64": "x86_64", "arm64": "arm64"}
@@ -99,7 +124,7 @@ func runtimeAPI(t *testing.T, events ...string) (host string, answers chan answe
 // is in log then.
 func started(t *testing.T, host string, log *bytes.Buffer, env ...string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), exported(t))
+	cmd := exec.CommandContext(t.Context(), path(t, export))
 	cmd.Env = append([]string{
 		"AWS_LAMBDA_RUNTIME_API=" + host, "AWS_LAMBDA_FUNCTION_NAME=my-app-aggregator", "TABLE_NAME=my-app", "AWS_REGION=us-east-1",
 		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_MAX_ATTEMPTS=1", "AWS_ENDPOINT_URL=http://" + host + "/none",
@@ -176,7 +201,7 @@ func TestProgramIsAProvisioner(t *testing.T) {
 
 func TestWrongEnvironmentEndsTheFunction(t *testing.T) {
 	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), built(t))
+	cmd := exec.CommandContext(t.Context(), path(t, build))
 	cmd.Env = []string{"AWS_LAMBDA_RUNTIME_API=127.0.0.1:1", "SNAPSHOT_WINDOWS=weekly"}
 	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.HasPrefix(string(out), "SNAPSHOT_WINDOWS: it has to be hourly, daily and monthly") {
