@@ -81,11 +81,12 @@ func (a *Amounts) At(i int) (limit string, n int64) {
 
 // Get is the amount of limit, 0 when it is not named.
 func (a Amounts) Get(limit string) int64 {
-	n, _ := a.lookup(limit)
+	n, _ := a.Lookup(limit)
 	return n
 }
 
-func (a *Amounts) lookup(limit string) (n int64, named bool) {
+// Lookup returns the amount of limit, and whether limit is named at all.
+func (a *Amounts) Lookup(limit string) (n int64, named bool) {
 	for i := range a.n {
 		if at := a.ref(i); at.limit == limit {
 			return at.tokens, true
@@ -113,7 +114,7 @@ func (a Amounts) Equal(b Amounts) bool {
 	}
 	for i := range a.n {
 		at := a.ref(i)
-		if n, named := b.lookup(at.limit); !named || n != at.tokens {
+		if n, named := b.Lookup(at.limit); !named || n != at.tokens {
 			return false
 		}
 	}

@@ -59,7 +59,7 @@ func (l *RateLimiter) Available(ctx context.Context, entity, resource string) (A
 	}
 	var least Amounts
 	for _, s := range d.Statuses {
-		if n, named := least.lookup(s.Limit.Name); !named {
+		if n, named := least.Lookup(s.Limit.Name); !named {
 			least = least.And(s.Limit.Name, s.Available)
 		} else if s.Available < n {
 			least = least.And(s.Limit.Name, bucket.Sub(s.Available, n))

@@ -98,7 +98,7 @@ func decide(charge *Charge, out Outcome) Decision {
 		// race for the bucket. What was asked for is what was refused.
 		for i := range d.Statuses {
 			s := &d.Statuses[i]
-			if _, named := charge.Amounts.lookup(s.Limit.Name); named {
+			if _, named := charge.Amounts.Lookup(s.Limit.Name); named {
 				s.Exceeded, s.RetryAfter = true, time.Millisecond
 			}
 		}
@@ -122,7 +122,7 @@ func status(charge *Charge, b Bucket, i int, admitted bool) Status {
 	case b.Account.Default:
 		s.Source = sourceDefault
 	}
-	amount, named := charge.Amounts.lookup(limit.Name)
+	amount, named := charge.Amounts.Lookup(limit.Name)
 	s.Requested = amount
 	need := bucket.Thousandths(amount)
 	if admitted || !named || tokens >= need {

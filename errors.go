@@ -163,7 +163,7 @@ func (e *InvalidError) Error() string {
 	if e.Value == "" {
 		return "invalid " + e.Field + ": " + e.Reason
 	}
-	return fmt.Sprintf("invalid %s %q: %s", e.Field, clipTo(e.Value, mostPrinted), e.Reason)
+	return fmt.Sprintf("invalid %s %q: %s", e.Field, clipTo(e.Value, maxPrinted), e.Reason)
 }
 
 // Unwrap is Err.

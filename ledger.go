@@ -7,10 +7,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// mostAdjusted bounds the net amount of a limit that one lease adjusts upwards.
+// maxAdjusted bounds the net amount of a limit that one lease adjusts upwards.
 // A store counts thousandths in an int64: even the debt of a thousand such
 // leases fits, so that what is booked here is what was stored.
-const mostAdjusted = bucket.MaxTokens / 1000
+const maxAdjusted = bucket.MaxTokens / 1000
 
 // ledger is what became of a lease after its acquire. Net amounts of the lease
 // stand beside the entries of its accounts, which may have paid less: a parent
@@ -87,7 +87,7 @@ func (l *Lease) use(limit string, n int64) error {
 // room is how much more of limit can be adjusted upwards.
 func (l *Lease) room(limit string) int64 {
 	more := l.sofar()
-	return mostAdjusted - more.adjusted.plus(more.sending).plus(more.pending).Get(limit)
+	return maxAdjusted - more.adjusted.plus(more.sending).plus(more.pending).Get(limit)
 }
 
 // knows reports whether some account of the lease has the limit.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
@@ -118,11 +118,11 @@ func TestTimeToLiveIsRoundedUp(t *testing.T) {
 		{[]limiter.Limit{limiter.PerMinute("x", 100)}, limiter.Scope{Entity: alice, Resource: resource}, 7, 0},
 		{[]limiter.Limit{limiter.Custom("x", 1e15, 1, 24*time.Hour)}, resourceScope, 1 << 20, 0}, // too long to count is for ever
 	} {
-		if got := exact.Idle(c.limits, c.source, c.multiplier); got != c.seconds*1000 {
+		if got := rules.Idle(c.limits, c.source, c.multiplier); got != c.seconds*1000 {
 			t.Errorf("%v at %s, times %d: %d ms, want %d s", c.limits, c.source.Level(), c.multiplier, got, c.seconds)
 		}
 	}
-	if got := exact.Multiplier(0); got != exact.DefaultTTL {
+	if got := rules.Multiplier(0); got != rules.DefaultTTL {
 		t.Errorf("a BucketTTL of 0 is %d fill times, want the default", got)
 	}
 }

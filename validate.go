@@ -159,12 +159,12 @@ func validCharge(a *Amounts) error {
 	return nil
 }
 
-// mostShown is how much of a value an InvalidError of this package keeps, and
-// mostPrinted how much of one that a store made is printed: a path, say.
-const mostShown, mostPrinted = 50, 500
+// maxShown is how much of a value an InvalidError of this package keeps, and
+// maxPrinted how much of one that a store made is printed: a path, say.
+const maxShown, maxPrinted = 50, 500
 
 // clip keeps an error message readable whatever was passed in.
-func clip(v string) string { return clipTo(v, mostShown) }
+func clip(v string) string { return clipTo(v, maxShown) }
 
 func clipTo(v string, most int) string {
 	n := 0

@@ -67,9 +67,9 @@ type paid struct {
 	amount int64
 }
 
-// mostWithin is the most that any closed window of a length admitted. The worst
+// maxWithin is the most that any closed window of a length admitted. The worst
 // of them begin with an admission.
-func mostWithin(history []paid, length time.Duration) (most int64) {
+func maxWithin(history []paid, length time.Duration) (most int64) {
 	for i, first := range history {
 		var sum int64
 		for _, p := range history[i:] {
@@ -99,7 +99,7 @@ func TestWithinHoldsInEveryWindow(t *testing.T) {
 			if rng.IntN(4) == 0 {
 				limit = limiter.WithinBurst("x", n, n, period)
 			}
-			most := mostWithin(greedy(t, rng, limit, period, rollbacks), period)
+			most := maxWithin(greedy(t, rng, limit, period, rollbacks), period)
 			if most > n {
 				t.Fatalf("seed %d, rollbacks %t: %d of %d admitted within %v under %v", seed, rollbacks, most, n, period, limit)
 			}

@@ -29,13 +29,13 @@ func bucketAt(ns, entity string) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{"PK": text(ns + "/ENTITY#" + entity), "SK": text("#BUCKET#" + benchResource)}
 }
 
-// mostRefills is how often it refills for one call, if others get in between.
-const mostRefills = 8
+// maxRefills is how often it refills for one call, if others get in between.
+const maxRefills = 8
 
 func (s *speculator) take(ctx context.Context, now time.Time) (bool, error) {
 	stored, err := s.update(ctx, "ADD b_rpm_tk :rpm, b_tpm_tk :tpm, b_rpm_tc :r, b_tpm_tc :t", "b_rpm_tk >= :r AND b_tpm_tk >= :t",
 		map[string]int64{":rpm": -rpmTaken, ":tpm": -tpmTaken})
-	for range mostRefills {
+	for range maxRefills {
 		if err != nil || stored == nil {
 			return err == nil, err
 		}

@@ -14,7 +14,7 @@ import (
 // Buckets are those of an entity, a resource, both, or all.
 func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scope) iter.Seq2[limiter.Bucket, error] {
 	return func(yield func(limiter.Bucket, error) bool) {
-		if err := r.usable(ctx); err != nil {
+		if err := r.requireActive(ctx); err != nil {
 			yield(limiter.Bucket{}, err)
 			return
 		}
@@ -50,9 +50,9 @@ func (r *Repository) bucketPages(ctx context.Context, of limiter.Scope) iter.Seq
 			yield([]item{it}, err)
 		}
 	case of.Entity != "":
-		return inBatches(r.query(ctx, r.ns, within(entityPK(r.ns, of.Entity), bucketSKPrefix)), mostGets)
+		return inBatches(r.query(ctx, r.ns, within(entityPK(r.ns, of.Entity), bucketSKPrefix)), maxGets)
 	case of.Resource != "":
-		return inBatches(r.query(ctx, r.ns, indexed(indexResource, resourcePK(r.ns, of.Resource), bucketGSIPrefix)), mostGets)
+		return inBatches(r.query(ctx, r.ns, indexed(indexResource, resourcePK(r.ns, of.Resource), bucketGSIPrefix)), maxGets)
 	}
 	return r.allBuckets(ctx)
 }
@@ -72,7 +72,7 @@ func (r *Repository) allBuckets(ctx context.Context) iter.Seq2[[]item, error] {
 			}
 		}
 		slices.SortFunc(keys, func(a, b key) int { return cmp.Or(cmp.Compare(a.sk, b.sk), cmp.Compare(a.pk, b.pk)) })
-		for batch := range slices.Chunk(keys, mostGets) {
+		for batch := range slices.Chunk(keys, maxGets) {
 			found, err := r.getAll(ctx, batch)
 			var items []item
 			for _, k := range batch {

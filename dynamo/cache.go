@@ -30,7 +30,7 @@ type slot struct {
 
 // usable tells whether the fact will do: it is not too old, or it could not be
 // read again a moment ago, and not everybody has to find that out by waiting.
-func (s *slot) usable(life time.Duration, at moment) bool {
+func (s *slot) requireActive(life time.Duration, at moment) bool {
 	if s == nil || s.fact == nil {
 		return false
 	}
@@ -92,7 +92,7 @@ func (c *cache) begin(at moment, life time.Duration, keys []factKey, facts []*fa
 	defer c.mu.Unlock()
 	for i, k := range keys {
 		s := c.slots[k]
-		if s.usable(life, at) {
+		if s.requireActive(life, at) {
 			c.hits.Add(1)
 			facts[i] = s.fact
 			if s.read.now == 0 { // it was read by a call without a time, such as SetConfig: it ages from the first that has one

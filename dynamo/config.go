@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // SetConfig stores limits, a mode or both, with their event. Limits that were
@@ -17,7 +17,7 @@ func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limit
 	if err := checkLimits(len(cfg.Limits)); err != nil {
 		return err
 	}
-	if err := r.changeable(ctx, ev.At); err != nil {
+	if err := r.requireActiveNow(ctx, ev.At); err != nil {
 		return err
 	}
 	event, err := r.auditPut(ctx, ev)
@@ -27,7 +27,7 @@ func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limit
 	switch {
 	case cfg.Scope == (limiter.Scope{}):
 		err = r.setSystem(ctx, cfg, event)
-	case exact.Empty(exact.Merged(limiter.Config{}, cfg)): // leaves what is stored
+	case rules.Empty(rules.Merged(limiter.Config{}, cfg)): // leaves what is stored
 		err = r.change(ctx, event)
 	case cfg.Scope.Entity == "":
 		err = r.change(ctx, r.putIf(r.configItem(cfg), nil), r.countDefaults(cfg.Scope.Resource, "ADD"), event)
@@ -54,7 +54,7 @@ func (r *Repository) setEntity(ctx context.Context, cfg limiter.Config, event ty
 			return err
 		}
 		err = r.change(ctx, r.putIf(it, new(condition).exists(attrGSI3PK)), event)
-		if _, deleted := refusedAt(err, 0); !deleted || try == mostTries {
+		if _, deleted := refusedAt(err, 0); !deleted || try == maxTries {
 			return err
 		}
 	}
@@ -91,7 +91,7 @@ func (it item) setLimits(limits []limiter.Limit) {
 // fate of a write that failed is not always known.
 func (r *Repository) configChanged(ctx context.Context, at time.Time, s limiter.Scope, err error) {
 	r.cache.evict(r.configFact(s))
-	r.images.pardon()
+	r.images.clearRefusals()
 	if err == nil && s.Level() == "entity" {
 		_ = r.syncBucket(ctx, at, s) // the next charge repairs what this could not
 	}
@@ -114,7 +114,7 @@ func (r *Repository) Config(ctx context.Context, s limiter.Scope) (limiter.Confi
 // DeleteConfig removes what a scope holds. ErrNotFound, also when the item is
 // there but holds neither limits nor a mode.
 func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limiter.AuditEvent) error {
-	if err := r.changeable(ctx, ev.At); err != nil {
+	if err := r.requireActiveNow(ctx, ev.At); err != nil {
 		return err
 	}
 	err := r.deleteConfig(ctx, s, ev)
@@ -133,15 +133,15 @@ func (r *Repository) deleteConfig(ctx context.Context, s limiter.Scope, ev limit
 			return err
 		}
 		held := heldConfig(s, stored)
-		if exact.Empty(held) {
-			return fmt.Errorf("limits of %s: %w", exact.ScopeName(s), limiter.ErrNotFound)
+		if rules.Empty(held) {
+			return fmt.Errorf("limits of %s: %w", rules.ScopeName(s), limiter.ErrNotFound)
 		}
-		event, err := r.auditPut(ctx, exact.Deleted(held, ev))
+		event, err := r.auditPut(ctx, rules.Deleted(held, ev))
 		if err != nil {
 			return err
 		}
 		err = r.removeConfig(ctx, s, stored, event)
-		if _, changed := refusedAt(err, 0); !changed || try == mostTries {
+		if _, changed := refusedAt(err, 0); !changed || try == maxTries {
 			return err
 		}
 	}
@@ -168,7 +168,7 @@ func heldConfig(s limiter.Scope, it item) limiter.Config {
 			held.Limits = append(held.Limits, limiter.Limit{Name: name})
 		}
 	}
-	held.Limits = exact.Sorted(held.Limits)
+	held.Limits = rules.Sorted(held.Limits)
 	if s == (limiter.Scope{}) {
 		held.OnUnavailable = storedMode(it)
 	}

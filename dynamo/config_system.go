@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // The item of the system holds more than limits and a mode: for how long audit
@@ -23,7 +23,7 @@ func (r *Repository) setSystem(ctx context.Context, cfg limiter.Config, event ty
 		return r.setMode(ctx, cfg.OnUnavailable, event)
 	}
 	return r.putSystem(ctx, cfg.OnUnavailable == "", event, func(stored item) limiter.Config {
-		return exact.Merged(limiter.Config{OnUnavailable: storedMode(stored)}, cfg)
+		return rules.Merged(limiter.Config{OnUnavailable: storedMode(stored)}, cfg)
 	})
 }
 
@@ -41,7 +41,7 @@ func (r *Repository) putSystem(ctx context.Context, keepsMode bool, event types.
 			return err
 		}
 		next := following(stored)
-		if exact.Empty(next) {
+		if rules.Empty(next) {
 			return r.change(ctx, event)
 		}
 		it := newItem(r.ns, k)
@@ -54,7 +54,7 @@ func (r *Repository) putSystem(ctx context.Context, keepsMode bool, event types.
 		if err == nil {
 			r.modes.Store(r.ns, next.OnUnavailable)
 		}
-		if _, changed := refusedAt(err, 0); !changed || try == mostTries {
+		if _, changed := refusedAt(err, 0); !changed || try == maxTries {
 			return err
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
 	"github.com/zeroae/zae-limiter-go/internal/hint"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // What is used where neither an argument nor the environment says otherwise.
@@ -54,8 +54,8 @@ func Connect(ctx context.Context, name string, opts *Options) (*Repository, erro
 	if err := s.checkVersion(found[versionKey()]); err != nil {
 		return nil, err
 	}
-	if namespace == reservedSpace {
-		return &Repository{store: s, ns: reservedSpace, name: reservedSpace}, nil
+	if namespace == reservedNamespace {
+		return &Repository{store: s, ns: reservedNamespace, name: reservedNamespace}, nil
 	}
 	forward := found[namespaceKey(namespace)]
 	if !isActive(forward) {
@@ -116,7 +116,7 @@ func (s *store) fillOptions() error {
 	if s.opts.Images < 0 {
 		return &limiter.InvalidError{Field: "images", Value: strconv.Itoa(s.opts.Images), Reason: "must not be negative"}
 	}
-	s.ttl = exact.Multiplier(s.opts.BucketTTL)
+	s.ttl = rules.Multiplier(s.opts.BucketTTL)
 	s.opts.CacheTTL = max(0, cmp.Or(s.opts.CacheTTL, defaultCacheTTL))
 	s.opts.Images = cmp.Or(s.opts.Images, defaultImages)
 	s.opts.Timeout = cmp.Or(s.opts.Timeout, defaultTimeout)

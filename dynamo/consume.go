@@ -6,19 +6,19 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// mostRounds is how often a charge that others keep overtaking decides again.
-const mostRounds = 8
+// maxRounds is how often a charge that others keep overtaking decides again.
+const maxRounds = 8
 
 // factsRetryLife is how old facts may be that a caller's mistake is concluded
 // from: a limit that another process has just stored is no mistake, and a
 // caller that insists on one must not read each time.
 const factsRetryLife = time.Second
 
-// charging is a Consume under way.
-type charging struct {
+// consumeOp is a Consume under way.
+type consumeOp struct {
 	repo   *Repository
 	now    int64
 	charge *limiter.Charge
@@ -28,7 +28,7 @@ type charging struct {
 
 // Consume takes every amount, or nothing.
 func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
-	if err := r.inhabited(ctx); err != nil {
+	if err := r.requireNamespace(ctx); err != nil {
 		return limiter.Outcome{}, err
 	}
 	ctx, cancel, err := r.timed(ctx)
@@ -36,7 +36,7 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 		return limiter.Outcome{}, err
 	}
 	defer cancel()
-	c := &charging{repo: r, now: now.UnixMilli(), charge: &charge}
+	c := &consumeOp{repo: r, now: now.UnixMilli(), charge: &charge}
 	out, err := c.run(ctx)
 	if err != nil || !out.Admitted {
 		c.undo(ctx)
@@ -49,7 +49,7 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 
 // diagnose finds out why the table takes a charge for nonsense: an attribute has
 // become something else than a number. That is no outage.
-func (c *charging) diagnose(ctx context.Context, err error) error {
+func (c *consumeOp) diagnose(ctx context.Context, err error) error {
 	if c.self == nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (c *charging) diagnose(ctx context.Context, err error) error {
 
 // Peek is the outcome Consume would have.
 func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
-	if err := r.inhabited(ctx); err != nil {
+	if err := r.requireNamespace(ctx); err != nil {
 		return limiter.Outcome{}, err
 	}
 	ctx, cancel, err := r.timed(ctx)
@@ -72,7 +72,7 @@ func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Cha
 		return limiter.Outcome{}, err
 	}
 	defer cancel()
-	c := &charging{repo: r, now: now.UnixMilli(), charge: &charge}
+	c := &consumeOp{repo: r, now: now.UnixMilli(), charge: &charge}
 	fits, err := c.begin(ctx, true)
 	if err == nil {
 		fits, err = c.confirm(ctx, fits)
@@ -89,7 +89,7 @@ func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Cha
 }
 
 // payers are those who pay.
-func (c *charging) payers() []*payer {
+func (c *consumeOp) payers() []*payer {
 	if c.parent == nil {
 		return []*payer{c.self}
 	}
@@ -98,7 +98,7 @@ func (c *charging) payers() []*payer {
 
 // gather finds both payers. Facts are no older than life; buckets are read if
 // they are not known, or if read is set.
-func (c *charging) gather(ctx context.Context, life time.Duration, read bool) (err error) {
+func (c *consumeOp) gather(ctx context.Context, life time.Duration, read bool) (err error) {
 	c.parent = nil
 	if c.self, err = c.repo.payer(ctx, c.now, c.charge.Entity, c.charge, life, read); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (c *charging) gather(ctx context.Context, life time.Duration, read bool) (e
 }
 
 // begin is gather and judge. A mistake of the caller's is looked at twice.
-func (c *charging) begin(ctx context.Context, read bool) (fits bool, err error) {
+func (c *consumeOp) begin(ctx context.Context, read bool) (fits bool, err error) {
 	for _, life := range []time.Duration{c.repo.cache.life, factsRetryLife} {
 		if err = c.gather(ctx, life, read); err == nil {
 			fits, err = c.judge()
@@ -120,7 +120,7 @@ func (c *charging) begin(ctx context.Context, read bool) (fits bool, err error) 
 }
 
 // gatherParent finds who else pays, by what is known of the entity.
-func (c *charging) gatherParent(ctx context.Context, life time.Duration, read bool) (err error) {
+func (c *consumeOp) gatherParent(ctx context.Context, life time.Duration, read bool) (err error) {
 	switch {
 	case !c.self.cascade:
 		c.parent = nil
@@ -131,9 +131,9 @@ func (c *charging) gatherParent(ctx context.Context, life time.Duration, read bo
 }
 
 // run charges, deciding again as often as others get in between.
-func (c *charging) run(ctx context.Context) (limiter.Outcome, error) {
+func (c *consumeOp) run(ctx context.Context) (limiter.Outcome, error) {
 	fits, err := c.begin(ctx, false)
-	for round := 0; err == nil && round < mostRounds; round++ {
+	for round := 0; err == nil && round < maxRounds; round++ {
 		if fits, err = c.confirm(ctx, fits); err != nil {
 			break
 		}
@@ -159,8 +159,8 @@ func (c *charging) run(ctx context.Context) (limiter.Outcome, error) {
 }
 
 // confirm makes sure of a decision, reading what it hangs on.
-func (c *charging) confirm(ctx context.Context, fits bool) (bool, error) {
-	for range mostRounds {
+func (c *consumeOp) confirm(ctx context.Context, fits bool) (bool, error) {
+	for range maxRounds {
 		read, err := c.verify(ctx)
 		if err != nil || !read {
 			return fits, err
@@ -174,7 +174,7 @@ func (c *charging) confirm(ctx context.Context, fits bool) (bool, error) {
 
 // judge decides for everybody who has not paid, and tells whether all cover
 // what they are asked for.
-func (c *charging) judge() (bool, error) {
+func (c *consumeOp) judge() (bool, error) {
 	views := make([]limiter.Bucket, 0, 2)
 	fits := true
 	for _, p := range c.payers() {
@@ -187,14 +187,14 @@ func (c *charging) judge() (bool, error) {
 		}
 		views = append(views, p.plan.view)
 	}
-	_, err := exact.Judge(&c.charge.Amounts, views...)
+	_, err := rules.Judge(&c.charge.Amounts, views...)
 	return fits, err
 }
 
 // verify reads what the decision hangs on, if it may be old: stored limits before
 // a bucket is made to follow them, a bucket before it refuses. It reports whether
 // anything was read, so that a new decision is due.
-func (c *charging) verify(ctx context.Context) (bool, error) {
+func (c *consumeOp) verify(ctx context.Context) (bool, error) {
 	for _, p := range c.payers() {
 		switch {
 		case p.paid:
@@ -217,7 +217,7 @@ func (c *charging) verify(ctx context.Context) (bool, error) {
 
 // refresh reads a payer's facts anew. If another entity turns out to pay with
 // this one, the one that paid until now gets it back.
-func (c *charging) refresh(ctx context.Context, p *payer) error {
+func (c *consumeOp) refresh(ctx context.Context, p *payer) error {
 	if err := p.refresh(ctx, c.now, c.charge); err != nil || p == c.parent {
 		return err
 	}
@@ -230,7 +230,7 @@ func (c *charging) refresh(ctx context.Context, p *payer) error {
 }
 
 // outcome is what the payers have come to.
-func (c *charging) outcome(admitted bool) limiter.Outcome {
+func (c *consumeOp) outcome(admitted bool) limiter.Outcome {
 	out := limiter.Outcome{Admitted: admitted, Self: c.self.plan.view}
 	if c.parent != nil {
 		out.Parent = c.parent.plan.view
@@ -240,7 +240,7 @@ func (c *charging) outcome(admitted bool) limiter.Outcome {
 
 // refuse ends a charge that does not fit. Buckets that do not follow the limits
 // in force are made to, all the same.
-func (c *charging) refuse(ctx context.Context) limiter.Outcome {
+func (c *consumeOp) refuse(ctx context.Context) limiter.Outcome {
 	for _, p := range c.payers() {
 		if p.paid {
 			p.unpay(&c.charge.Amounts)
@@ -249,7 +249,7 @@ func (c *charging) refuse(ctx context.Context) limiter.Outcome {
 		if p.verified && !p.covers(&c.charge.Amounts) {
 			c.repo.images.refuse(p.key, p.changes, moment{c.repo.clock(), c.now})
 		}
-		if p.plan.repair && p.fresh && p.known.image != nil && !p.plan.reborn {
+		if p.plan.repair && p.fresh && p.known.image != nil && !p.plan.recreate {
 			p.repair(ctx, c.now, c.charge)
 		}
 	}
@@ -257,7 +257,7 @@ func (c *charging) refuse(ctx context.Context) limiter.Outcome {
 }
 
 // undo gives back what was paid for a charge that came to nothing.
-func (c *charging) undo(ctx context.Context) {
+func (c *consumeOp) undo(ctx context.Context) {
 	if c.self == nil {
 		return
 	}
@@ -268,14 +268,14 @@ func (c *charging) undo(ctx context.Context) {
 
 // undo gives back what one payer paid. When the caller's time is up, it goes on,
 // and only Close waits for it.
-func (p *payer) undo(ctx context.Context, c *charging) {
+func (p *payer) undo(ctx context.Context, c *consumeOp) {
 	if !p.paid {
 		return
 	}
 	p.paid = false
 	back := limiter.Credit{Account: p.plan.view.Account, Undo: true}
 	for _, l := range back.Account.Limits { // those alone were paid; the bucket may have others by now
-		if n, named := amountOf(&c.charge.Amounts, l.Name); named {
+		if n, named := c.charge.Amounts.Lookup(l.Name); named {
 			back.Amounts = back.Amounts.And(l.Name, n)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // Credit gives back or takes more, each credit by itself. A bucket that was
@@ -18,7 +18,7 @@ import (
 // fate is unknown is dropped, and counted, unless it undoes a charge: that is
 // sent under a token, so that it can be sent again.
 func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
-	if err := r.inhabited(ctx); err != nil {
+	if err := r.requireNamespace(ctx); err != nil {
 		return err
 	}
 	ctx = r.settling(ctx)
@@ -37,8 +37,8 @@ func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limit
 	return errors.Join(errs...)
 }
 
-// crediting is one credit under way.
-type crediting struct {
+// creditOp is one credit under way.
+type creditOp struct {
 	repo    *Repository
 	key     key
 	ref     *ref
@@ -54,7 +54,7 @@ func (r *Repository) credit(ctx context.Context, now int64, credit limiter.Credi
 	if !ok {
 		return &limiter.InvalidError{Field: "account", Value: credit.Account.Entity, Reason: "was not made by this store"}
 	}
-	c := &crediting{
+	c := &creditOp{
 		repo: r, key: bucketKey(r.ns, credit.Account.Entity, credit.Account.Resource), ref: ref,
 		account: credit.Account, amounts: credit.Amounts, undo: credit.Undo, now: now,
 	}
@@ -65,7 +65,7 @@ func (r *Repository) credit(ctx context.Context, now int64, credit limiter.Credi
 }
 
 // run applies the credit, deciding again as often as others get in between.
-func (c *crediting) run(ctx context.Context) error {
+func (c *creditOp) run(ctx context.Context) error {
 	if c.known = c.repo.images.get(c.key, moment{c.repo.clock(), c.now}); c.unsure() {
 		if err := c.read(ctx); err != nil {
 			c.drop()
@@ -73,7 +73,7 @@ func (c *crediting) run(ctx context.Context) error {
 		}
 	}
 	var lost error
-	for round := range 2 * mostRounds {
+	for round := range 2 * maxRounds {
 		if err := pause(ctx, min(max(0, round-2), 3)); err != nil { // there has to be time to insist
 			c.drop()
 			return errors.Join(lost, err)
@@ -90,13 +90,13 @@ func (c *crediting) run(ctx context.Context) error {
 			lost = err
 		}
 	}
-	return errors.Join(lost, c.insist(ctx))
+	return errors.Join(lost, c.forceDebit(ctx))
 }
 
 // unsure reports whether what is remembered would drop something: there is no
 // bucket, its time is over, or it lacks a limit, which the bucket had when the
 // lease was made. Others may have changed that.
-func (c *crediting) unsure() bool {
+func (c *creditOp) unsure() bool {
 	if c.known.image == nil || c.known.image.gone(c.base(), c.now) {
 		return true
 	}
@@ -108,7 +108,7 @@ func (c *crediting) unsure() bool {
 	return false
 }
 
-func (c *crediting) read(ctx context.Context) error {
+func (c *creditOp) read(ctx context.Context) error {
 	it, err := c.repo.get(ctx, c.key)
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (c *crediting) read(ctx context.Context) error {
 	return c.sees(it)
 }
 
-func (c *crediting) sees(it item) error {
+func (c *creditOp) sees(it item) error {
 	img, err := decodeImage(it)
 	if err == nil {
 		c.known = c.repo.images.saw(c.key, img, &c.known)
@@ -125,10 +125,10 @@ func (c *crediting) sees(it item) error {
 }
 
 // apply tries once, from what is known.
-func (c *crediting) apply(ctx context.Context) (done bool, err error) {
+func (c *creditOp) apply(ctx context.Context) (done bool, err error) {
 	gone := c.known.image == nil || c.known.image.gone(c.base(), c.now)
 	if gone || c.ref.over.Load() {
-		c.amounts, _ = exact.Takes(&c.amounts)
+		c.amounts, _ = rules.Takes(&c.amounts)
 	}
 	if gone {
 		return c.rebuild(ctx)
@@ -144,13 +144,13 @@ func (c *crediting) apply(ctx context.Context) (done bool, err error) {
 }
 
 // tokened tells whether the credit travels under a token.
-func (c *crediting) tokened() bool {
-	_, takes := exact.Takes(&c.amounts)
+func (c *creditOp) tokened() bool {
+	_, takes := rules.Takes(&c.amounts)
 	return c.undo && !takes
 }
 
 // gives tells whether anything is given back.
-func (c *crediting) gives() bool {
+func (c *creditOp) gives() bool {
 	for i := range c.amounts.Len() {
 		if _, n := c.amounts.At(i); n > 0 {
 			return true
@@ -160,12 +160,12 @@ func (c *crediting) gives() bool {
 }
 
 // drop counts a give-back that is lost.
-func (c *crediting) drop() {
+func (c *creditOp) drop() {
 	if c.gives() {
 		c.repo.dropped.Add(1)
 	}
 }
 
-func (c *crediting) base() int64 { return max(c.known.image.refill, c.known.seen) }
+func (c *creditOp) base() int64 { return max(c.known.image.refill, c.known.seen) }
 
-func (c *crediting) at() int64 { return max(c.now, c.known.now, c.base()) }
+func (c *creditOp) at() int64 { return max(c.now, c.known.now, c.base()) }

@@ -10,11 +10,11 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // send sends a credit once, or again as far as that is safe.
-func (c *crediting) send(ctx context.Context, u *update, after *exact.Bucket) (done bool, err error) {
+func (c *creditOp) send(ctx context.Context, u *update, after *rules.Bucket) (done bool, err error) {
 	in := u.input(&c.repo.table, c.key)
 	gives := c.gives()
 	if gives { // it cannot be sent again, so nothing is won by hanging up early
@@ -25,12 +25,12 @@ func (c *crediting) send(ctx context.Context, u *update, after *exact.Bucket) (d
 		if err == nil {
 			return true, c.wrote(ctx, stored, after)
 		}
-		switch f := fateOf(err); {
+		switch f := resultOf(err); {
 		case f == refused:
 			return false, c.sees(refusedItem(err))
 		case f == unknown && gives:
 			return c.lose(err)
-		case f == notExecuted && !again(err), f == unknown && try >= mostUnknown, try >= mostTries, pause(ctx, try+1) != nil:
+		case f == notExecuted && !retryable(err), f == unknown && try >= maxUnknown, try >= maxTries, pause(ctx, try+1) != nil:
 			c.drop()
 			return true, c.repo.explain(err)
 		}
@@ -38,9 +38,9 @@ func (c *crediting) send(ctx context.Context, u *update, after *exact.Bucket) (d
 }
 
 // lose drops what is given back. What is taken may be sent again.
-func (c *crediting) lose(err error) (done bool, lost error) {
+func (c *creditOp) lose(err error) (done bool, lost error) {
 	c.repo.dropped.Add(1)
-	takes, some := exact.Takes(&c.amounts)
+	takes, some := rules.Takes(&c.amounts)
 	c.amounts = takes
 	return !some, c.repo.explain(err)
 }
@@ -48,7 +48,7 @@ func (c *crediting) lose(err error) (done bool, lost error) {
 // sendUndo sends a give-back under a token, so that it may be sent again. One that
 // is refused is made anew, under another token, only if no try is left that may
 // still arrive: both would be carried out.
-func (c *crediting) sendUndo(ctx context.Context, u *update, after *exact.Bucket) (done bool, err error) {
+func (c *creditOp) sendUndo(ctx context.Context, u *update, after *rules.Bucket) (done bool, err error) {
 	in := &dynamodb.TransactWriteItemsInput{
 		TransactItems: []types.TransactWriteItem{u.item(&c.repo.table, c.key)}, ClientRequestToken: aws.String(rand.Text()),
 	}
@@ -59,7 +59,7 @@ func (c *crediting) sendUndo(ctx context.Context, u *update, after *exact.Bucket
 			c.repo.images.wrote(c.key, c.predicted(after), &c.known, after, false)
 			return true, nil
 		}
-		f := fateOf(err)
+		f := resultOf(err)
 		switch {
 		case f == refused && lost != nil:
 			c.repo.dropped.Add(1)
@@ -70,7 +70,7 @@ func (c *crediting) sendUndo(ctx context.Context, u *update, after *exact.Bucket
 		case f == unknown:
 			lost = err
 		}
-		if f == notExecuted && !again(err) || try >= mostTries || pause(ctx, try+1) != nil {
+		if f == notExecuted && !retryable(err) || try >= maxTries || pause(ctx, try+1) != nil {
 			c.repo.dropped.Add(1)
 			return true, c.repo.explain(err)
 		}
@@ -79,7 +79,7 @@ func (c *crediting) sendUndo(ctx context.Context, u *update, after *exact.Bucket
 
 // insist takes what is to be taken, whatever others do to the bucket, and drops
 // what is to be given back.
-func (c *crediting) insist(ctx context.Context) error {
+func (c *creditOp) forceDebit(ctx context.Context) error {
 	c.drop()
 	u := newUpdate()
 	u.when("attribute_exists(" + u.attr(attrRefill) + ")")
@@ -94,26 +94,26 @@ func (c *crediting) insist(ctx context.Context) error {
 	}
 	in := u.input(&c.repo.table, c.key)
 	_, err := c.repo.debit(ctx, func() (item, error) { return c.repo.updateOnce(ctx, in) })
-	if err == nil || fateOf(err) == refused {
+	if err == nil || resultOf(err) == refused {
 		return nil
 	}
 	return c.repo.explain(err)
 }
 
 // wrote takes in what a credit left.
-func (c *crediting) wrote(ctx context.Context, stored item, after *exact.Bucket) error {
+func (c *creditOp) wrote(ctx context.Context, stored item, after *rules.Bucket) error {
 	img, err := decodeImage(stored)
 	if err != nil || img == nil {
 		return err
 	}
 	c.known = c.repo.images.wrote(c.key, img, &c.known, after, false)
-	c.repo.outlive(ctx, c.key, img, after.At)
+	c.repo.extendTTL(ctx, c.key, img, after.At)
 	return nil
 }
 
 // outlive makes a bucket that a write left, at a time, stay until it is full: the
 // write was made from an image, and others may have taken more since.
-func (s *store) outlive(ctx context.Context, k key, img *image, at int64) {
+func (s *store) extendTTL(ctx context.Context, k key, img *image, at int64) {
 	if img.ttl == 0 {
 		return
 	}

@@ -5,16 +5,16 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // update is the write that applies the credit, nil if there is nothing to do,
 // and what it leaves.
-func (c *crediting) update() (*exact.Bucket, *update) {
+func (c *creditOp) update() (*rules.Bucket, *update) {
 	img := c.known.image
 	idle := c.known.idle(c.repo.ttl)
 	after := img.bucket(&limiter.Account{Limits: img.limits()}, c.base(), idle)
-	_ = after.Credit(c.at(), &c.amounts, exact.NoBook)
+	_ = after.Credit(c.at(), &c.amounts, rules.NoBook)
 	u := newUpdate()
 	if c.locks() {
 		c.lock(u, &after)
@@ -35,7 +35,7 @@ func (c *crediting) update() (*exact.Bucket, *update) {
 }
 
 // locks tells whether something is taken from a limit that may have been full.
-func (c *crediting) locks() bool {
+func (c *creditOp) locks() bool {
 	img := c.known.image
 	if img.refill < c.known.seen {
 		return true
@@ -49,15 +49,15 @@ func (c *crediting) locks() bool {
 	return false
 }
 
-func (c *crediting) room(l *cell) int64 {
+func (c *creditOp) room(l *cell) int64 {
 	return bucket.Sub(l.rate.Capacity, bucket.Accrued(c.base(), c.at(), l.rate))
 }
 
 // plain leaves the refill time alone. What is given back stops at the capacity;
 // what is taken has no lower bound.
-func (c *crediting) plain(u *update) {
+func (c *creditOp) plain(u *update) {
 	refill := u.attr(attrRefill)
-	if _, takes := exact.Takes(&c.amounts); takes {
+	if _, takes := rules.Takes(&c.amounts); takes {
 		u.when(refill, ">=", u.number(c.base()))
 	} else {
 		u.when("attribute_exists(" + refill + ")")
@@ -88,7 +88,7 @@ func (c *crediting) plain(u *update) {
 
 // lock refills every limit, since something is taken from one that may have
 // been full.
-func (c *crediting) lock(u *update, after *exact.Bucket) {
+func (c *creditOp) lock(u *update, after *rules.Bucket) {
 	img := c.known.image
 	refill := u.attr(attrRefill)
 	u.when(refill, "=", u.number(img.refill))
@@ -96,7 +96,7 @@ func (c *crediting) lock(u *update, after *exact.Bucket) {
 	u.sameShape(img)
 	for i := range img.cells {
 		l := &img.cells[i]
-		n, _ := amountOf(&c.amounts, l.name)
+		n, _ := c.amounts.Lookup(l.name)
 		delta := bucket.Sub(after.Tokens[i], l.tokens)
 		taken := bucket.Sub(0, bucket.Thousandths(n))
 		u.change(l, l.rate, delta, taken, max(0, taken), false)
@@ -104,13 +104,13 @@ func (c *crediting) lock(u *update, after *exact.Bucket) {
 }
 
 // predicted is the image that a give-back left, of which nothing was returned.
-func (c *crediting) predicted(after *exact.Bucket) *image {
+func (c *creditOp) predicted(after *rules.Bucket) *image {
 	img := *c.known.image
 	img.cells = slices.Clone(img.cells)
 	locks := c.locks()
 	for i := range img.cells {
 		l := &img.cells[i]
-		if n, _ := amountOf(&c.amounts, l.name); locks {
+		if n, _ := c.amounts.Lookup(l.name); locks {
 			l.tokens = after.Tokens[i]
 		} else {
 			l.tokens = max(l.tokens, min(l.rate.Capacity, bucket.Add(l.tokens, bucket.Thousandths(n))))

@@ -44,7 +44,7 @@ func (r *Repository) RecordDeployment(ctx context.Context, now time.Time, by str
 	}
 	for try := 0; ; try++ {
 		err := r.recordDeployment(ctx, now, by)
-		if err == nil || fateOf(err) != refused {
+		if err == nil || resultOf(err) != refused {
 			return err
 		}
 		if err := r.next(ctx, try, err); err != nil {
@@ -97,7 +97,7 @@ func (r *Repository) SetAuditRetention(ctx context.Context, now time.Time, days 
 	if days <= 0 {
 		return &limiter.InvalidError{Field: "audit retention", Value: strconv.Itoa(days), Reason: "must be at least 1 day"}
 	}
-	if err := r.changeable(ctx, now); err != nil {
+	if err := r.requireActiveNow(ctx, now); err != nil {
 		return err
 	}
 	defer r.cache.evict(r.configFact(limiter.Scope{}))

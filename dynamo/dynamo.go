@@ -167,47 +167,47 @@ func (s *store) ready(ctx context.Context) error {
 }
 
 // inhabited is ready for a call about data, of which the table itself has none.
-func (r *Repository) inhabited(ctx context.Context) error {
+func (r *Repository) requireNamespace(ctx context.Context) error {
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
-	if r.ns == reservedSpace {
+	if r.ns == reservedNamespace {
 		return errReserved
 	}
 	return nil
 }
 
 // errReserved says that there is nothing to be had in the reserved namespace.
-var errReserved = fmt.Errorf("namespace %q: %w; it is reserved for the table itself and holds no data, so choose another", reservedSpace, limiter.ErrNotFound)
+var errReserved = fmt.Errorf("namespace %q: %w; it is reserved for the table itself and holds no data, so choose another", reservedNamespace, limiter.ErrNotFound)
 
 // usable is inhabited for a call that needs the namespace to be active, as far
 // as is known.
-func (r *Repository) usable(ctx context.Context) error {
-	if err := r.inhabited(ctx); err != nil {
+func (r *Repository) requireActive(ctx context.Context) error {
+	if err := r.requireNamespace(ctx); err != nil {
 		return err
 	}
-	f, err := r.facts(ctx, 0, r.spaceFact())
+	f, err := r.facts(ctx, 0, r.namespaceFact())
 	if err != nil {
 		return err
 	}
-	return r.spaceError(f[0])
+	return r.namespaceError(f[0])
 }
 
 // changeable is usable as of now: what people store must not end up in a
 // namespace that another process is purging, where no purge would find it.
-func (r *Repository) changeable(ctx context.Context, at time.Time) error {
-	if err := r.inhabited(ctx); err != nil {
+func (r *Repository) requireActiveNow(ctx context.Context, at time.Time) error {
+	if err := r.requireNamespace(ctx); err != nil {
 		return err
 	}
-	f, _, err := r.lookup(ctx, at.UnixMilli(), 0, []factKey{r.spaceFact()})
+	f, _, err := r.lookup(ctx, at.UnixMilli(), 0, []factKey{r.namespaceFact()})
 	if err != nil {
 		return err
 	}
-	return r.spaceError(f[0])
+	return r.namespaceError(f[0])
 }
 
-// spaceError is why the namespace cannot be used, or nil.
-func (r *Repository) spaceError(f *fact) error {
+// namespaceError is why the namespace cannot be used, or nil.
+func (r *Repository) namespaceError(f *fact) error {
 	if f.active {
 		return nil
 	}

@@ -17,7 +17,7 @@ import (
 
 // CreateEntity stores an entity and its event. ErrExists.
 func (r *Repository) CreateEntity(ctx context.Context, e limiter.Entity, ev limiter.AuditEvent) error {
-	if err := r.changeable(ctx, ev.At); err != nil {
+	if err := r.requireActiveNow(ctx, ev.At); err != nil {
 		return err
 	}
 	event, err := r.auditPut(ctx, ev)
@@ -119,7 +119,7 @@ func (r *Repository) allEntities(ctx context.Context) iter.Seq2[limiter.Entity, 
 		return in
 	}, func(it item) (key, bool, error) { return it.key(), true, nil })
 	return func(yield func(limiter.Entity, error) bool) {
-		for batch, err := range inBatches(keys, mostGets) {
+		for batch, err := range inBatches(keys, maxGets) {
 			if err != nil {
 				yield(limiter.Entity{}, err)
 				return

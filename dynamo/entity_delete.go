@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // DeleteEntity removes the record, limits, buckets and usage. ErrNotFound when
@@ -19,7 +19,7 @@ import (
 // The last item goes together with the event. So as long as the event has not
 // been written there is something left for another call to find, and to finish.
 func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.AuditEvent) error {
-	if err := r.changeable(ctx, ev.At); err != nil {
+	if err := r.requireActiveNow(ctx, ev.At); err != nil {
 		return err
 	}
 	records := 0
@@ -35,13 +35,13 @@ func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.Aud
 			return fmt.Errorf("entity %q: %w", id, limiter.ErrNotFound)
 		}
 		records += len(left)
-		event, err := r.auditPut(ctx, exact.With(ev, "records_deleted", int64(records)))
+		event, err := r.auditPut(ctx, rules.With(ev, "records_deleted", int64(records)))
 		if err != nil {
 			return err
 		}
 		err = r.deleteItems(ctx, left, event)
 		r.forgetEntity(id) // also when it failed: part of it is done
-		if _, overtaken := refusedAt(err, 0); !overtaken || try == mostTries {
+		if _, overtaken := refusedAt(err, 0); !overtaken || try == maxTries {
 			return err
 		}
 		if left[len(left)-1].sk == metaSK {

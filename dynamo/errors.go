@@ -14,16 +14,16 @@ import (
 )
 
 // fate is what is known about a request that failed.
-type fate int
+type writeResult int
 
 const (
-	notExecuted fate = iota // surely: it may be sent again
-	refused                 // surely not, because a condition does not hold
-	unknown                 // it may have been executed
+	notExecuted writeResult = iota // surely: it may be sent again
+	refused                        // surely not, because a condition does not hold
+	unknown                        // it may have been executed
 )
 
-// fateOf tells what became of a write.
-func fateOf(err error) fate {
+// resultOf tells what became of a write.
+func resultOf(err error) writeResult {
 	if _, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
 		return refused
 	}
@@ -73,7 +73,7 @@ func isContext(err error) bool {
 
 // again tells whether a request that was not executed may succeed if it is sent
 // once more: throttling, a conflict with a transaction, no connection.
-func again(err error) bool {
+func retryable(err error) bool {
 	switch errorCode(err) {
 	case "ProvisionedThroughputExceededException", "ThrottlingException", "Throttling", "RequestLimitExceeded",
 		"TransactionConflictException", "ReplicatedWriteConflictException":

@@ -11,9 +11,9 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// mostListed is how many items a listing of a whole namespace chooses from. Their
+// maxListed is how many items a listing of a whole namespace chooses from. Their
 // keys are in memory at once: no index has them by time.
-const mostListed = 100_000
+const maxListed = 100_000
 
 // allEvents lists the audit events of a namespace, newest first.
 func (r *Repository) allEvents(ctx context.Context, after string) iter.Seq2[limiter.AuditEvent, error] {
@@ -59,7 +59,7 @@ func usageStart(k key) string {
 func everything[T any](ctx context.Context, r *Repository, prefix string, keep func(key) bool, order func(a, b key) int, decode func(item) (T, bool, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
-		if err := r.usable(ctx); err != nil {
+		if err := r.requireActive(ctx); err != nil {
 			yield(zero, err)
 			return
 		}
@@ -69,7 +69,7 @@ func everything[T any](ctx context.Context, r *Repository, prefix string, keep f
 			return
 		}
 		slices.SortFunc(keys, order)
-		for batch := range slices.Chunk(keys, mostGets) {
+		for batch := range slices.Chunk(keys, maxGets) {
 			found, err := r.getAll(ctx, batch)
 			if err != nil {
 				yield(zero, err)
@@ -103,10 +103,10 @@ func (r *Repository) keysWithin(ctx context.Context, prefix string, keep func(ke
 		if !strings.HasPrefix(k.pk, prefix) || !keep(k) {
 			continue
 		}
-		if keys = append(keys, k); len(keys) > mostListed {
+		if keys = append(keys, k); len(keys) > maxListed {
 			return nil, &limiter.InvalidError{
 				Field: "listing", Value: "all",
-				Reason: "is of more than " + strconv.Itoa(mostListed) + " items; name an entity or a resource, or a later time to begin at",
+				Reason: "is of more than " + strconv.Itoa(maxListed) + " items; name an entity or a resource, or a later time to begin at",
 			}
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // factKey names a fact about one namespace.
@@ -19,9 +19,9 @@ type factKey struct {
 
 // Kinds of facts.
 const (
-	factConfig = "config" // limits and mode of a scope
-	factEntity = "entity" // whether an entity cascades, and to whom
-	factSpace  = "space"  // whether the namespace is active
+	factConfig    = "config" // limits and mode of a scope
+	factEntity    = "entity" // whether an entity cascades, and to whom
+	factNamespace = "space"  // whether the namespace is active
 )
 
 // fact is what is stored under a factKey. It is immutable. One about something
@@ -39,7 +39,7 @@ func (r *Repository) configFact(s limiter.Scope) factKey { return factKey{r.ns, 
 func (r *Repository) entityFact(id string) factKey {
 	return factKey{r.ns, factEntity, limiter.Scope{Entity: id}}
 }
-func (r *Repository) spaceFact() factKey { return factKey{ns: r.ns, kind: factSpace} }
+func (r *Repository) namespaceFact() factKey { return factKey{ns: r.ns, kind: factNamespace} }
 
 // key is where the fact is stored.
 func (k factKey) key() key {
@@ -63,7 +63,7 @@ func (k factKey) decode(it item) (f *fact, err error) {
 	case factEntity:
 		f.parent = it.text(attrParent)
 		f.cascade = it.truth(attrCascade) && f.parent != "" && f.parent != k.scope.Entity // which Python accepts
-	case factSpace:
+	case factNamespace:
 		f.active = it.text(attrStatus) == statusActive
 		f.there = it != nil && it.text(attrStatus) != statusPurging
 	}
@@ -161,7 +161,7 @@ func decodeConfig(s limiter.Scope, it item) (limiter.Config, error) {
 		}
 		cfg.Limits = append(cfg.Limits, l)
 	}
-	cfg.Limits = exact.Sorted(cfg.Limits)
+	cfg.Limits = rules.Sorted(cfg.Limits)
 	if s == (limiter.Scope{}) {
 		cfg.OnUnavailable = storedMode(it)
 	}

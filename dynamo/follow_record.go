@@ -30,7 +30,7 @@ func notPlace(r streams.Record) bool {
 		return true
 	}
 	k := cmp.Or(streamItem(r.Dynamodb.Keys).key(), streamItem(r.Dynamodb.NewImage).key(), streamItem(r.Dynamodb.OldImage).key())
-	return k.pk != systemPK(reservedSpace) || !strings.HasPrefix(k.sk, streamSKPrefix)
+	return k.pk != systemPK(reservedNamespace) || !strings.HasPrefix(k.sk, streamSKPrefix)
 }
 
 // streamItem is an image in the types of the table.

@@ -151,7 +151,7 @@ func (f *follower) take(ctx context.Context, s *shard, records []streams.Record)
 // remember keeps how far a shard is read for as long as streams last, and more.
 func (f *follower) remember(ctx context.Context, s *shard) error {
 	const kept = 7 * 24 * time.Hour
-	it := newItem(reservedSpace, shardKey(f.stream.label, s.id))
+	it := newItem(reservedNamespace, shardKey(f.stream.label, s.id))
 	it[attrFinished] = &types.AttributeValueMemberBOOL{Value: s.finished}
 	it[attrTTL] = number(f.repo.clock().Add(kept).Unix())
 	if s.after != "" {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // image is a bucket as the table had it at some moment. It is immutable.
@@ -136,8 +136,8 @@ func (img *image) limits() []limiter.Limit {
 
 // bucket is the image as a bucket refilled up to base, which is not before its
 // own refill time.
-func (img *image) bucket(account *limiter.Account, base int64, idle int64) exact.Bucket {
-	b := exact.Bucket{Account: account, At: base, Idle: idle}
+func (img *image) bucket(account *limiter.Account, base int64, idle int64) rules.Bucket {
+	b := rules.Bucket{Account: account, At: base, Idle: idle}
 	if idle > 0 {
 		b.Expires = bucket.Add(base, idle)
 	}
@@ -156,7 +156,7 @@ func (img *image) idle(at int64, multiplier int) int64 {
 	if img.ttl == 0 {
 		return 0
 	}
-	most := exact.Idle(img.limits(), limiter.Scope{}, multiplier)
+	most := rules.Idle(img.limits(), limiter.Scope{}, multiplier)
 	if left := img.ttl - ceilDiv(at, bucket.Milli); left > 0 {
 		return min(most, left*bucket.Milli)
 	}

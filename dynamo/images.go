@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // images remembers what this process last saw of buckets. Which are forgotten
@@ -57,11 +57,11 @@ type ref struct {
 	over   atomic.Bool  // the bucket went, or another has begun in its place
 }
 
-// mostBehind is by how much a refill time may lie before the latest seen, for a
+// maxBehind is by how much a refill time may lie before the latest seen, for a
 // clock that is behind to have written it. More, and the bucket is another one:
 // after a clock that was far ahead, deleting the item must help. In
 // milliseconds.
-const mostBehind = 3600 * 1000
+const maxBehind = 3600 * 1000
 
 // rejectionLife is how long a refusal is remembered.
 const rejectionLife = time.Second
@@ -74,8 +74,8 @@ func newImages(most int) *images {
 // remembered time that is further ahead was a mistake, which has been corrected
 // since.
 const (
-	mostAhead        = 2 * 60 * 1000
-	mostAheadOfClock = 1000 // where the caller's time is the machine's
+	maxAhead        = 2 * 60 * 1000
+	maxAheadOfClock = 1000 // where the caller's time is the machine's
 )
 
 // corrects reports whether a time that was remembered turns out to be a mistake
@@ -85,7 +85,7 @@ const (
 func (m moment) corrects(remembered int64) bool {
 	ahead := remembered - m.now
 	off := m.clock.UnixMilli() - m.now
-	return ahead > mostAhead || ahead > mostAheadOfClock && off <= mostAheadOfClock && off >= -mostAheadOfClock
+	return ahead > maxAhead || ahead > maxAheadOfClock && off <= maxAheadOfClock && off >= -maxAheadOfClock
 }
 
 // get returns what is known of a bucket to a call that begins at a moment.
@@ -145,19 +145,19 @@ func (m *images) saw(k key, img *image, before *known) known {
 // after it knew before. A time far ahead is that of an older one.
 func (k *known) met(refill int64, before *known) bool {
 	later := k.ref != before.ref || k.seen > before.seen
-	return later && k.seen >= refill && k.seen-refill <= mostAhead
+	return later && k.seen >= refill && k.seen-refill <= maxAhead
 }
 
 // wrote remembers the image that a write of this process left, which made the
-// bucket what after says, and was sent when before was known. A reborn bucket is
+// bucket what after says, and was sent when before was known. A recreate bucket is
 // another one: give-backs of leases of the old one do not reach it. Where other
 // calls have met it before the answer came, their leases have its handle already.
-func (m *images) wrote(k key, img *image, before *known, after *exact.Bucket, reborn bool) known {
+func (m *images) wrote(k key, img *image, before *known, after *rules.Bucket, recreate bool) known {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entry(k)
 	seen := before.seen
-	if reborn && !e.met(img.refill, before) {
+	if recreate && !e.met(img.refill, before) {
 		e.ref.over.Store(true)
 		*e, seen = known{ref: m.newRef()}, 0
 	}
@@ -170,8 +170,8 @@ func (m *images) wrote(k key, img *image, before *known, after *exact.Bucket, re
 }
 
 // charged is wrote for the charge of an account.
-func (m *images) charged(k key, img *image, before *known, after *exact.Bucket, reborn bool, account *limiter.Account) known {
-	return m.owned(k, m.wrote(k, img, before, after, reborn), account)
+func (m *images) charged(k key, img *image, before *known, after *rules.Bucket, recreate bool, account *limiter.Account) known {
+	return m.owned(k, m.wrote(k, img, before, after, recreate), account)
 }
 
 // owned gives an account the handle of its bucket; one that says the same as
@@ -195,7 +195,7 @@ func (m *images) owned(k key, kn known, account *limiter.Account) known {
 // answer may be older than what this process has learned since. Where that is
 // impossible, the item's refill time has gone back.
 func (m *images) update(e *known, img *image, before int64) (taken bool) {
-	if min(e.seen, before) > img.refill+mostBehind { // another bucket
+	if min(e.seen, before) > img.refill+maxBehind { // another bucket
 		e.seen, e.now, e.stay = 0, 0, stay{}
 	}
 	if img.refill < e.seen && before < e.seen {
@@ -238,7 +238,7 @@ func (m *images) refuse(k key, changes uint64, at moment) {
 }
 
 // pardon forgets all refusals: limits have changed.
-func (m *images) pardon() {
+func (m *images) clearRefusals() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pardons++

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 const aMinute = 60 * 1000
@@ -28,7 +28,7 @@ func TestRememberedTimeIsCorrected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, k := newImages(10), key{pk: "alice"}
-			m.wrote(k, refilledAt(aMinute), &known{}, &exact.Bucket{At: c.remembered}, false)
+			m.wrote(k, refilledAt(aMinute), &known{}, &rules.Bucket{At: c.remembered}, false)
 			if got := m.get(k, moment{machine, c.now}).now; (got == c.remembered) != c.counts {
 				t.Errorf("%d is remembered of %d, want it to count: %v", got, c.remembered, c.counts)
 			}
@@ -52,7 +52,7 @@ func TestAnotherBucketIsToldFromAnOldAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, k := newImages(10), key{pk: "alice"}
-			m.wrote(k, refilledAt(seen), &known{}, &exact.Bucket{At: seen}, false)
+			m.wrote(k, refilledAt(seen), &known{}, &rules.Bucket{At: seen}, false)
 			got := m.saw(k, refilledAt(c.refill), &known{seen: c.before})
 			if got.image.refill != c.image || got.seen != c.seen || got.now != c.now {
 				t.Errorf("image of %d, seen %d, now %d; want %d, %d and %d", got.image.refill, got.seen, got.now, c.image, c.seen, c.now)

@@ -13,7 +13,7 @@ import (
 func listing[T any](ctx context.Context, r *Repository, ask func() *dynamodb.QueryInput, decode func(item) (T, bool, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
-		if err := r.usable(ctx); err != nil {
+		if err := r.requireActive(ctx); err != nil {
 			yield(zero, err)
 			return
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // Managed are the scopes that a manifest rules, with the hash and the owner
@@ -25,7 +25,7 @@ func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash,
 // The list is one item, so that it ends where an item does: an *InvalidError
 // says so, and nothing was written.
 func (r *Repository) SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope) error {
-	if err := r.changeable(ctx, now); err != nil {
+	if err := r.requireActiveNow(ctx, now); err != nil {
 		return err
 	}
 	it := r.managedItem(now, hash, scopes)
@@ -34,7 +34,7 @@ func (r *Repository) SetManaged(ctx context.Context, now time.Time, previous, ha
 	}
 	err := r.change(ctx, r.putIf(it, hashIs(previous)))
 	if _, overtaken := refusedAt(err, 0); overtaken {
-		return exact.Overtaken()
+		return rules.Overtaken()
 	}
 	if isTooLarge(err) {
 		return tooLong(scopes)
@@ -53,15 +53,15 @@ func hashIs(hash string) *condition {
 	return c.and("(attribute_not_exists(" + name + ") OR NOT attribute_type(" + name + ", :text))")
 }
 
-// mostManaged is how many bytes of an item are used. The service takes up to
+// maxManaged is how many bytes of an item are used. The service takes up to
 // 400 KB.
-const mostManaged = 400_000
+const maxManaged = 400_000
 
 // CheckManaged is an *InvalidError if there are more scopes than SetManaged can
 // store. It asks nobody.
 func (r *Repository) CheckManaged(scopes []limiter.Scope) error {
 	const rest = 1024 // the keys, hash, time and owner
-	if rest+r.managedItem(time.Time{}, "", scopes).size() > mostManaged {
+	if rest+r.managedItem(time.Time{}, "", scopes).size() > maxManaged {
 		return tooLong(scopes)
 	}
 	return nil

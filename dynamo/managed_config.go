@@ -29,7 +29,7 @@ func (r *Repository) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev l
 	if err := checkLimits(len(cfg.Limits)); err != nil {
 		return err
 	}
-	if err := r.changeable(ctx, ev.At); err != nil {
+	if err := r.requireActiveNow(ctx, ev.At); err != nil {
 		return err
 	}
 	event, err := r.auditPut(ctx, ev)

@@ -7,7 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // attrManagedOwner is ours: Python's provisioner neither reads nor keeps it.
@@ -61,7 +61,7 @@ func managedScopes(it item) (scopes []limiter.Scope, err error) {
 		return nil, it.corrupt(attrManagedEntities + " is not a map of lists")
 	}
 	if lists == nil {
-		return exact.SortedScopes(scopes), nil
+		return rules.SortedScopes(scopes), nil
 	}
 	for entity, list := range lists.Value {
 		resources, ok := nameList(list)
@@ -72,7 +72,7 @@ func managedScopes(it item) (scopes []limiter.Scope, err error) {
 			scopes = append(scopes, limiter.Scope{Entity: entity, Resource: portResource(resource)})
 		}
 	}
-	return exact.SortedScopes(scopes), nil
+	return rules.SortedScopes(scopes), nil
 }
 
 // nameList is a list of text, or a set of it; nothing lists nothing.

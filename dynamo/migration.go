@@ -197,7 +197,7 @@ func (m *migrator) raise(ctx context.Context) error {
 	maps.Copy(in.ExpressionAttributeNames, map[string]string{"#schema": attrSchema, "#at": attrUpdatedAt, "#by": attrUpdatedBy})
 	maps.Copy(in.ExpressionAttributeValues, item{":schema": text(schemaVersion), ":at": stamp(m.clock()), ":by": text(updatedBy)})
 	_, err := m.slow.UpdateItem(ctx, in)
-	if fateOf(err) == refused {
+	if resultOf(err) == refused {
 		return nil
 	}
 	return m.explain(err)

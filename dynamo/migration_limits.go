@@ -26,7 +26,7 @@ func (m *migrator) limitsPending() bool { return m.current == nil || older(m.cur
 // migrateLimits converts the limits of clients that look up no namespace: no
 // others ever had the old form together with the new keys.
 func (m *migrator) migrateLimits(ctx context.Context) error {
-	if err := m.convertLimits(ctx, legacySpace); err != nil {
+	if err := m.convertLimits(ctx, legacyNamespace); err != nil {
 		return err
 	}
 	return m.raise(ctx)
@@ -158,7 +158,7 @@ func (m *migrator) storeLevel(ctx context.Context, r *Repository, cfg limiter.Co
 			return nil
 		}
 		err = m.change(ctx, r.newLevel(cfg, stored)...)
-		if fateOf(err) != refused {
+		if resultOf(err) != refused {
 			return err
 		}
 		if err := m.next(ctx, try, err); err != nil {

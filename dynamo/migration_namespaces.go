@@ -77,7 +77,7 @@ func (m *migrator) copyOriginals(ctx context.Context, ns string) error {
 	if m.legacy == nil {
 		return nil
 	}
-	if err := m.putNew(ctx, movedVersion(m.legacy)); err != nil && fateOf(err) != refused {
+	if err := m.putNew(ctx, movedVersion(m.legacy)); err != nil && resultOf(err) != refused {
 		return m.explain(err)
 	}
 	return m.markMoved(ctx, ns)
@@ -104,7 +104,7 @@ func (m *migrator) copyOriginal(ctx context.Context, r *Repository, it item) err
 	switch {
 	case err == nil:
 		m.report(Progress{Items: 1})
-	case fateOf(err) != refused:
+	case resultOf(err) != refused:
 		return err
 	}
 	return nil
@@ -151,7 +151,7 @@ func movedItem(ns string, it item) item {
 // movedVersion is the version record in its place. It is written when all is
 // done, so it may claim this package's schema.
 func movedVersion(legacy item) item {
-	moved := movedItem(reservedSpace, legacy)
+	moved := movedItem(reservedNamespace, legacy)
 	delete(moved, attrMovedTo)
 	if older(legacy) {
 		moved[attrSchema] = text(schemaVersion)
@@ -166,7 +166,7 @@ func (m *migrator) markMoved(ctx context.Context, ns string) error {
 	in.ExpressionAttributeNames["#to"] = attrMovedTo
 	in.ExpressionAttributeValues = item{":to": text(ns)}
 	_, err := m.slow.UpdateItem(ctx, in)
-	if fateOf(err) == refused {
+	if resultOf(err) == refused {
 		return nil // another run has finished and deleted it
 	}
 	return m.explain(err)

@@ -8,7 +8,7 @@ import (
 // deleteOriginals deletes items that have their copy, and the version record if
 // nothing is left.
 func (m *migrator) deleteOriginals(ctx context.Context, ns string) error {
-	err := inParallel(ctx, inBatches(m.originals(ctx), mostWrites), func(ctx context.Context, batch []item) error {
+	err := inParallel(ctx, inBatches(m.originals(ctx), maxWrites), func(ctx context.Context, batch []item) error {
 		return m.deleteCopied(ctx, ns, batch)
 	})
 	if err != nil || m.so.Kept > 0 {

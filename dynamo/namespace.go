@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // A namespace has two records: the forward one, by name, only while it is
@@ -28,7 +28,7 @@ func (r *Repository) Namespace(ctx context.Context, name string) (limiter.Reposi
 	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
-	if name == reservedSpace { // whoever may have registered it
+	if name == reservedNamespace { // whoever may have registered it
 		return nil, errReserved
 	}
 	forward, err := r.get(ctx, namespaceKey(name))
@@ -50,7 +50,7 @@ func idNotFound(id string) error { return fmt.Errorf("namespace id %q: %w", id, 
 // Namespaces are those in any state, by name, then ID. Names that only Python
 // accepts are listed as they are.
 func (r *Repository) Namespaces(ctx context.Context) iter.Seq2[limiter.Namespace, error] {
-	return exact.Sequence(func() ([]limiter.Namespace, error) {
+	return rules.Sequence(func() ([]limiter.Namespace, error) {
 		if err := r.ready(ctx); err != nil {
 			return nil, err
 		}
@@ -61,7 +61,7 @@ func (r *Repository) Namespaces(ctx context.Context) iter.Seq2[limiter.Namespace
 func (s *store) namespaces(ctx context.Context) ([]limiter.Namespace, error) {
 	var reverse []item
 	forward := map[string]string{} // name to ID
-	for it, err := range s.query(ctx, reservedSpace, partition(systemPK(reservedSpace))) {
+	for it, err := range s.query(ctx, reservedNamespace, partition(systemPK(reservedNamespace))) {
 		if err != nil {
 			return nil, err
 		}
@@ -121,12 +121,12 @@ func (r *Repository) RegisterNamespace(ctx context.Context, now time.Time, name 
 // register is RegisterNamespace for those who have no repository yet.
 func (s *store) register(ctx context.Context, now time.Time, name string) (limiter.Namespace, error) {
 	for try := 0; ; try++ {
-		n := limiter.Namespace{ID: exact.NewNamespaceID(), Name: name, CreatedAt: exact.WholeSecond(now)}
+		n := limiter.Namespace{ID: rules.NewNamespaceID(), Name: name, CreatedAt: rules.WholeSecond(now)}
 		err := s.transact(ctx, s.putIf(record(namespaceKey(name), n), absent()), s.putIf(record(namespaceIDKey(n.ID), n), absent()))
 		if err == nil {
 			return n, nil
 		}
-		if fateOf(err) != refused {
+		if resultOf(err) != refused {
 			return limiter.Namespace{}, s.explain(err)
 		}
 		forward, getErr := s.get(ctx, namespaceKey(name))
@@ -145,7 +145,7 @@ func (s *store) register(ctx context.Context, now time.Time, name string) (limit
 
 // next waits before another try, or ends a loop that others keep disturbing.
 func (s *store) next(ctx context.Context, try int, last error) error {
-	if try == mostTries {
+	if try == maxTries {
 		return s.explain(last)
 	}
 	return pause(ctx, try+1)
@@ -153,11 +153,11 @@ func (s *store) next(ctx context.Context, try int, last error) error {
 
 // record is a forward or reverse record of an active namespace.
 func record(k key, n limiter.Namespace) item {
-	it := newItem(reservedSpace, k)
+	it := newItem(reservedNamespace, k)
 	it[attrNamespaceID], it[attrNamespaceName] = text(n.ID), text(n.Name)
 	it[attrStatus], it[attrCreatedAt] = text(statusActive), stamp(n.CreatedAt)
 	return it
 }
 
 // forgetSpace makes the next call ask whether the namespace is active.
-func (s *store) forgetSpace(id string) { s.cache.evict(factKey{ns: id, kind: factSpace}) }
+func (s *store) forgetSpace(id string) { s.cache.evict(factKey{ns: id, kind: factNamespace}) }

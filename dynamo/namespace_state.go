@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // DeleteNamespace makes the name free; the data stay under its ID.
@@ -29,7 +29,7 @@ func (r *Repository) DeleteNamespace(ctx context.Context, now time.Time, name st
 		id := forward.text(attrNamespaceID)
 		err = r.delete(ctx, now, name, id)
 		r.forgetSpace(id)
-		if fateOf(err) != refused {
+		if resultOf(err) != refused {
 			return r.explain(err)
 		}
 		if err := r.next(ctx, try, err); err != nil {
@@ -79,14 +79,14 @@ func (r *Repository) RecoverNamespace(ctx context.Context, now time.Time, id str
 			return limiter.Namespace{}, err
 		}
 		if n.CreatedAt.IsZero() {
-			n.CreatedAt = exact.WholeSecond(now)
+			n.CreatedAt = rules.WholeSecond(now)
 		}
 		err = r.restore(ctx, n, state)
 		r.forgetSpace(id)
 		if err == nil {
 			return n, nil
 		}
-		if fateOf(err) != refused {
+		if resultOf(err) != refused {
 			return limiter.Namespace{}, r.explain(err)
 		}
 		if err := r.next(ctx, try, err); err != nil {

@@ -203,7 +203,7 @@ func TestRegisteringSurvivesLostReplies(t *testing.T) {
 
 // inhabited is a deleted namespace that holds something of everything,
 // including what Python's provisioner stores without an index.
-func inhabited(t *testing.T, table string, r *dynamo.Repository) string {
+func requireNamespace(t *testing.T, table string, r *dynamo.Repository) string {
 	t.Helper()
 	n, _, _ := registered(t, r)
 	for i := range 6 {
@@ -241,7 +241,7 @@ func TestAPurgeTakesWhatIsNotIndexedAndNothingElse(t *testing.T) {
 	t.Parallel()
 	table := newTable(t)
 	r := connect(t, table, &dynamo.Options{AWS: awsConfig(newProxy(t, first(3, "BatchWriteItem", unprocessed)).URL)})
-	id := inhabited(t, table, r)
+	id := requireNamespace(t, table, r)
 	neighbour := id + "x/ENTITY#key-1"
 	storeItem(t, table, attributes{"PK": "S:" + neighbour, "SK": "S:#META", "GSI4PK": "S:" + id + "x", "GSI4SK": "S:" + neighbour})
 	storeItem(t, table, attributes{"PK": "S:elsewhere", "SK": "S:#META", "GSI4PK": "S:" + id, "GSI4SK": "S:elsewhere"})
@@ -260,7 +260,7 @@ func TestAPurgeThatStoppedAnywhereIsFinishedByAnother(t *testing.T) {
 	stopping := connect(t, table, &dynamo.Options{AWS: once(awsConfig(p.URL))})
 	want := tableItems(t, table)
 	for n := 0; ; n++ {
-		id := inhabited(t, table, r)
+		id := requireNamespace(t, table, r)
 		p.Plan(diesAfter(n, n%2 == 0))
 		if err := stopping.PurgeNamespace(t.Context(), id); err == nil {
 			if n < 12 {
@@ -302,7 +302,7 @@ func TestAPurgeThatHasBegunAllowsNoRecovery(t *testing.T) {
 	t.Parallel()
 	table := newTable(t)
 	r := connect(t, table, nil)
-	id := inhabited(t, table, r)
+	id := requireNamespace(t, table, r)
 	stopping := connect(t, table, &dynamo.Options{AWS: once(awsConfig(newProxy(t, first(1, "BatchWriteItem", fail500)).URL))})
 	if err := stopping.PurgeNamespace(t.Context(), id); err == nil {
 		t.Fatal("purged")

@@ -7,7 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // payer is one bucket's part in a charge: what is known of it, and what is to
@@ -35,13 +35,13 @@ type payer struct {
 
 // plan is what a charge means for a bucket, by its image.
 type plan struct {
-	at     int64          // the time of the charge, in the bucket's terms
-	base   int64          // up to when the image is refilled
-	view   limiter.Bucket // for the caller; charged once it is paid
-	turn   exact.Turn
-	after  exact.Bucket // what a locked write leaves; before it is paid, what a repair leaves
-	reborn bool         // there is no bucket, or one that is gone
-	repair bool         // limits or facts in the item are not those in force
+	at       int64          // the time of the charge, in the bucket's terms
+	base     int64          // up to when the image is refilled
+	view     limiter.Bucket // for the caller; charged once it is paid
+	turn     rules.Turn
+	after    rules.Bucket // what a locked write leaves; before it is paid, what a repair leaves
+	recreate bool         // there is no bucket, or one that is gone
+	repair   bool         // limits or facts in the item are not those in force
 }
 
 // payer finds everything a charge of an entity needs, except that a bucket
@@ -77,7 +77,7 @@ func (p *payer) refresh(ctx context.Context, now int64, charge *limiter.Charge) 
 	together := func(ctx context.Context, keys []key) (map[key]item, error) {
 		for try := 0; ; try++ {
 			found, err := p.repo.getTogether(ctx, keys)
-			if err == nil || !again(err) || try == mostTries {
+			if err == nil || !retryable(err) || try == maxTries {
 				return found, err
 			}
 			if p.known.image != nil { // a busy bucket may conflict for ever; facts that are read after its image will do
@@ -99,7 +99,7 @@ func (p *payer) refresh(ctx context.Context, now int64, charge *limiter.Charge) 
 func (p *payer) learn(ctx context.Context, now int64, charge *limiter.Charge, life time.Duration, beside map[key]item, get getter) (fresh bool, err error) {
 	r := p.repo
 	scopes := limiter.Precedence(p.entity, charge.Resource)
-	keys := append(make([]factKey, 0, 6), r.spaceFact(), r.entityFact(p.entity))
+	keys := append(make([]factKey, 0, 6), r.namespaceFact(), r.entityFact(p.entity))
 	if !p.override {
 		for _, s := range scopes {
 			keys = append(keys, r.configFact(s))
@@ -109,7 +109,7 @@ func (p *payer) learn(ctx context.Context, now int64, charge *limiter.Charge, li
 	if err != nil {
 		return false, err
 	}
-	if err := r.spaceError(facts[0]); err != nil {
+	if err := r.namespaceError(facts[0]); err != nil {
 		return false, err
 	}
 	p.cascade, p.parent = facts[1].cascade, facts[1].parent
@@ -124,10 +124,10 @@ func (p *payer) learn(ctx context.Context, now int64, charge *limiter.Charge, li
 // saw takes in a bucket that was read, and whether its namespace is still
 // there: one must not be made in a namespace that is being purged.
 func (p *payer) saw(read map[key]item) error {
-	space := factKey{ns: p.repo.ns, kind: factSpace}
+	space := factKey{ns: p.repo.ns, kind: factNamespace}
 	if f, _ := space.decode(read[space.key()]); !f.active {
 		p.repo.cache.evict(space)
-		return p.repo.spaceError(f)
+		return p.repo.namespaceError(f)
 	}
 	img, err := decodeImage(read[p.key])
 	if err != nil {
@@ -166,7 +166,7 @@ func (p *payer) proven(now int64, amounts *limiter.Amounts) bool {
 // holds some.
 func (p *payer) settleLimits(charge *limiter.Charge, scopes [4]limiter.Scope, configs []*fact) error {
 	if p.override {
-		p.use(exact.Sorted(charge.Limits), charge.Resource, limiter.Scope{})
+		p.use(rules.Sorted(charge.Limits), charge.Resource, limiter.Scope{})
 		return nil
 	}
 	p.defaults = nil
@@ -177,16 +177,16 @@ func (p *payer) settleLimits(charge *limiter.Charge, scopes [4]limiter.Scope, co
 		}
 	}
 	if len(charge.Defaults) == 0 {
-		return exact.NoLimits(p.entity, charge.Resource)
+		return rules.NoLimits(p.entity, charge.Resource)
 	}
 	p.defaults = charge.Defaults
-	p.use(exact.Defaults(charge.Defaults, nil), charge.Resource, limiter.Scope{})
+	p.use(rules.Defaults(charge.Defaults, nil), charge.Resource, limiter.Scope{})
 	return nil
 }
 
 // use makes limits those in force. Accounts are shared while they say the same.
 func (p *payer) use(limits []limiter.Limit, resource string, source limiter.Scope) {
-	p.idle = exact.Idle(limits, source, p.repo.ttl)
+	p.idle = rules.Idle(limits, source, p.repo.ttl)
 	if a := p.known.account; a != nil && !p.override && a.Ref == p.known.ref && a.Source == source && a.Default == (p.defaults != nil) && slices.Equal(a.Limits, limits) {
 		p.account = a
 		return
@@ -212,19 +212,19 @@ func (p *payer) decide(now int64) {
 		p.useDefaults(img, gone)
 	}
 	if gone {
-		pl.reborn, pl.at = true, now
-		pl.after = exact.New(now, p.account, p.idle)
+		pl.recreate, pl.at = true, now
+		pl.after = rules.New(now, p.account, p.idle)
 		pl.repair = img != nil && p.differs(img)
 	} else {
 		p.follow(img)
 	}
-	pl.turn = exact.Begin(&pl.after, pl.at)
+	pl.turn = rules.Begin(&pl.after, pl.at)
 	if p.override {
-		pl.turn = exact.BeginOverride(&pl.after, pl.at, p.account.Limits)
+		pl.turn = rules.BeginOverride(&pl.after, pl.at, p.account.Limits)
 	}
 	pl.at = max(pl.at, pl.after.At)
 	pl.view = pl.turn.View
-	pl.view.Ahead = exact.Ahead(pl.at, now)
+	pl.view.Ahead = rules.Ahead(pl.at, now)
 }
 
 // useDefaults makes the defaults of the charge the limits in force, and with them
@@ -234,7 +234,7 @@ func (p *payer) useDefaults(img *image, gone bool) {
 	if !gone {
 		own = img.limits()
 	}
-	p.use(exact.Defaults(p.defaults, own), p.account.Resource, limiter.Scope{})
+	p.use(rules.Defaults(p.defaults, own), p.account.Resource, limiter.Scope{})
 }
 
 // follow makes the plan's bucket that of the image, under the limits in force.
@@ -253,14 +253,14 @@ func (p *payer) follow(img *image) {
 		return
 	}
 	pl.after = img.bucket(&limiter.Account{Limits: img.limits()}, pl.base, p.idle)
-	_, _ = pl.after.Repair(pl.at, p.account, p.idle, exact.NoBook)
+	_, _ = pl.after.Repair(pl.at, p.account, p.idle, rules.NoBook)
 }
 
 // count is how many limits the bucket has after the charge: those of an override
 // that it does not have join it.
 func (p *payer) count() int {
 	n := len(p.plan.after.Account.Limits)
-	if !p.override || p.plan.reborn {
+	if !p.override || p.plan.recreate {
 		return n
 	}
 	for _, l := range p.account.Limits {
@@ -281,21 +281,11 @@ func (p *payer) differs(img *image) bool {
 // covers tells whether the bucket has enough of every limit it has.
 func (p *payer) covers(amounts *limiter.Amounts) bool {
 	for i, l := range p.plan.view.Account.Limits {
-		if n, named := amountOf(amounts, l.Name); named && p.plan.view.Tokens[i] < bucket.Thousandths(n) {
+		if n, named := amounts.Lookup(l.Name); named && p.plan.view.Tokens[i] < bucket.Thousandths(n) {
 			return false
 		}
 	}
 	return true
-}
-
-// amountOf is how much is asked of a limit, and whether it is named at all.
-func amountOf(amounts *limiter.Amounts, limit string) (n int64, named bool) {
-	for i := range amounts.Len() {
-		if name, n := amounts.At(i); name == limit {
-			return n, true
-		}
-	}
-	return 0, false
 }
 
 // remembersRefusal tells whether to refuse without asking.

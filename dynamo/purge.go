@@ -57,7 +57,7 @@ func (s *store) beginPurge(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		if reverse == nil || id == reservedSpace {
+		if reverse == nil || id == reservedNamespace {
 			return idNotFound(id)
 		}
 		state := reverse.text(attrStatus)
@@ -69,7 +69,7 @@ func (s *store) beginPurge(ctx context.Context, id string) error {
 			writes = append(writes, s.nameless(name, id))
 		}
 		err = s.transact(ctx, writes...)
-		if fateOf(err) != refused {
+		if resultOf(err) != refused {
 			return s.explain(err)
 		}
 		if _, named := refusedAt(err, 1); named {
@@ -199,7 +199,7 @@ func (p *purge) deletePartition(ctx context.Context, pk string) error {
 		if err != nil {
 			return err
 		}
-		if batch = append(batch, it.key()); len(batch) == mostWrites {
+		if batch = append(batch, it.key()); len(batch) == maxWrites {
 			if err := p.remove(ctx, batch); err != nil {
 				return err
 			}
@@ -228,7 +228,7 @@ func (s *store) endPurge(ctx context.Context, id string) error {
 	purging := new(condition).same(item{attrStatus: text(statusPurging)}, attrStatus)
 	in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues = purging.parts()
 	_, err := s.api(ctx).DeleteItem(ctx, in)
-	if fateOf(err) == refused {
+	if resultOf(err) == refused {
 		return nil // another call was faster
 	}
 	return s.explain(err)

@@ -11,13 +11,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // Limits of the service.
 const (
-	mostGets   = 100 // keys in a BatchGetItem
-	mostWrites = 25  // deletes in a BatchWriteItem
+	maxGets   = 100 // keys in a BatchGetItem
+	maxWrites = 25  // deletes in a BatchWriteItem
 )
 
 // get reads one item, nil if there is none. All reads are consistent.
@@ -42,7 +42,7 @@ func (r *Repository) look(ctx context.Context, k key) (item, error) {
 		return nil, err
 	}
 	defer cancel()
-	if err := r.usable(ctx); err != nil {
+	if err := r.requireActive(ctx); err != nil {
 		return nil, r.overdue(ctx, err)
 	}
 	return r.get(ctx, k)
@@ -57,7 +57,7 @@ func (s *store) getAll(ctx context.Context, keys []key) (map[key]item, error) {
 	defer cancel()
 	found := make(map[key]item, len(keys))
 	for len(keys) > 0 {
-		n := min(len(keys), mostGets)
+		n := min(len(keys), maxGets)
 		if err := s.getSome(ctx, keys[:n], found); err != nil {
 			return nil, s.overdue(ctx, s.explain(err))
 		}
@@ -119,7 +119,7 @@ func (s *store) getTogether(ctx context.Context, keys []key) (map[key]item, erro
 // namespace may still give the items there the index keys of another.
 func (s *store) query(ctx context.Context, ns string, in *dynamodb.QueryInput) iter.Seq2[item, error] {
 	in.TableName = &s.table
-	return exact.Pages(func(start item) ([]item, *item, error) {
+	return rules.Pages(func(start item) ([]item, *item, error) {
 		in.ExclusiveStartKey = start
 		out, err := s.api(ctx).Query(ctx, in)
 		if err != nil {
@@ -133,7 +133,7 @@ func (s *store) query(ctx context.Context, ns string, in *dynamodb.QueryInput) i
 // scan yields the items of a scan, page after page.
 func (s *store) scan(ctx context.Context, in *dynamodb.ScanInput) iter.Seq2[item, error] {
 	in.TableName, in.ConsistentRead = &s.table, aws.Bool(true)
-	return exact.Pages(func(start item) ([]item, *item, error) {
+	return rules.Pages(func(start item) ([]item, *item, error) {
 		in.ExclusiveStartKey = start
 		out, err := s.api(ctx).Scan(ctx, in)
 		if err != nil {
@@ -196,7 +196,7 @@ func indexed(index, pk, prefix string) *dynamodb.QueryInput {
 func (s *store) transact(ctx context.Context, items ...types.TransactWriteItem) error {
 	for try := 0; ; try++ {
 		_, err := s.api(ctx).TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items})
-		if err == nil || fateOf(err) != notExecuted || !again(err) || try == mostTries {
+		if err == nil || resultOf(err) != notExecuted || !retryable(err) || try == maxTries {
 			return err
 		}
 		if err := pause(ctx, try+1); err != nil {
@@ -219,7 +219,7 @@ func refusedAt(err error, i int) (stored item, ok bool) {
 // deleteAll deletes items, whatever they hold.
 func (s *store) deleteAll(ctx context.Context, keys []key) error {
 	for len(keys) > 0 {
-		n := min(len(keys), mostWrites)
+		n := min(len(keys), maxWrites)
 		if err := s.deleteSome(ctx, keys[:n]); err != nil {
 			return s.explain(err)
 		}
@@ -248,8 +248,8 @@ func (s *store) deleteSome(ctx context.Context, keys []key) error {
 	return nil
 }
 
-// mostTries is how often one call sends a write again.
-const mostTries = 8
+// maxTries is how often one call sends a write again.
+const maxTries = 8
 
 // pause waits before a try that is not the first, longer each time.
 func pause(ctx context.Context, try int) error {

@@ -14,9 +14,9 @@ import (
 // second before the second try, and up to two before the third.
 func newRetryer() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
-		o.MaxAttempts = 1 + mostUnknown
+		o.MaxAttempts = 1 + maxUnknown
 		o.Backoff = retry.BackoffDelayerFunc(func(try int, err error) (time.Duration, error) {
-			if again(err) { // the table is busy, or is not there for the moment
+			if retryable(err) { // the table is busy, or is not there for the moment
 				try += 3
 			}
 			return delay(try), nil

@@ -85,8 +85,8 @@ const (
 const statusActive, statusDeleted, statusPurging = "active", "deleted", "purging"
 
 const (
-	reservedSpace   = "_"         // namespace of what belongs to the table
-	defaultResource = "_default_" // in the place of a resource: all of them
+	reservedNamespace = "_"         // namespace of what belongs to the table
+	defaultResource   = "_default_" // in the place of a resource: all of them
 
 	metaSK              = "#META"
 	configSK            = "#CONFIG"
@@ -140,17 +140,17 @@ func auditKey(ns, entity, id string) key { return key{auditPK(ns, entity), audit
 func resourcesKey(ns string) key         { return key{systemPK(ns), resourcesSK} }
 func entityConfigsKey(ns string) key     { return key{systemPK(ns), entityConfigsSK} }
 func managedKey(ns string) key           { return key{systemPK(ns), managedSK} }
-func versionKey() key                    { return key{systemPK(reservedSpace), versionSK} }
-func namespaceKey(name string) key       { return key{systemPK(reservedSpace), namespaceSKPrefix + name} }
+func versionKey() key                    { return key{systemPK(reservedNamespace), versionSK} }
+func namespaceKey(name string) key       { return key{systemPK(reservedNamespace), namespaceSKPrefix + name} }
 
 func shardKey(label, shard string) key {
-	return key{systemPK(reservedSpace), streamSKPrefix + label + "#" + shard}
+	return key{systemPK(reservedNamespace), streamSKPrefix + label + "#" + shard}
 }
 
-func namespaceIDKey(id string) key { return key{systemPK(reservedSpace), namespaceIDSKPrefix + id} }
+func namespaceIDKey(id string) key { return key{systemPK(reservedNamespace), namespaceIDSKPrefix + id} }
 
-// legacySpace is the namespace of clients that look up none.
-const legacySpace = "default"
+// legacyNamespace is the namespace of clients that look up none.
+const legacyNamespace = "default"
 
 // legacyVersionKey is that of a table without namespaces.
 func legacyVersionKey() key { return key{"SYSTEM#", versionSK} }

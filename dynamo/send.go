@@ -11,7 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // notThere is the condition under which a bucket may be made: there is no item,
@@ -21,7 +21,7 @@ const notThere = "attribute_not_exists(" + attrPK + ") OR attribute_not_exists("
 // send charges everybody who has not paid yet, side by side, and tells whether
 // all have. It returns when all are done, also on an error: who is known to have
 // paid then gets it back.
-func (c *charging) send(ctx context.Context) (paid bool, err error) {
+func (c *consumeOp) send(ctx context.Context) (paid bool, err error) {
 	amounts := &c.charge.Amounts
 	for _, p := range c.payers() {
 		if !p.paid {
@@ -41,7 +41,7 @@ func (c *charging) send(ctx context.Context) (paid bool, err error) {
 	return c.self.paid && (c.parent == nil || c.parent.paid), err
 }
 
-func (c *charging) sendBoth(ctx context.Context) error {
+func (c *consumeOp) sendBoth(ctx context.Context) error {
 	var failed error
 	var wg sync.WaitGroup
 	wg.Go(func() { failed = c.parent.send(ctx, &c.charge.Amounts) })
@@ -51,7 +51,7 @@ func (c *charging) sendBoth(ctx context.Context) error {
 }
 
 // createBoth makes both buckets, or none.
-func (c *charging) createBoth(ctx context.Context) error {
+func (c *consumeOp) createBoth(ctx context.Context) error {
 	var items []types.TransactWriteItem
 	for _, p := range c.payers() {
 		items = append(items, types.TransactWriteItem{Put: &types.Put{
@@ -60,7 +60,7 @@ func (c *charging) createBoth(ctx context.Context) error {
 		}})
 	}
 	err := c.repo.transact(ctx, items...)
-	if err != nil && fateOf(err) != refused {
+	if err != nil && resultOf(err) != refused {
 		return c.repo.explain(err)
 	}
 	for i, p := range c.payers() {
@@ -80,7 +80,7 @@ func (c *charging) createBoth(ctx context.Context) error {
 // pay takes the amounts, in the plan.
 func (p *payer) pay(amounts *limiter.Amounts) {
 	p.plan.turn.Pay(amounts)
-	_ = p.plan.turn.Commit(amounts, exact.NoBook) // which cannot fail
+	_ = p.plan.turn.Commit(amounts, rules.NoBook) // which cannot fail
 }
 
 // unpay makes the view that of before the payment, which is given back.
@@ -88,7 +88,7 @@ func (p *payer) unpay(amounts *limiter.Amounts) {
 	view := &p.plan.view
 	tokens := make([]int64, len(view.Tokens))
 	for i, l := range view.Account.Limits {
-		n, _ := amountOf(amounts, l.Name)
+		n, _ := amounts.Lookup(l.Name)
 		tokens[i] = min(view.Tokens[i]+n*bucket.Milli, l.Capacity*bucket.Milli)
 	}
 	view.Tokens = tokens
@@ -102,9 +102,9 @@ func (p *payer) send(ctx context.Context, amounts *limiter.Amounts) error {
 	}
 	var u *update
 	switch m := p.mode(amounts); {
-	case m == locked:
+	case m == modeLocked:
 		u = p.lock(amounts, true)
-	case !exact.Pays(p.account.Limits, amounts):
+	case !rules.Pays(p.account.Limits, amounts):
 		p.paid = true
 		if !p.override {
 			p.known = p.repo.images.owned(p.key, p.known, p.account)
@@ -118,7 +118,7 @@ func (p *payer) send(ctx context.Context, amounts *limiter.Amounts) error {
 	if err := p.answered(p.repo.debit(ctx, func() (item, error) { return p.repo.updateOnce(ctx, in) })); err != nil || !p.paid {
 		return err
 	}
-	p.repo.outlive(ctx, p.key, p.known.image, p.plan.at)
+	p.repo.extendTTL(ctx, p.key, p.known.image, p.plan.at)
 	return nil
 }
 
@@ -154,7 +154,7 @@ func (p *payer) put(ctx context.Context, amounts *limiter.Amounts) (item, error)
 
 // answered takes in what became of a debit.
 func (p *payer) answered(stored item, err error) error {
-	if err != nil && fateOf(err) == refused {
+	if err != nil && resultOf(err) == refused {
 		return p.refusedBy(refusedItem(err))
 	}
 	if err != nil {
@@ -176,8 +176,8 @@ func (s *store) debit(ctx context.Context, send func() (item, error)) (item, err
 		if err == nil {
 			return stored, nil
 		}
-		f := fateOf(err)
-		if f == refused || f == notExecuted && !again(err) || f == unknown && try >= mostUnknown || try >= mostTries || ctx.Err() != nil {
+		f := resultOf(err)
+		if f == refused || f == notExecuted && !retryable(err) || f == unknown && try >= maxUnknown || try >= maxTries || ctx.Err() != nil {
 			return nil, err
 		}
 		if pause(ctx, try+1) != nil {
@@ -186,8 +186,8 @@ func (s *store) debit(ctx context.Context, send func() (item, error)) (item, err
 	}
 }
 
-// mostUnknown is how often a debit is sent again that may have been executed.
-const mostUnknown = 2
+// maxUnknown is how often a debit is sent again that may have been executed.
+const maxUnknown = 2
 
 // refusedBy takes in the item that a condition did not hold for.
 func (p *payer) refusedBy(stored item) error {
@@ -208,12 +208,12 @@ func (p *payer) accepted(img *image) {
 	view := &p.plan.view
 	seen := p.known.seen // when it was sent
 	if p.override {
-		p.known = p.repo.images.wrote(p.key, img, &p.known, &p.plan.after, p.plan.reborn)
+		p.known = p.repo.images.wrote(p.key, img, &p.known, &p.plan.after, p.plan.recreate)
 		a := *view.Account
 		a.Ref, view.Account = p.known.ref, &a
 		return
 	}
-	p.known = p.repo.images.charged(p.key, img, &p.known, &p.plan.after, p.plan.reborn, p.account)
+	p.known = p.repo.images.charged(p.key, img, &p.known, &p.plan.after, p.plan.recreate, p.account)
 	view.Account = p.known.account
 	for i, l := range view.Account.Limits {
 		if c := img.find(l.Name); c != nil {
@@ -222,11 +222,11 @@ func (p *payer) accepted(img *image) {
 	}
 }
 
-// repair makes a bucket follow the limits in force at now without charging it.
+// repair makes a bucket follow the limits in force at now without consumeOp it.
 // An image that others have overtaken is no reason to leave it. What comes of it
 // is not this caller's concern: the next one tries again.
 func (p *payer) repair(ctx context.Context, now int64, charge *limiter.Charge) {
-	for range mostRepairs {
+	for range maxRepairs {
 		u := p.lock(&limiter.Amounts{}, true)
 		stored, err := p.repo.updateOnce(ctx, u.input(&p.repo.table, p.key))
 		if err == nil {
@@ -235,7 +235,7 @@ func (p *payer) repair(ctx context.Context, now int64, charge *limiter.Charge) {
 			}
 			return
 		}
-		if fateOf(err) != refused || p.refusedBy(refusedItem(err)) != nil || !p.mends(now) || p.refresh(ctx, now, charge) != nil || !p.mends(now) || !p.fresh {
+		if resultOf(err) != refused || p.refusedBy(refusedItem(err)) != nil || !p.mends(now) || p.refresh(ctx, now, charge) != nil || !p.mends(now) || !p.fresh {
 			return
 		}
 	}
@@ -247,8 +247,8 @@ func (p *payer) mends(now int64) bool {
 		return false
 	}
 	p.decide(now)
-	return p.plan.repair && !p.plan.reborn
+	return p.plan.repair && !p.plan.recreate
 }
 
-// mostRepairs is how often a repair is tried that others overtake.
-const mostRepairs = 3
+// maxRepairs is how often a repair is tried that others overtake.
+const maxRepairs = 3

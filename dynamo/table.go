@@ -130,7 +130,7 @@ func (s *store) enableTTL(ctx context.Context) error {
 // checked.
 func (s *store) claimVersion(ctx context.Context) error {
 	err := s.putNew(ctx, s.newVersionRecord())
-	if fateOf(err) != refused {
+	if resultOf(err) != refused {
 		return s.explain(err)
 	}
 	record, err := s.get(ctx, versionKey())

@@ -11,7 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // Usage are the snapshots of a query, newest first. An aggregator writes them
@@ -92,7 +92,7 @@ func decodeUsage(it item) (limiter.UsageSnapshot, bool, error) {
 		Counters: map[string]int64{},
 	}
 	start := it.time(attrWindowStart)
-	if u.Entity == "" || u.Resource == "" || start.IsZero() || !slices.Contains(exact.Windows, u.Window) {
+	if u.Entity == "" || u.Resource == "" || start.IsZero() || !slices.Contains(rules.Windows, u.Window) {
 		return u, false, nil
 	}
 	u.Start, u.End = u.Window.Bounds(start)
@@ -126,10 +126,10 @@ func yieldUsage(parts []limiter.UsageSnapshot, yield func(limiter.UsageSnapshot,
 // mergedUsage adds up the parts of each snapshot: two aggregators may have
 // written the same window under two keys. What comes to 0 is left out.
 func mergedUsage(parts []limiter.UsageSnapshot) []limiter.UsageSnapshot {
-	slices.SortFunc(parts, exact.NewestFirst)
+	slices.SortFunc(parts, rules.NewestFirst)
 	var all []limiter.UsageSnapshot
 	for _, part := range parts {
-		if n := len(all); n > 0 && exact.NewestFirst(all[n-1], part) == 0 {
+		if n := len(all); n > 0 && rules.NewestFirst(all[n-1], part) == 0 {
 			all[n-1].Events = bucket.Add(all[n-1].Events, part.Events)
 			for limit, count := range part.Counters {
 				all[n-1].Counters[limit] = bucket.Add(all[n-1].Counters[limit], count)

@@ -43,7 +43,7 @@ func (r *Repository) UsageStore(retention time.Duration) *UsageStore {
 func (u *UsageStore) AddUsage(ctx context.Context, a aggregator.Addition) error {
 	ctx = patient(ctx)
 	space := &Repository{store: u.repo.store, ns: a.Bucket.Namespace, view: true}
-	facts, _, err := space.lookup(ctx, 0, 0, []factKey{space.spaceFact()}) // not a remembered one: a purge may be over by now
+	facts, _, err := space.lookup(ctx, 0, 0, []factKey{space.namespaceFact()}) // not a remembered one: a purge may be over by now
 	if err != nil || !facts[0].there {
 		return err
 	}

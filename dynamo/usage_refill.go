@@ -26,7 +26,7 @@ func (u *UsageStore) Refill(ctx context.Context, now time.Time, of aggregator.ID
 	in := up.input(&u.repo.table, bucketKey(of.Namespace, of.Entity, of.Resource))
 	in.ReturnValues = types.ReturnValueNone
 	_, err := u.repo.updateOnce(patient(ctx), in)
-	if fateOf(err) == refused {
+	if resultOf(err) == refused {
 		return false, nil
 	}
 	return err == nil, u.repo.explain(err)

@@ -134,7 +134,7 @@ func (s *store) checkVersion(record item) error {
 // any number there that is lower than theirs would make Python clients replace
 // the function.
 func (s *store) newVersionRecord() item {
-	it := newItem(reservedSpace, versionKey())
+	it := newItem(reservedNamespace, versionKey())
 	it[attrSchema], it[attrClientMin], it[attrLambda] = text(schemaVersion), text(missingClientMin), nothing()
 	it[attrUpdatedAt], it[attrUpdatedBy] = stamp(s.clock()), text(updatedBy)
 	return it

@@ -6,7 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // A debit is one of two writes. A plain one leaves the refill time alone, which
@@ -14,18 +14,18 @@ import (
 // must not be credited later. A locked one refills every limit up to the time
 // of the charge, and nobody else may have done so since the image.
 
-// mostLimits is how many limits a bucket may have: the conditions for each add
+// maxLimits is how many limits a bucket may have: the conditions for each add
 // up, and an expression may have 300 operators.
-const mostLimits = 24
+const maxLimits = 24
 
 // checkLimits refuses more limits than a bucket may have.
 func checkLimits(n int) error {
-	if n <= mostLimits {
+	if n <= maxLimits {
 		return nil
 	}
 	return &limiter.InvalidError{
 		Field: "limits", Value: fmt.Sprintf("%d limits", n),
-		Reason: fmt.Sprintf("must be at most %d for one bucket on DynamoDB, with those that the bucket has", mostLimits),
+		Reason: fmt.Sprintf("must be at most %d for one bucket on DynamoDB, with those that the bucket has", maxLimits),
 	}
 }
 
@@ -47,16 +47,16 @@ func (p *payer) recent() (int64, bool) {
 type mode int
 
 const (
-	locked   mode = iota
-	plainly       // the image shows that nothing is full
-	slightly      // only the slack allows it
+	modeLocked mode = iota
+	modePlain       // the image shows that nothing is full
+	modeSlack       // only the slack allows it
 )
 
 // mode picks the write that fits the image.
 func (p *payer) mode(amounts *limiter.Amounts) mode {
 	img := p.known.image
-	if p.plan.reborn || p.plan.repair || img.refill < p.known.seen || p.override && !p.overridesNothing() {
-		return locked
+	if p.plan.recreate || p.plan.repair || img.refill < p.known.seen || p.override && !p.overridesNothing() {
+		return modeLocked
 	}
 	exactly, enough := true, true
 	for i := range amounts.Len() {
@@ -71,11 +71,11 @@ func (p *payer) mode(amounts *limiter.Amounts) mode {
 	since, lenient := p.recent()
 	switch {
 	case enough && exactly:
-		return plainly
+		return modePlain
 	case enough && lenient && img.refill >= since:
-		return slightly
+		return modeSlack
 	}
-	return locked
+	return modeLocked
 }
 
 // overridesNothing tells whether the bucket has every limit of the override as
@@ -101,7 +101,7 @@ func (p *payer) plain(amounts *limiter.Amounts, m mode) *update {
 	refill := u.attr(attrRefill)
 	since, lenient := p.recent()
 	var exactly, leniently []byte
-	if m == plainly {
+	if m == modePlain {
 		exactly = and(nil, refill, ">=", u.number(p.plan.base))
 	}
 	if lenient {
@@ -117,7 +117,7 @@ func (p *payer) plain(amounts *limiter.Amounts, m mode) *update {
 		u.addTo(tokens, -n*bucket.Milli)
 		u.addValue(u.attr(bucketAttr(name, fieldTotal)), amount)
 		capacity := u.sameRate(c)
-		if m == plainly {
+		if m == modePlain {
 			exactly = and(exactly, tokens, "BETWEEN", amount, "AND", u.number(p.room(c)))
 		}
 		if lenient { // Python leaves more than the capacity when it cuts that, and it must not be spent
@@ -125,7 +125,7 @@ func (p *payer) plain(amounts *limiter.Amounts, m mode) *update {
 		}
 	}
 	switch {
-	case m == slightly:
+	case m == modeSlack:
 		u.when(string(leniently))
 	case lenient:
 		u.when("(" + string(exactly) + " OR " + string(leniently) + ")")
@@ -152,7 +152,7 @@ func (u *update) sameRate(c *cell) (capacity string) {
 // full, so that nothing is forgiven.
 func (p *payer) expiry() int64 { return expiry(&p.plan.after) }
 
-func expiry(b *exact.Bucket) int64 {
+func expiry(b *rules.Bucket) int64 {
 	const latest = 1 << 53 / bucket.Milli
 	return min(ceilDiv(max(b.Expires, b.Full()), bucket.Milli), latest)
 }
@@ -176,7 +176,7 @@ func (p *payer) lock(amounts *limiter.Amounts, floor bool) *update {
 	shape := u.sameShape(img)
 	reshaped := false
 	for i, l := range after.Account.Limits {
-		n, named := amountOf(amounts, l.Name)
+		n, named := amounts.Lookup(l.Name)
 		taken := bucket.Thousandths(n)
 		if c := img.find(l.Name); c != nil {
 			u.change(c, rateOf(l), bucket.Sub(after.Tokens[i], c.tokens), taken, taken, named && floor)
@@ -198,7 +198,7 @@ func (p *payer) lock(amounts *limiter.Amounts, floor bool) *update {
 // join again, full. It reports whether any limit is removed.
 func (p *payer) leave(u *update) (removed bool) {
 	img, after := p.known.image, &p.plan.after
-	keep := p.keeps && len(after.Account.Limits)+len(img.cells) <= mostLimits
+	keep := p.keeps && len(after.Account.Limits)+len(img.cells) <= maxLimits
 	gone := func(name string) bool {
 		return !slices.ContainsFunc(after.Account.Limits, func(l limiter.Limit) bool { return l.Name == name })
 	}
@@ -296,7 +296,7 @@ func (p *payer) renew(u *update) {
 	case img.ttl != 0:
 		u.removed(attrTTL)
 	}
-	if p.override && !p.plan.reborn {
+	if p.override && !p.plan.recreate {
 		return
 	}
 	if img.cascade != p.cascade {
@@ -325,7 +325,7 @@ func (p *payer) create(amounts *limiter.Amounts) item {
 		it[attrTTL] = number(p.expiry())
 	}
 	for i, l := range after.Account.Limits {
-		n, _ := amountOf(amounts, l.Name)
+		n, _ := amounts.Lookup(l.Name)
 		r := rateOf(l)
 		for _, part := range []struct {
 			field string

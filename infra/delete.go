@@ -59,7 +59,7 @@ func Delete(ctx context.Context, name string, opts *DeleteOptions) (Removal, err
 func (s *session) delete(ctx context.Context, opts *DeleteOptions) (Removal, error) {
 	r := Removal{Name: s.name, Region: s.region}
 	var codeBucket, id string
-	for range mostRounds {
+	for range maxRounds {
 		stack, err := s.find(ctx)
 		if err != nil {
 			return r, err

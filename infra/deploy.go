@@ -120,13 +120,13 @@ type plan struct {
 	stable  func(context.Context, *cfn.Stack) (Deployment, error)
 }
 
-// mostRounds is how often a stack may change under our hands.
-const mostRounds = 10
+// maxRounds is how often a stack may change under our hands.
+const maxRounds = 10
 
 // carryOut does what the plan says, once nobody else is at work on the stack.
 func (s *session) carryOut(ctx context.Context, p plan) (Deployment, error) {
 	var stack *cfn.Stack
-	for range mostRounds {
+	for range maxRounds {
 		var err error
 		if stack, err = s.find(ctx); err != nil {
 			return Deployment{}, s.orDoubt(err)

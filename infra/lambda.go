@@ -62,7 +62,7 @@ func ArchitectureAtHand(zip string) string {
 
 const (
 	bootstrap = "bootstrap" // what the runtime starts
-	mostBytes = 250 << 20   // unpacked, by the service's rule
+	maxBytes  = 250 << 20   // unpacked, by the service's rule
 )
 
 // NewPackage makes the code of the functions. The same program gives the same
@@ -187,8 +187,8 @@ func plainPathError(err error) string {
 }
 
 func unzip(f *zip.File) (content []byte, err error) {
-	if f.UncompressedSize64 > mostBytes {
-		return nil, fmt.Errorf("it is larger than %d MB", mostBytes>>20)
+	if f.UncompressedSize64 > maxBytes {
+		return nil, fmt.Errorf("it is larger than %d MB", maxBytes>>20)
 	}
 	r, err := f.Open()
 	if err != nil {

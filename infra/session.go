@@ -100,9 +100,9 @@ func (s *session) connect(cfg aws.Config) {
 // longestAnswer is how long a service may take to begin its answer.
 const longestAnswer = 30 * time.Second
 
-// mostAttempts is how often a call is sent. CloudFormation has few calls to
+// maxAttempts is how often a call is sent. CloudFormation has few calls to
 // spare for an account, and a deployment can wait.
-const mostAttempts = 10
+const maxAttempts = 10
 
 func (s *session) config(ctx context.Context) (aws.Config, error) {
 	var cfg aws.Config
@@ -134,7 +134,7 @@ func (s *session) config(ctx context.Context) (aws.Config, error) {
 // address that is wrong stays so.
 func patient() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
-		o.MaxAttempts = mostAttempts
+		o.MaxAttempts = maxAttempts
 		o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(nobodyAnswers)}, o.Retryables...)
 	})
 }

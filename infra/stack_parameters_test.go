@@ -210,7 +210,7 @@ func TestTagsThatAreSent(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if n := len(want) - 1 + mostTags; n != 50 {
+	if n := len(want) - 1 + maxTags; n != 50 {
 		t.Errorf("a stack may have 50 tags, not %d", n)
 	}
 }

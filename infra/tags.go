@@ -31,8 +31,8 @@ const (
 	legacyPrefix = "ZAEL-" // of stacks that older tools made
 )
 
-// mostTags is what remains of the 50 a stack may have.
-const mostTags = 44
+// maxTags is what remains of the 50 a stack may have.
+const maxTags = 44
 
 // discoveryTags are how a stack is found.
 func discoveryTags(name string) map[string]string {
@@ -99,8 +99,8 @@ func checkTags(tags map[string]string) error {
 			return err
 		}
 	}
-	if own > mostTags {
-		return invalid("tags", strconv.Itoa(own), fmt.Sprintf("must be at most %d, because a stack may have 50 and zae-limiter adds its own", mostTags))
+	if own > maxTags {
+		return invalid("tags", strconv.Itoa(own), fmt.Sprintf("must be at most %d, because a stack may have 50 and zae-limiter adds its own", maxTags))
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ const opCreate, opUpdate, opDelete = "created", "updated", "deleted"
 // looks: whoever stops waiting does no harm. *InterruptedError when ctx ends, or
 // looking fails for long.
 func (j *journal) settle(ctx context.Context, op string) (*cfn.Stack, error) {
-	const mostFaults = 20 // in a row, each after its own retries
+	const maxFaults = 20 // in a row, each after its own retries
 	for faults := 0; ; {
 		stack, done, err := j.look(ctx)
 		switch {
@@ -25,7 +25,7 @@ func (j *journal) settle(ctx context.Context, op string) (*cfn.Stack, error) {
 			return stack, nil
 		case err == nil:
 			faults = 0
-		case !isPassing(err) || faults == mostFaults:
+		case !isPassing(err) || faults == maxFaults:
 			return nil, &InterruptedError{Stack: j.name, Op: op, Err: explain(err), place: j.place}
 		default:
 			faults++

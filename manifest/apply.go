@@ -13,14 +13,14 @@ import (
 // Apply plans and applies, and does so again when another apply was faster. The
 // plan is the one that was applied.
 func Apply(ctx context.Context, repo limiter.Repository, m *Manifest, opts *Options) (*Plan, *Report, error) {
-	const mostTries = 100 // each of which somebody else made use of
+	const maxTries = 100 // each of which somebody else made use of
 	for try := 1; ; try++ {
 		p, err := NewPlan(ctx, repo, m, opts)
 		if err != nil {
 			return nil, nil, err
 		}
 		report, err := p.Apply(ctx)
-		if !errors.Is(err, ErrStale) || try == mostTries {
+		if !errors.Is(err, ErrStale) || try == maxTries {
 			return p, report, err
 		}
 	}

@@ -10,10 +10,10 @@ import (
 
 // What ends a manifest in which references to references grow without end.
 const (
-	mostLevels   = 100_000
-	mostLimits   = 500_000 // in all
-	mostAtALevel = 1_000
-	mostProblems = 1_000 // that are told
+	maxLevels   = 100_000
+	maxLimits   = 500_000 // in all
+	maxAtALevel = 1_000
+	maxProblems = 1_000 // that are told
 )
 
 // decoder turns nodes into a manifest and collects what is wrong.
@@ -26,7 +26,7 @@ type decoder struct {
 
 // full tells that a manifest has come to its end.
 func (d *decoder) full() bool {
-	return len(d.out.Levels) > mostLevels || d.limitCount > mostLimits || len(d.problems) >= mostProblems
+	return len(d.out.Levels) > maxLevels || d.limitCount > maxLimits || len(d.problems) >= maxProblems
 }
 
 func decode(root *yaml.Node, words dialect) (*Manifest, error) {
@@ -119,20 +119,20 @@ func (d *decoder) decodeLevel(n *yaml.Node, path string, s limiter.Scope) {
 }
 
 func (d *decoder) add(n *yaml.Node, path string, level limiter.Config) {
-	if d.out.Levels = append(d.out.Levels, level); len(d.out.Levels) == mostLevels+1 {
-		d.problem(n, path, "a manifest has at most %d levels; use several namespaces", mostLevels)
+	if d.out.Levels = append(d.out.Levels, level); len(d.out.Levels) == maxLevels+1 {
+		d.problem(n, path, "a manifest has at most %d levels; use several namespaces", maxLevels)
 	}
 }
 
 // decodeLimits reads the limits of a level, unless there are too many.
 func (d *decoder) decodeLimits(n *yaml.Node, path string) (limits []limiter.Limit) {
 	count := len(resolved(n).Content) / 2
-	if count > mostAtALevel {
-		d.problem(n, path, "a level has at most %d limits, not %d", mostAtALevel, count)
+	if count > maxAtALevel {
+		d.problem(n, path, "a level has at most %d limits, not %d", maxAtALevel, count)
 		return nil
 	}
-	if d.limitCount += count; d.limitCount > mostLimits {
-		d.problem(n, path, "a manifest has at most %d limits; use several namespaces", mostLimits)
+	if d.limitCount += count; d.limitCount > maxLimits {
+		d.problem(n, path, "a manifest has at most %d limits; use several namespaces", maxLimits)
 		return nil
 	}
 	d.entries(n, path, func(key, n *yaml.Node, path string) {

@@ -35,14 +35,14 @@ type ResourceData struct {
 // What CloudFormation accepts.
 const (
 	succeeded, failed = "SUCCESS", "FAILED"
-	mostAnswer        = 4096 // bytes
+	maxAnswer         = 4096 // bytes
 )
 
 // body is the answer as JSON, with a reason that is short enough.
 func (a *ResourceAnswer) body() ([]byte, error) {
 	for {
 		body, err := json.Marshal(a)
-		if err != nil || len(body) <= mostAnswer || a.Reason == "" {
+		if err != nil || len(body) <= maxAnswer || a.Reason == "" {
 			return body, err
 		}
 		a.Reason = strings.ToValidUTF8(a.Reason[:len(a.Reason)*3/4], "")
@@ -58,10 +58,10 @@ func (a *ResourceAnswer) send(ctx context.Context, client *http.Client, to strin
 	if err != nil {
 		return err
 	}
-	const mostTries = 4
+	const maxTries = 4
 	for try := 1; ; try++ {
 		again, err := put(ctx, client, to, body)
-		if err == nil || !again || try == mostTries {
+		if err == nil || !again || try == maxTries {
 			return err
 		}
 		if pause(ctx, time.Second<<(try-1)/2) != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // Consume takes every amount, or nothing.
@@ -56,7 +56,7 @@ type side struct {
 	shard *shard
 	key   limiter.Scope
 	entry *entry // a new one is not stored before it is charged
-	turn  exact.Turn
+	turn  rules.Turn
 	undo  func() // takes a repair back, nil if there was none
 	now   int64  // the time of the call, in the bucket's terms
 }
@@ -110,7 +110,7 @@ func (n *namespace) charge(now int64, charge *limiter.Charge, write bool) (limit
 		payer.entry.cascade = n.parent(parent) != ""
 		sides, out.Parent = append(sides, payer), payer.turn.View
 	}
-	if out.Admitted, err = exact.Judge(&charge.Amounts, out.Self, out.Parent); err != nil {
+	if out.Admitted, err = rules.Judge(&charge.Amounts, out.Self, out.Parent); err != nil {
 		return limiter.Outcome{}, err
 	}
 	if !out.Admitted {
@@ -140,17 +140,17 @@ func (n *namespace) begin(now int64, entity string, charge *limiter.Charge, writ
 	p := &side{shard: n.shard(entity), key: limiter.Scope{Entity: entity, Resource: charge.Resource}}
 	p.entry, p.now = n.live(p.shard, p.key, now, write)
 	if charge.Limits != nil {
-		limits := exact.Sorted(charge.Limits)
+		limits := rules.Sorted(charge.Limits)
 		if p.entry == nil {
-			p.entry = n.fresh(now, p.key, rules{limits: limits})
+			p.entry = n.fresh(now, p.key, limitSet{limits: limits})
 		}
-		p.turn = exact.BeginOverride(&p.entry.Bucket, p.now, limits)
+		p.turn = rules.BeginOverride(&p.entry.Bucket, p.now, limits)
 		return p, nil
 	}
 	if p.entry == nil || p.entry.facts != n.facts.Load() || p.entry.unlike(charge.Defaults) {
 		in := n.resolve(p.key).or(charge.Defaults, p.entry)
 		if in.limits == nil {
-			return nil, exact.NoLimits(entity, charge.Resource)
+			return nil, rules.NoLimits(entity, charge.Resource)
 		}
 		if p.entry == nil {
 			p.entry = n.fresh(now, p.key, in)
@@ -158,18 +158,18 @@ func (n *namespace) begin(now int64, entity string, charge *limiter.Charge, writ
 			return nil, err
 		}
 	}
-	p.turn = exact.Begin(&p.entry.Bucket, p.now)
+	p.turn = rules.Begin(&p.entry.Bucket, p.now)
 	return p, nil
 }
 
 // repair makes the stored bucket follow the limits in force, or a copy of it if
 // nothing is to be written.
-func (p *side) repair(n *namespace, in rules, write bool) error {
+func (p *side) repair(n *namespace, in limitSet, write bool) error {
 	account := account(p.key, in, p.entry)
-	book := exact.Book(p.shard.book)
+	book := rules.Book(p.shard.book)
 	if !write {
 		p.entry = &entry{Bucket: p.entry.Clone()}
-		book = exact.NoBook
+		book = rules.NoBook
 	} else {
 		_ = p.entry.Flush(book) // the book of this store does not fail, and what is in it stays
 		before, facts := p.entry.Clone(), p.entry.facts
@@ -205,7 +205,7 @@ func (n *namespace) sync(now int64, key limiter.Scope) error {
 	return err
 }
 
-func (n *namespace) fresh(now int64, key limiter.Scope, in rules) *entry {
+func (n *namespace) fresh(now int64, key limiter.Scope, in limitSet) *entry {
 	// In one piece, because a charge touches both.
 	both := &struct {
 		entry
@@ -214,17 +214,17 @@ func (n *namespace) fresh(now int64, key limiter.Scope, in rules) *entry {
 	e := &both.entry
 	both.account = *account(key, in, e)
 	e.facts, e.number = n.facts.Load(), n.made.Add(1)
-	e.Bucket = exact.New(now, &both.account, in.idle(n.ttl))
+	e.Bucket = rules.New(now, &both.account, in.idle(n.ttl))
 	return e
 }
 
-func account(key limiter.Scope, in rules, e *entry) *limiter.Account {
+func account(key limiter.Scope, in limitSet, e *entry) *limiter.Account {
 	return &limiter.Account{Entity: key.Entity, Resource: key.Resource, Limits: in.limits, Source: in.source, Default: in.isDefault, Ref: e}
 }
 
-// rules are the limits in force, nil if there are none, and where they come
+// limitSet holds the limits in force, nil if there are none, and where they come
 // from.
-type rules struct {
+type limitSet struct {
 	limits    []limiter.Limit
 	source    limiter.Scope
 	isDefault bool
@@ -232,7 +232,7 @@ type rules struct {
 
 // or is the rules, or else the defaults of a charge for a bucket, which is nil
 // if it is new.
-func (in rules) or(defaults []limiter.Limit, e *entry) rules {
+func (in limitSet) or(defaults []limiter.Limit, e *entry) limitSet {
 	if in.limits != nil || len(defaults) == 0 {
 		return in
 	}
@@ -240,16 +240,16 @@ func (in rules) or(defaults []limiter.Limit, e *entry) rules {
 	if e != nil {
 		own = e.Account.Limits
 	}
-	return rules{limits: exact.Defaults(defaults, own), isDefault: true}
+	return limitSet{limits: rules.Defaults(defaults, own), isDefault: true}
 }
 
 // unlike reports whether the bucket has the defaults of a charge, but others than
 // these.
 func (e *entry) unlike(defaults []limiter.Limit) bool {
-	return e.Account.Default && !exact.Follows(e.Account.Limits, defaults)
+	return e.Account.Default && !rules.Follows(e.Account.Limits, defaults)
 }
 
-func (in rules) idle(ttl int) int64 { return exact.Idle(in.limits, in.source, ttl) }
+func (in limitSet) idle(ttl int) int64 { return rules.Idle(in.limits, in.source, ttl) }
 
 // commit stores what was paid.
 func (p *side) commit(charge *limiter.Charge) error {
@@ -263,13 +263,13 @@ func (p *side) commit(charge *limiter.Charge) error {
 }
 
 // resolve is the first level that holds limits. The caller holds mu.
-func (n *namespace) resolve(key limiter.Scope) rules {
+func (n *namespace) resolve(key limiter.Scope) limitSet {
 	for _, s := range limiter.Precedence(key.Entity, key.Resource) {
 		if cfg := n.configs[s]; len(cfg.Limits) > 0 {
-			return rules{limits: cfg.Limits, source: s}
+			return limitSet{limits: cfg.Limits, source: s}
 		}
 	}
-	return rules{}
+	return limitSet{}
 }
 
 // Credit gives back or takes more. A bucket that was removed is skipped, unless
@@ -307,7 +307,7 @@ func (n *namespace) credit(now int64, c limiter.Credit) error {
 		return e.Credit(local, &c.Amounts, s.book)
 	}
 	s.mu.Unlock()
-	if takes, some := exact.Takes(&c.Amounts); some {
+	if takes, some := rules.Takes(&c.Amounts); some {
 		return n.take(now, c.Account, &takes)
 	}
 	return nil
@@ -326,7 +326,7 @@ func (n *namespace) take(now int64, of *limiter.Account, takes *limiter.Amounts)
 	if current == nil {
 		in := n.resolve(key)
 		if in.limits == nil {
-			in = rules{of.Limits, of.Source, of.Default}
+			in = limitSet{of.Limits, of.Source, of.Default}
 		}
 		current = n.fresh(now, key, in)
 		current.facts = 0
@@ -337,7 +337,7 @@ func (n *namespace) take(now int64, of *limiter.Account, takes *limiter.Amounts)
 
 // Buckets are those of an entity, a resource or both.
 func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scope) iter.Seq2[limiter.Bucket, error] {
-	return exact.Sequence(func() ([]limiter.Bucket, error) {
+	return rules.Sequence(func() ([]limiter.Bucket, error) {
 		if err := r.usable(ctx); err != nil {
 			return nil, err
 		}
@@ -373,7 +373,7 @@ func (n *namespace) view(now, back int64, key limiter.Scope, e *entry) limiter.B
 	b := e.Clone()
 	b.PullBack(back)
 	if in := n.resolve(key); in.limits != nil {
-		_, _ = b.Repair(now, account(key, in, e), 0, exact.NoBook)
+		_, _ = b.Repair(now, account(key, in, e), 0, rules.NoBook)
 	}
-	return exact.Begin(&b, now).View
+	return rules.Begin(&b, now).View
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // SetConfig stores limits, a mode or both, with their event.
@@ -18,7 +18,7 @@ func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limit
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if merged := exact.Merged(r.configs[cfg.Scope], cfg); !exact.Empty(merged) {
+	if merged := rules.Merged(r.configs[cfg.Scope], cfg); !rules.Empty(merged) {
 		r.configs[cfg.Scope] = merged
 	}
 	r.changed(ev)
@@ -47,10 +47,10 @@ func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limit
 	defer r.mu.Unlock()
 	cfg, ok := r.configs[s]
 	if !ok {
-		return fmt.Errorf("limits of %s: %w", exact.ScopeName(s), limiter.ErrNotFound)
+		return fmt.Errorf("limits of %s: %w", rules.ScopeName(s), limiter.ErrNotFound)
 	}
 	delete(r.configs, s)
-	r.changed(exact.Deleted(cfg, ev))
+	r.changed(rules.Deleted(cfg, ev))
 	return r.sync(ev.At.UnixMilli(), s)
 }
 
@@ -78,7 +78,7 @@ func (r *Repository) ResourcesWithLimits(ctx context.Context) ([]string, error) 
 
 // EntitiesWithLimits are the entities that have limits for a resource, sorted.
 func (r *Repository) EntitiesWithLimits(ctx context.Context, resource string) iter.Seq2[string, error] {
-	return exact.Sequence(func() ([]string, error) {
+	return rules.Sequence(func() ([]string, error) {
 		return r.scopes(ctx, func(s limiter.Scope) (string, bool) { return s.Entity, s.Entity != "" && s.Resource == resource })
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // CreateEntity stores an entity and its event. ErrExists.
@@ -44,7 +44,7 @@ func (r *Repository) Entity(ctx context.Context, id string) (limiter.Entity, err
 
 // Entities are the children of parent, or all, by ID.
 func (r *Repository) Entities(ctx context.Context, parent string) iter.Seq2[limiter.Entity, error] {
-	return exact.Sequence(func() ([]limiter.Entity, error) {
+	return rules.Sequence(func() ([]limiter.Entity, error) {
 		if err := r.usable(ctx); err != nil {
 			return nil, err
 		}
@@ -85,7 +85,7 @@ func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.Aud
 	}
 	r.facts.Add(1)
 	records += s.drop(id, deletion{r.made.Load(), ev.At.UnixMilli()})
-	r.record(exact.With(ev, "records_deleted", int64(records)))
+	r.record(rules.With(ev, "records_deleted", int64(records)))
 	return nil
 }
 

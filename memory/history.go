@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // DefaultRetention is how long audit events are kept, and usage unless options
@@ -18,7 +18,7 @@ const DefaultRetention = 90 * 24 * time.Hour
 // record keeps an event, and drops old ones now and then. The caller holds mu.
 func (n *namespace) record(ev limiter.AuditEvent) {
 	n.forget(ev.At.UnixMilli())
-	ev.Details, ev.At = exact.CloneDetails(ev.Details), exact.WholeSecond(ev.At)
+	ev.Details, ev.At = rules.CloneDetails(ev.Details), rules.WholeSecond(ev.At)
 	events := n.audit[ev.Entity]
 	at, _ := slices.BinarySearchFunc(events, ev.ID, func(e limiter.AuditEvent, id string) int { return strings.Compare(e.ID, id) })
 	n.audit[ev.Entity] = slices.Insert(events, at, ev)
@@ -26,7 +26,7 @@ func (n *namespace) record(ev limiter.AuditEvent) {
 
 // forget drops events that are older than their retention.
 func (n *namespace) forget(now int64) {
-	if now < n.forgetAt && now > n.forgetAt-exact.SweepJump {
+	if now < n.forgetAt && now > n.forgetAt-rules.SweepJump {
 		return
 	}
 	n.forgetAt = now + sweepEvery
@@ -41,7 +41,7 @@ func (n *namespace) forget(now int64) {
 
 // AuditEvents yields the events of an entity, or of all, newest first.
 func (r *Repository) AuditEvents(ctx context.Context, entity, after string) iter.Seq2[limiter.AuditEvent, error] {
-	return exact.Sequence(func() ([]limiter.AuditEvent, error) {
+	return rules.Sequence(func() ([]limiter.AuditEvent, error) {
 		if err := r.usable(ctx); err != nil {
 			return nil, err
 		}
@@ -51,7 +51,7 @@ func (r *Repository) AuditEvents(ctx context.Context, entity, after string) iter
 		add := func(events []limiter.AuditEvent) {
 			for _, ev := range slices.Backward(events) {
 				if after == "" || ev.ID < after {
-					ev.Details = exact.CloneDetails(ev.Details)
+					ev.Details = rules.CloneDetails(ev.Details)
 					all = append(all, ev)
 				}
 			}
@@ -70,7 +70,7 @@ func (r *Repository) AuditEvents(ctx context.Context, entity, after string) iter
 
 // Usage are the snapshots of a query, newest first.
 func (r *Repository) Usage(ctx context.Context, q limiter.UsageQuery) iter.Seq2[limiter.UsageSnapshot, error] {
-	return exact.Sequence(func() ([]limiter.UsageSnapshot, error) {
+	return rules.Sequence(func() ([]limiter.UsageSnapshot, error) {
 		if err := r.usable(ctx); err != nil {
 			return nil, err
 		}
@@ -80,7 +80,7 @@ func (r *Repository) Usage(ctx context.Context, q limiter.UsageQuery) iter.Seq2[
 				all = append(all, r.shards[i].snapshots(q)...)
 			}
 		}
-		slices.SortFunc(all, exact.NewestFirst)
+		slices.SortFunc(all, rules.NewestFirst)
 		return all, nil
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // Managed are the scopes that a manifest rules, with the hash and the owner
@@ -39,7 +39,7 @@ func (r *Repository) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev l
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.configs[cfg.Scope] = exact.Merged(limiter.Config{}, cfg)
+	r.configs[cfg.Scope] = rules.Merged(limiter.Config{}, cfg)
 	r.changed(ev)
 	return r.sync(ev.At.UnixMilli(), cfg.Scope)
 }

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // Options are those of [New]. The zero value of a field is its default.
@@ -52,7 +52,7 @@ type store struct {
 	spaces    map[string]*namespace // by id, in any state
 	ttl       int
 	retention time.Duration
-	machine   exact.Machine
+	machine   rules.Machine
 	sweeper   sweeper
 	err       error // what every call returns: bad options, or closed
 }
@@ -69,9 +69,9 @@ func New(opts *Options) *Repository {
 	if o.UsageRetention <= 0 {
 		o.UsageRetention = DefaultRetention
 	}
-	s := &store{spaces: map[string]*namespace{}, ttl: exact.Multiplier(o.BucketTTL), retention: o.UsageRetention}
+	s := &store{spaces: map[string]*namespace{}, ttl: rules.Multiplier(o.BucketTTL), retention: o.UsageRetention}
 	s.err = limiter.Namespace{Name: o.Namespace}.Validate()
-	return &Repository{store: s, namespace: s.add(limiter.Namespace{Name: o.Namespace, CreatedAt: exact.WholeSecond(time.Now())})}
+	return &Repository{store: s, namespace: s.add(limiter.Namespace{Name: o.Namespace, CreatedAt: rules.WholeSecond(time.Now())})}
 }
 
 // Ping is nil until the repository is closed.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // namespace is the data of one namespace. Its mutex guards what people change,
@@ -28,11 +28,11 @@ type namespace struct {
 	entities map[string]limiter.Entity
 	configs  map[limiter.Scope]limiter.Config
 	audit    map[string][]limiter.AuditEvent // oldest first
-	managed  exact.Managed
+	managed  rules.Managed
 	forgetAt int64        // when to look for old events again
 	mode     atomic.Value // limiter.OnUnavailable
 
-	machine *exact.Machine // the store's, like the sweeper
+	machine *rules.Machine // the store's, like the sweeper
 	sweeper *sweeper
 	ttl     int
 	made    atomic.Uint64 // buckets so far
@@ -42,7 +42,7 @@ type namespace struct {
 
 // add makes a namespace. The caller holds the store's mutex, or is New.
 func (s *store) add(space limiter.Namespace) *namespace {
-	space.ID = exact.NewNamespaceID()
+	space.ID = rules.NewNamespaceID()
 	n := &namespace{
 		space: space, ttl: s.ttl, seed: maphash.MakeSeed(), machine: &s.machine, sweeper: &s.sweeper,
 		entities: map[string]limiter.Entity{},
@@ -90,7 +90,7 @@ func (r *Repository) Namespace(ctx context.Context, name string) (limiter.Reposi
 
 // Namespaces are those in any state, by name, then ID.
 func (r *Repository) Namespaces(ctx context.Context) iter.Seq2[limiter.Namespace, error] {
-	return exact.Sequence(func() ([]limiter.Namespace, error) {
+	return rules.Sequence(func() ([]limiter.Namespace, error) {
 		if err := r.ready(ctx); err != nil {
 			return nil, err
 		}
@@ -119,7 +119,7 @@ func (r *Repository) RegisterNamespace(ctx context.Context, now time.Time, name 
 	}
 	n := r.store.active(name)
 	if n == nil {
-		n = r.store.add(limiter.Namespace{Name: name, CreatedAt: exact.WholeSecond(now)})
+		n = r.store.add(limiter.Namespace{Name: name, CreatedAt: rules.WholeSecond(now)})
 	}
 	return n.space, nil
 }
@@ -138,7 +138,7 @@ func (r *Repository) DeleteNamespace(ctx context.Context, now time.Time, name st
 	if n == nil {
 		return fmt.Errorf("namespace %q: %w", name, limiter.ErrNotFound)
 	}
-	n.space.DeletedAt = exact.WholeSecond(now)
+	n.space.DeletedAt = rules.WholeSecond(now)
 	n.unusable.Store(true)
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // shardBits is how many bits of an entity's hash choose its shard.
@@ -28,7 +28,7 @@ type shard struct {
 
 // entry is a bucket in memory, and the Ref of its accounts.
 type entry struct {
-	exact.Bucket
+	rules.Bucket
 	link[entry]
 	facts   uint64 // the namespace's when limits and parent were looked up, 0 = never
 	number  uint64 // in order of creation

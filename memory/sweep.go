@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // sweeper forgets what expired in all shards of a store. Calls do it, a part
@@ -51,7 +51,7 @@ func (w *sweeper) due(now int64) bool {
 }
 
 // run sweeps a part, if no other call does. The caller holds no lock.
-func (w *sweeper) run(now int64, machine *exact.Machine) {
+func (w *sweeper) run(now int64, machine *rules.Machine) {
 	if !w.mu.TryLock() {
 		return
 	}
@@ -92,7 +92,7 @@ func (w *sweeper) step(horizon int64) (looked int, found, done bool) {
 	var end bool
 	if !w.usage {
 		looked, found, end = sweepChains(&s.buckets, &w.chain, func(e *entry) (kept bool, cost int) {
-			if !e.Gone(horizon - exact.SweepMargin) {
+			if !e.Gone(horizon - rules.SweepMargin) {
 				return true, 1
 			}
 			s.expire(e)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // series is the usage of one entity and resource. It is kept small, since there
@@ -32,7 +32,7 @@ type names = unique.Handle[string]
 // fits into the bits that are zero in every whole hour.
 const windowBits = 3
 
-// Indices of exact.Windows, and how long after its start the shorter ones end.
+// Indices of rules.Windows, and how long after its start the shorter ones end.
 const (
 	hourly, monthly     = 0, 2
 	hourlyEnd, dailyEnd = (3600 - 1) * 1000, (24*3600 - 1) * 1000
@@ -60,7 +60,7 @@ func (p part) in(window int) int64 {
 
 // bounds are those of the window that has this part in it.
 func (p part) bounds(window int) (begin, end time.Time) {
-	return exact.Windows[window].Bounds(time.UnixMilli(p[0] &^ windowBits))
+	return rules.Windows[window].Bounds(time.UnixMilli(p[0] &^ windowBits))
 }
 
 // width is how many numbers a part has.
@@ -100,7 +100,7 @@ func (s *series) at(when int64) part {
 }
 
 // book adds what limits used in an hour.
-func (s *series) book(limits names, u exact.Usage) {
+func (s *series) book(limits names, u rules.Usage) {
 	columns := s.columns(limits)
 	p := s.at(u.Hour)
 	p[1] = bucket.Add(p[1], u.Events)
@@ -177,7 +177,7 @@ func (p part) over(now int64, retention time.Duration) bool {
 func (s *series) snapshots() []limiter.UsageSnapshot {
 	sums := series{limits: s.limits}
 	for p := range s.parts() {
-		for w := p.window(); w < len(exact.Windows); w++ {
+		for w := p.window(); w < len(rules.Windows); w++ {
 			sums.at(p.in(w)).add(p)
 		}
 	}
@@ -185,7 +185,7 @@ func (s *series) snapshots() []limiter.UsageSnapshot {
 	var all []limiter.UsageSnapshot
 	for p := range sums.parts() {
 		u := limiter.UsageSnapshot{
-			Entity: s.entity, Resource: s.resource.Value(), Window: exact.Windows[p.window()],
+			Entity: s.entity, Resource: s.resource.Value(), Window: rules.Windows[p.window()],
 			Counters: make(map[string]int64, len(limits)), Events: p[1],
 		}
 		u.Start, u.End = p.bounds(p.window())
@@ -221,7 +221,7 @@ func (c *nameCache) get(limits []limiter.Limit) names {
 }
 
 // book adds a bucket's usage to its series. The caller holds the shard's mutex.
-func (s *shard) book(account *limiter.Account, u exact.Usage) error {
+func (s *shard) book(account *limiter.Account, u rules.Usage) error {
 	limits := s.names.get(account.Limits)
 	of := s.series(account.Entity, account.Resource)
 	if of == nil {

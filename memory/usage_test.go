@@ -11,14 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // plain keeps a snapshot for each window, and forgets it when it is over.
 type plain []limiter.UsageSnapshot
 
-func (p *plain) book(account *limiter.Account, u exact.Usage) {
-	for _, part := range exact.Snapshots(account, u) {
+func (p *plain) book(account *limiter.Account, u rules.Usage) {
+	for _, part := range rules.Snapshots(account, u) {
 		at := slices.IndexFunc(*p, func(s limiter.UsageSnapshot) bool { return s.Window == part.Window && s.Start.Equal(part.Start) })
 		if at < 0 {
 			*p = append(*p, part)
@@ -53,7 +53,7 @@ func TestSeriesCountLikeSnapshots(t *testing.T) {
 				now = now.Add(time.Duration(rng.Int64N(int64(12 * time.Hour))))
 				first := rng.IntN(3)
 				account := &limiter.Account{Entity: "alice", Resource: "gpt-4", Limits: limits[first : first+1+rng.IntN(3-first)]}
-				u := exact.Usage{Hour: now.Truncate(time.Hour).UnixMilli(), Events: 1 + rng.Int64N(3)}
+				u := rules.Usage{Hour: now.Truncate(time.Hour).UnixMilli(), Events: 1 + rng.Int64N(3)}
 				for range account.Limits {
 					u.Used = append(u.Used, rng.Int64N(7)-3)
 				}
@@ -68,8 +68,8 @@ func TestSeriesCountLikeSnapshots(t *testing.T) {
 				s.usage.fit()
 				want.sweep(now, retention)
 				got := s.snapshots(limiter.UsageQuery{Entity: "alice"})
-				slices.SortFunc(got, exact.NewestFirst)
-				slices.SortFunc(want, exact.NewestFirst)
+				slices.SortFunc(got, rules.NewestFirst)
+				slices.SortFunc(want, rules.NewestFirst)
 				if diff := cmp.Diff([]limiter.UsageSnapshot(want), got); diff != "" {
 					t.Fatalf("at %v with a retention of %v (-want +got):\n%s", now, retention, diff)
 				}

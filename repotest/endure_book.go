@@ -94,7 +94,7 @@ func (e *endurance) shown(now int64, b limiter.Bucket, amounts limiter.Amounts, 
 			bk.learn(now, b.Tokens[i], e.overlapped)
 			continue
 		}
-		n, named := amountOf(amounts, l.Name)
+		n, named := amounts.Lookup(l.Name)
 		if !named || b.Tokens[i] >= n*bucket.Milli {
 			continue // it is not the reason
 		}

@@ -116,18 +116,9 @@ func (p *promise) synced(h *history, at time.Time, account *limiter.Account) {
 // pays tells whether any amount is for one of the limits.
 func pays(limits []limiter.Limit, amounts limiter.Amounts) bool {
 	return slices.ContainsFunc(limits, func(l limiter.Limit) bool {
-		_, named := amountOf(amounts, l.Name)
+		_, named := amounts.Lookup(l.Name)
 		return named
 	})
-}
-
-func amountOf(amounts limiter.Amounts, limit string) (n int64, named bool) {
-	for name, n := range amounts.All() {
-		if name == limit {
-			return n, true
-		}
-	}
-	return 0, false
 }
 
 // follow makes the ledgers those of the limits in force. The bucket was
@@ -186,7 +177,7 @@ func (w *watched) enter(at int64, l limiter.Limit, charge limiter.Charge) (exces
 		ledger.Change(w.at, r, false)
 		defer ledger.Change(at, rateOf(own), false)
 	}
-	n, named := amountOf(charge.Amounts, l.Name)
+	n, named := charge.Amounts.Lookup(l.Name)
 	if !named {
 		ledger.Take(at, 0)
 		return 0

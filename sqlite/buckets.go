@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // pageSize is how many rows are read before any of them is handed out.
@@ -14,7 +14,7 @@ const pageSize = 500
 
 // Buckets are those of an entity, a resource or both.
 func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scope) iter.Seq2[limiter.Bucket, error] {
-	return exact.Pages(func(after limiter.Scope) (page []limiter.Bucket, next *limiter.Scope, err error) {
+	return rules.Pages(func(after limiter.Scope) (page []limiter.Bucket, next *limiter.Scope, err error) {
 		err = r.read(ctx, func(tx *tx) (err error) {
 			page, next, err = r.bucketPage(tx, now.UnixMilli(), of, after)
 			return err
@@ -69,10 +69,10 @@ func (r *Repository) present(tx *tx, now int64, rec *record, facts int64) (limit
 		if limits != nil {
 			account := *rec.Account
 			account.Limits, account.Source = limits, source
-			if _, err := rec.Repair(now, &account, 0, exact.NoBook); err != nil {
+			if _, err := rec.Repair(now, &account, 0, rules.NoBook); err != nil {
 				return limiter.Bucket{}, err
 			}
 		}
 	}
-	return exact.Begin(&rec.Bucket, now).View, nil
+	return rules.Begin(&rec.Bucket, now).View, nil
 }

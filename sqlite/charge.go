@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // Consume takes every amount, or nothing.
@@ -32,7 +32,7 @@ func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Cha
 // side is one payer of a charge.
 type side struct {
 	*record
-	turn     exact.Turn
+	turn     rules.Turn
 	expired  *record // in whose place the record is
 	looked   bool    // limits and parent were looked up
 	repaired bool    // and were others than before, or the bucket was too far ahead
@@ -44,7 +44,7 @@ func (r *Repository) charge(tx *tx, now int64, charge *limiter.Charge, write boo
 	sides, err := r.payers(tx, now, charge, repairs.add)
 	admitted := false
 	if err == nil {
-		admitted, err = exact.Judge(&charge.Amounts, views(sides)...)
+		admitted, err = rules.Judge(&charge.Amounts, views(sides)...)
 	}
 	if err != nil { // bad input writes nothing
 		return limiter.Outcome{}, err
@@ -77,16 +77,16 @@ type bookings []booking
 
 type booking struct {
 	account *limiter.Account
-	usage   exact.Usage
+	usage   rules.Usage
 }
 
-func (b *bookings) add(account *limiter.Account, u exact.Usage) error {
+func (b *bookings) add(account *limiter.Account, u rules.Usage) error {
 	u.Used = slices.Clone(u.Used)
 	*b = append(*b, booking{account, u})
 	return nil
 }
 
-func (b bookings) move(to exact.Book) error {
+func (b bookings) move(to rules.Book) error {
 	for _, due := range b {
 		if err := to(due.account, due.usage); err != nil {
 			return err
@@ -115,7 +115,7 @@ func (r *Repository) sync(tx *tx, now int64, key limiter.Scope) error {
 		return err
 	}
 	account := &limiter.Account{Entity: key.Entity, Resource: key.Resource, Limits: limits, Source: source, Ref: found.id}
-	repaired, err := found.Repair(local, account, exact.Idle(limits, source, r.ttl), tx.book(r.key))
+	repaired, err := found.Repair(local, account, rules.Idle(limits, source, r.ttl), tx.book(r.key))
 	if err != nil || !repaired && back == 0 {
 		return err
 	}
@@ -123,7 +123,7 @@ func (r *Repository) sync(tx *tx, now int64, key limiter.Scope) error {
 }
 
 // payers are the entity and, if it cascades, its parent.
-func (r *Repository) payers(tx *tx, now int64, charge *limiter.Charge, book exact.Book) ([]*side, error) {
+func (r *Repository) payers(tx *tx, now int64, charge *limiter.Charge, book rules.Book) ([]*side, error) {
 	self, err := r.begin(tx, now, charge.Entity, charge, book)
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func views(sides []*side) []limiter.Bucket {
 }
 
 // begin brings an entity's bucket to now under the limits in force.
-func (r *Repository) begin(tx *tx, now int64, entity string, charge *limiter.Charge, book exact.Book) (*side, error) {
+func (r *Repository) begin(tx *tx, now int64, entity string, charge *limiter.Charge, book rules.Book) (*side, error) {
 	key := limiter.Scope{Entity: entity, Resource: charge.Resource}
 	found, facts, err := r.find(tx, key)
 	if err != nil {
@@ -172,7 +172,7 @@ func (r *Repository) begin(tx *tx, now int64, entity string, charge *limiter.Cha
 			return nil, err
 		}
 	}
-	s.turn = exact.Begin(&s.Bucket, s.now)
+	s.turn = rules.Begin(&s.Bucket, s.now)
 	return s, nil
 }
 
@@ -198,7 +198,7 @@ func (r *Repository) find(tx *tx, key limiter.Scope) (found *record, facts int64
 // refresh makes the record follow the limits and the parent of the moment, or
 // makes one. Where none are stored, the defaults of the charge rule, which the
 // next one may not have: then the limits are looked up again.
-func (r *Repository) refresh(tx *tx, s *side, key limiter.Scope, facts int64, defaults []limiter.Limit, book exact.Book) error {
+func (r *Repository) refresh(tx *tx, s *side, key limiter.Scope, facts int64, defaults []limiter.Limit, book rules.Book) error {
 	limits, source, err := tx.resolve(r.key, key)
 	if err != nil {
 		return err
@@ -206,22 +206,22 @@ func (r *Repository) refresh(tx *tx, s *side, key limiter.Scope, facts int64, de
 	isDefault := limits == nil
 	if isDefault {
 		if len(defaults) == 0 {
-			return exact.NoLimits(key.Entity, key.Resource)
+			return rules.NoLimits(key.Entity, key.Resource)
 		}
 		var own []limiter.Limit
 		if s.record != nil {
 			own = s.Account.Limits
 		}
-		limits, facts = exact.Defaults(defaults, own), 0
+		limits, facts = rules.Defaults(defaults, own), 0
 	}
 	parent, err := tx.parent(r.key, key.Entity)
 	if err != nil {
 		return err
 	}
-	idle := exact.Idle(limits, source, r.ttl)
+	idle := rules.Idle(limits, source, r.ttl)
 	account := &limiter.Account{Entity: key.Entity, Resource: key.Resource, Limits: limits, Source: source, Default: isDefault}
 	if s.record == nil {
-		s.record = &record{Bucket: exact.New(s.now, account, idle)}
+		s.record = &record{Bucket: rules.New(s.now, account, idle)}
 	} else {
 		account.Ref = s.id
 		repaired, err := s.Repair(s.now, account, idle, book)
@@ -236,23 +236,23 @@ func (r *Repository) refresh(tx *tx, s *side, key limiter.Scope, facts int64, de
 
 // beginOverride is begin for limits that come with the call.
 func (r *Repository) beginOverride(tx *tx, s *side, key limiter.Scope, limits []limiter.Limit) error {
-	limits = exact.Sorted(limits)
+	limits = rules.Sorted(limits)
 	parent, err := tx.parent(r.key, key.Entity)
 	if err != nil {
 		return err
 	}
 	if s.record == nil {
 		account := &limiter.Account{Entity: key.Entity, Resource: key.Resource, Limits: limits}
-		s.record = &record{Bucket: exact.New(s.now, account, exact.Idle(limits, limiter.Scope{}, r.ttl))}
+		s.record = &record{Bucket: rules.New(s.now, account, rules.Idle(limits, limiter.Scope{}, r.ttl))}
 	}
 	s.parent = parent
-	s.turn = exact.BeginOverride(&s.Bucket, s.now, limits)
+	s.turn = rules.BeginOverride(&s.Bucket, s.now, limits)
 	return nil
 }
 
 // store writes what a charge did to one bucket. A refused charge leaves only
 // the repair of limits that had changed.
-func (r *Repository) store(tx *tx, s *side, charge *limiter.Charge, admitted bool, book exact.Book) error {
+func (r *Repository) store(tx *tx, s *side, charge *limiter.Charge, admitted bool, book rules.Book) error {
 	if !admitted {
 		if s.repaired {
 			return tx.save(r.key, s.record, true)
@@ -318,7 +318,7 @@ func (r *Repository) credit(tx *tx, now int64, c limiter.Credit) error {
 			return tx.save(r.key, found, false)
 		}
 	}
-	takes, some := exact.Takes(&c.Amounts)
+	takes, some := rules.Takes(&c.Amounts)
 	if !some {
 		return nil
 	}
@@ -364,7 +364,7 @@ func (r *Repository) charged(tx *tx, now int64, account *limiter.Account, takes 
 		if limits != nil {
 			fresh.Limits, fresh.Source, fresh.Default = limits, source, false
 		}
-		current = &record{Bucket: exact.New(now, &fresh, exact.Idle(fresh.Limits, fresh.Source, r.ttl))}
+		current = &record{Bucket: rules.New(now, &fresh, rules.Idle(fresh.Limits, fresh.Source, r.ttl))}
 	}
 	if err := current.Credit(local, takes, tx.book(r.key)); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // SetConfig stores limits, a mode or both, with their event.
@@ -24,8 +24,8 @@ func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limit
 		if err != nil && (cfg.Limits == nil || !isCorrupt(err)) { // damaged limits may be replaced
 			return err
 		}
-		merged := exact.Merged(stored, cfg)
-		if exact.Empty(merged) {
+		merged := rules.Merged(stored, cfg)
+		if rules.Empty(merged) {
 			return r.record(tx, ev)
 		}
 		limits, err := json.Marshal(merged.Limits)
@@ -53,7 +53,7 @@ func (r *Repository) Config(ctx context.Context, s limiter.Scope) (cfg limiter.C
 		cfg, err = tx.config(r.key, s)
 		return err
 	})
-	cfg.Limits = exact.Sorted(cfg.Limits) // a copy: what was parsed is shared
+	cfg.Limits = rules.Sorted(cfg.Limits) // a copy: what was parsed is shared
 	return cfg, err
 }
 
@@ -73,7 +73,7 @@ func (t *tx) config(ns int64, s limiter.Scope) (limiter.Config, error) {
 func (t *tx) configLimits(s limiter.Scope, text string) ([]limiter.Limit, error) {
 	limits, err := t.file.parsed.limits(text)
 	if err != nil {
-		return nil, &limiter.CorruptError{Item: fmt.Sprintf("%s: limits of %s", t.file.path, exact.ScopeName(s)), Reason: err.Error()}
+		return nil, &limiter.CorruptError{Item: fmt.Sprintf("%s: limits of %s", t.file.path, rules.ScopeName(s)), Reason: err.Error()}
 	}
 	return limits, nil
 }
@@ -116,7 +116,7 @@ func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limit
 		}
 		n, err := tx.exec("DELETE FROM configs WHERE ns = ? AND entity = ? AND resource = ?", r.key, s.Entity, s.Resource)
 		if err == nil && n == 0 {
-			return fmt.Errorf("limits of %s: %w", exact.ScopeName(s), limiter.ErrNotFound)
+			return fmt.Errorf("limits of %s: %w", rules.ScopeName(s), limiter.ErrNotFound)
 		}
 		if err != nil {
 			return err
@@ -124,7 +124,7 @@ func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limit
 		if err := r.sync(tx, ev.At.UnixMilli(), s); err != nil {
 			return tx.fail(err) // the change is written already
 		}
-		return r.record(tx, exact.Deleted(cfg, ev))
+		return r.record(tx, rules.Deleted(cfg, ev))
 	})
 }
 
@@ -145,7 +145,7 @@ func (r *Repository) ResourcesWithLimits(ctx context.Context) ([]string, error) 
 
 // EntitiesWithLimits are the entities that have limits for a resource, sorted.
 func (r *Repository) EntitiesWithLimits(ctx context.Context, resource string) iter.Seq2[string, error] {
-	return exact.Pages(func(after string) (page []string, next *string, err error) {
+	return rules.Pages(func(after string) (page []string, next *string, err error) {
 		page, err = r.names(ctx, "SELECT entity FROM configs WHERE ns = ? AND resource = ? AND entity > ? ORDER BY entity LIMIT ?",
 			r.key, resource, after, pageSize)
 		if len(page) == pageSize {

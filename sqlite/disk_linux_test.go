@@ -35,7 +35,7 @@ func acquireMany(t *testing.T, lim *limiter.RateLimiter, n int) {
 
 // One bucket writes for ever on a disk that is smaller than a log usually is.
 func TestOneBucketOnASmallDisk(t *testing.T) {
-	for name, pages := range map[string]int64{"known to be small": 0, "thought to be large": mostLogPages} {
+	for name, pages := range map[string]int64{"known to be small": 0, "thought to be large": maxLogPages} {
 		t.Run(name, func(t *testing.T) {
 			folder := smallDisk(t)
 			r := openFile(t, filepath.Join(folder, "limits.db"), nil)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // change runs work on the facts of an active namespace: entities and configs.
@@ -105,7 +105,7 @@ func (r *Repository) Entities(ctx context.Context, parent string) iter.Seq2[limi
 	if parent != "" {
 		where, args = where+" AND parent = ?", append(args, parent)
 	}
-	return exact.Pages(func(after string) (page []limiter.Entity, next *string, err error) {
+	return rules.Pages(func(after string) (page []limiter.Entity, next *string, err error) {
 		err = r.read(ctx, func(tx *tx) error {
 			if _, err := r.facts(tx); err != nil {
 				return err
@@ -138,7 +138,7 @@ func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.Aud
 		if err != nil {
 			return err
 		}
-		return r.record(tx, exact.With(ev, "records_deleted", records))
+		return r.record(tx, rules.With(ev, "records_deleted", records))
 	})
 }
 

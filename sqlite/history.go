@@ -13,7 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // own is an event that shares no memory with the caller's: the details are in
@@ -46,7 +46,7 @@ func (r *Repository) record(tx *tx, ev limiter.AuditEvent) error {
 
 // AuditEvents yields the events of an entity, or of all, newest first.
 func (r *Repository) AuditEvents(ctx context.Context, entity, after string) iter.Seq2[limiter.AuditEvent, error] {
-	return exact.Pages(func(last string) (page []limiter.AuditEvent, next *string, err error) {
+	return rules.Pages(func(last string) (page []limiter.AuditEvent, next *string, err error) {
 		if last == "" {
 			last = after
 		}
@@ -110,9 +110,9 @@ func numbers(v any) any {
 }
 
 // book adds a bucket's usage to the snapshots of the three windows.
-func (t *tx) book(ns int64) exact.Book {
-	return func(account *limiter.Account, u exact.Usage) error {
-		for _, part := range exact.Snapshots(account, u) {
+func (t *tx) book(ns int64) rules.Book {
+	return func(account *limiter.Account, u rules.Usage) error {
+		for _, part := range rules.Snapshots(account, u) {
 			if err := t.addUsage(ns, part); err != nil {
 				return err
 			}
@@ -161,7 +161,7 @@ func (t *tx) counters(of limiter.UsageSnapshot, text string) (counters map[strin
 
 // Usage are the snapshots of a query, newest first.
 func (r *Repository) Usage(ctx context.Context, q limiter.UsageQuery) iter.Seq2[limiter.UsageSnapshot, error] {
-	return exact.Sequence(func() (all []limiter.UsageSnapshot, err error) {
+	return rules.Sequence(func() (all []limiter.UsageSnapshot, err error) {
 		err = r.read(ctx, func(tx *tx) error {
 			if _, err := r.facts(tx); err != nil {
 				return err
@@ -172,7 +172,7 @@ func (r *Repository) Usage(ctx context.Context, q limiter.UsageQuery) iter.Seq2[
 		for _, u := range all {
 			maps.DeleteFunc(u.Counters, func(_ string, n int64) bool { return n == 0 }) // given back as much as taken
 		}
-		slices.SortFunc(all, exact.NewestFirst)
+		slices.SortFunc(all, rules.NewestFirst)
 		return all, err
 	})
 }
@@ -211,7 +211,7 @@ func (r *Repository) usage(tx *tx, q limiter.UsageQuery) ([]limiter.UsageSnapsho
 		if err != nil {
 			return err
 		}
-		for _, u := range exact.Snapshots(b.Account, b.Bucket.Usage) {
+		for _, u := range rules.Snapshots(b.Account, b.Bucket.Usage) {
 			add(u)
 		}
 		return nil

@@ -24,7 +24,7 @@ type walLog struct {
 }
 
 const (
-	mostLogPages   = 1000
+	maxLogPages    = 1000
 	fewestLogPages = 16
 	logPage        = 4096 + 24 // with the header of its frame
 
@@ -48,7 +48,7 @@ func logPath(path string) string {
 
 func newWALLog(path string) walLog {
 	l := walLog{path: logPath(path)}
-	l.limit(mostLogPages)
+	l.limit(maxLogPages)
 	return l
 }
 
@@ -58,7 +58,7 @@ func (l *walLog) limit(pages int64) {
 	if free, known := freeSpace(filepath.Dir(l.path)); known {
 		pages = min(pages, free/4/logPage)
 	}
-	l.pages, l.limited = min(max(pages, fewestLogPages), mostLogPages), time.Now()
+	l.pages, l.limited = min(max(pages, fewestLogPages), maxLogPages), time.Now()
 	l.next = l.most()
 }
 
@@ -81,7 +81,7 @@ func (w *writer) trim(jobs int, now time.Time) {
 		return
 	}
 	l.jobs, l.looked = 0, now
-	if l.pages < mostLogPages && now.Sub(l.limited) >= raiseAfter {
+	if l.pages < maxLogPages && now.Sub(l.limited) >= raiseAfter {
 		w.limitLog(2 * l.pages)
 	}
 	info, err := os.Stat(l.path)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // The first versions that have a table for it, and the owner in it. An older
@@ -65,8 +65,8 @@ func (r *Repository) SetManaged(ctx context.Context, now time.Time, previous, ha
 }
 
 // managed is what is stored, with the owner from a column that the file has.
-func (t *tx) managed(ns int64, owner string) (exact.Managed, error) {
-	var m exact.Managed
+func (t *tx) managed(ns int64, owner string) (rules.Managed, error) {
+	var m rules.Managed
 	var list string
 	err := t.row("SELECT hash, scopes, "+owner+" FROM managed WHERE ns = ?", ns).scan(&m.Hash, &list, &m.Owner)
 	if errors.Is(err, errNoRow) {

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // ReplaceConfig stores exactly this, whatever the scope held, with its event.
 func (r *Repository) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
-	next := exact.Merged(limiter.Config{}, cfg)
+	next := rules.Merged(limiter.Config{}, cfg)
 	limits, err := json.Marshal(next.Limits)
 	if err != nil {
 		return err

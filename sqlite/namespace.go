@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // namespace is the one a repository looks at.
@@ -154,7 +154,7 @@ func (r *Repository) Namespace(ctx context.Context, name string) (limiter.Reposi
 
 // Namespaces are those in any state, by name, then ID.
 func (r *Repository) Namespaces(ctx context.Context) iter.Seq2[limiter.Namespace, error] {
-	return exact.Sequence(func() (all []limiter.Namespace, err error) {
+	return rules.Sequence(func() (all []limiter.Namespace, err error) {
 		err = r.read(ctx, func(tx *tx) error {
 			return tx.query(func(scan func(...any) error) error {
 				s, err := scanSpace(scan)
@@ -179,7 +179,7 @@ func (t *tx) register(now time.Time, name string) (space, error) {
 	if !errors.Is(err, errNoRow) {
 		return s, err
 	}
-	if _, err := t.exec("INSERT INTO namespaces (id, name, created) VALUES (?, ?, ?)", exact.NewNamespaceID(), name, now.Unix()); err != nil {
+	if _, err := t.exec("INSERT INTO namespaces (id, name, created) VALUES (?, ?, ?)", rules.NewNamespaceID(), name, now.Unix()); err != nil {
 		return space{}, err
 	}
 	return t.space(activeName, name)

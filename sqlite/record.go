@@ -10,12 +10,12 @@ import (
 	"sync"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // record is a bucket and the row it is in.
 type record struct {
-	exact.Bucket
+	rules.Bucket
 	id     int64 // 0 while not stored
 	facts  int64 // of the namespace when limits and parent were looked up, 0 = never
 	parent string
@@ -161,7 +161,7 @@ func (c *limitCache) limits(text string) ([]limiter.Limit, error) {
 	if err := json.Unmarshal([]byte(text), &limits); err != nil {
 		return nil, err
 	}
-	limits = exact.Sorted(limits)
+	limits = rules.Sorted(limits)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	const most = 10_000

@@ -39,7 +39,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // Defaults of [Options].
@@ -124,7 +124,7 @@ type file struct {
 	closed  atomic.Bool
 	parsed  *limitCache
 	schema  int // the version it had when it was opened
-	machine exact.Machine
+	machine rules.Machine
 	telling sync.Mutex // held while Purged is called
 	presence
 }
@@ -151,7 +151,7 @@ func Open(ctx context.Context, path string, opts *Options) (*Repository, error) 
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: %w", err)
 	}
-	f := &file{path: path, opts: o, ttl: exact.Multiplier(o.BucketTTL), parsed: newLimitCache()}
+	f := &file{path: path, opts: o, ttl: rules.Multiplier(o.BucketTTL), parsed: newLimitCache()}
 	if err := f.open(ctx); err != nil {
 		return nil, errors.Join(err, f.close())
 	}

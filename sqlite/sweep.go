@@ -1,12 +1,12 @@
 package sqlite
 
 import (
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // sweeper removes what expired, a little now and then.
 type sweeper struct {
-	machine *exact.Machine
+	machine *rules.Machine
 	next    int64 // when, in the callers' milliseconds
 	last    int64 // id of the bucket looked at last
 }
@@ -22,7 +22,7 @@ func (s *sweeper) due(batch []*job) (horizon int64, due bool) {
 	for _, j := range batch {
 		now = max(now, j.now)
 	}
-	if now <= 0 || now < s.next && now > s.next-exact.SweepJump {
+	if now <= 0 || now < s.next && now > s.next-rules.SweepJump {
 		return 0, false
 	}
 	s.next = now + sweepEvery
@@ -32,7 +32,7 @@ func (s *sweeper) due(batch []*job) (horizon int64, due bool) {
 // run sweeps. What it cannot read it leaves; a failure of the database is the
 // transaction's.
 func (s *sweeper) run(t *tx, now int64) {
-	_ = s.buckets(t, now-exact.SweepMargin)
+	_ = s.buckets(t, now-rules.SweepMargin)
 	for _, table := range []string{"usage", "audit"} {
 		_, _ = t.exec("DELETE FROM "+table+" WHERE rowid IN (SELECT rowid FROM "+table+" WHERE expires <= ? LIMIT ?)", now/1000, sweepPart)
 	}

@@ -30,7 +30,7 @@ type writer struct {
 	log     walLog
 }
 
-const mostShared = 256 // jobs of one commit
+const maxShared = 256 // jobs of one commit
 
 func newWriter(ctx context.Context, f *file) (*writer, error) {
 	mode := "mode=rwc"
@@ -44,7 +44,7 @@ func newWriter(ctx context.Context, f *file) (*writer, error) {
 	db.SetMaxOpenConns(1)
 	w := &writer{
 		file: f, db: db, prepped: map[string]*sql.Stmt{}, sweep: sweeper{machine: &f.machine},
-		queue: make(chan *job, mostShared), closing: make(chan struct{}), ended: make(chan struct{}),
+		queue: make(chan *job, maxShared), closing: make(chan struct{}), ended: make(chan struct{}),
 	}
 	if w.conn, err = db.Conn(ctx); err == nil {
 		err = w.prepare(ctx)
@@ -150,7 +150,7 @@ func (w *writer) next() bool {
 		runtime.Gosched() // callers that were just answered come back to share this commit
 	case <-w.closing:
 	}
-	w.gather(mostShared)
+	w.gather(maxShared)
 	return len(w.waiting) > 0
 }
 
@@ -168,7 +168,7 @@ func (w *writer) gather(most int) {
 
 // share takes the jobs of the next transaction.
 func (w *writer) share() []*job {
-	n := min(len(w.waiting), mostShared)
+	n := min(len(w.waiting), maxShared)
 	if i := slices.IndexFunc(w.waiting[:n], func(j *job) bool { return j.alone }); i >= 0 {
 		n = max(i, 1)
 	}
@@ -188,7 +188,7 @@ func (w *writer) commit() {
 	if len(w.waiting) == 0 || !w.lock() {
 		return
 	}
-	w.gather(mostShared)
+	w.gather(maxShared)
 	batch := w.share()
 	err = w.run(batch)
 	again := err != nil && len(batch) > 1

@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
-// mostInline is how many bytes of a template CloudFormation takes as they are.
-const mostInline = 51_200
+// maxInline is how many bytes of a template CloudFormation takes as they are.
+const maxInline = 51_200
 
 func newLimitsTemplate(conn *connection) *cobra.Command {
 	o := limitsOptions{connection: conn}
@@ -49,8 +49,8 @@ func runLimitsTemplate(o limitsOptions) error {
 	if err != nil {
 		return err
 	}
-	if len(text) > mostInline {
-		o.warn("the template has %s bytes; CloudFormation takes more than %s only from S3", tty.Number(int64(len(text))), tty.Number(mostInline))
+	if len(text) > maxInline {
+		o.warn("the template has %s bytes; CloudFormation takes more than %s only from S3", tty.Number(int64(len(text))), tty.Number(maxInline))
 	}
 	_, err = o.out.Write(text)
 	return err

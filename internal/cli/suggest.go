@@ -95,13 +95,13 @@ func allCommands(cmd *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// mostShown is how much of an argument an error shows.
-const mostShown = 200
+// maxShown is how much of an argument an error shows.
+const maxShown = 200
 
 // clip cuts an argument that is too long for a sentence.
 func clip(word string) string {
-	if len(word) <= mostShown {
+	if len(word) <= maxShown {
 		return word
 	}
-	return strings.ToValidUTF8(word[:mostShown], "") + "..."
+	return strings.ToValidUTF8(word[:maxShown], "") + "..."
 }

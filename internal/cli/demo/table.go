@@ -16,12 +16,12 @@ type table struct {
 	events []event
 }
 
-// mostEvents is how many are kept to be shown.
-const mostEvents = 12
+// maxEvents is how many are kept to be shown.
+const maxEvents = 12
 
 func (t *table) show(f frame) error {
 	t.events = append(t.events, f.Events...)
-	t.events = t.events[max(0, len(t.events)-mostEvents):]
+	t.events = t.events[max(0, len(t.events)-maxEvents):]
 	f.Events = t.events
 	width, height := t.screen.Size()
 	return t.screen.Draw(render(f, width, height-1, t.style))

@@ -104,7 +104,7 @@ func TestTableKeepsTheLatestEvents(t *testing.T) {
 		}
 	}
 	if s := out.String(); !strings.Contains(s, "event 19.") || !strings.Contains(s, "event 8.") || strings.Contains(s, "event 7.") {
-		t.Errorf("not the last %d events:\n%s", mostEvents, s)
+		t.Errorf("not the last %d events:\n%s", maxEvents, s)
 	}
 	out.Reset()
 	if err := d.close(); err != nil || !strings.Contains(out.String(), "\x1b[?25h") {

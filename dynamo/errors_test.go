@@ -23,7 +23,7 @@ func TestFates(t *testing.T) {
 	for _, c := range []struct {
 		name, url   string
 		credentials aws.CredentialsProvider
-		want        fate
+		want        writeResult
 		again       bool
 	}{
 		{"connection refused", nobody(t), static, notExecuted, true},
@@ -48,8 +48,8 @@ func TestFates(t *testing.T) {
 				defer cancel()
 			}
 			_, err := client.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: aws.String("table"), Key: key{"a", "b"}.at()})
-			if got := fateOf(err); err == nil || got != c.want || got == notExecuted && again(err) != c.again {
-				t.Errorf("fate %d, again %v, want %d and %v: %v", got, again(err), c.want, c.again, err)
+			if got := resultOf(err); err == nil || got != c.want || got == notExecuted && retryable(err) != c.again {
+				t.Errorf("fate %d, again %v, want %d and %v: %v", got, retryable(err), c.want, c.again, err)
 			}
 		})
 	}

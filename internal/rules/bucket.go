@@ -1,11 +1,11 @@
-// Package exact is what a bucket means: judging, charging, crediting, repairing
+// Package rules defines what a bucket means: judging, charging, crediting, repairing
 // after a change of limits, expiry and usage. Stores that keep their state under
 // a lock or in a transaction (memory, sqlite) share it and differ only in where
 // the state lies; one that writes under conditions (dynamo) decides by it what
 // to write.
 //
 // Nothing here is safe for concurrent use; the store's lock is.
-package exact
+package rules
 
 import (
 	"math"

@@ -5,12 +5,12 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/exact"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // rebuild makes a bucket that expired again, to pay what is taken late. One that
 // was deleted stays so.
-func (c *crediting) rebuild(ctx context.Context) (done bool, err error) {
+func (c *creditOp) rebuild(ctx context.Context) (done bool, err error) {
 	expired := c.known.image != nil
 	if ttl := c.ref.ttl.Load(); !expired {
 		expired = ttl != 0 && ttl*bucket.Milli <= c.now
@@ -23,8 +23,8 @@ func (c *crediting) rebuild(ctx context.Context) (done bool, err error) {
 	if there, err := p.findFacts(ctx, c.now, account); err != nil || !there {
 		return true, err
 	}
-	p.plan = plan{at: c.now, reborn: true, after: exact.New(c.now, p.account, p.idle)}
-	_ = p.plan.after.Credit(c.now, &c.amounts, exact.NoBook)
+	p.plan = plan{at: c.now, recreate: true, after: rules.New(c.now, p.account, p.idle)}
+	_ = p.plan.after.Credit(c.now, &c.amounts, rules.NoBook)
 	var taken limiter.Amounts
 	for name, n := range c.amounts.All() {
 		taken = taken.And(name, -n)
@@ -41,7 +41,7 @@ func (c *crediting) rebuild(ctx context.Context) (done bool, err error) {
 // to make it in.
 func (p *payer) findFacts(ctx context.Context, now int64, lease *limiter.Account) (there bool, err error) {
 	r := p.repo
-	keys := []factKey{r.spaceFact(), r.entityFact(p.entity)}
+	keys := []factKey{r.namespaceFact(), r.entityFact(p.entity)}
 	scopes := limiter.Precedence(p.entity, lease.Resource)
 	for _, s := range scopes {
 		keys = append(keys, r.configFact(s))
@@ -61,7 +61,7 @@ func (p *payer) findFacts(ctx context.Context, now int64, lease *limiter.Account
 }
 
 // replace stores the bucket of a plan in the place of the one that expired.
-func (c *crediting) replace(ctx context.Context, p *payer, send func() (item, error)) (done bool, err error) {
+func (c *creditOp) replace(ctx context.Context, p *payer, send func() (item, error)) (done bool, err error) {
 	stored, err := c.repo.debit(ctx, send)
 	if err == nil {
 		img, err := decodeImage(stored)
@@ -70,7 +70,7 @@ func (c *crediting) replace(ctx context.Context, p *payer, send func() (item, er
 		}
 		return true, err
 	}
-	if fateOf(err) == refused {
+	if resultOf(err) == refused {
 		return false, c.sees(refusedItem(err))
 	}
 	return true, c.repo.explain(err)

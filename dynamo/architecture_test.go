@@ -1,0 +1,65 @@
+package dynamo
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// TestArchitectureListsTheKeys compares the tables in docs/architecture.md with
+// the functions that build the keys.
+func TestArchitectureListsTheKeys(t *testing.T) {
+	text, err := os.ReadFile("../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ns, entity, resource = "{ns}", "{entity}", "{resource}"
+	records := map[string]key{
+		"entity":                                metaKey(ns, entity),
+		"bucket":                                bucketKey(ns, entity, resource),
+		"limits of an entity":                   configKey(ns, entity, resource),
+		"limits of an entity for all resources": configKey(ns, entity, ""),
+		"limits of a resource":                  configKey(ns, "", resource),
+		"limits of the system":                  configKey(ns, "", ""),
+		"snapshot of an hour":                   usageKey(ns, entity, resource, limiter.Hourly, "{start}"),
+		"snapshot of a day":                     usageKey(ns, entity, resource, limiter.Daily, "{start}"),
+		"audit event":                           auditKey(ns, entity, "{id}"),
+		"resources with limits":                 resourcesKey(ns),
+		"resources with limits of entities":     entityConfigsKey(ns),
+		"what a manifest manages":               managedKey(ns),
+		"version of the schema":                 versionKey(),
+		"namespace by name":                     namespaceKey("{name}"),
+		"namespace by ID":                       namespaceIDKey(ns),
+		"position in the stream":                shardKey("{label}", "{shard}"),
+		"version before namespaces":             legacyVersionKey(),
+	}
+	for record, k := range records {
+		if row := fmt.Sprintf("| %s | `%s` | `%s` |", record, k.pk, k.sk); !strings.Contains(string(text), row) {
+			t.Errorf("docs/architecture.md lacks %s", row)
+		}
+	}
+	for index, row := range map[string]string{
+		indexChildren:  fmt.Sprintf("`%s` | `%s` |", parentPK(ns, "{parent}"), childGSIPrefix+entity),
+		indexResource:  fmt.Sprintf("`%s` | `%s`, `%s` |", resourcePK(ns, resource), bucketGSIPrefix+entity, usageGSIPrefix+"{start}#"+entity),
+		indexConfigs:   fmt.Sprintf("`%s` | `%s` |", configsPK(ns, resource), entity),
+		indexNamespace: fmt.Sprintf("`%s` | the item's PK |", ns),
+	} {
+		if row = fmt.Sprintf("| %s | %s", index, row); !strings.Contains(string(text), row) {
+			t.Errorf("docs/architecture.md lacks %s", row)
+		}
+	}
+	// A new kind of key needs a row.
+	schema, err := os.ReadFile("schema.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	functions := regexp.MustCompile(`(?m)^func \w+Key\(`).FindAll(schema, -1)
+	const more = 4 // three more levels, and one more window
+	if len(functions)+more != len(records) {
+		t.Errorf("schema.go has %d functions of keys, and docs/architecture.md %d records", len(functions), len(records))
+	}
+}
