@@ -11,42 +11,46 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/hint"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// What is used where neither an argument nor the environment says otherwise.
+// SchemaVersion is the schema version that this package reads and writes.
+const SchemaVersion = schemaVersion
+
 const (
 	defaultName      = "zae-limiter"
 	defaultNamespace = "default"
 	defaultCacheTTL  = 60 * time.Second
 	defaultImages    = 100_000
-	factsPerImage    = 3 // about the entity, its limits, and those for the resource
+	factsPerImage    = 3 // the entity, its limits, and its limits for the resource
 	sharedFacts      = 10_000
 
 	envName, envNamespace = "ZAEL_STACK", "ZAEL_NAMESPACE"
 )
 
-// Connect attaches to a table that is there, and writes nothing. An empty name
-// is that of the environment variable ZAEL_STACK, or "zae-limiter"; an empty
-// namespace that of ZAEL_NAMESPACE, or "default".
+// Connect opens a repository on an existing table. It writes nothing. An empty
+// name means the value of the environment variable ZAEL_STACK, or "zae-limiter";
+// an empty namespace means the value of ZAEL_NAMESPACE, or "default".
 //
-// The namespace "_" is the table itself, which is there before any namespace
-// is: its repository has the namespaces, Version, Ping and Close. It holds no
-// data, so every other method returns an error that matches limiter.ErrNotFound.
+// The namespace "_" stands for the table itself and needs no registration. Its
+// repository supports the namespace methods, Version, Ping and Close. It holds
+// no data, so every other method returns limiter.ErrNotFound.
 //
-// Errors: limiter.ErrNotFound when the table or the namespace is missing, with
-// the command that makes it; *limiter.VersionError for a table of a newer
-// version or of another program; *limiter.InvalidError for the name and the
-// options; *limiter.UnavailableError when AWS cannot be asked or refuses; a
-// cancelled context's own error.
+// Connect returns limiter.ErrNotFound if the table or the namespace is missing,
+// with the command that creates it; *limiter.VersionError if the table has a
+// newer version or belongs to another program; *limiter.InvalidError for an
+// invalid name or option; *limiter.UnavailableError if AWS is unreachable or
+// denies access; and the error of a cancelled context.
 func Connect(ctx context.Context, name string, opts *Options) (*Repository, error) {
 	s, err := newStore(ctx, "connect", name, opts)
 	if err != nil {
 		return nil, err
 	}
-	namespace := namespaceOf(opts)
+	namespace := namespaceName(opts)
 	found, err := s.getAll(ctx, []key{versionKey(), namespaceKey(namespace)})
 	if err != nil {
 		return nil, s.failure(ctx, "connect", err)
@@ -65,20 +69,30 @@ func Connect(ctx context.Context, name string, opts *Options) (*Repository, erro
 	return &Repository{store: s, ns: forward.text(attrNamespaceID), name: namespace}, nil
 }
 
-func namespaceOf(opts *Options) string {
-	given := ""
-	if opts != nil {
-		given = opts.Namespace
-	}
+// TableName returns the table that Connect uses: the given name, or the value of
+// the environment variable ZAEL_STACK, or "zae-limiter".
+func TableName(given string) string { return cmp.Or(given, os.Getenv(envName), defaultName) }
+
+// NamespaceName returns the namespace that Connect uses: the given name, or the
+// value of the environment variable ZAEL_NAMESPACE, or "default".
+func NamespaceName(given string) string {
 	return cmp.Or(given, os.Getenv(envNamespace), defaultNamespace)
 }
 
-// newStore has everything but proof that the table exists.
+func namespaceName(opts *Options) string {
+	if opts == nil {
+		return NamespaceName("")
+	}
+	return NamespaceName(opts.Namespace)
+}
+
+// newStore returns a store without checking that its table exists. In errors,
+// op names the operation.
 func newStore(ctx context.Context, op, name string, opts *Options) (*store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	s := &store{table: cmp.Or(name, os.Getenv(envName), defaultName), clock: time.Now}
+	s := &store{table: TableName(name), clock: time.Now}
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -94,7 +108,7 @@ func newStore(ctx context.Context, op, name string, opts *Options) (*store, erro
 	return s, nil
 }
 
-// checkName applies the rule for names of stacks, which the table shares.
+// checkName checks that name is a valid stack name, since the table shares it.
 func checkName(name string) error {
 	const shortest, longest = 3, 55
 	for i, c := range name {
@@ -112,6 +126,7 @@ func checkName(name string) error {
 	return nil
 }
 
+// fillOptions checks the options, sets the defaults and makes the caches.
 func (s *store) fillOptions() error {
 	if s.opts.Images < 0 {
 		return &limiter.InvalidError{Field: "images", Value: strconv.Itoa(s.opts.Images), Reason: "must not be negative"}
@@ -126,62 +141,66 @@ func (s *store) fillOptions() error {
 	return nil
 }
 
-// failure is what a caller gets who has no repository yet, for an error that
-// was explained: what to do, in the terms of package limiter.
+// failure translates an explained error into one of package limiter, for
+// functions that run before there is a repository.
 func (s *store) failure(ctx context.Context, op string, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
 	case errorCode(err) == "ResourceNotFoundException":
-		return fmt.Errorf("table %q: %w in region %s; %s makes it", s.table, limiter.ErrNotFound, s.opts.Region, s.creation())
-	case otherKeys(err):
-		return s.foreign()
+		return fmt.Errorf("table %q: %w in region %s; %s makes it", s.table, limiter.ErrNotFound, s.opts.Region, s.createCommand())
+	case hasOtherKeys(err):
+		return s.foreignTable()
 	case isDomain(err):
 		return err
 	case isSilent(err):
 	case isContext(err):
 		err = fmt.Errorf("table %q did not answer in time; can its region, %s, be reached from here? %w", s.table, s.opts.Region, err)
-	case unreachable(err):
+	case isUnreachable(err):
 		err = fmt.Errorf("cannot connect; check the network, the endpoint and the region, %s: %w", s.opts.Region, err)
 	}
 	return &limiter.UnavailableError{Op: op, Err: err}
 }
 
-// place is where the table is, for commands that errors suggest.
+// place returns the table's region and endpoint, for commands that errors
+// suggest.
 func (s *store) place() hint.Place {
-	return hint.Place{Region: s.opts.Region, Endpoint: deref(s.client.Options().BaseEndpoint)}
+	return hint.Place{Region: s.opts.Region, Endpoint: aws.ToString(s.client.Options().BaseEndpoint)}
 }
 
-// creation is the command that makes the table: in an account with a stack, on
-// an endpoint of one's own without, since few have CloudFormation.
-func (s *store) creation() string {
+// createCommand returns the command that creates the table. In an account that
+// deploys a stack. On another endpoint it creates the table alone, since few
+// local engines have CloudFormation.
+func (s *store) createCommand() string {
 	if p := s.place(); p.Endpoint != "" {
 		return p.Command("table", "create", s.table)
 	}
 	return s.place().Command("deploy", "--name", s.table)
 }
 
-// otherKeys tells whether the table's keys are not ours. The service says it in
-// several ways, and nothing else about keys can be wrong with our requests.
-func otherKeys(err error) bool {
+// hasOtherKeys reports whether a request failed because the table's keys are not
+// ours. The service words this error in several ways, and our requests cause no
+// other error about keys.
+func hasOtherKeys(err error) bool {
 	return errorCode(err) == "ValidationException" && strings.Contains(err.Error(), "key")
 }
 
-func (s *store) foreign() error {
+// foreignTable returns the error for a table of another program.
+func (s *store) foreignTable() error {
 	return &limiter.VersionError{
 		Store: "table " + s.table, Schema: "unknown", Client: schemaVersion,
-		Reason: "its keys or indexes are others, so it is no table of zae-limiter; choose another name",
+		Reason: "its keys or indexes differ, so it is no table of zae-limiter; choose another name",
 	}
 }
 
-// isDomain tells whether an error is in the terms of package limiter already.
+// isDomain reports whether err already is an error of package limiter.
 func isDomain(err error) bool {
 	_, version := errors.AsType[*limiter.VersionError](err)
 	_, corrupt := errors.AsType[*limiter.CorruptError](err)
 	return version || corrupt
 }
 
-func unreachable(err error) bool {
+func isUnreachable(err error) bool {
 	_, dial := errors.AsType[*net.OpError](err)
 	_, lookup := errors.AsType[*net.DNSError](err)
 	return dial || lookup

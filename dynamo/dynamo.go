@@ -1,11 +1,12 @@
-// Package dynamo is a limiter's store in one DynamoDB table, shared by many
-// machines, and with Python services that use zae-limiter 0.10.x.
+// Package dynamo implements a limiter's store in one DynamoDB table. Many
+// machines can share the table, and so can Python services that use zae-limiter
+// 0.10.x.
 //
-// A charge is one conditional write of the bucket's item, made from the last
-// image of it this process saw; a refusal brings the item as it is, and the
-// next decision is made from that. Nothing is admitted that the stored state
-// does not cover: what may lag behind other processes, by Options.CacheTTL, are
-// facts about entities and limits, and refusals, by up to a second.
+// A charge is one conditional write of the bucket's item, based on the last
+// image of it that this process saw. A refused write returns the stored item,
+// and the next decision is based on that. So nothing is admitted that the stored
+// state does not cover. Cached entities and limits may lag behind other
+// processes by Options.CacheTTL, and cached refusals by up to a second.
 package dynamo
 
 import (
@@ -21,65 +22,66 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Options are those of [Connect] and [CreateTable]. The zero value of a field
-// is its default.
+// Options configures [Connect] and [CreateTable]. The zero value of a field
+// means its default.
 type Options struct {
-	Namespace string // default "default"; it must have been registered
-	// Region and Endpoint win over those of AWS. A nil AWS is read from the
-	// environment and files in the usual way, with an HTTP client tuned for a
-	// table in the same region.
+	// Namespace is the namespace to use; default "default". It must be registered.
+	Namespace string
+	// Region and Endpoint override those of AWS. If AWS is nil, the SDK reads its
+	// configuration from the environment and files as usual, with an HTTP client
+	// tuned for a table in the same region.
 	Region, Endpoint string
 	AWS              *aws.Config
-	// BucketTTL is after how many idle fill times a bucket may be removed;
-	// default 7, negative for never. Buckets in debt stay, and so do those of
-	// entities with limits of their own for the resource.
+	// BucketTTL is the number of idle fill times after which a bucket expires;
+	// default 7, negative for never. A bucket in debt does not expire, nor does one
+	// whose entity has its own limits for the resource.
 	BucketTTL int
-	// CacheTTL is how long facts about entities and limits are believed that
-	// another process may have changed; default 60 s, negative for no time.
+	// CacheTTL is how long entities and limits are cached, although another
+	// process may change them; default 60 s, negative to disable the cache.
 	CacheTTL time.Duration
-	// Timeout is the most that one charge, read or ping may take in all, with its
-	// retries; default 1 s, negative for none. Fetching credentials does not
-	// count. Listings have it for each page and changes for each request, counted
-	// while nothing comes. A give-back has the time of its settlement instead, and
-	// long operations wait as long as the HTTP client does.
+	// Timeout limits one charge, read or ping, including its retries; default 1 s,
+	// negative for no limit. Fetching credentials does not count. For listings it
+	// limits each page, for changes each request, and only while no data arrive. A
+	// credit has the timeout of the lease that it settles instead, and long
+	// operations have that of the HTTP client.
 	Timeout time.Duration
-	// Exact makes no use of the slack, 2 % of the capacity, within which a charge
-	// from an image that others made old is still admitted: that costs second
-	// tries on buckets that many processes share and that are nearly full.
+	// Exact disables the slack, 2 % of the capacity, within which a charge based on
+	// a stale image is still admitted. Without it, charges on nearly full buckets
+	// that many processes share need more retries.
 	Exact bool
-	// NoSpeculation reads the bucket before every charge instead of writing from
-	// the last image of it.
+	// NoSpeculation makes every charge read the bucket first, instead of writing
+	// from the last image.
 	NoSpeculation bool
-	// NoRejectionMemory asks the table about every charge, also within a second
-	// of a refusal that the last image would repeat.
+	// NoRejectionMemory sends every charge to the table, even within a second of a
+	// refusal that the last image would repeat.
 	NoRejectionMemory bool
-	// Images is of how many buckets the last image is kept; default 100,000.
+	// Images is the number of buckets whose last image is kept; default 100,000.
 	Images int
-	// Purged is called while PurgeNamespace works, with how many items it has
-	// removed so far; from one goroutine at a time. The purge waits for it.
+	// Purged, if not nil, is called during PurgeNamespace with the number of items
+	// removed so far. Calls do not overlap, and the purge waits for each.
 	Purged func(items int)
-	// PurgeWait is how long after its beginning a purge looks for data once more,
-	// that were on their way when it began; default twice the longest time that a
-	// request may take, so 10 s or twice Timeout. Negative is at once.
+	// PurgeWait is how long after its start a purge looks once more for data, to
+	// find writes that were in flight; default twice the longest time of a request,
+	// which is 10 s or twice Timeout. If negative, the purge does not wait.
 	PurgeWait time.Duration
 }
 
-// Repository is the table seen from one namespace. It is safe for concurrent
+// Repository gives access to one namespace of a table. It is safe for concurrent
 // use.
 type Repository struct {
 	*store
 	ns, name string
-	view     bool
+	view     bool // Close does nothing
 }
 
 var _ limiter.Repository = (*Repository)(nil)
 
-// store is what all views of a table share.
+// store holds what all views of a table share.
 type store struct {
 	config aws.Config       // of all clients
-	client *dynamodb.Client // retries by itself: reads, and writes that may be repeated
-	slow   *dynamodb.Client // client with more time between its tries, for long operations
-	once   *dynamodb.Client // sends once: charges and credits
+	client *dynamodb.Client // retries: for reads, and for writes that are safe to repeat
+	slow   *dynamodb.Client // retries with longer pauses: for long operations
+	once   *dynamodb.Client // does not retry: for charges and credits
 	table  string
 	ttl    int
 	opts   Options
@@ -87,25 +89,25 @@ type store struct {
 	cache  *cache
 	images *images
 	modes  sync.Map         // namespace ID to the limiter.OnUnavailable last seen
-	clock  func() time.Time // measures ages only; what a bucket holds depends on the caller's time
+	clock  func() time.Time // measures ages only; balances depend on the caller's time
 
 	identity identity
 
 	rejections, dropped atomic.Int64
-	telling             sync.Mutex     // held while Purged is called
-	ending              sync.Mutex     // so that nothing is detached once Close waits
-	background          sync.WaitGroup // give-backs whose callers did not wait
+	purgedMu            sync.Mutex     // held while Purged is called
+	closeMu             sync.Mutex     // keeps detach from starting work once Close waits
+	background          sync.WaitGroup // work that detach started
 }
 
-// Stats are counters since Connect, of all views together.
+// Stats holds counters since Connect, summed over all views of the table.
 type Stats struct {
-	CacheHits, CacheMisses int64 // facts found in the cache, or read
-	CacheSize              int64 // facts kept now
-	LocalRejections        int64 // refusals that asked nobody
-	CreditsDropped         int64 // give-backs lost, because a write's fate stayed unknown or others kept changing the bucket
+	CacheHits, CacheMisses int64 // lookups of cached records, and those that had to read
+	CacheSize              int64 // records in the cache
+	LocalRejections        int64 // refusals without a request
+	CreditsDropped         int64 // credits lost because a write's outcome stayed unknown or the bucket kept changing
 }
 
-// Stats are the counters so far.
+// Stats returns the current counters.
 func (r *Repository) Stats() Stats {
 	return Stats{
 		CacheHits: r.cache.hits.Load(), CacheMisses: r.cache.misses.Load(), CacheSize: r.cache.size(),
@@ -113,17 +115,17 @@ func (r *Repository) Stats() Stats {
 	}
 }
 
-// Forget drops everything remembered: facts, images and refusals. The next
-// calls read what is stored.
+// Forget drops all cached records, images and refusals, so that the next calls
+// read the table.
 func (r *Repository) Forget() {
 	r.cache.clear()
 	r.images.clear()
 }
 
-// NamespaceID is the one the repository looks at.
+// NamespaceID returns the ID of the repository's namespace.
 func (r *Repository) NamespaceID() string { return r.ns }
 
-// Ping is nil when the table answers.
+// Ping checks that the table is reachable.
 func (r *Repository) Ping(ctx context.Context) error {
 	if err := r.ready(ctx); err != nil {
 		return err
@@ -132,22 +134,23 @@ func (r *Repository) Ping(ctx context.Context) error {
 	return err
 }
 
-// Close ends the repository and every view of it, once what is being given back
-// for callers whose time was up is through. A view's Close does nothing.
+// Close closes the repository and all its views. It waits for credits whose
+// callers timed out. On a view, Close does nothing.
 func (r *Repository) Close() error {
 	if !r.view {
-		r.ending.Lock()
+		r.closeMu.Lock()
 		r.closed.Store(true)
-		r.ending.Unlock()
+		r.closeMu.Unlock()
 		r.background.Wait()
 	}
 	return nil
 }
 
-// detach runs work that nobody waits for but Close, after which it refuses.
+// detach runs work in a goroutine that Close waits for. It returns false, and
+// runs nothing, if the store is closed.
 func (s *store) detach(work func()) bool {
-	s.ending.Lock()
-	defer s.ending.Unlock()
+	s.closeMu.Lock()
+	defer s.closeMu.Unlock()
 	if s.closed.Load() {
 		return false
 	}
@@ -155,7 +158,7 @@ func (s *store) detach(work func()) bool {
 	return true
 }
 
-// ready is why a call cannot begin: its context has ended, or the store.
+// ready returns an error if ctx is done or the store is closed.
 func (s *store) ready(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -166,7 +169,8 @@ func (s *store) ready(ctx context.Context) error {
 	return nil
 }
 
-// inhabited is ready for a call about data, of which the table itself has none.
+// requireNamespace does what ready does, and rejects the reserved namespace,
+// which holds no data.
 func (r *Repository) requireNamespace(ctx context.Context) error {
 	if err := r.ready(ctx); err != nil {
 		return err
@@ -177,11 +181,10 @@ func (r *Repository) requireNamespace(ctx context.Context) error {
 	return nil
 }
 
-// errReserved says that there is nothing to be had in the reserved namespace.
 var errReserved = fmt.Errorf("namespace %q: %w; it is reserved for the table itself and holds no data, so choose another", reservedNamespace, limiter.ErrNotFound)
 
-// usable is inhabited for a call that needs the namespace to be active, as far
-// as is known.
+// requireActive does what requireNamespace does, and checks that the namespace
+// is active as far as the cache knows.
 func (r *Repository) requireActive(ctx context.Context) error {
 	if err := r.requireNamespace(ctx); err != nil {
 		return err
@@ -193,8 +196,8 @@ func (r *Repository) requireActive(ctx context.Context) error {
 	return r.namespaceError(f[0])
 }
 
-// changeable is usable as of now: what people store must not end up in a
-// namespace that another process is purging, where no purge would find it.
+// requireActiveNow does what requireActive does, but bypasses the cache: what is
+// stored in a namespace that another process has purged would never be removed.
 func (r *Repository) requireActiveNow(ctx context.Context, at time.Time) error {
 	if err := r.requireNamespace(ctx); err != nil {
 		return err
@@ -206,7 +209,7 @@ func (r *Repository) requireActiveNow(ctx context.Context, at time.Time) error {
 	return r.namespaceError(f[0])
 }
 
-// namespaceError is why the namespace cannot be used, or nil.
+// namespaceError returns an error if the namespace is not active.
 func (r *Repository) namespaceError(f *fact) error {
 	if f.active {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// PurgeNamespace destroys the data of a deleted namespace. Stopped half-way, it
-// leaves the namespace in purging, and another call finishes.
+// PurgeNamespace removes all data of a deleted namespace. If it is interrupted,
+// the namespace stays in the state purging, and another call finishes the work.
 func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
 	if err := r.ready(ctx); err != nil {
 		return err
@@ -25,14 +25,14 @@ func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
 		return err
 	}
 	again := r.clock().Add(r.opts.PurgeWait)
-	r.forgetAll(id)
-	defer r.forgetAll(id)
+	r.forgetNamespace(id)
+	defer r.forgetNamespace(id)
 	p := &purge{store: r.store, ns: id}
 	if err := p.run(ctx); err != nil {
 		return err
 	}
-	// A write of a process that had found the namespace active may still be on its
-	// way: no condition of it fails. What it leaves is found now, or never.
+	// A process that found the namespace active may still have a write in flight,
+	// which no condition refuses. This second run removes what it left.
 	if err := sleep(ctx, again.Sub(r.clock())); err != nil {
 		return err
 	}
@@ -42,15 +42,15 @@ func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
 	return r.endPurge(ctx, id)
 }
 
-// forgetAll drops what this process remembers of a namespace.
-func (s *store) forgetAll(ns string) {
+// forgetNamespace drops everything cached of a namespace.
+func (s *store) forgetNamespace(ns string) {
 	s.cache.evictIf(func(k factKey) bool { return k.ns == ns })
 	s.images.forgetSpace(ns)
 	s.modes.Delete(ns)
 }
 
-// beginPurge moves a namespace that is deleted to purging, from where there is
-// no way back. Conditions keep a recovery from happening in between.
+// beginPurge moves a deleted namespace to the state purging, which is final. The
+// write is conditional, so that it fails if another call recovers the namespace.
 func (s *store) beginPurge(ctx context.Context, id string) error {
 	for try := 0; ; try++ {
 		reverse, err := s.get(ctx, namespaceIDKey(id))
@@ -66,7 +66,7 @@ func (s *store) beginPurge(ctx context.Context, id string) error {
 		}
 		writes := []types.TransactWriteItem{s.changeState(id, state, "SET #status = :new", item{":new": text(statusPurging)})}
 		if name := reverse.text(attrNamespaceName); name != "" {
-			writes = append(writes, s.nameless(name, id))
+			writes = append(writes, s.nameIsFree(name, id))
 		}
 		err = s.transact(ctx, writes...)
 		if resultOf(err) != refused {
@@ -81,8 +81,8 @@ func (s *store) beginPurge(ctx context.Context, id string) error {
 	}
 }
 
-// nameless holds while a name does not lead to an ID.
-func (s *store) nameless(name, id string) types.TransactWriteItem {
+// nameIsFree returns a condition check that name does not refer to id.
+func (s *store) nameIsFree(name, id string) types.TransactWriteItem {
 	return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
 		TableName: &s.table, Key: namespaceKey(name).at(),
 		ConditionExpression:       aws.String("attribute_not_exists(#pk) OR #id <> :id"),
@@ -91,17 +91,17 @@ func (s *store) nameless(name, id string) types.TransactWriteItem {
 	}}
 }
 
-// purge is the removal of a namespace's data under way.
+// purge is one run of PurgeNamespace.
 type purge struct {
 	*store
 	ns    string
-	items int // removed so far; guarded by telling
+	items int // removed so far; guarded by purgedMu
 }
 
-// run deletes whole partitions, since not everything in them is indexed. The
-// index lags, and a client that has not noticed yet may still write: it is
-// asked until it names nothing more. The system's partition goes last, because
-// it leads to partitions that the index does not know.
+// run deletes whole partitions, since some of their items are not indexed. The
+// index lags, and clients that still take the namespace for active may write, so
+// run queries the index until it is empty. The system's partition goes last,
+// because it names partitions that the index lacks.
 func (p *purge) run(ctx context.Context) error {
 	if err := inParallel(ctx, p.managedPartitions(ctx, p.ns), p.deletePartition); err != nil {
 		return err
@@ -121,8 +121,8 @@ func (p *purge) run(ctx context.Context) error {
 	}
 }
 
-// indexedPartitions are those of a namespace but the system's. Items of one
-// partition follow each other in the index.
+// indexedPartitions iterates over the partitions in the index of a namespace,
+// without the system's. The index sorts items by partition.
 func (s *store) indexedPartitions(ctx context.Context, ns string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		last := systemPK(ns)
@@ -139,8 +139,9 @@ func (s *store) indexedPartitions(ctx context.Context, ns string) iter.Seq2[stri
 	}
 }
 
-// managedPartitions are those that the system's partition names, each once: what
-// Python's provisioner writes is not indexed, but it keeps a list.
+// managedPartitions iterates over the partitions that the system's partition
+// names, each once. Python's provisioner does not index its items, but lists
+// them there.
 func (s *store) managedPartitions(ctx context.Context, ns string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		named := map[string]bool{}
@@ -174,7 +175,7 @@ func namedPartitions(ns string, it item) (all []string) {
 	return all
 }
 
-// texts are the strings of a set or a list, or the names in a map.
+// texts returns the strings of a set or a list, or the keys of a map.
 func (it item) texts(attr string) (all []string) {
 	switch v := it[attr].(type) {
 	case *types.AttributeValueMemberSS:
@@ -209,20 +210,20 @@ func (p *purge) deletePartition(ctx context.Context, pk string) error {
 	return p.remove(ctx, batch)
 }
 
-// remove deletes items and tells how many are gone by now.
+// remove deletes items and reports the progress.
 func (p *purge) remove(ctx context.Context, batch []key) error {
 	if err := p.deleteAll(ctx, batch); err != nil || len(batch) == 0 {
 		return err
 	}
-	p.telling.Lock()
-	defer p.telling.Unlock()
+	p.purgedMu.Lock()
+	defer p.purgedMu.Unlock()
 	if p.items += len(batch); p.opts.Purged != nil {
 		p.opts.Purged(p.items)
 	}
 	return nil
 }
 
-// endPurge drops the last trace.
+// endPurge deletes the reverse record of the namespace.
 func (s *store) endPurge(ctx context.Context, id string) error {
 	in := &dynamodb.DeleteItemInput{TableName: &s.table, Key: namespaceIDKey(id).at()}
 	purging := new(condition).same(item{attrStatus: text(statusPurging)}, attrStatus)

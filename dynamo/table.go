@@ -21,7 +21,7 @@ import (
 //
 // Errors are those of Connect.
 func CreateTable(ctx context.Context, name string, opts *Options) error {
-	namespace := namespaceOf(opts)
+	namespace := namespaceName(opts)
 	if err := (limiter.Namespace{Name: namespace}).Validate(); err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (s *store) createTable(ctx context.Context) error {
 	}
 	for _, index := range []string{indexChildren, indexResource, indexConfigs, indexNamespace} {
 		if !slices.Contains(names, index) {
-			return s.foreign()
+			return s.foreignTable()
 		}
 	}
 	return nil
