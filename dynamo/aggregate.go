@@ -7,30 +7,30 @@ import (
 	"github.com/zeroae/zae-limiter-go/aggregator"
 )
 
-// Tally is what became of a batch of stream records.
+// Tally is the result of Aggregate for a batch of stream records.
 type Tally struct {
 	Records, Changes   int
 	Snapshots, Refills int
-	Events, Files      int    // audit events that the archive holds now, and files that were written for them
-	Skipped            []Skip // records that could not be used
+	Events, Files      int    // archived audit events, and the files written for them
+	Skipped            []Skip // unusable records
 	Lost               int    // changes whose snapshot is damaged
-	// Done is how many records need not come again, from the first on.
+	// Done is the number of records, from the first on, that need no retry.
 	Done int
-	Err  error // why the others have to
+	Err  error // why the other records need a retry
 }
 
-// Skip is a record that could not be used.
+// Skip describes a record that Aggregate could not use.
 type Skip struct {
-	Record int // its index
+	Record int // the index of the record
 	Reason string
 }
 
-// Aggregate has an aggregator count what stream records say about buckets, and
-// archive the audit events that they say are gone.
+// Aggregate passes stream records to an aggregator, which counts the changes of
+// buckets and archives the removed audit events.
 func Aggregate(ctx context.Context, a *aggregator.Aggregator, records []StreamRecord) Tally {
 	b := batch{Tally: Tally{Records: len(records), Done: len(records)}, archives: a.Archives()}
 	for i := range records {
-		b.sort(i, &records[i])
+		b.add(i, &records[i])
 	}
 	result := a.Process(ctx, b.changes)
 	b.Changes, b.Snapshots, b.Refills, b.Lost = len(b.changes), result.Snapshots, result.Refills, len(result.Lost)
@@ -46,16 +46,17 @@ func Aggregate(ctx context.Context, a *aggregator.Aggregator, records []StreamRe
 	return b.Tally
 }
 
-// batch is records, by what they are about.
+// batch holds what stream records contain, by kind.
 type batch struct {
 	Tally
 	archives         bool
 	changes          []aggregator.Change
 	events           []aggregator.Event
-	changed, removed []int // the record of each change and event
+	changed, removed []int // the index of the record of each change and event
 }
 
-func (b *batch) sort(i int, r *StreamRecord) {
+// add adds the content of record i to the batch.
+func (b *batch) add(i int, r *StreamRecord) {
 	c, reason, ok := r.Change()
 	if ok {
 		b.changes, b.changed = append(b.changes, c), append(b.changed, i)

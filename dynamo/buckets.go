@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Buckets are those of an entity, a resource, both, or all.
+// Buckets iterates over the buckets of an entity, a resource, both, or all.
 func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scope) iter.Seq2[limiter.Bucket, error] {
 	return func(yield func(limiter.Bucket, error) bool) {
 		if err := r.requireActive(ctx); err != nil {
@@ -19,12 +19,12 @@ func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scop
 			return
 		}
 		for items, err := range r.bucketPages(ctx, of) {
-			views, failed := r.views(ctx, now.UnixMilli(), items)
+			buckets, failed := r.currentBuckets(ctx, now.UnixMilli(), items)
 			if err == nil {
 				err = failed
 			}
-			for _, v := range views {
-				if !yield(v, nil) {
+			for _, b := range buckets {
+				if !yield(b, nil) {
 					return
 				}
 			}
@@ -36,8 +36,8 @@ func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scop
 	}
 }
 
-// bucketPages are the items of buckets, some at a time, in the order they are
-// to be listed.
+// bucketPages iterates over the items of buckets, in batches and in the order of
+// the listing.
 func (r *Repository) bucketPages(ctx context.Context, of limiter.Scope) iter.Seq2[[]item, error] {
 	switch {
 	case of.Entity != "" && of.Resource != "":
@@ -57,8 +57,8 @@ func (r *Repository) bucketPages(ctx context.Context, of limiter.Scope) iter.Seq
 	return r.allBuckets(ctx)
 }
 
-// allBuckets are the items of all buckets, by resource, then entity. Their keys
-// are read at once, and the items as they are asked for.
+// allBuckets iterates over the items of all buckets, by resource, then entity. It
+// reads all keys first, and then the items in batches.
 func (r *Repository) allBuckets(ctx context.Context) iter.Seq2[[]item, error] {
 	return func(yield func([]item, error) bool) {
 		var keys []key
@@ -87,10 +87,10 @@ func (r *Repository) allBuckets(ctx context.Context) iter.Seq2[[]item, error] {
 	}
 }
 
-// views are buckets as the next charge would find them. Those that are gone are
-// not shown.
-func (r *Repository) views(ctx context.Context, now int64, items []item) ([]limiter.Bucket, error) {
-	payers, err := r.sightings(ctx, now, items)
+// currentBuckets returns buckets as the next charge would find them, without
+// expired ones.
+func (r *Repository) currentBuckets(ctx context.Context, now int64, items []item) ([]limiter.Bucket, error) {
+	payers, err := r.listedPayers(ctx, now, items)
 	if err != nil {
 		return nil, err
 	}
@@ -106,22 +106,22 @@ func (r *Repository) views(ctx context.Context, now int64, items []item) ([]limi
 	if err != nil {
 		return nil, err
 	}
-	var views []limiter.Bucket
+	var buckets []limiter.Bucket
 	for _, p := range payers {
-		if v, ok := p.view(now, keys, facts); ok {
-			views = append(views, v)
+		if b, ok := p.currentBucket(now, keys, facts); ok {
+			buckets = append(buckets, b)
 		}
 	}
-	return views, nil
+	return buckets, nil
 }
 
-// sightings returns the buckets in items that were read. One that this process has
-// seen at a later refill time is read again: an index lags behind its table, and
-// a charge may have overtaken the listing. What accrued until that time would be
-// missing.
-func (r *Repository) sightings(ctx context.Context, now int64, items []item) ([]*payer, error) {
+// listedPayers returns a payer for each bucket in items. It reads a bucket again
+// if this process has seen it with a later refill time, because an index lags
+// behind its table, and a charge may have overtaken the listing. The balance
+// would lack the refill until that time.
+func (r *Repository) listedPayers(ctx context.Context, now int64, items []item) ([]*payer, error) {
 	payers := make([]*payer, 0, len(items))
-	var late []key
+	var stale []key
 	for _, it := range items {
 		img, err := decodeImage(it)
 		if err != nil {
@@ -133,18 +133,18 @@ func (r *Repository) sightings(ctx context.Context, now int64, items []item) ([]
 		p := &payer{repo: r, entity: it.text(attrEntity), key: it.key()}
 		p.known = r.images.get(p.key, moment{r.clock(), now})
 		if img.refill < p.known.seen {
-			late = append(late, p.key)
+			stale = append(stale, p.key)
 		} else {
 			p.known.image, p.known.seen = img, img.refill
 		}
 		payers = append(payers, p)
 	}
-	found, err := r.getAll(ctx, late)
+	found, err := r.getAll(ctx, stale)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range payers {
-		if !slices.Contains(late, p.key) {
+		if !slices.Contains(stale, p.key) {
 			continue
 		}
 		img, err := decodeImage(found[p.key])
@@ -158,9 +158,9 @@ func (r *Repository) sightings(ctx context.Context, now int64, items []item) ([]
 
 func (p *payer) resource() string { return strings.TrimPrefix(p.key.sk, bucketSKPrefix) }
 
-// view is the bucket under the limits in force, or under its own where none
-// are, unless it is gone.
-func (p *payer) view(now int64, keys []factKey, facts []*fact) (limiter.Bucket, bool) {
+// currentBucket returns the bucket under the limits in force, or under its stored
+// limits if there are none. It returns false if the bucket has expired.
+func (p *payer) currentBucket(now int64, keys []factKey, facts []*fact) (limiter.Bucket, bool) {
 	img := p.known.image
 	if img.gone(max(img.refill, p.known.seen), now) {
 		return limiter.Bucket{}, false
@@ -182,9 +182,9 @@ func (p *payer) view(now int64, keys []factKey, facts []*fact) (limiter.Bucket, 
 	return p.plan.view, true
 }
 
-// syncBucket makes the bucket of an entity and resource follow limits that were
-// just stored for both, or removed: Python clients know only what the bucket
-// says. Everybody else finds out with the next charge.
+// syncBucket updates the bucket of an entity and resource after their limits
+// were stored or removed. Go clients would do so with the next charge, but Python
+// clients only know the limits in the bucket.
 func (r *Repository) syncBucket(ctx context.Context, at time.Time, s limiter.Scope) error {
 	charge := limiter.Charge{Entity: s.Entity, Resource: s.Resource}
 	now := at.UnixMilli()

@@ -8,28 +8,28 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// change is transact with errors explained. Whether it was refused can still be
-// told from them.
+// change runs a transaction and explains its errors, which still match
+// refusedAt.
 func (s *store) change(ctx context.Context, items ...types.TransactWriteItem) error {
 	return s.explain(s.transact(ctx, items...))
 }
 
-// putIf writes a whole item, if a condition holds.
+// putIf returns the write of a whole item, if a condition holds.
 func (s *store) putIf(it item, c *condition) types.TransactWriteItem {
 	put := &types.Put{TableName: &s.table, Item: it}
 	put.ConditionExpression, put.ExpressionAttributeNames, put.ExpressionAttributeValues = c.parts()
 	return types.TransactWriteItem{Put: put}
 }
 
-// deleteIf deletes an item, if a condition holds.
+// deleteIf returns the deletion of an item, if a condition holds.
 func (s *store) deleteIf(k key, c *condition) types.TransactWriteItem {
 	del := &types.Delete{TableName: &s.table, Key: k.at()}
 	del.ConditionExpression, del.ExpressionAttributeNames, del.ExpressionAttributeValues = c.parts()
 	return types.TransactWriteItem{Delete: del}
 }
 
-// indexedUpdate is an update that may create its item, which is then indexed
-// under its namespace, so that a purge finds it. The expression goes on with
+// indexedUpdate returns an update that may create its item. It indexes the item
+// under its namespace, so that a purge finds it. The expression continues with
 // more.
 func (r *Repository) indexedUpdate(k key, more string, names map[string]string, values item) types.TransactWriteItem {
 	names["#ns"], names["#pk"] = attrGSI4PK, attrGSI4SK
@@ -40,15 +40,19 @@ func (r *Repository) indexedUpdate(k key, more string, names map[string]string, 
 	}}
 }
 
-// condition is a conjunction about attributes. Nil always holds.
+// condition is a conjunction of terms about attributes. A nil condition always
+// holds.
 type condition struct {
 	text   string
 	names  map[string]string
 	values item
 }
 
+// present returns the condition that the item exists.
 func present() *condition { return new(condition).exists(attrPK) }
-func absent() *condition  { return new(condition).lacks(attrPK) }
+
+// absent returns the condition that the item does not exist.
+func absent() *condition { return new(condition).lacks(attrPK) }
 
 func (c *condition) exists(attr string) *condition {
 	return c.and("attribute_exists(" + c.name(attr) + ")")
@@ -58,7 +62,8 @@ func (c *condition) lacks(attr string) *condition {
 	return c.and("attribute_not_exists(" + c.name(attr) + ")")
 }
 
-// same holds while an attribute is as in it, or missing as in it.
+// same adds the term that an attribute equals the one in it, or is missing if it
+// lacks the attribute.
 func (c *condition) same(it item, attr string) *condition {
 	v, ok := it[attr]
 	if !ok {
@@ -72,8 +77,8 @@ func (c *condition) same(it item, attr string) *condition {
 	return c.and(c.name(attr) + " = " + placeholder)
 }
 
-// name is the placeholder of an attribute. It is numbered: names may hold
-// anything.
+// name returns a placeholder for an attribute. It is numbered, because names may
+// hold any characters.
 func (c *condition) name(attr string) string {
 	if c.names == nil {
 		c.names = map[string]string{}
@@ -91,6 +96,7 @@ func (c *condition) and(term string) *condition {
 	return c
 }
 
+// parts returns the fields of a request that state the condition.
 func (c *condition) parts() (expression *string, names map[string]string, values map[string]types.AttributeValue) {
 	if c == nil {
 		return nil, nil, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// SetConfig stores limits, a mode or both, with their event. Limits that were
-// damaged are replaced.
+// SetConfig stores limits, a mode or both, with their event. It also replaces
+// damaged limits.
 func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
 	if err := checkLimits(len(cfg.Limits)); err != nil {
 		return err
@@ -27,7 +27,7 @@ func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limit
 	switch {
 	case cfg.Scope == (limiter.Scope{}):
 		err = r.setSystem(ctx, cfg, event)
-	case rules.Empty(rules.Merged(limiter.Config{}, cfg)): // leaves what is stored
+	case rules.Empty(rules.Merged(limiter.Config{}, cfg)): // changes nothing
 		err = r.change(ctx, event)
 	case cfg.Scope.Entity == "":
 		err = r.change(ctx, r.putIf(r.configItem(cfg), nil), r.countDefaults(cfg.Scope.Resource, "ADD"), event)
@@ -38,11 +38,11 @@ func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limit
 	return err
 }
 
-// setEntity counts the config of an entity in its registry when it is new, or
-// was in no list: Python's provisioner writes such. Whether it is, is found out
-// by writing. Python may also have overwritten an item that had been counted, so
-// that the count can become too high, which lists a resource for nothing; too
-// low, it would hide limits.
+// setEntity writes the config of an entity. It counts the config in the registry
+// if it is new, or not indexed because Python's provisioner wrote it; the
+// condition of the write finds that out. The count becomes too high if Python
+// has overwritten a counted item. That only lists a resource without need, while
+// a count that is too low would hide limits.
 func (r *Repository) setEntity(ctx context.Context, cfg limiter.Config, event types.TransactWriteItem) error {
 	it := r.configItem(cfg)
 	for try := 0; ; try++ {
@@ -60,7 +60,7 @@ func (r *Repository) setEntity(ctx context.Context, cfg limiter.Config, event ty
 	}
 }
 
-// configItem is all that is stored of limits of an entity or a resource.
+// configItem returns the config item of an entity or a resource.
 func (r *Repository) configItem(cfg limiter.Config) item {
 	s := cfg.Scope
 	it := newItem(r.ns, configKey(r.ns, s.Entity, s.Resource))
@@ -74,7 +74,8 @@ func (r *Repository) configItem(cfg limiter.Config) item {
 	return it
 }
 
-// configVersion is constant: Python wants the attribute and never counts it up.
+// configVersion is constant: Python requires the attribute and never increments
+// it.
 const configVersion = 1
 
 // setLimits adds limits to a config item.
@@ -87,17 +88,17 @@ func (it item) setLimits(limits []limiter.Limit) {
 	}
 }
 
-// configChanged makes this process see a change, or what may have been one: the
-// fate of a write that failed is not always known.
+// configChanged drops cached limits and refusals after a write. It does so after
+// a failed write too, since its outcome may be unknown.
 func (r *Repository) configChanged(ctx context.Context, at time.Time, s limiter.Scope, err error) {
 	r.cache.evict(r.configFact(s))
 	r.images.clearRefusals()
 	if err == nil && s.Level() == "entity" {
-		_ = r.syncBucket(ctx, at, s) // the next charge repairs what this could not
+		_ = r.syncBucket(ctx, at, s) // on failure, the next charge repairs the bucket
 	}
 }
 
-// Config is what a scope holds, as stored now.
+// Config returns the stored config of a scope, bypassing the cache.
 func (r *Repository) Config(ctx context.Context, s limiter.Scope) (limiter.Config, error) {
 	it, err := r.look(ctx, configKey(r.ns, s.Entity, s.Resource))
 	if err != nil {
@@ -111,8 +112,8 @@ func (r *Repository) Config(ctx context.Context, s limiter.Scope) (limiter.Confi
 	return cfg, nil
 }
 
-// DeleteConfig removes what a scope holds. ErrNotFound, also when the item is
-// there but holds neither limits nor a mode.
+// DeleteConfig deletes the config of a scope. It returns ErrNotFound if there are
+// neither limits nor a mode.
 func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limiter.AuditEvent) error {
 	if err := r.requireActiveNow(ctx, ev.At); err != nil {
 		return err
@@ -147,8 +148,8 @@ func (r *Repository) deleteConfig(ctx context.Context, s limiter.Scope, ev limit
 	}
 }
 
-// removeConfig deletes a config item together with its entry in a registry. It
-// is refused at its first item if what is stored has changed.
+// removeConfig deletes a config item together with its entry in a registry. If
+// the item has changed, the transaction is refused at its first item.
 func (r *Repository) removeConfig(ctx context.Context, s limiter.Scope, stored item, event types.TransactWriteItem) error {
 	switch k := stored.key(); {
 	case s.Entity != "":
@@ -159,8 +160,8 @@ func (r *Repository) removeConfig(ctx context.Context, s limiter.Scope, stored i
 	return r.removeSystem(ctx, stored, event)
 }
 
-// heldConfig is what an item holds, by the names alone: what is damaged can be
-// deleted too.
+// heldConfig returns the config of an item with the names of its limits alone.
+// It reads no values, so that damaged limits can be deleted.
 func heldConfig(s limiter.Scope, it item) limiter.Config {
 	held := limiter.Config{Scope: s}
 	for attr := range it {

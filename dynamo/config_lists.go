@@ -11,24 +11,25 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Two items of a namespace list what has limits: one is a set of resources that
-// have defaults, the other has a counter for each resource, under its name, of
-// the entities with limits for it.
+// Two items of a namespace are registries of limits. One is the set of resources
+// that have defaults. The other counts, for each resource, the entities that
+// have limits for it, in an attribute named like the resource.
 
-// ResourcesWithDefaults are the resources that have limits, sorted.
+// ResourcesWithDefaults returns the resources that have limits, sorted.
 func (r *Repository) ResourcesWithDefaults(ctx context.Context) ([]string, error) {
 	it, err := r.look(ctx, resourcesKey(r.ns))
 	if err != nil {
 		return nil, err
 	}
 	set, _ := it[attrResources].(*types.AttributeValueMemberSS)
-	if set == nil { // the last member takes the attribute with it
+	if set == nil { // DynamoDB removes an empty set
 		return nil, nil
 	}
 	return slices.Sorted(slices.Values(set.Value)), nil
 }
 
-// ResourcesWithLimits are the resources for which an entity has limits, sorted.
+// ResourcesWithLimits returns the resources for which any entity has limits,
+// sorted.
 func (r *Repository) ResourcesWithLimits(ctx context.Context) ([]string, error) {
 	it, err := r.look(ctx, entityConfigsKey(r.ns))
 	if err != nil {
@@ -51,7 +52,8 @@ func (r *Repository) ResourcesWithLimits(ctx context.Context) ([]string, error) 
 	return names, nil
 }
 
-// EntitiesWithLimits are the entities that have limits for a resource, by ID.
+// EntitiesWithLimits iterates over the entities that have limits for a resource,
+// by ID.
 func (r *Repository) EntitiesWithLimits(ctx context.Context, resource string) iter.Seq2[string, error] {
 	return listing(ctx, r, func() *dynamodb.QueryInput {
 		in := partition(configsPK(r.ns, storedResource(resource)))
@@ -64,26 +66,27 @@ func (r *Repository) EntitiesWithLimits(ctx context.Context, resource string) it
 	})
 }
 
-// countDefaults makes a resource join the set of those with defaults, by ADD,
-// or leave it, by DELETE.
+// countDefaults returns the update that adds a resource to the set of those with
+// defaults, or removes it. The action is ADD or DELETE.
 func (r *Repository) countDefaults(resource, action string) types.TransactWriteItem {
 	return r.indexedUpdate(resourcesKey(r.ns), " "+action+" #r :r", map[string]string{"#r": attrResources},
 		item{":r": &types.AttributeValueMemberSS{Value: []string{resource}}})
 }
 
-// countLimits counts one more entity with limits for a resource.
+// countLimits returns the update that counts one more entity with limits for a
+// resource.
 func (r *Repository) countLimits(resource string) types.TransactWriteItem {
 	return r.indexedUpdate(entityConfigsKey(r.ns), " ADD #r :one", map[string]string{"#r": storedResource(resource)},
 		item{":one": number(1)})
 }
 
-// removeEntityConfig deletes the config item of an entity at k, with its count
-// and more. It is refused at its first item if there is none.
+// removeEntityConfig deletes the config item at k of an entity, decrements its
+// count and executes the writes in more. If there is no item, the transaction is
+// refused at its first write.
 //
-// Python's provisioner writes configs that are in no index and not counted, so
-// these are not counted down. The count may be too low for others: it is only
-// taken down while there is something to take, and what is not above zero is
-// removed.
+// A config that Python's provisioner wrote is neither indexed nor counted, so
+// its removal does not decrement the count. The count may also be too low, so it
+// never falls below zero.
 func (r *Repository) removeEntityConfig(ctx context.Context, k key, more ...types.TransactWriteItem) error {
 	resource := strings.TrimPrefix(k.sk, configSKPrefix)
 	gone := r.deleteIf(k, new(condition).exists(attrGSI3PK))
@@ -99,7 +102,8 @@ func (r *Repository) removeEntityConfig(ctx context.Context, k key, more ...type
 	return err
 }
 
-// uncountLimits is countLimits backwards, for a resource as stored.
+// uncountLimits returns the update that reverts countLimits, for a resource as
+// stored.
 func (r *Repository) uncountLimits(resource string) types.TransactWriteItem {
 	return types.TransactWriteItem{Update: &types.Update{
 		TableName: &r.table, Key: entityConfigsKey(r.ns).at(),
@@ -109,8 +113,8 @@ func (r *Repository) uncountLimits(resource string) types.TransactWriteItem {
 	}}
 }
 
-// dropCount removes a counter that has come to nothing. If it fails, the
-// counter stays at zero, which lists nothing.
+// dropCount removes a counter that has reached zero. It ignores failures, since a
+// counter of zero has no effect.
 func (r *Repository) dropCount(ctx context.Context, resource string) {
 	_, _ = r.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &r.table, Key: entityConfigsKey(r.ns).at(),

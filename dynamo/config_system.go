@@ -11,13 +11,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// The item of the system holds more than limits and a mode: for how long audit
-// events stay, and whatever else others put there. All that survives a change.
-// New limits replace the whole item, so that no old ones remain whose names
-// nobody has read; the condition is that what was carried over from the item
-// read is still so.
+// The system's item holds more than limits and a mode: the retention of audit
+// events, and attributes of other programs. A change keeps all of these. New
+// limits replace the whole item, so that limits added concurrently do not
+// survive. The write is conditional on the attributes that it keeps.
 
-// setSystem stores limits, a mode or both.
+// setSystem stores limits, a mode or both in the system's item.
 func (r *Repository) setSystem(ctx context.Context, cfg limiter.Config, event types.TransactWriteItem) error {
 	if cfg.Limits == nil {
 		return r.setMode(ctx, cfg.OnUnavailable, event)
@@ -27,10 +26,10 @@ func (r *Repository) setSystem(ctx context.Context, cfg limiter.Config, event ty
 	})
 }
 
-// putSystem writes the item of the system anew, with what follows from the one
-// that is stored, of which the mode may be kept. If that is nothing, only the
-// event is written.
-func (r *Repository) putSystem(ctx context.Context, keepsMode bool, event types.TransactWriteItem, following func(stored item) limiter.Config) error {
+// putSystem replaces the system's item with the config that next returns for the
+// stored one. If keepsMode is set, the write is refused if the mode has changed.
+// If the config is empty, putSystem writes only the event.
+func (r *Repository) putSystem(ctx context.Context, keepsMode bool, event types.TransactWriteItem, next func(stored item) limiter.Config) error {
 	k := configKey(r.ns, "", "")
 	for try := 0; ; try++ {
 		if err := pause(ctx, try); err != nil {
@@ -40,19 +39,19 @@ func (r *Repository) putSystem(ctx context.Context, keepsMode bool, event types.
 		if err != nil {
 			return err
 		}
-		next := following(stored)
-		if rules.Empty(next) {
+		cfg := next(stored)
+		if rules.Empty(cfg) {
 			return r.change(ctx, event)
 		}
 		it := newItem(r.ns, k)
-		maps.Copy(it, carried(stored))
-		it.setLimits(next.Limits)
-		if next.OnUnavailable != "" {
-			it[attrMode] = text(string(next.OnUnavailable))
+		maps.Copy(it, otherAttributes(stored))
+		it.setLimits(cfg.Limits)
+		if cfg.OnUnavailable != "" {
+			it[attrMode] = text(string(cfg.OnUnavailable))
 		}
 		err = r.change(ctx, r.putIf(it, unchanged(stored, keepsMode)), event)
 		if err == nil {
-			r.modes.Store(r.ns, next.OnUnavailable)
+			r.modes.Store(r.ns, cfg.OnUnavailable)
 		}
 		if _, changed := refusedAt(err, 0); !changed || try == maxTries {
 			return err
@@ -60,8 +59,8 @@ func (r *Repository) putSystem(ctx context.Context, keepsMode bool, event types.
 	}
 }
 
-// setMode stores a mode and leaves the limits alone, whatever they are. No mode
-// stores nothing but the event.
+// setMode stores a mode and keeps the limits, even damaged ones. For an empty
+// mode it writes only the event.
 func (r *Repository) setMode(ctx context.Context, mode limiter.OnUnavailable, event types.TransactWriteItem) error {
 	if mode == "" {
 		return r.change(ctx, event)
@@ -75,13 +74,13 @@ func (r *Repository) setMode(ctx context.Context, mode limiter.OnUnavailable, ev
 	return err
 }
 
-// removeSystem takes limits and mode out of the system's item, and the item
-// itself if nothing else is in it.
+// removeSystem removes limits and mode from the system's item, and deletes the
+// item if nothing else is left.
 func (r *Repository) removeSystem(ctx context.Context, stored item, event types.TransactWriteItem) error {
 	k := stored.key()
-	holds := unchanged(stored, true).exists(aLimit(stored))
+	holds := unchanged(stored, true).exists(limitAttribute(stored))
 	write := r.deleteIf(k, holds)
-	if rest := carried(stored); len(rest) > 0 {
+	if rest := otherAttributes(stored); len(rest) > 0 {
 		it := newItem(r.ns, k)
 		maps.Copy(it, rest)
 		write = r.putIf(it, holds)
@@ -93,9 +92,9 @@ func (r *Repository) removeSystem(ctx context.Context, stored item, event types.
 	return err
 }
 
-// aLimit is an attribute that shows that nobody else has removed the limits, or
-// the item, since stored was read.
-func aLimit(stored item) string {
+// limitAttribute returns an attribute that exists as long as the limits of
+// stored, or the item if it has none.
+func limitAttribute(stored item) string {
 	for attr := range stored {
 		if _, ok := limitOf(attr, configPrefix, fieldCapacity); ok {
 			return attr
@@ -104,8 +103,9 @@ func aLimit(stored item) string {
 	return attrPK
 }
 
-// carried is what of the system's item is not for this package to change.
-func carried(stored item) item {
+// otherAttributes returns the attributes of the system's item that SetConfig and
+// DeleteConfig keep.
+func otherAttributes(stored item) item {
 	rest := item{}
 	for attr, v := range stored {
 		switch attr {
@@ -119,13 +119,13 @@ func carried(stored item) item {
 	return rest
 }
 
-// unchanged holds while what was carried over from stored is as it was, and the
-// mode too if that is kept.
+// unchanged returns the condition that the other attributes of stored, and its
+// mode if wanted, have not changed.
 func unchanged(stored item, mode bool) *condition {
 	if stored == nil {
 		return absent()
 	}
-	kept := carried(stored)
+	kept := otherAttributes(stored)
 	c := new(condition).same(stored, attrRetention)
 	if mode {
 		c.same(stored, attrMode)

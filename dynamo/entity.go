@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -13,9 +14,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// CreateEntity stores an entity and its event. ErrExists.
+// CreateEntity stores an entity and its event. It returns ErrExists if the ID is
+// taken.
 func (r *Repository) CreateEntity(ctx context.Context, e limiter.Entity, ev limiter.AuditEvent) error {
 	if err := r.requireActiveNow(ctx, ev.At); err != nil {
 		return err
@@ -25,14 +28,14 @@ func (r *Repository) CreateEntity(ctx context.Context, e limiter.Entity, ev limi
 		return err
 	}
 	err = r.change(ctx, r.putIf(r.entityItem(e), absent()), event)
-	r.cache.evict(r.entityFact(e.ID)) // also when it failed: it may be stored now, by this call or by another
+	r.cache.evict(r.entityFact(e.ID)) // also on failure: this call or another may have stored it
 	if _, exists := refusedAt(err, 0); exists {
 		return fmt.Errorf("entity %q: %w", e.ID, limiter.ErrExists)
 	}
 	return err
 }
 
-// entityItem is all that is stored of an entity's record.
+// entityItem returns the item of an entity's record.
 func (r *Repository) entityItem(e limiter.Entity) item {
 	it := newItem(r.ns, metaKey(r.ns, e.ID))
 	it[attrEntity] = text(e.ID)
@@ -47,7 +50,7 @@ func (r *Repository) entityItem(e limiter.Entity) item {
 	return it
 }
 
-// Entity is the stored record. ErrNotFound.
+// Entity returns the stored record of an entity, or ErrNotFound.
 func (r *Repository) Entity(ctx context.Context, id string) (limiter.Entity, error) {
 	it, err := r.look(ctx, metaKey(r.ns, id))
 	if err != nil {
@@ -59,7 +62,7 @@ func (r *Repository) Entity(ctx context.Context, id string) (limiter.Entity, err
 	return r.decodeEntity(it), nil
 }
 
-// decodeEntity is the record in an item.
+// decodeEntity decodes the record of an entity.
 func (r *Repository) decodeEntity(it item) limiter.Entity {
 	return limiter.Entity{
 		ID:        strings.TrimPrefix(it.text(attrPK), entityPKPrefix(r.ns)),
@@ -71,8 +74,8 @@ func (r *Repository) decodeEntity(it item) limiter.Entity {
 	}
 }
 
-// decodeMetadata renders values that are not strings, which Python lets in, as
-// JSON. Empty metadata are nil.
+// decodeMetadata decodes metadata. Python can store values that are not strings;
+// these become JSON. Empty metadata are nil.
 func decodeMetadata(it item) map[string]string {
 	m, ok := it[attrMetadata].(*types.AttributeValueMemberM)
 	if !ok || len(m.Value) == 0 {
@@ -89,14 +92,15 @@ func decodeMetadata(it item) map[string]string {
 			var buffer bytes.Buffer
 			encoder := json.NewEncoder(&buffer)
 			encoder.SetEscapeHTML(false)
-			_ = encoder.Encode(plain(v)) // of plain values only: it does not fail
+			_ = encoder.Encode(plain(v)) // cannot fail: plain returns plain values only
 			metadata[name] = strings.TrimSuffix(buffer.String(), "\n")
 		}
 	}
 	return metadata
 }
 
-// Entities are the children of parent, or all, by ID.
+// Entities iterates over the children of parent, or over all entities if parent
+// is empty, by ID.
 func (r *Repository) Entities(ctx context.Context, parent string) iter.Seq2[limiter.Entity, error] {
 	if parent == "" {
 		return r.allEntities(ctx)
@@ -108,8 +112,8 @@ func (r *Repository) Entities(ctx context.Context, parent string) iter.Seq2[limi
 	})
 }
 
-// allEntities finds the keys of records in the index of the namespace, which
-// has keys only, and reads the records.
+// allEntities iterates over all entities. It queries the index of the namespace,
+// which holds keys only, and reads the records in batches.
 func (r *Repository) allEntities(ctx context.Context) iter.Seq2[limiter.Entity, error] {
 	keys := listing(ctx, r, func() *dynamodb.QueryInput {
 		in := indexed(indexNamespace, r.ns, entityPKPrefix(r.ns))
@@ -131,8 +135,8 @@ func (r *Repository) allEntities(ctx context.Context) iter.Seq2[limiter.Entity, 
 	}
 }
 
-// yieldEntities reads records and passes them on, without those that have been
-// deleted meanwhile. It tells whether to go on.
+// yieldEntities reads and yields records. It skips records that have been
+// deleted, and reports whether to continue.
 func (r *Repository) yieldEntities(ctx context.Context, keys []key, yield func(limiter.Entity, error) bool) bool {
 	found, err := r.getAll(ctx, keys)
 	if err != nil {
@@ -145,4 +149,101 @@ func (r *Repository) yieldEntities(ctx context.Context, keys []key, yield func(l
 		}
 	}
 	return true
+}
+
+// DeleteEntity deletes the record, limits, buckets and usage of an entity. It
+// returns ErrNotFound if nothing is stored under the entity, not even an expired
+// bucket.
+//
+// DeleteEntity deletes the last item in one transaction with the event. Until
+// then an item is left, so that another call can finish an interrupted one.
+func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.AuditEvent) error {
+	if err := r.requireActiveNow(ctx, ev.At); err != nil {
+		return err
+	}
+	records := 0
+	for try := 0; ; try++ {
+		if err := pause(ctx, try); err != nil {
+			return err
+		}
+		left, err := r.entityKeys(ctx, id)
+		if err != nil {
+			return err
+		}
+		if len(left) == 0 && records == 0 {
+			return fmt.Errorf("entity %q: %w", id, limiter.ErrNotFound)
+		}
+		records += len(left)
+		event, err := r.auditPut(ctx, rules.With(ev, "records_deleted", int64(records)))
+		if err != nil {
+			return err
+		}
+		err = r.deleteItems(ctx, left, event)
+		r.forgetEntity(id) // also on failure: part of it is done
+		if _, overtaken := refusedAt(err, 0); !overtaken || try == maxTries {
+			return err
+		}
+		if left[len(left)-1].sk == metaSK {
+			records = 0 // the call that deleted the record has written the event
+		}
+	}
+}
+
+// entityKeys returns the keys of all items of an entity in the order of their
+// deletion: limits, which registries count, then buckets and usage, and last the
+// record.
+func (r *Repository) entityKeys(ctx context.Context, id string) ([]key, error) {
+	in := partition(entityPK(r.ns, id))
+	in.ProjectionExpression = aws.String("#pk, #sk")
+	in.ExpressionAttributeNames["#sk"] = attrSK
+	var keys []key
+	for it, err := range r.query(ctx, r.ns, in) {
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, it.key())
+	}
+	slices.SortStableFunc(keys, func(a, b key) int { return deletionRank(a) - deletionRank(b) })
+	return keys, nil
+}
+
+func deletionRank(k key) int {
+	switch {
+	case strings.HasPrefix(k.sk, configSKPrefix):
+		return 0
+	case k.sk == metaSK:
+		return 2
+	}
+	return 1
+}
+
+// deleteItems deletes items in order, the last one in a transaction with the
+// event. If another call has deleted that one, the transaction is refused at its
+// first item.
+func (r *Repository) deleteItems(ctx context.Context, keys []key, event types.TransactWriteItem) error {
+	if len(keys) == 0 {
+		return r.change(ctx, event)
+	}
+	last := keys[len(keys)-1]
+	keys = keys[:len(keys)-1]
+	for len(keys) > 0 && deletionRank(keys[0]) == 0 {
+		err := r.removeEntityConfig(ctx, keys[0])
+		if _, gone := refusedAt(err, 0); err != nil && !gone {
+			return err
+		}
+		keys = keys[1:]
+	}
+	if err := r.deleteAll(ctx, keys); err != nil {
+		return err
+	}
+	if deletionRank(last) == 0 {
+		return r.removeEntityConfig(ctx, last, event)
+	}
+	return r.change(ctx, r.deleteIf(last, present()), event)
+}
+
+// forgetEntity drops everything cached of an entity.
+func (r *Repository) forgetEntity(id string) {
+	r.cache.evictIf(func(k factKey) bool { return k.ns == r.ns && k.scope.Entity == id })
+	r.images.forget(entityPK(r.ns, id))
 }

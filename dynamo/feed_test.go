@@ -63,11 +63,11 @@ func TestRecordsThatAreNoChange(t *testing.T) {
 		"nothing moved":      {record("1", s.attributes(aBucket), s.attributes(aBucket)), ""},
 		"a bucket that went": {with(func(r *dynamo.StreamRecord) { r.Event, r.Old, r.New = "REMOVE", r.New, nil }), ""},
 		"no image":           {record("1", nil, nil), "the record has no images"},
-		"no old image":       {with(func(r *dynamo.StreamRecord) { r.Event = "MODIFY" }), "the record has no old image; the stream has to give both"},
+		"no old image":       {with(func(r *dynamo.StreamRecord) { r.Event = "MODIFY" }), "the record has no old image; the stream must have new and old images"},
 		"an unknown event":   {with(func(r *dynamo.StreamRecord) { r.Event = "TRUNCATE" }), "the event is unknown"},
-		"no number":          {with(func(r *dynamo.StreamRecord) { r.Sequence = "" }), "the record has no place in a stream"},
-		"no such number":     {with(func(r *dynamo.StreamRecord) { r.Sequence = "12x" }), "the record has no place in a stream"},
-		"no stream":          {with(func(r *dynamo.StreamRecord) { r.Feed = "" }), "the record has no place in a stream"},
+		"no number":          {with(func(r *dynamo.StreamRecord) { r.Sequence = "" }), "the record has no position in a stream"},
+		"no such number":     {with(func(r *dynamo.StreamRecord) { r.Sequence = "12x" }), "the record has no position in a stream"},
+		"no stream":          {with(func(r *dynamo.StreamRecord) { r.Feed = "" }), "the record has no position in a stream"},
 		"no time": {with(func(r *dynamo.StreamRecord) {
 			r.At = time.Time{}
 			delete(r.New, "rf")

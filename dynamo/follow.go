@@ -9,35 +9,40 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 )
 
-// FollowOptions are those of Follow. The zero value of a field is its default.
+// FollowOptions configures Follow. The zero value of a field means its default.
 type FollowOptions struct {
-	// UntilEmpty ends once nothing is left to read, instead of waiting for more.
+	// UntilEmpty makes Follow return once no records are left, instead of waiting
+	// for more.
 	UntilEmpty bool
-	// Pause is how long to wait when there was nothing to read, and before what
-	// failed is tried again; default 1 s.
+	// Pause is the wait before Follow polls an empty stream again, and before it
+	// retries after an error; default 1 s.
 	Pause time.Duration
-	// Failed is told every error after which Follow goes on, those of handle
-	// included, by the goroutine that calls handle; nil tells nobody.
-	Failed func(error)
+	// OnError, if not nil, is called with each error that Follow retries, including
+	// those of handle. Calls of OnError and handle do not overlap.
+	OnError func(error)
 }
 
-// Follow reads the table's stream from where the last one stopped, or from its
-// beginning, until ctx ends, and gives its records to handle, those of one item
-// in order, one batch at a time. Handle tells how many it has done with. The
-// others come again after a pause, while other parts of the stream go on. The
-// place is kept in the table after every batch, so a process that dies repeats
-// one batch at most.
+// Follow reads the table's stream and passes its records to handle, one batch at
+// a time, until ctx is done. Records of one item come in order. Handle returns
+// how many records of the batch it has handled. Follow passes the others again
+// after a pause, while other shards of the stream continue. Follow starts where
+// the last call stopped, or at the beginning of the stream. It saves a checkpoint
+// in the table after every batch, so a process that dies repeats at most one
+// batch.
 //
-// What fails is tried again for ever, or with UntilEmpty until the rest is read
-// and it has failed five times in a row. What the service has trimmed, a day
-// after it happened, is passed over. A stream that is switched off is read to
-// its end, and then the one that replaces it, for which Follow waits 60 pauses,
-// or none with UntilEmpty. A stream that was replaced before is not read.
+// Follow retries errors forever. With UntilEmpty, it returns an error that
+// occurred five times in a row, once all other shards are read. Follow skips
+// records that the service has removed, which happens after a day. It reads a
+// disabled stream to its end, and then the stream that replaces it. It waits 60
+// pauses for that one, or not at all with UntilEmpty. It does not read streams
+// that were replaced before the call.
 //
-// It is meant for local engines: in an account a function is called instead,
-// many at once. Errors: limiter.ErrNotFound when the table has no stream with
-// new and old images, or has it no more; limiter.ErrClosed; the error of ctx; or
-// *limiter.UnavailableError, around that of handle if this is what keeps failing.
+// Follow is meant for local engines. In an AWS account, a function processes the
+// stream.
+//
+// Follow returns limiter.ErrNotFound if the table has no stream with new and old
+// images; limiter.ErrClosed if the repository is closed; the error of ctx; or
+// *limiter.UnavailableError, which wraps the error of handle if that caused it.
 func (r *Repository) Follow(ctx context.Context, opts *FollowOptions, handle func(context.Context, []StreamRecord) (int, error)) error {
 	f := &follower{repo: r, handle: handle}
 	if opts != nil {
@@ -49,10 +54,10 @@ func (r *Repository) Follow(ctx context.Context, opts *FollowOptions, handle fun
 	if err := f.open(ctx); err != nil {
 		return err
 	}
-	for over := false; !over; {
-		found, err := f.pass(ctx)
-		if err == nil && !found {
-			over, err = f.rest(ctx)
+	for done := false; !done; {
+		more, err := f.pass(ctx)
+		if err == nil && !more {
+			done, err = f.idle(ctx)
 		}
 		if err != nil {
 			return err
@@ -61,7 +66,7 @@ func (r *Repository) Follow(ctx context.Context, opts *FollowOptions, handle fun
 	return nil
 }
 
-// follower is a Follow under way.
+// follower is the state of one call of Follow.
 type follower struct {
 	repo    *Repository
 	client  *dynamodbstreams.Client
@@ -72,114 +77,110 @@ type follower struct {
 	listing shardList
 }
 
-// trouble is what keeps failing, and until when that is left alone.
-type trouble struct {
-	err   error
-	times int // in a row
-	until time.Time
+// retryState holds the last error of an operation and the time of its retry.
+type retryState struct {
+	err      error
+	failures int // consecutive
+	until    time.Time
 }
 
-// pass reads every shard that may be read once. Found says that there may be
-// more at once.
-func (f *follower) pass(ctx context.Context) (found bool, err error) {
+// pass reads every readable shard once. It reports whether more records may be
+// available at once.
+func (f *follower) pass(ctx context.Context) (more bool, err error) {
 	if err := f.repo.ready(ctx); err != nil {
 		return false, err
 	}
-	if f.listing.fresh = f.outdated(); f.listing.fresh {
-		if err := f.note(ctx, &f.listing.trouble, f.refresh(ctx)); err != nil {
+	if f.listing.fresh = f.needsListing(); f.listing.fresh {
+		if err := f.check(ctx, &f.listing.retry, f.refresh(ctx)); err != nil {
 			return false, err
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(f.shards)) {
 		s := f.shards[id]
-		if s.ended() || !f.ended(s.parent) || f.repo.clock().Before(s.trouble.until) {
+		if s.ended() || !f.ended(s.parent) || f.repo.clock().Before(s.retry.until) {
 			continue
 		}
-		more, err := f.read(ctx, s)
-		if err := f.note(ctx, &s.trouble, err); err != nil {
+		moreOfShard, err := f.read(ctx, s)
+		if err := f.check(ctx, &s.retry, err); err != nil {
 			return false, err
 		}
-		found = found || more
+		more = more || moreOfShard
 	}
-	f.listing.stale = f.listing.stale || !found
-	return found, nil
+	f.listing.stale = f.listing.stale || !more
+	return more, nil
 }
 
-// ended tells whether nothing of a shard is left to read: its children hold what
-// came later. One that is not known has been trimmed, or there never was one.
+// ended reports whether a shard has ended, so that its children can be read. An
+// unknown shard has ended: the service has removed it, or it never existed.
 func (f *follower) ended(id string) bool {
 	s, known := f.shards[id]
 	return !known || s.ended()
 }
 
-// note takes in how a try went. It returns the error that ends Follow, if it is
-// one.
-func (f *follower) note(ctx context.Context, t *trouble, err error) error {
+// check updates the retry state with the result of an operation. It returns the
+// errors that end Follow.
+func (f *follower) check(ctx context.Context, state *retryState, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err == nil:
-		*t = trouble{}
+		*state = retryState{}
 		return nil
-	case lasting(err):
+	case isPermanent(err):
 		return f.failure(ctx, err)
 	}
-	if f.opts.Failed != nil {
-		f.opts.Failed(err)
+	if f.opts.OnError != nil {
+		f.opts.OnError(err)
 	}
-	*t = trouble{err: err, times: t.times + 1, until: f.repo.clock().Add(f.opts.Pause)}
+	*state = retryState{err: err, failures: state.failures + 1, until: f.repo.clock().Add(f.opts.Pause)}
 	return nil
 }
 
-// rest is for when nothing was found: it is over, or time for a pause.
-func (f *follower) rest(ctx context.Context) (over bool, err error) {
-	troubled, err := f.troubled(ctx)
+// idle runs after a pass without records. It reports that Follow is done, or
+// waits for a pause.
+func (f *follower) idle(ctx context.Context) (done bool, err error) {
+	failing, err := f.failing(ctx)
 	if err != nil {
 		return false, err
 	}
-	if !troubled && f.settled() {
+	if !failing && f.caughtUp() {
 		switch {
 		case !f.listing.fresh: // there may be new shards
 			return false, nil
-		case f.listing.off:
-			if over, err = f.replace(ctx); over || err != nil {
-				return over, err
+		case f.listing.disabled:
+			if done, err = f.replace(ctx); done || err != nil {
+				return done, err
 			}
 		case f.opts.UntilEmpty:
 			return true, nil
 		}
 	}
-	select {
-	case <-time.After(f.opts.Pause):
-		return false, nil
-	case <-ctx.Done():
-		return false, ctx.Err()
-	}
+	return false, sleep(ctx, f.opts.Pause)
 }
 
-// troubled tells whether something fails that was not read as far as it goes,
-// and with UntilEmpty the error once it did so too often.
-func (f *follower) troubled(ctx context.Context) (troubled bool, err error) {
-	const most = 5
-	all := []*trouble{&f.listing.trouble}
+// failing reports whether the listing, or a shard that has not caught up, waits
+// for a retry. With UntilEmpty it returns an error that occurred too often.
+func (f *follower) failing(ctx context.Context) (failing bool, err error) {
+	const maxFailures = 5
+	states := []*retryState{&f.listing.retry}
 	for _, id := range slices.Sorted(maps.Keys(f.shards)) {
-		if s := f.shards[id]; !s.settled() {
-			all = append(all, &s.trouble)
+		if s := f.shards[id]; !s.caughtUp() {
+			states = append(states, &s.retry)
 		}
 	}
-	for _, t := range all {
-		troubled = troubled || t.err != nil
-		if f.opts.UntilEmpty && t.times >= most {
-			return true, f.failure(ctx, t.err)
+	for _, state := range states {
+		failing = failing || state.err != nil
+		if f.opts.UntilEmpty && state.failures >= maxFailures {
+			return true, f.failure(ctx, state.err)
 		}
 	}
-	return troubled, nil
+	return failing, nil
 }
 
-// settled tells whether every shard is read as far as it goes.
-func (f *follower) settled() bool {
+// caughtUp reports whether every shard has caught up.
+func (f *follower) caughtUp() bool {
 	for _, s := range f.shards {
-		if !s.settled() {
+		if !s.caughtUp() {
 			return false
 		}
 	}

@@ -13,48 +13,49 @@ import (
 	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 )
 
-// shard is a part of the stream.
+// shard is a shard of the stream. Its checkpoint is an item of the table that
+// says how far it has been read.
 type shard struct {
 	id, parent     string
 	listed, closed bool
-	after          string // the sequence that was done with last
-	passed         int    // records that were done with since the place was kept
-	unkept         bool   // the place has to be kept before more is read
-	finished       bool
+	after          string // the sequence number of the last handled record
+	unsavedRecords int    // records handled since the last checkpoint
+	unsaved        bool   // the checkpoint must be saved before the next read
+	finished       bool   // all records have been handled
 	iterator       *string
-	empty          int // answers without records in a row
-	trouble        trouble
+	empty          int // consecutive responses without records
+	retry          retryState
 }
 
-// emptyAnswers is how many answers without records may come before the next
-// record of a shard. The service searches a part of a shard for each, and takes
-// no more than that for a whole one.
-const emptyAnswers = 5
+// maxEmpty is the number of empty responses after which a shard counts as read
+// to its end. Each response covers a part of the shard, and this many cover it
+// all.
+const maxEmpty = 5
 
-// ended tells whether nothing is left to read, also for those who begin later.
-func (s *shard) ended() bool { return s.finished && !s.unkept }
+// ended reports whether the shard is finished and its checkpoint says so.
+func (s *shard) ended() bool { return s.finished && !s.unsaved }
 
-// settled tells whether the shard is read as far as it goes.
-func (s *shard) settled() bool { return s.ended() || !s.closed && s.empty >= emptyAnswers }
+// caughtUp reports whether no more records are available at the moment.
+func (s *shard) caughtUp() bool { return s.ended() || !s.closed && s.empty >= maxEmpty }
 
-// recall takes in how far shards were read before.
-func (f *follower) recall(ctx context.Context, shards []*shard) error {
+// loadCheckpoints reads the checkpoints of shards.
+func (f *follower) loadCheckpoints(ctx context.Context, shards []*shard) error {
 	keys := make([]key, len(shards))
 	for i, s := range shards {
 		keys[i] = shardKey(f.stream.label, s.id)
 	}
-	places, err := f.repo.getAll(patient(ctx), keys)
+	found, err := f.repo.getAll(patient(ctx), keys)
 	for i, s := range shards {
-		s.after, s.finished = places[keys[i]].text(attrSequence), places[keys[i]].truth(attrFinished)
+		s.after, s.finished = found[keys[i]].text(attrSequence), found[keys[i]].truth(attrFinished)
 	}
 	return err
 }
 
-// read reads a shard once and has its records handled. More says that there may
-// be more at once.
+// read reads a shard once and handles its records. It reports whether more
+// records may be available at once.
 func (f *follower) read(ctx context.Context, s *shard) (more bool, err error) {
-	if s.unkept {
-		if err := f.remember(ctx, s); err != nil || s.finished {
+	if s.unsaved {
+		if err := f.saveCheckpoint(ctx, s); err != nil || s.finished {
 			return err == nil, err
 		}
 	}
@@ -67,21 +68,21 @@ func (f *follower) read(ctx context.Context, s *shard) (more bool, err error) {
 		return false, err
 	}
 	if s.empty++; len(out.Records) > 0 {
-		s.empty, err = 0, f.take(ctx, s, out.Records)
+		s.empty, err = 0, f.handleRecords(ctx, s, out.Records)
 	}
 	if s.iterator = out.NextShardIterator; err != nil {
 		s.iterator = nil
 	} else if s.iterator == nil {
-		s.finished, s.unkept, f.listing.stale = true, true, true
+		s.finished, s.unsaved, f.listing.stale = true, true, true
 	}
-	if s.unkept {
-		err = errors.Join(err, f.remember(ctx, s))
+	if s.unsaved {
+		err = errors.Join(err, f.saveCheckpoint(ctx, s))
 	}
-	more = s.empty == 0 || s.finished || s.empty < emptyAnswers && (s.closed || f.opts.UntilEmpty)
+	more = s.empty == 0 || s.finished || s.empty < maxEmpty && (s.closed || f.opts.UntilEmpty)
 	return more && err == nil, err
 }
 
-// fetch asks for the next records of a shard.
+// fetch requests the next records of a shard.
 func (f *follower) fetch(ctx context.Context, s *shard) (out *dynamodbstreams.GetRecordsOutput, err error) {
 	if s.iterator == nil {
 		err = f.seek(ctx, s)
@@ -94,7 +95,7 @@ func (f *follower) fetch(ctx context.Context, s *shard) (out *dynamodbstreams.Ge
 	}
 	s.iterator = nil // it may have expired
 	if _, trimmed := errors.AsType[*streams.TrimmedDataAccessException](err); trimmed {
-		s.after = "" // what was not read within a day is gone
+		s.after = "" // the service removes records after a day
 	}
 	if isGone(err) {
 		return nil, fmt.Errorf("shard %s of the stream of table %q: %w", s.id, f.repo.table, err)
@@ -102,7 +103,7 @@ func (f *follower) fetch(ctx context.Context, s *shard) (out *dynamodbstreams.Ge
 	return nil, f.repo.explain(err)
 }
 
-// seek begins to read a shard where that was left.
+// seek gets an iterator that continues after the last handled record.
 func (f *follower) seek(ctx context.Context, s *shard) error {
 	in := &dynamodbstreams.GetShardIteratorInput{
 		StreamArn: &f.stream.arn, ShardId: &s.id, ShardIteratorType: streams.ShardIteratorTypeTrimHorizon,
@@ -118,17 +119,17 @@ func (f *follower) seek(ctx context.Context, s *shard) error {
 	return nil
 }
 
-// errLeft says that some records have to come again.
-var errLeft = errors.New("not all records could be handled")
+// errUnhandled reports that some records need a retry.
+var errUnhandled = errors.New("not all records could be handled")
 
-// take has records handled, and notes how far that went. Keeping the place makes
-// a record, too, so that is not done for such records alone, or it would go on
-// for ever; only if they are many.
-func (f *follower) take(ctx context.Context, s *shard, records []streams.Record) error {
+// handleRecords passes records to the handler and advances the shard. A saved
+// checkpoint is itself a record of the stream. So batches of checkpoints alone
+// are saved only after many records, or Follow would never find the stream empty.
+func (f *follower) handleRecords(ctx context.Context, s *shard, records []streams.Record) error {
 	const many = 1000
 	batch := make([]StreamRecord, len(records))
 	for i, r := range records {
-		batch[i] = f.record(r)
+		batch[i] = newStreamRecord(f.stream.label, r)
 	}
 	done, err := f.handle(ctx, batch)
 	done = min(max(done, 0), len(batch))
@@ -138,22 +139,23 @@ func (f *follower) take(ctx context.Context, s *shard, records []streams.Record)
 		}
 	}
 	if done > 0 {
-		s.trouble.times = 0
-		s.passed += done
-		s.unkept = s.passed >= many || slices.ContainsFunc(records[:done], notPlace)
+		s.retry.failures = 0
+		s.unsavedRecords += done
+		s.unsaved = s.unsavedRecords >= many ||
+			slices.ContainsFunc(records[:done], func(r streams.Record) bool { return !isCheckpoint(r) })
 	}
 	if err == nil && done < len(batch) {
-		return errLeft
+		return errUnhandled
 	}
 	return err
 }
 
-// remember keeps how far a shard is read for as long as streams last, and more.
-func (f *follower) remember(ctx context.Context, s *shard) error {
-	const kept = 7 * 24 * time.Hour
+// saveCheckpoint stores how far a shard has been read.
+func (f *follower) saveCheckpoint(ctx context.Context, s *shard) error {
+	const retention = 7 * 24 * time.Hour // a stream keeps its records for a day
 	it := newItem(reservedNamespace, shardKey(f.stream.label, s.id))
 	it[attrFinished] = &types.AttributeValueMemberBOOL{Value: s.finished}
-	it[attrTTL] = number(f.repo.clock().Add(kept).Unix())
+	it[attrTTL] = number(f.repo.clock().Add(retention).Unix())
 	if s.after != "" {
 		it[attrSequence] = text(s.after)
 	}
@@ -161,6 +163,6 @@ func (f *follower) remember(ctx context.Context, s *shard) error {
 	if err != nil {
 		return f.repo.explain(err)
 	}
-	s.unkept, s.passed = false, 0
+	s.unsaved, s.unsavedRecords = false, 0
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
@@ -16,24 +17,24 @@ import (
 
 const opFollow = "follow"
 
-// stream is the one that a table has at a time.
+// stream is the current stream of a table.
 type stream struct {
 	arn, label string
-	on         bool
+	enabled    bool
 	view       types.StreamViewType
 }
 
-// shardList is what is known about the shards of a stream as a whole.
+// shardList is the state of the last listing of a stream's shards.
 type shardList struct {
-	at      time.Time
-	stale   bool // it has to be made again
-	fresh   bool // the last pass began with a try to make it
-	off     bool // the stream gets no more records, or is gone
-	looks   int  // for another stream, since it is off
-	trouble trouble
+	at       time.Time
+	stale    bool // the shards must be listed again
+	fresh    bool // the last pass started with a listing
+	disabled bool // the stream is disabled or deleted
+	lookups  int  // for another stream, since this one is disabled
+	retry    retryState
 }
 
-// open begins with the stream that the table has now.
+// open starts with the current stream of the table.
 func (f *follower) open(ctx context.Context) error {
 	if err := f.repo.ready(ctx); err != nil {
 		return err
@@ -43,31 +44,31 @@ func (f *follower) open(ctx context.Context) error {
 		return f.failure(ctx, err)
 	}
 	f.client = dynamodbstreams.NewFromConfig(f.repo.config, func(o *dynamodbstreams.Options) {
-		if o.BaseEndpoint == nil || f.repo.opts.Endpoint != "" { // an engine that has the table has its stream
+		if o.BaseEndpoint == nil || f.repo.opts.Endpoint != "" { // the table's endpoint serves its stream too
 			o.BaseEndpoint = f.repo.client.Options().BaseEndpoint
 		}
 	})
-	return f.begin(found)
+	return f.start(found)
 }
 
-// find looks for the stream of the table.
+// find returns the current stream of the table.
 func (f *follower) find(ctx context.Context) (stream, error) {
 	out, err := f.repo.slow.DescribeTable(patient(ctx), &dynamodb.DescribeTableInput{TableName: &f.repo.table})
 	if err != nil {
 		return stream{}, f.repo.explain(err)
 	}
-	found := stream{arn: deref(out.Table.LatestStreamArn), label: deref(out.Table.LatestStreamLabel)}
+	found := stream{arn: aws.ToString(out.Table.LatestStreamArn), label: aws.ToString(out.Table.LatestStreamLabel)}
 	if spec := out.Table.StreamSpecification; spec != nil && found.arn != "" {
-		found.on = spec.StreamEnabled != nil && *spec.StreamEnabled
+		found.enabled = aws.ToBool(spec.StreamEnabled)
 		found.view = spec.StreamViewType
 	}
 	return found, nil
 }
 
-// begin reads a stream from now on. Without both images of an item nobody could
-// tell what a change was.
-func (f *follower) begin(found stream) error {
-	if !found.on {
+// start switches to a stream. It must have both images of an item, since the
+// change is their difference.
+func (f *follower) start(found stream) error {
+	if !found.enabled {
 		return fmt.Errorf("stream of table %q: %w; enable it with new and old images", f.repo.table, limiter.ErrNotFound)
 	}
 	if found.view != types.StreamViewTypeNewAndOldImages {
@@ -77,38 +78,38 @@ func (f *follower) begin(found stream) error {
 	return nil
 }
 
-// replace goes on with the stream that the table has instead of one that is off
-// and read to its end. It is over if there is none and nobody waits for it.
-func (f *follower) replace(ctx context.Context) (over bool, err error) {
-	const most = 60
+// replace switches from a disabled stream, once that is read, to the current one.
+// It reports that Follow is done if there is none and UntilEmpty is set.
+func (f *follower) replace(ctx context.Context) (done bool, err error) {
+	const maxLookups = 60
 	found, err := f.find(ctx)
 	switch {
-	case err != nil && f.listing.looks == most:
+	case err != nil && f.listing.lookups == maxLookups:
 		return false, f.failure(ctx, err)
 	case err != nil:
-		f.listing.looks++
-		return false, f.note(ctx, &trouble{}, err)
-	case found.on && found.arn != f.stream.arn:
-		return false, f.begin(found)
-	case !found.on && f.opts.UntilEmpty:
+		f.listing.lookups++
+		return false, f.check(ctx, &retryState{}, err)
+	case found.enabled && found.arn != f.stream.arn:
+		return false, f.start(found)
+	case !found.enabled && f.opts.UntilEmpty:
 		return true, nil
-	case f.listing.looks == most:
+	case f.listing.lookups == maxLookups:
 		return false, fmt.Errorf("table %q has lost its stream: %w; enable one with new and old images again", f.repo.table, limiter.ErrNotFound)
 	}
-	f.listing.looks++
+	f.listing.lookups++
 	return false, nil
 }
 
-// outdated tells whether there may be other shards than those known.
-func (f *follower) outdated() bool {
-	const lasts = 10 * time.Second // and until a shard ends, or nothing is found
+// needsListing reports whether to list the shards again.
+func (f *follower) needsListing() bool {
+	const maxAge = 10 * time.Second // sooner if a shard ends or a pass finds no records
 	now := f.repo.clock()
-	return (f.listing.stale || now.After(f.listing.at.Add(lasts))) && !now.Before(f.listing.trouble.until)
+	return (f.listing.stale || now.After(f.listing.at.Add(maxAge))) && !now.Before(f.listing.retry.until)
 }
 
-// refresh learns of new shards, and forgets finished ones that are no more. One
-// that is listed no more but not read to its end is kept until the service says
-// that it is gone, because a listing may lack some for a moment.
+// refresh adds new shards and drops ended ones that are no longer listed. A
+// missing shard that has not ended stays until a read fails, because a listing
+// may lack shards for a moment.
 func (f *follower) refresh(ctx context.Context) error {
 	shards, err := f.list(ctx)
 	if err != nil {
@@ -123,53 +124,53 @@ func (f *follower) refresh(ctx context.Context) error {
 	return nil
 }
 
-// list asks for the shards that there are.
+// list returns the current shards of the stream.
 func (f *follower) list(ctx context.Context) (map[string]*shard, error) {
 	shards := map[string]*shard{}
-	var met []*shard
+	var added []*shard
 	in := &dynamodbstreams.DescribeStreamInput{StreamArn: &f.stream.arn}
 	for {
 		out, err := f.client.DescribeStream(ctx, in)
 		if isGone(err) {
-			f.listing.off = true
+			f.listing.disabled = true
 			return map[string]*shard{}, nil
 		}
 		if err != nil {
 			return nil, f.repo.explain(err)
 		}
 		for _, d := range out.StreamDescription.Shards {
-			id := deref(d.ShardId)
+			id := aws.ToString(d.ShardId)
 			s := f.shards[id]
 			if s == nil {
-				s = &shard{id: id, parent: deref(d.ParentShardId), listed: true}
-				met = append(met, s)
+				s = &shard{id: id, parent: aws.ToString(d.ParentShardId), listed: true}
+				added = append(added, s)
 			}
-			s.closed = d.SequenceNumberRange != nil && deref(d.SequenceNumberRange.EndingSequenceNumber) != ""
+			s.closed = d.SequenceNumberRange != nil && aws.ToString(d.SequenceNumberRange.EndingSequenceNumber) != ""
 			shards[id] = s
 		}
-		if in.ExclusiveStartShardId = out.StreamDescription.LastEvaluatedShardId; deref(in.ExclusiveStartShardId) == "" {
-			f.listing.off = out.StreamDescription.StreamStatus == streams.StreamStatusDisabled
-			return shards, f.recall(ctx, met)
+		if in.ExclusiveStartShardId = out.StreamDescription.LastEvaluatedShardId; aws.ToString(in.ExclusiveStartShardId) == "" {
+			f.listing.disabled = out.StreamDescription.StreamStatus == streams.StreamStatusDisabled
+			return shards, f.loadCheckpoints(ctx, added)
 		}
 	}
 }
 
-// failure is what Follow returns for an error that was explained.
+// failure translates an explained error into one that Follow returns.
 func (f *follower) failure(ctx context.Context, err error) error {
-	if isGone(err) { // not the table
+	if isGone(err) { // the stream or shard, not the table
 		return &limiter.UnavailableError{Op: opFollow, Err: err}
 	}
 	return f.repo.failure(ctx, opFollow, err)
 }
 
-// isGone tells whether the service knows no such stream or shard.
+// isGone reports whether the stream or shard does not exist.
 func isGone(err error) bool {
 	_, gone := errors.AsType[*streams.ResourceNotFoundException](err)
 	return gone
 }
 
-// lasting tells whether trying again would not help.
-func lasting(err error) bool {
+// isPermanent reports whether a retry would fail again.
+func isPermanent(err error) bool {
 	code := errorCode(err)
 	return code == "AccessDeniedException" || code == "ResourceNotFoundException" && !isGone(err)
 }

@@ -65,7 +65,7 @@ func (f *followed) follow(ctx context.Context, opts dynamo.FollowOptions, handle
 	if opts.Pause == 0 {
 		opts.Pause = time.Millisecond
 	}
-	opts.Failed = func(err error) { f.failed = append(f.failed, err) }
+	opts.OnError = func(err error) { f.failed = append(f.failed, err) }
 	limited, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	err := f.repo.Follow(limited, &opts, handle)

@@ -177,7 +177,7 @@ func (r *Repository) newLevel(cfg limiter.Config, stored item) []types.TransactW
 		return []types.TransactWriteItem{r.putIf(r.configItem(cfg), absent()), r.countDefaults(s.Resource, "ADD")}
 	}
 	it := newItem(r.ns, configKey(r.ns, "", ""))
-	maps.Copy(it, carried(stored))
+	maps.Copy(it, otherAttributes(stored))
 	if mode, ok := stored[attrMode]; ok {
 		it[attrMode] = mode
 	}

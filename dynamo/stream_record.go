@@ -1,0 +1,202 @@
+package dynamo
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// StreamRecord is a record of a table's stream, read by Follow or delivered to a
+// function.
+type StreamRecord struct {
+	Feed     string    // the label of the stream, which is the last part of its ARN
+	Sequence string    // a number that increases with every change of an item
+	Event    string    // INSERT, MODIFY or REMOVE
+	At       time.Time // the approximate time of the change
+	Expired  bool      // whether the item was removed because its TTL had passed
+	Old, New map[string]types.AttributeValue
+}
+
+// ExpiredBy reports whether the given user identity of a record belongs to
+// DynamoDB, which removes items whose TTL has passed.
+func ExpiredBy(kind, principal string) bool {
+	return kind == "Service" && principal == "dynamodb.amazonaws.com"
+}
+
+// position returns the position of the record in its stream, and whether it has
+// one. Without a position a record could be counted twice.
+func (s StreamRecord) position() (aggregator.Position, bool) {
+	const digits = 40
+	known := s.Feed != "" && s.Sequence != "" && len(s.Sequence) <= digits && strings.Trim(s.Sequence, "0123456789") == ""
+	return aggregator.Position{Feed: s.Feed, Number: strings.Repeat("0", max(0, digits-len(s.Sequence))) + s.Sequence}, known
+}
+
+// Change returns the change of a bucket that the record describes. If ok is
+// false, the record is unusable for the given reason, or if reason is empty it
+// changes no usage of a bucket.
+func (s StreamRecord) Change() (c aggregator.Change, reason string, ok bool) {
+	it := item(s.New)
+	k := it.key()
+	resource, isBucket := strings.CutPrefix(k.sk, bucketSKPrefix)
+	switch {
+	case s.New == nil && s.Old == nil:
+		return c, "the record has no images", false
+	case !isBucket || s.Event == "REMOVE" || resource == "":
+		return c, "", false
+	case s.Event != "INSERT" && s.Event != "MODIFY":
+		return c, "the event is unknown", false
+	case s.Event == "MODIFY" && s.Old == nil: // its whole usage would count as new
+		return c, "the record has no old image; the stream must have new and old images", false
+	}
+	ns, _, prefixed := strings.Cut(k.pk, "/")
+	if !prefixed {
+		return c, "the table has no namespaces yet", false
+	}
+	entity := it.text(attrEntity)
+	if entity == "" {
+		return c, "the bucket has no " + attrEntity, false
+	}
+	position, known := s.position()
+	if !known {
+		return c, "the record has no position in a stream", false
+	}
+	at := s.At
+	if refill, err := it.number(attrRefill); at.IsZero() && err == nil && refill > 0 {
+		at = time.UnixMilli(refill) // not the clock: a retry must find the same window
+	}
+	if at.IsZero() {
+		return c, "the record has no time", false
+	}
+	c = aggregator.Change{Position: position, At: at, Bucket: aggregator.ID{Namespace: ns, Entity: entity, Resource: resource}}
+	var err error
+	if c.Used, err = usedTokens(item(s.Old), it); err != nil {
+		return c, err.Error(), false
+	}
+	if img, err := decodeImage(it); err == nil && img != nil {
+		c.State = img.state()
+	}
+	return c, "", len(c.Used) > 0
+}
+
+// Removed returns the audit event whose removal the record describes. If ok is
+// false, the record is unusable for the given reason, or if reason is empty it
+// does not describe the removal of an event.
+func (s StreamRecord) Removed() (e aggregator.Event, reason string, ok bool) {
+	it := item(s.Old)
+	k := it.key()
+	if s.Event != "REMOVE" || !strings.HasPrefix(k.sk, auditSKPrefix) {
+		return e, "", false
+	}
+	e = aggregator.Event{AuditEvent: decodeEvent(it), Expired: s.Expired}
+	if ns, _, prefixed := strings.Cut(k.pk, "/"); prefixed {
+		e.Namespace = ns
+	}
+	if e.At.IsZero() {
+		e.At = s.At
+	}
+	switch {
+	case e.Action == "":
+		return e, "the event has no " + attrAction, false
+	case e.At.IsZero():
+		return e, "the event has no " + attrTimestamp, false
+	}
+	return e, "", true
+}
+
+// usedTokens returns the whole tokens by which the counters of a bucket changed. A
+// counter that was missing before starts at 0.
+func usedTokens(before, after item) (map[string]int64, error) {
+	moved := map[string]int64{}
+	for attr := range after {
+		limit, ok := limitOf(attr, bucketPrefix, fieldTotal)
+		if !ok {
+			continue
+		}
+		now, err := after.number(attr)
+		if err != nil {
+			return nil, err
+		}
+		then, err := before.number(attr)
+		if err != nil {
+			return nil, err
+		}
+		if n := bucket.Whole(bucket.Sub(now, then)); n != 0 {
+			moved[limit] = n
+		}
+	}
+	return moved, nil
+}
+
+// state returns the bucket of an image for an aggregator.
+func (img *image) state() *aggregator.State {
+	s := &aggregator.State{RefilledAt: time.UnixMilli(img.refill), Limits: img.limits(), Ref: img}
+	for _, c := range img.cells {
+		s.Tokens = append(s.Tokens, c.tokens)
+	}
+	return s
+}
+
+// newStreamRecord converts a record of the stream with the given label. Fields
+// that it lacks are zero.
+func newStreamRecord(label string, r streams.Record) StreamRecord {
+	out := StreamRecord{Feed: label, Event: string(r.EventName)}
+	if by := r.UserIdentity; by != nil {
+		out.Expired = ExpiredBy(aws.ToString(by.Type), aws.ToString(by.PrincipalId))
+	}
+	if d := r.Dynamodb; d != nil {
+		out.Sequence, out.Old, out.New = aws.ToString(d.SequenceNumber), streamItem(d.OldImage), streamItem(d.NewImage)
+		if d.ApproximateCreationDateTime != nil {
+			out.At = *d.ApproximateCreationDateTime
+		}
+	}
+	return out
+}
+
+// isCheckpoint reports whether a record describes a change of a checkpoint of
+// Follow. The removal of an old checkpoint has no new image.
+func isCheckpoint(r streams.Record) bool {
+	if r.Dynamodb == nil {
+		return false
+	}
+	k := cmp.Or(streamItem(r.Dynamodb.Keys).key(), streamItem(r.Dynamodb.NewImage).key(), streamItem(r.Dynamodb.OldImage).key())
+	return k.pk == systemPK(reservedNamespace) && strings.HasPrefix(k.sk, streamSKPrefix)
+}
+
+// streamItem converts an image to an item.
+func streamItem(image map[string]streams.AttributeValue) item {
+	if image == nil {
+		return nil
+	}
+	it := make(item, len(image))
+	for name, v := range image {
+		it[name] = streamValue(v)
+	}
+	return it
+}
+
+func streamValue(v streams.AttributeValue) types.AttributeValue {
+	switch v := v.(type) {
+	case *streams.AttributeValueMemberS:
+		return &types.AttributeValueMemberS{Value: v.Value}
+	case *streams.AttributeValueMemberN:
+		return &types.AttributeValueMemberN{Value: v.Value}
+	case *streams.AttributeValueMemberBOOL:
+		return &types.AttributeValueMemberBOOL{Value: v.Value}
+	case *streams.AttributeValueMemberM:
+		return &types.AttributeValueMemberM{Value: streamItem(v.Value)}
+	case *streams.AttributeValueMemberL:
+		list := make([]types.AttributeValue, len(v.Value))
+		for i := range v.Value {
+			list[i] = streamValue(v.Value[i])
+		}
+		return &types.AttributeValueMemberL{Value: list}
+	}
+	return &types.AttributeValueMemberNULL{Value: true} // sets and bytes, which our items do not hold
+}
