@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// item is what the table stores under one key.
+// item holds the attributes that the table stores under one key.
 type item map[string]types.AttributeValue
 
 func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
@@ -27,24 +27,24 @@ func textOrNull(s string) types.AttributeValue {
 	return text(s)
 }
 
-// at is the key as the table wants it.
+// at returns the key as attributes.
 func (k key) at() item { return item{attrPK: text(k.pk), attrSK: text(k.sk)} }
 
-// newItem has the key, and is indexed under its namespace, so that a purge
-// finds it.
+// newItem returns an item with the given key. It is indexed under its namespace,
+// so that a purge finds it.
 func newItem(ns string, k key) item {
 	it := k.at()
 	it[attrGSI4PK], it[attrGSI4SK] = text(ns), text(k.pk)
 	return it
 }
 
-// key is the item's own.
+// key returns the primary key of the item.
 func (it item) key() key { return key{it.text(attrPK), it.text(attrSK)} }
 
-// in tells whether the item, by its own key, belongs to a namespace.
+// in reports whether the key of the item belongs to a namespace.
 func (it item) in(ns string) bool { return strings.HasPrefix(it.text(attrPK), namespacePrefix(ns)) }
 
-// text is a string attribute, "" if there is none.
+// text returns a string attribute, or "" if there is none.
 func (it item) text(attr string) string {
 	if v, ok := it[attr].(*types.AttributeValueMemberS); ok {
 		return v.Value
@@ -52,13 +52,14 @@ func (it item) text(attr string) string {
 	return ""
 }
 
+// truth returns a boolean attribute, or false if there is none.
 func (it item) truth(attr string) bool {
 	v, ok := it[attr].(*types.AttributeValueMemberBOOL)
 	return ok && v.Value
 }
 
-// number is a whole number, 0 if there is none. Beyond 64 bits it stops at the
-// border.
+// number returns an integer attribute, or 0 if there is none. It clamps numbers
+// that exceed 64 bits, and returns a *limiter.CorruptError for other values.
 func (it item) number(attr string) (int64, error) {
 	v, found := it[attr]
 	if !found {
@@ -75,8 +76,8 @@ func (it item) number(attr string) (int64, error) {
 	return i, nil
 }
 
-// parseNumber reads what DynamoDB stores for a whole number: digits, or digits
-// with an exponent.
+// parseNumber parses an integer as DynamoDB stores it: digits, optionally with an
+// exponent.
 func parseNumber(s string) (int64, bool) {
 	if i, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return i, true
@@ -89,13 +90,13 @@ func parseNumber(s string) (int64, bool) {
 		return math.MaxInt64, true
 	case f <= math.MinInt64:
 		return math.MinInt64, true
-	case math.Abs(f) > 1<<53: // digits with an exponent: exact only by hand
+	case math.Abs(f) > 1<<53: // a float64 would not be exact
 		return parseExponent(s)
 	}
 	return int64(f), true
 }
 
-// parseExponent reads digits with an exponent, such as 1.5E+18.
+// parseExponent parses digits with an exponent, such as 1.5E+18.
 func parseExponent(s string) (int64, bool) {
 	digits, exponent, ok := strings.Cut(strings.ToUpper(s), "E")
 	shift, err := strconv.Atoi(exponent)
@@ -111,17 +112,18 @@ func parseExponent(s string) (int64, bool) {
 	return i, err == nil
 }
 
-// corrupt is the error for an item that cannot be.
+// corrupt returns a *limiter.CorruptError for the item.
 func (it item) corrupt(reason string) error {
 	return &limiter.CorruptError{Item: "item " + it.key().String(), Reason: reason}
 }
 
 const stampLayout = "2006-01-02T15:04:05Z"
 
-// stamp is how the table stores a time: UTC, whole seconds.
+// stamp returns a time as the table stores it: UTC, in whole seconds.
 func stamp(t time.Time) types.AttributeValue { return text(t.UTC().Format(stampLayout)) }
 
-// time is a stored time, zero if there is none or it is no time.
+// time returns a stored time, or the zero time if the attribute is missing or
+// malformed.
 func (it item) time(attr string) time.Time {
 	t, err := time.Parse(stampLayout, it.text(attr))
 	if err != nil {
@@ -130,7 +132,8 @@ func (it item) time(attr string) time.Time {
 	return t
 }
 
-// value stores what people put into metadata and audit details.
+// value returns the attribute for a value in metadata or audit details. It
+// returns false for an unsupported type.
 func value(v any) (types.AttributeValue, bool) {
 	switch v := v.(type) {
 	case nil:
@@ -179,8 +182,8 @@ func valueList(list []any) types.AttributeValue {
 	return &types.AttributeValueMemberL{Value: l}
 }
 
-// plain is value backwards: whole numbers are int64, others float64, and what
-// is not known nil.
+// plain returns the Go value of an attribute. Integers become int64, other
+// numbers float64, and unsupported types nil.
 func plain(v types.AttributeValue) any {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:

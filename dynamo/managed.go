@@ -10,8 +10,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// Managed are the scopes that a manifest rules, with the hash and the owner
-// stored with them. *CorruptError if it is the scopes that cannot be read.
+// Managed returns the scopes that a manifest manages, and the hash and the owner
+// stored with them. If the scopes are unreadable, it returns hash and owner with
+// a *limiter.CorruptError.
 func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash, owner string, err error) {
 	it, err := r.look(ctx, managedKey(r.ns))
 	if err != nil {
@@ -21,9 +22,9 @@ func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash,
 	return scopes, it.text(attrAppliedHash), it.text(attrManagedOwner), err
 }
 
-// SetManaged replaces all three, if previous is the stored hash; ErrConflict.
-// The list is one item, so that it ends where an item does: an *InvalidError
-// says so, and nothing was written.
+// SetManaged replaces scopes, hash and owner, or returns ErrConflict if previous
+// is not the stored hash. The list is stored in one item. If that would become
+// too large, SetManaged returns a *limiter.InvalidError.
 func (r *Repository) SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope) error {
 	if err := r.requireActiveNow(ctx, now); err != nil {
 		return err
@@ -37,12 +38,13 @@ func (r *Repository) SetManaged(ctx context.Context, now time.Time, previous, ha
 		return rules.Overtaken()
 	}
 	if isTooLarge(err) {
-		return tooLong(scopes)
+		return tooManyScopes(scopes)
 	}
 	return err
 }
 
-// hashIs holds while a hash is stored. What is none counts as "".
+// hashIs returns the condition that hash is stored. A missing or malformed hash
+// counts as "".
 func hashIs(hash string) *condition {
 	c := new(condition)
 	if hash != "" {
@@ -53,28 +55,62 @@ func hashIs(hash string) *condition {
 	return c.and("(attribute_not_exists(" + name + ") OR NOT attribute_type(" + name + ", :text))")
 }
 
-// maxManaged is how many bytes of an item are used. The service takes up to
-// 400 KB.
+// maxManaged is the maximum size of the item in bytes. The service allows 400 KB.
 const maxManaged = 400_000
 
-// CheckManaged is an *InvalidError if there are more scopes than SetManaged can
-// store. It asks nobody.
+// CheckManaged returns a *limiter.InvalidError if there are more scopes than
+// SetManaged can store. It sends no request.
 func (r *Repository) CheckManaged(scopes []limiter.Scope) error {
-	const rest = 1024 // the keys, hash, time and owner
+	const rest = 1024 // for the keys, hash, time and owner
 	if rest+r.managedItem(time.Time{}, "", scopes).size() > maxManaged {
-		return tooLong(scopes)
+		return tooManyScopes(scopes)
 	}
 	return nil
 }
 
-func tooLong(scopes []limiter.Scope) error {
+func tooManyScopes(scopes []limiter.Scope) error {
 	return &limiter.InvalidError{
 		Field: "manifest", Value: fmt.Sprintf("%d levels", len(scopes)),
 		Reason: "must be shorter on DynamoDB, where the list of what is managed is one item of at most 400 KB: some 5,000 entities in a namespace",
 	}
 }
 
-// isTooLarge tells whether the service refused an item for its size.
+// isTooLarge reports whether the service rejected an item because of its size.
 func isTooLarge(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "Item size") && strings.Contains(err.Error(), "exceeded")
+}
+
+// ConfigListed returns what Config returns, and whether listings include the
+// scope. Python's provisioner writes items that are in no index or registry.
+func (r *Repository) ConfigListed(ctx context.Context, s limiter.Scope) (cfg limiter.Config, listed bool, err error) {
+	it, err := r.look(ctx, configKey(r.ns, s.Entity, s.Resource))
+	if err != nil {
+		return limiter.Config{}, false, err
+	}
+	cfg, err = decodeConfig(s, it)
+	if err != nil {
+		return limiter.Config{}, false, err
+	}
+	return cfg, it[attrConfigVersion] != nil && (s.Entity == "" || it[attrGSI3PK] != nil), nil
+}
+
+// ReplaceConfig replaces the config of a scope and writes its event. Listings
+// then include the scope.
+func (r *Repository) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
+	if cfg.Scope != (limiter.Scope{}) {
+		return r.SetConfig(ctx, cfg, ev) // replaces all limits; only the system has a mode
+	}
+	if err := checkLimits(len(cfg.Limits)); err != nil {
+		return err
+	}
+	if err := r.requireActiveNow(ctx, ev.At); err != nil {
+		return err
+	}
+	event, err := r.auditPut(ctx, ev)
+	if err != nil {
+		return err
+	}
+	err = r.putSystem(ctx, false, event, func(item) limiter.Config { return cfg })
+	r.configChanged(ctx, ev.At, cfg.Scope, err)
+	return err
 }

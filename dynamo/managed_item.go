@@ -10,11 +10,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// attrManagedOwner is ours: Python's provisioner neither reads nor keeps it.
+// attrManagedOwner is Go only: Python's provisioner neither reads nor keeps it.
 const attrManagedOwner = "owner"
 
-// managedItem is the record that Python's provisioner keeps, and in an index
-// besides.
+// managedItem returns the item that lists the managed scopes. It equals that of
+// Python's provisioner, but is indexed.
 func (r *Repository) managedItem(now time.Time, hash string, scopes []limiter.Scope) item {
 	it := newItem(r.ns, managedKey(r.ns))
 	var resources []string
@@ -38,8 +38,8 @@ func (r *Repository) managedItem(now time.Time, hash string, scopes []limiter.Sc
 	return it
 }
 
-// managedScopes is managedItem backwards. What is missing lists nothing;
-// *CorruptError for what is something else.
+// managedScopes decodes the scopes of managedItem. A missing attribute lists
+// nothing. For one of another type, it returns a *limiter.CorruptError.
 func managedScopes(it item) (scopes []limiter.Scope, err error) {
 	system := it[attrManagedSystem]
 	if _, ok := system.(*types.AttributeValueMemberBOOL); system != nil && !ok {
@@ -66,7 +66,7 @@ func managedScopes(it item) (scopes []limiter.Scope, err error) {
 	for entity, list := range lists.Value {
 		resources, ok := nameList(list)
 		if !ok {
-			return nil, it.corrupt(attrManagedEntities + ": that of " + entity + " is not a list of names")
+			return nil, it.corrupt(attrManagedEntities + ": the value of " + entity + " is not a list of names")
 		}
 		for _, resource := range resources {
 			scopes = append(scopes, limiter.Scope{Entity: entity, Resource: portResource(resource)})
@@ -75,7 +75,7 @@ func managedScopes(it item) (scopes []limiter.Scope, err error) {
 	return rules.SortedScopes(scopes), nil
 }
 
-// nameList is a list of text, or a set of it; nothing lists nothing.
+// nameList returns the strings of a list or a set. A nil value is an empty list.
 func nameList(v types.AttributeValue) (names []string, ok bool) {
 	switch list := v.(type) {
 	case nil:
@@ -95,6 +95,7 @@ func nameList(v types.AttributeValue) (names []string, ok bool) {
 	return nil, false
 }
 
+// sortedList returns a list of names, sorted.
 func sortedList(names []string) types.AttributeValue {
 	list := make([]types.AttributeValue, 0, len(names))
 	for _, name := range slices.Sorted(slices.Values(names)) {
@@ -103,8 +104,8 @@ func sortedList(names []string) types.AttributeValue {
 	return &types.AttributeValueMemberL{Value: list}
 }
 
-// size is how many bytes the service counts for an item of text, truth, lists
-// and maps.
+// size returns the size in bytes that the service counts for an item of strings,
+// booleans, lists and maps.
 func (it item) size() int {
 	n := 0
 	for attr, v := range it {
@@ -130,7 +131,7 @@ func valueSize(v types.AttributeValue) int {
 	return 1
 }
 
-// isoFormat is a time as Python writes it in this one record.
+// isoFormat formats a time as Python does in this item.
 func isoFormat(t time.Time) string {
 	t = t.UTC().Truncate(time.Millisecond)
 	if t.Nanosecond() == 0 {

@@ -12,18 +12,18 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// Migration is a change from what older releases of zae-limiter stored to what
-// this package reads.
+// Migration is a change of the stored data of older releases of zae-limiter to
+// the schema that this package reads.
 type Migration struct {
-	Version     string // the release that began to store the new form
-	Description string // what becomes of what
-	Reversible  bool   // whether the old form can be made again from the new one
+	Version     string // the release that introduced the new schema
+	Description string // what changes
+	Reversible  bool   // whether the old data can be restored from the new
 
 	pending func(*migrator) bool
 	run     func(*migrator, context.Context) error
 }
 
-// Migrations are all there are, in the order in which they run.
+// Migrations returns all migrations in the order in which they run.
 func Migrations() []Migration {
 	return []Migration{
 		{
@@ -41,38 +41,38 @@ func Migrations() []Migration {
 	}
 }
 
-// MigrateOptions are those of [Migrate] and [PendingMigrations]. The zero value
-// of a field is its default.
+// MigrateOptions configures [Migrate] and [PendingMigrations]. The zero value of
+// a field means its default.
 type MigrateOptions struct {
-	Options Options // how to reach the table; what is about buckets and caches has no effect
-	// DeleteOriginals removes items without a namespace once they have been
-	// copied into one. Until then an older release finds them as they were.
+	Options Options // how to reach the table; options of buckets and caches have no effect
+	// DeleteOriginals deletes items without a namespace once they have been copied
+	// into one. Without it, an older release can still use them.
 	DeleteOriginals bool
-	// All runs every migration, whatever the version records say. Python writes
-	// the newest version into a table that has no record, and looks at nothing:
-	// data that were there before then seem to be migrated.
+	// All runs every migration, whatever the version records say. It is needed for
+	// a table without a version record that Python has opened: Python then records
+	// the newest version without checking the data.
 	All bool
-	// Progress is called after every change, from one goroutine at a time.
+	// Progress, if not nil, is called after every change. Calls do not overlap.
 	Progress func(Progress)
 }
 
-// Progress is how far a migration has come.
+// Progress describes the progress of a migration.
 type Progress struct {
-	Version string // of the migration
-	Items   int64  // that it has written or deleted
-	Kept    int64  // originals that stay, because their copies have gone or never were
-	Done    bool   // it is complete
+	Version string // the version of the migration
+	Items   int64  // items written or deleted
+	Kept    int64  // originals not deleted, because they have no copy
+	Done    bool   // whether the migration is complete
 }
 
-// MigrationError says which migration failed. What it has done so far stays;
-// the next Migrate goes on from there.
+// MigrationError reports the migration that failed. Its changes so far are kept,
+// and the next Migrate continues from there.
 type MigrationError struct {
-	Version string   // of the migration that failed
-	Applied []string // versions of those that were complete before
-	Err     error    // why
+	Version string   // the version of the failed migration
+	Applied []string // the versions of the migrations completed before
+	Err     error
 }
 
-// Error names the migration that failed, and those that did not.
+// Error returns a message with the failed migration and the completed ones.
 func (e *MigrationError) Error() string {
 	applied := "nothing was applied before"
 	if len(e.Applied) > 0 {
@@ -81,20 +81,21 @@ func (e *MigrationError) Error() string {
 	return fmt.Sprintf("migration to %s stopped, and can be run again (%s): %v", e.Version, applied, e.Err)
 }
 
-// Unwrap is why it failed.
+// Unwrap returns the cause of the failure.
 func (e *MigrationError) Unwrap() error { return e.Err }
 
-// Migrate brings a table to the form that this package reads, and returns the
-// versions that were applied, none if it has that form already. Every step may
-// be repeated: after an error, or when the process was killed, another call
-// goes on, and several at once do no harm. A version record changes only after
-// its migration is complete, and only if it still says what was read.
+// Migrate migrates a table to the schema that this package reads. It returns the
+// versions applied, none if the table is up to date. Every step can be repeated:
+// after an error or a crash another call continues, and concurrent calls are
+// safe. Migrate updates a version record only after its migration is complete,
+// and only if the record has not changed.
 //
-// Services of the release 0.10 may run meanwhile, and so may this package's,
-// but nobody may change limits; services of older releases have to be stopped
-// before, because what they write after an item was copied is lost.
+// Services of release 0.10 and of this package may run during a migration, but
+// must not change limits. Stop services of older releases before: a migration
+// loses what they write to an item after it was copied.
 //
-// Errors: those of Connect, where no migration has begun; else *MigrationError.
+// Migrate returns the same errors as Connect before the first migration starts,
+// and *MigrationError afterwards.
 func Migrate(ctx context.Context, name string, opts *MigrateOptions) ([]string, error) {
 	m, err := newMigrator(ctx, "migrate", name, opts)
 	if err != nil {
@@ -106,7 +107,7 @@ func Migrate(ctx context.Context, name string, opts *MigrateOptions) ([]string, 
 		if !m.options.All && !migration.pending(m) {
 			continue
 		}
-		m.so = Progress{Version: migration.Version}
+		m.progress = Progress{Version: migration.Version}
 		err := migration.run(m, ctx)
 		if err == nil {
 			err = m.readVersions(ctx)
@@ -123,7 +124,8 @@ func Migrate(ctx context.Context, name string, opts *MigrateOptions) ([]string, 
 	return applied, nil
 }
 
-// PendingMigrations are those that Migrate would run. It writes nothing.
+// PendingMigrations returns the migrations that Migrate would run. It writes
+// nothing.
 func PendingMigrations(ctx context.Context, name string, opts *MigrateOptions) ([]Migration, error) {
 	m, err := newMigrator(ctx, "migrate", name, opts)
 	if err != nil {
@@ -134,15 +136,15 @@ func PendingMigrations(ctx context.Context, name string, opts *MigrateOptions) (
 	}), nil
 }
 
-// migrator is a migration under way.
+// migrator is the state of one call of Migrate.
 type migrator struct {
 	*store
 	options         MigrateOptions
-	current, legacy item // version records: of the table, and of one without namespaces
+	current, legacy item // version records with and without a namespace
 
-	progress sync.Mutex
-	so       Progress   // guarded by progress
-	registry sync.Mutex // held by who changes a registry, since all would change the same item
+	progressMu sync.Mutex
+	progress   Progress   // guarded by progressMu
+	registryMu sync.Mutex // held while a registry is changed, since workers would conflict on its item
 }
 
 func newMigrator(ctx context.Context, op, name string, opts *MigrateOptions) (*migrator, error) {
@@ -175,19 +177,18 @@ func (m *migrator) readVersions(ctx context.Context) error {
 	return nil
 }
 
-// older tells whether a version record, which has been checked, says that the
-// table is older than this package's schema.
-func older(record item) bool {
+// isOlder reports whether a valid version record has an older schema version than
+// this package.
+func isOlder(record item) bool {
 	stored, _ := parseVersion(decodeVersion(record).schema)
 	ours, _ := parseVersion(schemaVersion)
 	return stored.compare(ours) < 0
 }
 
-// raise makes the version record say that the table has this package's schema.
-// It leaves the rest of the record as it is. A record that has changed since it
-// was read is left alone: whoever wrote it knows better.
-func (m *migrator) raise(ctx context.Context) error {
-	if m.current == nil || !older(m.current) {
+// updateSchema sets the schema version in the version record to that of this
+// package. It does nothing if another process has changed the schema version.
+func (m *migrator) updateSchema(ctx context.Context) error {
+	if m.current == nil || !isOlder(m.current) {
 		return nil
 	}
 	in := &dynamodb.UpdateItemInput{TableName: &m.table, Key: versionKey().at()}
@@ -203,15 +204,14 @@ func (m *migrator) raise(ctx context.Context) error {
 	return m.explain(err)
 }
 
-// report counts items that were changed or kept, and tells whoever wants to
-// know.
+// report adds to the progress and calls the callback.
 func (m *migrator) report(add Progress) {
-	m.progress.Lock()
-	defer m.progress.Unlock()
-	m.so.Items += add.Items
-	m.so.Kept += add.Kept
-	m.so.Done = add.Done
+	m.progressMu.Lock()
+	defer m.progressMu.Unlock()
+	m.progress.Items += add.Items
+	m.progress.Kept += add.Kept
+	m.progress.Done = add.Done
 	if m.options.Progress != nil {
-		m.options.Progress(m.so)
+		m.options.Progress(m.progress)
 	}
 }

@@ -16,20 +16,19 @@ import (
 )
 
 // Before 0.8.0 every limit was an item of its own, under the entity, the
-// resource or the system. Now a level is one item, so all limits of a level are
-// stored first, in one write, and only then deleted one by one. A level that has
-// its item already is complete, whoever wrote it: what is left of the old form
-// only has to go.
+// resource or the system. Since then a level is one item. The migration first
+// writes all limits of a level in one item, and then deletes the old items. If a
+// level already has its item, the migration only deletes the old ones.
 
-func (m *migrator) limitsPending() bool { return m.current == nil || older(m.current) }
+func (m *migrator) limitsPending() bool { return m.current == nil || isOlder(m.current) }
 
-// migrateLimits converts the limits of clients that look up no namespace: no
-// others ever had the old form together with the new keys.
+// migrateLimits converts the limits in legacyNamespace. No other namespace ever
+// held limits of the old form.
 func (m *migrator) migrateLimits(ctx context.Context) error {
 	if err := m.convertLimits(ctx, legacyNamespace); err != nil {
 		return err
 	}
-	return m.raise(ctx)
+	return m.updateSchema(ctx)
 }
 
 // convertLimits converts all limits of a namespace.
@@ -49,8 +48,8 @@ func (m *migrator) convertLimits(ctx context.Context, ns string) error {
 	})
 }
 
-// legacyPartitions are those that hold limits in the old form. One may come
-// more than once.
+// legacyPartitions iterates over the partitions that hold limits of the old form.
+// It may yield one more than once.
 func (m *migrator) legacyPartitions(ctx context.Context, ns string) iter.Seq2[string, error] {
 	in := &dynamodb.ScanInput{
 		FilterExpression:          aws.String("begins_with(#pk, :pk) AND begins_with(#sk, :sk)"),
@@ -73,8 +72,8 @@ func (m *migrator) legacyPartitions(ctx context.Context, ns string) iter.Seq2[st
 	}
 }
 
-// legacyLevels are the limits of a partition by level. Items that are not
-// limits are left out, and so left alone.
+// legacyLevels returns the old limits of a partition by level. It ignores items
+// that are not limits, so that they stay.
 func (m *migrator) legacyLevels(ctx context.Context, ns, pk string) (map[limiter.Scope][]item, error) {
 	levels := map[limiter.Scope][]item{}
 	for it, err := range m.query(ctx, ns, within(pk, legacyLimitSKPrefix)) {
@@ -88,8 +87,8 @@ func (m *migrator) legacyLevels(ctx context.Context, ns, pk string) (map[limiter
 	return levels, nil
 }
 
-// legacyScope is the level that an item of the old form belongs to, if it is a
-// limit.
+// legacyScope returns the level of an item of the old form, and whether the item
+// is a limit.
 func legacyScope(ns string, it item) (limiter.Scope, bool) {
 	if it.text(attrLimitName) == "" {
 		return limiter.Scope{}, false
@@ -106,8 +105,8 @@ func legacyScope(ns string, it item) (limiter.Scope, bool) {
 	return limiter.Scope{Entity: entity, Resource: portResource(resource)}, ok && entity != "" && resource != ""
 }
 
-// legacyLimit is the limit in an item of the old form. What was called burst is
-// the capacity; what was called capacity was the refill once more.
+// legacyLimit decodes a limit of the old form. The old burst is the capacity, and
+// the old capacity repeats the refill.
 func legacyLimit(it item) (limiter.Limit, error) {
 	n := map[string]int64{}
 	for _, attr := range []string{attrLimitBurst, attrLimitCapacity, attrLimitRefill, attrLimitSeconds} {
@@ -124,8 +123,8 @@ func legacyLimit(it item) (limiter.Limit, error) {
 	return l, nil
 }
 
-// convertLevel stores the limits of a level, unless it has some, and deletes the
-// items they were in.
+// convertLevel stores the limits of a level, unless it has limits, and deletes
+// the old items.
 func (m *migrator) convertLevel(ctx context.Context, r *Repository, scope limiter.Scope, legacy []item) error {
 	cfg := limiter.Config{Scope: scope}
 	var keys []key
@@ -146,9 +145,10 @@ func (m *migrator) convertLevel(ctx context.Context, r *Repository, scope limite
 	return nil
 }
 
+// storeLevel stores the limits of a level, unless it has limits.
 func (m *migrator) storeLevel(ctx context.Context, r *Repository, cfg limiter.Config) error {
-	m.registry.Lock()
-	defer m.registry.Unlock()
+	m.registryMu.Lock()
+	defer m.registryMu.Unlock()
 	for try := 0; ; try++ {
 		stored, err := m.get(ctx, configKey(r.ns, cfg.Scope.Entity, cfg.Scope.Resource))
 		if err != nil {
@@ -167,8 +167,9 @@ func (m *migrator) storeLevel(ctx context.Context, r *Repository, cfg limiter.Co
 	}
 }
 
-// newLevel writes the limits of a level that has none, and its entry in the
-// registry. The system's item may hold other things, which stay.
+// newLevel returns the writes that store the limits of a level without limits,
+// and its entry in the registry. They keep the other attributes of the system's
+// item.
 func (r *Repository) newLevel(cfg limiter.Config, stored item) []types.TransactWriteItem {
 	switch s := cfg.Scope; {
 	case s.Entity != "":

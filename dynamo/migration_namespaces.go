@@ -12,14 +12,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Before 0.10.0 keys had no namespace. Each such item is copied to the key it
-// has in the namespace default, unless that is taken. The version record comes
-// last, and the old one is marked then: that is how a later run knows that all
-// was copied.
+// Before 0.10.0 keys had no namespace. The migration copies each such item to its
+// key in the namespace default, unless that is taken. It copies the version
+// record last, and then marks the old one, so that a later run knows that all
+// items were copied.
 
 func (m *migrator) keysPending() bool {
 	if m.legacy == nil {
-		return m.current == nil // nothing is known about the table
+		return m.current == nil // without a record, there may be items to copy
 	}
 	return m.legacy.text(attrMovedTo) == "" || m.options.DeleteOriginals
 }
@@ -27,11 +27,11 @@ func (m *migrator) keysPending() bool {
 func (m *migrator) migrateKeys(ctx context.Context) error {
 	ns := m.legacy.text(attrMovedTo)
 	if ns == "" || m.options.All {
-		home, err := m.register(ctx, m.clock(), defaultNamespace)
+		target, err := m.register(ctx, m.clock(), defaultNamespace)
 		if err != nil {
 			return err
 		}
-		ns = home.ID
+		ns = target.ID
 		if err := m.copyOriginals(ctx, ns); err != nil {
 			return err
 		}
@@ -42,7 +42,8 @@ func (m *migrator) migrateKeys(ctx context.Context) error {
 	return m.deleteOriginals(ctx, ns)
 }
 
-// originals are the items without a namespace, but for the version record.
+// originals iterates over the items without a namespace, except the version
+// record.
 func (m *migrator) originals(ctx context.Context) iter.Seq2[item, error] {
 	return func(yield func(item, error) bool) {
 		for it, err := range m.scan(ctx, &dynamodb.ScanInput{}) {
@@ -56,7 +57,7 @@ func (m *migrator) originals(ctx context.Context) iter.Seq2[item, error] {
 	}
 }
 
-// copyOriginals copies everything, and then says so.
+// copyOriginals copies all originals, and then marks the table as copied.
 func (m *migrator) copyOriginals(ctx context.Context, ns string) error {
 	r := &Repository{store: m.store, ns: ns}
 	var limits atomic.Bool
@@ -83,10 +84,10 @@ func (m *migrator) copyOriginals(ctx context.Context, ns string) error {
 	return m.markMoved(ctx, ns)
 }
 
-// copyOriginal copies an item unless its place is taken. Registries are not
-// copied: each config that is copied is entered anew, in the same transaction,
-// so that the count is right however often this is repeated, and whatever
-// clients of the new release have entered before.
+// copyOriginal copies an item unless its new key is taken. It does not copy
+// registries, but enters each copied config in the same transaction. So the
+// counts stay right if the migration is repeated, or if clients of the new
+// release have entered configs before.
 func (m *migrator) copyOriginal(ctx context.Context, r *Repository, it item) error {
 	if isRegistry(it) {
 		return nil
@@ -97,9 +98,9 @@ func (m *migrator) copyOriginal(ctx context.Context, r *Repository, it item) err
 	if entry == nil {
 		err = m.explain(m.putNew(ctx, moved))
 	} else {
-		m.registry.Lock()
+		m.registryMu.Lock()
 		err = m.change(ctx, m.putIf(moved, absent()), *entry)
-		m.registry.Unlock()
+		m.registryMu.Unlock()
 	}
 	switch {
 	case err == nil:
@@ -115,8 +116,8 @@ func isRegistry(it item) bool {
 	return sk == resourcesSK || sk == entityConfigsSK
 }
 
-// registryEntry enters a config that is moved in its registry; nil if the item
-// is no config of an entity or a resource.
+// registryEntry returns the write that enters a copied config in its registry, or
+// nil if the item is not the config of an entity or a resource.
 func (r *Repository) registryEntry(moved item) *types.TransactWriteItem {
 	k := moved.key()
 	var entry types.TransactWriteItem
@@ -130,7 +131,7 @@ func (r *Repository) registryEntry(moved item) *types.TransactWriteItem {
 	return &entry
 }
 
-// movedItem is an item in its namespace.
+// movedItem returns a copy of an item under its key in a namespace.
 func movedItem(ns string, it item) item {
 	moved := maps.Clone(it)
 	for _, attr := range []string{attrPK, attrGSI1PK, attrGSI2PK, attrGSI3PK} {
@@ -142,24 +143,24 @@ func movedItem(ns string, it item) item {
 	k := moved.key()
 	entity, ofEntity := strings.CutPrefix(k.pk, entityPKPrefix(ns))
 	resource, config := strings.CutPrefix(k.sk, configSKPrefix)
-	if ofEntity && config && moved.text(attrGSI3PK) == "" { // the old migration of limits left it out
+	if ofEntity && config && moved.text(attrGSI3PK) == "" { // Python's migration of limits does not set it
 		moved[attrGSI3PK], moved[attrGSI3SK] = text(configsPK(ns, resource)), text(entity)
 	}
 	return moved
 }
 
-// movedVersion is the version record in its place. It is written when all is
-// done, so it may claim this package's schema.
+// movedVersion returns a copy of the version record under its new key. It is
+// written last, so it has the schema version of this package.
 func movedVersion(legacy item) item {
 	moved := movedItem(reservedNamespace, legacy)
 	delete(moved, attrMovedTo)
-	if older(legacy) {
+	if isOlder(legacy) {
 		moved[attrSchema] = text(schemaVersion)
 	}
 	return moved
 }
 
-// markMoved notes in the old version record that everything has its copy.
+// markMoved stores in the old version record that all originals were copied.
 func (m *migrator) markMoved(ctx context.Context, ns string) error {
 	in := &dynamodb.UpdateItemInput{TableName: &m.table, Key: legacyVersionKey().at(), UpdateExpression: aws.String("SET #to = :to")}
 	in.ConditionExpression, in.ExpressionAttributeNames, _ = present().parts()
@@ -170,4 +171,73 @@ func (m *migrator) markMoved(ctx context.Context, ns string) error {
 		return nil // another run has finished and deleted it
 	}
 	return m.explain(err)
+}
+
+// deleteOriginals deletes the originals that have a copy. If none is left, it
+// deletes the old version record too.
+func (m *migrator) deleteOriginals(ctx context.Context, ns string) error {
+	err := inParallel(ctx, inBatches(m.originals(ctx), maxWrites), func(ctx context.Context, batch []item) error {
+		return m.deleteCopied(ctx, ns, batch)
+	})
+	if err != nil || m.progress.Kept > 0 {
+		return err
+	}
+	record, err := m.get(ctx, versionKey())
+	if err != nil || record == nil {
+		return err
+	}
+	return m.deleteAll(ctx, []key{legacyVersionKey()})
+}
+
+// deleteCopied deletes those originals that have a copy or do not need one.
+func (m *migrator) deleteCopied(ctx context.Context, ns string, originals []item) error {
+	var wanted []key
+	for _, it := range originals {
+		wanted = append(wanted, replacement(ns, it))
+	}
+	found, err := m.getAll(ctx, unique(wanted))
+	if err != nil {
+		return err
+	}
+	var done []key
+	for i, it := range originals {
+		if found[wanted[i]] != nil || isRegistry(it) || m.isExpired(it) {
+			done = append(done, it.key())
+		}
+	}
+	if err := m.deleteAll(ctx, done); err != nil {
+		return err
+	}
+	m.report(Progress{Items: int64(len(done)), Kept: int64(len(originals) - len(done))})
+	return nil
+}
+
+// replacement returns the key of the item that replaces an original.
+func replacement(ns string, original item) key {
+	moved := movedItem(ns, original)
+	if strings.HasPrefix(moved.text(attrSK), legacyLimitSKPrefix) {
+		if s, ok := legacyScope(ns, moved); ok {
+			return configKey(ns, s.Entity, s.Resource)
+		}
+	}
+	return moved.key()
+}
+
+// isExpired reports whether the TTL of an item has passed.
+func (m *migrator) isExpired(it item) bool {
+	ttl, err := it.number(attrTTL)
+	return err == nil && ttl > 0 && ttl <= m.clock().Unix()
+}
+
+// unique returns keys without duplicates, which a request must not contain.
+func unique(keys []key) []key {
+	seen := map[key]bool{}
+	var once []key
+	for _, k := range keys {
+		if !seen[k] {
+			seen[k] = true
+			once = append(once, k)
+		}
+	}
+	return once
 }

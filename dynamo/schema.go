@@ -6,13 +6,12 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// This file is the only place that spells keys and attribute names. They are
-// those of zae-limiter 0.10.x for Python, schema version 0.8.0.
+// This file is the only place that spells keys and attribute names. They match
+// zae-limiter 0.10.x for Python, schema version 0.8.0.
 
-// What the version record holds, and what we claim to be.
 const (
 	schemaVersion = "0.8.0"
-	clientVersion = "0.10.0"
+	clientVersion = "0.10.0" // the Python release that this package equals
 )
 
 // Attributes of the table and its indexes.
@@ -21,7 +20,7 @@ const (
 	attrGSI1PK, attrGSI1SK = "GSI1PK", "GSI1SK" // children of a parent
 	attrGSI2PK, attrGSI2SK = "GSI2PK", "GSI2SK" // buckets and usage of a resource
 	attrGSI3PK, attrGSI3SK = "GSI3PK", "GSI3SK" // entities with limits for a resource
-	attrGSI4PK, attrGSI4SK = "GSI4PK", "GSI4SK" // everything of a namespace
+	attrGSI4PK, attrGSI4SK = "GSI4PK", "GSI4SK" // all items of a namespace
 
 	indexChildren, indexResource, indexConfigs, indexNamespace = "GSI1", "GSI2", "GSI3", "GSI4"
 )
@@ -44,10 +43,10 @@ const (
 	attrWindow        = "window"
 	attrWindowStart   = "window_start"
 	attrEvents        = "total_events"
-	attrSequence      = "sequence" // ours, as is attrFinished: how far a shard is read
+	attrSequence      = "sequence" // Go only, like attrFinished: how far a shard is read
 	attrFinished      = "finished"
-	attrShape         = "_lv" // ours: how often limits of a bucket joined, left or changed
-	attrMark          = "_sq" // ours: up to where a snapshot is counted; text, which readers of counters pass over
+	attrShape         = "_lv" // Go only: counts the changes of a bucket's limits
+	attrMark          = "_sq" // Go only: the last change counted in a snapshot; text, so that readers of counters skip it
 	attrEventID       = "event_id"
 	attrTimestamp     = "timestamp"
 	attrAction        = "action"
@@ -63,12 +62,12 @@ const (
 	attrStatus        = "status"
 	attrDeletedAt     = "deleted_at"
 
-	// Of what a manifest manages.
+	// Attributes of the list of what a manifest manages.
 	attrManagedSystem                         = "managed_system"
 	attrManagedResources, attrManagedEntities = "managed_resources", "managed_entities"
 	attrLastApplied, attrAppliedHash          = "last_applied", "applied_hash"
 
-	// Of items that only migrations read. attrMovedTo is ours.
+	// Attributes that only migrations use. attrMovedTo is Go only.
 	attrLimitName, attrLimitBurst, attrLimitCapacity = "limit_name", "burst", "capacity"
 	attrLimitRefill, attrLimitSeconds                = "refill_amount", "refill_period_seconds"
 	attrMovedTo                                      = "moved_to"
@@ -85,8 +84,8 @@ const (
 const statusActive, statusDeleted, statusPurging = "active", "deleted", "purging"
 
 const (
-	reservedNamespace = "_"         // namespace of what belongs to the table
-	defaultResource   = "_default_" // in the place of a resource: all of them
+	reservedNamespace = "_"         // the namespace of the table's own items
+	defaultResource   = "_default_" // stands for all resources
 
 	metaSK              = "#META"
 	configSK            = "#CONFIG"
@@ -100,7 +99,7 @@ const (
 	auditSKPrefix       = "#AUDIT#"
 	namespaceSKPrefix   = "#NAMESPACE#"
 	namespaceIDSKPrefix = "#NSID#"
-	streamSKPrefix      = "#STREAM#" // ours: how far the stream is read
+	streamSKPrefix      = "#STREAM#" // Go only: how far the stream is read
 	legacyLimitSKPrefix = "#LIMIT#"
 
 	bucketGSIPrefix = "BUCKET#"
@@ -126,9 +125,9 @@ func bucketKey(ns, entity, resource string) key {
 	return key{entityPK(ns, entity), bucketSKPrefix + resource}
 }
 
-// usageKey is where a snapshot is that our aggregator writes. Python's has no
-// window in it, so that an hour, a day and a month that begin together are one
-// item; readers of both look at attributes.
+// usageKey returns the key of a snapshot. Python's keys lack the window, so that
+// an hour, a day and a month with the same start share one item. Readers take the
+// window from the attributes.
 func usageKey(ns, entity, resource string, window limiter.Window, start string) key {
 	sk := usageSKPrefix + resource + "#" + start
 	if window != limiter.Hourly {
@@ -149,19 +148,20 @@ func shardKey(label, shard string) key {
 
 func namespaceIDKey(id string) key { return key{systemPK(reservedNamespace), namespaceIDSKPrefix + id} }
 
-// legacyNamespace is the namespace of clients that look up none.
+// legacyNamespace is the namespace ID of clients that do not look up an ID.
 const legacyNamespace = "default"
 
-// legacyVersionKey is that of a table without namespaces.
+// legacyVersionKey returns the key of the version record in a table without
+// namespaces.
 func legacyVersionKey() key { return key{"SYSTEM#", versionSK} }
 
-// isLegacy tells whether a partition is that of a table without namespaces.
+// isLegacy reports whether a partition key has no namespace.
 func isLegacy(pk string) bool {
 	i := strings.IndexAny(pk, "/#")
 	return i >= 0 && pk[i] == '#'
 }
 
-// configKey is where the limits of a level are.
+// configKey returns the key of the config of a scope.
 func configKey(ns, entity, resource string) key {
 	switch {
 	case entity != "":
@@ -172,7 +172,7 @@ func configKey(ns, entity, resource string) key {
 	return key{systemPK(ns), configSK}
 }
 
-// storedResource is how "all resources" is stored.
+// storedResource returns the stored form of a resource, where "" means all.
 func storedResource(resource string) string {
 	if resource == "" {
 		return defaultResource
@@ -180,7 +180,7 @@ func storedResource(resource string) string {
 	return resource
 }
 
-// portResource is storedResource backwards.
+// portResource reverts storedResource.
 func portResource(stored string) string {
 	if stored == defaultResource {
 		return ""
@@ -191,7 +191,7 @@ func portResource(stored string) string {
 func bucketAttr(limit, field string) string { return bucketPrefix + limit + field }
 func configAttr(limit, field string) string { return configPrefix + limit + field }
 
-// limitOf is the limit in an attribute name, if it is the field of one.
+// limitOf returns the limit whose field attr is, and whether it is one.
 func limitOf(attr, prefix, field string) (limit string, ok bool) {
 	rest, ok := strings.CutPrefix(attr, prefix)
 	if !ok {

@@ -13,13 +13,13 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// CreateTable makes the table and registers the namespace of the options, so
-// that Connect works right after. What is there already stays as it is, and
-// several processes may do this at once. It is meant for tests and local
-// engines: a table in an account belongs to its stack, which also has backups,
-// roles and the function that counts usage.
+// CreateTable creates the table and registers the namespace of the options, so
+// that Connect succeeds. It keeps an existing table or namespace, and several
+// processes may call it at once. CreateTable is meant for tests and local
+// engines. In an AWS account the table belongs to a stack, with backups, roles
+// and the function that counts usage.
 //
-// Errors are those of Connect.
+// CreateTable returns the same errors as Connect.
 func CreateTable(ctx context.Context, name string, opts *Options) error {
 	namespace := namespaceName(opts)
 	if err := (limiter.Namespace{Name: namespace}).Validate(); err != nil {
@@ -42,25 +42,26 @@ func CreateTable(ctx context.Context, name string, opts *Options) error {
 	return nil
 }
 
-const longestCreation = 5 * time.Minute
+const createTimeout = 5 * time.Minute
 
-// createTable returns once the table can be used, whoever made it, and has our
-// indexes: a table with our keys may still be that of another program.
+// createTable creates the table if it does not exist, and waits until it is
+// active. It checks the indexes, since an existing table may belong to another
+// program.
 func (s *store) createTable(ctx context.Context) error {
-	_, err := s.api(ctx).CreateTable(ctx, s.definition())
+	_, err := s.api(ctx).CreateTable(ctx, s.tableDefinition())
 	if _, exists := errors.AsType[*types.ResourceInUseException](err); err != nil && !exists {
 		return s.explain(err)
 	}
 	waiter := dynamodb.NewTableExistsWaiter(s.slow, func(o *dynamodb.TableExistsWaiterOptions) {
 		o.MinDelay, o.MaxDelay = 100*time.Millisecond, 5*time.Second
 	})
-	out, err := waiter.WaitForOutput(ctx, &dynamodb.DescribeTableInput{TableName: &s.table}, longestCreation)
+	out, err := waiter.WaitForOutput(ctx, &dynamodb.DescribeTableInput{TableName: &s.table}, createTimeout)
 	if err != nil {
 		return s.explain(err)
 	}
 	var names []string
 	for _, index := range out.Table.GlobalSecondaryIndexes {
-		names = append(names, deref(index.IndexName))
+		names = append(names, aws.ToString(index.IndexName))
 	}
 	for _, index := range []string{indexChildren, indexResource, indexConfigs, indexNamespace} {
 		if !slices.Contains(names, index) {
@@ -70,7 +71,8 @@ func (s *store) createTable(ctx context.Context) error {
 	return nil
 }
 
-func (s *store) definition() *dynamodb.CreateTableInput {
+// tableDefinition returns the request that creates the table.
+func (s *store) tableDefinition() *dynamodb.CreateTableInput {
 	in := &dynamodb.CreateTableInput{
 		TableName:   &s.table,
 		BillingMode: types.BillingModePayPerRequest,
@@ -109,8 +111,8 @@ func tableIndex(name, hash, sort string, projection types.ProjectionType) types.
 	}
 }
 
-// enableTTL makes the table drop what has expired. It is an error to ask for it
-// twice, and to ask while another does, so what counts is how it is afterwards.
+// enableTTL enables the expiry of items. The service returns an error if another
+// request has enabled it, so after an error enableTTL checks the state.
 func (s *store) enableTTL(ctx context.Context) error {
 	_, err := s.api(ctx).UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
 		TableName:               &s.table,
@@ -119,15 +121,14 @@ func (s *store) enableTTL(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	now, describeErr := s.api(ctx).DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &s.table})
-	if describeErr != nil || now.TimeToLiveDescription == nil || deref(now.TimeToLiveDescription.AttributeName) != attrTTL {
+	state, describeErr := s.api(ctx).DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &s.table})
+	if describeErr != nil || state.TimeToLiveDescription == nil || aws.ToString(state.TimeToLiveDescription.AttributeName) != attrTTL {
 		return s.explain(err)
 	}
 	return nil
 }
 
-// claimVersion writes the version record unless there is one, which then is
-// checked.
+// claimVersion writes the version record, or checks the existing one.
 func (s *store) claimVersion(ctx context.Context) error {
 	err := s.putNew(ctx, s.newVersionRecord())
 	if resultOf(err) != refused {
@@ -140,7 +141,7 @@ func (s *store) claimVersion(ctx context.Context) error {
 	return s.checkVersion(record)
 }
 
-// putNew writes an item unless there is one under its key: then it fails with a
+// putNew writes a new item. If its key is taken, it returns a
 // *types.ConditionalCheckFailedException.
 func (s *store) putNew(ctx context.Context, it item) error {
 	in := &dynamodb.PutItemInput{TableName: &s.table, Item: it}

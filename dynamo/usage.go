@@ -14,15 +14,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// Usage are the snapshots of a query, newest first. An aggregator writes them
-// from the table's stream, so they lag behind.
+// Usage iterates over the snapshots that match a query, newest first. An
+// aggregator writes them from the table's stream, so they lag behind.
 func (r *Repository) Usage(ctx context.Context, q limiter.UsageQuery) iter.Seq2[limiter.UsageSnapshot, error] {
-	parts := listing(ctx, r, func() *dynamodb.QueryInput { return r.usageOf(q) }, decodeUsage)
+	parts := listing(ctx, r, func() *dynamodb.QueryInput { return r.usageQuery(q) }, decodeUsage)
 	if q.Entity == "" && q.Resource == "" {
 		parts = r.allUsage(ctx, q)
 	}
-	// Keys that begin with the time come newest first: it is enough to sort those
-	// that start together. Keys that begin with a resource have to be read all.
+	// Keys that begin with the time are sorted, so only snapshots with the same
+	// start need sorting. Keys that begin with a resource are all read first.
 	ordered := q.Resource != "" || q.Entity == ""
 	return func(yield func(limiter.UsageSnapshot, error) bool) {
 		var group []limiter.UsageSnapshot
@@ -46,8 +46,8 @@ func (r *Repository) Usage(ctx context.Context, q limiter.UsageQuery) iter.Seq2[
 	}
 }
 
-// usageOf is the query that finds the snapshots, and maybe others.
-func (r *Repository) usageOf(q limiter.UsageQuery) *dynamodb.QueryInput {
+// usageQuery returns the request that finds the snapshots. It may find others.
+func (r *Repository) usageQuery(q limiter.UsageQuery) *dynamodb.QueryInput {
 	var in *dynamodb.QueryInput
 	switch {
 	case q.Resource == "":
@@ -65,8 +65,8 @@ func (r *Repository) usageOf(q limiter.UsageQuery) *dynamodb.QueryInput {
 	return in
 }
 
-// startRange are the keys between which those of snapshots are that start in
-// the query's time. More may follow the time in a key.
+// startRange returns the range of keys of the snapshots that start in the time of
+// the query. A key may continue after the time.
 func startRange(prefix string, q limiter.UsageQuery) (first, last string) {
 	const afterAll = "~"
 	first, last = prefix, prefix
@@ -76,16 +76,16 @@ func startRange(prefix string, q limiter.UsageQuery) (first, last string) {
 	if !q.To.IsZero() && q.To.UTC().Year() <= lastYear {
 		last += q.To.UTC().Format(stampLayout)
 	}
-	if last += afterAll; first > last { // which a request may not hold
+	if last += afterAll; first > last { // the service rejects an inverted range
 		first = last
 	}
 	return first, last
 }
 
-// lastYear is the last whose times are in order as text.
+// lastYear is the last year whose times sort correctly as text.
 const lastYear = 9999
 
-// decodeUsage is the snapshot in an item, if it is whole.
+// decodeUsage decodes a snapshot, and reports whether the item is a complete one.
 func decodeUsage(it item) (limiter.UsageSnapshot, bool, error) {
 	u := limiter.UsageSnapshot{
 		Entity: it.text(attrEntity), Resource: it.text(attrResource), Window: limiter.Window(it.text(attrWindow)),
@@ -113,9 +113,9 @@ func decodeUsage(it item) (limiter.UsageSnapshot, bool, error) {
 	return u, true, nil
 }
 
-// yieldUsage passes snapshots on in order. It tells whether to go on.
+// yieldUsage merges and yields snapshots, and reports whether to continue.
 func yieldUsage(parts []limiter.UsageSnapshot, yield func(limiter.UsageSnapshot, error) bool) bool {
-	for _, u := range mergedUsage(parts) {
+	for _, u := range mergeUsage(parts) {
 		if !yield(u, nil) {
 			return false
 		}
@@ -123,9 +123,9 @@ func yieldUsage(parts []limiter.UsageSnapshot, yield func(limiter.UsageSnapshot,
 	return true
 }
 
-// mergedUsage adds up the parts of each snapshot: two aggregators may have
-// written the same window under two keys. What comes to 0 is left out.
-func mergedUsage(parts []limiter.UsageSnapshot) []limiter.UsageSnapshot {
+// mergeUsage sums the parts of each snapshot, since two aggregators may write the
+// same window under two keys. It omits counters of 0.
+func mergeUsage(parts []limiter.UsageSnapshot) []limiter.UsageSnapshot {
 	slices.SortFunc(parts, rules.NewestFirst)
 	var all []limiter.UsageSnapshot
 	for _, part := range parts {
