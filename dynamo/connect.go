@@ -168,8 +168,8 @@ func (s *store) place() hint.Place {
 	return hint.Place{Region: s.opts.Region, Endpoint: aws.ToString(s.client.Options().BaseEndpoint)}
 }
 
-// createCommand returns the command that creates the table. In an account that
-// deploys a stack. On another endpoint it creates the table alone, since few
+// createCommand returns the command that creates the table. In an AWS account it
+// deploys a stack. On a custom endpoint it creates the table alone, since few
 // local engines have CloudFormation.
 func (s *store) createCommand() string {
 	if p := s.place(); p.Endpoint != "" {

@@ -117,7 +117,7 @@ func runAggregate(ctx context.Context, o aggregateOptions) (err error) {
 	}
 	counted := &aggregation{connection: o.connection, aggregator: a, skipped: map[string]int{}}
 	stop := o.progress(counted.String)
-	err = repo.Follow(ctx, &dynamo.FollowOptions{UntilEmpty: !o.follow, Failed: counted.failed}, counted.take)
+	err = repo.Follow(ctx, &dynamo.FollowOptions{UntilEmpty: !o.follow, OnError: counted.failed}, counted.take)
 	stop()
 	if o.follow && errors.Is(err, context.Canceled) {
 		err = nil // as it was asked to

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"sync"
 	"time"
@@ -13,9 +14,11 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/s3files"
 )
 
-// response tells a stream mapping where to begin again.
+// response names the first record of a batch that the event source mapping must
+// retry.
 type response struct {
 	Failures []failure `json:"batchItemFailures"`
 }
@@ -24,52 +27,45 @@ type failure struct {
 	Sequence string `json:"itemIdentifier"`
 }
 
-// aggregation handles batches of a table's stream.
-type aggregation struct {
+// aggregateHandler handles batches of a table's stream.
+type aggregateHandler struct {
 	config
-	log  *slog.Logger
-	open func(context.Context) (*aggregator.Aggregator, error)
+	log *slog.Logger
 
 	mu     sync.Mutex
-	opened *aggregator.Aggregator
+	opened *aggregator.Aggregator // nil until open succeeds
 }
 
-// aggregator connects at the first call that finds the table there.
-func (g *aggregation) aggregator(ctx context.Context) (*aggregator.Aggregator, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.opened == nil {
-		a, err := g.open(ctx)
-		if err != nil {
-			return nil, err
-		}
-		g.opened = a
+func newAggregateHandler(env environment, out io.Writer) (*aggregateHandler, error) {
+	c, err := readConfig(env)
+	if err != nil {
+		return nil, err
 	}
-	return g.opened, nil
+	return &aggregateHandler{config: c, log: newLog(out, c.level, "aggregator")}, nil
 }
 
-// handle counts the records of an event. The answer names the first that has to
-// come again, because a write failed or time is running out; what can never be
-// used is logged and passed by.
-func (g *aggregation) handle(ctx context.Context, raw json.RawMessage) (response, error) {
+// handle counts the records of an event. The response names the first record to
+// retry, because a write failed or the time is running out. Records that can
+// never be used are logged and skipped.
+func (h *aggregateHandler) handle(ctx context.Context, raw json.RawMessage) (response, error) {
 	began := time.Now()
 	none := response{[]failure{}}
 	var e event
 	if err := json.Unmarshal(raw, &e); err != nil {
-		return none, fmt.Errorf("the event is not one of a DynamoDB stream: %w", err)
+		return none, fmt.Errorf("decode event of a DynamoDB stream: %w", err)
 	}
-	ctx, cancel := most(ctx, began)
+	ctx, cancel := withReserve(ctx, began)
 	defer cancel()
-	log := g.log.With("request_id", requestID(ctx))
+	log := h.log.With("request_id", requestID(ctx))
 	log.Info("Lambda invocation started", "function_name", lambdacontext.FunctionName, "record_count", len(e.Records),
-		"table_name", g.table, "snapshot_windows", g.windows, "enable_archival", g.bucket != "", "archive_bucket", g.bucket)
-	records, where, unread := g.records(log, e.Records)
-	tally, err := g.aggregate(ctx, records)
+		"table_name", h.table, "snapshot_windows", h.windows, "enable_archival", h.bucket != "", "archive_bucket", h.bucket)
+	records, indexes, unread := parseRecords(log, e.Records)
+	tally, err := h.aggregate(ctx, records)
 	if err != nil {
-		log.Error("Error connecting to the table: "+err.Error(), "table_name", g.table)
+		log.Error("Error connecting to the table: "+err.Error(), "table_name", h.table)
 	}
 	for _, skip := range tally.Skipped {
-		log.Warn("Error processing record: "+skip.Reason, "record_index", where[skip.Record])
+		log.Warn("Error processing record: "+skip.Reason, "record_index", indexes[skip.Record])
 	}
 	log.Info("Lambda invocation completed", "processed", len(e.Records), "snapshots_updated", tally.Snapshots,
 		"refills_written", tally.Refills, "events_archived", tally.Events, "s3_objects_created", tally.Files,
@@ -80,31 +76,63 @@ func (g *aggregation) handle(ctx context.Context, raw json.RawMessage) (response
 	if first := records[tally.Done].Sequence; first != "" {
 		return response{[]failure{{first}}}, nil
 	}
-	return none, fmt.Errorf("a record that has to come again has no sequence number: %w", errors.Join(err, tally.Err))
+	return none, fmt.Errorf("retry a record without a sequence number: %w", errors.Join(err, tally.Err))
 }
 
-// aggregate does the work, or nothing if the table cannot be had.
-func (g *aggregation) aggregate(ctx context.Context, records []dynamo.StreamRecord) (dynamo.Tally, error) {
+// aggregate aggregates records. It returns an error if it cannot connect.
+func (h *aggregateHandler) aggregate(ctx context.Context, records []dynamo.StreamRecord) (dynamo.Tally, error) {
 	if len(records) == 0 {
 		return dynamo.Tally{}, nil
 	}
-	a, err := g.aggregator(ctx)
+	a, err := h.aggregator(ctx)
 	if err != nil {
 		return dynamo.Tally{}, err
 	}
 	began := time.Now()
-	g.log.Info("Batch processing started", "record_count", len(records), "windows", g.windows, "table_name", g.table)
+	h.log.Info("Batch processing started", "record_count", len(records), "windows", h.windows, "table_name", h.table)
 	t := dynamo.Aggregate(ctx, a, records)
-	g.log.Info("Batch processing completed", "processed_count", t.Records, "deltas_extracted", t.Changes, "snapshots_updated", t.Snapshots,
+	h.log.Info("Batch processing completed", "processed_count", t.Records, "deltas_extracted", t.Changes, "snapshots_updated", t.Snapshots,
 		"refills_written", t.Refills, "error_count", len(t.Skipped)+t.Lost+t.Records-t.Done, "processing_time_ms", milliseconds(began))
-	if g.bucket != "" && t.Events > 0 {
-		g.log.Info("Archive processing completed", "events_count", t.Events, "s3_objects_created", t.Files, "bucket", g.bucket)
+	if h.bucket != "" && t.Events > 0 {
+		h.log.Info("Archive processing completed", "events_count", t.Events, "s3_objects_created", t.Files, "bucket", h.bucket)
 	}
 	return t, nil
 }
 
-// records are those that can be read, and where they are in the event.
-func (g *aggregation) records(log *slog.Logger, raw []json.RawMessage) (records []dynamo.StreamRecord, where []int, unread int) {
+// aggregator returns the aggregator, and connects it until that succeeds once.
+func (h *aggregateHandler) aggregator(ctx context.Context) (*aggregator.Aggregator, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.opened == nil {
+		a, err := h.open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		h.opened = a
+	}
+	return h.opened, nil
+}
+
+// open connects to the table and, if configured, the archive.
+func (h *aggregateHandler) open(ctx context.Context) (*aggregator.Aggregator, error) {
+	opts := &aggregator.Options{Windows: h.windows}
+	if h.bucket != "" {
+		files, err := s3files.Open(ctx, s3files.Scheme+h.bucket, "")
+		if err != nil {
+			return nil, err
+		}
+		opts.Archive = loggingFiles{files, h.bucket, h.log}
+	}
+	repo, err := dynamo.Connect(ctx, h.table, &dynamo.Options{Namespace: "_", Timeout: tableTimeout})
+	if err != nil {
+		return nil, err
+	}
+	return aggregator.New(loggingStore{repo.UsageStore(h.retention), h.log}, opts)
+}
+
+// parseRecords returns the readable records, their indexes in the event, and the
+// number of unreadable ones.
+func parseRecords(log *slog.Logger, raw []json.RawMessage) (records []dynamo.StreamRecord, indexes []int, unread int) {
 	for i, r := range raw {
 		record, err := parseRecord(r)
 		if err != nil {
@@ -112,13 +140,14 @@ func (g *aggregation) records(log *slog.Logger, raw []json.RawMessage) (records 
 			log.Warn("Error processing record: "+err.Error(), "record_index", i)
 			continue
 		}
-		records, where = append(records, record), append(where, i)
+		records, indexes = append(records, record), append(indexes, i)
 	}
-	return records, where, unread
+	return records, indexes, unread
 }
 
-// most is a context that ends when a tenth of the time is left, to say so.
-func most(ctx context.Context, began time.Time) (context.Context, context.CancelFunc) {
+// withReserve returns a context that ends when a tenth of the time is left, so
+// that the function can still respond.
+func withReserve(ctx context.Context, began time.Time) (context.Context, context.CancelFunc) {
 	end, limited := ctx.Deadline()
 	if !limited {
 		return context.WithCancel(ctx)
@@ -133,7 +162,7 @@ func requestID(ctx context.Context) string {
 	return ""
 }
 
-// milliseconds since then, with two decimals.
+// milliseconds returns the time since began, with two decimals.
 func milliseconds(began time.Time) float64 {
 	return float64(time.Since(began).Microseconds()/10) / 100
 }

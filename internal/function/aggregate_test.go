@@ -18,10 +18,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// recorded is what the clients used whose stream was recorded: three requests
-// of 500 tokens by a key that its project pays with, of which one gave 120
-// back and one all.
-func recorded() map[string]int64 {
+// recordedUsage returns the usage in the recorded stream: three requests of 500
+// tokens by a key with a cascade to its project. One request gave back 120
+// tokens, another one all.
+func recordedUsage() map[string]int64 {
 	want := map[string]int64{}
 	for _, entity := range []string{"key-a", "proj-1"} {
 		for _, window := range []string{"hourly", "daily", "monthly"} {
@@ -31,16 +31,18 @@ func recorded() map[string]int64 {
 	return want
 }
 
-func (r *rig) counted(what string) {
+// wantRecordedUsage checks that both namespaces have the recorded usage.
+func (r *rig) wantRecordedUsage(what string) {
 	r.Helper()
-	for _, space := range []string{"default", "tenant-b"} {
-		if diff := cmp.Diff(recorded(), r.usage(space)); diff != "" {
-			r.Errorf("%s, %s: %s", what, space, diff)
+	for _, namespace := range []string{"default", "tenant-b"} {
+		if diff := cmp.Diff(recordedUsage(), r.usage(namespace)); diff != "" {
+			r.Errorf("%s, %s: %s", what, namespace, diff)
 		}
 	}
 }
 
-func (r *rig) succeeds(what string, event json.RawMessage) {
+// wantSuccess checks that an invocation handles all records.
+func (r *rig) wantSuccess(what string, event json.RawMessage) {
 	r.Helper()
 	got, err := r.invoke(r.Context(), event)
 	if err != nil || len(got.Failures) > 0 {
@@ -52,8 +54,8 @@ func TestRecordedEventIsCounted(t *testing.T) {
 	r := newRig(t)
 	event := r.event("stream.json")
 	for _, what := range []string{"once", "replayed", "and again"} {
-		r.succeeds(what, event)
-		r.counted(what)
+		r.wantSuccess(what, event)
+		r.wantRecordedUsage(what)
 	}
 	archived := r.archived()
 	slices.Sort(archived)
@@ -69,7 +71,8 @@ func TestRecordedEventIsCounted(t *testing.T) {
 	}
 }
 
-func parts(t *testing.T, event json.RawMessage) (records []json.RawMessage) {
+// splitEvent returns the records of an event.
+func splitEvent(t *testing.T, event json.RawMessage) (records []json.RawMessage) {
 	t.Helper()
 	var e struct{ Records []json.RawMessage }
 	if err := json.Unmarshal(event, &e); err != nil {
@@ -78,7 +81,8 @@ func parts(t *testing.T, event json.RawMessage) (records []json.RawMessage) {
 	return e.Records
 }
 
-func joined(t *testing.T, records []json.RawMessage) json.RawMessage {
+// joinEvent returns an event with the given records.
+func joinEvent(t *testing.T, records []json.RawMessage) json.RawMessage {
 	t.Helper()
 	raw, err := json.Marshal(map[string]any{"Records": records})
 	if err != nil {
@@ -87,11 +91,11 @@ func joined(t *testing.T, records []json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// O-5: whatever fails, a mapping that begins again where it is told ends with
-// every change counted once and every event archived once.
-func TestFailuresAreRepeatedFromTheFirst(t *testing.T) {
+// An event source mapping that retries from the reported record counts every
+// change once and archives every event once, whatever fails.
+func TestFailuresAreRetriedFromTheFirst(t *testing.T) {
 	r := newRig(t)
-	all := parts(t, r.event("stream.json"))
+	all := splitEvent(t, r.event("stream.json"))
 	for seed := range uint64(3) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		var mu sync.Mutex
@@ -100,13 +104,13 @@ func TestFailuresAreRepeatedFromTheFirst(t *testing.T) {
 			defer mu.Unlock()
 			return rng.IntN(4) == 0
 		}
-		r.failing(func(op, _ string) bool { return op == "UpdateItem" && chance() })
+		r.failRequests(func(op, _ string) bool { return op == "UpdateItem" && chance() })
 		for from := 0; from < len(all); {
 			part := all[from : from+1+rng.IntN(len(all)-from)]
 			if chance() {
 				r.s3.Refuse("SlowDown")
 			}
-			got, err := r.invoke(t.Context(), joined(t, part))
+			got, err := r.invoke(t.Context(), joinEvent(t, part))
 			r.s3.Refuse("")
 			switch {
 			case err != nil:
@@ -114,30 +118,30 @@ func TestFailuresAreRepeatedFromTheFirst(t *testing.T) {
 			case len(got.Failures) == 0:
 				from += len(part)
 			default:
-				from += where(t, part, got.Failures[0].Sequence)
+				from += indexOf(t, part, got.Failures[0].Sequence)
 			}
 		}
-		r.failing(func(string, string) bool { return false })
-		r.counted(fmt.Sprint("seed ", seed))
+		r.failRequests(func(string, string) bool { return false })
+		r.wantRecordedUsage(fmt.Sprint("seed ", seed))
 	}
 	if got := r.archived(); len(got) != 6 {
 		t.Errorf("archived %v", got)
 	}
 }
 
-// where is the record with a sequence number.
-func where(t *testing.T, records []json.RawMessage, sequence string) int {
+// indexOf returns the index of the record with a sequence number.
+func indexOf(t *testing.T, records []json.RawMessage, sequence string) int {
 	t.Helper()
 	for i, raw := range records {
 		if bytes.Contains(raw, []byte(`"SequenceNumber":"`+sequence+`"`)) {
 			return i
 		}
 	}
-	t.Fatalf("%q is told as failed, but it was not given", sequence)
+	t.Fatalf("%q is reported as failed, but the event does not hold it", sequence)
 	return 0
 }
 
-// archived are the events of the archive, by the day they are filed under.
+// archived returns the events of the archive, each with its file.
 func (r *rig) archived() (all []string) {
 	r.Helper()
 	for name, content := range r.s3.Objects() {
@@ -152,20 +156,20 @@ func (r *rig) archived() (all []string) {
 				DeletedBy string `json:"deleted_by"`
 			}
 			r.ok(json.Unmarshal([]byte(line), &e))
-			space := map[string]string{r.first: "default", r.tenant: "tenant-b"}[e.Namespace]
-			all = append(all, fmt.Sprintf("%s %s %s %s", path.Base(name), e.ID[20:], space, e.DeletedBy))
+			namespace := map[string]string{r.first: "default", r.tenant: "tenant-b"}[e.Namespace]
+			all = append(all, fmt.Sprintf("%s %s %s %s", path.Base(name), e.ID[20:], namespace, e.DeletedBy))
 		}
 	}
 	return all
 }
 
-// What can never be counted is logged and passed by; all that comes after it is
+// Unusable records are logged and skipped, and all records after them are
 // counted.
-func TestPoisonIsPassedBy(t *testing.T) {
+func TestUnusableRecordsAreSkipped(t *testing.T) {
 	r := newRig(t)
 	event := r.event("poison.json")
-	r.succeeds("poison", event)
-	want := recorded()
+	r.wantSuccess("poison", event)
+	want := recordedUsage()
 	for name := range want {
 		if strings.HasPrefix(name, "key-a") {
 			delete(want, name)
@@ -185,7 +189,7 @@ func TestPoisonIsPassedBy(t *testing.T) {
 	}
 	for i := 1; i <= poison; i++ {
 		if !seen[float64(i)] {
-			t.Errorf("record %d was passed by without a word: %s", i, parts(t, event)[i])
+			t.Errorf("record %d was skipped without a warning: %s", i, splitEvent(t, event)[i])
 		}
 	}
 	if len(warned) != poison {
@@ -195,10 +199,10 @@ func TestPoisonIsPassedBy(t *testing.T) {
 
 func TestNothingIsLostWhenTheTableCannotBeReached(t *testing.T) {
 	r := newRig(t)
-	r.failing(func(string, string) bool { return true })
+	r.failRequests(func(string, string) bool { return true })
 	event := r.event("stream.json")
 	got, err := r.invoke(t.Context(), event)
-	if err != nil || len(got.Failures) != 1 || where(t, parts(t, event), got.Failures[0].Sequence) != 0 {
+	if err != nil || len(got.Failures) != 1 || indexOf(t, splitEvent(t, event), got.Failures[0].Sequence) != 0 {
 		t.Errorf("got %v, %v", got, err)
 	}
 	r.env["TABLE_NAME"] = "missing"
@@ -206,12 +210,12 @@ func TestNothingIsLostWhenTheTableCannotBeReached(t *testing.T) {
 		t.Errorf("without a table: %v, %v", got, err)
 	}
 	if _, err := r.invoke(t.Context(), json.RawMessage(`{"Records":[{"eventName":"MODIFY"}]}`)); err == nil {
-		t.Error("a record without a number cannot be told as failed, so the invocation has to be")
+		t.Error("a record without a number cannot be reported as failed, so the invocation must fail")
 	}
 }
 
-// An event that cannot be named fails the invocation, with the reason, until the
-// archive takes it.
+// A record without a sequence number cannot be reported, so the invocation fails
+// with the reason until the archive accepts the event.
 func TestEventWithoutANumberIsNotLost(t *testing.T) {
 	r := newRig(t)
 	event := json.RawMessage(`{"Records":[{"eventName":"REMOVE","dynamodb":{"OldImage":{"PK":{"S":"n/AUDIT#a"},"SK":{"S":"#AUDIT#01M7FKB7FQYW9K6Q3RYHWB9N3C"},` +
@@ -221,18 +225,18 @@ func TestEventWithoutANumberIsNotLost(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	r.s3.Refuse("")
-	r.succeeds("once it may", event)
+	r.wantSuccess("once it may", event)
 	if got := r.archived(); len(got) != 1 {
 		t.Errorf("archived %v", got)
 	}
 }
 
-// Writes end while there is time to say what is left.
-func TestTimeIsLeftToAnswer(t *testing.T) {
+// Writes end early enough to report the records that are left.
+func TestTimeIsLeftToRespond(t *testing.T) {
 	began := time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
 	base, cancelBase := context.WithDeadline(t.Context(), began.Add(time.Minute))
 	defer cancelBase()
-	ctx, cancel := most(base, began)
+	ctx, cancel := withReserve(base, began)
 	defer cancel()
 	if end, _ := ctx.Deadline(); end.Sub(began) != 54*time.Second {
 		t.Errorf("ends after %v of a minute", end.Sub(began))
@@ -249,10 +253,10 @@ func TestTimeIsLeftToAnswer(t *testing.T) {
 	}
 }
 
-func TestEventsThatAreNone(t *testing.T) {
+func TestInvalidEvents(t *testing.T) {
 	r := newRig(t)
 	for _, event := range []string{`{}`, `{"Records":[]}`, `{"Records":null}`, `{"requestContext":{"condition":"RetryAttemptsExhausted"},"DDBStreamBatchInfo":{}}`} {
-		r.succeeds(event, json.RawMessage(event))
+		r.wantSuccess(event, json.RawMessage(event))
 	}
 	for _, event := range []string{`"text"`, `[]`, `{"Records":{}}`, `{`} {
 		if got, err := r.invoke(t.Context(), json.RawMessage(event)); err == nil {

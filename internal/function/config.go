@@ -13,32 +13,33 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// config is what the environment says.
+// config holds the settings of the aggregator.
 type config struct {
 	table     string
 	windows   []limiter.Window
 	retention time.Duration
-	bucket    string // of the archive; "" if there is none
+	bucket    string // of the archive; "" for none
 	level     slog.Level
 }
 
-// environment gives the value of a variable, without spaces around it.
+// environment returns the value of a variable.
 type environment func(name string) string
 
-func (env environment) get(name, otherwise string) string {
-	return cmp.Or(strings.TrimSpace(env(name)), otherwise)
+// get returns the trimmed value of a variable, or fallback if that is empty.
+func (env environment) get(name, fallback string) string {
+	return cmp.Or(strings.TrimSpace(env(name)), fallback)
 }
 
-// readConfig reads all of it, and names the first variable that is wrong.
+// readConfig reads the settings. Its error names the first invalid variable.
 func readConfig(env environment) (c config, err error) {
 	c.table = env.get("TABLE_NAME", defaultTable)
 	if c.windows, err = aggregator.ParseWindows(env.get("SNAPSHOT_WINDOWS", "hourly,daily,monthly")); err != nil {
 		return c, fmt.Errorf("SNAPSHOT_WINDOWS: %w", err)
 	}
-	const most = 3650
+	const maxDays = 3650
 	days, err := strconv.Atoi(env.get("SNAPSHOT_TTL_DAYS", strconv.Itoa(int(dynamo.DefaultUsageRetention/day))))
-	if err != nil || days < 1 || days > most {
-		return c, fmt.Errorf("SNAPSHOT_TTL_DAYS has to be a whole number from 1 to %d, not %q", most, env("SNAPSHOT_TTL_DAYS"))
+	if err != nil || days < 1 || days > maxDays {
+		return c, fmt.Errorf("SNAPSHOT_TTL_DAYS %q: must be a whole number from 1 to %d", env("SNAPSHOT_TTL_DAYS"), maxDays)
 	}
 	c.retention = time.Duration(days) * day
 	if strings.EqualFold(env.get("ENABLE_ARCHIVAL", "false"), "true") {
@@ -48,12 +49,12 @@ func readConfig(env environment) (c config, err error) {
 	return c, err
 }
 
-// defaultTable is the one where nothing names another.
+// defaultTable is the table if TABLE_NAME is empty.
 const defaultTable = "rate-limits"
 
 const day = 24 * time.Hour
 
-// parseLevel knows the names of both languages.
+// parseLevel parses a level by its Go or Python name.
 func parseLevel(name string) (level slog.Level, err error) {
 	switch strings.ToUpper(name) {
 	case "WARNING":
@@ -64,7 +65,7 @@ func parseLevel(name string) (level slog.Level, err error) {
 		return slog.LevelDebug, nil
 	}
 	if err := level.UnmarshalText([]byte(name)); err != nil {
-		return level, fmt.Errorf("LOG_LEVEL has to be DEBUG, INFO, WARNING or ERROR, not %q", name)
+		return level, fmt.Errorf("LOG_LEVEL %q: must be DEBUG, INFO, WARNING or ERROR", name)
 	}
 	return level, nil
 }

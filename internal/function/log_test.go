@@ -13,17 +13,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// O-13: what happens with every write is told only to those who ask.
+// Details of every write are logged at the level DEBUG only.
 func TestDetailsAreLoggedOnRequest(t *testing.T) {
 	r := newRig(t)
 	event := r.event("stream.json")
 	r.env["LOG_LEVEL"] = ""
-	r.succeeds("by default", event)
+	r.wantSuccess("by default", event)
 	if got := len(r.lines("Snapshot updated")) + len(r.lines("Bucket refilled")); got > 0 {
 		t.Errorf("%d lines of details", got)
 	}
 	r.env["LOG_LEVEL"] = "DEBUG"
-	r.succeeds("with details", event)
+	r.wantSuccess("with details", event)
 	lines := r.lines("Snapshot updated")
 	if len(lines) == 0 {
 		t.Fatal("no details")
@@ -34,16 +34,16 @@ func TestDetailsAreLoggedOnRequest(t *testing.T) {
 		}
 	}
 	r.env["LOG_LEVEL"] = "ERROR"
-	r.succeeds("in silence", event)
+	r.wantSuccess("in silence", event)
 	if r.log.Len() > 0 {
 		t.Errorf("logged %s", &r.log)
 	}
 }
 
-// Dashboards look for these messages and fields.
-func TestInvocationIsSummedUp(t *testing.T) {
+// Dashboards depend on these messages and fields.
+func TestInvocationIsSummarized(t *testing.T) {
 	r := newRig(t)
-	r.succeeds("stream", r.event("stream.json"))
+	r.wantSuccess("stream", r.event("stream.json"))
 	for message, fields := range map[string]string{
 		"Lambda invocation started":   "archive_bucket enable_archival function_name record_count request_id snapshot_windows table_name",
 		"Lambda invocation completed": "error_count events_archived processed processing_time_ms refills_written request_id s3_objects_created snapshots_updated",
@@ -75,8 +75,8 @@ func TestLogLine(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	log := newLog(&out, slog.LevelInfo, "aggregator")
-	log.Debug("not told")
-	log.Warn("told", "timestamp_of", "x", "n", 17)
+	log.Debug("hidden")
+	log.Warn("shown", "timestamp_of", "x", "n", 17)
 	var line map[string]any
 	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
 		t.Fatalf("%v: %s", err, &out)
@@ -86,7 +86,7 @@ func TestLogLine(t *testing.T) {
 		t.Error(err)
 	}
 	delete(line, "timestamp")
-	want := map[string]any{"level": "WARNING", "logger": "zae_limiter.aggregator", "message": "told", "timestamp_of": "x", "n": 17.0}
+	want := map[string]any{"level": "WARNING", "logger": "zae_limiter.aggregator", "message": "shown", "timestamp_of": "x", "n": 17.0}
 	if diff := cmp.Diff(want, line); diff != "" {
 		t.Error(diff)
 	}

@@ -11,18 +11,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/manifest"
 )
 
-// provision applies limits that programs or templates declare.
-type provision struct {
+// provisionHandler applies limits that programs or templates declare.
+type provisionHandler struct {
 	manifest.Provisioner
 	log *slog.Logger
 }
 
-func newProvision(env environment, out io.Writer) (*provision, error) {
+func newProvisionHandler(env environment, out io.Writer) (*provisionHandler, error) {
 	level, err := parseLevel(env.get("LOG_LEVEL", "INFO"))
 	if err != nil {
 		return nil, err
 	}
-	return &provision{manifest.Provisioner{Open: openTable, Table: env.get("TABLE_NAME", defaultTable)}, newLog(out, level, "provisioner")}, nil
+	return &provisionHandler{manifest.Provisioner{Open: openTable, Table: env.get("TABLE_NAME", defaultTable)}, newLog(out, level, "provisioner")}, nil
 }
 
 func openTable(ctx context.Context, table string) (limiter.Repository, error) {
@@ -33,17 +33,17 @@ func openTable(ctx context.Context, table string) (limiter.Repository, error) {
 	return repo, nil
 }
 
-// handle answers a request, and logs how that went.
-func (p *provision) handle(ctx context.Context, request json.RawMessage) (any, error) {
-	log := p.log.With("request_id", requestID(ctx), "table_name", p.Table)
+// handle responds to a request and logs the result.
+func (h *provisionHandler) handle(ctx context.Context, request json.RawMessage) (any, error) {
+	log := h.log.With("request_id", requestID(ctx), "table_name", h.Table)
 	log.Info("Lambda invocation started")
-	answer, err := p.Handle(ctx, request)
+	answer, err := h.Handle(ctx, request)
 	if err != nil {
 		log.Error("Error applying limits: " + err.Error())
 		return nil, err
 	}
-	if told, ok := answer.(*manifest.ResourceAnswer); ok {
-		log = log.With("status", told.Status, "reason", told.Reason)
+	if resource, ok := answer.(*manifest.ResourceAnswer); ok {
+		log = log.With("status", resource.Status, "reason", resource.Reason)
 	}
 	log.Info("Lambda invocation completed")
 	return answer, nil

@@ -12,13 +12,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// event is what a stream mapping invokes with. Records are read one by one, so
-// that one of unknown shape does not hide the others.
+// event is the payload of an invocation by an event source mapping. Records are
+// decoded one by one, so that a malformed one does not affect the others.
 type event struct {
 	Records []json.RawMessage
 }
 
-// record is a stream record as a function is given it.
+// record is a stream record in an event.
 type record struct {
 	EventName      string
 	EventSourceARN string
@@ -30,14 +30,14 @@ type record struct {
 	}
 }
 
-// parseRecord reads what it can: the place of a record may be known though the
-// rest is not.
+// parseRecord decodes a record. Unknown attribute types do not fail, so that the
+// position of the record is known.
 func parseRecord(raw json.RawMessage) (dynamo.StreamRecord, error) {
 	var r record
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
 	if err := decoder.Decode(&r); err != nil {
-		return dynamo.StreamRecord{}, fmt.Errorf("the record has an unknown shape: %w", err)
+		return dynamo.StreamRecord{}, fmt.Errorf("decode record: %w", err)
 	}
 	_, feed, _ := strings.Cut(r.EventSourceARN, "/stream/")
 	out := dynamo.StreamRecord{
@@ -51,6 +51,7 @@ func parseRecord(raw json.RawMessage) (dynamo.StreamRecord, error) {
 	return out, nil
 }
 
+// image decodes the attributes of an item.
 func image(attributes map[string]any) map[string]types.AttributeValue {
 	if attributes == nil {
 		return nil
@@ -62,8 +63,8 @@ func image(attributes map[string]any) map[string]types.AttributeValue {
 	return out
 }
 
-// attribute is a value with its type. What is neither a text, a number, a truth,
-// a map nor a list counts as nothing: we store no other.
+// attribute decodes an attribute value. It returns NULL for types other than
+// strings, numbers, booleans, maps and lists, which our items do not hold.
 func attribute(v any) types.AttributeValue {
 	typed, _ := v.(map[string]any)
 	for kind, v := range typed {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzRecord: whatever a record looks like, reading it ends.
+// FuzzRecord checks that any record is either rejected or complete.
 func FuzzRecord(f *testing.F) {
 	for _, name := range []string{"stream.json", "poison.json"} {
 		text, err := os.ReadFile("testdata/" + name)

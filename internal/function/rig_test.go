@@ -26,7 +26,7 @@ var shared = dynamolocal.Share()
 
 func TestMain(m *testing.M) { os.Exit(shared.Stop(m.Run())) }
 
-// rig is a table, its archive and the function that serves them.
+// rig holds a table, its archive and the environment of the function under test.
 type rig struct {
 	*testing.T
 	table, first, tenant string // the table and the IDs of its namespaces
@@ -54,13 +54,14 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(func() { _ = repo.Close() })
 	lim, err := limiter.New(repo, nil)
 	r.ok(err)
-	spaces, err := lim.RegisterNamespaces(t.Context(), "tenant-b")
+	registered, err := lim.RegisterNamespaces(t.Context(), "tenant-b")
 	r.ok(err)
-	r.repo, r.first, r.tenant = repo, repo.NamespaceID(), spaces[0].ID
+	r.repo, r.first, r.tenant = repo, repo.NamespaceID(), registered[0].ID
 	return r
 }
 
-// proxy passes requests on to the engine, or answers that it is down.
+// proxy starts a proxy to the engine, which fails the requests that fails selects,
+// and returns its URL.
 func (r *rig) proxy() string {
 	target, err := url.Parse(shared.URL(r))
 	r.ok(err)
@@ -89,10 +90,10 @@ func (r *rig) ok(err error) {
 	}
 }
 
-// failing has requests fail for which that is true.
-func (r *rig) failing(fails func(op, body string) bool) { r.fails.Store(&fails) }
+// failRequests makes requests fail for which fails returns true.
+func (r *rig) failRequests(fails func(op, body string) bool) { r.fails.Store(&fails) }
 
-// event is a recorded one, with the namespaces of this table.
+// event reads a recorded event and inserts the namespaces of this table.
 func (r *rig) event(name string) json.RawMessage {
 	r.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
@@ -100,19 +101,19 @@ func (r *rig) event(name string) json.RawMessage {
 	return json.RawMessage(strings.NewReplacer("{default}", r.first, "{tenant-b}", r.tenant).Replace(string(text)))
 }
 
-// invoke is one invocation of a function that was just started.
+// invoke invokes a newly started function.
 func (r *rig) invoke(ctx context.Context, event json.RawMessage) (response, error) {
 	r.Helper()
 	r.log.Reset()
-	g, err := newAggregation(func(name string) string { return r.env[name] }, &r.log)
+	h, err := newAggregateHandler(func(name string) string { return r.env[name] }, &r.log)
 	r.ok(err)
-	return g.handle(ctx, event)
+	return h.handle(ctx, event)
 }
 
-// usage is what a namespace used, by entity, limit and window.
-func (r *rig) usage(space string) map[string]int64 {
+// usage returns the usage of a namespace by entity, limit and window.
+func (r *rig) usage(namespace string) map[string]int64 {
 	r.Helper()
-	repo, err := r.repo.Namespace(r.Context(), space)
+	repo, err := r.repo.Namespace(r.Context(), namespace)
 	r.ok(err)
 	sums := map[string]int64{}
 	for u, err := range repo.Usage(r.Context(), limiter.UsageQuery{Resource: "gpt-4"}) {
@@ -125,7 +126,7 @@ func (r *rig) usage(space string) map[string]int64 {
 	return sums
 }
 
-// lines are those of the log with a message that begins like this.
+// lines returns the log lines whose message begins with message.
 func (r *rig) lines(message string) (all []map[string]any) {
 	r.Helper()
 	for line := range strings.Lines(r.log.String()) {
