@@ -1,4 +1,4 @@
-// Package golden compares what tests see with files that people have looked at.
+// Package golden compares the output of tests with reviewed files.
 package golden
 
 import (
@@ -9,10 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Update is whether the flag -update asks for files to be rewritten.
+// Update is the flag -update, which rewrites the files.
 var Update = flag.Bool("update", false, "rewrite the golden files")
 
-// TB is what is needed of a test.
+// TB is the part of testing.TB that Check uses.
 type TB interface {
 	Helper()
 	Fatal(args ...any)
@@ -20,8 +20,8 @@ type TB interface {
 	Errorf(format string, args ...any)
 }
 
-// Check fails the test if the file at path has another text, or writes it with
-// -update.
+// Check fails the test if the file at path does not contain got. With -update, it
+// writes the file instead.
 func Check(tb TB, path, got string) {
 	tb.Helper()
 	if *Update {
@@ -35,7 +35,7 @@ func Check(tb TB, path, got string) {
 	}
 	want, err := os.ReadFile(path)
 	if err != nil {
-		tb.Fatalf("%v; run the test with -update to make it", err)
+		tb.Fatalf("%v; run the test with -update to create it", err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		tb.Errorf("%s (-want +got), -update rewrites it:\n%s", path, diff)

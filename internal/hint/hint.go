@@ -1,23 +1,22 @@
-// Package hint writes commands that errors suggest. A suggested command names
-// the region and the endpoint of the call that failed, so that pasting it never
-// reaches another account.
+// Package hint formats commands that errors suggest. A command names the region
+// and the endpoint of the call that failed, so that it never reaches another
+// account.
 package hint
 
 import "strings"
 
-// Place is the region and the endpoint of a call. An empty field is left out of
-// a command.
+// Place is the region and the endpoint of a call. Commands omit an empty field.
 type Place struct {
 	Region, Endpoint string
 }
 
-// Command returns a command of zae-limiter that goes to the place, quoted for a
-// shell and enclosed in backquotes.
+// Command returns a zae-limiter command for the place, quoted for a shell and
+// enclosed in backquotes.
 func (p Place) Command(words ...string) string {
 	return "`" + p.Line(words...) + "`"
 }
 
-// Line is Command without backquotes.
+// Line returns the command without backquotes.
 func (p Place) Line(words ...string) string {
 	all := append([]string{"zae-limiter"}, words...)
 	if p.Region != "" {
@@ -26,8 +25,8 @@ func (p Place) Line(words ...string) string {
 	return Shell(append(all, p.EndpointFlag()...)...)
 }
 
-// EndpointFlag returns the words that name the endpoint to zae-limiter and to
-// aws, none for the default one.
+// EndpointFlag returns the flag for the endpoint, which zae-limiter and aws share.
+// It returns nil for the default endpoint.
 func (p Place) EndpointFlag() []string {
 	if p.Endpoint == "" {
 		return nil
@@ -35,7 +34,8 @@ func (p Place) EndpointFlag() []string {
 	return []string{"--endpoint-url", p.Endpoint}
 }
 
-// AWS returns a command of the AWS CLI that goes to the place.
+// AWS returns an AWS CLI command for the place, quoted for a shell and enclosed in
+// backquotes.
 func (p Place) AWS(words ...string) string {
 	all := append([]string{"aws"}, words...)
 	if p.Region != "" {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestScriptIsFoundFromAnyFolder(t *testing.T) {
+func TestScriptIsFoundFromAnyDirectory(t *testing.T) {
 	t.Setenv("ZAEL_TEST_SERVER", "")
 	root := t.TempDir()
 	for name, text := range map[string]string{
@@ -34,7 +34,7 @@ func TestScriptIsFoundFromAnyFolder(t *testing.T) {
 	}
 }
 
-func TestServerIsMissingWhereItsScriptIs(t *testing.T) {
+func TestServerIsMissingWithoutItsScript(t *testing.T) {
 	t.Setenv("ZAEL_TEST_SERVER", "")
 	t.Chdir(t.TempDir())
 	if s, err := Start("any", "ZAEL_TEST_SERVER"); !errors.Is(err, ErrMissing) {
@@ -46,8 +46,8 @@ func TestServerIsMissingWhereItsScriptIs(t *testing.T) {
 	}
 }
 
-// This module has the scripts where they are looked for.
-func TestScriptsAreThere(t *testing.T) {
+// findScript finds the scripts of this module.
+func TestScriptsExist(t *testing.T) {
 	for _, script := range []string{"dynamodb-local", "moto-local"} {
 		name, err := findScript(script)
 		if err != nil {

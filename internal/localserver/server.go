@@ -1,6 +1,6 @@
-// Package localserver starts the servers that tests of this module talk to,
-// each by a script that prints its URL and runs until its input is closed. It
-// knows how they are started and stopped, not what they are.
+// Package localserver starts and stops the servers that tests of this module use.
+// Each has a script that prints the URL of the server and runs until its input is
+// closed.
 package localserver
 
 import (
@@ -12,33 +12,33 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 )
 
-// ErrMissing is the error of Start where the programs for a server, or its
-// script, are missing. The text around it says which.
+// ErrMissing is returned by Start if the programs or the script of a server are
+// missing. The wrapping error names them.
 var ErrMissing = errors.New("a local server cannot run here")
 
 const (
-	missingProgram = 3               // the script's exit code
-	missingShell   = 127             // the exit code if it cannot even start
-	patience       = 5 * time.Minute // its first run downloads the server
+	missingProgram = 3               // the exit code of a script that lacks a program
+	missingShell   = 127             // the exit code if the script cannot start
+	startTimeout   = 5 * time.Minute // the first run downloads the server
 )
 
-// Server is a server that runs, made by Start. It stops when this process dies,
-// in whatever way, unless it ran before.
+// Server is a running server. If Start started it, it stops when this process
+// dies.
 type Server struct {
 	url    string
-	script *process // nil if it ran before
+	script *process // nil if Start did not start it
 }
 
-// Start runs a script of the folder scripts with the argument run, and waits
-// until it prints the URL of its server; the very first time the server is
-// downloaded. The script is found from the folder of any package of the module,
-// which is where tests run. Where the environment variable has a URL, that is
-// the server and nothing is started. No goroutine is left behind, so a test that
-// looks for leaked ones may be the first to need a server.
+// Start runs a script of the directory scripts with the argument run, and waits
+// until it prints the URL of its server. The first run downloads the server. The
+// working directory can be any directory of the module. If the environment
+// variable is set, Start returns the server at that URL and runs nothing. Start
+// leaves no goroutine behind, so that tests which look for leaks can use it.
 func Start(script, variable string) (*Server, error) {
 	if url := os.Getenv(variable); url != "" {
 		return &Server{url: url}, nil
@@ -50,11 +50,28 @@ func Start(script, variable string) (*Server, error) {
 	return launch(name, "run")
 }
 
-// URL is where the server answers.
+// findScript returns the path of a script in the module of the working directory.
+// It does not check that the script exists.
+func findScript(name string) (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for parent := dir; ; parent = filepath.Dir(parent) {
+		if _, err := os.Stat(filepath.Join(parent, "go.mod")); err == nil {
+			return filepath.Join(parent, "scripts", name), nil
+		}
+		if parent == filepath.Dir(parent) {
+			return "", fmt.Errorf("%w: script %s: %s is not in a module; run the test in a directory of this module", ErrMissing, name, dir)
+		}
+	}
+}
+
+// URL returns the base URL of the server.
 func (s *Server) URL() string { return s.url }
 
-// Stop ends the server and returns once it is gone. It must be called once, and
-// does nothing to a server that ran before.
+// Stop stops the server and waits for its end. It must be called once. It does
+// nothing to a server that Start did not start.
 func (s *Server) Stop() error {
 	if s.script == nil {
 		return nil
@@ -62,14 +79,15 @@ func (s *Server) Stop() error {
 	return s.script.stop()
 }
 
-// process is a script that runs until its input is closed, which also happens
+// process is a script that runs until its input is closed. The system closes it
 // when this process dies.
 type process struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
 }
 
-// launch has no goroutines. Hence files and a deadline, not buffers.
+// launch starts a script and reads the URL that it prints. It uses files and a
+// deadline instead of buffers, since those need goroutines.
 func launch(name string, args ...string) (*Server, error) {
 	stderr, err := os.CreateTemp("", "localserver-*.log")
 	if err != nil {
@@ -86,7 +104,7 @@ func launch(name string, args ...string) (*Server, error) {
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return nil, errors.Join(err, output.Close())
 	}
-	err = errors.Join(p.cmd.Start(), output.Close(), stdout.SetReadDeadline(time.Now().Add(patience)))
+	err = errors.Join(p.cmd.Start(), output.Close(), stdout.SetReadDeadline(time.Now().Add(startTimeout)))
 	if p.cmd.Process == nil {
 		return nil, fmt.Errorf("%w: %w", ErrMissing, err)
 	}
@@ -96,16 +114,16 @@ func launch(name string, args ...string) (*Server, error) {
 	return nil, p.explain(stderr)
 }
 
-// explain stops a script that printed no URL and says why it did not.
+// explain stops a script that printed no URL and returns an error with its output.
 func (p *process) explain(stderr io.ReadSeeker) error {
 	err := p.stop()
 	_, seek := stderr.Seek(0, io.SeekStart)
-	said, read := io.ReadAll(stderr)
-	text := bytes.TrimSpace(said)
+	output, read := io.ReadAll(stderr)
+	text := bytes.TrimSpace(output)
 	if code := p.cmd.ProcessState.ExitCode(); code == missingProgram || code == missingShell {
 		return fmt.Errorf("%w: %s", ErrMissing, text)
 	}
-	return fmt.Errorf("%s gave no URL: %w\n%s", p.cmd, errors.Join(errors.New(p.cmd.ProcessState.String()), err, seek, read), text)
+	return fmt.Errorf("%s printed no URL: %w\n%s", p.cmd, errors.Join(errors.New(p.cmd.ProcessState.String()), err, seek, read), text)
 }
 
 func (p *process) stop() error {

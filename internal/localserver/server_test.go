@@ -9,17 +9,18 @@ import (
 	"testing"
 )
 
-// The scripts are made here, and end in the ways that those of servers may end.
-func TestScriptsThatFail(t *testing.T) {
+// TestFailingScripts runs scripts that fail in each way that the script of a
+// server can fail.
+func TestFailingScripts(t *testing.T) {
 	for _, test := range []struct {
 		name, script string
 		missing      bool
 		says         string
 	}{
 		{"a program is missing", "echo 'install Java' >&2; exit 3", true, "install Java"},
-		{"it cannot even start", "exit 127", true, ErrMissing.Error()},
+		{"it cannot start", "exit 127", true, ErrMissing.Error()},
 		{"it fails", "echo 'Java ended' >&2; exit 1", false, "Java ended"},
-		{"it says nothing", "exit 0", false, "no URL"},
+		{"it prints nothing", "exit 0", false, "no URL"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s, err := launch("sh", "-c", test.script)
@@ -46,7 +47,7 @@ func TestServerStopsWhenItsInputIsClosed(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(mark); err != nil {
-		t.Errorf("it has not come to its end: %v", err)
+		t.Errorf("it has not ended: %v", err)
 	}
 }
 
@@ -68,7 +69,7 @@ func TestRunningServerHasNoGoroutine(t *testing.T) {
 	}
 }
 
-func TestServerThatRanBeforeRunsOn(t *testing.T) {
+func TestStopLeavesOtherServersRunning(t *testing.T) {
 	t.Setenv("ZAEL_TEST_SERVER", "http://elsewhere")
 	t.Chdir(t.TempDir()) // no script is needed
 	s, err := Start("any", "ZAEL_TEST_SERVER")

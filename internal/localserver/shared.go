@@ -8,21 +8,21 @@ import (
 	"sync/atomic"
 )
 
-// test is what a Shared needs of a testing.TB.
+// test is the part of testing.TB that Shared uses.
 type test interface {
 	Helper()
 	Skip(args ...any)
 	Fatal(args ...any)
 }
 
-// Shared is a server for all tests of a package: the first that asks starts it,
-// and TestMain stops it. Make one with [Share].
+// Shared is a server for all tests of a package. The first test that needs it
+// starts it, and TestMain stops it. Use [Share] to create one.
 type Shared struct {
 	start   func() (*Server, error)
 	running atomic.Pointer[Server]
 }
 
-// Share is a server that start starts, once.
+// Share returns a shared server that start starts.
 func Share(start func() (*Server, error)) *Shared {
 	s := &Shared{}
 	s.start = sync.OnceValues(func() (*Server, error) {
@@ -33,8 +33,8 @@ func Share(start func() (*Server, error)) *Shared {
 	return s
 }
 
-// URL is that of the server. The test is skipped where the programs for it are
-// missing, and fails there in CI.
+// URL returns the base URL of the server. If programs for it are missing, URL
+// skips the test, or fails it in CI.
 func (s *Shared) URL(tb test) string {
 	tb.Helper()
 	server, err := s.start()
@@ -47,12 +47,12 @@ func (s *Shared) URL(tb test) string {
 	return server.URL()
 }
 
-// Stop is for TestMain, with the code of its tests: it stops the server, if any
-// test asked for it, and returns the code to exit with.
+// Stop stops the server if a test has started it. TestMain calls it with the exit
+// code of the tests, and exits with the code that Stop returns.
 func (s *Shared) Stop(code int) int {
 	if server := s.running.Load(); server != nil {
 		if err := server.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stopping a server:", err)
+			fmt.Fprintln(os.Stderr, "stop a server:", err)
 			return max(code, 1)
 		}
 	}

@@ -21,7 +21,7 @@ func TestSharedServerIsStartedOnce(t *testing.T) {
 	}
 }
 
-func TestSharedServerThatFailsToStop(t *testing.T) {
+func TestSharedServerFailsToStop(t *testing.T) {
 	s := Share(func() (*Server, error) { return launch("sh", "-c", "echo http://nowhere; cat >/dev/null; exit 7") })
 	s.URL(t)
 	if code := s.Stop(0); code != 1 {
@@ -29,16 +29,16 @@ func TestSharedServerThatFailsToStop(t *testing.T) {
 	}
 }
 
-// What is missing here must not be missing in CI.
-func TestSharedServerThatIsMissing(t *testing.T) {
+// A missing server skips the test outside of CI.
+func TestMissingSharedServer(t *testing.T) {
 	s := Share(func() (*Server, error) { return nil, ErrMissing })
 	t.Setenv("CI", "")
-	var asked *testing.T
-	t.Run("here", func(t *testing.T) {
-		asked = t
+	var inner *testing.T
+	t.Run("outside of CI", func(t *testing.T) {
+		inner = t
 		s.URL(t)
 	})
-	if !asked.Skipped() || asked.Failed() {
+	if !inner.Skipped() || inner.Failed() {
 		t.Error("it was not skipped")
 	}
 }

@@ -1,37 +1,37 @@
 // Package motolocal starts moto's server for the tests of this module: a local
 // AWS in memory, with CloudFormation, IAM, Lambda, S3, SQS and logs behind one
-// URL. It does not know how to talk to it.
+// URL. It does not import the AWS SDK.
 //
-// A test gives the URL to the SDK as the base endpoint, with any credentials,
-// and asks S3 for path-style addresses. All tests of a package may share one
-// server if each takes a stack name, or a region, of its own.
+// A test passes the URL to the SDK as the base endpoint, with any credentials,
+// and uses path-style addresses for S3. All tests of a package can share one
+// server if each uses its own stack name or region.
 //
-// What moto does not do, as of the pinned version: it finishes a stack at once,
-// makes no alarms, runs no function, reads no event source, and checks no
-// permission.
+// The pinned version of moto completes a stack at once, creates no alarms, runs no
+// functions, reads no event sources, and checks no permissions.
 package motolocal
 
 import "github.com/zeroae/zae-limiter-go/internal/localserver"
 
-// EndpointVariable names the environment variable that has the URL of a server
-// that runs already. Where it is set, Start starts nothing.
+// EndpointVariable is the environment variable with the URL of a running server.
+// If it is set, Start uses that server.
 const EndpointVariable = "ZAEL_TEST_MOTO_ENDPOINT"
 
-// ErrMissing is the error of Start where the programs for a server, or its
-// script, are missing. The text around it says which. A test is to be skipped
-// then, and to fail where the environment has CI=true.
+// ErrMissing is returned by Start if the programs or the script of the server are
+// missing. The wrapping error names them. Tests should skip then, but fail if the
+// environment has CI=true.
 var ErrMissing = localserver.ErrMissing
 
-// Server is a server that runs, made by Start. It stops when this process dies,
-// in whatever way, unless it ran before.
+// Server is a running server. If Start started it, it stops when this process
+// dies.
 type Server = localserver.Server
 
-// Start starts a server and waits until it answers; the very first time it is
-// installed. It works in the folder of any package of the module, which is where
-// tests run, and leaves no goroutine behind. Whoever starts a server stops it.
+// Start starts a server and waits until it is ready. The first call installs it.
+// Start works in any directory of the module, and leaves no goroutine behind. The
+// caller must stop the server.
 func Start() (*Server, error) {
 	return localserver.Start("moto-local", EndpointVariable)
 }
 
-// Share is a server for all tests of a package, which the first that asks starts.
+// Share returns a server for all tests of a package. The first test that needs it
+// starts it.
 func Share() *localserver.Shared { return localserver.Share(Start) }

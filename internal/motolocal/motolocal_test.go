@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// The page is moto's own, so nothing else can be taken for it.
-func TestServerAnswersUntilItIsStopped(t *testing.T) {
+// TestServerServesUntilStopped requests a page that only moto serves.
+func TestServerServesUntilStopped(t *testing.T) {
 	if os.Getenv(EndpointVariable) != "" {
-		t.Skip("a server that ran before runs on")
+		t.Skip("Stop does not stop a server that Start did not start")
 	}
 	s, err := Start()
 	if errors.Is(err, ErrMissing) && os.Getenv("CI") != "true" {

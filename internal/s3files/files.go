@@ -1,4 +1,4 @@
-// Package s3files keeps the files of an archive in an S3 bucket.
+// Package s3files stores the files of an archive in an S3 bucket.
 package s3files
 
 import (
@@ -22,8 +22,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/aggregator"
 )
 
-// Files are the objects of a bucket under a prefix. Their version is their ETag,
-// so that writers do not overwrite each other.
+// Files implements [aggregator.Files] with the objects of a bucket under a prefix.
+// The version of a file is its ETag, so that writers do not overwrite each other.
 type Files struct {
 	client         *s3.Client
 	bucket, prefix string
@@ -31,15 +31,15 @@ type Files struct {
 
 var _ aggregator.Files = (*Files)(nil)
 
-// Scheme begins the address of files in a bucket.
+// Scheme is the scheme of a bucket's URL.
 const Scheme = "s3://"
 
-// Open are the files at an address such as "s3://bucket/prefix". Region may be
-// "": that of the environment. Nothing is read or written yet.
+// Open returns the files at a URL such as "s3://bucket/prefix". An empty region
+// means that of the environment. Open sends no request to S3.
 func Open(ctx context.Context, url, region string) (*Files, error) {
 	bucket, prefix, _ := strings.Cut(strings.TrimPrefix(url, Scheme), "/")
 	if !strings.HasPrefix(url, Scheme) || bucket == "" {
-		return nil, fmt.Errorf("%q names no bucket; an address is such as s3://my-bucket/limits", url)
+		return nil, fmt.Errorf("%q: no bucket; use a URL such as s3://my-bucket/limits", url)
 	}
 	if prefix != "" && !strings.HasSuffix(prefix, "/") {
 		prefix += "/"
@@ -53,13 +53,13 @@ func Open(ctx context.Context, url, region string) (*Files, error) {
 		return nil, err
 	}
 	client := s3.NewFromConfig(cfg, func(o *s3.Options) {
-		o.UsePathStyle = o.BaseEndpoint != nil // emulators know no names of buckets
+		o.UsePathStyle = o.BaseEndpoint != nil // emulators do not resolve the host names of buckets
 		o.DisableLogOutputChecksumValidationSkipped = true
 	})
 	return &Files{client, bucket, prefix}, nil
 }
 
-// Read gets an object.
+// Read reads a file. It returns fs.ErrNotExist if there is none.
 func (f *Files) Read(ctx context.Context, name string) (content []byte, version string, err error) {
 	out, err := f.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &f.bucket, Key: aws.String(f.prefix + name)})
 	if _, none := errors.AsType[*types.NoSuchKey](err); none {
@@ -73,7 +73,8 @@ func (f *Files) Read(ctx context.Context, name string) (content []byte, version 
 	return content, aws.ToString(out.ETag), err
 }
 
-// Write puts an object, if the one there is of that version.
+// Write writes a file if the stored one has the given version. An empty version
+// means that there is none. It returns aggregator.ErrChanged otherwise.
 func (f *Files) Write(ctx context.Context, name, version string, content []byte) error {
 	in := &s3.PutObjectInput{
 		Bucket: &f.bucket, Key: aws.String(f.prefix + name), Body: bytes.NewReader(content),
@@ -85,15 +86,15 @@ func (f *Files) Write(ctx context.Context, name, version string, content []byte)
 		in.IfMatch = &version
 	}
 	_, err := f.client.PutObject(ctx, in)
-	if changed(err) {
+	if isChanged(err) {
 		return aggregator.ErrChanged
 	}
 	return err
 }
 
-// changed tells whether a write was refused for what is there: another version,
-// none any more, or one that is being written.
-func changed(err error) bool {
+// isChanged reports whether a write was refused because the object has another
+// version, was deleted, or is being written.
+func isChanged(err error) bool {
 	if e, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && e.HTTPStatusCode() == http.StatusPreconditionFailed {
 		return true
 	}

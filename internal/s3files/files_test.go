@@ -48,7 +48,7 @@ func TestFilesAreObjects(t *testing.T) {
 	write(version, "\x1f\x8bsecond", nil)
 	write(version, "third", aggregator.ErrChanged)
 	if content, _, err = files.Read(t.Context(), "a.gz"); err != nil || string(content) != "\x1f\x8bsecond" {
-		t.Errorf("read %q, %v: packed files come as they are", content, err)
+		t.Errorf("read %q, %v: compressed files must not be unpacked", content, err)
 	}
 	const object = "/my-bucket/some/prefix/a.gz"
 	if got := string(server.Objects()[object]); got != "\x1f\x8bsecond" {
@@ -60,7 +60,7 @@ func TestFilesAreObjects(t *testing.T) {
 	}
 }
 
-func TestFilesThatMayNotBeRead(t *testing.T) {
+func TestAccessDenied(t *testing.T) {
 	server := newServer(t)
 	server.Refuse("AccessDenied")
 	files, err := s3files.Open(t.Context(), "s3://my-bucket", "eu-west-1")
@@ -75,7 +75,7 @@ func TestFilesThatMayNotBeRead(t *testing.T) {
 	}
 }
 
-func TestAddressesOfBuckets(t *testing.T) {
+func TestInvalidURLs(t *testing.T) {
 	for _, url := range []string{"", "s3://", "s3:///prefix", "bucket", "https://bucket"} {
 		if _, err := s3files.Open(t.Context(), url, ""); err == nil {
 			t.Errorf("%q is taken for a bucket", url)

@@ -1,5 +1,5 @@
-// Package s3local is the part of S3 that tests of this module need, served on
-// loopback: objects that are read whole, and written if nobody else has.
+// Package s3local serves the part of S3 that tests of this module need on the
+// loopback interface: whole reads and conditional writes of objects.
 package s3local
 
 import (
@@ -12,7 +12,7 @@ import (
 	"sync"
 )
 
-// Server is a server that runs, made by Start.
+// Server is a running server. Use Start to create one.
 type Server struct {
 	server *httptest.Server
 
@@ -22,34 +22,34 @@ type Server struct {
 	refusal string
 }
 
-// Start starts a server without objects, in which every bucket exists.
+// Start starts a server without objects. Every bucket exists.
 func Start() *Server {
 	s := &Server{objects: map[string][]byte{}, headers: map[string]http.Header{}}
 	s.server = httptest.NewServer(http.HandlerFunc(s.serve))
 	return s
 }
 
-// URL is where it answers.
+// URL returns the base URL of the server.
 func (s *Server) URL() string { return s.server.URL }
 
-// Stop ends it.
+// Stop stops the server.
 func (s *Server) Stop() { s.server.Close() }
 
-// Objects are those there are, by "/bucket/key".
+// Objects returns the stored objects by "/bucket/key".
 func (s *Server) Objects() map[string][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.objects)
 }
 
-// Header is what an object was written with.
+// Header returns the request header that an object was written with.
 func (s *Server) Header(name string) http.Header {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.headers[name]
 }
 
-// Refuse answers every request with an error of that code, until it is "".
+// Refuse makes every request fail with an error code. An empty code ends this.
 func (s *Server) Refuse(code string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,17 +60,17 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	content, there := s.objects[r.URL.Path]
-	wanted := r.Header.Get("If-Match")
+	version := r.Header.Get("If-Match")
 	switch {
 	case s.refusal != "":
 		refuse(w, http.StatusForbidden, s.refusal)
-	case !there && (r.Method == http.MethodGet || wanted != ""):
+	case !there && (r.Method == http.MethodGet || version != ""):
 		refuse(w, http.StatusNotFound, "NoSuchKey")
 	case r.Method == http.MethodGet:
 		w.Header().Set("ETag", etag(content))
 		w.Header().Set("Content-Encoding", s.headers[r.URL.Path].Get("Content-Encoding"))
 		_, _ = w.Write(content)
-	case r.Header.Get("If-None-Match") == "*" && there, wanted != "" && wanted != etag(content):
+	case r.Header.Get("If-None-Match") == "*" && there, version != "" && version != etag(content):
 		refuse(w, http.StatusPreconditionFailed, "PreconditionFailed")
 	default:
 		body, err := io.ReadAll(r.Body)
