@@ -85,7 +85,7 @@ func (r *Repository) AuditEvents(ctx context.Context, entity, after string) iter
 		return r.allEvents(ctx, after)
 	}
 	return listing(ctx, r, func() *dynamodb.QueryInput {
-		in := within(auditPK(r.ns, entity), auditSKPrefix)
+		in := queryPrefix(auditPK(r.ns, entity), auditSKPrefix)
 		if after != "" { // it need not exist
 			in = between(auditPK(r.ns, entity), auditSKPrefix, auditSKPrefix+after)
 		}
@@ -132,7 +132,7 @@ func (s *store) author(ctx context.Context, ev *limiter.AuditEvent) string {
 	id := &s.identity
 	id.fetch.Do(func() {
 		id.done = make(chan struct{})
-		if !s.detach(func() { s.fetchIdentity(context.WithoutCancel(ctx)) }) {
+		if !s.runInBackground(func() { s.fetchIdentity(context.WithoutCancel(ctx)) }) {
 			close(id.done)
 		}
 	})

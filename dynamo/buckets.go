@@ -50,9 +50,9 @@ func (r *Repository) bucketPages(ctx context.Context, of limiter.Scope) iter.Seq
 			yield([]item{it}, err)
 		}
 	case of.Entity != "":
-		return inBatches(r.query(ctx, r.ns, within(entityPK(r.ns, of.Entity), bucketSKPrefix)), maxGets)
+		return inBatches(r.query(ctx, r.ns, queryPrefix(entityPK(r.ns, of.Entity), bucketSKPrefix)), maxGets)
 	case of.Resource != "":
-		return inBatches(r.query(ctx, r.ns, indexed(indexResource, resourcePK(r.ns, of.Resource), bucketGSIPrefix)), maxGets)
+		return inBatches(r.query(ctx, r.ns, queryIndex(indexResource, resourcePK(r.ns, of.Resource), bucketGSIPrefix)), maxGets)
 	}
 	return r.allBuckets(ctx)
 }
@@ -62,7 +62,7 @@ func (r *Repository) bucketPages(ctx context.Context, of limiter.Scope) iter.Seq
 func (r *Repository) allBuckets(ctx context.Context) iter.Seq2[[]item, error] {
 	return func(yield func([]item, error) bool) {
 		var keys []key
-		for it, err := range r.query(ctx, r.ns, indexed(indexNamespace, r.ns, entityPKPrefix(r.ns))) {
+		for it, err := range r.query(ctx, r.ns, queryIndex(indexNamespace, r.ns, entityPKPrefix(r.ns))) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -131,11 +131,11 @@ func (r *Repository) listedPayers(ctx context.Context, now int64, items []item) 
 			continue
 		}
 		p := &payer{repo: r, entity: it.text(attrEntity), key: it.key()}
-		p.known = r.images.get(p.key, moment{r.clock(), now})
-		if img.refill < p.known.seen {
+		p.cached = r.images.get(p.key, moment{r.clock(), now})
+		if img.refill < p.cached.maxRefill {
 			stale = append(stale, p.key)
 		} else {
-			p.known.image, p.known.seen = img, img.refill
+			p.cached.image, p.cached.maxRefill = img, img.refill
 		}
 		payers = append(payers, p)
 	}
@@ -151,9 +151,9 @@ func (r *Repository) listedPayers(ctx context.Context, now int64, items []item) 
 		if err != nil {
 			return nil, err
 		}
-		p.sees(img)
+		p.observe(img)
 	}
-	return slices.DeleteFunc(payers, func(p *payer) bool { return p.known.image == nil }), nil
+	return slices.DeleteFunc(payers, func(p *payer) bool { return p.cached.image == nil }), nil
 }
 
 func (p *payer) resource() string { return strings.TrimPrefix(p.key.sk, bucketSKPrefix) }
@@ -161,14 +161,14 @@ func (p *payer) resource() string { return strings.TrimPrefix(p.key.sk, bucketSK
 // currentBucket returns the bucket under the limits in force, or under its stored
 // limits if there are none. It returns false if the bucket has expired.
 func (p *payer) currentBucket(now int64, keys []factKey, facts []*fact) (limiter.Bucket, bool) {
-	img := p.known.image
-	if img.gone(max(img.refill, p.known.seen), now) {
+	img := p.cached.image
+	if img.expired(max(img.refill, p.cached.maxRefill), now) {
 		return limiter.Bucket{}, false
 	}
 	resource := p.resource()
 	limits, source := img.limits(), limiter.Scope{}
-	if p.known.account != nil {
-		source = p.known.account.Source
+	if p.cached.account != nil {
+		source = p.cached.account.Source
 	}
 	for _, s := range limiter.Precedence(p.entity, resource) {
 		f := facts[slices.Index(keys, p.repo.configFact(s))]
@@ -177,7 +177,7 @@ func (p *payer) currentBucket(now int64, keys []factKey, facts []*fact) (limiter
 			break
 		}
 	}
-	p.use(limits, resource, source)
+	p.setLimits(limits, resource, source)
 	p.decide(now)
 	return p.plan.view, true
 }
@@ -188,14 +188,14 @@ func (p *payer) currentBucket(now int64, keys []factKey, facts []*fact) (limiter
 func (r *Repository) syncBucket(ctx context.Context, at time.Time, s limiter.Scope) error {
 	charge := limiter.Charge{Entity: s.Entity, Resource: s.Resource}
 	now := at.UnixMilli()
-	p, err := r.payer(ctx, now, s.Entity, &charge, 0, true)
-	if err != nil || !p.mends(now) {
+	p, err := r.gatherPayer(ctx, now, s.Entity, &charge, 0, true)
+	if err != nil || !p.needsRepair(now) {
 		return err
 	}
 	if err := p.refresh(ctx, now, &charge); err != nil {
 		return err
 	}
-	if p.mends(now) && p.fresh {
+	if p.needsRepair(now) && p.fresh {
 		p.repair(ctx, now, &charge)
 	}
 	return nil

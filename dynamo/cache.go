@@ -9,76 +9,77 @@ import (
 )
 
 // cache keeps facts for a while. For each key one caller reads and the others
-// wait for it; what an eviction overtook is not kept; what has become old is
-// used while it cannot be read again.
+// wait for it. A read that an eviction overtook is not kept. A stale fact serves
+// while it cannot be read again.
 type cache struct {
-	life time.Duration
-	most int
+	life    time.Duration
+	maxSize int
 
 	mu           sync.Mutex
 	slots        map[factKey]*slot
 	hits, misses atomic.Int64
 }
 
-// slot is one fact: what was last read, when, and who is reading it now.
+// slot holds one fact: what was last read, when, and the running read.
 type slot struct {
 	fact   *fact
 	read   moment
-	failed time.Time // when it could last not be read again
+	failed time.Time // of the last read that failed
 	flight *flight
 }
 
-// usable tells whether the fact will do: it is not too old, or it could not be
-// read again a moment ago, and not everybody has to find that out by waiting.
-func (s *slot) requireActive(life time.Duration, at moment) bool {
+// usable reports whether the fact needs no read: it is younger than life, or its
+// last read failed so recently that this caller need not wait for another.
+func (s *slot) usable(life time.Duration, at moment) bool {
 	if s == nil || s.fact == nil {
 		return false
 	}
 	return !s.read.olderThan(life, at) || life > 0 && at.clock.Sub(s.failed) < failedReadLife
 }
 
-// failedReadLife is for how long facts that could not be read again are not
-// asked for.
+// failedReadLife is how long a stale fact is used after a read of it failed.
 const failedReadLife = time.Second
 
-// flight is a read under way. Its results may be used once done is closed.
+// flight is a running read. Its results are valid once done is closed.
 type flight struct {
 	done      chan struct{}
 	fact      *fact
 	err       error
-	abandoned bool // its reader's time was up, or it panicked
+	abandoned bool // its reader gave up or panicked
 }
 
-// errAbandoned is for whoever waited for such a flight: there is no reason to
-// give up too.
-var errAbandoned = errors.New("whoever was reading gave up")
+// errAbandoned is returned to callers that waited for an abandoned flight. They
+// try again.
+var errAbandoned = errors.New("the reader gave up")
 
-// moment is when something was learned: by this machine's clock, and by the
-// caller's, which may be another. Old by either is old.
+// moment is a time by this machine's clock and by the caller's, which may be
+// another. Old by either is old.
 type moment struct {
 	clock time.Time
 	now   int64
 }
 
+// olderThan reports whether m lies life or more before other.
 func (m moment) olderThan(life time.Duration, other moment) bool {
 	return other.clock.Sub(m.clock) >= life || m.now != 0 && other.now-m.now >= life.Milliseconds()
 }
 
-func newCache(life time.Duration, most int) *cache {
-	return &cache{life: life, most: most, slots: map[factKey]*slot{}}
+// newCache returns a cache that keeps up to maxSize facts for life.
+func newCache(life time.Duration, maxSize int) *cache {
+	return &cache{life: life, maxSize: maxSize, slots: map[factKey]*slot{}}
 }
 
-// lookup is the facts of keys, in their order. Those that are not known, or
-// older than life, are read by one call of read; a life of 0 reads all. It
-// tells whether all were read by this call.
+// lookup returns the facts of keys, in their order. One call of read reads those
+// that are missing or older than life; a life of 0 reads all. lookup reports as
+// fresh whether this call has read all of them.
 func (c *cache) lookup(ctx context.Context, at moment, life time.Duration, keys []factKey, read func([]factKey) ([]*fact, error)) (facts []*fact, fresh bool, err error) {
 	for {
 		facts = make([]*fact, len(keys))
-		own, waits := c.begin(at, min(life, c.life), keys, facts)
-		c.finish(ctx, at, keys, own, facts, read)
-		old, err := c.collect(ctx, life > 0, keys, own, waits, facts)
+		own, waits := c.split(at, min(life, c.life), keys, facts)
+		c.readOwn(ctx, at, keys, own, facts, read)
+		stale, err := c.collect(ctx, life > 0, keys, own, waits, facts)
 		if err == nil {
-			return facts, len(own) == len(keys) && !old, nil
+			return facts, len(own) == len(keys) && !stale, nil
 		}
 		if !errors.Is(err, errAbandoned) {
 			return nil, false, err
@@ -86,16 +87,17 @@ func (c *cache) lookup(ctx context.Context, at moment, life time.Duration, keys 
 	}
 }
 
-// begin finds what is known, and takes on what nobody is reading.
-func (c *cache) begin(at moment, life time.Duration, keys []factKey, facts []*fact) (own, waits map[int]*flight) {
+// split fills in the cached facts. For the others it returns the flights that this
+// caller has to read, and those of other callers that it waits for.
+func (c *cache) split(at moment, life time.Duration, keys []factKey, facts []*fact) (own, waits map[int]*flight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, k := range keys {
 		s := c.slots[k]
-		if s.requireActive(life, at) {
+		if s.usable(life, at) {
 			c.hits.Add(1)
 			facts[i] = s.fact
-			if s.read.now == 0 { // it was read by a call without a time, such as SetConfig: it ages from the first that has one
+			if s.read.now == 0 { // read by a call without a time, such as SetConfig: it ages from the first call that has one
 				s.read.now = at.now
 			}
 			continue
@@ -107,16 +109,17 @@ func (c *cache) begin(at moment, life time.Duration, keys []factKey, facts []*fa
 			c.slots[k] = s
 		}
 		if s.flight != nil && life > 0 {
-			waits = with(waits, i, s.flight)
+			waits = withFlight(waits, i, s.flight)
 			continue
 		}
 		s.flight = &flight{done: make(chan struct{})}
-		own = with(own, i, s.flight)
+		own = withFlight(own, i, s.flight)
 	}
 	return own, waits
 }
 
-func with(flights map[int]*flight, i int, f *flight) map[int]*flight {
+// withFlight sets flights[i] in a map that may be nil.
+func withFlight(flights map[int]*flight, i int, f *flight) map[int]*flight {
 	if flights == nil {
 		flights = map[int]*flight{}
 	}
@@ -124,10 +127,10 @@ func with(flights map[int]*flight, i int, f *flight) map[int]*flight {
 	return flights
 }
 
-// shrink makes room for one more.
+// shrink makes room for one more slot.
 func (c *cache) shrink() {
 	for k, s := range c.slots {
-		if len(c.slots) < c.most {
+		if len(c.slots) < c.maxSize {
 			return
 		}
 		if s.flight == nil {
@@ -136,9 +139,9 @@ func (c *cache) shrink() {
 	}
 }
 
-// finish reads what this caller took on. An eviction since then has taken the
-// flight out of its slot: the result is this caller's, but it is not kept.
-func (c *cache) finish(ctx context.Context, at moment, keys []factKey, own map[int]*flight, facts []*fact, read func([]factKey) ([]*fact, error)) {
+// readOwn reads the facts of this caller's own flights. If an eviction has removed
+// a flight from its slot meanwhile, the result serves this caller and is not kept.
+func (c *cache) readOwn(ctx context.Context, at moment, keys []factKey, own map[int]*flight, facts []*fact, read func([]factKey) ([]*fact, error)) {
 	if len(own) == 0 {
 		return
 	}
@@ -150,12 +153,12 @@ func (c *cache) finish(ctx context.Context, at moment, keys []factKey, own map[i
 		}
 	}
 	var got []*fact
-	err := errAbandoned // unless read returns
+	err := errAbandoned // if read panics
 	defer func() { c.land(ctx, at, keys, own, facts, order, got, err) }()
 	got, err = read(wanted)
 }
 
-// land ends the flights of a read, whatever became of it.
+// land ends the flights of a read, with its facts or its error.
 func (c *cache) land(ctx context.Context, at moment, keys []factKey, own map[int]*flight, facts []*fact, order []int, got []*fact, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -180,9 +183,9 @@ func (c *cache) land(ctx context.Context, at moment, keys []factKey, own map[int
 	}
 }
 
-// collect waits for what others read, and falls back to what was known before,
-// if that will do, where reading failed.
-func (c *cache) collect(ctx context.Context, oldWillDo bool, keys []factKey, own, waits map[int]*flight, facts []*fact) (old bool, err error) {
+// collect waits for the reads of other callers. Where a read failed it uses the
+// stale fact, if allowStale is set, and reports that it did.
+func (c *cache) collect(ctx context.Context, allowStale bool, keys []factKey, own, waits map[int]*flight, facts []*fact) (stale bool, err error) {
 	for i, f := range waits {
 		select {
 		case <-f.done:
@@ -197,8 +200,8 @@ func (c *cache) collect(ctx context.Context, oldWillDo bool, keys []factKey, own
 		if facts[i] != nil {
 			continue
 		}
-		if s := c.slots[keys[i]]; s != nil && s.fact != nil && oldWillDo {
-			facts[i], old = s.fact, true
+		if s := c.slots[keys[i]]; s != nil && s.fact != nil && allowStale {
+			facts[i], stale = s.fact, true
 			continue
 		}
 		if f := own[i]; f != nil {
@@ -209,10 +212,10 @@ func (c *cache) collect(ctx context.Context, oldWillDo bool, keys []factKey, own
 		}
 		return false, waits[i].err
 	}
-	return old, nil
+	return stale, nil
 }
 
-// evict forgets facts, and what is being read about them.
+// evict removes facts, and keeps no result of running reads of them.
 func (c *cache) evict(keys ...factKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,7 +224,7 @@ func (c *cache) evict(keys ...factKey) {
 	}
 }
 
-// evictIf forgets the facts whose keys match.
+// evictIf removes the facts whose keys match.
 func (c *cache) evictIf(match func(factKey) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -232,8 +235,10 @@ func (c *cache) evictIf(match func(factKey) bool) {
 	}
 }
 
+// clear removes all facts.
 func (c *cache) clear() { c.evictIf(func(factKey) bool { return true }) }
 
+// size returns how many facts are kept.
 func (c *cache) size() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

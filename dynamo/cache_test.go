@@ -233,11 +233,11 @@ func TestCachesAreBounded(t *testing.T) {
 		if _, err := c.ask(s, moment{clock: time.Now()}, fmt.Sprint(i)); err != nil {
 			t.Fatal(err)
 		}
-		m.saw(key{pk: fmt.Sprint(i)}, &image{}, nil)
+		m.observe(key{pk: fmt.Sprint(i)}, &image{}, nil)
 		m.forget(fmt.Sprint("deleted-", i))
 	}
-	if c.size() > 10 || len(m.known) > 10 || len(m.deleted) > 10 {
-		t.Errorf("%d facts, %d images and %d deletions are kept, want at most 10", c.size(), len(m.known), len(m.deleted))
+	if c.size() > 10 || len(m.cached) > 10 || len(m.deleted) > 10 {
+		t.Errorf("%d facts, %d images and %d deletions are kept, want at most 10", c.size(), len(m.cached), len(m.deleted))
 	}
 }
 

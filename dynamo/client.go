@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsretry "github.com/aws/aws-sdk-go-v2/aws/retry"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -16,19 +17,19 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// dial makes the clients. Nothing is sent yet, unless the environment asks for
-// credentials or settings to be fetched.
-func (s *store) dial(ctx context.Context) error {
+// newClients makes the clients. It sends nothing, unless the environment says that
+// credentials or settings have to be fetched.
+func (s *store) newClients(ctx context.Context) error {
 	var cfg aws.Config
 	if s.opts.AWS != nil {
 		cfg = s.opts.AWS.Copy()
 	} else {
 		var err error
-		if cfg, err = config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{})); err != nil { // which would print to stderr
+		if cfg, err = config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{})); err != nil { // the default logger prints to stderr
 			return err
 		}
-		if loaded, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok { // it has the certificates of AWS_CA_BUNDLE
-			cfg.HTTPClient = tuned(loaded)
+		if loaded, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok { // keeps the certificates of AWS_CA_BUNDLE
+			cfg.HTTPClient = tuneHTTP(loaded)
 		}
 	}
 	cfg.Region = cmp.Or(s.opts.Region, cfg.Region)
@@ -37,43 +38,65 @@ func (s *store) dial(ctx context.Context) error {
 	}
 	s.opts.Region = cfg.Region
 	if cfg.HTTPClient == nil {
-		cfg.HTTPClient = tuned(awshttp.NewBuildableClient())
+		cfg.HTTPClient = tuneHTTP(awshttp.NewBuildableClient())
 	}
 	if _, cached := cfg.Credentials.(*aws.CredentialsCache); cfg.Credentials != nil && !cached {
 		cfg.Credentials = aws.NewCredentialsCache(cfg.Credentials)
 	}
 	s.config = cfg
-	s.slow = dynamodb.NewFromConfig(cfg, s.direct)
-	s.client = dynamodb.NewFromConfig(cfg, s.direct, func(o *dynamodb.Options) {
+	s.slow = dynamodb.NewFromConfig(cfg, s.configure)
+	s.client = dynamodb.NewFromConfig(cfg, s.configure, func(o *dynamodb.Options) {
 		if cfg.Retryer == nil && cfg.RetryMode == "" && cfg.RetryMaxAttempts == 0 {
 			o.Retryer = newRetryer()
 		}
 	})
-	s.once = dynamodb.NewFromConfig(cfg, s.direct, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
+	s.once = dynamodb.NewFromConfig(cfg, s.configure, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
 	return nil
 }
 
 var errNoRegion = errors.New("no AWS region; name one, or set AWS_REGION or that of the profile")
 
-// direct says where requests go, and how long they may be silent.
-func (s *store) direct(o *dynamodb.Options) {
-	// The SDK compares checksums only after it has used a reply, and then writes a
-	// line to stderr, which a library must not; TLS vouches for the bytes.
+// configure sets the endpoint and the timeout of each try.
+func (s *store) configure(o *dynamodb.Options) {
+	// The SDK compares checksums after it has used a response, and then prints a
+	// line to stderr, which a library must not. TLS protects the bytes.
 	o.DisableValidateResponseChecksum = true
 	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
-		return stack.Deserialize.Add(tries{s}, middleware.After) // closest to the wire: signing is no silence
+		return stack.Deserialize.Add(tryTimeouts{s}, middleware.After) // closest to the wire: signing does not count
 	})
 	if s.opts.Endpoint != "" {
 		o.BaseEndpoint = aws.String(s.opts.Endpoint)
 	}
 }
 
-// tuned is a client for a table one hop away, in the same region. The SDK keeps
-// 10 idle connections to a host: with more calls than that under way, most
-// would begin with a handshake. And it waits half a minute for a connection,
-// which is longer than any caller of a limiter waits; a table that has not
-// answered after longestAnswer has lost the request.
-func tuned(c *awshttp.BuildableClient) *awshttp.BuildableClient {
+// newRetryer returns a retryer for calls with a short timeout: the SDK's own waits
+// up to a second before the second try, and up to two before the third.
+func newRetryer() aws.Retryer {
+	return awsretry.NewStandard(func(o *awsretry.StandardOptions) {
+		o.MaxAttempts = 1 + maxUnknown
+		o.Backoff = awsretry.BackoffDelayerFunc(func(try int, err error) (time.Duration, error) {
+			if retryable(err) { // the table is busy or unreachable
+				try += 3
+			}
+			return backoff(try), nil
+		})
+	})
+}
+
+// api returns a client that retries by itself: the slow one for a long operation.
+func (s *store) api(ctx context.Context) *dynamodb.Client {
+	if limit, ok := ctx.Value(tryTimeoutKey{}).(time.Duration); ok && limit == 0 {
+		return s.slow
+	}
+	return s.client
+}
+
+// tuneHTTP returns a client for a table in the same region. The SDK keeps 10 idle
+// connections to a host, so that with more calls at a time most would begin with
+// a handshake. It waits half a minute for a connection, longer than any caller of
+// a limiter waits. A table that has not answered after maxResponseTime has lost
+// the request.
+func tuneHTTP(c *awshttp.BuildableClient) *awshttp.BuildableClient {
 	const idle = 512
 	return c.WithDialerOptions(func(d *net.Dialer) {
 		d.Timeout = time.Second
@@ -82,10 +105,10 @@ func tuned(c *awshttp.BuildableClient) *awshttp.BuildableClient {
 		t.MaxIdleConns, t.MaxIdleConnsPerHost = 2*idle, idle
 		t.IdleConnTimeout = 90 * time.Second
 		t.TLSHandshakeTimeout = 2 * time.Second
-		t.ResponseHeaderTimeout = longestAnswer
+		t.ResponseHeaderTimeout = maxResponseTime
 	})
 }
 
-// longestAnswer is how long a request may wait for its answer that nothing else
-// limits.
-const longestAnswer = 5 * time.Second
+// maxResponseTime is how long a request without another limit waits for its
+// response.
+const maxResponseTime = 5 * time.Second

@@ -11,7 +11,7 @@ import (
 func TestTheSDKPrintsNothing(t *testing.T) {
 	t.Setenv("AWS_REGION", "us-east-1")
 	s := &store{}
-	if err := s.dial(t.Context()); err != nil {
+	if err := s.newClients(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, silent := s.config.Logger.(logging.Nop); !silent {

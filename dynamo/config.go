@@ -46,7 +46,7 @@ func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limit
 func (r *Repository) setEntity(ctx context.Context, cfg limiter.Config, event types.TransactWriteItem) error {
 	it := r.configItem(cfg)
 	for try := 0; ; try++ {
-		if err := pause(ctx, try); err != nil {
+		if err := pause(ctx, backoff(try)); err != nil {
 			return err
 		}
 		err := r.change(ctx, r.putIf(it, new(condition).lacks(attrGSI3PK)), r.countLimits(cfg.Scope.Resource), event)
@@ -100,7 +100,7 @@ func (r *Repository) configChanged(ctx context.Context, at time.Time, s limiter.
 
 // Config returns the stored config of a scope, bypassing the cache.
 func (r *Repository) Config(ctx context.Context, s limiter.Scope) (limiter.Config, error) {
-	it, err := r.look(ctx, configKey(r.ns, s.Entity, s.Resource))
+	it, err := r.getActive(ctx, configKey(r.ns, s.Entity, s.Resource))
 	if err != nil {
 		return limiter.Config{}, err
 	}
@@ -108,7 +108,7 @@ func (r *Repository) Config(ctx context.Context, s limiter.Scope) (limiter.Confi
 	if err != nil {
 		return limiter.Config{}, err
 	}
-	r.learn(r.configFact(s), &fact{config: cfg})
+	r.rememberMode(r.configFact(s), &fact{config: cfg})
 	return cfg, nil
 }
 
@@ -126,7 +126,7 @@ func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limit
 func (r *Repository) deleteConfig(ctx context.Context, s limiter.Scope, ev limiter.AuditEvent) error {
 	k := configKey(r.ns, s.Entity, s.Resource)
 	for try := 0; ; try++ {
-		if err := pause(ctx, try); err != nil {
+		if err := pause(ctx, backoff(try)); err != nil {
 			return err
 		}
 		stored, err := r.get(ctx, k)

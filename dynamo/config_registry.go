@@ -17,7 +17,7 @@ import (
 
 // ResourcesWithDefaults returns the resources that have limits, sorted.
 func (r *Repository) ResourcesWithDefaults(ctx context.Context) ([]string, error) {
-	it, err := r.look(ctx, resourcesKey(r.ns))
+	it, err := r.getActive(ctx, resourcesKey(r.ns))
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func (r *Repository) ResourcesWithDefaults(ctx context.Context) ([]string, error
 // ResourcesWithLimits returns the resources for which any entity has limits,
 // sorted.
 func (r *Repository) ResourcesWithLimits(ctx context.Context) ([]string, error) {
-	it, err := r.look(ctx, entityConfigsKey(r.ns))
+	it, err := r.getActive(ctx, entityConfigsKey(r.ns))
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (r *Repository) ResourcesWithLimits(ctx context.Context) ([]string, error) 
 // by ID.
 func (r *Repository) EntitiesWithLimits(ctx context.Context, resource string) iter.Seq2[string, error] {
 	return listing(ctx, r, func() *dynamodb.QueryInput {
-		in := partition(configsPK(r.ns, storedResource(resource)))
+		in := queryPartition(configsPK(r.ns, storedResource(resource)))
 		in.IndexName, in.ConsistentRead = aws.String(indexConfigs), nil
 		in.ExpressionAttributeNames["#pk"] = attrGSI3PK
 		return in

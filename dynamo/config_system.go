@@ -32,7 +32,7 @@ func (r *Repository) setSystem(ctx context.Context, cfg limiter.Config, event ty
 func (r *Repository) putSystem(ctx context.Context, keepsMode bool, event types.TransactWriteItem, next func(stored item) limiter.Config) error {
 	k := configKey(r.ns, "", "")
 	for try := 0; ; try++ {
-		if err := pause(ctx, try); err != nil {
+		if err := pause(ctx, backoff(try)); err != nil {
 			return err
 		}
 		stored, err := r.get(ctx, k)

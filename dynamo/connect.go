@@ -102,7 +102,7 @@ func newStore(ctx context.Context, op, name string, opts *Options) (*store, erro
 	if err := s.fillOptions(); err != nil {
 		return nil, err
 	}
-	if err := s.dial(ctx); err != nil {
+	if err := s.newClients(ctx); err != nil {
 		return nil, s.failure(ctx, op, s.explain(err))
 	}
 	return s, nil
@@ -135,7 +135,7 @@ func (s *store) fillOptions() error {
 	s.opts.CacheTTL = max(0, cmp.Or(s.opts.CacheTTL, defaultCacheTTL))
 	s.opts.Images = cmp.Or(s.opts.Images, defaultImages)
 	s.opts.Timeout = cmp.Or(s.opts.Timeout, defaultTimeout)
-	s.opts.PurgeWait = max(0, cmp.Or(s.opts.PurgeWait, 2*max(s.opts.Timeout, longestAnswer)))
+	s.opts.PurgeWait = max(0, cmp.Or(s.opts.PurgeWait, 2*max(s.opts.Timeout, maxResponseTime)))
 	s.cache = newCache(s.opts.CacheTTL, factsPerImage*s.opts.Images+sharedFacts)
 	s.images = newImages(s.opts.Images)
 	return nil
@@ -153,7 +153,7 @@ func (s *store) failure(ctx context.Context, op string, err error) error {
 		return s.foreignTable()
 	case isDomain(err):
 		return err
-	case isSilent(err):
+	case isTimeout(err):
 	case isContext(err):
 		err = fmt.Errorf("table %q did not answer in time; can its region, %s, be reached from here? %w", s.table, s.opts.Region, err)
 	case isUnreachable(err):

@@ -3,27 +3,56 @@ package dynamo
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// maxRounds is how often a charge that others keep overtaking decides again.
+// A charge passes through these states. Its payers are the entity's bucket and,
+// if the entity cascades, its parent's.
+//
+//	gather  finds each payer's limits and the last image of its bucket. It costs
+//	        nothing while both are cached, and else one consistent batch read
+//	        for each payer.
+//	judge   decides from the images whether every payer covers the amounts, and
+//	        whether a bucket needs a repair. It costs nothing.
+//	verify  reads what the decision rests on if that may be stale: limits, entity
+//	        and bucket in one transaction before a repair, the bucket alone
+//	        before a refusal. Then the charge is judged again. A refusal of the
+//	        last second is repeated without a read.
+//	write   sends one conditional write for each payer, in parallel. Two new
+//	        buckets are one transaction. A payer has paid, or the response holds
+//	        the image that contradicts the decision, or the charge fails.
+//	retry   judges again from that image, up to maxRounds times. Then the charge
+//	        is refused: an error would count as an outage and be admitted by
+//	        callers that fail open.
+//	undo    gives back what a payer paid for a charge that failed or was refused.
+//	        It costs one transaction for each payer.
+//
+// A warm charge is gather, judge and write: one request for each payer. A stale
+// image costs one more. The way to the table is consume.go, payer.go (limits,
+// image, decision), facts.go and images.go (what is cached), payer_write.go
+// (expressions and responses) and send.go (requests and their retries).
+
+// maxRounds is how often a charge decides again after others changed a bucket.
 const maxRounds = 8
 
-// factsRetryLife is how old facts may be that a caller's mistake is concluded
-// from: a limit that another process has just stored is no mistake, and a
-// caller that insists on one must not read each time.
-const factsRetryLife = time.Second
+// maxFactAge is the oldest cached record that may reject a request as invalid.
+// Another process may just have stored the limit that the request names.
+const maxFactAge = time.Second
 
-// consumeOp is a Consume under way.
+// consumeOp is a running Consume.
 type consumeOp struct {
 	repo   *Repository
 	now    int64
 	charge *limiter.Charge
 	self   *payer
-	parent *payer // nil: nobody else pays
+	parent *payer // nil if the entity does not cascade
 }
 
 // Consume takes every amount, or nothing.
@@ -31,7 +60,7 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 	if err := r.requireNamespace(ctx); err != nil {
 		return limiter.Outcome{}, err
 	}
-	ctx, cancel, err := r.timed(ctx)
+	ctx, cancel, err := r.withTimeout(ctx)
 	if err != nil {
 		return limiter.Outcome{}, err
 	}
@@ -44,30 +73,15 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 	if errorCode(err) == "ValidationException" {
 		err = c.diagnose(ctx, err)
 	}
-	return out, r.overdue(ctx, err)
+	return out, r.explainTimeout(ctx, err)
 }
 
-// diagnose finds out why the table takes a charge for nonsense: an attribute has
-// become something else than a number. That is no outage.
-func (c *consumeOp) diagnose(ctx context.Context, err error) error {
-	if c.self == nil {
-		return err
-	}
-	for _, p := range c.payers() {
-		found := p.read(ctx)
-		if _, corrupt := errors.AsType[*limiter.CorruptError](found); corrupt {
-			return found
-		}
-	}
-	return err
-}
-
-// Peek is the outcome Consume would have.
+// Peek returns the outcome that Consume would have, and writes nothing.
 func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
 	if err := r.requireNamespace(ctx); err != nil {
 		return limiter.Outcome{}, err
 	}
-	ctx, cancel, err := r.timed(ctx)
+	ctx, cancel, err := r.withTimeout(ctx)
 	if err != nil {
 		return limiter.Outcome{}, err
 	}
@@ -75,20 +89,48 @@ func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Cha
 	c := &consumeOp{repo: r, now: now.UnixMilli(), charge: &charge}
 	fits, err := c.begin(ctx, true)
 	if err == nil {
-		fits, err = c.confirm(ctx, fits)
+		fits, err = c.verify(ctx, fits)
 	}
 	if err != nil {
-		return limiter.Outcome{}, r.overdue(ctx, err)
+		return limiter.Outcome{}, r.explainTimeout(ctx, err)
 	}
 	if fits {
 		for _, p := range c.payers() {
-			p.pay(&charge.Amounts)
+			p.take(&charge.Amounts)
 		}
 	}
 	return c.outcome(fits), nil
 }
 
-// payers are those who pay.
+// run charges the payers, and decides again after each refused write.
+func (c *consumeOp) run(ctx context.Context) (limiter.Outcome, error) {
+	fits, err := c.begin(ctx, false)
+	for round := 0; err == nil && round < maxRounds; round++ {
+		if fits, err = c.verify(ctx, fits); err != nil {
+			break
+		}
+		if !fits {
+			return c.refuse(ctx), nil
+		}
+		if err = pause(ctx, backoff(max(0, round-1))); err != nil {
+			break
+		}
+		var paid bool
+		if paid, err = c.write(ctx); err != nil || paid {
+			return c.outcome(paid), err
+		}
+		for _, p := range c.payers() {
+			p.keepDropped = true
+		}
+		fits, err = c.judge()
+	}
+	if err != nil {
+		return limiter.Outcome{}, err
+	}
+	return c.outcome(false), nil
+}
+
+// payers returns the payers of the charge, the entity first.
 func (c *consumeOp) payers() []*payer {
 	if c.parent == nil {
 		return []*payer{c.self}
@@ -96,72 +138,61 @@ func (c *consumeOp) payers() []*payer {
 	return []*payer{c.self, c.parent}
 }
 
-// gather finds both payers. Facts are no older than life; buckets are read if
-// they are not known, or if read is set.
-func (c *consumeOp) gather(ctx context.Context, life time.Duration, read bool) (err error) {
-	c.parent = nil
-	if c.self, err = c.repo.payer(ctx, c.now, c.charge.Entity, c.charge, life, read); err != nil {
-		return err
-	}
-	return c.gatherParent(ctx, life, read)
-}
-
-// begin is gather and judge. A mistake of the caller's is looked at twice.
+// begin gathers and judges. If that finds the request invalid, it does so once
+// more from records no older than maxFactAge. With read set, it reads the
+// buckets even if their images are cached.
 func (c *consumeOp) begin(ctx context.Context, read bool) (fits bool, err error) {
-	for _, life := range []time.Duration{c.repo.cache.life, factsRetryLife} {
-		if err = c.gather(ctx, life, read); err == nil {
+	for _, maxAge := range []time.Duration{c.repo.cache.life, maxFactAge} {
+		c.parent = nil
+		c.self, err = c.repo.gatherPayer(ctx, c.now, c.charge.Entity, c.charge, maxAge, read)
+		if err == nil {
+			err = c.gatherParent(ctx, maxAge, read)
+		}
+		if err == nil {
 			fits, err = c.judge()
 		}
-		if _, mistaken := errors.AsType[*limiter.InvalidError](err); !mistaken {
+		if _, invalid := errors.AsType[*limiter.InvalidError](err); !invalid {
 			break
 		}
 	}
 	return fits, err
 }
 
-// gatherParent finds who else pays, by what is known of the entity.
-func (c *consumeOp) gatherParent(ctx context.Context, life time.Duration, read bool) (err error) {
+// gatherParent finds the parent that pays, by the entity's record.
+func (c *consumeOp) gatherParent(ctx context.Context, maxAge time.Duration, read bool) (err error) {
 	switch {
 	case !c.self.cascade:
 		c.parent = nil
 	case c.parent == nil || c.parent.entity != c.self.parent:
-		c.parent, err = c.repo.payer(ctx, c.now, c.self.parent, c.charge, life, read)
+		c.parent, err = c.repo.gatherPayer(ctx, c.now, c.self.parent, c.charge, maxAge, read)
 	}
 	return err
 }
 
-// run charges, deciding again as often as others get in between.
-func (c *consumeOp) run(ctx context.Context) (limiter.Outcome, error) {
-	fits, err := c.begin(ctx, false)
-	for round := 0; err == nil && round < maxRounds; round++ {
-		if fits, err = c.confirm(ctx, fits); err != nil {
-			break
+// judge makes the plan of every payer that has not paid, and reports whether all
+// cover their amounts.
+func (c *consumeOp) judge() (fits bool, err error) {
+	views := make([]limiter.Bucket, 0, 2)
+	fits = true
+	for _, p := range c.payers() {
+		if !p.paid {
+			p.decide(c.now)
+			if err := checkLimits(p.limitCount()); err != nil {
+				return false, err
+			}
+			fits = fits && p.covers(&c.charge.Amounts)
 		}
-		if !fits {
-			return c.refuse(ctx), nil
-		}
-		if err = pause(ctx, max(0, round-1)); err != nil {
-			break
-		}
-		var paid bool
-		if paid, err = c.send(ctx); err != nil || paid {
-			return c.outcome(paid), err
-		}
-		for _, p := range c.payers() {
-			p.keeps = true // what was overtaken is left to the next charge
-		}
-		fits, err = c.judge()
+		views = append(views, p.plan.view)
 	}
-	if err != nil {
-		return limiter.Outcome{}, err
-	}
-	return c.outcome(false), nil // overtaken too often: a refusal, since an outage is waved through by those who allow one
+	_, err = rules.Judge(&c.charge.Amounts, views...)
+	return fits, err
 }
 
-// confirm makes sure of a decision, reading what it hangs on.
-func (c *consumeOp) confirm(ctx context.Context, fits bool) (bool, error) {
+// verify reads what a decision rests on and judges again, until nothing stale is
+// left. It returns the decision.
+func (c *consumeOp) verify(ctx context.Context, fits bool) (bool, error) {
 	for range maxRounds {
-		read, err := c.verify(ctx)
+		read, err := c.readStale(ctx)
 		if err != nil || !read {
 			return fits, err
 		}
@@ -169,54 +200,35 @@ func (c *consumeOp) confirm(ctx context.Context, fits bool) (bool, error) {
 			return false, err
 		}
 	}
-	return false, nil // overtaken too often
+	return false, nil // others change the buckets faster than they can be read
 }
 
-// judge decides for everybody who has not paid, and tells whether all cover
-// what they are asked for.
-func (c *consumeOp) judge() (bool, error) {
-	views := make([]limiter.Bucket, 0, 2)
-	fits := true
-	for _, p := range c.payers() {
-		if !p.paid {
-			p.decide(c.now)
-			if err := checkLimits(p.count()); err != nil {
-				return false, err
-			}
-			fits = fits && p.covers(&c.charge.Amounts)
-		}
-		views = append(views, p.plan.view)
-	}
-	_, err := rules.Judge(&c.charge.Amounts, views...)
-	return fits, err
-}
-
-// verify reads what the decision hangs on, if it may be old: stored limits before
-// a bucket is made to follow them, a bucket before it refuses. It reports whether
-// anything was read, so that a new decision is due.
-func (c *consumeOp) verify(ctx context.Context) (bool, error) {
+// readStale reads the first stale record that the decision rests on: limits
+// before a bucket follows them, a bucket before it refuses. It reports whether it
+// read anything.
+func (c *consumeOp) readStale(ctx context.Context) (bool, error) {
 	for _, p := range c.payers() {
 		switch {
 		case p.paid:
-		case p.plan.repair && !p.fresh, p.known.image == nil && !p.placed:
+		case p.plan.repair && !p.fresh, p.cached.image == nil && !p.namespaceChecked:
 			return true, c.refresh(ctx, p)
 		}
 	}
 	for _, p := range c.payers() {
-		if p.paid || p.covers(&c.charge.Amounts) || p.proven(c.now, &c.charge.Amounts) {
+		if p.paid || p.covers(&c.charge.Amounts) || p.provesRefusal(c.now, &c.charge.Amounts) {
 			continue
 		}
-		if !p.verified && p.remembersRefusal(c.now) {
+		if !p.verified && p.refusedRecently(c.now) {
 			c.repo.rejections.Add(1)
 			return false, nil
 		}
-		return true, p.read(ctx)
+		return true, p.readBucket(ctx)
 	}
 	return false, nil
 }
 
-// refresh reads a payer's facts anew. If another entity turns out to pay with
-// this one, the one that paid until now gets it back.
+// refresh reads a payer's records anew. If the entity now has another parent, the
+// old one gets back what it paid.
 func (c *consumeOp) refresh(ctx context.Context, p *payer) error {
 	if err := p.refresh(ctx, c.now, c.charge); err != nil || p == c.parent {
 		return err
@@ -224,12 +236,95 @@ func (c *consumeOp) refresh(ctx context.Context, p *payer) error {
 	before := c.parent
 	err := c.gatherParent(ctx, c.repo.cache.life, false)
 	if before != nil && before != c.parent {
-		before.undo(ctx, c)
+		before.undo(ctx, c.now, &c.charge.Amounts)
 	}
 	return err
 }
 
-// outcome is what the payers have come to.
+// write charges every payer that has not paid yet, and reports whether all have
+// paid. It returns when all requests have ended, also on an error: undo then
+// gives back what is known to be paid.
+func (c *consumeOp) write(ctx context.Context) (paid bool, err error) {
+	amounts := &c.charge.Amounts
+	for _, p := range c.payers() {
+		if !p.paid {
+			p.take(amounts)
+		}
+	}
+	switch {
+	case c.parent == nil || c.parent.paid:
+		err = c.self.write(ctx, amounts)
+	case c.self.paid:
+		err = c.parent.write(ctx, amounts)
+	case c.self.cached.image == nil && c.parent.cached.image == nil:
+		err = c.createBoth(ctx)
+	default:
+		var parentErr error
+		var wg sync.WaitGroup
+		wg.Go(func() { parentErr = c.parent.write(ctx, amounts) })
+		err = c.self.write(ctx, amounts)
+		wg.Wait()
+		err = errors.Join(err, parentErr)
+	}
+	return c.self.paid && (c.parent == nil || c.parent.paid), err
+}
+
+// createBoth creates both buckets, or none.
+func (c *consumeOp) createBoth(ctx context.Context) error {
+	var items []types.TransactWriteItem
+	for _, p := range c.payers() {
+		items = append(items, types.TransactWriteItem{Put: &types.Put{
+			TableName: &p.repo.table, Item: p.newItem(&c.charge.Amounts), ConditionExpression: aws.String(ifNoBucket),
+			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+		}})
+	}
+	err := c.repo.transact(ctx, items...)
+	if err != nil && resultOf(err) != refused {
+		return c.repo.explain(err)
+	}
+	for i, p := range c.payers() {
+		var applyErr error
+		if err == nil {
+			applyErr = p.applyResponse(items[i].Put.Item, nil)
+		} else if stored, ok := refusedAt(err, i); ok {
+			applyErr = p.applyRefusal(stored)
+		}
+		if applyErr != nil {
+			return applyErr
+		}
+	}
+	return nil
+}
+
+// refuse ends a charge that does not fit: it remembers the refusal, and repairs
+// buckets that do not follow the limits in force.
+func (c *consumeOp) refuse(ctx context.Context) limiter.Outcome {
+	for _, p := range c.payers() {
+		if p.paid {
+			p.untake(&c.charge.Amounts)
+			continue
+		}
+		if p.verified && !p.covers(&c.charge.Amounts) {
+			c.repo.images.refuse(p.key, p.changes, moment{c.repo.clock(), c.now})
+		}
+		if p.plan.repair && p.fresh && p.cached.image != nil && !p.plan.recreate {
+			p.repair(ctx, c.now, c.charge)
+		}
+	}
+	return c.outcome(false)
+}
+
+// undo gives back what the payers paid for a charge that failed.
+func (c *consumeOp) undo(ctx context.Context) {
+	if c.self == nil {
+		return
+	}
+	for _, p := range c.payers() {
+		p.undo(ctx, c.now, &c.charge.Amounts)
+	}
+}
+
+// outcome returns the outcome by the payers' plans.
 func (c *consumeOp) outcome(admitted bool) limiter.Outcome {
 	out := limiter.Outcome{Admitted: admitted, Self: c.self.plan.view}
 	if c.parent != nil {
@@ -238,62 +333,17 @@ func (c *consumeOp) outcome(admitted bool) limiter.Outcome {
 	return out
 }
 
-// refuse ends a charge that does not fit. Buckets that do not follow the limits
-// in force are made to, all the same.
-func (c *consumeOp) refuse(ctx context.Context) limiter.Outcome {
-	for _, p := range c.payers() {
-		if p.paid {
-			p.unpay(&c.charge.Amounts)
-			continue
-		}
-		if p.verified && !p.covers(&c.charge.Amounts) {
-			c.repo.images.refuse(p.key, p.changes, moment{c.repo.clock(), c.now})
-		}
-		if p.plan.repair && p.fresh && p.known.image != nil && !p.plan.recreate {
-			p.repair(ctx, c.now, c.charge)
-		}
-	}
-	return c.outcome(false)
-}
-
-// undo gives back what was paid for a charge that came to nothing.
-func (c *consumeOp) undo(ctx context.Context) {
+// diagnose returns the reason for a ValidationException if an attribute of a
+// bucket is not a number, and err otherwise. Corrupt data is no outage.
+func (c *consumeOp) diagnose(ctx context.Context, err error) error {
 	if c.self == nil {
-		return
+		return err
 	}
 	for _, p := range c.payers() {
-		p.undo(ctx, c)
-	}
-}
-
-// undo gives back what one payer paid. When the caller's time is up, it goes on,
-// and only Close waits for it.
-func (p *payer) undo(ctx context.Context, c *consumeOp) {
-	if !p.paid {
-		return
-	}
-	p.paid = false
-	back := limiter.Credit{Account: p.plan.view.Account, Undo: true}
-	for _, l := range back.Account.Limits { // those alone were paid; the bucket may have others by now
-		if n, named := c.charge.Amounts.Lookup(l.Name); named {
-			back.Amounts = back.Amounts.And(l.Name, n)
+		readErr := p.readBucket(ctx)
+		if _, corrupt := errors.AsType[*limiter.CorruptError](readErr); corrupt {
+			return readErr
 		}
 	}
-	done := make(chan struct{})
-	give := func() {
-		defer close(done)
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
-		defer cancel()
-		_ = p.repo.credit(ctx, c.now, back)
-	}
-	if !p.repo.detach(give) {
-		give()
-	}
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
+	return err
 }
-
-// undoTimeout is how long a give-back may take that nobody waits for.
-const undoTimeout = limiter.DefaultSettleTimeout

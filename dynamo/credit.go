@@ -7,21 +7,22 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// Credit gives back or takes more, each credit by itself. A bucket that was
-// removed is skipped, unless it only expired and more is taken: then it is made
-// again, to pay.
+// Credit gives back or takes more, each credit by itself. It skips a bucket that
+// was removed, unless the bucket expired and the credit takes more: then it
+// creates the bucket again, to pay.
 //
-// What is given back never lifts a bucket above its capacity. A give-back whose
-// fate is unknown is dropped, and counted, unless it undoes a charge: that is
-// sent under a token, so that it can be sent again.
+// A give-back never lifts a bucket above its capacity. One with an unknown result
+// is dropped and counted, unless it undoes a charge: that is sent under a token,
+// so that it can be sent again.
 func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
 	if err := r.requireNamespace(ctx); err != nil {
 		return err
 	}
-	ctx = r.settling(ctx)
+	ctx = r.withCreditTries(ctx)
 	errs := make([]error, len(credits))
 	apply := func(i int) { errs[i] = r.credit(ctx, now.UnixMilli(), credits[i]) }
 	if len(credits) == 2 && credits[0].Account.Entity != credits[1].Account.Entity { // a child and its parent
@@ -37,7 +38,7 @@ func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limit
 	return errors.Join(errs...)
 }
 
-// creditOp is one credit under way.
+// creditOp is one running credit.
 type creditOp struct {
 	repo    *Repository
 	key     key
@@ -46,9 +47,10 @@ type creditOp struct {
 	amounts limiter.Amounts
 	undo    bool
 	now     int64
-	known   known
+	cached  cachedBucket
 }
 
+// credit applies one credit at now.
 func (r *Repository) credit(ctx context.Context, now int64, credit limiter.Credit) error {
 	ref, ok := credit.Account.Ref.(*ref)
 	if !ok {
@@ -58,23 +60,27 @@ func (r *Repository) credit(ctx context.Context, now int64, credit limiter.Credi
 		repo: r, key: bucketKey(r.ns, credit.Account.Entity, credit.Account.Resource), ref: ref,
 		account: credit.Account, amounts: credit.Amounts, undo: credit.Undo, now: now,
 	}
-	if r.images.dead(c.key, ref) {
+	if r.images.isDeleted(c.key, ref) {
 		return nil
 	}
 	return c.run(ctx)
 }
 
-// run applies the credit, deciding again as often as others get in between.
+// run applies the credit, and decides again after each refused write.
 func (c *creditOp) run(ctx context.Context) error {
-	if c.known = c.repo.images.get(c.key, moment{c.repo.clock(), c.now}); c.unsure() {
-		if err := c.read(ctx); err != nil {
+	if c.cached = c.repo.images.get(c.key, moment{c.repo.clock(), c.now}); c.unsure() {
+		it, err := c.repo.get(ctx, c.key)
+		if err == nil {
+			err = c.observe(it)
+		}
+		if err != nil {
 			c.drop()
 			return err
 		}
 	}
 	var lost error
 	for round := range 2 * maxRounds {
-		if err := pause(ctx, min(max(0, round-2), 3)); err != nil { // there has to be time to insist
+		if err := pause(ctx, backoff(min(max(0, round-2), 3))); err != nil { // short, to leave time for forceDebit
 			c.drop()
 			return errors.Join(lost, err)
 		}
@@ -86,70 +92,120 @@ func (c *creditOp) run(ctx context.Context) error {
 			c.drop()
 			return err
 		}
-		if err != nil { // the give-back is lost, what is taken is not
+		if err != nil { // the give-back is lost, the debit is not
 			lost = err
 		}
 	}
 	return errors.Join(lost, c.forceDebit(ctx))
 }
 
-// unsure reports whether what is remembered would drop something: there is no
-// bucket, its time is over, or it lacks a limit, which the bucket had when the
-// lease was made. Others may have changed that.
+// unsure reports whether the cached image would drop a part of the credit: there
+// is no bucket, it has expired, or it lacks a limit that it had when the lease was
+// made. Others may have changed that.
 func (c *creditOp) unsure() bool {
-	if c.known.image == nil || c.known.image.gone(c.base(), c.now) {
+	if c.cached.image == nil || c.cached.image.expired(c.base(), c.now) {
 		return true
 	}
 	for i := range c.amounts.Len() {
-		if name, n := c.amounts.At(i); n != 0 && c.known.image.find(name) == nil {
+		if name, n := c.amounts.At(i); n != 0 && c.cached.image.find(name) == nil {
 			return true
 		}
 	}
 	return false
 }
 
-func (c *creditOp) read(ctx context.Context) error {
-	it, err := c.repo.get(ctx, c.key)
-	if err != nil {
-		return err
-	}
-	return c.sees(it)
-}
-
-func (c *creditOp) sees(it item) error {
+// observe takes over the item in a response.
+func (c *creditOp) observe(it item) error {
 	img, err := decodeImage(it)
 	if err == nil {
-		c.known = c.repo.images.saw(c.key, img, &c.known)
+		c.cached = c.repo.images.observe(c.key, img, &c.cached)
 	}
 	return err
 }
 
-// apply tries once, from what is known.
+// apply tries once, from the cached image.
 func (c *creditOp) apply(ctx context.Context) (done bool, err error) {
-	gone := c.known.image == nil || c.known.image.gone(c.base(), c.now)
-	if gone || c.ref.over.Load() {
+	absent := c.cached.image == nil || c.cached.image.expired(c.base(), c.now)
+	if absent || c.ref.over.Load() {
 		c.amounts, _ = rules.Takes(&c.amounts)
 	}
-	if gone {
-		return c.rebuild(ctx)
+	if absent {
+		return c.recreate(ctx)
 	}
 	after, u := c.update()
 	if u == nil {
 		return true, nil
 	}
-	if c.tokened() {
+	if c.hasToken() {
 		return c.sendUndo(ctx, u, after)
 	}
 	return c.send(ctx, u, after)
 }
 
-// tokened tells whether the credit travels under a token.
-func (c *creditOp) tokened() bool {
+// recreate creates an expired bucket again, to pay what is taken late. A deleted
+// bucket stays deleted.
+func (c *creditOp) recreate(ctx context.Context) (done bool, err error) {
+	expired := c.cached.image != nil
+	if ttl := c.ref.ttl.Load(); !expired {
+		expired = ttl != 0 && ttl*bucket.Milli <= c.now
+	}
+	if c.amounts.Len() == 0 || !expired {
+		return true, nil
+	}
+	p := &payer{repo: c.repo, entity: c.account.Entity, key: c.key, cached: c.cached}
+	if ok, err := p.resolveLate(ctx, c.now, c.account); err != nil || !ok {
+		return true, err
+	}
+	p.plan = plan{at: c.now, recreate: true, after: rules.New(c.now, p.account, p.idle)}
+	_ = p.plan.after.Credit(c.now, &c.amounts, rules.NoBook)
+	var taken limiter.Amounts
+	for name, n := range c.amounts.All() {
+		taken = taken.And(name, -n)
+	}
+	send := func() (item, error) { return p.put(ctx, &taken) }
+	if c.cached.image != nil {
+		in := p.lockedWrite(&taken, false).input(&c.repo.table, c.key)
+		send = func() (item, error) { return c.repo.updateOnce(ctx, in) }
+	}
+	stored, err := sendWrite(ctx, maxUnknown, send)
+	switch {
+	case err == nil:
+		img, err := decodeImage(stored)
+		if img != nil {
+			c.repo.images.observeCharge(c.key, img, &c.cached, &p.plan.after, true, p.account)
+		}
+		return true, err
+	case resultOf(err) == refused:
+		return false, c.observe(refusedItem(err))
+	}
+	return true, c.repo.explain(err)
+}
+
+// resolveLate finds the limits for a bucket that is created again: those in force,
+// or else those of the lease. It reports whether the namespace still exists.
+func (p *payer) resolveLate(ctx context.Context, now int64, lease *limiter.Account) (ok bool, err error) {
+	charge := &limiter.Charge{Resource: lease.Resource}
+	facts, _, _, err := p.lookup(ctx, now, charge, 0, false, p.repo.getAll)
+	if err != nil || !facts[0].exists {
+		return false, err
+	}
+	p.cascade, p.parent = facts[1].cascade, facts[1].parent
+	if p.resolveLimits(charge, facts[2:]) != nil {
+		if lease.Default {
+			p.defaults = lease.Limits
+		}
+		p.setLimits(lease.Limits, lease.Resource, lease.Source)
+	}
+	return true, nil
+}
+
+// hasToken reports whether the credit is sent under a token.
+func (c *creditOp) hasToken() bool {
 	_, takes := rules.Takes(&c.amounts)
 	return c.undo && !takes
 }
 
-// gives tells whether anything is given back.
+// gives reports whether the credit gives anything back.
 func (c *creditOp) gives() bool {
 	for i := range c.amounts.Len() {
 		if _, n := c.amounts.At(i); n > 0 {
@@ -159,13 +215,15 @@ func (c *creditOp) gives() bool {
 	return false
 }
 
-// drop counts a give-back that is lost.
+// drop counts a lost give-back.
 func (c *creditOp) drop() {
 	if c.gives() {
 		c.repo.dropped.Add(1)
 	}
 }
 
-func (c *creditOp) base() int64 { return max(c.known.image.refill, c.known.seen) }
+// base returns the time up to which the image is refilled.
+func (c *creditOp) base() int64 { return max(c.cached.image.refill, c.cached.maxRefill) }
 
-func (c *creditOp) at() int64 { return max(c.now, c.known.now, c.base()) }
+// at returns the time of the credit, not before that of earlier writes.
+func (c *creditOp) at() int64 { return max(c.now, c.cached.lastWrite, c.base()) }

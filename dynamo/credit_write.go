@@ -1,32 +1,125 @@
 package dynamo
 
 import (
+	"context"
+	"crypto/rand"
 	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// update is the write that applies the credit, nil if there is nothing to do,
-// and what it leaves.
+// send sends a credit without a token.
+func (c *creditOp) send(ctx context.Context, u *update, after *rules.Bucket) (done bool, err error) {
+	in := u.input(&c.repo.table, c.key)
+	gives, unknowns := c.gives(), maxUnknown
+	if gives { // a try with an unknown result is the last, so it may wait for its response
+		ctx, unknowns = withoutTryTimeout(ctx), 0
+	}
+	stored, err := sendWrite(ctx, unknowns, func() (item, error) { return c.repo.updateOnce(ctx, in) })
+	if err == nil {
+		return true, c.applyResponse(ctx, stored, after)
+	}
+	switch result := resultOf(err); {
+	case result == refused:
+		return false, c.observe(refusedItem(err))
+	case result == unknown && gives: // what is taken may be sent again
+		c.repo.dropped.Add(1)
+		takes, some := rules.Takes(&c.amounts)
+		c.amounts = takes
+		return !some, c.repo.explain(err)
+	}
+	c.drop()
+	return true, c.repo.explain(err)
+}
+
+// sendUndo sends a give-back under a token, so that it may be sent again. After a
+// refusal the caller builds it anew under another token, but only if no try may
+// still arrive: both would be executed.
+func (c *creditOp) sendUndo(ctx context.Context, u *update, after *rules.Bucket) (done bool, err error) {
+	in := &dynamodb.TransactWriteItemsInput{
+		TransactItems: []types.TransactWriteItem{u.item(&c.repo.table, c.key)}, ClientRequestToken: aws.String(rand.Text()),
+	}
+	var pending error // of a try that may still arrive
+	_, err = sendWrite(ctx, maxTries, func() (item, error) {
+		_, err := c.repo.once.TransactWriteItems(ctx, in)
+		if err != nil && resultOf(err) == unknown {
+			pending = err
+		}
+		return nil, err
+	})
+	switch {
+	case err == nil:
+		c.repo.images.observeWrite(c.key, c.predict(after), &c.cached, after, false)
+		return true, nil
+	case resultOf(err) != refused:
+		pending = err
+	case pending == nil:
+		stored, _ := refusedAt(err, 0)
+		return false, c.observe(stored)
+	}
+	c.repo.dropped.Add(1)
+	return true, c.repo.explain(pending)
+}
+
+// applyResponse takes over the item that a credit left.
+func (c *creditOp) applyResponse(ctx context.Context, stored item, after *rules.Bucket) error {
+	img, err := decodeImage(stored)
+	if err != nil || img == nil {
+		return err
+	}
+	c.cached = c.repo.images.observeWrite(c.key, img, &c.cached, after, false)
+	c.repo.extendTTL(ctx, c.key, img, after.At)
+	return nil
+}
+
+// forceDebit takes what the credit takes, whatever others do to the bucket, and
+// drops what it gives back.
+func (c *creditOp) forceDebit(ctx context.Context) error {
+	c.drop()
+	u := newUpdate()
+	u.when("attribute_exists(" + u.attr(attrRefill) + ")")
+	for i := range c.amounts.Len() {
+		if name, n := c.amounts.At(i); n < 0 && c.cached.image != nil && c.cached.image.find(name) != nil {
+			u.addTo(u.attr(bucketAttr(name, fieldTokens)), bucket.Thousandths(n))
+			u.addTo(u.attr(bucketAttr(name, fieldTotal)), bucket.Sub(0, bucket.Thousandths(n)))
+		}
+	}
+	if len(u.add) == 0 {
+		return nil
+	}
+	in := u.input(&c.repo.table, c.key)
+	_, err := sendWrite(ctx, maxUnknown, func() (item, error) { return c.repo.updateOnce(ctx, in) })
+	if err == nil || resultOf(err) == refused {
+		return nil
+	}
+	return c.repo.explain(err)
+}
+
+// update returns the write that applies the credit, nil if there is nothing to
+// do, and the bucket that it leaves.
 func (c *creditOp) update() (*rules.Bucket, *update) {
-	img := c.known.image
-	idle := c.known.idle(c.repo.ttl)
+	img := c.cached.image
+	idle := c.cached.idle(c.repo.ttl)
 	after := img.bucket(&limiter.Account{Limits: img.limits()}, c.base(), idle)
 	_ = after.Credit(c.at(), &c.amounts, rules.NoBook)
 	u := newUpdate()
 	if c.locks() {
-		c.lock(u, &after)
+		c.lockedWrite(u, &after)
 	} else {
-		c.plain(u)
+		c.plainWrite(u)
 	}
 	if len(u.add) == 0 {
 		return nil, nil
 	}
-	if end := expiry(&after); idle > 0 && !c.tokened() {
+	if end := expiry(&after); idle > 0 && !c.hasToken() {
 		u.setTo(u.attr(attrTTL), number(end))
-	} else if idle > 0 && end > img.ttl { // nothing is returned that could be looked at afterwards
+	} else if idle > 0 && end > img.ttl { // a transaction returns no item, so extendTTL cannot follow it
 		ttl := u.attr(attrTTL)
 		u.setTo(ttl, number(end))
 		u.when(ttl, "<=", u.number(end))
@@ -34,28 +127,30 @@ func (c *creditOp) update() (*rules.Bucket, *update) {
 	return &after, u
 }
 
-// locks tells whether something is taken from a limit that may have been full.
+// locks reports whether the credit takes from a limit that may have filled up.
 func (c *creditOp) locks() bool {
-	img := c.known.image
-	if img.refill < c.known.seen {
+	img := c.cached.image
+	if img.refill < c.cached.maxRefill {
 		return true
 	}
 	for i := range c.amounts.Len() {
 		name, n := c.amounts.At(i)
-		if cell := img.find(name); cell != nil && n < 0 && cell.tokens > c.room(cell) {
+		if cell := img.find(name); cell != nil && n < 0 && cell.tokens > c.ceiling(cell) {
 			return true
 		}
 	}
 	return false
 }
 
-func (c *creditOp) room(l *cell) int64 {
+// ceiling returns the most tokens that a limit may hold if it has not filled up
+// between the image's refill and the credit.
+func (c *creditOp) ceiling(l *cell) int64 {
 	return bucket.Sub(l.rate.Capacity, bucket.Accrued(c.base(), c.at(), l.rate))
 }
 
-// plain leaves the refill time alone. What is given back stops at the capacity;
-// what is taken has no lower bound.
-func (c *creditOp) plain(u *update) {
+// plainWrite leaves the refill time alone. What it gives back stops at the
+// capacity; what it takes has no lower bound.
+func (c *creditOp) plainWrite(u *update) {
 	refill := u.attr(attrRefill)
 	if _, takes := rules.Takes(&c.amounts); takes {
 		u.when(refill, ">=", u.number(c.base()))
@@ -64,48 +159,49 @@ func (c *creditOp) plain(u *update) {
 	}
 	for i := range c.amounts.Len() {
 		name, n := c.amounts.At(i)
-		l := c.known.image.find(name)
+		l := c.cached.image.find(name)
 		if l == nil || n == 0 {
 			continue
 		}
 		amount := bucket.Thousandths(n)
 		tokens := u.attr(bucketAttr(name, fieldTokens))
 		u.addTo(u.attr(bucketAttr(name, fieldTotal)), bucket.Sub(0, amount))
-		u.sameRate(l)
+		u.requireRate(l)
 		switch room := bucket.Sub(l.rate.Capacity, l.tokens); {
 		case amount < 0:
 			u.addTo(tokens, amount)
-			u.when(tokens, "<=", u.number(c.room(l)))
+			u.when(tokens, "<=", u.number(c.ceiling(l)))
 		case amount <= room:
 			u.addTo(tokens, amount)
 			u.when(tokens, "<=", u.number(bucket.Sub(l.rate.Capacity, amount)))
-		default: // what others take meanwhile must not be lost: then it is not full
+		default: // if others take meanwhile, there is room for more
 			u.addTo(tokens, max(0, room))
 			u.when(tokens, "=", u.number(l.tokens))
 		}
 	}
 }
 
-// lock refills every limit, since something is taken from one that may have
-// been full.
-func (c *creditOp) lock(u *update, after *rules.Bucket) {
-	img := c.known.image
+// lockedWrite refills every limit, since it takes from one that may have filled
+// up.
+func (c *creditOp) lockedWrite(u *update, after *rules.Bucket) {
+	img := c.cached.image
 	refill := u.attr(attrRefill)
 	u.when(refill, "=", u.number(img.refill))
 	u.setTo(refill, number(max(after.At, img.refill)))
-	u.sameShape(img)
+	u.requireShape(img)
 	for i := range img.cells {
 		l := &img.cells[i]
 		n, _ := c.amounts.Lookup(l.name)
 		delta := bucket.Sub(after.Tokens[i], l.tokens)
 		taken := bucket.Sub(0, bucket.Thousandths(n))
-		u.change(l, l.rate, delta, taken, max(0, taken), false)
+		u.changeLimit(l, l.rate, delta, taken, max(0, taken), false)
 	}
 }
 
-// predicted is the image that a give-back left, of which nothing was returned.
-func (c *creditOp) predicted(after *rules.Bucket) *image {
-	img := *c.known.image
+// predict returns the image that a give-back under a token leaves: a transaction
+// returns none.
+func (c *creditOp) predict(after *rules.Bucket) *image {
+	img := *c.cached.image
 	img.cells = slices.Clone(img.cells)
 	locks := c.locks()
 	for i := range img.cells {

@@ -95,8 +95,8 @@ type store struct {
 
 	rejections, dropped atomic.Int64
 	purgedMu            sync.Mutex     // held while Purged is called
-	closeMu             sync.Mutex     // keeps detach from starting work once Close waits
-	background          sync.WaitGroup // work that detach started
+	closeMu             sync.Mutex     // keeps runInBackground from starting work once Close waits
+	background          sync.WaitGroup // work that runInBackground started
 }
 
 // Stats holds counters since Connect, summed over all views of the table.
@@ -146,9 +146,9 @@ func (r *Repository) Close() error {
 	return nil
 }
 
-// detach runs work in a goroutine that Close waits for. It returns false, and
-// runs nothing, if the store is closed.
-func (s *store) detach(work func()) bool {
+// runInBackground runs work in a goroutine that Close waits for. If the store is
+// closed, it returns false and runs nothing.
+func (s *store) runInBackground(work func()) bool {
 	s.closeMu.Lock()
 	defer s.closeMu.Unlock()
 	if s.closed.Load() {

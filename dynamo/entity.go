@@ -52,7 +52,7 @@ func (r *Repository) entityItem(e limiter.Entity) item {
 
 // Entity returns the stored record of an entity, or ErrNotFound.
 func (r *Repository) Entity(ctx context.Context, id string) (limiter.Entity, error) {
-	it, err := r.look(ctx, metaKey(r.ns, id))
+	it, err := r.getActive(ctx, metaKey(r.ns, id))
 	if err != nil {
 		return limiter.Entity{}, err
 	}
@@ -106,7 +106,7 @@ func (r *Repository) Entities(ctx context.Context, parent string) iter.Seq2[limi
 		return r.allEntities(ctx)
 	}
 	return listing(ctx, r, func() *dynamodb.QueryInput {
-		return indexed(indexChildren, parentPK(r.ns, parent), childGSIPrefix)
+		return queryIndex(indexChildren, parentPK(r.ns, parent), childGSIPrefix)
 	}, func(it item) (limiter.Entity, bool, error) {
 		return r.decodeEntity(it), it.text(attrSK) == metaSK, nil
 	})
@@ -116,7 +116,7 @@ func (r *Repository) Entities(ctx context.Context, parent string) iter.Seq2[limi
 // which holds keys only, and reads the records in batches.
 func (r *Repository) allEntities(ctx context.Context) iter.Seq2[limiter.Entity, error] {
 	keys := listing(ctx, r, func() *dynamodb.QueryInput {
-		in := indexed(indexNamespace, r.ns, entityPKPrefix(r.ns))
+		in := queryIndex(indexNamespace, r.ns, entityPKPrefix(r.ns))
 		in.FilterExpression = aws.String("#type = :meta")
 		in.ExpressionAttributeNames["#type"] = attrSK
 		in.ExpressionAttributeValues[":meta"] = text(metaSK)
@@ -163,7 +163,7 @@ func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.Aud
 	}
 	records := 0
 	for try := 0; ; try++ {
-		if err := pause(ctx, try); err != nil {
+		if err := pause(ctx, backoff(try)); err != nil {
 			return err
 		}
 		left, err := r.entityKeys(ctx, id)
@@ -193,7 +193,7 @@ func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.Aud
 // deletion: limits, which registries count, then buckets and usage, and last the
 // record.
 func (r *Repository) entityKeys(ctx context.Context, id string) ([]key, error) {
-	in := partition(entityPK(r.ns, id))
+	in := queryPartition(entityPK(r.ns, id))
 	in.ProjectionExpression = aws.String("#pk, #sk")
 	in.ExpressionAttributeNames["#sk"] = attrSK
 	var keys []key

@@ -8,34 +8,35 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// fate is what is known about a request that failed.
+// writeResult is what an error says about the write that returned it.
 type writeResult int
 
 const (
-	notExecuted writeResult = iota // surely: it may be sent again
-	refused                        // surely not, because a condition does not hold
-	unknown                        // it may have been executed
+	notExecuted writeResult = iota // surely not executed: it may be sent again
+	refused                        // surely not executed: a condition failed
+	unknown                        // may have been executed
 )
 
-// resultOf tells what became of a write.
+// resultOf returns what an error says about a write.
 func resultOf(err error) writeResult {
 	if _, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
 		return refused
 	}
 	if cancelled, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
 		for _, reason := range cancelled.CancellationReasons {
-			if deref(reason.Code) == codeConditionFailed {
+			if aws.ToString(reason.Code) == codeConditionFailed {
 				return refused
 			}
 		}
 		return notExecuted
 	}
-	// The SDK makes up a response without a status where there was none.
+	// The SDK returns a response without a status where there was none.
 	if response, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && response.HTTPStatusCode() != 0 {
 		status := response.HTTPStatusCode()
 		if status >= 400 && status < 500 && status != 408 && errorCode(err) != "TransactionInProgressException" {
@@ -54,8 +55,8 @@ const (
 	codeConflict        = "TransactionConflict"
 )
 
-// neverSent tells whether the request surely did not leave: no connection could
-// be made, or there was none to make because signing it failed.
+// neverSent reports whether the request surely did not leave: there was no
+// connection, or signing failed.
 func neverSent(err error) bool {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return true
@@ -67,12 +68,13 @@ func neverSent(err error) bool {
 	return ours && !sent && !cancelled && !answered && !isContext(operation)
 }
 
+// isContext reports whether err is the error of a context.
 func isContext(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// again tells whether a request that was not executed may succeed if it is sent
-// once more: throttling, a conflict with a transaction, no connection.
+// retryable reports whether a request that was not executed may succeed later:
+// after throttling, a conflict with a transaction, or a failed connection.
 func retryable(err error) bool {
 	switch errorCode(err) {
 	case "ProvisionedThroughputExceededException", "ThrottlingException", "Throttling", "RequestLimitExceeded",
@@ -81,7 +83,7 @@ func retryable(err error) bool {
 	case "TransactionCanceledException":
 		cancelled, _ := errors.AsType[*types.TransactionCanceledException](err)
 		return cancelled != nil && slices.ContainsFunc(cancelled.CancellationReasons, func(r types.CancellationReason) bool {
-			return slices.Contains([]string{codeConflict, "ThrottlingError", "ProvisionedThroughputExceeded"}, deref(r.Code))
+			return slices.Contains([]string{codeConflict, "ThrottlingError", "ProvisionedThroughputExceeded"}, aws.ToString(r.Code))
 		})
 	case "":
 		op, ok := errors.AsType[*net.OpError](err)
@@ -90,6 +92,7 @@ func retryable(err error) bool {
 	return false
 }
 
+// errorCode returns the code of a service error, or "".
 func errorCode(err error) string {
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		return api.ErrorCode()
@@ -97,13 +100,13 @@ func errorCode(err error) string {
 	return ""
 }
 
-// explain puts what to do in front of errors whose own text does not say.
+// explain adds the table, and what to do about errors that do not say it.
 func (s *store) explain(err error) error {
 	if err == nil || isContext(err) {
 		return err
 	}
-	if _, unanswered := errors.AsType[*silence](err); unanswered {
-		return s.silent(err)
+	if _, ok := errors.AsType[*noResponseError](err); ok {
+		return s.timeoutError(err)
 	}
 	switch code := errorCode(err); {
 	case code == "ResourceNotFoundException":
@@ -120,17 +123,21 @@ func (s *store) explain(err error) error {
 	return fmt.Errorf("table %q: %w", s.table, err)
 }
 
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
-
-// refusedItem is what was stored where a condition did not hold.
+// refusedItem returns the item that failed the condition of a write.
 func refusedItem(err error) item {
 	if failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
 		return failed.Item
 	}
 	return nil
+}
+
+// refusedAt reports whether a transaction was refused because of its item i, and
+// returns the item that is stored there.
+func refusedAt(err error, i int) (stored item, ok bool) {
+	cancelled, is := errors.AsType[*types.TransactionCanceledException](err)
+	if !is || i >= len(cancelled.CancellationReasons) {
+		return nil, false
+	}
+	reason := cancelled.CancellationReasons[i]
+	return reason.Item, aws.ToString(reason.Code) == codeConditionFailed
 }

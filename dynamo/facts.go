@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// factKey names a fact about one namespace.
+// factKey names a fact of one namespace.
 type factKey struct {
 	ns, kind string
 	scope    limiter.Scope
@@ -20,19 +20,19 @@ type factKey struct {
 // Kinds of facts.
 const (
 	factConfig    = "config" // limits and mode of a scope
-	factEntity    = "entity" // whether an entity cascades, and to whom
+	factEntity    = "entity" // whether an entity cascades, and its parent
 	factNamespace = "space"  // whether the namespace is active
 )
 
-// fact is what is stored under a factKey. It is immutable. One about something
-// that is not stored has the zero value of what it would say.
+// fact is the decoded record of a factKey: of a level, an entity or a namespace.
+// It is immutable. If nothing is stored, its fields are zero.
 type fact struct {
 	config  limiter.Config
-	days    int64 // of audit retention, 0 if not set; at system scope
+	days    int64 // audit retention of the system level, 0 if not set
 	cascade bool
 	parent  string
 	active  bool
-	there   bool // the namespace may be deleted, but its data are not being purged
+	exists  bool // the namespace may be deleted, but is not being purged
 }
 
 func (r *Repository) configFact(s limiter.Scope) factKey { return factKey{r.ns, factConfig, s} }
@@ -41,7 +41,7 @@ func (r *Repository) entityFact(id string) factKey {
 }
 func (r *Repository) namespaceFact() factKey { return factKey{ns: r.ns, kind: factNamespace} }
 
-// key is where the fact is stored.
+// key returns the key of the fact's item.
 func (k factKey) key() key {
 	switch k.kind {
 	case factConfig:
@@ -52,7 +52,7 @@ func (k factKey) key() key {
 	return namespaceIDKey(k.ns)
 }
 
-// decode is the fact in an item, which may be missing.
+// decode decodes the fact in an item, which may be nil.
 func (k factKey) decode(it item) (f *fact, err error) {
 	f = &fact{}
 	switch k.kind {
@@ -62,92 +62,91 @@ func (k factKey) decode(it item) (f *fact, err error) {
 		}
 	case factEntity:
 		f.parent = it.text(attrParent)
-		f.cascade = it.truth(attrCascade) && f.parent != "" && f.parent != k.scope.Entity // which Python accepts
+		f.cascade = it.truth(attrCascade) && f.parent != "" && f.parent != k.scope.Entity // Python accepts an entity as its own parent
 	case factNamespace:
 		f.active = it.text(attrStatus) == statusActive
-		f.there = it != nil && it.text(attrStatus) != statusPurging
+		f.exists = it != nil && it.text(attrStatus) != statusPurging
 	}
 	return f, err
 }
 
-// facts are those of keys, from the cache or the table. A now of 0 is unknown.
+// facts returns the facts of keys, from the cache or the table. A now of 0 is
+// unknown.
 func (r *Repository) facts(ctx context.Context, now int64, keys ...factKey) ([]*fact, error) {
 	facts, _, err := r.lookup(ctx, now, r.cache.life, keys)
 	return facts, err
 }
 
-// getter reads items; those that are not there are not in the map.
+// getter reads items. Its map lacks items that do not exist.
 type getter func(context.Context, []key) (map[key]item, error)
 
-// lookup is facts no older than life. It reports whether all of them were read.
-func (r *Repository) lookup(ctx context.Context, now int64, life time.Duration, keys []factKey) (facts []*fact, fresh bool, err error) {
-	return r.lookupBeside(ctx, now, life, keys, nil, r.getAll)
-}
-
-// lookupBeside is lookup that also reads the items in beside, along with
-// whatever facts have to be read.
-func (r *Repository) lookupBeside(ctx context.Context, now int64, life time.Duration, keys []factKey, beside map[key]item, get getter) (facts []*fact, fresh bool, err error) {
-	done := len(beside) == 0
-	var failed error
-	facts, fresh, err = r.cache.lookup(ctx, moment{r.clock(), now}, life, keys, func(wanted []factKey) ([]*fact, error) {
-		done = true
-		var got []*fact
-		got, failed = r.read(ctx, wanted, beside, get)
-		return got, failed
-	})
-	if err == nil && len(beside) > 0 && failed != nil { // old facts will do, but nothing stands in for the items
-		err = failed
-	}
-	if err == nil && !done {
-		_, err = r.read(ctx, nil, beside, get)
-	}
+// lookup returns facts no older than maxAge, and reports as fresh whether this
+// call has read all of them.
+func (r *Repository) lookup(ctx context.Context, now int64, maxAge time.Duration, keys []factKey) (facts []*fact, fresh bool, err error) {
+	facts, _, fresh, err = r.lookupWith(ctx, now, maxAge, keys, nil, r.getAll)
 	return facts, fresh, err
 }
 
-// read reads facts, and the items in beside, from the table.
-func (r *Repository) read(ctx context.Context, wanted []factKey, beside map[key]item, get getter) ([]*fact, error) {
-	keys := make([]key, 0, len(wanted)+len(beside))
+// lookupWith is lookup that also reads the items of more, in the same request as
+// the facts that have to be read. It returns nil items if more is empty.
+func (r *Repository) lookupWith(ctx context.Context, now int64, maxAge time.Duration, keys []factKey, more []key, get getter) (facts []*fact, items map[key]item, fresh bool, err error) {
+	var readErr error
+	facts, fresh, err = r.cache.lookup(ctx, moment{r.clock(), now}, maxAge, keys, func(wanted []factKey) ([]*fact, error) {
+		var got []*fact
+		got, items, readErr = r.read(ctx, wanted, more, get)
+		return got, readErr
+	})
+	if err != nil || len(more) == 0 {
+		return facts, nil, fresh, err
+	}
+	if readErr == nil && items == nil { // every fact was cached
+		_, items, readErr = r.read(ctx, nil, more, get)
+	}
+	return facts, items, fresh, readErr // a stale fact may serve, a stale item may not
+}
+
+// read reads facts and the items of more from the table. The items that it returns
+// are those of the facts, too.
+func (r *Repository) read(ctx context.Context, wanted []factKey, more []key, get getter) ([]*fact, map[key]item, error) {
+	keys := make([]key, 0, len(wanted)+len(more))
 	for _, k := range wanted {
 		keys = append(keys, k.key())
 	}
-	for k := range beside {
+	for _, k := range more {
 		if !slices.Contains(keys, k) {
 			keys = append(keys, k)
 		}
 	}
-	found, err := get(ctx, keys)
+	items, err := get(ctx, keys)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	facts := make([]*fact, len(wanted))
 	for i, k := range wanted {
-		if facts[i], err = k.decode(found[k.key()]); err != nil {
-			return nil, err
+		if facts[i], err = k.decode(items[k.key()]); err != nil {
+			return nil, nil, err
 		}
-		r.learn(k, facts[i])
+		r.rememberMode(k, facts[i])
 	}
-	for k := range beside {
-		beside[k] = found[k]
-	}
-	return facts, nil
+	return facts, items, nil
 }
 
-// learn remembers the mode that is stored with the system's limits: it is asked
-// for when nothing can be read.
-func (r *Repository) learn(k factKey, f *fact) {
+// rememberMode keeps the mode of the system level for OnUnavailable, which must
+// answer when nothing can be read.
+func (r *Repository) rememberMode(k factKey, f *fact) {
 	if k == r.configFact(limiter.Scope{}) {
 		r.modes.Store(r.ns, f.config.OnUnavailable)
 	}
 }
 
-// OnUnavailable is the stored mode as last seen.
+// OnUnavailable returns the stored mode as last seen.
 func (r *Repository) OnUnavailable() limiter.OnUnavailable {
 	mode, _ := r.modes.Load(r.ns)
 	m, _ := mode.(limiter.OnUnavailable)
 	return m
 }
 
-// decodeConfig is the limits and the mode in an item, which may be missing.
+// decodeConfig decodes the limits and the mode in an item, which may be nil.
 func decodeConfig(s limiter.Scope, it item) (limiter.Config, error) {
 	cfg := limiter.Config{Scope: s}
 	for attr := range it {
@@ -168,7 +167,7 @@ func decodeConfig(s limiter.Scope, it item) (limiter.Config, error) {
 	return cfg, nil
 }
 
-// decodeLimit is one limit of a config item.
+// decodeLimit decodes one limit of a config item.
 func decodeLimit(it item, name string) (limiter.Limit, error) {
 	var n [3]int64
 	for i, field := range []string{fieldCapacity, fieldAmount, fieldPeriod} {
@@ -192,7 +191,7 @@ func decodeLimit(it item, name string) (limiter.Limit, error) {
 
 const maxSeconds = math.MaxInt64 / int64(time.Second)
 
-// storedMode is the mode in the system's item; one that nobody knows is none.
+// storedMode returns the mode in the item of the system level, "" if it is unknown.
 func storedMode(it item) limiter.OnUnavailable {
 	switch m := limiter.OnUnavailable(it.text(attrMode)); m {
 	case limiter.Allow, limiter.Block:

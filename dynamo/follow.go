@@ -155,7 +155,7 @@ func (f *follower) idle(ctx context.Context) (done bool, err error) {
 			return true, nil
 		}
 	}
-	return false, sleep(ctx, f.opts.Pause)
+	return false, pause(ctx, f.opts.Pause)
 }
 
 // failing reports whether the listing, or a shard that has not caught up, waits

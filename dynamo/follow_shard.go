@@ -44,7 +44,7 @@ func (f *follower) loadCheckpoints(ctx context.Context, shards []*shard) error {
 	for i, s := range shards {
 		keys[i] = shardKey(f.stream.label, s.id)
 	}
-	found, err := f.repo.getAll(patient(ctx), keys)
+	found, err := f.repo.getAll(withoutTryTimeout(ctx), keys)
 	for i, s := range shards {
 		s.after, s.finished = found[keys[i]].text(attrSequence), found[keys[i]].truth(attrFinished)
 	}
@@ -159,7 +159,7 @@ func (f *follower) saveCheckpoint(ctx context.Context, s *shard) error {
 	if s.after != "" {
 		it[attrSequence] = text(s.after)
 	}
-	_, err := f.repo.slow.PutItem(patient(ctx), &dynamodb.PutItemInput{TableName: &f.repo.table, Item: it})
+	_, err := f.repo.slow.PutItem(withoutTryTimeout(ctx), &dynamodb.PutItemInput{TableName: &f.repo.table, Item: it})
 	if err != nil {
 		return f.repo.explain(err)
 	}

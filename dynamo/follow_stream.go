@@ -53,7 +53,7 @@ func (f *follower) open(ctx context.Context) error {
 
 // find returns the current stream of the table.
 func (f *follower) find(ctx context.Context) (stream, error) {
-	out, err := f.repo.slow.DescribeTable(patient(ctx), &dynamodb.DescribeTableInput{TableName: &f.repo.table})
+	out, err := f.repo.slow.DescribeTable(withoutTryTimeout(ctx), &dynamodb.DescribeTableInput{TableName: &f.repo.table})
 	if err != nil {
 		return stream{}, f.repo.explain(err)
 	}

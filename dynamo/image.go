@@ -14,11 +14,11 @@ import (
 // image is a bucket as the table had it at some moment. It is immutable.
 type image struct {
 	cells   []cell // by name
-	damaged []cell // limits with tokens, but without parameters: as good as absent
+	damaged []cell // limits with tokens but without parameters, treated as absent
 	refill  int64  // up to when tokens were refilled
 	shape   int64  // how often limits joined, left or changed
-	ttl     int64  // in seconds, 0 if it stays
-	cascade bool   // copies of the entity's facts, which Python relies on
+	ttl     int64  // in seconds, 0 if the bucket does not expire
+	cascade bool   // copied from the entity's record, as is parent: Python relies on it
 	parent  string
 }
 
@@ -29,9 +29,9 @@ type cell struct {
 	tokens int64
 }
 
-// decodeImage is the bucket in an item. It is nil if there is none, or only the
-// remains of one: Python's adjustments leave such behind when they meet no
-// item.
+// decodeImage decodes the bucket in an item. It returns nil if there is none, or
+// if the refill time is missing: Python's adjustments create such items where no
+// bucket is.
 func decodeImage(it item) (*image, error) {
 	if _, ok := it[attrRefill]; !ok {
 		return nil, nil
@@ -39,13 +39,13 @@ func decodeImage(it item) (*image, error) {
 	img := &image{cascade: it.truth(attrCascade), parent: it.text(attrParent), cells: make([]cell, 0, 4)}
 	var err error
 	if img.refill, err = it.number(attrRefill); err != nil {
-		return nil, remedied(err)
+		return nil, withRemedy(err)
 	}
 	if img.ttl, err = it.number(attrTTL); err != nil {
-		return nil, remedied(err)
+		return nil, withRemedy(err)
 	}
 	if img.shape, err = it.number(attrShape); err != nil {
-		return nil, remedied(err)
+		return nil, withRemedy(err)
 	}
 	for attr := range it {
 		name, ok := limitOf(attr, bucketPrefix, fieldTokens)
@@ -54,7 +54,7 @@ func decodeImage(it item) (*image, error) {
 		}
 		c, err := decodeCell(it, name)
 		if err != nil {
-			return nil, remedied(err)
+			return nil, withRemedy(err)
 		}
 		if c.rate.Capacity > 0 && c.rate.Amount > 0 && c.rate.Period > 0 {
 			img.cells = append(img.cells, c)
@@ -66,6 +66,7 @@ func decodeImage(it item) (*image, error) {
 	return img, nil
 }
 
+// decodeCell decodes one limit of a bucket.
 func decodeCell(it item, name string) (c cell, err error) {
 	c.name = name
 	for _, part := range []struct {
@@ -76,7 +77,7 @@ func decodeCell(it item, name string) (c cell, err error) {
 		{fieldCapacity, &c.rate.Capacity},
 		{fieldAmount, &c.rate.Amount},
 		{fieldPeriod, &c.rate.Period},
-		{fieldTotal, new(int64)}, // which nobody reads, but a charge adds to it, and cannot if it is no number
+		{fieldTotal, new(int64)}, // only checked: a charge cannot add to what is not a number
 	} {
 		if *part.to, err = it.number(bucketAttr(name, part.field)); err != nil {
 			return c, err
@@ -85,24 +86,25 @@ func decodeCell(it item, name string) (c cell, err error) {
 	return c, nil
 }
 
-// remedied adds what to do about a bucket that cannot be read.
-func remedied(err error) error {
+// withRemedy adds to a CorruptError how to correct the bucket.
+func withRemedy(err error) error {
 	if bad, ok := errors.AsType[*limiter.CorruptError](err); ok {
 		bad.Reason += "; correct the attribute, or delete the item: the bucket then starts full"
 	}
 	return err
 }
 
-// limit is the cell's parameters in whole tokens.
+// limit returns the cell's parameters in whole tokens.
 func (c cell) limit() limiter.Limit {
 	return limiter.Custom(c.name, c.rate.Capacity/bucket.Milli, c.rate.Amount/bucket.Milli, time.Duration(c.rate.Period)*time.Millisecond)
 }
 
+// rateOf returns a limit's parameters in millitokens and milliseconds.
 func rateOf(l limiter.Limit) bucket.Rate {
 	return bucket.Rate{Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds()}
 }
 
-// find is the cell of a limit, nil if there is none.
+// find returns the cell of a limit, or nil.
 func (img *image) find(limit string) *cell {
 	for i := range img.cells {
 		if img.cells[i].name == limit {
@@ -112,8 +114,9 @@ func (img *image) find(limit string) *cell {
 	return nil
 }
 
-// has tells whether the bucket has exactly these limits, which are by name.
-func (img *image) has(limits []limiter.Limit) bool {
+// hasExactly reports whether the bucket has these limits, sorted by name, and no
+// others.
+func (img *image) hasExactly(limits []limiter.Limit) bool {
 	if len(img.damaged) > 0 || len(img.cells) != len(limits) {
 		return false
 	}
@@ -125,7 +128,7 @@ func (img *image) has(limits []limiter.Limit) bool {
 	return true
 }
 
-// limits are those the bucket has, by name.
+// limits returns the bucket's limits, sorted by name.
 func (img *image) limits() []limiter.Limit {
 	limits := make([]limiter.Limit, len(img.cells))
 	for i, c := range img.cells {
@@ -134,8 +137,8 @@ func (img *image) limits() []limiter.Limit {
 	return limits
 }
 
-// bucket is the image as a bucket refilled up to base, which is not before its
-// own refill time.
+// bucket returns the image as a bucket refilled up to base, which must not be
+// before its own refill time.
 func (img *image) bucket(account *limiter.Account, base int64, idle int64) rules.Bucket {
 	b := rules.Bucket{Account: account, At: base, Idle: idle}
 	if idle > 0 {
@@ -144,28 +147,28 @@ func (img *image) bucket(account *limiter.Account, base int64, idle int64) rules
 	room := make([]int64, 2*len(img.cells))
 	b.Tokens, b.Used = room[:len(img.cells):len(img.cells)], room[len(img.cells):]
 	for i, c := range img.cells {
-		b.Tokens[i] = min(c.tokens, c.rate.Capacity) // Python leaves more than that when it cuts a capacity, or gives back
+		b.Tokens[i] = min(c.tokens, c.rate.Capacity) // Python leaves more after it lowers a capacity or gives back
 	}
 	return b
 }
 
-// idle is how long the bucket stays untouched, 0 for ever, as whoever wrote it
-// last, at a time, meant it. Limits that an override brought do not count, so
-// it may be less than the limits say; a debt may have made it more.
+// idle returns how long the bucket stays untouched, 0 forever, by the ttl that was
+// last written, at a time. It may be less than the limits imply, because limits
+// of an override do not count, and more because of a debt.
 func (img *image) idle(at int64, multiplier int) int64 {
 	if img.ttl == 0 {
 		return 0
 	}
-	most := rules.Idle(img.limits(), limiter.Scope{}, multiplier)
+	longest := rules.Idle(img.limits(), limiter.Scope{}, multiplier)
 	if left := img.ttl - ceilDiv(at, bucket.Milli); left > 0 {
-		return min(most, left*bucket.Milli)
+		return min(longest, left*bucket.Milli)
 	}
-	return most
+	return longest
 }
 
-// gone tells whether the bucket counts as absent at now, although the table has
-// not removed it yet: its time is over, and it is full.
-func (img *image) gone(base, now int64) bool {
+// expired reports whether the bucket counts as absent at now, although the table
+// still has the item: its ttl has passed, and it is full.
+func (img *image) expired(base, now int64) bool {
 	if img.ttl == 0 || img.ttl*bucket.Milli > now {
 		return false
 	}
@@ -177,8 +180,8 @@ func (img *image) gone(base, now int64) bool {
 	return true
 }
 
-// shortest is the shortest time in which one of the limits fills.
-func (img *image) shortest() int64 {
+// shortestFill returns the shortest fill time of the limits.
+func (img *image) shortestFill() int64 {
 	shortest := bucket.FillTime(img.cells[0].rate)
 	for _, c := range img.cells[1:] {
 		shortest = min(shortest, bucket.FillTime(c.rate))

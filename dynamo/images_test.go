@@ -28,8 +28,8 @@ func TestRememberedTimeIsCorrected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, k := newImages(10), key{pk: "alice"}
-			m.wrote(k, refilledAt(aMinute), &known{}, &rules.Bucket{At: c.remembered}, false)
-			if got := m.get(k, moment{machine, c.now}).now; (got == c.remembered) != c.counts {
+			m.observeWrite(k, refilledAt(aMinute), &cachedBucket{}, &rules.Bucket{At: c.remembered}, false)
+			if got := m.get(k, moment{machine, c.now}).lastWrite; (got == c.remembered) != c.counts {
 				t.Errorf("%d is remembered of %d, want it to count: %v", got, c.remembered, c.counts)
 			}
 		})
@@ -52,10 +52,10 @@ func TestAnotherBucketIsToldFromAnOldAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, k := newImages(10), key{pk: "alice"}
-			m.wrote(k, refilledAt(seen), &known{}, &rules.Bucket{At: seen}, false)
-			got := m.saw(k, refilledAt(c.refill), &known{seen: c.before})
-			if got.image.refill != c.image || got.seen != c.seen || got.now != c.now {
-				t.Errorf("image of %d, seen %d, now %d; want %d, %d and %d", got.image.refill, got.seen, got.now, c.image, c.seen, c.now)
+			m.observeWrite(k, refilledAt(seen), &cachedBucket{}, &rules.Bucket{At: seen}, false)
+			got := m.observe(k, refilledAt(c.refill), &cachedBucket{maxRefill: c.before})
+			if got.image.refill != c.image || got.maxRefill != c.seen || got.lastWrite != c.now {
+				t.Errorf("image of %d, seen %d, now %d; want %d, %d and %d", got.image.refill, got.maxRefill, got.lastWrite, c.image, c.seen, c.now)
 			}
 		})
 	}

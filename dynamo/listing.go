@@ -89,7 +89,7 @@ func sortedListing[T any](ctx context.Context, r *Repository, prefix string, kee
 // true, from partitions whose keys begin with prefix.
 func (r *Repository) indexedKeys(ctx context.Context, prefix string, keep func(key) bool) ([]key, error) {
 	var keys []key
-	for it, err := range r.query(ctx, r.ns, indexed(indexNamespace, r.ns, prefix)) {
+	for it, err := range r.query(ctx, r.ns, queryIndex(indexNamespace, r.ns, prefix)) {
 		if err != nil {
 			return nil, err
 		}

@@ -14,7 +14,7 @@ import (
 // stored with them. If the scopes are unreadable, it returns hash and owner with
 // a *limiter.CorruptError.
 func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash, owner string, err error) {
-	it, err := r.look(ctx, managedKey(r.ns))
+	it, err := r.getActive(ctx, managedKey(r.ns))
 	if err != nil {
 		return nil, "", "", err
 	}
@@ -83,7 +83,7 @@ func isTooLarge(err error) bool {
 // ConfigListed returns what Config returns, and whether listings include the
 // scope. Python's provisioner writes items that are in no index or registry.
 func (r *Repository) ConfigListed(ctx context.Context, s limiter.Scope) (cfg limiter.Config, listed bool, err error) {
-	it, err := r.look(ctx, configKey(r.ns, s.Entity, s.Resource))
+	it, err := r.getActive(ctx, configKey(r.ns, s.Entity, s.Resource))
 	if err != nil {
 		return limiter.Config{}, false, err
 	}

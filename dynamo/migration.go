@@ -101,7 +101,7 @@ func Migrate(ctx context.Context, name string, opts *MigrateOptions) ([]string, 
 	if err != nil {
 		return nil, err
 	}
-	ctx = patient(ctx)
+	ctx = withoutTryTimeout(ctx)
 	var applied []string
 	for _, migration := range Migrations() {
 		if !m.options.All && !migration.pending(m) {

@@ -76,7 +76,7 @@ func (m *migrator) legacyPartitions(ctx context.Context, ns string) iter.Seq2[st
 // that are not limits, so that they stay.
 func (m *migrator) legacyLevels(ctx context.Context, ns, pk string) (map[limiter.Scope][]item, error) {
 	levels := map[limiter.Scope][]item{}
-	for it, err := range m.query(ctx, ns, within(pk, legacyLimitSKPrefix)) {
+	for it, err := range m.query(ctx, ns, queryPrefix(pk, legacyLimitSKPrefix)) {
 		if err != nil {
 			return nil, err
 		}

@@ -65,7 +65,7 @@ func (r *Repository) Namespaces(ctx context.Context) iter.Seq2[limiter.Namespace
 func (s *store) namespaces(ctx context.Context) ([]limiter.Namespace, error) {
 	var reverse []item
 	forward := map[string]string{} // name to ID
-	for it, err := range s.query(ctx, reservedNamespace, partition(systemPK(reservedNamespace))) {
+	for it, err := range s.query(ctx, reservedNamespace, queryPartition(systemPK(reservedNamespace))) {
 		if err != nil {
 			return nil, err
 		}
@@ -277,7 +277,7 @@ func (s *store) next(ctx context.Context, try int, last error) error {
 	if try == maxTries {
 		return s.explain(last)
 	}
-	return pause(ctx, try+1)
+	return pause(ctx, backoff(try+1))
 }
 
 // namespaceRecord returns the forward or reverse record of an active namespace.

@@ -6,12 +6,12 @@ import (
 	"sync"
 )
 
-// workers is how many requests a long operation has under way: enough to hide
+// workers is how many requests a long operation sends at a time: enough to hide
 // the round trip, few enough to leave room for traffic.
 const workers = 16
 
-// inParallel calls do for every element, in any order, and returns the first
-// error, after which it takes on nothing more.
+// inParallel calls do for every element, in any order. It stops at the first error
+// and returns it.
 func inParallel[T any](ctx context.Context, all iter.Seq2[T, error], do func(context.Context, T) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -35,6 +35,7 @@ func inParallel[T any](ctx context.Context, all iter.Seq2[T, error], do func(con
 	return err
 }
 
+// feed sends all elements to work, until ctx ends.
 func feed[T any](ctx context.Context, all iter.Seq2[T, error], work chan<- T) error {
 	for element, err := range all {
 		if err != nil {
@@ -49,8 +50,8 @@ func feed[T any](ctx context.Context, all iter.Seq2[T, error], work chan<- T) er
 	return nil
 }
 
-// counted counts the elements that are taken from a sequence.
-func counted[T any](all iter.Seq2[T, error], n *int) iter.Seq2[T, error] {
+// countInto returns a sequence that counts the elements taken from it in n.
+func countInto[T any](all iter.Seq2[T, error], n *int) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for element, err := range all {
 			if err == nil {
@@ -63,7 +64,7 @@ func counted[T any](all iter.Seq2[T, error], n *int) iter.Seq2[T, error] {
 	}
 }
 
-// inBatches yields elements n at a time.
+// inBatches returns the elements in slices of n.
 func inBatches[T any](all iter.Seq2[T, error], n int) iter.Seq2[[]T, error] {
 	return func(yield func([]T, error) bool) {
 		var batch []T

@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,169 +11,167 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// payer is one bucket's part in a charge: what is known of it, and what is to
-// be done about it.
+// payer is one bucket's part in a charge: the limits in force, the image, and
+// the plan that follows from both. payer_write.go carries the plan out.
 type payer struct {
 	repo     *Repository
 	entity   string
 	key      key
 	account  *limiter.Account // with the limits in force
 	override bool
-	idle     int64 // how long the bucket stays untouched, 0 for ever
-	cascade  bool  // facts about the entity
+	defaults []limiter.Limit // of the charge, if no level stores limits
+	idle     int64           // how long the bucket stays untouched, 0 forever
+	cascade  bool            // of the entity's record, as is parent
 	parent   string
-	fresh    bool // the facts are of one moment, and no older than the image
-	placed   bool // this call has seen that the namespace is active
-	known    known
-	verified bool   // an image was read by this call
-	past     *known // what this call read, if this process has learned of something later since
-	changes  uint64 // of the bucket by this process, before this call
-	plan     plan
-	paid     bool
-	keeps    bool            // limits that are not in force stay: others still charge them
-	defaults []limiter.Limit // of the charge, where no level holds limits
+	fresh    bool // limits and entity were read at one moment, no earlier than the image
+
+	cached           cachedBucket
+	changes          uint64        // cached.changes when the call began
+	verified         bool          // this call has read an image
+	namespaceChecked bool          // this call has seen that the namespace is active
+	overtaken        *cachedBucket // what this call read, if this process has learned of a later image since
+
+	plan        plan
+	paid        bool
+	keepDropped bool // limits that are not in force stay: others still charge them
 }
 
-// plan is what a charge means for a bucket, by its image.
+// plan is the effect of a charge on a bucket, by its image.
 type plan struct {
-	at       int64          // the time of the charge, in the bucket's terms
-	base     int64          // up to when the image is refilled
-	view     limiter.Bucket // for the caller; charged once it is paid
+	at       int64          // time of the charge, not before that of earlier writes
+	base     int64          // time up to which the image is refilled
+	view     limiter.Bucket // for the caller; charged once the payer has paid
 	turn     rules.Turn
-	after    rules.Bucket // what a locked write leaves; before it is paid, what a repair leaves
-	recreate bool         // there is no bucket, or one that is gone
-	repair   bool         // limits or facts in the item are not those in force
+	after    rules.Bucket // what a locked write leaves; before take, what a repair leaves
+	recreate bool         // there is no bucket, or it has expired
+	repair   bool         // the item differs from the limits in force or the entity's record
 }
 
-// payer finds everything a charge of an entity needs, except that a bucket
-// whose image is remembered is not read. Facts are no older than life.
-func (r *Repository) payer(ctx context.Context, now int64, entity string, charge *limiter.Charge, life time.Duration, read bool) (*payer, error) {
+// gatherPayer returns the payer of a charge of an entity. Cached records are no
+// older than maxAge. The bucket is read if its image is not cached, or if read is
+// set.
+func (r *Repository) gatherPayer(ctx context.Context, now int64, entity string, charge *limiter.Charge, maxAge time.Duration, read bool) (*payer, error) {
 	p := &payer{repo: r, entity: entity, key: bucketKey(r.ns, entity, charge.Resource), override: charge.Limits != nil}
-	p.known = r.images.get(p.key, moment{r.clock(), now})
-	p.changes = p.known.changes
-	var beside map[key]item
-	if read || p.known.image == nil || r.opts.NoSpeculation {
-		beside = p.items()
+	p.cached = r.images.get(p.key, moment{r.clock(), now})
+	p.changes = p.cached.changes
+	facts, items, _, err := p.lookup(ctx, now, charge, maxAge, read || p.cached.image == nil || r.opts.NoSpeculation, r.getAll)
+	if err != nil {
+		return nil, err
 	}
-	if _, err := p.learn(ctx, now, charge, life, beside, r.getAll); err != nil {
+	if err := p.apply(charge, facts, items); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-// items are the bucket, and the namespace it is in.
-func (p *payer) items() map[key]item {
-	return map[key]item{p.key: nil, namespaceIDKey(p.repo.ns): nil}
-}
-
-// refresh reads what a repair hangs on at one moment: all levels of limits, the
-// entity, and the bucket if this call has not read it yet. Facts that are older
-// than the image would undo what others did to the bucket since. A batch does
-// not tell which of its items is older.
+// refresh reads all levels of limits, the entity and, unless this call has read
+// it, the bucket at one moment. A repair from records older than the image would
+// undo what others did to the bucket since, and a batch read does not show which
+// of its items is older.
 func (p *payer) refresh(ctx context.Context, now int64, charge *limiter.Charge) error {
-	var beside map[key]item
-	if !p.verified || p.known.image == nil {
-		beside = p.items()
-	}
-	together := func(ctx context.Context, keys []key) (map[key]item, error) {
-		for try := 0; ; try++ {
-			found, err := p.repo.getTogether(ctx, keys)
-			if err == nil || !retryable(err) || try == maxTries {
-				return found, err
-			}
-			if p.known.image != nil { // a busy bucket may conflict for ever; facts that are read after its image will do
+	readBucket := !p.verified || p.cached.image == nil
+	getTogether := func(ctx context.Context, keys []key) (found map[key]item, err error) {
+		err = retry(ctx, func(err error, _ int) bool { return retryable(err) }, func() error {
+			found, err = p.repo.getTogether(ctx, keys)
+			if err != nil && p.cached.image != nil { // a busy bucket may conflict forever; records read after its image will do
 				keys = slices.DeleteFunc(keys, func(k key) bool { return k == p.key })
-				clear(beside)
+				readBucket = false
 			}
-			if err := pause(ctx, try+1); err != nil {
-				return nil, err
-			}
-		}
+			return err
+		})
+		return found, err
 	}
-	fresh, err := p.learn(ctx, now, charge, 0, beside, together)
-	p.fresh = fresh && (len(beside) == 0 || p.past == nil)
-	return err
-}
-
-// learn finds facts that are no older than life, and reads the items in beside.
-// It reports whether it read all of the facts.
-func (p *payer) learn(ctx context.Context, now int64, charge *limiter.Charge, life time.Duration, beside map[key]item, get getter) (fresh bool, err error) {
-	r := p.repo
-	scopes := limiter.Precedence(p.entity, charge.Resource)
-	keys := append(make([]factKey, 0, 6), r.namespaceFact(), r.entityFact(p.entity))
-	if !p.override {
-		for _, s := range scopes {
-			keys = append(keys, r.configFact(s))
-		}
-	}
-	facts, fresh, err := r.lookupBeside(ctx, now, life, keys, beside, get)
-	if err != nil {
-		return false, err
-	}
-	if err := r.namespaceError(facts[0]); err != nil {
-		return false, err
-	}
-	p.cascade, p.parent = facts[1].cascade, facts[1].parent
-	if len(beside) > 0 {
-		if err := p.saw(beside); err != nil {
-			return false, err
-		}
-	}
-	return fresh, p.settleLimits(charge, scopes, facts[2:])
-}
-
-// saw takes in a bucket that was read, and whether its namespace is still
-// there: one must not be made in a namespace that is being purged.
-func (p *payer) saw(read map[key]item) error {
-	space := factKey{ns: p.repo.ns, kind: factNamespace}
-	if f, _ := space.decode(read[space.key()]); !f.active {
-		p.repo.cache.evict(space)
-		return p.repo.namespaceError(f)
-	}
-	img, err := decodeImage(read[p.key])
+	facts, items, all, err := p.lookup(ctx, now, charge, 0, readBucket, getTogether)
 	if err != nil {
 		return err
 	}
-	p.sees(img)
-	p.placed = true
+	if !readBucket {
+		items = nil
+	}
+	err = p.apply(charge, facts, items)
+	p.fresh = all && (items == nil || p.overtaken == nil)
+	return err
+}
+
+// lookup returns the facts that a charge needs, no older than maxAge, and reports
+// whether it read all of them. With readBucket set it also reads the bucket and
+// its namespace and returns them as items.
+func (p *payer) lookup(ctx context.Context, now int64, charge *limiter.Charge, maxAge time.Duration, readBucket bool, get getter) (facts []*fact, items map[key]item, all bool, err error) {
+	r := p.repo
+	keys := append(make([]factKey, 0, 6), r.namespaceFact(), r.entityFact(p.entity))
+	if !p.override {
+		for _, s := range limiter.Precedence(p.entity, charge.Resource) {
+			keys = append(keys, r.configFact(s))
+		}
+	}
+	var more []key
+	if readBucket {
+		more = []key{p.key, namespaceIDKey(r.ns)}
+	}
+	return r.lookupWith(ctx, now, maxAge, keys, more, get)
+}
+
+// apply takes over facts and, if items is not nil, the bucket in it. A bucket
+// must not be created in a namespace that is being purged, so the namespace is
+// checked as it was read with the bucket.
+func (p *payer) apply(charge *limiter.Charge, facts []*fact, items map[key]item) error {
+	if err := p.repo.namespaceError(facts[0]); err != nil {
+		return err
+	}
+	p.cascade, p.parent = facts[1].cascade, facts[1].parent
+	if items != nil {
+		namespace := p.repo.namespaceFact()
+		if f, _ := namespace.decode(items[namespace.key()]); !f.active {
+			p.repo.cache.evict(namespace)
+			return p.repo.namespaceError(f)
+		}
+		img, err := decodeImage(items[p.key])
+		if err != nil {
+			return err
+		}
+		p.observe(img)
+		p.namespaceChecked = true
+	}
+	return p.resolveLimits(charge, facts[2:])
+}
+
+// observe takes over the image in the response to a request of this call, nil
+// for none.
+func (p *payer) observe(img *image) {
+	read := p.cached
+	read.image = img
+	p.cached, p.verified, p.overtaken, p.fresh = p.repo.images.observe(p.key, img, &p.cached), true, nil, false
+	if p.cached.image != img {
+		p.overtaken = &read
+	}
+}
+
+// readBucket reads the image.
+func (p *payer) readBucket(ctx context.Context) error {
+	it, err := p.repo.get(ctx, p.key)
+	if err != nil {
+		return err
+	}
+	img, err := decodeImage(it)
+	if err != nil {
+		return err
+	}
+	p.observe(img)
 	return nil
 }
 
-// sees takes in the image that a request of this call was answered with, nil for
-// none.
-func (p *payer) sees(img *image) {
-	past := p.known
-	past.image = img
-	p.known, p.verified, p.past, p.fresh = p.repo.images.saw(p.key, img, &p.known), true, nil, false
-	if p.known.image != img {
-		p.past = &past
-	}
-}
-
-// proven reports whether a refusal can rest on what this call has read. An answer
-// that this process has overtaken lacks what accrued between its refill time and
-// the one seen since: it proves nothing unless it refuses by itself.
-func (p *payer) proven(now int64, amounts *limiter.Amounts) bool {
-	if p.past == nil {
-		return p.verified
-	}
-	q := *p
-	q.known = *p.past
-	q.decide(now)
-	return !q.covers(amounts)
-}
-
-// settleLimits finds the limits in force: the override, or the first level that
-// holds some.
-func (p *payer) settleLimits(charge *limiter.Charge, scopes [4]limiter.Scope, configs []*fact) error {
+// resolveLimits finds the limits in force: the override, the first level that
+// stores limits, or the defaults of the charge.
+func (p *payer) resolveLimits(charge *limiter.Charge, levels []*fact) error {
 	if p.override {
-		p.use(rules.Sorted(charge.Limits), charge.Resource, limiter.Scope{})
+		p.setLimits(rules.Sorted(charge.Limits), charge.Resource, limiter.Scope{})
 		return nil
 	}
 	p.defaults = nil
-	for i, f := range configs {
+	scopes := limiter.Precedence(p.entity, charge.Resource)
+	for i, f := range levels {
 		if len(f.config.Limits) > 0 {
-			p.use(f.config.Limits, charge.Resource, scopes[i])
+			p.setLimits(f.config.Limits, charge.Resource, scopes[i])
 			return nil
 		}
 	}
@@ -180,39 +179,44 @@ func (p *payer) settleLimits(charge *limiter.Charge, scopes [4]limiter.Scope, co
 		return rules.NoLimits(p.entity, charge.Resource)
 	}
 	p.defaults = charge.Defaults
-	p.use(rules.Defaults(charge.Defaults, nil), charge.Resource, limiter.Scope{})
+	p.setLimits(rules.Defaults(charge.Defaults, nil), charge.Resource, limiter.Scope{})
 	return nil
 }
 
-// use makes limits those in force. Accounts are shared while they say the same.
-func (p *payer) use(limits []limiter.Limit, resource string, source limiter.Scope) {
+// setLimits sets the limits in force. An account that equals the cached one is
+// shared with it.
+func (p *payer) setLimits(limits []limiter.Limit, resource string, source limiter.Scope) {
 	p.idle = rules.Idle(limits, source, p.repo.ttl)
-	if a := p.known.account; a != nil && !p.override && a.Ref == p.known.ref && a.Source == source && a.Default == (p.defaults != nil) && slices.Equal(a.Limits, limits) {
+	if a := p.cached.account; a != nil && !p.override && a.Ref == p.cached.ref && a.Source == source && a.Default == (p.defaults != nil) && slices.Equal(a.Limits, limits) {
 		p.account = a
 		return
 	}
 	p.account = &limiter.Account{
 		Entity: p.entity, Resource: resource, Limits: limits, Source: source, Default: p.defaults != nil,
 	}
-	if p.known.ref != nil {
-		p.account.Ref = p.known.ref
+	if p.cached.ref != nil {
+		p.account.Ref = p.cached.ref
 	}
 }
 
 // decide makes the plan of a charge at now.
 func (p *payer) decide(now int64) {
-	img := p.known.image
-	p.plan = plan{at: max(now, p.known.now)}
+	img := p.cached.image
+	p.plan = plan{at: max(now, p.cached.lastWrite)}
 	pl := &p.plan
 	if img != nil {
-		pl.base = max(img.refill, p.known.seen)
+		pl.base = max(img.refill, p.cached.maxRefill)
 	}
-	gone := img == nil || img.gone(pl.base, now)
+	pl.recreate = img == nil || img.expired(pl.base, now)
 	if p.defaults != nil {
-		p.useDefaults(img, gone)
+		var own []limiter.Limit // of the bucket, which keeps them
+		if !pl.recreate {
+			own = img.limits()
+		}
+		p.setLimits(rules.Defaults(p.defaults, own), p.account.Resource, limiter.Scope{})
 	}
-	if gone {
-		pl.recreate, pl.at = true, now
+	if pl.recreate {
+		pl.at = now
 		pl.after = rules.New(now, p.account, p.idle)
 		pl.repair = img != nil && p.differs(img)
 	} else {
@@ -227,58 +231,63 @@ func (p *payer) decide(now int64) {
 	pl.view.Ahead = rules.Ahead(pl.at, now)
 }
 
-// useDefaults makes the defaults of the charge the limits in force, and with them
-// what else the bucket has.
-func (p *payer) useDefaults(img *image, gone bool) {
-	var own []limiter.Limit
-	if !gone {
-		own = img.limits()
-	}
-	p.use(rules.Defaults(p.defaults, own), p.account.Resource, limiter.Scope{})
-}
-
-// follow makes the plan's bucket that of the image, under the limits in force.
+// follow makes the plan's bucket from the image, under the limits in force.
 func (p *payer) follow(img *image) {
 	pl := &p.plan
 	if p.override {
 		own := &limiter.Account{Entity: p.entity, Resource: p.account.Resource, Limits: img.limits(), Ref: p.account.Ref}
-		pl.after = img.bucket(own, pl.base, p.known.idle(p.repo.ttl))
-		pl.after.Advance(p.known.now) // until then its own limits ruled
+		pl.after = img.bucket(own, pl.base, p.cached.idle(p.repo.ttl))
+		pl.after.Advance(p.cached.lastWrite) // its own limits were in force until then
 		return
 	}
 	pl.repair = p.differs(img)
-	if img.has(p.account.Limits) {
+	if img.hasExactly(p.account.Limits) {
 		pl.after = img.bucket(p.account, pl.base, p.idle)
-		pl.after.Expires = max(pl.after.Expires, bucket.Add(p.known.now, p.idle))
+		pl.after.Expires = max(pl.after.Expires, bucket.Add(p.cached.lastWrite, p.idle))
 		return
 	}
 	pl.after = img.bucket(&limiter.Account{Limits: img.limits()}, pl.base, p.idle)
 	_, _ = pl.after.Repair(pl.at, p.account, p.idle, rules.NoBook)
 }
 
-// count is how many limits the bucket has after the charge: those of an override
-// that it does not have join it.
-func (p *payer) count() int {
+// differs reports whether the item has other limits than those in force, or
+// another parent than the entity's record.
+func (p *payer) differs(img *image) bool {
+	return !p.override &&
+		(!img.hasExactly(p.account.Limits) || (img.ttl != 0) != (p.idle != 0) || img.cascade != p.cascade || img.parent != p.parent)
+}
+
+// maxLimits is how many limits a bucket may have: each adds conditions, and an
+// expression may have 300 operators.
+const maxLimits = 24
+
+// checkLimits rejects more limits than a bucket may have.
+func checkLimits(n int) error {
+	if n <= maxLimits {
+		return nil
+	}
+	return &limiter.InvalidError{
+		Field: "limits", Value: fmt.Sprintf("%d limits", n),
+		Reason: fmt.Sprintf("must be at most %d for one bucket on DynamoDB, with those that the bucket has", maxLimits),
+	}
+}
+
+// limitCount returns how many limits the bucket has after the charge. Limits that
+// only an override has join the bucket.
+func (p *payer) limitCount() int {
 	n := len(p.plan.after.Account.Limits)
 	if !p.override || p.plan.recreate {
 		return n
 	}
 	for _, l := range p.account.Limits {
-		if p.known.image.find(l.Name) == nil {
+		if p.cached.image.find(l.Name) == nil {
 			n++
 		}
 	}
 	return n
 }
 
-// differs tells whether the item has other limits than those in force, or other
-// facts about the entity.
-func (p *payer) differs(img *image) bool {
-	return !p.override &&
-		(!img.has(p.account.Limits) || (img.ttl != 0) != (p.idle != 0) || img.cascade != p.cascade || img.parent != p.parent)
-}
-
-// covers tells whether the bucket has enough of every limit it has.
+// covers reports whether the bucket has enough of each of its limits.
 func (p *payer) covers(amounts *limiter.Amounts) bool {
 	for i, l := range p.plan.view.Account.Limits {
 		if n, named := amounts.Lookup(l.Name); named && p.plan.view.Tokens[i] < bucket.Thousandths(n) {
@@ -288,22 +297,32 @@ func (p *payer) covers(amounts *limiter.Amounts) bool {
 	return true
 }
 
-// remembersRefusal tells whether to refuse without asking.
-func (p *payer) remembersRefusal(now int64) bool {
-	refused := p.known.refused
-	return !p.repo.opts.NoRejectionMemory && !refused.clock.IsZero() && !refused.olderThan(rejectionLife, moment{p.repo.clock(), now})
+// provesRefusal reports whether what this call has read suffices to refuse. An
+// overtaken image lacks what accrued between its refill time and the later one.
+// It proves a refusal only if it refuses from its own refill time.
+func (p *payer) provesRefusal(now int64, amounts *limiter.Amounts) bool {
+	if p.overtaken == nil {
+		return p.verified
+	}
+	q := *p
+	q.cached = *p.overtaken
+	q.decide(now)
+	return !q.covers(amounts)
 }
 
-// read makes sure of the image.
-func (p *payer) read(ctx context.Context) error {
-	it, err := p.repo.get(ctx, p.key)
-	if err != nil {
-		return err
+// refusedRecently reports whether the last refusal may be repeated without a
+// request.
+func (p *payer) refusedRecently(now int64) bool {
+	last := p.cached.refused
+	return !p.repo.opts.NoRejectionMemory && !last.clock.IsZero() && !last.olderThan(rejectionLife, moment{p.repo.clock(), now})
+}
+
+// needsRepair reports whether a bucket exists that differs from the limits in
+// force.
+func (p *payer) needsRepair(now int64) bool {
+	if p.cached.image == nil {
+		return false
 	}
-	img, err := decodeImage(it)
-	if err != nil {
-		return err
-	}
-	p.sees(img)
-	return nil
+	p.decide(now)
+	return p.plan.repair && !p.plan.recreate
 }

@@ -20,7 +20,7 @@ func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
-	ctx = patient(ctx)
+	ctx = withoutTryTimeout(ctx)
 	if err := r.beginPurge(ctx, id); err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
 	}
 	// A process that found the namespace active may still have a write in flight,
 	// which no condition refuses. This second run removes what it left.
-	if err := sleep(ctx, again.Sub(r.clock())); err != nil {
+	if err := pause(ctx, again.Sub(r.clock())); err != nil {
 		return err
 	}
 	if err := p.run(ctx); err != nil {
@@ -45,7 +45,7 @@ func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
 // forgetNamespace drops everything cached of a namespace.
 func (s *store) forgetNamespace(ns string) {
 	s.cache.evictIf(func(k factKey) bool { return k.ns == ns })
-	s.images.forgetSpace(ns)
+	s.images.forgetNamespace(ns)
 	s.modes.Delete(ns)
 }
 
@@ -107,11 +107,11 @@ func (p *purge) run(ctx context.Context) error {
 		return err
 	}
 	for try := 0; ; try++ {
-		if err := pause(ctx, try); err != nil {
+		if err := pause(ctx, backoff(try)); err != nil {
 			return err
 		}
 		found := 0
-		err := inParallel(ctx, counted(p.indexedPartitions(ctx, p.ns), &found), p.deletePartition)
+		err := inParallel(ctx, countInto(p.indexedPartitions(ctx, p.ns), &found), p.deletePartition)
 		if err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func (p *purge) run(ctx context.Context) error {
 func (s *store) indexedPartitions(ctx context.Context, ns string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		last := systemPK(ns)
-		for it, err := range s.query(ctx, ns, indexed(indexNamespace, ns, namespacePrefix(ns))) {
+		for it, err := range s.query(ctx, ns, queryIndex(indexNamespace, ns, namespacePrefix(ns))) {
 			pk := it.text(attrPK)
 			if err == nil && (pk == last || pk == systemPK(ns)) {
 				continue
@@ -145,7 +145,7 @@ func (s *store) indexedPartitions(ctx context.Context, ns string) iter.Seq2[stri
 func (s *store) managedPartitions(ctx context.Context, ns string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		named := map[string]bool{}
-		for it, err := range s.query(ctx, ns, partition(systemPK(ns))) {
+		for it, err := range s.query(ctx, ns, queryPartition(systemPK(ns))) {
 			if err != nil {
 				yield("", err)
 				return
@@ -192,7 +192,7 @@ func (it item) texts(attr string) (all []string) {
 
 // deletePartition deletes every item of a partition, a batch at a time.
 func (p *purge) deletePartition(ctx context.Context, pk string) error {
-	in := partition(pk)
+	in := queryPartition(pk)
 	in.ProjectionExpression = aws.String("#pk, #sk")
 	in.ExpressionAttributeNames = map[string]string{"#pk": attrPK, "#sk": attrSK}
 	var batch []key

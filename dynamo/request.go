@@ -2,10 +2,8 @@ package dynamo
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"slices"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -20,37 +18,37 @@ const (
 	maxWrites = 25  // deletes in a BatchWriteItem
 )
 
-// get reads one item, nil if there is none. All reads are consistent.
+// get returns an item, nil if there is none. All reads are consistent.
 func (s *store) get(ctx context.Context, k key) (item, error) {
-	ctx, cancel, err := s.timed(ctx)
+	ctx, cancel, err := s.withTimeout(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer cancel()
 	out, err := s.api(ctx).GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.table, Key: k.at(), ConsistentRead: aws.Bool(true)})
 	if err != nil {
-		return nil, s.overdue(ctx, s.explain(err))
+		return nil, s.explainTimeout(ctx, s.explain(err))
 	}
 	return out.Item, nil
 }
 
-// look is get for a call about data, which takes no longer in all than one read
-// may.
-func (r *Repository) look(ctx context.Context, k key) (item, error) {
-	ctx, cancel, err := r.timed(ctx)
+// getActive is get for a namespace that has to be active. Both reads together take
+// no longer than one may.
+func (r *Repository) getActive(ctx context.Context, k key) (item, error) {
+	ctx, cancel, err := r.withTimeout(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer cancel()
 	if err := r.requireActive(ctx); err != nil {
-		return nil, r.overdue(ctx, err)
+		return nil, r.explainTimeout(ctx, err)
 	}
 	return r.get(ctx, k)
 }
 
-// getAll reads items; those that are not there are not in the map.
+// getAll returns items by key. The map lacks items that do not exist.
 func (s *store) getAll(ctx context.Context, keys []key) (map[key]item, error) {
-	ctx, cancel, err := s.timed(ctx)
+	ctx, cancel, err := s.withTimeout(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -59,20 +57,21 @@ func (s *store) getAll(ctx context.Context, keys []key) (map[key]item, error) {
 	for len(keys) > 0 {
 		n := min(len(keys), maxGets)
 		if err := s.getSome(ctx, keys[:n], found); err != nil {
-			return nil, s.overdue(ctx, s.explain(err))
+			return nil, s.explainTimeout(ctx, s.explain(err))
 		}
 		keys = keys[n:]
 	}
 	return found, nil
 }
 
+// getSome adds up to maxGets items to found.
 func (s *store) getSome(ctx context.Context, keys []key, found map[key]item) error {
 	wanted := types.KeysAndAttributes{ConsistentRead: aws.Bool(true)}
 	for _, k := range keys {
 		wanted.Keys = append(wanted.Keys, k.at())
 	}
 	for try := 0; len(wanted.Keys) > 0; try++ {
-		if err := pause(ctx, try); err != nil {
+		if err := pause(ctx, backoff(try)); err != nil {
 			return err
 		}
 		out, err := s.api(ctx).BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
@@ -89,10 +88,10 @@ func (s *store) getSome(ctx context.Context, keys []key, found map[key]item) err
 	return nil
 }
 
-// getTogether reads up to 100 items as they are at one moment, once: what is
-// written meanwhile conflicts with it.
+// getTogether returns up to 100 items as of one moment. It fails if one of them is
+// written meanwhile.
 func (s *store) getTogether(ctx context.Context, keys []key) (map[key]item, error) {
-	ctx, cancel, err := s.timed(ctx)
+	ctx, cancel, err := s.withTimeout(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +102,7 @@ func (s *store) getTogether(ctx context.Context, keys []key) (map[key]item, erro
 	}
 	out, err := s.api(ctx).TransactGetItems(ctx, &dynamodb.TransactGetItemsInput{TransactItems: gets})
 	if err != nil {
-		return nil, s.overdue(ctx, s.explain(err))
+		return nil, s.explainTimeout(ctx, s.explain(err))
 	}
 	found := make(map[key]item, len(keys))
 	for _, r := range out.Responses {
@@ -114,9 +113,9 @@ func (s *store) getTogether(ctx context.Context, keys []key) (map[key]item, erro
 	return found, nil
 }
 
-// query yields the items of a query that are in a namespace, page after page.
-// An index may hold others: who may write only under the partition keys of one
-// namespace may still give the items there the index keys of another.
+// query iterates over the items of a query that are in a namespace. An index may
+// hold others: a client whose policy allows only the partition keys of one
+// namespace can still write index keys of another.
 func (s *store) query(ctx context.Context, ns string, in *dynamodb.QueryInput) iter.Seq2[item, error] {
 	in.TableName = &s.table
 	return rules.Pages(func(start item) ([]item, *item, error) {
@@ -130,7 +129,7 @@ func (s *store) query(ctx context.Context, ns string, in *dynamodb.QueryInput) i
 	})
 }
 
-// scan yields the items of a scan, page after page.
+// scan iterates over the items of a scan.
 func (s *store) scan(ctx context.Context, in *dynamodb.ScanInput) iter.Seq2[item, error] {
 	in.TableName, in.ConsistentRead = &s.table, aws.Bool(true)
 	return rules.Pages(func(start item) ([]item, *item, error) {
@@ -144,7 +143,7 @@ func (s *store) scan(ctx context.Context, in *dynamodb.ScanInput) iter.Seq2[item
 	})
 }
 
-// page is the items of a reply, and where the next one begins, nil if this was
+// page returns the items of a response, and the start of the next page, nil after
 // the last.
 func page(found []map[string]types.AttributeValue, last item) (items []item, next *item) {
 	for _, it := range found {
@@ -156,9 +155,9 @@ func page(found []map[string]types.AttributeValue, last item) (items []item, nex
 	return items, next
 }
 
-// within is a query of the items of a partition whose sort key begins with a
-// prefix, in the order of that key.
-func within(pk, prefix string) *dynamodb.QueryInput {
+// queryPrefix returns a query for the items of a partition whose sort keys begin
+// with a prefix, in the order of those keys.
+func queryPrefix(pk, prefix string) *dynamodb.QueryInput {
 	return &dynamodb.QueryInput{
 		KeyConditionExpression:    aws.String("#pk = :pk AND begins_with(#sk, :sk)"),
 		ExpressionAttributeNames:  map[string]string{"#pk": attrPK, "#sk": attrSK},
@@ -167,8 +166,8 @@ func within(pk, prefix string) *dynamodb.QueryInput {
 	}
 }
 
-// partition is a query of all items of a partition.
-func partition(pk string) *dynamodb.QueryInput {
+// queryPartition returns a query for all items of a partition.
+func queryPartition(pk string) *dynamodb.QueryInput {
 	return &dynamodb.QueryInput{
 		KeyConditionExpression:    aws.String("#pk = :pk"),
 		ExpressionAttributeNames:  map[string]string{"#pk": attrPK},
@@ -177,11 +176,12 @@ func partition(pk string) *dynamodb.QueryInput {
 	}
 }
 
-// indexed is within for an index, which may lag a little. No prefix is all.
-func indexed(index, pk, prefix string) *dynamodb.QueryInput {
-	in := within(pk, prefix)
-	if prefix == "" { // which a request may not hold
-		in = partition(pk)
+// queryIndex is queryPrefix for an index, which lags a little behind the table. An
+// empty prefix selects all items.
+func queryIndex(index, pk, prefix string) *dynamodb.QueryInput {
+	in := queryPrefix(pk, prefix)
+	if prefix == "" { // a request must not hold an empty key
+		in = queryPartition(pk)
 	}
 	in.IndexName, in.ConsistentRead = &index, nil
 	for placeholder, attr := range in.ExpressionAttributeNames {
@@ -190,33 +190,7 @@ func indexed(index, pk, prefix string) *dynamodb.QueryInput {
 	return in
 }
 
-// transact writes all items or none. It may be sent again safely, so it is: by
-// the client, under one token, after failures, and here after conflicts. A
-// refusal is a *types.TransactionCanceledException with a reason for each item.
-func (s *store) transact(ctx context.Context, items ...types.TransactWriteItem) error {
-	for try := 0; ; try++ {
-		_, err := s.api(ctx).TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items})
-		if err == nil || resultOf(err) != notExecuted || !retryable(err) || try == maxTries {
-			return err
-		}
-		if err := pause(ctx, try+1); err != nil {
-			return err
-		}
-	}
-}
-
-// refusedAt tells whether a transaction was refused because of its item i, and
-// what is stored there.
-func refusedAt(err error, i int) (stored item, ok bool) {
-	cancelled, is := errors.AsType[*types.TransactionCanceledException](err)
-	if !is || i >= len(cancelled.CancellationReasons) {
-		return nil, false
-	}
-	reason := cancelled.CancellationReasons[i]
-	return reason.Item, deref(reason.Code) == codeConditionFailed
-}
-
-// deleteAll deletes items, whatever they hold.
+// deleteAll deletes items without a condition.
 func (s *store) deleteAll(ctx context.Context, keys []key) error {
 	for len(keys) > 0 {
 		n := min(len(keys), maxWrites)
@@ -228,13 +202,14 @@ func (s *store) deleteAll(ctx context.Context, keys []key) error {
 	return nil
 }
 
+// deleteSome deletes up to maxWrites items.
 func (s *store) deleteSome(ctx context.Context, keys []key) error {
 	var writes []types.WriteRequest
 	for _, k := range keys {
 		writes = append(writes, types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: k.at()}})
 	}
 	for try := 0; len(writes) > 0; try++ {
-		if err := pause(ctx, try); err != nil {
+		if err := pause(ctx, backoff(try)); err != nil {
 			return err
 		}
 		out, err := s.api(ctx).BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
@@ -246,26 +221,4 @@ func (s *store) deleteSome(ctx context.Context, keys []key) error {
 		writes = out.UnprocessedItems[s.table]
 	}
 	return nil
-}
-
-// maxTries is how often one call sends a write again.
-const maxTries = 8
-
-// pause waits before a try that is not the first, longer each time.
-func pause(ctx context.Context, try int) error {
-	if try == 0 {
-		return nil
-	}
-	return sleep(ctx, delay(try))
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -3,130 +3,60 @@ package dynamo
 import (
 	"context"
 	"errors"
-	"sync"
+	"math/rand/v2"
+	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
-	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// notThere is the condition under which a bucket may be made: there is no item,
-// or only the remains of one.
-const notThere = "attribute_not_exists(" + attrPK + ") OR attribute_not_exists(" + attrRefill + ")"
+const (
+	maxTries   = 8 // how often one call sends a request again
+	maxUnknown = 2 // how often it sends a debit again that may have been executed
+)
 
-// send charges everybody who has not paid yet, side by side, and tells whether
-// all have. It returns when all are done, also on an error: who is known to have
-// paid then gets it back.
-func (c *consumeOp) send(ctx context.Context) (paid bool, err error) {
-	amounts := &c.charge.Amounts
-	for _, p := range c.payers() {
-		if !p.paid {
-			p.pay(amounts)
+// retry calls send until it succeeds, until again reports false for the error of
+// a try (the first is 0), or until maxTries retries have failed. It waits before
+// each retry, and returns the error of ctx if that ends meanwhile.
+func retry(ctx context.Context, again func(err error, try int) bool, send func() error) error {
+	for try := 0; ; try++ {
+		err := send()
+		if err == nil || try >= maxTries || !again(err, try) {
+			return err
+		}
+		if err := pause(ctx, backoff(try+1)); err != nil {
+			return err
 		}
 	}
-	switch {
-	case c.parent == nil || c.parent.paid:
-		err = c.self.send(ctx, amounts)
-	case c.self.paid:
-		err = c.parent.send(ctx, amounts)
-	case c.self.known.image == nil && c.parent.known.image == nil:
-		err = c.createBoth(ctx)
-	default:
-		err = c.sendBoth(ctx)
-	}
-	return c.self.paid && (c.parent == nil || c.parent.paid), err
 }
 
-func (c *consumeOp) sendBoth(ctx context.Context) error {
-	var failed error
-	var wg sync.WaitGroup
-	wg.Go(func() { failed = c.parent.send(ctx, &c.charge.Amounts) })
-	err := c.self.send(ctx, &c.charge.Amounts)
-	wg.Wait()
-	return errors.Join(err, failed)
-}
-
-// createBoth makes both buckets, or none.
-func (c *consumeOp) createBoth(ctx context.Context) error {
-	var items []types.TransactWriteItem
-	for _, p := range c.payers() {
-		items = append(items, types.TransactWriteItem{Put: &types.Put{
-			TableName: &p.repo.table, Item: p.create(&c.charge.Amounts), ConditionExpression: aws.String(notThere),
-			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-		}})
-	}
-	err := c.repo.transact(ctx, items...)
-	if err != nil && resultOf(err) != refused {
-		return c.repo.explain(err)
-	}
-	for i, p := range c.payers() {
-		var failed error
-		if err == nil {
-			failed = p.answered(items[i].Put.Item, nil)
-		} else if stored, ok := refusedAt(err, i); ok {
-			failed = p.refusedBy(stored)
+// resend returns the rule by which retry repeats a write: always if it was surely
+// not executed and may succeed later, and up to unknowns times if it may have
+// been executed.
+func resend(unknowns int) func(err error, try int) bool {
+	return func(err error, try int) bool {
+		switch resultOf(err) {
+		case notExecuted:
+			return retryable(err)
+		case unknown:
+			return try < unknowns
 		}
-		if failed != nil {
-			return failed
-		}
+		return false
 	}
-	return nil
 }
 
-// pay takes the amounts, in the plan.
-func (p *payer) pay(amounts *limiter.Amounts) {
-	p.plan.turn.Pay(amounts)
-	_ = p.plan.turn.Commit(amounts, rules.NoBook) // which cannot fail
-}
-
-// unpay makes the view that of before the payment, which is given back.
-func (p *payer) unpay(amounts *limiter.Amounts) {
-	view := &p.plan.view
-	tokens := make([]int64, len(view.Tokens))
-	for i, l := range view.Account.Limits {
-		n, _ := amounts.Lookup(l.Name)
-		tokens[i] = min(view.Tokens[i]+n*bucket.Milli, l.Capacity*bucket.Milli)
-	}
-	view.Tokens = tokens
-}
-
-// send sends the debit of a payer. It has paid, or it has the image that says
-// why not, or there is an error.
-func (p *payer) send(ctx context.Context, amounts *limiter.Amounts) error {
-	if p.known.image == nil {
-		return p.sendCreate(ctx, amounts)
-	}
-	var u *update
-	switch m := p.mode(amounts); {
-	case m == modeLocked:
-		u = p.lock(amounts, true)
-	case !rules.Pays(p.account.Limits, amounts):
-		p.paid = true
-		if !p.override {
-			p.known = p.repo.images.owned(p.key, p.known, p.account)
-			p.plan.view.Account = p.known.account
-		}
-		return nil
-	default:
-		u = p.plain(amounts, m)
-	}
-	in := u.input(&p.repo.table, p.key)
-	if err := p.answered(p.repo.debit(ctx, func() (item, error) { return p.repo.updateOnce(ctx, in) })); err != nil || !p.paid {
+// sendWrite sends a write by the rule of resend, and returns the stored item or
+// the error of the last try. A debit may be executed twice, which refill heals; a
+// give-back must not.
+func sendWrite(ctx context.Context, unknowns int, send func() (item, error)) (stored item, err error) {
+	_ = retry(ctx, resend(unknowns), func() error {
+		stored, err = send()
 		return err
-	}
-	p.repo.extendTTL(ctx, p.key, p.known.image, p.plan.at)
-	return nil
+	})
+	return stored, err
 }
 
-func (p *payer) sendCreate(ctx context.Context, amounts *limiter.Amounts) error {
-	return p.answered(p.repo.debit(ctx, func() (item, error) { return p.put(ctx, amounts) }))
-}
-
-// updateOnce sends an update and returns what it left.
+// updateOnce sends an update without retries, and returns the item that it left.
 func (s *store) updateOnce(ctx context.Context, in *dynamodb.UpdateItemInput) (item, error) {
 	out, err := s.once.UpdateItem(ctx, in)
 	switch {
@@ -138,117 +68,42 @@ func (s *store) updateOnce(ctx context.Context, in *dynamodb.UpdateItemInput) (i
 	return out.Attributes, nil
 }
 
-// errNoItem is an answer that lacks what was asked for: whatever made it, the
-// write may not have been executed.
+// errNoItem reports a response without the item that was asked for. The write may
+// not have been executed.
 var errNoItem = errors.New("the answer to a write has no item")
 
-// put makes the bucket of the plan, unless there is one.
-func (p *payer) put(ctx context.Context, amounts *limiter.Amounts) (item, error) {
-	in := &dynamodb.PutItemInput{
-		TableName: &p.repo.table, Item: p.create(amounts), ConditionExpression: aws.String(notThere),
-		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}
-	_, err := p.repo.once.PutItem(ctx, in)
-	return in.Item, err
-}
-
-// answered takes in what became of a debit.
-func (p *payer) answered(stored item, err error) error {
-	if err != nil && resultOf(err) == refused {
-		return p.refusedBy(refusedItem(err))
-	}
-	if err != nil {
-		return p.repo.explain(err)
-	}
-	img, err := decodeImage(stored)
-	if err != nil {
+// transact writes all items or none. The client retries failures under one token,
+// and transact retries conflicts. A refusal is a
+// *types.TransactionCanceledException with a reason for each item.
+func (s *store) transact(ctx context.Context, items ...types.TransactWriteItem) error {
+	return retry(ctx, resend(0), func() error {
+		_, err := s.api(ctx).TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items})
 		return err
-	}
-	p.accepted(img)
-	return nil
+	})
 }
 
-// debit sends a debit, again if it was not executed or may not have been: at
-// worst it is taken twice, which refill heals.
-func (s *store) debit(ctx context.Context, send func() (item, error)) (item, error) {
-	for try := 0; ; try++ {
-		stored, err := send()
-		if err == nil {
-			return stored, nil
-		}
-		f := resultOf(err)
-		if f == refused || f == notExecuted && !retryable(err) || f == unknown && try >= maxUnknown || try >= maxTries || ctx.Err() != nil {
-			return nil, err
-		}
-		if pause(ctx, try+1) != nil {
-			return nil, err
-		}
+// backoff returns the pause before a try: none before the first, then longer each
+// time. It is random, so that processes that failed together do not try again
+// together.
+func backoff(try int) time.Duration {
+	if try == 0 {
+		return 0
 	}
+	longest := 10 * time.Millisecond << min(try, 6)
+	return longest/4 + rand.N(longest)
 }
 
-// maxUnknown is how often a debit is sent again that may have been executed.
-const maxUnknown = 2
-
-// refusedBy takes in the item that a condition did not hold for.
-func (p *payer) refusedBy(stored item) error {
-	img, err := decodeImage(stored)
-	if err != nil {
-		return err
+// pause waits for d, and returns the error of ctx if that ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
 	}
-	p.sees(img)
-	if img == nil {
-		p.placed = false
-	}
-	return nil
-}
-
-// accepted takes in the image that the debit left.
-func (p *payer) accepted(img *image) {
-	p.paid = true
-	view := &p.plan.view
-	seen := p.known.seen // when it was sent
-	if p.override {
-		p.known = p.repo.images.wrote(p.key, img, &p.known, &p.plan.after, p.plan.recreate)
-		a := *view.Account
-		a.Ref, view.Account = p.known.ref, &a
-		return
-	}
-	p.known = p.repo.images.charged(p.key, img, &p.known, &p.plan.after, p.plan.recreate, p.account)
-	view.Account = p.known.account
-	for i, l := range view.Account.Limits {
-		if c := img.find(l.Name); c != nil {
-			view.Tokens[i] = bucket.Advance(c.tokens, max(img.refill, seen), p.plan.at, c.rate)
-		}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
 	}
 }
-
-// repair makes a bucket follow the limits in force at now without consumeOp it.
-// An image that others have overtaken is no reason to leave it. What comes of it
-// is not this caller's concern: the next one tries again.
-func (p *payer) repair(ctx context.Context, now int64, charge *limiter.Charge) {
-	for range maxRepairs {
-		u := p.lock(&limiter.Amounts{}, true)
-		stored, err := p.repo.updateOnce(ctx, u.input(&p.repo.table, p.key))
-		if err == nil {
-			if img, err := decodeImage(stored); err == nil && img != nil {
-				p.known = p.repo.images.charged(p.key, img, &p.known, &p.plan.after, false, p.account)
-			}
-			return
-		}
-		if resultOf(err) != refused || p.refusedBy(refusedItem(err)) != nil || !p.mends(now) || p.refresh(ctx, now, charge) != nil || !p.mends(now) || !p.fresh {
-			return
-		}
-	}
-}
-
-// mends reports whether there is a bucket that does not follow the limits.
-func (p *payer) mends(now int64) bool {
-	if p.known.image == nil {
-		return false
-	}
-	p.decide(now)
-	return p.plan.repair && !p.plan.recreate
-}
-
-// maxRepairs is how often a repair is tried that others overtake.
-const maxRepairs = 3

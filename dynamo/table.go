@@ -30,7 +30,7 @@ func CreateTable(ctx context.Context, name string, opts *Options) error {
 	if err != nil {
 		return err
 	}
-	ctx = patient(ctx)
+	ctx = withoutTryTimeout(ctx)
 	for _, step := range []func(context.Context) error{s.createTable, s.claimVersion, s.enableTTL} {
 		if err := step(ctx); err != nil {
 			return s.failure(ctx, op, err)

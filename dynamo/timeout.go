@@ -14,78 +14,81 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// A table that accepts a request and never answers must not hold its caller. A
+// A table that accepts a request and never answers must not block its caller. A
 // charge, a read or a ping has Options.Timeout in all, and each of its tries a
 // part of that: one connection that hangs leaves time for another. Listings and
-// changes limit each request alone. Long operations have the patience of the
-// HTTP client, since they may wait for a table that is busy.
+// changes limit each request alone. Long operations have only the timeouts of the
+// HTTP client, since they may wait for a busy table.
 
 const (
 	defaultTimeout = time.Second
-	// shortestTry is what a try gets at least, however little time there is: a new
-	// connection takes several round trips.
-	shortestTry = 100 * time.Millisecond
+	// minTryTimeout is the least timeout of a try: a new connection takes several
+	// round trips.
+	minTryTimeout = 100 * time.Millisecond
 )
 
-// tryTime is how long a try may be silent of a call that has total in all. Three
-// tries, and the pauses between them, fit in.
-func tryTime(total time.Duration) time.Duration { return max(total*3/10, shortestTry) }
+// splitTimeout returns the timeout of a try in a call that has total in all. Three
+// tries and the pauses between them fit in.
+func splitTimeout(total time.Duration) time.Duration { return max(total*3/10, minTryTimeout) }
 
-// tryKey is where a context says how long a try may be silent: 0 for as long as
-// the HTTP client allows.
-type tryKey struct{}
+// tryTimeoutKey is the context key of the timeout of a try, a time.Duration. 0
+// leaves the timeout to the HTTP client.
+type tryTimeoutKey struct{}
 
-func withTries(ctx context.Context, limit time.Duration) context.Context {
-	return context.WithValue(ctx, tryKey{}, limit)
+// withTryTimeout returns a context whose tries end after d without a byte.
+func withTryTimeout(ctx context.Context, d time.Duration) context.Context {
+	return context.WithValue(ctx, tryTimeoutKey{}, d)
 }
 
-// patient is ctx for a long operation, whose requests wait as long as the HTTP
-// client does.
-func patient(ctx context.Context) context.Context { return withTries(ctx, 0) }
+// withoutTryTimeout returns a context for a long operation, whose tries have only
+// the timeouts of the HTTP client.
+func withoutTryTimeout(ctx context.Context) context.Context { return withTryTimeout(ctx, 0) }
 
-// timed is ctx for a call that has Options.Timeout in all, unless it is part of
-// one that knows its time. Credentials that have to be fetched come first and do
-// not count.
-func (s *store) timed(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	if _, known := ctx.Value(tryKey{}).(time.Duration); known || s.opts.Timeout < 0 {
+// withTimeout returns a context that ends after Options.Timeout, unless ctx has a
+// timeout for tries already. It fetches credentials first, since that does not
+// count.
+func (s *store) withTimeout(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	if _, ok := ctx.Value(tryTimeoutKey{}).(time.Duration); ok || s.opts.Timeout < 0 {
 		return ctx, func() {}, nil
 	}
-	if err := s.signable(ctx); err != nil {
+	if err := s.fetchCredentials(ctx); err != nil {
 		return nil, nil, s.explain(err)
 	}
 	total := s.opts.Timeout
 	if end, ok := ctx.Deadline(); ok {
 		total = min(total, time.Until(end))
 	}
-	ctx, cancel := context.WithTimeoutCause(withTries(ctx, tryTime(total)), s.opts.Timeout, errOverdue)
+	ctx, cancel := context.WithTimeoutCause(withTryTimeout(ctx, splitTimeout(total)), s.opts.Timeout, errTimeout)
 	return ctx, cancel, nil
 }
 
-// errOverdue is why a context ended that timed made.
-var errOverdue = errors.New("the time for one call is over")
+// errTimeout is the cause of a context that ended after Options.Timeout.
+var errTimeout = errors.New("the time for one call is over")
 
-// overdue is err, or a sentence about the table if Options.Timeout was up.
-func (s *store) overdue(ctx context.Context, err error) error {
-	if errors.Is(err, context.DeadlineExceeded) && context.Cause(ctx) == errOverdue { //nolint:errorlint // the very one
-		return s.silent(err)
+// explainTimeout returns err, or an error about the table if err comes from
+// Options.Timeout.
+func (s *store) explainTimeout(ctx context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && context.Cause(ctx) == errTimeout { //nolint:errorlint // the cause is never wrapped
+		return s.timeoutError(err)
 	}
 	return err
 }
 
-// settling is ctx for a give-back, whose time in all is the caller's.
-func (s *store) settling(ctx context.Context) context.Context {
-	if _, known := ctx.Value(tryKey{}).(time.Duration); known || s.opts.Timeout < 0 {
+// withCreditTries returns a context for a credit: its tries share the time of the
+// caller.
+func (s *store) withCreditTries(ctx context.Context) context.Context {
+	if _, ok := ctx.Value(tryTimeoutKey{}).(time.Duration); ok || s.opts.Timeout < 0 {
 		return ctx
 	}
 	total := undoTimeout
 	if end, ok := ctx.Deadline(); ok {
 		total = time.Until(end)
 	}
-	return withTries(ctx, tryTime(total))
+	return withTryTimeout(ctx, splitTimeout(total))
 }
 
-// signable fetches credentials, unless there are some that hold.
-func (s *store) signable(ctx context.Context) error {
+// fetchCredentials fetches credentials, unless valid ones are cached.
+func (s *store) fetchCredentials(ctx context.Context) error {
 	if s.config.Credentials == nil || aws.IsCredentialsProvider(s.config.Credentials, (*aws.AnonymousCredentials)(nil)) {
 		return nil
 	}
@@ -98,20 +101,20 @@ func (s *store) signable(ctx context.Context) error {
 	return nil
 }
 
-// tries ends a try that has been silent for too long.
-type tries struct{ *store }
+// tryTimeouts is middleware that ends a try after too long without a byte.
+type tryTimeouts struct{ *store }
 
-// ID names the middleware.
-func (tries) ID() string { return "SilentTry" }
+// ID returns the name of the middleware.
+func (tryTimeouts) ID() string { return "SilentTry" }
 
-// HandleDeserialize sends a request and watches over the answer.
-func (t tries) HandleDeserialize(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
-	limit := t.tryOf(ctx)
+// HandleDeserialize sends a request and watches its response.
+func (t tryTimeouts) HandleDeserialize(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
+	limit := t.tryTimeout(ctx)
 	if limit <= 0 {
 		return next.HandleDeserialize(ctx, in)
 	}
 	inner, cancel := context.WithCancel(ctx)
-	w := &watch{limit: limit, cancel: cancel}
+	w := &watchedBody{limit: limit, cancel: cancel}
 	w.timer = time.AfterFunc(limit, w.fire)
 	out, metadata, err := next.HandleDeserialize(inner, in)
 	response, ok := out.RawResponse.(*smithyhttp.Response)
@@ -119,27 +122,27 @@ func (t tries) HandleDeserialize(ctx context.Context, in middleware.DeserializeI
 		w.ReadCloser, response.Body = response.Body, w
 		return out, metadata, nil
 	}
-	w.end()
+	w.stop()
 	if err != nil && w.fired.Load() && ctx.Err() == nil {
-		err = &smithyhttp.RequestSendError{Err: &silence{limit}} // which leaves open whether it was carried out
+		err = &smithyhttp.RequestSendError{Err: &noResponseError{limit}} // the request may have been executed
 	}
 	return out, metadata, err
 }
 
-// tryOf is how long a try may be silent, 0 for as long as the HTTP client allows.
-func (s *store) tryOf(ctx context.Context) time.Duration {
-	if limit, known := ctx.Value(tryKey{}).(time.Duration); known {
+// tryTimeout returns the timeout of a try, 0 to leave it to the HTTP client.
+func (s *store) tryTimeout(ctx context.Context) time.Duration {
+	if limit, ok := ctx.Value(tryTimeoutKey{}).(time.Duration); ok {
 		return limit
 	}
 	if s.opts.Timeout < 0 {
 		return 0
 	}
-	return tryTime(s.opts.Timeout)
+	return splitTimeout(s.opts.Timeout)
 }
 
-// watch is the body of an answer, which may take as long as it keeps coming: a
-// page of a listing has up to a megabyte.
-type watch struct {
+// watchedBody is the body of a response. The timeout starts anew with every read:
+// a page of a listing has up to a megabyte.
+type watchedBody struct {
 	io.ReadCloser
 	limit  time.Duration
 	timer  *time.Timer
@@ -147,68 +150,72 @@ type watch struct {
 	fired  atomic.Bool
 }
 
-func (w *watch) fire() {
+// fire ends the try.
+func (w *watchedBody) fire() {
 	w.fired.Store(true)
 	w.cancel()
 }
 
-func (w *watch) end() {
+// stop releases the timer and the context.
+func (w *watchedBody) stop() {
 	w.timer.Stop()
 	w.cancel()
 }
 
-// Read reads, and fails with a silence if nothing came for too long.
-func (w *watch) Read(p []byte) (int, error) {
+// Read reads the body. It returns a noResponseError after too long without a byte.
+func (w *watchedBody) Read(p []byte) (int, error) {
 	n, err := w.ReadCloser.Read(p)
 	switch {
 	case err == nil:
 		w.timer.Reset(w.limit)
 	case w.fired.Load() && !errors.Is(err, io.EOF):
-		err = &silence{w.limit}
+		err = &noResponseError{w.limit}
 	}
 	return n, err
 }
 
-// Close ends the watch.
-func (w *watch) Close() error {
-	defer w.end()
+// Close closes the body and stops the timer.
+func (w *watchedBody) Close() error {
+	defer w.stop()
 	return w.ReadCloser.Close()
 }
 
-// silence is a try that was ended because nothing came. It is no cancellation:
-// another try may be answered.
-type silence struct{ after time.Duration }
+// noResponseError reports that a try ended without a response. It is not a
+// cancellation: another try may succeed.
+type noResponseError struct{ after time.Duration }
 
-// Error says for how long nothing came.
-func (s *silence) Error() string { return fmt.Sprintf("no answer within %v", s.after) }
+// Error returns the text of the error, with the timeout.
+func (e *noResponseError) Error() string { return fmt.Sprintf("no answer within %v", e.after) }
 
-// Timeout marks it as one for package net.
-func (*silence) Timeout() bool { return true }
+// Timeout marks the error as a timeout for package net.
+func (*noResponseError) Timeout() bool { return true }
 
 // RetryableError makes the SDK try again.
-func (*silence) RetryableError() bool { return true }
+func (*noResponseError) RetryableError() bool { return true }
 
-// silentError is a call that ended without an answer.
-type silentError struct {
+// timeoutError reports that a call ended without a response.
+type timeoutError struct {
 	text string
-	err  error // what the SDK made of it, which says less
+	err  error // of the SDK, less helpful
 }
 
-// Error is a sentence with what to look at.
-func (e *silentError) Error() string { return e.text }
+// Error returns the text of the error.
+func (e *timeoutError) Error() string { return e.text }
 
-// Unwrap is what the SDK said.
-func (e *silentError) Unwrap() error { return e.err }
+// Unwrap returns the error of the SDK.
+func (e *timeoutError) Unwrap() error { return e.err }
 
-func (s *store) silent(err error) error {
+// timeoutError returns a timeoutError that names the table and its place.
+func (s *store) timeoutError(err error) error {
 	where := "its region, " + s.opts.Region + ","
 	if endpoint := s.client.Options().BaseEndpoint; endpoint != nil {
 		where = "its endpoint, " + *endpoint + ","
 	}
-	return &silentError{fmt.Sprintf("table %q did not answer in time; can %s be reached from here?", s.table, where), err}
+	return &timeoutError{fmt.Sprintf("table %q did not answer in time; can %s be reached from here?", s.table, where), err}
 }
 
-func isSilent(err error) bool {
-	_, ok := errors.AsType[*silentError](err)
+// isTimeout reports whether a call ended without a response.
+func isTimeout(err error) bool {
+	_, ok := errors.AsType[*timeoutError](err)
 	return ok
 }

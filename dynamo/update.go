@@ -5,11 +5,14 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// update is an UpdateItem in the making. Placeholders are numbered, never built
-// from names, which may have characters that placeholders may not. Every charge
-// makes one, so it has room for those of two limits from the start.
+// update builds an UpdateItem. Placeholders are numbered, never built from names,
+// which may have characters that placeholders must not. Every charge makes one,
+// so it has room for two limits from the start.
 type update struct {
 	names            map[string]string
 	values           item
@@ -26,13 +29,13 @@ func newUpdate() *update {
 	}
 }
 
-// The first placeholders, which need not be made.
+// The first placeholders, as substrings without an allocation.
 const (
 	attrPlaceholders  = "#0#1#2#3#4#5#6#7#8#9#10#11#12#13#14#15#16#17#18#19#20#21#22#23#24#25#26#27#28#29#30#31"
 	valuePlaceholders = ":0:1:2:3:4:5:6:7:8:9:10:11:12:13:14:15:16:17:18:19:20:21:22:23:24:25:26:27:28:29:30:31"
 )
 
-// placeholder is the one of a number: of two characters below 10, then three.
+// placeholder returns placeholder n: two characters below 10, then three.
 func placeholder(first string, n int) string {
 	if n < 10 {
 		return first[2*n : 2*n+2]
@@ -43,49 +46,53 @@ func placeholder(first string, n int) string {
 	return first[:1] + strconv.Itoa(n)
 }
 
-// attr is the placeholder of an attribute, which may be used more than once.
+// attr returns a placeholder for an attribute. It may be used more than once.
 func (u *update) attr(name string) string {
 	p := placeholder(attrPlaceholders, len(u.names))
 	u.names[p] = name
 	return p
 }
 
-// value is the placeholder of a value.
+// value returns a placeholder for a value.
 func (u *update) value(v types.AttributeValue) string {
 	p := placeholder(valuePlaceholders, len(u.values))
 	u.values[p] = v
 	return p
 }
 
+// number returns a placeholder for a number.
 func (u *update) number(n int64) string {
-	if len(u.numbers) == cap(u.numbers) { // those that were handed out stay where they are
+	if len(u.numbers) == cap(u.numbers) { // growing would move values that u.values points to
 		return u.value(number(n))
 	}
 	u.numbers = append(u.numbers, types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)})
 	return u.value(&u.numbers[len(u.numbers)-1])
 }
 
+// setTo sets an attribute to a value.
 func (u *update) setTo(attr string, v types.AttributeValue) {
-	u.set = words(u.set, ", ", attr, "=", u.value(v))
+	u.set = appendWords(u.set, ", ", attr, "=", u.value(v))
 }
 
+// addTo adds a number to an attribute.
 func (u *update) addTo(attr string, n int64) { u.addValue(attr, u.number(n)) }
 
-// addValue adds a value that has a placeholder.
-func (u *update) addValue(attr, value string) { u.add = words(u.add, ", ", attr, value) }
+// addValue adds the value of a placeholder to an attribute.
+func (u *update) addValue(attr, value string) { u.add = appendWords(u.add, ", ", attr, value) }
 
-func (u *update) removed(attr string) { u.remove = words(u.remove, ", ", u.attr(attr)) }
+// removeAttr removes an attribute.
+func (u *update) removeAttr(attr string) { u.remove = appendWords(u.remove, ", ", u.attr(attr)) }
 
-// when adds a condition; all have to hold.
+// when adds a condition. The write needs all of them.
 func (u *update) when(parts ...string) { u.conditions = and(u.conditions, parts...) }
 
-// and appends a condition to others that have to hold too.
+// and appends a condition to conditions.
 func and(conditions []byte, parts ...string) []byte {
-	return words(conditions, " AND ", parts...)
+	return appendWords(conditions, " AND ", parts...)
 }
 
-// words appends one more, made of words, to a list.
-func words(list []byte, separator string, parts ...string) []byte {
+// appendWords appends an element, made of words, to a list.
+func appendWords(list []byte, separator string, parts ...string) []byte {
 	if len(list) > 0 {
 		list = append(list, separator...)
 	} else if list == nil {
@@ -100,6 +107,7 @@ func words(list []byte, separator string, parts ...string) []byte {
 	return list
 }
 
+// expression returns the update expression.
 func (u *update) expression() *string {
 	all := make([]byte, 0, len(u.set)+len(u.add)+len(u.remove)+len("SET  ADD  REMOVE "))
 	for _, clause := range []struct {
@@ -118,12 +126,13 @@ func (u *update) expression() *string {
 	return &s
 }
 
+// condition returns the condition expression.
 func (u *update) condition() *string {
 	s := string(u.conditions)
 	return &s
 }
 
-// input is the request that sends it alone.
+// input returns the request that sends the update by itself.
 func (u *update) input(table *string, k key) *dynamodb.UpdateItemInput {
 	return &dynamodb.UpdateItemInput{
 		TableName: table, Key: k.at(), UpdateExpression: u.expression(), ConditionExpression: u.condition(),
@@ -132,11 +141,85 @@ func (u *update) input(table *string, k key) *dynamodb.UpdateItemInput {
 	}
 }
 
-// item is the request that sends it in a transaction.
+// item returns the update as part of a transaction.
 func (u *update) item(table *string, k key) types.TransactWriteItem {
 	return types.TransactWriteItem{Update: &types.Update{
 		TableName: table, Key: k.at(), UpdateExpression: u.expression(), ConditionExpression: u.condition(),
 		ExpressionAttributeNames: u.names, ExpressionAttributeValues: u.values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}}
+}
+
+// requireRate requires that a limit has the parameters of the image. It returns
+// the placeholder of the capacity, for other conditions.
+func (u *update) requireRate(c *cell) (capacity string) {
+	capacity = u.number(c.rate.Capacity)
+	u.when(u.attr(bucketAttr(c.name, fieldCapacity)), "=", capacity)
+	u.when(u.attr(bucketAttr(c.name, fieldAmount)), "=", u.number(c.rate.Amount))
+	u.when(u.attr(bucketAttr(c.name, fieldPeriod)), "=", u.number(c.rate.Period))
+	return capacity
+}
+
+// requireShape requires that no limit joined, left or changed since the image. A
+// write that moves the refill time needs it: a limit that it does not know would
+// lose what it gained until then. The refill time alone does not show this if a
+// clock is behind.
+func (u *update) requireShape(img *image) (shape string) {
+	shape = u.attr(attrShape)
+	if img.shape == 0 {
+		u.when("attribute_not_exists(" + shape + ")")
+	} else {
+		u.when(shape, "=", u.number(img.shape))
+	}
+	return shape
+}
+
+// changeLimit adds delta to the tokens of a limit, and total to its total. The
+// result must not be above the capacity even without what was taken nor, if the
+// limit was named, below zero.
+func (u *update) changeLimit(c *cell, r bucket.Rate, delta, total, taken int64, named bool) {
+	tokens := u.attr(bucketAttr(c.name, fieldTokens))
+	u.addTo(tokens, delta)
+	u.addTo(u.attr(bucketAttr(c.name, fieldTotal)), total)
+	u.requireRate(c)
+	if highest := bucket.Sub(r.Capacity, bucket.Add(delta, taken)); highest > c.tokens {
+		u.when(tokens, "<=", u.number(highest))
+	} else { // the refill stops at the capacity: what others took meanwhile would be lost
+		u.when(tokens, "=", u.number(c.tokens))
+	}
+	if named {
+		u.when(tokens, ">=", u.number(-delta))
+	}
+	if c.rate != r {
+		u.setRate(c.name, r)
+	}
+}
+
+// setRate sets the parameters of a limit.
+func (u *update) setRate(limit string, r bucket.Rate) {
+	u.setTo(u.attr(bucketAttr(limit, fieldCapacity)), number(r.Capacity))
+	u.setTo(u.attr(bucketAttr(limit, fieldAmount)), number(r.Amount))
+	u.setTo(u.attr(bucketAttr(limit, fieldPeriod)), number(r.Period))
+}
+
+// addLimit adds a limit that the item lacks, or replaces a damaged one.
+func (u *update) addLimit(img *image, l limiter.Limit, tokens, taken int64) {
+	attr := u.attr(bucketAttr(l.Name, fieldTokens))
+	u.setTo(attr, number(tokens))
+	u.setTo(u.attr(bucketAttr(l.Name, fieldTotal)), number(taken))
+	u.setRate(l.Name, rateOf(l))
+	for _, c := range img.damaged {
+		if c.name == l.Name {
+			u.when(attr, "=", u.number(c.tokens))
+			return
+		}
+	}
+	u.when("attribute_not_exists(" + attr + ")")
+}
+
+// dropLimit removes a limit from the item.
+func (u *update) dropLimit(limit string) {
+	for _, field := range []string{fieldTokens, fieldCapacity, fieldAmount, fieldPeriod, fieldTotal} {
+		u.removeAttr(bucketAttr(limit, field))
+	}
 }

@@ -51,7 +51,7 @@ func (r *Repository) usageQuery(q limiter.UsageQuery) *dynamodb.QueryInput {
 	var in *dynamodb.QueryInput
 	switch {
 	case q.Resource == "":
-		in = within(entityPK(r.ns, q.Entity), usageSKPrefix)
+		in = queryPrefix(entityPK(r.ns, q.Entity), usageSKPrefix)
 	case q.Entity == "":
 		first, last := startRange(usageGSIPrefix, q)
 		in = between(resourcePK(r.ns, q.Resource), first, last)

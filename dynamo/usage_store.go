@@ -40,10 +40,10 @@ func (r *Repository) UsageStore(retention time.Duration) *UsageStore {
 // counts is refused; AddUsage retries without these. It drops the usage of a
 // namespace that is purged or being purged.
 func (u *UsageStore) AddUsage(ctx context.Context, a aggregator.Addition) error {
-	ctx = patient(ctx)
+	ctx = withoutTryTimeout(ctx)
 	namespace := &Repository{store: u.repo.store, ns: a.Bucket.Namespace, view: true}
 	facts, _, err := namespace.lookup(ctx, 0, 0, []factKey{namespace.namespaceFact()}) // not from the cache: a purge may have ended
-	if err != nil || !facts[0].there {
+	if err != nil || !facts[0].exists {
 		return err
 	}
 	k := usageKey(a.Bucket.Namespace, a.Bucket.Entity, a.Bucket.Resource, a.Window, a.Start.UTC().Format(stampLayout))
@@ -100,7 +100,7 @@ func (u *UsageStore) addUpdate(k key, a *aggregator.Addition) *update {
 		{attrTTL, number(u.repo.clock().Add(u.retention).Unix())},
 	} {
 		name := up.attr(attr.name)
-		up.set = words(up.set, ", ", name, "= if_not_exists("+name+",", up.value(attr.value)+")")
+		up.set = appendWords(up.set, ", ", name, "= if_not_exists("+name+",", up.value(attr.value)+")")
 	}
 	for limit, n := range sumEntries(a.Entries) {
 		up.addTo(up.attr(limit), n)
@@ -150,7 +150,7 @@ func (u *UsageStore) Refill(ctx context.Context, now time.Time, of aggregator.ID
 	}
 	in := up.input(&u.repo.table, bucketKey(of.Namespace, of.Entity, of.Resource))
 	in.ReturnValues = types.ReturnValueNone
-	_, err := u.repo.updateOnce(patient(ctx), in)
+	_, err := u.repo.updateOnce(withoutTryTimeout(ctx), in)
 	if resultOf(err) == refused {
 		return false, nil
 	}
@@ -167,7 +167,7 @@ func refillUpdate(img *image, now int64) *update {
 	changed := false
 	for i := range img.cells {
 		c := &img.cells[i]
-		up.sameRate(c)
+		up.requireRate(c)
 		after := bucket.Advance(c.tokens, img.refill, now, c.rate)
 		gain, full := bucket.Sub(after, c.tokens), after >= c.rate.Capacity
 		if gain <= 0 && !full { // nothing accrued; the next accrual includes the fraction
@@ -187,7 +187,7 @@ func refillUpdate(img *image, now int64) *update {
 	if !changed {
 		return nil
 	}
-	up.sameShape(img)
+	up.requireShape(img)
 	refill := up.attr(attrRefill)
 	up.when(refill, "=", up.number(img.refill))
 	up.setTo(refill, number(now))

@@ -1,0 +1,434 @@
+package dynamo
+
+import (
+	"context"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
+)
+
+// A debit is one of two writes. A plain write leaves the refill time alone. That
+// is right only while the bucket cannot have filled up since: time spent full
+// must not be credited later. A locked write refills every limit up to the time
+// of the charge, on condition that the refill time is the image's.
+
+// ifNoBucket is the condition under which a bucket is created: there is no item,
+// or one without a refill time.
+const ifNoBucket = "attribute_not_exists(" + attrPK + ") OR attribute_not_exists(" + attrRefill + ")"
+
+// take takes the amounts in the plan.
+func (p *payer) take(amounts *limiter.Amounts) {
+	p.plan.turn.Pay(amounts)
+	_ = p.plan.turn.Commit(amounts, rules.NoBook) // cannot fail without a book
+}
+
+// untake adds to the view what undo gives back.
+func (p *payer) untake(amounts *limiter.Amounts) {
+	view := &p.plan.view
+	tokens := make([]int64, len(view.Tokens))
+	for i, l := range view.Account.Limits {
+		n, _ := amounts.Lookup(l.Name)
+		tokens[i] = min(view.Tokens[i]+n*bucket.Milli, l.Capacity*bucket.Milli)
+	}
+	view.Tokens = tokens
+}
+
+// write sends the debit of the plan. Afterwards the payer has paid, or it has the
+// image that refused the debit, or there is an error.
+func (p *payer) write(ctx context.Context, amounts *limiter.Amounts) error {
+	if p.cached.image == nil {
+		return p.applyResponse(sendWrite(ctx, maxUnknown, func() (item, error) { return p.put(ctx, amounts) }))
+	}
+	var u *update
+	switch m := p.mode(amounts); {
+	case m == modeLocked:
+		u = p.lockedWrite(amounts, true)
+	case !rules.Pays(p.account.Limits, amounts):
+		p.paid = true
+		if !p.override {
+			p.cached = p.repo.images.shareAccount(p.key, p.cached, p.account)
+			p.plan.view.Account = p.cached.account
+		}
+		return nil
+	default:
+		u = p.plainWrite(amounts, m)
+	}
+	in := u.input(&p.repo.table, p.key)
+	if err := p.applyResponse(sendWrite(ctx, maxUnknown, func() (item, error) { return p.repo.updateOnce(ctx, in) })); err != nil || !p.paid {
+		return err
+	}
+	p.repo.extendTTL(ctx, p.key, p.cached.image, p.plan.at)
+	return nil
+}
+
+// put creates the bucket of the plan, unless one exists, and returns its item.
+func (p *payer) put(ctx context.Context, amounts *limiter.Amounts) (item, error) {
+	in := &dynamodb.PutItemInput{
+		TableName: &p.repo.table, Item: p.newItem(amounts), ConditionExpression: aws.String(ifNoBucket),
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}
+	_, err := p.repo.once.PutItem(ctx, in)
+	return in.Item, err
+}
+
+// applyResponse takes over the response to a debit: the stored item, or an error.
+// A refusal is no error of the charge.
+func (p *payer) applyResponse(stored item, err error) error {
+	if err != nil && resultOf(err) == refused {
+		return p.applyRefusal(refusedItem(err))
+	}
+	if err != nil {
+		return p.repo.explain(err)
+	}
+	img, err := decodeImage(stored)
+	if err != nil {
+		return err
+	}
+	p.paid = true
+	view := &p.plan.view
+	maxRefill := p.cached.maxRefill // when the debit was sent
+	if p.override {
+		p.cached = p.repo.images.observeWrite(p.key, img, &p.cached, &p.plan.after, p.plan.recreate)
+		a := *view.Account
+		a.Ref, view.Account = p.cached.ref, &a
+		return nil
+	}
+	p.cached = p.repo.images.observeCharge(p.key, img, &p.cached, &p.plan.after, p.plan.recreate, p.account)
+	view.Account = p.cached.account
+	for i, l := range view.Account.Limits {
+		if c := img.find(l.Name); c != nil {
+			view.Tokens[i] = bucket.Advance(c.tokens, max(img.refill, maxRefill), p.plan.at, c.rate)
+		}
+	}
+	return nil
+}
+
+// applyRefusal takes over the item that failed the condition of a write.
+func (p *payer) applyRefusal(stored item) error {
+	img, err := decodeImage(stored)
+	if err != nil {
+		return err
+	}
+	p.observe(img)
+	if img == nil {
+		p.namespaceChecked = false
+	}
+	return nil
+}
+
+// maxRepairs is how often repair tries again after others changed the bucket.
+const maxRepairs = 3
+
+// repair makes a bucket follow the limits in force at now without charging it.
+// The charge does not depend on it, so repair returns no error: the next charge
+// tries again.
+func (p *payer) repair(ctx context.Context, now int64, charge *limiter.Charge) {
+	for range maxRepairs {
+		u := p.lockedWrite(&limiter.Amounts{}, true)
+		stored, err := p.repo.updateOnce(ctx, u.input(&p.repo.table, p.key))
+		if err == nil {
+			if img, err := decodeImage(stored); err == nil && img != nil {
+				p.cached = p.repo.images.observeCharge(p.key, img, &p.cached, &p.plan.after, false, p.account)
+			}
+			return
+		}
+		if resultOf(err) != refused || p.applyRefusal(refusedItem(err)) != nil ||
+			!p.needsRepair(now) || p.refresh(ctx, now, charge) != nil || !p.needsRepair(now) || !p.fresh {
+			return
+		}
+	}
+}
+
+// undoTimeout is the time for a give-back whose caller does not wait for it.
+const undoTimeout = limiter.DefaultSettleTimeout
+
+// undo gives back what the payer paid. If ctx ends, the give-back continues in
+// the background, and Close waits for it.
+func (p *payer) undo(ctx context.Context, now int64, amounts *limiter.Amounts) {
+	if !p.paid {
+		return
+	}
+	p.paid = false
+	back := limiter.Credit{Account: p.plan.view.Account, Undo: true}
+	for _, l := range back.Account.Limits { // the bucket may have other limits by now, which paid nothing
+		if n, named := amounts.Lookup(l.Name); named {
+			back.Amounts = back.Amounts.And(l.Name, n)
+		}
+	}
+	done := make(chan struct{})
+	give := func() {
+		defer close(done)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+		defer cancel()
+		_ = p.repo.credit(ctx, now, back)
+	}
+	if !p.repo.runInBackground(give) {
+		give()
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// mode is the kind of write of a debit.
+type mode int
+
+const (
+	modeLocked mode = iota
+	modePlain       // the image shows that no limit has filled up
+	modeSlack       // plain, and only the slack allows it
+)
+
+// slack is the part of the capacity that a plain write may ignore, if the bucket
+// was refilled so recently that no limit can have gained more.
+const slack = 0.02
+
+// slackStart returns the earliest refill time within the slack, and reports
+// whether there is any slack.
+func (p *payer) slackStart() (int64, bool) {
+	if p.repo.opts.Exact {
+		return 0, false
+	}
+	span := int64(slack * float64(p.cached.image.shortestFill()))
+	return p.plan.at - span, span > 0
+}
+
+// mode picks the write that fits the image.
+func (p *payer) mode(amounts *limiter.Amounts) mode {
+	img := p.cached.image
+	if p.plan.recreate || p.plan.repair || img.refill < p.cached.maxRefill || p.override && !p.overridesNothing() {
+		return modeLocked
+	}
+	unfilled, enough := true, true
+	for i := range amounts.Len() {
+		name, n := amounts.At(i)
+		c := img.find(name)
+		if c == nil {
+			continue
+		}
+		enough = enough && c.tokens >= bucket.Thousandths(n) && c.tokens <= c.rate.Capacity
+		unfilled = unfilled && c.tokens <= p.ceiling(c)
+	}
+	start, slack := p.slackStart()
+	switch {
+	case enough && unfilled:
+		return modePlain
+	case enough && slack && img.refill >= start:
+		return modeSlack
+	}
+	return modeLocked
+}
+
+// overridesNothing reports whether the bucket has every limit of the override as
+// it is.
+func (p *payer) overridesNothing() bool {
+	for _, l := range p.account.Limits {
+		if c := p.cached.image.find(l.Name); c == nil || c.rate != rateOf(l) {
+			return false
+		}
+	}
+	return true
+}
+
+// ceiling returns the most tokens that a limit may hold if it has not filled up
+// between the image's refill and the charge.
+func (p *payer) ceiling(c *cell) int64 {
+	return bucket.Sub(c.rate.Capacity, bucket.Accrued(p.plan.base, p.plan.at, c.rate))
+}
+
+// plainWrite returns the plain debit of a charge.
+func (p *payer) plainWrite(amounts *limiter.Amounts, m mode) *update {
+	u, img := newUpdate(), p.cached.image
+	refill := u.attr(attrRefill)
+	start, slack := p.slackStart()
+	var unfilled, withinSlack []byte
+	if m == modePlain {
+		unfilled = and(nil, refill, ">=", u.number(p.plan.base))
+	}
+	if slack {
+		withinSlack = and(nil, refill, ">=", u.number(start))
+	}
+	for i := range amounts.Len() {
+		name, n := amounts.At(i)
+		c := img.find(name)
+		if c == nil {
+			continue
+		}
+		tokens, amount := u.attr(bucketAttr(name, fieldTokens)), u.number(n*bucket.Milli)
+		u.addTo(tokens, -n*bucket.Milli)
+		u.addValue(u.attr(bucketAttr(name, fieldTotal)), amount)
+		capacity := u.requireRate(c)
+		if m == modePlain {
+			unfilled = and(unfilled, tokens, "BETWEEN", amount, "AND", u.number(p.ceiling(c)))
+		}
+		if slack { // Python leaves more than a lowered capacity, which must not be spent
+			withinSlack = and(withinSlack, tokens, "BETWEEN", amount, "AND", capacity)
+		}
+	}
+	switch {
+	case m == modeSlack:
+		u.when(string(withinSlack))
+	case slack:
+		u.when("(" + string(unfilled) + " OR " + string(withinSlack) + ")")
+	default:
+		u.when(string(unfilled))
+	}
+	if img.ttl != 0 {
+		u.setTo(u.attr(attrTTL), number(expiry(&p.plan.after)))
+	}
+	return u
+}
+
+// lockedWrite returns the write that makes the item what the plan says and takes
+// the amounts, which are empty for a repair. With floor set, it is refused if an
+// amount is not covered.
+func (p *payer) lockedWrite(amounts *limiter.Amounts, floor bool) *update {
+	u, img, after := newUpdate(), p.cached.image, &p.plan.after
+	refill := u.attr(attrRefill)
+	u.when(refill, "=", u.number(img.refill))
+	u.setTo(refill, number(max(after.At, img.refill)))
+	shape := u.requireShape(img)
+	reshaped := false
+	for i, l := range after.Account.Limits {
+		n, named := amounts.Lookup(l.Name)
+		taken := bucket.Thousandths(n)
+		if c := img.find(l.Name); c != nil {
+			u.changeLimit(c, rateOf(l), bucket.Sub(after.Tokens[i], c.tokens), taken, taken, named && floor)
+			reshaped = reshaped || c.rate != rateOf(l)
+		} else {
+			u.addLimit(img, l, after.Tokens[i], taken)
+			reshaped = true
+		}
+	}
+	if p.dropLimits(u) || reshaped {
+		u.addTo(shape, 1)
+	}
+	p.renew(u)
+	return u
+}
+
+// dropLimits removes limits that are not in force, and reports whether it removes
+// any. The write requires the tokens of the image: a limit that is back in force
+// and was charged since would otherwise join again, full.
+func (p *payer) dropLimits(u *update) (dropped bool) {
+	img, after := p.cached.image, &p.plan.after
+	keep := p.keepDropped && len(after.Account.Limits)+len(img.cells) <= maxLimits
+	inForce := func(name string) bool {
+		return slices.ContainsFunc(after.Account.Limits, func(l limiter.Limit) bool { return l.Name == name })
+	}
+	for i := range img.cells {
+		c := &img.cells[i]
+		switch {
+		case inForce(c.name):
+		case keep:
+			gained := bucket.Sub(bucket.Advance(c.tokens, p.plan.base, after.At, c.rate), c.tokens)
+			u.changeLimit(c, c.rate, gained, 0, 0, false)
+		default:
+			u.when(u.attr(bucketAttr(c.name, fieldTokens)), "=", u.number(c.tokens))
+			u.dropLimit(c.name)
+			dropped = true
+		}
+	}
+	for _, c := range img.damaged {
+		if !inForce(c.name) {
+			u.dropLimit(c.name)
+			dropped = true
+		}
+	}
+	return dropped
+}
+
+// renew updates the expiry and the item's copy of the entity's record.
+func (p *payer) renew(u *update) {
+	img := p.cached.image
+	switch {
+	case p.plan.after.Idle > 0:
+		u.setTo(u.attr(attrTTL), number(expiry(&p.plan.after)))
+	case img.ttl != 0:
+		u.removeAttr(attrTTL)
+	}
+	if p.override && !p.plan.recreate {
+		return
+	}
+	if img.cascade != p.cascade {
+		u.setTo(u.attr(attrCascade), truth(p.cascade))
+	}
+	switch {
+	case img.parent == p.parent:
+	case p.parent == "":
+		u.removeAttr(attrParent)
+	default:
+		u.setTo(u.attr(attrParent), text(p.parent))
+	}
+}
+
+// newItem returns the item of a new bucket, charged.
+func (p *payer) newItem(amounts *limiter.Amounts) item {
+	it, after := newItem(p.repo.ns, p.key), &p.plan.after
+	resource := p.account.Resource
+	it[attrEntity], it[attrResource] = text(p.entity), text(resource)
+	it[attrGSI2PK], it[attrGSI2SK] = text(resourcePK(p.repo.ns, resource)), text(bucketGSIPrefix+p.entity)
+	it[attrRefill], it[attrCascade] = number(after.At), truth(p.cascade)
+	if p.parent != "" {
+		it[attrParent] = text(p.parent)
+	}
+	if after.Idle > 0 {
+		it[attrTTL] = number(expiry(after))
+	}
+	for i, l := range after.Account.Limits {
+		n, _ := amounts.Lookup(l.Name)
+		r := rateOf(l)
+		for _, part := range []struct {
+			field string
+			n     int64
+		}{
+			{fieldTokens, after.Tokens[i]},
+			{fieldCapacity, r.Capacity},
+			{fieldAmount, r.Amount},
+			{fieldPeriod, r.Period},
+			{fieldTotal, bucket.Thousandths(n)},
+		} {
+			it[bucketAttr(l.Name, part.field)] = number(part.n)
+		}
+	}
+	return it
+}
+
+// expiry returns the ttl of a bucket, in seconds: when it has idled and is full,
+// so that no debt is forgiven.
+func expiry(b *rules.Bucket) int64 {
+	const latest = 1 << 53 / bucket.Milli
+	return min(ceilDiv(max(b.Expires, b.Full()), bucket.Milli), latest)
+}
+
+func ceilDiv(a, b int64) int64 {
+	q := a / b
+	if a%b > 0 {
+		q++
+	}
+	return q
+}
+
+// extendTTL keeps the bucket that a write left at a time until it is full. The
+// write computed its ttl from an image, and others may have taken more since.
+func (s *store) extendTTL(ctx context.Context, k key, img *image, at int64) {
+	if img.ttl == 0 {
+		return
+	}
+	left := img.bucket(&limiter.Account{Limits: img.limits()}, img.refill, 0)
+	left.Advance(at)
+	if end := expiry(&left); end > img.ttl {
+		u := newUpdate()
+		ttl := u.attr(attrTTL)
+		u.setTo(ttl, number(end))
+		u.when(ttl, "<", u.number(end))
+		_, _ = s.client.UpdateItem(ctx, u.input(&s.table, k)) // a later ttl is there already if it is refused
+	}
+}
