@@ -154,5 +154,5 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 
 // rate is the limit in the units of the arithmetic.
 func (l Limit) rate() bucket.Rate {
-	return bucket.Rate{Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds()}
+	return bucket.RateOf(l.Capacity, l.Refill, l.Period)
 }

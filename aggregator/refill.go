@@ -4,7 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
@@ -57,15 +56,11 @@ func (d *demand) pressed(now time.Time) bool {
 	}
 	for i, l := range d.state.Limits {
 		held := d.state.Tokens[i]
-		if held < bucket.Thousandths(d.used[l.Name]) && bucket.Advance(held, at, to, rate(l)) > held {
+		if held < bucket.Thousandths(d.used[l.Name]) && bucket.Advance(held, at, to, bucket.RateOf(l.Capacity, l.Refill, l.Period)) > held {
 			return true
 		}
 	}
 	return false
-}
-
-func rate(l limiter.Limit) bucket.Rate {
-	return bucket.Rate{Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds()}
 }
 
 // refill brings one bucket up to now. A failure costs only a second try of the

@@ -82,7 +82,7 @@ func newFeedBucket(ns, entity string, at, filled int64) feedBucket {
 }
 
 func rateOf(l limiter.Limit) bucket.Rate {
-	return bucket.Rate{Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds()}
+	return bucket.RateOf(l.Capacity, l.Refill, l.Period)
 }
 
 func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }

@@ -111,7 +111,7 @@ func (c *cheater) Refill(ctx context.Context, now time.Time, of aggregator.ID, s
 func (c *cheater) limits(now time.Time, state *aggregator.State, values rawItem) (adds, conditions []string) {
 	from, to := state.RefilledAt.UnixMilli(), now.UnixMilli()
 	for i, l := range state.Limits {
-		r := bucket.Rate{Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds()}
+		r := bucket.RateOf(l.Capacity, l.Refill, l.Period)
 		gain := bucket.Advance(state.Tokens[i], from, to, r) - state.Tokens[i]
 		if c.rounds {
 			gain = bucket.Advance(state.Tokens[i], 0, to-from, r) - state.Tokens[i]

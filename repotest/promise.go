@@ -213,5 +213,5 @@ func (p *promise) credit(l *lease, now time.Time, amounts limiter.Amounts) {
 }
 
 func rateOf(l limiter.Limit) bucket.Rate {
-	return bucket.Rate{Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds()}
+	return bucket.RateOf(l.Capacity, l.Refill, l.Period)
 }

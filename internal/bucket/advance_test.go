@@ -45,11 +45,12 @@ func chain(tokens int64, times []int64, r bucket.Rate) int64 {
 	return tokens
 }
 
-// cut is from and to with up to n ordered times between them, repeats included.
-func (s source) cut(from, to int64, n int) []int64 {
+// split returns from and to with up to n ordered times between them, which may
+// repeat.
+func (s source) split(from, to int64, n int) []int64 {
 	times := []int64{from, to}
 	for range s.IntN(n + 1) {
-		times = append(times, int64(uint64(from)+s.from0(uint64(to)-uint64(from))))
+		times = append(times, int64(uint64(from)+s.upTo(uint64(to)-uint64(from))))
 	}
 	slices.Sort(times)
 	return times
@@ -59,7 +60,7 @@ func TestAdvanceSplits(t *testing.T) {
 	s := newSource(t, 11)
 	for range 3000 {
 		a, b, tokens, r := s.number(), s.number(), s.number(), s.rate()
-		times := s.cut(min(a, b), max(a, b), 8)
+		times := s.split(min(a, b), max(a, b), 8)
 		whole := bucket.Advance(tokens, times[0], times[len(times)-1], r)
 		if got := chain(tokens, times, r); got != whole {
 			t.Fatalf("tokens %d, %+v, times %v: %d in parts, %d at once", tokens, r, times, got, whole)
@@ -67,8 +68,9 @@ func TestAdvanceSplits(t *testing.T) {
 	}
 }
 
-// Drawn numbers are mostly so large that buckets fill at once or never. These
-// are of everyday size, and each case is made to end full or not on purpose.
+// TestAdvanceSplitsAtEverydaySizes uses numbers of everyday size: random ones are
+// mostly so large that a bucket fills at once or never. Half of the cases end
+// full.
 func TestAdvanceSplitsAtEverydaySizes(t *testing.T) {
 	const epoch = 1_700_000_000_000
 	s := newSource(t, 12)
@@ -82,7 +84,7 @@ func TestAdvanceSplitsAtEverydaySizes(t *testing.T) {
 		if clamped {
 			r.Capacity = tokens + gain/2
 		}
-		times := s.cut(from, to, 30)
+		times := s.split(from, to, 30)
 		want := min(tokens+gain, r.Capacity)
 		if got := chain(tokens, times, r); got != want {
 			t.Fatalf("tokens %d, %+v, times %v: %d in parts, want %d (clamped %v)", tokens, r, times, got, want, clamped)
@@ -93,8 +95,8 @@ func TestAdvanceSplitsAtEverydaySizes(t *testing.T) {
 	}
 }
 
-// A slow limit must not starve beside a busy one that has its bucket written
-// again and again (B-1).
+// TestSlowLimitIsNotStarved checks that a slow limit gains tokens beside a busy
+// one whose charges write the bucket again and again (B-1).
 func TestSlowLimitIsNotStarved(t *testing.T) {
 	r := bucket.Rate{Capacity: 100_000, Amount: 100_000, Period: day}
 	const span = 200_000
@@ -103,14 +105,14 @@ func TestSlowLimitIsNotStarved(t *testing.T) {
 		for stored.At < span {
 			now := min(stored.At+step, span)
 			tokens = bucket.Advance(tokens, stored.At, now, r)
-			stored = bucket.Refill(stored, now)
-			stored.At = now // what the reference writes, whatever Refill says
+			stored = referenceRefill(t, stored, now)
+			stored.At = now // the reference writes now, not the time that its refill returned
 		}
 		if tokens != 231 {
 			t.Errorf("step %d ms: gained %d, want 231", step, tokens)
 		}
 		if step < 864 && stored.Tokens != 0 {
-			t.Errorf("step %d ms: the reference's writes gained %d, so they show nothing", step, stored.Tokens)
+			t.Errorf("step %d ms: the reference gained %d, so the case shows nothing", step, stored.Tokens)
 		}
 	}
 }

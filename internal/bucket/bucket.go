@@ -1,40 +1,49 @@
-// Package bucket is the arithmetic of token buckets: whole numbers, time as an
-// argument, no clock, no I/O.
+// Package bucket implements the arithmetic of token buckets with whole numbers.
+// Time is an argument: the package has no clock and does no I/O.
 //
 // Tokens are counted in thousandths and time in milliseconds, both int64.
-// Products are taken in 128 bits and quotients rounded toward minus infinity,
-// so every result is exact; where an exact result does not fit into an int64
-// the function says what it returns instead.
+// Products are computed in 128 bits and quotients are rounded toward minus
+// infinity, so every result is exact. Functions whose exact result may not fit
+// into an int64 document what they return instead.
 //
-// There are two refills. [Advance] telescopes: however an interval is cut into
-// calls, the parts add up to the whole, which is what a store needs that keeps
-// the time of its last refill. [Refill] is the reference library's formula,
-// kept to read and to check what that library computes; it may not be chained.
+// [Advance] telescopes: however an interval is split into calls, the parts add
+// up to the whole. A store can therefore write the time of a refill with every
+// change of a bucket and lose nothing.
 package bucket
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
-// Milli is how many thousandths make a token, and milliseconds a second.
+// Milli is the number of thousandths in a token, and of milliseconds in a
+// second.
 const Milli = 1000
 
 // MaxTokens is the largest number of whole tokens that fits into thousandths.
 const MaxTokens = math.MaxInt64 / Milli
 
-// Rate says how a bucket fills: Amount thousandths every Period milliseconds,
-// up to Capacity. Amount and Period are positive; a Rate without them never
-// refills.
+// Rate describes how a bucket fills: Amount thousandths every Period
+// milliseconds, up to Capacity. A Rate whose Amount or Period is not positive
+// never refills.
 type Rate struct{ Capacity, Amount, Period int64 }
 
-// State is what a bucket held at time At. Tokens below zero are debt.
+// RateOf returns the rate of a limit of capacity whole tokens that gains refill
+// whole tokens every period.
+func RateOf(capacity, refill int64, period time.Duration) Rate {
+	return Rate{Capacity: capacity * Milli, Amount: refill * Milli, Period: period.Milliseconds()}
+}
+
+// State is the content of a bucket at time At. Negative Tokens are debt.
 type State struct {
 	Rate
 	Tokens, At int64
 }
 
-// Advance refills tokens from one time to another by telescoping: it adds
+// Advance returns tokens after a refill from one time to another. It adds
 // floor(to*Amount/Period) - floor(from*Amount/Period) and stops at the
-// capacity. A to at or before from adds nothing. The result is never above the
-// capacity, even if tokens was.
+// capacity. If to is not after from, it adds nothing. The result is never above
+// the capacity, even if tokens was.
 func Advance(tokens, from, to int64, r Rate) int64 {
 	if to <= from || r.Amount <= 0 || r.Period <= 0 {
 		return min(tokens, r.Capacity)
@@ -42,8 +51,8 @@ func Advance(tokens, from, to int64, r Rate) int64 {
 	return addUpTo(tokens, r.accrued(from, to), r.Capacity)
 }
 
-// Accrued is what a bucket gains between two times while it is not full, as
-// [Advance] counts it; math.MaxInt64 where it is more than that.
+// Accrued returns what [Advance] adds between two times to a bucket that does
+// not fill up, at most math.MaxInt64.
 func Accrued(from, to int64, r Rate) int64 {
 	if to <= from || r.Amount <= 0 || r.Period <= 0 {
 		return 0
@@ -51,8 +60,8 @@ func Accrued(from, to int64, r Rate) int64 {
 	return r.accrued(from, to).clamp()
 }
 
-// accrued takes the difference of the two floors as one quotient: with m the
-// remainder that from leaves, it is floor(((to-from)*Amount + m) / Period).
+// accrued computes the difference of the two floors as one quotient: with m the
+// remainder of from, it is floor(((to-from)*Amount + m) / Period).
 func (r Rate) accrued(from, to int64) uint128 {
 	period, amount := uint64(r.Period), uint64(r.Amount)
 	m := mulMod(floorMod(from, r.Period), amount, period)
@@ -60,30 +69,9 @@ func (r Rate) accrued(from, to int64) uint128 {
 	return q
 }
 
-// Refill brings s up to now by the reference's formula. Whole thousandths are
-// added and the time moves by what they took, rounded down; with less than one
-// thousandth due, or now not after s.At, s is returned as it is, not even
-// clamped to the capacity.
-func Refill(s State, now int64) State {
-	if now <= s.At || s.Amount <= 0 || s.Period <= 0 {
-		return s
-	}
-	elapsed := uint64(now) - uint64(s.At)
-	due, rest := mul(elapsed, uint64(s.Amount)).div(uint64(s.Period))
-	if due.isZero() {
-		return s
-	}
-	// floor(due*Period/Amount) without leaving 64 bits: due*Period is
-	// elapsed*Amount - rest, so the quotient is elapsed - ceil(rest/Amount).
-	used := elapsed - ceilDiv(rest, uint64(s.Amount))
-	s.Tokens = addUpTo(s.Tokens, due, s.Capacity)
-	s.At = int64(uint64(s.At) + used)
-	return s
-}
-
-// Wait is how long a bucket that fills at r needs to cover deficit: zero when
-// there is none, else one millisecond more than the quotient, so that a refill
-// after that wait is sure to do. The capacity plays no part.
+// Wait returns how long a bucket that fills at r needs to cover deficit, zero if
+// deficit is not positive. It adds one millisecond to the quotient, so that a
+// refill after the wait always covers the deficit. It ignores the capacity.
 func Wait(deficit int64, r Rate) Millis {
 	if deficit <= 0 || r.Amount <= 0 || r.Period <= 0 {
 		return Millis{}
@@ -92,8 +80,9 @@ func Wait(deficit int64, r Rate) Millis {
 	return Millis{q.add(1)}
 }
 
-// FillTime is how long an empty bucket takes to fill, rounded up to whole
-// milliseconds; math.MaxInt64 where it is longer than that or never.
+// FillTime returns how long an empty bucket takes to fill, rounded up to whole
+// milliseconds. It returns math.MaxInt64 if that is too long for an int64, or
+// if the bucket never fills.
 func FillTime(r Rate) int64 {
 	if r.Amount <= 0 || r.Period <= 0 {
 		return math.MaxInt64
@@ -105,7 +94,7 @@ func FillTime(r Rate) int64 {
 	return q.clamp()
 }
 
-// addUpTo is min(capacity, tokens+due).
+// addUpTo returns min(capacity, tokens+due).
 func addUpTo(tokens int64, due uint128, capacity int64) int64 {
 	if tokens >= capacity {
 		return capacity
@@ -117,7 +106,7 @@ func addUpTo(tokens int64, due uint128, capacity int64) int64 {
 	return int64(uint64(tokens) + due.lo)
 }
 
-// Whole is the number of whole tokens in thousandths, rounded down: -1 is -1.
+// Whole returns thousandths as whole tokens, rounded down: -1 becomes -1.
 func Whole(thousandths int64) int64 {
 	q := thousandths / Milli
 	if thousandths%Milli < 0 {
@@ -126,7 +115,7 @@ func Whole(thousandths int64) int64 {
 	return q
 }
 
-// Thousandths turns whole tokens into thousandths, kept within int64.
+// Thousandths returns whole tokens as thousandths, clamped to int64.
 func Thousandths(tokens int64) int64 {
 	switch {
 	case tokens > MaxTokens:
@@ -137,7 +126,7 @@ func Thousandths(tokens int64) int64 {
 	return tokens * Milli
 }
 
-// Add is a+b kept within int64.
+// Add returns a+b, clamped to int64.
 func Add(a, b int64) int64 {
 	sum := a + b
 	switch {
@@ -149,7 +138,7 @@ func Add(a, b int64) int64 {
 	return sum
 }
 
-// Sub is a-b kept within int64.
+// Sub returns a-b, clamped to int64.
 func Sub(a, b int64) int64 {
 	diff := a - b
 	switch {
@@ -159,4 +148,24 @@ func Sub(a, b int64) int64 {
 		return math.MinInt64
 	}
 	return diff
+}
+
+// Millis is a waiting time in whole milliseconds. It has 128 bits, because a
+// slow refill of a large deficit takes longer than an int64 can hold.
+type Millis struct{ n uint128 }
+
+// IsZero reports whether the wait is zero.
+func (m Millis) IsZero() bool { return m.n.isZero() }
+
+// Seconds returns the wait in seconds. It rounds the whole number of
+// milliseconds to the nearest float64 and divides once.
+func (m Millis) Seconds() float64 { return m.n.float64() / Milli }
+
+// Duration returns the wait as a Duration, at most the longest one.
+func (m Millis) Duration() time.Duration {
+	const longest = math.MaxInt64 / uint64(time.Millisecond)
+	if m.n.hi > 0 || m.n.lo > longest {
+		return math.MaxInt64
+	}
+	return time.Duration(m.n.lo) * time.Millisecond
 }

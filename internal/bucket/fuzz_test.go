@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// seed gives a fuzz target a corpus of extreme values: rows of one value, and
-// rows drawn from all of them.
+// seed adds a corpus of extreme values to a fuzz target: rows of one value, and
+// random rows.
 func seed(f *testing.F, arity int) {
 	f.Helper()
 	s := newSource(f, 7)
@@ -25,15 +25,6 @@ func seed(f *testing.F, arity int) {
 	}
 }
 
-func FuzzRefill(f *testing.F) {
-	seed(f, 6)
-	f.Add(int64(0), int64(0), int64(1), int64(100_000_000), int64(100_000_000), int64(60_000))
-	f.Add(int64(math.MinInt64), int64(math.MinInt64), int64(math.MaxInt64), int64(math.MaxInt64), int64(1), int64(3))
-	f.Fuzz(func(t *testing.T, tokens, at, now, capacity, amount, period int64) {
-		checkRefill(t, stateOf(tokens, at, rateOf(capacity, amount, period)), now)
-	})
-}
-
 func FuzzAdvance(f *testing.F) {
 	seed(f, 6)
 	f.Add(int64(0), int64(499), int64(1000), int64(100_000), int64(100_000), int64(86_400_000))
@@ -49,31 +40,5 @@ func FuzzWait(f *testing.F) {
 	f.Add(int64(math.MaxInt64), int64(1), int64(1), int64(math.MaxInt64))
 	f.Fuzz(func(t *testing.T, deficit, capacity, amount, period int64) {
 		checkWait(t, deficit, rateOf(capacity, amount, period))
-	})
-}
-
-func FuzzTryConsume(f *testing.F) {
-	seed(f, 7)
-	f.Add(int64(-1), int64(0), int64(0), int64(0), int64(100_000), int64(100_000), int64(60_000))
-	f.Add(int64(math.MinInt64), int64(0), int64(math.MaxInt64), int64(0), int64(1), int64(1), int64(math.MaxInt64))
-	f.Fuzz(func(t *testing.T, tokens, at, requested, now, capacity, amount, period int64) {
-		checkTryConsume(t, stateOf(tokens, at, rateOf(capacity, amount, period)), requested, now)
-	})
-}
-
-func FuzzForceConsume(f *testing.F) {
-	seed(f, 7)
-	f.Add(int64(100_000), int64(0), int64(-50), int64(0), int64(100_000), int64(100_000), int64(60_000))
-	f.Fuzz(func(t *testing.T, tokens, at, taken, now, capacity, amount, period int64) {
-		checkForceConsume(t, stateOf(tokens, at, rateOf(capacity, amount, period)), taken, now)
-	})
-}
-
-func FuzzTimeUntil(f *testing.F) {
-	seed(f, 7)
-	f.Add(int64(0), int64(0), int64(1), int64(9), int64(7000), int64(7000), int64(60_000))
-	f.Add(int64(math.MinInt64), int64(0), int64(math.MaxInt64), int64(0), int64(1), int64(1), int64(math.MaxInt64))
-	f.Fuzz(func(t *testing.T, tokens, at, needed, now, capacity, amount, period int64) {
-		checkTimeUntil(t, stateOf(tokens, at, rateOf(capacity, amount, period)), needed, now)
 	})
 }

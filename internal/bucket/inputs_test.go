@@ -9,7 +9,7 @@ import (
 )
 
 // extremes are the signed values around which sums, products and negations
-// leave 64 bits.
+// overflow int64.
 var extremes = []int64{
 	math.MinInt64, math.MinInt64 + 1, -bucket.MaxTokens - 1, -bucket.MaxTokens, -1000, -1,
 	0, 1, 1000, bucket.MaxTokens, bucket.MaxTokens + 1, math.MaxInt64 - 1, math.MaxInt64,
@@ -32,22 +32,22 @@ func (s source) number() int64 {
 	}
 	n := int64(s.Uint64() >> s.IntN(64))
 	if s.IntN(2) == 0 {
-		return -n // the smallest int64 negates to itself, which is fine here
+		return -n // math.MinInt64 negates to itself, which is fine here
 	}
 	return n
 }
 
 func (s source) rate() bucket.Rate { return rateOf(s.number(), s.number(), s.number()) }
 
-// from0 is a number from 0 to most, both included.
-func (s source) from0(most uint64) uint64 {
-	if most == math.MaxUint64 {
+// upTo returns a number from 0 to limit, both included.
+func (s source) upTo(limit uint64) uint64 {
+	if limit == math.MaxUint64 {
 		return s.Uint64()
 	}
-	return s.Uint64N(most + 1)
+	return s.Uint64N(limit + 1)
 }
 
-// rateOf folds any three numbers into a rate that the model allows.
+// rateOf maps any three numbers to a valid rate.
 func rateOf(capacity, amount, period int64) bucket.Rate {
 	return bucket.Rate{Capacity: positive(capacity), Amount: positive(amount), Period: positive(period)}
 }
@@ -60,8 +60,8 @@ func stateOf(tokens, at int64, r bucket.Rate) bucket.State {
 	return bucket.State{Rate: r, Tokens: tokens, At: at}
 }
 
-// everywhere visits every combination of extreme inputs, n signed numbers and a
-// rate, and then drawn ones.
+// everywhere visits every combination of n extreme numbers and a rate, and then
+// random ones.
 func everywhere(t *testing.T, n int, visit func(v []int64, r bucket.Rate)) {
 	t.Helper()
 	corners(make([]int64, n), 0, visit)

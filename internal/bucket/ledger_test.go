@@ -13,16 +13,17 @@ const (
 	take
 	give
 	change
-	replace // a change after which the bucket is full
+	replace // a change that leaves the bucket full
 )
 
-// entry is one event of a ledger. Rate is the one in force after it.
+// entry is one event of a ledger. The rate applies after it.
 type entry struct {
 	kind       entryKind
 	at, amount int64
 	rate       bucket.Rate
 }
 
+// enter records the event. It returns the excess of an admission.
 func (e entry) enter(l *bucket.Ledger) (excess int64) {
 	switch e.kind {
 	case admit:
@@ -37,7 +38,7 @@ func (e entry) enter(l *bucket.Ledger) (excess int64) {
 	return 0
 }
 
-// used is what the event adds to the windows it is in.
+// used returns what the event adds to the windows that contain it.
 func (e entry) used() int64 {
 	switch e.kind {
 	case admit, take:
@@ -48,9 +49,9 @@ func (e entry) used() int64 {
 	return 0
 }
 
-// history draws events of everyday size, with clocks that sometimes go back.
-// The first entry only has the rate. Rates change, or each change comes with a
-// full bucket.
+// history returns random events of everyday size, with clocks that sometimes go
+// back. The first entry only holds the rate. Unless changes is set, every change
+// of the rate fills the bucket.
 func (s source) history(n int, changes bool) []entry {
 	at, r := s.Int64N(2e12), s.everydayRate()
 	all := []entry{{kind: replace, at: at, rate: r}}
@@ -80,8 +81,8 @@ func (s source) everydayRate() bucket.Rate {
 	return bucket.Rate{Capacity: 1 + s.Int64N(100_000), Amount: 1 + s.Int64N(100_000), Period: 1 + s.Int64N(60_000)}
 }
 
-// worst adds up every window that ends with entry j, straight from the promise.
-// Entry 0 has only the rate.
+// worst returns the largest excess of all windows that end with entry j. It adds
+// each of them up.
 func worst(all []entry, j int) int64 {
 	used, refill := all[j].used(), int64(0)
 	excess := used - all[j].rate.Capacity
@@ -97,7 +98,7 @@ func worst(all []entry, j int) int64 {
 	return excess
 }
 
-// ownTime is the bucket's time at entry i.
+// ownTime returns the bucket's time at entry i.
 func ownTime(all []entry, i int) int64 {
 	at := all[1].at
 	for _, e := range all[1 : i+1] {
@@ -133,10 +134,10 @@ func TestLedgerFindsTheWorstOfAllWindows(t *testing.T) {
 	}
 }
 
-// simulated is a bucket that refills by telescoping.
+// simulated is a bucket that refills with Advance.
 type simulated struct{ bucket.State }
 
-// fullAt is a bucket that the first event of a history makes.
+// fullAt returns the full bucket that the first event of a history creates.
 func fullAt(all []entry) simulated {
 	r := all[0].rate
 	return simulated{stateOf(r.Capacity, all[1].at, r)}
@@ -147,9 +148,9 @@ func (b *simulated) advance(at int64) {
 	b.At = max(b.At, at)
 }
 
-// apply plays an entry and tells whether it is to be entered: an admission that
-// does not fit is not, and does not move the bucket's time. A give-back stops at
-// the capacity.
+// apply applies an entry. It returns false for an admission that does not fit,
+// which leaves the bucket and its time unchanged. A give-back stops at the
+// capacity.
 func (b *simulated) apply(e entry) bool {
 	before := *b
 	b.advance(e.at)
@@ -194,11 +195,11 @@ func TestLedgerAcceptsAnHonestBucket(t *testing.T) {
 	}
 }
 
-// A bucket that started full and never had to turn down what was given back
-// holds exactly the room of its worst window: the ledger finds every admission
-// that it did not cover, and says by how much. A raised capacity would leave room
-// for doubt.
-func TestLedgerFindsEveryCheat(t *testing.T) {
+// TestLedgerFindsEveryOvercharge uses buckets that start full and never reject a
+// give-back. Their balance equals the room of the worst window, so the ledger
+// must report every admission beyond it with the exact excess. Capacities are not
+// raised, since the two numbers would then differ.
+func TestLedgerFindsEveryOvercharge(t *testing.T) {
 	s := newSource(t, 33)
 	found := 0
 	for range 2000 {
@@ -220,11 +221,12 @@ func TestLedgerFindsEveryCheat(t *testing.T) {
 		}
 	}
 	if found < 1000 {
-		t.Errorf("only %d cheats", found)
+		t.Errorf("only %d overcharges", found)
 	}
 }
 
-// Take 1, wait until full, take 99, take 100: the reference lets that through.
+// TestLedgerFindsTwiceTheCapacity takes 1, waits until the bucket is full, and
+// takes 99 and 100. The reference library admits that.
 func TestLedgerFindsTwiceTheCapacity(t *testing.T) {
 	l := bucket.NewLedger(perMinute)
 	for _, e := range []struct{ at, amount, excess int64 }{
@@ -242,7 +244,7 @@ func TestLedgerCountsDebtButEndsNoWindowWithIt(t *testing.T) {
 	l := bucket.NewLedger(perMinute)
 	l.Take(0, 150_000)
 	l.Give(1, 20_000)
-	if got := l.Admit(1, 0); got != 29_999 { // 1 thousandth was refilled after 0 ms of 1, rounded down
+	if got := l.Admit(1, 0); got != 29_999 { // 1 thousandth has accrued, rounded down
 		t.Errorf("in debt: excess %d", got)
 	}
 	if got := l.Admit(18_000, 0); got != 0 {

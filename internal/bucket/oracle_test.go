@@ -9,9 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// The oracle is the specification's formulas written down once more in numbers
-// of any size. math/big.Int.Div rounds toward minus infinity for the divisors
-// here, which are all positive.
+// The oracle implements the formulas of the specification with big integers.
+// big.Int.Div rounds toward minus infinity, since all divisors are positive.
 
 func num(n int64) *big.Int         { return big.NewInt(n) }
 func plus(a, b *big.Int) *big.Int  { return new(big.Int).Add(a, b) }
@@ -26,7 +25,7 @@ func least(a, b *big.Int) *big.Int {
 	return b
 }
 
-// within64 is n kept within int64.
+// within64 returns n, clamped to int64.
 func within64(n *big.Int) int64 {
 	switch {
 	case n.IsInt64():
@@ -37,8 +36,8 @@ func within64(n *big.Int) int64 {
 	return math.MaxInt64
 }
 
-// exactly is n, which the formulas say must fit.
-func exactly(t *testing.T, n *big.Int) int64 {
+// mustInt64 returns n, which the formulas guarantee to fit.
+func mustInt64(t *testing.T, n *big.Int) int64 {
 	t.Helper()
 	if !n.IsInt64() {
 		t.Fatalf("oracle left int64: %v", n)
@@ -46,7 +45,10 @@ func exactly(t *testing.T, n *big.Int) int64 {
 	return n.Int64()
 }
 
-func wantRefill(t *testing.T, s bucket.State, now int64) bucket.State {
+// referenceRefill refills s by the formula of the reference library. It adds
+// whole thousandths and advances the time by what they took, rounded down. The
+// result is not the same if an interval is split into several calls.
+func referenceRefill(t *testing.T, s bucket.State, now int64) bucket.State {
 	t.Helper()
 	elapsed := minus(num(now), num(s.At))
 	if elapsed.Sign() <= 0 {
@@ -57,8 +59,8 @@ func wantRefill(t *testing.T, s bucket.State, now int64) bucket.State {
 		return s
 	}
 	used := over(times(due, num(s.Period)), num(s.Amount))
-	s.Tokens = exactly(t, least(num(s.Capacity), plus(num(s.Tokens), due)))
-	s.At = exactly(t, plus(num(s.At), used))
+	s.Tokens = mustInt64(t, least(num(s.Capacity), plus(num(s.Tokens), due)))
+	s.At = mustInt64(t, plus(num(s.At), used))
 	return s
 }
 
@@ -72,35 +74,15 @@ func wantAccrued(from, to int64, r bucket.Rate) *big.Int {
 
 func wantAdvance(t *testing.T, tokens, from, to int64, r bucket.Rate) int64 {
 	t.Helper()
-	return exactly(t, least(num(r.Capacity), plus(num(tokens), wantAccrued(from, to, r))))
+	return mustInt64(t, least(num(r.Capacity), plus(num(tokens), wantAccrued(from, to, r))))
 }
 
-// wantWait is in milliseconds, stopping where 128 bits do.
+// wantWait returns the wait in milliseconds.
 func wantWait(deficit *big.Int, r bucket.Rate) *big.Int {
 	if deficit.Sign() <= 0 {
 		return new(big.Int)
 	}
-	most := minus(new(big.Int).Lsh(num(1), 128), num(1))
-	return least(most, plus(over(times(deficit, num(r.Period)), num(r.Amount)), num(1)))
-}
-
-func wantTry(t *testing.T, s bucket.State, requested, now int64) (try bucket.Try, wait *big.Int) {
-	t.Helper()
-	s = wantRefill(t, s, now)
-	left := minus(num(s.Tokens), times(num(requested), num(1000)))
-	try.Available = exactly(t, over(num(s.Tokens), num(1000)))
-	if try.OK = left.Sign() >= 0; try.OK {
-		s.Tokens = within64(left)
-	}
-	try.State = s
-	return try, wantWait(left.Neg(left), s.Rate)
-}
-
-func wantForce(t *testing.T, s bucket.State, amount, now int64) bucket.State {
-	t.Helper()
-	s = wantRefill(t, s, now)
-	s.Tokens = within64(minus(num(s.Tokens), times(num(amount), num(1000))))
-	return s
+	return plus(over(times(deficit, num(r.Period)), num(r.Amount)), num(1))
 }
 
 func wantFillTime(r bucket.Rate) int64 {
@@ -111,8 +93,8 @@ func wantFillTime(r bucket.Rate) int64 {
 	return within64(q)
 }
 
-// seconds rounds the whole number to the nearest float64, ties to even, and
-// divides that once: rounding the exact quotient could differ in the last bit.
+// seconds rounds the whole number to the nearest float64, ties to even, and then
+// divides. Rounding the exact quotient could differ in the last bit.
 func seconds(ms *big.Int) float64 {
 	f, _ := new(big.Float).SetPrec(53).SetMode(big.ToNearestEven).SetInt(ms).Float64()
 	return f / 1000

@@ -8,7 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// TestWaitVectors has the rows of the specification, 4.2.
+// TestWaitVectors checks the rows of the specification, 4.2.
 func TestWaitVectors(t *testing.T) {
 	for _, c := range []struct {
 		id                      string
@@ -34,7 +34,8 @@ func TestWaitVectors(t *testing.T) {
 	}
 }
 
-// Whoever sleeps as long as told must then find the tokens, whatever the time.
+// TestWaitCoversTheDeficit checks that the tokens are there after the wait,
+// whenever it began.
 func TestWaitCoversTheDeficit(t *testing.T) {
 	s := newSource(t, 31)
 	covered := 0
@@ -44,23 +45,23 @@ func TestWaitCoversTheDeficit(t *testing.T) {
 		wait := bucket.Wait(deficit, r).Duration()
 		ms := wait.Milliseconds()
 		if wait == math.MaxInt64 || from > math.MaxInt64-ms {
-			continue // longer than time itself
+			continue // beyond the last time
 		}
 		covered++
 		if got := bucket.Advance(-deficit, from, from+ms, r); got < 0 {
 			t.Fatalf("%+v, deficit %d: %d short after %d ms from %d", r, deficit, -got, ms, from)
 		}
-		if got := bucket.Refill(stateOf(-deficit, from, r), from+ms); got.Tokens < 0 {
-			t.Fatalf("%+v, deficit %d: Refill is %d short after %d ms from %d", r, deficit, -got.Tokens, ms, from)
+		if got := referenceRefill(t, stateOf(-deficit, from, r), from+ms); got.Tokens < 0 {
+			t.Fatalf("%+v, deficit %d: the reference is %d short after %d ms from %d", r, deficit, -got.Tokens, ms, from)
 		}
 	}
 	if covered < 1000 {
-		t.Errorf("only %d draws were of use", covered)
+		t.Errorf("only %d cases were usable", covered)
 	}
 }
 
-// One millisecond is added to be sure, not more: without two of them there
-// are times at which the tokens are not there yet.
+// TestWaitIsTight checks that Wait adds only one millisecond: two milliseconds
+// earlier the tokens may be missing.
 func TestWaitIsTight(t *testing.T) {
 	s := newSource(t, 32)
 	for range 2000 {
@@ -77,7 +78,7 @@ func TestWaitIsTight(t *testing.T) {
 }
 
 func TestDurationStopsAtTheLongest(t *testing.T) {
-	const most = math.MaxInt64 / int64(time.Millisecond)
+	const longest = math.MaxInt64 / int64(time.Millisecond)
 	each := bucket.Rate{Capacity: 1, Amount: 1, Period: 1} // the wait is deficit+1
 	for _, c := range []struct {
 		deficit int64
@@ -85,8 +86,8 @@ func TestDurationStopsAtTheLongest(t *testing.T) {
 	}{
 		{0, 0},
 		{1, 2 * time.Millisecond},
-		{most - 1, time.Duration(most) * time.Millisecond},
-		{most, math.MaxInt64},
+		{longest - 1, time.Duration(longest) * time.Millisecond},
+		{longest, math.MaxInt64},
 		{math.MaxInt64, math.MaxInt64},
 	} {
 		if got := bucket.Wait(c.deficit, each).Duration(); got != c.want {

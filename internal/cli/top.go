@@ -213,7 +213,7 @@ func (g gauge) fullIn() time.Duration {
 	if missing <= 0 {
 		return 0
 	}
-	return bucket.Wait(missing, bucket.Rate{Capacity: g.limit.Capacity * bucket.Milli, Amount: g.limit.Refill * bucket.Milli, Period: g.limit.Period.Milliseconds()}).Duration()
+	return bucket.Wait(missing, bucket.RateOf(g.limit.Capacity, g.limit.Refill, g.limit.Period)).Duration()
 }
 
 // topShape is one limit of a bucket as JSON.

@@ -312,7 +312,7 @@ func find(limits []limiter.Limit, name string, begin int) int {
 }
 
 func rate(l limiter.Limit) bucket.Rate {
-	return bucket.Rate{Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds()}
+	return bucket.RateOf(l.Capacity, l.Refill, l.Period)
 }
 
 func mod(a, m int64) int64 {
