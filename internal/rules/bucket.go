@@ -1,10 +1,11 @@
-// Package rules defines what a bucket means: judging, charging, crediting, repairing
-// after a change of limits, expiry and usage. Stores that keep their state under
-// a lock or in a transaction (memory, sqlite) share it and differ only in where
-// the state lies; one that writes under conditions (dynamo) decides by it what
-// to write.
+// Package rules implements the rules of a bucket that all stores share: judging,
+// charging, crediting, repair after a change of limits, expiry and usage.
 //
-// Nothing here is safe for concurrent use; the store's lock is.
+// Stores that keep buckets under a lock or in a transaction (memory, sqlite)
+// differ only in where they keep them. A store that writes under conditions
+// (dynamo) uses the rules to decide what to write.
+//
+// Nothing here is safe for concurrent use. A store calls it under its lock.
 package rules
 
 import (
@@ -16,75 +17,79 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// SweepMargin is how long after its expiry a bucket may be removed: clients
-// whose clocks disagree by less see the same, swept or not. In milliseconds.
+// SweepMargin is how long after its expiry a store removes a bucket, in
+// milliseconds. Clients whose clocks differ by less get the same answers whether
+// or not the bucket was removed.
 const SweepMargin = 3600 * 1000
 
 const hour = 3600 * 1000
 
 // Bucket is the state of one bucket.
 type Bucket struct {
-	// Account has the limits the bucket was last judged by. It is replaced, not
-	// changed.
+	// Account holds the limits that last judged the bucket. It is immutable: a
+	// change replaces it.
 	Account *limiter.Account
 	// Tokens are thousandths in the order of Account.Limits, at time At.
 	Tokens []int64
 	At     int64
-	// Idle is how long the bucket stays when it is not written, 0 for ever, and
-	// Expires when that is over.
+	// Idle is how long the bucket stays without a write; 0 means forever.
+	// Expires is when that time is over; 0 means never.
 	Idle, Expires int64
-	// Pulled is by how much At was moved back in all, since a clock far ahead had
-	// moved it.
+	// Pulled is by how much [Bucket.PullBack] moved At back in all.
 	Pulled int64
 	Usage
-	counted bool // the change under way has used something
+	counted bool // the current change consumed or returned tokens
 }
 
-// Usage is what a bucket consumed in one hour and has not yet been added to
-// the snapshots: whole tokens in the order of the limits, and how many changes
-// made them.
+// Usage is the consumption of a bucket in one hour that is not in the snapshots
+// yet.
 type Usage struct {
-	Hour   int64
-	Used   []int64
-	Events int64
+	Hour   int64   // start of the hour
+	Used   []int64 // whole tokens in the order of the limits
+	Events int64   // number of changes
 }
 
 // Book adds the usage of a bucket to the snapshots of its store.
 type Book func(*limiter.Account, Usage) error
 
-// New is a full bucket.
+// NoBook discards usage. It is the Book of a bucket that is only read.
+func NoBook(*limiter.Account, Usage) error { return nil }
+
+// New returns a full bucket.
 func New(now int64, account *limiter.Account, idle int64) Bucket {
 	b := Bucket{Account: account, At: now, Idle: idle}
 	b.size(len(account.Limits))
 	for i, l := range account.Limits {
 		b.Tokens[i] = l.Capacity * bucket.Milli
 	}
-	b.renew()
+	b.extend()
 	return b
 }
 
-// size makes room for n limits, side by side: a charge touches both.
+// size allocates Tokens and Used for n limits in one block, since a charge
+// touches both.
 func (b *Bucket) size(n int) {
 	room := make([]int64, 2*n)
 	b.Tokens, b.Used = room[:n:n], room[n:]
 }
 
-// Clone shares nothing that is written.
+// Clone returns a copy that shares no mutable memory with b.
 func (b *Bucket) Clone() Bucket {
 	c := *b
 	c.Tokens, c.Used = slices.Clone(b.Tokens), slices.Clone(b.Used)
 	return c
 }
 
-func (b *Bucket) renew() {
+// extend sets Expires for a bucket that was just written.
+func (b *Bucket) extend() {
 	b.Expires = 0
 	if b.Idle > 0 {
 		b.Expires = wholeSeconds(bucket.Add(b.At, b.Idle))
 	}
 }
 
-// wholeSeconds rounds up: that is how stores keep the end of a bucket that
-// others share.
+// wholeSeconds rounds ms up to whole seconds. Stores keep the expiry of a bucket
+// in seconds.
 func wholeSeconds(ms int64) int64 {
 	if rest := mod(ms, bucket.Milli); rest > 0 {
 		return bucket.Add(ms, bucket.Milli-rest)
@@ -92,14 +97,14 @@ func wholeSeconds(ms int64) int64 {
 	return ms
 }
 
-// Gone tells whether the bucket counts as absent at now: it has idled long
-// enough, and every limit is full again, so that nothing is forgiven. Either
-// ends on a whole second.
+// Gone reports whether the bucket counts as absent at now: it has expired, and
+// every limit is full again, so that its removal forgives no debt. Both times are
+// rounded up to whole seconds.
 func (b *Bucket) Gone(now int64) bool {
 	return b.Expires != 0 && b.Expires <= now && wholeSeconds(b.Full()) <= now
 }
 
-// Full is when every limit is full at the latest, if nothing more is taken.
+// Full returns the time at which every limit is full if nothing more is taken.
 func (b *Bucket) Full() int64 {
 	full := b.At
 	for i, l := range b.Account.Limits {
@@ -110,9 +115,10 @@ func (b *Bucket) Full() int64 {
 	return full
 }
 
-// Idle is how long a bucket with these limits stays untouched: multiplier times
-// the longest fill time, in whole seconds rounded up. 0 is for ever: limits of
-// one entity and resource keep their bucket, a negative multiplier keeps all.
+// Idle returns how long a bucket with these limits stays without a write:
+// multiplier times the longest fill time, rounded up to whole seconds. It returns
+// 0, which means forever, for limits of one entity and resource, and for a
+// negative multiplier.
 func Idle(limits []limiter.Limit, source limiter.Scope, multiplier int) int64 {
 	if multiplier < 0 || source.Level() == "entity" {
 		return 0
@@ -125,7 +131,7 @@ func Idle(limits []limiter.Limit, source limiter.Scope, multiplier int) int64 {
 	return max(1, seconds) * bucket.Milli
 }
 
-// longestFill is how long the slowest limit takes to fill.
+// longestFill returns the fill time of the slowest limit.
 func longestFill(limits []limiter.Limit) (longest int64) {
 	for _, l := range limits {
 		longest = max(longest, bucket.FillTime(rate(l)))
@@ -133,11 +139,10 @@ func longestFill(limits []limiter.Limit) (longest int64) {
 	return longest
 }
 
-// DefaultTTL is how many fill times a bucket stays idle unless options say
-// otherwise.
+// DefaultTTL is the default of a store's BucketTTL option, in fill times.
 const DefaultTTL = 7
 
-// Multiplier is the BucketTTL of a store's options, or the default.
+// Multiplier returns the BucketTTL of a store's options, or the default for 0.
 func Multiplier(bucketTTL int) int {
 	if bucketTTL == 0 {
 		return DefaultTTL
@@ -145,8 +150,7 @@ func Multiplier(bucketTTL int) int {
 	return bucketTTL
 }
 
-// Advance moves the whole bucket to now; a now behind it counts as its own
-// time.
+// Advance refills the bucket up to now. It does nothing if now is not after At.
 func (b *Bucket) Advance(now int64) {
 	if now <= b.At {
 		return
@@ -157,18 +161,18 @@ func (b *Bucket) Advance(now int64) {
 	b.At = now
 }
 
-// Repair makes the bucket follow the limits in force from now on: what accrued
-// until now accrued by the old ones, new limits start full, removed ones go, a
-// lower capacity clamps, a higher one does not fill. It tells whether anything
-// changed.
+// Repair applies the limits of account to the bucket. It refills by the old
+// limits up to now. A new limit starts full, a removed one is dropped, a lower
+// capacity clamps, and a higher one adds nothing. It reports whether a stored
+// field changed.
 func (b *Bucket) Repair(now int64, account *limiter.Account, idle int64, book Book) (bool, error) {
 	if slices.Equal(b.Account.Limits, account.Limits) {
 		changed := b.Account.Source != account.Source || b.Idle != idle
-		if changed || b.Account.Default != account.Default { // which is not stored
+		if changed || b.Account.Default != account.Default { // Default is not stored
 			b.Account, b.Idle = account, idle
 		}
 		if changed {
-			b.renew()
+			b.extend()
 		}
 		return changed, nil
 	}
@@ -185,18 +189,18 @@ func (b *Bucket) Repair(now int64, account *limiter.Account, idle int64, book Bo
 		}
 	}
 	b.Account, b.Idle = account, idle
-	b.renew()
+	b.extend()
 	return true, nil
 }
 
 // Credit gives back positive amounts, up to the capacity, and takes negative
-// ones whatever is there. A limit that is gone is skipped; a credit that
-// changes nothing is none.
+// amounts even into debt. It skips limits that the bucket no longer has. A credit
+// without effect does not count as a change.
 func (b *Bucket) Credit(now int64, amounts *limiter.Amounts, book Book) error {
-	if !b.credited(amounts) {
+	if !b.affectedBy(amounts) {
 		return nil
 	}
-	if err := b.open(max(now, b.At), book); err != nil {
+	if err := b.startHour(max(now, b.At), book); err != nil {
 		return err
 	}
 	b.Advance(now)
@@ -208,12 +212,12 @@ func (b *Bucket) Credit(now int64, amounts *limiter.Amounts, book Book) error {
 			b.count(j, bucket.Sub(0, n))
 		}
 	}
-	b.settle(b.At, b.Tokens)
+	b.endChange(b.At, b.Tokens)
 	return nil
 }
 
-// credited tells whether a credit is about any limit of the bucket.
-func (b *Bucket) credited(amounts *limiter.Amounts) bool {
+// affectedBy reports whether a credit changes any limit of the bucket.
+func (b *Bucket) affectedBy(amounts *limiter.Amounts) bool {
 	for i := range amounts.Len() {
 		if name, n := amounts.At(i); n != 0 && find(b.Account.Limits, name, i) >= 0 {
 			return true
@@ -222,8 +226,8 @@ func (b *Bucket) credited(amounts *limiter.Amounts) bool {
 	return false
 }
 
-// refilled is what the limits hold at now, which is not before b's own time.
-func (b *Bucket) refilled(now int64) []int64 {
+// tokensAt returns the tokens at now, which is not before At.
+func (b *Bucket) tokensAt(now int64) []int64 {
 	tokens := make([]int64, len(b.Tokens))
 	copy(tokens, b.Tokens)
 	if now > b.At {
@@ -234,8 +238,7 @@ func (b *Bucket) refilled(now int64) []int64 {
 	return tokens
 }
 
-// count adds to the usage of a limit. The change it is part of counts once it
-// is settled.
+// count adds n to the usage of a limit. endChange counts the event.
 func (b *Bucket) count(limit int, n int64) {
 	if n != 0 {
 		b.Used[limit] = bucket.Add(b.Used[limit], n)
@@ -243,18 +246,20 @@ func (b *Bucket) count(limit int, n int64) {
 	}
 }
 
-// settle ends a change: the bucket holds tokens at time now.
-func (b *Bucket) settle(now int64, tokens []int64) {
+// endChange stores the tokens and the time that a change leaves, and counts it as
+// one event if it used anything.
+func (b *Bucket) endChange(now int64, tokens []int64) {
 	copy(b.Tokens, tokens)
 	b.At = now
 	if b.counted {
 		b.Events++
 		b.counted = false
 	}
-	b.renew()
+	b.extend()
 }
 
-// Takes is the part of a credit that takes more, and whether there is any.
+// Takes returns the negative amounts of a credit, which take more, and reports
+// whether there are any.
 func Takes(amounts *limiter.Amounts) (takes limiter.Amounts, some bool) {
 	for i := range amounts.Len() {
 		if name, n := amounts.At(i); n < 0 {
@@ -264,8 +269,8 @@ func Takes(amounts *limiter.Amounts) (takes limiter.Amounts, some bool) {
 	return takes, some
 }
 
-// open makes Usage that of the hour of now.
-func (b *Bucket) open(now int64, book Book) error {
+// startHour makes Usage count the hour of now. It books an earlier hour first.
+func (b *Bucket) startHour(now int64, book Book) error {
 	start := now - mod(now, hour)
 	if start == b.Hour {
 		return nil
@@ -277,8 +282,8 @@ func (b *Bucket) open(now int64, book Book) error {
 	return nil
 }
 
-// Flush moves the usage to the snapshots: when its hour is over, its limits
-// change, or the bucket goes.
+// Flush moves the usage to the snapshots. Stores call it before they remove the
+// bucket or read the snapshots.
 func (b *Bucket) Flush(book Book) error {
 	if b.Events == 0 {
 		return nil
@@ -291,13 +296,13 @@ func (b *Bucket) Flush(book Book) error {
 	return nil
 }
 
-// Sorted is a copy of limits by name.
+// Sorted returns a copy of limits in the order of their names.
 func Sorted(limits []limiter.Limit) []limiter.Limit {
 	return slices.SortedFunc(slices.Values(limits), func(a, b limiter.Limit) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// find is the index of a limit, or -1. Both sides are often in the same order,
-// so the search begins where the name would then be.
+// find returns the index of a limit, or -1. The search begins at begin: amounts
+// and limits are often in the same order.
 func find(limits []limiter.Limit, name string, begin int) int {
 	for i := range limits {
 		j := i + begin
@@ -311,16 +316,15 @@ func find(limits []limiter.Limit, name string, begin int) int {
 	return -1
 }
 
+// rate returns the rate of a limit.
 func rate(l limiter.Limit) bucket.Rate {
 	return bucket.RateOf(l.Capacity, l.Refill, l.Period)
 }
 
+// mod returns the non-negative remainder of a divided by m > 0.
 func mod(a, m int64) int64 {
 	if r := a % m; r >= 0 {
 		return r
 	}
 	return a%m + m
 }
-
-// NoBook is the book of a bucket that is only looked at.
-func NoBook(*limiter.Account, Usage) error { return nil }

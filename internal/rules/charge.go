@@ -11,25 +11,25 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// Turn is the part one bucket plays in a charge: its state brought to the time
-// of the call, not yet written.
+// Turn is one bucket's part in a charge: its state at the time of the call, which
+// is not written yet.
 type Turn struct {
-	// View is what the charge is judged by and the caller gets to see.
+	// View is the bucket that Judge uses and the caller gets.
 	View     limiter.Bucket
 	bucket   *Bucket
 	at       int64
-	tokens   []int64 // of the bucket's own limits; View.Tokens unless overridden
+	tokens   []int64 // of the bucket's own limits; the same as View.Tokens without an override
 	override bool
 }
 
-// Begin brings b to now for a charge that is judged by b's own limits.
+// Begin starts a charge of b at now, judged by the bucket's own limits.
 func Begin(b *Bucket, now int64) Turn {
 	at := max(now, b.At)
-	tokens := b.refilled(at)
+	tokens := b.tokensAt(at)
 	return Turn{View: limiter.Bucket{Account: b.Account, Tokens: tokens, Ahead: Ahead(at, now)}, bucket: b, at: at, tokens: tokens}
 }
 
-// Ahead is by how much a bucket's own time is later than now.
+// Ahead returns by how much a bucket's own time is later than now.
 func Ahead(at, now int64) time.Duration {
 	if at <= now {
 		return 0
@@ -37,9 +37,9 @@ func Ahead(at, now int64) time.Duration {
 	return time.Duration(min(bucket.Sub(at, now), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }
 
-// BeginOverride brings b to now for a charge that is judged by limits instead,
-// which are sorted. They refill the bucket for this call and leave its own
-// parameters alone; the smaller capacity of the two is the one in force.
+// BeginOverride starts a charge of b at now, judged by limits, which are sorted
+// by name. They refill the bucket for this call and do not change its own limits.
+// The smaller of the two capacities applies.
 func BeginOverride(b *Bucket, now int64, limits []limiter.Limit) Turn {
 	t := Begin(b, now)
 	own := b.Account
@@ -64,13 +64,13 @@ func BeginOverride(b *Bucket, now int64, limits []limiter.Limit) Turn {
 	return t
 }
 
-// Charge is Begin, Judge, Pay and Commit for a bucket that pays alone by its own
-// limits, which most do: the same steps with fewer detours. The outcome goes to
-// out, which is empty before and after an error.
+// Charge performs Begin, Judge, Pay and Commit for a bucket that pays alone and by
+// its own limits. It is the fast path of most charges. It stores the outcome in
+// out, which must be zero, and leaves out alone if it fails.
 func (b *Bucket) Charge(now int64, amounts *limiter.Amounts, book Book, out *limiter.Outcome) error {
 	ahead := Ahead(b.At, now)
 	now = max(now, b.At)
-	limits, tokens := b.Account.Limits, b.refilled(now)
+	limits, tokens := b.Account.Limits, b.tokensAt(now)
 	fits := true
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
@@ -81,7 +81,7 @@ func (b *Bucket) Charge(now int64, amounts *limiter.Amounts, book Book, out *lim
 		fits = fits && tokens[j] >= bucket.Thousandths(n)
 	}
 	if fits {
-		if err := b.open(now, book); err != nil {
+		if err := b.startHour(now, book); err != nil {
 			return err
 		}
 		b.pay(now, tokens, amounts)
@@ -90,7 +90,7 @@ func (b *Bucket) Charge(now int64, amounts *limiter.Amounts, book Book, out *lim
 	return nil
 }
 
-// pay takes the amounts, all of which the bucket has a limit for.
+// pay takes the amounts. The bucket has a limit for each of them.
 func (b *Bucket) pay(now int64, tokens []int64, amounts *limiter.Amounts) {
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
@@ -98,44 +98,46 @@ func (b *Bucket) pay(now int64, tokens []int64, amounts *limiter.Amounts) {
 		tokens[j] -= n * bucket.Milli
 		b.count(j, n)
 	}
-	b.settle(now, tokens)
+	b.endChange(now, tokens)
 }
 
-// Judge tells whether every side covers the amounts it has a limit for. An
-// amount that no side has a limit for is an *InvalidError.
-func Judge(amounts *limiter.Amounts, sides ...limiter.Bucket) (bool, error) {
+// Judge reports whether every payer covers the amounts that it has a limit for.
+// A payer without an account is ignored. An amount that no payer has a limit for
+// is a *limiter.InvalidError.
+func Judge(amounts *limiter.Amounts, payers ...limiter.Bucket) (bool, error) {
 	fits := true
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
 		known := false
-		for _, side := range sides {
-			if side.Account == nil {
+		for _, payer := range payers {
+			if payer.Account == nil {
 				continue
 			}
-			if j := find(side.Account.Limits, name, i); j >= 0 {
+			if j := find(payer.Account.Limits, name, i); j >= 0 {
 				known = true
-				fits = fits && side.Tokens[j] >= bucket.Thousandths(n)
+				fits = fits && payer.Tokens[j] >= bucket.Thousandths(n)
 			}
 		}
 		if !known {
-			return false, unknownLimit(name, sides...)
+			return false, unknownLimit(name, payers...)
 		}
 	}
 	return fits, nil
 }
 
-func unknownLimit(name string, sides ...limiter.Bucket) error {
+// unknownLimit returns the error for an amount that no payer has a limit for.
+func unknownLimit(name string, payers ...limiter.Bucket) error {
 	var have []string
-	for _, side := range sides {
-		if side.Account == nil {
+	for _, payer := range payers {
+		if payer.Account == nil {
 			continue
 		}
-		for _, l := range side.Account.Limits {
+		for _, l := range payer.Account.Limits {
 			have = append(have, l.Name)
 		}
 	}
 	slices.Sort(have)
-	self := sides[0].Account
+	self := payers[0].Account
 	return &limiter.InvalidError{
 		Field: "consume", Value: name,
 		Reason: fmt.Sprintf("is no limit of entity %s and resource %s, nor of a parent it cascades to; the limits are %s",
@@ -143,7 +145,7 @@ func unknownLimit(name string, sides ...limiter.Bucket) error {
 	}
 }
 
-// NoLimits is the error for an entity and resource without limits.
+// NoLimits returns the error for an entity and resource without limits.
 func NoLimits(entity, resource string) error {
 	return &limiter.InvalidError{
 		Field: "limits", Value: fmt.Sprintf("entity=%s, resource=%s", entity, resource), Err: limiter.ErrNoLimits,
@@ -151,7 +153,7 @@ func NoLimits(entity, resource string) error {
 	}
 }
 
-// Pay takes the amounts from the view, after Judge allowed it.
+// Pay takes the amounts from View after Judge admitted them.
 func (t *Turn) Pay(amounts *limiter.Amounts) {
 	limits := t.View.Account.Limits
 	for i := range amounts.Len() {
@@ -162,20 +164,20 @@ func (t *Turn) Pay(amounts *limiter.Amounts) {
 	}
 }
 
-// Commit writes what was paid into the bucket, and books its usage. A bucket
-// that has none of the limits, because only its parent or its child has, pays
-// nothing and stays as it is.
+// Commit writes the payment to the bucket and counts its usage. A bucket that has
+// none of the limits, because only its parent or its child has them, does not
+// change.
 func (t *Turn) Commit(amounts *limiter.Amounts, book Book) error {
 	b := t.bucket
 	if !t.override && !Pays(b.Account.Limits, amounts) {
 		return nil
 	}
 	if t.override {
-		if err := t.settleOverride(amounts, book); err != nil {
+		if err := t.applyOverride(amounts, book); err != nil {
 			return err
 		}
 	}
-	if err := b.open(t.at, book); err != nil {
+	if err := b.startHour(t.at, book); err != nil {
 		return err
 	}
 	for i := range amounts.Len() {
@@ -184,11 +186,11 @@ func (t *Turn) Commit(amounts *limiter.Amounts, book Book) error {
 			b.count(j, n)
 		}
 	}
-	b.settle(t.at, t.tokens)
+	b.endChange(t.at, t.tokens)
 	return nil
 }
 
-// Pays tells whether any of the amounts is for one of the limits.
+// Pays reports whether any of the amounts is for one of the limits.
 func Pays(limits []limiter.Limit, amounts *limiter.Amounts) bool {
 	for i := range amounts.Len() {
 		if name, _ := amounts.At(i); find(limits, name, i) >= 0 {
@@ -198,9 +200,9 @@ func Pays(limits []limiter.Limit, amounts *limiter.Amounts) bool {
 	return false
 }
 
-// settleOverride makes tokens what the bucket's own limits hold after the
-// payment. Limits that only the override has join the bucket.
-func (t *Turn) settleOverride(amounts *limiter.Amounts, book Book) error {
+// applyOverride computes the tokens of the bucket's own limits after the payment.
+// It adds limits to the bucket that only the override has.
+func (t *Turn) applyOverride(amounts *limiter.Amounts, book Book) error {
 	b, limits := t.bucket, t.View.Account.Limits
 	var added []limiter.Limit
 	for i, l := range limits {

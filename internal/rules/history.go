@@ -7,11 +7,11 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Windows are those usage is kept in.
+// Windows lists the windows in which stores count usage.
 var Windows = []limiter.Window{limiter.Hourly, limiter.Daily, limiter.Monthly}
 
-// Snapshots is what usage of one hour adds to each window. Only limits that
-// were used are counted.
+// Snapshots returns what the usage of one hour adds to each window. Counters omit
+// limits that were not used.
 func Snapshots(account *limiter.Account, u Usage) []limiter.UsageSnapshot {
 	parts := make([]limiter.UsageSnapshot, 0, len(Windows))
 	for _, w := range Windows {
@@ -30,14 +30,14 @@ func Snapshots(account *limiter.Account, u Usage) []limiter.UsageSnapshot {
 	return parts
 }
 
-// NewestFirst orders snapshots by start, and those that start together by
-// resource, entity and window.
+// NewestFirst compares snapshots by start, the latest first, then by resource,
+// entity and window.
 func NewestFirst(a, b limiter.UsageSnapshot) int {
 	return cmp.Or(b.Start.Compare(a.Start), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Window, b.Window))
 }
 
-// Deleted is the event of a config that goes, with what it held where the trail
-// keeps that.
+// Deleted returns the event for the deletion of a config. For the system's config
+// it adds what the config held.
 func Deleted(cfg limiter.Config, ev limiter.AuditEvent) limiter.AuditEvent {
 	if cfg.Scope != (limiter.Scope{}) {
 		return ev
@@ -54,7 +54,7 @@ func Deleted(cfg limiter.Config, ev limiter.AuditEvent) limiter.AuditEvent {
 	return ev
 }
 
-// With is an event with one more detail; the caller's map stays as it is.
+// With returns an event with one more detail. It copies the map of details.
 func With(ev limiter.AuditEvent, detail string, value any) limiter.AuditEvent {
 	details := map[string]any{detail: value}
 	for k, v := range ev.Details {
@@ -66,36 +66,7 @@ func With(ev limiter.AuditEvent, detail string, value any) limiter.AuditEvent {
 	return ev
 }
 
-// Merged is what a scope holds after a change: nil limits and an empty mode
-// leave what is stored, and only the system has a mode.
-func Merged(stored, change limiter.Config) limiter.Config {
-	stored.Scope = change.Scope
-	if change.Limits != nil {
-		stored.Limits = Sorted(change.Limits)
-	}
-	if change.OnUnavailable != "" && change.Scope == (limiter.Scope{}) {
-		stored.OnUnavailable = change.OnUnavailable
-	}
-	return stored
-}
-
-// Empty tells whether a config holds nothing, and so is not kept.
-func Empty(cfg limiter.Config) bool { return len(cfg.Limits) == 0 && cfg.OnUnavailable == "" }
-
-// ScopeName names a scope in an error.
-func ScopeName(s limiter.Scope) string {
-	switch s.Level() {
-	case "entity":
-		return "entity " + s.Entity + " and resource " + s.Resource
-	case "entity_default":
-		return "entity " + s.Entity
-	case "resource":
-		return "resource " + s.Resource
-	}
-	return "the system"
-}
-
-// CloneDetails copies the maps and lists of an event.
+// CloneDetails returns a deep copy of the details of an event.
 func CloneDetails(details map[string]any) map[string]any {
 	out := make(map[string]any, len(details))
 	for k, v := range details {

@@ -6,11 +6,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// Machine is the clock of the machine that all callers of an embedded store
-// share. It decides how far a store may sweep, and what becomes of a bucket
-// whose time a caller with another clock has put far ahead.
+// Machine is the clock that all callers of an embedded store share. It limits how
+// far a store sweeps, and detects a bucket whose time a caller with a wrong clock
+// has moved far ahead.
 type Machine struct {
-	// Clock is the machine's unless a test sets another.
+	// Clock replaces time.Now in tests.
 	Clock func() time.Time
 }
 
@@ -21,33 +21,32 @@ func (m *Machine) now() int64 {
 	return m.Clock().UnixMilli()
 }
 
-// Horizon is the time up to which a store may sweep for a caller whose time is
-// now: not beyond what this machine takes for now. A caller whose clock is far
-// ahead must not make the store forget what others still need.
+// Horizon returns the time up to which a store may sweep for a caller whose time
+// is now. It is never after the machine's own time: a caller whose clock is far
+// ahead must not remove data that others need.
 func (m *Machine) Horizon(now int64) int64 { return min(now, m.now()) }
 
-// SweepJump is how far behind its next sweep a caller's time must be for the
-// plan to be wrong: a clock that was ahead has made it. In milliseconds.
+// SweepJump is how far, in milliseconds, the next sweep may be ahead of a caller.
+// A larger distance means that a clock far ahead has planned it.
 const SweepJump = 24 * 3600 * 1000
 
-// Agreement is how far a caller's time may be from the machine's for the two to
-// agree. In milliseconds.
+// Agreement is the largest difference, in milliseconds, between the clocks of a
+// caller and the machine for the two to agree.
 const Agreement = 2000
 
-// Local is the time of a call in the terms of a bucket, and by how much the
-// bucket is to be pulled back first, usually by nothing.
+// Local returns the time of a call on the bucket's own clock, and by how much to
+// pull the bucket back first, usually 0.
 //
-// A caller who agrees with the machine does not wait for a time that was never
-// true: a bucket that lies further ahead than its longest fill time counts as
-// ahead by that fill time. One jump of a clock mints at most a full bucket, so
-// that time pays back all of it.
+// For a caller that agrees with the machine, a bucket is ahead by its longest
+// fill time at most. One jump of a clock mints at most a full bucket, and waiting
+// for that time pays it back.
 //
-// A caller who is ahead of the machine finds a bucket that was pulled back where
-// it left it, in its own time. Else the two would take turns, the one filling
-// the bucket that the other pulls back.
+// A caller that is ahead of the machine sees a pulled-back bucket in its own
+// time, as it left it. Otherwise one caller would fill the bucket that another
+// pulls back, again and again.
 func (m *Machine) Local(b *Bucket, now int64) (local, back int64) {
 	ahead := bucket.Sub(b.At, now)
-	if ahead <= 2*Agreement && b.Pulled == 0 { // callers who agree may be this far from each other
+	if ahead <= 2*Agreement && b.Pulled == 0 { // two callers that agree with the machine differ by at most this
 		return now, 0
 	}
 	clock := m.now()
@@ -60,12 +59,12 @@ func (m *Machine) Local(b *Bucket, now int64) (local, back int64) {
 	return now, max(0, bucket.Sub(ahead, longestFill(b.Account.Limits)))
 }
 
-// PullBack moves the bucket's own time back, as [Machine.Local] says.
+// PullBack moves the bucket's own time back by what [Machine.Local] returned.
 func (b *Bucket) PullBack(by int64) {
 	if by == 0 {
 		return
 	}
 	b.At -= by
 	b.Pulled = bucket.Add(b.Pulled, by)
-	b.renew()
+	b.extend()
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// NewNamespaceID is 8 random bytes as 11 characters, not beginning with a
+// NewNamespaceID returns 8 random bytes as 11 characters. The first is not a
 // hyphen.
 func NewNamespaceID() string {
 	for {
@@ -19,11 +19,13 @@ func NewNamespaceID() string {
 	}
 }
 
-// WholeSecond is t as stores keep times of records: UTC, truncated.
+// WholeSecond returns t in UTC, truncated to seconds. Stores keep the times of
+// records in this form.
 func WholeSecond(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 
-// Sequence yields what collect returns, after it returned: no lock is held
-// while the loop body runs. An error is the last pair.
+// Sequence yields the values that collect returns. collect has returned before
+// the first value, so no lock is held while the loop body runs. An error is the
+// last pair.
 func Sequence[T any](collect func() ([]T, error)) iter.Seq2[T, error] {
 	return Pages(func(struct{}) (all []T, next *struct{}, err error) {
 		all, err = collect()
@@ -31,8 +33,9 @@ func Sequence[T any](collect func() ([]T, error)) iter.Seq2[T, error] {
 	})
 }
 
-// Pages yields page after page. fetch gets where the last page ended, the zero
-// value at first, and tells where to go on, nil at the end.
+// Pages yields the values of one page after another. fetch gets the end of the
+// previous page, the zero value at first, and returns the end of its own page, or
+// nil after the last one. An error is the last pair.
 func Pages[T, P any](fetch func(after P) (page []T, next *P, err error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		next := new(P)
