@@ -12,9 +12,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// CreateEntity stores an entity and its event. ErrExists.
+// CreateEntity stores an entity and its audit event. The error matches
+// limiter.ErrExists if there is such an entity.
 func (r *Repository) CreateEntity(ctx context.Context, e limiter.Entity, ev limiter.AuditEvent) error {
-	if err := r.usable(ctx); err != nil {
+	if err := r.requireActive(ctx); err != nil {
 		return err
 	}
 	r.mu.Lock()
@@ -23,14 +24,15 @@ func (r *Repository) CreateEntity(ctx context.Context, e limiter.Entity, ev limi
 		return fmt.Errorf("entity %q: %w", e.ID, limiter.ErrExists)
 	}
 	r.entities[e.ID] = cloned(e)
-	r.facts.Add(1)
+	r.generation.Add(1)
 	r.record(ev)
 	return nil
 }
 
-// Entity is the stored record. ErrNotFound.
+// Entity returns a stored entity. The error matches limiter.ErrNotFound if there
+// is none.
 func (r *Repository) Entity(ctx context.Context, id string) (limiter.Entity, error) {
-	if err := r.usable(ctx); err != nil {
+	if err := r.requireActive(ctx); err != nil {
 		return limiter.Entity{}, err
 	}
 	r.mu.RLock()
@@ -42,10 +44,11 @@ func (r *Repository) Entity(ctx context.Context, id string) (limiter.Entity, err
 	return cloned(e), nil
 }
 
-// Entities are the children of parent, or all, by ID.
+// Entities iterates over the children of parent in ID order, or over all entities
+// if parent is empty.
 func (r *Repository) Entities(ctx context.Context, parent string) iter.Seq2[limiter.Entity, error] {
 	return rules.Sequence(func() ([]limiter.Entity, error) {
-		if err := r.usable(ctx); err != nil {
+		if err := r.requireActive(ctx); err != nil {
 			return nil, err
 		}
 		r.mu.RLock()
@@ -61,15 +64,16 @@ func (r *Repository) Entities(ctx context.Context, parent string) iter.Seq2[limi
 	})
 }
 
-// DeleteEntity removes the record, limits, buckets and usage. ErrNotFound.
+// DeleteEntity removes an entity with its limits, buckets and usage. The error
+// matches limiter.ErrNotFound if nothing is stored for it.
 func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.AuditEvent) error {
-	if err := r.usable(ctx); err != nil {
+	if err := r.requireActive(ctx); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.shard(id)
-	if !r.knows(id, s, ev.At.UnixMilli()) {
+	if !r.hasData(id, s, ev.At.UnixMilli()) {
 		return fmt.Errorf("entity %q: %w", id, limiter.ErrNotFound)
 	}
 	records := 0
@@ -83,15 +87,15 @@ func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.Aud
 			records++
 		}
 	}
-	r.facts.Add(1)
-	records += s.drop(id, deletion{r.made.Load(), ev.At.UnixMilli()})
+	r.generation.Add(1)
+	records += s.drop(id, deletion{r.created.Load(), ev.At.UnixMilli()})
 	r.record(rules.With(ev, "records_deleted", int64(records)))
 	return nil
 }
 
-// knows tells whether anything is stored of an entity. An expired bucket is
-// not.
-func (r *Repository) knows(id string, s *shard, now int64) bool {
+// hasData reports whether anything is stored for an entity. An expired bucket
+// without usage does not count. The caller holds mu.
+func (r *Repository) hasData(id string, s *shard, now int64) bool {
 	if _, ok := r.entities[id]; ok {
 		return true
 	}

@@ -9,22 +9,22 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// heap is how much of it is in use, in bytes.
+// heap returns the number of heap bytes in use.
 func heap() float64 {
 	runtime.GC()
-	runtime.GC() // what the first found to be free is swept by now
+	runtime.GC() // completes the sweep of the first
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc)
 }
 
-// life is what some entities take, in bytes: while their buckets are there, when
-// only their usage is left, and when that is gone, too.
-type life struct{ buckets, usage, nothing float64 }
+// footprint is the memory of some entities, in bytes: with their buckets, with
+// only their usage, and after both have expired.
+type footprint struct{ buckets, usage, nothing float64 }
 
-// lived runs through it. Every entity takes a call of two limits. After that all
-// calls are those of one entity: it has to do for the others' shards.
-func lived(tb testing.TB, entities int) (l life) {
+// measure creates entities with one call of two limits each and lets them expire.
+// All later calls are for one other entity, which has to sweep all shards.
+func measure(tb testing.TB, entities int) (l footprint) {
 	tb.Helper()
 	now := time.Date(2026, 1, 1, 10, 30, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
@@ -51,7 +51,7 @@ func lived(tb testing.TB, entities int) (l life) {
 		heap  *float64
 	}{{24 * time.Hour, &l.usage}, {150 * 24 * time.Hour, &l.nothing}} {
 		now = now.Add(stage.after)
-		for range entities/sweepLock + 2*len(repo.shards) { // many times what it takes
+		for range entities/sweepLock + 2*len(repo.shards) { // more than enough for a whole sweep
 			now = now.Add(time.Second)
 			acquire(busy)
 		}
@@ -64,24 +64,24 @@ func lived(tb testing.TB, entities int) (l life) {
 	return l
 }
 
-// The memory of entities that went comes back, and until then what they used
-// takes less than half of what their buckets did. Calls of another entity are
-// enough for that.
-func TestMemoryComesBack(t *testing.T) {
-	l := lived(t, 20_000)
+// TestMemoryIsFreed checks that expired usage takes no memory, and that usage
+// takes less than half of the memory of its buckets. Calls for another entity
+// are enough to free it.
+func TestMemoryIsFreed(t *testing.T) {
+	l := measure(t, 20_000)
 	if l.usage > l.buckets/2 {
 		t.Errorf("usage takes %.0f kB, the buckets took %.0f", l.usage/1e3, l.buckets/1e3)
 	}
 	if l.nothing > l.buckets/4 {
-		t.Errorf("%.0f kB stay, the buckets took %.0f", l.nothing/1e3, l.buckets/1e3)
+		t.Errorf("%.0f kB are left, the buckets took %.0f", l.nothing/1e3, l.buckets/1e3)
 	}
 }
 
-// BenchmarkIdleEntities shows what a million entities take that made one call
-// each: run it with -benchtime=1x.
+// BenchmarkIdleEntities measures the memory of a million entities after one call
+// each. Run it with -benchtime=1x.
 func BenchmarkIdleEntities(b *testing.B) {
 	for b.Loop() {
-		l := lived(b, 1_000_000)
+		l := measure(b, 1_000_000)
 		b.ReportMetric(l.buckets/1e6, "MB-buckets")
 		b.ReportMetric(l.usage/1e6, "MB-usage")
 		b.ReportMetric(l.nothing/1e6, "MB-left")

@@ -11,21 +11,22 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// DefaultRetention is how long audit events are kept, and usage unless options
-// say otherwise.
+// DefaultRetention is how long audit events are kept. It is also the default of
+// Options.UsageRetention.
 const DefaultRetention = 90 * 24 * time.Hour
 
-// record keeps an event, and drops old ones now and then. The caller holds mu.
+// record stores an event and drops old ones from time to time. The caller holds
+// mu.
 func (n *namespace) record(ev limiter.AuditEvent) {
-	n.forget(ev.At.UnixMilli())
+	n.forgetEvents(ev.At.UnixMilli())
 	ev.Details, ev.At = rules.CloneDetails(ev.Details), rules.WholeSecond(ev.At)
 	events := n.audit[ev.Entity]
 	at, _ := slices.BinarySearchFunc(events, ev.ID, func(e limiter.AuditEvent, id string) int { return strings.Compare(e.ID, id) })
 	n.audit[ev.Entity] = slices.Insert(events, at, ev)
 }
 
-// forget drops events that are older than their retention.
-func (n *namespace) forget(now int64) {
+// forgetEvents drops events that are past their retention.
+func (n *namespace) forgetEvents(now int64) {
 	if now < n.forgetAt && now > n.forgetAt-rules.SweepJump {
 		return
 	}
@@ -39,10 +40,12 @@ func (n *namespace) forget(now int64) {
 	}
 }
 
-// AuditEvents yields the events of an entity, or of all, newest first.
+// AuditEvents iterates over the audit events of an entity, or of all if entity is
+// empty, newest first. If after is not empty, it begins with the event that
+// follows after in this order.
 func (r *Repository) AuditEvents(ctx context.Context, entity, after string) iter.Seq2[limiter.AuditEvent, error] {
 	return rules.Sequence(func() ([]limiter.AuditEvent, error) {
-		if err := r.usable(ctx); err != nil {
+		if err := r.requireActive(ctx); err != nil {
 			return nil, err
 		}
 		r.mu.RLock()
@@ -68,10 +71,10 @@ func (r *Repository) AuditEvents(ctx context.Context, entity, after string) iter
 	})
 }
 
-// Usage are the snapshots of a query, newest first.
+// Usage iterates over the snapshots that match a query, newest first.
 func (r *Repository) Usage(ctx context.Context, q limiter.UsageQuery) iter.Seq2[limiter.UsageSnapshot, error] {
 	return rules.Sequence(func() ([]limiter.UsageSnapshot, error) {
-		if err := r.usable(ctx); err != nil {
+		if err := r.requireActive(ctx); err != nil {
 			return nil, err
 		}
 		var all []limiter.UsageSnapshot

@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// aged is a limiter on an empty store whose idea of real time is the test's.
-func aged(t *testing.T, now *time.Time, opts *Options) (*limiter.RateLimiter, *Repository) {
+// withClock returns a limiter on an empty store. The clocks of both return *now.
+func withClock(t *testing.T, now *time.Time, opts *Options) (*limiter.RateLimiter, *Repository) {
 	t.Helper()
 	repo := New(opts)
 	clock := func() time.Time { return *now }
@@ -23,12 +23,12 @@ func aged(t *testing.T, now *time.Time, opts *Options) (*limiter.RateLimiter, *R
 	return lim, repo
 }
 
-// Buckets are forgotten whether limits are stored or come with each request.
+// TestExpiredBucketsAreSwept covers stored limits and limits of the request.
 func TestExpiredBucketsAreSwept(t *testing.T) {
 	for name, override := range map[string][]limiter.Limit{"stored": nil, "override": {limiter.PerSecond("rpm", 5)}} {
 		t.Run(name, func(t *testing.T) {
 			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-			lim, repo := aged(t, &now, nil)
+			lim, repo := withClock(t, &now, nil)
 			if err := lim.SetSystemDefaults(t.Context(), limiter.PerSecond("rpm", 5)); err != nil {
 				t.Fatal(err)
 			}
@@ -45,18 +45,18 @@ func TestExpiredBucketsAreSwept(t *testing.T) {
 			for i := range repo.shards {
 				held += repo.shards[i].held()
 			}
-			if held > 100 { // those of the last hour
+			if held > 100 { // about an hour's worth
 				t.Errorf("%d of 3000 buckets are still held", held)
 			}
 		})
 	}
 }
 
-// Events are dropped after their retention, also those of entities that nothing
-// happens to any more.
-func TestOldEventsAreForgotten(t *testing.T) {
+// TestOldEventsAreDropped checks that events of idle entities are dropped after
+// their retention, too.
+func TestOldEventsAreDropped(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	lim, repo := aged(t, &now, nil)
+	lim, repo := withClock(t, &now, nil)
 	for i := range 10 {
 		if _, err := lim.CreateEntity(t.Context(), limiter.Entity{ID: fmt.Sprint("key-", i)}); err != nil {
 			t.Fatal(err)
@@ -73,7 +73,7 @@ func TestOldEventsAreForgotten(t *testing.T) {
 
 func TestUsageIsKeptForItsRetentionAfterTheWindow(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 30, 0, 0, time.UTC)
-	lim, _ := aged(t, &now, &Options{UsageRetention: 24 * time.Hour})
+	lim, _ := withClock(t, &now, &Options{UsageRetention: 24 * time.Hour})
 	if err := lim.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 10)); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestUsageIsKeptForItsRetentionAfterTheWindow(t *testing.T) {
 	}
 }
 
-// held is how many buckets a shard has.
+// held returns the number of buckets in a shard.
 func (s *shard) held() (n int) {
 	for range s.each(limiter.Scope{}) {
 		n++
@@ -100,9 +100,8 @@ func (s *shard) held() (n int) {
 	return n
 }
 
-// Calls that sweep, charge, give back, delete and list do not get in each other's
-// way.
-func TestSweepBesideEverythingElse(t *testing.T) {
+// TestConcurrentSweep sweeps while other calls charge, give back, delete and list.
+func TestConcurrentSweep(t *testing.T) {
 	var ms atomic.Int64
 	ms.Store(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli())
 	clock := func() time.Time { return time.UnixMilli(ms.Load()) }

@@ -1,15 +1,15 @@
-// Package memory is a limiter's store inside one process: the reference for
-// what a store means, and the fastest. Nothing survives the process.
+// Package memory implements a limiter's store in memory, for one process. It is
+// the reference implementation of a store, and the fastest. All data is lost when
+// the process ends.
 //
-// Buckets that have idled and usage past its retention are forgotten by the
-// calls that come after, a part each, whatever those calls are about, and their
-// memory comes back. There is no goroutine.
+// Later calls remove expired buckets and old usage in small steps and free their
+// memory. The package starts no goroutine.
 //
-// All callers share the clock of the machine. A bucket that a clock far ahead
-// has charged refills from that time on. But a call whose time agrees with the
-// machine's, to two seconds, does not wait for a time that was never true: to it,
-// the bucket is ahead by its longest fill time at most. That pays back all that
-// the jump can have minted, and it begins with the first such call that writes.
+// All callers share the clock of the machine. A bucket that was charged by a
+// clock far ahead refills from that time on. For a call whose time agrees with
+// the machine's to within two seconds, such a bucket is ahead by its longest fill
+// time at most. Waiting for that time pays back all tokens that the jump can have
+// minted. The first such call that writes moves the bucket back.
 package memory
 
 import (
@@ -22,21 +22,21 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// Options are those of [New]. The zero value of a field is its default.
+// Options configures [New]. A zero field means its default.
 type Options struct {
-	// Namespace is registered on the spot; default "default". If the name is
-	// not valid, every call of the repository says so.
+	// Namespace is the namespace to register and use. The default is "default".
+	// If the name is invalid, every call returns the error.
 	Namespace string
-	// BucketTTL is after how many idle fill times a bucket is forgotten; default
-	// 7, negative for never. Buckets in debt stay, and so do those of entities
-	// with limits of their own for the resource.
+	// BucketTTL is the number of fill times after which an idle bucket expires.
+	// The default is 7; a negative value means never. Buckets in debt do not
+	// expire, nor do buckets whose entity has its own limits for the resource.
 	BucketTTL int
-	// UsageRetention is how long usage snapshots are kept; default
-	// DefaultRetention. An entity that is always busy has 24 of them a day.
+	// UsageRetention is how long usage snapshots are kept. The default is
+	// DefaultRetention. A busy entity has 24 hourly snapshots a day.
 	UsageRetention time.Duration
 }
 
-// Repository is the store seen from one namespace. It is safe for concurrent
+// Repository is a view of the store on one namespace. It is safe for concurrent
 // use.
 type Repository struct {
 	store *store
@@ -46,18 +46,18 @@ type Repository struct {
 
 var _ limiter.Repository = (*Repository)(nil)
 
-// store is what all namespaces share.
+// store holds what all namespaces share.
 type store struct {
-	mu        sync.RWMutex
-	spaces    map[string]*namespace // by id, in any state
-	ttl       int
-	retention time.Duration
-	machine   rules.Machine
-	sweeper   sweeper
-	err       error // what every call returns: bad options, or closed
+	mu         sync.RWMutex
+	namespaces map[string]*namespace // by ID, in any state
+	ttl        int
+	retention  time.Duration
+	machine    rules.Machine
+	sweeper    sweeper
+	err        error // returned by every call: invalid options, or closed
 }
 
-// New makes an empty store. It never fails.
+// New returns an empty store.
 func New(opts *Options) *Repository {
 	var o Options
 	if opts != nil {
@@ -69,15 +69,16 @@ func New(opts *Options) *Repository {
 	if o.UsageRetention <= 0 {
 		o.UsageRetention = DefaultRetention
 	}
-	s := &store{spaces: map[string]*namespace{}, ttl: rules.Multiplier(o.BucketTTL), retention: o.UsageRetention}
+	s := &store{namespaces: map[string]*namespace{}, ttl: rules.Multiplier(o.BucketTTL), retention: o.UsageRetention}
 	s.err = limiter.Namespace{Name: o.Namespace}.Validate()
 	return &Repository{store: s, namespace: s.add(limiter.Namespace{Name: o.Namespace, CreatedAt: rules.WholeSecond(time.Now())})}
 }
 
-// Ping is nil until the repository is closed.
-func (r *Repository) Ping(ctx context.Context) error { return r.ready(ctx) }
+// Ping returns nil until the repository is closed.
+func (r *Repository) Ping(ctx context.Context) error { return r.requireOpen(ctx) }
 
-// Close ends the repository and every view of it. A view's Close does nothing.
+// Close closes the repository and every view of it. Later calls return
+// limiter.ErrClosed. Close of a view does nothing.
 func (r *Repository) Close() error {
 	if r.view {
 		return nil
@@ -85,14 +86,14 @@ func (r *Repository) Close() error {
 	r.store.mu.Lock()
 	defer r.store.mu.Unlock()
 	r.store.err = limiter.ErrClosed
-	for _, n := range r.store.spaces {
-		n.unusable.Store(true)
+	for _, n := range r.store.namespaces {
+		n.inactive.Store(true)
 	}
 	return nil
 }
 
-// ready is why a call cannot begin: its context has ended, or the store.
-func (r *Repository) ready(ctx context.Context) error {
+// requireOpen returns an error if the context has ended or the store is closed.
+func (r *Repository) requireOpen(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -101,16 +102,16 @@ func (r *Repository) ready(ctx context.Context) error {
 	return r.store.err
 }
 
-// usable is ready for a call that needs the namespace to be active.
-func (r *Repository) usable(ctx context.Context) error {
+// requireActive checks what requireOpen does, and that the namespace is active.
+func (r *Repository) requireActive(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if !r.unusable.Load() {
+	if !r.inactive.Load() {
 		return nil
 	}
-	if err := r.ready(ctx); err != nil {
+	if err := r.requireOpen(ctx); err != nil {
 		return err
 	}
-	return fmt.Errorf("namespace %q: %w", r.space.Name, limiter.ErrNotFound)
+	return fmt.Errorf("namespace %q: %w", r.info.Name, limiter.ErrNotFound)
 }

@@ -15,68 +15,69 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// namespace is the data of one namespace. Its mutex guards what people change,
-// the shards what traffic changes. Whoever needs both takes mu first, then
+// namespace holds the data of one namespace. mu guards entities and
+// configuration, the shards guard buckets and usage. The lock order is mu, then
 // shards in ascending order.
 type namespace struct {
-	unusable atomic.Bool       // deleted, or the store is closed
-	purged   atomic.Bool       // for good; leases may still refer to it
-	space    limiter.Namespace // guarded by the store's mutex; ID and Name never change
+	inactive atomic.Bool       // deleted, or the store is closed
+	purged   atomic.Bool       // leases may still refer to it
+	info     limiter.Namespace // guarded by the store's mutex; ID and Name never change
 
-	mu       sync.RWMutex
-	facts    atomic.Uint64 // rises with every change of an entity or a config
-	entities map[string]limiter.Entity
-	configs  map[limiter.Scope]limiter.Config
-	audit    map[string][]limiter.AuditEvent // oldest first
-	managed  rules.Managed
-	forgetAt int64        // when to look for old events again
-	mode     atomic.Value // limiter.OnUnavailable
+	mu         sync.RWMutex
+	generation atomic.Uint64 // incremented by every change of an entity or a config
+	entities   map[string]limiter.Entity
+	configs    map[limiter.Scope]limiter.Config
+	audit      map[string][]limiter.AuditEvent // oldest first
+	managed    rules.Managed
+	forgetAt   int64        // when to look for old events next
+	mode       atomic.Value // limiter.OnUnavailable
 
-	machine *rules.Machine // the store's, like the sweeper
+	machine *rules.Machine // shared with the store, like sweeper
 	sweeper *sweeper
 	ttl     int
-	made    atomic.Uint64 // buckets so far
+	created atomic.Uint64 // number of buckets created so far
 	seed    maphash.Seed
 	shards  [1 << shardBits]shard
 }
 
-// add makes a namespace. The caller holds the store's mutex, or is New.
-func (s *store) add(space limiter.Namespace) *namespace {
-	space.ID = rules.NewNamespaceID()
+// add creates a namespace. The caller holds the store's mutex, or is New.
+func (s *store) add(info limiter.Namespace) *namespace {
+	info.ID = rules.NewNamespaceID()
 	n := &namespace{
-		space: space, ttl: s.ttl, seed: maphash.MakeSeed(), machine: &s.machine, sweeper: &s.sweeper,
+		info: info, ttl: s.ttl, seed: maphash.MakeSeed(), machine: &s.machine, sweeper: &s.sweeper,
 		entities: map[string]limiter.Entity{},
 		configs:  map[limiter.Scope]limiter.Config{},
 		audit:    map[string][]limiter.AuditEvent{},
 	}
-	n.unusable.Store(s.err != nil)
-	n.facts.Store(1)
+	n.inactive.Store(s.err != nil)
+	n.generation.Store(1)
 	n.mode.Store(limiter.OnUnavailable(""))
 	for i := range n.shards {
 		n.shards[i].seed = n.seed
 		n.shards[i].retention = s.retention
 	}
-	s.spaces[space.ID] = n
+	s.namespaces[info.ID] = n
 	s.sweeper.watch(n)
 	return n
 }
 
-// active is the namespace that has the name now, or nil.
+// active returns the active namespace of that name, or nil.
 func (s *store) active(name string) *namespace {
-	for _, n := range s.spaces {
-		if n.space.Name == name && n.space.DeletedAt.IsZero() {
+	for _, n := range s.namespaces {
+		if n.info.Name == name && n.info.DeletedAt.IsZero() {
 			return n
 		}
 	}
 	return nil
 }
 
-// NamespaceID is the one the repository looks at.
-func (r *Repository) NamespaceID() string { return r.space.ID }
+// NamespaceID returns the ID of the repository's namespace.
+func (r *Repository) NamespaceID() string { return r.info.ID }
 
-// Namespace is a view of another namespace; ErrNotFound unless it is active.
+// Namespace returns a view of another namespace. The error matches
+// limiter.ErrNotFound if the namespace is not active.
 func (r *Repository) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
-	if err := r.ready(ctx); err != nil {
+	if err := r.requireOpen(ctx); err != nil {
 		return nil, err
 	}
 	r.store.mu.RLock()
@@ -88,17 +89,17 @@ func (r *Repository) Namespace(ctx context.Context, name string) (limiter.Reposi
 	return &Repository{store: r.store, namespace: n, view: true}, nil
 }
 
-// Namespaces are those in any state, by name, then ID.
+// Namespaces iterates over the namespaces in any state, by name, then ID.
 func (r *Repository) Namespaces(ctx context.Context) iter.Seq2[limiter.Namespace, error] {
 	return rules.Sequence(func() ([]limiter.Namespace, error) {
-		if err := r.ready(ctx); err != nil {
+		if err := r.requireOpen(ctx); err != nil {
 			return nil, err
 		}
 		r.store.mu.RLock()
 		defer r.store.mu.RUnlock()
 		var all []limiter.Namespace
-		for _, n := range r.store.spaces {
-			all = append(all, n.space)
+		for _, n := range r.store.namespaces {
+			all = append(all, n.info)
 		}
 		slices.SortFunc(all, func(a, b limiter.Namespace) int {
 			return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
@@ -107,7 +108,8 @@ func (r *Repository) Namespaces(ctx context.Context) iter.Seq2[limiter.Namespace
 	})
 }
 
-// RegisterNamespace makes the name active, or returns the one that is.
+// RegisterNamespace returns the active namespace of that name. It creates one if
+// there is none.
 func (r *Repository) RegisterNamespace(ctx context.Context, now time.Time, name string) (limiter.Namespace, error) {
 	if err := ctx.Err(); err != nil {
 		return limiter.Namespace{}, err
@@ -121,10 +123,11 @@ func (r *Repository) RegisterNamespace(ctx context.Context, now time.Time, name 
 	if n == nil {
 		n = r.store.add(limiter.Namespace{Name: name, CreatedAt: rules.WholeSecond(now)})
 	}
-	return n.space, nil
+	return n.info, nil
 }
 
-// DeleteNamespace makes the name free; the data stay under its ID.
+// DeleteNamespace deletes a namespace and frees its name. The data stays under
+// its ID until it is purged.
 func (r *Repository) DeleteNamespace(ctx context.Context, now time.Time, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -138,12 +141,14 @@ func (r *Repository) DeleteNamespace(ctx context.Context, now time.Time, name st
 	if n == nil {
 		return fmt.Errorf("namespace %q: %w", name, limiter.ErrNotFound)
 	}
-	n.space.DeletedAt = rules.WholeSecond(now)
-	n.unusable.Store(true)
+	n.info.DeletedAt = rules.WholeSecond(now)
+	n.inactive.Store(true)
 	return nil
 }
 
-// RecoverNamespace makes a deleted namespace active again.
+// RecoverNamespace makes a deleted namespace active again. The error matches
+// limiter.ErrNotFound for an unknown ID, limiter.ErrConflict for an active
+// namespace, and limiter.ErrExists if another one has the name.
 func (r *Repository) RecoverNamespace(ctx context.Context, _ time.Time, id string) (limiter.Namespace, error) {
 	if err := ctx.Err(); err != nil {
 		return limiter.Namespace{}, err
@@ -153,21 +158,23 @@ func (r *Repository) RecoverNamespace(ctx context.Context, _ time.Time, id strin
 	if r.store.err != nil {
 		return limiter.Namespace{}, r.store.err
 	}
-	n := r.store.spaces[id]
+	n := r.store.namespaces[id]
 	switch {
 	case n == nil:
 		return limiter.Namespace{}, fmt.Errorf("namespace id %q: %w", id, limiter.ErrNotFound)
-	case n.space.DeletedAt.IsZero():
+	case n.info.DeletedAt.IsZero():
 		return limiter.Namespace{}, fmt.Errorf("namespace id %q is active: %w", id, limiter.ErrConflict)
-	case r.store.active(n.space.Name) != nil:
-		return limiter.Namespace{}, fmt.Errorf("namespace %q: %w", n.space.Name, limiter.ErrExists)
+	case r.store.active(n.info.Name) != nil:
+		return limiter.Namespace{}, fmt.Errorf("namespace %q: %w", n.info.Name, limiter.ErrExists)
 	}
-	n.space.DeletedAt = time.Time{}
-	n.unusable.Store(false)
-	return n.space, nil
+	n.info.DeletedAt = time.Time{}
+	n.inactive.Store(false)
+	return n.info, nil
 }
 
-// PurgeNamespace destroys the data of a deleted namespace.
+// PurgeNamespace destroys the data of a deleted namespace. The error matches
+// limiter.ErrNotFound for an unknown ID and limiter.ErrConflict for an active
+// namespace.
 func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -177,15 +184,15 @@ func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
 	if r.store.err != nil {
 		return r.store.err
 	}
-	n := r.store.spaces[id]
+	n := r.store.namespaces[id]
 	switch {
 	case n == nil:
 		return fmt.Errorf("namespace id %q: %w", id, limiter.ErrNotFound)
-	case n.space.DeletedAt.IsZero():
+	case n.info.DeletedAt.IsZero():
 		return fmt.Errorf("namespace id %q is active: %w", id, limiter.ErrConflict)
 	}
-	delete(r.store.spaces, id)
+	delete(r.store.namespaces, id)
 	n.purged.Store(true)
-	r.store.sweeper.leave(n)
+	r.store.sweeper.unwatch(n)
 	return nil
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// shardBits is how many bits of an entity's hash choose its shard.
+// shardBits is the number of bits of an entity's hash that select its shard.
 const shardBits = 8
 
-// shard holds the buckets and usage of some entities: all that an entity has is
-// in one shard.
+// shard holds the buckets and usage of some entities. All data of an entity is in
+// one shard.
 type shard struct {
 	mu        sync.Mutex
 	seed      maphash.Seed
@@ -23,21 +23,21 @@ type shard struct {
 	names     nameCache
 	deleted   map[string]deletion // by entity; nil when empty
 	retention time.Duration       // of usage
-	_         [64]byte
+	_         [64]byte            // keeps shards on different cache lines
 }
 
 // entry is a bucket in memory, and the Ref of its accounts.
 type entry struct {
 	rules.Bucket
 	link[entry]
-	facts   uint64 // the namespace's when limits and parent were looked up, 0 = never
-	number  uint64 // in order of creation
-	cascade bool
-	swept   bool // expired and removed; a lease may still refer to it
+	generation uint64 // of the namespace when limits and parent were looked up; 0 for never
+	seq        uint64 // in order of creation
+	cascade    bool
+	swept      bool // expired and removed; a lease may still refer to it
 }
 
-// deletion says that an entity's buckets up to a number were deleted, and did
-// not just expire: what leases still have to do with them is void.
+// deletion records that the buckets of an entity up to last were deleted, as
+// opposed to expired. Credits of their leases are skipped.
 type deletion struct {
 	last uint64
 	at   int64
@@ -49,8 +49,8 @@ func (n *namespace) index(entity string) int {
 
 func (n *namespace) shard(entity string) *shard { return &n.shards[n.index(entity)] }
 
-// lockPair locks the shards of two entities in ascending order. An empty second
-// entity is none.
+// lockPair locks the shards of two entities in ascending order. The second entity
+// may be empty.
 func (n *namespace) lockPair(first, second string) (unlock func()) {
 	a := n.index(first)
 	b := a
@@ -71,7 +71,7 @@ func (n *namespace) lockPair(first, second string) (unlock func()) {
 
 func (s *shard) hash(entity string) uint64 { return maphash.String(s.seed, entity) }
 
-// get is the bucket at a key, nil if there is none.
+// get returns the bucket at a key, or nil.
 func (s *shard) get(key limiter.Scope) *entry {
 	hash := s.hash(key.Entity)
 	for e := s.buckets.first(hash); e != nil; e = e.next {
@@ -82,7 +82,7 @@ func (s *shard) get(key limiter.Scope) *entry {
 	return nil
 }
 
-// put adds a bucket in the place of one that has expired, if there is one.
+// put adds a bucket. It replaces an expired one at the same key.
 func (s *shard) put(e *entry) {
 	if old := s.get(keyOf(e)); old != nil {
 		s.expire(old)
@@ -92,14 +92,14 @@ func (s *shard) put(e *entry) {
 	s.buckets.add(e)
 }
 
-// expire is the end of a bucket; its usage stays. The caller removes it.
+// expire marks a bucket as expired and books its usage. The caller removes it.
 func (s *shard) expire(e *entry) {
-	_ = e.Flush(s.book) // the book of this store does not fail
+	_ = e.Flush(s.book) // book never fails
 	e.swept = true
 }
 
-// each ranges over the buckets of an entity, a resource, both, or all. None may
-// be added or removed meanwhile.
+// each iterates over the buckets of an entity, a resource, both, or all. The loop
+// must not add or remove buckets.
 func (s *shard) each(of limiter.Scope) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		wanted := func(e *entry) bool {
@@ -125,7 +125,7 @@ func keyOf(e *entry) limiter.Scope {
 	return limiter.Scope{Entity: e.Account.Entity, Resource: e.Account.Resource}
 }
 
-// drop removes buckets and usage of an entity, and counts them.
+// drop removes the buckets and the usage of an entity and returns their number.
 func (s *shard) drop(entity string, d deletion) (records int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

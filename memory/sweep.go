@@ -8,49 +8,48 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// sweeper forgets what expired in all shards of a store. Calls do it, a part
-// each: what nobody touches any more is swept by calls for something else, and
-// no call works for long.
+// sweeper removes expired data from all shards of a store. It has no goroutine:
+// calls sweep a small part each, whatever entity they are for.
 type sweeper struct {
-	next atomic.Int64 // when a call is to go on, in the callers' milliseconds
+	next atomic.Int64 // when the next call sweeps, in the callers' milliseconds
 
-	mu     sync.Mutex // held by the call that sweeps
-	spaces []*namespace
-	began  int64 // when this round did
-	at     int   // the shard it has come to, counted over all namespaces
-	usage  bool  // that is through with its buckets
-	chain  int   // of them, or of its usage
+	mu         sync.Mutex // held by the call that sweeps
+	namespaces []*namespace
+	began      int64 // start of the current round
+	at         int   // current shard, counted over all namespaces
+	usage      bool  // the shard's buckets are done, its usage is next
+	chain      int   // next chain of the buckets or the usage
 }
 
 const (
-	sweepEvery = 60 * 1000   // milliseconds of the callers' time from round to round
-	sweepPause = 100         // and between parts, while nothing is found
-	sweepJump  = 3600 * 1000 // a plan this far ahead was made by a clock that was
-	sweepPart  = 1024        // buckets or series or so that one call looks at
-	sweepLock  = 64          // and without letting others at the shard
+	sweepEvery = 60 * 1000   // milliseconds of the callers' time between rounds
+	sweepPause = 100         // milliseconds between parts that found nothing
+	sweepJump  = 3600 * 1000 // a next time this far ahead was set by a wrong clock
+	sweepPart  = 1024        // number of buckets or series that one call visits
+	sweepLock  = 64          // number visited while a shard stays locked
 )
 
 // watch adds a namespace.
 func (w *sweeper) watch(n *namespace) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.spaces = append(w.spaces, n)
+	w.namespaces = append(w.namespaces, n)
 }
 
-// leave removes one.
-func (w *sweeper) leave(n *namespace) {
+// unwatch removes a namespace.
+func (w *sweeper) unwatch(n *namespace) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.spaces = slices.DeleteFunc(w.spaces, func(other *namespace) bool { return other == n })
+	w.namespaces = slices.DeleteFunc(w.namespaces, func(other *namespace) bool { return other == n })
 }
 
-// due reports whether a call is to sweep.
+// due reports whether a call at now should sweep.
 func (w *sweeper) due(now int64) bool {
 	next := w.next.Load()
 	return now >= next || now <= next-sweepJump
 }
 
-// run sweeps a part, if no other call does. The caller holds no lock.
+// run sweeps a part, unless another call is sweeping. The caller holds no lock.
 func (w *sweeper) run(now int64, machine *rules.Machine) {
 	if !w.mu.TryLock() {
 		return
@@ -62,36 +61,36 @@ func (w *sweeper) run(now int64, machine *rules.Machine) {
 	horizon := machine.Horizon(now)
 	found, done := false, false
 	for left := sweepPart; left > 0 && !done; {
-		var looked int
-		var some bool
-		looked, some, done = w.step(horizon)
-		left -= 1 + looked
-		found = found || some
+		var visited int
+		var removed bool
+		visited, removed, done = w.step(horizon)
+		left -= 1 + visited
+		found = found || removed
 	}
 	switch {
 	case done:
 		w.next.Store(now + min(sweepEvery, max(sweepPause, w.began+sweepEvery-now)))
-	case found: // the sooner it is free, the better
+	case found: // there may be more: the next call goes on
 		w.next.Store(now)
 	default:
 		w.next.Store(now + sweepPause)
 	}
 }
 
-// step sweeps some chains of one shard. It returns how much it looked at, and
-// whether it found something that had expired, or the end of the round.
-func (w *sweeper) step(horizon int64) (looked int, found, done bool) {
+// step sweeps some chains of one shard. It returns the number of nodes it visited,
+// whether it removed any, and whether the round is complete.
+func (w *sweeper) step(horizon int64) (visited int, removed, done bool) {
 	const shards = 1 << shardBits
-	if w.at >= shards*len(w.spaces) {
+	if w.at >= shards*len(w.namespaces) {
 		w.at, w.usage, w.chain = 0, false, 0
 		return 0, false, true
 	}
-	s := &w.spaces[w.at/shards].shards[w.at%shards]
+	s := &w.namespaces[w.at/shards].shards[w.at%shards]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var end bool
 	if !w.usage {
-		looked, found, end = sweepChains(&s.buckets, &w.chain, func(e *entry) (kept bool, cost int) {
+		visited, removed, end = sweepChains(&s.buckets, &w.chain, func(e *entry) (kept bool, cost int) {
 			if !e.Gone(horizon - rules.SweepMargin) {
 				return true, 1
 			}
@@ -99,40 +98,40 @@ func (w *sweeper) step(horizon int64) (looked int, found, done bool) {
 			return false, 1
 		})
 	} else {
-		looked, found, end = sweepChains(&s.usage, &w.chain, func(u *series) (kept bool, cost int) {
-			return u.fold(horizon, s.retention), 1 + len(u.rows)/sweepLock
+		visited, removed, end = sweepChains(&s.usage, &w.chain, func(u *series) (kept bool, cost int) {
+			return u.rollUp(horizon, s.retention), 1 + len(u.rows)/sweepLock
 		})
 	}
 	if end {
 		w.chain = 0
 		if w.usage = !w.usage; !w.usage {
-			s.forget(horizon)
+			s.forgetDeletions(horizon)
 			w.at++
 		}
 	}
-	return looked, found, false
+	return visited, removed, false
 }
 
-// sweepChains looks at some nodes from a chain on, and reports whether any went,
-// and whether it came to the end.
-func sweepChains[T any, P node[T]](t *table[T, P], chain *int, keep func(*T) (kept bool, cost int)) (looked int, found, end bool) {
-	for *chain < t.chains && looked < sweepLock {
-		looked++
+// sweepChains visits some nodes, beginning with a chain, and advances that chain.
+// It reports whether it removed any, and whether it reached the end of the table.
+func sweepChains[T any, P node[T]](t *table[T, P], chain *int, keep func(*T) (kept bool, cost int)) (visited int, removed, end bool) {
+	for *chain < t.chains && visited < sweepLock {
+		visited++
 		t.prune(*chain, func(n *T) bool {
 			kept, cost := keep(n)
-			looked += cost
-			found = found || !kept
+			visited += cost
+			removed = removed || !kept
 			return kept
 		})
 		*chain++
 	}
 	end = *chain >= t.chains
 	t.fit()
-	return looked, found, end
+	return visited, removed, end
 }
 
-// forget drops deletions that no lease is as old as.
-func (s *shard) forget(now int64) {
+// forgetDeletions drops deletions that are older than any lease.
+func (s *shard) forgetDeletions(now int64) {
 	for entity, d := range s.deleted {
 		if d.at <= now-DefaultRetention.Milliseconds() {
 			delete(s.deleted, entity)

@@ -5,23 +5,23 @@ import (
 	"math/bits"
 )
 
-// table finds buckets, or usage, by the hash of their entity. It grows and
-// shrinks by one chain at a time, with about one node in each: no call waits
-// while all of it moves, and the memory of nodes that went comes back, which that
-// of a map does not. The zero value is empty.
+// table is a hash table of buckets or usage, by the hash of their entity. It grows
+// and shrinks by one chain at a time, with about one node in each. No call waits
+// for a rehash of the whole table, and memory of removed nodes is freed, unlike
+// that of a map. The zero value is empty.
 type table[T any, P node[T]] struct {
 	segments []*segment[T]
 	chains   int
 	nodes    int
 }
 
-// node is what tables hold: something with a link.
+// node is an element of a table. It embeds a link.
 type node[T any] interface {
 	*T
 	linked() *link[T]
 }
 
-// link is what a node has for its table.
+// link connects a node to its table.
 type link[T any] struct {
 	next *T     // in the same chain
 	hash uint64 // of the entity
@@ -29,19 +29,19 @@ type link[T any] struct {
 
 func (l *link[T]) linked() *link[T] { return l }
 
-// segment is the heads of some chains.
+// segment holds the heads of some chains.
 type segment[T any] [perSegment]*T
 
 const perSegment = 64
 
-// chain is the place of the first node of a chain.
+// chain returns a pointer to the head of a chain.
 func (t *table[T, P]) chain(i int) **T { return &t.segments[i/perSegment][i%perSegment] }
 
-// index is the chain of a hash, in a table that has one at least. The number of
-// chains need not be a power of two: those that are not there yet are still part
-// of the chain they will come from.
+// index returns the chain of a hash. The table has at least one chain. The number
+// of chains need not be a power of two: the nodes of a chain that does not exist
+// yet are in the chain that it will be split from.
 func (t *table[T, P]) index(hash uint64) int {
-	hash >>= shardBits // which have chosen the shard
+	hash >>= shardBits // the low bits select the shard
 	half := 1 << (bits.Len(uint(t.chains)) - 1)
 	if i := int(hash) & (2*half - 1); i < t.chains {
 		return i
@@ -49,8 +49,7 @@ func (t *table[T, P]) index(hash uint64) int {
 	return int(hash) & (half - 1)
 }
 
-// first is the first of the chain in which nodes with a hash are, nil if there
-// is none.
+// first returns the first node of the chain for a hash, or nil.
 func (t *table[T, P]) first(hash uint64) *T {
 	if t.chains == 0 {
 		return nil
@@ -58,7 +57,7 @@ func (t *table[T, P]) first(hash uint64) *T {
 	return *t.chain(t.index(hash))
 }
 
-// add puts a node in, which has its hash.
+// add inserts a node whose hash is set.
 func (t *table[T, P]) add(n *T) {
 	t.nodes++
 	if t.nodes > t.chains {
@@ -72,16 +71,16 @@ func (t *table[T, P]) push(i int, n *T) {
 	P(n).linked().next, *head = *head, n
 }
 
-// remove takes a node out.
+// remove removes a node.
 func (t *table[T, P]) remove(n *T) {
 	t.prune(t.index(P(n).linked().hash), func(other *T) bool { return other != n })
 	t.fit()
 }
 
-// prune takes those nodes out of a chain that keep does not want, and counts
-// what it looked at. Chains go when fit is called.
-func (t *table[T, P]) prune(i int, keep func(*T) bool) (looked int) {
-	for at := t.chain(i); *at != nil; looked++ {
+// prune removes the nodes of a chain for which keep returns false. The caller
+// calls fit afterwards.
+func (t *table[T, P]) prune(i int, keep func(*T) bool) {
+	for at := t.chain(i); *at != nil; {
 		if keep(*at) {
 			at = &P(*at).linked().next
 			continue
@@ -89,10 +88,9 @@ func (t *table[T, P]) prune(i int, keep func(*T) bool) (looked int) {
 		*at = P(*at).linked().next
 		t.nodes--
 	}
-	return looked
 }
 
-// all ranges over the nodes. None may be added or removed meanwhile.
+// all iterates over the nodes. The loop must not add or remove nodes.
 func (t *table[T, P]) all() iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		for i := range t.chains {
@@ -105,7 +103,7 @@ func (t *table[T, P]) all() iter.Seq[*T] {
 	}
 }
 
-// grow adds a chain, and moves to it what belongs there.
+// grow adds a chain and moves the nodes that belong to it.
 func (t *table[T, P]) grow() {
 	if t.chains%perSegment == 0 {
 		t.segments = append(t.segments, new(segment[T]))
@@ -126,15 +124,15 @@ func (t *table[T, P]) grow() {
 	}
 }
 
-// fit drops chains until there are at most two for each node: about as many
-// steps as nodes were removed since.
+// fit removes chains until there are at most two for each node. It takes about as
+// many steps as nodes were removed.
 func (t *table[T, P]) fit() {
 	for t.chains > 2*t.nodes {
 		t.shrink()
 	}
 }
 
-// shrink moves the last chain to where it came from.
+// shrink merges the last chain into the chain it was split from.
 func (t *table[T, P]) shrink() {
 	last := t.chains - 1
 	if last > 0 {
@@ -155,5 +153,5 @@ func (t *table[T, P]) shrink() {
 	}
 }
 
-// partner is the chain that a later one comes from, and goes back to.
+// partner returns the chain that chain i is split from and merged into.
 func partner(i int) int { return i - 1<<(bits.Len(uint(i))-1) }

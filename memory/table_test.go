@@ -5,31 +5,31 @@ import (
 	"testing"
 )
 
-// A table finds what was added and not removed, as a map would, and has about as
-// many chains as nodes at any time.
+// TestTableFollowsItsNodes checks that a table holds the same nodes as a map, and
+// about as many chains as nodes.
 func TestTableFollowsItsNodes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 0))
-	var of table[entry, *entry]
+	var table table[entry, *entry]
 	want := map[*entry]bool{}
 	check := func() {
 		t.Helper()
-		if of.nodes != len(want) || of.chains < len(want) || of.chains > 2*len(want) {
-			t.Fatalf("%d nodes in %d chains, want %d", of.nodes, of.chains, len(want))
+		if table.nodes != len(want) || table.chains < len(want) || table.chains > 2*len(want) {
+			t.Fatalf("%d nodes in %d chains, want %d", table.nodes, table.chains, len(want))
 		}
-		if most := of.chains/perSegment + 1; len(of.segments) > most {
-			t.Fatalf("%d chains have %d segments", of.chains, len(of.segments))
+		if len(table.segments) > table.chains/perSegment+1 {
+			t.Fatalf("%d chains have %d segments", table.chains, len(table.segments))
 		}
 		all := 0
-		for n := range of.all() {
+		for n := range table.all() {
 			if all++; !want[n] {
-				t.Fatal("something is there that should not be")
+				t.Fatal("the table holds a node that was not added, or was removed")
 			}
 		}
 		if all != len(want) {
 			t.Fatalf("%d nodes were found, want %d", all, len(want))
 		}
 		for n := range want {
-			found := of.first(n.hash)
+			found := table.first(n.hash)
 			for found != nil && found != n {
 				found = found.next
 			}
@@ -38,23 +38,23 @@ func TestTableFollowsItsNodes(t *testing.T) {
 			}
 		}
 	}
-	for _, size := range []int{1, 500, 3, 5000, 200, 0} { // it grows and shrinks to each
+	for _, size := range []int{1, 500, 3, 5000, 200, 0} { // the table grows and shrinks to each size
 		for len(want) < size {
 			n := &entry{}
 			n.hash = rng.Uint64()
-			of.add(n)
+			table.add(n)
 			want[n] = true
 		}
 		for n := range want {
 			if len(want) == size {
 				break
 			}
-			of.remove(n)
+			table.remove(n)
 			delete(want, n)
 		}
 		check()
 	}
-	if of.segments != nil {
+	if table.segments != nil {
 		t.Error("an empty table has segments")
 	}
 }

@@ -12,27 +12,28 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// series is the usage of one entity and resource. It is kept small, since there
-// is one for every bucket that ever was within the retention: hours alone are
-// counted, days and months are their sums. An hour that is past its retention
-// is added to its day, and that to its month.
+// series is the usage of one entity and resource. It is compact, since there is
+// one for every bucket within the retention. It counts hours; days and months are
+// sums. An hour past its retention is added to its day, and a day to its month.
 type series struct {
 	link[series]
 	entity   string
 	resource unique.Handle[string]
 	limits   names
-	rows     []int64 // for each part: when, the events, and a count for each limit
+	rows     []int64 // for each part: its start and window, its events, and a count for each limit
 }
 
-// names are those of limits, each ended by a zero byte: few lists serve many
-// series.
+// names is a list of limit names, each terminated by a zero byte. Many series
+// share one list.
 type names = unique.Handle[string]
 
-// A part's when is its start in milliseconds plus the index of its window, which
-// fits into the bits that are zero in every whole hour.
+// windowBits masks the index of the window in the first number of a part. The
+// other bits are the start in milliseconds, which has zeros there for every whole
+// hour.
 const windowBits = 3
 
-// Indices of rules.Windows, and how long after its start the shorter ones end.
+// Indices of rules.Windows, and the length of the shorter windows up to their last
+// second, in milliseconds.
 const (
 	hourly, monthly     = 0, 2
 	hourlyEnd, dailyEnd = (3600 - 1) * 1000, (24*3600 - 1) * 1000
@@ -43,7 +44,7 @@ type part []int64
 
 func (p part) window() int { return int(p[0] & windowBits) }
 
-// counts are those of the limits, after when and the events.
+// counts returns the counts of the limits.
 func (p part) counts() []int64 { return p[2:] }
 
 func (p part) add(other part) {
@@ -52,24 +53,26 @@ func (p part) add(other part) {
 	}
 }
 
-// in is when the window begins that has this part in it.
-func (p part) in(window int) int64 {
+// start returns the first number of a part for the given window that contains p.
+func (p part) start(window int) int64 {
 	begin, _ := p.bounds(window)
 	return begin.UnixMilli() + int64(window)
 }
 
-// bounds are those of the window that has this part in it.
+// bounds returns the bounds of the given window that contains p.
 func (p part) bounds(window int) (begin, end time.Time) {
 	return rules.Windows[window].Bounds(time.UnixMilli(p[0] &^ windowBits))
 }
 
-// width is how many numbers a part has.
+// width returns how many numbers a part has.
 func (s *series) width() int { return 2 + strings.Count(s.limits.Value(), "\x00") }
 
-// list is the names.
-func list(of names) []string { return strings.Split(strings.TrimSuffix(of.Value(), "\x00"), "\x00") }
+// split returns the names of a list.
+func split(list names) []string {
+	return strings.Split(strings.TrimSuffix(list.Value(), "\x00"), "\x00")
+}
 
-// parts ranges over the rows as they are now, the oldest first, more or less.
+// parts iterates over the rows as they are now, roughly the oldest first.
 func (s *series) parts() iter.Seq[part] {
 	width, all := s.width(), s.rows
 	return func(yield func(part) bool) {
@@ -81,12 +84,12 @@ func (s *series) parts() iter.Seq[part] {
 	}
 }
 
-// at is the part of a time, which is made if there is none. Most calls are about
-// the last.
-func (s *series) at(when int64) part {
+// at returns the part that starts with a number, and adds it if there is none. It
+// searches from the end, because most calls are for the last part.
+func (s *series) at(start int64) part {
 	width := s.width()
 	for i := len(s.rows) - width; i >= 0; i -= width {
-		if s.rows[i] == when {
+		if s.rows[i] == start {
 			return part(s.rows[i : i+width])
 		}
 	}
@@ -95,11 +98,11 @@ func (s *series) at(when int64) part {
 	}
 	s.rows = append(s.rows, make([]int64, width)...)
 	last := s.rows[len(s.rows)-width:]
-	last[0] = when
+	last[0] = start
 	return last
 }
 
-// book adds what limits used in an hour.
+// book adds the usage of an hour.
 func (s *series) book(limits names, u rules.Usage) {
 	columns := s.columns(limits)
 	p := s.at(u.Hour)
@@ -113,14 +116,14 @@ func (s *series) book(limits names, u rules.Usage) {
 	}
 }
 
-// columns are where each of the limits is counted, nil if that is where it is
-// in the list. Those that were not counted yet get a column.
+// columns returns the column of each limit, nil if it is the limit's index. It
+// adds columns for new limits.
 func (s *series) columns(limits names) (columns []int) {
 	if s.limits == limits {
 		return nil
 	}
-	own := list(s.limits)
-	for _, name := range list(limits) {
+	own := split(s.limits)
+	for _, name := range split(limits) {
 		at := slices.Index(own, name)
 		if at < 0 {
 			at = len(own)
@@ -137,34 +140,34 @@ func (s *series) columns(limits names) (columns []int) {
 	return columns
 }
 
-// fold adds parts that are past their retention to those of longer windows,
-// drops what no window keeps, and tells whether anything is left.
-func (s *series) fold(now int64, retention time.Duration) bool {
-	some := false
+// rollUp adds parts that are past their retention to longer windows, drops expired
+// months, and reports whether anything is left.
+func (s *series) rollUp(now int64, retention time.Duration) bool {
+	expired := false
 	for p := range s.parts() {
-		some = some || p.over(now, retention)
+		expired = expired || p.expired(now, retention)
 	}
-	if !some {
+	if !expired {
 		return len(s.rows) > 0
 	}
 	all := s.parts()
 	s.rows = nil
 	for p := range all {
-		for p.over(now, retention) && p.window() < monthly {
-			p[0] = p.in(p.window() + 1)
+		for p.expired(now, retention) && p.window() < monthly {
+			p[0] = p.start(p.window() + 1)
 		}
-		if !p.over(now, retention) {
+		if !p.expired(now, retention) {
 			s.at(p[0]).add(p)
 		}
 	}
 	return len(s.rows) > 0
 }
 
-// over tells whether the window of a part is past its retention.
-func (p part) over(now int64, retention time.Duration) bool {
-	last := now - retention.Milliseconds() // what ends later is kept
+// expired reports whether the window of a part is past its retention.
+func (p part) expired(now int64, retention time.Duration) bool {
+	last := now - retention.Milliseconds() // windows that end later are kept
 	switch p.window() {
-	case hourly: // without the detour over dates: there are many
+	case hourly: // the most frequent case avoids date arithmetic
 		return p[0]+hourlyEnd <= last
 	case monthly:
 		_, end := p.bounds(monthly)
@@ -173,15 +176,15 @@ func (p part) over(now int64, retention time.Duration) bool {
 	return p[0]&^windowBits+dailyEnd <= last
 }
 
-// snapshots are those of all windows.
+// snapshots returns the snapshots of all windows.
 func (s *series) snapshots() []limiter.UsageSnapshot {
 	sums := series{limits: s.limits}
 	for p := range s.parts() {
 		for w := p.window(); w < len(rules.Windows); w++ {
-			sums.at(p.in(w)).add(p)
+			sums.at(p.start(w)).add(p)
 		}
 	}
-	limits := list(s.limits)
+	limits := split(s.limits)
 	var all []limiter.UsageSnapshot
 	for p := range sums.parts() {
 		u := limiter.UsageSnapshot{
@@ -190,7 +193,7 @@ func (s *series) snapshots() []limiter.UsageSnapshot {
 		}
 		u.Start, u.End = p.bounds(p.window())
 		for i, n := range p.counts() {
-			if n != 0 { // given back as much as taken
+			if n != 0 { // 0 if all was given back
 				u.Counters[limits[i]] = n
 			}
 		}
@@ -199,16 +202,16 @@ func (s *series) snapshots() []limiter.UsageSnapshot {
 	return all
 }
 
-// nameCache knows the names of the limits asked for last: most buckets have the
-// same, down to the list.
+// nameCache caches the names of the last list of limits. Most buckets share one
+// list.
 type nameCache struct {
-	of    []limiter.Limit
-	names names
+	limits []limiter.Limit
+	names  names
 }
 
-// get is the names of some limits.
+// get returns the names of limits.
 func (c *nameCache) get(limits []limiter.Limit) names {
-	if len(limits) > 0 && len(c.of) == len(limits) && &c.of[0] == &limits[0] {
+	if len(limits) > 0 && len(c.limits) == len(limits) && &c.limits[0] == &limits[0] {
 		return c.names
 	}
 	var b strings.Builder
@@ -216,30 +219,30 @@ func (c *nameCache) get(limits []limiter.Limit) names {
 		b.WriteString(l.Name)
 		b.WriteByte(0)
 	}
-	c.of, c.names = limits, unique.Make(b.String())
+	c.limits, c.names = limits, unique.Make(b.String())
 	return c.names
 }
 
 // book adds a bucket's usage to its series. The caller holds the shard's mutex.
 func (s *shard) book(account *limiter.Account, u rules.Usage) error {
 	limits := s.names.get(account.Limits)
-	of := s.series(account.Entity, account.Resource)
-	if of == nil {
-		of = &series{entity: account.Entity, resource: unique.Make(account.Resource), limits: limits}
-		of.hash = s.hash(account.Entity)
-		s.usage.add(of)
+	usage := s.series(account.Entity, account.Resource)
+	if usage == nil {
+		usage = &series{entity: account.Entity, resource: unique.Make(account.Resource), limits: limits}
+		usage.hash = s.hash(account.Entity)
+		s.usage.add(usage)
 	}
-	of.book(limits, u)
+	usage.book(limits, u)
 	return nil
 }
 
-// snapshots are those of a query. What buckets have not booked yet is booked
-// first: it is the same usage, elsewhere.
+// snapshots returns the snapshots that match a query. It first books the usage
+// that buckets still hold.
 func (s *shard) snapshots(q limiter.UsageQuery) (all []limiter.UsageSnapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for e := range s.each(limiter.Scope{Entity: q.Entity, Resource: q.Resource}) {
-		_ = e.Flush(s.book) // the book of this store does not fail
+		_ = e.Flush(s.book) // book never fails
 	}
 	for u := range s.usages(q.Entity) {
 		if q.Resource != "" && u.resource.Value() != q.Resource {
@@ -254,7 +257,7 @@ func (s *shard) snapshots(q limiter.UsageQuery) (all []limiter.UsageSnapshot) {
 	return all
 }
 
-// series is that of an entity and resource, nil if there is none.
+// series returns the series of an entity and resource, or nil.
 func (s *shard) series(entity, resource string) *series {
 	for u := range s.usages(entity) {
 		if u.resource.Value() == resource {
@@ -264,7 +267,7 @@ func (s *shard) series(entity, resource string) *series {
 	return nil
 }
 
-// usages ranges over the series of an entity, or all.
+// usages iterates over the series of an entity, or over all if entity is empty.
 func (s *shard) usages(entity string) iter.Seq[*series] {
 	if entity == "" {
 		return s.usage.all()

@@ -14,7 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// plain keeps a snapshot for each window, and forgets it when it is over.
+// plain is the model of a series: one snapshot for each window.
 type plain []limiter.UsageSnapshot
 
 func (p *plain) book(account *limiter.Account, u rules.Usage) {
@@ -38,9 +38,9 @@ func (p *plain) sweep(now time.Time, retention time.Duration) {
 	*p = slices.DeleteFunc(*p, func(s limiter.UsageSnapshot) bool { return !s.End.Add(retention).After(now) })
 }
 
-// Hours that are added up say the same as windows that are counted one by one,
-// whatever was used when, by which limits, and however long it is kept.
-func TestSeriesCountLikeSnapshots(t *testing.T) {
+// TestSeriesMatchesSnapshots compares sums of hours with windows that are counted
+// one by one, for random usage, limits and retentions.
+func TestSeriesMatchesSnapshots(t *testing.T) {
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0))
@@ -64,7 +64,7 @@ func TestSeriesCountLikeSnapshots(t *testing.T) {
 				if rng.IntN(20) > 0 {
 					continue
 				}
-				s.usage.prune(0, func(u *series) bool { return u.fold(now.UnixMilli(), retention) })
+				s.usage.prune(0, func(u *series) bool { return u.rollUp(now.UnixMilli(), retention) })
 				s.usage.fit()
 				want.sweep(now, retention)
 				got := s.snapshots(limiter.UsageQuery{Entity: "alice"})
