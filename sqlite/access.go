@@ -6,33 +6,35 @@ import (
 	"strings"
 )
 
-// Bits of access(2).
+// Modes of access(2).
 const (
-	toSearch = 1
-	toWrite  = 2
-	toRead   = 4
+	accessSearch = 1
+	accessWrite  = 2
+	accessRead   = 4
 )
 
-func mayRead(path string) bool { return allowed(path, toRead) }
+// canRead reports whether this user may read a file.
+func canRead(path string) bool { return allowed(path, accessRead) }
 
-func mayMake(folder string) bool { return allowed(folder, toWrite|toSearch) }
+// canCreateIn reports whether this user may create files in a folder.
+func canCreateIn(folder string) bool { return allowed(folder, accessWrite|accessSearch) }
 
-// mayWrite reports whether this user may write to a file. Mode bits that let no
-// one write are for root to respect, too.
-func mayWrite(path string, info fs.FileInfo) bool {
-	return info.Mode().Perm()&0o222 != 0 && allowed(path, toRead|toWrite)
+// canWrite reports whether this user may write to a file. A file without any
+// write bit is read-only for root, too.
+func canWrite(path string, info fs.FileInfo) bool {
+	return info.Mode().Perm()&0o222 != 0 && allowed(path, accessRead|accessWrite)
 }
 
-// denied is what keeps this user from writing: the file, its folder, or what
-// another user left beside it; "" if it is none of them.
-func (f *file) denied() string {
+// deniedPath returns the path that this user may not write: the file, its folder,
+// or a log that another user left. It returns "" if there is none.
+func (f *file) deniedPath() string {
 	log := logPath(f.path)
 	for _, path := range []string{f.path, log, strings.TrimSuffix(log, "-wal") + "-shm"} {
-		if !allowed(path, toRead|toWrite) {
+		if !allowed(path, accessRead|accessWrite) {
 			return path
 		}
 	}
-	if folder := filepath.Dir(log); !mayMake(folder) {
+	if folder := filepath.Dir(log); !canCreateIn(folder) {
 		return "folder " + folder
 	}
 	return ""

@@ -2,5 +2,5 @@
 
 package sqlite
 
-// allowed leaves it to SQLite to find out.
+// allowed returns true: SQLite reports what is not allowed.
 func allowed(string, uint32) bool { return true }

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// allowed reports whether the system lets this user have such access to what is
-// at path. It opens nothing: closing a descriptor of a file would drop all locks
-// that this process has on it.
+// allowed reports whether this user has access to the file at path, or whether the
+// file is missing. It does not open the file: closing a descriptor would drop all
+// locks that this process holds on it.
 func allowed(path string, mode uint32) bool {
 	err := syscall.Access(path, mode)
 	return err == nil || errors.Is(err, fs.ErrNotExist)

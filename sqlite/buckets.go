@@ -9,10 +9,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// pageSize is how many rows are read before any of them is handed out.
+// pageSize is the number of rows that an iterator reads at once.
 const pageSize = 500
 
-// Buckets are those of an entity, a resource or both.
+// Buckets iterates over the buckets of an entity, a resource or both, by resource,
+// then entity.
 func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scope) iter.Seq2[limiter.Bucket, error] {
 	return rules.Pages(func(after limiter.Scope) (page []limiter.Bucket, next *limiter.Scope, err error) {
 		err = r.read(ctx, func(tx *tx) (err error) {
@@ -23,12 +24,13 @@ func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scop
 	})
 }
 
+// bucketPage reads the buckets that follow after.
 func (r *Repository) bucketPage(tx *tx, now int64, of, after limiter.Scope) (page []limiter.Bucket, next *limiter.Scope, err error) {
-	facts, err := r.facts(tx)
+	generation, err := r.requireActive(tx)
 	if err != nil {
 		return nil, nil, err
 	}
-	where, args := scoped(r.key, of)
+	where, args := scopeCondition(r.key, of)
 	var records []*record
 	err = tx.query(func(scan func(...any) error) error {
 		rec, err := tx.record(scan)
@@ -45,7 +47,7 @@ func (r *Repository) bucketPage(tx *tx, now int64, of, after limiter.Scope) (pag
 			continue
 		}
 		rec.PullBack(back)
-		b, err := r.present(tx, local, rec, facts)
+		b, err := r.currentView(tx, local, rec, generation)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -58,9 +60,9 @@ func (r *Repository) bucketPage(tx *tx, now int64, of, after limiter.Scope) (pag
 	return page, next, nil
 }
 
-// present is the bucket as the next charge would find it.
-func (r *Repository) present(tx *tx, now int64, rec *record, facts int64) (limiter.Bucket, error) {
-	if rec.facts != facts {
+// currentView returns the bucket as the next charge would find it.
+func (r *Repository) currentView(tx *tx, now int64, rec *record, generation int64) (limiter.Bucket, error) {
+	if rec.generation != generation {
 		key := limiter.Scope{Entity: rec.Account.Entity, Resource: rec.Account.Resource}
 		limits, source, err := tx.resolve(r.key, key)
 		if err != nil {

@@ -9,15 +9,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// Consume takes every amount, or nothing.
+// Consume takes every amount of a charge, or none.
 func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
 	charge.Limits, charge.Defaults = slices.Clone(charge.Limits), slices.Clone(charge.Defaults)
-	return writing(ctx, r.file, now, func(tx *tx) (limiter.Outcome, error) {
+	return writeValue(ctx, r.file, now, func(tx *tx) (limiter.Outcome, error) {
 		return r.charge(tx, now.UnixMilli(), &charge, true)
 	})
 }
 
-// Peek is the outcome Consume would have.
+// Peek returns the outcome that Consume would have, and writes nothing.
 func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Charge) (out limiter.Outcome, err error) {
 	err = r.read(ctx, func(tx *tx) (err error) {
 		out, err = r.charge(tx, now.UnixMilli(), &charge, false)
@@ -29,33 +29,34 @@ func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Cha
 	return out, nil
 }
 
-// side is one payer of a charge.
-type side struct {
+// payer is one bucket's part in a charge.
+type payer struct {
 	*record
 	turn     rules.Turn
-	expired  *record // in whose place the record is
-	looked   bool    // limits and parent were looked up
-	repaired bool    // and were others than before, or the bucket was too far ahead
-	now      int64   // the time of the call, in the bucket's terms
+	expired  *record // replaced by record
+	resolved bool    // limits and parent were looked up
+	repaired bool    // limits or parent had changed, or the bucket was too far ahead
+	now      int64   // the time of the call on the bucket's clock
 }
 
+// charge handles Consume, and Peek if write is not set.
 func (r *Repository) charge(tx *tx, now int64, charge *limiter.Charge, write bool) (limiter.Outcome, error) {
 	var repairs bookings
-	sides, err := r.payers(tx, now, charge, repairs.add)
+	payers, err := r.payers(tx, now, charge, repairs.add)
 	admitted := false
 	if err == nil {
-		admitted, err = rules.Judge(&charge.Amounts, views(sides)...)
+		admitted, err = rules.Judge(&charge.Amounts, views(payers)...)
 	}
-	if err != nil { // bad input writes nothing
+	if err != nil { // invalid input writes nothing
 		return limiter.Outcome{}, err
 	}
 	book := tx.book(r.key)
 	if write {
-		if err := repairs.move(book); err != nil {
+		if err := repairs.flush(book); err != nil {
 			return limiter.Outcome{}, err
 		}
 	}
-	for _, s := range sides {
+	for _, s := range payers {
 		if admitted {
 			s.turn.Pay(&charge.Amounts)
 		}
@@ -65,14 +66,14 @@ func (r *Repository) charge(tx *tx, now int64, charge *limiter.Charge, write boo
 			}
 		}
 	}
-	out := limiter.Outcome{Admitted: admitted, Self: sides[0].turn.View}
-	if len(sides) > 1 {
-		out.Parent = sides[1].turn.View
+	out := limiter.Outcome{Admitted: admitted, Self: payers[0].turn.View}
+	if len(payers) > 1 {
+		out.Parent = payers[1].turn.View
 	}
 	return out, nil
 }
 
-// bookings is usage that is to be booked, once it is sure that anything is.
+// bookings collects usage that is booked only after the charge was judged.
 type bookings []booking
 
 type booking struct {
@@ -86,18 +87,19 @@ func (b *bookings) add(account *limiter.Account, u rules.Usage) error {
 	return nil
 }
 
-func (b bookings) move(to rules.Book) error {
+// flush books the collected usage.
+func (b bookings) flush(book rules.Book) error {
 	for _, due := range b {
-		if err := to(due.account, due.usage); err != nil {
+		if err := book(due.account, due.usage); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// sync makes the bucket of an entity and resource follow a change of limits
-// that are for both: the operator means this bucket, at this time.
-func (r *Repository) sync(tx *tx, now int64, key limiter.Scope) error {
+// repairBucket applies a change of the limits of one entity and resource to their
+// bucket at once. Other changes apply when a bucket is charged.
+func (r *Repository) repairBucket(tx *tx, now int64, key limiter.Scope) error {
 	if key.Level() != "entity" {
 		return nil
 	}
@@ -122,39 +124,39 @@ func (r *Repository) sync(tx *tx, now int64, key limiter.Scope) error {
 	return tx.save(r.key, found, true)
 }
 
-// payers are the entity and, if it cascades, its parent.
-func (r *Repository) payers(tx *tx, now int64, charge *limiter.Charge, book rules.Book) ([]*side, error) {
+// payers starts the charge of the entity and, if it cascades, of its parent.
+func (r *Repository) payers(tx *tx, now int64, charge *limiter.Charge, book rules.Book) ([]*payer, error) {
 	self, err := r.begin(tx, now, charge.Entity, charge, book)
 	if err != nil {
 		return nil, err
 	}
-	sides := []*side{self}
+	payers := []*payer{self}
 	if self.parent != "" {
-		payer, err := r.begin(tx, now, self.parent, charge, book)
+		parent, err := r.begin(tx, now, self.parent, charge, book)
 		if err != nil {
 			return nil, err
 		}
-		sides = append(sides, payer)
+		payers = append(payers, parent)
 	}
-	return sides, nil
+	return payers, nil
 }
 
-func views(sides []*side) []limiter.Bucket {
+func views(payers []*payer) []limiter.Bucket {
 	all := make([]limiter.Bucket, 0, 2)
-	for _, s := range sides {
+	for _, s := range payers {
 		all = append(all, s.turn.View)
 	}
 	return all
 }
 
-// begin brings an entity's bucket to now under the limits in force.
-func (r *Repository) begin(tx *tx, now int64, entity string, charge *limiter.Charge, book rules.Book) (*side, error) {
+// begin starts the charge of an entity's bucket under the current limits.
+func (r *Repository) begin(tx *tx, now int64, entity string, charge *limiter.Charge, book rules.Book) (*payer, error) {
 	key := limiter.Scope{Entity: entity, Resource: charge.Resource}
-	found, facts, err := r.find(tx, key)
+	found, generation, err := r.find(tx, key)
 	if err != nil {
 		return nil, err
 	}
-	s := &side{record: found, now: now}
+	s := &payer{record: found, now: now}
 	if found != nil {
 		local, back := r.machine.Local(&found.Bucket, now)
 		if found.Gone(local) {
@@ -167,8 +169,8 @@ func (r *Repository) begin(tx *tx, now int64, entity string, charge *limiter.Cha
 	if charge.Limits != nil {
 		return s, r.beginOverride(tx, s, key, charge.Limits)
 	}
-	if s.record == nil || s.record.facts != facts {
-		if err := r.refresh(tx, s, key, facts, charge.Defaults, book); err != nil {
+	if s.record == nil || s.record.generation != generation {
+		if err := r.refresh(tx, s, key, generation, charge.Defaults, book); err != nil {
 			return nil, err
 		}
 	}
@@ -176,13 +178,12 @@ func (r *Repository) begin(tx *tx, now int64, entity string, charge *limiter.Cha
 	return s, nil
 }
 
-// find reads a bucket, nil if there is none, and the change number of the
-// namespace.
-func (r *Repository) find(tx *tx, key limiter.Scope) (found *record, facts int64, err error) {
+// find reads a bucket, nil if there is none, and the generation of the namespace.
+func (r *Repository) find(tx *tx, key limiter.Scope) (found *record, generation int64, err error) {
 	active := false
 	err = tx.query(func(scan func(...any) error) (err error) {
 		active = true
-		found, err = tx.record(scan, &facts)
+		found, err = tx.record(scan, &generation)
 		return err
 	}, "SELECT n.facts, "+tx.columns()+` FROM namespaces n LEFT JOIN buckets b ON b.ns = n.key AND b.entity = ? AND b.resource = ?
 		WHERE n.key = ? AND n.deleted IS NULL`, key.Entity, key.Resource, r.key)
@@ -190,15 +191,15 @@ func (r *Repository) find(tx *tx, key limiter.Scope) (found *record, facts int64
 		err = noNamespace(r.name)
 	}
 	if err == nil {
-		err = r.remember(tx, facts)
+		err = r.cacheMode(tx, generation)
 	}
-	return found, facts, err
+	return found, generation, err
 }
 
-// refresh makes the record follow the limits and the parent of the moment, or
-// makes one. Where none are stored, the defaults of the charge rule, which the
-// next one may not have: then the limits are looked up again.
-func (r *Repository) refresh(tx *tx, s *side, key limiter.Scope, facts int64, defaults []limiter.Limit, book rules.Book) error {
+// refresh applies the current limits and parent to the record, or creates one.
+// Without stored limits it uses the defaults of the charge. The record then gets
+// generation 0, because the next charge may have other defaults.
+func (r *Repository) refresh(tx *tx, s *payer, key limiter.Scope, generation int64, defaults []limiter.Limit, book rules.Book) error {
 	limits, source, err := tx.resolve(r.key, key)
 	if err != nil {
 		return err
@@ -212,7 +213,7 @@ func (r *Repository) refresh(tx *tx, s *side, key limiter.Scope, facts int64, de
 		if s.record != nil {
 			own = s.Account.Limits
 		}
-		limits, facts = rules.Defaults(defaults, own), 0
+		limits, generation = rules.Defaults(defaults, own), 0
 	}
 	parent, err := tx.parent(r.key, key.Entity)
 	if err != nil {
@@ -230,12 +231,12 @@ func (r *Repository) refresh(tx *tx, s *side, key limiter.Scope, facts int64, de
 		}
 		s.repaired = s.repaired || repaired || s.parent != parent
 	}
-	s.facts, s.parent, s.looked = facts, parent, true
+	s.generation, s.parent, s.resolved = generation, parent, true
 	return nil
 }
 
-// beginOverride is begin for limits that come with the call.
-func (r *Repository) beginOverride(tx *tx, s *side, key limiter.Scope, limits []limiter.Limit) error {
+// beginOverride starts a charge under the limits of the call.
+func (r *Repository) beginOverride(tx *tx, s *payer, key limiter.Scope, limits []limiter.Limit) error {
 	limits = rules.Sorted(limits)
 	parent, err := tx.parent(r.key, key.Entity)
 	if err != nil {
@@ -250,9 +251,9 @@ func (r *Repository) beginOverride(tx *tx, s *side, key limiter.Scope, limits []
 	return nil
 }
 
-// store writes what a charge did to one bucket. A refused charge leaves only
-// the repair of limits that had changed.
-func (r *Repository) store(tx *tx, s *side, charge *limiter.Charge, admitted bool, book rules.Book) error {
+// store writes the effect of a charge on one bucket. A refused charge writes only
+// a repair.
+func (r *Repository) store(tx *tx, s *payer, charge *limiter.Charge, admitted bool, book rules.Book) error {
 	if !admitted {
 		if s.repaired {
 			return tx.save(r.key, s.record, true)
@@ -265,16 +266,16 @@ func (r *Repository) store(tx *tx, s *side, charge *limiter.Charge, admitted boo
 		}
 	}
 	if charge.Limits != nil {
-		s.facts, s.looked = 0, true // it may have shaped the bucket: look the stored limits up next time
+		s.generation, s.resolved = 0, true // an override may have changed its limits: look them up next time
 	}
 	if err := s.turn.Commit(&charge.Amounts, book); err != nil {
 		return err
 	}
-	made := s.id == 0
-	if err := tx.save(r.key, s.record, made || s.looked); err != nil {
+	isNew := s.id == 0
+	if err := tx.save(r.key, s.record, isNew || s.resolved); err != nil {
 		return err
 	}
-	if made {
+	if isNew {
 		account := *s.turn.View.Account
 		account.Ref = s.id
 		s.turn.View.Account = &account
@@ -282,9 +283,9 @@ func (r *Repository) store(tx *tx, s *side, charge *limiter.Charge, admitted boo
 	return nil
 }
 
-// Credit gives back or takes more. A bucket that was deleted is skipped. To one
-// that has only expired nothing is given back, but what it takes is charged to
-// the bucket in its place.
+// Credit gives tokens back or takes more. It skips buckets that were deleted. For
+// an expired bucket it gives nothing back, and charges what it takes to the
+// bucket that replaces it.
 func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
 	credits = slices.Clone(credits)
 	return r.write(ctx, now, func(tx *tx) error {
@@ -325,11 +326,11 @@ func (r *Repository) credit(tx *tx, now int64, c limiter.Credit) error {
 	if deleted, err := tx.wasDeleted(r.key, c.Account.Entity, id); err != nil || deleted {
 		return err
 	}
-	return r.charged(tx, now, c.Account, &takes)
+	return r.takeFromReplacement(tx, now, c.Account, &takes)
 }
 
-// wasDeleted tells whether a bucket went with its entity or namespace, instead
-// of by expiry.
+// wasDeleted reports whether a bucket was deleted with its entity or namespace, as
+// opposed to expired.
 func (t *tx) wasDeleted(ns int64, entity string, id int64) (bool, error) {
 	var deleted bool
 	err := t.row(`SELECT NOT EXISTS (SELECT 1 FROM namespaces WHERE key = ? AND NOT purging)
@@ -337,9 +338,10 @@ func (t *tx) wasDeleted(ns int64, entity string, id int64) (bool, error) {
 	return deleted, err
 }
 
-// charged takes from the bucket that is now where an expired one was, or makes
-// one to pay, under the limits in force, or those of the lease.
-func (r *Repository) charged(tx *tx, now int64, account *limiter.Account, takes *limiter.Amounts) error {
+// takeFromReplacement takes amounts of an expired bucket from the bucket that
+// replaced it. If there is none, it creates one under the current limits, or
+// under those of the lease.
+func (r *Repository) takeFromReplacement(tx *tx, now int64, account *limiter.Account, takes *limiter.Amounts) error {
 	current, err := tx.bucket("b.ns = ? AND b.entity = ? AND b.resource = ?", r.key, account.Entity, account.Resource)
 	if err != nil {
 		return err
@@ -356,15 +358,15 @@ func (r *Repository) charged(tx *tx, now int64, account *limiter.Account, takes 
 		}
 	}
 	if current == nil {
-		fresh := *account
+		next := *account
 		limits, source, err := tx.resolve(r.key, limiter.Scope{Entity: account.Entity, Resource: account.Resource})
 		if err != nil {
 			return err
 		}
 		if limits != nil {
-			fresh.Limits, fresh.Source, fresh.Default = limits, source, false
+			next.Limits, next.Source, next.Default = limits, source, false
 		}
-		current = &record{Bucket: rules.New(now, &fresh, rules.Idle(fresh.Limits, fresh.Source, r.ttl))}
+		current = &record{Bucket: rules.New(now, &next, rules.Idle(next.Limits, next.Source, r.ttl))}
 	}
 	if err := current.Credit(local, takes, tx.book(r.key)); err != nil {
 		return err
@@ -372,7 +374,7 @@ func (r *Repository) charged(tx *tx, now int64, account *limiter.Account, takes 
 	return tx.save(r.key, current, current.id == 0)
 }
 
-// bucket is the one row that a condition selects, nil if there is none.
+// bucket returns the bucket that a condition selects, or nil.
 func (t *tx) bucket(where string, args ...any) (found *record, err error) {
 	err = t.query(func(scan func(...any) error) (err error) {
 		found, err = t.record(scan)
@@ -381,7 +383,7 @@ func (t *tx) bucket(where string, args ...any) (found *record, err error) {
 	return found, err
 }
 
-// expire removes a bucket; its usage stays.
+// expire removes a bucket and books its usage.
 func (t *tx) expire(ns int64, r *record) error {
 	if err := r.Flush(t.book(ns)); err != nil {
 		return err

@@ -12,16 +12,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// SetConfig stores limits, a mode or both, with their event.
+// SetConfig stores limits, a mode or both, and the audit event.
 func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
 	cfg.Limits = slices.Clone(cfg.Limits)
-	ev, err := own(ev)
+	ev, err := detach(ev)
 	if err != nil {
 		return err
 	}
 	return r.change(ctx, ev.At, func(tx *tx) error {
 		stored, err := tx.config(r.key, cfg.Scope)
-		if err != nil && (cfg.Limits == nil || !isCorrupt(err)) { // damaged limits may be replaced
+		if err != nil && (cfg.Limits == nil || !isCorrupt(err)) { // new limits replace damaged ones
 			return err
 		}
 		merged := rules.Merged(stored, cfg)
@@ -37,23 +37,23 @@ func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limit
 			r.key, cfg.Scope.Entity, cfg.Scope.Resource, string(limits), string(merged.OnUnavailable)); err != nil {
 			return err
 		}
-		if err := r.sync(tx, ev.At.UnixMilli(), cfg.Scope); err != nil {
-			return tx.fail(err) // the change is written already
+		if err := r.repairBucket(tx, ev.At.UnixMilli(), cfg.Scope); err != nil {
+			return tx.fail(err) // the change is already written
 		}
 		return r.record(tx, ev)
 	})
 }
 
-// Config is what a scope holds.
+// Config returns the stored config of a scope, which may be empty.
 func (r *Repository) Config(ctx context.Context, s limiter.Scope) (cfg limiter.Config, err error) {
 	err = r.read(ctx, func(tx *tx) error {
-		if _, err := r.facts(tx); err != nil {
+		if _, err := r.requireActive(tx); err != nil {
 			return err
 		}
 		cfg, err = tx.config(r.key, s)
 		return err
 	})
-	cfg.Limits = rules.Sorted(cfg.Limits) // a copy: what was parsed is shared
+	cfg.Limits = rules.Sorted(cfg.Limits) // a copy, since the cache shares its slices
 	return cfg, err
 }
 
@@ -78,7 +78,8 @@ func (t *tx) configLimits(s limiter.Scope, text string) ([]limiter.Limit, error)
 	return limits, nil
 }
 
-// resolve is the first level that holds limits, nil if none does.
+// resolve returns the limits of the first level that has any, and that level. The
+// limits are nil if none has.
 func (t *tx) resolve(ns int64, key limiter.Scope) ([]limiter.Limit, limiter.Scope, error) {
 	held := map[limiter.Scope]string{}
 	err := t.query(func(scan func(...any) error) error {
@@ -103,9 +104,10 @@ func (t *tx) resolve(ns int64, key limiter.Scope) ([]limiter.Limit, limiter.Scop
 	return nil, limiter.Scope{}, nil
 }
 
-// DeleteConfig removes what a scope holds. ErrNotFound.
+// DeleteConfig removes the config of a scope. The error matches
+// limiter.ErrNotFound if there is none.
 func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limiter.AuditEvent) error {
-	ev, err := own(ev)
+	ev, err := detach(ev)
 	if err != nil {
 		return err
 	}
@@ -121,29 +123,31 @@ func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limit
 		if err != nil {
 			return err
 		}
-		if err := r.sync(tx, ev.At.UnixMilli(), s); err != nil {
-			return tx.fail(err) // the change is written already
+		if err := r.repairBucket(tx, ev.At.UnixMilli(), s); err != nil {
+			return tx.fail(err) // the change is already written
 		}
 		return r.record(tx, rules.Deleted(cfg, ev))
 	})
 }
 
-// OnUnavailable is the stored mode as last seen.
+// OnUnavailable returns the stored mode as of the last call that read the file.
 func (r *Repository) OnUnavailable() limiter.OnUnavailable {
-	return r.seen.Load().mode
+	return r.mode.Load().mode
 }
 
-// ResourcesWithDefaults are the resources that have limits, sorted.
+// ResourcesWithDefaults returns the resources that have limits, sorted.
 func (r *Repository) ResourcesWithDefaults(ctx context.Context) ([]string, error) {
 	return r.names(ctx, "SELECT resource FROM configs WHERE ns = ? AND entity = '' AND resource <> '' ORDER BY resource", r.key)
 }
 
-// ResourcesWithLimits are the resources for which an entity has limits, sorted.
+// ResourcesWithLimits returns the resources for which an entity has limits,
+// sorted.
 func (r *Repository) ResourcesWithLimits(ctx context.Context) ([]string, error) {
 	return r.names(ctx, "SELECT DISTINCT resource FROM configs WHERE ns = ? AND entity <> '' ORDER BY resource", r.key)
 }
 
-// EntitiesWithLimits are the entities that have limits for a resource, sorted.
+// EntitiesWithLimits iterates over the entities that have limits for a resource,
+// sorted.
 func (r *Repository) EntitiesWithLimits(ctx context.Context, resource string) iter.Seq2[string, error] {
 	return rules.Pages(func(after string) (page []string, next *string, err error) {
 		page, err = r.names(ctx, "SELECT entity FROM configs WHERE ns = ? AND resource = ? AND entity > ? ORDER BY entity LIMIT ?",
@@ -155,9 +159,10 @@ func (r *Repository) EntitiesWithLimits(ctx context.Context, resource string) it
 	})
 }
 
+// names returns the first column of a query.
 func (r *Repository) names(ctx context.Context, query string, args ...any) (all []string, err error) {
 	err = r.read(ctx, func(tx *tx) error {
-		if _, err := r.facts(tx); err != nil {
+		if _, err := r.requireActive(tx); err != nil {
 			return err
 		}
 		return tx.query(func(scan func(...any) error) error {

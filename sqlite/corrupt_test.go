@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Stored data that cannot be is named, refuses in either mode, and can be
-// replaced where people set it.
+// TestDamagedRowsAreNamed checks that a damaged row is a CorruptError that names
+// it, in either mode, and that new limits replace damaged ones.
 func TestDamagedRowsAreNamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	repo := open(t, path, nil)
@@ -28,15 +28,15 @@ func TestDamagedRowsAreNamed(t *testing.T) {
 	if _, err := lim.Acquire(ctx, req); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ name, damage, mend, says string }{
+	for _, c := range []struct{ name, damage, repair, says string }{
 		{
 			"limits without a capacity", `UPDATE configs SET limits = '[{"name":"rpm"}]'; UPDATE namespaces SET facts = facts + 1`, "",
 			"limits of resource gpt-4",
 		},
-		{"limits that are no JSON", `UPDATE configs SET limits = '['; UPDATE namespaces SET facts = facts + 1`, "", "limits of resource gpt-4"},
-		{"a balance that is no number", `UPDATE buckets SET tokens = '[many]'`, `UPDATE buckets SET tokens = '[9000]'`, "bucket of alice and gpt-4"},
-		{"a balance too few", `UPDATE buckets SET tokens = '[]'`, `UPDATE buckets SET tokens = '[9000]'`, "bucket of alice and gpt-4"},
-		{"a level that is none", `UPDATE buckets SET level = 7`, `UPDATE buckets SET level = 2`, "bucket of alice and gpt-4"},
+		{"limits that are not JSON", `UPDATE configs SET limits = '['; UPDATE namespaces SET facts = facts + 1`, "", "limits of resource gpt-4"},
+		{"a balance that is not a number", `UPDATE buckets SET tokens = '[many]'`, `UPDATE buckets SET tokens = '[9000]'`, "bucket of alice and gpt-4"},
+		{"a missing balance", `UPDATE buckets SET tokens = '[]'`, `UPDATE buckets SET tokens = '[9000]'`, "bucket of alice and gpt-4"},
+		{"an invalid level", `UPDATE buckets SET level = 7`, `UPDATE buckets SET level = 2`, "bucket of alice and gpt-4"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			script(ctx, t, path, c.damage)
@@ -44,20 +44,20 @@ func TestDamagedRowsAreNamed(t *testing.T) {
 			if !isType[*limiter.CorruptError](err) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("got %v, want a CorruptError about %q", err, c.says)
 			}
-			if c.mend != "" {
-				script(ctx, t, path, c.mend)
+			if c.repair != "" {
+				script(ctx, t, path, c.repair)
 			}
 			set()
 			if _, err := lim.Acquire(ctx, req); err != nil {
-				t.Errorf("after it was mended: %v", err)
+				t.Errorf("after the repair: %v", err)
 			}
 		})
 	}
 }
 
-// A change of limits that meets a damaged row on the way to the bucket fails, and
-// then nothing of it is stored.
-func TestAChangeThatFailsOnADamagedRowStoresNothing(t *testing.T) {
+// TestFailedChangeStoresNothing checks that a change of limits that fails on a
+// damaged row stores nothing.
+func TestFailedChangeStoresNothing(t *testing.T) {
 	for name, damage := range map[string]string{
 		"a bucket":                 `UPDATE buckets SET tokens = '[many]'`,
 		"limits that would follow": `UPDATE configs SET limits = '[' WHERE entity = ''`,
@@ -102,7 +102,8 @@ func TestAChangeThatFailsOnADamagedRowStoresNothing(t *testing.T) {
 	}
 }
 
-// A file whose pages are overwritten is corrupt, not unavailable.
+// TestOverwrittenFileIsCorrupt checks that the error is a CorruptError and not an
+// outage.
 func TestOverwrittenFileIsCorrupt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	repo := open(t, path, nil)

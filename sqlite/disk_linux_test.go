@@ -9,12 +9,12 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// smallDisk is a folder on a disk of 4 MB.
+// smallDisk returns a folder on a disk of 4 MB.
 func smallDisk(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
 	if err := syscall.Mount("tmpfs", folder, "tmpfs", 0, "size=4m"); err != nil {
-		t.Skipf("no right to mount a disk: %v", err)
+		t.Skipf("no permission to mount a disk: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(folder, 0); err != nil {
@@ -33,7 +33,8 @@ func acquireMany(t *testing.T, lim *limiter.RateLimiter, n int) {
 	}
 }
 
-// One bucket writes for ever on a disk that is smaller than a log usually is.
+// TestOneBucketOnASmallDisk checks that a bucket can be written forever on a disk
+// that is smaller than the usual log.
 func TestOneBucketOnASmallDisk(t *testing.T) {
 	for name, pages := range map[string]int64{"known to be small": 0, "thought to be large": maxLogPages} {
 		t.Run(name, func(t *testing.T) {
@@ -41,7 +42,7 @@ func TestOneBucketOnASmallDisk(t *testing.T) {
 			r := openFile(t, filepath.Join(folder, "limits.db"), nil)
 			lim := manyDaily(t, r)
 			if pages > 0 {
-				relimit(t, r, pages)
+				setLogPages(t, r, pages)
 			}
 			acquireMany(t, lim, 3000)
 			if size := logSize(t, r); size > 2<<20 {
@@ -54,8 +55,7 @@ func TestOneBucketOnASmallDisk(t *testing.T) {
 	}
 }
 
-// When others fill the disk, calls fail or not; when there is space again, they
-// do not.
+// TestSmallDiskThatWasFull checks that calls succeed once there is space again.
 func TestSmallDiskThatWasFull(t *testing.T) {
 	folder := smallDisk(t)
 	r := openFile(t, filepath.Join(folder, "limits.db"), nil)
@@ -63,7 +63,7 @@ func TestSmallDiskThatWasFull(t *testing.T) {
 	acquireMany(t, lim, 100)
 	filler := filepath.Join(folder, "filler")
 	if err := os.WriteFile(filler, make([]byte, 4<<20), 0o600); err == nil {
-		t.Fatal("the disk has room for more than it has")
+		t.Fatal("the disk is larger than 4 MB")
 	}
 	failed := 0
 	for range 2000 {

@@ -2,5 +2,5 @@
 
 package sqlite
 
-// freeSpace is not known here.
+// freeSpace returns false: the free space is unknown on this system.
 func freeSpace(string) (bytes int64, known bool) { return 0, false }

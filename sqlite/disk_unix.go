@@ -4,7 +4,7 @@ package sqlite
 
 import "syscall"
 
-// freeSpace is how many bytes are left on the disk of a folder.
+// freeSpace returns the number of free bytes on the disk of a folder.
 func freeSpace(folder string) (bytes int64, known bool) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(folder, &s); err != nil {

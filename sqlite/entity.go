@@ -13,11 +13,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// change runs work on the facts of an active namespace: entities and configs.
-// The next charge, of any process, looks them up again.
+// change runs work that changes entities or configs, and starts a new generation:
+// the next charge of each bucket, by any process, looks its limits up.
 func (r *Repository) change(ctx context.Context, at time.Time, work func(*tx) error) error {
 	return r.write(ctx, at, func(tx *tx) error {
-		if _, err := r.facts(tx); err != nil {
+		if _, err := r.requireActive(tx); err != nil {
 			return err
 		}
 		if err := work(tx); err != nil {
@@ -27,18 +27,19 @@ func (r *Repository) change(ctx context.Context, at time.Time, work func(*tx) er
 		if err != nil {
 			return err
 		}
-		_, err = r.facts(tx)
+		_, err = r.requireActive(tx)
 		return err
 	})
 }
 
-// CreateEntity stores an entity and its event. ErrExists.
+// CreateEntity stores an entity and its audit event. The error matches
+// limiter.ErrExists if there is such an entity.
 func (r *Repository) CreateEntity(ctx context.Context, e limiter.Entity, ev limiter.AuditEvent) error {
 	metadata, err := json.Marshal(e.Metadata)
 	if err != nil {
 		return err
 	}
-	ev, err = own(ev)
+	ev, err = detach(ev)
 	if err != nil {
 		return err
 	}
@@ -70,10 +71,11 @@ func (t *tx) entity(scan func(...any) error) (e limiter.Entity, err error) {
 	return e, nil
 }
 
-// Entity is the stored record. ErrNotFound.
+// Entity returns a stored entity. The error matches limiter.ErrNotFound if there
+// is none.
 func (r *Repository) Entity(ctx context.Context, id string) (e limiter.Entity, err error) {
 	err = r.read(ctx, func(tx *tx) error {
-		if _, err := r.facts(tx); err != nil {
+		if _, err := r.requireActive(tx); err != nil {
 			return err
 		}
 		found := false
@@ -90,7 +92,7 @@ func (r *Repository) Entity(ctx context.Context, id string) (e limiter.Entity, e
 	return e, err
 }
 
-// parent is who else pays for an entity, or "".
+// parent returns the parent that an entity cascades to, or "".
 func (t *tx) parent(ns int64, entity string) (parent string, err error) {
 	err = t.row("SELECT parent FROM entities WHERE ns = ? AND id = ? AND cascade", ns, entity).scan(&parent)
 	if errors.Is(err, errNoRow) {
@@ -99,7 +101,8 @@ func (t *tx) parent(ns int64, entity string) (parent string, err error) {
 	return parent, err
 }
 
-// Entities are the children of parent, or all, by ID.
+// Entities iterates over the children of parent in ID order, or over all entities
+// if parent is empty.
 func (r *Repository) Entities(ctx context.Context, parent string) iter.Seq2[limiter.Entity, error] {
 	where, args := "ns = ?", []any{r.key}
 	if parent != "" {
@@ -107,7 +110,7 @@ func (r *Repository) Entities(ctx context.Context, parent string) iter.Seq2[limi
 	}
 	return rules.Pages(func(after string) (page []limiter.Entity, next *string, err error) {
 		err = r.read(ctx, func(tx *tx) error {
-			if _, err := r.facts(tx); err != nil {
+			if _, err := r.requireActive(tx); err != nil {
 				return err
 			}
 			return tx.query(func(scan func(...any) error) error {
@@ -127,9 +130,10 @@ func (r *Repository) Entities(ctx context.Context, parent string) iter.Seq2[limi
 	})
 }
 
-// DeleteEntity removes the record, limits, buckets and usage. ErrNotFound.
+// DeleteEntity removes an entity with its limits, buckets and usage. The error
+// matches limiter.ErrNotFound if nothing is stored for it.
 func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.AuditEvent) error {
-	ev, err := own(ev)
+	ev, err := detach(ev)
 	if err != nil {
 		return err
 	}
@@ -143,7 +147,7 @@ func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.Aud
 }
 
 func (r *Repository) removeEntity(tx *tx, id string, now time.Time) (records int64, err error) {
-	if known, err := r.knows(tx, id, now.UnixMilli()); err != nil || !known {
+	if found, err := r.hasData(tx, id, now.UnixMilli()); err != nil || !found {
 		if err == nil {
 			err = fmt.Errorf("entity %q: %w", id, limiter.ErrNotFound)
 		}
@@ -166,19 +170,19 @@ func (r *Repository) removeEntity(tx *tx, id string, now time.Time) (records int
 	return records, nil
 }
 
-// knows tells whether anything is stored of an entity. An expired bucket is
-// not.
-func (r *Repository) knows(tx *tx, id string, now int64) (known bool, err error) {
+// hasData reports whether anything is stored for an entity. An expired bucket
+// without usage does not count.
+func (r *Repository) hasData(tx *tx, id string, now int64) (found bool, err error) {
 	if err := tx.row(`SELECT EXISTS (SELECT 1 FROM entities WHERE ns = ?1 AND id = ?2) OR EXISTS (SELECT 1 FROM configs WHERE ns = ?1 AND entity = ?2)
-		OR EXISTS (SELECT 1 FROM usage WHERE ns = ?1 AND entity = ?2)`, r.key, id).scan(&known); err != nil || known {
-		return known, err
+		OR EXISTS (SELECT 1 FROM usage WHERE ns = ?1 AND entity = ?2)`, r.key, id).scan(&found); err != nil || found {
+		return found, err
 	}
 	err = tx.query(func(scan func(...any) error) error {
 		b, err := tx.record(scan)
 		if err == nil && (b.Events > 0 || !b.Gone(now)) {
-			known = true
+			found = true
 		}
 		return err
 	}, "SELECT "+tx.columns()+" FROM buckets b WHERE b.ns = ? AND b.entity = ?", r.key, id)
-	return known, err
+	return found, err
 }

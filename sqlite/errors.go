@@ -11,7 +11,7 @@ import (
 	lib "modernc.org/sqlite/lib"
 )
 
-// code is the primary result code of a database error, 0 for another error.
+// code returns the primary result code of a database error, or 0.
 func code(err error) int {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code() & 0xff
@@ -33,8 +33,8 @@ func isCorrupt(err error) bool {
 	return ok
 }
 
-// explain turns errors of the database into those of the port, and the rest
-// into a sentence with the file in it.
+// explain translates a database error into an error of package limiter, or adds
+// the path of the file.
 func (f *file) explain(err error) error {
 	if err == nil {
 		return nil
@@ -48,17 +48,17 @@ func (f *file) explain(err error) error {
 	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
 		return &limiter.CorruptError{Item: f.path, Reason: err.Error()}
 	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED:
-		return fmt.Errorf("sqlite: %s is locked by another process for longer than %s: %w", f.path, f.opts.BusyTimeout, err)
-	case lib.SQLITE_READONLY: // no outage: it will not pass by itself, and Allow must not wave it through
-		return fmt.Errorf("sqlite: %s cannot be written: %w: %w; make %s writable, or open it only to read (%w)",
-			f.path, fs.ErrPermission, limiter.ErrConflict, cmp.Or(f.denied(), "it"), err)
+		return fmt.Errorf("sqlite: %s has been locked by another process for more than %s: %w", f.path, f.opts.BusyTimeout, err)
+	case lib.SQLITE_READONLY: // not an outage: it is permanent, and Allow must not admit the call
+		return fmt.Errorf("sqlite: cannot write %s: %w: %w; make %s writable, or open it read-only (%w)",
+			f.path, fs.ErrPermission, limiter.ErrConflict, cmp.Or(f.deniedPath(), "it"), err)
 	case lib.SQLITE_CANTOPEN:
-		if closed := f.denied(); closed != "" {
-			return fmt.Errorf("sqlite: %s cannot be opened: %w: make %s readable and writable for this user (%w)", f.path, fs.ErrPermission, closed, err)
+		if denied := f.deniedPath(); denied != "" {
+			return fmt.Errorf("sqlite: cannot open %s: %w; make %s readable and writable for this user (%w)", f.path, fs.ErrPermission, denied, err)
 		}
-		return fmt.Errorf("sqlite: %s cannot be opened; are the file and its folder readable and writable? %w", f.path, err)
+		return fmt.Errorf("sqlite: cannot open %s: %w; the file and its folder must be readable and writable", f.path, err)
 	case lib.SQLITE_FULL:
-		return fmt.Errorf("sqlite: the disk of %s is full; free some space: %w", f.path, err)
+		return fmt.Errorf("sqlite: the disk of %s is full: %w; free some space", f.path, err)
 	}
 	return fmt.Errorf("sqlite: %s: %w", f.path, err)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -14,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
-// contents are the files of a folder, by name.
+// contents returns the contents of the files in a folder, by name.
 func contents(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
@@ -32,7 +33,7 @@ func contents(t *testing.T, folder string) map[string]string {
 	return files
 }
 
-func TestExistingMakesNothing(t *testing.T) {
+func TestExistingCreatesNothing(t *testing.T) {
 	isNotExist := func(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 	isNotFound := func(err error) bool { return errors.Is(err, limiter.ErrNotFound) }
 	for name, c := range map[string]struct {
@@ -51,10 +52,10 @@ func TestExistingMakesNothing(t *testing.T) {
 			t.Helper()
 			script(t.Context(), t, path, "CREATE TABLE gone (id INTEGER); DROP TABLE gone")
 		}, "", isType[*limiter.VersionError]},
-		"a missing namespace": {closedStore, "nobody", isNotFound},
+		"a missing namespace": {createStore, "missing", isNotFound},
 		"a deleted namespace": {func(t *testing.T, path string) {
 			t.Helper()
-			closedStore(t, path)
+			createStore(t, path)
 			script(t.Context(), t, path, "UPDATE namespaces SET deleted = 1")
 		}, "", isNotFound},
 	} {
@@ -70,62 +71,62 @@ func TestExistingMakesNothing(t *testing.T) {
 				t.Errorf("the folder was changed:\n%s", diff)
 			}
 			if err := openError(t, path, &sqlite.Options{Namespace: c.namespace, Existing: true, ReadOnly: true}); !c.refused(err) {
-				t.Errorf("to be read only: %v", err)
+				t.Errorf("read-only: %v", err)
 			}
 		})
 	}
 }
 
-// closedStore makes a store and closes it.
-func closedStore(t *testing.T, path string) {
+// createStore creates a store and closes it.
+func createStore(t *testing.T, path string) {
 	t.Helper()
 	if err := open(t, path, nil).Close(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestExistingDoesNotMakeTheFolder(t *testing.T) {
+func TestExistingDoesNotCreateTheFolder(t *testing.T) {
 	folder := t.TempDir()
 	if err := openError(t, filepath.Join(folder, "no", "limits.db"), &sqlite.Options{Existing: true}); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 	if files := contents(t, folder); len(files) > 0 {
-		t.Errorf("it made %v", files)
+		t.Errorf("it created %v", files)
 	}
 }
 
-func TestExistingOpensWhatIsThere(t *testing.T) {
+func TestExistingOpensAStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	closedStore(t, path)
+	createStore(t, path)
 	lim := limiterOn(t, open(t, path, &sqlite.Options{Existing: true}))
 	if err := lim.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 10)); err != nil {
 		t.Error(err)
 	}
-	if _, err := lim.RegisterNamespaces(t.Context(), "other"); err != nil { // on request it still makes one
+	if _, err := lim.RegisterNamespaces(t.Context(), "other"); err != nil { // an explicit call still creates one
 		t.Error(err)
 	}
 	open(t, path, &sqlite.Options{Existing: true, Namespace: "other"})
 }
 
-func TestExistingBringsAnOlderStoreUpToDate(t *testing.T) {
+func TestExistingMigratesAnOlderStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	script(t.Context(), t, path, "PRAGMA application_id = 0x7a61656c") // ours, before its first version
+	script(t.Context(), t, path, "PRAGMA application_id = 0x7a61656c") // an empty store, before its first version
 	if err := openError(t, path, &sqlite.Options{Existing: true}); !errors.Is(err, limiter.ErrNotFound) {
-		t.Error(err) // by now it has tables, but no namespace
+		t.Error(err) // it has tables now, but no namespace
 	}
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	var version, spaces int
+	var version, namespaces int
 	row := db.QueryRowContext(t.Context(), "SELECT user_version, (SELECT count(*) FROM namespaces) FROM pragma_user_version")
-	if err := row.Scan(&version, &spaces); err != nil || version < 1 || spaces != 0 {
-		t.Errorf("version %d, %d namespaces, %v", version, spaces, err)
+	if err := row.Scan(&version, &namespaces); err != nil || version < 1 || namespaces != 0 {
+		t.Errorf("version %d, %d namespaces, %v", version, namespaces, err)
 	}
 }
 
-func TestSchemaVersionIsThatOfTheFile(t *testing.T) {
+func TestSchemaVersion(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	repo := open(t, path, nil)
 	newest := repo.SchemaVersion()
@@ -143,5 +144,33 @@ func TestSchemaVersionIsThatOfTheFile(t *testing.T) {
 	}
 	if got := view.(*sqlite.Repository).SchemaVersion(); got != 0 {
 		t.Errorf("version %d, want 0", got)
+	}
+}
+
+// TestBucketsOfAnOlderFileAreRead opens a file without the column pulled: read-only
+// it stays as it is, otherwise it is migrated.
+func TestBucketsOfAnOlderFileAreRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	charge := limiter.Charge{
+		Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 4), Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)},
+	}
+	repo := open(t, path, nil)
+	if _, err := repo.Consume(t.Context(), now, charge); err != nil {
+		t.Fatal(err)
+	}
+	if err := repo.Close(); err != nil {
+		t.Fatal(err)
+	}
+	script(t.Context(), t, path, "ALTER TABLE buckets DROP COLUMN pulled; PRAGMA user_version = 3")
+	for _, opts := range []*sqlite.Options{{ReadOnly: true}, nil} {
+		older := open(t, path, opts)
+		out, err := older.Peek(t.Context(), now, charge)
+		if err != nil || !out.Admitted || out.Self.Tokens[0] != 2_000 {
+			t.Errorf("with options %v: %v, %v; want 2 tokens left", opts, out, err)
+		}
+		if err := older.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

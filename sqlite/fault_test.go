@@ -16,19 +16,19 @@ import (
 	driver "modernc.org/sqlite"
 )
 
-// rest waits until the writer has nothing to do: no batch, and no sweep after it.
-func rest(t *testing.T, r *Repository) {
+// waitIdle waits until the writer is idle: no batch is running, and no sweep.
+func waitIdle(t *testing.T, r *Repository) {
 	t.Helper()
 	if err := r.write(t.Context(), time.Time{}, func(*tx) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// onCommit has every later commit of the repository call f, which fails it by
-// returning false.
+// onCommit calls f in every later commit of the repository. The commit fails if f
+// returns false.
 func onCommit(t *testing.T, r *Repository, f func() bool) {
 	t.Helper()
-	rest(t, r)
+	waitIdle(t, r)
 	err := r.writer.conn.Raw(func(conn any) error {
 		hooks, ok := conn.(driver.HookRegisterer)
 		if !ok {
@@ -47,10 +47,10 @@ func onCommit(t *testing.T, r *Repository, f func() bool) {
 	}
 }
 
-// lockFile is another process that writes.
+// lockFile holds the write lock like another process, until unlock is called.
 func lockFile(t *testing.T, r *Repository) (unlock func()) {
 	t.Helper()
-	rest(t, r)
+	waitIdle(t, r)
 	db, err := sql.Open("sqlite", r.path)
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func limiterOn(t *testing.T, r *Repository) *limiter.RateLimiter {
 	return lim
 }
 
-// tenDaily is a limiter whose ten tokens do not come back during a test.
+// tenDaily returns a limiter with ten tokens that do not refill during a test.
 func tenDaily(t *testing.T, r *Repository) *limiter.RateLimiter {
 	t.Helper()
 	lim := limiterOn(t, r)
@@ -90,9 +90,9 @@ func isOutage(err error) bool {
 	return ok
 }
 
-// A mode that could not be stored must not be in force, not even when another
-// process takes the change number that it would have had.
-func TestFailedModeDoesNotRule(t *testing.T) {
+// TestFailedModeDoesNotApply checks that a mode whose commit failed does not apply,
+// even if another process then gets the same generation.
+func TestFailedModeDoesNotApply(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	r, other := openFile(t, path, &Options{BusyTimeout: time.Millisecond}), openFile(t, path, nil)
 	lim := tenDaily(t, r)
@@ -111,7 +111,7 @@ func TestFailedModeDoesNotRule(t *testing.T) {
 	if err := limiterOn(t, other).SetResourceDefaults(t.Context(), "other", limiter.PerMinute("rpm", 1)); err != nil {
 		t.Fatal(err)
 	}
-	rest(t, other)
+	waitIdle(t, other)
 	if _, err := lim.Acquire(t.Context(), oneOfAlice); err != nil {
 		t.Fatal(err)
 	}
@@ -121,8 +121,8 @@ func TestFailedModeDoesNotRule(t *testing.T) {
 	}
 }
 
-// A disk that does not answer holds no caller beyond its deadline. The answer
-// then never is that it was admitted, and what is stored later stays charged.
+// TestDeadlineEndsACallOnAFrozenDisk checks that calls return at their deadline
+// with an outage. What is stored later stays charged.
 func TestDeadlineEndsACallOnAFrozenDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)
@@ -146,9 +146,9 @@ func TestDeadlineEndsACallOnAFrozenDisk(t *testing.T) {
 		}
 		group.Wait()
 		close(thawed)
-		rest(t, r)
+		waitIdle(t, r)
 		if left, err := lim.Available(t.Context(), "alice", "gpt-4"); err != nil || left.Get("rpm") > 9 || left.Get("rpm") < 7 {
-			t.Errorf("%s left, want those that were under way charged: %v", left, err)
+			t.Errorf("%s left, want the calls that had started charged: %v", left, err)
 		}
 		if _, err := lim.Acquire(t.Context(), oneOfAlice); err != nil {
 			t.Error(err)
@@ -156,9 +156,9 @@ func TestDeadlineEndsACallOnAFrozenDisk(t *testing.T) {
 	})
 }
 
-// What was under way when its caller left says so, and what was not says that
-// nothing is stored.
-func TestCallThatIsLeftSaysWhetherItIsKnown(t *testing.T) {
+// TestAbandonedCallReportsAnUnknownOutcome checks that the error says so only if
+// the work had started.
+func TestAbandonedCallReportsAnUnknownOutcome(t *testing.T) {
 	r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)
 	began, end := make(chan struct{}), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -172,18 +172,19 @@ func TestCallThatIsLeftSaysWhetherItIsKnown(t *testing.T) {
 		return nil
 	})
 	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "unknown") {
-		t.Errorf("under way: %v", err)
+		t.Errorf("started: %v", err)
 	}
 	err = r.write(ctx, time.Time{}, func(*tx) error { return nil })
 	if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "unknown") {
-		t.Errorf("never made: %v", err)
+		t.Errorf("not started: %v", err)
 	}
 	close(end)
 }
 
-// Calls whose shared commit failed are tried one by one, which ends for each at
-// its own deadline: here every commit takes long, and fails.
-func TestDeadlineEndsTheTriesOfAFailedCommit(t *testing.T) {
+// TestDeadlineEndsTheRetriesOfAFailedCommit checks that calls whose shared commit
+// failed are retried one by one, each until its own deadline. Every commit is slow
+// and fails.
+func TestDeadlineEndsTheRetriesOfAFailedCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)
 		lim := tenDaily(t, r)
@@ -201,18 +202,19 @@ func TestDeadlineEndsTheTriesOfAFailedCommit(t *testing.T) {
 		}
 		group.Wait()
 		if took := time.Since(began); took != 200*time.Millisecond {
-			t.Errorf("the last one was answered after %v", took)
+			t.Errorf("the last call returned after %v", took)
 		}
 		if err := r.write(t.Context(), time.Time{}, func(*tx) error { return nil }); err == nil {
 			t.Error("the commit did not fail")
 		}
-		if took := time.Since(began); took > 400*time.Millisecond { // one that was under way, and this one
-			t.Errorf("calls that no one waits for went on for %v", took-200*time.Millisecond)
+		if took := time.Since(began); took > 400*time.Millisecond { // one that had started, and this one
+			t.Errorf("abandoned calls went on for %v", took-200*time.Millisecond)
 		}
 	})
 }
 
-// However many wait, they wait for BusyTimeout and no longer.
+// TestBusyTimeoutCountsFromTheCall checks that many calls wait for BusyTimeout, not
+// one after another.
 func TestBusyTimeoutCountsFromTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "limits.db")
@@ -237,12 +239,12 @@ func TestBusyTimeoutCountsFromTheCall(t *testing.T) {
 			t.Errorf("%s left, want all of it: %v", left, err)
 		}
 		if _, err := lim.Acquire(t.Context(), oneOfAlice); err != nil {
-			t.Errorf("after the lock is gone: %v", err)
+			t.Errorf("after the unlock: %v", err)
 		}
 	})
 }
 
-// Opening a file that another program has for itself ends with the context, too.
+// TestDeadlineEndsOpen opens a file that another program has locked exclusively.
 func TestDeadlineEndsOpen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	if err := openFile(t, path, nil).Close(); err != nil {
@@ -272,7 +274,7 @@ func TestDeadlineEndsOpen(t *testing.T) {
 	})
 }
 
-// A full disk fails calls while it is full, and no longer.
+// TestFullDiskRecovers checks that calls fail only while the disk is full.
 func TestFullDiskRecovers(t *testing.T) {
 	r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)
 	lim := tenDaily(t, r)
@@ -285,16 +287,16 @@ func TestFullDiskRecovers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	pages("PRAGMA max_page_count = 1") // as many as there are
+	pages("PRAGMA max_page_count = 1") // SQLite raises it to the current number
 	big := limiter.Entity{ID: "big", Metadata: map[string]string{"note": strings.Repeat("x", 100_000)}}
 	if _, err := lim.CreateEntity(t.Context(), big); !isOutage(err) || !strings.Contains(err.Error(), "is full") {
 		t.Errorf("got %v, want an outage that says so", err)
 	}
 	if _, err := lim.Acquire(t.Context(), oneOfAlice); err != nil {
-		t.Errorf("what needs no space: %v", err)
+		t.Errorf("a call that needs no space: %v", err)
 	}
 	pages("PRAGMA max_page_count = 1000000")
 	if _, err := lim.CreateEntity(t.Context(), big); err != nil {
-		t.Errorf("after space was made: %v", err)
+		t.Errorf("with free space: %v", err)
 	}
 }

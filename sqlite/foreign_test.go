@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
-// A file that is refused is left as it was, and nothing of the attempt stays
-// open.
+// TestRefusedFileIsNotTouched checks that a refused file does not change, and that
+// no descriptor stays open.
 func TestRefusedFileIsNotTouched(t *testing.T) {
 	folder := t.TempDir()
 	other, newer := filepath.Join(folder, "other.db"), filepath.Join(folder, "newer.db")
@@ -47,7 +47,8 @@ func TestRefusedFileIsNotTouched(t *testing.T) {
 	}
 }
 
-// openFiles is how many files this process has open, where that can be told.
+// openFiles returns the number of open descriptors of this process on Linux, and 0
+// elsewhere.
 func openFiles(t *testing.T) int {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -60,7 +61,7 @@ func openFiles(t *testing.T) int {
 	return len(entries)
 }
 
-func TestPathsThatAreFilesOpen(t *testing.T) {
+func TestPathsOfFiles(t *testing.T) {
 	folder := t.TempDir()
 	t.Chdir(folder)
 	for _, path := range []string{"relative.db", "/" + filepath.Join(folder, "double.db"), "./a b.db"} {
@@ -71,8 +72,8 @@ func TestPathsThatAreFilesOpen(t *testing.T) {
 	}
 }
 
-// Damaged limits of the system are found by those who need them, and can be
-// replaced.
+// TestDamagedSystemLimitsDoNotCloseTheFile checks that damaged limits fail only
+// calls that need them, and can be replaced.
 func TestDamagedSystemLimitsDoNotCloseTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	repo := open(t, path, nil)

@@ -16,9 +16,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// own is an event that shares no memory with the caller's: the details are in
-// their stored form.
-func own(ev limiter.AuditEvent) (limiter.AuditEvent, error) {
+// detach returns a copy of an event that shares no memory with the caller's. The
+// details are in their stored form.
+func detach(ev limiter.AuditEvent) (limiter.AuditEvent, error) {
 	details := make(map[string]any, len(ev.Details))
 	for name, value := range ev.Details {
 		text, err := json.Marshal(value)
@@ -33,26 +33,28 @@ func own(ev limiter.AuditEvent) (limiter.AuditEvent, error) {
 	return ev, nil
 }
 
-// record stores an event with the change that made it.
+// record stores an event in the transaction of its change.
 func (r *Repository) record(tx *tx, ev limiter.AuditEvent) error {
 	details, err := json.Marshal(ev.Details)
 	if err != nil {
-		return tx.fail(err) // the change is written already
+		return tx.fail(err) // the change is already written
 	}
 	_, err = tx.exec("INSERT INTO audit (ns, entity, id, action, principal, resource, at, details, expires) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		r.key, ev.Entity, ev.ID, ev.Action, ev.Principal, ev.Resource, ev.At.Unix(), string(details), ev.At.Add(r.opts.AuditRetention).Unix())
 	return err
 }
 
-// AuditEvents yields the events of an entity, or of all, newest first.
+// AuditEvents iterates over the audit events of an entity, or of all if entity is
+// empty, newest first. If after is not empty, it begins with the event that
+// follows after in this order.
 func (r *Repository) AuditEvents(ctx context.Context, entity, after string) iter.Seq2[limiter.AuditEvent, error] {
 	return rules.Pages(func(last string) (page []limiter.AuditEvent, next *string, err error) {
 		if last == "" {
 			last = after
 		}
-		where, args := scoped(r.key, limiter.Scope{Entity: entity})
+		where, args := scopeCondition(r.key, limiter.Scope{Entity: entity})
 		err = r.read(ctx, func(tx *tx) error {
-			if _, err := r.facts(tx); err != nil {
+			if _, err := r.requireActive(tx); err != nil {
 				return err
 			}
 			return tx.query(func(scan func(...any) error) error {
@@ -88,7 +90,7 @@ func (t *tx) event(scan func(...any) error) (ev limiter.AuditEvent, err error) {
 	return ev, nil
 }
 
-// numbers makes whole numbers int64 and others float64, all the way down.
+// numbers converts whole numbers to int64 and others to float64, recursively.
 func numbers(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -109,7 +111,7 @@ func numbers(v any) any {
 	return v
 }
 
-// book adds a bucket's usage to the snapshots of the three windows.
+// book returns a Book that adds usage to the snapshots of the three windows.
 func (t *tx) book(ns int64) rules.Book {
 	return func(account *limiter.Account, u rules.Usage) error {
 		for _, part := range rules.Snapshots(account, u) {
@@ -132,7 +134,7 @@ func (t *tx) addUsage(ns int64, part limiter.UsageSnapshot) error {
 	default:
 		counters, err := t.counters(part, text)
 		if err != nil {
-			return t.fail(err) // part of the charge may be written already
+			return t.fail(err) // part of the charge may be written
 		}
 		for limit, n := range counters {
 			part.Counters[limit] = bucket.Add(part.Counters[limit], n)
@@ -159,25 +161,26 @@ func (t *tx) counters(of limiter.UsageSnapshot, text string) (counters map[strin
 	return counters, nil
 }
 
-// Usage are the snapshots of a query, newest first.
+// Usage iterates over the snapshots that match a query, newest first.
 func (r *Repository) Usage(ctx context.Context, q limiter.UsageQuery) iter.Seq2[limiter.UsageSnapshot, error] {
 	return rules.Sequence(func() (all []limiter.UsageSnapshot, err error) {
 		err = r.read(ctx, func(tx *tx) error {
-			if _, err := r.facts(tx); err != nil {
+			if _, err := r.requireActive(tx); err != nil {
 				return err
 			}
 			all, err = r.usage(tx, q)
 			return err
 		})
 		for _, u := range all {
-			maps.DeleteFunc(u.Counters, func(_ string, n int64) bool { return n == 0 }) // given back as much as taken
+			maps.DeleteFunc(u.Counters, func(_ string, n int64) bool { return n == 0 }) // 0 if all was given back
 		}
 		slices.SortFunc(all, rules.NewestFirst)
 		return all, err
 	})
 }
 
-// usage merges the snapshots with what buckets have not booked yet.
+// usage returns the stored snapshots, with the usage that buckets have not booked
+// yet.
 func (r *Repository) usage(tx *tx, q limiter.UsageQuery) ([]limiter.UsageSnapshot, error) {
 	var all []limiter.UsageSnapshot
 	at := map[string]int{}
@@ -197,7 +200,7 @@ func (r *Repository) usage(tx *tx, q limiter.UsageQuery) ([]limiter.UsageSnapsho
 		}
 		all[i].Events += u.Events
 	}
-	where, args := scoped(r.key, limiter.Scope{Entity: q.Entity, Resource: q.Resource})
+	where, args := scopeCondition(r.key, limiter.Scope{Entity: q.Entity, Resource: q.Resource})
 	err := tx.query(func(scan func(...any) error) error {
 		u, err := tx.snapshot(scan)
 		add(u)

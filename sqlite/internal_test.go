@@ -24,7 +24,7 @@ func openFile(t *testing.T, path string, opts *Options) *Repository {
 	return repo
 }
 
-// block makes the writer wait until the returned function is called.
+// block blocks the writer until release is called.
 func block(t *testing.T, r *Repository) (release func()) {
 	t.Helper()
 	began, end := make(chan struct{}), make(chan struct{})
@@ -60,7 +60,7 @@ func TestWaitingCallsShareACommit(t *testing.T) {
 		})
 	}
 	for len(r.writer.queue) < calls {
-		runtime.Gosched() // until all of them wait; the test is about what happens then
+		runtime.Gosched() // until all calls wait
 	}
 	release()
 	group.Wait()
@@ -86,7 +86,7 @@ func TestOneFailingCallDoesNotFailTheOthers(t *testing.T) {
 					return err
 				}
 				if i == 3 {
-					return insert(tx, "n3") // breaks a constraint after it has written
+					return insert(tx, "n3") // violates a constraint after a write
 				}
 				return nil
 			})
@@ -108,7 +108,8 @@ func TestOneFailingCallDoesNotFailTheOthers(t *testing.T) {
 	}
 }
 
-// A call whose context ends while it waits is not made later.
+// TestAbandonedCallIsNotMade checks that a call whose context ends in the queue
+// never runs.
 func TestAbandonedCallIsNotMade(t *testing.T) {
 	r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)
 	release := block(t, r)
@@ -129,11 +130,11 @@ func TestAbandonedCallIsNotMade(t *testing.T) {
 	if err := r.Ping(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := r.Close(); err != nil { // waits for everything that was queued
+	if err := r.Close(); err != nil { // waits for the queue
 		t.Error(err)
 	}
 	if made {
-		t.Error("it was made")
+		t.Error("the call was made")
 	}
 }
 
@@ -154,9 +155,9 @@ func TestFileIsMigratedStepByStep(t *testing.T) {
 		"ALTER TABLE entities ADD COLUMN note TEXT NOT NULL DEFAULT 'none'", "INSERT INTO nowhere VALUES (1)",
 	})
 	if _, err := Open(t.Context(), path, nil); err == nil {
-		t.Fatal("a migration that fails goes unnoticed")
+		t.Fatal("a failed migration returned no error")
 	}
-	migrations = migrations[:len(released)+1] // nothing of the failed attempt may be left
+	migrations = migrations[:len(released)+1] // the failed attempt must leave nothing
 	r = openFile(t, path, nil)
 	var note string
 	var version int
@@ -192,7 +193,7 @@ func TestExpiredRowsAreSwept(t *testing.T) {
 	}
 	count := func() (buckets, usage, audit int) {
 		t.Helper()
-		if err := r.write(t.Context(), time.Time{}, func(*tx) error { return nil }); err != nil { // it waits for the sweep
+		if err := r.write(t.Context(), time.Time{}, func(*tx) error { return nil }); err != nil { // waits for the sweep
 			t.Fatal(err)
 		}
 		err := r.read(t.Context(), func(tx *tx) error {
@@ -207,7 +208,7 @@ func TestExpiredRowsAreSwept(t *testing.T) {
 		t.Fatal(err)
 	}
 	acquire("idle", 0)
-	acquire("debtor", 1_000_000) // takes a week to pay
+	acquire("debtor", 1_000_000) // refills in a week
 
 	now = now.Add(2 * time.Hour)
 	acquire("busy", 0)
@@ -221,7 +222,8 @@ func TestExpiredRowsAreSwept(t *testing.T) {
 	}
 }
 
-// A damaged usage row keeps its own bucket, and nothing else.
+// TestDamagedUsageDoesNotStopTheSweep checks that a damaged usage row keeps only
+// its own bucket.
 func TestDamagedUsageDoesNotStopTheSweep(t *testing.T) {
 	r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -258,8 +260,9 @@ func TestDamagedUsageDoesNotStopTheSweep(t *testing.T) {
 	}
 }
 
-// A client far ahead that opens the file anew takes nothing from others.
-func TestNewcomerFarAheadSweepsNothing(t *testing.T) {
+// TestClientFarAheadSweepsNothing checks that a client whose clock is far ahead
+// removes no bucket of others.
+func TestClientFarAheadSweepsNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	charge := func(entity string) limiter.Charge {
 		return limiter.Charge{Entity: entity, Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 100), Limits: []limiter.Limit{limiter.PerHour("rpm", 100)}}

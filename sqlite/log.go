@@ -8,37 +8,37 @@ import (
 	"time"
 )
 
-// walLog keeps the write-ahead log beside the file small. SQLite copies the log
-// into the file when it has so many pages, and then writes it from the start
-// again, unless someone still reads from it: readers without a pause would let it
-// grow for ever. A log of twice the pages is therefore emptied, which waits for
-// the readers of the moment; those that come meanwhile need the file only.
+// walLog limits the size of the write-ahead log. SQLite copies the log into the
+// file at a number of pages, and then overwrites it from the start, unless a
+// reader still uses it. With overlapping readers the log would grow forever, so a
+// log of twice that size is truncated. This waits for current readers; new ones
+// need only the file.
 type walLog struct {
-	path    string
-	pages   int64     // from which on SQLite copies the log
-	limited time.Time // when that was set
-	jobs    int       // since its size was looked at
-	looked  time.Time // when that was
-	next    int64     // size from which on it is emptied
-	emptied time.Time // when that was tried
+	path      string
+	pages     int64     // number of pages at which SQLite copies the log
+	limited   time.Time // when pages was set
+	writes    int       // number of writes since the last check
+	checked   time.Time // when the size was last checked
+	next      int64     // size at which the log is truncated
+	truncated time.Time // when the last attempt was made
 }
 
 const (
-	maxLogPages    = 1000
-	fewestLogPages = 16
-	logPage        = 4096 + 24 // with the header of its frame
+	maxLogPages = 1000
+	minLogPages = 16
+	logPage     = 4096 + 24 // with the header of its frame
 
-	lookAtLogAfter = 10 * time.Millisecond // or
-	jobsPerLook    = 64                    // whichever comes first
-	emptyAgain     = 10 * time.Second      // unless it has grown by a quarter before
-	raiseAfter     = time.Minute           // fewer pages than usual
+	checkLogAfter  = 10 * time.Millisecond // or writesPerCheck, whichever comes first
+	writesPerCheck = 64
+	truncateAgain  = 10 * time.Second // unless the log has grown by a quarter before
+	raiseAfter     = time.Minute      // when pages is below its usual number
 
-	// How long to wait for the readers of the moment: longer, the larger the log.
-	shortestWait = 50 * time.Millisecond
-	longestWait  = time.Second
+	// Bounds of the wait for current readers. A larger log waits longer.
+	minTruncateWait = 50 * time.Millisecond
+	maxTruncateWait = time.Second
 )
 
-// logPath is the log of a file: SQLite puts it beside what a link points to.
+// logPath returns the path of a file's log. SQLite resolves links first.
 func logPath(path string) string {
 	if resolved, err := filepath.EvalSymlinks(path); err == nil {
 		path = resolved
@@ -52,59 +52,59 @@ func newWALLog(path string) walLog {
 	return l
 }
 
-// limit sets the pages, within bounds, to what takes a quarter of the free space
-// at most: a full disk has no room to copy the log.
+// limit sets the number of pages, within bounds. The log may use a quarter of the
+// free space at most, because copying it needs space, too.
 func (l *walLog) limit(pages int64) {
 	if free, known := freeSpace(filepath.Dir(l.path)); known {
 		pages = min(pages, free/4/logPage)
 	}
-	l.pages, l.limited = min(max(pages, fewestLogPages), maxLogPages), time.Now()
-	l.next = l.most()
+	l.pages, l.limited = min(max(pages, minLogPages), maxLogPages), time.Now()
+	l.next = l.maxSize()
 }
 
-// most is the size that the log may have.
-func (l *walLog) most() int64 { return 2 * l.pages * logPage }
+// maxSize returns the size at which the log is truncated.
+func (l *walLog) maxSize() int64 { return 2 * l.pages * logPage }
 
 func (l *walLog) pragma() string { return fmt.Sprintf("PRAGMA wal_autocheckpoint = %d", l.pages) }
 
-// limitLog has SQLite copy the log after so many pages.
+// limitLog sets the number of pages at which SQLite copies the log.
 func (w *writer) limitLog(pages int64) {
 	w.log.limit(pages)
 	_ = w.tx(context.Background()).script(w.log.pragma())
 }
 
-// trim empties the log if it is too large. It looks now and then, after so many
-// jobs.
-func (w *writer) trim(jobs int, now time.Time) {
+// trimLog truncates the log if it is too large. It checks the size from time to
+// time.
+func (w *writer) trimLog(writes int, now time.Time) {
 	l := &w.log
-	if l.jobs += jobs; l.jobs < jobsPerLook && now.Sub(l.looked) < lookAtLogAfter {
+	if l.writes += writes; l.writes < writesPerCheck && now.Sub(l.checked) < checkLogAfter {
 		return
 	}
-	l.jobs, l.looked = 0, now
+	l.writes, l.checked = 0, now
 	if l.pages < maxLogPages && now.Sub(l.limited) >= raiseAfter {
 		w.limitLog(2 * l.pages)
 	}
 	info, err := os.Stat(l.path)
-	if err != nil || info.Size() <= l.most() || info.Size() < l.next && now.Sub(l.emptied) < emptyAgain {
+	if err != nil || info.Size() <= l.maxSize() || info.Size() < l.next && now.Sub(l.truncated) < truncateAgain {
 		return
 	}
-	l.emptied = now
-	wait := shortestWait * time.Duration(info.Size()/l.most())
-	if l.next = info.Size() + info.Size()/4; w.emptyLog(min(wait, longestWait)) {
-		l.next = l.most()
+	l.truncated = now
+	wait := minTruncateWait * time.Duration(info.Size()/l.maxSize())
+	if l.next = info.Size() + info.Size()/4; w.truncateLog(min(wait, maxTruncateWait)) {
+		l.next = l.maxSize()
 	}
 }
 
-// copyLog brings what is in the log to the file, as far as readers let it. After
-// a store was made, its tables have their place there: one bucket needs no more,
+// copyLog copies the log into the file as far as readers allow. After a store was
+// created, its tables then have their space in the file: a bucket can be written
 // even if the disk is full later.
 func (w *writer) copyLog(ctx context.Context) {
-	_ = w.tx(ctx).script("PRAGMA wal_checkpoint(PASSIVE)") // what fails now is done later
+	_ = w.tx(ctx).script("PRAGMA wal_checkpoint(PASSIVE)") // a later checkpoint repeats it
 }
 
-// emptyLog copies the log into the file and cuts it. It reports false if a reader
-// did not let it. No one can write meanwhile.
-func (w *writer) emptyLog(wait time.Duration) bool {
+// truncateLog copies the log into the file and truncates it. It returns false if a
+// reader prevented it. Other processes cannot write meanwhile.
+func (w *writer) truncateLog(wait time.Duration) bool {
 	t := w.tx(context.Background())
 	if t.script(fmt.Sprintf("PRAGMA busy_timeout = %d", wait.Milliseconds())) != nil {
 		return false
@@ -115,11 +115,11 @@ func (w *writer) emptyLog(wait time.Duration) bool {
 	return err == nil && busy == 0
 }
 
-// makeRoom empties the log on a full disk, and lets it take less from now on. It
-// reports whether that helped.
+// makeRoom truncates the log on a full disk and lowers its limit. It reports
+// whether that freed any space.
 func (w *writer) makeRoom() bool {
 	info, err := os.Stat(w.log.path)
-	if err != nil || !w.emptyLog(shortestWait) {
+	if err != nil || !w.truncateLog(minTruncateWait) {
 		return false
 	}
 	w.limitLog(min(w.log.pages, info.Size()/logPage) / 4)

@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// withLog runs f where the log is changed.
+// withLog runs f in the goroutine of the writer, which owns the log.
 func withLog(t *testing.T, r *Repository, f func(*tx, *walLog) error) {
 	t.Helper()
 	if err := r.write(t.Context(), time.Time{}, func(tx *tx) error { return f(tx, &r.writer.log) }); err != nil {
@@ -20,20 +20,20 @@ func withLog(t *testing.T, r *Repository, f func(*tx, *walLog) error) {
 	}
 }
 
-// relimit gives the log another number of pages, whatever the disk has.
-func relimit(t *testing.T, r *Repository, pages int64) {
+// setLogPages limits the log to a number of pages, regardless of the free space.
+func setLogPages(t *testing.T, r *Repository, pages int64) {
 	t.Helper()
 	withLog(t, r, func(tx *tx, log *walLog) error {
 		log.limit(pages)
 		log.pages = pages
-		log.next = log.most()
+		log.next = log.maxSize()
 		return tx.script(log.pragma())
 	})
 }
 
-// readOn reads until it is told to stop, and begins to read again before it ends
-// the read before: there is no moment without a reader.
-func readOn(t *testing.T, r *Repository) (stop func()) {
+// readContinuously reads until stop is called. It begins each read before it ends
+// the previous one, so that there is always a reader.
+func readContinuously(t *testing.T, r *Repository) (stop func()) {
 	t.Helper()
 	stopped := make(chan struct{})
 	var group sync.WaitGroup
@@ -51,7 +51,7 @@ func readOn(t *testing.T, r *Repository) (stop func()) {
 				t.Error(err)
 				return
 			}
-			for range 20 { // commits go by
+			for range 20 { // lets commits happen meanwhile
 				var rows int
 				if err := next.QueryRowContext(t.Context(), "SELECT count(*) FROM buckets").Scan(&rows); err != nil {
 					t.Error(err)
@@ -67,7 +67,7 @@ func readOn(t *testing.T, r *Repository) (stop func()) {
 	}
 }
 
-// manyDaily is a limiter with more tokens than a test can take.
+// manyDaily returns a limiter with more tokens than a test takes.
 func manyDaily(t *testing.T, r *Repository) *limiter.RateLimiter {
 	t.Helper()
 	lim := limiterOn(t, r)
@@ -86,35 +86,35 @@ func logSize(t *testing.T, r *Repository) int64 {
 	return info.Size()
 }
 
-func TestReadersWithoutAPauseDoNotGrowTheLog(t *testing.T) {
+func TestContinuousReadersDoNotGrowTheLog(t *testing.T) {
 	r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)
 	lim := manyDaily(t, r)
 	const pages, bound = 50, 2 * 50 * logPage
-	relimit(t, r, pages)
-	defer readOn(t, r)()
-	most := int64(0)
+	setLogPages(t, r, pages)
+	defer readContinuously(t, r)()
+	largest := int64(0)
 	const calls = 1500
 	for range calls {
 		if _, err := lim.Acquire(t.Context(), oneOfAlice); err != nil {
 			t.Fatal(err)
 		}
-		most = max(most, logSize(t, r))
+		largest = max(largest, logSize(t, r))
 	}
-	// Slow readers delay it, so the bound is not that of the log alone; without it
-	// every call leaves a page there.
-	if most > calls*logPage/2 {
-		t.Errorf("the log had %d bytes after %d calls, and its bound is %d", most, calls, bound)
+	// Slow readers delay the truncation, so the log may exceed its bound. Without
+	// truncation every call would add a page.
+	if largest > calls*logPage/2 {
+		t.Errorf("the log had %d bytes after %d calls, its bound is %d", largest, calls, bound)
 	}
-	t.Logf("at most %d bytes, its bound is %d", most, bound)
+	t.Logf("at most %d bytes, the bound is %d", largest, bound)
 }
 
-// A reader that stays lets the log grow, but does not stop the writer; when it
-// is gone the log is small again.
-func TestReaderThatStaysOnlyDelays(t *testing.T) {
+// TestLongReaderOnlyDelaysTheLog checks that a long read does not block the writer,
+// and that the log is truncated after it.
+func TestLongReaderOnlyDelaysTheLog(t *testing.T) {
 	r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)
 	lim := manyDaily(t, r)
 	const pages, bound = 50, 2 * 50 * logPage
-	relimit(t, r, pages)
+	setLogPages(t, r, pages)
 	reader, err := r.readers.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
@@ -134,24 +134,25 @@ func TestReaderThatStaysOnlyDelays(t *testing.T) {
 	take(500)
 	pinned := logSize(t, r)
 	if pinned < bound {
-		t.Fatalf("the log has %d bytes: the reader does not keep it", pinned)
+		t.Fatalf("the log has %d bytes: the reader does not hold it", pinned)
 	}
 	if err := reader.Rollback(); err != nil {
 		t.Fatal(err)
 	}
 	withLog(t, r, func(_ *tx, log *walLog) error {
-		log.emptied = time.Time{} // as if time had passed
+		log.truncated = time.Time{} // as if time had passed
 		return nil
 	})
-	take(2 * jobsPerLook)
-	rest(t, r)
+	take(2 * writesPerCheck)
+	waitIdle(t, r)
 	if size := logSize(t, r); size > bound {
 		t.Errorf("the log still has %d bytes of %d", size, pinned)
 	}
 }
 
-// Fewer pages, from a time when the disk was full, are not for ever.
-func TestLogGetsItsPagesBack(t *testing.T) {
+// TestLogLimitRecovers checks that the limit of the log rises again after the disk
+// was full.
+func TestLogLimitRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)
 		lim := manyDaily(t, r)
@@ -160,7 +161,7 @@ func TestLogGetsItsPagesBack(t *testing.T) {
 			usual = log.pages
 			return nil
 		})
-		relimit(t, r, 20)
+		setLogPages(t, r, 20)
 		for range 10 {
 			time.Sleep(raiseAfter)
 			if _, err := lim.Acquire(t.Context(), oneOfAlice); err != nil {

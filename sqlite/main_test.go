@@ -18,14 +18,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
-// The test program plays other processes too: told so by the environment, it
-// does their work instead of testing.
+// These environment variables make the test program act as another process
+// instead of running tests.
 const (
 	roleVariable = "ZAEL_TEST_ROLE"
 	pathVariable = "ZAEL_TEST_PATH"
 )
 
-// visits open the file in their own way.
+// visits are roles that open the file themselves.
 var visits = map[string]func(ctx context.Context, path string) error{
 	"visit": func(ctx context.Context, path string) error { return visit(ctx, path, nil) },
 	"read":  func(ctx context.Context, path string) error { return visit(ctx, path, &sqlite.Options{ReadOnly: true}) },
@@ -38,8 +38,8 @@ var visits = map[string]func(ctx context.Context, path string) error{
 	},
 }
 
-// visit opens the file, looks at what is in it, and closes it. A refusal is
-// reported by its kind.
+// visit opens the file, reads it, and closes it. It prints whether the user had
+// the permission.
 func visit(ctx context.Context, path string, opts *sqlite.Options) error {
 	repo, err := sqlite.Open(ctx, path, opts)
 	if errors.Is(err, fs.ErrPermission) {
@@ -54,13 +54,13 @@ func visit(ctx context.Context, path string, opts *sqlite.Options) error {
 			return err
 		}
 	}
-	fmt.Println("welcome")
+	fmt.Println("opened")
 	return repo.Close()
 }
 
 var roles = map[string]func(ctx context.Context, repo *sqlite.Repository) error{
 	"spend":  spend,
-	"come":   come,
+	"join":   join,
 	"hammer": hammer,
 }
 
@@ -75,16 +75,17 @@ func TestMain(m *testing.M) {
 	}
 }
 
+// play performs a role once stdin is closed.
 func play(name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	_, _ = io.Copy(io.Discard, os.Stdin) // wait to be let go
+	_, _ = io.Copy(io.Discard, os.Stdin) // wait for the signal to begin
 	if visit, ok := visits[name]; ok {
 		return visit(ctx, os.Getenv(pathVariable))
 	}
 	role, ok := roles[name]
 	if !ok {
-		return fmt.Errorf("role %q is none", name)
+		return fmt.Errorf("unknown role %q", name)
 	}
 	repo, err := sqlite.Open(ctx, os.Getenv(pathVariable), &sqlite.Options{BusyTimeout: time.Minute})
 	if err != nil {
@@ -93,23 +94,24 @@ func play(name string) error {
 	return role(ctx, repo)
 }
 
-// process is another program at work on the file.
+// process is another process that works on the file.
 type process struct {
 	*exec.Cmd
-	in  io.Closer // lets it go
+	in  io.Closer // closing it lets the process begin
 	out *bufio.Scanner
 	err *strings.Builder
 }
 
+// start starts a process and lets it begin.
 func start(t *testing.T, role, path string) *process {
 	t.Helper()
-	p := poised(t, role, path)
+	p := startPaused(t, role, path)
 	_ = p.in.Close()
 	return p
 }
 
-// poised is a process that has started and waits to be let go.
-func poised(t *testing.T, role, path string) *process {
+// startPaused starts a process that begins when its stdin is closed.
+func startPaused(t *testing.T, role, path string) *process {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), roleVariable+"="+role, pathVariable+"="+path)
@@ -131,15 +133,15 @@ func poised(t *testing.T, role, path string) *process {
 
 const (
 	spenders = 4             // concurrent calls of a process that spends
-	plenty   = 1_000_000_000 // capacity that lasts for the whole test
+	plenty   = 1_000_000_000 // more tokens than a test takes
 )
 
-// slow is a limit that gives nothing back while a test runs.
+// slow returns a limit that does not refill while a test runs.
 func slow(name string, capacity int64) limiter.Limit {
 	return limiter.Custom(name, capacity, 1, 365*24*time.Hour)
 }
 
-// spend acquires without end and reports each admission after it returned.
+// spend acquires forever and prints each admission after it returned.
 func spend(ctx context.Context, repo *sqlite.Repository) error {
 	lim, err := limiter.New(repo, nil)
 	if err != nil {
@@ -169,8 +171,8 @@ func spend(ctx context.Context, repo *sqlite.Repository) error {
 	return <-failed
 }
 
-// come does the first thing a new program does.
-func come(ctx context.Context, repo *sqlite.Repository) error {
+// join sets limits and acquires once, as a new program does.
+func join(ctx context.Context, repo *sqlite.Repository) error {
 	defer repo.Close()
 	lim, err := limiter.New(repo, nil)
 	if err != nil {
@@ -183,9 +185,9 @@ func come(ctx context.Context, repo *sqlite.Repository) error {
 	return err
 }
 
-const attempts = 10_000 // of each process that hammers
+const attempts = 10_000 // of each process in the role hammer
 
-// hammer tries a number of times and reports how many were admitted.
+// hammer makes a number of attempts and prints how many were admitted and refused.
 func hammer(ctx context.Context, repo *sqlite.Repository) error {
 	defer repo.Close()
 	lim, err := limiter.New(repo, nil)
@@ -218,7 +220,7 @@ func hammer(ctx context.Context, repo *sqlite.Repository) error {
 	return err
 }
 
-// open opens a file for a test, in a folder of its own if path is "".
+// open opens a file for a test, in a new folder if path is empty.
 func open(t *testing.T, path string, opts *sqlite.Options) *sqlite.Repository {
 	t.Helper()
 	if path == "" {

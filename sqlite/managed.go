@@ -12,15 +12,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// The first versions that have a table for it, and the owner in it. An older
-// file that is only read has none.
+// The first schema versions that have the table managed, and the column owner in
+// it. An older file that is opened read-only may lack them.
 const managedSince, ownedSince = 2, 3
 
-// Managed are the scopes that a manifest rules, with the hash and the owner
-// stored with them. *CorruptError if it is the scopes that cannot be read.
+// Managed returns the scopes that a manifest manages, its hash and its owner. If
+// the stored list of scopes is damaged, it returns the hash, the owner and a
+// *limiter.CorruptError.
 func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash, owner string, err error) {
 	err = r.read(ctx, func(tx *tx) error {
-		if _, err := r.facts(tx); err != nil {
+		if _, err := r.requireActive(tx); err != nil {
 			return err
 		}
 		_, version, _, err := tx.version()
@@ -38,15 +39,16 @@ func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash,
 	return scopes, hash, owner, err
 }
 
-// SetManaged replaces all three, if previous is the stored hash; ErrConflict.
+// SetManaged replaces the scopes, the hash and the owner if previous is the stored
+// hash. Otherwise the error matches limiter.ErrConflict.
 func (r *Repository) SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope) error {
 	scopes = slices.Clone(scopes)
 	return r.write(ctx, now, func(tx *tx) error {
-		if _, err := r.facts(tx); err != nil {
+		if _, err := r.requireActive(tx); err != nil {
 			return err
 		}
 		stored, err := tx.managed(r.key, "owner")
-		if err != nil && !isCorrupt(err) { // a damaged list may be replaced
+		if err != nil && !isCorrupt(err) { // it replaces a damaged list
 			return err
 		}
 		next, err := stored.Replace(previous, hash, owner, scopes)
@@ -64,11 +66,12 @@ func (r *Repository) SetManaged(ctx context.Context, now time.Time, previous, ha
 	})
 }
 
-// managed is what is stored, with the owner from a column that the file has.
-func (t *tx) managed(ns int64, owner string) (rules.Managed, error) {
+// managed reads the record of a namespace. ownerColumn is an expression for the
+// owner, since an older file has no such column.
+func (t *tx) managed(ns int64, ownerColumn string) (rules.Managed, error) {
 	var m rules.Managed
 	var list string
-	err := t.row("SELECT hash, scopes, "+owner+" FROM managed WHERE ns = ?", ns).scan(&m.Hash, &list, &m.Owner)
+	err := t.row("SELECT hash, scopes, "+ownerColumn+" FROM managed WHERE ns = ?", ns).scan(&m.Hash, &list, &m.Owner)
 	if errors.Is(err, errNoRow) {
 		return m, nil
 	}
@@ -77,7 +80,7 @@ func (t *tx) managed(ns int64, owner string) (rules.Managed, error) {
 	}
 	var read [][2]string
 	if err := json.Unmarshal([]byte(list), &read); err != nil {
-		return m, &limiter.CorruptError{Item: fmt.Sprintf("%s: list of what a manifest manages", t.file.path), Reason: err.Error()}
+		return m, &limiter.CorruptError{Item: fmt.Sprintf("%s: list of managed scopes", t.file.path), Reason: err.Error()}
 	}
 	for _, p := range read {
 		m.Scopes = append(m.Scopes, limiter.Scope{Entity: p[0], Resource: p[1]})
@@ -85,11 +88,35 @@ func (t *tx) managed(ns int64, owner string) (rules.Managed, error) {
 	return m, nil
 }
 
-// pairs is how scopes are stored.
+// pairs returns scopes in their stored form.
 func pairs(scopes []limiter.Scope) [][2]string {
 	all := make([][2]string, 0, len(scopes))
 	for _, s := range scopes {
 		all = append(all, [2]string{s.Entity, s.Resource})
 	}
 	return all
+}
+
+// ReplaceConfig replaces the config of a scope as a whole, and stores the audit
+// event.
+func (r *Repository) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
+	next := rules.Merged(limiter.Config{}, cfg)
+	limits, err := json.Marshal(next.Limits)
+	if err != nil {
+		return err
+	}
+	ev, err = detach(ev)
+	if err != nil {
+		return err
+	}
+	return r.change(ctx, ev.At, func(tx *tx) error {
+		if _, err := tx.exec(`INSERT OR REPLACE INTO configs (ns, entity, resource, limits, on_unavailable) VALUES (?, ?, ?, ?, ?)`,
+			r.key, next.Scope.Entity, next.Scope.Resource, string(limits), string(next.OnUnavailable)); err != nil {
+			return err
+		}
+		if err := r.repairBucket(tx, ev.At.UnixMilli(), next.Scope); err != nil {
+			return tx.fail(err) // the change is already written
+		}
+		return r.record(tx, ev)
+	})
 }

@@ -12,28 +12,28 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// namespace is the one a repository looks at.
+// namespace identifies the namespace of a repository.
 type namespace struct {
 	key      int64
 	id, name string
-	seen     atomic.Pointer[seenMode]
+	mode     atomic.Pointer[cachedMode]
 }
 
-// seenMode is the stored mode as of a change number.
-type seenMode struct {
-	mode  limiter.OnUnavailable
-	facts int64
+// cachedMode is the stored mode as of a generation.
+type cachedMode struct {
+	mode       limiter.OnUnavailable
+	generation int64
 }
 
 const namespaceColumns = "key, id, name, created, deleted, purging"
 
-// space is a row of the namespaces table.
-type space struct {
+// namespaceRow is a row of the table namespaces.
+type namespaceRow struct {
 	limiter.Namespace
 	key int64
 }
 
-func scanSpace(scan func(...any) error) (s space, err error) {
+func scanNamespace(scan func(...any) error) (s namespaceRow, err error) {
 	var created int64
 	var deleted *int64
 	err = scan(&s.key, &s.ID, &s.Name, &created, &deleted, &s.Purging)
@@ -44,12 +44,12 @@ func scanSpace(scan func(...any) error) (s space, err error) {
 	return s, err
 }
 
-// space is the one row that a condition selects; errNoRow.
-func (t *tx) space(where string, args ...any) (s space, err error) {
+// namespace returns the row that a condition selects, or errNoRow.
+func (t *tx) namespace(where string, args ...any) (s namespaceRow, err error) {
 	found := false
 	err = t.query(func(scan func(...any) error) error {
 		found = true
-		s, err = scanSpace(scan)
+		s, err = scanNamespace(scan)
 		return err
 	}, "SELECT "+namespaceColumns+" FROM namespaces WHERE "+where, args...)
 	if err == nil && !found {
@@ -64,36 +64,38 @@ func noNamespace(name string) error {
 	return fmt.Errorf("namespace %q: %w", name, limiter.ErrNotFound)
 }
 
-// enter is the namespace to open the file in, registered if it may be.
-func (f *file) enter(ctx context.Context, name string) (*namespace, error) {
-	n, err := f.look(ctx, name)
+// openNamespace returns the namespace of a new repository. It registers a missing
+// one if the options allow it.
+func (f *file) openNamespace(ctx context.Context, name string) (*namespace, error) {
+	n, err := f.findNamespace(ctx, name)
 	if !errors.Is(err, limiter.ErrNotFound) {
 		return n, err
 	}
-	if !f.opts.makes() {
+	if !f.opts.mayCreate() {
 		return nil, fmt.Errorf("namespace %q: %w in %s; register it first", name, limiter.ErrNotFound, f.path)
 	}
 	err = f.write(ctx, time.Time{}, func(tx *tx) error {
-		_, err := tx.register(time.Now(), name) // there is no caller's clock yet
+		_, err := tx.register(time.Now(), name) // there is no clock of a caller yet
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return f.look(ctx, name)
+	return f.findNamespace(ctx, name)
 }
 
-// look is a view of an active namespace.
-func (f *file) look(ctx context.Context, name string) (*namespace, error) {
+// findNamespace returns an active namespace. The error matches limiter.ErrNotFound
+// if there is none.
+func (f *file) findNamespace(ctx context.Context, name string) (*namespace, error) {
 	n := &namespace{name: name}
-	n.seen.Store(&seenMode{})
+	n.mode.Store(&cachedMode{})
 	err := f.read(ctx, func(tx *tx) error {
-		s, err := tx.space(activeName, name)
+		s, err := tx.namespace(activeName, name)
 		if err != nil {
 			return err
 		}
 		n.key, n.id = s.key, s.ID
-		_, err = n.facts(tx)
+		_, err = n.requireActive(tx)
 		return err
 	})
 	if errors.Is(err, errNoRow) {
@@ -102,62 +104,64 @@ func (f *file) look(ctx context.Context, name string) (*namespace, error) {
 	return n, err
 }
 
-// facts is the change number of an active namespace; ErrNotFound. It keeps the
-// remembered mode up to date.
-func (n *namespace) facts(tx *tx) (int64, error) {
-	var facts int64
-	err := tx.row("SELECT facts FROM namespaces WHERE key = ? AND deleted IS NULL", n.key).scan(&facts)
+// requireActive returns the generation of the namespace. The error matches
+// limiter.ErrNotFound if the namespace is not active. It also updates the cached
+// mode.
+func (n *namespace) requireActive(tx *tx) (int64, error) {
+	var generation int64
+	err := tx.row("SELECT facts FROM namespaces WHERE key = ? AND deleted IS NULL", n.key).scan(&generation)
 	if errors.Is(err, errNoRow) {
 		return 0, noNamespace(n.name)
 	}
 	if err != nil {
 		return 0, err
 	}
-	return facts, n.remember(tx, facts)
+	return generation, n.cacheMode(tx, generation)
 }
 
-// remember keeps the mode that belongs to a change number, once that number is
-// stored: a change that fails to commit leaves its number to another one.
-func (n *namespace) remember(tx *tx, facts int64) error {
-	if n.seen.Load().facts == facts {
+// cacheMode caches the mode of a generation. In a writer's transaction it does so
+// after the commit: if the commit fails, another change gets the same generation.
+func (n *namespace) cacheMode(tx *tx, generation int64) error {
+	if n.mode.Load().generation == generation {
 		return nil
 	}
-	var mode string // the limits beside it may be damaged, which is for those to find who need them
+	var mode string // without the limits of the row, which may be damaged
 	err := tx.row("SELECT on_unavailable FROM configs WHERE ns = ? AND entity = '' AND resource = ''", n.key).scan(&mode)
 	if err != nil && !errors.Is(err, errNoRow) {
 		return err
 	}
-	next := &seenMode{limiter.OnUnavailable(mode), facts}
-	if tx.writes { // which is one at a time, and sees the latest
-		tx.whenStored(func() { n.seen.Store(next) })
+	next := &cachedMode{limiter.OnUnavailable(mode), generation}
+	if tx.writes { // writes are serialized and see the latest generation
+		tx.onCommit(func() { n.mode.Store(next) })
 		return nil
 	}
-	for old := n.seen.Load(); old.facts < facts; old = n.seen.Load() {
-		if n.seen.CompareAndSwap(old, next) {
+	for old := n.mode.Load(); old.generation < generation; old = n.mode.Load() {
+		if n.mode.CompareAndSwap(old, next) {
 			break
 		}
 	}
 	return nil
 }
 
-// NamespaceID is the one the repository looks at.
+// NamespaceID returns the ID of the repository's namespace.
 func (r *Repository) NamespaceID() string { return r.id }
 
-// Namespace is a view of another namespace; ErrNotFound unless it is active.
+// Namespace returns a view of another namespace. The error matches
+// limiter.ErrNotFound if the namespace is not active.
 func (r *Repository) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
-	n, err := r.look(ctx, name)
+	n, err := r.findNamespace(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	return &Repository{file: r.file, namespace: n, view: true}, nil
 }
 
-// Namespaces are those in any state, by name, then ID.
+// Namespaces iterates over the namespaces in any state, by name, then ID.
 func (r *Repository) Namespaces(ctx context.Context) iter.Seq2[limiter.Namespace, error] {
 	return rules.Sequence(func() (all []limiter.Namespace, err error) {
 		err = r.read(ctx, func(tx *tx) error {
 			return tx.query(func(scan func(...any) error) error {
-				s, err := scanSpace(scan)
+				s, err := scanNamespace(scan)
 				all = append(all, s.Namespace)
 				return err
 			}, "SELECT "+namespaceColumns+" FROM namespaces ORDER BY name, id")
@@ -166,26 +170,28 @@ func (r *Repository) Namespaces(ctx context.Context) iter.Seq2[limiter.Namespace
 	})
 }
 
-// RegisterNamespace makes the name active, or returns the one that is.
+// RegisterNamespace returns the active namespace of that name. It creates one if
+// there is none.
 func (r *Repository) RegisterNamespace(ctx context.Context, now time.Time, name string) (limiter.Namespace, error) {
-	return writing(ctx, r.file, now, func(tx *tx) (limiter.Namespace, error) {
+	return writeValue(ctx, r.file, now, func(tx *tx) (limiter.Namespace, error) {
 		s, err := tx.register(now, name)
 		return s.Namespace, err
 	})
 }
 
-func (t *tx) register(now time.Time, name string) (space, error) {
-	s, err := t.space(activeName, name)
+func (t *tx) register(now time.Time, name string) (namespaceRow, error) {
+	s, err := t.namespace(activeName, name)
 	if !errors.Is(err, errNoRow) {
 		return s, err
 	}
 	if _, err := t.exec("INSERT INTO namespaces (id, name, created) VALUES (?, ?, ?)", rules.NewNamespaceID(), name, now.Unix()); err != nil {
-		return space{}, err
+		return namespaceRow{}, err
 	}
-	return t.space(activeName, name)
+	return t.namespace(activeName, name)
 }
 
-// DeleteNamespace makes the name free; the data stay under its ID.
+// DeleteNamespace deletes a namespace and frees its name. The data stays under
+// its ID until it is purged.
 func (r *Repository) DeleteNamespace(ctx context.Context, now time.Time, name string) error {
 	return r.write(ctx, now, func(tx *tx) error {
 		n, err := tx.exec("UPDATE namespaces SET deleted = ? WHERE "+activeName, now.Unix(), name)
@@ -196,9 +202,10 @@ func (r *Repository) DeleteNamespace(ctx context.Context, now time.Time, name st
 	})
 }
 
-// deletedSpace is a namespace that is deleted, or why it cannot be had.
-func (t *tx) deletedSpace(id string) (space, error) {
-	s, err := t.space("id = ?", id)
+// deletedNamespace returns a deleted namespace. The error matches
+// limiter.ErrNotFound or, for an active namespace, limiter.ErrConflict.
+func (t *tx) deletedNamespace(id string) (namespaceRow, error) {
+	s, err := t.namespace("id = ?", id)
 	switch {
 	case errors.Is(err, errNoRow):
 		return s, fmt.Errorf("namespace id %q: %w", id, limiter.ErrNotFound)
@@ -208,17 +215,19 @@ func (t *tx) deletedSpace(id string) (space, error) {
 	return s, err
 }
 
-// RecoverNamespace makes a deleted namespace active again.
+// RecoverNamespace makes a deleted namespace active again. The error matches
+// limiter.ErrNotFound for an unknown ID, limiter.ErrConflict for a namespace that
+// is active or being purged, and limiter.ErrExists if another one has the name.
 func (r *Repository) RecoverNamespace(ctx context.Context, now time.Time, id string) (limiter.Namespace, error) {
-	return writing(ctx, r.file, now, func(tx *tx) (limiter.Namespace, error) {
-		s, err := tx.deletedSpace(id)
+	return writeValue(ctx, r.file, now, func(tx *tx) (limiter.Namespace, error) {
+		s, err := tx.deletedNamespace(id)
 		if err != nil {
 			return limiter.Namespace{}, err
 		}
 		if s.Purging {
 			return limiter.Namespace{}, fmt.Errorf("namespace id %q is being purged: %w", id, limiter.ErrConflict)
 		}
-		if _, err := tx.space(activeName, s.Name); !errors.Is(err, errNoRow) {
+		if _, err := tx.namespace(activeName, s.Name); !errors.Is(err, errNoRow) {
 			return limiter.Namespace{}, errors.Join(err, fmt.Errorf("namespace %q: %w", s.Name, limiter.ErrExists))
 		}
 		s.DeletedAt = time.Time{}

@@ -15,17 +15,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
-// openError is the error of opening a file, which must be one sentence that
-// names the file.
+// openError returns the error of opening a file. It checks that the error is one
+// line that names the file.
 func openError(t *testing.T, path string, opts *sqlite.Options) error {
 	t.Helper()
 	repo, err := sqlite.Open(t.Context(), path, opts)
 	if err == nil {
 		_ = repo.Close()
-		t.Fatalf("%s opens", path)
+		t.Fatalf("%s was opened", path)
 	}
 	if strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), filepath.Base(path)) {
-		t.Errorf("error is no sentence about the file: %v", err)
+		t.Errorf("the error is not one line that names the file: %v", err)
 	}
 	return err
 }
@@ -42,7 +42,7 @@ func script(ctx context.Context, t *testing.T, path, script string) {
 	}
 }
 
-func TestOpenRefusesWhatItCannotUse(t *testing.T) {
+func TestOpenRefusesUnusableFiles(t *testing.T) {
 	folder := t.TempDir()
 	path := func(name string) string { return filepath.Join(folder, name) }
 	write := func(name, content string, mode os.FileMode) {
@@ -58,7 +58,7 @@ func TestOpenRefusesWhatItCannotUse(t *testing.T) {
 	})
 	t.Run("a read-only file", func(t *testing.T) {
 		write("readonly.db", "", 0o444)
-		if err := openError(t, path("readonly.db"), nil); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "open it only to read") {
+		if err := openError(t, path("readonly.db"), nil); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "open it read-only") {
 			t.Error(err)
 		}
 	})
@@ -97,7 +97,7 @@ func TestOpenRefusesWhatItCannotUse(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := os.Stat(path("missing.db")); !errors.Is(err, fs.ErrNotExist) {
-			t.Error("it was made")
+			t.Error("it was created")
 		}
 	})
 	t.Run("bad options", func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestOpenRefusesWhatItCannotUse(t *testing.T) {
 			}
 		}
 		if _, err := os.Stat(path("options.db")); !errors.Is(err, fs.ErrNotExist) {
-			t.Error("the file was made all the same")
+			t.Error("the file was created")
 		}
 	})
 }
@@ -117,9 +117,11 @@ func isType[T error](err error) bool {
 	return ok
 }
 
-func TestOpenMakesTheFileAndItsNamespace(t *testing.T) {
+func isClosed(err error) bool { return errors.Is(err, limiter.ErrClosed) }
+
+func TestOpenCreatesTheFileAndItsNamespace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "odd name?#100%.db")
-	for range 2 { // the second time it is there
+	for range 2 { // the second time it exists
 		repo, err := sqlite.Open(t.Context(), path, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -143,7 +145,7 @@ func TestOpenMakesTheFileAndItsNamespace(t *testing.T) {
 	}
 }
 
-// lock is another process that writes, until it is told to stop.
+// lock holds the write lock like another process, until unlock is called.
 func lock(t *testing.T, path string) (unlock func()) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(5000)")
@@ -162,7 +164,7 @@ func lock(t *testing.T, path string) (unlock func()) {
 	return func() { do("ROLLBACK") }
 }
 
-func TestLockedFileIsAClearOutage(t *testing.T) {
+func TestLockedFileIsAnOutage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	repo := open(t, path, &sqlite.Options{BusyTimeout: 20 * time.Millisecond})
 	lim := limiterOn(t, repo)
@@ -187,12 +189,12 @@ func TestLockedFileIsAClearOutage(t *testing.T) {
 	unlock()
 	req.OnUnavailable = ""
 	if _, err := lim.Acquire(t.Context(), req); err != nil {
-		t.Errorf("after the lock is gone: %v", err)
+		t.Errorf("after the unlock: %v", err)
 	}
 }
 
-// A caller whose deadline passes while another process holds the lock does not
-// wait for the busy timeout, and leaves nothing behind.
+// TestDeadlineEndsTheWaitForTheLock checks that a call does not wait for the busy
+// timeout beyond its deadline, and stores nothing.
 func TestDeadlineEndsTheWaitForTheLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	repo := open(t, path, &sqlite.Options{BusyTimeout: time.Hour})
@@ -214,7 +216,7 @@ func TestDeadlineEndsTheWaitForTheLock(t *testing.T) {
 	}
 }
 
-func TestReadOnlyReadsAndRefusesToWrite(t *testing.T) {
+func TestReadOnlyDoesNotWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	writing := open(t, path, nil)
 	if err := limiterOn(t, writing).SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 10)); err != nil {
@@ -234,7 +236,7 @@ func TestReadOnlyReadsAndRefusesToWrite(t *testing.T) {
 	if !errors.Is(err, limiter.ErrConflict) {
 		t.Errorf("writing: %v", err)
 	}
-	if _, err := sqlite.Open(t.Context(), path, &sqlite.Options{ReadOnly: true, Namespace: "nobody"}); !errors.Is(err, limiter.ErrNotFound) {
-		t.Errorf("a namespace that is not there: %v", err)
+	if _, err := sqlite.Open(t.Context(), path, &sqlite.Options{ReadOnly: true, Namespace: "missing"}); !errors.Is(err, limiter.ErrNotFound) {
+		t.Errorf("a missing namespace: %v", err)
 	}
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
-const owner, stranger = 1000, 65534 // users
+const owner, stranger = 1000, 65534 // user IDs
 
-// as is what a process of another user says.
-func as(t *testing.T, uid uint32, role, path string) string {
+// runAs performs a role as another user and returns the output.
+func runAs(t *testing.T, uid uint32, role, path string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe") // the program may be in a folder that is closed to others
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe") // os.Args[0] may be in a private folder
 	cmd.Env = append(os.Environ(), roleVariable+"="+role, pathVariable+"="+path)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	out, err := cmd.CombinedOutput()
@@ -29,13 +29,13 @@ func as(t *testing.T, uid uint32, role, path string) string {
 	return string(out)
 }
 
-// publicFolder is one that other users can reach.
+// publicFolder returns a folder that other users can reach.
 func publicFolder(t *testing.T, mode os.FileMode) string {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("only root can be someone else")
+		t.Skip("only root can run processes as other users")
 	}
-	folder, err := os.MkdirTemp("", "zael") //nolint:usetesting // its folder is closed to others
+	folder, err := os.MkdirTemp("", "zael") //nolint:usetesting // t.TempDir is private
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,22 +48,23 @@ func publicFolder(t *testing.T, mode os.FileMode) string {
 
 func isRefused(said string) bool { return strings.HasPrefix(said, "no permission: ") }
 
-func isWelcome(said string) bool { return said == "welcome\n" }
+func isOpened(said string) bool { return said == "opened\n" }
 
-// SQLite opens a file that this user may only read without a word, and leaves a
-// log beside it that its owner may not write.
-func TestFileOfAnotherUserIsRefusedAndLeftAlone(t *testing.T) {
+// TestFileOfAnotherUserIsRefused checks that Open fails for a file that this user
+// may only read. SQLite would open it, and leave a log that its owner may not
+// write.
+func TestFileOfAnotherUserIsRefused(t *testing.T) {
 	folder := publicFolder(t, 0o777)
 	path := filepath.Join(folder, "limits.db")
-	if said := as(t, owner, "visit", path); !isWelcome(said) {
+	if said := runAs(t, owner, "visit", path); !isOpened(said) {
 		t.Fatal(said)
 	}
 	for _, version := range []string{"4", "99"} {
 		script(t.Context(), t, path, "PRAGMA user_version = "+version)
-		if said := as(t, stranger, "visit", path); !isRefused(said) || !strings.Contains(said, "open it only to read") {
+		if said := runAs(t, stranger, "visit", path); !isRefused(said) || !strings.Contains(said, "open it read-only") {
 			t.Errorf("version %s: a stranger got %s", version, said)
 		}
-		if left := names(t, folder); !slices.Equal(left, []string{"limits.db"}) {
+		if left := fileNames(t, folder); !slices.Equal(left, []string{"limits.db"}) {
 			t.Errorf("version %s: the folder has %q", version, left)
 		}
 	}
@@ -71,25 +72,25 @@ func TestFileOfAnotherUserIsRefusedAndLeftAlone(t *testing.T) {
 		t.Error(err)
 	}
 	script(t.Context(), t, path, "PRAGMA user_version = 4")
-	if said := as(t, owner, "visit", path); !isWelcome(said) {
+	if said := runAs(t, owner, "visit", path); !isOpened(said) {
 		t.Errorf("the owner got %s", said)
 	}
 }
 
-// One who may only read does, in folders that are open to all and in those that
-// are closed, and does not get in the owner's way.
+// TestReaderOfAnotherUser checks that a user without write permission can read,
+// in any folder, and leaves nothing that blocks the owner.
 func TestReaderOfAnotherUser(t *testing.T) {
 	for _, mode := range []os.FileMode{0o777, 0o755, 0o555} {
 		t.Run(mode.String(), func(t *testing.T) {
 			folder := publicFolder(t, mode)
-			path := written(t, folder)
-			if err := os.Chmod(path, 0o644); err != nil { //nolint:gosec // that is the point
+			path := storeWithEntity(t, folder)
+			if err := os.Chmod(path, 0o644); err != nil { //nolint:gosec // readable on purpose
 				t.Fatal(err)
 			}
-			if said := as(t, stranger, "read", path); !isWelcome(said) {
+			if said := runAs(t, stranger, "read", path); !isOpened(said) {
 				t.Errorf("a stranger got %s", said)
 			}
-			if left := names(t, folder); len(left) != 1 {
+			if left := fileNames(t, folder); len(left) != 1 {
 				t.Errorf("the folder has %q", left)
 			}
 			open(t, path, nil)
@@ -97,13 +98,14 @@ func TestReaderOfAnotherUser(t *testing.T) {
 	}
 }
 
-// The log of a process that died is read by strangers, and stays its owner's:
-// also where the index of the log is missing, which a reader would make.
+// TestReaderOfAnotherUserLeavesTheLogAlone checks that other users can read the log
+// of a dead process, and that the owner can still write it. This includes a log
+// whose index is missing, which a reader would create.
 func TestReaderOfAnotherUserLeavesTheLogAlone(t *testing.T) {
 	for _, missing := range []string{"", "-shm"} {
 		t.Run("without "+missing, func(t *testing.T) {
 			path := filepath.Join(publicFolder(t, 0o777), "limits.db")
-			as(t, owner, "die", path)
+			runAs(t, owner, "die", path)
 			if _, err := os.Stat(path + "-wal"); err != nil {
 				t.Fatal(err)
 			}
@@ -112,20 +114,20 @@ func TestReaderOfAnotherUserLeavesTheLogAlone(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if said := as(t, stranger, "read", path); missing == "" && !isWelcome(said) {
+			if said := runAs(t, stranger, "read", path); missing == "" && !isOpened(said) {
 				t.Errorf("a stranger got %s", said)
 			}
-			if said := as(t, owner, "visit", path); !isWelcome(said) {
+			if said := runAs(t, owner, "visit", path); !isOpened(said) {
 				t.Errorf("the owner got %s", said)
 			}
 		})
 	}
 }
 
-// What this user may not do is fs.ErrPermission, and the error names what to
-// change.
-func TestMissingRightsAreNamed(t *testing.T) {
-	made := func(t *testing.T, path string, mode os.FileMode) {
+// TestMissingPermissionIsNamed checks that the error is fs.ErrPermission and names
+// the file or folder to change.
+func TestMissingPermissionIsNamed(t *testing.T) {
+	create := func(t *testing.T, path string, mode os.FileMode) {
 		t.Helper()
 		if err := open(t, path, nil).Close(); err != nil {
 			t.Fatal(err)
@@ -140,27 +142,27 @@ func TestMissingRightsAreNamed(t *testing.T) {
 		role    string
 		says    string
 	}{
-		"a folder, to make a file": {0o755, func(*testing.T, string) {}, "visit", "make folder "},
-		"a folder to look into":    {0o700, func(*testing.T, string) {}, "visit", "permission denied"},
+		"a folder, to create a file": {0o755, func(*testing.T, string) {}, "visit", "make folder "},
+		"a folder, to search":        {0o700, func(*testing.T, string) {}, "visit", "permission denied"},
 		"a folder, beside a file": {0o755, func(t *testing.T, path string) {
 			t.Helper()
-			made(t, path, 0o666)
+			create(t, path, 0o666)
 		}, "visit", "make folder "},
 		"a file, to write": {0o777, func(t *testing.T, path string) {
 			t.Helper()
-			made(t, path, 0o644)
+			create(t, path, 0o644)
 		}, "visit", "make it writable"},
-		"a file, to write what it may not read": {0o777, func(t *testing.T, path string) {
+		"a file, to write without reading": {0o777, func(t *testing.T, path string) {
 			t.Helper()
-			made(t, path, 0o622)
+			create(t, path, 0o622)
 		}, "visit", "make it readable"},
 		"a file, to read": {0o777, func(t *testing.T, path string) {
 			t.Helper()
-			made(t, path, 0o600)
+			create(t, path, 0o600)
 		}, "read", "make it readable"},
-		"a log that someone left": {0o777, func(t *testing.T, path string) {
+		"a log of another user": {0o777, func(t *testing.T, path string) {
 			t.Helper()
-			made(t, path, 0o666)
+			create(t, path, 0o666)
 			if err := os.WriteFile(path+"-wal", []byte("x"), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -170,35 +172,35 @@ func TestMissingRightsAreNamed(t *testing.T) {
 			folder := publicFolder(t, c.folder)
 			path := filepath.Join(folder, "limits.db")
 			c.prepare(t, path)
-			before := names(t, folder)
-			if said := as(t, stranger, c.role, path); !isRefused(said) || !strings.Contains(said, c.says) || strings.Count(said, "\n") != 1 {
-				t.Errorf("got %s, want a sentence with %q", said, c.says)
+			before := fileNames(t, folder)
+			if said := runAs(t, stranger, c.role, path); !isRefused(said) || !strings.Contains(said, c.says) || strings.Count(said, "\n") != 1 {
+				t.Errorf("got %s, want one line with %q", said, c.says)
 			}
-			if left := names(t, folder); !slices.Equal(left, before) {
+			if left := fileNames(t, folder); !slices.Equal(left, before) {
 				t.Errorf("the folder has %q", left)
 			}
 		})
 	}
 }
 
-// A reader in the process of a writer must not drop the locks that this one has
-// on the file, as closing any descriptor of it would.
+// TestReaderInTheSameProcessKeepsTheLocks checks that closing a reader does not
+// drop the locks of a writer in the same process, as closing a descriptor would.
 func TestReaderInTheSameProcessKeepsTheLocks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	open(t, path, nil)
 	before := locks(t, path)
 	if before == 0 {
-		t.Skip("the system shows no locks")
+		t.Skip("/proc/locks lists no locks")
 	}
 	if err := open(t, path, &sqlite.Options{ReadOnly: true}).Close(); err != nil {
 		t.Fatal(err)
 	}
 	if after := locks(t, path); after != before {
-		t.Errorf("%d locks, before it were %d", after, before)
+		t.Errorf("%d locks, want %d as before", after, before)
 	}
 }
 
-// locks counts those on a file.
+// locks returns the number of locks on a file.
 func locks(t *testing.T, path string) int {
 	t.Helper()
 	var info syscall.Stat_t
@@ -212,8 +214,8 @@ func locks(t *testing.T, path string) int {
 	return strings.Count(string(all), fmt.Sprintf(":%d ", info.Ino))
 }
 
-// Opening a pipe would wait for its other end.
-func TestPipeIsNoFile(t *testing.T) {
+// TestPipeIsRefused checks that Open does not open a pipe, which would block.
+func TestPipeIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)

@@ -12,10 +12,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
-var killRounds = flag.Int("kill.rounds", 100, "how often a process that spends is killed")
+var killRounds = flag.Int("kill.rounds", 100, "number of processes to kill")
 
-// Every admission that a process reported before it was killed is in the file,
-// and usage and balances tell the same story.
+// TestKilledProcessLosesNothing checks that every admission that a process printed
+// before it was killed is stored, and that usage and balances agree.
 func TestKilledProcessLosesNothing(t *testing.T) {
 	path := t.TempDir() + "/limits.db"
 	prepare(t, path)
@@ -32,7 +32,7 @@ func TestKilledProcessLosesNothing(t *testing.T) {
 		if err := p.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		for p.out.Scan() { // what it said before it died counts too
+		for p.out.Scan() { // output from before the kill counts, too
 			count(t, reported, p.out.Text())
 		}
 		_ = p.Wait()
@@ -70,9 +70,8 @@ func count(t *testing.T, reported map[string]int64, line string) {
 	reported[key]++
 }
 
-// checkBooks holds balances, usage and reports against each other. What was
-// admitted but not yet reported when the process died is at most one call of
-// each of its goroutines and round.
+// checkBooks compares balances, usage and the printed admissions. Each goroutine of
+// each round may have one admission that it did not print.
 func checkBooks(t *testing.T, path string, reported map[string]int64, unreported int64) {
 	t.Helper()
 	ctx := context.Background()
@@ -126,7 +125,8 @@ func checkIntegrity(t *testing.T, path string) {
 	}
 }
 
-// Two processes, one file, 20,000 attempts against 5,000 tokens.
+// TestProcessesShareOneLimitExactly has two processes make 20,000 attempts at 5,000
+// tokens.
 func TestProcessesShareOneLimitExactly(t *testing.T) {
 	const tokens = 5000
 	path := t.TempDir() + "/limits.db"
@@ -153,14 +153,15 @@ func TestProcessesShareOneLimitExactly(t *testing.T) {
 	}
 }
 
-// Processes that find no file at the same time make one together.
-func TestProcessesMakeTheFileTogether(t *testing.T) {
+// TestProcessesCreateTheFileTogether starts processes at the same time that all
+// find no file.
+func TestProcessesCreateTheFileTogether(t *testing.T) {
 	const files, processes = 8, 6
 	for i := range files {
 		path := fmt.Sprintf("%s/%d.db", t.TempDir(), i)
 		var all []*process
 		for range processes {
-			all = append(all, poised(t, "come", path))
+			all = append(all, startPaused(t, "join", path))
 		}
 		for _, p := range all {
 			_ = p.in.Close()

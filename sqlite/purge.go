@@ -5,8 +5,10 @@ import (
 	"time"
 )
 
-// PurgeNamespace destroys the data of a deleted namespace, a part at a time so
-// that others can write in between.
+// PurgeNamespace destroys the data of a deleted namespace. It removes a part in
+// each transaction, so that other calls can write in between. The error matches
+// limiter.ErrNotFound for an unknown ID and limiter.ErrConflict for an active
+// namespace.
 func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
 	key, err := r.beginPurge(ctx, id)
 	if err != nil {
@@ -14,23 +16,22 @@ func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
 	}
 	items := 0
 	for done := false; !done; {
-		removed, err := writing(ctx, r.file, time.Time{}, func(tx *tx) (int, error) { return tx.purge(key) })
+		removed, err := writeValue(ctx, r.file, time.Time{}, func(tx *tx) (int, error) { return tx.purge(key) })
 		if err != nil {
 			return err
 		}
 		if done = removed == 0; !done {
 			items += removed
-			r.tellPurged(items)
+			r.reportPurged(items)
 		}
 	}
 	return nil
 }
 
-// beginPurge moves a namespace that is deleted to purging, from where there is
-// no way back.
+// beginPurge marks a deleted namespace as purging. It cannot be recovered then.
 func (r *Repository) beginPurge(ctx context.Context, id string) (key int64, err error) {
-	return writing(ctx, r.file, time.Time{}, func(tx *tx) (int64, error) {
-		s, err := tx.deletedSpace(id)
+	return writeValue(ctx, r.file, time.Time{}, func(tx *tx) (int64, error) {
+		s, err := tx.deletedNamespace(id)
 		if err != nil {
 			return 0, err
 		}
@@ -39,8 +40,8 @@ func (r *Repository) beginPurge(ctx context.Context, id string) (key int64, err 
 	})
 }
 
-// purge removes a part of the rows of a namespace and tells how many, or the
-// namespace itself when there are no more.
+// purge removes some rows of a namespace and returns their number. When none are
+// left, it removes the namespace and returns 0.
 func (t *tx) purge(key int64) (removed int, err error) {
 	const part = 2000
 	for _, delete := range []string{
@@ -60,12 +61,12 @@ func (t *tx) purge(key int64) (removed int, err error) {
 	return 0, err
 }
 
-// tellPurged calls Purged, for one purge at a time.
-func (f *file) tellPurged(items int) {
+// reportPurged calls Options.Purged for one purge at a time.
+func (f *file) reportPurged(items int) {
 	if f.opts.Purged == nil {
 		return
 	}
-	f.telling.Lock()
-	defer f.telling.Unlock()
+	f.purgedMu.Lock()
+	defer f.purgedMu.Unlock()
 	f.opts.Purged(items)
 }

@@ -13,24 +13,25 @@ import (
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
-// fill puts rows of every table into a namespace, none of which is old enough to
-// be swept, and tells how many: none of the first, step more of each other.
+// fill inserts rows into every table of a namespace and returns their number: none
+// into the first table, and step more into each following one. No row is old
+// enough to be swept.
 func fill(t *testing.T, path, id string, step int) (rows int) {
 	t.Helper()
-	const space = "FROM n, namespaces WHERE id = ?"
+	const from = "FROM n, namespaces WHERE id = ?"
 	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(5000)")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
 	for i, insert := range []string{
-		"INSERT INTO entities SELECT key, i, '', '', 0, '{}', 0 " + space,
-		"INSERT INTO configs SELECT key, i, '', '[]', '' " + space,
+		"INSERT INTO entities SELECT key, i, '', '', 0, '{}', 0 " + from,
+		"INSERT INTO configs SELECT key, i, '', '[]', '' " + from,
 		"INSERT INTO buckets (ns, entity, resource, facts, parent, limits, level, tokens, at, idle, expires, hour, used, events) " +
-			"SELECT key, i, 'r', 0, '', '[]', 0, '[]', 0, 0, 0, 0, '[]', 0 " + space,
-		"INSERT INTO usage SELECT key, i, 'r', 'hourly', 0, '{}', 0, 9e9 " + space,
-		"INSERT INTO audit SELECT key, 'e', i, '', '', '', 0, '{}', 9e9 " + space,
-		"INSERT INTO deleted_buckets SELECT key, i, 0, 9e9 " + space,
+			"SELECT key, i, 'r', 0, '', '[]', 0, '[]', 0, 0, 0, 0, '[]', 0 " + from,
+		"INSERT INTO usage SELECT key, i, 'r', 'hourly', 0, '{}', 0, 9e9 " + from,
+		"INSERT INTO audit SELECT key, 'e', i, '', '', '', 0, '{}', 9e9 " + from,
+		"INSERT INTO deleted_buckets SELECT key, i, 0, 9e9 " + from,
 	} {
 		n := step * i
 		_, err := db.ExecContext(t.Context(), "WITH RECURSIVE n(i) AS (SELECT 1 WHERE ? > 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?) "+insert, n, n, id)
@@ -42,8 +43,9 @@ func fill(t *testing.T, path, id string, step int) (rows int) {
 	return rows
 }
 
-// doomed is the ID of a namespace that was deleted, and how many rows it has.
-func doomed(t *testing.T, repo *sqlite.Repository, path, name string, step int) (id string, rows int) {
+// deletedNamespace creates a deleted namespace. It returns its ID and number of
+// rows.
+func deletedNamespace(t *testing.T, repo *sqlite.Repository, path, name string, step int) (id string, rows int) {
 	t.Helper()
 	n, err := repo.RegisterNamespace(t.Context(), time.Now(), name)
 	if err != nil {
@@ -56,53 +58,53 @@ func doomed(t *testing.T, repo *sqlite.Repository, path, name string, step int) 
 	return n.ID, rows
 }
 
-func TestPurgeTellsHowManyItemsAreGone(t *testing.T) {
+func TestPurgeReportsItsProgress(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	var told []int
-	repo := open(t, path, &sqlite.Options{Purged: func(items int) { told = append(told, items) }})
-	id, rows := doomed(t, repo, path, "doomed", 450) // in the end more than are removed at once
+	var reported []int
+	repo := open(t, path, &sqlite.Options{Purged: func(items int) { reported = append(reported, items) }})
+	id, rows := deletedNamespace(t, repo, path, "old", 450) // the last table has more rows than one transaction removes
 	empty, err := repo.RegisterNamespace(t.Context(), time.Now(), "empty")
 	if err != nil {
 		t.Fatal(err)
 	}
-	view, err := repo.Namespace(t.Context(), "empty") // views tell it too
+	view, err := repo.Namespace(t.Context(), "empty") // views report it, too
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := view.PurgeNamespace(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	if len(told) != 6 || !slices.IsSorted(told) || len(slices.Compact(slices.Clone(told))) != len(told) || told[len(told)-1] != rows {
-		t.Errorf("told %v, want numbers that rise to %d", told, rows)
+	if len(reported) != 6 || !slices.IsSorted(reported) || len(slices.Compact(slices.Clone(reported))) != len(reported) || reported[len(reported)-1] != rows {
+		t.Errorf("reported %v, want rising numbers up to %d", reported, rows)
 	}
-	told = nil
+	reported = nil
 	if err := repo.DeleteNamespace(t.Context(), time.Now(), "empty"); err != nil {
 		t.Fatal(err)
 	}
 	if err := repo.PurgeNamespace(t.Context(), empty.ID); err != nil {
 		t.Fatal(err)
 	}
-	if len(told) > 0 {
-		t.Errorf("of nothing it tells %v", told)
+	if len(reported) > 0 {
+		t.Errorf("an empty namespace reported %v", reported)
 	}
 }
 
-func TestPurgesTellOneAtATime(t *testing.T) {
+func TestPurgesReportOneAtATime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	var inside, calls atomic.Int32
 	repo := open(t, path, &sqlite.Options{Purged: func(int) {
 		if inside.Add(1) > 1 {
-			t.Error("called twice at once")
+			t.Error("concurrent calls")
 		}
 		calls.Add(1)
 		for range 100 {
-			runtime.Gosched() // so that another would come in
+			runtime.Gosched() // gives another call a chance
 		}
 		inside.Add(-1)
 	}})
 	var ids []string
 	for _, name := range []string{"a", "b", "c"} {
-		id, _ := doomed(t, repo, path, name, 50)
+		id, _ := deletedNamespace(t, repo, path, name, 50)
 		ids = append(ids, id)
 	}
 	var group sync.WaitGroup

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// openReaders opens the connections that only read.
+// openReaders opens the connections for reading.
 func (f *file) openReaders(ctx context.Context) error {
 	const readers = 4
 	var err error
@@ -16,7 +16,7 @@ func (f *file) openReaders(ctx context.Context) error {
 		}
 		f.readers.SetMaxOpenConns(readers)
 		f.readers.SetMaxIdleConns(readers)
-		if err = f.read(ctx, f.checkOpen); err == nil || !isCantOpen(err) {
+		if err = f.read(ctx, f.checkSchema); err == nil || !isCantOpen(err) {
 			return err
 		}
 		_ = f.readers.Close()
@@ -24,34 +24,34 @@ func (f *file) openReaders(ctx context.Context) error {
 	return err
 }
 
-// readerModes are the ways to open the file for reading, to be tried in this
-// order. A connection that may write takes log and shared memory away when it
-// is the last one to close. One that may not leaves what it made, in the way of
-// those who may write: so it joins a log that is there, or else reads the file
-// as it lies.
+// readerModes returns the ways to open the file for reading, in the order to try
+// them. A connection that may write removes the log and the shared memory when it
+// is the last to close. A read-only connection would leave the files it created,
+// and block users that may write. It therefore joins an existing log, or opens
+// the file as immutable.
 func (f *file) readerModes(ctx context.Context) [][]string {
 	if !f.opts.ReadOnly { // the writer closes after the readers
 		return [][]string{{"mode=ro"}}
 	}
-	joined, asItLies := []string{"mode=ro", "readonly_shm=1"}, []string{"mode=ro", "immutable=1"}
+	joined, immutable := []string{"mode=ro", "readonly_shm=1"}, []string{"mode=ro", "immutable=1"}
 	var modes [][]string
-	if info, err := os.Stat(f.path); err == nil && mayWrite(f.path, info) && f.isOurs(ctx) {
+	if info, err := os.Stat(f.path); err == nil && canWrite(f.path, info) && f.hasApplicationID(ctx) {
 		modes = append(modes, []string{"mode=rw", "_pragma=query_only(1)"})
 	}
 	log, err := os.Stat(logPath(f.path))
 	if err == nil {
 		modes = append(modes, joined)
 	}
-	if err != nil || log.Size() == 0 { // else commits wait there, and the file alone is not what was stored
-		modes = append(modes, asItLies)
+	if err != nil || log.Size() == 0 { // otherwise the log holds commits that the file lacks
+		modes = append(modes, immutable)
 	}
 	return modes
 }
 
-// isOurs reports whether the file says so: closing the file of another program
-// must not tidy it up. It asks through SQLite: closing a descriptor of our own
-// would drop every lock that this process has on the file.
-func (f *file) isOurs(ctx context.Context) bool {
+// hasApplicationID reports whether the file is a store. Closing a connection to
+// another program's file must not remove its log. The check uses SQLite, because
+// closing our own descriptor would drop all locks of this process on the file.
+func (f *file) hasApplicationID(ctx context.Context) bool {
 	db, err := sql.Open("sqlite", f.dsn("mode=ro", "immutable=1"))
 	if err != nil {
 		return false

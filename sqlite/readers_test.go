@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
-// names are the files of a folder.
-func names(t *testing.T, folder string) []string {
+// fileNames returns the names of the files in a folder.
+func fileNames(t *testing.T, folder string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -24,8 +24,8 @@ func names(t *testing.T, folder string) []string {
 	return all
 }
 
-// written is a store with an entity in a folder of its own, closed.
-func written(t *testing.T, folder string) string {
+// storeWithEntity creates a store with one entity, closes it and returns its path.
+func storeWithEntity(t *testing.T, folder string) string {
 	t.Helper()
 	path := filepath.Join(folder, "limits.db")
 	repo := open(t, path, nil)
@@ -38,7 +38,7 @@ func written(t *testing.T, folder string) string {
 	return path
 }
 
-// readOnce reads the entity as somebody who only looks.
+// readOnce opens the store read-only, reads the entity and closes it.
 func readOnce(t *testing.T, path string) {
 	t.Helper()
 	repo := open(t, path, &sqlite.Options{ReadOnly: true})
@@ -52,22 +52,22 @@ func readOnce(t *testing.T, path string) {
 
 func TestReadersLeaveNothingBehind(t *testing.T) {
 	folder := t.TempDir()
-	path := written(t, folder)
+	path := storeWithEntity(t, folder)
 	readOnce(t, path)
-	if left := names(t, folder); !slices.Equal(left, []string{"limits.db"}) {
+	if left := fileNames(t, folder); !slices.Equal(left, []string{"limits.db"}) {
 		t.Errorf("the folder has %q", left)
 	}
-	if err := os.Chmod(path, 0o444); err != nil { //nolint:gosec // that is the point
+	if err := os.Chmod(path, 0o444); err != nil { //nolint:gosec // readable on purpose
 		t.Fatal(err)
 	}
 	readOnce(t, path)
-	if left := names(t, folder); !slices.Equal(left, []string{"limits.db"}) {
-		t.Errorf("where it may not be written, the folder has %q", left)
+	if left := fileNames(t, folder); !slices.Equal(left, []string{"limits.db"}) {
+		t.Errorf("with a read-only file the folder has %q", left)
 	}
 }
 
-// A reader beside a writer sees what that one wrote, also what is in the log
-// only.
+// TestReadersJoinAWriter checks that a reader sees the commits of a writer that are
+// only in the log.
 func TestReadersJoinAWriter(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "limits.db")
@@ -78,7 +78,7 @@ func TestReadersJoinAWriter(t *testing.T) {
 	readOnce(t, path)
 	link := filepath.Join(folder, "link.db")
 	if err := os.Symlink(path, link); err == nil {
-		if err := os.Chmod(path, 0o444); err != nil { // so that it has to find the log
+		if err := os.Chmod(path, 0o444); err != nil { // forces it to find the log
 			t.Fatal(err)
 		}
 		readOnce(t, link)

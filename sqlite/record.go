@@ -16,32 +16,33 @@ import (
 // record is a bucket and the row it is in.
 type record struct {
 	rules.Bucket
-	id     int64 // 0 while not stored
-	facts  int64 // of the namespace when limits and parent were looked up, 0 = never
-	parent string
+	id         int64 // 0 until it is stored
+	generation int64 // of the namespace when limits and parent were looked up; 0 for never; the column facts
+	parent     string
 }
 
-// columns are those of a record. An older file that is only read has no column
-// for by how much a bucket was pulled back.
+// columns returns the columns of a record. An older file that is opened read-only
+// has no column pulled.
 func (t *tx) columns() string {
 	const always = "b.id, b.entity, b.resource, b.facts, b.parent, b.limits, b.level, b.tokens, b.at, b.idle, b.expires, b.hour, b.used, b.events, "
-	if t.file.schema < withPulled {
+	if t.file.schema < pulledSince {
 		return always + "0"
 	}
 	return always + "b.pulled"
 }
 
-// record reads one row; the leading values of it go elsewhere.
+// record reads a bucket from a row. The first columns go to leading. It returns nil
+// if a join found no bucket.
 func (t *tx) record(scan func(...any) error, leading ...any) (*record, error) {
 	var r record
-	var id *int64 // all of it is NULL where a join found no bucket
+	var id *int64 // like all columns NULL if a join found no bucket
 	var entity, resource, parent, limits, tokens, used *string
-	var facts, level, at, idle, expires, hour, events, pulled *int64
-	if err := scan(append(leading, &id, &entity, &resource, &facts, &parent, &limits, &level, &tokens,
+	var generation, level, at, idle, expires, hour, events, pulled *int64
+	if err := scan(append(leading, &id, &entity, &resource, &generation, &parent, &limits, &level, &tokens,
 		&at, &idle, &expires, &hour, &used, &events, &pulled)...); err != nil || id == nil {
 		return nil, err
 	}
-	r.id, r.facts, r.parent = *id, *facts, *parent
+	r.id, r.generation, r.parent = *id, *generation, *parent
 	r.At, r.Idle, r.Expires, r.Hour, r.Events, r.Pulled = *at, *idle, *expires, *hour, *events, *pulled
 	list, err := t.file.parsed.limits(*limits)
 	if err == nil {
@@ -51,10 +52,10 @@ func (t *tx) record(scan func(...any) error, leading ...any) (*record, error) {
 		r.Used, err = parseInts(*used)
 	}
 	if err == nil && (len(r.Tokens) != len(list) || len(r.Used) != len(list)) {
-		err = errors.New("has not one balance and one counter for each limit")
+		err = errors.New("must have one balance and one counter for each limit")
 	}
 	if err == nil && (*level < 0 || *level > 3) {
-		err = fmt.Errorf("has level %d, which is none of 0 to 3", *level)
+		err = fmt.Errorf("has level %d; it must be 0 to 3", *level)
 	}
 	if err != nil {
 		return nil, &limiter.CorruptError{Item: fmt.Sprintf("%s: bucket of %s and %s", t.file.path, *entity, *resource), Reason: err.Error()}
@@ -66,7 +67,8 @@ func (t *tx) record(scan func(...any) error, leading ...any) (*record, error) {
 	return &r, nil
 }
 
-// save stores what a charge or a credit changes, and everything if all is set.
+// save stores the columns that a charge or a credit changes, or all columns if all
+// is set.
 func (t *tx) save(ns int64, r *record, all bool) (err error) {
 	tokens, used := formatInts(r.Tokens), formatInts(r.Used)
 	if !all {
@@ -79,7 +81,7 @@ func (t *tx) save(ns int64, r *record, all bool) (err error) {
 		return err
 	}
 	level := slices.Index(precedence(r.Account), r.Account.Source)
-	row := []any{r.facts, r.parent, string(limits), level, tokens, r.At, r.Idle, r.Expires, r.Hour, used, r.Events, r.Pulled}
+	row := []any{r.generation, r.parent, string(limits), level, tokens, r.At, r.Idle, r.Expires, r.Hour, used, r.Events, r.Pulled}
 	if r.id != 0 {
 		_, err = t.exec(`UPDATE buckets SET facts = ?, parent = ?, limits = ?, level = ?, tokens = ?, at = ?, idle = ?, expires = ?,
 			hour = ?, used = ?, events = ?, pulled = ? WHERE id = ?`, append(row, r.id)...)
@@ -90,8 +92,8 @@ func (t *tx) save(ns int64, r *record, all bool) (err error) {
 	return err
 }
 
-// scoped is the condition for rows of an entity, a resource or both.
-func scoped(ns int64, of limiter.Scope) (string, []any) {
+// scopeCondition returns the condition for rows of an entity, a resource or both.
+func scopeCondition(ns int64, of limiter.Scope) (string, []any) {
 	where, args := "ns = ?", []any{ns}
 	if of.Entity != "" {
 		where, args = where+" AND entity = ?", append(args, of.Entity)
@@ -107,7 +109,7 @@ func precedence(a *limiter.Account) []limiter.Scope {
 	return levels[:]
 }
 
-// formatInts writes a JSON list.
+// formatInts returns a JSON list.
 func formatInts(ns []int64) string {
 	b := make([]byte, 0, 64)
 	b = append(b, '[')
@@ -120,14 +122,14 @@ func formatInts(ns []int64) string {
 	return string(append(b, ']'))
 }
 
-// parseInts reads what formatInts wrote.
+// parseInts parses a JSON list of integers.
 func parseInts(s string) ([]int64, error) {
 	inner, ok := strings.CutPrefix(s, "[")
 	if ok {
 		inner, ok = strings.CutSuffix(inner, "]")
 	}
 	if !ok {
-		return nil, fmt.Errorf("%q is no list", s)
+		return nil, fmt.Errorf("%q is not a list", s)
 	}
 	if inner == "" {
 		return nil, nil
@@ -136,14 +138,15 @@ func parseInts(s string) ([]int64, error) {
 	for part := range strings.SplitSeq(inner, ",") {
 		n, err := strconv.ParseInt(part, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("%q is no list of whole numbers", s)
+			return nil, fmt.Errorf("%q is not a list of whole numbers", s)
 		}
 		out = append(out, n)
 	}
 	return out, nil
 }
 
-// limitCache remembers what JSON texts mean: few limits serve many buckets.
+// limitCache caches parsed limits by their JSON text. Many buckets share few
+// limits.
 type limitCache struct {
 	mu sync.RWMutex
 	by map[string][]limiter.Limit
@@ -164,8 +167,8 @@ func (c *limitCache) limits(text string) ([]limiter.Limit, error) {
 	limits = rules.Sorted(limits)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	const most = 10_000
-	if len(c.by) >= most {
+	const maxTexts = 10_000
+	if len(c.by) >= maxTexts {
 		clear(c.by)
 	}
 	c.by[text] = limits

@@ -7,11 +7,11 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// applicationID marks a file as ours ("zael"), in its header.
+// applicationID identifies our files by their header: "zael".
 const applicationID = 0x7a61656c
 
-// migrations bring a file from version i to i+1; the file's version is how many
-// have run. A migration that was released is never changed: add another.
+// migrations[i] migrates a file from version i to i+1. Do not change a released
+// migration: append a new one.
 var migrations = []string{`
 CREATE TABLE namespaces (
 	key     INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -109,35 +109,35 @@ CREATE TABLE managed (                        -- what a manifest rules, a row fo
 	scopes  TEXT    NOT NULL              -- JSON list of [entity, resource]
 ) STRICT;
 `, `
-ALTER TABLE managed ADD COLUMN owner TEXT NOT NULL DEFAULT ''; -- whose custom resource it is, '' for nobody's
+ALTER TABLE managed ADD COLUMN owner TEXT NOT NULL DEFAULT ''; -- the owning custom resource, '' for none
 `, `
-ALTER TABLE buckets ADD COLUMN pulled INTEGER NOT NULL DEFAULT 0; -- by how many milliseconds at was moved back, after a clock far ahead
+ALTER TABLE buckets ADD COLUMN pulled INTEGER NOT NULL DEFAULT 0; -- milliseconds that at was moved back, after a clock far ahead
 `}
 
-// withPulled is the first version whose buckets have the column pulled.
-const withPulled = 4
+// pulledSince is the first schema version with the column pulled.
+const pulledSince = 4
 
-// version is what the file says of itself.
+// version reads the application ID, the schema version and the number of tables.
 func (t *tx) version() (application, version, tables int, err error) {
 	err = t.row(`SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
 		(SELECT count(*) FROM sqlite_schema)`).scan(&application, &version, &tables)
 	return application, version, tables, err
 }
 
-// ours refuses a file that this program must not use, or must not make a store
-// of.
-func (t *tx) ours() error {
+// checkUsable returns an error if the file belongs to another program, has a newer
+// version, or is empty and must not become a store.
+func (t *tx) checkUsable() error {
 	application, version, tables, err := t.version()
 	if err != nil {
 		return err
 	}
-	if err := t.file.checkMade(application, tables); err != nil {
+	if err := t.file.checkNotEmpty(application, tables); err != nil {
 		return err
 	}
 	return checkVersion(t.file.path, application, version, tables)
 }
 
-// migrate makes the file what this program knows, in one transaction.
+// migrate brings the tables to the newest version.
 func migrate(tx *tx, path string) error {
 	application, version, tables, err := tx.version()
 	if err != nil {
@@ -157,8 +157,8 @@ func migrate(tx *tx, path string) error {
 	return tx.script(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, len(migrations)))
 }
 
-// checkVersion refuses a file that another program owns, or a newer version of
-// this one.
+// checkVersion returns an error for a file of another program or of a newer
+// version.
 func checkVersion(path string, application, version, tables int) error {
 	refuse := func(reason string) error {
 		return &limiter.VersionError{Store: path, Schema: strconv.Itoa(version), Client: strconv.Itoa(len(migrations)), Reason: reason}

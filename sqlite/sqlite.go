@@ -1,27 +1,27 @@
-// Package sqlite is a limiter's store in one file, for one process or several
-// on the same machine. It needs nothing installed.
+// Package sqlite implements a limiter's store in one SQLite file, for one or
+// several processes on the same machine. The driver is pure Go, so nothing needs
+// to be installed.
 //
-// The file is in WAL mode with synchronous NORMAL: what was admitted survives
-// the death of the process; a power failure may lose the last commits, never
-// the file. Calls that wait for each other share a commit.
+// The file is in WAL mode with synchronous NORMAL. Stored charges survive the
+// death of the process. A power failure may lose the last commits, but does not
+// corrupt the file. Concurrent calls share a commit.
 //
-// A call returns when its context ends. If its commit was under way by then, the
-// error says that its outcome is unknown: a charge is not admitted, and may stay
-// charged.
+// A call returns when its context ends. If its commit had started, the error says
+// that the outcome is unknown: the charge is not admitted, but may be stored.
 //
-// The log (the file's name with -wal) is copied into the file every 4 MB, or every
-// quarter of the disk space that is left, and emptied at twice that size. Reads
-// are short and only delay this. A program that keeps a transaction open lets the
-// log grow until it ends it.
+// The write-ahead log (the file's name with -wal) is copied into the file every
+// 4 MB, or every quarter of the free disk space if that is less, and truncated at
+// twice that size. Reads are short and only delay this. A program that keeps a
+// transaction open lets the log grow until the transaction ends.
 //
-// A file that is removed or replaced while it is open is noticed within a second:
-// calls then fail as in an outage, with an error that says so.
+// If the file is removed or replaced while it is open, calls fail within a second
+// as in an outage, with an error that names the cause.
 //
-// All callers share the clock of the machine. A bucket that a clock far ahead
-// has charged refills from that time on. But a call whose time agrees with the
-// machine's, to two seconds, does not wait for a time that was never true: to it,
-// the bucket is ahead by its longest fill time at most. That pays back all that
-// the jump can have minted, and it begins with the first such call that writes.
+// All callers share the clock of the machine. A bucket that was charged by a
+// clock far ahead refills from that time on. For a call whose time agrees with
+// the machine's to within two seconds, such a bucket is ahead by its longest fill
+// time at most. Waiting for that time pays back all tokens that the jump can have
+// minted. The first such call that writes moves the bucket back.
 package sqlite
 
 import (
@@ -42,45 +42,45 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// Defaults of [Options].
+// Default values of [Options].
 const (
 	DefaultBusyTimeout = 5 * time.Second
 	DefaultRetention   = 90 * 24 * time.Hour
 )
 
-// Options are those of [Open]. The zero value of a field is its default.
+// Options configures [Open]. A zero field means its default.
 type Options struct {
-	// Namespace is the one to use, registered if it is not there; default
-	// "default".
+	// Namespace is the namespace to use. It is registered if it is missing. The
+	// default is "default".
 	Namespace string
-	// Existing makes nothing: a missing file is fs.ErrNotExist, a missing
-	// namespace limiter.ErrNotFound, and an empty file, which is no store yet, a
-	// *limiter.VersionError. A store of an older version is still brought to the
-	// one this program knows.
+	// Existing makes Open fail instead of creating anything. A missing file is
+	// fs.ErrNotExist, a missing namespace limiter.ErrNotFound, and an empty file
+	// a *limiter.VersionError. A file of an older version is still migrated.
 	Existing bool
-	// BucketTTL is after how many idle fill times a bucket is forgotten; default
-	// 7, negative for never. Buckets in debt stay, and so do those of entities
-	// with limits of their own for the resource.
+	// BucketTTL is the number of fill times after which an idle bucket expires.
+	// The default is 7; a negative value means never. Buckets in debt do not
+	// expire, nor do buckets whose entity has its own limits for the resource.
 	BucketTTL int
 	// BusyTimeout is how long a call waits for other processes that write,
-	// counted from when it was made; default DefaultBusyTimeout.
+	// counted from its start. The default is DefaultBusyTimeout.
 	BusyTimeout time.Duration
-	// AuditRetention and UsageRetention are how long events and snapshots are
-	// kept; default DefaultRetention.
+	// AuditRetention and UsageRetention are how long audit events and usage
+	// snapshots are kept. The default is DefaultRetention.
 	AuditRetention, UsageRetention time.Duration
-	// ReadOnly opens an existing file for reading, and leaves nothing behind.
-	// Calls that would write return an error that matches limiter.ErrConflict. A
-	// file that this user may not write to, and that nobody has open, is read as
-	// it lies: what others write later need not be seen.
+	// ReadOnly opens an existing file for reading and leaves no other files
+	// behind. Calls that would write return an error that matches
+	// limiter.ErrConflict. If this user cannot write to the file and no process
+	// has it open, later writes of other processes may not be visible.
 	ReadOnly bool
-	// Purged is called while PurgeNamespace works, with how many items it has
-	// removed so far; from one goroutine at a time. The purge waits for it.
+	// Purged, if not nil, is called while PurgeNamespace runs, with the number of
+	// items removed so far. Calls are never concurrent. The purge waits for each.
 	Purged func(items int)
 }
 
-// makes tells whether what is missing is made.
-func (o *Options) makes() bool { return !o.Existing && !o.ReadOnly }
+// mayCreate reports whether Open creates a missing file or namespace.
+func (o *Options) mayCreate() bool { return !o.Existing && !o.ReadOnly }
 
+// complete sets the defaults and validates the options.
 func (o *Options) complete() error {
 	if o.Namespace == "" {
 		o.Namespace = "default"
@@ -104,7 +104,7 @@ func (o *Options) complete() error {
 	return limiter.Namespace{Name: o.Namespace}.Validate()
 }
 
-// Repository is the file seen from one namespace. It is safe for concurrent
+// Repository is a view of the file on one namespace. It is safe for concurrent
 // use.
 type Repository struct {
 	*file
@@ -114,28 +114,29 @@ type Repository struct {
 
 var _ limiter.Repository = (*Repository)(nil)
 
-// file is what all namespaces share.
+// file is an open file, which all views share.
 type file struct {
-	path    string
-	opts    Options
-	ttl     int
-	readers *sql.DB
-	writer  *writer // nil when read-only
-	closed  atomic.Bool
-	parsed  *limitCache
-	schema  int // the version it had when it was opened
-	machine rules.Machine
-	telling sync.Mutex // held while Purged is called
-	presence
+	path     string
+	opts     Options
+	ttl      int
+	readers  *sql.DB
+	writer   *writer // nil if read-only
+	closed   atomic.Bool
+	parsed   *limitCache
+	schema   int // version of the tables when the file was opened
+	machine  rules.Machine
+	purgedMu sync.Mutex // held while Purged is called
+	fileWatch
 }
 
-// Open opens the file at path, makes it if it is missing, and brings it to the
-// version this program knows. A missing folder is an error.
+// Open opens the file at path. It creates the file if it is missing, and migrates
+// a file of an older version. The folder must exist.
 //
-// Errors: *limiter.VersionError for a file of a newer version or of another
-// program, *limiter.CorruptError for one that is damaged or no database,
-// *limiter.InvalidError for options, limiter.ErrNotFound for a namespace that
-// must be there, fs.ErrNotExist, fs.ErrPermission, or what the system said.
+// The error is a *limiter.VersionError for a file of a newer version or of
+// another program, a *limiter.CorruptError for a file that is damaged or no
+// database, and a *limiter.InvalidError for invalid options. It matches
+// limiter.ErrNotFound for a missing namespace that Open may not create, and
+// fs.ErrNotExist or fs.ErrPermission if the file cannot be opened.
 func Open(ctx context.Context, path string, opts *Options) (*Repository, error) {
 	var o Options
 	if opts != nil {
@@ -155,33 +156,33 @@ func Open(ctx context.Context, path string, opts *Options) (*Repository, error) 
 	if err := f.open(ctx); err != nil {
 		return nil, errors.Join(err, f.close())
 	}
-	n, err := f.enter(ctx, o.Namespace)
+	n, err := f.openNamespace(ctx, o.Namespace)
 	if err != nil {
 		return nil, errors.Join(err, f.close())
 	}
 	return &Repository{file: f, namespace: n}, nil
 }
 
-// checkPath says what is wrong in terms of files, before SQLite says it in its
-// own.
+// checkPath checks the file and its folder, since SQLite's own errors are less
+// specific.
 func checkPath(path string, o *Options) error {
 	if path == "" {
 		return &limiter.InvalidError{Field: "path", Reason: "must not be empty; give the path of a file"}
 	}
 	if path == ":memory:" {
-		return &limiter.InvalidError{Field: "path", Value: path, Reason: "is no file; package memory is the store without one"}
+		return &limiter.InvalidError{Field: "path", Value: path, Reason: "is not a file; use package memory for a store without a file"}
 	}
 	info, err := os.Stat(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && !o.makes():
+	case errors.Is(err, fs.ErrNotExist) && !o.mayCreate():
 		return fmt.Errorf("sqlite: %s: %w", path, fs.ErrNotExist)
 	case errors.Is(err, fs.ErrNotExist):
 		folder, name := filepath.Dir(path), filepath.Base(path)
 		if _, err := os.Stat(folder); err != nil {
-			return fmt.Errorf("sqlite: folder %s must exist before the file %s can be made: %w", folder, name, err)
+			return fmt.Errorf("sqlite: cannot create file %s: folder %s must exist: %w", name, folder, err)
 		}
-		if !mayMake(folder) {
-			return fmt.Errorf("sqlite: file %s cannot be made: %w: make folder %s writable for this user, or choose another path", name, fs.ErrPermission, folder)
+		if !canCreateIn(folder) {
+			return fmt.Errorf("sqlite: cannot create file %s: %w; make folder %s writable for this user, or choose another path", name, fs.ErrPermission, folder)
 		}
 		return nil
 	case err != nil:
@@ -190,18 +191,18 @@ func checkPath(path string, o *Options) error {
 		return &limiter.InvalidError{Field: "path", Value: path, Reason: "is a folder; give the path of a file"}
 	case !info.Mode().IsRegular():
 		return &limiter.InvalidError{Field: "path", Value: path, Reason: "is a device or a pipe; give the path of a file"}
-	case !mayRead(path):
-		return fmt.Errorf("sqlite: %s cannot be read: %w; make it readable for this user", path, fs.ErrPermission)
-	case !o.ReadOnly && !mayWrite(path, info): // SQLite would open it to read, and leave a log that locks its owner out
-		return fmt.Errorf("sqlite: %s is read-only: %w; make it writable for this user, or open it only to read", path, fs.ErrPermission)
+	case !canRead(path):
+		return fmt.Errorf("sqlite: cannot read %s: %w; make it readable for this user", path, fs.ErrPermission)
+	case !o.ReadOnly && !canWrite(path, info): // SQLite would open it for reading, and leave a log that locks its owner out
+		return fmt.Errorf("sqlite: %s is read-only: %w; make it writable for this user, or open it read-only", path, fs.ErrPermission)
 	}
 	return nil
 }
 
-// dsn is the name of the file for the driver.
+// dsn returns the data source name of the file.
 func (f *file) dsn(params ...string) string {
 	escaped := strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(f.path)
-	params = append(params, "_pragma=busy_timeout(0)") // see patiently
+	params = append(params, "_pragma=busy_timeout(0)") // see retryBusy
 	return "file:" + escaped + "?" + strings.Join(params, "&")
 }
 
@@ -220,36 +221,37 @@ func (f *file) open(ctx context.Context) error {
 	return nil
 }
 
-// checkOpen refuses a file that is not ours before anything else is read from
-// it, and remembers its version.
-func (f *file) checkOpen(tx *tx) error {
+// checkSchema returns an error if the file is not a store of a known version. It
+// records the version.
+func (f *file) checkSchema(tx *tx) error {
 	application, version, tables, err := tx.version()
 	if err != nil {
 		return err
 	}
 	f.schema = version
-	if err := f.checkMade(application, tables); err != nil {
+	if err := f.checkNotEmpty(application, tables); err != nil {
 		return err
 	}
 	return checkVersion(f.path, application, version, tables+1)
 }
 
-// checkMade refuses an empty file where nothing may be made of it.
-func (f *file) checkMade(application, tables int) error {
-	if f.opts.makes() || application != 0 || tables != 0 {
+// checkNotEmpty returns an error for an empty file if the options do not let Open
+// create a store in it.
+func (f *file) checkNotEmpty(application, tables int) error {
+	if f.opts.mayCreate() || application != 0 || tables != 0 {
 		return nil
 	}
 	return &limiter.VersionError{
 		Store: f.path, Schema: "0", Client: strconv.Itoa(len(migrations)),
-		Reason: "the file is empty and no store yet; choose another path",
+		Reason: "the file is empty; choose the path of an existing store",
 	}
 }
 
-// SchemaVersion is the version of the file's tables when it was opened: that of
-// this program, unless it was opened to be read only.
+// SchemaVersion returns the version of the file's tables when it was opened. Only
+// a file that was opened read-only can have an older version than this program.
 func (r *Repository) SchemaVersion() int { return r.schema }
 
-// Ping is nil when the file answers.
+// Ping checks that the file can be read.
 func (r *Repository) Ping(ctx context.Context) error {
 	return r.read(ctx, func(tx *tx) error {
 		var one int
@@ -257,8 +259,8 @@ func (r *Repository) Ping(ctx context.Context) error {
 	})
 }
 
-// Close waits for calls under way and closes the file. Later calls return
-// ErrClosed. A view's Close does nothing.
+// Close waits for pending calls and closes the file. Later calls return
+// limiter.ErrClosed. Close of a view does nothing.
 func (r *Repository) Close() error {
 	if r.view {
 		return nil
@@ -278,11 +280,13 @@ func (f *file) close() error {
 	return errors.Join(errs...)
 }
 
-// write runs work in a transaction that others may share. When it returns nil,
-// what work wrote is stored. After an error nothing is, except that the outcome
-// is unknown when ctx ended while work was under way; work then goes on without
-// its caller, and must share no memory with it. A work that returns an error has
-// written nothing, unless the database failed.
+// write runs work in a transaction that it may share with other calls. If write
+// returns nil, the changes are stored. If it returns an error, they are not,
+// unless ctx ended while work was running: the outcome is unknown then.
+//
+// work may go on after its caller has returned, so it must not share memory with
+// it. If work returns an error, it must have written nothing, or have called
+// tx.fail.
 func (f *file) write(ctx context.Context, now time.Time, work func(*tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -296,34 +300,34 @@ func (f *file) write(ctx context.Context, now time.Time, work func(*tx) error) e
 	return f.explain(f.writer.do(ctx, now.UnixMilli(), work))
 }
 
-// writing is write for work that has a result. A caller that leaves before the
-// work is done gets none.
-func writing[T any](ctx context.Context, f *file, now time.Time, work func(*tx) (T, error)) (T, error) {
-	var made, none T
+// writeValue calls f.write for work that returns a value. The value is zero after
+// an error.
+func writeValue[T any](ctx context.Context, f *file, now time.Time, work func(*tx) (T, error)) (T, error) {
+	var value, zero T
 	err := f.write(ctx, now, func(tx *tx) (err error) {
-		made, err = work(tx)
+		value, err = work(tx)
 		return err
 	})
 	if err != nil {
-		return none, err
+		return zero, err // not value: work may still be writing to it
 	}
-	return made, nil
+	return value, nil
 }
 
-// read runs work on one consistent state of the file.
+// read runs work on one snapshot of the file.
 func (f *file) read(ctx context.Context, work func(*tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	began := time.Now()
-	if err := f.lost(began); err != nil {
+	if err := f.checkPresent(began); err != nil {
 		return err
 	}
-	return f.explain(f.patiently(ctx, began, func() error { return f.snapshot(ctx, work) }))
+	return f.explain(f.retryBusy(ctx, began, func() error { return f.snapshot(ctx, work) }))
 }
 
-// snapshot is one try of read. A file that is busy is so for the first statement or
-// for none: nothing has been read then.
+// snapshot makes one attempt of read. Only the first statement of work can find the
+// file busy, so a retry repeats nothing.
 func (f *file) snapshot(ctx context.Context, work func(*tx) error) error {
 	t, err := f.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {

@@ -4,11 +4,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// sweeper removes what expired, a little now and then.
+// sweeper removes expired rows, some of them each time.
 type sweeper struct {
 	machine *rules.Machine
-	next    int64 // when, in the callers' milliseconds
-	last    int64 // id of the bucket looked at last
+	next    int64 // when the next sweep is due, in the callers' milliseconds
+	last    int64 // ID of the last bucket visited
 }
 
 const (
@@ -16,11 +16,12 @@ const (
 	sweepPart  = 1000 // rows
 )
 
-// due tells whether it is time, and up to when to sweep.
-func (s *sweeper) due(batch []*job) (horizon int64, due bool) {
+// due reports whether a sweep is due after a batch, and returns the time up to
+// which to sweep.
+func (s *sweeper) due(batch []*queuedWrite) (horizon int64, due bool) {
 	now := batch[0].now
-	for _, j := range batch {
-		now = max(now, j.now)
+	for _, q := range batch {
+		now = max(now, q.now)
 	}
 	if now <= 0 || now < s.next && now > s.next-rules.SweepJump {
 		return 0, false
@@ -29,8 +30,8 @@ func (s *sweeper) due(batch []*job) (horizon int64, due bool) {
 	return s.machine.Horizon(now), true
 }
 
-// run sweeps. What it cannot read it leaves; a failure of the database is the
-// transaction's.
+// run sweeps all tables. It skips damaged rows. If the database fails, so does
+// the transaction.
 func (s *sweeper) run(t *tx, now int64) {
 	_ = s.buckets(t, now-rules.SweepMargin)
 	for _, table := range []string{"usage", "audit"} {
@@ -39,7 +40,7 @@ func (s *sweeper) run(t *tx, now int64) {
 	_, _ = t.exec("DELETE FROM deleted_buckets WHERE at <= ?", (now-DefaultRetention.Milliseconds())/1000)
 }
 
-// buckets looks at the next rows after the ones it looked at before.
+// buckets sweeps the rows that follow those of the last sweep.
 func (s *sweeper) buckets(t *tx, now int64) error {
 	type owned struct {
 		*record
@@ -57,27 +58,27 @@ func (s *sweeper) buckets(t *tx, now int64) error {
 		if o.record, err = t.record(scan, &o.ns); err == nil && o.Gone(now) {
 			expired = append(expired, o)
 		}
-		return nil // one damaged row must not keep the others
+		return nil // skip a damaged row
 	}, "SELECT b.ns, "+t.columns()+" FROM buckets b WHERE b.id > ? AND b.id <= ? AND b.expires > 0 AND b.expires <= ?", s.last, end, now)
 	if err != nil {
 		return err
 	}
 	s.last = end
 	if rows < sweepPart {
-		s.last = 0 // begin again
+		s.last = 0 // start over
 	}
 	for _, o := range expired {
-		if err := t.expireApart(o.ns, o.record); err != nil {
+		if err := t.expireIfReadable(o.ns, o.record); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// expireApart is expire that leaves a bucket whose usage is damaged, and the
-// others to go.
-func (t *tx) expireApart(ns int64, r *record) error {
-	if err := t.script("SAVEPOINT apart"); err != nil {
+// expireIfReadable expires a bucket in a savepoint. It keeps a bucket whose usage
+// is damaged, so that the sweep can go on.
+func (t *tx) expireIfReadable(ns int64, r *record) error {
+	if err := t.script("SAVEPOINT expire"); err != nil {
 		return err
 	}
 	if err := t.expire(ns, r); err != nil {
@@ -85,9 +86,9 @@ func (t *tx) expireApart(ns int64, r *record) error {
 			return err
 		}
 		t.failed = nil
-		if err := t.script("ROLLBACK TO apart"); err != nil {
+		if err := t.script("ROLLBACK TO expire"); err != nil {
 			return err
 		}
 	}
-	return t.script("RELEASE apart")
+	return t.script("RELEASE expire")
 }

@@ -6,26 +6,26 @@ import (
 	"errors"
 )
 
-// tx is a transaction under way, of a reader or of the writer. It remembers
-// whether the database failed it.
+// tx is an open transaction of a reader or of the writer.
 type tx struct {
-	ctx    context.Context
-	on     querier
-	file   *file
-	writes bool
-	failed error
-	stored []func() // to call after the commit
+	ctx       context.Context
+	on        querier
+	file      *file
+	writes    bool
+	failed    error    // first error of the database; the transaction is rolled back
+	committed []func() // called after the commit
 }
 
-// whenStored calls f after the commit of the writer's transaction, and never if
-// that fails.
-func (t *tx) whenStored(f func()) { t.stored = append(t.stored, f) }
+// onCommit registers f to be called after the commit of the writer's transaction.
+// If the commit fails, f is never called.
+func (t *tx) onCommit(f func()) { t.committed = append(t.committed, f) }
 
 type querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
+// fail marks the transaction as failed if err is not nil. It returns err.
 func (t *tx) fail(err error) error {
 	if err != nil && t.failed == nil {
 		t.failed = err
@@ -33,7 +33,7 @@ func (t *tx) fail(err error) error {
 	return err
 }
 
-// exec runs a statement and tells how many rows it changed.
+// exec runs a statement and returns the number of rows it changed.
 func (t *tx) exec(query string, args ...any) (int64, error) {
 	res, err := t.on.ExecContext(t.ctx, query, args...)
 	if err != nil {
@@ -42,7 +42,7 @@ func (t *tx) exec(query string, args ...any) (int64, error) {
 	return res.RowsAffected()
 }
 
-// insert runs an INSERT and tells the id of the row.
+// insert runs an INSERT and returns the ID of the row.
 func (t *tx) insert(query string, args ...any) (int64, error) {
 	res, err := t.on.ExecContext(t.ctx, query, args...)
 	if err != nil {
@@ -75,7 +75,7 @@ func (t *tx) query(each func(scan func(...any) error) error, query string, args 
 
 var errNoRow = errors.New("no row")
 
-// oneRow is a query that has at most one.
+// oneRow is a query with at most one row.
 type oneRow struct {
 	tx    *tx
 	query string
@@ -84,7 +84,7 @@ type oneRow struct {
 
 func (t *tx) row(query string, args ...any) oneRow { return oneRow{t, query, args} }
 
-// scan reads the row; errNoRow if there is none.
+// scan reads the row. It returns errNoRow if there is none.
 func (r oneRow) scan(into ...any) error {
 	found := false
 	err := r.tx.query(func(scan func(...any) error) error {

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// A file that is removed, moved or replaced while it is open is an outage after a
-// second at most, for those who write and for those who read.
+// TestLostFileIsAnOutage checks that reads and writes fail within a second after
+// the file was removed, moved or replaced.
 func TestLostFileIsAnOutage(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("the system does not let go of files that are open")
+		t.Skip("the system does not remove open files")
 	}
 	for name, c := range map[string]struct {
 		lose func(path, other string) error
@@ -32,14 +32,14 @@ func TestLostFileIsAnOutage(t *testing.T) {
 				if err := openFile(t, other, nil).Close(); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(lookEvery)
+				time.Sleep(checkEvery)
 				if _, err := lim.Acquire(t.Context(), oneOfAlice); err != nil {
 					t.Fatal(err)
 				}
 				if err := c.lose(path, other); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(lookEvery)
+				time.Sleep(checkEvery)
 				for range 3 {
 					_, err := lim.Acquire(t.Context(), oneOfAlice)
 					if !isOutage(err) || !strings.Contains(err.Error(), c.says) {
@@ -54,9 +54,9 @@ func TestLostFileIsAnOutage(t *testing.T) {
 	}
 }
 
-func TestFileThatComesBackServesAgain(t *testing.T) {
+func TestRestoredFileWorksAgain(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("the system does not let go of files that are open")
+		t.Skip("the system does not remove open files")
 	}
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "limits.db")
@@ -66,19 +66,19 @@ func TestFileThatComesBackServesAgain(t *testing.T) {
 		if err := os.Rename(path, path+".moved"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(lookEvery)
+		time.Sleep(checkEvery)
 		if _, err := lim.Acquire(t.Context(), oneOfAlice); !isOutage(err) {
-			t.Errorf("while it was away: %v", err)
+			t.Errorf("while it is missing: %v", err)
 		}
 		if err := reader.Ping(t.Context()); err == nil {
-			t.Error("a reader does not notice")
+			t.Error("the reader returned no error")
 		}
 		if err := os.Rename(path+".moved", path); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(lookEvery)
+		time.Sleep(checkEvery)
 		if _, err := lim.Acquire(t.Context(), oneOfAlice); err != nil {
-			t.Errorf("when it was back: %v", err)
+			t.Errorf("after it was restored: %v", err)
 		}
 		if err := reader.Ping(t.Context()); err != nil {
 			t.Error(err)
@@ -86,7 +86,7 @@ func TestFileThatComesBackServesAgain(t *testing.T) {
 	})
 }
 
-// A link to the file is as good as its path.
+// TestLinkedFileIsPresent opens the file by a symbolic link.
 func TestLinkedFileIsPresent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		folder := t.TempDir()
@@ -98,14 +98,14 @@ func TestLinkedFileIsPresent(t *testing.T) {
 			t.Skip(err)
 		}
 		lim := tenDaily(t, openFile(t, link, nil))
-		time.Sleep(lookEvery)
+		time.Sleep(checkEvery)
 		if _, err := lim.Acquire(t.Context(), oneOfAlice); err != nil {
 			t.Error(err)
 		}
 		if err := os.Remove(path + "-wal"); err != nil {
 			t.Skip(err)
 		}
-		time.Sleep(lookEvery)
+		time.Sleep(checkEvery)
 		if _, err := lim.Acquire(t.Context(), oneOfAlice); !isOutage(err) {
 			t.Errorf("without its log: %v", err)
 		}

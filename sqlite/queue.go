@@ -1,0 +1,145 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// queuedWrite is a call in the writer's queue. Its caller waits until done is
+// closed, or abandons it when its context ends. The work may outlive its caller,
+// so it must not share memory with it.
+type queuedWrite struct {
+	began time.Time
+	now   int64 // of the caller, in milliseconds
+	work  func(*tx) error
+	alone bool         // gets its own transaction, since a shared one failed
+	state atomic.Int32 // waiting, running or abandoned
+	err   error        // set before done is closed
+	done  chan struct{}
+}
+
+const (
+	waiting int32 = iota
+	running
+	abandoned
+)
+
+// start reports whether the work may run: false if the caller has abandoned it.
+func (q *queuedWrite) start() bool { return q.state.CompareAndSwap(waiting, running) }
+
+// requeue returns the write to the queue after its transaction failed. It runs
+// alone the next time.
+func (q *queuedWrite) requeue() {
+	q.alone = true
+	q.state.CompareAndSwap(running, waiting)
+}
+
+// abandon reports whether the work has not started. It never starts afterwards.
+func (q *queuedWrite) abandon() bool { return q.state.Swap(abandoned) == waiting }
+
+// finish completes a batch. If err is not nil, every write of it fails with err.
+func finish(batch []*queuedWrite, err error) {
+	for _, q := range batch {
+		if err != nil {
+			q.err = err
+		}
+		close(q.done)
+	}
+}
+
+// do queues work and waits for its commit. If ctx ends first, the work never
+// runs, or the error says that its outcome is unknown.
+func (w *writer) do(ctx context.Context, now int64, work func(*tx) error) error {
+	q := &queuedWrite{began: time.Now(), now: now, work: work, done: make(chan struct{})}
+	select {
+	case <-w.closing:
+		return limiter.ErrClosed
+	default:
+	}
+	select {
+	case w.queue <- q:
+	case <-w.closing:
+		return limiter.ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	var otherwise error
+	select {
+	case <-q.done:
+		return q.err
+	case <-w.ended:
+		otherwise = limiter.ErrClosed
+	case <-ctx.Done():
+		if q.abandon() {
+			return ctx.Err()
+		}
+		otherwise = fmt.Errorf("sqlite: %s did not answer in time; whether the call was stored is unknown: %w", w.file.path, ctx.Err())
+	}
+	select {
+	case <-q.done: // the result came at the same moment
+		return q.err
+	default:
+		return otherwise
+	}
+}
+
+// wait waits for a queued write. It returns false when the writer is closed and
+// the queue is empty.
+func (w *writer) wait() bool {
+	if len(w.waiting) > 0 {
+		return true
+	}
+	select {
+	case q := <-w.queue:
+		w.waiting = append(w.waiting, q)
+		runtime.Gosched() // callers of the last commit come back to share this one
+	case <-w.closing:
+	}
+	w.drain(maxBatch)
+	return len(w.waiting) > 0
+}
+
+// drain moves writes from the queue to waiting, until limit of them wait.
+func (w *writer) drain(limit int) {
+	for len(w.waiting) < limit {
+		select {
+		case q := <-w.queue:
+			w.waiting = append(w.waiting, q)
+		default:
+			return
+		}
+	}
+}
+
+// nextBatch removes the writes of the next transaction from waiting.
+func (w *writer) nextBatch() []*queuedWrite {
+	n := min(len(w.waiting), maxBatch)
+	if i := slices.IndexFunc(w.waiting[:n], func(q *queuedWrite) bool { return q.alone }); i >= 0 {
+		n = max(i, 1)
+	}
+	batch := w.waiting[:n:n]
+	if w.waiting = w.waiting[n:]; len(w.waiting) == 0 {
+		w.waiting = nil
+	}
+	return batch
+}
+
+// reject fails the waiting writes that match, and drops the abandoned ones.
+func (w *writer) reject(err error, match func(*queuedWrite) bool) {
+	w.waiting = slices.DeleteFunc(w.waiting, func(q *queuedWrite) bool {
+		if q.state.Load() == abandoned {
+			return true
+		}
+		if !match(q) {
+			return false
+		}
+		finish([]*queuedWrite{q}, err)
+		return true
+	})
+}
