@@ -1,3 +1,7 @@
+// Package aggregator turns changes of buckets into usage: the tokens of each limit
+// that an entity used of a resource, by hour, day and month. It also refills
+// buckets ahead of need, and archives audit events. The callers bring the changes
+// and the [Store].
 package aggregator
 
 import (
@@ -5,41 +9,43 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Store is where usage and buckets are kept.
+// Store stores usage and buckets.
 type Store interface {
-	// AddUsage adds, all at once, those entries to a snapshot that come after the
-	// last one it holds of their feed: an entry counts once, however often it is
-	// given. A *limiter.CorruptError says that the snapshot is beyond repair;
-	// after any other error the same entries may be given again.
+	// AddUsage adds entries to a snapshot atomically. It skips entries up to the
+	// last one of their feed that the snapshot holds, so an entry counts once
+	// however often it is added. A *limiter.CorruptError means that the snapshot
+	// is damaged for good. After any other error the caller may retry.
 	AddUsage(ctx context.Context, a Addition) error
-	// Refill brings every limit of a bucket up to now, unless the bucket was
-	// refilled since its state was seen. It tells whether it did.
+	// Refill refills every limit of a bucket up to now, unless the bucket was
+	// refilled since state was read. It reports whether it did.
 	Refill(ctx context.Context, now time.Time, bucket ID, state *State) (bool, error)
 }
 
-// Options are those of [New]. The zero value of a field is its default.
+// Options configures [New]. A zero field means its default.
 type Options struct {
-	Windows  []limiter.Window // that are kept; default hourly, daily and monthly
-	Parallel int              // writes at once; default 16
-	NoRefill bool             // only count usage
-	Now      func() time.Time // for refills; default time.Now
-	Archive  Files            // where audit events go that their store drops; nil is nowhere
+	Windows  []limiter.Window // to count; default hourly, daily and monthly
+	Parallel int              // number of concurrent writes; default 16
+	NoRefill bool             // disables refills
+	Now      func() time.Time // clock for refills; default time.Now
+	Archive  Files            // destination of Archive; nil for none
 }
 
-// Aggregator turns changes into usage. It is safe for concurrent use, but
-// changes of one bucket have to be processed in order, one call after another.
+// Aggregator turns changes into usage. It is safe for concurrent use, but the
+// changes of one bucket must be processed in order, one call after another.
 type Aggregator struct {
 	store Store
 	opts  Options
 }
 
-// New makes an aggregator. An *limiter.InvalidError says which option is wrong.
+// New returns an aggregator. The error is a *limiter.InvalidError that names the
+// invalid option.
 func New(store Store, opts *Options) (*Aggregator, error) {
 	var o Options
 	if opts != nil {
@@ -65,53 +71,72 @@ func New(store Store, opts *Options) (*Aggregator, error) {
 	return &Aggregator{store, o}, nil
 }
 
-// Result is what became of changes.
-type Result struct {
-	Snapshots int   // that were added to
-	Refills   int   // that were written
-	Lost      []int // indexes of changes that a damaged snapshot could not take
-	// Failed is the index of the first change that has to be given again, with all
-	// that come after it; -1 if there is none.
-	Failed int
-	Err    error // why, joined; also of refills, which nobody has to repeat
+// windows returns all windows.
+func windows() []limiter.Window {
+	return []limiter.Window{limiter.Hourly, limiter.Daily, limiter.Monthly}
 }
 
-// portion is how many changes are looked at together: enough to find several of
-// one bucket, and few enough to hold.
-const portion = 1000
+// ParseWindows parses a list of windows, such as "hourly, daily".
+func ParseWindows(list string) ([]limiter.Window, error) {
+	var found []limiter.Window
+	for name := range strings.SplitSeq(list, ",") {
+		w := limiter.Window(strings.TrimSpace(name))
+		if !slices.Contains(windows(), w) || slices.Contains(found, w) {
+			return nil, errors.New("it has to be hourly, daily and monthly, each at most once, such as hourly,daily")
+		}
+		found = append(found, w)
+	}
+	return found, nil
+}
 
-// Process takes changes in the order of their feed. It does not begin writes
-// once ctx has ended; what was left is failed then.
+// Result is the result of [Aggregator.Process].
+type Result struct {
+	Snapshots int   // number of snapshots written
+	Refills   int   // number of refills written
+	Lost      []int // indexes of changes lost to a damaged snapshot
+	// Failed is the index of the first change to process again, with all that
+	// follow it. It is -1 if there is none.
+	Failed int
+	Err    error // all errors, joined; errors of refills need no retry
+}
+
+// batchSize is the number of changes that are grouped together. It is large enough
+// to find several changes of one bucket.
+const batchSize = 1000
+
+// Process processes changes in the order of their feed. It starts no write after
+// ctx has ended; the remaining changes fail.
 func (a *Aggregator) Process(ctx context.Context, changes []Change) Result {
 	r := &run{Aggregator: a, ctx: ctx, changes: changes, result: Result{Failed: -1}, failed: map[ID]bool{}}
-	for begin := 0; begin < len(changes); begin += portion {
-		r.portion(begin, min(begin+portion, len(changes)))
+	for begin := 0; begin < len(changes); begin += batchSize {
+		r.batch(begin, min(begin+batchSize, len(changes)))
 	}
 	return r.result
 }
 
-// run is a Process under way.
+// run is one call of Process.
 type run struct {
 	*Aggregator
 	ctx     context.Context
 	changes []Change
-	failed  map[ID]bool // buckets of which nothing more may be counted in this run: it would be taken for the latest
+	failed  map[ID]bool // buckets that this run must not count any further: later entries would hide the failed ones
 
 	mu     sync.Mutex
 	result Result
 }
 
-func (r *run) portion(begin, end int) {
+// batch processes the changes from begin to end.
+func (r *run) batch(begin, end int) {
 	additions := r.additions(begin, end)
-	r.each(len(additions), func(i int) { r.add(additions[i]) })
+	r.parallel(len(additions), func(i int) { r.add(additions[i]) })
 	if !r.opts.NoRefill {
-		pressed := r.pressed(begin, end)
-		r.each(len(pressed), func(i int) { r.refill(pressed[i]) })
+		demands := r.demands(begin, end)
+		r.parallel(len(demands), func(i int) { r.refill(demands[i]) })
 	}
 }
 
-// each does n things, several at once.
-func (r *run) each(n int, do func(i int)) {
+// parallel calls do for 0 to n-1, with at most Options.Parallel calls at a time.
+func (r *run) parallel(n int, do func(i int)) {
 	var wg sync.WaitGroup
 	next := make(chan int)
 	for range min(n, r.opts.Parallel) {
@@ -128,7 +153,7 @@ func (r *run) each(n int, do func(i int)) {
 	wg.Wait()
 }
 
-// add makes one addition and takes note of what came of it.
+// add writes one addition and records the result.
 func (r *run) add(a addition) {
 	err := r.ctx.Err()
 	if err == nil {
@@ -150,7 +175,7 @@ func (r *run) add(a addition) {
 	r.result.Err = errors.Join(r.result.Err, err)
 }
 
-// fail remembers the first change that has to come again.
+// fail records a change to process again.
 func (r *run) fail(index int) {
 	if r.result.Failed < 0 || index < r.result.Failed {
 		r.result.Failed = index

@@ -16,7 +16,7 @@ func TestOptions(t *testing.T) {
 	for name, o := range map[string]aggregator.Options{
 		"an unknown window": {Windows: []limiter.Window{"weekly"}},
 		"a window twice":    {Windows: []limiter.Window{limiter.Daily, limiter.Daily}},
-		"fewer than none":   {Parallel: -1},
+		"negative parallel": {Parallel: -1},
 	} {
 		if _, err := aggregator.New(newModel(), &o); !isInvalid(err) {
 			t.Errorf("%s: %v", name, err)
@@ -29,22 +29,22 @@ func isInvalid(err error) bool {
 	return ok
 }
 
-// picky refuses the snapshots of one entity.
-type picky struct {
+// failingFor is a store that fails for the snapshots of one entity.
+type failingFor struct {
 	*model
 	entity string
 	err    error
 }
 
-func (p picky) AddUsage(ctx context.Context, a aggregator.Addition) error {
+func (p failingFor) AddUsage(ctx context.Context, a aggregator.Addition) error {
 	if a.Bucket.Entity == p.entity {
 		return p.err
 	}
 	return p.model.AddUsage(ctx, a)
 }
 
-// few are changes of two entities in turn.
-func few(n int) []aggregator.Change {
+// alternating returns n changes of two entities in turn.
+func alternating(n int) []aggregator.Change {
 	changes := make([]aggregator.Change, n)
 	for i := range changes {
 		changes[i] = change(fmt.Sprintf("%05d", i), map[string]int64{"tpm": 1}, nil)
@@ -53,12 +53,12 @@ func few(n int) []aggregator.Change {
 	return changes
 }
 
-// What a bucket is behind with must not be overtaken: the snapshot would take it
-// for counted.
-func TestNothingOvertakesWhatFailed(t *testing.T) {
+// TestLaterChangesDoNotHideFailedOnes checks that no later change of a bucket is
+// counted before a failed one, which the snapshot would then skip.
+func TestLaterChangesDoNotHideFailedOnes(t *testing.T) {
 	m := newModel()
-	changes := few(3000)
-	result := newAggregator(t, picky{m, "bad", errDown}, nil).Process(t.Context(), changes)
+	changes := alternating(3000)
+	result := newAggregator(t, failingFor{m, "bad", errDown}, nil).Process(t.Context(), changes)
 	if result.Failed != 1 || !errors.Is(result.Err, errDown) || len(result.Lost) > 0 {
 		t.Fatalf("failed at %d, %v, lost %d; want 1, the first that failed", result.Failed, result.Err, len(result.Lost))
 	}
@@ -73,12 +73,12 @@ func TestNothingOvertakesWhatFailed(t *testing.T) {
 	}
 }
 
-// A snapshot that somebody damaged does not stop the others, nor come again for
-// ever.
-func TestDamagedSnapshotIsCountedAsLost(t *testing.T) {
+// TestDamagedSnapshotIsReportedAsLost checks that a damaged snapshot does not stop
+// the others, and is not retried.
+func TestDamagedSnapshotIsReportedAsLost(t *testing.T) {
 	m := newModel()
 	damage := &limiter.CorruptError{Item: "snapshot", Reason: "tpm is text"}
-	result := newAggregator(t, picky{m, "bad", damage}, &aggregator.Options{Windows: []limiter.Window{limiter.Daily}}).Process(t.Context(), few(4))
+	result := newAggregator(t, failingFor{m, "bad", damage}, &aggregator.Options{Windows: []limiter.Window{limiter.Daily}}).Process(t.Context(), alternating(4))
 	if diff := cmp.Diff([]int{1, 3}, result.Lost); diff != "" || result.Failed >= 0 || !errors.Is(result.Err, damage) {
 		t.Errorf("%+v", result)
 	}
@@ -87,19 +87,20 @@ func TestDamagedSnapshotIsCountedAsLost(t *testing.T) {
 	}
 }
 
-// What does not use anything, a refill say, is no event.
-func TestChangesThatUseNothingAreNotCounted(t *testing.T) {
+// TestChangesWithoutUsageAreNotCounted checks that a change such as a refill is no
+// event.
+func TestChangesWithoutUsageAreNotCounted(t *testing.T) {
 	m := newModel()
 	if result := newAggregator(t, m, nil).Process(t.Context(), []aggregator.Change{change("1", nil, nil)}); result.Snapshots != 0 || len(m.usage) != 0 {
 		t.Errorf("%+v", result)
 	}
 }
 
-func TestNothingBeginsOnceTheContextHasEnded(t *testing.T) {
+func TestNoWriteAfterTheContextHasEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	m := newModel()
-	result := newAggregator(t, m, nil).Process(ctx, few(4))
+	result := newAggregator(t, m, nil).Process(ctx, alternating(4))
 	if result.Failed != 0 || !errors.Is(result.Err, context.Canceled) || len(m.usage) > 0 {
 		t.Errorf("%+v", result)
 	}

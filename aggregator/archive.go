@@ -7,36 +7,36 @@ import (
 	"io/fs"
 )
 
-// ErrChanged says that a file is no longer of the version that was read.
+// ErrChanged is returned by [Files] for a file that has changed since it was read.
 var ErrChanged = errors.New("the file has changed")
 
-// Files is where an archive lies.
+// Files stores the files of an archive.
 type Files interface {
-	// Read is what a file holds, and its version. The error is fs.ErrNotExist if
-	// there is none.
+	// Read returns the content of a file and its version. The error matches
+	// fs.ErrNotExist if there is none.
 	Read(ctx context.Context, name string) (content []byte, version string, err error)
-	// Write replaces a file, all of it or nothing. The error is ErrChanged if it is
-	// not of that version; "" means that there must be none.
+	// Write replaces a file atomically. The error matches ErrChanged if the file
+	// does not have the given version. The version "" means that the file must
+	// not exist.
 	Write(ctx context.Context, name, version string, content []byte) error
 }
 
-// Archived is what became of events.
+// Archived is the result of [Aggregator.Archive].
 type Archived struct {
-	Events int // that the archive holds now
-	Files  int // that were written
-	// Failed is the index of the first event that has to be given again, with all
-	// that come after it; -1 if there is none.
+	Events int // number of events that are in the archive
+	Files  int // number of files written
+	// Failed is the index of the first event to archive again, with all that
+	// follow it. It is -1 if there is none.
 	Failed int
-	Err    error // why, joined
+	Err    error // all errors, joined
 }
 
-// Archives tells whether events are kept anywhere.
+// Archives reports whether Options.Archive is set.
 func (a *Aggregator) Archives() bool { return a.opts.Archive != nil }
 
-// Archive puts events into files of gzipped JSON lines, one for each hour, in
-// the folder of its day. An event that a file holds is replaced, so however
-// often and in whatever parts events are given, they are there once. Without
-// Options.Archive it does nothing.
+// Archive writes events to files of gzipped JSON lines, one file for each hour, in
+// a folder for each day. An event replaces itself, so the archive holds it once
+// however often it is given. Without Options.Archive it does nothing.
 func (a *Aggregator) Archive(ctx context.Context, events []Event) Archived {
 	result := Archived{Failed: -1}
 	if !a.Archives() {
@@ -52,9 +52,9 @@ func (a *Aggregator) Archive(ctx context.Context, events []Event) Archived {
 		byFile[name] = append(byFile[name], i)
 	}
 	r := &run{Aggregator: a, ctx: ctx}
-	r.each(len(names), func(i int) {
+	r.parallel(len(names), func(i int) {
 		indexes := byFile[names[i]]
-		written, err := a.keep(ctx, names[i], events, indexes)
+		written, err := a.archiveFile(ctx, names[i], events, indexes)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if err != nil {
@@ -72,14 +72,14 @@ func (a *Aggregator) Archive(ctx context.Context, events []Event) Archived {
 	return result
 }
 
-// rounds is how often a file is tried that others write, too.
-const rounds = 20
+// maxAttempts is the number of attempts to write a file that others write, too.
+const maxAttempts = 20
 
-// keep puts some of the events into one file, and tells whether that had to be
-// written.
-func (a *Aggregator) keep(ctx context.Context, name string, events []Event, indexes []int) (bool, error) {
+// archiveFile adds the events with the given indexes to one file. It reports
+// whether it wrote the file.
+func (a *Aggregator) archiveFile(ctx context.Context, name string, events []Event, indexes []int) (bool, error) {
 	part := 1
-	for range rounds {
+	for range maxAttempts {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
@@ -89,7 +89,7 @@ func (a *Aggregator) keep(ctx context.Context, name string, events []Event, inde
 			return false, err
 		}
 		lines, err := parseLines(content)
-		if err != nil { // not ours to repair, and nothing to wait for
+		if err != nil { // damaged: leave it and use the next part
 			part++
 			continue
 		}
@@ -111,10 +111,11 @@ func (a *Aggregator) keep(ctx context.Context, name string, events []Event, inde
 			return err == nil, err
 		}
 	}
-	return false, fmt.Errorf("%w %d times", ErrChanged, rounds)
+	return false, fmt.Errorf("%w %d times", ErrChanged, maxAttempts)
 }
 
-// partOf names a file. The first that is whole is used.
+// partOf returns the name of a part of a file. Only a damaged file has a second
+// part.
 func partOf(name string, part int) string {
 	if part > 1 {
 		name += fmt.Sprintf("-%d", part)

@@ -25,25 +25,25 @@ import (
 	"github.com/zeroae/zae-limiter-go/aggregator"
 )
 
-// shelf is an archive in memory that may fail before and after it writes.
-type shelf struct {
+// memoryFiles is an archive in memory that may fail before and after a write.
+type memoryFiles struct {
 	mu     sync.Mutex
 	files  map[string][]byte
 	writes int
 	fault  func() (before, after error)
 }
 
-func (s *shelf) Read(_ context.Context, name string) ([]byte, string, error) {
+func (s *memoryFiles) Read(_ context.Context, name string) ([]byte, string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	content, there := s.files[name]
-	if !there {
+	content, ok := s.files[name]
+	if !ok {
 		return nil, "", fs.ErrNotExist
 	}
 	return content, string(content), nil
 }
 
-func (s *shelf) Write(_ context.Context, name, version string, content []byte) error {
+func (s *memoryFiles) Write(_ context.Context, name, version string, content []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var before, after error
@@ -75,6 +75,7 @@ func archiver(t *testing.T, files aggregator.Files) *aggregator.Aggregator {
 	return a
 }
 
+// removed returns the removed event with number n.
 func removed(n int, at time.Time) aggregator.Event {
 	return aggregator.Event{
 		AuditEvent: limiter.AuditEvent{
@@ -85,7 +86,7 @@ func removed(n int, at time.Time) aggregator.Event {
 	}
 }
 
-func unpacked(t *testing.T, file []byte) string {
+func gunzip(t *testing.T, file []byte) string {
 	t.Helper()
 	r, err := gzip.NewReader(bytes.NewReader(file))
 	if err != nil {
@@ -98,15 +99,15 @@ func unpacked(t *testing.T, file []byte) string {
 	return string(text)
 }
 
-// O-11, O-12: every event is in the folder of its own day, with its namespace and
-// who dropped it.
+// TestArchiveHasEachEventUnderItsDay checks that every event is in the folder of
+// its own day, with its namespace and the reason of its removal (O-11, O-12).
 func TestArchiveHasEachEventUnderItsDay(t *testing.T) {
 	t.Parallel()
-	files := &shelf{}
+	files := &memoryFiles{}
 	late := time.Date(2026, time.March, 31, 23, 59, 59, 0, time.UTC)
-	nobody := removed(3, late)
-	nobody.Principal, nobody.Resource, nobody.Details = "", "gpt-4", nil
-	got := archiver(t, files).Archive(t.Context(), []aggregator.Event{removed(1, late.Add(time.Second)), removed(2, late), nobody})
+	anonymous := removed(3, late)
+	anonymous.Principal, anonymous.Resource, anonymous.Details = "", "gpt-4", nil
+	got := archiver(t, files).Archive(t.Context(), []aggregator.Event{removed(1, late.Add(time.Second)), removed(2, late), anonymous})
 	if got.Events != 3 || got.Files != 2 || got.Failed != -1 || got.Err != nil {
 		t.Errorf("got %+v", got)
 	}
@@ -122,8 +123,8 @@ func TestArchiveHasEachEventUnderItsDay(t *testing.T) {
 	}
 }
 
-// However often a day is replayed, however it is split, and whatever fails, its
-// files are those of one pass, byte by byte.
+// TestArchiveHasEachEventOnce replays and splits events with random failures. The
+// files must be the same as after one pass.
 func TestArchiveHasEachEventOnce(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {
@@ -132,11 +133,11 @@ func TestArchiveHasEachEventOnce(t *testing.T) {
 		for n := range 1 + rng.IntN(30) {
 			events = append(events, removed(n, midnight.Add(time.Duration(rng.IntN(8)-4)*time.Hour)))
 		}
-		once := &shelf{}
+		once := &memoryFiles{}
 		if got := archiver(t, once).Archive(t.Context(), events); got.Events != len(events) || got.Err != nil {
 			t.Fatalf("seed %d: %+v", seed, got)
 		}
-		often := &shelf{fault: func() (before, after error) {
+		often := &memoryFiles{fault: func() (before, after error) {
 			faults := []error{nil, nil, nil, errors.New("down"), aggregator.ErrChanged}
 			return faults[rng.IntN(len(faults))], faults[rng.IntN(4)]
 		}}
@@ -162,24 +163,25 @@ func TestArchiveHasEachEventOnce(t *testing.T) {
 		}
 		writes := often.writes
 		if got := a.Archive(t.Context(), events); got.Files != 0 || often.writes != writes {
-			t.Fatalf("seed %d: what is there was written again: %+v", seed, got)
+			t.Fatalf("seed %d: existing events were written again: %+v", seed, got)
 		}
 	}
 }
 
-func texts(t *testing.T, s *shelf) map[string]string {
+func texts(t *testing.T, s *memoryFiles) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for name, content := range s.files {
-		all[name] = unpacked(t, content)
+		all[name] = gunzip(t, content)
 	}
 	return all
 }
 
-// O-12: what could not be written is not told as archived, and has to come again.
-func TestArchiveCountsWhatIsWritten(t *testing.T) {
+// TestArchiveCountsOnlyWrittenEvents checks that events that could not be written
+// are reported as failed (O-12).
+func TestArchiveCountsOnlyWrittenEvents(t *testing.T) {
 	t.Parallel()
-	files := &shelf{fault: func() (before, after error) { return errors.New("no such bucket"), nil }}
+	files := &memoryFiles{fault: func() (before, after error) { return errors.New("no such bucket"), nil }}
 	a := archiver(t, files)
 	events := []aggregator.Event{removed(1, midnight), removed(2, midnight.Add(time.Hour))}
 	if got := a.Archive(t.Context(), events); got.Events != 0 || got.Files != 0 || got.Failed != 0 || !strings.Contains(fmt.Sprint(got.Err), "no such bucket") {
@@ -196,16 +198,16 @@ func TestArchiveCountsWhatIsWritten(t *testing.T) {
 	}
 }
 
-// A file that somebody damaged is left alone, and the events go beside it.
+// TestArchiveLeavesDamagedFilesAlone checks that events go to a second file.
 func TestArchiveLeavesDamagedFilesAlone(t *testing.T) {
 	t.Parallel()
 	const name = "audit/year=2026/month=03/day=01/audit-2026-03-01T00"
-	whole := &shelf{}
+	whole := &memoryFiles{}
 	archiver(t, whole).Archive(t.Context(), []aggregator.Event{removed(1, midnight)})
 	for what, content := range map[string][]byte{
-		"no JSON": []byte("{"), "cut off": whole.files[name+".jsonl.gz"][:40], "no gzip": {0x1f, 0x8b, 1, 2, 3},
+		"not JSON": []byte("{"), "cut off": whole.files[name+".jsonl.gz"][:40], "not gzip": {0x1f, 0x8b, 1, 2, 3},
 	} {
-		files := &shelf{files: map[string][]byte{name + ".jsonl.gz": content}}
+		files := &memoryFiles{files: map[string][]byte{name + ".jsonl.gz": content}}
 		a := archiver(t, files)
 		for range 2 {
 			if got := a.Archive(t.Context(), []aggregator.Event{removed(1, midnight)}); got.Events != 1 || got.Err != nil {
@@ -221,7 +223,7 @@ func TestArchiveLeavesDamagedFilesAlone(t *testing.T) {
 	}
 }
 
-func TestFolderLosesNothingToOthers(t *testing.T) {
+func TestFolderIsSafeForConcurrentWriters(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "new", "folder")
 	var wg sync.WaitGroup
@@ -234,7 +236,7 @@ func TestFolderLosesNothingToOthers(t *testing.T) {
 		a := archiver(t, folder)
 		wg.Go(func() {
 			for n := range each {
-				for { // others may be faster, time and again
+				for { // until no other writer was faster
 					got := a.Archive(t.Context(), []aggregator.Event{removed(w*each+n, midnight)})
 					if got.Err == nil {
 						break
@@ -253,7 +255,7 @@ func TestFolderLosesNothingToOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	var ids []string
-	for line := range strings.Lines(unpacked(t, content)) {
+	for line := range strings.Lines(gunzip(t, content)) {
 		var e struct {
 			ID string `json:"event_id"`
 		}
@@ -267,13 +269,13 @@ func TestFolderLosesNothingToOthers(t *testing.T) {
 	}
 }
 
-func TestFolderThatCannotBeWrittenTo(t *testing.T) {
+func TestOpenFolderRefusesAFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := aggregator.OpenFolder(file); err == nil {
-		t.Error("a file is taken for a folder")
+		t.Error("OpenFolder accepted a file")
 	}
 }

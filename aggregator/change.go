@@ -1,7 +1,3 @@
-// Package aggregator turns the changes of buckets into usage: how many tokens of
-// each limit an entity used of a resource, by the hour, day and month. It also
-// refills buckets ahead of need. It knows neither where changes come from nor
-// where usage is kept.
 package aggregator
 
 import (
@@ -10,14 +6,14 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Position is where a change stands in its feed. Numbers of one feed are equally
-// long, and rise as text from one change of a bucket to the next; those of two
-// feeds cannot be compared.
+// Position is the position of a change in its feed. The numbers of a feed have the
+// same length, and increase as text with every change of a bucket. Numbers of
+// different feeds are not comparable.
 type Position struct {
 	Feed, Number string
 }
 
-// ID is a bucket of a namespace, which is given by its ID.
+// ID identifies a bucket. Namespace is the ID of the namespace.
 type ID struct {
 	Namespace, Entity, Resource string
 }
@@ -26,29 +22,74 @@ type ID struct {
 type Change struct {
 	Position Position
 	At       time.Time        // when it was written
-	Bucket   ID               // what was written to
-	Used     map[string]int64 // whole tokens by limit, less what was given back; none is 0
-	State    *State           // as the write left the bucket; nil if it need not be refilled
+	Bucket   ID               // the bucket
+	Used     map[string]int64 // whole tokens by limit, less give-backs; no value is 0
+	State    *State           // of the bucket after the write; nil if it needs no refill
 }
 
-// State is a bucket at some moment.
+// State is the content of a bucket.
 type State struct {
-	RefilledAt time.Time       // up to when its tokens were refilled
-	Limits     []limiter.Limit // those it has
+	RefilledAt time.Time       // time of the last refill
+	Limits     []limiter.Limit // limits of the bucket
 	Tokens     []int64         // thousandths, in the order of Limits; negative is debt
 	Ref        any             // the store's own handle
 }
 
-// Entry is what one change adds to a snapshot.
+// Entry is the part of an [Addition] that comes from one change.
 type Entry struct {
 	Position Position
 	Used     map[string]int64
 }
 
-// Addition is what changes of one bucket add to one snapshot of its usage.
+// Addition is usage to add to one snapshot of a bucket.
 type Addition struct {
 	Bucket  ID
 	Window  limiter.Window
 	Start   time.Time
-	Entries []Entry // in the order of the feed; all of one feed
+	Entries []Entry // of one feed, in its order
+}
+
+// addition is an Addition with the indexes of its changes.
+type addition struct {
+	Addition
+	indexes []int
+}
+
+// snapshot is the key of an addition.
+type snapshot struct {
+	bucket ID
+	feed   string
+	window limiter.Window
+	start  time.Time
+}
+
+// additions groups the changes from begin to end by snapshot, in the order of
+// their first change. It skips buckets that have failed, and records their
+// changes as failed.
+func (r *run) additions(begin, end int) []addition {
+	var all []addition
+	where := map[snapshot]int{}
+	for i := begin; i < end; i++ {
+		c := &r.changes[i]
+		if len(c.Used) == 0 {
+			continue
+		}
+		if r.failed[c.Bucket] {
+			r.fail(i)
+			continue
+		}
+		for _, window := range r.opts.Windows {
+			start, _ := window.Bounds(c.At)
+			key := snapshot{c.Bucket, c.Position.Feed, window, start}
+			at, found := where[key]
+			if !found {
+				at = len(all)
+				where[key] = at
+				all = append(all, addition{Addition: Addition{Bucket: c.Bucket, Window: window, Start: start}})
+			}
+			all[at].Entries = append(all[at].Entries, Entry{c.Position, c.Used})
+			all[at].indexes = append(all[at].indexes, i)
+		}
+	}
+	return all
 }

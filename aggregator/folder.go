@@ -10,16 +10,16 @@ import (
 	"path/filepath"
 )
 
-// Folder is an archive on disk. Several processes may write to it at once, where
-// the system can lock files.
+// Folder is an archive on disk. On systems with file locks, several processes may
+// write to it at the same time.
 type Folder struct {
 	dir string
 }
 
 var _ Files = (*Folder)(nil)
 
-// OpenFolder makes a folder, if there is none, and finds out whether it can be
-// written to.
+// OpenFolder returns the archive in a folder. It creates the folder if necessary,
+// and checks that it is writable.
 func OpenFolder(dir string) (*Folder, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func OpenFolder(dir string) (*Folder, error) {
 
 func (f *Folder) lock() (unlock func() error, err error) { return lockFile(f.path(".lock")) }
 
-// Read is what a file of the folder holds.
+// Read implements [Files].
 func (f *Folder) Read(_ context.Context, name string) ([]byte, string, error) {
 	content, err := os.ReadFile(f.path(name))
 	if err != nil {
@@ -43,7 +43,7 @@ func (f *Folder) Read(_ context.Context, name string) ([]byte, string, error) {
 	return content, versionOf(content), nil
 }
 
-// Write replaces a file of the folder, which is made if there is none.
+// Write implements [Files]. It creates missing folders.
 func (f *Folder) Write(ctx context.Context, name, version string, content []byte) (err error) {
 	path := f.path(name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -71,10 +71,11 @@ func versionOf(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// replace writes a file so that after a crash it is the old one or the new one.
+// replace writes a file atomically: after a crash it has the old or the new
+// content.
 func replace(path string, content []byte) error {
-	beside := path + ".new"
-	file, err := os.OpenFile(beside, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
+	temporary := path + ".new"
+	file, err := os.OpenFile(temporary, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err
 	}
@@ -82,5 +83,5 @@ func replace(path string, content []byte) error {
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return err
 	}
-	return os.Rename(beside, path)
+	return os.Rename(temporary, path)
 }

@@ -4,7 +4,7 @@ package aggregator
 
 import "os"
 
-// lockFile only makes the file: one process at a time has to write here.
+// lockFile creates the file without a lock: only one process may write at a time.
 func lockFile(path string) (unlock func() error, err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// lockFile waits until nobody else has locked a file, which is made if there is
-// none. A process that dies unlocks what it had.
+// lockFile creates a file if necessary, and waits for an exclusive lock on it. The
+// lock ends with the process.
 func lockFile(path string) (unlock func() error, err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/aggregator"
 )
 
-// feed is a random history of a few buckets over some days, with give-backs,
-// across the ends of hours, days and months.
+// feed returns a random history of a few buckets over some days, with give-backs.
+// It crosses the ends of hours, days and months.
 func feed(rng *rand.Rand, n int) []aggregator.Change {
 	at := time.Date(2026, time.January, 30, 22, 0, 0, 0, time.UTC)
 	changes := make([]aggregator.Change, n)
@@ -35,13 +35,13 @@ func feed(rng *rand.Rand, n int) []aggregator.Change {
 	return changes
 }
 
-// deliver gives changes to an aggregator as a stream does: in order, in batches
-// of any size, again from where it failed, and now and then from further back.
+// deliver processes changes as a stream delivers them: in order, in batches of any
+// size, again after a failure, and sometimes from further back.
 func deliver(t *testing.T, a *aggregator.Aggregator, rng *rand.Rand, changes []aggregator.Change) {
 	t.Helper()
 	for begin, tries := 0, 0; begin < len(changes); tries++ {
 		if tries > 100*len(changes) {
-			t.Fatal("it does not get on")
+			t.Fatal("no progress")
 		}
 		end := min(begin+1+rng.IntN(40), len(changes))
 		result := a.Process(t.Context(), changes[begin:end])
@@ -52,7 +52,7 @@ func deliver(t *testing.T, a *aggregator.Aggregator, rng *rand.Rand, changes []a
 			}
 			begin += result.Failed
 		case rng.IntN(5) == 0:
-			begin = rng.IntN(end + 1) // all of it once more, from anywhere
+			begin = rng.IntN(end + 1) // replay from any change
 			if rng.IntN(3) > 0 {
 				begin = end
 			}
@@ -62,8 +62,8 @@ func deliver(t *testing.T, a *aggregator.Aggregator, rng *rand.Rand, changes []a
 	}
 }
 
-// Any batch replayed any number of times, split anywhere, leaves every snapshot
-// equal to one pass.
+// TestReplaysAndSplitsChangeNothing checks that replays, splits and failures leave
+// every snapshot as after one pass.
 func TestReplaysAndSplitsChangeNothing(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -72,7 +72,7 @@ func TestReplaysAndSplitsChangeNothing(t *testing.T) {
 		if result := newAggregator(t, once, nil).Process(t.Context(), changes); result.Err != nil || result.Failed >= 0 {
 			t.Fatal(result)
 		}
-		often.unsteady(rng, 8)
+		often.failRandomly(rng, 8)
 		deliver(t, newAggregator(t, often, &aggregator.Options{Parallel: 1 + rng.IntN(4)}), rng, changes)
 		if diff := cmp.Diff(once.usage, often.usage, cmpopts.IgnoreUnexported(sum{})); diff != "" {
 			t.Fatalf("seed %d (-once +often):\n%s", seed, diff)
@@ -80,10 +80,11 @@ func TestReplaysAndSplitsChangeNothing(t *testing.T) {
 	}
 }
 
-// Hours, days and months add up to all that was used.
-func TestWindowsAddUpToAllThatWasUsed(t *testing.T) {
+// TestWindowsAddUp checks that the hours, the days and the months each add up to
+// the total usage.
+func TestWindowsAddUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	changes := feed(rng, 2500) // more than a portion
+	changes := feed(rng, 2500) // more than a batch
 	m := newModel()
 	if result := newAggregator(t, m, nil).Process(t.Context(), changes); result.Err != nil || result.Failed >= 0 {
 		t.Fatal(result)

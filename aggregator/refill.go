@@ -7,25 +7,24 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// demand is a bucket as the last change left it, and what was used of it lately:
-// the best guess at what will be asked for next.
+// demand is the last state of a bucket and its recent usage, which is the best
+// estimate of the next requests.
 type demand struct {
 	bucket ID
 	state  *State
 	used   map[string]int64
 }
 
-// pressed are the buckets of the changes from begin to end that are worth a
-// refill.
-func (r *run) pressed(begin, end int) []demand {
+// demands returns the buckets of the changes from begin to end that need a refill.
+func (r *run) demands(begin, end int) []demand {
 	var order []ID
-	met := map[ID]*demand{}
+	byBucket := map[ID]*demand{}
 	for i := begin; i < end; i++ {
 		c := &r.changes[i]
-		d := met[c.Bucket]
+		d := byBucket[c.Bucket]
 		if d == nil {
 			d = &demand{bucket: c.Bucket, used: map[string]int64{}}
-			met[c.Bucket] = d
+			byBucket[c.Bucket] = d
 			order = append(order, c.Bucket)
 		}
 		d.state = c.State
@@ -36,17 +35,16 @@ func (r *run) pressed(begin, end int) []demand {
 	var all []demand
 	now := r.opts.Now()
 	for _, id := range order {
-		if d := met[id]; d.pressed(now) {
+		if d := byBucket[id]; d.needsRefill(now) {
 			all = append(all, *d)
 		}
 	}
 	return all
 }
 
-// pressed tells whether some limit holds less than was used of it lately, and
-// would hold more if it were refilled: its next charge from an old image would
-// have to be made twice.
-func (d *demand) pressed(now time.Time) bool {
+// needsRefill reports whether a limit holds less than its recent usage and would
+// gain from a refill. The next charge from a cached image would need a retry.
+func (d *demand) needsRefill(now time.Time) bool {
 	if d.state == nil || len(d.used) == 0 {
 		return false
 	}
@@ -63,8 +61,8 @@ func (d *demand) pressed(now time.Time) bool {
 	return false
 }
 
-// refill brings one bucket up to now. A failure costs only a second try of the
-// next charge, so it is told, and that is all.
+// refill refills one bucket. A failure costs only a retry of the next charge, so it
+// is reported and not repeated.
 func (r *run) refill(d demand) {
 	if r.ctx.Err() != nil {
 		return

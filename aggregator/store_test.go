@@ -11,33 +11,32 @@ import (
 	"github.com/zeroae/zae-limiter-go/aggregator"
 )
 
-// key is a snapshot.
+// key identifies a snapshot.
 type key struct {
 	aggregator.ID
 	Window limiter.Window
 	Start  time.Time
 }
 
-// sum is what a snapshot holds.
+// sum is the content of a snapshot.
 type sum struct {
 	Counters map[string]int64
 	Events   int64
 	mark     aggregator.Position
 }
 
-// model is the meaning of a Store: usage as a map, with a mark that says up to
-// where each snapshot was counted.
+// model is a Store in memory. Each snapshot has the position of its last entry.
 type model struct {
 	mu      sync.Mutex
 	usage   map[key]*sum
 	refills []aggregator.ID
-	fails   func() error // before or after the write, as it likes
-	after   bool         // whether a failing write was made all the same
+	fails   func() error // returns the error of a write
+	after   bool         // the write fails after it was made
 }
 
 func newModel() *model { return &model{usage: map[key]*sum{}, fails: func() error { return nil }} }
 
-// AddUsage adds what is new.
+// AddUsage adds the entries that follow the position.
 func (m *model) AddUsage(_ context.Context, a aggregator.Addition) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -64,7 +63,7 @@ func (m *model) AddUsage(_ context.Context, a aggregator.Addition) error {
 	return err
 }
 
-// Refill remembers that it was asked to.
+// Refill records the call.
 func (m *model) Refill(_ context.Context, _ time.Time, bucket aggregator.ID, _ *aggregator.State) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,8 +73,8 @@ func (m *model) Refill(_ context.Context, _ time.Time, bucket aggregator.ID, _ *
 
 var errDown = errors.New("the store is down")
 
-// unsteady fails one write in so many, before it or after it.
-func (m *model) unsteady(rng *rand.Rand, oneIn int) {
+// failRandomly fails one write in oneIn, before or after it is made.
+func (m *model) failRandomly(rng *rand.Rand, oneIn int) {
 	m.fails = func() error {
 		if rng.IntN(oneIn) > 0 {
 			return nil
