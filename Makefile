@@ -113,7 +113,7 @@ compare: ## Drive two stores with one random history: OPS=100000, SEED=n repeats
 .PHONY: interop
 interop: ## Run the Python library beside ours on one table (Python 3.11 or newer)
 	@python=$$(scripts/python-peer setup) || exit $$?; set -x; \
-	ZAEL_TEST_PYTHON="$$python" $(GO) test -count=1 -timeout $(TEST_TIMEOUT) -run 'Python|Interop|Other|Damaged' $(TESTFLAGS) ./dynamo ./infra
+	ZAEL_TEST_PYTHON="$$python" $(GO) test -count=1 -timeout $(TEST_TIMEOUT) -run 'Python|Interop|Other|Damaged' $(TESTFLAGS) ./dynamo ./dynamo/internal/interop ./infra
 
 .PHONY: bench
 bench: ## Print ratios against other limiters, bare SQL, the raw SDK and Python; BENCHFLAGS='-only dynamo' is a part

@@ -55,6 +55,15 @@ var packages = []rule{
 		"an adapter knows its technology and no other",
 	},
 	{
+		"dynamo/internal/dynamotest",
+		[]string{".", "aggregator", "dynamo", "internal/dynamolocal", "internal/localserver", "github.com/aws/", "github.com/google/go-cmp"},
+		"the engine, wires and tables of the store's tests: it must not know what they assert",
+	},
+	{
+		"dynamo/internal/interop", nil,
+		"tests beside the Python library: a program has no use for them",
+	},
+	{
 		"aggregator",
 		[]string{".", "internal/bucket"},
 		"counts what it is given: a feed or a store it knew would stop being replaceable",
@@ -149,7 +158,7 @@ var bans = []struct {
 	only []string
 	why  string
 }{
-	{"github.com/aws/", []string{"dynamo", "infra", "loadtest", "internal/function", "internal/s3files"}, "users of other stores must not compile a cloud"},
+	{"github.com/aws/", []string{"dynamo", "dynamo/internal/dynamotest", "dynamo/internal/interop", "infra", "loadtest", "internal/function", "internal/s3files"}, "users of other stores must not compile a cloud"},
 	{"github.com/aws/aws-lambda-go", []string{"internal/function"}, "what runs in a Lambda does not know that it does"},
 	{"github.com/spf13/", []string{"internal/cli"}, "flags are turned into plain options once"},
 	{"modernc.org/", []string{"sqlite"}, "a driver behind the port cannot be used past it"},
@@ -158,14 +167,18 @@ var bans = []struct {
 // inTests is what tests may import besides what their package may; packages of
 // this module they may import all.
 var inTests = map[string][]string{
-	"":             {"github.com/google/go-cmp"},
-	"internal/cli": {"github.com/rogpeppe/go-internal/testscript"},
-	"infra":        {"go.yaml.in/yaml/v3"},
-	"manifest":     {"github.com/santhosh-tekuri/jsonschema/v6"},
+	"":                        {"github.com/google/go-cmp"},
+	"internal/cli":            {"github.com/rogpeppe/go-internal/testscript"},
+	"dynamo/internal/interop": {"github.com/aws/"},
+	"infra":                   {"go.yaml.in/yaml/v3"},
+	"manifest":                {"github.com/santhosh-tekuri/jsonschema/v6"},
 }
 
 // testOnly lists the packages that only tests import.
-var testOnly = []string{"./internal/localserver", "./internal/dynamolocal", "./internal/motolocal", "./internal/s3local", "./internal/golden"}
+var testOnly = []string{"./dynamo/internal/dynamotest", "./dynamo/internal/interop", "./internal/localserver", "./internal/dynamolocal", "./internal/motolocal", "./internal/s3local", "./internal/golden"}
+
+// fixtures lists the packages that import testing outside of _test.go files.
+var fixtures = []string{"repotest", "dynamo/internal/dynamotest"}
 
 // goFile is a file of this module and what it imports, packages of this module
 // by their folder.
@@ -274,7 +287,7 @@ func TestImportsThatHaveOneHome(t *testing.T) {
 					t.Errorf("%s imports %s: %s", f.name, imported, ban.why)
 				}
 			}
-			if (imported == "testing" || strings.HasPrefix(imported, "testing/")) && !f.test && f.dir != "repotest" {
+			if (imported == "testing" || strings.HasPrefix(imported, "testing/")) && !f.test && !slices.Contains(fixtures, f.dir) {
 				t.Errorf("%s imports %s: a program must not carry the flags of a test", f.name, imported)
 			}
 			if slices.Contains(testOnly, imported) && !f.test && !slices.Contains(testOnly, "./"+f.dir) {

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// python is a process that runs the Python library; dynamo/testdata/peer.py
+// python is a process that runs the Python library; dynamo/internal/interop/testdata/peer.py
 // says what it understands. It does one thing at a time.
 type python struct {
 	child  *child
 	tables int
 }
 
-const peerScript = "../dynamo/testdata/peer.py"
+const peerScript = "../dynamo/internal/interop/testdata/peer.py"
 
 // startPython asks a script for an interpreter that has the library, which it
 // installs if need be, and starts it. An empty script is nobody to ask.

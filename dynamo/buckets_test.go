@@ -15,24 +15,25 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // rawBucket is the stored item of an entity's bucket, nil if there is none.
-func rawBucket(tb testing.TB, table, ns, entity string) rawItem {
+func rawBucket(tb testing.TB, table, ns, entity string) dynamotest.Item {
 	tb.Helper()
-	out, err := client(tb).GetItem(context.Background(), &dynamodb.GetItemInput{TableName: &table, Key: bucketKeyOf(ns, entity), ConsistentRead: aws.Bool(true)})
+	out, err := dynamotest.Client(tb).GetItem(context.Background(), &dynamodb.GetItemInput{TableName: &table, Key: bucketKeyOf(ns, entity), ConsistentRead: aws.Bool(true)})
 	must(tb, err)
 	return out.Item
 }
 
-func bucketKeyOf(ns, entity string) rawItem {
-	return rawItem{
+func bucketKeyOf(ns, entity string) dynamotest.Item {
+	return dynamotest.Item{
 		"PK": &types.AttributeValueMemberS{Value: ns + "/ENTITY#" + entity},
 		"SK": &types.AttributeValueMemberS{Value: "#BUCKET#" + model},
 	}
 }
 
-func rawNumber(it rawItem, attr string) string {
+func rawNumber(it dynamotest.Item, attr string) string {
 	n, ok := it[attr].(*types.AttributeValueMemberN)
 	if !ok {
 		return ""
@@ -43,7 +44,7 @@ func rawNumber(it rawItem, attr string) string {
 // Names may have characters that placeholders of expressions may not, in every
 // write there is.
 func TestLimitNamesMayHaveAnyAllowedCharacter(t *testing.T) {
-	repo := connect(t, newTable(t), &exactly)
+	repo := dynamotest.Connect(t, dynamotest.NewTable(t), &exactly)
 	names := []string{"a-b", "a.b", "a_b", "a_tk", "b_a_cp"}
 	var amounts limiter.Amounts
 	var limits []limiter.Limit
@@ -69,15 +70,15 @@ func TestLimitNamesMayHaveAnyAllowedCharacter(t *testing.T) {
 // What is given back to a bucket that the table has removed leaves no remains
 // of one, and a late debit of one that expired makes a whole one.
 func TestLateCreditsLeaveNoRemains(t *testing.T) {
-	table := newTable(t)
-	repo := connect(t, table, &exactly)
+	table := dynamotest.NewTable(t)
+	repo := dynamotest.Connect(t, table, &exactly)
 	setDefaults(t, repo, perMinute60)
 	account := consume(t, repo, 0, ask("alice", 10), true).Self.Account
 	remove := func() {
-		_, err := client(t).DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: bucketKeyOf(repo.NamespaceID(), "alice")})
+		_, err := dynamotest.Client(t).DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: bucketKeyOf(repo.NamespaceID(), "alice")})
 		must(t, err)
 	}
-	credit := func(d time.Duration, n int64) rawItem {
+	credit := func(d time.Duration, n int64) dynamotest.Item {
 		must(t, repo.Credit(t.Context(), at(d), limiter.Credit{Account: account, Amounts: limiter.Tokens("rpm", n)}))
 		return rawBucket(t, table, repo.NamespaceID(), "alice")
 	}
@@ -102,11 +103,11 @@ func TestNewChildBesideABusyParent(t *testing.T) {
 	cascading(t, s.steady, "alice", "project")
 	consume(t, s.steady, 0, ask("project", 10), true)
 	var once sync.Once
-	s.wire.Plan(func(op string, _ []byte) fault {
+	s.wire.SetPlan(func(op string, _ []byte) dynamotest.Fault {
 		if op == put || op == update {
 			once.Do(func() { consume(t, s.steady, 30*time.Second, ask("project", 1), true) })
 		}
-		return pass
+		return dynamotest.Pass
 	})
 	out := consume(t, s.repo, 40*time.Second, ask("alice", 20), true)
 	if out.Self.Tokens[0] != 40_000 || out.Parent.Tokens[0] != 40_000 {
@@ -118,22 +119,22 @@ func TestNewChildBesideABusyParent(t *testing.T) {
 // in the way.
 func TestConflictsAreTriedAgain(t *testing.T) {
 	s := newShaky(t)
-	s.wire.Plan(first(3, transact, conflict))
+	s.wire.SetPlan(dynamotest.First(3, transact, dynamotest.Conflict))
 	cfg := limiter.Config{Scope: limiter.Scope{Entity: "alice", Resource: model}, Limits: []limiter.Limit{perMinute60}}
 	must(t, s.repo.SetConfig(t.Context(), cfg, event("limits_set")))
-	s.wire.Plan(first(3, transact, conflict))
+	s.wire.SetPlan(dynamotest.First(3, transact, dynamotest.Conflict))
 	_, err := s.repo.RegisterNamespace(t.Context(), start, "tenant")
 	must(t, err)
-	if s.wire.Did(conflict) != 6 {
-		t.Errorf("%d conflicts, want 6", s.wire.Did(conflict))
+	if s.wire.Count(dynamotest.Conflict) != 6 {
+		t.Errorf("%d conflicts, want 6", s.wire.Count(dynamotest.Conflict))
 	}
 }
 
 // A bucket that is always in use never comes near its expiry, on whatever path;
 // a time to live is never 0.
 func TestBusyBucketsAreRenewed(t *testing.T) {
-	table := newTable(t)
-	repo := connect(t, table, nil)
+	table := dynamotest.NewTable(t)
+	repo := dynamotest.Connect(t, table, nil)
 	setDefaults(t, repo, perMinute60)
 	for _, d := range []time.Duration{0, 10 * time.Second, 20 * time.Second, 10 * time.Minute} {
 		consume(t, repo, d, ask("alice", 20), true)
@@ -152,8 +153,8 @@ func TestBusyBucketsAreRenewed(t *testing.T) {
 // A refusal after others were faster shows what the bucket really holds, and
 // when to come back.
 func TestRefusalShowsWhatOthersLeft(t *testing.T) {
-	table := newTable(t)
-	ours, others := connect(t, table, nil), connect(t, table, nil)
+	table := dynamotest.NewTable(t)
+	ours, others := dynamotest.Connect(t, table, nil), dynamotest.Connect(t, table, nil)
 	setDefaults(t, others, perMinute60)
 	consume(t, ours, 0, ask("alice", 10), true)
 	consume(t, others, 0, ask("alice", 45), true)
@@ -174,12 +175,12 @@ func TestOvertakenTooOftenIsARefusal(t *testing.T) {
 	const idle = 5 * time.Minute
 	consume(t, s.steady, idle, ask("alice", 60), true)
 	d := idle
-	s.wire.Plan(func(op string, _ []byte) fault {
+	s.wire.SetPlan(func(op string, _ []byte) dynamotest.Fault {
 		if op == update {
 			d += time.Second
 			consume(t, s.steady, d, ask("alice", 1), true) // all there is, so that the refill time moves
 		}
-		return pass
+		return dynamotest.Pass
 	})
 	lim, err := limiter.New(s.repo, &limiter.Options{Now: func() time.Time { return at(idle + time.Minute) }})
 	must(t, err)
@@ -193,11 +194,11 @@ func TestOvertakenTooOftenIsARefusal(t *testing.T) {
 // on a table that is in trouble.
 func TestFailedReadIsNotRepeatedLevelByLevel(t *testing.T) {
 	s := newShaky(t)
-	s.wire.Plan(always(throttle))
+	s.wire.SetPlan(dynamotest.Always(dynamotest.Throttle))
 	if _, err := s.repo.Consume(t.Context(), start, ask("alice", 1)); err == nil {
 		t.Error("no error")
 	}
-	if n := s.wire.Did(throttle); n > 3 {
+	if n := s.wire.Count(dynamotest.Throttle); n > 3 {
 		t.Errorf("%d requests, want the three of one read", n)
 	}
 }
@@ -206,11 +207,11 @@ func TestFailedReadIsNotRepeatedLevelByLevel(t *testing.T) {
 func TestDebitsOfUnknownFateAreSentAFewTimesOnly(t *testing.T) {
 	s := newShaky(t)
 	warm(s)
-	s.wire.Plan(func(op string, _ []byte) fault {
+	s.wire.SetPlan(func(op string, _ []byte) dynamotest.Fault {
 		if op == update {
-			return dropReply
+			return dynamotest.DropReply
 		}
-		return pass
+		return dynamotest.Pass
 	})
 	if _, err := s.repo.Consume(t.Context(), start, ask("alice", 1)); err == nil {
 		t.Error("no error")
@@ -218,14 +219,14 @@ func TestDebitsOfUnknownFateAreSentAFewTimesOnly(t *testing.T) {
 	if n := s.wire.Executed(update); n != 3 {
 		t.Errorf("%d debits, want 3", n)
 	}
-	s.wire.Plan(nil)
+	s.wire.SetPlan(nil)
 	s.holds(0, "alice", 47)
 }
 
 // Without speculation every charge reads first.
 func TestNoSpeculationReadsBeforeItWrites(t *testing.T) {
 	w := newWatched(t)
-	w.repo = connect(t, newTable(t), &dynamo.Options{AWS: w.wire.config(engine(t)), NoSpeculation: true})
+	w.repo = dynamotest.Connect(t, dynamotest.NewTable(t), &dynamo.Options{AWS: w.wire.Config(dynamotest.Endpoint(t)), NoSpeculation: true})
 	setDefaults(t, w.repo, perMinute60)
 	consume(t, w.repo, 0, ask("alice", 1), true)
 	w.sends("warm", 2, func() { consume(t, w.repo, 0, ask("alice", 1), true) }, read, update)
@@ -234,8 +235,8 @@ func TestNoSpeculationReadsBeforeItWrites(t *testing.T) {
 // A bucket that is older than its entity, or was made as the parent's side of a
 // charge, learns whom it cascades to: Python looks nowhere else.
 func TestBucketsLearnWhomTheyCascadeTo(t *testing.T) {
-	table := newTable(t)
-	repo := connect(t, table, nil)
+	table := dynamotest.NewTable(t)
+	repo := dynamotest.Connect(t, table, nil)
 	setDefaults(t, repo, perMinute60)
 	cascading(t, repo, "child", "alice")
 	consume(t, repo, 0, ask("child", 1), true)
@@ -244,8 +245,8 @@ func TestBucketsLearnWhomTheyCascadeTo(t *testing.T) {
 	for entity, parent := range map[string]string{"child": "alice", "alice": "project"} {
 		it := rawBucket(t, table, repo.NamespaceID(), entity)
 		flag, _ := it["cascade"].(*types.AttributeValueMemberBOOL)
-		if flag == nil || !flag.Value || rawText(it, "parent_id") != parent {
-			t.Errorf("the bucket of %s says cascade %v to %q, want %q", entity, it["cascade"], rawText(it, "parent_id"), parent)
+		if flag == nil || !flag.Value || dynamotest.Text(it, "parent_id") != parent {
+			t.Errorf("the bucket of %s says cascade %v to %q, want %q", entity, it["cascade"], dynamotest.Text(it, "parent_id"), parent)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 var updateDocs = flag.Bool("update", false, "rewrite the tables in the docs")
@@ -44,7 +45,7 @@ func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
-	return resp, m.book(operation(req.Header), asked, body)
+	return resp, m.book(dynamotest.Operation(req.Header), asked, body)
 }
 
 func askForCapacity(req *http.Request) (asked []byte, err error) {
@@ -175,13 +176,13 @@ var costPaths = []costPath{
 // measured is what a path costs: its name, requests, read and write units.
 func (p costPath) measured(t *testing.T) string {
 	t.Helper()
-	table, m := newTable(t), &meter{next: wires}
-	c := &costs{TB: t, other: connect(t, table, nil)}
+	table, m := dynamotest.NewTable(t), &meter{next: dynamotest.Transport}
+	c := &costs{TB: t, other: dynamotest.Connect(t, table, nil)}
 	setDefaults(t, c.other, perMinute60)
 	cascading(t, c.other, "key", "project")
-	cfg := awsConfig(engine(t))
+	cfg := dynamotest.Config(dynamotest.Endpoint(t))
 	cfg.HTTPClient = &http.Client{Transport: m}
-	c.repo = connect(t, table, &dynamo.Options{AWS: cfg})
+	c.repo = dynamotest.Connect(t, table, &dynamo.Options{AWS: cfg})
 	if p.prepare != nil {
 		p.prepare(c)
 	}

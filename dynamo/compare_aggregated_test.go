@@ -5,6 +5,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // TestCompareAggregated is TestCompare with an aggregator beside DynamoDB, which
@@ -30,11 +31,11 @@ func compareAggregated(t *testing.T, seed uint64, ops int) {
 			t.Logf("to repeat it: make compare STORES=dynamo SEED=%d OPS=%d", seed, part*ops)
 		}
 	})
-	b := compareBeside(t, seed, ops, aggregator.Options{}, func(_ *stream, repo *dynamo.Repository) aggregator.Store {
+	b := compareBeside(t, seed, ops, aggregator.Options{}, func(_ *dynamotest.WriteLog, repo *dynamo.Repository) aggregator.Store {
 		return repo.UsageStore(0)
 	}, "override")
-	t.Logf("seed %d: %d operations, %d records, %d refills, %d refused", seed, ops, len(b.stream.from(0)), b.refilled, b.refused)
-	if b.refilled < ops/20 {
+	t.Logf("seed %d: %d operations, %d records, %d refills, %d refused", seed, ops, len(b.Log.From(0)), b.Refilled, b.Refused)
+	if b.Refilled < ops/20 {
 		t.Errorf("seed %d: too few refills to tell", seed)
 	}
 }

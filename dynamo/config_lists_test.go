@@ -7,13 +7,8 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
-
-// counted checks how many entities have limits, by resource.
-func (s *storedTable) counted(want string) {
-	s.Helper()
-	s.holds(system, "#ENTITY_CONFIG_RESOURCES", want+"\nGSI4PK S {ns}\nGSI4SK S {ns}/SYSTEM#")
-}
 
 // TestLimitsThatWereNotCountedLeaveNoNegativeCount: Python's provisioner writes
 // bare items, and does not count them.
@@ -24,22 +19,22 @@ func TestLimitsThatWereNotCountedLeaveNoNegativeCount(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStoredTable(t)
-			s.write("{ns}/ENTITY#alice", "#CONFIG#gpt-4", limits)
+			s.PutItem("{ns}/ENTITY#alice", "#CONFIG#gpt-4", limits)
 			if registry != "" {
-				s.write(system, "#ENTITY_CONFIG_RESOURCES", registry)
+				s.PutItem(system, "#ENTITY_CONFIG_RESOURCES", registry)
 			}
-			cfg, err := s.repo.Config(t.Context(), limiter.Scope{Entity: "alice", Resource: "gpt-4"})
-			s.ok(err)
-			s.equal("limits", cfg.Limits, []limiter.Limit{perMinute})
-			s.ok(s.deleteConfig(cfg.Scope))
+			cfg, err := s.Repo.Config(t.Context(), limiter.Scope{Entity: "alice", Resource: "gpt-4"})
+			s.Must(err)
+			s.Equal("limits", cfg.Limits, []limiter.Limit{perMinute})
+			s.Must(s.DeleteConfig(cfg.Scope))
 			if registry == "" {
-				s.lacks(system, "#ENTITY_CONFIG_RESOURCES")
-			} else if s.item(system, "#ENTITY_CONFIG_RESOURCES")["gpt-4"] != nil {
+				s.CheckNoItem(system, "#ENTITY_CONFIG_RESOURCES")
+			} else if s.Item(system, "#ENTITY_CONFIG_RESOURCES")["gpt-4"] != nil {
 				t.Error("the count is still there")
 			}
-			s.set(cfg.Scope, perMinute)
-			names, err := s.repo.ResourcesWithLimits(t.Context())
-			s.ok(err)
+			s.SetLimits(cfg.Scope, perMinute)
+			names, err := s.Repo.ResourcesWithLimits(t.Context())
+			s.Must(err)
 			if !strings.Contains(fmt.Sprint(names), "gpt-4") {
 				t.Errorf("resources with limits are %q, want gpt-4 among them", names)
 			}
@@ -56,7 +51,7 @@ func TestEntitiesCountedAtOnceAreAllCounted(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 8 {
 			id := fmt.Sprintf("key-%d", i)
-			ev := s.event("limits_set", id, "gpt-4")
+			ev := s.Event("limits_set", id, "gpt-4")
 			all.Go(func() {
 				cfg := limiter.Config{Scope: limiter.Scope{Entity: id, Resource: "gpt-4"}, Limits: []limiter.Limit{perMinute}}
 				if err := do(cfg, ev); err != nil {
@@ -66,12 +61,12 @@ func TestEntitiesCountedAtOnceAreAllCounted(t *testing.T) {
 		}
 		all.Wait()
 	}
-	each(func(cfg limiter.Config, ev limiter.AuditEvent) error { return s.repo.SetConfig(t.Context(), cfg, ev) })
-	s.counted("gpt-4 N 8")
+	each(func(cfg limiter.Config, ev limiter.AuditEvent) error { return s.Repo.SetConfig(t.Context(), cfg, ev) })
+	s.CheckCounts("gpt-4 N 8")
 	each(func(cfg limiter.Config, ev limiter.AuditEvent) error {
-		return s.repo.DeleteConfig(t.Context(), cfg.Scope, ev)
+		return s.Repo.DeleteConfig(t.Context(), cfg.Scope, ev)
 	})
-	s.counted("")
+	s.CheckCounts("")
 }
 
 func TestEntitiesWithLimitsFollowPages(t *testing.T) {
@@ -81,10 +76,10 @@ func TestEntitiesWithLimitsFollowPages(t *testing.T) {
 	for i := range 9 {
 		id := fmt.Sprintf("key-%d", i)
 		want = append(want, id)
-		s.set(limiter.Scope{Entity: id}, perMinute)
+		s.SetLimits(limiter.Scope{Entity: id}, perMinute)
 	}
-	s.wire.pageCut.Store(2)
-	seq := s.repo.EntitiesWithLimits(t.Context(), "")
-	s.equal("entities", gathered(t, seq), want)
-	s.equal("entities, ranged over again", gathered(t, seq), want)
+	s.Wire.PageSize.Store(2)
+	seq := s.Repo.EntitiesWithLimits(t.Context(), "")
+	s.Equal("entities", dynamotest.Collect(t, seq), want)
+	s.Equal("entities, ranged over again", dynamotest.Collect(t, seq), want)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 var (
@@ -20,9 +21,9 @@ const system, systemConfig = "{ns}/SYSTEM#", "#CONFIG"
 func TestConfigOfAnEntityIsStoredAsPythonStoresIt(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.set(limiter.Scope{Entity: "alice", Resource: "openai/gpt-4"}, perMinute, bursts)
-	s.set(limiter.Scope{Entity: "alice"}, perMinute)
-	s.holds("{ns}/ENTITY#alice", "#CONFIG#openai/gpt-4", `
+	s.SetLimits(limiter.Scope{Entity: "alice", Resource: "openai/gpt-4"}, perMinute, bursts)
+	s.SetLimits(limiter.Scope{Entity: "alice"}, perMinute)
+	s.CheckItem("{ns}/ENTITY#alice", "#CONFIG#openai/gpt-4", `
 		entity_id S alice
 		resource S openai/gpt-4
 		config_version N 1
@@ -36,7 +37,7 @@ func TestConfigOfAnEntityIsStoredAsPythonStoresIt(t *testing.T) {
 		GSI3SK S alice
 		GSI4PK S {ns}
 		GSI4SK S {ns}/ENTITY#alice`)
-	s.holds("{ns}/ENTITY#alice", "#CONFIG#_default_", `
+	s.CheckItem("{ns}/ENTITY#alice", "#CONFIG#_default_", `
 		entity_id S alice
 		resource S _default_
 		config_version N 1
@@ -47,7 +48,7 @@ func TestConfigOfAnEntityIsStoredAsPythonStoresIt(t *testing.T) {
 		GSI3SK S alice
 		GSI4PK S {ns}
 		GSI4SK S {ns}/ENTITY#alice`)
-	s.holds(system, "#ENTITY_CONFIG_RESOURCES", `
+	s.CheckItem(system, "#ENTITY_CONFIG_RESOURCES", `
 		openai/gpt-4 N 1
 		_default_ N 1
 		GSI4PK S {ns}
@@ -57,10 +58,10 @@ func TestConfigOfAnEntityIsStoredAsPythonStoresIt(t *testing.T) {
 func TestConfigOfAResourceIsStoredAsPythonStoresIt(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.set(limiter.Scope{Resource: "b"}, perMinute)
-	s.set(limiter.Scope{Resource: "openai/gpt-4"}, bursts)
-	s.set(limiter.Scope{Resource: "openai/gpt-4"}, perMinute)
-	s.holds("{ns}/RESOURCE#openai/gpt-4", "#CONFIG", `
+	s.SetLimits(limiter.Scope{Resource: "b"}, perMinute)
+	s.SetLimits(limiter.Scope{Resource: "openai/gpt-4"}, bursts)
+	s.SetLimits(limiter.Scope{Resource: "openai/gpt-4"}, perMinute)
+	s.CheckItem("{ns}/RESOURCE#openai/gpt-4", "#CONFIG", `
 		resource S openai/gpt-4
 		config_version N 1
 		l_rpm_cp N 60
@@ -68,19 +69,19 @@ func TestConfigOfAResourceIsStoredAsPythonStoresIt(t *testing.T) {
 		l_rpm_rp N 60
 		GSI4PK S {ns}
 		GSI4SK S {ns}/RESOURCE#openai/gpt-4`)
-	s.holds(system, "#RESOURCES", `
+	s.CheckItem(system, "#RESOURCES", `
 		resources SS b,openai/gpt-4
 		GSI4PK S {ns}
 		GSI4SK S {ns}/SYSTEM#`)
-	s.ok(s.deleteConfig(limiter.Scope{Resource: "b"}))
-	s.ok(s.deleteConfig(limiter.Scope{Resource: "openai/gpt-4"}))
-	s.lacks("{ns}/RESOURCE#openai/gpt-4", "#CONFIG")
-	s.holds(system, "#RESOURCES", `
+	s.Must(s.DeleteConfig(limiter.Scope{Resource: "b"}))
+	s.Must(s.DeleteConfig(limiter.Scope{Resource: "openai/gpt-4"}))
+	s.CheckNoItem("{ns}/RESOURCE#openai/gpt-4", "#CONFIG")
+	s.CheckItem(system, "#RESOURCES", `
 		GSI4PK S {ns}
 		GSI4SK S {ns}/SYSTEM#`)
-	names, err := s.repo.ResourcesWithDefaults(t.Context())
-	s.ok(err)
-	s.equal("resources", len(names), 0)
+	names, err := s.Repo.ResourcesWithDefaults(t.Context())
+	s.Must(err)
+	s.Equal("resources", len(names), 0)
 }
 
 func TestLimitsDeletedByTwoAreDeletedByOne(t *testing.T) {
@@ -89,17 +90,17 @@ func TestLimitsDeletedByTwoAreDeletedByOne(t *testing.T) {
 		t.Run(scope.Level(), func(t *testing.T) {
 			t.Parallel()
 			s := newStoredTable(t)
-			s.write(system, systemConfig, "audit_retention_days N 30")
-			s.set(scope, perMinute)
-			before := len(gathered(t, s.repo.AuditEvents(t.Context(), "x", "")))
-			s.wire.before(isTransaction, func() {
-				s.wire.cut(nil)
-				s.ok(s.deleteConfig(scope))
+			s.PutItem(system, systemConfig, "audit_retention_days N 30")
+			s.SetLimits(scope, perMinute)
+			before := len(dynamotest.Collect(t, s.Repo.AuditEvents(t.Context(), "x", "")))
+			s.Wire.Before(isTransaction, func() {
+				s.Wire.Intercept(nil)
+				s.Must(s.DeleteConfig(scope))
 			})
-			if err := s.deleteConfig(scope); !errors.Is(err, limiter.ErrNotFound) {
+			if err := s.DeleteConfig(scope); !errors.Is(err, limiter.ErrNotFound) {
 				t.Errorf("error %v, want not found", err)
 			}
-			s.equal("new events", len(gathered(t, s.repo.AuditEvents(t.Context(), "x", "")))-before, 1)
+			s.Equal("new events", len(dynamotest.Collect(t, s.Repo.AuditEvents(t.Context(), "x", "")))-before, 1)
 		})
 	}
 }
@@ -108,10 +109,10 @@ func TestReplacedLimitsAreCountedOnceAndLeaveNothingBehind(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
 	scope := limiter.Scope{Entity: "alice", Resource: "gpt-4"}
-	s.set(scope, bursts)
-	s.set(scope, perMinute)
-	s.set(limiter.Scope{Entity: "bob", Resource: "gpt-4"}, perMinute)
-	s.holds("{ns}/ENTITY#alice", "#CONFIG#gpt-4", `
+	s.SetLimits(scope, bursts)
+	s.SetLimits(scope, perMinute)
+	s.SetLimits(limiter.Scope{Entity: "bob", Resource: "gpt-4"}, perMinute)
+	s.CheckItem("{ns}/ENTITY#alice", "#CONFIG#gpt-4", `
 		entity_id S alice
 		resource S gpt-4
 		config_version N 1
@@ -122,43 +123,45 @@ func TestReplacedLimitsAreCountedOnceAndLeaveNothingBehind(t *testing.T) {
 		GSI3SK S alice
 		GSI4PK S {ns}
 		GSI4SK S {ns}/ENTITY#alice`)
-	s.counted("gpt-4 N 2")
-	s.ok(s.deleteConfig(scope))
-	s.counted("gpt-4 N 1")
-	s.ok(s.deleteConfig(limiter.Scope{Entity: "bob", Resource: "gpt-4"}))
-	s.counted("")
+	s.CheckCounts("gpt-4 N 2")
+	s.Must(s.DeleteConfig(scope))
+	s.CheckCounts("gpt-4 N 1")
+	s.Must(s.DeleteConfig(limiter.Scope{Entity: "bob", Resource: "gpt-4"}))
+	s.CheckCounts("")
 }
 
 func TestLimitsDeletedWhileTheyAreReplacedAreCountedAgain(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
 	scope := limiter.Scope{Entity: "alice", Resource: "gpt-4"}
-	s.set(scope, bursts)
-	replacing := func(c *wireCall) bool { return isTransaction(c) && strings.Contains(c.body, `"attribute_exists(`) }
-	s.wire.before(replacing, func() {
-		s.wire.cut(nil)
-		s.ok(s.deleteConfig(scope))
+	s.SetLimits(scope, bursts)
+	replacing := func(c *dynamotest.Call) bool {
+		return isTransaction(c) && strings.Contains(c.Body, `"attribute_exists(`)
+	}
+	s.Wire.Before(replacing, func() {
+		s.Wire.Intercept(nil)
+		s.Must(s.DeleteConfig(scope))
 	})
-	s.set(scope, perMinute)
-	s.counted("gpt-4 N 1")
-	cfg, err := s.repo.Config(t.Context(), scope)
-	s.ok(err)
-	s.equal("limits", cfg.Limits, []limiter.Limit{perMinute})
+	s.SetLimits(scope, perMinute)
+	s.CheckCounts("gpt-4 N 1")
+	cfg, err := s.Repo.Config(t.Context(), scope)
+	s.Must(err)
+	s.Equal("limits", cfg.Limits, []limiter.Limit{perMinute})
 }
 
 func TestItemWithoutLimitsOrModeIsNotFound(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.write("{ns}/ENTITY#alice", "#CONFIG#_default_", "entity_id S alice\nconfig_version N 1")
-	s.write("{ns}/RESOURCE#gpt-4", "#CONFIG", "resource S gpt-4")
-	s.write(system, systemConfig, "audit_retention_days N 30\non_unavailable S maybe")
+	s.PutItem("{ns}/ENTITY#alice", "#CONFIG#_default_", "entity_id S alice\nconfig_version N 1")
+	s.PutItem("{ns}/RESOURCE#gpt-4", "#CONFIG", "resource S gpt-4")
+	s.PutItem(system, systemConfig, "audit_retention_days N 30\non_unavailable S maybe")
 	for _, scope := range []limiter.Scope{{Entity: "alice"}, {Resource: "gpt-4"}, {}} {
-		if err := s.deleteConfig(scope); !errors.Is(err, limiter.ErrNotFound) {
+		if err := s.DeleteConfig(scope); !errors.Is(err, limiter.ErrNotFound) {
 			t.Errorf("%s: error %v, want not found", scope.Level(), err)
 		}
-		cfg, err := s.repo.Config(t.Context(), scope)
-		s.ok(err)
-		s.equal("config", cfg, limiter.Config{Scope: scope})
+		cfg, err := s.Repo.Config(t.Context(), scope)
+		s.Must(err)
+		s.Equal("config", cfg, limiter.Config{Scope: scope})
 	}
 }
 
@@ -179,19 +182,19 @@ func TestDamagedLimitsAreNamedAndCanBeReplacedOrDeleted(t *testing.T) {
 				case scope.Resource != "":
 					pk = "{ns}/RESOURCE#gpt-4"
 				}
-				s.write(pk, sk, damage)
-				_, err := s.repo.Config(t.Context(), scope)
+				s.PutItem(pk, sk, damage)
+				_, err := s.Repo.Config(t.Context(), scope)
 				bad, ok := errors.AsType[*limiter.CorruptError](err)
-				if !ok || !strings.Contains(bad.Item, strings.ReplaceAll(pk, "{ns}", s.ns)+" "+sk) {
+				if !ok || !strings.Contains(bad.Item, strings.ReplaceAll(pk, "{ns}", s.NS)+" "+sk) {
 					t.Errorf("error %v, want a *CorruptError that names the item", err)
 				}
-				s.set(scope, perMinute)
-				cfg, err := s.repo.Config(t.Context(), scope)
-				s.ok(err)
-				s.equal("limits", cfg.Limits, []limiter.Limit{perMinute})
-				s.write(pk, sk, damage)
-				s.ok(s.deleteConfig(scope))
-				s.lacks(pk, sk)
+				s.SetLimits(scope, perMinute)
+				cfg, err := s.Repo.Config(t.Context(), scope)
+				s.Must(err)
+				s.Equal("limits", cfg.Limits, []limiter.Limit{perMinute})
+				s.PutItem(pk, sk, damage)
+				s.Must(s.DeleteConfig(scope))
+				s.CheckNoItem(pk, sk)
 			})
 		}
 	}
@@ -203,26 +206,26 @@ func TestChangeWhoseFateIsUnknownRulesTheNextCharge(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
 	scope := limiter.Scope{Resource: "gpt-4"}
-	s.set(scope, bursts)
+	s.SetLimits(scope, bursts)
 	capacity := func() int64 {
-		out, err := s.repo.Peek(t.Context(), dawn, limiter.Charge{Entity: "alice", Resource: "gpt-4"})
-		s.ok(err)
+		out, err := s.Repo.Peek(t.Context(), dynamotest.Dawn, limiter.Charge{Entity: "alice", Resource: "gpt-4"})
+		s.Must(err)
 		return out.Self.Account.Limits[0].Capacity
 	}
-	s.equal("capacity", capacity(), bursts.Capacity)
+	s.Equal("capacity", capacity(), bursts.Capacity)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	s.wire.cut(func(c *wireCall) (*http.Response, error) {
-		reply, err := c.send()
+	s.Wire.Intercept(func(c *dynamotest.Call) (*http.Response, error) {
+		reply, err := c.Send()
 		if !isTransaction(c) || err != nil {
 			return reply, err
 		}
 		cancel()
 		return nil, errors.Join(ctx.Err(), reply.Body.Close())
 	})
-	if err := s.repo.SetConfig(ctx, limiter.Config{Scope: scope, Limits: []limiter.Limit{perMinute}}, s.event("limits_set", "x", "")); err == nil {
+	if err := s.Repo.SetConfig(ctx, limiter.Config{Scope: scope, Limits: []limiter.Limit{perMinute}}, s.Event("limits_set", "x", "")); err == nil {
 		t.Error("the answer was not lost")
 	}
-	s.wire.cut(nil)
-	s.equal("capacity", capacity(), perMinute.Capacity)
+	s.Wire.Intercept(nil)
+	s.Equal("capacity", capacity(), perMinute.Capacity)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // refusal is the error of a Connect that must fail.
@@ -37,9 +38,9 @@ func says(t *testing.T, err error, parts ...string) {
 
 func TestConnectIsOneReadAndNoWrite(t *testing.T) {
 	t.Parallel()
-	table, requests := newTable(t), newCounter()
+	table, requests := dynamotest.NewTable(t), dynamotest.NewCounter()
 	before := tableItems(t, table)
-	connect(t, table, &dynamo.Options{AWS: requests.config(engine(t))})
+	dynamotest.Connect(t, table, &dynamo.Options{AWS: requests.Config(dynamotest.Endpoint(t))})
 	if diff := cmp.Diff([]string{"BatchGetItem"}, requests.Requests()); diff != "" {
 		t.Error(diff)
 	}
@@ -50,7 +51,7 @@ func TestConnectIsOneReadAndNoWrite(t *testing.T) {
 
 func TestConnectSaysHowToMakeWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	table, opts := tableName(t), dynamo.Options{AWS: awsConfig(engine(t))}
+	table, opts := dynamotest.TableName(t), dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t))}
 	err := refusal(t, table, &opts)
 	if !errors.Is(err, limiter.ErrNotFound) {
 		t.Error(err)
@@ -66,33 +67,33 @@ func TestConnectSaysHowToMakeWhatIsMissing(t *testing.T) {
 }
 
 func TestConnectTakesNamesFromTheEnvironment(t *testing.T) {
-	table := newTable(t)
-	other := connect(t, table, nil)
+	table := dynamotest.NewTable(t)
+	other := dynamotest.Connect(t, table, nil)
 	space, err := other.RegisterNamespace(t.Context(), time.Now(), "team-a")
 	must(t, err)
 	t.Setenv("ZAEL_STACK", table)
 	t.Setenv("ZAEL_NAMESPACE", "team-a")
-	if got := connect(t, "", nil).NamespaceID(); got != space.ID {
+	if got := dynamotest.Connect(t, "", nil).NamespaceID(); got != space.ID {
 		t.Errorf("namespace %s, want %s", got, space.ID)
 	}
-	if got := connect(t, "", &dynamo.Options{Namespace: "default"}).NamespaceID(); got != other.NamespaceID() {
+	if got := dynamotest.Connect(t, "", &dynamo.Options{Namespace: "default"}).NamespaceID(); got != other.NamespaceID() {
 		t.Errorf("namespace %s, want %s", got, other.NamespaceID())
 	}
 	t.Setenv("ZAEL_STACK", "")
 	t.Setenv("ZAEL_NAMESPACE", "")
-	err = refusal(t, "", &dynamo.Options{AWS: awsConfig(engine(t)), Region: "eu-west-9"})
+	err = refusal(t, "", &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t)), Region: "eu-west-9"})
 	says(t, err, `table "zae-limiter"`, "eu-west-9")
 }
 
 func TestConnectReadsWhatTheSDKReads(t *testing.T) {
-	table := newTable(t)
+	table := dynamotest.NewTable(t)
 	for name, value := range map[string]string{
 		"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_EC2_METADATA_DISABLED": "true",
 		"AWS_PROFILE": "", "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_SESSION_TOKEN": "",
 	} {
 		t.Setenv(name, value)
 	}
-	opts := &dynamo.Options{Endpoint: engine(t)}
+	opts := &dynamo.Options{Endpoint: dynamotest.Endpoint(t)}
 	r, err := dynamo.Connect(t.Context(), table, opts)
 	must(t, err)
 	must(t, r.Ping(t.Context()))
@@ -128,7 +129,7 @@ func TestConnectRefusesBadArguments(t *testing.T) {
 
 func TestConnectRefusesTablesOfOthers(t *testing.T) {
 	t.Parallel()
-	err := refusal(t, foreignTable(t, "id"), &dynamo.Options{AWS: awsConfig(engine(t))})
+	err := refusal(t, foreignTable(t, "id"), &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t))})
 	if !isError[*limiter.VersionError](err) {
 		t.Error(err)
 	}
@@ -137,8 +138,8 @@ func TestConnectRefusesTablesOfOthers(t *testing.T) {
 
 func TestConnectChecksTheVersionRecord(t *testing.T) {
 	t.Parallel()
-	table := newTable(t)
-	opts := &dynamo.Options{AWS: awsConfig(engine(t))}
+	table := dynamotest.NewTable(t)
+	opts := &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t))}
 	for _, test := range []struct {
 		schema, least, lambda string
 		refused               string // what the error says
@@ -177,22 +178,22 @@ func TestConnectChecksTheVersionRecord(t *testing.T) {
 		says(t, err, test.refused)
 	}
 	deleteRecord(t, table, "#VERSION")
-	connect(t, table, opts)
+	dynamotest.Connect(t, table, opts)
 }
 
 func TestConnectSaysWhatToDoAboutAWS(t *testing.T) {
 	t.Parallel()
-	table, url := tableName(t), engine(t)
+	table, url := dynamotest.TableName(t), dynamotest.Endpoint(t)
 	answering := func(status int, kind string) *dynamo.Options {
-		denial := fault{"denied", func(x *exchange) { x.answer(failure(status, kind, `"message":"no"`)) }}
-		return &dynamo.Options{AWS: awsConfig(newProxy(t, always(denial)).URL)}
+		denial := dynamotest.Fault{Name: "denied", Act: func(x *dynamotest.Exchange) { x.Answer(dynamotest.Failure(status, kind, `"message":"no"`)) }}
+		return &dynamo.Options{AWS: dynamotest.Config(dynamotest.NewProxy(t, dynamotest.Always(denial)).URL)}
 	}
 	for name, test := range map[string]struct {
 		opts *dynamo.Options
 		says string
 	}{
 		"no region":   {&dynamo.Options{AWS: &aws.Config{}, Endpoint: url}, "AWS_REGION"},
-		"unreachable": {&dynamo.Options{AWS: once(awsConfig("http://127.0.0.1:1"))}, "check the network"},
+		"unreachable": {&dynamo.Options{AWS: once(dynamotest.Config("http://127.0.0.1:1"))}, "check the network"},
 		"denied":      {answering(http.StatusBadRequest, "AccessDeniedException"), "policy"},
 		"expired":     {answering(http.StatusBadRequest, "ExpiredTokenException"), "sign in again"},
 		"unknown key": {answering(http.StatusBadRequest, "UnrecognizedClientException"), "keys"},
@@ -213,7 +214,7 @@ func once(cfg *aws.Config) *aws.Config {
 
 func TestConnectTellsCancellationFromATimeout(t *testing.T) {
 	t.Parallel()
-	opts := &dynamo.Options{AWS: awsConfig(newProxy(t, always(hang)).URL)}
+	opts := &dynamo.Options{AWS: dynamotest.Config(dynamotest.NewProxy(t, dynamotest.Always(dynamotest.Hang)).URL)}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err := dynamo.Connect(ctx, "table", opts)
@@ -221,8 +222,8 @@ func TestConnectTellsCancellationFromATimeout(t *testing.T) {
 		t.Error(err)
 	}
 	ctx, cancel = context.WithCancel(t.Context())
-	stop := fault{"cancel", func(x *exchange) { cancel(); hang.act(x) }}
-	opts.AWS = awsConfig(newProxy(t, always(stop)).URL)
+	stop := dynamotest.Fault{Name: "cancel", Act: func(x *dynamotest.Exchange) { cancel(); dynamotest.Hang.Act(x) }}
+	opts.AWS = dynamotest.Config(dynamotest.NewProxy(t, dynamotest.Always(stop)).URL)
 	if _, err := dynamo.Connect(ctx, "table", opts); err != context.Canceled { //nolint:errorlint // its own error, not one around it
 		t.Error(err)
 	}
@@ -233,11 +234,11 @@ func TestConnectTellsCancellationFromATimeout(t *testing.T) {
 
 func TestConnectPrefersRegionAndEndpointOfTheOptions(t *testing.T) {
 	t.Parallel()
-	table := newTable(t)
-	cfg := awsConfig("http://127.0.0.1:1")
+	table := dynamotest.NewTable(t)
+	cfg := dynamotest.Config("http://127.0.0.1:1")
 	cfg.Region = "eu-west-9"
 	before := cfg.Copy()
-	connect(t, table, &dynamo.Options{AWS: cfg, Region: "us-east-1", Endpoint: engine(t)})
+	dynamotest.Connect(t, table, &dynamo.Options{AWS: cfg, Region: "us-east-1", Endpoint: dynamotest.Endpoint(t)})
 	if cfg.Region != before.Region || *cfg.BaseEndpoint != *before.BaseEndpoint {
 		t.Error("the caller's config was changed")
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 var deployedAt = time.Date(2026, 3, 4, 5, 6, 7, 890, time.UTC)
@@ -17,7 +18,7 @@ var deployedAt = time.Date(2026, 3, 4, 5, 6, 7, 890, time.UTC)
 func TestADeploymentIsRecorded(t *testing.T) {
 	t.Parallel()
 	o := newOldTable(t)
-	r := connect(t, o.name, &ofTable)
+	r := dynamotest.Connect(t, o.name, &ofTable)
 	index := attributes{"GSI4PK": "S:_", "GSI4SK": "S:_/SYSTEM#"}
 	deployed := attributes{"lambda_version": "NULL", "updated_by": "S:cli:1.2.3", "updated_at": "S:2026-03-04T05:06:07Z"}
 	for name, c := range map[string]struct{ before, after map[string]attributes }{
@@ -67,14 +68,14 @@ func TestADeploymentIsRecordedBesideOthers(t *testing.T) {
 	o := newOldTable(t)
 	o.load(map[string]attributes{"_/SYSTEM# #VERSION": versionRecordOf("0.7.0")})
 	meanwhile := false
-	p := newProxy(t, func(op string, _ []byte) fault {
+	p := dynamotest.NewProxy(t, func(op string, _ []byte) dynamotest.Fault {
 		if op == "UpdateItem" && !meanwhile {
 			meanwhile = true
 			storeItem(t, o.name, with(versionRecordOf("0.8.0"), attributes{"PK": "S:_/SYSTEM#", "SK": "S:#VERSION"}))
 		}
-		return pass
+		return dynamotest.Pass
 	})
-	r := connect(t, o.name, &dynamo.Options{Namespace: "_", AWS: awsConfig(p.URL)})
+	r := dynamotest.Connect(t, o.name, &dynamo.Options{Namespace: "_", AWS: dynamotest.Config(p.URL)})
 	must(t, r.RecordDeployment(t.Context(), deployedAt, "cli:1.2.3"))
 	got, err := r.Version(t.Context())
 	must(t, err)
@@ -87,7 +88,7 @@ func TestADeploymentIsRecordedBesideOthers(t *testing.T) {
 func TestADeploymentOnANewerTableIsRefused(t *testing.T) {
 	t.Parallel()
 	o := newOldTable(t)
-	r := connect(t, o.name, &ofTable)
+	r := dynamotest.Connect(t, o.name, &ofTable)
 	for _, k := range []string{"_/SYSTEM# #VERSION", "SYSTEM# #VERSION"} {
 		before := map[string]attributes{k: versionRecordOf("0.9.0")}
 		o.load(before)
@@ -100,8 +101,8 @@ func TestADeploymentOnANewerTableIsRefused(t *testing.T) {
 
 func TestAuditRetentionIsOfOneNamespace(t *testing.T) {
 	t.Parallel()
-	table := newTable(t)
-	r := connect(t, table, nil)
+	table := dynamotest.NewTable(t)
+	r := dynamotest.Connect(t, table, nil)
 	other, err := r.RegisterNamespace(t.Context(), deployedAt, "team-a")
 	must(t, err)
 	lim, err := limiter.New(r, nil)
@@ -130,7 +131,7 @@ func TestAuditRetentionIsOfOneNamespace(t *testing.T) {
 
 func TestAuditRetentionNeedsDaysAndANamespace(t *testing.T) {
 	t.Parallel()
-	r := connect(t, newTable(t), nil)
+	r := dynamotest.Connect(t, dynamotest.NewTable(t), nil)
 	for _, days := range []int{0, -1} {
 		if err := r.SetAuditRetention(t.Context(), deployedAt, days); !isError[*limiter.InvalidError](err) {
 			t.Errorf("%d days: %v", days, err)
@@ -163,7 +164,7 @@ func TestNamesComeFromTheEnvironment(t *testing.T) {
 func TestADeploymentByAnUnknownAuthorIsNull(t *testing.T) {
 	t.Parallel()
 	o := newOldTable(t)
-	r := connect(t, o.name, &ofTable)
+	r := dynamotest.Connect(t, o.name, &ofTable)
 	for name, before := range map[string]map[string]attributes{
 		"a new table":   nil,
 		"with a record": {"_/SYSTEM# #VERSION": versionRecordOf("0.8.0")},

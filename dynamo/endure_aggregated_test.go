@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 	"github.com/zeroae/zae-limiter-go/repotest"
 )
 
@@ -22,56 +22,36 @@ import (
 // network that is no better and the latest time of all clients.
 func endureAggregated(t *testing.T, seed uint64, ops int) {
 	t.Helper()
-	s := newStream(t, newTable(t))
-	e := newEndured(t, s.table, s.config)
-	network := newProxy(t, nil)
-	store := connect(t, s.table, &dynamo.Options{AWS: awsConfig(network.URL)}).UsageStore(0)
-	b := newBeside(t, s, store, aggregator.Options{})
-	b.rng, b.eager, b.failing = rand.New(rand.NewPCG(seed, 3)), 3, true
-	network.Plan(badDays(seed + 2))
+	s := dynamotest.NewWriteLog(t, dynamotest.NewTable(t))
+	e := newEndured(t, s.Table, s.Config)
+	network := dynamotest.NewProxy(t, nil)
+	store := dynamotest.Connect(t, s.Table, &dynamo.Options{AWS: dynamotest.Config(network.URL)}).UsageStore(0)
+	b := dynamotest.NewAggregator(t, s, store, aggregator.Options{})
+	b.Rand, b.Eager, b.Failing = rand.New(rand.NewPCG(seed, 3)), 3, true
+	network.SetPlan(badDays(seed + 2))
 	var totals map[repotest.Net]int64
-	b.during(func(wake func(time.Duration)) {
+	b.RunDuring(func(wake func(time.Duration)) {
 		for i, c := range e.clients {
-			e.clients[i] = &aggregated{c, b, wake}
+			e.clients[i] = &dynamotest.Aggregated{Repository: c, Aggregator: b, Wake: wake}
 		}
 		totals = e.endure(seed, ops)
 	})
-	network.Plan(nil)
-	b.failing = false
-	b.catchUp(t.Context())
+	network.SetPlan(nil)
+	b.Failing = false
+	b.CatchUp(t.Context())
 	e.counted(totals)
-	t.Logf("seed %d: %d operations, %d records, %d refills, %d refused", seed, ops, len(s.from(0)), b.refilled, b.refused)
-	if b.refilled == 0 {
+	t.Logf("seed %d: %d operations, %d records, %d refills, %d refused", seed, ops, len(s.From(0)), b.Refilled, b.Refused)
+	if b.Refilled == 0 {
 		t.Error("nothing was refilled")
 	}
-}
-
-// during has it run while calls do: once for each that wakes it, unless it is at
-// work.
-func (b *beside) during(calls func(wake func(pause time.Duration))) {
-	work := make(chan time.Duration, 1)
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer close(work)
-	running.Go(func() {
-		for pause := range work {
-			b.run(pause)
-		}
-	})
-	calls(func(pause time.Duration) {
-		select {
-		case work <- pause:
-		default:
-		}
-	})
 }
 
 // endureFollowed is endureAggregated with the engine's own stream.
 func endureFollowed(t *testing.T, seed uint64, ops int) {
 	t.Helper()
-	e := newEndured(t, streamingTable(t), awsConfig)
-	b := &beside{} // of which only the time of calls is used
-	a, err := aggregator.New(e.admin.UsageStore(0), &aggregator.Options{Now: func() time.Time { return time.Unix(0, b.now.Load()) }})
+	e := newEndured(t, streamingTable(t), dynamotest.Config)
+	b := &dynamotest.Aggregator{} // of which only the time of calls is used
+	a, err := aggregator.New(e.admin.UsageStore(0), &aggregator.Options{Now: func() time.Time { return b.Latest() }})
 	must(t, err)
 	refills := 0
 	count := func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
@@ -80,7 +60,7 @@ func endureFollowed(t *testing.T, seed uint64, ops int) {
 		return tally.Done, tally.Err
 	}
 	for i, c := range e.clients {
-		e.clients[i] = &aggregated{c, b, nil}
+		e.clients[i] = &dynamotest.Aggregated{Repository: c, Aggregator: b}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -102,9 +82,9 @@ func endureFollowed(t *testing.T, seed uint64, ops int) {
 // streamingTable is a table with a stream that removes nothing by itself.
 func streamingTable(t *testing.T) string {
 	t.Helper()
-	name := tableName(t)
-	must(t, dynamo.CreateTable(t.Context(), name, &dynamo.Options{AWS: awsConfig(engine(t))}))
-	_, err := client(t).UpdateTimeToLive(t.Context(), &dynamodb.UpdateTimeToLiveInput{
+	name := dynamotest.TableName(t)
+	must(t, dynamo.CreateTable(t.Context(), name, &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t))}))
+	_, err := dynamotest.Client(t).UpdateTimeToLive(t.Context(), &dynamodb.UpdateTimeToLiveInput{
 		TableName:               &name,
 		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String("ttl"), Enabled: aws.Bool(false)},
 	})

@@ -16,23 +16,24 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 	"github.com/zeroae/zae-limiter-go/repotest"
 )
 
 // badDays is a plan in which one request of a dozen goes wrong, in any way.
-func badDays(seed uint64) plan {
+func badDays(seed uint64) dynamotest.Plan {
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(seed, 2))
-	faults := []fault{dropReply, resetBefore, fail500, fail500After, throttle, conflict, delay(time.Millisecond), unprocessed}
-	return func(op string, _ []byte) fault {
+	faults := []dynamotest.Fault{dynamotest.DropReply, dynamotest.ResetBefore, dynamotest.Fail500, dynamotest.Fail500After, dynamotest.Throttle, dynamotest.Conflict, dynamotest.Delay(time.Millisecond), dynamotest.Unprocessed}
+	return func(op string, _ []byte) dynamotest.Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		if rng.IntN(12) > 0 {
-			return pass
+			return dynamotest.Pass
 		}
 		f := faults[rng.IntN(len(faults))]
-		if f.name == unprocessed.name && op != "BatchGetItem" || f.name == conflict.name && (op == "BatchGetItem" || op == "GetItem") {
-			return pass
+		if f.Name == dynamotest.Unprocessed.Name && op != "BatchGetItem" || f.Name == dynamotest.Conflict.Name && (op == "BatchGetItem" || op == "GetItem") {
+			return dynamotest.Pass
 		}
 		return f
 	}
@@ -49,11 +50,11 @@ func TestEndure(t *testing.T) {
 		next++
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			newEndured(t, newTable(t), awsConfig).endure(seed, ops)
+			newEndured(t, dynamotest.NewTable(t), dynamotest.Config).endure(seed, ops)
 		})
 		t.Run(fmt.Sprintf("seed %d calm", seed), func(t *testing.T) {
 			t.Parallel()
-			newEndured(t, newTable(t), awsConfig).endureCalm(seed, ops)
+			newEndured(t, dynamotest.NewTable(t), dynamotest.Config).endureCalm(seed, ops)
 		})
 		if seed%2 == *compareSeed%2 {
 			t.Run(fmt.Sprintf("seed %d aggregated", seed), func(t *testing.T) {
@@ -75,7 +76,7 @@ type endured struct {
 	table    string
 	admin    *dynamo.Repository
 	clients  []limiter.Repository
-	networks []*proxy
+	networks []*dynamotest.Proxy
 	hooks    []*interleaved
 }
 
@@ -93,7 +94,7 @@ func (c *interleaved) Lossy() bool { return c.lossy }
 func (c *interleaved) Interleave(step func()) { c.step.Store(&step) }
 
 // during adds steps before and after some of the requests of a plan.
-func (c *interleaved) during(seed uint64, network plan) plan {
+func (c *interleaved) during(seed uint64, network dynamotest.Plan) dynamotest.Plan {
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(seed, 4))
 	chance := func() bool {
@@ -113,15 +114,15 @@ func (c *interleaved) during(seed uint64, network plan) plan {
 		case <-time.After(100 * time.Millisecond): // it waits for this very request, to share its answer
 		}
 	}
-	return func(op string, body []byte) fault {
+	return func(op string, body []byte) dynamotest.Fault {
 		step()
-		if f := network(op, body); f.name != pass.name {
+		if f := network(op, body); f.Name != dynamotest.Pass.Name {
 			return f
 		}
-		return fault{pass.name, func(x *exchange) {
-			reply := x.execute(x.body)
+		return dynamotest.Fault{Name: dynamotest.Pass.Name, Act: func(x *dynamotest.Exchange) {
+			reply := x.Execute(x.Body)
 			step()
-			x.answer(reply)
+			x.Answer(reply)
 		}}
 	}
 }
@@ -129,10 +130,10 @@ func (c *interleaved) during(seed uint64, network plan) plan {
 // newEndured connects both by way of a config, which may be awsConfig.
 func newEndured(t *testing.T, table string, config func(endpoint string) *aws.Config) *endured {
 	t.Helper()
-	e := &endured{T: t, table: table, admin: connect(t, table, nil)}
+	e := &endured{T: t, table: table, admin: dynamotest.Connect(t, table, nil)}
 	for range 2 {
-		p := newProxy(t, nil)
-		c := &interleaved{Repository: connect(t, table, &dynamo.Options{AWS: config(p.URL)})}
+		p := dynamotest.NewProxy(t, nil)
+		c := &interleaved{Repository: dynamotest.Connect(t, table, &dynamo.Options{AWS: config(p.URL)})}
 		e.clients, e.hooks = append(e.clients, c), append(e.hooks, c)
 		e.networks = append(e.networks, p)
 	}
@@ -145,7 +146,7 @@ func (e *endured) endure(seed uint64, ops int) map[repotest.Net]int64 {
 	e.Helper()
 	for i, p := range e.networks {
 		e.hooks[i].lossy = true
-		p.Plan(e.hooks[i].during(seed+uint64(i), badDays(seed+uint64(i))))
+		p.SetPlan(e.hooks[i].during(seed+uint64(i), badDays(seed+uint64(i))))
 	}
 	return e.run(seed, ops)
 }
@@ -155,7 +156,7 @@ func (e *endured) endure(seed uint64, ops int) map[repotest.Net]int64 {
 func (e *endured) endureCalm(seed uint64, ops int) {
 	e.Helper()
 	for i, p := range e.networks {
-		p.Plan(e.hooks[i].during(seed+uint64(i), always(pass)))
+		p.SetPlan(e.hooks[i].during(seed+uint64(i), dynamotest.Always(dynamotest.Pass)))
 	}
 	e.run(seed, ops)
 }
@@ -176,7 +177,7 @@ func (e *endured) run(seed uint64, ops int) map[repotest.Net]int64 {
 // storedTotal is the net consumption that the bucket itself counts.
 func storedTotal(t *testing.T, table, ns string, net repotest.Net) int64 {
 	t.Helper()
-	out, err := client(t).GetItem(context.Background(), &dynamodb.GetItemInput{TableName: &table, ConsistentRead: aws.Bool(true), Key: map[string]types.AttributeValue{
+	out, err := dynamotest.Client(t).GetItem(context.Background(), &dynamodb.GetItemInput{TableName: &table, ConsistentRead: aws.Bool(true), Key: map[string]types.AttributeValue{
 		"PK": &types.AttributeValueMemberS{Value: ns + "/ENTITY#" + net.Entity},
 		"SK": &types.AttributeValueMemberS{Value: "#BUCKET#" + net.Resource},
 	}})

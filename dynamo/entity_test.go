@@ -15,14 +15,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 func TestEntityIsStoredAsPythonStoresIt(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.create(limiter.Entity{ID: "plain", Name: "plain"})
-	s.create(limiter.Entity{ID: "key:1", Name: "Key One", Parent: "plain", Cascade: true, Metadata: map[string]string{"tier": "gold", "note": ""}})
-	s.holds("{ns}/ENTITY#plain", "#META", `
+	s.CreateEntity(limiter.Entity{ID: "plain", Name: "plain"})
+	s.CreateEntity(limiter.Entity{ID: "key:1", Name: "Key One", Parent: "plain", Cascade: true, Metadata: map[string]string{"tier": "gold", "note": ""}})
+	s.CheckItem("{ns}/ENTITY#plain", "#META", `
 		entity_id S plain
 		name S plain
 		parent_id NULL
@@ -31,7 +32,7 @@ func TestEntityIsStoredAsPythonStoresIt(t *testing.T) {
 		created_at S 2026-03-14T15:09:26Z
 		GSI4PK S {ns}
 		GSI4SK S {ns}/ENTITY#plain`)
-	s.holds("{ns}/ENTITY#key:1", "#META", `
+	s.CheckItem("{ns}/ENTITY#key:1", "#META", `
 		entity_id S key:1
 		name S Key One
 		parent_id S plain
@@ -48,51 +49,51 @@ func TestEntityIsStoredAsPythonStoresIt(t *testing.T) {
 func TestMetadataThatAreNotTextAreRendered(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	it := s.attributes("PK S {ns}/ENTITY#alice\nSK S #META\nentity_id S alice\nname S alice\nparent_id NULL\nGSI4PK S {ns}\nGSI4SK S {ns}/ENTITY#alice")
+	it := s.Attributes("PK S {ns}/ENTITY#alice\nSK S #META\nentity_id S alice\nname S alice\nparent_id NULL\nGSI4PK S {ns}\nGSI4SK S {ns}/ENTITY#alice")
 	it["metadata"] = &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{
 		"text":   &types.AttributeValueMemberS{Value: "<a>"},
 		"whole":  &types.AttributeValueMemberN{Value: "12345678901234567890"},
 		"part":   &types.AttributeValueMemberN{Value: "0.5"},
 		"yes":    &types.AttributeValueMemberBOOL{Value: true},
 		"none":   &types.AttributeValueMemberNULL{Value: true},
-		"nested": &types.AttributeValueMemberM{Value: s.attributes("a N 1\nb S <x>")},
+		"nested": &types.AttributeValueMemberM{Value: s.Attributes("a N 1\nb S <x>")},
 		"list":   &types.AttributeValueMemberL{Value: []types.AttributeValue{&types.AttributeValueMemberN{Value: "1"}, &types.AttributeValueMemberS{Value: "b"}}},
 	}}
-	_, err := s.client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &s.name, Item: it})
-	s.ok(err)
+	_, err := s.Client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &s.TableName, Item: it})
+	s.Must(err)
 	want := limiter.Entity{ID: "alice", Name: "alice", Metadata: map[string]string{
 		"text": "<a>", "whole": "12345678901234567890", "part": "0.5", "yes": "true", "none": "null", "nested": `{"a":1,"b":"<x>"}`, "list": `[1,"b"]`,
 	}}
-	got, err := s.repo.Entity(t.Context(), "alice")
-	s.ok(err)
-	s.equal("entity", got, want)
-	s.equal("entities", gathered(t, s.repo.Entities(t.Context(), "")), []limiter.Entity{want})
+	got, err := s.Repo.Entity(t.Context(), "alice")
+	s.Must(err)
+	s.Equal("entity", got, want)
+	s.Equal("entities", dynamotest.Collect(t, s.Repo.Entities(t.Context(), "")), []limiter.Entity{want})
 }
 
 // furnish stores an entity with something of everything, in 36 items and the
 // counts of two resources.
 func (s *storedTable) furnish(id string) {
 	s.Helper()
-	s.create(limiter.Entity{ID: id, Name: id, Parent: "parent"})
-	s.set(limiter.Scope{Entity: id}, perMinute)
-	s.set(limiter.Scope{Entity: id, Resource: "gpt-4"}, perMinute)
+	s.CreateEntity(limiter.Entity{ID: id, Name: id, Parent: "parent"})
+	s.SetLimits(limiter.Scope{Entity: id}, perMinute)
+	s.SetLimits(limiter.Scope{Entity: id, Resource: "gpt-4"}, perMinute)
 	for i := range 33 {
 		sk := fmt.Sprintf("#BUCKET#r%02d", i)
 		if i%2 == 0 {
 			sk = fmt.Sprintf("#USAGE#r%02d#2026-03-14T15:00:00Z", i)
 		}
-		s.write("{ns}/ENTITY#"+id, sk, "GSI4PK S {ns}\nGSI4SK S {ns}/ENTITY#"+id)
+		s.PutItem("{ns}/ENTITY#"+id, sk, "GSI4PK S {ns}\nGSI4SK S {ns}/ENTITY#"+id)
 	}
 }
 
 func (s *storedTable) deleteEntity(ctx context.Context, id string) error {
-	return s.repo.DeleteEntity(ctx, id, s.event("entity_deleted", id, ""))
+	return s.Repo.DeleteEntity(ctx, id, s.Event("entity_deleted", id, ""))
 }
 
 // deletions are the numbers of records in the events of an entity's deletions.
 func (s *storedTable) deletions(id string) (records []any) {
 	s.Helper()
-	for _, ev := range gathered(s.T, s.repo.AuditEvents(s.Context(), id, "")) {
+	for _, ev := range dynamotest.Collect(s.T, s.Repo.AuditEvents(s.Context(), id, "")) {
 		if ev.Action == "entity_deleted" {
 			records = append(records, ev.Details["records_deleted"])
 		}
@@ -105,14 +106,14 @@ func TestEntitiesFollowPages(t *testing.T) {
 	s := newStoredTable(t)
 	s.furnish("b")
 	s.furnish("a")
-	s.create(limiter.Entity{ID: "a-1", Name: "a-1", Parent: "parent"})
-	s.wire.pageCut.Store(3)
+	s.CreateEntity(limiter.Entity{ID: "a-1", Name: "a-1", Parent: "parent"})
+	s.Wire.PageSize.Store(3)
 	for _, parent := range []string{"", "parent"} {
 		var ids []string
-		for _, e := range gathered(t, s.repo.Entities(t.Context(), parent)) {
+		for _, e := range dynamotest.Collect(t, s.Repo.Entities(t.Context(), parent)) {
 			ids = append(ids, e.ID)
 		}
-		s.equal("entities", ids, []string{"a", "a-1", "b"})
+		s.Equal("entities", ids, []string{"a", "a-1", "b"})
 	}
 }
 
@@ -121,18 +122,18 @@ func TestEntitiesFollowPages(t *testing.T) {
 func TestUnprocessedKeysAreReadAgain(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.create(limiter.Entity{ID: "a", Name: "a"})
-	s.create(limiter.Entity{ID: "b", Name: "b"})
+	s.CreateEntity(limiter.Entity{ID: "a", Name: "a"})
+	s.CreateEntity(limiter.Entity{ID: "b", Name: "b"})
 	var busy atomic.Int64
-	s.wire.cut(func(c *wireCall) (*http.Response, error) {
-		if c.op != "BatchGetItem" || busy.Add(1) > 2 {
-			return c.send()
+	s.Wire.Intercept(func(c *dynamotest.Call) (*http.Response, error) {
+		if c.Op != "BatchGetItem" || busy.Add(1) > 2 {
+			return c.Send()
 		}
 		var sent struct{ RequestItems map[string]any }
-		s.ok(json.Unmarshal([]byte(c.body), &sent))
-		return answer(t, map[string]any{"Responses": map[string]any{}, "UnprocessedKeys": sent.RequestItems})
+		s.Must(json.Unmarshal([]byte(c.Body), &sent))
+		return dynamotest.Respond(t, map[string]any{"Responses": map[string]any{}, "UnprocessedKeys": sent.RequestItems})
 	})
-	s.equal("number of entities", len(gathered(t, s.repo.Entities(t.Context(), ""))), 2)
+	s.Equal("number of entities", len(dynamotest.Collect(t, s.Repo.Entities(t.Context(), ""))), 2)
 	if busy.Load() < 3 {
 		t.Error("nothing was left unprocessed: the test shows nothing")
 	}
@@ -143,17 +144,17 @@ func TestUnprocessedItemsAreDeletedAgain(t *testing.T) {
 	s := newStoredTable(t)
 	s.furnish("alice")
 	var busy atomic.Int64
-	s.wire.cut(func(c *wireCall) (*http.Response, error) {
-		if c.op != "BatchWriteItem" || busy.Add(1)%2 == 0 {
-			return c.send()
+	s.Wire.Intercept(func(c *dynamotest.Call) (*http.Response, error) {
+		if c.Op != "BatchWriteItem" || busy.Add(1)%2 == 0 {
+			return c.Send()
 		}
 		var sent struct{ RequestItems map[string]any }
-		s.ok(json.Unmarshal([]byte(c.body), &sent))
-		return answer(t, map[string]any{"UnprocessedItems": sent.RequestItems})
+		s.Must(json.Unmarshal([]byte(c.Body), &sent))
+		return dynamotest.Respond(t, map[string]any{"UnprocessedItems": sent.RequestItems})
 	})
-	s.ok(s.deleteEntity(t.Context(), "alice"))
-	s.equal("items", s.keys("{ns}/ENTITY#alice"), []string(nil))
-	s.equal("requests", busy.Load(), int64(4))
+	s.Must(s.deleteEntity(t.Context(), "alice"))
+	s.Equal("items", s.SortKeys("{ns}/ENTITY#alice"), []string(nil))
+	s.Equal("requests", busy.Load(), int64(4))
 }
 
 // TestDeletedEntityLeavesNothingBehind: Python leaves what is beyond the first
@@ -163,32 +164,32 @@ func TestDeletedEntityLeavesNothingBehind(t *testing.T) {
 	s := newStoredTable(t)
 	s.furnish("alice")
 	s.furnish("alice2")
-	s.wire.pageCut.Store(5)
-	s.ok(s.deleteEntity(t.Context(), "alice"))
-	s.equal("items", s.keys("{ns}/ENTITY#alice"), []string(nil))
-	s.equal("items of another", len(s.keys("{ns}/ENTITY#alice2")), 36)
-	s.counted("gpt-4 N 1\n_default_ N 1")
-	s.equal("deletions", s.deletions("alice"), []any{int64(36)})
-	s.ok(s.deleteEntity(t.Context(), "alice2"))
-	s.counted("")
+	s.Wire.PageSize.Store(5)
+	s.Must(s.deleteEntity(t.Context(), "alice"))
+	s.Equal("items", s.SortKeys("{ns}/ENTITY#alice"), []string(nil))
+	s.Equal("items of another", len(s.SortKeys("{ns}/ENTITY#alice2")), 36)
+	s.CheckCounts("gpt-4 N 1\n_default_ N 1")
+	s.Equal("deletions", s.deletions("alice"), []any{int64(36)})
+	s.Must(s.deleteEntity(t.Context(), "alice2"))
+	s.CheckCounts("")
 }
 
 func TestDeletedEntityNeedsNoRecord(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.set(limiter.Scope{Entity: "limited"}, perMinute)
-	s.set(limiter.Scope{Entity: "limited", Resource: "gpt-4"}, perMinute)
-	s.write("{ns}/ENTITY#charged", "#BUCKET#gpt-4", "ttl N 1")
-	s.write("{ns}/ENTITY#old", "#LIMIT#gpt-4#rpm", "")
+	s.SetLimits(limiter.Scope{Entity: "limited"}, perMinute)
+	s.SetLimits(limiter.Scope{Entity: "limited", Resource: "gpt-4"}, perMinute)
+	s.PutItem("{ns}/ENTITY#charged", "#BUCKET#gpt-4", "ttl N 1")
+	s.PutItem("{ns}/ENTITY#old", "#LIMIT#gpt-4#rpm", "")
 	for id, records := range map[string]int64{"limited": 2, "charged": 1, "old": 1} {
-		s.ok(s.deleteEntity(t.Context(), id))
-		s.equal("items", s.keys("{ns}/ENTITY#"+id), []string(nil))
-		s.equal("deletions", s.deletions(id), []any{records})
+		s.Must(s.deleteEntity(t.Context(), id))
+		s.Equal("items", s.SortKeys("{ns}/ENTITY#"+id), []string(nil))
+		s.Equal("deletions", s.deletions(id), []any{records})
 		if err := s.deleteEntity(t.Context(), id); !errors.Is(err, limiter.ErrNotFound) {
 			t.Errorf("error %v, want not found", err)
 		}
 	}
-	s.counted("")
+	s.CheckCounts("")
 }
 
 // TestDeleteThatStopsIsFinishedByAnother stops it at every write, before it is
@@ -204,12 +205,12 @@ func TestDeleteThatStopsIsFinishedByAnother(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var sent atomic.Int64
-			s.wire.cut(func(c *wireCall) (*http.Response, error) {
-				if c.op == "Query" || strings.Contains(c.op, "Get") || int(sent.Add(1)) <= stop/2 {
-					return c.send()
+			s.Wire.Intercept(func(c *dynamotest.Call) (*http.Response, error) {
+				if c.Op == "Query" || strings.Contains(c.Op, "Get") || int(sent.Add(1)) <= stop/2 {
+					return c.Send()
 				}
 				if stop%2 == 1 {
-					if reply, err := c.send(); err == nil {
+					if reply, err := c.Send(); err == nil {
 						_ = reply.Body.Close()
 					}
 				}
@@ -217,7 +218,7 @@ func TestDeleteThatStopsIsFinishedByAnother(t *testing.T) {
 				return nil, ctx.Err()
 			})
 			first := s.deleteEntity(ctx, "alice")
-			s.wire.cut(nil)
+			s.Wire.Intercept(nil)
 			second := s.deleteEntity(t.Context(), "alice")
 			if first == nil {
 				t.Error("the first call was not stopped")
@@ -225,11 +226,11 @@ func TestDeleteThatStopsIsFinishedByAnother(t *testing.T) {
 			if second != nil && !errors.Is(second, limiter.ErrNotFound) {
 				t.Error(second)
 			}
-			s.equal("items", s.keys("{ns}/ENTITY#alice"), []string(nil))
-			s.equal("number of events", len(s.deletions("alice")), 1)
-			names, err := s.repo.ResourcesWithLimits(t.Context())
-			s.ok(err)
-			s.equal("resources with limits", names, []string(nil))
+			s.Equal("items", s.SortKeys("{ns}/ENTITY#alice"), []string(nil))
+			s.Equal("number of events", len(s.deletions("alice")), 1)
+			names, err := s.Repo.ResourcesWithLimits(t.Context())
+			s.Must(err)
+			s.Equal("resources with limits", names, []string(nil))
 		})
 	}
 }
@@ -241,9 +242,9 @@ func TestEntityDeletedByTwoIsDeletedByOne(t *testing.T) {
 	var all sync.WaitGroup
 	var deleted atomic.Int64
 	for range 4 {
-		ev := s.event("entity_deleted", "alice", "")
+		ev := s.Event("entity_deleted", "alice", "")
 		all.Go(func() {
-			switch err := s.repo.DeleteEntity(t.Context(), "alice", ev); {
+			switch err := s.Repo.DeleteEntity(t.Context(), "alice", ev); {
 			case err == nil:
 				deleted.Add(1)
 			case !errors.Is(err, limiter.ErrNotFound):
@@ -252,9 +253,9 @@ func TestEntityDeletedByTwoIsDeletedByOne(t *testing.T) {
 		})
 	}
 	all.Wait()
-	s.equal("successes", deleted.Load(), int64(1))
-	s.equal("number of events", len(s.deletions("alice")), 1)
-	s.equal("items", s.keys("{ns}/ENTITY#alice"), []string(nil))
+	s.Equal("successes", deleted.Load(), int64(1))
+	s.Equal("number of events", len(s.deletions("alice")), 1)
+	s.Equal("items", s.SortKeys("{ns}/ENTITY#alice"), []string(nil))
 }
 
 // TestDeleteFinishesWithoutTheItemItWantedToEndWith: time may take a bucket
@@ -262,9 +263,9 @@ func TestEntityDeletedByTwoIsDeletedByOne(t *testing.T) {
 func TestDeleteFinishesWithoutTheItemItWantedToEndWith(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.write("{ns}/ENTITY#alice", "#BUCKET#a", "ttl N 1")
-	s.write("{ns}/ENTITY#alice", "#BUCKET#b", "ttl N 1")
-	s.wire.before(isTransaction, func() { s.drop("{ns}/ENTITY#alice", "#BUCKET#b") })
-	s.ok(s.deleteEntity(t.Context(), "alice"))
-	s.equal("deletions", s.deletions("alice"), []any{int64(2)})
+	s.PutItem("{ns}/ENTITY#alice", "#BUCKET#a", "ttl N 1")
+	s.PutItem("{ns}/ENTITY#alice", "#BUCKET#b", "ttl N 1")
+	s.Wire.Before(isTransaction, func() { s.DeleteItem("{ns}/ENTITY#alice", "#BUCKET#b") })
+	s.Must(s.deleteEntity(t.Context(), "alice"))
+	s.Equal("deletions", s.deletions("alice"), []any{int64(2)})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // shaky is a table, a process whose wire can fail, and one whose cannot.
@@ -17,17 +18,17 @@ type shaky struct {
 	testing.TB
 	table        string
 	repo, steady *dynamo.Repository
-	wire         *proxy
+	wire         *dynamotest.Proxy
 }
 
 func newShaky(tb testing.TB) *shaky {
 	tb.Helper()
-	table := newTable(tb)
-	s := &shaky{TB: tb, table: table, steady: connect(tb, table, &exactly), wire: newProxy(tb, nil)}
+	table := dynamotest.NewTable(tb)
+	s := &shaky{TB: tb, table: table, steady: dynamotest.Connect(tb, table, &exactly), wire: dynamotest.NewProxy(tb, nil)}
 	setDefaults(tb, s.steady, perMinute60)
 	opts := exactly
-	opts.AWS = awsConfig(s.wire.URL)
-	s.repo = connect(tb, table, &opts)
+	opts.AWS = dynamotest.Config(s.wire.URL)
+	s.repo = dynamotest.Connect(tb, table, &opts)
 	return s
 }
 
@@ -94,16 +95,16 @@ var writePaths = []writePath{
 // was not carried out is tried again.
 func TestOneFault(t *testing.T) {
 	for _, p := range writePaths {
-		for _, f := range []fault{dropReply, resetBefore, fail500, fail500After, throttle, conflict} {
-			t.Run(p.name+" "+f.name, func(t *testing.T) {
+		for _, f := range []dynamotest.Fault{dynamotest.DropReply, dynamotest.ResetBefore, dynamotest.Fail500, dynamotest.Fail500After, dynamotest.Throttle, dynamotest.Conflict} {
+			t.Run(p.name+" "+f.Name, func(t *testing.T) {
 				s := newShaky(t)
 				var account *limiter.Account
 				if p.prepare != nil {
 					account = p.prepare(s)
 				}
-				s.wire.Plan(first(1, p.op, f))
+				s.wire.SetPlan(dynamotest.First(1, p.op, f))
 				err := p.write(s, account)
-				if s.wire.Did(f) != 1 {
+				if s.wire.Count(f) != 1 {
 					t.Fatalf("the fault did not happen")
 				}
 				p.check(s, f, err)
@@ -112,10 +113,10 @@ func TestOneFault(t *testing.T) {
 	}
 }
 
-func (p *writePath) check(s *shaky, f fault, err error) {
+func (p *writePath) check(s *shaky, f dynamotest.Fault, err error) {
 	s.Helper()
-	sure := f.name == throttle.name || f.name == conflict.name
-	executed := f.name == dropReply.name || f.name == fail500After.name
+	sure := f.Name == dynamotest.Throttle.Name || f.Name == dynamotest.Conflict.Name
+	executed := f.Name == dynamotest.DropReply.Name || f.Name == dynamotest.Fail500After.Name
 	switch {
 	case p.loses && !sure:
 		want := p.untouched
@@ -140,15 +141,15 @@ func (p *writePath) check(s *shaky, f fault, err error) {
 // A commit that gives and takes, and whose fate is unknown, takes again and
 // drops what it gives.
 func TestMixedCommitOfUnknownFateSendsOnlyItsDebitAgain(t *testing.T) {
-	for _, f := range []fault{dropReply, resetBefore} {
-		t.Run(f.name, func(t *testing.T) {
+	for _, f := range []dynamotest.Fault{dynamotest.DropReply, dynamotest.ResetBefore} {
+		t.Run(f.Name, func(t *testing.T) {
 			s := newShaky(t)
 			setDefaults(t, s.steady, perMinute60, limiter.PerMinute("tpm", 60))
 			s.repo.Forget()
 			c := ask("alice", 10)
 			c.Amounts = c.Amounts.And("tpm", 10)
 			account := consume(t, s.repo, 0, c, true).Self.Account
-			s.wire.Plan(first(1, update, f))
+			s.wire.SetPlan(dynamotest.First(1, update, f))
 			err := s.repo.Credit(t.Context(), start, limiter.Credit{Account: account, Amounts: limiter.Tokens("rpm", 5).And("tpm", -5)})
 			if err == nil {
 				t.Error("no error, though the give-back is lost")
@@ -156,7 +157,7 @@ func TestMixedCommitOfUnknownFateSendsOnlyItsDebitAgain(t *testing.T) {
 			out, err := s.steady.Peek(t.Context(), start, limiter.Charge{Entity: "alice", Resource: model})
 			must(t, err)
 			want := []int64{50_000, 45_000}
-			if f.name == dropReply.name {
+			if f.Name == dynamotest.DropReply.Name {
 				want = []int64{55_000, 40_000}
 			}
 			if !slices.Equal(out.Self.Tokens, want) {
@@ -169,11 +170,11 @@ func TestMixedCommitOfUnknownFateSendsOnlyItsDebitAgain(t *testing.T) {
 // Both buckets of a first charge are made in one transaction, under a token: a
 // lost answer does not charge twice.
 func TestFirstCascadeIsOneTransaction(t *testing.T) {
-	for _, f := range []fault{dropReply, resetBefore, fail500After, throttle, conflict} {
-		t.Run(f.name, func(t *testing.T) {
+	for _, f := range []dynamotest.Fault{dynamotest.DropReply, dynamotest.ResetBefore, dynamotest.Fail500After, dynamotest.Throttle, dynamotest.Conflict} {
+		t.Run(f.Name, func(t *testing.T) {
 			s := newShaky(t)
 			cascading(t, s.steady, "alice", "project")
-			s.wire.Plan(first(1, transact, f))
+			s.wire.SetPlan(dynamotest.First(1, transact, f))
 			must(t, charge(0)(s, nil))
 			s.holds(0, "alice", 50)
 			s.holds(0, "project", 50)
@@ -182,12 +183,12 @@ func TestFirstCascadeIsOneTransaction(t *testing.T) {
 }
 
 // onBucket is a fault for the writes of one entity's bucket.
-func onBucket(entity string, f fault) plan {
-	return func(op string, body []byte) fault {
+func onBucket(entity string, f dynamotest.Fault) dynamotest.Plan {
+	return func(op string, body []byte) dynamotest.Fault {
 		if op == update && bytes.Contains(body, []byte("ENTITY#"+entity+`"`)) {
 			return f
 		}
-		return pass
+		return dynamotest.Pass
 	}
 }
 
@@ -195,19 +196,19 @@ func onBucket(entity string, f fault) plan {
 // have paid.
 func TestFailedSideOfACascadeIsCompensated(t *testing.T) {
 	for _, failing := range []string{"alice", "project"} {
-		for _, f := range []fault{throttle, fail500, resetBefore} {
-			t.Run(failing+" "+f.name, func(t *testing.T) {
-				noGoroutineLeft(t)
+		for _, f := range []dynamotest.Fault{dynamotest.Throttle, dynamotest.Fail500, dynamotest.ResetBefore} {
+			t.Run(failing+" "+f.Name, func(t *testing.T) {
+				dynamotest.CheckGoroutines(t)
 				s := newShaky(t)
 				cascading(t, s.steady, "alice", "project")
 				must(t, charge(0)(s, nil))
-				s.wire.Plan(onBucket(failing, f))
+				s.wire.SetPlan(onBucket(failing, f))
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				if _, err := s.repo.Consume(ctx, start, ask("alice", 10)); err == nil {
 					t.Error("no error")
 				}
-				s.wire.Plan(nil)
+				s.wire.SetPlan(nil)
 				must(t, s.repo.Close()) // what is given back may still be under way
 				s.holds(0, "alice", 50)
 				s.holds(0, "project", 50)
@@ -218,17 +219,17 @@ func TestFailedSideOfACascadeIsCompensated(t *testing.T) {
 
 // A caller whose time is up does not wait for what is given back.
 func TestGiveBackDoesNotHoldUpTheCaller(t *testing.T) {
-	noGoroutineLeft(t)
+	dynamotest.CheckGoroutines(t)
 	s := newShaky(t)
 	cascading(t, s.steady, "alice", "project")
 	must(t, charge(0)(s, nil))
 	goOn := make(chan struct{})
-	s.wire.Plan(func(op string, body []byte) fault {
+	s.wire.SetPlan(func(op string, body []byte) dynamotest.Fault {
 		if op == transact {
 			<-goOn
-			return pass
+			return dynamotest.Pass
 		}
-		return onBucket("project", hang)(op, body)
+		return onBucket("project", dynamotest.Hang)(op, body)
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
@@ -244,13 +245,13 @@ func TestGiveBackDoesNotHoldUpTheCaller(t *testing.T) {
 // A caller that gives up while its charge is under way gets its error at once,
 // and what is known to be paid comes back.
 func TestOutageIsOverWithinTheTimeout(t *testing.T) {
-	for _, f := range []fault{hang, hangAfter, throttle, fail500, delay(time.Minute)} {
+	for _, f := range []dynamotest.Fault{dynamotest.Hang, dynamotest.HangAfter, dynamotest.Throttle, dynamotest.Fail500, dynamotest.Delay(time.Minute)} {
 		for _, mode := range []limiter.OnUnavailable{limiter.Allow, limiter.Block} {
-			t.Run(f.name+" "+string(mode), func(t *testing.T) {
-				noGoroutineLeft(t)
+			t.Run(f.Name+" "+string(mode), func(t *testing.T) {
+				dynamotest.CheckGoroutines(t)
 				s := newShaky(t)
 				warm(s)
-				s.wire.Plan(always(f))
+				s.wire.SetPlan(dynamotest.Always(f))
 				lim, err := limiter.New(s.repo, &limiter.Options{Timeout: 200 * time.Millisecond, OnUnavailable: mode, Now: func() time.Time { return start }})
 				must(t, err)
 				lease, err := lim.Acquire(t.Context(), limiter.Request{Entity: "alice", Resource: model, Consume: limiter.Tokens("rpm", 10)})
@@ -261,7 +262,7 @@ func TestOutageIsOverWithinTheTimeout(t *testing.T) {
 				case mode == limiter.Allow && (err != nil || lease.Outage() == nil):
 					t.Errorf("error %v, want a lease that knows of the outage", err)
 				}
-				s.wire.Plan(nil)
+				s.wire.SetPlan(nil)
 				s.holds(0, "alice", 50, 40, 30, 20)
 			})
 		}
@@ -273,10 +274,10 @@ func TestOutageIsOverWithinTheTimeout(t *testing.T) {
 func TestUnprocessedFactsAreReadAgain(t *testing.T) {
 	s := newShaky(t)
 	cascading(t, s.steady, "alice", "project")
-	s.wire.Plan(first(1000, read, unprocessed))
+	s.wire.SetPlan(dynamotest.First(1000, read, dynamotest.Unprocessed))
 	out := consume(t, s.repo, 0, ask("alice", 10), true)
-	if out.Parent.Account == nil || s.wire.Did(unprocessed) == 0 {
-		t.Errorf("parent %v after %d unprocessed batches", out.Parent.Account, s.wire.Did(unprocessed))
+	if out.Parent.Account == nil || s.wire.Count(dynamotest.Unprocessed) == 0 {
+		t.Errorf("parent %v after %d unprocessed batches", out.Parent.Account, s.wire.Count(dynamotest.Unprocessed))
 	}
 	s.holds(0, "project", 50)
 }
@@ -284,15 +285,15 @@ func TestUnprocessedFactsAreReadAgain(t *testing.T) {
 // An answer that lacks the item is no answer: what became of the write is
 // unknown, so it is sent again.
 func TestAnswerWithoutAnItemIsNone(t *testing.T) {
-	bare := fault{"bare", func(x *exchange) {
-		reply := x.execute(x.body)
-		reply.body = []byte("{}")
-		x.answer(reply)
+	bare := dynamotest.Fault{Name: "bare", Act: func(x *dynamotest.Exchange) {
+		reply := x.Execute(x.Body)
+		reply.Body = []byte("{}")
+		x.Answer(reply)
 	}}
 	for later, again := range map[time.Duration]int64{0: 30, 30 * time.Second: 40} { // plain and locked
 		s := newShaky(t)
 		warm(s)
-		s.wire.Plan(first(1, update, bare))
+		s.wire.SetPlan(dynamotest.First(1, update, bare))
 		must(t, charge(later)(s, nil))
 		s.holds(later, "alice", again)
 	}

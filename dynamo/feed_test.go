@@ -10,6 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // record is what a stream would say of the writes to a bucket between two
@@ -26,21 +27,21 @@ func record(sequence string, before, after map[string]types.AttributeValue) dyna
 func TestChangeIsWhatTheCountersMoved(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.set(limiter.Scope{}, perMinute)
-	image := func() map[string]types.AttributeValue { return s.item("{ns}/ENTITY#alice", "#BUCKET#gpt-4") }
-	out, err := s.repo.Consume(t.Context(), dawn, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens(perMinute.Name, 7)})
-	s.ok(err)
+	s.SetLimits(limiter.Scope{}, perMinute)
+	image := func() map[string]types.AttributeValue { return s.Item("{ns}/ENTITY#alice", "#BUCKET#gpt-4") }
+	out, err := s.Repo.Consume(t.Context(), dynamotest.Dawn, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens(perMinute.Name, 7)})
+	s.Must(err)
 	first := image()
 	c, reason, ok := record("12", nil, first).Change()
-	s.equal("made "+reason, c.Used, map[string]int64{perMinute.Name: 7})
-	s.equal("position", c.Position, aggregator.Position{Feed: "a", Number: "0000000000000000000000000000000000000012"})
-	s.equal("bucket", c.Bucket, aggregator.ID{Namespace: s.ns, Entity: "alice", Resource: "gpt-4"})
-	if !ok || c.State == nil || c.State.Tokens[0] != (perMinute.Capacity-7)*1000 || !c.State.RefilledAt.Equal(dawn) {
+	s.Equal("made "+reason, c.Used, map[string]int64{perMinute.Name: 7})
+	s.Equal("position", c.Position, aggregator.Position{Feed: "a", Number: "0000000000000000000000000000000000000012"})
+	s.Equal("bucket", c.Bucket, aggregator.ID{Namespace: s.NS, Entity: "alice", Resource: "gpt-4"})
+	if !ok || c.State == nil || c.State.Tokens[0] != (perMinute.Capacity-7)*1000 || !c.State.RefilledAt.Equal(dynamotest.Dawn) {
 		t.Errorf("ok %t, state %+v", ok, c.State)
 	}
-	s.ok(s.repo.Credit(t.Context(), dawn, limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens(perMinute.Name, 3)}))
+	s.Must(s.Repo.Credit(t.Context(), dynamotest.Dawn, limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens(perMinute.Name, 3)}))
 	c, reason, _ = record("13", first, image()).Change()
-	s.equal("given back "+reason, c.Used, map[string]int64{perMinute.Name: -3})
+	s.Equal("given back "+reason, c.Used, map[string]int64{perMinute.Name: -3})
 }
 
 // aBucket is the image of one, of a limit whose name has all that names may.
@@ -50,17 +51,17 @@ func TestRecordsThatAreNoChange(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
 	with := func(change func(*dynamo.StreamRecord)) dynamo.StreamRecord {
-		r := record("1", nil, s.attributes(aBucket))
+		r := record("1", nil, s.Attributes(aBucket))
 		change(&r)
 		return r
 	}
-	image := func(text string) dynamo.StreamRecord { return record("1", nil, s.attributes(text)) }
+	image := func(text string) dynamo.StreamRecord { return record("1", nil, s.Attributes(text)) }
 	for name, c := range map[string]struct {
 		record dynamo.StreamRecord
 		reason string
 	}{
 		"a config":           {image("PK S n/SYSTEM#\nSK S #CONFIG"), ""},
-		"nothing moved":      {record("1", s.attributes(aBucket), s.attributes(aBucket)), ""},
+		"nothing moved":      {record("1", s.Attributes(aBucket), s.Attributes(aBucket)), ""},
 		"a bucket that went": {with(func(r *dynamo.StreamRecord) { r.Event, r.Old, r.New = "REMOVE", r.New, nil }), ""},
 		"no image":           {record("1", nil, nil), "the record has no images"},
 		"no old image":       {with(func(r *dynamo.StreamRecord) { r.Event = "MODIFY" }), "the record has no old image; the stream must have new and old images"},
@@ -75,7 +76,7 @@ func TestRecordsThatAreNoChange(t *testing.T) {
 		"no namespace":         {image("PK S ENTITY#alice\nSK S #BUCKET#gpt-4\nentity_id S alice\nb_rpm_tc N 5"), "the table has no namespaces yet"},
 		"no entity":            {image("PK S n/ENTITY#alice\nSK S #BUCKET#gpt-4\nb_rpm_tc N 5000"), "the bucket has no entity_id"},
 		"a counter is text":    {image("PK S n/ENTITY#alice\nSK S #BUCKET#gpt-4\nentity_id S alice\nb_rpm_tc S x"), "corrupt data in item n/ENTITY#alice #BUCKET#gpt-4: b_rpm_tc is not a number"},
-		"its old one was text": {record("1", s.attributes("PK S n\nSK S k\nb_tok-ens.in_a_tc S x"), s.attributes(aBucket)), "corrupt data in item n k: b_tok-ens.in_a_tc is not a number"},
+		"its old one was text": {record("1", s.Attributes("PK S n\nSK S k\nb_tok-ens.in_a_tc S x"), s.Attributes(aBucket)), "corrupt data in item n k: b_tok-ens.in_a_tc is not a number"},
 	} {
 		if change, reason, ok := c.record.Change(); ok || reason != c.reason {
 			t.Errorf("%s: %+v, %q, %t", name, change, reason, ok)
@@ -89,7 +90,7 @@ func TestRecordsThatAreNoChange(t *testing.T) {
 func TestChangeIsDatedByItsEvent(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	r := record("1", nil, s.attributes(aBucket))
+	r := record("1", nil, s.Attributes(aBucket))
 	c, reason, ok := r.Change()
 	if !ok || !c.At.Equal(midnight) || c.Used["tok-ens.in_a"] != 5 {
 		t.Errorf("%+v, %q", c, reason)
@@ -106,7 +107,7 @@ func TestRemovedEventIsWhatWasStored(t *testing.T) {
 	s := newStoredTable(t)
 	text := "PK S n/AUDIT#alice\nSK S #AUDIT#01JX\nentity_id S alice\naction S limits_set\nprincipal NULL\nresource S gpt-4\ntimestamp S 2026-03-01T10:20:30Z"
 	gone := func(change func(*dynamo.StreamRecord)) dynamo.StreamRecord {
-		r := dynamo.StreamRecord{Event: "REMOVE", Expired: true, At: midnight, Old: s.attributes(text)}
+		r := dynamo.StreamRecord{Event: "REMOVE", Expired: true, At: midnight, Old: s.Attributes(text)}
 		change(&r)
 		return r
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // Keeping a place makes a record, wherever its shard is.
@@ -18,8 +19,8 @@ func TestUntilEmptyEndsThoughItsPlacesAreInTheStream(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			t.Parallel()
 			f := newFollowed(t)
-			shards := map[string]*scriptedShard{"a": f.stream.Shard("a", nil), "b": f.stream.Shard("b", nil)}
-			f.server.echo = shards[where]
+			shards := map[string]*dynamotest.Shard{"a": f.stream.NewShard("a", nil), "b": f.stream.NewShard("b", nil)}
+			f.server.Echo = shards[where]
 			shards["a"].Put("1", "2")
 			shards["b"].Put("3")
 			for range 3 {
@@ -37,7 +38,7 @@ func TestUntilEmptyEndsThoughItsPlacesAreInTheStream(t *testing.T) {
 func TestRemovedPlacesAreNotKeptAsProgress(t *testing.T) {
 	t.Parallel()
 	place := func(event string, members ...string) map[string]any {
-		record := streamRecord("_/SYSTEM#", "#STREAM#2029#shard", map[string]any{})
+		record := dynamotest.StreamRecord("_/SYSTEM#", "#STREAM#2029#shard", map[string]any{})
 		all := record["dynamodb"].(map[string]any)
 		all["OldImage"] = all["NewImage"]
 		about := map[string]any{}
@@ -57,7 +58,7 @@ func TestRemovedPlacesAreNotKeptAsProgress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFollowed(t)
-			f.stream.Shard("a", nil).Add(record)
+			f.stream.NewShard("a", nil).Add(record)
 			f.drain(f.all)
 			if n := f.server.Executed("PutItem"); n != 0 {
 				t.Errorf("the place was kept %d times", n)
@@ -70,10 +71,10 @@ func TestRemovedPlacesAreNotKeptAsProgress(t *testing.T) {
 func TestManyPlacesAreNotReadAgain(t *testing.T) {
 	t.Parallel()
 	f := newFollowed(t)
-	a := f.stream.Shard("a", nil)
-	f.server.echo, f.server.batch = a, 100
+	a := f.stream.NewShard("a", nil)
+	f.server.Echo, f.server.Batch = a, 100
 	for range 1050 {
-		a.Add(streamRecord("_/SYSTEM#", "#STREAM#2029#shard", map[string]any{}))
+		a.Add(dynamotest.StreamRecord("_/SYSTEM#", "#STREAM#2029#shard", map[string]any{}))
 	}
 	read := 0
 	count := func(_ context.Context, records []dynamo.StreamRecord) (int, error) {
@@ -91,11 +92,11 @@ func TestManyPlacesAreNotReadAgain(t *testing.T) {
 func TestUntilEmptyReadsChildrenThatComeLater(t *testing.T) {
 	t.Parallel()
 	f := newFollowed(t)
-	last := f.stream.Shard("9", nil).Put("9")
+	last := f.stream.NewShard("9", nil).Put("9")
 	f.drain(f.then(func() {
 		if n := len(f.seen); n < 5 {
 			last.Close()
-			last = f.stream.Shard(fmt.Sprint(9-n), last).Put(fmt.Sprint(9 - n))
+			last = f.stream.NewShard(fmt.Sprint(9-n), last).Put(fmt.Sprint(9 - n))
 		}
 	}))
 	f.saw("9", "8", "7", "6", "5")
@@ -105,10 +106,10 @@ func TestUntilEmptyReadsChildrenThatComeLater(t *testing.T) {
 func TestUntilEmptyListsShardsBeforeItEnds(t *testing.T) {
 	t.Parallel()
 	f := newFollowed(t)
-	f.stream.Shard("a", nil).Put("a0")
+	f.stream.NewShard("a", nil).Put("a0")
 	f.drain(f.then(func() {
 		if len(f.seen) == 1 {
-			f.stream.Shard("b", nil).Put("b0")
+			f.stream.NewShard("b", nil).Put("b0")
 		}
 	}))
 	f.saw("a0", "b0")
@@ -127,10 +128,10 @@ func TestUntilEmptyIsNotMisledByEmptyAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFollowed(t)
-			p := f.stream.Shard("p", nil).Put("p0")
-			p.blanks, p.closed = test.blanks, test.closed
+			p := f.stream.NewShard("p", nil).Put("p0")
+			p.Blanks, p.Closed = test.blanks, test.closed
 			if test.child {
-				f.stream.Shard("a", p).Put("a0")
+				f.stream.NewShard("a", p).Put("a0")
 			}
 			f.drain(f.all)
 			f.handled(f.recordsOfAll()...)
@@ -140,12 +141,12 @@ func TestUntilEmptyIsNotMisledByEmptyAnswers(t *testing.T) {
 
 func TestUntilEmptyEndsWithEmptyShards(t *testing.T) {
 	t.Parallel()
-	for name, script := range map[string]func(*scriptedStream){
-		"no shards":   func(*scriptedStream) {},
-		"open":        func(st *scriptedStream) { st.Shard("a", nil) },
-		"closed":      func(st *scriptedStream) { st.Shard("a", nil).Close() },
-		"split":       func(st *scriptedStream) { st.Shard("a", st.Shard("p", nil).Close()) },
-		"two of them": func(st *scriptedStream) { st.Shard("a", nil); st.Shard("b", nil) },
+	for name, script := range map[string]func(*dynamotest.Stream){
+		"no shards":   func(*dynamotest.Stream) {},
+		"open":        func(st *dynamotest.Stream) { st.NewShard("a", nil) },
+		"closed":      func(st *dynamotest.Stream) { st.NewShard("a", nil).Close() },
+		"split":       func(st *dynamotest.Stream) { st.NewShard("a", st.NewShard("p", nil).Close()) },
+		"two of them": func(st *dynamotest.Stream) { st.NewShard("a", nil); st.NewShard("b", nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -163,10 +164,10 @@ func TestUntilEmptyEndsWithEmptyShards(t *testing.T) {
 func TestNoShardStarvesAnother(t *testing.T) {
 	t.Parallel()
 	f := newFollowed(t)
-	f.server.batch = 1
-	f.stream.Shard("a", nil).Put(named("a", 30)...)
-	f.stream.Shard("b", nil).Put("b")
-	c := f.stream.Shard("c", nil).Put("c")
+	f.server.Batch = 1
+	f.stream.NewShard("a", nil).Put(named("a", 30)...)
+	f.stream.NewShard("b", nil).Put("b")
+	c := f.stream.NewShard("c", nil).Put("c")
 	f.drain(f.then(func() {
 		if len(f.seen) == 20 {
 			c.Put("late")
@@ -186,12 +187,12 @@ func TestNoShardStarvesAnother(t *testing.T) {
 func TestChildrenAreReadWhileOthersAreBusy(t *testing.T) {
 	t.Parallel()
 	f := newFollowed(t)
-	f.server.batch = 1
-	f.stream.Shard("a", nil).Put(named("a", 30)...)
-	p := f.stream.Shard("p", nil).Put("p0")
+	f.server.Batch = 1
+	f.stream.NewShard("a", nil).Put(named("a", 30)...)
+	p := f.stream.NewShard("p", nil).Put("p0")
 	f.drain(f.then(func() {
 		if len(f.seen) == 2 {
-			f.stream.Shard("c", p.Close()).Put("c0")
+			f.stream.NewShard("c", p.Close()).Put("c0")
 		}
 	}))
 	if place := slices.Index(f.seen, "c0"); place < 0 || place > 9 {
@@ -204,22 +205,22 @@ func TestChildrenAreReadWhileOthersAreBusy(t *testing.T) {
 func TestFinishedShardsAreForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFollowed(t)
-	p := f.stream.Shard("p", nil).Put("p0").Close()
-	f.stream.Shard("a", p).Put("a0")
+	p := f.stream.NewShard("p", nil).Put("p0").Close()
+	f.stream.NewShard("a", p).Put("a0")
 	ctx, cancel := context.WithCancel(t.Context())
 	lookups, listings := 0, 0
-	f.server.Faults(func(op string, body []byte) fault {
+	f.server.SetFaults(func(op string, body []byte) dynamotest.Fault {
 		switch {
-		case op == "BatchGetItem" && strings.Contains(string(body), p.id):
+		case op == "BatchGetItem" && strings.Contains(string(body), p.ID):
 			lookups++
 		case op == "DescribeStream" && len(f.seen) == 2:
 			listings++
-			p.Set(func(h *scriptedShard) { h.hidden = listings == 1 })
+			p.Update(func(h *dynamotest.Shard) { h.Hidden = listings == 1 })
 			if listings == 10 {
 				cancel()
 			}
 		}
-		return pass
+		return dynamotest.Pass
 	})
 	if err := f.follow(ctx, dynamo.FollowOptions{}, f.all); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
@@ -234,13 +235,13 @@ func TestFinishedShardsAreForgotten(t *testing.T) {
 func TestPlacesExpire(t *testing.T) {
 	t.Parallel()
 	f := newFollowed(t)
-	f.stream.Shard("a", nil).Put("1")
+	f.stream.NewShard("a", nil).Put("1")
 	var puts []string
-	f.server.Faults(func(op string, body []byte) fault {
+	f.server.SetFaults(func(op string, body []byte) dynamotest.Fault {
 		if op == "PutItem" {
 			puts = append(puts, string(body))
 		}
-		return pass
+		return dynamotest.Pass
 	})
 	f.drain(f.all)
 	if len(puts) != 1 || !strings.Contains(puts[0], `"ttl":{"N":"`) {

@@ -12,36 +12,41 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // followRequests are those that Follow sends.
 var followRequests = []string{"DescribeStream", "BatchGetItem", "GetShardIterator", "GetRecords", "PutItem"}
 
 // streamFault is a fault that is an error of the service.
-func streamFault(status int, kind string) fault {
-	return fault{kind, func(x *exchange) { x.answer(failure(status, kind, `"message":"made up"`)) }}
+func streamFault(status int, kind string) dynamotest.Fault {
+	return dynamotest.Fault{Name: kind, Act: func(x *dynamotest.Exchange) { x.Answer(dynamotest.Failure(status, kind, `"message":"made up"`)) }}
 }
 
 // passing are faults that pass, before a request is carried out or after.
-func passing() []fault {
-	return []fault{
-		throttle, fail500, resetBefore,
+func passing() []dynamotest.Fault {
+	return []dynamotest.Fault{
+		dynamotest.Throttle, dynamotest.Fail500, dynamotest.ResetBefore,
 		streamFault(http.StatusBadRequest, "LimitExceededException"),
 		streamFault(http.StatusBadRequest, "ThrottlingException"),
 		streamFault(http.StatusServiceUnavailable, "ServiceUnavailable"),
 		streamFault(http.StatusInternalServerError, "InternalServerError"),
-		{"no JSON", func(x *exchange) { x.answer(wireReply{status: http.StatusBadGateway, body: []byte("<html>")}) }},
-		{"half a reply", func(x *exchange) { x.answer(wireReply{status: http.StatusOK, body: []byte(`{"Records":[`)}) }},
+		{Name: "no JSON", Act: func(x *dynamotest.Exchange) {
+			x.Answer(dynamotest.Reply{Status: http.StatusBadGateway, Body: []byte("<html>")})
+		}},
+		{Name: "half a reply", Act: func(x *dynamotest.Exchange) {
+			x.Answer(dynamotest.Reply{Status: http.StatusOK, Body: []byte(`{"Records":[`)})
+		}},
 	}
 }
 
 // forked fills the stream with a parent, its children, and a shard beside them.
 func (f *followed) forked() []string {
-	f.server.batch = 2
-	p := f.stream.Shard("p", nil).Put("p0", "p1", "p2").Close()
-	f.stream.Shard("a", p).Put("a0", "a1", "a2")
-	f.stream.Shard("b", p).Put("b0")
-	f.stream.Shard("z", nil).Put("z0", "z1", "z2")
+	f.server.Batch = 2
+	p := f.stream.NewShard("p", nil).Put("p0", "p1", "p2").Close()
+	f.stream.NewShard("a", p).Put("a0", "a1", "a2")
+	f.stream.NewShard("b", p).Put("b0")
+	f.stream.NewShard("z", nil).Put("z0", "z1", "z2")
 	return f.recordsOfAll()
 }
 
@@ -53,12 +58,12 @@ func TestFollowTriesAgainWhatFails(t *testing.T) {
 			for _, fail := range passing() {
 				f := newFollowed(t)
 				all := f.forked()
-				f.server.Faults(first(2, op, fail))
+				f.server.SetFaults(dynamotest.First(2, op, fail))
 				f.drain(f.all)
 				f.ordered()
 				f.handled(all...)
-				if n := f.server.Did(fail); n != 2 || len(f.failed) != 2 {
-					t.Errorf("%s: %d faults, told %v", fail.name, n, f.failed)
+				if n := f.server.Count(fail); n != 2 || len(f.failed) != 2 {
+					t.Errorf("%s: %d faults, told %v", fail.Name, n, f.failed)
 				}
 			}
 		})
@@ -68,16 +73,16 @@ func TestFollowTriesAgainWhatFails(t *testing.T) {
 // Every second request fails, of each kind and about each shard.
 func TestFollowGetsThroughAnUnreliableNetwork(t *testing.T) {
 	t.Parallel()
-	for _, fail := range append(passing(), dropReply, fail500After) {
-		t.Run(fail.name, func(t *testing.T) {
+	for _, fail := range append(passing(), dynamotest.DropReply, dynamotest.Fail500After) {
+		t.Run(fail.Name, func(t *testing.T) {
 			t.Parallel()
 			f := newFollowed(t)
 			all := f.forked()
 			sent := map[string]int{} // one request after the other
-			f.server.Faults(func(op string, body []byte) fault {
+			f.server.SetFaults(func(op string, body []byte) dynamotest.Fault {
 				about := op + strings.Join(shardID.FindAllString(string(body), -1), " ")
 				if sent[about]++; op == "DescribeTable" || sent[about]%2 == 0 {
-					return pass
+					return dynamotest.Pass
 				}
 				return fail
 			})
@@ -100,12 +105,12 @@ func TestOtherShardsGoOnWhileOneFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFollowed(t)
-			f.server.batch = 3
-			f.stream.Shard("a", nil).Put("a0", "a1", "a2", "a3")
-			f.stream.Shard("b", nil).Put(named("b", 40)...)
-			f.stream.Shard("c", nil).Put(named("c", 40)...)
+			f.server.Batch = 3
+			f.stream.NewShard("a", nil).Put("a0", "a1", "a2", "a3")
+			f.stream.NewShard("b", nil).Put(named("b", 40)...)
+			f.stream.NewShard("c", nil).Put(named("c", 40)...)
 			if fails.request {
-				f.server.Faults(failing("GetRecords", "|shardId-00000000000000000000-a|"))
+				f.server.SetFaults(failing("GetRecords", "|shardId-00000000000000000000-a|"))
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			err := f.follow(ctx, dynamo.FollowOptions{Pause: time.Hour}, func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
@@ -125,7 +130,7 @@ func TestOtherShardsGoOnWhileOneFails(t *testing.T) {
 			if len(f.failed) != 1 {
 				t.Errorf("told %v", f.failed)
 			}
-			f.server.Faults(always(pass))
+			f.server.SetFaults(dynamotest.Always(dynamotest.Pass))
 			f.drain(f.all)
 			f.seen = slices.Compact(slices.Sorted(slices.Values(f.seen))) // a batch may have come again
 			f.handled(append(append(named("b", 40), named("c", 40)...), "a0", "a1", "a2", "a3")...)
@@ -134,12 +139,12 @@ func TestOtherShardsGoOnWhileOneFails(t *testing.T) {
 }
 
 // failing is the plan in which requests fail that hold a text.
-func failing(op, part string) plan {
-	return func(asked string, body []byte) fault {
+func failing(op, part string) dynamotest.Plan {
+	return func(asked string, body []byte) dynamotest.Fault {
 		if asked == op && strings.Contains(string(body), part) {
-			return fail500
+			return dynamotest.Fail500
 		}
-		return pass
+		return dynamotest.Pass
 	}
 }
 
@@ -148,13 +153,13 @@ func failing(op, part string) plan {
 func TestKnownShardsAreReadThoughTheListingFails(t *testing.T) {
 	t.Parallel()
 	f := newFollowed(t)
-	f.server.batch = 1
+	f.server.Batch = 1
 	names := named("b", 10)
-	f.stream.Shard("a", nil).Close()
-	f.stream.Shard("b", nil).Put(names...)
+	f.stream.NewShard("a", nil).Close()
+	f.stream.NewShard("b", nil).Put(names...)
 	ctx, cancel := context.WithCancel(t.Context())
 	err := f.follow(ctx, dynamo.FollowOptions{Pause: time.Hour}, f.then(func() {
-		f.server.Faults(failing("DescribeStream", ""))
+		f.server.SetFaults(failing("DescribeStream", ""))
 		if len(f.seen) == len(names) {
 			cancel()
 		}
@@ -174,9 +179,9 @@ func TestFollowWaitsForWhatComesBack(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			t.Parallel()
 			f := newFollowed(t)
-			f.server.batch = 1
-			a := f.stream.Shard("a", nil).Put("1")
-			f.server.Faults(first(20, op, fail500))
+			f.server.Batch = 1
+			a := f.stream.NewShard("a", nil).Put("1")
+			f.server.SetFaults(dynamotest.First(20, op, dynamotest.Fail500))
 			ctx, cancel := context.WithCancel(t.Context())
 			err := f.follow(ctx, dynamo.FollowOptions{}, f.then(func() {
 				if a.Put("2"); len(f.seen) == 2 {
@@ -199,7 +204,7 @@ func TestUntilEmptyEndsWithAnErrorThatLasts(t *testing.T) {
 	t.Parallel()
 	down := errors.New("down")
 	for name, test := range map[string]struct {
-		faults plan
+		faults dynamotest.Plan
 		handle handler
 		says   string
 		seen   []string
@@ -208,18 +213,18 @@ func TestUntilEmptyEndsWithAnErrorThatLasts(t *testing.T) {
 		"places":    {faults: failing("BatchGetItem", ""), says: "InternalServerError"},
 		"iterators": {faults: failing("GetShardIterator", "-a"), says: "InternalServerError", seen: []string{"b0", "b1", "b2"}},
 		"records":   {faults: failing("GetRecords", "-a"), says: "InternalServerError", seen: []string{"b0", "b1", "b2"}},
-		"a shard":   {faults: first(1000, "GetShardIterator", streamFault(http.StatusBadRequest, "ResourceNotFoundException")), says: "shard shardId-"},
+		"a shard":   {faults: dynamotest.First(1000, "GetShardIterator", streamFault(http.StatusBadRequest, "ResourceNotFoundException")), says: "shard shardId-"},
 		"handle":    {handle: func(context.Context, []dynamo.StreamRecord) (int, error) { return 0, down }, says: "down"},
 		"nothing":   {handle: func(context.Context, []dynamo.StreamRecord) (int, error) { return 0, nil }, says: "not all records"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFollowed(t)
-			f.server.batch = 1
-			f.stream.Shard("a", nil).Put("a0", "a1")
-			f.stream.Shard("b", nil).Put("b0", "b1", "b2")
+			f.server.Batch = 1
+			f.stream.NewShard("a", nil).Put("a0", "a1")
+			f.stream.NewShard("b", nil).Put("b0", "b1", "b2")
 			if test.faults != nil {
-				f.server.Faults(test.faults)
+				f.server.SetFaults(test.faults)
 			}
 			if test.handle == nil {
 				test.handle = f.all
@@ -242,7 +247,7 @@ func TestUntilEmptyGoesOnWhileThereIsProgress(t *testing.T) {
 	t.Parallel()
 	f := newFollowed(t)
 	names := named("a", 20)
-	f.stream.Shard("a", nil).Put(names...)
+	f.stream.NewShard("a", nil).Put(names...)
 	f.drain(func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
 		done, _ := f.all(ctx, records[:1])
 		return done, errors.New("slow")
@@ -256,8 +261,8 @@ func TestFollowEndsWhenItIsNotAllowed(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			t.Parallel()
 			f := newFollowed(t)
-			f.stream.Shard("a", nil).Put("1")
-			f.server.Faults(first(1000, op, streamFault(http.StatusBadRequest, "AccessDeniedException")))
+			f.stream.NewShard("a", nil).Put("1")
+			f.server.SetFaults(dynamotest.First(1000, op, streamFault(http.StatusBadRequest, "AccessDeniedException")))
 			err := f.follow(t.Context(), dynamo.FollowOptions{}, f.all)
 			if !isError[*limiter.UnavailableError](err) {
 				t.Fatal(err)
@@ -274,10 +279,10 @@ func TestFollowReturnsWithItsContext(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			t.Parallel()
 			f := newFollowed(t)
-			f.stream.Shard("a", nil).Put("1")
+			f.stream.NewShard("a", nil).Put("1")
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			f.server.Faults(first(1, where, fault{"leave", func(x *exchange) { cancel(); hang.act(x) }}))
+			f.server.SetFaults(dynamotest.First(1, where, dynamotest.Fault{Name: "leave", Act: func(x *dynamotest.Exchange) { cancel(); dynamotest.Hang.Act(x) }}))
 			err := f.follow(ctx, dynamo.FollowOptions{Pause: time.Hour}, func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
 				switch where {
 				case "handle":
@@ -300,7 +305,7 @@ func TestFollowReturnsWithItsContext(t *testing.T) {
 func TestFollowEndsWithTheRepository(t *testing.T) {
 	t.Parallel()
 	f := newFollowed(t)
-	f.stream.Shard("a", nil).Put("1")
+	f.stream.NewShard("a", nil).Put("1")
 	err := f.follow(t.Context(), dynamo.FollowOptions{}, f.then(func() { must(t, f.repo.Close()) }))
 	if !errors.Is(err, limiter.ErrClosed) {
 		t.Error(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 const bothImages = "NEW_AND_OLD_IMAGES"
@@ -23,26 +24,24 @@ func TestFollowGoesOnWithTheStreamThatReplacesIt(t *testing.T) {
 		"at once": func(f *followed) { f.server.SwitchOff() },
 		"and the old one is gone": func(f *followed) {
 			f.server.SwitchOff()
-			f.server.mu.Lock()
-			defer f.server.mu.Unlock()
-			f.stream.gone = true
+			f.stream.Remove()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFollowed(t)
-			f.server.batch = 2
-			p := f.stream.Shard("p", nil).Put("1", "2", "3").Close()
-			f.stream.Shard("a", p).Put("4")
+			f.server.Batch = 2
+			p := f.stream.NewShard("p", nil).Put("1", "2", "3").Close()
+			f.stream.NewShard("a", p).Put("4")
 			first := true
 			f.drain(f.then(func() {
 				if first {
 					replace(f)
-					f.server.Replace(bothImages).Shard("a", nil).Put("5", "6", "7")
+					f.server.Replace(bothImages).NewShard("a", nil).Put("5", "6", "7")
 				}
 				first = false
 			}))
-			if f.stream.gone {
+			if f.stream.Gone {
 				f.saw("1", "2", "5", "6", "7")
 			} else {
 				f.saw("1", "2", "3", "4", "5", "6", "7")
@@ -59,20 +58,20 @@ func TestFollowGoesOnWithTheStreamThatReplacesIt(t *testing.T) {
 func TestFollowWaitsForTheNextStream(t *testing.T) {
 	t.Parallel()
 	f := newFollowed(t)
-	f.stream.Shard("a", nil).Put("1")
+	f.stream.NewShard("a", nil).Put("1")
 	ctx, cancel := context.WithCancel(t.Context())
 	tables := 0
-	f.server.Faults(func(op string, _ []byte) fault {
+	f.server.SetFaults(func(op string, _ []byte) dynamotest.Fault {
 		if op != "DescribeTable" {
-			return pass
+			return dynamotest.Pass
 		}
 		switch tables++; tables {
 		case 10, 11: // it has to be asked for again
-			return throttle
+			return dynamotest.Throttle
 		case 30:
-			f.server.Replace(bothImages).Shard("a", nil).Put("2")
+			f.server.Replace(bothImages).NewShard("a", nil).Put("2")
 		}
-		return pass
+		return dynamotest.Pass
 	})
 	err := f.follow(ctx, dynamo.FollowOptions{}, f.then(func() {
 		f.server.SwitchOff()
@@ -91,7 +90,7 @@ func TestFollowEndsWithoutAStream(t *testing.T) {
 	notFound := func(err error) bool { return errors.Is(err, limiter.ErrNotFound) }
 	unavailable := isError[*limiter.UnavailableError]
 	for name, test := range map[string]struct {
-		faults plan // once it is off
+		faults dynamotest.Plan // once it is off
 		view   string
 		empty  bool
 		right  func(error) bool
@@ -101,21 +100,21 @@ func TestFollowEndsWithoutAStream(t *testing.T) {
 		"off, and all is read":       {empty: true, right: func(err error) bool { return err == nil }},
 		"the new one has keys only":  {view: "KEYS_ONLY", right: notFound, says: "new and old images"},
 		"the new one has one image":  {view: "NEW_IMAGE", empty: true, right: notFound, says: "NEW_IMAGE"},
-		"the table is gone":          {faults: first(1, "DescribeTable", streamFault(http.StatusBadRequest, "ResourceNotFoundException")), right: notFound, says: "table create"},
-		"the table cannot be asked":  {faults: first(1000, "DescribeTable", fail500), right: unavailable, says: "InternalServerError"},
-		"nor when all has been read": {faults: first(1000, "DescribeTable", fail500), empty: true, right: unavailable, says: "InternalServerError"},
+		"the table is gone":          {faults: dynamotest.First(1, "DescribeTable", streamFault(http.StatusBadRequest, "ResourceNotFoundException")), right: notFound, says: "table create"},
+		"the table cannot be asked":  {faults: dynamotest.First(1000, "DescribeTable", dynamotest.Fail500), right: unavailable, says: "InternalServerError"},
+		"nor when all has been read": {faults: dynamotest.First(1000, "DescribeTable", dynamotest.Fail500), empty: true, right: unavailable, says: "InternalServerError"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFollowed(t)
-			f.stream.Shard("a", nil).Put("1")
+			f.stream.NewShard("a", nil).Put("1")
 			err := f.follow(t.Context(), dynamo.FollowOptions{UntilEmpty: test.empty}, f.then(func() {
 				f.server.SwitchOff()
 				if test.view != "" {
 					f.server.Replace(test.view)
 				}
 				if test.faults != nil {
-					f.server.Faults(test.faults)
+					f.server.SetFaults(test.faults)
 				}
 			}))
 			if !test.right(err) {
@@ -134,7 +133,7 @@ func TestFollowNeedsBothImages(t *testing.T) {
 	t.Parallel()
 	for _, view := range []string{"KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE"} {
 		f := newFollowed(t)
-		f.server.Replace(view).Shard("a", nil).Put("1")
+		f.server.Replace(view).NewShard("a", nil).Put("1")
 		err := f.follow(t.Context(), dynamo.FollowOptions{UntilEmpty: true}, f.all)
 		if !errors.Is(err, limiter.ErrNotFound) {
 			t.Fatal(err)
@@ -148,23 +147,23 @@ func TestFollowNeedsBothImages(t *testing.T) {
 func TestFollowGoesOnWithTheNextStreamOfTheEngine(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.set(limiter.Scope{}, perMinute)
+	s.SetLimits(limiter.Scope{}, perMinute)
 	s.charge("alice", 1)
 	enable := func(on bool) {
 		spec := &types.StreamSpecification{StreamEnabled: aws.Bool(on)}
 		if on {
 			spec.StreamViewType = types.StreamViewTypeNewAndOldImages
 		}
-		_, err := s.client.UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: &s.name, StreamSpecification: spec})
-		s.ok(err)
+		_, err := s.Client.UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: &s.TableName, StreamSpecification: spec})
+		s.Must(err)
 	}
-	s.wire.before(func(c *wireCall) bool { return c.op == "GetRecords" }, func() {
+	s.Wire.Before(func(c *dynamotest.Call) bool { return c.Op == "GetRecords" }, func() {
 		s.charge("bob", 2)
 		enable(false)
 		enable(true)
 		s.charge("bob", 4)
 	})
-	s.ok(s.follow(s.counts()))
-	s.equal("of the first stream", s.total("alice", perMinute.Name, limiter.Hourly), int64(1))
-	s.equal("of both", s.total("bob", perMinute.Name, limiter.Hourly), int64(6))
+	s.Must(s.follow(s.counts()))
+	s.Equal("of the first stream", s.total("alice", perMinute.Name, limiter.Hourly), int64(1))
+	s.Equal("of both", s.total("bob", perMinute.Name, limiter.Hourly), int64(6))
 }

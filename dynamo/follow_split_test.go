@@ -9,55 +9,56 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // splits are streams whose shards have children. The names sort children first.
 // Records are named after their shard.
-func splits() map[string]func(*scriptedStream) {
-	fill := func(h *scriptedShard, n int) *scriptedShard {
+func splits() map[string]func(*dynamotest.Stream) {
+	fill := func(h *dynamotest.Shard, n int) *dynamotest.Shard {
 		for i := range n {
-			h.Put(fmt.Sprintf("%s%d", h.name, i))
+			h.Put(fmt.Sprintf("%s%d", h.Name, i))
 		}
 		return h
 	}
-	return map[string]func(*scriptedStream){
-		"split": func(st *scriptedStream) {
-			p := fill(st.Shard("p", nil), 5).Close()
-			fill(st.Shard("a", p), 4)
-			fill(st.Shard("b", p), 3)
+	return map[string]func(*dynamotest.Stream){
+		"split": func(st *dynamotest.Stream) {
+			p := fill(st.NewShard("p", nil), 5).Close()
+			fill(st.NewShard("a", p), 4)
+			fill(st.NewShard("b", p), 3)
 		},
-		"children are listed first": func(st *scriptedStream) {
-			p := fill(st.Shard("p", nil), 5).Close()
-			fill(st.Shard("a", p), 4)
-			st.shards[0], st.shards[1] = st.shards[1], st.shards[0]
+		"children are listed first": func(st *dynamotest.Stream) {
+			p := fill(st.NewShard("p", nil), 5).Close()
+			fill(st.NewShard("a", p), 4)
+			st.Shards[0], st.Shards[1] = st.Shards[1], st.Shards[0]
 		},
-		"chain": func(st *scriptedStream) {
-			p := fill(st.Shard("p", nil), 3).Close()
-			m := fill(st.Shard("m", p), 3).Close()
-			fill(st.Shard("a", m), 3)
+		"chain": func(st *dynamotest.Stream) {
+			p := fill(st.NewShard("p", nil), 3).Close()
+			m := fill(st.NewShard("m", p), 3).Close()
+			fill(st.NewShard("a", m), 3)
 		},
-		"chain with an empty middle": func(st *scriptedStream) {
-			p := fill(st.Shard("p", nil), 5).Close()
-			fill(st.Shard("a", st.Shard("m", p).Close()), 5)
+		"chain with an empty middle": func(st *dynamotest.Stream) {
+			p := fill(st.NewShard("p", nil), 5).Close()
+			fill(st.NewShard("a", st.NewShard("m", p).Close()), 5)
 		},
-		"in pages": func(st *scriptedStream) {
-			st.server.page = 1
-			p := fill(st.Shard("p", nil), 5).Close()
-			fill(st.Shard("a", p), 2)
-			fill(st.Shard("z", nil), 4)
-			fill(st.Shard("b", fill(st.Shard("c", p), 3).Close()), 3)
+		"in pages": func(st *dynamotest.Stream) {
+			st.Server.Page = 1
+			p := fill(st.NewShard("p", nil), 5).Close()
+			fill(st.NewShard("a", p), 2)
+			fill(st.NewShard("z", nil), 4)
+			fill(st.NewShard("b", fill(st.NewShard("c", p), 3).Close()), 3)
 		},
-		"in pages, children first": func(st *scriptedStream) {
-			st.server.page = 1
-			p := fill(st.Shard("p", nil), 5).Close()
-			fill(st.Shard("a", fill(st.Shard("m", p), 3).Close()), 2)
-			slices.Reverse(st.shards)
+		"in pages, children first": func(st *dynamotest.Stream) {
+			st.Server.Page = 1
+			p := fill(st.NewShard("p", nil), 5).Close()
+			fill(st.NewShard("a", fill(st.NewShard("m", p), 3).Close()), 2)
+			slices.Reverse(st.Shards)
 		},
-		"the parent was trimmed before": func(st *scriptedStream) {
-			p := st.Shard("p", nil).Close()
-			p.hidden, p.gone = true, true
-			m := fill(st.Shard("m", p), 4).Close()
-			fill(st.Shard("a", m), 3)
+		"the parent was trimmed before": func(st *dynamotest.Stream) {
+			p := st.NewShard("p", nil).Close()
+			p.Hidden, p.Gone = true, true
+			m := fill(st.NewShard("m", p), 4).Close()
+			fill(st.NewShard("a", m), 3)
 		},
 	}
 }
@@ -66,9 +67,9 @@ func splits() map[string]func(*scriptedStream) {
 // parents was, and that each record of them was.
 func (f *followed) ordered() {
 	f.Helper()
-	parents := map[string]*scriptedShard{}
-	for _, h := range f.stream.shards {
-		parents[h.id] = h
+	parents := map[string]*dynamotest.Shard{}
+	for _, h := range f.stream.Shards {
+		parents[h.ID] = h
 	}
 	first, last := map[string]int{}, map[string]int{} // place in seen by name
 	for i, name := range slices.Backward(f.seen) {
@@ -77,10 +78,10 @@ func (f *followed) ordered() {
 	for i, name := range f.seen {
 		last[name] = i
 	}
-	for _, h := range f.stream.shards {
-		for _, mine := range h.names() {
-			for p := parents[h.parent]; p != nil; p = parents[p.parent] {
-				for _, theirs := range p.names() {
+	for _, h := range f.stream.Shards {
+		for _, mine := range h.RecordNames() {
+			for p := parents[h.Parent]; p != nil; p = parents[p.Parent] {
+				for _, theirs := range p.RecordNames() {
 					if last[theirs] > first[mine] {
 						f.Errorf("%s came before %s of a parent", mine, theirs)
 					}
@@ -90,19 +91,9 @@ func (f *followed) ordered() {
 	}
 }
 
-// names are those of the records that can be read.
-func (h *scriptedShard) names() (names []string) {
-	for i := range h.records[h.trimmed:] {
-		if !h.gone {
-			names = append(names, fmt.Sprintf("%s%d", h.name, h.trimmed+i))
-		}
-	}
-	return names
-}
-
 func (f *followed) recordsOfAll() (names []string) {
-	for _, h := range f.stream.shards {
-		names = append(names, h.names()...)
+	for _, h := range f.stream.Shards {
+		names = append(names, h.RecordNames()...)
 	}
 	return names
 }
@@ -114,7 +105,7 @@ func TestChildrenWaitForTheRestOfTheirParent(t *testing.T) {
 			t.Parallel()
 			for _, batch := range []int{1, 2, 1000} {
 				f := newFollowed(t)
-				f.server.batch = batch
+				f.server.Batch = batch
 				script(f.stream)
 				f.drain(f.all)
 				f.ordered()
@@ -128,12 +119,12 @@ func TestChildrenWaitForTheRestOfTheirParent(t *testing.T) {
 func TestFollowReadsLongListings(t *testing.T) {
 	t.Parallel()
 	f := newFollowed(t)
-	p := f.stream.Shard("p", nil).Put("p0").Close()
-	f.stream.Shard("a", p).Put("a0")
+	p := f.stream.NewShard("p", nil).Put("p0").Close()
+	f.stream.NewShard("a", p).Put("a0")
 	for i := range 100 {
-		f.stream.Shard(fmt.Sprintf("o%03d", i), nil).Close()
+		f.stream.NewShard(fmt.Sprintf("o%03d", i), nil).Close()
 	}
-	slices.Reverse(f.stream.shards)
+	slices.Reverse(f.stream.Shards)
 	f.drain(f.all)
 	f.saw("p0", "a0")
 }
@@ -148,12 +139,12 @@ func TestOrderOutlivesTheProcess(t *testing.T) {
 			t.Run(fmt.Sprint(name, ", kept ", kept), func(t *testing.T) {
 				t.Parallel()
 				f := newFollowed(t)
-				f.server.batch = 2
+				f.server.Batch = 2
 				script(f.stream)
 				all, most := f.recordsOfAll(), 0
 				for deaths := 0; !f.killed(kept); deaths++ {
 					if !kept {
-						most += f.server.batch
+						most += f.server.Batch
 					}
 					if deaths > len(all)*2 {
 						t.Fatalf("no end in sight: %v", f.seen)
@@ -177,19 +168,19 @@ func (f *followed) killed(kept bool) (over bool) {
 	ctx, cancel := context.WithCancel(f.Context())
 	defer cancel()
 	puts := 0
-	f.server.Faults(func(op string, _ []byte) fault {
+	f.server.SetFaults(func(op string, _ []byte) dynamotest.Fault {
 		if op == "PutItem" {
 			puts++
 		}
 		if op != "PutItem" || puts == 1 {
-			return pass
+			return dynamotest.Pass
 		}
-		return fault{"killed", func(x *exchange) {
+		return dynamotest.Fault{Name: "killed", Act: func(x *dynamotest.Exchange) {
 			if kept {
-				x.execute(x.body)
+				x.Execute(x.Body)
 			}
 			cancel()
-			x.reset()
+			x.Reset()
 		}}
 	})
 	err := f.follow(ctx, dynamo.FollowOptions{UntilEmpty: true}, f.all)
@@ -203,11 +194,11 @@ func (f *followed) killed(kept bool) (over bool) {
 func TestChildrenDoNotWaitForAParentThatVanished(t *testing.T) {
 	t.Parallel()
 	f := newFollowed(t)
-	f.server.batch = 2
-	p := f.stream.Shard("p", nil).Put("p0", "p1", "p2").Close()
-	f.stream.Shard("a", p).Put("a0")
+	f.server.Batch = 2
+	p := f.stream.NewShard("p", nil).Put("p0", "p1", "p2").Close()
+	f.stream.NewShard("a", p).Put("a0")
 	f.drain(f.then(func() {
-		p.Set(func(h *scriptedShard) { h.hidden, h.gone = true, true })
+		p.Update(func(h *dynamotest.Shard) { h.Hidden, h.Gone = true, true })
 	}))
 	f.saw("p0", "p1", "a0")
 }
@@ -219,13 +210,13 @@ func TestAnIncompleteListingLosesNothing(t *testing.T) {
 		t.Run(fmt.Sprint("all ", all), func(t *testing.T) {
 			t.Parallel()
 			f := newFollowed(t)
-			f.server.batch = 1
-			z := f.stream.Shard("z", nil).Put("z0").Close()
-			p := f.stream.Shard("p", nil).Put("p0", "p1", "p2").Close()
-			a := f.stream.Shard("a", p).Put("a0")
+			f.server.Batch = 1
+			z := f.stream.NewShard("z", nil).Put("z0").Close()
+			p := f.stream.NewShard("p", nil).Put("p0", "p1", "p2").Close()
+			a := f.stream.NewShard("a", p).Put("a0")
 			hide := func(hidden bool) {
-				for _, h := range []*scriptedShard{z, p, a} {
-					h.Set(func(h *scriptedShard) { h.hidden = hidden && (all || h == p) })
+				for _, h := range []*dynamotest.Shard{z, p, a} {
+					h.Update(func(h *dynamotest.Shard) { h.Hidden = hidden && (all || h == p) })
 				}
 			}
 			f.drain(f.then(func() { hide(len(f.seen) < 4) }))
@@ -239,9 +230,9 @@ func TestAnIncompleteListingLosesNothing(t *testing.T) {
 func TestThePlaceIsKeptBeforeMoreIsRead(t *testing.T) {
 	t.Parallel()
 	f := newFollowed(t)
-	f.server.batch = 1
-	f.stream.Shard("a", nil).Put("1", "2", "3")
-	f.server.Faults(first(3, "PutItem", throttle))
+	f.server.Batch = 1
+	f.stream.NewShard("a", nil).Put("1", "2", "3")
+	f.server.SetFaults(dynamotest.First(3, "PutItem", dynamotest.Throttle))
 	f.drain(func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
 		if n := f.server.Executed("PutItem"); n != len(f.seen) {
 			t.Errorf("kept %d places of %v", n, f.seen)
@@ -256,15 +247,15 @@ func TestThePlaceIsKeptBeforeMoreIsRead(t *testing.T) {
 func TestChildrenWaitUntilTheEndOfTheParentIsKept(t *testing.T) {
 	t.Parallel()
 	f := newFollowed(t)
-	p := f.stream.Shard("p", nil).Put("p0").Close()
-	f.stream.Shard("a", p).Put("a0")
+	p := f.stream.NewShard("p", nil).Put("p0").Close()
+	f.stream.NewShard("a", p).Put("a0")
 	refused := 0
-	f.server.Faults(func(op string, body []byte) fault {
-		if op == "PutItem" && strings.Contains(string(body), p.id) && refused < 3 {
+	f.server.SetFaults(func(op string, body []byte) dynamotest.Fault {
+		if op == "PutItem" && strings.Contains(string(body), p.ID) && refused < 3 {
 			refused++
-			return throttle
+			return dynamotest.Throttle
 		}
-		return pass
+		return dynamotest.Pass
 	})
 	f.drain(func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
 		if names := recordNames(records); names[0] == "a0" && refused < 3 {

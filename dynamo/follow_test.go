@@ -14,17 +14,18 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // follow reads the table's stream to its end, once, and counts what it says.
 func (s *storedTable) follow(handle func(context.Context, []dynamo.StreamRecord) (int, error)) error {
 	s.Helper()
-	return s.repo.Follow(s.Context(), &dynamo.FollowOptions{UntilEmpty: true, Pause: time.Millisecond}, handle)
+	return s.Repo.Follow(s.Context(), &dynamo.FollowOptions{UntilEmpty: true, Pause: time.Millisecond}, handle)
 }
 
 func (s *storedTable) counts() func(context.Context, []dynamo.StreamRecord) (int, error) {
-	a, err := aggregator.New(s.repo.UsageStore(0), nil)
-	s.ok(err)
+	a, err := aggregator.New(s.Repo.UsageStore(0), nil)
+	s.Must(err)
 	return func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
 		t := dynamo.Aggregate(ctx, a, records)
 		return t.Done, t.Err
@@ -34,7 +35,7 @@ func (s *storedTable) counts() func(context.Context, []dynamo.StreamRecord) (int
 // total is what was used of a limit by the hour.
 func (s *storedTable) total(entity, limit string, window limiter.Window) (sum int64) {
 	s.Helper()
-	for _, u := range gathered(s.T, s.repo.Usage(s.Context(), limiter.UsageQuery{Entity: entity, Window: window})) {
+	for _, u := range dynamotest.Collect(s.T, s.Repo.Usage(s.Context(), limiter.UsageQuery{Entity: entity, Window: window})) {
 		sum += u.Counters[limit]
 	}
 	return sum
@@ -43,16 +44,16 @@ func (s *storedTable) total(entity, limit string, window limiter.Window) (sum in
 func TestFollowCountsWhatTheStreamSays(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.set(limiter.Scope{}, limiter.PerMinute("rpm", 1000), limiter.PerMinute("tpm", 1_000_000))
+	s.SetLimits(limiter.Scope{}, limiter.PerMinute("rpm", 1000), limiter.PerMinute("tpm", 1_000_000))
 	var want int64
 	round := func(n int) {
 		for i := range n {
 			entity := fmt.Sprintf("key-%d", i%3)
-			out, err := s.repo.Consume(t.Context(), dawn, limiter.Charge{Entity: entity, Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 1).And("tpm", 100)})
-			s.ok(err)
+			out, err := s.Repo.Consume(t.Context(), dynamotest.Dawn, limiter.Charge{Entity: entity, Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 1).And("tpm", 100)})
+			s.Must(err)
 			want += 100
 			if i%4 == 0 {
-				s.ok(s.repo.Credit(t.Context(), dawn, limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens("tpm", 30)}))
+				s.Must(s.Repo.Credit(t.Context(), dynamotest.Dawn, limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens("tpm", 30)}))
 				want -= 30
 			}
 		}
@@ -64,18 +65,18 @@ func TestFollowCountsWhatTheStreamSays(t *testing.T) {
 			for i := range 3 {
 				got += s.total(fmt.Sprintf("key-%d", i), "tpm", window)
 			}
-			s.equal(what+" "+string(window), got, want)
+			s.Equal(what+" "+string(window), got, want)
 		}
 	}
 	round(20)
-	s.ok(s.follow(s.counts()))
+	s.Must(s.follow(s.counts()))
 	check("read once")
-	s.ok(s.follow(s.counts()))
+	s.Must(s.follow(s.counts()))
 	check("and again, when there is nothing new")
 	round(20)
 	count := s.counts()
 	calls := 0
-	s.ok(s.follow(func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
+	s.Must(s.follow(func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
 		if calls++; calls%2 == 1 { // a part, and then an outage after which nobody knows
 			done, _ := count(ctx, records)
 			return min(done, len(records)/3), errors.New("down")
@@ -89,7 +90,7 @@ func TestFollowCountsWhatTheStreamSays(t *testing.T) {
 func TestFollowBeginsWhereItWas(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.set(limiter.Scope{}, perMinute)
+	s.SetLimits(limiter.Scope{}, perMinute)
 	ctx, cancel := context.WithCancel(t.Context())
 	var seen []string
 	note := func(records []dynamo.StreamRecord) {
@@ -100,7 +101,7 @@ func TestFollowBeginsWhereItWas(t *testing.T) {
 		}
 	}
 	s.charge("alice", 1)
-	err := s.repo.Follow(ctx, nil, func(_ context.Context, records []dynamo.StreamRecord) (int, error) {
+	err := s.Repo.Follow(ctx, nil, func(_ context.Context, records []dynamo.StreamRecord) (int, error) {
 		note(records)
 		cancel()
 		return 0, nil
@@ -110,7 +111,7 @@ func TestFollowBeginsWhereItWas(t *testing.T) {
 	}
 	s.charge("alice", 1)
 	for range 2 {
-		s.ok(s.follow(func(_ context.Context, records []dynamo.StreamRecord) (int, error) {
+		s.Must(s.follow(func(_ context.Context, records []dynamo.StreamRecord) (int, error) {
 			note(records)
 			return len(records), nil
 		}))
@@ -122,17 +123,17 @@ func TestFollowBeginsWhereItWas(t *testing.T) {
 
 func (s *storedTable) charge(entity string, n int64) {
 	s.Helper()
-	_, err := s.repo.Consume(s.Context(), dawn, limiter.Charge{Entity: entity, Resource: "gpt-4", Amounts: limiter.Tokens(perMinute.Name, n)})
-	s.ok(err)
+	_, err := s.Repo.Consume(s.Context(), dynamotest.Dawn, limiter.Charge{Entity: entity, Resource: "gpt-4", Amounts: limiter.Tokens(perMinute.Name, n)})
+	s.Must(err)
 }
 
 func TestFollowNeedsAStream(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	_, err := s.client.UpdateTable(t.Context(), &dynamodb.UpdateTableInput{
-		TableName: &s.name, StreamSpecification: &types.StreamSpecification{StreamEnabled: aws.Bool(false)},
+	_, err := s.Client.UpdateTable(t.Context(), &dynamodb.UpdateTableInput{
+		TableName: &s.TableName, StreamSpecification: &types.StreamSpecification{StreamEnabled: aws.Bool(false)},
 	})
-	s.ok(err)
+	s.Must(err)
 	if err := s.follow(s.counts()); !errors.Is(err, limiter.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 type handler = func(context.Context, []dynamo.StreamRecord) (int, error)
@@ -19,8 +20,8 @@ type handler = func(context.Context, []dynamo.StreamRecord) (int, error)
 // request once.
 type followed struct {
 	*testing.T
-	server *streamServer
-	stream *scriptedStream
+	server *dynamotest.StreamServer
+	stream *dynamotest.Stream
 	repo   *dynamo.Repository
 	seen   []string // names of the records that were done with
 	failed []error  // what Follow went on after
@@ -28,10 +29,10 @@ type followed struct {
 
 func newFollowed(t *testing.T) *followed {
 	t.Helper()
-	table, server := newTable(t), newStreamServer(t)
+	table, server := dynamotest.NewTable(t), dynamotest.NewStreamServer(t)
 	return &followed{
-		T: t, server: server, stream: server.streams[0],
-		repo: connect(t, table, &dynamo.Options{AWS: once(awsConfig(server.URL))}),
+		T: t, server: server, stream: server.Stream(),
+		repo: dynamotest.Connect(t, table, &dynamo.Options{AWS: once(dynamotest.Config(server.URL))}),
 	}
 }
 
@@ -43,7 +44,7 @@ func (f *followed) all(_ context.Context, records []dynamo.StreamRecord) (int, e
 
 func recordNames(records []dynamo.StreamRecord) (names []string) {
 	for _, r := range records {
-		if name := rawText(r.New, "name"); name != "" {
+		if name := dynamotest.Text(r.New, "name"); name != "" {
 			names = append(names, name)
 		}
 	}
@@ -105,9 +106,9 @@ func TestFollowGoesOnAfterTheLastRecordWhenAnIteratorExpired(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFollowed(t)
-			f.server.batch = 2
-			a := f.stream.Shard("a", nil).Put("1", "2", "3", "4", "5")
-			a.closed = closed
+			f.server.Batch = 2
+			a := f.stream.NewShard("a", nil).Put("1", "2", "3", "4", "5")
+			a.Closed = closed
 			f.drain(f.then(f.server.Expire))
 			f.saw("1", "2", "3", "4", "5")
 			if n := asked(f.server.Log(), "GetShardIterator a"); n < 3 {
@@ -125,8 +126,8 @@ func TestFollowSeeksWhatHandleLeft(t *testing.T) {
 	for done := range 4 {
 		for _, said := range []error{nil, errors.New("down")} {
 			f := newFollowed(t)
-			f.server.batch = 3
-			f.stream.Shard("a", nil).Put(names...)
+			f.server.Batch = 3
+			f.stream.NewShard("a", nil).Put(names...)
 			batches := 0
 			f.drain(func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
 				if batches++; batches%2 == 0 {
@@ -144,7 +145,7 @@ func TestFollowSeeksWhatHandleLeft(t *testing.T) {
 func TestFollowBearsWrongCounts(t *testing.T) {
 	t.Parallel()
 	f := newFollowed(t)
-	f.stream.Shard("a", nil).Put("1", "2")
+	f.stream.NewShard("a", nil).Put("1", "2")
 	counts := []int{-1, 7}
 	f.drain(func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
 		n := counts[0]
@@ -159,29 +160,29 @@ func TestFollowBearsWrongCounts(t *testing.T) {
 
 func TestFollowPassesOverWhatIsTrimmed(t *testing.T) {
 	t.Parallel()
-	trim := func(h *scriptedShard) { h.trimmed = 4 }
+	trim := func(h *dynamotest.Shard) { h.Trimmed = 4 }
 	for name, test := range map[string]struct {
-		began, while func(*scriptedShard)
+		began, while func(*dynamotest.Shard)
 		want         []string
 	}{
 		"before it begins":      {began: trim, want: []string{"5", "6"}},
 		"under an iterator":     {while: trim, want: []string{"1", "5", "6"}},
-		"with the last place":   {while: func(h *scriptedShard) { trim(h); h.stream.server.lifetimes++ }, want: []string{"1", "5", "6"}},
-		"all that was not read": {while: func(h *scriptedShard) { h.trimmed = 6 }, want: []string{"1"}},
-		"all, and it is closed": {while: func(h *scriptedShard) { h.trimmed, h.closed = 6, true }, want: []string{"1"}},
+		"with the last place":   {while: func(h *dynamotest.Shard) { trim(h); h.Stream.Server.Generation++ }, want: []string{"1", "5", "6"}},
+		"all that was not read": {while: func(h *dynamotest.Shard) { h.Trimmed = 6 }, want: []string{"1"}},
+		"all, and it is closed": {while: func(h *dynamotest.Shard) { h.Trimmed, h.Closed = 6, true }, want: []string{"1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFollowed(t)
-			f.server.batch = 1
-			a := f.stream.Shard("a", nil).Put("1", "2", "3", "4", "5", "6")
+			f.server.Batch = 1
+			a := f.stream.NewShard("a", nil).Put("1", "2", "3", "4", "5", "6")
 			if test.began != nil {
-				a.Set(test.began)
+				a.Update(test.began)
 			}
 			first := true
 			f.drain(f.then(func() {
 				if first && test.while != nil {
-					a.Set(test.while)
+					a.Update(test.while)
 				}
 				first = false
 			}))
@@ -197,10 +198,10 @@ func TestFollowPassesOverWhatIsTrimmed(t *testing.T) {
 func TestFollowBeginsAtTheHorizonWhenItsPlaceIsTrimmed(t *testing.T) {
 	t.Parallel()
 	f := newFollowed(t)
-	a := f.stream.Shard("a", nil).Put("1", "2")
+	a := f.stream.NewShard("a", nil).Put("1", "2")
 	f.drain(f.all)
 	a.Put("3", "4", "5")
-	a.Set(func(h *scriptedShard) { h.trimmed = 4 })
+	a.Update(func(h *dynamotest.Shard) { h.Trimmed = 4 })
 	f.drain(f.all)
 	f.saw("1", "2", "5")
 }
@@ -212,9 +213,9 @@ func TestFollowBearsRecordsOfUnknownShape(t *testing.T) {
 		"no table part":     {"eventName": "MODIFY", "eventID": "1"},
 		"null table part":   {"eventName": "MODIFY", "dynamodb": nil},
 		"empty table part":  {"eventName": "MODIFY", "dynamodb": map[string]any{}},
-		"no images":         {"eventName": "REMOVE", "dynamodb": map[string]any{"Keys": map[string]any{"PK": wireText("a"), "SK": wireText("b")}}},
+		"no images":         {"eventName": "REMOVE", "dynamodb": map[string]any{"Keys": map[string]any{"PK": dynamotest.StringValue("a"), "SK": dynamotest.StringValue("b")}}},
 		"no sequence":       {"eventName": "MODIFY", "dynamodb": map[string]any{"SequenceNumber": nil}},
-		"unknown event":     {"eventName": "EXPLODE", "dynamodb": map[string]any{"NewImage": map[string]any{"PK": wireText("a")}}},
+		"unknown event":     {"eventName": "EXPLODE", "dynamodb": map[string]any{"NewImage": map[string]any{"PK": dynamotest.StringValue("a")}}},
 		"unknown members":   {"eventName": "MODIFY", "new": 1, "dynamodb": map[string]any{"new": []any{1}}},
 		"unknown type":      {"eventName": "MODIFY", "dynamodb": map[string]any{"NewImage": map[string]any{"PK": map[string]any{"X": "1"}}}},
 		"types not of ours": {"eventName": "MODIFY", "dynamodb": map[string]any{"OldImage": map[string]any{"s": map[string]any{"SS": []string{"a"}}, "b": map[string]any{"B": "YQ=="}}}},
@@ -223,8 +224,8 @@ func TestFollowBearsRecordsOfUnknownShape(t *testing.T) {
 			t.Parallel()
 			for _, batch := range []int{1, 2, 100} {
 				f := newFollowed(t)
-				f.server.batch = batch
-				a := f.stream.Shard("a", nil).Put("1")
+				f.server.Batch = batch
+				a := f.stream.NewShard("a", nil).Put("1")
 				a.Add(record)
 				a.Put("2")
 				a.Add(record)
@@ -244,8 +245,8 @@ func TestFollowBearsRecordsOfUnknownShape(t *testing.T) {
 func TestFollowKeepsItsPlaceOverRecordsWithoutSequence(t *testing.T) {
 	t.Parallel()
 	f := newFollowed(t)
-	f.server.batch = 2
-	a := f.stream.Shard("a", nil).Put("1")
+	f.server.Batch = 2
+	a := f.stream.NewShard("a", nil).Put("1")
 	a.Add(map[string]any{"eventName": "MODIFY"})
 	a.Put("2")
 	f.drain(f.then(f.server.Expire))

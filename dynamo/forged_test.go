@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // A policy can limit the partition keys that a tenant writes under, but not the
@@ -21,30 +22,30 @@ import (
 // copies keep their index keys, and what else they say is changed.
 func (s *storedTable) forge(foreign, changes string) {
 	s.Helper()
-	for _, it := range scanned(s.T, s.name) {
-		_, rest, _ := strings.Cut(rawText(it, "PK"), "/")
+	for _, it := range dynamotest.Scan(s.T, s.TableName) {
+		_, rest, _ := strings.Cut(dynamotest.Text(it, "PK"), "/")
 		it["PK"] = &types.AttributeValueMemberS{Value: foreign + "/" + rest}
-		maps.Copy(it, s.attributes(changes))
-		_, err := s.client.PutItem(s.Context(), &dynamodb.PutItemInput{TableName: &s.name, Item: it})
-		s.ok(err)
+		maps.Copy(it, s.Attributes(changes))
+		_, err := s.Client.PutItem(s.Context(), &dynamodb.PutItemInput{TableName: &s.TableName, Item: it})
+		s.Must(err)
 	}
 }
 
 // avoid reports requests for what is in a namespace. Where a page begins is
 // none: the service names the item it ended with, whosever that is.
 func (s *storedTable) avoid(foreign string) {
-	s.wire.cut(func(c *wireCall) (*http.Response, error) {
+	s.Wire.Intercept(func(c *dynamotest.Call) (*http.Response, error) {
 		var sent map[string]json.RawMessage
-		if err := json.Unmarshal([]byte(c.body), &sent); err != nil {
-			s.Errorf("%s: %v", c.op, err)
+		if err := json.Unmarshal([]byte(c.Body), &sent); err != nil {
+			s.Errorf("%s: %v", c.Op, err)
 		}
 		delete(sent, "ExclusiveStartKey")
 		for name, part := range sent {
 			if strings.Contains(string(part), foreign+"/") {
-				s.Errorf("%s asks for what is another's: %s %s", c.op, name, part)
+				s.Errorf("%s asks for what is another's: %s %s", c.Op, name, part)
 			}
 		}
-		return c.send()
+		return c.Send()
 	})
 }
 
@@ -54,14 +55,14 @@ func (s *storedTable) listings() map[string][]string {
 	ctx := s.Context()
 	shown := map[string][]string{
 		"usage":      s.usage(limiter.UsageQuery{Resource: "gpt-4"}),
-		"namespaces": texts(gathered(s.T, s.repo.Namespaces(ctx))),
+		"namespaces": texts(dynamotest.Collect(s.T, s.Repo.Namespaces(ctx))),
 	}
 	for _, parent := range []string{"", "parent"} {
-		shown["entities of "+parent] = texts(gathered(s.T, s.repo.Entities(ctx, parent)))
+		shown["entities of "+parent] = texts(dynamotest.Collect(s.T, s.Repo.Entities(ctx, parent)))
 	}
 	for _, resource := range []string{"", "gpt-4"} {
-		shown["entities with limits for "+resource] = gathered(s.T, s.repo.EntitiesWithLimits(ctx, resource))
-		for _, b := range gathered(s.T, s.repo.Buckets(ctx, dawn, limiter.Scope{Resource: resource})) {
+		shown["entities with limits for "+resource] = dynamotest.Collect(s.T, s.Repo.EntitiesWithLimits(ctx, resource))
+		for _, b := range dynamotest.Collect(s.T, s.Repo.Buckets(ctx, dynamotest.Dawn, limiter.Scope{Resource: resource})) {
 			shown["buckets of "+resource] = append(shown["buckets of "+resource], fmt.Sprint(b.Account.Entity, b.Tokens))
 		}
 	}
@@ -79,11 +80,11 @@ func texts[T any](all []T) (shown []string) {
 func (s *storedTable) inhabit() {
 	s.Helper()
 	for _, id := range []string{"alice", "bob"} {
-		s.create(limiter.Entity{ID: id, Name: id, Parent: "parent"})
-		s.set(limiter.Scope{Entity: id}, perMinute)
-		s.set(limiter.Scope{Entity: id, Resource: "gpt-4"}, perMinute)
+		s.CreateEntity(limiter.Entity{ID: id, Name: id, Parent: "parent"})
+		s.SetLimits(limiter.Scope{Entity: id}, perMinute)
+		s.SetLimits(limiter.Scope{Entity: id, Resource: "gpt-4"}, perMinute)
 		s.charge(id, 10)
-		s.snapshot(id, "gpt-4", "hourly", "2026-03-14T15:00:00Z", "", "rpm N 3\ntotal_events N 4")
+		s.PutSnapshot(id, "gpt-4", "hourly", "2026-03-14T15:00:00Z", "", "rpm N 3\ntotal_events N 4")
 	}
 }
 
@@ -96,17 +97,17 @@ func TestListingsShowNothingForged(t *testing.T) {
 				s := newStoredTable(t)
 				s.inhabit()
 				want := s.listings()
-				s.equal("number of listings", len(want), 8)
+				s.Equal("number of listings", len(want), 8)
 				for what, list := range want {
 					if len(list) == 0 {
 						t.Errorf("%s: nothing is listed, so the test shows nothing", what)
 					}
 				}
-				foreign := s.ns + "x"
+				foreign := s.NS + "x"
 				s.forge(foreign, changes)
-				s.wire.pageCut.Store(pageCut)
+				s.Wire.PageSize.Store(pageCut)
 				s.avoid(foreign)
-				s.equal("listings", s.listings(), want)
+				s.Equal("listings", s.listings(), want)
 			})
 		}
 	}
@@ -115,16 +116,16 @@ func TestListingsShowNothingForged(t *testing.T) {
 func TestAPurgeTakesNothingForged(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	n, _, _ := registered(t, s.repo)
-	s.ns = n.ID
-	s.write("{ns}/ENTITY#alice", "#BUCKET#gpt-4", "GSI4PK S {ns}\nGSI4SK S {ns}/ENTITY#alice")
+	n, _, _ := registered(t, s.Repo)
+	s.NS = n.ID
+	s.PutItem("{ns}/ENTITY#alice", "#BUCKET#gpt-4", "GSI4PK S {ns}\nGSI4SK S {ns}/ENTITY#alice")
 	s.forge(n.ID+"x", "")
-	want := tableItems(t, s.name)
+	want := tableItems(t, s.TableName)
 	for _, gone := range []string{n.ID + "/ENTITY#alice #BUCKET#gpt-4", "_/SYSTEM# #NAMESPACE#other", "_/SYSTEM# #NSID#" + n.ID} {
 		delete(want, gone)
 	}
-	s.ok(s.repo.DeleteNamespace(t.Context(), goneAt, "other"))
+	s.Must(s.Repo.DeleteNamespace(t.Context(), goneAt, "other"))
 	s.avoid(n.ID + "x")
-	s.ok(s.repo.PurgeNamespace(t.Context(), n.ID))
-	s.equal("what is left", tableItems(t, s.name), want)
+	s.Must(s.Repo.PurgeNamespace(t.Context(), n.ID))
+	s.Equal("what is left", tableItems(t, s.TableName), want)
 }

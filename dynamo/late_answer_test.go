@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // What a process remembers may be older than what it gave and took since: an
@@ -38,7 +39,7 @@ func TestLateAnswerEndsNoLease(t *testing.T) {
 					consume(t, repo, 0, ask("alice", 10), true)
 				}
 				f, held, goOn := slow()
-				s.wire.Plan(first(1, c.op, f))
+				s.wire.SetPlan(dynamotest.First(1, c.op, f))
 				out := asideCharge(t, repo, c.later, 10)
 				<-held
 				lease := consume(t, repo, c.later, ask("alice", 20), true).Self.Account
@@ -68,7 +69,7 @@ func TestLateAnswerHidesNoLimit(t *testing.T) {
 	repo := s.once(exactly)
 	consume(t, repo, 0, ask("alice", 1), true)
 	f, held, goOn := slow()
-	s.wire.Plan(first(1, update, f))
+	s.wire.SetPlan(dynamotest.First(1, update, f))
 	out := asideCharge(t, repo, 0, 1)
 	<-held
 	setDefaults(t, repo, perMinute60, tenADay)
@@ -91,7 +92,7 @@ func TestLateAnswerDoesNotJoinARememberedRefusal(t *testing.T) {
 	all.Amounts = all.Amounts.And("tpm", 60)
 	lease := consume(t, repo, 0, all, true).Self.Account
 	f, held, goOn := slow()
-	s.wire.Plan(first(1, get, f))
+	s.wire.SetPlan(dynamotest.First(1, get, f))
 	out := asideCharge(t, repo, 0, 5)
 	<-held
 	s.gives(repo, 0, lease, limiter.Tokens("tpm", 25))

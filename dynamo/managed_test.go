@@ -16,6 +16,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 const managedRecord = "#PROVISIONER"
@@ -23,10 +24,10 @@ const managedRecord = "#PROVISIONER"
 func TestManagedIsStoredAsPythonStoresIt(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.ok(s.repo.SetManaged(t.Context(), dawn.Add(123456789*time.Nanosecond), "", "sha256:ab", "", []limiter.Scope{
+	s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn.Add(123456789*time.Nanosecond), "", "sha256:ab", "", []limiter.Scope{
 		{Resource: "openai/gpt-4"}, {Entity: "alice", Resource: "gpt-4"}, {Resource: "B"}, {}, {Entity: "alice"}, {Entity: "bob", Resource: "Z"},
 	}))
-	s.holds(system, managedRecord, `
+	s.CheckItem(system, managedRecord, `
 		managed_system BOOL true
 		managed_resources L [S B, S openai/gpt-4]
 		managed_entities M {alice L [S _default_, S gpt-4]; bob L [S Z]}
@@ -34,8 +35,8 @@ func TestManagedIsStoredAsPythonStoresIt(t *testing.T) {
 		applied_hash S sha256:ab
 		GSI4PK S {ns}
 		GSI4SK S {ns}/SYSTEM#`)
-	s.ok(s.repo.SetManaged(t.Context(), dawn, "sha256:ab", "sha256:cd", "", nil))
-	s.holds(system, managedRecord, `
+	s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "sha256:ab", "sha256:cd", "", nil))
+	s.CheckItem(system, managedRecord, `
 		managed_system BOOL false
 		managed_resources L []
 		managed_entities M {}
@@ -55,21 +56,21 @@ func (s *storedTable) putManaged(hash string) {
 		}
 		return l
 	}
-	it := s.attributes("PK S {ns}/SYSTEM#\nSK S #PROVISIONER\nGSI4PK S {ns}\nmanaged_system BOOL true\n" +
+	it := s.Attributes("PK S {ns}/SYSTEM#\nSK S #PROVISIONER\nGSI4PK S {ns}\nmanaged_system BOOL true\n" +
 		"last_applied S 2026-03-01T08:00:00.123456+00:00\napplied_hash S " + hash)
 	it["managed_resources"] = list("gpt-3.5", "gpt-4")
 	it["managed_entities"] = &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{
 		"user-1": list("_default_", "gpt-4"), "user-0": list("gpt-4"), "user-2": list(),
 	}}
-	_, err := s.client.PutItem(s.Context(), &dynamodb.PutItemInput{TableName: &s.name, Item: it})
-	s.ok(err)
+	_, err := s.Client.PutItem(s.Context(), &dynamodb.PutItemInput{TableName: &s.TableName, Item: it})
+	s.Must(err)
 }
 
 func TestManagedHasAnOwnerOfItsOwn(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.ok(s.repo.SetManaged(t.Context(), dawn, "", "first", "arn:stack Limits", nil))
-	s.holds(system, managedRecord, `
+	s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "", "first", "arn:stack Limits", nil))
+	s.CheckItem(system, managedRecord, `
 		managed_system BOOL false
 		managed_resources L []
 		managed_entities M {}
@@ -79,9 +80,9 @@ func TestManagedHasAnOwnerOfItsOwn(t *testing.T) {
 		GSI4PK S {ns}
 		GSI4SK S {ns}/SYSTEM#`)
 	s.putManaged("sha256:ab") // Python keeps no owner
-	_, _, owner, err := s.repo.Managed(t.Context())
-	s.ok(err)
-	s.equal("owner", owner, "")
+	_, _, owner, err := s.Repo.Managed(t.Context())
+	s.Must(err)
+	s.Equal("owner", owner, "")
 }
 
 // TestDamagedManagedListIsNamedAndReplaced: it must not look as if nothing were
@@ -99,17 +100,17 @@ func TestDamagedManagedListIsNamedAndReplaced(t *testing.T) {
 		{"managed_entities", text},
 	} {
 		s := newStoredTable(t)
-		s.ok(s.repo.SetManaged(t.Context(), dawn, "", "first", "mine", []limiter.Scope{{}, {Resource: "gpt-4"}, {Entity: "alice", Resource: "gpt-4"}}))
-		it := s.item(system, managedRecord)
+		s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "", "first", "mine", []limiter.Scope{{}, {Resource: "gpt-4"}, {Entity: "alice", Resource: "gpt-4"}}))
+		it := s.Item(system, managedRecord)
 		it[damage.attribute] = damage.value
-		_, err := s.client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &s.name, Item: it})
-		s.ok(err)
-		scopes, hash, owner, err := s.repo.Managed(t.Context())
+		_, err := s.Client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &s.TableName, Item: it})
+		s.Must(err)
+		scopes, hash, owner, err := s.Repo.Managed(t.Context())
 		if bad, ok := errors.AsType[*limiter.CorruptError](err); !ok || !strings.Contains(bad.Error(), damage.attribute) || len(scopes) > 0 {
 			t.Errorf("%s: %v, error %v", damage.attribute, scopes, err)
 		}
-		s.equal("hash and owner", hash+owner, "firstmine")
-		s.ok(s.repo.SetManaged(t.Context(), dawn, "first", "second", "", nil))
+		s.Equal("hash and owner", hash+owner, "firstmine")
+		s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "first", "second", "", nil))
 	}
 }
 
@@ -118,12 +119,12 @@ func TestManagedRecordWithoutAHashIsReplaced(t *testing.T) {
 	t.Parallel()
 	for _, hash := range []string{"applied_hash N 1", "managed_system BOOL true"} {
 		s := newStoredTable(t)
-		s.write(system, managedRecord, hash)
-		_, got, _, err := s.repo.Managed(t.Context())
-		s.ok(err)
-		s.equal("hash", got, "")
-		s.ok(s.repo.SetManaged(t.Context(), dawn, "", "first", "", nil))
-		if err := s.repo.SetManaged(t.Context(), dawn, "", "second", "", nil); !errors.Is(err, limiter.ErrConflict) {
+		s.PutItem(system, managedRecord, hash)
+		_, got, _, err := s.Repo.Managed(t.Context())
+		s.Must(err)
+		s.Equal("hash", got, "")
+		s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "", "first", "", nil))
+		if err := s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "", "second", "", nil); !errors.Is(err, limiter.ErrConflict) {
 			t.Errorf("over another: %v", err)
 		}
 	}
@@ -134,19 +135,19 @@ func TestManagedRecordOfPythonIsReadAndReplaced(t *testing.T) {
 	s := newStoredTable(t)
 	hash := "sha256:" + strings.Repeat("0f", 32)
 	s.putManaged(hash)
-	scopes, got, owner, err := s.repo.Managed(t.Context())
-	s.ok(err)
-	s.equal("hash", got, hash)
-	s.equal("owner", owner, "")
-	s.equal("scopes", scopes, []limiter.Scope{
+	scopes, got, owner, err := s.Repo.Managed(t.Context())
+	s.Must(err)
+	s.Equal("hash", got, hash)
+	s.Equal("owner", owner, "")
+	s.Equal("scopes", scopes, []limiter.Scope{
 		{}, {Resource: "gpt-3.5"}, {Resource: "gpt-4"}, {Entity: "user-0", Resource: "gpt-4"}, {Entity: "user-1"}, {Entity: "user-1", Resource: "gpt-4"},
 	})
-	if err := s.repo.SetManaged(t.Context(), dawn, "", "mine", "", nil); !errors.Is(err, limiter.ErrConflict) {
+	if err := s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "", "mine", "", nil); !errors.Is(err, limiter.ErrConflict) {
 		t.Errorf("over the record of another: %v", err)
 	}
-	s.ok(s.repo.SetManaged(t.Context(), dawn, hash, "mine", "", scopes[:1]))
+	s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn, hash, "mine", "", scopes[:1]))
 	s.putManaged(hash) // Python asks nobody
-	if err := s.repo.SetManaged(t.Context(), dawn, "mine", "mine too", "", nil); !errors.Is(err, limiter.ErrConflict) {
+	if err := s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "mine", "mine too", "", nil); !errors.Is(err, limiter.ErrConflict) {
 		t.Errorf("after Python: %v", err)
 	}
 }
@@ -162,25 +163,25 @@ func TestManagedListEndsWhereAnItemDoes(t *testing.T) {
 		}
 		return all
 	}
-	s.ok(s.repo.CheckManaged(list(5000)))
-	s.ok(s.repo.SetManaged(t.Context(), dawn, "", "long", "", list(5000)))
-	if bad, ok := errors.AsType[*limiter.InvalidError](s.repo.CheckManaged(list(8000))); !ok || !strings.Contains(bad.Reason, "400 KB") {
+	s.Must(s.Repo.CheckManaged(list(5000)))
+	s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "", "long", "", list(5000)))
+	if bad, ok := errors.AsType[*limiter.InvalidError](s.Repo.CheckManaged(list(8000))); !ok || !strings.Contains(bad.Reason, "400 KB") {
 		t.Errorf("not refused in advance: %v", bad)
 	}
-	most := sort.Search(8000, func(n int) bool { return s.repo.CheckManaged(list(n+1)) != nil })
-	s.ok(s.repo.SetManaged(t.Context(), dawn, "long", "longest", strings.Repeat("x", 600), list(most)))
-	if err := s.repo.SetManaged(t.Context(), dawn, "longest", "long", "", list(most+most/20)); err == nil {
+	most := sort.Search(8000, func(n int) bool { return s.Repo.CheckManaged(list(n+1)) != nil })
+	s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "long", "longest", strings.Repeat("x", 600), list(most)))
+	if err := s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "longest", "long", "", list(most+most/20)); err == nil {
 		t.Errorf("%d scopes are thought to be the most, but %d are stored", most, most+most/20)
 	}
-	s.ok(s.repo.SetManaged(t.Context(), dawn, "longest", "long", "", list(5000)))
-	err := s.repo.SetManaged(t.Context(), dawn, "long", "longer", "", list(8000))
+	s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "longest", "long", "", list(5000)))
+	err := s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "long", "longer", "", list(8000))
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); !ok || !strings.Contains(bad.Reason, "400 KB") {
 		t.Errorf("error %v", err)
 	}
-	scopes, hash, _, err := s.repo.Managed(t.Context())
-	s.ok(err)
-	s.equal("hash", hash, "long")
-	s.equal("scopes", len(scopes), 5000)
+	scopes, hash, _, err := s.Repo.Managed(t.Context())
+	s.Must(err)
+	s.Equal("hash", hash, "long")
+	s.Equal("scopes", len(scopes), 5000)
 }
 
 // TestManagedSurvivesALostAnswer: the write is sent again under one token, so
@@ -189,29 +190,29 @@ func TestManagedSurvivesALostAnswer(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
 	var lost atomic.Bool
-	s.wire.cut(func(c *wireCall) (*http.Response, error) {
-		reply, err := c.send()
+	s.Wire.Intercept(func(c *dynamotest.Call) (*http.Response, error) {
+		reply, err := c.Send()
 		if err != nil || !isTransaction(c) || !lost.CompareAndSwap(false, true) {
 			return reply, err
 		}
 		return nil, errors.Join(io.ErrUnexpectedEOF, reply.Body.Close())
 	})
-	s.ok(s.repo.SetManaged(t.Context(), dawn, "", "first", "", []limiter.Scope{{}}))
-	_, hash, _, err := s.repo.Managed(t.Context())
-	s.ok(err)
-	s.equal("hash", hash, "first")
-	s.equal("an answer was lost", lost.Load(), true)
+	s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "", "first", "", []limiter.Scope{{}}))
+	_, hash, _, err := s.Repo.Managed(t.Context())
+	s.Must(err)
+	s.Equal("hash", hash, "first")
+	s.Equal("an answer was lost", lost.Load(), true)
 }
 
 func TestPurgeTakesWhatIsManaged(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	ns, err := s.repo.RegisterNamespace(t.Context(), dawn, "other")
-	s.ok(err)
-	view, err := s.repo.Namespace(t.Context(), "other")
-	s.ok(err)
-	s.ok(view.(*dynamo.Repository).SetManaged(t.Context(), dawn, "", "first", "", []limiter.Scope{{Resource: "gpt-4"}}))
-	s.ok(s.repo.DeleteNamespace(t.Context(), dawn, "other"))
-	s.ok(s.repo.PurgeNamespace(t.Context(), ns.ID))
-	s.equal("left", len(s.keys(ns.ID+"/SYSTEM#")), 0)
+	ns, err := s.Repo.RegisterNamespace(t.Context(), dynamotest.Dawn, "other")
+	s.Must(err)
+	view, err := s.Repo.Namespace(t.Context(), "other")
+	s.Must(err)
+	s.Must(view.(*dynamo.Repository).SetManaged(t.Context(), dynamotest.Dawn, "", "first", "", []limiter.Scope{{Resource: "gpt-4"}}))
+	s.Must(s.Repo.DeleteNamespace(t.Context(), dynamotest.Dawn, "other"))
+	s.Must(s.Repo.PurgeNamespace(t.Context(), ns.ID))
+	s.Equal("left", len(s.SortKeys(ns.ID+"/SYSTEM#")), 0)
 }

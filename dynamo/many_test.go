@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // manyLimits are n limits with long names, and one token of each.
@@ -22,7 +23,7 @@ func manyLimits(prefix string, n int) (limits []limiter.Limit, amounts limiter.A
 // into every write, also when all of them are replaced.
 func TestAsManyLimitsAsAnExpressionHolds(t *testing.T) {
 	const most = 24
-	repo := connect(t, newTable(t), nil)
+	repo := dynamotest.Connect(t, dynamotest.NewTable(t), nil)
 	charge := func(d time.Duration, amounts limiter.Amounts) *limiter.Account {
 		return consume(t, repo, d, limiter.Charge{Entity: "alice", Resource: model, Amounts: amounts}, true).Self.Account
 	}
@@ -38,7 +39,7 @@ func TestAsManyLimitsAsAnExpressionHolds(t *testing.T) {
 }
 
 func TestMoreLimitsThanAnExpressionHoldsAreBadInput(t *testing.T) {
-	repo := connect(t, newTable(t), nil)
+	repo := dynamotest.Connect(t, dynamotest.NewTable(t), nil)
 	limits, amounts := manyLimits("a", 25)
 	invalid := func(what string, err error) {
 		if bad, ok := errors.AsType[*limiter.InvalidError](err); !ok || bad.Field != "limits" {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // oldLimit is a limit as it was stored before 0.8.0.
@@ -99,10 +100,10 @@ func TestOldLimitsInUnprocessedBatchesAreDeletedToo(t *testing.T) {
 	before, after := oldLimits()
 	o.load(before)
 	opts := o.options()
-	p := newProxy(t, first(2, "BatchWriteItem", unprocessed))
-	opts.Options.AWS = awsConfig(p.URL)
+	p := dynamotest.NewProxy(t, dynamotest.First(2, "BatchWriteItem", dynamotest.Unprocessed))
+	opts.Options.AWS = dynamotest.Config(p.URL)
 	o.migrate(opts, "0.8.0")
-	if p.Did(unprocessed) != 2 {
+	if p.Count(dynamotest.Unprocessed) != 2 {
 		t.Error("no batch was cut")
 	}
 	o.holds(after)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // oldKeys is a table without namespaces, from before 0.8.0, and what it
@@ -89,7 +90,7 @@ func TestItemsWithoutANamespaceMoveToTheDefaultOne(t *testing.T) {
 	o.migrate(opts, "0.10.0")
 	o.holds(withoutOriginals(after, before))
 	o.migrate(opts)
-	connect(t, o.name, nil)
+	dynamotest.Connect(t, o.name, nil)
 }
 
 func TestMovedItemsSurviveAMigrationKilledAnywhere(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // oldTable is a table whose items are replaced as a test likes.
@@ -25,7 +26,7 @@ type oldTable struct {
 
 func newOldTable(t *testing.T) *oldTable {
 	t.Helper()
-	return &oldTable{t, newTable(t)}
+	return &oldTable{t, dynamotest.NewTable(t)}
 }
 
 // load makes the table hold these items and no others.
@@ -51,14 +52,14 @@ func (o *oldTable) load(items map[string]attributes) {
 
 func (o *oldTable) write(batch []types.WriteRequest) {
 	o.Helper()
-	_, err := client(o.T).BatchWriteItem(context.Background(), &dynamodb.BatchWriteItemInput{
+	_, err := dynamotest.Client(o.T).BatchWriteItem(context.Background(), &dynamodb.BatchWriteItemInput{
 		RequestItems: map[string][]types.WriteRequest{o.name: batch},
 	})
 	must(o.T, err)
 }
 
 func (o *oldTable) options() *dynamo.MigrateOptions {
-	return &dynamo.MigrateOptions{Options: dynamo.Options{AWS: awsConfig(engine(o.T))}}
+	return &dynamo.MigrateOptions{Options: dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(o.T))}}
 }
 
 // migrate runs what is pending, which must be these versions.
@@ -109,13 +110,13 @@ func (o *oldTable) holds(want map[string]attributes) {
 // survives kills a migration at every request, finishes it, and compares.
 func (o *oldTable) survives(before, after map[string]attributes, opts dynamo.MigrateOptions) {
 	o.Helper()
-	p := newProxy(o, nil)
+	p := dynamotest.NewProxy(o, nil)
 	killed := opts
-	killed.Options.AWS = once(awsConfig(p.URL))
-	opts.Options.AWS = awsConfig(engine(o.T))
+	killed.Options.AWS = once(dynamotest.Config(p.URL))
+	opts.Options.AWS = dynamotest.Config(dynamotest.Endpoint(o.T))
 	for n := 0; ; n++ {
 		o.load(before)
-		p.Plan(diesAfter(n, n%2 == 0))
+		p.SetPlan(diesAfter(n, n%2 == 0))
 		_, err := dynamo.Migrate(context.Background(), o.name, &killed)
 		if err == nil {
 			if n < 10 {
@@ -179,7 +180,7 @@ func TestMigrationsRefuseNewerTables(t *testing.T) {
 		}
 		o.holds(items)
 	}
-	if _, err := dynamo.Migrate(t.Context(), tableName(t), o.options()); !errors.Is(err, limiter.ErrNotFound) {
+	if _, err := dynamo.Migrate(t.Context(), dynamotest.TableName(t), o.options()); !errors.Is(err, limiter.ErrNotFound) {
 		t.Error(err)
 	}
 }
@@ -191,13 +192,13 @@ func TestAVersionRecordThatChangedMeanwhileIsNotLowered(t *testing.T) {
 	o.load(before)
 	opts := o.options()
 	newer := versionRecordOf("0.8.5")
-	p := newProxy(t, func(op string, _ []byte) fault {
+	p := dynamotest.NewProxy(t, func(op string, _ []byte) dynamotest.Fault {
 		if op == "UpdateItem" {
 			storeItem(t, o.name, with(newer, attributes{"PK": "S:_/SYSTEM#", "SK": "S:#VERSION"}))
 		}
-		return pass
+		return dynamotest.Pass
 	})
-	opts.Options.AWS = awsConfig(p.URL)
+	opts.Options.AWS = dynamotest.Config(p.URL)
 	o.migrate(opts, "0.8.0")
 	if diff := cmp.Diff(newer, o.items()["_/SYSTEM# #VERSION"]); diff != "" {
 		t.Error(diff)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 var (
@@ -46,8 +47,8 @@ func listed(t *testing.T, r *dynamo.Repository, id string) limiter.Namespace {
 
 func TestNamespaceRecordsAreThoseOfPython(t *testing.T) {
 	t.Parallel()
-	table := newTable(t)
-	r := connect(t, table, nil)
+	table := dynamotest.NewTable(t)
+	r := dynamotest.Connect(t, table, nil)
 	n, forward, reverse := registered(t, r)
 	active := tableItems(t, table)
 	if diff := cmp.Diff(namespaceRecord("#NAMESPACE#other", n.ID, "other", born), active[forward]); diff != "" {
@@ -73,11 +74,11 @@ func TestNamespaceRecordsAreThoseOfPython(t *testing.T) {
 
 func TestNamesThatOnlyPythonAcceptsAreListed(t *testing.T) {
 	t.Parallel()
-	table := newTable(t)
+	table := dynamotest.NewTable(t)
 	storeItem(t, table, namespaceRecord("#NAMESPACE#a/b #c", "AAAAAAAAAAA", "a/b #c", born))
 	storeItem(t, table, namespaceRecord("#NSID#AAAAAAAAAAA", "AAAAAAAAAAA", "a/b #c", born))
 	storeItem(t, table, attributes{"PK": "S:_/SYSTEM#", "SK": "S:#NSID#bare", "status": "S:deleted", "deleted_at": gone})
-	r := connect(t, table, nil)
+	r := dynamotest.Connect(t, table, nil)
 	want := limiter.Namespace{ID: "AAAAAAAAAAA", Name: "a/b #c", CreatedAt: bornAt.Truncate(time.Second)}
 	if diff := cmp.Diff(want, listed(t, r, "AAAAAAAAAAA")); diff != "" {
 		t.Error(diff)
@@ -102,8 +103,8 @@ func halfDeleted(t *testing.T, table string, r *dynamo.Repository) limiter.Names
 
 func TestADeleteThatStoppedHalfWayCountsAsDone(t *testing.T) {
 	t.Parallel()
-	table := newTable(t)
-	r := connect(t, table, nil)
+	table := dynamotest.NewTable(t)
+	r := dynamotest.Connect(t, table, nil)
 	n := halfDeleted(t, table, r)
 	if got := listed(t, r, n.ID); got.DeletedAt.IsZero() || got.Purging {
 		t.Errorf("listed as %+v", got)
@@ -125,8 +126,8 @@ func TestADeleteThatStoppedHalfWayCountsAsDone(t *testing.T) {
 
 func TestANameThatWasTakenAgainStaysWithItsNewOwner(t *testing.T) {
 	t.Parallel()
-	table := newTable(t)
-	r := connect(t, table, nil)
+	table := dynamotest.NewTable(t)
+	r := dynamotest.Connect(t, table, nil)
 	old := halfDeleted(t, table, r)
 	taker, _, _ := registered(t, r)
 	if _, err := r.RecoverNamespace(t.Context(), goneAt, old.ID); !errors.Is(err, limiter.ErrExists) {
@@ -140,8 +141,8 @@ func TestANameThatWasTakenAgainStaysWithItsNewOwner(t *testing.T) {
 
 func TestARecoveryThatStoppedHalfWayCanGoEitherWay(t *testing.T) {
 	t.Parallel()
-	table := newTable(t)
-	r := connect(t, table, nil)
+	table := dynamotest.NewTable(t)
+	r := dynamotest.Connect(t, table, nil)
 	n, _, reverse := registered(t, r)
 	must(t, r.DeleteNamespace(t.Context(), goneAt, "other"))
 	half := namespaceRecord("#NAMESPACE#other", n.ID, "other", born)
@@ -163,11 +164,11 @@ func TestARecoveryThatStoppedHalfWayCanGoEitherWay(t *testing.T) {
 
 func TestANameRegisteredByManyAtOnceIsOneNamespace(t *testing.T) {
 	t.Parallel()
-	table := newTable(t)
+	table := dynamotest.NewTable(t)
 	var all sync.WaitGroup
 	ids := make([]string, 8)
 	for i := range ids {
-		r := connect(t, table, nil)
+		r := dynamotest.Connect(t, table, nil)
 		all.Go(func() {
 			n, err := r.RegisterNamespace(t.Context(), bornAt, "other")
 			if err != nil {
@@ -189,11 +190,11 @@ func TestANameRegisteredByManyAtOnceIsOneNamespace(t *testing.T) {
 
 func TestRegisteringSurvivesLostReplies(t *testing.T) {
 	t.Parallel()
-	table := newTable(t)
-	p := newProxy(t, first(1, "TransactWriteItems", dropReply))
-	r := connect(t, table, &dynamo.Options{AWS: awsConfig(p.URL)})
+	table := dynamotest.NewTable(t)
+	p := dynamotest.NewProxy(t, dynamotest.First(1, "TransactWriteItems", dynamotest.DropReply))
+	r := dynamotest.Connect(t, table, &dynamo.Options{AWS: dynamotest.Config(p.URL)})
 	n, _, _ := registered(t, r)
-	if p.Did(dropReply) != 1 {
+	if p.Count(dynamotest.DropReply) != 1 {
 		t.Error("no reply was lost")
 	}
 	if diff := cmp.Diff(n, listed(t, r, n.ID)); diff != "" {
@@ -239,8 +240,8 @@ func others(items map[string]attributes, id string) map[string]attributes {
 
 func TestAPurgeTakesWhatIsNotIndexedAndNothingElse(t *testing.T) {
 	t.Parallel()
-	table := newTable(t)
-	r := connect(t, table, &dynamo.Options{AWS: awsConfig(newProxy(t, first(3, "BatchWriteItem", unprocessed)).URL)})
+	table := dynamotest.NewTable(t)
+	r := dynamotest.Connect(t, table, &dynamo.Options{AWS: dynamotest.Config(dynamotest.NewProxy(t, dynamotest.First(3, "BatchWriteItem", dynamotest.Unprocessed)).URL)})
 	id := requireNamespace(t, table, r)
 	neighbour := id + "x/ENTITY#key-1"
 	storeItem(t, table, attributes{"PK": "S:" + neighbour, "SK": "S:#META", "GSI4PK": "S:" + id + "x", "GSI4SK": "S:" + neighbour})
@@ -254,14 +255,14 @@ func TestAPurgeTakesWhatIsNotIndexedAndNothingElse(t *testing.T) {
 
 func TestAPurgeThatStoppedAnywhereIsFinishedByAnother(t *testing.T) {
 	t.Parallel()
-	table := newTable(t)
-	r := connect(t, table, nil)
-	p := newProxy(t, nil)
-	stopping := connect(t, table, &dynamo.Options{AWS: once(awsConfig(p.URL))})
+	table := dynamotest.NewTable(t)
+	r := dynamotest.Connect(t, table, nil)
+	p := dynamotest.NewProxy(t, nil)
+	stopping := dynamotest.Connect(t, table, &dynamo.Options{AWS: once(dynamotest.Config(p.URL))})
 	want := tableItems(t, table)
 	for n := 0; ; n++ {
 		id := requireNamespace(t, table, r)
-		p.Plan(diesAfter(n, n%2 == 0))
+		p.SetPlan(diesAfter(n, n%2 == 0))
 		if err := stopping.PurgeNamespace(t.Context(), id); err == nil {
 			if n < 12 {
 				t.Errorf("a purge takes only %d requests", n)
@@ -282,28 +283,28 @@ func TestAPurgeThatStoppedAnywhereIsFinishedByAnother(t *testing.T) {
 
 // diesAfter lets n requests pass. The next is carried out or not, and neither
 // it nor any later one is answered.
-func diesAfter(n int, carriedOut bool) plan {
+func diesAfter(n int, carriedOut bool) dynamotest.Plan {
 	var mu sync.Mutex
-	return func(string, []byte) fault {
+	return func(string, []byte) dynamotest.Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		n--
 		switch {
 		case n >= 0:
-			return pass
+			return dynamotest.Pass
 		case n == -1 && carriedOut:
-			return dropReply
+			return dynamotest.DropReply
 		}
-		return resetBefore
+		return dynamotest.ResetBefore
 	}
 }
 
 func TestAPurgeThatHasBegunAllowsNoRecovery(t *testing.T) {
 	t.Parallel()
-	table := newTable(t)
-	r := connect(t, table, nil)
+	table := dynamotest.NewTable(t)
+	r := dynamotest.Connect(t, table, nil)
 	id := requireNamespace(t, table, r)
-	stopping := connect(t, table, &dynamo.Options{AWS: once(awsConfig(newProxy(t, first(1, "BatchWriteItem", fail500)).URL))})
+	stopping := dynamotest.Connect(t, table, &dynamo.Options{AWS: once(dynamotest.Config(dynamotest.NewProxy(t, dynamotest.First(1, "BatchWriteItem", dynamotest.Fail500)).URL))})
 	if err := stopping.PurgeNamespace(t.Context(), id); err == nil {
 		t.Fatal("purged")
 	}
@@ -317,8 +318,8 @@ func TestAPurgeThatHasBegunAllowsNoRecovery(t *testing.T) {
 
 func TestEitherAPurgeOrARecoveryWins(t *testing.T) {
 	t.Parallel()
-	table := newTable(t)
-	r, rival := connect(t, table, nil), connect(t, table, nil)
+	table := dynamotest.NewTable(t)
+	r, rival := dynamotest.Connect(t, table, nil), dynamotest.Connect(t, table, nil)
 	for range 10 {
 		n, _, reverse := registered(t, r)
 		storeItem(t, table, attributes{"PK": "S:" + n.ID + "/SYSTEM#", "SK": "S:#CONFIG"})

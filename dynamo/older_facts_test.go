@@ -16,6 +16,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // Facts that are older than the image they are compared with must not be written
@@ -65,7 +66,7 @@ func TestRefusalNewerThanTheFactsRepairsNothing(t *testing.T) {
 			consume(t, s.steady, 0, ask("alice", 1), true)
 			cold := s.once(opts)
 			f, held, goOn := heldBefore()
-			s.wire.Plan(first(1, update, f))
+			s.wire.SetPlan(dynamotest.First(1, update, f))
 			admitted := make(chan int64)
 			go func() {
 				out, err := cold.Consume(context.Background(), start, daily(10))
@@ -85,17 +86,17 @@ func TestRefusalNewerThanTheFactsRepairsNothing(t *testing.T) {
 
 // torn answers a batch as if work was done between the reads of its items: those
 // that match were read afterwards.
-func torn(work func(), match func(pk, sk string) bool) fault {
-	return fault{"torn", func(x *exchange) {
-		before := x.execute(x.body)
+func torn(work func(), match func(pk, sk string) bool) dynamotest.Fault {
+	return dynamotest.Fault{Name: "torn", Act: func(x *dynamotest.Exchange) {
+		before := x.Execute(x.Body)
 		work()
-		after := x.execute(x.body)
+		after := x.Execute(x.Body)
 		var replies [2]struct {
 			Responses map[string][]map[string]map[string]any
 		}
-		for i, reply := range []wireReply{before, after} {
-			if err := json.Unmarshal(reply.body, &replies[i]); err != nil {
-				x.p.tb.Error(err)
+		for i, reply := range []dynamotest.Reply{before, after} {
+			if err := json.Unmarshal(reply.Body, &replies[i]); err != nil {
+				x.TB.Error(err)
 			}
 		}
 		responses := replies[0].Responses
@@ -109,12 +110,12 @@ func torn(work func(), match func(pk, sk string) bool) fault {
 			late := slices.DeleteFunc(replies[1].Responses[table], func(it map[string]map[string]any) bool { return !matches(it) })
 			responses[table] = slices.Concat(old, late)
 		}
-		body, err := withMember(after.body, "Responses", responses)
+		body, err := dynamotest.WithMember(after.Body, "Responses", responses)
 		if err != nil {
-			x.p.tb.Error(err)
+			x.TB.Error(err)
 		}
-		after.body = body
-		x.answer(after)
+		after.Body = body
+		x.Answer(after)
 	}}
 }
 
@@ -124,7 +125,7 @@ func TestTornBatchRepairsNothing(t *testing.T) {
 	setDefaults(t, s.steady, perMinute60, tenADay)
 	consume(t, s.steady, 0, daily(10), true)
 	cold := s.once(dynamo.Options{})
-	s.wire.Plan(first(1, read, torn(s.dropsTheDailyLimit, func(_, sk string) bool { return strings.HasPrefix(sk, "#BUCKET#") })))
+	s.wire.SetPlan(dynamotest.First(1, read, torn(s.dropsTheDailyLimit, func(_, sk string) bool { return strings.HasPrefix(sk, "#BUCKET#") })))
 	out, err := cold.Consume(t.Context(), start, daily(10))
 	if n := admittedOf(t, 10, out, err); n > 0 {
 		t.Errorf("%d more are admitted of 10 a day", n)
@@ -143,10 +144,10 @@ func TestTornLevelsRepairNothing(t *testing.T) {
 		setDefaults(t, s.steady, perMinute60, tenADay)
 		must(t, s.steady.DeleteConfig(context.Background(), own, event("limits_deleted")))
 	}
-	s.wire.Plan(first(1, read, torn(move, func(pk, _ string) bool { return strings.HasSuffix(pk, "ENTITY#alice") })))
+	s.wire.SetPlan(dynamotest.First(1, read, torn(move, func(pk, _ string) bool { return strings.HasSuffix(pk, "ENTITY#alice") })))
 	_, err := s.repo.Consume(t.Context(), at(2*time.Minute), ask("alice", 1))
 	must(t, err)
-	s.wire.Plan(nil)
+	s.wire.SetPlan(nil)
 	consume(t, s.repo, 4*time.Minute, daily(1), false)
 	consume(t, s.steady, 4*time.Minute, daily(1), false)
 }
@@ -156,11 +157,11 @@ func TestBusyBucketDoesNotHoldUpARepair(t *testing.T) {
 	s := newShaky(t)
 	consume(t, s.repo, 0, ask("alice", 50), true)
 	setDefaults(t, s.steady, limiter.PerMinute("rpm", 30))
-	s.wire.Plan(func(op string, body []byte) fault {
+	s.wire.SetPlan(func(op string, body []byte) dynamotest.Fault {
 		if op == readTogether && bytes.Contains(body, []byte("#BUCKET#")) {
-			return conflict
+			return dynamotest.Conflict
 		}
-		return pass
+		return dynamotest.Pass
 	})
 	consume(t, s.repo, time.Minute+30*time.Second, ask("alice", 30), true)
 	if capacity, _ := s.stored("b_rpm_cp"); capacity != 30_000 {
@@ -172,16 +173,16 @@ func TestBusyBucketDoesNotHoldUpARepair(t *testing.T) {
 // a network that delays single reads and writes.
 func TestLimitThatGoesUnderLoadStaysGone(t *testing.T) {
 	const callers, tries, rounds = 12, 12, 6
-	wire := newProxy(t, func(op string, _ []byte) fault {
+	wire := dynamotest.NewProxy(t, func(op string, _ []byte) dynamotest.Fault {
 		if op == get || op == update {
-			return delay(rand.N(20 * time.Millisecond))
+			return dynamotest.Delay(rand.N(20 * time.Millisecond))
 		}
-		return pass
+		return dynamotest.Pass
 	})
-	table, opts := newTable(t), dynamo.Options{CacheTTL: -1, NoRejectionMemory: true}
-	admin := connect(t, table, &opts)
-	opts.AWS = awsConfig(wire.URL)
-	repos := []*dynamo.Repository{connect(t, table, &opts), connect(t, table, &opts), connect(t, table, &opts)}
+	table, opts := dynamotest.NewTable(t), dynamo.Options{CacheTTL: -1, NoRejectionMemory: true}
+	admin := dynamotest.Connect(t, table, &opts)
+	opts.AWS = dynamotest.Config(wire.URL)
+	repos := []*dynamo.Repository{dynamotest.Connect(t, table, &opts), dynamotest.Connect(t, table, &opts), dynamotest.Connect(t, table, &opts)}
 	for round := range rounds {
 		setDefaults(t, admin, perMinute60, tenADay)
 		entity := fmt.Sprint("key-", round)
@@ -220,7 +221,7 @@ func TestLateDropTakesNoBalance(t *testing.T) {
 			setDefaults(t, s.steady, perMinute60)
 			cold := s.once(opts)
 			f, held, goOn := heldBefore()
-			s.wire.Plan(first(1, update, f))
+			s.wire.SetPlan(dynamotest.First(1, update, f))
 			dropped := make(chan bool)
 			go func() {
 				out, err := cold.Consume(context.Background(), start, ask("alice", 1))
@@ -244,18 +245,18 @@ func TestLimitThatIsStillChargedDoesNotHoldUpOthers(t *testing.T) {
 	s := newShaky(t)
 	setDefaults(t, s.steady, perMinute60, limiter.PerDay("tpd", 1000))
 	consume(t, s.repo, 0, daily(1), true)
-	late := connect(t, s.table, nil)
+	late := dynamotest.Connect(t, s.table, nil)
 	consume(t, late, 0, daily(1), true)
 	setDefaults(t, s.steady, perMinute60)
-	s.wire.Plan(func(op string, _ []byte) fault {
+	s.wire.SetPlan(func(op string, _ []byte) dynamotest.Fault {
 		if op == update {
 			consume(t, late, 0, daily(1), true)
 		}
-		return pass
+		return dynamotest.Pass
 	})
 	cold := s.once(dynamo.Options{})
 	consume(t, cold, 0, ask("alice", 1), true)
-	s.wire.Plan(nil)
+	s.wire.SetPlan(nil)
 	consume(t, cold, time.Second, ask("alice", 1), true)
 	s.lacksTheDailyLimit()
 }

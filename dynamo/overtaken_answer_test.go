@@ -14,18 +14,19 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // exactOrNot are the options under which a store is exact, and the default ones.
 var exactOrNot = map[string]dynamo.Options{"exact": exactly, "default": {}}
 
 // heldBefore is a fault that holds a request until it may reach the engine.
-func heldBefore() (f fault, held, goOn chan struct{}) {
+func heldBefore() (f dynamotest.Fault, held, goOn chan struct{}) {
 	held, goOn = make(chan struct{}), make(chan struct{})
-	return fault{"heldBefore", func(x *exchange) {
+	return dynamotest.Fault{Name: "heldBefore", Act: func(x *dynamotest.Exchange) {
 		close(held)
 		<-goOn
-		x.answer(x.execute(x.body))
+		x.Answer(x.Execute(x.Body))
 	}}, held, goOn
 }
 
@@ -61,7 +62,7 @@ func TestAnswerThatAWriteOvertookRefusesNothing(t *testing.T) {
 			repo := s.informed(opts)
 			consume(t, s.steady, 0, ask("alice", 60), true)
 			f, held, goOn := slow()
-			s.wire.Plan(first(1, read, f))
+			s.wire.SetPlan(dynamotest.First(1, read, f))
 			out := asideCharge(t, repo, time.Minute, 30)
 			<-held
 			consume(t, repo, time.Minute, ask("alice", 1), true)
@@ -79,7 +80,7 @@ func TestAnswerThatAWriteOvertookRefusesNothing(t *testing.T) {
 			consume(t, repo, 0, ask("alice", 1), false) // it knows now
 			must(t, s.steady.Credit(t.Context(), start, limiter.Credit{Account: lease, Amounts: limiter.Tokens("rpm", 25)}))
 			f, held, goOn := slow()
-			s.wire.Plan(first(1, get, f))
+			s.wire.SetPlan(dynamotest.First(1, get, f))
 			out := asideCharge(t, repo, 10*time.Second, 30)
 			<-held
 			consume(t, repo, 10*time.Second, ask("alice", 1), true)
@@ -95,9 +96,9 @@ func TestAnswerThatAWriteOvertookRefusesNothing(t *testing.T) {
 // setBack is a writer with a slow clock.
 func (s *shaky) setBack(d time.Duration) {
 	s.Helper()
-	_, err := client(s).UpdateItem(context.Background(), &dynamodb.UpdateItemInput{
+	_, err := dynamotest.Client(s).UpdateItem(context.Background(), &dynamodb.UpdateItemInput{
 		TableName: &s.table, Key: bucketKeyOf(s.steady.NamespaceID(), "alice"), UpdateExpression: aws.String("SET rf = :rf"),
-		ExpressionAttributeValues: rawItem{":rf": &types.AttributeValueMemberN{Value: strconv.FormatInt(at(d).UnixMilli(), 10)}},
+		ExpressionAttributeValues: dynamotest.Item{":rf": &types.AttributeValueMemberN{Value: strconv.FormatInt(at(d).UnixMilli(), 10)}},
 	})
 	must(s, err)
 }
@@ -119,7 +120,7 @@ func TestRefillTimeThatWentBackMintsNothing(t *testing.T) {
 			repo := s.informed(opts)
 			consume(t, s.steady, 0, ask("alice", 60), true)
 			f, held, goOn := heldBefore()
-			s.wire.Plan(first(1, read, f))
+			s.wire.SetPlan(dynamotest.First(1, read, f))
 			out := asideCharge(t, repo, time.Minute, 20)
 			<-held
 			consume(t, repo, time.Minute, ask("alice", 60), true)
@@ -142,7 +143,7 @@ func TestForgottenBucketRefusesNoCaller(t *testing.T) {
 	const callers, rounds = 24, 40
 	for name, opts := range exactOrNot {
 		t.Run(name, func(t *testing.T) {
-			repo := connect(t, newTable(t), &opts)
+			repo := dynamotest.Connect(t, dynamotest.NewTable(t), &opts)
 			setDefaults(t, repo, perMinute60)
 			now := time.Duration(0)
 			consume(t, repo, now, ask("alice", 60), true)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // Limits may change at a time at which the bucket was already refilled, where a
@@ -16,35 +17,35 @@ import (
 func TestRefillOfAnotherRate(t *testing.T) {
 	t.Parallel()
 	s, state := drained(t)
-	s.set(limiter.Scope{Entity: "alice", Resource: "gpt-4"}, limiter.Custom("rpm", 60, 6, time.Minute), limiter.PerMinute("tpm", 6000))
+	s.SetLimits(limiter.Scope{Entity: "alice", Resource: "gpt-4"}, limiter.Custom("rpm", 60, 6, time.Minute), limiter.PerMinute("tpm", 6000))
 	s.refill("by the rate it had", 500*time.Millisecond, state, false, "0", "5900000")
 }
 
 func TestRefillAfterALimitJoined(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.set(limiter.Scope{}, limiter.PerMinute("rpm", 60))
-	s.takes(dawn, limiter.Tokens("rpm", 60))
+	s.SetLimits(limiter.Scope{}, limiter.PerMinute("rpm", 60))
+	s.takes(dynamotest.Dawn, limiter.Tokens("rpm", 60))
 	state := s.state()
-	s.set(limiter.Scope{}, limiter.PerMinute("rpm", 60), limiter.PerMinute("tpm", 6000))
-	s.take(dawn, 0, 6000)
+	s.SetLimits(limiter.Scope{}, limiter.PerMinute("rpm", 60), limiter.PerMinute("tpm", 6000))
+	s.take(dynamotest.Dawn, 0, 6000)
 	s.refill("as if it had one limit", 500*time.Millisecond, state, false, "0", "0")
 }
 
 func TestChargeAfterALimitJoined(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	other := connect(t, s.name, nil)
-	s.set(limiter.Scope{}, limiter.PerMinute("rpm", 60))
-	s.takes(dawn, limiter.Tokens("rpm", 1))
+	other := dynamotest.Connect(t, s.TableName, nil)
+	s.SetLimits(limiter.Scope{}, limiter.PerMinute("rpm", 60))
+	s.takes(dynamotest.Dawn, limiter.Tokens("rpm", 1))
 	both := limiter.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 60), limiter.PerMinute("tpm", 6000)}}
-	s.ok(other.SetConfig(t.Context(), both, s.event("limits_set", "$SYSTEM", "")))
-	_, err := other.Consume(t.Context(), dawn, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("tpm", 6000)})
-	s.ok(err)
-	s.takes(dawn.Add(2*time.Second), limiter.Tokens("rpm", 1)) // refills, and does not know of tpm
-	out, err := other.Peek(t.Context(), dawn.Add(2*time.Second), limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("tpm", 0)})
-	s.ok(err)
-	s.equal("rpm and tpm", out.Self.Tokens, []int64{59_000, 200_000})
+	s.Must(other.SetConfig(t.Context(), both, s.Event("limits_set", "$SYSTEM", "")))
+	_, err := other.Consume(t.Context(), dynamotest.Dawn, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("tpm", 6000)})
+	s.Must(err)
+	s.takes(dynamotest.Dawn.Add(2*time.Second), limiter.Tokens("rpm", 1)) // refills, and does not know of tpm
+	out, err := other.Peek(t.Context(), dynamotest.Dawn.Add(2*time.Second), limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("tpm", 0)})
+	s.Must(err)
+	s.Equal("rpm and tpm", out.Self.Tokens, []int64{59_000, 200_000})
 }
 
 // A refused charge makes buckets follow the limits in force, also one that was
@@ -52,19 +53,19 @@ func TestChargeAfterALimitJoined(t *testing.T) {
 func TestRefusalRepairsWhatWasRefilled(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.set(limiter.Scope{}, limiter.PerDay("rpm", 60))
-	s.create(limiter.Entity{ID: "alice", Parent: "team", Cascade: true})
-	s.takes(dawn, limiter.Tokens("rpm", 50))
-	_, err := s.repo.Consume(t.Context(), dawn, limiter.Charge{Entity: "team", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 10)})
-	s.ok(err)
-	id := aggregator.ID{Namespace: s.ns, Entity: "alice", Resource: "gpt-4"}
-	if done, err := s.repo.UsageStore(0).Refill(t.Context(), dawn.Add(time.Minute), id, s.state()); err != nil || !done {
+	s.SetLimits(limiter.Scope{}, limiter.PerDay("rpm", 60))
+	s.CreateEntity(limiter.Entity{ID: "alice", Parent: "team", Cascade: true})
+	s.takes(dynamotest.Dawn, limiter.Tokens("rpm", 50))
+	_, err := s.Repo.Consume(t.Context(), dynamotest.Dawn, limiter.Charge{Entity: "team", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 10)})
+	s.Must(err)
+	id := aggregator.ID{Namespace: s.NS, Entity: "alice", Resource: "gpt-4"}
+	if done, err := s.Repo.UsageStore(0).Refill(t.Context(), dynamotest.Dawn.Add(time.Minute), id, s.state()); err != nil || !done {
 		t.Fatal(done, err)
 	}
-	s.set(limiter.Scope{Entity: "alice"}, limiter.PerDay("rpm", 120))
-	later := dawn.Add(time.Hour) // facts are read anew, and the bucket is not: it has enough
-	out, err := s.repo.Consume(t.Context(), later, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 5)})
-	s.ok(err)
+	s.SetLimits(limiter.Scope{Entity: "alice"}, limiter.PerDay("rpm", 120))
+	later := dynamotest.Dawn.Add(time.Hour) // facts are read anew, and the bucket is not: it has enough
+	out, err := s.Repo.Consume(t.Context(), later, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 5)})
+	s.Must(err)
 	if out.Admitted {
 		t.Fatal("the team does not have that")
 	}
@@ -76,8 +77,8 @@ func TestRefusalRepairsWhatWasRefilled(t *testing.T) {
 // takes is a charge of alice that is admitted.
 func (s *storedTable) takes(at time.Time, amounts limiter.Amounts) {
 	s.Helper()
-	out, err := s.repo.Consume(s.Context(), at, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: amounts})
-	s.ok(err)
+	out, err := s.Repo.Consume(s.Context(), at, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: amounts})
+	s.Must(err)
 	if !out.Admitted {
 		s.Fatal("refused")
 	}

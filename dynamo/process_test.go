@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // hammerVariable makes a process of this test program one that hammers a table.
@@ -34,8 +35,8 @@ func TestProcessesShareOneLimit(t *testing.T) {
 	} {
 		for _, exact := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s exact=%v", name, exact), func(t *testing.T) {
-				table := newTable(t)
-				admin := connect(t, table, &exactly)
+				table := dynamotest.NewTable(t)
+				admin := dynamotest.Connect(t, table, &exactly)
 				setDefaults(t, admin, limiter.PerDay("rpm", room))
 				for _, id := range entities[1:] {
 					if id != entities[0] {
@@ -63,7 +64,7 @@ func hammered(t *testing.T, table string, exact bool, entities []string) int {
 	for i := range processes {
 		wg.Go(func() {
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestHammer$", "-test.count", "1")
-			cmd.Env = append(os.Environ(), hammerVariable+"="+strings.Join([]string{engine(t), table, strconv.FormatBool(exact), entities[i]}, " "))
+			cmd.Env = append(os.Environ(), hammerVariable+"="+strings.Join([]string{dynamotest.Endpoint(t), table, strconv.FormatBool(exact), entities[i]}, " "))
 			out, err := cmd.CombinedOutput()
 			_, rest, _ := strings.Cut(string(out), "admitted=")
 			n, scanErr := strconv.Atoi(strings.Fields(rest + " none")[0])
@@ -87,7 +88,7 @@ func TestHammer(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	repo, err := dynamo.Connect(ctx, args[1], &dynamo.Options{AWS: awsConfig(args[0]), Exact: args[2] == "true", Timeout: unhurried})
+	repo, err := dynamo.Connect(ctx, args[1], &dynamo.Options{AWS: dynamotest.Config(args[0]), Exact: args[2] == "true", Timeout: dynamotest.LongTimeout})
 	must(t, err)
 	var mu sync.Mutex
 	var wg sync.WaitGroup

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // leftOf is the items of a namespace.
@@ -39,18 +40,18 @@ func doomed(t *testing.T, r, other *dynamo.Repository) (ns limiter.Namespace, vi
 // found the namespace active, and nothing refuses it.
 func TestABucketThatWasOnItsWayDoesNotOutliveThePurge(t *testing.T) {
 	t.Parallel()
-	table := newTable(t)
+	table := dynamotest.NewTable(t)
 	sent, release := make(chan struct{}), make(chan struct{})
-	slow := newProxy(t, func(op string, _ []byte) fault {
+	slow := dynamotest.NewProxy(t, func(op string, _ []byte) dynamotest.Fault {
 		if op == "PutItem" {
 			close(sent)
 			<-release
 		}
-		return pass
+		return dynamotest.Pass
 	})
-	sweeps := newProxy(t, nil)
-	r := connect(t, table, &dynamo.Options{AWS: awsConfig(sweeps.URL)})
-	ns, view := doomed(t, r, connect(t, table, &dynamo.Options{AWS: awsConfig(slow.URL)}))
+	sweeps := dynamotest.NewProxy(t, nil)
+	r := dynamotest.Connect(t, table, &dynamo.Options{AWS: dynamotest.Config(sweeps.URL)})
+	ns, view := doomed(t, r, dynamotest.Connect(t, table, &dynamo.Options{AWS: dynamotest.Config(slow.URL)}))
 
 	admitted := make(chan error)
 	go func() {
@@ -61,24 +62,24 @@ func TestABucketThatWasOnItsWayDoesNotOutliveThePurge(t *testing.T) {
 	must(t, r.DeleteNamespace(t.Context(), goneAt, "doomed"))
 	// The system's partition is looked at twice by a sweep, first and last.
 	looks := 0
-	afterSweep := fault{"afterSweep", func(x *exchange) {
-		reply := x.execute(x.body)
+	afterSweep := dynamotest.Fault{Name: "afterSweep", Act: func(x *dynamotest.Exchange) {
+		reply := x.Execute(x.Body)
 		close(release)
 		if err := <-admitted; err != nil {
 			t.Errorf("the charge that was on its way: %v", err)
 		}
-		x.answer(reply)
+		x.Answer(reply)
 	}}
-	sweeps.Plan(func(op string, body []byte) fault {
+	sweeps.SetPlan(func(op string, body []byte) dynamotest.Fault {
 		if op == "Query" && strings.Contains(string(body), ns.ID+"/SYSTEM#") {
 			if looks++; looks == 2 {
 				return afterSweep
 			}
 		}
-		return pass
+		return dynamotest.Pass
 	})
 	must(t, r.PurgeNamespace(t.Context(), ns.ID))
-	if sweeps.Did(afterSweep) != 1 {
+	if sweeps.Count(afterSweep) != 1 {
 		t.Fatal("the charge was never let go")
 	}
 	if left := leftOf(t, table, ns.ID); len(left) > 0 {
@@ -91,21 +92,21 @@ func TestABucketThatWasOnItsWayDoesNotOutliveThePurge(t *testing.T) {
 func TestUsageDoesNotComeBackAfterAPurge(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	r := connect(t, s.name, nil)
+	r := dynamotest.Connect(t, s.TableName, nil)
 	ns, _ := doomed(t, r, r)
-	u := s.repo.UsageStore(0)
+	u := s.Repo.UsageStore(0)
 	late := s.addition("a", limiter.Daily, 1)
 	late.Bucket.Namespace = ns.ID
-	s.ok(u.AddUsage(t.Context(), late))
-	if left := leftOf(t, s.name, ns.ID); len(left) == 0 {
+	s.Must(u.AddUsage(t.Context(), late))
+	if left := leftOf(t, s.TableName, ns.ID); len(left) == 0 {
 		t.Fatal("nothing was counted")
 	}
 	must(t, r.DeleteNamespace(t.Context(), goneAt, "doomed"))
 	must(t, r.PurgeNamespace(t.Context(), ns.ID))
 	late = s.addition("a", limiter.Daily, 2)
 	late.Bucket.Namespace = ns.ID
-	s.ok(u.AddUsage(t.Context(), late))
-	if left := leftOf(t, s.name, ns.ID); len(left) > 0 {
+	s.Must(u.AddUsage(t.Context(), late))
+	if left := leftOf(t, s.TableName, ns.ID); len(left) > 0 {
 		t.Errorf("left after the purge: %v", left)
 	}
 }

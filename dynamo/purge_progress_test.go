@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // crowded is a deleted namespace whose partitions take several batches, and how
@@ -43,10 +44,10 @@ func crowded(t *testing.T, table string, r *dynamo.Repository, name string) (id 
 
 func TestAPurgeTellsHowManyItemsAreGone(t *testing.T) {
 	t.Parallel()
-	table := newTable(t)
+	table := dynamotest.NewTable(t)
 	var told []int
-	r := connect(t, table, &dynamo.Options{
-		AWS:    awsConfig(newProxy(t, first(3, "BatchWriteItem", unprocessed)).URL),
+	r := dynamotest.Connect(t, table, &dynamo.Options{
+		AWS:    dynamotest.Config(dynamotest.NewProxy(t, dynamotest.First(3, "BatchWriteItem", dynamotest.Unprocessed)).URL),
 		Purged: func(items int) { told = append(told, items) },
 	})
 	id, items := crowded(t, table, r, "other")
@@ -70,9 +71,9 @@ func TestAPurgeTellsHowManyItemsAreGone(t *testing.T) {
 
 func TestPurgesTellOneAtATime(t *testing.T) {
 	t.Parallel()
-	table := newTable(t)
+	table := dynamotest.NewTable(t)
 	var inside, calls atomic.Int32
-	r := connect(t, table, &dynamo.Options{Purged: func(int) {
+	r := dynamotest.Connect(t, table, &dynamo.Options{Purged: func(int) {
 		if inside.Add(1) > 1 {
 			t.Error("called twice at once")
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
@@ -33,7 +34,7 @@ type cheat struct {
 
 // A comparison that cannot fail proves nothing.
 func TestComparisonFindsRefillsThatCheat(t *testing.T) {
-	engine(t)
+	dynamotest.Endpoint(t)
 	for name, c := range map[string]cheat{
 		"fill whatever it holds":      {anyTokens: true},
 		"by limits that are no more":  {anyLimits: true},
@@ -71,19 +72,19 @@ type cheater struct {
 }
 
 // store is the table's, whose refills cheat.
-func (c cheat) store(s *stream, repo *dynamo.Repository) aggregator.Store {
-	return &cheater{repo.UsageStore(0), dynamodb.NewFromConfig(*s.config(engine(s.tb))), s.table, c}
+func (c cheat) store(s *dynamotest.WriteLog, repo *dynamo.Repository) aggregator.Store {
+	return &cheater{repo.UsageStore(0), dynamodb.NewFromConfig(*s.Config(dynamotest.Endpoint(s.TB))), s.Table, c}
 }
 
 // Refill is one write, as that of the real store.
 func (c *cheater) Refill(ctx context.Context, now time.Time, of aggregator.ID, state *aggregator.State) (bool, error) {
 	in := &dynamodb.UpdateItemInput{
 		TableName: &c.table,
-		Key: rawItem{
+		Key: dynamotest.Item{
 			"PK": &types.AttributeValueMemberS{Value: of.Namespace + "/ENTITY#" + of.Entity},
 			"SK": &types.AttributeValueMemberS{Value: "#BUCKET#" + of.Resource},
 		},
-		ExpressionAttributeValues: rawItem{},
+		ExpressionAttributeValues: dynamotest.Item{},
 	}
 	adds, conditions := c.limits(now, state, in.ExpressionAttributeValues)
 	if len(adds) == 0 || now.UnixMilli() <= state.RefilledAt.UnixMilli() && !c.turnsBack {
@@ -108,7 +109,7 @@ func (c *cheater) Refill(ctx context.Context, now time.Time, of aggregator.ID, s
 }
 
 // limits are what to add to tokens, and when.
-func (c *cheater) limits(now time.Time, state *aggregator.State, values rawItem) (adds, conditions []string) {
+func (c *cheater) limits(now time.Time, state *aggregator.State, values dynamotest.Item) (adds, conditions []string) {
 	from, to := state.RefilledAt.UnixMilli(), now.UnixMilli()
 	for i, l := range state.Limits {
 		r := bucket.RateOf(l.Capacity, l.Refill, l.Period)

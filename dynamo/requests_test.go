@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // start is when tests begin that pass their own time.
@@ -57,15 +58,15 @@ func consume(tb testing.TB, repo limiter.Repository, d time.Duration, c limiter.
 type watched struct {
 	testing.TB
 	repo, other *dynamo.Repository
-	wire        *counter
+	wire        *dynamotest.Counter
 }
 
 func newWatched(tb testing.TB) *watched {
 	tb.Helper()
-	table, wire := newTable(tb), newCounter()
-	w := &watched{TB: tb, wire: wire, other: connect(tb, table, nil)}
+	table, wire := dynamotest.NewTable(tb), dynamotest.NewCounter()
+	w := &watched{TB: tb, wire: wire, other: dynamotest.Connect(tb, table, nil)}
 	setDefaults(tb, w.other, perMinute60)
-	w.repo = connect(tb, table, &dynamo.Options{AWS: wire.config(engine(tb))})
+	w.repo = dynamotest.Connect(tb, table, &dynamo.Options{AWS: wire.Config(dynamotest.Endpoint(tb))})
 	wire.Reset()
 	return w
 }

@@ -12,13 +12,14 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // bareTable is one that has no namespace yet.
 func bareTable(t *testing.T) string {
 	t.Helper()
-	table := newTable(t)
-	id := connect(t, table, nil).NamespaceID()
+	table := dynamotest.NewTable(t)
+	id := dynamotest.Connect(t, table, nil).NamespaceID()
 	deleteRecord(t, table, "#NAMESPACE#default")
 	deleteRecord(t, table, "#NSID#"+id)
 	return table
@@ -30,13 +31,13 @@ var ofTable = dynamo.Options{Namespace: "_"}
 func TestTheFirstNamespaceIsRegisteredThroughTheTable(t *testing.T) {
 	t.Parallel()
 	table := bareTable(t)
-	if err := refusal(t, table, &dynamo.Options{AWS: awsConfig(engine(t))}); !errors.Is(err, limiter.ErrNotFound) {
+	if err := refusal(t, table, &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t))}); !errors.Is(err, limiter.ErrNotFound) {
 		t.Fatal(err)
 	}
 	before := tableItems(t, table)
-	r := connect(t, table, &ofTable)
+	r := dynamotest.Connect(t, table, &ofTable)
 	must(t, r.Ping(t.Context()))
-	if got := gathered(t, r.Namespaces(t.Context())); len(got) > 0 {
+	if got := dynamotest.Collect(t, r.Namespaces(t.Context())); len(got) > 0 {
 		t.Error(got)
 	}
 	if diff := cmp.Diff(before, tableItems(t, table)); diff != "" {
@@ -46,7 +47,7 @@ func TestTheFirstNamespaceIsRegisteredThroughTheTable(t *testing.T) {
 	must(t, err)
 	spaces, err := lim.RegisterNamespaces(t.Context(), "default")
 	must(t, err)
-	if got := connect(t, table, nil).NamespaceID(); got != spaces[0].ID {
+	if got := dynamotest.Connect(t, table, nil).NamespaceID(); got != spaces[0].ID {
 		t.Errorf("namespace %s, want %s", got, spaces[0].ID)
 	}
 	view, err := lim.Namespace(t.Context(), "default")
@@ -60,8 +61,8 @@ func TestTheFirstNamespaceIsRegisteredThroughTheTable(t *testing.T) {
 
 func TestANamespaceLivesAndEndsThroughTheTable(t *testing.T) {
 	t.Parallel()
-	table := newTable(t)
-	r := connect(t, table, &ofTable)
+	table := dynamotest.NewTable(t)
+	r := dynamotest.Connect(t, table, &ofTable)
 	before := tableItems(t, table)
 	n, _, _ := registered(t, r)
 	must(t, r.DeleteNamespace(t.Context(), goneAt, "other"))
@@ -120,14 +121,14 @@ var withoutData = []string{
 // make the reserved namespace itself look active.
 func TestTheTableItselfHoldsNoData(t *testing.T) {
 	t.Parallel()
-	table := newTable(t)
+	table := dynamotest.NewTable(t)
 	storeItem(t, table, namespaceRecord("#NAMESPACE#_", "AAAAAAAAAAA", "_", born))
 	storeItem(t, table, namespaceRecord("#NSID#AAAAAAAAAAA", "AAAAAAAAAAA", "_", born))
 	storeItem(t, table, namespaceRecord("#NSID#_", "_", "_", born))
 	charge := limiter.Charge{Entity: "key-1", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 1), Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}}
-	out, err := connect(t, table, nil).Consume(t.Context(), bornAt, charge)
+	out, err := dynamotest.Connect(t, table, nil).Consume(t.Context(), bornAt, charge)
 	must(t, err)
-	r := connect(t, table, &ofTable)
+	r := dynamotest.Connect(t, table, &ofTable)
 	if got := r.NamespaceID(); got != "_" {
 		t.Errorf("namespace %s", got)
 	}
@@ -152,14 +153,14 @@ func TestTheTableItselfHoldsNoData(t *testing.T) {
 	if diff := cmp.Diff(before, tableItems(t, table)); diff != "" {
 		t.Errorf("something was written:\n%s", diff)
 	}
-	if _, err := connect(t, table, nil).Namespace(t.Context(), "_"); !errors.Is(err, limiter.ErrNotFound) {
+	if _, err := dynamotest.Connect(t, table, nil).Namespace(t.Context(), "_"); !errors.Is(err, limiter.ErrNotFound) {
 		t.Errorf("from another namespace: %v", err)
 	}
 }
 
 func TestTheTableItselfIsNotRegistered(t *testing.T) {
 	t.Parallel()
-	lim, err := limiter.New(connect(t, newTable(t), &ofTable), nil)
+	lim, err := limiter.New(dynamotest.Connect(t, dynamotest.NewTable(t), &ofTable), nil)
 	must(t, err)
 	if _, err := lim.RegisterNamespaces(t.Context(), "_"); !isError[*limiter.InvalidError](err) {
 		t.Error(err)
@@ -175,11 +176,11 @@ func TestTheTableItselfIsNotRegistered(t *testing.T) {
 
 func TestConnectingToTheTableChecksTheTable(t *testing.T) {
 	t.Parallel()
-	opts := &dynamo.Options{AWS: awsConfig(engine(t)), Namespace: "_"}
-	if err := refusal(t, tableName(t), opts); !errors.Is(err, limiter.ErrNotFound) {
+	opts := &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t)), Namespace: "_"}
+	if err := refusal(t, dynamotest.TableName(t), opts); !errors.Is(err, limiter.ErrNotFound) {
 		t.Error(err)
 	}
-	table := newTable(t)
+	table := dynamotest.NewTable(t)
 	storeItem(t, table, attributes{"PK": "S:_/SYSTEM#", "SK": "S:#VERSION", "schema_version": "S:0.9.0"})
 	if err := refusal(t, table, opts); !isError[*limiter.VersionError](err) {
 		t.Error(err)

@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // What people store must not end up in a namespace that another process has
 // purged, where no purge would find it.
 func TestNothingIsStoredInAPurgedNamespace(t *testing.T) {
-	table := newTable(t)
-	ours, others := connect(t, table, nil), connect(t, table, nil)
+	table := dynamotest.NewTable(t)
+	ours, others := dynamotest.Connect(t, table, nil), dynamotest.Connect(t, table, nil)
 	space, err := ours.RegisterNamespace(t.Context(), start, "tenant")
 	must(t, err)
 	view, err := ours.Namespace(t.Context(), "tenant")
@@ -19,7 +20,7 @@ func TestNothingIsStoredInAPurgedNamespace(t *testing.T) {
 	setDefaults(t, view, perMinute60)
 	must(t, others.DeleteNamespace(t.Context(), start, "tenant"))
 	must(t, others.PurgeNamespace(t.Context(), space.ID))
-	before := len(scanned(t, table))
+	before := len(dynamotest.Scan(t, table))
 	cfg := limiter.Config{Scope: limiter.Scope{Resource: model}, Limits: []limiter.Limit{perMinute60}}
 	for what, err := range map[string]error{
 		"SetConfig":    view.SetConfig(t.Context(), cfg, event("limits_set")),
@@ -31,7 +32,7 @@ func TestNothingIsStoredInAPurgedNamespace(t *testing.T) {
 			t.Errorf("%s: error %v, want ErrNotFound", what, err)
 		}
 	}
-	if after := len(scanned(t, table)); after != before {
+	if after := len(dynamotest.Scan(t, table)); after != before {
 		t.Errorf("%d items are left, want %d", after, before)
 	}
 }

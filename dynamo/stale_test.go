@@ -13,15 +13,16 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
 // once is a process of a shaky table whose client tries only once.
 func (s *shaky) once(opts dynamo.Options) *dynamo.Repository {
 	s.Helper()
-	opts.AWS = awsConfig(s.wire.URL)
+	opts.AWS = dynamotest.Config(s.wire.URL)
 	opts.AWS.RetryMaxAttempts = 1
-	return connect(s, s.table, &opts)
+	return dynamotest.Connect(s, s.table, &opts)
 }
 
 // stored is a number of alice's bucket, and whether there is one.
@@ -38,42 +39,42 @@ func storedNumber(tb testing.TB, table, ns, attr string) (int64, bool) {
 }
 
 // on is a plan with a fault for one operation whose request contains a text.
-func on(op, text string, f fault) plan {
-	return func(asked string, body []byte) fault {
+func on(op, text string, f dynamotest.Fault) dynamotest.Plan {
+	return func(asked string, body []byte) dynamotest.Fault {
 		if asked == op && bytes.Contains(body, []byte(text)) {
 			return f
 		}
-		return pass
+		return dynamotest.Pass
 	}
 }
 
 // slow carries a request out, but holds the answer.
-func slow() (f fault, held, goOn chan struct{}) {
+func slow() (f dynamotest.Fault, held, goOn chan struct{}) {
 	held, goOn = make(chan struct{}), make(chan struct{})
-	return fault{"slow", func(x *exchange) {
-		reply := x.execute(x.body)
+	return dynamotest.Fault{Name: "slow", Act: func(x *dynamotest.Exchange) {
+		reply := x.Execute(x.Body)
 		close(held)
 		<-goOn
-		x.answer(reply)
+		x.Answer(reply)
 	}}, held, goOn
 }
 
 // refuseAlways makes the condition one that does not hold.
-var refuseAlways = fault{"refuse", func(x *exchange) {
+var refuseAlways = dynamotest.Fault{Name: "refuse", Act: func(x *dynamotest.Exchange) {
 	condition := []byte(`"ConditionExpression":"`)
-	x.answer(x.execute(bytes.Replace(x.body, condition, append(condition, "attribute_exists(nope) AND "...), 1)))
+	x.Answer(x.Execute(bytes.Replace(x.Body, condition, append(condition, "attribute_exists(nope) AND "...), 1)))
 }}
 
 // A table that does not answer is an outage, also for a caller without a
 // deadline: the time-out of the connection is not his.
 func TestSilentTableIsAnOutage(t *testing.T) {
 	s := newShaky(t)
-	cfg := awsConfig(s.wire.URL)
+	cfg := dynamotest.Config(s.wire.URL)
 	impatient := &http.Transport{ResponseHeaderTimeout: 50 * time.Millisecond}
 	defer impatient.CloseIdleConnections()
 	cfg.HTTPClient, cfg.RetryMaxAttempts = &http.Client{Transport: impatient}, 1
-	repo := connect(t, s.table, &dynamo.Options{AWS: cfg})
-	s.wire.Plan(always(hang))
+	repo := dynamotest.Connect(t, s.table, &dynamo.Options{AWS: cfg})
+	s.wire.SetPlan(dynamotest.Always(dynamotest.Hang))
 	if _, err := repo.Consume(t.Context(), start, ask("alice", 1)); err == nil {
 		t.Error("no error")
 	}
@@ -88,7 +89,7 @@ func TestOutageIsNoMissingNamespace(t *testing.T) {
 			repo := s.once(opts)
 			consume(t, repo, 0, ask("alice", 1), true)
 			consume(t, repo, 0, ask("bob", 1), true)
-			s.wire.Plan(on(read, "", fail500))
+			s.wire.SetPlan(on(read, "", dynamotest.Fail500))
 			ask := ask("alice", 1)
 			_, err := repo.Consume(t.Context(), at(2*time.Minute), ask)
 			if name == "peek" {
@@ -112,7 +113,7 @@ func TestOldFactsRepairNothing(t *testing.T) {
 	setDefaults(t, s.steady, limiter.PerMinute("rpm", 6))
 	consume(t, s.steady, time.Second, ask("alice", 1), true)
 	must(t, repo.Credit(t.Context(), at(time.Second), limiter.Credit{Account: account, Amounts: limiter.Tokens("rpm", -1)}))
-	s.wire.Plan(on(read, "", fail500))
+	s.wire.SetPlan(on(read, "", dynamotest.Fail500))
 	_, _ = repo.Consume(t.Context(), at(2*time.Minute), both)
 	if capacity, _ := s.stored("b_rpm_cp"); capacity != 6000 {
 		t.Errorf("rpm has a capacity of %d thousandths, want 6000", capacity)
@@ -125,8 +126,8 @@ func TestOldFactsRepairNothing(t *testing.T) {
 // A locked write from an old image loses nothing of what accrued since others
 // took.
 func TestLockedWriteFromAnOldImageLosesNothing(t *testing.T) {
-	table := newTable(t)
-	one, two, reference := connect(t, table, &exactly), connect(t, table, &exactly), memory.New(nil)
+	table := dynamotest.NewTable(t)
+	one, two, reference := dynamotest.Connect(t, table, &exactly), dynamotest.Connect(t, table, &exactly), memory.New(nil)
 	setDefaults(t, one, perMinute60)
 	setDefaults(t, reference, perMinute60)
 	var got, want limiter.Outcome
@@ -148,12 +149,12 @@ func TestRepairThatIsOvertakenLeavesNoDebt(t *testing.T) {
 	s := newShaky(t)
 	setDefaults(t, s.steady, limiter.PerMinute("rpm", 100))
 	consume(t, s.steady, 0, ask("alice", 1), true)
-	setDefaults(t, connect(t, s.table, &exactly), limiter.PerMinute("rpm", 10))
+	setDefaults(t, dynamotest.Connect(t, s.table, &exactly), limiter.PerMinute("rpm", 10))
 	held, goOn := make(chan struct{}), make(chan struct{})
-	s.wire.Plan(first(1, update, fault{"hold", func(x *exchange) {
+	s.wire.SetPlan(dynamotest.First(1, update, dynamotest.Fault{Name: "hold", Act: func(x *dynamotest.Exchange) {
 		close(held)
 		<-goOn
-		x.answer(x.execute(x.body))
+		x.Answer(x.Execute(x.Body))
 	}}))
 	done := make(chan struct{})
 	go func() {
@@ -173,8 +174,8 @@ func TestRepairThatIsOvertakenLeavesNoDebt(t *testing.T) {
 func TestNoWriteForgivesTheDebtOfAnother(t *testing.T) {
 	for _, how := range []string{"plain", "locked", "undo"} {
 		t.Run(how, func(t *testing.T) {
-			table := newTable(t)
-			one, two := connect(t, table, &exactly), connect(t, table, &exactly)
+			table := dynamotest.NewTable(t)
+			one, two := dynamotest.Connect(t, table, &exactly), dynamotest.Connect(t, table, &exactly)
 			setDefaults(t, one, perMinute60, limiter.PerMinute("tpm", 60))
 			both := limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("rpm", 10).And("tpm", 10)}
 			lease := consume(t, one, 0, both, true).Self.Account
@@ -202,7 +203,7 @@ func TestReadThatACreationOvertookEndsNoLife(t *testing.T) {
 	_, err := s.repo.Peek(t.Context(), start, ask("alice", 1)) // facts are known
 	must(t, err)
 	f, held, goOn := slow()
-	s.wire.Plan(first(1, read, f))
+	s.wire.SetPlan(dynamotest.First(1, read, f))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -222,7 +223,7 @@ func TestGiveBackClearsARefusalUnderWay(t *testing.T) {
 	repo := s.once(dynamo.Options{Exact: true})
 	lease := consume(t, repo, 0, ask("alice", 60), true).Self.Account
 	f, held, goOn := slow()
-	s.wire.Plan(first(1, get, f))
+	s.wire.SetPlan(dynamotest.First(1, get, f))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -241,7 +242,7 @@ func TestLostGiveBacksAreCounted(t *testing.T) {
 		s := newShaky(t)
 		account := warm(s)
 		s.repo.Forget()
-		s.wire.Plan(always(fail500))
+		s.wire.SetPlan(dynamotest.Always(dynamotest.Fail500))
 		if err := settle(10, true)(s, account); err == nil || s.repo.Stats().CreditsDropped != 1 {
 			t.Errorf("error %v and %d dropped, want an error and 1", err, s.repo.Stats().CreditsDropped)
 		}
@@ -249,7 +250,7 @@ func TestLostGiveBacksAreCounted(t *testing.T) {
 	t.Run("the time is up", func(t *testing.T) {
 		s := newShaky(t)
 		account := warm(s)
-		s.wire.Plan(on(update, "", refuseAlways))
+		s.wire.SetPlan(on(update, "", refuseAlways))
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		err := s.repo.Credit(ctx, start, limiter.Credit{Account: account, Amounts: limiter.Tokens("rpm", 5)})
@@ -267,7 +268,7 @@ func TestFormerParentGetsItBack(t *testing.T) {
 	must(t, charge(0)(s, nil))
 	must(t, s.steady.DeleteEntity(t.Context(), "alice", event("entity_deleted")))
 	cascading(t, s.steady, "alice", "new")
-	s.wire.Plan(on(read, `ENTITY#new"`, fail500))
+	s.wire.SetPlan(on(read, `ENTITY#new"`, dynamotest.Fail500))
 	if _, err := s.repo.Consume(t.Context(), start, ask("alice", 10)); err == nil {
 		t.Error("no error")
 	}
@@ -278,12 +279,12 @@ func TestFormerParentGetsItBack(t *testing.T) {
 // A bucket that a clock far ahead has spoiled is well again once its item is
 // deleted, whatever processes remember of it.
 func TestDeletedBucketIsWell(t *testing.T) {
-	table := newTable(t)
-	one, two, ahead := connect(t, table, &exactly), connect(t, table, &exactly), connect(t, table, &exactly)
+	table := dynamotest.NewTable(t)
+	one, two, ahead := dynamotest.Connect(t, table, &exactly), dynamotest.Connect(t, table, &exactly), dynamotest.Connect(t, table, &exactly)
 	setDefaults(t, one, perMinute60)
 	consume(t, ahead, 365*24*time.Hour, ask("alice", 60), true)
 	consume(t, one, 0, ask("alice", 1), false) // for a year
-	_, err := client(t).DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: bucketKeyOf(one.NamespaceID(), "alice")})
+	_, err := dynamotest.Client(t).DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: bucketKeyOf(one.NamespaceID(), "alice")})
 	must(t, err)
 	consume(t, two, time.Minute, ask("alice", 1), true)
 	consume(t, one, time.Minute, ask("alice", 1), true)
@@ -314,7 +315,7 @@ func TestParentOvertakenTooOftenIsARefusal(t *testing.T) {
 	req := limiter.Request{Entity: "alice", Resource: model, Consume: limiter.Tokens("tpm", 1)}
 	_, err = lim.Acquire(t.Context(), req)
 	must(t, err)
-	s.wire.Plan(on(update, "ENTITY#project", refuseAlways))
+	s.wire.SetPlan(on(update, "ENTITY#project", refuseAlways))
 	_, err = lim.Acquire(t.Context(), req)
 	if refusal, ok := errors.AsType[*limiter.ExceededError](err); !ok || len(refusal.Violations()) == 0 || refusal.RetryAfter() <= 0 {
 		t.Errorf("error %v, want a refusal with a reason", err)
@@ -333,21 +334,21 @@ func TestUndoGivesBackOnlyWhatWasPaid(t *testing.T) {
 	consume(t, s.repo, 0, both, true)
 	own.Limits = []limiter.Limit{limiter.PerMinute("rpm", 50), limiter.PerDay("tpd", 100)}
 	paid := make(chan struct{})
-	s.wire.Plan(func(op string, body []byte) fault {
+	s.wire.SetPlan(func(op string, body []byte) dynamotest.Fault {
 		switch {
 		case op != update:
-			return pass
+			return dynamotest.Pass
 		case bytes.Contains(body, []byte("ENTITY#alice")):
-			return fault{"pay", func(x *exchange) { x.answer(x.execute(x.body)); close(paid) }}
+			return dynamotest.Fault{Name: "pay", Act: func(x *dynamotest.Exchange) { x.Answer(x.Execute(x.Body)); close(paid) }}
 		}
-		return fault{"deny", func(x *exchange) {
+		return dynamotest.Fault{Name: "deny", Act: func(x *dynamotest.Exchange) {
 			<-paid
 			err := s.steady.SetConfig(context.Background(), own, event("limits_set"))
 			_, charged := s.steady.Consume(context.Background(), start, limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("tpd", 60)})
 			if err != nil || charged != nil {
 				t.Error(err, charged)
 			}
-			x.answer(failure(http.StatusBadRequest, "AccessDeniedException", `"message":"no"`))
+			x.Answer(dynamotest.Failure(http.StatusBadRequest, "AccessDeniedException", `"message":"no"`))
 		}}
 	})
 	if _, err := s.repo.Consume(t.Context(), start, both); err == nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // attributes are those of an item, each as its type and value: "S:a", "N:1",
@@ -24,7 +25,7 @@ type attributes map[string]string
 func tableItems(t *testing.T, table string) map[string]attributes {
 	t.Helper()
 	all := map[string]attributes{}
-	pages := dynamodb.NewScanPaginator(client(t), &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
+	pages := dynamodb.NewScanPaginator(dynamotest.Client(t), &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(context.Background())
 		if err != nil {
@@ -33,7 +34,7 @@ func tableItems(t *testing.T, table string) map[string]attributes {
 		for _, it := range page.Items {
 			shown := attributes{}
 			for name, v := range it {
-				shown[name] = strings.Replace(attributeText(v), " ", ":", 1)
+				shown[name] = strings.Replace(dynamotest.FormatAttribute(v), " ", ":", 1)
 			}
 			all[strings.TrimPrefix(shown["PK"], "S:")+" "+strings.TrimPrefix(shown["SK"], "S:")] = shown
 		}
@@ -45,7 +46,7 @@ func tableItems(t *testing.T, table string) map[string]attributes {
 // map one NULL.
 func storeItem(t *testing.T, table string, shown attributes) {
 	t.Helper()
-	_, err := client(t).PutItem(context.Background(), &dynamodb.PutItemInput{TableName: &table, Item: readAttributes(t, shown)})
+	_, err := dynamotest.Client(t).PutItem(context.Background(), &dynamodb.PutItemInput{TableName: &table, Item: readAttributes(t, shown)})
 	must(t, err)
 }
 
@@ -81,7 +82,7 @@ func readAttributes(t *testing.T, shown attributes) map[string]types.AttributeVa
 // deleteRecord deletes an item that is about the table or its namespaces.
 func deleteRecord(t *testing.T, table, sk string) {
 	t.Helper()
-	_, err := client(t).DeleteItem(context.Background(), &dynamodb.DeleteItemInput{
+	_, err := dynamotest.Client(t).DeleteItem(context.Background(), &dynamodb.DeleteItemInput{
 		TableName: &table, Key: readAttributes(t, attributes{"PK": "S:_/SYSTEM#", "SK": "S:" + sk}),
 	})
 	must(t, err)
@@ -89,9 +90,9 @@ func deleteRecord(t *testing.T, table, sk string) {
 
 func TestCreateTableMakesWhatPythonExpects(t *testing.T) {
 	t.Parallel()
-	name, opts := tableName(t), &dynamo.Options{AWS: awsConfig(engine(t))}
+	name, opts := dynamotest.TableName(t), &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t))}
 	must(t, dynamo.CreateTable(t.Context(), name, opts))
-	out, err := client(t).DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &name})
+	out, err := dynamotest.Client(t).DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &name})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,11 +119,11 @@ func TestCreateTableMakesWhatPythonExpects(t *testing.T) {
 	if len(table.AttributeDefinitions) != 10 {
 		t.Error(table.AttributeDefinitions)
 	}
-	ttl, err := client(t).DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: &name})
+	ttl, err := dynamotest.Client(t).DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: &name})
 	if err != nil || *ttl.TimeToLiveDescription.AttributeName != "ttl" || ttl.TimeToLiveDescription.TimeToLiveStatus != types.TimeToLiveStatusEnabled {
 		t.Error(ttl, err)
 	}
-	if r := connect(t, name, opts); r.NamespaceID() == "" {
+	if r := dynamotest.Connect(t, name, opts); r.NamespaceID() == "" {
 		t.Error("the namespace has no ID")
 	}
 }
@@ -142,8 +143,8 @@ var (
 
 func TestCreateTableStoresTheRecordsOfPython(t *testing.T) {
 	t.Parallel()
-	name := newTable(t)
-	id := connect(t, name, nil).NamespaceID()
+	name := dynamotest.NewTable(t)
+	id := dynamotest.Connect(t, name, nil).NamespaceID()
 	if !anID.MatchString(id) {
 		t.Errorf("namespace ID %q", id)
 	}
@@ -177,7 +178,7 @@ func namespaceRecord(sk, id, name, created string) attributes {
 
 func TestCreateTableAgainChangesNothing(t *testing.T) {
 	t.Parallel()
-	name, opts := newTable(t), &dynamo.Options{AWS: awsConfig(engine(t))}
+	name, opts := dynamotest.NewTable(t), &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t))}
 	before := tableItems(t, name)
 	must(t, dynamo.CreateTable(t.Context(), name, opts))
 	if diff := cmp.Diff(before, tableItems(t, name)); diff != "" {
@@ -193,7 +194,7 @@ func TestCreateTableAgainChangesNothing(t *testing.T) {
 
 func TestCreateTableByManyAtOnceMakesOne(t *testing.T) {
 	t.Parallel()
-	name, opts := tableName(t), &dynamo.Options{AWS: awsConfig(engine(t))}
+	name, opts := dynamotest.TableName(t), &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t))}
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -212,14 +213,14 @@ func TestCreateTableLeavesTablesOfOthersAlone(t *testing.T) {
 	t.Parallel()
 	for _, keys := range [][]string{{"id"}, {"PK", "SK"}} {
 		name := foreignTable(t, keys...)
-		err := dynamo.CreateTable(t.Context(), name, &dynamo.Options{AWS: awsConfig(engine(t))})
+		err := dynamo.CreateTable(t.Context(), name, &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t))})
 		if !isError[*limiter.VersionError](err) {
 			t.Error(err)
 		}
 		if items := tableItems(t, name); len(items) != 0 {
 			t.Error(items)
 		}
-		ttl, err := client(t).DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: &name})
+		ttl, err := dynamotest.Client(t).DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: &name})
 		if err != nil || ttl.TimeToLiveDescription.TimeToLiveStatus != types.TimeToLiveStatusDisabled {
 			t.Error(ttl, err)
 		}
@@ -229,13 +230,13 @@ func TestCreateTableLeavesTablesOfOthersAlone(t *testing.T) {
 // foreignTable is a table of another program.
 func foreignTable(t *testing.T, keys ...string) string {
 	t.Helper()
-	name := tableName(t)
+	name := dynamotest.TableName(t)
 	in := &dynamodb.CreateTableInput{TableName: &name, BillingMode: types.BillingModePayPerRequest}
 	for i, k := range keys {
 		in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{AttributeName: aws.String(k), AttributeType: types.ScalarAttributeTypeS})
 		in.KeySchema = append(in.KeySchema, types.KeySchemaElement{AttributeName: aws.String(k), KeyType: []types.KeyType{types.KeyTypeHash, types.KeyTypeRange}[i]})
 	}
-	if _, err := client(t).CreateTable(t.Context(), in); err != nil {
+	if _, err := dynamotest.Client(t).CreateTable(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}
 	return name
@@ -243,7 +244,7 @@ func foreignTable(t *testing.T, keys ...string) string {
 
 func TestCreateTableChecksItsArguments(t *testing.T) {
 	t.Parallel()
-	opts := dynamo.Options{AWS: awsConfig(engine(t))}
+	opts := dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t))}
 	bad := opts
 	bad.Namespace = "_"
 	for name, o := range map[string]dynamo.Options{"no_underscore": opts, "fine": bad} {

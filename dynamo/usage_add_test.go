@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // midnight is when an hour, a day and a month begin.
@@ -19,7 +20,7 @@ var midnight = time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
 // tokens.
 func (s *storedTable) addition(feed string, window limiter.Window, numbers ...int) aggregator.Addition {
 	a := aggregator.Addition{
-		Bucket: aggregator.ID{Namespace: s.ns, Entity: "alice", Resource: "gpt-4"}, Window: window, Start: midnight,
+		Bucket: aggregator.ID{Namespace: s.NS, Entity: "alice", Resource: "gpt-4"}, Window: window, Start: midnight,
 	}
 	for _, n := range numbers {
 		a.Entries = append(a.Entries, aggregator.Entry{
@@ -32,7 +33,7 @@ func (s *storedTable) addition(feed string, window limiter.Window, numbers ...in
 func TestUsageIsAddedOnce(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	u := s.repo.UsageStore(0)
+	u := s.Repo.UsageStore(0)
 	for _, step := range []struct {
 		what    string
 		feed    string
@@ -47,8 +48,8 @@ func TestUsageIsAddedOnce(t *testing.T) {
 		{"another stream, whose numbers begin again", "b", []int{1, 2}, "map[rpm:7 tok-ens.in:70] 7"},
 		{"that one again", "b", []int{1, 2, 3}, "map[rpm:8 tok-ens.in:80] 8"},
 	} {
-		s.ok(u.AddUsage(t.Context(), s.addition(step.feed, limiter.Daily, step.numbers...)))
-		s.equal(step.what, s.usage(limiter.UsageQuery{Entity: "alice"}), []string{"01T00 gpt-4 alice daily " + step.want})
+		s.Must(u.AddUsage(t.Context(), s.addition(step.feed, limiter.Daily, step.numbers...)))
+		s.Equal(step.what, s.usage(limiter.UsageQuery{Entity: "alice"}), []string{"01T00 gpt-4 alice daily " + step.want})
 	}
 }
 
@@ -56,10 +57,10 @@ func TestUsageIsAddedOnce(t *testing.T) {
 func TestWindowsThatBeginTogetherAreApart(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	u := s.repo.UsageStore(24 * time.Hour)
+	u := s.Repo.UsageStore(24 * time.Hour)
 	for i, window := range []limiter.Window{limiter.Hourly, limiter.Daily, limiter.Monthly} {
 		for n := range i + 1 {
-			s.ok(u.AddUsage(t.Context(), s.addition("a", window, n+1)))
+			s.Must(u.AddUsage(t.Context(), s.addition("a", window, n+1)))
 		}
 	}
 	want := []string{
@@ -68,15 +69,15 @@ func TestWindowsThatBeginTogetherAreApart(t *testing.T) {
 		"01T00 gpt-4 alice monthly map[rpm:3 tok-ens.in:30] 3",
 	}
 	for _, q := range []limiter.UsageQuery{{Entity: "alice"}, {Resource: "gpt-4"}, {Entity: "alice", Resource: "gpt-4"}} {
-		s.equal(fmt.Sprint(q), s.usage(q), want)
+		s.Equal(fmt.Sprint(q), s.usage(q), want)
 	}
-	it := s.item("{ns}/ENTITY#alice", "#USAGE#gpt-4#2026-03-01T00:00:00Z")
+	it := s.Item("{ns}/ENTITY#alice", "#USAGE#gpt-4#2026-03-01T00:00:00Z")
 	ttl, ok := it["ttl"].(*types.AttributeValueMemberN)
 	if !ok || len(ttl.Value) != 10 {
 		t.Errorf("no time to live: %v", it["ttl"])
 	}
 	delete(it, "ttl")
-	s.equal("the item", attributeLines(it), attributeLines(s.attributes(`
+	s.Equal("the item", dynamotest.FormatItem(it), dynamotest.FormatItem(s.Attributes(`
 		PK S {ns}/ENTITY#alice
 		SK S #USAGE#gpt-4#2026-03-01T00:00:00Z
 		entity_id S alice
@@ -97,26 +98,26 @@ func TestWindowsThatBeginTogetherAreApart(t *testing.T) {
 func TestUsageOfBothAggregatorsAddsUp(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.snapshot("alice", "gpt-4", "hourly", "2026-03-01T00:00:00Z", "", "rpm N 3\ntotal_events N 4")
-	s.ok(s.repo.UsageStore(0).AddUsage(t.Context(), s.addition("a", limiter.Hourly, 1)))
-	s.equal("usage", s.usage(limiter.UsageQuery{Entity: "alice"}), []string{"01T00 gpt-4 alice hourly map[rpm:4 tok-ens.in:10] 5"})
+	s.PutSnapshot("alice", "gpt-4", "hourly", "2026-03-01T00:00:00Z", "", "rpm N 3\ntotal_events N 4")
+	s.Must(s.Repo.UsageStore(0).AddUsage(t.Context(), s.addition("a", limiter.Hourly, 1)))
+	s.Equal("usage", s.usage(limiter.UsageQuery{Entity: "alice"}), []string{"01T00 gpt-4 alice hourly map[rpm:4 tok-ens.in:10] 5"})
 }
 
 func TestUsageThatCannotBeAdded(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	u := s.repo.UsageStore(0)
-	s.write("{ns}/ENTITY#alice", "#USAGE#gpt-4#2026-03-01T00:00:00Z", "rpm S many")
+	u := s.Repo.UsageStore(0)
+	s.PutItem("{ns}/ENTITY#alice", "#USAGE#gpt-4#2026-03-01T00:00:00Z", "rpm S many")
 	err := u.AddUsage(t.Context(), s.addition("a", limiter.Hourly, 1))
 	if _, damaged := errors.AsType[*limiter.CorruptError](err); !damaged {
 		t.Errorf("a counter is text: %v", err)
 	}
 	gone := s.addition("a", limiter.Hourly, 1)
 	gone.Bucket.Namespace = "gone"
-	s.ok(u.AddUsage(t.Context(), gone))
-	s.lacks("gone/ENTITY#alice", "#USAGE#gpt-4#2026-03-01T00:00:00Z")
+	s.Must(u.AddUsage(t.Context(), gone))
+	s.CheckNoItem("gone/ENTITY#alice", "#USAGE#gpt-4#2026-03-01T00:00:00Z")
 	reserved := s.addition("a", limiter.Daily, 1)
 	reserved.Entries[0].Used = map[string]int64{"window": 1, "ttl": 5, "rpm": 2}
-	s.ok(u.AddUsage(t.Context(), reserved))
-	s.equal("usage", s.usage(limiter.UsageQuery{Entity: "alice", Window: limiter.Daily}), []string{"01T00 gpt-4 alice daily map[rpm:2] 1"})
+	s.Must(u.AddUsage(t.Context(), reserved))
+	s.Equal("usage", s.usage(limiter.UsageQuery{Entity: "alice", Window: limiter.Daily}), []string{"01T00 gpt-4 alice daily map[rpm:2] 1"})
 }

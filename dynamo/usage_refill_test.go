@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // drained is a bucket of alice with two limits, of which one is nearly empty and
@@ -16,23 +17,23 @@ import (
 func drained(t *testing.T) (*storedTable, *aggregator.State) {
 	t.Helper()
 	s := newStoredTable(t)
-	s.set(limiter.Scope{}, limiter.PerMinute("rpm", 60), limiter.PerMinute("tpm", 6000))
-	s.take(dawn, 60, 100)
+	s.SetLimits(limiter.Scope{}, limiter.PerMinute("rpm", 60), limiter.PerMinute("tpm", 6000))
+	s.take(dynamotest.Dawn, 60, 100)
 	state := s.state()
 	return s, state
 }
 
 func (s *storedTable) take(at time.Time, rpm, tpm int64) {
 	s.Helper()
-	out, err := s.repo.Consume(s.Context(), at, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", rpm).And("tpm", tpm)})
-	s.ok(err)
+	out, err := s.Repo.Consume(s.Context(), at, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", rpm).And("tpm", tpm)})
+	s.Must(err)
 	if !out.Admitted {
 		s.Fatal("refused")
 	}
 }
 
 func (s *storedTable) bucketItem() map[string]types.AttributeValue {
-	return s.item("{ns}/ENTITY#alice", "#BUCKET#gpt-4")
+	return s.Item("{ns}/ENTITY#alice", "#BUCKET#gpt-4")
 }
 
 func (s *storedTable) state() *aggregator.State {
@@ -47,9 +48,9 @@ func (s *storedTable) state() *aggregator.State {
 // refill asks for one, and compares what the bucket then holds.
 func (s *storedTable) refill(what string, after time.Duration, state *aggregator.State, done bool, rpm, tpm string) {
 	s.Helper()
-	id := aggregator.ID{Namespace: s.ns, Entity: "alice", Resource: "gpt-4"}
-	got, err := s.repo.UsageStore(0).Refill(s.Context(), dawn.Add(after), id, state)
-	s.ok(err)
+	id := aggregator.ID{Namespace: s.NS, Entity: "alice", Resource: "gpt-4"}
+	got, err := s.Repo.UsageStore(0).Refill(s.Context(), dynamotest.Dawn.Add(after), id, state)
+	s.Must(err)
 	it := s.bucketItem()
 	value := func(attr string) string {
 		if n, ok := it[attr].(*types.AttributeValueMemberN); ok {
@@ -79,7 +80,7 @@ func TestRefillNeverForgives(t *testing.T) {
 	s, state := drained(t)
 	s.refill("tpm is full after a second", 2*time.Second, state, true, "2000", "6000000")
 	state = s.state()
-	s.take(dawn.Add(2*time.Second), 1, 100) // leaves the time of the refill as it is
+	s.take(dynamotest.Dawn.Add(2*time.Second), 1, 100) // leaves the time of the refill as it is
 	s.refill("since then it was charged", 4*time.Second, state, false, "1000", "5900000")
 }
 
@@ -87,29 +88,29 @@ func TestRefillNeverForgives(t *testing.T) {
 func TestRefillsKeepFractions(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.set(limiter.Scope{}, limiter.PerDay("rpm", 10), limiter.PerMinute("tpm", 6000))
-	s.take(dawn, 10, 6000)
+	s.SetLimits(limiter.Scope{}, limiter.PerDay("rpm", 10), limiter.PerMinute("tpm", 6000))
+	s.take(dynamotest.Dawn, 10, 6000)
 	const step, steps = 5 * time.Second, 20
 	for i := range steps {
-		id := aggregator.ID{Namespace: s.ns, Entity: "alice", Resource: "gpt-4"}
-		if done, err := s.repo.UsageStore(0).Refill(t.Context(), dawn.Add(time.Duration(i+1)*step), id, s.state()); err != nil || !done && i < 11 {
+		id := aggregator.ID{Namespace: s.NS, Entity: "alice", Resource: "gpt-4"}
+		if done, err := s.Repo.UsageStore(0).Refill(t.Context(), dynamotest.Dawn.Add(time.Duration(i+1)*step), id, s.state()); err != nil || !done && i < 11 {
 			t.Fatalf("step %d: %t, %v", i, done, err)
 		}
 		if i == 10 {
-			s.take(dawn.Add(time.Duration(i+1)*step), 0, 5000)
+			s.take(dynamotest.Dawn.Add(time.Duration(i+1)*step), 0, 5000)
 		}
 	}
 	accrued := func(at time.Time) int64 { return at.UnixMilli() * 10_000 / (24 * time.Hour).Milliseconds() }
-	slow := fmt.Sprint(accrued(dawn.Add(steps*step)) - accrued(dawn))
+	slow := fmt.Sprint(accrued(dynamotest.Dawn.Add(steps*step)) - accrued(dynamotest.Dawn))
 	s.refill("100 s of 10 a day", steps*step, s.state(), false, slow, "5000000")
 }
 
 func TestRefillOfOtherLimits(t *testing.T) {
 	t.Parallel()
 	s, state := drained(t)
-	s.set(limiter.Scope{Entity: "alice", Resource: "gpt-4"}, limiter.PerMinute("rpm", 30), limiter.PerMinute("tpm", 3000))
+	s.SetLimits(limiter.Scope{Entity: "alice", Resource: "gpt-4"}, limiter.PerMinute("rpm", 30), limiter.PerMinute("tpm", 3000))
 	s.refill("the capacity is another", 500*time.Millisecond, state, false, "0", "3000000")
-	s.ok(s.repo.DeleteEntity(t.Context(), "alice", s.event("entity_deleted", "alice", "")))
+	s.Must(s.Repo.DeleteEntity(t.Context(), "alice", s.Event("entity_deleted", "alice", "")))
 	s.refill("the bucket is gone", 500*time.Millisecond, state, false, "none", "none")
 	if it := s.bucketItem(); it != nil {
 		t.Errorf("it made %v", it)

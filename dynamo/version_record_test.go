@@ -10,17 +10,18 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 func TestVersionIsTheStoredRecord(t *testing.T) {
 	t.Parallel()
-	table := newTable(t)
+	table := dynamotest.NewTable(t)
 	full := attributes{
 		"schema_version": "S:0.8.0", "client_min_version": "S:0.1.0", "lambda_version": "S:0.10.2",
 		"updated_by": "S:cli:0.10.2", "updated_at": "S:2026-02-03T04:05:06Z",
 	}
 	part := attributes{"schema_version": "S:0.8.0", "lambda_version": "NULL", "updated_by": "NULL", "updated_at": "S:once"}
-	r := connect(t, table, nil)
+	r := dynamotest.Connect(t, table, nil)
 	for _, c := range []struct {
 		stored attributes
 		want   dynamo.Version
@@ -50,7 +51,7 @@ func TestVersionIsTheStoredRecord(t *testing.T) {
 
 func TestVersionOfANewTable(t *testing.T) {
 	t.Parallel()
-	r := connect(t, newTable(t), &ofTable) // every namespace has it
+	r := dynamotest.Connect(t, dynamotest.NewTable(t), &ofTable) // every namespace has it
 	got, err := r.Version(t.Context())
 	must(t, err)
 	if got.UpdatedAt.IsZero() {

@@ -9,18 +9,19 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 // A process whose clock was two hours ahead does not spoil the bucket again that
 // was deleted because of that, and that another process has made anew.
 func TestProcessThatWasAheadSpoilsNoOtherBucket(t *testing.T) {
-	table := newTable(t)
-	one, two := connect(t, table, &exactly), connect(t, table, &exactly)
+	table := dynamotest.NewTable(t)
+	one, two := dynamotest.Connect(t, table, &exactly), dynamotest.Connect(t, table, &exactly)
 	setDefaults(t, one, perMinute60)
 	for _, d := range []time.Duration{0, 2 * time.Hour} {
 		consume(t, one, d, ask("alice", 1), true)
 	}
-	_, err := client(t).DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: bucketKeyOf(one.NamespaceID(), "alice")})
+	_, err := dynamotest.Client(t).DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: bucketKeyOf(one.NamespaceID(), "alice")})
 	must(t, err)
 	consume(t, two, time.Minute, ask("alice", 50), true)
 	consume(t, one, time.Minute, ask("alice", 11), false)
@@ -35,8 +36,8 @@ func TestProcessThatWasAheadSpoilsNoOtherBucket(t *testing.T) {
 // not believed any more once it is right: neither is time refilled that has not
 // passed, nor does the bucket stand still.
 func TestClockThatWasAheadForAMomentIsForgotten(t *testing.T) {
-	table := newTable(t)
-	repo := connect(t, table, &exactly)
+	table := dynamotest.NewTable(t)
+	repo := dynamotest.Connect(t, table, &exactly)
 	setDefaults(t, repo, limiter.PerHour("rpm", 3600))
 	consume(t, repo, 0, ask("alice", 3500), true)
 	lease := consume(t, repo, 20*time.Minute, ask("alice", 10), true).Self.Account
@@ -67,15 +68,15 @@ func TestListingsShowNoLessThanThereIs(t *testing.T) {
 			consume(t, s.repo, 0, ask("alice", 60), true)
 			old := make(chan struct{}, 1)
 			old <- struct{}{}
-			s.wire.Plan(func(op string, body []byte) fault {
+			s.wire.SetPlan(func(op string, body []byte) dynamotest.Fault {
 				if op != "Query" && op != get || !bytes.Contains(body, []byte("gpt-4")) && !bytes.Contains(body, []byte("BUCKET")) || len(old) == 0 {
-					return pass
+					return dynamotest.Pass
 				}
 				<-old
-				return fault{"old", func(x *exchange) {
-					reply := x.execute(x.body)
+				return dynamotest.Fault{Name: "old", Act: func(x *dynamotest.Exchange) {
+					reply := x.Execute(x.Body)
 					consume(t, s.repo, time.Minute, ask("alice", 1), true)
-					x.answer(reply)
+					x.Answer(reply)
 				}}
 			})
 			if got := tokens(s, of); len(got) != 1 || got[0] != 59_000 {
@@ -96,23 +97,23 @@ func TestUndoThatArrivesLateIsNotGivenTwice(t *testing.T) {
 	consume(t, s.repo, 0, ask("alice", 30), true)
 	arrive := make(chan func(), 1)
 	tries := 0
-	s.wire.Plan(func(op string, _ []byte) fault {
+	s.wire.SetPlan(func(op string, _ []byte) dynamotest.Fault {
 		if op != transact {
-			return pass
+			return dynamotest.Pass
 		}
 		switch tries++; tries {
 		case 1: // the client sees a failure, while the request is still under way
-			return fault{"under way", func(x *exchange) {
-				arrive <- func() { x.execute(x.body) }
-				x.answer(internalError())
+			return dynamotest.Fault{Name: "under way", Act: func(x *dynamotest.Exchange) {
+				arrive <- func() { x.Execute(x.Body) }
+				x.Answer(dynamotest.InternalError())
 			}}
 		case 2:
 			return refuseAlways
 		}
-		return pass
+		return dynamotest.Pass
 	})
 	err := settle(10, true)(s, lease)
-	s.wire.Plan(nil)
+	s.wire.SetPlan(nil)
 	(<-arrive)()
 	s.holds(0, "alice", 30)
 	if dropped := s.repo.Stats().CreditsDropped; err == nil || dropped != 1 {

@@ -1,0 +1,106 @@
+package dynamotest
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// aggregated is a repository with an aggregator beside it.
+type Aggregated struct {
+	limiter.Repository
+	*Aggregator
+	Wake func(pause time.Duration) // before a call, the latest by a pause; nil for nothing
+}
+
+// call is said before each, and returns the context for it.
+func (a *Aggregated) call(ctx context.Context, now time.Time) context.Context {
+	pause := a.observe(now)
+	if a.Wake != nil {
+		a.Wake(pause)
+	}
+	return calledAt(ctx, now)
+}
+
+// Consume is that of the repository.
+func (a *Aggregated) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	return a.Repository.Consume(a.call(ctx, now), now, charge)
+}
+
+// Peek is that of the repository.
+func (a *Aggregated) Peek(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	return a.Repository.Peek(a.call(ctx, now), now, charge)
+}
+
+// Credit is that of the repository.
+func (a *Aggregated) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
+	return a.Repository.Credit(a.call(ctx, now), now, credits...)
+}
+
+// Buckets are those of the repository.
+func (a *Aggregated) Buckets(ctx context.Context, now time.Time, of limiter.Scope) iter.Seq2[limiter.Bucket, error] {
+	return a.Repository.Buckets(a.call(ctx, now), now, of)
+}
+
+// SetConfig is that of the repository.
+func (a *Aggregated) SetConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
+	return a.Repository.SetConfig(a.call(ctx, ev.At), cfg, ev)
+}
+
+// DeleteConfig is that of the repository.
+func (a *Aggregated) DeleteConfig(ctx context.Context, s limiter.Scope, ev limiter.AuditEvent) error {
+	return a.Repository.DeleteConfig(a.call(ctx, ev.At), s, ev)
+}
+
+// DeleteEntity deletes usage: what came before must not come again.
+func (a *Aggregated) DeleteEntity(ctx context.Context, id string, ev limiter.AuditEvent) error {
+	a.CatchUp(ctx)
+	defer a.finish(ctx)
+	return a.Repository.DeleteEntity(ctx, id, ev)
+}
+
+// PurgeNamespace deletes usage: what came before must not come again.
+func (a *Aggregated) PurgeNamespace(ctx context.Context, id string) error {
+	a.CatchUp(ctx)
+	defer a.finish(ctx)
+	return a.Repository.PurgeNamespace(ctx, id)
+}
+
+// Usage is complete.
+func (a *Aggregated) Usage(ctx context.Context, q limiter.UsageQuery) iter.Seq2[limiter.UsageSnapshot, error] {
+	return func(yield func(limiter.UsageSnapshot, error) bool) {
+		a.CatchUp(ctx)
+		a.Repository.Usage(ctx, q)(yield)
+	}
+}
+
+// Namespace is a view beside which the same aggregator runs.
+func (a *Aggregated) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
+	view, err := a.Repository.Namespace(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return &Aggregated{Repository: view, Aggregator: a.Aggregator, Wake: a.Wake}, nil
+}
+
+// Forget drops what the repository remembers.
+func (a *Aggregated) Forget() {
+	if repo, ok := a.Repository.(interface{ Forget() }); ok {
+		repo.Forget()
+	}
+}
+
+// Lossy reports whether requests may get lost.
+func (a *Aggregated) Lossy() bool {
+	c, ok := a.Repository.(interface{ Lossy() bool })
+	return ok && c.Lossy()
+}
+
+// Interleave has steps made during requests.
+func (a *Aggregated) Interleave(step func()) {
+	if c, ok := a.Repository.(interface{ Interleave(step func()) }); ok {
+		c.Interleave(step)
+	}
+}

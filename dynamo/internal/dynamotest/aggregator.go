@@ -1,0 +1,162 @@
+package dynamotest
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// beside is an aggregator that runs beside repositories, and how far it has come
+// with their stream. It counts usage in the order of the stream, late, and some
+// of it twice; and it refills buckets from images of any age.
+type Aggregator struct {
+	TB       testing.TB
+	Log      *WriteLog
+	store    aggregator.Store
+	counts   *aggregator.Aggregator
+	Behind   time.Duration                        // how far its clock is behind the latest call
+	Rand     *rand.Rand                           // nil: it does nothing of itself
+	Eager    int                                  // one bucket of so many is refilled at a call
+	Failing  bool                                 // its network is bad
+	OnRefill func(*Aggregator, aggregator.Change) // after a refill; nil for nothing
+
+	now atomic.Int64 // the latest of all calls, in nanoseconds
+
+	mu                sync.Mutex
+	Clock             time.Time
+	oldest            int // record that may come again
+	next              int // record that did not come yet
+	Refilled, Refused int
+}
+
+func NewAggregator(tb testing.TB, s *WriteLog, store aggregator.Store, opts aggregator.Options) *Aggregator {
+	tb.Helper()
+	b := &Aggregator{TB: tb, Log: s, store: store}
+	opts.Now = func() time.Time { return b.Clock }
+	var err error
+	b.counts, err = aggregator.New(store, &opts)
+	must(tb, err)
+	return b
+}
+
+// passed takes note of the time of a call, and tells by how much it is the
+// latest.
+func (b *Aggregator) observe(now time.Time) time.Duration {
+	for {
+		before := b.now.Load()
+		if now.UnixNano() <= before {
+			return 0
+		}
+		if b.now.CompareAndSwap(before, now.UnixNano()) {
+			return time.Duration(now.UnixNano() - before)
+		}
+	}
+}
+
+// run does something, or nothing. After a pause there is much to gain.
+func (b *Aggregator) Run(pause time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tick()
+	if b.Rand.IntN(4) == 0 {
+		b.Clock = b.Clock.Add(-time.Duration(b.Rand.Int64N(int64(time.Minute))))
+	}
+	oneIn, tries := b.Eager, 1
+	if pause > b.Behind {
+		oneIn, tries = 2, 3
+	}
+	switch records := b.Log.From(0); {
+	case len(records) == 0:
+	case b.Rand.IntN(50) == 0:
+		from := b.next
+		if b.Rand.IntN(2) == 0 { // what came already comes again
+			from -= b.Rand.IntN(b.next - b.oldest + 1)
+		}
+		b.next = max(b.next, from+b.deliver(context.Background(), records[from:from+b.Rand.IntN(len(records)-from+1)]))
+	case b.Rand.IntN(20) == 0:
+		b.refill(records[b.Rand.IntN(len(records))])
+	default:
+		for _, since := range b.Log.Candidates() {
+			for try := 0; try < min(tries, len(since)) && b.Rand.IntN(oneIn) == 0; try++ {
+				b.refill(since[b.Rand.IntN(2)*b.Rand.IntN(len(since))]) // often the first
+			}
+		}
+	}
+}
+
+func (b *Aggregator) tick() { b.Clock = b.Latest().UTC().Add(-b.Behind) }
+
+// catchUp counts everything.
+func (b *Aggregator) CatchUp(ctx context.Context) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tick()
+	b.next += b.deliver(ctx, b.Log.From(b.next))
+}
+
+// settled is catchUp, after which nothing comes again.
+func (b *Aggregator) finish(ctx context.Context) {
+	b.CatchUp(ctx)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.oldest = b.next
+}
+
+// deliver has records counted, and tells how many need not come again.
+func (b *Aggregator) deliver(ctx context.Context, records []dynamo.StreamRecord) int {
+	t := dynamo.Aggregate(context.WithoutCancel(ctx), b.counts, records)
+	if t.Err != nil && !b.Failing || len(t.Skipped) > 0 || t.Lost > 0 {
+		b.TB.Errorf("counting: %+v", t)
+	}
+	b.Refilled += t.Refills
+	return t.Done
+}
+
+// refill makes one that a late aggregator might, needed or not.
+func (b *Aggregator) refill(r dynamo.StreamRecord) {
+	c, _, _ := r.Change()
+	if c.State == nil {
+		return
+	}
+	done, err := b.store.Refill(context.Background(), b.Clock, c.Bucket, c.State)
+	switch {
+	case err != nil && !b.Failing:
+		b.TB.Errorf("refilling: %v", err)
+	case !done:
+		b.Refused++
+	default:
+		b.Refilled++
+		if b.OnRefill != nil {
+			b.OnRefill(b, c)
+		}
+	}
+}
+
+// during has it run while calls do: once for each that wakes it, unless it is at
+// work.
+func (b *Aggregator) RunDuring(calls func(wake func(pause time.Duration))) {
+	work := make(chan time.Duration, 1)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer close(work)
+	running.Go(func() {
+		for pause := range work {
+			b.Run(pause)
+		}
+	})
+	calls(func(pause time.Duration) {
+		select {
+		case work <- pause:
+		default:
+		}
+	})
+}
+
+// latest returns the latest time of all calls.
+func (b *Aggregator) Latest() time.Time { return time.Unix(0, b.now.Load()) }

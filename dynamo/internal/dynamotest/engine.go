@@ -1,0 +1,180 @@
+package dynamotest
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/dynamolocal"
+	"github.com/zeroae/zae-limiter-go/internal/localserver"
+)
+
+// runTests runs the tests of a package, stops what they started and returns the
+// exit code.
+func Main(m *testing.M) int {
+	code := m.Run()
+	dropPool()
+	Transport.CloseIdleConnections()
+	return shared.Stop(code)
+}
+
+// engine is the URL of DynamoDB Local.
+func Endpoint(tb testing.TB) string {
+	tb.Helper()
+	return shared.URL(tb)
+}
+
+var shared = localserver.Share(startEngine)
+
+func startEngine() (*dynamolocal.Engine, error) {
+	e, err := dynamolocal.Start()
+	if errors.Is(err, dynamolocal.ErrMissing) {
+		fmt.Fprintf(os.Stderr, "\n*** MOST TESTS OF THE DYNAMODB STORE DO NOT RUN: %v ***\n\n", err)
+	}
+	return e, err
+}
+
+// wires carries the requests of all tests, so that one call closes what is idle.
+var Transport = &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true}
+
+// awsConfig is for an engine, or a proxy before it. The engine keeps separate
+// tables for each access key and region.
+func Config(endpoint string) *aws.Config {
+	return &aws.Config{
+		Region:       "us-east-1",
+		Credentials:  credentials.NewStaticCredentialsProvider("test", "test", ""),
+		BaseEndpoint: aws.String(endpoint),
+		HTTPClient:   &http.Client{Transport: Transport},
+	}
+}
+
+// client talks to the engine directly, past the store and any proxy.
+func Client(tb testing.TB) *dynamodb.Client {
+	tb.Helper()
+	return dynamodb.NewFromConfig(*Config(Endpoint(tb)))
+}
+
+// tableName is new on every call, in all processes. The table is dropped at the
+// end of the test, if it was made.
+func TableName(tb testing.TB) string {
+	tb.Helper()
+	c := Client(tb)
+	name := fmt.Sprintf("%.20s-%s", strings.Map(tableRune, tb.Name()), strings.ToLower(rand.Text()))
+	tb.Cleanup(func() {
+		_, err := c.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &name})
+		if err != nil && !isNotFound(err) {
+			tb.Errorf("dropping the table: %v", err)
+		}
+	})
+	return name
+}
+
+func isNotFound(err error) bool {
+	_, is := errors.AsType[*types.ResourceNotFoundException](err)
+	return is
+}
+
+func tableRune(r rune) rune {
+	switch {
+	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
+		return r
+	}
+	return '-'
+}
+
+// noGoroutineLeft fails the test if goroutines that began after this call are
+// still there at its end, after what was registered with t.Cleanup later. It is
+// not for tests that run in parallel with others.
+func CheckGoroutines(tb testing.TB) {
+	tb.Helper()
+	before := goroutines()
+	tb.Cleanup(func() {
+		Transport.CloseIdleConnections()
+		left := newGoroutines(before)
+		for try := 0; len(left) > 0 && try < 1000; try++ { // one that ends may take a moment
+			time.Sleep(10 * time.Millisecond)
+			left = newGoroutines(before)
+		}
+		if len(left) > 0 {
+			tb.Errorf("%d goroutines are left:\n\n%s", len(left), strings.Join(left, "\n\n"))
+		}
+	})
+}
+
+func newGoroutines(before map[string]string) []string {
+	var left []string
+	for id, stack := range goroutines() {
+		if _, old := before[id]; !old && !isIdleConnection(stack) {
+			left = append(left, stack)
+		}
+	}
+	return left
+}
+
+// isIdleConnection knows the two goroutines of an HTTP client's connection. One
+// that is in use has a caller besides, who is noticed.
+func isIdleConnection(stack string) bool {
+	return strings.Contains(stack, "net/http.(*persistConn).readLoop") || strings.Contains(stack, "net/http.(*persistConn).writeLoop")
+}
+
+// goroutines are the stacks of all of them by their number.
+func goroutines() map[string]string {
+	buf := make([]byte, 1<<20)
+	for n := runtime.Stack(buf, true); ; n = runtime.Stack(buf, true) {
+		if n < len(buf) {
+			buf = buf[:n]
+			break
+		}
+		buf = make([]byte, 2*len(buf))
+	}
+	found := make(map[string]string)
+	for stack := range strings.SplitSeq(string(buf), "\n\n") {
+		number, _, _ := strings.Cut(strings.TrimPrefix(stack, "goroutine "), " ")
+		found[number] = stack
+	}
+	return found
+}
+
+// connect opens a table as one process would. The AWS config of opts is the
+// engine's unless it is given.
+func Connect(tb testing.TB, table string, opts *dynamo.Options) *dynamo.Repository {
+	tb.Helper()
+	var o dynamo.Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.AWS == nil {
+		o.AWS = Config(Endpoint(tb))
+	}
+	o.Timeout = cmp.Or(o.Timeout, LongTimeout)
+	o.PurgeWait = cmp.Or(o.PurgeWait, -1)
+	repo, err := dynamo.Connect(context.Background(), table, &o)
+	must(tb, err)
+	tb.Cleanup(func() { _ = repo.Close() })
+	return repo
+}
+
+// unhurried is the Timeout of tests that are not about it: the engine shares a
+// machine with all of them.
+const LongTimeout = time.Minute
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}

@@ -1,0 +1,345 @@
+package dynamotest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// plan says what happens to a request. It is called once for each, on a
+// goroutine of its own, and may block as long as the test lets it go on.
+type Plan func(op string, body []byte) Fault
+
+// fault is one thing that can happen on the way to the engine and back.
+type Fault struct {
+	Name string
+	Act  func(*Exchange)
+}
+
+var (
+	Pass        = Fault{Name: "pass", Act: func(x *Exchange) { x.Answer(x.Execute(x.Body)) }}
+	ResetBefore = Fault{Name: "resetBefore", Act: (*Exchange).Reset}
+	// dropReply is carried out by the engine; the client learns nothing.
+	DropReply = Fault{Name: "dropReply", Act: func(x *Exchange) { x.Execute(x.Body); x.Reset() }}
+	Fail500   = Fault{Name: "fail500", Act: func(x *Exchange) { x.Answer(InternalError()) }}
+	// fail500After is carried out by the engine; the client is told that it failed.
+	Fail500After = Fault{Name: "fail500After", Act: func(x *Exchange) { x.Execute(x.Body); x.Answer(InternalError()) }}
+	Throttle     = Fault{Name: "throttle", Act: func(x *Exchange) { x.Answer(throttled()) }}
+	// conflict is in the form that the operation has for it: writes of one item
+	// have an error of their own, transactions give it as a reason.
+	Conflict = Fault{Name: "conflict", Act: func(x *Exchange) { x.Answer(conflicted(x.Body)) }}
+	// hang lasts until the client gives up, and the engine never sees the request.
+	Hang = Fault{Name: "hang", Act: func(x *Exchange) { x.wait(nil); x.Reset() }}
+	// hangAfter is hang, but the engine carried the request out.
+	HangAfter = Fault{Name: "hangAfter", Act: func(x *Exchange) { x.Execute(x.Body); x.wait(nil); x.Reset() }}
+	// unprocessed carries out half of a batch, at least one of each table, and
+	// gives the rest back.
+	Unprocessed = Fault{Name: "unprocessed", Act: (*Exchange).halve}
+)
+
+// delay is latency on the way to the engine, which never sees the request of a
+// client that gave up meanwhile.
+func Delay(latency time.Duration) Fault {
+	return Fault{Name: "delay", Act: func(x *Exchange) {
+		timer := time.NewTimer(latency)
+		defer timer.Stop()
+		if x.wait(timer.C) {
+			x.Answer(x.Execute(x.Body))
+		} else {
+			x.Reset()
+		}
+	}}
+}
+
+// always is the plan with one fault for everything.
+func Always(f Fault) Plan {
+	return func(string, []byte) Fault { return f }
+}
+
+// first is the plan with a fault for the first n requests of an operation.
+func First(n int, op string, f Fault) Plan {
+	var mu sync.Mutex
+	return func(asked string, _ []byte) Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		if asked != op || n <= 0 {
+			return Pass
+		}
+		n--
+		return f
+	}
+}
+
+// proxy stands between a client and the engine.
+type Proxy struct {
+	URL string
+
+	tb      testing.TB
+	engine  string
+	stopped context.Context
+
+	mu       sync.Mutex
+	plan     Plan
+	did      map[string]int
+	executed map[string]int
+}
+
+// newProxy runs until the end of the test. A nil plan lets everything pass.
+func NewProxy(tb testing.TB, plan Plan) *Proxy {
+	tb.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	p := &Proxy{tb: tb, engine: Endpoint(tb), stopped: ctx, did: make(map[string]int), executed: make(map[string]int)}
+	p.SetPlan(plan)
+	server := httptest.NewServer(p)
+	p.URL = server.URL
+	tb.Cleanup(func() {
+		stop()
+		server.Close()
+	})
+	return p
+}
+
+// Plan is what happens to requests from now on.
+func (p *Proxy) SetPlan(plan Plan) {
+	if plan == nil {
+		plan = Always(Pass)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.plan = plan
+}
+
+// Did is how many requests met the fault.
+func (p *Proxy) Count(f Fault) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.did[f.Name]
+}
+
+// Executed is how many requests of an operation the engine answered.
+func (p *Proxy) Executed(op string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.executed[op]
+}
+
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client is gone
+	}
+	x := &Exchange{p: p, TB: p.tb, w: w, r: r, op: Operation(r.Header), Body: body}
+	p.mu.Lock()
+	plan := p.plan
+	p.mu.Unlock()
+	f := plan(x.op, body)
+	p.mu.Lock()
+	p.did[f.Name]++
+	p.mu.Unlock()
+	f.Act(x)
+}
+
+// exchange is one request in the proxy's hands.
+type Exchange struct {
+	p    *Proxy
+	TB   testing.TB
+	w    http.ResponseWriter
+	r    *http.Request
+	op   string
+	Body []byte
+}
+
+type Reply struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// execute has the engine carry out a request to its end, whether or not the
+// client still waits.
+func (x *Exchange) Execute(body []byte) Reply {
+	reply, err := x.forward(body)
+	if err != nil {
+		if x.p.stopped.Err() == nil {
+			x.TB.Errorf("proxy: %s does not get through to the engine: %v", x.op, err)
+		}
+		return InternalError()
+	}
+	x.p.mu.Lock()
+	defer x.p.mu.Unlock()
+	x.p.executed[x.op]++
+	return reply
+}
+
+func (x *Exchange) forward(body []byte) (Reply, error) {
+	req, err := http.NewRequestWithContext(x.p.stopped, x.r.Method, x.p.engine+x.r.URL.RequestURI(), bytes.NewReader(body))
+	if err != nil {
+		return Reply{}, err
+	}
+	req.Header, req.Host = x.r.Header.Clone(), x.r.Host
+	resp, err := Transport.RoundTrip(req)
+	if err != nil {
+		return Reply{}, err
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	return Reply{resp.StatusCode, resp.Header, got}, err
+}
+
+// answer gives the reply the length and checksum that clients verify.
+func (x *Exchange) Answer(reply Reply) {
+	maps.Copy(x.w.Header(), reply.Header)
+	x.w.Header().Set("Content-Length", strconv.Itoa(len(reply.Body)))
+	x.w.Header().Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE(reply.Body)), 10))
+	x.w.WriteHeader(reply.Status)
+	_, _ = x.w.Write(reply.Body) // a client that is gone needs no answer
+}
+
+// reset ends the connection the hard way: the client reads an error, not an end.
+func (x *Exchange) Reset() {
+	conn, _, err := http.NewResponseController(x.w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
+}
+
+// wait is true when the time came, false when the client or the test went away.
+func (x *Exchange) wait(until <-chan time.Time) bool {
+	select {
+	case <-until:
+		return true
+	case <-x.r.Context().Done():
+	case <-x.p.stopped.Done():
+	}
+	return false
+}
+
+func Failure(status int, kind, members string) Reply {
+	return Reply{
+		Status: status,
+		Header: http.Header{
+			"Content-Type":     {"application/x-amz-json-1.0"},
+			"X-Amzn-Requestid": {"made-up-by-the-proxy"},
+		},
+		Body: fmt.Appendf(nil, `{"__type":"com.amazonaws.dynamodb.v20120810#%s",%s}`, kind, members),
+	}
+}
+
+func InternalError() Reply {
+	return Failure(http.StatusInternalServerError, "InternalServerError", `"message":"Internal server error"`)
+}
+
+func throttled() Reply {
+	return Failure(http.StatusBadRequest, "ProvisionedThroughputExceededException",
+		`"message":"The level of configured provisioned throughput for the table was exceeded."`)
+}
+
+func conflicted(body []byte) Reply {
+	const text = "Transaction is ongoing for the item"
+	var transaction struct{ TransactItems []json.RawMessage }
+	if json.Unmarshal(body, &transaction) != nil || len(transaction.TransactItems) == 0 {
+		return Failure(http.StatusBadRequest, "TransactionConflictException", `"message":"`+text+`"`)
+	}
+	reasons := `{"Code":"TransactionConflict","Message":"` + text + `"}` +
+		strings.Repeat(`,{"Code":"None"}`, len(transaction.TransactItems)-1)
+	return Failure(http.StatusBadRequest, "TransactionCanceledException",
+		`"Message":"Transaction cancelled [TransactionConflict]","CancellationReasons":[`+reasons+`]`)
+}
+
+// leftover is the member of a batch's reply that names what was not done.
+var leftover = map[string]string{"BatchGetItem": "UnprocessedKeys", "BatchWriteItem": "UnprocessedItems"}
+
+func (x *Exchange) halve() {
+	now, later, err := halved(x.op, x.Body)
+	if err != nil {
+		x.TB.Errorf("proxy: unprocessed %s: %v", x.op, err)
+		x.Answer(InternalError())
+		return
+	}
+	reply := x.Execute(now)
+	if reply.Status == http.StatusOK {
+		if reply.Body, err = WithMember(reply.Body, leftover[x.op], later); err != nil {
+			x.TB.Errorf("proxy: reply to %s: %v", x.op, err)
+		}
+	}
+	x.Answer(reply)
+}
+
+// halved splits a batch into the body to send now and what is left of each table.
+func halved(op string, body []byte) (now []byte, later map[string]json.RawMessage, err error) {
+	var in struct{ RequestItems map[string]json.RawMessage }
+	if leftover[op] == "" {
+		return nil, nil, errors.New("it is not a batch")
+	}
+	if err := json.Unmarshal(body, &in); err != nil {
+		return nil, nil, err
+	}
+	later = make(map[string]json.RawMessage)
+	for table, requests := range in.RequestItems {
+		begin, end, err := halvedTable(op, requests)
+		if err != nil {
+			return nil, nil, err
+		}
+		in.RequestItems[table] = begin
+		if end != nil {
+			later[table] = end
+		}
+	}
+	now, err = WithMember(body, "RequestItems", in.RequestItems)
+	return now, later, err
+}
+
+// halvedTable has no end if there is nothing to leave. Writes are a list; keys
+// to get are a member beside others, such as ConsistentRead, that both parts need.
+func halvedTable(op string, requests json.RawMessage) (begin, end json.RawMessage, err error) {
+	var list []json.RawMessage
+	wrap := func(part []json.RawMessage) (json.RawMessage, error) { return json.Marshal(part) }
+	if op == "BatchGetItem" {
+		var in struct{ Keys []json.RawMessage }
+		err = json.Unmarshal(requests, &in)
+		list = in.Keys
+		wrap = func(part []json.RawMessage) (json.RawMessage, error) { return WithMember(requests, "Keys", part) }
+	} else {
+		err = json.Unmarshal(requests, &list)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	n := (len(list) + 1) / 2
+	if begin, err = wrap(list[:n]); err != nil || n == len(list) {
+		return begin, nil, err
+	}
+	end, err = wrap(list[n:])
+	return begin, end, err
+}
+
+// withMember is a JSON object with one member replaced, the others as they are.
+func WithMember(object []byte, name string, value any) (json.RawMessage, error) {
+	members := make(map[string]json.RawMessage)
+	if err := json.Unmarshal(object, &members); err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	members[name] = raw
+	return json.Marshal(members)
+}

@@ -1,0 +1,252 @@
+package dynamotest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// streamServer stands between a client and the engine. For the streams of the
+// table it answers itself, by the rules of the service; the rest is the
+// engine's.
+type StreamServer struct {
+	*Proxy
+
+	mu         sync.Mutex
+	faults     Plan
+	streams    []*Stream // in the order of their making
+	log        []string  // stream requests: the operation and the shard
+	sequence   int
+	Batch      int    // most records in an answer
+	Page       int    // most shards in an answer
+	Generation int    // of iterators: those of an earlier one have expired
+	Echo       *Shard // where places appear that are kept
+}
+
+type Stream struct {
+	Server     *StreamServer
+	arn, label string
+	view       string
+	off        bool // no longer the table's
+	Gone       bool // nobody knows it any more
+	Shards     []*Shard
+}
+
+// newStreamServer runs until the end of the test. The table has a stream
+// without shards.
+func NewStreamServer(tb testing.TB) *StreamServer {
+	tb.Helper()
+	s := &StreamServer{Batch: 1000, Page: 100, faults: Always(Pass)}
+	s.Proxy = NewProxy(tb, s.plan)
+	s.Replace("NEW_AND_OLD_IMAGES")
+	return s
+}
+
+// Faults is what happens to requests from now on, those of streams included.
+func (s *StreamServer) SetFaults(faults Plan) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = faults
+}
+
+// SwitchOff closes the table's stream, which can still be read.
+func (s *StreamServer) SwitchOff() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := s.streams[len(s.streams)-1]
+	last.off = true
+	for _, h := range last.Shards {
+		h.Closed = true
+	}
+}
+
+// Replace gives the table a new stream.
+func (s *StreamServer) Replace(view string) *Stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	label := fmt.Sprintf("2030-01-01T00:00:00.%03d", len(s.streams))
+	st := &Stream{Server: s, label: label, arn: "arn:aws:dynamodb:us-east-1:000000000000:table/scripted/stream/" + label, view: view}
+	s.streams = append(s.streams, st)
+	return st
+}
+
+// stream returns the table's latest stream.
+func (s *StreamServer) Stream() *Stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.streams[len(s.streams)-1]
+}
+
+// remove makes the service forget the stream.
+func (st *Stream) Remove() {
+	st.Server.mu.Lock()
+	defer st.Server.mu.Unlock()
+	st.Gone = true
+}
+
+// Expire ends the life of all iterators.
+func (s *StreamServer) Expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Generation++
+}
+
+// Log is what streams were asked for, such as "GetRecords a", since the last call.
+func (s *StreamServer) Log() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	log := s.log
+	s.log = nil
+	return log
+}
+
+func (s *StreamServer) plan(op string, body []byte) Fault {
+	s.mu.Lock()
+	faults, echo := s.faults, s.Echo
+	s.mu.Unlock()
+	f := faults(op, body)
+	if f.Name != Pass.Name {
+		return f
+	}
+	switch op {
+	case "DescribeStream", "GetShardIterator", "GetRecords":
+		return Fault{Name: Pass.Name, Act: func(x *Exchange) { x.Answer(s.reply(op, x.Body)) }}
+	case "DescribeTable":
+		return Fault{Name: Pass.Name, Act: func(x *Exchange) { x.Answer(s.describe(x.Execute(x.Body))) }}
+	case "PutItem":
+		if echo != nil && strings.Contains(string(body), "#STREAM#") {
+			return Fault{Name: Pass.Name, Act: func(x *Exchange) { reply := x.Execute(x.Body); echo.echo(x.Body); x.Answer(reply) }}
+		}
+	}
+	return f
+}
+
+// describe puts the scripted stream into the description of the table.
+func (s *StreamServer) describe(reply Reply) Reply {
+	var in struct{ Table json.RawMessage }
+	if reply.Status != http.StatusOK || json.Unmarshal(reply.Body, &in) != nil {
+		return reply
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.streams[len(s.streams)-1]
+	members := map[string]any{"LatestStreamArn": st.arn, "LatestStreamLabel": st.label}
+	if !st.off {
+		members["StreamSpecification"] = map[string]any{"StreamEnabled": true, "StreamViewType": st.view}
+	}
+	for name, v := range members {
+		in.Table, _ = WithMember(in.Table, name, v)
+	}
+	return answered(map[string]any{"Table": in.Table})
+}
+
+func answered(v any) Reply {
+	body, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return Reply{http.StatusOK, http.Header{"Content-Type": {"application/x-amz-json-1.0"}}, body}
+}
+
+func streamFailure(kind string) Reply {
+	return Failure(http.StatusBadRequest, kind, `"message":"made up"`)
+}
+
+// streamAsk has the members of all stream requests.
+type streamAsk struct {
+	StreamArn, ExclusiveStartShardId           string
+	ShardId, ShardIteratorType, SequenceNumber string
+	ShardIterator                              string
+}
+
+func (s *StreamServer) reply(op string, body []byte) Reply {
+	var ask streamAsk
+	if err := json.Unmarshal(body, &ask); err != nil {
+		return streamFailure("SerializationException")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if op == "GetRecords" {
+		return s.records(ask.ShardIterator)
+	}
+	i := slices.IndexFunc(s.streams, func(st *Stream) bool { return st.arn == ask.StreamArn && !st.Gone })
+	if op == "DescribeStream" {
+		s.log = append(s.log, op)
+	}
+	if i < 0 {
+		return streamFailure("ResourceNotFoundException")
+	}
+	if op == "DescribeStream" {
+		return s.streams[i].list(ask.ExclusiveStartShardId)
+	}
+	return s.streams[i].iterator(ask)
+}
+
+// list is a page of the shards after one.
+func (st *Stream) list(after string) Reply {
+	shards := []map[string]any{}
+	description := map[string]any{"StreamArn": st.arn, "StreamLabel": st.label, "StreamStatus": "ENABLED", "StreamViewType": st.view}
+	if st.off {
+		description["StreamStatus"] = "DISABLED"
+	}
+	begin := 1 + slices.IndexFunc(st.Shards, func(h *Shard) bool { return h.ID == after })
+	for _, h := range st.Shards[begin:] {
+		if h.Hidden {
+			continue
+		}
+		if len(shards) == st.Server.Page {
+			description["LastEvaluatedShardId"] = shards[len(shards)-1]["ShardId"]
+			break
+		}
+		shards = append(shards, h.description())
+	}
+	description["Shards"] = shards
+	return answered(map[string]any{"StreamDescription": description})
+}
+
+func (st *Stream) iterator(ask streamAsk) Reply {
+	for _, h := range st.Shards {
+		if h.ID != ask.ShardId || h.Gone {
+			continue
+		}
+		st.Server.log = append(st.Server.log, "GetShardIterator "+h.Name)
+		place := h.Trimmed
+		if ask.ShardIteratorType == "AFTER_SEQUENCE_NUMBER" {
+			place = 1 + slices.Index(h.sequences, ask.SequenceNumber)
+			if place == 0 {
+				return streamFailure("ValidationException")
+			}
+		}
+		if place < h.Trimmed {
+			return streamFailure("TrimmedDataAccessException")
+		}
+		return answered(map[string]any{"ShardIterator": h.iterator(place)})
+	}
+	return streamFailure("ResourceNotFoundException")
+}
+
+// records are those after an iterator, of which shard and place can be read.
+func (s *StreamServer) records(iterator string) Reply {
+	parts := strings.Split(iterator, "|")
+	place, err := strconv.Atoi(parts[len(parts)-1])
+	if err != nil || len(parts) != 4 {
+		return streamFailure("ValidationException")
+	}
+	if parts[2] != strconv.Itoa(s.Generation) {
+		return streamFailure("ExpiredIteratorException")
+	}
+	for _, st := range s.streams {
+		for _, h := range st.Shards {
+			if st.arn == parts[0] && h.ID == parts[1] && !h.Gone && !st.Gone {
+				s.log = append(s.log, "GetRecords "+h.Name)
+				return h.read(place, s.Batch)
+			}
+		}
+	}
+	return streamFailure("ResourceNotFoundException")
+}

@@ -1,0 +1,155 @@
+package dynamotest
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+)
+
+// stream holds what the stream of a table would: every write to a bucket by the
+// clients that are made from its configs, with both images. With a real one the
+// local engine becomes slower, and dates records by its own clock; these are
+// dated by the bucket's time, as embedded stores date usage. It is safe for
+// concurrent use.
+type WriteLog struct {
+	TB     testing.TB
+	client *dynamodb.Client
+	Table  string
+
+	writing sync.Mutex // held from a write to the look at it, so that each has its record
+	mu      sync.Mutex
+	buckets map[bucketKey]*loggedBucket
+	fresh   []freshRecord // those of one call in any order, but for each bucket
+	records []dynamo.StreamRecord
+}
+
+type bucketKey struct{ pk, sk string }
+
+// name is the key without the namespace, whose ID is another in every run.
+func (k bucketKey) name() string {
+	_, entity, _ := strings.Cut(k.pk, "/")
+	return entity + k.sk
+}
+
+// seenBucket is what is known of a bucket.
+type loggedBucket struct {
+	number int // in the order in which they were first seen
+	image  Item
+	at     time.Time             // the latest time of a call that wrote it
+	since  []dynamo.StreamRecord // those with its present time of refill
+}
+
+type freshRecord struct {
+	of bucketKey
+	dynamo.StreamRecord
+}
+
+func NewWriteLog(tb testing.TB, table string) *WriteLog {
+	tb.Helper()
+	return &WriteLog{TB: tb, client: Client(tb), Table: table, buckets: map[bucketKey]*loggedBucket{}}
+}
+
+// from are the records from a place on.
+func (s *WriteLog) From(place int) []dynamo.StreamRecord {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slices.SortStableFunc(s.fresh, func(a, b freshRecord) int { return strings.Compare(a.of.name(), b.of.name()) })
+	for _, r := range s.fresh {
+		r.Sequence = strconv.Itoa(len(s.records) + 1)
+		s.records = append(s.records, r.StreamRecord)
+	}
+	s.fresh = nil
+	return s.records[place:]
+}
+
+// plausible are, for each bucket, the records with its present time of refill:
+// that time does not tell which of them is the latest.
+func (s *WriteLog) Candidates() [][]dynamo.StreamRecord {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keys := slices.SortedFunc(maps.Keys(s.buckets), func(a, b bucketKey) int {
+		return cmp.Or(strings.Compare(a.name(), b.name()), s.buckets[a].number-s.buckets[b].number)
+	})
+	var all [][]dynamo.StreamRecord
+	for _, k := range keys {
+		if since := s.buckets[k].since; len(since) > 0 {
+			all = append(all, slices.Clone(since))
+		}
+	}
+	return all
+}
+
+// look makes a record if a bucket is not what it was. The call that ctx is for
+// has just tried to write it; written tells whether it surely did.
+func (s *WriteLog) look(ctx context.Context, k bucketKey, written bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out, err := s.client.GetItem(context.WithoutCancel(ctx), &dynamodb.GetItemInput{
+		TableName: &s.Table, ConsistentRead: aws.Bool(true),
+		Key: Item{"PK": &types.AttributeValueMemberS{Value: k.pk}, "SK": &types.AttributeValueMemberS{Value: k.sk}},
+	})
+	if err != nil {
+		s.TB.Errorf("looking at %v: %v", k, err)
+		return
+	}
+	b := s.buckets[k]
+	if b == nil {
+		b = &loggedBucket{number: len(s.buckets)}
+		s.buckets[k] = b
+	}
+	if at, _ := ctx.Value(callTime{}).(time.Time); written {
+		b.at = latest(b.at, at, refilledAt(out.Item))
+	}
+	if !reflect.DeepEqual(b.image, out.Item) {
+		s.fresh = append(s.fresh, freshRecord{k, b.becomes(s.Table, out.Item)})
+	}
+}
+
+// becomes is the record of a change. Its place in the stream is not its own yet.
+func (b *loggedBucket) becomes(feed string, now Item) dynamo.StreamRecord {
+	r := dynamo.StreamRecord{Feed: feed, Sequence: "1", Event: "MODIFY", At: b.at, Old: b.image, New: now}
+	switch {
+	case r.Old == nil:
+		r.Event = "INSERT"
+	case r.New == nil:
+		r.Event = "REMOVE"
+		b.at = time.Time{}
+	}
+	if !refilledAt(r.New).Equal(refilledAt(r.Old)) {
+		b.since = nil
+	}
+	b.image, b.since = now, append(b.since, r)
+	return r
+}
+
+// refilledAt is the time up to which a bucket is refilled, zero if it is none.
+func refilledAt(it Item) time.Time {
+	n, _ := it["rf"].(*types.AttributeValueMemberN)
+	if n == nil {
+		return time.Time{}
+	}
+	ms, _ := strconv.ParseInt(n.Value, 10, 64)
+	return time.UnixMilli(ms)
+}
+
+func latest(times ...time.Time) (last time.Time) {
+	for _, t := range times {
+		if t.After(last) {
+			last = t
+		}
+	}
+	return last
+}

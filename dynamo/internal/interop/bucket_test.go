@@ -1,0 +1,111 @@
+package interop
+
+import (
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
+)
+
+// What both libraries do on one table. All of it needs Python: `make interop`
+// runs it.
+
+func rpm(n int64) limiter.Amounts { return limiter.Tokens("rpm", n) }
+
+// leaves checks what both programs say an entity can still take.
+func (w *world) leaves(py pyProgram, entity string, want map[string]int64) {
+	w.Helper()
+	w.Equal("what Go says is left of "+entity, w.ours.left(entity, "gpt-4"), want)
+	w.Equal("what Python says is left of "+entity, py.left(entity, "gpt-4"), want)
+}
+
+func (w *world) admits(p program, entity string, amounts limiter.Amounts) {
+	w.Helper()
+	if !p.take(entity, "gpt-4", amounts) {
+		w.Fatalf("%T is refused %s of %s", p, amounts, entity)
+	}
+}
+
+func (w *world) refuses(p program, entity string, amounts limiter.Amounts) {
+	w.Helper()
+	if p.take(entity, "gpt-4", amounts) {
+		w.Fatalf("%T gets %s of %s", p, amounts, entity)
+	}
+}
+
+// TestInteropBucketIsShared: whoever makes it, each sees what the other takes,
+// to the token, and both refill it by the same clock.
+func TestInteropBucketIsShared(t *testing.T) {
+	eachTable(t, func(w *world, py pyProgram) {
+		w.ours.set(limiter.Scope{Resource: "gpt-4"}, limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 6000))
+		for _, c := range []struct {
+			entity       string
+			maker, other program
+		}{{"alice", w.ours, py}, {"bob", py, w.ours}} {
+			w.admits(c.maker, c.entity, rpm(10).And("tpm", 1000))
+			w.admits(c.other, c.entity, rpm(20))
+			w.admits(c.maker, c.entity, rpm(30))
+			w.leaves(py, c.entity, map[string]int64{"rpm": 40, "tpm": 5000})
+			w.refuses(c.other, c.entity, rpm(41))
+			w.refuses(c.maker, c.entity, rpm(41))
+			w.bucketHolds(c.entity, map[string]int64{"rpm": 40_000, "tpm": 5_000_000})
+		}
+		w.wait(6 * time.Second)
+		for _, entity := range []string{"alice", "bob"} {
+			w.leaves(py, entity, map[string]int64{"rpm": 50, "tpm": 5600})
+			w.admits(py, entity, rpm(5))
+			w.admits(w.ours, entity, rpm(44))
+			w.admits(py, entity, rpm(1))
+			w.refuses(w.ours, entity, rpm(1))
+			w.refuses(py, entity, rpm(1))
+			w.leaves(py, entity, map[string]int64{"rpm": 0, "tpm": 5600})
+		}
+	})
+}
+
+// TestInteropLeasesAreSettled: what one gives back or takes late, the other can
+// spend, or has to wait for.
+func TestInteropLeasesAreSettled(t *testing.T) {
+	eachTable(t, func(w *world, py pyProgram) {
+		py.set(limiter.Scope{Resource: "gpt-4"}, limiter.PerMinute("rpm", 100))
+		for entity, p := range map[string][2]program{"alice": {w.ours, py}, "bob": {py, w.ours}} {
+			one, other := p[0], p[1]
+			kept := one.hold(entity, "gpt-4", rpm(50))
+			undone := other.hold(entity, "gpt-4", rpm(50))
+			w.refuses(one, entity, rpm(1))
+			undone.rollback()
+			w.admits(one, entity, rpm(50))
+			kept.commit(rpm(-20))
+			w.admits(other, entity, rpm(20))
+			w.bucketHolds(entity, map[string]int64{"rpm": 0})
+			w.Equal("total", dynamotest.FormatAttribute(w.bucket(entity)["b_rpm_tc"]), "N 100000")
+		}
+	})
+}
+
+// TestInteropDebtBindsBoth: what was used beyond the balance is owed to both.
+func TestInteropDebtBindsBoth(t *testing.T) {
+	eachTable(t, func(w *world, py pyProgram) {
+		py.set(limiter.Scope{Resource: "gpt-4"}, limiter.PerMinute("rpm", 60))
+		for entity, p := range map[string][2]program{"alice": {w.ours, py}, "bob": {py, w.ours}} {
+			debtor, other := p[0], p[1]
+			debtor.hold(entity, "gpt-4", rpm(10)).commit(rpm(55))
+			w.bucketHolds(entity, map[string]int64{"rpm": -5_000})
+			w.leaves(py, entity, map[string]int64{"rpm": -5})
+			for _, amount := range []int64{1, 0} {
+				w.refuses(other, entity, rpm(amount))
+				w.refuses(debtor, entity, rpm(amount))
+			}
+		}
+		w.wait(5 * time.Second)
+		for entity, p := range map[string][2]program{"alice": {w.ours, py}, "bob": {py, w.ours}} {
+			w.refuses(p[1], entity, rpm(1))
+			w.admits(p[1], entity, rpm(0))
+			w.admits(p[0], entity, rpm(0))
+		}
+		w.wait(time.Second)
+		w.admits(py, "alice", rpm(1))
+		w.admits(w.ours, "bob", rpm(1))
+	})
+}

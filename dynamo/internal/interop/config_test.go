@@ -1,0 +1,112 @@
+package interop
+
+import (
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// TestInteropLimitsOfEveryLevelBindBoth: each level that one sets rules the
+// other's next new bucket, and wins over those set before it.
+func TestInteropLimitsOfEveryLevelBindBoth(t *testing.T) {
+	eachTable(t, func(w *world, py pyProgram) {
+		for _, p := range [][2]program{{w.ours, py}, {py, w.ours}} {
+			setter, other := p[0], p[1]
+			entity := "of-go"
+			if setter == program(py) {
+				entity = "of-python"
+			}
+			for i, s := range []limiter.Scope{{}, {Resource: "gpt-4"}, {Entity: entity}, {Entity: entity, Resource: "gpt-4"}} {
+				capacity := int64(50 - 10*i)
+				setter.set(s, limiter.PerMinute("rpm", capacity))
+				w.wait(dynamoFactsLife)
+				w.refuses(other, entity, rpm(capacity+1))
+				w.admits(other, entity, rpm(capacity))
+				w.refuses(setter, entity, rpm(1))
+				w.dropBucket(entity)
+			}
+			setter.unset(limiter.Scope{Entity: entity, Resource: "gpt-4"})
+			setter.unset(limiter.Scope{Entity: entity})
+			w.wait(dynamoFactsLife)
+			w.refuses(other, entity, rpm(41))
+			w.admits(other, entity, rpm(40))
+			setter.unset(limiter.Scope{Resource: "gpt-4"})
+			setter.unset(limiter.Scope{})
+		}
+	})
+}
+
+// dynamoFactsLife is how long limits are believed that others may have changed.
+const dynamoFactsLife = time.Minute
+
+// TestInteropLimitsOfAnEntityReachItsBucket: of what is in force Python's fast
+// path only knows what the bucket says, so setting or deleting limits of an
+// entity and resource has to write there.
+func TestInteropLimitsOfAnEntityReachItsBucket(t *testing.T) {
+	own := limiter.Scope{Entity: "alice", Resource: "gpt-4"}
+	eachTable(t, func(w *world, py pyProgram) {
+		w.ours.set(limiter.Scope{Resource: "gpt-4"}, limiter.PerMinute("rpm", 100))
+		w.admits(py, "alice", rpm(10))
+		w.ours.set(own, limiter.PerMinute("rpm", 30), limiter.PerMinute("tpm", 1000))
+		w.bucketHolds("alice", map[string]int64{"rpm": 30_000, "tpm": 1_000_000})
+		w.refuses(py, "alice", rpm(31))
+		w.admits(py, "alice", rpm(20).And("tpm", 600))
+		w.ours.unset(own)
+		w.bucketHolds("alice", map[string]int64{"rpm": 10_000})
+		w.wait(6 * time.Second)
+		w.refuses(py, "alice", rpm(21))
+		w.admits(py, "alice", rpm(20))
+	})
+}
+
+// TestInteropLimitsOfPythonReachOurBuckets: Python stores the parameters in the
+// bucket, and nothing else; more than the new capacity is not to be had.
+func TestInteropLimitsOfPythonReachOurBuckets(t *testing.T) {
+	own := limiter.Scope{Entity: "alice", Resource: "gpt-4"}
+	eachTable(t, func(w *world, py pyProgram) {
+		w.ours.set(limiter.Scope{Resource: "gpt-4"}, limiter.PerMinute("rpm", 100))
+		w.admits(w.ours, "alice", rpm(10))
+		py.set(own, limiter.PerMinute("rpm", 30), limiter.PerMinute("tpm", 1000))
+		w.bucketHolds("alice", map[string]int64{"rpm": 90_000})
+		w.refuses(w.ours, "alice", rpm(31))
+		w.bucketHolds("alice", map[string]int64{"rpm": 30_000, "tpm": 1_000_000})
+		w.admits(w.ours, "alice", rpm(20).And("tpm", 600))
+		w.admits(py, "alice", rpm(10).And("tpm", 400))
+		py.unset(own)
+		w.wait(6 * time.Second)
+		w.admits(w.ours, "alice", rpm(10))
+		w.refuses(w.ours, "alice", rpm(1))
+		w.refuses(py, "alice", rpm(1))
+		w.bucketHolds("alice", map[string]int64{"rpm": 0})
+	})
+}
+
+// TestInteropDefaultsReachABucketWithOurNextCharge: Python leaves buckets that
+// exist as they are when a lower level changes, for as long as they live; a
+// charge by Go makes them follow, for Python too.
+func TestInteropDefaultsReachABucketWithOurNextCharge(t *testing.T) {
+	t.Parallel()
+	p := python(t)
+	for _, s := range []limiter.Scope{{Entity: "alice"}, {Resource: "gpt-4"}, {}} {
+		t.Run(s.Level(), func(t *testing.T) {
+			w := newWorld(t, &exactly)
+			py := w.pyElse(p, nil)
+			for entity, setter := range map[string]program{"alice": w.ours, "bob": py} {
+				level := s
+				if level.Entity != "" {
+					level.Entity = entity
+				}
+				setter.set(level, limiter.PerMinute("rpm", 100))
+				w.admits(py, entity, rpm(10))
+				setter.set(level, limiter.PerMinute("rpm", 30))
+				w.admits(py, entity, rpm(40))
+				w.wait(dynamoFactsLife)
+				w.admits(w.ours, entity, rpm(5))
+				w.bucketHolds(entity, map[string]int64{"rpm": 25_000})
+				w.refuses(py, entity, rpm(26))
+				w.admits(py, entity, rpm(25))
+			}
+		})
+	}
+}

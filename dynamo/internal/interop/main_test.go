@@ -1,0 +1,21 @@
+package interop
+
+import (
+	"os"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
+)
+
+func TestMain(m *testing.M) { os.Exit(dynamotest.Main(m)) }
+
+// exactly makes a store answer as the embedded ones do.
+var exactly = dynamo.Options{Exact: true, NoRejectionMemory: true}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}

@@ -1,0 +1,104 @@
+package interop
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
+)
+
+// states are namespaces by name as Go lists them: active, deleted or purging.
+func (w *world) states() map[string]string {
+	w.Helper()
+	states := map[string]string{}
+	for _, n := range dynamotest.Collect(w.T, w.ours.lim.Namespaces(w.Context())) {
+		switch {
+		case n.Purging:
+			states[n.Name] = "purging"
+		case !n.DeletedAt.IsZero():
+			states[n.Name] = "deleted"
+		default:
+			states[n.Name] = "active"
+		}
+	}
+	return states
+}
+
+// listed are the names of namespaces as Python lists them: active ones, or
+// those that can be recovered.
+func (p pyProgram) listed() (active, orphans []string) {
+	p.Helper()
+	var all []struct {
+		Name string `json:"name"`
+	}
+	p.call("list_namespaces", nil, &all)
+	for _, n := range all {
+		active = append(active, n.Name)
+	}
+	var gone []struct {
+		Name string `json:"namespace"`
+	}
+	p.call("list_orphan_namespaces", nil, &gone)
+	for _, n := range gone {
+		orphans = append(orphans, n.Name)
+	}
+	slices.Sort(active)
+	return active, orphans
+}
+
+// TestInteropNamespacesAreShared: what one registers, deletes, recovers and
+// purges, the other finds so.
+func TestInteropNamespacesAreShared(t *testing.T) {
+	eachTable(t, func(w *world, py pyProgram) {
+		for _, p := range [][2]program{{w.ours, py}, {py, w.ours}} {
+			one, other := p[0], p[1]
+			id := one.register("tenant")
+			w.Equal("id", other.register("tenant"), id)
+			tenant := w.goElse(&dynamo.Options{Namespace: "tenant"})
+			tenant.set(limiter.Scope{}, limiter.PerMinute("rpm", 10))
+			w.admits(tenant, "alice", rpm(1))
+			w.Equal("states", w.states(), map[string]string{"default": "active", "tenant": "active"})
+			one.deleteSpace("tenant")
+			w.seen(py, "deleted", []string{"default"}, []string{"tenant"})
+			other.recoverSpace(id)
+			w.seen(py, "active", []string{"default", "tenant"}, nil)
+			w.Equal("id", one.register("tenant"), id)
+			other.deleteSpace("tenant")
+			w.seen(py, "deleted", []string{"default"}, []string{"tenant"})
+			one.purgeSpace(id)
+			w.seen(py, "", []string{"default"}, nil)
+			w.Equal("items", w.SortKeys(id+"/ENTITY#alice"), []string(nil))
+			w.Equal("items", w.SortKeys(id+"/SYSTEM#"), []string(nil))
+		}
+	})
+}
+
+// seen checks what both say of the namespace tenant, and which others there are.
+func (w *world) seen(py pyProgram, state string, active, orphans []string) {
+	w.Helper()
+	w.Equal("state in Go", w.states()["tenant"], state)
+	_, err := w.ours.lim.Namespace(w.Context(), "tenant")
+	if (state == "active") != (err == nil) || err != nil && !errors.Is(err, limiter.ErrNotFound) {
+		w.Errorf("the namespace is %q, and to open it says %v", state, err)
+	}
+	gotActive, gotOrphans := py.listed()
+	w.Equal("active in Python", gotActive, active)
+	w.Equal("orphans in Python", gotOrphans, orphans)
+}
+
+// TestInteropNamespacesAreApart: the same names in two of them are two buckets.
+func TestInteropNamespacesAreApart(t *testing.T) {
+	eachTable(t, func(w *world, py pyProgram) {
+		py.register("tenant")
+		tenant := w.goElse(&dynamo.Options{Namespace: "tenant"})
+		tenant.set(limiter.Scope{}, limiter.PerMinute("rpm", 10))
+		py.set(limiter.Scope{}, limiter.PerMinute("rpm", 20))
+		w.admits(tenant, "alice", rpm(10))
+		w.admits(py, "alice", rpm(20))
+		w.refuses(tenant, "alice", rpm(1))
+		w.refuses(w.ours, "alice", rpm(1))
+	})
+}

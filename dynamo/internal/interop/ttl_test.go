@@ -1,0 +1,103 @@
+package interop
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
+)
+
+// expires checks the ttl of alice's bucket: so long after now, or 0 for none.
+func (w *world) expires(after time.Duration) {
+	w.Helper()
+	want := "none"
+	if after != 0 {
+		want = fmt.Sprint("N ", w.clock.now.Add(after).Unix())
+	}
+	got := "none"
+	if v := w.bucket("alice")["ttl"]; v != nil {
+		got = dynamotest.FormatAttribute(v)
+	}
+	w.Equal("ttl", got, want)
+}
+
+// TestInteropExpiryIsThatOfPython: both give a bucket the same time to live,
+// seven times what it takes to fill, unless the entity has limits of its own
+// for the resource: such a bucket stays.
+func TestInteropExpiryIsThatOfPython(t *testing.T) {
+	t.Parallel()
+	p := python(t)
+	for name, c := range map[string]struct {
+		limits []limiter.Limit
+		idle   time.Duration
+	}{
+		"one limit":       {[]limiter.Limit{limiter.PerMinute("rpm", 100)}, 420 * time.Second},
+		"slow to fill":    {[]limiter.Limit{limiter.Custom("rpm", 1000, 10, time.Minute)}, 42000 * time.Second},
+		"bursts":          {[]limiter.Limit{limiter.Custom("rpm", 15000, 10000, time.Minute)}, 630 * time.Second},
+		"longest of them": {[]limiter.Limit{limiter.PerMinute("rpm", 5), limiter.PerDay("rpd", 5)}, 7 * 24 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, &exactly)
+			py := w.pyElse(p, map[string]any{"speculative_writes": false}) // its fast path never renews
+			w.expireByDefaults(py, c.idle, c.limits)
+			w.stayByOwnLimits(py, c.idle, c.limits)
+		})
+	}
+}
+
+func (w *world) expireByDefaults(py pyProgram, idle time.Duration, limits []limiter.Limit) {
+	w.Helper()
+	for _, s := range []limiter.Scope{{}, {Resource: "gpt-4"}, {Entity: "alice"}} {
+		w.ours.set(s, limits...)
+		for _, maker := range []program{py, w.ours} {
+			w.admits(maker, "alice", rpm(1))
+			w.expires(idle)
+			w.wait(time.Minute + time.Second)
+			w.admits(py, "alice", rpm(0))
+			w.expires(idle)
+			w.wait(time.Minute + time.Second)
+			w.admits(w.ours, "alice", rpm(1))
+			w.expires(idle)
+			w.dropBucket("alice")
+		}
+	}
+}
+
+func (w *world) stayByOwnLimits(py pyProgram, idle time.Duration, limits []limiter.Limit) {
+	w.Helper()
+	own := limiter.Scope{Entity: "alice", Resource: "gpt-4"}
+	w.admits(py, "alice", rpm(1))
+	for _, setter := range []program{w.ours, py} {
+		setter.set(own, limits...)
+		w.expires(0)
+		w.wait(dynamoFactsLife)
+		w.admits(w.ours, "alice", rpm(1))
+		w.expires(0)
+		setter.unset(own)
+		w.expires(idle)
+	}
+	w.ours.set(own, limits...)
+	for _, maker := range []program{py, w.ours} {
+		w.dropBucket("alice")
+		w.admits(maker, "alice", rpm(1))
+		w.expires(0)
+	}
+}
+
+// TestInteropExpiryOutlastsDebt: a bucket that expired would start full, for
+// Python too, and what is owed would be forgiven.
+func TestInteropExpiryOutlastsDebt(t *testing.T) {
+	t.Parallel()
+	p := python(t)
+	w := newWorld(t, &exactly)
+	py := w.pyElse(p, nil)
+	w.ours.set(limiter.Scope{Resource: "gpt-4"}, limiter.PerMinute("rpm", 100))
+	w.ours.hold("alice", "gpt-4", rpm(1)).commit(rpm(1999))
+	w.expires(20 * time.Minute) // until it is full
+	w.wait(19*time.Minute - time.Second)
+	w.refuses(py, "alice", rpm(0))
+	w.wait(time.Second)
+	w.admits(py, "alice", rpm(0))
+}

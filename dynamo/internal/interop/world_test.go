@@ -1,0 +1,166 @@
+package interop
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
+)
+
+// noon is when worlds begin: a whole second, so that whatever is rounded to one
+// is the same in both libraries.
+var noon = time.Date(2027, time.January, 15, 12, 0, 0, 0, time.UTC)
+
+// world is a table that several programs share, at a time that only the test
+// moves: seen by one of them, whose wire can be cut into, and as the items that
+// are stored.
+type world struct {
+	*dynamotest.StoredTable
+	ours  goProgram // the one of the wire
+	clock *worldClock
+}
+
+// worldClock is the time of all programs, of which those that are not ours may
+// be ahead.
+type worldClock struct {
+	now   time.Time
+	ahead time.Duration
+	peers []*peer
+}
+
+func newWorld(t *testing.T, opts *dynamo.Options) *world {
+	t.Helper()
+	return worldOn(t, dynamotest.NewTable(t), opts)
+}
+
+// worldOn is a world on a table that is there.
+func worldOn(t *testing.T, table string, opts *dynamo.Options) *world {
+	t.Helper()
+	w := &world{StoredTable: dynamotest.OpenStoredTable(t, table, opts), clock: &worldClock{now: noon}}
+	w.ours = w.goOn(w.Repo, func() time.Time { return w.clock.now })
+	return w
+}
+
+// goOn is a Go program.
+func (w *world) goOn(repo limiter.Repository, now func() time.Time) goProgram {
+	w.Helper()
+	lim, err := limiter.New(repo, &limiter.Options{Now: now})
+	w.Must(err)
+	return goProgram{T: w.T, lim: lim}
+}
+
+// goElse is another Go process.
+func (w *world) goElse(opts *dynamo.Options) goProgram {
+	w.Helper()
+	return w.goOn(dynamotest.Connect(w.T, w.TableName, opts), func() time.Time { return w.clock.now.Add(w.clock.ahead) })
+}
+
+// pyElse is a Python process. It reads limits each time it needs them, unless
+// the settings say otherwise.
+func (w *world) pyElse(p *peer, settings map[string]any) pyProgram {
+	w.Helper()
+	w.clock.peers = append(w.clock.peers, p)
+	w.wait(0)
+	all := map[string]any{"auto_update": false, "config_cache_ttl": 0}
+	maps.Copy(all, settings)
+	return pyProgram{T: w.T, repo: p.mustOpen(w.T, w.TableName, "default", all)}
+}
+
+// wait moves the time.
+func (w *world) wait(d time.Duration) {
+	w.Helper()
+	w.clock.now = w.clock.now.Add(d)
+	for _, p := range w.clock.peers {
+		p.freeze(w.T, w.clock.now.Add(w.clock.ahead))
+	}
+}
+
+// bucketHolds checks the tokens of an entity's bucket as stored: thousandths by
+// limit.
+func (w *world) bucketHolds(entity string, want map[string]int64) {
+	w.Helper()
+	got := map[string]int64{}
+	for name, v := range w.bucket(entity) {
+		if limit, ok := tokensOf(name); ok {
+			got[limit] = numberIn(w.T, v)
+		}
+	}
+	w.Equal("tokens of "+entity, got, want)
+}
+
+// bucket is the item of an entity's bucket for gpt-4, the resource of worlds.
+func (w *world) bucket(entity string) map[string]types.AttributeValue {
+	w.Helper()
+	return w.Item("{ns}/ENTITY#"+entity, "#BUCKET#gpt-4")
+}
+
+// dropBucket is what the table does to one that has expired.
+func (w *world) dropBucket(entity string) {
+	w.Helper()
+	w.DeleteItem("{ns}/ENTITY#"+entity, "#BUCKET#gpt-4")
+}
+
+// lacksBucket checks that there is none.
+func (w *world) lacksBucket(entity string) {
+	w.Helper()
+	w.CheckNoItem("{ns}/ENTITY#"+entity, "#BUCKET#gpt-4")
+}
+
+// eachOther runs a test with another program of each language. Those in Python
+// are skipped where the library is missing.
+func eachOther(t *testing.T, opts *dynamo.Options, test func(w *world, other program)) {
+	t.Helper()
+	t.Run("go", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, opts)
+		test(w, w.goElse(opts))
+	})
+	t.Run("python", func(t *testing.T) {
+		t.Parallel()
+		p := python(t)
+		w := newWorld(t, opts)
+		test(w, w.pyElse(p, nil))
+	})
+}
+
+// eachTable runs a test on a table that Go made, and on one that Python made.
+func eachTable(t *testing.T, test func(w *world, py pyProgram)) {
+	t.Helper()
+	t.Parallel()
+	p := python(t)
+	t.Run("table of Go", func(t *testing.T) {
+		w := newWorld(t, &exactly)
+		test(w, w.pyElse(p, nil))
+	})
+	t.Run("table of Python", func(t *testing.T) {
+		w := worldOn(t, tableOfPython(t, p), &exactly)
+		test(w, w.pyElse(p, nil))
+	})
+}
+
+// tableOfPython makes a table, and registers the default namespace, the way a
+// Python program does that has no stack.
+func tableOfPython(t *testing.T, p *peer) string {
+	t.Helper()
+	name := dynamotest.TableName(t)
+	p.createTable(t, name)
+	var id string
+	p.must(t, "register_namespace", map[string]any{"stack": name, "namespace": "default"}, &id)
+	if id == "" {
+		t.Fatal("the namespace has no id")
+	}
+	return name
+}
+
+// put stores an item as another program would.
+func (w *world) put(it map[string]types.AttributeValue) {
+	w.Helper()
+	_, err := w.Client.PutItem(w.Context(), &dynamodb.PutItemInput{TableName: &w.TableName, Item: it})
+	w.Must(err)
+}
