@@ -2,10 +2,11 @@ package dynamo_test
 
 import (
 	"errors"
-	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 	"os"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 func TestMain(m *testing.M) { os.Exit(dynamotest.Main(m)) }

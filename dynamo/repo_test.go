@@ -7,7 +7,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
-	"github.com/zeroae/zae-limiter-go/memory"
 	"github.com/zeroae/zae-limiter-go/repotest"
 )
 
@@ -33,19 +32,4 @@ func TestRepositoryCounted(t *testing.T) {
 	}
 	repotest.Run(t, open, "buckets", "refill", "peek", "cascade", "override", "credit", "repair", "expiry", "entities", "config",
 		"registries", "namespaces", "audit", "sweep", "lifecycle", "concurrency")
-}
-
-// TestCompare holds memory and DynamoDB against each other.
-func TestCompare(t *testing.T) {
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log("to repeat it, add STORES=dynamo")
-		}
-	})
-	seed := *compareSeed
-	for left := *compareOps; left > 0; left -= perHistory {
-		repotest.Compare(t, seed, min(left, perHistory), memory.New(nil), dynamotest.Connect(t, dynamotest.NewTable(t), &exactly), "usage")
-		seed++
-	}
-	t.Logf("%d operations, seeds %d to %d", *compareOps, *compareSeed, seed-1)
 }

@@ -1,10 +1,18 @@
 package dynamo_test
 
 import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
@@ -130,5 +138,121 @@ func TestAPurgeWaitsForWhatIsOnItsWay(t *testing.T) {
 				t.Errorf("%+v: %v after %v, want %v", c.opts, err, took, c.want)
 			}
 		})
+	}
+}
+
+// crowded is a deleted namespace whose partitions take several batches, and how
+// many items it has. Its resources are listed twice, as Python's provisioner
+// may leave them.
+func crowded(t *testing.T, table string, r *dynamo.Repository, name string) (id string, items int) {
+	t.Helper()
+	n, err := r.RegisterNamespace(t.Context(), bornAt, name)
+	must(t, err)
+	for i := range 70 {
+		entity := fmt.Sprintf("%s/ENTITY#key-%d", n.ID, i%2)
+		storeItem(t, table, attributes{
+			"PK": "S:" + entity, "SK": fmt.Sprintf("S:#BUCKET#model-%d", i), "GSI4PK": "S:" + n.ID, "GSI4SK": "S:" + entity,
+		})
+	}
+	for _, resource := range []string{"one", "two"} {
+		storeItem(t, table, attributes{"PK": "S:" + n.ID + "/RESOURCE#" + resource, "SK": "S:#CONFIG"})
+	}
+	storeItem(t, table, attributes{"PK": "S:" + n.ID + "/SYSTEM#", "SK": "S:#RESOURCES", "resources": "SS:one,two"})
+	storeItem(t, table, attributes{"PK": "S:" + n.ID + "/SYSTEM#", "SK": "S:#PROVISIONER", "managed_resources": "SS:one,two"})
+	must(t, r.DeleteNamespace(t.Context(), goneAt, name))
+	for k := range tableItems(t, table) {
+		if strings.HasPrefix(k, n.ID+"/") {
+			items++
+		}
+	}
+	return n.ID, items
+}
+
+func TestAPurgeTellsHowManyItemsAreGone(t *testing.T) {
+	t.Parallel()
+	table := dynamotest.NewTable(t)
+	var told []int
+	r := dynamotest.Connect(t, table, &dynamo.Options{
+		AWS:    dynamotest.Config(dynamotest.NewProxy(t, dynamotest.First(3, "BatchWriteItem", dynamotest.Unprocessed)).URL),
+		Purged: func(items int) { told = append(told, items) },
+	})
+	id, items := crowded(t, table, r, "other")
+	_, err := r.RegisterNamespace(t.Context(), bornAt, "third")
+	must(t, err)
+	view, err := r.Namespace(t.Context(), "third") // views tell it too
+	must(t, err)
+	must(t, view.PurgeNamespace(t.Context(), id))
+	rising := slices.Compact(slices.Sorted(slices.Values(told)))
+	if diff := cmp.Diff(rising, told); diff != "" || len(told) < 4 || told[len(told)-1] != items {
+		t.Errorf("told %v, want numbers that rise to %d", told, items)
+	}
+	told = nil
+	empty, _, _ := registered(t, r)
+	must(t, r.DeleteNamespace(t.Context(), goneAt, "other"))
+	must(t, r.PurgeNamespace(t.Context(), empty.ID))
+	if len(told) > 0 {
+		t.Errorf("of nothing it tells %v", told)
+	}
+}
+
+func TestPurgesTellOneAtATime(t *testing.T) {
+	t.Parallel()
+	table := dynamotest.NewTable(t)
+	var inside, calls atomic.Int32
+	r := dynamotest.Connect(t, table, &dynamo.Options{Purged: func(int) {
+		if inside.Add(1) > 1 {
+			t.Error("called twice at once")
+		}
+		calls.Add(1)
+		for range 100 {
+			runtime.Gosched() // so that another would come in
+		}
+		inside.Add(-1)
+	}})
+	var ids []string
+	for i := range 4 {
+		id, _ := crowded(t, table, r, fmt.Sprint("tenant-", i))
+		ids = append(ids, id)
+	}
+	var group sync.WaitGroup
+	for _, id := range ids {
+		group.Go(func() {
+			if err := r.PurgeNamespace(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if calls.Load() < 16 {
+		t.Errorf("%d calls", calls.Load())
+	}
+}
+
+// What people store must not end up in a namespace that another process has
+// purged, where no purge would find it.
+func TestNothingIsStoredInAPurgedNamespace(t *testing.T) {
+	table := dynamotest.NewTable(t)
+	ours, others := dynamotest.Connect(t, table, nil), dynamotest.Connect(t, table, nil)
+	space, err := ours.RegisterNamespace(t.Context(), start, "tenant")
+	must(t, err)
+	view, err := ours.Namespace(t.Context(), "tenant")
+	must(t, err)
+	setDefaults(t, view, perMinute60)
+	must(t, others.DeleteNamespace(t.Context(), start, "tenant"))
+	must(t, others.PurgeNamespace(t.Context(), space.ID))
+	before := len(dynamotest.Scan(t, table))
+	cfg := limiter.Config{Scope: limiter.Scope{Resource: model}, Limits: []limiter.Limit{perMinute60}}
+	for what, err := range map[string]error{
+		"SetConfig":    view.SetConfig(t.Context(), cfg, event("limits_set")),
+		"DeleteConfig": view.DeleteConfig(t.Context(), cfg.Scope, event("limits_deleted")),
+		"CreateEntity": view.CreateEntity(t.Context(), limiter.Entity{ID: "alice", CreatedAt: start}, event("entity_created")),
+		"DeleteEntity": view.DeleteEntity(t.Context(), "alice", event("entity_deleted")),
+	} {
+		if !errors.Is(err, limiter.ErrNotFound) {
+			t.Errorf("%s: error %v, want ErrNotFound", what, err)
+		}
+	}
+	if after := len(dynamotest.Scan(t, table)); after != before {
+		t.Errorf("%d items are left, want %d", after, before)
 	}
 }

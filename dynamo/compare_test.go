@@ -2,6 +2,7 @@ package dynamo_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -16,6 +17,61 @@ import (
 	"github.com/zeroae/zae-limiter-go/memory"
 	"github.com/zeroae/zae-limiter-go/repotest"
 )
+
+var (
+	compareOps  = flag.Int("compare.ops", 1000, "how many operations the comparison makes")
+	compareSeed = flag.Uint64("compare.seed", 1, "seed of the first history")
+)
+
+// perHistory is how many operations go to one pair of stores.
+const perHistory = 2000
+
+// TestCompare holds memory and DynamoDB against each other.
+func TestCompare(t *testing.T) {
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log("to repeat it, add STORES=dynamo")
+		}
+	})
+	seed := *compareSeed
+	for left := *compareOps; left > 0; left -= perHistory {
+		repotest.Compare(t, seed, min(left, perHistory), memory.New(nil), dynamotest.Connect(t, dynamotest.NewTable(t), &exactly), "usage")
+		seed++
+	}
+	t.Logf("%d operations, seeds %d to %d", *compareOps, *compareSeed, seed-1)
+}
+
+// TestCompareAggregated is TestCompare with an aggregator beside DynamoDB, which
+// counts usage and refills buckets ahead of need: no answer may tell. With
+// overrides they could, which refill by their own limits what was not refilled
+// before.
+func TestCompareAggregated(t *testing.T) {
+	seed := *compareSeed
+	for left := *compareOps / part; left > 0; left -= perHistory {
+		compareAggregated(t, seed, min(left, perHistory))
+		seed++
+	}
+}
+
+// part is what TestCompareAggregated does of the operations asked for, since each
+// takes longer.
+const part = 4
+
+func compareAggregated(t *testing.T, seed uint64, ops int) {
+	t.Helper()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("to repeat it: make compare STORES=dynamo SEED=%d OPS=%d", seed, part*ops)
+		}
+	})
+	b := compareBeside(t, seed, ops, aggregator.Options{}, func(_ *dynamotest.WriteLog, repo *dynamo.Repository) aggregator.Store {
+		return repo.UsageStore(0)
+	}, "override")
+	t.Logf("seed %d: %d operations, %d records, %d refills, %d refused", seed, ops, len(b.Log.From(0)), b.Refilled, b.Refused)
+	if b.Refilled < ops/20 {
+		t.Errorf("seed %d: too few refills to tell", seed)
+	}
+}
 
 // apart is how far an aggregator's clock must be behind the latest time of a
 // comparison for no later call to be earlier: clients are up to two seconds
