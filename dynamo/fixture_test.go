@@ -1,10 +1,13 @@
 package dynamo_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"testing"
+	"time"
 
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
@@ -33,3 +36,45 @@ func must(tb testing.TB, err error) {
 
 // exactly is how the store answers as the embedded ones do.
 var exactly = dynamo.Options{Exact: true, NoRejectionMemory: true}
+
+// start is when tests begin that pass their own time.
+var start = time.Date(2026, time.March, 14, 15, 9, 26, 0, time.UTC)
+
+func at(d time.Duration) time.Time { return start.Add(d) }
+
+// perMinute60 refills a thousandth of a token every millisecond.
+var perMinute60 = limiter.PerMinute("rpm", 60)
+
+const model = "gpt-4"
+
+func ask(entity string, n int64) limiter.Charge {
+	return limiter.Charge{Entity: entity, Resource: model, Amounts: limiter.Tokens("rpm", n)}
+}
+
+// event is an audit event nobody looks at.
+func event(action string) limiter.AuditEvent {
+	return limiter.AuditEvent{ID: "01JPCOUNT0000000000000000A", Action: action, Entity: "tester", At: start}
+}
+
+func setDefaults(tb testing.TB, repo limiter.Repository, limits ...limiter.Limit) {
+	tb.Helper()
+	cfg := limiter.Config{Scope: limiter.Scope{Resource: model}, Limits: limits}
+	must(tb, repo.SetConfig(context.Background(), cfg, event("limits_set")))
+}
+
+func cascading(tb testing.TB, repo limiter.Repository, child, parent string) {
+	tb.Helper()
+	e := limiter.Entity{ID: child, Name: child, Parent: parent, Cascade: true, CreatedAt: start}
+	must(tb, repo.CreateEntity(context.Background(), e, event("entity_created")))
+}
+
+// consume makes a charge that must be admitted, or refused.
+func consume(tb testing.TB, repo limiter.Repository, d time.Duration, c limiter.Charge, admitted bool) limiter.Outcome {
+	tb.Helper()
+	out, err := repo.Consume(context.Background(), at(d), c)
+	must(tb, err)
+	if out.Admitted != admitted {
+		tb.Fatalf("Consume %s of %s at %v: admitted %v, want %v; balances %v, %v", c.Amounts, c.Entity, d, out.Admitted, admitted, out.Self.Tokens, out.Parent.Tokens)
+	}
+	return out
+}

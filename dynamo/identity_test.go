@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
 const callerARN = "arn:aws:sts::123456789012:assumed-role/ops/ada+x=y,z@example.com"
@@ -23,11 +24,11 @@ func callerIdentity(arn string) string {
 }
 
 // identified is a table whose account knows the caller, and a limiter on it.
-func identified(t *testing.T, opts *dynamo.Options, sts func(nth int) (int, string, time.Duration)) (*quietTable, *limiter.RateLimiter) {
+func identified(t *testing.T, opts *dynamo.Options, sts func(nth int) (int, string, time.Duration)) (*dynamotest.QuietTable, *limiter.RateLimiter) {
 	t.Helper()
-	q, r := quietly(t, opts)
-	q.script(nil)
-	q.sts = sts
+	q, r := dynamotest.ConnectQuietTable(t, opts)
+	q.Script(nil)
+	q.STS = sts
 	lim, err := limiter.New(r, &limiter.Options{Now: func() time.Time { return start }})
 	must(t, err)
 	return q, lim
@@ -38,11 +39,11 @@ func TestChangesAreSignedByTheCallersIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, lim := identified(t, nil, func(int) (int, string, time.Duration) { return 200, callerIdentity(callerARN), 100 * time.Millisecond })
 		ctx := t.Context()
-		_, err := lim.Acquire(ctx, limiter.Request{Entity: "bob", Resource: quietModel, Consume: limiter.Tokens("rpm", 1)})
+		_, err := lim.Acquire(ctx, limiter.Request{Entity: "bob", Resource: model, Consume: limiter.Tokens("rpm", 1)})
 		must(t, err)
 		must(t, lim.Ping(ctx))
 		must(t, lim.As("ada").SetSystemDefaults(ctx, limiter.PerMinute("rpm", 10)))
-		if n := q.times("GetCallerIdentity"); n != 0 {
+		if n := q.Count("GetCallerIdentity"); n != 0 {
 			t.Errorf("asked %d times before there was a change without a principal", n)
 		}
 		var group sync.WaitGroup
@@ -56,10 +57,10 @@ func TestChangesAreSignedByTheCallersIdentity(t *testing.T) {
 		group.Wait()
 		must(t, lim.SetSystemDefaults(ctx, limiter.PerMinute("rpm", 20)))
 		want := append([]string{`"S":"ada"`}, slices.Repeat([]string{`"S":"` + callerARN + `"`}, 17)...)
-		if diff := cmp.Diff(want, q.named); diff != "" {
+		if diff := cmp.Diff(want, q.Principals); diff != "" {
 			t.Errorf("principals: %s", diff)
 		}
-		if n := q.times("GetCallerIdentity"); n != 1 {
+		if n := q.Count("GetCallerIdentity"); n != 1 {
 			t.Errorf("asked %d times, want once", n)
 		}
 	})
@@ -74,7 +75,7 @@ func TestAnIdentityThatCannotBeFoundIsLeftOut(t *testing.T) {
 			return 403, "<ErrorResponse><Error><Code>AccessDenied</Code></Error></ErrorResponse>", 0
 		},
 		"failing":  func(int) (int, string, time.Duration) { return 500, "", 0 },
-		"silent":   func(int) (int, string, time.Duration) { return 200, "", never },
+		"silent":   func(int) (int, string, time.Duration) { return 200, "", dynamotest.Never },
 		"nonsense": func(int) (int, string, time.Duration) { return 200, callerIdentity("somebody"), 0 },
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -85,8 +86,8 @@ func TestAnIdentityThatCannotBeFoundIsLeftOut(t *testing.T) {
 					t.Errorf("%s, change %d: %v after %v", what, nth, err, took)
 				}
 			}
-			if diff := cmp.Diff([]string{`"NULL":true`, `"NULL":true`}, q.named); diff != "" || q.times("GetCallerIdentity") != 1 {
-				t.Errorf("%s: asked %d times, %s", what, q.times("GetCallerIdentity"), diff)
+			if diff := cmp.Diff([]string{`"NULL":true`, `"NULL":true`}, q.Principals); diff != "" || q.Count("GetCallerIdentity") != 1 {
+				t.Errorf("%s: asked %d times, %s", what, q.Count("GetCallerIdentity"), diff)
 			}
 		})
 	}
@@ -96,7 +97,7 @@ func TestAnIdentityThatCannotBeFoundIsLeftOut(t *testing.T) {
 func TestACallerWhoLeavesDoesNotWaitForTheIdentity(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, lim := identified(t, nil, func(int) (int, string, time.Duration) { return 200, "", never })
+		_, lim := identified(t, nil, func(int) (int, string, time.Duration) { return 200, "", dynamotest.Never })
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		took, err := takes(func() error { return lim.SetSystemDefaults(ctx, limiter.PerMinute("rpm", 10)) })
@@ -112,8 +113,8 @@ func TestACustomEndpointHasNoIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, lim := identified(t, &dynamo.Options{Endpoint: "http://localhost:1"}, nil)
 		must(t, lim.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 10)))
-		if diff := cmp.Diff([]string{`"NULL":true`}, q.named); diff != "" || q.times("GetCallerIdentity") != 0 {
-			t.Errorf("asked %d times, %s", q.times("GetCallerIdentity"), diff)
+		if diff := cmp.Diff([]string{`"NULL":true`}, q.Principals); diff != "" || q.Count("GetCallerIdentity") != 0 {
+			t.Errorf("asked %d times, %s", q.Count("GetCallerIdentity"), diff)
 		}
 	})
 }

@@ -132,8 +132,8 @@ func TestAPurgeWaitsForWhatIsOnItsWay(t *testing.T) {
 		{dynamo.Options{PurgeWait: -1}, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			q, r := quietly(t, &c.opts)
-			q.script(nil)
+			q, r := dynamotest.ConnectQuietTable(t, &c.opts)
+			q.Script(nil)
 			if took, err := takes(func() error { return r.PurgeNamespace(t.Context(), "n1") }); err != nil || took != c.want {
 				t.Errorf("%+v: %v after %v, want %v", c.opts, err, took, c.want)
 			}

@@ -1,12 +1,20 @@
 package dynamo_test
 
 import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
+	"github.com/zeroae/zae-limiter-go/memory"
 	"github.com/zeroae/zae-limiter-go/repotest"
 )
 
@@ -32,4 +40,103 @@ func TestRepositoryCounted(t *testing.T) {
 	}
 	repotest.Run(t, open, "buckets", "refill", "peek", "cascade", "override", "credit", "repair", "expiry", "entities", "config",
 		"registries", "namespaces", "audit", "sweep", "lifecycle", "concurrency")
+}
+
+var (
+	compareOps  = flag.Int("compare.ops", 1000, "how many operations the comparison makes")
+	compareSeed = flag.Uint64("compare.seed", 1, "seed of the first history")
+)
+
+// perHistory is how many operations go to one pair of stores.
+const perHistory = 2000
+
+// TestCompare holds memory and DynamoDB against each other.
+func TestCompare(t *testing.T) {
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log("to repeat it, add STORES=dynamo")
+		}
+	})
+	seed := *compareSeed
+	for left := *compareOps; left > 0; left -= perHistory {
+		repotest.Compare(t, seed, min(left, perHistory), memory.New(nil), dynamotest.Connect(t, dynamotest.NewTable(t), &exactly), "usage")
+		seed++
+	}
+	t.Logf("%d operations, seeds %d to %d", *compareOps, *compareSeed, seed-1)
+}
+
+// TestCompareAggregated is TestCompare with an aggregator beside DynamoDB, which
+// counts usage and refills buckets ahead of need: no answer may tell. With
+// overrides they could, which refill by their own limits what was not refilled
+// before.
+func TestCompareAggregated(t *testing.T) {
+	seed := *compareSeed
+	for left := *compareOps / part; left > 0; left -= perHistory {
+		compareAggregated(t, seed, min(left, perHistory))
+		seed++
+	}
+}
+
+// part is what TestCompareAggregated does of the operations asked for, since each
+// takes longer.
+const part = 4
+
+func compareAggregated(t *testing.T, seed uint64, ops int) {
+	t.Helper()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("to repeat it: make compare STORES=dynamo SEED=%d OPS=%d", seed, part*ops)
+		}
+	})
+	b := compareBeside(t, seed, ops, aggregator.Options{}, func(_ *dynamotest.WriteLog, repo *dynamo.Repository) aggregator.Store {
+		return repo.UsageStore(0)
+	}, "override")
+	t.Logf("seed %d: %d operations, %d records, %d refills, %d refused", seed, ops, len(b.Log.From(0)), b.Refilled, b.Refused)
+	if b.Refilled < ops/20 {
+		t.Errorf("seed %d: too few refills to tell", seed)
+	}
+}
+
+// apart is how far an aggregator's clock must be behind the latest time of a
+// comparison for no later call to be earlier: clients are up to two seconds
+// ahead or behind, and changes of limits are dated in whole seconds.
+const apart = 5 * time.Second
+
+// compareBeside compares memory with DynamoDB beside an aggregator with a store
+// of its own.
+func compareBeside(
+	tb testing.TB, seed uint64, ops int, opts aggregator.Options, store func(*dynamotest.WriteLog, *dynamo.Repository) aggregator.Store, except ...string,
+) *dynamotest.Aggregator {
+	tb.Helper()
+	s := dynamotest.NewWriteLog(tb, dynamotest.NewTable(tb))
+	o := exactly
+	o.AWS = s.Config(dynamotest.Endpoint(tb))
+	repo, reference := dynamotest.Connect(tb, s.Table, &o), memory.New(nil)
+	b := dynamotest.NewAggregator(tb, s, store(s, repo), opts)
+	b.Behind, b.Rand, b.Eager, b.OnRefill = apart, rand.New(rand.NewPCG(seed, 3)), 40, agrees(repo, reference)
+	// Without Forget: the aggregator's clock is behind, and a cold process does not
+	// know the latest time of a bucket.
+	warm := struct{ limiter.Repository }{&dynamotest.Aggregated{Repository: repo, Aggregator: b, Wake: b.Run}}
+	repotest.Compare(tb, seed, ops, warm, reference, except...)
+	return b
+}
+
+// agrees checks that two repositories show the same of a bucket of the first at
+// the time of its refill: nobody else may be able to tell.
+func agrees(repo *dynamo.Repository, other limiter.Repository) func(*dynamotest.Aggregator, aggregator.Change) {
+	return func(b *dynamotest.Aggregator, c aggregator.Change) {
+		if c.Bucket.Namespace != repo.NamespaceID() {
+			return
+		}
+		var seen [2][]string
+		for i, r := range []limiter.Repository{repo, other} {
+			for v, err := range r.Buckets(context.Background(), b.Clock, limiter.Scope{Entity: c.Bucket.Entity, Resource: c.Bucket.Resource}) {
+				must(b.TB, err)
+				seen[i] = append(seen[i], fmt.Sprint(v.Account.Limits, v.Tokens))
+			}
+		}
+		if diff := cmp.Diff(seen[1], seen[0]); diff != "" {
+			b.TB.Fatalf("%v, refilled at %s from %+v (-without +with the refill):\n%s", c.Bucket, b.Clock, c.State, diff)
+		}
+	}
 }

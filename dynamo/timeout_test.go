@@ -5,155 +5,22 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// quietTable answers from a script, in the time of a synctest bubble. It has the
-// namespace default, limits of the system, and buckets of alice, whose parent
-// team pays too, and of bob.
-type quietTable struct {
-	mu    sync.Mutex
-	takes func(op string, nth int) time.Duration // how long an answer takes; never is for ever
-	asked map[string]int
-	sts   func(nth int) (status int, reply string, wait time.Duration)
-	named []string                                              // principals of changes
-	body  func(ctx context.Context, reply string) io.ReadCloser // nil for all at once
-}
-
-const never = time.Duration(-1)
-
-const quietModel = "gpt-4"
-
-func quietBucket(entity, tokens string) string {
-	return `{"PK":{"S":"n1/ENTITY#` + entity + `"},"SK":{"S":"#BUCKET#` + quietModel + `"},"entity_id":{"S":"` + entity + `"},"resource":{"S":"` + quietModel + `"},
-		"rf":{"N":"1773500966000"},"b_rpm_tk":{"N":"` + tokens + `"},"b_rpm_cp":{"N":"100000"},"b_rpm_ra":{"N":"100000"},"b_rpm_rp":{"N":"60000"},"b_rpm_tc":{"N":"0"}}`
-}
-
-var quietItems = []string{
-	`{"PK":{"S":"_/SYSTEM#"},"SK":{"S":"#NAMESPACE#default"},"namespace_id":{"S":"n1"},"namespace_name":{"S":"default"},"status":{"S":"active"}}`,
-	`{"PK":{"S":"_/SYSTEM#"},"SK":{"S":"#NSID#n1"},"namespace_id":{"S":"n1"},"namespace_name":{"S":"default"},"status":{"S":"active"}}`,
-	`{"PK":{"S":"n1/SYSTEM#"},"SK":{"S":"#CONFIG"},"l_rpm_cp":{"N":"100"},"l_rpm_ra":{"N":"100"},"l_rpm_rp":{"N":"60"},"config_version":{"N":"1"}}`,
-	`{"PK":{"S":"n1/ENTITY#alice"},"SK":{"S":"#META"},"entity_id":{"S":"alice"},"parent_id":{"S":"team"},"cascade":{"BOOL":true}}`,
-	quietBucket("team", "50000"), quietBucket("bob", "50000"),
-}
-
-// Do answers a request.
-func (q *quietTable) Do(req *http.Request) (*http.Response, error) {
-	sent, err := io.ReadAll(req.Body)
-	if err != nil {
-		return nil, err
-	}
-	_, op, _ := strings.Cut(req.Header.Get("X-Amz-Target"), ".")
-	status, reply := quietReply(op, string(sent))
-	q.mu.Lock()
-	if q.asked == nil {
-		q.asked = map[string]int{}
-	}
-	var wait time.Duration
-	if req.URL.Host == "sts.us-east-1.amazonaws.com" {
-		op = "GetCallerIdentity"
-		status, reply, wait = q.sts(q.asked[op] + 1)
-	}
-	q.asked[op]++
-	if q.takes != nil {
-		wait = q.takes(op, q.asked[op])
-	}
-	if _, after, ok := strings.Cut(string(sent), `"principal":{`); ok && op == "TransactWriteItems" {
-		name, _, _ := strings.Cut(after, "}")
-		q.named = append(q.named, name)
-	}
-	q.mu.Unlock()
-	var due <-chan time.Time
-	if wait >= 0 {
-		due = time.After(wait)
-	}
-	select {
-	case <-due:
-	case <-req.Context().Done():
-		return nil, req.Context().Err()
-	}
-	body := io.NopCloser(strings.NewReader(reply))
-	if q.body != nil {
-		body = q.body(req.Context(), reply)
-	}
-	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}, Body: body, Request: req}, nil
-}
-
-func quietReply(op, sent string) (status int, reply string) {
-	switch op {
-	case "BatchGetItem":
-		return 200, `{"Responses":{"quiet":[` + strings.Join(quietItems, ",") + `]}}`
-	case "TransactGetItems":
-		return 200, `{"Responses":[{"Item":` + strings.Join(quietItems, `},{"Item":`) + `}]}`
-	case "GetItem":
-		return 200, `{"Item":{"PK":{"S":"_/SYSTEM#"},"SK":{"S":"#VERSION"},"schema_version":{"S":"0.8.0"}}}`
-	case "Query":
-		if strings.Contains(sent, "GSI4") || strings.Contains(sent, "SYSTEM#") {
-			return 200, `{"Items":[]}`
-		}
-		return 200, `{"Items":[` + quietBucket("bob", "50000") + `]}`
-	case "UpdateItem":
-		if strings.Contains(sent, "ENTITY#team") { // others have emptied it
-			return 400, `{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"no","Item":` + quietBucket("team", "0") + `}`
-		}
-		return 200, `{"Attributes":` + quietBucket("bob", "49000") + `}`
-	}
-	return 200, `{}`
-}
-
-// script says how long answers take from now on.
-func (q *quietTable) script(takes func(op string, nth int) time.Duration) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.takes, q.asked, q.named = takes, nil, nil
-}
-
-func (q *quietTable) times(op string) int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.asked[op]
-}
-
-func silentAlways(string, int) time.Duration { return never }
-
-// firstSilent is a script in which only the first request of each operation gets no
-// answer, as on one connection that hangs.
-func firstSilent(_ string, nth int) time.Duration {
-	if nth == 1 {
-		return never
-	}
-	return time.Millisecond
-}
-
-func quietly(t *testing.T, opts *dynamo.Options) (*quietTable, *dynamo.Repository) {
-	t.Helper()
-	q := &quietTable{}
-	var o dynamo.Options
-	if opts != nil {
-		o = *opts
-	}
-	o.AWS = &aws.Config{Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""), HTTPClient: q}
-	repo, err := dynamo.Connect(t.Context(), "quiet", &o)
-	must(t, err)
-	t.Cleanup(func() { _ = repo.Close() })
-	return q, repo
-}
-
 func quietAsk(entity string) limiter.Charge {
-	return limiter.Charge{Entity: entity, Resource: quietModel, Amounts: limiter.Tokens("rpm", 1)}
+	return limiter.Charge{Entity: entity, Resource: model, Amounts: limiter.Tokens("rpm", 1)}
 }
 
 // takes runs a call and is how long it took.
@@ -211,10 +78,10 @@ func TestATableThatNeverAnswersIsGivenUp(t *testing.T) {
 			want = time.Second
 		}
 		synctest.Test(t, func(t *testing.T) {
-			q, r := quietly(t, &dynamo.Options{Timeout: timeout})
+			q, r := dynamotest.ConnectQuietTable(t, &dynamo.Options{Timeout: timeout})
 			_, err := r.Consume(t.Context(), start, quietAsk("bob")) // so that the bucket is known
 			must(t, err)
-			q.script(silentAlways)
+			q.Script(dynamotest.Silent)
 			for what, call := range calls(t.Context(), r) {
 				took, err := takes(call)
 				if err == nil || !strings.Contains(err.Error(), `table "quiet" did not answer in time; can its region, us-east-1, be reached from here?`) {
@@ -235,11 +102,11 @@ func TestATableThatNeverAnswersIsGivenUp(t *testing.T) {
 func TestSilenceIsAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q, r := quietly(t, nil)
-		q.script(silentAlways)
+		q, r := dynamotest.ConnectQuietTable(t, nil)
+		q.Script(dynamotest.Silent)
 		lim, err := limiter.New(r, &limiter.Options{Now: func() time.Time { return start }})
 		must(t, err)
-		req := limiter.Request{Entity: "bob", Resource: quietModel, Consume: limiter.Tokens("rpm", 1)}
+		req := limiter.Request{Entity: "bob", Resource: model, Consume: limiter.Tokens("rpm", 1)}
 		if _, err := lim.Acquire(t.Context(), req); !isError[*limiter.UnavailableError](err) {
 			t.Errorf("blocked: %v", err)
 		}
@@ -257,9 +124,9 @@ func TestSilenceIsAnOutage(t *testing.T) {
 func TestOneConnectionThatHangsIsNoOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q, r := quietly(t, nil)
+		q, r := dynamotest.ConnectQuietTable(t, nil)
 		for what, call := range calls(t.Context(), r) {
-			q.script(firstSilent)
+			q.Script(dynamotest.FirstSilent)
 			took, err := takes(call)
 			if err != nil && !strings.Contains(err.Error(), "not found") || took > time.Second {
 				t.Errorf("%s: %v after %v", what, err, took)
@@ -275,12 +142,12 @@ func TestOneConnectionThatHangsIsNoOutage(t *testing.T) {
 func TestTriesFitIntoTheCallersTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q, r := quietly(t, &dynamo.Options{Timeout: time.Minute})
-		q.script(firstSilent)
+		q, r := dynamotest.ConnectQuietTable(t, &dynamo.Options{Timeout: time.Minute})
+		q.Script(dynamotest.FirstSilent)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		must(t, r.Ping(ctx))
-		q.script(silentAlways)
+		q.Script(dynamotest.Silent)
 		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if took, err := takes(func() error { return r.Ping(ctx) }); err == nil || took > time.Second {
@@ -292,8 +159,8 @@ func TestTriesFitIntoTheCallersTime(t *testing.T) {
 func TestANegativeTimeoutIsNone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q, r := quietly(t, &dynamo.Options{Timeout: -1})
-		q.script(func(string, int) time.Duration { return time.Hour })
+		q, r := dynamotest.ConnectQuietTable(t, &dynamo.Options{Timeout: -1})
+		q.Script(func(string, int) time.Duration { return time.Hour })
 		if took, err := takes(func() error { return r.Ping(t.Context()) }); err != nil || took < time.Hour {
 			t.Errorf("%v after %v", err, took)
 		}
@@ -312,11 +179,11 @@ func (c slowCredentials) Retrieve(context.Context) (aws.Credentials, error) {
 func TestFetchingCredentialsDoesNotCount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := &quietTable{}
+		q := &dynamotest.QuietTable{}
 		cfg := aws.Config{Region: "us-east-1", HTTPClient: q, Credentials: slowCredentials{}}
 		r, err := dynamo.Connect(t.Context(), "quiet", &dynamo.Options{AWS: &cfg})
 		must(t, err)
-		q.script(firstSilent)
+		q.Script(dynamotest.FirstSilent)
 		for what, call := range map[string]func() error{
 			"ping":   func() error { return r.Ping(t.Context()) },
 			"charge": func() error { _, err := r.Consume(t.Context(), start, quietAsk("bob")); return err },
@@ -359,7 +226,7 @@ func (*trickle) Close() error { return nil }
 func TestAPageMayTakeAsLongAsItComes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q, r := quietly(t, nil)
+		q, r := dynamotest.ConnectQuietTable(t, nil)
 		must(t, r.Ping(t.Context()))
 		list := func() error {
 			for _, err := range r.AuditEvents(t.Context(), "bob", "") {
@@ -370,13 +237,13 @@ func TestAPageMayTakeAsLongAsItComes(t *testing.T) {
 			return nil
 		}
 		must(t, list()) // the namespace is known from now on
-		q.body = func(ctx context.Context, reply string) io.ReadCloser {
+		q.Body = func(ctx context.Context, reply string) io.ReadCloser {
 			return &trickle{bytes.NewReader([]byte(reply)), ctx, 250 * time.Millisecond, -1}
 		}
 		if took, err := takes(list); err != nil || took < 30*time.Second {
 			t.Errorf("%v after %v", err, took)
 		}
-		q.body = func(ctx context.Context, reply string) io.ReadCloser {
+		q.Body = func(ctx context.Context, reply string) io.ReadCloser {
 			return &trickle{bytes.NewReader([]byte(reply)), ctx, 0, 20}
 		}
 		if took, err := takes(list); err == nil || !strings.Contains(err.Error(), "did not answer in time") || took > 2*time.Second {
@@ -390,29 +257,29 @@ func TestAPageMayTakeAsLongAsItComes(t *testing.T) {
 func TestAGiveBackKeepsItsTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q, r := quietly(t, nil)
+		q, r := dynamotest.ConnectQuietTable(t, nil)
 		lim, err := limiter.New(r, &limiter.Options{Now: func() time.Time { return start }})
 		must(t, err)
 		lease := func() *limiter.Lease {
 			t.Helper()
-			q.script(nil)
-			l, err := lim.Acquire(t.Context(), limiter.Request{Entity: "bob", Resource: quietModel, Consume: limiter.Tokens("rpm", 5)})
+			q.Script(nil)
+			l, err := lim.Acquire(t.Context(), limiter.Request{Entity: "bob", Resource: model, Consume: limiter.Tokens("rpm", 5)})
 			must(t, err)
 			return l
 		}
 		l := lease()
-		q.script(firstSilent)
+		q.Script(dynamotest.FirstSilent)
 		if took, err := takes(func() error { return l.Rollback(t.Context()) }); err != nil || took > 2*time.Second {
 			t.Errorf("a rollback on a connection that hangs: %v after %v", err, took)
 		}
 		l = lease()
-		q.script(func(string, int) time.Duration { return 4 * time.Second })
+		q.Script(func(string, int) time.Duration { return 4 * time.Second })
 		must(t, l.Adjust(limiter.Tokens("rpm", -2)))
-		if took, err := takes(func() error { return l.Commit(t.Context()) }); err != nil || took != 4*time.Second || q.times("UpdateItem") != 1 {
-			t.Errorf("a give-back whose answer is late: %v after %v and %d requests", err, took, q.times("UpdateItem"))
+		if took, err := takes(func() error { return l.Commit(t.Context()) }); err != nil || took != 4*time.Second || q.Count("UpdateItem") != 1 {
+			t.Errorf("a give-back whose answer is late: %v after %v and %d requests", err, took, q.Count("UpdateItem"))
 		}
 		l = lease()
-		q.script(silentAlways)
+		q.Script(dynamotest.Silent)
 		took, err := takes(func() error { return l.Rollback(t.Context()) })
 		if !isError[*limiter.UnavailableError](err) || took < 4*time.Second || took > limiter.DefaultSettleTimeout {
 			t.Errorf("a rollback without an answer: %v after %v", err, took)
@@ -425,16 +292,16 @@ func TestAGiveBackKeepsItsTime(t *testing.T) {
 func TestAnUndoThatHangsDoesNotHoldTheCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q, r := quietly(t, nil)
+		q, r := dynamotest.ConnectQuietTable(t, nil)
 		_, err := r.Peek(t.Context(), start, quietAsk("alice"))
 		must(t, err)
 		var undone atomic.Bool
-		q.script(func(op string, nth int) time.Duration {
+		q.Script(func(op string, nth int) time.Duration {
 			if op != "TransactWriteItems" {
 				return 0
 			}
 			if nth <= 4 {
-				return never
+				return dynamotest.Never
 			}
 			undone.Store(true)
 			return 0
@@ -460,14 +327,14 @@ func TestAnUndoThatHangsDoesNotHoldTheCaller(t *testing.T) {
 func TestLongOperationsArePatient(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q, r := quietly(t, nil)
-		q.script(func(string, int) time.Duration { return 4 * time.Second })
+		q, r := dynamotest.ConnectQuietTable(t, nil)
+		q.Script(func(string, int) time.Duration { return 4 * time.Second })
 		addition := aggregator.Addition{
-			Bucket: aggregator.ID{Namespace: "n1", Entity: "bob", Resource: quietModel}, Window: limiter.Hourly, Start: midnight,
+			Bucket: aggregator.ID{Namespace: "n1", Entity: "bob", Resource: model}, Window: limiter.Hourly, Start: midnight,
 			Entries: []aggregator.Entry{{Position: aggregator.Position{Feed: "a", Number: "1"}, Used: map[string]int64{"rpm": 1}}},
 		}
 		must(t, r.UsageStore(0).AddUsage(t.Context(), addition))
-		if n := q.times("UpdateItem"); n != 1 {
+		if n := q.Count("UpdateItem"); n != 1 {
 			t.Errorf("the snapshot was written %d times", n)
 		}
 	})
