@@ -44,7 +44,7 @@ func rawNumber(it dynamotest.Item, attr string) string {
 // Names may have characters that placeholders of expressions may not, in every
 // write there is.
 func TestLimitNamesMayHaveAnyAllowedCharacter(t *testing.T) {
-	repo := dynamotest.Connect(t, dynamotest.NewTable(t), &exactly)
+	repo := dynamotest.Connect(t, dynamotest.NewTable(t), &exactOptions)
 	names := []string{"a-b", "a.b", "a_b", "a_tk", "b_a_cp"}
 	var amounts limiter.Amounts
 	var limits []limiter.Limit
@@ -71,9 +71,9 @@ func TestLimitNamesMayHaveAnyAllowedCharacter(t *testing.T) {
 // of one, and a late debit of one that expired makes a whole one.
 func TestLateCreditsLeaveNoRemains(t *testing.T) {
 	table := dynamotest.NewTable(t)
-	repo := dynamotest.Connect(t, table, &exactly)
+	repo := dynamotest.Connect(t, table, &exactOptions)
 	setDefaults(t, repo, perMinute60)
-	account := consume(t, repo, 0, ask("alice", 10), true).Self.Account
+	account := consume(t, repo, 0, chargeOf("alice", 10), true).Self.Account
 	remove := func() {
 		_, err := dynamotest.Client(t).DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: bucketKeyOf(repo.NamespaceID(), "alice")})
 		must(t, err)
@@ -99,17 +99,17 @@ func TestLateCreditsLeaveNoRemains(t *testing.T) {
 // A child that is new beside a parent whose refill time moves between our read
 // and our write: one condition fails, and only that side decides again.
 func TestNewChildBesideABusyParent(t *testing.T) {
-	s := newShaky(t)
-	cascading(t, s.steady, "alice", "project")
-	consume(t, s.steady, 0, ask("project", 10), true)
+	s := newFaultyTable(t)
+	createChild(t, s.steady, "alice", "project")
+	consume(t, s.steady, 0, chargeOf("project", 10), true)
 	var once sync.Once
-	s.wire.SetPlan(func(op string, _ []byte) dynamotest.Fault {
+	s.proxy.SetPlan(func(op string, _ []byte) dynamotest.Fault {
 		if op == put || op == update {
-			once.Do(func() { consume(t, s.steady, 30*time.Second, ask("project", 1), true) })
+			once.Do(func() { consume(t, s.steady, 30*time.Second, chargeOf("project", 1), true) })
 		}
 		return dynamotest.Pass
 	})
-	out := consume(t, s.repo, 40*time.Second, ask("alice", 20), true)
+	out := consume(t, s.repo, 40*time.Second, chargeOf("alice", 20), true)
 	if out.Self.Tokens[0] != 40_000 || out.Parent.Tokens[0] != 40_000 {
 		t.Errorf("balances %v and %v, want 40000 each", out.Self.Tokens, out.Parent.Tokens)
 	}
@@ -118,15 +118,15 @@ func TestNewChildBesideABusyParent(t *testing.T) {
 // Configs, entities and namespaces are stored although other transactions get
 // in the way.
 func TestConflictsAreTriedAgain(t *testing.T) {
-	s := newShaky(t)
-	s.wire.SetPlan(dynamotest.First(3, transact, dynamotest.Conflict))
+	s := newFaultyTable(t)
+	s.proxy.SetPlan(dynamotest.First(3, transact, dynamotest.Conflict))
 	cfg := limiter.Config{Scope: limiter.Scope{Entity: "alice", Resource: model}, Limits: []limiter.Limit{perMinute60}}
-	must(t, s.repo.SetConfig(t.Context(), cfg, event("limits_set")))
-	s.wire.SetPlan(dynamotest.First(3, transact, dynamotest.Conflict))
+	must(t, s.repo.SetConfig(t.Context(), cfg, auditEvent("limits_set")))
+	s.proxy.SetPlan(dynamotest.First(3, transact, dynamotest.Conflict))
 	_, err := s.repo.RegisterNamespace(t.Context(), start, "tenant")
 	must(t, err)
-	if s.wire.Count(dynamotest.Conflict) != 6 {
-		t.Errorf("%d conflicts, want 6", s.wire.Count(dynamotest.Conflict))
+	if s.proxy.Count(dynamotest.Conflict) != 6 {
+		t.Errorf("%d conflicts, want 6", s.proxy.Count(dynamotest.Conflict))
 	}
 }
 
@@ -137,14 +137,14 @@ func TestBusyBucketsAreRenewed(t *testing.T) {
 	repo := dynamotest.Connect(t, table, nil)
 	setDefaults(t, repo, perMinute60)
 	for _, d := range []time.Duration{0, 10 * time.Second, 20 * time.Second, 10 * time.Minute} {
-		consume(t, repo, d, ask("alice", 20), true)
+		consume(t, repo, d, chargeOf("alice", 20), true)
 		want := fmt.Sprint(at(d).Unix() + 420)
 		if got := rawNumber(rawBucket(t, table, repo.NamespaceID(), "alice"), "ttl"); got != want {
 			t.Errorf("ttl %s after %v, want %s", got, d, want)
 		}
 	}
 	setDefaults(t, repo, limiter.Custom("rpm", 1, 1000, time.Second))
-	consume(t, repo, time.Hour, ask("bob", 1), true)
+	consume(t, repo, time.Hour, chargeOf("bob", 1), true)
 	if got, want := rawNumber(rawBucket(t, table, repo.NamespaceID(), "bob"), "ttl"), fmt.Sprint(at(time.Hour).Unix()+1); got != want {
 		t.Errorf("ttl %s of a bucket that fills in a millisecond, want %s", got, want)
 	}
@@ -156,8 +156,8 @@ func TestRefusalShowsWhatOthersLeft(t *testing.T) {
 	table := dynamotest.NewTable(t)
 	ours, others := dynamotest.Connect(t, table, nil), dynamotest.Connect(t, table, nil)
 	setDefaults(t, others, perMinute60)
-	consume(t, ours, 0, ask("alice", 10), true)
-	consume(t, others, 0, ask("alice", 45), true)
+	consume(t, ours, 0, chargeOf("alice", 10), true)
+	consume(t, others, 0, chargeOf("alice", 45), true)
 	lim, err := limiter.New(ours, &limiter.Options{Now: func() time.Time { return start }})
 	must(t, err)
 	_, err = lim.Acquire(t.Context(), limiter.Request{Entity: "alice", Resource: model, Consume: limiter.Tokens("rpm", 20)})
@@ -170,15 +170,15 @@ func TestRefusalShowsWhatOthersLeft(t *testing.T) {
 // A charge that others overtake each time is refused, never called an outage,
 // which would be waved through by callers that allow one.
 func TestOvertakenTooOftenIsARefusal(t *testing.T) {
-	s := newShaky(t)
-	warm(s)
+	s := newFaultyTable(t)
+	warmUp(s)
 	const idle = 5 * time.Minute
-	consume(t, s.steady, idle, ask("alice", 60), true)
+	consume(t, s.steady, idle, chargeOf("alice", 60), true)
 	d := idle
-	s.wire.SetPlan(func(op string, _ []byte) dynamotest.Fault {
+	s.proxy.SetPlan(func(op string, _ []byte) dynamotest.Fault {
 		if op == update {
 			d += time.Second
-			consume(t, s.steady, d, ask("alice", 1), true) // all there is, so that the refill time moves
+			consume(t, s.steady, d, chargeOf("alice", 1), true) // all there is, so that the refill time moves
 		}
 		return dynamotest.Pass
 	})
@@ -193,55 +193,55 @@ func TestOvertakenTooOftenIsARefusal(t *testing.T) {
 // A read that fails is not made again key by key, which would double the load
 // on a table that is in trouble.
 func TestFailedReadIsNotRepeatedLevelByLevel(t *testing.T) {
-	s := newShaky(t)
-	s.wire.SetPlan(dynamotest.Always(dynamotest.Throttle))
-	if _, err := s.repo.Consume(t.Context(), start, ask("alice", 1)); err == nil {
+	s := newFaultyTable(t)
+	s.proxy.SetPlan(dynamotest.Always(dynamotest.Throttle))
+	if _, err := s.repo.Consume(t.Context(), start, chargeOf("alice", 1)); err == nil {
 		t.Error("no error")
 	}
-	if n := s.wire.Count(dynamotest.Throttle); n > 3 {
+	if n := s.proxy.Count(dynamotest.Throttle); n > 3 {
 		t.Errorf("%d requests, want the three of one read", n)
 	}
 }
 
 // The client does not send a debit again by itself: how often is ours to say.
-func TestDebitsOfUnknownFateAreSentAFewTimesOnly(t *testing.T) {
-	s := newShaky(t)
-	warm(s)
-	s.wire.SetPlan(func(op string, _ []byte) dynamotest.Fault {
+func TestDebitsOfUnknownResultAreSentAFewTimesOnly(t *testing.T) {
+	s := newFaultyTable(t)
+	warmUp(s)
+	s.proxy.SetPlan(func(op string, _ []byte) dynamotest.Fault {
 		if op == update {
 			return dynamotest.DropReply
 		}
 		return dynamotest.Pass
 	})
-	if _, err := s.repo.Consume(t.Context(), start, ask("alice", 1)); err == nil {
+	if _, err := s.repo.Consume(t.Context(), start, chargeOf("alice", 1)); err == nil {
 		t.Error("no error")
 	}
-	if n := s.wire.Executed(update); n != 3 {
+	if n := s.proxy.Executed(update); n != 3 {
 		t.Errorf("%d debits, want 3", n)
 	}
-	s.wire.SetPlan(nil)
-	s.holds(0, "alice", 47)
+	s.proxy.SetPlan(nil)
+	s.checkBalance(0, "alice", 47)
 }
 
 // Without speculation every charge reads first.
 func TestNoSpeculationReadsBeforeItWrites(t *testing.T) {
-	w := newWatched(t)
-	w.repo = dynamotest.Connect(t, dynamotest.NewTable(t), &dynamo.Options{AWS: w.wire.Config(dynamotest.Endpoint(t)), NoSpeculation: true})
+	w := newCountedTable(t)
+	w.repo = dynamotest.Connect(t, dynamotest.NewTable(t), &dynamo.Options{AWS: w.counter.Config(dynamotest.Endpoint(t)), NoSpeculation: true})
 	setDefaults(t, w.repo, perMinute60)
-	consume(t, w.repo, 0, ask("alice", 1), true)
-	w.sends("warm", 2, func() { consume(t, w.repo, 0, ask("alice", 1), true) }, read, update)
+	consume(t, w.repo, 0, chargeOf("alice", 1), true)
+	w.checkRequests("warm", 2, func() { consume(t, w.repo, 0, chargeOf("alice", 1), true) }, read, update)
 }
 
 // A bucket that is older than its entity, or was made as the parent's side of a
 // charge, learns whom it cascades to: Python looks nowhere else.
-func TestBucketsLearnWhomTheyCascadeTo(t *testing.T) {
+func TestBucketsLearnTheirParent(t *testing.T) {
 	table := dynamotest.NewTable(t)
 	repo := dynamotest.Connect(t, table, nil)
 	setDefaults(t, repo, perMinute60)
-	cascading(t, repo, "child", "alice")
-	consume(t, repo, 0, ask("child", 1), true)
-	cascading(t, repo, "alice", "project")
-	consume(t, repo, 0, ask("alice", 1), true)
+	createChild(t, repo, "child", "alice")
+	consume(t, repo, 0, chargeOf("child", 1), true)
+	createChild(t, repo, "alice", "project")
+	consume(t, repo, 0, chargeOf("alice", 1), true)
 	for entity, parent := range map[string]string{"child": "alice", "alice": "project"} {
 		it := rawBucket(t, table, repo.NamespaceID(), entity)
 		flag, _ := it["cascade"].(*types.AttributeValueMemberBOOL)
@@ -288,7 +288,7 @@ func TestMoreLimitsThanAnExpressionHoldsAreBadInput(t *testing.T) {
 		}
 	}
 	cfg := limiter.Config{Scope: limiter.Scope{Resource: model}, Limits: limits}
-	invalid("stored", repo.SetConfig(t.Context(), cfg, event("limits_set")))
+	invalid("stored", repo.SetConfig(t.Context(), cfg, auditEvent("limits_set")))
 	setDefaults(t, repo, limits[:13]...)
 	charge := limiter.Charge{Entity: "alice", Resource: model, Limits: limits[:12], Amounts: limiter.Tokens(limits[0].Name, 1)}
 	consume(t, repo, 0, charge, true)

@@ -127,7 +127,7 @@ type costs struct {
 
 func (c *costs) charge(d time.Duration, entity string, n int64, admitted bool) {
 	c.Helper()
-	consume(c, c.repo, d, ask(entity, n), admitted)
+	consume(c, c.repo, d, chargeOf(entity, n), admitted)
 }
 
 // acquire makes a lease, and settle ends it after an adjustment.
@@ -145,28 +145,28 @@ func (c *costs) settle(adjust int64, end func(*limiter.Lease, context.Context) e
 	must(c, end(c.lease, context.Background()))
 }
 
-func warmed(entity string) func(*costs) {
+func warmUpEntity(entity string) func(*costs) {
 	return func(c *costs) { c.charge(0, entity, 1, true) }
 }
 
 var costPaths = []costPath{
-	{"acquire, warm, plain", "1 write", warmed("alice"), func(c *costs) { c.charge(0, "alice", 1, true) }},
-	{"acquire, warm, locked (refills)", "1 write", warmed("alice"), func(c *costs) { c.charge(30*time.Second, "alice", 1, true) }},
+	{"acquire, warm, plain", "1 write", warmUpEntity("alice"), func(c *costs) { c.charge(0, "alice", 1, true) }},
+	{"acquire, warm, locked (refills)", "1 write", warmUpEntity("alice"), func(c *costs) { c.charge(30*time.Second, "alice", 1, true) }},
 	{"acquire, refused, then accepted", "2 writes", func(c *costs) {
 		c.charge(0, "alice", 1, true)
-		consume(c, c.other, 30*time.Second, ask("alice", 50), true)
+		consume(c, c.other, 30*time.Second, chargeOf("alice", 50), true)
 	}, func(c *costs) { c.charge(50*time.Second, "alice", 10, true) }},
-	{"acquire, cannot fit", "0", warmed("alice"), func(c *costs) { c.charge(0, "alice", 60, false) }},
+	{"acquire, cannot fit", "0", warmUpEntity("alice"), func(c *costs) { c.charge(0, "alice", 60, false) }},
 	{"acquire, cannot fit, remembered", "0", func(c *costs) {
 		c.charge(0, "alice", 1, true)
 		c.charge(0, "alice", 60, false)
 	}, func(c *costs) { c.charge(0, "alice", 60, false) }},
 	{"acquire, brand-new bucket", "1 write", nil, func(c *costs) { c.charge(0, "alice", 1, true) }},
 	{"acquire, unknown bucket", "1 write", func(c *costs) {
-		consume(c, c.other, 0, ask("alice", 1), true)
+		consume(c, c.other, 0, chargeOf("alice", 1), true)
 	}, func(c *costs) { c.charge(0, "alice", 1, true) }},
-	{"acquire, facts older than a minute", "1 write, 1 read", warmed("alice"), func(c *costs) { c.charge(time.Minute, "alice", 1, true) }},
-	{"cascade, warm", "2 writes", warmed("key"), func(c *costs) { c.charge(0, "key", 1, true) }},
+	{"acquire, facts older than a minute", "1 write, 1 read", warmUpEntity("alice"), func(c *costs) { c.charge(time.Minute, "alice", 1, true) }},
+	{"cascade, warm", "2 writes", warmUpEntity("key"), func(c *costs) { c.charge(0, "key", 1, true) }},
 	{"cascade, both brand-new", "4 writes", nil, func(c *costs) { c.charge(0, "key", 1, true) }},
 	{"commit without change", "0", func(c *costs) { c.acquire("alice") }, func(c *costs) { c.settle(0, (*limiter.Lease).Commit) }},
 	{"commit of more or less", "1 write", func(c *costs) { c.acquire("alice") }, func(c *costs) { c.settle(-1, (*limiter.Lease).Commit) }},
@@ -174,12 +174,12 @@ var costPaths = []costPath{
 }
 
 // measured is what a path costs: its name, requests, read and write units.
-func (p costPath) measured(t *testing.T) string {
+func (p costPath) measure(t *testing.T) string {
 	t.Helper()
 	table, m := dynamotest.NewTable(t), &meter{next: dynamotest.Transport}
 	c := &costs{TB: t, other: dynamotest.Connect(t, table, nil)}
 	setDefaults(t, c.other, perMinute60)
-	cascading(t, c.other, "key", "project")
+	createChild(t, c.other, "key", "project")
 	cfg := dynamotest.Config(dynamotest.Endpoint(t))
 	cfg.HTTPClient = &http.Client{Transport: m}
 	c.repo = dynamotest.Connect(t, table, &dynamo.Options{AWS: cfg})
@@ -197,16 +197,16 @@ func TestCostTableIsTrue(t *testing.T) {
 	plain := "| path | requests | read units | write units |\n|---|---|---|---|\n"
 	compared := "| path | requests | read units | write units | the reference's documents |\n|---|---|---|---|---|\n"
 	for _, p := range costPaths {
-		row := p.measured(t)
+		row := p.measure(t)
 		plain += row + "\n"
 		compared += row + " " + p.claimed + " |\n"
 	}
-	correct(t, "../docs/dynamodb.md", compared)
-	correct(t, "../docs/operations.md", plain)
+	checkTable(t, "../docs/dynamodb.md", compared)
+	checkTable(t, "../docs/operations.md", plain)
 }
 
 // correct compares the table of costs on a page.
-func correct(t *testing.T, page, table string) {
+func checkTable(t *testing.T, page, table string) {
 	t.Helper()
 	const begin, end = "<!-- costs: measured by TestCostTableIsTrue -->\n", "<!-- end of costs -->"
 	doc, err := os.ReadFile(page)

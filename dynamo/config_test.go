@@ -202,9 +202,9 @@ func TestDamagedLimitsAreNamedAndCanBeReplacedOrDeleted(t *testing.T) {
 	}
 }
 
-// TestChangeWhoseFateIsUnknownRulesTheNextCharge loses the answer to a change
+// TestChangeOfUnknownResultAppliesToTheNextCharge loses the answer to a change
 // that was made.
-func TestChangeWhoseFateIsUnknownRulesTheNextCharge(t *testing.T) {
+func TestChangeOfUnknownResultAppliesToTheNextCharge(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
 	scope := limiter.Scope{Resource: "gpt-4"}

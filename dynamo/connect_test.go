@@ -17,7 +17,7 @@ import (
 )
 
 // refusal is the error of a Connect that must fail.
-func refusal(t *testing.T, name string, opts *dynamo.Options) error {
+func connectError(t *testing.T, name string, opts *dynamo.Options) error {
 	t.Helper()
 	r, err := dynamo.Connect(t.Context(), name, opts)
 	if err == nil {
@@ -27,7 +27,7 @@ func refusal(t *testing.T, name string, opts *dynamo.Options) error {
 	return err
 }
 
-func says(t *testing.T, err error, parts ...string) {
+func checkError(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
 		if !strings.Contains(err.Error(), part) {
@@ -52,18 +52,18 @@ func TestConnectIsOneReadAndNoWrite(t *testing.T) {
 func TestConnectSaysHowToMakeWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	table, opts := dynamotest.TableName(t), dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t))}
-	err := refusal(t, table, &opts)
+	err := connectError(t, table, &opts)
 	if !errors.Is(err, limiter.ErrNotFound) {
 		t.Error(err)
 	}
-	says(t, err, table, "us-east-1", "`zae-limiter table create "+table+" --region us-east-1 --endpoint-url http")
+	checkError(t, err, table, "us-east-1", "`zae-limiter table create "+table+" --region us-east-1 --endpoint-url http")
 	must(t, dynamo.CreateTable(t.Context(), table, &opts))
 	opts.Namespace = "team-a"
-	err = refusal(t, table, &opts)
+	err = connectError(t, table, &opts)
 	if !errors.Is(err, limiter.ErrNotFound) {
 		t.Error(err)
 	}
-	says(t, err, `"team-a"`, table, "`zae-limiter namespace register team-a --name "+table+" --region us-east-1 --endpoint-url http")
+	checkError(t, err, `"team-a"`, table, "`zae-limiter namespace register team-a --name "+table+" --region us-east-1 --endpoint-url http")
 }
 
 func TestConnectTakesNamesFromTheEnvironment(t *testing.T) {
@@ -81,8 +81,8 @@ func TestConnectTakesNamesFromTheEnvironment(t *testing.T) {
 	}
 	t.Setenv("ZAEL_STACK", "")
 	t.Setenv("ZAEL_NAMESPACE", "")
-	err = refusal(t, "", &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t)), Region: "eu-west-9"})
-	says(t, err, `table "zae-limiter"`, "eu-west-9")
+	err = connectError(t, "", &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t)), Region: "eu-west-9"})
+	checkError(t, err, `table "zae-limiter"`, "eu-west-9")
 }
 
 func TestConnectReadsWhatTheSDKReads(t *testing.T) {
@@ -105,11 +105,11 @@ func TestConnectReadsWhatTheSDKReads(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(test.variable, test.value)
-			err := refusal(t, table, opts)
+			err := connectError(t, table, opts)
 			if !isError[*limiter.UnavailableError](err) {
 				t.Error(err)
 			}
-			says(t, err, test.says)
+			checkError(t, err, test.says)
 		})
 	}
 }
@@ -117,23 +117,23 @@ func TestConnectReadsWhatTheSDKReads(t *testing.T) {
 func TestConnectRefusesBadArguments(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"1st", "-a", "a_b", "a.b", "a b", "ä", "a\n", strings.Repeat("a", 56)} {
-		bad, ok := errors.AsType[*limiter.InvalidError](refusal(t, name, nil))
+		bad, ok := errors.AsType[*limiter.InvalidError](connectError(t, name, nil))
 		if !ok || bad.Field != "name" {
 			t.Errorf("%q: %v", name, bad)
 		}
 	}
-	if err := refusal(t, "fine", &dynamo.Options{Images: -1}); !isError[*limiter.InvalidError](err) {
+	if err := connectError(t, "fine", &dynamo.Options{Images: -1}); !isError[*limiter.InvalidError](err) {
 		t.Error(err)
 	}
 }
 
 func TestConnectRefusesTablesOfOthers(t *testing.T) {
 	t.Parallel()
-	err := refusal(t, foreignTable(t, "id"), &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t))})
+	err := connectError(t, foreignTable(t, "id"), &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t))})
 	if !isError[*limiter.VersionError](err) {
 		t.Error(err)
 	}
-	says(t, err, "no table of zae-limiter")
+	checkError(t, err, "no table of zae-limiter")
 }
 
 func TestConnectChecksTheVersionRecord(t *testing.T) {
@@ -175,7 +175,7 @@ func TestConnectChecksTheVersionRecord(t *testing.T) {
 			t.Errorf("%v: %v", test, err)
 			continue
 		}
-		says(t, err, test.refused)
+		checkError(t, err, test.refused)
 	}
 	deleteRecord(t, table, "#VERSION")
 	dynamotest.Connect(t, table, opts)
@@ -193,26 +193,26 @@ func TestConnectSaysWhatToDoAboutAWS(t *testing.T) {
 		says string
 	}{
 		"no region":   {&dynamo.Options{AWS: &aws.Config{}, Endpoint: url}, "AWS_REGION"},
-		"unreachable": {&dynamo.Options{AWS: once(dynamotest.Config("http://127.0.0.1:1"))}, "check the network"},
+		"unreachable": {&dynamo.Options{AWS: withoutRetries(dynamotest.Config("http://127.0.0.1:1"))}, "check the network"},
 		"denied":      {answering(http.StatusBadRequest, "AccessDeniedException"), "policy"},
 		"expired":     {answering(http.StatusBadRequest, "ExpiredTokenException"), "sign in again"},
 		"unknown key": {answering(http.StatusBadRequest, "UnrecognizedClientException"), "keys"},
 	} {
-		err := refusal(t, table, test.opts)
+		err := connectError(t, table, test.opts)
 		if bad, ok := errors.AsType[*limiter.UnavailableError](err); !ok || bad.Op != "connect" {
 			t.Errorf("%s: %v", name, err)
 		}
-		says(t, err, test.says)
+		checkError(t, err, test.says)
 	}
 }
 
 // once is a config whose clients send everything once.
-func once(cfg *aws.Config) *aws.Config {
+func withoutRetries(cfg *aws.Config) *aws.Config {
 	cfg.Retryer = func() aws.Retryer { return aws.NopRetryer{} }
 	return cfg
 }
 
-func TestConnectTellsCancellationFromATimeout(t *testing.T) {
+func TestConnectDistinguishesCancellationFromTimeout(t *testing.T) {
 	t.Parallel()
 	opts := &dynamo.Options{AWS: dynamotest.Config(dynamotest.NewProxy(t, dynamotest.Always(dynamotest.Hang)).URL)}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

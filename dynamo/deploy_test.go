@@ -19,7 +19,7 @@ var deployedAt = time.Date(2026, 3, 4, 5, 6, 7, 890, time.UTC)
 func TestADeploymentIsRecorded(t *testing.T) {
 	t.Parallel()
 	o := newOldTable(t)
-	r := dynamotest.Connect(t, o.name, &ofTable)
+	r := dynamotest.Connect(t, o.name, &tableOptions)
 	index := attributes{"GSI4PK": "S:_", "GSI4SK": "S:_/SYSTEM#"}
 	deployed := attributes{"lambda_version": "NULL", "updated_by": "S:cli:1.2.3", "updated_at": "S:2026-03-04T05:06:07Z"}
 	for name, c := range map[string]struct{ before, after map[string]attributes }{
@@ -89,14 +89,14 @@ func TestADeploymentIsRecordedBesideOthers(t *testing.T) {
 func TestADeploymentOnANewerTableIsRefused(t *testing.T) {
 	t.Parallel()
 	o := newOldTable(t)
-	r := dynamotest.Connect(t, o.name, &ofTable)
+	r := dynamotest.Connect(t, o.name, &tableOptions)
 	for _, k := range []string{"_/SYSTEM# #VERSION", "SYSTEM# #VERSION"} {
 		before := map[string]attributes{k: versionRecordOf("0.9.0")}
 		o.load(before)
 		if err := r.RecordDeployment(t.Context(), deployedAt, "cli:1.2.3"); !isError[*limiter.VersionError](err) {
 			t.Errorf("%s: %v", k, err)
 		}
-		o.holds(before)
+		o.check(before)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestNamesComeFromTheEnvironment(t *testing.T) {
 func TestADeploymentByAnUnknownAuthorIsNull(t *testing.T) {
 	t.Parallel()
 	o := newOldTable(t)
-	r := dynamotest.Connect(t, o.name, &ofTable)
+	r := dynamotest.Connect(t, o.name, &tableOptions)
 	for name, before := range map[string]map[string]attributes{
 		"a new table":   nil,
 		"with a record": {"_/SYSTEM# #VERSION": versionRecordOf("0.8.0")},
@@ -211,12 +211,12 @@ func TestVersionIsTheStoredRecord(t *testing.T) {
 	if !errors.Is(err, limiter.ErrNotFound) {
 		t.Fatal(err)
 	}
-	says(t, err, table)
+	checkError(t, err, table)
 }
 
 func TestVersionOfANewTable(t *testing.T) {
 	t.Parallel()
-	r := dynamotest.Connect(t, dynamotest.NewTable(t), &ofTable) // every namespace has it
+	r := dynamotest.Connect(t, dynamotest.NewTable(t), &tableOptions) // every namespace has it
 	got, err := r.Version(t.Context())
 	must(t, err)
 	if got.UpdatedAt.IsZero() {

@@ -23,7 +23,7 @@ import (
 )
 
 // badDays is a plan in which one request of a dozen goes wrong, in any way.
-func badDays(seed uint64) dynamotest.Plan {
+func randomFaults(seed uint64) dynamotest.Plan {
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(seed, 2))
 	faults := []dynamotest.Fault{dynamotest.DropReply, dynamotest.ResetBefore, dynamotest.Fail500, dynamotest.Fail500After, dynamotest.Throttle, dynamotest.Conflict, dynamotest.Delay(time.Millisecond), dynamotest.Unprocessed}
@@ -52,11 +52,11 @@ func TestEndure(t *testing.T) {
 		next++
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			newEndured(t, dynamotest.NewTable(t), dynamotest.Config).endure(seed, ops)
+			newEndurance(t, dynamotest.NewTable(t), dynamotest.Config).endure(seed, ops)
 		})
 		t.Run(fmt.Sprintf("seed %d calm", seed), func(t *testing.T) {
 			t.Parallel()
-			newEndured(t, dynamotest.NewTable(t), dynamotest.Config).endureCalm(seed, ops)
+			newEndurance(t, dynamotest.NewTable(t), dynamotest.Config).endureCalm(seed, ops)
 		})
 		if seed%2 == *compareSeed%2 {
 			t.Run(fmt.Sprintf("seed %d aggregated", seed), func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestEndure(t *testing.T) {
 
 // endured is two processes with one table. Their networks are bad, the admin's
 // is not.
-type endured struct {
+type endurance struct {
 	*testing.T
 	table    string
 	admin    *dynamo.Repository
@@ -96,7 +96,7 @@ func (c *interleaved) Lossy() bool { return c.lossy }
 func (c *interleaved) Interleave(step func()) { c.step.Store(&step) }
 
 // during adds steps before and after some of the requests of a plan.
-func (c *interleaved) during(seed uint64, network dynamotest.Plan) dynamotest.Plan {
+func (c *interleaved) plan(seed uint64, network dynamotest.Plan) dynamotest.Plan {
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(seed, 4))
 	chance := func() bool {
@@ -130,9 +130,9 @@ func (c *interleaved) during(seed uint64, network dynamotest.Plan) dynamotest.Pl
 }
 
 // newEndured connects both by way of a config, which may be awsConfig.
-func newEndured(t *testing.T, table string, config func(endpoint string) *aws.Config) *endured {
+func newEndurance(t *testing.T, table string, config func(endpoint string) *aws.Config) *endurance {
 	t.Helper()
-	e := &endured{T: t, table: table, admin: dynamotest.Connect(t, table, nil)}
+	e := &endurance{T: t, table: table, admin: dynamotest.Connect(t, table, nil)}
 	for range 2 {
 		p := dynamotest.NewProxy(t, nil)
 		c := &interleaved{Repository: dynamotest.Connect(t, table, &dynamo.Options{AWS: config(p.URL)})}
@@ -144,26 +144,26 @@ func newEndured(t *testing.T, table string, config func(endpoint string) *aws.Co
 
 // endure runs a history on bad networks, and returns what buckets then say was
 // consumed.
-func (e *endured) endure(seed uint64, ops int) map[repotest.Net]int64 {
+func (e *endurance) endure(seed uint64, ops int) map[repotest.Net]int64 {
 	e.Helper()
 	for i, p := range e.networks {
 		e.hooks[i].lossy = true
-		p.SetPlan(e.hooks[i].during(seed+uint64(i), badDays(seed+uint64(i))))
+		p.SetPlan(e.hooks[i].plan(seed+uint64(i), randomFaults(seed+uint64(i))))
 	}
 	return e.run(seed, ops)
 }
 
 // endureCalm is endure on networks that lose nothing: then nothing is refused
 // that a bucket holds.
-func (e *endured) endureCalm(seed uint64, ops int) {
+func (e *endurance) endureCalm(seed uint64, ops int) {
 	e.Helper()
 	for i, p := range e.networks {
-		p.SetPlan(e.hooks[i].during(seed+uint64(i), dynamotest.Always(dynamotest.Pass)))
+		p.SetPlan(e.hooks[i].plan(seed+uint64(i), dynamotest.Always(dynamotest.Pass)))
 	}
 	e.run(seed, ops)
 }
 
-func (e *endured) run(seed uint64, ops int) map[repotest.Net]int64 {
+func (e *endurance) run(seed uint64, ops int) map[repotest.Net]int64 {
 	e.Helper()
 	totals := map[repotest.Net]int64{}
 	for _, net := range repotest.Endure(e, seed, ops, 0.02, e.admin, e.clients...) {
@@ -198,12 +198,12 @@ func storedTotal(t *testing.T, table, ns string, net repotest.Net) int64 {
 func endureAggregated(t *testing.T, seed uint64, ops int) {
 	t.Helper()
 	s := dynamotest.NewWriteLog(t, dynamotest.NewTable(t))
-	e := newEndured(t, s.Table, s.Config)
+	e := newEndurance(t, s.Table, s.Config)
 	network := dynamotest.NewProxy(t, nil)
 	store := dynamotest.Connect(t, s.Table, &dynamo.Options{AWS: dynamotest.Config(network.URL)}).UsageStore(0)
 	b := dynamotest.NewAggregator(t, s, store, aggregator.Options{})
 	b.Rand, b.Eager, b.Failing = rand.New(rand.NewPCG(seed, 3)), 3, true
-	network.SetPlan(badDays(seed + 2))
+	network.SetPlan(randomFaults(seed + 2))
 	var totals map[repotest.Net]int64
 	b.RunDuring(func(wake func(time.Duration)) {
 		for i, c := range e.clients {
@@ -214,7 +214,7 @@ func endureAggregated(t *testing.T, seed uint64, ops int) {
 	network.SetPlan(nil)
 	b.Failing = false
 	b.CatchUp(t.Context())
-	e.counted(totals)
+	e.checkUsage(totals)
 	t.Logf("seed %d: %d operations, %d records, %d refills, %d refused", seed, ops, len(s.From(0)), b.Refilled, b.Refused)
 	if b.Refilled == 0 {
 		t.Error("nothing was refilled")
@@ -224,7 +224,7 @@ func endureAggregated(t *testing.T, seed uint64, ops int) {
 // endureFollowed is endureAggregated with the engine's own stream.
 func endureFollowed(t *testing.T, seed uint64, ops int) {
 	t.Helper()
-	e := newEndured(t, streamingTable(t), dynamotest.Config)
+	e := newEndurance(t, streamingTable(t), dynamotest.Config)
 	b := &dynamotest.Aggregator{} // of which only the time of calls is used
 	a, err := aggregator.New(e.admin.UsageStore(0), &aggregator.Options{Now: func() time.Time { return b.Latest() }})
 	must(t, err)
@@ -247,7 +247,7 @@ func endureFollowed(t *testing.T, seed uint64, ops int) {
 		t.Error(err)
 	}
 	must(t, e.admin.Follow(t.Context(), &dynamo.FollowOptions{UntilEmpty: true, Pause: time.Millisecond}, count))
-	e.counted(totals)
+	e.checkUsage(totals)
 	t.Logf("seed %d: %d operations, %d refills", seed, ops, refills)
 	if refills == 0 {
 		t.Error("nothing was refilled")
@@ -268,7 +268,7 @@ func streamingTable(t *testing.T) string {
 }
 
 // counted checks that usage is what buckets say was consumed, in every window.
-func (e *endured) counted(totals map[repotest.Net]int64) {
+func (e *endurance) checkUsage(totals map[repotest.Net]int64) {
 	e.Helper()
 	for _, window := range []limiter.Window{limiter.Hourly, limiter.Daily, limiter.Monthly} {
 		for net, total := range totals {

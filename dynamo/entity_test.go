@@ -72,7 +72,7 @@ func TestMetadataThatAreNotTextAreRendered(t *testing.T) {
 
 // furnish stores an entity with something of everything, in 36 items and the
 // counts of two resources.
-func (s *storedTable) furnish(id string) {
+func (s *storedTable) storeEntity(id string) {
 	s.Helper()
 	s.CreateEntity(limiter.Entity{ID: id, Name: id, Parent: "parent"})
 	s.SetLimits(limiter.Scope{Entity: id}, perMinute)
@@ -104,8 +104,8 @@ func (s *storedTable) deletions(id string) (records []any) {
 func TestEntitiesFollowPages(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.furnish("b")
-	s.furnish("a")
+	s.storeEntity("b")
+	s.storeEntity("a")
 	s.CreateEntity(limiter.Entity{ID: "a-1", Name: "a-1", Parent: "parent"})
 	s.Wire.PageSize.Store(3)
 	for _, parent := range []string{"", "parent"} {
@@ -142,7 +142,7 @@ func TestUnprocessedKeysAreReadAgain(t *testing.T) {
 func TestUnprocessedItemsAreDeletedAgain(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.furnish("alice")
+	s.storeEntity("alice")
 	var busy atomic.Int64
 	s.Wire.Intercept(func(c *dynamotest.Call) (*http.Response, error) {
 		if c.Op != "BatchWriteItem" || busy.Add(1)%2 == 0 {
@@ -162,8 +162,8 @@ func TestUnprocessedItemsAreDeletedAgain(t *testing.T) {
 func TestDeletedEntityLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.furnish("alice")
-	s.furnish("alice2")
+	s.storeEntity("alice")
+	s.storeEntity("alice2")
 	s.Wire.PageSize.Store(5)
 	s.Must(s.deleteEntity(t.Context(), "alice"))
 	s.Equal("items", s.SortKeys("{ns}/ENTITY#alice"), []string(nil))
@@ -201,7 +201,7 @@ func TestDeleteThatStopsIsFinishedByAnother(t *testing.T) {
 		t.Run(fmt.Sprintf("at %d", stop), func(t *testing.T) {
 			t.Parallel()
 			s := newStoredTable(t)
-			s.furnish("alice")
+			s.storeEntity("alice")
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var sent atomic.Int64
@@ -238,7 +238,7 @@ func TestDeleteThatStopsIsFinishedByAnother(t *testing.T) {
 func TestEntityDeletedByTwoIsDeletedByOne(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	s.furnish("alice")
+	s.storeEntity("alice")
 	var all sync.WaitGroup
 	var deleted atomic.Int64
 	for range 4 {

@@ -14,26 +14,26 @@ import (
 )
 
 // shaky is a table, a process whose wire can fail, and one whose cannot.
-type shaky struct {
+type faultyTable struct {
 	testing.TB
 	table        string
 	repo, steady *dynamo.Repository
-	wire         *dynamotest.Proxy
+	proxy        *dynamotest.Proxy
 }
 
-func newShaky(tb testing.TB) *shaky {
+func newFaultyTable(tb testing.TB) *faultyTable {
 	tb.Helper()
 	table := dynamotest.NewTable(tb)
-	s := &shaky{TB: tb, table: table, steady: dynamotest.Connect(tb, table, &exactly), wire: dynamotest.NewProxy(tb, nil)}
+	s := &faultyTable{TB: tb, table: table, steady: dynamotest.Connect(tb, table, &exactOptions), proxy: dynamotest.NewProxy(tb, nil)}
 	setDefaults(tb, s.steady, perMinute60)
-	opts := exactly
-	opts.AWS = dynamotest.Config(s.wire.URL)
+	opts := exactOptions
+	opts.AWS = dynamotest.Config(s.proxy.URL)
 	s.repo = dynamotest.Connect(tb, table, &opts)
 	return s
 }
 
 // balance is what an entity holds, as a process sees it that never fails.
-func (s *shaky) balance(d time.Duration, entity string) int64 {
+func (s *faultyTable) balance(d time.Duration, entity string) int64 {
 	s.Helper()
 	s.steady.Forget()
 	out, err := s.steady.Peek(context.Background(), at(d), limiter.Charge{Entity: entity, Resource: model})
@@ -41,7 +41,7 @@ func (s *shaky) balance(d time.Duration, entity string) int64 {
 	return out.Self.Tokens[0] / 1000
 }
 
-func (s *shaky) holds(d time.Duration, entity string, oneOf ...int64) {
+func (s *faultyTable) checkBalance(d time.Duration, entity string, oneOf ...int64) {
 	s.Helper()
 	if got := s.balance(d, entity); !slices.Contains(oneOf, got) {
 		s.Errorf("%s holds %d, want one of %v", entity, got, oneOf)
@@ -52,22 +52,22 @@ func (s *shaky) holds(d time.Duration, entity string, oneOf ...int64) {
 // once, and if it is carried out again because nobody knew.
 type writePath struct {
 	name, op  string
-	prepare   func(s *shaky) *limiter.Account
-	write     func(s *shaky, a *limiter.Account) error
+	prepare   func(s *faultyTable) *limiter.Account
+	write     func(s *faultyTable, a *limiter.Account) error
 	once      int64
 	again     int64
 	untouched int64
-	loses     bool // an unknown fate is an error, and is not tried again
+	drops     bool // an unknown fate is an error, and is not tried again
 	later     time.Duration
 }
 
-func warm(s *shaky) *limiter.Account {
-	return consume(s, s.repo, 0, ask("alice", 10), true).Self.Account
+func warmUp(s *faultyTable) *limiter.Account {
+	return consume(s, s.repo, 0, chargeOf("alice", 10), true).Self.Account
 }
 
-func charge(d time.Duration) func(*shaky, *limiter.Account) error {
-	return func(s *shaky, _ *limiter.Account) error {
-		out, err := s.repo.Consume(context.Background(), at(d), ask("alice", 10))
+func charge(d time.Duration) func(*faultyTable, *limiter.Account) error {
+	return func(s *faultyTable, _ *limiter.Account) error {
+		out, err := s.repo.Consume(context.Background(), at(d), chargeOf("alice", 10))
 		if err == nil && !out.Admitted {
 			err = errors.New("refused")
 		}
@@ -75,19 +75,19 @@ func charge(d time.Duration) func(*shaky, *limiter.Account) error {
 	}
 }
 
-func settle(n int64, undo bool) func(*shaky, *limiter.Account) error {
-	return func(s *shaky, a *limiter.Account) error {
+func credit(n int64, undo bool) func(*faultyTable, *limiter.Account) error {
+	return func(s *faultyTable, a *limiter.Account) error {
 		return s.repo.Credit(context.Background(), start, limiter.Credit{Account: a, Amounts: limiter.Tokens("rpm", n), Undo: undo})
 	}
 }
 
 var writePaths = []writePath{
 	{name: "create", op: put, write: charge(0), once: 50, again: 40, untouched: 60},
-	{name: "plain", op: update, prepare: warm, write: charge(0), once: 40, again: 30, untouched: 50},
-	{name: "locked", op: update, prepare: warm, write: charge(30 * time.Second), once: 50, again: 40, untouched: 60, later: 30 * time.Second},
-	{name: "take", op: update, prepare: warm, write: settle(-5, false), once: 45, again: 40, untouched: 50},
-	{name: "give", op: update, prepare: warm, write: settle(5, false), once: 55, again: 55, untouched: 50, loses: true},
-	{name: "undo", op: transact, prepare: warm, write: settle(10, true), once: 60, again: 60, untouched: 50},
+	{name: "plain", op: update, prepare: warmUp, write: charge(0), once: 40, again: 30, untouched: 50},
+	{name: "locked", op: update, prepare: warmUp, write: charge(30 * time.Second), once: 50, again: 40, untouched: 60, later: 30 * time.Second},
+	{name: "take", op: update, prepare: warmUp, write: credit(-5, false), once: 45, again: 40, untouched: 50},
+	{name: "give", op: update, prepare: warmUp, write: credit(5, false), once: 55, again: 55, untouched: 50, drops: true},
+	{name: "undo", op: transact, prepare: warmUp, write: credit(10, true), once: 60, again: 60, untouched: 50},
 }
 
 // TestOneFault has every write path meet every fault once. A debit may be taken
@@ -97,14 +97,14 @@ func TestOneFault(t *testing.T) {
 	for _, p := range writePaths {
 		for _, f := range []dynamotest.Fault{dynamotest.DropReply, dynamotest.ResetBefore, dynamotest.Fail500, dynamotest.Fail500After, dynamotest.Throttle, dynamotest.Conflict} {
 			t.Run(p.name+" "+f.Name, func(t *testing.T) {
-				s := newShaky(t)
+				s := newFaultyTable(t)
 				var account *limiter.Account
 				if p.prepare != nil {
 					account = p.prepare(s)
 				}
-				s.wire.SetPlan(dynamotest.First(1, p.op, f))
+				s.proxy.SetPlan(dynamotest.First(1, p.op, f))
 				err := p.write(s, account)
-				if s.wire.Count(f) != 1 {
+				if s.proxy.Count(f) != 1 {
 					t.Fatalf("the fault did not happen")
 				}
 				p.check(s, f, err)
@@ -113,25 +113,25 @@ func TestOneFault(t *testing.T) {
 	}
 }
 
-func (p *writePath) check(s *shaky, f dynamotest.Fault, err error) {
+func (p *writePath) check(s *faultyTable, f dynamotest.Fault, err error) {
 	s.Helper()
 	sure := f.Name == dynamotest.Throttle.Name || f.Name == dynamotest.Conflict.Name
 	executed := f.Name == dynamotest.DropReply.Name || f.Name == dynamotest.Fail500After.Name
 	switch {
-	case p.loses && !sure:
+	case p.drops && !sure:
 		want := p.untouched
 		if executed {
 			want = p.once
 		}
-		s.holds(p.later, "alice", want)
+		s.checkBalance(p.later, "alice", want)
 		if err == nil || s.repo.Stats().CreditsDropped != 1 {
 			s.Errorf("error %v and %d credits dropped, want an error and 1", err, s.repo.Stats().CreditsDropped)
 		}
 		return
 	case executed:
-		s.holds(p.later, "alice", p.again)
+		s.checkBalance(p.later, "alice", p.again)
 	default:
-		s.holds(p.later, "alice", p.once)
+		s.checkBalance(p.later, "alice", p.once)
 	}
 	if err != nil {
 		s.Errorf("error %v, want none: it is tried again", err)
@@ -140,16 +140,16 @@ func (p *writePath) check(s *shaky, f dynamotest.Fault, err error) {
 
 // A commit that gives and takes, and whose fate is unknown, takes again and
 // drops what it gives.
-func TestMixedCommitOfUnknownFateSendsOnlyItsDebitAgain(t *testing.T) {
+func TestMixedCommitOfUnknownResultSendsOnlyItsDebitAgain(t *testing.T) {
 	for _, f := range []dynamotest.Fault{dynamotest.DropReply, dynamotest.ResetBefore} {
 		t.Run(f.Name, func(t *testing.T) {
-			s := newShaky(t)
+			s := newFaultyTable(t)
 			setDefaults(t, s.steady, perMinute60, limiter.PerMinute("tpm", 60))
 			s.repo.Forget()
-			c := ask("alice", 10)
+			c := chargeOf("alice", 10)
 			c.Amounts = c.Amounts.And("tpm", 10)
 			account := consume(t, s.repo, 0, c, true).Self.Account
-			s.wire.SetPlan(dynamotest.First(1, update, f))
+			s.proxy.SetPlan(dynamotest.First(1, update, f))
 			err := s.repo.Credit(t.Context(), start, limiter.Credit{Account: account, Amounts: limiter.Tokens("rpm", 5).And("tpm", -5)})
 			if err == nil {
 				t.Error("no error, though the give-back is lost")
@@ -172,12 +172,12 @@ func TestMixedCommitOfUnknownFateSendsOnlyItsDebitAgain(t *testing.T) {
 func TestFirstCascadeIsOneTransaction(t *testing.T) {
 	for _, f := range []dynamotest.Fault{dynamotest.DropReply, dynamotest.ResetBefore, dynamotest.Fail500After, dynamotest.Throttle, dynamotest.Conflict} {
 		t.Run(f.Name, func(t *testing.T) {
-			s := newShaky(t)
-			cascading(t, s.steady, "alice", "project")
-			s.wire.SetPlan(dynamotest.First(1, transact, f))
+			s := newFaultyTable(t)
+			createChild(t, s.steady, "alice", "project")
+			s.proxy.SetPlan(dynamotest.First(1, transact, f))
 			must(t, charge(0)(s, nil))
-			s.holds(0, "alice", 50)
-			s.holds(0, "project", 50)
+			s.checkBalance(0, "alice", 50)
+			s.checkBalance(0, "project", 50)
 		})
 	}
 }
@@ -199,19 +199,19 @@ func TestFailedSideOfACascadeIsCompensated(t *testing.T) {
 		for _, f := range []dynamotest.Fault{dynamotest.Throttle, dynamotest.Fail500, dynamotest.ResetBefore} {
 			t.Run(failing+" "+f.Name, func(t *testing.T) {
 				dynamotest.CheckGoroutines(t)
-				s := newShaky(t)
-				cascading(t, s.steady, "alice", "project")
+				s := newFaultyTable(t)
+				createChild(t, s.steady, "alice", "project")
 				must(t, charge(0)(s, nil))
-				s.wire.SetPlan(onBucket(failing, f))
+				s.proxy.SetPlan(onBucket(failing, f))
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				if _, err := s.repo.Consume(ctx, start, ask("alice", 10)); err == nil {
+				if _, err := s.repo.Consume(ctx, start, chargeOf("alice", 10)); err == nil {
 					t.Error("no error")
 				}
-				s.wire.SetPlan(nil)
+				s.proxy.SetPlan(nil)
 				must(t, s.repo.Close()) // what is given back may still be under way
-				s.holds(0, "alice", 50)
-				s.holds(0, "project", 50)
+				s.checkBalance(0, "alice", 50)
+				s.checkBalance(0, "project", 50)
 			})
 		}
 	}
@@ -220,11 +220,11 @@ func TestFailedSideOfACascadeIsCompensated(t *testing.T) {
 // A caller whose time is up does not wait for what is given back.
 func TestGiveBackDoesNotHoldUpTheCaller(t *testing.T) {
 	dynamotest.CheckGoroutines(t)
-	s := newShaky(t)
-	cascading(t, s.steady, "alice", "project")
+	s := newFaultyTable(t)
+	createChild(t, s.steady, "alice", "project")
 	must(t, charge(0)(s, nil))
 	goOn := make(chan struct{})
-	s.wire.SetPlan(func(op string, body []byte) dynamotest.Fault {
+	s.proxy.SetPlan(func(op string, body []byte) dynamotest.Fault {
 		if op == transact {
 			<-goOn
 			return dynamotest.Pass
@@ -233,13 +233,13 @@ func TestGiveBackDoesNotHoldUpTheCaller(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := s.repo.Consume(ctx, start, ask("alice", 10)); err == nil { // returns, though the give-back cannot
+	if _, err := s.repo.Consume(ctx, start, chargeOf("alice", 10)); err == nil { // returns, though the give-back cannot
 		t.Error("no error")
 	}
 	close(goOn)
 	must(t, s.repo.Close())
-	s.holds(0, "alice", 50)
-	s.holds(0, "project", 50)
+	s.checkBalance(0, "alice", 50)
+	s.checkBalance(0, "project", 50)
 }
 
 // A caller that gives up while its charge is under way gets its error at once,
@@ -249,9 +249,9 @@ func TestOutageIsOverWithinTheTimeout(t *testing.T) {
 		for _, mode := range []limiter.OnUnavailable{limiter.Allow, limiter.Block} {
 			t.Run(f.Name+" "+string(mode), func(t *testing.T) {
 				dynamotest.CheckGoroutines(t)
-				s := newShaky(t)
-				warm(s)
-				s.wire.SetPlan(dynamotest.Always(f))
+				s := newFaultyTable(t)
+				warmUp(s)
+				s.proxy.SetPlan(dynamotest.Always(f))
 				lim, err := limiter.New(s.repo, &limiter.Options{Timeout: 200 * time.Millisecond, OnUnavailable: mode, Now: func() time.Time { return start }})
 				must(t, err)
 				lease, err := lim.Acquire(t.Context(), limiter.Request{Entity: "alice", Resource: model, Consume: limiter.Tokens("rpm", 10)})
@@ -262,8 +262,8 @@ func TestOutageIsOverWithinTheTimeout(t *testing.T) {
 				case mode == limiter.Allow && (err != nil || lease.Outage() == nil):
 					t.Errorf("error %v, want a lease that knows of the outage", err)
 				}
-				s.wire.SetPlan(nil)
-				s.holds(0, "alice", 50, 40, 30, 20)
+				s.proxy.SetPlan(nil)
+				s.checkBalance(0, "alice", 50, 40, 30, 20)
 			})
 		}
 	}
@@ -272,29 +272,29 @@ func TestOutageIsOverWithinTheTimeout(t *testing.T) {
 // Unprocessed keys are read again: a config that looks absent would put lower
 // limits in force, an entity that looks absent would not cascade.
 func TestUnprocessedFactsAreReadAgain(t *testing.T) {
-	s := newShaky(t)
-	cascading(t, s.steady, "alice", "project")
-	s.wire.SetPlan(dynamotest.First(1000, read, dynamotest.Unprocessed))
-	out := consume(t, s.repo, 0, ask("alice", 10), true)
-	if out.Parent.Account == nil || s.wire.Count(dynamotest.Unprocessed) == 0 {
-		t.Errorf("parent %v after %d unprocessed batches", out.Parent.Account, s.wire.Count(dynamotest.Unprocessed))
+	s := newFaultyTable(t)
+	createChild(t, s.steady, "alice", "project")
+	s.proxy.SetPlan(dynamotest.First(1000, read, dynamotest.Unprocessed))
+	out := consume(t, s.repo, 0, chargeOf("alice", 10), true)
+	if out.Parent.Account == nil || s.proxy.Count(dynamotest.Unprocessed) == 0 {
+		t.Errorf("parent %v after %d unprocessed batches", out.Parent.Account, s.proxy.Count(dynamotest.Unprocessed))
 	}
-	s.holds(0, "project", 50)
+	s.checkBalance(0, "project", 50)
 }
 
 // An answer that lacks the item is no answer: what became of the write is
 // unknown, so it is sent again.
-func TestAnswerWithoutAnItemIsNone(t *testing.T) {
+func TestReplyWithoutAnItemIsRetried(t *testing.T) {
 	bare := dynamotest.Fault{Name: "bare", Act: func(x *dynamotest.Exchange) {
 		reply := x.Execute(x.Body)
 		reply.Body = []byte("{}")
 		x.Answer(reply)
 	}}
 	for later, again := range map[time.Duration]int64{0: 30, 30 * time.Second: 40} { // plain and locked
-		s := newShaky(t)
-		warm(s)
-		s.wire.SetPlan(dynamotest.First(1, update, bare))
+		s := newFaultyTable(t)
+		warmUp(s)
+		s.proxy.SetPlan(dynamotest.First(1, update, bare))
 		must(t, charge(later)(s, nil))
-		s.holds(later, "alice", again)
+		s.checkBalance(later, "alice", again)
 	}
 }

@@ -35,7 +35,7 @@ func must(tb testing.TB, err error) {
 }
 
 // exactly is how the store answers as the embedded ones do.
-var exactly = dynamo.Options{Exact: true, NoRejectionMemory: true}
+var exactOptions = dynamo.Options{Exact: true, NoRejectionMemory: true}
 
 // start is when tests begin that pass their own time.
 var start = time.Date(2026, time.March, 14, 15, 9, 26, 0, time.UTC)
@@ -47,25 +47,25 @@ var perMinute60 = limiter.PerMinute("rpm", 60)
 
 const model = "gpt-4"
 
-func ask(entity string, n int64) limiter.Charge {
+func chargeOf(entity string, n int64) limiter.Charge {
 	return limiter.Charge{Entity: entity, Resource: model, Amounts: limiter.Tokens("rpm", n)}
 }
 
 // event is an audit event nobody looks at.
-func event(action string) limiter.AuditEvent {
+func auditEvent(action string) limiter.AuditEvent {
 	return limiter.AuditEvent{ID: "01JPCOUNT0000000000000000A", Action: action, Entity: "tester", At: start}
 }
 
 func setDefaults(tb testing.TB, repo limiter.Repository, limits ...limiter.Limit) {
 	tb.Helper()
 	cfg := limiter.Config{Scope: limiter.Scope{Resource: model}, Limits: limits}
-	must(tb, repo.SetConfig(context.Background(), cfg, event("limits_set")))
+	must(tb, repo.SetConfig(context.Background(), cfg, auditEvent("limits_set")))
 }
 
-func cascading(tb testing.TB, repo limiter.Repository, child, parent string) {
+func createChild(tb testing.TB, repo limiter.Repository, child, parent string) {
 	tb.Helper()
 	e := limiter.Entity{ID: child, Name: child, Parent: parent, Cascade: true, CreatedAt: start}
-	must(tb, repo.CreateEntity(context.Background(), e, event("entity_created")))
+	must(tb, repo.CreateEntity(context.Background(), e, auditEvent("entity_created")))
 }
 
 // consume makes a charge that must be admitted, or refused.

@@ -18,15 +18,15 @@ func TestUntilEmptyEndsThoughItsPlacesAreInTheStream(t *testing.T) {
 	for _, where := range []string{"a", "b"} {
 		t.Run(where, func(t *testing.T) {
 			t.Parallel()
-			f := newFollowed(t)
+			f := newFollowedTable(t)
 			shards := map[string]*dynamotest.Shard{"a": f.stream.NewShard("a", nil), "b": f.stream.NewShard("b", nil)}
 			f.server.Echo = shards[where]
 			shards["a"].Put("1", "2")
 			shards["b"].Put("3")
 			for range 3 {
-				f.drain(f.all)
+				f.drain(f.handleAll)
 			}
-			f.saw("1", "2", "3")
+			f.checkSeen("1", "2", "3")
 			if n := f.server.Executed("PutItem"); n > 4 {
 				t.Errorf("the place was kept %d times for 3 records", n)
 			}
@@ -57,9 +57,9 @@ func TestRemovedPlacesAreNotKeptAsProgress(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFollowed(t)
+			f := newFollowedTable(t)
 			f.stream.NewShard("a", nil).Add(record)
-			f.drain(f.all)
+			f.drain(f.handleAll)
 			if n := f.server.Executed("PutItem"); n != 0 {
 				t.Errorf("the place was kept %d times", n)
 			}
@@ -70,7 +70,7 @@ func TestRemovedPlacesAreNotKeptAsProgress(t *testing.T) {
 // A shard may have nothing but places for days. Its own is kept now and then.
 func TestManyPlacesAreNotReadAgain(t *testing.T) {
 	t.Parallel()
-	f := newFollowed(t)
+	f := newFollowedTable(t)
 	a := f.stream.NewShard("a", nil)
 	f.server.Echo, f.server.Batch = a, 100
 	for range 1050 {
@@ -91,28 +91,28 @@ func TestManyPlacesAreNotReadAgain(t *testing.T) {
 // A shard that ends has children that were not listed before.
 func TestUntilEmptyReadsChildrenThatComeLater(t *testing.T) {
 	t.Parallel()
-	f := newFollowed(t)
+	f := newFollowedTable(t)
 	last := f.stream.NewShard("9", nil).Put("9")
-	f.drain(f.then(func() {
+	f.drain(f.handleThen(func() {
 		if n := len(f.seen); n < 5 {
 			last.Close()
 			last = f.stream.NewShard(fmt.Sprint(9-n), last).Put(fmt.Sprint(9 - n))
 		}
 	}))
-	f.saw("9", "8", "7", "6", "5")
+	f.checkSeen("9", "8", "7", "6", "5")
 }
 
 // So it is for shards without a parent, of which no end tells.
 func TestUntilEmptyListsShardsBeforeItEnds(t *testing.T) {
 	t.Parallel()
-	f := newFollowed(t)
+	f := newFollowedTable(t)
 	f.stream.NewShard("a", nil).Put("a0")
-	f.drain(f.then(func() {
+	f.drain(f.handleThen(func() {
 		if len(f.seen) == 1 {
 			f.stream.NewShard("b", nil).Put("b0")
 		}
 	}))
-	f.saw("a0", "b0")
+	f.checkSeen("a0", "b0")
 }
 
 // The service searches a part of a shard at a time, so answers without records
@@ -127,14 +127,14 @@ func TestUntilEmptyIsNotMisledByEmptyAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFollowed(t)
+			f := newFollowedTable(t)
 			p := f.stream.NewShard("p", nil).Put("p0")
 			p.Blanks, p.Closed = test.blanks, test.closed
 			if test.child {
 				f.stream.NewShard("a", p).Put("a0")
 			}
-			f.drain(f.all)
-			f.handled(f.recordsOfAll()...)
+			f.drain(f.handleAll)
+			f.checkHandled(f.allRecords()...)
 		})
 	}
 }
@@ -150,10 +150,10 @@ func TestUntilEmptyEndsWithEmptyShards(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFollowed(t)
+			f := newFollowedTable(t)
 			script(f.stream)
-			f.drain(f.all)
-			f.saw()
+			f.drain(f.handleAll)
+			f.checkSeen()
 			if n := len(f.server.Log()); n > 20 {
 				t.Errorf("%d requests for nothing", n)
 			}
@@ -163,12 +163,12 @@ func TestUntilEmptyEndsWithEmptyShards(t *testing.T) {
 
 func TestNoShardStarvesAnother(t *testing.T) {
 	t.Parallel()
-	f := newFollowed(t)
+	f := newFollowedTable(t)
 	f.server.Batch = 1
-	f.stream.NewShard("a", nil).Put(named("a", 30)...)
+	f.stream.NewShard("a", nil).Put(numberedNames("a", 30)...)
 	f.stream.NewShard("b", nil).Put("b")
 	c := f.stream.NewShard("c", nil).Put("c")
-	f.drain(f.then(func() {
+	f.drain(f.handleThen(func() {
 		if len(f.seen) == 20 {
 			c.Put("late")
 		}
@@ -178,7 +178,7 @@ func TestNoShardStarvesAnother(t *testing.T) {
 			t.Errorf("%s is number %d, want %d at most", name, place, most)
 		}
 	}
-	if n := asked(f.server.Log(), "DescribeStream"); n > 5 {
+	if n := countRequests(f.server.Log(), "DescribeStream"); n > 5 {
 		t.Errorf("%d listings for 32 batches; the service allows 10 a second", n)
 	}
 }
@@ -186,11 +186,11 @@ func TestNoShardStarvesAnother(t *testing.T) {
 // Nor do children that come later wait until others have nothing to read.
 func TestChildrenAreReadWhileOthersAreBusy(t *testing.T) {
 	t.Parallel()
-	f := newFollowed(t)
+	f := newFollowedTable(t)
 	f.server.Batch = 1
-	f.stream.NewShard("a", nil).Put(named("a", 30)...)
+	f.stream.NewShard("a", nil).Put(numberedNames("a", 30)...)
 	p := f.stream.NewShard("p", nil).Put("p0")
-	f.drain(f.then(func() {
+	f.drain(f.handleThen(func() {
 		if len(f.seen) == 2 {
 			f.stream.NewShard("c", p.Close()).Put("c0")
 		}
@@ -204,7 +204,7 @@ func TestChildrenAreReadWhileOthersAreBusy(t *testing.T) {
 // if it were listed again, its place would be looked up.
 func TestFinishedShardsAreForgotten(t *testing.T) {
 	t.Parallel()
-	f := newFollowed(t)
+	f := newFollowedTable(t)
 	p := f.stream.NewShard("p", nil).Put("p0").Close()
 	f.stream.NewShard("a", p).Put("a0")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -222,10 +222,10 @@ func TestFinishedShardsAreForgotten(t *testing.T) {
 		}
 		return dynamotest.Pass
 	})
-	if err := f.follow(ctx, dynamo.FollowOptions{}, f.all); !errors.Is(err, context.Canceled) {
+	if err := f.follow(ctx, dynamo.FollowOptions{}, f.handleAll); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	f.saw("p0", "a0")
+	f.checkSeen("p0", "a0")
 	if lookups != 2 {
 		t.Errorf("the place was looked up %d times, want when the shard was listed first, and again", lookups)
 	}
@@ -234,7 +234,7 @@ func TestFinishedShardsAreForgotten(t *testing.T) {
 // Places are kept as long as they can be of use, and then removed.
 func TestPlacesExpire(t *testing.T) {
 	t.Parallel()
-	f := newFollowed(t)
+	f := newFollowedTable(t)
 	f.stream.NewShard("a", nil).Put("1")
 	var puts []string
 	f.server.SetFaults(func(op string, body []byte) dynamotest.Fault {
@@ -243,7 +243,7 @@ func TestPlacesExpire(t *testing.T) {
 		}
 		return dynamotest.Pass
 	})
-	f.drain(f.all)
+	f.drain(f.handleAll)
 	if len(puts) != 1 || !strings.Contains(puts[0], `"ttl":{"N":"`) {
 		t.Errorf("kept %s", puts)
 	}

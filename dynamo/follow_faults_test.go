@@ -24,7 +24,7 @@ func streamFault(status int, kind string) dynamotest.Fault {
 }
 
 // passing are faults that pass, before a request is carried out or after.
-func passing() []dynamotest.Fault {
+func transientFaults() []dynamotest.Fault {
 	return []dynamotest.Fault{
 		dynamotest.Throttle, dynamotest.Fail500, dynamotest.ResetBefore,
 		streamFault(http.StatusBadRequest, "LimitExceededException"),
@@ -41,13 +41,13 @@ func passing() []dynamotest.Fault {
 }
 
 // forked fills the stream with a parent, its children, and a shard beside them.
-func (f *followed) forked() []string {
+func (f *followedTable) fillForked() []string {
 	f.server.Batch = 2
 	p := f.stream.NewShard("p", nil).Put("p0", "p1", "p2").Close()
 	f.stream.NewShard("a", p).Put("a0", "a1", "a2")
 	f.stream.NewShard("b", p).Put("b0")
 	f.stream.NewShard("z", nil).Put("z0", "z1", "z2")
-	return f.recordsOfAll()
+	return f.allRecords()
 }
 
 func TestFollowTriesAgainWhatFails(t *testing.T) {
@@ -55,13 +55,13 @@ func TestFollowTriesAgainWhatFails(t *testing.T) {
 	for _, op := range followRequests {
 		t.Run(op, func(t *testing.T) {
 			t.Parallel()
-			for _, fail := range passing() {
-				f := newFollowed(t)
-				all := f.forked()
+			for _, fail := range transientFaults() {
+				f := newFollowedTable(t)
+				all := f.fillForked()
 				f.server.SetFaults(dynamotest.First(2, op, fail))
-				f.drain(f.all)
-				f.ordered()
-				f.handled(all...)
+				f.drain(f.handleAll)
+				f.checkOrder()
+				f.checkHandled(all...)
 				if n := f.server.Count(fail); n != 2 || len(f.failed) != 2 {
 					t.Errorf("%s: %d faults, told %v", fail.Name, n, f.failed)
 				}
@@ -73,11 +73,11 @@ func TestFollowTriesAgainWhatFails(t *testing.T) {
 // Every second request fails, of each kind and about each shard.
 func TestFollowGetsThroughAnUnreliableNetwork(t *testing.T) {
 	t.Parallel()
-	for _, fail := range append(passing(), dynamotest.DropReply, dynamotest.Fail500After) {
+	for _, fail := range append(transientFaults(), dynamotest.DropReply, dynamotest.Fail500After) {
 		t.Run(fail.Name, func(t *testing.T) {
 			t.Parallel()
-			f := newFollowed(t)
-			all := f.forked()
+			f := newFollowedTable(t)
+			all := f.fillForked()
 			sent := map[string]int{} // one request after the other
 			f.server.SetFaults(func(op string, body []byte) dynamotest.Fault {
 				about := op + strings.Join(shardID.FindAllString(string(body), -1), " ")
@@ -86,9 +86,9 @@ func TestFollowGetsThroughAnUnreliableNetwork(t *testing.T) {
 				}
 				return fail
 			})
-			f.drain(f.all)
-			f.ordered()
-			f.handled(all...)
+			f.drain(f.handleAll)
+			f.checkOrder()
+			f.checkHandled(all...)
 		})
 	}
 }
@@ -104,21 +104,21 @@ func TestOtherShardsGoOnWhileOneFails(t *testing.T) {
 	}{"handle": {false, 0}, "handle after some": {false, 2}, "request": {true, 0}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFollowed(t)
+			f := newFollowedTable(t)
 			f.server.Batch = 3
 			f.stream.NewShard("a", nil).Put("a0", "a1", "a2", "a3")
-			f.stream.NewShard("b", nil).Put(named("b", 40)...)
-			f.stream.NewShard("c", nil).Put(named("c", 40)...)
+			f.stream.NewShard("b", nil).Put(numberedNames("b", 40)...)
+			f.stream.NewShard("c", nil).Put(numberedNames("c", 40)...)
 			if fails.request {
-				f.server.SetFaults(failing("GetRecords", "|shardId-00000000000000000000-a|"))
+				f.server.SetFaults(failRequests("GetRecords", "|shardId-00000000000000000000-a|"))
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			err := f.follow(ctx, dynamo.FollowOptions{Pause: time.Hour}, func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
 				if strings.HasPrefix(recordNames(records)[0], "a") {
-					_, _ = f.all(ctx, records[:fails.done])
+					_, _ = f.handleAll(ctx, records[:fails.done])
 					return fails.done, errors.New("down")
 				}
-				done, err := f.all(ctx, records)
+				done, err := f.handleAll(ctx, records)
 				if len(f.seen) == 80+fails.done {
 					cancel()
 				}
@@ -131,15 +131,15 @@ func TestOtherShardsGoOnWhileOneFails(t *testing.T) {
 				t.Errorf("told %v", f.failed)
 			}
 			f.server.SetFaults(dynamotest.Always(dynamotest.Pass))
-			f.drain(f.all)
+			f.drain(f.handleAll)
 			f.seen = slices.Compact(slices.Sorted(slices.Values(f.seen))) // a batch may have come again
-			f.handled(append(append(named("b", 40), named("c", 40)...), "a0", "a1", "a2", "a3")...)
+			f.checkHandled(append(append(numberedNames("b", 40), numberedNames("c", 40)...), "a0", "a1", "a2", "a3")...)
 		})
 	}
 }
 
 // failing is the plan in which requests fail that hold a text.
-func failing(op, part string) dynamotest.Plan {
+func failRequests(op, part string) dynamotest.Plan {
 	return func(asked string, body []byte) dynamotest.Fault {
 		if asked == op && strings.Contains(string(body), part) {
 			return dynamotest.Fail500
@@ -152,14 +152,14 @@ func failing(op, part string) dynamotest.Plan {
 // what is known.
 func TestKnownShardsAreReadThoughTheListingFails(t *testing.T) {
 	t.Parallel()
-	f := newFollowed(t)
+	f := newFollowedTable(t)
 	f.server.Batch = 1
-	names := named("b", 10)
+	names := numberedNames("b", 10)
 	f.stream.NewShard("a", nil).Close()
 	f.stream.NewShard("b", nil).Put(names...)
 	ctx, cancel := context.WithCancel(t.Context())
-	err := f.follow(ctx, dynamo.FollowOptions{Pause: time.Hour}, f.then(func() {
-		f.server.SetFaults(failing("DescribeStream", ""))
+	err := f.follow(ctx, dynamo.FollowOptions{Pause: time.Hour}, f.handleThen(func() {
+		f.server.SetFaults(failRequests("DescribeStream", ""))
 		if len(f.seen) == len(names) {
 			cancel()
 		}
@@ -167,7 +167,7 @@ func TestKnownShardsAreReadThoughTheListingFails(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	f.saw(names...)
+	f.checkSeen(names...)
 	if len(f.failed) != 1 {
 		t.Errorf("told %v", f.failed)
 	}
@@ -178,12 +178,12 @@ func TestFollowWaitsForWhatComesBack(t *testing.T) {
 	for _, op := range followRequests {
 		t.Run(op, func(t *testing.T) {
 			t.Parallel()
-			f := newFollowed(t)
+			f := newFollowedTable(t)
 			f.server.Batch = 1
 			a := f.stream.NewShard("a", nil).Put("1")
 			f.server.SetFaults(dynamotest.First(20, op, dynamotest.Fail500))
 			ctx, cancel := context.WithCancel(t.Context())
-			err := f.follow(ctx, dynamo.FollowOptions{}, f.then(func() {
+			err := f.follow(ctx, dynamo.FollowOptions{}, f.handleThen(func() {
 				if a.Put("2"); len(f.seen) == 2 {
 					cancel()
 				}
@@ -191,7 +191,7 @@ func TestFollowWaitsForWhatComesBack(t *testing.T) {
 			if !errors.Is(err, context.Canceled) {
 				t.Fatal(err)
 			}
-			f.saw("1", "2")
+			f.checkSeen("1", "2")
 			if len(f.failed) != 20 {
 				t.Errorf("told %d errors", len(f.failed))
 			}
@@ -209,17 +209,17 @@ func TestUntilEmptyEndsWithAnErrorThatLasts(t *testing.T) {
 		says   string
 		seen   []string
 	}{
-		"listing":   {faults: failing("DescribeStream", ""), says: "InternalServerError"},
-		"places":    {faults: failing("BatchGetItem", ""), says: "InternalServerError"},
-		"iterators": {faults: failing("GetShardIterator", "-a"), says: "InternalServerError", seen: []string{"b0", "b1", "b2"}},
-		"records":   {faults: failing("GetRecords", "-a"), says: "InternalServerError", seen: []string{"b0", "b1", "b2"}},
+		"listing":   {faults: failRequests("DescribeStream", ""), says: "InternalServerError"},
+		"places":    {faults: failRequests("BatchGetItem", ""), says: "InternalServerError"},
+		"iterators": {faults: failRequests("GetShardIterator", "-a"), says: "InternalServerError", seen: []string{"b0", "b1", "b2"}},
+		"records":   {faults: failRequests("GetRecords", "-a"), says: "InternalServerError", seen: []string{"b0", "b1", "b2"}},
 		"a shard":   {faults: dynamotest.First(1000, "GetShardIterator", streamFault(http.StatusBadRequest, "ResourceNotFoundException")), says: "shard shardId-"},
 		"handle":    {handle: func(context.Context, []dynamo.StreamRecord) (int, error) { return 0, down }, says: "down"},
 		"nothing":   {handle: func(context.Context, []dynamo.StreamRecord) (int, error) { return 0, nil }, says: "not all records"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFollowed(t)
+			f := newFollowedTable(t)
 			f.server.Batch = 1
 			f.stream.NewShard("a", nil).Put("a0", "a1")
 			f.stream.NewShard("b", nil).Put("b0", "b1", "b2")
@@ -227,14 +227,14 @@ func TestUntilEmptyEndsWithAnErrorThatLasts(t *testing.T) {
 				f.server.SetFaults(test.faults)
 			}
 			if test.handle == nil {
-				test.handle = f.all
+				test.handle = f.handleAll
 			}
 			err := f.follow(t.Context(), dynamo.FollowOptions{UntilEmpty: true}, test.handle)
 			if !isError[*limiter.UnavailableError](err) {
 				t.Fatal(err)
 			}
-			says(t, err, "follow", test.says)
-			f.saw(test.seen...)
+			checkError(t, err, "follow", test.says)
+			f.checkSeen(test.seen...)
 			if test.says == "down" && !errors.Is(err, down) {
 				t.Errorf("%v hides what handle said", err)
 			}
@@ -245,14 +245,14 @@ func TestUntilEmptyEndsWithAnErrorThatLasts(t *testing.T) {
 // As long as something is done, an error does not last.
 func TestUntilEmptyGoesOnWhileThereIsProgress(t *testing.T) {
 	t.Parallel()
-	f := newFollowed(t)
-	names := named("a", 20)
+	f := newFollowedTable(t)
+	names := numberedNames("a", 20)
 	f.stream.NewShard("a", nil).Put(names...)
 	f.drain(func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
-		done, _ := f.all(ctx, records[:1])
+		done, _ := f.handleAll(ctx, records[:1])
 		return done, errors.New("slow")
 	})
-	f.saw(names...)
+	f.checkSeen(names...)
 }
 
 func TestFollowEndsWhenItIsNotAllowed(t *testing.T) {
@@ -260,14 +260,14 @@ func TestFollowEndsWhenItIsNotAllowed(t *testing.T) {
 	for _, op := range append([]string{"DescribeTable"}, followRequests...) {
 		t.Run(op, func(t *testing.T) {
 			t.Parallel()
-			f := newFollowed(t)
+			f := newFollowedTable(t)
 			f.stream.NewShard("a", nil).Put("1")
 			f.server.SetFaults(dynamotest.First(1000, op, streamFault(http.StatusBadRequest, "AccessDeniedException")))
-			err := f.follow(t.Context(), dynamo.FollowOptions{}, f.all)
+			err := f.follow(t.Context(), dynamo.FollowOptions{}, f.handleAll)
 			if !isError[*limiter.UnavailableError](err) {
 				t.Fatal(err)
 			}
-			says(t, err, "follow", "policy")
+			checkError(t, err, "follow", "policy")
 		})
 	}
 }
@@ -278,7 +278,7 @@ func TestFollowReturnsWithItsContext(t *testing.T) {
 	for _, where := range append([]string{"DescribeTable", "handle", "pause"}, followRequests...) {
 		t.Run(where, func(t *testing.T) {
 			t.Parallel()
-			f := newFollowed(t)
+			f := newFollowedTable(t)
 			f.stream.NewShard("a", nil).Put("1")
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -290,7 +290,7 @@ func TestFollowReturnsWithItsContext(t *testing.T) {
 				case "pause":
 					time.AfterFunc(10*time.Millisecond, cancel)
 				}
-				return f.all(ctx, records)
+				return f.handleAll(ctx, records)
 			})
 			if err != context.Canceled { //nolint:errorlint // its own error, not one around it
 				t.Error(err)
@@ -304,11 +304,11 @@ func TestFollowReturnsWithItsContext(t *testing.T) {
 
 func TestFollowEndsWithTheRepository(t *testing.T) {
 	t.Parallel()
-	f := newFollowed(t)
+	f := newFollowedTable(t)
 	f.stream.NewShard("a", nil).Put("1")
-	err := f.follow(t.Context(), dynamo.FollowOptions{}, f.then(func() { must(t, f.repo.Close()) }))
+	err := f.follow(t.Context(), dynamo.FollowOptions{}, f.handleThen(func() { must(t, f.repo.Close()) }))
 	if !errors.Is(err, limiter.ErrClosed) {
 		t.Error(err)
 	}
-	f.saw("1")
+	f.checkSeen("1")
 }

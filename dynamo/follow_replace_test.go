@@ -20,21 +20,21 @@ const bothImages = "NEW_AND_OLD_IMAGES"
 // The old stream is read to its end, then the new one.
 func TestFollowGoesOnWithTheStreamThatReplacesIt(t *testing.T) {
 	t.Parallel()
-	for name, replace := range map[string]func(*followed){
-		"at once": func(f *followed) { f.server.SwitchOff() },
-		"and the old one is gone": func(f *followed) {
+	for name, replace := range map[string]func(*followedTable){
+		"at once": func(f *followedTable) { f.server.SwitchOff() },
+		"and the old one is gone": func(f *followedTable) {
 			f.server.SwitchOff()
 			f.stream.Remove()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFollowed(t)
+			f := newFollowedTable(t)
 			f.server.Batch = 2
 			p := f.stream.NewShard("p", nil).Put("1", "2", "3").Close()
 			f.stream.NewShard("a", p).Put("4")
 			first := true
-			f.drain(f.then(func() {
+			f.drain(f.handleThen(func() {
 				if first {
 					replace(f)
 					f.server.Replace(bothImages).NewShard("a", nil).Put("5", "6", "7")
@@ -42,11 +42,11 @@ func TestFollowGoesOnWithTheStreamThatReplacesIt(t *testing.T) {
 				first = false
 			}))
 			if f.stream.Gone {
-				f.saw("1", "2", "5", "6", "7")
+				f.checkSeen("1", "2", "5", "6", "7")
 			} else {
-				f.saw("1", "2", "3", "4", "5", "6", "7")
+				f.checkSeen("1", "2", "3", "4", "5", "6", "7")
 			}
-			if f.drain(f.all); len(f.seen) > 7 {
+			if f.drain(f.handleAll); len(f.seen) > 7 {
 				t.Errorf("read again: %v", f.seen)
 			}
 		})
@@ -57,7 +57,7 @@ func TestFollowGoesOnWithTheStreamThatReplacesIt(t *testing.T) {
 // while. Those who wait for more wait for that, too.
 func TestFollowWaitsForTheNextStream(t *testing.T) {
 	t.Parallel()
-	f := newFollowed(t)
+	f := newFollowedTable(t)
 	f.stream.NewShard("a", nil).Put("1")
 	ctx, cancel := context.WithCancel(t.Context())
 	tables := 0
@@ -73,7 +73,7 @@ func TestFollowWaitsForTheNextStream(t *testing.T) {
 		}
 		return dynamotest.Pass
 	})
-	err := f.follow(ctx, dynamo.FollowOptions{}, f.then(func() {
+	err := f.follow(ctx, dynamo.FollowOptions{}, f.handleThen(func() {
 		f.server.SwitchOff()
 		if len(f.seen) == 2 {
 			cancel()
@@ -82,7 +82,7 @@ func TestFollowWaitsForTheNextStream(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	f.saw("1", "2")
+	f.checkSeen("1", "2")
 }
 
 func TestFollowEndsWithoutAStream(t *testing.T) {
@@ -106,9 +106,9 @@ func TestFollowEndsWithoutAStream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFollowed(t)
+			f := newFollowedTable(t)
 			f.stream.NewShard("a", nil).Put("1")
-			err := f.follow(t.Context(), dynamo.FollowOptions{UntilEmpty: test.empty}, f.then(func() {
+			err := f.follow(t.Context(), dynamo.FollowOptions{UntilEmpty: test.empty}, f.handleThen(func() {
 				f.server.SwitchOff()
 				if test.view != "" {
 					f.server.Replace(test.view)
@@ -121,9 +121,9 @@ func TestFollowEndsWithoutAStream(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err != nil {
-				says(t, err, test.says)
+				checkError(t, err, test.says)
 			}
-			f.saw("1")
+			f.checkSeen("1")
 		})
 	}
 }
@@ -132,14 +132,14 @@ func TestFollowEndsWithoutAStream(t *testing.T) {
 func TestFollowNeedsBothImages(t *testing.T) {
 	t.Parallel()
 	for _, view := range []string{"KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE"} {
-		f := newFollowed(t)
+		f := newFollowedTable(t)
 		f.server.Replace(view).NewShard("a", nil).Put("1")
-		err := f.follow(t.Context(), dynamo.FollowOptions{UntilEmpty: true}, f.all)
+		err := f.follow(t.Context(), dynamo.FollowOptions{UntilEmpty: true}, f.handleAll)
 		if !errors.Is(err, limiter.ErrNotFound) {
 			t.Fatal(err)
 		}
-		says(t, err, "new and old images", view)
-		f.saw()
+		checkError(t, err, "new and old images", view)
+		f.checkSeen()
 	}
 }
 
@@ -163,7 +163,7 @@ func TestFollowGoesOnWithTheNextStreamOfTheEngine(t *testing.T) {
 		enable(true)
 		s.charge("bob", 4)
 	})
-	s.Must(s.follow(s.counts()))
-	s.Equal("of the first stream", s.total("alice", perMinute.Name, limiter.Hourly), int64(1))
-	s.Equal("of both", s.total("bob", perMinute.Name, limiter.Hourly), int64(6))
+	s.Must(s.follow(s.usageCounter()))
+	s.Equal("of the first stream", s.totalUsage("alice", perMinute.Name, limiter.Hourly), int64(1))
+	s.Equal("of both", s.totalUsage("bob", perMinute.Name, limiter.Hourly), int64(6))
 }

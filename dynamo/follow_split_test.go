@@ -14,7 +14,7 @@ import (
 
 // splits are streams whose shards have children. The names sort children first.
 // Records are named after their shard.
-func splits() map[string]func(*dynamotest.Stream) {
+func splitStreams() map[string]func(*dynamotest.Stream) {
 	fill := func(h *dynamotest.Shard, n int) *dynamotest.Shard {
 		for i := range n {
 			h.Put(fmt.Sprintf("%s%d", h.Name, i))
@@ -65,7 +65,7 @@ func splits() map[string]func(*dynamotest.Stream) {
 
 // ordered checks that nothing of a child was done with before all of its
 // parents was, and that each record of them was.
-func (f *followed) ordered() {
+func (f *followedTable) checkOrder() {
 	f.Helper()
 	parents := map[string]*dynamotest.Shard{}
 	for _, h := range f.stream.Shards {
@@ -91,7 +91,7 @@ func (f *followed) ordered() {
 	}
 }
 
-func (f *followed) recordsOfAll() (names []string) {
+func (f *followedTable) allRecords() (names []string) {
 	for _, h := range f.stream.Shards {
 		names = append(names, h.RecordNames()...)
 	}
@@ -100,16 +100,16 @@ func (f *followed) recordsOfAll() (names []string) {
 
 func TestChildrenWaitForTheRestOfTheirParent(t *testing.T) {
 	t.Parallel()
-	for name, script := range splits() {
+	for name, script := range splitStreams() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, batch := range []int{1, 2, 1000} {
-				f := newFollowed(t)
+				f := newFollowedTable(t)
 				f.server.Batch = batch
 				script(f.stream)
-				f.drain(f.all)
-				f.ordered()
-				f.handled(f.recordsOfAll()...)
+				f.drain(f.handleAll)
+				f.checkOrder()
+				f.checkHandled(f.allRecords()...)
 			}
 		})
 	}
@@ -118,15 +118,15 @@ func TestChildrenWaitForTheRestOfTheirParent(t *testing.T) {
 // The service lists 100 shards at a time.
 func TestFollowReadsLongListings(t *testing.T) {
 	t.Parallel()
-	f := newFollowed(t)
+	f := newFollowedTable(t)
 	p := f.stream.NewShard("p", nil).Put("p0").Close()
 	f.stream.NewShard("a", p).Put("a0")
 	for i := range 100 {
 		f.stream.NewShard(fmt.Sprintf("o%03d", i), nil).Close()
 	}
 	slices.Reverse(f.stream.Shards)
-	f.drain(f.all)
-	f.saw("p0", "a0")
+	f.drain(f.handleAll)
+	f.checkSeen("p0", "a0")
 }
 
 // A process is killed when it keeps its place, before or after the table has it,
@@ -134,15 +134,15 @@ func TestFollowReadsLongListings(t *testing.T) {
 // batch at most.
 func TestOrderOutlivesTheProcess(t *testing.T) {
 	t.Parallel()
-	for name, script := range splits() {
+	for name, script := range splitStreams() {
 		for _, kept := range []bool{true, false} {
 			t.Run(fmt.Sprint(name, ", kept ", kept), func(t *testing.T) {
 				t.Parallel()
-				f := newFollowed(t)
+				f := newFollowedTable(t)
 				f.server.Batch = 2
 				script(f.stream)
-				all, most := f.recordsOfAll(), 0
-				for deaths := 0; !f.killed(kept); deaths++ {
+				all, most := f.allRecords(), 0
+				for deaths := 0; !f.followUntilKilled(kept); deaths++ {
 					if !kept {
 						most += f.server.Batch
 					}
@@ -150,12 +150,12 @@ func TestOrderOutlivesTheProcess(t *testing.T) {
 						t.Fatalf("no end in sight: %v", f.seen)
 					}
 				}
-				f.ordered()
+				f.checkOrder()
 				if n := len(f.seen) - len(all); n > most {
 					t.Errorf("%d records came again, want %d at most", n, most)
 				}
 				f.seen = slices.Compact(slices.Sorted(slices.Values(f.seen)))
-				f.handled(all...)
+				f.checkHandled(all...)
 			})
 		}
 	}
@@ -163,7 +163,7 @@ func TestOrderOutlivesTheProcess(t *testing.T) {
 
 // killed lets a process keep its place once, and ends it when it does so again,
 // just after that or just before. It is over if that does not happen.
-func (f *followed) killed(kept bool) (over bool) {
+func (f *followedTable) followUntilKilled(kept bool) (over bool) {
 	f.Helper()
 	ctx, cancel := context.WithCancel(f.Context())
 	defer cancel()
@@ -183,7 +183,7 @@ func (f *followed) killed(kept bool) (over bool) {
 			x.Reset()
 		}}
 	})
-	err := f.follow(ctx, dynamo.FollowOptions{UntilEmpty: true}, f.all)
+	err := f.follow(ctx, dynamo.FollowOptions{UntilEmpty: true}, f.handleAll)
 	if err != nil && !errors.Is(err, context.Canceled) {
 		f.Fatal(err)
 	}
@@ -193,14 +193,14 @@ func (f *followed) killed(kept bool) (over bool) {
 // What is left of a parent that vanishes is lost, and the children go on.
 func TestChildrenDoNotWaitForAParentThatVanished(t *testing.T) {
 	t.Parallel()
-	f := newFollowed(t)
+	f := newFollowedTable(t)
 	f.server.Batch = 2
 	p := f.stream.NewShard("p", nil).Put("p0", "p1", "p2").Close()
 	f.stream.NewShard("a", p).Put("a0")
-	f.drain(f.then(func() {
+	f.drain(f.handleThen(func() {
 		p.Update(func(h *dynamotest.Shard) { h.Hidden, h.Gone = true, true })
 	}))
-	f.saw("p0", "p1", "a0")
+	f.checkSeen("p0", "p1", "a0")
 }
 
 // A listing may lack a shard for a moment, or all.
@@ -209,7 +209,7 @@ func TestAnIncompleteListingLosesNothing(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		t.Run(fmt.Sprint("all ", all), func(t *testing.T) {
 			t.Parallel()
-			f := newFollowed(t)
+			f := newFollowedTable(t)
 			f.server.Batch = 1
 			z := f.stream.NewShard("z", nil).Put("z0").Close()
 			p := f.stream.NewShard("p", nil).Put("p0", "p1", "p2").Close()
@@ -219,9 +219,9 @@ func TestAnIncompleteListingLosesNothing(t *testing.T) {
 					h.Update(func(h *dynamotest.Shard) { h.Hidden = hidden && (all || h == p) })
 				}
 			}
-			f.drain(f.then(func() { hide(len(f.seen) < 4) }))
-			f.ordered()
-			f.handled("z0", "p0", "p1", "p2", "a0")
+			f.drain(f.handleThen(func() { hide(len(f.seen) < 4) }))
+			f.checkOrder()
+			f.checkHandled("z0", "p0", "p1", "p2", "a0")
 		})
 	}
 }
@@ -229,7 +229,7 @@ func TestAnIncompleteListingLosesNothing(t *testing.T) {
 // Otherwise a process that dies would repeat more than one batch.
 func TestThePlaceIsKeptBeforeMoreIsRead(t *testing.T) {
 	t.Parallel()
-	f := newFollowed(t)
+	f := newFollowedTable(t)
 	f.server.Batch = 1
 	f.stream.NewShard("a", nil).Put("1", "2", "3")
 	f.server.SetFaults(dynamotest.First(3, "PutItem", dynamotest.Throttle))
@@ -237,16 +237,16 @@ func TestThePlaceIsKeptBeforeMoreIsRead(t *testing.T) {
 		if n := f.server.Executed("PutItem"); n != len(f.seen) {
 			t.Errorf("kept %d places of %v", n, f.seen)
 		}
-		return f.all(ctx, records)
+		return f.handleAll(ctx, records)
 	})
-	f.saw("1", "2", "3")
+	f.checkSeen("1", "2", "3")
 }
 
 // The place of a parent's end has to be kept before a child is read: otherwise
 // a process that begins anew would go back to the parent.
 func TestChildrenWaitUntilTheEndOfTheParentIsKept(t *testing.T) {
 	t.Parallel()
-	f := newFollowed(t)
+	f := newFollowedTable(t)
 	p := f.stream.NewShard("p", nil).Put("p0").Close()
 	f.stream.NewShard("a", p).Put("a0")
 	refused := 0
@@ -261,7 +261,7 @@ func TestChildrenWaitUntilTheEndOfTheParentIsKept(t *testing.T) {
 		if names := recordNames(records); names[0] == "a0" && refused < 3 {
 			t.Errorf("%v was read when the parent's end was not kept", names)
 		}
-		return f.all(ctx, records)
+		return f.handleAll(ctx, records)
 	})
-	f.saw("p0", "a0")
+	f.checkSeen("p0", "a0")
 }

@@ -23,7 +23,7 @@ func (s *storedTable) follow(handle func(context.Context, []dynamo.StreamRecord)
 	return s.Repo.Follow(s.Context(), &dynamo.FollowOptions{UntilEmpty: true, Pause: time.Millisecond}, handle)
 }
 
-func (s *storedTable) counts() func(context.Context, []dynamo.StreamRecord) (int, error) {
+func (s *storedTable) usageCounter() func(context.Context, []dynamo.StreamRecord) (int, error) {
 	a, err := aggregator.New(s.Repo.UsageStore(0), nil)
 	s.Must(err)
 	return func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
@@ -33,7 +33,7 @@ func (s *storedTable) counts() func(context.Context, []dynamo.StreamRecord) (int
 }
 
 // total is what was used of a limit by the hour.
-func (s *storedTable) total(entity, limit string, window limiter.Window) (sum int64) {
+func (s *storedTable) totalUsage(entity, limit string, window limiter.Window) (sum int64) {
 	s.Helper()
 	for _, u := range dynamotest.Collect(s.T, s.Repo.Usage(s.Context(), limiter.UsageQuery{Entity: entity, Window: window})) {
 		sum += u.Counters[limit]
@@ -63,18 +63,18 @@ func TestFollowCountsWhatTheStreamSays(t *testing.T) {
 		for _, window := range []limiter.Window{limiter.Hourly, limiter.Daily, limiter.Monthly} {
 			var got int64
 			for i := range 3 {
-				got += s.total(fmt.Sprintf("key-%d", i), "tpm", window)
+				got += s.totalUsage(fmt.Sprintf("key-%d", i), "tpm", window)
 			}
 			s.Equal(what+" "+string(window), got, want)
 		}
 	}
 	round(20)
-	s.Must(s.follow(s.counts()))
+	s.Must(s.follow(s.usageCounter()))
 	check("read once")
-	s.Must(s.follow(s.counts()))
+	s.Must(s.follow(s.usageCounter()))
 	check("and again, when there is nothing new")
 	round(20)
-	count := s.counts()
+	count := s.usageCounter()
 	calls := 0
 	s.Must(s.follow(func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
 		if calls++; calls%2 == 1 { // a part, and then an outage after which nobody knows
@@ -134,7 +134,7 @@ func TestFollowNeedsAStream(t *testing.T) {
 		TableName: &s.TableName, StreamSpecification: &types.StreamSpecification{StreamEnabled: aws.Bool(false)},
 	})
 	s.Must(err)
-	if err := s.follow(s.counts()); !errors.Is(err, limiter.ErrNotFound) {
+	if err := s.follow(s.usageCounter()); !errors.Is(err, limiter.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -18,7 +18,7 @@ type handler = func(context.Context, []dynamo.StreamRecord) (int, error)
 
 // followed is a table with a scripted stream, and a repository that sends every
 // request once.
-type followed struct {
+type followedTable struct {
 	*testing.T
 	server *dynamotest.StreamServer
 	stream *dynamotest.Stream
@@ -27,17 +27,17 @@ type followed struct {
 	failed []error  // what Follow went on after
 }
 
-func newFollowed(t *testing.T) *followed {
+func newFollowedTable(t *testing.T) *followedTable {
 	t.Helper()
 	table, server := dynamotest.NewTable(t), dynamotest.NewStreamServer(t)
-	return &followed{
+	return &followedTable{
 		T: t, server: server, stream: server.Stream(),
-		repo: dynamotest.Connect(t, table, &dynamo.Options{AWS: once(dynamotest.Config(server.URL))}),
+		repo: dynamotest.Connect(t, table, &dynamo.Options{AWS: withoutRetries(dynamotest.Config(server.URL))}),
 	}
 }
 
 // all does with everything.
-func (f *followed) all(_ context.Context, records []dynamo.StreamRecord) (int, error) {
+func (f *followedTable) handleAll(_ context.Context, records []dynamo.StreamRecord) (int, error) {
 	f.seen = append(f.seen, recordNames(records)...)
 	return len(records), nil
 }
@@ -52,16 +52,16 @@ func recordNames(records []dynamo.StreamRecord) (names []string) {
 }
 
 // then calls work after each batch that was done with.
-func (f *followed) then(work func()) handler {
+func (f *followedTable) handleThen(work func()) handler {
 	return func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
-		done, err := f.all(ctx, records)
+		done, err := f.handleAll(ctx, records)
 		work()
 		return done, err
 	}
 }
 
 // follow waits for more until ctx ends. Whatever hangs fails.
-func (f *followed) follow(ctx context.Context, opts dynamo.FollowOptions, handle handler) error {
+func (f *followedTable) follow(ctx context.Context, opts dynamo.FollowOptions, handle handler) error {
 	f.Helper()
 	if opts.Pause == 0 {
 		opts.Pause = time.Millisecond
@@ -77,13 +77,13 @@ func (f *followed) follow(ctx context.Context, opts dynamo.FollowOptions, handle
 }
 
 // drain reads what there is.
-func (f *followed) drain(handle handler) {
+func (f *followedTable) drain(handle handler) {
 	f.Helper()
 	must(f, f.follow(f.Context(), dynamo.FollowOptions{UntilEmpty: true}, handle))
 }
 
 // saw checks what was done with so far, in order.
-func (f *followed) saw(want ...string) {
+func (f *followedTable) checkSeen(want ...string) {
 	f.Helper()
 	if diff := cmp.Diff(want, f.seen); diff != "" {
 		f.Errorf("seen (-want +got):\n%s", diff)
@@ -91,7 +91,7 @@ func (f *followed) saw(want ...string) {
 }
 
 // asked is how many requests of the log were these.
-func asked(log []string, request string) (n int) {
+func countRequests(log []string, request string) (n int) {
 	for _, r := range log {
 		if r == request {
 			n++
@@ -105,13 +105,13 @@ func TestFollowGoesOnAfterTheLastRecordWhenAnIteratorExpired(t *testing.T) {
 	for name, closed := range map[string]bool{"open shard": false, "closed shard": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFollowed(t)
+			f := newFollowedTable(t)
 			f.server.Batch = 2
 			a := f.stream.NewShard("a", nil).Put("1", "2", "3", "4", "5")
 			a.Closed = closed
-			f.drain(f.then(f.server.Expire))
-			f.saw("1", "2", "3", "4", "5")
-			if n := asked(f.server.Log(), "GetShardIterator a"); n < 3 {
+			f.drain(f.handleThen(f.server.Expire))
+			f.checkSeen("1", "2", "3", "4", "5")
+			if n := countRequests(f.server.Log(), "GetShardIterator a"); n < 3 {
 				t.Errorf("%d iterators; the test wants some to expire", n)
 			}
 		})
@@ -125,37 +125,37 @@ func TestFollowSeeksWhatHandleLeft(t *testing.T) {
 	names := []string{"1", "2", "3", "4", "5", "6", "7"}
 	for done := range 4 {
 		for _, said := range []error{nil, errors.New("down")} {
-			f := newFollowed(t)
+			f := newFollowedTable(t)
 			f.server.Batch = 3
 			f.stream.NewShard("a", nil).Put(names...)
 			batches := 0
 			f.drain(func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
 				if batches++; batches%2 == 0 {
-					return f.all(ctx, records)
+					return f.handleAll(ctx, records)
 				}
-				n, _ := f.all(ctx, records[:min(done, len(records))])
+				n, _ := f.handleAll(ctx, records[:min(done, len(records))])
 				return n, said
 			})
-			f.saw(names...)
+			f.checkSeen(names...)
 		}
 	}
 }
 
 // A number that cannot be is taken for the nearest that can.
-func TestFollowBearsWrongCounts(t *testing.T) {
+func TestFollowClampsWrongCounts(t *testing.T) {
 	t.Parallel()
-	f := newFollowed(t)
+	f := newFollowedTable(t)
 	f.stream.NewShard("a", nil).Put("1", "2")
 	counts := []int{-1, 7}
 	f.drain(func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
 		n := counts[0]
 		counts = counts[1:]
 		if n > 0 {
-			_, _ = f.all(ctx, records)
+			_, _ = f.handleAll(ctx, records)
 		}
 		return n, nil
 	})
-	f.saw("1", "2")
+	f.checkSeen("1", "2")
 }
 
 func TestFollowPassesOverWhatIsTrimmed(t *testing.T) {
@@ -173,20 +173,20 @@ func TestFollowPassesOverWhatIsTrimmed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFollowed(t)
+			f := newFollowedTable(t)
 			f.server.Batch = 1
 			a := f.stream.NewShard("a", nil).Put("1", "2", "3", "4", "5", "6")
 			if test.began != nil {
 				a.Update(test.began)
 			}
 			first := true
-			f.drain(f.then(func() {
+			f.drain(f.handleThen(func() {
 				if first && test.while != nil {
 					a.Update(test.while)
 				}
 				first = false
 			}))
-			f.saw(test.want...)
+			f.checkSeen(test.want...)
 			if n := len(f.server.Log()); n > 30 {
 				t.Errorf("%d requests for 6 records", n)
 			}
@@ -197,16 +197,16 @@ func TestFollowPassesOverWhatIsTrimmed(t *testing.T) {
 // A process begins with a place that was trimmed since.
 func TestFollowBeginsAtTheHorizonWhenItsPlaceIsTrimmed(t *testing.T) {
 	t.Parallel()
-	f := newFollowed(t)
+	f := newFollowedTable(t)
 	a := f.stream.NewShard("a", nil).Put("1", "2")
-	f.drain(f.all)
+	f.drain(f.handleAll)
 	a.Put("3", "4", "5")
 	a.Update(func(h *dynamotest.Shard) { h.Trimmed = 4 })
-	f.drain(f.all)
-	f.saw("1", "2", "5")
+	f.drain(f.handleAll)
+	f.checkSeen("1", "2", "5")
 }
 
-func TestFollowBearsRecordsOfUnknownShape(t *testing.T) {
+func TestFollowSkipsRecordsOfUnknownShape(t *testing.T) {
 	t.Parallel()
 	for name, record := range map[string]map[string]any{
 		"nothing in it":     {},
@@ -223,19 +223,19 @@ func TestFollowBearsRecordsOfUnknownShape(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, batch := range []int{1, 2, 100} {
-				f := newFollowed(t)
+				f := newFollowedTable(t)
 				f.server.Batch = batch
 				a := f.stream.NewShard("a", nil).Put("1")
 				a.Add(record)
 				a.Put("2")
 				a.Add(record)
 				a.Put("3")
-				f.drain(f.all)
-				f.saw("1", "2", "3")
+				f.drain(f.handleAll)
+				f.checkSeen("1", "2", "3")
 				f.seen = nil
 				a.Put("4")
-				f.drain(f.all)
-				f.saw("4")
+				f.drain(f.handleAll)
+				f.checkSeen("4")
 			}
 		})
 	}
@@ -244,17 +244,17 @@ func TestFollowBearsRecordsOfUnknownShape(t *testing.T) {
 // Records without a number do not move the place: not to the beginning either.
 func TestFollowKeepsItsPlaceOverRecordsWithoutSequence(t *testing.T) {
 	t.Parallel()
-	f := newFollowed(t)
+	f := newFollowedTable(t)
 	f.server.Batch = 2
 	a := f.stream.NewShard("a", nil).Put("1")
 	a.Add(map[string]any{"eventName": "MODIFY"})
 	a.Put("2")
-	f.drain(f.then(f.server.Expire))
-	f.saw("1", "2")
+	f.drain(f.handleThen(f.server.Expire))
+	f.checkSeen("1", "2")
 }
 
 // handled checks that all names were done with, each once, in any order.
-func (f *followed) handled(names ...string) {
+func (f *followedTable) checkHandled(names ...string) {
 	f.Helper()
 	got := slices.Sorted(slices.Values(f.seen))
 	if diff := cmp.Diff(slices.Sorted(slices.Values(names)), got); diff != "" {
@@ -263,7 +263,7 @@ func (f *followed) handled(names ...string) {
 }
 
 // named are names that begin alike.
-func named(prefix string, n int) (names []string) {
+func numberedNames(prefix string, n int) (names []string) {
 	for i := range n {
 		names = append(names, prefix+strings.Repeat("i", i))
 	}

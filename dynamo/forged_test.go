@@ -33,7 +33,7 @@ func (s *storedTable) forge(foreign, changes string) {
 
 // avoid reports requests for what is in a namespace. Where a page begins is
 // none: the service names the item it ended with, whosever that is.
-func (s *storedTable) avoid(foreign string) {
+func (s *storedTable) forbidRequests(foreign string) {
 	s.Wire.Intercept(func(c *dynamotest.Call) (*http.Response, error) {
 		var sent map[string]json.RawMessage
 		if err := json.Unmarshal([]byte(c.Body), &sent); err != nil {
@@ -77,7 +77,7 @@ func texts[T any](all []T) (shown []string) {
 }
 
 // inhabit stores what each listing shows.
-func (s *storedTable) inhabit() {
+func (s *storedTable) storeListed() {
 	s.Helper()
 	for _, id := range []string{"alice", "bob"} {
 		s.CreateEntity(limiter.Entity{ID: id, Name: id, Parent: "parent"})
@@ -95,7 +95,7 @@ func TestListingsShowNothingForged(t *testing.T) {
 			t.Run(fmt.Sprint(name, " in pages of ", pageCut), func(t *testing.T) {
 				t.Parallel()
 				s := newStoredTable(t)
-				s.inhabit()
+				s.storeListed()
 				want := s.listings()
 				s.Equal("number of listings", len(want), 8)
 				for what, list := range want {
@@ -106,7 +106,7 @@ func TestListingsShowNothingForged(t *testing.T) {
 				foreign := s.NS + "x"
 				s.forge(foreign, changes)
 				s.Wire.PageSize.Store(pageCut)
-				s.avoid(foreign)
+				s.forbidRequests(foreign)
 				s.Equal("listings", s.listings(), want)
 			})
 		}
@@ -116,7 +116,7 @@ func TestListingsShowNothingForged(t *testing.T) {
 func TestAPurgeTakesNothingForged(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
-	n, _, _ := registered(t, s.Repo)
+	n, _, _ := registerOther(t, s.Repo)
 	s.NS = n.ID
 	s.PutItem("{ns}/ENTITY#alice", "#BUCKET#gpt-4", "GSI4PK S {ns}\nGSI4SK S {ns}/ENTITY#alice")
 	s.forge(n.ID+"x", "")
@@ -124,8 +124,8 @@ func TestAPurgeTakesNothingForged(t *testing.T) {
 	for _, gone := range []string{n.ID + "/ENTITY#alice #BUCKET#gpt-4", "_/SYSTEM# #NAMESPACE#other", "_/SYSTEM# #NSID#" + n.ID} {
 		delete(want, gone)
 	}
-	s.Must(s.Repo.DeleteNamespace(t.Context(), goneAt, "other"))
-	s.avoid(n.ID + "x")
+	s.Must(s.Repo.DeleteNamespace(t.Context(), deletedAt, "other"))
+	s.forbidRequests(n.ID + "x")
 	s.Must(s.Repo.PurgeNamespace(t.Context(), n.ID))
 	s.Equal("what is left", tableItems(t, s.TableName), want)
 }

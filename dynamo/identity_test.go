@@ -24,7 +24,7 @@ func callerIdentity(arn string) string {
 }
 
 // identified is a table whose account knows the caller, and a limiter on it.
-func identified(t *testing.T, opts *dynamo.Options, sts func(nth int) (int, string, time.Duration)) (*dynamotest.QuietTable, *limiter.RateLimiter) {
+func connectIdentified(t *testing.T, opts *dynamo.Options, sts func(nth int) (int, string, time.Duration)) (*dynamotest.QuietTable, *limiter.RateLimiter) {
 	t.Helper()
 	q, r := dynamotest.ConnectQuietTable(t, opts)
 	q.Script(nil)
@@ -37,7 +37,7 @@ func identified(t *testing.T, opts *dynamo.Options, sts func(nth int) (int, stri
 func TestChangesAreSignedByTheCallersIdentity(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q, lim := identified(t, nil, func(int) (int, string, time.Duration) { return 200, callerIdentity(callerARN), 100 * time.Millisecond })
+		q, lim := connectIdentified(t, nil, func(int) (int, string, time.Duration) { return 200, callerIdentity(callerARN), 100 * time.Millisecond })
 		ctx := t.Context()
 		_, err := lim.Acquire(ctx, limiter.Request{Entity: "bob", Resource: model, Consume: limiter.Tokens("rpm", 1)})
 		must(t, err)
@@ -79,9 +79,9 @@ func TestAnIdentityThatCannotBeFoundIsLeftOut(t *testing.T) {
 		"nonsense": func(int) (int, string, time.Duration) { return 200, callerIdentity("somebody"), 0 },
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			q, lim := identified(t, nil, sts)
+			q, lim := connectIdentified(t, nil, sts)
 			for nth, most := range []time.Duration{time.Second, 0} {
-				took, err := takes(func() error { return lim.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 10)) })
+				took, err := elapsed(func() error { return lim.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 10)) })
 				if err != nil || took > most {
 					t.Errorf("%s, change %d: %v after %v", what, nth, err, took)
 				}
@@ -97,10 +97,10 @@ func TestAnIdentityThatCannotBeFoundIsLeftOut(t *testing.T) {
 func TestACallerWhoLeavesDoesNotWaitForTheIdentity(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, lim := identified(t, nil, func(int) (int, string, time.Duration) { return 200, "", dynamotest.Never })
+		_, lim := connectIdentified(t, nil, func(int) (int, string, time.Duration) { return 200, "", dynamotest.Never })
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		took, err := takes(func() error { return lim.SetSystemDefaults(ctx, limiter.PerMinute("rpm", 10)) })
+		took, err := elapsed(func() error { return lim.SetSystemDefaults(ctx, limiter.PerMinute("rpm", 10)) })
 		if err == nil || took > 100*time.Millisecond {
 			t.Errorf("%v after %v", err, took)
 		}
@@ -111,7 +111,7 @@ func TestACallerWhoLeavesDoesNotWaitForTheIdentity(t *testing.T) {
 func TestACustomEndpointHasNoIdentity(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q, lim := identified(t, &dynamo.Options{Endpoint: "http://localhost:1"}, nil)
+		q, lim := connectIdentified(t, &dynamo.Options{Endpoint: "http://localhost:1"}, nil)
 		must(t, lim.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 10)))
 		if diff := cmp.Diff([]string{`"NULL":true`}, q.Principals); diff != "" || q.Count("GetCallerIdentity") != 0 {
 			t.Errorf("asked %d times, %s", q.Count("GetCallerIdentity"), diff)

@@ -66,7 +66,7 @@ func (s *storedTable) putManaged(hash string) {
 	s.Must(err)
 }
 
-func TestManagedHasAnOwnerOfItsOwn(t *testing.T) {
+func TestManagedRecordKeepsItsOwner(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
 	s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "", "first", "arn:stack Limits", nil))
@@ -154,7 +154,7 @@ func TestManagedRecordOfPythonIsReadAndReplaced(t *testing.T) {
 
 // A list that does not fit into an item is refused in words, and nothing is
 // stored. What Python says is the most is stored.
-func TestManagedListEndsWhereAnItemDoes(t *testing.T) {
+func TestManagedListIsLimitedByTheItemSize(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
 	list := func(n int) (all []limiter.Scope) {

@@ -48,7 +48,7 @@ func oldLimits() (before, after map[string]attributes) {
 		})
 	}
 	after = map[string]attributes{
-		"_/SYSTEM# #VERSION": raised(before["_/SYSTEM# #VERSION"]),
+		"_/SYSTEM# #VERSION": migrated(before["_/SYSTEM# #VERSION"]),
 		"default/SYSTEM# #CONFIG": with(system, attributes{
 			"on_unavailable": "S:allow", "audit_retention_days": "N:30", "config_version": "N:1",
 			"l_rpm_cp": "N:100", "l_rpm_ra": "N:50", "l_rpm_rp": "N:60", "l_tpm_cp": "N:15000", "l_tpm_ra": "N:10000", "l_tpm_rp": "N:60",
@@ -76,9 +76,9 @@ func TestOldLimitsBecomeConfigs(t *testing.T) {
 	before, after := oldLimits()
 	o.load(before)
 	o.migrate(o.options(), "0.8.0")
-	o.holds(after)
+	o.check(after)
 	o.migrate(o.options())
-	o.holds(after)
+	o.check(after)
 	all := o.options()
 	all.All = true
 	o.migrate(all, "0.8.0", "0.10.0")
@@ -93,7 +93,7 @@ func TestOldLimitsBecomeConfigs(t *testing.T) {
 func TestOldLimitsSurviveAMigrationKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	before, after := oldLimits()
-	newOldTable(t).survives(before, after, dynamo.MigrateOptions{})
+	newOldTable(t).checkSurvivesKills(before, after, dynamo.MigrateOptions{})
 }
 
 func TestOldLimitsInUnprocessedBatchesAreDeletedToo(t *testing.T) {
@@ -108,7 +108,7 @@ func TestOldLimitsInUnprocessedBatchesAreDeletedToo(t *testing.T) {
 	if p.Count(dynamotest.Unprocessed) != 2 {
 		t.Error("no batch was cut")
 	}
-	o.holds(after)
+	o.check(after)
 }
 
 func TestAnOldLimitThatCannotBeStopsTheMigration(t *testing.T) {
@@ -124,8 +124,8 @@ func TestAnOldLimitThatCannotBeStopsTheMigration(t *testing.T) {
 	if !ok || stopped.Version != "0.8.0" || len(stopped.Applied) != 0 || len(applied) != 0 || !isError[*limiter.CorruptError](err) {
 		t.Errorf("%v, %v", applied, err)
 	}
-	says(t, err, "0.8.0", "default/SYSTEM# #LIMIT#rpm")
-	o.holds(bad)
+	checkError(t, err, "0.8.0", "default/SYSTEM# #LIMIT#rpm")
+	o.check(bad)
 }
 
 // oldKeys is a table without namespaces, from before 0.8.0, and what it
@@ -199,13 +199,13 @@ func TestItemsWithoutANamespaceMoveToTheDefaultOne(t *testing.T) {
 		t.Error(pending, err)
 	}
 	o.migrate(o.options(), "0.8.0", "0.10.0")
-	o.holds(after)
+	o.check(after)
 	o.migrate(o.options())
-	o.holds(after)
+	o.check(after)
 	opts := o.options()
 	opts.DeleteOriginals = true
 	o.migrate(opts, "0.10.0")
-	o.holds(withoutOriginals(after, before))
+	o.check(withoutOriginals(after, before))
 	o.migrate(opts)
 	dynamotest.Connect(t, o.name, nil)
 }
@@ -213,7 +213,7 @@ func TestItemsWithoutANamespaceMoveToTheDefaultOne(t *testing.T) {
 func TestMovedItemsSurviveAMigrationKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	before, after := oldKeys()
-	newOldTable(t).survives(before, withoutOriginals(after, before), dynamo.MigrateOptions{DeleteOriginals: true})
+	newOldTable(t).checkSurvivesKills(before, withoutOriginals(after, before), dynamo.MigrateOptions{DeleteOriginals: true})
 }
 
 func TestWhatNewerClientsStoredIsNotOverwritten(t *testing.T) {
@@ -277,7 +277,7 @@ func TestOriginalsWithoutACopyStay(t *testing.T) {
 	}
 	want := withoutOriginals(after, before)
 	want["ENTITY#late #META"], want["SYSTEM# #VERSION"] = late, after["SYSTEM# #VERSION"]
-	o.holds(want)
+	o.check(want)
 }
 
 // dump is what is stored, for load.

@@ -100,7 +100,7 @@ func (o *oldTable) items() map[string]attributes {
 	return items
 }
 
-func (o *oldTable) holds(want map[string]attributes) {
+func (o *oldTable) check(want map[string]attributes) {
 	o.Helper()
 	if diff := cmp.Diff(want, o.items()); diff != "" {
 		o.Error(diff)
@@ -108,11 +108,11 @@ func (o *oldTable) holds(want map[string]attributes) {
 }
 
 // survives kills a migration at every request, finishes it, and compares.
-func (o *oldTable) survives(before, after map[string]attributes, opts dynamo.MigrateOptions) {
+func (o *oldTable) checkSurvivesKills(before, after map[string]attributes, opts dynamo.MigrateOptions) {
 	o.Helper()
 	p := dynamotest.NewProxy(o, nil)
 	killed := opts
-	killed.Options.AWS = once(dynamotest.Config(p.URL))
+	killed.Options.AWS = withoutRetries(dynamotest.Config(p.URL))
 	opts.Options.AWS = dynamotest.Config(dynamotest.Endpoint(o.T))
 	for n := 0; ; n++ {
 		o.load(before)
@@ -130,7 +130,7 @@ func (o *oldTable) survives(before, after map[string]attributes, opts dynamo.Mig
 			o.Fatalf("after %d requests and another run: %s", n, diff)
 		}
 	}
-	o.holds(after)
+	o.check(after)
 }
 
 const longAgo = "S:2024-01-02T03:04:05Z"
@@ -143,7 +143,7 @@ func versionRecordOf(schema string) attributes {
 }
 
 // raised is a version record after a migration.
-func raised(record attributes) attributes {
+func migrated(record attributes) attributes {
 	record = maps.Clone(record)
 	record["schema_version"], record["updated_at"], record["updated_by"] = "S:0.8.0", "S:now", "S:client:0.10.0"
 	return record
@@ -178,7 +178,7 @@ func TestMigrationsRefuseNewerTables(t *testing.T) {
 		if _, err := dynamo.Migrate(t.Context(), o.name, o.options()); !isError[*limiter.VersionError](err) {
 			t.Error(err)
 		}
-		o.holds(items)
+		o.check(items)
 	}
 	if _, err := dynamo.Migrate(t.Context(), dynamotest.TableName(t), o.options()); !errors.Is(err, limiter.ErrNotFound) {
 		t.Error(err)

@@ -18,22 +18,22 @@ import (
 )
 
 var (
-	bornAt = time.Date(2025, 3, 4, 5, 6, 7, 890, time.UTC)
-	goneAt = time.Date(2025, 4, 5, 6, 7, 8, 999, time.UTC)
+	createdAt = time.Date(2025, 3, 4, 5, 6, 7, 890, time.UTC)
+	deletedAt = time.Date(2025, 4, 5, 6, 7, 8, 999, time.UTC)
 )
 
-const born, gone = "S:2025-03-04T05:06:07Z", "S:2025-04-05T06:07:08Z"
+const createdText, deletedText = "S:2025-03-04T05:06:07Z", "S:2025-04-05T06:07:08Z"
 
 // registered is a namespace other, and its forward and reverse key.
-func registered(t *testing.T, r *dynamo.Repository) (n limiter.Namespace, forward, reverse string) {
+func registerOther(t *testing.T, r *dynamo.Repository) (n limiter.Namespace, forward, reverse string) {
 	t.Helper()
-	n, err := r.RegisterNamespace(t.Context(), bornAt, "other")
+	n, err := r.RegisterNamespace(t.Context(), createdAt, "other")
 	must(t, err)
 	return n, "_/SYSTEM# #NAMESPACE#other", "_/SYSTEM# #NSID#" + n.ID
 }
 
 // listed is a namespace as Namespaces shows it.
-func listed(t *testing.T, r *dynamo.Repository, id string) limiter.Namespace {
+func findNamespace(t *testing.T, r *dynamo.Repository, id string) limiter.Namespace {
 	t.Helper()
 	for n, err := range r.Namespaces(t.Context()) {
 		must(t, err)
@@ -45,27 +45,27 @@ func listed(t *testing.T, r *dynamo.Repository, id string) limiter.Namespace {
 	return limiter.Namespace{}
 }
 
-func TestNamespaceRecordsAreThoseOfPython(t *testing.T) {
+func TestNamespaceRecordsMatchPython(t *testing.T) {
 	t.Parallel()
 	table := dynamotest.NewTable(t)
 	r := dynamotest.Connect(t, table, nil)
-	n, forward, reverse := registered(t, r)
+	n, forward, reverse := registerOther(t, r)
 	active := tableItems(t, table)
-	if diff := cmp.Diff(namespaceRecord("#NAMESPACE#other", n.ID, "other", born), active[forward]); diff != "" {
+	if diff := cmp.Diff(namespaceRecord("#NAMESPACE#other", n.ID, "other", createdText), active[forward]); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(namespaceRecord("#NSID#"+n.ID, n.ID, "other", born), active[reverse]); diff != "" {
+	if diff := cmp.Diff(namespaceRecord("#NSID#"+n.ID, n.ID, "other", createdText), active[reverse]); diff != "" {
 		t.Error(diff)
 	}
-	must(t, r.DeleteNamespace(t.Context(), goneAt, "other"))
+	must(t, r.DeleteNamespace(t.Context(), deletedAt, "other"))
 	want := maps.Clone(active)
 	delete(want, forward)
 	want[reverse] = maps.Clone(want[reverse])
-	want[reverse]["status"], want[reverse]["deleted_at"] = "S:deleted", gone
+	want[reverse]["status"], want[reverse]["deleted_at"] = "S:deleted", deletedText
 	if diff := cmp.Diff(want, tableItems(t, table)); diff != "" {
 		t.Error(diff)
 	}
-	_, err := r.RecoverNamespace(t.Context(), goneAt, n.ID)
+	_, err := r.RecoverNamespace(t.Context(), deletedAt, n.ID)
 	must(t, err)
 	if diff := cmp.Diff(active, tableItems(t, table)); diff != "" {
 		t.Error(diff)
@@ -75,28 +75,28 @@ func TestNamespaceRecordsAreThoseOfPython(t *testing.T) {
 func TestNamesThatOnlyPythonAcceptsAreListed(t *testing.T) {
 	t.Parallel()
 	table := dynamotest.NewTable(t)
-	storeItem(t, table, namespaceRecord("#NAMESPACE#a/b #c", "AAAAAAAAAAA", "a/b #c", born))
-	storeItem(t, table, namespaceRecord("#NSID#AAAAAAAAAAA", "AAAAAAAAAAA", "a/b #c", born))
-	storeItem(t, table, attributes{"PK": "S:_/SYSTEM#", "SK": "S:#NSID#bare", "status": "S:deleted", "deleted_at": gone})
+	storeItem(t, table, namespaceRecord("#NAMESPACE#a/b #c", "AAAAAAAAAAA", "a/b #c", createdText))
+	storeItem(t, table, namespaceRecord("#NSID#AAAAAAAAAAA", "AAAAAAAAAAA", "a/b #c", createdText))
+	storeItem(t, table, attributes{"PK": "S:_/SYSTEM#", "SK": "S:#NSID#bare", "status": "S:deleted", "deleted_at": deletedText})
 	r := dynamotest.Connect(t, table, nil)
-	want := limiter.Namespace{ID: "AAAAAAAAAAA", Name: "a/b #c", CreatedAt: bornAt.Truncate(time.Second)}
-	if diff := cmp.Diff(want, listed(t, r, "AAAAAAAAAAA")); diff != "" {
+	want := limiter.Namespace{ID: "AAAAAAAAAAA", Name: "a/b #c", CreatedAt: createdAt.Truncate(time.Second)}
+	if diff := cmp.Diff(want, findNamespace(t, r, "AAAAAAAAAAA")); diff != "" {
 		t.Error(diff)
 	}
-	want = limiter.Namespace{ID: "bare", DeletedAt: goneAt.Truncate(time.Second)}
-	if diff := cmp.Diff(want, listed(t, r, "bare")); diff != "" {
+	want = limiter.Namespace{ID: "bare", DeletedAt: deletedAt.Truncate(time.Second)}
+	if diff := cmp.Diff(want, findNamespace(t, r, "bare")); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := r.RecoverNamespace(t.Context(), goneAt, "bare"); !isError[*limiter.CorruptError](err) {
+	if _, err := r.RecoverNamespace(t.Context(), deletedAt, "bare"); !isError[*limiter.CorruptError](err) {
 		t.Error(err)
 	}
 	must(t, r.PurgeNamespace(t.Context(), "bare"))
 }
 
 // halfDeleted is a namespace whose delete by Python was stopped half-way.
-func halfDeleted(t *testing.T, table string, r *dynamo.Repository) limiter.Namespace {
+func halfDelete(t *testing.T, table string, r *dynamo.Repository) limiter.Namespace {
 	t.Helper()
-	n, _, _ := registered(t, r)
+	n, _, _ := registerOther(t, r)
 	deleteRecord(t, table, "#NAMESPACE#other")
 	return n
 }
@@ -105,11 +105,11 @@ func TestADeleteThatStoppedHalfWayCountsAsDone(t *testing.T) {
 	t.Parallel()
 	table := dynamotest.NewTable(t)
 	r := dynamotest.Connect(t, table, nil)
-	n := halfDeleted(t, table, r)
-	if got := listed(t, r, n.ID); got.DeletedAt.IsZero() || got.Purging {
+	n := halfDelete(t, table, r)
+	if got := findNamespace(t, r, n.ID); got.DeletedAt.IsZero() || got.Purging {
 		t.Errorf("listed as %+v", got)
 	}
-	got, err := r.RecoverNamespace(t.Context(), goneAt, n.ID)
+	got, err := r.RecoverNamespace(t.Context(), deletedAt, n.ID)
 	must(t, err)
 	if diff := cmp.Diff(n, got); diff != "" {
 		t.Error(diff)
@@ -128,13 +128,13 @@ func TestANameThatWasTakenAgainStaysWithItsNewOwner(t *testing.T) {
 	t.Parallel()
 	table := dynamotest.NewTable(t)
 	r := dynamotest.Connect(t, table, nil)
-	old := halfDeleted(t, table, r)
-	taker, _, _ := registered(t, r)
-	if _, err := r.RecoverNamespace(t.Context(), goneAt, old.ID); !errors.Is(err, limiter.ErrExists) {
+	old := halfDelete(t, table, r)
+	taker, _, _ := registerOther(t, r)
+	if _, err := r.RecoverNamespace(t.Context(), deletedAt, old.ID); !errors.Is(err, limiter.ErrExists) {
 		t.Error(err)
 	}
 	must(t, r.PurgeNamespace(t.Context(), old.ID))
-	if diff := cmp.Diff(taker, listed(t, r, taker.ID)); diff != "" {
+	if diff := cmp.Diff(taker, findNamespace(t, r, taker.ID)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -143,16 +143,16 @@ func TestARecoveryThatStoppedHalfWayCanGoEitherWay(t *testing.T) {
 	t.Parallel()
 	table := dynamotest.NewTable(t)
 	r := dynamotest.Connect(t, table, nil)
-	n, _, reverse := registered(t, r)
-	must(t, r.DeleteNamespace(t.Context(), goneAt, "other"))
-	half := namespaceRecord("#NAMESPACE#other", n.ID, "other", born)
+	n, _, reverse := registerOther(t, r)
+	must(t, r.DeleteNamespace(t.Context(), deletedAt, "other"))
+	half := namespaceRecord("#NAMESPACE#other", n.ID, "other", createdText)
 	storeItem(t, table, half)
-	must(t, r.DeleteNamespace(t.Context(), goneAt, "other"))
+	must(t, r.DeleteNamespace(t.Context(), deletedAt, "other"))
 	if got := tableItems(t, table)[reverse]["status"]; got != "S:deleted" {
 		t.Error(got)
 	}
 	storeItem(t, table, half)
-	got, err := r.RecoverNamespace(t.Context(), goneAt, n.ID)
+	got, err := r.RecoverNamespace(t.Context(), deletedAt, n.ID)
 	must(t, err)
 	if diff := cmp.Diff(n, got); diff != "" {
 		t.Error(diff)
@@ -170,7 +170,7 @@ func TestANameRegisteredByManyAtOnceIsOneNamespace(t *testing.T) {
 	for i := range ids {
 		r := dynamotest.Connect(t, table, nil)
 		all.Go(func() {
-			n, err := r.RegisterNamespace(t.Context(), bornAt, "other")
+			n, err := r.RegisterNamespace(t.Context(), createdAt, "other")
 			if err != nil {
 				t.Error(err)
 			}
@@ -193,20 +193,20 @@ func TestRegisteringSurvivesLostReplies(t *testing.T) {
 	table := dynamotest.NewTable(t)
 	p := dynamotest.NewProxy(t, dynamotest.First(1, "TransactWriteItems", dynamotest.DropReply))
 	r := dynamotest.Connect(t, table, &dynamo.Options{AWS: dynamotest.Config(p.URL)})
-	n, _, _ := registered(t, r)
+	n, _, _ := registerOther(t, r)
 	if p.Count(dynamotest.DropReply) != 1 {
 		t.Error("no reply was lost")
 	}
-	if diff := cmp.Diff(n, listed(t, r, n.ID)); diff != "" {
+	if diff := cmp.Diff(n, findNamespace(t, r, n.ID)); diff != "" {
 		t.Error(diff)
 	}
 }
 
 // inhabited is a deleted namespace that holds something of everything,
 // including what Python's provisioner stores without an index.
-func requireNamespace(t *testing.T, table string, r *dynamo.Repository) string {
+func newDeletedNamespace(t *testing.T, table string, r *dynamo.Repository) string {
 	t.Helper()
-	n, _, _ := registered(t, r)
+	n, _, _ := registerOther(t, r)
 	for i := range 6 {
 		entity := fmt.Sprintf("%s/ENTITY#key-%d", n.ID, i%3)
 		storeItem(t, table, attributes{
@@ -223,12 +223,12 @@ func requireNamespace(t *testing.T, table string, r *dynamo.Repository) string {
 		"managed_resources": "L:[S only-managed]", "managed_entities": "M:{only-managed NULL}",
 	})
 	storeItem(t, table, attributes{"PK": "S:" + n.ID + "/SYSTEM#", "SK": "S:#RESOURCES", "resources": "SS:listed"})
-	must(t, r.DeleteNamespace(t.Context(), goneAt, "other"))
+	must(t, r.DeleteNamespace(t.Context(), deletedAt, "other"))
 	return n.ID
 }
 
 // others are the items that do not belong to a namespace.
-func others(items map[string]attributes, id string) map[string]attributes {
+func itemsOutside(items map[string]attributes, id string) map[string]attributes {
 	rest := map[string]attributes{}
 	for k, it := range items {
 		if !strings.HasPrefix(k, id+"/") && !strings.HasSuffix(k, " #NSID#"+id) {
@@ -242,11 +242,11 @@ func TestAPurgeTakesWhatIsNotIndexedAndNothingElse(t *testing.T) {
 	t.Parallel()
 	table := dynamotest.NewTable(t)
 	r := dynamotest.Connect(t, table, &dynamo.Options{AWS: dynamotest.Config(dynamotest.NewProxy(t, dynamotest.First(3, "BatchWriteItem", dynamotest.Unprocessed)).URL)})
-	id := requireNamespace(t, table, r)
+	id := newDeletedNamespace(t, table, r)
 	neighbour := id + "x/ENTITY#key-1"
 	storeItem(t, table, attributes{"PK": "S:" + neighbour, "SK": "S:#META", "GSI4PK": "S:" + id + "x", "GSI4SK": "S:" + neighbour})
 	storeItem(t, table, attributes{"PK": "S:elsewhere", "SK": "S:#META", "GSI4PK": "S:" + id, "GSI4SK": "S:elsewhere"})
-	want := others(tableItems(t, table), id)
+	want := itemsOutside(tableItems(t, table), id)
 	must(t, r.PurgeNamespace(t.Context(), id))
 	if diff := cmp.Diff(want, tableItems(t, table)); diff != "" {
 		t.Error(diff)
@@ -258,10 +258,10 @@ func TestAPurgeThatStoppedAnywhereIsFinishedByAnother(t *testing.T) {
 	table := dynamotest.NewTable(t)
 	r := dynamotest.Connect(t, table, nil)
 	p := dynamotest.NewProxy(t, nil)
-	stopping := dynamotest.Connect(t, table, &dynamo.Options{AWS: once(dynamotest.Config(p.URL))})
+	stopping := dynamotest.Connect(t, table, &dynamo.Options{AWS: withoutRetries(dynamotest.Config(p.URL))})
 	want := tableItems(t, table)
 	for n := 0; ; n++ {
-		id := requireNamespace(t, table, r)
+		id := newDeletedNamespace(t, table, r)
 		p.SetPlan(diesAfter(n, n%2 == 0))
 		if err := stopping.PurgeNamespace(t.Context(), id); err == nil {
 			if n < 12 {
@@ -270,7 +270,7 @@ func TestAPurgeThatStoppedAnywhereIsFinishedByAnother(t *testing.T) {
 			break
 		}
 		if _, left := tableItems(t, table)["_/SYSTEM# #NSID#"+id]; left {
-			if got := listed(t, r, id); got.DeletedAt.IsZero() {
+			if got := findNamespace(t, r, id); got.DeletedAt.IsZero() {
 				t.Errorf("after %d requests it is listed as %+v", n, got)
 			}
 			must(t, r.PurgeNamespace(t.Context(), id))
@@ -303,15 +303,15 @@ func TestAPurgeThatHasBegunAllowsNoRecovery(t *testing.T) {
 	t.Parallel()
 	table := dynamotest.NewTable(t)
 	r := dynamotest.Connect(t, table, nil)
-	id := requireNamespace(t, table, r)
-	stopping := dynamotest.Connect(t, table, &dynamo.Options{AWS: once(dynamotest.Config(dynamotest.NewProxy(t, dynamotest.First(1, "BatchWriteItem", dynamotest.Fail500)).URL))})
+	id := newDeletedNamespace(t, table, r)
+	stopping := dynamotest.Connect(t, table, &dynamo.Options{AWS: withoutRetries(dynamotest.Config(dynamotest.NewProxy(t, dynamotest.First(1, "BatchWriteItem", dynamotest.Fail500)).URL))})
 	if err := stopping.PurgeNamespace(t.Context(), id); err == nil {
 		t.Fatal("purged")
 	}
-	if got := listed(t, r, id); !got.Purging || got.DeletedAt != goneAt.Truncate(time.Second) {
+	if got := findNamespace(t, r, id); !got.Purging || got.DeletedAt != deletedAt.Truncate(time.Second) {
 		t.Errorf("listed as %+v", got)
 	}
-	if _, err := r.RecoverNamespace(t.Context(), goneAt, id); !errors.Is(err, limiter.ErrConflict) {
+	if _, err := r.RecoverNamespace(t.Context(), deletedAt, id); !errors.Is(err, limiter.ErrConflict) {
 		t.Error(err)
 	}
 }
@@ -321,13 +321,13 @@ func TestEitherAPurgeOrARecoveryWins(t *testing.T) {
 	table := dynamotest.NewTable(t)
 	r, rival := dynamotest.Connect(t, table, nil), dynamotest.Connect(t, table, nil)
 	for range 10 {
-		n, _, reverse := registered(t, r)
+		n, _, reverse := registerOther(t, r)
 		storeItem(t, table, attributes{"PK": "S:" + n.ID + "/SYSTEM#", "SK": "S:#CONFIG"})
-		must(t, r.DeleteNamespace(t.Context(), goneAt, "other"))
+		must(t, r.DeleteNamespace(t.Context(), deletedAt, "other"))
 		var purge, recovery error
 		var both sync.WaitGroup
 		both.Go(func() { purge = r.PurgeNamespace(context.Background(), n.ID) })
-		both.Go(func() { _, recovery = rival.RecoverNamespace(context.Background(), goneAt, n.ID) })
+		both.Go(func() { _, recovery = rival.RecoverNamespace(context.Background(), deletedAt, n.ID) })
 		both.Wait()
 		items := tableItems(t, table)
 		_, data := items[n.ID+"/SYSTEM# #CONFIG"]
@@ -335,7 +335,7 @@ func TestEitherAPurgeOrARecoveryWins(t *testing.T) {
 			t.Fatalf("purge: %v, recovery: %v, left: %v", purge, recovery, items)
 		}
 		if recovery == nil {
-			must(t, r.DeleteNamespace(t.Context(), goneAt, "other"))
+			must(t, r.DeleteNamespace(t.Context(), deletedAt, "other"))
 			must(t, r.PurgeNamespace(t.Context(), n.ID))
 		}
 	}

@@ -22,17 +22,17 @@ import (
 // Facts that are older than the image they are compared with must not be written
 // into the bucket: a limit that was dropped would join it again, full.
 
-const readTogether = "TransactGetItems"
+const transactGet = "TransactGetItems"
 
-var tenADay = limiter.PerDay("tpd", 10)
+var tenPerDay = limiter.PerDay("tpd", 10)
 
-func daily(n int64) limiter.Charge {
+func dailyCharge(n int64) limiter.Charge {
 	return limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("tpd", n)}
 }
 
 // admittedOf counts what an outcome admits of n; a limit that is gone admits
 // nothing.
-func admittedOf(tb testing.TB, n int64, out limiter.Outcome, err error) int64 {
+func countAdmitted(tb testing.TB, n int64, out limiter.Outcome, err error) int64 {
 	tb.Helper()
 	if _, gone := errors.AsType[*limiter.InvalidError](err); !gone && err != nil {
 		tb.Error(err)
@@ -44,49 +44,49 @@ func admittedOf(tb testing.TB, n int64, out limiter.Outcome, err error) int64 {
 }
 
 // dropsTheDailyLimit has the daily limit replaced, and the bucket follow.
-func (s *shaky) dropsTheDailyLimit() {
+func (s *faultyTable) dropDailyLimit() {
 	s.Helper()
 	setDefaults(s, s.steady, perMinute60)
-	consume(s, s.steady, 0, ask("alice", 1), true)
+	consume(s, s.steady, 0, chargeOf("alice", 1), true)
 }
 
-func (s *shaky) lacksTheDailyLimit() {
+func (s *faultyTable) checkNoDailyLimit() {
 	s.Helper()
-	if tokens, there := s.stored("b_tpd_tk"); there {
+	if tokens, there := s.bucketNumber("b_tpd_tk"); there {
 		s.Errorf("the limit that was dropped is back, with %d thousandths", tokens)
 	}
 }
 
 // A process that has just read everything is overtaken before its write arrives.
 func TestRefusalNewerThanTheFactsRepairsNothing(t *testing.T) {
-	for name, opts := range map[string]dynamo.Options{"default": {}, "no cache": {CacheTTL: -1}, "exact": exactly} {
+	for name, opts := range map[string]dynamo.Options{"default": {}, "no cache": {CacheTTL: -1}, "exact": exactOptions} {
 		t.Run(name, func(t *testing.T) {
-			s := newShaky(t)
-			setDefaults(t, s.steady, perMinute60, tenADay)
-			consume(t, s.steady, 0, ask("alice", 1), true)
-			cold := s.once(opts)
-			f, held, goOn := heldBefore()
-			s.wire.SetPlan(dynamotest.First(1, update, f))
+			s := newFaultyTable(t)
+			setDefaults(t, s.steady, perMinute60, tenPerDay)
+			consume(t, s.steady, 0, chargeOf("alice", 1), true)
+			cold := s.connectOnce(opts)
+			f, held, goOn := holdRequest()
+			s.proxy.SetPlan(dynamotest.First(1, update, f))
 			admitted := make(chan int64)
 			go func() {
-				out, err := cold.Consume(context.Background(), start, daily(10))
-				admitted <- admittedOf(t, 10, out, err)
+				out, err := cold.Consume(context.Background(), start, dailyCharge(10))
+				admitted <- countAdmitted(t, 10, out, err)
 			}()
 			<-held
-			sum := admittedOf(t, 10, consume(t, s.steady, 0, daily(10), true), nil)
-			s.dropsTheDailyLimit()
+			sum := countAdmitted(t, 10, consume(t, s.steady, 0, dailyCharge(10), true), nil)
+			s.dropDailyLimit()
 			close(goOn)
 			if sum += <-admitted; sum > 10 {
 				t.Errorf("%d are admitted of 10 a day", sum)
 			}
-			s.lacksTheDailyLimit()
+			s.checkNoDailyLimit()
 		})
 	}
 }
 
 // torn answers a batch as if work was done between the reads of its items: those
 // that match were read afterwards.
-func torn(work func(), match func(pk, sk string) bool) dynamotest.Fault {
+func tornRead(work func(), match func(pk, sk string) bool) dynamotest.Fault {
 	return dynamotest.Fault{Name: "torn", Act: func(x *dynamotest.Exchange) {
 		before := x.Execute(x.Body)
 		work()
@@ -121,50 +121,50 @@ func torn(work func(), match func(pk, sk string) bool) dynamotest.Fault {
 
 // A batch is no snapshot: the bucket in it may be newer than the limits.
 func TestTornBatchRepairsNothing(t *testing.T) {
-	s := newShaky(t)
-	setDefaults(t, s.steady, perMinute60, tenADay)
-	consume(t, s.steady, 0, daily(10), true)
-	cold := s.once(dynamo.Options{})
-	s.wire.SetPlan(dynamotest.First(1, read, torn(s.dropsTheDailyLimit, func(_, sk string) bool { return strings.HasPrefix(sk, "#BUCKET#") })))
-	out, err := cold.Consume(t.Context(), start, daily(10))
-	if n := admittedOf(t, 10, out, err); n > 0 {
+	s := newFaultyTable(t)
+	setDefaults(t, s.steady, perMinute60, tenPerDay)
+	consume(t, s.steady, 0, dailyCharge(10), true)
+	cold := s.connectOnce(dynamo.Options{})
+	s.proxy.SetPlan(dynamotest.First(1, read, tornRead(s.dropDailyLimit, func(_, sk string) bool { return strings.HasPrefix(sk, "#BUCKET#") })))
+	out, err := cold.Consume(t.Context(), start, dailyCharge(10))
+	if n := countAdmitted(t, 10, out, err); n > 0 {
 		t.Errorf("%d more are admitted of 10 a day", n)
 	}
-	s.lacksTheDailyLimit()
+	s.checkNoDailyLimit()
 }
 
 // Levels in one batch may never have been in force together. Here the limits move
 // from the entity to the resource, and the daily one is in force all the time.
 func TestTornLevelsRepairNothing(t *testing.T) {
-	s := newShaky(t)
+	s := newFaultyTable(t)
 	own := limiter.Scope{Entity: "alice"}
-	must(t, s.steady.SetConfig(t.Context(), limiter.Config{Scope: own, Limits: []limiter.Limit{perMinute60, tenADay}}, event("limits_set")))
-	consume(t, s.repo, 0, daily(10), true)
+	must(t, s.steady.SetConfig(t.Context(), limiter.Config{Scope: own, Limits: []limiter.Limit{perMinute60, tenPerDay}}, auditEvent("limits_set")))
+	consume(t, s.repo, 0, dailyCharge(10), true)
 	move := func() {
-		setDefaults(t, s.steady, perMinute60, tenADay)
-		must(t, s.steady.DeleteConfig(context.Background(), own, event("limits_deleted")))
+		setDefaults(t, s.steady, perMinute60, tenPerDay)
+		must(t, s.steady.DeleteConfig(context.Background(), own, auditEvent("limits_deleted")))
 	}
-	s.wire.SetPlan(dynamotest.First(1, read, torn(move, func(pk, _ string) bool { return strings.HasSuffix(pk, "ENTITY#alice") })))
-	_, err := s.repo.Consume(t.Context(), at(2*time.Minute), ask("alice", 1))
+	s.proxy.SetPlan(dynamotest.First(1, read, tornRead(move, func(pk, _ string) bool { return strings.HasSuffix(pk, "ENTITY#alice") })))
+	_, err := s.repo.Consume(t.Context(), at(2*time.Minute), chargeOf("alice", 1))
 	must(t, err)
-	s.wire.SetPlan(nil)
-	consume(t, s.repo, 4*time.Minute, daily(1), false)
-	consume(t, s.steady, 4*time.Minute, daily(1), false)
+	s.proxy.SetPlan(nil)
+	consume(t, s.repo, 4*time.Minute, dailyCharge(1), false)
+	consume(t, s.steady, 4*time.Minute, dailyCharge(1), false)
 }
 
 // A bucket that is busy does not keep the facts from being read.
 func TestBusyBucketDoesNotHoldUpARepair(t *testing.T) {
-	s := newShaky(t)
-	consume(t, s.repo, 0, ask("alice", 50), true)
+	s := newFaultyTable(t)
+	consume(t, s.repo, 0, chargeOf("alice", 50), true)
 	setDefaults(t, s.steady, limiter.PerMinute("rpm", 30))
-	s.wire.SetPlan(func(op string, body []byte) dynamotest.Fault {
-		if op == readTogether && bytes.Contains(body, []byte("#BUCKET#")) {
+	s.proxy.SetPlan(func(op string, body []byte) dynamotest.Fault {
+		if op == transactGet && bytes.Contains(body, []byte("#BUCKET#")) {
 			return dynamotest.Conflict
 		}
 		return dynamotest.Pass
 	})
-	consume(t, s.repo, time.Minute+30*time.Second, ask("alice", 30), true)
-	if capacity, _ := s.stored("b_rpm_cp"); capacity != 30_000 {
+	consume(t, s.repo, time.Minute+30*time.Second, chargeOf("alice", 30), true)
+	if capacity, _ := s.bucketNumber("b_rpm_cp"); capacity != 30_000 {
 		t.Errorf("the capacity is %d thousandths, want 30000", capacity)
 	}
 }
@@ -184,7 +184,7 @@ func TestLimitThatGoesUnderLoadStaysGone(t *testing.T) {
 	opts.AWS = dynamotest.Config(wire.URL)
 	repos := []*dynamo.Repository{dynamotest.Connect(t, table, &opts), dynamotest.Connect(t, table, &opts), dynamotest.Connect(t, table, &opts)}
 	for round := range rounds {
-		setDefaults(t, admin, perMinute60, tenADay)
+		setDefaults(t, admin, perMinute60, tenPerDay)
 		entity := fmt.Sprint("key-", round)
 		amounts := [2]limiter.Amounts{limiter.Tokens("tpd", 1), limiter.Tokens("rpm", 0)}
 		var admitted, tried atomic.Int64
@@ -194,7 +194,7 @@ func TestLimitThatGoesUnderLoadStaysGone(t *testing.T) {
 				for range tries {
 					charge := limiter.Charge{Entity: entity, Resource: model, Amounts: amounts[i%2]}
 					out, err := repos[i%len(repos)].Consume(context.Background(), start, charge)
-					if n := admittedOf(t, 1, out, err); i%2 == 0 {
+					if n := countAdmitted(t, 1, out, err); i%2 == 0 {
 						admitted.Add(n)
 					}
 					if tried.Add(1) == callers*tries/3 {
@@ -213,28 +213,28 @@ func TestLimitThatGoesUnderLoadStaysGone(t *testing.T) {
 // A write that drops a limit arrives when the limit is back in force and charged:
 // it must not take the limit's balance with it, or the limit joins again, full.
 func TestLateDropTakesNoBalance(t *testing.T) {
-	for name, opts := range map[string]dynamo.Options{"default": {}, "exact": exactly} {
+	for name, opts := range map[string]dynamo.Options{"default": {}, "exact": exactOptions} {
 		t.Run(name, func(t *testing.T) {
-			s := newShaky(t)
-			setDefaults(t, s.steady, perMinute60, tenADay)
-			consume(t, s.steady, 0, ask("alice", 1), true)
+			s := newFaultyTable(t)
+			setDefaults(t, s.steady, perMinute60, tenPerDay)
+			consume(t, s.steady, 0, chargeOf("alice", 1), true)
 			setDefaults(t, s.steady, perMinute60)
-			cold := s.once(opts)
-			f, held, goOn := heldBefore()
-			s.wire.SetPlan(dynamotest.First(1, update, f))
+			cold := s.connectOnce(opts)
+			f, held, goOn := holdRequest()
+			s.proxy.SetPlan(dynamotest.First(1, update, f))
 			dropped := make(chan bool)
 			go func() {
-				out, err := cold.Consume(context.Background(), start, ask("alice", 1))
+				out, err := cold.Consume(context.Background(), start, chargeOf("alice", 1))
 				dropped <- err == nil && out.Admitted
 			}()
 			<-held
-			setDefaults(t, s.steady, perMinute60, tenADay)
-			consume(t, s.steady, 0, daily(10), true)
+			setDefaults(t, s.steady, perMinute60, tenPerDay)
+			consume(t, s.steady, 0, dailyCharge(10), true)
 			close(goOn)
 			if !<-dropped {
 				t.Error("the late charge is not admitted")
 			}
-			consume(t, s.once(opts), 0, daily(1), false)
+			consume(t, s.connectOnce(opts), 0, dailyCharge(1), false)
 		})
 	}
 }
@@ -242,39 +242,39 @@ func TestLateDropTakesNoBalance(t *testing.T) {
 // Clients that do not know yet that a limit is gone charge it all the time. Those
 // that do are not held up by them.
 func TestLimitThatIsStillChargedDoesNotHoldUpOthers(t *testing.T) {
-	s := newShaky(t)
+	s := newFaultyTable(t)
 	setDefaults(t, s.steady, perMinute60, limiter.PerDay("tpd", 1000))
-	consume(t, s.repo, 0, daily(1), true)
+	consume(t, s.repo, 0, dailyCharge(1), true)
 	late := dynamotest.Connect(t, s.table, nil)
-	consume(t, late, 0, daily(1), true)
+	consume(t, late, 0, dailyCharge(1), true)
 	setDefaults(t, s.steady, perMinute60)
-	s.wire.SetPlan(func(op string, _ []byte) dynamotest.Fault {
+	s.proxy.SetPlan(func(op string, _ []byte) dynamotest.Fault {
 		if op == update {
-			consume(t, late, 0, daily(1), true)
+			consume(t, late, 0, dailyCharge(1), true)
 		}
 		return dynamotest.Pass
 	})
-	cold := s.once(dynamo.Options{})
-	consume(t, cold, 0, ask("alice", 1), true)
-	s.wire.SetPlan(nil)
-	consume(t, cold, time.Second, ask("alice", 1), true)
-	s.lacksTheDailyLimit()
+	cold := s.connectOnce(dynamo.Options{})
+	consume(t, cold, 0, chargeOf("alice", 1), true)
+	s.proxy.SetPlan(nil)
+	consume(t, cold, time.Second, chargeOf("alice", 1), true)
+	s.checkNoDailyLimit()
 }
 
 // A lease takes more of a limit that was dropped and is back. The process has
 // only seen that it was gone.
 func TestLateDebitReachesALimitThatIsBack(t *testing.T) {
-	s := newShaky(t)
-	setDefaults(t, s.steady, perMinute60, tenADay)
-	lease := consume(t, s.repo, 0, daily(1), true)
+	s := newFaultyTable(t)
+	setDefaults(t, s.steady, perMinute60, tenPerDay)
+	lease := consume(t, s.repo, 0, dailyCharge(1), true)
 	setDefaults(t, s.steady, perMinute60)
 	s.repo.Forget()
-	consume(t, s.repo, 0, ask("alice", 1), true)
-	s.lacksTheDailyLimit()
-	setDefaults(t, s.steady, perMinute60, tenADay)
-	consume(t, s.steady, 0, daily(1), true)
+	consume(t, s.repo, 0, chargeOf("alice", 1), true)
+	s.checkNoDailyLimit()
+	setDefaults(t, s.steady, perMinute60, tenPerDay)
+	consume(t, s.steady, 0, dailyCharge(1), true)
 	must(t, s.repo.Credit(t.Context(), start, limiter.Credit{Account: lease.Self.Account, Amounts: limiter.Tokens("tpd", -5)}))
-	if tokens, _ := s.stored("b_tpd_tk"); tokens != 4000 {
+	if tokens, _ := s.bucketNumber("b_tpd_tk"); tokens != 4000 {
 		t.Errorf("the limit has %d thousandths, want 4000", tokens)
 	}
 }

@@ -21,7 +21,7 @@ const hammerVariable = "ZAEL_TEST_HAMMER"
 
 const (
 	processes = 4
-	hammering = 8   // goroutines of each
+	workers   = 8   // goroutines of each
 	attempts  = 50  // of each goroutine
 	room      = 400 // of 1600 attempts
 )
@@ -36,17 +36,17 @@ func TestProcessesShareOneLimit(t *testing.T) {
 		for _, exact := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s exact=%v", name, exact), func(t *testing.T) {
 				table := dynamotest.NewTable(t)
-				admin := dynamotest.Connect(t, table, &exactly)
+				admin := dynamotest.Connect(t, table, &exactOptions)
 				setDefaults(t, admin, limiter.PerDay("rpm", room))
 				for _, id := range entities[1:] {
 					if id != entities[0] {
-						cascading(t, admin, id, "project")
+						createChild(t, admin, id, "project")
 					}
 				}
 				if entities[1] != entities[0] {
-					cascading(t, admin, entities[0], "project")
+					createChild(t, admin, entities[0], "project")
 				}
-				if got := hammered(t, table, exact, entities); got != room {
+				if got := runHammers(t, table, exact, entities); got != room {
 					t.Errorf("%d admitted, want %d", got, room)
 				}
 			})
@@ -56,7 +56,7 @@ func TestProcessesShareOneLimit(t *testing.T) {
 
 // hammered is how often the processes were admitted, all at the same instant of
 // the limits' time, so that nothing is refilled.
-func hammered(t *testing.T, table string, exact bool, entities []string) int {
+func runHammers(t *testing.T, table string, exact bool, entities []string) int {
 	t.Helper()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -93,10 +93,10 @@ func TestHammer(t *testing.T) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	admitted := 0
-	for range hammering {
+	for range workers {
 		wg.Go(func() {
 			for range attempts {
-				out, err := repo.Consume(ctx, start, ask(args[3], 1))
+				out, err := repo.Consume(ctx, start, chargeOf(args[3], 1))
 				mu.Lock()
 				if err != nil {
 					t.Error(err)

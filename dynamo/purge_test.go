@@ -20,7 +20,7 @@ import (
 )
 
 // leftOf is the items of a namespace.
-func leftOf(t *testing.T, table, ns string) (left []string) {
+func namespaceItems(t *testing.T, table, ns string) (left []string) {
 	t.Helper()
 	for k := range tableItems(t, table) {
 		if strings.HasPrefix(k, ns+"/") {
@@ -31,9 +31,9 @@ func leftOf(t *testing.T, table, ns string) (left []string) {
 }
 
 // doomed is a namespace with limits, and a view of it by another process.
-func doomed(t *testing.T, r, other *dynamo.Repository) (ns limiter.Namespace, view *dynamo.Repository) {
+func newDoomedNamespace(t *testing.T, r, other *dynamo.Repository) (ns limiter.Namespace, view *dynamo.Repository) {
 	t.Helper()
-	ns, err := r.RegisterNamespace(t.Context(), bornAt, "doomed")
+	ns, err := r.RegisterNamespace(t.Context(), createdAt, "doomed")
 	must(t, err)
 	inside, err := r.Namespace(t.Context(), "doomed")
 	must(t, err)
@@ -59,7 +59,7 @@ func TestABucketThatWasOnItsWayDoesNotOutliveThePurge(t *testing.T) {
 	})
 	sweeps := dynamotest.NewProxy(t, nil)
 	r := dynamotest.Connect(t, table, &dynamo.Options{AWS: dynamotest.Config(sweeps.URL)})
-	ns, view := doomed(t, r, dynamotest.Connect(t, table, &dynamo.Options{AWS: dynamotest.Config(slow.URL)}))
+	ns, view := newDoomedNamespace(t, r, dynamotest.Connect(t, table, &dynamo.Options{AWS: dynamotest.Config(slow.URL)}))
 
 	admitted := make(chan error)
 	go func() {
@@ -67,7 +67,7 @@ func TestABucketThatWasOnItsWayDoesNotOutliveThePurge(t *testing.T) {
 		admitted <- err
 	}()
 	<-sent
-	must(t, r.DeleteNamespace(t.Context(), goneAt, "doomed"))
+	must(t, r.DeleteNamespace(t.Context(), deletedAt, "doomed"))
 	// The system's partition is looked at twice by a sweep, first and last.
 	looks := 0
 	afterSweep := dynamotest.Fault{Name: "afterSweep", Act: func(x *dynamotest.Exchange) {
@@ -90,7 +90,7 @@ func TestABucketThatWasOnItsWayDoesNotOutliveThePurge(t *testing.T) {
 	if sweeps.Count(afterSweep) != 1 {
 		t.Fatal("the charge was never let go")
 	}
-	if left := leftOf(t, table, ns.ID); len(left) > 0 {
+	if left := namespaceItems(t, table, ns.ID); len(left) > 0 {
 		t.Errorf("left after the purge: %v", left)
 	}
 }
@@ -101,20 +101,20 @@ func TestUsageDoesNotComeBackAfterAPurge(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
 	r := dynamotest.Connect(t, s.TableName, nil)
-	ns, _ := doomed(t, r, r)
+	ns, _ := newDoomedNamespace(t, r, r)
 	u := s.Repo.UsageStore(0)
 	late := s.addition("a", limiter.Daily, 1)
 	late.Bucket.Namespace = ns.ID
 	s.Must(u.AddUsage(t.Context(), late))
-	if left := leftOf(t, s.TableName, ns.ID); len(left) == 0 {
+	if left := namespaceItems(t, s.TableName, ns.ID); len(left) == 0 {
 		t.Fatal("nothing was counted")
 	}
-	must(t, r.DeleteNamespace(t.Context(), goneAt, "doomed"))
+	must(t, r.DeleteNamespace(t.Context(), deletedAt, "doomed"))
 	must(t, r.PurgeNamespace(t.Context(), ns.ID))
 	late = s.addition("a", limiter.Daily, 2)
 	late.Bucket.Namespace = ns.ID
 	s.Must(u.AddUsage(t.Context(), late))
-	if left := leftOf(t, s.TableName, ns.ID); len(left) > 0 {
+	if left := namespaceItems(t, s.TableName, ns.ID); len(left) > 0 {
 		t.Errorf("left after the purge: %v", left)
 	}
 }
@@ -134,7 +134,7 @@ func TestAPurgeWaitsForWhatIsOnItsWay(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			q, r := dynamotest.ConnectQuietTable(t, &c.opts)
 			q.Script(nil)
-			if took, err := takes(func() error { return r.PurgeNamespace(t.Context(), "n1") }); err != nil || took != c.want {
+			if took, err := elapsed(func() error { return r.PurgeNamespace(t.Context(), "n1") }); err != nil || took != c.want {
 				t.Errorf("%+v: %v after %v, want %v", c.opts, err, took, c.want)
 			}
 		})
@@ -144,9 +144,9 @@ func TestAPurgeWaitsForWhatIsOnItsWay(t *testing.T) {
 // crowded is a deleted namespace whose partitions take several batches, and how
 // many items it has. Its resources are listed twice, as Python's provisioner
 // may leave them.
-func crowded(t *testing.T, table string, r *dynamo.Repository, name string) (id string, items int) {
+func newCrowdedNamespace(t *testing.T, table string, r *dynamo.Repository, name string) (id string, items int) {
 	t.Helper()
-	n, err := r.RegisterNamespace(t.Context(), bornAt, name)
+	n, err := r.RegisterNamespace(t.Context(), createdAt, name)
 	must(t, err)
 	for i := range 70 {
 		entity := fmt.Sprintf("%s/ENTITY#key-%d", n.ID, i%2)
@@ -159,7 +159,7 @@ func crowded(t *testing.T, table string, r *dynamo.Repository, name string) (id 
 	}
 	storeItem(t, table, attributes{"PK": "S:" + n.ID + "/SYSTEM#", "SK": "S:#RESOURCES", "resources": "SS:one,two"})
 	storeItem(t, table, attributes{"PK": "S:" + n.ID + "/SYSTEM#", "SK": "S:#PROVISIONER", "managed_resources": "SS:one,two"})
-	must(t, r.DeleteNamespace(t.Context(), goneAt, name))
+	must(t, r.DeleteNamespace(t.Context(), deletedAt, name))
 	for k := range tableItems(t, table) {
 		if strings.HasPrefix(k, n.ID+"/") {
 			items++
@@ -168,7 +168,7 @@ func crowded(t *testing.T, table string, r *dynamo.Repository, name string) (id 
 	return n.ID, items
 }
 
-func TestAPurgeTellsHowManyItemsAreGone(t *testing.T) {
+func TestAPurgeReportsHowManyItemsAreGone(t *testing.T) {
 	t.Parallel()
 	table := dynamotest.NewTable(t)
 	var told []int
@@ -176,8 +176,8 @@ func TestAPurgeTellsHowManyItemsAreGone(t *testing.T) {
 		AWS:    dynamotest.Config(dynamotest.NewProxy(t, dynamotest.First(3, "BatchWriteItem", dynamotest.Unprocessed)).URL),
 		Purged: func(items int) { told = append(told, items) },
 	})
-	id, items := crowded(t, table, r, "other")
-	_, err := r.RegisterNamespace(t.Context(), bornAt, "third")
+	id, items := newCrowdedNamespace(t, table, r, "other")
+	_, err := r.RegisterNamespace(t.Context(), createdAt, "third")
 	must(t, err)
 	view, err := r.Namespace(t.Context(), "third") // views tell it too
 	must(t, err)
@@ -187,15 +187,15 @@ func TestAPurgeTellsHowManyItemsAreGone(t *testing.T) {
 		t.Errorf("told %v, want numbers that rise to %d", told, items)
 	}
 	told = nil
-	empty, _, _ := registered(t, r)
-	must(t, r.DeleteNamespace(t.Context(), goneAt, "other"))
+	empty, _, _ := registerOther(t, r)
+	must(t, r.DeleteNamespace(t.Context(), deletedAt, "other"))
 	must(t, r.PurgeNamespace(t.Context(), empty.ID))
 	if len(told) > 0 {
 		t.Errorf("of nothing it tells %v", told)
 	}
 }
 
-func TestPurgesTellOneAtATime(t *testing.T) {
+func TestPurgesReportOneAtATime(t *testing.T) {
 	t.Parallel()
 	table := dynamotest.NewTable(t)
 	var inside, calls atomic.Int32
@@ -211,7 +211,7 @@ func TestPurgesTellOneAtATime(t *testing.T) {
 	}})
 	var ids []string
 	for i := range 4 {
-		id, _ := crowded(t, table, r, fmt.Sprint("tenant-", i))
+		id, _ := newCrowdedNamespace(t, table, r, fmt.Sprint("tenant-", i))
 		ids = append(ids, id)
 	}
 	var group sync.WaitGroup
@@ -243,10 +243,10 @@ func TestNothingIsStoredInAPurgedNamespace(t *testing.T) {
 	before := len(dynamotest.Scan(t, table))
 	cfg := limiter.Config{Scope: limiter.Scope{Resource: model}, Limits: []limiter.Limit{perMinute60}}
 	for what, err := range map[string]error{
-		"SetConfig":    view.SetConfig(t.Context(), cfg, event("limits_set")),
-		"DeleteConfig": view.DeleteConfig(t.Context(), cfg.Scope, event("limits_deleted")),
-		"CreateEntity": view.CreateEntity(t.Context(), limiter.Entity{ID: "alice", CreatedAt: start}, event("entity_created")),
-		"DeleteEntity": view.DeleteEntity(t.Context(), "alice", event("entity_deleted")),
+		"SetConfig":    view.SetConfig(t.Context(), cfg, auditEvent("limits_set")),
+		"DeleteConfig": view.DeleteConfig(t.Context(), cfg.Scope, auditEvent("limits_deleted")),
+		"CreateEntity": view.CreateEntity(t.Context(), limiter.Entity{ID: "alice", CreatedAt: start}, auditEvent("entity_created")),
+		"DeleteEntity": view.DeleteEntity(t.Context(), "alice", auditEvent("entity_deleted")),
 	} {
 		if !errors.Is(err, limiter.ErrNotFound) {
 			t.Errorf("%s: error %v, want ErrNotFound", what, err)

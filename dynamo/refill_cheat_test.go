@@ -49,9 +49,9 @@ func TestComparisonFindsRefillsThatCheat(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for seed := uint64(11); seed < 16; seed++ { // the first two find them all, early
-				said := verdict(t, func(tb testing.TB) {
+				said := failureOf(t, func(tb testing.TB) {
 					tb.Helper()
-					compareBeside(tb, seed, perHistory, aggregator.Options{Windows: []limiter.Window{}}, c.store, "override", "usage")
+					compareWithAggregator(tb, seed, perHistory, aggregator.Options{Windows: []limiter.Window{}}, c.store, "override", "usage")
 				})
 				if said != "" {
 					t.Logf("found in history %d: %.200s", seed, said)
@@ -147,7 +147,7 @@ func thousandths(n int64) types.AttributeValue {
 }
 
 // verdict is what a run says when it fails, "" if it passes.
-func verdict(t *testing.T, run func(testing.TB)) (said string) {
+func failureOf(t *testing.T, run func(testing.TB)) (said string) {
 	t.Helper()
 	defer func() {
 		switch failed := recover().(type) {

@@ -59,7 +59,7 @@ func TestCompare(t *testing.T) {
 	})
 	seed := *compareSeed
 	for left := *compareOps; left > 0; left -= perHistory {
-		repotest.Compare(t, seed, min(left, perHistory), memory.New(nil), dynamotest.Connect(t, dynamotest.NewTable(t), &exactly), "usage")
+		repotest.Compare(t, seed, min(left, perHistory), memory.New(nil), dynamotest.Connect(t, dynamotest.NewTable(t), &exactOptions), "usage")
 		seed++
 	}
 	t.Logf("%d operations, seeds %d to %d", *compareOps, *compareSeed, seed-1)
@@ -71,7 +71,7 @@ func TestCompare(t *testing.T) {
 // before.
 func TestCompareAggregated(t *testing.T) {
 	seed := *compareSeed
-	for left := *compareOps / part; left > 0; left -= perHistory {
+	for left := *compareOps / aggregatedShare; left > 0; left -= perHistory {
 		compareAggregated(t, seed, min(left, perHistory))
 		seed++
 	}
@@ -79,16 +79,16 @@ func TestCompareAggregated(t *testing.T) {
 
 // part is what TestCompareAggregated does of the operations asked for, since each
 // takes longer.
-const part = 4
+const aggregatedShare = 4
 
 func compareAggregated(t *testing.T, seed uint64, ops int) {
 	t.Helper()
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("to repeat it: make compare STORES=dynamo SEED=%d OPS=%d", seed, part*ops)
+			t.Logf("to repeat it: make compare STORES=dynamo SEED=%d OPS=%d", seed, aggregatedShare*ops)
 		}
 	})
-	b := compareBeside(t, seed, ops, aggregator.Options{}, func(_ *dynamotest.WriteLog, repo *dynamo.Repository) aggregator.Store {
+	b := compareWithAggregator(t, seed, ops, aggregator.Options{}, func(_ *dynamotest.WriteLog, repo *dynamo.Repository) aggregator.Store {
 		return repo.UsageStore(0)
 	}, "override")
 	t.Logf("seed %d: %d operations, %d records, %d refills, %d refused", seed, ops, len(b.Log.From(0)), b.Refilled, b.Refused)
@@ -100,20 +100,20 @@ func compareAggregated(t *testing.T, seed uint64, ops int) {
 // apart is how far an aggregator's clock must be behind the latest time of a
 // comparison for no later call to be earlier: clients are up to two seconds
 // ahead or behind, and changes of limits are dated in whole seconds.
-const apart = 5 * time.Second
+const clockLag = 5 * time.Second
 
 // compareBeside compares memory with DynamoDB beside an aggregator with a store
 // of its own.
-func compareBeside(
+func compareWithAggregator(
 	tb testing.TB, seed uint64, ops int, opts aggregator.Options, store func(*dynamotest.WriteLog, *dynamo.Repository) aggregator.Store, except ...string,
 ) *dynamotest.Aggregator {
 	tb.Helper()
 	s := dynamotest.NewWriteLog(tb, dynamotest.NewTable(tb))
-	o := exactly
+	o := exactOptions
 	o.AWS = s.Config(dynamotest.Endpoint(tb))
 	repo, reference := dynamotest.Connect(tb, s.Table, &o), memory.New(nil)
 	b := dynamotest.NewAggregator(tb, s, store(s, repo), opts)
-	b.Behind, b.Rand, b.Eager, b.OnRefill = apart, rand.New(rand.NewPCG(seed, 3)), 40, agrees(repo, reference)
+	b.Behind, b.Rand, b.Eager, b.OnRefill = clockLag, rand.New(rand.NewPCG(seed, 3)), 40, compareBuckets(repo, reference)
 	// Without Forget: the aggregator's clock is behind, and a cold process does not
 	// know the latest time of a bucket.
 	warm := struct{ limiter.Repository }{&dynamotest.Aggregated{Repository: repo, Aggregator: b, Wake: b.Run}}
@@ -123,7 +123,7 @@ func compareBeside(
 
 // agrees checks that two repositories show the same of a bucket of the first at
 // the time of its refill: nobody else may be able to tell.
-func agrees(repo *dynamo.Repository, other limiter.Repository) func(*dynamotest.Aggregator, aggregator.Change) {
+func compareBuckets(repo *dynamo.Repository, other limiter.Repository) func(*dynamotest.Aggregator, aggregator.Change) {
 	return func(b *dynamotest.Aggregator, c aggregator.Change) {
 		if c.Bucket.Namespace != repo.NamespaceID() {
 			return

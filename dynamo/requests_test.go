@@ -13,16 +13,16 @@ import (
 )
 
 // watched is a table with a process whose requests are counted, and another.
-type watched struct {
+type countedTable struct {
 	testing.TB
 	repo, other *dynamo.Repository
-	wire        *dynamotest.Counter
+	counter     *dynamotest.Counter
 }
 
-func newWatched(tb testing.TB) *watched {
+func newCountedTable(tb testing.TB) *countedTable {
 	tb.Helper()
 	table, wire := dynamotest.NewTable(tb), dynamotest.NewCounter()
-	w := &watched{TB: tb, wire: wire, other: dynamotest.Connect(tb, table, nil)}
+	w := &countedTable{TB: tb, counter: wire, other: dynamotest.Connect(tb, table, nil)}
 	setDefaults(tb, w.other, perMinute60)
 	w.repo = dynamotest.Connect(tb, table, &dynamo.Options{AWS: wire.Config(dynamotest.Endpoint(tb))})
 	wire.Reset()
@@ -31,21 +31,21 @@ func newWatched(tb testing.TB) *watched {
 
 // sends checks which requests work makes, and in how many round trips. The ones
 // that are made side by side are held until all are there.
-func (w *watched) sends(what string, roundTrips int, work func(), want ...string) {
+func (w *countedTable) checkRequests(what string, roundTrips int, work func(), want ...string) {
 	w.Helper()
-	w.wire.Reset()
+	w.counter.Reset()
 	if len(want) > roundTrips && roundTrips > 0 {
 		sizes := slices.Repeat([]int{1}, roundTrips-1)
-		w.wire.Together(append(sizes, len(want)-roundTrips+1)...)
+		w.counter.Together(append(sizes, len(want)-roundTrips+1)...)
 	}
 	work()
-	got := w.wire.Requests()
+	got := w.counter.Requests()
 	if len(got) >= roundTrips && len(want) >= roundTrips && roundTrips > 0 { // the last ones are side by side, in any order
 		slices.Sort(got[roundTrips-1:])
 		slices.Sort(want[roundTrips-1:])
 	}
-	if !slices.Equal(got, want) || w.wire.RoundTrips() != roundTrips {
-		w.Errorf("%s: requests %v in %d round trips, want %v in %d", what, got, w.wire.RoundTrips(), want, roundTrips)
+	if !slices.Equal(got, want) || w.counter.RoundTrips() != roundTrips {
+		w.Errorf("%s: requests %v in %d round trips, want %v in %d", what, got, w.counter.RoundTrips(), want, roundTrips)
 	}
 }
 
@@ -54,54 +54,54 @@ const read, update, put, get, transact = "BatchGetItem", "UpdateItem", "PutItem"
 // TestRequests is the table of what each path sends, in docs/dynamodb.md too.
 func TestRequests(t *testing.T) {
 	t.Run("one bucket", func(t *testing.T) {
-		w := newWatched(t)
+		w := newCountedTable(t)
 		take := func(d time.Duration, n int64, admitted bool) func() {
-			return func() { consume(t, w.repo, d, ask("alice", n), admitted) }
+			return func() { consume(t, w.repo, d, chargeOf("alice", n), admitted) }
 		}
-		w.sends("a brand-new bucket", 2, take(0, 1, true), read, put)
-		w.sends("warm, plain", 1, take(0, 1, true), update)
-		w.sends("warm, locked", 1, take(30*time.Second, 1, true), update)
-		consume(t, w.other, 31*time.Second, ask("alice", 59), true)
-		w.sends("an image that is stale", 2, take(50*time.Second, 10, true), update, update)
-		w.sends("cannot fit", 1, take(50*time.Second, 50, false), get)
-		w.sends("cannot fit, remembered", 0, take(50*time.Second, 50, false))
-		w.sends("does fit, though others were refused", 1, take(50*time.Second, 1, true), update)
-		w.sends("facts that are too old", 2, take(2*time.Minute, 1, true), read, update)
+		w.checkRequests("a brand-new bucket", 2, take(0, 1, true), read, put)
+		w.checkRequests("warm, plain", 1, take(0, 1, true), update)
+		w.checkRequests("warm, locked", 1, take(30*time.Second, 1, true), update)
+		consume(t, w.other, 31*time.Second, chargeOf("alice", 59), true)
+		w.checkRequests("an image that is stale", 2, take(50*time.Second, 10, true), update, update)
+		w.checkRequests("cannot fit", 1, take(50*time.Second, 50, false), get)
+		w.checkRequests("cannot fit, remembered", 0, take(50*time.Second, 50, false))
+		w.checkRequests("does fit, though others were refused", 1, take(50*time.Second, 1, true), update)
+		w.checkRequests("facts that are too old", 2, take(2*time.Minute, 1, true), read, update)
 	})
 	t.Run("a bucket that others made", func(t *testing.T) {
-		w := newWatched(t)
-		consume(t, w.other, 0, ask("alice", 1), true)
-		w.sends("an unknown bucket", 2, func() { consume(t, w.repo, 0, ask("alice", 1), true) }, read, update)
+		w := newCountedTable(t)
+		consume(t, w.other, 0, chargeOf("alice", 1), true)
+		w.checkRequests("an unknown bucket", 2, func() { consume(t, w.repo, 0, chargeOf("alice", 1), true) }, read, update)
 	})
 	t.Run("limits that others changed", func(t *testing.T) {
-		w := newWatched(t)
+		w := newCountedTable(t)
 		take := func(repo *dynamo.Repository) func() {
-			return func() { consume(t, repo, 0, ask("alice", 1), true) }
+			return func() { consume(t, repo, 0, chargeOf("alice", 1), true) }
 		}
 		take(w.repo)()
 		setDefaults(t, w.other, limiter.PerMinute("rpm", 120))
 		w.repo.Forget()
-		w.sends("an unknown bucket that has to follow", 3, take(w.repo), read, readTogether, update)
+		w.checkRequests("an unknown bucket that has to follow", 3, take(w.repo), read, transactGet, update)
 		setDefaults(t, w.other, perMinute60)
 		take(w.other)()
-		w.sends("a bucket that others made follow", 3, take(w.repo), update, readTogether, update)
+		w.checkRequests("a bucket that others made follow", 3, take(w.repo), update, transactGet, update)
 	})
 	t.Run("cascade", func(t *testing.T) {
-		w := newWatched(t)
-		cascading(t, w.other, "key-1", "project")
-		cascading(t, w.other, "key-2", "project")
+		w := newCountedTable(t)
+		createChild(t, w.other, "key-1", "project")
+		createChild(t, w.other, "key-2", "project")
 		charge := func(entity string) func() {
-			return func() { consume(t, w.repo, 0, ask(entity, 1), true) }
+			return func() { consume(t, w.repo, 0, chargeOf(entity, 1), true) }
 		}
-		w.sends("both brand-new", 3, charge("key-1"), read, read, transact)
-		w.sends("both warm", 1, charge("key-1"), update, update)
-		w.sends("a brand-new child", 2, charge("key-2"), read, put, update)
+		w.checkRequests("both brand-new", 3, charge("key-1"), read, read, transact)
+		w.checkRequests("both warm", 1, charge("key-1"), update, update)
+		w.checkRequests("a brand-new child", 2, charge("key-2"), read, put, update)
 		w.repo.Forget()
-		w.sends("everything unknown", 3, charge("key-1"), read, read, update, update)
+		w.checkRequests("everything unknown", 3, charge("key-1"), read, read, update, update)
 	})
 	t.Run("what is settled later", func(t *testing.T) {
-		w := newWatched(t)
-		cascading(t, w.other, "key-1", "project")
+		w := newCountedTable(t)
+		createChild(t, w.other, "key-1", "project")
 		lim, err := limiter.New(w.repo, &limiter.Options{Now: func() time.Time { return start }})
 		must(t, err)
 		acquire := func() *limiter.Lease {
@@ -112,29 +112,29 @@ func TestRequests(t *testing.T) {
 		end := func(lease *limiter.Lease, adjust int64, how func(*limiter.Lease, context.Context) error) func() {
 			return func() { must(t, errors.Join(lease.Adjust(limiter.Tokens("rpm", adjust)), how(lease, t.Context()))) }
 		}
-		w.sends("commit without change", 0, end(acquire(), 0, (*limiter.Lease).Commit))
-		w.sends("commit of more", 1, end(acquire(), 1, (*limiter.Lease).Commit), update, update)
-		w.sends("commit of less", 1, end(acquire(), -1, (*limiter.Lease).Commit), update, update)
-		w.sends("rollback", 1, end(acquire(), 0, (*limiter.Lease).Rollback), transact, transact)
+		w.checkRequests("commit without change", 0, end(acquire(), 0, (*limiter.Lease).Commit))
+		w.checkRequests("commit of more", 1, end(acquire(), 1, (*limiter.Lease).Commit), update, update)
+		w.checkRequests("commit of less", 1, end(acquire(), -1, (*limiter.Lease).Commit), update, update)
+		w.checkRequests("rollback", 1, end(acquire(), 0, (*limiter.Lease).Rollback), transact, transact)
 	})
 }
 
 // A failed conditional write is billed, so refusals must not hammer the table:
 // 100 calls a second at a limit of 5.
 func TestRefusalsAreCheap(t *testing.T) {
-	w := newWatched(t)
+	w := newCountedTable(t)
 	setDefaults(t, w.other, limiter.PerSecond("rpm", 5))
 	refusals, writes, requests := 0, 0, 0
 	for i := range 1000 {
-		w.wire.Reset()
-		out, err := w.repo.Consume(t.Context(), at(time.Duration(i)*10*time.Millisecond), ask("alice", 1))
+		w.counter.Reset()
+		out, err := w.repo.Consume(t.Context(), at(time.Duration(i)*10*time.Millisecond), chargeOf("alice", 1))
 		must(t, err)
 		if out.Admitted {
 			continue
 		}
 		refusals++
-		requests += len(w.wire.Requests())
-		for _, op := range w.wire.Requests() {
+		requests += len(w.counter.Requests())
+		for _, op := range w.counter.Requests() {
 			if op != read && op != get {
 				writes++
 			}

@@ -26,16 +26,16 @@ func bareTable(t *testing.T) string {
 }
 
 // ofTable is the table without a namespace.
-var ofTable = dynamo.Options{Namespace: "_"}
+var tableOptions = dynamo.Options{Namespace: "_"}
 
 func TestTheFirstNamespaceIsRegisteredThroughTheTable(t *testing.T) {
 	t.Parallel()
 	table := bareTable(t)
-	if err := refusal(t, table, &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t))}); !errors.Is(err, limiter.ErrNotFound) {
+	if err := connectError(t, table, &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t))}); !errors.Is(err, limiter.ErrNotFound) {
 		t.Fatal(err)
 	}
 	before := tableItems(t, table)
-	r := dynamotest.Connect(t, table, &ofTable)
+	r := dynamotest.Connect(t, table, &tableOptions)
 	must(t, r.Ping(t.Context()))
 	if got := dynamotest.Collect(t, r.Namespaces(t.Context())); len(got) > 0 {
 		t.Error(got)
@@ -62,13 +62,13 @@ func TestTheFirstNamespaceIsRegisteredThroughTheTable(t *testing.T) {
 func TestANamespaceLivesAndEndsThroughTheTable(t *testing.T) {
 	t.Parallel()
 	table := dynamotest.NewTable(t)
-	r := dynamotest.Connect(t, table, &ofTable)
+	r := dynamotest.Connect(t, table, &tableOptions)
 	before := tableItems(t, table)
-	n, _, _ := registered(t, r)
-	must(t, r.DeleteNamespace(t.Context(), goneAt, "other"))
-	_, err := r.RecoverNamespace(t.Context(), goneAt, n.ID)
+	n, _, _ := registerOther(t, r)
+	must(t, r.DeleteNamespace(t.Context(), deletedAt, "other"))
+	_, err := r.RecoverNamespace(t.Context(), deletedAt, n.ID)
 	must(t, err)
-	must(t, r.DeleteNamespace(t.Context(), goneAt, "other"))
+	must(t, r.DeleteNamespace(t.Context(), deletedAt, "other"))
 	must(t, r.PurgeNamespace(t.Context(), n.ID))
 	if diff := cmp.Diff(before, tableItems(t, table)); diff != "" {
 		t.Error(diff)
@@ -78,15 +78,15 @@ func TestANamespaceLivesAndEndsThroughTheTable(t *testing.T) {
 // dataCalls are the methods of the port that are about the data of a namespace.
 func dataCalls(r *dynamo.Repository, account *limiter.Account) map[string]func(context.Context) error {
 	charge := limiter.Charge{Entity: "key-1", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 1), Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}}
-	scope, ev := limiter.Scope{Resource: "gpt-4"}, limiter.AuditEvent{ID: "01", Action: "tried", Entity: "key-1", At: bornAt}
+	scope, ev := limiter.Scope{Resource: "gpt-4"}, limiter.AuditEvent{ID: "01", Action: "tried", Entity: "key-1", At: createdAt}
 	cfg := limiter.Config{Scope: scope, Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}}
 	return map[string]func(context.Context) error{
-		"Consume": func(ctx context.Context) error { _, err := r.Consume(ctx, bornAt, charge); return err },
-		"Peek":    func(ctx context.Context) error { _, err := r.Peek(ctx, bornAt, charge); return err },
+		"Consume": func(ctx context.Context) error { _, err := r.Consume(ctx, createdAt, charge); return err },
+		"Peek":    func(ctx context.Context) error { _, err := r.Peek(ctx, createdAt, charge); return err },
 		"Credit": func(ctx context.Context) error {
-			return r.Credit(ctx, bornAt, limiter.Credit{Account: account, Amounts: limiter.Tokens("rpm", -1)})
+			return r.Credit(ctx, createdAt, limiter.Credit{Account: account, Amounts: limiter.Tokens("rpm", -1)})
 		},
-		"Buckets":               func(ctx context.Context) error { return lastError(r.Buckets(ctx, bornAt, scope)) },
+		"Buckets":               func(ctx context.Context) error { return lastError(r.Buckets(ctx, createdAt, scope)) },
 		"CreateEntity":          func(ctx context.Context) error { return r.CreateEntity(ctx, limiter.Entity{ID: "key-2"}, ev) },
 		"Entity":                func(ctx context.Context) error { _, err := r.Entity(ctx, "key-1"); return err },
 		"Entities":              func(ctx context.Context) error { return lastError(r.Entities(ctx, "")) },
@@ -122,13 +122,13 @@ var withoutData = []string{
 func TestTheTableItselfHoldsNoData(t *testing.T) {
 	t.Parallel()
 	table := dynamotest.NewTable(t)
-	storeItem(t, table, namespaceRecord("#NAMESPACE#_", "AAAAAAAAAAA", "_", born))
-	storeItem(t, table, namespaceRecord("#NSID#AAAAAAAAAAA", "AAAAAAAAAAA", "_", born))
-	storeItem(t, table, namespaceRecord("#NSID#_", "_", "_", born))
+	storeItem(t, table, namespaceRecord("#NAMESPACE#_", "AAAAAAAAAAA", "_", createdText))
+	storeItem(t, table, namespaceRecord("#NSID#AAAAAAAAAAA", "AAAAAAAAAAA", "_", createdText))
+	storeItem(t, table, namespaceRecord("#NSID#_", "_", "_", createdText))
 	charge := limiter.Charge{Entity: "key-1", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 1), Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}}
-	out, err := dynamotest.Connect(t, table, nil).Consume(t.Context(), bornAt, charge)
+	out, err := dynamotest.Connect(t, table, nil).Consume(t.Context(), createdAt, charge)
 	must(t, err)
-	r := dynamotest.Connect(t, table, &ofTable)
+	r := dynamotest.Connect(t, table, &tableOptions)
 	if got := r.NamespaceID(); got != "_" {
 		t.Errorf("namespace %s", got)
 	}
@@ -145,7 +145,7 @@ func TestTheTableItselfHoldsNoData(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		says(t, err, `"_"`, "reserved")
+		checkError(t, err, `"_"`, "reserved")
 	}
 	if mode := r.OnUnavailable(); mode != "" {
 		t.Errorf("mode %q", mode)
@@ -160,7 +160,7 @@ func TestTheTableItselfHoldsNoData(t *testing.T) {
 
 func TestTheTableItselfIsNotRegistered(t *testing.T) {
 	t.Parallel()
-	lim, err := limiter.New(dynamotest.Connect(t, dynamotest.NewTable(t), &ofTable), nil)
+	lim, err := limiter.New(dynamotest.Connect(t, dynamotest.NewTable(t), &tableOptions), nil)
 	must(t, err)
 	if _, err := lim.RegisterNamespaces(t.Context(), "_"); !isError[*limiter.InvalidError](err) {
 		t.Error(err)
@@ -177,12 +177,12 @@ func TestTheTableItselfIsNotRegistered(t *testing.T) {
 func TestConnectingToTheTableChecksTheTable(t *testing.T) {
 	t.Parallel()
 	opts := &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t)), Namespace: "_"}
-	if err := refusal(t, dynamotest.TableName(t), opts); !errors.Is(err, limiter.ErrNotFound) {
+	if err := connectError(t, dynamotest.TableName(t), opts); !errors.Is(err, limiter.ErrNotFound) {
 		t.Error(err)
 	}
 	table := dynamotest.NewTable(t)
 	storeItem(t, table, attributes{"PK": "S:_/SYSTEM#", "SK": "S:#VERSION", "schema_version": "S:0.9.0"})
-	if err := refusal(t, table, opts); !isError[*limiter.VersionError](err) {
+	if err := connectError(t, table, opts); !isError[*limiter.VersionError](err) {
 		t.Error(err)
 	}
 }

@@ -18,15 +18,15 @@ import (
 )
 
 // once is a process of a shaky table whose client tries only once.
-func (s *shaky) once(opts dynamo.Options) *dynamo.Repository {
+func (s *faultyTable) connectOnce(opts dynamo.Options) *dynamo.Repository {
 	s.Helper()
-	opts.AWS = dynamotest.Config(s.wire.URL)
+	opts.AWS = dynamotest.Config(s.proxy.URL)
 	opts.AWS.RetryMaxAttempts = 1
 	return dynamotest.Connect(s, s.table, &opts)
 }
 
 // stored is a number of alice's bucket, and whether there is one.
-func (s *shaky) stored(attr string) (int64, bool) {
+func (s *faultyTable) bucketNumber(attr string) (int64, bool) {
 	s.Helper()
 	return storedNumber(s, s.table, s.steady.NamespaceID(), attr)
 }
@@ -39,7 +39,7 @@ func storedNumber(tb testing.TB, table, ns, attr string) (int64, bool) {
 }
 
 // on is a plan with a fault for one operation whose request contains a text.
-func on(op, text string, f dynamotest.Fault) dynamotest.Plan {
+func onRequest(op, text string, f dynamotest.Fault) dynamotest.Plan {
 	return func(asked string, body []byte) dynamotest.Fault {
 		if asked == op && bytes.Contains(body, []byte(text)) {
 			return f
@@ -49,7 +49,7 @@ func on(op, text string, f dynamotest.Fault) dynamotest.Plan {
 }
 
 // slow carries a request out, but holds the answer.
-func slow() (f dynamotest.Fault, held, goOn chan struct{}) {
+func holdReply() (f dynamotest.Fault, held, goOn chan struct{}) {
 	held, goOn = make(chan struct{}), make(chan struct{})
 	return dynamotest.Fault{Name: "slow", Act: func(x *dynamotest.Exchange) {
 		reply := x.Execute(x.Body)
@@ -60,7 +60,7 @@ func slow() (f dynamotest.Fault, held, goOn chan struct{}) {
 }
 
 // refuseAlways makes the condition one that does not hold.
-var refuseAlways = dynamotest.Fault{Name: "refuse", Act: func(x *dynamotest.Exchange) {
+var failCondition = dynamotest.Fault{Name: "refuse", Act: func(x *dynamotest.Exchange) {
 	condition := []byte(`"ConditionExpression":"`)
 	x.Answer(x.Execute(bytes.Replace(x.Body, condition, append(condition, "attribute_exists(nope) AND "...), 1)))
 }}
@@ -68,14 +68,14 @@ var refuseAlways = dynamotest.Fault{Name: "refuse", Act: func(x *dynamotest.Exch
 // A table that does not answer is an outage, also for a caller without a
 // deadline: the time-out of the connection is not his.
 func TestSilentTableIsAnOutage(t *testing.T) {
-	s := newShaky(t)
-	cfg := dynamotest.Config(s.wire.URL)
+	s := newFaultyTable(t)
+	cfg := dynamotest.Config(s.proxy.URL)
 	impatient := &http.Transport{ResponseHeaderTimeout: 50 * time.Millisecond}
 	defer impatient.CloseIdleConnections()
 	cfg.HTTPClient, cfg.RetryMaxAttempts = &http.Client{Transport: impatient}, 1
 	repo := dynamotest.Connect(t, s.table, &dynamo.Options{AWS: cfg})
-	s.wire.SetPlan(dynamotest.Always(dynamotest.Hang))
-	if _, err := repo.Consume(t.Context(), start, ask("alice", 1)); err == nil {
+	s.proxy.SetPlan(dynamotest.Always(dynamotest.Hang))
+	if _, err := repo.Consume(t.Context(), start, chargeOf("alice", 1)); err == nil {
 		t.Error("no error")
 	}
 }
@@ -85,12 +85,12 @@ func TestSilentTableIsAnOutage(t *testing.T) {
 func TestOutageIsNoMissingNamespace(t *testing.T) {
 	for name, opts := range map[string]dynamo.Options{"peek": {}, "no speculation": {NoSpeculation: true}, "image forgotten": {Images: 1}} {
 		t.Run(name, func(t *testing.T) {
-			s := newShaky(t)
-			repo := s.once(opts)
-			consume(t, repo, 0, ask("alice", 1), true)
-			consume(t, repo, 0, ask("bob", 1), true)
-			s.wire.SetPlan(on(read, "", dynamotest.Fail500))
-			ask := ask("alice", 1)
+			s := newFaultyTable(t)
+			repo := s.connectOnce(opts)
+			consume(t, repo, 0, chargeOf("alice", 1), true)
+			consume(t, repo, 0, chargeOf("bob", 1), true)
+			s.proxy.SetPlan(onRequest(read, "", dynamotest.Fail500))
+			ask := chargeOf("alice", 1)
 			_, err := repo.Consume(t.Context(), at(2*time.Minute), ask)
 			if name == "peek" {
 				_, err = repo.Peek(t.Context(), at(2*time.Minute), ask)
@@ -105,20 +105,20 @@ func TestOutageIsNoMissingNamespace(t *testing.T) {
 // Facts that could not be read again must not be written over what another
 // process stored.
 func TestOldFactsRepairNothing(t *testing.T) {
-	s := newShaky(t)
-	repo := s.once(exactly)
+	s := newFaultyTable(t)
+	repo := s.connectOnce(exactOptions)
 	setDefaults(t, s.steady, perMinute60, limiter.PerDay("tpd", 10))
 	both := limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("rpm", 1).And("tpd", 10)}
 	account := consume(t, repo, 0, both, true).Self.Account
 	setDefaults(t, s.steady, limiter.PerMinute("rpm", 6))
-	consume(t, s.steady, time.Second, ask("alice", 1), true)
+	consume(t, s.steady, time.Second, chargeOf("alice", 1), true)
 	must(t, repo.Credit(t.Context(), at(time.Second), limiter.Credit{Account: account, Amounts: limiter.Tokens("rpm", -1)}))
-	s.wire.SetPlan(on(read, "", dynamotest.Fail500))
+	s.proxy.SetPlan(onRequest(read, "", dynamotest.Fail500))
 	_, _ = repo.Consume(t.Context(), at(2*time.Minute), both)
-	if capacity, _ := s.stored("b_rpm_cp"); capacity != 6000 {
+	if capacity, _ := s.bucketNumber("b_rpm_cp"); capacity != 6000 {
 		t.Errorf("rpm has a capacity of %d thousandths, want 6000", capacity)
 	}
-	if tokens, there := s.stored("b_tpd_tk"); there {
+	if tokens, there := s.bucketNumber("b_tpd_tk"); there {
 		t.Errorf("tpd is back, with %d thousandths", tokens)
 	}
 }
@@ -127,7 +127,7 @@ func TestOldFactsRepairNothing(t *testing.T) {
 // took.
 func TestLockedWriteFromAnOldImageLosesNothing(t *testing.T) {
 	table := dynamotest.NewTable(t)
-	one, two, reference := dynamotest.Connect(t, table, &exactly), dynamotest.Connect(t, table, &exactly), memory.New(nil)
+	one, two, reference := dynamotest.Connect(t, table, &exactOptions), dynamotest.Connect(t, table, &exactOptions), memory.New(nil)
 	setDefaults(t, one, perMinute60)
 	setDefaults(t, reference, perMinute60)
 	var got, want limiter.Outcome
@@ -136,8 +136,8 @@ func TestLockedWriteFromAnOldImageLosesNothing(t *testing.T) {
 		at   time.Duration
 		n    int64
 	}{{one, 0, 10}, {two, 5 * time.Second, 50}, {one, 50 * time.Second, 1}} {
-		got = consume(t, step.repo, step.at, ask("alice", step.n), true)
-		want = consume(t, reference, step.at, ask("alice", step.n), true)
+		got = consume(t, step.repo, step.at, chargeOf("alice", step.n), true)
+		want = consume(t, reference, step.at, chargeOf("alice", step.n), true)
 	}
 	if got.Self.Tokens[0] != want.Self.Tokens[0] {
 		t.Errorf("%d thousandths are left, memory has %d", got.Self.Tokens[0], want.Self.Tokens[0])
@@ -146,12 +146,12 @@ func TestLockedWriteFromAnOldImageLosesNothing(t *testing.T) {
 
 // A repair that a charge overtakes makes no debt of what was there.
 func TestRepairThatIsOvertakenLeavesNoDebt(t *testing.T) {
-	s := newShaky(t)
+	s := newFaultyTable(t)
 	setDefaults(t, s.steady, limiter.PerMinute("rpm", 100))
-	consume(t, s.steady, 0, ask("alice", 1), true)
-	setDefaults(t, dynamotest.Connect(t, s.table, &exactly), limiter.PerMinute("rpm", 10))
+	consume(t, s.steady, 0, chargeOf("alice", 1), true)
+	setDefaults(t, dynamotest.Connect(t, s.table, &exactOptions), limiter.PerMinute("rpm", 10))
 	held, goOn := make(chan struct{}), make(chan struct{})
-	s.wire.SetPlan(dynamotest.First(1, update, dynamotest.Fault{Name: "hold", Act: func(x *dynamotest.Exchange) {
+	s.proxy.SetPlan(dynamotest.First(1, update, dynamotest.Fault{Name: "hold", Act: func(x *dynamotest.Exchange) {
 		close(held)
 		<-goOn
 		x.Answer(x.Execute(x.Body))
@@ -159,13 +159,13 @@ func TestRepairThatIsOvertakenLeavesNoDebt(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = s.repo.Consume(context.Background(), start, ask("alice", 50))
+		_, _ = s.repo.Consume(context.Background(), start, chargeOf("alice", 50))
 	}()
 	<-held
-	consume(t, s.steady, 0, ask("alice", 80), true) // it does not know of the new limits yet
+	consume(t, s.steady, 0, chargeOf("alice", 80), true) // it does not know of the new limits yet
 	close(goOn)
 	<-done
-	if tokens, _ := s.stored("b_rpm_tk"); tokens < 0 {
+	if tokens, _ := s.bucketNumber("b_rpm_tk"); tokens < 0 {
 		t.Errorf("%d thousandths are left, though nobody took more than there was", tokens)
 	}
 }
@@ -175,7 +175,7 @@ func TestNoWriteForgivesTheDebtOfAnother(t *testing.T) {
 	for _, how := range []string{"plain", "locked", "undo"} {
 		t.Run(how, func(t *testing.T) {
 			table := dynamotest.NewTable(t)
-			one, two := dynamotest.Connect(t, table, &exactly), dynamotest.Connect(t, table, &exactly)
+			one, two := dynamotest.Connect(t, table, &exactOptions), dynamotest.Connect(t, table, &exactOptions)
 			setDefaults(t, one, perMinute60, limiter.PerMinute("tpm", 60))
 			both := limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("rpm", 10).And("tpm", 10)}
 			lease := consume(t, one, 0, both, true).Self.Account
@@ -184,9 +184,9 @@ func TestNoWriteForgivesTheDebtOfAnother(t *testing.T) {
 			before, _ := storedNumber(t, table, one.NamespaceID(), "ttl")
 			switch how {
 			case "plain":
-				consume(t, one, 2*time.Second, ask("alice", 1), true)
+				consume(t, one, 2*time.Second, chargeOf("alice", 1), true)
 			case "locked":
-				consume(t, one, 15*time.Second, ask("alice", 1), true)
+				consume(t, one, 15*time.Second, chargeOf("alice", 1), true)
 			default:
 				must(t, one.Credit(t.Context(), at(2*time.Second), limiter.Credit{Account: lease, Amounts: limiter.Tokens("rpm", 10), Undo: true}))
 			}
@@ -198,59 +198,59 @@ func TestNoWriteForgivesTheDebtOfAnother(t *testing.T) {
 }
 
 // A read that a creation overtook does not end the life of the new bucket.
-func TestReadThatACreationOvertookEndsNoLife(t *testing.T) {
-	s := newShaky(t)
-	_, err := s.repo.Peek(t.Context(), start, ask("alice", 1)) // facts are known
+func TestReadThatACreationOvertookDropsNoLease(t *testing.T) {
+	s := newFaultyTable(t)
+	_, err := s.repo.Peek(t.Context(), start, chargeOf("alice", 1)) // facts are known
 	must(t, err)
-	f, held, goOn := slow()
-	s.wire.SetPlan(dynamotest.First(1, read, f))
+	f, held, goOn := holdReply()
+	s.proxy.SetPlan(dynamotest.First(1, read, f))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = s.repo.Consume(context.Background(), start, ask("alice", 1))
+		_, _ = s.repo.Consume(context.Background(), start, chargeOf("alice", 1))
 	}()
 	<-held
-	lease := consume(t, s.repo, 0, ask("alice", 10), true).Self.Account
+	lease := consume(t, s.repo, 0, chargeOf("alice", 10), true).Self.Account
 	close(goOn)
 	<-done
 	must(t, s.repo.Credit(t.Context(), start, limiter.Credit{Account: lease, Amounts: limiter.Tokens("rpm", 10), Undo: true}))
-	s.holds(0, "alice", 59)
+	s.checkBalance(0, "alice", 59)
 }
 
 // A refusal that an own give-back overtook is not remembered.
 func TestGiveBackClearsARefusalUnderWay(t *testing.T) {
-	s := newShaky(t)
-	repo := s.once(dynamo.Options{Exact: true})
-	lease := consume(t, repo, 0, ask("alice", 60), true).Self.Account
-	f, held, goOn := slow()
-	s.wire.SetPlan(dynamotest.First(1, get, f))
+	s := newFaultyTable(t)
+	repo := s.connectOnce(dynamo.Options{Exact: true})
+	lease := consume(t, repo, 0, chargeOf("alice", 60), true).Self.Account
+	f, held, goOn := holdReply()
+	s.proxy.SetPlan(dynamotest.First(1, get, f))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = repo.Consume(context.Background(), start, ask("alice", 60))
+		_, _ = repo.Consume(context.Background(), start, chargeOf("alice", 60))
 	}()
 	<-held
 	must(t, repo.Credit(t.Context(), start, limiter.Credit{Account: lease, Amounts: limiter.Tokens("rpm", 60)}))
 	close(goOn)
 	<-done
-	consume(t, repo, 0, ask("alice", 60), true)
+	consume(t, repo, 0, chargeOf("alice", 60), true)
 }
 
 // Every give-back that is lost is counted.
 func TestLostGiveBacksAreCounted(t *testing.T) {
 	t.Run("the bucket cannot be read", func(t *testing.T) {
-		s := newShaky(t)
-		account := warm(s)
+		s := newFaultyTable(t)
+		account := warmUp(s)
 		s.repo.Forget()
-		s.wire.SetPlan(dynamotest.Always(dynamotest.Fail500))
-		if err := settle(10, true)(s, account); err == nil || s.repo.Stats().CreditsDropped != 1 {
+		s.proxy.SetPlan(dynamotest.Always(dynamotest.Fail500))
+		if err := credit(10, true)(s, account); err == nil || s.repo.Stats().CreditsDropped != 1 {
 			t.Errorf("error %v and %d dropped, want an error and 1", err, s.repo.Stats().CreditsDropped)
 		}
 	})
 	t.Run("the time is up", func(t *testing.T) {
-		s := newShaky(t)
-		account := warm(s)
-		s.wire.SetPlan(on(update, "", refuseAlways))
+		s := newFaultyTable(t)
+		account := warmUp(s)
+		s.proxy.SetPlan(onRequest(update, "", failCondition))
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		err := s.repo.Credit(ctx, start, limiter.Credit{Account: account, Amounts: limiter.Tokens("rpm", 5)})
@@ -263,31 +263,31 @@ func TestLostGiveBacksAreCounted(t *testing.T) {
 // Whoever paid gets it back, also when the parent that takes its place cannot
 // be read.
 func TestFormerParentGetsItBack(t *testing.T) {
-	s := newShaky(t)
-	cascading(t, s.steady, "alice", "old")
+	s := newFaultyTable(t)
+	createChild(t, s.steady, "alice", "old")
 	must(t, charge(0)(s, nil))
-	must(t, s.steady.DeleteEntity(t.Context(), "alice", event("entity_deleted")))
-	cascading(t, s.steady, "alice", "new")
-	s.wire.SetPlan(on(read, `ENTITY#new"`, dynamotest.Fail500))
-	if _, err := s.repo.Consume(t.Context(), start, ask("alice", 10)); err == nil {
+	must(t, s.steady.DeleteEntity(t.Context(), "alice", auditEvent("entity_deleted")))
+	createChild(t, s.steady, "alice", "new")
+	s.proxy.SetPlan(onRequest(read, `ENTITY#new"`, dynamotest.Fail500))
+	if _, err := s.repo.Consume(t.Context(), start, chargeOf("alice", 10)); err == nil {
 		t.Error("no error")
 	}
 	must(t, s.repo.Close())
-	s.holds(0, "old", 50)
+	s.checkBalance(0, "old", 50)
 }
 
 // A bucket that a clock far ahead has spoiled is well again once its item is
 // deleted, whatever processes remember of it.
-func TestDeletedBucketIsWell(t *testing.T) {
+func TestDeletedBucketRecoversFromAFastClock(t *testing.T) {
 	table := dynamotest.NewTable(t)
-	one, two, ahead := dynamotest.Connect(t, table, &exactly), dynamotest.Connect(t, table, &exactly), dynamotest.Connect(t, table, &exactly)
+	one, two, ahead := dynamotest.Connect(t, table, &exactOptions), dynamotest.Connect(t, table, &exactOptions), dynamotest.Connect(t, table, &exactOptions)
 	setDefaults(t, one, perMinute60)
-	consume(t, ahead, 365*24*time.Hour, ask("alice", 60), true)
-	consume(t, one, 0, ask("alice", 1), false) // for a year
+	consume(t, ahead, 365*24*time.Hour, chargeOf("alice", 60), true)
+	consume(t, one, 0, chargeOf("alice", 1), false) // for a year
 	_, err := dynamotest.Client(t).DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: bucketKeyOf(one.NamespaceID(), "alice")})
 	must(t, err)
-	consume(t, two, time.Minute, ask("alice", 1), true)
-	consume(t, one, time.Minute, ask("alice", 1), true)
+	consume(t, two, time.Minute, chargeOf("alice", 1), true)
+	consume(t, one, time.Minute, chargeOf("alice", 1), true)
 	if refill, _ := storedNumber(t, table, one.NamespaceID(), "rf"); refill > at(time.Minute).UnixMilli() {
 		t.Errorf("it is refilled up to %v", time.UnixMilli(refill))
 	}
@@ -295,9 +295,9 @@ func TestDeletedBucketIsWell(t *testing.T) {
 
 // The largest debits count up, too.
 func TestHugeDebitCountsUp(t *testing.T) {
-	s := newShaky(t)
-	account := warm(s)
-	must(t, settle(-1<<62, false)(s, account))
+	s := newFaultyTable(t)
+	account := warmUp(s)
+	must(t, credit(-1<<62, false)(s, account))
 	if total := rawNumber(rawBucket(t, s.table, s.steady.NamespaceID(), "alice"), "b_rpm_tc"); total == "" || total[0] == '-' {
 		t.Errorf("the total is %q, though more was taken", total)
 	}
@@ -306,16 +306,16 @@ func TestHugeDebitCountsUp(t *testing.T) {
 // Overtaken too often is a refusal with a reason, also if only the parent has
 // the limit.
 func TestParentOvertakenTooOftenIsARefusal(t *testing.T) {
-	s := newShaky(t)
-	cascading(t, s.steady, "alice", "project")
+	s := newFaultyTable(t)
+	createChild(t, s.steady, "alice", "project")
 	cfg := limiter.Config{Scope: limiter.Scope{Entity: "project", Resource: model}, Limits: []limiter.Limit{limiter.PerMinute("tpm", 60)}}
-	must(t, s.steady.SetConfig(t.Context(), cfg, event("limits_set")))
+	must(t, s.steady.SetConfig(t.Context(), cfg, auditEvent("limits_set")))
 	lim, err := limiter.New(s.repo, &limiter.Options{Now: func() time.Time { return start }})
 	must(t, err)
 	req := limiter.Request{Entity: "alice", Resource: model, Consume: limiter.Tokens("tpm", 1)}
 	_, err = lim.Acquire(t.Context(), req)
 	must(t, err)
-	s.wire.SetPlan(on(update, "ENTITY#project", refuseAlways))
+	s.proxy.SetPlan(onRequest(update, "ENTITY#project", failCondition))
 	_, err = lim.Acquire(t.Context(), req)
 	if refusal, ok := errors.AsType[*limiter.ExceededError](err); !ok || len(refusal.Violations()) == 0 || refusal.RetryAfter() <= 0 {
 		t.Errorf("error %v, want a refusal with a reason", err)
@@ -325,16 +325,16 @@ func TestParentOvertakenTooOftenIsARefusal(t *testing.T) {
 // Undoing a charge gives back what was paid, not what was asked for: the bucket
 // may have got the other limits meanwhile.
 func TestUndoGivesBackOnlyWhatWasPaid(t *testing.T) {
-	s := newShaky(t)
-	cascading(t, s.steady, "alice", "project")
+	s := newFaultyTable(t)
+	createChild(t, s.steady, "alice", "project")
 	setDefaults(t, s.steady, perMinute60, limiter.PerDay("tpd", 100))
 	own := limiter.Config{Scope: limiter.Scope{Entity: "alice", Resource: model}, Limits: []limiter.Limit{perMinute60}}
-	must(t, s.steady.SetConfig(t.Context(), own, event("limits_set")))
+	must(t, s.steady.SetConfig(t.Context(), own, auditEvent("limits_set")))
 	both := limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("rpm", 1).And("tpd", 30)}
 	consume(t, s.repo, 0, both, true)
 	own.Limits = []limiter.Limit{limiter.PerMinute("rpm", 50), limiter.PerDay("tpd", 100)}
 	paid := make(chan struct{})
-	s.wire.SetPlan(func(op string, body []byte) dynamotest.Fault {
+	s.proxy.SetPlan(func(op string, body []byte) dynamotest.Fault {
 		switch {
 		case op != update:
 			return dynamotest.Pass
@@ -343,7 +343,7 @@ func TestUndoGivesBackOnlyWhatWasPaid(t *testing.T) {
 		}
 		return dynamotest.Fault{Name: "deny", Act: func(x *dynamotest.Exchange) {
 			<-paid
-			err := s.steady.SetConfig(context.Background(), own, event("limits_set"))
+			err := s.steady.SetConfig(context.Background(), own, auditEvent("limits_set"))
 			_, charged := s.steady.Consume(context.Background(), start, limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("tpd", 60)})
 			if err != nil || charged != nil {
 				t.Error(err, charged)
@@ -354,7 +354,7 @@ func TestUndoGivesBackOnlyWhatWasPaid(t *testing.T) {
 	if _, err := s.repo.Consume(t.Context(), start, both); err == nil {
 		t.Error("no error")
 	}
-	if tokens, _ := s.stored("b_tpd_tk"); tokens != 40_000 {
+	if tokens, _ := s.bucketNumber("b_tpd_tk"); tokens != 40_000 {
 		t.Errorf("tpd holds %d thousandths, want 40000: 60 of 100 were taken and none given back", tokens)
 	}
 }

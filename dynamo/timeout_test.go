@@ -19,35 +19,35 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-func quietAsk(entity string) limiter.Charge {
+func quietCharge(entity string) limiter.Charge {
 	return limiter.Charge{Entity: entity, Resource: model, Amounts: limiter.Tokens("rpm", 1)}
 }
 
 // takes runs a call and is how long it took.
-func takes(call func() error) (time.Duration, error) {
+func elapsed(call func() error) (time.Duration, error) {
 	began := time.Now()
 	err := call()
 	return time.Since(began), err
 }
 
 // calls are those that Options.Timeout limits in all.
-func calls(ctx context.Context, r *dynamo.Repository) map[string]func() error {
+func timedCalls(ctx context.Context, r *dynamo.Repository) map[string]func() error {
 	return map[string]func() error{
 		"ping": func() error { return r.Ping(ctx) },
 		"charge": func() error {
-			_, err := r.Consume(ctx, start, quietAsk("bob"))
+			_, err := r.Consume(ctx, start, quietCharge("bob"))
 			return err
 		},
 		"charge of an unknown bucket": func() error {
 			r.Forget()
-			_, err := r.Consume(ctx, start, quietAsk("bob"))
+			_, err := r.Consume(ctx, start, quietCharge("bob"))
 			return err
 		},
 		"charge that cascades": func() error {
-			_, err := r.Consume(ctx, start, quietAsk("alice"))
+			_, err := r.Consume(ctx, start, quietCharge("alice"))
 			return err
 		},
-		"look": func() error { _, err := r.Peek(ctx, start, quietAsk("bob")); return err },
+		"look": func() error { _, err := r.Peek(ctx, start, quietCharge("bob")); return err },
 		"read of limits": func() error {
 			_, err := r.Config(ctx, limiter.Scope{})
 			return err
@@ -79,11 +79,11 @@ func TestATableThatNeverAnswersIsGivenUp(t *testing.T) {
 		}
 		synctest.Test(t, func(t *testing.T) {
 			q, r := dynamotest.ConnectQuietTable(t, &dynamo.Options{Timeout: timeout})
-			_, err := r.Consume(t.Context(), start, quietAsk("bob")) // so that the bucket is known
+			_, err := r.Consume(t.Context(), start, quietCharge("bob")) // so that the bucket is known
 			must(t, err)
 			q.Script(dynamotest.Silent)
-			for what, call := range calls(t.Context(), r) {
-				took, err := takes(call)
+			for what, call := range timedCalls(t.Context(), r) {
+				took, err := elapsed(call)
 				if err == nil || !strings.Contains(err.Error(), `table "quiet" did not answer in time; can its region, us-east-1, be reached from here?`) {
 					t.Errorf("%s with a Timeout of %v: %v", what, timeout, err)
 				}
@@ -125,9 +125,9 @@ func TestOneConnectionThatHangsIsNoOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q, r := dynamotest.ConnectQuietTable(t, nil)
-		for what, call := range calls(t.Context(), r) {
+		for what, call := range timedCalls(t.Context(), r) {
 			q.Script(dynamotest.FirstSilent)
-			took, err := takes(call)
+			took, err := elapsed(call)
 			if err != nil && !strings.Contains(err.Error(), "not found") || took > time.Second {
 				t.Errorf("%s: %v after %v", what, err, took)
 			}
@@ -150,7 +150,7 @@ func TestTriesFitIntoTheCallersTime(t *testing.T) {
 		q.Script(dynamotest.Silent)
 		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if took, err := takes(func() error { return r.Ping(ctx) }); err == nil || took > time.Second {
+		if took, err := elapsed(func() error { return r.Ping(ctx) }); err == nil || took > time.Second {
 			t.Errorf("%v after %v", err, took)
 		}
 	})
@@ -161,7 +161,7 @@ func TestANegativeTimeoutIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, r := dynamotest.ConnectQuietTable(t, &dynamo.Options{Timeout: -1})
 		q.Script(func(string, int) time.Duration { return time.Hour })
-		if took, err := takes(func() error { return r.Ping(t.Context()) }); err != nil || took < time.Hour {
+		if took, err := elapsed(func() error { return r.Ping(t.Context()) }); err != nil || took < time.Hour {
 			t.Errorf("%v after %v", err, took)
 		}
 	})
@@ -186,15 +186,15 @@ func TestFetchingCredentialsDoesNotCount(t *testing.T) {
 		q.Script(dynamotest.FirstSilent)
 		for what, call := range map[string]func() error{
 			"ping":   func() error { return r.Ping(t.Context()) },
-			"charge": func() error { _, err := r.Consume(t.Context(), start, quietAsk("bob")); return err },
+			"charge": func() error { _, err := r.Consume(t.Context(), start, quietCharge("bob")); return err },
 		} {
 			time.Sleep(time.Minute) // of the bubble's: what was fetched has expired
-			if took, err := takes(call); err != nil || took < 10*time.Second || took > 11*time.Second {
+			if took, err := elapsed(call); err != nil || took < 10*time.Second || took > 11*time.Second {
 				t.Errorf("%s: %v after %v", what, err, took)
 			}
 		}
 		cfg.Credentials = slowCredentials{errors.New("no credentials in sight")}
-		took, err := takes(func() error { _, err := dynamo.Connect(t.Context(), "quiet", &dynamo.Options{AWS: &cfg}); return err })
+		took, err := elapsed(func() error { _, err := dynamo.Connect(t.Context(), "quiet", &dynamo.Options{AWS: &cfg}); return err })
 		if !isError[*limiter.UnavailableError](err) || !strings.Contains(err.Error(), "no AWS credentials; set AWS_PROFILE") || took > 11*time.Second {
 			t.Errorf("without credentials: %v after %v", err, took)
 		}
@@ -240,13 +240,13 @@ func TestAPageMayTakeAsLongAsItComes(t *testing.T) {
 		q.Body = func(ctx context.Context, reply string) io.ReadCloser {
 			return &trickle{bytes.NewReader([]byte(reply)), ctx, 250 * time.Millisecond, -1}
 		}
-		if took, err := takes(list); err != nil || took < 30*time.Second {
+		if took, err := elapsed(list); err != nil || took < 30*time.Second {
 			t.Errorf("%v after %v", err, took)
 		}
 		q.Body = func(ctx context.Context, reply string) io.ReadCloser {
 			return &trickle{bytes.NewReader([]byte(reply)), ctx, 0, 20}
 		}
-		if took, err := takes(list); err == nil || !strings.Contains(err.Error(), "did not answer in time") || took > 2*time.Second {
+		if took, err := elapsed(list); err == nil || !strings.Contains(err.Error(), "did not answer in time") || took > 2*time.Second {
 			t.Errorf("a page that stops half-way: %v after %v", err, took)
 		}
 	})
@@ -269,18 +269,18 @@ func TestAGiveBackKeepsItsTime(t *testing.T) {
 		}
 		l := lease()
 		q.Script(dynamotest.FirstSilent)
-		if took, err := takes(func() error { return l.Rollback(t.Context()) }); err != nil || took > 2*time.Second {
+		if took, err := elapsed(func() error { return l.Rollback(t.Context()) }); err != nil || took > 2*time.Second {
 			t.Errorf("a rollback on a connection that hangs: %v after %v", err, took)
 		}
 		l = lease()
 		q.Script(func(string, int) time.Duration { return 4 * time.Second })
 		must(t, l.Adjust(limiter.Tokens("rpm", -2)))
-		if took, err := takes(func() error { return l.Commit(t.Context()) }); err != nil || took != 4*time.Second || q.Count("UpdateItem") != 1 {
+		if took, err := elapsed(func() error { return l.Commit(t.Context()) }); err != nil || took != 4*time.Second || q.Count("UpdateItem") != 1 {
 			t.Errorf("a give-back whose answer is late: %v after %v and %d requests", err, took, q.Count("UpdateItem"))
 		}
 		l = lease()
 		q.Script(dynamotest.Silent)
-		took, err := takes(func() error { return l.Rollback(t.Context()) })
+		took, err := elapsed(func() error { return l.Rollback(t.Context()) })
 		if !isError[*limiter.UnavailableError](err) || took < 4*time.Second || took > limiter.DefaultSettleTimeout {
 			t.Errorf("a rollback without an answer: %v after %v", err, took)
 		}
@@ -293,7 +293,7 @@ func TestAnUndoThatHangsDoesNotHoldTheCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q, r := dynamotest.ConnectQuietTable(t, nil)
-		_, err := r.Peek(t.Context(), start, quietAsk("alice"))
+		_, err := r.Peek(t.Context(), start, quietCharge("alice"))
 		must(t, err)
 		var undone atomic.Bool
 		q.Script(func(op string, nth int) time.Duration {
@@ -306,8 +306,8 @@ func TestAnUndoThatHangsDoesNotHoldTheCaller(t *testing.T) {
 			undone.Store(true)
 			return 0
 		})
-		took, err := takes(func() error {
-			out, err := r.Consume(t.Context(), start, quietAsk("alice"))
+		took, err := elapsed(func() error {
+			out, err := r.Consume(t.Context(), start, quietCharge("alice"))
 			if err == nil && out.Admitted {
 				err = errors.New("admitted")
 			}

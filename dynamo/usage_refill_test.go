@@ -14,16 +14,16 @@ import (
 
 // drained is a bucket of alice with two limits, of which one is nearly empty and
 // one nearly full, and how the stream saw it.
-func drained(t *testing.T) (*storedTable, *aggregator.State) {
+func newDrainedBucket(t *testing.T) (*storedTable, *aggregator.State) {
 	t.Helper()
 	s := newStoredTable(t)
 	s.SetLimits(limiter.Scope{}, limiter.PerMinute("rpm", 60), limiter.PerMinute("tpm", 6000))
-	s.take(dynamotest.Dawn, 60, 100)
+	s.consumeBoth(dynamotest.Dawn, 60, 100)
 	state := s.state()
 	return s, state
 }
 
-func (s *storedTable) take(at time.Time, rpm, tpm int64) {
+func (s *storedTable) consumeBoth(at time.Time, rpm, tpm int64) {
 	s.Helper()
 	out, err := s.Repo.Consume(s.Context(), at, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", rpm).And("tpm", tpm)})
 	s.Must(err)
@@ -46,7 +46,7 @@ func (s *storedTable) state() *aggregator.State {
 }
 
 // refill asks for one, and compares what the bucket then holds.
-func (s *storedTable) refill(what string, after time.Duration, state *aggregator.State, done bool, rpm, tpm string) {
+func (s *storedTable) checkRefill(what string, after time.Duration, state *aggregator.State, done bool, rpm, tpm string) {
 	s.Helper()
 	id := aggregator.ID{Namespace: s.NS, Entity: "alice", Resource: "gpt-4"}
 	got, err := s.Repo.UsageStore(0).Refill(s.Context(), dynamotest.Dawn.Add(after), id, state)
@@ -66,22 +66,22 @@ func (s *storedTable) refill(what string, after time.Duration, state *aggregator
 // B-27, 6 and O-8: the time that is moved costs no limit its accrual.
 func TestRefillIsOfAllLimits(t *testing.T) {
 	t.Parallel()
-	s, state := drained(t)
-	s.refill("half a second", 500*time.Millisecond, state, true, "500", "5950000")
-	s.refill("replayed", 500*time.Millisecond, state, false, "500", "5950000")
-	s.refill("with the image that it left", 900*time.Millisecond, s.state(), true, "900", "5990000")
-	s.refill("back in time", 0, s.state(), false, "900", "5990000")
+	s, state := newDrainedBucket(t)
+	s.checkRefill("half a second", 500*time.Millisecond, state, true, "500", "5950000")
+	s.checkRefill("replayed", 500*time.Millisecond, state, false, "500", "5950000")
+	s.checkRefill("with the image that it left", 900*time.Millisecond, s.state(), true, "900", "5990000")
+	s.checkRefill("back in time", 0, s.state(), false, "900", "5990000")
 }
 
 // A limit that would be full needs the tokens that were seen: a charge in between
 // would be forgiven.
 func TestRefillNeverForgives(t *testing.T) {
 	t.Parallel()
-	s, state := drained(t)
-	s.refill("tpm is full after a second", 2*time.Second, state, true, "2000", "6000000")
+	s, state := newDrainedBucket(t)
+	s.checkRefill("tpm is full after a second", 2*time.Second, state, true, "2000", "6000000")
 	state = s.state()
-	s.take(dynamotest.Dawn.Add(2*time.Second), 1, 100) // leaves the time of the refill as it is
-	s.refill("since then it was charged", 4*time.Second, state, false, "1000", "5900000")
+	s.consumeBoth(dynamotest.Dawn.Add(2*time.Second), 1, 100) // leaves the time of the refill as it is
+	s.checkRefill("since then it was charged", 4*time.Second, state, false, "1000", "5900000")
 }
 
 // O-9: a slow limit beside a busy one keeps its fractions.
@@ -89,7 +89,7 @@ func TestRefillsKeepFractions(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
 	s.SetLimits(limiter.Scope{}, limiter.PerDay("rpm", 10), limiter.PerMinute("tpm", 6000))
-	s.take(dynamotest.Dawn, 10, 6000)
+	s.consumeBoth(dynamotest.Dawn, 10, 6000)
 	const step, steps = 5 * time.Second, 20
 	for i := range steps {
 		id := aggregator.ID{Namespace: s.NS, Entity: "alice", Resource: "gpt-4"}
@@ -97,21 +97,21 @@ func TestRefillsKeepFractions(t *testing.T) {
 			t.Fatalf("step %d: %t, %v", i, done, err)
 		}
 		if i == 10 {
-			s.take(dynamotest.Dawn.Add(time.Duration(i+1)*step), 0, 5000)
+			s.consumeBoth(dynamotest.Dawn.Add(time.Duration(i+1)*step), 0, 5000)
 		}
 	}
 	accrued := func(at time.Time) int64 { return at.UnixMilli() * 10_000 / (24 * time.Hour).Milliseconds() }
 	slow := fmt.Sprint(accrued(dynamotest.Dawn.Add(steps*step)) - accrued(dynamotest.Dawn))
-	s.refill("100 s of 10 a day", steps*step, s.state(), false, slow, "5000000")
+	s.checkRefill("100 s of 10 a day", steps*step, s.state(), false, slow, "5000000")
 }
 
 func TestRefillOfOtherLimits(t *testing.T) {
 	t.Parallel()
-	s, state := drained(t)
+	s, state := newDrainedBucket(t)
 	s.SetLimits(limiter.Scope{Entity: "alice", Resource: "gpt-4"}, limiter.PerMinute("rpm", 30), limiter.PerMinute("tpm", 3000))
-	s.refill("the capacity is another", 500*time.Millisecond, state, false, "0", "3000000")
+	s.checkRefill("the capacity is another", 500*time.Millisecond, state, false, "0", "3000000")
 	s.Must(s.Repo.DeleteEntity(t.Context(), "alice", s.Event("entity_deleted", "alice", "")))
-	s.refill("the bucket is gone", 500*time.Millisecond, state, false, "none", "none")
+	s.checkRefill("the bucket is gone", 500*time.Millisecond, state, false, "none", "none")
 	if it := s.bucketItem(); it != nil {
 		t.Errorf("it made %v", it)
 	}
@@ -122,20 +122,20 @@ func TestRefillOfOtherLimits(t *testing.T) {
 
 func TestRefillOfAnotherRate(t *testing.T) {
 	t.Parallel()
-	s, state := drained(t)
+	s, state := newDrainedBucket(t)
 	s.SetLimits(limiter.Scope{Entity: "alice", Resource: "gpt-4"}, limiter.Custom("rpm", 60, 6, time.Minute), limiter.PerMinute("tpm", 6000))
-	s.refill("by the rate it had", 500*time.Millisecond, state, false, "0", "5900000")
+	s.checkRefill("by the rate it had", 500*time.Millisecond, state, false, "0", "5900000")
 }
 
 func TestRefillAfterALimitJoined(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
 	s.SetLimits(limiter.Scope{}, limiter.PerMinute("rpm", 60))
-	s.takes(dynamotest.Dawn, limiter.Tokens("rpm", 60))
+	s.consume(dynamotest.Dawn, limiter.Tokens("rpm", 60))
 	state := s.state()
 	s.SetLimits(limiter.Scope{}, limiter.PerMinute("rpm", 60), limiter.PerMinute("tpm", 6000))
-	s.take(dynamotest.Dawn, 0, 6000)
-	s.refill("as if it had one limit", 500*time.Millisecond, state, false, "0", "0")
+	s.consumeBoth(dynamotest.Dawn, 0, 6000)
+	s.checkRefill("as if it had one limit", 500*time.Millisecond, state, false, "0", "0")
 }
 
 func TestChargeAfterALimitJoined(t *testing.T) {
@@ -143,12 +143,12 @@ func TestChargeAfterALimitJoined(t *testing.T) {
 	s := newStoredTable(t)
 	other := dynamotest.Connect(t, s.TableName, nil)
 	s.SetLimits(limiter.Scope{}, limiter.PerMinute("rpm", 60))
-	s.takes(dynamotest.Dawn, limiter.Tokens("rpm", 1))
+	s.consume(dynamotest.Dawn, limiter.Tokens("rpm", 1))
 	both := limiter.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 60), limiter.PerMinute("tpm", 6000)}}
 	s.Must(other.SetConfig(t.Context(), both, s.Event("limits_set", "$SYSTEM", "")))
 	_, err := other.Consume(t.Context(), dynamotest.Dawn, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("tpm", 6000)})
 	s.Must(err)
-	s.takes(dynamotest.Dawn.Add(2*time.Second), limiter.Tokens("rpm", 1)) // refills, and does not know of tpm
+	s.consume(dynamotest.Dawn.Add(2*time.Second), limiter.Tokens("rpm", 1)) // refills, and does not know of tpm
 	out, err := other.Peek(t.Context(), dynamotest.Dawn.Add(2*time.Second), limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("tpm", 0)})
 	s.Must(err)
 	s.Equal("rpm and tpm", out.Self.Tokens, []int64{59_000, 200_000})
@@ -161,7 +161,7 @@ func TestRefusalRepairsWhatWasRefilled(t *testing.T) {
 	s := newStoredTable(t)
 	s.SetLimits(limiter.Scope{}, limiter.PerDay("rpm", 60))
 	s.CreateEntity(limiter.Entity{ID: "alice", Parent: "team", Cascade: true})
-	s.takes(dynamotest.Dawn, limiter.Tokens("rpm", 50))
+	s.consume(dynamotest.Dawn, limiter.Tokens("rpm", 50))
 	_, err := s.Repo.Consume(t.Context(), dynamotest.Dawn, limiter.Charge{Entity: "team", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 10)})
 	s.Must(err)
 	id := aggregator.ID{Namespace: s.NS, Entity: "alice", Resource: "gpt-4"}
@@ -181,7 +181,7 @@ func TestRefusalRepairsWhatWasRefilled(t *testing.T) {
 }
 
 // takes is a charge of alice that is admitted.
-func (s *storedTable) takes(at time.Time, amounts limiter.Amounts) {
+func (s *storedTable) consume(at time.Time, amounts limiter.Amounts) {
 	s.Helper()
 	out, err := s.Repo.Consume(s.Context(), at, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: amounts})
 	s.Must(err)

@@ -14,22 +14,22 @@ import (
 
 // A process whose clock was two hours ahead does not spoil the bucket again that
 // was deleted because of that, and that another process has made anew.
-func TestProcessThatWasAheadSpoilsNoOtherBucket(t *testing.T) {
+func TestProcessThatWasAheadLeavesNewBucketsAlone(t *testing.T) {
 	table := dynamotest.NewTable(t)
-	one, two := dynamotest.Connect(t, table, &exactly), dynamotest.Connect(t, table, &exactly)
+	one, two := dynamotest.Connect(t, table, &exactOptions), dynamotest.Connect(t, table, &exactOptions)
 	setDefaults(t, one, perMinute60)
 	for _, d := range []time.Duration{0, 2 * time.Hour} {
-		consume(t, one, d, ask("alice", 1), true)
+		consume(t, one, d, chargeOf("alice", 1), true)
 	}
 	_, err := dynamotest.Client(t).DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: bucketKeyOf(one.NamespaceID(), "alice")})
 	must(t, err)
-	consume(t, two, time.Minute, ask("alice", 50), true)
-	consume(t, one, time.Minute, ask("alice", 11), false)
-	consume(t, one, time.Minute, ask("alice", 10), true)
+	consume(t, two, time.Minute, chargeOf("alice", 50), true)
+	consume(t, one, time.Minute, chargeOf("alice", 11), false)
+	consume(t, one, time.Minute, chargeOf("alice", 10), true)
 	if refill, _ := storedNumber(t, table, one.NamespaceID(), "rf"); refill > at(time.Minute).UnixMilli() {
 		t.Errorf("it is refilled up to %v", time.UnixMilli(refill))
 	}
-	consume(t, one, 2*time.Minute, ask("alice", 60), true)
+	consume(t, one, 2*time.Minute, chargeOf("alice", 60), true)
 }
 
 // A clock that was ahead for one charge, by less than the bucket takes to fill, is
@@ -37,25 +37,25 @@ func TestProcessThatWasAheadSpoilsNoOtherBucket(t *testing.T) {
 // passed, nor does the bucket stand still.
 func TestClockThatWasAheadForAMomentIsForgotten(t *testing.T) {
 	table := dynamotest.NewTable(t)
-	repo := dynamotest.Connect(t, table, &exactly)
+	repo := dynamotest.Connect(t, table, &exactOptions)
 	setDefaults(t, repo, limiter.PerHour("rpm", 3600))
-	consume(t, repo, 0, ask("alice", 3500), true)
-	lease := consume(t, repo, 20*time.Minute, ask("alice", 10), true).Self.Account
-	consume(t, repo, 0, ask("alice", 91), false)
-	consume(t, repo, 0, ask("alice", 80), true)
+	consume(t, repo, 0, chargeOf("alice", 3500), true)
+	lease := consume(t, repo, 20*time.Minute, chargeOf("alice", 10), true).Self.Account
+	consume(t, repo, 0, chargeOf("alice", 91), false)
+	consume(t, repo, 0, chargeOf("alice", 80), true)
 	must(t, repo.Credit(t.Context(), start, limiter.Credit{Account: lease, Amounts: limiter.Tokens("rpm", -10)}))
-	consume(t, repo, 0, ask("alice", 1), false)
+	consume(t, repo, 0, chargeOf("alice", 1), false)
 	if refill, _ := storedNumber(t, table, repo.NamespaceID(), "rf"); refill > start.UnixMilli() {
 		t.Errorf("it is refilled up to %v ahead", time.UnixMilli(refill).Sub(start))
 	}
-	consume(t, repo, 10*time.Second, ask("alice", 10), true)
-	consume(t, repo, 10*time.Second, ask("alice", 1), false)
+	consume(t, repo, 10*time.Second, chargeOf("alice", 10), true)
+	consume(t, repo, 10*time.Second, chargeOf("alice", 1), false)
 }
 
 // A listing shows what this process has seen, also where the index lags behind
 // the table, and where a charge overtakes the listing.
 func TestListingsShowNoLessThanThereIs(t *testing.T) {
-	tokens := func(s *shaky, of limiter.Scope) (all []int64) {
+	tokens := func(s *faultyTable, of limiter.Scope) (all []int64) {
 		for b, err := range s.repo.Buckets(context.Background(), at(time.Minute), of) {
 			must(s, err)
 			all = append(all, b.Tokens...)
@@ -64,18 +64,18 @@ func TestListingsShowNoLessThanThereIs(t *testing.T) {
 	}
 	for name, of := range map[string]limiter.Scope{"resource": {Resource: model}, "entity": {Entity: "alice"}, "both": {Entity: "alice", Resource: model}} {
 		t.Run(name, func(t *testing.T) {
-			s := newShaky(t)
-			consume(t, s.repo, 0, ask("alice", 60), true)
+			s := newFaultyTable(t)
+			consume(t, s.repo, 0, chargeOf("alice", 60), true)
 			old := make(chan struct{}, 1)
 			old <- struct{}{}
-			s.wire.SetPlan(func(op string, body []byte) dynamotest.Fault {
+			s.proxy.SetPlan(func(op string, body []byte) dynamotest.Fault {
 				if op != "Query" && op != get || !bytes.Contains(body, []byte("gpt-4")) && !bytes.Contains(body, []byte("BUCKET")) || len(old) == 0 {
 					return dynamotest.Pass
 				}
 				<-old
 				return dynamotest.Fault{Name: "old", Act: func(x *dynamotest.Exchange) {
 					reply := x.Execute(x.Body)
-					consume(t, s.repo, time.Minute, ask("alice", 1), true)
+					consume(t, s.repo, time.Minute, chargeOf("alice", 1), true)
 					x.Answer(reply)
 				}}
 			})
@@ -92,12 +92,12 @@ func TestListingsShowNoLessThanThereIs(t *testing.T) {
 // A give-back whose first try arrives after all is not given twice: if a later
 // try was refused, it is lost, and counted.
 func TestUndoThatArrivesLateIsNotGivenTwice(t *testing.T) {
-	s := newShaky(t)
-	lease := warm(s)
-	consume(t, s.repo, 0, ask("alice", 30), true)
+	s := newFaultyTable(t)
+	lease := warmUp(s)
+	consume(t, s.repo, 0, chargeOf("alice", 30), true)
 	arrive := make(chan func(), 1)
 	tries := 0
-	s.wire.SetPlan(func(op string, _ []byte) dynamotest.Fault {
+	s.proxy.SetPlan(func(op string, _ []byte) dynamotest.Fault {
 		if op != transact {
 			return dynamotest.Pass
 		}
@@ -108,14 +108,14 @@ func TestUndoThatArrivesLateIsNotGivenTwice(t *testing.T) {
 				x.Answer(dynamotest.InternalError())
 			}}
 		case 2:
-			return refuseAlways
+			return failCondition
 		}
 		return dynamotest.Pass
 	})
-	err := settle(10, true)(s, lease)
-	s.wire.SetPlan(nil)
+	err := credit(10, true)(s, lease)
+	s.proxy.SetPlan(nil)
 	(<-arrive)()
-	s.holds(0, "alice", 30)
+	s.checkBalance(0, "alice", 30)
 	if dropped := s.repo.Stats().CreditsDropped; err == nil || dropped != 1 {
 		t.Errorf("error %v and %d dropped, want an error and 1", err, dropped)
 	}

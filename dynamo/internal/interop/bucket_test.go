@@ -14,20 +14,20 @@ import (
 func rpm(n int64) limiter.Amounts { return limiter.Tokens("rpm", n) }
 
 // leaves checks what both programs say an entity can still take.
-func (w *world) leaves(py pyProgram, entity string, want map[string]int64) {
+func (w *world) checkLeft(py pyProgram, entity string, want map[string]int64) {
 	w.Helper()
 	w.Equal("what Go says is left of "+entity, w.ours.left(entity, "gpt-4"), want)
 	w.Equal("what Python says is left of "+entity, py.left(entity, "gpt-4"), want)
 }
 
-func (w *world) admits(p program, entity string, amounts limiter.Amounts) {
+func (w *world) mustAdmit(p program, entity string, amounts limiter.Amounts) {
 	w.Helper()
 	if !p.take(entity, "gpt-4", amounts) {
 		w.Fatalf("%T is refused %s of %s", p, amounts, entity)
 	}
 }
 
-func (w *world) refuses(p program, entity string, amounts limiter.Amounts) {
+func (w *world) mustRefuse(p program, entity string, amounts limiter.Amounts) {
 	w.Helper()
 	if p.take(entity, "gpt-4", amounts) {
 		w.Fatalf("%T gets %s of %s", p, amounts, entity)
@@ -43,23 +43,23 @@ func TestInteropBucketIsShared(t *testing.T) {
 			entity       string
 			maker, other program
 		}{{"alice", w.ours, py}, {"bob", py, w.ours}} {
-			w.admits(c.maker, c.entity, rpm(10).And("tpm", 1000))
-			w.admits(c.other, c.entity, rpm(20))
-			w.admits(c.maker, c.entity, rpm(30))
-			w.leaves(py, c.entity, map[string]int64{"rpm": 40, "tpm": 5000})
-			w.refuses(c.other, c.entity, rpm(41))
-			w.refuses(c.maker, c.entity, rpm(41))
-			w.bucketHolds(c.entity, map[string]int64{"rpm": 40_000, "tpm": 5_000_000})
+			w.mustAdmit(c.maker, c.entity, rpm(10).And("tpm", 1000))
+			w.mustAdmit(c.other, c.entity, rpm(20))
+			w.mustAdmit(c.maker, c.entity, rpm(30))
+			w.checkLeft(py, c.entity, map[string]int64{"rpm": 40, "tpm": 5000})
+			w.mustRefuse(c.other, c.entity, rpm(41))
+			w.mustRefuse(c.maker, c.entity, rpm(41))
+			w.checkTokens(c.entity, map[string]int64{"rpm": 40_000, "tpm": 5_000_000})
 		}
 		w.wait(6 * time.Second)
 		for _, entity := range []string{"alice", "bob"} {
-			w.leaves(py, entity, map[string]int64{"rpm": 50, "tpm": 5600})
-			w.admits(py, entity, rpm(5))
-			w.admits(w.ours, entity, rpm(44))
-			w.admits(py, entity, rpm(1))
-			w.refuses(w.ours, entity, rpm(1))
-			w.refuses(py, entity, rpm(1))
-			w.leaves(py, entity, map[string]int64{"rpm": 0, "tpm": 5600})
+			w.checkLeft(py, entity, map[string]int64{"rpm": 50, "tpm": 5600})
+			w.mustAdmit(py, entity, rpm(5))
+			w.mustAdmit(w.ours, entity, rpm(44))
+			w.mustAdmit(py, entity, rpm(1))
+			w.mustRefuse(w.ours, entity, rpm(1))
+			w.mustRefuse(py, entity, rpm(1))
+			w.checkLeft(py, entity, map[string]int64{"rpm": 0, "tpm": 5600})
 		}
 	})
 }
@@ -73,12 +73,12 @@ func TestInteropLeasesAreSettled(t *testing.T) {
 			one, other := p[0], p[1]
 			kept := one.hold(entity, "gpt-4", rpm(50))
 			undone := other.hold(entity, "gpt-4", rpm(50))
-			w.refuses(one, entity, rpm(1))
+			w.mustRefuse(one, entity, rpm(1))
 			undone.rollback()
-			w.admits(one, entity, rpm(50))
+			w.mustAdmit(one, entity, rpm(50))
 			kept.commit(rpm(-20))
-			w.admits(other, entity, rpm(20))
-			w.bucketHolds(entity, map[string]int64{"rpm": 0})
+			w.mustAdmit(other, entity, rpm(20))
+			w.checkTokens(entity, map[string]int64{"rpm": 0})
 			w.Equal("total", dynamotest.FormatAttribute(w.bucket(entity)["b_rpm_tc"]), "N 100000")
 		}
 	})
@@ -91,22 +91,22 @@ func TestInteropDebtBindsBoth(t *testing.T) {
 		for entity, p := range map[string][2]program{"alice": {w.ours, py}, "bob": {py, w.ours}} {
 			debtor, other := p[0], p[1]
 			debtor.hold(entity, "gpt-4", rpm(10)).commit(rpm(55))
-			w.bucketHolds(entity, map[string]int64{"rpm": -5_000})
-			w.leaves(py, entity, map[string]int64{"rpm": -5})
+			w.checkTokens(entity, map[string]int64{"rpm": -5_000})
+			w.checkLeft(py, entity, map[string]int64{"rpm": -5})
 			for _, amount := range []int64{1, 0} {
-				w.refuses(other, entity, rpm(amount))
-				w.refuses(debtor, entity, rpm(amount))
+				w.mustRefuse(other, entity, rpm(amount))
+				w.mustRefuse(debtor, entity, rpm(amount))
 			}
 		}
 		w.wait(5 * time.Second)
 		for entity, p := range map[string][2]program{"alice": {w.ours, py}, "bob": {py, w.ours}} {
-			w.refuses(p[1], entity, rpm(1))
-			w.admits(p[1], entity, rpm(0))
-			w.admits(p[0], entity, rpm(0))
+			w.mustRefuse(p[1], entity, rpm(1))
+			w.mustAdmit(p[1], entity, rpm(0))
+			w.mustAdmit(p[0], entity, rpm(0))
 		}
 		w.wait(time.Second)
-		w.admits(py, "alice", rpm(1))
-		w.admits(w.ours, "bob", rpm(1))
+		w.mustAdmit(py, "alice", rpm(1))
+		w.mustAdmit(w.ours, "bob", rpm(1))
 	})
 }
 
@@ -122,16 +122,16 @@ func TestInteropNamesOfLimits(t *testing.T) {
 			entity := "of-" + c.name
 			one := limiter.Tokens(c.name, 1)
 			py.set(limiter.Scope{Entity: entity, Resource: "gpt-4"}, limiter.PerMinute(c.name, 3), limiter.PerMinute("rpm", 9))
-			w.admits(w.ours, entity, one)
+			w.mustAdmit(w.ours, entity, one)
 			want := int64(2)
 			if c.python {
-				w.admits(py, entity, one)
+				w.mustAdmit(py, entity, one)
 				want--
 			}
-			w.leaves(py, entity, map[string]int64{c.name: want, "rpm": 9})
-			w.admits(w.ours, entity, limiter.Tokens(c.name, want))
-			w.refuses(w.ours, entity, one)
-			w.bucketHolds(entity, map[string]int64{c.name: 0, "rpm": 9_000})
+			w.checkLeft(py, entity, map[string]int64{c.name: want, "rpm": 9})
+			w.mustAdmit(w.ours, entity, limiter.Tokens(c.name, want))
+			w.mustRefuse(w.ours, entity, one)
+			w.checkTokens(entity, map[string]int64{c.name: 0, "rpm": 9_000})
 		}
 	})
 }

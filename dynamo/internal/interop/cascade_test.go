@@ -9,7 +9,7 @@ import (
 
 // flags checks what a bucket says about its entity, which is all that Python's
 // fast path looks at.
-func (w *world) flags(entity, cascade, parent string) {
+func (w *world) checkParent(entity, cascade, parent string) {
 	w.Helper()
 	it := w.bucket(entity)
 	w.Equal("cascade in the bucket of "+entity, dynamotest.FormatAttribute(it["cascade"]), "BOOL "+cascade)
@@ -30,21 +30,21 @@ func TestInteropCascadeIsPaidByBoth(t *testing.T) {
 			one, other program
 		}{{"kid-1", "org-1", w.ours, py}, {"kid-2", "org-2", py, w.ours}} {
 			c.one.create(limiter.Entity{ID: c.kid, Parent: c.org, Cascade: true})
-			w.admits(c.other, c.kid, rpm(10))
-			w.admits(c.one, c.kid, rpm(20))
-			w.admits(c.other, c.kid, rpm(5))
-			w.flags(c.kid, "true", c.org)
-			w.flags(c.org, "false", "")
-			w.admits(c.one, c.org, rpm(60))
+			w.mustAdmit(c.other, c.kid, rpm(10))
+			w.mustAdmit(c.one, c.kid, rpm(20))
+			w.mustAdmit(c.other, c.kid, rpm(5))
+			w.checkParent(c.kid, "true", c.org)
+			w.checkParent(c.org, "false", "")
+			w.mustAdmit(c.one, c.org, rpm(60))
 			for _, p := range []program{py, w.ours} {
-				w.refuses(p, c.kid, rpm(6))
+				w.mustRefuse(p, c.kid, rpm(6))
 			}
-			w.bucketHolds(c.kid, map[string]int64{"rpm": 65_000})
-			w.bucketHolds(c.org, map[string]int64{"rpm": 5_000})
+			w.checkTokens(c.kid, map[string]int64{"rpm": 65_000})
+			w.checkTokens(c.org, map[string]int64{"rpm": 5_000})
 			c.one.hold(c.kid, "gpt-4", rpm(5)).rollback()
 			c.other.hold(c.kid, "gpt-4", rpm(5)).commit(rpm(-2))
-			w.bucketHolds(c.kid, map[string]int64{"rpm": 62_000})
-			w.bucketHolds(c.org, map[string]int64{"rpm": 2_000})
+			w.checkTokens(c.kid, map[string]int64{"rpm": 62_000})
+			w.checkTokens(c.org, map[string]int64{"rpm": 2_000})
 		}
 	})
 }
@@ -61,22 +61,22 @@ func TestInteropMiddleOfAChainPaysItsOwnParent(t *testing.T) {
 		}{{"kid-1", "mid-1", "org-1", "false", py}, {"kid-2", "mid-2", "org-2", "true", w.ours}} {
 			w.ours.create(limiter.Entity{ID: c.mid, Parent: c.org, Cascade: true})
 			w.ours.create(limiter.Entity{ID: c.kid, Parent: c.mid, Cascade: true})
-			w.admits(c.maker, c.kid, rpm(1))
-			w.lacksBucket(c.org)
+			w.mustAdmit(c.maker, c.kid, rpm(1))
+			w.checkNoBucket(c.org)
 			if c.made == "false" {
-				w.flags(c.mid, "false", "")
-				w.admits(w.ours, c.mid, rpm(10))
+				w.checkParent(c.mid, "false", "")
+				w.mustAdmit(w.ours, c.mid, rpm(10))
 			} else {
-				w.admits(py, c.mid, rpm(10))
+				w.mustAdmit(py, c.mid, rpm(10))
 			}
-			w.flags(c.mid, "true", c.org)
-			w.bucketHolds(c.org, map[string]int64{"rpm": 90_000})
-			w.admits(py, c.mid, rpm(20))
-			w.admits(w.ours, c.mid, rpm(30))
-			w.admits(w.ours, c.kid, rpm(5)) // not py: having seen that its parent cascades, it charges that one's too
-			w.bucketHolds(c.kid, map[string]int64{"rpm": 94_000})
-			w.bucketHolds(c.mid, map[string]int64{"rpm": 34_000})
-			w.bucketHolds(c.org, map[string]int64{"rpm": 40_000})
+			w.checkParent(c.mid, "true", c.org)
+			w.checkTokens(c.org, map[string]int64{"rpm": 90_000})
+			w.mustAdmit(py, c.mid, rpm(20))
+			w.mustAdmit(w.ours, c.mid, rpm(30))
+			w.mustAdmit(w.ours, c.kid, rpm(5)) // not py: having seen that its parent cascades, it charges that one's too
+			w.checkTokens(c.kid, map[string]int64{"rpm": 94_000})
+			w.checkTokens(c.mid, map[string]int64{"rpm": 34_000})
+			w.checkTokens(c.org, map[string]int64{"rpm": 40_000})
 		}
 	})
 }

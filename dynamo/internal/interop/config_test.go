@@ -20,17 +20,17 @@ func TestInteropLimitsOfEveryLevelBindBoth(t *testing.T) {
 			for i, s := range []limiter.Scope{{}, {Resource: "gpt-4"}, {Entity: entity}, {Entity: entity, Resource: "gpt-4"}} {
 				capacity := int64(50 - 10*i)
 				setter.set(s, limiter.PerMinute("rpm", capacity))
-				w.wait(dynamoFactsLife)
-				w.refuses(other, entity, rpm(capacity+1))
-				w.admits(other, entity, rpm(capacity))
-				w.refuses(setter, entity, rpm(1))
+				w.wait(defaultCacheTTL)
+				w.mustRefuse(other, entity, rpm(capacity+1))
+				w.mustAdmit(other, entity, rpm(capacity))
+				w.mustRefuse(setter, entity, rpm(1))
 				w.dropBucket(entity)
 			}
 			setter.unset(limiter.Scope{Entity: entity, Resource: "gpt-4"})
 			setter.unset(limiter.Scope{Entity: entity})
-			w.wait(dynamoFactsLife)
-			w.refuses(other, entity, rpm(41))
-			w.admits(other, entity, rpm(40))
+			w.wait(defaultCacheTTL)
+			w.mustRefuse(other, entity, rpm(41))
+			w.mustAdmit(other, entity, rpm(40))
 			setter.unset(limiter.Scope{Resource: "gpt-4"})
 			setter.unset(limiter.Scope{})
 		}
@@ -38,7 +38,7 @@ func TestInteropLimitsOfEveryLevelBindBoth(t *testing.T) {
 }
 
 // dynamoFactsLife is how long limits are believed that others may have changed.
-const dynamoFactsLife = time.Minute
+const defaultCacheTTL = time.Minute
 
 // TestInteropLimitsOfAnEntityReachItsBucket: of what is in force Python's fast
 // path only knows what the bucket says, so setting or deleting limits of an
@@ -47,16 +47,16 @@ func TestInteropLimitsOfAnEntityReachItsBucket(t *testing.T) {
 	own := limiter.Scope{Entity: "alice", Resource: "gpt-4"}
 	eachTable(t, func(w *world, py pyProgram) {
 		w.ours.set(limiter.Scope{Resource: "gpt-4"}, limiter.PerMinute("rpm", 100))
-		w.admits(py, "alice", rpm(10))
+		w.mustAdmit(py, "alice", rpm(10))
 		w.ours.set(own, limiter.PerMinute("rpm", 30), limiter.PerMinute("tpm", 1000))
-		w.bucketHolds("alice", map[string]int64{"rpm": 30_000, "tpm": 1_000_000})
-		w.refuses(py, "alice", rpm(31))
-		w.admits(py, "alice", rpm(20).And("tpm", 600))
+		w.checkTokens("alice", map[string]int64{"rpm": 30_000, "tpm": 1_000_000})
+		w.mustRefuse(py, "alice", rpm(31))
+		w.mustAdmit(py, "alice", rpm(20).And("tpm", 600))
 		w.ours.unset(own)
-		w.bucketHolds("alice", map[string]int64{"rpm": 10_000})
+		w.checkTokens("alice", map[string]int64{"rpm": 10_000})
 		w.wait(6 * time.Second)
-		w.refuses(py, "alice", rpm(21))
-		w.admits(py, "alice", rpm(20))
+		w.mustRefuse(py, "alice", rpm(21))
+		w.mustAdmit(py, "alice", rpm(20))
 	})
 }
 
@@ -66,19 +66,19 @@ func TestInteropLimitsOfPythonReachOurBuckets(t *testing.T) {
 	own := limiter.Scope{Entity: "alice", Resource: "gpt-4"}
 	eachTable(t, func(w *world, py pyProgram) {
 		w.ours.set(limiter.Scope{Resource: "gpt-4"}, limiter.PerMinute("rpm", 100))
-		w.admits(w.ours, "alice", rpm(10))
+		w.mustAdmit(w.ours, "alice", rpm(10))
 		py.set(own, limiter.PerMinute("rpm", 30), limiter.PerMinute("tpm", 1000))
-		w.bucketHolds("alice", map[string]int64{"rpm": 90_000})
-		w.refuses(w.ours, "alice", rpm(31))
-		w.bucketHolds("alice", map[string]int64{"rpm": 30_000, "tpm": 1_000_000})
-		w.admits(w.ours, "alice", rpm(20).And("tpm", 600))
-		w.admits(py, "alice", rpm(10).And("tpm", 400))
+		w.checkTokens("alice", map[string]int64{"rpm": 90_000})
+		w.mustRefuse(w.ours, "alice", rpm(31))
+		w.checkTokens("alice", map[string]int64{"rpm": 30_000, "tpm": 1_000_000})
+		w.mustAdmit(w.ours, "alice", rpm(20).And("tpm", 600))
+		w.mustAdmit(py, "alice", rpm(10).And("tpm", 400))
 		py.unset(own)
 		w.wait(6 * time.Second)
-		w.admits(w.ours, "alice", rpm(10))
-		w.refuses(w.ours, "alice", rpm(1))
-		w.refuses(py, "alice", rpm(1))
-		w.bucketHolds("alice", map[string]int64{"rpm": 0})
+		w.mustAdmit(w.ours, "alice", rpm(10))
+		w.mustRefuse(w.ours, "alice", rpm(1))
+		w.mustRefuse(py, "alice", rpm(1))
+		w.checkTokens("alice", map[string]int64{"rpm": 0})
 	})
 }
 
@@ -87,25 +87,25 @@ func TestInteropLimitsOfPythonReachOurBuckets(t *testing.T) {
 // charge by Go makes them follow, for Python too.
 func TestInteropDefaultsReachABucketWithOurNextCharge(t *testing.T) {
 	t.Parallel()
-	p := python(t)
+	p := startPython(t)
 	for _, s := range []limiter.Scope{{Entity: "alice"}, {Resource: "gpt-4"}, {}} {
 		t.Run(s.Level(), func(t *testing.T) {
-			w := newWorld(t, &exactly)
-			py := w.pyElse(p, nil)
+			w := newWorld(t, &exactOptions)
+			py := w.openPython(p, nil)
 			for entity, setter := range map[string]program{"alice": w.ours, "bob": py} {
 				level := s
 				if level.Entity != "" {
 					level.Entity = entity
 				}
 				setter.set(level, limiter.PerMinute("rpm", 100))
-				w.admits(py, entity, rpm(10))
+				w.mustAdmit(py, entity, rpm(10))
 				setter.set(level, limiter.PerMinute("rpm", 30))
-				w.admits(py, entity, rpm(40))
-				w.wait(dynamoFactsLife)
-				w.admits(w.ours, entity, rpm(5))
-				w.bucketHolds(entity, map[string]int64{"rpm": 25_000})
-				w.refuses(py, entity, rpm(26))
-				w.admits(py, entity, rpm(25))
+				w.mustAdmit(py, entity, rpm(40))
+				w.wait(defaultCacheTTL)
+				w.mustAdmit(w.ours, entity, rpm(5))
+				w.checkTokens(entity, map[string]int64{"rpm": 25_000})
+				w.mustRefuse(py, entity, rpm(26))
+				w.mustAdmit(py, entity, rpm(25))
 			}
 		})
 	}

@@ -51,14 +51,14 @@ func TestDamagedBucketHeals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, &exactly)
+			w := newWorld(t, &exactOptions)
 			w.ours.set(gpt4, limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 1000))
 			w.PutItem("{ns}/ENTITY#alice", aliceBucket, c.stored)
-			w.admits(w.ours, "alice", rpm(10).And("tpm", 1))
-			w.bucketHolds("alice", c.want)
+			w.mustAdmit(w.ours, "alice", rpm(10).And("tpm", 1))
+			w.checkTokens("alice", c.want)
 			lease := w.ours.hold("alice", "gpt-4", rpm(10))
 			lease.commit(rpm(-10))
-			w.admits(w.goElse(nil), "alice", tpm)
+			w.mustAdmit(w.anotherGo(nil), "alice", tpm)
 			if attribute := w.bucket("alice")["shard"]; strings.Contains(c.stored, "shard") && attribute == nil {
 				t.Error("an attribute of another version is gone")
 			}
@@ -75,7 +75,7 @@ const (
 // such a bucket again.
 func TestDamagedByPythonHeals(t *testing.T) {
 	t.Parallel()
-	p := python(t)
+	p := startPython(t)
 	for name, damage := range map[string]func(w *world, py pyProgram){
 		"remains of an adjustment": func(w *world, py pyProgram) {
 			lease := py.hold("alice", "gpt-4", rpm(10).And("tpm", 1))
@@ -85,11 +85,11 @@ func TestDamagedByPythonHeals(t *testing.T) {
 		},
 		"a limit without parameters": func(w *world, py pyProgram) {
 			py.set(gpt4, limiter.PerMinute("tpm", 1000))
-			slow := w.pyElse(p, map[string]any{"speculative_writes": false})
-			w.admits(slow, "alice", limiter.Tokens("tpm", 1))
+			slow := w.openPython(p, map[string]any{"speculative_writes": false})
+			w.mustAdmit(slow, "alice", limiter.Tokens("tpm", 1))
 			py.set(gpt4, limiter.PerMinute("tpm", 1000), limiter.PerMinute("rpm", 100))
-			w.wait(dynamoFactsLife)
-			w.admits(slow, "alice", limiter.Tokens("tpm", 0))
+			w.wait(defaultCacheTTL)
+			w.mustAdmit(slow, "alice", limiter.Tokens("tpm", 0))
 			w.Equal("tokens of the new limit", dynamotest.FormatAttribute(w.bucket("alice")["b_rpm_tk"]), "N 0")
 			if w.bucket("alice")["b_rpm_cp"] != nil {
 				w.Error("it has parameters: the test shows nothing")
@@ -98,7 +98,7 @@ func TestDamagedByPythonHeals(t *testing.T) {
 		"a limit without tokens": func(w *world, py pyProgram) {
 			own := limiter.Scope{Entity: "alice", Resource: "gpt-4"}
 			py.set(own, limiter.PerMinute("rpm", 100))
-			w.admits(py, "alice", rpm(0))
+			w.mustAdmit(py, "alice", rpm(0))
 			py.set(own, limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 1000))
 			if w.bucket("alice")["b_tpm_tk"] != nil {
 				w.Error("it has tokens: the test shows nothing")
@@ -106,14 +106,14 @@ func TestDamagedByPythonHeals(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, &exactly)
-			py := w.pyElse(p, nil)
+			w := newWorld(t, &exactOptions)
+			py := w.openPython(p, nil)
 			py.set(gpt4, limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 1000))
 			damage(w, py)
-			w.admits(w.ours, "alice", rpm(10).And("tpm", 100))
-			w.bucketHolds("alice", map[string]int64{"rpm": 90_000, "tpm": 900_000})
-			w.admits(py, "alice", rpm(10).And("tpm", 100))
-			w.leaves(py, "alice", map[string]int64{"rpm": 80, "tpm": 800})
+			w.mustAdmit(w.ours, "alice", rpm(10).And("tpm", 100))
+			w.checkTokens("alice", map[string]int64{"rpm": 90_000, "tpm": 900_000})
+			w.mustAdmit(py, "alice", rpm(10).And("tpm", 100))
+			w.checkLeft(py, "alice", map[string]int64{"rpm": 80, "tpm": 800})
 		})
 	}
 }
@@ -121,9 +121,9 @@ func TestDamagedByPythonHeals(t *testing.T) {
 // corrupt checks that a charge is refused as damaged in both modes, by a process
 // that sees the item for the first time and by one that knew it before, and
 // that the error names the item and what to do.
-func (w *world) corrupt(warm goProgram, item, remedy string) {
+func (w *world) checkCorrupt(warm goProgram, item, remedy string) {
 	w.Helper()
-	for who, p := range map[string]goProgram{"cold": w.goElse(nil), "warm": warm} {
+	for who, p := range map[string]goProgram{"cold": w.anotherGo(nil), "warm": warm} {
 		for _, mode := range []limiter.OnUnavailable{limiter.Allow, limiter.Block} {
 			req := requestOf("alice", "gpt-4", rpm(1))
 			req.OnUnavailable = mode
@@ -146,14 +146,14 @@ func TestDamagedBucketThatCannotBeReadIsNamed(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, &dynamo.Options{Exact: true, NoRejectionMemory: true})
 			w.ours.set(gpt4, limiter.PerMinute("rpm", 100))
-			w.admits(w.ours, "alice", rpm(10))
+			w.mustAdmit(w.ours, "alice", rpm(10))
 			it := w.bucket("alice")
 			maps.Copy(it, w.Attributes(damage))
 			w.put(it)
-			w.corrupt(w.ours, "{ns}/ENTITY#alice "+aliceBucket, "delete the item")
+			w.checkCorrupt(w.ours, "{ns}/ENTITY#alice "+aliceBucket, "delete the item")
 			w.dropBucket("alice")
-			w.admits(w.ours, "alice", rpm(100))
-			w.admits(w.goElse(nil), "alice", rpm(0))
+			w.mustAdmit(w.ours, "alice", rpm(100))
+			w.mustAdmit(w.anotherGo(nil), "alice", rpm(0))
 		})
 	}
 }
@@ -173,12 +173,12 @@ func TestDamagedLimitsThatCannotBeReadAreNamed(t *testing.T) {
 				"{ns}/RESOURCE#gpt-4 #CONFIG": gpt4, "{ns}/SYSTEM# #CONFIG": {},
 			} {
 				w.ours.set(s, limiter.PerMinute("rpm", 100))
-				w.admits(w.ours, "alice", rpm(1))
+				w.mustAdmit(w.ours, "alice", rpm(1))
 				pk, sk, _ := strings.Cut(item, " ")
 				w.PutItem(pk, sk, damage)
-				w.corrupt(w.ours, item, "set the limits again")
+				w.checkCorrupt(w.ours, item, "set the limits again")
 				w.ours.set(s, limiter.PerMinute("rpm", 100))
-				w.admits(w.ours, "alice", rpm(1))
+				w.mustAdmit(w.ours, "alice", rpm(1))
 				w.ours.unset(s)
 			}
 		})
@@ -198,13 +198,13 @@ func TestDamagedVersionRecordIsNamed(t *testing.T) {
 		}
 	}
 	w.PutItem("_/SYSTEM#", "#VERSION", "schema_version S 0.8.0\nclient_min_version S 0.0.0\nlambda_version NULL\nfuture BOOL true")
-	w.admits(w.seeded(), "alice", rpm(1))
+	w.mustAdmit(w.anotherGoWithLimits(), "alice", rpm(1))
 }
 
 // seeded is a new process that finds limits.
-func (w *world) seeded() goProgram {
+func (w *world) anotherGoWithLimits() goProgram {
 	w.Helper()
-	p := w.goElse(nil)
+	p := w.anotherGo(nil)
 	p.set(gpt4, limiter.PerMinute("rpm", 100))
 	return p
 }

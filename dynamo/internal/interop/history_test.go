@@ -31,14 +31,14 @@ func (g goProgram) events(entity string) (all []peerEvent) {
 	g.Helper()
 	for _, ev := range dynamotest.Collect(g.T, g.lim.AuditEvents(g.Context(), entity, "")) {
 		details, err := json.Marshal(ev.Details)
-		g.end(err)
+		g.must(err)
 		all = append(all, peerEvent{ev.ID, ev.At, ev.Action, ev.Entity, ev.Principal, ev.Resource, details})
 	}
 	return all
 }
 
 // plainDetails makes details that mean the same the same.
-func plainDetails(t *testing.T, events []peerEvent) []map[string]any {
+func normalize(t *testing.T, events []peerEvent) []map[string]any {
 	t.Helper()
 	all := []map[string]any{}
 	for _, ev := range events {
@@ -78,13 +78,13 @@ func TestInteropTrailIsOne(t *testing.T) {
 			}
 		}
 		trail := w.ours.events("alice")
-		w.Equal("trail in Python", plainDetails(w.T, py.events("alice")), plainDetails(w.T, trail))
+		w.Equal("trail in Python", normalize(w.T, py.events("alice")), normalize(w.T, trail))
 		var actions []string
 		for _, ev := range trail {
 			actions = append(actions, ev.Action)
 		}
 		w.Equal("actions", actions, want)
-		ofGo, ofPython := plainDetails(w.T, trail[:len(trail)/2]), plainDetails(w.T, trail[len(trail)/2:])
+		ofGo, ofPython := normalize(w.T, trail[:len(trail)/2]), normalize(w.T, trail[len(trail)/2:])
 		w.Equal("what Go writes of the same changes", withoutIDs(ofGo), withoutIDs(ofPython))
 	})
 }
@@ -111,8 +111,8 @@ func TestInteropTrailOfDefaultsIsOne(t *testing.T) {
 			}
 			got := w.ours.events(trail)
 			w.Equal("number of events", len(got), 4)
-			w.Equal("trail in Python", plainDetails(w.T, py.events(trail)), plainDetails(w.T, got))
-			w.Equal("what Go writes of the same changes", withoutIDs(plainDetails(w.T, got[:2])), withoutIDs(plainDetails(w.T, got[2:])))
+			w.Equal("trail in Python", normalize(w.T, py.events(trail)), normalize(w.T, got))
+			w.Equal("what Go writes of the same changes", withoutIDs(normalize(w.T, got[:2])), withoutIDs(normalize(w.T, got[2:])))
 		}
 	})
 }
@@ -145,12 +145,12 @@ func TestInteropUsageHasTheSameFigures(t *testing.T) {
 			{Entity: "alice", Window: limiter.Hourly},
 			{Resource: "gpt-4", From: noon.Add(-2 * time.Hour), To: noon},
 		} {
-			w.sameUsage(py, q)
+			w.compareUsage(py, q)
 		}
 	})
 }
 
-func (w *world) sameUsage(py pyProgram, q limiter.UsageQuery) {
+func (w *world) compareUsage(py pyProgram, q limiter.UsageQuery) {
 	w.Helper()
 	args := map[string]any{}
 	for name, v := range map[string]string{"entity_id": q.Entity, "resource": q.Resource, "window_type": string(q.Window)} {
@@ -175,10 +175,10 @@ func (w *world) sameUsage(py pyProgram, q limiter.UsageQuery) {
 	if len(got) == 0 {
 		w.Errorf("nothing found for %+v: the test shows nothing", q)
 	}
-	w.sameSummary(py, q, args)
+	w.compareSummary(py, q, args)
 }
 
-func (w *world) sameSummary(py pyProgram, q limiter.UsageQuery, args map[string]any) {
+func (w *world) compareSummary(py pyProgram, q limiter.UsageQuery, args map[string]any) {
 	w.Helper()
 	if q.Window == "" { // which Go takes for hourly, since windows overlap
 		q.Window, args["window_type"] = limiter.Hourly, string(limiter.Hourly)

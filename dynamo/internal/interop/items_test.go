@@ -20,7 +20,7 @@ var eventIDs = regexp.MustCompile(`\b[0-9A-HJKMNP-TV-Z]{26}\b`)
 // stored are all items of the table that mention a namespace, an attribute a
 // line, with its name, its id and the ids of events replaced: as text, in the
 // order of their keys.
-func (w *world) stored(name, id string) string {
+func (w *world) dumpNamespace(name, id string) string {
 	w.Helper()
 	out, err := w.Client.Scan(w.Context(), &dynamodb.ScanInput{TableName: &w.TableName, ConsistentRead: aws.Bool(true)})
 	w.Must(err)
@@ -52,18 +52,18 @@ func keyLines(text string) string {
 // its own, leaves the same items, attribute by attribute, after every step.
 func TestInteropItemsAreTheSame(t *testing.T) {
 	t.Parallel()
-	p := python(t)
-	w := newWorld(t, &exactly)
+	p := startPython(t)
+	w := newWorld(t, &exactOptions)
 	w.clock.peers = []*peer{p}
 	w.wait(0)
 	w.ours.register("by-go")
-	byGo := w.goElse(&dynamo.Options{Namespace: "by-go", Exact: true})
+	byGo := w.anotherGo(&dynamo.Options{Namespace: "by-go", Exact: true})
 	byPython := pyProgram{t, p.mustOpen(t, w.TableName, "by-python", map[string]any{"auto_update": false, "config_cache_ttl": 0})}
 	for i, step := range history() {
 		step(byGo)
 		step(byPython)
 		goID, pythonID := byGo.register("by-go"), byPython.register("by-python")
-		w.Equal(fmt.Sprint("items after step ", i), w.stored("by-go", goID), w.stored("by-python", pythonID))
+		w.Equal(fmt.Sprint("items after step ", i), w.dumpNamespace("by-go", goID), w.dumpNamespace("by-python", pythonID))
 		if t.Failed() {
 			return
 		}
@@ -112,12 +112,12 @@ func history() []func(program) {
 func TestInteropVersionRecordIsLeftAlone(t *testing.T) {
 	t.Run("of Go", func(t *testing.T) {
 		t.Parallel()
-		p := python(t)
+		p := startPython(t)
 		w := newWorld(t, nil)
 		before := dynamotest.FormatItem(w.Item("_/SYSTEM#", "#VERSION"))
 		w.Equal("record", len(before), 9)
 		for _, update := range []bool{true, false} {
-			py := w.pyElse(p, map[string]any{"auto_update": update})
+			py := w.openPython(p, map[string]any{"auto_update": update})
 			var record map[string]any
 			py.call("get_version_record", nil, &record)
 			w.Equal("schema version", record["schema_version"], any("0.8.0"))
@@ -126,13 +126,13 @@ func TestInteropVersionRecordIsLeftAlone(t *testing.T) {
 	})
 	t.Run("of Python", func(t *testing.T) {
 		t.Parallel()
-		p := python(t)
-		table := tableOfPython(t, p)
+		p := startPython(t)
+		table := newPythonTable(t, p)
 		p.mustOpen(t, table, "default", map[string]any{"auto_update": false}) // writes the record
-		w := worldOn(t, table, nil)
+		w := openWorld(t, table, nil)
 		before := dynamotest.FormatItem(w.Item("_/SYSTEM#", "#VERSION"))
 		w.Equal("record", len(before), 9)
-		w.goElse(nil)
+		w.anotherGo(nil)
 		w.Must(dynamo.CreateTable(t.Context(), table, &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t))}))
 		w.Equal("record", dynamotest.FormatItem(w.Item("_/SYSTEM#", "#VERSION")), before)
 	})

@@ -21,7 +21,7 @@ type peerEntity struct {
 }
 
 // limitsBy sorts limits, which Python lists in any order.
-func limitsBy(limits []limiter.Limit) []limiter.Limit {
+func sortLimits(limits []limiter.Limit) []limiter.Limit {
 	slices.SortFunc(limits, func(a, b limiter.Limit) int { return strings.Compare(a.Name, b.Name) })
 	return limits
 }
@@ -60,7 +60,7 @@ func TestInteropLimitsAreFoundByBoth(t *testing.T) {
 			p.set(limiter.Scope{Entity: entity}, limits[0])
 			p.set(limiter.Scope{Resource: resource}, limits...)
 			p.set(limiter.Scope{}, limits...)
-			w.foundBy(py, entity, resource, limits)
+			w.checkFound(py, entity, resource, limits)
 			p.unset(limiter.Scope{})
 		}
 		for _, resource := range []string{"gpt-4", "_default_"} {
@@ -86,22 +86,22 @@ func TestInteropLimitsAreFoundByBoth(t *testing.T) {
 	})
 }
 
-func (w *world) foundBy(py pyProgram, entity, resource string, limits []limiter.Limit) {
+func (w *world) checkFound(py pyProgram, entity, resource string, limits []limiter.Limit) {
 	w.Helper()
 	var got []limiter.Limit
 	py.call("get_limits", map[string]any{"entity_id": entity, "resource": "gpt-4"}, &got)
-	w.Equal("limits of the entity in Python", limitsBy(got), limits)
+	w.Equal("limits of the entity in Python", sortLimits(got), limits)
 	got = nil
 	py.call("get_limits", map[string]any{"entity_id": entity}, &got)
 	w.Equal("limits of the entity for all resources in Python", got, limits[:1])
 	got = nil
 	py.call("get_resource_defaults", map[string]any{"resource": resource}, &got)
-	w.Equal("limits of the resource in Python", limitsBy(got), limits)
+	w.Equal("limits of the resource in Python", sortLimits(got), limits)
 	var system struct {
 		Limits []limiter.Limit `json:"limits"`
 	}
 	py.call("get_system_defaults", nil, &system)
-	w.Equal("limits of the system in Python", limitsBy(system.Limits), limits)
+	w.Equal("limits of the system in Python", sortLimits(system.Limits), limits)
 	for s, want := range map[limiter.Scope][]limiter.Limit{
 		{Entity: entity, Resource: "gpt-4"}: limits, {Entity: entity}: limits[:1], {Resource: resource}: limits, {}: limits,
 	} {
@@ -115,8 +115,8 @@ func (w *world) foundBy(py pyProgram, entity, resource string, limits []limiter.
 func TestInteropCapacityIsTheSame(t *testing.T) {
 	eachTable(t, func(w *world, py pyProgram) {
 		w.ours.set(limiter.Scope{Resource: "gpt-4"}, limiter.PerMinute("rpm", 100))
-		w.admits(w.ours, "alice", rpm(30))
-		w.admits(py, "bob", rpm(50))
+		w.mustAdmit(w.ours, "alice", rpm(30))
+		w.mustAdmit(py, "bob", rpm(50))
 		w.wait(6 * time.Second)
 		var want struct {
 			Capacity  int64 `json:"total_capacity"`
@@ -142,7 +142,7 @@ func TestInteropDeletedEntityIsGone(t *testing.T) {
 			maker.set(limiter.Scope{Entity: "alice", Resource: "gpt-4"}, limiter.PerMinute("rpm", 10))
 			maker.set(limiter.Scope{Entity: "alice"}, limiter.PerMinute("rpm", 20))
 			maker.set(limiter.Scope{}, limiter.PerMinute("rpm", 30))
-			w.admits(maker, "alice", rpm(1))
+			w.mustAdmit(maker, "alice", rpm(1))
 			w.CheckCounts("gpt-4 N 1\n_default_ N 1")
 			deleter.remove("alice")
 			w.Equal("items", w.SortKeys("{ns}/ENTITY#alice"), []string(nil))
@@ -151,9 +151,9 @@ func TestInteropDeletedEntityIsGone(t *testing.T) {
 				w.CheckCounts("")
 			}
 			w.Equal("entities with limits", dynamotest.Collect(w.T, w.ours.lim.EntitiesWithLimits(w.Context(), "gpt-4")), []string(nil))
-			w.wait(dynamoFactsLife)
-			w.admits(w.ours, "alice", rpm(30))
-			w.refuses(py, "alice", rpm(1))
+			w.wait(defaultCacheTTL)
+			w.mustAdmit(w.ours, "alice", rpm(30))
+			w.mustRefuse(py, "alice", rpm(1))
 			w.ours.remove("alice")
 			w.ours.remove("org")
 		}

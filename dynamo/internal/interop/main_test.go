@@ -11,7 +11,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(dynamotest.Main(m)) }
 
 // exactly makes a store answer as the embedded ones do.
-var exactly = dynamo.Options{Exact: true, NoRejectionMemory: true}
+var exactOptions = dynamo.Options{Exact: true, NoRejectionMemory: true}
 
 func must(tb testing.TB, err error) {
 	tb.Helper()

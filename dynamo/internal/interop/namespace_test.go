@@ -29,7 +29,7 @@ func (w *world) states() map[string]string {
 
 // listed are the names of namespaces as Python lists them: active ones, or
 // those that can be recovered.
-func (p pyProgram) listed() (active, orphans []string) {
+func (p pyProgram) namespaceNames() (active, orphans []string) {
 	p.Helper()
 	var all []struct {
 		Name string `json:"name"`
@@ -57,19 +57,19 @@ func TestInteropNamespacesAreShared(t *testing.T) {
 			one, other := p[0], p[1]
 			id := one.register("tenant")
 			w.Equal("id", other.register("tenant"), id)
-			tenant := w.goElse(&dynamo.Options{Namespace: "tenant"})
+			tenant := w.anotherGo(&dynamo.Options{Namespace: "tenant"})
 			tenant.set(limiter.Scope{}, limiter.PerMinute("rpm", 10))
-			w.admits(tenant, "alice", rpm(1))
+			w.mustAdmit(tenant, "alice", rpm(1))
 			w.Equal("states", w.states(), map[string]string{"default": "active", "tenant": "active"})
-			one.deleteSpace("tenant")
-			w.seen(py, "deleted", []string{"default"}, []string{"tenant"})
-			other.recoverSpace(id)
-			w.seen(py, "active", []string{"default", "tenant"}, nil)
+			one.deleteNamespace("tenant")
+			w.checkTenant(py, "deleted", []string{"default"}, []string{"tenant"})
+			other.recoverNamespace(id)
+			w.checkTenant(py, "active", []string{"default", "tenant"}, nil)
 			w.Equal("id", one.register("tenant"), id)
-			other.deleteSpace("tenant")
-			w.seen(py, "deleted", []string{"default"}, []string{"tenant"})
-			one.purgeSpace(id)
-			w.seen(py, "", []string{"default"}, nil)
+			other.deleteNamespace("tenant")
+			w.checkTenant(py, "deleted", []string{"default"}, []string{"tenant"})
+			one.purgeNamespace(id)
+			w.checkTenant(py, "", []string{"default"}, nil)
 			w.Equal("items", w.SortKeys(id+"/ENTITY#alice"), []string(nil))
 			w.Equal("items", w.SortKeys(id+"/SYSTEM#"), []string(nil))
 		}
@@ -77,14 +77,14 @@ func TestInteropNamespacesAreShared(t *testing.T) {
 }
 
 // seen checks what both say of the namespace tenant, and which others there are.
-func (w *world) seen(py pyProgram, state string, active, orphans []string) {
+func (w *world) checkTenant(py pyProgram, state string, active, orphans []string) {
 	w.Helper()
 	w.Equal("state in Go", w.states()["tenant"], state)
 	_, err := w.ours.lim.Namespace(w.Context(), "tenant")
 	if (state == "active") != (err == nil) || err != nil && !errors.Is(err, limiter.ErrNotFound) {
 		w.Errorf("the namespace is %q, and to open it says %v", state, err)
 	}
-	gotActive, gotOrphans := py.listed()
+	gotActive, gotOrphans := py.namespaceNames()
 	w.Equal("active in Python", gotActive, active)
 	w.Equal("orphans in Python", gotOrphans, orphans)
 }
@@ -93,12 +93,12 @@ func (w *world) seen(py pyProgram, state string, active, orphans []string) {
 func TestInteropNamespacesAreApart(t *testing.T) {
 	eachTable(t, func(w *world, py pyProgram) {
 		py.register("tenant")
-		tenant := w.goElse(&dynamo.Options{Namespace: "tenant"})
+		tenant := w.anotherGo(&dynamo.Options{Namespace: "tenant"})
 		tenant.set(limiter.Scope{}, limiter.PerMinute("rpm", 10))
 		py.set(limiter.Scope{}, limiter.PerMinute("rpm", 20))
-		w.admits(tenant, "alice", rpm(10))
-		w.admits(py, "alice", rpm(20))
-		w.refuses(tenant, "alice", rpm(1))
-		w.refuses(w.ours, "alice", rpm(1))
+		w.mustAdmit(tenant, "alice", rpm(10))
+		w.mustAdmit(py, "alice", rpm(20))
+		w.mustRefuse(tenant, "alice", rpm(1))
+		w.mustRefuse(w.ours, "alice", rpm(1))
 	})
 }

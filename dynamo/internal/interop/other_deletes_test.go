@@ -16,7 +16,7 @@ import (
 
 // beforeOur runs work once, between whatever we have read and our next request
 // of an operation that is about an entity. There has to be one.
-func (w *world) beforeOur(op, entity string, work func()) {
+func (w *world) beforeRequest(op, entity string, work func()) {
 	var done atomic.Bool
 	w.Wire.Before(func(c *dynamotest.Call) bool { return c.Op == op && strings.Contains(c.Body, "ENTITY#"+entity+`"`) }, func() {
 		work()
@@ -31,31 +31,31 @@ func (w *world) beforeOur(op, entity string, work func()) {
 
 // TestOtherMakesTheBucketBeforeWeDo: both found that there is none.
 func TestOtherMakesTheBucketBeforeWeDo(t *testing.T) {
-	eachOther(t, &patient, func(w *world, other program) {
+	eachOther(t, &longCache, func(w *world, other program) {
 		w.ours.set(gpt4, limiter.PerMinute("rpm", 100))
-		w.beforeOur("PutItem", "alice", func() { w.admits(other, "alice", rpm(30)) })
-		w.admits(w.ours, "alice", rpm(20))
-		w.bucketHolds("alice", map[string]int64{"rpm": 50_000})
-		w.beforeOur("PutItem", "bob", func() { w.admits(other, "bob", rpm(90)) })
-		w.refuses(w.ours, "bob", rpm(20))
-		w.bucketHolds("bob", map[string]int64{"rpm": 10_000})
+		w.beforeRequest("PutItem", "alice", func() { w.mustAdmit(other, "alice", rpm(30)) })
+		w.mustAdmit(w.ours, "alice", rpm(20))
+		w.checkTokens("alice", map[string]int64{"rpm": 50_000})
+		w.beforeRequest("PutItem", "bob", func() { w.mustAdmit(other, "bob", rpm(90)) })
+		w.mustRefuse(w.ours, "bob", rpm(20))
+		w.checkTokens("bob", map[string]int64{"rpm": 10_000})
 	})
 }
 
 // TestOtherTakesBetweenOurReadAndOurWrite: from a bucket that we know, or have
 // just read.
 func TestOtherTakesBetweenOurReadAndOurWrite(t *testing.T) {
-	eachOther(t, &patient, func(w *world, other program) {
+	eachOther(t, &longCache, func(w *world, other program) {
 		w.ours.set(gpt4, limiter.PerMinute("rpm", 100))
-		w.admits(other, "alice", rpm(10))
+		w.mustAdmit(other, "alice", rpm(10))
 		for range 2 {
-			w.beforeOur("UpdateItem", "alice", func() { w.admits(other, "alice", rpm(20)) })
-			w.admits(w.ours, "alice", rpm(20))
+			w.beforeRequest("UpdateItem", "alice", func() { w.mustAdmit(other, "alice", rpm(20)) })
+			w.mustAdmit(w.ours, "alice", rpm(20))
 		}
-		w.bucketHolds("alice", map[string]int64{"rpm": 10_000})
-		w.beforeOur("UpdateItem", "alice", func() { w.admits(other, "alice", rpm(5)) })
-		w.refuses(w.ours, "alice", rpm(10))
-		w.bucketHolds("alice", map[string]int64{"rpm": 5_000})
+		w.checkTokens("alice", map[string]int64{"rpm": 10_000})
+		w.beforeRequest("UpdateItem", "alice", func() { w.mustAdmit(other, "alice", rpm(5)) })
+		w.mustRefuse(w.ours, "alice", rpm(10))
+		w.checkTokens("alice", map[string]int64{"rpm": 5_000})
 	})
 }
 
@@ -66,18 +66,18 @@ func TestOtherDeletesTheBucketBeforeOurWrite(t *testing.T) {
 	for name, idle := range map[string]time.Duration{"deleted": 0, "expired": 421 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, &patient)
+			w := newWorld(t, &longCache)
 			w.ours.set(gpt4, limiter.PerMinute("rpm", 100))
 			lease := w.ours.hold("alice", "gpt-4", rpm(10))
 			w.wait(idle)
-			w.beforeOur("UpdateItem", "alice", func() { w.dropBucket("alice") })
-			w.admits(w.ours, "alice", rpm(20))
-			w.bucketHolds("alice", map[string]int64{"rpm": 80_000})
+			w.beforeRequest("UpdateItem", "alice", func() { w.dropBucket("alice") })
+			w.mustAdmit(w.ours, "alice", rpm(20))
+			w.checkTokens("alice", map[string]int64{"rpm": 80_000})
 			lease.rollback()
-			w.bucketHolds("alice", map[string]int64{"rpm": 80_000})
-			cold := w.goElse(&patient)
-			w.admits(cold, "alice", rpm(10))
-			w.bucketHolds("alice", map[string]int64{"rpm": 70_000})
+			w.checkTokens("alice", map[string]int64{"rpm": 80_000})
+			cold := w.anotherGo(&longCache)
+			w.mustAdmit(cold, "alice", rpm(10))
+			w.checkTokens("alice", map[string]int64{"rpm": 70_000})
 		})
 	}
 }
@@ -85,27 +85,27 @@ func TestOtherDeletesTheBucketBeforeOurWrite(t *testing.T) {
 // TestOtherDeletesTheEntityBeforeOurWrite: whoever paid with it gets everything
 // back, and what is left is an entity without record and limits.
 func TestOtherDeletesTheEntityBeforeOurWrite(t *testing.T) {
-	eachOther(t, &patient, func(w *world, other program) {
+	eachOther(t, &longCache, func(w *world, other program) {
 		w.ours.set(gpt4, limiter.PerMinute("rpm", 100))
 		w.ours.set(ofAlice, limiter.PerMinute("rpm", 50))
 		w.ours.create(limiter.Entity{ID: "alice", Parent: "org", Cascade: true})
-		w.admits(w.ours, "alice", rpm(10))
-		w.beforeOur("UpdateItem", "alice", func() { other.remove("alice") })
-		w.admits(w.ours, "alice", rpm(20))
-		w.bucketHolds("alice", map[string]int64{"rpm": 80_000})
-		w.flags("alice", "false", "")
-		w.bucketHolds("org", map[string]int64{"rpm": 90_000})
+		w.mustAdmit(w.ours, "alice", rpm(10))
+		w.beforeRequest("UpdateItem", "alice", func() { other.remove("alice") })
+		w.mustAdmit(w.ours, "alice", rpm(20))
+		w.checkTokens("alice", map[string]int64{"rpm": 80_000})
+		w.checkParent("alice", "false", "")
+		w.checkTokens("org", map[string]int64{"rpm": 90_000})
 	})
 }
 
-// TestOtherEndsTheBucketOfALease: give-backs to what is gone are dropped. What
+// TestOtherDeletesTheBucketOfALease: give-backs to what is gone are dropped. What
 // was used late is owed even so if the bucket only expired; one that was deleted
 // stays so.
-func TestOtherEndsTheBucketOfALease(t *testing.T) {
-	settlements := map[string]func(held){
-		"gives":      func(h held) { h.commit(rpm(-4)) },
-		"takes":      func(h held) { h.commit(rpm(5)) },
-		"rolls back": held.rollback,
+func TestOtherDeletesTheBucketOfALease(t *testing.T) {
+	settlements := map[string]func(openLease){
+		"gives":      func(h openLease) { h.commit(rpm(-4)) },
+		"takes":      func(h openLease) { h.commit(rpm(5)) },
+		"rolls back": openLease.rollback,
 	}
 	ends := map[string]func(w *world, other program){
 		"bucket deleted": func(w *world, _ program) { w.dropBucket("alice") },
@@ -117,14 +117,14 @@ func TestOtherEndsTheBucketOfALease(t *testing.T) {
 	}
 	for end, happens := range ends {
 		t.Run(end, func(t *testing.T) {
-			eachOther(t, &patient, func(w *world, other program) {
+			eachOther(t, &longCache, func(w *world, other program) {
 				w.ours.set(gpt4, limiter.PerMinute("rpm", 100))
 				for name, settle := range settlements {
 					lease := w.ours.hold("alice", "gpt-4", rpm(10))
 					happens(w, other)
 					settle(lease)
 					if end == "expired" && name == "takes" {
-						w.bucketHolds("alice", map[string]int64{"rpm": 95_000})
+						w.checkTokens("alice", map[string]int64{"rpm": 95_000})
 						w.dropBucket("alice")
 					}
 					if it := w.bucket("alice"); it != nil {
@@ -138,39 +138,39 @@ func TestOtherEndsTheBucketOfALease(t *testing.T) {
 	}
 }
 
-// TestOtherEndsTheParentsBucketOfALease: the child's part is settled all the
+// TestOtherDeletesTheParentsBucketOfALease: the child's part is settled all the
 // same.
-func TestOtherEndsTheParentsBucketOfALease(t *testing.T) {
-	eachOther(t, &patient, func(w *world, other program) {
+func TestOtherDeletesTheParentsBucketOfALease(t *testing.T) {
+	eachOther(t, &longCache, func(w *world, other program) {
 		w.ours.set(gpt4, limiter.PerMinute("rpm", 100))
 		w.ours.create(limiter.Entity{ID: "kid", Parent: "org", Cascade: true})
 		kept, undone := w.ours.hold("kid", "gpt-4", rpm(30)), w.ours.hold("kid", "gpt-4", rpm(30))
 		other.remove("org")
 		kept.commit(rpm(-10))
 		undone.rollback()
-		w.bucketHolds("kid", map[string]int64{"rpm": 80_000})
-		w.lacksBucket("org")
+		w.checkTokens("kid", map[string]int64{"rpm": 80_000})
+		w.checkNoBucket("org")
 	})
 }
 
 // TestOtherReplacesTheBucketOfALease: a give-back never lifts whatever is there
 // above its capacity.
 func TestOtherReplacesTheBucketOfALease(t *testing.T) {
-	eachOther(t, &patient, func(w *world, other program) {
+	eachOther(t, &longCache, func(w *world, other program) {
 		w.ours.set(gpt4, limiter.PerMinute("rpm", 100))
 		lease := w.ours.hold("alice", "gpt-4", rpm(50))
 		w.dropBucket("alice")
-		w.admits(other, "alice", rpm(1))
+		w.mustAdmit(other, "alice", rpm(1))
 		lease.rollback()
 		if left := w.ours.left("alice", "gpt-4")["rpm"]; left > 100 {
 			w.Errorf("%d left of 100", left)
 		}
-		w.refuses(w.ours, "alice", rpm(101))
+		w.mustRefuse(w.ours, "alice", rpm(101))
 	})
 }
 
 // mentions are the keys of all items that have a namespace's id in them.
-func (w *world) mentions(id string) (keys []string) {
+func (w *world) keysMentioning(id string) (keys []string) {
 	w.Helper()
 	out, err := w.Client.Scan(w.Context(), &dynamodb.ScanInput{TableName: &w.TableName, ConsistentRead: aws.Bool(true)})
 	w.Must(err)

@@ -10,16 +10,16 @@ import (
 )
 
 // tenant is a program in a namespace of its own that others are about to end.
-func (w *world) tenant(other program) (ours goProgram, id string) {
+func (w *world) newTenant(other program) (ours goProgram, id string) {
 	w.Helper()
 	id = other.register("tenant")
-	ours = w.goElse(&dynamo.Options{Namespace: "tenant", Exact: true, CacheTTL: factsLife})
+	ours = w.anotherGo(&dynamo.Options{Namespace: "tenant", Exact: true, CacheTTL: cacheTTL})
 	ours.set(gpt4, limiter.PerMinute("rpm", 100))
-	w.admits(ours, "alice", rpm(10))
+	w.mustAdmit(ours, "alice", rpm(10))
 	return ours, id
 }
 
-func (w *world) notFound(what string, err error) {
+func (w *world) checkNotFound(what string, err error) {
 	w.Helper()
 	if !errors.Is(err, limiter.ErrNotFound) {
 		w.Errorf("%s: error %v, want not found", what, err)
@@ -29,94 +29,94 @@ func (w *world) notFound(what string, err error) {
 // TestOtherDeletesTheNamespace: at the latest when what we know of it is old,
 // nothing is admitted any more. Recovered, it is as it was.
 func TestOtherDeletesTheNamespace(t *testing.T) {
-	eachOther(t, &patient, func(w *world, other program) {
-		ours, id := w.tenant(other)
+	eachOther(t, &longCache, func(w *world, other program) {
+		ours, id := w.newTenant(other)
 		lease := ours.hold("alice", "gpt-4", rpm(10))
-		other.deleteSpace("tenant")
+		other.deleteNamespace("tenant")
 		lease.commit(rpm(-5))
-		w.wait(factsLife)
+		w.wait(cacheTTL)
 		_, err := ours.lim.Acquire(w.Context(), requestOf("alice", "gpt-4", rpm(1)))
-		w.notFound("acquire", err)
+		w.checkNotFound("acquire", err)
 		_, err = ours.lim.Available(w.Context(), "alice", "gpt-4")
-		w.notFound("available", err)
-		w.notFound("set limits", ours.lim.SetLimits(w.Context(), "alice", "gpt-4", limiter.PerMinute("rpm", 1)))
+		w.checkNotFound("available", err)
+		w.checkNotFound("set limits", ours.lim.SetLimits(w.Context(), "alice", "gpt-4", limiter.PerMinute("rpm", 1)))
 		_, err = ours.lim.CreateEntity(w.Context(), limiter.Entity{ID: "alice"})
-		w.notFound("create", err)
-		other.recoverSpace(id)
-		w.wait(factsLife)
-		w.admits(ours, "alice", rpm(100))
-		w.refuses(ours, "alice", rpm(1))
+		w.checkNotFound("create", err)
+		other.recoverNamespace(id)
+		w.wait(cacheTTL)
+		w.mustAdmit(ours, "alice", rpm(100))
+		w.mustRefuse(ours, "alice", rpm(1))
 	})
 }
 
 // TestOtherDeletesTheNamespaceAndTakesItsName: the name leads elsewhere now, but
 // we stay where we were.
 func TestOtherDeletesTheNamespaceAndTakesItsName(t *testing.T) {
-	eachOther(t, &patient, func(w *world, other program) {
-		ours, id := w.tenant(other)
-		other.deleteSpace("tenant")
+	eachOther(t, &longCache, func(w *world, other program) {
+		ours, id := w.newTenant(other)
+		other.deleteNamespace("tenant")
 		anew := other.register("tenant")
 		if anew == id {
 			w.Fatal("the new namespace has the id of the old one")
 		}
-		w.wait(factsLife)
+		w.wait(cacheTTL)
 		_, err := ours.lim.Acquire(w.Context(), requestOf("alice", "gpt-4", rpm(1)))
-		w.notFound("acquire", err)
-		w.Equal("items of the new one", len(w.mentions(anew)), 2)
+		w.checkNotFound("acquire", err)
+		w.Equal("items of the new one", len(w.keysMentioning(anew)), 2)
 	})
 }
 
 // TestOtherPurgesTheNamespace: nothing of it comes back, though we remember it
 // well.
 func TestOtherPurgesTheNamespace(t *testing.T) {
-	eachOther(t, &patient, func(w *world, other program) {
-		ours, id := w.tenant(other)
+	eachOther(t, &longCache, func(w *world, other program) {
+		ours, id := w.newTenant(other)
 		gives, takes, undone := ours.hold("alice", "gpt-4", rpm(10)), ours.hold("alice", "gpt-4", rpm(10)), ours.hold("alice", "gpt-4", rpm(10))
-		other.deleteSpace("tenant")
-		other.purgeSpace(id)
+		other.deleteNamespace("tenant")
+		other.purgeNamespace(id)
 		gives.commit(rpm(-5))
 		takes.commit(rpm(5))
 		undone.rollback()
 		_, err := ours.lim.Acquire(w.Context(), requestOf("alice", "gpt-4", rpm(1)))
-		w.notFound("acquire", err)
+		w.checkNotFound("acquire", err)
 		_, err = ours.lim.Acquire(w.Context(), requestOf("bob", "gpt-4", rpm(1)))
-		w.notFound("acquire by somebody new", err)
-		w.wait(factsLife)
-		w.notFound("set limits", ours.lim.SetLimits(w.Context(), "alice", "gpt-4", limiter.PerMinute("rpm", 1)))
-		w.Equal("items", w.mentions(id), []string(nil))
+		w.checkNotFound("acquire by somebody new", err)
+		w.wait(cacheTTL)
+		w.checkNotFound("set limits", ours.lim.SetLimits(w.Context(), "alice", "gpt-4", limiter.PerMinute("rpm", 1)))
+		w.Equal("items", w.keysMentioning(id), []string(nil))
 	})
 }
 
 // TestOtherPurgesTheNamespaceOfAnExpiredBucket: what is used late would make the
 // bucket again.
 func TestOtherPurgesTheNamespaceOfAnExpiredBucket(t *testing.T) {
-	eachOther(t, &patient, func(w *world, other program) {
-		ours, id := w.tenant(other)
+	eachOther(t, &longCache, func(w *world, other program) {
+		ours, id := w.newTenant(other)
 		lease := ours.hold("alice", "gpt-4", rpm(10))
-		w.wait(factsLife / 2)
-		other.deleteSpace("tenant")
-		other.purgeSpace(id)
+		w.wait(cacheTTL / 2)
+		other.deleteNamespace("tenant")
+		other.purgeNamespace(id)
 		lease.commit(rpm(5))
-		w.Equal("items", w.mentions(id), []string(nil))
+		w.Equal("items", w.keysMentioning(id), []string(nil))
 	})
 }
 
 // TestOtherPurgesTheNamespaceBetweenOurReadAndOurWrite: we have just seen that it
 // is there.
 func TestOtherPurgesTheNamespaceBetweenOurReadAndOurWrite(t *testing.T) {
-	eachOther(t, &patient, func(w *world, other program) {
+	eachOther(t, &longCache, func(w *world, other program) {
 		id := other.register("tenant")
 		view, err := w.Repo.Namespace(w.Context(), "tenant")
 		w.Must(err)
-		ours := w.goOn(view, func() time.Time { return w.clock.now })
+		ours := w.newGo(view, func() time.Time { return w.clock.now })
 		ours.set(gpt4, limiter.PerMinute("rpm", 100))
-		w.admits(ours, "alice", rpm(10))
-		w.beforeOur("UpdateItem", "alice", func() {
-			other.deleteSpace("tenant")
-			other.purgeSpace(id)
+		w.mustAdmit(ours, "alice", rpm(10))
+		w.beforeRequest("UpdateItem", "alice", func() {
+			other.deleteNamespace("tenant")
+			other.purgeNamespace(id)
 		})
 		_, err = ours.lim.Acquire(w.Context(), requestOf("alice", "gpt-4", rpm(1)))
-		w.notFound("acquire", err)
-		w.Equal("items", w.mentions(id), []string(nil))
+		w.checkNotFound("acquire", err)
+		w.Equal("items", w.keysMentioning(id), []string(nil))
 	})
 }

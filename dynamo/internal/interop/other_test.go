@@ -12,23 +12,23 @@ import (
 // limits may lag by CacheTTL, refusals by a second, balances never.
 
 // patient believes facts for so long that they are old only when a test says so.
-var patient = dynamo.Options{Exact: true, CacheTTL: factsLife}
+var longCache = dynamo.Options{Exact: true, CacheTTL: cacheTTL}
 
-const factsLife = time.Hour
+const cacheTTL = time.Hour
 
 var gpt4 = limiter.Scope{Resource: "gpt-4"}
 
 func TestOtherSwitchesCascadeOn(t *testing.T) {
-	eachOther(t, &patient, func(w *world, other program) {
+	eachOther(t, &longCache, func(w *world, other program) {
 		w.ours.set(gpt4, limiter.PerMinute("rpm", 100))
-		w.admits(w.ours, "kid", rpm(1))
+		w.mustAdmit(w.ours, "kid", rpm(1))
 		other.create(limiter.Entity{ID: "kid", Parent: "org", Cascade: true})
-		w.wait(factsLife)
-		w.admits(w.ours, "kid", rpm(10))
-		w.flags("kid", "true", "org")
-		w.admits(other, "kid", rpm(20))
-		w.bucketHolds("kid", map[string]int64{"rpm": 70_000})
-		w.bucketHolds("org", map[string]int64{"rpm": 70_000})
+		w.wait(cacheTTL)
+		w.mustAdmit(w.ours, "kid", rpm(10))
+		w.checkParent("kid", "true", "org")
+		w.mustAdmit(other, "kid", rpm(20))
+		w.checkTokens("kid", map[string]int64{"rpm": 70_000})
+		w.checkTokens("org", map[string]int64{"rpm": 70_000})
 	})
 }
 
@@ -36,69 +36,69 @@ func TestOtherSwitchesCascadeOn(t *testing.T) {
 // it, and only the record knows better. The parent cascades too, but only one
 // level counts.
 func TestOtherCreatesAnEntityAfterItsBucket(t *testing.T) {
-	eachOther(t, &patient, func(w *world, other program) {
+	eachOther(t, &longCache, func(w *world, other program) {
 		w.ours.set(gpt4, limiter.PerMinute("rpm", 100))
 		other.create(limiter.Entity{ID: "mid", Parent: "org", Cascade: true})
-		w.admits(other, "kid", rpm(1))
-		w.flags("kid", "false", "")
+		w.mustAdmit(other, "kid", rpm(1))
+		w.checkParent("kid", "false", "")
 		other.create(limiter.Entity{ID: "kid", Parent: "mid", Cascade: true})
-		w.admits(w.ours, "kid", rpm(10))
-		w.flags("kid", "true", "mid")
-		w.flags("mid", "true", "org")
-		w.admits(other, "kid", rpm(5))
-		w.bucketHolds("kid", map[string]int64{"rpm": 84_000})
-		w.bucketHolds("mid", map[string]int64{"rpm": 85_000})
-		w.lacksBucket("org")
+		w.mustAdmit(w.ours, "kid", rpm(10))
+		w.checkParent("kid", "true", "mid")
+		w.checkParent("mid", "true", "org")
+		w.mustAdmit(other, "kid", rpm(5))
+		w.checkTokens("kid", map[string]int64{"rpm": 84_000})
+		w.checkTokens("mid", map[string]int64{"rpm": 85_000})
+		w.checkNoBucket("org")
 	})
 }
 
 // TestOtherRefundsWhatWeWereRefused: a refusal is remembered for a second, by
 // the caller's time too, and not longer.
 func TestOtherRefundsWhatWeWereRefused(t *testing.T) {
-	eachOther(t, &patient, func(w *world, other program) {
+	eachOther(t, &longCache, func(w *world, other program) {
 		w.ours.set(gpt4, limiter.PerDay("rpm", 10))
 		kept, undone := other.hold("alice", "gpt-4", rpm(6)), other.hold("alice", "gpt-4", rpm(4))
-		w.refuses(w.ours, "alice", rpm(1))
+		w.mustRefuse(w.ours, "alice", rpm(1))
 		undone.rollback()
 		w.wait(time.Second)
-		w.admits(w.ours, "alice", rpm(4))
-		w.refuses(w.ours, "alice", rpm(1))
+		w.mustAdmit(w.ours, "alice", rpm(4))
+		w.mustRefuse(w.ours, "alice", rpm(1))
 		kept.commit(rpm(-5))
 		w.wait(time.Second)
-		w.refuses(w.ours, "alice", rpm(6))
+		w.mustRefuse(w.ours, "alice", rpm(6))
 		w.wait(time.Second)
-		w.admits(w.ours, "alice", rpm(5))
-		w.refuses(w.ours, "alice", rpm(1))
+		w.mustAdmit(w.ours, "alice", rpm(5))
+		w.mustRefuse(w.ours, "alice", rpm(1))
 	})
 }
 
 // TestOtherLeavesDebtInALimitWeTakeNothingOf: an amount of 0 asks whether there
 // is debt, and what we remember of it is no answer.
 func TestOtherLeavesDebtInALimitWeTakeNothingOf(t *testing.T) {
-	eachOther(t, &patient, func(w *world, other program) {
+	eachOther(t, &longCache, func(w *world, other program) {
 		w.ours.set(gpt4, limiter.PerMinute("rpm", 60), limiter.PerMinute("tpm", 600))
-		w.admits(w.ours, "alice", rpm(1).And("tpm", 0))
+		w.mustAdmit(w.ours, "alice", rpm(1).And("tpm", 0))
 		other.hold("alice", "gpt-4", limiter.Tokens("tpm", 1)).commit(limiter.Tokens("tpm", 609))
-		w.refuses(w.ours, "alice", rpm(1).And("tpm", 0))
-		w.refuses(w.ours, "alice", limiter.Tokens("tpm", 0))
-		w.admits(w.ours, "alice", rpm(1))
-		w.bucketHolds("alice", map[string]int64{"rpm": 58_000, "tpm": -10_000})
+		w.mustRefuse(w.ours, "alice", rpm(1).And("tpm", 0))
+		w.mustRefuse(w.ours, "alice", limiter.Tokens("tpm", 0))
+		w.mustAdmit(w.ours, "alice", rpm(1))
+		w.checkTokens("alice", map[string]int64{"rpm": 58_000, "tpm": -10_000})
 		w.wait(time.Second)
-		w.admits(w.ours, "alice", rpm(1).And("tpm", 0))
-		w.bucketHolds("alice", map[string]int64{"rpm": 58_000, "tpm": 0})
+		w.mustAdmit(w.ours, "alice", rpm(1).And("tpm", 0))
+		w.checkTokens("alice", map[string]int64{"rpm": 58_000, "tpm": 0})
 	})
 }
 
 // TestOtherLeavesDebtWhileWeAskForNothing is the same for a charge of 0 alone,
 // which changes nothing and could be answered from memory.
 func TestOtherLeavesDebtWhileWeAskForNothing(t *testing.T) {
-	eachOther(t, &patient, func(w *world, other program) {
+	eachOther(t, &longCache, func(w *world, other program) {
 		w.ours.set(gpt4, limiter.PerMinute("rpm", 60))
-		w.admits(w.ours, "alice", rpm(1))
-		w.admits(w.ours, "alice", rpm(0))
+		w.mustAdmit(w.ours, "alice", rpm(1))
+		w.mustAdmit(w.ours, "alice", rpm(0))
 		other.hold("alice", "gpt-4", rpm(1)).commit(rpm(59))
-		w.refuses(w.ours, "alice", rpm(0))
-		w.bucketHolds("alice", map[string]int64{"rpm": -1_000})
+		w.mustRefuse(w.ours, "alice", rpm(0))
+		w.checkTokens("alice", map[string]int64{"rpm": -1_000})
 	})
 }
 
@@ -107,21 +107,21 @@ func TestOtherLeavesDebtWhileWeAskForNothing(t *testing.T) {
 // and what is stored covers it (its fast path leaves the refill time alone), so
 // it does so here only when nothing is stored.
 func TestOtherSpendsABucketThatWasFull(t *testing.T) {
-	eachOther(t, &patient, func(w *world, other program) {
+	eachOther(t, &longCache, func(w *world, other program) {
 		w.ours.set(gpt4, limiter.PerMinute("rpm", 100))
-		w.admits(other, "alice", rpm(1))
-		w.admits(w.ours, "alice", rpm(1))
+		w.mustAdmit(other, "alice", rpm(1))
+		w.mustAdmit(w.ours, "alice", rpm(1))
 		w.wait(2 * time.Minute)
 		for _, turn := range []struct {
 			first, second program
 			n             int64
 		}{{w.ours, other, 60}, {other, w.ours, 99}, {w.ours, other, 1}, {other, w.ours, 1}} {
-			w.admits(turn.first, "alice", rpm(turn.n))
-			w.admits(turn.second, "alice", rpm(100-turn.n))
+			w.mustAdmit(turn.first, "alice", rpm(turn.n))
+			w.mustAdmit(turn.second, "alice", rpm(100-turn.n))
 			for _, p := range []program{w.ours, other} {
-				w.refuses(p, "alice", rpm(1))
+				w.mustRefuse(p, "alice", rpm(1))
 			}
-			w.bucketHolds("alice", map[string]int64{"rpm": 0})
+			w.checkTokens("alice", map[string]int64{"rpm": 0})
 			w.wait(2 * time.Minute)
 		}
 	})
@@ -131,20 +131,20 @@ func TestOtherSpendsABucketThatWasFull(t *testing.T) {
 // has filled up meanwhile, and leaves it with more than its capacity. That much
 // is not to be had.
 func TestOtherGivesBackMoreThanFits(t *testing.T) {
-	for name, opts := range map[string]dynamo.Options{"exact": patient, "with slack": {CacheTTL: factsLife}} {
+	for name, opts := range map[string]dynamo.Options{"exact": longCache, "with slack": {CacheTTL: cacheTTL}} {
 		t.Run(name, func(t *testing.T) {
 			eachOther(t, &opts, func(w *world, other program) {
 				w.ours.set(gpt4, limiter.PerMinute("rpm", 100))
 				undone := other.hold("alice", "gpt-4", rpm(50))
 				w.wait(time.Minute)
-				w.admits(w.ours, "alice", rpm(1))
+				w.mustAdmit(w.ours, "alice", rpm(1))
 				undone.rollback()
-				w.refuses(w.ours, "alice", rpm(101))
+				w.mustRefuse(w.ours, "alice", rpm(101))
 				w.wait(time.Millisecond) // which refills no whole token
 				for _, fits := range []int64{60, 40} {
-					w.admits(w.ours, "alice", rpm(fits))
+					w.mustAdmit(w.ours, "alice", rpm(fits))
 				}
-				w.refuses(w.ours, "alice", rpm(1))
+				w.mustRefuse(w.ours, "alice", rpm(1))
 			})
 		})
 	}
@@ -155,18 +155,18 @@ func TestOtherGivesBackMoreThanFits(t *testing.T) {
 // remember better.
 func TestOtherSetsTheRefillTimeBack(t *testing.T) {
 	t.Parallel()
-	p := python(t)
-	w := newWorld(t, &patient)
+	p := startPython(t)
+	w := newWorld(t, &longCache)
 	w.clock.ahead = -30 * time.Second
-	other := w.pyElse(p, map[string]any{"speculative_writes": false})
+	other := w.openPython(p, map[string]any{"speculative_writes": false})
 	w.ours.set(gpt4, limiter.PerMinute("rpm", 100))
-	w.admits(w.ours, "alice", rpm(50))
-	w.admits(other, "alice", rpm(10))
-	w.Equal("refill time", numberIn(t, w.bucket("alice")["rf"]), noon.Add(w.clock.ahead).UnixMilli())
-	w.refuses(w.ours, "alice", rpm(41))
-	w.admits(w.ours, "alice", rpm(40))
-	w.refuses(w.ours, "alice", rpm(1))
+	w.mustAdmit(w.ours, "alice", rpm(50))
+	w.mustAdmit(other, "alice", rpm(10))
+	w.Equal("refill time", parseNumber(t, w.bucket("alice")["rf"]), noon.Add(w.clock.ahead).UnixMilli())
+	w.mustRefuse(w.ours, "alice", rpm(41))
+	w.mustAdmit(w.ours, "alice", rpm(40))
+	w.mustRefuse(w.ours, "alice", rpm(1))
 	w.wait(6 * time.Second)
-	w.refuses(w.ours, "alice", rpm(11))
-	w.admits(w.ours, "alice", rpm(10))
+	w.mustRefuse(w.ours, "alice", rpm(11))
+	w.mustAdmit(w.ours, "alice", rpm(10))
 }

@@ -19,18 +19,18 @@ var deny = dynamotest.Fault{Name: "deny", Act: func(x *dynamotest.Exchange) {
 // does in the next one.
 func TestInteropModeInAnOutageIsShared(t *testing.T) {
 	t.Parallel()
-	p := python(t)
+	p := startPython(t)
 	for _, mode := range []limiter.OnUnavailable{limiter.Allow, limiter.Block} {
 		t.Run(string(mode), func(t *testing.T) {
-			w := newWorld(t, &exactly)
+			w := newWorld(t, &exactOptions)
 			lines := dynamotest.NewProxy(t, nil)
-			far := w.goElse(&dynamo.Options{AWS: dynamotest.Config(lines.URL)})
-			py := w.pyElse(p, map[string]any{"endpoint_url": lines.URL, "config_cache_ttl": 60})
+			far := w.anotherGo(&dynamo.Options{AWS: dynamotest.Config(lines.URL)})
+			py := w.openPython(p, map[string]any{"endpoint_url": lines.URL, "config_cache_ttl": 60})
 			limit := limiter.PerMinute("rpm", 10)
 			t.Run("stored by Go", func(t *testing.T) {
 				w.ours.set(limiter.Scope{}, limit)
 				w.Must(w.ours.lim.SetOnUnavailable(t.Context(), mode))
-				w.admits(py, "alice", rpm(1))
+				w.mustAdmit(py, "alice", rpm(1))
 				lines.SetPlan(dynamotest.Always(deny))
 				defer lines.SetPlan(nil)
 				lease, err := py.repo.acquire("alice", "gpt-4", rpm(1), peerEnd{})
@@ -43,7 +43,7 @@ func TestInteropModeInAnOutageIsShared(t *testing.T) {
 			})
 			t.Run("stored by Python", func(t *testing.T) {
 				py.repo.setSystemDefaults(t, string(mode), limit)
-				w.admits(far, "alice", rpm(1))
+				w.mustAdmit(far, "alice", rpm(1))
 				lines.SetPlan(dynamotest.Always(deny))
 				defer lines.SetPlan(nil)
 				lease, err := far.lim.Acquire(t.Context(), requestOf("alice", "gpt-4", rpm(1)))
@@ -54,7 +54,7 @@ func TestInteropModeInAnOutageIsShared(t *testing.T) {
 					t.Errorf("error %v, want to be waved through", err)
 				}
 			})
-			w.bucketHolds("alice", map[string]int64{"rpm": 8_000})
+			w.checkTokens("alice", map[string]int64{"rpm": 8_000})
 		})
 	}
 }

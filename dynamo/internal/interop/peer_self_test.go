@@ -14,7 +14,7 @@ import (
 // The interop tests trust these answers, so they are checked against each other
 // and against what the numbers must be.
 func TestPythonPeer(t *testing.T) {
-	p := python(t)
+	p := startPython(t)
 	table := dynamotest.TableName(t)
 	p.createTable(t, table)
 	py := p.mustOpen(t, table, "default", map[string]any{"auto_update": false})

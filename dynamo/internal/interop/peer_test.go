@@ -47,7 +47,7 @@ type peer struct {
 // python starts a peer on the engine of the tests and ends it with the test.
 // The test is skipped where ZAEL_TEST_PYTHON does not name an interpreter that
 // has the library.
-func python(t *testing.T) *peer {
+func startPython(t *testing.T) *peer {
 	t.Helper()
 	interpreter := os.Getenv("ZAEL_TEST_PYTHON")
 	if interpreter == "" {
@@ -285,7 +285,7 @@ type peerEnd struct {
 	Rollback              bool // by an exception
 }
 
-func (e peerEnd) into(args map[string]any) map[string]any {
+func (e peerEnd) addTo(args map[string]any) map[string]any {
 	for name, amounts := range map[string]limiter.Amounts{"consume_more": e.More, "adjust": e.Adjust, "release": e.Release} {
 		if amounts.Len() > 0 {
 			args[name] = amounts
@@ -301,7 +301,7 @@ func acquireArgs(entity, resource string, consume limiter.Amounts) map[string]an
 
 // acquire takes a lease and ends it.
 func (r *peerRepo) acquire(entity, resource string, consume limiter.Amounts, end peerEnd) (lease peerLease, err error) {
-	err = r.call("acquire", end.into(acquireArgs(entity, resource, consume)), &lease)
+	err = r.call("acquire", end.addTo(acquireArgs(entity, resource, consume)), &lease)
 	return lease, err
 }
 
@@ -312,7 +312,7 @@ func (r *peerRepo) begin(entity, resource string, consume limiter.Amounts) (leas
 }
 
 func (r *peerRepo) end(lease peerLease, end peerEnd) error {
-	return r.peer.call("acquire_end", end.into(map[string]any{"lease": lease.ID}), nil)
+	return r.peer.call("acquire_end", end.addTo(map[string]any{"lease": lease.ID}), nil)
 }
 
 func (r *peerRepo) available(t *testing.T, entity, resource string) (tokens map[string]int64) {

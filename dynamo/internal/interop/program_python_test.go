@@ -30,13 +30,13 @@ func (p pyProgram) take(entity, resource string, amounts limiter.Amounts) bool {
 	return true
 }
 
-func (p pyProgram) hold(entity, resource string, amounts limiter.Amounts) held {
+func (p pyProgram) hold(entity, resource string, amounts limiter.Amounts) openLease {
 	p.Helper()
 	lease, err := p.repo.begin(entity, resource, amounts)
 	if err != nil {
 		p.Fatal(err)
 	}
-	return pyHeld{p, lease}
+	return pyLease{p, lease}
 }
 
 func (p pyProgram) left(entity, resource string) map[string]int64 {
@@ -92,37 +92,37 @@ func (p pyProgram) register(name string) (id string) {
 	return id
 }
 
-func (p pyProgram) deleteSpace(name string) {
+func (p pyProgram) deleteNamespace(name string) {
 	p.Helper()
 	p.call("delete_namespace", map[string]any{"namespace": name}, nil)
 }
 
-func (p pyProgram) recoverSpace(id string) {
+func (p pyProgram) recoverNamespace(id string) {
 	p.Helper()
 	p.call("recover_namespace", map[string]any{"namespace_id": id}, nil)
 }
 
-func (p pyProgram) purgeSpace(id string) {
+func (p pyProgram) purgeNamespace(id string) {
 	p.Helper()
 	p.call("purge_namespace", map[string]any{"namespace_id": id}, nil)
 }
 
-type pyHeld struct {
+type pyLease struct {
 	pyProgram
 	lease peerLease
 }
 
-func (h pyHeld) commit(more limiter.Amounts) {
+func (h pyLease) commit(more limiter.Amounts) {
 	h.Helper()
-	h.ended(peerEnd{Adjust: more})
+	h.end(peerEnd{Adjust: more})
 }
 
-func (h pyHeld) rollback() {
+func (h pyLease) rollback() {
 	h.Helper()
-	h.ended(peerEnd{Rollback: true})
+	h.end(peerEnd{Rollback: true})
 }
 
-func (h pyHeld) ended(how peerEnd) {
+func (h pyLease) end(how peerEnd) {
 	h.Helper()
 	if err := h.repo.end(h.lease, how); err != nil {
 		h.Fatal(err)

@@ -10,7 +10,7 @@ import (
 )
 
 // expires checks the ttl of alice's bucket: so long after now, or 0 for none.
-func (w *world) expires(after time.Duration) {
+func (w *world) checkTTL(after time.Duration) {
 	w.Helper()
 	want := "none"
 	if after != 0 {
@@ -23,12 +23,12 @@ func (w *world) expires(after time.Duration) {
 	w.Equal("ttl", got, want)
 }
 
-// TestInteropExpiryIsThatOfPython: both give a bucket the same time to live,
+// TestInteropExpiryMatchesPython: both give a bucket the same time to live,
 // seven times what it takes to fill, unless the entity has limits of its own
 // for the resource: such a bucket stays.
-func TestInteropExpiryIsThatOfPython(t *testing.T) {
+func TestInteropExpiryMatchesPython(t *testing.T) {
 	t.Parallel()
-	p := python(t)
+	p := startPython(t)
 	for name, c := range map[string]struct {
 		limits []limiter.Limit
 		idle   time.Duration
@@ -39,50 +39,50 @@ func TestInteropExpiryIsThatOfPython(t *testing.T) {
 		"longest of them": {[]limiter.Limit{limiter.PerMinute("rpm", 5), limiter.PerDay("rpd", 5)}, 7 * 24 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, &exactly)
-			py := w.pyElse(p, map[string]any{"speculative_writes": false}) // its fast path never renews
-			w.expireByDefaults(py, c.idle, c.limits)
-			w.stayByOwnLimits(py, c.idle, c.limits)
+			w := newWorld(t, &exactOptions)
+			py := w.openPython(p, map[string]any{"speculative_writes": false}) // its fast path never renews
+			w.checkExpiry(py, c.idle, c.limits)
+			w.checkNoExpiry(py, c.idle, c.limits)
 		})
 	}
 }
 
-func (w *world) expireByDefaults(py pyProgram, idle time.Duration, limits []limiter.Limit) {
+func (w *world) checkExpiry(py pyProgram, idle time.Duration, limits []limiter.Limit) {
 	w.Helper()
 	for _, s := range []limiter.Scope{{}, {Resource: "gpt-4"}, {Entity: "alice"}} {
 		w.ours.set(s, limits...)
 		for _, maker := range []program{py, w.ours} {
-			w.admits(maker, "alice", rpm(1))
-			w.expires(idle)
+			w.mustAdmit(maker, "alice", rpm(1))
+			w.checkTTL(idle)
 			w.wait(time.Minute + time.Second)
-			w.admits(py, "alice", rpm(0))
-			w.expires(idle)
+			w.mustAdmit(py, "alice", rpm(0))
+			w.checkTTL(idle)
 			w.wait(time.Minute + time.Second)
-			w.admits(w.ours, "alice", rpm(1))
-			w.expires(idle)
+			w.mustAdmit(w.ours, "alice", rpm(1))
+			w.checkTTL(idle)
 			w.dropBucket("alice")
 		}
 	}
 }
 
-func (w *world) stayByOwnLimits(py pyProgram, idle time.Duration, limits []limiter.Limit) {
+func (w *world) checkNoExpiry(py pyProgram, idle time.Duration, limits []limiter.Limit) {
 	w.Helper()
 	own := limiter.Scope{Entity: "alice", Resource: "gpt-4"}
-	w.admits(py, "alice", rpm(1))
+	w.mustAdmit(py, "alice", rpm(1))
 	for _, setter := range []program{w.ours, py} {
 		setter.set(own, limits...)
-		w.expires(0)
-		w.wait(dynamoFactsLife)
-		w.admits(w.ours, "alice", rpm(1))
-		w.expires(0)
+		w.checkTTL(0)
+		w.wait(defaultCacheTTL)
+		w.mustAdmit(w.ours, "alice", rpm(1))
+		w.checkTTL(0)
 		setter.unset(own)
-		w.expires(idle)
+		w.checkTTL(idle)
 	}
 	w.ours.set(own, limits...)
 	for _, maker := range []program{py, w.ours} {
 		w.dropBucket("alice")
-		w.admits(maker, "alice", rpm(1))
-		w.expires(0)
+		w.mustAdmit(maker, "alice", rpm(1))
+		w.checkTTL(0)
 	}
 }
 
@@ -90,14 +90,14 @@ func (w *world) stayByOwnLimits(py pyProgram, idle time.Duration, limits []limit
 // Python too, and what is owed would be forgiven.
 func TestInteropExpiryOutlastsDebt(t *testing.T) {
 	t.Parallel()
-	p := python(t)
-	w := newWorld(t, &exactly)
-	py := w.pyElse(p, nil)
+	p := startPython(t)
+	w := newWorld(t, &exactOptions)
+	py := w.openPython(p, nil)
 	w.ours.set(limiter.Scope{Resource: "gpt-4"}, limiter.PerMinute("rpm", 100))
 	w.ours.hold("alice", "gpt-4", rpm(1)).commit(rpm(1999))
-	w.expires(20 * time.Minute) // until it is full
+	w.checkTTL(20 * time.Minute) // until it is full
 	w.wait(19*time.Minute - time.Second)
-	w.refuses(py, "alice", rpm(0))
+	w.mustRefuse(py, "alice", rpm(0))
 	w.wait(time.Second)
-	w.admits(py, "alice", rpm(0))
+	w.mustAdmit(py, "alice", rpm(0))
 }

@@ -36,19 +36,19 @@ type worldClock struct {
 
 func newWorld(t *testing.T, opts *dynamo.Options) *world {
 	t.Helper()
-	return worldOn(t, dynamotest.NewTable(t), opts)
+	return openWorld(t, dynamotest.NewTable(t), opts)
 }
 
 // worldOn is a world on a table that is there.
-func worldOn(t *testing.T, table string, opts *dynamo.Options) *world {
+func openWorld(t *testing.T, table string, opts *dynamo.Options) *world {
 	t.Helper()
 	w := &world{StoredTable: dynamotest.OpenStoredTable(t, table, opts), clock: &worldClock{now: noon}}
-	w.ours = w.goOn(w.Repo, func() time.Time { return w.clock.now })
+	w.ours = w.newGo(w.Repo, func() time.Time { return w.clock.now })
 	return w
 }
 
 // goOn is a Go program.
-func (w *world) goOn(repo limiter.Repository, now func() time.Time) goProgram {
+func (w *world) newGo(repo limiter.Repository, now func() time.Time) goProgram {
 	w.Helper()
 	lim, err := limiter.New(repo, &limiter.Options{Now: now})
 	w.Must(err)
@@ -56,14 +56,14 @@ func (w *world) goOn(repo limiter.Repository, now func() time.Time) goProgram {
 }
 
 // goElse is another Go process.
-func (w *world) goElse(opts *dynamo.Options) goProgram {
+func (w *world) anotherGo(opts *dynamo.Options) goProgram {
 	w.Helper()
-	return w.goOn(dynamotest.Connect(w.T, w.TableName, opts), func() time.Time { return w.clock.now.Add(w.clock.ahead) })
+	return w.newGo(dynamotest.Connect(w.T, w.TableName, opts), func() time.Time { return w.clock.now.Add(w.clock.ahead) })
 }
 
 // pyElse is a Python process. It reads limits each time it needs them, unless
 // the settings say otherwise.
-func (w *world) pyElse(p *peer, settings map[string]any) pyProgram {
+func (w *world) openPython(p *peer, settings map[string]any) pyProgram {
 	w.Helper()
 	w.clock.peers = append(w.clock.peers, p)
 	w.wait(0)
@@ -83,12 +83,12 @@ func (w *world) wait(d time.Duration) {
 
 // bucketHolds checks the tokens of an entity's bucket as stored: thousandths by
 // limit.
-func (w *world) bucketHolds(entity string, want map[string]int64) {
+func (w *world) checkTokens(entity string, want map[string]int64) {
 	w.Helper()
 	got := map[string]int64{}
 	for name, v := range w.bucket(entity) {
-		if limit, ok := tokensOf(name); ok {
-			got[limit] = numberIn(w.T, v)
+		if limit, ok := tokensLimit(name); ok {
+			got[limit] = parseNumber(w.T, v)
 		}
 	}
 	w.Equal("tokens of "+entity, got, want)
@@ -107,7 +107,7 @@ func (w *world) dropBucket(entity string) {
 }
 
 // lacksBucket checks that there is none.
-func (w *world) lacksBucket(entity string) {
+func (w *world) checkNoBucket(entity string) {
 	w.Helper()
 	w.CheckNoItem("{ns}/ENTITY#"+entity, "#BUCKET#gpt-4")
 }
@@ -119,13 +119,13 @@ func eachOther(t *testing.T, opts *dynamo.Options, test func(w *world, other pro
 	t.Run("go", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, opts)
-		test(w, w.goElse(opts))
+		test(w, w.anotherGo(opts))
 	})
 	t.Run("python", func(t *testing.T) {
 		t.Parallel()
-		p := python(t)
+		p := startPython(t)
 		w := newWorld(t, opts)
-		test(w, w.pyElse(p, nil))
+		test(w, w.openPython(p, nil))
 	})
 }
 
@@ -133,20 +133,20 @@ func eachOther(t *testing.T, opts *dynamo.Options, test func(w *world, other pro
 func eachTable(t *testing.T, test func(w *world, py pyProgram)) {
 	t.Helper()
 	t.Parallel()
-	p := python(t)
+	p := startPython(t)
 	t.Run("table of Go", func(t *testing.T) {
-		w := newWorld(t, &exactly)
-		test(w, w.pyElse(p, nil))
+		w := newWorld(t, &exactOptions)
+		test(w, w.openPython(p, nil))
 	})
 	t.Run("table of Python", func(t *testing.T) {
-		w := worldOn(t, tableOfPython(t, p), &exactly)
-		test(w, w.pyElse(p, nil))
+		w := openWorld(t, newPythonTable(t, p), &exactOptions)
+		test(w, w.openPython(p, nil))
 	})
 }
 
 // tableOfPython makes a table, and registers the default namespace, the way a
 // Python program does that has no stack.
-func tableOfPython(t *testing.T, p *peer) string {
+func newPythonTable(t *testing.T, p *peer) string {
 	t.Helper()
 	name := dynamotest.TableName(t)
 	p.createTable(t, name)
