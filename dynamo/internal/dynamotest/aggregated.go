@@ -8,14 +8,14 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// aggregated is a repository with an aggregator beside it.
+// Aggregated is a repository with an aggregator beside it.
 type Aggregated struct {
 	limiter.Repository
 	*Aggregator
-	Wake func(pause time.Duration) // before a call, the latest by a pause; nil for nothing
+	Wake func(pause time.Duration) // called before each call with the time since the latest one; may be nil
 }
 
-// call is said before each, and returns the context for it.
+// call runs before each call and returns its context.
 func (a *Aggregated) call(ctx context.Context, now time.Time) context.Context {
 	pause := a.observe(now)
 	if a.Wake != nil {
@@ -24,51 +24,51 @@ func (a *Aggregated) call(ctx context.Context, now time.Time) context.Context {
 	return calledAt(ctx, now)
 }
 
-// Consume is that of the repository.
+// Consume calls Consume of the repository.
 func (a *Aggregated) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
 	return a.Repository.Consume(a.call(ctx, now), now, charge)
 }
 
-// Peek is that of the repository.
+// Peek calls Peek of the repository.
 func (a *Aggregated) Peek(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
 	return a.Repository.Peek(a.call(ctx, now), now, charge)
 }
 
-// Credit is that of the repository.
+// Credit calls Credit of the repository.
 func (a *Aggregated) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
 	return a.Repository.Credit(a.call(ctx, now), now, credits...)
 }
 
-// Buckets are those of the repository.
+// Buckets calls Buckets of the repository.
 func (a *Aggregated) Buckets(ctx context.Context, now time.Time, of limiter.Scope) iter.Seq2[limiter.Bucket, error] {
 	return a.Repository.Buckets(a.call(ctx, now), now, of)
 }
 
-// SetConfig is that of the repository.
+// SetConfig calls SetConfig of the repository.
 func (a *Aggregated) SetConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
 	return a.Repository.SetConfig(a.call(ctx, ev.At), cfg, ev)
 }
 
-// DeleteConfig is that of the repository.
+// DeleteConfig calls DeleteConfig of the repository.
 func (a *Aggregated) DeleteConfig(ctx context.Context, s limiter.Scope, ev limiter.AuditEvent) error {
 	return a.Repository.DeleteConfig(a.call(ctx, ev.At), s, ev)
 }
 
-// DeleteEntity deletes usage: what came before must not come again.
+// DeleteEntity deletes usage: earlier records must not be delivered again.
 func (a *Aggregated) DeleteEntity(ctx context.Context, id string, ev limiter.AuditEvent) error {
 	a.CatchUp(ctx)
 	defer a.finish(ctx)
 	return a.Repository.DeleteEntity(ctx, id, ev)
 }
 
-// PurgeNamespace deletes usage: what came before must not come again.
+// PurgeNamespace deletes usage: earlier records must not be delivered again.
 func (a *Aggregated) PurgeNamespace(ctx context.Context, id string) error {
 	a.CatchUp(ctx)
 	defer a.finish(ctx)
 	return a.Repository.PurgeNamespace(ctx, id)
 }
 
-// Usage is complete.
+// Usage iterates over the snapshots after all records were counted.
 func (a *Aggregated) Usage(ctx context.Context, q limiter.UsageQuery) iter.Seq2[limiter.UsageSnapshot, error] {
 	return func(yield func(limiter.UsageSnapshot, error) bool) {
 		a.CatchUp(ctx)
@@ -76,7 +76,7 @@ func (a *Aggregated) Usage(ctx context.Context, q limiter.UsageQuery) iter.Seq2[
 	}
 }
 
-// Namespace is a view beside which the same aggregator runs.
+// Namespace returns a view with the same aggregator.
 func (a *Aggregated) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
 	view, err := a.Repository.Namespace(ctx, name)
 	if err != nil {
@@ -85,7 +85,7 @@ func (a *Aggregated) Namespace(ctx context.Context, name string) (limiter.Reposi
 	return &Aggregated{Repository: view, Aggregator: a.Aggregator, Wake: a.Wake}, nil
 }
 
-// Forget drops what the repository remembers.
+// Forget drops the caches of the repository.
 func (a *Aggregated) Forget() {
 	if repo, ok := a.Repository.(interface{ Forget() }); ok {
 		repo.Forget()
@@ -98,7 +98,7 @@ func (a *Aggregated) Lossy() bool {
 	return ok && c.Lossy()
 }
 
-// Interleave has steps made during requests.
+// Interleave sets a step to run during requests.
 func (a *Aggregated) Interleave(step func()) {
 	if c, ok := a.Repository.(interface{ Interleave(step func()) }); ok {
 		c.Interleave(step)

@@ -12,29 +12,30 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// beside is an aggregator that runs beside repositories, and how far it has come
-// with their stream. It counts usage in the order of the stream, late, and some
-// of it twice; and it refills buckets from images of any age.
+// Aggregator runs an aggregator beside repositories. It counts usage in the
+// order of the log, late and sometimes twice, and refills buckets from images of
+// any age.
 type Aggregator struct {
 	TB       testing.TB
 	Log      *WriteLog
 	store    aggregator.Store
 	counts   *aggregator.Aggregator
-	Behind   time.Duration                        // how far its clock is behind the latest call
-	Rand     *rand.Rand                           // nil: it does nothing of itself
-	Eager    int                                  // one bucket of so many is refilled at a call
-	Failing  bool                                 // its network is bad
-	OnRefill func(*Aggregator, aggregator.Change) // after a refill; nil for nothing
+	Behind   time.Duration                        // how far Clock is behind the latest call
+	Rand     *rand.Rand                           // nil disables Run
+	Eager    int                                  // Run refills one bucket of this many
+	Failing  bool                                 // its requests may fail
+	OnRefill func(*Aggregator, aggregator.Change) // called after a refill, if not nil
 
-	now atomic.Int64 // the latest of all calls, in nanoseconds
+	now atomic.Int64 // latest time of all calls, in nanoseconds
 
 	mu                sync.Mutex
 	Clock             time.Time
-	oldest            int // record that may come again
-	next              int // record that did not come yet
+	oldest            int // first record that may be delivered again
+	next              int // first record that was not delivered yet
 	Refilled, Refused int
 }
 
+// NewAggregator returns an aggregator that has read nothing yet.
 func NewAggregator(tb testing.TB, s *WriteLog, store aggregator.Store, opts aggregator.Options) *Aggregator {
 	tb.Helper()
 	b := &Aggregator{TB: tb, Log: s, store: store}
@@ -45,8 +46,8 @@ func NewAggregator(tb testing.TB, s *WriteLog, store aggregator.Store, opts aggr
 	return b
 }
 
-// passed takes note of the time of a call, and tells by how much it is the
-// latest.
+// observe stores the time of a call and returns by how much it is later than all
+// before.
 func (b *Aggregator) observe(now time.Time) time.Duration {
 	for {
 		before := b.now.Load()
@@ -59,7 +60,7 @@ func (b *Aggregator) observe(now time.Time) time.Duration {
 	}
 }
 
-// run does something, or nothing. After a pause there is much to gain.
+// Run does one random step, or nothing. After a long pause it refills more.
 func (b *Aggregator) Run(pause time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,7 +76,7 @@ func (b *Aggregator) Run(pause time.Duration) {
 	case len(records) == 0:
 	case b.Rand.IntN(50) == 0:
 		from := b.next
-		if b.Rand.IntN(2) == 0 { // what came already comes again
+		if b.Rand.IntN(2) == 0 { // deliver some records again
 			from -= b.Rand.IntN(b.next - b.oldest + 1)
 		}
 		b.next = max(b.next, from+b.deliver(context.Background(), records[from:from+b.Rand.IntN(len(records)-from+1)]))
@@ -92,7 +93,7 @@ func (b *Aggregator) Run(pause time.Duration) {
 
 func (b *Aggregator) tick() { b.Clock = b.Latest().UTC().Add(-b.Behind) }
 
-// catchUp counts everything.
+// CatchUp counts all records.
 func (b *Aggregator) CatchUp(ctx context.Context) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,7 +101,7 @@ func (b *Aggregator) CatchUp(ctx context.Context) {
 	b.next += b.deliver(ctx, b.Log.From(b.next))
 }
 
-// settled is catchUp, after which nothing comes again.
+// finish counts all records. None of them is delivered again.
 func (b *Aggregator) finish(ctx context.Context) {
 	b.CatchUp(ctx)
 	b.mu.Lock()
@@ -108,7 +109,7 @@ func (b *Aggregator) finish(ctx context.Context) {
 	b.oldest = b.next
 }
 
-// deliver has records counted, and tells how many need not come again.
+// deliver counts records and returns how many need not be delivered again.
 func (b *Aggregator) deliver(ctx context.Context, records []dynamo.StreamRecord) int {
 	t := dynamo.Aggregate(context.WithoutCancel(ctx), b.counts, records)
 	if t.Err != nil && !b.Failing || len(t.Skipped) > 0 || t.Lost > 0 {
@@ -118,7 +119,8 @@ func (b *Aggregator) deliver(ctx context.Context, records []dynamo.StreamRecord)
 	return t.Done
 }
 
-// refill makes one that a late aggregator might, needed or not.
+// refill refills a bucket as a late aggregator might, whether or not it needs
+// that.
 func (b *Aggregator) refill(r dynamo.StreamRecord) {
 	c, _, _ := r.Change()
 	if c.State == nil {
@@ -138,8 +140,7 @@ func (b *Aggregator) refill(r dynamo.StreamRecord) {
 	}
 }
 
-// during has it run while calls do: once for each that wakes it, unless it is at
-// work.
+// RunDuring calls Run while calls runs: once for each wake, unless it is busy.
 func (b *Aggregator) RunDuring(calls func(wake func(pause time.Duration))) {
 	work := make(chan time.Duration, 1)
 	var running sync.WaitGroup

@@ -13,24 +13,24 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// operation is the name of what a request asks for, such as "UpdateItem".
+// Operation returns the operation of a request, such as "UpdateItem".
 func Operation(h http.Header) string {
 	_, op, _ := strings.Cut(h.Get("X-Amz-Target"), ".")
 	return op
 }
 
-// sentRequest is one attempt, as the network sees it. Begin and end are places
-// in the order of all beginnings and ends; end is 0 while it runs.
+// Request is one attempt on the wire. Begin and end are positions in the order
+// of all beginnings and ends; end is 0 while the request runs.
 type Request struct {
 	op         string
 	begin, end int
 	size       int64
 }
 
-// counter is an [http.RoundTripper] that records what passes, retries included.
+// Counter is an [http.RoundTripper] that records requests, retries included.
 type Counter struct {
 	next     http.RoundTripper
-	patience time.Duration // how long a gathering waits for requests that do not come
+	patience time.Duration // the timeout of a gathering
 
 	mu         sync.Mutex
 	clock      int
@@ -39,35 +39,36 @@ type Counter struct {
 	capacity   float64
 }
 
-// gathering holds requests until all of them have come.
+// gathering holds requests until all of them were made.
 type gathering struct {
 	missing int
 	full    chan struct{}
 }
 
-// newCounter counts the requests of clients that are made from its config.
+// NewCounter returns a counter for the clients that are made from its Config.
 func NewCounter() *Counter {
 	return &Counter{next: Transport, patience: 10 * time.Second}
 }
 
-// config is awsConfig by way of the counter.
+// Config returns the AWS config of an endpoint with the counter as its
+// transport.
 func (c *Counter) Config(endpoint string) *aws.Config {
 	cfg := Config(endpoint)
 	cfg.HTTPClient = &http.Client{Transport: c}
 	return cfg
 }
 
-// Reset forgets the requests so far and what Together said.
+// Reset forgets the recorded requests and pending gatherings.
 func (c *Counter) Reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.log, c.gatherings, c.capacity = nil, nil, 0
 }
 
-// Together says how many requests are expected at the same time: the first n
-// are sent once all of them were made, then the next, and later ones at once.
-// So requests that are made concurrently overlap on every machine. If some do
-// not come, the others go after a while, and RoundTrips tells.
+// Together sets how many requests are expected at the same time: the first n are
+// sent once all of them were made, then the next, and later ones at once.
+// Concurrent requests then overlap on every machine. If some are never made, the
+// others are sent after a while, and RoundTrips shows it.
 func (c *Counter) Together(sizes ...int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +77,7 @@ func (c *Counter) Together(sizes ...int) {
 	}
 }
 
-// Log is every request so far in the order in which they began.
+// Log returns the requests in the order in which they began.
 func (c *Counter) Log() []Request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,7 +88,7 @@ func (c *Counter) Log() []Request {
 	return log
 }
 
-// Requests are the operations in the order in which they began.
+// Requests returns the operations in the order in which they began.
 func (c *Counter) Requests() []string {
 	ops := []string{}
 	for _, r := range c.Log() {
@@ -96,19 +97,21 @@ func (c *Counter) Requests() []string {
 	return ops
 }
 
-// RoundTrips is how many requests had to wait for another one: see roundTrips.
+// RoundTrips returns the length of the longest chain of requests; see
+// roundTrips.
 func (c *Counter) RoundTrips() int { return roundTrips(c.Log()) }
 
-// Capacity sums the units in replies to requests that asked for them.
+// Capacity returns the sum of the capacity units in the replies.
 func (c *Counter) Capacity() float64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.capacity
 }
 
-// roundTrips is the length of the longest chain of requests of which each began
-// after the one before had ended: what the caller waits for. A request belongs
-// to the current round trip if it began before any other of it had ended.
+// roundTrips returns the length of the longest chain of requests in which each
+// began after the previous one had ended: the time that a caller waits. A
+// request belongs to the current round trip if it began before any other request
+// of it had ended.
 func roundTrips(log []Request) int {
 	trips, firstEnd := 0, -1
 	for _, r := range log {
@@ -121,7 +124,7 @@ func roundTrips(log []Request) int {
 	return trips
 }
 
-// RoundTrip ends when the reply was read whole.
+// RoundTrip sends a request and reads the whole reply.
 func (c *Counter) RoundTrip(req *http.Request) (*http.Response, error) {
 	r, g := c.begin(req)
 	defer c.end(r)
@@ -146,7 +149,7 @@ func (c *Counter) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func closing(body io.Closer, err error) error {
 	if body != nil {
-		_ = body.Close() // err is the reason, this would be its consequence
+		_ = body.Close() // err is the cause
 	}
 	return err
 }
@@ -200,8 +203,8 @@ func (c *Counter) giveUp(g *gathering) {
 	}
 }
 
-// charge reads both forms, that of one table and the list of batches. Replies
-// of other shapes, such as errors, cost nothing.
+// charge adds the capacity of a reply, which is one object or, for batches, a
+// list. Other replies, such as errors, cost nothing.
 func (c *Counter) charge(body []byte) {
 	type units struct{ CapacityUnits float64 }
 	var one struct{ ConsumedCapacity units }

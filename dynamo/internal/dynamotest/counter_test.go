@@ -35,10 +35,10 @@ func TestRoundTripsAreTheLongestChain(t *testing.T) {
 	}
 }
 
-func TestCounterTellsConcurrentFromSequential(t *testing.T) {
+func TestCounterDistinguishesConcurrentFromSequential(t *testing.T) {
 	table := newRawTable(t)
 	c := NewCounter()
-	c.patience = time.Hour // it is not needed
+	c.patience = time.Hour // not needed
 	counted := table.by(c.Config(Endpoint(t)))
 	put := func() {
 		if err := counted.put(t.Context(), "a"); err != nil {

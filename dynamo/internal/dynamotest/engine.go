@@ -1,3 +1,6 @@
+// Package dynamotest is the fixture of the tests of package dynamo: DynamoDB
+// Local, tables, a proxy that fails on demand, a counter of requests, scripted
+// streams and an aggregator that runs beside a repository.
 package dynamotest
 
 import (
@@ -23,8 +26,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/localserver"
 )
 
-// runTests runs the tests of a package, stops what they started and returns the
-// exit code.
+// Main runs the tests of a package, stops the engine they started and returns
+// the exit code.
 func Main(m *testing.M) int {
 	code := m.Run()
 	dropPool()
@@ -32,7 +35,8 @@ func Main(m *testing.M) int {
 	return shared.Stop(code)
 }
 
-// engine is the URL of DynamoDB Local.
+// Endpoint returns the URL of DynamoDB Local and starts it for the first test
+// that asks. It skips the test where DynamoDB Local is missing.
 func Endpoint(tb testing.TB) string {
 	tb.Helper()
 	return shared.URL(tb)
@@ -48,11 +52,12 @@ func startEngine() (*dynamolocal.Engine, error) {
 	return e, err
 }
 
-// wires carries the requests of all tests, so that one call closes what is idle.
+// Transport carries the requests of all tests, so that one call closes the idle
+// connections.
 var Transport = &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true}
 
-// awsConfig is for an engine, or a proxy before it. The engine keeps separate
-// tables for each access key and region.
+// Config returns the AWS config for the engine or a proxy before it. The engine
+// keeps separate tables for each access key and region.
 func Config(endpoint string) *aws.Config {
 	return &aws.Config{
 		Region:       "us-east-1",
@@ -62,14 +67,15 @@ func Config(endpoint string) *aws.Config {
 	}
 }
 
-// client talks to the engine directly, past the store and any proxy.
+// Client returns a client that talks to the engine directly, without the store
+// and any proxy.
 func Client(tb testing.TB) *dynamodb.Client {
 	tb.Helper()
 	return dynamodb.NewFromConfig(*Config(Endpoint(tb)))
 }
 
-// tableName is new on every call, in all processes. The table is dropped at the
-// end of the test, if it was made.
+// TableName returns a name that is unique across processes. If the test creates
+// the table, it is deleted at the end of the test.
 func TableName(tb testing.TB) string {
 	tb.Helper()
 	c := Client(tb)
@@ -96,16 +102,16 @@ func tableRune(r rune) rune {
 	return '-'
 }
 
-// noGoroutineLeft fails the test if goroutines that began after this call are
-// still there at its end, after what was registered with t.Cleanup later. It is
-// not for tests that run in parallel with others.
+// CheckGoroutines fails the test if goroutines that started after this call are
+// still running at the end of the test. The check runs after later cleanups.
+// Parallel tests cannot use it.
 func CheckGoroutines(tb testing.TB) {
 	tb.Helper()
 	before := goroutines()
 	tb.Cleanup(func() {
 		Transport.CloseIdleConnections()
 		left := newGoroutines(before)
-		for try := 0; len(left) > 0 && try < 1000; try++ { // one that ends may take a moment
+		for try := 0; len(left) > 0 && try < 1000; try++ { // ending takes a moment
 			time.Sleep(10 * time.Millisecond)
 			left = newGoroutines(before)
 		}
@@ -125,13 +131,14 @@ func newGoroutines(before map[string]string) []string {
 	return left
 }
 
-// isIdleConnection knows the two goroutines of an HTTP client's connection. One
-// that is in use has a caller besides, who is noticed.
+// isIdleConnection reports whether a stack belongs to one of the two goroutines
+// of an HTTP connection. If the connection is in use, its caller is found as
+// well.
 func isIdleConnection(stack string) bool {
 	return strings.Contains(stack, "net/http.(*persistConn).readLoop") || strings.Contains(stack, "net/http.(*persistConn).writeLoop")
 }
 
-// goroutines are the stacks of all of them by their number.
+// goroutines returns the stacks of all goroutines by number.
 func goroutines() map[string]string {
 	buf := make([]byte, 1<<20)
 	for n := runtime.Stack(buf, true); ; n = runtime.Stack(buf, true) {
@@ -149,8 +156,8 @@ func goroutines() map[string]string {
 	return found
 }
 
-// connect opens a table as one process would. The AWS config of opts is the
-// engine's unless it is given.
+// Connect opens a table the way a process does. The AWS config defaults to the
+// one of the engine.
 func Connect(tb testing.TB, table string, opts *dynamo.Options) *dynamo.Repository {
 	tb.Helper()
 	var o dynamo.Options
@@ -168,8 +175,8 @@ func Connect(tb testing.TB, table string, opts *dynamo.Options) *dynamo.Reposito
 	return repo
 }
 
-// unhurried is the Timeout of tests that are not about it: the engine shares a
-// machine with all of them.
+// LongTimeout is the Options.Timeout of tests with another subject: the engine
+// shares the machine with all of them.
 const LongTimeout = time.Minute
 
 func must(tb testing.TB, err error) {

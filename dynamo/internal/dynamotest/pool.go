@@ -19,27 +19,27 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/dynamolocal"
 )
 
-// Making a table takes the engine longer than most tests take, and many tables
-// make it slow, so a table is emptied and used again.
-
+// Item is an item as the SDK represents it.
 type Item = map[string]types.AttributeValue
 
-// pooledTable is a table with what CreateTable puts into it.
+// pooledTable is a table and the items that CreateTable stores in it.
 type pooledTable struct {
 	name  string
 	items map[string]Item // by key
 }
 
+// pool holds the tables for reuse. Creating a table takes longer than most
+// tests, and many tables slow the engine down.
 var pool struct {
 	sync.Mutex
 	free []*pooledTable
 	all  []*pooledTable
 }
 
-// newTable is an empty table with the namespace "default". It never removes
-// anything by itself: tests that pass their own time would otherwise lose what
-// is old by the engine's clock. And it has no stream: with each record that
-// some stream holds, the local engine becomes slower.
+// NewTable returns an empty table with the namespace "default". TTL is off,
+// because tests that pass their own time would lose items that are old by the
+// engine's clock. The stream is off, because every stream record slows the
+// engine down.
 func NewTable(tb testing.TB) string {
 	tb.Helper()
 	p := takeTable(tb)
@@ -81,7 +81,7 @@ func takeTable(tb testing.TB) *pooledTable {
 	return p
 }
 
-// scanned is everything in a table.
+// Scan returns all items of a table by "PK SK".
 func Scan(tb testing.TB, table string) map[string]Item {
 	tb.Helper()
 	items := map[string]Item{}
@@ -96,6 +96,7 @@ func Scan(tb testing.TB, table string) map[string]Item {
 	return items
 }
 
+// Text returns a string attribute, or "" if there is none.
 func Text(it Item, attr string) string {
 	s, _ := it[attr].(*types.AttributeValueMemberS)
 	if s == nil {
@@ -104,7 +105,7 @@ func Text(it Item, attr string) string {
 	return s.Value
 }
 
-// empty makes the table what it was when it was made.
+// empty restores the items that the table had when it was created.
 func (p *pooledTable) empty(tb testing.TB) {
 	tb.Helper()
 	now := Scan(tb, p.name)
@@ -129,10 +130,10 @@ func (p *pooledTable) empty(tb testing.TB) {
 	}
 }
 
-// dropPool drops the tables: an engine that runs on must not keep them.
+// dropPool deletes the tables from an engine that outlives the tests.
 func dropPool() {
 	if os.Getenv(dynamolocal.EndpointVariable) == "" {
-		return // it ends with the tests
+		return // the engine ends with the tests
 	}
 	c := dynamodb.NewFromConfig(*Config(os.Getenv(dynamolocal.EndpointVariable)))
 	for _, p := range pool.all {

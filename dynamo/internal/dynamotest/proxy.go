@@ -19,39 +19,45 @@ import (
 	"time"
 )
 
-// plan says what happens to a request. It is called once for each, on a
-// goroutine of its own, and may block as long as the test lets it go on.
+// Plan returns the fault for a request. The proxy calls it once for each
+// request, on a goroutine of its own. It may block.
 type Plan func(op string, body []byte) Fault
 
-// fault is one thing that can happen on the way to the engine and back.
+// Fault is an event on the way to the engine and back.
 type Fault struct {
 	Name string
 	Act  func(*Exchange)
 }
 
+// The faults.
 var (
+	// Pass forwards the request and its reply.
 	Pass        = Fault{Name: "pass", Act: func(x *Exchange) { x.Answer(x.Execute(x.Body)) }}
+	// ResetBefore resets the connection; the engine never receives the request.
 	ResetBefore = Fault{Name: "resetBefore", Act: (*Exchange).Reset}
-	// dropReply is carried out by the engine; the client learns nothing.
+	// DropReply resets the connection after the engine executed the request.
 	DropReply = Fault{Name: "dropReply", Act: func(x *Exchange) { x.Execute(x.Body); x.Reset() }}
+	// Fail500 replies with an internal error; the engine never receives the request.
 	Fail500   = Fault{Name: "fail500", Act: func(x *Exchange) { x.Answer(InternalError()) }}
-	// fail500After is carried out by the engine; the client is told that it failed.
+	// Fail500After replies with an internal error after the engine executed the
+	// request.
 	Fail500After = Fault{Name: "fail500After", Act: func(x *Exchange) { x.Execute(x.Body); x.Answer(InternalError()) }}
+	// Throttle replies that the throughput was exceeded.
 	Throttle     = Fault{Name: "throttle", Act: func(x *Exchange) { x.Answer(throttled()) }}
-	// conflict is in the form that the operation has for it: writes of one item
-	// have an error of their own, transactions give it as a reason.
+	// Conflict replies with a transaction conflict: an error of its own for the
+	// write of one item, a cancellation reason for a transaction.
 	Conflict = Fault{Name: "conflict", Act: func(x *Exchange) { x.Answer(conflicted(x.Body)) }}
-	// hang lasts until the client gives up, and the engine never sees the request.
+	// Hang lasts until the client gives up; the engine never receives the request.
 	Hang = Fault{Name: "hang", Act: func(x *Exchange) { x.wait(nil); x.Reset() }}
-	// hangAfter is hang, but the engine carried the request out.
+	// HangAfter is Hang after the engine executed the request.
 	HangAfter = Fault{Name: "hangAfter", Act: func(x *Exchange) { x.Execute(x.Body); x.wait(nil); x.Reset() }}
-	// unprocessed carries out half of a batch, at least one of each table, and
-	// gives the rest back.
+	// Unprocessed executes half of a batch, at least one request of each table, and
+	// returns the rest as unprocessed.
 	Unprocessed = Fault{Name: "unprocessed", Act: (*Exchange).halve}
 )
 
-// delay is latency on the way to the engine, which never sees the request of a
-// client that gave up meanwhile.
+// Delay returns a fault that delays the request. If the client gives up
+// meanwhile, the engine never receives it.
 func Delay(latency time.Duration) Fault {
 	return Fault{Name: "delay", Act: func(x *Exchange) {
 		timer := time.NewTimer(latency)
@@ -64,12 +70,12 @@ func Delay(latency time.Duration) Fault {
 	}}
 }
 
-// always is the plan with one fault for everything.
+// Always returns a plan with one fault for all requests.
 func Always(f Fault) Plan {
 	return func(string, []byte) Fault { return f }
 }
 
-// first is the plan with a fault for the first n requests of an operation.
+// First returns a plan with a fault for the first n requests of an operation.
 func First(n int, op string, f Fault) Plan {
 	var mu sync.Mutex
 	return func(asked string, _ []byte) Fault {
@@ -83,7 +89,7 @@ func First(n int, op string, f Fault) Plan {
 	}
 }
 
-// proxy stands between a client and the engine.
+// Proxy forwards requests to the engine and injects faults.
 type Proxy struct {
 	URL string
 
@@ -97,7 +103,8 @@ type Proxy struct {
 	executed map[string]int
 }
 
-// newProxy runs until the end of the test. A nil plan lets everything pass.
+// NewProxy starts a proxy that runs until the end of the test. A nil plan
+// forwards everything.
 func NewProxy(tb testing.TB, plan Plan) *Proxy {
 	tb.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -112,7 +119,7 @@ func NewProxy(tb testing.TB, plan Plan) *Proxy {
 	return p
 }
 
-// Plan is what happens to requests from now on.
+// SetPlan replaces the plan for later requests.
 func (p *Proxy) SetPlan(plan Plan) {
 	if plan == nil {
 		plan = Always(Pass)
@@ -122,20 +129,21 @@ func (p *Proxy) SetPlan(plan Plan) {
 	p.plan = plan
 }
 
-// Did is how many requests met the fault.
+// Count returns how many requests met the fault.
 func (p *Proxy) Count(f Fault) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.did[f.Name]
 }
 
-// Executed is how many requests of an operation the engine answered.
+// Executed returns how many requests of an operation the engine answered.
 func (p *Proxy) Executed(op string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.executed[op]
 }
 
+// ServeHTTP handles a request by the plan.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -152,7 +160,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.Act(x)
 }
 
-// exchange is one request in the proxy's hands.
+// Exchange is a request that the proxy holds.
 type Exchange struct {
 	p    *Proxy
 	TB   testing.TB
@@ -162,14 +170,15 @@ type Exchange struct {
 	Body []byte
 }
 
+// Reply is a response of the engine, real or made up.
 type Reply struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// execute has the engine carry out a request to its end, whether or not the
-// client still waits.
+// Execute sends a request to the engine and waits for the reply, even if the
+// client has left.
 func (x *Exchange) Execute(body []byte) Reply {
 	reply, err := x.forward(body)
 	if err != nil {
@@ -199,7 +208,7 @@ func (x *Exchange) forward(body []byte) (Reply, error) {
 	return Reply{resp.StatusCode, resp.Header, got}, err
 }
 
-// answer gives the reply the length and checksum that clients verify.
+// Answer sends the reply with the length and checksum that clients verify.
 func (x *Exchange) Answer(reply Reply) {
 	maps.Copy(x.w.Header(), reply.Header)
 	x.w.Header().Set("Content-Length", strconv.Itoa(len(reply.Body)))
@@ -208,7 +217,7 @@ func (x *Exchange) Answer(reply Reply) {
 	_, _ = x.w.Write(reply.Body) // a client that is gone needs no answer
 }
 
-// reset ends the connection the hard way: the client reads an error, not an end.
+// Reset resets the connection: the client reads an error, not an end.
 func (x *Exchange) Reset() {
 	conn, _, err := http.NewResponseController(x.w).Hijack()
 	if err != nil {
@@ -220,7 +229,7 @@ func (x *Exchange) Reset() {
 	_ = conn.Close()
 }
 
-// wait is true when the time came, false when the client or the test went away.
+// wait reports whether the time came before the client or the test ended.
 func (x *Exchange) wait(until <-chan time.Time) bool {
 	select {
 	case <-until:
@@ -231,6 +240,7 @@ func (x *Exchange) wait(until <-chan time.Time) bool {
 	return false
 }
 
+// Failure returns an error reply. Members are the JSON members after its type.
 func Failure(status int, kind, members string) Reply {
 	return Reply{
 		Status: status,
@@ -242,6 +252,7 @@ func Failure(status int, kind, members string) Reply {
 	}
 }
 
+// InternalError returns the reply of an internal server error.
 func InternalError() Reply {
 	return Failure(http.StatusInternalServerError, "InternalServerError", `"message":"Internal server error"`)
 }
@@ -263,7 +274,7 @@ func conflicted(body []byte) Reply {
 		`"Message":"Transaction cancelled [TransactionConflict]","CancellationReasons":[`+reasons+`]`)
 }
 
-// leftover is the member of a batch's reply that names what was not done.
+// leftover maps a batch operation to the reply member with the unprocessed part.
 var leftover = map[string]string{"BatchGetItem": "UnprocessedKeys", "BatchWriteItem": "UnprocessedItems"}
 
 func (x *Exchange) halve() {
@@ -282,7 +293,7 @@ func (x *Exchange) halve() {
 	x.Answer(reply)
 }
 
-// halved splits a batch into the body to send now and what is left of each table.
+// halved splits a batch into the body to send now and the rest of each table.
 func halved(op string, body []byte) (now []byte, later map[string]json.RawMessage, err error) {
 	var in struct{ RequestItems map[string]json.RawMessage }
 	if leftover[op] == "" {
@@ -306,8 +317,9 @@ func halved(op string, body []byte) (now []byte, later map[string]json.RawMessag
 	return now, later, err
 }
 
-// halvedTable has no end if there is nothing to leave. Writes are a list; keys
-// to get are a member beside others, such as ConsistentRead, that both parts need.
+// halvedTable splits the requests of a table. The end is nil if one request is
+// all. Writes are a list. Keys to get are a member beside others, such as
+// ConsistentRead, that both parts need.
 func halvedTable(op string, requests json.RawMessage) (begin, end json.RawMessage, err error) {
 	var list []json.RawMessage
 	wrap := func(part []json.RawMessage) (json.RawMessage, error) { return json.Marshal(part) }
@@ -330,7 +342,7 @@ func halvedTable(op string, requests json.RawMessage) (begin, end json.RawMessag
 	return begin, end, err
 }
 
-// withMember is a JSON object with one member replaced, the others as they are.
+// WithMember returns a JSON object with one member replaced.
 func WithMember(object []byte, name string, value any) (json.RawMessage, error) {
 	members := make(map[string]json.RawMessage)
 	if err := json.Unmarshal(object, &members); err != nil {

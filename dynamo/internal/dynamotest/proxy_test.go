@@ -20,7 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// rawTable has the key "k", a string, and is used by a client that sends every
+// rawTable is a table with the string key "k" and a client that sends every
 // request once.
 type rawTable struct {
 	*dynamodb.Client
@@ -42,7 +42,7 @@ func newRawTable(t *testing.T) *rawTable {
 	return r
 }
 
-// by is the same table seen through another config.
+// by returns the same table with a client of another config.
 func (r *rawTable) by(cfg *aws.Config) *rawTable {
 	c := dynamodb.NewFromConfig(*cfg, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
 	return &rawTable{c, r.t, r.name}
@@ -64,7 +64,7 @@ func (r *rawTable) putTwoAsOne(ctx context.Context, a, b string) error {
 	return err
 }
 
-// keys are those in the table, sorted.
+// keys returns the sorted keys of the items.
 func (r *rawTable) keys() []string {
 	r.t.Helper()
 	out, err := r.Scan(context.Background(), &dynamodb.ScanInput{TableName: &r.name, ConsistentRead: aws.Bool(true)})
@@ -176,7 +176,7 @@ func TestConflictOfATransactionIsAReason(t *testing.T) {
 	}
 }
 
-// The client leaves when the request has gone as far as it goes.
+// The client leaves when the request is stuck.
 func TestRequestsThatGetNoAnswer(t *testing.T) {
 	for _, test := range []struct {
 		fault    Fault
@@ -205,7 +205,7 @@ func TestRequestsThatGetNoAnswer(t *testing.T) {
 	}
 }
 
-// until returns when something is so, or with the context.
+// until returns when so returns true or ctx is done.
 func until(ctx context.Context, so func() bool) {
 	for ctx.Err() == nil && !so() {
 		time.Sleep(time.Millisecond)

@@ -15,22 +15,24 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// quietTable answers from a script, in the time of a synctest bubble. It has the
-// namespace default, limits of the system, and buckets of alice, whose parent
-// team pays too, and of bob.
+// QuietTable is an HTTP client that answers from a script, in the time of a
+// synctest bubble. The table has the namespace default, limits of the system,
+// alice with the parent team that pays too, and bob.
 type QuietTable struct {
 	mu         sync.Mutex
-	delay      func(op string, nth int) time.Duration // how long an answer takes; never is for ever
+	delay      func(op string, nth int) time.Duration // of an answer
 	asked      map[string]int
 	STS        func(nth int) (status int, reply string, wait time.Duration)
-	Principals []string                                              // principals of changes
-	Body       func(ctx context.Context, reply string) io.ReadCloser // nil for all at once
+	Principals []string                                              // of the changes
+	Body       func(ctx context.Context, reply string) io.ReadCloser // nil sends the reply at once
 }
 
+// Never is the delay of an answer that never comes.
 const Never = time.Duration(-1)
 
 const quietModel = "gpt-4"
 
+// quietBucket returns a bucket in the wire format.
 func quietBucket(entity, tokens string) string {
 	return `{"PK":{"S":"n1/ENTITY#` + entity + `"},"SK":{"S":"#BUCKET#` + quietModel + `"},"entity_id":{"S":"` + entity + `"},"resource":{"S":"` + quietModel + `"},
 		"rf":{"N":"1773500966000"},"b_rpm_tk":{"N":"` + tokens + `"},"b_rpm_cp":{"N":"100000"},"b_rpm_ra":{"N":"100000"},"b_rpm_rp":{"N":"60000"},"b_rpm_tc":{"N":"0"}}`
@@ -100,7 +102,7 @@ func quietReply(op, sent string) (status int, reply string) {
 		}
 		return 200, `{"Items":[` + quietBucket("bob", "50000") + `]}`
 	case "UpdateItem":
-		if strings.Contains(sent, "ENTITY#team") { // others have emptied it
+		if strings.Contains(sent, "ENTITY#team") { // emptied by others
 			return 400, `{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"no","Item":` + quietBucket("team", "0") + `}`
 		}
 		return 200, `{"Attributes":` + quietBucket("bob", "49000") + `}`
@@ -108,23 +110,25 @@ func quietReply(op, sent string) (status int, reply string) {
 	return 200, `{}`
 }
 
-// script says how long answers take from now on.
+// Script sets the delays of later answers and resets the counts.
 func (q *QuietTable) Script(takes func(op string, nth int) time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.delay, q.asked, q.Principals = takes, nil, nil
 }
 
+// Count returns how many requests of an operation were made.
 func (q *QuietTable) Count(op string) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.asked[op]
 }
 
+// Silent returns Never for every request.
 func Silent(string, int) time.Duration { return Never }
 
-// firstSilent is a script in which only the first request of each operation gets no
-// answer, as on one connection that hangs.
+// FirstSilent returns Never for the first request of each operation, as on one
+// connection that hangs.
 func FirstSilent(_ string, nth int) time.Duration {
 	if nth == 1 {
 		return Never
@@ -132,6 +136,7 @@ func FirstSilent(_ string, nth int) time.Duration {
 	return time.Millisecond
 }
 
+// ConnectQuietTable connects to a new quiet table.
 func ConnectQuietTable(t *testing.T, opts *dynamo.Options) (*QuietTable, *dynamo.Repository) {
 	t.Helper()
 	q := &QuietTable{}

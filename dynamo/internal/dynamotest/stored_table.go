@@ -19,11 +19,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// dawn is when tests of stored items begin.
+// Dawn is the time at which tests of stored items begin.
 var Dawn = time.Date(2026, time.March, 14, 15, 9, 26, 0, time.UTC)
 
-// storedTable is a table of its own, seen twice: through a repository, and as
-// the items that are in it.
+// StoredTable is a table with a repository on it and access to its items.
 type StoredTable struct {
 	*testing.T
 	Repo      *dynamo.Repository
@@ -34,6 +33,7 @@ type StoredTable struct {
 	events    int
 }
 
+// NewStoredTable creates a table with a stream and TTL and connects to it.
 func NewStoredTable(t *testing.T) *StoredTable {
 	t.Helper()
 	cfg := Config(Endpoint(t))
@@ -51,7 +51,7 @@ func NewStoredTable(t *testing.T) *StoredTable {
 	return s
 }
 
-// openBaseTable connects to a table that exists, by a wire of its own.
+// OpenStoredTable connects to a table that exists.
 func OpenStoredTable(t *testing.T, table string, opts *dynamo.Options) *StoredTable {
 	t.Helper()
 	var o dynamo.Options
@@ -66,7 +66,7 @@ func OpenStoredTable(t *testing.T, table string, opts *dynamo.Options) *StoredTa
 	return &StoredTable{T: t, Repo: repo, Client: Client(t), TableName: table, NS: repo.NamespaceID(), Wire: w}
 }
 
-// event is a new one, by an author without a name.
+// Event returns a new audit event without a principal.
 func (s *StoredTable) Event(action, entity, resource string) limiter.AuditEvent {
 	s.events++
 	return limiter.AuditEvent{
@@ -74,26 +74,31 @@ func (s *StoredTable) Event(action, entity, resource string) limiter.AuditEvent 
 	}
 }
 
+// SetLimits stores limits.
 func (s *StoredTable) SetLimits(scope limiter.Scope, limits ...limiter.Limit) {
 	s.Helper()
 	s.Must(s.Repo.SetConfig(s.Context(), limiter.Config{Scope: scope, Limits: limits}, s.Event("limits_set", "x", "")))
 }
 
+// SetMode stores the behaviour in an outage.
 func (s *StoredTable) SetMode(mode limiter.OnUnavailable) {
 	s.Helper()
 	s.Must(s.Repo.SetConfig(s.Context(), limiter.Config{OnUnavailable: mode}, s.Event("limits_set", "$SYSTEM", "")))
 }
 
+// DeleteConfig deletes limits.
 func (s *StoredTable) DeleteConfig(scope limiter.Scope) error {
 	return s.Repo.DeleteConfig(s.Context(), scope, s.Event("limits_deleted", "x", ""))
 }
 
+// CreateEntity stores an entity.
 func (s *StoredTable) CreateEntity(e limiter.Entity) {
 	s.Helper()
 	e.CreatedAt = Dawn
 	s.Must(s.Repo.CreateEntity(s.Context(), e, s.Event("entity_created", e.ID, "")))
 }
 
+// Must fails the test if err is not nil.
 func (s *StoredTable) Must(err error) {
 	s.Helper()
 	if err != nil {
@@ -101,6 +106,7 @@ func (s *StoredTable) Must(err error) {
 	}
 }
 
+// Equal compares two values.
 func (s *StoredTable) Equal(what string, got, want any) {
 	s.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -108,8 +114,8 @@ func (s *StoredTable) Equal(what string, got, want any) {
 	}
 }
 
-// item is what is stored under a key, nil if there is nothing. In keys {ns}
-// stands for the namespace.
+// Item returns an item, or nil if it does not exist. In keys {ns} stands for the
+// namespace ID.
 func (s *StoredTable) Item(pk, sk string) map[string]types.AttributeValue {
 	s.Helper()
 	out, err := s.Client.GetItem(s.Context(), &dynamodb.GetItemInput{
@@ -119,8 +125,8 @@ func (s *StoredTable) Item(pk, sk string) map[string]types.AttributeValue {
 	return out.Item
 }
 
-// holds compares a stored item, byte for byte, with its attributes as text: a
-// line each of name, type and value.
+// CheckItem compares a stored item with its attributes as text: a line each of
+// name, type and value.
 func (s *StoredTable) CheckItem(pk, sk, want string) {
 	s.Helper()
 	var lines []string
@@ -133,7 +139,7 @@ func (s *StoredTable) CheckItem(pk, sk, want string) {
 	s.Equal(pk+" "+sk, FormatItem(s.Item(pk, sk)), lines)
 }
 
-// lacks checks that there is no such item.
+// CheckNoItem checks that an item does not exist.
 func (s *StoredTable) CheckNoItem(pk, sk string) {
 	s.Helper()
 	if it := s.Item(pk, sk); it != nil {
@@ -141,7 +147,7 @@ func (s *StoredTable) CheckNoItem(pk, sk string) {
 	}
 }
 
-// write stores an item as another program would.
+// PutItem stores an item as another program would.
 func (s *StoredTable) PutItem(pk, sk, attributes string) {
 	s.Helper()
 	_, err := s.Client.PutItem(context.Background(), &dynamodb.PutItemInput{
@@ -150,7 +156,7 @@ func (s *StoredTable) PutItem(pk, sk, attributes string) {
 	s.Must(err)
 }
 
-// drop deletes an item as another program would.
+// DeleteItem deletes an item as another program would.
 func (s *StoredTable) DeleteItem(pk, sk string) {
 	s.Helper()
 	_, err := s.Client.DeleteItem(context.Background(), &dynamodb.DeleteItemInput{
@@ -159,7 +165,7 @@ func (s *StoredTable) DeleteItem(pk, sk string) {
 	s.Must(err)
 }
 
-// change gives one attribute of an item a number, as another program would.
+// SetNumber sets an attribute to a number as another program would.
 func (s *StoredTable) SetNumber(pk, sk, attribute, n string) {
 	s.Helper()
 	_, err := s.Client.UpdateItem(context.Background(), &dynamodb.UpdateItemInput{
@@ -170,7 +176,8 @@ func (s *StoredTable) SetNumber(pk, sk, attribute, n string) {
 	s.Must(err)
 }
 
-// attributes is text of lines as attributes: S, N, BOOL and NULL.
+// Attributes parses lines of name, type and value. The types are S, N, BOOL and
+// NULL.
 func (s *StoredTable) Attributes(text string) map[string]types.AttributeValue {
 	s.Helper()
 	it := map[string]types.AttributeValue{}
@@ -196,7 +203,7 @@ func (s *StoredTable) Attributes(text string) map[string]types.AttributeValue {
 	return it
 }
 
-// attributeLines is attributes backwards, sorted.
+// FormatItem formats an item as Attributes reads it, sorted by name.
 func FormatItem(it map[string]types.AttributeValue) []string {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(it)) {
@@ -205,6 +212,7 @@ func FormatItem(it map[string]types.AttributeValue) []string {
 	return lines
 }
 
+// FormatAttribute returns the type and value of an attribute.
 func FormatAttribute(v types.AttributeValue) string {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -229,7 +237,7 @@ func FormatAttribute(v types.AttributeValue) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// keys are the sort keys of a partition.
+// SortKeys returns the sort keys of a partition.
 func (s *StoredTable) SortKeys(pk string) (all []string) {
 	s.Helper()
 	out, err := s.Client.Query(s.Context(), &dynamodb.QueryInput{
@@ -243,7 +251,7 @@ func (s *StoredTable) SortKeys(pk string) (all []string) {
 	return all
 }
 
-// gathered is a sequence that must end without error.
+// Collect returns the values of a sequence. An error fails the test.
 func Collect[T any](t *testing.T, seq iter.Seq2[T, error]) (all []T) {
 	t.Helper()
 	for v, err := range seq {
@@ -255,13 +263,13 @@ func Collect[T any](t *testing.T, seq iter.Seq2[T, error]) (all []T) {
 	return all
 }
 
-// counted checks how many entities have limits, by resource.
+// CheckCounts checks how many entities have limits, by resource.
 func (s *StoredTable) CheckCounts(want string) {
 	s.Helper()
 	s.CheckItem("{ns}/SYSTEM#", "#ENTITY_CONFIG_RESOURCES", want+"\nGSI4PK S {ns}\nGSI4SK S {ns}/SYSTEM#")
 }
 
-// snapshot stores one as the aggregator of Python does.
+// PutSnapshot stores a usage snapshot as the aggregator of Python does.
 func (s *StoredTable) PutSnapshot(entity, resource, window, start, suffix, counters string) {
 	s.Helper()
 	s.PutItem("{ns}/ENTITY#"+entity, "#USAGE#"+resource+"#"+start+suffix, fmt.Sprintf(`

@@ -11,34 +11,34 @@ import (
 	"testing"
 )
 
-// streamServer stands between a client and the engine. For the streams of the
-// table it answers itself, by the rules of the service; the rest is the
-// engine's.
+// StreamServer is a proxy that answers the requests for the table's streams
+// itself, by the rules of the service. It forwards the rest to the engine.
 type StreamServer struct {
 	*Proxy
 
 	mu         sync.Mutex
 	faults     Plan
-	streams    []*Stream // in the order of their making
+	streams    []*Stream // in order of creation
 	log        []string  // stream requests: the operation and the shard
 	sequence   int
-	Batch      int    // most records in an answer
-	Page       int    // most shards in an answer
-	Generation int    // of iterators: those of an earlier one have expired
-	Echo       *Shard // where places appear that are kept
+	Batch      int    // maximum number of records in an answer
+	Page       int    // maximum number of shards in an answer
+	Generation int    // of iterators; earlier ones have expired
+	Echo       *Shard // receives a record of every stored position; may be nil
 }
 
+// Stream is a scripted stream of the table.
 type Stream struct {
 	Server     *StreamServer
 	arn, label string
 	view       string
-	off        bool // no longer the table's
-	Gone       bool // nobody knows it any more
+	off        bool // disabled
+	Gone       bool // deleted
 	Shards     []*Shard
 }
 
-// newStreamServer runs until the end of the test. The table has a stream
-// without shards.
+// NewStreamServer starts a server that runs until the end of the test. The table
+// has a stream without shards.
 func NewStreamServer(tb testing.TB) *StreamServer {
 	tb.Helper()
 	s := &StreamServer{Batch: 1000, Page: 100, faults: Always(Pass)}
@@ -47,14 +47,14 @@ func NewStreamServer(tb testing.TB) *StreamServer {
 	return s
 }
 
-// Faults is what happens to requests from now on, those of streams included.
+// SetFaults replaces the plan for later requests, stream requests included.
 func (s *StreamServer) SetFaults(faults Plan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults = faults
 }
 
-// SwitchOff closes the table's stream, which can still be read.
+// SwitchOff closes the table's stream. It can still be read.
 func (s *StreamServer) SwitchOff() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *StreamServer) SwitchOff() {
 	}
 }
 
-// Replace gives the table a new stream.
+// Replace creates a new stream for the table.
 func (s *StreamServer) Replace(view string) *Stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,28 +75,28 @@ func (s *StreamServer) Replace(view string) *Stream {
 	return st
 }
 
-// stream returns the table's latest stream.
+// Stream returns the table's latest stream.
 func (s *StreamServer) Stream() *Stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.streams[len(s.streams)-1]
 }
 
-// remove makes the service forget the stream.
+// Remove deletes the stream.
 func (st *Stream) Remove() {
 	st.Server.mu.Lock()
 	defer st.Server.mu.Unlock()
 	st.Gone = true
 }
 
-// Expire ends the life of all iterators.
+// Expire expires all iterators.
 func (s *StreamServer) Expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.Generation++
 }
 
-// Log is what streams were asked for, such as "GetRecords a", since the last call.
+// Log returns the stream requests since the last call, such as "GetRecords a".
 func (s *StreamServer) Log() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +126,7 @@ func (s *StreamServer) plan(op string, body []byte) Fault {
 	return f
 }
 
-// describe puts the scripted stream into the description of the table.
+// describe adds the scripted stream to the description of the table.
 func (s *StreamServer) describe(reply Reply) Reply {
 	var in struct{ Table json.RawMessage }
 	if reply.Status != http.StatusOK || json.Unmarshal(reply.Body, &in) != nil {
@@ -187,7 +187,7 @@ func (s *StreamServer) reply(op string, body []byte) Reply {
 	return s.streams[i].iterator(ask)
 }
 
-// list is a page of the shards after one.
+// list returns a page of the shards after one.
 func (st *Stream) list(after string) Reply {
 	shards := []map[string]any{}
 	description := map[string]any{"StreamArn": st.arn, "StreamLabel": st.label, "StreamStatus": "ENABLED", "StreamViewType": st.view}
@@ -230,7 +230,8 @@ func (st *Stream) iterator(ask streamAsk) Reply {
 	return streamFailure("ResourceNotFoundException")
 }
 
-// records are those after an iterator, of which shard and place can be read.
+// records returns the records after an iterator, which encodes stream, shard,
+// generation and position.
 func (s *StreamServer) records(iterator string) Reply {
 	parts := strings.Split(iterator, "|")
 	place, err := strconv.Atoi(parts[len(parts)-1])

@@ -6,7 +6,7 @@ import (
 	"maps"
 )
 
-// scriptedShard is a part of a scripted stream.
+// Shard is a shard of a scripted stream.
 type Shard struct {
 	Stream    *Stream
 	Name, ID  string
@@ -14,13 +14,13 @@ type Shard struct {
 	records   []map[string]any
 	sequences []string // of the records
 	Closed    bool
-	Hidden    bool // it is listed no more
-	Gone      bool // it cannot be read any more
-	Trimmed   int  // the records before this one are gone
-	Blanks    int  // answers without records that come before the next record
+	Hidden    bool // not listed
+	Gone      bool // not readable
+	Trimmed   int  // number of the first readable record
+	Blanks    int  // number of empty answers before the next record
 }
 
-// Shard is a new one, open and without records.
+// NewShard adds an open shard without records.
 func (st *Stream) NewShard(name string, parent *Shard) *Shard {
 	st.Server.mu.Lock()
 	defer st.Server.mu.Unlock()
@@ -32,7 +32,7 @@ func (st *Stream) NewShard(name string, parent *Shard) *Shard {
 	return h
 }
 
-// Set changes the shard.
+// Update changes the shard under the lock of the server.
 func (h *Shard) Update(change func(*Shard)) {
 	h.Stream.Server.mu.Lock()
 	defer h.Stream.Server.mu.Unlock()
@@ -47,14 +47,14 @@ func (h *Shard) Put(names ...string) *Shard {
 	return h
 }
 
-// Close adds nothing more.
+// Close closes the shard.
 func (h *Shard) Close() *Shard {
 	h.Update(func(h *Shard) { h.Closed = true })
 	return h
 }
 
-// Add adds a record. Its part about the table gets a sequence number, unless it
-// says that it has none.
+// Add adds a record. It sets the sequence number unless the record has one,
+// which may be nil.
 func (h *Shard) Add(record map[string]any) {
 	h.Update(func(h *Shard) {
 		h.Stream.Server.sequence++
@@ -71,7 +71,7 @@ func (h *Shard) Add(record map[string]any) {
 	})
 }
 
-// echo adds the record of a request that put an item.
+// echo adds the record of a PutItem request.
 func (h *Shard) echo(body []byte) {
 	var put struct{ Item map[string]any }
 	if err := json.Unmarshal(body, &put); err != nil {
@@ -82,7 +82,7 @@ func (h *Shard) echo(body []byte) {
 	}})
 }
 
-// streamRecord is a change of an item, which it has the new image of.
+// StreamRecord returns the record of a changed item with its new image.
 func StreamRecord(pk, sk string, image map[string]any) map[string]any {
 	keys := map[string]any{"PK": StringValue(pk), "SK": StringValue(sk)}
 	image["PK"], image["SK"] = keys["PK"], keys["SK"]
@@ -92,7 +92,7 @@ func StreamRecord(pk, sk string, image map[string]any) map[string]any {
 	}
 }
 
-// wireText is a string as the wire has it.
+// StringValue returns a string in the wire format.
 func StringValue(s string) any { return map[string]any{"S": s} }
 
 func (h *Shard) description() map[string]any {
@@ -111,13 +111,13 @@ func (h *Shard) iterator(place int) string {
 	return fmt.Sprintf("%s|%s|%d|%d", h.Stream.arn, h.ID, h.Stream.Server.Generation, place)
 }
 
-// read is the answer for a place: at most so many records, and where to go on,
-// which is nowhere at the end of a closed shard.
-func (h *Shard) read(place, most int) Reply {
+// read returns at most limit records from a position on, and the next iterator.
+// The end of a closed shard has none.
+func (h *Shard) read(place, limit int) Reply {
 	if place < h.Trimmed {
 		return streamFailure("TrimmedDataAccessException")
 	}
-	end := min(place+most, len(h.records))
+	end := min(place+limit, len(h.records))
 	if h.Blanks > 0 {
 		h.Blanks--
 		return answered(map[string]any{"Records": []any{}, "NextShardIterator": h.iterator(place)})
@@ -129,7 +129,8 @@ func (h *Shard) read(place, most int) Reply {
 	return answered(reply)
 }
 
-// names are those of the records that can be read.
+// RecordNames returns the names of the readable records: that of the shard and a
+// number.
 func (h *Shard) RecordNames() (names []string) {
 	for i := range h.records[h.Trimmed:] {
 		if !h.Gone {

@@ -13,21 +13,21 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// wire is the connection to the engine, on which a test may listen, or cut in.
+// Wire is an HTTP client whose requests a test can intercept.
 type Wire struct {
 	next     aws.HTTPClient
 	tamper   atomic.Pointer[func(c *Call) (*http.Response, error)]
-	PageSize atomic.Int64 // if set, the most items in a page of a query
+	PageSize atomic.Int64 // maximum number of items in a page of a query, if set
 }
 
-// wireCall is one request.
+// Call is an intercepted request.
 type Call struct {
 	Op   string // such as GetItem
 	Body string
 	Send func() (*http.Response, error)
 }
 
-// Do sends a request, or does what the test wants instead.
+// Do sends a request, or calls the interceptor.
 func (w *Wire) Do(req *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
@@ -49,7 +49,7 @@ func (w *Wire) Do(req *http.Request) (*http.Response, error) {
 	return call.Send()
 }
 
-// cut makes all requests go through tamper from now on; nil ends that.
+// Intercept sends later requests through tamper; nil ends that.
 func (w *Wire) Intercept(tamper func(c *Call) (*http.Response, error)) {
 	if tamper == nil {
 		w.tamper.Store(nil)
@@ -58,7 +58,7 @@ func (w *Wire) Intercept(tamper func(c *Call) (*http.Response, error)) {
 	w.tamper.Store(&tamper)
 }
 
-// before runs work once, before the first request that match accepts is sent.
+// Before runs work once, before the first request that match accepts.
 func (w *Wire) Before(match func(c *Call) bool, work func()) {
 	var done atomic.Bool
 	w.Intercept(func(c *Call) (*http.Response, error) {
@@ -69,7 +69,7 @@ func (w *Wire) Before(match func(c *Call) bool, work func()) {
 	})
 }
 
-// answer is a reply of the engine, made up.
+// Respond returns a response with a JSON body.
 func Respond(t *testing.T, v any) (*http.Response, error) {
 	t.Helper()
 	body, err := json.Marshal(v)

@@ -24,37 +24,37 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// stream holds what the stream of a table would: every write to a bucket by the
-// clients that are made from its configs, with both images. With a real one the
-// local engine becomes slower, and dates records by its own clock; these are
-// dated by the bucket's time, as embedded stores date usage. It is safe for
-// concurrent use.
+// WriteLog stands in for the stream of a table: it records every write to a
+// bucket by the clients that are made from its Config, with both images. A real
+// stream slows the engine down and dates records by the engine's clock. These
+// records have the time of the bucket, as embedded stores date usage. WriteLog
+// is safe for concurrent use.
 type WriteLog struct {
 	TB     testing.TB
 	client *dynamodb.Client
 	Table  string
 
-	writing sync.Mutex // held from a write to the look at it, so that each has its record
+	writing sync.Mutex // held from a write to the read after it, so that each write has its record
 	mu      sync.Mutex
 	buckets map[bucketKey]*loggedBucket
-	fresh   []freshRecord // those of one call in any order, but for each bucket
+	fresh   []freshRecord // in order for each bucket; sorted by From
 	records []dynamo.StreamRecord
 }
 
 type bucketKey struct{ pk, sk string }
 
-// name is the key without the namespace, whose ID is another in every run.
+// name returns the key without the namespace ID, which differs between runs.
 func (k bucketKey) name() string {
 	_, entity, _ := strings.Cut(k.pk, "/")
 	return entity + k.sk
 }
 
-// seenBucket is what is known of a bucket.
+// loggedBucket is the state of a bucket after its last recorded write.
 type loggedBucket struct {
-	number int // in the order in which they were first seen
+	number int // in order of the first write
 	image  Item
 	at     time.Time             // the latest time of a call that wrote it
-	since  []dynamo.StreamRecord // those with its present time of refill
+	since  []dynamo.StreamRecord // records with the current refill time
 }
 
 type freshRecord struct {
@@ -62,12 +62,13 @@ type freshRecord struct {
 	dynamo.StreamRecord
 }
 
+// NewWriteLog returns an empty log for a table.
 func NewWriteLog(tb testing.TB, table string) *WriteLog {
 	tb.Helper()
 	return &WriteLog{TB: tb, client: Client(tb), Table: table, buckets: map[bucketKey]*loggedBucket{}}
 }
 
-// from are the records from a place on.
+// From returns the records from a position on.
 func (s *WriteLog) From(place int) []dynamo.StreamRecord {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,8 +81,8 @@ func (s *WriteLog) From(place int) []dynamo.StreamRecord {
 	return s.records[place:]
 }
 
-// plausible are, for each bucket, the records with its present time of refill:
-// that time does not tell which of them is the latest.
+// Candidates returns, for each bucket, the records with its current refill time.
+// The refill time alone does not identify the latest of them.
 func (s *WriteLog) Candidates() [][]dynamo.StreamRecord {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,8 +98,8 @@ func (s *WriteLog) Candidates() [][]dynamo.StreamRecord {
 	return all
 }
 
-// look makes a record if a bucket is not what it was. The call that ctx is for
-// has just tried to write it; written tells whether it surely did.
+// look adds a record if a bucket has changed. The call of ctx has just tried to
+// write the bucket; written reports whether it succeeded for certain.
 func (s *WriteLog) look(ctx context.Context, k bucketKey, written bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +124,7 @@ func (s *WriteLog) look(ctx context.Context, k bucketKey, written bool) {
 	}
 }
 
-// becomes is the record of a change. Its place in the stream is not its own yet.
+// becomes returns the record of a change. From sets its sequence number.
 func (b *loggedBucket) becomes(feed string, now Item) dynamo.StreamRecord {
 	r := dynamo.StreamRecord{Feed: feed, Sequence: "1", Event: "MODIFY", At: b.at, Old: b.image, New: now}
 	switch {
@@ -140,7 +141,7 @@ func (b *loggedBucket) becomes(feed string, now Item) dynamo.StreamRecord {
 	return r
 }
 
-// refilledAt is the time up to which a bucket is refilled, zero if it is none.
+// refilledAt returns the refill time of a bucket, or zero if the item has none.
 func refilledAt(it Item) time.Time {
 	n, _ := it["rf"].(*types.AttributeValueMemberN)
 	if n == nil {
@@ -159,15 +160,15 @@ func latest(times ...time.Time) (last time.Time) {
 	return last
 }
 
-// config is awsConfig, watched by the stream.
+// Config returns the AWS config of an endpoint whose writes are logged.
 func (s *WriteLog) Config(endpoint string) *aws.Config {
 	cfg := Config(endpoint)
 	cfg.HTTPClient = &writeLogClient{s, cfg.HTTPClient}
 	return cfg
 }
 
-// streamed carries requests, and has the stream look at what they may have
-// written, whatever became of them.
+// writeLogClient sends requests, and has the log read the buckets they may have
+// written, whether or not they failed.
 type writeLogClient struct {
 	log  *WriteLog
 	next aws.HTTPClient
@@ -201,14 +202,14 @@ func (w *writeLogClient) Do(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// callTime is the key of the time of the call that a context is for.
+// callTime is the context key for the time of a call.
 type callTime struct{}
 
 func calledAt(ctx context.Context, now time.Time) context.Context {
 	return context.WithValue(ctx, callTime{}, now)
 }
 
-// bucketKeys are the keys of buckets in a request.
+// bucketKeys returns the keys of the buckets in a request.
 func bucketKeys(doc any) (keys []bucketKey) {
 	switch doc := doc.(type) {
 	case []any:

@@ -8,12 +8,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// What both libraries do on one table. All of it needs Python: `make interop`
-// runs it.
+// These tests run both libraries on one table. They need Python: `make interop`
+// runs them.
 
 func rpm(n int64) limiter.Amounts { return limiter.Tokens("rpm", n) }
 
-// leaves checks what both programs say an entity can still take.
+// checkLeft checks the tokens that both programs report as available.
 func (w *world) checkLeft(py pyProgram, entity string, want map[string]int64) {
 	w.Helper()
 	w.Equal("what Go says is left of "+entity, w.ours.left(entity, "gpt-4"), want)
@@ -34,8 +34,9 @@ func (w *world) mustRefuse(p program, entity string, amounts limiter.Amounts) {
 	}
 }
 
-// TestInteropBucketIsShared: whoever makes it, each sees what the other takes,
-// to the token, and both refill it by the same clock.
+// TestInteropBucketIsShared checks that each library sees the charges of the
+// other to the token, and that both refill by the same clock, whichever created
+// the bucket.
 func TestInteropBucketIsShared(t *testing.T) {
 	eachTable(t, func(w *world, py pyProgram) {
 		w.ours.set(limiter.Scope{Resource: "gpt-4"}, limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 6000))
@@ -64,8 +65,8 @@ func TestInteropBucketIsShared(t *testing.T) {
 	})
 }
 
-// TestInteropLeasesAreSettled: what one gives back or takes late, the other can
-// spend, or has to wait for.
+// TestInteropLeasesAreSettled checks that tokens that one library gives back or
+// takes late change the balance for the other.
 func TestInteropLeasesAreSettled(t *testing.T) {
 	eachTable(t, func(w *world, py pyProgram) {
 		py.set(limiter.Scope{Resource: "gpt-4"}, limiter.PerMinute("rpm", 100))
@@ -84,7 +85,8 @@ func TestInteropLeasesAreSettled(t *testing.T) {
 	})
 }
 
-// TestInteropDebtBindsBoth: what was used beyond the balance is owed to both.
+// TestInteropDebtBindsBoth checks that both libraries refuse charges of a bucket
+// in debt.
 func TestInteropDebtBindsBoth(t *testing.T) {
 	eachTable(t, func(w *world, py pyProgram) {
 		py.set(limiter.Scope{Resource: "gpt-4"}, limiter.PerMinute("rpm", 60))
@@ -110,9 +112,9 @@ func TestInteropDebtBindsBoth(t *testing.T) {
 	})
 }
 
-// TestInteropNamesOfLimits: a limit may have a name that looks like attributes
-// of a bucket. Names with a hyphen or a dot, which Python stores but cannot
-// charge, work in Go; Python still reads them.
+// TestInteropNamesOfLimits uses limit names that look like attributes of a
+// bucket. Names with a hyphen or a dot, which Python stores but cannot charge,
+// work in Go; Python still reads them.
 func TestInteropNamesOfLimits(t *testing.T) {
 	eachTable(t, func(w *world, py pyProgram) {
 		for _, c := range []struct {

@@ -7,8 +7,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// flags checks what a bucket says about its entity, which is all that Python's
-// fast path looks at.
+// checkParent checks the copy of the entity's fields in the bucket. Python's
+// fast path reads nothing else.
 func (w *world) checkParent(entity, cascade, parent string) {
 	w.Helper()
 	it := w.bucket(entity)
@@ -20,8 +20,8 @@ func (w *world) checkParent(entity, cascade, parent string) {
 	}
 }
 
-// TestInteropCascadeIsPaidByBoth: parent and child pay together or not at all,
-// whichever library charges them and whichever made the entity.
+// TestInteropCascadeIsPaidByBoth checks that parent and child pay together or
+// not at all, whichever library charges them and whichever created the entity.
 func TestInteropCascadeIsPaidByBoth(t *testing.T) {
 	eachTable(t, func(w *world, py pyProgram) {
 		w.ours.set(limiter.Scope{Resource: "gpt-4"}, limiter.PerMinute("rpm", 100))
@@ -49,9 +49,9 @@ func TestInteropCascadeIsPaidByBoth(t *testing.T) {
 	})
 }
 
-// TestInteropMiddleOfAChainPaysItsOwnParent: a bucket that Python made for the
-// parent of a charge says that nobody pays with it, even if the parent has a
-// parent. A charge by Go corrects that, and Python then follows.
+// TestInteropMiddleOfAChainPaysItsOwnParent covers a bucket that Python created
+// for the parent of a charge: it has no parent, even if the entity does. A
+// charge by Go corrects it, and Python then follows.
 func TestInteropMiddleOfAChainPaysItsOwnParent(t *testing.T) {
 	eachTable(t, func(w *world, py pyProgram) {
 		w.ours.set(limiter.Scope{Resource: "gpt-4"}, limiter.PerMinute("rpm", 100))
@@ -73,7 +73,7 @@ func TestInteropMiddleOfAChainPaysItsOwnParent(t *testing.T) {
 			w.checkTokens(c.org, map[string]int64{"rpm": 90_000})
 			w.mustAdmit(py, c.mid, rpm(20))
 			w.mustAdmit(w.ours, c.mid, rpm(30))
-			w.mustAdmit(w.ours, c.kid, rpm(5)) // not py: having seen that its parent cascades, it charges that one's too
+			w.mustAdmit(w.ours, c.kid, rpm(5)) // not py: if the parent cascades, it charges the grandparent too
 			w.checkTokens(c.kid, map[string]int64{"rpm": 94_000})
 			w.checkTokens(c.mid, map[string]int64{"rpm": 34_000})
 			w.checkTokens(c.org, map[string]int64{"rpm": 40_000})

@@ -7,8 +7,9 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// TestInteropLimitsOfEveryLevelBindBoth: each level that one sets rules the
-// other's next new bucket, and wins over those set before it.
+// TestInteropLimitsOfEveryLevelBindBoth checks that each level that one library
+// sets applies to the other's next new bucket and takes precedence over the
+// levels before.
 func TestInteropLimitsOfEveryLevelBindBoth(t *testing.T) {
 	eachTable(t, func(w *world, py pyProgram) {
 		for _, p := range [][2]program{{w.ours, py}, {py, w.ours}} {
@@ -37,12 +38,12 @@ func TestInteropLimitsOfEveryLevelBindBoth(t *testing.T) {
 	})
 }
 
-// dynamoFactsLife is how long limits are believed that others may have changed.
+// defaultCacheTTL is the default life of cached limits.
 const defaultCacheTTL = time.Minute
 
-// TestInteropLimitsOfAnEntityReachItsBucket: of what is in force Python's fast
-// path only knows what the bucket says, so setting or deleting limits of an
-// entity and resource has to write there.
+// TestInteropLimitsOfAnEntityReachItsBucket checks that setting or deleting
+// limits of an entity and resource writes to the bucket: Python's fast path
+// reads the limits there only.
 func TestInteropLimitsOfAnEntityReachItsBucket(t *testing.T) {
 	own := limiter.Scope{Entity: "alice", Resource: "gpt-4"}
 	eachTable(t, func(w *world, py pyProgram) {
@@ -60,8 +61,8 @@ func TestInteropLimitsOfAnEntityReachItsBucket(t *testing.T) {
 	})
 }
 
-// TestInteropLimitsOfPythonReachOurBuckets: Python stores the parameters in the
-// bucket, and nothing else; more than the new capacity is not to be had.
+// TestInteropLimitsOfPythonReachOurBuckets checks that Go caps a bucket whose
+// parameters Python has overwritten at the new capacity.
 func TestInteropLimitsOfPythonReachOurBuckets(t *testing.T) {
 	own := limiter.Scope{Entity: "alice", Resource: "gpt-4"}
 	eachTable(t, func(w *world, py pyProgram) {
@@ -82,9 +83,9 @@ func TestInteropLimitsOfPythonReachOurBuckets(t *testing.T) {
 	})
 }
 
-// TestInteropDefaultsReachABucketWithOurNextCharge: Python leaves buckets that
-// exist as they are when a lower level changes, for as long as they live; a
-// charge by Go makes them follow, for Python too.
+// TestInteropDefaultsReachABucketWithOurNextCharge checks that a charge by Go
+// updates an existing bucket to changed defaults, for Python too. Python itself
+// never updates an existing bucket.
 func TestInteropDefaultsReachABucketWithOurNextCharge(t *testing.T) {
 	t.Parallel()
 	p := startPython(t)

@@ -13,7 +13,8 @@ import (
 
 const aliceBucket = "#BUCKET#gpt-4"
 
-// wholeBucket is the rest of a bucket in which one limit is damaged.
+// wholeBucket has the other attributes of a bucket in which one limit is
+// damaged.
 const wholeBucket = `
 	entity_id S alice
 	resource S gpt-4
@@ -25,9 +26,9 @@ const wholeBucket = `
 	GSI4SK S {ns}/ENTITY#alice
 	`
 
-// TestDamagedBucketHeals: what is missing comes from the limits in force, and
-// what has no balance starts full. Other limits keep theirs, and attributes
-// that nobody knows stay.
+// TestDamagedBucketHeals checks that missing parameters come from the limits in
+// force, and that a limit without a balance starts full. Other limits keep
+// theirs, and unknown attributes stay.
 func TestDamagedBucketHeals(t *testing.T) {
 	tpm := limiter.Tokens("tpm", 1)
 	for name, c := range map[string]struct {
@@ -71,8 +72,8 @@ const (
 	goodTPM = "b_tpm_tk N 500000\nb_tpm_cp N 1000000\nb_tpm_ra N 1000000\nb_tpm_rp N 60000\nb_tpm_tc N 500000\n"
 )
 
-// TestDamagedByPythonHeals, for Python too, which by itself would never charge
-// such a bucket again.
+// TestDamagedByPythonHeals checks that Go repairs buckets that Python has
+// damaged and cannot charge again.
 func TestDamagedByPythonHeals(t *testing.T) {
 	t.Parallel()
 	p := startPython(t)
@@ -118,9 +119,8 @@ func TestDamagedByPythonHeals(t *testing.T) {
 	}
 }
 
-// corrupt checks that a charge is refused as damaged in both modes, by a process
-// that sees the item for the first time and by one that knew it before, and
-// that the error names the item and what to do.
+// checkCorrupt checks that a charge fails as corrupt in both outage modes, with
+// and without a cached bucket, and that the error names the item and the remedy.
 func (w *world) checkCorrupt(warm goProgram, item, remedy string) {
 	w.Helper()
 	for who, p := range map[string]goProgram{"cold": w.anotherGo(nil), "warm": warm} {
@@ -136,8 +136,8 @@ func (w *world) checkCorrupt(warm goProgram, item, remedy string) {
 	}
 }
 
-// TestDamagedBucketThatCannotBeReadIsNamed: it is no outage, so that nobody who
-// allows those is let through; and deleting it helps.
+// TestDamagedBucketThatCannotBeReadIsNamed checks that an unreadable bucket is
+// no outage, which some callers allow, and that deleting it helps.
 func TestDamagedBucketThatCannotBeReadIsNamed(t *testing.T) {
 	for _, damage := range []string{
 		"b_rpm_tk S many", "b_rpm_cp S 100", "b_rpm_ra BOOL true", "b_rpm_rp NULL", "b_rpm_tk N 0.5", "b_rpm_tc S many", "rf S now",
@@ -158,8 +158,8 @@ func TestDamagedBucketThatCannotBeReadIsNamed(t *testing.T) {
 	}
 }
 
-// TestDamagedLimitsThatCannotBeReadAreNamed: at every level, since another one
-// in their place would be a guess. Setting them helps.
+// TestDamagedLimitsThatCannotBeReadAreNamed checks every level: falling back to
+// another one would be a guess. Setting the limits helps.
 func TestDamagedLimitsThatCannotBeReadAreNamed(t *testing.T) {
 	for _, damage := range []string{
 		"l_rpm_cp N 0\nl_rpm_ra N 60\nl_rpm_rp N 60", "l_rpm_cp N 60\nl_rpm_ra N 0\nl_rpm_rp N 60", "l_rpm_cp N 60\nl_rpm_ra N 60\nl_rpm_rp N 0",
@@ -185,7 +185,8 @@ func TestDamagedLimitsThatCannotBeReadAreNamed(t *testing.T) {
 	}
 }
 
-// TestDamagedVersionRecordIsNamed: nothing can be said about such a table.
+// TestDamagedVersionRecordIsNamed checks that a table with an unreadable version
+// is rejected.
 func TestDamagedVersionRecordIsNamed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -201,7 +202,7 @@ func TestDamagedVersionRecordIsNamed(t *testing.T) {
 	w.mustAdmit(w.anotherGoWithLimits(), "alice", rpm(1))
 }
 
-// seeded is a new process that finds limits.
+// anotherGoWithLimits connects another Go process and sets limits.
 func (w *world) anotherGoWithLimits() goProgram {
 	w.Helper()
 	p := w.anotherGo(nil)

@@ -16,7 +16,7 @@ type peerEvent struct {
 	Action    string          `json:"action"`
 	Entity    string          `json:"entity_id"`
 	Principal string          `json:"principal"` // null is ""
-	Resource  string          `json:"resource"`  // so here
+	Resource  string          `json:"resource"`  // as is this
 	Details   json.RawMessage `json:"details"`
 }
 
@@ -26,7 +26,7 @@ func (p pyProgram) events(entity string) (all []peerEvent) {
 	return all
 }
 
-// events are those of Go, as Python would show them.
+// events returns the events of Go in Python's form.
 func (g goProgram) events(entity string) (all []peerEvent) {
 	g.Helper()
 	for _, ev := range dynamotest.Collect(g.T, g.lim.AuditEvents(g.Context(), entity, "")) {
@@ -37,7 +37,7 @@ func (g goProgram) events(entity string) (all []peerEvent) {
 	return all
 }
 
-// plainDetails makes details that mean the same the same.
+// normalize returns events in a form in which equal details compare equal.
 func normalize(t *testing.T, events []peerEvent) []map[string]any {
 	t.Helper()
 	all := []map[string]any{}
@@ -52,8 +52,8 @@ func normalize(t *testing.T, events []peerEvent) []map[string]any {
 	return all
 }
 
-// TestInteropTrailIsOne: both write events that the other reads as its own, and
-// that are in the order in which things happened.
+// TestInteropTrailIsOne checks that each library reads the events of the other,
+// in the order in which they happened.
 func TestInteropTrailIsOne(t *testing.T) {
 	eachTable(t, func(w *world, py pyProgram) {
 		limit := limiter.PerMinute("rpm", 10)
@@ -89,7 +89,7 @@ func TestInteropTrailIsOne(t *testing.T) {
 	})
 }
 
-// withoutIDs leaves out what differs from event to event.
+// withoutIDs deletes the fields that differ between events.
 func withoutIDs(events []map[string]any) []map[string]any {
 	for _, ev := range events {
 		delete(ev, "id")
@@ -98,13 +98,13 @@ func withoutIDs(events []map[string]any) []map[string]any {
 	return events
 }
 
-// TestInteropTrailOfDefaultsIsOne is the same for resources and the system,
-// which have trails of their own.
+// TestInteropTrailOfDefaultsIsOne is TestInteropTrailIsOne for resources and the
+// system, which have trails of their own.
 func TestInteropTrailOfDefaultsIsOne(t *testing.T) {
 	eachTable(t, func(w *world, py pyProgram) {
 		for trail, s := range map[string]limiter.Scope{"$RESOURCE:gpt-4": {Resource: "gpt-4"}, "$SYSTEM": {}} {
 			for _, p := range []program{py, w.ours} {
-				p.set(s, limiter.PerMinute("rpm", 10)) // one: of several deleted, Python lists the names in any order
+				p.set(s, limiter.PerMinute("rpm", 10)) // a single limit: Python lists deleted names in any order
 				w.wait(time.Second)
 				p.unset(s)
 				w.wait(time.Second)
@@ -128,8 +128,8 @@ type peerUsage struct {
 	Events   int64            `json:"total_events"`
 }
 
-// TestInteropUsageHasTheSameFigures in both, from snapshots as the aggregator of
-// Python stores them.
+// TestInteropUsageHasTheSameFigures compares what both libraries read from
+// snapshots that Python's aggregator stores.
 func TestInteropUsageHasTheSameFigures(t *testing.T) {
 	eachTable(t, func(w *world, py pyProgram) {
 		for _, hour := range []string{"10", "11"} {
@@ -180,7 +180,7 @@ func (w *world) compareUsage(py pyProgram, q limiter.UsageQuery) {
 
 func (w *world) compareSummary(py pyProgram, q limiter.UsageQuery, args map[string]any) {
 	w.Helper()
-	if q.Window == "" { // which Go takes for hourly, since windows overlap
+	if q.Window == "" { // Go assumes hourly, since windows overlap
 		q.Window, args["window_type"] = limiter.Hourly, string(limiter.Hourly)
 	}
 	var want struct {

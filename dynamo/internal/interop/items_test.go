@@ -17,9 +17,9 @@ import (
 
 var eventIDs = regexp.MustCompile(`\b[0-9A-HJKMNP-TV-Z]{26}\b`)
 
-// stored are all items of the table that mention a namespace, an attribute a
-// line, with its name, its id and the ids of events replaced: as text, in the
-// order of their keys.
+// dumpNamespace returns all items of the table that mention a namespace as text,
+// sorted by key. An attribute is a line. Placeholders replace the name and ID of
+// the namespace and event IDs.
 func (w *world) dumpNamespace(name, id string) string {
 	w.Helper()
 	out, err := w.Client.Scan(w.Context(), &dynamodb.ScanInput{TableName: &w.TableName, ConsistentRead: aws.Bool(true)})
@@ -48,8 +48,8 @@ func keyLines(text string) string {
 	return strings.Join(keys, "\n") + text
 }
 
-// TestInteropItemsAreTheSame: the same history, by each library in a namespace of
-// its own, leaves the same items, attribute by attribute, after every step.
+// TestInteropItemsAreTheSame runs the same history with each library in a
+// namespace of its own and compares the stored items after every step.
 func TestInteropItemsAreTheSame(t *testing.T) {
 	t.Parallel()
 	p := startPython(t)
@@ -70,7 +70,7 @@ func TestInteropItemsAreTheSame(t *testing.T) {
 	}
 }
 
-// history is something of everything that is stored.
+// history returns steps that store every kind of item.
 func history() []func(program) {
 	limits := []limiter.Limit{limiter.PerMinute("rpm", 100), limiter.Custom("tokens_out", 15_000, 10_000, 60e9)}
 	own, all := limiter.Scope{Entity: "alice", Resource: "gpt-4"}, limiter.Scope{Entity: "alice"}
@@ -99,16 +99,16 @@ func history() []func(program) {
 		func(p program) { p.unset(all) },
 		func(p program) { p.unset(limiter.Scope{Resource: "img"}) },
 		func(p program) { p.unset(limiter.Scope{Resource: "openai/gpt-4"}) },
-		func(p program) { p.set(limiter.Scope{}, limits[0]) }, // of several deleted, Python lists the names in any order
+		func(p program) { p.set(limiter.Scope{}, limits[0]) }, // Python lists deleted names in any order
 		func(p program) { p.unset(limiter.Scope{}) },
 		func(p program) { p.remove("nobody") },
 		func(p program) { p.remove("alice") },
 	}
 }
 
-// TestInteropVersionRecordIsLeftAlone: a Python program that finds a record it
-// takes for older than itself replaces the table's function, and writes the
-// record anew. It must not find ours so; nor do we touch its record.
+// TestInteropVersionRecordIsLeftAlone checks that neither library rewrites the
+// version record of the other. A Python program that reads an older version
+// replaces the table's function and the record.
 func TestInteropVersionRecordIsLeftAlone(t *testing.T) {
 	t.Run("of Go", func(t *testing.T) {
 		t.Parallel()

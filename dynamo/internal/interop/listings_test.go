@@ -20,13 +20,14 @@ type peerEntity struct {
 	CreatedAt time.Time         `json:"created_at"`
 }
 
-// limitsBy sorts limits, which Python lists in any order.
+// sortLimits sorts limits by name, since Python lists them in any order.
 func sortLimits(limits []limiter.Limit) []limiter.Limit {
 	slices.SortFunc(limits, func(a, b limiter.Limit) int { return strings.Compare(a.Name, b.Name) })
 	return limits
 }
 
-// TestInteropEntitiesAreFoundByBoth: with everything that is known of them.
+// TestInteropEntitiesAreFoundByBoth checks that both libraries read all fields
+// of an entity.
 func TestInteropEntitiesAreFoundByBoth(t *testing.T) {
 	eachTable(t, func(w *world, py pyProgram) {
 		for maker, p := range map[string]program{"go": w.ours, "python": py} {
@@ -50,7 +51,8 @@ func TestInteropEntitiesAreFoundByBoth(t *testing.T) {
 	})
 }
 
-// TestInteropLimitsAreFoundByBoth: those of every level, and who has any.
+// TestInteropLimitsAreFoundByBoth checks that both libraries read the limits of
+// every level and list the same entities and resources.
 func TestInteropLimitsAreFoundByBoth(t *testing.T) {
 	limits := []limiter.Limit{limiter.PerMinute("rpm", 10), limiter.Custom("tokens_out", 15_000, 10_000, time.Hour)}
 	eachTable(t, func(w *world, py pyProgram) {
@@ -111,7 +113,8 @@ func (w *world) checkFound(py pyProgram, entity, resource string, limits []limit
 	}
 }
 
-// TestInteropCapacityIsTheSame: both count the buckets of a resource alike.
+// TestInteropCapacityIsTheSame checks that both libraries report the same
+// capacity of a resource.
 func TestInteropCapacityIsTheSame(t *testing.T) {
 	eachTable(t, func(w *world, py pyProgram) {
 		w.ours.set(limiter.Scope{Resource: "gpt-4"}, limiter.PerMinute("rpm", 100))
@@ -131,9 +134,9 @@ func TestInteropCapacityIsTheSame(t *testing.T) {
 	})
 }
 
-// TestInteropDeletedEntityIsGone for both. Go counts down what entities have
-// limits, whoever stored these; Python does not, so of its deletions only the
-// data are looked at.
+// TestInteropDeletedEntityIsGone checks that a deleted entity is gone for both
+// libraries. Go decrements the count of entities with limits; Python does not,
+// so the test skips the count after its deletions.
 func TestInteropDeletedEntityIsGone(t *testing.T) {
 	eachTable(t, func(w *world, py pyProgram) {
 		for _, p := range [][2]program{{w.ours, py}, {py, w.ours}} {

@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(dynamotest.Main(m)) }
 
-// exactly makes a store answer as the embedded ones do.
+// exactOptions makes a store answer as the embedded ones do.
 var exactOptions = dynamo.Options{Exact: true, NoRejectionMemory: true}
 
 func must(tb testing.TB, err error) {

@@ -10,7 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// states are namespaces by name as Go lists them: active, deleted or purging.
+// states returns the namespaces by name as Go lists them: active, deleted or
+// purging.
 func (w *world) states() map[string]string {
 	w.Helper()
 	states := map[string]string{}
@@ -27,8 +28,8 @@ func (w *world) states() map[string]string {
 	return states
 }
 
-// listed are the names of namespaces as Python lists them: active ones, or
-// those that can be recovered.
+// namespaceNames returns the namespaces that Python lists as active and as
+// recoverable.
 func (p pyProgram) namespaceNames() (active, orphans []string) {
 	p.Helper()
 	var all []struct {
@@ -49,8 +50,8 @@ func (p pyProgram) namespaceNames() (active, orphans []string) {
 	return active, orphans
 }
 
-// TestInteropNamespacesAreShared: what one registers, deletes, recovers and
-// purges, the other finds so.
+// TestInteropNamespacesAreShared checks that each library sees the namespaces
+// that the other registers, deletes, recovers and purges.
 func TestInteropNamespacesAreShared(t *testing.T) {
 	eachTable(t, func(w *world, py pyProgram) {
 		for _, p := range [][2]program{{w.ours, py}, {py, w.ours}} {
@@ -76,7 +77,8 @@ func TestInteropNamespacesAreShared(t *testing.T) {
 	})
 }
 
-// seen checks what both say of the namespace tenant, and which others there are.
+// checkTenant checks what both libraries report about the namespace tenant, and
+// the names of all namespaces.
 func (w *world) checkTenant(py pyProgram, state string, active, orphans []string) {
 	w.Helper()
 	w.Equal("state in Go", w.states()["tenant"], state)
@@ -89,7 +91,8 @@ func (w *world) checkTenant(py pyProgram, state string, active, orphans []string
 	w.Equal("orphans in Python", gotOrphans, orphans)
 }
 
-// TestInteropNamespacesAreApart: the same names in two of them are two buckets.
+// TestInteropNamespacesAreApart checks that equal names in two namespaces are
+// two buckets.
 func TestInteropNamespacesAreApart(t *testing.T) {
 	eachTable(t, func(w *world, py pyProgram) {
 		py.register("tenant")

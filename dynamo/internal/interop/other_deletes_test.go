@@ -14,8 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// beforeOur runs work once, between whatever we have read and our next request
-// of an operation that is about an entity. There has to be one.
+// beforeRequest runs work once, before our next request of an operation about an
+// entity. The test fails if there is no such request.
 func (w *world) beforeRequest(op, entity string, work func()) {
 	var done atomic.Bool
 	w.Wire.Before(func(c *dynamotest.Call) bool { return c.Op == op && strings.Contains(c.Body, "ENTITY#"+entity+`"`) }, func() {
@@ -29,7 +29,8 @@ func (w *world) beforeRequest(op, entity string, work func()) {
 	})
 }
 
-// TestOtherMakesTheBucketBeforeWeDo: both found that there is none.
+// TestOtherMakesTheBucketBeforeWeDo lets both programs find that there is no
+// bucket.
 func TestOtherMakesTheBucketBeforeWeDo(t *testing.T) {
 	eachOther(t, &longCache, func(w *world, other program) {
 		w.ours.set(gpt4, limiter.PerMinute("rpm", 100))
@@ -42,8 +43,8 @@ func TestOtherMakesTheBucketBeforeWeDo(t *testing.T) {
 	})
 }
 
-// TestOtherTakesBetweenOurReadAndOurWrite: from a bucket that we know, or have
-// just read.
+// TestOtherTakesBetweenOurReadAndOurWrite charges a bucket that we have cached,
+// or have just read.
 func TestOtherTakesBetweenOurReadAndOurWrite(t *testing.T) {
 	eachOther(t, &longCache, func(w *world, other program) {
 		w.ours.set(gpt4, limiter.PerMinute("rpm", 100))
@@ -59,9 +60,9 @@ func TestOtherTakesBetweenOurReadAndOurWrite(t *testing.T) {
 	})
 }
 
-// TestOtherDeletesTheBucketBeforeOurWrite: it is made again, full, once, and a
-// lease of the old one gives nothing to the new one. The table itself is such
-// an other: it deletes what has expired.
+// TestOtherDeletesTheBucketBeforeOurWrite checks that a deleted bucket is
+// recreated full, once, and that a lease of the old one gives nothing back to
+// the new one. TTL deletes buckets in this way too.
 func TestOtherDeletesTheBucketBeforeOurWrite(t *testing.T) {
 	for name, idle := range map[string]time.Duration{"deleted": 0, "expired": 421 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -82,8 +83,8 @@ func TestOtherDeletesTheBucketBeforeOurWrite(t *testing.T) {
 	}
 }
 
-// TestOtherDeletesTheEntityBeforeOurWrite: whoever paid with it gets everything
-// back, and what is left is an entity without record and limits.
+// TestOtherDeletesTheEntityBeforeOurWrite checks that the parent gets its tokens
+// back, and that an entity without record and limits is left.
 func TestOtherDeletesTheEntityBeforeOurWrite(t *testing.T) {
 	eachOther(t, &longCache, func(w *world, other program) {
 		w.ours.set(gpt4, limiter.PerMinute("rpm", 100))
@@ -98,9 +99,9 @@ func TestOtherDeletesTheEntityBeforeOurWrite(t *testing.T) {
 	})
 }
 
-// TestOtherDeletesTheBucketOfALease: give-backs to what is gone are dropped. What
-// was used late is owed even so if the bucket only expired; one that was deleted
-// stays so.
+// TestOtherDeletesTheBucketOfALease checks that give-backs to a missing bucket
+// are dropped. A late debit recreates a bucket that expired, but not one that
+// was deleted.
 func TestOtherDeletesTheBucketOfALease(t *testing.T) {
 	settlements := map[string]func(openLease){
 		"gives":      func(h openLease) { h.commit(rpm(-4)) },
@@ -138,8 +139,8 @@ func TestOtherDeletesTheBucketOfALease(t *testing.T) {
 	}
 }
 
-// TestOtherDeletesTheParentsBucketOfALease: the child's part is settled all the
-// same.
+// TestOtherDeletesTheParentsBucketOfALease checks that the child's bucket is
+// still settled.
 func TestOtherDeletesTheParentsBucketOfALease(t *testing.T) {
 	eachOther(t, &longCache, func(w *world, other program) {
 		w.ours.set(gpt4, limiter.PerMinute("rpm", 100))
@@ -153,8 +154,8 @@ func TestOtherDeletesTheParentsBucketOfALease(t *testing.T) {
 	})
 }
 
-// TestOtherReplacesTheBucketOfALease: a give-back never lifts whatever is there
-// above its capacity.
+// TestOtherReplacesTheBucketOfALease checks that a give-back never lifts the new
+// bucket above its capacity.
 func TestOtherReplacesTheBucketOfALease(t *testing.T) {
 	eachOther(t, &longCache, func(w *world, other program) {
 		w.ours.set(gpt4, limiter.PerMinute("rpm", 100))
@@ -169,7 +170,7 @@ func TestOtherReplacesTheBucketOfALease(t *testing.T) {
 	})
 }
 
-// mentions are the keys of all items that have a namespace's id in them.
+// keysMentioning returns the keys of all items that contain a namespace ID.
 func (w *world) keysMentioning(id string) (keys []string) {
 	w.Helper()
 	out, err := w.Client.Scan(w.Context(), &dynamodb.ScanInput{TableName: &w.TableName, ConsistentRead: aws.Bool(true)})

@@ -10,10 +10,9 @@ import (
 
 var ofAlice = limiter.Scope{Entity: "alice", Resource: "gpt-4"}
 
-// TestOtherCutsTheCapacity while we remember more, in the bucket and in the
-// limits: what is admitted is what the new capacity covers. With our clock
-// behind theirs it is the same, and the slack is a part of the new capacity.
-// Python leaves the bucket with more tokens than fit.
+// TestOtherCutsTheCapacity checks that a cached bucket with a larger capacity
+// admits no more than the new one. Our clock may be behind, and slack is a part
+// of the new capacity. Python leaves the bucket with more tokens than fit.
 func TestOtherCutsTheCapacity(t *testing.T) {
 	for name, c := range map[string]struct {
 		opts        dynamo.Options
@@ -46,8 +45,8 @@ func TestOtherCutsTheCapacity(t *testing.T) {
 	}
 }
 
-// TestOtherCutsTheCapacityWhileALeaseIsOpen: what is given back stops at the new
-// capacity.
+// TestOtherCutsTheCapacityWhileALeaseIsOpen checks that a give-back stops at the
+// new capacity.
 func TestOtherCutsTheCapacityWhileALeaseIsOpen(t *testing.T) {
 	eachOther(t, &longCache, func(w *world, other program) {
 		w.ours.set(ofAlice, limiter.PerMinute("rpm", 100))
@@ -62,7 +61,8 @@ func TestOtherCutsTheCapacityWhileALeaseIsOpen(t *testing.T) {
 	})
 }
 
-// TestOtherRaisesTheCapacity: more room is no gift. It fills by the new rate.
+// TestOtherRaisesTheCapacity checks that a larger capacity adds no tokens: the
+// bucket fills at the new rate.
 func TestOtherRaisesTheCapacity(t *testing.T) {
 	eachOther(t, &longCache, func(w *world, other program) {
 		w.ours.set(ofAlice, limiter.PerMinute("rpm", 60))
@@ -77,9 +77,8 @@ func TestOtherRaisesTheCapacity(t *testing.T) {
 	})
 }
 
-// TestOtherAddsAndRemovesALimit, back and forth, while what we remember of the
-// limits is old: no balance changes but by charges, and a limit that is new
-// starts full once.
+// TestOtherAddsAndRemovesALimit adds and removes a limit while our cached limits
+// are stale: only charges change balances, and a new limit starts full once.
 func TestOtherAddsAndRemovesALimit(t *testing.T) {
 	eachOther(t, &longCache, func(w *world, other program) {
 		one, two := limiter.PerDay("rpm", 100), limiter.PerDay("tpm", 1000)
@@ -95,7 +94,7 @@ func TestOtherAddsAndRemovesALimit(t *testing.T) {
 		w.mustAdmit(other, "alice", rpm(10).And("tpm", 50))
 		w.checkTokens("alice", map[string]int64{"rpm": 50_000, "tpm": 50_000})
 
-		other.set(ofAlice, one) // Python leaves what it had in the bucket, until we find out
+		other.set(ofAlice, one) // Python leaves the limit in the bucket until our next charge
 		for range 3 {
 			w.mustAdmit(w.ours, "alice", rpm(5))
 		}

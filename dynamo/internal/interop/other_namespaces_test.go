@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// tenant is a program in a namespace of its own that others are about to end.
+// newTenant returns a program in a namespace of its own and the ID of that.
 func (w *world) newTenant(other program) (ours goProgram, id string) {
 	w.Helper()
 	id = other.register("tenant")
@@ -26,8 +26,8 @@ func (w *world) checkNotFound(what string, err error) {
 	}
 }
 
-// TestOtherDeletesTheNamespace: at the latest when what we know of it is old,
-// nothing is admitted any more. Recovered, it is as it was.
+// TestOtherDeletesTheNamespace checks that a deleted namespace admits nothing
+// once the cache has expired. A recovered one is as before.
 func TestOtherDeletesTheNamespace(t *testing.T) {
 	eachOther(t, &longCache, func(w *world, other program) {
 		ours, id := w.newTenant(other)
@@ -49,8 +49,8 @@ func TestOtherDeletesTheNamespace(t *testing.T) {
 	})
 }
 
-// TestOtherDeletesTheNamespaceAndTakesItsName: the name leads elsewhere now, but
-// we stay where we were.
+// TestOtherDeletesTheNamespaceAndTakesItsName checks that a program stays in its
+// namespace when the name refers to another.
 func TestOtherDeletesTheNamespaceAndTakesItsName(t *testing.T) {
 	eachOther(t, &longCache, func(w *world, other program) {
 		ours, id := w.newTenant(other)
@@ -66,8 +66,8 @@ func TestOtherDeletesTheNamespaceAndTakesItsName(t *testing.T) {
 	})
 }
 
-// TestOtherPurgesTheNamespace: nothing of it comes back, though we remember it
-// well.
+// TestOtherPurgesTheNamespace checks that cached data restores no item of a
+// purged namespace.
 func TestOtherPurgesTheNamespace(t *testing.T) {
 	eachOther(t, &longCache, func(w *world, other program) {
 		ours, id := w.newTenant(other)
@@ -87,8 +87,8 @@ func TestOtherPurgesTheNamespace(t *testing.T) {
 	})
 }
 
-// TestOtherPurgesTheNamespaceOfAnExpiredBucket: what is used late would make the
-// bucket again.
+// TestOtherPurgesTheNamespaceOfAnExpiredBucket covers a late debit, which would
+// recreate an expired bucket.
 func TestOtherPurgesTheNamespaceOfAnExpiredBucket(t *testing.T) {
 	eachOther(t, &longCache, func(w *world, other program) {
 		ours, id := w.newTenant(other)
@@ -101,8 +101,8 @@ func TestOtherPurgesTheNamespaceOfAnExpiredBucket(t *testing.T) {
 	})
 }
 
-// TestOtherPurgesTheNamespaceBetweenOurReadAndOurWrite: we have just seen that it
-// is there.
+// TestOtherPurgesTheNamespaceBetweenOurReadAndOurWrite purges a namespace that
+// we have just found active.
 func TestOtherPurgesTheNamespaceBetweenOurReadAndOurWrite(t *testing.T) {
 	eachOther(t, &longCache, func(w *world, other program) {
 		id := other.register("tenant")

@@ -8,10 +8,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// What others do to a table that we remember things of. Facts about entities and
+// These tests change a table behind the caches of a process. Cached entities and
 // limits may lag by CacheTTL, refusals by a second, balances never.
 
-// patient believes facts for so long that they are old only when a test says so.
+// longCache keeps cached limits and entities until a test moves the clock far
+// enough.
 var longCache = dynamo.Options{Exact: true, CacheTTL: cacheTTL}
 
 const cacheTTL = time.Hour
@@ -32,9 +33,8 @@ func TestOtherSwitchesCascadeOn(t *testing.T) {
 	})
 }
 
-// TestOtherCreatesAnEntityAfterItsBucket: the bucket says that nobody pays with
-// it, and only the record knows better. The parent cascades too, but only one
-// level counts.
+// TestOtherCreatesAnEntityAfterItsBucket covers a bucket without a parent whose
+// entity has one. The parent cascades too, but only one level counts.
 func TestOtherCreatesAnEntityAfterItsBucket(t *testing.T) {
 	eachOther(t, &longCache, func(w *world, other program) {
 		w.ours.set(gpt4, limiter.PerMinute("rpm", 100))
@@ -52,8 +52,8 @@ func TestOtherCreatesAnEntityAfterItsBucket(t *testing.T) {
 	})
 }
 
-// TestOtherRefundsWhatWeWereRefused: a refusal is remembered for a second, by
-// the caller's time too, and not longer.
+// TestOtherRefundsWhatWeWereRefused checks that a refusal is remembered for one
+// second, also by the caller's clock.
 func TestOtherRefundsWhatWeWereRefused(t *testing.T) {
 	eachOther(t, &longCache, func(w *world, other program) {
 		w.ours.set(gpt4, limiter.PerDay("rpm", 10))
@@ -72,8 +72,8 @@ func TestOtherRefundsWhatWeWereRefused(t *testing.T) {
 	})
 }
 
-// TestOtherLeavesDebtInALimitWeTakeNothingOf: an amount of 0 asks whether there
-// is debt, and what we remember of it is no answer.
+// TestOtherLeavesDebtInALimitWeTakeNothingOf checks that a charge of 0 detects
+// new debt in a cached bucket.
 func TestOtherLeavesDebtInALimitWeTakeNothingOf(t *testing.T) {
 	eachOther(t, &longCache, func(w *world, other program) {
 		w.ours.set(gpt4, limiter.PerMinute("rpm", 60), limiter.PerMinute("tpm", 600))
@@ -89,8 +89,8 @@ func TestOtherLeavesDebtInALimitWeTakeNothingOf(t *testing.T) {
 	})
 }
 
-// TestOtherLeavesDebtWhileWeAskForNothing is the same for a charge of 0 alone,
-// which changes nothing and could be answered from memory.
+// TestOtherLeavesDebtWhileWeAskForNothing checks the same for a charge of 0
+// alone, which writes nothing and could be answered from memory.
 func TestOtherLeavesDebtWhileWeAskForNothing(t *testing.T) {
 	eachOther(t, &longCache, func(w *world, other program) {
 		w.ours.set(gpt4, limiter.PerMinute("rpm", 60))
@@ -102,10 +102,10 @@ func TestOtherLeavesDebtWhileWeAskForNothing(t *testing.T) {
 	})
 }
 
-// TestOtherSpendsABucketThatWasFull: time that a bucket spent full is not
-// credited later, whoever spends first. Python credits it if it spends first
-// and what is stored covers it (its fast path leaves the refill time alone), so
-// it does so here only when nothing is stored.
+// TestOtherSpendsABucketThatWasFull checks that the time a bucket spent full is
+// not credited later, whichever library spends first. Python's fast path leaves
+// the refill time alone and so credits that time if the stored tokens cover the
+// charge. Therefore Python goes first only when the bucket is empty.
 func TestOtherSpendsABucketThatWasFull(t *testing.T) {
 	eachOther(t, &longCache, func(w *world, other program) {
 		w.ours.set(gpt4, limiter.PerMinute("rpm", 100))
@@ -127,9 +127,9 @@ func TestOtherSpendsABucketThatWasFull(t *testing.T) {
 	})
 }
 
-// TestOtherGivesBackMoreThanFits: Python returns what it took even if the bucket
-// has filled up meanwhile, and leaves it with more than its capacity. That much
-// is not to be had.
+// TestOtherGivesBackMoreThanFits covers a rollback by Python of a bucket that
+// has filled up meanwhile: it holds more than its capacity. The excess cannot be
+// spent.
 func TestOtherGivesBackMoreThanFits(t *testing.T) {
 	for name, opts := range map[string]dynamo.Options{"exact": longCache, "with slack": {CacheTTL: cacheTTL}} {
 		t.Run(name, func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestOtherGivesBackMoreThanFits(t *testing.T) {
 				w.mustAdmit(w.ours, "alice", rpm(1))
 				undone.rollback()
 				w.mustRefuse(w.ours, "alice", rpm(101))
-				w.wait(time.Millisecond) // which refills no whole token
+				w.wait(time.Millisecond) // refills no whole token
 				for _, fits := range []int64{60, 40} {
 					w.mustAdmit(w.ours, "alice", rpm(fits))
 				}
@@ -150,9 +150,9 @@ func TestOtherGivesBackMoreThanFits(t *testing.T) {
 	}
 }
 
-// TestOtherSetsTheRefillTimeBack: Python stores its own time even if that is
-// behind, so that the same time would be refilled twice by whoever does not
-// remember better.
+// TestOtherSetsTheRefillTimeBack covers Python with a slow clock: it stores its
+// own refill time, so a process without a memory of the later time would refill
+// twice.
 func TestOtherSetsTheRefillTimeBack(t *testing.T) {
 	t.Parallel()
 	p := startPython(t)

@@ -10,13 +10,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// deny is an outage that no client sends requests again for.
+// deny is an outage after which no client retries.
 var deny = dynamotest.Fault{Name: "deny", Act: func(x *dynamotest.Exchange) {
 	x.Answer(dynamotest.Failure(http.StatusBadRequest, "AccessDeniedException", `"message":"User is not authorized"`))
 }}
 
-// TestInteropModeInAnOutageIsShared: what one stores about outages, the other
-// does in the next one.
+// TestInteropModeInAnOutageIsShared checks that each library obeys the outage
+// mode that the other stored.
 func TestInteropModeInAnOutageIsShared(t *testing.T) {
 	t.Parallel()
 	p := startPython(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// The interop tests trust these answers, so they are checked against each other
-// and against what the numbers must be.
+// The interop tests rely on these answers, so this test compares them with each
+// other and with the expected numbers.
 func TestPythonPeer(t *testing.T) {
 	p := startPython(t)
 	table := dynamotest.TableName(t)

@@ -21,8 +21,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// The engine keeps separate data for each access key and region, so these have
-// to be those of awsConfig.
+// The engine keeps separate data for each access key and region, so these
+// equal the ones of dynamotest.Config.
 const (
 	peerRegion    = "us-east-1"
 	peerAccessKey = "test"
@@ -34,7 +34,7 @@ const (
 )
 
 // peer is a process that runs operations of the Python library; testdata/peer.py
-// says which. It works on one call at a time, callers may be many.
+// lists them. It handles one call at a time and is safe for concurrent use.
 type peer struct {
 	stop context.CancelFunc
 
@@ -44,9 +44,9 @@ type peer struct {
 	handles int
 }
 
-// python starts a peer on the engine of the tests and ends it with the test.
-// The test is skipped where ZAEL_TEST_PYTHON does not name an interpreter that
-// has the library.
+// startPython starts a peer on the engine of the tests and stops it at the end
+// of the test. It skips the test unless ZAEL_TEST_PYTHON names an interpreter
+// that has the library.
 func startPython(t *testing.T) *peer {
 	t.Helper()
 	interpreter := os.Getenv("ZAEL_TEST_PYTHON")
@@ -69,7 +69,7 @@ func startPython(t *testing.T) *peer {
 	return p
 }
 
-// peerEnv is the environment without a developer's own settings, credentials
+// peerEnv returns the environment without a developer's settings, credentials
 // and proxies.
 func peerEnv() []string {
 	env := slices.DeleteFunc(os.Environ(), func(variable string) bool {
@@ -83,16 +83,16 @@ func peerEnv() []string {
 func (p *peer) close(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	defer p.stop()
-	_ = p.in.Close() // it may be gone already: Wait tells
+	_ = p.in.Close() // Wait reports a peer that is gone already
 	defer time.AfterFunc(peerExitLimit, p.stop).Stop()
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("the Python peer did not end by itself: %v", err)
 	}
 }
 
-// call runs an operation and reads what it returned into result, which may be
+// call runs an operation and decodes its return value into result, which may be
 // nil. An exception is a *peerError; any other error means that the peer is
-// gone. One that does not answer in time is killed.
+// gone. A peer that does not answer in time is killed.
 func (p *peer) call(op string, args map[string]any, result any) error {
 	request, err := json.Marshal(map[string]any{"op": op, "args": args})
 	if err != nil {
@@ -132,7 +132,7 @@ func readReply(line []byte, result any) error {
 	return json.Unmarshal(reply.OK, result)
 }
 
-// must is call for what has to succeed.
+// must runs an operation that has to succeed.
 func (p *peer) must(t *testing.T, op string, args map[string]any, result any) {
 	t.Helper()
 	if err := p.call(op, args, result); err != nil {
@@ -140,8 +140,8 @@ func (p *peer) must(t *testing.T, op string, args map[string]any, result any) {
 	}
 }
 
-// peerError is an exception in Python, with those of its fields that tests ask
-// for; Raw has them all.
+// peerError is an exception in Python with the fields that tests need; Raw has
+// all of them.
 type peerError struct {
 	Type       string       `json:"type"` // name of its class
 	Message    string       `json:"message"`
@@ -168,26 +168,27 @@ type peerStatus struct {
 	RetryAfter float64       `json:"retry_after_seconds"`
 }
 
-// createTable makes the table that a stack of that name would have.
+// createTable creates the table of a stack.
 func (p *peer) createTable(t *testing.T, stack string) {
 	t.Helper()
 	p.must(t, "create_table", map[string]any{"stack": stack}, nil)
 }
 
-// freeze stops the clock of the Python library, shift lets it run that far from
-// the real one; caches expire by it too. It is one clock for the whole peer.
+// freeze stops the clock of the Python library, which its caches use too. The
+// peer has a single clock.
 func (p *peer) freeze(t *testing.T, at time.Time) {
 	t.Helper()
 	p.must(t, "clock", map[string]any{"frozen_ms": at.UnixMilli()}, nil)
 }
 
+// shift lets the clock run with an offset from the real one.
 func (p *peer) shift(t *testing.T, by time.Duration) {
 	t.Helper()
 	p.must(t, "clock", map[string]any{"offset_ms": by.Milliseconds()}, nil)
 }
 
-// open opens a namespace, which is registered if need be. Settings that may be
-// given: auto_update, config_cache_ttl, endpoint_url, speculative_writes,
+// open opens a namespace and registers it if needed. The settings are
+// auto_update, config_cache_ttl, endpoint_url, speculative_writes and
 // bucket_ttl_multiplier.
 func (p *peer) open(stack, namespace string, settings map[string]any) (*peerRepo, error) {
 	p.mu.Lock()
@@ -242,7 +243,7 @@ func (r *peerRepo) setResourceDefaults(t *testing.T, resource string, limits ...
 	r.must(t, "set_resource_defaults", map[string]any{"resource": resource, "limits": limits}, nil)
 }
 
-// setSystemDefaults takes "allow", "block" or, for unset, "".
+// setSystemDefaults stores limits and "allow", "block" or, for unset, "".
 func (r *peerRepo) setSystemDefaults(t *testing.T, onUnavailable string, limits ...limiter.Limit) {
 	t.Helper()
 	args := map[string]any{"limits": limits}
@@ -267,10 +268,10 @@ func (r *peerRepo) createEntity(t *testing.T, e limiter.Entity) {
 	r.must(t, "create_entity", args, nil)
 }
 
-// peerLease is a lease in Python as it was when the call returned. No entries:
-// it was waved through in an outage.
+// peerLease is a lease in Python as it was when the call returned. It has no
+// entries if it was allowed in an outage.
 type peerLease struct {
-	ID       int              `json:"lease"`    // of one that begin left open
+	ID       int              `json:"lease"`    // set by begin
 	Consumed map[string]int64 `json:"consumed"` // child and parent added up
 	Entries  []struct {
 		Entity   string `json:"entity_id"`
@@ -279,7 +280,8 @@ type peerLease struct {
 	} `json:"entries"`
 }
 
-// peerEnd is what happens in a lease before it ends; zero is a plain commit.
+// peerEnd describes what happens in a lease before it ends; zero is a plain
+// commit.
 type peerEnd struct {
 	More, Adjust, Release limiter.Amounts
 	Rollback              bool // by an exception
@@ -321,7 +323,7 @@ func (r *peerRepo) available(t *testing.T, entity, resource string) (tokens map[
 	return tokens
 }
 
-// peerBucket is one limit of a bucket as stored, in thousandths of a token.
+// peerBucket is one limit of a stored bucket, in thousandths of a token.
 type peerBucket struct {
 	Limit    string `json:"limit_name"`
 	Tokens   int64  `json:"tokens_milli"`
@@ -329,10 +331,10 @@ type peerBucket struct {
 	Capacity int64  `json:"capacity_milli"`
 	Amount   int64  `json:"refill_amount_milli"`
 	Period   int64  `json:"refill_period_ms"`
-	Consumed *int64 `json:"total_consumed_milli"` // nil where the item has no counter
+	Consumed *int64 `json:"total_consumed_milli"` // nil if the item has no counter
 }
 
-// buckets is the bucket of an entity and resource by limit, empty if none.
+// buckets returns the bucket of an entity and resource by limit, empty if none.
 func (r *peerRepo) buckets(t *testing.T, entity, resource string) map[string]peerBucket {
 	t.Helper()
 	var list []peerBucket
@@ -351,7 +353,7 @@ type peerTally struct {
 	Errors   map[string]int64 `json:"errors"`
 }
 
-// hammer makes that many attempts from several tasks at once.
+// hammer makes attempts from several concurrent tasks.
 func (r *peerRepo) hammer(entity, resource string, consume limiter.Amounts, attempts, tasks int) (tally peerTally, err error) {
 	args := acquireArgs(entity, resource, consume)
 	args["attempts"], args["tasks"] = attempts, tasks
@@ -359,7 +361,7 @@ func (r *peerRepo) hammer(entity, resource string, consume limiter.Amounts, atte
 	return tally, err
 }
 
-// peerSpeed is a measurement; CPU is that of the Python process.
+// peerSpeed is a measurement; CPU is the time of the Python process.
 type peerSpeed struct {
 	peerTally
 	Calls int64   `json:"calls"`
@@ -369,7 +371,7 @@ type peerSpeed struct {
 	P99   float64 `json:"p99_ms"`
 }
 
-// bench measures that many calls after a tenth as many to warm up.
+// bench measures calls after a tenth as many for warming up.
 func (r *peerRepo) bench(entity, resource string, consume limiter.Amounts, calls, concurrency int) (speed peerSpeed, err error) {
 	args := acquireArgs(entity, resource, consume)
 	args["calls"], args["concurrency"], args["warmup"] = calls, concurrency, calls/10

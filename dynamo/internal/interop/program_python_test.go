@@ -56,7 +56,7 @@ func (p pyProgram) set(s limiter.Scope, limits ...limiter.Limit) {
 	}
 }
 
-// pyResource is what Python calls the resource of limits of an entity.
+// pyResource returns Python's name for the resource of an entity's limits.
 func pyResource(s limiter.Scope) string {
 	if s.Resource == "" {
 		return "_default_"

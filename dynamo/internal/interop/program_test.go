@@ -12,12 +12,12 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// program is a service that uses the table, in either language. Whatever fails
-// ends its test; a refusal is no failure.
+// program is a service that uses the table, in either language. A refusal is a
+// result; any other failure ends the test.
 type program interface {
 	take(entity, resource string, amounts limiter.Amounts) (admitted bool) // acquires and commits
-	hold(entity, resource string, amounts limiter.Amounts) openLease       // acquires, which must succeed
-	left(entity, resource string) map[string]int64                         // what the entity alone could take
+	hold(entity, resource string, amounts limiter.Amounts) openLease       // acquires; a refusal is fatal
+	left(entity, resource string) map[string]int64                         // available to the entity alone
 	set(s limiter.Scope, limits ...limiter.Limit)
 	unset(s limiter.Scope)
 	create(e limiter.Entity)
@@ -25,7 +25,7 @@ type program interface {
 	namespaceAdmin
 }
 
-// namespaces is the part of a program that administers them.
+// namespaceAdmin is the part of a program that administers namespaces.
 type namespaceAdmin interface {
 	register(name string) (id string)
 	deleteNamespace(name string)
@@ -33,7 +33,7 @@ type namespaceAdmin interface {
 	purgeNamespace(id string)
 }
 
-// held is a lease that is open.
+// openLease is an open lease.
 type openLease interface {
 	commit(more limiter.Amounts) // adjusted by more, which may be negative
 	rollback()
@@ -155,7 +155,7 @@ func (h goLease) rollback() {
 	h.must(h.lease.Rollback(h.Context()))
 }
 
-// tokensOf is the limit whose tokens an attribute of a bucket holds.
+// tokensLimit returns the limit whose tokens a bucket attribute holds.
 func tokensLimit(attribute string) (limit string, ok bool) {
 	rest, begins := strings.CutPrefix(attribute, "b_")
 	limit, ends := strings.CutSuffix(rest, "_tk")

@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// expires checks the ttl of alice's bucket: so long after now, or 0 for none.
+// checkTTL checks the ttl of alice's bucket relative to now; 0 means none.
 func (w *world) checkTTL(after time.Duration) {
 	w.Helper()
 	want := "none"
@@ -23,9 +23,9 @@ func (w *world) checkTTL(after time.Duration) {
 	w.Equal("ttl", got, want)
 }
 
-// TestInteropExpiryMatchesPython: both give a bucket the same time to live,
-// seven times what it takes to fill, unless the entity has limits of its own
-// for the resource: such a bucket stays.
+// TestInteropExpiryMatchesPython checks that both libraries give a bucket the
+// same time to live: seven times the time to fill. A bucket of an entity with
+// limits of its own for the resource does not expire.
 func TestInteropExpiryMatchesPython(t *testing.T) {
 	t.Parallel()
 	p := startPython(t)
@@ -86,8 +86,8 @@ func (w *world) checkNoExpiry(py pyProgram, idle time.Duration, limits []limiter
 	}
 }
 
-// TestInteropExpiryOutlastsDebt: a bucket that expired would start full, for
-// Python too, and what is owed would be forgiven.
+// TestInteropExpiryOutlastsDebt checks that a bucket in debt does not expire: it
+// would start full again, for Python too.
 func TestInteropExpiryOutlastsDebt(t *testing.T) {
 	t.Parallel()
 	p := startPython(t)

@@ -13,21 +13,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// noon is when worlds begin: a whole second, so that whatever is rounded to one
-// is the same in both libraries.
+// noon is the time at which worlds begin: a whole second, so that both libraries
+// round it alike.
 var noon = time.Date(2027, time.January, 15, 12, 0, 0, 0, time.UTC)
 
-// world is a table that several programs share, at a time that only the test
-// moves: seen by one of them, whose wire can be cut into, and as the items that
-// are stored.
+// world is a table that several programs share. Only the test moves its clock.
+// The StoredTable belongs to the first program, whose requests can be
+// intercepted.
 type world struct {
 	*dynamotest.StoredTable
-	ours  goProgram // the one of the wire
+	ours  goProgram // uses StoredTable.Wire
 	clock *worldClock
 }
 
-// worldClock is the time of all programs, of which those that are not ours may
-// be ahead.
+// worldClock is the clock of all programs. Other programs may be ahead of ours.
 type worldClock struct {
 	now   time.Time
 	ahead time.Duration
@@ -39,7 +38,7 @@ func newWorld(t *testing.T, opts *dynamo.Options) *world {
 	return openWorld(t, dynamotest.NewTable(t), opts)
 }
 
-// worldOn is a world on a table that is there.
+// openWorld returns a world on an existing table.
 func openWorld(t *testing.T, table string, opts *dynamo.Options) *world {
 	t.Helper()
 	w := &world{StoredTable: dynamotest.OpenStoredTable(t, table, opts), clock: &worldClock{now: noon}}
@@ -47,7 +46,7 @@ func openWorld(t *testing.T, table string, opts *dynamo.Options) *world {
 	return w
 }
 
-// goOn is a Go program.
+// newGo returns a Go program.
 func (w *world) newGo(repo limiter.Repository, now func() time.Time) goProgram {
 	w.Helper()
 	lim, err := limiter.New(repo, &limiter.Options{Now: now})
@@ -55,14 +54,14 @@ func (w *world) newGo(repo limiter.Repository, now func() time.Time) goProgram {
 	return goProgram{T: w.T, lim: lim}
 }
 
-// goElse is another Go process.
+// anotherGo connects another Go process.
 func (w *world) anotherGo(opts *dynamo.Options) goProgram {
 	w.Helper()
 	return w.newGo(dynamotest.Connect(w.T, w.TableName, opts), func() time.Time { return w.clock.now.Add(w.clock.ahead) })
 }
 
-// pyElse is a Python process. It reads limits each time it needs them, unless
-// the settings say otherwise.
+// openPython opens the table in a Python process. It does not cache limits,
+// unless the settings say otherwise.
 func (w *world) openPython(p *peer, settings map[string]any) pyProgram {
 	w.Helper()
 	w.clock.peers = append(w.clock.peers, p)
@@ -72,7 +71,7 @@ func (w *world) openPython(p *peer, settings map[string]any) pyProgram {
 	return pyProgram{T: w.T, repo: p.mustOpen(w.T, w.TableName, "default", all)}
 }
 
-// wait moves the time.
+// wait moves the clock.
 func (w *world) wait(d time.Duration) {
 	w.Helper()
 	w.clock.now = w.clock.now.Add(d)
@@ -81,7 +80,7 @@ func (w *world) wait(d time.Duration) {
 	}
 }
 
-// bucketHolds checks the tokens of an entity's bucket as stored: thousandths by
+// checkTokens checks the stored tokens of an entity's bucket: thousandths by
 // limit.
 func (w *world) checkTokens(entity string, want map[string]int64) {
 	w.Helper()
@@ -94,26 +93,26 @@ func (w *world) checkTokens(entity string, want map[string]int64) {
 	w.Equal("tokens of "+entity, got, want)
 }
 
-// bucket is the item of an entity's bucket for gpt-4, the resource of worlds.
+// bucket returns the item of an entity's bucket for gpt-4.
 func (w *world) bucket(entity string) map[string]types.AttributeValue {
 	w.Helper()
 	return w.Item("{ns}/ENTITY#"+entity, "#BUCKET#gpt-4")
 }
 
-// dropBucket is what the table does to one that has expired.
+// dropBucket deletes a bucket as TTL does.
 func (w *world) dropBucket(entity string) {
 	w.Helper()
 	w.DeleteItem("{ns}/ENTITY#"+entity, "#BUCKET#gpt-4")
 }
 
-// lacksBucket checks that there is none.
+// checkNoBucket checks that a bucket does not exist.
 func (w *world) checkNoBucket(entity string) {
 	w.Helper()
 	w.CheckNoItem("{ns}/ENTITY#"+entity, "#BUCKET#gpt-4")
 }
 
-// eachOther runs a test with another program of each language. Those in Python
-// are skipped where the library is missing.
+// eachOther runs a test with another program of each language. It skips Python
+// where the library is missing.
 func eachOther(t *testing.T, opts *dynamo.Options, test func(w *world, other program)) {
 	t.Helper()
 	t.Run("go", func(t *testing.T) {
@@ -129,7 +128,8 @@ func eachOther(t *testing.T, opts *dynamo.Options, test func(w *world, other pro
 	})
 }
 
-// eachTable runs a test on a table that Go made, and on one that Python made.
+// eachTable runs a test on a table that Go created and on one that Python
+// created.
 func eachTable(t *testing.T, test func(w *world, py pyProgram)) {
 	t.Helper()
 	t.Parallel()
@@ -144,8 +144,8 @@ func eachTable(t *testing.T, test func(w *world, py pyProgram)) {
 	})
 }
 
-// tableOfPython makes a table, and registers the default namespace, the way a
-// Python program does that has no stack.
+// newPythonTable creates a table and registers the default namespace as a Python
+// program without a stack does.
 func newPythonTable(t *testing.T, p *peer) string {
 	t.Helper()
 	name := dynamotest.TableName(t)
