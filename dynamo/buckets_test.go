@@ -18,7 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// rawBucket is the stored item of an entity's bucket, nil if there is none.
+// rawBucket returns the stored item of an entity's bucket, or nil.
 func rawBucket(tb testing.TB, table, ns, entity string) dynamotest.Item {
 	tb.Helper()
 	out, err := dynamotest.Client(tb).GetItem(context.Background(), &dynamodb.GetItemInput{TableName: &table, Key: bucketKeyOf(ns, entity), ConsistentRead: aws.Bool(true)})
@@ -41,8 +41,8 @@ func rawNumber(it dynamotest.Item, attr string) string {
 	return n.Value
 }
 
-// Names may have characters that placeholders of expressions may not, in every
-// write there is.
+// Limit names may contain characters that expression placeholders may not. Every
+// write has to work.
 func TestLimitNamesMayHaveAnyAllowedCharacter(t *testing.T) {
 	repo := dynamotest.Connect(t, dynamotest.NewTable(t), &exactOptions)
 	names := []string{"a-b", "a.b", "a_b", "a_tk", "b_a_cp"}
@@ -67,8 +67,8 @@ func TestLimitNamesMayHaveAnyAllowedCharacter(t *testing.T) {
 	}
 }
 
-// What is given back to a bucket that the table has removed leaves no remains
-// of one, and a late debit of one that expired makes a whole one.
+// A give-back to a removed bucket stores nothing. A late debit of an expired one
+// creates a complete bucket.
 func TestLateCreditsLeaveNoRemains(t *testing.T) {
 	table := dynamotest.NewTable(t)
 	repo := dynamotest.Connect(t, table, &exactOptions)
@@ -96,8 +96,8 @@ func TestLateCreditsLeaveNoRemains(t *testing.T) {
 	}
 }
 
-// A child that is new beside a parent whose refill time moves between our read
-// and our write: one condition fails, and only that side decides again.
+// The parent's refill time moves between our read and our write: one condition
+// fails, and only that side decides again.
 func TestNewChildBesideABusyParent(t *testing.T) {
 	s := newFaultyTable(t)
 	createChild(t, s.steady, "alice", "project")
@@ -115,8 +115,7 @@ func TestNewChildBesideABusyParent(t *testing.T) {
 	}
 }
 
-// Configs, entities and namespaces are stored although other transactions get
-// in the way.
+// Configs and namespaces are stored in spite of transaction conflicts.
 func TestConflictsAreTriedAgain(t *testing.T) {
 	s := newFaultyTable(t)
 	s.proxy.SetPlan(dynamotest.First(3, transact, dynamotest.Conflict))
@@ -130,8 +129,7 @@ func TestConflictsAreTriedAgain(t *testing.T) {
 	}
 }
 
-// A bucket that is always in use never comes near its expiry, on whatever path;
-// a time to live is never 0.
+// Every write path extends the TTL of a busy bucket. A TTL is never 0.
 func TestBusyBucketsAreRenewed(t *testing.T) {
 	table := dynamotest.NewTable(t)
 	repo := dynamotest.Connect(t, table, nil)
@@ -150,8 +148,8 @@ func TestBusyBucketsAreRenewed(t *testing.T) {
 	}
 }
 
-// A refusal after others were faster shows what the bucket really holds, and
-// when to come back.
+// A refusal reports the stored balance and the time to wait, even if the cached
+// image was stale.
 func TestRefusalShowsWhatOthersLeft(t *testing.T) {
 	table := dynamotest.NewTable(t)
 	ours, others := dynamotest.Connect(t, table, nil), dynamotest.Connect(t, table, nil)
@@ -167,8 +165,8 @@ func TestRefusalShowsWhatOthersLeft(t *testing.T) {
 	}
 }
 
-// A charge that others overtake each time is refused, never called an outage,
-// which would be waved through by callers that allow one.
+// A charge that is overtaken in every attempt is refused. It is no outage, which
+// some callers allow.
 func TestOvertakenTooOftenIsARefusal(t *testing.T) {
 	s := newFaultyTable(t)
 	warmUp(s)
@@ -190,8 +188,8 @@ func TestOvertakenTooOftenIsARefusal(t *testing.T) {
 	}
 }
 
-// A read that fails is not made again key by key, which would double the load
-// on a table that is in trouble.
+// A failed batch read is not repeated key by key, which would double the load on
+// a table in trouble.
 func TestFailedReadIsNotRepeatedLevelByLevel(t *testing.T) {
 	s := newFaultyTable(t)
 	s.proxy.SetPlan(dynamotest.Always(dynamotest.Throttle))
@@ -203,7 +201,7 @@ func TestFailedReadIsNotRepeatedLevelByLevel(t *testing.T) {
 	}
 }
 
-// The client does not send a debit again by itself: how often is ours to say.
+// The SDK does not retry a debit; the store limits the attempts.
 func TestDebitsOfUnknownResultAreSentAFewTimesOnly(t *testing.T) {
 	s := newFaultyTable(t)
 	warmUp(s)
@@ -232,8 +230,8 @@ func TestNoSpeculationReadsBeforeItWrites(t *testing.T) {
 	w.checkRequests("warm", 2, func() { consume(t, w.repo, 0, chargeOf("alice", 1), true) }, read, update)
 }
 
-// A bucket that is older than its entity, or was made as the parent's side of a
-// charge, learns whom it cascades to: Python looks nowhere else.
+// A bucket that is older than its entity, or was created as the parent of a
+// charge, gets the entity's parent: Python reads it there only.
 func TestBucketsLearnTheirParent(t *testing.T) {
 	table := dynamotest.NewTable(t)
 	repo := dynamotest.Connect(t, table, nil)
@@ -251,7 +249,7 @@ func TestBucketsLearnTheirParent(t *testing.T) {
 	}
 }
 
-// manyLimits are n limits with long names, and one token of each.
+// manyLimits returns n limits with long names and an amount of one token each.
 func manyLimits(prefix string, n int) (limits []limiter.Limit, amounts limiter.Amounts) {
 	for i := range n {
 		name := fmt.Sprintf("%s-%055d", prefix, i)
@@ -260,21 +258,21 @@ func manyLimits(prefix string, n int) (limits []limiter.Limit, amounts limiter.A
 	return limits, amounts
 }
 
-// An expression has a longest size. As many limits as a bucket may have fit
-// into every write, also when all of them are replaced.
+// The size of an expression is limited. The maximum number of limits fits into
+// every write, even when all of them are replaced.
 func TestAsManyLimitsAsAnExpressionHolds(t *testing.T) {
-	const most = 24
+	const maxLimits = 24
 	repo := dynamotest.Connect(t, dynamotest.NewTable(t), nil)
 	charge := func(d time.Duration, amounts limiter.Amounts) *limiter.Account {
 		return consume(t, repo, d, limiter.Charge{Entity: "alice", Resource: model, Amounts: amounts}, true).Self.Account
 	}
-	limits, amounts := manyLimits("old", most)
+	limits, amounts := manyLimits("old", maxLimits)
 	setDefaults(t, repo, limits...)
 	charge(0, amounts)                      // creates
 	charge(0, amounts)                      // plain
 	account := charge(time.Minute, amounts) // locked
 	must(t, repo.Credit(t.Context(), at(time.Minute), limiter.Credit{Account: account, Amounts: amounts, Undo: true}))
-	limits, amounts = manyLimits("new", most)
+	limits, amounts = manyLimits("new", maxLimits)
 	setDefaults(t, repo, limits...)
 	charge(time.Minute, amounts) // repairs
 }

@@ -21,13 +21,13 @@ import (
 
 var updateDocs = flag.Bool("update", false, "rewrite the tables in the docs")
 
-// meter asks for the capacity that every request consumes, and sums it.
+// meter requests the consumed capacity of every request and adds it up.
 type meter struct {
 	next http.RoundTripper
 
 	mu            sync.Mutex
 	requests      int
-	refused       int // conditional writes that were not carried out, and are billed
+	refused       int // failed conditional writes, which are billed
 	reads, writes float64
 }
 
@@ -65,7 +65,7 @@ func askForCapacity(req *http.Request) (asked []byte, err error) {
 	return body, nil
 }
 
-// book adds what a reply says.
+// book adds the capacity in a reply.
 func (m *meter) book(op string, asked, reply []byte) error {
 	type consumed struct{ CapacityUnits float64 }
 	var members struct {
@@ -93,7 +93,7 @@ func (m *meter) book(op string, asked, reply []byte) error {
 	case transact:
 		m.writes += transactionUnits(asked)
 	case read, get:
-		m.reads += float64(bytes.Count(asked, []byte(`"SK":`))) // the service bills keys without an item too
+		m.reads += float64(bytes.Count(asked, []byte(`"SK":`))) // the service also bills keys without an item
 	default:
 		for _, c := range all {
 			m.writes += c.CapacityUnits
@@ -102,23 +102,24 @@ func (m *meter) book(op string, asked, reply []byte) error {
 	return nil
 }
 
-// transactionUnits is by the service's rule, which the local engine does not
-// follow: an item is prepared and committed, so it counts twice; its indexes,
-// of which a new bucket is in two and a changed one in one, count once.
+// transactionUnits returns the write units by the rule of the service, which the
+// local engine does not follow: an item is prepared and committed and counts
+// twice; each index entry counts once, two for a new bucket and one for a
+// changed one.
 func transactionUnits(asked []byte) float64 {
 	const made, changed = 2 + 2, 2 + 1
 	return float64(made*bytes.Count(asked, []byte(`"Put":`)) + changed*bytes.Count(asked, []byte(`"Update":`)))
 }
 
-// costPath is a row of the table: what a path costs, and what the documents of
-// the Python library say about it.
+// costPath is a row of the table: the cost of a path, and the cost in the
+// documents of the Python library.
 type costPath struct {
 	name, claimed string
 	prepare       func(c *costs)
 	run           func(c *costs)
 }
 
-// costs is a table with a process whose requests are metered, and another.
+// costs is a table with a metered process and another one.
 type costs struct {
 	testing.TB
 	repo, other *dynamo.Repository
@@ -130,7 +131,7 @@ func (c *costs) charge(d time.Duration, entity string, n int64, admitted bool) {
 	consume(c, c.repo, d, chargeOf(entity, n), admitted)
 }
 
-// acquire makes a lease, and settle ends it after an adjustment.
+// acquire takes a lease for settle.
 func (c *costs) acquire(entity string) {
 	c.Helper()
 	lim, err := limiter.New(c.repo, &limiter.Options{Now: func() time.Time { return start }})
@@ -173,7 +174,8 @@ var costPaths = []costPath{
 	{"rollback", "1 write", func(c *costs) { c.acquire("alice") }, func(c *costs) { c.settle(0, (*limiter.Lease).Rollback) }},
 }
 
-// measured is what a path costs: its name, requests, read and write units.
+// measure returns the row of a path: its name, requests, read units and write
+// units.
 func (p costPath) measure(t *testing.T) string {
 	t.Helper()
 	table, m := dynamotest.NewTable(t), &meter{next: dynamotest.Transport}
@@ -191,8 +193,8 @@ func (p costPath) measure(t *testing.T) string {
 	return fmt.Sprintf("| %s | %d | %g | %g |", p.name, m.requests, m.reads, m.writes)
 }
 
-// TestCostTableIsTrue measures what the docs say a path costs: rows D-1 and D-2,
-// refusals that are billed and the index that every write pays for too.
+// TestCostTableIsTrue compares the costs in the docs with measured ones (D-1 and
+// D-2), including billed refusals and the index of every write.
 func TestCostTableIsTrue(t *testing.T) {
 	plain := "| path | requests | read units | write units |\n|---|---|---|---|\n"
 	compared := "| path | requests | read units | write units | the reference's documents |\n|---|---|---|---|---|\n"
@@ -205,7 +207,7 @@ func TestCostTableIsTrue(t *testing.T) {
 	checkTable(t, "../docs/operations.md", plain)
 }
 
-// correct compares the table of costs on a page.
+// checkTable compares the table of costs on a page, or rewrites it with -update.
 func checkTable(t *testing.T, page, table string) {
 	t.Helper()
 	const begin, end = "<!-- costs: measured by TestCostTableIsTrue -->\n", "<!-- end of costs -->"

@@ -29,8 +29,7 @@ func TestConfigOfTheSystemIsStoredAsPythonStoresIt(t *testing.T) {
 		GSI4SK S {ns}/SYSTEM#`)
 }
 
-// TestSystemKeepsWhatOthersStoredInItsItem: Python forgets for how long audit
-// events are to be kept when it sets limits.
+// Python drops the audit retention when it sets limits; Go keeps it.
 func TestSystemKeepsWhatOthersStoredInItsItem(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
@@ -65,8 +64,8 @@ func TestModeLeavesLimitsAloneEvenDamagedOnes(t *testing.T) {
 		GSI4SK S {ns}/SYSTEM#`)
 }
 
-// TestSystemChangesThatMeetLoseNothing lets something else happen between the
-// read and the write of a change.
+// TestSystemChangesThatMeetLoseNothing makes another change between the read and
+// the write of a change.
 func TestSystemChangesThatMeetLoseNothing(t *testing.T) {
 	t.Parallel()
 	for name, meet := range map[string]struct {
@@ -118,7 +117,7 @@ func TestDeletedSystemLimitsThatMeetRetentionKeepIt(t *testing.T) {
 	s.CheckItem(system, systemConfig, "audit_retention_days N 30\nGSI4PK S {ns}\nGSI4SK S {ns}/SYSTEM#")
 }
 
-// TestModeIsForgottenWhenItIsUnset: another process may have removed it.
+// Another process may have removed the mode.
 func TestModeIsForgottenWhenItIsUnset(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)

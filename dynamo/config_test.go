@@ -202,8 +202,8 @@ func TestDamagedLimitsAreNamedAndCanBeReplacedOrDeleted(t *testing.T) {
 	}
 }
 
-// TestChangeOfUnknownResultAppliesToTheNextCharge loses the answer to a change
-// that was made.
+// TestChangeOfUnknownResultAppliesToTheNextCharge loses the reply to a change
+// that was executed.
 func TestChangeOfUnknownResultAppliesToTheNextCharge(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
@@ -232,8 +232,7 @@ func TestChangeOfUnknownResultAppliesToTheNextCharge(t *testing.T) {
 	s.Equal("capacity", capacity(), perMinute.Capacity)
 }
 
-// TestLimitsThatWereNotCountedLeaveNoNegativeCount: Python's provisioner writes
-// bare items, and does not count them.
+// Python's provisioner writes bare items and does not count them.
 func TestLimitsThatWereNotCountedLeaveNoNegativeCount(t *testing.T) {
 	t.Parallel()
 	const limits = "l_rpm_cp N 60\nl_rpm_ra N 60\nl_rpm_rp N 60\nGSI4PK S {ns}"
@@ -264,8 +263,7 @@ func TestLimitsThatWereNotCountedLeaveNoNegativeCount(t *testing.T) {
 	}
 }
 
-// TestEntitiesCountedAtOnceAreAllCounted: all of them write the same registry
-// item, so that transactions are in each other's way.
+// All entities write the same registry item, so their transactions conflict.
 func TestEntitiesCountedAtOnceAreAllCounted(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)

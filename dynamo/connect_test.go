@@ -16,7 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// refusal is the error of a Connect that must fail.
+// connectError returns the error of a Connect that must fail.
 func connectError(t *testing.T, name string, opts *dynamo.Options) error {
 	t.Helper()
 	r, err := dynamo.Connect(t.Context(), name, opts)
@@ -27,6 +27,7 @@ func connectError(t *testing.T, name string, opts *dynamo.Options) error {
 	return err
 }
 
+// checkError checks that an error text contains all parts.
 func checkError(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
@@ -206,7 +207,7 @@ func TestConnectSaysWhatToDoAboutAWS(t *testing.T) {
 	}
 }
 
-// once is a config whose clients send everything once.
+// withoutRetries returns the config without retries.
 func withoutRetries(cfg *aws.Config) *aws.Config {
 	cfg.Retryer = func() aws.Retryer { return aws.NopRetryer{} }
 	return cfg

@@ -160,8 +160,7 @@ func TestNamesComeFromTheEnvironment(t *testing.T) {
 	}
 }
 
-// Python stores NULL where it does not know who deployed, and never an empty
-// string.
+// Python stores NULL for an unknown author, never an empty string.
 func TestADeploymentByAnUnknownAuthorIsNull(t *testing.T) {
 	t.Parallel()
 	o := newOldTable(t)

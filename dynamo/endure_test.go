@@ -22,7 +22,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/repotest"
 )
 
-// badDays is a plan in which one request of a dozen goes wrong, in any way.
+// randomFaults returns a plan in which one request of a dozen fails in a random
+// way.
 func randomFaults(seed uint64) dynamotest.Plan {
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(seed, 2))
@@ -41,13 +42,14 @@ func randomFaults(seed uint64) dynamotest.Plan {
 	}
 }
 
-// TestEndure has two processes with slack, memory of refusals and a bad network
-// share a table: no window may admit more than the limits and the slack allow,
-// and nothing may be given back twice. Nor with an aggregator that refills their
-// buckets meanwhile, and then it has counted whatever was consumed.
+// TestEndure runs two processes with slack, remembered refusals and a bad
+// network on one table. No window may admit more than the limits and the slack
+// allow, and nothing may be given back twice. This also holds while an
+// aggregator refills their buckets, and the aggregator has to count everything
+// that was consumed.
 func TestEndure(t *testing.T) {
 	next := *compareSeed
-	for left := *compareOps / 2; left > 0; left -= perHistory / 2 { // each takes several requests, and many wait
+	for left := *compareOps / 2; left > 0; left -= perHistory / 2 { // each takes several requests
 		seed, ops := next, min(left, perHistory/2)
 		next++
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -71,7 +73,7 @@ func TestEndure(t *testing.T) {
 	})
 }
 
-// endured is two processes with one table. Their networks are bad, the admin's
+// endurance is two processes with one table. Their networks are bad, the admin's
 // is not.
 type endurance struct {
 	*testing.T
@@ -82,7 +84,7 @@ type endurance struct {
 	hooks    []*interleaved
 }
 
-// interleaved is a client during whose requests others make calls.
+// interleaved is a client that lets other calls run during its requests.
 type interleaved struct {
 	*dynamo.Repository
 	lossy bool
@@ -92,10 +94,10 @@ type interleaved struct {
 // Lossy reports whether requests may get lost.
 func (c *interleaved) Lossy() bool { return c.lossy }
 
-// Interleave keeps a step to make during requests.
+// Interleave sets the step to run during requests.
 func (c *interleaved) Interleave(step func()) { c.step.Store(&step) }
 
-// during adds steps before and after some of the requests of a plan.
+// plan adds steps before and after some of the requests of a plan.
 func (c *interleaved) plan(seed uint64, network dynamotest.Plan) dynamotest.Plan {
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(seed, 4))
@@ -113,7 +115,7 @@ func (c *interleaved) plan(seed uint64, network dynamotest.Plan) dynamotest.Plan
 		go func() { defer close(done); (*do)() }()
 		select {
 		case <-done:
-		case <-time.After(100 * time.Millisecond): // it waits for this very request, to share its answer
+		case <-time.After(100 * time.Millisecond): // the step waits for this request, to share its reply
 		}
 	}
 	return func(op string, body []byte) dynamotest.Fault {
@@ -129,7 +131,7 @@ func (c *interleaved) plan(seed uint64, network dynamotest.Plan) dynamotest.Plan
 	}
 }
 
-// newEndured connects both by way of a config, which may be awsConfig.
+// newEndurance connects both processes with a config such as dynamotest.Config.
 func newEndurance(t *testing.T, table string, config func(endpoint string) *aws.Config) *endurance {
 	t.Helper()
 	e := &endurance{T: t, table: table, admin: dynamotest.Connect(t, table, nil)}
@@ -142,8 +144,8 @@ func newEndurance(t *testing.T, table string, config func(endpoint string) *aws.
 	return e
 }
 
-// endure runs a history on bad networks, and returns what buckets then say was
-// consumed.
+// endure runs a history on bad networks and returns the total consumption of
+// each bucket.
 func (e *endurance) endure(seed uint64, ops int) map[repotest.Net]int64 {
 	e.Helper()
 	for i, p := range e.networks {
@@ -153,8 +155,8 @@ func (e *endurance) endure(seed uint64, ops int) map[repotest.Net]int64 {
 	return e.run(seed, ops)
 }
 
-// endureCalm is endure on networks that lose nothing: then nothing is refused
-// that a bucket holds.
+// endureCalm runs a history on networks that lose nothing. Nothing may be
+// refused that a bucket holds.
 func (e *endurance) endureCalm(seed uint64, ops int) {
 	e.Helper()
 	for i, p := range e.networks {
@@ -176,7 +178,7 @@ func (e *endurance) run(seed uint64, ops int) map[repotest.Net]int64 {
 	return totals
 }
 
-// storedTotal is the net consumption that the bucket itself counts.
+// storedTotal returns the bucket's own count of its net consumption.
 func storedTotal(t *testing.T, table, ns string, net repotest.Net) int64 {
 	t.Helper()
 	out, err := dynamotest.Client(t).GetItem(context.Background(), &dynamodb.GetItemInput{TableName: &table, ConsistentRead: aws.Bool(true), Key: map[string]types.AttributeValue{
@@ -193,8 +195,8 @@ func storedTotal(t *testing.T, table, ns string, net repotest.Net) int64 {
 	return total
 }
 
-// endureAggregated has an aggregator run during the calls of a history, with a
-// network that is no better and the latest time of all clients.
+// endureAggregated runs a history beside an aggregator with a bad network, whose
+// clock is the latest time of all clients.
 func endureAggregated(t *testing.T, seed uint64, ops int) {
 	t.Helper()
 	s := dynamotest.NewWriteLog(t, dynamotest.NewTable(t))
@@ -221,11 +223,11 @@ func endureAggregated(t *testing.T, seed uint64, ops int) {
 	}
 }
 
-// endureFollowed is endureAggregated with the engine's own stream.
+// endureFollowed runs endureAggregated with the engine's own stream.
 func endureFollowed(t *testing.T, seed uint64, ops int) {
 	t.Helper()
 	e := newEndurance(t, streamingTable(t), dynamotest.Config)
-	b := &dynamotest.Aggregator{} // of which only the time of calls is used
+	b := &dynamotest.Aggregator{} // only observes the time of calls
 	a, err := aggregator.New(e.admin.UsageStore(0), &aggregator.Options{Now: func() time.Time { return b.Latest() }})
 	must(t, err)
 	refills := 0
@@ -254,7 +256,7 @@ func endureFollowed(t *testing.T, seed uint64, ops int) {
 	}
 }
 
-// streamingTable is a table with a stream that removes nothing by itself.
+// streamingTable returns a table with a stream and without TTL.
 func streamingTable(t *testing.T) string {
 	t.Helper()
 	name := dynamotest.TableName(t)
@@ -267,7 +269,8 @@ func streamingTable(t *testing.T) string {
 	return name
 }
 
-// counted checks that usage is what buckets say was consumed, in every window.
+// checkUsage checks that the usage of every window equals the consumption of the
+// buckets.
 func (e *endurance) checkUsage(totals map[repotest.Net]int64) {
 	e.Helper()
 	for _, window := range []limiter.Window{limiter.Hourly, limiter.Daily, limiter.Monthly} {

@@ -45,7 +45,7 @@ func TestEntityIsStoredAsPythonStoresIt(t *testing.T) {
 		GSI4SK S {ns}/ENTITY#key:1`)
 }
 
-// TestMetadataThatAreNotTextAreRendered: Python does not ask for strings.
+// Python accepts metadata of any type.
 func TestMetadataThatAreNotTextAreRendered(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
@@ -70,8 +70,8 @@ func TestMetadataThatAreNotTextAreRendered(t *testing.T) {
 	s.Equal("entities", dynamotest.Collect(t, s.Repo.Entities(t.Context(), "")), []limiter.Entity{want})
 }
 
-// furnish stores an entity with something of everything, in 36 items and the
-// counts of two resources.
+// storeEntity stores an entity with every kind of item: 36 items and the counts
+// of two resources.
 func (s *storedTable) storeEntity(id string) {
 	s.Helper()
 	s.CreateEntity(limiter.Entity{ID: id, Name: id, Parent: "parent"})
@@ -90,7 +90,7 @@ func (s *storedTable) deleteEntity(ctx context.Context, id string) error {
 	return s.Repo.DeleteEntity(ctx, id, s.Event("entity_deleted", id, ""))
 }
 
-// deletions are the numbers of records in the events of an entity's deletions.
+// deletions returns the numbers of deleted records in the events of an entity.
 func (s *storedTable) deletions(id string) (records []any) {
 	s.Helper()
 	for _, ev := range dynamotest.Collect(s.T, s.Repo.AuditEvents(s.Context(), id, "")) {
@@ -117,8 +117,7 @@ func TestEntitiesFollowPages(t *testing.T) {
 	}
 }
 
-// TestUnprocessedKeysAreReadAgain: the service answers a part of a batch when
-// it is busy.
+// The service answers a part of a batch when it is busy.
 func TestUnprocessedKeysAreReadAgain(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
@@ -157,8 +156,7 @@ func TestUnprocessedItemsAreDeletedAgain(t *testing.T) {
 	s.Equal("requests", busy.Load(), int64(4))
 }
 
-// TestDeletedEntityLeavesNothingBehind: Python leaves what is beyond the first
-// page, and the counts of its limits.
+// Python leaves the items after the first page, and the counts of its limits.
 func TestDeletedEntityLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
@@ -192,11 +190,11 @@ func TestDeletedEntityNeedsNoRecord(t *testing.T) {
 	s.CheckCounts("")
 }
 
-// TestDeleteThatStopsIsFinishedByAnother stops it at every write, before it is
-// sent and after.
+// TestDeleteThatStopsIsFinishedByAnother stops a delete at every write, before
+// and after it is sent.
 func TestDeleteThatStopsIsFinishedByAnother(t *testing.T) {
 	t.Parallel()
-	const writes = 7 // two configs with their clean-up, two batches, the end
+	const writes = 7 // two configs with their clean-up, two batches, the last item
 	for stop := range 2 * writes {
 		t.Run(fmt.Sprintf("at %d", stop), func(t *testing.T) {
 			t.Parallel()
@@ -258,8 +256,7 @@ func TestEntityDeletedByTwoIsDeletedByOne(t *testing.T) {
 	s.Equal("items", s.SortKeys("{ns}/ENTITY#alice"), []string(nil))
 }
 
-// TestDeleteFinishesWithoutTheItemItWantedToEndWith: time may take a bucket
-// before the delete does.
+// TTL may remove a bucket before the delete does.
 func TestDeleteFinishesWithoutTheItemItWantedToEndWith(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)

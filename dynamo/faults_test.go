@@ -13,7 +13,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// shaky is a table, a process whose wire can fail, and one whose cannot.
+// faultyTable is a table with a process behind a proxy, repo, and one without,
+// steady.
 type faultyTable struct {
 	testing.TB
 	table        string
@@ -32,7 +33,7 @@ func newFaultyTable(tb testing.TB) *faultyTable {
 	return s
 }
 
-// balance is what an entity holds, as a process sees it that never fails.
+// balance returns the tokens of an entity as steady sees them.
 func (s *faultyTable) balance(d time.Duration, entity string) int64 {
 	s.Helper()
 	s.steady.Forget()
@@ -41,6 +42,7 @@ func (s *faultyTable) balance(d time.Duration, entity string) int64 {
 	return out.Self.Tokens[0] / 1000
 }
 
+// checkBalance checks that the balance is one of several.
 func (s *faultyTable) checkBalance(d time.Duration, entity string, oneOf ...int64) {
 	s.Helper()
 	if got := s.balance(d, entity); !slices.Contains(oneOf, got) {
@@ -48,8 +50,9 @@ func (s *faultyTable) checkBalance(d time.Duration, entity string, oneOf ...int6
 	}
 }
 
-// writePath is one way to write, with what it leaves of 60 if it is carried out
-// once, and if it is carried out again because nobody knew.
+// writePath is a way to write a bucket. Its numbers are the balances of 60
+// tokens after one execution, after a second one because the first reply was
+// lost, and after none.
 type writePath struct {
 	name, op  string
 	prepare   func(s *faultyTable) *limiter.Account
@@ -57,7 +60,7 @@ type writePath struct {
 	once      int64
 	again     int64
 	untouched int64
-	drops     bool // an unknown fate is an error, and is not tried again
+	drops     bool // an unknown result is an error without a retry
 	later     time.Duration
 }
 
@@ -90,9 +93,9 @@ var writePaths = []writePath{
 	{name: "undo", op: transact, prepare: warmUp, write: credit(10, true), once: 60, again: 60, untouched: 50},
 }
 
-// TestOneFault has every write path meet every fault once. A debit may be taken
-// twice when nobody can know, nothing may be given back twice, and what surely
-// was not carried out is tried again.
+// TestOneFault lets every write path meet every fault once. A debit may be taken
+// twice if its result is unknown. Nothing may be given back twice. A write that
+// surely was not executed is retried.
 func TestOneFault(t *testing.T) {
 	for _, p := range writePaths {
 		for _, f := range []dynamotest.Fault{dynamotest.DropReply, dynamotest.ResetBefore, dynamotest.Fail500, dynamotest.Fail500After, dynamotest.Throttle, dynamotest.Conflict} {
@@ -138,8 +141,8 @@ func (p *writePath) check(s *faultyTable, f dynamotest.Fault, err error) {
 	}
 }
 
-// A commit that gives and takes, and whose fate is unknown, takes again and
-// drops what it gives.
+// A commit of unknown result that gives and takes retries the debit and drops
+// the give-back.
 func TestMixedCommitOfUnknownResultSendsOnlyItsDebitAgain(t *testing.T) {
 	for _, f := range []dynamotest.Fault{dynamotest.DropReply, dynamotest.ResetBefore} {
 		t.Run(f.Name, func(t *testing.T) {
@@ -167,8 +170,8 @@ func TestMixedCommitOfUnknownResultSendsOnlyItsDebitAgain(t *testing.T) {
 	}
 }
 
-// Both buckets of a first charge are made in one transaction, under a token: a
-// lost answer does not charge twice.
+// The first charge creates both buckets in one idempotent transaction: a lost
+// reply does not charge twice.
 func TestFirstCascadeIsOneTransaction(t *testing.T) {
 	for _, f := range []dynamotest.Fault{dynamotest.DropReply, dynamotest.ResetBefore, dynamotest.Fail500After, dynamotest.Throttle, dynamotest.Conflict} {
 		t.Run(f.Name, func(t *testing.T) {
@@ -182,7 +185,7 @@ func TestFirstCascadeIsOneTransaction(t *testing.T) {
 	}
 }
 
-// onBucket is a fault for the writes of one entity's bucket.
+// onBucket returns a plan with a fault for the writes of one entity's bucket.
 func onBucket(entity string, f dynamotest.Fault) dynamotest.Plan {
 	return func(op string, body []byte) dynamotest.Fault {
 		if op == update && bytes.Contains(body, []byte("ENTITY#"+entity+`"`)) {
@@ -192,8 +195,7 @@ func onBucket(entity string, f dynamotest.Fault) dynamotest.Plan {
 	}
 }
 
-// Whichever side of a cascade fails, the other gets back what it is known to
-// have paid.
+// If one side of a cascade fails, the other gets back what it surely paid.
 func TestFailedSideOfACascadeIsCompensated(t *testing.T) {
 	for _, failing := range []string{"alice", "project"} {
 		for _, f := range []dynamotest.Fault{dynamotest.Throttle, dynamotest.Fail500, dynamotest.ResetBefore} {
@@ -209,7 +211,7 @@ func TestFailedSideOfACascadeIsCompensated(t *testing.T) {
 					t.Error("no error")
 				}
 				s.proxy.SetPlan(nil)
-				must(t, s.repo.Close()) // what is given back may still be under way
+				must(t, s.repo.Close()) // waits for the give-back
 				s.checkBalance(0, "alice", 50)
 				s.checkBalance(0, "project", 50)
 			})
@@ -217,7 +219,7 @@ func TestFailedSideOfACascadeIsCompensated(t *testing.T) {
 	}
 }
 
-// A caller whose time is up does not wait for what is given back.
+// A caller whose deadline has passed does not wait for a give-back.
 func TestGiveBackDoesNotHoldUpTheCaller(t *testing.T) {
 	dynamotest.CheckGoroutines(t)
 	s := newFaultyTable(t)
@@ -233,7 +235,7 @@ func TestGiveBackDoesNotHoldUpTheCaller(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := s.repo.Consume(ctx, start, chargeOf("alice", 10)); err == nil { // returns, though the give-back cannot
+	if _, err := s.repo.Consume(ctx, start, chargeOf("alice", 10)); err == nil { // returns while the give-back is blocked
 		t.Error("no error")
 	}
 	close(goOn)
@@ -242,8 +244,8 @@ func TestGiveBackDoesNotHoldUpTheCaller(t *testing.T) {
 	s.checkBalance(0, "project", 50)
 }
 
-// A caller that gives up while its charge is under way gets its error at once,
-// and what is known to be paid comes back.
+// A call during an outage ends within the timeout, and takes no more than its
+// attempts.
 func TestOutageIsOverWithinTheTimeout(t *testing.T) {
 	for _, f := range []dynamotest.Fault{dynamotest.Hang, dynamotest.HangAfter, dynamotest.Throttle, dynamotest.Fail500, dynamotest.Delay(time.Minute)} {
 		for _, mode := range []limiter.OnUnavailable{limiter.Allow, limiter.Block} {
@@ -269,8 +271,8 @@ func TestOutageIsOverWithinTheTimeout(t *testing.T) {
 	}
 }
 
-// Unprocessed keys are read again: a config that looks absent would put lower
-// limits in force, an entity that looks absent would not cascade.
+// A config that seems absent would put lower limits in force, and an entity that
+// seems absent would not cascade.
 func TestUnprocessedFactsAreReadAgain(t *testing.T) {
 	s := newFaultyTable(t)
 	createChild(t, s.steady, "alice", "project")
@@ -282,8 +284,8 @@ func TestUnprocessedFactsAreReadAgain(t *testing.T) {
 	s.checkBalance(0, "project", 50)
 }
 
-// An answer that lacks the item is no answer: what became of the write is
-// unknown, so it is sent again.
+// A reply without the item leaves the result of the write unknown, so the write
+// is retried.
 func TestReplyWithoutAnItemIsRetried(t *testing.T) {
 	bare := dynamotest.Fault{Name: "bare", Act: func(x *dynamotest.Exchange) {
 		reply := x.Execute(x.Body)

@@ -15,8 +15,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// record is what a stream would say of the writes to a bucket between two
-// images of it.
+// record returns the stream record of a bucket that changed from one image to
+// another.
 func record(sequence string, before, after map[string]types.AttributeValue) dynamo.StreamRecord {
 	event := "MODIFY"
 	if before == nil {
@@ -25,7 +25,7 @@ func record(sequence string, before, after map[string]types.AttributeValue) dyna
 	return dynamo.StreamRecord{Feed: "a", Sequence: sequence, Event: event, At: midnight, Old: before, New: after}
 }
 
-// 27 and D-10: what made the bucket counts, and so does what is given back.
+// 27 and D-10: the creation of a bucket counts, and so do give-backs.
 func TestChangeIsWhatTheCountersMoved(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
@@ -46,7 +46,8 @@ func TestChangeIsWhatTheCountersMoved(t *testing.T) {
 	s.Equal("given back "+reason, c.Used, map[string]int64{perMinute.Name: -3})
 }
 
-// aBucket is the image of one, of a limit whose name has all that names may.
+// aBucket is the image of a bucket whose limit name has every allowed kind of
+// character.
 const aBucket = "PK S n/ENTITY#alice\nSK S #BUCKET#gpt-4\nentity_id S alice\nrf N 1767323045000\nb_tok-ens.in_a_tc N 5000"
 
 func TestRecordsThatAreNoChange(t *testing.T) {
@@ -86,9 +87,9 @@ func TestRecordsThatAreNoChange(t *testing.T) {
 	}
 }
 
-// O-3: the window of a change is that of its event, not that of the last refill.
-// Where an event has no time that is all there is to go by, and it is the same
-// at every replay.
+// O-3: a change belongs to the window of its event, not of the last refill.
+// Without a time of the event the refill time is the only one, and equal in
+// every replay.
 func TestChangeIsDatedByItsEvent(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
@@ -103,7 +104,7 @@ func TestChangeIsDatedByItsEvent(t *testing.T) {
 	}
 }
 
-// O-1: events are known by their sort key, under whatever namespace they are.
+// O-1: events are recognized by their sort key in every namespace.
 func TestRemovedEventIsWhatWasStored(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
@@ -143,9 +144,9 @@ func TestRemovedEventIsWhatWasStored(t *testing.T) {
 	}
 }
 
-// O-6, O-7, O-10: limits may have any name that is allowed, one record is one
-// event however many limits it moved, and an empty bucket is refilled though
-// what accrued would cover the next charge.
+// O-6, O-7, O-10: a limit may have any allowed name, a record is one event for
+// any number of limits, and an empty bucket is refilled even if its accrual
+// covers the next charge.
 func TestBusyBucketIsCountedAndRefilled(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
@@ -166,8 +167,8 @@ func TestBusyBucketIsCountedAndRefilled(t *testing.T) {
 	s.Equal("tokens", s.state().Tokens, []int64{300_000, 30_000})
 }
 
-// What fails is told by the record that has to come again, the archive's and
-// the counters' alike.
+// The first failed record is the one to deliver again, whether the archive or
+// the counters failed.
 func TestFirstFailedRecordIsNamed(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
@@ -183,7 +184,7 @@ func TestFirstFailedRecordIsNamed(t *testing.T) {
 
 var errBroken = errors.New("broken")
 
-// brokenFiles is an archive that nothing can be kept in.
+// brokenFiles is an archive whose calls fail.
 type brokenFiles struct{}
 
 func (brokenFiles) Read(context.Context, string) ([]byte, string, error) { return nil, "", errBroken }

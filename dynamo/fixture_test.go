@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(dynamotest.Main(m)) }
 
-// storedTable is a table of its own with the helpers of this package.
+// storedTable is a StoredTable with the helpers of this package.
 type storedTable struct{ *dynamotest.StoredTable }
 
 func newStoredTable(t *testing.T) *storedTable {
@@ -34,10 +34,10 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-// exactly is how the store answers as the embedded ones do.
+// exactOptions makes the store answer as the embedded ones do.
 var exactOptions = dynamo.Options{Exact: true, NoRejectionMemory: true}
 
-// start is when tests begin that pass their own time.
+// start is the time at which tests with a time of their own begin.
 var start = time.Date(2026, time.March, 14, 15, 9, 26, 0, time.UTC)
 
 func at(d time.Duration) time.Time { return start.Add(d) }
@@ -47,21 +47,24 @@ var perMinute60 = limiter.PerMinute("rpm", 60)
 
 const model = "gpt-4"
 
+// chargeOf returns a charge of the limit rpm.
 func chargeOf(entity string, n int64) limiter.Charge {
 	return limiter.Charge{Entity: entity, Resource: model, Amounts: limiter.Tokens("rpm", n)}
 }
 
-// event is an audit event nobody looks at.
+// auditEvent returns an audit event for calls that need one.
 func auditEvent(action string) limiter.AuditEvent {
 	return limiter.AuditEvent{ID: "01JPCOUNT0000000000000000A", Action: action, Entity: "tester", At: start}
 }
 
+// setDefaults stores limits for the resource.
 func setDefaults(tb testing.TB, repo limiter.Repository, limits ...limiter.Limit) {
 	tb.Helper()
 	cfg := limiter.Config{Scope: limiter.Scope{Resource: model}, Limits: limits}
 	must(tb, repo.SetConfig(context.Background(), cfg, auditEvent("limits_set")))
 }
 
+// createChild stores an entity that cascades to a parent.
 func createChild(tb testing.TB, repo limiter.Repository, child, parent string) {
 	tb.Helper()
 	e := limiter.Entity{ID: child, Name: child, Parent: parent, Cascade: true, CreatedAt: start}
