@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// Keeping a place makes a record, wherever its shard is.
+// Storing a position creates a stream record itself, in any shard.
 func TestUntilEmptyEndsThoughItsPlacesAreInTheStream(t *testing.T) {
 	t.Parallel()
 	for _, where := range []string{"a", "b"} {
@@ -34,7 +34,7 @@ func TestUntilEmptyEndsThoughItsPlacesAreInTheStream(t *testing.T) {
 	}
 }
 
-// Places expire, and their removals are records with an old image.
+// Positions expire, and their removals are records with an old image.
 func TestRemovedPlacesAreNotKeptAsProgress(t *testing.T) {
 	t.Parallel()
 	place := func(event string, members ...string) map[string]any {
@@ -67,7 +67,8 @@ func TestRemovedPlacesAreNotKeptAsProgress(t *testing.T) {
 	}
 }
 
-// A shard may have nothing but places for days. Its own is kept now and then.
+// A shard may have nothing but positions for days. Its own position is stored
+// now and then.
 func TestManyPlacesAreNotReadAgain(t *testing.T) {
 	t.Parallel()
 	f := newFollowedTable(t)
@@ -83,12 +84,12 @@ func TestManyPlacesAreNotReadAgain(t *testing.T) {
 	}
 	f.drain(count)
 	f.drain(count)
-	if want := 1051 + 51; read != want { // one for its place, and those after it
+	if want := 1051 + 51; read != want { // one for the position, and the records after it
 		t.Errorf("read %d records, want %d", read, want)
 	}
 }
 
-// A shard that ends has children that were not listed before.
+// When a shard ends, it has children that were not listed before.
 func TestUntilEmptyReadsChildrenThatComeLater(t *testing.T) {
 	t.Parallel()
 	f := newFollowedTable(t)
@@ -102,7 +103,8 @@ func TestUntilEmptyReadsChildrenThatComeLater(t *testing.T) {
 	f.checkSeen("9", "8", "7", "6", "5")
 }
 
-// So it is for shards without a parent, of which no end tells.
+// A shard without a parent may also appear later, and no end of another shard
+// announces it.
 func TestUntilEmptyListsShardsBeforeItEnds(t *testing.T) {
 	t.Parallel()
 	f := newFollowedTable(t)
@@ -115,8 +117,8 @@ func TestUntilEmptyListsShardsBeforeItEnds(t *testing.T) {
 	f.checkSeen("a0", "b0")
 }
 
-// The service searches a part of a shard at a time, so answers without records
-// come before the last.
+// The service searches a shard in parts, so answers without records come before
+// the last one.
 func TestUntilEmptyIsNotMisledByEmptyAnswers(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -173,9 +175,9 @@ func TestNoShardStarvesAnother(t *testing.T) {
 			c.Put("late")
 		}
 	}))
-	for name, most := range map[string]int{"b": 3, "c": 3, "late": 23} {
-		if place := slices.Index(f.seen, name); place < 0 || place > most {
-			t.Errorf("%s is number %d, want %d at most", name, place, most)
+	for name, limit := range map[string]int{"b": 3, "c": 3, "late": 23} {
+		if place := slices.Index(f.seen, name); place < 0 || place > limit {
+			t.Errorf("%s is number %d, want %d at most", name, place, limit)
 		}
 	}
 	if n := countRequests(f.server.Log(), "DescribeStream"); n > 5 {
@@ -183,7 +185,7 @@ func TestNoShardStarvesAnother(t *testing.T) {
 	}
 }
 
-// Nor do children that come later wait until others have nothing to read.
+// Children that appear later do not wait until the other shards are empty.
 func TestChildrenAreReadWhileOthersAreBusy(t *testing.T) {
 	t.Parallel()
 	f := newFollowedTable(t)
@@ -200,8 +202,8 @@ func TestChildrenAreReadWhileOthersAreBusy(t *testing.T) {
 	}
 }
 
-// What is known about a shard that is finished and listed no more is forgotten:
-// if it were listed again, its place would be looked up.
+// Follow forgets a finished shard that is no longer listed: if it is listed
+// again, its position is looked up.
 func TestFinishedShardsAreForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFollowedTable(t)
@@ -231,7 +233,7 @@ func TestFinishedShardsAreForgotten(t *testing.T) {
 	}
 }
 
-// Places are kept as long as they can be of use, and then removed.
+// A position has a TTL.
 func TestPlacesExpire(t *testing.T) {
 	t.Parallel()
 	f := newFollowedTable(t)

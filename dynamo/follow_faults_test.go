@@ -15,15 +15,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// followRequests are those that Follow sends.
+// followRequests lists the requests of Follow.
 var followRequests = []string{"DescribeStream", "BatchGetItem", "GetShardIterator", "GetRecords", "PutItem"}
 
-// streamFault is a fault that is an error of the service.
+// streamFault returns a fault that replies with an error of the service.
 func streamFault(status int, kind string) dynamotest.Fault {
 	return dynamotest.Fault{Name: kind, Act: func(x *dynamotest.Exchange) { x.Answer(dynamotest.Failure(status, kind, `"message":"made up"`)) }}
 }
 
-// passing are faults that pass, before a request is carried out or after.
+// transientFaults returns faults after which a retry succeeds.
 func transientFaults() []dynamotest.Fault {
 	return []dynamotest.Fault{
 		dynamotest.Throttle, dynamotest.Fail500, dynamotest.ResetBefore,
@@ -40,7 +40,8 @@ func transientFaults() []dynamotest.Fault {
 	}
 }
 
-// forked fills the stream with a parent, its children, and a shard beside them.
+// fillForked fills the stream with a parent, its children and an unrelated
+// shard, and returns the names of the records.
 func (f *followedTable) fillForked() []string {
 	f.server.Batch = 2
 	p := f.stream.NewShard("p", nil).Put("p0", "p1", "p2").Close()
@@ -70,7 +71,7 @@ func TestFollowTriesAgainWhatFails(t *testing.T) {
 	}
 }
 
-// Every second request fails, of each kind and about each shard.
+// Every second request of each kind and shard fails.
 func TestFollowGetsThroughAnUnreliableNetwork(t *testing.T) {
 	t.Parallel()
 	for _, fail := range append(transientFaults(), dynamotest.DropReply, dynamotest.Fail500After) {
@@ -95,7 +96,7 @@ func TestFollowGetsThroughAnUnreliableNetwork(t *testing.T) {
 
 var shardID = regexp.MustCompile("shardId-[0-9]+-[a-z]")
 
-// What fails in one shard waits; the others go on without any pause.
+// A failing shard waits; the others continue without a pause.
 func TestOtherShardsGoOnWhileOneFails(t *testing.T) {
 	t.Parallel()
 	for name, fails := range map[string]struct {
@@ -132,13 +133,14 @@ func TestOtherShardsGoOnWhileOneFails(t *testing.T) {
 			}
 			f.server.SetFaults(dynamotest.Always(dynamotest.Pass))
 			f.drain(f.handleAll)
-			f.seen = slices.Compact(slices.Sorted(slices.Values(f.seen))) // a batch may have come again
+			f.seen = slices.Compact(slices.Sorted(slices.Values(f.seen))) // a batch may be repeated
 			f.checkHandled(append(append(numberedNames("b", 40), numberedNames("c", 40)...), "a0", "a1", "a2", "a3")...)
 		})
 	}
 }
 
-// failing is the plan in which requests fail that hold a text.
+// failRequests returns a plan that fails the requests of an operation that
+// contain a text.
 func failRequests(op, part string) dynamotest.Plan {
 	return func(asked string, body []byte) dynamotest.Fault {
 		if asked == op && strings.Contains(string(body), part) {
@@ -148,8 +150,8 @@ func failRequests(op, part string) dynamotest.Plan {
 	}
 }
 
-// A listing that cannot be made, here for a shard that ended, does not stop
-// what is known.
+// A failed listing, here after the end of a shard, does not stop the known
+// shards.
 func TestKnownShardsAreReadThoughTheListingFails(t *testing.T) {
 	t.Parallel()
 	f := newFollowedTable(t)
@@ -199,7 +201,8 @@ func TestFollowWaitsForWhatComesBack(t *testing.T) {
 	}
 }
 
-// Waiting for what does not come back is for those who want to wait.
+// With UntilEmpty, Follow does not wait forever for a service that does not
+// recover.
 func TestUntilEmptyEndsWithAnErrorThatLasts(t *testing.T) {
 	t.Parallel()
 	down := errors.New("down")
@@ -242,7 +245,7 @@ func TestUntilEmptyEndsWithAnErrorThatLasts(t *testing.T) {
 	}
 }
 
-// As long as something is done, an error does not last.
+// Any progress resets the error.
 func TestUntilEmptyGoesOnWhileThereIsProgress(t *testing.T) {
 	t.Parallel()
 	f := newFollowedTable(t)
@@ -272,7 +275,8 @@ func TestFollowEndsWhenItIsNotAllowed(t *testing.T) {
 	}
 }
 
-// A context that ends during a call, in handle or in a pause is told as it is.
+// Follow returns the error of its context unwrapped, whether it ends during a
+// request, in handle or in a pause.
 func TestFollowReturnsWithItsContext(t *testing.T) {
 	t.Parallel()
 	for _, where := range append([]string{"DescribeTable", "handle", "pause"}, followRequests...) {

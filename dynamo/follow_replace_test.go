@@ -17,7 +17,7 @@ import (
 
 const bothImages = "NEW_AND_OLD_IMAGES"
 
-// The old stream is read to its end, then the new one.
+// Follow reads the old stream to its end, then the new one.
 func TestFollowGoesOnWithTheStreamThatReplacesIt(t *testing.T) {
 	t.Parallel()
 	for name, replace := range map[string]func(*followedTable){
@@ -54,7 +54,7 @@ func TestFollowGoesOnWithTheStreamThatReplacesIt(t *testing.T) {
 }
 
 // A stream has to be switched off before there can be another, which takes a
-// while. Those who wait for more wait for that, too.
+// while. Without UntilEmpty, Follow waits for it.
 func TestFollowWaitsForTheNextStream(t *testing.T) {
 	t.Parallel()
 	f := newFollowedTable(t)
@@ -66,7 +66,7 @@ func TestFollowWaitsForTheNextStream(t *testing.T) {
 			return dynamotest.Pass
 		}
 		switch tables++; tables {
-		case 10, 11: // it has to be asked for again
+		case 10, 11: // has to be retried
 			return dynamotest.Throttle
 		case 30:
 			f.server.Replace(bothImages).NewShard("a", nil).Put("2")
@@ -90,7 +90,7 @@ func TestFollowEndsWithoutAStream(t *testing.T) {
 	notFound := func(err error) bool { return errors.Is(err, limiter.ErrNotFound) }
 	unavailable := isError[*limiter.UnavailableError]
 	for name, test := range map[string]struct {
-		faults dynamotest.Plan // once it is off
+		faults dynamotest.Plan // after the stream is off
 		view   string
 		empty  bool
 		right  func(error) bool
@@ -128,7 +128,7 @@ func TestFollowEndsWithoutAStream(t *testing.T) {
 	}
 }
 
-// Without both images nobody could tell what a change was.
+// A change can only be computed from both images.
 func TestFollowNeedsBothImages(t *testing.T) {
 	t.Parallel()
 	for _, view := range []string{"KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE"} {
@@ -143,7 +143,7 @@ func TestFollowNeedsBothImages(t *testing.T) {
 	}
 }
 
-// The engine does it as the script does.
+// The engine behaves as the script does.
 func TestFollowGoesOnWithTheNextStreamOfTheEngine(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)

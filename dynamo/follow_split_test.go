@@ -12,8 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// splits are streams whose shards have children. The names sort children first.
-// Records are named after their shard.
+// splitStreams returns scripts of streams whose shards have children. The shard
+// names sort children first. Records are named after their shard.
 func splitStreams() map[string]func(*dynamotest.Stream) {
 	fill := func(h *dynamotest.Shard, n int) *dynamotest.Shard {
 		for i := range n {
@@ -63,15 +63,15 @@ func splitStreams() map[string]func(*dynamotest.Stream) {
 	}
 }
 
-// ordered checks that nothing of a child was done with before all of its
-// parents was, and that each record of them was.
+// checkOrder checks that every record of a shard was handled before the records
+// of its children.
 func (f *followedTable) checkOrder() {
 	f.Helper()
 	parents := map[string]*dynamotest.Shard{}
 	for _, h := range f.stream.Shards {
 		parents[h.ID] = h
 	}
-	first, last := map[string]int{}, map[string]int{} // place in seen by name
+	first, last := map[string]int{}, map[string]int{} // index in seen by name
 	for i, name := range slices.Backward(f.seen) {
 		first[name] = i
 	}
@@ -91,6 +91,7 @@ func (f *followedTable) checkOrder() {
 	}
 }
 
+// allRecords returns the names of all readable records.
 func (f *followedTable) allRecords() (names []string) {
 	for _, h := range f.stream.Shards {
 		names = append(names, h.RecordNames()...)
@@ -129,9 +130,9 @@ func TestFollowReadsLongListings(t *testing.T) {
 	f.checkSeen("p0", "a0")
 }
 
-// A process is killed when it keeps its place, before or after the table has it,
-// and so is the next. They go on in the right order, and each death repeats one
-// batch at most.
+// Each process is killed when it stores its position, before or after the write.
+// The next continues in the right order, and each kill repeats at most one
+// batch.
 func TestOrderOutlivesTheProcess(t *testing.T) {
 	t.Parallel()
 	for name, script := range splitStreams() {
@@ -141,18 +142,18 @@ func TestOrderOutlivesTheProcess(t *testing.T) {
 				f := newFollowedTable(t)
 				f.server.Batch = 2
 				script(f.stream)
-				all, most := f.allRecords(), 0
+				all, maxRepeats := f.allRecords(), 0
 				for deaths := 0; !f.followUntilKilled(kept); deaths++ {
 					if !kept {
-						most += f.server.Batch
+						maxRepeats += f.server.Batch
 					}
 					if deaths > len(all)*2 {
 						t.Fatalf("no end in sight: %v", f.seen)
 					}
 				}
 				f.checkOrder()
-				if n := len(f.seen) - len(all); n > most {
-					t.Errorf("%d records came again, want %d at most", n, most)
+				if n := len(f.seen) - len(all); n > maxRepeats {
+					t.Errorf("%d records came again, want %d at most", n, maxRepeats)
 				}
 				f.seen = slices.Compact(slices.Sorted(slices.Values(f.seen)))
 				f.checkHandled(all...)
@@ -161,8 +162,9 @@ func TestOrderOutlivesTheProcess(t *testing.T) {
 	}
 }
 
-// killed lets a process keep its place once, and ends it when it does so again,
-// just after that or just before. It is over if that does not happen.
+// followUntilKilled lets a process store its position once and kills it at the
+// second time, after the write or before it. It reports whether the process
+// finished instead.
 func (f *followedTable) followUntilKilled(kept bool) (over bool) {
 	f.Helper()
 	ctx, cancel := context.WithCancel(f.Context())
@@ -190,7 +192,7 @@ func (f *followedTable) followUntilKilled(kept bool) (over bool) {
 	return err == nil
 }
 
-// What is left of a parent that vanishes is lost, and the children go on.
+// The rest of a parent that disappears is lost, and the children are read.
 func TestChildrenDoNotWaitForAParentThatVanished(t *testing.T) {
 	t.Parallel()
 	f := newFollowedTable(t)
@@ -203,7 +205,7 @@ func TestChildrenDoNotWaitForAParentThatVanished(t *testing.T) {
 	f.checkSeen("p0", "p1", "a0")
 }
 
-// A listing may lack a shard for a moment, or all.
+// A listing may lack a shard, or all shards, for a moment.
 func TestAnIncompleteListingLosesNothing(t *testing.T) {
 	t.Parallel()
 	for _, all := range []bool{false, true} {
@@ -242,8 +244,8 @@ func TestThePlaceIsKeptBeforeMoreIsRead(t *testing.T) {
 	f.checkSeen("1", "2", "3")
 }
 
-// The place of a parent's end has to be kept before a child is read: otherwise
-// a process that begins anew would go back to the parent.
+// The end of a parent has to be stored before a child is read: otherwise a new
+// process would go back to the parent.
 func TestChildrenWaitUntilTheEndOfTheParentIsKept(t *testing.T) {
 	t.Parallel()
 	f := newFollowedTable(t)

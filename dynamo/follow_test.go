@@ -17,12 +17,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// follow reads the table's stream to its end, once, and counts what it says.
+// follow reads the table's stream to its end.
 func (s *storedTable) follow(handle func(context.Context, []dynamo.StreamRecord) (int, error)) error {
 	s.Helper()
 	return s.Repo.Follow(s.Context(), &dynamo.FollowOptions{UntilEmpty: true, Pause: time.Millisecond}, handle)
 }
 
+// usageCounter returns a handler that aggregates usage.
 func (s *storedTable) usageCounter() func(context.Context, []dynamo.StreamRecord) (int, error) {
 	a, err := aggregator.New(s.Repo.UsageStore(0), nil)
 	s.Must(err)
@@ -32,7 +33,7 @@ func (s *storedTable) usageCounter() func(context.Context, []dynamo.StreamRecord
 	}
 }
 
-// total is what was used of a limit by the hour.
+// totalUsage returns the usage of a limit in all windows of a kind.
 func (s *storedTable) totalUsage(entity, limit string, window limiter.Window) (sum int64) {
 	s.Helper()
 	for _, u := range dynamotest.Collect(s.T, s.Repo.Usage(s.Context(), limiter.UsageQuery{Entity: entity, Window: window})) {
@@ -77,7 +78,7 @@ func TestFollowCountsWhatTheStreamSays(t *testing.T) {
 	count := s.usageCounter()
 	calls := 0
 	s.Must(s.follow(func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
-		if calls++; calls%2 == 1 { // a part, and then an outage after which nobody knows
+		if calls++; calls%2 == 1 { // handles a part, then fails
 			done, _ := count(ctx, records)
 			return min(done, len(records)/3), errors.New("down")
 		}
@@ -86,7 +87,8 @@ func TestFollowCountsWhatTheStreamSays(t *testing.T) {
 	check("with failures")
 }
 
-// A process that dies before it has kept its place begins again where it was.
+// A process that dies before it stores its position begins at the last stored
+// one.
 func TestFollowBeginsWhereItWas(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)

@@ -16,15 +16,15 @@ import (
 
 type handler = func(context.Context, []dynamo.StreamRecord) (int, error)
 
-// followed is a table with a scripted stream, and a repository that sends every
-// request once.
+// followedTable is a table with a scripted stream and a repository that sends
+// every request once.
 type followedTable struct {
 	*testing.T
 	server *dynamotest.StreamServer
 	stream *dynamotest.Stream
 	repo   *dynamo.Repository
-	seen   []string // names of the records that were done with
-	failed []error  // what Follow went on after
+	seen   []string // names of the handled records
+	failed []error  // passed to FollowOptions.Failed
 }
 
 func newFollowedTable(t *testing.T) *followedTable {
@@ -36,7 +36,7 @@ func newFollowedTable(t *testing.T) *followedTable {
 	}
 }
 
-// all does with everything.
+// handleAll handles all records.
 func (f *followedTable) handleAll(_ context.Context, records []dynamo.StreamRecord) (int, error) {
 	f.seen = append(f.seen, recordNames(records)...)
 	return len(records), nil
@@ -51,7 +51,8 @@ func recordNames(records []dynamo.StreamRecord) (names []string) {
 	return names
 }
 
-// then calls work after each batch that was done with.
+// handleThen returns a handler that handles all records and calls work after
+// each batch.
 func (f *followedTable) handleThen(work func()) handler {
 	return func(ctx context.Context, records []dynamo.StreamRecord) (int, error) {
 		done, err := f.handleAll(ctx, records)
@@ -60,7 +61,7 @@ func (f *followedTable) handleThen(work func()) handler {
 	}
 }
 
-// follow waits for more until ctx ends. Whatever hangs fails.
+// follow calls Follow and fails the test if it hangs.
 func (f *followedTable) follow(ctx context.Context, opts dynamo.FollowOptions, handle handler) error {
 	f.Helper()
 	if opts.Pause == 0 {
@@ -76,13 +77,13 @@ func (f *followedTable) follow(ctx context.Context, opts dynamo.FollowOptions, h
 	return err
 }
 
-// drain reads what there is.
+// drain follows until the stream is empty.
 func (f *followedTable) drain(handle handler) {
 	f.Helper()
 	must(f, f.follow(f.Context(), dynamo.FollowOptions{UntilEmpty: true}, handle))
 }
 
-// saw checks what was done with so far, in order.
+// checkSeen checks the names of the handled records, in order.
 func (f *followedTable) checkSeen(want ...string) {
 	f.Helper()
 	if diff := cmp.Diff(want, f.seen); diff != "" {
@@ -90,7 +91,7 @@ func (f *followedTable) checkSeen(want ...string) {
 	}
 }
 
-// asked is how many requests of the log were these.
+// countRequests returns how often a request is in the log.
 func countRequests(log []string, request string) (n int) {
 	for _, r := range log {
 		if r == request {
@@ -118,8 +119,8 @@ func TestFollowGoesOnAfterTheLastRecordWhenAnIteratorExpired(t *testing.T) {
 	}
 }
 
-// What handle left is asked for again, by the sequence before it, though there
-// is an iterator for what comes after it.
+// Unhandled records are read again from the sequence number before them,
+// although there is an iterator for the records after them.
 func TestFollowSeeksWhatHandleLeft(t *testing.T) {
 	t.Parallel()
 	names := []string{"1", "2", "3", "4", "5", "6", "7"}
@@ -141,7 +142,7 @@ func TestFollowSeeksWhatHandleLeft(t *testing.T) {
 	}
 }
 
-// A number that cannot be is taken for the nearest that can.
+// A count out of range is clamped.
 func TestFollowClampsWrongCounts(t *testing.T) {
 	t.Parallel()
 	f := newFollowedTable(t)
@@ -194,7 +195,7 @@ func TestFollowPassesOverWhatIsTrimmed(t *testing.T) {
 	}
 }
 
-// A process begins with a place that was trimmed since.
+// A process begins with a position whose records were trimmed.
 func TestFollowBeginsAtTheHorizonWhenItsPlaceIsTrimmed(t *testing.T) {
 	t.Parallel()
 	f := newFollowedTable(t)
@@ -241,7 +242,7 @@ func TestFollowSkipsRecordsOfUnknownShape(t *testing.T) {
 	}
 }
 
-// Records without a number do not move the place: not to the beginning either.
+// Records without a sequence number do not change the position.
 func TestFollowKeepsItsPlaceOverRecordsWithoutSequence(t *testing.T) {
 	t.Parallel()
 	f := newFollowedTable(t)
@@ -253,7 +254,7 @@ func TestFollowKeepsItsPlaceOverRecordsWithoutSequence(t *testing.T) {
 	f.checkSeen("1", "2")
 }
 
-// handled checks that all names were done with, each once, in any order.
+// checkHandled checks that each name was handled once, in any order.
 func (f *followedTable) checkHandled(names ...string) {
 	f.Helper()
 	got := slices.Sorted(slices.Values(f.seen))
@@ -262,7 +263,7 @@ func (f *followedTable) checkHandled(names ...string) {
 	}
 }
 
-// named are names that begin alike.
+// numberedNames returns n names with a prefix.
 func numberedNames(prefix string, n int) (names []string) {
 	for i := range n {
 		names = append(names, prefix+strings.Repeat("i", i))

@@ -15,11 +15,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// A policy can limit the partition keys that a tenant writes under, but not the
-// values it writes there, so not the keys under which indexes show its items.
+// An IAM policy can limit the partition keys of a tenant, but not the values it
+// writes there, and so not the index keys of its items.
 
-// forge copies every item there is into partitions of another namespace. The
-// copies keep their index keys, and what else they say is changed.
+// forge copies all items into partitions of another namespace. The copies keep
+// their index keys; changes replaces other attributes.
 func (s *storedTable) forge(foreign, changes string) {
 	s.Helper()
 	for _, it := range dynamotest.Scan(s.T, s.TableName) {
@@ -31,8 +31,8 @@ func (s *storedTable) forge(foreign, changes string) {
 	}
 }
 
-// avoid reports requests for what is in a namespace. Where a page begins is
-// none: the service names the item it ended with, whosever that is.
+// forbidRequests reports requests for items of a namespace. It ignores the start
+// of a page, which is the last item of the page before, in any namespace.
 func (s *storedTable) forbidRequests(foreign string) {
 	s.Wire.Intercept(func(c *dynamotest.Call) (*http.Response, error) {
 		var sent map[string]json.RawMessage
@@ -49,7 +49,8 @@ func (s *storedTable) forbidRequests(foreign string) {
 	})
 }
 
-// listings are all that an index may answer, and the namespaces.
+// listings returns the results of all listings that an index answers, and the
+// namespaces.
 func (s *storedTable) listings() map[string][]string {
 	s.Helper()
 	ctx := s.Context()
@@ -76,7 +77,7 @@ func texts[T any](all []T) (shown []string) {
 	return shown
 }
 
-// inhabit stores what each listing shows.
+// storeListed stores items for every listing.
 func (s *storedTable) storeListed() {
 	s.Helper()
 	for _, id := range []string{"alice", "bob"} {

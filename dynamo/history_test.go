@@ -51,7 +51,7 @@ func TestEventIsStoredAsPythonStoresIt(t *testing.T) {
 		GSI4SK S {ns}/AUDIT#alice`)
 }
 
-// TestEventsStayAsLongAsTheSystemSays, also while its limits are damaged.
+// The retention applies even if the limits in the same item are damaged.
 func TestEventsStayAsLongAsTheSystemSays(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -99,7 +99,7 @@ func TestTrailFollowsPagesAndSkipsWhatIsNoEvent(t *testing.T) {
 	s.Equal("event", first, limiter.AuditEvent{ID: "08", Action: "limits_set", Entity: "alice", At: dynamotest.Dawn})
 }
 
-// usage is the snapshots of a query in short.
+// usage returns the snapshots of a query as short texts.
 func (s *storedTable) usage(q limiter.UsageQuery) (all []string) {
 	s.Helper()
 	for _, u := range dynamotest.Collect(s.T, s.Repo.Usage(s.Context(), q)) {
@@ -149,8 +149,8 @@ func TestUsageSelectsByKeyAndTime(t *testing.T) {
 	s.Equal("a time that ends before it begins", s.usage(both), []string(nil))
 }
 
-// TestUsageOfOneWindowUnderTwoKeysAddsUp: windows that start together share a
-// key in Python's tables, so other writers take another.
+// Windows that start together share a key in Python's tables, so other writers
+// use another key.
 func TestUsageOfOneWindowUnderTwoKeysAddsUp(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)

@@ -23,7 +23,7 @@ func callerIdentity(arn string) string {
 		`</Arn><UserId>AROA:ada</UserId><Account>123456789012</Account></GetCallerIdentityResult></GetCallerIdentityResponse>`
 }
 
-// identified is a table whose account knows the caller, and a limiter on it.
+// connectIdentified returns a quiet table with an STS and a limiter on it.
 func connectIdentified(t *testing.T, opts *dynamo.Options, sts func(nth int) (int, string, time.Duration)) (*dynamotest.QuietTable, *limiter.RateLimiter) {
 	t.Helper()
 	q, r := dynamotest.ConnectQuietTable(t, opts)
@@ -66,8 +66,8 @@ func TestChangesAreSignedByTheCallersIdentity(t *testing.T) {
 	})
 }
 
-// Who cannot be found out stays unknown, and no change fails or waits for it
-// twice.
+// If the identity is unavailable, no change fails, and only the first one waits
+// for it.
 func TestAnIdentityThatCannotBeFoundIsLeftOut(t *testing.T) {
 	t.Parallel()
 	for what, sts := range map[string]func(int) (int, string, time.Duration){
@@ -80,9 +80,9 @@ func TestAnIdentityThatCannotBeFoundIsLeftOut(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			q, lim := connectIdentified(t, nil, sts)
-			for nth, most := range []time.Duration{time.Second, 0} {
+			for nth, limit := range []time.Duration{time.Second, 0} {
 				took, err := elapsed(func() error { return lim.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 10)) })
-				if err != nil || took > most {
+				if err != nil || took > limit {
 					t.Errorf("%s, change %d: %v after %v", what, nth, err, took)
 				}
 			}
@@ -93,7 +93,7 @@ func TestAnIdentityThatCannotBeFoundIsLeftOut(t *testing.T) {
 	}
 }
 
-// A change whose caller leaves does not stay for an identity.
+// A change whose context ends does not wait for the identity.
 func TestACallerWhoLeavesDoesNotWaitForTheIdentity(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestACallerWhoLeavesDoesNotWaitForTheIdentity(t *testing.T) {
 	})
 }
 
-// An engine of one's own is in no account: AWS must not hear of it.
+// A custom endpoint belongs to no account: no request may go to AWS.
 func TestACustomEndpointHasNoIdentity(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -17,11 +17,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// What a process remembers may be older than what it gave and took since: an
-// answer was late, or others went on. Nothing that a lease gives back is lost by
-// that.
+// A cached image may be older than the writes of this process: a reply was late,
+// or others wrote meanwhile. No give-back of a lease may be lost.
 
-// gives gives back what a lease took.
+// giveBack gives back tokens of a lease, as a credit and as an undo, and checks
+// that none is dropped.
 func (s *faultyTable) giveBack(repo *dynamo.Repository, d time.Duration, lease *limiter.Account, amounts limiter.Amounts) {
 	s.Helper()
 	for _, undo := range []bool{false, true} {
@@ -32,8 +32,8 @@ func (s *faultyTable) giveBack(repo *dynamo.Repository, d time.Duration, lease *
 	}
 }
 
-// The answer to the write that made a bucket comes after another call has charged
-// it: the lease of that one is of the same bucket.
+// The reply to the creation of a bucket arrives after another call has charged
+// it: that lease belongs to the same bucket.
 func TestLateAnswerEndsNoLease(t *testing.T) {
 	for name, c := range map[string]struct {
 		op    string
@@ -60,8 +60,8 @@ func TestLateAnswerEndsNoLease(t *testing.T) {
 	}
 }
 
-// A lease lasts longer than the bucket would stay untouched, and only the process
-// that holds it has not seen that others use the bucket.
+// A lease lasts longer than the TTL of its bucket, and its process has not seen
+// that others extend it.
 func TestLongLeaseGivesBackToABucketThatOthersKept(t *testing.T) {
 	s := newFaultyTable(t)
 	lease := consume(t, s.repo, 0, chargeOf("alice", 20), true).Self.Account
@@ -70,8 +70,8 @@ func TestLongLeaseGivesBackToABucketThatOthersKept(t *testing.T) {
 	s.checkBalance(8*time.Minute, "alice", 20)
 }
 
-// An answer from before a limit joined comes after one that shows it, and both
-// have the same refill time.
+// A reply from before a limit was added arrives after one that has it. Both have
+// the same refill time.
 func TestLateAnswerHidesNoLimit(t *testing.T) {
 	s := newFaultyTable(t)
 	repo := s.connectOnce(exactOptions)
@@ -90,8 +90,8 @@ func TestLateAnswerHidesNoLimit(t *testing.T) {
 	}
 }
 
-// A refusal is remembered with the image that it rests on, not with an older one
-// that lacks what this process gave back.
+// A refusal is remembered with the image it was based on, not with an older one
+// without a give-back of this process.
 func TestLateAnswerDoesNotJoinARememberedRefusal(t *testing.T) {
 	s := newFaultyTable(t)
 	setDefaults(t, s.steady, perMinute60, limiter.PerMinute("tpm", 60))
@@ -110,10 +110,11 @@ func TestLateAnswerDoesNotJoinARememberedRefusal(t *testing.T) {
 	consume(t, repo, 0, limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("tpm", 50)}, true)
 }
 
-// exactOrNot are the options under which a store is exact, and the default ones.
+// bothModes has the options of an exact store and of the default one.
 var bothModes = map[string]dynamo.Options{"exact": exactOptions, "default": {}}
 
-// heldBefore is a fault that holds a request until it may reach the engine.
+// holdRequest returns a fault that holds a request before it reaches the engine,
+// until goOn is closed.
 func holdRequest() (f dynamotest.Fault, held, goOn chan struct{}) {
 	held, goOn = make(chan struct{}), make(chan struct{})
 	return dynamotest.Fault{Name: "heldBefore", Act: func(x *dynamotest.Exchange) {
@@ -123,7 +124,7 @@ func holdRequest() (f dynamotest.Fault, held, goOn chan struct{}) {
 	}}, held, goOn
 }
 
-// asideCharge starts a charge whose outcome is sent.
+// startCharge starts a charge and sends its outcome.
 func startCharge(tb testing.TB, repo *dynamo.Repository, d time.Duration, n int64) <-chan limiter.Outcome {
 	tb.Helper()
 	done := make(chan limiter.Outcome, 1)
@@ -137,7 +138,8 @@ func startCharge(tb testing.TB, repo *dynamo.Repository, d time.Duration, n int6
 	return done
 }
 
-// informed is a process that knows all facts about alice, and not her bucket.
+// connectWithFacts connects a process that has cached everything about alice but
+// her bucket.
 func (s *faultyTable) connectWithFacts(opts dynamo.Options) *dynamo.Repository {
 	s.Helper()
 	repo := s.connectOnce(opts)
@@ -146,8 +148,8 @@ func (s *faultyTable) connectWithFacts(opts dynamo.Options) *dynamo.Repository {
 	return repo
 }
 
-// A read whose answer comes after that of a later write of the same process does
-// not refuse what the bucket has.
+// A read whose reply arrives after the reply to a later write of the same
+// process does not refuse tokens that the bucket has.
 func TestAnswerThatAWriteOvertookRefusesNothing(t *testing.T) {
 	for name, opts := range bothModes {
 		t.Run(name+", unknown bucket", func(t *testing.T) {
@@ -170,7 +172,7 @@ func TestAnswerThatAWriteOvertookRefusesNothing(t *testing.T) {
 			repo := s.connectOnce(opts)
 			consume(t, repo, 0, chargeOf("alice", 30), true)
 			lease := consume(t, s.steady, 0, chargeOf("alice", 30), true).Self.Account
-			consume(t, repo, 0, chargeOf("alice", 1), false) // it knows now
+			consume(t, repo, 0, chargeOf("alice", 1), false) // caches the empty bucket
 			must(t, s.steady.Credit(t.Context(), start, limiter.Credit{Account: lease, Amounts: limiter.Tokens("rpm", 25)}))
 			f, held, goOn := holdReply()
 			s.proxy.SetPlan(dynamotest.First(1, get, f))
@@ -186,7 +188,7 @@ func TestAnswerThatAWriteOvertookRefusesNothing(t *testing.T) {
 	}
 }
 
-// setBack is a writer with a slow clock.
+// setRefillTime sets the refill time as a writer with a slow clock does.
 func (s *faultyTable) setRefillTime(d time.Duration) {
 	s.Helper()
 	_, err := dynamotest.Client(s).UpdateItem(context.Background(), &dynamodb.UpdateItemInput{
@@ -196,9 +198,8 @@ func (s *faultyTable) setRefillTime(d time.Duration) {
 	must(s, err)
 }
 
-// Where the refill time really went back, the same time is not refilled twice:
-// neither by a call that begins afterwards, nor by one whose read did not show
-// whether it had.
+// If the stored refill time goes back, the same time is not refilled twice:
+// neither by a later call, nor by a call whose read was overtaken.
 func TestRefillTimeThatWentBackRefillsNothingTwice(t *testing.T) {
 	for name, opts := range bothModes {
 		t.Run(name, func(t *testing.T) {
@@ -230,7 +231,7 @@ func TestRefillTimeThatWentBackRefillsNothingTwice(t *testing.T) {
 	}
 }
 
-// Many callers at once meet a bucket that has filled up since it was emptied.
+// Concurrent callers charge a bucket that has filled up since it was emptied.
 // None of them is refused.
 func TestForgottenBucketRefusesNoCaller(t *testing.T) {
 	const callers, rounds = 24, 40

@@ -46,7 +46,7 @@ func TestManagedIsStoredAsPythonStoresIt(t *testing.T) {
 		GSI4SK S {ns}/SYSTEM#`)
 }
 
-// putManaged stores a record as Python's provisioner does: it is in no index.
+// putManaged stores a record as Python's provisioner does, without index keys.
 func (s *storedTable) putManaged(hash string) {
 	s.Helper()
 	list := func(names ...string) types.AttributeValue {
@@ -79,14 +79,13 @@ func TestManagedRecordKeepsItsOwner(t *testing.T) {
 		owner S arn:stack Limits
 		GSI4PK S {ns}
 		GSI4SK S {ns}/SYSTEM#`)
-	s.putManaged("sha256:ab") // Python keeps no owner
+	s.putManaged("sha256:ab") // Python drops the owner
 	_, _, owner, err := s.Repo.Managed(t.Context())
 	s.Must(err)
 	s.Equal("owner", owner, "")
 }
 
-// TestDamagedManagedListIsNamedAndReplaced: it must not look as if nothing were
-// managed.
+// A damaged list must not look like an empty one.
 func TestDamagedManagedListIsNamedAndReplaced(t *testing.T) {
 	t.Parallel()
 	text := &types.AttributeValueMemberS{Value: "gpt-4"}
@@ -114,7 +113,7 @@ func TestDamagedManagedListIsNamedAndReplaced(t *testing.T) {
 	}
 }
 
-// A hash that is none is no dead end.
+// A record without a valid hash can be replaced.
 func TestManagedRecordWithoutAHashIsReplaced(t *testing.T) {
 	t.Parallel()
 	for _, hash := range []string{"applied_hash N 1", "managed_system BOOL true"} {
@@ -146,14 +145,14 @@ func TestManagedRecordOfPythonIsReadAndReplaced(t *testing.T) {
 		t.Errorf("over the record of another: %v", err)
 	}
 	s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn, hash, "mine", "", scopes[:1]))
-	s.putManaged(hash) // Python asks nobody
+	s.putManaged(hash) // Python overwrites without a condition
 	if err := s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "mine", "mine too", "", nil); !errors.Is(err, limiter.ErrConflict) {
 		t.Errorf("after Python: %v", err)
 	}
 }
 
-// A list that does not fit into an item is refused in words, and nothing is
-// stored. What Python says is the most is stored.
+// A list that does not fit into an item is rejected before anything is stored.
+// Python's documented maximum fits.
 func TestManagedListIsLimitedByTheItemSize(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
@@ -168,10 +167,10 @@ func TestManagedListIsLimitedByTheItemSize(t *testing.T) {
 	if bad, ok := errors.AsType[*limiter.InvalidError](s.Repo.CheckManaged(list(8000))); !ok || !strings.Contains(bad.Reason, "400 KB") {
 		t.Errorf("not refused in advance: %v", bad)
 	}
-	most := sort.Search(8000, func(n int) bool { return s.Repo.CheckManaged(list(n+1)) != nil })
-	s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "long", "longest", strings.Repeat("x", 600), list(most)))
-	if err := s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "longest", "long", "", list(most+most/20)); err == nil {
-		t.Errorf("%d scopes are thought to be the most, but %d are stored", most, most+most/20)
+	longest := sort.Search(8000, func(n int) bool { return s.Repo.CheckManaged(list(n+1)) != nil })
+	s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "long", "longest", strings.Repeat("x", 600), list(longest)))
+	if err := s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "longest", "long", "", list(longest+longest/20)); err == nil {
+		t.Errorf("%d scopes are thought to be the most, but %d are stored", longest, longest+longest/20)
 	}
 	s.Must(s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "longest", "long", "", list(5000)))
 	err := s.Repo.SetManaged(t.Context(), dynamotest.Dawn, "long", "longer", "", list(8000))
@@ -184,8 +183,7 @@ func TestManagedListIsLimitedByTheItemSize(t *testing.T) {
 	s.Equal("scopes", len(scopes), 5000)
 }
 
-// TestManagedSurvivesALostAnswer: the write is sent again under one token, so
-// that it is not refused because of itself.
+// The retry has the same token, so the first write does not make it fail.
 func TestManagedSurvivesALostAnswer(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
@@ -217,8 +215,7 @@ func TestPurgeTakesWhatIsManaged(t *testing.T) {
 	s.Equal("left", len(s.SortKeys(ns.ID+"/SYSTEM#")), 0)
 }
 
-// TestBareConfigsOfPythonAreListedOnceTheyAreReplaced: its provisioner writes
-// items that are in no index and no registry.
+// Python's provisioner writes items that are in no index and no registry.
 func TestBareConfigsOfPythonAreListedOnceTheyAreReplaced(t *testing.T) {
 	t.Parallel()
 	const limits = "l_rpm_cp N 60\nl_rpm_ra N 60\nl_rpm_rp N 60\nGSI4PK S {ns}"
@@ -260,8 +257,8 @@ func TestBareConfigsOfPythonAreListedOnceTheyAreReplaced(t *testing.T) {
 		GSI4SK S {ns}/SYSTEM#`)
 }
 
-// TestBareConfigsAreCountedWhenTheyAreSet, and not counted when they go: the
-// count of others must not become too low, which would hide their limits.
+// Deleting a config that was not counted does not decrement the count: a count
+// too low would hide the limits of others.
 func TestBareConfigsAreCountedWhenTheyAreSet(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)

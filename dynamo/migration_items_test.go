@@ -13,14 +13,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// oldLimit is a limit as it was stored before 0.8.0.
+// oldLimit returns a limit as stored before 0.8.0.
 func oldLimit(name, burst, refill, seconds string) attributes {
 	return attributes{
 		"limit_name": "S:" + name, "burst": "N:" + burst, "capacity": "N:" + refill, "refill_amount": "N:" + refill, "refill_period_seconds": "N:" + seconds,
 	}
 }
 
-// oldLimits are limits of all levels in the old form, and what they become.
+// oldLimits returns limits of all levels in the old form, and the items after
+// the migration.
 func oldLimits() (before, after map[string]attributes) {
 	ofEntity := func(resource string) attributes {
 		return attributes{"entity_id": "S:key-1", "resource": "S:" + resource}
@@ -128,8 +129,8 @@ func TestAnOldLimitThatCannotBeStopsTheMigration(t *testing.T) {
 	o.check(bad)
 }
 
-// oldKeys is a table without namespaces, from before 0.8.0, and what it
-// becomes. Some of it was copied before, or written by newer clients.
+// oldKeys returns a table from before 0.8.0 without namespaces, and the items
+// after the migration.
 func oldKeys() (before, after map[string]attributes) {
 	own := func(pk string) attributes { return attributes{"GSI4PK": "S:{ns}", "GSI4SK": "S:{ns}/" + pk} }
 	before = map[string]attributes{
@@ -178,7 +179,8 @@ func newNamespaceRecord() attributes {
 	return it
 }
 
-// withoutOriginals is what is left once they are deleted.
+// withoutOriginals returns the items that are left after the originals are
+// deleted.
 func withoutOriginals(after, originals map[string]attributes) map[string]attributes {
 	rest := maps.Clone(after)
 	for k := range originals {
@@ -249,7 +251,7 @@ func TestWhatNewerClientsStoredIsNotOverwritten(t *testing.T) {
 	}
 }
 
-// merged is all of a and b; b wins.
+// merged returns the items of a and b; b takes precedence.
 func merged(a, b map[string]attributes) map[string]attributes {
 	both := maps.Clone(a)
 	maps.Copy(both, b)
@@ -280,7 +282,7 @@ func TestOriginalsWithoutACopyStay(t *testing.T) {
 	o.check(want)
 }
 
-// dump is what is stored, for load.
+// dump returns the stored items in the form of load.
 func (o *oldTable) dump() map[string]attributes {
 	o.Helper()
 	items := tableItems(o.T, o.name)

@@ -18,7 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// oldTable is a table whose items are replaced as a test likes.
+// oldTable is a table whose items a test replaces.
 type oldTable struct {
 	*testing.T
 	name string
@@ -29,7 +29,7 @@ func newOldTable(t *testing.T) *oldTable {
 	return &oldTable{t, dynamotest.NewTable(t)}
 }
 
-// load makes the table hold these items and no others.
+// load replaces all items of the table.
 func (o *oldTable) load(items map[string]attributes) {
 	o.Helper()
 	var deletes, puts []types.WriteRequest
@@ -62,7 +62,7 @@ func (o *oldTable) options() *dynamo.MigrateOptions {
 	return &dynamo.MigrateOptions{Options: dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(o.T))}}
 }
 
-// migrate runs what is pending, which must be these versions.
+// migrate runs the pending migrations and checks their versions.
 func (o *oldTable) migrate(opts *dynamo.MigrateOptions, want ...string) {
 	o.Helper()
 	got, err := dynamo.Migrate(context.Background(), o.name, opts)
@@ -72,8 +72,8 @@ func (o *oldTable) migrate(opts *dynamo.MigrateOptions, want ...string) {
 	}
 }
 
-// items is what is stored now, with {ns} for the ID of the namespace default,
-// and without keys and what depends on the clock.
+// items returns the stored items without keys. Placeholders replace the ID of
+// the namespace default and current times.
 func (o *oldTable) items() map[string]attributes {
 	o.Helper()
 	stored := tableItems(o.T, o.name)
@@ -107,7 +107,8 @@ func (o *oldTable) check(want map[string]attributes) {
 	}
 }
 
-// survives kills a migration at every request, finishes it, and compares.
+// checkSurvivesKills kills a migration at every request, runs it again and
+// compares the items.
 func (o *oldTable) checkSurvivesKills(before, after map[string]attributes, opts dynamo.MigrateOptions) {
 	o.Helper()
 	p := dynamotest.NewProxy(o, nil)
@@ -142,14 +143,14 @@ func versionRecordOf(schema string) attributes {
 	}
 }
 
-// raised is a version record after a migration.
+// migrated returns a version record after a migration.
 func migrated(record attributes) attributes {
 	record = maps.Clone(record)
 	record["schema_version"], record["updated_at"], record["updated_by"] = "S:0.8.0", "S:now", "S:client:0.10.0"
 	return record
 }
 
-// with is an item with more, or other, attributes.
+// with returns an item with added or replaced attributes.
 func with(it, more attributes) attributes {
 	it = maps.Clone(it)
 	maps.Copy(it, more)

@@ -24,7 +24,8 @@ var (
 
 const createdText, deletedText = "S:2025-03-04T05:06:07Z", "S:2025-04-05T06:07:08Z"
 
-// registered is a namespace other, and its forward and reverse key.
+// registerOther registers the namespace other and returns it with its forward
+// and reverse key.
 func registerOther(t *testing.T, r *dynamo.Repository) (n limiter.Namespace, forward, reverse string) {
 	t.Helper()
 	n, err := r.RegisterNamespace(t.Context(), createdAt, "other")
@@ -32,7 +33,7 @@ func registerOther(t *testing.T, r *dynamo.Repository) (n limiter.Namespace, for
 	return n, "_/SYSTEM# #NAMESPACE#other", "_/SYSTEM# #NSID#" + n.ID
 }
 
-// listed is a namespace as Namespaces shows it.
+// findNamespace returns a namespace as Namespaces lists it.
 func findNamespace(t *testing.T, r *dynamo.Repository, id string) limiter.Namespace {
 	t.Helper()
 	for n, err := range r.Namespaces(t.Context()) {
@@ -93,7 +94,8 @@ func TestNamesThatOnlyPythonAcceptsAreListed(t *testing.T) {
 	must(t, r.PurgeNamespace(t.Context(), "bare"))
 }
 
-// halfDeleted is a namespace whose delete by Python was stopped half-way.
+// halfDelete registers a namespace and deletes one of its records, as an
+// interrupted delete by Python does.
 func halfDelete(t *testing.T, table string, r *dynamo.Repository) limiter.Namespace {
 	t.Helper()
 	n, _, _ := registerOther(t, r)
@@ -202,8 +204,8 @@ func TestRegisteringSurvivesLostReplies(t *testing.T) {
 	}
 }
 
-// inhabited is a deleted namespace that holds something of everything,
-// including what Python's provisioner stores without an index.
+// newDeletedNamespace creates and deletes a namespace with every kind of item,
+// including those that Python's provisioner stores without an index.
 func newDeletedNamespace(t *testing.T, table string, r *dynamo.Repository) string {
 	t.Helper()
 	n, _, _ := registerOther(t, r)
@@ -227,7 +229,7 @@ func newDeletedNamespace(t *testing.T, table string, r *dynamo.Repository) strin
 	return n.ID
 }
 
-// others are the items that do not belong to a namespace.
+// itemsOutside returns the items that do not belong to a namespace.
 func itemsOutside(items map[string]attributes, id string) map[string]attributes {
 	rest := map[string]attributes{}
 	for k, it := range items {
@@ -281,8 +283,8 @@ func TestAPurgeThatStoppedAnywhereIsFinishedByAnother(t *testing.T) {
 	}
 }
 
-// diesAfter lets n requests pass. The next is carried out or not, and neither
-// it nor any later one is answered.
+// diesAfter returns a plan that passes n requests. The next one is executed or
+// not, and no later one is. None of them is answered.
 func diesAfter(n int, carriedOut bool) dynamotest.Plan {
 	var mu sync.Mutex
 	return func(string, []byte) dynamotest.Fault {

@@ -19,8 +19,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// Facts that are older than the image they are compared with must not be written
-// into the bucket: a limit that was dropped would join it again, full.
+// Limits that are older than the image of a bucket must not be written into the
+// bucket: a removed limit would be added again, full.
 
 const transactGet = "TransactGetItems"
 
@@ -30,8 +30,8 @@ func dailyCharge(n int64) limiter.Charge {
 	return limiter.Charge{Entity: "alice", Resource: model, Amounts: limiter.Tokens("tpd", n)}
 }
 
-// admittedOf counts what an outcome admits of n; a limit that is gone admits
-// nothing.
+// countAdmitted returns n if the outcome is admitted, else 0. A limit that is
+// gone admits nothing.
 func countAdmitted(tb testing.TB, n int64, out limiter.Outcome, err error) int64 {
 	tb.Helper()
 	if _, gone := errors.AsType[*limiter.InvalidError](err); !gone && err != nil {
@@ -43,7 +43,7 @@ func countAdmitted(tb testing.TB, n int64, out limiter.Outcome, err error) int64
 	return n
 }
 
-// dropsTheDailyLimit has the daily limit replaced, and the bucket follow.
+// dropDailyLimit removes the daily limit from the config and the bucket.
 func (s *faultyTable) dropDailyLimit() {
 	s.Helper()
 	setDefaults(s, s.steady, perMinute60)
@@ -84,8 +84,8 @@ func TestRefusalNewerThanTheFactsRepairsNothing(t *testing.T) {
 	}
 }
 
-// torn answers a batch as if work was done between the reads of its items: those
-// that match were read afterwards.
+// tornRead returns a fault that runs work between the reads of a batch: items
+// that match are read afterwards.
 func tornRead(work func(), match func(pk, sk string) bool) dynamotest.Fault {
 	return dynamotest.Fault{Name: "torn", Act: func(x *dynamotest.Exchange) {
 		before := x.Execute(x.Body)
@@ -133,8 +133,8 @@ func TestTornBatchRepairsNothing(t *testing.T) {
 	s.checkNoDailyLimit()
 }
 
-// Levels in one batch may never have been in force together. Here the limits move
-// from the entity to the resource, and the daily one is in force all the time.
+// The levels in a batch may never have been in force together. Here the limits
+// move from the entity to the resource, and the daily limit is always in force.
 func TestTornLevelsRepairNothing(t *testing.T) {
 	s := newFaultyTable(t)
 	own := limiter.Scope{Entity: "alice"}
@@ -152,7 +152,7 @@ func TestTornLevelsRepairNothing(t *testing.T) {
 	consume(t, s.steady, 4*time.Minute, dailyCharge(1), false)
 }
 
-// A bucket that is busy does not keep the facts from being read.
+// A busy bucket does not prevent the read of the limits.
 func TestBusyBucketDoesNotHoldUpARepair(t *testing.T) {
 	s := newFaultyTable(t)
 	consume(t, s.repo, 0, chargeOf("alice", 50), true)
@@ -169,8 +169,8 @@ func TestBusyBucketDoesNotHoldUpARepair(t *testing.T) {
 	}
 }
 
-// Many processes without a cache charge a bucket while one of its limits goes, on
-// a network that delays single reads and writes.
+// Many processes without a cache charge a bucket while one of its limits is
+// removed. The network delays single reads and writes.
 func TestLimitThatGoesUnderLoadStaysGone(t *testing.T) {
 	const callers, tries, rounds = 12, 12, 6
 	wire := dynamotest.NewProxy(t, func(op string, _ []byte) dynamotest.Fault {
@@ -210,8 +210,9 @@ func TestLimitThatGoesUnderLoadStaysGone(t *testing.T) {
 	}
 }
 
-// A write that drops a limit arrives when the limit is back in force and charged:
-// it must not take the limit's balance with it, or the limit joins again, full.
+// A write that drops a limit arrives when the limit is in force again and
+// charged. It must not delete the balance, or the limit would be added again,
+// full.
 func TestLateDropTakesNoBalance(t *testing.T) {
 	for name, opts := range map[string]dynamo.Options{"default": {}, "exact": exactOptions} {
 		t.Run(name, func(t *testing.T) {
@@ -239,8 +240,8 @@ func TestLateDropTakesNoBalance(t *testing.T) {
 	}
 }
 
-// Clients that do not know yet that a limit is gone charge it all the time. Those
-// that do are not held up by them.
+// Clients with stale limits keep charging a removed limit. They do not delay the
+// others.
 func TestLimitThatIsStillChargedDoesNotHoldUpOthers(t *testing.T) {
 	s := newFaultyTable(t)
 	setDefaults(t, s.steady, perMinute60, limiter.PerDay("tpd", 1000))
@@ -261,8 +262,8 @@ func TestLimitThatIsStillChargedDoesNotHoldUpOthers(t *testing.T) {
 	s.checkNoDailyLimit()
 }
 
-// A lease takes more of a limit that was dropped and is back. The process has
-// only seen that it was gone.
+// A lease takes more of a limit that was removed and added again. Its process
+// has only seen the removal.
 func TestLateDebitReachesALimitThatIsBack(t *testing.T) {
 	s := newFaultyTable(t)
 	setDefaults(t, s.steady, perMinute60, tenPerDay)

@@ -16,7 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// hammerVariable makes a process of this test program one that hammers a table.
+// hammerVariable makes a child process of this test program run TestHammer.
 const hammerVariable = "ZAEL_TEST_HAMMER"
 
 const (
@@ -26,8 +26,8 @@ const (
 	room      = 400 // of 1600 attempts
 )
 
-// Four processes hammer one bucket, and four children of one parent: together
-// they are admitted exactly as often as there is room.
+// Four processes hammer one bucket, or four children of one parent. Together
+// they are admitted exactly as often as the limit allows.
 func TestProcessesShareOneLimit(t *testing.T) {
 	for name, entities := range map[string][]string{
 		"one bucket": {"alice", "alice", "alice", "alice"},
@@ -54,8 +54,8 @@ func TestProcessesShareOneLimit(t *testing.T) {
 	}
 }
 
-// hammered is how often the processes were admitted, all at the same instant of
-// the limits' time, so that nothing is refilled.
+// runHammers returns how often the processes were admitted. All charges have the
+// same time, so that nothing is refilled.
 func runHammers(t *testing.T, table string, exact bool, entities []string) int {
 	t.Helper()
 	var mu sync.Mutex
@@ -80,7 +80,7 @@ func runHammers(t *testing.T, table string, exact bool, entities []string) int {
 	return sum
 }
 
-// TestHammer is the work of one process.
+// TestHammer does the work of a child process.
 func TestHammer(t *testing.T) {
 	args := strings.Fields(os.Getenv(hammerVariable))
 	if len(args) != 4 {

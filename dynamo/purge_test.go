@@ -19,7 +19,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// leftOf is the items of a namespace.
+// namespaceItems returns the keys of the items of a namespace.
 func namespaceItems(t *testing.T, table, ns string) (left []string) {
 	t.Helper()
 	for k := range tableItems(t, table) {
@@ -30,7 +30,8 @@ func namespaceItems(t *testing.T, table, ns string) (left []string) {
 	return left
 }
 
-// doomed is a namespace with limits, and a view of it by another process.
+// newDoomedNamespace creates a namespace with limits and returns it with a view
+// of another process.
 func newDoomedNamespace(t *testing.T, r, other *dynamo.Repository) (ns limiter.Namespace, view *dynamo.Repository) {
 	t.Helper()
 	ns, err := r.RegisterNamespace(t.Context(), createdAt, "doomed")
@@ -44,8 +45,8 @@ func newDoomedNamespace(t *testing.T, r, other *dynamo.Repository) (ns limiter.N
 	return ns, elsewhere.(*dynamo.Repository)
 }
 
-// A bucket may be on its way when the purge begins: the process that makes it had
-// found the namespace active, and nothing refuses it.
+// A write may be in flight when the purge begins: its process had found the
+// namespace active, and no condition rejects it.
 func TestABucketThatWasOnItsWayDoesNotOutliveThePurge(t *testing.T) {
 	t.Parallel()
 	table := dynamotest.NewTable(t)
@@ -68,7 +69,7 @@ func TestABucketThatWasOnItsWayDoesNotOutliveThePurge(t *testing.T) {
 	}()
 	<-sent
 	must(t, r.DeleteNamespace(t.Context(), deletedAt, "doomed"))
-	// The system's partition is looked at twice by a sweep, first and last.
+	// A sweep queries the system's partition twice, first and last.
 	looks := 0
 	afterSweep := dynamotest.Fault{Name: "afterSweep", Act: func(x *dynamotest.Exchange) {
 		reply := x.Execute(x.Body)
@@ -95,8 +96,8 @@ func TestABucketThatWasOnItsWayDoesNotOutliveThePurge(t *testing.T) {
 	}
 }
 
-// An aggregator that has counted for a namespace a moment ago must not count for
-// it once another process has purged it.
+// An aggregator that has counted for a namespace must not do so once another
+// process has purged it.
 func TestUsageDoesNotComeBackAfterAPurge(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
@@ -141,9 +142,9 @@ func TestAPurgeWaitsForWhatIsOnItsWay(t *testing.T) {
 	}
 }
 
-// crowded is a deleted namespace whose partitions take several batches, and how
-// many items it has. Its resources are listed twice, as Python's provisioner
-// may leave them.
+// newCrowdedNamespace creates and deletes a namespace whose partitions take
+// several batches, and returns the number of its items. Its resources are listed
+// twice, as Python's provisioner may leave them.
 func newCrowdedNamespace(t *testing.T, table string, r *dynamo.Repository, name string) (id string, items int) {
 	t.Helper()
 	n, err := r.RegisterNamespace(t.Context(), createdAt, name)
@@ -179,7 +180,7 @@ func TestAPurgeReportsHowManyItemsAreGone(t *testing.T) {
 	id, items := newCrowdedNamespace(t, table, r, "other")
 	_, err := r.RegisterNamespace(t.Context(), createdAt, "third")
 	must(t, err)
-	view, err := r.Namespace(t.Context(), "third") // views tell it too
+	view, err := r.Namespace(t.Context(), "third") // views report it too
 	must(t, err)
 	must(t, view.PurgeNamespace(t.Context(), id))
 	rising := slices.Compact(slices.Sorted(slices.Values(told)))
@@ -228,8 +229,8 @@ func TestPurgesReportOneAtATime(t *testing.T) {
 	}
 }
 
-// What people store must not end up in a namespace that another process has
-// purged, where no purge would find it.
+// A change must not be stored in a namespace that another process has purged: no
+// purge would find it.
 func TestNothingIsStoredInAPurgedNamespace(t *testing.T) {
 	table := dynamotest.NewTable(t)
 	ours, others := dynamotest.Connect(t, table, nil), dynamotest.Connect(t, table, nil)

@@ -19,17 +19,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// cheat is a refill that does without one of the things that make it harmless.
-// Its zero value is honest, as far as limits do not change.
+// cheat is a refill without one of its safeguards. The zero value is correct as
+// long as limits do not change.
 type cheat struct {
-	anyTokens  bool // fills a limit whatever it holds
-	anyLimits  bool // does not look whether limits are what they were
-	anyRates   bool // only whether they have the capacity that they had
-	anyTime    bool // does not look whether it was refilled since
-	onlyFirst  bool // refills one limit of all
-	leavesTime bool // does not say up to when it refilled
-	turnsBack  bool // also moves the time back
-	rounds     bool // rounds down what it adds, each time
+	anyTokens  bool // fills a limit with any balance
+	anyLimits  bool // does not compare the limits
+	anyRates   bool // compares the capacity only
+	anyTime    bool // does not compare the refill time
+	onlyFirst  bool // refills only one limit
+	leavesTime bool // does not move the refill time
+	turnsBack  bool // may move the refill time back
+	rounds     bool // rounds every addition down
 }
 
 // A comparison that cannot fail proves nothing.
@@ -63,7 +63,7 @@ func TestComparisonFindsRefillsThatCheat(t *testing.T) {
 	}
 }
 
-// cheater refills as a cheat does.
+// cheater is a usage store whose refills cheat.
 type cheater struct {
 	*dynamo.UsageStore
 	client *dynamodb.Client
@@ -71,12 +71,12 @@ type cheater struct {
 	cheat
 }
 
-// store is the table's, whose refills cheat.
+// store returns the usage store of the table with refills that cheat.
 func (c cheat) store(s *dynamotest.WriteLog, repo *dynamo.Repository) aggregator.Store {
 	return &cheater{repo.UsageStore(0), dynamodb.NewFromConfig(*s.Config(dynamotest.Endpoint(s.TB))), s.Table, c}
 }
 
-// Refill is one write, as that of the real store.
+// Refill sends one write, as the real store does.
 func (c *cheater) Refill(ctx context.Context, now time.Time, of aggregator.ID, state *aggregator.State) (bool, error) {
 	in := &dynamodb.UpdateItemInput{
 		TableName: &c.table,
@@ -108,7 +108,7 @@ func (c *cheater) Refill(ctx context.Context, now time.Time, of aggregator.ID, s
 	return err == nil, err
 }
 
-// limits are what to add to tokens, and when.
+// limits returns the additions to the tokens and the conditions.
 func (c *cheater) limits(now time.Time, state *aggregator.State, values dynamotest.Item) (adds, conditions []string) {
 	from, to := state.RefilledAt.UnixMilli(), now.UnixMilli()
 	for i, l := range state.Limits {
@@ -146,7 +146,7 @@ func thousandths(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
-// verdict is what a run says when it fails, "" if it passes.
+// failureOf returns the failure text of a run, or "" if it passes.
 func failureOf(t *testing.T, run func(testing.TB)) (said string) {
 	t.Helper()
 	defer func() {
@@ -164,7 +164,7 @@ func failureOf(t *testing.T, run func(testing.TB)) (said string) {
 
 type finding string
 
-// recorder is a test that may fail without failing the real one.
+// recorder is a testing.TB whose failures do not fail the real test.
 type recorder struct{ testing.TB }
 
 func (r *recorder) Errorf(format string, args ...any) { r.Fatalf(format, args...) }

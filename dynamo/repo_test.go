@@ -27,9 +27,9 @@ func TestRepository(t *testing.T) {
 	repotest.Run(t, open, "usage")
 }
 
-// TestRepositoryCounted has an aggregator count usage before it is asked for. What
-// has nothing to do with usage is left to TestRepository; and so are sums that
-// no bucket can count.
+// TestRepositoryCounted runs the conformance tests of usage with an aggregator
+// that counts before each query. Sums that no bucket can count are left to
+// TestRepository.
 func TestRepositoryCounted(t *testing.T) {
 	dynamotest.Endpoint(t)
 	open := func(t *testing.T) limiter.Repository {
@@ -47,10 +47,10 @@ var (
 	compareSeed = flag.Uint64("compare.seed", 1, "seed of the first history")
 )
 
-// perHistory is how many operations go to one pair of stores.
+// perHistory is the number of operations per pair of stores.
 const perHistory = 2000
 
-// TestCompare holds memory and DynamoDB against each other.
+// TestCompare compares DynamoDB with memory.
 func TestCompare(t *testing.T) {
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -65,10 +65,9 @@ func TestCompare(t *testing.T) {
 	t.Logf("%d operations, seeds %d to %d", *compareOps, *compareSeed, seed-1)
 }
 
-// TestCompareAggregated is TestCompare with an aggregator beside DynamoDB, which
-// counts usage and refills buckets ahead of need: no answer may tell. With
-// overrides they could, which refill by their own limits what was not refilled
-// before.
+// TestCompareAggregated runs TestCompare with an aggregator that counts usage
+// and refills buckets ahead of need. No answer may differ. It leaves out
+// overrides, which refill with limits of their own.
 func TestCompareAggregated(t *testing.T) {
 	seed := *compareSeed
 	for left := *compareOps / aggregatedShare; left > 0; left -= perHistory {
@@ -77,8 +76,8 @@ func TestCompareAggregated(t *testing.T) {
 	}
 }
 
-// part is what TestCompareAggregated does of the operations asked for, since each
-// takes longer.
+// aggregatedShare divides the number of operations for TestCompareAggregated,
+// which takes longer.
 const aggregatedShare = 4
 
 func compareAggregated(t *testing.T, seed uint64, ops int) {
@@ -97,13 +96,13 @@ func compareAggregated(t *testing.T, seed uint64, ops int) {
 	}
 }
 
-// apart is how far an aggregator's clock must be behind the latest time of a
-// comparison for no later call to be earlier: clients are up to two seconds
-// ahead or behind, and changes of limits are dated in whole seconds.
+// clockLag is how far the aggregator's clock is behind the latest call, so that
+// no later call has an earlier time: clients are up to two seconds ahead or
+// behind, and changes of limits have whole seconds.
 const clockLag = 5 * time.Second
 
-// compareBeside compares memory with DynamoDB beside an aggregator with a store
-// of its own.
+// compareWithAggregator compares memory with DynamoDB beside an aggregator with
+// the given store.
 func compareWithAggregator(
 	tb testing.TB, seed uint64, ops int, opts aggregator.Options, store func(*dynamotest.WriteLog, *dynamo.Repository) aggregator.Store, except ...string,
 ) *dynamotest.Aggregator {
@@ -121,8 +120,8 @@ func compareWithAggregator(
 	return b
 }
 
-// agrees checks that two repositories show the same of a bucket of the first at
-// the time of its refill: nobody else may be able to tell.
+// compareBuckets returns a check that both repositories show the same bucket at
+// the time of its refill.
 func compareBuckets(repo *dynamo.Repository, other limiter.Repository) func(*dynamotest.Aggregator, aggregator.Change) {
 	return func(b *dynamotest.Aggregator, c aggregator.Change) {
 		if c.Bucket.Namespace != repo.NamespaceID() {

@@ -12,7 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// watched is a table with a process whose requests are counted, and another.
+// countedTable is a table with a process whose requests are counted, and another
+// one.
 type countedTable struct {
 	testing.TB
 	repo, other *dynamo.Repository
@@ -29,8 +30,8 @@ func newCountedTable(tb testing.TB) *countedTable {
 	return w
 }
 
-// sends checks which requests work makes, and in how many round trips. The ones
-// that are made side by side are held until all are there.
+// checkRequests checks the requests and round trips of work. It holds concurrent
+// requests until all of them were made.
 func (w *countedTable) checkRequests(what string, roundTrips int, work func(), want ...string) {
 	w.Helper()
 	w.counter.Reset()
@@ -40,7 +41,7 @@ func (w *countedTable) checkRequests(what string, roundTrips int, work func(), w
 	}
 	work()
 	got := w.counter.Requests()
-	if len(got) >= roundTrips && len(want) >= roundTrips && roundTrips > 0 { // the last ones are side by side, in any order
+	if len(got) >= roundTrips && len(want) >= roundTrips && roundTrips > 0 { // the last ones are concurrent, in any order
 		slices.Sort(got[roundTrips-1:])
 		slices.Sort(want[roundTrips-1:])
 	}
@@ -51,7 +52,7 @@ func (w *countedTable) checkRequests(what string, roundTrips int, work func(), w
 
 const read, update, put, get, transact = "BatchGetItem", "UpdateItem", "PutItem", "GetItem", "TransactWriteItems"
 
-// TestRequests is the table of what each path sends, in docs/dynamodb.md too.
+// TestRequests checks the requests of each path, as listed in docs/dynamodb.md.
 func TestRequests(t *testing.T) {
 	t.Run("one bucket", func(t *testing.T) {
 		w := newCountedTable(t)
@@ -120,7 +121,7 @@ func TestRequests(t *testing.T) {
 }
 
 // A failed conditional write is billed, so refusals must not hammer the table:
-// 100 calls a second at a limit of 5.
+// here 100 calls a second at a limit of 5.
 func TestRefusalsAreCheap(t *testing.T) {
 	w := newCountedTable(t)
 	setDefaults(t, w.other, limiter.PerSecond("rpm", 5))

@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// bareTable is one that has no namespace yet.
+// bareTable returns a table without a namespace.
 func bareTable(t *testing.T) string {
 	t.Helper()
 	table := dynamotest.NewTable(t)
@@ -25,7 +25,7 @@ func bareTable(t *testing.T) string {
 	return table
 }
 
-// ofTable is the table without a namespace.
+// tableOptions connects to the table without a namespace.
 var tableOptions = dynamo.Options{Namespace: "_"}
 
 func TestTheFirstNamespaceIsRegisteredThroughTheTable(t *testing.T) {
@@ -75,7 +75,8 @@ func TestANamespaceLivesAndEndsThroughTheTable(t *testing.T) {
 	}
 }
 
-// dataCalls are the methods of the port that are about the data of a namespace.
+// dataCalls returns calls of the Repository methods that access the data of a
+// namespace.
 func dataCalls(r *dynamo.Repository, account *limiter.Account) map[string]func(context.Context) error {
 	charge := limiter.Charge{Entity: "key-1", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 1), Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}}
 	scope, ev := limiter.Scope{Resource: "gpt-4"}, limiter.AuditEvent{ID: "01", Action: "tried", Entity: "key-1", At: createdAt}
@@ -112,13 +113,13 @@ func lastError[T any](seq iter.Seq2[T, error]) (last error) {
 	return last
 }
 
-// withoutData are the other methods of the port.
+// withoutData lists the other methods of Repository.
 var withoutData = []string{
 	"Close", "DeleteNamespace", "Namespaces", "OnUnavailable", "Ping", "PurgeNamespace", "RecoverNamespace", "RegisterNamespace",
 }
 
-// The records are what Python leaves that was opened with "_", and what would
-// make the reserved namespace itself look active.
+// The records are the ones of a Python program that opened the namespace "_",
+// and one that makes the reserved namespace itself look active.
 func TestTheTableItselfHoldsNoData(t *testing.T) {
 	t.Parallel()
 	table := dynamotest.NewTable(t)
@@ -169,7 +170,7 @@ func TestTheTableItselfIsNotRegistered(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = lim.Acquire(t.Context(), limiter.Request{Entity: "key-1", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1), OnUnavailable: limiter.Allow})
-	if !errors.Is(err, limiter.ErrNotFound) { // no outage, which would be waved through
+	if !errors.Is(err, limiter.ErrNotFound) { // no outage, which would be allowed
 		t.Error(err)
 	}
 }

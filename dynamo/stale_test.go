@@ -17,7 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
-// once is a process of a shaky table whose client tries only once.
+// connectOnce connects a process behind the proxy whose client does not retry.
 func (s *faultyTable) connectOnce(opts dynamo.Options) *dynamo.Repository {
 	s.Helper()
 	opts.AWS = dynamotest.Config(s.proxy.URL)
@@ -25,7 +25,7 @@ func (s *faultyTable) connectOnce(opts dynamo.Options) *dynamo.Repository {
 	return dynamotest.Connect(s, s.table, &opts)
 }
 
-// stored is a number of alice's bucket, and whether there is one.
+// bucketNumber returns a number of alice's bucket and whether it is stored.
 func (s *faultyTable) bucketNumber(attr string) (int64, bool) {
 	s.Helper()
 	return storedNumber(s, s.table, s.steady.NamespaceID(), attr)
@@ -38,7 +38,8 @@ func storedNumber(tb testing.TB, table, ns, attr string) (int64, bool) {
 	return n, err == nil
 }
 
-// on is a plan with a fault for one operation whose request contains a text.
+// onRequest returns a plan with a fault for the requests of an operation that
+// contain a text.
 func onRequest(op, text string, f dynamotest.Fault) dynamotest.Plan {
 	return func(asked string, body []byte) dynamotest.Fault {
 		if asked == op && bytes.Contains(body, []byte(text)) {
@@ -48,7 +49,8 @@ func onRequest(op, text string, f dynamotest.Fault) dynamotest.Plan {
 	}
 }
 
-// slow carries a request out, but holds the answer.
+// holdReply returns a fault that executes a request and holds the reply until
+// goOn is closed.
 func holdReply() (f dynamotest.Fault, held, goOn chan struct{}) {
 	held, goOn = make(chan struct{}), make(chan struct{})
 	return dynamotest.Fault{Name: "slow", Act: func(x *dynamotest.Exchange) {
@@ -59,14 +61,13 @@ func holdReply() (f dynamotest.Fault, held, goOn chan struct{}) {
 	}}, held, goOn
 }
 
-// refuseAlways makes the condition one that does not hold.
+// failCondition makes the condition of a write fail.
 var failCondition = dynamotest.Fault{Name: "refuse", Act: func(x *dynamotest.Exchange) {
 	condition := []byte(`"ConditionExpression":"`)
 	x.Answer(x.Execute(bytes.Replace(x.Body, condition, append(condition, "attribute_exists(nope) AND "...), 1)))
 }}
 
-// A table that does not answer is an outage, also for a caller without a
-// deadline: the time-out of the connection is not his.
+// A connection timeout is an outage even for a caller without a deadline.
 func TestSilentTableIsAnOutage(t *testing.T) {
 	s := newFaultyTable(t)
 	cfg := dynamotest.Config(s.proxy.URL)
@@ -80,8 +81,8 @@ func TestSilentTableIsAnOutage(t *testing.T) {
 	}
 }
 
-// Reads that fail while facts are old are an outage, not a namespace that is
-// gone: callers who allow an outage are to go on.
+// A failed read of expired facts is an outage and not a missing namespace:
+// callers that allow an outage go on.
 func TestOutageIsNoMissingNamespace(t *testing.T) {
 	for name, opts := range map[string]dynamo.Options{"peek": {}, "no speculation": {NoSpeculation: true}, "image forgotten": {Images: 1}} {
 		t.Run(name, func(t *testing.T) {
@@ -102,8 +103,8 @@ func TestOutageIsNoMissingNamespace(t *testing.T) {
 	}
 }
 
-// Facts that could not be read again must not be written over what another
-// process stored.
+// Facts that could not be read again must not overwrite what another process
+// stored.
 func TestOldFactsRepairNothing(t *testing.T) {
 	s := newFaultyTable(t)
 	repo := s.connectOnce(exactOptions)
@@ -123,8 +124,7 @@ func TestOldFactsRepairNothing(t *testing.T) {
 	}
 }
 
-// A locked write from an old image loses nothing of what accrued since others
-// took.
+// A locked write based on a stale image loses no accrual.
 func TestLockedWriteFromAnOldImageLosesNothing(t *testing.T) {
 	table := dynamotest.NewTable(t)
 	one, two, reference := dynamotest.Connect(t, table, &exactOptions), dynamotest.Connect(t, table, &exactOptions), memory.New(nil)
@@ -144,7 +144,7 @@ func TestLockedWriteFromAnOldImageLosesNothing(t *testing.T) {
 	}
 }
 
-// A repair that a charge overtakes makes no debt of what was there.
+// A repair that a charge overtakes creates no debt.
 func TestRepairThatIsOvertakenLeavesNoDebt(t *testing.T) {
 	s := newFaultyTable(t)
 	setDefaults(t, s.steady, limiter.PerMinute("rpm", 100))
@@ -162,7 +162,7 @@ func TestRepairThatIsOvertakenLeavesNoDebt(t *testing.T) {
 		_, _ = s.repo.Consume(context.Background(), start, chargeOf("alice", 50))
 	}()
 	<-held
-	consume(t, s.steady, 0, chargeOf("alice", 80), true) // it does not know of the new limits yet
+	consume(t, s.steady, 0, chargeOf("alice", 80), true) // with stale limits
 	close(goOn)
 	<-done
 	if tokens, _ := s.bucketNumber("b_rpm_tk"); tokens < 0 {
@@ -170,7 +170,7 @@ func TestRepairThatIsOvertakenLeavesNoDebt(t *testing.T) {
 	}
 }
 
-// A write from an old image must not make a bucket in debt expire early.
+// A write based on a stale image must not make a bucket in debt expire early.
 func TestNoWriteForgivesTheDebtOfAnother(t *testing.T) {
 	for _, how := range []string{"plain", "locked", "undo"} {
 		t.Run(how, func(t *testing.T) {
@@ -197,10 +197,10 @@ func TestNoWriteForgivesTheDebtOfAnother(t *testing.T) {
 	}
 }
 
-// A read that a creation overtook does not end the life of the new bucket.
+// A read that a creation overtook does not invalidate leases of the new bucket.
 func TestReadThatACreationOvertookDropsNoLease(t *testing.T) {
 	s := newFaultyTable(t)
-	_, err := s.repo.Peek(t.Context(), start, chargeOf("alice", 1)) // facts are known
+	_, err := s.repo.Peek(t.Context(), start, chargeOf("alice", 1)) // caches the facts
 	must(t, err)
 	f, held, goOn := holdReply()
 	s.proxy.SetPlan(dynamotest.First(1, read, f))
@@ -217,7 +217,7 @@ func TestReadThatACreationOvertookDropsNoLease(t *testing.T) {
 	s.checkBalance(0, "alice", 59)
 }
 
-// A refusal that an own give-back overtook is not remembered.
+// A refusal that a give-back of the same process overtook is not remembered.
 func TestGiveBackClearsARefusalUnderWay(t *testing.T) {
 	s := newFaultyTable(t)
 	repo := s.connectOnce(dynamo.Options{Exact: true})
@@ -236,7 +236,7 @@ func TestGiveBackClearsARefusalUnderWay(t *testing.T) {
 	consume(t, repo, 0, chargeOf("alice", 60), true)
 }
 
-// Every give-back that is lost is counted.
+// Stats counts every lost give-back.
 func TestLostGiveBacksAreCounted(t *testing.T) {
 	t.Run("the bucket cannot be read", func(t *testing.T) {
 		s := newFaultyTable(t)
@@ -260,8 +260,7 @@ func TestLostGiveBacksAreCounted(t *testing.T) {
 	})
 }
 
-// Whoever paid gets it back, also when the parent that takes its place cannot
-// be read.
+// The former parent gets its tokens back even if the new one cannot be read.
 func TestFormerParentGetsItBack(t *testing.T) {
 	s := newFaultyTable(t)
 	createChild(t, s.steady, "alice", "old")
@@ -276,8 +275,8 @@ func TestFormerParentGetsItBack(t *testing.T) {
 	s.checkBalance(0, "old", 50)
 }
 
-// A bucket that a clock far ahead has spoiled is well again once its item is
-// deleted, whatever processes remember of it.
+// Deleting the item repairs a bucket with a refill time far ahead, despite the
+// caches of processes.
 func TestDeletedBucketRecoversFromAFastClock(t *testing.T) {
 	table := dynamotest.NewTable(t)
 	one, two, ahead := dynamotest.Connect(t, table, &exactOptions), dynamotest.Connect(t, table, &exactOptions), dynamotest.Connect(t, table, &exactOptions)
@@ -293,7 +292,7 @@ func TestDeletedBucketRecoversFromAFastClock(t *testing.T) {
 	}
 }
 
-// The largest debits count up, too.
+// The total also grows with the largest debits.
 func TestHugeDebitCountsUp(t *testing.T) {
 	s := newFaultyTable(t)
 	account := warmUp(s)
@@ -303,8 +302,8 @@ func TestHugeDebitCountsUp(t *testing.T) {
 	}
 }
 
-// Overtaken too often is a refusal with a reason, also if only the parent has
-// the limit.
+// A charge that is overtaken too often is a refusal with a reason, even if only
+// the parent has the limit.
 func TestParentOvertakenTooOftenIsARefusal(t *testing.T) {
 	s := newFaultyTable(t)
 	createChild(t, s.steady, "alice", "project")
@@ -322,8 +321,8 @@ func TestParentOvertakenTooOftenIsARefusal(t *testing.T) {
 	}
 }
 
-// Undoing a charge gives back what was paid, not what was asked for: the bucket
-// may have got the other limits meanwhile.
+// Undoing a charge gives back the tokens paid, not the tokens requested: the
+// bucket may have got more limits meanwhile.
 func TestUndoGivesBackOnlyWhatWasPaid(t *testing.T) {
 	s := newFaultyTable(t)
 	createChild(t, s.steady, "alice", "project")

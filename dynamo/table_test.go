@@ -17,11 +17,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// attributes are those of an item, each as its type and value: "S:a", "N:1",
-// "BOOL:true", "NULL", "SS:a,b". The key is in them too.
+// attributes is an item, keys included. A value is its type and text: "S:a",
+// "N:1", "BOOL:true", "NULL", "SS:a,b".
 type attributes map[string]string
 
-// tableItems is everything in a table, by "PK SK".
+// tableItems returns all items of a table by "PK SK".
 func tableItems(t *testing.T, table string) map[string]attributes {
 	t.Helper()
 	all := map[string]attributes{}
@@ -42,7 +42,7 @@ func tableItems(t *testing.T, table string) map[string]attributes {
 	return all
 }
 
-// storeItem writes an item as tableItems shows it. A list has one text in it, a
+// storeItem stores an item in the form of tableItems. A list holds one string, a
 // map one NULL.
 func storeItem(t *testing.T, table string, shown attributes) {
 	t.Helper()
@@ -79,7 +79,7 @@ func readAttributes(t *testing.T, shown attributes) map[string]types.AttributeVa
 	return it
 }
 
-// deleteRecord deletes an item that is about the table or its namespaces.
+// deleteRecord deletes a record of the table or its namespaces.
 func deleteRecord(t *testing.T, table, sk string) {
 	t.Helper()
 	_, err := dynamotest.Client(t).DeleteItem(context.Background(), &dynamodb.DeleteItemInput{
@@ -168,7 +168,7 @@ func TestCreateTableStoresTheRecordsOfPython(t *testing.T) {
 	}
 }
 
-// namespaceRecord is what is stored of an active namespace.
+// namespaceRecord returns a record of an active namespace.
 func namespaceRecord(sk, id, name, created string) attributes {
 	return attributes{
 		"PK": "S:_/SYSTEM#", "SK": "S:" + sk, "GSI4PK": "S:_", "GSI4SK": "S:_/SYSTEM#",
@@ -227,7 +227,7 @@ func TestCreateTableLeavesTablesOfOthersAlone(t *testing.T) {
 	}
 }
 
-// foreignTable is a table of another program.
+// foreignTable creates a table of another program.
 func foreignTable(t *testing.T, keys ...string) string {
 	t.Helper()
 	name := dynamotest.TableName(t)

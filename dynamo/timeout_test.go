@@ -23,14 +23,14 @@ func quietCharge(entity string) limiter.Charge {
 	return limiter.Charge{Entity: entity, Resource: model, Amounts: limiter.Tokens("rpm", 1)}
 }
 
-// takes runs a call and is how long it took.
+// elapsed runs a call and returns how long it took.
 func elapsed(call func() error) (time.Duration, error) {
 	began := time.Now()
 	err := call()
 	return time.Since(began), err
 }
 
-// calls are those that Options.Timeout limits in all.
+// timedCalls returns the calls that Options.Timeout limits as a whole.
 func timedCalls(ctx context.Context, r *dynamo.Repository) map[string]func() error {
 	return map[string]func() error{
 		"ping": func() error { return r.Ping(ctx) },
@@ -79,7 +79,7 @@ func TestATableThatNeverAnswersIsGivenUp(t *testing.T) {
 		}
 		synctest.Test(t, func(t *testing.T) {
 			q, r := dynamotest.ConnectQuietTable(t, &dynamo.Options{Timeout: timeout})
-			_, err := r.Consume(t.Context(), start, quietCharge("bob")) // so that the bucket is known
+			_, err := r.Consume(t.Context(), start, quietCharge("bob")) // caches the bucket
 			must(t, err)
 			q.Script(dynamotest.Silent)
 			for what, call := range timedCalls(t.Context(), r) {
@@ -87,11 +87,11 @@ func TestATableThatNeverAnswersIsGivenUp(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), `table "quiet" did not answer in time; can its region, us-east-1, be reached from here?`) {
 					t.Errorf("%s with a Timeout of %v: %v", what, timeout, err)
 				}
-				most := want + 10*time.Millisecond
-				if what == "page of a listing" { // and, once a minute, whether the namespace is there
-					most *= 2
+				limit := want + 10*time.Millisecond
+				if what == "page of a listing" { // also checks the namespace once a minute
+					limit *= 2
 				}
-				if took > most || took < want/2 {
+				if took > limit || took < want/2 {
 					t.Errorf("%s with a Timeout of %v took %v", what, timeout, took)
 				}
 			}
@@ -120,7 +120,7 @@ func TestSilenceIsAnOutage(t *testing.T) {
 	})
 }
 
-// A second try goes out on another connection, and its answer is in time.
+// The second attempt uses another connection, and its reply is in time.
 func TestOneConnectionThatHangsIsNoOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestOneConnectionThatHangsIsNoOutage(t *testing.T) {
 	})
 }
 
-// A caller who has less time gets it divided in the same way.
+// A shorter deadline of the caller is divided among the attempts too.
 func TestTriesFitIntoTheCallersTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -167,12 +167,12 @@ func TestANegativeTimeoutIsNone(t *testing.T) {
 	})
 }
 
-// slowCredentials have to be fetched for every request.
+// slowCredentials expire at once, so every request fetches them.
 type slowCredentials struct{ fails error }
 
-// Retrieve takes its time.
+// Retrieve returns the credentials after ten seconds.
 func (c slowCredentials) Retrieve(context.Context) (aws.Credentials, error) {
-	time.Sleep(10 * time.Second) // of the bubble's
+	time.Sleep(10 * time.Second) // in the bubble
 	return aws.Credentials{AccessKeyID: "a", SecretAccessKey: "b", CanExpire: true, Expires: time.Now().Add(time.Second)}, c.fails
 }
 
@@ -188,7 +188,7 @@ func TestFetchingCredentialsDoesNotCount(t *testing.T) {
 			"ping":   func() error { return r.Ping(t.Context()) },
 			"charge": func() error { _, err := r.Consume(t.Context(), start, quietCharge("bob")); return err },
 		} {
-			time.Sleep(time.Minute) // of the bubble's: what was fetched has expired
+			time.Sleep(time.Minute) // in the bubble: the credentials have expired
 			if took, err := elapsed(call); err != nil || took < 10*time.Second || took > 11*time.Second {
 				t.Errorf("%s: %v after %v", what, err, took)
 			}
@@ -201,7 +201,7 @@ func TestFetchingCredentialsDoesNotCount(t *testing.T) {
 	})
 }
 
-// trickle delivers a body byte by byte, or stops half-way.
+// trickle is a body that delivers byte by byte, or stops half-way.
 type trickle struct {
 	*bytes.Reader
 	ctx   context.Context
@@ -215,14 +215,14 @@ func (b *trickle) Read(p []byte) (int, error) {
 		<-b.ctx.Done()
 		return 0, b.ctx.Err()
 	}
-	time.Sleep(b.pause) // of the bubble's
+	time.Sleep(b.pause) // in the bubble
 	return b.Reader.Read(p[:1])
 }
 
 // Close does nothing.
 func (*trickle) Close() error { return nil }
 
-// A page has up to a megabyte, and a slow line must not make it an outage.
+// A page has up to a megabyte, and a slow connection must not make it an outage.
 func TestAPageMayTakeAsLongAsItComes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -236,7 +236,7 @@ func TestAPageMayTakeAsLongAsItComes(t *testing.T) {
 			}
 			return nil
 		}
-		must(t, list()) // the namespace is known from now on
+		must(t, list()) // caches the namespace
 		q.Body = func(ctx context.Context, reply string) io.ReadCloser {
 			return &trickle{bytes.NewReader([]byte(reply)), ctx, 250 * time.Millisecond, -1}
 		}
@@ -252,8 +252,8 @@ func TestAPageMayTakeAsLongAsItComes(t *testing.T) {
 	})
 }
 
-// A give-back has the time of its settlement. What can be sent again is, and
-// what cannot waits for its answer.
+// A give-back has the timeout of a settlement. An idempotent one is retried;
+// another waits for its reply.
 func TestAGiveBackKeepsItsTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -287,8 +287,8 @@ func TestAGiveBackKeepsItsTime(t *testing.T) {
 	})
 }
 
-// What was paid for a charge that came to nothing is given back in the caller's
-// time, or after it.
+// The tokens of a refused charge are given back within the deadline of the
+// caller, or after the call.
 func TestAnUndoThatHangsDoesNotHoldTheCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -323,7 +323,7 @@ func TestAnUndoThatHangsDoesNotHoldTheCaller(t *testing.T) {
 	})
 }
 
-// Long operations wait for a table that is busy.
+// Long operations wait for a busy table.
 func TestLongOperationsArePatient(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

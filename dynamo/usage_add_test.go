@@ -13,10 +13,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// midnight is when an hour, a day and a month begin.
+// midnight is the beginning of an hour, a day and a month.
 var midnight = time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
 
-// addition is what changes add to a snapshot of alice, each one request and ten
+// addition returns changes of a snapshot of alice, each with one request and ten
 // tokens.
 func (s *storedTable) addition(feed string, window limiter.Window, numbers ...int) aggregator.Addition {
 	a := aggregator.Addition{
@@ -53,7 +53,7 @@ func TestUsageIsAddedOnce(t *testing.T) {
 	}
 }
 
-// 19: windows that begin together are apart, under any way to ask for them.
+// 19: windows that begin together are separate in every query.
 func TestWindowsThatBeginTogetherAreApart(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
@@ -94,7 +94,7 @@ func TestWindowsThatBeginTogetherAreApart(t *testing.T) {
 		total_events N 1`)))
 }
 
-// What Python's aggregator counted stays, and adds up with what ours counts.
+// The counts of Python's aggregator stay and add up with ours.
 func TestUsageOfBothAggregatorsAddsUp(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)

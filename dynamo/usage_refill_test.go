@@ -12,8 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// drained is a bucket of alice with two limits, of which one is nearly empty and
-// one nearly full, and how the stream saw it.
+// newDrainedBucket creates a bucket of alice with an empty limit and a nearly
+// full one, and returns the state in its stream record.
 func newDrainedBucket(t *testing.T) (*storedTable, *aggregator.State) {
 	t.Helper()
 	s := newStoredTable(t)
@@ -23,6 +23,7 @@ func newDrainedBucket(t *testing.T) (*storedTable, *aggregator.State) {
 	return s, state
 }
 
+// consumeBoth makes a charge of both limits that must be admitted.
 func (s *storedTable) consumeBoth(at time.Time, rpm, tpm int64) {
 	s.Helper()
 	out, err := s.Repo.Consume(s.Context(), at, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", rpm).And("tpm", tpm)})
@@ -45,7 +46,7 @@ func (s *storedTable) state() *aggregator.State {
 	return c.State
 }
 
-// refill asks for one, and compares what the bucket then holds.
+// checkRefill refills the bucket and checks its tokens.
 func (s *storedTable) checkRefill(what string, after time.Duration, state *aggregator.State, done bool, rpm, tpm string) {
 	s.Helper()
 	id := aggregator.ID{Namespace: s.NS, Entity: "alice", Resource: "gpt-4"}
@@ -63,7 +64,7 @@ func (s *storedTable) checkRefill(what string, after time.Duration, state *aggre
 	}
 }
 
-// B-27, 6 and O-8: the time that is moved costs no limit its accrual.
+// B-27, 6 and O-8: moving the refill time costs no limit its accrual.
 func TestRefillIsOfAllLimits(t *testing.T) {
 	t.Parallel()
 	s, state := newDrainedBucket(t)
@@ -73,14 +74,14 @@ func TestRefillIsOfAllLimits(t *testing.T) {
 	s.checkRefill("back in time", 0, s.state(), false, "900", "5990000")
 }
 
-// A limit that would be full needs the tokens that were seen: a charge in between
-// would be forgiven.
+// A limit that becomes full requires unchanged tokens: otherwise the refill
+// would forgive a charge.
 func TestRefillNeverForgives(t *testing.T) {
 	t.Parallel()
 	s, state := newDrainedBucket(t)
 	s.checkRefill("tpm is full after a second", 2*time.Second, state, true, "2000", "6000000")
 	state = s.state()
-	s.consumeBoth(dynamotest.Dawn.Add(2*time.Second), 1, 100) // leaves the time of the refill as it is
+	s.consumeBoth(dynamotest.Dawn.Add(2*time.Second), 1, 100) // does not move the refill time
 	s.checkRefill("since then it was charged", 4*time.Second, state, false, "1000", "5900000")
 }
 
@@ -117,8 +118,8 @@ func TestRefillOfOtherLimits(t *testing.T) {
 	}
 }
 
-// Limits may change at a time at which the bucket was already refilled, where a
-// clock is behind. Its time of refill then does not tell that it is another.
+// With a slow clock, limits may change at a time that was refilled before. The
+// refill time then does not show that the bucket has changed.
 
 func TestRefillOfAnotherRate(t *testing.T) {
 	t.Parallel()
@@ -148,14 +149,14 @@ func TestChargeAfterALimitJoined(t *testing.T) {
 	s.Must(other.SetConfig(t.Context(), both, s.Event("limits_set", "$SYSTEM", "")))
 	_, err := other.Consume(t.Context(), dynamotest.Dawn, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("tpm", 6000)})
 	s.Must(err)
-	s.consume(dynamotest.Dawn.Add(2*time.Second), limiter.Tokens("rpm", 1)) // refills, and does not know of tpm
+	s.consume(dynamotest.Dawn.Add(2*time.Second), limiter.Tokens("rpm", 1)) // refills without knowing tpm
 	out, err := other.Peek(t.Context(), dynamotest.Dawn.Add(2*time.Second), limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("tpm", 0)})
 	s.Must(err)
 	s.Equal("rpm and tpm", out.Self.Tokens, []int64{59_000, 200_000})
 }
 
-// A refused charge makes buckets follow the limits in force, also one that was
-// refilled since this process saw it.
+// A refused charge updates buckets to the limits in force, even if they were
+// refilled since this process read them.
 func TestRefusalRepairsWhatWasRefilled(t *testing.T) {
 	t.Parallel()
 	s := newStoredTable(t)
@@ -169,7 +170,7 @@ func TestRefusalRepairsWhatWasRefilled(t *testing.T) {
 		t.Fatal(done, err)
 	}
 	s.SetLimits(limiter.Scope{Entity: "alice"}, limiter.PerDay("rpm", 120))
-	later := dynamotest.Dawn.Add(time.Hour) // facts are read anew, and the bucket is not: it has enough
+	later := dynamotest.Dawn.Add(time.Hour) // the facts have expired; the cached bucket has enough
 	out, err := s.Repo.Consume(t.Context(), later, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 5)})
 	s.Must(err)
 	if out.Admitted {
@@ -180,7 +181,7 @@ func TestRefusalRepairsWhatWasRefilled(t *testing.T) {
 	}
 }
 
-// takes is a charge of alice that is admitted.
+// consume makes a charge of alice that must be admitted.
 func (s *storedTable) consume(at time.Time, amounts limiter.Amounts) {
 	s.Helper()
 	out, err := s.Repo.Consume(s.Context(), at, limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: amounts})

@@ -12,8 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// A process whose clock was two hours ahead does not spoil the bucket again that
-// was deleted because of that, and that another process has made anew.
+// A process whose clock was two hours ahead does not break a bucket that was
+// deleted for that reason and recreated by another process.
 func TestProcessThatWasAheadLeavesNewBucketsAlone(t *testing.T) {
 	table := dynamotest.NewTable(t)
 	one, two := dynamotest.Connect(t, table, &exactOptions), dynamotest.Connect(t, table, &exactOptions)
@@ -32,9 +32,9 @@ func TestProcessThatWasAheadLeavesNewBucketsAlone(t *testing.T) {
 	consume(t, one, 2*time.Minute, chargeOf("alice", 60), true)
 }
 
-// A clock that was ahead for one charge, by less than the bucket takes to fill, is
-// not believed any more once it is right: neither is time refilled that has not
-// passed, nor does the bucket stand still.
+// A clock that was ahead for one charge, by less than the bucket takes to fill,
+// has no effect once it is right: no future time is refilled, and the bucket
+// keeps refilling.
 func TestClockThatWasAheadForAMomentIsForgotten(t *testing.T) {
 	table := dynamotest.NewTable(t)
 	repo := dynamotest.Connect(t, table, &exactOptions)
@@ -52,8 +52,8 @@ func TestClockThatWasAheadForAMomentIsForgotten(t *testing.T) {
 	consume(t, repo, 10*time.Second, chargeOf("alice", 1), false)
 }
 
-// A listing shows what this process has seen, also where the index lags behind
-// the table, and where a charge overtakes the listing.
+// A listing includes what this process has seen, even if the index lags behind
+// the table or a charge overtakes the listing.
 func TestListingsShowNoLessThanThereIs(t *testing.T) {
 	tokens := func(s *faultyTable, of limiter.Scope) (all []int64) {
 		for b, err := range s.repo.Buckets(context.Background(), at(time.Minute), of) {
@@ -89,8 +89,8 @@ func TestListingsShowNoLessThanThereIs(t *testing.T) {
 	}
 }
 
-// A give-back whose first try arrives after all is not given twice: if a later
-// try was refused, it is lost, and counted.
+// A give-back whose first attempt arrives late is not given twice: if a later
+// attempt was rejected, it is dropped and counted.
 func TestUndoThatArrivesLateIsNotGivenTwice(t *testing.T) {
 	s := newFaultyTable(t)
 	lease := warmUp(s)
@@ -102,7 +102,7 @@ func TestUndoThatArrivesLateIsNotGivenTwice(t *testing.T) {
 			return dynamotest.Pass
 		}
 		switch tries++; tries {
-		case 1: // the client sees a failure, while the request is still under way
+		case 1: // the client gets an error while the request is in flight
 			return dynamotest.Fault{Name: "under way", Act: func(x *dynamotest.Exchange) {
 				arrive <- func() { x.Execute(x.Body) }
 				x.Answer(dynamotest.InternalError())

@@ -32,18 +32,18 @@ type Fault struct {
 // The faults.
 var (
 	// Pass forwards the request and its reply.
-	Pass        = Fault{Name: "pass", Act: func(x *Exchange) { x.Answer(x.Execute(x.Body)) }}
+	Pass = Fault{Name: "pass", Act: func(x *Exchange) { x.Answer(x.Execute(x.Body)) }}
 	// ResetBefore resets the connection; the engine never receives the request.
 	ResetBefore = Fault{Name: "resetBefore", Act: (*Exchange).Reset}
 	// DropReply resets the connection after the engine executed the request.
 	DropReply = Fault{Name: "dropReply", Act: func(x *Exchange) { x.Execute(x.Body); x.Reset() }}
 	// Fail500 replies with an internal error; the engine never receives the request.
-	Fail500   = Fault{Name: "fail500", Act: func(x *Exchange) { x.Answer(InternalError()) }}
+	Fail500 = Fault{Name: "fail500", Act: func(x *Exchange) { x.Answer(InternalError()) }}
 	// Fail500After replies with an internal error after the engine executed the
 	// request.
 	Fail500After = Fault{Name: "fail500After", Act: func(x *Exchange) { x.Execute(x.Body); x.Answer(InternalError()) }}
 	// Throttle replies that the throughput was exceeded.
-	Throttle     = Fault{Name: "throttle", Act: func(x *Exchange) { x.Answer(throttled()) }}
+	Throttle = Fault{Name: "throttle", Act: func(x *Exchange) { x.Answer(throttled()) }}
 	// Conflict replies with a transaction conflict: an error of its own for the
 	// write of one item, a cancellation reason for a transaction.
 	Conflict = Fault{Name: "conflict", Act: func(x *Exchange) { x.Answer(conflicted(x.Body)) }}

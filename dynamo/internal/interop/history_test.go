@@ -98,8 +98,8 @@ func withoutIDs(events []map[string]any) []map[string]any {
 	return events
 }
 
-// TestInteropTrailOfDefaultsIsOne is TestInteropTrailIsOne for resources and the
-// system, which have trails of their own.
+// TestInteropTrailOfDefaultsIsOne checks the same for resources and the system,
+// which have trails of their own.
 func TestInteropTrailOfDefaultsIsOne(t *testing.T) {
 	eachTable(t, func(w *world, py pyProgram) {
 		for trail, s := range map[string]limiter.Scope{"$RESOURCE:gpt-4": {Resource: "gpt-4"}, "$SYSTEM": {}} {
