@@ -159,5 +159,5 @@ func (b *Aggregator) RunDuring(calls func(wake func(pause time.Duration))) {
 	})
 }
 
-// latest returns the latest time of all calls.
+// Latest returns the latest time of all calls.
 func (b *Aggregator) Latest() time.Time { return time.Unix(0, b.now.Load()) }

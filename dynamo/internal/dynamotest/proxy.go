@@ -203,7 +203,7 @@ func (x *Exchange) forward(body []byte) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	got, err := io.ReadAll(resp.Body)
 	return Reply{resp.StatusCode, resp.Header, got}, err
 }

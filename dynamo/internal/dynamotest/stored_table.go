@@ -246,7 +246,7 @@ func (s *StoredTable) SortKeys(pk string) (all []string) {
 	})
 	s.Must(err)
 	for _, it := range out.Items {
-		all = append(all, it["SK"].(*types.AttributeValueMemberS).Value)
+		all = append(all, Text(it, "SK"))
 	}
 	return all
 }
