@@ -12,6 +12,7 @@ import (
 
 var errRead = errors.New("the table does not answer")
 
+// keysNamed returns fact keys of these kinds.
 func keysNamed(names ...string) (keys []factKey) {
 	for _, n := range names {
 		keys = append(keys, factKey{ns: "ns", kind: n})
@@ -19,8 +20,7 @@ func keysNamed(names ...string) (keys []factKey) {
 	return keys
 }
 
-// source is a table of facts that counts how often it is read, and can be held
-// up or fail.
+// source is a table of facts that counts its reads, and can block or fail.
 type source struct {
 	mu     sync.Mutex
 	reads  []string
@@ -43,11 +43,13 @@ func (s *source) read(keys []factKey) ([]*fact, error) {
 	return facts, s.err
 }
 
+// ask looks facts up at a moment.
 func (c *cache) ask(s *source, at moment, names ...string) ([]*fact, error) {
 	facts, _, err := c.lookup(context.Background(), at, c.life, keysNamed(names...), s.read)
 	return facts, err
 }
 
+// wantReads checks which facts were read.
 func wantReads(t *testing.T, s *source, want ...string) {
 	t.Helper()
 	if got := fmt.Sprint(s.reads); got != fmt.Sprint(want) {
@@ -69,7 +71,7 @@ func TestFactsAreReadOnceInTheirLife(t *testing.T) {
 	}
 }
 
-// A caller's clock may run where the machine's does not, as in a replay.
+// In a replay the caller's clock advances while the machine's does not.
 func TestFactsGetOldByTheCallersClockToo(t *testing.T) {
 	c, s := newCache(time.Minute, 10), &source{}
 	now := time.Now()
@@ -99,7 +101,7 @@ func TestCallersAtOnceReadOnce(t *testing.T) {
 	})
 }
 
-// Nobody waits for a read of something else.
+// A read of another fact does not block a hit.
 func TestHitsDoNotWaitForReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, s := newCache(time.Minute, 10), &source{}
@@ -120,8 +122,8 @@ func TestHitsDoNotWaitForReads(t *testing.T) {
 	})
 }
 
-// What is read while it is changed may be what was before: it is not kept, and
-// whoever asks after the change reads by himself.
+// A read that overlaps a change may return the old value. It is not kept, and the
+// next caller reads again.
 func TestReadThatAChangeOvertookIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, old := newCache(time.Minute, 10), &source{parent: "old", hold: make(chan struct{})}
@@ -157,16 +159,15 @@ func TestOldFactsServeWhileTheTableFails(t *testing.T) {
 		t.Errorf("facts %v, error %v, want the old one", facts, err)
 	}
 	if _, err := c.ask(s, moment{clock: now}, "b"); !errors.Is(err, errRead) {
-		t.Errorf("error %v for what was never known, want that of the table", err)
+		t.Errorf("error %v for a fact that was never read, want the table's", err)
 	}
-	// What has to be sure is never old.
+	// A lookup with a life of 0 never returns a stale fact.
 	if _, _, err := c.lookup(t.Context(), moment{clock: now}, 0, keysNamed("a"), s.read); !errors.Is(err, errRead) {
-		t.Errorf("error %v for what is to be read anew, want that of the table", err)
+		t.Errorf("error %v for a lookup with life 0, want the table's", err)
 	}
 }
 
-// While a read fails, one caller a second finds that out; the others use what
-// is known.
+// While reads fail, one caller a second tries again. The others use the stale fact.
 func TestFailingReadsAreNotRepeatedByEveryCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, s := newCache(time.Minute, 10), &source{parent: "p"}
@@ -188,8 +189,8 @@ func TestFailingReadsAreNotRepeatedByEveryCaller(t *testing.T) {
 	})
 }
 
-// A caller that panics leaves nobody waiting.
-func TestReadThatPanicsIsOver(t *testing.T) {
+// A reader that panics does not block other callers.
+func TestReadThatPanicsDoesNotBlock(t *testing.T) {
 	c, s := newCache(time.Minute, 10), &source{parent: "p"}
 	func() {
 		defer func() { _ = recover() }()
@@ -200,16 +201,16 @@ func TestReadThatPanicsIsOver(t *testing.T) {
 	}
 }
 
-// A time-out of the connection is not the caller's own.
+// A timeout of the connection is an error, not the end of the caller's context.
 func TestReadThatTimesOutIsAnError(t *testing.T) {
 	c, s := newCache(time.Minute, 10), &source{err: fmt.Errorf("awaiting headers: %w", context.DeadlineExceeded)}
 	if _, err := c.ask(s, moment{clock: time.Now()}, "a"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("error %v, want that of the read", err)
+		t.Errorf("error %v, want the read's", err)
 	}
 	wantReads(t, s, "a")
 }
 
-// A caller that gives up takes nobody with it who waits for the same read.
+// A reader that gives up does not fail the callers that wait for its read.
 func TestReaderThatGivesUpDoesNotFailOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCache(time.Minute, 10)
@@ -254,9 +255,9 @@ func TestWithoutALifeNothingIsKept(t *testing.T) {
 	}
 }
 
-// A table that does not answer takes the whole time of a caller that has little.
-// The next ones have old facts at once.
-func TestOldFactsWillDoAfterAReaderRanOutOfTime(t *testing.T) {
+// A table that does not answer uses up the timeout of one caller. The next callers
+// get stale facts at once.
+func TestOldFactsServeAfterAReaderTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, s := newCache(time.Minute, 10), &source{parent: "old"}
 		if _, err := c.ask(s, moment{clock: time.Now()}, "a"); err != nil {

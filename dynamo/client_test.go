@@ -6,8 +6,8 @@ import (
 	"github.com/aws/smithy-go/logging"
 )
 
-// A library prints nothing of its own accord. Whoever wants to see what the SDK
-// says gives a configuration.
+// A library does not print. A caller that wants the SDK's log passes a
+// configuration.
 func TestTheSDKPrintsNothing(t *testing.T) {
 	t.Setenv("AWS_REGION", "us-east-1")
 	s := &store{}

@@ -324,6 +324,38 @@ func (c *consumeOp) undo(ctx context.Context) {
 	}
 }
 
+// undoTimeout is the time for a give-back whose caller does not wait for it.
+const undoTimeout = limiter.DefaultSettleTimeout
+
+// undo gives back what the payer paid. If ctx ends, the give-back continues in
+// the background, and Close waits for it.
+func (p *payer) undo(ctx context.Context, now int64, amounts *limiter.Amounts) {
+	if !p.paid {
+		return
+	}
+	p.paid = false
+	back := limiter.Credit{Account: p.plan.view.Account, Undo: true}
+	for _, l := range back.Account.Limits { // the bucket may have other limits by now, which paid nothing
+		if n, named := amounts.Lookup(l.Name); named {
+			back.Amounts = back.Amounts.And(l.Name, n)
+		}
+	}
+	done := make(chan struct{})
+	give := func() {
+		defer close(done)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+		defer cancel()
+		_ = p.repo.credit(ctx, now, back)
+	}
+	if !p.repo.runInBackground(give) {
+		give()
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
 // outcome returns the outcome by the payers' plans.
 func (c *consumeOp) outcome(admitted bool) limiter.Outcome {
 	out := limiter.Outcome{Admitted: admitted, Self: c.self.plan.view}

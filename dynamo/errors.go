@@ -14,7 +14,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// writeResult is what an error says about the write that returned it.
+// writeResult is the outcome of a failed write, as far as its error shows it.
 type writeResult int
 
 const (

@@ -15,18 +15,18 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// TestFates sends a write with the real client to servers that fail in every
-// way, and checks what is concluded about it.
-func TestFates(t *testing.T) {
+// TestWriteResults sends a write with the real client to servers that fail in
+// every way, and checks the result.
+func TestWriteResults(t *testing.T) {
 	static := credentials.NewStaticCredentialsProvider("a", "b", "")
 	none := aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return aws.Credentials{}, errors.New("none") })
 	for _, c := range []struct {
 		name, url   string
 		credentials aws.CredentialsProvider
 		want        writeResult
-		again       bool
+		retryable   bool
 	}{
-		{"connection refused", nobody(t), static, notExecuted, true},
+		{"connection refused", closedPort(t), static, notExecuted, true},
 		{"no such host", "http://no-such-host.invalid:1", static, notExecuted, true},
 		{"500", replying(t, 500, `{"__type":"InternalServerError"}`), static, unknown, false},
 		{"503", replying(t, 503, ""), static, unknown, false},
@@ -35,7 +35,7 @@ func TestFates(t *testing.T) {
 		{"in progress", replying(t, 400, `{"__type":"TransactionInProgressException"}`), static, unknown, false},
 		{"denied", replying(t, 400, `{"__type":"AccessDeniedException"}`), static, notExecuted, false},
 		{"no JSON", replying(t, 200, `{"Attributes":`), static, unknown, false},
-		{"no credentials", nobody(t), none, notExecuted, false},
+		{"no credentials", closedPort(t), none, notExecuted, false},
 		{"no answer in time", silent(t), static, unknown, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -48,15 +48,15 @@ func TestFates(t *testing.T) {
 				defer cancel()
 			}
 			_, err := client.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: aws.String("table"), Key: key{"a", "b"}.at()})
-			if got := resultOf(err); err == nil || got != c.want || got == notExecuted && retryable(err) != c.again {
-				t.Errorf("fate %d, again %v, want %d and %v: %v", got, retryable(err), c.want, c.again, err)
+			if got := resultOf(err); err == nil || got != c.want || got == notExecuted && retryable(err) != c.retryable {
+				t.Errorf("result %d, retryable %v, want %d and %v: %v", got, retryable(err), c.want, c.retryable, err)
 			}
 		})
 	}
 }
 
-// nobody is an address where nothing listens.
-func nobody(t *testing.T) string {
+// closedPort returns an address where nothing listens.
+func closedPort(t *testing.T) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -66,6 +66,7 @@ func nobody(t *testing.T) string {
 	return "http://" + l.Addr().String()
 }
 
+// replying returns the URL of a server with a fixed response.
 func replying(t *testing.T, status int, body string) string {
 	t.Helper()
 	return serving(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -75,15 +76,16 @@ func replying(t *testing.T, status int, body string) string {
 	})
 }
 
-// silent answers only to callers that have given up.
+// silent returns the URL of a server that answers only after its client has gone.
 func silent(t *testing.T) string {
 	t.Helper()
 	return serving(t, func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // until then a caller that goes is not noticed
+		_, _ = io.Copy(io.Discard, r.Body) // the server notices a closed connection only after it has read the body
 		<-r.Context().Done()
 	})
 }
 
+// serving starts a server and returns its URL.
 func serving(t *testing.T, handler http.HandlerFunc) string {
 	t.Helper()
 	server := httptest.NewServer(handler)

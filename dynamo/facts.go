@@ -35,10 +35,15 @@ type fact struct {
 	exists  bool // the namespace may be deleted, but is not being purged
 }
 
+// configFact returns the key of the fact about a level.
 func (r *Repository) configFact(s limiter.Scope) factKey { return factKey{r.ns, factConfig, s} }
+
+// entityFact returns the key of the fact about an entity.
 func (r *Repository) entityFact(id string) factKey {
 	return factKey{r.ns, factEntity, limiter.Scope{Entity: id}}
 }
+
+// namespaceFact returns the key of the fact about the namespace.
 func (r *Repository) namespaceFact() factKey { return factKey{ns: r.ns, kind: factNamespace} }
 
 // key returns the key of the fact's item.
@@ -87,8 +92,8 @@ func (r *Repository) lookup(ctx context.Context, now int64, maxAge time.Duration
 	return facts, fresh, err
 }
 
-// lookupWith is lookup that also reads the items of more, in the same request as
-// the facts that have to be read. It returns nil items if more is empty.
+// lookupWith returns facts as lookup does, and the items of more, which it reads
+// together with the facts that have to be read. items is nil if more is empty.
 func (r *Repository) lookupWith(ctx context.Context, now int64, maxAge time.Duration, keys []factKey, more []key, get getter) (facts []*fact, items map[key]item, fresh bool, err error) {
 	var readErr error
 	facts, fresh, err = r.cache.lookup(ctx, moment{r.clock(), now}, maxAge, keys, func(wanted []factKey) ([]*fact, error) {
@@ -105,8 +110,8 @@ func (r *Repository) lookupWith(ctx context.Context, now int64, maxAge time.Dura
 	return facts, items, fresh, readErr // a stale fact may serve, a stale item may not
 }
 
-// read reads facts and the items of more from the table. The items that it returns
-// are those of the facts, too.
+// read reads facts and the items of more from the table. The result also holds the
+// items of the facts.
 func (r *Repository) read(ctx context.Context, wanted []factKey, more []key, get getter) ([]*fact, map[key]item, error) {
 	keys := make([]key, 0, len(wanted)+len(more))
 	for _, k := range wanted {

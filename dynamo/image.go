@@ -188,3 +188,19 @@ func (img *image) shortestFill() int64 {
 	}
 	return shortest
 }
+
+// expiry returns the ttl of a bucket, in seconds: when it has idled and is full,
+// so that no debt is forgiven.
+func expiry(b *rules.Bucket) int64 {
+	const latest = 1 << 53 / bucket.Milli
+	return min(ceilDiv(max(b.Expires, b.Full()), bucket.Milli), latest)
+}
+
+// ceilDiv returns a/b, rounded up if a is positive.
+func ceilDiv(a, b int64) int64 {
+	q := a / b
+	if a%b > 0 {
+		q++
+	}
+	return q
+}

@@ -21,7 +21,7 @@ type images struct {
 	epoch   uint64 // how often all refusals were cleared
 }
 
-// cachedBucket is what this process knows of one bucket.
+// cachedBucket holds what this process knows of one bucket.
 type cachedBucket struct {
 	image     *image // nil if unknown
 	maxRefill int64  // latest refill time ever seen in the item
@@ -141,7 +141,7 @@ func (m *images) observeWrite(k key, img *image, before *cachedBucket, after *ru
 	return *e
 }
 
-// observeCharge is observeWrite for the charge of an account.
+// observeCharge does what observeWrite does, and shares the account of the charge.
 func (m *images) observeCharge(k key, img *image, before *cachedBucket, after *rules.Bucket, recreate bool, account *limiter.Account) cachedBucket {
 	return m.shareAccount(k, m.observeWrite(k, img, before, after, recreate), account)
 }

@@ -9,11 +9,11 @@ import (
 
 const aMinute = 60 * 1000
 
-// refilledAt is an image of a bucket that was refilled up to a time.
+// refilledAt returns an image of a bucket that was refilled up to a time.
 func refilledAt(refill int64) *image { return &image{refill: refill} }
 
-// The time that a process remembers counts for callers whose clocks are a little
-// behind, and not where it turns out to have been wrong.
+// The remembered time counts for callers whose clocks are a little behind, but not
+// if it was a mistake.
 func TestRememberedTimeIsCorrected(t *testing.T) {
 	machine := time.UnixMilli(100 * aMinute)
 	for name, c := range map[string]struct {
@@ -36,9 +36,9 @@ func TestRememberedTimeIsCorrected(t *testing.T) {
 	}
 }
 
-// An image whose refill time lies far behind what was seen before it was asked for
-// is that of another bucket. One that was only overtaken changes nothing.
-func TestAnotherBucketIsToldFromAnOldAnswer(t *testing.T) {
+// An image far behind the refill time seen before its request began shows another
+// bucket. An overtaken image changes nothing.
+func TestAnotherBucketDiffersFromAnOldResponse(t *testing.T) {
 	const seen = 200 * aMinute
 	for name, c := range map[string]struct {
 		refill, before   int64

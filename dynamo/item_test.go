@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Python writes numbers as its decimals print: with an exponent at times.
+// Python writes numbers as its decimals print, some of them with an exponent.
 func TestNumbersWithExponentsAreRead(t *testing.T) {
 	for text, want := range map[string]int64{
 		"0": 0, "-5": -5, "1E+3": 1000, "1.5E+3": 1500, "12E2": 1200, "9007199254740993": 9007199254740993,
@@ -29,7 +29,7 @@ func TestNumbersWithExponentsAreRead(t *testing.T) {
 	}
 }
 
-// Metadata and details come back as they were stored.
+// Metadata and details are read as they were stored.
 func TestValuesComeBack(t *testing.T) {
 	want := map[string]any{
 		"text": "a", "none": nil, "yes": true, "whole": int64(7), "part": 1.25,

@@ -297,6 +297,23 @@ func (p *payer) covers(amounts *limiter.Amounts) bool {
 	return true
 }
 
+// take takes the amounts in the plan.
+func (p *payer) take(amounts *limiter.Amounts) {
+	p.plan.turn.Pay(amounts)
+	_ = p.plan.turn.Commit(amounts, rules.NoBook) // cannot fail without a book
+}
+
+// untake adds to the view what undo gives back.
+func (p *payer) untake(amounts *limiter.Amounts) {
+	view := &p.plan.view
+	tokens := make([]int64, len(view.Tokens))
+	for i, l := range view.Account.Limits {
+		n, _ := amounts.Lookup(l.Name)
+		tokens[i] = min(view.Tokens[i]+n*bucket.Milli, l.Capacity*bucket.Milli)
+	}
+	view.Tokens = tokens
+}
+
 // provesRefusal reports whether what this call has read suffices to refuse. An
 // overtaken image lacks what accrued between its refill time and the later one.
 // It proves a refusal only if it refuses from its own refill time.

@@ -22,23 +22,6 @@ import (
 // or one without a refill time.
 const ifNoBucket = "attribute_not_exists(" + attrPK + ") OR attribute_not_exists(" + attrRefill + ")"
 
-// take takes the amounts in the plan.
-func (p *payer) take(amounts *limiter.Amounts) {
-	p.plan.turn.Pay(amounts)
-	_ = p.plan.turn.Commit(amounts, rules.NoBook) // cannot fail without a book
-}
-
-// untake adds to the view what undo gives back.
-func (p *payer) untake(amounts *limiter.Amounts) {
-	view := &p.plan.view
-	tokens := make([]int64, len(view.Tokens))
-	for i, l := range view.Account.Limits {
-		n, _ := amounts.Lookup(l.Name)
-		tokens[i] = min(view.Tokens[i]+n*bucket.Milli, l.Capacity*bucket.Milli)
-	}
-	view.Tokens = tokens
-}
-
 // write sends the debit of the plan. Afterwards the payer has paid, or it has the
 // image that refused the debit, or there is an error.
 func (p *payer) write(ctx context.Context, amounts *limiter.Amounts) error {
@@ -142,38 +125,6 @@ func (p *payer) repair(ctx context.Context, now int64, charge *limiter.Charge) {
 			!p.needsRepair(now) || p.refresh(ctx, now, charge) != nil || !p.needsRepair(now) || !p.fresh {
 			return
 		}
-	}
-}
-
-// undoTimeout is the time for a give-back whose caller does not wait for it.
-const undoTimeout = limiter.DefaultSettleTimeout
-
-// undo gives back what the payer paid. If ctx ends, the give-back continues in
-// the background, and Close waits for it.
-func (p *payer) undo(ctx context.Context, now int64, amounts *limiter.Amounts) {
-	if !p.paid {
-		return
-	}
-	p.paid = false
-	back := limiter.Credit{Account: p.plan.view.Account, Undo: true}
-	for _, l := range back.Account.Limits { // the bucket may have other limits by now, which paid nothing
-		if n, named := amounts.Lookup(l.Name); named {
-			back.Amounts = back.Amounts.And(l.Name, n)
-		}
-	}
-	done := make(chan struct{})
-	give := func() {
-		defer close(done)
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
-		defer cancel()
-		_ = p.repo.credit(ctx, now, back)
-	}
-	if !p.repo.runInBackground(give) {
-		give()
-	}
-	select {
-	case <-done:
-	case <-ctx.Done():
 	}
 }
 
@@ -399,21 +350,6 @@ func (p *payer) newItem(amounts *limiter.Amounts) item {
 		}
 	}
 	return it
-}
-
-// expiry returns the ttl of a bucket, in seconds: when it has idled and is full,
-// so that no debt is forgiven.
-func expiry(b *rules.Bucket) int64 {
-	const latest = 1 << 53 / bucket.Milli
-	return min(ceilDiv(max(b.Expires, b.Full()), bucket.Milli), latest)
-}
-
-func ceilDiv(a, b int64) int64 {
-	q := a / b
-	if a%b > 0 {
-		q++
-	}
-	return q
 }
 
 // extendTTL keeps the bucket that a write left at a time until it is full. The

@@ -32,8 +32,8 @@ func (s *store) get(ctx context.Context, k key) (item, error) {
 	return out.Item, nil
 }
 
-// getActive is get for a namespace that has to be active. Both reads together take
-// no longer than one may.
+// getActive checks that the namespace is active, and returns an item as get does.
+// Both together have the time of one read.
 func (r *Repository) getActive(ctx context.Context, k key) (item, error) {
 	ctx, cancel, err := r.withTimeout(ctx)
 	if err != nil {
@@ -176,8 +176,8 @@ func queryPartition(pk string) *dynamodb.QueryInput {
 	}
 }
 
-// queryIndex is queryPrefix for an index, which lags a little behind the table. An
-// empty prefix selects all items.
+// queryIndex returns a query like queryPrefix's for an index, which lags a little
+// behind the table. An empty prefix selects all items.
 func queryIndex(index, pk, prefix string) *dynamodb.QueryInput {
 	in := queryPrefix(pk, prefix)
 	if prefix == "" { // a request must not hold an empty key

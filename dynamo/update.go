@@ -11,8 +11,7 @@ import (
 )
 
 // update builds an UpdateItem. Placeholders are numbered, never built from names,
-// which may have characters that placeholders must not. Every charge makes one,
-// so it has room for two limits from the start.
+// which may have characters that placeholders must not.
 type update struct {
 	names            map[string]string
 	values           item
@@ -21,6 +20,7 @@ type update struct {
 	numbers          []types.AttributeValueMemberN
 }
 
+// newUpdate returns an update with room for two limits.
 func newUpdate() *update {
 	const attrs, numbers = 12, 16
 	return &update{
