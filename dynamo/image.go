@@ -101,7 +101,7 @@ func (c cell) limit() limiter.Limit {
 
 // rateOf returns a limit's parameters in millitokens and milliseconds.
 func rateOf(l limiter.Limit) bucket.Rate {
-	return bucket.Rate{Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds()}
+	return bucket.RateOf(l.Capacity, l.Refill, l.Period)
 }
 
 // find returns the cell of a limit, or nil.
