@@ -89,6 +89,11 @@ var packages = []rule{
 		"the account around a table: what is in the table belongs to its store",
 	},
 	{
+		"infra/internal/fakeaws",
+		[]string{"dynamo", "github.com/aws/", "go.yaml.in/yaml/v3"},
+		"a fake of AWS: it must not know the package that it tests",
+	},
+	{
 		"internal/hint", nil,
 		"writes command lines: what they are for is up to its callers",
 	},
@@ -158,7 +163,7 @@ var bans = []struct {
 	only []string
 	why  string
 }{
-	{"github.com/aws/", []string{"dynamo", "dynamo/internal/dynamotest", "dynamo/internal/interop", "infra", "loadtest", "internal/function", "internal/s3files"}, "users of other stores must not compile a cloud"},
+	{"github.com/aws/", []string{"dynamo", "dynamo/internal/dynamotest", "dynamo/internal/interop", "infra", "infra/internal/fakeaws", "loadtest", "internal/function", "internal/s3files"}, "users of other stores must not compile a cloud"},
 	{"github.com/aws/aws-lambda-go", []string{"internal/function"}, "what runs in a Lambda does not know that it does"},
 	{"github.com/spf13/", []string{"internal/cli"}, "flags are turned into plain options once"},
 	{"modernc.org/", []string{"sqlite"}, "a driver behind the port cannot be used past it"},
@@ -175,10 +180,10 @@ var inTests = map[string][]string{
 }
 
 // testOnly lists the packages that only tests import.
-var testOnly = []string{"./dynamo/internal/dynamotest", "./dynamo/internal/interop", "./internal/localserver", "./internal/dynamolocal", "./internal/motolocal", "./internal/s3local", "./internal/golden"}
+var testOnly = []string{"./dynamo/internal/dynamotest", "./dynamo/internal/interop", "./infra/internal/fakeaws", "./internal/localserver", "./internal/dynamolocal", "./internal/motolocal", "./internal/s3local", "./internal/golden"}
 
 // fixtures lists the packages that import testing outside of _test.go files.
-var fixtures = []string{"repotest", "dynamo/internal/dynamotest"}
+var fixtures = []string{"repotest", "dynamo/internal/dynamotest", "infra/internal/fakeaws"}
 
 // goFile is a file of this module and what it imports, packages of this module
 // by their folder.

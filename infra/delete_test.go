@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/infra"
+	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
 func remove(t *testing.T, name string, opts infra.DeleteOptions) infra.Removal {
@@ -23,19 +24,19 @@ func remove(t *testing.T, name string, opts infra.DeleteOptions) infra.Removal {
 
 func TestDeleteRemovesEverything(t *testing.T) {
 	t.Parallel()
-	c, name := fresh(t, true)
+	c, name := newStack(t, true)
 	var told []string
 	opts := infra.DeleteOptions{Options: c.options()}
 	opts.Options.Event = func(e infra.Event) { told = append(told, e.Resource+" "+e.Status) }
 	r := remove(t, name, opts)
-	if diff := cmp.Diff(infra.Removal{Name: name, Region: region, Existed: true, Items: r.Items, Artifacts: ownBucketOf(name), Complete: true}, r); diff != "" {
+	if diff := cmp.Diff(infra.Removal{Name: name, Region: fakeaws.Region, Existed: true, Items: r.Items, Artifacts: artifactBucketOf(name), Complete: true}, r); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]string{name + " DELETE_IN_PROGRESS", name + " DELETE_COMPLETE"}, told); diff != "" {
 		t.Error(diff)
 	}
-	if r.Items < 3 || len(c.buckets) > 0 || c.find(name) != nil {
-		t.Error(r.Items, c.buckets)
+	if r.Items < 3 || len(c.Buckets) > 0 || c.Find(name) != nil {
+		t.Error(r.Items, c.Buckets)
 	}
 	if r := remove(t, name, opts); r.Existed || !r.Complete || r.Artifacts != "" {
 		t.Errorf("%+v", r)
@@ -46,20 +47,20 @@ func TestDeleteRemovesEverything(t *testing.T) {
 // is the bucket that it uses.
 func TestDeleteLeavesTheNextStack(t *testing.T) {
 	t.Parallel()
-	c, name := fresh(t, true)
-	ours := c.find(name)
-	var next *cloudStack
-	c.plan = func(asked *cloudCall) *reply {
-		if asked.op == "DescribeStacks" && ours.status == "DELETE_COMPLETE" && next == nil && asked.form.Get("StackName") == name {
-			next = c.put(name, "CREATE_COMPLETE", managedTags(name))
+	c, name := newStack(t, true)
+	ours := c.Find(name)
+	var next *fakeaws.Stack
+	c.Intercept = func(r *fakeaws.Request) *fakeaws.Reply {
+		if r.Op == "DescribeStacks" && ours.Status == "DELETE_COMPLETE" && next == nil && r.Form.Get("StackName") == name {
+			next = c.AddStack(name, "CREATE_COMPLETE", managedTags(name))
 		}
 		return nil
 	}
 	r := remove(t, name, infra.DeleteOptions{Options: c.options()})
-	if !r.Existed || !r.Complete || r.Artifacts != "" || next.status != "CREATE_COMPLETE" || c.buckets[ownBucketOf(name)] == nil {
-		t.Errorf("%+v, %s", r, next.status)
+	if !r.Existed || !r.Complete || r.Artifacts != "" || next.Status != "CREATE_COMPLETE" || c.Buckets[artifactBucketOf(name)] == nil {
+		t.Errorf("%+v, %s", r, next.Status)
 	}
-	if got := c.calls("DeleteStack"); len(got) != 1 {
+	if got := c.TakeCalls("DeleteStack"); len(got) != 1 {
 		t.Error(got)
 	}
 }
@@ -68,43 +69,43 @@ func TestDeleteLeavesTheNextStack(t *testing.T) {
 func TestDeleteRemovesAHalfMadeBucket(t *testing.T) {
 	t.Parallel()
 	c, name := newCloud(t), stackName()
-	c.buckets[ownBucketOf(name)] = &bucket{objects: map[string][]byte{}}
-	if r := remove(t, name, infra.DeleteOptions{Options: c.options()}); r.Artifacts != ownBucketOf(name) || len(c.buckets) > 0 {
-		t.Errorf("%+v, %v", r, c.buckets)
+	c.Buckets[artifactBucketOf(name)] = &fakeaws.Bucket{Objects: map[string][]byte{}}
+	if r := remove(t, name, infra.DeleteOptions{Options: c.options()}); r.Artifacts != artifactBucketOf(name) || len(c.Buckets) > 0 {
+		t.Errorf("%+v, %v", r, c.Buckets)
 	}
 }
 
 // A stack that cannot be deployed needs another way to unprotect its table.
 func TestDeleteOfABrokenStackSaysHowToUnprotect(t *testing.T) {
 	t.Parallel()
-	c, name := fresh(t, true)
-	_, err := dynamodb.NewFromConfig(*config(c.engine)).UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(true)})
+	c, name := newStack(t, true)
+	_, err := dynamodb.NewFromConfig(*fakeaws.Config(c.Engine)).UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(true)})
 	must(t, err)
 	t.Cleanup(func() {
-		_, _ = dynamodb.NewFromConfig(*config(c.engine)).UpdateTable(context.Background(), &dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(false)})
+		_, _ = dynamodb.NewFromConfig(*fakeaws.Config(c.Engine)).UpdateTable(context.Background(), &dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(false)})
 	})
 	_, err = infra.Delete(t.Context(), name, &infra.DeleteOptions{Options: c.options()})
-	wants[*infra.RefusedError](t, err, "zae-limiter deploy --name "+name+" --no-deletion-protection")
-	c.find(name).status = "ROLLBACK_FAILED"
+	checkError[*infra.RefusedError](t, err, "zae-limiter deploy --name "+name+" --no-deletion-protection")
+	c.Find(name).Status = "ROLLBACK_FAILED"
 	_, err = infra.Delete(t.Context(), name, &infra.DeleteOptions{Options: c.options()})
-	wants[*infra.RefusedError](t, err, "aws dynamodb update-table --no-deletion-protection-enabled --table-name "+name)
+	checkError[*infra.RefusedError](t, err, "aws dynamodb update-table --no-deletion-protection-enabled --table-name "+name)
 }
 
 func TestDeleteShowsWhatItIsAboutToDo(t *testing.T) {
 	t.Parallel()
-	c, name := fresh(t, true)
-	c.buckets[name+"-archive"].objects["event"] = nil
+	c, name := newStack(t, true)
+	c.Buckets[name+"-archive"].Objects["event"] = nil
 	no := errors.New("no")
 	var seen infra.Removal
 	_, err := infra.Delete(t.Context(), name, &infra.DeleteOptions{Options: c.options(), Confirm: func(r infra.Removal) error { seen = r; return no }})
 	if err != no { //nolint:errorlint // as it is, not wrapped
 		t.Error(err)
 	}
-	want := infra.Removal{Name: name, Region: region, Existed: true, Items: seen.Items, Archive: name + "-archive", ArchiveKept: true}
+	want := infra.Removal{Name: name, Region: fakeaws.Region, Existed: true, Items: seen.Items, Archive: name + "-archive", ArchiveKept: true}
 	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Error(diff)
 	}
-	if got := c.calls("DeleteStack", "DeleteObjects", "DeleteBucket"); len(got) > 0 {
+	if got := c.TakeCalls("DeleteStack", "DeleteObjects", "DeleteBucket"); len(got) > 0 {
 		t.Error(got)
 	}
 }
@@ -114,53 +115,53 @@ func TestDeleteShowsWhatItIsAboutToDo(t *testing.T) {
 func TestDeleteKeepsAnArchiveThatHoldsSomething(t *testing.T) {
 	t.Parallel()
 	for _, template := range []string{string(infra.Template()), "python"} {
-		c, name := fresh(t, true)
-		s, archive := c.find(name), c.buckets[name+"-archive"]
-		s.template, archive.objects["event"] = template, nil
+		c, name := newStack(t, true)
+		s, archive := c.Find(name), c.Buckets[name+"-archive"]
+		s.Template, archive.Objects["event"] = template, nil
 		r := remove(t, name, infra.DeleteOptions{Options: c.options()})
 		if r.Archive != name+"-archive" || !r.ArchiveKept || !r.Complete {
 			t.Errorf("%+v", r)
 		}
-		if len(archive.objects) != 1 || c.buckets[name+"-archive"] == nil || len(c.buckets) != 1 {
-			t.Error(c.buckets)
+		if len(archive.Objects) != 1 || c.Buckets[name+"-archive"] == nil || len(c.Buckets) != 1 {
+			t.Error(c.Buckets)
 		}
-		if got := slices.Equal(s.retained, []string{archiveID}); got != (template == "python") {
-			t.Error(s.retained)
+		if got := slices.Equal(s.Retained, []string{fakeaws.ArchiveID}); got != (template == "python") {
+			t.Error(s.Retained)
 		}
 	}
 }
 
 func TestDeleteOfAnArchiveIsAsked(t *testing.T) {
 	t.Parallel()
-	c, name := fresh(t, true)
-	c.buckets[name+"-archive"].objects["event"] = nil
+	c, name := newStack(t, true)
+	c.Buckets[name+"-archive"].Objects["event"] = nil
 	r := remove(t, name, infra.DeleteOptions{Options: c.options(), DeleteArchive: true})
-	if r.Archive != name+"-archive" || r.ArchiveKept || len(c.buckets) > 0 || len(c.stacks[0].retained) > 0 {
-		t.Errorf("%+v %v", r, c.buckets)
+	if r.Archive != name+"-archive" || r.ArchiveKept || len(c.Buckets) > 0 || len(c.Stacks[0].Retained) > 0 {
+		t.Errorf("%+v %v", r, c.Buckets)
 	}
 }
 
 func TestDeleteRespectsProtection(t *testing.T) {
 	t.Parallel()
-	c, name := fresh(t, true)
+	c, name := newStack(t, true)
 	opts := &infra.DeleteOptions{Options: c.options()}
-	client := dynamodb.NewFromConfig(*config(c.engine))
+	client := dynamodb.NewFromConfig(*fakeaws.Config(c.Engine))
 	protect := func(on bool) {
 		_, err := client.UpdateTable(context.Background(), &dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(on)})
 		must(t, err)
 	}
 	protect(true)
 	_, err := infra.Delete(t.Context(), name, opts)
-	wants[*infra.RefusedError](t, err, "table is protected", "--no-deletion-protection")
+	checkError[*infra.RefusedError](t, err, "table is protected", "--no-deletion-protection")
 	protect(false)
-	s := c.find(name)
-	s.protected = true
+	s := c.Find(name)
+	s.Protected = true
 	_, err = infra.Delete(t.Context(), name, opts)
-	wants[*infra.RefusedError](t, err, "termination-protection")
-	if got := c.calls("DeleteStack"); len(got) > 0 {
+	checkError[*infra.RefusedError](t, err, "termination-protection")
+	if got := c.TakeCalls("DeleteStack"); len(got) > 0 {
 		t.Error(got)
 	}
-	s.protected = false
+	s.Protected = false
 	remove(t, name, *opts)
 }
 
@@ -171,71 +172,71 @@ func TestDeleteInEveryState(t *testing.T) {
 		"DELETE_FAILED", "UPDATE_ROLLBACK_FAILED", "UPDATE_FAILED", "REVIEW_IN_PROGRESS", "UPDATE_IN_PROGRESS", "CREATE_IN_PROGRESS", "DELETE_IN_PROGRESS",
 	} {
 		c, name := newCloud(t), stackName()
-		s := c.put(name, status, managedTags(name))
-		c.happened(s, "", status, "")
+		s := c.AddStack(name, status, managedTags(name))
+		c.AddEvent(s, "", status, "")
 		after := map[string]string{"UPDATE_IN_PROGRESS": "UPDATE_COMPLETE", "CREATE_IN_PROGRESS": "ROLLBACK_COMPLETE", "DELETE_IN_PROGRESS": "DELETE_COMPLETE"}[status]
 		if after != "" {
-			s.steps = []step{{status: status}, {status: after}}
+			s.Steps = []fakeaws.Step{{Status: status}, {Status: after}}
 		}
-		if r := remove(t, name, infra.DeleteOptions{Options: c.options()}); !r.Existed || !r.Complete || s.status != "DELETE_COMPLETE" {
-			t.Errorf("%s: %+v %s", status, r, s.status)
+		if r := remove(t, name, infra.DeleteOptions{Options: c.options()}); !r.Existed || !r.Complete || s.Status != "DELETE_COMPLETE" {
+			t.Errorf("%s: %+v %s", status, r, s.Status)
 		}
 	}
 }
 
 func TestDeleteThatFailsSaysWhy(t *testing.T) {
 	t.Parallel()
-	c, name := fresh(t, true)
-	c.failing[tableID], c.find(name).template = "The table is in use", "python"
-	c.buckets[name+"-archive"].objects["event"] = nil
+	c, name := newStack(t, true)
+	c.Failing[fakeaws.TableID], c.Find(name).Template = "The table is in use", "python"
+	c.Buckets[name+"-archive"].Objects["event"] = nil
 	_, err := infra.Delete(t.Context(), name, &infra.DeleteOptions{Options: c.options()})
-	wants[*infra.FailedError](t, err, "deleted", "DELETE_FAILED", "RateLimitsTable DELETE_FAILED: The table is in use")
-	if got := c.calls("DeleteStack"); len(got) != 1 || c.buckets[ownBucketOf(name)] == nil {
+	checkError[*infra.FailedError](t, err, "deleted", "DELETE_FAILED", "RateLimitsTable DELETE_FAILED: The table is in use")
+	if got := c.TakeCalls("DeleteStack"); len(got) != 1 || c.Buckets[artifactBucketOf(name)] == nil {
 		t.Error("it went on, though the stack is there:", got)
 	}
-	clear(c.failing)
+	clear(c.Failing)
 	remove(t, name, infra.DeleteOptions{Options: c.options()})
 }
 
 func TestDeleteWithoutWaiting(t *testing.T) {
 	t.Parallel()
-	c, name := fresh(t, true)
+	c, name := newStack(t, true)
 	opts := infra.DeleteOptions{Options: c.options()}
 	opts.Options.NoWait = true
-	if r := remove(t, name, opts); r.Complete || c.buckets[ownBucketOf(name)] == nil {
+	if r := remove(t, name, opts); r.Complete || c.Buckets[artifactBucketOf(name)] == nil {
 		t.Errorf("%+v", r)
 	}
-	s := c.find(name)
-	for s.status != "DELETE_IN_PROGRESS" {
-		c.advance(s)
+	s := c.Find(name)
+	for s.Status != "DELETE_IN_PROGRESS" {
+		c.Advance(s)
 	}
-	s.steps = append([]step{{status: "DELETE_IN_PROGRESS"}}, s.steps...)
+	s.Steps = append([]fakeaws.Step{{Status: "DELETE_IN_PROGRESS"}}, s.Steps...)
 	if r := remove(t, name, opts); r.Complete || !r.Existed {
 		t.Errorf("%+v", r)
 	}
-	s.status, s.steps = "UPDATE_IN_PROGRESS", []step{{status: "UPDATE_IN_PROGRESS"}, {status: "UPDATE_COMPLETE"}}
+	s.Status, s.Steps = "UPDATE_IN_PROGRESS", []fakeaws.Step{{Status: "UPDATE_IN_PROGRESS"}, {Status: "UPDATE_COMPLETE"}}
 	_, err := infra.Delete(t.Context(), name, &opts)
-	wants[*infra.RefusedError](t, err, "UPDATE_IN_PROGRESS")
+	checkError[*infra.RefusedError](t, err, "UPDATE_IN_PROGRESS")
 	opts.Options.NoWait = false
-	if r := remove(t, name, opts); !r.Complete || r.Artifacts != ownBucketOf(name) {
+	if r := remove(t, name, opts); !r.Complete || r.Artifacts != artifactBucketOf(name) {
 		t.Errorf("%+v", r)
 	}
 }
 
 func TestBucketsOfOthersAreLeftAlone(t *testing.T) {
 	t.Parallel()
-	for says, b := range map[string]*bucket{
-		"another account": {foreign: true},
-		"something else":  {tags: map[string]string{"ManagedBy": "zae-limiter", "zae-limiter:name": "another"}},
-		"belongs to":      {objects: map[string][]byte{"not ours": nil}},
+	for says, b := range map[string]*fakeaws.Bucket{
+		"another account": {Foreign: true},
+		"something else":  {Tags: map[string]string{"ManagedBy": "zae-limiter", "zae-limiter:name": "another"}},
+		"belongs to":      {Objects: map[string][]byte{"not ours": nil}},
 	} {
 		c, name := newCloud(t), stackName()
-		c.buckets[ownBucketOf(name)] = b
+		c.Buckets[artifactBucketOf(name)] = b
 		opts := c.options()
 		_, err := infra.Deploy(t.Context(), name, &opts)
-		wants[*infra.RefusedError](t, err, ownBucketOf(name), says, "name another one")
+		checkError[*infra.RefusedError](t, err, artifactBucketOf(name), says, "name another one")
 		remove(t, name, infra.DeleteOptions{Options: opts})
-		if c.buckets[ownBucketOf(name)] == nil {
+		if c.Buckets[artifactBucketOf(name)] == nil {
 			t.Error("it is gone")
 		}
 	}
@@ -250,9 +251,9 @@ func TestABucketOfTheUserIsUsedAndKept(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "must be there already") {
 		t.Error(err)
 	}
-	c.buckets[opts.Stack.ArtifactBucket] = &bucket{objects: map[string][]byte{"theirs": nil}}
+	c.Buckets[opts.Stack.ArtifactBucket] = &fakeaws.Bucket{Objects: map[string][]byte{"theirs": nil}}
 	d := deploy(t, name, opts)
-	if d.Code.Bucket != opts.Stack.ArtifactBucket || !d.Code.Uploaded || c.buckets[ownBucketOf(name)] != nil {
+	if d.Code.Bucket != opts.Stack.ArtifactBucket || !d.Code.Uploaded || c.Buckets[artifactBucketOf(name)] != nil {
 		t.Errorf("%+v", d.Code)
 	}
 	upgrade := infra.UpgradeOptions{Options: c.options()}
@@ -263,7 +264,7 @@ func TestABucketOfTheUserIsUsedAndKept(t *testing.T) {
 		t.Errorf("%+v", again.Code)
 	}
 	remove(t, name, infra.DeleteOptions{Options: opts})
-	if len(c.buckets[opts.Stack.ArtifactBucket].objects) != 2 {
+	if len(c.Buckets[opts.Stack.ArtifactBucket].Objects) != 2 {
 		t.Error("something in it is gone")
 	}
 }
@@ -273,9 +274,9 @@ func TestABucketOfTheUserIsInTheSameRegion(t *testing.T) {
 	c, name := newCloud(t), stackName()
 	opts := c.options()
 	opts.Stack.ArtifactBucket = "elsewhere"
-	c.plan = func(asked *cloudCall) *reply {
-		if asked.op == "HeadBucket" {
-			return &reply{200, map[string]string{"X-Amz-Bucket-Region": "us-west-2"}, nil}
+	c.Intercept = func(r *fakeaws.Request) *fakeaws.Reply {
+		if r.Op == "HeadBucket" {
+			return &fakeaws.Reply{Status: 200, Header: map[string]string{"X-Amz-Bucket-Region": "us-west-2"}}
 		}
 		return nil
 	}

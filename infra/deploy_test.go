@@ -1,177 +1,313 @@
 package infra_test
 
 import (
-	"encoding/json"
-	"encoding/xml"
-	"maps"
-	"net/http"
-	"net/url"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/infra"
+	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
-// A stack as an emulator understands the template is the same as these tests
-// understand it. Left out are alarms, of which moto makes none.
-func TestDeployed(t *testing.T) {
+func TestDeployMakesAStackAndItsTable(t *testing.T) {
 	t.Parallel()
-	e := newEmulator(t)
-	doc := ours(t)
-	for _, s := range []stack{
-		newStack(doc, "defaults", map[string]string{"CodeBucket": "code", "CodeKey": "key"}),
-		newStack(doc, "least", map[string]string{"EnableAggregator": "false", "EnableProvisioner": "false", "EnableIAM": "false", "EnableAlarms": "false"}),
-		everything(t, "everything"),
+	c, name := newCloud(t), stackName()
+	opts := c.options()
+	opts.Stack = infra.Stack{AuditRetentionDays: 14, LambdaMemory: 512, Tags: map[string]string{"team": "a"}}
+	var told []string
+	opts.Event = func(e infra.Event) { told = append(told, e.Resource+" "+e.Status) }
+	d := deploy(t, name, opts)
+	s, b := c.Find(name), c.Buckets[artifactBucketOf(name)]
+	want := infra.Deployment{
+		Name: name, Region: fakeaws.Region, StackID: s.ID, Status: "CREATE_COMPLETE", Action: "created", Complete: true, Outputs: s.Outputs, Namespace: "default", NamespaceID: d.NamespaceID, Migrated: []string{},
+		Code: &infra.Code{
+			Bucket: artifactBucketOf(name), Key: s.Parameters["CodeKey"], SHA256: d.Code.SHA256, Size: len(b.Objects[d.Code.Key]), Uploaded: true, Source: opts.Zip,
+		},
+	}
+	if diff := cmp.Diff(want, d); diff != "" {
+		t.Error(diff)
+	}
+	if !strings.Contains(d.Code.Key, d.Code.SHA256) || s.Parameters["CodeBucket"] != d.Code.Bucket || s.Parameters["LambdaMemorySize"] != "512" {
+		t.Error(s.Parameters)
+	}
+	if diff := cmp.Diff(merge(managedTags(name), map[string]string{"team": "a"}), s.Tags); diff != "" {
+		t.Error(diff)
+	}
+	wantTold := []string{
+		name + " CREATE_IN_PROGRESS", "RateLimitsTable CREATE_IN_PROGRESS", "RateLimitsTable CREATE_COMPLETE",
+		"AggregatorFunction CREATE_COMPLETE", "AuditArchiveBucket CREATE_COMPLETE", name + " CREATE_COMPLETE",
+	}
+	if diff := cmp.Diff(wantTold, told); diff != "" {
+		t.Error(diff)
+	}
+	wantTags := map[string]string{"team": "a", "ManagedBy": "zae-limiter", "zae-limiter:name": name, "zae-limiter:type": "limiter"}
+	if diff := cmp.Diff(wantTags, b.Tags); diff != "" || !b.Blocked || !b.Encrypted {
+		t.Error(diff, b.Blocked, b.Encrypted)
+	}
+	checkUsable(t, c, name, "cli:1.2.3")
+}
+
+func TestDeployingTwiceChangesNothing(t *testing.T) {
+	t.Parallel()
+	c, name := newCloud(t), stackName()
+	opts := c.options()
+	first := deploy(t, name, opts)
+	c.TakeCalls()
+	opts.Confirm = func(changes []infra.Change) error { t.Error(changes); return nil }
+	second := deploy(t, name, opts)
+	if second.Action != "unchanged" || second.Code.Uploaded || !second.Complete || second.StackID != first.StackID || second.NamespaceID != first.NamespaceID {
+		t.Errorf("%+v", second)
+	}
+	if got := c.TakeCalls("CreateStack", "ExecuteChangeSet", "DeleteChangeSet", "PutObject", "CreateBucket", "PutBucketTagging"); !slices.Equal(got, []string{"DeleteChangeSet"}) {
+		t.Error(got)
+	}
+}
+
+func TestDeployHasTheTableRemoveWhatExpires(t *testing.T) {
+	t.Parallel()
+	c, name := newCloud(t), stackName()
+	deploy(t, name, c.options())
+	client := dynamodb.NewFromConfig(*fakeaws.Config(c.Engine))
+	_, err := client.UpdateTimeToLive(t.Context(), &dynamodb.UpdateTimeToLiveInput{
+		TableName: &name, TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String("ttl"), Enabled: aws.Bool(false)},
+	})
+	must(t, err)
+	deploy(t, name, c.options())
+	out, err := client.DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: &name})
+	must(t, err)
+	if d := out.TimeToLiveDescription; d.TimeToLiveStatus != types.TimeToLiveStatusEnabled || *d.AttributeName != "ttl" {
+		t.Errorf("%+v", d)
+	}
+}
+
+// A replacement that hangs on an attribute of something that stays is none.
+func TestDoubtsAboutReplacementsAreCleared(t *testing.T) {
+	t.Parallel()
+	because := func(recreation, evaluation, source, entity string) string {
+		return fmt.Sprintf("<Details><member><Target><Attribute>Properties</Attribute><RequiresRecreation>%s</RequiresRecreation></Target><Evaluation>%s</Evaluation><ChangeSource>%s</ChangeSource><CausingEntity>%s</CausingEntity></member></Details>",
+			recreation, evaluation, source, entity)
+	}
+	stream := because("Always", "Dynamic", "ResourceAttribute", "RateLimitsTable.StreamArn")
+	for name, test := range map[string]struct{ details, table, want string }{
+		"of a table that stays":     {stream, "False", "False"},
+		"of one that may not":       {stream, "Conditional", "Conditional"},
+		"of something else":         {because("Always", "Dynamic", "ResourceAttribute", "Other.Arn"), "False", "Conditional"},
+		"of what is written":        {because("Conditionally", "Static", "DirectModification", ""), "False", "Conditional"},
+		"of nothing that is told":   {"", "False", "Conditional"},
+		"of what replaces nothing":  {because("Never", "Dynamic", "ResourceAttribute", "RateLimitsTable.Arn"), "False", "Conditional"},
+		"of a parameter that might": {because("Always", "Dynamic", "ParameterReference", "RateLimitsTable"), "False", "Conditional"},
 	} {
-		t.Run(s.name, func(t *testing.T) {
-			outputs, resources := e.create(s)
-			made := s.resources()
-			maps.DeleteFunc(made, func(id string, _ tree) bool { return strings.HasSuffix(id, "Alarm") })
-			if diff := cmp.Diff(slices.Sorted(maps.Keys(made)), slices.Sorted(maps.Keys(resources))); diff != "" {
-				t.Errorf("resources (-ours +moto's):\n%s", diff)
-			}
-			for name, o := range section(doc, "Outputs") {
-				_, there := outputs[name]
-				if there != (s.makes(o) && !strings.HasSuffix(name, "AlarmName")) {
-					t.Errorf("output %s: made %t, there %t", name, s.makes(o), there)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, name := newCloud(t), stackName()
+			opts := c.options()
+			deploy(t, name, opts)
+			c.Changes = []fakeaws.Change{{Action: "Modify", Resource: "Mapping", Type: "AWS::Lambda::EventSourceMapping", Replacement: "Conditional", Details: test.details}, {Action: "Modify", Resource: fakeaws.TableID, Type: fakeaws.ResourceType(fakeaws.TableID), Replacement: test.table}}
+			opts.Stack.LambdaMemory = 512
+			opts.Confirm = func(changes []infra.Change) error {
+				if changes[0].Replacement != test.want {
+					t.Error(changes)
 				}
+				return nil
 			}
-			e.checkTable(t, s.name)
-			for id := range made {
-				if strings.HasSuffix(id, "Policy") {
-					e.checkPolicy(t, made[id]["PolicyDocument"], resources[id], outputs)
-				}
-			}
-			if resources["AggregatorFunction"] != "" {
-				e.checkAggregator(t, made, resources, outputs)
+			if d := deploy(t, name, opts); d.Action != "updated" {
+				t.Errorf("%+v", d)
 			}
 		})
 	}
 }
 
-// checkTable compares the table of a stack with the one that package dynamo
-// makes for tests. moto ignores what a template says about expiry.
-func (e *emulator) checkTable(t *testing.T, name string) {
-	t.Helper()
-	other := "test-" + name
-	if err := dynamo.CreateTable(t.Context(), other, &dynamo.Options{AWS: &e.config}); err != nil {
-		t.Fatal(err)
+// An update of nothing but outputs or tags needs no consent.
+func TestOnlyChangesAreShown(t *testing.T) {
+	t.Parallel()
+	c, name := newCloud(t), stackName()
+	opts := c.options()
+	deploy(t, name, opts)
+	c.Changes = []fakeaws.Change{}
+	opts.Stack.Tags = map[string]string{"team": "a"}
+	opts.Confirm = func(changes []infra.Change) error { return fmt.Errorf("asked for %v", changes) }
+	if d := deploy(t, name, opts); d.Action != "updated" || c.Find(name).Tags["team"] != "a" {
+		t.Errorf("%+v", d)
 	}
-	client := dynamodb.NewFromConfig(e.config)
-	var shapes []any
-	for _, table := range []string{name, other} {
-		out, err := client.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &table})
-		if err != nil {
-			t.Fatal(err)
+}
+
+func TestDeployChangesAStackThatIsThere(t *testing.T) {
+	t.Parallel()
+	c, name := newCloud(t), stackName()
+	opts := c.options()
+	opts.Stack.Tags = map[string]string{"team": "a"}
+	first := deploy(t, name, opts)
+	opts.Stack = infra.Stack{LambdaMemory: 1024, Tags: map[string]string{"team": "b"}}
+	opts.Version, opts.Zip = "1.3.0", functionZip(t, 1)
+	c.Changes = []fakeaws.Change{{Action: "Add", Resource: "New", Type: "AWS::SQS::Queue"}, {Action: "Modify", Resource: fakeaws.FunctionID, Type: fakeaws.ResourceType(fakeaws.FunctionID), Replacement: "Conditional"}, {Action: "Modify", Resource: fakeaws.TableID, Type: fakeaws.ResourceType(fakeaws.TableID), Replacement: "Conditional"}}
+	var shown []infra.Change
+	var told []string
+	opts.Confirm = func(changes []infra.Change) error { shown = changes; return nil }
+	opts.Event = func(e infra.Event) { told = append(told, e.Resource+" "+e.Status) }
+	d := deploy(t, name, opts)
+	if d.Action != "updated" || d.Status != "UPDATE_COMPLETE" || !d.Complete || d.StackID != first.StackID || !d.Code.Uploaded {
+		t.Errorf("%+v", d)
+	}
+	properties := []string{"Properties"}
+	want := []infra.Change{
+		{"Add", "New", "p", "AWS::SQS::Queue", "", properties},
+		{"Modify", fakeaws.FunctionID, "p", fakeaws.ResourceType(fakeaws.FunctionID), "Conditional", properties},
+		{"Modify", fakeaws.TableID, "p", fakeaws.ResourceType(fakeaws.TableID), "Conditional", properties},
+	}
+	if diff := cmp.Diff(want, shown); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{name + " UPDATE_IN_PROGRESS", "AggregatorFunction UPDATE_COMPLETE", name + " UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", name + " UPDATE_COMPLETE"}, told); diff != "" {
+		t.Error(diff)
+	}
+	s := c.Find(name)
+	if s.Parameters["LambdaMemorySize"] != "1024" || s.Parameters["CodeKey"] != d.Code.Key || s.Tags["team"] != "b" || s.Tags["zae-limiter:version"] != "1.3.0" {
+		t.Error(s.Parameters, s.Tags)
+	}
+	checkUsable(t, c, name, "cli:1.3.0")
+}
+
+// TestDeployInEveryState is the table of what Deploy does with a stack it finds.
+func TestDeployInEveryState(t *testing.T) {
+	t.Parallel()
+	then := func(states ...string) []fakeaws.Step {
+		var steps []fakeaws.Step
+		for _, status := range states {
+			steps = append(steps, fakeaws.Step{Status: status})
 		}
-		slices.SortFunc(out.Table.AttributeDefinitions, func(a, b types.AttributeDefinition) int {
-			return strings.Compare(*a.AttributeName, *b.AttributeName)
+		return steps
+	}
+	for status, c := range map[string]struct {
+		steps   []fakeaws.Step // what others are doing
+		want    string         // the action
+		refused string         // or why not
+		noWait  string
+	}{
+		"CREATE_COMPLETE":                              {want: "updated"},
+		"UPDATE_COMPLETE":                              {want: "updated"},
+		"UPDATE_ROLLBACK_COMPLETE":                     {want: "updated"},
+		"UPDATE_FAILED":                                {want: "updated"},
+		"IMPORT_COMPLETE":                              {want: "updated"},
+		"CREATE_IN_PROGRESS":                           {steps: then("CREATE_IN_PROGRESS", "CREATE_COMPLETE"), want: "updated", noWait: "waiting"},
+		"UPDATE_IN_PROGRESS":                           {steps: then("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "UPDATE_COMPLETE"), want: "updated", noWait: "waiting"},
+		"UPDATE_COMPLETE_CLEANUP_IN_PROGRESS":          {steps: then("UPDATE_COMPLETE"), want: "updated", noWait: "waiting"},
+		"UPDATE_ROLLBACK_IN_PROGRESS":                  {steps: then("UPDATE_ROLLBACK_COMPLETE"), want: "updated", noWait: "waiting"},
+		"UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS": {steps: then("UPDATE_ROLLBACK_COMPLETE"), want: "updated", noWait: "waiting"},
+		"ROLLBACK_IN_PROGRESS":                         {steps: then("ROLLBACK_COMPLETE"), refused: "zae-limiter delete", noWait: "waiting"},
+		"DELETE_IN_PROGRESS":                           {steps: then("DELETE_IN_PROGRESS", "DELETE_COMPLETE"), want: "created", noWait: "waiting"},
+		"DELETE_COMPLETE":                              {want: "created"},
+		"ROLLBACK_COMPLETE":                            {refused: "zae-limiter delete"},
+		"CREATE_FAILED":                                {refused: "zae-limiter delete"},
+		"ROLLBACK_FAILED":                              {refused: "zae-limiter delete"},
+		"DELETE_FAILED":                                {refused: "zae-limiter delete"},
+		"UPDATE_ROLLBACK_FAILED":                       {refused: "continue-update-rollback"},
+		"REVIEW_IN_PROGRESS":                           {refused: "change set"},
+	} {
+		for _, noWait := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/%t", status, noWait), func(t *testing.T) {
+				t.Parallel()
+				cloud, name := newCloud(t), stackName()
+				s := cloud.AddStack(name, status, managedTags(name))
+				cloud.AddEvent(s, "", status, "")
+				s.Steps = append([]fakeaws.Step{{Status: status}}, c.steps...) // nobody sees the change at once
+				if !strings.HasPrefix(status, "DELETE") {
+					cloud.CreateTable(name)
+				}
+				opts := cloud.options()
+				opts.NoWait = noWait
+				want := c.want
+				if noWait && c.noWait != "" {
+					want = c.noWait
+				}
+				d, err := infra.Deploy(t.Context(), name, &opts)
+				if refused := c.refused; refused != "" && want == "" {
+					checkError[*infra.RefusedError](t, err, name, refused)
+					if !errors.Is(err, limiter.ErrConflict) {
+						t.Error("it is no conflict")
+					}
+					return
+				}
+				must(t, err)
+				if d.Action != want || d.Complete == noWait {
+					t.Errorf("%+v, want %s", d, want)
+				}
+				if noWait { // the same without it finishes the work
+					opts.NoWait = false
+					d, err := infra.Deploy(t.Context(), name, &opts)
+					if c.refused != "" {
+						checkError[*infra.RefusedError](t, err, c.refused)
+						return
+					}
+					must(t, err)
+					if !d.Complete || d.Action == "waiting" {
+						t.Errorf("%+v", d)
+					}
+				}
+				checkUsable(t, cloud, name, "cli:1.2.3")
+			})
+		}
+	}
+}
+
+// TestAWaitTellsOfOneOperation: what happened to the stack before is of no
+// interest.
+func TestAWaitTellsOfOneOperation(t *testing.T) {
+	t.Parallel()
+	c, name := newStack(t, true)
+	s := c.Find(name)
+	s.Status, s.Steps = "UPDATE_IN_PROGRESS", []fakeaws.Step{
+		{Status: "UPDATE_IN_PROGRESS", Events: []fakeaws.Event{{Resource: fakeaws.FunctionID, Status: "UPDATE_FAILED", Reason: "why"}}}, {Status: "UPDATE_ROLLBACK_COMPLETE"},
+	}
+	c.AddEvent(s, "", s.Status, "")
+	opts := c.options()
+	var told []string
+	opts.Event = func(e infra.Event) { told = append(told, e.Resource+" "+e.Status) }
+	deploy(t, name, opts)
+	want := []string{name + " UPDATE_IN_PROGRESS", "AggregatorFunction UPDATE_FAILED", name + " UPDATE_ROLLBACK_COMPLETE"}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestDeployBesideAnother has somebody else be a moment faster.
+func TestDeployBesideAnother(t *testing.T) {
+	t.Parallel()
+	for _, op := range []string{"CreateStack", "CreateChangeSet", "ExecuteChangeSet"} {
+		t.Run(op, func(t *testing.T) {
+			t.Parallel()
+			c, name := newCloud(t), stackName()
+			opts := c.options()
+			if op != "CreateStack" {
+				deploy(t, name, opts)
+			}
+			opts.Stack.LambdaMemory = 512
+			met := false
+			c.Intercept = func(r *fakeaws.Request) *fakeaws.Reply {
+				if r.Op != op || met {
+					return nil
+				}
+				met = true
+				if op == "CreateStack" {
+					c.CreateStack(r)
+					return nil
+				}
+				s := c.Find(name)
+				s.Status, s.Steps = "UPDATE_IN_PROGRESS", []fakeaws.Step{{Status: "UPDATE_COMPLETE"}}
+				c.AddEvent(s, "", s.Status, "")
+				return nil
+			}
+			d := deploy(t, name, opts)
+			if !met || !d.Complete || c.Find(name).Parameters["LambdaMemorySize"] != "512" {
+				t.Errorf("%+v", d)
+			}
 		})
-		indexes := map[string]any{}
-		for _, i := range out.Table.GlobalSecondaryIndexes {
-			indexes[*i.IndexName] = []any{i.KeySchema, i.Projection.ProjectionType}
-		}
-		shapes = append(shapes, asJSON(t, []any{
-			out.Table.KeySchema, out.Table.AttributeDefinitions, indexes, out.Table.StreamSpecification, out.Table.BillingModeSummary.BillingMode,
-		}))
-	}
-	if diff := cmp.Diff(shapes[1], shapes[0]); diff != "" {
-		t.Errorf("table (-dynamo's +the stack's):\n%s", diff)
-	}
-}
-
-// checkPolicy compares a policy as it is stored with the one that is judged by
-// TestPermissions.
-func (e *emulator) checkPolicy(t *testing.T, doc any, arn string, outputs map[string]string) {
-	t.Helper()
-	var answer struct {
-		Document string `xml:"GetPolicyVersionResult>PolicyVersion>Document"`
-	}
-	if err := xml.Unmarshal([]byte(e.query("iam", "GetPolicyVersion", "PolicyArn", arn, "VersionId", "v1")), &answer); err != nil {
-		t.Fatal(err)
-	}
-	stored, err := url.QueryUnescape(answer.Document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const most = 6144
-	if len(stored) > most {
-		t.Errorf("%s has %d characters, of at most %d", arn, len(stored), most)
-	}
-	var got any
-	if err := json.Unmarshal([]byte(stored), &got); err != nil {
-		t.Fatalf("%v: %s", err, stored)
-	}
-	if diff := cmp.Diff(asJSON(t, spelled(doc, outputs)), got); diff != "" {
-		t.Errorf("%s (-judged +stored):\n%s", arn, diff)
-	}
-}
-
-// spelled puts ARNs in the place of what stands for them.
-func spelled(v any, outputs map[string]string) any {
-	switch v := v.(type) {
-	case string:
-		return strings.NewReplacer("RateLimitsTable.Arn", outputs["TableArn"], "RateLimitsTable.StreamArn", outputs["StreamArn"]).Replace(v)
-	case []any:
-		list := []any{}
-		for _, e := range v {
-			list = append(list, spelled(e, outputs))
-		}
-		return list
-	case tree:
-		m := tree{}
-		for name, e := range v {
-			m[name] = spelled(e, outputs)
-		}
-		return m
-	}
-	return v
-}
-
-// asJSON is v as a reader of its JSON sees it.
-func asJSON(tb testing.TB, v any) (read any) {
-	tb.Helper()
-	written, err := json.Marshal(v)
-	if err == nil {
-		err = json.Unmarshal(written, &read)
-	}
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return read
-}
-
-// checkAggregator looks at the function, its queue and what feeds it.
-func (e *emulator) checkAggregator(t *testing.T, made map[string]tree, resources, outputs map[string]string) {
-	t.Helper()
-	var function struct{ Configuration tree }
-	if err := json.Unmarshal([]byte(e.send("lambda", http.MethodGet, "/2015-03-31/functions/"+resources["AggregatorFunction"], "")), &function); err != nil {
-		t.Fatal(err)
-	}
-	if c := function.Configuration; c["Runtime"] != "provided.al2023" || c["Handler"] != "bootstrap" {
-		t.Errorf("function: %v", c)
-	}
-	want, _ := spelled(at(made["AggregatorFunction"], "Environment", "Variables"), outputs).(tree)
-	want["TABLE_NAME"], want["ARCHIVE_BUCKET_NAME"] = outputs["TableName"], outputs["AuditArchiveBucketName"]
-	if diff := cmp.Diff(any(want), at(function.Configuration, "Environment", "Variables")); diff != "" {
-		t.Errorf("environment (-want +got):\n%s", diff)
-	}
-	attributes := e.query("sqs", "GetQueueAttributes", "QueueUrl", outputs["AggregatorDLQUrl"], "AttributeName.1", "All")
-	for _, value := range []string{"<Value>1209600</Value>", "<Value>300</Value>"} {
-		if !strings.Contains(attributes, value) {
-			t.Errorf("the queue has no %s: %s", value, attributes)
-		}
-	}
-	var mappings struct{ EventSourceMappings []tree }
-	if err := json.Unmarshal([]byte(e.send("lambda", http.MethodGet, "/2015-03-31/event-source-mappings/?FunctionName="+resources["AggregatorFunction"], "")), &mappings); err != nil {
-		t.Fatal(err)
-	}
-	if all := mappings.EventSourceMappings; len(all) != 1 || all[0]["EventSourceArn"] != outputs["StreamArn"] || all[0]["StartingPosition"] != "TRIM_HORIZON" {
-		t.Errorf("mappings: %v", all)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/infra"
+	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
 // lifeCycle are all that change something, each on a stack that was deployed
@@ -70,12 +71,12 @@ func (c *cloud) outcome(t *testing.T, name string) outcome {
 	c.Lock()
 	defer c.Unlock()
 	var w outcome
-	if s := c.find(name); s != nil {
-		w.Status, w.Template, w.Parameters, w.Tags, w.Pending = s.status, s.template, s.parameters, s.tags, len(s.sets)
+	if s := c.Find(name); s != nil {
+		w.Status, w.Template, w.Parameters, w.Tags, w.Pending = s.Status, s.Template, s.Parameters, s.Tags, len(s.ChangeSets)
 	}
-	for bucket, b := range c.buckets {
+	for bucket, b := range c.Buckets {
 		w.Buckets = append(w.Buckets, strings.ReplaceAll(bucket, name, "NAME"))
-		w.Objects += len(b.objects)
+		w.Objects += len(b.Objects)
 	}
 	slices.Sort(w.Buckets)
 	repo, err := connect(t.Context(), c, name)
@@ -86,17 +87,6 @@ func (c *cloud) outcome(t *testing.T, name string) outcome {
 		must(t, repo.Close())
 	}
 	return w
-}
-
-// fresh is a cloud in which an operation can be tried.
-func fresh(t *testing.T, deployed bool) (*cloud, string) {
-	t.Helper()
-	c, name := newCloud(t), stackName()
-	if deployed {
-		deploy(t, name, c.options())
-	}
-	c.calls()
-	return c, name
 }
 
 // named makes worlds of stacks with other names comparable.
@@ -114,7 +104,7 @@ func TestOperationsMayBeRepeated(t *testing.T) {
 	for op, o := range lifeCycle {
 		t.Run(op, func(t *testing.T) {
 			t.Parallel()
-			c, name := fresh(t, o.deployed)
+			c, name := newStack(t, o.deployed)
 			must(t, o.run(t.Context(), name, c.options()))
 			once := c.outcome(t, name)
 			must(t, o.run(t.Context(), name, c.options()))
@@ -135,17 +125,17 @@ func TestOperationsSurviveAnInterruptionAnywhere(t *testing.T) {
 	for op, o := range lifeCycle {
 		t.Run(op, func(t *testing.T) {
 			t.Parallel()
-			c, name := fresh(t, o.deployed)
+			c, name := newStack(t, o.deployed)
 			must(t, o.run(t.Context(), name, c.options()))
 			want := c.outcome(t, name).named(name)
 			for n := 0; ; n++ {
 				if testing.Short() && n%5 != 0 {
 					continue
 				}
-				c, name := fresh(t, o.deployed)
+				c, name := newStack(t, o.deployed)
 				left := n
 				ctx, cancel := context.WithCancel(t.Context())
-				c.plan = func(*cloudCall) *reply {
+				c.Intercept = func(*fakeaws.Request) *fakeaws.Reply {
 					if left == 0 {
 						cancel()
 					}
@@ -176,12 +166,12 @@ func TestAnInterruptedWaitTellsHowToGoOn(t *testing.T) {
 	t.Parallel()
 	for op, says := range map[string]string{"create": "created", "update": "updated", "delete": "deleted"} {
 		o := lifeCycle[op]
-		c, name := fresh(t, o.deployed)
+		c, name := newStack(t, o.deployed)
 		ctx, cancel := context.WithCancel(t.Context())
 		opts := c.options()
 		opts.Event = func(infra.Event) { cancel() }
 		err := o.run(ctx, name, opts)
-		wants[*infra.InterruptedError](t, err, "still being "+says, "goes on in the account", "zae-limiter status --name "+name)
+		checkError[*infra.InterruptedError](t, err, "still being "+says, "goes on in the account", "zae-limiter status --name "+name)
 		if !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
@@ -193,12 +183,12 @@ func TestThrottlingIsWaitedOut(t *testing.T) {
 	for op, o := range lifeCycle {
 		t.Run(op, func(t *testing.T) {
 			t.Parallel()
-			c, name := fresh(t, o.deployed)
+			c, name := newStack(t, o.deployed)
 			tries := map[string]int{}
-			c.plan = func(asked *cloudCall) *reply {
-				tries[asked.op]++
-				if tries[asked.op] <= 3 && asked.op != "HeadBucket" && asked.op != "HeadObject" { // their answers have no code
-					return failed(asked, 400, "Throttling", "Rate exceeded")
+			c.Intercept = func(r *fakeaws.Request) *fakeaws.Reply {
+				tries[r.Op]++
+				if tries[r.Op] <= 3 && r.Op != "HeadBucket" && r.Op != "HeadObject" { // their answers have no code
+					return fakeaws.ErrorReply(r, 400, "Throttling", "Rate exceeded")
 				}
 				return nil
 			}
@@ -212,13 +202,13 @@ func TestAWaitOutlivesALongOutage(t *testing.T) {
 	t.Parallel()
 	c, name := newCloud(t), stackName()
 	begun := 0
-	c.plan = func(asked *cloudCall) *reply {
-		if asked.op == "CreateStack" {
+	c.Intercept = func(r *fakeaws.Request) *fakeaws.Reply {
+		if r.Op == "CreateStack" {
 			begun = 40
 		}
-		if begun > 0 && (asked.op == "DescribeStacks" || asked.op == "DescribeStackEvents") {
+		if begun > 0 && (r.Op == "DescribeStacks" || r.Op == "DescribeStackEvents") {
 			begun--
-			return failed(asked, 503, "ServiceUnavailable", "try again")
+			return fakeaws.ErrorReply(r, 503, "ServiceUnavailable", "try again")
 		}
 		return nil
 	}
@@ -226,16 +216,16 @@ func TestAWaitOutlivesALongOutage(t *testing.T) {
 	for _, op := range []string{"DescribeStacks", "DescribeStackEvents"} {
 		c, name := newCloud(t), stackName()
 		made := false
-		c.plan = func(asked *cloudCall) *reply {
-			made = made || asked.op == "CreateStack"
-			if made && asked.op == op {
-				return failed(asked, 503, "ServiceUnavailable", "try again")
+		c.Intercept = func(r *fakeaws.Request) *fakeaws.Reply {
+			made = made || r.Op == "CreateStack"
+			if made && r.Op == op {
+				return fakeaws.ErrorReply(r, 503, "ServiceUnavailable", "try again")
 			}
 			return nil
 		}
 		opts := c.options()
 		_, err := infra.Deploy(t.Context(), name, &opts)
-		wants[*infra.InterruptedError](t, err, "is still being created", op)
+		checkError[*infra.InterruptedError](t, err, "is still being created", op)
 	}
 }
 
@@ -252,14 +242,12 @@ func TestDeniedCallsAreNamed(t *testing.T) {
 	for op, o := range lifeCycle {
 		t.Run(op, func(t *testing.T) {
 			t.Parallel()
-			c, name := fresh(t, o.deployed)
+			c, name := newStack(t, o.deployed)
 			must(t, o.run(t.Context(), name, c.options()))
-			c.Lock()
-			made := slices.Compact(slices.Sorted(slices.Values(c.log)))
-			c.Unlock()
+			made := slices.Compact(slices.Sorted(slices.Values(c.Log())))
 			for _, denied := range made {
-				c, name := fresh(t, o.deployed)
-				c.deny(denied)
+				c, name := newStack(t, o.deployed)
+				c.Deny(denied)
 				err := o.run(t.Context(), name, c.options())
 				if err == nil && slices.Contains(mayBeDenied, op+" "+denied) {
 					continue

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/infra"
+	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
 func TestListFindsOurStacks(t *testing.T) {
@@ -15,20 +16,20 @@ func TestListFindsOurStacks(t *testing.T) {
 	limiterTags := func(name string) map[string]string {
 		return map[string]string{"ManagedBy": "zae-limiter", "zae-limiter:name": name}
 	}
-	c.put("zz", "CREATE_COMPLETE", managedTags("zz"))
-	c.put("other", "CREATE_COMPLETE", map[string]string{"ManagedBy": "terraform"})
-	c.put("ZAEL-old", "ROLLBACK_COMPLETE", nil)
-	c.put("gone", "DELETE_COMPLETE", managedTags("gone"))
-	c.put("zz-load", "CREATE_COMPLETE", with(limiterTags("zz"), map[string]string{"zae-limiter:type": "load-test"}))
-	s := c.put("app", "UPDATE_IN_PROGRESS", limiterTags("app"))
-	s.updated = c.now()
+	c.AddStack("zz", "CREATE_COMPLETE", managedTags("zz"))
+	c.AddStack("other", "CREATE_COMPLETE", map[string]string{"ManagedBy": "terraform"})
+	c.AddStack("ZAEL-old", "ROLLBACK_COMPLETE", nil)
+	c.AddStack("gone", "DELETE_COMPLETE", managedTags("gone"))
+	c.AddStack("zz-load", "CREATE_COMPLETE", merge(limiterTags("zz"), map[string]string{"zae-limiter:type": "load-test"}))
+	s := c.AddStack("app", "UPDATE_IN_PROGRESS", limiterTags("app"))
+	s.Updated = c.Now()
 	opts := c.options()
 	got, err := infra.List(t.Context(), &opts)
 	must(t, err)
 	want := []infra.Found{
-		{Stack: "app", Name: "app", Region: region, Status: "UPDATE_IN_PROGRESS", Type: "limiter", Created: s.created, Updated: s.updated},
-		{Stack: "ZAEL-old", Name: "old", Region: region, Status: "ROLLBACK_COMPLETE", Type: "limiter", Created: c.stacks[2].created},
-		{Stack: "zz", Name: "zz", Region: region, Status: "CREATE_COMPLETE", Type: "limiter", Version: "1.2.3", LambdaVersion: "1.2.3", SchemaVersion: "0.8.0", Created: c.stacks[0].created},
+		{Stack: "app", Name: "app", Region: fakeaws.Region, Status: "UPDATE_IN_PROGRESS", Type: "limiter", Created: s.Created, Updated: s.Updated},
+		{Stack: "ZAEL-old", Name: "old", Region: fakeaws.Region, Status: "ROLLBACK_COMPLETE", Type: "limiter", Created: c.Stacks[2].Created},
+		{Stack: "zz", Name: "zz", Region: fakeaws.Region, Status: "CREATE_COMPLETE", Type: "limiter", Version: "1.2.3", LambdaVersion: "1.2.3", SchemaVersion: "0.8.0", Created: c.Stacks[0].Created},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -43,8 +44,8 @@ func TestListFindsOurStacks(t *testing.T) {
 func TestListTellsWhenItMayNot(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
-	c.deny("DescribeStacks")
+	c.Deny("DescribeStacks")
 	opts := c.options()
 	_, err := infra.List(t.Context(), &opts)
-	wants[*limiter.UnavailableError](t, err, "list", "cloudformation:DescribeStacks")
+	checkError[*limiter.UnavailableError](t, err, "list", "cloudformation:DescribeStacks")
 }

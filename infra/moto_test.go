@@ -11,13 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/infra"
+	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
-
-// moto is the URL of moto's server.
-func moto(tb testing.TB) string {
-	tb.Helper()
-	return sharedMoto.URL(tb)
-}
 
 // TestLifeOnAnEmulator goes the whole way with the real template on a server
 // that others wrote. It ends every operation at once, so there is nothing to
@@ -27,7 +22,7 @@ func moto(tb testing.TB) string {
 func TestLifeOnAnEmulator(t *testing.T) {
 	t.Parallel()
 	name := stackName()
-	opts := infra.Options{Dynamo: dynamo.Options{AWS: config(moto(t)), Timeout: time.Minute}, Version: "1.2.3", Zip: functionZip(t), Poll: 1}
+	opts := infra.Options{Dynamo: dynamo.Options{AWS: fakeaws.Config(moto(t)), Timeout: time.Minute}, Version: "1.2.3", Zip: functionZip(t), Poll: 1}
 	opts.Stack = infra.Stack{IAMRoles: true, LambdaMemory: 512, Tags: map[string]string{"team": "a"}}
 	var told []infra.Event
 	opts.Event = func(e infra.Event) { told = append(told, e) }
@@ -40,7 +35,7 @@ func TestLifeOnAnEmulator(t *testing.T) {
 	if d := deploy(t, name, opts); d.Action != "unchanged" {
 		t.Errorf("%+v", d)
 	}
-	acquire(t, name, &opts.Dynamo)
+	acquireFrom(t, name, &opts.Dynamo)
 	looksGood(t, name, opts)
 
 	opts.Stack, opts.Version, opts.Zip = infra.Stack{}, "1.3.0", functionZip(t, 1)
@@ -51,7 +46,7 @@ func TestLifeOnAnEmulator(t *testing.T) {
 			t.Errorf("%+v, want %s", d, action)
 		}
 	}
-	acquire(t, name, &opts.Dynamo)
+	acquireFrom(t, name, &opts.Dynamo)
 	looksGood(t, name, opts)
 
 	opts.Stack = infra.Stack{IAMRoles: true, LambdaMemory: 1024, Tags: map[string]string{"team": "b"}}
@@ -106,15 +101,11 @@ func looksGood(t *testing.T, name string, opts infra.Options) {
 	}
 }
 
-func acquire(t *testing.T, name string, opts *dynamo.Options) {
+// acquireFrom connects to a table and acquires a token.
+func acquireFrom(t *testing.T, name string, opts *dynamo.Options) {
 	t.Helper()
 	repo, err := dynamo.Connect(t.Context(), name, opts)
 	must(t, err)
 	defer repo.Close()
-	lim, err := limiter.New(repo, nil)
-	must(t, err)
-	must(t, lim.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 10)))
-	lease, err := lim.Acquire(t.Context(), limiter.Request{Entity: "key", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1)})
-	must(t, err)
-	must(t, lease.Commit(t.Context()))
+	acquire(t, repo)
 }

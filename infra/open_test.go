@@ -31,13 +31,13 @@ func TestOpenMakesWhatIsMissing(t *testing.T) {
 	must(t, repo.Ping(t.Context()))
 	v, err := repo.Version(t.Context())
 	must(t, err)
-	if v.UpdatedBy != "client:1.2.3" || !v.UpdatedAt.Equal(opts.Now()) || c.find(name).status != "CREATE_COMPLETE" {
+	if v.UpdatedBy != "client:1.2.3" || !v.UpdatedAt.Equal(opts.Now()) || c.Find(name).Status != "CREATE_COMPLETE" {
 		t.Errorf("%+v", v)
 	}
-	c.calls()
+	c.TakeCalls()
 	opts.Dynamo.Namespace = "team-b" // in a table that is there
 	other := open(t, name, opts)
-	if got := c.calls("DescribeStacks", "CreateStack", "CreateChangeSet"); len(got) > 0 || other.NamespaceID() == repo.NamespaceID() {
+	if got := c.TakeCalls("DescribeStacks", "CreateStack", "CreateChangeSet"); len(got) > 0 || other.NamespaceID() == repo.NamespaceID() {
 		t.Error(got)
 	}
 	again, err := other.Version(t.Context())
@@ -50,14 +50,12 @@ func TestOpenMakesWhatIsMissing(t *testing.T) {
 // TestOpenOfWhatIsThereIsConnect takes one read, and needs no right to more.
 func TestOpenOfWhatIsThereIsConnect(t *testing.T) {
 	t.Parallel()
-	c, name := fresh(t, true)
+	c, name := newStack(t, true)
 	opts := c.options()
 	opts.Stack.LambdaMemory = 1024 // is not what was deployed, and stays so
 	open(t, name, opts)
-	c.Lock()
-	defer c.Unlock()
-	if !slices.Equal(c.log, []string{"BatchGetItem"}) {
-		t.Error(c.log)
+	if got := c.Log(); !slices.Equal(got, []string{"BatchGetItem"}) {
+		t.Error(got)
 	}
 }
 
@@ -68,18 +66,18 @@ func TestOpenWaitsForAStackThatIsBeingMade(t *testing.T) {
 	opts.NoWait = true
 	deploy(t, name, opts)
 	open(t, name, opts)
-	if got := c.calls("CreateStack", "CreateChangeSet"); !slices.Equal(got, []string{"CreateStack"}) {
+	if got := c.TakeCalls("CreateStack", "CreateChangeSet"); !slices.Equal(got, []string{"CreateStack"}) {
 		t.Error(got)
 	}
 }
 
 func TestOpenRefusesANewerTable(t *testing.T) {
 	t.Parallel()
-	c, name := fresh(t, true)
+	c, name := newStack(t, true)
 	store(t, c, name, map[string]types.AttributeValue{"PK": textValue("_/SYSTEM#"), "SK": textValue("#VERSION"), "schema_version": textValue("0.9.0")})
 	opts := c.options()
 	_, err := infra.Open(t.Context(), name, &opts)
-	wants[*limiter.VersionError](t, err, "0.9.0")
+	checkError[*limiter.VersionError](t, err, "0.9.0")
 }
 
 func TestAuditRetentionIsStored(t *testing.T) {

@@ -3,6 +3,7 @@ package infra_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,12 +12,21 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 	"github.com/zeroae/zae-limiter-go/internal/function"
+	"github.com/zeroae/zae-limiter-go/manifest"
 )
 
 // functionVariable makes a process of this test program a Lambda function.
@@ -100,10 +110,10 @@ func (w *world) invoke(id, event, want string) {
 // world, and services behind the recorder.
 func (w *world) environment(id string) (all []string) {
 	w.Helper()
-	variables, _ := at(everything(w.T, "app").resources()[id], "Environment", "Variables").(tree)
+	variables, _ := fakeaws.At(everything(w.T, "app").Resources()[id], "Environment", "Variables").(fakeaws.Tree)
 	for name, value := range variables {
 		if name != "TABLE_NAME" {
-			all = append(all, name+"="+text(value))
+			all = append(all, name+"="+fakeaws.Text(value))
 		}
 	}
 	return append(all,
@@ -117,8 +127,156 @@ func (w *world) recorded(address string) string {
 	to, err := url.Parse(address)
 	w.ok(err)
 	server := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, Transport: &w.recorder,
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, Transport: &w.Recorder,
 	})
 	w.Cleanup(server.Close)
 	return server.URL
+}
+
+// streamOperations are what the aggregator does with records of the stream.
+func streamOperations() []operation {
+	return []operation{
+		{"Aggregate", acquiring + " aggr", aggregate}, // usage is beside buckets: who writes those could count, too
+		{"Archive", " aggr", archive},
+	}
+}
+
+// aggregate counts and refills a bucket that was just emptied.
+func aggregate(w *world) {
+	now := time.Now()
+	w.consume(w.others, "counted", now.Add(-time.Minute))
+	w.consume(w.others, "counted", now.Add(-20*time.Second))
+	w.aggregate("INSERT", "NewImage", now, w.stored("ENTITY#counted", "#BUCKET#"), `"snapshots_updated":3,"refills_written":1`)
+}
+
+// archive keeps an event that has expired, in a file that is read before it is
+// written.
+func archive(w *world) {
+	w.aggregate("REMOVE", "OldImage", noon, w.stored("AUDIT#world", "#AUDIT#"), `"events_archived":1,"s3_objects_created":1`)
+}
+
+// aggregate has the function handle one record, and say so in its log.
+func (w *world) aggregate(event, image string, at time.Time, item map[string]types.AttributeValue, want string) {
+	w.Helper()
+	raw, err := json.Marshal(fakeaws.Tree{"Records": []any{fakeaws.Tree{
+		"eventName": event, "eventSourceARN": "arn:aws:dynamodb:us-east-1:123456789012:table/app/stream/2026-05-04T12:00:00.000",
+		"dynamodb": fakeaws.Tree{"ApproximateCreationDateTime": at.Unix(), "SequenceNumber": "1", image: w.image(item)},
+	}}})
+	w.ok(err)
+	w.invoke("AggregatorFunction", string(raw), want)
+}
+
+// stored is an item of the namespace.
+func (w *world) stored(pk, sk string) map[string]types.AttributeValue {
+	w.Helper()
+	found, err := w.client().Query(w.Context(), &dynamodb.QueryInput{
+		TableName: &w.table, ConsistentRead: aws.Bool(true), Limit: aws.Int32(1), KeyConditionExpression: aws.String("PK = :pk AND begins_with(SK, :sk)"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{
+			":pk": &types.AttributeValueMemberS{Value: w.NamespaceID + "/" + pk}, ":sk": &types.AttributeValueMemberS{Value: sk},
+		},
+	})
+	w.ok(err)
+	if len(found.Items) == 0 {
+		w.Fatalf("there is no item %s, %s", pk, sk)
+	}
+	return found.Items[0]
+}
+
+// image is an item as a function is given it.
+func (w *world) image(item map[string]types.AttributeValue) fakeaws.Tree {
+	w.Helper()
+	image := fakeaws.Tree{}
+	for name, v := range item {
+		switch v := v.(type) {
+		case *types.AttributeValueMemberS:
+			image[name] = fakeaws.Tree{"S": v.Value}
+		case *types.AttributeValueMemberN:
+			image[name] = fakeaws.Tree{"N": v.Value}
+		case *types.AttributeValueMemberBOOL:
+			image[name] = fakeaws.Tree{"BOOL": v.Value}
+		case *types.AttributeValueMemberNULL:
+			image[name] = fakeaws.Tree{"NULL": v.Value}
+		case *types.AttributeValueMemberM:
+			image[name] = fakeaws.Tree{"M": w.image(v.Value)}
+		default:
+			w.Fatalf("%s is a %T", name, v)
+		}
+	}
+	return image
+}
+
+// provisionOperations are limits as a file, by way of the provisioner: its
+// function is asked by stacks and by programs. One level changes at a time, so
+// that every run sends the same.
+func provisionOperations() []operation {
+	const resources = `"Resources": {"gpt-4": {"Limits": {"rpm": {"Capacity": "%d"}}}}`
+	const entities = `"Entities": {"key": {"Resources": {"gpt-4": {"Limits": {"rpm": {"Capacity": "%d"}}}}}}`
+	created := `"Namespace": "declared", "System": {"OnUnavailable": "allow"}, ` + fmt.Sprintf(resources+", "+entities, 500, 100)
+	return []operation{
+		{"Managed", reading + applying, func(w *world) {
+			_, _, _, err := w.repo.Managed(w.Context())
+			w.ok(err)
+		}},
+		{"SetManaged", managing + applying, func(w *world) {
+			w.ok(w.repo.SetManaged(w.Context(), noon, "", "hash", "", []limiter.Scope{{Resource: gpt}}))
+		}},
+		{"ReplaceConfig", managing + applying, func(w *world) {
+			cfg := limiter.Config{OnUnavailable: limiter.Allow, Limits: []limiter.Limit{limiter.PerMinute("rpm", 100)}}
+			w.ok(w.repo.ReplaceConfig(w.Context(), cfg, w.event()))
+		}},
+		{"Provision: create", managing + applying, func(w *world) {
+			w.declared()
+			w.provision("Create", "", created, `"SUCCESS"`)
+		}},
+		{"Provision: plan", reading + applying, func(w *world) {
+			w.declared()
+			w.invoke("ProvisionerFunction", `{"manifest": {"namespace": "declared"}}`, `"planned"`)
+		}},
+		{"Provision: a command with an id", managing + applying, func(w *world) {
+			w.invoke("ProvisionerFunction", fmt.Sprintf(`{"action": "apply", "table_name": %q, "namespace_id": %q, "manifest": {
+				"system": {"on_unavailable": "allow"}, "resources": {"gpt-4": {"limits": {"rpm": {"capacity": 600}}}},
+				"entities": {"key": {"resources": {"gpt-4": {"limits": {"rpm": {"capacity": 100}}}}}}}}`, w.table, w.declared()), `"updated":1,"deleted":0,"errors":[]`)
+		}},
+		{"Provision: update", managing + applying, func(w *world) {
+			id := w.declared()
+			w.consume(w.connect(w.config(w.Next), "declared"), "key", time.Now())
+			w.provision("Update", w.table+"/"+id+"/limits-provisioner", fmt.Sprintf(`"NamespaceId": %q, `+resources+", "+entities, id, 700, 200), `"SUCCESS"`)
+		}},
+		{"Provision: delete", managing + applying, func(w *world) {
+			w.provision("Delete", w.table+"/"+w.declared()+"/limits-provisioner", created, `"SUCCESS"`)
+		}},
+		{"Provision: delete, the namespace is gone", reading + applying, func(w *world) {
+			w.provision("Delete", w.table+"/gone/limits-provisioner", created, `"SUCCESS"`)
+		}},
+		{"Provision: create, there is no such namespace", reading + applying, func(w *world) {
+			w.provision("Create", "", `"Namespace": "nowhere"`, "namespace register nowhere")
+		}},
+	}
+}
+
+// What a store has for manifests, besides the port, is recorded by itself, too.
+func TestOperationsAreAllOfStoresOfManifests(t *testing.T) {
+	for method := range reflect.TypeFor[manifest.Store]().Methods() {
+		if !slices.ContainsFunc(operations(), func(o operation) bool { return o.name == method.Name }) {
+			t.Errorf("%s is not tried", method.Name)
+		}
+	}
+}
+
+// declared is the ID of the namespace whose limits are provisioned; the calls
+// are about it.
+func (w *world) declared() string {
+	w.Helper()
+	ns, err := w.others.RegisterNamespace(w.Context(), noon, "declared")
+	w.ok(err)
+	w.NamespaceID = ns.ID
+	return ns.ID
+}
+
+// provision asks in the name of CloudFormation.
+func (w *world) provision(request, physical, properties, want string) {
+	w.Helper()
+	w.invoke("ProvisionerFunction", fmt.Sprintf(`{"RequestType": %q, "ResponseURL": "{answer}", "StackId": "arn:aws:cloudformation:limits",
+		"RequestId": "1", "LogicalResourceId": "Limits", "PhysicalResourceId": %q, "ResourceProperties": {"ServiceToken": "arn", %s}}`,
+		request, physical, properties), want)
 }

@@ -1,12 +1,20 @@
 package infra_test
 
 import (
+	"context"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 	"github.com/zeroae/zae-limiter-go/internal/golden"
 )
 
@@ -63,4 +71,273 @@ func TestCallsAreUpToDate(t *testing.T) {
 		}
 	}
 	golden.Check(t, recordedCalls, recorded.String())
+}
+
+func bucketOperations() []operation {
+	return []operation{
+		{"Consume: first use", acquiring, func(w *world) { w.consume(w.repo, "first", noon) }},
+		{"Consume: again", acquiring, func(w *world) {
+			w.consume(w.others, "again", noon)
+			w.consume(w.repo, "again", noon.Add(time.Minute))
+			w.consume(w.repo, "again", noon.Add(2*time.Minute))
+		}},
+		{"Consume: refused", acquiring, func(w *world) {
+			w.consume(w.repo, "refused", noon)
+			if w.consume(w.repo, "refused", noon).Admitted {
+				w.Error("not refused")
+			}
+		}},
+		{"Consume: under limits that changed", acquiring, func(w *world) {
+			w.consume(w.others, "changed", noon)
+			w.set(limiter.Scope{Entity: "changed"}, limiter.PerMinute("rpm", 1000))
+			w.consume(w.repo, "changed", noon)
+		}},
+		{"Consume: first use with a parent", acquiring, func(w *world) {
+			w.create(limiter.Entity{ID: "child", Parent: "parent", Cascade: true})
+			w.consume(w.repo, "child", noon)
+		}},
+		{"Consume: the parent refuses, the child gets it back", acquiring, func(w *world) {
+			w.create(limiter.Entity{ID: "rich", Parent: "poor", Cascade: true})
+			w.set(limiter.Scope{Entity: "rich"}, limiter.PerMinute("rpm", 1000))
+			w.set(limiter.Scope{Entity: "poor"}, limiter.PerMinute("rpm", 130))
+			w.consume(w.repo, "rich", noon)
+			w.consume(w.others, "poor", noon)
+			w.consume(w.repo, "rich", noon)
+		}},
+		{"Peek", reading, func(w *world) {
+			_, err := w.repo.Peek(w.Context(), noon, limiter.Charge{Entity: "peeked", Resource: gpt})
+			w.ok(err)
+		}},
+		{"Credit: less was used", acquiring, func(w *world) { w.credit("less", limiter.Credit{Amounts: limiter.Tokens("rpm", 1)}) }},
+		{"Credit: more was used", acquiring, func(w *world) { w.credit("more", limiter.Credit{Amounts: limiter.Tokens("rpm", -70)}) }},
+		{"Credit: rollback", acquiring, func(w *world) {
+			w.credit("rolled-back", limiter.Credit{Amounts: limiter.Tokens("rpm", 60), Undo: true})
+		}},
+		{"Credit: the bucket has expired", acquiring, func(w *world) {
+			out := w.consume(w.repo, "expired", noon)
+			_, err := w.client().DeleteItem(w.Context(), &dynamodb.DeleteItemInput{TableName: &w.table, Key: map[string]types.AttributeValue{
+				"PK": &types.AttributeValueMemberS{Value: w.NamespaceID + "/ENTITY#expired"}, "SK": &types.AttributeValueMemberS{Value: "#BUCKET#" + gpt},
+			}})
+			w.ok(err)
+			w.Take(w.T)
+			w.ok(w.repo.Credit(w.Context(), noon.Add(24*time.Hour), limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens("rpm", -1)}))
+		}},
+		{"Buckets: of an entity and a resource", reading, func(w *world) { w.buckets(limiter.Scope{Entity: "first", Resource: gpt}) }},
+		{"Buckets: of an entity", reading, func(w *world) { w.buckets(limiter.Scope{Entity: "first"}) }},
+		{"Buckets: of a resource", reading, func(w *world) { w.buckets(limiter.Scope{Resource: "rare"}) }},
+		{"Buckets: all", listing, func(w *world) {
+			w.inhabit("buckets")
+			w.buckets(limiter.Scope{})
+		}},
+	}
+}
+
+// credit settles a charge, and records nothing else.
+func (w *world) credit(entity string, c limiter.Credit) {
+	w.Helper()
+	c.Account = w.consume(w.repo, entity, noon).Self.Account
+	w.Take(w.T)
+	w.ok(w.repo.Credit(w.Context(), noon, c))
+}
+
+func (w *world) buckets(of limiter.Scope) {
+	w.Helper()
+	drain(w, w.repo.Buckets(w.Context(), noon, of))
+}
+
+func entityOperations() []operation {
+	return []operation{
+		{"CreateEntity", managing, func(w *world) {
+			w.ok(w.repo.CreateEntity(w.Context(), limiter.Entity{ID: "new", Parent: "parent"}, w.event()))
+		}},
+		{"Entity", reading, func(w *world) {
+			_, err := w.repo.Entity(w.Context(), "child")
+			w.ok(err)
+		}},
+		{"Entities: of a parent", listing, func(w *world) { drain(w, w.repo.Entities(w.Context(), "parent")) }},
+		{"Entities: all", listing, func(w *world) {
+			w.inhabit("entities")
+			drain(w, w.repo.Entities(w.Context(), ""))
+		}},
+		{"DeleteEntity", managing, func(w *world) {
+			w.create(limiter.Entity{ID: "leaving"})
+			w.set(limiter.Scope{Entity: "leaving"}, limiter.PerMinute("rpm", 1000))
+			w.consume(w.others, "leaving", noon)
+			w.ok(w.repo.DeleteEntity(w.Context(), "leaving", w.event()))
+		}},
+	}
+}
+
+// levels are the four scopes of limits.
+var levels = map[string]limiter.Scope{
+	"system": {}, "resource": {Resource: "dalle"}, "entity default": {Entity: "limited"}, "entity": {Entity: "limited", Resource: gpt},
+}
+
+func configOperations() []operation {
+	var all []operation
+	for _, level := range []string{"system", "resource", "entity default", "entity"} {
+		s := levels[level]
+		cfg := limiter.Config{Scope: s, Limits: []limiter.Limit{limiter.PerMinute("rpm", 60)}}
+		all = append(all, operation{"SetConfig: " + level, managing + applying, func(w *world) {
+			w.consume(w.others, "limited", noon)
+			w.ok(w.repo.SetConfig(w.Context(), cfg, w.event()))
+			w.ok(w.repo.SetConfig(w.Context(), cfg, w.event()))
+		}}, operation{"Config: " + level, reading + applying, func(w *world) {
+			_, err := w.repo.Config(w.Context(), s)
+			w.ok(err)
+		}}, operation{"DeleteConfig: " + level, managing + applying, func(w *world) {
+			w.ok(w.repo.DeleteConfig(w.Context(), s, w.event()))
+			if level == "system" {
+				w.set(limiter.Scope{}, limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 10_000))
+			}
+		}})
+	}
+	return append(all, []operation{
+		{"SetConfig: mode", managing + applying, func(w *world) {
+			w.ok(w.repo.SetConfig(w.Context(), limiter.Config{OnUnavailable: limiter.Allow}, w.event()))
+		}},
+		{"ResourcesWithDefaults", reading + applying, func(w *world) {
+			_, err := w.repo.ResourcesWithDefaults(w.Context())
+			w.ok(err)
+		}},
+		{"ResourcesWithLimits", reading + applying, func(w *world) {
+			_, err := w.repo.ResourcesWithLimits(w.Context())
+			w.ok(err)
+		}},
+		{"EntitiesWithLimits", listing, func(w *world) { drain(w, w.repo.EntitiesWithLimits(w.Context(), gpt)) }},
+	}...)
+}
+
+func namespaceOperations() []operation {
+	return []operation{
+		{"Namespace", reading + applying, func(w *world) {
+			_, err := w.repo.Namespace(w.Context(), "default")
+			w.ok(err)
+		}},
+		{"Namespaces", reading + applying, func(w *world) { drain(w, w.repo.Namespaces(w.Context())) }},
+		{"RegisterNamespace", administering, func(w *world) {
+			_, err := w.repo.RegisterNamespace(w.Context(), noon, "registered")
+			w.ok(err)
+			_, err = w.repo.RegisterNamespace(w.Context(), noon, "registered")
+			w.ok(err)
+		}},
+		{"DeleteNamespace", administering, func(w *world) {
+			w.inhabit("deleted")
+			w.ok(w.repo.DeleteNamespace(w.Context(), noon, "deleted"))
+		}},
+		{"RecoverNamespace", administering, func(w *world) {
+			w.inhabit("recovered")
+			w.ok(w.others.DeleteNamespace(w.Context(), noon, "recovered"))
+			_, err := w.repo.RecoverNamespace(w.Context(), noon, w.NamespaceID)
+			w.ok(err)
+		}},
+		{"PurgeNamespace", administering, func(w *world) {
+			w.inhabit("purged")
+			w.ok(w.others.DeleteNamespace(w.Context(), noon, "purged"))
+			w.ok(w.repo.PurgeNamespace(w.Context(), w.NamespaceID))
+		}},
+	}
+}
+
+// inhabit makes the recorded repository one of a new namespace, with an entity,
+// limits and a bucket in it and nothing else.
+func (w *world) inhabit(name string) {
+	w.Helper()
+	ns, err := w.others.RegisterNamespace(w.Context(), noon, name)
+	w.ok(err)
+	view := w.connect(w.config(w.Next), name)
+	w.ok(view.SetConfig(w.Context(), limiter.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 100)}}, w.event()))
+	w.ok(view.CreateEntity(w.Context(), limiter.Entity{ID: "inhabitant"}, w.event()))
+	w.consume(view, "inhabitant", noon.Add(time.Second))
+	w.NamespaceID = ns.ID
+	w.repo = w.connect(w.config(&w.Recorder), name)
+	w.Take(w.T)
+}
+
+func historyOperations() []operation {
+	return []operation{
+		{"AuditEvents", reading, func(w *world) { drain(w, w.repo.AuditEvents(w.Context(), "world", "")) }},
+		{"Usage: of an entity", reading, func(w *world) {
+			drain(w, w.repo.Usage(w.Context(), limiter.UsageQuery{Entity: "first"}))
+		}},
+		{"Usage: of a resource", reading, func(w *world) {
+			drain(w, w.repo.Usage(w.Context(), limiter.UsageQuery{Resource: gpt}))
+		}},
+	}
+}
+
+// tableOperations are about the table, whatever the namespace, and what programs
+// do beside the port.
+func tableOperations() []operation {
+	return slices.Concat([]operation{
+		{"Connect", reading + applying, func(w *world) { w.connect(w.config(&w.Recorder), "") }},
+		{"Connect: to the table itself", reading + applying + " aggr", func(w *world) { w.connect(w.config(&w.Recorder), "_") }},
+		{"Ping", reading + applying, func(w *world) { w.ok(w.repo.Ping(w.Context())) }},
+		{"Version", reading + applying, func(w *world) {
+			_, err := w.repo.Version(w.Context())
+			w.ok(err)
+		}},
+		{"Follow", administering, func(w *world) {
+			w.ok(w.repo.Follow(w.Context(), &dynamo.FollowOptions{UntilEmpty: true}, func(_ context.Context, records []dynamo.StreamRecord) (int, error) {
+				return len(records), nil
+			}))
+		}},
+		{"PendingMigrations", "acq full read", func(w *world) {
+			_, err := dynamo.PendingMigrations(w.Context(), w.table, w.migration())
+			w.ok(err)
+		}},
+		{"Migrate", administering, func(w *world) {
+			_, err := w.client().PutItem(w.Context(), &dynamodb.PutItemInput{TableName: &w.table, Item: map[string]types.AttributeValue{
+				"PK": &types.AttributeValueMemberS{Value: "ENTITY#old"}, "SK": &types.AttributeValueMemberS{Value: "#META"},
+				"entity_id": &types.AttributeValueMemberS{Value: "old"},
+			}})
+			w.ok(err)
+			_, err = dynamo.Migrate(w.Context(), w.table, w.migration())
+			w.ok(err)
+		}},
+		{"DescribeTable", "full read", func(w *world) { // as status does
+			_, err := dynamodb.NewFromConfig(*w.config(&w.Recorder)).DescribeTable(w.Context(), &dynamodb.DescribeTableInput{TableName: &w.table})
+			w.ok(err)
+		}},
+	}, provisionOperations(), streamOperations())
+}
+
+func (w *world) migration() *dynamo.MigrateOptions {
+	return &dynamo.MigrateOptions{Options: dynamo.Options{AWS: w.config(&w.Recorder)}, All: true, DeleteOriginals: true}
+}
+
+// calls holds recorded calls by operation.
+type calls map[string][]fakeaws.Call
+
+// String returns the text of testdata/calls.txt: each operation, followed by its
+// distinct calls.
+func (c calls) String() string {
+	var b strings.Builder
+	for _, o := range operations() {
+		fmt.Fprintln(&b, o.name)
+		var lines []string
+		for _, call := range c[o.name] {
+			lines = append(lines, "\t"+call.String())
+		}
+		slices.Sort(lines)
+		for _, line := range slices.Compact(lines) {
+			fmt.Fprintln(&b, line)
+		}
+	}
+	return b.String()
+}
+
+// parseCalls parses the text that String returns.
+func parseCalls(recorded string) calls {
+	all := calls{}
+	name := ""
+	for line := range strings.Lines(recorded) {
+		line = strings.TrimSuffix(line, "\n")
+		if rest, ok := strings.CutPrefix(line, "\t"); ok {
+			all[name] = append(all[name], fakeaws.ParseCall(rest))
+		} else {
+			name, all[line] = line, nil
+		}
+	}
+	return all
 }

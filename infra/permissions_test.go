@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
 // recordedFile is what the library sends, as recorded last.
@@ -14,7 +16,7 @@ func recordedFile(tb testing.TB) calls {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return parseCalls(tb, string(recorded))
+	return parseCalls(string(recorded))
 }
 
 // Everybody can do their work, and nobody more.
@@ -35,8 +37,8 @@ func TestNamespaceTiersNeedTheirTag(t *testing.T) {
 			continue
 		}
 		for name, sent := range recorded {
-			about := slices.ContainsFunc(sent, func(c call) bool { return c.String() != c.elsewhere().String() })
-			if about && tier.carriesOut(sent, "") {
+			about := slices.ContainsFunc(sent, func(c fakeaws.Call) bool { return c.String() != c.InOtherNamespace().String() })
+			if about && tier.canSend(sent, "") {
 				t.Errorf("%s without a tag can do %s", tier.name, name)
 			}
 		}
@@ -54,9 +56,9 @@ var universe = []struct {
 		CreateBackup CreateTable DeleteBackup DeleteResourcePolicy DeleteTable DescribeContinuousBackups DescribeTable DescribeTimeToLive
 		ExportTableToPointInTime ListTagsOfResource PutResourcePolicy RestoreTableToPointInTime TagResource UpdateContinuousBackups
 		UpdateTable UpdateTimeToLive
-		DescribeStream GetRecords GetShardIterator ListStreams`, []string{table, stream, "OtherTable.Arn", "OtherTable.StreamArn"}},
+		DescribeStream GetRecords GetShardIterator ListStreams`, []string{fakeaws.TableARN, fakeaws.StreamARN, "OtherTable.Arn", "OtherTable.StreamArn"}},
 	{"dynamodb", "Query Scan PartiQLSelect", []string{
-		table + "/index/GSI1", table + "/index/GSI2", table + "/index/GSI3", table + "/index/GSI4", table + "/index/GSI5", "OtherTable.Arn/index/GSI1",
+		fakeaws.TableARN + "/index/GSI1", fakeaws.TableARN + "/index/GSI2", fakeaws.TableARN + "/index/GSI3", fakeaws.TableARN + "/index/GSI4", fakeaws.TableARN + "/index/GSI5", "OtherTable.Arn/index/GSI1",
 	}},
 	{"s3", "DeleteObject GetObject PutObject PutObjectAcl", []string{archived, "AuditArchiveBucket.Arn/other", "OtherBucket.Arn/audit/x"}},
 	{"s3", "DeleteBucket ListBucket PutBucketPolicy", []string{"AuditArchiveBucket.Arn", "OtherBucket.Arn"}},
@@ -75,16 +77,16 @@ var probes = []string{
 }
 
 // idle is what the tier may do and nothing needs.
-func (t tier) idle(needed []request) (all []string) {
+func (t tier) idle(needed []fakeaws.Access) (all []string) {
 	used := map[[2]string]bool{}
 	for _, r := range needed {
-		used[[2]string{r.action, r.resource}] = true
+		used[[2]string{r.Action, r.Resource}] = true
 	}
 	for _, u := range universe {
 		for action := range strings.FieldsSeq(u.actions) {
 			for _, resource := range u.resources {
-				r := request{action: u.service + ":" + action, resource: resource, tag: t.tag}
-				if !used[[2]string{r.action, r.resource}] && t.mayFor(r) {
+				r := fakeaws.Access{Action: u.service + ":" + action, Resource: resource, Tag: t.tag}
+				if !used[[2]string{r.Action, r.Resource}] && t.mayFor(r) {
 					all = append(all, "has no use for "+r.String())
 				}
 			}
@@ -94,10 +96,10 @@ func (t tier) idle(needed []request) (all []string) {
 }
 
 // mayFor tells whether a request is allowed for some keys.
-func (t tier) mayFor(r request) bool {
+func (t tier) mayFor(r fakeaws.Access) bool {
 	return slices.ContainsFunc(probes, func(key string) bool {
-		r.keys, r.attributes = strings.Fields(key), []string{"PK"}
-		return t.policy.allows(r)
+		r.Keys, r.Attributes = strings.Fields(key), []string{"PK"}
+		return t.policy.Allows(r)
 	})
 }
 
@@ -105,12 +107,190 @@ func (t tier) mayFor(r request) bool {
 // archive cannot be, and traces have no names at all.
 func (t tier) wild() (all []string) {
 	for _, s := range t.policy {
-		for _, name := range slices.Concat(s.actions, s.resources) {
-			traces := name == "*" && !slices.ContainsFunc(s.actions, func(a string) bool { return !strings.HasPrefix(a, "xray:Put") })
+		for _, name := range slices.Concat(s.Actions, s.Resources) {
+			traces := name == "*" && !slices.ContainsFunc(s.Actions, func(a string) bool { return !strings.HasPrefix(a, "xray:Put") })
 			if strings.ContainsAny(name, "*?") && name != "AuditArchiveBucket.Arn/audit/*" && !traces {
 				all = append(all, "has too much: "+name)
 			}
 		}
 	}
 	return all
+}
+
+// tier is a principal that the template gives permissions to.
+type tier struct {
+	name   string // as in operation.may
+	policy fakeaws.Policy
+	tag    string           // of its namespace, if it has one
+	closed bool             // operations that are not its work must be refused
+	works  []fakeaws.Access // what AWS does in its name, besides the operations
+	never  string           // calls that must be refused, one a line
+	tagged string           // calls that must be refused if the tag is the reserved namespace
+}
+
+// In the table every application writes buckets and nothing else. Limits of an
+// entity are in the same partition, under attributes l_*.
+const onlyBuckets = `
+	PutItem NS/RESOURCE#gpt-4
+	PutItem NS/SYSTEM#
+	UpdateItem NS/SYSTEM#
+	PutItem NS/AUDIT#user
+	PutItem _/SYSTEM#
+	UpdateItem _/SYSTEM#
+	PutItem
+	TransactWriteItems PutItem=NS/ENTITY#user PutItem=NS/SYSTEM#
+	DeleteItem NS/ENTITY#user
+	PutItem{PK,SK,l_rpm_cp} NS/ENTITY#user
+	PutItem{PK,SK,b_rpm_tk,l_rpm_cp} NS/ENTITY#user
+	UpdateItem{PK,SK,l_rpm_ra} NS/ENTITY#user
+	TransactWriteItems UpdateItem{PK,SK,l_rpm_cp}=NS/ENTITY#user
+	TransactWriteItems PutItem{PK,SK,b_rpm_tk}=NS/ENTITY#user PutItem{PK,SK,l_rpm_cp}=NS/ENTITY#user
+	PutItem{} NS/ENTITY#user
+	UpdateItem{} NS/ENTITY#user`
+
+// A namespace is closed to the others, and so is the registry.
+const onlyOwnReads = `
+	GetItem OTHER/ENTITY#user
+	GetItem NS2/ENTITY#user
+	GetItem
+	BatchGetItem NS/ENTITY#user OTHER/ENTITY#user
+	Query OTHER/SYSTEM#
+	Query@GSI2 OTHER/RESOURCE#gpt-4
+	Query@GSI4 OTHER
+	Query@GSI4 _`
+
+const onlyOwnWrites = `
+	PutItem OTHER/ENTITY#user
+	UpdateItem OTHER/ENTITY#user
+	DeleteItem OTHER/ENTITY#user
+	BatchWriteItem NS/ENTITY#user OTHER/ENTITY#user
+	PutItem _/SYSTEM#
+	UpdateItem _/SYSTEM#
+	DeleteItem _/SYSTEM#
+	BatchWriteItem _/SYSTEM#
+	PutItem
+	TransactWriteItems PutItem=NS/ENTITY#user PutItem=OTHER/ENTITY#user
+	TransactWriteItems PutItem=NS/ENTITY#user DeleteItem=_/SYSTEM#`
+
+// tiers are all principals of a stack with everything in it.
+func tiers(tb testing.TB) []tier {
+	tb.Helper()
+	made := everything(tb, "app").Resources()
+	managed := func(id string) fakeaws.Policy { return fakeaws.ParsePolicy(tb, made[id]["PolicyDocument"]) }
+	return []tier{
+		{name: "acq", policy: managed("AcquireOnlyPolicy"), closed: true, never: onlyBuckets},
+		{name: "full", policy: managed("FullAccessPolicy"), closed: true},
+		{name: "read", policy: managed("ReadOnlyPolicy"), closed: true},
+		{name: "ns-acq", policy: managed("NamespaceAcquirePolicy"), tag: fakeaws.Namespace, closed: true, never: onlyBuckets + onlyOwnReads + onlyOwnWrites},
+		{name: "ns-full", policy: managed("NamespaceFullAccessPolicy"), tag: fakeaws.Namespace, closed: true, never: onlyOwnReads + onlyOwnWrites, tagged: onlyOwnWrites},
+		{name: "ns-read", policy: managed("NamespaceReadOnlyPolicy"), tag: fakeaws.Namespace, closed: true, never: onlyOwnReads},
+		{name: "aggr", policy: inline(tb, made["AggregatorRole"]), works: aggregatorWorks, never: `
+			BatchGetItem NS/ENTITY#user
+			BatchGetItem NS/SYSTEM# _/SYSTEM#
+			BatchGetItem
+			UpdateItem NS/SYSTEM#
+			UpdateItem _/SYSTEM#
+			UpdateItem`},
+		{name: "prov", policy: inline(tb, made["ProvisionerRole"]), works: provisionerWorks, never: `
+			PutItem _/SYSTEM#
+			UpdateItem _/SYSTEM#
+			DeleteItem _/SYSTEM#
+			TransactWriteItems PutItem=NS/SYSTEM# UpdateItem=_/SYSTEM#
+			PutItem
+			Query NS/ENTITY#user
+			Query NS/SYSTEM#
+			Query`},
+	}
+}
+
+// inline is all policies of a role together.
+func inline(tb testing.TB, role fakeaws.Tree) (p fakeaws.Policy) {
+	tb.Helper()
+	list, _ := role["Policies"].([]any)
+	for _, one := range list {
+		p = append(p, fakeaws.ParsePolicy(tb, fakeaws.At(one, "PolicyDocument"))...)
+	}
+	return p
+}
+
+// Lambda reads the stream with the role of the function, reports what failed,
+// writes the log and traces. S3 tells only those that a file is missing who may
+// list its bucket.
+var aggregatorWorks = []fakeaws.Access{
+	{Action: "dynamodb:DescribeStream", Resource: fakeaws.StreamARN},
+	{Action: "dynamodb:GetRecords", Resource: fakeaws.StreamARN},
+	{Action: "dynamodb:GetShardIterator", Resource: fakeaws.StreamARN},
+	{Action: "dynamodb:ListStreams", Resource: fakeaws.StreamARN},
+	{Action: "sqs:SendMessage", Resource: "AggregatorDLQ.Arn"},
+	{Action: "logs:CreateLogStream", Resource: "AggregatorLogGroup.Arn"},
+	{Action: "logs:PutLogEvents", Resource: "AggregatorLogGroup.Arn"},
+	{Action: "s3:ListBucket", Resource: "AuditArchiveBucket.Arn"},
+	{Action: "xray:PutTelemetryRecords", Resource: "*"},
+	{Action: "xray:PutTraceSegments", Resource: "*"},
+}
+
+var provisionerWorks = []fakeaws.Access{
+	{Action: "logs:CreateLogStream", Resource: "ProvisionerLogGroup.Arn"},
+	{Action: "logs:PutLogEvents", Resource: "ProvisionerLogGroup.Arn"},
+}
+
+const (
+	stream   = "RateLimitsTable.StreamArn"
+	archived = "AuditArchiveBucket.Arn/audit/year=2026/month=05/day=04/audit-2026-05-04T12.jsonl.gz"
+)
+
+// problems are all reasons for which a tier may do less than its work, or more.
+func (t tier) problems(recorded calls) (all []string) {
+	needed := slices.Clone(t.works)
+	for _, o := range operations() {
+		for _, c := range recorded[o.name] {
+			if slices.Contains(strings.Fields(o.may), t.name) {
+				needed = append(needed, c.Accesses(t.tag, false)...)
+				needed = append(needed, c.Accesses(t.tag, true)...)
+			}
+		}
+		all = append(all, t.excess(o, recorded[o.name])...)
+	}
+	for _, r := range needed {
+		if !t.policy.Allows(r) {
+			all = append(all, "needs "+r.String())
+		}
+	}
+	for tag, never := range map[string]string{t.tag: t.never, "_": t.tagged} {
+		for line := range strings.Lines(never) {
+			if line = strings.TrimSpace(line); line != "" && t.canSend([]fakeaws.Call{fakeaws.ParseCall(line)}, tag) {
+				all = append(all, "must not "+line+" as "+tag)
+			}
+		}
+	}
+	return slices.Concat(all, t.idle(needed), t.wild())
+}
+
+// excess is an operation that the tier could carry out though it is not its work,
+// or in a namespace that is not its own.
+func (t tier) excess(o operation, sent []fakeaws.Call) (all []string) {
+	if t.closed && !slices.Contains(strings.Fields(o.may), t.name) && t.canSend(sent, t.tag) {
+		all = append(all, "can do "+o.name)
+	}
+	var elsewhere []fakeaws.Call
+	for _, c := range sent {
+		elsewhere = append(elsewhere, c.InOtherNamespace())
+	}
+	shared := slices.EqualFunc(sent, elsewhere, func(a, b fakeaws.Call) bool { return a.String() == b.String() })
+	if t.tag != "" && !shared && t.canSend(elsewhere, t.tag) {
+		all = append(all, "can do "+o.name+" elsewhere")
+	}
+	return all
+}
+
+// carriesOut tells whether all of some calls are allowed.
+func (t tier) canSend(sent []fakeaws.Call, tag string) bool {
+	for _, c := range sent {
+		for _, r := range c.Accesses(tag, false) {
+			if !t.policy.Allows(r) {
+				return false
+			}
+		}
+	}
+	return true
 }

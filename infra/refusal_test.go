@@ -12,6 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/infra"
+	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
 func TestDeployLeavesStacksOfOthersAlone(t *testing.T) {
@@ -21,15 +22,15 @@ func TestDeployLeavesStacksOfOthersAlone(t *testing.T) {
 		"load-test":      {"ManagedBy": "zae-limiter", "zae-limiter:type": "load-test"},
 	} {
 		c, name := newCloud(t), stackName()
-		c.put(name, "CREATE_COMPLETE", tags)
+		c.AddStack(name, "CREATE_COMPLETE", tags)
 		opts := c.options()
 		_, err := infra.Deploy(t.Context(), name, &opts)
-		wants[*infra.RefusedError](t, err, says, "another name")
+		checkError[*infra.RefusedError](t, err, says, "another name")
 		_, err = infra.Delete(t.Context(), name, &infra.DeleteOptions{Options: opts})
-		wants[*infra.RefusedError](t, err, says)
+		checkError[*infra.RefusedError](t, err, says)
 		_, err = infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: opts})
-		wants[*infra.RefusedError](t, err, says)
-		if got := c.calls("CreateChangeSet", "DeleteStack", "CreateBucket"); len(got) > 0 {
+		checkError[*infra.RefusedError](t, err, says)
+		if got := c.TakeCalls("CreateChangeSet", "DeleteStack", "CreateBucket"); len(got) > 0 {
 			t.Error(got)
 		}
 	}
@@ -38,31 +39,31 @@ func TestDeployLeavesStacksOfOthersAlone(t *testing.T) {
 func TestDeployTakesOverAStackWithoutTags(t *testing.T) {
 	t.Parallel()
 	c, name := newCloud(t), stackName()
-	s := c.put(name, "CREATE_COMPLETE", nil)
-	s.resources[tableID] = name
-	c.happened(s, "", "CREATE_COMPLETE", "")
-	c.makeTable(name)
+	s := c.AddStack(name, "CREATE_COMPLETE", nil)
+	s.Resources[fakeaws.TableID] = name
+	c.AddEvent(s, "", "CREATE_COMPLETE", "")
+	c.CreateTable(name)
 	if d := deploy(t, name, c.options()); d.Action != "updated" {
 		t.Errorf("%+v", d)
 	}
-	if diff := cmp.Diff(managedTags(name), s.tags); diff != "" {
+	if diff := cmp.Diff(managedTags(name), s.Tags); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestDeployNeverReplacesTheTable(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []change{{"Modify", tableID, kinds[tableID], "True", ""}, {"Remove", tableID, kinds[tableID], "", ""}} {
+	for _, bad := range []fakeaws.Change{{Action: "Modify", Resource: fakeaws.TableID, Type: fakeaws.ResourceType(fakeaws.TableID), Replacement: "True"}, {Action: "Remove", Resource: fakeaws.TableID, Type: fakeaws.ResourceType(fakeaws.TableID)}} {
 		c, name := newCloud(t), stackName()
 		opts := c.options()
 		deploy(t, name, opts)
 		opts.Stack.LambdaMemory = 512
 		opts.Confirm = func([]infra.Change) error { t.Error("it was shown"); return nil }
-		c.changes = []change{{"Modify", functionID, kinds[functionID], "True", ""}, bad}
+		c.Changes = []fakeaws.Change{{Action: "Modify", Resource: fakeaws.FunctionID, Type: fakeaws.ResourceType(fakeaws.FunctionID), Replacement: "True"}, bad}
 		_, err := infra.Deploy(t.Context(), name, &opts)
-		wants[*infra.RefusedError](t, err, "table", "nothing was changed")
-		if s := c.find(name); len(s.sets) > 0 || s.status != "CREATE_COMPLETE" {
-			t.Errorf("%v %s", s.sets, s.status)
+		checkError[*infra.RefusedError](t, err, "table", "nothing was changed")
+		if s := c.Find(name); len(s.ChangeSets) > 0 || s.Status != "CREATE_COMPLETE" {
+			t.Errorf("%v %s", s.ChangeSets, s.Status)
 		}
 	}
 }
@@ -78,8 +79,8 @@ func TestDeployMayBeRefused(t *testing.T) {
 	if _, err := infra.Deploy(t.Context(), name, &opts); err != no { //nolint:errorlint // as it is, not wrapped
 		t.Errorf("%T %v", err, err)
 	}
-	if s := c.find(name); len(s.sets) > 0 || s.status != "CREATE_COMPLETE" {
-		t.Errorf("%v %s", s.sets, s.status)
+	if s := c.Find(name); len(s.ChangeSets) > 0 || s.Status != "CREATE_COMPLETE" {
+		t.Errorf("%v %s", s.ChangeSets, s.Status)
 	}
 }
 
@@ -87,25 +88,25 @@ func TestDeployThatFailsSaysWhy(t *testing.T) {
 	t.Parallel()
 	c, name := newCloud(t), stackName()
 	opts := c.options()
-	c.failing[functionID] = "The runtime is not supported"
+	c.Failing[fakeaws.FunctionID] = "The runtime is not supported"
 	_, err := infra.Deploy(t.Context(), name, &opts)
-	wants[*infra.FailedError](t, err, name, "created", "ROLLBACK_COMPLETE", "AggregatorFunction CREATE_FAILED: The runtime is not supported")
+	checkError[*infra.FailedError](t, err, name, "created", "ROLLBACK_COMPLETE", "AggregatorFunction CREATE_FAILED: The runtime is not supported")
 	if strings.Contains(err.Error(), "cancelled") {
 		t.Error(err)
 	}
-	clear(c.failing)
+	clear(c.Failing)
 	_, err = infra.Deploy(t.Context(), name, &opts)
-	wants[*infra.RefusedError](t, err, "zae-limiter delete --name "+name)
+	checkError[*infra.RefusedError](t, err, "zae-limiter delete --name "+name)
 	_, err = infra.Delete(t.Context(), name, &infra.DeleteOptions{Options: opts})
 	must(t, err)
 	deploy(t, name, opts)
 
-	c.failing[functionID] = "The memory is too small"
+	c.Failing[fakeaws.FunctionID] = "The memory is too small"
 	opts.Stack.LambdaMemory = 512
 	_, err = infra.Deploy(t.Context(), name, &opts)
-	wants[*infra.FailedError](t, err, "updated", "UPDATE_ROLLBACK_COMPLETE", "The memory is too small")
-	prepared(t, c, name, "cli:1.2.3")
-	clear(c.failing)
+	checkError[*infra.FailedError](t, err, "updated", "UPDATE_ROLLBACK_COMPLETE", "The memory is too small")
+	checkUsable(t, c, name, "cli:1.2.3")
+	clear(c.Failing)
 	if d := deploy(t, name, opts); d.Action != "updated" {
 		t.Errorf("%+v", d)
 	}
@@ -114,11 +115,11 @@ func TestDeployThatFailsSaysWhy(t *testing.T) {
 func TestDeployRefusesATableWithoutAStack(t *testing.T) {
 	t.Parallel()
 	c, name := newCloud(t), stackName()
-	c.makeTable(name)
+	c.CreateTable(name)
 	opts := c.options()
 	_, err := infra.Deploy(t.Context(), name, &opts)
-	wants[*infra.RefusedError](t, err, "table "+name, "another name")
-	if len(c.stacks)+len(c.buckets) > 0 {
+	checkError[*infra.RefusedError](t, err, "table "+name, "another name")
+	if len(c.Stacks)+len(c.Buckets) > 0 {
 		t.Error("something was made")
 	}
 }
@@ -128,9 +129,9 @@ func TestDeployRefusesAStackWithoutATable(t *testing.T) {
 	c, name := newCloud(t), stackName()
 	opts := c.options()
 	deploy(t, name, opts)
-	c.dropTable(name)
+	c.DropTable(name)
 	_, err := infra.Deploy(t.Context(), name, &opts)
-	wants[*infra.RefusedError](t, err, "its table is gone")
+	checkError[*infra.RefusedError](t, err, "its table is gone")
 }
 
 func TestDeployRefusesToGoBack(t *testing.T) {
@@ -140,15 +141,15 @@ func TestDeployRefusesToGoBack(t *testing.T) {
 	deploy(t, name, opts)
 	opts.Version = "1.2.2"
 	_, err := infra.Deploy(t.Context(), name, &opts)
-	wants[*infra.RefusedError](t, err, "1.2.3", "1.2.2")
+	checkError[*infra.RefusedError](t, err, "1.2.3", "1.2.2")
 	opts.Downgrade = true
 	deploy(t, name, opts)
-	if got := c.find(name).tags["zae-limiter:version"]; got != "1.2.2" {
+	if got := c.Find(name).Tags["zae-limiter:version"]; got != "1.2.2" {
 		t.Error(got)
 	}
 	opts.Downgrade, opts.Version = false, "devel" // which has no place in the order
 	_, err = infra.Deploy(t.Context(), name, &opts)
-	wants[*infra.RefusedError](t, err, "1.2.2", "devel", "--downgrade")
+	checkError[*infra.RefusedError](t, err, "1.2.2", "devel", "--downgrade")
 	opts.Downgrade = true
 	deploy(t, name, opts)
 	opts.Downgrade = false
@@ -169,15 +170,15 @@ func TestDeployJudgesBeforeAnyCall(t *testing.T) {
 		"abd":                   {Dynamo: dynamo.Options{Namespace: "not a name"}},
 		strings.Repeat("a", 46): {},
 	} {
-		opts.Dynamo.AWS = config(c.URL)
+		opts.Dynamo.AWS = fakeaws.Config(c.URL)
 		_, err := infra.Deploy(t.Context(), name, &opts)
-		wants[*limiter.InvalidError](t, err)
+		checkError[*limiter.InvalidError](t, err)
 		_, err = infra.Open(t.Context(), name, &opts)
 		if name == "a_b" {
-			wants[*limiter.InvalidError](t, err)
+			checkError[*limiter.InvalidError](t, err)
 		}
 	}
-	if got := c.calls("DescribeStacks", "GetCallerIdentity", "DescribeTable"); len(got) > 0 {
+	if got := c.TakeCalls("DescribeStacks", "GetCallerIdentity", "DescribeTable"); len(got) > 0 {
 		t.Error(got)
 	}
 }
@@ -200,8 +201,8 @@ func TestDeployWithoutFunctionsNeedsNoCode(t *testing.T) {
 	opts := c.options()
 	opts.Zip, opts.Stack.NoIAM = "", true
 	d := deploy(t, name, opts)
-	s := c.find(name)
-	if s.parameters["CodeKey"] != "" || d.Code != nil || c.buckets[ownBucketOf(name)] != nil {
-		t.Errorf("%+v %v", d, s.parameters)
+	s := c.Find(name)
+	if s.Parameters["CodeKey"] != "" || d.Code != nil || c.Buckets[artifactBucketOf(name)] != nil {
+		t.Errorf("%+v %v", d, s.Parameters)
 	}
 }

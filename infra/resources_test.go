@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
 // everything is a stack with nothing left out.
-func everything(tb testing.TB, name string) stack {
+func everything(tb testing.TB, name string) fakeaws.Template {
 	tb.Helper()
-	return newStack(ours(tb), name, map[string]string{
+	return fakeaws.NewTemplate(template(tb), name, map[string]string{
 		"EnableIAMRoles": "true", "EnableTracing": "true", "CodeBucket": "code", "CodeKey": "key",
 		"AlarmSNSTopicArn": "topic", "PermissionBoundary": "edge", "RoleNameFormat": "our-{}", "PITRRecoveryPeriodDays": "7", "EnableDeletionProtection": "true",
 	})
@@ -23,30 +25,30 @@ func everything(tb testing.TB, name string) stack {
 // keys and indexes, and a stack that is adopted may not change them.
 func TestTable(t *testing.T) {
 	s := everything(t, "app")
-	got := s.resources()["RateLimitsTable"]
-	index := func(name, projection string) tree {
-		return tree{
-			"IndexName": name, "Projection": tree{"ProjectionType": projection},
+	got := s.Resources()["RateLimitsTable"]
+	index := func(name, projection string) fakeaws.Tree {
+		return fakeaws.Tree{
+			"IndexName": name, "Projection": fakeaws.Tree{"ProjectionType": projection},
 			"KeySchema": []any{
-				tree{"AttributeName": name + "PK", "KeyType": "HASH"},
-				tree{"AttributeName": name + "SK", "KeyType": "RANGE"},
+				fakeaws.Tree{"AttributeName": name + "PK", "KeyType": "HASH"},
+				fakeaws.Tree{"AttributeName": name + "SK", "KeyType": "RANGE"},
 			},
 		}
 	}
 	var keys []any
 	for name := range strings.FieldsSeq("PK SK GSI1PK GSI1SK GSI2PK GSI2SK GSI3PK GSI3SK GSI4PK GSI4SK") {
-		keys = append(keys, tree{"AttributeName": name, "AttributeType": "S"})
+		keys = append(keys, fakeaws.Tree{"AttributeName": name, "AttributeType": "S"})
 	}
-	want := tree{
+	want := fakeaws.Tree{
 		"TableName": "app", "BillingMode": "PAY_PER_REQUEST", "AttributeDefinitions": keys,
 		"KeySchema": []any{
-			tree{"AttributeName": "PK", "KeyType": "HASH"},
-			tree{"AttributeName": "SK", "KeyType": "RANGE"},
+			fakeaws.Tree{"AttributeName": "PK", "KeyType": "HASH"},
+			fakeaws.Tree{"AttributeName": "SK", "KeyType": "RANGE"},
 		},
 		"GlobalSecondaryIndexes":  []any{index("GSI1", "ALL"), index("GSI2", "ALL"), index("GSI3", "KEYS_ONLY"), index("GSI4", "KEYS_ONLY")},
-		"StreamSpecification":     tree{"StreamViewType": "NEW_AND_OLD_IMAGES"},
-		"TimeToLiveSpecification": tree{"AttributeName": "ttl", "Enabled": "true"},
-		"PointInTimeRecoverySpecification": tree{
+		"StreamSpecification":     fakeaws.Tree{"StreamViewType": "NEW_AND_OLD_IMAGES"},
+		"TimeToLiveSpecification": fakeaws.Tree{"AttributeName": "ttl", "Enabled": "true"},
+		"PointInTimeRecoverySpecification": fakeaws.Tree{
 			"PointInTimeRecoveryEnabled": "true", "RecoveryPeriodInDays": "7",
 		},
 		"DeletionProtectionEnabled": "true",
@@ -54,19 +56,19 @@ func TestTable(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	plain := newStack(ours(t), "app", nil).resources()["RateLimitsTable"]
-	if at(plain, "PointInTimeRecoverySpecification", "RecoveryPeriodInDays") != nil || plain["DeletionProtectionEnabled"] != "false" {
+	plain := fakeaws.NewTemplate(template(t), "app", nil).Resources()["RateLimitsTable"]
+	if fakeaws.At(plain, "PointInTimeRecoverySpecification", "RecoveryPeriodInDays") != nil || plain["DeletionProtectionEnabled"] != "false" {
 		t.Errorf("with the defaults: %v", plain)
 	}
 }
 
 func TestFunctions(t *testing.T) {
-	made := everything(t, "app").resources()
-	for id, want := range map[string]tree{
+	made := everything(t, "app").Resources()
+	for id, want := range map[string]fakeaws.Tree{
 		"AggregatorFunction": {
 			"FunctionName": "app-aggregator", "MemorySize": "256", "Timeout": "60", "Role": "AggregatorRole.Arn",
-			"TracingConfig": tree{"Mode": "Active"},
-			"Environment": tree{"Variables": tree{
+			"TracingConfig": fakeaws.Tree{"Mode": "Active"},
+			"Environment": fakeaws.Tree{"Variables": fakeaws.Tree{
 				"ZAE_LIMITER_HANDLER": "aggregator", "TABLE_NAME": "RateLimitsTable", "LOG_LEVEL": "INFO",
 				"SNAPSHOT_WINDOWS": "hourly,daily,monthly", "SNAPSHOT_TTL_DAYS": "90", "ZAE_LIMITER_SCHEMA_VERSION": "0.8.0",
 				"ENABLE_ARCHIVAL": "true", "ARCHIVE_BUCKET_NAME": "AuditArchiveBucket",
@@ -74,14 +76,14 @@ func TestFunctions(t *testing.T) {
 		},
 		"ProvisionerFunction": {
 			"FunctionName": "app-limits-provisioner", "MemorySize": "256", "Timeout": "300", "Role": "ProvisionerRole.Arn",
-			"Environment": tree{"Variables": tree{
+			"Environment": fakeaws.Tree{"Variables": fakeaws.Tree{
 				"ZAE_LIMITER_HANDLER": "provisioner", "TABLE_NAME": "RateLimitsTable", "LOG_LEVEL": "INFO",
 			}},
 		},
 	} {
-		maps.Copy(want, tree{
+		maps.Copy(want, fakeaws.Tree{
 			"Runtime": "provided.al2023", "Handler": "bootstrap", "Architectures": []any{"arm64"},
-			"Code": tree{"S3Bucket": "code", "S3Key": "key"},
+			"Code": fakeaws.Tree{"S3Bucket": "code", "S3Key": "key"},
 		})
 		got := maps.Clone(made[id])
 		delete(got, "Description")
@@ -89,9 +91,9 @@ func TestFunctions(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", id, diff)
 		}
 	}
-	bare := newStack(ours(t), "app", map[string]string{
+	bare := fakeaws.NewTemplate(template(t), "app", map[string]string{
 		"EnableAuditArchival": "false", "AggregatorRoleArn": "theirs", "ProvisionerRoleArn": "theirs too", "Architecture": "x86_64",
-	}).resources()
+	}).Resources()
 	for path, want := range map[string]string{
 		"AggregatorFunction Environment Variables ENABLE_ARCHIVAL":     "false",
 		"AggregatorFunction Environment Variables ARCHIVE_BUCKET_NAME": "",
@@ -100,54 +102,54 @@ func TestFunctions(t *testing.T) {
 		"ProvisionerFunction Role":                                     "theirs too",
 	} {
 		words := strings.Fields(path)
-		if got := at(bare[words[0]], words[1:]...); got != want {
+		if got := fakeaws.At(bare[words[0]], words[1:]...); got != want {
 			t.Errorf("%s is %v, want %q", path, got, want)
 		}
 	}
-	if got := texts(bare["AggregatorFunction"]["Architectures"]); !slices.Equal(got, []string{"x86_64"}) {
+	if got := fakeaws.Texts(bare["AggregatorFunction"]["Architectures"]); !slices.Equal(got, []string{"x86_64"}) {
 		t.Errorf("architectures %v", got)
 	}
 }
 
 func TestStreamIsReadWithoutLoss(t *testing.T) {
 	s := everything(t, "app")
-	got := s.resources()["AggregatorEventSourceMapping"]
-	filters, _ := at(got, "FilterCriteria", "Filters").([]any)
+	got := s.Resources()["AggregatorEventSourceMapping"]
+	filters, _ := fakeaws.At(got, "FilterCriteria", "Filters").([]any)
 	var patterns []any
 	for _, f := range filters {
 		var pattern any
-		if err := json.Unmarshal([]byte(text(at(f, "Pattern"))), &pattern); err != nil {
+		if err := json.Unmarshal([]byte(fakeaws.Text(f, "Pattern")), &pattern); err != nil {
 			t.Error(err)
 		}
 		patterns = append(patterns, pattern)
 	}
-	image := func(name, prefix string) tree {
-		return tree{name: tree{"SK": tree{"S": []any{tree{"prefix": prefix}}}}}
+	image := func(name, prefix string) fakeaws.Tree {
+		return fakeaws.Tree{name: fakeaws.Tree{"SK": fakeaws.Tree{"S": []any{fakeaws.Tree{"prefix": prefix}}}}}
 	}
 	if diff := cmp.Diff([]any{
-		tree{"eventName": []any{"INSERT", "MODIFY"}, "dynamodb": image("NewImage", "#BUCKET#")},
-		tree{"eventName": []any{"REMOVE"}, "dynamodb": image("OldImage", "#AUDIT#")},
+		fakeaws.Tree{"eventName": []any{"INSERT", "MODIFY"}, "dynamodb": image("NewImage", "#BUCKET#")},
+		fakeaws.Tree{"eventName": []any{"REMOVE"}, "dynamodb": image("OldImage", "#AUDIT#")},
 	}, patterns); diff != "" {
 		t.Errorf("filters (-want +got):\n%s", diff)
 	}
 	delete(got, "FilterCriteria")
-	if diff := cmp.Diff(tree{
+	if diff := cmp.Diff(fakeaws.Tree{
 		"EventSourceArn": "RateLimitsTable.StreamArn", "FunctionName": "AggregatorFunction", "StartingPosition": "TRIM_HORIZON",
 		"BatchSize": "100", "MaximumBatchingWindowInSeconds": "1", "MaximumRetryAttempts": "-1", "MaximumRecordAgeInSeconds": "3600",
 		"BisectBatchOnFunctionError": "true", "FunctionResponseTypes": []any{"ReportBatchItemFailures"},
-		"DestinationConfig": tree{"OnFailure": tree{"Destination": "AggregatorDLQ.Arn"}},
+		"DestinationConfig": fakeaws.Tree{"OnFailure": fakeaws.Tree{"Destination": "AggregatorDLQ.Arn"}},
 	}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	// What is older than 3600 seconds is given up, wherever reading begins.
-	if says := text(at(section(s.doc, "Parameters")["StreamStartingPosition"], "Description")); !strings.Contains(says, "up to an hour") {
+	if says := fakeaws.Text(fakeaws.Section(s.Doc, "Parameters")["StreamStartingPosition"], "Description"); !strings.Contains(says, "up to an hour") {
 		t.Errorf("the position promises more than is counted: %s", says)
 	}
 }
 
 // What holds data says what becomes of it, and the archive outlives the stack.
 func TestWhatBecomesOfData(t *testing.T) {
-	resources := section(ours(t), "Resources")
+	resources := fakeaws.Section(template(t), "Resources")
 	for id, want := range map[string][2]string{
 		"RateLimitsTable":     {"Delete", "Retain"},
 		"AuditArchiveBucket":  {"RetainExceptOnCreate", "Retain"},
@@ -155,22 +157,22 @@ func TestWhatBecomesOfData(t *testing.T) {
 		"AggregatorLogGroup":  {"Delete", "Delete"},
 		"ProvisionerLogGroup": {"Delete", "Delete"},
 	} {
-		if got := [2]string{text(at(resources[id], "DeletionPolicy")), text(at(resources[id], "UpdateReplacePolicy"))}; got != want {
+		if got := [2]string{fakeaws.Text(resources[id], "DeletionPolicy"), fakeaws.Text(resources[id], "UpdateReplacePolicy")}; got != want {
 			t.Errorf("%s: %v, want %v", id, got, want)
 		}
 	}
-	made := everything(t, "app").resources()
-	for id, want := range map[string]tree{
+	made := everything(t, "app").Resources()
+	for id, want := range map[string]fakeaws.Tree{
 		"AuditArchiveBucket": {
-			"BucketEncryption": tree{"ServerSideEncryptionConfiguration": []any{
-				tree{"ServerSideEncryptionByDefault": tree{"SSEAlgorithm": "AES256"}},
+			"BucketEncryption": fakeaws.Tree{"ServerSideEncryptionConfiguration": []any{
+				fakeaws.Tree{"ServerSideEncryptionByDefault": fakeaws.Tree{"SSEAlgorithm": "AES256"}},
 			}},
-			"PublicAccessBlockConfiguration": tree{
+			"PublicAccessBlockConfiguration": fakeaws.Tree{
 				"BlockPublicAcls": "true", "BlockPublicPolicy": "true", "IgnorePublicAcls": "true", "RestrictPublicBuckets": "true",
 			},
-			"LifecycleConfiguration": tree{"Rules": []any{tree{
+			"LifecycleConfiguration": fakeaws.Tree{"Rules": []any{fakeaws.Tree{
 				"Id": "cheaper-storage", "Status": "Enabled",
-				"Transitions": []any{tree{"StorageClass": "GLACIER_IR", "TransitionInDays": "90"}},
+				"Transitions": []any{fakeaws.Tree{"StorageClass": "GLACIER_IR", "TransitionInDays": "90"}},
 			}}},
 		},
 		"AggregatorDLQ":       {"QueueName": "app-aggregator-dlq", "MessageRetentionPeriod": "1209600", "VisibilityTimeout": "300"},
@@ -180,5 +182,101 @@ func TestWhatBecomesOfData(t *testing.T) {
 		if diff := cmp.Diff(want, made[id]); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", id, diff)
 		}
+	}
+}
+
+// alarm is what decides when there is one.
+type alarm struct {
+	Name, Metric, Statistic, Comparison, Threshold, Periods string
+}
+
+func TestAlarms(t *testing.T) {
+	const above, atLeast = "GreaterThanThreshold", "GreaterThanOrEqualToThreshold"
+	want := map[string]alarm{
+		"AggregatorDLQAlarm":         {"app-aggregator-dlq-alarm", "AWS/SQS ApproximateNumberOfMessagesVisible AggregatorDLQ.QueueName", "Maximum", atLeast, "1", "1"},
+		"LambdaErrorRateAlarm":       {"app-aggregator-error-rate", "100 * errors / invocations", "", above, "1", "2"},
+		"LambdaDurationAlarm":        {"app-aggregator-duration", "AWS/Lambda Duration AggregatorFunction", "Average", above, "48000", "2"},
+		"StreamIteratorAgeAlarm":     {"app-stream-iterator-age", "AWS/Lambda IteratorAge AggregatorFunction", "Maximum", above, "30000", "2"},
+		"ProvisionerErrorAlarm":      {"app-limits-provisioner-errors", "AWS/Lambda Errors ProvisionerFunction", "Sum", atLeast, "1", "1"},
+		"DynamoDBReadThrottleAlarm":  {"app-read-throttle", "AWS/DynamoDB ReadThrottleEvents RateLimitsTable", "Sum", above, "1", "2"},
+		"DynamoDBWriteThrottleAlarm": {"app-write-throttle", "AWS/DynamoDB WriteThrottleEvents RateLimitsTable", "Sum", above, "1", "2"},
+	}
+	got := map[string]alarm{}
+	doc := template(t)
+	made, silent := everything(t, "app").Resources(), fakeaws.NewTemplate(doc, "app", nil).Resources()
+	for id, p := range made {
+		if fakeaws.Text(fakeaws.Section(doc, "Resources")[id], "Type") != "AWS::CloudWatch::Alarm" {
+			continue
+		}
+		got[id] = alarm{
+			fakeaws.Text(p["AlarmName"]), metricOf(p), fakeaws.Text(p["Statistic"]), fakeaws.Text(p["ComparisonOperator"]), fakeaws.Text(p["Threshold"]), fakeaws.Text(p["EvaluationPeriods"]),
+		}
+		if p["TreatMissingData"] != "notBreaching" || fakeaws.Text(p["AlarmDescription"]) == "" {
+			t.Errorf("%s: %v, %v", id, p["TreatMissingData"], p["AlarmDescription"])
+		}
+		if actions := fakeaws.Texts(p["AlarmActions"]); !slices.Equal(actions, []string{"topic"}) {
+			t.Errorf("%s tells %v", id, actions)
+		}
+		if _, set := silent[id]["AlarmActions"]; set {
+			t.Errorf("%s has actions without a topic", id)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Lambda takes an answer for a success, whatever it says. The alarms promise no
+// more than they see.
+func TestAlarmsOfFunctionsSayWhatTheySee(t *testing.T) {
+	made := everything(t, "app").Resources()
+	says := func(id string) string { return fakeaws.Text(made[id]["AlarmDescription"]) }
+	if late := fakeaws.Text(made["StreamIteratorAgeAlarm"]["AlarmName"]); !strings.Contains(says("LambdaErrorRateAlarm"), "as a whole") || !strings.Contains(says("LambdaErrorRateAlarm"), late) {
+		t.Errorf("records that come again are no errors, which %s tells: %s", late, says("LambdaErrorRateAlarm"))
+	}
+	if told := says("ProvisionerErrorAlarm"); !strings.Contains(told, "crashed, ran out of time, could not answer") || !strings.Contains(told, "events of that stack") {
+		t.Errorf("what fails for CloudFormation is no error: %s", told)
+	}
+}
+
+// metricOf is what an alarm looks at, every five minutes.
+func metricOf(p fakeaws.Tree) string {
+	if list, ok := p["Metrics"].([]any); ok {
+		return fakeaws.Text(list[0], "Expression")
+	}
+	metric := fakeaws.Text(p["Namespace"]) + " " + fakeaws.Text(p["MetricName"])
+	dimensions, _ := p["Dimensions"].([]any)
+	for _, d := range dimensions {
+		metric += " " + fakeaws.Text(d, "Value")
+	}
+	if p["Period"] != "300" {
+		return metric + " every " + fakeaws.Text(p["Period"]) + " s"
+	}
+	return metric
+}
+
+// The rate is one: of errors and invocations of the same function and time.
+func TestErrorRateIsARate(t *testing.T) {
+	list, _ := everything(t, "app").Resources()["LambdaErrorRateAlarm"]["Metrics"].([]any)
+	stats := map[string]any{}
+	returned := map[string]string{}
+	for _, m := range list {
+		id := fakeaws.Text(m, "Id")
+		returned[id] = fakeaws.Text(m, "ReturnData")
+		if s := fakeaws.At(m, "MetricStat"); s != nil {
+			stats[id] = s
+		}
+	}
+	sum := func(metric string) fakeaws.Tree {
+		return fakeaws.Tree{"Stat": "Sum", "Period": "300", "Metric": fakeaws.Tree{
+			"Namespace": "AWS/Lambda", "MetricName": metric,
+			"Dimensions": []any{fakeaws.Tree{"Name": "FunctionName", "Value": "AggregatorFunction"}},
+		}}
+	}
+	if diff := cmp.Diff(map[string]any{"errors": sum("Errors"), "invocations": sum("Invocations")}, stats); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if want := map[string]string{"rate": "true", "errors": "false", "invocations": "false"}; !maps.Equal(returned, want) {
+		t.Errorf("returned: %v, want %v", returned, want)
 	}
 }

@@ -10,19 +10,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go/infra"
+	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
 // role is who may take one, and what it gives them.
 type role struct {
-	principal tree
+	principal fakeaws.Tree
 	attached  []any    // policies of the template, all of them judged as tiers
 	inline    []string // names of its own
 }
 
 // roles are all there are in a stack with or without an archive and traces.
 func roles(archive, traces bool) map[string]role {
-	people := tree{"AWS": "arn:aws:iam::" + account + ":root"}
-	functions := tree{"Service": "lambda.amazonaws.com"}
+	people := fakeaws.Tree{"AWS": "arn:aws:iam::" + fakeaws.AccountID + ":root"}
+	functions := fakeaws.Tree{"Service": "lambda.amazonaws.com"}
 	aggregator := []string{"LogAccess", "DynamoDBAccess"}
 	if archive {
 		aggregator = append(aggregator, "S3ArchiveAccess")
@@ -41,9 +42,9 @@ func roles(archive, traces bool) map[string]role {
 
 // properties are those of a role, inline policies by their names. Its own name
 // and boundary are left out.
-func (r role) properties() tree {
-	p := tree{"AssumeRolePolicyDocument": tree{"Version": "2012-10-17", "Statement": []any{
-		tree{"Effect": "Allow", "Principal": r.principal, "Action": "sts:AssumeRole"},
+func (r role) properties() fakeaws.Tree {
+	p := fakeaws.Tree{"AssumeRolePolicyDocument": fakeaws.Tree{"Version": "2012-10-17", "Statement": []any{
+		fakeaws.Tree{"Effect": "Allow", "Principal": r.principal, "Action": "sts:AssumeRole"},
 	}}}
 	if r.attached != nil {
 		p["ManagedPolicyArns"] = r.attached
@@ -68,9 +69,9 @@ var harmless = []string{
 
 // grants are all ways in which a template gives other rights than those that
 // TestPermissions judges, or gives them to others.
-func grants(doc tree) (problems []string) {
-	for id, r := range section(doc, "Resources") {
-		kind := text(at(r, "Type"))
+func grants(doc fakeaws.Tree) (problems []string) {
+	for id, r := range fakeaws.Section(doc, "Resources") {
+		kind := fakeaws.Text(r, "Type")
 		_, isRole := roles(true, true)[id]
 		switch {
 		case kind == "AWS::IAM::Role" && isRole, kind == "AWS::IAM::ManagedPolicy" && slices.Contains(managedPolicies, id):
@@ -79,10 +80,10 @@ func grants(doc tree) (problems []string) {
 			problems = append(problems, fmt.Sprintf("%s is an %s: nobody judges what it allows", id, kind))
 		}
 	}
-	all := newStack(doc, "app", map[string]string{"EnableIAMRoles": "true", "EnableTracing": "true"})
+	all := fakeaws.NewTemplate(doc, "app", map[string]string{"EnableIAMRoles": "true", "EnableTracing": "true"})
 	for _, archive := range []bool{true, false} {
 		for _, traces := range []bool{true, false} {
-			s := newStack(doc, "app", map[string]string{
+			s := fakeaws.NewTemplate(doc, "app", map[string]string{
 				"EnableIAMRoles": "true", "EnableTracing": fmt.Sprint(traces), "EnableAuditArchival": fmt.Sprint(archive),
 			})
 			problems = append(problems, rolesDiffer(s, all, roles(archive, traces))...)
@@ -94,13 +95,13 @@ func grants(doc tree) (problems []string) {
 
 // moods are what the rights in a resource depend on, besides whether there are
 // an archive and traces: parameters would make them other rights.
-func moods(doc tree, id string) (problems []string) {
+func moods(doc fakeaws.Tree, id string) (problems []string) {
 	for _, property := range []string{"Policies", "PolicyDocument", "ManagedPolicyArns", "AssumeRolePolicyDocument"} {
 		found := map[string]bool{}
-		uses(at(section(doc, "Resources")[id], "Properties", property), found)
+		uses(fakeaws.At(fakeaws.Section(doc, "Resources")[id], "Properties", property), found)
 		for use := range found {
 			kind, name, _ := strings.Cut(use, " ")
-			_, isParameter := section(doc, "Parameters")[name]
+			_, isParameter := fakeaws.Section(doc, "Parameters")[name]
 			if isParameter || kind == "Condition" && name != "DeployAuditArchive" && name != "TracingEnabled" {
 				problems = append(problems, fmt.Sprintf("%s.%s depends on %s", id, property, name))
 			}
@@ -111,8 +112,8 @@ func moods(doc tree, id string) (problems []string) {
 
 // rolesDiffer compares the roles of a stack with those there ought to be, and
 // their inline policies with those of a stack that has all.
-func rolesDiffer(s, all stack, want map[string]role) (problems []string) {
-	made, complete := s.resources(), all.resources()
+func rolesDiffer(s, all fakeaws.Template, want map[string]role) (problems []string) {
+	made, complete := s.Resources(), all.Resources()
 	for id, r := range want {
 		got := maps.Clone(made[id])
 		delete(got, "RoleName")
@@ -134,15 +135,15 @@ func rolesDiffer(s, all stack, want map[string]role) (problems []string) {
 }
 
 // inlineDocuments are the inline policies of a role by name.
-func inlineDocuments(properties tree) map[string]any {
+func inlineDocuments(properties fakeaws.Tree) map[string]any {
 	list, _ := properties["Policies"].([]any)
 	documents := map[string]any{}
 	for i, one := range list {
-		name := text(at(one, "PolicyName"))
+		name := fakeaws.Text(one, "PolicyName")
 		if _, twice := documents[name]; twice {
 			name += fmt.Sprint(" ", i)
 		}
-		documents[name] = at(one, "PolicyDocument")
+		documents[name] = fakeaws.At(one, "PolicyDocument")
 	}
 	if list == nil {
 		return nil
@@ -152,8 +153,8 @@ func inlineDocuments(properties tree) map[string]any {
 
 // policiesDiffer tells which policies are attached by themselves, or are not
 // those that are judged.
-func policiesDiffer(s, all stack) (problems []string) {
-	made, complete := s.resources(), all.resources()
+func policiesDiffer(s, all fakeaws.Template) (problems []string) {
+	made, complete := s.Resources(), all.Resources()
 	for _, id := range managedPolicies {
 		names := slices.Sorted(maps.Keys(made[id]))
 		if want := []string{"Description", "ManagedPolicyName", "PolicyDocument"}; !slices.Equal(names, want) {
@@ -169,7 +170,7 @@ func policiesDiffer(s, all stack) (problems []string) {
 // Rights are only where TestPermissions looks for them, and only those have them
 // who ought to.
 func TestRoles(t *testing.T) {
-	for _, p := range grants(ours(t)) {
+	for _, p := range grants(template(t)) {
 		t.Error(p)
 	}
 }
@@ -212,7 +213,7 @@ func TestChangesOfRolesAreNoticed(t *testing.T) {
 		changed := strings.Replace(template, change[0], change[1], 1)
 		if changed == template {
 			t.Errorf("%q is not in the template", change[0])
-		} else if len(grants(parsed(t, []byte(changed)))) == 0 {
+		} else if len(grants(fakeaws.ParseTemplate(t, []byte(changed)))) == 0 {
 			t.Errorf("%s instead of %s: nobody notices", change[1], change[0])
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/infra"
+	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
 // furnished is a stack with functions, alarms and everything.
@@ -22,16 +23,16 @@ func furnished(t *testing.T) (*cloud, string, infra.Deployment) {
 	t.Helper()
 	c, name := newCloud(t), stackName()
 	d := deploy(t, name, c.options())
-	s := c.find(name)
-	maps.Copy(s.outputs, map[string]string{
+	s := c.Find(name)
+	maps.Copy(s.Outputs, map[string]string{
 		"AggregatorDLQAlarmName": name + "-aggregator-dlq-alarm", "DynamoDBReadThrottleAlarmName": name + "-read-throttle",
 		"AcquireOnlyPolicyArn": "arn:acq", "AppRoleArn": "arn:app", "AuditArchiveBucketName": name + "-archive",
 	})
-	c.alarms = []cloudAlarm{{name + "-read-throttle", "OK", "fine"}, {name + "-aggregator-dlq-alarm", "INSUFFICIENT_DATA", "new"}, {"of-another-stack", "ALARM", "no"}}
+	c.Alarms = []fakeaws.Alarm{{Name: name + "-read-throttle", State: "OK", Reason: "fine"}, {Name: name + "-aggregator-dlq-alarm", State: "INSUFFICIENT_DATA", Reason: "new"}, {Name: "of-another-stack", State: "ALARM", Reason: "no"}}
 	for _, suffix := range []string{"-aggregator", "-limits-provisioner"} {
-		c.functions[name+suffix] = functionJSON(t, d.Code.SHA256, "Active")
+		c.Functions[name+suffix] = functionJSON(t, d.Code.SHA256, "Active")
 	}
-	c.mappings = `{"UUID":"u","State":"Enabled","LastProcessingResult":"OK","LastModified":1767323045}`
+	c.Mappings = `{"UUID":"u","State":"Enabled","LastProcessingResult":"OK","LastModified":1767323045}`
 	return c, name, d
 }
 
@@ -46,11 +47,11 @@ func functionJSON(t *testing.T, sha256, state string) string {
 func inspect(t *testing.T, c *cloud, name string) infra.Status {
 	t.Helper()
 	opts := c.options()
-	c.calls()
+	c.TakeCalls()
 	st, err := infra.Inspect(t.Context(), name, &opts)
 	must(t, err)
 	writes := []string{"CreateStack", "CreateChangeSet", "DeleteStack", "PutObject", "PutItem", "UpdateItem", "TransactWriteItems", "BatchWriteItem", "CreateBucket"}
-	if got := c.calls(writes...); len(got) > 0 {
+	if got := c.TakeCalls(writes...); len(got) > 0 {
 		t.Errorf("it wrote: %v", got)
 	}
 	return st
@@ -60,7 +61,7 @@ func TestStatusOfAStackThatIsReady(t *testing.T) {
 	t.Parallel()
 	c, name, d := furnished(t)
 	got := inspect(t, c, name)
-	s := c.find(name)
+	s := c.Find(name)
 	function := func(name string) infra.FunctionStatus {
 		return infra.FunctionStatus{
 			Exists: true, Name: name, State: "Active", LastUpdate: "Successful", Reason: "because", Runtime: "provided.al2023", Architecture: "arm64", Version: "1.2.3",
@@ -69,15 +70,15 @@ func TestStatusOfAStackThatIsReady(t *testing.T) {
 	}
 	index := func(name string) infra.IndexStatus { return infra.IndexStatus{Name: name, Status: "ACTIVE"} }
 	want := infra.Status{
-		Name: name, Region: region, Verdict: infra.Ready, Problems: []string{}, Available: true,
-		Stack: infra.StackStatus{Exists: true, ID: s.id, Status: "CREATE_COMPLETE", Created: s.created, Parameters: s.parameters, Tags: s.tags, Outputs: s.outputs},
+		Name: name, Region: fakeaws.Region, Verdict: infra.Ready, Problems: []string{}, Available: true,
+		Stack: infra.StackStatus{Exists: true, ID: s.ID, Status: "CREATE_COMPLETE", Created: s.Created, Parameters: s.Parameters, Tags: s.Tags, Outputs: s.Outputs},
 		Table: infra.TableStatus{
 			Exists: true, Status: "ACTIVE", Items: got.Table.Items, Indexes: []infra.IndexStatus{index("GSI1"), index("GSI2"), index("GSI3"), index("GSI4")},
 			Stream: "NEW_AND_OLD_IMAGES", TTL: "ENABLED", TTLAttribute: "ttl", RecoveryDays: 7,
 		},
 		Aggregator: function(name + "-aggregator"), Provisioner: function(name + "-limits-provisioner"),
 		EventSource: infra.EventSourceStatus{Exists: true, State: "Enabled", LastResult: "OK"},
-		DeadLetters: infra.QueueStatus{Exists: true, URL: s.outputs["AggregatorDLQUrl"]},
+		DeadLetters: infra.QueueStatus{Exists: true, URL: s.Outputs["AggregatorDLQUrl"]},
 		Versions:    infra.VersionStatus{Program: "1.2.3", ProgramSchema: "0.8.0", Stack: "1.2.3", Lambda: "1.2.3", Schema: "0.8.0", ClientMin: "0.0.0", UpdatedBy: "cli:1.2.3", Pending: []string{}},
 		Alarms:      infra.AlarmsStatus{List: []infra.AlarmStatus{{Name: name + "-aggregator-dlq-alarm", State: "INSUFFICIENT_DATA", Reason: "new"}, {Name: name + "-read-throttle", State: "OK", Reason: "fine"}}},
 		IAM:         map[string]string{"AcquireOnlyPolicyArn": "arn:acq", "AppRoleArn": "arn:app"},
@@ -100,54 +101,56 @@ func TestStatusOfAStackThatIsReady(t *testing.T) {
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		arrange func(*cloud, *cloudStack, infra.Deployment)
+		arrange func(*cloud, *fakeaws.Stack, infra.Deployment)
 		want    infra.Verdict
 		says    string
 	}{
-		"updated":       {func(_ *cloud, s *cloudStack, _ infra.Deployment) { s.status = "UPDATE_COMPLETE" }, infra.Ready, ""},
-		"update undone": {func(_ *cloud, s *cloudStack, _ infra.Deployment) { s.status = "UPDATE_ROLLBACK_COMPLETE" }, infra.Degraded, "undone"},
-		"updating":      {func(_ *cloud, s *cloudStack, _ infra.Deployment) { s.status = "UPDATE_IN_PROGRESS" }, infra.Changing, "UPDATE_IN_PROGRESS"},
-		"never made":    {func(_ *cloud, s *cloudStack, _ infra.Deployment) { s.status, s.reason = "ROLLBACK_COMPLETE", "why" }, infra.Broken, "why"},
-		"stuck":         {func(_ *cloud, s *cloudStack, _ infra.Deployment) { s.status = "UPDATE_ROLLBACK_FAILED" }, infra.Broken, "UPDATE_ROLLBACK_FAILED"},
-		"no table":      {func(c *cloud, s *cloudStack, _ infra.Deployment) { c.dropTable(s.name) }, infra.Unreachable, "no table"},
-		"no stack":      {func(_ *cloud, s *cloudStack, _ infra.Deployment) { s.status = "DELETE_COMPLETE" }, infra.Degraded, "no stack"},
-		"messages":      {func(c *cloud, _ *cloudStack, _ infra.Deployment) { c.messages = "7" }, infra.Degraded, "7 changes"},
-		"alarm":         {func(c *cloud, s *cloudStack, _ infra.Deployment) { c.alarms[0].state = "ALARM" }, infra.Degraded, "fine"},
-		"disabled":      {func(c *cloud, _ *cloudStack, _ infra.Deployment) { c.mappings = `{"State":"Disabled"}` }, infra.Degraded, "Disabled"},
-		"not mapped":    {func(c *cloud, _ *cloudStack, _ infra.Deployment) { c.mappings = "" }, infra.Degraded, "nothing brings"},
-		"failing": {func(c *cloud, _ *cloudStack, _ infra.Deployment) {
-			c.mappings = `{"State":"Enabled","LastProcessingResult":"PROBLEM: Function call failed"}`
+		"updated":       {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Status = "UPDATE_COMPLETE" }, infra.Ready, ""},
+		"update undone": {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Status = "UPDATE_ROLLBACK_COMPLETE" }, infra.Degraded, "undone"},
+		"updating":      {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Status = "UPDATE_IN_PROGRESS" }, infra.Changing, "UPDATE_IN_PROGRESS"},
+		"never made":    {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Status, s.Reason = "ROLLBACK_COMPLETE", "why" }, infra.Broken, "why"},
+		"stuck":         {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Status = "UPDATE_ROLLBACK_FAILED" }, infra.Broken, "UPDATE_ROLLBACK_FAILED"},
+		"no table":      {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) { c.DropTable(s.Name) }, infra.Unreachable, "no table"},
+		"no stack":      {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Status = "DELETE_COMPLETE" }, infra.Degraded, "no stack"},
+		"messages":      {func(c *cloud, _ *fakeaws.Stack, _ infra.Deployment) { c.Messages = "7" }, infra.Degraded, "7 changes"},
+		"alarm":         {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) { c.Alarms[0].State = "ALARM" }, infra.Degraded, "fine"},
+		"disabled":      {func(c *cloud, _ *fakeaws.Stack, _ infra.Deployment) { c.Mappings = `{"State":"Disabled"}` }, infra.Degraded, "Disabled"},
+		"not mapped":    {func(c *cloud, _ *fakeaws.Stack, _ infra.Deployment) { c.Mappings = "" }, infra.Degraded, "nothing brings"},
+		"failing": {func(c *cloud, _ *fakeaws.Stack, _ infra.Deployment) {
+			c.Mappings = `{"State":"Enabled","LastProcessingResult":"PROBLEM: Function call failed"}`
 		}, infra.Degraded, "Function call failed"},
-		"function failed": {func(c *cloud, s *cloudStack, d infra.Deployment) {
-			c.functions[s.name+"-aggregator"] = functionJSON(t, d.Code.SHA256, "Failed")
+		"function failed": {func(c *cloud, s *fakeaws.Stack, d infra.Deployment) {
+			c.Functions[s.Name+"-aggregator"] = functionJSON(t, d.Code.SHA256, "Failed")
 		}, infra.Degraded, "is Failed: because"},
-		"code of another": {func(c *cloud, s *cloudStack, _ infra.Deployment) {
-			c.functions[s.name+"-aggregator"] = functionJSON(t, strings.Repeat("ab", 32), "Active")
+		"code of another": {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) {
+			c.Functions[s.Name+"-aggregator"] = functionJSON(t, strings.Repeat("ab", 32), "Active")
 		}, infra.Degraded, "brings it back"},
-		"creation undone": {func(_ *cloud, s *cloudStack, _ infra.Deployment) { s.status = "ROLLBACK_IN_PROGRESS" }, infra.Broken, "ROLLBACK_IN_PROGRESS"},
-		"never executed":  {func(_ *cloud, s *cloudStack, _ infra.Deployment) { s.status = "REVIEW_IN_PROGRESS" }, infra.Broken, "REVIEW_IN_PROGRESS"},
-		"no functions": {func(c *cloud, s *cloudStack, _ infra.Deployment) {
-			clear(c.functions)
-			c.mappings = ""
-			s.parameters["EnableAggregator"], s.parameters["EnableIAM"] = "false", "false"
+		"creation undone": {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Status = "ROLLBACK_IN_PROGRESS" }, infra.Broken, "ROLLBACK_IN_PROGRESS"},
+		"never executed":  {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Status = "REVIEW_IN_PROGRESS" }, infra.Broken, "REVIEW_IN_PROGRESS"},
+		"no functions": {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) {
+			clear(c.Functions)
+			c.Mappings = ""
+			s.Parameters["EnableAggregator"], s.Parameters["EnableIAM"] = "false", "false"
 		}, infra.Ready, ""},
-		"aggregator gone": {func(c *cloud, s *cloudStack, _ infra.Deployment) {
-			delete(c.functions, s.name+"-aggregator")
-			c.mappings = ""
+		"aggregator gone": {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) {
+			delete(c.Functions, s.Name+"-aggregator")
+			c.Mappings = ""
 		}, infra.Degraded, "-aggregator is gone; `zae-limiter deploy --name app-"},
-		"provisioner gone":      {func(c *cloud, s *cloudStack, _ infra.Deployment) { delete(c.functions, s.name+"-limits-provisioner") }, infra.Degraded, "-limits-provisioner is gone"},
-		"code deployed by hand": {func(_ *cloud, s *cloudStack, _ infra.Deployment) { s.parameters["CodeKey"] = "lambda.zip" }, infra.Ready, ""},
-		"newer table":           {func(c *cloud, s *cloudStack, _ infra.Deployment) { c.setSchema(s.name, "9.0.0") }, infra.Broken, "schema 9.0.0"},
-		"no record":             {func(c *cloud, s *cloudStack, _ infra.Deployment) { c.setSchema(s.name, "") }, infra.Degraded, "no version record"},
-		"updating, no table": {func(c *cloud, s *cloudStack, _ infra.Deployment) {
-			s.status = "CREATE_IN_PROGRESS"
-			c.dropTable(s.name)
+		"provisioner gone": {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) {
+			delete(c.Functions, s.Name+"-limits-provisioner")
+		}, infra.Degraded, "-limits-provisioner is gone"},
+		"code deployed by hand": {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Parameters["CodeKey"] = "lambda.zip" }, infra.Ready, ""},
+		"newer table":           {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) { c.SetSchema(s.Name, "9.0.0") }, infra.Broken, "schema 9.0.0"},
+		"no record":             {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) { c.SetSchema(s.Name, "") }, infra.Degraded, "no version record"},
+		"updating, no table": {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) {
+			s.Status = "CREATE_IN_PROGRESS"
+			c.DropTable(s.Name)
 		}, infra.Unreachable, "CREATE_IN_PROGRESS"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, name, d := furnished(t)
-			test.arrange(c, c.find(name), d)
+			test.arrange(c, c.Find(name), d)
 			st := inspect(t, c, name)
 			all := strings.Join(st.Problems, "\n")
 			if st.Verdict != test.want || !strings.Contains(all, test.says) || (test.want == infra.Ready) != (all == "") || len(st.Problems) > 1 && st.Problems[0] == st.Problems[1] {
@@ -176,7 +179,7 @@ func TestStatusTellsWhatItCouldNotAsk(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			t.Parallel()
 			c, name, _ := furnished(t)
-			c.deny(op)
+			c.Deny(op)
 			st := inspect(t, c, name)
 			if got := part(st); !strings.Contains(got, op) || !slices.ContainsFunc(st.Problems, func(p string) bool { return strings.Contains(p, got) }) {
 				t.Errorf("%q: %v", got, st.Problems)
@@ -195,5 +198,5 @@ func TestStatusTellsWhatItCouldNotAsk(t *testing.T) {
 func TestStatusNeedsAName(t *testing.T) {
 	t.Parallel()
 	_, err := infra.Inspect(t.Context(), "a_b", nil)
-	wants[*limiter.InvalidError](t, err)
+	checkError[*limiter.InvalidError](t, err)
 }

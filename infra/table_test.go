@@ -11,6 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/infra"
+	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
 func TestDeleteTable(t *testing.T) {
@@ -24,7 +25,7 @@ func TestDeleteTable(t *testing.T) {
 	if err != no { //nolint:errorlint // as it is, not wrapped
 		t.Errorf("%T %v", err, err)
 	}
-	if !shown.Existed || shown.Name != name || shown.Region != region || shown.Items == 0 {
+	if !shown.Existed || shown.Name != name || shown.Region != fakeaws.Region || shown.Items == 0 {
 		t.Errorf("%+v", shown)
 	}
 	r, err := infra.DeleteTable(t.Context(), name, &infra.DeleteTableOptions{Options: opts})
@@ -47,7 +48,7 @@ func TestDeleteTableThatIsEmpty(t *testing.T) {
 	t.Parallel()
 	c, name := newCloud(t), stackName()
 	opts := c.options()
-	c.makeTable(name)
+	c.CreateTable(name)
 	r, err := infra.DeleteTable(t.Context(), name, &infra.DeleteTableOptions{Options: opts})
 	must(t, err)
 	if !r.Existed {
@@ -57,7 +58,7 @@ func TestDeleteTableThatIsEmpty(t *testing.T) {
 
 func TestDeleteTableRefuses(t *testing.T) {
 	t.Parallel()
-	at := func(c *cloud) string { return " --region " + region + " --endpoint-url " + c.URL + "`" }
+	at := func(c *cloud) string { return " --region " + fakeaws.Region + " --endpoint-url " + c.URL + "`" }
 	for what, test := range map[string]struct {
 		prepare func(c *cloud, name string)
 		says    func(c *cloud, name string) string
@@ -68,16 +69,16 @@ func TestDeleteTableRefuses(t *testing.T) {
 			return "it belongs to stack " + name + " (CREATE_COMPLETE); `zae-limiter delete --name " + name + at(c)
 		}},
 		"the table of a stack by another name": {func(c *cloud, name string) {
-			c.makeTable(name)
-			c.put("other", "CREATE_COMPLETE", nil).resources[tableID] = name
+			c.CreateTable(name)
+			c.AddStack("other", "CREATE_COMPLETE", nil).Resources[fakeaws.TableID] = name
 		}, func(*cloud, string) string { return "it belongs to stack other; delete it there" }},
 		"the table of a stack that is being made": {func(c *cloud, name string) {
-			c.makeTable(name)
-			c.put(name, "CREATE_IN_PROGRESS", managedTags(name))
+			c.CreateTable(name)
+			c.AddStack(name, "CREATE_IN_PROGRESS", managedTags(name))
 		}, func(_ *cloud, name string) string { return "it belongs to stack " + name + " (CREATE_IN_PROGRESS)" }},
 		"a table with items of others": {func(c *cloud, name string) {
-			c.makeTable(name)
-			_, err := dynamodb.NewFromConfig(*config(c.engine)).PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &name, Item: map[string]types.AttributeValue{
+			c.CreateTable(name)
+			_, err := dynamodb.NewFromConfig(*fakeaws.Config(c.Engine)).PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &name, Item: map[string]types.AttributeValue{
 				"PK": &types.AttributeValueMemberS{Value: "USER#1"}, "SK": &types.AttributeValueMemberS{Value: "PROFILE"},
 			}})
 			must(t, err)
@@ -85,8 +86,8 @@ func TestDeleteTableRefuses(t *testing.T) {
 			return "it may belong to another program; if its data are from before there were records, `zae-limiter table migrate " + name + at(c)
 		}},
 		"a protected table": {func(c *cloud, name string) {
-			c.makeTable(name)
-			_, err := dynamodb.NewFromConfig(*config(c.engine)).UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(true)})
+			c.CreateTable(name)
+			_, err := dynamodb.NewFromConfig(*fakeaws.Config(c.Engine)).UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(true)})
 			must(t, err)
 		}, func(c *cloud, name string) string {
 			return "it is protected; switch that off with `aws dynamodb update-table --no-deletion-protection-enabled --table-name " + name + at(c)
@@ -94,13 +95,13 @@ func TestDeleteTableRefuses(t *testing.T) {
 	} {
 		c, name := newCloud(t), stackName()
 		test.prepare(c, name)
-		c.calls()
+		c.TakeCalls()
 		_, err := infra.DeleteTable(t.Context(), name, &infra.DeleteTableOptions{Options: c.options(), Confirm: func(infra.TableRemoval) error {
 			t.Errorf("%s: it was asked for", what)
 			return nil
 		}})
-		wants[*infra.RefusedError](t, err, test.says(c, name))
-		if got := c.calls("DeleteTable"); len(got) > 0 {
+		checkError[*infra.RefusedError](t, err, test.says(c, name))
+		if got := c.TakeCalls("DeleteTable"); len(got) > 0 {
 			t.Errorf("%s: %v", what, got)
 		}
 	}
@@ -111,11 +112,11 @@ func TestDeleteTableHasToKnowTheOwner(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"DescribeStacks", "DescribeStackResources"} {
 		c, name := newCloud(t), stackName()
-		c.makeTable(name)
-		c.deny(op)
+		c.CreateTable(name)
+		c.Deny(op)
 		_, err := infra.DeleteTable(t.Context(), name, &infra.DeleteTableOptions{Options: c.options()})
-		wants[*limiter.UnavailableError](t, err, "cloudformation:"+op)
-		if got := c.calls("DeleteTable"); len(got) > 0 {
+		checkError[*limiter.UnavailableError](t, err, "cloudformation:"+op)
+		if got := c.TakeCalls("DeleteTable"); len(got) > 0 {
 			t.Error(got)
 		}
 	}
@@ -125,9 +126,8 @@ func TestDeleteTableJudgesBeforeAnyCall(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
 	_, err := infra.DeleteTable(t.Context(), "a_b", &infra.DeleteTableOptions{Options: c.options()})
-	wants[*limiter.InvalidError](t, err, "underscores")
-	if c.Lock(); len(c.log) > 0 {
-		t.Error(c.log)
+	checkError[*limiter.InvalidError](t, err, "underscores")
+	if got := c.Log(); len(got) > 0 {
+		t.Error(got)
 	}
-	c.Unlock()
 }

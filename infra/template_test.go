@@ -1,12 +1,19 @@
 package infra_test
 
 import (
+	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/zeroae/zae-limiter-go/infra"
+	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
 // A template that is sent with a request may be no longer.
@@ -25,15 +32,15 @@ func uses(v any, found map[string]bool) {
 		for _, e := range v {
 			uses(e, found)
 		}
-	case tree:
+	case fakeaws.Tree:
 		for name, e := range v {
-			switch list := texts(e); name {
+			switch list := fakeaws.Texts(e); name {
 			case "Ref":
 				found["Ref "+list[0]] = true
 			case "Fn::GetAtt":
 				found["GetAtt "+strings.Join(list, ".")] = true
 			case "Fn::Sub":
-				for _, p := range placeholder.FindAllStringSubmatch(list[0], -1) {
+				for _, p := range fakeaws.Placeholder.FindAllStringSubmatch(list[0], -1) {
 					kind := "Ref "
 					if strings.Contains(p[1], ".") {
 						kind = "GetAtt "
@@ -63,23 +70,23 @@ var attributes = map[string][]string{
 }
 
 func TestEveryReferenceResolves(t *testing.T) {
-	doc := ours(t)
+	doc := template(t)
 	pseudo := []string{"AWS::StackName", "AWS::Partition", "AWS::AccountId", "AWS::NoValue"}
 	found := map[string]bool{}
 	uses(doc, found)
 	for use := range found {
 		kind, name, _ := strings.Cut(use, " ")
 		id, attribute, _ := strings.Cut(name, ".")
-		made, isResource := section(doc, "Resources")[id]
+		made, isResource := fakeaws.Section(doc, "Resources")[id]
 		ok := isResource
 		switch kind {
 		case "Ref":
-			_, isParameter := section(doc, "Parameters")[name]
+			_, isParameter := fakeaws.Section(doc, "Parameters")[name]
 			ok = isResource || isParameter || slices.Contains(pseudo, name)
 		case "Condition":
-			_, ok = section(doc, "Conditions")[name]
+			_, ok = fakeaws.Section(doc, "Conditions")[name]
 		case "GetAtt":
-			ok = isResource && slices.Contains(attributes[text(at(made, "Type"))], attribute)
+			ok = isResource && slices.Contains(attributes[fakeaws.Text(made, "Type")], attribute)
 		}
 		if !ok {
 			t.Errorf("%s: there is no such thing", use)
@@ -88,13 +95,13 @@ func TestEveryReferenceResolves(t *testing.T) {
 }
 
 func TestNothingIsDeclaredInVain(t *testing.T) {
-	doc := ours(t)
+	doc := template(t)
 	found := map[string]bool{}
 	for _, name := range []string{"Conditions", "Resources", "Outputs"} { // a rule alone has no effect
 		uses(doc[name], found)
 	}
 	for name, kind := range map[string]string{"Parameters": "Ref ", "Conditions": "Condition "} {
-		for declared := range section(doc, name) {
+		for declared := range fakeaws.Section(doc, name) {
 			if !found[kind+declared] {
 				t.Errorf("%s is declared and not used", declared)
 			}
@@ -104,11 +111,11 @@ func TestNothingIsDeclaredInVain(t *testing.T) {
 
 // Emulators evaluate a condition that combines others only if it names them.
 func TestConditionsAreFlat(t *testing.T) {
-	for name, condition := range section(ours(t), "Conditions") {
+	for name, condition := range fakeaws.Section(template(t), "Conditions") {
 		for f, inside := range map[string]string{"Fn::And": "Condition", "Fn::Or": "Condition", "Fn::Not": "Fn::Equals"} {
-			list, _ := at(condition, f).([]any)
+			list, _ := fakeaws.At(condition, f).([]any)
 			for _, a := range list {
-				if at(a, inside) == nil {
+				if fakeaws.At(a, inside) == nil {
 					t.Errorf("%s: an %s of something other than %s: %v", name, f, inside, a)
 				}
 			}
@@ -118,14 +125,14 @@ func TestConditionsAreFlat(t *testing.T) {
 
 // Whatever the parameters are, what is made refers only to what is made too.
 func TestWhatIsMadeNeedsOnlyWhatIsMade(t *testing.T) {
-	doc := ours(t)
+	doc := template(t)
 	for _, values := range switched("EnableAggregator", "EnableProvisioner", "EnableAlarms", "EnableIAM", "EnableIAMRoles",
 		"EnableAuditArchival", "EnableTracing", "AggregatorRoleArn", "ProvisionerRoleArn") {
-		s := newStack(doc, "app", values)
-		made := s.resources()
-		known := section(doc, "Resources")
+		s := fakeaws.NewTemplate(doc, "app", values)
+		made := s.Resources()
+		known := fakeaws.Section(doc, "Resources")
 		check := func(who string, v any) {
-			for _, word := range leaves(s.value(v)) {
+			for _, word := range leaves(s.Value(v)) {
 				id, _, _ := strings.Cut(word, ".")
 				if _, is := known[id]; is && made[id] == nil {
 					t.Errorf("%s needs %s, which is not made with %v", who, id, values)
@@ -133,12 +140,12 @@ func TestWhatIsMadeNeedsOnlyWhatIsMade(t *testing.T) {
 			}
 		}
 		for id := range made {
-			check(id, at(known[id], "Properties"))
-			check(id, at(known[id], "DependsOn"))
+			check(id, fakeaws.At(known[id], "Properties"))
+			check(id, fakeaws.At(known[id], "DependsOn"))
 		}
-		for name, o := range section(doc, "Outputs") {
-			if s.makes(o) {
-				check("output "+name, at(o, "Value"))
+		for name, o := range fakeaws.Section(doc, "Outputs") {
+			if s.Includes(o) {
+				check("output "+name, fakeaws.At(o, "Value"))
 			}
 		}
 	}
@@ -155,7 +162,7 @@ func switched(names ...string) (all []map[string]string) {
 			case strings.HasPrefix(name, "Enable"):
 				values[name] = fmt.Sprint(on)
 			case on:
-				values[name] = "arn:aws:iam::" + account + ":role/x"
+				values[name] = "arn:aws:iam::" + fakeaws.AccountID + ":role/x"
 			default:
 				values[name] = ""
 			}
@@ -174,10 +181,116 @@ func leaves(v any) (all []string) {
 		for _, e := range v {
 			all = append(all, leaves(e)...)
 		}
-	case tree:
+	case fakeaws.Tree:
 		for _, e := range v {
 			all = append(all, leaves(e)...)
 		}
 	}
 	return all
+}
+
+// cfn-lint knows what AWS lets templates say. What it is told to ignore is in the
+// template, with the reason.
+func TestTemplatePassesLint(t *testing.T) {
+	t.Parallel()
+	const missingProgram = 3
+	out, err := exec.CommandContext(t.Context(), "../scripts/moto-local", "lint", "template.yaml").CombinedOutput()
+	exit, failed := errors.AsType[*exec.ExitError](err)
+	switch {
+	case failed && exit.ExitCode() == missingProgram && os.Getenv("CI") != "true":
+		t.Skipf("%s", out)
+	case err != nil || len(out) > 0:
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A function that would be made without code is refused at once, with what to
+// do; nothing else is.
+func TestFunctionsWithoutCodeAreRefused(t *testing.T) {
+	doc := template(t)
+	for _, values := range switched("EnableAggregator", "EnableProvisioner", "EnableIAM", "AggregatorRoleArn", "ProvisionerRoleArn", "CodeBucket", "CodeKey") {
+		s := fakeaws.NewTemplate(doc, "app", values)
+		var want []string
+		if values["CodeBucket"] == "" || values["CodeKey"] == "" {
+			for id, says := range map[string]string{
+				"AggregatorFunction":  "The aggregator needs CodeBucket and CodeKey; or set EnableAggregator to false.",
+				"ProvisionerFunction": "The provisioner needs CodeBucket and CodeKey; or set EnableProvisioner to false.",
+			} {
+				if s.Includes(fakeaws.Section(doc, "Resources")[id]) {
+					want = append(want, says)
+				}
+			}
+		}
+		slices.Sort(want)
+		if diff := cmp.Diff(want, s.Failures()); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", values, diff)
+		}
+	}
+}
+
+// The switches of a stack, and what each brings with it.
+func TestSwitches(t *testing.T) {
+	const role = "arn:aws:iam::123456789012:role/x"
+	policies := []string{
+		"AcquireOnlyPolicy", "FullAccessPolicy", "ReadOnlyPolicy",
+		"NamespaceAcquirePolicy", "NamespaceFullAccessPolicy", "NamespaceReadOnlyPolicy",
+	}
+	aggregator := []string{"AggregatorFunction", "AggregatorEventSourceMapping", "AggregatorDLQ", "AggregatorLogGroup", "AuditArchiveBucket"}
+	provisioner := []string{"ProvisionerFunction", "ProvisionerLogGroup"}
+	aggregatorAlarms := []string{"AggregatorDLQAlarm", "LambdaErrorRateAlarm", "LambdaDurationAlarm", "StreamIteratorAgeAlarm"}
+	tableAlarms := []string{"DynamoDBReadThrottleAlarm", "DynamoDBWriteThrottleAlarm"}
+	all := slices.Concat(policies, aggregator, provisioner, aggregatorAlarms, tableAlarms,
+		[]string{"ProvisionerErrorAlarm", "AggregatorRole", "ProvisionerRole"})
+	without := func(names ...string) []string {
+		return slices.DeleteFunc(slices.Clone(all), func(id string) bool { return slices.Contains(names, id) })
+	}
+	for _, test := range []struct {
+		name   string
+		values map[string]string
+		want   []string // besides the table
+	}{
+		{"defaults", nil, all},
+		{"roles", map[string]string{"EnableIAMRoles": "true"}, append(slices.Clone(all), "AppRole", "AdminRole", "ReadOnlyRole")},
+		{"no IAM", map[string]string{"EnableIAM": "false"}, tableAlarms},
+		{"no IAM, but roles", map[string]string{"EnableIAM": "false", "EnableIAMRoles": "true"}, tableAlarms},
+		{
+			"no IAM, role of the aggregator",
+			map[string]string{"EnableIAM": "false", "AggregatorRoleArn": role},
+			slices.Concat(aggregator, aggregatorAlarms, tableAlarms),
+		},
+		{
+			"no IAM, role of the provisioner",
+			map[string]string{"EnableIAM": "false", "ProvisionerRoleArn": role},
+			slices.Concat(provisioner, []string{"ProvisionerErrorAlarm"}, tableAlarms),
+		},
+		{"roles from elsewhere", map[string]string{"AggregatorRoleArn": role, "ProvisionerRoleArn": role}, without("AggregatorRole", "ProvisionerRole")},
+		{"no archive", map[string]string{"EnableAuditArchival": "false"}, without("AuditArchiveBucket")},
+		{
+			"no aggregator",
+			map[string]string{"EnableAggregator": "false"},
+			without(slices.Concat(aggregator, aggregatorAlarms, []string{"AggregatorRole"})...),
+		},
+		{
+			"no provisioner",
+			map[string]string{"EnableProvisioner": "false"},
+			without(append(provisioner, "ProvisionerErrorAlarm", "ProvisionerRole")...),
+		},
+		{
+			"no alarms",
+			map[string]string{"EnableAlarms": "false"},
+			without(slices.Concat(aggregatorAlarms, tableAlarms, []string{"ProvisionerErrorAlarm"})...),
+		},
+	} {
+		got := slices.Sorted(maps.Keys(fakeaws.NewTemplate(template(t), "app", test.values).Resources()))
+		want := slices.Sorted(slices.Values(append(slices.Clone(test.want), "RateLimitsTable")))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
+	}
+}
+
+// template returns the parsed template of package infra.
+func template(tb testing.TB) fakeaws.Tree {
+	tb.Helper()
+	return fakeaws.ParseTemplate(tb, infra.Template())
 }

@@ -17,18 +17,19 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/infra"
+	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
 // pythonStack is one that Python's tool made, and its table.
-func pythonStack(t *testing.T, c *cloud, name string) *cloudStack {
+func pythonStack(t *testing.T, c *cloud, name string) *fakeaws.Stack {
 	t.Helper()
-	s := c.put(name, "UPDATE_COMPLETE", with(managedTags(name), map[string]string{"zae-limiter:version": "9.9.9", "zae-limiter:lambda-version": "9.9.9", "owner": "ops"}))
-	s.template, s.parameters = "python", map[string]string{
+	s := c.AddStack(name, "UPDATE_COMPLETE", merge(managedTags(name), map[string]string{"zae-limiter:version": "9.9.9", "zae-limiter:lambda-version": "9.9.9", "owner": "ops"}))
+	s.Template, s.Parameters = "python", map[string]string{
 		"SchemaVersion": "0.8.0", "EnableAggregator": "true", "EnableIAM": "true", "EnableIAMRoles": "true", "RoleNameFormat": "x-{}", "LambdaMemorySize": "512", "Forgotten": "x",
 	}
-	s.resources[tableID] = name
-	c.happened(s, "", "UPDATE_COMPLETE", "")
-	c.makeTable(name)
+	s.Resources[fakeaws.TableID] = name
+	c.AddEvent(s, "", "UPDATE_COMPLETE", "")
+	c.CreateTable(name)
 	store(t, c, name, map[string]types.AttributeValue{
 		"PK": textValue("_/SYSTEM#"), "SK": textValue("#VERSION"), "schema_version": textValue("0.8.0"), "client_min_version": textValue("0.0.0"),
 		"lambda_version": textValue("0.9.0"), "updated_by": textValue("cli:0.9.0"), "updated_at": textValue("2025-01-02T03:04:05Z"),
@@ -40,7 +41,7 @@ func textValue(s string) types.AttributeValue { return &types.AttributeValueMemb
 
 func store(t *testing.T, c *cloud, table string, item map[string]types.AttributeValue) {
 	t.Helper()
-	_, err := dynamodb.NewFromConfig(*config(c.engine)).PutItem(context.Background(), &dynamodb.PutItemInput{TableName: &table, Item: item})
+	_, err := dynamodb.NewFromConfig(*fakeaws.Config(c.Engine)).PutItem(context.Background(), &dynamodb.PutItemInput{TableName: &table, Item: item})
 	must(t, err)
 }
 
@@ -50,8 +51,8 @@ func TestUpgradeKeepsParametersAndTags(t *testing.T) {
 	opts := c.options()
 	opts.Stack = infra.Stack{LambdaMemory: 512, RoleNameFormat: "x-{}", Tags: map[string]string{"owner": "ops"}}
 	deploy(t, name, opts)
-	s := c.find(name)
-	before := maps.Clone(s.parameters)
+	s := c.Find(name)
+	before := maps.Clone(s.Parameters)
 	upgrade := infra.UpgradeOptions{Options: c.options()}
 	upgrade.Options.Version, upgrade.Options.Zip = "1.3.0", functionZip(t, 1)
 	d, err := infra.Upgrade(t.Context(), name, &upgrade)
@@ -59,13 +60,13 @@ func TestUpgradeKeepsParametersAndTags(t *testing.T) {
 	if d.Action != "updated" || !d.Code.Uploaded || !d.Complete || len(d.Migrated) > 0 {
 		t.Errorf("%+v", d)
 	}
-	if diff := cmp.Diff(with(before, map[string]string{"CodeKey": d.Code.Key}), s.parameters); diff != "" {
+	if diff := cmp.Diff(merge(before, map[string]string{"CodeKey": d.Code.Key}), s.Parameters); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(with(managedTags(name), map[string]string{"owner": "ops", "zae-limiter:version": "1.3.0", "zae-limiter:lambda-version": "1.3.0"}), s.tags); diff != "" {
+	if diff := cmp.Diff(merge(managedTags(name), map[string]string{"owner": "ops", "zae-limiter:version": "1.3.0", "zae-limiter:lambda-version": "1.3.0"}), s.Tags); diff != "" {
 		t.Error(diff)
 	}
-	prepared(t, c, name, "cli:1.3.0")
+	checkUsable(t, c, name, "cli:1.3.0")
 	d, err = infra.Upgrade(t.Context(), name, &upgrade)
 	must(t, err)
 	if d.Action != "unchanged" || d.Code.Uploaded {
@@ -79,21 +80,21 @@ func TestUpgradeTakesOverAStackOfPython(t *testing.T) {
 	s := pythonStack(t, c, name)
 	opts := infra.UpgradeOptions{Options: c.options(), LambdaOnly: true}
 	_, err := infra.Upgrade(t.Context(), name, &opts)
-	wants[*infra.RefusedError](t, err, "Python", "all of it")
+	checkError[*infra.RefusedError](t, err, "Python", "all of it")
 	opts.LambdaOnly = false
 	d, err := infra.Upgrade(t.Context(), name, &opts) // though its version is a higher number
 	must(t, err)
 	want := map[string]string{
 		"SchemaVersion": "0.8.0", "EnableAggregator": "true", "EnableIAM": "true", "EnableIAMRoles": "true", "RoleNameFormat": "x-{}", "LambdaMemorySize": "512",
-		"CodeBucket": ownBucketOf(name), "CodeKey": d.Code.Key, "Architecture": "arm64", "StreamStartingPosition": "LATEST",
+		"CodeBucket": artifactBucketOf(name), "CodeKey": d.Code.Key, "Architecture": "arm64", "StreamStartingPosition": "LATEST",
 	}
-	if diff := cmp.Diff(with(defaults(string(infra.Template())), want), s.parameters); diff != "" {
+	if diff := cmp.Diff(merge(fakeaws.Defaults(string(infra.Template())), want), s.Parameters); diff != "" {
 		t.Error(diff)
 	}
-	if s.template != string(infra.Template()) || s.tags["owner"] != "ops" || s.tags["zae-limiter:version"] != "1.2.3" {
-		t.Error(s.tags)
+	if s.Template != string(infra.Template()) || s.Tags["owner"] != "ops" || s.Tags["zae-limiter:version"] != "1.2.3" {
+		t.Error(s.Tags)
 	}
-	prepared(t, c, name, "cli:1.2.3") // and no function's version for Python's clients to compare
+	checkUsable(t, c, name, "cli:1.2.3") // and no function's version for Python's clients to compare
 }
 
 // Which functions there are is deployed, not said again.
@@ -124,7 +125,7 @@ func TestUpgradeRegistersNothing(t *testing.T) {
 	if d.Namespace != "" || !d.Complete {
 		t.Errorf("%+v", d)
 	}
-	_, err = dynamo.Connect(t.Context(), name, &dynamo.Options{AWS: config(c.engine), Namespace: "typo"})
+	_, err = dynamo.Connect(t.Context(), name, &dynamo.Options{AWS: fakeaws.Config(c.Engine), Namespace: "typo"})
 	if !errors.Is(err, limiter.ErrNotFound) {
 		t.Error(err)
 	}
@@ -137,49 +138,49 @@ func TestTagsOfTheBucketFollow(t *testing.T) {
 	opts := c.options()
 	opts.Stack.Tags = map[string]string{"team": "a"}
 	deploy(t, name, opts)
-	c.buckets[ownBucketOf(name)].tags["governance"] = "of others"
+	c.Buckets[artifactBucketOf(name)].Tags["governance"] = "of others"
 	opts.Stack.Tags = map[string]string{"team": "b", "env": "prod"}
 	deploy(t, name, opts)
 	opts.Stack.Tags = nil
 	_, err := infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: opts})
 	must(t, err)
-	if got := c.buckets[ownBucketOf(name)].tags; got["team"] != "b" || got["env"] != "prod" || got["ManagedBy"] != "zae-limiter" || got["governance"] != "of others" {
+	if got := c.Buckets[artifactBucketOf(name)].Tags; got["team"] != "b" || got["env"] != "prod" || got["ManagedBy"] != "zae-limiter" || got["governance"] != "of others" {
 		t.Error(got)
 	}
 }
 
 func TestUpgradeOfTheFunctionsAlone(t *testing.T) {
 	t.Parallel()
-	c, name := fresh(t, true)
-	s := c.find(name)
-	s.template = "older"
-	before := maps.Clone(s.parameters)
+	c, name := newStack(t, true)
+	s := c.Find(name)
+	s.Template = "older"
+	before := maps.Clone(s.Parameters)
 	opts := infra.UpgradeOptions{Options: c.options(), LambdaOnly: true}
 	opts.Options.Version, opts.Options.Zip = "1.3.0", functionZip(t, 1)
 	d, err := infra.Upgrade(t.Context(), name, &opts)
 	must(t, err)
-	if diff := cmp.Diff(with(before, map[string]string{"CodeKey": d.Code.Key}), s.parameters); diff != "" {
+	if diff := cmp.Diff(merge(before, map[string]string{"CodeKey": d.Code.Key}), s.Parameters); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(with(managedTags(name), map[string]string{"zae-limiter:lambda-version": "1.3.0"}), s.tags); diff != "" || s.template != "older" {
-		t.Error(diff, s.template)
+	if diff := cmp.Diff(merge(managedTags(name), map[string]string{"zae-limiter:lambda-version": "1.3.0"}), s.Tags); diff != "" || s.Template != "older" {
+		t.Error(diff, s.Template)
 	}
-	prepared(t, c, name, "cli:1.2.3")
+	checkUsable(t, c, name, "cli:1.2.3")
 	if !d.Complete {
 		t.Errorf("%+v", d)
 	}
 	opts.Options.Version = "1.2.9"
 	_, err = infra.Upgrade(t.Context(), name, &opts)
-	wants[*infra.RefusedError](t, err, "1.3.0", "1.2.9")
+	checkError[*infra.RefusedError](t, err, "1.3.0", "1.2.9")
 }
 
 func TestATakeoverThatFailsSaysWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	c, name := newCloud(t), stackName()
 	pythonStack(t, c, name)
-	c.failing = map[string]string{functionID: "no such architecture"}
+	c.Failing = map[string]string{fakeaws.FunctionID: "no such architecture"}
 	_, err := infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: c.options()})
-	wants[*infra.FailedError](t, err, "no such architecture", "count nothing", "upgrade --force")
+	checkError[*infra.FailedError](t, err, "no such architecture", "count nothing", "upgrade --force")
 }
 
 func TestUpgradeMigratesData(t *testing.T) {
@@ -204,20 +205,20 @@ func TestUpgradeMigratesData(t *testing.T) {
 	if diff := cmp.Diff([]string{"0.8.0"}, d.Migrated); diff != "" || len(told) == 0 {
 		t.Error(diff, told)
 	}
-	prepared(t, c, name, "cli:1.2.3")
+	checkUsable(t, c, name, "cli:1.2.3")
 }
 
 func TestUpgradeRefusesANewerTable(t *testing.T) {
 	t.Parallel()
-	c, name := fresh(t, true)
+	c, name := newStack(t, true)
 	store(t, c, name, map[string]types.AttributeValue{"PK": textValue("_/SYSTEM#"), "SK": textValue("#VERSION"), "schema_version": textValue("0.9.0")})
 	opts := c.options()
 	opts.Stack.LambdaMemory = 512
 	_, err := infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: opts})
-	wants[*limiter.VersionError](t, err, "0.9.0")
+	checkError[*limiter.VersionError](t, err, "0.9.0")
 	_, err = infra.Deploy(t.Context(), name, &opts)
-	wants[*limiter.VersionError](t, err, "0.9.0")
-	if got := c.calls("CreateChangeSet"); len(got) > 0 {
+	checkError[*limiter.VersionError](t, err, "0.9.0")
+	if got := c.TakeCalls("CreateChangeSet"); len(got) > 0 {
 		t.Error(got)
 	}
 }
@@ -227,20 +228,20 @@ func TestWhatIsNotThereIsNotUpgraded(t *testing.T) {
 	c, name := newCloud(t), stackName()
 	opts := c.options()
 	_, err := infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: opts})
-	wants[error](t, err, name, region, "zae-limiter deploy --name "+name)
+	checkError[error](t, err, name, fakeaws.Region, "zae-limiter deploy --name "+name)
 	if !errors.Is(err, limiter.ErrNotFound) {
 		t.Error(err)
 	}
 	if _, err := infra.Tag(t.Context(), name, &opts); !errors.Is(err, limiter.ErrNotFound) {
 		t.Error(err)
 	}
-	s := c.put(name, "DELETE_IN_PROGRESS", managedTags(name)) // and is not made again
-	s.steps = []step{{status: "DELETE_IN_PROGRESS"}, {status: "DELETE_COMPLETE"}}
-	c.happened(s, "", s.status, "")
+	s := c.AddStack(name, "DELETE_IN_PROGRESS", managedTags(name)) // and is not made again
+	s.Steps = []fakeaws.Step{{Status: "DELETE_IN_PROGRESS"}, {Status: "DELETE_COMPLETE"}}
+	c.AddEvent(s, "", s.Status, "")
 	if _, err := infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: opts}); !errors.Is(err, limiter.ErrNotFound) {
 		t.Error(err)
 	}
-	if got := c.calls("CreateStack"); len(got) > 0 {
+	if got := c.TakeCalls("CreateStack"); len(got) > 0 {
 		t.Error(got)
 	}
 }
@@ -249,9 +250,9 @@ func TestTagKeepsEverythingElse(t *testing.T) {
 	t.Parallel()
 	c, name := newCloud(t), stackName()
 	s := pythonStack(t, c, name)
-	parameters, tags := maps.Clone(s.parameters), maps.Clone(s.tags)
-	delete(s.tags, "ManagedBy")
-	s.tags["aws:cloudformation:stack-name"] = "not ours to send"
+	parameters, tags := maps.Clone(s.Parameters), maps.Clone(s.Tags)
+	delete(s.Tags, "ManagedBy")
+	s.Tags["aws:cloudformation:stack-name"] = "not ours to send"
 	opts := c.options()
 	opts.Stack.Tags = map[string]string{"team": "a", "zae-limiter:version": "6.6.6"}
 	opts.Zip = ""
@@ -260,14 +261,14 @@ func TestTagKeepsEverythingElse(t *testing.T) {
 	if d.Action != "updated" || d.Code != nil {
 		t.Errorf("%+v", d)
 	}
-	if diff := cmp.Diff(parameters, s.parameters); diff != "" || s.template != "python" {
-		t.Error(diff, s.template)
+	if diff := cmp.Diff(parameters, s.Parameters); diff != "" || s.Template != "python" {
+		t.Error(diff, s.Template)
 	}
-	if diff := cmp.Diff(with(tags, map[string]string{"team": "a"}), s.tags); diff != "" {
+	if diff := cmp.Diff(merge(tags, map[string]string{"team": "a"}), s.Tags); diff != "" {
 		t.Error(diff)
 	}
-	c.calls()
-	if d, err := infra.Tag(t.Context(), name, &opts); err != nil || d.Action != "unchanged" || len(c.calls("CreateChangeSet")) > 0 {
+	c.TakeCalls()
+	if d, err := infra.Tag(t.Context(), name, &opts); err != nil || d.Action != "unchanged" || len(c.TakeCalls("CreateChangeSet")) > 0 {
 		t.Errorf("%+v %v", d, err)
 	}
 }
@@ -275,7 +276,7 @@ func TestTagKeepsEverythingElse(t *testing.T) {
 // items are all in a table.
 func items(t *testing.T, c *cloud, table string) iter.Seq[map[string]types.AttributeValue] {
 	t.Helper()
-	out, err := dynamodb.NewFromConfig(*config(c.engine)).Scan(context.Background(), &dynamodb.ScanInput{TableName: &table})
+	out, err := dynamodb.NewFromConfig(*fakeaws.Config(c.Engine)).Scan(context.Background(), &dynamodb.ScanInput{TableName: &table})
 	must(t, err)
 	return slices.Values(out.Items)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 	"github.com/zeroae/zae-limiter-go/internal/s3local"
 )
 
@@ -24,7 +25,7 @@ type world struct {
 	others  *dynamo.Repository // prepares what an operation needs, unrecorded
 	repo    *dynamo.Repository // is recorded, and knows nothing yet
 	archive *s3local.Server
-	recorder
+	fakeaws.Recorder
 	events int
 }
 
@@ -38,7 +39,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	wires := &http.Transport{}
 	t.Cleanup(wires.CloseIdleConnections)
-	w := &world{T: t, engine: engine(t), table: "recorded-" + fmt.Sprint(time.Now().UnixNano()), recorder: recorder{next: wires}, archive: s3local.Start()}
+	w := &world{T: t, engine: engine(t), table: "recorded-" + fmt.Sprint(time.Now().UnixNano()), Recorder: fakeaws.Recorder{Next: wires}, archive: s3local.Start()}
 	t.Cleanup(w.archive.Stop)
 	w.ok(dynamo.CreateTable(t.Context(), w.table, &dynamo.Options{AWS: w.config(wires)}))
 	w.others = w.connect(w.config(wires), "")
@@ -54,7 +55,7 @@ func (w *world) config(wires http.RoundTripper) *aws.Config {
 }
 
 // client is unrecorded.
-func (w *world) client() *dynamodb.Client { return dynamodb.NewFromConfig(*w.config(w.next)) }
+func (w *world) client() *dynamodb.Client { return dynamodb.NewFromConfig(*w.config(w.Next)) }
 
 func (w *world) connect(cfg *aws.Config, namespace string) *dynamo.Repository {
 	w.Helper()
@@ -64,14 +65,14 @@ func (w *world) connect(cfg *aws.Config, namespace string) *dynamo.Repository {
 }
 
 // record is what an operation sends.
-func (w *world) record(o operation) []call {
+func (w *world) record(o operation) []fakeaws.Call {
 	w.Helper()
-	w.space = w.others.NamespaceID()
-	w.repo = w.connect(w.config(&w.recorder), "")
-	w.take(w.T)
+	w.NamespaceID = w.others.NamespaceID()
+	w.repo = w.connect(w.config(&w.Recorder), "")
+	w.Take(w.T)
 	o.run(w)
 	w.ok(w.repo.Close())
-	return w.take(w.T)
+	return w.Take(w.T)
 }
 
 func (w *world) ok(err error) {

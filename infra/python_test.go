@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
 // lasting are the properties that cannot change without a replacement. A thing
@@ -39,15 +41,15 @@ func TestStackOfPythonIsAdopted(t *testing.T) {
 		t.Fatal(err)
 	}
 	adopting := everything(t, "app")
-	adopting.values["StreamStartingPosition"] = "LATEST"
-	theirs := newStack(parsed(t, printed), "app", adopting.values)
-	ours, made := adopting.resources(), theirs.resources()
-	if all := section(theirs.doc, "Resources"); len(made) == 0 || len(made) != len(all) {
+	adopting.Values["StreamStartingPosition"] = "LATEST"
+	theirs := fakeaws.NewTemplate(fakeaws.ParseTemplate(t, printed), "app", adopting.Values)
+	ours, made := adopting.Resources(), theirs.Resources()
+	if all := fakeaws.Section(theirs.Doc, "Resources"); len(made) == 0 || len(made) != len(all) {
 		t.Errorf("only %d of %d resources are compared", len(made), len(all))
 	}
 	for id, p := range made {
-		kind := text(at(section(theirs.doc, "Resources")[id], "Type"))
-		if got := text(at(section(adopting.doc, "Resources")[id], "Type")); got != kind {
+		kind := fakeaws.Text(fakeaws.Section(theirs.Doc, "Resources")[id], "Type")
+		if got := fakeaws.Text(fakeaws.Section(adopting.Doc, "Resources")[id], "Type"); got != kind {
 			t.Errorf("%s is %q, was %s", id, got, kind)
 		}
 		for _, property := range lasting[kind] {
@@ -59,16 +61,16 @@ func TestStackOfPythonIsAdopted(t *testing.T) {
 			t.Errorf("what of %s can change?", kind)
 		}
 	}
-	for name, o := range section(theirs.doc, "Outputs") {
-		mine := section(adopting.doc, "Outputs")[name]
+	for name, o := range fakeaws.Section(theirs.Doc, "Outputs") {
+		mine := fakeaws.Section(adopting.Doc, "Outputs")[name]
 		for _, part := range [][]string{{"Export", "Name"}, {"Value"}} {
-			if diff := cmp.Diff(theirs.value(at(o, part...)), adopting.value(at(mine, part...))); diff != "" {
+			if diff := cmp.Diff(theirs.Value(fakeaws.At(o, part...)), adopting.Value(fakeaws.At(mine, part...))); diff != "" {
 				t.Errorf("output %s.%v (-theirs +ours):\n%s", name, part, diff)
 			}
 		}
 	}
-	for name := range section(theirs.doc, "Parameters") {
-		if _, known := section(adopting.doc, "Parameters")[name]; !known {
+	for name := range fakeaws.Section(theirs.Doc, "Parameters") {
+		if _, known := fakeaws.Section(adopting.Doc, "Parameters")[name]; !known {
 			t.Errorf("there is no parameter %s, which its owner may have set", name)
 		}
 	}
@@ -76,7 +78,7 @@ func TestStackOfPythonIsAdopted(t *testing.T) {
 
 // What the test above needs Python for.
 func TestDescriptionsOfPoliciesStay(t *testing.T) {
-	made := everything(t, "app").resources()
+	made := everything(t, "app").Resources()
 	for id, want := range map[string]string{
 		"AcquireOnlyPolicy":         "Rate limiter acquire-only access (read + transact write)",
 		"FullAccessPolicy":          "Rate limiter full access (all operations)",

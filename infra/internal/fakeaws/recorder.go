@@ -1,4 +1,4 @@
-package infra_test
+package fakeaws
 
 import (
 	"bytes"
@@ -15,18 +15,18 @@ import (
 	"testing"
 )
 
-// recorder is a transport that takes down what passes.
-type recorder struct {
-	next  http.RoundTripper
-	space string // the ID of the namespace, which becomes NS
+// Recorder is an http.RoundTripper that records the calls it sends.
+type Recorder struct {
+	Next        http.RoundTripper
+	NamespaceID string // becomes Namespace in the keys of calls
 
 	mu    sync.Mutex
-	calls []call
-	err   error // the first that could not be understood
+	calls []Call
+	err   error // the first request that could not be parsed
 }
 
-// take returns what was recorded since it was called last.
-func (r *recorder) take(tb testing.TB) []call {
+// Take returns the calls since its last call.
+func (r *Recorder) Take(tb testing.TB) []Call {
 	tb.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -38,8 +38,8 @@ func (r *recorder) take(tb testing.TB) []call {
 	return taken
 }
 
-// RoundTrip sends a request on.
-func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
+// RoundTrip records a request and sends it with Next.
+func (r *Recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	var sent []byte
 	if request.Body != nil {
 		var err error
@@ -52,7 +52,7 @@ func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	_, action, ofTable := strings.Cut(request.Header.Get("X-Amz-Target"), ".")
 	c, err := objectCall(request.URL)
 	if ofTable {
-		c, err = r.understand(action, sent)
+		c, err = r.parse(action, sent)
 	}
 	r.mu.Lock()
 	r.calls = append(r.calls, c)
@@ -60,37 +60,37 @@ func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 		r.err = err
 	}
 	r.mu.Unlock()
-	return r.next.RoundTrip(request)
+	return r.Next.RoundTrip(request)
 }
 
-// objectCall is a request to S3, which says in its query what it is.
-func objectCall(address *url.URL) (call, error) {
+// objectCall parses the URL of a request to S3. Its query has the operation.
+func objectCall(address *url.URL) (Call, error) {
 	bucket, object, named := strings.Cut(strings.TrimPrefix(address.Path, "/"), "/")
-	c := call{action: "s3:" + address.Query().Get("x-id"), on: bucket + ".Arn/" + object}
-	if !named || c.action == "s3:" {
-		return c, fmt.Errorf("what is %s?", address)
+	c := Call{Action: "s3:" + address.Query().Get("x-id"), On: bucket + ".Arn/" + object}
+	if !named || c.Action == "s3:" {
+		return c, fmt.Errorf("unsupported request to S3: %s", address)
 	}
 	return c, nil
 }
 
-// asked is what a request for items says of keys.
-type asked struct {
+// itemRequest is the part of a request for items that has keys and attributes.
+type itemRequest struct {
 	IndexName                 string
 	Key, Item                 attributeValues
 	KeyConditionExpression    string
 	ExpressionAttributeValues attributeValues
 	RequestItems              map[string]json.RawMessage
-	TransactItems             []map[string]changed
+	TransactItems             []map[string]transactItem
 	expressions
 }
 
-// changed is what an item of a transaction says.
-type changed struct {
+// transactItem is an item of a transaction.
+type transactItem struct {
 	Key, Item attributeValues
 	expressions
 }
 
-// expressions are where a write names attributes, besides an item.
+// expressions holds the expressions of a write, which name attributes.
 type expressions struct {
 	UpdateExpression, ConditionExpression string
 	ExpressionAttributeNames              map[string]string
@@ -98,55 +98,56 @@ type expressions struct {
 
 type attributeValues map[string]struct{ S string }
 
-func (r *recorder) understand(action string, sent []byte) (call, error) {
-	c := call{action: action}
+// parse parses the body of a request to DynamoDB.
+func (r *Recorder) parse(action string, sent []byte) (Call, error) {
+	c := Call{Action: action}
 	switch action {
 	case "DescribeTable":
 		return c, nil
 	case "DescribeStream", "GetShardIterator", "GetRecords":
-		c.on = "stream"
+		c.On = "stream"
 		return c, nil
 	}
-	var a asked
+	var a itemRequest
 	if err := json.Unmarshal(sent, &a); err != nil {
 		return c, fmt.Errorf("%s: %w", action, err)
 	}
-	c.on = a.IndexName
+	c.On = a.IndexName
 	switch action {
 	case "GetItem", "DeleteItem":
-		c.keys = r.keys(a.Key)
+		c.Keys = r.keys(a.Key)
 	case "UpdateItem":
-		c.keys, c.attributes = r.keys(a.Key), a.names(a.Key)
+		c.Keys, c.Attributes = r.keys(a.Key), a.names(a.Key)
 	case "PutItem":
-		c.keys, c.attributes = r.keys(a.Item), a.names(a.Item)
+		c.Keys, c.Attributes = r.keys(a.Item), a.names(a.Item)
 	case "Query":
-		c.keys = []string{r.key(a.partition())}
+		c.Keys = []string{r.key(a.partition())}
 	case "BatchGetItem", "BatchWriteItem":
-		c.keys = r.keys(a.batch()...)
+		c.Keys = r.keys(a.batch()...)
 	case "TransactWriteItems", "TransactGetItems":
-		c.items = r.items(a)
+		c.Items = r.items(a)
 	case "Scan":
 	default:
-		return c, fmt.Errorf("what is %s?", action)
+		return c, fmt.Errorf("unsupported action %s", action)
 	}
-	if action != "Scan" && (len(c.keys)+len(c.items) == 0 || slices.Contains(c.keys, "")) {
-		return c, fmt.Errorf("%s of %v", action, c)
+	if action != "Scan" && (len(c.Keys)+len(c.Items) == 0 || slices.Contains(c.Keys, "")) {
+		return c, fmt.Errorf("%s without a partition key: %v", action, c)
 	}
 	return c, nil
 }
 
-var equals = regexp.MustCompile(`^\S+ = (:\w+)`)
+var partitionCondition = regexp.MustCompile(`^\S+ = (:\w+)`)
 
-// partition is the partition key of a query, which its condition begins with.
-func (a asked) partition() string {
-	if m := equals.FindStringSubmatch(a.KeyConditionExpression); m != nil {
+// partition returns the partition key of a query, or "".
+func (a itemRequest) partition() string {
+	if m := partitionCondition.FindStringSubmatch(a.KeyConditionExpression); m != nil {
 		return a.ExpressionAttributeValues[m[1]].S
 	}
 	return ""
 }
 
-// batch are the keys in a batch.
-func (a asked) batch() (all []attributeValues) {
+// batch returns the keys in a batch.
+func (a itemRequest) batch() (all []attributeValues) {
 	for _, raw := range a.RequestItems {
 		var gets struct{ Keys []attributeValues }
 		var writes []map[string]struct{ Key, Item attributeValues }
@@ -161,16 +162,16 @@ func (a asked) batch() (all []attributeValues) {
 	return all
 }
 
-// items are those of a transaction, each with the action that it needs.
-func (r *recorder) items(a asked) (all []item) {
+// items returns the items of a transaction, each with the action on it.
+func (r *Recorder) items(a itemRequest) (all []Item) {
 	actions := map[string]string{
 		"Get": "GetItem", "Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem",
 	}
 	for _, one := range a.TransactItems {
 		for kind, i := range one {
-			one := item{actions[kind], r.keys(i.Key, i.Item)[0], nil}
+			one := Item{actions[kind], r.keys(i.Key, i.Item)[0], nil}
 			if kind == "Put" || kind == "Update" {
-				one.attributes = i.names(i.Key, i.Item)
+				one.Attributes = i.names(i.Key, i.Item)
 			}
 			all = append(all, one)
 		}
@@ -180,14 +181,14 @@ func (r *recorder) items(a asked) (all []item) {
 
 var (
 	bareName = regexp.MustCompile(`[#:.]?\b[A-Za-z_]\w*`)
-	ofLimit  = regexp.MustCompile(`^([bl]_).*`) // one of an attribute for each limit
+	ofLimit  = regexp.MustCompile(`^([bl]_).*`) // an attribute for each limit
 )
 
-// grammar are the words of expressions that name no attribute.
+// grammar lists the words of expressions that are not attributes.
 var grammar = strings.Fields("SET ADD REMOVE DELETE AND OR NOT BETWEEN IN if_not_exists attribute_exists attribute_not_exists size begins_with contains")
 
-// names are the attributes that a write names, as IAM is shown them, sorted.
-// Those for a limit are there once, as b_* or l_*.
+// names returns the attributes that a write names, sorted. Those for a limit
+// occur once, as b_* or l_*.
 func (e expressions) names(items ...attributeValues) (names []string) {
 	for _, attributes := range items {
 		names = slices.AppendSeq(names, maps.Keys(attributes))
@@ -205,8 +206,8 @@ func (e expressions) names(items ...attributeValues) (names []string) {
 	return slices.Compact(names)
 }
 
-// keys are the partition keys in sets of attributes, sorted, each once.
-func (r *recorder) keys(all ...attributeValues) (keys []string) {
+// keys returns the distinct partition keys of items, sorted.
+func (r *Recorder) keys(all ...attributeValues) (keys []string) {
 	for _, values := range all {
 		if pk := values["PK"].S; pk != "" {
 			keys = append(keys, r.key(pk))
@@ -216,12 +217,5 @@ func (r *recorder) keys(all ...attributeValues) (keys []string) {
 	return slices.Compact(keys)
 }
 
-func (r *recorder) key(pk string) string {
-	if pk == r.space {
-		return own
-	}
-	if rest, mine := strings.CutPrefix(pk, r.space+"/"); mine {
-		return own + "/" + rest
-	}
-	return pk
-}
+// key returns a partition key with Namespace for the ID of the namespace.
+func (r *Recorder) key(pk string) string { return replaceNamespace(pk, r.NamespaceID, Namespace) }

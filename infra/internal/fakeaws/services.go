@@ -1,0 +1,91 @@
+package fakeaws
+
+import (
+	"archive/zip"
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/aws/smithy-go/encoding/cbor"
+)
+
+// serveFunction answers Lambda.
+func (c *Cloud) serveFunction(r *Request) *Reply {
+	if r.Op == "ListEventSourceMappings" {
+		return &Reply{200, nil, []byte(`{"EventSourceMappings":[` + c.Mappings + `]}`)}
+	}
+	found, ok := c.Functions[r.Key]
+	if !ok {
+		return ErrorReply(r, 404, "ResourceNotFoundException", "Function not found: "+r.Key)
+	}
+	return &Reply{200, nil, []byte(found)}
+}
+
+// serveQueue answers SQS.
+func (c *Cloud) serveQueue(r *Request) *Reply {
+	var in struct{ QueueUrl string }
+	if err := json.Unmarshal(r.Body, &in); err != nil || !strings.HasSuffix(in.QueueUrl, "-aggregator-dlq") {
+		return ErrorReply(r, 400, "QueueDoesNotExist", in.QueueUrl)
+	}
+	return &Reply{200, nil, []byte(`{"Attributes":{"ApproximateNumberOfMessages":"` + c.Messages + `"}}`)}
+}
+
+// Alarm is a CloudWatch alarm.
+type Alarm struct{ Name, State, Reason string }
+
+// serveAlarms answers CloudWatch.
+func (c *Cloud) serveAlarms(r *Request) *Reply {
+	list := cbor.List{}
+	for _, a := range c.Alarms {
+		if bytes.Contains(r.Body, []byte(a.Name)) {
+			list = append(list, cbor.Map{"AlarmName": cbor.String(a.Name), "StateValue": cbor.String(a.State), "StateReason": cbor.String(a.Reason)})
+		}
+	}
+	return &Reply{200, cborHeader(), cbor.Encode(cbor.Map{"MetricAlarms": list})}
+}
+
+func cborHeader() map[string]string {
+	return map[string]string{"Content-Type": "application/cbor", "Smithy-Protocol": "rpc-v2-cbor"}
+}
+
+func cborReply(status int, members map[string]string) *Reply {
+	m := cbor.Map{}
+	for name, value := range members {
+		m[name] = cbor.String(value)
+	}
+	return &Reply{status, cborHeader(), cbor.Encode(m)}
+}
+
+// FunctionZip writes a package for a Lambda function and returns its path. Its
+// program has a valid header for machine and then more, and cannot run.
+func FunctionZip(tb testing.TB, machine elf.Machine, more ...byte) string {
+	tb.Helper()
+	check := func(err error) {
+		tb.Helper()
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	header := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: 1, Ehsize: 64, Phentsize: 56, Phoff: 64}
+	copy(header.Ident[:], elf.ELFMAG)
+	header.Ident[elf.EI_CLASS], header.Ident[elf.EI_DATA], header.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1
+	var content, buf bytes.Buffer
+	check(binary.Write(&content, binary.LittleEndian, header))
+	content.Write(more)
+	w := zip.NewWriter(&buf)
+	file := &zip.FileHeader{Name: "bootstrap"}
+	file.SetMode(0o755)
+	entry, err := w.CreateHeader(file)
+	check(err)
+	_, err = entry.Write(content.Bytes())
+	check(err)
+	check(w.Close())
+	path := filepath.Join(tb.TempDir(), "function.zip")
+	check(os.WriteFile(path, buf.Bytes(), 0o600))
+	return path
+}
