@@ -6,15 +6,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/arn"
 )
 
-// checkRoleARN takes no role at all.
+// checkRoleARN validates the ARN of a role. It accepts an empty value.
 func checkRoleARN(field, value string) error {
 	if value == "" || isIAMResource(value, "role/", isAccount) {
 		return nil
 	}
-	return invalid(field, value, "must be that of a role, such as arn:aws:iam::123456789012:role/my-role")
+	return invalid(field, value, "must be the ARN of a role, such as arn:aws:iam::123456789012:role/my-role")
 }
 
-// checkTopicARN takes no topic at all.
+// checkTopicARN validates the ARN of an SNS topic. It accepts an empty value.
 func checkTopicARN(value string) error {
 	if value == "" {
 		return nil
@@ -22,12 +22,12 @@ func checkTopicARN(value string) error {
 	a, err := arn.Parse(value)
 	isName := a.Resource != "" && onlyRunes(a.Resource, func(r rune) bool { return isAlphanumeric(r) || strings.ContainsRune("_-.", r) })
 	if err != nil || !isPartition(a.Partition) || a.Service != "sns" || a.Region == "" || !isAccount(a.AccountID) || !isName {
-		return invalid("alarm topic ARN", value, "must be that of an SNS topic, such as arn:aws:sns:us-east-1:123456789012:my-topic")
+		return invalid("alarm topic ARN", value, "must be the ARN of an SNS topic, such as arn:aws:sns:us-east-1:123456789012:my-topic")
 	}
 	return nil
 }
 
-// checkTopicRegion takes no topic at all.
+// checkTopicRegion checks that a topic is in region. It accepts an empty value.
 func checkTopicRegion(topic, region string) error {
 	if a, err := arn.Parse(topic); err == nil && a.Region != region {
 		return invalid("alarm topic ARN", topic, "must be in the stack's region, "+region)
@@ -35,39 +35,41 @@ func checkTopicRegion(topic, region string) error {
 	return nil
 }
 
-// checkBoundary takes no boundary at all, a policy's ARN, or its name, perhaps
-// with a path.
+// checkBoundary validates the ARN or the name of a policy, which may include a
+// path. It accepts an empty value.
 func checkBoundary(value string) error {
-	ofAccountOrAWS := func(account string) bool { return isAccount(account) || account == "aws" }
-	if value == "" || isIAMResource(value, "policy/", ofAccountOrAWS) || isIAMPath(value, policyNaming.longestName) {
+	isOwner := func(account string) bool { return isAccount(account) || account == "aws" }
+	if value == "" || isIAMResource(value, "policy/", isOwner) || isIAMPath(value, policyNames.maxName) {
 		return nil
 	}
 	return invalid("permission boundary", value, "must be the name of a policy, or its ARN, such as arn:aws:iam::123456789012:policy/my-boundary")
 }
 
-// isIAMResource tells whether value is the ARN of what begins with kind.
+// isIAMResource reports whether value is the ARN of a resource of that kind,
+// "role/" or "policy/".
 func isIAMResource(value, kind string, account func(string) bool) bool {
 	a, err := arn.Parse(value)
 	if err != nil || !isPartition(a.Partition) || a.Service != "iam" || a.Region != "" || !account(a.AccountID) {
 		return false
 	}
-	longest := map[string]int{"role/": roleNaming.longestName, "policy/": policyNaming.longestName}[kind]
+	maxName := map[string]int{"role/": roleNames.maxName, "policy/": policyNames.maxName}[kind]
 	name, ok := strings.CutPrefix(a.Resource, kind)
-	return ok && isIAMPath(name, longest)
+	return ok && isIAMPath(name, maxName)
 }
 
-// isIAMPath tells whether s is a name, perhaps behind the names of folders.
-func isIAMPath(s string, longest int) bool {
+// isIAMPath reports whether s is a name, optionally after a path.
+func isIAMPath(s string, maxName int) bool {
 	var name string
 	for part := range strings.SplitSeq(s, "/") {
 		if name = part; part == "" || !isIAMName(part) {
 			return false
 		}
 	}
-	return len(name) <= longest
+	return len(name) <= maxName
 }
 
-// isPartition takes those that do not exist yet.
+// isPartition reports whether s looks like a partition. It accepts partitions that
+// AWS may add.
 func isPartition(s string) bool {
 	return s == "aws" || strings.HasPrefix(s, "aws-") && onlyRunes(s, func(r rune) bool { return r >= 'a' && r <= 'z' || r == '-' })
 }

@@ -16,37 +16,36 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
-// object is where something is in S3.
+// object is the location of an object in S3.
 type object struct{ bucket, key string }
 
-const longestBucket = 63
+const maxBucketName = 63
 
 const codePrefix, codeSuffix = "zae-limiter/", ".zip"
 
-// codeKey is where a package of that hash is in its bucket.
+// codeKey returns the key of the package with that hash.
 func codeKey(hash string) string { return codePrefix + hash + codeSuffix }
 
-// artifactBucket is the name of the bucket for a stack's code. It has the
-// account and region in it, because names are shared by the whole world. A
-// stack's name that does not fit as it is, too long or with capitals, is cut and
-// told apart by its hash.
+// artifactBucket returns the name of the bucket for a stack's code. It contains the
+// account and region, because bucket names are global. A name of a stack that is too
+// long or has capitals is shortened, and followed by its hash.
 func artifactBucket(stack, account, region string) string {
 	suffix := "-artifacts-" + account + "-" + region
-	if name := stack + suffix; len(name) <= longestBucket && name == strings.ToLower(name) {
+	if name := stack + suffix; len(name) <= maxBucketName && name == strings.ToLower(name) {
 		return name
 	}
 	sum := sha256.Sum256([]byte(stack))
 	suffix = "-" + hex.EncodeToString(sum[:4]) + suffix
-	return strings.ToLower(stack[:min(len(stack), longestBucket-len(suffix))]) + suffix
+	return strings.ToLower(stack[:min(len(stack), maxBucketName-len(suffix))]) + suffix
 }
 
-// checkBucketName takes no name at all.
+// checkBucketName validates the name of a bucket. It accepts an empty name.
 func checkBucketName(name string) error {
 	if name == "" {
 		return nil
 	}
 	allowed := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' }
-	isName := len(name) >= 3 && len(name) <= longestBucket && net.ParseIP(name) == nil
+	isName := len(name) >= 3 && len(name) <= maxBucketName && net.ParseIP(name) == nil
 	for label := range strings.SplitSeq(name, ".") {
 		isName = isName && label == strings.Trim(label, "-") && label != "" && onlyRunes(label, allowed)
 	}
@@ -56,7 +55,8 @@ func checkBucketName(name string) error {
 	return nil
 }
 
-// ownBucket is the stack's own bucket, and the account that must own it.
+// ownBucket returns the name of the stack's own bucket, and the account that must
+// own it.
 func (s *session) ownBucket(ctx context.Context) (bucket, account string, err error) {
 	out, err := s.identity.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
@@ -66,9 +66,9 @@ func (s *session) ownBucket(ctx context.Context) (bucket, account string, err er
 	return artifactBucket(s.name, account, s.region), account, nil
 }
 
-// upload puts a package where the functions find it. given is a bucket of the
-// user's; "" is the stack's own, which is made if it is missing. What is there
-// already is not sent again: its hash is its name.
+// upload uploads a package to the bucket given, or to the stack's own, which it
+// creates if necessary. It does not send a package that the bucket already has: the
+// key contains the hash.
 func (s *session) upload(ctx context.Context, given string, p *Package) (at object, sent bool, err error) {
 	at = object{given, codeKey(p.SHA256)}
 	var owner *string
@@ -88,7 +88,7 @@ func (s *session) upload(ctx context.Context, given string, p *Package) (at obje
 	if err == nil {
 		return at, false, nil
 	}
-	if status := httpStatus(err); status != 404 && status != 403 { // 403: may write, not list
+	if status := httpStatus(err); status != 404 && status != 403 { // 403: the caller may still be allowed to write
 		return at, false, err
 	}
 	_, err = s.buckets.PutObject(ctx, &s3.PutObjectInput{
@@ -98,7 +98,7 @@ func (s *session) upload(ctx context.Context, given string, p *Package) (at obje
 	return at, err == nil, err
 }
 
-// checkBucket looks at a bucket of the user's.
+// checkBucket checks that an existing bucket is in the region.
 func (s *session) checkBucket(ctx context.Context, bucket string) error {
 	refuse := func(reason string) error { return invalid("artifact bucket", bucket, reason) }
 	out, err := s.buckets.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &bucket})
@@ -106,9 +106,9 @@ func (s *session) checkBucket(ctx context.Context, bucket string) error {
 	case 301, 400:
 		return refuse("must be in the stack's region, " + s.region)
 	case 403:
-		return nil // it may still be written to
+		return nil // the caller may still be allowed to write
 	case 404:
-		return refuse("must be there already, or be left out so that one is made")
+		return refuse("must exist; leave it out to have one created")
 	}
 	if err != nil {
 		return err
@@ -119,11 +119,11 @@ func (s *session) checkBucket(ctx context.Context, bucket string) error {
 	return nil
 }
 
-// ensureBucket makes the stack's bucket unless it is there. Its tags are written
-// last, so that one without them is known to be half-made.
+// ensureBucket creates the stack's bucket if it does not exist. It writes the tags
+// last, so that a bucket without tags is known to be incomplete.
 func (s *session) ensureBucket(ctx context.Context, bucket, account string) error {
 	tags, err := s.ownBucketTags(ctx, bucket, account)
-	wanted := merged(tags, s.bucketTags()) // others may have added their own
+	wanted := mergeTags(tags, s.bucketTags()) // keeps tags of others
 	switch {
 	case err != nil || maps.Equal(tags, wanted):
 		return err
@@ -131,7 +131,7 @@ func (s *session) ensureBucket(ctx context.Context, bucket, account string) erro
 		return s.tagBucket(ctx, bucket, account, wanted)
 	}
 	in := &s3.CreateBucketInput{Bucket: &bucket}
-	if s.region != "us-east-1" { // which has no name here
+	if s.region != "us-east-1" { // the default
 		in.CreateBucketConfiguration = &s3types.CreateBucketConfiguration{LocationConstraint: s3types.BucketLocationConstraint(s.region)}
 	}
 	if _, err := s.buckets.CreateBucket(ctx, in); err != nil && !is[*s3types.BucketAlreadyOwnedByYou](err) {
@@ -158,14 +158,15 @@ func (s *session) ensureBucket(ctx context.Context, bucket, account string) erro
 	return s.tagBucket(ctx, bucket, account, wanted)
 }
 
-// bucketTags are those that the stack's bucket is to have.
+// bucketTags returns the tags for the stack's bucket.
 func (s *session) bucketTags() map[string]string {
-	return merged(s.opts.Stack.Tags, discoveryTags(s.name))
+	return mergeTags(s.opts.Stack.Tags, discoveryTags(s.name))
 }
 
+// tagBucket replaces the tags of a bucket.
 func (s *session) tagBucket(ctx context.Context, bucket, account string, wanted map[string]string) error {
 	var tags []s3types.Tag
-	for _, tag := range sentTags(wanted) {
+	for _, tag := range cfnTags(wanted) {
 		tags = append(tags, s3types.Tag{Key: tag.Key, Value: tag.Value})
 	}
 	_, err := s.buckets.PutBucketTagging(ctx, &s3.PutBucketTaggingInput{
@@ -174,19 +175,19 @@ func (s *session) tagBucket(ctx context.Context, bucket, account string, wanted 
 	return err
 }
 
-// ownBucketTags are those of the stack's bucket, none if it is half-made, nil if
-// it is not there. It refuses one that belongs to something else, as one in use without
-// our tags does.
+// ownBucketTags returns the tags of the stack's bucket, or nil if it does not exist.
+// They are empty if the bucket is incomplete. It refuses a bucket of another owner,
+// such as one with objects but without tags.
 func (s *session) ownBucketTags(ctx context.Context, bucket, account string) (map[string]string, error) {
 	refuse := func(reason string) (map[string]string, error) {
-		return nil, &RefusedError{Stack: s.name, Reason: fmt.Sprintf("bucket %s, which is to hold the functions' code, %s; name another one", bucket, reason)}
+		return nil, &RefusedError{Stack: s.name, Reason: fmt.Sprintf("bucket %s for the functions' code %s; choose another one", bucket, reason)}
 	}
 	_, err := s.buckets.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &bucket, ExpectedBucketOwner: &account})
 	switch httpStatus(err) {
 	case 404:
 		return nil, nil
 	case 403:
-		return refuse("belongs to another account, or may not be looked at")
+		return refuse("belongs to another account, or denies access")
 	}
 	if err != nil {
 		return nil, err
@@ -195,7 +196,7 @@ func (s *session) ownBucketTags(ctx context.Context, bucket, account string) (ma
 	if errorCode(err) == "NoSuchTagSet" {
 		used, err := s.hasObjects(ctx, bucket, &account)
 		if err == nil && used {
-			return refuse("belongs to something else")
+			return refuse("belongs to another owner")
 		}
 		return map[string]string{}, err
 	}
@@ -207,12 +208,12 @@ func (s *session) ownBucketTags(ctx context.Context, bucket, account string) (ma
 		tags[aws.ToString(tag.Key)] = aws.ToString(tag.Value)
 	}
 	if tags[tagManagedBy] != manager || tags[tagName] != discoveryTags(s.name)[tagName] {
-		return refuse("belongs to something else")
+		return refuse("belongs to another owner")
 	}
 	return tags, nil
 }
 
-// hasObjects tells whether anything is in a bucket.
+// hasObjects reports whether a bucket has any object.
 func (s *session) hasObjects(ctx context.Context, bucket string, owner *string) (bool, error) {
 	out, err := s.buckets.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: &bucket, ExpectedBucketOwner: owner, MaxKeys: aws.Int32(1)})
 	if err != nil {

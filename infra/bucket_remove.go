@@ -9,9 +9,9 @@ import (
 	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
 
-// removeOwnBucket removes the stack's bucket and returns its name, "" if there
-// was none. used is the bucket that the stack had its code from, as far as is
-// known: only about that one it is an error not to find out whose it is.
+// removeOwnBucket deletes the stack's bucket and returns its name, or "" if there is
+// none. used is the bucket of the deployed code, if known; removeOwnBucket fails on a
+// bucket of another owner only if that is used.
 func (s *session) removeOwnBucket(ctx context.Context, used string) (string, error) {
 	bucket, account, err := s.ownBucket(ctx)
 	if err != nil {
@@ -25,25 +25,24 @@ func (s *session) removeOwnBucket(ctx context.Context, used string) (string, err
 		return "", err
 	}
 	if err := s.emptyBucket(ctx, bucket, &account); err != nil {
-		return "", fmt.Errorf("bucket %s, which held the functions' code, is still there: %w", bucket, err)
+		return "", fmt.Errorf("bucket %s of the functions' code could not be deleted: %w", bucket, err)
 	}
 	_, err = s.buckets.DeleteBucket(ctx, &s3.DeleteBucketInput{Bucket: &bucket, ExpectedBucketOwner: &account})
-	if unlessGone(err) != nil {
-		return "", fmt.Errorf("bucket %s, which held the functions' code, is still there: %w", bucket, err)
+	if ignoreNotFound(err) != nil {
+		return "", fmt.Errorf("bucket %s of the functions' code could not be deleted: %w", bucket, err)
 	}
 	return bucket, nil
 }
 
-// unlessGone is an error about a bucket that is there.
-func unlessGone(err error) error {
+// ignoreNotFound returns err, or nil if the bucket does not exist.
+func ignoreNotFound(err error) error {
 	if httpStatus(err) == 404 {
 		return nil
 	}
 	return err
 }
 
-// emptyBucket deletes every object in every version: somebody may have switched
-// versions on.
+// emptyBucket deletes all versions of all objects.
 func (s *session) emptyBucket(ctx context.Context, bucket string, owner *string) error {
 	pages := s3.NewListObjectVersionsPaginator(s.buckets, &s3.ListObjectVersionsInput{Bucket: &bucket, ExpectedBucketOwner: owner})
 	for pages.HasMorePages() {
@@ -65,6 +64,7 @@ func (s *session) emptyBucket(ctx context.Context, bucket string, owner *string)
 	return nil
 }
 
+// deleteObjects deletes a page of objects.
 func (s *session) deleteObjects(ctx context.Context, bucket string, owner *string, all []s3types.ObjectIdentifier) error {
 	if len(all) == 0 {
 		return nil
@@ -77,7 +77,7 @@ func (s *session) deleteObjects(ctx context.Context, bucket string, owner *strin
 	}
 	if len(out.Errors) > 0 {
 		first := out.Errors[0]
-		return fmt.Errorf("%d objects cannot be deleted, such as %s: %s", len(out.Errors), aws.ToString(first.Key), aws.ToString(first.Message))
+		return fmt.Errorf("%d objects could not be deleted, such as %s: %s", len(out.Errors), aws.ToString(first.Key), aws.ToString(first.Message))
 	}
 	return nil
 }

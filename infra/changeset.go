@@ -10,20 +10,20 @@ import (
 	cfn "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 )
 
-// Change is what an update would do to one resource of a stack.
+// Change is a change of a resource by an update.
 type Change struct {
 	Action      string   `json:"action"`      // Add, Modify, Remove, Import or Dynamic
-	Resource    string   `json:"resource"`    // its name in the template
-	Physical    string   `json:"physical_id"` // its name in the account; "" if it is new
+	Resource    string   `json:"resource"`    // name in the template
+	Physical    string   `json:"physical_id"` // name in the account; "" if it is new
 	Type        string   `json:"type"`        // such as AWS::DynamoDB::Table
 	Replacement string   `json:"replacement"` // True, False or Conditional for a Modify, else ""
 	Scope       []string `json:"scope"`       // what is modified: Properties, Tags, ...
 }
 
-// update changes a stack by a change set, after it was shown and found harmless.
-// The journal is that of what was begun, and nil, without an error, where nothing
-// would change.
-func (s *session) update(ctx context.Context, stack *cfn.Stack, in cloudformation.CreateChangeSetInput) (j *journal, err error) {
+// startUpdate starts an update of a stack by a change set, after Options.Confirm has
+// accepted it and if it keeps the table. It returns the watcher of the update, or
+// nil if nothing would change.
+func (s *session) startUpdate(ctx context.Context, stack *cfn.Stack, in cloudformation.CreateChangeSetInput) (w *watcher, err error) {
 	in.StackName, in.ChangeSetType = stack.StackName, cfn.ChangeSetTypeUpdate
 	in.ChangeSetName = aws.String("zae-limiter-" + strings.ToLower(rand.Text()))
 	in.Capabilities = []cfn.Capability{cfn.CapabilityCapabilityNamedIam}
@@ -36,40 +36,41 @@ func (s *session) update(ctx context.Context, stack *cfn.Stack, in cloudformatio
 		return nil, err
 	}
 	defer func() {
-		if j == nil {
-			s.discard(ctx, out.Id)
+		if w == nil {
+			s.deleteChangeSet(ctx, out.Id)
 		}
 	}()
 	changes, err := s.preview(ctx, out.Id)
 	if err != nil || changes == nil {
 		return nil, err
 	}
-	if err := s.spareTable(stack, changes); err != nil {
+	if err := s.checkTableKept(stack, changes); err != nil {
 		return nil, err
 	}
-	if len(changes) > 0 { // none where only the stack itself changes, such as its outputs
+	if len(changes) > 0 { // none if only outputs or tags change
 		if err := s.opts.Confirm(changes); err != nil {
 			return nil, &confirmError{err}
 		}
 	}
-	begun, err := s.journalFrom(ctx, *stack.StackId)
+	started, err := s.newWatcher(ctx, *stack.StackId)
 	if err != nil {
 		return nil, err
 	}
 	_, err = s.stacks.ExecuteChangeSet(ctx, &cloudformation.ExecuteChangeSetInput{ChangeSetName: out.Id, ClientRequestToken: in.ChangeSetName})
 	if err != nil {
-		return nil, s.orInterrupted(ctx, opUpdate, err)
+		return nil, s.startError(ctx, opUpdate, err)
 	}
-	return begun, nil
+	return started, nil
 }
 
-// confirmError is what Options.Confirm returned, on its way to the caller.
+// confirmError wraps the error of Options.Confirm, so that translateError returns it
+// unchanged.
 type confirmError struct{ error }
 
-// Unwrap is what Confirm returned.
+// Unwrap returns the error of Confirm.
 func (e *confirmError) Unwrap() error { return e.error }
 
-// preview waits for a change set and returns its changes, nil if it has none.
+// preview waits for a change set and returns its changes, or nil if it has none.
 func (s *session) preview(ctx context.Context, id *string) ([]Change, error) {
 	for {
 		out, err := s.stacks.DescribeChangeSet(ctx, &cloudformation.DescribeChangeSetInput{ChangeSetName: id})
@@ -92,22 +93,23 @@ func (s *session) preview(ctx context.Context, id *string) ([]Change, error) {
 	}
 }
 
-// isNoUpdate knows both ways in which CloudFormation says that all is as wanted.
+// isNoUpdate reports whether CloudFormation rejected an update because nothing
+// would change. It has two texts for that.
 func isNoUpdate(reason string) bool {
 	return strings.Contains(reason, "didn't contain changes") || strings.Contains(reason, "No updates are to be performed")
 }
 
-// changes are all of a change set, of which first is the first page.
+// changes returns all changes of a change set, given its first page.
 func (s *session) changes(ctx context.Context, first *cloudformation.DescribeChangeSetOutput) ([]Change, error) {
 	list, found := []Change{}, []*cfn.ResourceChange{}
 	for page := first; ; {
 		for _, c := range page.Changes {
 			if c.ResourceChange != nil {
-				list, found = append(list, changeOf(c.ResourceChange)), append(found, c.ResourceChange)
+				list, found = append(list, newChange(c.ResourceChange)), append(found, c.ResourceChange)
 			}
 		}
 		if page.NextToken == nil {
-			clearDoubts(list, found)
+			resolveConditional(list, found)
 			return list, nil
 		}
 		var err error
@@ -118,33 +120,33 @@ func (s *session) changes(ctx context.Context, first *cloudformation.DescribeCha
 	}
 }
 
-// clearDoubts makes a replacement that is conditional none where all that could
-// cause it is an attribute, such as the ARN of a stream, of something that is not
-// replaced itself, and so keeps it.
-func clearDoubts(list []Change, found []*cfn.ResourceChange) {
-	stays := map[string]bool{}
+// resolveConditional sets conditional replacements to false if their only causes are
+// attributes, such as the ARN of a stream, of resources that are not replaced.
+func resolveConditional(list []Change, found []*cfn.ResourceChange) {
+	kept := map[string]bool{}
 	for cleared := true; cleared; {
 		cleared = false
 		for i, c := range list {
-			if c.Replacement == string(cfn.ReplacementConditional) && stayFor(found[i], stays) {
+			if c.Replacement == string(cfn.ReplacementConditional) && dependsOnlyOn(found[i], kept) {
 				list[i].Replacement = string(cfn.ReplacementFalse)
 			}
-			if list[i].Replacement == string(cfn.ReplacementFalse) && !stays[c.Resource] {
-				stays[c.Resource], cleared = true, true
+			if list[i].Replacement == string(cfn.ReplacementFalse) && !kept[c.Resource] {
+				kept[c.Resource], cleared = true, true
 			}
 		}
 	}
 }
 
-// stayFor tells whether nothing but attributes of what stays could replace c.
-func stayFor(c *cfn.ResourceChange, stays map[string]bool) bool {
+// dependsOnlyOn reports whether only attributes of the kept resources could replace
+// c.
+func dependsOnlyOn(c *cfn.ResourceChange, kept map[string]bool) bool {
 	causes := 0
 	for _, d := range c.Details {
 		if d.Target == nil || d.Target.RequiresRecreation == cfn.RequiresRecreationNever {
 			continue
 		}
 		resource, _, _ := strings.Cut(aws.ToString(d.CausingEntity), ".")
-		if d.Evaluation != cfn.EvaluationTypeDynamic || d.ChangeSource != cfn.ChangeSourceResourceAttribute || !stays[resource] {
+		if d.Evaluation != cfn.EvaluationTypeDynamic || d.ChangeSource != cfn.ChangeSourceResourceAttribute || !kept[resource] {
 			return false
 		}
 		causes++
@@ -152,7 +154,8 @@ func stayFor(c *cfn.ResourceChange, stays map[string]bool) bool {
 	return causes > 0
 }
 
-func changeOf(c *cfn.ResourceChange) Change {
+// newChange converts a change of the SDK.
+func newChange(c *cfn.ResourceChange) Change {
 	change := Change{
 		Action: string(c.Action), Resource: aws.ToString(c.LogicalResourceId), Physical: aws.ToString(c.PhysicalResourceId),
 		Type: aws.ToString(c.ResourceType), Replacement: string(c.Replacement), Scope: []string{},
@@ -163,25 +166,25 @@ func changeOf(c *cfn.ResourceChange) Change {
 	return change
 }
 
-// spareTable refuses changes that would lose the table. One that CloudFormation
-// calls conditional is let through: it is how a new index looks, and a table
-// with a name of its own cannot be replaced without the stack noticing.
-func (s *session) spareTable(stack *cfn.Stack, changes []Change) error {
+// checkTableKept refuses changes that would replace or remove the table. It accepts
+// a conditional replacement: a new index is one, and CloudFormation cannot replace a
+// table that has a custom name.
+func (s *session) checkTableKept(stack *cfn.Stack, changes []Change) error {
 	for _, c := range changes {
 		if c.Resource != tableResource {
 			continue
 		}
 		if c.Action == string(cfn.ChangeActionRemove) || c.Replacement == string(cfn.ReplacementTrue) {
-			return s.refuse(stack, "the update would replace or remove the table, and all that is stored in it; nothing was changed")
+			return s.refuse(stack, "the update would replace or remove the table and all data in it; nothing was changed")
 		}
 	}
 	return nil
 }
 
-// discard deletes a change set that is not executed. One that is, or that
-// remains because this fails, does no harm.
-func (s *session) discard(ctx context.Context, id *string) {
-	ctx, cancel := detached(ctx)
+// deleteChangeSet deletes a change set that was not executed. It ignores errors: a
+// remaining change set is harmless.
+func (s *session) deleteChangeSet(ctx context.Context, id *string) {
+	ctx, cancel := cleanupContext(ctx)
 	defer cancel()
 	_, _ = s.stacks.DeleteChangeSet(ctx, &cloudformation.DeleteChangeSetInput{ChangeSetName: id})
 }

@@ -14,48 +14,49 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// DeleteOptions are those of [Delete]. The zero value of a field is its default.
+// DeleteOptions configures [Delete]. The zero value of a field is its default.
 type DeleteOptions struct {
-	Options Options // those of every call
-	// DeleteArchive deletes also the bucket with archived audit events. Default:
-	// it stays, unless it is empty.
+	Options Options
+	// DeleteArchive also deletes the bucket with archived audit events. Default:
+	// the bucket is kept, unless it is empty.
 	DeleteArchive bool
-	// Confirm sees what would be deleted, before it is. An error refuses it, and
-	// is returned. Default: it is deleted.
+	// Confirm, if not nil, is called before anything is deleted. If it returns an
+	// error, Delete returns that error and deletes nothing.
 	Confirm func(Removal) error
 }
 
-// Removal is what Delete is about to do, or has done.
+// Removal describes what Delete is about to do, or has done.
 type Removal struct {
 	Name    string `json:"name"`
 	Region  string `json:"region"`
-	Existed bool   `json:"existed"` // there was a stack
-	Items   int64  `json:"items"`   // about how many the table holds
-	// Archive is the bucket with archived audit events; "" if there is none, or
-	// it is empty. ArchiveKept tells whether it stays, for its owner to delete.
+	Existed bool   `json:"existed"` // the stack existed
+	Items   int64  `json:"items"`   // approximate number of items in the table
+	// Archive is the bucket with archived audit events, or "" if it does not exist
+	// or is empty. ArchiveKept reports whether Delete keeps it.
 	Archive     string `json:"archive"`
 	ArchiveKept bool   `json:"archive_kept"`
-	Artifacts   string `json:"artifacts"` // the bucket with the functions' code that was removed; "" if there was none
-	Complete    bool   `json:"complete"`  // nothing is left to be done; with NoWait another call has to do it
+	Artifacts   string `json:"artifacts"` // the deleted bucket of the functions' code, or ""
+	Complete    bool   `json:"complete"`  // everything is deleted; with NoWait another call has to finish
 }
 
-// Delete removes a stack with its table and everything in it, and the bucket of
-// its functions' code. A stack that is missing counts as deleted.
+// Delete deletes a stack with its table and all data, and the bucket of its
+// functions' code. It succeeds if there is no stack.
 //
-// Errors are those of Deploy. It is refused while the table or the stack is
+// It returns the errors of Deploy, and a *RefusedError if the table or the stack is
 // protected.
 func Delete(ctx context.Context, name string, opts *DeleteOptions) (Removal, error) {
 	if opts == nil {
 		opts = &DeleteOptions{}
 	}
-	s, err := dial(ctx, "delete", name, &opts.Options)
+	s, err := newStackSession(ctx, "delete", name, &opts.Options)
 	if err != nil {
 		return Removal{}, err
 	}
 	r, err := s.delete(ctx, opts)
-	return r, failure(ctx, "delete", err)
+	return r, translateError(ctx, "delete", err)
 }
 
+// delete deletes the stack and the bucket of its code.
 func (s *session) delete(ctx context.Context, opts *DeleteOptions) (Removal, error) {
 	r := Removal{Name: s.name, Region: s.region}
 	var codeBucket, id string
@@ -65,7 +66,7 @@ func (s *session) delete(ctx context.Context, opts *DeleteOptions) (Removal, err
 			return r, err
 		}
 		state := stateOf(stack)
-		if state != missing && id != "" && *stack.StackId != id { // somebody has deployed again, and uses the bucket
+		if state != missing && id != "" && *stack.StackId != id { // another caller has deployed again, and uses the bucket
 			r.Complete = true
 			return r, nil
 		}
@@ -80,16 +81,16 @@ func (s *session) delete(ctx context.Context, opts *DeleteOptions) (Removal, err
 			return r, err
 		}
 		switch {
-		case state == leaving && s.opts.NoWait:
-			s.dropEmptyArchive(ctx, stack)
+		case state == deleting && s.opts.NoWait:
+			s.deleteEmptyArchive(ctx, stack)
 			return r, nil
 		case state == busy && s.opts.NoWait:
-			return r, s.refuse(stack, "something is being done with it; delete it when that has ended")
-		case state == leaving:
-			s.dropEmptyArchive(ctx, stack)
-			err = s.await(ctx, stack)
+			return r, s.refuse(stack, "an operation is in progress; delete it when that has ended")
+		case state == deleting:
+			s.deleteEmptyArchive(ctx, stack)
+			err = s.waitForOthers(ctx, stack)
 		case state == busy:
-			err = s.await(ctx, stack)
+			err = s.waitForOthers(ctx, stack)
 		default:
 			err = s.remove(ctx, stack, opts, &r)
 			if err == nil && s.opts.NoWait {
@@ -103,7 +104,7 @@ func (s *session) delete(ctx context.Context, opts *DeleteOptions) (Removal, err
 	return r, s.contended()
 }
 
-// remove deletes a stack that is at rest.
+// remove deletes a stack without an operation in progress.
 func (s *session) remove(ctx context.Context, stack *cfn.Stack, opts *DeleteOptions, r *Removal) error {
 	if err := s.checkProtection(ctx, stack, r); err != nil {
 		return err
@@ -126,16 +127,16 @@ func (s *session) remove(ctx context.Context, stack *cfn.Stack, opts *DeleteOpti
 		}
 	}
 	err = s.deleteStack(ctx, stack, nil)
-	if failed, ok := errors.AsType[*FailedError](err); ok && r.ArchiveKept && onlyArchive(failed) {
+	if failed, ok := errors.AsType[*FailedError](err); ok && r.ArchiveKept && failedOnlyOnArchive(failed) {
 		err = s.deleteStack(ctx, stack, []string{archiveResource})
 	}
 	return err
 }
 
-// deleteStack waits for the end, unless nobody wants to. What is in retained is
-// no longer the stack's; that is possible only after a delete that failed.
+// deleteStack deletes the stack but its retained resources, and waits for the end
+// unless NoWait is set. It can retain resources only after a failed deletion.
 func (s *session) deleteStack(ctx context.Context, stack *cfn.Stack, retained []string) error {
-	j, err := s.journalFrom(ctx, *stack.StackId)
+	w, err := s.newWatcher(ctx, *stack.StackId)
 	if err != nil {
 		return err
 	}
@@ -143,35 +144,37 @@ func (s *session) deleteStack(ctx context.Context, stack *cfn.Stack, retained []
 		StackName: stack.StackId, RetainResources: retained, ClientRequestToken: aws.String("zae-limiter-" + rand.Text()),
 	})
 	if err != nil {
-		return s.orInterrupted(ctx, opDelete, err)
+		return s.startError(ctx, opDelete, err)
 	}
-	s.dropEmptyArchive(ctx, stack)
+	s.deleteEmptyArchive(ctx, stack)
 	if s.opts.NoWait {
 		return nil
 	}
-	after, err := j.settle(ctx, opDelete)
+	after, err := w.wait(ctx, opDelete)
 	if err != nil || stateOf(after) == missing {
 		return err
 	}
-	return j.failed(opDelete, string(after.StackStatus))
+	return w.failedError(opDelete, string(after.StackStatus))
 }
 
-// archiveResource is the bucket for archived audit events in the template.
+// archiveResource is the logical ID of the bucket for archived audit events.
 const archiveResource = "AuditArchiveBucket"
 
-func onlyArchive(failed *FailedError) bool {
+// failedOnlyOnArchive reports whether only the archive could not be deleted.
+func failedOnlyOnArchive(failed *FailedError) bool {
 	return len(failed.Events) > 0 && !slices.ContainsFunc(failed.Events, func(e Event) bool {
 		return e.Resource != archiveResource && e.Resource != failed.Stack
 	})
 }
 
-// checkProtection refuses what would fail half-way.
+// checkProtection refuses to delete a protected stack or table, and sets the number
+// of items.
 func (s *session) checkProtection(ctx context.Context, stack *cfn.Stack, r *Removal) error {
 	if aws.ToBool(stack.EnableTerminationProtection) {
 		off := s.place.AWS("cloudformation", "update-termination-protection", "--no-enable-termination-protection", "--stack-name", s.name)
-		return s.refuse(stack, "it is protected; switch that off with "+off+", and delete it again")
+		return s.refuse(stack, "it is protected; disable the protection with "+off+", and delete it again")
 	}
-	table, err := s.resource(ctx, stack, tableResource)
+	table, err := s.physicalID(ctx, stack, tableResource)
 	if err != nil || table == "" {
 		return err
 	}
@@ -185,22 +188,22 @@ func (s *session) checkProtection(ctx context.Context, stack *cfn.Stack, r *Remo
 	if aws.ToBool(out.Table.DeletionProtectionEnabled) {
 		off := s.place.Command("deploy", "--name", s.name, "--no-deletion-protection")
 		if stateOf(stack) != stable {
-			off = s.unprotect(table)
+			off = s.unprotectCommand(table)
 		}
-		return s.refuse(stack, "its table is protected; switch that off with "+off+", and delete it again")
+		return s.refuse(stack, "its table is protected; disable the protection with "+off+", and delete it again")
 	}
 	r.Items = aws.ToInt64(out.Table.ItemCount)
 	return nil
 }
 
-// unprotect is the command that lets a table be deleted.
-func (s *session) unprotect(table string) string {
+// unprotectCommand returns the command that disables the protection of a table.
+func (s *session) unprotectCommand(table string) string {
 	return s.place.AWS("dynamodb", "update-table", "--no-deletion-protection-enabled", "--table-name", table)
 }
 
-// resource is the name in the account of a resource of a stack, "" if it has
-// none by that name, or none any more.
-func (s *session) resource(ctx context.Context, stack *cfn.Stack, logical string) (string, error) {
+// physicalID returns the physical ID of a resource of a stack, or "" if it does not
+// exist.
+func (s *session) physicalID(ctx context.Context, stack *cfn.Stack, logical string) (string, error) {
 	out, err := s.stacks.DescribeStackResource(ctx, &cloudformation.DescribeStackResourceInput{
 		StackName: stack.StackId, LogicalResourceId: &logical,
 	})
@@ -216,10 +219,10 @@ func (s *session) resource(ctx context.Context, stack *cfn.Stack, logical string
 	return aws.ToString(out.StackResourceDetail.PhysicalResourceId), nil
 }
 
-// findArchive is the stack's bucket with archived audit events, "" for none, and
-// whether anything is in it.
+// findArchive returns the stack's bucket for archived audit events, or "", and
+// whether it holds objects.
 func (s *session) findArchive(ctx context.Context, stack *cfn.Stack) (bucket string, used bool, err error) {
-	bucket, err = s.resource(ctx, stack, archiveResource)
+	bucket, err = s.physicalID(ctx, stack, archiveResource)
 	if err != nil || bucket == "" {
 		return "", false, err
 	}
@@ -227,29 +230,28 @@ func (s *session) findArchive(ctx context.Context, stack *cfn.Stack) (bucket str
 	switch {
 	case httpStatus(err) == 404:
 		return "", false, nil
-	case isDenied(err): // who may not look has to expect something in it
+	case isDenied(err): // without permission to look, assume that it does
 		return bucket, true, nil
 	}
 	return bucket, used, err
 }
 
-// dropEmptyArchive deletes the archive of a stack that is being deleted, if
-// nothing is in it: where the template keeps it, an empty bucket would be all
-// that is left. That it fails is no reason to stop.
-func (s *session) dropEmptyArchive(ctx context.Context, stack *cfn.Stack) {
+// deleteEmptyArchive deletes the archive of a stack that is being deleted, if it is
+// empty: the template would keep it. It ignores errors.
+func (s *session) deleteEmptyArchive(ctx context.Context, stack *cfn.Stack) {
 	if bucket, used, err := s.findArchive(ctx, stack); err == nil && bucket != "" && !used {
 		_, _ = s.buckets.DeleteBucket(ctx, &s3.DeleteBucketInput{Bucket: &bucket})
 	}
 }
 
-// deleteArchive comes before the stack is deleted: afterwards nobody would know
-// the bucket's name.
+// deleteArchive deletes the archive and its objects. It runs before the stack is
+// deleted, because only the stack has the name of the bucket.
 func (s *session) deleteArchive(ctx context.Context, bucket string) error {
 	err := s.emptyBucket(ctx, bucket, nil)
 	if err == nil {
 		_, err = s.buckets.DeleteBucket(ctx, &s3.DeleteBucketInput{Bucket: &bucket})
 	}
-	if unlessGone(err) == nil {
+	if ignoreNotFound(err) == nil {
 		return nil
 	}
 	return fmt.Errorf("bucket %s with archived audit events cannot be deleted: %w", bucket, err)

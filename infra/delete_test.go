@@ -227,14 +227,14 @@ func TestBucketsOfOthersAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	for says, b := range map[string]*fakeaws.Bucket{
 		"another account": {Foreign: true},
-		"something else":  {Tags: map[string]string{"ManagedBy": "zae-limiter", "zae-limiter:name": "another"}},
+		"another owner":   {Tags: map[string]string{"ManagedBy": "zae-limiter", "zae-limiter:name": "another"}},
 		"belongs to":      {Objects: map[string][]byte{"not ours": nil}},
 	} {
 		c, name := newCloud(t), stackName()
 		c.Buckets[artifactBucketOf(name)] = b
 		opts := c.options()
 		_, err := infra.Deploy(t.Context(), name, &opts)
-		checkError[*infra.RefusedError](t, err, artifactBucketOf(name), says, "name another one")
+		checkError[*infra.RefusedError](t, err, artifactBucketOf(name), says, "choose another one")
 		remove(t, name, infra.DeleteOptions{Options: opts})
 		if c.Buckets[artifactBucketOf(name)] == nil {
 			t.Error("it is gone")
@@ -248,7 +248,7 @@ func TestABucketOfTheUserIsUsedAndKept(t *testing.T) {
 	opts := c.options()
 	opts.Stack.ArtifactBucket = "theirs-" + name
 	_, err := infra.Deploy(t.Context(), name, &opts)
-	if err == nil || !strings.Contains(err.Error(), "must be there already") {
+	if err == nil || !strings.Contains(err.Error(), "must exist") {
 		t.Error(err)
 	}
 	c.Buckets[opts.Stack.ArtifactBucket] = &fakeaws.Bucket{Objects: map[string][]byte{"theirs": nil}}

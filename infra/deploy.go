@@ -16,87 +16,88 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// Deployment is what Deploy and Upgrade have done.
+// Deployment is the result of Deploy, Upgrade or Tag.
 type Deployment struct {
 	Name        string            `json:"name"`
 	Region      string            `json:"region"`
 	StackID     string            `json:"stack_id"`
 	Status      string            `json:"status"`    // of the stack
-	Action      string            `json:"action"`    // created, updated or unchanged; waiting where others are at work and NoWait is set
+	Action      string            `json:"action"`    // created, updated or unchanged; waiting if another operation is in progress and NoWait is set
 	Code        *Code             `json:"code"`      // nil without functions
-	Namespace   string            `json:"namespace"` // that is registered; "" while that is left to be done
+	Namespace   string            `json:"namespace"` // the registered namespace; "" if that is not done yet
 	NamespaceID string            `json:"namespace_id"`
-	Migrated    []string          `json:"migrated"` // versions whose migrations were run
+	Migrated    []string          `json:"migrated"` // versions of the migrations that ran
 	Outputs     map[string]string `json:"outputs"`  // of the stack
-	Complete    bool              `json:"complete"` // the table is prepared; with NoWait another call has to do it
+	Complete    bool              `json:"complete"` // the table is prepared; with NoWait another call has to prepare it
 }
 
-// Code is the functions' code as it was deployed.
+// Code is the deployed code of the functions.
 type Code struct {
 	Bucket   string `json:"bucket"`
 	Key      string `json:"key"`
 	SHA256   string `json:"sha256"`
 	Size     int    `json:"size"`
-	Uploaded bool   `json:"uploaded"` // false where it was there already
+	Uploaded bool   `json:"uploaded"` // false if the bucket had it already
 	Source   string `json:"source"`
 }
 
-// Deploy makes the stack, or changes the one that is there to what Options.Stack
-// says, whoever made it, and prepares its table: registers the namespace, stores
-// how long audit events are kept, and notes the version. It never replaces the
-// table.
+// Deploy creates the stack, or updates it to match Options.Stack, and prepares its
+// table: it registers the namespace, stores the retention of audit events and
+// records the version. It never replaces the table.
 //
-// Errors: *limiter.InvalidError before any call; *RefusedError for a stack that
-// belongs to something else, is in a state that cannot be changed, or would lose
-// its table; *FailedError for work that failed in the account;
-// *InterruptedError when ctx ended meanwhile; *limiter.VersionError for a table of
-// a newer version; *limiter.UnavailableError when AWS cannot be asked or refuses;
-// an error with another way where the endpoint serves no CloudFormation, as
-// DynamoDB Local does not.
+// It returns a *limiter.InvalidError before any call if the options are invalid; a
+// *RefusedError if the stack does not belong to zae-limiter, cannot be updated in
+// its state, or would lose its table; a *FailedError if CloudFormation could not
+// complete the operation; an *InterruptedError if ctx ended during it; a
+// *limiter.VersionError if the table has a newer version; and a
+// *limiter.UnavailableError if AWS cannot be reached or denies access. If the
+// endpoint serves no CloudFormation, like DynamoDB Local, the error names the
+// command to use instead.
 func Deploy(ctx context.Context, name string, opts *Options) (Deployment, error) {
-	s, err := dialStack(ctx, "deploy", name, opts)
+	s, err := newDeploySession(ctx, "deploy", name, opts)
 	if err != nil {
 		return Deployment{}, err
 	}
-	d, err := s.carryOut(ctx, plan{missing: s.create, stable: s.change})
+	d, err := s.run(ctx, plan{missing: s.create, stable: s.update})
 	if err == nil {
 		err = s.finish(ctx, &d, true)
 	}
-	return d, failure(ctx, "deploy", s.adviseTable(ctx, err))
+	return d, translateError(ctx, "deploy", s.adviseExistingTable(ctx, err))
 }
 
-// dialStack is dial for calls that need to know what the owner wants.
-func dialStack(ctx context.Context, op, name string, opts *Options) (*session, error) {
+// newDeploySession returns a session for calls that use all of Options.Stack.
+func newDeploySession(ctx context.Context, op, name string, opts *Options) (*session, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
 	stack, table := opts.Stack.WithDefaults(), dynamo.TableName(name)
-	doubt, architecture := stack.checkParts(table), opts.Stack.Architecture
-	if opts.Settle != nil {
-		architecture = "" // it may be another
+	unresolved, architecture := stack.checkNames(table), opts.Stack.Architecture
+	if opts.Resolve != nil {
+		architecture = "" // Resolve may change it
 	}
-	err := cmp.Or(stack.checkAlone(table), checkNamespace(opts), checkZip(opts.Zip, architecture))
-	if err == nil && opts.Settle == nil {
-		err = doubt
+	err := cmp.Or(stack.checkFields(table), checkNamespace(opts), checkZip(opts.Zip, architecture))
+	if err == nil && opts.Resolve == nil {
+		err = unresolved
 	}
 	if err != nil {
 		return nil, err
 	}
-	s, err := dial(ctx, op, name, opts)
+	s, err := newStackSession(ctx, op, name, opts)
 	if err != nil {
 		return nil, err
 	}
-	s.doubt = doubt
+	s.unresolved = unresolved
 	return s, checkTopicRegion(stack.AlarmTopicARN, s.region)
 }
 
+// checkNamespace validates the namespace to register.
 func checkNamespace(opts *Options) error {
 	return limiter.Namespace{Name: dynamo.NamespaceName(opts.Dynamo.Namespace)}.Validate()
 }
 
-// dialDeployed is dial for calls that change a stack which is there: what it has
-// decides what else it may be.
-func dialDeployed(ctx context.Context, op, name string, opts *Options) (*session, error) {
+// newUpdateSession returns a session for calls that keep the settings of a deployed
+// stack.
+func newUpdateSession(ctx context.Context, op, name string, opts *Options) (*session, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
@@ -110,26 +111,27 @@ func dialDeployed(ctx context.Context, op, name string, opts *Options) (*session
 	if err != nil {
 		return nil, err
 	}
-	return dial(ctx, op, name, opts)
+	return newStackSession(ctx, op, name, opts)
 }
 
-// plan says what to do with a stack that is missing, and with one that can be
-// changed.
+// plan holds the function to call for a missing stack, and for one that can be
+// updated.
 type plan struct {
 	missing func(context.Context) (Deployment, error)
 	stable  func(context.Context, *cfn.Stack) (Deployment, error)
 }
 
-// maxRounds is how often a stack may change under our hands.
+// maxRounds is the number of attempts on a stack that others change at the same
+// time.
 const maxRounds = 10
 
-// carryOut does what the plan says, once nobody else is at work on the stack.
-func (s *session) carryOut(ctx context.Context, p plan) (Deployment, error) {
+// run executes the plan once no other operation is in progress.
+func (s *session) run(ctx context.Context, p plan) (Deployment, error) {
 	var stack *cfn.Stack
 	for range maxRounds {
 		var err error
 		if stack, err = s.find(ctx); err != nil {
-			return Deployment{}, s.orDoubt(err)
+			return Deployment{}, s.describeError(err)
 		}
 		if stack != nil && stateOf(stack) != missing {
 			if err := s.checkOwner(ctx, stack); err != nil {
@@ -142,11 +144,11 @@ func (s *session) carryOut(ctx context.Context, p plan) (Deployment, error) {
 			d, err = p.missing(ctx)
 		case stable:
 			d, err = p.stable(ctx, stack)
-		case busy, leaving:
+		case busy, deleting:
 			if s.opts.NoWait {
 				return s.deployment(stack, "waiting"), nil
 			}
-			if err := s.await(ctx, stack); err != nil {
+			if err := s.waitForOthers(ctx, stack); err != nil {
 				return Deployment{}, err
 			}
 			continue
@@ -160,20 +162,21 @@ func (s *session) carryOut(ctx context.Context, p plan) (Deployment, error) {
 	return Deployment{}, s.contended()
 }
 
-// contended is the error for a stack that others do not leave alone.
+// contended returns the error for a stack that other callers keep changing.
 func (s *session) contended() error {
-	return &RefusedError{Stack: s.name, Reason: "others keep changing it; try again when they have finished"}
+	return &RefusedError{Stack: s.name, Reason: "other callers keep changing it; try again when they have finished"}
 }
 
-// orDoubt is the error of not finding out what is there, which might have removed
-// a doubt about what is wanted.
-func (s *session) orDoubt(err error) error {
-	if bad, ok := errors.AsType[*limiter.InvalidError](s.doubt); ok && s.opts.Settle != nil {
-		return invalid(bad.Field, bad.Value, bad.Reason+"; what is deployed could not be asked: "+explain(err).Error())
+// describeError returns the error for a failure to describe the stack. If the
+// options may be invalid without the deployed settings, it reports that too.
+func (s *session) describeError(err error) error {
+	if bad, ok := errors.AsType[*limiter.InvalidError](s.unresolved); ok && s.opts.Resolve != nil {
+		return invalid(bad.Field, bad.Value, bad.Reason+"; the deployed stack could not be read: "+explain(err).Error())
 	}
 	return err
 }
 
+// deployment returns the result for a stack.
 func (s *session) deployment(stack *cfn.Stack, action string) Deployment {
 	return Deployment{
 		Name: s.name, Region: s.region, StackID: aws.ToString(stack.StackId), Status: string(stack.StackStatus),
@@ -181,6 +184,7 @@ func (s *session) deployment(stack *cfn.Stack, action string) Deployment {
 	}
 }
 
+// outputsOf returns the outputs of a stack.
 func outputsOf(stack *cfn.Stack) map[string]string {
 	outputs := map[string]string{}
 	if stack != nil {
@@ -191,8 +195,9 @@ func outputsOf(stack *cfn.Stack) map[string]string {
 	return outputs
 }
 
+// create creates the stack.
 func (s *session) create(ctx context.Context) (Deployment, error) {
-	if err := s.settle(ctx, nil); err != nil {
+	if err := s.resolveStack(ctx, nil); err != nil {
 		return Deployment{}, err
 	}
 	if err := s.checkNoTable(ctx); err != nil {
@@ -204,62 +209,62 @@ func (s *session) create(ctx context.Context) (Deployment, error) {
 	}
 	out, err := s.stacks.CreateStack(ctx, &cloudformation.CreateStackInput{
 		StackName: &s.name, TemplateBody: aws.String(string(Template())),
-		Parameters:         append(sent(s.opts.Stack.parameters(s.name, code.at(s.opts.Stack.ArtifactBucket))), position(nil)),
-		Tags:               sentTags(merged(s.opts.Stack.Tags, discoveryTags(s.name), versionTags(s.opts.Version))),
+		Parameters:         append(cfnParameters(s.opts.Stack.parameters(s.name, code.at(s.opts.Stack.ArtifactBucket))), positionParameter(nil)),
+		Tags:               cfnTags(mergeTags(s.opts.Stack.Tags, discoveryTags(s.name), versionTags(s.opts.Version))),
 		Capabilities:       []cfn.Capability{cfn.CapabilityCapabilityNamedIam},
-		ClientRequestToken: aws.String("zae-limiter-" + rand.Text()), // so that the SDK may send it twice
+		ClientRequestToken: aws.String("zae-limiter-" + rand.Text()), // makes a retry by the SDK safe
 	})
 	if err != nil {
-		return Deployment{}, s.orInterrupted(ctx, opCreate, err)
+		return Deployment{}, s.startError(ctx, opCreate, err)
 	}
 	if s.opts.NoWait {
 		d := s.deployment(&cfn.Stack{StackId: out.StackId, StackStatus: cfn.StackStatusCreateInProgress}, opCreate)
 		d.Code = code
 		return d, nil
 	}
-	j := &journal{session: s, stack: *out.StackId}
-	return s.conclude(ctx, j, opCreate, code)
+	w := &watcher{session: s, stack: *out.StackId}
+	return w.deployment(ctx, opCreate, code)
 }
 
-// conclude waits for the operation that the journal is of, and finishes.
-func (s *session) conclude(ctx context.Context, j *journal, op string, code *Code) (Deployment, error) {
-	stack, err := j.settle(ctx, op)
+// deployment waits for the end of the operation and returns its result.
+func (w *watcher) deployment(ctx context.Context, op string, code *Code) (Deployment, error) {
+	stack, err := w.wait(ctx, op)
 	if err != nil {
 		return Deployment{}, err
 	}
 	if stack == nil {
-		return Deployment{}, j.failed(op, string(cfn.StackStatusDeleteComplete))
+		return Deployment{}, w.failedError(op, string(cfn.StackStatusDeleteComplete))
 	}
 	if stack.StackStatus != cfn.StackStatusCreateComplete && stack.StackStatus != cfn.StackStatusUpdateComplete {
-		return Deployment{}, j.failed(op, string(stack.StackStatus))
+		return Deployment{}, w.failedError(op, string(stack.StackStatus))
 	}
-	d := s.deployment(stack, op)
+	d := w.session.deployment(stack, op)
 	d.Code = code
 	return d, nil
 }
 
-// checkNoTable refuses to make a stack whose table is there without one: its
-// creation would fail, after many minutes.
+// checkNoTable refuses to create a stack if a table of its name exists: the creation
+// would fail after several minutes.
 func (s *session) checkNoTable(ctx context.Context) error {
 	_, err := s.tables.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &s.name})
 	switch {
 	case err == nil:
-		return &RefusedError{Stack: s.name, Reason: fmt.Sprintf("table %s is there already and belongs to no stack; choose another name, or delete that table", s.name)}
-	case errorCode(err) == "ResourceNotFoundException" || isDenied(err): // the stack may be made by who may not look
+		return &RefusedError{Stack: s.name, Reason: fmt.Sprintf("table %s exists and belongs to no stack; choose another name, or delete the table", s.name)}
+	case errorCode(err) == "ResourceNotFoundException" || isDenied(err): // the caller may still be allowed to create the stack
 		return nil
 	}
 	return err
 }
 
-// publish makes the functions' code and puts it where they find it; nil where
-// there are no functions.
+// publish builds and uploads the functions' code. It returns nil if there are no
+// functions.
 func (s *session) publish(ctx context.Context, functions bool, bucket, architecture string) (*Code, error) {
 	if !functions {
 		return nil, nil
 	}
 	p, err := NewPackage(ctx, &PackageOptions{Architecture: architecture, Zip: s.opts.Zip, Version: s.opts.Version, Building: s.opts.Building})
 	if err != nil {
-		if ctx.Err() == nil && !isDomain(err) {
+		if ctx.Err() == nil && !isTranslated(err) {
 			err = &RefusedError{Stack: s.name, Reason: err.Error()}
 		}
 		return nil, err
@@ -271,8 +276,8 @@ func (s *session) publish(ctx context.Context, functions bool, bucket, architect
 	return &Code{Bucket: at.bucket, Key: at.key, SHA256: p.SHA256, Size: len(p.Zip), Uploaded: uploaded, Source: p.Source}, nil
 }
 
-// at is where code is, or would be: a bucket that was named is not forgotten while
-// there are no functions.
+// at returns the location of the code. Without code it returns the bucket alone, so
+// that a stack without functions keeps that setting.
 func (c *Code) at(bucket string) object {
 	if c == nil {
 		return object{bucket: bucket}

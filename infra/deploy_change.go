@@ -18,9 +18,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// change makes a stack what its owner wants.
-func (s *session) change(ctx context.Context, stack *cfn.Stack) (Deployment, error) {
-	if err := s.settle(ctx, stack); err != nil {
+// update updates the stack to Options.Stack.
+func (s *session) update(ctx context.Context, stack *cfn.Stack) (Deployment, error) {
+	if err := s.resolveStack(ctx, stack); err != nil {
 		return Deployment{}, err
 	}
 	if err := s.checkVersions(ctx, stack); err != nil {
@@ -32,30 +32,31 @@ func (s *session) change(ctx context.Context, stack *cfn.Stack) (Deployment, err
 	}
 	d, err := s.apply(ctx, stack, code, cloudformation.CreateChangeSetInput{
 		TemplateBody: aws.String(string(Template())),
-		Parameters:   append(sent(s.opts.Stack.parameters(s.name, code.at(s.opts.Stack.ArtifactBucket))), position(stack)),
-		Tags:         sentTags(merged(s.opts.Stack.Tags, discoveryTags(s.name), versionTags(s.opts.Version))),
+		Parameters:   append(cfnParameters(s.opts.Stack.parameters(s.name, code.at(s.opts.Stack.ArtifactBucket))), positionParameter(stack)),
+		Tags:         cfnTags(mergeTags(s.opts.Stack.Tags, discoveryTags(s.name), versionTags(s.opts.Version))),
 	})
-	return d, advised(stack, err)
+	return d, withPythonAdvice(stack, err)
 }
 
-// advised says what a failed update may have done to a stack of Python's.
-func advised(stack *cfn.Stack, err error) error {
-	if failed, ok := errors.AsType[*FailedError](err); ok && !madeByGo(stack) {
-		failed.Advice = "Python's function may have the placeholder for its code again, and count nothing; repeat this, or run `upgrade --force` of Python's tool"
+// withPythonAdvice adds to a *FailedError what a failed update may have done to a
+// stack of the Python tool.
+func withPythonAdvice(stack *cfn.Stack, err error) error {
+	if failed, ok := errors.AsType[*FailedError](err); ok && !isGoStack(stack) {
+		failed.Advice = "the function of the Python tool may have lost its code, and count nothing; repeat this, or run `upgrade --force` of the Python tool"
 	}
 	return err
 }
 
-// apply updates a stack and waits for it.
+// apply updates a stack and waits for the end of the update.
 func (s *session) apply(ctx context.Context, stack *cfn.Stack, code *Code, in cloudformation.CreateChangeSetInput) (Deployment, error) {
-	j, err := s.update(ctx, stack, in)
-	if err == nil && j == nil && !maps.Equal(tagsOf(*stack), tagsOf(cfn.Stack{Tags: in.Tags})) {
-		j, err = s.retag(ctx, stack, in.Tags)
+	w, err := s.startUpdate(ctx, stack, in)
+	if err == nil && w == nil && !maps.Equal(tagsOf(*stack), tagsOf(cfn.Stack{Tags: in.Tags})) {
+		w, err = s.startTagUpdate(ctx, stack, in.Tags)
 	}
 	if err != nil {
 		return Deployment{}, err
 	}
-	if j == nil {
+	if w == nil {
 		d := s.deployment(stack, "unchanged")
 		d.Code = code
 		return d, nil
@@ -65,34 +66,34 @@ func (s *session) apply(ctx context.Context, stack *cfn.Stack, code *Code, in cl
 		d.Code = code
 		return d, nil
 	}
-	return s.conclude(ctx, j, opUpdate, code)
+	return w.deployment(ctx, opUpdate, code)
 }
 
-// isRace tells whether a stack has changed since it was looked at, so that it
-// has to be looked at again.
+// isRace reports whether another caller has changed the stack since it was
+// described.
 func isRace(err error) bool {
 	busyNow := errorCode(err) == "ValidationError" && strings.Contains(errorText(err), "_IN_PROGRESS")
 	return busyNow || is[*cfn.AlreadyExistsException](err) || is[*cfn.InvalidChangeSetStatusException](err)
 }
 
-// checkVersions refuses to replace what is newer: in the stack by its tags, in
-// the table by its version record.
+// checkVersions refuses a downgrade of a stack, by its tags, and a table of a newer
+// version.
 func (s *session) checkVersions(ctx context.Context, stack *cfn.Stack) error {
 	for _, tag := range []string{tagVersion, tagLambdaVersion} {
 		deployed := tagsOf(*stack)[tag]
-		if madeByGo(stack) && !s.opts.Downgrade && !mayFollow(s.opts.Version, deployed) {
-			return s.refuse(stack, fmt.Sprintf("version %s deployed it, and this program, %s, is older or no release; run a newer program, or allow it with --downgrade of deploy or --force of upgrade",
+		if isGoStack(stack) && !s.opts.Downgrade && !canReplace(s.opts.Version, deployed) {
+			return s.refuse(stack, fmt.Sprintf("version %s deployed it, and this program, %s, is older or not a release; run a newer program, or allow it with --downgrade of deploy or --force of upgrade",
 				deployed, s.opts.Version))
 		}
 	}
 	return s.checkTable(ctx, stack)
 }
 
-// checkTable refuses a stack whose table is gone, or not for us to use.
+// checkTable refuses a stack whose table does not exist or is not usable.
 func (s *session) checkTable(ctx context.Context, stack *cfn.Stack) error {
 	repo, err := s.table(ctx)
 	if errors.Is(err, limiter.ErrNotFound) {
-		return s.refuse(stack, "its table is gone, though the stack is there; delete the stack, and deploy it again")
+		return s.refuse(stack, "its table does not exist; delete the stack, and deploy it again")
 	}
 	if err != nil {
 		return err
@@ -100,17 +101,17 @@ func (s *session) checkTable(ctx context.Context, stack *cfn.Stack) error {
 	return repo.Close()
 }
 
-// madeByGo tells a stack of this package from one of Python's tool, whose
-// versions are counted differently.
-func madeByGo(stack *cfn.Stack) bool {
+// isGoStack reports whether this package deployed the stack. Versions of the Python
+// tool are not comparable.
+func isGoStack(stack *cfn.Stack) bool {
 	_, ok := parameterOf(*stack, paramCodeKey)
 	return ok
 }
 
-// finish prepares the table, unless nobody waited for it. The version record
-// comes last: it says that all before it is done. Where none is asked for, a
-// namespace is registered only in a table that has none.
-func (s *session) finish(ctx context.Context, d *Deployment, asked bool) (err error) {
+// finish prepares the table, unless an operation is in progress. It writes the
+// version record last, to mark the table as complete. Without register, it
+// registers the namespace only in a table that has none.
+func (s *session) finish(ctx context.Context, d *Deployment, register bool) (err error) {
 	if isBusyStatus(d.Status) {
 		return nil
 	}
@@ -119,11 +120,11 @@ func (s *session) finish(ctx context.Context, d *Deployment, asked bool) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, repo.Close()) }()
-	if err := s.expire(ctx); err != nil {
+	if err := s.enableTTL(ctx); err != nil {
 		return err
 	}
-	if asked || isEmpty(repo.Namespaces(ctx)) {
-		home, err := s.settleIn(ctx, repo)
+	if register || isEmpty(repo.Namespaces(ctx)) {
+		home, err := s.registerNamespace(ctx, repo)
 		if err != nil {
 			return err
 		}
@@ -136,7 +137,7 @@ func (s *session) finish(ctx context.Context, d *Deployment, asked bool) (err er
 	return nil
 }
 
-// isEmpty is false where it could not be found out.
+// isEmpty reports whether a sequence has no element and no error.
 func isEmpty[T any](all iter.Seq2[T, error]) bool {
 	for range all {
 		return false
@@ -144,10 +145,10 @@ func isEmpty[T any](all iter.Seq2[T, error]) bool {
 	return true
 }
 
-// expire has the table remove what has expired. CloudFormation does so when it
-// makes one, but not again after somebody has switched it off, and emulators do
-// not at all. Where it may not be done now, [Inspect] tells.
-func (s *session) expire(ctx context.Context) error {
+// enableTTL enables expiry in the table. CloudFormation does that only at creation,
+// and emulators ignore it. If the caller lacks the permission, [Inspect] reports the
+// problem.
+func (s *session) enableTTL(ctx context.Context) error {
 	out, err := s.tables.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &s.name})
 	if err == nil && out.TimeToLiveDescription != nil && out.TimeToLiveDescription.TimeToLiveStatus == ddb.TimeToLiveStatusDisabled {
 		_, err = s.tables.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
@@ -155,15 +156,15 @@ func (s *session) expire(ctx context.Context) error {
 			TimeToLiveSpecification: &ddb.TimeToLiveSpecification{AttributeName: aws.String("ttl"), Enabled: aws.Bool(true)},
 		})
 	}
-	if isDenied(err) || errorCode(err) == "ValidationException" { // which is said when it was changed within the hour
+	if isDenied(err) || errorCode(err) == "ValidationException" { // it was changed within the last hour
 		return nil
 	}
 	return err
 }
 
-// settleIn registers the namespace, and stores how long its audit events are
-// kept if that was said.
-func (s *session) settleIn(ctx context.Context, repo *dynamo.Repository) (limiter.Namespace, error) {
+// registerNamespace registers the namespace, and stores the retention of its audit
+// events if that is set.
+func (s *session) registerNamespace(ctx context.Context, repo *dynamo.Repository) (limiter.Namespace, error) {
 	name := dynamo.NamespaceName(s.opts.Dynamo.Namespace)
 	namespace, err := repo.RegisterNamespace(ctx, s.opts.Now(), name)
 	days := s.opts.Stack.AuditRetentionDays

@@ -17,16 +17,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
 
-// RefusedError says why a stack, a bucket or a table is left as it is, and what
+// RefusedError reports why a call does not change a stack, bucket or table, and what
 // to do. It matches [limiter.ErrConflict].
 type RefusedError struct {
 	Stack  string
-	Table  string // where it is about a table by itself; Stack is "" then
-	Status string // of the stack; "" where it does not matter
+	Table  string // of an error about a table without a stack; Stack is "" then
+	Status string // of the stack; "" if it is irrelevant
 	Reason string
 }
 
-// Error names the stack and its state.
+// Error returns the stack, its status and the reason.
 func (e *RefusedError) Error() string {
 	if e.Table != "" {
 		return fmt.Sprintf("table %q: %s", e.Table, e.Reason)
@@ -38,19 +38,19 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("stack %q%s: %s", e.Stack, status, e.Reason)
 }
 
-// Is matches limiter.ErrConflict.
+// Is reports whether target is limiter.ErrConflict.
 func (e *RefusedError) Is(target error) bool { return target == limiter.ErrConflict }
 
-// FailedError is work that CloudFormation began and could not do.
+// FailedError reports an operation that CloudFormation could not complete.
 type FailedError struct {
 	Stack  string
-	Op     string  // what was to be done with it: "created", "updated" or "deleted"
-	Status string  // how it ended
+	Op     string  // "created", "updated" or "deleted"
+	Status string  // of the stack after the failure
 	Events []Event // the first failures, oldest first
-	Advice string  // what to do now, if it is not plain
+	Advice string  // what to do, or ""
 }
 
-// Error has the first reasons.
+// Error returns the status and the first failures.
 func (e *FailedError) Error() string {
 	text := fmt.Sprintf("stack %q could not be %s (%s)", e.Stack, e.Op, e.Status)
 	for _, event := range e.Events {
@@ -62,40 +62,40 @@ func (e *FailedError) Error() string {
 	return text
 }
 
-// InterruptedError says that a call stopped waiting, because its context ended
-// or the stack could not be watched, for work that goes on in the account.
+// InterruptedError reports that a call stopped waiting for an operation, because its
+// context ended or polling failed. The operation continues in the account.
 type InterruptedError struct {
 	Stack string
-	Op    string // what is being done with it: "created", "updated" or "deleted"
-	Err   error  // the context's, or why it could not be watched
+	Op    string // "created", "updated" or "deleted"
+	Err   error  // of the context or of polling
 
 	place hint.Place
 }
 
-// Error says how to go on.
+// Error returns the operation and how to continue.
 func (e *InterruptedError) Error() string {
 	return fmt.Sprintf("stack %q is still being %s; that goes on in the account, the same command waits for it again, and %s shows it: %v",
 		e.Stack, e.Op, e.place.Command("status", "--name", e.Stack), e.Err)
 }
 
-// Unwrap is Err.
+// Unwrap returns Err.
 func (e *InterruptedError) Unwrap() error { return e.Err }
 
-// failure is what a caller gets: errors in the terms of this package and of
-// limiter as they are, a caller's own cancellation as it is, anything else as an
-// outage.
-func failure(ctx context.Context, op string, err error) error {
+// translateError returns the error for the caller. It keeps the errors of this package
+// and of limiter, and the cancellation of ctx, and wraps all others in a
+// *limiter.UnavailableError.
+func translateError(ctx context.Context, op string, err error) error {
 	if refused, ok := errors.AsType[*confirmError](err); ok {
 		return refused.error
 	}
-	if none, ok := errors.AsType[*noStacksError](err); ok {
-		return none // without what the SDK puts in front of it
+	if none, ok := errors.AsType[*noCloudFormationError](err); ok {
+		return none // without the prefix of the SDK
 	}
-	if silent, ok := errors.AsType[*silentError](err); ok {
+	if silent, ok := errors.AsType[*unresponsiveError](err); ok {
 		return &limiter.UnavailableError{Op: op, Err: silent}
 	}
 	switch {
-	case err == nil || isDomain(err):
+	case err == nil || isTranslated(err):
 		return err
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
@@ -103,23 +103,25 @@ func failure(ctx context.Context, op string, err error) error {
 	return &limiter.UnavailableError{Op: op, Err: explain(err)}
 }
 
-func isDomain(err error) bool {
+// isTranslated reports whether err is an error of this package or of limiter.
+func isTranslated(err error) bool {
 	return is[*RefusedError](err) || is[*FailedError](err) || is[*InterruptedError](err) ||
 		is[*limiter.InvalidError](err) || is[*limiter.VersionError](err) || is[*limiter.CorruptError](err) || is[*limiter.UnavailableError](err) ||
 		errors.Is(err, limiter.ErrNotFound) || errors.Is(err, limiter.ErrConflict)
 }
 
+// is reports whether err wraps a T.
 func is[T error](err error) bool {
 	_, ok := errors.AsType[T](err)
 	return ok
 }
 
-// explain puts what to do in front of errors whose own text does not say.
+// explain adds advice to errors of AWS that have none.
 func explain(err error) error {
-	if none, ok := errors.AsType[*noStacksError](err); ok {
+	if none, ok := errors.AsType[*noCloudFormationError](err); ok {
 		return none
 	}
-	if silent, ok := errors.AsType[*silentError](err); ok {
+	if silent, ok := errors.AsType[*unresponsiveError](err); ok {
 		return silent
 	}
 	if broken, ok := errors.AsType[*url.Error](err); ok && httpStatus(err) == 0 {
@@ -131,7 +133,7 @@ func explain(err error) error {
 	}
 	switch code := errorCode(err); {
 	case isDenied(err):
-		return fmt.Errorf("the caller may not do this; its policy has to allow %s: %w", operation(err), err)
+		return fmt.Errorf("access denied; the policy of the caller has to allow %s: %w", iamAction(err), err)
 	case strings.HasPrefix(code, "ExpiredToken"):
 		return fmt.Errorf("the AWS credentials have expired; sign in again: %w", err)
 	case code == "InvalidClientTokenId" || code == "UnrecognizedClientException" || code == "SignatureDoesNotMatch" || code == "InvalidSignatureException":
@@ -142,17 +144,17 @@ func explain(err error) error {
 	return err
 }
 
-// operation is the call that failed, as policies name it.
-func operation(err error) string {
+// iamAction returns the IAM action for the call that failed.
+func iamAction(err error) string {
 	o, ok := errors.AsType[*smithy.OperationError](err)
 	if !ok {
 		return "it"
 	}
-	return strings.ToLower(strings.ReplaceAll(o.ServiceID, " ", "")) + ":" + cmp.Or(otherActions[o.ServiceID+" "+o.OperationName], o.OperationName)
+	return strings.ToLower(strings.ReplaceAll(o.ServiceID, " ", "")) + ":" + cmp.Or(iamActions[o.ServiceID+" "+o.OperationName], o.OperationName)
 }
 
-// otherActions are those that a policy calls other than the call.
-var otherActions = map[string]string{
+// iamActions maps calls to their IAM action if that has another name.
+var iamActions = map[string]string{
 	"S3 HeadBucket":           "ListBucket",
 	"S3 HeadObject":           "GetObject",
 	"S3 ListObjectsV2":        "ListBucket",
@@ -162,6 +164,7 @@ var otherActions = map[string]string{
 	"S3 PutBucketEncryption":  "PutEncryptionConfiguration",
 }
 
+// errorCode returns the code of an API error, or "".
 func errorCode(err error) string {
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		return api.ErrorCode()
@@ -169,6 +172,7 @@ func errorCode(err error) string {
 	return ""
 }
 
+// errorText returns the message of an API error, or "".
 func errorText(err error) string {
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		return api.ErrorMessage()
@@ -176,7 +180,7 @@ func errorText(err error) string {
 	return ""
 }
 
-// httpStatus is 0 where there was no answer.
+// httpStatus returns the HTTP status of a failed call, or 0 without a response.
 func httpStatus(err error) int {
 	if response, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
 		return response.HTTPStatusCode()
@@ -184,13 +188,14 @@ func httpStatus(err error) int {
 	return 0
 }
 
-// isDenied knows both ways to say so, and that of answers without a body.
+// isDenied reports whether AWS denied access. Responses without a body have no error
+// code, or that of the status.
 func isDenied(err error) bool {
 	return strings.HasPrefix(errorCode(err), "AccessDenied") || httpStatus(err) == 403 && (errorCode(err) == "Forbidden" || errorCode(err) == "")
 }
 
-// isPassing tells whether the same call may succeed later: throttling, a fault
-// of the service, no connection.
-func isPassing(err error) bool {
+// isTransient reports whether a retry may succeed: after throttling, a fault of the
+// service or a failed connection.
+func isTransient(err error) bool {
 	return retry.IsErrorRetryables(retry.DefaultRetryables).IsErrorRetryable(err) == aws.TrueTernary
 }

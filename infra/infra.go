@@ -1,12 +1,12 @@
-// Package infra is the life cycle of a limiter's CloudFormation stack: the
-// table, the functions that count usage and apply declared limits, and the
-// policies for those who use them. A stack has the name of its table.
+// Package infra deploys, upgrades, inspects and deletes the CloudFormation stack
+// of a limiter: its table, the functions that count usage and apply declared
+// limits, and the policies for its users. A stack has the name of its table.
 //
-// Everything goes through CloudFormation, code included, so that what failed is
-// rolled back and what changed outside can be seen. Each call may be repeated:
-// after an error, or when it was interrupted, the same call goes on from what it
-// finds in the account. Stacks that Python's tool made have the same names and
-// are taken over.
+// All changes go through CloudFormation, including those of code, so that it
+// rolls back failed updates and detects drift. Every call is safe to repeat: after
+// an error or an interruption the same call continues from the state of the
+// account. Stacks of the Python tool have the same names, and Deploy and Upgrade
+// take them over.
 package infra
 
 import (
@@ -16,41 +16,41 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// Options are those of every call in this package. The zero value of a field is
-// its default.
+// Options configures the calls of this package. The zero value of a field is its
+// default.
 type Options struct {
-	// Dynamo says how to reach the account: Region, Endpoint and AWS hold for
-	// every service. Its Namespace is the one that is registered. The rest is for
-	// the repository that Open returns.
+	// Dynamo configures access to the account: Region, Endpoint and AWS apply to
+	// every service, and Namespace is the namespace to register. The other fields
+	// configure the repository that Open returns.
 	Dynamo dynamo.Options
 	Stack  Stack
-	// Settle says what to deploy, given what is there, or nil if nothing is; it may
-	// be asked again when others change the stack meanwhile. Default: Stack,
-	// whatever is there.
-	Settle func(deployed *Stack) Stack
-	// Version is that of the program. It is noted in tags and in the table, and
-	// code that has to be built is of this version. Default: that of the module
-	// in the running program.
+	// Resolve, if not nil, returns the stack to deploy, given the deployed one, or
+	// nil if there is none. It is called again if the stack changes meanwhile.
+	// Default: Stack.
+	Resolve func(deployed *Stack) Stack
+	// Version is the version of the program. Tags and the table record it, and
+	// code is built at this version. Default: the version of the module in the
+	// running program.
 	Version string
-	// Zip is a package for the functions; see [PackageOptions].
+	// Zip is the path of a package for the functions; see [PackageOptions].
 	Zip string
-	// NoWait returns once CloudFormation has accepted the work. What has to be
-	// done after it is left to another call.
+	// NoWait returns as soon as CloudFormation has accepted the operation. Another
+	// call has to do the remaining work.
 	NoWait bool
-	// Downgrade allows to replace what a newer version deployed.
+	// Downgrade allows replacing a stack that a newer version deployed.
 	Downgrade bool
-	// Poll is how often progress is looked at; default 3 s.
+	// Poll is the interval between two checks of progress; default 3 s.
 	Poll time.Duration
-	// Event is told what happens to the stack while a call waits for it. Default:
-	// nobody.
+	// Event, if not nil, is called with each event of the stack while a call waits.
 	Event func(Event)
-	// Building is called when the functions' code begins to be compiled, which may
-	// take minutes; the function that it returns is called when that ends.
+	// Building, if not nil, is called before the functions' code is compiled, which
+	// may take minutes. The returned function is called with the result.
 	Building func(architecture string) (done func(error))
-	// Confirm sees the changes to what a stack has, before they are made. An error
-	// refuses them, and is returned. Default: they are made.
+	// Confirm, if not nil, is called with the changes of an update before it
+	// starts. If it returns an error, the call returns that error and changes
+	// nothing.
 	Confirm func([]Change) error
-	// Now is the clock for what is noted in the table and in a Status; default
+	// Now returns the time for records in the table and for a Status; default
 	// time.Now.
 	Now func() time.Time
 }

@@ -16,36 +16,35 @@ import (
 	"time"
 )
 
-// Package is the code of the functions: a zip with one executable, bootstrap,
-// that serves both.
+// Package is the code of the functions: a zip with one executable, bootstrap, for
+// both functions.
 type Package struct {
 	Zip          []byte
-	SHA256       string // of the zip, in hexadecimal digits
+	SHA256       string // of the zip, in hexadecimal
 	Architecture string // ARM64 or X8664
-	Source       string // where the executable comes from, for people
+	Source       string // origin of the executable, for display
 }
 
-// PackageOptions are those of [NewPackage]. The zero value of a field is its
-// default.
+// PackageOptions configures [NewPackage]. The zero value of a field is its default.
 type PackageOptions struct {
 	Architecture string // ARM64 or X8664; default [ArchitectureAtHand] of Zip
-	// Zip is the path of a package that is taken as it is. Default: the running
-	// program is packed if it is zae-limiter, linked statically, for Linux and
-	// the architecture; else one is built with Go.
+	// Zip is the path of an existing package. Default: the running program, if it is
+	// a statically linked zae-limiter for Linux and the architecture; else a program
+	// that is built with Go.
 	Zip string
-	// Version is that of the program to build; default: of the module as it is
-	// compiled into this program.
+	// Version is the version to build; default: the version of the module in the
+	// running program.
 	Version string
-	// NoBuild returns a package without code where it would have to be built.
+	// NoBuild returns a package without code instead of building it.
 	NoBuild bool
-	// Building is that of [Options].
+	// Building is like the field of [Options].
 	Building func(architecture string) (done func(error))
 }
 
-// ArchitectureAtHand returns the architecture of the code that is at hand: that of
-// the zip if one is named, else that of the running program if it can be packed.
-// It is ARM64 where the code has to be built, and where the zip is none.
-func ArchitectureAtHand(zip string) string {
+// DefaultArchitecture returns the architecture of the zip, if it is not "", else of
+// the running program, if that can be packed. It returns ARM64 if the code has to be
+// built or the zip is invalid.
+func DefaultArchitecture(zip string) string {
 	for _, architecture := range []string{ARM64, X8664} {
 		var err error
 		if zip != "" {
@@ -61,16 +60,16 @@ func ArchitectureAtHand(zip string) string {
 }
 
 const (
-	bootstrap = "bootstrap" // what the runtime starts
-	maxBytes  = 250 << 20   // unpacked, by the service's rule
+	bootstrap = "bootstrap" // the name that the runtime starts
+	maxBytes  = 250 << 20   // maximum of the service, unpacked
 )
 
-// NewPackage makes the code of the functions. The same program gives the same
-// bytes, wherever and whenever it is packed.
+// NewPackage returns the code of the functions. It is reproducible: the same program
+// gives the same bytes.
 //
-// Errors: *limiter.InvalidError for the options and for a zip that cannot work;
-// an error that names the ways to get a package when there is none; what the Go
-// toolchain printed.
+// It returns a *limiter.InvalidError if the options or the zip are invalid. If there
+// is no package, the error lists the ways to get one and the output of the Go
+// toolchain.
 func NewPackage(ctx context.Context, opts *PackageOptions) (*Package, error) {
 	var o PackageOptions
 	if opts != nil {
@@ -78,7 +77,7 @@ func NewPackage(ctx context.Context, opts *PackageOptions) (*Package, error) {
 	}
 	o.Version = cmp.Or(o.Version, programVersion())
 	if o.Architecture == "" {
-		o.Architecture = ArchitectureAtHand(o.Zip)
+		o.Architecture = DefaultArchitecture(o.Zip)
 	}
 	if err := checkArchitecture(o.Architecture); err != nil {
 		return nil, err
@@ -86,33 +85,34 @@ func NewPackage(ctx context.Context, opts *PackageOptions) (*Package, error) {
 	if o.Zip != "" {
 		return readPackage(o.Zip, o.Architecture)
 	}
-	running, notThis := runningProgram(o.Architecture)
-	if notThis == nil {
+	running, programErr := runningProgram(o.Architecture)
+	if programErr == nil {
 		return pack(running, o.Architecture, "the running program")
 	}
 	get := build
 	if o.NoBuild {
-		get = prepare
+		get = planBuild
 	}
 	p, err := get(ctx, toolchain{origin: origin()}, o)
 	if err != nil && ctx.Err() == nil {
-		return nil, noPackage(o.Architecture, notThis, err)
+		return nil, noPackageError(o.Architecture, programErr, err)
 	}
 	return p, err
 }
 
-func noPackage(architecture string, notThis, notBuilt error) error {
+// noPackageError returns the error with the ways to get a package.
+func noPackageError(architecture string, programErr, buildErr error) error {
 	or := ""
 	for _, other := range []string{ARM64, X8664} {
 		if _, err := runningProgram(other); err == nil {
 			or = ", or choose architecture " + other + ", which this program is for"
 		}
 	}
-	return fmt.Errorf("no code for functions on %s; run a release of zae-limiter for Linux on that architecture, or have Go at hand to build it, or name a zip that zae-limiter lambda-export made%s: %w, and %w",
-		architecture, or, notThis, notBuilt)
+	return fmt.Errorf("no code for functions on %s; run a release of zae-limiter for Linux on that architecture, or install Go to build it, or pass a zip that zae-limiter lambda-export made%s: %w, and %w",
+		architecture, or, programErr, buildErr)
 }
 
-// pack makes the zip of an executable.
+// pack returns a package with an executable.
 func pack(program []byte, architecture, source string) (*Package, error) {
 	var buf bytes.Buffer
 	w := zip.NewWriter(&buf)
@@ -136,7 +136,8 @@ func newPackage(zipped []byte, architecture, source string) *Package {
 	return &Package{Zip: zipped, SHA256: hex.EncodeToString(sum[:]), Architecture: architecture, Source: source}
 }
 
-// checkZip takes no zip at all, and one for any architecture if none is said.
+// checkZip validates a zip. It accepts an empty path, and any architecture if that
+// is "".
 func checkZip(path, architecture string) error {
 	if path == "" {
 		return nil
@@ -145,23 +146,23 @@ func checkZip(path, architecture string) error {
 	return err
 }
 
-// readPackage takes a zip as it is, once it was looked at.
+// readPackage reads and validates a zip.
 func readPackage(path, architecture string) (*Package, error) {
 	refuse := func(reason string) (*Package, error) { return nil, invalid("zip", path, reason) }
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return refuse("cannot be read: " + plainPathError(err))
+		return refuse("cannot be read: " + pathErrorText(err))
 	}
 	r, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
 	if err != nil {
-		return refuse("is no zip")
+		return refuse("is not a zip")
 	}
 	for _, f := range r.File {
 		if f.Name != bootstrap {
 			continue
 		}
 		if f.Mode()&0o111 == 0 {
-			return refuse("has a bootstrap that is not executable; its mode has to be 0755")
+			return refuse("has a bootstrap that is not executable; its mode must be 0755")
 		}
 		program, err := unzip(f)
 		if err != nil {
@@ -170,22 +171,23 @@ func readPackage(path, architecture string) (*Package, error) {
 		if err := checkProgram(program, architecture); err != nil {
 			return refuse("has a bootstrap that cannot run: " + err.Error())
 		}
-		if info, err := buildinfo.Read(bytes.NewReader(program)); err == nil && info.Path != mainPackage { // others may have left it out
-			return refuse("has a bootstrap that is " + info.Path + ", not zae-limiter; zae-limiter lambda-export makes one that is")
+		if info, err := buildinfo.Read(bytes.NewReader(program)); err == nil && info.Path != mainPackage { // the build info is optional
+			return refuse("has a bootstrap that is " + info.Path + ", not zae-limiter; zae-limiter lambda-export makes a valid one")
 		}
 		return newPackage(content, architecture, path), nil
 	}
-	return refuse("has no file bootstrap at its root; zae-limiter lambda-export makes one that has")
+	return refuse("has no file bootstrap at its root; zae-limiter lambda-export makes a valid one")
 }
 
-// plainPathError leaves out the path, which is told beside it.
-func plainPathError(err error) string {
+// pathErrorText returns the text of an error without the path.
+func pathErrorText(err error) string {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		err = e.Err
 	}
 	return strings.ToLower(err.Error())
 }
 
+// unzip returns the content of a file in a zip.
 func unzip(f *zip.File) (content []byte, err error) {
 	if f.UncompressedSize64 > maxBytes {
 		return nil, fmt.Errorf("it is larger than %d MB", maxBytes>>20)

@@ -17,22 +17,22 @@ import (
 )
 
 var (
-	errNoToolchain = errors.New("there is no Go to build one")
-	errNoSource    = errors.New("there is no source to build one from, since this program is no release")
+	errNoToolchain = errors.New("Go is not installed")
+	errNoSource    = errors.New("there is no source to build from, because this program is not a release")
 )
 
 // toolchain runs the go command. The zero value runs it as the user would.
 type toolchain struct {
-	dir    string   // where; default: here
-	origin string   // where this program was compiled, "" if it does not say
-	env    []string // besides the process's own
+	dir    string   // working directory; default: that of the process
+	origin string   // folder in which this program was compiled, or ""
+	env    []string // added to the environment of the process
 }
 
-// goArchitectures are the architectures as Go names them.
+// goArchitectures maps architectures to their names in Go.
 var goArchitectures = map[string]string{ARM64: "arm64", X8664: "amd64"}
 
-// prepare finds what would be compiled: a package without code.
-func prepare(ctx context.Context, t toolchain, o PackageOptions) (*Package, error) {
+// planBuild returns a package without code that names the source to build.
+func planBuild(ctx context.Context, t toolchain, o PackageOptions) (*Package, error) {
 	source, err := t.source(ctx, o.Version)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func prepare(ctx context.Context, t toolchain, o PackageOptions) (*Package, erro
 	return &Package{Architecture: o.Architecture, Source: "to be built from " + source}, nil
 }
 
-// build compiles zae-limiter for the functions.
+// build compiles zae-limiter and returns its package.
 func build(ctx context.Context, t toolchain, o PackageOptions) (_ *Package, err error) {
 	source, err := t.source(ctx, o.Version)
 	if err != nil {
@@ -70,19 +70,19 @@ func build(ctx context.Context, t toolchain, o PackageOptions) (_ *Package, err 
 		return nil, err
 	}
 	if err := checkProgram(content, o.Architecture); err != nil {
-		return nil, fmt.Errorf("what was built from %s cannot run as a function: %w", source, err)
+		return nil, fmt.Errorf("the program built from %s cannot run as a function: %w", source, err)
 	}
 	return pack(content, o.Architecture, "built from "+source)
 }
 
-// source is the folder of the module at a version. A release is taken from
-// where Go keeps modules, so that a checkout one happens to stand in does not
-// replace it; what was built in a checkout is built from it again.
+// source returns the folder of the module at a version. A release comes from the
+// module cache, so that a checkout in the working directory does not replace it;
+// other versions come from a checkout.
 func (t toolchain) source(ctx context.Context, version string) (string, error) {
 	if _, err := exec.LookPath("go"); err != nil {
 		return "", errNoToolchain
 	}
-	found := release(version)
+	found := semverOf(version)
 	isRelease := found != "" && semver.Build(found) == ""
 	if !isRelease || semver.Prerelease(found) != "" {
 		if dir := t.checkout(ctx); dir != "" {
@@ -95,13 +95,13 @@ func (t toolchain) source(ctx context.Context, version string) (string, error) {
 	out, err := t.run(ctx, "mod", "download", "-json", module+"@"+found)
 	var downloaded struct{ Dir, Error string }
 	if json.Unmarshal([]byte(out), &downloaded) == nil && downloaded.Error != "" {
-		return "", fmt.Errorf("the source of zae-limiter %s cannot be had: %s", version, downloaded.Error)
+		return "", fmt.Errorf("the source of zae-limiter %s could not be downloaded: %s", version, downloaded.Error)
 	}
 	return downloaded.Dir, err
 }
 
-// checkout is the folder of this module if that is where the command runs, or
-// where this program was compiled, else "".
+// checkout returns the folder of this module that has the working directory or the
+// origin in it, or "".
 func (t toolchain) checkout(ctx context.Context) string {
 	if dir := t.mainModule(ctx); dir != "" {
 		return dir
@@ -113,8 +113,8 @@ func (t toolchain) checkout(ctx context.Context) string {
 	return t.mainModule(ctx)
 }
 
-// origin is the folder of this file when it was compiled, unless the compiler was
-// told to leave that out.
+// origin returns the folder in which this file was compiled, or "" if the compiler
+// trimmed it.
 func origin() string {
 	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
 		return filepath.Dir(file)
@@ -122,7 +122,7 @@ func origin() string {
 	return ""
 }
 
-// mainModule is the folder of this module if the command runs in it, else "".
+// mainModule returns the folder of this module if the command runs in it, or "".
 func (t toolchain) mainModule(ctx context.Context) string {
 	modules, err := t.run(ctx, "list", "-m", "-f", "{{if .Main}}{{.Path}} {{.Dir}}{{end}}")
 	if err != nil {
@@ -136,13 +136,14 @@ func (t toolchain) mainModule(ctx context.Context) string {
 	return ""
 }
 
-func isInterrupted(err error) bool {
+// isKilled reports whether a signal ended the command.
+func isKilled(err error) bool {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	return ok && !exit.Exited()
 }
 
-// complaints leaves out what was fetched before.
-func complaints(printed string) string {
+// trimDownloads removes lines about downloads from the output of the go command.
+func trimDownloads(printed string) string {
 	var lines []string
 	for line := range strings.Lines(printed) {
 		if !strings.HasPrefix(line, "go: downloading ") {
@@ -152,7 +153,7 @@ func complaints(printed string) string {
 	return strings.TrimSpace(strings.Join(lines, ""))
 }
 
-// run is what a go command printed.
+// run runs a go command and returns its standard output.
 func (t toolchain) run(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Env = t.dir, append(os.Environ(), t.env...)
@@ -162,12 +163,12 @@ func (t toolchain) run(ctx context.Context, args ...string) (string, error) {
 		if ctx.Err() != nil {
 			return "", ctx.Err()
 		}
-		if isInterrupted(err) { // by the same key that ends this program, of which it may know a moment later
+		if isKilled(err) { // the same signal may cancel ctx a moment later
 			if pause(ctx, time.Second) != nil {
 				return "", ctx.Err()
 			}
 		}
-		return stdout.String(), fmt.Errorf("go %s: %w\n%s", args[0], err, complaints(stderr.String()))
+		return stdout.String(), fmt.Errorf("go %s: %w\n%s", args[0], err, trimDownloads(stderr.String()))
 	}
 	return stdout.String(), nil
 }

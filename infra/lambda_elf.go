@@ -15,52 +15,53 @@ const (
 	mainPackage = module + "/cmd/zae-limiter"
 )
 
-// machines are the architectures as an executable names them.
+// machines maps architectures to their names in an executable.
 var machines = map[string]elf.Machine{ARM64: elf.EM_AARCH64, X8664: elf.EM_X86_64}
 
-// runningProgram is this process's executable, if it can be the functions' code.
+// runningProgram returns the executable of this process if it can serve as the
+// functions' code.
 func runningProgram(architecture string) ([]byte, error) {
 	path, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("the running program cannot be found: %w", err)
+		return nil, fmt.Errorf("the running program could not be found: %w", err)
 	}
 	return readProgram(path, architecture)
 }
 
-// readProgram reads an executable that is zae-limiter: the program of a user of
-// this package serves no function.
+// readProgram reads an executable, and checks that it is zae-limiter: other programs
+// that import this package do not handle events of the functions.
 func readProgram(path, architecture string) ([]byte, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("the running program cannot be read: %s", plainPathError(err))
+		return nil, fmt.Errorf("the running program could not be read: %s", pathErrorText(err))
 	}
 	info, err := buildinfo.Read(bytes.NewReader(content))
 	if err != nil || info.Path != mainPackage {
 		return nil, errors.New("the running program is not zae-limiter itself")
 	}
 	if err := checkProgram(content, architecture); err != nil {
-		return nil, fmt.Errorf("the running program is not fit: %w", err)
+		return nil, fmt.Errorf("the running program is not suitable: %w", err)
 	}
 	return content, nil
 }
 
-// checkProgram tells why an executable cannot run as a function, on any
-// processor of theirs if none is said.
+// checkProgram returns an error if an executable cannot run as a function. It accepts
+// both architectures if architecture is "".
 func checkProgram(content []byte, architecture string) error {
 	f, err := elf.NewFile(bytes.NewReader(content))
 	if err != nil {
-		return errors.New("it is no program for Linux")
+		return errors.New("it is not a program for Linux")
 	}
 	if f.Type != elf.ET_EXEC && f.Type != elf.ET_DYN {
-		return errors.New("it is no program")
+		return errors.New("it is not a program")
 	}
 	found := architectureOf(f)
 	fits := found == architecture || architecture == "" && machines[found] != 0
 	if !fits || f.Class != elf.ELFCLASS64 {
-		return fmt.Errorf("it is for %s, and the functions are for %s", found, cmp.Or(architecture, ARM64+" or "+X8664))
+		return fmt.Errorf("it is for %s, but the functions are for %s", found, cmp.Or(architecture, ARM64+" or "+X8664))
 	}
 	if f.OSABI != elf.ELFOSABI_NONE && f.OSABI != elf.ELFOSABI_LINUX {
-		return errors.New("it is for another system than Linux")
+		return errors.New("it is not for Linux")
 	}
 	for _, segment := range f.Progs {
 		if segment.Type == elf.PT_INTERP {
@@ -73,6 +74,7 @@ func checkProgram(content []byte, architecture string) error {
 	return nil
 }
 
+// architectureOf returns the architecture of an executable.
 func architectureOf(f *elf.File) string {
 	for name, machine := range machines {
 		if f.Machine == machine {

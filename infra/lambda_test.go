@@ -73,12 +73,12 @@ func TestWhatCanRunAsAFunction(t *testing.T) {
 	}{
 		{program(t, elf.EM_AARCH64, elf.PT_LOAD), ARM64, ""},
 		{program(t, elf.EM_X86_64), X8664, ""},
-		{program(t, elf.EM_X86_64), ARM64, "it is for x86_64, and the functions are for arm64"},
-		{program(t, elf.EM_AARCH64), X8664, "it is for arm64, and the functions are for x86_64"},
+		{program(t, elf.EM_X86_64), ARM64, "it is for x86_64, but the functions are for arm64"},
+		{program(t, elf.EM_AARCH64), X8664, "it is for arm64, but the functions are for x86_64"},
 		{program(t, elf.EM_RISCV), ARM64, "EM_RISCV"},
 		{program(t, elf.EM_AARCH64, elf.PT_LOAD, elf.PT_INTERP), ARM64, "CGO_ENABLED=0"},
-		{[]byte("#!/bin/sh\n"), ARM64, "no program for Linux"},
-		{nil, ARM64, "no program for Linux"},
+		{[]byte("#!/bin/sh\n"), ARM64, "not a program for Linux"},
+		{nil, ARM64, "not a program for Linux"},
 	} {
 		err := checkProgram(c.content, c.architecture)
 		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
@@ -153,11 +153,11 @@ func TestTheArchitectureIsThatOfTheCodeAtHand(t *testing.T) {
 		path := zipped(t, "bootstrap", 0o755, program(t, machine))
 		p, err := NewPackage(t.Context(), &PackageOptions{Zip: path})
 		check(t, err)
-		if p.Architecture != want || ArchitectureAtHand(path) != want {
-			t.Errorf("%s %s, want %s", p.Architecture, ArchitectureAtHand(path), want)
+		if p.Architecture != want || DefaultArchitecture(path) != want {
+			t.Errorf("%s %s, want %s", p.Architecture, DefaultArchitecture(path), want)
 		}
 	}
-	if got := ArchitectureAtHand(""); got != ARM64 { // this is a test, so the code would have to be built
+	if got := DefaultArchitecture(""); got != ARM64 { // this is a test, so the code would have to be built
 		t.Error(got)
 	}
 }
@@ -169,10 +169,10 @@ func TestAZipThatCannotWorkIsRefused(t *testing.T) {
 	check(t, os.WriteFile(noZip, arm, 0o600))
 	for path, says := range map[string]string{
 		filepath.Join(t.TempDir(), "none.zip"):                        "no such file",
-		noZip:                                                         "is no zip",
+		noZip:                                                         "is not a zip",
 		zipped(t, "bin/bootstrap", 0o755, arm):                        "no file bootstrap at its root",
 		zipped(t, "bootstrap", 0o644, arm):                            "0755",
-		zipped(t, "bootstrap", 0o755, []byte("#!/bin/sh\n")):          "no program for Linux",
+		zipped(t, "bootstrap", 0o755, []byte("#!/bin/sh\n")):          "not a program for Linux",
 		zipped(t, "bootstrap", 0o755, program(t, elf.EM_X86_64)):      "it is for x86_64",
 		zipped(t, "bootstrap", 0o755, program(t, 183, elf.PT_INTERP)): "CGO_ENABLED=0",
 		zipped(t, "bootstrap/", 0o755|fs.ModeDir, nil):                "no file bootstrap",
@@ -215,7 +215,7 @@ func TestWithoutAPackageTheWaysToOneAreTold(t *testing.T) {
 	if err == nil {
 		t.Fatal("there is one")
 	}
-	for _, way := range []string{"arm64", "release", "Go", "zip", "lambda-export", "not zae-limiter itself", "there is no Go"} {
+	for _, way := range []string{"arm64", "release", "Go", "zip", "lambda-export", "not zae-limiter itself", "Go is not installed"} {
 		if !strings.Contains(err.Error(), way) {
 			t.Errorf("%q does not say %q", err, way)
 		}
@@ -273,7 +273,7 @@ func TestZaeLimiterItselfIsPacked(t *testing.T) {
 	if again.SHA256 != p.SHA256 {
 		t.Error("it is another package")
 	}
-	if _, err := readProgram(path, ARM64); err == nil || !strings.Contains(err.Error(), "not fit") {
+	if _, err := readProgram(path, ARM64); err == nil || !strings.Contains(err.Error(), "not suitable") {
 		t.Error(err)
 	}
 }

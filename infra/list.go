@@ -12,11 +12,11 @@ import (
 	cfn "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 )
 
-// Found is a stack that List found. Versions are "" where the stack does not
-// say.
-type Found struct {
-	Stack         string    `json:"stack"` // its name
-	Name          string    `json:"name"`  // the name its owner knows, which older tools put a prefix before
+// StackSummary describes a stack that List found. A version that the stack does not
+// record is "".
+type StackSummary struct {
+	Stack         string    `json:"stack"` // the name of the stack
+	Name          string    `json:"name"`  // the name for users; older tools put a prefix before it
 	Region        string    `json:"region"`
 	Status        string    `json:"status"`
 	Type          string    `json:"type"`
@@ -24,35 +24,36 @@ type Found struct {
 	LambdaVersion string    `json:"lambda_version"`
 	SchemaVersion string    `json:"schema_version"`
 	Created       time.Time `json:"created"`
-	Updated       time.Time `json:"updated,omitzero"` // zero if it never was
+	Updated       time.Time `json:"updated,omitzero"` // zero if it was never updated
 }
 
-// Healthy tells whether the last work on the stack is done.
-func (f Found) Healthy() bool {
+// Healthy reports whether the last operation on the stack succeeded.
+func (f StackSummary) Healthy() bool {
 	return f.Status == string(cfn.StackStatusCreateComplete) || f.Status == string(cfn.StackStatusUpdateComplete)
 }
 
-// InProgress tells whether something is being done with the stack.
-func (f Found) InProgress() bool { return isBusyStatus(f.Status) }
+// InProgress reports whether an operation on the stack is in progress.
+func (f StackSummary) InProgress() bool { return isBusyStatus(f.Status) }
 
-// Failed tells whether the last work on the stack has failed, or is being undone.
-func (f Found) Failed() bool {
+// Failed reports whether the last operation on the stack failed or is being rolled
+// back.
+func (f StackSummary) Failed() bool {
 	return strings.Contains(f.Status, "FAILED") || strings.Contains(f.Status, "ROLLBACK")
 }
 
-// List finds the stacks of zae-limiter in the account and region, by name.
-// *limiter.UnavailableError when AWS cannot be asked or refuses.
-func List(ctx context.Context, opts *Options) ([]Found, error) {
+// List returns the stacks of zae-limiter in the account and region, sorted by name.
+// It returns a *limiter.UnavailableError if AWS cannot be reached or denies access.
+func List(ctx context.Context, opts *Options) ([]StackSummary, error) {
 	s, err := newSession(ctx, "list", opts)
 	if err != nil {
 		return nil, err
 	}
 	found, err := s.list(ctx)
-	return found, failure(ctx, "list", err)
+	return found, translateError(ctx, "list", err)
 }
 
-func (s *session) list(ctx context.Context) ([]Found, error) {
-	var found []Found
+func (s *session) list(ctx context.Context) ([]StackSummary, error) {
+	var found []StackSummary
 	pages := cloudformation.NewDescribeStacksPaginator(s.stacks, &cloudformation.DescribeStacksInput{})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -60,18 +61,19 @@ func (s *session) list(ctx context.Context) ([]Found, error) {
 			return nil, err
 		}
 		for _, stack := range page.Stacks {
-			if f, ok := s.found(stack); ok {
+			if f, ok := s.summary(stack); ok {
 				found = append(found, f)
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b Found) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Stack, b.Stack)) })
+	slices.SortFunc(found, func(a, b StackSummary) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Stack, b.Stack)) })
 	return found, nil
 }
 
-func (s *session) found(stack cfn.Stack) (Found, bool) {
+// summary returns the summary of a stack, and whether it belongs to zae-limiter.
+func (s *session) summary(stack cfn.Stack) (StackSummary, bool) {
 	tags, name := tagsOf(stack), aws.ToString(stack.StackName)
-	f := Found{
+	f := StackSummary{
 		Stack: name, Name: cmp.Or(tags[tagName], strings.TrimPrefix(name, legacyPrefix)), Region: s.region,
 		Status: string(stack.StackStatus), Type: cmp.Or(tags[tagType], typeLimiter),
 		Version: tags[tagVersion], LambdaVersion: tags[tagLambdaVersion], SchemaVersion: tags[tagSchemaVersion],

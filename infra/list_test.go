@@ -26,7 +26,7 @@ func TestListFindsOurStacks(t *testing.T) {
 	opts := c.options()
 	got, err := infra.List(t.Context(), &opts)
 	must(t, err)
-	want := []infra.Found{
+	want := []infra.StackSummary{
 		{Stack: "app", Name: "app", Region: fakeaws.Region, Status: "UPDATE_IN_PROGRESS", Type: "limiter", Created: s.Created, Updated: s.Updated},
 		{Stack: "ZAEL-old", Name: "old", Region: fakeaws.Region, Status: "ROLLBACK_COMPLETE", Type: "limiter", Created: c.Stacks[2].Created},
 		{Stack: "zz", Name: "zz", Region: fakeaws.Region, Status: "CREATE_COMPLETE", Type: "limiter", Version: "1.2.3", LambdaVersion: "1.2.3", SchemaVersion: "0.8.0", Created: c.Stacks[0].Created},

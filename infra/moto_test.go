@@ -65,7 +65,7 @@ func TestLifeOnAnEmulator(t *testing.T) {
 	}
 	found, err := infra.List(t.Context(), &opts)
 	must(t, err)
-	if i := slices.IndexFunc(found, func(f infra.Found) bool { return f.Name == name }); i < 0 || !found[i].Healthy() || found[i].Version != "1.3.0" {
+	if i := slices.IndexFunc(found, func(f infra.StackSummary) bool { return f.Name == name }); i < 0 || !found[i].Healthy() || found[i].Version != "1.3.0" {
 		t.Errorf("%+v", found)
 	}
 	st, err := infra.Inspect(t.Context(), name, &opts)

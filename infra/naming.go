@@ -8,32 +8,32 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// place is where the name goes in a format.
-const place = "{}"
+// namePlaceholder stands for the name in a format.
+const namePlaceholder = "{}"
 
-// naming is the rule for one kind of name in IAM.
-type naming struct {
-	field                      string
-	longestFormat, longestName int
+// nameRule holds the limits for one kind of name in IAM.
+type nameRule struct {
+	field              string
+	maxFormat, maxName int
 }
 
 var (
-	roleNaming   = naming{"role name format", 55, 64}
-	policyNaming = naming{"policy name format", 120, 128}
+	roleNames   = nameRule{"role name format", 55, 64}
+	policyNames = nameRule{"policy name format", 120, 128}
 )
 
-// named is something in IAM: which of them it is, and the parameter of the
-// template that has its name.
-type named struct{ component, parameter string }
+// iamName identifies a role or policy of a stack: the suffix of its default name,
+// and the template parameter for a custom one.
+type iamName struct{ component, parameter string }
 
 var (
-	aggregatorRole  = named{"aggr", "AggregatorRoleName"}
-	provisionerRole = named{"prov", "ProvisionerRoleName"}
+	aggregatorRole  = iamName{"aggr", "AggregatorRoleName"}
+	provisionerRole = iamName{"prov", "ProvisionerRoleName"}
 
-	appRoles = []named{{"app", "AppRoleName"}, {"admin", "AdminRoleName"}, {"read", "ReadOnlyRoleName"}}
-	roles    = append([]named{aggregatorRole, provisionerRole}, appRoles...)
+	appRoles = []iamName{{"app", "AppRoleName"}, {"admin", "AdminRoleName"}, {"read", "ReadOnlyRoleName"}}
+	roles    = append([]iamName{aggregatorRole, provisionerRole}, appRoles...)
 
-	policies = []named{
+	policies = []iamName{
 		{"acq", "AcquireOnlyPolicyName"},
 		{"full", "FullAccessPolicyName"},
 		{"read", "ReadOnlyPolicyName"},
@@ -43,45 +43,46 @@ var (
 	}
 )
 
-// of is the name of a role or policy of a stack.
-func (n named) of(format, stack string) string {
-	return strings.ReplaceAll(format, place, stack+"-"+n.component)
+// expand returns the name for a format and a stack.
+func (n iamName) expand(format, stack string) string {
+	return strings.ReplaceAll(format, namePlaceholder, stack+"-"+n.component)
 }
 
-// check judges a format, "" for none, and the names that it gives.
-func (n naming) check(format, stack string, all []named) error {
+// check validates a format and the names it produces. It accepts an empty format.
+func (n nameRule) check(format, stack string, all []iamName) error {
 	if format == "" {
 		return nil
 	}
 	switch {
-	case strings.Count(format, place) != 1:
-		return invalid(n.field, format, "must have {} exactly once, in the place of the stack's name")
-	case utf8.RuneCountInString(format) > n.longestFormat:
-		return invalid(n.field, format, fmt.Sprintf("must be at most %d characters", n.longestFormat))
-	case !isIAMName(strings.Replace(format, place, "", 1)):
+	case strings.Count(format, namePlaceholder) != 1:
+		return invalid(n.field, format, "must contain {} exactly once, for the name of the stack")
+	case utf8.RuneCountInString(format) > n.maxFormat:
+		return invalid(n.field, format, fmt.Sprintf("must be at most %d characters", n.maxFormat))
+	case !isIAMName(strings.Replace(format, namePlaceholder, "", 1)):
 		return invalid(n.field, format, `must be letters, digits or "+=,.@_-" around {}`)
 	}
 	longest := ""
 	for _, one := range all {
-		if name := one.of(format, stack); len(name) > len(longest) {
+		if name := one.expand(format, stack); len(name) > len(longest) {
 			longest = name
 		}
 	}
-	if excess := len(longest) - n.longestName; excess > 0 {
+	if excess := len(longest) - n.maxName; excess > 0 {
 		return invalid(n.field, format, n.tooLong(longest, excess, len(stack)-excess))
 	}
 	return nil
 }
 
-func (n naming) tooLong(name string, excess, fits int) string {
-	reason := fmt.Sprintf("gives %q, which is %d more than the %d characters a name may have", name, excess, n.longestName)
-	if fits < shortestStack {
-		return reason + "; no stack's name would fit, so shorten the format"
+// tooLong returns the reason for rejecting a name that exceeds the maximum.
+func (n nameRule) tooLong(name string, excess, fits int) string {
+	reason := fmt.Sprintf("produces %q, which exceeds the maximum of %d characters by %d", name, n.maxName, excess)
+	if fits < minStackName {
+		return reason + "; no stack name would fit, so shorten the format"
 	}
-	return fmt.Sprintf("%s; the longest name of a stack that would fit has %d", reason, fits)
+	return fmt.Sprintf("%s; a name of the stack of at most %d characters would fit", reason, fits)
 }
 
-// isIAMName tells whether all of s, which may be empty, may be in the name of a
+// isIAMName reports whether s has only characters that are valid in the name of a
 // role or policy.
 func isIAMName(s string) bool { return onlyRunes(s, isIAMRune) }
 
@@ -95,11 +96,12 @@ func onlyRunes(s string, allowed func(rune) bool) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return !allowed(r) })
 }
 
-// invalid cuts what was given as every *limiter.InvalidError does.
+// invalid returns an error for a value, which it truncates like every
+// *limiter.InvalidError.
 func invalid(field, value, reason string) *limiter.InvalidError {
-	const most = 50
-	if runes := []rune(value); len(runes) > most {
-		value = string(runes[:most]) + "..."
+	const maxRunes = 50
+	if runes := []rune(value); len(runes) > maxRunes {
+		value = string(runes[:maxRunes]) + "..."
 	}
 	return &limiter.InvalidError{Field: field, Value: value, Reason: reason}
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// Open connects to the table of a stack, which it makes first if it is missing,
-// with the namespace. What is there stays as it is, whatever Options.Stack says:
-// only [Deploy] changes a stack. Where nothing is missing it costs what
-// [dynamo.Connect] costs, and needs no more rights.
+// Open connects to the table of a stack, and creates the stack and the namespace
+// first if they do not exist. It does not update an existing stack: only [Deploy]
+// does. If nothing is missing, Open makes the same requests as [dynamo.Connect] and
+// needs no more permissions.
 //
-// Errors are those of Deploy and of dynamo.Connect.
+// It returns the errors of Deploy and of dynamo.Connect.
 func Open(ctx context.Context, name string, opts *Options) (*dynamo.Repository, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -30,18 +30,18 @@ func Open(ctx context.Context, name string, opts *Options) (*dynamo.Repository, 
 	return dynamo.Connect(ctx, name, &opts.Dynamo)
 }
 
-// Ensure makes what Open needs, and leaves what is there: the stack if its table
-// is missing, the version record, the namespace. It waits also with NoWait,
-// because nothing can be prepared in a table that is not there.
+// Ensure creates what Open needs and does not exist: the stack, the version record
+// and the namespace. It waits even with NoWait, because it writes to the table.
 func Ensure(ctx context.Context, name string, opts *Options) error {
-	s, err := dialStack(ctx, "open", name, opts)
+	s, err := newDeploySession(ctx, "open", name, opts)
 	if err != nil {
 		return err
 	}
 	s.opts.NoWait = false
-	return failure(ctx, "open", s.ensure(ctx))
+	return translateError(ctx, "open", s.ensure(ctx))
 }
 
+// ensure creates the stack if there is no table, and initializes the table.
 func (s *session) ensure(ctx context.Context) error {
 	repo, err := s.table(ctx)
 	if errors.Is(err, limiter.ErrNotFound) {
@@ -52,20 +52,20 @@ func (s *session) ensure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.furnish(ctx, repo), repo.Close())
+	return errors.Join(s.initTable(ctx, repo), repo.Close())
 }
 
-// ensureStack makes the stack, or waits for the one that is being made.
+// ensureStack creates the stack, or waits until another caller has created it.
 func (s *session) ensureStack(ctx context.Context) error {
-	_, err := s.carryOut(ctx, plan{s.create, func(ctx context.Context, stack *cfn.Stack) (Deployment, error) {
+	_, err := s.run(ctx, plan{s.create, func(ctx context.Context, stack *cfn.Stack) (Deployment, error) {
 		return s.deployment(stack, "unchanged"), s.checkTable(ctx, stack)
 	}})
 	return err
 }
 
-// furnish adds what a table lacks. The namespace comes last: once it is there,
-// Open looks no further.
-func (s *session) furnish(ctx context.Context, repo *dynamo.Repository) error {
+// initTable creates the version record and the namespace if they do not exist. The
+// namespace comes last, because Open checks nothing else.
+func (s *session) initTable(ctx context.Context, repo *dynamo.Repository) error {
 	_, err := repo.Version(ctx)
 	if errors.Is(err, limiter.ErrNotFound) {
 		err = repo.RecordDeployment(ctx, s.opts.Now(), "client:"+s.opts.Version)
@@ -73,6 +73,6 @@ func (s *session) furnish(ctx context.Context, repo *dynamo.Repository) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.settleIn(ctx, repo)
+	_, err = s.registerNamespace(ctx, repo)
 	return err
 }

@@ -18,8 +18,8 @@ import (
 func TestDeployLeavesStacksOfOthersAlone(t *testing.T) {
 	t.Parallel()
 	for says, tags := range map[string]map[string]string{
-		"something else": {"ManagedBy": "terraform"},
-		"load-test":      {"ManagedBy": "zae-limiter", "zae-limiter:type": "load-test"},
+		"does not belong": {"ManagedBy": "terraform"},
+		"load-test":       {"ManagedBy": "zae-limiter", "zae-limiter:type": "load-test"},
 	} {
 		c, name := newCloud(t), stackName()
 		c.AddStack(name, "CREATE_COMPLETE", tags)
@@ -131,7 +131,7 @@ func TestDeployRefusesAStackWithoutATable(t *testing.T) {
 	deploy(t, name, opts)
 	c.DropTable(name)
 	_, err := infra.Deploy(t.Context(), name, &opts)
-	checkError[*infra.RefusedError](t, err, "its table is gone")
+	checkError[*infra.RefusedError](t, err, "its table does not exist")
 }
 
 func TestDeployRefusesToGoBack(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 // again deploys what is there as it is, but for what changes it.
 func again(t *testing.T, name string, opts infra.Options, change func(*infra.Stack)) infra.Deployment {
 	t.Helper()
-	opts.Settle = func(deployed *infra.Stack) infra.Stack {
+	opts.Resolve = func(deployed *infra.Stack) infra.Stack {
 		change(deployed)
 		return *deployed
 	}
@@ -28,7 +28,7 @@ func TestDeployedIsDeployedAgain(t *testing.T) {
 	c, name := newCloud(t), stackName()
 	c.Buckets["mine"] = &fakeaws.Bucket{Objects: map[string][]byte{}}
 	opts := c.options()
-	opts.Settle = func(deployed *infra.Stack) infra.Stack {
+	opts.Resolve = func(deployed *infra.Stack) infra.Stack {
 		if deployed != nil {
 			t.Error("there is something")
 		}
@@ -82,15 +82,15 @@ func TestDeployedMayNotFit(t *testing.T) {
 	deploy(t, name, c.options())
 	c.Find(name).Parameters["SnapshotWindows"] = "hourly,weekly"
 	opts := c.options()
-	opts.Settle = func(deployed *infra.Stack) infra.Stack { return *deployed }
+	opts.Resolve = func(deployed *infra.Stack) infra.Stack { return *deployed }
 	_, err := infra.Deploy(t.Context(), name, &opts)
-	checkError[*limiter.InvalidError](t, err, "hourly,weekly", "as it is deployed")
+	checkError[*limiter.InvalidError](t, err, "hourly,weekly", "keep their deployed value")
 	opts = c.options()
 	opts.Dynamo.AWS = fakeaws.Config("http://127.0.0.1:1")
 	opts.Stack.RoleNameFormat = "a-format-of-which-names-of-roles-are-all-too-long-{}"
-	opts.Settle = func(deployed *infra.Stack) infra.Stack { return *deployed }
+	opts.Resolve = func(deployed *infra.Stack) infra.Stack { return *deployed }
 	_, err = infra.Deploy(t.Context(), name, &opts)
-	checkError[*limiter.InvalidError](t, err, "role name format", "could not be asked", "cannot connect")
+	checkError[*limiter.InvalidError](t, err, "role name format", "could not be read", "cannot connect")
 	if errors.Is(err, limiter.ErrNotFound) {
 		t.Error(err)
 	}
@@ -127,7 +127,7 @@ func TestArchitectureOfAStack(t *testing.T) {
 	for name, settle := range map[string]func(*infra.Stack) infra.Stack{"said": nil, "settled": keep} {
 		c, stack := newCloud(t), stackName()
 		opts := c.options()
-		opts.Settle, opts.Zip = settle, x86
+		opts.Resolve, opts.Zip = settle, x86
 		is := func(want string) {
 			t.Helper()
 			if got := c.Find(stack).Parameters["Architecture"]; got != want {
@@ -138,11 +138,11 @@ func TestArchitectureOfAStack(t *testing.T) {
 		is(infra.X8664)
 		opts.Zip = arm
 		_, err := infra.Deploy(t.Context(), stack, &opts)
-		checkError[*limiter.InvalidError](t, err, "it is for arm64, and the functions are for x86_64")
+		checkError[*limiter.InvalidError](t, err, "it is for arm64, but the functions are for x86_64")
 		_, err = infra.Upgrade(t.Context(), stack, &infra.UpgradeOptions{Options: opts})
-		checkError[*limiter.InvalidError](t, err, "it is for arm64, and the functions are for x86_64")
+		checkError[*limiter.InvalidError](t, err, "it is for arm64, but the functions are for x86_64")
 		is(infra.X8664)
-		opts.Settle, opts.Stack.Architecture = nil, infra.ARM64
+		opts.Resolve, opts.Stack.Architecture = nil, infra.ARM64
 		deploy(t, stack, opts)
 		is(infra.ARM64)
 	}

@@ -26,16 +26,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
 
-// session is one call of this package: an account and a region, and mostly a
-// stack in it.
+// session is the state of one call of this package: the account, the region and
+// the name of the stack, if the call has one.
 type session struct {
 	opts   Options
 	name   string
 	op     string // the call, for errors
 	region string
-	place  hint.Place // of the commands that errors suggest
-	doubt  error      // about the stack that is wanted, which what is there may remove
-	voices sync.Map   // whether a custom endpoint, a string, has answered
+	place  hint.Place // for the commands that errors suggest
+	// unresolved is an error in Options.Stack that Options.Resolve may still fix.
+	unresolved error
+	answered   sync.Map // custom endpoint (string) to whether it has responded (bool)
 
 	stacks    *cloudformation.Client
 	tables    *dynamodb.Client
@@ -46,9 +47,8 @@ type session struct {
 	identity  *sts.Client
 }
 
-// dial is a session about the stack of that name. Nothing is sent yet, unless
-// the environment asks for credentials or settings to be fetched.
-func dial(ctx context.Context, op, name string, opts *Options) (*session, error) {
+// newStackSession returns a session for the stack of that name.
+func newStackSession(ctx context.Context, op, name string, opts *Options) (*session, error) {
 	name = dynamo.TableName(name)
 	if err := checkStackName(name); err != nil {
 		return nil, err
@@ -61,6 +61,8 @@ func dial(ctx context.Context, op, name string, opts *Options) (*session, error)
 	return s, nil
 }
 
+// newSession returns a session without a stack. It sends no request, unless the
+// environment requires fetching credentials or settings.
 func newSession(ctx context.Context, op string, opts *Options) (*session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -72,38 +74,39 @@ func newSession(ctx context.Context, op string, opts *Options) (*session, error)
 	s.opts = s.opts.withDefaults()
 	cfg, err := s.config(ctx)
 	if err != nil {
-		return nil, failure(ctx, op, err)
+		return nil, translateError(ctx, op, err)
 	}
 	s.region = cfg.Region
-	s.stacks = cloudformation.NewFromConfig(cfg, s.onlyStacks, func(o *cloudformation.Options) { o.APIOptions = s.promptly(o.APIOptions, o.BaseEndpoint) })
+	s.stacks = cloudformation.NewFromConfig(cfg, s.requireCloudFormation, func(o *cloudformation.Options) { o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint) })
 	s.place = hint.Place{Region: cfg.Region, Endpoint: aws.ToString(s.stacks.Options().BaseEndpoint)}
 	s.connect(cfg)
 	return s, nil
 }
 
-// connect makes the clients of the services beside CloudFormation.
+// connect creates the clients of the services other than CloudFormation.
 func (s *session) connect(cfg aws.Config) {
 	s.tables = dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
 		o.DisableValidateResponseChecksum = true
-		o.APIOptions = s.promptly(o.APIOptions, o.BaseEndpoint)
+		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
 	})
-	s.functions = lambda.NewFromConfig(cfg, func(o *lambda.Options) { o.APIOptions = s.promptly(o.APIOptions, o.BaseEndpoint) })
-	s.queues = sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.APIOptions = s.promptly(o.APIOptions, o.BaseEndpoint) })
-	s.metrics = cloudwatch.NewFromConfig(cfg, func(o *cloudwatch.Options) { o.APIOptions = s.promptly(o.APIOptions, o.BaseEndpoint) })
+	s.functions = lambda.NewFromConfig(cfg, func(o *lambda.Options) { o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint) })
+	s.queues = sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint) })
+	s.metrics = cloudwatch.NewFromConfig(cfg, func(o *cloudwatch.Options) { o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint) })
 	s.buckets = s3.NewFromConfig(cfg, func(o *s3.Options) {
-		o.UsePathStyle = o.BaseEndpoint != nil // an address of one's own has no names for buckets below it
-		o.APIOptions = s.promptly(o.APIOptions, o.BaseEndpoint)
+		o.UsePathStyle = o.BaseEndpoint != nil // a custom endpoint has no host name for each bucket
+		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
 	})
-	s.identity = sts.NewFromConfig(cfg, func(o *sts.Options) { o.APIOptions = s.promptly(o.APIOptions, o.BaseEndpoint) })
+	s.identity = sts.NewFromConfig(cfg, func(o *sts.Options) { o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint) })
 }
 
-// longestAnswer is how long a service may take to begin its answer.
-const longestAnswer = 30 * time.Second
+// responseTimeout is the timeout for the first byte of a response.
+const responseTimeout = 30 * time.Second
 
-// maxAttempts is how often a call is sent. CloudFormation has few calls to
-// spare for an account, and a deployment can wait.
+// maxAttempts is the number of attempts of a call. It is high because
+// CloudFormation throttles an account early, and a deployment can wait.
 const maxAttempts = 10
 
+// config returns the configuration for all services.
 func (s *session) config(ctx context.Context) (aws.Config, error) {
 	var cfg aws.Config
 	if given := s.opts.Dynamo.AWS; given != nil {
@@ -113,35 +116,33 @@ func (s *session) config(ctx context.Context) (aws.Config, error) {
 		if cfg, err = config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{})); err != nil {
 			return cfg, err
 		}
-		if loaded, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok { // it has the certificates of AWS_CA_BUNDLE
-			cfg.HTTPClient = loaded.WithTransportOptions(func(t *http.Transport) { t.ResponseHeaderTimeout = longestAnswer })
+		if loaded, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok { // keeps the certificates of AWS_CA_BUNDLE
+			cfg.HTTPClient = loaded.WithTransportOptions(func(t *http.Transport) { t.ResponseHeaderTimeout = responseTimeout })
 		}
 	}
 	cfg.Region = cmp.Or(s.opts.Dynamo.Region, cfg.Region)
 	if cfg.Region == "" {
-		return cfg, errors.New("no AWS region; name one, or set AWS_REGION or that of the profile")
+		return cfg, errors.New("no AWS region; pass one, or set AWS_REGION or the region of the profile")
 	}
 	if s.opts.Dynamo.Endpoint != "" {
 		cfg.BaseEndpoint = aws.String(s.opts.Dynamo.Endpoint)
 	}
 	if cfg.RetryMaxAttempts == 0 && cfg.Retryer == nil {
-		cfg.Retryer = patient
+		cfg.Retryer = newRetryer
 	}
 	return cfg, nil
 }
 
-// patient tries often what is throttled, and not again what nobody answers: an
-// address that is wrong stays so.
-func patient() aws.Retryer {
+// newRetryer returns a retryer that does not retry an unreachable endpoint.
+func newRetryer() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = maxAttempts
-		o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(nobodyAnswers)}, o.Retryables...)
+		o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(retryUnreachable)}, o.Retryables...)
 	})
 }
 
-// nobodyAnswers says no to what could not even be connected to, and to what
-// stayed silent.
-func nobodyAnswers(err error) aws.Ternary {
+// retryUnreachable returns false for failed connections and timeouts.
+func retryUnreachable(err error) aws.Ternary {
 	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Op == "dial" {
 		return aws.FalseTernary
 	}
@@ -151,7 +152,7 @@ func nobodyAnswers(err error) aws.Ternary {
 	return aws.UnknownTernary
 }
 
-// table connects to the stack's table itself, without a namespace.
+// table connects to the stack's table, without a namespace.
 func (s *session) table(ctx context.Context) (*dynamo.Repository, error) {
 	opts := s.opts.Dynamo
 	opts.Namespace = "_"

@@ -11,75 +11,76 @@ const (
 	X8664 = "x86_64"
 )
 
-// Stack is what its owner wants to have in the account. The zero value of a
-// field is its documented default, and that of the whole is a table with both
-// functions, the policies for its users, alarms and an archive.
+// Stack configures a stack. The zero value of a field is its documented default;
+// the zero Stack has a table, both functions, the policies for users, alarms and
+// an archive.
 type Stack struct {
-	// SnapshotWindows are those that usage is counted in: hourly, daily and
-	// monthly, separated by commas. Default: all.
+	// SnapshotWindows lists the windows in which usage is counted: hourly, daily
+	// and monthly, separated by commas. Default: all.
 	SnapshotWindows string
-	// UsageRetentionDays is how long usage is kept; default 90.
+	// UsageRetentionDays is the retention of usage; default 90.
 	UsageRetentionDays int
-	// AuditRetentionDays is how long audit events are kept in the namespace that
-	// is registered; default: as stored there, which is 90 in a new one.
+	// AuditRetentionDays is the retention of audit events in the registered
+	// namespace. Default: as stored there; 90 in a new namespace.
 	AuditRetentionDays int
-	// PITRRecoveryDays is how far back the table can be restored, 1 to 35;
-	// default: as long as the service allows.
+	// PITRRecoveryDays is the period of point-in-time recovery, 1 to 35; default:
+	// the maximum of the service.
 	PITRRecoveryDays int
-	// DeletionProtection makes the service refuse to delete the table.
+	// DeletionProtection protects the table from deletion.
 	DeletionProtection bool
 
 	NoAggregator  bool          // no function that counts usage
 	NoProvisioner bool          // no function that applies declared limits
-	Architecture  string        // of both functions, ARM64 or X8664; default: as deployed, at first [ArchitectureAtHand]
+	Architecture  string        // of both functions, ARM64 or X8664; default: as deployed, for a new stack [DefaultArchitecture]
 	LambdaTimeout time.Duration // of the aggregator, whole seconds up to 15 minutes; default 60 s
 	LambdaMemory  int           // of the aggregator in MB, 128 to 3008; default 256
-	Tracing       bool          // X-Ray for the aggregator
+	Tracing       bool          // enables X-Ray for the aggregator
 	LogLevel      string        // of both functions: DEBUG, INFO, WARN or ERROR; default INFO
-	// LogRetentionDays is how long the functions' logs are kept; default 30. Only
-	// some numbers are possible, which the error for another lists.
+	// LogRetentionDays is the retention of the functions' logs; default 30. It is
+	// one of the values that CloudWatch supports.
 	LogRetentionDays int
 
-	NoAuditArchive     bool // expired audit events are not kept in a bucket
-	ArchiveGlacierDays int  // after how many days they move to cheaper storage; default 90
+	NoAuditArchive     bool // no bucket for expired audit events
+	ArchiveGlacierDays int  // days until archived events move to cheaper storage; default 90
 
 	NoAlarms             bool
-	AlarmTopicARN        string // the SNS topic that alarms are sent to; default none
-	DurationThresholdPct int    // of LambdaTimeout, when an alarm is raised; default 80
+	AlarmTopicARN        string // the SNS topic of the alarms; default none
+	DurationThresholdPct int    // duration alarm, in percent of LambdaTimeout; default 80
 
-	// NoIAM makes no role and no policy. A function is then made only if its
-	// role is given.
+	// NoIAM creates no roles and policies. The stack then has a function only if
+	// the ARN of its role is set.
 	NoIAM    bool
-	IAMRoles bool // also roles for applications, administrators and readers
-	// AggregatorRoleARN and ProvisionerRoleARN are roles that the functions use
-	// instead of one that is made for them.
+	IAMRoles bool // adds roles for applications, administrators and readers
+	// AggregatorRoleARN and ProvisionerRoleARN are existing roles for the
+	// functions. Default: the stack creates them.
 	AggregatorRoleARN, ProvisionerRoleARN string
-	PermissionBoundary                    string // of every role: name or ARN of a policy; default none
-	// RoleNameFormat and PolicyNameFormat are names with {} in the place of the
-	// stack's name and what the role or policy is for; default "{}".
+	PermissionBoundary                    string // name or ARN of a policy, for every role; default none
+	// RoleNameFormat and PolicyNameFormat are names in which {} stands for the name
+	// of the stack and a suffix for each role or policy; default "{}".
 	RoleNameFormat, PolicyNameFormat string
 
-	// ArtifactBucket is where the functions' code is put. It must be in the same
-	// region and is never removed. Default: a bucket that is made for the stack
-	// and goes with it.
+	// ArtifactBucket is an existing bucket for the functions' code, in the same
+	// region. Default: a bucket that Deploy creates and Delete deletes.
 	ArtifactBucket string
 
-	// Tags of the owner, at most 44. Those of zae-limiter itself win.
+	// Tags are tags for all resources, at most 44. They cannot override the tags of
+	// zae-limiter.
 	Tags map[string]string
 
-	kept kept
+	deployed deployedValues
 }
 
-// kept is what a stack that is there has, and no field can say.
-type kept struct {
-	names map[string]string // of roles and policies, by parameter, where no format says them
-	// threshold, in milliseconds, is that of an aggregator with this timeout and
-	// this percentage, which may be no whole one.
+// deployedValues holds values of a deployed stack that no field of Stack can
+// represent.
+type deployedValues struct {
+	names map[string]string // names of roles and policies without a format, by parameter
+	// threshold is the deployed duration alarm in milliseconds. It applies as long
+	// as timeout and the rounded percentage are unchanged.
 	threshold, percentage int
 	timeout               time.Duration
 }
 
-// WithDefaults is the stack with every field said that has a default.
+// WithDefaults returns s with the default of each zero field.
 func (s Stack) WithDefaults() Stack {
 	s.SnapshotWindows = cmp.Or(s.SnapshotWindows, "hourly,daily,monthly")
 	s.UsageRetentionDays = cmp.Or(s.UsageRetentionDays, 90)
@@ -93,14 +94,14 @@ func (s Stack) WithDefaults() Stack {
 	return s
 }
 
-// HasAggregator tells whether the stack has the function that counts usage: it
-// is wanted, and has a role.
+// HasAggregator reports whether the stack has the function that counts usage. It
+// needs a role.
 func (s Stack) HasAggregator() bool {
 	return !s.NoAggregator && (!s.NoIAM || s.AggregatorRoleARN != "")
 }
 
-// HasProvisioner tells whether the stack has the function that applies declared
-// limits: it is wanted, and has a role.
+// HasProvisioner reports whether the stack has the function that applies declared
+// limits. It needs a role.
 func (s Stack) HasProvisioner() bool {
 	return !s.NoProvisioner && (!s.NoIAM || s.ProvisionerRoleARN != "")
 }

@@ -38,7 +38,7 @@ var plainParameters = map[string]string{
 
 func TestParametersOfTheZeroStack(t *testing.T) {
 	t.Parallel()
-	if diff := cmp.Diff(plainParameters, values(sent(Stack{}.parameters("app", object{})))); diff != "" {
+	if diff := cmp.Diff(plainParameters, values(cfnParameters(Stack{}.parameters("app", object{})))); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -63,22 +63,22 @@ func TestParametersOfAStackWithEverything(t *testing.T) {
 		"AcquireOnlyPolicyName": "app-acq-p", "FullAccessPolicyName": "app-full-p", "ReadOnlyPolicyName": "app-read-p",
 		"NamespaceAcquirePolicyName": "app-ns-acq-p", "NamespaceFullAccessPolicyName": "app-ns-full-p", "NamespaceReadOnlyPolicyName": "app-ns-read-p",
 	}
-	got := values(sent(s.parameters("app", object{"bucket", "key"})))
+	got := values(cfnParameters(s.parameters("app", object{"bucket", "key"})))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	s.NoIAM, s.IAMRoles, s.AggregatorRoleARN, s.ProvisionerRoleARN = true, false, "a", "p"
-	got = values(sent(s.parameters("app", object{"bucket", "key"})))
+	got = values(cfnParameters(s.parameters("app", object{"bucket", "key"})))
 	if got["AggregatorRoleArn"] != "a" || got["ProvisionerRoleArn"] != "p" || got["EnableIAM"] != "false" {
 		t.Error(got)
 	}
 	s.RoleNameFormat = strings.Repeat("r", 54) + "{}" // not all would fit
-	got = values(sent(s.parameters("app", object{"bucket", "key"})))
+	got = values(cfnParameters(s.parameters("app", object{"bucket", "key"})))
 	if got["AppRoleName"] != strings.Repeat("r", 54)+"app-app" || got["AggregatorRoleName"] != strings.Repeat("r", 54)+"app-aggr" || len(got["AdminRoleName"]) != 63 {
 		t.Error(got)
 	}
-	got = values(sent(s.parameters("apps", object{"bucket", "key"})))
-	if got["AdminRoleName"] == "" || values(sent(s.parameters("apple", object{})))["AdminRoleName"] != "" {
+	got = values(cfnParameters(s.parameters("apps", object{"bucket", "key"})))
+	if got["AdminRoleName"] == "" || values(cfnParameters(s.parameters("apple", object{})))["AdminRoleName"] != "" {
 		t.Error(got)
 	}
 	all := append(slices.Sorted(maps.Keys(want)), "AggregatorRoleArn", "ProvisionerRoleArn", "StreamStartingPosition") // which depends on the stack that is there
@@ -100,10 +100,10 @@ func TestDeployedIsWhatWasSaid(t *testing.T) {
 	}
 	for _, s := range []Stack{{Tags: map[string]string{}}, {Tags: map[string]string{}, NoIAM: true}, everything} {
 		before := s.parameters("app", object{"bucket", "key"})
-		stack := &cfn.Stack{Parameters: sent(before), Tags: sentTags(merged(s.Tags, discoveryTags("app"), versionTags("1.2.3")))}
+		stack := &cfn.Stack{Parameters: cfnParameters(before), Tags: cfnTags(mergeTags(s.Tags, discoveryTags("app"), versionTags("1.2.3")))}
 		stack.Tags = append(stack.Tags, cfn.Tag{Key: aws.String("aws:owner"), Value: aws.String("service")})
-		again := wantedOf(stack)
-		if diff := cmp.Diff(values(sent(before)), values(sent(again.parameters("app", object{"bucket", "key"})))); diff != "" {
+		again := stackOf(stack)
+		if diff := cmp.Diff(values(cfnParameters(before)), values(cfnParameters(again.parameters("app", object{"bucket", "key"})))); diff != "" {
 			t.Error(diff)
 		}
 		if diff := cmp.Diff(s.Tags, again.Tags); diff != "" {
@@ -116,15 +116,15 @@ func TestDeployedIsWhatWasSaid(t *testing.T) {
 // about it.
 func TestDeployedKeepsTheThreshold(t *testing.T) {
 	t.Parallel()
-	stack := &cfn.Stack{Parameters: sent([]parameter{{"LambdaTimeout", "60"}, {"LambdaDurationThreshold", "50000"}})}
+	stack := &cfn.Stack{Parameters: cfnParameters([]parameter{{"LambdaTimeout", "60"}, {"LambdaDurationThreshold", "50000"}})}
 	for want, change := range map[string]func(*Stack){
 		"50000": func(*Stack) {},
 		"24900": func(s *Stack) { s.LambdaTimeout = 30 * time.Second },
 		"30000": func(s *Stack) { s.DurationThresholdPct = 50 },
 	} {
-		s := wantedOf(stack)
+		s := stackOf(stack)
 		change(&s)
-		if got := values(sent(s.parameters("app", object{})))["LambdaDurationThreshold"]; got != want {
+		if got := values(cfnParameters(s.parameters("app", object{})))["LambdaDurationThreshold"]; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
@@ -133,10 +133,10 @@ func TestDeployedKeepsTheThreshold(t *testing.T) {
 // Names that somebody chose without a format stay, until a format is said.
 func TestDeployedKeepsNames(t *testing.T) {
 	t.Parallel()
-	stack := &cfn.Stack{Parameters: sent([]parameter{{"AppRoleName", "mine"}, {"FullAccessPolicyName", "all"}})}
-	s := wantedOf(stack)
+	stack := &cfn.Stack{Parameters: cfnParameters([]parameter{{"AppRoleName", "mine"}, {"FullAccessPolicyName", "all"}})}
+	s := stackOf(stack)
 	s.RoleNameFormat, s.IAMRoles = "r-{}", true
-	got := values(sent(s.parameters("app", object{})))
+	got := values(cfnParameters(s.parameters("app", object{})))
 	if got["AppRoleName"] != "r-app-app" || got["FullAccessPolicyName"] != "all" {
 		t.Error(got)
 	}
@@ -186,23 +186,23 @@ func TestKeptParametersAreAllSent(t *testing.T) {
 	for _, key := range []string{"EnableIAMRoles", "CodeKey", "OfAnotherTemplate"} {
 		stack.Parameters = append(stack.Parameters, cfn.Parameter{ParameterKey: aws.String(key), ParameterValue: aws.String("x")})
 	}
-	if diff := cmp.Diff(map[string]string{"EnableIAMRoles": "*", "CodeKey": "*", "OfAnotherTemplate": "*"}, values(previous(stack, nil))); diff != "" {
+	if diff := cmp.Diff(map[string]string{"EnableIAMRoles": "*", "CodeKey": "*", "OfAnotherTemplate": "*"}, values(previousParameters(stack, nil))); diff != "" {
 		t.Error(diff)
 	}
 	changed := []parameter{{"CodeKey", "new"}, {"CodeBucket", ""}}
-	got := values(previous(stack, parameterNames(), changed...))
+	got := values(previousParameters(stack, parameterNames(), changed...))
 	if diff := cmp.Diff(map[string]string{"EnableIAMRoles": "*", "CodeKey": "new", "StreamStartingPosition": "LATEST"}, got); diff != "" {
 		t.Error(diff)
 	}
 	stack.Parameters = append(stack.Parameters, cfn.Parameter{ParameterKey: aws.String("StreamStartingPosition"), ParameterValue: aws.String("TRIM_HORIZON")})
-	if got := values(previous(stack, parameterNames())); got["StreamStartingPosition"] != "*" {
+	if got := values(previousParameters(stack, parameterNames())); got["StreamStartingPosition"] != "*" {
 		t.Error(got)
 	}
 }
 
 func TestTagsThatAreSent(t *testing.T) {
 	t.Parallel()
-	got := merged(map[string]string{"team": "a", "ManagedBy": "me"}, discoveryTags("ZAEL-app"), versionTags("1.2.3"))
+	got := mergeTags(map[string]string{"team": "a", "ManagedBy": "me"}, discoveryTags("ZAEL-app"), versionTags("1.2.3"))
 	want := map[string]string{
 		"team": "a", "ManagedBy": "zae-limiter", "zae-limiter:name": "app", "zae-limiter:type": "limiter",
 		"zae-limiter:version": "1.2.3", "zae-limiter:schema-version": "0.8.0", "zae-limiter:lambda-version": "1.2.3",
@@ -249,13 +249,13 @@ func TestOrderOfVersions(t *testing.T) {
 	rising := []string{"0.0.0-20260102030405-abcdef012345", "0.1.0-rc1", "0.1.0", "v0.1.1+dirty", "0.10.0", "1.0.0-a", "1.0.0-b", "1.0.0-rc.9", "1.0.0-rc.10", "1.0.0", "2.0.0"}
 	for i, a := range rising {
 		for j, b := range rising {
-			if got := mayFollow(a, b); got != (i >= j) {
+			if got := canReplace(a, b); got != (i >= j) {
 				t.Errorf("%s after %s: %t", a, b, got)
 			}
 		}
 	}
 	for _, none := range []string{"", "devel", "1.2.3.4", "a.b.c", "1.-2.3", "0123abc"} {
-		if mayFollow(none, "1.0.0") || !mayFollow("1.0.0", none) || !mayFollow(none, none) {
+		if canReplace(none, "1.0.0") || !canReplace("1.0.0", none) || !canReplace(none, none) {
 			t.Errorf("%q is taken for a release", none)
 		}
 	}

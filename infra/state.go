@@ -1,26 +1,34 @@
 package infra
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	cfn "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+
+	"github.com/zeroae/zae-limiter-go"
 )
 
-// state is what a stack's status means for whoever wants to change it.
+// state is the status of a stack, as far as a change of it depends on that.
 type state int
 
 const (
-	missing  state = iota
-	stable         // it can be changed
-	busy           // something is being done with it
-	leaving        // it is being deleted
-	broken         // it can only be deleted
-	stuck          // its rollback has to be finished first
-	reviewed       // it is a change set that nobody has executed
+	missing    state = iota
+	stable           // it can be updated
+	busy             // an operation is in progress
+	deleting         // it is being deleted
+	broken           // it can only be deleted
+	stuck            // its rollback failed, and has to be continued
+	unexecuted       // it has nothing but a change set
 )
 
 func stateOf(stack *cfn.Stack) state {
@@ -31,9 +39,9 @@ func stateOf(stack *cfn.Stack) state {
 	case cfn.StackStatusDeleteComplete:
 		return missing
 	case cfn.StackStatusDeleteInProgress:
-		return leaving
+		return deleting
 	case cfn.StackStatusReviewInProgress:
-		return reviewed
+		return unexecuted
 	case cfn.StackStatusRollbackComplete, cfn.StackStatusCreateFailed, cfn.StackStatusRollbackFailed, cfn.StackStatusDeleteFailed:
 		return broken
 	case cfn.StackStatusUpdateRollbackFailed, cfn.StackStatusImportRollbackFailed:
@@ -48,10 +56,10 @@ func stateOf(stack *cfn.Stack) state {
 
 func isBusyStatus(status string) bool { return strings.HasSuffix(status, "_IN_PROGRESS") }
 
-// find is the session's stack, nil if there is none.
+// find returns the session's stack, or nil if there is none.
 func (s *session) find(ctx context.Context) (*cfn.Stack, error) { return s.describe(ctx, s.name) }
 
-// describe is the stack of that name or ID, nil if there is none.
+// describe returns the stack of that name or ID, or nil if there is none.
 func (s *session) describe(ctx context.Context, id string) (*cfn.Stack, error) {
 	out, err := s.stacks.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &id})
 	if isMissing(err) {
@@ -66,21 +74,21 @@ func (s *session) describe(ctx context.Context, id string) (*cfn.Stack, error) {
 	return &out.Stacks[0], nil
 }
 
-// isMissing tells whether CloudFormation knows no stack, or no such resource in
-// it. It has no code of its own for that.
+// isMissing reports whether a stack or resource does not exist. CloudFormation has
+// no error code of its own for that.
 func isMissing(err error) bool {
 	return errorCode(err) == "ValidationError" && strings.Contains(errorText(err), "does not exist")
 }
 
-// tableResource is the stack's table in the template.
+// tableResource is the logical ID of the table.
 const tableResource = "RateLimitsTable"
 
-// checkOwner refuses a stack that zae-limiter did not make.
+// checkOwner refuses a stack that zae-limiter did not create.
 func (s *session) checkOwner(ctx context.Context, stack *cfn.Stack) error {
 	tags := tagsOf(*stack)
 	if tags[tagManagedBy] == manager {
 		if kind := tags[tagType]; kind != "" && kind != typeLimiter {
-			return s.refuse(stack, fmt.Sprintf("it is one of zae-limiter, but of type %s; choose another name", kind))
+			return s.refuse(stack, fmt.Sprintf("it belongs to zae-limiter, but its type is %s; choose another name", kind))
 		}
 		return nil
 	}
@@ -88,7 +96,7 @@ func (s *session) checkOwner(ctx context.Context, stack *cfn.Stack) error {
 		StackName: stack.StackId, LogicalResourceId: aws.String(tableResource),
 	})
 	if isMissing(err) {
-		return s.refuse(stack, "it belongs to something else than zae-limiter; choose another name")
+		return s.refuse(stack, "it does not belong to zae-limiter; choose another name")
 	}
 	return err
 }
@@ -97,17 +105,116 @@ func (s *session) refuse(stack *cfn.Stack, reason string) error {
 	return &RefusedError{Stack: s.name, Status: string(stack.StackStatus), Reason: reason}
 }
 
-// refuseState says why a stack cannot be changed as it is.
+// refuseState returns the error for a stack in a state that cannot be updated.
 func (s *session) refuseState(stack *cfn.Stack) error {
 	remove := s.place.Command("delete", "--name", s.name)
 	switch stateOf(stack) {
 	case broken:
-		return s.refuse(stack, "it was not made, or not deleted, to the end, and cannot be changed; delete it first with "+remove+", and deploy it again")
+		return s.refuse(stack, "its creation or deletion failed, so it cannot be updated; delete it with "+remove+", and deploy it again")
 	case stuck:
-		return s.refuse(stack, "an update failed, and so did its rollback; finish that with "+
+		return s.refuse(stack, "an update and its rollback failed; finish the rollback with "+
 			s.place.AWS("cloudformation", "continue-update-rollback", "--stack-name", s.name)+", and try again")
-	case reviewed:
-		return s.refuse(stack, "it has a change set that nobody has executed, and nothing else; execute that, or delete the stack with "+remove+", and try again")
+	case unexecuted:
+		return s.refuse(stack, "it has only a change set that was not executed; execute that, or delete the stack with "+remove+", and try again")
 	}
 	return s.contended()
+}
+
+// resolveStack sets Options.Stack to the stack to deploy, given the deployed one,
+// or nil.
+func (s *session) resolveStack(ctx context.Context, stack *cfn.Stack) error {
+	err := s.callResolve(ctx, stack)
+	s.opts.Stack.Architecture = s.architecture(stack)
+	return err
+}
+
+// architecture returns the architecture for the functions: the one in
+// Options.Stack, else the deployed one, else the default.
+func (s *session) architecture(stack *cfn.Stack) string {
+	if chosen := cmp.Or(s.opts.Stack.Architecture, deployedArchitecture(stack)); chosen != "" {
+		return chosen
+	}
+	return DefaultArchitecture(s.opts.Zip)
+}
+
+// deployedArchitecture returns the architecture of the functions of a stack, or ""
+// if it has none.
+func deployedArchitecture(stack *cfn.Stack) string {
+	if stack == nil || !stackOf(stack).hasFunctions() {
+		return ""
+	}
+	return stackOf(stack).Architecture
+}
+
+// callResolve sets Options.Stack to the result of Options.Resolve.
+func (s *session) callResolve(ctx context.Context, stack *cfn.Stack) error {
+	if s.opts.Resolve == nil {
+		return nil
+	}
+	if stack == nil {
+		s.opts.Stack = s.opts.Resolve(nil)
+		return s.validate()
+	}
+	deployed := stackOf(stack)
+	deployed.Architecture = deployedArchitecture(stack)
+	deployed.ArtifactBucket, _ = s.codeTarget(ctx, stack)
+	s.opts.Stack = s.opts.Resolve(&deployed)
+	err := s.validate()
+	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
+		return invalid(bad.Field, bad.Value, bad.Reason+"; settings without a flag keep their deployed value, unless --reset is given")
+	}
+	return err
+}
+
+// validate checks Options.Stack without any call.
+func (s *session) validate() error {
+	return cmp.Or(s.opts.Stack.Validate(s.name), checkTopicRegion(s.opts.Stack.AlarmTopicARN, s.region))
+}
+
+// stackOf returns the settings of a deployed stack. It is the inverse of
+// Stack.parameters.
+func stackOf(stack *cfn.Stack) Stack {
+	s := stackFromParameters(func(key string) string { value, _ := parameterOf(*stack, key); return value })
+	s.Tags = tagsOf(*stack)
+	maps.DeleteFunc(s.Tags, func(key, _ string) bool { return isManagedTag(key) })
+	return s
+}
+
+// stackFromParameters returns the settings in the parameters of a stack. A setting
+// that its template lacks has its default.
+func stackFromParameters(text func(key string) string) Stack {
+	number := func(key string) int { n, _ := strconv.Atoi(text(key)); return n }
+	s := Stack{
+		SnapshotWindows:    strings.ReplaceAll(text("SnapshotWindows"), " ", ""),
+		UsageRetentionDays: number("SnapshotRetentionDays"),
+		PITRRecoveryDays:   number("PITRRecoveryPeriodDays"),
+		DeletionProtection: text("EnableDeletionProtection") == "true",
+		NoAggregator:       text(paramAggregator) == "false",
+		NoProvisioner:      text(paramProvisioner) == "false",
+		Architecture:       text(paramArchitecture),
+		LambdaTimeout:      time.Duration(number("LambdaTimeout")) * time.Second,
+		LambdaMemory:       number("LambdaMemorySize"),
+		Tracing:            text("EnableTracing") == "true",
+		LogLevel:           text("LogLevel"),
+		LogRetentionDays:   number("LogRetentionDays"),
+		NoAuditArchive:     text("EnableAuditArchival") == "false",
+		ArchiveGlacierDays: number("AuditArchiveGlacierTransitionDays"),
+		NoAlarms:           text("EnableAlarms") == "false",
+		AlarmTopicARN:      text("AlarmSNSTopicArn"),
+		NoIAM:              text(paramIAM) == "false",
+		IAMRoles:           text("EnableIAMRoles") == "true" && text(paramIAM) != "false", // without IAM it has no effect
+		AggregatorRoleARN:  text(paramAggregatorRole),
+		ProvisionerRoleARN: text(paramProvisionerRole),
+		PermissionBoundary: text("PermissionBoundary"),
+		RoleNameFormat:     text("RoleNameFormat"),
+	}
+	s.deployed = deployedValues{names: map[string]string{}, threshold: number("LambdaDurationThreshold"), timeout: s.LambdaTimeout}
+	if ms := int(s.LambdaTimeout.Milliseconds()); ms > 0 && s.deployed.threshold > 0 {
+		s.DurationThresholdPct = max(1, min(100, (s.deployed.threshold*100+ms/2)/ms))
+		s.deployed.percentage = s.DurationThresholdPct
+	}
+	for _, one := range slices.Concat(roles, policies) {
+		s.deployed.names[one.parameter] = text(one.parameter)
+	}
+	return s
 }

@@ -6,44 +6,44 @@ import (
 	"time"
 )
 
-// Status is how a stack and everything in it is. What could not be found out
-// says why in its Error, and in Problems.
+// Status describes the health of a stack and of its resources. A part that could not
+// be read has an Error, which is also in Problems.
 type Status struct {
 	Name      string    `json:"name"`
 	Region    string    `json:"region"`
 	CheckedAt time.Time `json:"checked_at"`
 	Verdict   Verdict   `json:"verdict"`
-	// Problems are why the verdict is not Ready, a sentence each.
+	// Problems lists the reasons for a verdict other than Ready.
 	Problems []string `json:"problems"`
 
-	Available     bool              `json:"available"`  // the table answers
-	LatencyMillis int64             `json:"latency_ms"` // of asking it how it is
+	Available     bool              `json:"available"`  // the table is active
+	LatencyMillis int64             `json:"latency_ms"` // of DescribeTable
 	Stack         StackStatus       `json:"stack"`
 	Table         TableStatus       `json:"table"`
 	Aggregator    FunctionStatus    `json:"aggregator"`
 	Provisioner   FunctionStatus    `json:"provisioner"`
-	EventSource   EventSourceStatus `json:"event_source"`      // between the table's stream and the aggregator
-	DeadLetters   QueueStatus       `json:"dead_letter_queue"` // changes that the aggregator could not count
+	EventSource   EventSourceStatus `json:"event_source"`      // from the table's stream to the aggregator
+	DeadLetters   QueueStatus       `json:"dead_letter_queue"` // changes that the aggregator failed to count
 	Versions      VersionStatus     `json:"versions"`
 	Alarms        AlarmsStatus      `json:"alarms"`
-	IAM           map[string]string `json:"iam"`        // ARNs of policies and roles by the stack's outputs
-	CostHints     []string          `json:"cost_hints"` // what the owner pays for, a sentence each
+	IAM           map[string]string `json:"iam"`        // ARNs of policies and roles, by output
+	CostHints     []string          `json:"cost_hints"` // what AWS bills for
 }
 
-// Verdict is the whole of a Status in a word.
+// Verdict summarizes a Status.
 type Verdict string
 
 // Verdicts, from the worst to the best.
 const (
-	Unreachable Verdict = "unreachable" // the table does not answer, or is not there
-	Broken      Verdict = "broken"      // work on the stack has failed, or the table is not for this program
-	Changing    Verdict = "changing"    // work on the stack goes on
-	Degraded    Verdict = "degraded"    // limits work, and something else does not
-	Uncertain   Verdict = "uncertain"   // limits work, and something else could not be asked
+	Unreachable Verdict = "unreachable" // the table does not exist or is not active
+	Broken      Verdict = "broken"      // an operation on the stack failed, or this program cannot use the table
+	Changing    Verdict = "changing"    // an operation on the stack is in progress
+	Degraded    Verdict = "degraded"    // limits work, but something else does not
+	Uncertain   Verdict = "uncertain"   // limits work, but something else could not be checked
 	Ready       Verdict = "ready"
 )
 
-// StackStatus is about the stack itself.
+// StackStatus describes the stack itself.
 type StackStatus struct {
 	Exists     bool              `json:"exists"`
 	ID         string            `json:"id"`
@@ -58,29 +58,29 @@ type StackStatus struct {
 	Error      string            `json:"error,omitempty"`
 }
 
-// TableStatus is about the table. Items and Bytes are about six hours old.
+// TableStatus describes the table. Items and Bytes are up to six hours old.
 type TableStatus struct {
 	Exists             bool          `json:"exists"`
 	Status             string        `json:"status"`
 	Items              int64         `json:"items"`
 	Bytes              int64         `json:"bytes"`
 	Indexes            []IndexStatus `json:"indexes"`
-	Stream             string        `json:"stream"` // what it shows of a change; "" without one
+	Stream             string        `json:"stream"` // its view type; "" without a stream
 	TTL                string        `json:"ttl"`    // ENABLED, DISABLED, ...
 	TTLAttribute       string        `json:"ttl_attribute"`
-	RecoveryDays       int           `json:"recovery_days"` // how far back it can be restored; 0 for not at all
+	RecoveryDays       int           `json:"recovery_days"` // period of point-in-time recovery; 0 if disabled
 	DeletionProtection bool          `json:"deletion_protection"`
 	Error              string        `json:"error,omitempty"`
 }
 
-// IndexStatus is about an index of the table.
+// IndexStatus describes an index of the table.
 type IndexStatus struct {
 	Name   string `json:"name"`
 	Status string `json:"status"`
 	Bytes  int64  `json:"bytes"`
 }
 
-// FunctionStatus is about a function.
+// FunctionStatus describes a function.
 type FunctionStatus struct {
 	Exists       bool   `json:"exists"`
 	Name         string `json:"name"`
@@ -89,15 +89,15 @@ type FunctionStatus struct {
 	Reason       string `json:"reason"`
 	Runtime      string `json:"runtime"`
 	Architecture string `json:"architecture"`
-	Version      string `json:"version"`       // of zae-limiter, by its tag
-	SHA256       string `json:"sha256"`        // of its code, in hexadecimal digits
-	Modified     string `json:"last_modified"` // as the service says it
+	Version      string `json:"version"`       // of zae-limiter, from its tag
+	SHA256       string `json:"sha256"`        // of its code, in hexadecimal
+	Modified     string `json:"last_modified"` // in the format of the service
 	MemoryMB     int    `json:"memory_mb"`
 	Timeout      int    `json:"timeout_seconds"`
 	Error        string `json:"error,omitempty"`
 }
 
-// EventSourceStatus is about what brings changes to the aggregator.
+// EventSourceStatus describes the event source mapping of the aggregator.
 type EventSourceStatus struct {
 	Exists     bool      `json:"exists"`
 	State      string    `json:"state"` // Enabled, Disabled, Creating, ...
@@ -107,36 +107,36 @@ type EventSourceStatus struct {
 	Error      string    `json:"error,omitempty"`
 }
 
-// QueueStatus is about a queue.
+// QueueStatus describes a queue.
 type QueueStatus struct {
 	Exists   bool   `json:"exists"`
 	URL      string `json:"url"`
-	Messages int64  `json:"messages"` // about how many wait
+	Messages int64  `json:"messages"` // approximate number
 	Error    string `json:"error,omitempty"`
 }
 
-// VersionStatus is what says which version it is. What is not said is "".
+// VersionStatus describes all versions. An unknown one is "".
 type VersionStatus struct {
-	Program       string    `json:"program"`        // this one
-	ProgramSchema string    `json:"program_schema"` // that this one writes
-	Stack         string    `json:"stack"`          // by the stack's tag
-	Lambda        string    `json:"lambda"`         // by the aggregator's tag
-	Schema        string    `json:"schema"`         // by the table's record, as are the others
+	Program       string    `json:"program"`        // of this program
+	ProgramSchema string    `json:"program_schema"` // that this program writes
+	Stack         string    `json:"stack"`          // from the stack's tag
+	Lambda        string    `json:"lambda"`         // from the aggregator's tag
+	Schema        string    `json:"schema"`         // from the version record, like the fields below
 	ClientMin     string    `json:"client_min"`
 	UpdatedBy     string    `json:"updated_by"`
 	UpdatedAt     time.Time `json:"updated_at,omitzero"`
 	Pending       []string  `json:"pending_migrations"`
-	Refused       string    `json:"refused,omitempty"` // why this program must not use the table
+	Refused       string    `json:"refused,omitempty"` // why this program cannot use the table
 	Error         string    `json:"error,omitempty"`
 }
 
-// AlarmsStatus is about the stack's alarms.
+// AlarmsStatus describes the stack's alarms.
 type AlarmsStatus struct {
 	List  []AlarmStatus `json:"list"`
 	Error string        `json:"error,omitempty"`
 }
 
-// AlarmStatus is about an alarm.
+// AlarmStatus describes an alarm.
 type AlarmStatus struct {
 	Name    string    `json:"name"`
 	State   string    `json:"state"` // OK, ALARM or INSUFFICIENT_DATA
@@ -144,15 +144,16 @@ type AlarmStatus struct {
 	Updated time.Time `json:"updated,omitzero"`
 }
 
-// Inspect finds out how a stack is, and writes nothing. What fails is told in
-// the Status; its error is *limiter.InvalidError for the name,
-// *limiter.UnavailableError where AWS cannot even be asked, or the context's.
+// Inspect returns the status of a stack. It writes nothing. The Status includes the
+// failures of single checks; Inspect itself returns a *limiter.InvalidError if the
+// name is invalid, a *limiter.UnavailableError if it has no configuration for AWS,
+// or the error of ctx.
 func Inspect(ctx context.Context, name string, opts *Options) (Status, error) {
-	s, err := dial(ctx, "status", name, opts)
+	s, err := newStackSession(ctx, "status", name, opts)
 	if err != nil {
 		return Status{}, err
 	}
-	st := s.blank()
+	st := s.newStatus()
 	var first, second sync.WaitGroup
 	functions, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -163,22 +164,22 @@ func Inspect(ctx context.Context, name string, opts *Options) (Status, error) {
 		second.Go(func() { probe(functions, &st) })
 	}
 	first.Wait()
-	if st.isBare() { // so there are no functions, and what answers for them may be anything
+	if st.lacksCloudFormation() { // no functions either; other services may respond for Lambda
 		cancel()
 	}
-	for _, probe := range []func(context.Context, *Status){s.probeDeadLetters, s.probeAlarms} { // the stack knows their names
+	for _, probe := range []func(context.Context, *Status){s.probeDeadLetters, s.probeAlarms} { // their names are outputs of the stack
 		second.Go(func() { probe(ctx, &st) })
 	}
 	second.Wait()
 	if err := ctx.Err(); err != nil {
 		return Status{}, err
 	}
-	st.conclude(s.place)
+	st.setVerdict(s.place)
 	return st, nil
 }
 
-// blank is a Status of which nothing is known: its lists are empty, not null.
-func (s *session) blank() Status {
+// newStatus returns a Status without results. Its lists are empty, not null.
+func (s *session) newStatus() Status {
 	none := func() map[string]string { return map[string]string{} }
 	return Status{
 		Name: s.name, Region: s.region, CheckedAt: s.opts.Now().UTC(), Problems: []string{}, IAM: none(), CostHints: []string{},

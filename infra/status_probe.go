@@ -3,6 +3,8 @@ package infra
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"maps"
 	"slices"
@@ -13,6 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	dynamodbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
@@ -20,10 +24,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// Each probe fills its own part of a Status, so they may run together.
+// Each probe sets its own part of a Status, so that probes can run concurrently.
 
-// errorOf is an error for people; "" for none, and for what is not there.
-func errorOf(err error) string {
+// probeError returns the text of an error, or "" for nil and for limiter.ErrNotFound.
+func probeError(err error) string {
 	if err == nil || errors.Is(err, limiter.ErrNotFound) {
 		return ""
 	}
@@ -32,11 +36,11 @@ func errorOf(err error) string {
 
 func (s *session) probeStack(ctx context.Context, st *Status) {
 	stack, err := s.find(ctx)
-	if none, ok := errors.AsType[*noStacksError](err); ok {
+	if none, ok := errors.AsType[*noCloudFormationError](err); ok {
 		st.Stack.Reason = "there is no CloudFormation at " + none.at
 		return
 	}
-	st.Stack.Error = errorOf(err)
+	st.Stack.Error = probeError(err)
 	if stack == nil {
 		return
 	}
@@ -62,7 +66,7 @@ func (s *session) probeTable(ctx context.Context, st *Status) {
 	out, err := s.tables.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &s.name})
 	if err != nil {
 		if !is[*dynamodbtypes.ResourceNotFoundException](err) {
-			st.Table.Error = errorOf(err)
+			st.Table.Error = probeError(err)
 		}
 		return
 	}
@@ -80,7 +84,7 @@ func (s *session) probeTable(ctx context.Context, st *Status) {
 	if t.StreamSpecification != nil && aws.ToBool(t.StreamSpecification.StreamEnabled) {
 		st.Table.Stream = string(t.StreamSpecification.StreamViewType)
 	}
-	st.Table.Error = errorOf(errors.Join(s.probeTTL(ctx, &st.Table), s.probeBackups(ctx, &st.Table)))
+	st.Table.Error = probeError(errors.Join(s.probeTTL(ctx, &st.Table), s.probeBackups(ctx, &st.Table)))
 }
 
 func (s *session) probeTTL(ctx context.Context, t *TableStatus) error {
@@ -94,7 +98,7 @@ func (s *session) probeTTL(ctx context.Context, t *TableStatus) error {
 
 func (s *session) probeBackups(ctx context.Context, t *TableStatus) error {
 	out, err := s.tables.DescribeContinuousBackups(ctx, &dynamodb.DescribeContinuousBackupsInput{TableName: &s.name})
-	if errorCode(err) == "UnknownOperationException" { // of engines for development
+	if errorCode(err) == "UnknownOperationException" { // from DynamoDB Local
 		return nil
 	}
 	if err != nil || out.ContinuousBackupsDescription == nil || out.ContinuousBackupsDescription.PointInTimeRecoveryDescription == nil {
@@ -115,7 +119,7 @@ func (s *session) probeVersions(ctx context.Context, st *Status) {
 		return
 	}
 	if err != nil {
-		v.Error = errorOf(err)
+		v.Error = probeError(err)
 		return
 	}
 	defer func() { _ = repo.Close() }()
@@ -128,7 +132,64 @@ func (s *session) probeVersions(ctx context.Context, st *Status) {
 			v.Pending = append(v.Pending, m.Version)
 		}
 	}
-	v.Error = errorOf(err)
+	v.Error = probeError(err)
+}
+
+func (s *session) probeAggregator(ctx context.Context, st *Status) {
+	st.Aggregator = s.probeFunction(ctx, s.name+aggregatorSuffix)
+}
+
+func (s *session) probeProvisioner(ctx context.Context, st *Status) {
+	st.Provisioner = s.probeFunction(ctx, s.name+provisionerSuffix)
+}
+
+func (s *session) probeFunction(ctx context.Context, name string) FunctionStatus {
+	f := FunctionStatus{Name: name}
+	out, err := s.functions.GetFunction(ctx, &lambda.GetFunctionInput{FunctionName: &name})
+	if is[*lambdatypes.ResourceNotFoundException](err) {
+		return f
+	}
+	if err != nil || out.Configuration == nil {
+		f.Error = probeError(err)
+		return f
+	}
+	c := out.Configuration
+	f.Exists, f.State, f.LastUpdate, f.Runtime = true, string(c.State), string(c.LastUpdateStatus), string(c.Runtime)
+	f.Version, f.SHA256, f.Modified = out.Tags[tagLambdaVersion], hexHash(aws.ToString(c.CodeSha256)), aws.ToString(c.LastModified)
+	f.MemoryMB, f.Timeout = int(aws.ToInt32(c.MemorySize)), int(aws.ToInt32(c.Timeout))
+	f.Reason = aws.ToString(c.StateReason)
+	if c.LastUpdateStatus == lambdatypes.LastUpdateStatusFailed {
+		f.Reason = aws.ToString(c.LastUpdateStatusReason)
+	}
+	if len(c.Architectures) > 0 {
+		f.Architecture = string(c.Architectures[0])
+	}
+	return f
+}
+
+// hexHash converts a hash from base64 to hexadecimal. It returns "" if it is invalid.
+func hexHash(hash string) string {
+	sum, err := base64.StdEncoding.DecodeString(hash)
+	if err != nil {
+		return ""
+	}
+	return hex.EncodeToString(sum)
+}
+
+func (s *session) probeEventSource(ctx context.Context, st *Status) {
+	out, err := s.functions.ListEventSourceMappings(ctx, &lambda.ListEventSourceMappingsInput{FunctionName: aws.String(s.name + aggregatorSuffix)})
+	if is[*lambdatypes.ResourceNotFoundException](err) {
+		return
+	}
+	st.EventSource.Error = probeError(err)
+	if err != nil || len(out.EventSourceMappings) == 0 {
+		return
+	}
+	m := out.EventSourceMappings[0]
+	st.EventSource = EventSourceStatus{
+		Exists: true, State: aws.ToString(m.State), Reason: aws.ToString(m.StateTransitionReason),
+		LastResult: aws.ToString(m.LastProcessingResult), Modified: aws.ToTime(m.LastModified),
+	}
 }
 
 func (s *session) probeDeadLetters(ctx context.Context, st *Status) {
@@ -143,7 +204,7 @@ func (s *session) probeDeadLetters(ctx context.Context, st *Status) {
 	if err == nil {
 		st.DeadLetters.Messages, err = strconv.ParseInt(out.Attributes[string(sqstypes.QueueAttributeNameApproximateNumberOfMessages)], 10, 64)
 	}
-	st.DeadLetters.Error = errorOf(err)
+	st.DeadLetters.Error = probeError(err)
 }
 
 func (s *session) probeAlarms(ctx context.Context, st *Status) {
@@ -157,7 +218,7 @@ func (s *session) probeAlarms(ctx context.Context, st *Status) {
 		return
 	}
 	out, err := s.metrics.DescribeAlarms(ctx, &cloudwatch.DescribeAlarmsInput{AlarmNames: names})
-	st.Alarms.Error = errorOf(err)
+	st.Alarms.Error = probeError(err)
 	if err != nil {
 		return
 	}

@@ -106,7 +106,7 @@ func TestVerdicts(t *testing.T) {
 		says    string
 	}{
 		"updated":       {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Status = "UPDATE_COMPLETE" }, infra.Ready, ""},
-		"update undone": {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Status = "UPDATE_ROLLBACK_COMPLETE" }, infra.Degraded, "undone"},
+		"update undone": {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Status = "UPDATE_ROLLBACK_COMPLETE" }, infra.Degraded, "rolled back"},
 		"updating":      {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Status = "UPDATE_IN_PROGRESS" }, infra.Changing, "UPDATE_IN_PROGRESS"},
 		"never made":    {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Status, s.Reason = "ROLLBACK_COMPLETE", "why" }, infra.Broken, "why"},
 		"stuck":         {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Status = "UPDATE_ROLLBACK_FAILED" }, infra.Broken, "UPDATE_ROLLBACK_FAILED"},
@@ -115,7 +115,7 @@ func TestVerdicts(t *testing.T) {
 		"messages":      {func(c *cloud, _ *fakeaws.Stack, _ infra.Deployment) { c.Messages = "7" }, infra.Degraded, "7 changes"},
 		"alarm":         {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) { c.Alarms[0].State = "ALARM" }, infra.Degraded, "fine"},
 		"disabled":      {func(c *cloud, _ *fakeaws.Stack, _ infra.Deployment) { c.Mappings = `{"State":"Disabled"}` }, infra.Degraded, "Disabled"},
-		"not mapped":    {func(c *cloud, _ *fakeaws.Stack, _ infra.Deployment) { c.Mappings = "" }, infra.Degraded, "nothing brings"},
+		"not mapped":    {func(c *cloud, _ *fakeaws.Stack, _ infra.Deployment) { c.Mappings = "" }, infra.Degraded, "no event source"},
 		"failing": {func(c *cloud, _ *fakeaws.Stack, _ infra.Deployment) {
 			c.Mappings = `{"State":"Enabled","LastProcessingResult":"PROBLEM: Function call failed"}`
 		}, infra.Degraded, "Function call failed"},
@@ -124,7 +124,7 @@ func TestVerdicts(t *testing.T) {
 		}, infra.Degraded, "is Failed: because"},
 		"code of another": {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) {
 			c.Functions[s.Name+"-aggregator"] = functionJSON(t, strings.Repeat("ab", 32), "Active")
-		}, infra.Degraded, "brings it back"},
+		}, infra.Degraded, "restores it"},
 		"creation undone": {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Status = "ROLLBACK_IN_PROGRESS" }, infra.Broken, "ROLLBACK_IN_PROGRESS"},
 		"never executed":  {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Status = "REVIEW_IN_PROGRESS" }, infra.Broken, "REVIEW_IN_PROGRESS"},
 		"no functions": {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) {
@@ -135,10 +135,10 @@ func TestVerdicts(t *testing.T) {
 		"aggregator gone": {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) {
 			delete(c.Functions, s.Name+"-aggregator")
 			c.Mappings = ""
-		}, infra.Degraded, "-aggregator is gone; `zae-limiter deploy --name app-"},
+		}, infra.Degraded, "-aggregator does not exist; `zae-limiter deploy --name app-"},
 		"provisioner gone": {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) {
 			delete(c.Functions, s.Name+"-limits-provisioner")
-		}, infra.Degraded, "-limits-provisioner is gone"},
+		}, infra.Degraded, "-limits-provisioner does not exist"},
 		"code deployed by hand": {func(_ *cloud, s *fakeaws.Stack, _ infra.Deployment) { s.Parameters["CodeKey"] = "lambda.zip" }, infra.Ready, ""},
 		"newer table":           {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) { c.SetSchema(s.Name, "9.0.0") }, infra.Broken, "schema 9.0.0"},
 		"no record":             {func(c *cloud, s *fakeaws.Stack, _ infra.Deployment) { c.SetSchema(s.Name, "") }, infra.Degraded, "no version record"},

@@ -17,13 +17,13 @@ import (
 // DeleteTableOptions configures [DeleteTable]. The zero value of a field is its
 // default.
 type DeleteTableOptions struct {
-	Options Options // those of every call
-	// Confirm sees what would be deleted, before it is. An error refuses it, and
-	// is returned. Default: it is deleted.
+	Options Options
+	// Confirm, if not nil, is called before the table is deleted. If it returns an
+	// error, DeleteTable returns that error and deletes nothing.
 	Confirm func(TableRemoval) error
 }
 
-// TableRemoval is what DeleteTable is about to do, or has done.
+// TableRemoval describes what DeleteTable is about to do, or has done.
 type TableRemoval struct {
 	Name    string `json:"name" doc:"of the table"`
 	Region  string `json:"region" doc:"it was in"`
@@ -31,24 +31,24 @@ type TableRemoval struct {
 	Items   int64  `json:"items" doc:"about how many it held"`
 }
 
-// DeleteTable deletes a table that belongs to no stack, with everything in it,
-// and returns once it is gone. A table that is missing counts as deleted.
+// DeleteTable deletes a table that belongs to no stack, with all its data, and waits
+// until it is deleted. It succeeds if there is no table.
 //
-// Errors: *RefusedError for a table that a stack owns, which [Delete] deletes
-// with its stack, for a table that is protected, and for one that zae-limiter
-// has not prepared and that holds something; *limiter.VersionError for a table of
-// another program or of a newer version; *limiter.InvalidError for the name,
-// before any call; *limiter.UnavailableError when AWS cannot be asked or refuses.
+// It returns a *RefusedError if the table belongs to a stack (see [Delete]), is
+// protected, or has items but no version record; a *limiter.VersionError if it
+// belongs to another program or a newer version; a *limiter.InvalidError before any
+// call if the name is invalid; and a *limiter.UnavailableError if AWS cannot be
+// reached or denies access.
 func DeleteTable(ctx context.Context, name string, opts *DeleteTableOptions) (TableRemoval, error) {
 	if opts == nil {
 		opts = &DeleteTableOptions{}
 	}
-	s, err := dial(ctx, "delete table", name, &opts.Options)
+	s, err := newStackSession(ctx, "delete table", name, &opts.Options)
 	if err != nil {
 		return TableRemoval{}, err
 	}
 	r, err := s.deleteTable(ctx, opts)
-	return r, failure(ctx, "delete table", err)
+	return r, translateError(ctx, "delete table", err)
 }
 
 func (s *session) deleteTable(ctx context.Context, opts *DeleteTableOptions) (TableRemoval, error) {
@@ -61,7 +61,7 @@ func (s *session) deleteTable(ctx context.Context, opts *DeleteTableOptions) (Ta
 		return r, err
 	}
 	r.Existed, r.Items = true, aws.ToInt64(out.Table.ItemCount)
-	if err := s.mayDelete(ctx, out.Table); err != nil {
+	if err := s.checkDeletable(ctx, out.Table); err != nil {
 		return r, err
 	}
 	if opts.Confirm != nil {
@@ -72,36 +72,38 @@ func (s *session) deleteTable(ctx context.Context, opts *DeleteTableOptions) (Ta
 	return r, s.dropTable(ctx)
 }
 
-// mayDelete returns why a table must stay, nil if it may go.
-func (s *session) mayDelete(ctx context.Context, table *ddb.TableDescription) error {
+// checkDeletable refuses to delete a table that is owned, protected or unknown.
+func (s *session) checkDeletable(ctx context.Context, table *ddb.TableDescription) error {
 	if err := s.checkUnowned(ctx); err != nil {
 		return err
 	}
 	if aws.ToBool(table.DeletionProtectionEnabled) {
-		return s.keepTable("it is protected; switch that off with " + s.unprotect(s.name) + ", and delete it again")
+		return s.refuseTable("it is protected; disable the protection with " + s.unprotectCommand(s.name) + ", and delete it again")
 	}
 	return s.checkPrepared(ctx)
 }
 
-func (s *session) keepTable(reason string) error { return &RefusedError{Table: s.name, Reason: reason} }
+func (s *session) refuseTable(reason string) error {
+	return &RefusedError{Table: s.name, Reason: reason}
+}
 
-// checkUnowned refuses a table that a stack owns: the one of the same name, or
-// any other. Where there is no CloudFormation no stack does.
+// checkUnowned refuses a table that belongs to any stack. Without CloudFormation it
+// belongs to none.
 func (s *session) checkUnowned(ctx context.Context) error {
 	stack, err := s.find(ctx)
-	if is[*noStacksError](err) {
+	if is[*noCloudFormationError](err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	if stateOf(stack) != missing {
-		owned, err := s.resource(ctx, stack, tableResource)
+		owned, err := s.physicalID(ctx, stack, tableResource)
 		if err != nil {
 			return err
 		}
 		if owned == s.name || tagsOf(*stack)[tagManagedBy] == manager {
-			return s.keepTable(fmt.Sprintf("it belongs to stack %s (%s); %s deletes both", s.name, stack.StackStatus, s.place.Command("delete", "--name", s.name)))
+			return s.refuseTable(fmt.Sprintf("it belongs to stack %s (%s); %s deletes both", s.name, stack.StackStatus, s.place.Command("delete", "--name", s.name)))
 		}
 	}
 	out, err := s.stacks.DescribeStackResources(ctx, &cloudformation.DescribeStackResourcesInput{PhysicalResourceId: &s.name})
@@ -113,14 +115,14 @@ func (s *session) checkUnowned(ctx context.Context) error {
 	}
 	for _, r := range out.StackResources {
 		if aws.ToString(r.PhysicalResourceId) == s.name && aws.ToString(r.ResourceType) == "AWS::DynamoDB::Table" {
-			return s.keepTable(fmt.Sprintf("it belongs to stack %s; delete it there", aws.ToString(r.StackName)))
+			return s.refuseTable(fmt.Sprintf("it belongs to stack %s; delete it there", aws.ToString(r.StackName)))
 		}
 	}
 	return nil
 }
 
-// checkPrepared refuses a table that has items but no version record, which may
-// be that of another program. One that is empty may have been left half made.
+// checkPrepared refuses a table that has items but no version record: it may belong
+// to another program. An empty table may be the rest of a failed creation.
 func (s *session) checkPrepared(ctx context.Context) error {
 	repo, err := s.table(ctx)
 	if err != nil {
@@ -134,12 +136,13 @@ func (s *session) checkPrepared(ctx context.Context) error {
 	if err != nil || len(out.Items) == 0 {
 		return err
 	}
-	return s.keepTable("it holds items and no version record, so it may belong to another program; if its data are from before there were records, " +
-		s.place.Command("table", "migrate", s.name) + " makes one")
+	return s.refuseTable("it has items but no version record, so it may belong to another program; if its data predate version records, " +
+		s.place.Command("table", "migrate", s.name) + " creates one")
 }
 
-const longestRemoval = 5 * time.Minute
+const tableDeletionTimeout = 5 * time.Minute
 
+// dropTable deletes the table and waits for the end.
 func (s *session) dropTable(ctx context.Context) error {
 	_, err := s.tables.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &s.name})
 	if is[*ddb.ResourceNotFoundException](err) {
@@ -151,5 +154,5 @@ func (s *session) dropTable(ctx context.Context) error {
 	waiter := dynamodb.NewTableNotExistsWaiter(s.tables, func(o *dynamodb.TableNotExistsWaiterOptions) {
 		o.MinDelay, o.MaxDelay = 100*time.Millisecond, 5*time.Second
 	})
-	return waiter.Wait(ctx, &dynamodb.DescribeTableInput{TableName: &s.name}, longestRemoval)
+	return waiter.Wait(ctx, &dynamodb.DescribeTableInput{TableName: &s.name}, tableDeletionTimeout)
 }

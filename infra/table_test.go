@@ -83,14 +83,14 @@ func TestDeleteTableRefuses(t *testing.T) {
 			}})
 			must(t, err)
 		}, func(c *cloud, name string) string {
-			return "it may belong to another program; if its data are from before there were records, `zae-limiter table migrate " + name + at(c)
+			return "it may belong to another program; if its data predate version records, `zae-limiter table migrate " + name + at(c)
 		}},
 		"a protected table": {func(c *cloud, name string) {
 			c.CreateTable(name)
 			_, err := dynamodb.NewFromConfig(*fakeaws.Config(c.Engine)).UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(true)})
 			must(t, err)
 		}, func(c *cloud, name string) string {
-			return "it is protected; switch that off with `aws dynamodb update-table --no-deletion-protection-enabled --table-name " + name + at(c)
+			return "it is protected; disable the protection with `aws dynamodb update-table --no-deletion-protection-enabled --table-name " + name + at(c)
 		}},
 	} {
 		c, name := newCloud(t), stackName()

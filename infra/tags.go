@@ -1,6 +1,8 @@
 package infra
 
 import (
+	"context"
+	"crypto/rand"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,13 +12,78 @@ import (
 	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	cfn "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// Tags that say whose a stack is, and which versions are in it. Python's tool
-// reads and writes the same.
+// Tag adds the tags of Options.Stack to a stack, and those by which List finds it.
+// It does not change the template, the parameters and other tags. To remove a tag,
+// deploy without it.
+//
+// It returns the errors of Deploy, and limiter.ErrNotFound if there is no stack.
+func Tag(ctx context.Context, name string, opts *Options) (Deployment, error) {
+	s, err := newUpdateSession(ctx, "tag", name, opts)
+	if err != nil {
+		return Deployment{}, err
+	}
+	d, err := s.tag(ctx)
+	d.Complete = err == nil && !isBusyStatus(d.Status)
+	return d, translateError(ctx, "tag", err)
+}
+
+func (s *session) tag(ctx context.Context) (Deployment, error) {
+	return s.run(ctx, plan{s.notFound, func(ctx context.Context, stack *cfn.Stack) (Deployment, error) {
+		before := tagsOf(*stack)
+		after := mergeTags(before, s.opts.Stack.Tags, managedTagsIn(before), discoveryTags(s.name))
+		if maps.Equal(before, after) {
+			return s.deployment(stack, "unchanged"), nil
+		}
+		if err := checkTags(after); err != nil {
+			return Deployment{}, err
+		}
+		return s.apply(ctx, stack, nil, cloudformation.CreateChangeSetInput{
+			UsePreviousTemplate: aws.Bool(true), Parameters: previousParameters(*stack, nil), Tags: cfnTags(after),
+		})
+	}})
+}
+
+// startTagUpdate updates the tags without a change set, for emulators whose change
+// sets ignore tags. It omits parameters without a value, because moto treats an
+// update with all parameters as no update.
+func (s *session) startTagUpdate(ctx context.Context, stack *cfn.Stack, tags []cfn.Tag) (*watcher, error) {
+	w, err := s.newWatcher(ctx, *stack.StackId)
+	if err != nil {
+		return nil, err
+	}
+	in := &cloudformation.UpdateStackInput{
+		StackName: stack.StackName, UsePreviousTemplate: aws.Bool(true), Tags: tags,
+		Capabilities:       []cfn.Capability{cfn.CapabilityCapabilityNamedIam},
+		ClientRequestToken: aws.String("zae-limiter-" + rand.Text()),
+	}
+	for _, p := range stack.Parameters {
+		if aws.ToString(p.ParameterValue) != "" || !isGoStack(stack) {
+			in.Parameters = append(in.Parameters, cfn.Parameter{ParameterKey: p.ParameterKey, UsePreviousValue: aws.Bool(true)})
+		}
+	}
+	if _, err := s.stacks.UpdateStack(ctx, in); isNoUpdate(errorText(err)) {
+		return nil, nil
+	} else if err != nil {
+		return nil, s.startError(ctx, opUpdate, err)
+	}
+	return w, nil
+}
+
+// managedTagsIn returns the tags of zae-limiter itself.
+func managedTagsIn(tags map[string]string) map[string]string {
+	own := maps.Clone(tags)
+	maps.DeleteFunc(own, func(key, _ string) bool { return !isManagedTag(key) })
+	return own
+}
+
+// Tags for the owner and the versions of a stack. The Python tool reads and writes
+// the same.
 const (
 	tagManagedBy     = "ManagedBy"
 	tagName          = "zae-limiter:name"
@@ -28,24 +95,24 @@ const (
 	manager     = "zae-limiter"
 	typeLimiter = "limiter"
 
-	legacyPrefix = "ZAEL-" // of stacks that older tools made
+	legacyPrefix = "ZAEL-" // name prefix of stacks of older tools
 )
 
-// maxTags is what remains of the 50 a stack may have.
+// maxTags is the number of tags for the owner, of the 50 that a stack can have.
 const maxTags = 44
 
-// discoveryTags are how a stack is found.
+// discoveryTags returns the tags by which List finds a stack.
 func discoveryTags(name string) map[string]string {
 	return map[string]string{tagManagedBy: manager, tagName: strings.TrimPrefix(name, legacyPrefix), tagType: typeLimiter}
 }
 
-// versionTags say what is deployed.
+// versionTags returns the tags for the deployed versions.
 func versionTags(version string) map[string]string {
 	return map[string]string{tagVersion: version, tagSchemaVersion: dynamo.SchemaVersion, tagLambdaVersion: version}
 }
 
-// merged is all of them; later ones win.
-func merged(tags ...map[string]string) map[string]string {
+// mergeTags returns all tags in one map; later ones win.
+func mergeTags(tags ...map[string]string) map[string]string {
 	all := map[string]string{}
 	for _, some := range tags {
 		maps.Copy(all, some)
@@ -53,8 +120,8 @@ func merged(tags ...map[string]string) map[string]string {
 	return all
 }
 
-// sentTags are tags as CloudFormation takes them, in order.
-func sentTags(tags map[string]string) []cfn.Tag {
+// cfnTags returns tags for a request to CloudFormation, sorted.
+func cfnTags(tags map[string]string) []cfn.Tag {
 	var list []cfn.Tag
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
 		list = append(list, cfn.Tag{Key: aws.String(key), Value: aws.String(tags[key])})
@@ -62,7 +129,8 @@ func sentTags(tags map[string]string) []cfn.Tag {
 	return list
 }
 
-// tagsOf are those of a stack, without the service's own, which nobody may send.
+// tagsOf returns the tags of a stack, without reserved ones, which a request must
+// not contain.
 func tagsOf(stack cfn.Stack) map[string]string {
 	tags := map[string]string{}
 	for _, tag := range stack.Tags {
@@ -82,6 +150,7 @@ var managedTags = []string{tagManagedBy, tagName, tagType, tagVersion, tagSchema
 
 func isManagedTag(key string) bool { return slices.Contains(managedTags, key) }
 
+// checkTags validates the tags of a stack.
 func checkTags(tags map[string]string) error {
 	own, folded := 0, map[string]string{}
 	for _, managed := range managedTags {
@@ -92,7 +161,7 @@ func checkTags(tags map[string]string) error {
 			own++
 		}
 		if twin, ok := folded[strings.ToLower(key)]; ok && twin != key {
-			return invalid("tag", key, fmt.Sprintf("must differ from %s in more than capitals, because roles could not have both", twin))
+			return invalid("tag", key, fmt.Sprintf("must differ from %s in more than case, because a role cannot have both", twin))
 		}
 		folded[strings.ToLower(key)] = key
 		if err := checkTag(key, tags[key]); err != nil {
@@ -106,19 +175,19 @@ func checkTags(tags map[string]string) error {
 }
 
 func checkTag(key, value string) error {
-	const longestKey, longestValue = 128, 256
+	const maxKey, maxValue = 128, 256
 	refuse := func(reason string) error { return invalid("tag", key+"="+value, reason) }
 	switch {
 	case key == "":
 		return refuse("must have a key")
-	case utf8.RuneCountInString(key) > longestKey:
-		return refuse(fmt.Sprintf("must have a key of at most %d characters", longestKey))
+	case utf8.RuneCountInString(key) > maxKey:
+		return refuse(fmt.Sprintf("must have a key of at most %d characters", maxKey))
 	case isReservedTag(key):
 		return refuse("must not have a key that begins with aws:, which is reserved")
 	case value == "":
-		return refuse("must have a value, because CloudFormation takes no tag without one")
-	case utf8.RuneCountInString(value) > longestValue:
-		return refuse(fmt.Sprintf("must have a value of at most %d characters", longestValue))
+		return refuse("must have a value, because CloudFormation accepts no empty one")
+	case utf8.RuneCountInString(value) > maxValue:
+		return refuse(fmt.Sprintf("must have a value of at most %d characters", maxValue))
 	case !onlyRunes(key+value, isTagRune):
 		return refuse(`must be letters, digits, spaces or "_.:/=+-@"`)
 	}

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	shortestStack = 3  // as a table's name
-	longestStack  = 55 // as everywhere else
-	longestLambda = 64
+	minStackName    = 3  // minimum of DynamoDB
+	maxStackName    = 55 // as in the Python tool
+	maxFunctionName = 64
 
 	aggregatorSuffix  = "-aggregator"
 	provisionerSuffix = "-limits-provisioner"
@@ -23,38 +23,38 @@ const (
 
 var logRetentions = []int{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653}
 
-// Validate judges everything that can be judged before any call, for a stack of
-// that name: nil, or the first mistake as a *limiter.InvalidError.
+// Validate checks the settings for a stack of that name, without any call. It returns
+// the first problem as a *limiter.InvalidError.
 func (s Stack) Validate(name string) error {
 	s = s.WithDefaults()
-	return cmp.Or(s.checkAlone(name), s.checkParts(name))
+	return cmp.Or(s.checkFields(name), s.checkNames(name))
 }
 
-// checkAlone judges every field by itself.
-func (s Stack) checkAlone(name string) error {
+// checkFields checks each field by itself.
+func (s Stack) checkFields(name string) error {
 	return cmp.Or(
 		checkStackName(name),
 		s.checkWindows(),
 		s.checkNumbers(),
 		s.checkFunctions(),
 		s.checkIAM(),
-		roleNaming.check(s.RoleNameFormat, name, nil),
-		policyNaming.check(s.PolicyNameFormat, name, nil),
+		roleNames.check(s.RoleNameFormat, name, nil),
+		policyNames.check(s.PolicyNameFormat, name, nil),
 		checkBucketName(s.ArtifactBucket),
 		checkTags(s.Tags),
 	)
 }
 
-// checkParts judges whether what is made has a name that fits.
-func (s Stack) checkParts(name string) error {
+// checkNames checks the lengths of the names of all resources.
+func (s Stack) checkNames(name string) error {
 	return cmp.Or(
 		s.checkLength(name),
-		roleNaming.check(s.RoleNameFormat, name, s.roles()),
-		policyNaming.check(s.PolicyNameFormat, name, s.policies()),
+		roleNames.check(s.RoleNameFormat, name, s.roles()),
+		policyNames.check(s.PolicyNameFormat, name, s.policies()),
 	)
 }
 
-// checkStackName judges what every stack's name has to be.
+// checkStackName validates the name of a stack.
 func checkStackName(name string) error {
 	refuse := func(reason string) error { return invalid("name", name, reason) }
 	switch {
@@ -68,17 +68,17 @@ func checkStackName(name string) error {
 		return refuse("must not contain spaces; use hyphens")
 	case !isLetter(name[0]) || !onlyRunes(name, func(r rune) bool { return isAlphanumeric(r) || r == '-' }):
 		return refuse("must begin with a letter, then letters, digits or hyphens")
-	case len(name) < shortestStack:
-		return refuse(fmt.Sprintf("must be at least %d characters", shortestStack))
-	case len(name) > longestStack:
-		return refuse(fmt.Sprintf("must be at most %d characters", longestStack))
+	case len(name) < minStackName:
+		return refuse(fmt.Sprintf("must be at least %d characters", minStackName))
+	case len(name) > maxStackName:
+		return refuse(fmt.Sprintf("must be at most %d characters", maxStackName))
 	}
 	return nil
 }
 
 func isLetter(c byte) bool { return isAlphanumeric(rune(c)) && (c < '0' || c > '9') }
 
-// checkLength leaves room for the names of the functions.
+// checkLength checks that the names of the functions are not too long.
 func (s Stack) checkLength(name string) error {
 	for _, function := range []struct {
 		made          bool
@@ -87,9 +87,9 @@ func (s Stack) checkLength(name string) error {
 		{s.HasProvisioner(), "provisioner", provisionerSuffix},
 		{s.HasAggregator(), "aggregator", aggregatorSuffix},
 	} {
-		if most := longestLambda - len(function.suffix); function.made && len(name) > most {
-			return invalid("name", name, fmt.Sprintf("must be at most %d characters with the %s, whose function is called that and %s",
-				most, function.which, function.suffix))
+		if maxLen := maxFunctionName - len(function.suffix); function.made && len(name) > maxLen {
+			return invalid("name", name, fmt.Sprintf("must be at most %d characters with the %s, whose function has the suffix %s",
+				maxLen, function.which, function.suffix))
 		}
 	}
 	return nil
@@ -109,9 +109,9 @@ func (s Stack) checkWindows() error {
 
 func (s Stack) checkNumbers() error {
 	for _, n := range []struct {
-		field              string
-		value, least, most int
-		optional           bool
+		field           string
+		value, min, max int
+		optional        bool
 	}{
 		{"usage retention days", s.UsageRetentionDays, 1, 3650, false},
 		{"audit retention days", s.AuditRetentionDays, 1, math.MaxInt32, true},
@@ -123,8 +123,8 @@ func (s Stack) checkNumbers() error {
 		if n.optional && n.value == 0 {
 			continue
 		}
-		if n.value < n.least || n.value > n.most {
-			return invalid(n.field, strconv.Itoa(n.value), fmt.Sprintf("must be from %d to %d", n.least, n.most))
+		if n.value < n.min || n.value > n.max {
+			return invalid(n.field, strconv.Itoa(n.value), fmt.Sprintf("must be from %d to %d", n.min, n.max))
 		}
 	}
 	return nil
@@ -152,7 +152,7 @@ func checkArchitecture(name string) error {
 
 func (s Stack) checkIAM() error {
 	if s.NoIAM && s.IAMRoles {
-		return invalid("IAM roles", "", "roles cannot be made without IAM; choose one of the two")
+		return invalid("IAM roles", "", "roles need IAM; choose one of the two")
 	}
 	return cmp.Or(
 		checkRoleARN("aggregator role ARN", s.AggregatorRoleARN),
@@ -162,9 +162,9 @@ func (s Stack) checkIAM() error {
 	)
 }
 
-// roles are those that the stack makes.
-func (s Stack) roles() []named {
-	var all []named
+// roles returns the roles that the stack creates.
+func (s Stack) roles() []iamName {
+	var all []iamName
 	if s.NoIAM {
 		return nil
 	}
@@ -180,8 +180,8 @@ func (s Stack) roles() []named {
 	return all
 }
 
-// policies are those that the stack makes.
-func (s Stack) policies() []named {
+// policies returns the policies that the stack creates.
+func (s Stack) policies() []iamName {
 	if s.NoIAM {
 		return nil
 	}

@@ -191,16 +191,16 @@ func TestNamesThatFormatsGiveMayBeTooLong(t *testing.T) {
 	roles.IAMRoles = true // "my-app-admin"
 	takes(t, roles)
 	roles.RoleNameFormat += "bbb"
-	refuses(t, roles, "role name format", "1 more than the 64", "fit has 5", "admin")
+	refuses(t, roles, "role name format", "the maximum of 64 characters by 1", "at most 5 characters would fit", "admin")
 	roles.NoIAM, roles.IAMRoles = true, false
 	takes(t, roles)
-	refuses(t, infra.Stack{RoleNameFormat: strings.Repeat("a", 53) + "{}", IAMRoles: true, NoAggregator: true, NoProvisioner: true}, "role name format", "fit has 5")
+	refuses(t, infra.Stack{RoleNameFormat: strings.Repeat("a", 53) + "{}", IAMRoles: true, NoAggregator: true, NoProvisioner: true}, "role name format", "at most 5 characters would fit")
 	policies := infra.Stack{PolicyNameFormat: strings.Repeat("a", 114) + "{}"}
 	takes(t, policies)
 	policies.PolicyNameFormat += "b"
-	refuses(t, policies, "policy name format", "1 more than the 128", "ns-full", "fit has 5")
+	refuses(t, policies, "policy name format", "the maximum of 128 characters by 1", "ns-full", "at most 5 characters would fit")
 	policies.PolicyNameFormat += "bbb"
-	refuses(t, policies, "policy name format", "no stack's name would fit")
+	refuses(t, policies, "policy name format", "no stack name would fit")
 }
 
 func TestBucketNamesOfStacks(t *testing.T) {

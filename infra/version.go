@@ -7,8 +7,8 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// programVersion is the version of this module in the running program, without
-// the v; "devel" if nobody knows.
+// programVersion returns the version of this module in the running program, without
+// the v, or "devel" if it is unknown.
 func programVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -28,17 +28,18 @@ func programVersion() string {
 
 const unknownVersion = "devel"
 
-// release is a version as Go writes it, with the v; "" if it is none.
-func release(version string) string {
+// semverOf returns a version with the v that Go uses, or "" if it is not a
+// semantic version.
+func semverOf(version string) string {
 	if v := "v" + strings.TrimPrefix(version, "v"); semver.IsValid(v) {
 		return v
 	}
 	return ""
 }
 
-// mayFollow tells whether version a may replace b: it is not older. A version
-// that cannot be read may replace only another such.
-func mayFollow(a, b string) bool {
-	before := release(b)
-	return before == "" || release(a) != "" && semver.Compare(release(a), before) >= 0
+// canReplace reports whether version a is not older than b. A version that is not
+// semantic can replace only another such version.
+func canReplace(a, b string) bool {
+	before := semverOf(b)
+	return before == "" || semverOf(a) != "" && semver.Compare(semverOf(a), before) >= 0
 }

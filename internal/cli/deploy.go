@@ -98,7 +98,7 @@ func runDeploy(ctx context.Context, o *deployOptions, given *pflag.FlagSet) erro
 	if err != nil {
 		return err
 	}
-	opts.Stack, opts.Settle = o.wanted(), func(deployed *infra.Stack) infra.Stack { return o.settle(name, deployed, given) }
+	opts.Stack, opts.Resolve = o.wanted(), func(deployed *infra.Stack) infra.Stack { return o.settle(name, deployed, given) }
 	opts.Zip, opts.NoWait, opts.Downgrade = o.zip, !o.wait, o.downgrade
 	opts.Dynamo.Namespace = o.namespace
 	opts.Confirm = o.confirmChanges(ctx, name, o.yes)
@@ -131,7 +131,7 @@ func (o *deployOptions) settle(name string, deployed *infra.Stack, given *pflag.
 		wanted.Architecture = deployed.Architecture
 	}
 	if wanted.Architecture == "" {
-		wanted.Architecture = infra.ArchitectureAtHand(o.zip)
+		wanted.Architecture = infra.DefaultArchitecture(o.zip)
 	}
 	o.announce(name, wanted.WithDefaults())
 	return wanted

@@ -56,12 +56,12 @@ func runList(ctx context.Context, o *listOptions) error {
 	if err != nil {
 		return stackError(err)
 	}
-	l := listing[infra.Found]{
+	l := listing[infra.StackSummary]{
 		foundColumns,
-		func(f infra.Found) []cell {
+		func(f infra.StackSummary) []cell {
 			return []cell{text(f.Name), o.stackState(f), text(f.Version), moment(f.Created), text(f.Region)}
 		},
-		func(f infra.Found) any {
+		func(f infra.StackSummary) any {
 			return foundShape{
 				f.Name, f.Stack, f.Region, f.Status, orNull(f.Version), orNull(f.LambdaVersion), orNull(f.SchemaVersion),
 				timeOrNull(f.Created), timeOrNull(f.Updated),
@@ -69,7 +69,7 @@ func runList(ctx context.Context, o *listOptions) error {
 		},
 		"There is no stack here; " + o.place().Command("deploy") + " makes one.",
 	}
-	return l.print(o.console, o.json, func(yield func(infra.Found, error) bool) {
+	return l.print(o.console, o.json, func(yield func(infra.StackSummary, error) bool) {
 		for _, f := range found {
 			if !yield(f, nil) {
 				return
@@ -79,7 +79,7 @@ func runList(ctx context.Context, o *listOptions) error {
 }
 
 // stackState is coloured by whether all is well.
-func (c *console) stackState(f infra.Found) cell {
+func (c *console) stackState(f infra.StackSummary) cell {
 	state := text(f.Status)
 	switch {
 	case f.Failed():
