@@ -15,6 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
+// remove deletes a stack, and fails the test if it cannot.
 func remove(t *testing.T, name string, opts infra.DeleteOptions) infra.Removal {
 	t.Helper()
 	r, err := infra.Delete(t.Context(), name, &opts)
@@ -25,14 +26,14 @@ func remove(t *testing.T, name string, opts infra.DeleteOptions) infra.Removal {
 func TestDeleteRemovesEverything(t *testing.T) {
 	t.Parallel()
 	c, name := newStack(t, true)
-	var told []string
+	var events []string
 	opts := infra.DeleteOptions{Options: c.options()}
-	opts.Options.Event = func(e infra.Event) { told = append(told, e.Resource+" "+e.Status) }
+	opts.Options.Event = func(e infra.Event) { events = append(events, e.Resource+" "+e.Status) }
 	r := remove(t, name, opts)
 	if diff := cmp.Diff(infra.Removal{Name: name, Region: fakeaws.Region, Existed: true, Items: r.Items, Artifacts: artifactBucketOf(name), Complete: true}, r); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{name + " DELETE_IN_PROGRESS", name + " DELETE_COMPLETE"}, told); diff != "" {
+	if diff := cmp.Diff([]string{name + " DELETE_IN_PROGRESS", name + " DELETE_COMPLETE"}, events); diff != "" {
 		t.Error(diff)
 	}
 	if r.Items < 3 || len(c.Buckets) > 0 || c.Find(name) != nil {
@@ -43,8 +44,8 @@ func TestDeleteRemovesEverything(t *testing.T) {
 	}
 }
 
-// A stack that somebody makes as soon as ours is gone is not ours to delete, nor
-// is the bucket that it uses.
+// Delete keeps a stack that another caller creates right after the deletion, and its
+// bucket.
 func TestDeleteLeavesTheNextStack(t *testing.T) {
 	t.Parallel()
 	c, name := newStack(t, true)
@@ -65,7 +66,7 @@ func TestDeleteLeavesTheNextStack(t *testing.T) {
 	}
 }
 
-// A bucket that nobody has finished making is removed with the stack.
+// Delete also deletes an incomplete bucket.
 func TestDeleteRemovesAHalfMadeBucket(t *testing.T) {
 	t.Parallel()
 	c, name := newCloud(t), stackName()
@@ -75,7 +76,7 @@ func TestDeleteRemovesAHalfMadeBucket(t *testing.T) {
 	}
 }
 
-// A stack that cannot be deployed needs another way to unprotect its table.
+// A broken stack cannot be deployed to disable the protection of its table.
 func TestDeleteOfABrokenStackSaysHowToUnprotect(t *testing.T) {
 	t.Parallel()
 	c, name := newStack(t, true)
@@ -98,7 +99,7 @@ func TestDeleteShowsWhatItIsAboutToDo(t *testing.T) {
 	no := errors.New("no")
 	var seen infra.Removal
 	_, err := infra.Delete(t.Context(), name, &infra.DeleteOptions{Options: c.options(), Confirm: func(r infra.Removal) error { seen = r; return no }})
-	if err != no { //nolint:errorlint // as it is, not wrapped
+	if err != no { //nolint:errorlint // not wrapped
 		t.Error(err)
 	}
 	want := infra.Removal{Name: name, Region: fakeaws.Region, Existed: true, Items: seen.Items, Archive: name + "-archive", ArchiveKept: true}
@@ -110,8 +111,8 @@ func TestDeleteShowsWhatItIsAboutToDo(t *testing.T) {
 	}
 }
 
-// TestDeleteKeepsAnArchiveThatHoldsSomething is also true where the template
-// would have it deleted, as Python's does.
+// Delete keeps the archive even if the template deletes it, as that of the Python
+// tool does.
 func TestDeleteKeepsAnArchiveThatHoldsSomething(t *testing.T) {
 	t.Parallel()
 	for _, template := range []string{string(infra.Template()), "python"} {
@@ -192,7 +193,7 @@ func TestDeleteThatFailsSaysWhy(t *testing.T) {
 	_, err := infra.Delete(t.Context(), name, &infra.DeleteOptions{Options: c.options()})
 	checkError[*infra.FailedError](t, err, "deleted", "DELETE_FAILED", "RateLimitsTable DELETE_FAILED: The table is in use")
 	if got := c.TakeCalls("DeleteStack"); len(got) != 1 || c.Buckets[artifactBucketOf(name)] == nil {
-		t.Error("it went on, though the stack is there:", got)
+		t.Error("it continued, though the stack exists:", got)
 	}
 	clear(c.Failing)
 	remove(t, name, infra.DeleteOptions{Options: c.options()})
@@ -237,7 +238,7 @@ func TestBucketsOfOthersAreLeftAlone(t *testing.T) {
 		checkError[*infra.RefusedError](t, err, artifactBucketOf(name), says, "choose another one")
 		remove(t, name, infra.DeleteOptions{Options: opts})
 		if c.Buckets[artifactBucketOf(name)] == nil {
-			t.Error("it is gone")
+			t.Error("the bucket was deleted")
 		}
 	}
 }
@@ -265,7 +266,7 @@ func TestABucketOfTheUserIsUsedAndKept(t *testing.T) {
 	}
 	remove(t, name, infra.DeleteOptions{Options: opts})
 	if len(c.Buckets[opts.Stack.ArtifactBucket].Objects) != 2 {
-		t.Error("something in it is gone")
+		t.Error("an object was deleted")
 	}
 }
 

@@ -22,8 +22,8 @@ func TestDeployMakesAStackAndItsTable(t *testing.T) {
 	c, name := newCloud(t), stackName()
 	opts := c.options()
 	opts.Stack = infra.Stack{AuditRetentionDays: 14, LambdaMemory: 512, Tags: map[string]string{"team": "a"}}
-	var told []string
-	opts.Event = func(e infra.Event) { told = append(told, e.Resource+" "+e.Status) }
+	var events []string
+	opts.Event = func(e infra.Event) { events = append(events, e.Resource+" "+e.Status) }
 	d := deploy(t, name, opts)
 	s, b := c.Find(name), c.Buckets[artifactBucketOf(name)]
 	want := infra.Deployment{
@@ -41,11 +41,11 @@ func TestDeployMakesAStackAndItsTable(t *testing.T) {
 	if diff := cmp.Diff(merge(managedTags(name), map[string]string{"team": "a"}), s.Tags); diff != "" {
 		t.Error(diff)
 	}
-	wantTold := []string{
+	wantEvents := []string{
 		name + " CREATE_IN_PROGRESS", "RateLimitsTable CREATE_IN_PROGRESS", "RateLimitsTable CREATE_COMPLETE",
 		"AggregatorFunction CREATE_COMPLETE", "AuditArchiveBucket CREATE_COMPLETE", name + " CREATE_COMPLETE",
 	}
-	if diff := cmp.Diff(wantTold, told); diff != "" {
+	if diff := cmp.Diff(wantEvents, events); diff != "" {
 		t.Error(diff)
 	}
 	wantTags := map[string]string{"team": "a", "ManagedBy": "zae-limiter", "zae-limiter:name": name, "zae-limiter:type": "limiter"}
@@ -88,22 +88,23 @@ func TestDeployHasTheTableRemoveWhatExpires(t *testing.T) {
 	}
 }
 
-// A replacement that hangs on an attribute of something that stays is none.
-func TestDoubtsAboutReplacementsAreCleared(t *testing.T) {
+// A conditional replacement that depends only on attributes of kept resources is
+// none.
+func TestConditionalReplacementsAreResolved(t *testing.T) {
 	t.Parallel()
-	because := func(recreation, evaluation, source, entity string) string {
+	details := func(recreation, evaluation, source, entity string) string {
 		return fmt.Sprintf("<Details><member><Target><Attribute>Properties</Attribute><RequiresRecreation>%s</RequiresRecreation></Target><Evaluation>%s</Evaluation><ChangeSource>%s</ChangeSource><CausingEntity>%s</CausingEntity></member></Details>",
 			recreation, evaluation, source, entity)
 	}
-	stream := because("Always", "Dynamic", "ResourceAttribute", "RateLimitsTable.StreamArn")
+	stream := details("Always", "Dynamic", "ResourceAttribute", "RateLimitsTable.StreamArn")
 	for name, test := range map[string]struct{ details, table, want string }{
-		"of a table that stays":     {stream, "False", "False"},
-		"of one that may not":       {stream, "Conditional", "Conditional"},
-		"of something else":         {because("Always", "Dynamic", "ResourceAttribute", "Other.Arn"), "False", "Conditional"},
-		"of what is written":        {because("Conditionally", "Static", "DirectModification", ""), "False", "Conditional"},
-		"of nothing that is told":   {"", "False", "Conditional"},
-		"of what replaces nothing":  {because("Never", "Dynamic", "ResourceAttribute", "RateLimitsTable.Arn"), "False", "Conditional"},
-		"of a parameter that might": {because("Always", "Dynamic", "ParameterReference", "RateLimitsTable"), "False", "Conditional"},
+		"attribute of a kept table":        {stream, "False", "False"},
+		"attribute of a conditional table": {stream, "Conditional", "Conditional"},
+		"attribute of another resource":    {details("Always", "Dynamic", "ResourceAttribute", "Other.Arn"), "False", "Conditional"},
+		"static change":                    {details("Conditionally", "Static", "DirectModification", ""), "False", "Conditional"},
+		"no details":                       {"", "False", "Conditional"},
+		"attribute that replaces nothing":  {details("Never", "Dynamic", "ResourceAttribute", "RateLimitsTable.Arn"), "False", "Conditional"},
+		"parameter":                        {details("Always", "Dynamic", "ParameterReference", "RateLimitsTable"), "False", "Conditional"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -125,7 +126,7 @@ func TestDoubtsAboutReplacementsAreCleared(t *testing.T) {
 	}
 }
 
-// An update of nothing but outputs or tags needs no consent.
+// Deploy does not ask for confirmation if only outputs or tags change.
 func TestOnlyChangesAreShown(t *testing.T) {
 	t.Parallel()
 	c, name := newCloud(t), stackName()
@@ -149,9 +150,9 @@ func TestDeployChangesAStackThatIsThere(t *testing.T) {
 	opts.Version, opts.Zip = "1.3.0", functionZip(t, 1)
 	c.Changes = []fakeaws.Change{{Action: "Add", Resource: "New", Type: "AWS::SQS::Queue"}, {Action: "Modify", Resource: fakeaws.FunctionID, Type: fakeaws.ResourceType(fakeaws.FunctionID), Replacement: "Conditional"}, {Action: "Modify", Resource: fakeaws.TableID, Type: fakeaws.ResourceType(fakeaws.TableID), Replacement: "Conditional"}}
 	var shown []infra.Change
-	var told []string
+	var events []string
 	opts.Confirm = func(changes []infra.Change) error { shown = changes; return nil }
-	opts.Event = func(e infra.Event) { told = append(told, e.Resource+" "+e.Status) }
+	opts.Event = func(e infra.Event) { events = append(events, e.Resource+" "+e.Status) }
 	d := deploy(t, name, opts)
 	if d.Action != "updated" || d.Status != "UPDATE_COMPLETE" || !d.Complete || d.StackID != first.StackID || !d.Code.Uploaded {
 		t.Errorf("%+v", d)
@@ -165,7 +166,7 @@ func TestDeployChangesAStackThatIsThere(t *testing.T) {
 	if diff := cmp.Diff(want, shown); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{name + " UPDATE_IN_PROGRESS", "AggregatorFunction UPDATE_COMPLETE", name + " UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", name + " UPDATE_COMPLETE"}, told); diff != "" {
+	if diff := cmp.Diff([]string{name + " UPDATE_IN_PROGRESS", "AggregatorFunction UPDATE_COMPLETE", name + " UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", name + " UPDATE_COMPLETE"}, events); diff != "" {
 		t.Error(diff)
 	}
 	s := c.Find(name)
@@ -175,7 +176,7 @@ func TestDeployChangesAStackThatIsThere(t *testing.T) {
 	checkUsable(t, c, name, "cli:1.3.0")
 }
 
-// TestDeployInEveryState is the table of what Deploy does with a stack it finds.
+// TestDeployInEveryState lists what Deploy does with a stack in each status.
 func TestDeployInEveryState(t *testing.T) {
 	t.Parallel()
 	then := func(states ...string) []fakeaws.Step {
@@ -186,9 +187,9 @@ func TestDeployInEveryState(t *testing.T) {
 		return steps
 	}
 	for status, c := range map[string]struct {
-		steps   []fakeaws.Step // what others are doing
+		steps   []fakeaws.Step // operations of others
 		want    string         // the action
-		refused string         // or why not
+		refused string         // or part of the refusal
 		noWait  string
 	}{
 		"CREATE_COMPLETE":                              {want: "updated"},
@@ -217,7 +218,7 @@ func TestDeployInEveryState(t *testing.T) {
 				cloud, name := newCloud(t), stackName()
 				s := cloud.AddStack(name, status, managedTags(name))
 				cloud.AddEvent(s, "", status, "")
-				s.Steps = append([]fakeaws.Step{{Status: status}}, c.steps...) // nobody sees the change at once
+				s.Steps = append([]fakeaws.Step{{Status: status}}, c.steps...) // the first poll still sees the old status
 				if !strings.HasPrefix(status, "DELETE") {
 					cloud.CreateTable(name)
 				}
@@ -231,7 +232,7 @@ func TestDeployInEveryState(t *testing.T) {
 				if refused := c.refused; refused != "" && want == "" {
 					checkError[*infra.RefusedError](t, err, name, refused)
 					if !errors.Is(err, limiter.ErrConflict) {
-						t.Error("it is no conflict")
+						t.Error("the error does not match ErrConflict")
 					}
 					return
 				}
@@ -239,7 +240,7 @@ func TestDeployInEveryState(t *testing.T) {
 				if d.Action != want || d.Complete == noWait {
 					t.Errorf("%+v, want %s", d, want)
 				}
-				if noWait { // the same without it finishes the work
+				if noWait { // a call without NoWait finishes the work
 					opts.NoWait = false
 					d, err := infra.Deploy(t.Context(), name, &opts)
 					if c.refused != "" {
@@ -257,9 +258,8 @@ func TestDeployInEveryState(t *testing.T) {
 	}
 }
 
-// TestAWaitTellsOfOneOperation: what happened to the stack before is of no
-// interest.
-func TestAWaitTellsOfOneOperation(t *testing.T) {
+// Deploy reports only events of the current operation.
+func TestWaitReportsOneOperation(t *testing.T) {
 	t.Parallel()
 	c, name := newStack(t, true)
 	s := c.Find(name)
@@ -268,16 +268,16 @@ func TestAWaitTellsOfOneOperation(t *testing.T) {
 	}
 	c.AddEvent(s, "", s.Status, "")
 	opts := c.options()
-	var told []string
-	opts.Event = func(e infra.Event) { told = append(told, e.Resource+" "+e.Status) }
+	var events []string
+	opts.Event = func(e infra.Event) { events = append(events, e.Resource+" "+e.Status) }
 	deploy(t, name, opts)
 	want := []string{name + " UPDATE_IN_PROGRESS", "AggregatorFunction UPDATE_FAILED", name + " UPDATE_ROLLBACK_COMPLETE"}
-	if diff := cmp.Diff(want, told); diff != "" {
+	if diff := cmp.Diff(want, events); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// TestDeployBesideAnother has somebody else be a moment faster.
+// TestDeployBesideAnother changes the stack just before each write.
 func TestDeployBesideAnother(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"CreateStack", "CreateChangeSet", "ExecuteChangeSet"} {

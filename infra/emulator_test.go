@@ -28,7 +28,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
-// emulator is moto, with the code of a function in the bucket "code".
+// emulator is a client of moto, with the code of a function in bucket "code".
 type emulator struct {
 	*testing.T
 	url    string
@@ -51,6 +51,7 @@ func newEmulator(t *testing.T) *emulator {
 	return e
 }
 
+// zipped returns a zip with a bootstrap.
 func zipped(tb testing.TB) string {
 	tb.Helper()
 	var b bytes.Buffer
@@ -65,8 +66,8 @@ func zipped(tb testing.TB) string {
 	return b.String()
 }
 
-// send sends a request to a service whose SDK is not needed for anything else.
-// moto tells services apart by the signature, which it does not check.
+// send sends a request without the SDK of the service. moto identifies services by
+// the signature, which it does not check.
 func (e *emulator) send(service, method, path, body string) string {
 	e.Helper()
 	request, err := http.NewRequestWithContext(e.Context(), method, e.url+path, strings.NewReader(body))
@@ -88,7 +89,7 @@ func (e *emulator) send(service, method, path, body string) string {
 	return string(answer)
 }
 
-// query asks one of the services that take forms.
+// query sends a request to a query service.
 func (e *emulator) query(service, action string, arguments ...string) string {
 	e.Helper()
 	form := url.Values{"Action": {action}}
@@ -98,8 +99,8 @@ func (e *emulator) query(service, action string, arguments ...string) string {
 	return e.send(service, http.MethodPost, "/", form.Encode())
 }
 
-// create makes a stack and returns its outputs and the physical IDs of its
-// resources, alarms excepted, which moto does not make.
+// create creates a stack and returns its outputs and the physical IDs of its
+// resources, without alarms, which moto does not support.
 func (e *emulator) create(s fakeaws.Template) (outputs, resources map[string]string) {
 	e.Helper()
 	in := &cloudformation.CreateStackInput{
@@ -124,16 +125,16 @@ func (e *emulator) create(s fakeaws.Template) (outputs, resources map[string]str
 		outputs[*o.OutputKey] = aws.ToString(o.OutputValue)
 	}
 	for _, r := range listed.StackResourceSummaries {
-		if id := aws.ToString(r.LogicalResourceId); id != "" { // it lists what it left out, too, without a name
+		if id := aws.ToString(r.LogicalResourceId); id != "" { // it lists omitted resources, without a name
 			resources[id] = aws.ToString(r.PhysicalResourceId)
 		}
 	}
 	return outputs, resources
 }
 
-// A stack as an emulator understands the template is the same as these tests
-// understand it. Left out are alarms, of which moto makes none.
-func TestDeployed(t *testing.T) {
+// moto evaluates the template like fakeaws. The test leaves out alarms, which moto
+// does not support.
+func TestTemplateOnMoto(t *testing.T) {
 	t.Parallel()
 	e := newEmulator(t)
 	doc := template(t)
@@ -168,8 +169,8 @@ func TestDeployed(t *testing.T) {
 	}
 }
 
-// checkTable compares the table of a stack with the one that package dynamo
-// makes for tests. moto ignores what a template says about expiry.
+// checkTable compares the table of a stack with that of dynamo.CreateTable. moto
+// ignores the TTL specification of a template.
 func (e *emulator) checkTable(t *testing.T, name string) {
 	t.Helper()
 	other := "test-" + name
@@ -199,8 +200,7 @@ func (e *emulator) checkTable(t *testing.T, name string) {
 	}
 }
 
-// checkPolicy compares a policy as it is stored with the one that is judged by
-// TestPermissions.
+// checkPolicy compares a stored policy with the one that TestPermissions checks.
 func (e *emulator) checkPolicy(t *testing.T, doc any, arn string, outputs map[string]string) {
 	t.Helper()
 	var answer struct {
@@ -213,41 +213,41 @@ func (e *emulator) checkPolicy(t *testing.T, doc any, arn string, outputs map[st
 	if err != nil {
 		t.Fatal(err)
 	}
-	const most = 6144
-	if len(stored) > most {
-		t.Errorf("%s has %d characters, of at most %d", arn, len(stored), most)
+	const maxPolicy = 6144
+	if len(stored) > maxPolicy {
+		t.Errorf("%s has %d characters, of at most %d", arn, len(stored), maxPolicy)
 	}
 	var got any
 	if err := json.Unmarshal([]byte(stored), &got); err != nil {
 		t.Fatalf("%v: %s", err, stored)
 	}
-	if diff := cmp.Diff(asJSON(t, spelled(doc, outputs)), got); diff != "" {
-		t.Errorf("%s (-judged +stored):\n%s", arn, diff)
+	if diff := cmp.Diff(asJSON(t, replaceARNs(doc, outputs)), got); diff != "" {
+		t.Errorf("%s (-want +stored):\n%s", arn, diff)
 	}
 }
 
-// spelled puts ARNs in the place of what stands for them.
-func spelled(v any, outputs map[string]string) any {
+// replaceARNs replaces the names of ARNs by the values in outputs.
+func replaceARNs(v any, outputs map[string]string) any {
 	switch v := v.(type) {
 	case string:
 		return strings.NewReplacer("RateLimitsTable.Arn", outputs["TableArn"], "RateLimitsTable.StreamArn", outputs["StreamArn"]).Replace(v)
 	case []any:
 		list := []any{}
 		for _, e := range v {
-			list = append(list, spelled(e, outputs))
+			list = append(list, replaceARNs(e, outputs))
 		}
 		return list
 	case fakeaws.Tree:
 		m := fakeaws.Tree{}
 		for name, e := range v {
-			m[name] = spelled(e, outputs)
+			m[name] = replaceARNs(e, outputs)
 		}
 		return m
 	}
 	return v
 }
 
-// asJSON is v as a reader of its JSON sees it.
+// asJSON returns v after a round trip through JSON.
 func asJSON(tb testing.TB, v any) (read any) {
 	tb.Helper()
 	written, err := json.Marshal(v)
@@ -260,7 +260,7 @@ func asJSON(tb testing.TB, v any) (read any) {
 	return read
 }
 
-// checkAggregator looks at the function, its queue and what feeds it.
+// checkAggregator checks the function, its queue and its event source mapping.
 func (e *emulator) checkAggregator(t *testing.T, made map[string]fakeaws.Tree, resources, outputs map[string]string) {
 	t.Helper()
 	var function struct{ Configuration fakeaws.Tree }
@@ -270,7 +270,7 @@ func (e *emulator) checkAggregator(t *testing.T, made map[string]fakeaws.Tree, r
 	if c := function.Configuration; c["Runtime"] != "provided.al2023" || c["Handler"] != "bootstrap" {
 		t.Errorf("function: %v", c)
 	}
-	want, _ := spelled(fakeaws.At(made["AggregatorFunction"], "Environment", "Variables"), outputs).(fakeaws.Tree)
+	want, _ := replaceARNs(fakeaws.At(made["AggregatorFunction"], "Environment", "Variables"), outputs).(fakeaws.Tree)
 	want["TABLE_NAME"], want["ARCHIVE_BUCKET_NAME"] = outputs["TableName"], outputs["AuditArchiveBucketName"]
 	if diff := cmp.Diff(any(want), fakeaws.At(function.Configuration, "Environment", "Variables")); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)

@@ -18,9 +18,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
-// bareOptions reach DynamoDB Local, which serves no CloudFormation, and count
-// what is sent to it that no table answers.
-func bareOptions(t *testing.T) (infra.Options, *atomic.Int64) {
+// engineOptions returns options for DynamoDB Local, which does not serve
+// CloudFormation, and the number of requests to CloudFormation.
+func engineOptions(t *testing.T) (infra.Options, *atomic.Int64) {
 	t.Helper()
 	sent := new(atomic.Int64)
 	cfg := fakeaws.Config(engine(t))
@@ -37,8 +37,8 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
-// Where there is no CloudFormation one answer is enough to know that, and the
-// error has the command for the same endpoint.
+// One response is enough to detect that there is no CloudFormation. The error has
+// the command for the same endpoint.
 func TestWithoutCloudFormation(t *testing.T) {
 	t.Parallel()
 	name, at := stackName(), " --region "+fakeaws.Region+" --endpoint-url "+engine(t)
@@ -67,7 +67,7 @@ func TestWithoutCloudFormation(t *testing.T) {
 			return err
 		}, "`zae-limiter table create NAME" + at + "`"},
 	} {
-		opts, sent := bareOptions(t)
+		opts, sent := engineOptions(t)
 		err := c.run(opts)
 		if err == nil || !strings.HasPrefix(err.Error(), "there is no CloudFormation at "+engine(t)+", ") || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %s", op, err, c.says)
@@ -78,10 +78,10 @@ func TestWithoutCloudFormation(t *testing.T) {
 	}
 }
 
-// Where the table is there already, deploy does not suggest to make it.
+// Deploy does not suggest to create a table that exists.
 func TestDeployOverTableWithoutCloudFormation(t *testing.T) {
 	t.Parallel()
-	opts, _ := bareOptions(t)
+	opts, _ := engineOptions(t)
 	name := stackName()
 	must(t, dynamo.CreateTable(t.Context(), name, &opts.Dynamo))
 	_, err := infra.Deploy(t.Context(), name, &opts)
@@ -91,11 +91,11 @@ func TestDeployOverTableWithoutCloudFormation(t *testing.T) {
 	}
 }
 
-// A table without a stack limits, and its status says what it lacks. Whatever
-// answers for functions is not asked again and again.
+// The status of a table without a stack says that there is no CloudFormation. It
+// does not retry requests for functions.
 func TestInspectWithoutCloudFormation(t *testing.T) {
 	t.Parallel()
-	opts, sent := bareOptions(t)
+	opts, sent := engineOptions(t)
 	name := stackName()
 	st, err := infra.Inspect(t.Context(), name, &opts)
 	must(t, err)
@@ -116,7 +116,7 @@ func TestInspectWithoutCloudFormation(t *testing.T) {
 	}
 }
 
-// Faults of a CloudFormation that is there pass, and are waited for.
+// Faults of CloudFormation itself are retried.
 func TestFaultsOfCloudFormationAreRetried(t *testing.T) {
 	t.Parallel()
 	for code, status := range map[string]int{"Throttling": 400, "InternalFailure": 500, "ServiceUnavailable": 503} {
@@ -131,11 +131,11 @@ func TestFaultsOfCloudFormationAreRetried(t *testing.T) {
 	}
 }
 
-const muteEndpoint = "http://mute.test:8000"
+const unresponsiveURL = "http://mute.test:8000"
 
-// muteOptions reach an endpoint that takes every connection and reads what comes,
-// but never answers. Endpoint "" is AWS.
-func muteOptions(t *testing.T, endpoint string, asked *atomic.Int64) infra.Options {
+// unresponsiveOptions returns options for an endpoint that accepts connections and
+// reads requests, but never responds. Endpoint "" is AWS.
+func unresponsiveOptions(t *testing.T, endpoint string, asked *atomic.Int64) infra.Options {
 	t.Helper()
 	wire := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		asked.Add(1)
@@ -154,11 +154,11 @@ func muteOptions(t *testing.T, endpoint string, asked *atomic.Int64) infra.Optio
 	return infra.Options{Dynamo: dynamo.Options{AWS: cfg, Timeout: 3 * time.Second}, Version: "1.2.3", Zip: functionZip(t)}
 }
 
-// A custom endpoint that takes connections and never answers is given up after
-// eight seconds, with the command that needs no CloudFormation.
-func TestMuteEndpoint(t *testing.T) {
+// A call to an unresponsive endpoint fails after eight seconds, with the command that
+// needs no CloudFormation.
+func TestUnresponsiveEndpoint(t *testing.T) {
 	const name = "my-app"
-	at := " --region " + fakeaws.Region + " --endpoint-url " + muteEndpoint
+	at := " --region " + fakeaws.Region + " --endpoint-url " + unresponsiveURL
 	for op, c := range map[string]struct {
 		run  func(context.Context, *infra.Options) error
 		says string
@@ -179,9 +179,9 @@ func TestMuteEndpoint(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				asked, began := new(atomic.Int64), time.Now()
-				opts := muteOptions(t, muteEndpoint, asked)
+				opts := unresponsiveOptions(t, unresponsiveURL, asked)
 				err := c.run(t.Context(), &opts)
-				if err == nil || !strings.Contains(err.Error(), muteEndpoint+" accepted the connection but did not answer within 8s; check that CloudFormation is there") ||
+				if err == nil || !strings.Contains(err.Error(), unresponsiveURL+" accepted the connection but did not answer within 8s; check that CloudFormation is there") ||
 					!strings.Contains(err.Error(), c.says) {
 					t.Errorf("%v, want %s", err, c.says)
 				}
@@ -193,12 +193,11 @@ func TestMuteEndpoint(t *testing.T) {
 	}
 }
 
-// The status of a stack at a mute endpoint asks several services, and waits for
-// all of them at once.
-func TestInspectMuteEndpoint(t *testing.T) {
+// Inspect waits for all services of an unresponsive endpoint at the same time.
+func TestInspectUnresponsiveEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		opts := muteOptions(t, muteEndpoint, new(atomic.Int64))
+		opts := unresponsiveOptions(t, unresponsiveURL, new(atomic.Int64))
 		st, err := infra.Inspect(t.Context(), "my-app", &opts)
 		must(t, err)
 		if st.Verdict != infra.Unreachable || !strings.Contains(st.Stack.Error, "accepted the connection but did not answer") {
@@ -210,11 +209,11 @@ func TestInspectMuteEndpoint(t *testing.T) {
 	})
 }
 
-// AWS itself may take as long as the transport allows.
-func TestMuteAWS(t *testing.T) {
+// For AWS itself, only the timeout of the transport applies.
+func TestUnresponsiveAWS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		opts := muteOptions(t, "", new(atomic.Int64))
+		opts := unresponsiveOptions(t, "", new(atomic.Int64))
 		opts.Dynamo.AWS.Retryer = func() aws.Retryer { return aws.NopRetryer{} }
 		_, err := infra.List(t.Context(), &opts)
 		if took := time.Since(began); err == nil || took != 30*time.Second {

@@ -13,8 +13,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
-// lifeCycle are all that change something, each on a stack that was deployed
-// with the options but for Deploy, which makes it.
+// lifeCycle has every call that changes something, and whether it needs a deployed
+// stack.
 var lifeCycle = map[string]struct {
 	deployed bool
 	run      func(context.Context, string, infra.Options) error
@@ -56,7 +56,7 @@ var lifeCycle = map[string]struct {
 	}},
 }
 
-// outcome is what an operation leaves behind.
+// outcome is the state after an operation.
 type outcome struct {
 	Status, Template string
 	Parameters, Tags map[string]string
@@ -66,6 +66,7 @@ type outcome struct {
 	Connects         string
 }
 
+// outcome returns the state of a stack and its resources.
 func (c *cloud) outcome(t *testing.T, name string) outcome {
 	t.Helper()
 	c.Lock()
@@ -89,8 +90,8 @@ func (c *cloud) outcome(t *testing.T, name string) outcome {
 	return w
 }
 
-// named makes worlds of stacks with other names comparable.
-func (w outcome) named(name string) outcome {
+// withoutName replaces the name of the stack, to compare outcomes.
+func (w outcome) withoutName(name string) outcome {
 	for _, all := range []map[string]string{w.Parameters, w.Tags} {
 		for key, value := range all {
 			all[key] = strings.ReplaceAll(value, name, "NAME")
@@ -118,8 +119,8 @@ func TestOperationsMayBeRepeated(t *testing.T) {
 	}
 }
 
-// TestOperationsSurviveAnInterruptionAnywhere ends the context with each of the
-// requests in turn, before or after it is answered, and then goes on.
+// TestOperationsSurviveAnInterruptionAnywhere cancels the context at each request in
+// turn, and then repeats the operation.
 func TestOperationsSurviveAnInterruptionAnywhere(t *testing.T) {
 	t.Parallel()
 	for op, o := range lifeCycle {
@@ -127,7 +128,7 @@ func TestOperationsSurviveAnInterruptionAnywhere(t *testing.T) {
 			t.Parallel()
 			c, name := newStack(t, o.deployed)
 			must(t, o.run(t.Context(), name, c.options()))
-			want := c.outcome(t, name).named(name)
+			want := c.outcome(t, name).withoutName(name)
 			for n := 0; ; n++ {
 				if testing.Short() && n%5 != 0 {
 					continue
@@ -154,7 +155,7 @@ func TestOperationsSurviveAnInterruptionAnywhere(t *testing.T) {
 					t.Fatalf("request %d: %v", n, err)
 				}
 				must(t, o.run(t.Context(), name, c.options()))
-				if diff := cmp.Diff(want, c.outcome(t, name).named(name)); diff != "" {
+				if diff := cmp.Diff(want, c.outcome(t, name).withoutName(name)); diff != "" {
 					t.Fatalf("request %d: %s", n, diff)
 				}
 			}
@@ -162,16 +163,16 @@ func TestOperationsSurviveAnInterruptionAnywhere(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedWaitTellsHowToGoOn(t *testing.T) {
+func TestInterruptedWaitSaysHowToContinue(t *testing.T) {
 	t.Parallel()
-	for op, says := range map[string]string{"create": "created", "update": "updated", "delete": "deleted"} {
+	for op, want := range map[string]string{"create": "created", "update": "updated", "delete": "deleted"} {
 		o := lifeCycle[op]
 		c, name := newStack(t, o.deployed)
 		ctx, cancel := context.WithCancel(t.Context())
 		opts := c.options()
 		opts.Event = func(infra.Event) { cancel() }
 		err := o.run(ctx, name, opts)
-		checkError[*infra.InterruptedError](t, err, "still being "+says, "goes on in the account", "zae-limiter status --name "+name)
+		checkError[*infra.InterruptedError](t, err, "still being "+want, "goes on in the account", "zae-limiter status --name "+name)
 		if !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
@@ -187,7 +188,7 @@ func TestThrottlingIsWaitedOut(t *testing.T) {
 			tries := map[string]int{}
 			c.Intercept = func(r *fakeaws.Request) *fakeaws.Reply {
 				tries[r.Op]++
-				if tries[r.Op] <= 3 && r.Op != "HeadBucket" && r.Op != "HeadObject" { // their answers have no code
+				if tries[r.Op] <= 3 && r.Op != "HeadBucket" && r.Op != "HeadObject" { // their responses have no error code
 					return fakeaws.ErrorReply(r, 400, "Throttling", "Rate exceeded")
 				}
 				return nil
@@ -197,7 +198,7 @@ func TestThrottlingIsWaitedOut(t *testing.T) {
 	}
 }
 
-// TestAWaitOutlivesALongOutage has more failures than one call is tried.
+// TestAWaitOutlivesALongOutage fails more often than a single call is retried.
 func TestAWaitOutlivesALongOutage(t *testing.T) {
 	t.Parallel()
 	c, name := newCloud(t), stackName()
@@ -229,15 +230,15 @@ func TestAWaitOutlivesALongOutage(t *testing.T) {
 	}
 }
 
-// TestDeniedCallsAreNamed denies each of the calls that an operation makes.
+// TestDeniedCallsAreNamed denies each call of an operation.
 func TestDeniedCallsAreNamed(t *testing.T) {
 	t.Parallel()
-	mayBeDenied := []string{ // because it is done without
+	mayBeDenied := []string{ // the operation works without them
 		"create HeadObject", "create DescribeTable", "open HeadObject", "open DescribeTable", "update HeadObject", "upgrade HeadObject", "upgrade of the functions HeadObject",
-		"upgrade GetCallerIdentity", "upgrade of the functions GetCallerIdentity", // the bucket is known
-		"delete ListObjectsV2",                                                                 // so the archive stays
-		"upgrade Query",                                                                        // so there are namespaces
-		"create DescribeTimeToLive", "update DescribeTimeToLive", "upgrade DescribeTimeToLive", // the template has it
+		"upgrade GetCallerIdentity", "upgrade of the functions GetCallerIdentity", // a parameter has the bucket
+		"delete ListObjectsV2",                                                                 // the archive is kept
+		"upgrade Query",                                                                        // assumes that there are namespaces
+		"create DescribeTimeToLive", "update DescribeTimeToLive", "upgrade DescribeTimeToLive", // the template enables it
 	}
 	for op, o := range lifeCycle {
 		t.Run(op, func(t *testing.T) {
@@ -255,7 +256,7 @@ func TestDeniedCallsAreNamed(t *testing.T) {
 				if err == nil {
 					t.Errorf("%s is not needed", denied)
 				} else if !strings.Contains(err.Error(), denied) && denied != "HeadBucket" {
-					t.Errorf("%q does not say %s", err, denied)
+					t.Errorf("%q does not contain %s", err, denied)
 				}
 			}
 		})

@@ -20,7 +20,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// program is an executable as far as its headers go.
+// program returns the headers of an executable.
 func program(tb testing.TB, machine elf.Machine, segments ...elf.ProgType) []byte {
 	tb.Helper()
 	header := elf.Header64{
@@ -41,6 +41,7 @@ func program(tb testing.TB, machine elf.Machine, segments ...elf.ProgType) []byt
 	return buf.Bytes()
 }
 
+// zipped writes a zip with one file and returns its path.
 func zipped(tb testing.TB, name string, mode fs.FileMode, content []byte) string {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "function.zip")
@@ -103,7 +104,7 @@ func TestAProgramWithLibrariesIsNoFunction(t *testing.T) {
 		t.Skip("the shell here is static")
 	}
 	if err := checkProgram(content, architectureOf(f)); err == nil {
-		t.Error("it is taken")
+		t.Error("it is accepted")
 	}
 }
 
@@ -146,8 +147,8 @@ func TestAZipIsTakenAsItIs(t *testing.T) {
 	}
 }
 
-// Where no architecture is said, that of the code at hand counts.
-func TestTheArchitectureIsThatOfTheCodeAtHand(t *testing.T) {
+// The default architecture is that of the zip.
+func TestDefaultArchitecture(t *testing.T) {
 	t.Parallel()
 	for machine, want := range map[elf.Machine]string{elf.EM_X86_64: X8664, elf.EM_AARCH64: ARM64} {
 		path := zipped(t, "bootstrap", 0o755, program(t, machine))
@@ -157,7 +158,7 @@ func TestTheArchitectureIsThatOfTheCodeAtHand(t *testing.T) {
 			t.Errorf("%s %s, want %s", p.Architecture, DefaultArchitecture(path), want)
 		}
 	}
-	if got := DefaultArchitecture(""); got != ARM64 { // this is a test, so the code would have to be built
+	if got := DefaultArchitecture(""); got != ARM64 { // the code of a test would have to be built
 		t.Error(got)
 	}
 }
@@ -182,7 +183,7 @@ func TestAZipThatCannotWorkIsRefused(t *testing.T) {
 			t.Errorf("%v does not say %q", err, says)
 		}
 	}
-	other := tiny(t)
+	other := tinyModule(t)
 	check(t, os.Rename(filepath.Join(other, "cmd", "zae-limiter"), filepath.Join(other, "cmd", "other")))
 	there := toolchain{dir: other, env: []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=arm64", "GOFLAGS=", "GOWORK=off"}}
 	_, err := there.run(t.Context(), "build", "-o", "program", "./cmd/other")
@@ -198,22 +199,21 @@ func TestAZipThatCannotWorkIsRefused(t *testing.T) {
 	}
 }
 
-// TestTheRunningProgramIsPackedOnlyIfItIsOurs: this is a test, not zae-limiter.
 func TestTheRunningProgramIsPackedOnlyIfItIsOurs(t *testing.T) {
 	t.Parallel()
 	if _, err := runningProgram(ARM64); err == nil || !strings.Contains(err.Error(), "not zae-limiter itself") {
 		t.Error(err)
 	}
 	if _, err := readProgram(filepath.Join(t.TempDir(), "gone"), ARM64); err == nil {
-		t.Error("it is there")
+		t.Error("it can be read")
 	}
 }
 
-func TestWithoutAPackageTheWaysToOneAreTold(t *testing.T) {
+func TestNoPackageErrorListsAlternatives(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, err := NewPackage(t.Context(), nil)
 	if err == nil {
-		t.Fatal("there is one")
+		t.Fatal("there is a package")
 	}
 	for _, way := range []string{"arm64", "release", "Go", "zip", "lambda-export", "not zae-limiter itself", "Go is not installed"} {
 		if !strings.Contains(err.Error(), way) {
@@ -222,8 +222,8 @@ func TestWithoutAPackageTheWaysToOneAreTold(t *testing.T) {
 	}
 }
 
-// tiny is a module with the path of this one and a program that is built fast.
-func tiny(tb testing.TB) string {
+// tinyModule writes a small module with the path of this one and returns its folder.
+func tinyModule(tb testing.TB) string {
 	tb.Helper()
 	dir := tb.TempDir()
 	check(tb, os.MkdirAll(filepath.Join(dir, "cmd", "zae-limiter"), 0o700))
@@ -240,7 +240,7 @@ func tiny(tb testing.TB) string {
 
 func TestAPackageIsBuiltInACheckout(t *testing.T) {
 	t.Parallel()
-	dir := tiny(t)
+	dir := tinyModule(t)
 	var hashes []string
 	for _, architecture := range []string{ARM64, X8664, ARM64} {
 		p, err := build(t.Context(), toolchain{dir: filepath.Join(dir, "internal")}, PackageOptions{Architecture: architecture, Version: "1.2.3-dev+dirty"})
@@ -258,11 +258,11 @@ func TestAPackageIsBuiltInACheckout(t *testing.T) {
 	}
 }
 
-// TestZaeLimiterItselfIsPacked reads a program that has its path and nothing else
-// of it.
+// TestZaeLimiterItselfIsPacked uses a small program with the import path of
+// zae-limiter.
 func TestZaeLimiterItselfIsPacked(t *testing.T) {
 	t.Parallel()
-	p, err := build(t.Context(), toolchain{dir: tiny(t)}, PackageOptions{Architecture: X8664, Version: "devel"})
+	p, err := build(t.Context(), toolchain{dir: tinyModule(t)}, PackageOptions{Architecture: X8664, Version: "devel"})
 	check(t, err)
 	path := filepath.Join(t.TempDir(), "zae-limiter")
 	check(t, os.WriteFile(path, programIn(t, p), 0o700))
@@ -278,6 +278,7 @@ func TestZaeLimiterItselfIsPacked(t *testing.T) {
 	}
 }
 
+// programIn returns the executable in a package.
 func programIn(tb testing.TB, p *Package) []byte {
 	tb.Helper()
 	r, err := zip.NewReader(bytes.NewReader(p.Zip), int64(len(p.Zip)))
@@ -287,15 +288,16 @@ func programIn(tb testing.TB, p *Package) []byte {
 	return program
 }
 
-// proxied is a toolchain that finds one release of the tiny module.
-func proxied(tb testing.TB, version string) toolchain {
+// newProxy returns a toolchain whose module proxy has one release of the small
+// module.
+func newProxy(tb testing.TB, version string) toolchain {
 	tb.Helper()
 	proxy, cache := tb.TempDir(), tb.TempDir()
 	at := filepath.Join(proxy, module, "@v")
 	check(tb, os.MkdirAll(at, 0o700))
 	var buf bytes.Buffer
 	w := zip.NewWriter(&buf)
-	source := os.DirFS(tiny(tb))
+	source := os.DirFS(tinyModule(tb))
 	check(tb, fs.WalkDir(source, ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
@@ -324,7 +326,7 @@ func proxied(tb testing.TB, version string) toolchain {
 
 func TestAPackageOfAReleaseIsBuiltFromItsModule(t *testing.T) {
 	t.Parallel()
-	go1 := proxied(t, "v1.8.7")
+	go1 := newProxy(t, "v1.8.7")
 	p, err := build(t.Context(), go1, PackageOptions{Architecture: ARM64, Version: "1.8.7"})
 	check(t, err)
 	if !strings.Contains(p.Source, "@v1.8.7") || !bytes.Contains(programIn(t, p), []byte("1.8.7")) {
@@ -338,13 +340,13 @@ func TestAPackageOfAReleaseIsBuiltFromItsModule(t *testing.T) {
 			t.Errorf("%s: %v", version, err)
 		}
 	}
-	go1.origin = filepath.Join(tiny(t), "cmd")
+	go1.origin = filepath.Join(tinyModule(t), "cmd")
 	p, err = build(t.Context(), go1, PackageOptions{Architecture: ARM64, Version: "devel"})
 	check(t, err)
 	if p.Source != "built from "+filepath.Dir(go1.origin) {
 		t.Error(p.Source)
 	}
-	go1.dir = tiny(t) // a release is not built from a checkout that is at hand
+	go1.dir = tinyModule(t) // a release is not built from a checkout
 	p, err = build(t.Context(), go1, PackageOptions{Architecture: ARM64, Version: "v1.8.7"})
 	check(t, err)
 	if !strings.Contains(p.Source, "@v1.8.7") {
@@ -352,14 +354,14 @@ func TestAPackageOfAReleaseIsBuiltFromItsModule(t *testing.T) {
 	}
 }
 
-// A build says when it begins, for what, and how it ended.
-func TestABuildIsTold(t *testing.T) {
+// build calls Building with the architecture, and its result with the error.
+func TestBuildCallsBuilding(t *testing.T) {
 	t.Parallel()
-	dir := tiny(t)
-	var told []string
+	dir := tinyModule(t)
+	var calls []string
 	o := PackageOptions{Architecture: X8664, Version: "devel", Building: func(architecture string) func(error) {
-		told = append(told, architecture)
-		return func(err error) { told = append(told, fmt.Sprint("ok ", err == nil)) }
+		calls = append(calls, architecture)
+		return func(err error) { calls = append(calls, fmt.Sprint("ok ", err == nil)) }
 	}}
 	_, err := build(t.Context(), toolchain{dir: dir}, o)
 	check(t, err)
@@ -367,14 +369,14 @@ func TestABuildIsTold(t *testing.T) {
 	if _, err = build(t.Context(), toolchain{dir: dir}, o); err == nil {
 		t.Error("nonsense is a program")
 	}
-	if diff := cmp.Diff([]string{X8664, "ok true", X8664, "ok false"}, told); diff != "" {
+	if diff := cmp.Diff([]string{X8664, "ok true", X8664, "ok false"}, calls); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestABuildThatFailsSaysWhy(t *testing.T) {
 	t.Parallel()
-	dir := tiny(t)
+	dir := tinyModule(t)
 	check(t, os.WriteFile(filepath.Join(dir, "cmd", "zae-limiter", "main.go"), []byte("package main\n\nfunc main() { nonsense() }\n"), 0o600))
 	_, err := build(t.Context(), toolchain{dir: dir}, PackageOptions{Architecture: ARM64, Version: "devel"})
 	if err == nil || !strings.Contains(err.Error(), "undefined: nonsense") {

@@ -41,7 +41,7 @@ func TestListFindsOurStacks(t *testing.T) {
 	}
 }
 
-func TestListTellsWhenItMayNot(t *testing.T) {
+func TestListReportsDeniedAccess(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
 	c.Deny("DescribeStacks")

@@ -14,29 +14,27 @@ import (
 	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
-// TestLifeOnAnEmulator goes the whole way with the real template on a server
-// that others wrote. It ends every operation at once, so there is nothing to
-// wait for or to interrupt. It runs no function and makes no alarms; it gives no
-// table its expiry, which deploy switches on, and no function its tags and
-// architecture; and its change sets take other tags for no change.
+// TestLifeOnAnEmulator runs the life cycle of a stack on moto. It completes every
+// operation at once. It does not support alarms, running functions, the tags and
+// architecture of functions, and TTL in a template, and its change sets ignore tags.
 func TestLifeOnAnEmulator(t *testing.T) {
 	t.Parallel()
 	name := stackName()
 	opts := infra.Options{Dynamo: dynamo.Options{AWS: fakeaws.Config(moto(t)), Timeout: time.Minute}, Version: "1.2.3", Zip: functionZip(t), Poll: 1}
 	opts.Stack = infra.Stack{IAMRoles: true, LambdaMemory: 512, Tags: map[string]string{"team": "a"}}
-	var told []infra.Event
-	opts.Event = func(e infra.Event) { told = append(told, e) }
+	var events []infra.Event
+	opts.Event = func(e infra.Event) { events = append(events, e) }
 	if d := deploy(t, name, opts); d.Action != "created" || !d.Complete || d.Outputs["TableName"] != name {
 		t.Errorf("%+v", d)
 	}
-	if len(told) == 0 || told[len(told)-1].Status != "CREATE_COMPLETE" {
-		t.Error(told)
+	if len(events) == 0 || events[len(events)-1].Status != "CREATE_COMPLETE" {
+		t.Error(events)
 	}
 	if d := deploy(t, name, opts); d.Action != "unchanged" {
 		t.Errorf("%+v", d)
 	}
 	acquireFrom(t, name, &opts.Dynamo)
-	looksGood(t, name, opts)
+	checkReady(t, name, opts)
 
 	opts.Stack, opts.Version, opts.Zip = infra.Stack{}, "1.3.0", functionZip(t, 1)
 	for _, action := range []string{"updated", "unchanged"} {
@@ -47,7 +45,7 @@ func TestLifeOnAnEmulator(t *testing.T) {
 		}
 	}
 	acquireFrom(t, name, &opts.Dynamo)
-	looksGood(t, name, opts)
+	checkReady(t, name, opts)
 
 	opts.Stack = infra.Stack{IAMRoles: true, LambdaMemory: 1024, Tags: map[string]string{"team": "b"}}
 	if d := deploy(t, name, opts); d.Action != "updated" {
@@ -85,8 +83,8 @@ func TestLifeOnAnEmulator(t *testing.T) {
 	}
 }
 
-// looksGood is the status of a stack that is ready.
-func looksGood(t *testing.T, name string, opts infra.Options) {
+// checkReady checks that the status of a stack is Ready.
+func checkReady(t *testing.T, name string, opts infra.Options) {
 	t.Helper()
 	st, err := infra.Inspect(t.Context(), name, &opts)
 	must(t, err)

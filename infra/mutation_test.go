@@ -15,10 +15,9 @@ type mutant struct {
 	policy fakeaws.Policy
 }
 
-// less are all ways to take something away from a policy: a statement, an
-// action, a resource, or a value of a condition; also a whole condition, after
-// which more is allowed.
-func less(p fakeaws.Policy) (all []mutant) {
+// removals returns all mutants without one statement, action, resource, condition or
+// value of a condition.
+func removals(p fakeaws.Policy) (all []mutant) {
 	for i, s := range p {
 		all = append(all, mutant{fmt.Sprintf("without statement %d", i), slices.Delete(slices.Clone(p), i, i+1)})
 		for _, list := range []func(*fakeaws.Statement) *[]string{actions, resources} {
@@ -32,7 +31,7 @@ func less(p fakeaws.Policy) (all []mutant) {
 			all = append(all, mutant{fmt.Sprintf("statement %d without %s", i, c.Operator), m})
 			for k, v := range c.Values {
 				if len(c.Values) == 1 {
-					continue // then it is the condition
+					continue // same as without the condition
 				}
 				m := mutate(p, i, func(s *fakeaws.Statement) {
 					s.Conditions = slices.Clone(s.Conditions)
@@ -45,8 +44,8 @@ func less(p fakeaws.Policy) (all []mutant) {
 	return all
 }
 
-// more are all ways to put a wildcard into a policy.
-func more(p fakeaws.Policy) (all []mutant) {
+// wildcards returns all mutants with one more wildcard.
+func wildcards(p fakeaws.Policy) (all []mutant) {
 	for i, s := range p {
 		for _, wide := range []string{"*", "dynamodb:*", "dynamodb:Delete*"} {
 			m := mutate(p, i, func(s *fakeaws.Statement) { s.Actions = append(slices.Clone(s.Actions), wide) })
@@ -71,9 +70,9 @@ func more(p fakeaws.Policy) (all []mutant) {
 	return all
 }
 
-// beyond are all ways to allow another action on the table, one that no
-// statement allows.
-func beyond(p fakeaws.Policy) (all []mutant) {
+// additions returns all mutants with an action on the table that no statement
+// allows.
+func additions(p fakeaws.Policy) (all []mutant) {
 	for i, s := range p {
 		for action := range strings.FieldsSeq(universe[0].actions) {
 			action = "dynamodb:" + action
@@ -90,25 +89,24 @@ func beyond(p fakeaws.Policy) (all []mutant) {
 func actions(s *fakeaws.Statement) *[]string   { return &s.Actions }
 func resources(s *fakeaws.Statement) *[]string { return &s.Resources }
 
-// mutate is a copy of a policy with a change to one statement.
+// mutate returns a copy of a policy with one statement changed.
 func mutate(p fakeaws.Policy, i int, change func(*fakeaws.Statement)) fakeaws.Policy {
 	p = slices.Clone(p)
 	change(&p[i])
 	return p
 }
 
-// Nothing in the policies is dispensable, and nothing can be added unnoticed:
-// TestPermissions would fail after any of these changes.
-func TestEveryWordOfThePoliciesCounts(t *testing.T) {
-	recorded := recordedFile(t)
+// TestPermissions fails on every mutant: the policies have no superfluous part.
+func TestPolicyMutantsAreDetected(t *testing.T) {
+	recorded := readCalls(t)
 	tried := 0
 	for _, tier := range tiers(t) {
-		for _, m := range slices.Concat(less(tier.policy), more(tier.policy), beyond(tier.policy)) {
+		for _, m := range slices.Concat(removals(tier.policy), wildcards(tier.policy), additions(tier.policy)) {
 			tried++
 			changed := tier
 			changed.policy = m.policy
 			if len(changed.problems(recorded)) == 0 {
-				t.Errorf("%s %s: nobody notices", tier.name, m.change)
+				t.Errorf("%s %s: not detected", tier.name, m.change)
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/infra"
 )
 
+// open opens a stack, and fails the test if it cannot.
 func open(t *testing.T, name string, opts infra.Options) *dynamo.Repository {
 	t.Helper()
 	repo, err := infra.Open(t.Context(), name, &opts)
@@ -35,7 +36,7 @@ func TestOpenMakesWhatIsMissing(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	c.TakeCalls()
-	opts.Dynamo.Namespace = "team-b" // in a table that is there
+	opts.Dynamo.Namespace = "team-b" // in an existing table
 	other := open(t, name, opts)
 	if got := c.TakeCalls("DescribeStacks", "CreateStack", "CreateChangeSet"); len(got) > 0 || other.NamespaceID() == repo.NamespaceID() {
 		t.Error(got)
@@ -47,12 +48,12 @@ func TestOpenMakesWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestOpenOfWhatIsThereIsConnect takes one read, and needs no right to more.
+// Open of an existing table needs a single read.
 func TestOpenOfWhatIsThereIsConnect(t *testing.T) {
 	t.Parallel()
 	c, name := newStack(t, true)
 	opts := c.options()
-	opts.Stack.LambdaMemory = 1024 // is not what was deployed, and stays so
+	opts.Stack.LambdaMemory = 1024 // differs from the deployed value, and is ignored
 	open(t, name, opts)
 	if got := c.Log(); !slices.Equal(got, []string{"BatchGetItem"}) {
 		t.Error(got)
@@ -89,7 +90,7 @@ func TestAuditRetentionIsStored(t *testing.T) {
 	lim, err := limiter.New(repo, &limiter.Options{Now: func() time.Time { return time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC) }})
 	must(t, err)
 	must(t, lim.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 1)))
-	opts.Stack.AuditRetentionDays = 0 // which leaves what is stored
+	opts.Stack.AuditRetentionDays = 0 // keeps the stored value
 	deploy(t, name, opts)
 	var events int
 	for it := range items(t, c, name) {

@@ -29,18 +29,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/manifest"
 )
 
-// functionVariable makes a process of this test program a Lambda function.
+// functionVariable makes the test program run as a Lambda function.
 const functionVariable = "ZAEL_TEST_FUNCTION"
 
-// TestFunction is one, in a process that invoke started.
+// TestFunction runs the function in a process that invoke started.
 func TestFunction(*testing.T) {
 	if os.Getenv(functionVariable) != "" {
 		os.Exit(function.Main(os.Getenv, os.Stdout))
 	}
 }
 
-// service is what AWS Lambda is for a function: it has one event for it, and
-// waits for the answer.
+// service is the runtime API of AWS Lambda. It delivers one event and receives the
+// response.
 type service struct {
 	*httptest.Server
 	event    string
@@ -53,7 +53,7 @@ func newService(w *world) *service {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /2018-06-01/runtime/invocation/next", s.next)
 	mux.HandleFunc("POST /2018-06-01/runtime/invocation/1/{what}", s.answer)
-	mux.HandleFunc("PUT /stack", func(http.ResponseWriter, *http.Request) {}) // where CloudFormation waits for its answer
+	mux.HandleFunc("PUT /stack", func(http.ResponseWriter, *http.Request) {}) // the response URL for CloudFormation
 	s.Server = httptest.NewServer(mux)
 	w.Cleanup(s.Close)
 	return s
@@ -78,10 +78,9 @@ func (s *service) answer(out http.ResponseWriter, r *http.Request) {
 	s.answered <- r.PathValue("what") + " " + string(body)
 }
 
-// invoke has a function of the template handle an event, in which {answer} is
-// where CloudFormation waits. The function is a process that was just started,
-// and has the environment that the template gives it. What it sends to AWS is
-// recorded. Its answer has to hold what is wanted.
+// invoke runs a function of the template for one event, in a new process with the
+// environment of the template. {answer} in the event is the response URL for
+// CloudFormation. It records the calls, and checks that the response contains want.
 func (w *world) invoke(id, event, want string) {
 	w.Helper()
 	s := newService(w)
@@ -106,8 +105,8 @@ func (w *world) invoke(id, event, want string) {
 	}
 }
 
-// environment is what the template gives a function, with the table of this
-// world, and services behind the recorder.
+// environment returns the environment of a function in the template, with the table
+// of w and with endpoints that record calls.
 func (w *world) environment(id string) (all []string) {
 	w.Helper()
 	variables, _ := fakeaws.At(everything(w.T, "app").Resources()[id], "Environment", "Variables").(fakeaws.Tree)
@@ -117,12 +116,12 @@ func (w *world) environment(id string) (all []string) {
 		}
 	}
 	return append(all,
-		"TABLE_NAME="+w.table, "AWS_ENDPOINT_URL="+w.recorded(w.engine), "AWS_ENDPOINT_URL_S3="+w.recorded(w.archive.URL()),
+		"TABLE_NAME="+w.table, "AWS_ENDPOINT_URL="+w.proxy(w.engine), "AWS_ENDPOINT_URL_S3="+w.proxy(w.archive.URL()),
 		"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test")
 }
 
-// recorded is an address whose requests are recorded on their way to another.
-func (w *world) recorded(address string) string {
+// proxy returns the URL of a proxy for address that records calls.
+func (w *world) proxy(address string) string {
 	w.Helper()
 	to, err := url.Parse(address)
 	w.ok(err)
@@ -133,15 +132,15 @@ func (w *world) recorded(address string) string {
 	return server.URL
 }
 
-// streamOperations are what the aggregator does with records of the stream.
+// streamOperations returns the operations of the aggregator.
 func streamOperations() []operation {
 	return []operation{
-		{"Aggregate", acquiring + " aggr", aggregate}, // usage is beside buckets: who writes those could count, too
+		{"Aggregate", acquiring + " aggr", aggregate}, // usage is in the partitions of buckets, so the acquire tiers can write it
 		{"Archive", " aggr", archive},
 	}
 }
 
-// aggregate counts and refills a bucket that was just emptied.
+// aggregate counts and refills an empty bucket.
 func aggregate(w *world) {
 	now := time.Now()
 	w.consume(w.others, "counted", now.Add(-time.Minute))
@@ -149,13 +148,12 @@ func aggregate(w *world) {
 	w.aggregate("INSERT", "NewImage", now, w.stored("ENTITY#counted", "#BUCKET#"), `"snapshots_updated":3,"refills_written":1`)
 }
 
-// archive keeps an event that has expired, in a file that is read before it is
-// written.
+// archive archives an expired event.
 func archive(w *world) {
 	w.aggregate("REMOVE", "OldImage", noon, w.stored("AUDIT#world", "#AUDIT#"), `"events_archived":1,"s3_objects_created":1`)
 }
 
-// aggregate has the function handle one record, and say so in its log.
+// aggregate invokes the aggregator with one record, and checks its log.
 func (w *world) aggregate(event, image string, at time.Time, item map[string]types.AttributeValue, want string) {
 	w.Helper()
 	raw, err := json.Marshal(fakeaws.Tree{"Records": []any{fakeaws.Tree{
@@ -166,7 +164,7 @@ func (w *world) aggregate(event, image string, at time.Time, item map[string]typ
 	w.invoke("AggregatorFunction", string(raw), want)
 }
 
-// stored is an item of the namespace.
+// stored returns the first item of the namespace with these keys.
 func (w *world) stored(pk, sk string) map[string]types.AttributeValue {
 	w.Helper()
 	found, err := w.client().Query(w.Context(), &dynamodb.QueryInput{
@@ -182,7 +180,7 @@ func (w *world) stored(pk, sk string) map[string]types.AttributeValue {
 	return found.Items[0]
 }
 
-// image is an item as a function is given it.
+// image returns an item in the format of a stream event.
 func (w *world) image(item map[string]types.AttributeValue) fakeaws.Tree {
 	w.Helper()
 	image := fakeaws.Tree{}
@@ -205,9 +203,8 @@ func (w *world) image(item map[string]types.AttributeValue) fakeaws.Tree {
 	return image
 }
 
-// provisionOperations are limits as a file, by way of the provisioner: its
-// function is asked by stacks and by programs. One level changes at a time, so
-// that every run sends the same.
+// provisionOperations returns the operations of the provisioner, called by stacks and
+// by programs. Each changes one level at a time, so that the calls are deterministic.
 func provisionOperations() []operation {
 	const resources = `"Resources": {"gpt-4": {"Limits": {"rpm": {"Capacity": "%d"}}}}`
 	const entities = `"Entities": {"key": {"Resources": {"gpt-4": {"Limits": {"rpm": {"Capacity": "%d"}}}}}}`
@@ -254,17 +251,17 @@ func provisionOperations() []operation {
 	}
 }
 
-// What a store has for manifests, besides the port, is recorded by itself, too.
-func TestOperationsAreAllOfStoresOfManifests(t *testing.T) {
+// Every method of a store of manifests has an operation.
+func TestOperationsCoverManifestStore(t *testing.T) {
 	for method := range reflect.TypeFor[manifest.Store]().Methods() {
 		if !slices.ContainsFunc(operations(), func(o operation) bool { return o.name == method.Name }) {
-			t.Errorf("%s is not tried", method.Name)
+			t.Errorf("%s has no operation", method.Name)
 		}
 	}
 }
 
-// declared is the ID of the namespace whose limits are provisioned; the calls
-// are about it.
+// declared registers the namespace for provisioned limits, records its calls and
+// returns its ID.
 func (w *world) declared() string {
 	w.Helper()
 	ns, err := w.others.RegisterNamespace(w.Context(), noon, "declared")
@@ -273,7 +270,7 @@ func (w *world) declared() string {
 	return ns.ID
 }
 
-// provision asks in the name of CloudFormation.
+// provision invokes the provisioner as CloudFormation does.
 func (w *world) provision(request, physical, properties, want string) {
 	w.Helper()
 	w.invoke("ProvisionerFunction", fmt.Sprintf(`{"RequestType": %q, "ResponseURL": "{answer}", "StackId": "arn:aws:cloudformation:limits",

@@ -18,33 +18,33 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/golden"
 )
 
-// operation is something that users of the library do.
+// operation is a call of the library whose requests are recorded.
 type operation struct {
-	name string // begins with that of the method
-	may  string // the tiers whose work it is
+	name string // starts with the name of the method
+	may  string // the tiers that need it
 	run  func(w *world)
 }
 
-// Whose work an operation may be.
+// Tiers that need an operation.
 const (
 	acquiring     = "acq full ns-acq ns-full"
 	reading       = "acq full read ns-acq ns-full ns-read"
 	listing       = "full read ns-full ns-read"
 	managing      = "full ns-full"
 	administering = "full"
-	applying      = " prov" // besides others
+	applying      = " prov" // in addition to others
 )
 
-// operations are all of the port, and what the programs of this module do
-// besides.
+// operations returns an operation for each method of the port, and others that the
+// programs of this module need.
 func operations() []operation {
 	return slices.Concat(bucketOperations(), entityOperations(), configOperations(), namespaceOperations(), historyOperations(), tableOperations())
 }
 
-// silent are the methods that send nothing.
+// silent lists the methods that send no request.
 var silent = []string{"Close", "OnUnavailable"}
 
-func TestOperationsAreAllOfThePort(t *testing.T) {
+func TestOperationsCoverPort(t *testing.T) {
 	for port := range reflect.TypeFor[limiter.Repository]().Methods() {
 		name := port.Name
 		tried := slices.ContainsFunc(operations(), func(o operation) bool {
@@ -52,22 +52,22 @@ func TestOperationsAreAllOfThePort(t *testing.T) {
 			return method == name
 		})
 		if tried == slices.Contains(silent, name) {
-			t.Errorf("%s: tried %t", name, tried)
+			t.Errorf("%s: has an operation: %t", name, tried)
 		}
 	}
 }
 
 const recordedCalls = "testdata/calls.txt"
 
-// The policies are judged by recorded calls. They have to be those that the
-// library makes now; -update records them again.
+// The recorded calls, which the policies are checked with, are up to date; -update
+// records them again.
 func TestCallsAreUpToDate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	recorded := calls{}
 	for _, o := range operations() {
 		if recorded[o.name] = w.record(o); len(recorded[o.name]) == 0 {
-			t.Errorf("%s sends nothing", o.name)
+			t.Errorf("%s sends no request", o.name)
 		}
 	}
 	golden.Check(t, recordedCalls, recorded.String())
@@ -126,13 +126,13 @@ func bucketOperations() []operation {
 		{"Buckets: of an entity", reading, func(w *world) { w.buckets(limiter.Scope{Entity: "first"}) }},
 		{"Buckets: of a resource", reading, func(w *world) { w.buckets(limiter.Scope{Resource: "rare"}) }},
 		{"Buckets: all", listing, func(w *world) {
-			w.inhabit("buckets")
+			w.useNamespace("buckets")
 			w.buckets(limiter.Scope{})
 		}},
 	}
 }
 
-// credit settles a charge, and records nothing else.
+// credit credits a charge, and records only the credit.
 func (w *world) credit(entity string, c limiter.Credit) {
 	w.Helper()
 	c.Account = w.consume(w.repo, entity, noon).Self.Account
@@ -156,7 +156,7 @@ func entityOperations() []operation {
 		}},
 		{"Entities: of a parent", listing, func(w *world) { drain(w, w.repo.Entities(w.Context(), "parent")) }},
 		{"Entities: all", listing, func(w *world) {
-			w.inhabit("entities")
+			w.useNamespace("entities")
 			drain(w, w.repo.Entities(w.Context(), ""))
 		}},
 		{"DeleteEntity", managing, func(w *world) {
@@ -168,7 +168,7 @@ func entityOperations() []operation {
 	}
 }
 
-// levels are the four scopes of limits.
+// levels has the four scopes of limits.
 var levels = map[string]limiter.Scope{
 	"system": {}, "resource": {Resource: "dalle"}, "entity default": {Entity: "limited"}, "entity": {Entity: "limited", Resource: gpt},
 }
@@ -222,33 +222,33 @@ func namespaceOperations() []operation {
 			w.ok(err)
 		}},
 		{"DeleteNamespace", administering, func(w *world) {
-			w.inhabit("deleted")
+			w.useNamespace("deleted")
 			w.ok(w.repo.DeleteNamespace(w.Context(), noon, "deleted"))
 		}},
 		{"RecoverNamespace", administering, func(w *world) {
-			w.inhabit("recovered")
+			w.useNamespace("recovered")
 			w.ok(w.others.DeleteNamespace(w.Context(), noon, "recovered"))
 			_, err := w.repo.RecoverNamespace(w.Context(), noon, w.NamespaceID)
 			w.ok(err)
 		}},
 		{"PurgeNamespace", administering, func(w *world) {
-			w.inhabit("purged")
+			w.useNamespace("purged")
 			w.ok(w.others.DeleteNamespace(w.Context(), noon, "purged"))
 			w.ok(w.repo.PurgeNamespace(w.Context(), w.NamespaceID))
 		}},
 	}
 }
 
-// inhabit makes the recorded repository one of a new namespace, with an entity,
-// limits and a bucket in it and nothing else.
-func (w *world) inhabit(name string) {
+// useNamespace switches the recorded repository to a new namespace with an entity,
+// limits and a bucket.
+func (w *world) useNamespace(name string) {
 	w.Helper()
 	ns, err := w.others.RegisterNamespace(w.Context(), noon, name)
 	w.ok(err)
 	view := w.connect(w.config(w.Next), name)
 	w.ok(view.SetConfig(w.Context(), limiter.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 100)}}, w.event()))
-	w.ok(view.CreateEntity(w.Context(), limiter.Entity{ID: "inhabitant"}, w.event()))
-	w.consume(view, "inhabitant", noon.Add(time.Second))
+	w.ok(view.CreateEntity(w.Context(), limiter.Entity{ID: "entity"}, w.event()))
+	w.consume(view, "entity", noon.Add(time.Second))
 	w.NamespaceID = ns.ID
 	w.repo = w.connect(w.config(&w.Recorder), name)
 	w.Take(w.T)
@@ -266,8 +266,7 @@ func historyOperations() []operation {
 	}
 }
 
-// tableOperations are about the table, whatever the namespace, and what programs
-// do beside the port.
+// tableOperations returns operations on the whole table, and those besides the port.
 func tableOperations() []operation {
 	return slices.Concat([]operation{
 		{"Connect", reading + applying, func(w *world) { w.connect(w.config(&w.Recorder), "") }},
@@ -295,7 +294,7 @@ func tableOperations() []operation {
 			_, err = dynamo.Migrate(w.Context(), w.table, w.migration())
 			w.ok(err)
 		}},
-		{"DescribeTable", "full read", func(w *world) { // as status does
+		{"DescribeTable", "full read", func(w *world) { // by status
 			_, err := dynamodb.NewFromConfig(*w.config(&w.Recorder)).DescribeTable(w.Context(), &dynamodb.DescribeTableInput{TableName: &w.table})
 			w.ok(err)
 		}},

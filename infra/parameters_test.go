@@ -55,8 +55,7 @@ func TestPatternsOfParameters(t *testing.T) {
 	}
 }
 
-// Where the values of parameters end up that are not about what is made, or how
-// it is called.
+// Parameters other than switches and names reach these properties.
 func TestParametersReachWhatTheyAreFor(t *testing.T) {
 	both := func(place string) string { return "AggregatorFunction." + place + " ProvisionerFunction." + place }
 	for name, want := range map[string]string{
@@ -79,7 +78,7 @@ func TestParametersReachWhatTheyAreFor(t *testing.T) {
 		s.Values[name] = "chosen"
 		var found []string
 		for id, properties := range s.Resources() {
-			found = append(found, places(properties, id, "chosen")...)
+			found = append(found, paths(properties, id, "chosen")...)
 		}
 		slices.Sort(found)
 		if got := strings.Join(found, " "); got != want {
@@ -88,8 +87,8 @@ func TestParametersReachWhatTheyAreFor(t *testing.T) {
 	}
 }
 
-// places are the paths to leaves of that value.
-func places(v any, path, value string) (all []string) {
+// paths returns the paths to leaves with that value.
+func paths(v any, path, value string) (all []string) {
 	switch v := v.(type) {
 	case string:
 		if v == value {
@@ -97,21 +96,20 @@ func places(v any, path, value string) (all []string) {
 		}
 	case []any:
 		for i, e := range v {
-			all = append(all, places(e, fmt.Sprint(path, ".", i), value)...)
+			all = append(all, paths(e, fmt.Sprint(path, ".", i), value)...)
 		}
 	case fakeaws.Tree:
 		for name, e := range v {
-			all = append(all, places(e, path+"."+name, value)...)
+			all = append(all, paths(e, path+"."+name, value)...)
 		}
 	}
 	return all
 }
 
-// named are the properties that hold the name of a resource, and how long AWS
-// lets it be.
-var named = map[string]struct {
+// nameProperties has the property for the name of a resource, and its maximum length.
+var nameProperties = map[string]struct {
 	property string
-	most     int
+	max      int
 }{
 	"AWS::DynamoDB::Table":    {"TableName", 255},
 	"AWS::Lambda::Function":   {"FunctionName", 64},
@@ -122,21 +120,22 @@ var named = map[string]struct {
 	"AWS::CloudWatch::Alarm":  {"AlarmName", 255},
 }
 
-// tooLong are the resources whose names are, in a stack with such a name.
+// tooLong returns the resources whose names are too long in a stack whose name has
+// that length.
 func tooLong(t *testing.T, length int) (ids []string) {
 	t.Helper()
 	s := everything(t, strings.Repeat("a", length))
 	for id, p := range s.Resources() {
-		n := named[fakeaws.Text(fakeaws.Section(s.Doc, "Resources")[id], "Type")]
-		if len(fakeaws.Text(p[n.property])) > n.most {
+		n := nameProperties[fakeaws.Text(fakeaws.Section(s.Doc, "Resources")[id], "Type")]
+		if len(fakeaws.Text(p[n.property])) > n.max {
 			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
-// The longest name of a stack is 45 characters with the provisioner, 53 with the
-// aggregator alone: then the names of the functions are the limit.
+// The name of a stack has at most 45 characters with the provisioner, and 53 with
+// only the aggregator, because of the names of the functions.
 func TestNamesFit(t *testing.T) {
 	for length, want := range map[int]string{45: "", 46: "ProvisionerFunction", 53: "ProvisionerFunction"} {
 		if got := strings.Join(tooLong(t, length), " "); got != want {
@@ -155,7 +154,7 @@ func TestNamesCanBeChosen(t *testing.T) {
 		"AcquireOnlyPolicy": "acq", "FullAccessPolicy": "full", "ReadOnlyPolicy": "read",
 		"NamespaceAcquirePolicy": "ns-acq", "NamespaceFullAccessPolicy": "ns-full", "NamespaceReadOnlyPolicy": "ns-read",
 	} {
-		property := named[fakeaws.Text(fakeaws.Section(s.Doc, "Resources")[id], "Type")].property
+		property := nameProperties[fakeaws.Text(fakeaws.Section(s.Doc, "Resources")[id], "Type")].property
 		if got, want := s.Resources()[id][property], "app-"+suffix; got != want {
 			t.Errorf("%s is called %v, want %s", id, got, want)
 		}
@@ -183,7 +182,7 @@ func TestBoundaryOfRoles(t *testing.T) {
 	}
 }
 
-// Other stacks import these, so neither names nor what they mean may change.
+// Other stacks import these outputs, so their names and values must not change.
 func TestOutputs(t *testing.T) {
 	want := map[string][2]string{ // export and value
 		"TableName":                      {"TableName", "RateLimitsTable"},
@@ -252,11 +251,10 @@ func TestOutputsOfAnEmptyStack(t *testing.T) {
 	}
 }
 
-// CloudFormation takes a stack back when it has made all of it and finds an
-// export that is blank.
+// CloudFormation rolls a stack back if an export is blank.
 func TestNoExportIsBlank(t *testing.T) {
 	doc := template(t)
-	for _, values := range switched("EnableAggregator", "EnableProvisioner", "EnableAlarms", "EnableIAM", "EnableIAMRoles",
+	for _, values := range combinations("EnableAggregator", "EnableProvisioner", "EnableAlarms", "EnableIAM", "EnableIAMRoles",
 		"EnableAuditArchival", "AggregatorRoleArn", "ProvisionerRoleArn", "PermissionBoundary", "RoleNameFormat", "AlarmSNSTopicArn") {
 		s := fakeaws.NewTemplate(doc, "app", values)
 		for name, o := range fakeaws.Section(doc, "Outputs") {

@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
-// recordedFile is what the library sends, as recorded last.
-func recordedFile(tb testing.TB) calls {
+// readCalls reads the recorded calls.
+func readCalls(tb testing.TB) calls {
 	tb.Helper()
 	recorded, err := os.ReadFile(recordedCalls)
 	if err != nil {
@@ -19,9 +19,9 @@ func recordedFile(tb testing.TB) calls {
 	return parseCalls(string(recorded))
 }
 
-// Everybody can do their work, and nobody more.
+// Every tier allows its operations, and no others.
 func TestPermissions(t *testing.T) {
-	recorded := recordedFile(t)
+	recorded := readCalls(t)
 	for _, tier := range tiers(t) {
 		for _, p := range tier.problems(recorded) {
 			t.Errorf("%s: %s", tier.name, p)
@@ -29,9 +29,9 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// A principal of a namespace tier that carries no tag reads the registry at most.
+// A principal of a namespace tier without a tag can read only the registry.
 func TestNamespaceTiersNeedTheirTag(t *testing.T) {
-	recorded := recordedFile(t)
+	recorded := readCalls(t)
 	for _, tier := range tiers(t) {
 		if tier.tag == "" {
 			continue
@@ -45,8 +45,8 @@ func TestNamespaceTiersNeedTheirTag(t *testing.T) {
 	}
 }
 
-// universe is what could be asked of the parts of a stack, and of what is beside
-// it: actions of a service, and what they may be about.
+// universe lists actions and resources that a policy might allow, in the stack and
+// beside it.
 var universe = []struct {
 	service, actions string
 	resources        []string
@@ -70,14 +70,14 @@ var universe = []struct {
 	{"sts", "AssumeRole", []string{"*"}},
 }
 
-// probes are keys of all kinds, since some permission may hold for one of them.
+// probes lists keys of all kinds, because a permission may depend on the key.
 var probes = []string{
 	"", "NS/ENTITY#user", "NS/RESOURCE#gpt-4", "NS/SYSTEM#", "NS/AUDIT#user", "NS/PARENT#user", "NS/ENTITY_CONFIG#gpt-4", "NS",
 	"_/SYSTEM#", "_", "OTHER/ENTITY#user", "OTHER", "SYSTEM#",
 }
 
-// idle is what the tier may do and nothing needs.
-func (t tier) idle(needed []fakeaws.Access) (all []string) {
+// unused returns the permissions that no operation needs.
+func (t tier) unused(needed []fakeaws.Access) (all []string) {
 	used := map[[2]string]bool{}
 	for _, r := range needed {
 		used[[2]string{r.Action, r.Resource}] = true
@@ -86,8 +86,8 @@ func (t tier) idle(needed []fakeaws.Access) (all []string) {
 		for action := range strings.FieldsSeq(u.actions) {
 			for _, resource := range u.resources {
 				r := fakeaws.Access{Action: u.service + ":" + action, Resource: resource, Tag: t.tag}
-				if !used[[2]string{r.Action, r.Resource}] && t.mayFor(r) {
-					all = append(all, "has no use for "+r.String())
+				if !used[[2]string{r.Action, r.Resource}] && t.allowsAny(r) {
+					all = append(all, "does not need "+r.String())
 				}
 			}
 		}
@@ -95,17 +95,17 @@ func (t tier) idle(needed []fakeaws.Access) (all []string) {
 	return all
 }
 
-// mayFor tells whether a request is allowed for some keys.
-func (t tier) mayFor(r fakeaws.Access) bool {
+// allowsAny reports whether the policy allows an access for some key.
+func (t tier) allowsAny(r fakeaws.Access) bool {
 	return slices.ContainsFunc(probes, func(key string) bool {
 		r.Keys, r.Attributes = strings.Fields(key), []string{"PK"}
 		return t.policy.Allows(r)
 	})
 }
 
-// wild are actions and resources that are not named in full. Objects of the
-// archive cannot be, and traces have no names at all.
-func (t tier) wild() (all []string) {
+// wildcards returns actions and resources with wildcards. Objects of the archive need
+// one, and traces have no names.
+func (t tier) wildcards() (all []string) {
 	for _, s := range t.policy {
 		for _, name := range slices.Concat(s.Actions, s.Resources) {
 			traces := name == "*" && !slices.ContainsFunc(s.Actions, func(a string) bool { return !strings.HasPrefix(a, "xray:Put") })
@@ -117,19 +117,19 @@ func (t tier) wild() (all []string) {
 	return all
 }
 
-// tier is a principal that the template gives permissions to.
+// tier is a principal with permissions from the template.
 type tier struct {
 	name   string // as in operation.may
 	policy fakeaws.Policy
-	tag    string           // of its namespace, if it has one
-	closed bool             // operations that are not its work must be refused
-	works  []fakeaws.Access // what AWS does in its name, besides the operations
-	never  string           // calls that must be refused, one a line
-	tagged string           // calls that must be refused if the tag is the reserved namespace
+	tag    string           // of its namespace, or ""
+	closed bool             // it must not allow other operations
+	works  []fakeaws.Access // accesses by AWS in its name
+	never  string           // calls that it must not allow, one per line
+	tagged string           // calls that it must not allow if the tag is the reserved namespace
 }
 
-// In the table every application writes buckets and nothing else. Limits of an
-// entity are in the same partition, under attributes l_*.
+// Applications may write only buckets. Limits of an entity are in the same partition,
+// in attributes l_*.
 const onlyBuckets = `
 	PutItem NS/RESOURCE#gpt-4
 	PutItem NS/SYSTEM#
@@ -148,7 +148,7 @@ const onlyBuckets = `
 	PutItem{} NS/ENTITY#user
 	UpdateItem{} NS/ENTITY#user`
 
-// A namespace is closed to the others, and so is the registry.
+// A namespace tier has no access to other namespaces and to the registry.
 const onlyOwnReads = `
 	GetItem OTHER/ENTITY#user
 	GetItem NS2/ENTITY#user
@@ -172,7 +172,7 @@ const onlyOwnWrites = `
 	TransactWriteItems PutItem=NS/ENTITY#user PutItem=OTHER/ENTITY#user
 	TransactWriteItems PutItem=NS/ENTITY#user DeleteItem=_/SYSTEM#`
 
-// tiers are all principals of a stack with everything in it.
+// tiers returns all principals of a stack.
 func tiers(tb testing.TB) []tier {
 	tb.Helper()
 	made := everything(tb, "app").Resources()
@@ -203,7 +203,7 @@ func tiers(tb testing.TB) []tier {
 	}
 }
 
-// inline is all policies of a role together.
+// inline returns all inline policies of a role as one.
 func inline(tb testing.TB, role fakeaws.Tree) (p fakeaws.Policy) {
 	tb.Helper()
 	list, _ := role["Policies"].([]any)
@@ -213,9 +213,8 @@ func inline(tb testing.TB, role fakeaws.Tree) (p fakeaws.Policy) {
 	return p
 }
 
-// Lambda reads the stream with the role of the function, reports what failed,
-// writes the log and traces. S3 tells only those that a file is missing who may
-// list its bucket.
+// Lambda uses the role of the function to read the stream, report failures and write
+// logs and traces. S3 reports a missing object only to callers with s3:ListBucket.
 var aggregatorWorks = []fakeaws.Access{
 	{Action: "dynamodb:DescribeStream", Resource: fakeaws.StreamARN},
 	{Action: "dynamodb:GetRecords", Resource: fakeaws.StreamARN},
@@ -239,7 +238,7 @@ const (
 	archived = "AuditArchiveBucket.Arn/audit/year=2026/month=05/day=04/audit-2026-05-04T12.jsonl.gz"
 )
 
-// problems are all reasons for which a tier may do less than its work, or more.
+// problems returns all permissions that the tier lacks or should not have.
 func (t tier) problems(recorded calls) (all []string) {
 	needed := slices.Clone(t.works)
 	for _, o := range operations() {
@@ -263,11 +262,11 @@ func (t tier) problems(recorded calls) (all []string) {
 			}
 		}
 	}
-	return slices.Concat(all, t.idle(needed), t.wild())
+	return slices.Concat(all, t.unused(needed), t.wildcards())
 }
 
-// excess is an operation that the tier could carry out though it is not its work,
-// or in a namespace that is not its own.
+// excess returns operations that the tier should not allow, at all or in another
+// namespace.
 func (t tier) excess(o operation, sent []fakeaws.Call) (all []string) {
 	if t.closed && !slices.Contains(strings.Fields(o.may), t.name) && t.canSend(sent, t.tag) {
 		all = append(all, "can do "+o.name)
@@ -283,7 +282,7 @@ func (t tier) excess(o operation, sent []fakeaws.Call) (all []string) {
 	return all
 }
 
-// carriesOut tells whether all of some calls are allowed.
+// canSend reports whether the policy allows all calls.
 func (t tier) canSend(sent []fakeaws.Call, tag string) bool {
 	for _, c := range sent {
 		for _, r := range c.Accesses(tag, false) {

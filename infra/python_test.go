@@ -11,10 +11,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
-// lasting are the properties that cannot change without a replacement. A thing
-// that has a name cannot even be replaced: the new one would come first. The
-// table's others could change, but a stack that is adopted leaves it alone.
-var lasting = map[string][]string{
+// immutable lists the properties whose change replaces a resource. A resource with a
+// custom name cannot even be replaced. Other properties of the table could change,
+// but an update of a Python stack must not touch them.
+var immutable = map[string][]string{
 	"AWS::DynamoDB::Table": {
 		"TableName", "KeySchema", "LocalSecondaryIndexes", "ImportSourceSpecification",
 		"AttributeDefinitions", "GlobalSecondaryIndexes", "StreamSpecification", "BillingMode", "TimeToLiveSpecification",
@@ -29,9 +29,9 @@ var lasting = map[string][]string{
 	"AWS::CloudWatch::Alarm":          {"AlarmName"},
 }
 
-// A stack that Python's tool has made can be updated with this template. That
-// tool prints its own, and is asked for it where the tests beside Python run.
-func TestStackOfPythonIsAdopted(t *testing.T) {
+// A stack of the Python tool can be updated with this template. The tool prints its
+// own template.
+func TestPythonStackCanBeUpdated(t *testing.T) {
 	python := os.Getenv("ZAEL_TEST_PYTHON")
 	if python == "" {
 		t.Skip("make interop runs this")
@@ -40,43 +40,43 @@ func TestStackOfPythonIsAdopted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	adopting := everything(t, "app")
-	adopting.Values["StreamStartingPosition"] = "LATEST"
-	theirs := fakeaws.NewTemplate(fakeaws.ParseTemplate(t, printed), "app", adopting.Values)
-	ours, made := adopting.Resources(), theirs.Resources()
+	updated := everything(t, "app")
+	updated.Values["StreamStartingPosition"] = "LATEST"
+	theirs := fakeaws.NewTemplate(fakeaws.ParseTemplate(t, printed), "app", updated.Values)
+	ours, made := updated.Resources(), theirs.Resources()
 	if all := fakeaws.Section(theirs.Doc, "Resources"); len(made) == 0 || len(made) != len(all) {
 		t.Errorf("only %d of %d resources are compared", len(made), len(all))
 	}
 	for id, p := range made {
 		kind := fakeaws.Text(fakeaws.Section(theirs.Doc, "Resources")[id], "Type")
-		if got := fakeaws.Text(fakeaws.Section(adopting.Doc, "Resources")[id], "Type"); got != kind {
+		if got := fakeaws.Text(fakeaws.Section(updated.Doc, "Resources")[id], "Type"); got != kind {
 			t.Errorf("%s is %q, was %s", id, got, kind)
 		}
-		for _, property := range lasting[kind] {
+		for _, property := range immutable[kind] {
 			if diff := cmp.Diff(p[property], ours[id][property]); diff != "" {
 				t.Errorf("%s.%s (-theirs +ours):\n%s", id, property, diff)
 			}
 		}
-		if lasting[kind] == nil {
-			t.Errorf("what of %s can change?", kind)
+		if immutable[kind] == nil {
+			t.Errorf("no immutable properties for %s", kind)
 		}
 	}
 	for name, o := range fakeaws.Section(theirs.Doc, "Outputs") {
-		mine := fakeaws.Section(adopting.Doc, "Outputs")[name]
+		mine := fakeaws.Section(updated.Doc, "Outputs")[name]
 		for _, part := range [][]string{{"Export", "Name"}, {"Value"}} {
-			if diff := cmp.Diff(theirs.Value(fakeaws.At(o, part...)), adopting.Value(fakeaws.At(mine, part...))); diff != "" {
+			if diff := cmp.Diff(theirs.Value(fakeaws.At(o, part...)), updated.Value(fakeaws.At(mine, part...))); diff != "" {
 				t.Errorf("output %s.%v (-theirs +ours):\n%s", name, part, diff)
 			}
 		}
 	}
 	for name := range fakeaws.Section(theirs.Doc, "Parameters") {
-		if _, known := fakeaws.Section(adopting.Doc, "Parameters")[name]; !known {
-			t.Errorf("there is no parameter %s, which its owner may have set", name)
+		if _, known := fakeaws.Section(updated.Doc, "Parameters")[name]; !known {
+			t.Errorf("there is no parameter %s, which a stack may have set", name)
 		}
 	}
 }
 
-// What the test above needs Python for.
+// The same without the Python tool: a policy with another description is replaced.
 func TestDescriptionsOfPoliciesStay(t *testing.T) {
 	made := everything(t, "app").Resources()
 	for id, want := range map[string]string{

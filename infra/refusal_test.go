@@ -58,7 +58,7 @@ func TestDeployNeverReplacesTheTable(t *testing.T) {
 		opts := c.options()
 		deploy(t, name, opts)
 		opts.Stack.LambdaMemory = 512
-		opts.Confirm = func([]infra.Change) error { t.Error("it was shown"); return nil }
+		opts.Confirm = func([]infra.Change) error { t.Error("Confirm was called"); return nil }
 		c.Changes = []fakeaws.Change{{Action: "Modify", Resource: fakeaws.FunctionID, Type: fakeaws.ResourceType(fakeaws.FunctionID), Replacement: "True"}, bad}
 		_, err := infra.Deploy(t.Context(), name, &opts)
 		checkError[*infra.RefusedError](t, err, "table", "nothing was changed")
@@ -76,7 +76,7 @@ func TestDeployMayBeRefused(t *testing.T) {
 	opts.Stack.LambdaMemory = 512
 	no := errors.New("no")
 	opts.Confirm = func([]infra.Change) error { return no }
-	if _, err := infra.Deploy(t.Context(), name, &opts); err != no { //nolint:errorlint // as it is, not wrapped
+	if _, err := infra.Deploy(t.Context(), name, &opts); err != no { //nolint:errorlint // not wrapped
 		t.Errorf("%T %v", err, err)
 	}
 	if s := c.Find(name); len(s.ChangeSets) > 0 || s.Status != "CREATE_COMPLETE" {
@@ -120,7 +120,7 @@ func TestDeployRefusesATableWithoutAStack(t *testing.T) {
 	_, err := infra.Deploy(t.Context(), name, &opts)
 	checkError[*infra.RefusedError](t, err, "table "+name, "another name")
 	if len(c.Stacks)+len(c.Buckets) > 0 {
-		t.Error("something was made")
+		t.Error("something was created")
 	}
 }
 
@@ -147,7 +147,7 @@ func TestDeployRefusesToGoBack(t *testing.T) {
 	if got := c.Find(name).Tags["zae-limiter:version"]; got != "1.2.2" {
 		t.Error(got)
 	}
-	opts.Downgrade, opts.Version = false, "devel" // which has no place in the order
+	opts.Downgrade, opts.Version = false, "devel" // not a semantic version
 	_, err = infra.Deploy(t.Context(), name, &opts)
 	checkError[*infra.RefusedError](t, err, "1.2.2", "devel", "--downgrade")
 	opts.Downgrade = true
@@ -156,7 +156,7 @@ func TestDeployRefusesToGoBack(t *testing.T) {
 	deploy(t, name, opts)
 }
 
-func TestDeployJudgesBeforeAnyCall(t *testing.T) {
+func TestDeployValidatesBeforeAnyCall(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
 	notZip := filepath.Join(t.TempDir(), "not.zip")
@@ -183,8 +183,7 @@ func TestDeployJudgesBeforeAnyCall(t *testing.T) {
 	}
 }
 
-// TestDeployToAnEndpointByName has an address below which there are no names for
-// buckets.
+// An endpoint with a host name needs path-style requests to S3.
 func TestDeployToAnEndpointByName(t *testing.T) {
 	t.Parallel()
 	c, name := newCloud(t), stackName()

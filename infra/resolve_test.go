@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
-// again deploys what is there as it is, but for what changes it.
-func again(t *testing.T, name string, opts infra.Options, change func(*infra.Stack)) infra.Deployment {
+// redeploy deploys the deployed settings with a change.
+func redeploy(t *testing.T, name string, opts infra.Options, change func(*infra.Stack)) infra.Deployment {
 	t.Helper()
 	opts.Resolve = func(deployed *infra.Stack) infra.Stack {
 		change(deployed)
@@ -21,42 +21,42 @@ func again(t *testing.T, name string, opts infra.Options, change func(*infra.Sta
 	return deploy(t, name, opts)
 }
 
-func asItIs(*infra.Stack) {}
+func noChange(*infra.Stack) {}
 
-func TestDeployedIsDeployedAgain(t *testing.T) {
+func TestRedeployKeepsSettings(t *testing.T) {
 	t.Parallel()
 	c, name := newCloud(t), stackName()
 	c.Buckets["mine"] = &fakeaws.Bucket{Objects: map[string][]byte{}}
 	opts := c.options()
 	opts.Resolve = func(deployed *infra.Stack) infra.Stack {
 		if deployed != nil {
-			t.Error("there is something")
+			t.Error("there is a deployed stack")
 		}
 		return infra.Stack{ArtifactBucket: "mine", PermissionBoundary: "Bound", Tags: map[string]string{"team": "a"}}
 	}
 	deploy(t, name, opts)
-	if d := again(t, name, c.options(), asItIs); d.Action != "unchanged" {
+	if d := redeploy(t, name, c.options(), noChange); d.Action != "unchanged" {
 		t.Errorf("%+v", d)
 	}
 	off := func(s *infra.Stack) { s.NoAggregator, s.NoProvisioner = true, true }
 	on := func(s *infra.Stack) { s.NoAggregator, s.NoProvisioner = false, false }
-	again(t, name, c.options(), off)
-	again(t, name, c.options(), on)
+	redeploy(t, name, c.options(), off)
+	redeploy(t, name, c.options(), on)
 	s := c.Find(name)
 	if s.Parameters["CodeBucket"] != "mine" || s.Parameters["PermissionBoundary"] != "Bound" || s.Tags["team"] != "a" {
 		t.Error(s.Parameters, s.Tags)
 	}
 }
 
-// What others change while this one waits, or asks, is not undone.
-func TestDeployedMeanwhileStays(t *testing.T) {
+// Deploy keeps changes that others make while it waits or before it executes.
+func TestConcurrentChangesAreKept(t *testing.T) {
 	t.Parallel()
 	c, name := newCloud(t), stackName()
 	deploy(t, name, c.options())
 	s := c.Find(name)
 	s.Status = "UPDATE_IN_PROGRESS"
 	s.Steps = []fakeaws.Step{{Status: "UPDATE_IN_PROGRESS"}, {Status: "UPDATE_COMPLETE", Do: func() { s.Parameters["PermissionBoundary"] = "Bound" }}}
-	again(t, name, c.options(), func(s *infra.Stack) { s.LogLevel = "DEBUG" })
+	redeploy(t, name, c.options(), func(s *infra.Stack) { s.LogLevel = "DEBUG" })
 	if s.Parameters["PermissionBoundary"] != "Bound" || s.Parameters["LogLevel"] != "DEBUG" {
 		t.Error(s.Parameters)
 	}
@@ -69,14 +69,14 @@ func TestDeployedMeanwhileStays(t *testing.T) {
 		raced, s.Parameters["EnableDeletionProtection"] = true, "true"
 		return fakeaws.ErrorReply(r, 400, "InvalidChangeSetStatus", "ChangeSet cannot be executed in its current status")
 	}
-	again(t, name, c.options(), func(s *infra.Stack) { s.LogLevel = "ERROR" })
+	redeploy(t, name, c.options(), func(s *infra.Stack) { s.LogLevel = "ERROR" })
 	if s.Parameters["EnableDeletionProtection"] != "true" || s.Parameters["LogLevel"] != "ERROR" {
 		t.Error(s.Parameters)
 	}
 }
 
-// What is deployed may be refused, too, and then says that it is.
-func TestDeployedMayNotFit(t *testing.T) {
+// The error for an invalid deployed setting says that it is deployed.
+func TestDeployedSettingsMayBeInvalid(t *testing.T) {
 	t.Parallel()
 	c, name := newCloud(t), stackName()
 	deploy(t, name, c.options())
@@ -87,7 +87,7 @@ func TestDeployedMayNotFit(t *testing.T) {
 	checkError[*limiter.InvalidError](t, err, "hourly,weekly", "keep their deployed value")
 	opts = c.options()
 	opts.Dynamo.AWS = fakeaws.Config("http://127.0.0.1:1")
-	opts.Stack.RoleNameFormat = "a-format-of-which-names-of-roles-are-all-too-long-{}"
+	opts.Stack.RoleNameFormat = "a-format-whose-names-for-the-roles-are-all-too-long-{}"
 	opts.Resolve = func(deployed *infra.Stack) infra.Stack { return *deployed }
 	_, err = infra.Deploy(t.Context(), name, &opts)
 	checkError[*limiter.InvalidError](t, err, "role name format", "could not be read", "cannot connect")
@@ -96,13 +96,13 @@ func TestDeployedMayNotFit(t *testing.T) {
 	}
 }
 
-// What Python's owner chose stays, and so does where its function began to read.
-func TestDeployedByPythonIsDeployedAgain(t *testing.T) {
+// Deploy keeps the settings of a Python stack, and its starting position.
+func TestRedeployKeepsPythonSettings(t *testing.T) {
 	t.Parallel()
 	c, name := newCloud(t), stackName()
 	s := pythonStack(t, c, name)
 	before := maps.Clone(s.Parameters)
-	d := again(t, name, c.options(), asItIs)
+	d := redeploy(t, name, c.options(), noChange)
 	if d.Action != "updated" || !d.Complete || s.Tags["owner"] != "ops" || s.Parameters["StreamStartingPosition"] != "LATEST" {
 		t.Errorf("%+v, %v, %v", d, s.Tags, s.Parameters)
 	}
@@ -113,21 +113,21 @@ func TestDeployedByPythonIsDeployedAgain(t *testing.T) {
 	}
 }
 
-// A new stack has the architecture of the code at hand; one that is deployed
-// keeps its own until another is named.
+// A new stack has the architecture of its code. A deployed one keeps its architecture
+// until Stack has another.
 func TestArchitectureOfAStack(t *testing.T) {
 	t.Parallel()
 	arm, x86 := functionZip(t), fakeaws.FunctionZip(t, elf.EM_X86_64)
-	keep := func(deployed *infra.Stack) infra.Stack { // as the command does
+	keep := func(deployed *infra.Stack) infra.Stack { // like the command
 		if deployed == nil {
 			return infra.Stack{}
 		}
 		return *deployed
 	}
-	for name, settle := range map[string]func(*infra.Stack) infra.Stack{"said": nil, "settled": keep} {
+	for name, resolve := range map[string]func(*infra.Stack) infra.Stack{"stack": nil, "resolve": keep} {
 		c, stack := newCloud(t), stackName()
 		opts := c.options()
-		opts.Resolve, opts.Zip = settle, x86
+		opts.Resolve, opts.Zip = resolve, x86
 		is := func(want string) {
 			t.Helper()
 			if got := c.Find(stack).Parameters["Architecture"]; got != want {
@@ -148,7 +148,7 @@ func TestArchitectureOfAStack(t *testing.T) {
 	}
 }
 
-// A stack without functions has none to keep the architecture of.
+// A stack without functions has no architecture to keep.
 func TestArchitectureOfAStackWithoutFunctions(t *testing.T) {
 	t.Parallel()
 	c, name := newCloud(t), stackName()

@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
-// everything is a stack with nothing left out.
+// everything returns a template with all resources enabled.
 func everything(tb testing.TB, name string) fakeaws.Template {
 	tb.Helper()
 	return fakeaws.NewTemplate(template(tb), name, map[string]string{
@@ -21,8 +21,7 @@ func everything(tb testing.TB, name string) fakeaws.Template {
 	})
 }
 
-// The facts of the table. Data that services of both languages share depend on
-// keys and indexes, and a stack that is adopted may not change them.
+// The keys and indexes of the table must not change: Python services share them.
 func TestTable(t *testing.T) {
 	s := everything(t, "app")
 	got := s.Resources()["RateLimitsTable"]
@@ -141,14 +140,14 @@ func TestStreamIsReadWithoutLoss(t *testing.T) {
 	}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	// What is older than 3600 seconds is given up, wherever reading begins.
+	// The aggregator skips records older than 3600 seconds, wherever it starts.
 	if says := fakeaws.Text(fakeaws.Section(s.Doc, "Parameters")["StreamStartingPosition"], "Description"); !strings.Contains(says, "up to an hour") {
-		t.Errorf("the position promises more than is counted: %s", says)
+		t.Errorf("the description promises more: %s", says)
 	}
 }
 
-// What holds data says what becomes of it, and the archive outlives the stack.
-func TestWhatBecomesOfData(t *testing.T) {
+// Resources with data have a deletion policy, and the archive outlives the stack.
+func TestDeletionPolicies(t *testing.T) {
 	resources := fakeaws.Section(template(t), "Resources")
 	for id, want := range map[string][2]string{
 		"RateLimitsTable":     {"Delete", "Retain"},
@@ -185,7 +184,7 @@ func TestWhatBecomesOfData(t *testing.T) {
 	}
 }
 
-// alarm is what decides when there is one.
+// alarm holds the properties that trigger an alarm.
 type alarm struct {
 	Name, Metric, Statistic, Comparison, Threshold, Periods string
 }
@@ -215,7 +214,7 @@ func TestAlarms(t *testing.T) {
 			t.Errorf("%s: %v, %v", id, p["TreatMissingData"], p["AlarmDescription"])
 		}
 		if actions := fakeaws.Texts(p["AlarmActions"]); !slices.Equal(actions, []string{"topic"}) {
-			t.Errorf("%s tells %v", id, actions)
+			t.Errorf("%s has actions %v", id, actions)
 		}
 		if _, set := silent[id]["AlarmActions"]; set {
 			t.Errorf("%s has actions without a topic", id)
@@ -226,20 +225,21 @@ func TestAlarms(t *testing.T) {
 	}
 }
 
-// Lambda takes an answer for a success, whatever it says. The alarms promise no
-// more than they see.
-func TestAlarmsOfFunctionsSayWhatTheySee(t *testing.T) {
+// Lambda counts a response with failures as a success. The descriptions of the alarms
+// do not promise more.
+func TestAlarmDescriptions(t *testing.T) {
 	made := everything(t, "app").Resources()
 	says := func(id string) string { return fakeaws.Text(made[id]["AlarmDescription"]) }
 	if late := fakeaws.Text(made["StreamIteratorAgeAlarm"]["AlarmName"]); !strings.Contains(says("LambdaErrorRateAlarm"), "as a whole") || !strings.Contains(says("LambdaErrorRateAlarm"), late) {
-		t.Errorf("records that come again are no errors, which %s tells: %s", late, says("LambdaErrorRateAlarm"))
+		t.Errorf("%s is about records that are retried, not this alarm: %s", late, says("LambdaErrorRateAlarm"))
 	}
-	if told := says("ProvisionerErrorAlarm"); !strings.Contains(told, "crashed, ran out of time, could not answer") || !strings.Contains(told, "events of that stack") {
-		t.Errorf("what fails for CloudFormation is no error: %s", told)
+	if text := says("ProvisionerErrorAlarm"); !strings.Contains(text, "crashed, ran out of time, could not answer") || !strings.Contains(text, "events of that stack") {
+		t.Errorf("a failure for CloudFormation is no error: %s", text)
 	}
 }
 
-// metricOf is what an alarm looks at, every five minutes.
+// metricOf returns the metric of an alarm, with its period unless that is five
+// minutes.
 func metricOf(p fakeaws.Tree) string {
 	if list, ok := p["Metrics"].([]any); ok {
 		return fakeaws.Text(list[0], "Expression")
@@ -255,8 +255,8 @@ func metricOf(p fakeaws.Tree) string {
 	return metric
 }
 
-// The rate is one: of errors and invocations of the same function and time.
-func TestErrorRateIsARate(t *testing.T) {
+// The error rate has errors and invocations of the same function and period.
+func TestErrorRate(t *testing.T) {
 	list, _ := everything(t, "app").Resources()["LambdaErrorRateAlarm"]["Metrics"].([]any)
 	stats := map[string]any{}
 	returned := map[string]string{}

@@ -13,14 +13,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
-// role is who may take one, and what it gives them.
+// role is an IAM role of the template.
 type role struct {
 	principal fakeaws.Tree
-	attached  []any    // policies of the template, all of them judged as tiers
-	inline    []string // names of its own
+	attached  []any    // policies of the template, which are tiers
+	inline    []string // names of inline policies
 }
 
-// roles are all there are in a stack with or without an archive and traces.
+// roles returns the roles of a stack with or without an archive and traces.
 func roles(archive, traces bool) map[string]role {
 	people := fakeaws.Tree{"AWS": "arn:aws:iam::" + fakeaws.AccountID + ":root"}
 	functions := fakeaws.Tree{"Service": "lambda.amazonaws.com"}
@@ -40,8 +40,8 @@ func roles(archive, traces bool) map[string]role {
 	}
 }
 
-// properties are those of a role, inline policies by their names. Its own name
-// and boundary are left out.
+// properties returns the properties of a role, without its name and boundary, and with
+// the names of inline policies.
 func (r role) properties() fakeaws.Tree {
 	p := fakeaws.Tree{"AssumeRolePolicyDocument": fakeaws.Tree{"Version": "2012-10-17", "Statement": []any{
 		fakeaws.Tree{"Effect": "Allow", "Principal": r.principal, "Action": "sts:AssumeRole"},
@@ -55,29 +55,29 @@ func (r role) properties() fakeaws.Tree {
 	return p
 }
 
-// managedPolicies are those that tiers are judged by.
+// managedPolicies lists the managed policies, which are tiers.
 var managedPolicies = []string{
 	"AcquireOnlyPolicy", "FullAccessPolicy", "ReadOnlyPolicy",
 	"NamespaceAcquirePolicy", "NamespaceFullAccessPolicy", "NamespaceReadOnlyPolicy",
 }
 
-// harmless are the types of resources that give rights to nobody.
+// harmless lists the types of resources that grant no permission.
 var harmless = []string{
 	"AWS::DynamoDB::Table", "AWS::Lambda::Function", "AWS::Lambda::EventSourceMapping", "AWS::SQS::Queue",
 	"AWS::Logs::LogGroup", "AWS::S3::Bucket", "AWS::CloudWatch::Alarm",
 }
 
-// grants are all ways in which a template gives other rights than those that
-// TestPermissions judges, or gives them to others.
-func grants(doc fakeaws.Tree) (problems []string) {
+// extraGrants returns permissions in a template that TestPermissions does not check,
+// or that other principals have.
+func extraGrants(doc fakeaws.Tree) (problems []string) {
 	for id, r := range fakeaws.Section(doc, "Resources") {
 		kind := fakeaws.Text(r, "Type")
 		_, isRole := roles(true, true)[id]
 		switch {
 		case kind == "AWS::IAM::Role" && isRole, kind == "AWS::IAM::ManagedPolicy" && slices.Contains(managedPolicies, id):
-			problems = append(problems, moods(doc, id)...)
+			problems = append(problems, dependencies(doc, id)...)
 		case !slices.Contains(harmless, kind):
-			problems = append(problems, fmt.Sprintf("%s is an %s: nobody judges what it allows", id, kind))
+			problems = append(problems, fmt.Sprintf("%s is an %s: its permissions are not checked", id, kind))
 		}
 	}
 	all := fakeaws.NewTemplate(doc, "app", map[string]string{"EnableIAMRoles": "true", "EnableTracing": "true"})
@@ -93,9 +93,9 @@ func grants(doc fakeaws.Tree) (problems []string) {
 	return problems
 }
 
-// moods are what the rights in a resource depend on, besides whether there are
-// an archive and traces: parameters would make them other rights.
-func moods(doc fakeaws.Tree, id string) (problems []string) {
+// dependencies returns parameters and conditions that change the permissions of a
+// resource, except for those of the archive and traces.
+func dependencies(doc fakeaws.Tree, id string) (problems []string) {
 	for _, property := range []string{"Policies", "PolicyDocument", "ManagedPolicyArns", "AssumeRolePolicyDocument"} {
 		found := map[string]bool{}
 		uses(fakeaws.At(fakeaws.Section(doc, "Resources")[id], "Properties", property), found)
@@ -110,8 +110,8 @@ func moods(doc fakeaws.Tree, id string) (problems []string) {
 	return problems
 }
 
-// rolesDiffer compares the roles of a stack with those there ought to be, and
-// their inline policies with those of a stack that has all.
+// rolesDiffer compares the roles of a stack with want, and their inline policies with
+// those of a complete stack.
 func rolesDiffer(s, all fakeaws.Template, want map[string]role) (problems []string) {
 	made, complete := s.Resources(), all.Resources()
 	for id, r := range want {
@@ -122,7 +122,7 @@ func rolesDiffer(s, all fakeaws.Template, want map[string]role) (problems []stri
 			got["Policies"] = slices.Collect(maps.Keys(documents))
 			for name, document := range documents {
 				if !cmp.Equal(inlineDocuments(complete[id])[name], document) {
-					problems = append(problems, fmt.Sprintf("%s.%s is not what is judged", id, name))
+					problems = append(problems, fmt.Sprintf("%s.%s differs from the checked one", id, name))
 				}
 			}
 		}
@@ -134,7 +134,7 @@ func rolesDiffer(s, all fakeaws.Template, want map[string]role) (problems []stri
 	return problems
 }
 
-// inlineDocuments are the inline policies of a role by name.
+// inlineDocuments returns the inline policies of a role by name.
 func inlineDocuments(properties fakeaws.Tree) map[string]any {
 	list, _ := properties["Policies"].([]any)
 	documents := map[string]any{}
@@ -151,8 +151,8 @@ func inlineDocuments(properties fakeaws.Tree) map[string]any {
 	return documents
 }
 
-// policiesDiffer tells which policies are attached by themselves, or are not
-// those that are judged.
+// policiesDiffer returns managed policies that attach themselves, or that differ from
+// those of a complete stack.
 func policiesDiffer(s, all fakeaws.Template) (problems []string) {
 	made, complete := s.Resources(), all.Resources()
 	for _, id := range managedPolicies {
@@ -161,22 +161,21 @@ func policiesDiffer(s, all fakeaws.Template) (problems []string) {
 			problems = append(problems, fmt.Sprintf("%s has %v, want %v", id, names, want))
 		}
 		if !cmp.Equal(complete[id]["PolicyDocument"], made[id]["PolicyDocument"]) {
-			problems = append(problems, id+" is not what is judged")
+			problems = append(problems, id+" differs from the checked one")
 		}
 	}
 	return problems
 }
 
-// Rights are only where TestPermissions looks for them, and only those have them
-// who ought to.
+// TestPermissions checks all permissions of the template.
 func TestRoles(t *testing.T) {
-	for _, p := range grants(template(t)) {
+	for _, p := range extraGrants(template(t)) {
 		t.Error(p)
 	}
 }
 
-// TestRoles would fail after any of these changes.
-func TestChangesOfRolesAreNoticed(t *testing.T) {
+// TestRoles detects each of these changes.
+func TestRoleMutantsAreDetected(t *testing.T) {
 	const (
 		anything = `{Version: '2012-10-17', Statement: [{Effect: Allow, Action: '*', Resource: '*'}]}`
 		app      = "ManagedPolicyArns: [!Ref AcquireOnlyPolicy]"
@@ -213,8 +212,8 @@ func TestChangesOfRolesAreNoticed(t *testing.T) {
 		changed := strings.Replace(template, change[0], change[1], 1)
 		if changed == template {
 			t.Errorf("%q is not in the template", change[0])
-		} else if len(grants(fakeaws.ParseTemplate(t, []byte(changed)))) == 0 {
-			t.Errorf("%s instead of %s: nobody notices", change[1], change[0])
+		} else if len(extraGrants(fakeaws.ParseTemplate(t, []byte(changed)))) == 0 {
+			t.Errorf("%s instead of %s: not detected", change[1], change[0])
 		}
 	}
 }

@@ -13,13 +13,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// values are parameters as CloudFormation gets them, with * for one that is
-// kept.
+// values returns the values of parameters, with * for one that keeps its value.
 func values(list []cfn.Parameter) map[string]string {
 	all := map[string]string{}
 	for _, p := range list {
 		if _, twice := all[aws.ToString(p.ParameterKey)]; twice {
-			panic("there twice: " + aws.ToString(p.ParameterKey))
+			panic("duplicate parameter: " + aws.ToString(p.ParameterKey))
 		}
 		all[aws.ToString(p.ParameterKey)] = aws.ToString(p.ParameterValue)
 		if aws.ToBool(p.UsePreviousValue) {
@@ -72,7 +71,7 @@ func TestParametersOfAStackWithEverything(t *testing.T) {
 	if got["AggregatorRoleArn"] != "a" || got["ProvisionerRoleArn"] != "p" || got["EnableIAM"] != "false" {
 		t.Error(got)
 	}
-	s.RoleNameFormat = strings.Repeat("r", 54) + "{}" // not all would fit
+	s.RoleNameFormat = strings.Repeat("r", 54) + "{}" // some names are too long
 	got = values(cfnParameters(s.parameters("app", object{"bucket", "key"})))
 	if got["AppRoleName"] != strings.Repeat("r", 54)+"app-app" || got["AggregatorRoleName"] != strings.Repeat("r", 54)+"app-aggr" || len(got["AdminRoleName"]) != 63 {
 		t.Error(got)
@@ -81,15 +80,15 @@ func TestParametersOfAStackWithEverything(t *testing.T) {
 	if got["AdminRoleName"] == "" || values(cfnParameters(s.parameters("apple", object{})))["AdminRoleName"] != "" {
 		t.Error(got)
 	}
-	all := append(slices.Sorted(maps.Keys(want)), "AggregatorRoleArn", "ProvisionerRoleArn", "StreamStartingPosition") // which depends on the stack that is there
+	all := append(slices.Sorted(maps.Keys(want)), "AggregatorRoleArn", "ProvisionerRoleArn", "StreamStartingPosition") // depends on the deployed stack
 	slices.Sort(all)
 	if diff := cmp.Diff(all, slices.Sorted(slices.Values(parameterNames()))); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// What was deployed can be read back from the stack, and deployed again.
-func TestDeployedIsWhatWasSaid(t *testing.T) {
+// stackOf is the inverse of Stack.parameters.
+func TestStackOf(t *testing.T) {
 	t.Parallel()
 	everything := Stack{
 		SnapshotWindows: "monthly", UsageRetentionDays: 1, PITRRecoveryDays: 3, DeletionProtection: true,
@@ -112,8 +111,7 @@ func TestDeployedIsWhatWasSaid(t *testing.T) {
 	}
 }
 
-// An alarm that was set to no whole percentage stays, until something is said
-// about it.
+// A threshold that is no whole percentage is kept until a setting changes it.
 func TestDeployedKeepsTheThreshold(t *testing.T) {
 	t.Parallel()
 	stack := &cfn.Stack{Parameters: cfnParameters([]parameter{{"LambdaTimeout", "60"}, {"LambdaDurationThreshold", "50000"}})}
@@ -130,7 +128,7 @@ func TestDeployedKeepsTheThreshold(t *testing.T) {
 	}
 }
 
-// Names that somebody chose without a format stay, until a format is said.
+// Names without a format are kept until there is a format.
 func TestDeployedKeepsNames(t *testing.T) {
 	t.Parallel()
 	stack := &cfn.Stack{Parameters: cfnParameters([]parameter{{"AppRoleName", "mine"}, {"FullAccessPolicyName", "all"}})}
@@ -147,7 +145,7 @@ func TestParametersAreThoseOfTheTemplate(t *testing.T) {
 	_, parameters, _ := strings.Cut(string(Template()), "\nParameters:\n")
 	parameters, _, ok := strings.Cut(parameters, "\nRules:\n")
 	if !ok {
-		t.Fatal("the template has another form")
+		t.Fatal("the template has no such sections")
 	}
 	var names []string
 	for _, line := range regexp.MustCompile(`(?m)^  (\w+):$`).FindAllStringSubmatch(parameters, -1) {
@@ -161,13 +159,13 @@ func TestParametersAreThoseOfTheTemplate(t *testing.T) {
 
 func TestTheTemplateCanBeSent(t *testing.T) {
 	t.Parallel()
-	const most = 51_200
-	if n := len(Template()); n > most {
-		t.Errorf("the template has %d bytes, of %d", n, most)
+	const maxTemplate = 51_200
+	if n := len(Template()); n > maxTemplate {
+		t.Errorf("the template has %d bytes, of %d", n, maxTemplate)
 	}
 }
 
-// TestTheDurationThresholdIsAWholeNumber counts what floating point gets wrong.
+// Floating-point arithmetic would get some of these wrong.
 func TestTheDurationThresholdIsAWholeNumber(t *testing.T) {
 	t.Parallel()
 	for seconds := 1; seconds <= 900; seconds++ {

@@ -18,8 +18,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
-// furnished is a stack with functions, alarms and everything.
-func furnished(t *testing.T) (*cloud, string, infra.Deployment) {
+// completeStack deploys a stack with functions and alarms.
+func completeStack(t *testing.T) (*cloud, string, infra.Deployment) {
 	t.Helper()
 	c, name := newCloud(t), stackName()
 	d := deploy(t, name, c.options())
@@ -36,6 +36,7 @@ func furnished(t *testing.T) (*cloud, string, infra.Deployment) {
 	return c, name, d
 }
 
+// functionJSON returns the response to GetFunction.
 func functionJSON(t *testing.T, sha256, state string) string {
 	t.Helper()
 	sum, err := hex.DecodeString(sha256)
@@ -44,6 +45,7 @@ func functionJSON(t *testing.T, sha256, state string) string {
 		state, base64.StdEncoding.EncodeToString(sum))
 }
 
+// inspect returns the status of a stack, and checks that nothing is written.
 func inspect(t *testing.T, c *cloud, name string) infra.Status {
 	t.Helper()
 	opts := c.options()
@@ -52,14 +54,14 @@ func inspect(t *testing.T, c *cloud, name string) infra.Status {
 	must(t, err)
 	writes := []string{"CreateStack", "CreateChangeSet", "DeleteStack", "PutObject", "PutItem", "UpdateItem", "TransactWriteItems", "BatchWriteItem", "CreateBucket"}
 	if got := c.TakeCalls(writes...); len(got) > 0 {
-		t.Errorf("it wrote: %v", got)
+		t.Errorf("Inspect wrote: %v", got)
 	}
 	return st
 }
 
 func TestStatusOfAStackThatIsReady(t *testing.T) {
 	t.Parallel()
-	c, name, d := furnished(t)
+	c, name, d := completeStack(t)
 	got := inspect(t, c, name)
 	s := c.Find(name)
 	function := func(name string) infra.FunctionStatus {
@@ -149,7 +151,7 @@ func TestVerdicts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, name, d := furnished(t)
+			c, name, d := completeStack(t)
 			test.arrange(c, c.Find(name), d)
 			st := inspect(t, c, name)
 			all := strings.Join(st.Problems, "\n")
@@ -160,9 +162,9 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestStatusTellsWhatItCouldNotAsk denies each call, and finds the failure in
-// the part it belongs to.
-func TestStatusTellsWhatItCouldNotAsk(t *testing.T) {
+// TestStatusReportsDeniedCalls denies each call, and finds the error in its part of
+// the status.
+func TestStatusReportsDeniedCalls(t *testing.T) {
 	t.Parallel()
 	for op, part := range map[string]func(infra.Status) string{
 		"DescribeStacks":            func(st infra.Status) string { return st.Stack.Error },
@@ -178,7 +180,7 @@ func TestStatusTellsWhatItCouldNotAsk(t *testing.T) {
 	} {
 		t.Run(op, func(t *testing.T) {
 			t.Parallel()
-			c, name, _ := furnished(t)
+			c, name, _ := completeStack(t)
 			c.Deny(op)
 			st := inspect(t, c, name)
 			if got := part(st); !strings.Contains(got, op) || !slices.ContainsFunc(st.Problems, func(p string) bool { return strings.Contains(p, got) }) {

@@ -22,7 +22,7 @@ func TestDeleteTable(t *testing.T) {
 	no := errors.New("no")
 	var shown infra.TableRemoval
 	_, err := infra.DeleteTable(t.Context(), name, &infra.DeleteTableOptions{Options: opts, Confirm: func(r infra.TableRemoval) error { shown = r; return no }})
-	if err != no { //nolint:errorlint // as it is, not wrapped
+	if err != no { //nolint:errorlint // not wrapped
 		t.Errorf("%T %v", err, err)
 	}
 	if !shown.Existed || shown.Name != name || shown.Region != fakeaws.Region || shown.Items == 0 {
@@ -43,7 +43,7 @@ func TestDeleteTable(t *testing.T) {
 	}
 }
 
-// A table that was left half made is deleted.
+// DeleteTable deletes an empty table, which may be the rest of a failed creation.
 func TestDeleteTableThatIsEmpty(t *testing.T) {
 	t.Parallel()
 	c, name := newCloud(t), stackName()
@@ -97,7 +97,7 @@ func TestDeleteTableRefuses(t *testing.T) {
 		test.prepare(c, name)
 		c.TakeCalls()
 		_, err := infra.DeleteTable(t.Context(), name, &infra.DeleteTableOptions{Options: c.options(), Confirm: func(infra.TableRemoval) error {
-			t.Errorf("%s: it was asked for", what)
+			t.Errorf("%s: Confirm was called", what)
 			return nil
 		}})
 		checkError[*infra.RefusedError](t, err, test.says(c, name))
@@ -107,7 +107,7 @@ func TestDeleteTableRefuses(t *testing.T) {
 	}
 }
 
-// Who may not ask whose a table is deletes none.
+// DeleteTable needs permission to find the owner of a table.
 func TestDeleteTableHasToKnowTheOwner(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"DescribeStacks", "DescribeStackResources"} {
@@ -122,7 +122,7 @@ func TestDeleteTableHasToKnowTheOwner(t *testing.T) {
 	}
 }
 
-func TestDeleteTableJudgesBeforeAnyCall(t *testing.T) {
+func TestDeleteTableValidatesBeforeAnyCall(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
 	_, err := infra.DeleteTable(t.Context(), "a_b", &infra.DeleteTableOptions{Options: c.options()})

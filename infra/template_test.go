@@ -16,15 +16,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
-// A template that is sent with a request may be no longer.
+// CloudFormation limits the size of a template in a request.
 func TestTemplateFitsIntoARequest(t *testing.T) {
-	const most = 51_200
-	if n := len(infra.Template()); n > most {
-		t.Errorf("%d bytes, of at most %d", n, most)
+	const maxTemplate = 51_200
+	if n := len(infra.Template()); n > maxTemplate {
+		t.Errorf("%d bytes, of at most %d", n, maxTemplate)
 	}
 }
 
-// uses are the names that a part of a template refers to, as "Ref X",
+// uses adds the references in a part of a template to found, as "Ref X",
 // "GetAtt X.Y" and "Condition X".
 func uses(v any, found map[string]bool) {
 	switch v := v.(type) {
@@ -59,7 +59,7 @@ func uses(v any, found map[string]bool) {
 	}
 }
 
-// attributes are what each type of resource can be asked for.
+// attributes lists the attributes of each type of resource.
 var attributes = map[string][]string{
 	"AWS::DynamoDB::Table":  {"Arn", "StreamArn"},
 	"AWS::SQS::Queue":       {"Arn", "QueueName"},
@@ -89,7 +89,7 @@ func TestEveryReferenceResolves(t *testing.T) {
 			ok = isResource && slices.Contains(attributes[fakeaws.Text(made, "Type")], attribute)
 		}
 		if !ok {
-			t.Errorf("%s: there is no such thing", use)
+			t.Errorf("%s does not resolve", use)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func TestEveryReferenceResolves(t *testing.T) {
 func TestNothingIsDeclaredInVain(t *testing.T) {
 	doc := template(t)
 	found := map[string]bool{}
-	for _, name := range []string{"Conditions", "Resources", "Outputs"} { // a rule alone has no effect
+	for _, name := range []string{"Conditions", "Resources", "Outputs"} { // a use in a rule alone has no effect
 		uses(doc[name], found)
 	}
 	for name, kind := range map[string]string{"Parameters": "Ref ", "Conditions": "Condition "} {
@@ -109,7 +109,7 @@ func TestNothingIsDeclaredInVain(t *testing.T) {
 	}
 }
 
-// Emulators evaluate a condition that combines others only if it names them.
+// Emulators evaluate a combined condition only if it refers to others by name.
 func TestConditionsAreFlat(t *testing.T) {
 	for name, condition := range fakeaws.Section(template(t), "Conditions") {
 		for f, inside := range map[string]string{"Fn::And": "Condition", "Fn::Or": "Condition", "Fn::Not": "Fn::Equals"} {
@@ -123,10 +123,10 @@ func TestConditionsAreFlat(t *testing.T) {
 	}
 }
 
-// Whatever the parameters are, what is made refers only to what is made too.
-func TestWhatIsMadeNeedsOnlyWhatIsMade(t *testing.T) {
+// For all parameters, resources and outputs refer only to resources that exist.
+func TestReferencesExist(t *testing.T) {
 	doc := template(t)
-	for _, values := range switched("EnableAggregator", "EnableProvisioner", "EnableAlarms", "EnableIAM", "EnableIAMRoles",
+	for _, values := range combinations("EnableAggregator", "EnableProvisioner", "EnableAlarms", "EnableIAM", "EnableIAMRoles",
 		"EnableAuditArchival", "EnableTracing", "AggregatorRoleArn", "ProvisionerRoleArn") {
 		s := fakeaws.NewTemplate(doc, "app", values)
 		made := s.Resources()
@@ -135,7 +135,7 @@ func TestWhatIsMadeNeedsOnlyWhatIsMade(t *testing.T) {
 			for _, word := range leaves(s.Value(v)) {
 				id, _, _ := strings.Cut(word, ".")
 				if _, is := known[id]; is && made[id] == nil {
-					t.Errorf("%s needs %s, which is not made with %v", who, id, values)
+					t.Errorf("%s needs %s, which does not exist with %v", who, id, values)
 				}
 			}
 		}
@@ -151,9 +151,9 @@ func TestWhatIsMadeNeedsOnlyWhatIsMade(t *testing.T) {
 	}
 }
 
-// switched are all combinations of values of parameters: switches are on or off,
-// others blank or not.
-func switched(names ...string) (all []map[string]string) {
+// combinations returns all combinations of values of parameters: switches are on or
+// off, others blank or not.
+func combinations(names ...string) (all []map[string]string) {
 	for bits := range 1 << len(names) {
 		values := map[string]string{}
 		for i, name := range names {
@@ -172,7 +172,7 @@ func switched(names ...string) (all []map[string]string) {
 	return all
 }
 
-// leaves are all texts below v.
+// leaves returns all leaves below v.
 func leaves(v any) (all []string) {
 	switch v := v.(type) {
 	case string:
@@ -189,8 +189,7 @@ func leaves(v any) (all []string) {
 	return all
 }
 
-// cfn-lint knows what AWS lets templates say. What it is told to ignore is in the
-// template, with the reason.
+// cfn-lint accepts the template. Ignored checks are in the template, with a reason.
 func TestTemplatePassesLint(t *testing.T) {
 	t.Parallel()
 	const missingProgram = 3
@@ -204,20 +203,19 @@ func TestTemplatePassesLint(t *testing.T) {
 	}
 }
 
-// A function that would be made without code is refused at once, with what to
-// do; nothing else is.
+// A rule rejects functions without code.
 func TestFunctionsWithoutCodeAreRefused(t *testing.T) {
 	doc := template(t)
-	for _, values := range switched("EnableAggregator", "EnableProvisioner", "EnableIAM", "AggregatorRoleArn", "ProvisionerRoleArn", "CodeBucket", "CodeKey") {
+	for _, values := range combinations("EnableAggregator", "EnableProvisioner", "EnableIAM", "AggregatorRoleArn", "ProvisionerRoleArn", "CodeBucket", "CodeKey") {
 		s := fakeaws.NewTemplate(doc, "app", values)
 		var want []string
 		if values["CodeBucket"] == "" || values["CodeKey"] == "" {
-			for id, says := range map[string]string{
+			for id, text := range map[string]string{
 				"AggregatorFunction":  "The aggregator needs CodeBucket and CodeKey; or set EnableAggregator to false.",
 				"ProvisionerFunction": "The provisioner needs CodeBucket and CodeKey; or set EnableProvisioner to false.",
 			} {
 				if s.Includes(fakeaws.Section(doc, "Resources")[id]) {
-					want = append(want, says)
+					want = append(want, text)
 				}
 			}
 		}
@@ -228,7 +226,7 @@ func TestFunctionsWithoutCodeAreRefused(t *testing.T) {
 	}
 }
 
-// The switches of a stack, and what each brings with it.
+// Each switch enables or disables these resources.
 func TestSwitches(t *testing.T) {
 	const role = "arn:aws:iam::123456789012:role/x"
 	policies := []string{

@@ -20,7 +20,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 )
 
-// pythonStack is one that Python's tool made, and its table.
+// pythonStack adds a stack of the Python tool and its table.
 func pythonStack(t *testing.T, c *cloud, name string) *fakeaws.Stack {
 	t.Helper()
 	s := c.AddStack(name, "UPDATE_COMPLETE", merge(managedTags(name), map[string]string{"zae-limiter:version": "9.9.9", "zae-limiter:lambda-version": "9.9.9", "owner": "ops"}))
@@ -39,6 +39,7 @@ func pythonStack(t *testing.T, c *cloud, name string) *fakeaws.Stack {
 
 func textValue(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 
+// store writes an item to a table.
 func store(t *testing.T, c *cloud, table string, item map[string]types.AttributeValue) {
 	t.Helper()
 	_, err := dynamodb.NewFromConfig(*fakeaws.Config(c.Engine)).PutItem(context.Background(), &dynamodb.PutItemInput{TableName: &table, Item: item})
@@ -82,7 +83,7 @@ func TestUpgradeTakesOverAStackOfPython(t *testing.T) {
 	_, err := infra.Upgrade(t.Context(), name, &opts)
 	checkError[*infra.RefusedError](t, err, "Python", "all of it")
 	opts.LambdaOnly = false
-	d, err := infra.Upgrade(t.Context(), name, &opts) // though its version is a higher number
+	d, err := infra.Upgrade(t.Context(), name, &opts) // although its version is higher
 	must(t, err)
 	want := map[string]string{
 		"SchemaVersion": "0.8.0", "EnableAggregator": "true", "EnableIAM": "true", "EnableIAMRoles": "true", "RoleNameFormat": "x-{}", "LambdaMemorySize": "512",
@@ -94,10 +95,10 @@ func TestUpgradeTakesOverAStackOfPython(t *testing.T) {
 	if s.Template != string(infra.Template()) || s.Tags["owner"] != "ops" || s.Tags["zae-limiter:version"] != "1.2.3" {
 		t.Error(s.Tags)
 	}
-	checkUsable(t, c, name, "cli:1.2.3") // and no function's version for Python's clients to compare
+	checkUsable(t, c, name, "cli:1.2.3") // without a function version for Python clients to compare
 }
 
-// Which functions there are is deployed, not said again.
+// Upgrade checks the name with the deployed functions only.
 func TestUpgradeOfALongName(t *testing.T) {
 	t.Parallel()
 	c, name := newCloud(t), stackName()+strings.Repeat("x", 34)
@@ -112,7 +113,7 @@ func TestUpgradeOfALongName(t *testing.T) {
 	must(t, err)
 }
 
-// A namespace is registered by who deploys, not by who upgrades.
+// Upgrade does not register a namespace in a table that has one.
 func TestUpgradeRegistersNothing(t *testing.T) {
 	t.Parallel()
 	c, name := newCloud(t), stackName()
@@ -131,7 +132,7 @@ func TestUpgradeRegistersNothing(t *testing.T) {
 	}
 }
 
-// The bucket's tags follow the stack's.
+// Deploy updates the tags of the bucket.
 func TestTagsOfTheBucketFollow(t *testing.T) {
 	t.Parallel()
 	c, name := newCloud(t), stackName()
@@ -197,13 +198,13 @@ func TestUpgradeMigratesData(t *testing.T) {
 	st, err := infra.Inspect(t.Context(), name, &infra.Options{Dynamo: c.options().Dynamo})
 	must(t, err)
 	if len(st.Versions.Pending) == 0 {
-		t.Error("nothing is pending")
+		t.Error("no migration is pending")
 	}
-	var told []dynamo.Progress
-	d, err := infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: c.options(), Migrating: func(p dynamo.Progress) { told = append(told, p) }})
+	var progress []dynamo.Progress
+	d, err := infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: c.options(), Migrating: func(p dynamo.Progress) { progress = append(progress, p) }})
 	must(t, err)
-	if diff := cmp.Diff([]string{"0.8.0"}, d.Migrated); diff != "" || len(told) == 0 {
-		t.Error(diff, told)
+	if diff := cmp.Diff([]string{"0.8.0"}, d.Migrated); diff != "" || len(progress) == 0 {
+		t.Error(diff, progress)
 	}
 	checkUsable(t, c, name, "cli:1.2.3")
 }
@@ -223,7 +224,7 @@ func TestUpgradeRefusesANewerTable(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotThereIsNotUpgraded(t *testing.T) {
+func TestUpgradeOfMissingStack(t *testing.T) {
 	t.Parallel()
 	c, name := newCloud(t), stackName()
 	opts := c.options()
@@ -235,7 +236,7 @@ func TestWhatIsNotThereIsNotUpgraded(t *testing.T) {
 	if _, err := infra.Tag(t.Context(), name, &opts); !errors.Is(err, limiter.ErrNotFound) {
 		t.Error(err)
 	}
-	s := c.AddStack(name, "DELETE_IN_PROGRESS", managedTags(name)) // and is not made again
+	s := c.AddStack(name, "DELETE_IN_PROGRESS", managedTags(name)) // and is not created again
 	s.Steps = []fakeaws.Step{{Status: "DELETE_IN_PROGRESS"}, {Status: "DELETE_COMPLETE"}}
 	c.AddEvent(s, "", s.Status, "")
 	if _, err := infra.Upgrade(t.Context(), name, &infra.UpgradeOptions{Options: opts}); !errors.Is(err, limiter.ErrNotFound) {
@@ -273,7 +274,7 @@ func TestTagKeepsEverythingElse(t *testing.T) {
 	}
 }
 
-// items are all in a table.
+// items returns all items of a table.
 func items(t *testing.T, c *cloud, table string) iter.Seq[map[string]types.AttributeValue] {
 	t.Helper()
 	out, err := dynamodb.NewFromConfig(*fakeaws.Config(c.Engine)).Scan(context.Background(), &dynamodb.ScanInput{TableName: &table})

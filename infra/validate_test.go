@@ -13,8 +13,8 @@ import (
 
 const anyName = "my-app"
 
-// judged is the mistake in a stack, nil for none.
-func judged(t *testing.T, name string, s infra.Stack) *limiter.InvalidError {
+// validate returns the problem of a stack, or nil.
+func validate(t *testing.T, name string, s infra.Stack) *limiter.InvalidError {
 	t.Helper()
 	err := s.Validate(name)
 	if err == nil {
@@ -30,11 +30,12 @@ func judged(t *testing.T, name string, s infra.Stack) *limiter.InvalidError {
 	return bad
 }
 
+// refuses checks that a field is invalid, and the text of the error.
 func refuses(t *testing.T, s infra.Stack, field string, says ...string) {
 	t.Helper()
-	bad := judged(t, anyName, s)
+	bad := validate(t, anyName, s)
 	if bad == nil {
-		t.Errorf("%+v is taken, though its %s is wrong", s, field)
+		t.Errorf("%+v is accepted, though its %s is invalid", s, field)
 		return
 	}
 	if bad.Field != field {
@@ -42,15 +43,16 @@ func refuses(t *testing.T, s infra.Stack, field string, says ...string) {
 	}
 	for _, part := range says {
 		if !strings.Contains(bad.Error(), part) {
-			t.Errorf("%q does not say %q", bad, part)
+			t.Errorf("%q does not contain %q", bad, part)
 		}
 	}
 }
 
-func takes(t *testing.T, all ...infra.Stack) {
+// accepts checks that all stacks are valid.
+func accepts(t *testing.T, all ...infra.Stack) {
 	t.Helper()
 	for _, s := range all {
-		if bad := judged(t, anyName, s); bad != nil {
+		if bad := validate(t, anyName, s); bad != nil {
 			t.Errorf("%+v: %v", s, bad)
 		}
 	}
@@ -59,14 +61,14 @@ func takes(t *testing.T, all ...infra.Stack) {
 func TestNamesOfStacks(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"limiter", "A-1", "a--b-", "ZAEL-old", "abc"} {
-		if bad := judged(t, name, infra.Stack{}); bad != nil {
+		if bad := validate(t, name, infra.Stack{}); bad != nil {
 			t.Error(bad)
 		}
 	}
 	for name, says := range map[string]string{
 		"": "empty", "my_app": "underscore", "my.app": "dot", "my app": "space", "1st": "letter", "-a": "letter", "ab": "3", "äöü": "letter", "a\nb": "letter",
 	} {
-		bad := judged(t, name, infra.Stack{})
+		bad := validate(t, name, infra.Stack{})
 		if bad == nil || bad.Field != "name" || !strings.Contains(bad.Reason, says) {
 			t.Errorf("%q: %v does not say %q", name, bad, says)
 		}
@@ -88,10 +90,10 @@ func TestNamesLeaveRoomForFunctions(t *testing.T) {
 		{infra.Stack{NoIAM: true, AggregatorRoleARN: role}, 53},
 		{infra.Stack{NoIAM: true, ProvisionerRoleARN: role}, 45},
 	} {
-		if bad := judged(t, strings.Repeat("a", c.longest), c.stack); bad != nil {
+		if bad := validate(t, strings.Repeat("a", c.longest), c.stack); bad != nil {
 			t.Errorf("%+v: %v", c.stack, bad)
 		}
-		bad := judged(t, strings.Repeat("a", c.longest+1), c.stack)
+		bad := validate(t, strings.Repeat("a", c.longest+1), c.stack)
 		if bad == nil || bad.Field != "name" || !strings.Contains(bad.Reason, fmt.Sprint(c.longest)) {
 			t.Errorf("%+v: %v does not say %d", c.stack, bad, c.longest)
 		}
@@ -115,7 +117,7 @@ func TestNumbersOfStacks(t *testing.T) {
 		"log retention days":   {func(s *infra.Stack, n int) { s.LogRetentionDays = n }, 1, 3653, true},
 	} {
 		stack := func(n int) (s infra.Stack) { set.with(&s, n); return s }
-		takes(t, stack(set.least), stack(set.most), stack(0))
+		accepts(t, stack(set.least), stack(set.most), stack(0))
 		refuses(t, stack(-1), field)
 		refuses(t, stack(set.most+1), field)
 		if set.least > 1 {
@@ -125,14 +127,14 @@ func TestNumbersOfStacks(t *testing.T) {
 	refuses(t, infra.Stack{LogRetentionDays: 31}, "log retention days", "30 60")
 	refuses(t, infra.Stack{LambdaTimeout: 1500 * time.Millisecond}, "function timeout", "whole seconds")
 	refuses(t, infra.Stack{LogLevel: "info"}, "log level", "INFO")
-	takes(t, infra.Stack{LogLevel: "WARN"})
+	accepts(t, infra.Stack{LogLevel: "WARN"})
 	refuses(t, infra.Stack{Architecture: "amd64"}, "architecture", "arm64", "x86_64")
-	takes(t, infra.Stack{Architecture: infra.X8664})
+	accepts(t, infra.Stack{Architecture: infra.X8664})
 }
 
 func TestWindowsOfStacks(t *testing.T) {
 	t.Parallel()
-	takes(t, infra.Stack{SnapshotWindows: "monthly"}, infra.Stack{SnapshotWindows: "daily,hourly,monthly"})
+	accepts(t, infra.Stack{SnapshotWindows: "monthly"}, infra.Stack{SnapshotWindows: "daily,hourly,monthly"})
 	for _, windows := range []string{",", "hourly,", "yearly", "hourly,hourly", "hourly, daily"} {
 		refuses(t, infra.Stack{SnapshotWindows: windows}, "snapshot windows", "hourly,daily")
 	}
@@ -141,13 +143,13 @@ func TestWindowsOfStacks(t *testing.T) {
 func TestRolesNeedIAM(t *testing.T) {
 	t.Parallel()
 	refuses(t, infra.Stack{NoIAM: true, IAMRoles: true}, "IAM roles")
-	takes(t, infra.Stack{NoIAM: true}, infra.Stack{IAMRoles: true})
+	accepts(t, infra.Stack{NoIAM: true}, infra.Stack{IAMRoles: true})
 }
 
 func TestARNsOfStacks(t *testing.T) {
 	t.Parallel()
 	for _, arn := range []string{"arn:aws:iam::123456789012:role/r", "arn:aws-cn:iam::123456789012:role/a/b/c", "arn:aws-us-gov:iam::123456789012:role/r+=,.@_-9"} {
-		takes(t, infra.Stack{AggregatorRoleARN: arn}, infra.Stack{ProvisionerRoleARN: arn})
+		accepts(t, infra.Stack{AggregatorRoleARN: arn}, infra.Stack{ProvisionerRoleARN: arn})
 	}
 	for _, arn := range []string{
 		"r", "arn:aws:iam::12345678901:role/r", "arn:aws:iam::12345678901x:role/r", "arn:aws:iam::123456789012:role/", "arn:aws:iam::123456789012:user/r",
@@ -157,12 +159,12 @@ func TestARNsOfStacks(t *testing.T) {
 		refuses(t, infra.Stack{AggregatorRoleARN: arn}, "aggregator role ARN", "arn:aws:iam::123456789012:role/")
 		refuses(t, infra.Stack{ProvisionerRoleARN: arn}, "provisioner role ARN")
 	}
-	takes(t, infra.Stack{AlarmTopicARN: "arn:aws:sns:eu-west-1:123456789012:my_topic-1"})
+	accepts(t, infra.Stack{AlarmTopicARN: "arn:aws:sns:eu-west-1:123456789012:my_topic-1"})
 	for _, arn := range []string{"my-topic", "arn:aws:sns:eu-west-1:123456789012:", "arn:aws:sns::123456789012:t", "arn:aws:sqs:eu-west-1:123456789012:t", "arn:aws:sns:eu-west-1:1:t", "arn:aws:sns:eu-west-1:123456789012:a:b"} {
 		refuses(t, infra.Stack{AlarmTopicARN: arn}, "alarm topic ARN", "arn:aws:sns:")
 	}
 	for _, boundary := range []string{"my-boundary", "team/boundary", "arn:aws:iam::123456789012:policy/p", "arn:aws:iam::aws:policy/PowerUserAccess"} {
-		takes(t, infra.Stack{PermissionBoundary: boundary})
+		accepts(t, infra.Stack{PermissionBoundary: boundary})
 	}
 	for _, boundary := range []string{"my boundary", "/p", "p/", "a//b", strings.Repeat("p", 129), "arn:aws:iam::123456789012:role/p", "arn:"} {
 		refuses(t, infra.Stack{PermissionBoundary: boundary}, "permission boundary", "policy")
@@ -175,7 +177,7 @@ func TestNameFormats(t *testing.T) {
 		"role name format":   func(f string) infra.Stack { return infra.Stack{RoleNameFormat: f} },
 		"policy name format": func(f string) infra.Stack { return infra.Stack{PolicyNameFormat: f} },
 	} {
-		takes(t, with("{}"), with("pre-{}-post"), with("+=,.@_{}"))
+		accepts(t, with("{}"), with("pre-{}-post"), with("+=,.@_{}"))
 		for _, format := range []string{"x", "{}{}", "{} x", "a/{}", "ä{}", "{x}"} {
 			refuses(t, with(format), field, "{}")
 		}
@@ -187,16 +189,16 @@ func TestNameFormats(t *testing.T) {
 func TestNamesThatFormatsGiveMayBeTooLong(t *testing.T) {
 	t.Parallel()
 	roles := infra.Stack{RoleNameFormat: strings.Repeat("a", 50) + "{}"} // 50 + 9 + 5 of "my-app-aggr"
-	takes(t, roles)
+	accepts(t, roles)
 	roles.IAMRoles = true // "my-app-admin"
-	takes(t, roles)
+	accepts(t, roles)
 	roles.RoleNameFormat += "bbb"
 	refuses(t, roles, "role name format", "the maximum of 64 characters by 1", "at most 5 characters would fit", "admin")
 	roles.NoIAM, roles.IAMRoles = true, false
-	takes(t, roles)
+	accepts(t, roles)
 	refuses(t, infra.Stack{RoleNameFormat: strings.Repeat("a", 53) + "{}", IAMRoles: true, NoAggregator: true, NoProvisioner: true}, "role name format", "at most 5 characters would fit")
 	policies := infra.Stack{PolicyNameFormat: strings.Repeat("a", 114) + "{}"}
-	takes(t, policies)
+	accepts(t, policies)
 	policies.PolicyNameFormat += "b"
 	refuses(t, policies, "policy name format", "the maximum of 128 characters by 1", "ns-full", "at most 5 characters would fit")
 	policies.PolicyNameFormat += "bbb"
@@ -205,7 +207,7 @@ func TestNamesThatFormatsGiveMayBeTooLong(t *testing.T) {
 
 func TestBucketNamesOfStacks(t *testing.T) {
 	t.Parallel()
-	takes(t, infra.Stack{ArtifactBucket: "a.b-3"}, infra.Stack{ArtifactBucket: strings.Repeat("a", 63)})
+	accepts(t, infra.Stack{ArtifactBucket: "a.b-3"}, infra.Stack{ArtifactBucket: strings.Repeat("a", 63)})
 	for _, name := range []string{"ab", "-abc", "abc-", ".abc", "Abc", "a_b", "a..b", "a.-b", "192.168.1.1", strings.Repeat("a", 64)} {
 		refuses(t, infra.Stack{ArtifactBucket: name}, "artifact bucket", "63")
 	}
@@ -214,14 +216,14 @@ func TestBucketNamesOfStacks(t *testing.T) {
 func TestTagsOfStacks(t *testing.T) {
 	t.Parallel()
 	tags := func(n int) infra.Stack {
-		s := infra.Stack{Tags: map[string]string{"ManagedBy": "me", "zae-limiter:name": "mine"}} // which count as ours
+		s := infra.Stack{Tags: map[string]string{"ManagedBy": "me", "zae-limiter:name": "mine"}} // tags of zae-limiter do not count
 		for i := range n {
 			s.Tags[fmt.Sprintf("key-%d", i)] = "value"
 		}
 		return s
 	}
 	one := func(key, value string) infra.Stack { return infra.Stack{Tags: map[string]string{key: value}} }
-	takes(t, tags(44), one(strings.Repeat("k", 128), strings.Repeat("ö", 256)), one("a b_.:/=+-@", "a b_.:/=+-@"))
+	accepts(t, tags(44), one(strings.Repeat("k", 128), strings.Repeat("ö", 256)), one("a b_.:/=+-@", "a b_.:/=+-@"))
 	refuses(t, tags(45), "tags", "44", "45")
 	for says, s := range map[string]infra.Stack{
 		"a key": one("", "v"), "128": one(strings.Repeat("k", 129), "v"), "aws:": one("AWS:x", "v"), "a value": one("k", ""), "256": one("k", strings.Repeat("v", 257)), "digits": one("k", "a\tb"),

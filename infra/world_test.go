@@ -17,13 +17,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/s3local"
 )
 
-// world is a table in which operations are tried, one after the other.
+// world is a table on which operations are recorded.
 type world struct {
 	*testing.T
 	engine  string
 	table   string
-	others  *dynamo.Repository // prepares what an operation needs, unrecorded
-	repo    *dynamo.Repository // is recorded, and knows nothing yet
+	others  *dynamo.Repository // prepares an operation, without recording
+	repo    *dynamo.Repository // is recorded, and has empty caches
 	archive *s3local.Server
 	fakeaws.Recorder
 	events int
@@ -33,8 +33,8 @@ const gpt = "gpt-4"
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-// newWorld is skipped where the programs for an engine are missing, and fails
-// there in CI.
+// newWorld returns a world with a table in DynamoDB Local. Without the programs for
+// that it skips the test, or fails it in CI.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	wires := &http.Transport{}
@@ -54,7 +54,7 @@ func (w *world) config(wires http.RoundTripper) *aws.Config {
 	}
 }
 
-// client is unrecorded.
+// client returns a client that is not recorded.
 func (w *world) client() *dynamodb.Client { return dynamodb.NewFromConfig(*w.config(w.Next)) }
 
 func (w *world) connect(cfg *aws.Config, namespace string) *dynamo.Repository {
@@ -64,7 +64,7 @@ func (w *world) connect(cfg *aws.Config, namespace string) *dynamo.Repository {
 	return repo
 }
 
-// record is what an operation sends.
+// record returns the calls of an operation.
 func (w *world) record(o operation) []fakeaws.Call {
 	w.Helper()
 	w.NamespaceID = w.others.NamespaceID()
@@ -82,7 +82,7 @@ func (w *world) ok(err error) {
 	}
 }
 
-// event is one for the audit trail, with an ID of its own.
+// event returns an audit event with a new ID.
 func (w *world) event() limiter.AuditEvent {
 	w.events++
 	return limiter.AuditEvent{ID: fmt.Sprintf("01%024d", w.events), Action: "tried", Entity: "world", At: noon}
@@ -98,7 +98,7 @@ func (w *world) create(e limiter.Entity) {
 	w.ok(w.others.CreateEntity(w.Context(), e, w.event()))
 }
 
-// consume takes a little, and leaves what was said about it.
+// consume consumes 60 requests and returns the outcome.
 func (w *world) consume(repo *dynamo.Repository, entity string, at time.Time) limiter.Outcome {
 	w.Helper()
 	out, err := repo.Consume(w.Context(), at, limiter.Charge{Entity: entity, Resource: gpt, Amounts: limiter.Tokens("rpm", 60)})

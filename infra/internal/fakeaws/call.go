@@ -4,7 +4,8 @@ import (
 	"strings"
 )
 
-// Call is what permissions depend on in a request to AWS. Its text looks like
+// Call holds the parts of a request to AWS that permissions depend on. Its text looks
+// like
 //
 //	GetItem NS/ENTITY#user
 //	UpdateItem{PK,SK,b_*,rf} NS/ENTITY#user

@@ -26,7 +26,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 )
 
-// AccountID and Region are those of every Cloud.
+// The account and region of every Cloud.
 const (
 	AccountID = "123456789012"
 	Region    = "eu-west-1"
