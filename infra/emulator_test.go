@@ -200,7 +200,7 @@ func (e *emulator) checkTable(t *testing.T, name string) {
 	}
 }
 
-// checkPolicy compares a stored policy with the one that TestPermissions checks.
+// checkPolicy checks that a stored policy is equal to doc, which TestPermissions checks.
 func (e *emulator) checkPolicy(t *testing.T, doc any, arn string, outputs map[string]string) {
 	t.Helper()
 	var answer struct {

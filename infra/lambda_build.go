@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	errNoToolchain = errors.New("Go is not installed")
+	errNoToolchain = errors.New("the go command is not installed")
 	errNoSource    = errors.New("there is no source to build from, because this program is not a release")
 )
 

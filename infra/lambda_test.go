@@ -147,7 +147,7 @@ func TestAZipIsTakenAsItIs(t *testing.T) {
 	}
 }
 
-// The default architecture is that of the zip.
+// The default architecture comes from the zip.
 func TestDefaultArchitecture(t *testing.T) {
 	t.Parallel()
 	for machine, want := range map[elf.Machine]string{elf.EM_X86_64: X8664, elf.EM_AARCH64: ARM64} {
@@ -215,7 +215,7 @@ func TestNoPackageErrorListsAlternatives(t *testing.T) {
 	if err == nil {
 		t.Fatal("there is a package")
 	}
-	for _, way := range []string{"arm64", "release", "Go", "zip", "lambda-export", "not zae-limiter itself", "Go is not installed"} {
+	for _, way := range []string{"arm64", "release", "Go", "zip", "lambda-export", "not zae-limiter itself", "the go command is not installed"} {
 		if !strings.Contains(err.Error(), way) {
 			t.Errorf("%q does not say %q", err, way)
 		}

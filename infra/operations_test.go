@@ -247,8 +247,8 @@ func (w *world) useNamespace(name string) {
 	w.ok(err)
 	view := w.connect(w.config(w.Next), name)
 	w.ok(view.SetConfig(w.Context(), limiter.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 100)}}, w.event()))
-	w.ok(view.CreateEntity(w.Context(), limiter.Entity{ID: "entity"}, w.event()))
-	w.consume(view, "entity", noon.Add(time.Second))
+	w.ok(view.CreateEntity(w.Context(), limiter.Entity{ID: "inhabitant"}, w.event()))
+	w.consume(view, "inhabitant", noon.Add(time.Second))
 	w.NamespaceID = ns.ID
 	w.repo = w.connect(w.config(&w.Recorder), name)
 	w.Take(w.T)

@@ -87,7 +87,7 @@ func TestParametersOfAStackWithEverything(t *testing.T) {
 	}
 }
 
-// stackOf is the inverse of Stack.parameters.
+// Settings survive a round trip through the parameters of a stack.
 func TestStackOf(t *testing.T) {
 	t.Parallel()
 	everything := Stack{

@@ -45,8 +45,12 @@ type Event struct {
 	Time     time.Time `xml:"Timestamp"`
 }
 
-// TableID, FunctionID and ArchiveID are the resources that a Stack has.
-const TableID, FunctionID, ArchiveID = "RateLimitsTable", "AggregatorFunction", "AuditArchiveBucket"
+// Logical IDs of the resources of a Stack.
+const (
+	TableID    = "RateLimitsTable"
+	FunctionID = "AggregatorFunction"
+	ArchiveID  = "AuditArchiveBucket"
+)
 
 var resourceTypes = map[string]string{
 	TableID: "AWS::DynamoDB::Table", FunctionID: "AWS::Lambda::Function", ArchiveID: "AWS::S3::Bucket",

@@ -3,6 +3,7 @@ package fakeaws
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"maps"
 	"net/http"
@@ -34,9 +35,8 @@ func (c *Cloud) forward(r *Request) *Reply {
 	if err != nil {
 		return ErrorReply(r, 500, "InternalServerError", err.Error())
 	}
-	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
+	if err := errors.Join(err, response.Body.Close()); err != nil {
 		return ErrorReply(r, 500, "InternalServerError", err.Error())
 	}
 	header := map[string]string{}
