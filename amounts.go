@@ -11,13 +11,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// Amounts says how many whole tokens of which limits: Tokens("rpm", 1).And("tpm", 500).
-// It is an immutable value; up to four limits need no memory of their own. The
-// zero value is nothing at all. Naming a limit with amount 0 is not the same as
-// leaving it out: an acquire of 0 is refused while that limit is in debt.
+// Amounts is a number of whole tokens for each named limit, such as
+// Tokens("rpm", 1).And("tpm", 500). It is an immutable value; up to four limits
+// need no allocation. The zero value names no limit. A limit with amount 0 differs
+// from an absent one: an acquire of 0 is refused while the limit is in debt.
 type Amounts struct {
 	first [4]amount
-	more  *[]amount // from the fifth on; never written once shared
+	more  *[]amount // from the fifth on; copied before each write
 	n     int
 }
 
@@ -26,16 +26,16 @@ type amount struct {
 	tokens int64
 }
 
-// Tokens is n whole tokens of one limit.
+// Tokens returns n whole tokens of one limit.
 func Tokens(limit string, n int64) Amounts {
 	return Amounts{first: [4]amount{{limit, n}}, n: 1}
 }
 
-// And is a plus n whole tokens of limit; the same limit named twice adds up.
+// And returns a plus n whole tokens of limit. Naming a limit again adds to it.
 func (a Amounts) And(limit string, n int64) Amounts {
 	for i := range a.n {
 		if a.ref(i).limit == limit {
-			a.own()
+			a.unshare()
 			at := a.ref(i)
 			at.tokens = bucket.Add(at.tokens, n)
 			return a
@@ -44,15 +44,15 @@ func (a Amounts) And(limit string, n int64) Amounts {
 	if a.n < len(a.first) {
 		a.first[a.n] = amount{limit, n}
 	} else {
-		a.own()
+		a.unshare()
 		*a.more = append(*a.more, amount{limit, n})
 	}
 	a.n++
 	return a
 }
 
-// own makes more a copy that nobody shares.
-func (a *Amounts) own() {
+// unshare replaces more by a copy, so that it can be written.
+func (a *Amounts) unshare() {
 	var more []amount
 	if a.more != nil {
 		more = slices.Clone(*a.more)
@@ -69,23 +69,23 @@ func (a *Amounts) ref(i int) *amount {
 	return &(*a.more)[i-len(a.first)]
 }
 
-// Len is how many limits are named.
+// Len returns the number of named limits.
 func (a Amounts) Len() int { return a.n }
 
-// At is the limit named i-th, counted from 0 in the order given, and its amount.
-// It is a method of the pointer because stores call it where copies count.
+// At returns the i-th limit, counted from 0 in the order given, and its amount.
+// It has a pointer receiver because stores call it on the hot path.
 func (a *Amounts) At(i int) (limit string, n int64) {
 	at := a.ref(i)
 	return at.limit, at.tokens
 }
 
-// Get is the amount of limit, 0 when it is not named.
+// Get returns the amount of limit, or 0 if it is not named.
 func (a Amounts) Get(limit string) int64 {
 	n, _ := a.Lookup(limit)
 	return n
 }
 
-// Lookup returns the amount of limit, and whether limit is named at all.
+// Lookup returns the amount of limit and reports whether limit is named.
 func (a *Amounts) Lookup(limit string) (n int64, named bool) {
 	for i := range a.n {
 		if at := a.ref(i); at.limit == limit {
@@ -95,7 +95,7 @@ func (a *Amounts) Lookup(limit string) (n int64, named bool) {
 	return 0, false
 }
 
-// All ranges over limits and amounts in the order given.
+// All iterates over limits and amounts in the order given.
 func (a Amounts) All() iter.Seq2[string, int64] {
 	return func(yield func(string, int64) bool) {
 		for i := range a.n {
@@ -106,8 +106,8 @@ func (a Amounts) All() iter.Seq2[string, int64] {
 	}
 }
 
-// Equal tells whether both name the same limits with the same amounts, in any
-// order.
+// Equal reports whether a and b name the same limits with the same amounts, in
+// any order.
 func (a Amounts) Equal(b Amounts) bool {
 	if a.n != b.n {
 		return false
@@ -121,7 +121,7 @@ func (a Amounts) Equal(b Amounts) bool {
 	return true
 }
 
-// String reads like "rpm=1 tpm=500".
+// String formats a like "rpm=1 tpm=500".
 func (a Amounts) String() string {
 	var b strings.Builder
 	for limit, n := range a.All() {
@@ -133,12 +133,12 @@ func (a Amounts) String() string {
 	return b.String()
 }
 
-// MarshalJSON gives an object of amounts by limit.
+// MarshalJSON encodes a as an object with the amount of each limit.
 func (a Amounts) MarshalJSON() ([]byte, error) {
 	return json.Marshal(maps.Collect(a.All()))
 }
 
-// plus is the sum of both.
+// plus returns the sum of a and b.
 func (a Amounts) plus(b Amounts) Amounts {
 	for limit, n := range b.All() {
 		a = a.And(limit, n)
@@ -146,9 +146,9 @@ func (a Amounts) plus(b Amounts) Amounts {
 	return a
 }
 
-// negated is every amount with the other sign.
+// negated returns a with the sign of every amount changed.
 func (a Amounts) negated() Amounts {
-	a.own()
+	a.unshare()
 	for i := range a.n {
 		at := a.ref(i)
 		at.tokens = bucket.Sub(0, at.tokens)
@@ -156,8 +156,8 @@ func (a Amounts) negated() Amounts {
 	return a
 }
 
-// where is the part of a that keep accepts.
-func (a Amounts) where(keep func(limit string, n int64) bool) Amounts {
+// filter returns the part of a that keep accepts.
+func (a Amounts) filter(keep func(limit string, n int64) bool) Amounts {
 	var out Amounts
 	for limit, n := range a.All() {
 		if keep(limit, n) {
@@ -167,16 +167,16 @@ func (a Amounts) where(keep func(limit string, n int64) bool) Amounts {
 	return out
 }
 
-// of is the part of a that has a limit among limits.
-func (a Amounts) of(limits []Limit) Amounts {
-	return a.where(func(limit string, _ int64) bool { return hasLimit(limits, limit) })
+// forLimits returns the part of a that limits cover.
+func (a Amounts) forLimits(limits []Limit) Amounts {
+	return a.filter(func(limit string, _ int64) bool { return hasLimit(limits, limit) })
 }
 
-func (a Amounts) nonzero() Amounts { return a.where(func(_ string, n int64) bool { return n != 0 }) }
+func (a Amounts) nonzero() Amounts { return a.filter(func(_ string, n int64) bool { return n != 0 }) }
 
-func (a Amounts) positive() Amounts { return a.where(func(_ string, n int64) bool { return n > 0 }) }
+func (a Amounts) positive() Amounts { return a.filter(func(_ string, n int64) bool { return n > 0 }) }
 
-func (a Amounts) negative() Amounts { return a.where(func(_ string, n int64) bool { return n < 0 }) }
+func (a Amounts) negative() Amounts { return a.filter(func(_ string, n int64) bool { return n < 0 }) }
 
 func hasLimit(limits []Limit, name string) bool {
 	return slices.ContainsFunc(limits, func(l Limit) bool { return l.Name == name })

@@ -6,27 +6,28 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// Status is one limit of one bucket, as the call left it.
+// Status describes one limit of one bucket after a call.
 type Status struct {
-	Entity, Resource string // whose bucket it is
-	Source           string // where the limit comes from: "override", "entity", "entity_default", "resource", "system" or "default"
-	Limit            Limit  // as it is in force
-	// Available is whole tokens, rounded down; negative is debt. Requested is
-	// what the call asked for.
+	Entity, Resource string // the bucket
+	Source           string // the origin of the limit: "override", "entity", "entity_default", "resource", "system" or "default"
+	Limit            Limit  // the limit in force
+	// Available is the balance in whole tokens, rounded down; negative is debt.
+	// Requested is the amount that the call asked for.
 	Available, Requested int64
-	Exceeded             bool          // it was asked for, and does not cover that
+	Exceeded             bool          // the call named the limit, and it does not cover the amount
 	NeverFits            bool          // Requested is above the capacity
-	RetryAfter           time.Duration // above zero exactly when Exceeded; until full when NeverFits
-	FullAfter            time.Duration // until the bucket is full if nothing more is taken
+	RetryAfter           time.Duration // above zero exactly if Exceeded; until full if NeverFits
+	FullAfter            time.Duration // time until the bucket is full if nothing more is taken
 }
 
-// Sources of limits that are stored nowhere.
+// Sources of limits that no level stores.
 const (
-	sourceOverride = "override" // a request brought them
-	sourceDefault  = "default"  // they are Options.Limits
+	sourceOverride = "override" // Request.Limits
+	sourceDefault  = "default"  // Options.Limits
 )
 
-// Deficit is how many tokens an exceeded limit lacks, else 0.
+// Deficit returns the number of tokens that an exceeded limit lacks, or 0 if it is
+// not exceeded.
 func (s Status) Deficit() int64 {
 	if !s.Exceeded {
 		return 0
@@ -34,17 +35,17 @@ func (s Status) Deficit() int64 {
 	return max(0, bucket.Sub(s.Requested, s.Available))
 }
 
-// Decision is the status of every limit a call concerned: those of the entity,
-// then those of its parent, each by name. A refusal, a lease and an explanation
-// share it.
+// Decision holds the status of every limit that a call concerned. The limits of
+// the entity come first, then the limits of its parent, each ordered by name.
 type Decision struct {
-	Statuses []Status // empty under an allowed outage
+	Statuses []Status // empty if an outage was allowed
 }
 
-// Admitted tells whether no limit is exceeded.
+// Admitted reports whether every limit was satisfied.
 func (d Decision) Admitted() bool { return len(d.Violations()) == 0 }
 
-// NeverFits tells whether some amount is above its capacity.
+// NeverFits reports whether an amount is above its capacity, so that waiting does
+// not help.
 func (d Decision) NeverFits() bool {
 	for _, s := range d.Statuses {
 		if s.NeverFits {
@@ -54,13 +55,13 @@ func (d Decision) NeverFits() bool {
 	return false
 }
 
-// Violations are the exceeded limits.
-func (d Decision) Violations() []Status { return d.where(true) }
+// Violations returns the exceeded limits.
+func (d Decision) Violations() []Status { return d.filter(true) }
 
-// Passed are the limits that are not exceeded.
-func (d Decision) Passed() []Status { return d.where(false) }
+// Passed returns the limits that are not exceeded.
+func (d Decision) Passed() []Status { return d.filter(false) }
 
-func (d Decision) where(exceeded bool) []Status {
+func (d Decision) filter(exceeded bool) []Status {
 	var out []Status
 	for _, s := range d.Statuses {
 		if s.Exceeded == exceeded {
@@ -70,8 +71,8 @@ func (d Decision) where(exceeded bool) []Status {
 	return out
 }
 
-// Primary is the violation with the longest wait, the first of them on a tie;
-// zero when admitted.
+// Primary returns the violation with the longest wait, and the first one on a
+// tie. It returns the zero Status if there is no violation.
 func (d Decision) Primary() Status {
 	var longest Status
 	for _, s := range d.Statuses {
@@ -82,20 +83,20 @@ func (d Decision) Primary() Status {
 	return longest
 }
 
-// RetryAfter is the longest wait, zero when admitted.
+// RetryAfter returns the longest wait, or 0 if there is no violation.
 func (d Decision) RetryAfter() time.Duration { return d.Primary().RetryAfter }
 
-// decide turns balances into statuses.
-func decide(charge *Charge, out Outcome) Decision {
+// newDecision computes the statuses from the balances of out.
+func newDecision(charge *Charge, out Outcome) Decision {
 	d := Decision{Statuses: make([]Status, 0, len(out.Self.Tokens)+len(out.Parent.Tokens))}
 	for _, b := range []Bucket{out.Self, out.Parent} {
 		for i := range b.Tokens {
-			d.Statuses = append(d.Statuses, status(charge, b, i, out.Admitted))
+			d.Statuses = append(d.Statuses, newStatus(charge, b, i, out.Admitted))
 		}
 	}
 	if !out.Admitted && d.Admitted() {
-		// The store refused though the balances it saw would do: it lost every
-		// race for the bucket. What was asked for is what was refused.
+		// The balances suffice, but the store lost every race for the bucket.
+		// Report the requested limits as exceeded.
 		for i := range d.Statuses {
 			s := &d.Statuses[i]
 			if _, named := charge.Amounts.Lookup(s.Limit.Name); named {
@@ -106,15 +107,15 @@ func decide(charge *Charge, out Outcome) Decision {
 	return d
 }
 
-// status is limit i of b, exceeded if the call was refused and the limit is
-// named but not covered.
-func status(charge *Charge, b Bucket, i int, admitted bool) Status {
+// newStatus returns the status of limit i of b. The limit is exceeded if the call
+// was refused and the limit does not cover its amount.
+func newStatus(charge *Charge, b Bucket, i int, admitted bool) Status {
 	limit, tokens := b.Account.Limits[i], b.Tokens[i]
 	rate := limit.rate()
 	s := Status{
 		Entity: b.Account.Entity, Resource: b.Account.Resource, Source: b.Account.Source.Level(), Limit: limit,
 		Available: bucket.Whole(tokens),
-		FullAfter: b.after(bucket.Wait(bucket.Sub(rate.Capacity, tokens), rate)),
+		FullAfter: b.untilAfter(bucket.Wait(bucket.Sub(rate.Capacity, tokens), rate)),
 	}
 	switch {
 	case charge.Limits != nil:
@@ -133,14 +134,14 @@ func status(charge *Charge, b Bucket, i int, admitted bool) Status {
 	if s.NeverFits {
 		s.RetryAfter = max(s.FullAfter, time.Millisecond)
 	} else {
-		s.RetryAfter = b.after(bucket.Wait(bucket.Sub(need, tokens), rate))
+		s.RetryAfter = b.untilAfter(bucket.Wait(bucket.Sub(need, tokens), rate))
 	}
 	return s
 }
 
-// after is a wait that begins at the bucket's own time, counted from the now of
-// the call; zero if there is nothing to wait for.
-func (b Bucket) after(wait bucket.Millis) time.Duration {
+// untilAfter converts a wait that starts at the bucket's own time to one that
+// starts at the time of the call. It returns 0 for no wait.
+func (b Bucket) untilAfter(wait bucket.Millis) time.Duration {
 	if wait.IsZero() {
 		return 0
 	}

@@ -8,9 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// Entity is whoever pays: a user, a key, a project. It needs a record only for a
-// parent, a name or metadata. With Cascade its parent pays too, one level up.
-// The parent may be created later. Neither can be changed afterwards.
+// Entity is a payer, such as a user, an API key or a project. An entity needs a
+// record only to have a parent, a name or metadata. With Cascade, its parent pays
+// the same amounts, one level up. The parent may be created later. Parent and
+// Cascade cannot be changed.
 type Entity struct {
 	ID        string            // begins with a letter or digit, then letters, digits or _.-:@ ; at most 256
 	Name      string            // for people; defaults to ID
@@ -20,7 +21,7 @@ type Entity struct {
 	CreatedAt time.Time         // whole seconds; set by CreateEntity
 }
 
-// Validate is nil or an *[InvalidError].
+// Validate checks e. The error is an *[InvalidError].
 func (e Entity) Validate() error {
 	if err := validEntity(e.ID); err != nil {
 		return err
@@ -47,8 +48,9 @@ func (e Entity) Validate() error {
 	return nil
 }
 
-// CreateEntity stores a new entity and returns it as stored. ErrExists;
-// *InvalidError for an entity that is its own parent or cascades without one.
+// CreateEntity stores a new entity and returns it as stored. It returns ErrExists
+// if the entity has a record, and an *InvalidError if the entity is its own
+// parent or cascades without a parent.
 func (l *RateLimiter) CreateEntity(ctx context.Context, e Entity) (Entity, error) {
 	if err := e.Validate(); err != nil {
 		return Entity{}, err
@@ -60,12 +62,12 @@ func (l *RateLimiter) CreateEntity(ctx context.Context, e Entity) (Entity, error
 	if len(e.Metadata) == 0 {
 		e.Metadata = nil
 	}
-	ev, err := l.event("entity_created", e.ID, "", e.details())
+	ev, err := l.newEvent("entity_created", e.ID, "", e.details())
 	if err != nil {
 		return Entity{}, err
 	}
 	e.CreatedAt = ev.At.Truncate(time.Second)
-	if err := guarded(ctx, "create entity", e.ID, "", func() error { return l.repo.CreateEntity(ctx, e, ev) }); err != nil {
+	if err := callStore(ctx, "create entity", e.ID, "", func() error { return l.repo.CreateEntity(ctx, e, ev) }); err != nil {
 		return Entity{}, err
 	}
 	return e, nil
@@ -83,64 +85,39 @@ func (e *Entity) details() map[string]any {
 	return map[string]any{"name": e.Name, "parent_id": parent, "cascade": e.Cascade, "metadata": metadata}
 }
 
-// Entity is the stored record. ErrNotFound.
+// Entity returns the stored record of an entity, or ErrNotFound.
 func (l *RateLimiter) Entity(ctx context.Context, id string) (Entity, error) {
 	if err := validEntity(id); err != nil {
 		return Entity{}, err
 	}
 	var e Entity
-	err := guarded(ctx, "entity", id, "", func() (err error) { e, err = l.repo.Entity(ctx, id); return err })
+	err := callStore(ctx, "entity", id, "", func() (err error) { e, err = l.repo.Entity(ctx, id); return err })
 	return e, err
 }
 
-// DeleteEntity takes the record, buckets, limits and usage of the entity, not
-// its audit events nor its children. ErrNotFound when there is none of that. A
-// delete that failed half-way is finished by another.
+// DeleteEntity deletes the record, buckets, limits and usage of an entity. It
+// keeps its audit events and its children. It returns ErrNotFound if there is
+// nothing to delete. After a partial failure, a second call finishes the work.
 func (l *RateLimiter) DeleteEntity(ctx context.Context, id string) error {
 	if err := validEntity(id); err != nil {
 		return err
 	}
-	ev, err := l.event("entity_deleted", id, "", map[string]any{})
+	ev, err := l.newEvent("entity_deleted", id, "", map[string]any{})
 	if err != nil {
 		return err
 	}
-	return guarded(ctx, "delete entity", id, "", func() error { return l.repo.DeleteEntity(ctx, id, ev) })
+	return callStore(ctx, "delete entity", id, "", func() error { return l.repo.DeleteEntity(ctx, id, ev) })
 }
 
-// Entities are all that have a record, by ID.
+// Entities iterates over the stored entities in ID order.
 func (l *RateLimiter) Entities(ctx context.Context) iter.Seq2[Entity, error] {
-	return mapped(ctx, "entities", "", "", l.repo.Entities(ctx, ""))
+	return translateErrors(ctx, "entities", "", "", l.repo.Entities(ctx, ""))
 }
 
-// Children are the entities whose parent is the one given, by ID.
+// Children iterates over the stored entities with the given parent, in ID order.
 func (l *RateLimiter) Children(ctx context.Context, parent string) iter.Seq2[Entity, error] {
 	if err := idSyntax.check("parent_id", parent); err != nil {
-		return failed[Entity](err)
+		return errorSeq[Entity](err)
 	}
-	return mapped(ctx, "children", parent, "", l.repo.Entities(ctx, parent))
-}
-
-// mapped passes a sequence of the store on, its error translated, unless ctx
-// has ended before it.
-func mapped[T any](ctx context.Context, op, entity, resource string, seq iter.Seq2[T, error]) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		if err := ctx.Err(); err != nil {
-			var zero T
-			yield(zero, err)
-			return
-		}
-		for v, err := range seq {
-			if !yield(v, failure(ctx, op, entity, resource, err)) {
-				return
-			}
-		}
-	}
-}
-
-// failed is a sequence that is only an error.
-func failed[T any](err error) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var zero T
-		yield(zero, err)
-	}
+	return translateErrors(ctx, "children", parent, "", l.repo.Entities(ctx, parent))
 }

@@ -16,7 +16,7 @@ import (
 func refusal(waits ...time.Duration) *limiter.ExceededError {
 	e := &limiter.ExceededError{}
 	for i, wait := range waits {
-		e.Statuses = append(e.Statuses, limiter.Status{
+		e.Decision.Statuses = append(e.Decision.Statuses, limiter.Status{
 			Entity: "e" + string(rune('0'+i)), Resource: resource, Limit: limiter.PerMinute("l"+string(rune('0'+i)), 100),
 			Requested: 5, Exceeded: wait > 0, RetryAfter: wait,
 		})
@@ -29,10 +29,10 @@ func TestExceededMessage(t *testing.T) {
 		err  *limiter.ExceededError
 		want string
 	}{
-		{refusal(30 * time.Second), "Rate limit exceeded for e0/gpt-4: [l0]. Retry after 30.0s"},
-		{refusal(time.Second, 0, 1249*time.Millisecond), "Rate limit exceeded for e2/gpt-4: [l0, l2]. Retry after 1.2s"},
-		{refusal(time.Millisecond), "Rate limit exceeded for e0/gpt-4: [l0]. Retry after 0.0s"},
-		{refusal(60_051 * time.Millisecond), "Rate limit exceeded for e0/gpt-4: [l0]. Retry after 60.1s"},
+		{refusal(30 * time.Second), "rate limit exceeded for e0/gpt-4: [l0]; retry after 30.0s"},
+		{refusal(time.Second, 0, 1249*time.Millisecond), "rate limit exceeded for e2/gpt-4: [l0, l2]; retry after 1.2s"},
+		{refusal(time.Millisecond), "rate limit exceeded for e0/gpt-4: [l0]; retry after 0.0s"},
+		{refusal(60_051 * time.Millisecond), "rate limit exceeded for e0/gpt-4: [l0]; retry after 60.1s"},
 	} {
 		if got := c.err.Error(); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
@@ -97,11 +97,11 @@ func TestPrimaryIsTheLongestWaitAndTheFirstOnATie(t *testing.T) {
 		{[]time.Duration{0, 0}, ""},
 	} {
 		e := refusal(c.waits...)
-		if got := e.Primary(); got.Entity != c.want || e.RetryAfter() != got.RetryAfter {
+		if got := e.Decision.Primary(); got.Entity != c.want || e.Decision.RetryAfter() != got.RetryAfter {
 			t.Errorf("%v: %q, want %q", c.waits, got.Entity, c.want)
 		}
-		if e.Admitted() != (c.want == "") {
-			t.Errorf("%v: admitted %t", c.waits, e.Admitted())
+		if e.Decision.Admitted() != (c.want == "") {
+			t.Errorf("%v: admitted %t", c.waits, e.Decision.Admitted())
 		}
 	}
 	// A limit that passed does not count, however long it takes to fill.
@@ -116,7 +116,7 @@ func TestExceededMatchesNeverFits(t *testing.T) {
 	if errors.Is(e, limiter.ErrNeverFits) || errors.Is(e, limiter.ErrNotFound) {
 		t.Error("an ordinary refusal matches a sentinel")
 	}
-	e.Statuses[0].NeverFits = true
+	e.Decision.Statuses[0].NeverFits = true
 	is(t, e, limiter.ErrNeverFits)
 }
 
@@ -204,7 +204,7 @@ func TestErrorTexts(t *testing.T) {
 func TestNeverFittingSaysSo(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 10))
 	_, err := w.Acquire(bg, request(alice, rpm(11)))
-	if want := "Rate limit exceeded for alice/gpt-4: [rpm]. Never fits: 11 rpm is above the capacity (burst) of 10"; err == nil || err.Error() != want {
+	if want := "rate limit exceeded for alice/gpt-4: [rpm]; never fits: 11 rpm is above the capacity (burst) of 10"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	body, err := json.Marshal(err)

@@ -5,57 +5,56 @@ import (
 	"sync"
 )
 
-// Lease is what Acquire took. Used, or Adjust and Release, correct it locally
-// once the real amounts are known; Commit stores the corrections, Rollback gives
-// everything back. A lease ends exactly once, with the first Commit or Rollback;
-// one that is abandoned stays charged and heals by refill. A nil or zero Lease
-// has ended. All methods are safe for concurrent use.
+// Lease holds the amounts that Acquire took. Used, or Adjust and Release, correct
+// them locally when the real amounts are known. Commit stores the corrections,
+// and Rollback gives everything back. A lease ends once, with the first Commit or
+// Rollback. An abandoned lease stays charged, and the refill makes up for it. A
+// nil or zero Lease has ended. All methods are safe for concurrent use.
 //
-// No account ever gets back more than it paid under the lease, whatever became
-// of entity, parent, limits or buckets meanwhile.
+// No account gets back more than it paid under the lease, even if the entity, its
+// parent, its limits or its buckets changed in between.
 //
-// Under Allow a settlement that meets an outage shows in Outage instead of as
-// an error.
+// Under [Allow], Commit, Rollback, Flush and Consume return no error in an outage;
+// Outage returns it.
 type Lease struct {
 	mu           sync.Mutex
 	lim          *RateLimiter // nil once ended
 	rolledBack   bool
 	amounts      Amounts // as acquired
-	self, parent Bucket  // as Acquire left them; no accounts if an outage was allowed
-	*sequel              // what few leases have; nil keeps the others small
+	self, parent Bucket  // after Acquire; no accounts if an outage was allowed
+	*extra               // nil for most leases, which keeps them small
 }
 
-// sequel is what a request says beside its amounts, and what happens to the
-// lease later.
-type sequel struct {
-	limits []Limit // the override
+// extra holds the fields that few leases need.
+type extra struct {
+	limits []Limit // Request.Limits
 	mode   OnUnavailable
 	ledger
 	outage error
 }
 
-// amend is the sequel, to be written.
-func (l *Lease) amend() *sequel {
-	if l.sequel == nil {
-		l.sequel = new(sequel)
+// ensureExtra returns the extra fields for writing.
+func (l *Lease) ensureExtra() *extra {
+	if l.extra == nil {
+		l.extra = new(extra)
 	}
-	return l.sequel
+	return l.extra
 }
 
-// sofar is the sequel, to be read.
-func (l *Lease) sofar() sequel {
-	if l.sequel == nil {
-		return sequel{}
+// readExtra returns a copy of the extra fields.
+func (l *Lease) readExtra() extra {
+	if l.extra == nil {
+		return extra{}
 	}
-	return *l.sequel
+	return *l.extra
 }
 
-// buckets are those that Acquire charged.
+// buckets returns the buckets that Acquire charged.
 func (l *Lease) buckets() []Bucket {
 	return Outcome{Self: l.self, Parent: l.parent}.charged()
 }
 
-// charged are the buckets that have an account.
+// charged returns the buckets that have an account.
 func (o Outcome) charged() []Bucket {
 	switch {
 	case o.Self.Account == nil:
@@ -66,29 +65,31 @@ func (o Outcome) charged() []Bucket {
 	return []Bucket{o.Self, o.Parent}
 }
 
-// Adjust says that amounts more were used than acquired, or fewer where an
-// amount is negative. It is local until Commit or Flush and may leave the bucket
-// in debt. ErrLeaseDone; *InvalidError, and nothing is adjusted, for a limit
-// that no account of the lease has, for giving back more than Consumed reports,
-// and beyond a net 9,223,372,036,854 tokens more than were acquired and
-// consumed.
+// Adjust records that the work used amounts more than acquired, or fewer where an
+// amount is negative. It is local until Commit or Flush, never refuses for lack of
+// tokens, and may leave the bucket in debt.
+//
+// Adjust returns ErrLeaseDone if the lease has ended. It returns an *InvalidError
+// and adjusts nothing if no account of the lease has the limit, if it would give
+// back more than Consumed reports, or if the net adjustment of a limit exceeds
+// 9,223,372,036,854 tokens.
 func (l *Lease) Adjust(amounts Amounts) error {
-	return l.correct(func() error { return l.adjust(amounts) })
+	return l.whileOpen(func() error { return l.adjust(amounts) })
 }
 
-// Release says that amounts fewer were used than acquired: Adjust with the
-// opposite sign.
+// Release records that the work used amounts fewer than acquired. It is Adjust
+// with the opposite sign.
 func (l *Lease) Release(amounts Amounts) error { return l.Adjust(amounts.negated()) }
 
-// Used says that n tokens of limit were used in all, so that Consumed reports n,
-// whatever was acquired, consumed or adjusted before. It is Adjust by the
-// difference, with its errors, and *InvalidError for a negative n.
+// Used records that the work used n tokens of limit in total, so that Consumed
+// reports n. It is Adjust by the difference and returns the same errors, and an
+// *InvalidError if n is negative.
 func (l *Lease) Used(limit string, n int64) error {
-	return l.correct(func() error { return l.use(limit, n) })
+	return l.whileOpen(func() error { return l.setUsed(limit, n) })
 }
 
-// correct calls change unless the lease has ended.
-func (l *Lease) correct(change func() error) error {
+// whileOpen calls change under the lock, unless the lease has ended.
+func (l *Lease) whileOpen(change func() error) error {
 	if l == nil {
 		return ErrLeaseDone
 	}
@@ -100,29 +101,30 @@ func (l *Lease) correct(change func() error) error {
 	return change()
 }
 
-// Consume takes more now, or returns *ExceededError and leaves the lease as it
-// was. What it takes joins the lease. It is a conditional debit in the store,
-// with the errors of Acquire, and ErrLeaseDone.
+// Consume takes more tokens from the store now and adds them to the lease. If a
+// limit does not cover its amount, Consume returns an *ExceededError and leaves
+// the lease unchanged. The other errors are the same as for Acquire, and
+// ErrLeaseDone if the lease has ended.
 func (l *Lease) Consume(ctx context.Context, amounts Amounts) error {
-	lim, charge, err := l.forConsume(ctx, amounts)
+	lim, charge, err := l.consumeCharge(ctx, amounts)
 	if err != nil || lim == nil {
 		return err
 	}
-	inTime, cancel := lim.limited(ctx)
+	storeCtx, cancel := lim.withTimeout(ctx)
 	defer cancel()
-	out, err := lim.repo.Consume(inTime, lim.now(), charge)
+	out, err := lim.repo.Consume(storeCtx, lim.now(), charge)
 	if err != nil {
-		return l.forgive(lim, failure(ctx, "consume", charge.Entity, charge.Resource, err))
+		return l.allowOutage(lim, translateError(ctx, "consume", charge.Entity, charge.Resource, err))
 	}
 	if !out.Admitted {
-		return &ExceededError{decide(&charge, out)}
+		return &ExceededError{newDecision(&charge, out)}
 	}
-	return l.join(ctx, lim, amounts, out)
+	return l.addConsumed(ctx, lim, amounts, out)
 }
 
-// forConsume is the charge to make, or a nil limiter if the lease records
-// nothing.
-func (l *Lease) forConsume(ctx context.Context, amounts Amounts) (*RateLimiter, Charge, error) {
+// consumeCharge returns the charge for Consume, or a nil limiter if the lease
+// records nothing.
+func (l *Lease) consumeCharge(ctx context.Context, amounts Amounts) (*RateLimiter, Charge, error) {
 	if l == nil {
 		return nil, Charge{}, ErrLeaseDone
 	}
@@ -141,30 +143,31 @@ func (l *Lease) forConsume(ctx context.Context, amounts Amounts) (*RateLimiter, 
 	if self == nil {
 		return nil, Charge{}, nil
 	}
-	return l.lim, Charge{Entity: self.Entity, Resource: self.Resource, Amounts: amounts, Limits: l.sofar().limits, Defaults: l.lim.defaults}, nil
+	return l.lim, Charge{Entity: self.Entity, Resource: self.Resource, Amounts: amounts, Limits: l.readExtra().limits, Defaults: l.lim.defaults}, nil
 }
 
-// join books what Consume took, or gives it back if the lease ended meanwhile.
-func (l *Lease) join(ctx context.Context, lim *RateLimiter, amounts Amounts, out Outcome) error {
+// addConsumed adds the charge of Consume to the ledger, or gives it back if the
+// lease has ended in between.
+func (l *Lease) addConsumed(ctx context.Context, lim *RateLimiter, amounts Amounts, out Outcome) error {
 	l.mu.Lock()
 	ended := l.lim == nil
 	if !ended {
-		l.book()
-		l.take(amounts, out.charged())
+		l.initEntries()
+		l.recordConsume(amounts, out.charged())
 	}
 	l.mu.Unlock()
 	if !ended {
 		return nil
 	}
 	var lost ledger
-	lost.take(amounts, out.charged())
-	return joined(ErrLeaseDone, l.settle(ctx, lim, "consume", lost.undo()))
+	lost.recordConsume(amounts, out.charged())
+	return joinErrors(ErrLeaseDone, l.settle(ctx, lim, "consume", lost.undo()))
 }
 
-// Consumed is the net amount of every limit, adjustments included. It counts
-// once what the entity and its parent both paid. A Flush of unknown outcome
-// counts as having given back, and not as having taken. Nothing is charged
-// under an allowed outage, and nothing is left after a rollback.
+// Consumed returns the net amount of every limit, including adjustments. An
+// amount that both the entity and its parent paid counts once. A Flush with an
+// unknown outcome counts as having given back, and not as having taken. Consumed
+// is empty after a rollback and if Acquire allowed an outage.
 func (l *Lease) Consumed() Amounts {
 	if l == nil {
 		return Amounts{}
@@ -174,24 +177,24 @@ func (l *Lease) Consumed() Amounts {
 	return l.held()
 }
 
-// Decision is what Acquire left of every limit, for response headers.
+// Decision returns the status of every limit after Acquire, for response headers.
 func (l *Lease) Decision() Decision {
 	if l == nil {
 		return Decision{}
 	}
 	l.mu.Lock()
-	limits := l.sofar().limits
+	limits := l.readExtra().limits
 	l.mu.Unlock()
-	return decide(&Charge{Amounts: l.amounts, Limits: limits}, Outcome{Admitted: true, Self: l.self, Parent: l.parent})
+	return newDecision(&Charge{Amounts: l.amounts, Limits: limits}, Outcome{Admitted: true, Self: l.self, Parent: l.parent})
 }
 
-// Outage is the *UnavailableError that Allow passed over when acquiring or
-// settling; nil means that everything is recorded.
+// Outage returns the first *UnavailableError that [Allow] suppressed, or nil if
+// the store recorded everything.
 func (l *Lease) Outage() error {
 	if l == nil {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.sofar().outage
+	return l.readExtra().outage
 }

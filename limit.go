@@ -9,51 +9,62 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// Limit is a token bucket: it holds Capacity tokens, is full at first, and gains
-// Refill tokens every Period. A window of time admits at most the capacity plus
-// what refills in it, so a window of one Period admits up to Capacity + Refill.
-// [Within] makes a limit that never admits more than n in a window. Limit is a
-// plain comparable value, checked where it is used, not where it is made.
+// Limit is a token bucket. It holds Capacity tokens, starts full, and gains Refill
+// tokens every Period. Any window of one Period admits up to Capacity + Refill;
+// [Within] returns a limit that admits at most n. Limit is a comparable value. The
+// calls that use a limit validate it.
 type Limit struct {
-	// Name is a letter, then letters, digits, "_", "." or "-"; at most 64. The
-	// attribute names of usage records, such as "resource" or "ttl", are
-	// reserved.
+	// Name is a letter, then letters, digits, "_", "." or "-"; at most 64
+	// characters. The attribute names of usage records, such as "resource" or
+	// "ttl", are reserved.
 	Name string
-	// Capacity and Refill are whole tokens, at least 1.
+	// Capacity and Refill are in whole tokens, at least 1.
 	Capacity, Refill int64
-	// Period is whole seconds, at least one.
+	// Period is in whole seconds, at least one.
 	Period time.Duration
 }
 
-// PerSecond refills n tokens a second and holds up to n, all of which may be taken
-// at once.
+// Names of common limits. Any other valid name works as well.
+const (
+	RPS = "rps" // requests per second
+	RPM = "rpm" // requests per minute
+	RPH = "rph" // requests per hour
+	RPD = "rpd" // requests per day
+	TPM = "tpm" // tokens per minute
+	TPH = "tph" // tokens per hour
+	TPD = "tpd" // tokens per day
+)
+
+// PerSecond returns a limit that refills n tokens a second and holds n, so that one
+// call can take all of them.
 func PerSecond(name string, n int64) Limit { return Custom(name, n, n, time.Second) }
 
-// PerMinute refills n tokens a minute and holds up to n, all of which may be taken
-// at once. A full bucket admits nearly 2n in the first minute; [Within] never more
-// than n.
+// PerMinute returns a limit that refills n tokens a minute and holds n, so that one
+// call can take all of them. A full bucket admits nearly 2n in the first minute;
+// [Within] admits at most n.
 func PerMinute(name string, n int64) Limit { return Custom(name, n, n, time.Minute) }
 
-// PerHour refills n tokens an hour and holds up to n, all of which may be taken
-// at once.
+// PerHour returns a limit that refills n tokens an hour and holds n, so that one
+// call can take all of them.
 func PerHour(name string, n int64) Limit { return Custom(name, n, n, time.Hour) }
 
-// PerDay refills n tokens in 24 hours and holds up to n, all of which may be taken
-// at once.
+// PerDay returns a limit that refills n tokens in 24 hours and holds n, so that one
+// call can take all of them.
 func PerDay(name string, n int64) Limit { return Custom(name, n, n, 24*time.Hour) }
 
-// Custom holds up to capacity tokens and refills refill of them every period.
+// Custom returns a limit that holds capacity tokens and gains refill tokens every
+// period.
 func Custom(name string, capacity, refill int64, period time.Duration) Limit {
 	return Limit{Name: name, Capacity: capacity, Refill: refill, Period: period}
 }
 
-// WithBurst is the same rate under another capacity.
+// WithBurst returns l with another capacity and the same rate.
 func (l Limit) WithBurst(capacity int64) Limit {
 	l.Capacity = capacity
 	return l
 }
 
-// Validate is nil or an *[InvalidError].
+// Validate checks l. The error is an *[InvalidError].
 func (l Limit) Validate() error {
 	if err := validLimitName(l.Name); err != nil {
 		return err
@@ -80,7 +91,8 @@ func validCount(field string, n int64) error {
 	return nil
 }
 
-// validLimits checks a whole set: at least one limit, each valid, no name twice.
+// validLimits checks that limits is not empty, each limit is valid, and no name
+// occurs twice.
 func validLimits(limits []Limit) error {
 	if len(limits) == 0 {
 		return invalid("limits", "", "must not be empty; give at least one limit")
@@ -98,8 +110,8 @@ func validLimits(limits []Limit) error {
 	return nil
 }
 
-// String reads like "tpm 10000/1m burst 15000"; the burst is left out when it
-// is the refill.
+// String formats l like "tpm 10000/1m burst 15000". It omits a burst that equals
+// the refill.
 func (l Limit) String() string {
 	s := fmt.Sprintf("%s %d/%s", l.Name, l.Refill, shortPeriod(l.Period))
 	if l.Capacity != l.Refill {
@@ -127,22 +139,22 @@ type limitJSON struct {
 	Seconds  int64  `json:"refill_period_seconds"`
 }
 
-// MarshalJSON gives an object with name, capacity, refill_amount and
+// MarshalJSON encodes l as an object with name, capacity, refill_amount and
 // refill_period_seconds.
 func (l Limit) MarshalJSON() ([]byte, error) {
 	return json.Marshal(limitJSON{l.Name, l.Capacity, l.Refill, int64(l.Period / time.Second)})
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote. All four keys are required, and
+// UnmarshalJSON decodes the output of MarshalJSON. All four keys are required, and
 // the limit must be valid.
 func (l *Limit) UnmarshalJSON(data []byte) error {
 	var in limitJSON
 	if err := json.Unmarshal(data, &in); err != nil {
 		return err
 	}
-	const longest = int64(1<<63-1) / int64(time.Second)
-	if in.Seconds < 1 || in.Seconds > longest {
-		return invalid("refill_period_seconds", strconv.FormatInt(in.Seconds, 10), fmt.Sprintf("must be between 1 and %d", longest))
+	const maxSeconds = int64(1<<63-1) / int64(time.Second)
+	if in.Seconds < 1 || in.Seconds > maxSeconds {
+		return invalid("refill_period_seconds", strconv.FormatInt(in.Seconds, 10), fmt.Sprintf("must be between 1 and %d", maxSeconds))
 	}
 	read := Custom(in.Name, in.Capacity, in.Refill, time.Duration(in.Seconds)*time.Second)
 	if err := read.Validate(); err != nil {
@@ -152,7 +164,7 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// rate is the limit in the units of the arithmetic.
+// rate converts l to the units of package bucket.
 func (l Limit) rate() bucket.Rate {
 	return bucket.RateOf(l.Capacity, l.Refill, l.Period)
 }

@@ -13,15 +13,15 @@ const limitForms = "a limit is NAME:RATE[/PERIOD][:BURST], or NAME:RATE[/PERIOD]
 	"where PERIOD is sec, min, hour or day, or several such as 5min, and a minute if left out; " +
 	"for example rpm:100, tpm:10000/min:15000, tpm:10000/min:within or images:50/12hour"
 
-// ParseLimit reads a limit as the command line and manifests write it:
+// ParseLimit parses a limit in the form of the command line and of manifests:
 //
-//	rpm:100                      100 a minute, all of which may be taken at once
+//	rpm:100                      100 a minute, and 100 at once
 //	tpm:10000/min:15000          10,000 a minute, and 15,000 at once
 //	images:50/12hour             50 in 12 hours
 //	tpm:10000/min:within         Within("tpm", 10_000, time.Minute)
 //	tpm:10000/min:within=2000    WithinBurst("tpm", 10_000, 2_000, time.Minute)
 //
-// The period is sec, min, hour or day, or a count of them. The error is an
+// The period is sec, min, hour or day, with an optional count. The error is an
 // *[InvalidError] whose reason lists the forms.
 func ParseLimit(text string) (Limit, error) {
 	limit, why := parseLimit(text)
@@ -36,7 +36,8 @@ func ParseLimit(text string) (Limit, error) {
 	return limit, nil
 }
 
-// parseLimit is ParseLimit without validation: a limit, or why it is none.
+// parseLimit parses a limit without validating it. It returns the reason if text
+// has no valid form.
 func parseLimit(text string) (limit Limit, why string) {
 	parts := strings.Split(text, ":")
 	switch {
@@ -50,7 +51,7 @@ func parseLimit(text string) (limit Limit, why string) {
 	if hasPeriod {
 		var ok bool
 		if period, ok = parsePeriod(unit); !ok {
-			return limit, fmt.Sprintf("its period %q is not valid", clip(unit))
+			return limit, fmt.Sprintf("its period %q is not valid", truncate(unit))
 		}
 	}
 	n, why := parseTokens("rate", rate)
@@ -67,27 +68,27 @@ func parseLimit(text string) (limit Limit, why string) {
 	}
 	capacity, why := parseTokens("burst", burst)
 	if why == "" && capacity > n {
-		why = fmt.Sprintf("its burst %d is above %d, which is all that its period allows", capacity, n)
+		why = fmt.Sprintf("its burst %d is above %d, the most that its period allows", capacity, n)
 	}
 	return WithinBurst(parts[0], n, capacity, period), why
 }
 
-// parseTokens reads a number of tokens in plain digits.
+// parseTokens parses a number of tokens in decimal digits.
 func parseTokens(what, text string) (n int64, why string) {
-	n, ok := digits(text)
+	n, ok := parseCount(text)
 	if !ok || n > bucket.MaxTokens {
-		return 0, fmt.Sprintf("its %s %q is no whole number from 1 to %d", what, clip(text), int64(bucket.MaxTokens))
+		return 0, fmt.Sprintf("its %s %q is not a whole number from 1 to %d", what, truncate(text), int64(bucket.MaxTokens))
 	}
 	return n, ""
 }
 
-// digits reads a number from 1 without a sign or leading zeros.
-func digits(text string) (int64, bool) {
+// parseCount parses a positive number without a sign or leading zeros.
+func parseCount(text string) (int64, bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	return n, err == nil && text[0] >= '1' && text[0] <= '9'
 }
 
-// parsePeriod reads [COUNT]UNIT.
+// parsePeriod parses [COUNT]UNIT.
 func parsePeriod(text string) (time.Duration, bool) {
 	for _, u := range []struct {
 		name string
@@ -100,7 +101,7 @@ func parsePeriod(text string) (time.Duration, bool) {
 		case count == "":
 			return u.size, true
 		}
-		n, ok := digits(count)
+		n, ok := parseCount(count)
 		return time.Duration(n) * u.size, ok && n <= int64(1<<63-1)/int64(u.size)
 	}
 	return 0, false

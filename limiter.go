@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// DefaultSettleTimeout is how long a Commit, Flush or Rollback may take when
-// Options says nothing.
+// DefaultSettleTimeout is the default of Options.SettleTimeout.
 const DefaultSettleTimeout = 5 * time.Second
 
-// OnUnavailable says what an outage of the store means for an acquire. Exceeded
-// limits and bad input refuse in either mode.
+// OnUnavailable is the mode in which an acquire handles an outage of the store.
+// Exceeded limits and bad input refuse in either mode.
 type OnUnavailable string
 
-// Block answers an outage with an *UnavailableError. Allow admits: the lease
-// has no accounts, records nothing, does no I/O, never fails, and its Outage
-// says why.
+// Block returns an *UnavailableError in an outage. Allow admits the request: its
+// lease records nothing, does no I/O and never fails, and [Lease.Outage] returns
+// the error.
 const (
 	Block OnUnavailable = "block"
 	Allow OnUnavailable = "allow"
@@ -31,46 +30,48 @@ func (m OnUnavailable) validate() error {
 
 // Options configures [New]. The zero value of a field is its default.
 type Options struct {
-	// Now is the only clock of the limiter; default time.Now. Timers of Wait
-	// and of the timeouts run in real time.
+	// Now returns the current time; default time.Now. Wait and the timeouts use
+	// real time.
 	Now func() time.Time
-	// Limits rule where no stored level holds limits, so that a program works
-	// before anything is configured. They are stored nowhere; buckets follow
-	// stored limits as soon as there are some. Programs that share a store should
-	// have the same: a bucket follows the limits of the last caller, and keeps
-	// those that this caller lacks.
+	// Limits applies where no level stores limits, so that a program works before
+	// anything is configured. The store does not keep it, and stored limits
+	// replace it. Programs that share a store should use the same Limits: a
+	// bucket follows the last caller, and keeps the limits that this caller
+	// lacks.
 	Limits []Limit
-	// OnUnavailable is the mode of requests that carry none; default: the mode
-	// stored with the system defaults, else Block.
+	// OnUnavailable is the mode of requests that set none; default: the mode
+	// stored with the system defaults, or Block.
 	OnUnavailable OnUnavailable
-	// Principal signs changes in the audit trail: an id of up to 256
+	// Principal is the author of changes in the audit trail: an ID of up to 256
 	// characters, or an ARN; default: the store's own identity, if it has one.
 	Principal string
-	// Timeout is the most an Acquire or Explain may take in the store; default:
-	// until its context ends.
+	// Timeout bounds the time that an Acquire, Explain or Consume spends in the
+	// store; default: no bound but its context.
 	Timeout time.Duration
-	// SettleTimeout is the most a Commit, Flush or Rollback may take; default
+	// SettleTimeout bounds a Commit, Flush or Rollback; default
 	// DefaultSettleTimeout.
 	SettleTimeout time.Duration
 }
 
-// RateLimiter limits what entities use of resources. Most callers want Do, or
-// Acquire with a deferred Rollback; workers that rather wait than fail want
-// Wait. It is safe for concurrent use.
+// RateLimiter limits the use of resources by entities. Most callers use Do, or
+// Acquire with a deferred Rollback. Callers that prefer waiting to failing use
+// Wait. A RateLimiter is safe for concurrent use.
 type RateLimiter struct {
-	repo            Repository
-	now             func() time.Time
-	mode            OnUnavailable
-	principal       string
-	timeout, settle time.Duration
-	defaults        []Limit // by name; nil if there are none
-	ids             *ulids  // shared by views, so that events rise
-	space           string  // which namespace this is, as far as is known
-	lines           *lines  // of waiters, shared by views
+	repo          Repository
+	now           func() time.Time
+	mode          OnUnavailable
+	principal     string
+	timeout       time.Duration
+	settleTimeout time.Duration
+	defaults      []Limit     // by name; nil if there are none
+	ids           *ulids      // shared by views, so that event IDs increase
+	namespace     string      // the ID or the name of the namespace, "" if unknown
+	queues        *waitQueues // shared by views
 }
 
-// New makes a limiter on a store. It does no I/O and there is nothing to close:
-// whoever opened repo closes it. An *InvalidError says which option is wrong.
+// New returns a limiter on a store. It does no I/O. The caller closes repo; the
+// limiter itself needs no closing. The error is an *InvalidError that names the
+// wrong option.
 func New(repo Repository, opts *Options) (*RateLimiter, error) {
 	if repo == nil {
 		return nil, invalid("repository", "", "must not be nil")
@@ -105,33 +106,35 @@ func New(repo Repository, opts *Options) (*RateLimiter, error) {
 		o.SettleTimeout = DefaultSettleTimeout
 	}
 	return &RateLimiter{
-		space: spaceOf(repo, ""), repo: repo, now: o.Now, mode: o.OnUnavailable, principal: o.Principal,
-		timeout: o.Timeout, settle: o.SettleTimeout, defaults: byName(o.Limits), ids: new(ulids), lines: new(lines),
+		repo: repo, now: o.Now, mode: o.OnUnavailable, principal: o.Principal,
+		timeout: o.Timeout, settleTimeout: o.SettleTimeout, defaults: sortedByName(o.Limits),
+		ids: new(ulids), namespace: namespaceID(repo, ""), queues: new(waitQueues),
 	}, nil
 }
 
-// spaceOf is the identity of a repository's namespace, if the store has one.
-func spaceOf(repo Repository, otherwise string) string {
-	if r, ok := repo.(interface{ NamespaceID() string }); ok {
+// namespaceID returns the ID of the repository's namespace, or fallback if the
+// store does not implement NamespaceIdentifier.
+func namespaceID(repo Repository, fallback string) string {
+	if r, ok := repo.(NamespaceIdentifier); ok {
 		return r.NamespaceID()
 	}
-	return otherwise
+	return fallback
 }
 
-// As is a view of the same limiter that signs its changes with another
-// principal. A principal that is not valid fails the changes, not this call.
+// As returns a view of the same limiter with another principal. If the principal
+// is not valid, changes through the view fail.
 func (l *RateLimiter) As(principal string) *RateLimiter {
 	view := *l
 	view.principal = principal
 	return &view
 }
 
-// Ping is nil when the store answers.
+// Ping checks that the store is reachable.
 func (l *RateLimiter) Ping(ctx context.Context) error {
-	return guarded(ctx, "ping", "", "", func() error { return l.repo.Ping(ctx) })
+	return callStore(ctx, "ping", "", "", func() error { return l.repo.Ping(ctx) })
 }
 
-// outageMode is what an outage means for a request that asked for mode.
+// outageMode returns the mode of a request: its own, the limiter's, or the store's.
 func (l *RateLimiter) outageMode(mode OnUnavailable) OnUnavailable {
 	for _, m := range []OnUnavailable{mode, l.mode, l.repo.OnUnavailable()} {
 		if m == Allow || m == Block {
@@ -141,8 +144,8 @@ func (l *RateLimiter) outageMode(mode OnUnavailable) OnUnavailable {
 	return Block
 }
 
-// event is a change about to be stored, or why its author may not be recorded.
-func (l *RateLimiter) event(action, entity, resource string, details map[string]any) (AuditEvent, error) {
+// newEvent returns the audit event of a change that is about to be stored.
+func (l *RateLimiter) newEvent(action, entity, resource string, details map[string]any) (AuditEvent, error) {
 	if err := validPrincipal(l.principal); err != nil {
 		return AuditEvent{}, err
 	}

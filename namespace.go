@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// defaultNamespace is there from the start and stays.
+// defaultNamespace exists in every store and cannot be deleted.
 const defaultNamespace = "default"
 
-// Namespace separates tenants: entities, limits, buckets, usage and audit events
-// of one are invisible to another. A name can be deleted and registered again;
-// its data stay under the old ID until that is recovered or purged.
+// Namespace isolates one tenant from others: each has its own entities, limits,
+// buckets, usage and audit events. A name can be deleted and registered again. The
+// data stay under the old ID until it is recovered or purged.
 type Namespace struct {
-	ID, Name             string    // the store gives the ID
+	ID, Name             string    // the store assigns the ID
 	CreatedAt, DeletedAt time.Time // whole seconds; DeletedAt is zero while active
-	Purging              bool      // a purge has begun: there is no way back
+	Purging              bool      // a purge has begun, so the namespace cannot be recovered
 }
 
-// Validate tells whether Name may be registered: like an entity id, and not the
-// reserved "_". Names that other programs registered are tolerated when read.
+// Validate checks whether Name can be registered. A name has the form of an entity
+// ID; "_" is reserved. Reading accepts any name that another program registered.
 func (n Namespace) Validate() error {
 	if n.Name == "_" {
 		return invalid("namespace", n.Name, "is reserved; choose a name that begins with a letter or digit")
@@ -27,29 +27,29 @@ func (n Namespace) Validate() error {
 	return idSyntax.check("namespace", n.Name)
 }
 
-// Namespace is a view of the limiter in another namespace, with the same
-// options. ErrNotFound unless the name is registered and active.
+// Namespace returns a view of the limiter in another namespace, with the same
+// options. It returns ErrNotFound if the name is not registered or not active.
 func (l *RateLimiter) Namespace(ctx context.Context, name string) (*RateLimiter, error) {
-	if err := shortEnough("namespace", name); err != nil {
+	if err := validLength("namespace", name); err != nil {
 		return nil, err
 	}
 	view := *l
-	err := guarded(ctx, "namespace", "", "", func() (err error) { view.repo, err = l.repo.Namespace(ctx, name); return err })
+	err := callStore(ctx, "namespace", "", "", func() (err error) { view.repo, err = l.repo.Namespace(ctx, name); return err })
 	if err != nil {
 		return nil, err
 	}
-	view.space = spaceOf(view.repo, name)
+	view.namespace = namespaceID(view.repo, name)
 	return &view, nil
 }
 
-// Namespaces are those in any state, by name, then ID.
+// Namespaces iterates over the namespaces in any state, by name, then ID.
 func (l *RateLimiter) Namespaces(ctx context.Context) iter.Seq2[Namespace, error] {
-	return mapped(ctx, "namespaces", "", "", l.repo.Namespaces(ctx))
+	return translateErrors(ctx, "namespaces", "", "", l.repo.Namespaces(ctx))
 }
 
-// RegisterNamespaces makes the names active and returns them in the order
-// given; one that is active already is returned as it is. All names are checked
-// before the first is written.
+// RegisterNamespaces registers the names and returns their namespaces in the order
+// given. It returns active namespaces unchanged, and checks all names before it
+// writes the first.
 func (l *RateLimiter) RegisterNamespaces(ctx context.Context, names ...string) ([]Namespace, error) {
 	if len(names) == 0 {
 		return nil, invalid("namespace", "", "must not be empty; give at least one name")
@@ -62,7 +62,7 @@ func (l *RateLimiter) RegisterNamespaces(ctx context.Context, names ...string) (
 	var all []Namespace
 	for _, name := range names {
 		var n Namespace
-		err := guarded(ctx, "register namespace", "", "", func() (err error) { n, err = l.repo.RegisterNamespace(ctx, l.now(), name); return err })
+		err := callStore(ctx, "register namespace", "", "", func() (err error) { n, err = l.repo.RegisterNamespace(ctx, l.now(), name); return err })
 		if err != nil {
 			return all, err
 		}
@@ -71,37 +71,37 @@ func (l *RateLimiter) RegisterNamespaces(ctx context.Context, names ...string) (
 	return all, nil
 }
 
-// DeleteNamespace makes a name free. Its data stay under the ID, for
-// RecoverNamespace or PurgeNamespace. ErrNotFound; *InvalidError for "default"
-// and "_", which stay.
+// DeleteNamespace deletes a name. Its data stay under the ID, for RecoverNamespace
+// or PurgeNamespace. It returns ErrNotFound if no active namespace has the name,
+// and an *InvalidError for "default" and "_".
 func (l *RateLimiter) DeleteNamespace(ctx context.Context, name string) error {
 	if name == "_" || name == defaultNamespace {
 		return invalid("namespace", name, "cannot be deleted")
 	}
-	if err := shortEnough("namespace", name); err != nil {
+	if err := validLength("namespace", name); err != nil {
 		return err
 	}
-	return guarded(ctx, "delete namespace", "", "", func() error { return l.repo.DeleteNamespace(ctx, l.now(), name) })
+	return callStore(ctx, "delete namespace", "", "", func() error { return l.repo.DeleteNamespace(ctx, l.now(), name) })
 }
 
-// RecoverNamespace makes a deleted namespace active again under its name.
-// ErrNotFound; ErrExists when the name is taken; ErrConflict when it is active
-// or being purged.
+// RecoverNamespace activates a deleted namespace again under its name. It returns
+// ErrNotFound for an unknown ID, ErrExists if the name is taken, and ErrConflict
+// if the namespace is active or being purged.
 func (l *RateLimiter) RecoverNamespace(ctx context.Context, id string) (Namespace, error) {
 	var n Namespace
-	if err := shortEnough("namespace_id", id); err != nil {
+	if err := validLength("namespace_id", id); err != nil {
 		return n, err
 	}
-	err := guarded(ctx, "recover namespace", "", "", func() (err error) { n, err = l.repo.RecoverNamespace(ctx, l.now(), id); return err })
+	err := callStore(ctx, "recover namespace", "", "", func() (err error) { n, err = l.repo.RecoverNamespace(ctx, l.now(), id); return err })
 	return n, err
 }
 
-// PurgeNamespace destroys the data of a deleted namespace. ErrNotFound;
-// ErrConflict while it is active. A purge that failed half-way is finished by
-// another.
+// PurgeNamespace deletes the data of a deleted namespace. It returns ErrNotFound
+// for an unknown ID, and ErrConflict if the namespace is active. After a partial
+// failure, a second call finishes the work.
 func (l *RateLimiter) PurgeNamespace(ctx context.Context, id string) error {
-	if err := shortEnough("namespace_id", id); err != nil {
+	if err := validLength("namespace_id", id); err != nil {
 		return err
 	}
-	return guarded(ctx, "purge namespace", "", "", func() error { return l.repo.PurgeNamespace(ctx, id) })
+	return callStore(ctx, "purge namespace", "", "", func() error { return l.repo.PurgeNamespace(ctx, id) })
 }

@@ -2,30 +2,89 @@ package limiter
 
 import (
 	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 )
 
-// PublicRefusal is what a client may see of a refusal: the limits of its own
-// entity, and nothing about any other. Its JSON is a body for HTTP 429.
-type PublicRefusal struct {
-	Message string // for people
-	// RetryAfter is the longest wait, a parent's included; 0 when NeverFits.
-	RetryAfter time.Duration
-	NeverFits  bool     // some amount is above its capacity, so that no retry helps
-	Limits     []Status // of the entity; none is exceeded when only its parent refused
+// ExceededError reports that a limit does not cover its amount. Nothing was
+// taken from any limit. It matches [ErrNeverFits] if an amount is above a
+// capacity. It names the parent of the entity; show [ExceededError.Public] to
+// clients.
+type ExceededError struct {
+	Decision Decision // the status of every limit of the entity and of its parent
 }
 
-// Public returns what the client that was refused may see: no id, capacity or
-// balance of the parent that refused, but when to retry.
+// Error names the entity and resource with the longest wait, every exceeded
+// limit, and when to retry, or why no retry helps.
+func (e *ExceededError) Error() string {
+	p := e.Decision.Primary()
+	what, advice := describeRefusal(p.Entity, p.Resource, e.Decision.Violations(), e.Decision)
+	return "rate limit exceeded for " + what + "; " + advice
+}
+
+// Is reports whether target is ErrNeverFits and waiting does not help.
+func (e *ExceededError) Is(target error) bool {
+	return target == ErrNeverFits && e.Decision.NeverFits()
+}
+
+// RetryAfterHeader returns the value of an HTTP Retry-After header: whole
+// seconds, rounded up, at least "1". It returns "" if the request never fits;
+// the response must not have the header then.
+func (e *ExceededError) RetryAfterHeader() string {
+	if e.Decision.NeverFits() {
+		return ""
+	}
+	wait := e.Decision.RetryAfter()
+	seconds := wait / time.Second
+	if wait%time.Second > 0 || seconds == 0 {
+		seconds++
+	}
+	return strconv.FormatInt(int64(seconds), 10)
+}
+
+// MarshalJSON encodes the whole refusal: error, message, retry_after_seconds,
+// retry_after_ms and limits, with never_fits if waiting does not help. It
+// includes the ID, capacity and balance of the parent; send
+// [ExceededError.Public] to clients.
+func (e *ExceededError) MarshalJSON() ([]byte, error) {
+	d := e.Decision
+	p := d.Primary()
+	return json.Marshal(struct {
+		Error      string       `json:"error"`
+		Message    string       `json:"message"`
+		RetryAfter float64      `json:"retry_after_seconds"`
+		Millis     int64        `json:"retry_after_ms"`
+		NeverFits  bool         `json:"never_fits,omitempty"`
+		Limits     []statusJSON `json:"limits"`
+	}{
+		refusalCode, refusalMessage(p.Entity, p.Resource, d.Violations(), d),
+		seconds(d.RetryAfter()), d.RetryAfter().Milliseconds(), d.NeverFits(), statusObjects(d.Statuses),
+	})
+}
+
+// PublicRefusal is the part of a refusal that a client may see: the limits of its
+// own entity, and nothing about any other. Its JSON is a body for HTTP 429.
+type PublicRefusal struct {
+	Message string // for people
+	// RetryAfter is the longest wait, including the parent's; 0 if NeverFits.
+	RetryAfter time.Duration
+	NeverFits  bool     // an amount is above its capacity, so no retry helps
+	Limits     []Status // limits of the entity; none is exceeded if only its parent refused
+}
+
+// Public returns the part of the refusal that the refused client may see. It
+// says when to retry, but omits the ID, capacity and balance of the parent.
 func (e *ExceededError) Public() PublicRefusal {
-	out := PublicRefusal{NeverFits: e.NeverFits()}
+	out := PublicRefusal{NeverFits: e.Decision.NeverFits()}
 	if !out.NeverFits {
-		out.RetryAfter = e.RetryAfter()
+		out.RetryAfter = e.Decision.RetryAfter()
 	}
 	var self Status
-	for i, s := range e.Statuses {
+	for i, s := range e.Decision.Statuses {
 		if i == 0 {
-			self = s // the entity's own come first
+			self = s // the entity's own limits come first
 		}
 		if out.NeverFits {
 			s.RetryAfter = 0
@@ -34,13 +93,14 @@ func (e *ExceededError) Public() PublicRefusal {
 			out.Limits = append(out.Limits, s)
 		}
 	}
-	out.Message = refusalText(self.Entity, self.Resource, Decision{out.Limits}.Violations(), e.Decision)
+	out.Message = refusalMessage(self.Entity, self.Resource, Decision{out.Limits}.Violations(), e.Decision)
 	return out
 }
 
-// MarshalJSON gives error, message, retry_after_seconds, retry_after_ms and
-// limits, as the JSON of *[ExceededError] does, of the client's own entity. When
-// the request never fits, never_fits is true and nothing says when to retry.
+// MarshalJSON encodes error, message, retry_after_seconds, retry_after_ms and
+// limits, like the JSON of *[ExceededError], for the client's own entity. If the
+// request never fits, never_fits is true and the two retry_after fields are
+// absent.
 func (r PublicRefusal) MarshalJSON() ([]byte, error) {
 	body := struct {
 		Error      string       `json:"error"`
@@ -49,10 +109,71 @@ func (r PublicRefusal) MarshalJSON() ([]byte, error) {
 		Millis     *int64       `json:"retry_after_ms,omitempty"`
 		NeverFits  bool         `json:"never_fits,omitempty"`
 		Limits     []statusJSON `json:"limits"`
-	}{Error: refused, Message: r.Message, NeverFits: r.NeverFits, Limits: statusObjects(r.Limits)}
+	}{Error: refusalCode, Message: r.Message, NeverFits: r.NeverFits, Limits: statusObjects(r.Limits)}
 	if !r.NeverFits {
 		wait, millis := seconds(r.RetryAfter), r.RetryAfter.Milliseconds()
 		body.RetryAfter, body.Millis = &wait, &millis
 	}
 	return json.Marshal(body)
 }
+
+// refusalMessage returns the message of a refusal in JSON, in the wording of the
+// Python library.
+func refusalMessage(entity, resource string, violations []Status, d Decision) string {
+	what, advice := describeRefusal(entity, resource, violations, d)
+	return "Rate limit exceeded for " + what + ". " + strings.ToUpper(advice[:1]) + advice[1:]
+}
+
+// describeRefusal returns the bucket and the violations to name, and advice on
+// when to retry. It explains why a request never fits only with a limit from
+// violations, since others may belong to the parent.
+func describeRefusal(entity, resource string, violations []Status, d Decision) (what, advice string) {
+	what = entity + "/" + resource
+	if len(violations) > 0 {
+		names := make([]string, len(violations))
+		for i, s := range violations {
+			names[i] = s.Limit.Name
+		}
+		what += ": [" + strings.Join(names, ", ") + "]"
+	}
+	if !d.NeverFits() {
+		return what, fmt.Sprintf("retry after %.1fs", d.RetryAfter().Seconds())
+	}
+	for _, s := range violations {
+		if s.NeverFits {
+			return what, fmt.Sprintf("never fits: %d %s is above the capacity (burst) of %d", s.Requested, s.Limit.Name, s.Limit.Capacity)
+		}
+	}
+	return what, "never fits: the request is above a capacity (burst)"
+}
+
+// refusalCode is the "error" field of every refusal in JSON.
+const refusalCode = "rate_limit_exceeded"
+
+type statusJSON struct {
+	Entity     string  `json:"entity_id"`
+	Resource   string  `json:"resource"`
+	Limit      string  `json:"limit_name"`
+	Capacity   int64   `json:"capacity"`
+	Refill     int64   `json:"refill_amount"`
+	Seconds    int64   `json:"refill_period_seconds"`
+	Available  int64   `json:"available"`
+	Requested  int64   `json:"requested"`
+	Exceeded   bool    `json:"exceeded"`
+	RetryAfter float64 `json:"retry_after_seconds"`
+}
+
+func statusObjects(all []Status) []statusJSON {
+	objects := make([]statusJSON, 0, len(all))
+	for _, s := range all {
+		objects = append(objects, statusJSON{
+			s.Entity, s.Resource, s.Limit.Name, s.Limit.Capacity, s.Limit.Refill, int64(s.Limit.Period / time.Second),
+			s.Available, s.Requested, s.Exceeded, seconds(s.RetryAfter),
+		})
+	}
+	return objects
+}
+
+// seconds converts d with a single division, so that a whole millisecond prints
+// with at most three decimals.
+func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1000 }

@@ -6,88 +6,172 @@ import (
 	"time"
 )
 
-// Repository is the port to a store, seen from one namespace: what an adapter
-// implements and [New] takes. Package repotest is its meaning, as tests.
+// Repository is the interface of a store, seen from one namespace. Stores
+// implement it and [New] takes it. Package repotest tests an implementation.
 //
-// Every method is safe for concurrent use, checks its context on entry, reads
-// no clock (now is passed in, and kept in whole milliseconds, truncated), and
-// returns ErrClosed after Close. (Where all callers share one machine, a store
-// may look at its clock to recognize a bucket whose time was never true.) Sequences end with at most one error, follow
-// pages to the end and hold no lock while the loop body runs. Arguments are
-// neither kept nor changed after return.
+// Every method is safe for concurrent use, checks its context on entry, and
+// returns ErrClosed after Close. Methods read no clock: callers pass now, which
+// stores truncate to whole milliseconds. (A store on a single machine may read its
+// clock to detect a bucket with an impossible time.) Sequences yield at most one
+// error, at the end, follow all pages, and hold no lock while the loop body runs.
+// Methods neither keep nor change their arguments.
 //
-// A store may also have NamespaceID() string: then all who wait for a bucket
-// stand in one line, whichever view they came by. With Managed, SetManaged
-// and ReplaceConfig, as package manifest describes them, manifests can be applied
-// to it.
+// A store may implement these optional interfaces too:
+//
+//   - [NamespaceIdentifier], so that Wait serves callers in order even if they
+//     reach one namespace through different views;
+//   - [ManagedStore], so that package manifest can apply limits to it;
+//   - [ConfigLister] and [ManagedChecker], if its lists can be incomplete or
+//     limited in size.
 type Repository interface {
 	BucketStore
 	EntityStore
 	ConfigStore
 	NamespaceStore
 	HistoryStore
-	Ping(ctx context.Context) error // nil when the store answers
+	Ping(ctx context.Context) error // checks that the store is reachable
 	Close() error                   // idempotent; does nothing on a view
 }
 
+// BucketStore charges buckets.
+type BucketStore interface {
+	// Consume takes every amount from the bucket of the entity and, if the entity
+	// cascades, from the bucket of its parent. It takes all amounts or none;
+	// other callers may briefly see a charge that is then undone. If a limit does
+	// not cover its amount, Consume returns an Outcome with Admitted false and a
+	// nil error.
+	//
+	// A missing bucket starts full. Consume first updates a bucket to changed
+	// limits: new limits start full, removed limits go, and a lower capacity
+	// clamps the balance. Refill and charge use the same now. A now before the
+	// bucket's own time counts as that time.
+	//
+	// After an error nothing was admitted, but a debit may remain; a credit never
+	// does. The error is an *InvalidError (no account has the limit, or
+	// ErrNoLimits), a *CorruptError, ErrNotFound (the namespace is gone) or
+	// ErrClosed. Any other error is an outage.
+	Consume(ctx context.Context, now time.Time, charge Charge) (Outcome, error)
+	// Peek returns the Outcome that Consume would return, including the parent,
+	// and writes nothing. The amounts may be empty. It returns the same errors.
+	Peek(ctx context.Context, now time.Time, charge Charge) (Outcome, error)
+	// Credit applies each credit separately, unconditionally and at most once. It
+	// never lifts a balance above the capacity, and skips limits and buckets that
+	// no longer exist. If the outcome of a write is unknown, the store drops a
+	// credit that gives back, and may resend one that takes. Callers do not retry
+	// after an error; safe retries are the store's job.
+	Credit(ctx context.Context, now time.Time, credits ...Credit) error
+	// Buckets iterates over the buckets of an entity, a resource or both, by
+	// resource, then entity, with the limits in force at now.
+	Buckets(ctx context.Context, now time.Time, of Scope) iter.Seq2[Bucket, error]
+}
+
 // Charge asks for Amounts from the bucket of Entity and Resource and, if the
-// entity cascades, from its parent's. An account pays those amounts it has a
-// limit for. Limits, when not nil, are the per-call override. A charge has been
-// validated.
+// entity cascades, from the bucket of its parent. An account pays the amounts for
+// which it has a limit. Callers validate a charge first.
 type Charge struct {
 	Entity, Resource string  // valid
 	Amounts          Amounts // none is negative
-	Limits           []Limit // valid, in any order
-	// Defaults rule an account for which no level holds limits; valid, by name. A
-	// limit that its bucket has and Defaults lack stays in the bucket: programs
-	// with other defaults may share it, and a limit that rejoins starts full.
+	Limits           []Limit // if not nil, replaces the stored limits for this call; valid, in any order
+	// Defaults applies to an account for which no level holds limits; valid, by
+	// name. The bucket keeps a limit that Defaults lacks: programs with other
+	// defaults may share the bucket, and a limit that returns starts full.
 	Defaults []Limit
 }
 
-// Account is one bucket that was charged: made by the store, kept by leases,
-// brought back by Credit. It is immutable and may be shared.
+// Account identifies one charged bucket. The store creates it, leases keep it, and
+// Credit takes it. It is immutable and may be shared.
 type Account struct {
-	Entity, Resource string  // whose bucket it is
-	Limits           []Limit // those in force, by name
-	Source           Scope   // where they are stored; means nothing under an override or Default
-	Default          bool    // they are stored nowhere, but the Defaults of the charge; means nothing in Buckets
-	Ref              any     // the store's own handle: comparable, and no one else looks at it
+	Entity, Resource string  // the bucket
+	Limits           []Limit // the limits in force, by name
+	Source           Scope   // the level that stores Limits; undefined if Charge.Limits is set or Default is true
+	Default          bool    // Limits are the Defaults of the charge; undefined in Buckets
+	Ref              any     // the store's private handle; comparable
 }
 
-// Bucket is what an account holds, refilled to the now of the call.
+// Bucket is the balance of an account, refilled up to the time of the call.
 type Bucket struct {
-	Account *Account // nil: there is none
-	Tokens  []int64  // thousandths in the order of Account.Limits; negative is debt
-	// Ahead is by how much the bucket's own time is later than the now of the
-	// call, because a caller with a later clock charged it: it refills from then
-	// on. Zero when it is not.
+	Account *Account // nil if there is no bucket
+	Tokens  []int64  // thousandths, in the order of Account.Limits; negative is debt
+	// Ahead is how far the bucket's own time is later than the time of the call,
+	// because a caller with a faster clock charged it. The refill starts at the
+	// bucket's own time.
 	Ahead time.Duration
 }
 
-// Outcome is a charge decided.
+// Outcome is the result of a charge.
 type Outcome struct {
-	Admitted bool // every amount was taken; else none
-	// Self and Parent are as the call left them. Parent.Account is nil when
-	// nothing cascades, or when the store refused before it looked there.
+	Admitted bool // every amount was taken; otherwise none was
+	// Self and Parent are the buckets after the call. Parent.Account is nil if
+	// the entity does not cascade, or if the store refused before it read the
+	// parent.
 	Self, Parent Bucket
 }
 
-// Credit changes one account after the fact.
+// Credit changes the balance of one account after a charge.
 type Credit struct {
-	Account *Account // as the store gave it
+	Account *Account // from an Outcome
 	Amounts Amounts  // positive gives back, negative takes more
-	// Undo says that this undoes a charge: the store may take a dearer way that
-	// survives a lost answer.
+	// Undo marks the reversal of a charge. The store may use a more expensive
+	// write that survives a lost response.
 	Undo bool
 }
 
-// Scope is a level of stored limits: Entity and Resource, Entity alone, Resource
-// alone, or neither, which is the system.
+// EntityStore keeps entities. The store writes the event ev and the change
+// together or not at all. ev.At is the time of the change, which the store keeps
+// in whole seconds. The store fills in the fields of ev that only it knows.
+type EntityStore interface {
+	// CreateEntity stores e, or returns ErrExists. The next Consume uses the new
+	// record, even on an existing bucket.
+	CreateEntity(ctx context.Context, e Entity, ev AuditEvent) error
+	// Entity returns the record of an entity, or ErrNotFound.
+	Entity(ctx context.Context, id string) (Entity, error)
+	// Entities iterates over the entities with the given parent, or over all if
+	// parent is "", in ID order.
+	Entities(ctx context.Context, parent string) iter.Seq2[Entity, error]
+	// DeleteEntity may fail halfway; a second call finishes the work. It returns
+	// ErrNotFound if there is nothing to delete, except that a store may delete
+	// an expired bucket without error.
+	DeleteEntity(ctx context.Context, id string, ev AuditEvent) error
+}
+
+// ConfigStore keeps limits. The next Consume through the same store applies a
+// change.
+type ConfigStore interface {
+	// SetConfig stores cfg, the registries of names and the event in one write.
+	// Nil Limits and an empty mode leave the stored values.
+	SetConfig(ctx context.Context, cfg Config, ev AuditEvent) error
+	// Config returns the config of a scope, without Limits if none are stored.
+	Config(ctx context.Context, s Scope) (Config, error)
+	// DeleteConfig deletes the config of a scope, or returns ErrNotFound.
+	DeleteConfig(ctx context.Context, s Scope, ev AuditEvent) error
+	// ResourcesWithDefaults returns the resources with limits of their own,
+	// sorted.
+	ResourcesWithDefaults(ctx context.Context) ([]string, error)
+	// ResourcesWithLimits returns the resources for which an entity has limits,
+	// sorted. "" stands for limits of an entity for all resources.
+	ResourcesWithLimits(ctx context.Context) ([]string, error)
+	// EntitiesWithLimits iterates over the IDs of the entities with limits for a
+	// resource, sorted. "" stands for limits for all resources.
+	EntitiesWithLimits(ctx context.Context, resource string) iter.Seq2[string, error]
+	// OnUnavailable returns the last known stored mode, or "". It does no I/O,
+	// since the limiter calls it in an outage.
+	OnUnavailable() OnUnavailable
+}
+
+// Config is the configuration stored at one scope.
+type Config struct {
+	Scope         Scope         // the level
+	Limits        []Limit       // by name
+	OnUnavailable OnUnavailable // at system scope only
+}
+
+// Scope identifies a level of stored limits: Entity and Resource, Entity alone,
+// Resource alone, or neither, which is the system.
 type Scope struct {
 	Entity, Resource string // "" for all
 }
 
-// Level is "entity", "entity_default", "resource" or "system".
+// Level returns "entity", "entity_default", "resource" or "system".
 func (s Scope) Level() string {
 	switch {
 	case s.Entity != "" && s.Resource != "":
@@ -100,88 +184,85 @@ func (s Scope) Level() string {
 	return "system"
 }
 
-// Precedence is the order in which levels are asked; the first that holds
-// limits gives all of them.
+// Precedence returns the levels for an entity and a resource, most specific first.
+// The first level that holds limits provides all of them.
 func Precedence(entity, resource string) [4]Scope {
 	return [4]Scope{{entity, resource}, {entity, ""}, {"", resource}, {}}
 }
 
-// Config is what one scope holds.
-type Config struct {
-	Scope         Scope         // the level
-	Limits        []Limit       // by name
-	OnUnavailable OnUnavailable // at system scope only
-}
-
-// BucketStore charges buckets.
-type BucketStore interface {
-	// Consume takes every amount from the entity's bucket and, if it cascades,
-	// from its parent's, or nothing. A missing bucket starts full; changed
-	// limits are repaired on the way (new ones full, removed ones gone, lower
-	// capacity clamps). Refill and charge share now; a now behind the bucket's
-	// own time counts as that time. The net effect is all or none; others may
-	// glimpse a charge that is then undone. Refused: Admitted false, nil error.
-	// Error: not admitted, though a debit may remain, never a credit.
-	// *InvalidError (no account has the limit; ErrNoLimits), *CorruptError,
-	// ErrNotFound (namespace gone), ErrClosed; anything else is an outage.
-	Consume(ctx context.Context, now time.Time, charge Charge) (Outcome, error)
-	// Peek is the Outcome that Consume would have, parent included, and writes
-	// nothing. Amounts may be empty. Same errors.
-	Peek(ctx context.Context, now time.Time, charge Charge) (Outcome, error)
-	// Credit applies each credit by itself, unconditionally, at most once, never
-	// above capacity; what is gone is skipped. Unknown outcome: a give-back is
-	// dropped, a take may be sent again. After an error the caller does not try
-	// again: retrying safely is the store's work.
-	Credit(ctx context.Context, now time.Time, credits ...Credit) error
-	// Buckets are those of an entity, a resource or both, by resource, then
-	// entity, with the limits that are in force now.
-	Buckets(ctx context.Context, now time.Time, of Scope) iter.Seq2[Bucket, error]
-}
-
-// EntityStore keeps entities. The event ev is stored with the change, both or
-// neither; ev.At is the change's time, which the store keeps in whole seconds,
-// and the store adds what only it knows.
-type EntityStore interface {
-	// CreateEntity is known to the next Consume, also on a bucket that was there
-	// before. ErrExists.
-	CreateEntity(ctx context.Context, e Entity, ev AuditEvent) error
-	Entity(ctx context.Context, id string) (Entity, error)                // ErrNotFound
-	Entities(ctx context.Context, parent string) iter.Seq2[Entity, error] // by ID; "" is all
-	// DeleteEntity may stop half-way; a second call finishes. ErrNotFound, unless
-	// there are remains of an expired bucket that the store deletes too.
-	DeleteEntity(ctx context.Context, id string, ev AuditEvent) error
-}
-
-// ConfigStore keeps limits. A change rules this store's next Consume.
-type ConfigStore interface {
-	// SetConfig leaves nil Limits and an empty mode as stored. It is atomic with
-	// registries and audit.
-	SetConfig(ctx context.Context, cfg Config, ev AuditEvent) error
-	Config(ctx context.Context, s Scope) (Config, error)                              // no Limits when nothing is stored
-	DeleteConfig(ctx context.Context, s Scope, ev AuditEvent) error                   // ErrNotFound
-	ResourcesWithDefaults(ctx context.Context) ([]string, error)                      // sorted
-	ResourcesWithLimits(ctx context.Context) ([]string, error)                        // at entity level; sorted, "" for limits of all resources
-	EntitiesWithLimits(ctx context.Context, resource string) iter.Seq2[string, error] // by ID; "" as above
-	// OnUnavailable is the stored mode as last seen, "" if none. It does no I/O:
-	// it is asked when the store is failing.
-	OnUnavailable() OnUnavailable
-}
-
-// NamespaceStore keeps namespaces. Each step but purge is one transaction.
+// NamespaceStore keeps namespaces. Each method but PurgeNamespace is one
+// transaction.
 type NamespaceStore interface {
-	Namespace(ctx context.Context, name string) (Repository, error)                       // a view; ErrNotFound unless active
-	Namespaces(ctx context.Context) iter.Seq2[Namespace, error]                           // by name, then ID
-	RegisterNamespace(ctx context.Context, now time.Time, name string) (Namespace, error) // or the active one of that name
-	DeleteNamespace(ctx context.Context, now time.Time, name string) error                // ErrNotFound
-	RecoverNamespace(ctx context.Context, now time.Time, id string) (Namespace, error)    // ErrNotFound, ErrExists, ErrConflict
-	PurgeNamespace(ctx context.Context, id string) error                                  // ErrNotFound, ErrConflict; a second call finishes
+	// Namespace returns a view of an active namespace, or ErrNotFound.
+	Namespace(ctx context.Context, name string) (Repository, error)
+	// Namespaces iterates over the namespaces in any state, by name, then ID.
+	Namespaces(ctx context.Context) iter.Seq2[Namespace, error]
+	// RegisterNamespace registers a name, or returns the active namespace of that
+	// name.
+	RegisterNamespace(ctx context.Context, now time.Time, name string) (Namespace, error)
+	// DeleteNamespace deletes a name and keeps its data. It returns ErrNotFound if
+	// no active namespace has the name.
+	DeleteNamespace(ctx context.Context, now time.Time, name string) error
+	// RecoverNamespace activates a deleted namespace again. It returns
+	// ErrNotFound, ErrExists if the name is taken, or ErrConflict if the namespace
+	// is active or being purged.
+	RecoverNamespace(ctx context.Context, now time.Time, id string) (Namespace, error)
+	// PurgeNamespace deletes the data of a deleted namespace. It may fail halfway;
+	// a second call finishes the work. It returns ErrNotFound, or ErrConflict if
+	// the namespace is active.
+	PurgeNamespace(ctx context.Context, id string) error
 }
 
-// HistoryStore tells what happened, newest first.
+// HistoryStore reads audit events and usage, newest first.
 type HistoryStore interface {
-	// AuditEvents yields the events of an entity, "" for all, older than the
-	// event with ID after, "" for all.
+	// AuditEvents iterates over the events of an entity, or over all events if
+	// entity is "". If after is not "", it yields only events older than the event
+	// with that ID.
 	AuditEvents(ctx context.Context, entity, after string) iter.Seq2[AuditEvent, error]
-	// Usage are the snapshots that match, equal starts by resource, entity, window.
+	// Usage iterates over the snapshots that q selects. Snapshots with the same
+	// start are ordered by resource, entity and window.
 	Usage(ctx context.Context, q UsageQuery) iter.Seq2[UsageSnapshot, error]
+}
+
+// NamespaceIdentifier is an optional interface of a [Repository].
+type NamespaceIdentifier interface {
+	// NamespaceID returns the ID of the namespace of this view.
+	NamespaceID() string
+}
+
+// ManagedStore is an optional interface of a [Repository] to which package manifest
+// can apply limits. For its namespace, the store keeps a list of managed scopes, a
+// hash and an owner.
+type ManagedStore interface {
+	// Managed returns the values stored by the last SetManaged, with scopes ordered
+	// by entity, then resource. All are empty at first. If the scopes are damaged,
+	// it returns the hash and the owner with a *CorruptError. Other errors are
+	// ErrNotFound (the namespace is gone) and ErrClosed; any other is an outage.
+	Managed(ctx context.Context) (scopes []Scope, hash, owner string, err error)
+	// SetManaged replaces scopes, hash and owner in one write, even if the stored
+	// scopes are damaged. It returns ErrConflict if the stored hash is not
+	// previous, which is "" at first, and an *InvalidError if there are more
+	// scopes than the store can list. Other errors are the same as for Managed.
+	SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []Scope) error
+	// ReplaceConfig stores cfg in one write, like SetConfig, except that nil Limits
+	// and an empty mode delete the stored values. A cfg with neither is a case for
+	// DeleteConfig.
+	ReplaceConfig(ctx context.Context, cfg Config, ev AuditEvent) error
+}
+
+// ConfigLister is an optional interface of a [ManagedStore] that may hold limits
+// missing from its lists, because another program stored them. Applying a
+// manifest writes such limits again.
+type ConfigLister interface {
+	// ConfigListed returns the config of a scope and reports whether the lists
+	// include it.
+	ConfigListed(ctx context.Context, s Scope) (cfg Config, listed bool, err error)
+}
+
+// ManagedChecker is an optional interface of a [ManagedStore] that limits the size
+// of its list of scopes.
+type ManagedChecker interface {
+	// CheckManaged returns an *InvalidError if SetManaged would refuse so many
+	// scopes.
+	CheckManaged(scopes []Scope) error
 }

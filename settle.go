@@ -7,8 +7,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// Flush stores the adjustments made so far and goes on, for work that streams.
-// After an error they are not tried again. ErrLeaseDone.
+// Flush stores the adjustments made so far and keeps the lease open, for work that
+// streams. It does not retry them after an error. It returns ErrLeaseDone if the
+// lease has ended.
 func (l *Lease) Flush(ctx context.Context) error {
 	if l == nil {
 		return ErrLeaseDone
@@ -19,88 +20,87 @@ func (l *Lease) Flush(ctx context.Context) error {
 		l.mu.Unlock()
 		return ErrLeaseDone
 	}
-	s := l.ship()
+	s := l.beginSettlement()
 	l.mu.Unlock()
 
 	stored, err := l.trySettle(ctx, lim, "flush", s.credits)
 	l.mu.Lock()
-	more := l.land(s, stored)
+	rest := l.finishSettlement(s, stored)
 	l.mu.Unlock()
-	if second := l.settle(ctx, lim, "flush", more); err == nil {
+	if second := l.settle(ctx, lim, "flush", rest); err == nil {
 		return second
 	}
 	return err
 }
 
-// shipment is a settlement under way: what the lease adjusts, which part of it
-// each entry pays, and the credits that store that.
-type shipment struct {
-	due     Amounts
-	parts   []Amounts
-	credits []Credit
+// settlement is a set of adjustments on its way to the store.
+type settlement struct {
+	due     Amounts   // the net amounts of the lease
+	parts   []Amounts // the part of each entry
+	credits []Credit  // the credits that store the parts
 }
 
-// ship makes what is pending a shipment. Until the store says otherwise, what it
-// gives back is gone and what it takes was not taken, so that a later give-back
-// is never too much.
-func (l *Lease) ship() shipment {
+// beginSettlement makes a settlement of the pending adjustments. Until the store
+// confirms it, its give-backs count as stored and its takes do not, so that a
+// later give-back is never too much.
+func (l *Lease) beginSettlement() settlement {
 	due := l.due()
 	if due.n == 0 {
-		return shipment{}
+		return settlement{}
 	}
-	l.book()
-	s := shipment{due: due, parts: l.shares(due)}
+	l.initEntries()
+	s := settlement{due: due, parts: l.split(due)}
 	s.credits = l.credits(s.parts, false)
-	l.pay(s.parts, Amounts.negative)
+	l.recordPaid(s.parts, Amounts.negative)
 	l.pending = l.pending.plus(due.negated()).nonzero()
 	l.adjusted = l.adjusted.plus(due.negative())
 	l.sending = l.sending.plus(due.positive())
 	return s
 }
 
-// due is the part of pending that can be settled: a give-back of what a Flush is
-// about to take has to wait for that.
+// due returns the part of pending that can be settled now. A give-back of tokens
+// that a Flush in progress takes has to wait for that Flush.
 func (l *Lease) due() Amounts {
-	if l.sequel == nil || l.pending.n == 0 {
+	if l.extra == nil || l.pending.n == 0 {
 		return Amounts{}
 	}
 	var due Amounts
-	sure := l.sure()
+	confirmed := l.confirmed()
 	for limit, n := range l.pending.All() {
-		if n = max(n, -sure.Get(limit)); n != 0 {
+		if n = max(n, -confirmed.Get(limit)); n != 0 {
 			due = due.And(limit, n)
 		}
 	}
 	return due
 }
 
-// land books how a shipment ended. Its result is to be settled next, if the
-// lease ended meanwhile: after a rollback what the shipment took, after a commit
-// what waited for it.
-func (l *Lease) land(s shipment, stored bool) []Credit {
+// finishSettlement records the result of a settlement. If the lease has ended in
+// between, it returns the credits to send next: after a rollback they undo the
+// settlement, and after a commit they store the adjustments that waited for it.
+func (l *Lease) finishSettlement(s settlement, stored bool) []Credit {
 	if s.due.n == 0 {
 		return nil
 	}
 	l.sending = l.sending.plus(s.due.positive().negated())
 	if stored {
-		l.pay(s.parts, Amounts.positive)
+		l.recordPaid(s.parts, Amounts.positive)
 		l.adjusted = l.adjusted.plus(s.due.positive())
 	} else {
-		l.forfeit()
+		l.clampPending()
 	}
 	switch {
 	case l.rolledBack:
 		return l.undo()
 	case l.lim == nil:
-		return l.ship().credits // nothing but give-backs can be left
+		return l.beginSettlement().credits // only give-backs can be left
 	}
 	return nil
 }
 
-// forfeit reduces what is pending to what the lease still holds, after a Flush
-// whose takes are not sure to be stored.
-func (l *Lease) forfeit() {
-	held := l.sure().plus(l.sending)
+// clampPending reduces pending give-backs to the amounts that the lease holds,
+// after a Flush whose takes may not be stored.
+func (l *Lease) clampPending() {
+	held := l.confirmed().plus(l.sending)
 	pending := l.pending
 	for limit, n := range pending.All() {
 		if over := bucket.Add(held.Get(limit), n); over < 0 {
@@ -110,46 +110,48 @@ func (l *Lease) forfeit() {
 	l.pending = l.pending.nonzero()
 }
 
-// Commit stores the adjustments and ends the lease; without any it does no I/O.
-// The lease has ended even if Commit fails, since nothing may be credited
-// twice, and Rollback then does nothing: work that was done is not refunded. It
-// does not stop when ctx is cancelled. ErrLeaseDone; *UnavailableError.
+// Commit stores the adjustments and ends the lease. Without adjustments it does no
+// I/O. A cancelled ctx does not stop it.
+//
+// Commit returns ErrLeaseDone if the lease has ended, and an *UnavailableError in
+// an outage. The lease ends even then, since a retry could credit twice, and a
+// later Rollback does nothing.
 func (l *Lease) Commit(ctx context.Context) error {
-	lim, credits := l.end((*Lease).corrections)
+	lim, credits := l.end((*Lease).commitCredits)
 	if lim == nil {
 		return ErrLeaseDone
 	}
 	return l.settle(ctx, lim, "commit", credits)
 }
 
-// corrections are the credits that store what is pending. The lease has ended,
-// so that it counts as stored whatever becomes of them.
-func (l *Lease) corrections() []Credit {
-	s := l.ship()
-	l.land(s, true)
+// commitCredits returns the credits that store the pending adjustments. They count
+// as stored, since the lease has ended.
+func (l *Lease) commitCredits() []Credit {
+	s := l.beginSettlement()
+	l.finishSettlement(s, true)
 	return s.credits
 }
 
-// Rollback gives back everything the lease took and ends it. It does nothing
-// once the lease has ended, so it is always safe to defer, and does not stop
-// when ctx is cancelled. *UnavailableError.
+// Rollback gives back everything that the lease took, and ends the lease. It does
+// nothing if the lease has ended, so it is always safe to defer. A cancelled ctx
+// does not stop it. It returns an *UnavailableError in an outage.
 func (l *Lease) Rollback(ctx context.Context) error {
-	lim, credits := l.end((*Lease).refunds)
+	lim, credits := l.end((*Lease).rollbackCredits)
 	if lim == nil {
 		return nil
 	}
 	return l.settle(ctx, lim, "rollback", credits)
 }
 
-// refunds are the credits that give everything back.
-func (l *Lease) refunds() []Credit {
+// rollbackCredits returns the credits that give everything back.
+func (l *Lease) rollbackCredits() []Credit {
 	l.rolledBack = true
-	l.book()
+	l.initEntries()
 	return l.undo()
 }
 
-// end is the one end of a lease: the limiter to settle with, nil if it has
-// ended before, and the credits that settle it.
+// end ends the lease. It returns the limiter and the credits to settle with, or
+// nil if the lease has ended before.
 func (l *Lease) end(credits func(*Lease) []Credit) (*RateLimiter, []Credit) {
 	if l == nil {
 		return nil, nil
@@ -164,14 +166,14 @@ func (l *Lease) end(credits func(*Lease) []Credit) (*RateLimiter, []Credit) {
 	return lim, credits(l)
 }
 
-// settle sends credits, on its own time.
+// settle sends credits within SettleTimeout.
 func (l *Lease) settle(ctx context.Context, lim *RateLimiter, op string, credits []Credit) error {
 	_, err := l.trySettle(ctx, lim, op, credits)
 	return err
 }
 
-// trySettle is settle that also reports whether the credits are sure to be
-// stored: under Allow an outage is no error, but stored they are not.
+// trySettle sends credits and reports whether the store confirmed them. Under
+// Allow an outage is not an error, but it is no confirmation either.
 func (l *Lease) trySettle(ctx context.Context, lim *RateLimiter, op string, credits []Credit) (stored bool, err error) {
 	if len(credits) == 0 {
 		return true, nil
@@ -180,21 +182,22 @@ func (l *Lease) trySettle(ctx context.Context, lim *RateLimiter, op string, cred
 	defer cancel()
 	err = lim.repo.Credit(ctx, lim.now(), credits...)
 	if err == nil {
-		lim.lines.credited(spaceOf(lim.repo, ""), credits, time.Now())
+		lim.queues.credited(namespaceID(lim.repo, ""), credits, time.Now())
 		return true, nil
 	}
-	return false, l.forgive(lim, failure(ctx, op, l.self.Account.Entity, l.self.Account.Resource, err))
+	return false, l.allowOutage(lim, translateError(ctx, op, l.self.Account.Entity, l.self.Account.Resource, err))
 }
 
-// forgive remembers an outage that Allow passes over and is nil then.
-func (l *Lease) forgive(lim *RateLimiter, err error) error {
+// allowOutage keeps err for Outage and returns nil if err is an outage and the mode
+// is Allow. Otherwise it returns err.
+func (l *Lease) allowOutage(lim *RateLimiter, err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !isType[*UnavailableError](err) || lim.outageMode(l.sofar().mode) != Allow {
+	if !isType[*UnavailableError](err) || lim.outageMode(l.readExtra().mode) != Allow {
 		return err
 	}
-	if more := l.amend(); more.outage == nil {
-		more.outage = err
+	if x := l.ensureExtra(); x.outage == nil {
+		x.outage = err
 	}
 	return nil
 }

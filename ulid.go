@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ulids makes identifiers of 26 characters that sort by time and rise strictly,
-// within a millisecond and when the clock goes back.
+// ulids generates identifiers of 26 characters that sort by time. They increase
+// strictly, even within a millisecond and if the clock goes back.
 type ulids struct {
 	mu   sync.Mutex
 	last [16]byte // 48 bits of milliseconds, 80 random ones
@@ -35,12 +35,12 @@ func (u *ulids) next(now time.Time) string {
 	return crockford(u.last)
 }
 
-// crockford writes 128 bits, five a character, the first three alone.
+// crockford encodes 128 bits in Crockford's base 32, with two zero bits in front.
 func crockford(id [16]byte) string {
 	const digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 	var out [26]byte
 	var bits uint32
-	have := 2 // two zero bits in front make 130, a multiple of five
+	have := 2 // 130 bits are a multiple of five
 	at := 0
 	for _, b := range id {
 		bits = bits<<8 | uint32(b)

@@ -7,46 +7,47 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// UsageSummary adds snapshots up.
+// UsageSummary is the sum of usage snapshots.
 type UsageSummary struct {
 	Windows   int // distinct windows
 	Snapshots int // one for each window, entity and resource
-	// Total is the tokens used, by limit. A call that cascades counts once.
+	// Total is the number of tokens used, by limit. A call that cascades counts
+	// once.
 	Total map[string]int64
-	// Cascaded is what parents were charged for their children, by limit. Total
-	// holds that usage as the children's. It is empty if the query names an entity.
+	// Cascaded is the part that parents paid for their children, by limit. Total
+	// counts it as usage of the children. It is empty if the query names an entity.
 	Cascaded    map[string]int64
 	Average     map[string]float64 // Total over the windows that have the limit
-	First, Last time.Time          // the earliest and latest Start, zero if there is none
+	First, Last time.Time          // the earliest and latest Start, zero if there are no snapshots
 }
 
-// UsageSummary adds up the snapshots of a query. Windows overlap, so a query
-// without one is summed by the hour.
+// UsageSummary adds up the snapshots that q selects. Windows overlap, so it sums
+// hourly snapshots if q sets no window.
 //
-// A query that names an entity sums what that entity was charged, for its
-// children too. Any other query meets a cascading call twice, in the snapshot of
-// the child and in that of its parent. The call counts once: of a parent's
-// snapshot, UsageSummary adds what exceeds the snapshots of the children that
-// cascade to it, and reports the rest as Cascaded. The entity records decide, as
-// they are now. The usage of a deleted child is the parent's, since its own
+// If q names an entity, the sum includes the charges for its children. Any other
+// query finds a cascading call twice, in the snapshots of the child and of its
+// parent, and counts it once: from a parent's snapshot it adds only the part that
+// exceeds the snapshots of the children that cascade to it, and reports the rest
+// as Cascaded. The current entity records decide which children cascade. The
+// usage of a deleted child counts as usage of its parent, since the child's
 // snapshots are gone.
 func (l *RateLimiter) UsageSummary(ctx context.Context, q UsageQuery) (UsageSummary, error) {
 	if q.Window == "" {
 		q.Window = Hourly
 	}
 	t := newUsageTally()
-	var group []UsageSnapshot // of one window and resource
+	var group []UsageSnapshot // one window and resource
 	var parents map[string]string
 	for s, err := range l.Usage(ctx, q) {
 		if err != nil {
 			return UsageSummary{}, err
 		}
-		if q.Entity == "" && len(group) == 1 && parents == nil && group[0].sibling(s) {
-			if parents, err = l.cascades(ctx); err != nil {
+		if q.Entity == "" && len(group) == 1 && parents == nil && group[0].sameGroup(s) {
+			if parents, err = l.cascadeParents(ctx); err != nil {
 				return UsageSummary{}, err
 			}
 		}
-		if len(group) > 0 && !group[0].sibling(s) {
+		if len(group) > 0 && !group[0].sameGroup(s) {
 			t.add(group, parents)
 			group = group[:0]
 		}
@@ -56,13 +57,13 @@ func (l *RateLimiter) UsageSummary(ctx context.Context, q UsageQuery) (UsageSumm
 	return t.summary(), nil
 }
 
-// sibling reports whether o is about the same window and resource.
-func (s *UsageSnapshot) sibling(o UsageSnapshot) bool {
+// sameGroup reports whether s and o have the same window and resource.
+func (s *UsageSnapshot) sameGroup(o UsageSnapshot) bool {
 	return s.Start.Equal(o.Start) && s.Resource == o.Resource
 }
 
-// cascades maps every entity that cascades to its parent.
-func (l *RateLimiter) cascades(ctx context.Context) (map[string]string, error) {
+// cascadeParents maps every entity that cascades to its parent.
+func (l *RateLimiter) cascadeParents(ctx context.Context) (map[string]string, error) {
 	parents := map[string]string{}
 	for e, err := range l.Entities(ctx) {
 		if err != nil {
@@ -75,12 +76,12 @@ func (l *RateLimiter) cascades(ctx context.Context) (map[string]string, error) {
 	return parents, nil
 }
 
-// usageTally is a summary that grows.
+// usageTally accumulates a UsageSummary.
 type usageTally struct {
 	sum     UsageSummary
-	sums    map[string]float64   // beyond int64, where Total stops
+	sums    map[string]float64   // like Total, which saturates at int64
 	windows map[string]int       // windows that have the limit
-	latest  map[string]time.Time // the last of those, since windows come in order
+	latest  map[string]time.Time // the last window counted in windows
 }
 
 func newUsageTally() *usageTally {
@@ -90,7 +91,8 @@ func newUsageTally() *usageTally {
 	}
 }
 
-// add adds the snapshots of one window and resource. Windows come newest first.
+// add adds the snapshots of one window and resource. The caller passes windows
+// newest first.
 func (t *usageTally) add(group []UsageSnapshot, parents map[string]string) {
 	if len(group) == 0 {
 		return
@@ -128,11 +130,11 @@ func (t *usageTally) summary() UsageSummary {
 	return t.sum
 }
 
-// ownUsage returns a function that computes what an entity of the group used
-// itself: its counters less what its children, which cascade to it, used
-// themselves. More than an entity was charged cannot be its children's, so
-// nothing falls below 0, or below a negative counter. In a circle of parents, the
-// first entity asked for counts last.
+// ownUsage returns a function that computes the own usage of an entity in the
+// group: its counters less the own usage of the children that cascade to it. The
+// result is never below 0, or below a negative counter, since children cannot have
+// caused more than the entity paid. In a cycle of parents, the first entity
+// requested is computed last.
 func ownUsage(group []UsageSnapshot, parents map[string]string) func(entity string) map[string]int64 {
 	charged := make(map[string]map[string]int64, len(group))
 	for _, s := range group {
@@ -153,16 +155,16 @@ func ownUsage(group []UsageSnapshot, parents map[string]string) func(entity stri
 		if len(children[entity]) == 0 {
 			return charged[entity]
 		}
-		known[entity] = nil // until it is known, for a circle
-		of := map[string]int64{}
+		known[entity] = nil // ends the recursion in a cycle
+		caused := map[string]int64{}
 		for _, child := range children[entity] {
 			for limit, n := range own(child) {
-				of[limit] = bucket.Add(of[limit], n)
+				caused[limit] = bucket.Add(caused[limit], n)
 			}
 		}
 		part := map[string]int64{}
 		for limit, n := range charged[entity] {
-			part[limit] = max(bucket.Sub(n, of[limit]), min(n, 0))
+			part[limit] = max(bucket.Sub(n, caused[limit]), min(n, 0))
 		}
 		known[entity] = part
 		return part

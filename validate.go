@@ -8,14 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// What a byte may be in an id or a name.
+// Classes of bytes in IDs and names.
 const (
-	letter   = 1 << iota // may begin a limit or a resource, and an id
-	digit                // may begin an id
-	idMark               // _ . - : @ inside an id
-	nameMark             // _ . - inside a limit's name
+	letter   = 1 << iota // starts a limit, a resource or an ID
+	digit                // starts an ID
+	idMark               // _ . - : @ inside an ID
+	nameMark             // _ . - inside the name of a limit
 	pathMark             // _ . - / inside a resource
-	arnMark              // any other that is printed, but #, inside an ARN
+	arnMark              // printable ASCII without #, inside an ARN
 )
 
 var class = func() (t [256]uint8) {
@@ -39,9 +39,9 @@ var class = func() (t [256]uint8) {
 	return t
 }()
 
-// syntax is the form of one kind of name.
+// syntax describes the form of one kind of name.
 type syntax struct {
-	longest     int
+	maxLen      int
 	begin, rest uint8
 	rule        string
 }
@@ -65,9 +65,10 @@ var (
 	}
 )
 
-// matches is the whole string, to the last byte: no newline slips through.
+// matches reports whether every byte of v fits, so that a trailing newline does
+// not pass.
 func (s *syntax) matches(v string) bool {
-	if v == "" || len(v) > s.longest || class[v[0]]&s.begin == 0 {
+	if v == "" || len(v) > s.maxLen || class[v[0]]&s.begin == 0 {
 		return false
 	}
 	for i := 1; i < len(v); i++ {
@@ -84,8 +85,8 @@ func (s *syntax) check(field, v string) error {
 		return nil
 	case v == "":
 		return invalid(field, v, "must not be empty")
-	case utf8.RuneCountInString(v) > s.longest:
-		return invalid(field, v, fmt.Sprintf("exceeds the maximum length of %d", s.longest))
+	case utf8.RuneCountInString(v) > s.maxLen:
+		return invalid(field, v, fmt.Sprintf("exceeds the maximum length of %d", s.maxLen))
 	case strings.Contains(v, "#"):
 		return invalid(field, v, `must not contain "#"`)
 	}
@@ -94,7 +95,7 @@ func (s *syntax) check(field, v string) error {
 
 func validEntity(id string) error { return idSyntax.check("entity_id", id) }
 
-// validPrincipal takes an id, an ARN, or no principal at all.
+// validPrincipal accepts an ID, an ARN, or "".
 func validPrincipal(p string) error {
 	switch {
 	case p == "":
@@ -105,17 +106,17 @@ func validPrincipal(p string) error {
 	return idSyntax.check("principal", p)
 }
 
-// shortEnough refuses a name that is to be looked up and can be in no store.
-func shortEnough(field, v string) error {
-	const longest = 1024
-	if len(v) > longest {
-		return invalid(field, v, fmt.Sprintf("exceeds the maximum length of %d", longest))
+// validLength rejects a name that is too long to be in any store.
+func validLength(field, v string) error {
+	const maxLen = 1024
+	if len(v) > maxLen {
+		return invalid(field, v, fmt.Sprintf("exceeds the maximum length of %d", maxLen))
 	}
 	return nil
 }
 
-// reservedLimits are attribute names of a stored usage record, where a limit's
-// counter stands under the limit's own name.
+// reservedLimits lists the attribute names of a stored usage record, which keeps
+// the counter of each limit under the name of the limit.
 var reservedLimits = []string{
 	"entity_id", "resource", "window", "window_start", "total_events", "ttl",
 	"PK", "SK", "GSI1PK", "GSI1SK", "GSI2PK", "GSI2SK", "GSI3PK", "GSI3SK", "GSI4PK", "GSI4SK",
@@ -142,7 +143,7 @@ func validResource(name string) error {
 	return nil
 }
 
-// validCharge checks amounts to be acquired.
+// validCharge checks the amounts of an acquire.
 func validCharge(a *Amounts) error {
 	if a.n == 0 {
 		return invalid("consume", "", "must not be empty; name at least one limit")
@@ -159,17 +160,18 @@ func validCharge(a *Amounts) error {
 	return nil
 }
 
-// maxShown is how much of a value an InvalidError of this package keeps, and
-// maxPrinted how much of one that a store made is printed: a path, say.
+// An InvalidError of this package keeps maxShown characters of its value. Error
+// prints up to maxPrinted characters of a longer value from a store, such as a
+// path.
 const maxShown, maxPrinted = 50, 500
 
-// clip keeps an error message readable whatever was passed in.
-func clip(v string) string { return clipTo(v, maxShown) }
+// truncate shortens a value for an error message.
+func truncate(v string) string { return truncateTo(v, maxShown) }
 
-func clipTo(v string, most int) string {
+func truncateTo(v string, maxRunes int) string {
 	n := 0
 	for i := range v {
-		if n == most {
+		if n == maxRunes {
 			return v[:i] + "..."
 		}
 		n++
@@ -178,5 +180,5 @@ func clipTo(v string, most int) string {
 }
 
 func invalid(field, value, reason string) *InvalidError {
-	return &InvalidError{Field: field, Value: clip(value), Reason: reason}
+	return &InvalidError{Field: field, Value: truncate(value), Reason: reason}
 }

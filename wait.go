@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// recheck is the longest that the store is not asked for what some waiters lack:
-// another process may have given tokens back. One of them asks for all.
-const recheck = 5 * time.Second
+// recheckInterval is the longest time for which no waiter of a limit asks the
+// store. Another process may have given tokens back. One waiter asks for all.
+const recheckInterval = 5 * time.Second
 
-// Wait is Acquire that waits until req fits. Waiters of one entity and resource
-// at this limiter and its views are served in order of arrival; an Acquire does
-// not queue.
+// Wait is like Acquire, but waits until req fits. Callers that wait for one entity
+// and resource at this limiter and its views are served in order of arrival.
+// Acquire does not queue.
 //
-// It returns at once what waiting cannot mend: an *ExceededError that matches
-// ErrNeverFits, bad input, an outage (or the lease that Allow gives). If the
-// deadline of ctx is too near, the error is both the *ExceededError and
-// context.DeadlineExceeded; if ctx ends while waiting, the refusal seen last and
-// the error of ctx.
+// Wait returns at once if waiting cannot help: with an *ExceededError that matches
+// ErrNeverFits, with an *InvalidError, or in an outage with an *UnavailableError
+// or the lease that [Allow] returns. If the deadline of ctx is too near, the error
+// wraps both the *ExceededError and context.DeadlineExceeded. If ctx ends while
+// Wait waits, the error wraps the last refusal and the error of ctx.
 func (l *RateLimiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -27,50 +27,51 @@ func (l *RateLimiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 	if err := req.validate(); err != nil {
 		return nil, err
 	}
-	me, first := l.lines.join(place{l.space, req.Entity, req.Resource}, spaceOf(l.repo, ""))
-	defer func() { l.lines.leave(me, time.Now()) }()
+	w, first := l.queues.join(queueKey{l.namespace, req.Entity, req.Resource}, namespaceID(l.repo, ""))
+	defer func() { l.queues.leave(w, time.Now()) }()
 	if !first {
-		if err := l.queue(ctx, req, me); err != nil {
+		if err := l.awaitTurn(ctx, req, w); err != nil {
 			return nil, err
 		}
 	}
 	for {
-		l.lines.asks(me)
+		l.queues.beforeAcquire(w)
 		lease, err := l.Acquire(ctx, req)
 		refusal, ok := errors.AsType[*ExceededError](err)
 		if !ok {
 			if err == nil {
-				l.lines.served(me, lease, time.Now())
+				l.queues.admitted(w, lease, time.Now())
 			}
 			return lease, err
 		}
-		wait := l.lines.refused(me, refusal.Decision, time.Now())
-		if err := hopeless(ctx, refusal); err != nil {
+		wait := l.queues.refused(w, refusal.Decision, time.Now())
+		if err := waitError(ctx, refusal); err != nil {
 			return nil, err
 		}
 		if !wait {
 			continue
 		}
-		if err := l.pause(ctx, refusal, me); err != nil {
+		if err := l.sleep(ctx, refusal, w); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// queue waits for its turn, unless there is no point in waiting.
-func (l *RateLimiter) queue(ctx context.Context, req Request, me *waiter) error {
+// awaitTurn waits until w is first in its queue. It returns early if waiting
+// cannot help.
+func (l *RateLimiter) awaitTurn(ctx context.Context, req Request, w *waiter) error {
 	d, err := l.Explain(ctx, req)
-	if err != nil && !isType[*UnavailableError](err) { // in an outage the first in line finds out what to do
+	if err != nil && !isType[*UnavailableError](err) { // in an outage, the first in the queue decides
 		return err
 	}
 	refusal := &ExceededError{d}
 	if err == nil && !d.Admitted() {
-		if err := hopeless(ctx, refusal); err != nil {
+		if err := waitError(ctx, refusal); err != nil {
 			return err
 		}
 	}
 	select {
-	case <-me.turn:
+	case <-w.turn:
 		return nil
 	case <-ctx.Done():
 		if d.Admitted() {
@@ -80,30 +81,30 @@ func (l *RateLimiter) queue(ctx context.Context, req Request, me *waiter) error 
 	}
 }
 
-// hopeless is the error to return when waiting would not end well.
-func hopeless(ctx context.Context, refusal *ExceededError) error {
-	if refusal.NeverFits() {
+// waitError returns an error if no wait within the deadline of ctx can help.
+func waitError(ctx context.Context, refusal *ExceededError) error {
+	if refusal.Decision.NeverFits() {
 		return refusal
 	}
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < refusal.RetryAfter() {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < refusal.Decision.RetryAfter() {
 		return fmt.Errorf("%w: %w", refusal, context.DeadlineExceeded)
 	}
 	return nil
 }
 
-// pause sleeps until it is time to ask again.
-func (l *RateLimiter) pause(ctx context.Context, refusal *ExceededError, me *waiter) error {
-	timer := time.NewTimer(recheck)
+// sleep blocks until w should ask the store again.
+func (l *RateLimiter) sleep(ctx context.Context, refusal *ExceededError, w *waiter) error {
+	timer := time.NewTimer(recheckInterval)
 	defer timer.Stop()
 	for {
-		sleep := l.lines.sleep(me, time.Now())
-		if sleep <= 0 {
+		wait := l.queues.sleepTime(w, time.Now())
+		if wait <= 0 {
 			return nil
 		}
-		timer.Reset(sleep)
+		timer.Reset(wait)
 		select {
 		case <-timer.C:
-		case <-me.wake:
+		case <-w.wake:
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", refusal, ctx.Err())
 		}

@@ -160,7 +160,7 @@ func TestRefusalShowsWhatOthersLeft(t *testing.T) {
 	must(t, err)
 	_, err = lim.Acquire(t.Context(), limiter.Request{Entity: "alice", Resource: model, Consume: limiter.Tokens("rpm", 20)})
 	exceeded, ok := errors.AsType[*limiter.ExceededError](err)
-	if !ok || exceeded.Primary().Available != 5 || exceeded.RetryAfter() != 15001*time.Millisecond {
+	if !ok || exceeded.Decision.Primary().Available != 5 || exceeded.Decision.RetryAfter() != 15001*time.Millisecond {
 		t.Errorf("error %v, want one with 5 available and 15.001 s to wait", err)
 	}
 }
@@ -183,7 +183,7 @@ func TestOvertakenTooOftenIsARefusal(t *testing.T) {
 	lim, err := limiter.New(s.repo, &limiter.Options{Now: func() time.Time { return at(idle + time.Minute) }})
 	must(t, err)
 	_, err = lim.Acquire(t.Context(), limiter.Request{Entity: "alice", Resource: model, Consume: limiter.Tokens("rpm", 1), OnUnavailable: limiter.Allow})
-	if exceeded, ok := errors.AsType[*limiter.ExceededError](err); !ok || exceeded.RetryAfter() <= 0 {
+	if exceeded, ok := errors.AsType[*limiter.ExceededError](err); !ok || exceeded.Decision.RetryAfter() <= 0 {
 		t.Errorf("error %v, want a refusal with a time to wait", err)
 	}
 }

@@ -316,7 +316,7 @@ func TestParentOvertakenTooOftenIsARefusal(t *testing.T) {
 	must(t, err)
 	s.proxy.SetPlan(onRequest(update, "ENTITY#project", failCondition))
 	_, err = lim.Acquire(t.Context(), req)
-	if refusal, ok := errors.AsType[*limiter.ExceededError](err); !ok || len(refusal.Violations()) == 0 || refusal.RetryAfter() <= 0 {
+	if refusal, ok := errors.AsType[*limiter.ExceededError](err); !ok || len(refusal.Decision.Violations()) == 0 || refusal.Decision.RetryAfter() <= 0 {
 		t.Errorf("error %v, want a refusal with a reason", err)
 	}
 }

@@ -26,7 +26,6 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/infra/internal/fakeaws"
 	"github.com/zeroae/zae-limiter-go/internal/function"
-	"github.com/zeroae/zae-limiter-go/manifest"
 )
 
 // functionVariable makes the test program run as a Lambda function.
@@ -253,7 +252,7 @@ func provisionOperations() []operation {
 
 // Every method of a store of manifests has an operation.
 func TestOperationsCoverManifestStore(t *testing.T) {
-	for method := range reflect.TypeFor[manifest.Store]().Methods() {
+	for method := range reflect.TypeFor[limiter.ManagedStore]().Methods() {
 		if !slices.ContainsFunc(operations(), func(o operation) bool { return o.name == method.Name }) {
 			t.Errorf("%s has no operation", method.Name)
 		}

@@ -25,7 +25,7 @@ type Change struct {
 	Scope         limiter.Scope
 	Before, After limiter.Config // as stored, and as it will be
 	Damaged       bool           // what is stored cannot be read, so that Before is empty
-	Unlisted      bool           // no list of the store shows what is stored; see [Lister]
+	Unlisted      bool           // no list of the store shows what is stored; see [limiter.ConfigLister]
 }
 
 // Fields are the values that differ: what is wrong with the whole, called state,

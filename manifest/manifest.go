@@ -4,7 +4,7 @@
 // as a manifest.
 //
 // What a manifest declares is managed from then on: a store remembers the list
-// (see [Store]), and what is on it but no longer declared is deleted. What was
+// (see [limiter.ManagedStore]), and what is on it but no longer declared is deleted. What was
 // never declared is not touched.
 package manifest
 

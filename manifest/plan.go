@@ -33,7 +33,7 @@ type Plan struct {
 
 // NewPlan compares a manifest with what is stored in its namespace, or in that
 // of repo if it names none. It only reads. ErrNotFound if the namespace is not
-// there, errors.ErrUnsupported if the store is no [Store], *InvalidError, also
+// there, errors.ErrUnsupported if the store is no [limiter.ManagedStore], *InvalidError, also
 // for more levels than the store can list, *CorruptError if what is managed
 // cannot be read.
 func NewPlan(ctx context.Context, repo limiter.Repository, m *Manifest, opts *Options) (*Plan, error) {
@@ -136,7 +136,7 @@ func (p *Plan) union() []limiter.Scope {
 // order puts changes in the order in which they can be made. *InvalidError.
 func (p *Plan) order() error {
 	slices.SortStableFunc(p.Changes, func(a, b Change) int { return cmp.Compare(a.phase(), b.phase()) })
-	store, bounded := p.store.(Bounded)
+	store, bounded := p.store.(limiter.ManagedChecker)
 	if !bounded {
 		return nil
 	}

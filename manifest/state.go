@@ -55,7 +55,7 @@ type storedConfig struct {
 
 // stored is what a scope holds.
 func (t *target) stored(ctx context.Context, s limiter.Scope) (cfg storedConfig, err error) {
-	if lister, ok := t.store.(Lister); ok {
+	if lister, ok := t.store.(limiter.ConfigLister); ok {
 		var listed bool
 		cfg.Config, listed, err = lister.ConfigListed(ctx, s)
 		cfg.unlisted = !listed && !empty(cfg.Config)

@@ -24,7 +24,7 @@ import (
 )
 
 // The stores of this module can all be the target of a manifest.
-var _ = []manifest.Store{(*memory.Repository)(nil), (*sqlite.Repository)(nil), (*dynamo.Repository)(nil), (*repotest.Faulty)(nil)}
+var _ = []limiter.ManagedStore{(*memory.Repository)(nil), (*sqlite.Repository)(nil), (*dynamo.Repository)(nil), (*repotest.Faulty)(nil)}
 
 var bg = context.Background()
 
@@ -105,9 +105,9 @@ func furnish(t *testing.T, rng *rand.Rand, repo limiter.Repository) {
 			store(t, repo, draw(rng, s), fmt.Sprintf("01JP%022d", i))
 		}
 	}
-	_, hash, _, err := repo.(manifest.Store).Managed(bg)
+	_, hash, _, err := repo.(limiter.ManagedStore).Managed(bg)
 	check(t, err)
-	check(t, repo.(manifest.Store).SetManaged(bg, epoch, hash, "before", "", managed))
+	check(t, repo.(limiter.ManagedStore).SetManaged(bg, epoch, hash, "before", "", managed))
 }
 
 func store(t *testing.T, repo limiter.Repository, cfg limiter.Config, event string) {
@@ -132,7 +132,7 @@ func stored(t *testing.T, repo limiter.Repository) map[limiter.Scope]limiter.Con
 // managed is what the store remembers.
 func managed(t *testing.T, repo limiter.Repository) (map[limiter.Scope]bool, string) {
 	t.Helper()
-	scopes, hash, _, err := repo.(manifest.Store).Managed(bg)
+	scopes, hash, _, err := repo.(limiter.ManagedStore).Managed(bg)
 	check(t, err)
 	return setOf(scopes), hash
 }

@@ -10,7 +10,7 @@ import (
 // scope holds, so that one write makes it what is declared, whatever it was.
 type exactly struct {
 	limiter.Repository
-	store Store
+	store limiter.ManagedStore
 }
 
 // SetConfig stores exactly this. The event tells that the limits are gone if

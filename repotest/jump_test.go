@@ -65,7 +65,7 @@ func refused(t *testing.T, lim *limiter.RateLimiter, req limiter.Request) time.D
 	t.Helper()
 	_, err := lim.Acquire(t.Context(), req)
 	if ex, ok := errors.AsType[*limiter.ExceededError](err); ok {
-		return ex.RetryAfter()
+		return ex.Decision.RetryAfter()
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -154,7 +154,7 @@ func (o acquireOptions) acquire(ctx context.Context, lim *limiter.RateLimiter) (
 	if err != nil && ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	if ex, ok := errors.AsType[*limiter.ExceededError](err); ok && !ex.NeverFits() {
+	if ex, ok := errors.AsType[*limiter.ExceededError](err); ok && !ex.Decision.NeverFits() {
 		return nil, &waitedError{ex, o.wait}
 	}
 	return lease, err

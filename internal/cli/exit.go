@@ -39,7 +39,7 @@ func sentence(err error) string {
 		return ""
 	}
 	text := strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted")
-	if ex, ok := errors.AsType[*limiter.ExceededError](err); ok && len(ex.Violations()) > 0 {
+	if ex, ok := errors.AsType[*limiter.ExceededError](err); ok && len(ex.Decision.Violations()) > 0 {
 		text = strings.Replace(text, ex.Error(), "limit exceeded: "+strings.Join(reasons(ex.Decision), "; "), 1)
 	}
 	return visible(shorten(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), "; ")))

@@ -84,7 +84,7 @@ func (b *book) refuse(e *limiter.ExceededError, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	seen := map[*tally]bool{}
-	for _, s := range e.Violations() {
+	for _, s := range e.Decision.Violations() {
 		t := b.tally(s.Entity, s.Resource)
 		if !seen[t] {
 			t.refused++

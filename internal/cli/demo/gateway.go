@@ -95,11 +95,11 @@ func (g *gateway) notAdmitted(c call, err error) {
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		g.book.count(func(t *totals) { t.GaveUp++ })
 		if refused {
-			g.book.note("gave up", c, "had to wait "+seconds(refusal.RetryAfter())+": "+reason(refusal))
+			g.book.note("gave up", c, "had to wait "+seconds(refusal.Decision.RetryAfter())+": "+reason(refusal))
 		}
 	case refused:
 		g.book.count(func(t *totals) { t.Refused++ })
-		g.book.note("refused", c, "retry in "+seconds(refusal.RetryAfter())+": "+reason(refusal))
+		g.book.note("refused", c, "retry in "+seconds(refusal.Decision.RetryAfter())+": "+reason(refusal))
 	default:
 		g.fail(err)
 	}
@@ -107,7 +107,7 @@ func (g *gateway) notAdmitted(c call, err error) {
 
 // reason is the limit that makes a caller wait longest.
 func reason(e *limiter.ExceededError) string {
-	s := e.Primary()
+	s := e.Decision.Primary()
 	return fmt.Sprintf("%s has %s of %s %s", s.Entity, tty.Number(s.Available), tty.Number(s.Requested), s.Limit.Name)
 }
 
