@@ -17,7 +17,7 @@ func (f *fixture) furnish() *limiter.Account {
 	f.setDefaults(perMinute60)
 	f.setLimits(limiter.Scope{Entity: "key-1"}, perMinute60)
 	f.cascading("key-1", "project-1")
-	if store, ok := f.repo.(managedStore); ok {
+	if store, ok := f.repo.(limiter.ManagedStore); ok {
 		f.ok("SetManaged", store.SetManaged(f.ctx, epoch, "", "hash", "", []limiter.Scope{{Resource: model}}))
 	}
 	return f.take(0, ask("key-1", rpm(10)), 50_000).Self.Account

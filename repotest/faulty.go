@@ -195,7 +195,7 @@ func (f *Faulty) PurgeNamespace(ctx context.Context, id string) error {
 
 // Managed may fail by plan. A repository without it is errors.ErrUnsupported.
 func (f *Faulty) Managed(ctx context.Context) (scopes []limiter.Scope, hash, owner string, err error) {
-	store, ok := f.repo.(managedStore)
+	store, ok := f.repo.(limiter.ManagedStore)
 	if !ok {
 		return nil, "", "", errors.ErrUnsupported
 	}
@@ -205,7 +205,7 @@ func (f *Faulty) Managed(ctx context.Context) (scopes []limiter.Scope, hash, own
 
 // SetManaged may fail by plan. A repository without it is errors.ErrUnsupported.
 func (f *Faulty) SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope) error {
-	store, ok := f.repo.(managedStore)
+	store, ok := f.repo.(limiter.ManagedStore)
 	if !ok {
 		return errors.ErrUnsupported
 	}
@@ -215,7 +215,7 @@ func (f *Faulty) SetManaged(ctx context.Context, now time.Time, previous, hash, 
 // ReplaceConfig may fail by plan. A repository without it is
 // errors.ErrUnsupported.
 func (f *Faulty) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
-	store, ok := f.repo.(managedStore)
+	store, ok := f.repo.(limiter.ManagedStore)
 	if !ok {
 		return errors.ErrUnsupported
 	}

@@ -6,24 +6,9 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 )
-
-// managedStore is what a repository may have besides the port, for package
-// manifest: it remembers which scopes a manifest rules, a hash and an owner, and
-// replaces what a scope holds as a whole.
-type managedStore interface {
-	// Managed is what was stored last, by entity, then resource; nothing at
-	// first.
-	Managed(ctx context.Context) (scopes []limiter.Scope, hash, owner string, err error)
-	// SetManaged replaces all three, if previous is the stored hash, "" at first;
-	// ErrConflict.
-	SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope) error
-	// ReplaceConfig is SetConfig that keeps nothing of what was stored.
-	ReplaceConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error
-}
 
 func managedChecks() []check {
 	checks := []check{
@@ -38,7 +23,7 @@ func managedChecks() []check {
 	}
 	for i, c := range checks {
 		checks[i].run = func(f *fixture) {
-			if _, ok := f.repo.(managedStore); !ok {
+			if _, ok := f.repo.(limiter.ManagedStore); !ok {
 				f.Skip("the store has no Managed and SetManaged, so that no manifest can be applied to it")
 			}
 			c.run(f)
@@ -49,7 +34,7 @@ func managedChecks() []check {
 
 // managedCalls are those that only some stores have.
 func (f *fixture) managedCalls() []call {
-	store, ok := f.repo.(managedStore)
+	store, ok := f.repo.(limiter.ManagedStore)
 	if !ok {
 		return nil
 	}
@@ -63,9 +48,9 @@ func (f *fixture) managedCalls() []call {
 }
 
 // remembers is the store, which must be one that has Managed.
-func (f *fixture) remembers() managedStore {
+func (f *fixture) remembers() limiter.ManagedStore {
 	f.Helper()
-	store, ok := f.repo.(managedStore)
+	store, ok := f.repo.(limiter.ManagedStore)
 	if !ok {
 		f.Fatalf("%T has no Managed and SetManaged", f.repo)
 	}

@@ -35,7 +35,7 @@ func (f *fixture) state(d time.Duration) (s state) {
 		s.Events = append(s.Events, f.audit(entity, "")...)
 	}
 	s.Namespaces = collect(f, "Namespaces", f.repo.Namespaces(f.ctx))
-	if _, ok := f.repo.(managedStore); ok {
+	if _, ok := f.repo.(limiter.ManagedStore); ok {
 		s.Managed, s.Hash = f.managed()
 	}
 	s.Mode = f.repo.OnUnavailable() // as last seen, which was when the system's config was read
