@@ -24,13 +24,14 @@ func TestAcquireTakesEverythingOrNothing(t *testing.T) {
 
 func TestAcquireStartsFullAndIsStoredWhenItReturns(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 10))
-	w.take(t, alice, rpm(7)) // neither committed nor rolled back
+	w.take(t, alice, rpm(7)) // abandoned
 	w.wantLeft(t, alice, "rpm", 3)
 	w.clock.pass(6 * time.Second)
-	w.wantLeft(t, alice, "rpm", 4) // abandoned, it heals by refill
+	w.wantLeft(t, alice, "rpm", 4) // the refill makes up for the abandoned lease
 }
 
-// Row B-9: waiting for more than the capacity is waiting for ever.
+// TestRequestAboveTheCapacityNeverFits covers row B-9 of docs/defects.md: waiting
+// for more than the capacity never ends.
 func TestRequestAboveTheCapacityNeverFits(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 1000))
 	w.take(t, alice, rpm(100))
@@ -62,11 +63,12 @@ func TestRequestAboveTheCapacityNeverFits(t *testing.T) {
 			}
 		})
 	}
-	_, err := w.TimeUntil(bg, request("nobody-yet", rpm(101))) // a bucket that is missing
+	_, err := w.TimeUntil(bg, request("new-key", rpm(101))) // a missing bucket
 	is(t, err, limiter.ErrNeverFits)
 }
 
-// Row B-8: amounts that are wrong are refused, not ignored.
+// TestAmountsAreChecked covers row B-8 of docs/defects.md: wrong amounts are
+// refused, not ignored.
 func TestAmountsAreChecked(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100))
 	for _, c := range []struct {
@@ -89,11 +91,12 @@ func TestAmountsAreChecked(t *testing.T) {
 	}
 }
 
-// Row 33: amount 0 is allowed and means that the limit must not be in debt.
+// TestZeroMeansNotInDebt covers row 33 of docs/defects.md: an amount of 0 is
+// allowed and requires that the limit is not in debt.
 func TestZeroMeansNotInDebt(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 60), limiter.PerMinute("tpm", 100))
 	lease := w.take(t, alice, rpm(60).And("tpm", 0))
-	w.take(t, alice, rpm(0)) // empty is no debt
+	w.take(t, alice, rpm(0)) // an empty bucket is not in debt
 	check(t, lease.Adjust(rpm(1)))
 	check(t, lease.Commit(bg))
 
@@ -106,14 +109,15 @@ func TestZeroMeansNotInDebt(t *testing.T) {
 	w.take(t, alice, rpm(0).And("tpm", 1))
 }
 
-// Row B-14: exactly the limits named are checked, and all are reported.
+// TestOnlyNamedLimitsRefuse covers row B-14 of docs/defects.md: only named limits
+// are checked, and all limits are reported.
 func TestOnlyNamedLimitsRefuse(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 100))
 	lease := w.take(t, alice, tpm(100))
 	check(t, lease.Adjust(tpm(500)))
 	check(t, lease.Commit(bg))
 
-	w.take(t, alice, rpm(1)) // tpm is in debt, and not asked for
+	w.take(t, alice, rpm(1)) // tpm is in debt, but not named
 	ex := w.refuse(t, rpm(10))
 	want := limiter.Decision{Statuses: []limiter.Status{
 		{
@@ -130,7 +134,7 @@ func TestOnlyNamedLimitsRefuse(t *testing.T) {
 	}
 }
 
-func TestLeaseTellsWhatAcquireLeft(t *testing.T) {
+func TestLeaseDecisionIsTheStateAfterAcquire(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 100))
 	got := w.take(t, alice, rpm(10)).Decision()
 	want := limiter.Decision{Statuses: []limiter.Status{
@@ -176,7 +180,8 @@ func TestConcurrentAcquiresNeverOverdraw(t *testing.T) {
 	w.wantLeft(t, "bob", "rpm", 50-b)
 }
 
-// Arguments are not kept or changed after return.
+// TestRequestIsNotKept checks that neither the limiter nor the lease keeps the
+// slices of a request.
 func TestRequestIsNotKept(t *testing.T) {
 	w := start(t)
 	limits := []limiter.Limit{limiter.PerMinute("z", 10), limiter.PerMinute("a", 10)}

@@ -44,7 +44,8 @@ func TestAmountsOfNothing(t *testing.T) {
 	}
 }
 
-// A value that was shared keeps what it said, whatever is made of it.
+// TestAmountsAreImmutable checks that a value keeps its amounts after another
+// value was derived from it.
 func TestAmountsAreImmutable(t *testing.T) {
 	for n := 1; n <= 7; n++ {
 		base := limiter.Tokens("l0", 1)

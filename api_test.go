@@ -12,8 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
-// maxNames is how many exported names the package may have, methods and fields
-// not counted: it is to be learned in an afternoon.
+// maxNames bounds the exported names of the package, without methods and fields,
+// so that it can be learned in an afternoon.
 const maxNames = 80
 
 func parseRoot(t *testing.T) []*ast.File {
@@ -31,8 +31,8 @@ func parseRoot(t *testing.T) []*ast.File {
 	return files
 }
 
-// api is what the package exports: the top-level names, and of everything that
-// is exported the text that documents it.
+// api holds the exported top-level names of the package, and the comment of
+// everything exported.
 type api struct {
 	names []string
 	docs  map[string]string
@@ -77,8 +77,8 @@ func (a *api) addFunc(d *ast.FuncDecl) {
 	a.docs[name] = d.Doc.Text()
 }
 
-// addSpec takes a type, constant or variable. One of a group is documented by
-// itself, at the end of its line, or by the group.
+// addSpec adds a type, constant or variable. Its comment stands above it, at the
+// end of its line, or above its group.
 func (a *api) addSpec(spec ast.Spec, group string) {
 	switch s := spec.(type) {
 	case *ast.ValueSpec:
@@ -104,7 +104,7 @@ func (a *api) addSpec(spec ast.Spec, group string) {
 	}
 }
 
-// addFields takes the fields of a struct or the methods of an interface.
+// addFields adds the fields of a struct or the methods of an interface.
 func (a *api) addFields(owner string, fields []*ast.Field) {
 	for _, f := range fields {
 		for _, id := range f.Names {
@@ -129,8 +129,8 @@ func TestEverythingExportedIsDocumented(t *testing.T) {
 	}
 }
 
-// Request, amounts and outcome stay off the heap: what is left is the lease and
-// the balances it tells of.
+// TestAcquireAndCommitAllocateTwice checks that request, amounts and outcome stay
+// off the heap. The two allocations are the lease and its balances.
 func TestAcquireAndCommitAllocateTwice(t *testing.T) {
 	lim := newLimiter(t, memory.New(nil), nil)
 	check(t, lim.SetSystemDefaults(bg, limiter.PerSecond("rpm", 1e9), limiter.PerSecond("tpm", 1e12)))

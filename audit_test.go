@@ -71,7 +71,7 @@ func TestAuditIsNewestFirstAndResumable(t *testing.T) {
 	w := start(t)
 	for i := range 5 {
 		check(t, w.SetSystemDefaults(bg, limiter.PerDay("x", int64(i+1))))
-		w.clock.pass(-time.Hour) // a clock that goes back does not turn the order round
+		w.clock.pass(-time.Hour) // a clock that goes back does not change the order
 	}
 	all := collect(t, w.AuditEvents(bg, "$SYSTEM", ""))
 	for i, ev := range all {
@@ -93,7 +93,8 @@ func TestAuditIsNewestFirstAndResumable(t *testing.T) {
 	}
 }
 
-// Rows B-28 and 24: an author who may not be recorded changes nothing.
+// TestBadPrincipalChangesNothing covers rows B-28 and 24 of docs/defects.md: an
+// invalid principal changes nothing.
 func TestBadPrincipalChangesNothing(t *testing.T) {
 	w := populated(t)
 	before := w.dump(t)
@@ -125,8 +126,9 @@ func TestChangeThatFailsIsNotAudited(t *testing.T) {
 	}
 }
 
-// An event keeps the milliseconds of its change for the store, which dates the
-// bucket's new rate by them, and the trail shows whole seconds.
+// TestAChangedRateHoldsFromItsMillisecondOn checks that an event passes the
+// milliseconds of its change to the store, which applies the new rate from then
+// on. The audit trail shows whole seconds.
 func TestAChangedRateHoldsFromItsMillisecondOn(t *testing.T) {
 	w := start(t)
 	one, ten := limiter.PerSecond("rpm", 1).WithBurst(100), limiter.PerSecond("rpm", 10).WithBurst(100)

@@ -11,8 +11,9 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Row D-4, and the list of bad input: what can be checked without the
-// store is checked before it is asked. The store here panics when it is asked.
+// TestBadInputIsRefusedBeforeTheStoreIsAsked covers row D-4 of docs/defects.md:
+// the limiter checks its input before it calls the store. The store here panics
+// on every call.
 func TestBadInputIsRefusedBeforeTheStoreIsAsked(t *testing.T) {
 	lim := newLimiter(t, untouched{}, nil)
 	good := limiter.PerMinute("rpm", 100)
@@ -92,8 +93,8 @@ func TestBadInputIsRefusedBeforeTheStoreIsAsked(t *testing.T) {
 	}
 }
 
-// calls is every method that asks the store something, with arguments that are
-// good in a populated world.
+// calls holds every method that calls the store, with arguments that are valid in
+// a populated world.
 var calls = map[string][]any{
 	"Ping":      nil,
 	"Acquire":   {request(alice, rpm(1))},
@@ -138,7 +139,8 @@ var calls = map[string][]any{
 	"PurgeNamespace":     {"id"},
 }
 
-// call is the error of a method of calls, the last one if it is a sequence.
+// call calls a method of calls and returns its error, or the last error of its
+// sequence.
 func call(ctx context.Context, lim *limiter.RateLimiter, name string) (err error) {
 	args := []reflect.Value{reflect.ValueOf(ctx)}
 	for _, arg := range calls[name] {
@@ -158,13 +160,13 @@ func call(ctx context.Context, lim *limiter.RateLimiter, name string) (err error
 
 func TestEveryMethodIsAmongTheCalls(t *testing.T) {
 	for m := range reflect.TypeFor[*limiter.RateLimiter]().Methods() {
-		if _, ok := calls[m.Name]; !ok && m.Name != "As" { // which asks no one
+		if _, ok := calls[m.Name]; !ok && m.Name != "As" { // As does no I/O
 			t.Errorf("%s is not tried with a context that ended, nor on a closed store", m.Name)
 		}
 	}
 }
 
-// populated is a world with something of everything.
+// populated returns a world that holds data of every kind.
 func populated(t *testing.T) *world {
 	t.Helper()
 	w := start(t, limiter.PerMinute("rpm", 100))
@@ -177,7 +179,7 @@ func populated(t *testing.T) *world {
 	return w
 }
 
-// dump is everything the store holds of its namespace.
+// dump returns everything that the store holds in its namespace.
 func (w *world) dump(t *testing.T) map[string]any {
 	t.Helper()
 	d := map[string]any{
@@ -198,7 +200,8 @@ func (w *world) dump(t *testing.T) map[string]any {
 	return d
 }
 
-// Done on entry: the context's own error, no outage, and nothing written.
+// TestContextThatHasEndedStopsEveryCall checks that a call with an ended context
+// returns the error of the context, not an outage, and writes nothing.
 func TestContextThatHasEndedStopsEveryCall(t *testing.T) {
 	cancelled, cancel := context.WithCancel(bg)
 	cancel()

@@ -33,7 +33,8 @@ func TestChildWithoutCascadePaysAlone(t *testing.T) {
 	}
 }
 
-// An account pays those amounts it has a limit for.
+// TestEachAccountPaysTheLimitsItHas checks that an account pays only the amounts
+// of its own limits.
 func TestEachAccountPaysTheLimitsItHas(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 10))
 	w.family(t)
@@ -49,10 +50,11 @@ func TestEachAccountPaysTheLimitsItHas(t *testing.T) {
 	invalid(t, err, "consume")
 }
 
-// Rows B-13 and B-14: a child that had enough is reported as it was, and does
-// not become the reason for a refusal that is its parent's.
+// TestChildThatHadEnoughIsNotBlamed covers rows B-13 and B-14 of docs/defects.md:
+// if only the parent refuses, the child is reported with its balance and without
+// a violation.
 func TestChildThatHadEnoughIsNotBlamed(t *testing.T) {
-	w := start(t, limiter.Custom("rpm", 10, 1, time.Hour)) // slow: it would win by its wait
+	w := start(t, limiter.Custom("rpm", 10, 1, time.Hour)) // slow, so its wait would be the longest
 	w.family(t)
 	check(t, w.SetLimits(bg, project, resource, limiter.PerMinute("rpm", 8), limiter.PerMinute("tpm", 100)))
 	w.take(t, alice, rpm(6))
@@ -88,7 +90,8 @@ func TestParentIsReportedWhenTheChildRefuses(t *testing.T) {
 	}
 }
 
-// Row B-19: the stored entity decides, at once and for every bucket.
+// TestEntityFactsAreNeverStale covers row B-19 of docs/defects.md: the stored
+// entity decides, at once and for every bucket.
 func TestEntityFactsAreNeverStale(t *testing.T) {
 	t.Run("B-19 entity created after its bucket", func(t *testing.T) {
 		w := start(t, limiter.PerMinute("rpm", 10))
@@ -137,7 +140,8 @@ func TestEntityFactsAreNeverStale(t *testing.T) {
 	})
 }
 
-// Two that are each other's parent charge one another, and nobody twice.
+// TestMutualParentsDoNotDeadlock checks that two entities that are parents of
+// each other charge one another, each once.
 func TestMutualParentsDoNotDeadlock(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 10))
 	for a, b := range map[string]string{alice: "bob", "bob": alice} {
@@ -159,7 +163,8 @@ func TestMutualParentsDoNotDeadlock(t *testing.T) {
 	w.wantLeft(t, "bob", "rpm", 6)
 }
 
-// Row D-7: what the entity of the request was charged, not the sum of accounts.
+// TestConsumedCountsTheEntityOnce covers row D-7 of docs/defects.md: Consumed
+// reports the charge of the entity, not the sum over accounts.
 func TestConsumedCountsTheEntityOnce(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 100))
 	w.family(t)

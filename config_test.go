@@ -47,7 +47,7 @@ func TestMostSpecificLevelGivesAllLimits(t *testing.T) {
 		check(t, l.set())
 		want(i)
 		w.clock.pass(time.Minute)
-		w.take(t, alice, rpm(1)) // also with a bucket that was made under another
+		w.take(t, alice, rpm(1)) // even on a bucket created under another level
 	}
 	for i, l := range slices.Backward(levels) {
 		want(i)
@@ -92,13 +92,14 @@ func TestStoredLimitsAreReadBackByName(t *testing.T) {
 	}
 }
 
-// Rows B-4 and 2: a limit that is added to a bucket that exists starts full.
+// TestAddedLimitStartsFull covers rows B-4 and 2 of docs/defects.md: a limit that
+// is added to an existing bucket starts full.
 func TestAddedLimitStartsFull(t *testing.T) {
 	for _, consumed := range []bool{true, false} {
 		w := start(t, limiter.PerMinute("rpm", 100))
 		w.take(t, alice, rpm(10))
 		check(t, w.SetSystemDefaults(bg, limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 50)))
-		if consumed { // by the first call after the change, or not
+		if consumed { // the first call after the change
 			w.take(t, alice, tpm(1))
 		} else {
 			w.take(t, alice, rpm(1))
@@ -111,8 +112,9 @@ func TestAddedLimitStartsFull(t *testing.T) {
 	}
 }
 
-// Row B-23: a change rules the next call, also on a bucket in use. What accrued
-// before that call accrued by the old limits.
+// TestChangedLimitsReachLiveBuckets covers row B-23 of docs/defects.md: a change
+// applies to the next call, even on a bucket in use. The refill before that call
+// follows the old limits.
 func TestChangedLimitsReachLiveBuckets(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100))
 	w.take(t, alice, rpm(100))
@@ -120,7 +122,7 @@ func TestChangedLimitsReachLiveBuckets(t *testing.T) {
 	check(t, w.SetSystemDefaults(bg, limiter.PerMinute("rpm", 600)))
 	w.wantLeft(t, alice, "rpm", 10) // a higher capacity does not fill
 	w.take(t, alice, rpm(10))
-	w.clock.pass(7 * time.Second) // 70 under the new
+	w.clock.pass(7 * time.Second) // 70 under the new rate
 	w.take(t, alice, rpm(70))
 	ex := w.refuse(t, rpm(1))
 	if p := ex.Primary(); p.Limit != limiter.PerMinute("rpm", 600) || p.Available != 0 || p.RetryAfter != 101*time.Millisecond {
@@ -128,8 +130,8 @@ func TestChangedLimitsReachLiveBuckets(t *testing.T) {
 	}
 }
 
-// Rows 32 and B-23: a limit that is removed is neither enforced nor known, and
-// one that comes back starts full.
+// TestRemovedLimitIsGone covers rows 32 and B-23 of docs/defects.md: a removed
+// limit is neither enforced nor reported, and starts full if it returns.
 func TestRemovedLimitIsGone(t *testing.T) {
 	both := []limiter.Limit{limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 100)}
 	w := start(t)
@@ -137,7 +139,7 @@ func TestRemovedLimitIsGone(t *testing.T) {
 	lease := w.take(t, alice, rpm(1).And("tpm", 100))
 	check(t, lease.Adjust(tpm(50)))
 	check(t, w.SetLimits(bg, alice, resource, both[0]))
-	check(t, lease.Commit(bg)) // after the limit it adjusts is gone
+	check(t, lease.Commit(bg)) // the adjusted limit is gone
 
 	_, err := w.Acquire(bg, request(alice, rpm(1).And("tpm", 1)))
 	invalid(t, err, "consume")
@@ -149,7 +151,8 @@ func TestRemovedLimitIsGone(t *testing.T) {
 	w.take(t, alice, rpm(1).And("tpm", 100))
 }
 
-// Row 40: a lower capacity holds at once.
+// TestLoweredCapacityClamps covers row 40 of docs/defects.md: a lower capacity
+// applies at once.
 func TestLoweredCapacityClamps(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100))
 	w.take(t, alice, rpm(1))
@@ -164,8 +167,9 @@ func TestLoweredCapacityClamps(t *testing.T) {
 	w.refuse(t, rpm(1))
 }
 
-// A look at a bucket is no use of it: a capacity that went down and up again
-// unseen has taken nothing away, whoever looked meanwhile.
+// TestLookingDoesNotClamp checks that reading a bucket does not change it. A
+// capacity that was lowered and raised again between two charges takes nothing
+// away.
 func TestLookingDoesNotClamp(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100))
 	w.take(t, alice, rpm(1))
@@ -178,8 +182,8 @@ func TestLookingDoesNotClamp(t *testing.T) {
 	w.take(t, alice, rpm(99))
 }
 
-// Rows B-29 and 14: limits and mode of the system are set one without the
-// other, and deleted together.
+// TestSystemLimitsAndModeAreSetApart covers rows B-29 and 14 of docs/defects.md:
+// limits and mode of the system are set separately, and deleted together.
 func TestSystemLimitsAndModeAreSetApart(t *testing.T) {
 	w := start(t)
 	want := func(mode limiter.OnUnavailable, limits ...limiter.Limit) {
@@ -192,7 +196,7 @@ func TestSystemLimitsAndModeAreSetApart(t *testing.T) {
 	}
 	check(t, w.SetOnUnavailable(bg, limiter.Allow))
 	want(limiter.Allow)
-	_, err := w.Acquire(bg, request(alice, rpm(1))) // a mode is no limits
+	_, err := w.Acquire(bg, request(alice, rpm(1))) // a mode alone provides no limits
 	is(t, err, limiter.ErrNoLimits)
 	check(t, w.SetSystemDefaults(bg, limiter.PerMinute("rpm", 1)))
 	want(limiter.Allow, limiter.PerMinute("rpm", 1))
@@ -205,8 +209,8 @@ func TestSystemLimitsAndModeAreSetApart(t *testing.T) {
 	is(t, w.DeleteSystemDefaults(bg), limiter.ErrNotFound)
 }
 
-// Limits and mode of the system are set together in one write, which one event
-// tells of. What is not given stays.
+// TestSystemIsSetInOneWrite checks that SetSystem stores limits and mode in one
+// write with one event, and leaves the part that is not given.
 func TestSystemIsSetInOneWrite(t *testing.T) {
 	w := start(t)
 	a, b := limiter.PerMinute("a", 1), limiter.PerMinute("b", 2)
@@ -232,7 +236,7 @@ func TestSystemIsSetInOneWrite(t *testing.T) {
 	}
 }
 
-func TestWhoHasLimits(t *testing.T) {
+func TestListsOfLimits(t *testing.T) {
 	w := start(t)
 	l := limiter.PerMinute("rpm", 1)
 	for _, s := range [][2]string{{"b", "r2"}, {"a", "r1"}, {"b", "r1"}, {"c", ""}} {
@@ -260,7 +264,7 @@ func TestWhoHasLimits(t *testing.T) {
 	check(t, w.DeleteLimits(bg, "a", "r1"))
 	check(t, w.DeleteResourceDefaults(bg, "z"))
 	want([]string{"d"}, []string{"", "r1", "r2"}, []string{"b"})
-	// Row 11: an entity that is deleted takes its limits out of the lists.
+	// Row 11 of docs/defects.md: a deleted entity leaves the lists.
 	check(t, w.DeleteEntity(bg, "b"))
 	want([]string{"d"}, []string{""}, nil)
 }

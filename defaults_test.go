@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
-// sources are where the limits of statuses come from.
+// sources returns the source of each limit.
 func sources(all []limiter.Status) map[string]string {
 	by := map[string]string{}
 	for _, s := range all {
@@ -31,12 +31,13 @@ func wantSources(t *testing.T, what string, all []limiter.Status, want map[strin
 	}
 }
 
-// A program works before anything is configured, and everything it can ask says
-// where its limits come from.
+// TestLimitsOfTheLimiterRuleWhereNoneAreStored checks that Options.Limits applies
+// before anything is configured, and that every query reports the source of its
+// limits.
 func TestLimitsOfTheLimiterRuleWhereNoneAreStored(t *testing.T) {
 	defaults := []limiter.Limit{limiter.PerMinute(limiter.TPM, 100), limiter.PerMinute(limiter.RPM, 10)}
 	w := startWith(t, limiter.Options{Limits: defaults}, memory.Options{})
-	defaults[0] = limiter.PerMinute("changed", 1) // which is the caller's to change
+	defaults[0] = limiter.PerMinute("changed", 1) // the limiter has its own copy
 	byDefault := map[string]string{"rpm": "default", "tpm": "default"}
 
 	lease := w.take(t, alice, rpm(4).And("tpm", 50))
@@ -59,7 +60,7 @@ func TestLimitsOfTheLimiterRuleWhereNoneAreStored(t *testing.T) {
 	check(t, lease.Rollback(bg))
 	w.wantLeft(t, alice, "rpm", 10)
 
-	// Stored limits come first, as soon as there are some.
+	// Stored limits take precedence at once.
 	check(t, w.SetSystemDefaults(bg, limiter.PerMinute("rpm", 7)))
 	wantSources(t, "stored", w.refuse(t, rpm(8)).Statuses, map[string]string{"rpm": "system"})
 	all, err = w.Status(bg, alice)
@@ -72,8 +73,8 @@ func TestLimitsOfTheLimiterRuleWhereNoneAreStored(t *testing.T) {
 	}
 }
 
-// Another limiter on the same store has no defaults of its own, and a request
-// may still bring limits.
+// TestLimitsOfTheLimiterAreStoredNowhere checks that another limiter on the same
+// store does not see Options.Limits, and that a request can still carry limits.
 func TestLimitsOfTheLimiterAreStoredNowhere(t *testing.T) {
 	w := startWith(t, limiter.Options{Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}}, memory.Options{})
 	w.take(t, alice, rpm(1))

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// rows are those a test is promised for.
+// rows lists the defects that must have a test.
 var rows = strings.Fields(`
 	B-1 B-2 B-3 B-4 B-5 B-6 B-7 B-8 B-9 B-10 B-11 B-12 B-13 B-14 B-15 B-16 B-17 B-18 B-19 B-20 B-21 B-22 B-23 B-24 B-25 B-26 B-27 B-28 B-29 B-30 B-31 B-32
 	D-1 D-2 D-3 D-4 D-5 D-6 D-7 D-9 D-10 D-11 D-12
@@ -21,8 +21,8 @@ var rows = strings.Fields(`
 	C-1 C-2 C-3 C-4 C-5 C-6 C-7 C-8 C-9 C-10 C-11 C-12 C-13 C-14 C-15 C-16 C-17 C-18 C-19 C-20 C-21 C-22 C-23 C-24 C-25 C-26 C-27 C-28 C-29 C-32 C-33 C-34 C-35
 	A-1 A-2 A-3 A-4 A-5 A-6 A-7 A-8 A-9 A-10 A-11 A-12 A-13`)
 
-// testNames are the test functions of the module, and the strings in test code,
-// of which the names of subtests are some.
+// testNames returns the names of the test functions in the module, and the string
+// literals of test code, which include the names of subtests.
 func testNames(t *testing.T) (functions, literals map[string]bool) {
 	t.Helper()
 	functions, literals = map[string]bool{}, map[string]bool{}
@@ -44,7 +44,7 @@ func testNames(t *testing.T) (functions, literals map[string]bool) {
 			return true
 		})
 	}
-	for _, pattern := range []string{"*.txtar", "*/*.txtar"} { // a script is a subtest, too
+	for _, pattern := range []string{"*.txtar", "*/*.txtar"} { // each script is a subtest
 		scripts, err := filepath.Glob("internal/cli/testdata/script/" + pattern)
 		check(t, err)
 		for _, name := range scripts {

@@ -47,8 +47,9 @@ func TestDoRollsBackOnPanicAndGoexit(t *testing.T) {
 	}
 }
 
-// Row B-12: cancellation during the work gives everything back, and keeps what
-// finished work used.
+// TestDoSettlesWhenItsContextIsCancelled covers row B-12 of docs/defects.md: a
+// cancellation during the work gives everything back, unless the work has
+// finished.
 func TestDoSettlesWhenItsContextIsCancelled(t *testing.T) {
 	t.Run("B-12 work that gives up", func(t *testing.T) {
 		w := start(t, limiter.PerMinute("rpm", 100))
@@ -82,7 +83,7 @@ func TestDoDoesNotWorkWhenRefused(t *testing.T) {
 	unavailable(t, w.Do(bg, request(alice, rpm(1)), never), "acquire")
 }
 
-func TestDoTellsWhenWorkEndedTheLease(t *testing.T) {
+func TestDoReportsALeaseThatWorkEnded(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100))
 	err := w.Do(bg, request(alice, rpm(10)), func(ctx context.Context, lease *limiter.Lease) error { return lease.Commit(ctx) })
 	is(t, err, limiter.ErrLeaseDone)
@@ -91,10 +92,10 @@ func TestDoTellsWhenWorkEndedTheLease(t *testing.T) {
 		return errors.Join(lease.Commit(ctx), errWork)
 	})
 	is(t, err, errWork)
-	w.wantLeft(t, alice, "rpm", 80) // committed, so the failing work is not refunded
+	w.wantLeft(t, alice, "rpm", 80) // committed, so Do gives nothing back
 }
 
-func TestDoTellsOfASettlementThatFailed(t *testing.T) {
+func TestDoReportsAFailedSettlement(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100))
 	w.store.onCredit = fails
 	unavailable(t, w.Do(bg, request(alice, rpm(10)), func(_ context.Context, lease *limiter.Lease) error { return lease.Adjust(rpm(5)) }), "commit")

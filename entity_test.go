@@ -23,7 +23,7 @@ func TestEntityIsStoredAsReturned(t *testing.T) {
 		},
 		{limiter.Entity{ID: "c", Metadata: map[string]string{}}, limiter.Entity{ID: "c", Name: "c"}},
 	} {
-		c.want.CreatedAt = noon.Add(time.Second) // whole seconds, of the clock
+		c.want.CreatedAt = noon.Add(time.Second) // in whole seconds
 		created, err := w.CreateEntity(bg, c.in)
 		check(t, err)
 		metadata["tier"] = "changed later"
@@ -43,8 +43,9 @@ func TestEntityIsStoredAsReturned(t *testing.T) {
 	is(t, err, limiter.ErrNotFound)
 }
 
-// Row D-11: cascading to nobody is refused. A parent is a name like any other:
-// it may be created later, or never, as long as it has limits.
+// TestCascadeNeedsAParent covers row D-11 of docs/defects.md: an entity cannot
+// cascade without a parent. The parent may be created later, or never, as long as
+// it has limits.
 func TestCascadeNeedsAParent(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 10))
 	_, err := w.CreateEntity(bg, limiter.Entity{ID: alice, Cascade: true})
@@ -97,12 +98,12 @@ func TestDeleteEntityTakesEverythingButAudit(t *testing.T) {
 		t.Errorf("its child is gone: %v", err)
 	}
 	w.wantLeft(t, "bob", "rpm", 9)
-	w.take(t, alice, rpm(10)) // full, by the system's limits, and alone
+	w.take(t, alice, rpm(10)) // a full bucket under the system limits, without a parent
 	w.wantLeft(t, project, "rpm", 5)
 }
 
-// Row 11: an entity without a record can be deleted too, and its limits leave
-// the registry.
+// TestDeleteEntityWithoutARecord covers row 11 of docs/defects.md: an entity
+// without a record can be deleted, and its limits leave the registry.
 func TestDeleteEntityWithoutARecord(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 10))
 	check(t, w.SetLimits(bg, alice, resource, limiter.PerMinute("rpm", 5)))
@@ -118,7 +119,8 @@ func TestDeleteEntityWithoutARecord(t *testing.T) {
 	}
 }
 
-// Row B-30: lists are followed to their end, and deletes leave nothing.
+// TestLongListsAreComplete covers row B-30 of docs/defects.md: lists are
+// complete, and deletes leave nothing behind.
 func TestLongListsAreComplete(t *testing.T) {
 	const n = 2500
 	w := start(t, limiter.PerMinute("rpm", 10))
@@ -155,7 +157,8 @@ func TestLongListsAreComplete(t *testing.T) {
 	}
 }
 
-// No lock is held while a loop runs: its body may call back, and leave.
+// TestLoopsMayCallBack checks that a sequence holds no lock while the loop body
+// runs, so that the body can call the limiter.
 func TestLoopsMayCallBack(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 10))
 	for _, e := range []string{"a", "b", "c"} {

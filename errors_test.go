@@ -40,7 +40,8 @@ func TestExceededMessage(t *testing.T) {
 	}
 }
 
-// Row D-5: a ceiling, so whole numbers stay what they are.
+// TestRetryAfterHeader covers row D-5 of docs/defects.md: seconds are rounded up,
+// and whole seconds stay unchanged.
 func TestRetryAfterHeader(t *testing.T) {
 	for _, c := range []struct {
 		wait time.Duration
@@ -61,7 +62,8 @@ func TestRetryAfterHeader(t *testing.T) {
 	}
 }
 
-// Advice to retry what can never fit would be followed for ever.
+// TestWhatNeverFitsHasNoRetryAfter checks that a request that never fits has no
+// Retry-After header, since clients would retry forever.
 func TestWhatNeverFitsHasNoRetryAfter(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 10))
 	w.take(t, alice, rpm(10))
@@ -104,7 +106,7 @@ func TestPrimaryIsTheLongestWaitAndTheFirstOnATie(t *testing.T) {
 			t.Errorf("%v: admitted %t", c.waits, e.Decision.Admitted())
 		}
 	}
-	// A limit that passed does not count, however long it takes to fill.
+	// A passed limit does not count, even if it takes long to fill.
 	passed := limiter.Decision{Statuses: []limiter.Status{{RetryAfter: time.Hour}, {Entity: "x", Exceeded: true, RetryAfter: 1}}}
 	if got := passed.Primary().Entity; got != "x" {
 		t.Errorf("primary is %q", got)
@@ -120,7 +122,8 @@ func TestExceededMatchesNeverFits(t *testing.T) {
 	is(t, e, limiter.ErrNeverFits)
 }
 
-// The body has every status, of entity and parent, exceeded or not.
+// TestExceededJSON checks that the body has the status of every limit of the
+// entity and of its parent, exceeded or not.
 func TestExceededJSON(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 1000).WithBurst(2000))
 	w.family(t)
@@ -150,8 +153,9 @@ func TestExceededJSON(t *testing.T) {
 	}
 }
 
-// A store that lost every race for a bucket refuses, though what it saw would
-// do: a refusal names a limit and a wait all the same.
+// TestRefusalAlwaysNamesALimitAndAWait checks that a refusal names a limit and a
+// wait even if the store refused because it lost every race, with a sufficient
+// balance.
 func TestRefusalAlwaysNamesALimitAndAWait(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 100))
 	w.store.onConsume = func(ctx context.Context, now time.Time, c limiter.Charge) (limiter.Outcome, error) {
@@ -172,8 +176,8 @@ func TestDeficit(t *testing.T) {
 	}{
 		{limiter.Status{Requested: 5, Available: 3, Exceeded: true}, 2},
 		{limiter.Status{Requested: 0, Available: -3, Exceeded: true}, 3},
-		{limiter.Status{Requested: 5, Available: 5, Exceeded: true}, 0}, // a fraction is missing
-		{limiter.Status{Requested: 5, Available: 0}, 0},                 // taken, not lacking
+		{limiter.Status{Requested: 5, Available: 5, Exceeded: true}, 0}, // a fraction of a token is missing
+		{limiter.Status{Requested: 5, Available: 0}, 0},                 // not exceeded
 		{limiter.Status{Requested: 1<<63 - 1, Available: -5, Exceeded: true}, 1<<63 - 1},
 	} {
 		if got := c.status.Deficit(); got != c.want {
@@ -213,8 +217,8 @@ func TestNeverFittingSaysSo(t *testing.T) {
 	}
 }
 
-// TestPublicRefusalNamesNoOtherEntity looks for everything that belongs to the
-// parent in what its child's client may see.
+// TestPublicRefusalNamesNoOtherEntity checks that no field of a public refusal
+// belongs to the parent.
 func TestPublicRefusalNamesNoOtherEntity(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -223,7 +227,7 @@ func TestPublicRefusalNamesNoOtherEntity(t *testing.T) {
 		never   bool
 	}{
 		{"only the parent", rpm(54_321), "Rate limit exceeded for alice/gpt-4. Retry after 1.7s", false},
-		{"only the parent, for ever", rpm(90_000), "Rate limit exceeded for alice/gpt-4. Never fits: the request is above a capacity (burst)", true},
+		{"only the parent, forever", rpm(90_000), "Rate limit exceeded for alice/gpt-4. Never fits: the request is above a capacity (burst)", true},
 		{"both", tpm(100).And("rpm", 54_321), "Rate limit exceeded for alice/gpt-4: [tpm]. Retry after 60.0s", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

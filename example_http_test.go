@@ -13,8 +13,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
-// refuse answers a request that was not admitted. The client sees its own limits
-// and when to retry, and nothing about the project that pays with it.
+// refuse answers a refused request. The client sees its own limits and when to
+// retry, but nothing about its project.
 func refuse(w http.ResponseWriter, err error) {
 	ex, ok := errors.AsType[*limiter.ExceededError](err)
 	if !ok {

@@ -11,10 +11,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
-// complete stands for the call to a model; it returns the tokens it used.
+// complete stands for a call to a model. It returns the number of tokens used.
 func complete(context.Context) int64 { return 620 }
 
-// The program of the README.
+// The program from the README.
 func ExampleRateLimiter_Do() {
 	if err := program(context.Background()); err != nil {
 		log.Println(err)

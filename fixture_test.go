@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
-// noon is when every test begins.
+// noon is the start time of every test.
 var noon = time.Date(2026, 1, 15, 12, 0, 0, 0, time.UTC)
 
 const (
@@ -23,7 +23,7 @@ const (
 
 var bg = context.Background()
 
-// clock moves only when a test moves it.
+// clock advances only when a test advances it.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -41,8 +41,8 @@ func (c *clock) pass(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// store is a repository that a test can make fail: a hook, if set, is called
-// instead of the method, and may call the embedded repository itself.
+// store is a repository with hooks. A hook, if set, replaces the method of that
+// name, and may call the embedded repository.
 type store struct {
 	limiter.Repository
 	mu        sync.Mutex
@@ -80,7 +80,7 @@ func (s *store) Credit(ctx context.Context, now time.Time, credits ...limiter.Cr
 
 var errDown = errors.New("connection refused")
 
-// down makes every charge and every settlement an outage.
+// down makes every charge and every settlement fail.
 func (s *store) down() {
 	fail := func(context.Context, time.Time, limiter.Charge) (limiter.Outcome, error) {
 		return limiter.Outcome{}, errDown
@@ -97,18 +97,18 @@ func (s *store) up() {
 	s.onConsume, s.onPeek, s.onCredit = nil, nil, nil
 }
 
-// untouched is a store that panics when it is asked anything.
+// untouched is a store that panics on every call.
 type untouched struct{ limiter.Repository }
 
 // world is a limiter on a memory store with a clock of its own.
 type world struct {
 	*limiter.RateLimiter
-	t     *testing.T // that it began in
+	t     *testing.T // the test that created it
 	store *store
 	clock *clock
 }
 
-// start makes a world where limits, if any, are those of the system.
+// start returns a world with the given system limits, if any.
 func start(t *testing.T, limits ...limiter.Limit) *world {
 	t.Helper()
 	return startWith(t, limiter.Options{}, memory.Options{}, limits...)
@@ -134,7 +134,7 @@ func newLimiter(t *testing.T, repo limiter.Repository, opts *limiter.Options) *l
 	return lim
 }
 
-// family makes alice a child of the project that cascades.
+// family makes alice a child of the project, with cascade.
 func (w *world) family(t *testing.T) {
 	t.Helper()
 	_, err := w.CreateEntity(bg, limiter.Entity{ID: alice, Parent: project, Cascade: true})
@@ -152,7 +152,7 @@ func request(entity string, amounts limiter.Amounts) limiter.Request {
 	return limiter.Request{Entity: entity, Resource: resource, Consume: amounts}
 }
 
-// take acquires and fails the test if that is refused.
+// take acquires and fails the test if the request is refused.
 func (w *world) take(t *testing.T, entity string, amounts limiter.Amounts) *limiter.Lease {
 	t.Helper()
 	lease, err := w.Acquire(bg, request(entity, amounts))
@@ -160,7 +160,7 @@ func (w *world) take(t *testing.T, entity string, amounts limiter.Amounts) *limi
 	return lease
 }
 
-// refuse acquires for alice and fails the test if that is not refused.
+// refuse acquires for alice and fails the test if the request is admitted.
 func (w *world) refuse(t *testing.T, amounts limiter.Amounts) limiter.Decision {
 	t.Helper()
 	_, err := w.Acquire(bg, request(alice, amounts))
@@ -192,7 +192,8 @@ func is(t *testing.T, err, target error) {
 	}
 }
 
-// left is what the entity's own bucket holds of a limit, without its parent.
+// left returns the balance of a limit in the entity's own bucket, without its
+// parent.
 func (w *world) left(t *testing.T, entity, limit string) int64 {
 	t.Helper()
 	statuses, err := w.Status(bg, entity)
@@ -213,7 +214,7 @@ func (w *world) wantLeft(t *testing.T, entity, limit string, want int64) {
 	}
 }
 
-// collect is a whole sequence, or its error.
+// collect returns all values of a sequence and fails the test on an error.
 func collect[T any](t *testing.T, seq iter.Seq2[T, error]) []T {
 	t.Helper()
 	var all []T
@@ -224,7 +225,7 @@ func collect[T any](t *testing.T, seq iter.Seq2[T, error]) []T {
 	return all
 }
 
-// last is the error a sequence ends with.
+// last returns the error that ends a sequence.
 func last[T any](seq iter.Seq2[T, error]) (last error) {
 	for _, err := range seq {
 		last = err

@@ -21,9 +21,9 @@ type rule struct {
 	why string
 }
 
-// packages says what each package may import besides the standard library:
-// packages of this module by their folder ("." is the root), other modules by
-// the beginning of their path. A package that is not here is a mistake too.
+// packages lists what each package may import besides the standard library:
+// packages of this module by their folder ("." is the root), other modules by the
+// prefix of their path. Every package must be listed.
 var packages = []rule{
 	{
 		".",
@@ -157,7 +157,7 @@ var packages = []rule{
 	},
 }
 
-// bans are imports that have one home, in any file, tests included.
+// bans lists imports that are allowed in one place only, tests included.
 var bans = []struct {
 	path string
 	only []string
@@ -169,8 +169,8 @@ var bans = []struct {
 	{"modernc.org/", []string{"sqlite"}, "a driver behind the port cannot be used past it"},
 }
 
-// inTests is what tests may import besides what their package may; packages of
-// this module they may import all.
+// inTests lists what tests may import besides the imports of their package. Tests
+// may import every package of this module.
 var inTests = map[string][]string{
 	"":                        {"github.com/google/go-cmp"},
 	"internal/cli":            {"github.com/rogpeppe/go-internal/testscript"},
@@ -185,8 +185,8 @@ var testOnly = []string{"./dynamo/internal/dynamotest", "./dynamo/internal/inter
 // fixtures lists the packages that import testing outside of _test.go files.
 var fixtures = []string{"repotest", "dynamo/internal/dynamotest", "infra/internal/fakeaws"}
 
-// goFile is a file of this module and what it imports, packages of this module
-// by their folder.
+// goFile is a file of this module with its imports. Packages of this module are
+// listed by their folder.
 type goFile struct {
 	dir, name string
 	test      bool
@@ -227,7 +227,7 @@ func goFiles(t *testing.T) []goFile {
 	return files
 }
 
-// foreign tells whether a folder is no part of this module.
+// foreign reports whether a folder is outside of this module.
 func foreign(dir string) bool {
 	base := filepath.Base(dir)
 	if base == "testdata" || base[0] == '.' || base[0] == '_' {
@@ -237,7 +237,7 @@ func foreign(dir string) bool {
 	return err == nil
 }
 
-// local turns an import of this module into its folder.
+// local converts an import path of this module to its folder.
 func local(importPath string) string {
 	if importPath == module {
 		return "."
@@ -253,7 +253,7 @@ func isStandard(importPath string) bool {
 	return !strings.Contains(first, ".")
 }
 
-// allows tells whether an import is one of those listed.
+// allows reports whether may lists an import.
 func allows(may []string, importPath string) bool {
 	if importPath == "." || strings.HasPrefix(importPath, "./") {
 		importPath = path.Clean(importPath)
@@ -302,8 +302,8 @@ func TestImportsThatHaveOneHome(t *testing.T) {
 	}
 }
 
-// A type sits beside its use, and memory is the fake: packages named after
-// nothing collect everything.
+// TestNoPackageIsNamedAfterNothing checks that no package has a catch-all name. A
+// type belongs beside its use, and package memory is the fake.
 func TestNoPackageIsNamedAfterNothing(t *testing.T) {
 	for _, f := range goFiles(t) {
 		for part := range strings.SplitSeq(f.dir, "/") {

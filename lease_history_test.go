@@ -11,21 +11,21 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// history drives one lease through a random life, and keeps the books of its
-// accounts beside the store.
+// history drives one lease through random events and keeps its own books of the
+// accounts.
 type history struct {
 	*world
 	t     *testing.T
 	rand  *rand.Rand
 	lease *limiter.Lease
-	deep  bool // things happen while settlements are under way
+	deep  bool // events also happen during settlements
 	depth int
-	paid  map[any]map[string]int64 // by handle of the account: sure to be stored, not given back
-	roles map[any]string           // whose accounts they are
-	net   map[string]int64         // what the lease holds
-	todo  map[string]int64         // of that, adjusted and not yet settled
-	lacks map[string]bool          // limits that some account of the entity did not have
-	ended string                   // how, "" while it goes on
+	paid  map[any]map[string]int64 // by Account.Ref: confirmed and not given back
+	roles map[any]string           // the owner of each account
+	net   map[string]int64         // amounts that the lease holds
+	todo  map[string]int64         // the part of net that is not settled yet
+	lacks map[string]bool          // limits that an account of the entity lacked
+	ended string                   // "" while the lease is open
 	log   []string
 }
 
@@ -64,7 +64,7 @@ func (h *history) note(format string, args ...any) {
 	h.log = append(h.log, fmt.Sprintf(format, args...))
 }
 
-// amounts are one or two limits, none below least.
+// amounts returns one or two limits with amounts of at least least.
 func (h *history) amounts(least int64) (a limiter.Amounts) {
 	for _, limit := range []string{"rpm", "tpm"}[h.rand.IntN(2):] {
 		a = a.And(limit, least+h.rand.Int64N(100))
@@ -78,8 +78,8 @@ func (h *history) took(amounts limiter.Amounts) {
 	}
 }
 
-// consume enters what accounts pay. A limit that has left an account took along
-// what it was paid.
+// consume records the amounts that accounts pay. It drops the amounts of limits
+// that an account has lost.
 func (h *history) consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
 	out, err := h.store.Repository.Consume(ctx, now, charge)
 	if err != nil || !out.Admitted {
@@ -103,8 +103,8 @@ func (h *history) consume(ctx context.Context, now time.Time, charge limiter.Cha
 	return out, nil
 }
 
-// credit enters what is sure, checks that no account gets more than it paid, and
-// may fail before, half-way or after.
+// credit records confirmed credits and checks that no account gets more than it
+// paid. It may fail before, halfway or after.
 func (h *history) credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
 	for _, c := range credits {
 		for limit, n := range c.Amounts.All() {
@@ -116,10 +116,10 @@ func (h *history) credit(ctx context.Context, now time.Time, credits ...limiter.
 			}
 		}
 	}
-	fate := h.rand.IntN(6) // 0, 1 and 2 fail: nothing, a part or all is stored
+	result := h.rand.IntN(6) // 0, 1 and 2 fail: nothing, a part or all is stored
 	part := credits
-	if fate < 2 {
-		part = credits[:fate*h.rand.IntN(len(credits)+1)]
+	if result < 2 {
+		part = credits[:result*h.rand.IntN(len(credits)+1)]
 	}
 	h.ok(h.store.Repository.Credit(ctx, now, part...))
 	if h.deep && h.depth < 3 {
@@ -129,7 +129,7 @@ func (h *history) credit(ctx context.Context, now time.Time, credits ...limiter.
 		}
 		h.depth--
 	}
-	if fate < 3 {
+	if result < 3 {
 		h.note("the settlement fails")
 		return errDown
 	}
@@ -145,7 +145,7 @@ func (h *history) credit(ctx context.Context, now time.Time, credits ...limiter.
 	return nil
 }
 
-// step is one random event.
+// step performs one random event.
 func (h *history) step() {
 	if h.ended != "" {
 		return
@@ -191,8 +191,8 @@ func (h *history) more() {
 	h.took(amounts)
 }
 
-// adjust corrects by what may be too much, and checks that exactly that is
-// refused.
+// adjust corrects by a random amount and checks that the lease refuses exactly an
+// excessive one.
 func (h *history) adjust() {
 	amounts := h.amounts(-60)
 	h.note("Adjust %s", amounts)
@@ -211,8 +211,8 @@ func (h *history) adjust() {
 	}
 }
 
-// fits reports whether the lease holds what amounts give back. What nested
-// failures leave of it is not followed here: then the lease says it.
+// fits reports whether the lease holds the amounts to give back. After nested
+// failures it relies on the lease.
 func (h *history) fits(amounts limiter.Amounts) bool {
 	for limit, n := range amounts.All() {
 		held := h.net[limit]
@@ -245,13 +245,13 @@ func (h *history) flush() {
 	h.note("Flush")
 	if err := h.lease.Flush(bg); err != nil && !errors.Is(err, limiter.ErrLeaseDone) {
 		for limit, n := range h.todo {
-			h.net[limit] -= max(n, 0) // not sure to be stored
+			h.net[limit] -= max(n, 0) // not confirmed
 		}
 	}
 	clear(h.todo)
 }
 
-// end ends the lease.
+// end commits or rolls back the lease.
 func (h *history) end() {
 	h.ended = "failed commit"
 	if h.rand.IntN(2) == 0 {
@@ -263,8 +263,9 @@ func (h *history) end() {
 	}
 }
 
-// balanced checks the books of a lease that has ended: after a rollback nothing
-// is paid, else the entity paid what the lease holds and its parents no more.
+// balanced checks the books of an ended lease. After a rollback no account has
+// paid. Otherwise the entity has paid what the lease holds, and its parents no
+// more.
 func (h *history) balanced() {
 	sum := map[string]map[string]int64{"self": {}, "parent": {}}
 	for ref, paid := range h.paid {
@@ -293,9 +294,10 @@ func (h *history) balanced() {
 	}
 }
 
-// Whatever happens to a lease, its entity, parents, limits and buckets, and to
-// its settlements: no account gets back more than it is sure to have paid, and a
-// rollback returns exactly that.
+// TestNoAccountGetsBackMoreThanItPaid checks that no account gets back more than
+// it is known to have paid, and that a rollback returns exactly that, under
+// random changes of the entity, its parents, limits and buckets, and random
+// failures of settlements.
 func TestNoAccountGetsBackMoreThanItPaid(t *testing.T) {
 	for _, deep := range []bool{false, true} {
 		ends := map[string]int{}

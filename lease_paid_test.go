@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// tooMuch checks that a correction is bad input and changes nothing.
+// tooMuch checks that a correction is an *InvalidError and changes nothing.
 func tooMuch(t *testing.T, lease *limiter.Lease, field string, correct func() error) {
 	t.Helper()
 	before := lease.Consumed()
@@ -19,7 +19,8 @@ func tooMuch(t *testing.T, lease *limiter.Lease, field string, correct func() er
 	}
 }
 
-// A parent that came during the lease gets back what it paid, and no more.
+// TestReleaseGivesALateParentWhatItPaid checks that a parent that was added
+// during the lease gets back what it paid, and no more.
 func TestReleaseGivesALateParentWhatItPaid(t *testing.T) {
 	for name, settle := range map[string]func(*limiter.Lease, context.Context) error{
 		"Commit": (*limiter.Lease).Commit, "Flush": (*limiter.Lease).Flush,
@@ -45,7 +46,8 @@ func TestReleaseGivesALateParentWhatItPaid(t *testing.T) {
 	}
 }
 
-// A bucket that took the place of another gets back what it paid itself.
+// TestReleaseGivesAReplacedBucketWhatItPaid checks that a bucket that replaced
+// another gets back only what it paid itself.
 func TestReleaseGivesAReplacedBucketWhatItPaid(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 1000))
 	lease := w.take(t, alice, rpm(100))
@@ -59,7 +61,8 @@ func TestReleaseGivesAReplacedBucketWhatItPaid(t *testing.T) {
 	w.wantLeft(t, alice, "rpm", 500)
 }
 
-// What a former parent paid goes back to it, not to the one in its place.
+// TestReleaseGivesEveryParentWhatItPaid checks that a former parent gets back
+// what it paid, instead of its successor.
 func TestReleaseGivesEveryParentWhatItPaid(t *testing.T) {
 	const second = "project-2"
 	w := start(t, limiter.PerMinute("rpm", 1000))
@@ -74,7 +77,7 @@ func TestReleaseGivesEveryParentWhatItPaid(t *testing.T) {
 	check(t, lease.Consume(bg, rpm(10)))
 	check(t, lease.Adjust(rpm(5)))
 	check(t, lease.Flush(bg))
-	w.wantLeft(t, project, "rpm", 400) // pays no more
+	w.wantLeft(t, project, "rpm", 400) // it pays no more
 	w.wantLeft(t, second, "rpm", 485)
 	check(t, lease.Release(rpm(90)))
 	check(t, lease.Flush(bg))
@@ -85,7 +88,8 @@ func TestReleaseGivesEveryParentWhatItPaid(t *testing.T) {
 	w.wantLeft(t, second, "rpm", 500)
 }
 
-// A parent that is none any more pays nothing more, and gets back what it paid.
+// TestFormerParentPaysNoMore checks that a former parent pays no more, and gets
+// back what it paid.
 func TestFormerParentPaysNoMore(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 1000))
 	w.take(t, project, rpm(500))
@@ -100,8 +104,9 @@ func TestFormerParentPaysNoMore(t *testing.T) {
 	w.wantLeft(t, project, "rpm", 500)
 }
 
-// A limit that joined late, that only the parent has, or that an override
-// brought is given back by the account that has it.
+// TestReleaseOfLimitsThatNotAllAccountsHave checks that a give-back of a limit
+// that was added late, that only the parent has, or that came with the request
+// goes to the account that has it.
 func TestReleaseOfLimitsThatNotAllAccountsHave(t *testing.T) {
 	t.Run("late limit", func(t *testing.T) {
 		w := start(t, limiter.PerMinute("rpm", 100))
@@ -147,7 +152,7 @@ func TestReleaseOfLimitsThatNotAllAccountsHave(t *testing.T) {
 		lease, err := w.override(tpm(30), limiter.PerMinute("tpm", 50))
 		check(t, err)
 		tooMuch(t, lease, "adjust", func() error { return lease.Release(tpm(31)) })
-		invalid(t, lease.Release(rpm(1)), "limit") // the lease has no part in it
+		invalid(t, lease.Release(rpm(1)), "limit") // the limit is not in the lease
 		check(t, lease.Release(tpm(30)))
 		check(t, lease.Commit(bg))
 		w.wantLeft(t, alice, "rpm", 50)
@@ -156,8 +161,8 @@ func TestReleaseOfLimitsThatNotAllAccountsHave(t *testing.T) {
 	})
 }
 
-// A limit that left the account took along what it was paid: if it comes back it
-// begins full.
+// TestLimitThatLeftIsNotGivenBack checks that nothing is given back for a limit
+// that the account has lost, since it starts full if it returns.
 func TestLimitThatLeftIsNotGivenBack(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 1000))
 	lease := w.take(t, alice, rpm(1).And("tpm", 400))
@@ -179,8 +184,8 @@ func TestLimitThatLeftIsNotGivenBack(t *testing.T) {
 	w.wantLeft(t, alice, "tpm", 500)
 }
 
-// Giving back more than the lease holds is bad input, adjustments included,
-// stored or not.
+// TestReleaseOfMoreThanTheLeaseHolds checks that giving back more than the lease
+// holds is an *InvalidError. Adjustments count, stored or not.
 func TestReleaseOfMoreThanTheLeaseHolds(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 100))
 	w.take(t, alice, rpm(50).And("tpm", 50))
@@ -200,8 +205,9 @@ func TestReleaseOfMoreThanTheLeaseHolds(t *testing.T) {
 	w.wantLeft(t, alice, "tpm", 50)
 }
 
-// What a store would have to cut off is bad input: else a rollback gives back
-// what was never taken.
+// TestAdjustmentsBeyondTheStoresRange checks that an adjustment that a store
+// would have to truncate is an *InvalidError. Otherwise a rollback would give
+// back what was never taken.
 func TestAdjustmentsBeyondTheStoresRange(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 1000))
 	w.take(t, alice, rpm(590))
@@ -216,8 +222,8 @@ func TestAdjustmentsBeyondTheStoresRange(t *testing.T) {
 	w.wantLeft(t, alice, "rpm", 410)
 }
 
-// A thousand leases at the bound leave a debt that the store counts to the
-// token.
+// TestLargestAdjustmentsAreStoredExactly checks that the store counts the debt of
+// a thousand leases at the bound to the token.
 func TestLargestAdjustmentsAreStoredExactly(t *testing.T) {
 	const most, leases = math.MaxInt64 / 1000 / 1000, 1000
 	w := start(t, limiter.PerDay("rpm", 1000))
@@ -242,8 +248,8 @@ func TestLargestAdjustmentsAreStoredExactly(t *testing.T) {
 	w.wantLeft(t, alice, "rpm", 500)
 }
 
-// during sets what happens while a settlement is under way: after the store has
-// applied it, before the lease has heard of that.
+// during calls what while a settlement is under way: after the store has applied
+// it, and before the lease knows the outcome.
 func (w *world) during(t *testing.T, outcome error, what func()) {
 	t.Helper()
 	w.store.onCredit = func(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
@@ -256,8 +262,8 @@ func (w *world) during(t *testing.T, outcome error, what func()) {
 	}
 }
 
-// What a flush under way takes counts as held, and is given back only once it is
-// sure to be stored.
+// TestReleaseOfWhatAFlushIsTaking checks that the amounts that a running Flush
+// takes count as held, and are given back only once they are confirmed.
 func TestReleaseOfWhatAFlushIsTaking(t *testing.T) {
 	for name, outcome := range map[string]error{"stored": nil, "lost": errDown} {
 		t.Run(name, func(t *testing.T) {
@@ -269,13 +275,13 @@ func TestReleaseOfWhatAFlushIsTaking(t *testing.T) {
 				tooMuch(t, lease, "adjust", func() error { return lease.Release(rpm(411)) })
 				check(t, lease.Used("rpm", 410)) // as it is
 				check(t, lease.Release(rpm(400)))
-				check(t, lease.Flush(bg)) // of what is sure: the 10 acquired
+				check(t, lease.Flush(bg)) // the 10 acquired tokens are confirmed
 				w.wantLeft(t, alice, "rpm", 100)
 			})
 			is(t, lease.Flush(bg), outcome)
 			held, left := int64(10), int64(490)
 			if outcome != nil {
-				held, left = 0, 100 // the debit may be stored, and is not given back
+				held, left = 0, 100 // the debit may not be stored, so it is not given back
 			}
 			if got := lease.Consumed().Get("rpm"); got != held {
 				t.Errorf("consumed %d, want %d", got, held)
@@ -286,8 +292,8 @@ func TestReleaseOfWhatAFlushIsTaking(t *testing.T) {
 	}
 }
 
-// A commit while a flush is under way leaves the rest of its give-back to that
-// flush.
+// TestCommitGivesBackWhatAFlushIsTaking checks that a Commit during a Flush
+// leaves the rest of its give-back to that Flush.
 func TestCommitGivesBackWhatAFlushIsTaking(t *testing.T) {
 	w := start(t, limiter.PerDay("rpm", 1000))
 	w.take(t, alice, rpm(500))
@@ -305,7 +311,8 @@ func TestCommitGivesBackWhatAFlushIsTaking(t *testing.T) {
 	}
 }
 
-// What a Consume is about to take is not held before it returned.
+// TestReleaseOfWhatAConsumeIsTaking checks that the lease does not hold the
+// amounts of a Consume before it returns.
 func TestReleaseOfWhatAConsumeIsTaking(t *testing.T) {
 	w := start(t, limiter.PerDay("rpm", 1000))
 	lease := w.take(t, alice, rpm(10))
@@ -324,13 +331,14 @@ func TestReleaseOfWhatAConsumeIsTaking(t *testing.T) {
 	w.wantLeft(t, alice, "rpm", 1000)
 }
 
-// A flush that fails half-way leaves accounts that paid and accounts that did
-// not: neither gets back more than is sure to be paid.
+// TestFlushThatFailsHalfWayNeverGivesBackTooMuch checks that no account gets back
+// more than it is known to have paid after a Flush that reached only some
+// accounts.
 func TestFlushThatFailsHalfWayNeverGivesBackTooMuch(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		adjust        int64
-		alice, parent int64 // what is left in the end
+		alice, parent int64 // balances at the end
 		consumed      int64 // after the flush
 	}{
 		{"take", 20, 480, 500, 50},

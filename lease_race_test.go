@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
-// endDuring ends the lease while its Consume is under way: after the store has
-// charged, before the lease has heard of it.
+// endDuring ends the lease during its Consume: after the store has charged, and
+// before the lease knows the outcome.
 func (w *world) endDuring(end func()) {
 	w.store.onConsume = func(ctx context.Context, now time.Time, c limiter.Charge) (limiter.Outcome, error) {
 		out, err := w.store.Repository.Consume(ctx, now, c)
@@ -56,7 +56,8 @@ func TestConsumeThatLosesTheRaceInAnOutageSaysBoth(t *testing.T) {
 
 func fails(context.Context, time.Time, ...limiter.Credit) error { return errDown }
 
-// Used by many at once, a lease that is rolled back leaves nothing behind.
+// TestLeaseIsSafeForConcurrentUse checks that a rollback leaves nothing behind
+// after concurrent use.
 func TestLeaseIsSafeForConcurrentUse(t *testing.T) {
 	w := start(t, limiter.PerDay("rpm", 100_000), limiter.PerDay("tpm", 100_000))
 	w.family(t)
@@ -93,8 +94,8 @@ func TestLeaseIsSafeForConcurrentUse(t *testing.T) {
 	}
 }
 
-// Whoever ends it while others use it: one end wins, and never is more given
-// back than was taken.
+// TestLeaseEndsOnceUnderConcurrentUse checks that one of several concurrent ends
+// wins, and that no more is given back than was taken.
 func TestLeaseEndsOnceUnderConcurrentUse(t *testing.T) {
 	for range 20 {
 		w := start(t, limiter.PerDay("rpm", 1000))

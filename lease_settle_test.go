@@ -19,15 +19,15 @@ func unavailable(t *testing.T, err error, op string) {
 	}
 }
 
-// Row B-17: work that was done is never refunded, whatever became of the
-// adjustments, and nothing is credited twice.
+// TestCommitThatFailsHasEndedTheLease covers row B-17 of docs/defects.md: a
+// failed commit refunds nothing, and no later call credits again.
 func TestCommitThatFailsHasEndedTheLease(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100))
 	w.family(t)
 	lease := w.take(t, alice, rpm(10))
 	check(t, lease.Adjust(rpm(5)))
 	w.store.onCredit = func(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
-		check(t, w.store.Repository.Credit(ctx, now, credits[:1]...)) // half-way
+		check(t, w.store.Repository.Credit(ctx, now, credits[:1]...)) // halfway
 		return errDown
 	}
 	unavailable(t, lease.Commit(bg), "commit")
@@ -48,7 +48,8 @@ func TestRollbackThatFailsHasEndedTheLease(t *testing.T) {
 	wantEnded(t, lease)
 }
 
-// Row B-12: a caller that has gone still gives its tokens back.
+// TestCancelledContextStillSettles covers row B-12 of docs/defects.md: a lease
+// settles even if its caller has gone.
 func TestCancelledContextStillSettles(t *testing.T) {
 	type key struct{}
 	for name, settle := range map[string]func(*limiter.Lease, context.Context) error{
@@ -101,14 +102,14 @@ func TestSettleTimeoutEndsASettlement(t *testing.T) {
 	}
 }
 
-// After a flush of unknown outcome a rollback gives back what is sure to have
-// been taken, and never more.
+// TestFlushOfUnknownOutcomeNeverGivesBackTooMuch checks that a rollback gives
+// back only confirmed amounts after a Flush of unknown outcome.
 func TestFlushOfUnknownOutcomeNeverGivesBackTooMuch(t *testing.T) {
 	for _, c := range []struct {
 		name            string
 		adjust          int64
 		written         bool
-		flushed, undone int64 // what is left after the flush, after the rollback
+		flushed, undone int64 // balances after the flush and after the rollback
 	}{
 		{"a take that was lost", 20, false, 20, 70},
 		{"a take that was stored", 20, true, 0, 50},
@@ -136,7 +137,7 @@ func TestFlushOfUnknownOutcomeNeverGivesBackTooMuch(t *testing.T) {
 				w.wantLeft(t, alice, "rpm", c.flushed)
 
 				w.noCredit(t)
-				check(t, lease.Flush(bg)) // it is not tried again
+				check(t, lease.Flush(bg)) // the failed adjustments are not resent
 				w.store.up()
 				check(t, lease.Rollback(bg))
 				w.wantLeft(t, alice, "rpm", c.undone)
@@ -160,8 +161,8 @@ func TestFlushGoesOn(t *testing.T) {
 	}
 }
 
-// A lease that ends while a flush is under way: a rollback gives back what the
-// flush took, too, and a commit leaves it.
+// TestLeaseEndsDuringAFlush checks that a rollback during a Flush gives back what
+// the Flush took, and that a commit does not.
 func TestLeaseEndsDuringAFlush(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -178,7 +179,7 @@ func TestLeaseEndsDuringAFlush(t *testing.T) {
 			w.store.onCredit = func(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
 				check(t, w.store.Repository.Credit(ctx, now, credits...))
 				w.store.up()
-				return c.end(lease, ctx) // before the flush hears that it is stored
+				return c.end(lease, ctx) // before the flush knows that it is stored
 			}
 			check(t, lease.Flush(bg))
 			w.wantLeft(t, alice, "rpm", c.left)
@@ -189,21 +190,21 @@ func TestLeaseEndsDuringAFlush(t *testing.T) {
 	}
 }
 
-// A limit that an account gets while a flush is under way was not paid by it,
-// and is not given back.
+// TestFlushBooksOnlyWhatItSent checks that an account does not get back an amount
+// of a limit that it gained during a Flush.
 func TestFlushBooksOnlyWhatItSent(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 1000))
 	_, err := w.CreateEntity(bg, limiter.Entity{ID: alice, Parent: "project", Cascade: true})
 	check(t, err)
 	check(t, w.SetLimits(bg, alice, resource, limiter.PerMinute("rpm", 100)))
 	lease := w.take(t, alice, rpm(1))
-	check(t, lease.Adjust(tpm(500))) // the parent's
+	check(t, lease.Adjust(tpm(500))) // only the parent has the limit
 	w.store.onCredit = func(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
 		w.store.up()
 		check(t, w.store.Repository.Credit(ctx, now, credits...))
 		check(t, w.SetLimits(ctx, alice, resource, limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 1000)))
 		check(t, lease.Consume(ctx, rpm(1)))
-		_, err := w.Acquire(ctx, request(alice, tpm(500))) // someone else
+		_, err := w.Acquire(ctx, request(alice, tpm(500))) // another caller
 		return err
 	}
 	check(t, lease.Flush(bg))
@@ -217,8 +218,8 @@ func TestFlushBooksOnlyWhatItSent(t *testing.T) {
 	}
 }
 
-// A flush that is under way while its bucket is deleted and the lease takes
-// from the next one: what the old bucket paid is not given to the new one.
+// TestFlushOfAReplacedBucketNeverGivesBackTooMuch checks that a new bucket does
+// not get back what the old one paid, if the old one was deleted during a Flush.
 func TestFlushOfAReplacedBucketNeverGivesBackTooMuch(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100))
 	lease := w.take(t, alice, rpm(10))
@@ -226,7 +227,7 @@ func TestFlushOfAReplacedBucketNeverGivesBackTooMuch(t *testing.T) {
 	w.store.onCredit = func(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
 		check(t, w.store.Repository.Credit(ctx, now, credits...))
 		check(t, w.DeleteEntity(ctx, alice))
-		_, err := w.Acquire(ctx, request(alice, rpm(50))) // someone else
+		_, err := w.Acquire(ctx, request(alice, rpm(50))) // another caller
 		check(t, err)
 		return lease.Consume(ctx, rpm(5))
 	}
@@ -248,7 +249,7 @@ func TestSettlementThatFailsUnderAllowShowsInOutage(t *testing.T) {
 			req.OnUnavailable = limiter.Allow
 			lease, err := w.Acquire(bg, req)
 			check(t, err)
-			check(t, lease.Outage()) // all is recorded
+			check(t, lease.Outage()) // everything is recorded
 			check(t, lease.Adjust(rpm(1)))
 			w.store.down()
 			check(t, settle(lease, bg))

@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// noCredit makes the test fail when anything is settled.
+// noCredit fails the test if the lease sends a credit.
 func (w *world) noCredit(t *testing.T) {
 	t.Helper()
 	w.store.onCredit = func(_ context.Context, _ time.Time, credits ...limiter.Credit) error {
@@ -38,7 +38,7 @@ func TestCommitWithoutAdjustmentsDoesNoIO(t *testing.T) {
 		check(t, lease.Adjust(adjust))
 		check(t, lease.Flush(bg))
 		check(t, lease.Adjust(rpm(3)))
-		check(t, lease.Release(rpm(3))) // cancels out
+		check(t, lease.Release(rpm(3))) // the adjustments cancel out
 		check(t, lease.Commit(bg))
 	}
 	check(t, w.take(t, alice, rpm(0)).Rollback(bg)) // nothing taken, nothing to give back
@@ -55,14 +55,15 @@ func TestRollbackGivesEverythingBack(t *testing.T) {
 	check(t, lease.Adjust(rpm(-7)))
 	check(t, lease.Flush(bg))
 	w.wantLeft(t, alice, "rpm", 42)
-	check(t, lease.Adjust(rpm(1000))) // not stored, so there is nothing to give back of it
+	check(t, lease.Adjust(rpm(1000))) // never stored, so not given back
 	check(t, lease.Rollback(bg))
 	w.wantLeft(t, alice, "rpm", 70)
 	w.wantLeft(t, project, "rpm", 70)
 	check(t, other.Commit(bg))
 }
 
-// Row B-16: giving back never lifts a bucket above its capacity.
+// TestRollbackAfterRefillStopsAtTheCapacity covers row B-16 of docs/defects.md:
+// giving back never lifts a bucket above its capacity.
 func TestRollbackAfterRefillStopsAtTheCapacity(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100))
 	lease := w.take(t, alice, rpm(99))
@@ -73,8 +74,8 @@ func TestRollbackAfterRefillStopsAtTheCapacity(t *testing.T) {
 	w.refuse(t, rpm(1))
 }
 
-// Row B-16: what a lease takes in addition is a real debit, so leases that do it
-// at the same time do not overdraw.
+// TestLeaseConsumeIsAConditionalDebit covers row B-16 of docs/defects.md: Consume
+// is a conditional debit, so concurrent leases do not overdraw.
 func TestLeaseConsumeIsAConditionalDebit(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100))
 	w.family(t)
@@ -95,10 +96,11 @@ func TestLeaseConsumeIsAConditionalDebit(t *testing.T) {
 	w.wantLeft(t, project, "rpm", 90)
 }
 
-// Row B-5: every limit of the bucket can be corrected, not only those acquired.
+// TestLeaseAdjustsLimitsItDidNotAcquire covers row B-5 of docs/defects.md: every
+// limit of the bucket can be adjusted, not only the acquired ones.
 func TestLeaseAdjustsLimitsItDidNotAcquire(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 1000))
-	for range 2 { // a bucket that is new, and one that is not
+	for range 2 { // a new bucket, and an existing one
 		lease := w.take(t, alice, rpm(1))
 		check(t, lease.Adjust(tpm(300)))
 		check(t, lease.Commit(bg))
@@ -159,7 +161,7 @@ func TestLeaseEndsOnce(t *testing.T) {
 	}
 }
 
-// wantEnded checks what every method says of a lease that has ended.
+// wantEnded checks every method of an ended lease.
 func wantEnded(t *testing.T, lease *limiter.Lease) {
 	t.Helper()
 	is(t, lease.Adjust(rpm(1)), limiter.ErrLeaseDone)
@@ -196,8 +198,8 @@ func TestLeaseConsumeChecksItsInputFirst(t *testing.T) {
 	check(t, lease.Commit(bg))
 }
 
-// A lease sees the limits that are in force when it takes more, and counts all
-// of them.
+// TestLeaseFollowsLimitsThatChange checks that Consume uses the limits in force,
+// and that the lease counts all of them.
 func TestLeaseFollowsLimitsThatChange(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 10))
 	lease := w.take(t, alice, rpm(1))
@@ -212,7 +214,8 @@ func TestLeaseFollowsLimitsThatChange(t *testing.T) {
 	w.wantLeft(t, alice, "tpm", 92)
 }
 
-// A bucket that was deleted owes nothing, and gets nothing.
+// TestLeaseOutlivesItsBucket checks that a new bucket pays nothing for a lease on
+// a deleted one, and gets nothing back.
 func TestLeaseOutlivesItsBucket(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100))
 	lease := w.take(t, alice, rpm(10))
@@ -226,7 +229,8 @@ func TestLeaseOutlivesItsBucket(t *testing.T) {
 	w.wantLeft(t, alice, "rpm", 70)
 }
 
-// A bucket that expired is followed by another, which pays for what comes later, once.
+// TestLeaseOutlivesABucketThatExpired checks that the successor of an expired
+// bucket pays once, and only for later amounts.
 func TestLeaseOutlivesABucketThatExpired(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100))
 	lease := w.take(t, alice, rpm(10))

@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
-// Used is the true total, whatever was acquired, consumed, adjusted or stored
-// before, and however often it is said.
+// TestUsedSetsTheTotal checks that Used sets the total, whatever was acquired,
+// consumed, adjusted or stored before, and that it can be repeated.
 func TestUsedSetsTheTotal(t *testing.T) {
 	w := start(t, limiter.PerDay("rpm", 100), limiter.PerDay("tpm", 10_000))
 	w.family(t)

@@ -38,7 +38,7 @@ func TestParseLimit(t *testing.T) {
 	}
 }
 
-func TestLimitsThatAreNone(t *testing.T) {
+func TestParseLimitRefusesBadForms(t *testing.T) {
 	for _, text := range []string{
 		"", "rpm", ":", "rpm:", ":5", "rpm:x", "rpm:1.5", "rpm:0", "rpm:-1", "rpm:+1", "rpm:01", "rpm:1:0", "rpm:1:x", "rpm:1:", "rpm:1:+2",
 		"rpm:1/", "rpm:1/week", "rpm:1/minute", "rpm:1/0min", "rpm:1/-1min", "rpm:1/1.5min", "rpm:1/05min", "rpm:1/5", "rpm:1/min/sec",

@@ -42,8 +42,8 @@ func TestLimitReadsLikeASentence(t *testing.T) {
 	}
 }
 
-// Row D-9: a number that is out of range is an *InvalidError like any other bad
-// input, and names its field.
+// TestLimitNumbersAreBadInput covers row D-9 of docs/defects.md: a number out of
+// range is an *InvalidError that names its field.
 func TestLimitNumbersAreBadInput(t *testing.T) {
 	const most = math.MaxInt64 / 1000
 	for _, c := range []struct {
@@ -55,7 +55,7 @@ func TestLimitNumbersAreBadInput(t *testing.T) {
 		{limiter.Custom("x", 1, 1000, time.Second), ""}, // capacity below the refill is legal
 		{limiter.PerMinute("", 0), "name"},
 		{limiter.PerMinute("x", 0), "capacity"},
-		{limiter.PerMinute("x", 5).WithBurst(0), "capacity"}, // a burst of 0 is given, not absent
+		{limiter.PerMinute("x", 5).WithBurst(0), "capacity"}, // a burst of 0 is not the default
 		{limiter.PerMinute("x", -1), "capacity"},
 		{limiter.Custom("x", most+1, 1, time.Second), "capacity"},
 		{limiter.Custom("x", 1, 0, time.Second), "refill_amount"},
@@ -105,7 +105,7 @@ func TestLimitJSON(t *testing.T) {
 		{`,"refill_period_seconds":60`, "", "refill_period_seconds"},
 		{"60", "0", "refill_period_seconds"},
 		{"60", "9223372037", "refill_period_seconds"},        // more than a Duration holds
-		{"60", "36028797018963969", "refill_period_seconds"}, // wraps round to a second
+		{"60", "36028797018963969", "refill_period_seconds"}, // would overflow to a second
 		{"tpm", "ttl", "name"},
 	} {
 		got := limiter.PerDay("kept", 1)

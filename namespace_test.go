@@ -14,7 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// tenant registers the namespace "tenant" and is a world inside it, with a used bucket.
+// tenant registers the namespace "tenant" and returns a world inside it, with a
+// used bucket.
 func (w *world) tenant(t *testing.T) (*world, limiter.Namespace) {
 	t.Helper()
 	spaces, err := w.RegisterNamespaces(bg, "tenant")
@@ -68,7 +69,8 @@ func TestNamespacesAreApart(t *testing.T) {
 	inside.take(t, alice, rpm(1))
 }
 
-// Row D-12: using a namespace and making one are different calls.
+// TestNamespaceIsNotMadeByUsingIt covers row D-12 of docs/defects.md: using a
+// namespace does not register it.
 func TestNamespaceIsNotMadeByUsingIt(t *testing.T) {
 	w := start(t)
 	_, err := w.Namespace(bg, "tenant")
@@ -92,8 +94,9 @@ func TestNamespaceIsNotMadeByUsingIt(t *testing.T) {
 	}
 }
 
-// Rows 26 and B-21: names are checked when registered, all before the first is
-// written, and what everyone relies on cannot be deleted.
+// TestNamespaceNamesAreChecked covers rows 26 and B-21 of docs/defects.md: all
+// names are checked before the first is written, and reserved namespaces cannot
+// be deleted.
 func TestNamespaceNamesAreChecked(t *testing.T) {
 	w := start(t)
 	for _, bad := range []string{"_", "", "a#b", "a/b", "/", "-a", "a\n", strings.Repeat("x", 257)} {
@@ -103,7 +106,7 @@ func TestNamespaceNamesAreChecked(t *testing.T) {
 	for _, protected := range []string{"default", "_"} {
 		invalid(t, w.DeleteNamespace(bg, protected), "namespace")
 	}
-	for _, tolerated := range []string{"a#b", "", "_"} { // when read: another program may have made it
+	for _, tolerated := range []string{"a#b", "", "_"} { // another program may have registered it
 		_, err := w.Namespace(bg, tolerated)
 		is(t, err, limiter.ErrNotFound)
 	}
@@ -112,8 +115,9 @@ func TestNamespaceNamesAreChecked(t *testing.T) {
 	}
 }
 
-// Rows 12 and 23: a delete is one step. Whoever holds a view learns it at the
-// next call, and the data wait under their ID.
+// TestDeleteNamespaceIsSeenAtOnce covers rows 12 and 23 of docs/defects.md: a
+// delete is one step. A view learns of it with its next call, and the data stay
+// under their ID.
 func TestDeleteNamespaceIsSeenAtOnce(t *testing.T) {
 	w := start(t, limiter.PerDay("rpm", 10))
 	inside, space := w.tenant(t)
@@ -121,7 +125,7 @@ func TestDeleteNamespaceIsSeenAtOnce(t *testing.T) {
 	cancelled, cancel := context.WithCancel(bg)
 	cancel()
 	is(t, w.DeleteNamespace(cancelled, "tenant"), context.Canceled)
-	inside.take(t, alice, rpm(1)) // nothing happened
+	inside.take(t, alice, rpm(1)) // the namespace is unchanged
 
 	w.clock.pass(1500 * time.Millisecond)
 	check(t, w.DeleteNamespace(bg, "tenant"))
@@ -135,14 +139,14 @@ func TestDeleteNamespaceIsSeenAtOnce(t *testing.T) {
 	}
 	for name := range calls {
 		if strings.Contains(name, "Namespace") || name == "Ping" {
-			continue // about the store, not about this namespace
+			continue // not specific to this namespace
 		}
 		is(t, call(bg, inside.RateLimiter, name), limiter.ErrNotFound)
 	}
 	allow := request(alice, rpm(1))
 	allow.OnUnavailable = limiter.Allow
 	_, err = inside.Acquire(bg, allow)
-	is(t, err, limiter.ErrNotFound) // no outage
+	is(t, err, limiter.ErrNotFound) // not an outage
 	check(t, lease.Rollback(bg))    // what was taken can still be settled
 
 	recovered, err := w.RecoverNamespace(bg, space.ID)
@@ -174,8 +178,8 @@ func TestNamespaceCanBeRegisteredAgain(t *testing.T) {
 	is(t, err, limiter.ErrExists)
 }
 
-// Row 13: recover and purge are steps from one state to another, so a purge
-// cannot destroy what is alive.
+// TestPurgeCannotDestroyALiveNamespace covers row 13 of docs/defects.md: recover
+// and purge are state transitions, so a purge cannot delete an active namespace.
 func TestPurgeCannotDestroyALiveNamespace(t *testing.T) {
 	w := start(t)
 	inside, space := w.tenant(t)
@@ -224,7 +228,8 @@ func TestRecoverAndPurgeDoNotBothWin(t *testing.T) {
 	}
 }
 
-// A view has the options of the limiter it came from.
+// TestNamespaceViewKeepsItsOptions checks that a view has the options of its
+// limiter.
 func TestNamespaceViewKeepsItsOptions(t *testing.T) {
 	w := start(t)
 	signed, _ := w.tenant(t)
@@ -237,7 +242,8 @@ func TestNamespaceViewKeepsItsOptions(t *testing.T) {
 	}
 }
 
-// The lines in which waiters stand are apart too.
+// TestNamespacesDoNotQueueBehindEachOther checks that each namespace has its own
+// wait queues.
 func TestNamespacesDoNotQueueBehindEachOther(t *testing.T) {
 	bubble(t, func(w *world) {
 		t := w.t

@@ -7,13 +7,13 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// override acquires for alice under limits of the call.
+// override acquires for alice under the limits of the call.
 func (w *world) override(amounts limiter.Amounts, limits ...limiter.Limit) (*limiter.Lease, error) {
 	return w.Acquire(bg, limiter.Request{Entity: alice, Resource: resource, Consume: amounts, Limits: limits})
 }
 
-// Row B-22: the limits of a request are parameters of its decision, and of the
-// creation of a bucket, and of nothing else.
+// TestOverrideIsForOneCall covers row B-22 of docs/defects.md: the limits of a
+// request affect only its own decision and a bucket that it creates.
 func TestOverrideIsForOneCall(t *testing.T) {
 	t.Run("B-22 it judges though the bucket exists", func(t *testing.T) {
 		w := start(t, limiter.PerMinute("rpm", 100))
@@ -97,8 +97,8 @@ func TestOverrideWithALimitTheBucketLacks(t *testing.T) {
 	w.take(t, alice, rpm(6))
 }
 
-// An override refills what its call finds by its own rate, within the smaller
-// capacity of the two: it never mints beyond the stored one.
+// TestOverrideIsCappedByBothCapacities checks that an override refills at its own
+// rate up to the smaller of the two capacities.
 func TestOverrideIsCappedByBothCapacities(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100))
 	w.take(t, alice, rpm(100))
@@ -112,8 +112,9 @@ func TestOverrideIsCappedByBothCapacities(t *testing.T) {
 	w.refuse(t, rpm(1))
 }
 
-// Row B-9, for an override: no wait lifts a bucket above its own capacity, so a
-// request above that never fits, whatever the override allows.
+// TestOverrideAboveTheBucketsCapacityNeverFits covers row B-9 of docs/defects.md:
+// a request above the capacity of the bucket never fits, even if the override
+// allows it.
 func TestOverrideAboveTheBucketsCapacityNeverFits(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100))
 	w.take(t, alice, rpm(1))

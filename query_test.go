@@ -75,13 +75,14 @@ func TestTimeUntil(t *testing.T) {
 	want(rpm(10), 0)
 	want(rpm(11), 1001*time.Millisecond)
 	want(rpm(11).And("tpm", 100), 10_001*time.Millisecond)
-	w.take(t, project, rpm(10)) // Row B-15: the parent counts
+	w.take(t, project, rpm(10)) // row B-15 of docs/defects.md: the parent counts
 	want(rpm(10), 10_001*time.Millisecond)
 	w.clock.pass(10 * time.Second)
 	want(rpm(10), 0)
 }
 
-// Row B-15: the least of entity and parent, in one read.
+// TestAvailableIncludesTheParent covers row B-15 of docs/defects.md: Available
+// returns the lower balance of entity and parent, in one read.
 func TestAvailableIncludesTheParent(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 100))
 	w.family(t)
@@ -141,7 +142,7 @@ func TestCapacityAddsUpOneLimit(t *testing.T) {
 	_, err := w.CreateEntity(bg, limiter.Entity{ID: project})
 	check(t, err)
 	check(t, w.SetLimits(bg, project, "", limiter.PerMinute("rpm", 40)))
-	lease := w.take(t, alice, rpm(10)) // and the project pays
+	lease := w.take(t, alice, rpm(10)) // the project pays too
 	check(t, lease.Adjust(rpm(5)))
 	check(t, lease.Commit(bg))
 	w.take(t, "stranger", rpm(1))
@@ -176,7 +177,8 @@ func TestCapacityAddsUpOneLimit(t *testing.T) {
 	}
 }
 
-// A bucket may have limits that are stored at no level.
+// TestStatusOfLimitsThatARequestBrought checks the source of limits that no level
+// stores.
 func TestStatusOfLimitsThatARequestBrought(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 10))
 	w.take(t, alice, rpm(1))

@@ -9,7 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
-// thousandths is what the store says an entity's bucket holds of a limit.
+// thousandths returns the balance of a limit in an entity's bucket, in
+// thousandths.
 func (w *world) thousandths(t *testing.T, entity, limit string) int64 {
 	t.Helper()
 	for _, b := range collect(t, w.store.Buckets(bg, w.clock.now(), limiter.Scope{Entity: entity, Resource: resource})) {
@@ -23,7 +24,8 @@ func (w *world) thousandths(t *testing.T, entity, limit string) int64 {
 	return 0
 }
 
-// accrued is floor(to*Refill/Period) - floor(from*Refill/Period) in thousandths.
+// accrued returns floor(to*Refill/Period) - floor(from*Refill/Period) in
+// thousandths.
 func accrued(l limiter.Limit, from, to time.Time) int64 {
 	at := func(t time.Time) int64 {
 		n := new(big.Int).Mul(big.NewInt(t.UnixMilli()), big.NewInt(l.Refill*1000))
@@ -32,8 +34,8 @@ func accrued(l limiter.Limit, from, to time.Time) int64 {
 	return at(to) - at(from)
 }
 
-// The last of the three is what the reference lets through: twice the capacity
-// at one instant.
+// TestTwiceTheCapacityNeverGetsThrough checks that no instant admits twice the
+// capacity, as the third case does in the reference.
 func TestTwiceTheCapacityNeverGetsThrough(t *testing.T) {
 	t.Run("B-32 acquires", func(t *testing.T) {
 		w := start(t, limiter.PerMinute("rpm", 100))
@@ -63,7 +65,8 @@ func TestTwiceTheCapacityNeverGetsThrough(t *testing.T) {
 	})
 }
 
-// However often a bucket is written, it gains exactly what its limits say.
+// TestRefillDoesNotDependOnHowOftenItIsWritten checks that the refill of a bucket
+// does not depend on the number of writes.
 func TestRefillDoesNotDependOnHowOftenItIsWritten(t *testing.T) {
 	fast := limiter.PerSecond("fast", 1_000_000)
 	for _, c := range []struct {
@@ -94,13 +97,14 @@ func TestRefillDoesNotDependOnHowOftenItIsWritten(t *testing.T) {
 	}
 }
 
-// Row B-2: refill is never counted twice because clocks disagree.
+// TestSkewedClocksMintNothing covers row B-2 of docs/defects.md: clocks that
+// disagree do not count a refill twice.
 func TestSkewedClocksMintNothing(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100))
 	slow := newLimiter(t, w.store, &limiter.Options{Now: func() time.Time { return w.clock.now().Add(-30 * time.Second) }})
 	w.take(t, alice, rpm(100))
 	for range 20 {
-		lease, err := slow.Acquire(bg, request(alice, rpm(0))) // a write at its time
+		lease, err := slow.Acquire(bg, request(alice, rpm(0))) // a write at the earlier time
 		check(t, err)
 		check(t, lease.Commit(bg))
 		w.wantLeft(t, alice, "rpm", 0)
@@ -108,7 +112,7 @@ func TestSkewedClocksMintNothing(t *testing.T) {
 	_, err := slow.Acquire(bg, request(alice, rpm(1)))
 	exceeded(t, err)
 
-	// A clock ahead brings the refill of its time forward, once.
+	// A clock that is ahead brings its refill forward once.
 	fast := newLimiter(t, w.store, &limiter.Options{Now: func() time.Time { return w.clock.now().Add(30 * time.Second) }})
 	_, err = fast.Acquire(bg, request(alice, rpm(50)))
 	check(t, err)
@@ -120,11 +124,12 @@ func TestSkewedClocksMintNothing(t *testing.T) {
 	w.refuse(t, rpm(1))
 }
 
-// Row 4: refill and charge share one instant, so no time is lost between them.
+// TestOneNowForEachCall covers row 4 of docs/defects.md: refill and charge use
+// the same time, so no refill is lost between them.
 func TestOneNowForEachCall(t *testing.T) {
 	reads := 0
 	at := noon
-	now := func() time.Time { // every look at it takes 100 ms
+	now := func() time.Time { // each call takes 100 ms
 		reads++
 		at = at.Add(100 * time.Millisecond)
 		return at
@@ -154,8 +159,9 @@ func TestOneNowForEachCall(t *testing.T) {
 	}
 }
 
-// Row B-26: a debit that the refill covers by itself still meets the debt that
-// others left, and refill and give-back together stop at the capacity.
+// TestDebtIsPaidBeforeAnythingIsAdmitted covers row B-26 of docs/defects.md: debt
+// is repaid before a charge is admitted, and refill and give-back together stop
+// at the capacity.
 func TestDebtIsPaidBeforeAnythingIsAdmitted(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 100))
 	lease := w.take(t, alice, rpm(10))

@@ -14,10 +14,11 @@ func (w *world) buckets(t *testing.T, entity string) int {
 	return len(collect(t, w.store.Buckets(bg, w.clock.now(), limiter.Scope{Entity: entity})))
 }
 
-// Row B-24: a past expiry is not absence. What is stored counts until it is
-// full again, so debt is neither forgiven nor made eternal.
+// TestDebtOutlivesTheTimeToLive covers row B-24 of docs/defects.md: an expired
+// bucket keeps its balance until it is full, so expiry neither forgives debt nor
+// keeps it forever.
 func TestDebtOutlivesTheTimeToLive(t *testing.T) {
-	w := start(t, limiter.PerMinute("rpm", 10)) // to live: 7 minutes
+	w := start(t, limiter.PerMinute("rpm", 10)) // time to live: 7 minutes
 	lease := w.take(t, alice, rpm(10))
 	check(t, lease.Adjust(rpm(200)))
 	check(t, lease.Commit(bg))
@@ -28,7 +29,7 @@ func TestDebtOutlivesTheTimeToLive(t *testing.T) {
 	w.clock.pass(12*time.Minute - time.Second)
 	w.refuse(t, rpm(0))
 	w.clock.pass(time.Second)
-	w.take(t, alice, rpm(0)) // out of debt, not full
+	w.take(t, alice, rpm(0)) // out of debt, but not full
 	w.refuse(t, rpm(1))
 	w.clock.pass(time.Minute)
 	w.take(t, alice, rpm(10))
@@ -50,7 +51,7 @@ func TestIdleBucketsAreForgotten(t *testing.T) {
 	w.refuse(t, rpm(1))
 }
 
-// Every write renews the time to live.
+// TestBucketsInUseStay checks that every write renews the time to live.
 func TestBucketsInUseStay(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 10))
 	w.take(t, alice, rpm(1))
@@ -63,8 +64,9 @@ func TestBucketsInUseStay(t *testing.T) {
 	}
 }
 
-// Row 38: a multiplier that keeps buckets keeps them in every path, also those
-// an earlier write gave a time to live.
+// TestNegativeBucketTTLKeepsBuckets covers row 38 of docs/defects.md: a negative
+// BucketTTL keeps all buckets, including those that an earlier write gave a time
+// to live.
 func TestNegativeBucketTTLKeepsBuckets(t *testing.T) {
 	w := startWith(t, limiter.Options{}, memory.Options{BucketTTL: -1}, limiter.PerMinute("rpm", 10))
 	w.take(t, alice, rpm(1))
@@ -72,7 +74,7 @@ func TestNegativeBucketTTLKeepsBuckets(t *testing.T) {
 	check(t, lease.Adjust(rpm(1)))
 	check(t, lease.Commit(bg))
 	w.clock.pass(10 * 365 * 24 * time.Hour)
-	w.take(t, "carol", rpm(1)) // lets the store sweep
+	w.take(t, "carol", rpm(1)) // makes the store sweep
 	for _, e := range []string{alice, "bob"} {
 		if n := w.buckets(t, e); n != 1 {
 			t.Errorf("%s has %d buckets after ten years", e, n)
@@ -97,7 +99,8 @@ func TestOwnLimitsKeepTheBucket(t *testing.T) {
 	}
 }
 
-// Row D-6: whole numbers, rounded up, at least a second.
+// TestTimeToLiveIsRoundedUp covers row D-6 of docs/defects.md: the time to live
+// is in whole seconds, rounded up, at least one.
 func TestTimeToLiveIsRoundedUp(t *testing.T) {
 	resourceScope := limiter.Scope{Resource: resource}
 	for _, c := range []struct {
@@ -116,7 +119,7 @@ func TestTimeToLiveIsRoundedUp(t *testing.T) {
 		{[]limiter.Limit{limiter.PerMinute("x", 100)}, resourceScope, 1, 60},
 		{[]limiter.Limit{limiter.PerMinute("x", 100)}, resourceScope, -1, 0},
 		{[]limiter.Limit{limiter.PerMinute("x", 100)}, limiter.Scope{Entity: alice, Resource: resource}, 7, 0},
-		{[]limiter.Limit{limiter.Custom("x", 1e15, 1, 24*time.Hour)}, resourceScope, 1 << 20, 0}, // too long to count is for ever
+		{[]limiter.Limit{limiter.Custom("x", 1e15, 1, 24*time.Hour)}, resourceScope, 1 << 20, 0}, // too long to count, so it never expires
 	} {
 		if got := rules.Idle(c.limits, c.source, c.multiplier); got != c.seconds*1000 {
 			t.Errorf("%v at %s, times %d: %d ms, want %d s", c.limits, c.source.Level(), c.multiplier, got, c.seconds)

@@ -39,7 +39,8 @@ func TestCrockfordSpellsEveryBit(t *testing.T) {
 	}
 }
 
-// Within a millisecond, and when the clock goes back, by any amount.
+// TestULIDsRise checks that IDs increase within a millisecond, and if the clock
+// goes back by any amount.
 func TestULIDsRise(t *testing.T) {
 	var u ulids
 	last := ""

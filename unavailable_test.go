@@ -14,16 +14,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
-// moody is a store that remembers another mode than it holds.
-type moody struct {
+// modeStore is a store with a fixed mode.
+type modeStore struct {
 	limiter.Repository
 	mode limiter.OnUnavailable
 }
 
-func (m moody) OnUnavailable() limiter.OnUnavailable { return m.mode }
+func (m modeStore) OnUnavailable() limiter.OnUnavailable { return m.mode }
 
-// Row B-29: request, options, store decide in this order; what none of them
-// says, and what nobody understands, blocks.
+// TestModeOfAnOutage covers row B-29 of docs/defects.md: the request, the options
+// and the store decide in this order. Without a known mode, an outage blocks.
 func TestModeOfAnOutage(t *testing.T) {
 	const none, allow, block = limiter.OnUnavailable(""), limiter.Allow, limiter.Block
 	for _, c := range []struct {
@@ -41,7 +41,7 @@ func TestModeOfAnOutage(t *testing.T) {
 		{"B-29 a stored word nobody knows", none, none, "maybe", block},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			st := &store{Repository: moody{memory.New(nil), c.stored}}
+			st := &store{Repository: modeStore{memory.New(nil), c.stored}}
 			st.down()
 			lim := newLimiter(t, st, &limiter.Options{OnUnavailable: c.options})
 			req := request(alice, rpm(1))
@@ -58,7 +58,8 @@ func TestModeOfAnOutage(t *testing.T) {
 	}
 }
 
-// Row 22: a mode that was removed is not remembered.
+// TestRemovedModeIsForgotten covers row 22 of docs/defects.md: a deleted mode
+// does not apply.
 func TestRemovedModeIsForgotten(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 10))
 	check(t, w.SetOnUnavailable(bg, limiter.Allow))
@@ -71,7 +72,8 @@ func TestRemovedModeIsForgotten(t *testing.T) {
 	unavailable(t, err, "acquire")
 }
 
-// Row 37: what a namespace stores does not leak into another.
+// TestModeBelongsToItsNamespace covers row 37 of docs/defects.md: the mode of a
+// namespace does not apply to another.
 func TestModeBelongsToItsNamespace(t *testing.T) {
 	repo := memory.New(nil)
 	main := newLimiter(t, repo, nil)
@@ -93,8 +95,8 @@ func TestModeBelongsToItsNamespace(t *testing.T) {
 	}
 }
 
-// Rows 31 and D-9: what is wrong with the data or the call is no outage, and
-// refuses in either mode.
+// TestErrorsThatAreNoOutage covers rows 31 and D-9 of docs/defects.md: errors in
+// the data or the call refuse in either mode.
 func TestErrorsThatAreNoOutage(t *testing.T) {
 	corrupt := &limiter.CorruptError{Item: "limits of resource gpt-4", Reason: "limit rpm has capacity 0"}
 	for _, c := range []struct {
@@ -147,7 +149,8 @@ func TestEverythingElseIsAnOutage(t *testing.T) {
 	unavailable(t, err, "explain") // there is nothing to admit
 }
 
-// An outage that the store has described itself is not wrapped again.
+// TestStoreMayDescribeItsOutage checks that an *UnavailableError of the store is
+// not wrapped again.
 func TestStoreMayDescribeItsOutage(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 10))
 	own := &limiter.UnavailableError{Op: "put item", Err: errDown}
@@ -158,8 +161,8 @@ func TestStoreMayDescribeItsOutage(t *testing.T) {
 	unavailable(t, err, "put item")
 }
 
-// The lease of an allowed outage records nothing, does no I/O and never fails,
-// also when the store is back.
+// TestLeaseUnderAllowRecordsNothing checks that the lease of an allowed outage
+// records nothing, does no I/O and never fails, even when the store is back.
 func TestLeaseUnderAllowRecordsNothing(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 10))
 	w.take(t, alice, rpm(4))
@@ -238,8 +241,8 @@ func TestTimeInsideTheStore(t *testing.T) {
 	}
 }
 
-// A store may return one error value to many callers: it is theirs to read, not
-// the limiter's to write.
+// TestErrorsOfTheStoreAreNotWrittenTo checks that the limiter does not modify an
+// error of the store, which may return it to many callers.
 func TestErrorsOfTheStoreAreNotWrittenTo(t *testing.T) {
 	long := strings.Repeat("x", 60)
 	shared := &limiter.InvalidError{Field: "limits", Value: long, Reason: "none"}
@@ -248,7 +251,7 @@ func TestErrorsOfTheStoreAreNotWrittenTo(t *testing.T) {
 		return limiter.Outcome{}, shared
 	}
 	var wg sync.WaitGroup
-	for range 8 { // the race detector is the other judge
+	for range 8 { // for the race detector
 		wg.Go(func() {
 			_, err := w.Acquire(bg, request(alice, rpm(1)))
 			if bad, ok := errors.AsType[*limiter.InvalidError](err); !ok || bad.Value != long[:50]+"..." {

@@ -24,7 +24,7 @@ func TestUsageSummary(t *testing.T) {
 		q    limiter.UsageQuery
 		want limiter.UsageSummary
 	}{
-		{limiter.UsageQuery{Entity: alice}, limiter.UsageSummary{ // windows overlap: by the hour
+		{limiter.UsageQuery{Entity: alice}, limiter.UsageSummary{ // windows overlap, so the sum is hourly
 			Windows: 3, Snapshots: 3, Total: total, Cascaded: none, Average: map[string]float64{"rpm": 3, "tpm": 15}, First: hour(0), Last: hour(2),
 		}},
 		{limiter.UsageQuery{Resource: resource, Window: limiter.Daily}, limiter.UsageSummary{
@@ -43,7 +43,8 @@ func TestUsageSummary(t *testing.T) {
 	}
 }
 
-// summed are totals and what was cascaded of a query, after the hour ended.
+// wantSum checks the totals and the cascaded amounts of a query after the hour
+// has ended.
 func (w *world) wantSum(t *testing.T, q limiter.UsageQuery, total, cascaded map[string]int64) limiter.UsageSummary {
 	t.Helper()
 	sum, err := w.UsageSummary(bg, q)
@@ -65,7 +66,8 @@ func (w *world) create(t *testing.T, id, parent string, cascade bool) {
 
 type counts = map[string]int64
 
-// A cascading call counts once; what the parent paid for it is told apart.
+// TestSummaryOfAResourceCountsACascadingCallOnce checks that a cascading call
+// counts once, and that the part of the parent is reported as Cascaded.
 func TestSummaryOfAResourceCountsACascadingCallOnce(t *testing.T) {
 	w := start(t, limiter.PerDay("rpm", 1000), limiter.PerDay("tpm", 100_000))
 	w.family(t)
@@ -73,18 +75,18 @@ func TestSummaryOfAResourceCountsACascadingCallOnce(t *testing.T) {
 	w.create(t, "carol", project, false)
 	w.take(t, alice, rpm(1).And("tpm", 500))
 	w.take(t, "bob", rpm(2))
-	w.take(t, "carol", rpm(4))  // pays alone
-	w.take(t, project, rpm(8))  // traffic of its own
-	w.take(t, "nobody", rpm(1)) // has no record
+	w.take(t, "carol", rpm(4)) // pays alone
+	w.take(t, project, rpm(8)) // its own calls
+	w.take(t, "dave", rpm(1))  // has no record
 	byResource := limiter.UsageQuery{Resource: resource}
 	sum := w.wantSum(t, byResource, counts{"rpm": 16, "tpm": 500}, counts{"rpm": 3, "tpm": 500})
 	if sum.Windows != 1 || sum.Snapshots != 5 || sum.Average["rpm"] != 16 {
 		t.Errorf("%d windows, %d snapshots, average %v", sum.Windows, sum.Snapshots, sum.Average)
 	}
-	// Of an entity it is what that entity paid.
+	// A query for an entity sums what that entity paid.
 	w.wantSum(t, limiter.UsageQuery{Entity: project, Resource: resource}, counts{"rpm": 11, "tpm": 500}, counts{})
 
-	// Another hour is another window.
+	// The next hour is another window.
 	w.clock.pass(time.Hour)
 	w.take(t, alice, rpm(10))
 	sum = w.wantSum(t, byResource, counts{"rpm": 26, "tpm": 500}, counts{"rpm": 13, "tpm": 500})
@@ -93,7 +95,8 @@ func TestSummaryOfAResourceCountsACascadingCallOnce(t *testing.T) {
 	}
 }
 
-// What a deleted child used is its parent's: only there it is still counted.
+// TestSummaryAfterAChildIsDeleted checks that the usage of a deleted child counts
+// as usage of its parent.
 func TestSummaryAfterAChildIsDeleted(t *testing.T) {
 	w := start(t, limiter.PerDay("rpm", 1000))
 	w.family(t)
@@ -104,7 +107,8 @@ func TestSummaryAfterAChildIsDeleted(t *testing.T) {
 	w.wantSum(t, limiter.UsageQuery{Resource: resource}, counts{"rpm": 12}, counts{"rpm": 5})
 }
 
-// A parent is charged only for limits that it has.
+// TestSummaryWithAParentThatLacksTheLimit checks that a parent without the limit
+// has no part in its usage.
 func TestSummaryWithAParentThatLacksTheLimit(t *testing.T) {
 	w := start(t, limiter.PerDay("rpm", 1000), limiter.PerDay("tpm", 1000))
 	check(t, w.SetLimits(bg, project, resource, limiter.PerDay("rpm", 1000)))
@@ -114,8 +118,8 @@ func TestSummaryWithAParentThatLacksTheLimit(t *testing.T) {
 	w.wantSum(t, limiter.UsageQuery{Resource: resource}, counts{"rpm": 6, "tpm": 50}, counts{"rpm": 5})
 }
 
-// An entity that cascades only since a moment ago was charged alone before: more
-// than the parent was charged is not its children's.
+// TestSummaryNeverTakesMoreFromAParentThanItHas checks that usage of a child from
+// before it cascaded does not lower the usage of its parent below 0.
 func TestSummaryNeverTakesMoreFromAParentThanItHas(t *testing.T) {
 	w := start(t, limiter.PerDay("rpm", 1000))
 	w.take(t, alice, rpm(50))
@@ -125,8 +129,8 @@ func TestSummaryNeverTakesMoreFromAParentThanItHas(t *testing.T) {
 	w.wantSum(t, limiter.UsageQuery{Resource: resource}, counts{"rpm": 53}, counts{"rpm": 5})
 }
 
-// A call is charged to the parent, not to the parent's parent: that one pays for
-// what the parent used itself.
+// TestSummaryOfThreeGenerations checks that a call is charged one level up only,
+// and that a grandparent pays for the parent's own calls.
 func TestSummaryOfThreeGenerations(t *testing.T) {
 	w := start(t, limiter.PerDay("rpm", 1000))
 	w.family(t)
@@ -137,7 +141,7 @@ func TestSummaryOfThreeGenerations(t *testing.T) {
 	w.wantSum(t, limiter.UsageQuery{Resource: resource}, counts{"rpm": 125}, counts{"rpm": 25})
 }
 
-// A circle of parents is odd, but no reason not to end.
+// TestSummaryOfACircle checks that a cycle of parents ends.
 func TestSummaryOfACircle(t *testing.T) {
 	w := start(t, limiter.PerDay("rpm", 1000))
 	w.create(t, "a", "b", true)
@@ -147,9 +151,9 @@ func TestSummaryOfACircle(t *testing.T) {
 	w.wantSum(t, limiter.UsageQuery{Resource: resource}, counts{"rpm": 12}, counts{"rpm": 12})
 }
 
-// A window in which more was given back than taken lowers the total, but only as
-// far as the parent's counter says: beyond that, a give-back of its own cannot be
-// told from a child that did not cascade then.
+// TestSummaryOfAGiveBack checks that a net give-back lowers the total, down to
+// the parent's counter. Below that, a give-back of the parent and an earlier call
+// without cascade look alike.
 func TestSummaryOfAGiveBack(t *testing.T) {
 	w := start(t, limiter.PerDay("rpm", 1000))
 	w.family(t)

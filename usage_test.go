@@ -40,8 +40,8 @@ func (w *world) wantUsage(t *testing.T, q limiter.UsageQuery, want ...limiter.Us
 	}
 }
 
-// Usage is what was consumed, net, in the hour, day and month it was consumed
-// in.
+// TestUsageIsNetConsumption checks that usage is the net consumption of each
+// hour, day and month.
 func TestUsageIsNetConsumption(t *testing.T) {
 	w := start(t, limiter.PerDay("rpm", 1000), limiter.PerDay("tpm", 100_000))
 	w.family(t)
@@ -50,8 +50,8 @@ func TestUsageIsNetConsumption(t *testing.T) {
 	check(t, lease.Adjust(tpm(40)))
 	check(t, lease.Commit(bg))
 	check(t, w.take(t, alice, rpm(5)).Rollback(bg))
-	w.refuse(t, rpm(10_000)) // a refusal is no use
-	w.take(t, alice, rpm(0)) // nor is nothing
+	w.refuse(t, rpm(10_000)) // a refusal is not usage
+	w.take(t, alice, rpm(0)) // neither is an amount of 0
 	later := noon.Add(90 * time.Minute)
 	w.clock.pass(90 * time.Minute)
 	w.take(t, alice, tpm(3))
@@ -78,7 +78,7 @@ func TestUsageIsNetConsumption(t *testing.T) {
 	w.wantUsage(t, q, usage(alice, limiter.Hourly, later, 1, second), usage(alice, limiter.Hourly, noon, 5, first))
 }
 
-// Windows that start together are kept apart.
+// TestUsageAtMidnight checks that windows that start together are separate.
 func TestUsageAtMidnight(t *testing.T) {
 	w := start(t, limiter.PerDay("rpm", 1000))
 	midnight := time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)

@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// names are the kinds of name a caller passes in, each with a call that checks
-// one. The store is not asked, so a valid name ends in a panic.
+// names holds a call for each kind of name. The store panics, so a valid name ends
+// in a panic.
 var names = map[string]func(lim *limiter.RateLimiter, name string) error{
 	"entity_id": func(lim *limiter.RateLimiter, name string) error {
 		_, err := lim.Acquire(bg, limiter.Request{Entity: name, Resource: resource, Consume: rpm(1)})
@@ -35,15 +35,15 @@ var names = map[string]func(lim *limiter.RateLimiter, name string) error{
 	},
 }
 
-// reachesStore tells whether the call passed validation, which is when the
-// untouchable store panics.
+// reachesStore reports whether the call passed validation and reached the store,
+// which panics.
 func reachesStore(t *testing.T, field, name string) (reached bool, err error) {
 	t.Helper()
 	lim := newLimiter(t, untouched{}, nil)
 	return passes(func() error { return names[field](lim, name) })
 }
 
-// passes tells whether a call gets to the store, or why not.
+// passes reports whether a call reaches the store, or returns its error.
 func passes(call func() error) (reached bool, err error) {
 	defer func() { reached = recover() != nil }()
 	return false, call()
@@ -64,7 +64,7 @@ func TestNamesThatAreValid(t *testing.T) {
 	}
 }
 
-func TestNamesThatAreNot(t *testing.T) {
+func TestNamesThatAreInvalid(t *testing.T) {
 	common := []string{" a", "a b", "a\x00", "ä", "a\xff", "a,b", "a[", "a`", "a{", "a;", "_a", ".a", "-a", "$SYSTEM", "日本"}
 	for field, bad := range map[string][]string{
 		"entity_id": {"a/b", ":a"}, "parent_id": {"a/b", "@a"}, "principal": {"a/b", "a arn:", "arn:aws:iam::1:role/a b", "arn:aws:iam::1:role/a#c", "arn:\x00", "arn:a\n", "arn:ä", "arn:" + strings.Repeat("x", 2045)}, "namespace": {"a/b", "_", "a/"},
@@ -81,7 +81,8 @@ func TestNamesThatAreNot(t *testing.T) {
 	}
 }
 
-// Rows B-20 and 25: the whole name is matched, to the last byte.
+// TestTrailingNewlineIsRefused covers rows B-20 and 25 of docs/defects.md: a name
+// is matched to its last byte.
 func TestTrailingNewlineIsRefused(t *testing.T) {
 	for field := range names {
 		for _, name := range []string{"abc\n", "abc\r\n", "\nabc", "a\nbc"} {
@@ -94,8 +95,8 @@ func TestTrailingNewlineIsRefused(t *testing.T) {
 	}
 }
 
-// Rows B-21 and 20: a limit's counter stands in a usage record under its own
-// name, a resource in the registry under its own.
+// TestReservedNamesAreRefused covers rows B-21 and 20 of docs/defects.md: names
+// of attributes in usage records and in the registry are reserved.
 func TestReservedNamesAreRefused(t *testing.T) {
 	for field, reserved := range map[string][]string{
 		"name": {
@@ -113,14 +114,15 @@ func TestReservedNamesAreRefused(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"TTL", "windows", "pk"} { // only those exact words
+	for _, name := range []string{"TTL", "windows", "pk"} { // names are case-sensitive and matched whole
 		if ok, err := reachesStore(t, "name", name); !ok {
 			t.Errorf("limit %q: %v", name, err)
 		}
 	}
 }
 
-// A reason says what to change, the first thing that is wrong.
+// TestReasonsNameTheRule checks that a reason names the first rule that the value
+// breaks.
 func TestReasonsNameTheRule(t *testing.T) {
 	long := map[string]int{"entity_id": 256, "parent_id": 256, "principal": 256, "namespace": 256, "resource": 64, "name": 64}
 	for field, most := range long {
@@ -169,8 +171,8 @@ func TestValuesAreShownUpTo50Characters(t *testing.T) {
 	}
 }
 
-// agree checks that Validate is the whole check of the call that takes the
-// value: nil where field is "", else the same error for that field.
+// agree checks that Validate and the call that takes the value return the same
+// error for field, or none if field is "".
 func agree(t *testing.T, field string, validate, call func() error) {
 	t.Helper()
 	reached, err := passes(call)
@@ -257,13 +259,14 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 	_, err := limiter.New(nil, nil)
 	invalid(t, err, "repository")
-	for range 50 { // which of two errors is told must not depend on the run
+	for range 50 { // the choice between two errors must be deterministic
 		_, err := limiter.New(untouched{}, &limiter.Options{Timeout: -1, SettleTimeout: -1})
 		invalid(t, err, "timeout")
 	}
 }
 
-// What is looked up is not read back whole, nor is what a store calls invalid.
+// TestLongValuesAreNotEchoed checks that errors truncate long names and long
+// values from a store.
 func TestLongValuesAreNotEchoed(t *testing.T) {
 	w := start(t)
 	long := strings.Repeat("x", 100_000)

@@ -11,9 +11,9 @@ import (
 // store. Another process may have given tokens back. One waiter asks for all.
 const recheckInterval = 5 * time.Second
 
-// Wait is like Acquire, but waits until req fits. Callers that wait for one entity
-// and resource at this limiter and its views are served in order of arrival.
-// Acquire does not queue.
+// Wait acquires like Acquire, but waits until req fits. It serves the callers that
+// wait for one entity and resource at this limiter and its views in order of
+// arrival. Acquire does not queue.
 //
 // Wait returns at once if waiting cannot help: with an *ExceededError that matches
 // ErrNeverFits, with an *InvalidError, or in an outage with an *UnavailableError

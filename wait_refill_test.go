@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// perSecond is a limit of 10 a second, for the parent as for its children.
+// perSecond is a limit of 10 a second, for the parent and its children.
 var perSecond = limiter.Custom("rpm", 10, 10, time.Second)
 
 // keys makes n children of the project wait for one token each.
@@ -24,13 +24,13 @@ func (c *crowd) keys(n int) {
 	}
 }
 
-// drain takes all that the parent holds.
+// drain takes everything that the parent holds.
 func (c *crowd) drain() {
 	c.children("drain")
 	c.take(c.t, "drain", rpm(10))
 }
 
-// total is how often the store was asked.
+// total returns how often the waiters asked the store.
 func (c *crowd) total() (asked int) {
 	synctest.Wait()
 	c.mu.Lock()
@@ -41,9 +41,10 @@ func (c *crowd) total() (asked int) {
 	return asked
 }
 
-// Refill wakes as many as it may serve, however many wait for it.
+// TestRefillWakesNoHerd checks that a refill wakes only as many waiters as it may
+// serve.
 func TestRefillWakesNoHerd(t *testing.T) {
-	bustle(t, func(c *crowd) {
+	runCrowd(t, func(c *crowd) {
 		c.keys(100)
 		time.Sleep(5 * time.Second) // the parent held 10, and gains 10 a second
 		c.reset()
@@ -54,18 +55,18 @@ func TestRefillWakesNoHerd(t *testing.T) {
 	}, perSecond)
 }
 
-// Waiters who need the same are served in order of arrival and as fast as the
-// parent refills, with about one question each: recheck adds one now and then, and
-// not one for every waiter.
+// TestRefillServesInOrderOfArrival checks that waiters with the same need are
+// served in order of arrival, as fast as the parent refills, with about one
+// request each.
 func TestRefillServesInOrderOfArrival(t *testing.T) {
-	bustle(t, func(c *crowd) {
+	runCrowd(t, func(c *crowd) {
 		c.drain()
 		c.keys(2000)
 		c.reset()
 		const seconds = 100
 		time.Sleep(seconds*time.Second + 2*time.Millisecond)
 		if asked, served := c.total(), len(c.served); served != 10*seconds || asked > served+2*seconds/5 {
-			c.t.Errorf("%d served, who asked %d times", served, asked)
+			c.t.Errorf("%d served with %d requests", served, asked)
 		}
 		for i := range len(c.served) {
 			if got, want := <-c.served, fmt.Sprint("key-", i); got != want {
@@ -75,9 +76,10 @@ func TestRefillServesInOrderOfArrival(t *testing.T) {
 	}, perSecond)
 }
 
-// A store that takes its time is not asked more often for that.
+// TestRefillWakesNoHerdOfASlowStore checks that waiters do not ask a slow store
+// more often.
 func TestRefillWakesNoHerdOfASlowStore(t *testing.T) {
-	bustle(t, func(c *crowd) {
+	runCrowd(t, func(c *crowd) {
 		c.store.onConsume = func(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
 			time.Sleep(15 * time.Millisecond)
 			out, err := c.consume(ctx, time.Now(), charge)
@@ -86,21 +88,22 @@ func TestRefillWakesNoHerdOfASlowStore(t *testing.T) {
 		}
 		check(c.t, c.SetLimits(bg, project, "", limiter.Custom("rpm", 100, 1000, time.Second)))
 		c.keys(4000)
-		defer time.Sleep(time.Second) // until all have their answer
+		defer time.Sleep(time.Second) // until all requests have returned
 		defer c.store.up()
 		time.Sleep(time.Second)
 		c.reset()
 		before := len(c.served)
 		time.Sleep(2 * time.Second)
 		if asked, served := c.total(), len(c.served)-before; served < 1900 || asked > 2*served {
-			c.t.Errorf("%d served, who asked %d times", served, asked)
+			c.t.Errorf("%d served with %d requests", served, asked)
 		}
 	}, perSecond)
 }
 
-// One who waits for refill and gives up lets the next one have it.
+// TestRefillIsPassedOn checks that a waiter that gives up leaves the refill to
+// the next one.
 func TestRefillIsPassedOn(t *testing.T) {
-	bustle(t, func(c *crowd) {
+	runCrowd(t, func(c *crowd) {
 		c.drain()
 		c.children("bob")
 		giveUp := c.wait("bob", rpm(1))
@@ -112,22 +115,22 @@ func TestRefillIsPassedOn(t *testing.T) {
 	}, perSecond)
 }
 
-// One who lacks something slower as well holds up none behind it, whether it
-// learns that from the store or from what others take, and is served in time.
+// TestRefillPassesTheSlower checks that a waiter that lacks a slower limit too
+// does not block the waiters behind it, and is served in time.
 func TestRefillPassesTheSlower(t *testing.T) {
 	for name, test := range map[string]struct {
 		taken    int64
 		giveBack bool
 	}{"unknown": {50, false}, "known": {105, false}, "known, with a give-back": {105, true}} {
 		t.Run(name, func(t *testing.T) {
-			bustle(t, func(c *crowd) {
+			runCrowd(t, func(c *crowd) {
 				c.children("drain", "ann", "bob")
 				drain := c.take(c.t, "drain", rpm(10))
 				lease := c.take(c.t, "bob", tpm(test.taken))
 				c.wait("ann", rpm(1))
-				c.wait("bob", rpm(1).And("tpm", 50)) // lacks rpm longest, and comes second
+				c.wait("bob", rpm(1).And("tpm", 50)) // waits longest for rpm, and comes second
 				c.keys(2)
-				check(c.t, lease.Adjust(tpm(190))) // now it lacks tpm longer
+				check(c.t, lease.Adjust(tpm(190))) // now the wait for tpm is longer
 				check(c.t, lease.Flush(bg))
 				if test.giveBack {
 					check(c.t, drain.Rollback(bg))
@@ -145,10 +148,10 @@ func TestRefillPassesTheSlower(t *testing.T) {
 	}
 }
 
-// What another process gives back serves all whom it is enough for, once one of
-// them has looked.
+// TestRecheckServesAll checks that a give-back of another process serves every
+// waiter it suffices for, once one of them has asked.
 func TestRecheckServesAll(t *testing.T) {
-	bustle(t, func(c *crowd) {
+	runCrowd(t, func(c *crowd) {
 		c.children("drain")
 		other := newLimiter(c.t, c.store, &limiter.Options{Now: time.Now})
 		lease, err := other.Acquire(bg, request("drain", rpm(100)))
@@ -159,14 +162,15 @@ func TestRecheckServesAll(t *testing.T) {
 		check(c.t, lease.Rollback(bg))
 		time.Sleep(4 * time.Second)
 		if asked, served := c.total(), len(c.served); served != 100 || asked > 105 {
-			c.t.Errorf("%d served, who asked %d times", served, asked)
+			c.t.Errorf("%d served with %d requests", served, asked)
 		}
 	}, limiter.PerDay("rpm", 100))
 }
 
-// In an outage all waiters return at once when the first of them has noticed.
+// TestRecheckEndsAllInAnOutage checks that all waiters return in an outage as
+// soon as the first has noticed it.
 func TestRecheckEndsAllInAnOutage(t *testing.T) {
-	bustle(t, func(c *crowd) {
+	runCrowd(t, func(c *crowd) {
 		c.children("drain")
 		c.take(c.t, "drain", rpm(100))
 		c.keys(50)
@@ -181,9 +185,10 @@ func TestRecheckEndsAllInAnOutage(t *testing.T) {
 	}, limiter.PerDay("rpm", 100))
 }
 
-// A store that does not answer one waiter does not keep others from asking.
+// TestRefillPassesTheUnanswered checks that a waiter without an answer does not
+// block others.
 func TestRefillPassesTheUnanswered(t *testing.T) {
-	bustle(t, func(c *crowd) {
+	runCrowd(t, func(c *crowd) {
 		c.drain()
 		c.keys(3)
 		hung := make(chan struct{})
@@ -196,10 +201,10 @@ func TestRefillPassesTheUnanswered(t *testing.T) {
 	}, perSecond)
 }
 
-// A limit that shrinks below what a waiter needs ends its wait, although others
-// are before it.
+// TestRecheckSeesWhatNeverFitsAnyMore checks that a capacity below the need of a
+// waiter ends its wait, even if others are before it.
 func TestRecheckSeesWhatNeverFitsAnyMore(t *testing.T) {
-	bustle(t, func(c *crowd) {
+	runCrowd(t, func(c *crowd) {
 		c.children("drain", "bob")
 		c.take(c.t, "drain", rpm(100))
 		c.keys(2)
@@ -216,18 +221,18 @@ func TestRecheckSeesWhatNeverFitsAnyMore(t *testing.T) {
 	}, limiter.PerDay("rpm", 100))
 }
 
-// Whatever waiters need, and however many give up, none of the refill is left
-// unused while they wait, and the store is asked about as often as it serves.
+// TestRefillIsUsedInFull checks that waiters use the whole refill under random
+// needs and cancellations, with about one request for each lease.
 func TestRefillIsUsedInFull(t *testing.T) {
 	for seed := range uint64(30) {
-		bustle(t, func(c *crowd) {
+		runCrowd(t, func(c *crowd) {
 			c.drain()
 			rnd := rand.New(rand.NewPCG(seed, 14))
 			var need int64
 			var waiting atomic.Int64
 			const waiters = 100
 			for range waiters {
-				key := fmt.Sprint("key-", rnd.IntN(80)) // some wait in line
+				key := fmt.Sprint("key-", rnd.IntN(80)) // some share a queue
 				if _, err := c.Entity(bg, key); err != nil {
 					c.children(key)
 				}

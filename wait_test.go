@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
-// bubble runs a test with a clock that jumps when everyone waits, on a limiter
-// of 60 a minute of which nothing is left. It fails if a goroutine stays.
+// bubble runs a test in synctest with an empty bucket of 60 tokens a minute. It
+// fails if a goroutine stays.
 func bubble(t *testing.T, test func(*world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -22,8 +22,7 @@ func bubble(t *testing.T, test func(*world)) {
 	})
 }
 
-// wantTook checks how long something took, to the millisecond that a wait may
-// be too long.
+// wantTook checks a duration. A wait may be a millisecond too long.
 func wantTook(t *testing.T, began time.Time, want time.Duration) {
 	t.Helper()
 	if took := time.Since(began); took < want || took > want+time.Millisecond {
@@ -56,7 +55,7 @@ func TestWaitServesInOrderOfArrival(t *testing.T) {
 		}
 		began := time.Now()
 		served := make(chan turn)
-		for i, ask := range []int64{20, 1, 5} { // a small one does not overtake
+		for i, ask := range []int64{20, 1, 5} { // a small request does not overtake
 			go func() {
 				if _, err := w.Wait(bg, request(alice, rpm(ask))); err != nil {
 					t.Error(err)
@@ -76,7 +75,7 @@ func TestWaitServesInOrderOfArrival(t *testing.T) {
 	})
 }
 
-// queued makes someone else wait first, and returns how to end that.
+// queued starts another waiter first and returns a function that ends it.
 func (w *world) queued(t *testing.T) (done func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(bg)
@@ -89,7 +88,7 @@ func (w *world) queued(t *testing.T) (done func()) {
 	return func() { cancel(); <-ended }
 }
 
-// behind runs a test as the first in line, and as one that has to queue.
+// behind runs a test as the first in the queue, and again behind another waiter.
 func behind(t *testing.T, test func(*world)) {
 	t.Helper()
 	t.Run("first", func(t *testing.T) { bubble(t, test) })
@@ -148,17 +147,18 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		time.AfterFunc(3*time.Second, cancel)
 		began := time.Now()
 		_, err := w.Wait(ctx, request(alice, rpm(30)))
-		exceeded(t, err) // the refusal seen last
+		exceeded(t, err) // the last refusal
 		is(t, err, context.Canceled)
 		wantTook(t, began, 3*time.Second)
 	})
 }
 
-// One that only waits for its turn has no refusal to tell of.
+// TestWaitForATurnEndsWithItsContext checks that a waiter that was never refused
+// returns only the error of its context.
 func TestWaitForATurnEndsWithItsContext(t *testing.T) {
 	bubble(t, func(w *world) {
 		t := w.t
-		time.Sleep(time.Second) // one is left, for someone who asks for that
+		time.Sleep(time.Second) // refills one token
 		defer w.queued(t)()
 		ctx, cancel := context.WithTimeout(bg, 3*time.Second)
 		defer cancel()
@@ -214,7 +214,8 @@ func TestWaitIsWokenByAGiveBack(t *testing.T) {
 	}
 }
 
-// What another process gives back is noticed too, a little later.
+// TestWaitLooksAgainNowAndThen checks that a waiter notices a give-back of
+// another process after a while.
 func TestWaitLooksAgainNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startWith(t, limiter.Options{Now: time.Now}, memory.Options{}, limiter.PerDay("rpm", 60))
@@ -247,9 +248,9 @@ func TestWaitInAnOutage(t *testing.T) {
 					unavailable(t, err, "acquire")
 				}
 				began := time.Now()
-				time.AfterFunc(3*time.Second, w.store.down) // while it waits
+				time.AfterFunc(3*time.Second, w.store.down) // during the wait
 				want(w.Wait(bg, req))
-				wantTook(t, began, 5*time.Second) // when it looked again
+				wantTook(t, began, 5*time.Second) // at the recheck
 				began = time.Now()
 				want(w.Wait(bg, req))
 				wantTook(t, began, 0)
@@ -258,7 +259,8 @@ func TestWaitInAnOutage(t *testing.T) {
 	}
 }
 
-// One that queues in an outage leaves it to the first in line to find out.
+// TestWaitQueuesInAnOutage checks that a waiter behind another leaves it to the
+// first to notice the outage.
 func TestWaitQueuesInAnOutage(t *testing.T) {
 	bubble(t, func(w *world) {
 		t := w.t
@@ -284,8 +286,8 @@ func TestWaitEndsWhenTheStoreIsClosed(t *testing.T) {
 	})
 }
 
-// A store that hangs is an outage after the limiter's timeout, for one that
-// queues as for the first in line.
+// TestWaitInAStoreThatHangs checks that a hanging store is an outage after
+// Options.Timeout, for every position in the queue.
 func TestWaitInAStoreThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := limiter.Options{Now: time.Now, Timeout: 2 * time.Second, OnUnavailable: limiter.Allow}
@@ -305,7 +307,7 @@ func TestWaitInAStoreThatHangs(t *testing.T) {
 	})
 }
 
-// inOrder lets two limiters wait for one bucket, the larger request first.
+// inOrder makes two limiters wait for one bucket, the larger request first.
 func inOrder(t *testing.T, first, second *limiter.RateLimiter) {
 	t.Helper()
 	served := make(chan int64)
@@ -324,12 +326,13 @@ func inOrder(t *testing.T, first, second *limiter.RateLimiter) {
 	}
 }
 
-// Views of one namespace are one process: their waiters stand in one line, with
-// those of the limiter itself if the store says which namespace that is.
-func TestWaitersOfAllViewsStandInOneLine(t *testing.T) {
+// TestWaitersOfAllViewsShareAQueue checks that the views of one namespace share a
+// queue, and share it with the limiter itself if the store implements
+// NamespaceIdentifier.
+func TestWaitersOfAllViewsShareAQueue(t *testing.T) {
 	bubble(t, func(w *world) {
 		var views [2]*limiter.RateLimiter
-		for i := range views { // as two handlers would
+		for i := range views { // like two handlers
 			v, err := w.Namespace(bg, "default")
 			check(w.t, err)
 			views[i] = v.As("someone")

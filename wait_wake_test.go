@@ -13,19 +13,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
-// crowd is a world whose store counts who asks.
+// crowd is a world that counts the requests of each entity.
 type crowd struct {
 	*world
 	mu     sync.Mutex
 	asked  map[string]int
-	before map[string]func()                                         // the next time an entity asks
-	after  map[string]func(limiter.Outcome) (limiter.Outcome, error) // and once it is answered
-	served chan string                                               // who got a lease from wait
-	failed map[string]error                                          // who did not, once all is over
+	before map[string]func()                                         // called once, before the next request of an entity
+	after  map[string]func(limiter.Outcome) (limiter.Outcome, error) // called once, after the answer
+	served chan string                                               // entities that got a lease
+	failed map[string]error                                          // entities that did not
 }
 
-// bustle runs a test in a bubble, with limits that refill slowly.
-func bustle(t *testing.T, test func(*crowd), limits ...limiter.Limit) {
+// runCrowd runs a test in a bubble, with limits that refill slowly.
+func runCrowd(t *testing.T, test func(*crowd), limits ...limiter.Limit) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := &crowd{
@@ -55,7 +55,7 @@ func (c *crowd) consume(ctx context.Context, now time.Time, charge limiter.Charg
 	return out, err
 }
 
-// children makes entities that cascade to the project.
+// children creates entities that cascade to the project.
 func (c *crowd) children(names ...string) {
 	for _, e := range names {
 		_, err := c.CreateEntity(bg, limiter.Entity{ID: e, Parent: project, Cascade: true})
@@ -63,7 +63,7 @@ func (c *crowd) children(names ...string) {
 	}
 }
 
-// wait begins to wait, and returns how to give up.
+// wait starts a waiter and returns a function that cancels it.
 func (c *crowd) wait(entity string, amounts limiter.Amounts) (giveUp func()) {
 	ctx, cancel := context.WithCancel(bg)
 	c.t.Cleanup(cancel)
@@ -81,7 +81,7 @@ func (c *crowd) wait(entity string, amounts limiter.Amounts) (giveUp func()) {
 	return cancel
 }
 
-// reset begins to count anew.
+// reset clears the counts.
 func (c *crowd) reset() {
 	synctest.Wait()
 	c.mu.Lock()
@@ -106,7 +106,7 @@ func (c *crowd) wantAsked(want map[string]int) {
 	}
 }
 
-// wantServed checks who was served, at once and in any order.
+// wantServed checks which waiters were served, in any order.
 func (c *crowd) wantServed(want ...string) {
 	c.t.Helper()
 	synctest.Wait()
@@ -124,12 +124,12 @@ func (c *crowd) wantServed(want ...string) {
 	}
 }
 
-// A key that settles wakes only those who lack what it gave back: beside 1,000
-// keys that wait, it is alone with the store.
+// TestSettlementsWakeNoOtherKey checks that a give-back wakes only waiters that
+// lack it, with 1,000 other keys waiting.
 func TestSettlementsWakeNoOtherKey(t *testing.T) {
 	for name, cascade := range map[string]bool{"keys": false, "keys of one parent": true} {
 		t.Run(name, func(t *testing.T) {
-			bustle(t, func(c *crowd) {
+			runCrowd(t, func(c *crowd) {
 				check(c.t, c.SetLimits(bg, project, "", limiter.PerDay("rpm", 1e9)))
 				for i := range 1000 {
 					key := fmt.Sprintf("key-%d", i)
@@ -156,10 +156,10 @@ func TestSettlementsWakeNoOtherKey(t *testing.T) {
 	}
 }
 
-// One who lacks tokens of its parent is woken when they may be there, and not
-// before.
+// TestParentsGiveBackWakesWhenItIsEnough checks that a waiter that lacks tokens
+// of its parent wakes only when they may be there.
 func TestParentsGiveBackWakesWhenItIsEnough(t *testing.T) {
-	bustle(t, func(c *crowd) {
+	runCrowd(t, func(c *crowd) {
 		check(c.t, c.SetLimits(bg, project, "", limiter.PerDay("rpm", 60), limiter.PerDay("tpm", 60)))
 		c.children(alice, "bob")
 		lease := c.take(c.t, alice, rpm(60).And("tpm", 60))
@@ -179,9 +179,10 @@ func TestParentsGiveBackWakesWhenItIsEnough(t *testing.T) {
 	}, limiter.PerDay("rpm", 100), limiter.PerDay("tpm", 100))
 }
 
-// A give-back wakes as many as it may serve, the rest stay asleep.
+// TestGiveBackWakesAsManyAsItMayServe checks that a give-back wakes as many
+// waiters as it may serve, and no more.
 func TestGiveBackWakesAsManyAsItMayServe(t *testing.T) {
-	bustle(t, func(c *crowd) {
+	runCrowd(t, func(c *crowd) {
 		check(c.t, c.SetLimits(bg, project, "", limiter.PerDay("rpm", 60)))
 		c.children(alice)
 		lease := c.take(c.t, alice, rpm(60))
@@ -203,9 +204,10 @@ func TestGiveBackWakesAsManyAsItMayServe(t *testing.T) {
 	}, limiter.PerDay("rpm", 100))
 }
 
-// Give-back and refill together: a waiter asks when both are enough.
+// TestGiveBackShortensTheWait checks that a waiter asks when give-back and refill
+// together are enough.
 func TestGiveBackShortensTheWait(t *testing.T) {
-	bustle(t, func(c *crowd) {
+	runCrowd(t, func(c *crowd) {
 		lease := c.take(c.t, alice, rpm(60))
 		began := time.Now()
 		time.AfterFunc(500*time.Millisecond, func() {
@@ -221,12 +223,13 @@ func TestGiveBackShortensTheWait(t *testing.T) {
 	}, limiter.PerMinute("rpm", 60))
 }
 
-// What is given back while the store answers is not overlooked.
+// TestGiveBackWhileAskingIsNotOverlooked checks that a give-back during a request
+// to the store counts.
 func TestGiveBackWhileAskingIsNotOverlooked(t *testing.T) {
 	for name, known := range map[string]bool{"first time": false, "again": true} {
 		for who, entity := range map[string]string{"own bucket": alice, "parent": "bob"} {
 			t.Run(name+"/"+who, func(t *testing.T) {
-				bustle(t, func(c *crowd) {
+				runCrowd(t, func(c *crowd) {
 					check(c.t, c.SetLimits(bg, project, "", limiter.PerDay("rpm", 60)))
 					c.children(alice, "bob")
 					lease := c.take(c.t, alice, rpm(60))
@@ -240,7 +243,7 @@ func TestGiveBackWhileAskingIsNotOverlooked(t *testing.T) {
 						c.wait(entity, rpm(30))
 						c.after[entity] = giveBack
 						c.reset()
-						time.Sleep(5 * time.Second) // when it looks again
+						time.Sleep(5 * time.Second) // until the recheck
 					} else {
 						c.after[entity] = giveBack
 						c.wait(entity, rpm(30))
@@ -257,7 +260,8 @@ func TestGiveBackWhileAskingIsNotOverlooked(t *testing.T) {
 	}
 }
 
-// One who was woken and does not take lets the next one ask.
+// TestGiveBackIsPassedOn checks that a woken waiter that gives up lets the next
+// one ask.
 func TestGiveBackIsPassedOn(t *testing.T) {
 	for name, spoil := range map[string]func(c *crowd, giveUp func()){
 		"outage": func(c *crowd, _ func()) {
@@ -272,7 +276,7 @@ func TestGiveBackIsPassedOn(t *testing.T) {
 		"lacks something else": func(c *crowd, _ func()) { c.before["bob"] = func() { c.take(c.t, "bob", tpm(100)) } },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bustle(t, func(c *crowd) {
+			runCrowd(t, func(c *crowd) {
 				check(c.t, c.SetLimits(bg, project, "", limiter.PerDay("rpm", 60)))
 				c.children(alice, "bob", "carol")
 				lease := c.take(c.t, alice, rpm(60))
@@ -288,10 +292,10 @@ func TestGiveBackIsPassedOn(t *testing.T) {
 	}
 }
 
-// One who comes too late, since another took what was given back, is woken by
-// the next give-back.
-func TestWaiterWhoIsOutrunWaitsOn(t *testing.T) {
-	bustle(t, func(c *crowd) {
+// TestOvertakenWaiterKeepsWaiting checks that a woken waiter that finds the
+// tokens taken wakes again with the next give-back.
+func TestOvertakenWaiterKeepsWaiting(t *testing.T) {
+	runCrowd(t, func(c *crowd) {
 		first, second := c.take(c.t, alice, rpm(50)), c.take(c.t, alice, rpm(50))
 		c.wait(alice, rpm(50))
 		c.before[alice] = func() {
@@ -311,7 +315,8 @@ func TestWaiterWhoIsOutrunWaitsOn(t *testing.T) {
 	}, limiter.PerDay("rpm", 100))
 }
 
-// Namespaces are apart: what one gives back wakes no waiter of another.
+// TestGiveBackWakesItsOwnNamespace checks that a give-back wakes no waiter of
+// another namespace.
 func TestGiveBackWakesItsOwnNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := newLimiter(t, memory.New(nil), nil)
@@ -339,15 +344,15 @@ func TestGiveBackWakesItsOwnNamespace(t *testing.T) {
 		time.Sleep(time.Second)
 		check(t, leases[1].Rollback(bg))
 		time.Sleep(time.Second)
-		check(t, leases[0].Rollback(bg)) // by another view of the same namespace
+		check(t, leases[0].Rollback(bg)) // another view of the same namespace
 		if took := <-served; took != 2*time.Second {
 			t.Errorf("served after %v, want 2s", took)
 		}
 	})
 }
 
-// anonymous is a store that does not say which namespace it is, nor do its
-// views.
+// anonymous is a store that does not implement NamespaceIdentifier, and neither do
+// its views.
 type anonymous struct{ limiter.Repository }
 
 func (a anonymous) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
@@ -355,7 +360,8 @@ func (a anonymous) Namespace(ctx context.Context, name string) (limiter.Reposito
 	return anonymous{view}, err
 }
 
-// Where namespaces cannot be told apart, a give-back wakes by any view.
+// TestGiveBackWakesOtherViewsOfAnAnonymousStore checks that a give-back wakes
+// waiters of all views if the store does not implement NamespaceIdentifier.
 func TestGiveBackWakesOtherViewsOfAnAnonymousStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := newLimiter(t, anonymous{memory.New(nil)}, nil)
@@ -375,10 +381,10 @@ func TestGiveBackWakesOtherViewsOfAnAnonymousStore(t *testing.T) {
 	})
 }
 
-// A store that loses every race refuses though the tokens are there: it is not
-// asked again without a pause.
+// TestLostRacesAreNotRepeatedAtOnce checks that a waiter pauses after a store has
+// lost every race for a bucket with enough tokens.
 func TestLostRacesAreNotRepeatedAtOnce(t *testing.T) {
-	bustle(t, func(c *crowd) {
+	runCrowd(t, func(c *crowd) {
 		const races = 10
 		asked := 0
 		c.store.onConsume = func(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
@@ -398,8 +404,8 @@ func TestLostRacesAreNotRepeatedAtOnce(t *testing.T) {
 	}, limiter.PerDay("rpm", 100))
 }
 
-// A waiter for a bucket whose own time lies ahead asks now and then, not whenever
-// refill alone would do, and at once when enough is given back.
+// TestWaitersOfABucketAheadSleep checks that a waiter asks only now and then if
+// the bucket's own time is ahead, and at once if enough is given back.
 func TestWaitersOfABucketAheadSleep(t *testing.T) {
 	const ahead = 17 * time.Second
 	for name, test := range map[string]func(*crowd, *limiter.Lease){
@@ -416,7 +422,7 @@ func TestWaitersOfABucketAheadSleep(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bustle(t, func(c *crowd) {
+			runCrowd(t, func(c *crowd) {
 				later := newLimiter(c.t, c.store, &limiter.Options{Now: func() time.Time { return time.Now().Add(ahead) }})
 				lease := c.take(c.t, alice, rpm(5))
 				_, err := later.Acquire(bg, request(alice, rpm(60_000)))

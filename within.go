@@ -18,10 +18,10 @@ func Within(name string, n int64, period time.Duration) Limit {
 	return WithinBurst(name, n, max(n/10, 1), period)
 }
 
-// WithinBurst is like [Within] with a burst from 1 to n. A larger burst admits
-// larger requests and refills more slowly. A burst of n leaves nothing to refill;
-// then one token refills in a thousandth more than the period, rounded up to whole
-// seconds.
+// WithinBurst returns a limit like [Within] with another burst, from 1 to n. A
+// larger burst admits larger requests and refills more slowly. A burst of n leaves
+// nothing to refill; then one token refills in a thousandth more than the period,
+// rounded up to whole seconds.
 func WithinBurst(name string, n, burst int64, period time.Duration) Limit {
 	switch {
 	case n < 1 || n > bucket.MaxTokens:

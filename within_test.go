@@ -61,14 +61,14 @@ func TestWithinOutOfRangeIsBadInput(t *testing.T) {
 	}
 }
 
-// paid is one admission, or what was given back of one.
+// paid is one admission or one give-back.
 type paid struct {
 	at     time.Time
 	amount int64
 }
 
-// maxWithin is the most that any closed window of a length admitted. The worst
-// of them begin with an admission.
+// maxWithin returns the most that any closed window of a length admitted. The
+// worst windows start with an admission.
 func maxWithin(history []paid, length time.Duration) (most int64) {
 	for i, first := range history {
 		var sum int64
@@ -83,8 +83,8 @@ func maxWithin(history []paid, length time.Duration) (most int64) {
 	return most
 }
 
-// TestWithinHoldsInEveryWindow drives greedy random histories on the exact
-// store, and looks at every closed window of the limit's period.
+// TestWithinHoldsInEveryWindow checks every closed window of the limit's period
+// under greedy random histories on the exact store.
 func TestWithinHoldsInEveryWindow(t *testing.T) {
 	periods := []time.Duration{time.Second, 7 * time.Second, time.Minute, 999 * time.Second, 1000 * time.Second, time.Hour, 24 * time.Hour}
 	for _, rollbacks := range []bool{false, true} {
@@ -113,8 +113,8 @@ func TestWithinHoldsInEveryWindow(t *testing.T) {
 	}
 }
 
-// greedy takes all or part of what is there, at times that are near the edges
-// of windows. What it gives back counts against the window it gives it back in.
+// greedy takes all or part of the balance, near the edges of windows. A give-back
+// counts in its own window.
 func greedy(t *testing.T, rng *rand.Rand, limit limiter.Limit, period time.Duration, rollbacks bool) (history []paid) {
 	t.Helper()
 	w := startWith(t, limiter.Options{}, memory.Options{}, limit)
@@ -145,7 +145,8 @@ func greedy(t *testing.T, rng *rand.Rand, limit limiter.Limit, period time.Durat
 	return history
 }
 
-// A request above the burst never fits, though the window would allow it.
+// TestWithinRefusesWhatIsAboveItsBurst checks that a request above the burst
+// never fits, even if the window would allow it.
 func TestWithinRefusesWhatIsAboveItsBurst(t *testing.T) {
 	w := start(t, limiter.Within("tpm", 10_000, time.Minute))
 	w.take(t, alice, tpm(1000))
