@@ -54,7 +54,7 @@ func TestBadInputIsRefusedBeforeTheStoreIsAsked(t *testing.T) {
 		{"CreateEntity", "entity_id", func() error { _, err := lim.CreateEntity(bg, limiter.Entity{}); return err }},
 		{"CreateEntity", "parent_id", func() error { _, err := lim.CreateEntity(bg, limiter.Entity{ID: alice, Parent: "#"}); return err }},
 		{"self-parent", "parent_id", func() error { _, err := lim.CreateEntity(bg, limiter.Entity{ID: alice, Parent: alice}); return err }},
-		{"cascade to nobody", "cascade", func() error { _, err := lim.CreateEntity(bg, limiter.Entity{ID: alice, Cascade: true}); return err }},
+		{"cascade without a parent", "cascade", func() error { _, err := lim.CreateEntity(bg, limiter.Entity{ID: alice, Cascade: true}); return err }},
 		{"Entity", "entity_id", func() error { _, err := lim.Entity(bg, "#"); return err }},
 		{"DeleteEntity", "entity_id", func() error { return lim.DeleteEntity(bg, "") }},
 		{"Children", "parent_id", func() error { return last(lim.Children(bg, "")) }},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -110,6 +111,14 @@ func TestPrimaryIsTheLongestWaitAndTheFirstOnATie(t *testing.T) {
 	passed := limiter.Decision{Statuses: []limiter.Status{{RetryAfter: time.Hour}, {Entity: "x", Exceeded: true, RetryAfter: 1}}}
 	if got := passed.Primary().Entity; got != "x" {
 		t.Errorf("primary is %q", got)
+	}
+}
+
+// TestExceededIsNoDecision checks that the error does not promote the methods of
+// its decision: err.Admitted() must not compile.
+func TestExceededIsNoDecision(t *testing.T) {
+	if _, ok := reflect.TypeFor[*limiter.ExceededError]().MethodByName("Admitted"); ok {
+		t.Error("*ExceededError has a method Admitted")
 	}
 }
 

@@ -51,7 +51,8 @@ func ExampleNew() {
 	defer repo.Close()
 	lim, err := limiter.New(repo, &limiter.Options{Limits: []limiter.Limit{limiter.PerMinute(limiter.RPM, 100)}})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	left, err := lim.Available(context.Background(), "key-abc", "gpt-4")
 	fmt.Println(left, err)

@@ -173,7 +173,7 @@ func TestCapacityAddsUpOneLimit(t *testing.T) {
 	got, err = w.Capacity(bg, limiter.CapacityQuery{Resource: resource, Limit: "unused"})
 	check(t, err)
 	if got.Total != 0 || got.Utilization() != 0 || got.Entities != nil {
-		t.Errorf("of a limit nobody has: %+v", got)
+		t.Errorf("a limit that no entity has: %+v", got)
 	}
 }
 

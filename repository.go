@@ -93,7 +93,7 @@ type Bucket struct {
 	Account *Account // nil if there is no bucket
 	Tokens  []int64  // thousandths, in the order of Account.Limits; negative is debt
 	// Ahead is how far the bucket's own time is later than the time of the call,
-	// because a caller with a faster clock charged it. The refill starts at the
+	// because a caller whose clock is ahead charged it. The refill starts at the
 	// bucket's own time.
 	Ahead time.Duration
 }
@@ -224,7 +224,8 @@ type HistoryStore interface {
 	Usage(ctx context.Context, q UsageQuery) iter.Seq2[UsageSnapshot, error]
 }
 
-// NamespaceIdentifier is an optional interface of a [Repository].
+// NamespaceIdentifier is an optional interface of a [Repository] that identifies
+// its namespace. Views with the same ID share the queues of Wait.
 type NamespaceIdentifier interface {
 	// NamespaceID returns the ID of the namespace of this view.
 	NamespaceID() string

@@ -31,14 +31,14 @@ func TestModeOfAnOutage(t *testing.T) {
 		request, options, stored limiter.OnUnavailable
 		want                     limiter.OnUnavailable
 	}{
-		{"nobody says", none, none, none, block},
+		{"no mode is set", none, none, none, block},
 		{"the store", none, none, allow, allow},
 		{"the options over the store", none, block, allow, block},
 		{"the options", none, allow, none, allow},
 		{"the request over the options", block, allow, allow, block},
 		{"the request", allow, block, block, allow},
 		{"B-29 a stored word with other spelling", none, none, "Allow", block},
-		{"B-29 a stored word nobody knows", none, none, "maybe", block},
+		{"B-29 an unknown stored mode", none, none, "maybe", block},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			st := &store{Repository: modeStore{memory.New(nil), c.stored}}
