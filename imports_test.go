@@ -70,7 +70,7 @@ var packages = []rule{
 	},
 	{
 		"manifest",
-		[]string{".", "internal/bucket", "go.yaml.in/yaml/v3"},
+		[]string{".", "internal/bucket", "go.yaml.in/yaml/v3", "golang.org/x/sync/errgroup"},
 		"declares limits and applies them through the limiter: a store or a cloud it knew would be the only one it works for",
 	},
 	{

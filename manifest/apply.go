@@ -7,13 +7,15 @@ import (
 	"maps"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Apply plans and applies, and does so again when another apply was faster. The
-// plan is the one that was applied.
+// Apply makes a plan and applies it. It plans again when another apply was
+// faster. It returns the plan that it applied.
 func Apply(ctx context.Context, repo limiter.Repository, m *Manifest, opts *Options) (*Plan, *Report, error) {
-	const maxTries = 100 // each of which somebody else made use of
+	const maxTries = 100 // a try fails only if another apply succeeded
 	for try := 1; ; try++ {
 		p, err := NewPlan(ctx, repo, m, opts)
 		if err != nil {
@@ -26,52 +28,53 @@ func Apply(ctx context.Context, repo limiter.Repository, m *Manifest, opts *Opti
 	}
 }
 
-// Apply makes the changes of a plan, and notes what is managed from now on. It
-// waits for another apply that is at work. What fails is in the report and does
-// not stop the rest; applying the manifest again completes it.
+// Apply makes the changes of the plan and updates the list of managed levels. It
+// waits while another apply is running. A change that fails does not stop the
+// others: its error is in the report, and applying the manifest again completes
+// it.
 //
-// The error is about the whole: [ErrStale], nothing was changed, plan again;
-// ErrConflict, another apply took over, and the report tells what had been made
-// by then; or what kept it from beginning, or from noting what it did. The
-// report is nil if nothing was tried. When ctx ends, what was not begun fails
-// with its error.
+// The error of Apply concerns the whole apply. [ErrStale] means that nothing was
+// changed and the caller has to plan again. ErrConflict means that another apply
+// took over; the report holds the changes made until then. Other errors mean
+// that Apply could not begin, or could not store the list. The report is nil if
+// no change was tried. When ctx ends, the remaining changes fail with its error.
 func (p *Plan) Apply(ctx context.Context) (*Report, error) {
 	if p.Done() {
 		return &Report{Same: p.Same}, nil
 	}
-	if p.known.claimed() { // whatever was compared, has been changed since then
-		if err := p.await(ctx, p.known); err != nil {
+	if p.known.claimed() { // another apply has changed the levels since they were compared
+		if err := p.waitForClaim(ctx, p.known); err != nil {
 			return nil, err
 		}
 		return nil, ErrStale
 	}
-	if p.keep {
-		_, err := p.claim(ctx, p.known, state{p.known.scopes, p.next.stamped(p.known.content()), p.next})
+	if p.ownerOnly {
+		_, err := p.claim(ctx, p.known, state{p.known.scopes, p.next.stampHash(p.known.content()), p.next})
 		return &Report{}, err
 	}
-	listed := p.union()
+	listed := p.allScopes()
 	if p.DeletesFirst {
 		listed = p.known.scopes
 	}
-	c, err := p.claim(ctx, p.known, state{listed, claimPrefix + rand.Text(), p.interim()})
+	c, err := p.claim(ctx, p.known, state{listed, claimPrefix + rand.Text(), p.interimOwner()})
 	if err != nil {
 		return nil, err
 	}
 	report := &Report{Results: make([]Result, len(p.Changes)), Same: p.Same}
-	p.work(ctx, c, report.Results)
-	after := p.after(report)
-	if err = c.release(ctx, after); err == nil {
-		report.owner, report.Adopted = after.owner, adoptions(p.Adopted)
+	p.makeAll(ctx, c, report.Results)
+	final := p.finalState(report)
+	if err = c.release(ctx, final); err == nil {
+		report.owner, report.Adopted = final.owner, adoptions(p.Adopted)
 	}
-	if errors.Is(err, errTaken) {
-		err = &takenError{len(report.Made()), len(report.Results)}
+	if errors.Is(err, errTakenOver) {
+		err = &takenOverError{len(report.Made()), len(report.Results)}
 	}
 	return report, err
 }
 
-// work makes all changes. With DeletesFirst, the list has room for the rest once
-// the first ones are made.
-func (p *Plan) work(ctx context.Context, c *claim, results []Result) {
+// makeAll makes all changes. With DeletesFirst, the list of managed levels has
+// room for the other changes only after the deletes.
+func (p *Plan) makeAll(ctx context.Context, c *claim, results []Result) {
 	for i, change := range p.Changes {
 		results[i].Change = change
 	}
@@ -85,34 +88,35 @@ func (p *Plan) work(ctx context.Context, c *claim, results []Result) {
 		return
 	}
 	if err := c.swap(ctx, state{p.managedAfter(results), claimPrefix + rand.Text(), c.held.owner}); err != nil {
-		leave(rest, err)
+		failUntried(rest, err)
 		return
 	}
 	c.hold(ctx, func(ctx context.Context) { p.makeChanges(ctx, c, rest) })
 }
 
-// interim is the owner until all is done: what belonged to others stays theirs.
-func (p *Plan) interim() owner {
+// interimOwner returns the owner during the apply. Levels that are managed
+// already keep their owner until all changes are made.
+func (p *Plan) interimOwner() owner {
 	if len(p.known.scopes) > 0 {
 		return p.known.owner
 	}
 	return p.next
 }
 
-// after is what is noted in the end.
-func (p *Plan) after(r *Report) state {
-	s := state{p.managedAfter(r.Results), p.next.stamped(p.manifest.Hash()), p.next}
+// finalState returns the state to store after the apply.
+func (p *Plan) finalState(r *Report) state {
+	s := state{p.managedAfter(r.Results), p.next.stampHash(p.manifest.Hash()), p.next}
 	if len(r.Failed()) > 0 {
-		s.hash, s.owner = partialPrefix+rand.Text(), p.interim()
+		s.hash, s.owner = partialPrefix+rand.Text(), p.interimOwner()
 	}
 	return s
 }
 
-// managedAfter is what is managed once the results are as they are: what is
-// declared, but for what is known not to have come to be, and what could not be
-// deleted.
+// managedAfter returns the scopes that are managed after the given results:
+// the declared ones without those that were surely not created, and those that
+// could not be deleted.
 func (p *Plan) managedAfter(results []Result) []limiter.Scope {
-	declared, before := setOf(p.manifest.scopes()), setOf(p.known.scopes)
+	declared, before := scopeSet(p.manifest.scopes()), scopeSet(p.known.scopes)
 	after := maps.Clone(declared)
 	for _, r := range results {
 		switch {
@@ -126,7 +130,7 @@ func (p *Plan) managedAfter(results []Result) []limiter.Scope {
 	return slices.SortedFunc(maps.Keys(after), compareScopes)
 }
 
-func setOf(scopes []limiter.Scope) map[limiter.Scope]bool {
+func scopeSet(scopes []limiter.Scope) map[limiter.Scope]bool {
 	set := make(map[limiter.Scope]bool, len(scopes))
 	for _, s := range scopes {
 		set[s] = true
@@ -134,47 +138,116 @@ func setOf(scopes []limiter.Scope) map[limiter.Scope]bool {
 	return set
 }
 
-// makeChanges makes one phase after the other.
+// maxWrites is the number of concurrent writes. On DynamoDB, writes of entities
+// update one shared register, so more of them would only conflict.
+const maxWrites = 4
+
+// makeChanges makes the changes phase by phase, and stops when ctx ends.
 func (p *Plan) makeChanges(ctx context.Context, c *claim, results []Result) {
 	for begin := 0; begin < len(results); {
 		end := begin
 		for end < len(results) && results[end].phase() == results[begin].phase() {
 			end++
 		}
-		phase := results[begin:end]
-		inParallel(ctx, writers, len(phase), func(i int) {
-			if c.sure(ctx) {
-				p.makeChange(ctx, &phase[i])
-			}
-		})
+		var writes errgroup.Group
+		writes.SetLimit(maxWrites)
+		for i := begin; i < end && ctx.Err() == nil; i++ {
+			writes.Go(func() error {
+				if c.ensureHeld(ctx) {
+					p.makeChange(ctx, &results[i])
+				}
+				return nil
+			})
+		}
+		_ = writes.Wait() // the results hold the errors
 		begin = end
 	}
-	leave(results, context.Cause(ctx))
+	failUntried(results, context.Cause(ctx))
 }
 
-// leave gives what was not begun its error.
-func leave(results []Result, why error) {
+// failUntried sets the error of the changes that were not tried.
+func failUntried(results []Result, err error) {
 	for i := range results {
 		if !results[i].tried {
-			results[i].Err = why
+			results[i].Err = err
 		}
 	}
 }
 
-// makeChange makes a change. When that fails, it is looked up what became of
-// it: an answer may have been lost, or somebody else was faster.
+// makeChange makes a change. After an error it reads the level: the write may
+// have succeeded, or another caller may have made the same change.
 func (p *Plan) makeChange(ctx context.Context, r *Result) {
 	r.tried = true
 	if r.Err = p.write(ctx, r.Change); r.Err == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
-	stored, err := p.stored(ctx, r.Scope)
+	stored, err := p.readConfig(ctx, r.Scope)
 	switch {
 	case err != nil:
 		r.unknown = true
-	case stored.damaged == nil && !stored.unlisted && same(stored.Config, r.After):
+	case stored.damaged == nil && !stored.unlisted && equalConfigs(stored.Config, r.After):
 		r.Err = nil
 	}
+}
+
+// Report describes the outcome of an apply.
+type Report struct {
+	Results []Result // in the order of the plan
+	Same    int      // levels that were as declared
+	Adopted []Change // of those, the ones that became managed
+
+	owner owner // as stored
+}
+
+// Result is the outcome of one change. Err is nil if the change was made.
+type Result struct {
+	Change
+	Err error
+
+	tried   bool
+	unknown bool // the write failed, and so did reading its outcome
+}
+
+// Begun reports whether the change was tried. If not, Err is the error that
+// stopped the apply.
+func (r Result) Begun() bool { return r.tried }
+
+// Count returns the number of changes made with the given action.
+func (r *Report) Count(a Action) int {
+	n := 0
+	for _, result := range r.Results {
+		if result.Action == a && result.Err == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Made returns the changes that were made.
+func (r *Report) Made() []Change {
+	var made []Change
+	for _, result := range r.Results {
+		if result.Err == nil {
+			made = append(made, result.Change)
+		}
+	}
+	return made
+}
+
+// Failed returns the results with an error. A failed write may still have
+// reached the store.
+func (r *Report) Failed() []Result {
+	return slices.DeleteFunc(slices.Clone(r.Results), func(result Result) bool { return result.Err == nil })
+}
+
+// Left returns the number of changes that were not tried, and the reason.
+func (r *Report) Left() (n int, why error) {
+	for _, result := range r.Results {
+		if result.Err != nil && !result.tried {
+			n, why = n+1, result.Err
+		}
+	}
+	return n, why
 }

@@ -2,65 +2,68 @@ package manifest
 
 import (
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Action is what is to be done to a level.
+// Action is the kind of a [Change].
 type Action string
 
-// The actions there are. Whether there is something to create, update or delete
-// is decided by what is stored, not by what was applied before.
+// The actions. The stored limits decide between them, not earlier applies.
 const (
 	Create Action = "create"
 	Update Action = "update"
 	Delete Action = "delete"
-	// Adopt is no change: what is stored as declared becomes managed.
+	// Adopt makes a level managed that is already stored as declared.
 	Adopt Action = "adopt"
 )
 
-// Change is one level that differs.
+// Change describes one level that differs.
 type Change struct {
 	Action        Action
 	Scope         limiter.Scope
-	Before, After limiter.Config // as stored, and as it will be
-	Damaged       bool           // what is stored cannot be read, so that Before is empty
-	Unlisted      bool           // no list of the store shows what is stored; see [limiter.ConfigLister]
+	Before, After limiter.Config // as stored, and as declared
+	Damaged       bool           // the stored level cannot be read; Before is empty
+	Unlisted      bool           // the lists of the store do not show the level; see [limiter.ConfigLister]
 }
 
-// Fields are the values that differ: what is wrong with the whole, called state,
-// then the mode, then limits by name.
+// Fields returns the values that differ: a field named state if the level is
+// damaged or unlisted, then the mode, then the limits by name.
 func (c Change) Fields() []Field {
 	var fields []Field
-	for _, wrong := range []struct {
+	for _, state := range []struct {
 		is            bool
 		before, after string
 	}{{c.Damaged, "damaged", "sound"}, {c.Unlisted, "unlisted", "listed"}} {
-		if wrong.is && c.Action == Delete {
-			wrong.after = ""
+		if state.is && c.Action == Delete {
+			state.after = ""
 		}
-		if wrong.is {
-			fields = append(fields, Field{"state", wrong.before, wrong.after})
+		if state.is {
+			fields = append(fields, Field{"state", state.before, state.after})
 		}
 	}
-	return append(fields, fieldsOf(c.Before, c.After)...)
+	return append(fields, diffFields(c.Before, c.After)...)
 }
 
-// action is what has to be done, "" if nothing.
-func (c Change) action() Action {
-	wrong := c.Damaged || c.Unlisted
+// requiredAction returns the action that leads from Before to After, or "" if
+// none is needed.
+func (c Change) requiredAction() Action {
+	rewrite := c.Damaged || c.Unlisted
 	switch {
-	case !wrong && same(c.Before, c.After):
+	case !rewrite && equalConfigs(c.Before, c.After):
 		return ""
-	case empty(c.After):
+	case isEmpty(c.After):
 		return Delete
-	case !wrong && empty(c.Before):
+	case !rewrite && isEmpty(c.Before):
 		return Create
 	}
 	return Update
 }
 
-// phase is when a change is made. Those of one phase need no order.
+// phase returns the position of the change in an apply. Changes of one phase
+// have no order among them.
 func (c Change) phase() int {
 	n := map[string]int{"system": 0, "resource": 1, "entity": 3}[Level(c.Scope)]
 	if c.Action == Delete && n > 0 {
@@ -69,8 +72,52 @@ func (c Change) phase() int {
 	return n
 }
 
-func empty(cfg limiter.Config) bool { return len(cfg.Limits) == 0 && cfg.OnUnavailable == "" }
+func isEmpty(cfg limiter.Config) bool { return len(cfg.Limits) == 0 && cfg.OnUnavailable == "" }
 
-func same(a, b limiter.Config) bool {
+func equalConfigs(a, b limiter.Config) bool {
 	return a.OnUnavailable == b.OnUnavailable && slices.Equal(a.Limits, b.Limits)
+}
+
+// Field describes one value of a level that changes.
+type Field struct {
+	Name          string // such as rpm.capacity or on_unavailable
+	Before, After string // "" if absent
+}
+
+// diffFields returns the values that differ: the mode, then the limits by name.
+func diffFields(before, after limiter.Config) []Field {
+	var fields []Field
+	d := fileDialect()
+	add := func(name, before, after string) {
+		if before != after {
+			fields = append(fields, Field{name, before, after})
+		}
+	}
+	add(d.onUnavailable, string(before.OnUnavailable), string(after.OnUnavailable))
+	var names []string
+	for _, l := range slices.Concat(before.Limits, after.Limits) {
+		names = append(names, l.Name)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		old, next := limitValues(before.Limits, name), limitValues(after.Limits, name)
+		for i, field := range []string{d.capacity, d.refillAmount, d.refillPeriod} {
+			add(name+"."+field, old[i], next[i])
+		}
+	}
+	return fields
+}
+
+// limitValues returns the numbers of the named limit as text. They are empty if
+// there is no such limit.
+func limitValues(limits []limiter.Limit, name string) (values [3]string) {
+	i := slices.IndexFunc(limits, func(l limiter.Limit) bool { return l.Name == name })
+	if i < 0 {
+		return values
+	}
+	l := limits[i]
+	for k, n := range []int64{l.Capacity, l.Refill, int64(l.Period / time.Second)} {
+		values[k] = strconv.FormatInt(n, 10)
+	}
+	return values
 }

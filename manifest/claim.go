@@ -5,57 +5,87 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go"
 )
 
-// Only one apply is at work in a namespace. It says so where the hash is stored,
-// in the place of that: with a word that nobody else uses, and that it replaces
-// by another every now and then. Others wait until there is a hash again, or
-// until the word has stayed the same for so long that whoever wrote it must be
-// dead. No clocks are compared.
+// Only one apply runs in a namespace at a time. A running Apply replaces the
+// stored hash with a random token and renews it. Others wait until a hash is
+// stored again. If the token stays the same for takeOverAfter, they consider its
+// owner dead. No clocks of different machines are compared.
 //
-// While it is at work, everything that it may have written is on the list of
-// what is managed, so that nothing is forgotten if it dies.
+// During an apply, the list of managed levels includes every level that it may
+// write. If the process dies, the next apply therefore finds them all.
 const (
-	claimPrefix   = "applying:" // at work
-	partialPrefix = "partial:"  // ended, but something failed
+	claimPrefix   = "applying:" // an apply is running
+	partialPrefix = "partial:"  // an apply ended with failed changes
 
-	pollEvery  = 500 * time.Millisecond
-	renewEvery = 5 * time.Second
-	giveUp     = 12 * time.Second // without a renewal
-	deadAfter  = 20 * time.Second
+	pollEvery     = 500 * time.Millisecond
+	renewEvery    = 5 * time.Second
+	maxClaimAge   = 12 * time.Second // since the last renewal
+	takeOverAfter = 20 * time.Second
 
-	settleWithin = 10 * time.Second // when the caller's context has ended
+	finishTimeout = 10 * time.Second // after the caller's context has ended
 )
 
-// claim is the right to apply.
+// ErrStale is returned by [Plan.Apply] if another apply has changed the managed
+// levels since the plan was made. Nothing was changed.
+var ErrStale = errors.New("another apply has changed what is managed since the plan was made; plan again")
+
+// errTakenOver means that another apply considered this one dead.
+var errTakenOver = new(takenOverError)
+
+// takenOverError is errTakenOver with the number of changes made. It matches
+// ErrConflict and errTakenOver.
+type takenOverError struct{ made, total int }
+
+func (e *takenOverError) Error() string {
+	done := ""
+	if e.total > 0 {
+		done = fmt.Sprintf(", after %d of %d changes", e.made, e.total)
+	}
+	return "another apply took over while this one was at work" + done + "; apply again"
+}
+
+// Is reports whether e matches target.
+func (e *takenOverError) Is(target error) bool {
+	return target == limiter.ErrConflict || target == error(errTakenOver)
+}
+
+// claim is the exclusive right to apply in a namespace.
 type claim struct {
 	*target
 	held    state // as stored
 	renewal sync.Mutex
-	renewed atomic.Int64            // when that was, by the clock on the wall
-	lose    context.CancelCauseFunc // ends the work
+	renewed atomic.Int64            // wall clock of the last renewal, in Unix nanoseconds
+	abort   context.CancelCauseFunc // ends the work
 }
 
-// claim takes the place of what is known. ErrStale.
+// claim replaces known by next. It returns ErrStale if known is not stored any
+// more.
 func (t *target) claim(ctx context.Context, known, next state) (*claim, error) {
 	c := &claim{target: t, held: known}
 	err := c.swap(ctx, next)
-	if errors.Is(err, errTaken) {
+	if errors.Is(err, errTakenOver) {
 		err = ErrStale
 	}
 	return c, err
 }
 
-// swap replaces what is held. When the answer is lost, it is looked up what
-// became of it.
+// claimed reports whether an apply was running.
+func (s state) claimed() bool { return strings.HasPrefix(s.hash, claimPrefix) }
+
+// swap replaces the held state. After an error it reads the state, since the
+// write may have succeeded.
 func (c *claim) swap(ctx context.Context, next state) error {
 	begin := c.wall()
 	err := c.store.SetManaged(ctx, c.Now(), c.held.hash, next.hash, string(next.owner), next.scopes)
 	if err != nil {
-		err = c.lookUp(ctx, next, err)
+		err = c.checkSwap(ctx, next, err)
 	}
 	if err == nil {
 		c.held = next
@@ -64,37 +94,38 @@ func (c *claim) swap(ctx context.Context, next state) error {
 	return err
 }
 
-// lookUp is nil if what is stored is next in spite of an error.
-func (c *claim) lookUp(ctx context.Context, next state, err error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
+// checkSwap returns nil if next is stored in spite of err, and errTakenOver if
+// another apply has written.
+func (c *claim) checkSwap(ctx context.Context, next state, err error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
-	_, stored, _, lookErr := c.store.Managed(ctx)
+	_, stored, _, readErr := c.store.Managed(ctx)
 	switch {
-	case lookErr != nil:
+	case readErr != nil:
 		return err
 	case stored == next.hash && stored != c.held.hash:
 		return nil
 	case stored != c.held.hash:
-		return errTaken
+		return errTakenOver
 	}
 	return err
 }
 
-// hold does work while it renews the claim. The context of work ends when that
-// is lost.
+// hold calls work and renews the claim until work returns. It ends the context
+// of work when the claim is lost.
 func (c *claim) hold(ctx context.Context, work func(context.Context)) {
-	ctx, c.lose = context.WithCancelCause(ctx)
-	defer c.lose(nil)
+	ctx, c.abort = context.WithCancelCause(ctx)
+	defer c.abort(nil)
 	done := make(chan struct{})
 	var renewing sync.WaitGroup
-	renewing.Go(func() { c.keepUp(ctx, done) })
+	renewing.Go(func() { c.renewUntil(ctx, done) })
 	work(ctx)
 	close(done)
 	renewing.Wait()
 }
 
-// keepUp renews the claim until the work is done, or it is lost.
-func (c *claim) keepUp(ctx context.Context, done <-chan struct{}) {
+// renewUntil renews the claim until the work is done or the claim is lost.
+func (c *claim) renewUntil(ctx context.Context, done <-chan struct{}) {
 	tick := time.NewTicker(renewEvery)
 	defer tick.Stop()
 	for {
@@ -105,50 +136,87 @@ func (c *claim) keepUp(ctx context.Context, done <-chan struct{}) {
 			return
 		case <-tick.C:
 		}
-		if err := c.renew(ctx, 0); errors.Is(err, errTaken) || err != nil && c.age() > giveUp {
-			c.lose(err)
+		if err := c.renew(ctx, 0); errors.Is(err, errTakenOver) || err != nil && c.age() > maxClaimAge {
+			c.abort(err)
 			return
 		}
 	}
 }
 
-// sure is asked before each write. Timers stand still while a machine sleeps or
-// a process is stopped, and others may have taken over meanwhile, so that a
-// claim that has become old is renewed first. If it cannot be, the work ends.
-func (c *claim) sure(ctx context.Context) bool {
-	if c.age() < giveUp {
+// ensureHeld reports whether a write may begin. Timers stop while a machine
+// sleeps or a process is stopped, and another apply may have taken over
+// meanwhile, so ensureHeld renews an old claim first. If that fails, it aborts
+// the work.
+func (c *claim) ensureHeld(ctx context.Context) bool {
+	if c.age() < maxClaimAge {
 		return true
 	}
-	err := c.renew(ctx, giveUp)
+	err := c.renew(ctx, maxClaimAge)
 	if err != nil {
-		c.lose(err)
+		c.abort(err)
 	}
 	return err == nil
 }
 
-// age is how long ago the claim was renewed, by the clock on the wall, wherever
-// that was moved.
+// age returns the time since the last renewal. It uses the wall clock, which
+// runs while the process is stopped. A clock that was set back counts too.
 func (c *claim) age() time.Duration {
 	return c.wall().Sub(time.Unix(0, c.renewed.Load())).Abs()
 }
 
-// renew renews the claim, unless it is younger.
-func (c *claim) renew(ctx context.Context, unless time.Duration) error {
+// renew renews the claim unless it is younger than minAge.
+func (c *claim) renew(ctx context.Context, minAge time.Duration) error {
 	c.renewal.Lock()
 	defer c.renewal.Unlock()
-	if c.age() < unless {
+	if c.age() < minAge {
 		return nil
 	}
 	return c.swap(ctx, state{c.held.scopes, claimPrefix + rand.Text(), c.held.owner})
 }
 
-// release stores what came of it, also when the caller's context has ended.
-func (c *claim) release(ctx context.Context, after state) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
+// release stores the final state, even if the caller's context has ended.
+func (c *claim) release(ctx context.Context, final state) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
-	err := c.swap(ctx, after)
-	if err == nil || errors.Is(err, errTaken) {
+	err := c.swap(ctx, final)
+	if err == nil || errors.Is(err, errTakenOver) {
 		return err
 	}
 	return fmt.Errorf("what is managed could not be recorded; apply again: %w", err)
+}
+
+// waitForClaim waits until no other apply is running. It ends the claim of a
+// dead apply as a partial one, since that may have written any level it listed.
+func (t *target) waitForClaim(ctx context.Context, known state) error {
+	t.Waiting()
+	for idle := time.Duration(0); known.claimed(); idle += pollEvery {
+		if idle >= takeOverAfter {
+			dead := &claim{target: t, held: known}
+			if err := dead.swap(ctx, state{known.scopes, partialPrefix + rand.Text(), known.owner}); !errors.Is(err, errTakenOver) {
+				return err
+			}
+		}
+		if err := sleep(ctx, pollEvery); err != nil {
+			return err
+		}
+		next, err := t.readState(ctx)
+		if err != nil {
+			return err
+		}
+		if next.hash != known.hash {
+			known, idle = next, 0
+		}
+	}
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
 }

@@ -13,28 +13,30 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Properties of the custom resource that are no part of a manifest.
+// Properties of the custom resource that are not part of a manifest.
 const (
-	propertyToken   = "ServiceToken"
-	propertyTimeout = "ServiceTimeout"
-	propertyTable   = "TableName"
-	propertySpaceID = "NamespaceId"
+	propertyToken       = "ServiceToken"
+	propertyTimeout     = "ServiceTimeout"
+	propertyTable       = "TableName"
+	propertyNamespaceID = "NamespaceId"
 )
 
-// ResourceType is that of the custom resource whose properties are a manifest.
+// ResourceType is the type of the custom resource whose properties are a
+// manifest.
 const ResourceType = "Custom::ZaeLimiterLimits"
 
-// Template is a CloudFormation template of one custom resource, which has the
-// limits of the manifest applied by the provisioner of a stack, to the table of
-// the same name. It is YAML, or JSON on request. *InvalidError for a name that
-// no stack can have, or that CloudFormation takes for a function.
+// Template returns a CloudFormation template with one custom resource. The
+// provisioner of the named stack applies the manifest to the table of the same
+// name. The template is YAML, or JSON if asJSON is set. Template returns an
+// *InvalidError for an invalid stack name, and for a name in the manifest that
+// CloudFormation reads as a function.
 func (m *Manifest) Template(stack string, asJSON bool) ([]byte, error) {
 	if !regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9-]{0,127}$`).MatchString(stack) {
 		return nil, &limiter.InvalidError{
 			Field: "stack", Value: stack, Reason: "must begin with a letter, then letters, digits or hyphens, at most 128 in all",
 		}
 	}
-	if err := m.noFunctions(); err != nil {
+	if err := m.checkFunctionNames(); err != nil {
 		return nil, err
 	}
 	properties := object{
@@ -50,18 +52,18 @@ func (m *Manifest) Template(stack string, asJSON bool) ([]byte, error) {
 		{"Description", "Rate limits of namespace " + named.Namespace},
 		{"Resources", object{{"TenantLimits", object{
 			{"Type", ResourceType},
-			{"Properties", append(properties, named.form(inStack())...)},
+			{"Properties", append(properties, named.encode(stackDialect())...)},
 		}}}},
 	}
 	if asJSON {
-		return template.indented()
+		return template.indentedJSON()
 	}
 	return template.yaml()
 }
 
-// noFunctions is an *InvalidError for the first name that makes a mapping a call
-// of a function.
-func (m *Manifest) noFunctions() error {
+// checkFunctionNames returns an *InvalidError for the first name that is also
+// the name of a function of CloudFormation.
+func (m *Manifest) checkFunctionNames() error {
 	for _, level := range m.sorted().Levels {
 		names := []string{level.Scope.Entity, level.Scope.Resource}
 		for _, l := range level.Limits {
@@ -78,19 +80,19 @@ func (m *Manifest) noFunctions() error {
 	return nil
 }
 
-// FromProperties reads the properties of a custom resource: those that
-// Template writes. Numbers may be text, which is all that CloudFormation sends,
-// and have an exponent, as in 1.0E7, which is how it writes large ones.
-// What is wrong is a *[ParseError].
+// FromProperties reads a manifest from the properties of a custom resource, as
+// Template writes them. CloudFormation sends all numbers as text, large ones
+// with an exponent such as 1.0E7. Problems are reported in a *[ParseError].
 func FromProperties(properties map[string]any) (*Manifest, error) {
-	return decode(nodeOf(properties), inStack())
+	return decode(valueNode(properties), stackDialect())
 }
 
-// FromValue reads a manifest from decoded JSON.
-func FromValue(value any) (*Manifest, error) { return decode(nodeOf(value), inFile()) }
+// FromValue reads a manifest from decoded JSON. Problems are reported in a
+// *[ParseError].
+func FromValue(value any) (*Manifest, error) { return decode(valueNode(value), fileDialect()) }
 
-// nodeOf is decoded JSON as YAML, without places.
-func nodeOf(value any) *yaml.Node {
+// valueNode converts decoded JSON to a YAML node without positions.
+func valueNode(value any) *yaml.Node {
 	scalar := func(tag, text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: text} }
 	switch v := value.(type) {
 	case nil:
@@ -100,12 +102,12 @@ func nodeOf(value any) *yaml.Node {
 	case json.Number:
 		return numberNode(v.String())
 	case float64:
-		text, _ := json.Marshal(v) // no NaN, and no infinity: it was JSON
+		text, _ := json.Marshal(v) // decoded JSON has no NaN and no infinity
 		return numberNode(string(text))
 	case map[string]any:
 		n := &yaml.Node{Kind: yaml.MappingNode}
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			n.Content = append(n.Content, scalar(tagText, key), nodeOf(v[key]))
+			n.Content = append(n.Content, scalar(tagText, key), valueNode(v[key]))
 		}
 		return n
 	case []any:

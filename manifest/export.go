@@ -7,20 +7,20 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Export is what is stored in a namespace, or in that of repo if the name is
-// empty, as a manifest: applying it changes nothing. It finds what is in the
-// lists of the store, and what is managed. The errors are those of [NewPlan],
-// and *CorruptError.
+// Export returns the limits stored in a namespace as a manifest. If the name is
+// empty, it reads the namespace of repo. Applying the manifest changes nothing.
+// Export finds the levels that the store lists and those that are managed. It
+// returns the errors of [NewPlan], and *CorruptError for a damaged level.
 func Export(ctx context.Context, repo limiter.Repository, namespace string) (*Manifest, error) {
-	t, err := enter(ctx, repo, namespace, nil)
+	t, err := newTarget(ctx, repo, namespace, nil)
 	if err != nil {
 		return nil, err
 	}
-	scopes, err := t.scopes(ctx)
+	scopes, err := t.storedScopes(ctx)
 	if err != nil {
 		return nil, err
 	}
-	stored, err := t.read(ctx, scopes)
+	stored, err := t.readConfigs(ctx, scopes)
 	if err != nil {
 		return nil, err
 	}
@@ -29,16 +29,16 @@ func Export(ctx context.Context, repo limiter.Repository, namespace string) (*Ma
 		if cfg.damaged != nil {
 			return nil, cfg.damaged
 		}
-		if !empty(cfg.Config) {
+		if !isEmpty(cfg.Config) {
 			m.Levels = append(m.Levels, cfg.Config)
 		}
 	}
 	return m, nil
 }
 
-// scopes are all that may hold something.
-func (t *target) scopes(ctx context.Context) ([]limiter.Scope, error) {
-	known, err := t.state(ctx)
+// storedScopes returns every scope that may have a level.
+func (t *target) storedScopes(ctx context.Context) ([]limiter.Scope, error) {
+	known, err := t.readState(ctx)
 	if err != nil {
 		return nil, err
 	}

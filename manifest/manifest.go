@@ -1,11 +1,11 @@
-// Package manifest keeps the limits of a namespace in a file. [Parse] reads what
-// is declared, [NewPlan] compares it with what is stored, [Plan.Apply] makes
-// that so through the limiter's own methods, and [Export] writes what is stored
+// Package manifest declares the limits of a namespace in a file. [Parse] reads
+// a manifest, [NewPlan] compares it with the store, [Plan.Apply] makes the
+// changes through a [limiter.RateLimiter], and [Export] writes the stored limits
 // as a manifest.
 //
-// What a manifest declares is managed from then on: a store remembers the list
-// (see [limiter.ManagedStore]), and what is on it but no longer declared is deleted. What was
-// never declared is not touched.
+// Applying a manifest makes its levels managed: the store keeps a list of them
+// (see [limiter.ManagedStore]). A managed level that is no longer declared is deleted. Levels
+// that were never declared are left alone.
 package manifest
 
 import (
@@ -18,20 +18,20 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Manifest declares limits of one namespace.
+// Manifest declares the limits of one namespace.
 type Manifest struct {
-	// Namespace is the one it is for; "" if it does not say.
+	// Namespace is the name of the namespace, or "" if the manifest names none.
 	Namespace string
-	// Levels are those it rules, each scope once. A level holds exactly what is
-	// declared: without limits, it is declared to have none.
+	// Levels holds the declared levels, each scope once. A level without limits
+	// is declared to have none.
 	Levels []limiter.Config
 }
 
-// defaultResource stands for all resources of an entity.
+// defaultResource is the key for all resources of an entity.
 const defaultResource = "_default_"
 
-// Validate is nil, or an error that says what is wrong with a manifest that
-// was not made by Parse.
+// Validate returns an error that describes the first problem of a manifest. A
+// manifest that Parse returned is valid.
 func (m *Manifest) Validate() error {
 	if m.Namespace != "" {
 		if err := (limiter.Namespace{Name: m.Namespace}).Validate(); err != nil {
@@ -40,7 +40,7 @@ func (m *Manifest) Validate() error {
 	}
 	seen := map[limiter.Scope]bool{}
 	for _, level := range m.Levels {
-		if err := validLevel(level); err != nil {
+		if err := validateLevel(level); err != nil {
 			return fmt.Errorf("%s: %w", levelName(level.Scope), err)
 		}
 		if seen[level.Scope] {
@@ -51,7 +51,7 @@ func (m *Manifest) Validate() error {
 	return nil
 }
 
-func validLevel(level limiter.Config) error {
+func validateLevel(level limiter.Config) error {
 	s := level.Scope
 	if s.Entity != "" {
 		if err := (limiter.Entity{ID: s.Entity}).Validate(); err != nil {
@@ -59,7 +59,7 @@ func validLevel(level limiter.Config) error {
 		}
 	}
 	if s.Resource != "" {
-		if err := validResource(s.Resource); err != nil {
+		if err := validateResource(s.Resource); err != nil {
 			return err
 		}
 	}
@@ -89,28 +89,28 @@ func validMode(mode limiter.OnUnavailable) bool {
 	return mode == limiter.Allow || mode == limiter.Block
 }
 
-func validResource(name string) error {
-	if name == "" { // which elsewhere stands for all
+func validateResource(name string) error {
+	if name == "" { // elsewhere, "" means all resources
 		return &limiter.InvalidError{Field: "resource", Reason: "must not be empty"}
 	}
 	return limiter.UsageQuery{Entity: "any", Resource: name}.Validate()
 }
 
-// sorted is a copy with levels in order and limits by name.
+// sorted returns a copy with the levels in scope order and their limits by name.
 func (m *Manifest) sorted() *Manifest {
 	out := &Manifest{Namespace: m.Namespace, Levels: slices.Clone(m.Levels)}
 	for i := range out.Levels {
-		out.Levels[i].Limits = byName(out.Levels[i].Limits)
+		out.Levels[i].Limits = sortLimits(out.Levels[i].Limits)
 	}
 	slices.SortFunc(out.Levels, func(a, b limiter.Config) int { return compareScopes(a.Scope, b.Scope) })
 	return out
 }
 
-func byName(limits []limiter.Limit) []limiter.Limit {
+func sortLimits(limits []limiter.Limit) []limiter.Limit {
 	return slices.SortedFunc(slices.Values(limits), func(a, b limiter.Limit) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// scopes are those of the levels.
+// scopes returns the scope of each level.
 func (m *Manifest) scopes() []limiter.Scope {
 	all := make([]limiter.Scope, len(m.Levels))
 	for i, level := range m.Levels {
@@ -119,20 +119,21 @@ func (m *Manifest) scopes() []limiter.Scope {
 	return all
 }
 
-// compareScopes puts the system first, then resources, then entities.
+// compareScopes orders the system before resources, and resources before
+// entities.
 func compareScopes(a, b limiter.Scope) int {
-	return cmp.Or(cmp.Compare(a.Entity, b.Entity), cmp.Compare(shownResource(a), shownResource(b)))
+	return cmp.Or(cmp.Compare(a.Entity, b.Entity), cmp.Compare(resourceKey(a), resourceKey(b)))
 }
 
-// shownResource is the resource of a scope as a manifest writes it.
-func shownResource(s limiter.Scope) string {
+// resourceKey returns the key of a scope's resource in a manifest.
+func resourceKey(s limiter.Scope) string {
 	if s.Entity != "" && s.Resource == "" {
 		return defaultResource
 	}
 	return s.Resource
 }
 
-// Level is "system", "resource" or "entity": where a manifest declares a scope.
+// Level returns the kind of level that s is: "system", "resource" or "entity".
 func Level(s limiter.Scope) string {
 	switch {
 	case s.Entity != "":
@@ -143,14 +144,14 @@ func Level(s limiter.Scope) string {
 	return "system"
 }
 
-// Target names a scope within its level: nothing for the system, a resource, or
-// an entity and a resource with a slash between them.
+// Target returns the name of s within its level: "" for the system, the name of
+// a resource, or "entity/resource".
 func Target(s limiter.Scope) string {
 	if s.Entity != "" {
-		return s.Entity + "/" + shownResource(s)
+		return s.Entity + "/" + resourceKey(s)
 	}
 	return s.Resource
 }
 
-// levelName is both.
+// levelName returns the level and the target, such as "resource gpt-4".
 func levelName(s limiter.Scope) string { return strings.TrimSpace(Level(s) + " " + Target(s)) }

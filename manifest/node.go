@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Tags of nodes.
+// Tags of YAML nodes.
 const (
 	tagNull  = "!!null"
 	tagText  = "!!str"
@@ -21,65 +21,66 @@ const (
 	tagMerge = "!!merge"
 )
 
-// resolved is what a node is, or refers to.
-func resolved(n *yaml.Node) *yaml.Node {
+// resolveAlias returns n, or the node that n is an alias of.
+func resolveAlias(n *yaml.Node) *yaml.Node {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
 	return n
 }
 
-// entries calls each for every key of a section. One without a value is empty.
-func (d *decoder) entries(n *yaml.Node, path string, each func(key, value *yaml.Node, path string)) {
-	n = resolved(n)
+// eachEntry calls decode for every key of a mapping. A null is an empty mapping.
+func (d *decoder) eachEntry(n *yaml.Node, path string, decode func(key, value *yaml.Node, path string)) {
+	n = resolveAlias(n)
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == tagNull {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		d.problem(n, path, "it has to be a mapping, not %s", kindOf(n))
+		d.problem(n, path, "it has to be a mapping, not %s", describe(n))
 		return
 	}
 	lines := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := resolved(n.Content[i]), n.Content[i+1]
-		line, twice := lines[key.Value]
+		key, value := resolveAlias(n.Content[i]), n.Content[i+1]
+		line, duplicate := lines[key.Value]
 		switch {
 		case d.full():
-			return // which has been said
+			return // reported already
 		case key.Kind != yaml.ScalarNode:
-			d.problem(key, path, "a key has to be a word, not %s", kindOf(key))
+			d.problem(key, path, "a key has to be a word, not %s", describe(key))
 		case key.ShortTag() == tagMerge:
-			d.problem(key, path, "merging is not known here; refer to the whole section instead, as in *name")
-		case twice:
-			d.problem(key, join(path, key.Value), "it is there twice; the first one is in line %d", line)
+			d.problem(key, path, "merge keys are not supported; refer to the whole section instead, as in *name")
+		case duplicate:
+			d.problem(key, joinPath(path, key.Value), "duplicate key; the first one is in line %d", line)
 		default:
 			lines[key.Value] = key.Line
-			each(key, value, join(path, key.Value))
+			decode(key, value, joinPath(path, key.Value))
 		}
 	}
 }
 
-// fields is entries of a section whose keys are known, and tells which of them
-// are there.
-func (d *decoder) fields(n *yaml.Node, path string, known map[string]func(*yaml.Node, string)) (given []string) {
-	d.entries(n, path, func(key, value *yaml.Node, at string) {
+// decodeFields reads a mapping whose keys are known, and returns the keys that
+// are present.
+func (d *decoder) decodeFields(n *yaml.Node, path string, known map[string]func(*yaml.Node, string)) (given []string) {
+	d.eachEntry(n, path, func(key, value *yaml.Node, at string) {
 		if read, ok := known[key.Value]; ok {
 			given = append(given, key.Value)
 			read(value, at)
 			return
 		}
-		d.problem(key, path, "there is no key %q here; the keys are %s", key.Value, d.known(known))
+		d.problem(key, path, "there is no key %q here; the keys are %s", key.Value, d.joinKeys(known))
 	})
 	return given
 }
 
-func (d *decoder) known(keys map[string]func(*yaml.Node, string)) string {
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(keys)), func(k string) bool { return slices.Contains(d.beside, k) })
+// joinKeys lists the keys of a mapping for an error, without the ignored ones.
+func (d *decoder) joinKeys(keys map[string]func(*yaml.Node, string)) string {
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(keys)), func(k string) bool { return slices.Contains(d.ignored, k) })
 	return strings.Join(names, ", ")
 }
 
-// join is the path of a key. What is no word is quoted.
-func join(path, key string) string {
+// joinPath appends a key to a path. It quotes a key that is not printable ASCII.
+func joinPath(path, key string) string {
 	if odd := strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }); odd || key == "" {
 		key = strconv.Quote(key)
 	}
@@ -89,9 +90,9 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// text is a word.
-func (d *decoder) text(n *yaml.Node, path string) (string, bool) {
-	n = resolved(n)
+// decodeText reads a string.
+func (d *decoder) decodeText(n *yaml.Node, path string) (string, bool) {
+	n = resolveAlias(n)
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == tagText {
 		return n.Value, true
 	}
@@ -99,36 +100,36 @@ func (d *decoder) text(n *yaml.Node, path string) (string, bool) {
 	if n.Kind == yaml.ScalarNode && n.ShortTag() != tagNull {
 		hint = "; put it in quotes"
 	}
-	d.problem(n, path, "it has to be text, not %s%s", kindOf(n), hint)
+	d.problem(n, path, "it has to be text, not %s%s", describe(n), hint)
 	return "", false
 }
 
-// number is a whole number from 1 to most, in plain digits: what else YAML takes
-// for a number, such as 0o10 or 1_000, not all programs take for the same one.
-func (d *decoder) number(n *yaml.Node, path string, most int64) int64 {
-	n = resolved(n)
+// decodeNumber reads a whole number from 1 to maxValue in plain digits. YAML
+// libraries disagree on the value of other spellings, such as 0o10 and 1_000.
+func (d *decoder) decodeNumber(n *yaml.Node, path string, maxValue int64) int64 {
+	n = resolveAlias(n)
 	if d.textNumbers && strings.ContainsAny(n.Value, ".eE") {
-		n = plainDigits(n)
+		n = expandExponent(n)
 	}
 	isNumber := slices.Contains([]string{tagInt, tagFloat}, n.ShortTag()) || d.textNumbers && n.ShortTag() == tagText
 	digits, negative := strings.CutPrefix(n.Value, "-")
 	i, err := strconv.ParseInt(n.Value, 10, 64)
 	switch {
 	case n.Kind != yaml.ScalarNode || !isNumber || strings.ContainsAny(n.Value, ".eE"):
-		d.problem(n, path, "it has to be a whole number, not %s", kindOf(n))
+		d.problem(n, path, "it has to be a whole number, not %s", describe(n))
 	case digits == "" || strings.Trim(digits, "0123456789") != "" || len(digits) > 1 && digits[0] == '0':
 		d.problem(n, path, "it is %q, but it has to be a whole number in plain digits, such as 1000", n.Value)
 	case negative || err == nil && i < 1:
 		d.problem(n, path, "it is %s, but it has to be at least 1", n.Value)
-	case err != nil || i > most:
-		d.problem(n, path, "it is %s, but it has to be at most %d", n.Value, most)
+	case err != nil || i > maxValue:
+		d.problem(n, path, "it is %s, but it has to be at most %d", n.Value, maxValue)
 	}
 	return i
 }
 
-// plainDigits is a whole number without its exponent or fraction, such as 1.0E7,
-// and anything else as it is.
-func plainDigits(n *yaml.Node) *yaml.Node {
+// expandExponent returns a node with the plain digits of a whole number such as
+// 1.0E7. It returns any other node unchanged.
+func expandExponent(n *yaml.Node) *yaml.Node {
 	if !regexp.MustCompile(`^[1-9][0-9]*(\.[0-9]+)?([eE]\+?[0-9]{1,2})?$`).MatchString(n.Value) {
 		return n
 	}
@@ -141,8 +142,8 @@ func plainDigits(n *yaml.Node) *yaml.Node {
 	return &plain
 }
 
-// kindOf names what a node is.
-func kindOf(n *yaml.Node) string {
+// describe returns a short description of a node for an error.
+func describe(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:
 		return "a mapping"

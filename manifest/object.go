@@ -12,8 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// object is a mapping whose keys have an order. Its values are text, numbers
-// (int64) and objects.
+// object is an ordered mapping. A value is a string, an int64 or an object.
 type object []pair
 
 type pair struct {
@@ -21,9 +20,9 @@ type pair struct {
 	value any
 }
 
-// under adds a value at the end of an object that may be deeper: of all objects
-// on the way, only the last one can be open.
-func (o object) under(value any, path ...string) object {
+// add appends a value at path. It descends into the last pair only, so values
+// have to be added in order.
+func (o object) add(value any, path ...string) object {
 	last := len(o) - 1
 	if len(path) == 1 {
 		return append(o, pair{path[0], value})
@@ -32,11 +31,11 @@ func (o object) under(value any, path ...string) object {
 		o, last = append(o, pair{path[0], object{}}), last+1
 	}
 	inner, _ := o[last].value.(object)
-	o[last].value = inner.under(value, path[1:]...)
+	o[last].value = inner.add(value, path[1:]...)
 	return o
 }
 
-// sorted is a copy with the keys of all objects sorted.
+// sorted returns a copy with sorted keys on all levels.
 func (o object) sorted() object {
 	out := slices.Clone(o)
 	for i, p := range out {
@@ -48,8 +47,8 @@ func (o object) sorted() object {
 	return out
 }
 
-// json is JSON on one line with a space after each comma and colon. Keys and
-// texts are plain ASCII: they have been validated.
+// json returns one line of JSON with a space after each comma and colon. Keys
+// and strings have been validated, so they are ASCII.
 func (o object) json() string {
 	parts := make([]string, len(o))
 	for i, p := range o {
@@ -65,8 +64,8 @@ func (o object) json() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// indented is JSON for people.
-func (o object) indented() ([]byte, error) {
+// indentedJSON returns JSON with one pair per line.
+func (o object) indentedJSON() ([]byte, error) {
 	var b bytes.Buffer
 	if err := json.Indent(&b, []byte(o.json()), "", "  "); err != nil {
 		return nil, err
@@ -75,7 +74,6 @@ func (o object) indented() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// yaml is YAML for people.
 func (o object) yaml() ([]byte, error) {
 	var b bytes.Buffer
 	out := yaml.NewEncoder(&b)
@@ -105,10 +103,9 @@ func (o object) node() *yaml.Node {
 	return n
 }
 
-// textNode is text that is read as text, also by programs that know YAML 1.1,
-// such as CloudFormation: to them no is a boolean, 12:30:45 a number, and
-// 2026-03-14 a date. All that begins like a word is none of that, but for a few
-// words.
+// textNode returns a node that YAML 1.1 reads as a string too. CloudFormation
+// reads YAML 1.1, where no is a boolean, 12:30:45 a number and 2026-03-14 a
+// date. Only a few words that begin with a letter are not strings there.
 func textNode(text string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: tagText, Value: text}
 	isWord := text != "" && strings.ContainsRune("abcdefghijklmnopqrstuvwxyz_", unicode.ToLower(rune(text[0])))

@@ -6,49 +6,51 @@ import (
 	"strings"
 )
 
-// owner is whose custom resources rule what is managed: the ID of a stack and
-// the logical IDs of resources in it, with spaces between them; "" is nobody's.
+// owner identifies the custom resources that manage a namespace: the ID of a
+// stack and the logical IDs of its resources, separated by spaces. An empty
+// owner means that no stack manages the namespace.
 //
-// A resource that is renamed is two for a while: CloudFormation makes the new
-// one first, and then deletes the old one, or the new one if something went
-// wrong. Only the last of them to go takes the limits with it.
+// A renamed resource exists twice for a while: CloudFormation creates the new
+// one, and then deletes the old one, or on a rollback the new one. Only the
+// delete of the last resource deletes the limits.
 type owner string
 
-// byHand is what somebody has taken from a stack: its resources delete nothing
-// any more, and any stack may take it again.
-const byHand owner = "by-hand"
+// manualOwner marks limits that a manual apply has taken from a stack. The
+// resources of that stack no longer delete them, and any stack may take them
+// over.
+const manualOwner owner = "by-hand"
 
-// taken is the owner after an apply by hand.
-func (o owner) taken() owner {
+// afterManualApply returns the owner after a manual apply.
+func (o owner) afterManualApply() owner {
 	if o == "" {
 		return ""
 	}
-	return byHand
+	return manualOwner
 }
 
-// stamp parts a hash from what makes it new.
-const stamp = "@"
+// stampSeparator separates a hash from its stamp.
+const stampSeparator = "@"
 
-// stamped is a hash that nobody has seen: whoever read the record before an owner
-// changed must notice, also where the content is the same. What nobody owns has
-// the plain hash, as in Python.
-func (o owner) stamped(hash string) string {
+// stampHash appends a random stamp to the hash, so that a change of owner
+// changes the stored hash even if the content is the same. Without an owner,
+// the hash is plain, as in Python.
+func (o owner) stampHash(hash string) string {
 	if o == "" {
 		return hash
 	}
-	return hash + stamp + rand.Text()
+	return hash + stampSeparator + rand.Text()
 }
 
-// content is the hash without its stamp.
+// content returns the hash without its stamp.
 func (s state) content() string {
-	hash, _, _ := strings.Cut(s.hash, stamp)
+	hash, _, _ := strings.Cut(s.hash, stampSeparator)
 	return hash
 }
 
-// stack is the one it belongs to, "" for none.
+// stack returns the ID of the stack, or "" if there is none.
 func (o owner) stack() string {
 	stack, _, _ := strings.Cut(string(o), " ")
-	if o == byHand {
+	if o == manualOwner {
 		return ""
 	}
 	return stack
@@ -63,11 +65,13 @@ func (o owner) resources() []string {
 	return strings.Fields(names)
 }
 
-// before stands, among the resources, for whatever managed the namespace when
-// nobody owned it. It may be a resource of the same stack.
-const before = "*"
+// priorManager is listed among the resources if the namespace was managed
+// before it had an owner. The manager may have been a resource of the same
+// stack.
+const priorManager = "*"
 
-// with has one more resource. Another stack takes the place of this one.
+// with returns the owner with one more resource. Another stack replaces the
+// stack of o.
 func (o owner) with(stack, resource string) owner {
 	if stack == "" || o.has(stack, resource) {
 		return o
@@ -78,7 +82,8 @@ func (o owner) with(stack, resource string) owner {
 	return o + owner(" "+resource)
 }
 
-// without has one resource less, and is nobody's without any.
+// without returns the owner with one resource less. It is empty after the last
+// one.
 func (o owner) without(stack, resource string) owner {
 	if !o.has(stack, resource) {
 		return o

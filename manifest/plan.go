@@ -8,64 +8,65 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Plan is what a manifest would change.
+// Plan holds the changes that a manifest asks for.
 type Plan struct {
-	// Changes are in the order in which they are made: the system, resources that
-	// are set, resources that are deleted, entities that are set, entities that
-	// are deleted; each by name. With DeletesFirst, all that is deleted goes
-	// before the rest.
+	// Changes holds the changes in the order in which Apply makes them: the
+	// system, resources to set, resources to delete, entities to set, entities to
+	// delete; each group by name. With DeletesFirst, all deletes come first.
 	Changes []Change
-	// DeletesFirst says that what was managed and what is declared are, together,
-	// more than the store can list.
+	// DeletesFirst reports whether the managed and the declared levels together
+	// are more than the store can list.
 	DeletesFirst bool
-	// Same is how many levels are stored as they are declared. Of those, Adopted
-	// have not been managed yet. Released are managed, but neither declared nor
-	// stored any more. Applying only notes both.
+	// Same is the number of levels that are stored as declared. Adopted holds
+	// those among them that are not managed yet. Released holds the managed
+	// levels that are neither declared nor stored. Apply only updates the list of
+	// managed levels for both.
 	Same              int
 	Adopted, Released []limiter.Scope
 
 	*target
-	manifest *Manifest
-	known    state // what was managed when the plan was made
-	next     owner
-	keep     bool // only the owner changes
+	manifest  *Manifest
+	known     state // as read for this plan
+	next      owner
+	ownerOnly bool // only the owner changes
 }
 
-// NewPlan compares a manifest with what is stored in its namespace, or in that
-// of repo if it names none. It only reads. ErrNotFound if the namespace is not
-// there, errors.ErrUnsupported if the store is no [limiter.ManagedStore], *InvalidError, also
-// for more levels than the store can list, *CorruptError if what is managed
-// cannot be read.
+// NewPlan compares a manifest with its namespace, or with the namespace of repo
+// if the manifest names none. It only reads. It returns ErrNotFound if the
+// namespace does not exist, errors.ErrUnsupported if repo is not a
+// [limiter.ManagedStore], *InvalidError if m is invalid or has more levels than
+// the store can list, and *CorruptError if the list of managed levels cannot be
+// read.
 func NewPlan(ctx context.Context, repo limiter.Repository, m *Manifest, opts *Options) (*Plan, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
 	}
-	t, err := enter(ctx, repo, m.Namespace, opts)
+	t, err := newTarget(ctx, repo, m.Namespace, opts)
 	if err != nil {
 		return nil, err
 	}
 	p := &Plan{target: t, manifest: m.sorted()}
-	if p.known, err = t.state(ctx); err != nil {
+	if p.known, err = t.readState(ctx); err != nil {
 		return nil, err
 	}
-	if !p.known.claimed() { // else it is planned again
-		if p.next, p.keep, err = t.ownership(p.known); err != nil {
+	if !p.known.claimed() { // Apply of a claimed plan returns ErrStale
+		if p.next, p.ownerOnly, err = t.ownership(p.known); err != nil {
 			return nil, err
 		}
 	}
-	if p.keep {
+	if p.ownerOnly {
 		return p, nil
 	}
 	if err := p.compare(ctx); err != nil {
 		return nil, err
 	}
-	if err := p.order(); err != nil {
+	if err := p.sortChanges(); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-// Steps are the changes, and then what is adopted.
+// Steps returns the changes, followed by one Adopt for each adopted level.
 func (p *Plan) Steps() []Change { return append(slices.Clone(p.Changes), adoptions(p.Adopted)...) }
 
 func adoptions(scopes []limiter.Scope) []Change {
@@ -76,19 +77,19 @@ func adoptions(scopes []limiter.Scope) []Change {
 	return all
 }
 
-// Done tells that there is nothing to apply, not even to note.
+// Done reports whether Apply would write nothing.
 func (p *Plan) Done() bool {
 	upToDate := len(p.Changes)+len(p.Adopted)+len(p.Released) == 0 && p.known.content() == p.manifest.Hash()
-	return (p.keep || upToDate) && p.known.owner == p.next
+	return (p.ownerOnly || upToDate) && p.known.owner == p.next
 }
 
-// Busy tells that another apply was at work, so that what was compared is
-// changing. Applying such a plan waits for the other, changes nothing, and is
+// Busy reports whether another apply was running when the plan was made. Apply
+// of such a plan waits for the other one, changes nothing, and returns
 // ErrStale.
 func (p *Plan) Busy() bool { return p.known.claimed() }
 
-// TakesFrom is the ID of the CloudFormation stack that manages the namespace up
-// to now, "" if none does or it will go on doing so.
+// TakesFrom returns the ID of the CloudFormation stack that loses the namespace
+// to this plan, or "" if there is none.
 func (p *Plan) TakesFrom() string {
 	if stack := p.known.owner.stack(); stack != p.next.stack() {
 		return stack
@@ -97,12 +98,12 @@ func (p *Plan) TakesFrom() string {
 }
 
 func (p *Plan) compare(ctx context.Context) error {
-	declared, managed := map[limiter.Scope]limiter.Config{}, setOf(p.known.scopes)
+	declared, managed := map[limiter.Scope]limiter.Config{}, scopeSet(p.known.scopes)
 	for _, level := range p.manifest.Levels {
 		declared[level.Scope] = level
 	}
-	scopes := p.union()
-	stored, err := p.read(ctx, scopes)
+	scopes := p.allScopes()
+	stored, err := p.readConfigs(ctx, scopes)
 	if err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func (p *Plan) compare(ctx context.Context) error {
 		want, isDeclared := declared[s]
 		c := Change{Scope: s, Before: stored[i].Config, After: want, Damaged: stored[i].damaged != nil, Unlisted: stored[i].unlisted}
 		c.After.Scope = s
-		c.Action = c.action()
+		c.Action = c.requiredAction()
 		switch {
 		case c.Action != "":
 			p.Changes = append(p.Changes, c)
@@ -126,15 +127,16 @@ func (p *Plan) compare(ctx context.Context) error {
 	return nil
 }
 
-// union is what was managed and what is declared.
-func (p *Plan) union() []limiter.Scope {
+// allScopes returns the managed and the declared scopes.
+func (p *Plan) allScopes() []limiter.Scope {
 	all := slices.Concat(p.known.scopes, p.manifest.scopes())
 	slices.SortFunc(all, compareScopes)
 	return slices.Compact(all)
 }
 
-// order puts changes in the order in which they can be made. *InvalidError.
-func (p *Plan) order() error {
+// sortChanges puts the changes in the order in which Apply can make them. It
+// returns an *InvalidError if the store cannot list the declared levels.
+func (p *Plan) sortChanges() error {
 	slices.SortStableFunc(p.Changes, func(a, b Change) int { return cmp.Compare(a.phase(), b.phase()) })
 	store, bounded := p.store.(limiter.ManagedChecker)
 	if !bounded {
@@ -143,13 +145,13 @@ func (p *Plan) order() error {
 	if err := store.CheckManaged(p.manifest.scopes()); err != nil {
 		return err
 	}
-	if p.DeletesFirst = store.CheckManaged(p.union()) != nil; p.DeletesFirst {
+	if p.DeletesFirst = store.CheckManaged(p.allScopes()) != nil; p.DeletesFirst {
 		slices.SortStableFunc(p.Changes, func(a, b Change) int { return cmp.Compare(a.step(), b.step()) })
 	}
 	return nil
 }
 
-// step is 0 for what is deleted first.
+// step returns 0 for a delete and 1 for any other change.
 func (c Change) step() int {
 	if c.Action == Delete {
 		return 0

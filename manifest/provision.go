@@ -18,45 +18,45 @@ const (
 	provisionerName  = "limits-provisioner"
 )
 
-// Provisioner applies manifests that somebody sends: a program, which asks for a
-// plan or an apply, or CloudFormation, on behalf of a custom resource. It is
-// safe for concurrent use.
+// Provisioner handles requests to plan or apply a manifest. A request comes from
+// a program, or from CloudFormation for a custom resource. A Provisioner is safe
+// for concurrent use.
 type Provisioner struct {
-	// Open opens a table, in any namespace. A table that is not there is an error
-	// that matches limiter.ErrNotFound. What it returns is closed after each
-	// request.
+	// Open opens a table, in any namespace. It returns an error that matches
+	// limiter.ErrNotFound if the table does not exist. Handle closes the
+	// repository after each request.
 	Open func(ctx context.Context, table string) (limiter.Repository, error)
-	// Table is the one for requests that name none.
+	// Table is the table for requests that name none.
 	Table string
-	// Now is when changes happen; default time.Now.
+	// Now returns the time of changes; default time.Now.
 	Now func() time.Time
-	// Client brings answers to CloudFormation; default one with a timeout.
+	// Client sends answers to CloudFormation; default: a client with a timeout.
 	Client *http.Client
 }
 
-// command is what a program sends.
+// command is the request of a program.
 type command struct {
-	Action      string `json:"action"` // "" is plan
+	Action      string `json:"action"` // plan, the default, or apply
 	Table       string `json:"table_name"`
 	NamespaceID string `json:"namespace_id"`
 	Manifest    any    `json:"manifest"`
 }
 
-// Answer is what a program gets for its request.
+// Answer is the response to a program.
 type Answer struct {
 	Status  string         `json:"status"` // planned or applied
 	Changes []AnswerChange `json:"changes"`
 	*Totals
 }
 
-// AnswerChange is a change that is planned, or was tried.
+// AnswerChange describes a change that was planned or tried.
 type AnswerChange struct {
 	Action Action  `json:"action"`
 	Level  string  `json:"level"`
-	Target *string `json:"target"` // nil is the system
+	Target *string `json:"target"` // nil for the system
 }
 
-// Totals are what an apply did.
+// Totals counts the changes of an apply.
 type Totals struct {
 	Created int      `json:"created"`
 	Updated int      `json:"updated"`
@@ -64,9 +64,10 @@ type Totals struct {
 	Errors  []string `json:"errors"`
 }
 
-// Handle answers one request: an *[Answer] for a program, a *[ResourceAnswer]
-// for CloudFormation, which has been brought to it then. What failed for
-// CloudFormation is in its answer, not in the error.
+// Handle handles one request. It returns an *[Answer] to a program. For
+// CloudFormation, it sends a *[ResourceAnswer] to the URL in the request and
+// returns it. A failed request of CloudFormation is reported in the answer, not
+// in the error.
 func (p *Provisioner) Handle(ctx context.Context, event []byte) (any, error) {
 	var kind struct{ RequestType string }
 	if err := unmarshal(event, &kind); err != nil {
@@ -77,13 +78,13 @@ func (p *Provisioner) Handle(ctx context.Context, event []byte) (any, error) {
 		if err := unmarshal(event, &c); err != nil {
 			return nil, err
 		}
-		return p.obey(ctx, c)
+		return p.handleCommand(ctx, c)
 	}
 	var r ResourceRequest
 	if err := unmarshal(event, &r); err != nil {
 		return nil, err
 	}
-	answer := p.provide(ctx, r)
+	answer := p.handleResource(ctx, r)
 	err := answer.send(ctx, p.Client, r.ResponseURL)
 	return answer, err
 }
@@ -92,13 +93,13 @@ func unmarshal(event []byte, into any) error {
 	in := json.NewDecoder(bytes.NewReader(event))
 	in.UseNumber()
 	if err := in.Decode(into); err != nil {
-		return fmt.Errorf("the request is not understood: %w", err)
+		return fmt.Errorf("invalid request: %w", err)
 	}
 	return nil
 }
 
-// obey plans or applies for a program.
-func (p *Provisioner) obey(ctx context.Context, c command) (*Answer, error) {
+// handleCommand plans or applies for a program.
+func (p *Provisioner) handleCommand(ctx context.Context, c command) (*Answer, error) {
 	if c.Action != "" && c.Action != "plan" && c.Action != "apply" {
 		return nil, fmt.Errorf("action is %q, but it has to be plan or apply", c.Action)
 	}
@@ -111,7 +112,7 @@ func (p *Provisioner) obey(ctx context.Context, c command) (*Answer, error) {
 		return nil, err
 	}
 	defer func() { _ = repo.Close() }()
-	if m.Namespace, err = namespaceOf(ctx, repo, m.Namespace, c.NamespaceID); err != nil {
+	if m.Namespace, err = namespaceName(ctx, repo, m.Namespace, c.NamespaceID); err != nil {
 		return nil, err
 	}
 	opts := &Options{Now: p.Now, Principal: provisionerName}
@@ -129,9 +130,10 @@ func (p *Provisioner) obey(ctx context.Context, c command) (*Answer, error) {
 	return &Answer{"applied", answerChanges(plan), totals(report)}, nil
 }
 
-// namespaceOf is the name of the namespace that a request is for: that with an
-// ID, if it has one, which must then be the one named.
-func namespaceOf(ctx context.Context, repo limiter.Repository, name, id string) (string, error) {
+// namespaceName returns the name of a request's namespace. If the request has an
+// ID, it is the name of the namespace with that ID, and has to match a given
+// name.
+func namespaceName(ctx context.Context, repo limiter.Repository, name, id string) (string, error) {
 	if id == "" {
 		return cmp.Or(name, defaultNamespace), nil
 	}
@@ -141,7 +143,7 @@ func namespaceOf(ctx context.Context, repo limiter.Repository, name, id string) 
 			return "", err
 		case ns.ID != id || !ns.DeletedAt.IsZero():
 		case name != "" && name != ns.Name:
-			return "", fmt.Errorf("the manifest is for namespace %q, but id %s is that of %q", name, id, ns.Name)
+			return "", fmt.Errorf("the manifest is for namespace %q, but id %s belongs to %q", name, id, ns.Name)
 		default:
 			return ns.Name, nil
 		}
@@ -167,14 +169,14 @@ func totals(r *Report) *Totals {
 			t.Errors = append(t.Errors, fmt.Sprintf("%s %s: %v", f.Action, levelName(f.Scope), f.Err))
 		}
 	}
-	if n, why := r.Left(); n > 0 && !errors.Is(why, errTaken) { // which is the error of the whole
+	if n, why := r.Left(); n > 0 && !errors.Is(why, errTakenOver) { // Apply returns that one
 		t.Errors = append(t.Errors, fmt.Sprintf("%d of them were not begun: %v", n, why))
 	}
 	return t
 }
 
-// failure is nil if all of a report was done.
-func failure(r *Report) error {
+// reportError returns an error for the failed changes of a report, or nil.
+func reportError(r *Report) error {
 	failed := r.Failed()
 	if len(failed) == 0 {
 		return nil

@@ -317,7 +317,7 @@ func TestProgramsPlanAndApply(t *testing.T) {
 	} {
 		equal(t, event, answer(event), want)
 	}
-	if got := answer(`[]`); !strings.HasPrefix(got, "the request is not understood: ") {
+	if got := answer(`[]`); !strings.HasPrefix(got, "invalid request: ") {
 		t.Errorf("a list: %s", got)
 	}
 }

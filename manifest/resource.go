@@ -1,20 +1,24 @@
 package manifest
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// ResourceRequest is what CloudFormation sends for a custom resource.
+// ResourceRequest is a request of CloudFormation for a custom resource.
 type ResourceRequest struct {
 	RequestType        string // Create, Update or Delete
-	ResponseURL        string // where the answer has to be brought
+	ResponseURL        string // where to PUT the answer
 	StackID            string `json:"StackId"`
 	RequestID          string `json:"RequestId"`
 	LogicalResourceID  string `json:"LogicalResourceId"`
@@ -22,46 +26,73 @@ type ResourceRequest struct {
 	ResourceProperties map[string]any
 }
 
-// neverMade is the physical ID of a resource whose namespace was never found.
-const neverMade = "failed"
+// ResourceAnswer is the response to CloudFormation.
+type ResourceAnswer struct {
+	Status             string // SUCCESS or FAILED
+	Reason             string `json:",omitempty"` // why it failed
+	PhysicalResourceID string `json:"PhysicalResourceId"`
+	StackID            string `json:"StackId"`
+	RequestID          string `json:"RequestId"`
+	LogicalResourceID  string `json:"LogicalResourceId"`
+	Data               *ResourceData
+}
 
-// reserved is the time kept back for noting what was done and for the answer:
-// without one, CloudFormation waits for an hour.
-const reserved = 20 * time.Second
+// ResourceData counts the changes of an apply. CloudFormation limits the size of
+// an answer, so it does not list them.
+type ResourceData struct {
+	Created   int `json:"created"`
+	Updated   int `json:"updated"`
+	Deleted   int `json:"deleted"`
+	Unchanged int `json:"unchanged"`
+	Failed    int `json:"failed"`
+}
 
-// provide does what CloudFormation asks for. Whatever goes wrong is in the
-// answer.
-func (p *Provisioner) provide(ctx context.Context, r ResourceRequest) *ResourceAnswer {
+// The statuses and the size of an answer that CloudFormation accepts.
+const (
+	succeeded, failed = "SUCCESS", "FAILED"
+	maxAnswer         = 4096 // bytes
+)
+
+// failedID is the physical ID of a resource that was never created.
+const failedID = "failed"
+
+// answerTime is reserved before the deadline for storing the state and sending
+// the answer. Without an answer, CloudFormation waits for an hour.
+const answerTime = 20 * time.Second
+
+// handleResource handles a request of CloudFormation. The answer holds the error
+// if there is one.
+func (p *Provisioner) handleResource(ctx context.Context, r ResourceRequest) *ResourceAnswer {
 	if deadline, ok := ctx.Deadline(); ok {
-		keep := min(reserved, time.Until(deadline)/2)
+		reserve := min(answerTime, time.Until(deadline)/2)
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-keep))
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-reserve))
 		defer cancel()
 	}
 	a := &ResourceAnswer{
-		Status: succeeded, PhysicalResourceID: cmp.Or(r.PhysicalResourceID, neverMade),
+		Status: succeeded, PhysicalResourceID: cmp.Or(r.PhysicalResourceID, failedID),
 		StackID: r.StackID, RequestID: r.RequestID, LogicalResourceID: r.LogicalResourceID, Data: &ResourceData{},
 	}
-	work := p.set
+	handle := p.setResource
 	switch r.RequestType {
 	case "Create", "Update":
 	case "Delete":
-		work = p.clear
+		handle = p.deleteResource
 	default:
-		work = func(context.Context, ResourceRequest, *ResourceAnswer) error {
+		handle = func(context.Context, ResourceRequest, *ResourceAnswer) error {
 			return fmt.Errorf("RequestType is %q, but it has to be Create, Update or Delete", r.RequestType)
 		}
 	}
-	if err := work(ctx, r, a); err != nil {
+	if err := handle(ctx, r, a); err != nil {
 		a.Status, a.Reason = failed, strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	return a
 }
 
-// set applies what the properties declare. A resource that failed has the
-// physical ID of the namespace if what is managed there is its own, so that a
-// delete finds what it has made, and takes nothing of others.
-func (p *Provisioner) set(ctx context.Context, r ResourceRequest, a *ResourceAnswer) error {
+// setResource applies the manifest in the properties. If that fails, the answer
+// has the physical ID of the namespace only if the resource owns all managed
+// limits there. A later delete then removes its limits and no others.
+func (p *Provisioner) setResource(ctx context.Context, r ResourceRequest, a *ResourceAnswer) error {
 	m, err := FromProperties(r.ResourceProperties)
 	if err != nil {
 		return err
@@ -73,24 +104,24 @@ func (p *Provisioner) set(ctx context.Context, r ResourceRequest, a *ResourceAns
 		return err
 	}
 	defer func() { _ = repo.Close() }()
-	if m.Namespace, err = namespaceOf(ctx, repo, m.Namespace, property(propertySpaceID)); err != nil {
+	if m.Namespace, err = namespaceName(ctx, repo, m.Namespace, property(propertyNamespaceID)); err != nil {
 		return err
 	}
 	id, err := namespaceID(ctx, repo, m.Namespace)
 	if err != nil {
 		return err
 	}
-	mine, err := p.applyFor(ctx, repo, m, r, a, r.takes)
-	if mine || err == nil {
+	owned, err := p.applyFor(ctx, repo, m, r, a, r.takeOwnership)
+	if owned || err == nil {
 		a.PhysicalResourceID = strings.Join([]string{table, id, provisionerName}, "/")
 	}
 	return err
 }
 
-// clear deletes what is managed in the namespace of a physical ID, if it belongs
-// to the resource alone, or to nobody. Where there is no such namespace, there
-// is nothing to delete.
-func (p *Provisioner) clear(ctx context.Context, r ResourceRequest, a *ResourceAnswer) error {
+// deleteResource deletes the managed limits in the namespace of a physical ID,
+// if the resource is the only owner or there is none. It succeeds if the
+// namespace does not exist.
+func (p *Provisioner) deleteResource(ctx context.Context, r ResourceRequest, a *ResourceAnswer) error {
 	parts := strings.Split(r.PhysicalResourceID, "/")
 	if len(parts) != 3 || parts[2] != provisionerName {
 		return nil
@@ -103,9 +134,9 @@ func (p *Provisioner) clear(ctx context.Context, r ResourceRequest, a *ResourceA
 		return err
 	}
 	defer func() { _ = repo.Close() }()
-	name, err := namespaceOf(ctx, repo, "", parts[1])
+	name, err := namespaceName(ctx, repo, "", parts[1])
 	if err == nil {
-		_, err = p.applyFor(ctx, repo, &Manifest{Namespace: name}, r, a, r.leaves)
+		_, err = p.applyFor(ctx, repo, &Manifest{Namespace: name}, r, a, r.releaseOwnership)
 	}
 	if errors.Is(err, limiter.ErrNotFound) {
 		return nil
@@ -113,12 +144,12 @@ func (p *Provisioner) clear(ctx context.Context, r ResourceRequest, a *ResourceA
 	return err
 }
 
-// applyFor applies in the name of the stack. It tells whether what is managed is
-// all the resource's own.
+// applyFor applies a manifest on behalf of the stack. It reports whether the
+// resource owns all managed limits.
 func (p *Provisioner) applyFor(
-	ctx context.Context, repo limiter.Repository, m *Manifest, r ResourceRequest, a *ResourceAnswer, by func(state) (owner, bool, error),
-) (mine bool, err error) {
-	opts := &Options{Now: p.Now, Principal: provisionerName, ownership: by}
+	ctx context.Context, repo limiter.Repository, m *Manifest, r ResourceRequest, a *ResourceAnswer, ownership func(state) (owner, bool, error),
+) (owned bool, err error) {
+	opts := &Options{Now: p.Now, Principal: provisionerName, ownership: ownership}
 	if strings.HasPrefix(r.StackID, "arn:") {
 		opts.Principal = r.StackID
 	}
@@ -127,35 +158,36 @@ func (p *Provisioner) applyFor(
 		return false, err
 	}
 	*a.Data = ResourceData{report.Count(Create), report.Count(Update), report.Count(Delete), report.Same, len(report.Failed())}
-	takenOver := errors.Is(err, errTaken)
-	mine = !takenOver && (len(plan.known.scopes) == 0 || report.owner.has(r.StackID, r.LogicalResourceID))
-	return mine, errors.Join(failure(report), err)
+	takenOver := errors.Is(err, errTakenOver)
+	owned = !takenOver && (len(plan.known.scopes) == 0 || report.owner.has(r.StackID, r.LogicalResourceID))
+	return owned, errors.Join(reportError(report), err)
 }
 
-// takes makes the resource an owner, unless another stack is.
-func (r ResourceRequest) takes(known state) (next owner, keep bool, err error) {
+// takeOwnership makes the resource an owner. It fails if another stack owns the
+// limits.
+func (r ResourceRequest) takeOwnership(known state) (next owner, ownerOnly bool, err error) {
 	if stack := known.owner.stack(); stack != "" && stack != r.StackID && len(known.scopes) > 0 {
 		return "", false, fmt.Errorf(
 			"stack %s manages the limits of this namespace; delete them there, or take them over by `zae-limiter limits apply`, then try again (a rollback that stops here goes on with --resources-to-skip)", stack)
 	}
 	next = known.owner
 	if next == "" && len(known.scopes) > 0 && r.RequestType == "Create" {
-		next = next.with(r.StackID, before)
+		next = next.with(r.StackID, priorManager)
 	}
 	return next.with(r.StackID, r.LogicalResourceID), false, nil
 }
 
-// leaves ends the ownership of the resource. Whatever has other owners is kept,
-// and so is what was managed before there were any.
-func (r ResourceRequest) leaves(known state) (next owner, keep bool, err error) {
+// releaseOwnership ends the ownership of the resource. Limits with other owners
+// are kept, and so are limits that were managed before they had an owner.
+func (r ResourceRequest) releaseOwnership(known state) (next owner, ownerOnly bool, err error) {
 	if known.owner.has(r.StackID, r.LogicalResourceID) {
 		next = known.owner.without(r.StackID, r.LogicalResourceID)
-		if next == owner("").with(r.StackID, before) {
+		if next == owner("").with(r.StackID, priorManager) {
 			return "", true, nil
 		}
 		return next, next != "", nil
 	}
-	next = known.owner.without(r.StackID, before)
+	next = known.owner.without(r.StackID, priorManager)
 	return next, next != "", nil
 }
 
@@ -169,4 +201,58 @@ func namespaceID(ctx context.Context, repo limiter.Repository, name string) (str
 		}
 	}
 	return "", fmt.Errorf("namespace %q: %w; `zae-limiter namespace register %s` makes it", name, limiter.ErrNotFound, name)
+}
+
+// body encodes the answer as JSON. It shortens the reason to the allowed size.
+func (a *ResourceAnswer) body() ([]byte, error) {
+	for {
+		body, err := json.Marshal(a)
+		if err != nil || len(body) <= maxAnswer || a.Reason == "" {
+			return body, err
+		}
+		a.Reason = strings.ToValidUTF8(a.Reason[:len(a.Reason)*3/4], "")
+	}
+}
+
+// send sends the answer to CloudFormation, with retries.
+func (a *ResourceAnswer) send(ctx context.Context, client *http.Client, to string) error {
+	if client == nil {
+		client = &http.Client{Timeout: 5 * time.Second}
+	}
+	body, err := a.body()
+	if err != nil {
+		return err
+	}
+	const maxTries = 4
+	for try := 1; ; try++ {
+		retry, err := put(ctx, client, to, body)
+		if err == nil || !retry || try == maxTries {
+			return err
+		}
+		if sleep(ctx, time.Second<<(try-1)/2) != nil {
+			return err
+		}
+	}
+}
+
+// put sends the body once. It sets no content type, since that would not match
+// the signature of the URL.
+func put(ctx context.Context, client *http.Client, to string, body []byte) (retry bool, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, to, bytes.NewReader(body))
+	if err != nil {
+		return false, errors.New("sending the answer to CloudFormation: ResponseURL is not a valid URL")
+	}
+	reply, err := client.Do(req)
+	if err != nil {
+		if failed, ok := errors.AsType[*url.Error](err); ok {
+			err = failed.Err // without the URL, which is a secret
+		}
+		return true, fmt.Errorf("sending the answer to CloudFormation: %w", err)
+	}
+	_ = reply.Body.Close() // the body is not used
+	if reply.StatusCode/100 == 2 {
+		return false, nil
+	}
+	retry = reply.StatusCode >= 500 || reply.StatusCode == http.StatusRequestTimeout || reply.StatusCode == http.StatusTooManyRequests
+	return retry, fmt.Errorf("sending the answer to CloudFormation: status %s", reply.Status)
 }

@@ -5,60 +5,85 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// state is what the store remembers.
+// state is the record of the managed levels in the store.
 type state struct {
 	scopes []limiter.Scope
 	hash   string
 	owner  owner
 }
 
-// state reads it. A list that is damaged is an error that says what to do,
-// unless it is to be forgotten.
-func (t *target) state(ctx context.Context) (state, error) {
-	scopes, hash, of, err := t.store.Managed(ctx)
+// readState reads the record. A damaged list is an error that names the remedy,
+// unless Options.Forget is set.
+func (t *target) readState(ctx context.Context) (state, error) {
+	scopes, hash, by, err := t.store.Managed(ctx)
 	if err == nil {
-		err = checkList(scopes)
+		err = checkScopes(scopes)
 	}
 	_, damaged := errors.AsType[*limiter.CorruptError](err)
 	switch {
 	case damaged && t.Forget:
-		return state{nil, hash, owner(of)}, nil
+		return state{nil, hash, owner(by)}, nil
 	case damaged:
 		return state{}, fmt.Errorf(
 			"reading what is managed: %w; `zae-limiter limits apply FILE --forget` begins a new list and leaves what is stored as it is", err)
 	case err != nil:
 		return state{}, fmt.Errorf("reading what is managed: %w", err)
 	}
-	return state{scopes, hash, owner(of)}, nil
+	return state{scopes, hash, owner(by)}, nil
 }
 
-// checkList is a *CorruptError if something is listed that nothing can be
-// called.
-func checkList(scopes []limiter.Scope) error {
+// checkScopes returns a *CorruptError if the list has an invalid name.
+func checkScopes(scopes []limiter.Scope) error {
 	for _, s := range scopes {
-		if err := validLevel(limiter.Config{Scope: s}); err != nil {
+		if err := validateLevel(limiter.Config{Scope: s}); err != nil {
 			return &limiter.CorruptError{Item: "list of what a manifest manages", Reason: err.Error()}
 		}
 	}
 	return nil
 }
 
-// storedConfig is what a scope holds.
+// storedConfig is a level as stored.
 type storedConfig struct {
 	limiter.Config
-	damaged  error // why it cannot be read, so that it looks empty
-	unlisted bool  // no list shows it
+	damaged  error // if not nil, the level cannot be read and looks empty
+	unlisted bool  // the lists of the store do not show the level
 }
 
-// stored is what a scope holds.
-func (t *target) stored(ctx context.Context, s limiter.Scope) (cfg storedConfig, err error) {
+// maxReads is the number of concurrent reads.
+const maxReads = 16
+
+// readConfigs reads the levels of all scopes. It stops at the first error.
+func (t *target) readConfigs(ctx context.Context, scopes []limiter.Scope) ([]storedConfig, error) {
+	all := make([]storedConfig, len(scopes))
+	reads, readCtx := errgroup.WithContext(ctx)
+	reads.SetLimit(maxReads)
+	for i, s := range scopes {
+		if readCtx.Err() != nil {
+			break
+		}
+		reads.Go(func() (err error) {
+			all[i], err = t.readConfig(readCtx, s)
+			return err
+		})
+	}
+	err := reads.Wait()
+	if ctx.Err() != nil { // the loop may have ended early without an error
+		err = context.Cause(ctx)
+	}
+	return all, err
+}
+
+// readConfig reads the level of a scope.
+func (t *target) readConfig(ctx context.Context, s limiter.Scope) (cfg storedConfig, err error) {
 	if lister, ok := t.store.(limiter.ConfigLister); ok {
 		var listed bool
 		cfg.Config, listed, err = lister.ConfigListed(ctx, s)
-		cfg.unlisted = !listed && !empty(cfg.Config)
+		cfg.unlisted = !listed && !isEmpty(cfg.Config)
 	} else {
 		cfg.Config, err = t.config(ctx, s)
 	}
@@ -68,7 +93,8 @@ func (t *target) stored(ctx context.Context, s limiter.Scope) (cfg storedConfig,
 	return cfg, err
 }
 
-// config is what a scope holds. *CorruptError.
+// config reads the level of a scope through the limiter. It returns a
+// *CorruptError if the level cannot be read.
 func (t *target) config(ctx context.Context, s limiter.Scope) (cfg limiter.Config, err error) {
 	cfg.Scope = s
 	switch Level(s) {
@@ -80,18 +106,4 @@ func (t *target) config(ctx context.Context, s limiter.Scope) (cfg limiter.Confi
 		cfg.Limits, cfg.OnUnavailable, err = t.lim.SystemDefaults(ctx)
 	}
 	return cfg, err
-}
-
-// read is what scopes hold. It ends with the first error.
-func (t *target) read(ctx context.Context, scopes []limiter.Scope) ([]storedConfig, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	all := make([]storedConfig, len(scopes))
-	inParallel(ctx, readers, len(scopes), func(i int) {
-		var err error
-		if all[i], err = t.stored(ctx, scopes[i]); err != nil {
-			cancel(err)
-		}
-	})
-	return all, context.Cause(ctx)
 }

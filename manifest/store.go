@@ -9,24 +9,25 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Options are those of plans. The zero value of a field is its default.
+// Options configures plans and applies. The zero value of a field means its
+// default.
 type Options struct {
-	// Now is when changes happen, for the audit trail; default time.Now. Waiting
-	// is done in real time.
+	// Now returns the time of changes in the audit trail; default time.Now.
+	// Waiting uses real time.
 	Now func() time.Time
-	// Principal signs changes in the audit trail; default: the store's own
-	// identity, if it has one.
+	// Principal is the author of changes in the audit trail; default: the store's
+	// own identity, if it has one.
 	Principal string
-	// Waiting is called when another apply is at work, which is then waited for.
+	// Waiting, if not nil, is called before Apply waits for another apply.
 	Waiting func()
-	// Forget begins a new list where that of what is managed is damaged. What was
-	// on it stays stored as it is, and is managed no longer unless it is declared.
+	// Forget replaces a damaged list of managed levels by an empty one. The
+	// levels stay stored, and are no longer managed unless they are declared.
 	Forget bool
 
-	// ownership says who owns what is managed after an apply, given what is known
-	// before, and whether all stays as it is but for that. Nil is by hand.
-	ownership func(known state) (next owner, keep bool, err error)
-	wall      func() time.Time // the clock that goes on while a process is stopped
+	// ownership returns the owner after the apply, and whether only the owner
+	// changes. The default is the owner after a manual apply.
+	ownership func(known state) (next owner, ownerOnly bool, err error)
+	wall      func() time.Time // wall clock, which runs while the process is stopped
 }
 
 func (o *Options) withDefaults() Options {
@@ -41,7 +42,7 @@ func (o *Options) withDefaults() Options {
 		all.Waiting = func() {}
 	}
 	if all.ownership == nil {
-		all.ownership = func(known state) (owner, bool, error) { return known.owner.taken(), false, nil }
+		all.ownership = func(known state) (owner, bool, error) { return known.owner.afterManualApply(), false, nil }
 	}
 	if all.wall == nil {
 		all.wall = func() time.Time { return time.Now().Round(0) }
@@ -49,15 +50,16 @@ func (o *Options) withDefaults() Options {
 	return all
 }
 
-// target is the namespace that a manifest is for.
+// target is the namespace that a manifest is applied to.
 type target struct {
 	Options
 	lim   *limiter.RateLimiter
 	store limiter.ManagedStore
 }
 
-// enter is a namespace of a repository, or its own if the name is empty.
-func enter(ctx context.Context, repo limiter.Repository, namespace string, opts *Options) (*target, error) {
+// newTarget opens a namespace of a repository. If the name is empty, it opens
+// the namespace of the repository itself.
+func newTarget(ctx context.Context, repo limiter.Repository, namespace string, opts *Options) (*target, error) {
 	o := opts.withDefaults()
 	if namespace != "" {
 		view, err := repo.Namespace(ctx, namespace)
@@ -68,11 +70,46 @@ func enter(ctx context.Context, repo limiter.Repository, namespace string, opts 
 	}
 	store, ok := repo.(limiter.ManagedStore)
 	if !ok {
-		return nil, fmt.Errorf("this store cannot remember what a manifest manages: %w", errors.ErrUnsupported)
+		return nil, fmt.Errorf("this store cannot list the levels that a manifest manages: %w", errors.ErrUnsupported)
 	}
-	lim, err := limiter.New(exactly{repo, store}, &limiter.Options{Now: o.Now, Principal: o.Principal})
+	lim, err := limiter.New(replacingRepository{repo, store}, &limiter.Options{Now: o.Now, Principal: o.Principal})
 	if err != nil {
 		return nil, err
 	}
 	return &target{o, lim, store}, nil
+}
+
+// replacingRepository is a repository whose SetConfig replaces the whole level.
+// One write therefore stores a level as declared, whatever it was before.
+type replacingRepository struct {
+	limiter.Repository
+	store limiter.ManagedStore
+}
+
+// SetConfig replaces the level by cfg. If cfg has no limits, the event records
+// that they were removed.
+func (r replacingRepository) SetConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
+	if len(cfg.Limits) == 0 {
+		ev.Details["limits"] = []any{}
+	}
+	return r.store.ReplaceConfig(ctx, cfg, ev)
+}
+
+// write makes a change through the limiter, which audits it, updates the lists
+// and applies it to live buckets.
+func (t *target) write(ctx context.Context, c Change) error {
+	s, limits := c.Scope, c.After.Limits
+	switch level := Level(s); {
+	case level == "system" && isEmpty(c.After):
+		return t.lim.DeleteSystemDefaults(ctx)
+	case level == "system":
+		return t.lim.SetSystem(ctx, c.After.OnUnavailable, limits...)
+	case level == "resource" && len(limits) == 0:
+		return t.lim.DeleteResourceDefaults(ctx, s.Resource)
+	case level == "resource":
+		return t.lim.SetResourceDefaults(ctx, s.Resource, limits...)
+	case len(limits) == 0:
+		return t.lim.DeleteLimits(ctx, s.Entity, s.Resource)
+	}
+	return t.lim.SetLimits(ctx, s.Entity, s.Resource, limits...)
 }

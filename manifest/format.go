@@ -1,0 +1,113 @@
+package manifest
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"strconv"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// YAML returns the manifest as YAML, which Parse reads. Equal manifests have
+// equal YAML.
+func (m *Manifest) YAML() ([]byte, error) { return m.encode(fileDialect()).yaml() }
+
+// JSON returns the manifest as indented JSON, which Parse reads.
+func (m *Manifest) JSON() ([]byte, error) { return m.encode(fileDialect()).indentedJSON() }
+
+// Hash returns "sha256:" and the hash of the declared levels in a canonical
+// form. It is equal to the hash of zae-limiter for Python.
+func (m *Manifest) Hash() string {
+	sum := sha256.Sum256([]byte(m.encode(fileDialect()).sorted().json()))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+//go:embed schema.json
+var schema string
+
+// Schema returns a JSON Schema of manifests, for editors. It accepts the
+// manifests that [Parse] accepts, except for rules that a schema cannot express,
+// such as unique keys.
+func Schema() string { return schema }
+
+// dialect is the spelling of a manifest's keys and values.
+type dialect struct {
+	namespace, system, resources, entities      string
+	onUnavailable, limits                       string
+	capacity, burst, refillAmount, refillPeriod string
+
+	short       bool     // a limit may have the short form of the command line, such as 100/min:150
+	textNumbers bool     // numbers may be text: CloudFormation writes 10000000 as 1.0E7
+	ignored     []string // keys that are not part of a manifest
+}
+
+// fileDialect returns the dialect of manifest files.
+func fileDialect() dialect {
+	return dialect{
+		namespace: "namespace", system: "system", resources: "resources", entities: "entities",
+		onUnavailable: "on_unavailable", limits: "limits",
+		capacity: "capacity", burst: "burst", refillAmount: "refill_amount", refillPeriod: "refill_period",
+		short: true,
+	}
+}
+
+// stackDialect returns the dialect of the properties of a CloudFormation
+// resource. All scalars arrive as text. There is no burst: Capacity is always
+// the capacity.
+func stackDialect() dialect {
+	return dialect{
+		namespace: "Namespace", system: "System", resources: "Resources", entities: "Entities",
+		onUnavailable: "OnUnavailable", limits: "Limits",
+		capacity: "Capacity", refillAmount: "RefillAmount", refillPeriod: "RefillPeriod",
+		textNumbers: true, ignored: []string{propertyToken, propertyTimeout, propertyTable, propertyNamespaceID},
+	}
+}
+
+// encode returns the manifest in a dialect. Every limit has all its fields.
+func (m *Manifest) encode(d dialect) object {
+	var o object
+	if m.Namespace != "" {
+		o = o.add(m.Namespace, d.namespace)
+	}
+	for _, level := range m.sorted().Levels {
+		path := d.path(level.Scope)
+		if level.OnUnavailable != "" {
+			o = o.add(string(level.OnUnavailable), append(path, d.onUnavailable)...)
+		}
+		o = o.add(d.encodeLimits(level.Limits), append(path, d.limits)...)
+	}
+	return o
+}
+
+// path returns the keys that lead to the level of s.
+func (d dialect) path(s limiter.Scope) []string {
+	switch Level(s) {
+	case "entity":
+		return []string{d.entities, s.Entity, d.resources, resourceKey(s)}
+	case "resource":
+		return []string{d.resources, s.Resource}
+	}
+	return []string{d.system}
+}
+
+func (d dialect) encodeLimits(limits []limiter.Limit) object {
+	o := object{}
+	for _, l := range limits {
+		o = append(o, pair{l.Name, object{
+			{d.capacity, d.encodeNumber(l.Capacity)},
+			{d.refillAmount, d.encodeNumber(l.Refill)},
+			{d.refillPeriod, d.encodeNumber(int64(l.Period / time.Second))},
+		}})
+	}
+	return o
+}
+
+// encodeNumber returns n, as text if the dialect has text numbers.
+func (d dialect) encodeNumber(n int64) any {
+	if d.textNumbers {
+		return strconv.FormatInt(n, 10)
+	}
+	return n
+}
