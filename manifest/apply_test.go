@@ -19,16 +19,16 @@ import (
 
 var epoch = time.Date(2026, time.March, 14, 15, 9, 26, 0, time.UTC)
 
-// TestApplyReachesTheManifest begins at any state, of limits and of what is
-// managed.
+// TestApplyReachesTheManifest applies random manifests to random stored and
+// managed levels.
 func TestApplyReachesTheManifest(t *testing.T) {
 	for name, store := range map[string]struct {
 		open func(t *testing.T) limiter.Repository
 		runs uint64
 	}{
 		"memory": {func(*testing.T) limiter.Repository { return memory.New(nil) }, 300},
-		"sqlite": {func(t *testing.T) limiter.Repository { t.Helper(); return onFile(t) }, 20},
-		"dynamo": {func(t *testing.T) limiter.Repository { t.Helper(); repo, _, _ := onTable(t); return repo }, 8},
+		"sqlite": {func(t *testing.T) limiter.Repository { t.Helper(); return openSQLite(t) }, 20},
+		"dynamo": {func(t *testing.T) limiter.Repository { t.Helper(); repo, _, _ := openDynamo(t); return repo }, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			repo := store.open(t)
@@ -50,28 +50,28 @@ func applyFrom(t *testing.T, repo limiter.Repository, seed uint64) {
 	view, err := repo.Namespace(bg, name)
 	check(t, err)
 	rng := rand.New(rand.NewPCG(seed, 1))
-	furnish(t, rng, view)
-	m := drawManifest(rng)
+	seedStore(t, rng, view)
+	m := randomManifest(rng)
 	m.Namespace = name
-	before := stored(t, view)
+	before := storedConfigs(t, view)
 	known, _ := managed(t, view)
-	want := wanted(before, known, m)
+	want := expectedConfigs(before, known, m)
 
 	plan, err := manifest.NewPlan(bg, repo, m, nil)
 	check(t, err)
-	equal(t, "stored after a plan", stored(t, view), before)
-	if got, want := len(plan.Changes), len(differing(before, want)); got != want {
-		t.Errorf("%d changes, want %d: %s", got, want, list(plan.Changes))
+	equal(t, "stored after a plan", storedConfigs(t, view), before)
+	if got, want := len(plan.Changes), len(differingScopes(before, want)); got != want {
+		t.Errorf("%d changes, want %d: %s", got, want, formatChanges(plan.Changes))
 	}
 	report, err := plan.Apply(bg)
 	check(t, err)
 	if failed := report.Failed(); len(failed) > 0 {
 		t.Errorf("failed: %v", failed)
 	}
-	reached(t, view, m, want)
+	checkApplied(t, view, m, want)
 }
 
-// TestPlanIsInOrderAndNamesFields is a plan in full.
+// TestPlanIsInOrderAndNamesFields checks a whole plan.
 func TestPlanIsInOrderAndNamesFields(t *testing.T) {
 	repo := memory.New(nil)
 	for i, cfg := range []limiter.Config{
@@ -83,7 +83,7 @@ func TestPlanIsInOrderAndNamesFields(t *testing.T) {
 		{Scope: limiter.Scope{Entity: "e", Resource: "gone"}, Limits: []limiter.Limit{limiter.PerHour("rpm", 1)}},
 		{Scope: limiter.Scope{Entity: "e", Resource: "same"}, Limits: []limiter.Limit{limiter.PerHour("rpm", 1)}},
 	} {
-		store(t, repo, cfg, fmt.Sprint(i))
+		storeConfig(t, repo, cfg, fmt.Sprint(i))
 	}
 	check(t, repo.SetManaged(bg, epoch, "", "before", "", []limiter.Scope{
 		{Resource: "gone"}, {Entity: "e", Resource: "gone"}, {Entity: "e", Resource: "long-gone"}, {Resource: "b"},
@@ -102,7 +102,7 @@ entities:
 	check(t, err)
 	var got strings.Builder
 	for _, c := range plan.Changes {
-		fmt.Fprintf(&got, "%s\n", list([]manifest.Change{c}))
+		fmt.Fprintf(&got, "%s\n", formatChanges([]manifest.Change{c}))
 		for _, f := range c.Fields() {
 			fmt.Fprintf(&got, "  %s %q -> %q\n", f.Name, f.Before, f.After)
 		}
@@ -144,8 +144,8 @@ delete entity e/gone
 	equal(t, "released", plan.Released, []limiter.Scope{{Entity: "e", Resource: "long-gone"}})
 }
 
-// TestChangesAreAuditedAndRuleLiveBuckets: an apply is what people could have
-// done one by one.
+// TestChangesAreAuditedAndRuleLiveBuckets checks that an apply has the effects
+// of single calls of the limiter.
 func TestChangesAreAuditedAndRuleLiveBuckets(t *testing.T) {
 	repo := memory.New(nil)
 	at := epoch
@@ -183,7 +183,7 @@ func TestDamagedLimitsArePlannedAndReplaced(t *testing.T) {
 	defer repo.Close()
 	gone, kept := limiter.Scope{Resource: "gone"}, limiter.Scope{Resource: "kept"}
 	for i, s := range []limiter.Scope{{}, gone, kept} {
-		store(t, repo, limiter.Config{Scope: s, Limits: []limiter.Limit{limiter.PerMinute("rpm", 1)}}, fmt.Sprint(i))
+		storeConfig(t, repo, limiter.Config{Scope: s, Limits: []limiter.Limit{limiter.PerMinute("rpm", 1)}}, fmt.Sprint(i))
 	}
 	check(t, repo.SetManaged(bg, epoch, "", "before", "", []limiter.Scope{gone}))
 	db, err := sql.Open("sqlite", path)
@@ -197,7 +197,7 @@ func TestDamagedLimitsArePlannedAndReplaced(t *testing.T) {
 	m := parse(t, "system: {on_unavailable: allow}\nresources: {kept: {limits: {rpm: {capacity: 1}}}}")
 	plan, report, err := manifest.Apply(bg, repo, m, nil)
 	check(t, err)
-	equal(t, "plan", list(plan.Changes), "update system\nupdate resource kept\ndelete resource gone")
+	equal(t, "plan", formatChanges(plan.Changes), "update system\nupdate resource kept\ndelete resource gone")
 	equal(t, "what differs", plan.Changes[0].Fields(), []manifest.Field{{Name: "state", Before: "damaged", After: "sound"}, {Name: "on_unavailable", After: "allow"}})
 	equal(t, "what goes", plan.Changes[2].Fields(), []manifest.Field{{Name: "state", Before: "damaged"}})
 	equal(t, "failed", len(report.Failed()), 0)
@@ -206,12 +206,12 @@ func TestDamagedLimitsArePlannedAndReplaced(t *testing.T) {
 	equal(t, "done", again.Done(), true)
 }
 
-// What is stored, as a manifest, is what is stored.
+// TestExportAppliesToNothing checks that applying an export changes nothing.
 func TestExportAppliesToNothing(t *testing.T) {
 	for seed := range uint64(100) {
 		repo := memory.New(nil)
-		furnish(t, rand.New(rand.NewPCG(seed, 2)), repo)
-		before := stored(t, repo)
+		seedStore(t, rand.New(rand.NewPCG(seed, 2)), repo)
+		before := storedConfigs(t, repo)
 		m, err := manifest.Export(bg, repo, "default")
 		check(t, err)
 		text, err := m.YAML()
@@ -224,23 +224,23 @@ func TestExportAppliesToNothing(t *testing.T) {
 		equal(t, "namespace", m.Namespace, "default")
 		plan, _, err := manifest.Apply(bg, repo, read, nil)
 		check(t, err)
-		equal(t, "changes", list(plan.Changes), "")
-		reached(t, repo, read, before)
+		equal(t, "changes", formatChanges(plan.Changes), "")
+		checkApplied(t, repo, read, before)
 	}
 }
 
-// unlisted is a store in which limits were written past its lists, as Python's
-// provisioner does.
-type unlisted struct{ *memory.Repository }
+// noListStore is a store whose lists miss some limits, as after a write of
+// Python's provisioner.
+type noListStore struct{ *memory.Repository }
 
-func (unlisted) ResourcesWithDefaults(context.Context) ([]string, error) { return nil, nil }
+func (noListStore) ResourcesWithDefaults(context.Context) ([]string, error) { return nil, nil }
 
 func TestExportFindsWhatIsManagedButNotListed(t *testing.T) {
 	repo := memory.New(nil)
 	m := parse(t, "resources: {gpt-4: {limits: {rpm: {capacity: 1}}}}")
 	_, _, err := manifest.Apply(bg, repo, m, nil)
 	check(t, err)
-	got, err := manifest.Export(bg, unlisted{repo}, "")
+	got, err := manifest.Export(bg, noListStore{repo}, "")
 	check(t, err)
 	equal(t, "exported", got, m)
 }
@@ -259,11 +259,11 @@ func TestNamespaceMustBeThere(t *testing.T) {
 	}
 }
 
-// portOnly is a store with nothing but the port.
-type portOnly struct{ limiter.Repository }
+// plainRepository hides the optional interfaces of a store.
+type plainRepository struct{ limiter.Repository }
 
 func TestStoreWithoutMemoryOfManifestsIsRefused(t *testing.T) {
-	_, err := manifest.NewPlan(bg, portOnly{memory.New(nil)}, &manifest.Manifest{}, nil)
+	_, err := manifest.NewPlan(bg, plainRepository{memory.New(nil)}, &manifest.Manifest{}, nil)
 	if !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
 	}
@@ -277,8 +277,8 @@ func TestInvalidManifestIsRefusedBeforeAnything(t *testing.T) {
 	}
 }
 
-// A caller that gives up gets what was not begun as failed, and another apply
-// completes it.
+// TestInterruptedApplyIsCompletedByAnother cancels an apply. The remaining
+// changes fail, and another apply completes them.
 func TestInterruptedApplyIsCompletedByAnother(t *testing.T) {
 	repo := memory.New(nil)
 	m := &manifest.Manifest{}
@@ -287,7 +287,7 @@ func TestInterruptedApplyIsCompletedByAnother(t *testing.T) {
 		m.Levels = append(m.Levels, limiter.Config{Scope: s, Limits: []limiter.Limit{limiter.PerMinute("rpm", 1)}})
 	}
 	ctx, cancel := context.WithCancel(bg)
-	stops := &hooked{Repository: repo, before: func(n int64) {
+	stops := &hookedStore{Repository: repo, before: func(n int64) {
 		if n == 10 {
 			cancel()
 		}

@@ -24,8 +24,8 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// What a template declares comes back as the properties of a request, all
-// scalars as text.
+// TestTemplateComesBackAsProperties reads the properties of a template as
+// CloudFormation sends them, with all scalars as text.
 func TestTemplateComesBackAsProperties(t *testing.T) {
 	for name, data := range fixtures(t, "valid") {
 		m := parse(t, string(data))
@@ -36,32 +36,32 @@ func TestTemplateComesBackAsProperties(t *testing.T) {
 		check(t, err)
 		inJSON, err := m.Template("my-app", true)
 		check(t, err)
-		properties := propertiesOf(t, text)
-		equal(t, name+" as JSON", propertiesOf(t, inJSON), properties)
+		properties := templateProperties(t, text)
+		equal(t, name+" as JSON", templateProperties(t, inJSON), properties)
 		got, err := manifest.FromProperties(properties)
 		check(t, err)
 		equal(t, name, got, m)
 	}
 }
 
-// propertiesOf is what CloudFormation would send.
-func propertiesOf(t *testing.T, template []byte) map[string]any {
+// templateProperties returns the properties that CloudFormation would send.
+func templateProperties(t *testing.T, template []byte) map[string]any {
 	t.Helper()
 	var doc yaml.Node
 	check(t, yaml.Unmarshal(template, &doc))
-	resources := asText(&doc).(map[string]any)["Resources"].(map[string]any)
+	resources := nodeText(&doc).(map[string]any)["Resources"].(map[string]any)
 	return resources["TenantLimits"].(map[string]any)["Properties"].(map[string]any)
 }
 
-// asText is a tree all of whose scalars are text.
-func asText(n *yaml.Node) any {
+// nodeText converts a node to a tree whose scalars are text.
+func nodeText(n *yaml.Node) any {
 	switch n.Kind {
 	case yaml.DocumentNode:
-		return asText(n.Content[0])
+		return nodeText(n.Content[0])
 	case yaml.MappingNode:
 		m := map[string]any{}
 		for i := 0; i < len(n.Content); i += 2 {
-			m[n.Content[i].Value] = asText(n.Content[i+1])
+			m[n.Content[i].Value] = nodeText(n.Content[i+1])
 		}
 		return m
 	}
@@ -98,7 +98,8 @@ func TestPropertiesAreStrict(t *testing.T) {
 	}
 }
 
-// CloudFormation writes large numbers in its own way.
+// TestNumbersOfPropertiesAreExact covers the exponents that CloudFormation
+// writes in large numbers.
 func TestNumbersOfPropertiesAreExact(t *testing.T) {
 	for text, want := range map[string]int64{
 		`"10000000"`: 10_000_000, `"1.0E7"`: 10_000_000, `1e7`: 10_000_000, `"1.2345678E7"`: 12_345_678, `"100.0"`: 100, `"1E+2"`: 100,
@@ -121,7 +122,8 @@ func TestNumbersOfPropertiesAreExact(t *testing.T) {
 	}
 }
 
-// CloudFormation would take such a mapping for a function.
+// TestTemplateRefusesNamesOfFunctions covers mappings that CloudFormation
+// would read as a function.
 func TestTemplateRefusesNamesOfFunctions(t *testing.T) {
 	rpm := []limiter.Limit{limiter.PerMinute("rpm", 1)}
 	for name, level := range map[string]limiter.Config{

@@ -13,8 +13,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
-// damagedFile is a store whose list of what is managed is something else.
-func damagedFile(t *testing.T, list string, m *manifest.Manifest) limiter.Repository {
+// openDamaged returns a store with the given text as its list of managed
+// levels.
+func openDamaged(t *testing.T, list string, m *manifest.Manifest) limiter.Repository {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "limits.db")
 	repo, err := sqlite.Open(bg, path, nil)
@@ -30,12 +31,12 @@ func damagedFile(t *testing.T, list string, m *manifest.Manifest) limiter.Reposi
 	return repo
 }
 
-// TestDamagedListSaysWhatToDo, and that can be done.
+// TestDamagedListSaysWhatToDo checks the suggested command, and that it works.
 func TestDamagedListSaysWhatToDo(t *testing.T) {
-	old, next := crowd("old", 2, 1), crowd("new", 2, 1)
+	old, next := entityManifest("old", 2, 1), entityManifest("new", 2, 1)
 	for name, damage := range map[string]string{"the list": "nonsense", "a name": `[["a b","gpt-4"]]`} {
 		t.Run(name, func(t *testing.T) {
-			repo := damagedFile(t, damage, old)
+			repo := openDamaged(t, damage, old)
 			_, planErr := manifest.NewPlan(bg, repo, next, nil)
 			_, _, applyErr := manifest.Apply(bg, repo, next, nil)
 			for _, err := range []error{planErr, applyErr} {

@@ -52,7 +52,7 @@ resources:
 	// 1 created, 0 failed
 }
 
-// A provisioner answers what a Lambda function is sent.
+// A Provisioner handles the requests of a Lambda function.
 func ExampleProvisioner() {
 	ctx := context.Background()
 	p := manifest.Provisioner{Open: func(context.Context, string) (limiter.Repository, error) {

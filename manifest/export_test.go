@@ -2,11 +2,11 @@ package manifest
 
 import "time"
 
-// WithWall is the same options with another clock on the wall.
+// WithWall returns a copy of the options with another wall clock.
 func (o Options) WithWall(now func() time.Time) *Options {
 	o.wall = now
 	return &o
 }
 
-// TextAsYAML is a mapping of a text to itself, as a manifest would write it.
+// TextAsYAML returns a mapping of text to itself, as a manifest writes it.
 func TextAsYAML(text string) ([]byte, error) { return object{{text, text}}.yaml() }

@@ -16,12 +16,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/repotest"
 )
 
-// writing are the methods that change something.
-var writing = []string{"ReplaceConfig", "DeleteConfig", "SetManaged"}
+// writeMethods lists the methods that write.
+var writeMethods = []string{"ReplaceConfig", "DeleteConfig", "SetManaged"}
 
-// TestOneFaultAnywhere lets each call of an apply fail in turn, before or after
-// it did its work. What is recorded must be what is there, and another apply
-// must complete it.
+// TestOneFaultAnywhere lets each call of an apply fail in turn, before or
+// after its effect. The list of managed levels has to match the store, and
+// another apply has to complete the changes.
 func TestOneFaultAnywhere(t *testing.T) {
 	failures := map[string]int{}
 	for seed := range uint64(12) {
@@ -39,22 +39,22 @@ func TestOneFaultAnywhere(t *testing.T) {
 			}
 		}
 	}
-	for _, method := range append(slices.Clone(writing), "Config", "Managed") {
+	for _, method := range append(slices.Clone(writeMethods), "Config", "Managed") {
 		if failures[method] == 0 {
 			t.Errorf("%s never failed", method)
 		}
 	}
 }
 
-// applyWithFault fails the n-th call, none if n is 0, and tells which method that was, and how
-// many calls there were.
+// applyWithFault fails the n-th call, or none if n is 0. It returns the method
+// that failed and the number of calls.
 func applyWithFault(t *testing.T, seed uint64, n int64, fault repotest.Fault) (method string, calls int64) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 3))
 	repo := memory.New(nil)
-	furnish(t, rng, repo)
-	m := drawManifest(rng)
-	before := stored(t, repo)
+	seedStore(t, rng, repo)
+	m := randomManifest(rng)
+	before := storedConfigs(t, repo)
 	known, hashBefore := managed(t, repo)
 	var count atomic.Int64
 	var failed atomic.Value
@@ -72,30 +72,30 @@ func applyWithFault(t *testing.T, seed uint64, n int64, fault repotest.Fault) (m
 	if method == "SetManaged" && fault == repotest.After && (err != nil || time.Since(begin) > 0) {
 		t.Errorf("a lost answer is not looked up: error %v after %v", err, time.Since(begin))
 	}
-	want := wanted(before, known, m)
+	want := expectedConfigs(before, known, m)
 	if report == nil { // it could not begin
 		if err == nil || slices.Contains([]string{"ReplaceConfig", "DeleteConfig"}, method) {
 			t.Errorf("%s failed: no report, error %v", method, err)
 		}
-		equal(t, "stored", stored(t, repo), before)
+		equal(t, "stored", storedConfigs(t, repo), before)
 		if _, hash := managed(t, repo); hash != hashBefore {
 			t.Errorf("%s failed: hash %s, want %s", method, hash, hashBefore)
 		}
 	} else {
-		recordedRightly(t, repo, report, m, before, known)
+		checkRecorded(t, repo, report, m, before, known)
 	}
 	_, _, err = manifest.Apply(bg, repo, m, nil)
 	check(t, err)
-	reached(t, repo, m, want)
+	checkApplied(t, repo, m, want)
 	return method, count.Load()
 }
 
-// recordedRightly holds what is managed against what came of each change.
-func recordedRightly(t *testing.T, repo limiter.Repository, report *manifest.Report, m *manifest.Manifest, before map[limiter.Scope]limiter.Config, known map[limiter.Scope]bool) {
+// checkRecorded compares the managed levels with the outcome of each change.
+func checkRecorded(t *testing.T, repo limiter.Repository, report *manifest.Report, m *manifest.Manifest, before map[limiter.Scope]limiter.Config, known map[limiter.Scope]bool) {
 	t.Helper()
-	now := stored(t, repo)
+	now := storedConfigs(t, repo)
 	scopes, hash := managed(t, repo)
-	if strings.HasPrefix(hash, "applying:") { // the record could not be written: it lists all that may be there
+	if strings.HasPrefix(hash, "applying:") { // the record could not be written: it lists every level that may exist
 		for s := range declared(m) {
 			known[s] = true
 		}
@@ -123,16 +123,16 @@ func recordedRightly(t *testing.T, repo limiter.Repository, report *manifest.Rep
 	}
 }
 
-// TestStoreThatFailsForAWhile: every apply fails somewhere, until one does not.
+// TestStoreThatFailsForAWhile applies until one apply meets no fault.
 func TestStoreThatFailsForAWhile(t *testing.T) {
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 4))
 			repo := memory.New(nil)
-			furnish(t, rng, repo)
-			m := drawManifest(rng)
+			seedStore(t, rng, repo)
+			m := randomManifest(rng)
 			known, _ := managed(t, repo)
-			want := wanted(stored(t, repo), known, m)
+			want := expectedConfigs(storedConfigs(t, repo), known, m)
 			var lots atomic.Uint64
 			faulty := repotest.NewFaulty(repo, func(string) repotest.Fault {
 				r := rand.New(rand.NewPCG(seed, lots.Add(1)))
@@ -150,7 +150,7 @@ func TestStoreThatFailsForAWhile(t *testing.T) {
 					t.Fatalf("still failing: %v", err)
 				}
 			}
-			reached(t, repo, m, want)
+			checkApplied(t, repo, m, want)
 		})
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
@@ -158,7 +158,8 @@ func TestStoreThatFailsForAWhile(t *testing.T) {
 	}
 }
 
-// What may have been written stays managed, so that it can be deleted one day.
+// TestWhatMayHaveBeenWrittenIsManaged checks that a level stays managed after
+// a write of unknown outcome, so that it can be deleted later.
 func TestWhatMayHaveBeenWrittenIsManaged(t *testing.T) {
 	for method, recorded := range map[string]bool{"Config": true, "": false} {
 		repo := memory.New(nil)
@@ -173,7 +174,7 @@ func TestWhatMayHaveBeenWrittenIsManaged(t *testing.T) {
 			}
 			return repotest.None
 		})
-		_, report, err := manifest.Apply(bg, faulty, crowd("a", 1, 1), nil)
+		_, report, err := manifest.Apply(bg, faulty, entityManifest("a", 1, 1), nil)
 		check(t, err)
 		equal(t, "failed", len(report.Failed()), 1)
 		scopes, _ := managed(t, repo)

@@ -22,8 +22,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/manifest"
 )
 
-// fixtures are the manifests in a folder of testdata: valid ones, those that
-// are invalid, and those whose fault is beyond what a schema can say.
+// fixtures reads the manifests in a folder of testdata: valid, invalid, or
+// beyond (invalid in a way that a schema cannot express).
 func fixtures(tb testing.TB, folder string) map[string][]byte {
 	tb.Helper()
 	files := map[string][]byte{}
@@ -92,8 +92,8 @@ func TestParseReadsEveryLevel(t *testing.T) {
 	}})
 }
 
-// A burst is the capacity, and what is called capacity is how much comes back,
-// unless that is said too: as on the command line.
+// TestBurstIsTheCapacity checks that a burst is the capacity, and that the key
+// capacity is then the default of the refill amount, as on the command line.
 func TestBurstIsTheCapacity(t *testing.T) {
 	m := parse(t, string(fixtures(t, "valid")["burst.yaml"]))
 	equal(t, "limits", m.Levels[0].Limits, []limiter.Limit{
@@ -102,8 +102,8 @@ func TestBurstIsTheCapacity(t *testing.T) {
 	})
 }
 
-// A limit may be written as on the command line.
-func TestShortLimitsAreThoseOfTheCommandLine(t *testing.T) {
+// TestShortLimitsMatchTheCommandLine checks the short form of limits.
+func TestShortLimitsMatchTheCommandLine(t *testing.T) {
 	m := parse(t, string(fixtures(t, "valid")["short.yaml"]))
 	equal(t, "system", m.Levels[0].Limits, []limiter.Limit{limiter.PerMinute("rpm", 60)})
 	equal(t, "limits", m.Levels[1].Limits, []limiter.Limit{
@@ -136,7 +136,7 @@ func TestEmptySectionsDeclareThatThereIsNothing(t *testing.T) {
 	})
 }
 
-// What a manifest is written as reads back as itself.
+// TestFormsReadBack checks that Parse reads what YAML and JSON write.
 func TestFormsReadBack(t *testing.T) {
 	for name, data := range fixtures(t, "valid") {
 		m := parse(t, string(data))
@@ -162,8 +162,9 @@ func TestFormsReadBack(t *testing.T) {
 	}
 }
 
-// The hashes were made by json.dumps and hashlib of Python from the same files.
-func TestHashIsThatOfPython(t *testing.T) {
+// TestHashMatchesPython compares with hashes that Python's json.dumps and
+// hashlib made from the same files.
+func TestHashMatchesPython(t *testing.T) {
 	data, err := os.ReadFile("testdata/hashes.json")
 	check(t, err)
 	var want map[string]string
@@ -172,7 +173,7 @@ func TestHashIsThatOfPython(t *testing.T) {
 	for name, data := range fixtures(t, "valid") {
 		m := parse(t, string(data))
 		got[name] = m.Hash()
-		slices.Reverse(m.Levels) // the order in which it is declared means nothing
+		slices.Reverse(m.Levels) // the order of the levels does not matter
 		equal(t, name+" backwards", m.Hash(), got[name])
 	}
 	equal(t, "hashes", got, want)
@@ -199,7 +200,8 @@ func TestManifestMadeByHandIsChecked(t *testing.T) {
 	}
 }
 
-// References to references to references must not fill the memory.
+// TestReferencesAreBounded checks that aliases of aliases do not fill the
+// memory.
 func TestReferencesAreBounded(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("entities:\n  e: &all\n    resources:\n")
@@ -243,8 +245,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// limitsOf are n limits.
-func limitsOf(n int) string {
+// manyLimits returns n limits.
+func manyLimits(n int) string {
 	var b strings.Builder
 	for i := range n {
 		fmt.Fprintf(&b, "l%d: {capacity: 1}, ", i)
@@ -252,21 +254,22 @@ func limitsOf(n int) string {
 	return "{" + b.String() + "}"
 }
 
-// References must not make a small file a large manifest.
+// TestLimitsAreCountedBeforeTheyAreBuilt checks that aliases do not make a
+// small file a large manifest.
 func TestLimitsAreCountedBeforeTheyAreBuilt(t *testing.T) {
 	s := compiledSchema(t)
 	for n, valid := range map[int]bool{1000: true, 1001: false} {
-		text := "system: {limits: " + limitsOf(n) + "}"
+		text := "system: {limits: " + manyLimits(n) + "}"
 		_, err := manifest.Parse([]byte(text))
 		if (err == nil) != valid || err != nil && err.Error() != "1:18: system.limits: a level has at most 1000 limits, not 1001" {
 			t.Errorf("%d limits: %v", n, err)
 		}
-		if err := s.Validate(editorValue(t, []byte(text))); (err == nil) != valid {
+		if err := s.Validate(decodeAsEditor(t, []byte(text))); (err == nil) != valid {
 			t.Errorf("%d limits: the schema says %v", n, err)
 		}
 	}
 	var b strings.Builder
-	b.WriteString("resources:\n  r: &r {limits: " + limitsOf(1000) + "}\n")
+	b.WriteString("resources:\n  r: &r {limits: " + manyLimits(1000) + "}\n")
 	for i := range 500 {
 		fmt.Fprintf(&b, "  r%d: *r\n", i)
 	}

@@ -19,25 +19,25 @@ import (
 	"github.com/zeroae/zae-limiter-go/repotest"
 )
 
-// lambda is a provisioner with one table, and the place where CloudFormation
-// waits for answers.
+// lambda is a provisioner with one table, and the server that receives its
+// answers to CloudFormation.
 type lambda struct {
 	*testing.T
 	manifest.Provisioner
 	repo   limiter.Repository
 	id     string // of namespace tenant-a
-	stack  string // that asks
-	name   string // of the resource in it
+	stack  string // sender of the requests
+	name   string // resource in the stack
 	url    string
 	mu     sync.Mutex
 	bodies []string
-	status []int // of the next answers; then 200
+	status []int // statuses of the next answers, then 200
 }
 
 const (
-	stackID  = "arn:aws:cloudformation:us-east-1:123456789012:stack/limits/1"
-	ofTable  = `"TableName": "my-app"`
-	declares = `"Resources": {"gpt-4": {"Limits": {"rpm": {"Capacity": "100"}}}, "claude": {"Limits": {"rpm": {"Capacity": "5"}}}}`
+	stackID         = "arn:aws:cloudformation:us-east-1:123456789012:stack/limits/1"
+	tableProperty   = `"TableName": "my-app"`
+	limitProperties = `"Resources": {"gpt-4": {"Limits": {"rpm": {"Capacity": "100"}}}, "claude": {"Limits": {"rpm": {"Capacity": "5"}}}}`
 )
 
 func newLambda(t *testing.T) *lambda { t.Helper(); return newLambdaOn(t, memory.New(nil)) }
@@ -75,7 +75,8 @@ func (l *lambda) receive(w http.ResponseWriter, r *http.Request) {
 	l.bodies = append(l.bodies, string(body))
 }
 
-// ask sends a request of CloudFormation and returns the answer as it arrived.
+// ask sends a request of CloudFormation and returns the answer that the server
+// received.
 func (l *lambda) ask(kind, physical, properties string) manifest.ResourceAnswer {
 	l.Helper()
 	event := fmt.Sprintf(`{"RequestType": %q, "ResponseURL": %q, "StackId": %q, "RequestId": "r1", "LogicalResourceId": %q,
@@ -96,8 +97,8 @@ func (l *lambda) ask(kind, physical, properties string) manifest.ResourceAnswer 
 	return a
 }
 
-// limited are the resources with defaults in tenant-a.
-func (l *lambda) limited() []string {
+// limitedResources returns the resources with defaults in tenant-a.
+func (l *lambda) limitedResources() []string {
 	l.Helper()
 	view, err := l.repo.Namespace(bg, "tenant-a")
 	check(l.T, err)
@@ -106,24 +107,24 @@ func (l *lambda) limited() []string {
 	return names
 }
 
-func (l *lambda) physical() string { return "my-app/" + l.id + "/limits-provisioner" }
+func (l *lambda) physicalID() string { return "my-app/" + l.id + "/limits-provisioner" }
 
 func TestCustomResourceIsCreatedUpdatedAndDeleted(t *testing.T) {
 	l := newLambda(t)
-	a := l.ask("Create", "", ofTable+`, "Namespace": "tenant-a", `+declares)
-	equal(t, "answer", a.Status+" "+a.PhysicalResourceID+" "+a.Reason, "SUCCESS "+l.physical()+" ")
+	a := l.ask("Create", "", tableProperty+`, "Namespace": "tenant-a", `+limitProperties)
+	equal(t, "answer", a.Status+" "+a.PhysicalResourceID+" "+a.Reason, "SUCCESS "+l.physicalID()+" ")
 	equal(t, "data", *a.Data, manifest.ResourceData{Created: 2})
-	equal(t, "stored", l.limited(), []string{"claude", "gpt-4"})
+	equal(t, "stored", l.limitedResources(), []string{"claude", "gpt-4"})
 
-	a = l.ask("Update", l.physical(), `"NamespaceId": "`+l.id+`", "Resources": {"gpt-4": {"Limits": {"rpm": {"Capacity": 7}}}, "o1": {"Limits": {"rpm": {"Capacity": "5"}}}}`)
-	equal(t, "answer", a.Status+" "+a.PhysicalResourceID, "SUCCESS "+l.physical())
+	a = l.ask("Update", l.physicalID(), `"NamespaceId": "`+l.id+`", "Resources": {"gpt-4": {"Limits": {"rpm": {"Capacity": 7}}}, "o1": {"Limits": {"rpm": {"Capacity": "5"}}}}`)
+	equal(t, "answer", a.Status+" "+a.PhysicalResourceID, "SUCCESS "+l.physicalID())
 	equal(t, "data", *a.Data, manifest.ResourceData{Created: 1, Updated: 1, Deleted: 1})
-	equal(t, "stored", l.limited(), []string{"gpt-4", "o1"})
+	equal(t, "stored", l.limitedResources(), []string{"gpt-4", "o1"})
 
-	a = l.ask("Delete", l.physical(), `"Namespace": "whatever it is by now", "Unknown": 1`)
-	equal(t, "answer", a.Status+" "+a.PhysicalResourceID, "SUCCESS "+l.physical())
+	a = l.ask("Delete", l.physicalID(), `"Namespace": "whatever it is by now", "Unknown": 1`)
+	equal(t, "answer", a.Status+" "+a.PhysicalResourceID, "SUCCESS "+l.physicalID())
 	equal(t, "data", *a.Data, manifest.ResourceData{Deleted: 2})
-	equal(t, "stored", len(l.limited()), 0)
+	equal(t, "stored", len(l.limitedResources()), 0)
 
 	view, err := l.repo.Namespace(bg, "tenant-a")
 	check(t, err)
@@ -136,17 +137,17 @@ func TestCustomResourceIsCreatedUpdatedAndDeleted(t *testing.T) {
 func TestDeleteOfWhatIsGoneSucceeds(t *testing.T) {
 	l := newLambda(t)
 	check(t, l.repo.DeleteNamespace(bg, epoch, "tenant-a"))
-	_, err := l.repo.RegisterNamespace(bg, epoch, "tenant-a") // another one of that name
+	_, err := l.repo.RegisterNamespace(bg, epoch, "tenant-a") // a new namespace of the same name
 	check(t, err)
 	_, _, err = manifest.Apply(bg, l.repo, parse(t, "namespace: tenant-a\nresources: {gpt-4: {limits: {rpm: {capacity: 1}}}}"), nil)
 	check(t, err)
-	for _, id := range []string{"failed", "", l.physical(), "my-app/unknown/limits-provisioner", "gone/" + l.id + "/limits-provisioner", "my-app/a/b/limits-provisioner"} {
-		a := l.ask("Delete", id, ofTable)
+	for _, id := range []string{"failed", "", l.physicalID(), "my-app/unknown/limits-provisioner", "gone/" + l.id + "/limits-provisioner", "my-app/a/b/limits-provisioner"} {
+		a := l.ask("Delete", id, tableProperty)
 		if a.Status != "SUCCESS" || id != "" && a.PhysicalResourceID != id {
 			t.Errorf("%q: %+v", id, a)
 		}
 	}
-	equal(t, "limits of the other one", l.limited(), []string{"gpt-4"})
+	equal(t, "limits of the other one", l.limitedResources(), []string{"gpt-4"})
 }
 
 func TestFailedRequestsAreAnswered(t *testing.T) {
@@ -163,16 +164,17 @@ func TestFailedRequestsAreAnswered(t *testing.T) {
 		if a.Status != "FAILED" || a.PhysicalResourceID != "failed" || !strings.Contains(a.Reason, want) || strings.Contains(a.Reason, "\n") {
 			t.Errorf("%s: %+v", properties, a)
 		}
-		if a := l.ask("Update", l.physical(), properties); a.Status != "FAILED" || a.PhysicalResourceID != l.physical() {
+		if a := l.ask("Update", l.physicalID(), properties); a.Status != "FAILED" || a.PhysicalResourceID != l.physicalID() {
 			t.Errorf("%s: %+v", properties, a)
 		}
 	}
-	if a := l.ask("Rename", "x", ofTable); a.Status != "FAILED" || !strings.Contains(a.Reason, "Create, Update or Delete") {
+	if a := l.ask("Rename", "x", tableProperty); a.Status != "FAILED" || !strings.Contains(a.Reason, "Create, Update or Delete") {
 		t.Errorf("%+v", a)
 	}
 }
 
-// What a create made before it failed is found by the delete that follows.
+// TestHalfCreatedResourceCanBeDeleted checks that a delete finds what a failed
+// create has made.
 func TestHalfCreatedResourceCanBeDeleted(t *testing.T) {
 	l := newLambda(t)
 	open := l.Open
@@ -188,16 +190,16 @@ func TestHalfCreatedResourceCanBeDeleted(t *testing.T) {
 			return repotest.None
 		}), nil
 	}
-	a := l.ask("Create", "", `"Namespace": "tenant-a", "System": {"OnUnavailable": "allow"}, `+declares)
+	a := l.ask("Create", "", `"Namespace": "tenant-a", "System": {"OnUnavailable": "allow"}, `+limitProperties)
 	if a.Status != "FAILED" || !strings.Contains(a.Reason, "1 of 3 changes failed; create system: ") {
 		t.Errorf("%+v", a)
 	}
-	equal(t, "physical id", a.PhysicalResourceID, l.physical())
+	equal(t, "physical id", a.PhysicalResourceID, l.physicalID())
 	equal(t, "data", *a.Data, manifest.ResourceData{Created: 2, Failed: 1})
 	l.Open = open
-	a = l.ask("Delete", a.PhysicalResourceID, ofTable)
+	a = l.ask("Delete", a.PhysicalResourceID, tableProperty)
 	equal(t, "answer", a.Status, "SUCCESS")
-	equal(t, "stored", len(l.limited()), 0)
+	equal(t, "stored", len(l.limitedResources()), 0)
 }
 
 func TestAnswerIsBroughtAgain(t *testing.T) {
@@ -249,14 +251,15 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// A function that is about to be stopped still answers.
+// TestDeadlineLeavesTimeForTheAnswer checks that a function answers before it
+// is stopped.
 func TestDeadlineLeavesTimeForTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		repo := &hooked{Repository: memory.New(nil), before: slowly}
+		repo := &hookedStore{Repository: memory.New(nil), before: sleepSecond}
 		answered := time.Duration(0)
 		begin := time.Now()
 		p := manifest.Provisioner{
-			Open: func(context.Context, string) (limiter.Repository, error) { return slow{repo}, nil },
+			Open: func(context.Context, string) (limiter.Repository, error) { return sameView{repo}, nil },
 			Client: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
 				check(t, r.Context().Err())
 				answered = time.Since(begin)
@@ -280,11 +283,13 @@ func TestDeadlineLeavesTimeForTheAnswer(t *testing.T) {
 	})
 }
 
-// slow keeps its views slow.
-type slow struct{ *hooked }
+// sameView is a store whose namespaces are all the hooked store.
+type sameView struct{ *hookedStore }
 
-func (s slow) Namespace(context.Context, string) (limiter.Repository, error) { return s.hooked, nil }
-func (s slow) Close() error                                                  { return nil }
+func (s sameView) Namespace(context.Context, string) (limiter.Repository, error) {
+	return s.hookedStore, nil
+}
+func (s sameView) Close() error { return nil }
 
 func TestProgramsPlanAndApply(t *testing.T) {
 	l := newLambda(t)

@@ -31,7 +31,7 @@ func TestSchemaAndParseAgree(t *testing.T) {
 	s := compiledSchema(t)
 	for folder, valid := range map[string]bool{"valid": true, "invalid": false} {
 		for name, data := range fixtures(t, folder) {
-			if err := s.Validate(editorValue(t, data)); (err == nil) != valid {
+			if err := s.Validate(decodeAsEditor(t, data)); (err == nil) != valid {
 				t.Errorf("%s/%s: the schema says %v", folder, name, err)
 			}
 			if _, err := manifest.Parse(data); (err == nil) != valid {
@@ -41,36 +41,37 @@ func TestSchemaAndParseAgree(t *testing.T) {
 	}
 }
 
-// editorValue is a file as an editor hands it to a schema: keys are text.
-func editorValue(t *testing.T, data []byte) any {
+// decodeAsEditor decodes a file as an editor does for a schema: keys are text.
+func decodeAsEditor(t *testing.T, data []byte) any {
 	t.Helper()
 	var doc yaml.Node
 	check(t, yaml.Unmarshal(data, &doc))
 	if doc.Kind == 0 {
 		return nil
 	}
-	text, err := json.Marshal(plainValue(t, doc.Content[0]))
+	text, err := json.Marshal(nodeValue(t, doc.Content[0]))
 	check(t, err)
-	return jsonValue(t, text)
+	return decodeJSON(t, text)
 }
 
-// jsonValue is JSON as the schema wants it: numbers keep all their digits.
-func jsonValue(t *testing.T, text []byte) any {
+// decodeJSON decodes JSON as the schema expects it: numbers keep all their
+// digits.
+func decodeJSON(t *testing.T, text []byte) any {
 	t.Helper()
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	check(t, err)
 	return value
 }
 
-func plainValue(t *testing.T, n *yaml.Node) any {
+func nodeValue(t *testing.T, n *yaml.Node) any {
 	t.Helper()
 	switch n.Kind {
 	case yaml.AliasNode:
-		return plainValue(t, n.Alias)
+		return nodeValue(t, n.Alias)
 	case yaml.MappingNode:
 		m := map[string]any{}
 		for i := 0; i < len(n.Content); i += 2 {
-			m[n.Content[i].Value] = plainValue(t, n.Content[i+1])
+			m[n.Content[i].Value] = nodeValue(t, n.Content[i+1])
 		}
 		return m
 	case yaml.SequenceNode:
@@ -84,36 +85,37 @@ func plainValue(t *testing.T, n *yaml.Node) any {
 	return v
 }
 
-// TestSchemaAndParseAgreeOnWhatIsAlmostRight spoils valid manifests in one
-// place, at random.
+// TestSchemaAndParseAgreeOnWhatIsAlmostRight changes valid manifests in one
+// random place.
 func TestSchemaAndParseAgreeOnWhatIsAlmostRight(t *testing.T) {
 	s := compiledSchema(t)
 	files := fixtures(t, "valid")
-	delete(files, "many.yaml") // which is nothing but long
+	delete(files, "many.yaml") // long, and otherwise like the others
 	rng := rand.New(rand.NewPCG(1, 2))
-	spoilt, refused := 0, 0
+	mutated, refused := 0, 0
 	for range 300 {
 		for _, name := range slices.Sorted(maps.Keys(files)) {
-			value := editorValue(t, files[name])
-			spoil(rng, value)
+			value := decodeAsEditor(t, files[name])
+			mutate(rng, value)
 			err := s.Validate(value)
 			_, parseErr := manifest.FromValue(value)
 			if (err == nil) != (parseErr == nil) {
 				text, _ := json.Marshal(value)
 				t.Fatalf("%s\nthe schema says %v\nthe package says %v", text, err, parseErr)
 			}
-			if spoilt++; err != nil {
+			if mutated++; err != nil {
 				refused++
 			}
 		}
 	}
-	if refused < spoilt/4 || refused > spoilt*9/10 {
-		t.Errorf("%d of %d were refused, so that this says little", refused, spoilt)
+	if refused < mutated/4 || refused > mutated*9/10 {
+		t.Errorf("%d of %d were refused, so that this says little", refused, mutated)
 	}
 }
 
-// spoil changes one thing in a tree: it deletes, renames, replaces or adds.
-func spoil(rng *rand.Rand, value any) {
+// mutate changes one random pair in a tree: it deletes, renames, replaces or
+// adds.
+func mutate(rng *rand.Rand, value any) {
 	m, _ := value.(map[string]any)
 	if m == nil {
 		return
@@ -167,7 +169,7 @@ func TestManifestOfTheDocsIsValid(t *testing.T) {
 	if m := parse(t, text); !found || len(m.Levels) != 6 {
 		t.Errorf("%+v", m)
 	}
-	check(t, compiledSchema(t).Validate(editorValue(t, []byte(text))))
+	check(t, compiledSchema(t).Validate(decodeAsEditor(t, []byte(text))))
 }
 
 func TestSchemaNamesItself(t *testing.T) {

@@ -11,12 +11,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
-// TestFiveHundredEntities are created, found unchanged, changed and deleted. How
-// long that takes is logged, not judged.
+// TestFiveHundredEntities creates, compares and deletes 500 entities. It logs
+// the durations and does not check them.
 func TestFiveHundredEntities(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) limiter.Repository{
-		"sqlite": func(t *testing.T) limiter.Repository { t.Helper(); return onFile(t) },
-		"dynamo": func(t *testing.T) limiter.Repository { t.Helper(); repo, _, _ := onTable(t); return repo },
+		"sqlite": func(t *testing.T) limiter.Repository { t.Helper(); return openSQLite(t) },
+		"dynamo": func(t *testing.T) limiter.Repository { t.Helper(); repo, _, _ := openDynamo(t); return repo },
 	} {
 		t.Run(name, func(t *testing.T) {
 			if testing.Short() && name == "dynamo" {
@@ -36,15 +36,15 @@ func TestFiveHundredEntities(t *testing.T) {
 			many.Namespace = ""
 			apply(many, manifest.Create, 500)
 			apply(many, manifest.Update, 0)
-			inForce(t, repo, many)
-			apply(crowd("key-", 0, 1), manifest.Delete, 500)
-			inForce(t, repo, &manifest.Manifest{})
+			checkInForce(t, repo, many)
+			apply(entityManifest("key-", 0, 1), manifest.Delete, 500)
+			checkInForce(t, repo, &manifest.Manifest{})
 		})
 	}
 }
 
-// olderFile is one as an older version left it.
-func olderFile(t *testing.T, undo string) string {
+// createOldFile creates a file as an older version left it.
+func createOldFile(t *testing.T, undo string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "limits.db")
 	repo, err := sqlite.Open(bg, path, nil)
@@ -59,17 +59,17 @@ func olderFile(t *testing.T, undo string) string {
 	return path
 }
 
-// A file of before there were manifests, or owners, can be read, and is brought
-// up to date when it is written to.
+// TestFileOfBeforeThereWereManifests checks that files without manifests or
+// owners can be read, and are upgraded by a write.
 func TestFileOfBeforeThereWereManifests(t *testing.T) {
 	for undo, released := range map[string]int{
 		"DROP TABLE managed; PRAGMA user_version = 1":                    0,
 		"ALTER TABLE managed DROP COLUMN owner; PRAGMA user_version = 2": 1,
 	} {
-		path := olderFile(t, "ALTER TABLE buckets DROP COLUMN pulled; "+undo)
+		path := createOldFile(t, "ALTER TABLE buckets DROP COLUMN pulled; "+undo)
 		read, err := sqlite.Open(bg, path, &sqlite.Options{ReadOnly: true})
 		check(t, err)
-		m := crowd("a", 2, 1)
+		m := entityManifest("a", 2, 1)
 		plan, err := manifest.NewPlan(bg, read, m, nil)
 		check(t, err)
 		equal(t, "changes", len(plan.Changes), 2)
@@ -79,7 +79,7 @@ func TestFileOfBeforeThereWereManifests(t *testing.T) {
 		check(t, err)
 		_, _, err = manifest.Apply(bg, repo, m, nil)
 		check(t, err)
-		inForce(t, repo, m)
+		checkInForce(t, repo, m)
 		check(t, repo.Close())
 	}
 }

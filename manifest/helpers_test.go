@@ -23,7 +23,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
-// The stores of this module can all be the target of a manifest.
+// All stores of this module implement ManagedStore.
 var _ = []limiter.ManagedStore{(*memory.Repository)(nil), (*sqlite.Repository)(nil), (*dynamo.Repository)(nil), (*repotest.Faulty)(nil)}
 
 var bg = context.Background()
@@ -32,8 +32,8 @@ func TestMain(m *testing.M) { os.Exit(shared.Stop(m.Run())) }
 
 var shared = dynamolocal.Share()
 
-// onTable is a table of DynamoDB Local.
-func onTable(t *testing.T) (repo *dynamo.Repository, table string, opts *dynamo.Options) {
+// openDynamo opens a new table of DynamoDB Local.
+func openDynamo(t *testing.T) (repo *dynamo.Repository, table string, opts *dynamo.Options) {
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", "test")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
@@ -46,7 +46,7 @@ func onTable(t *testing.T) (repo *dynamo.Repository, table string, opts *dynamo.
 	return repo, table, opts
 }
 
-func onFile(t *testing.T) *sqlite.Repository {
+func openSQLite(t *testing.T) *sqlite.Repository {
 	t.Helper()
 	repo, err := sqlite.Open(bg, filepath.Join(t.TempDir(), "limits.db"), nil)
 	check(t, err)
@@ -54,8 +54,8 @@ func onFile(t *testing.T) *sqlite.Repository {
 	return repo
 }
 
-// places are all scopes of tests that draw lots.
-var places = func() []limiter.Scope {
+// testScopes lists the scopes of random manifests.
+var testScopes = func() []limiter.Scope {
 	all := []limiter.Scope{{}}
 	for _, entity := range []string{"", "key-1", "12", "user@example.com"} {
 		for _, resource := range []string{"", "R", "gpt-4", "a/b"} {
@@ -67,8 +67,8 @@ var places = func() []limiter.Scope {
 	return all
 }()
 
-// draw is what a scope may hold, nothing if it is empty.
-func draw(rng *rand.Rand, s limiter.Scope) limiter.Config {
+// randomConfig returns a random level, which may be empty.
+func randomConfig(rng *rand.Rand, s limiter.Scope) limiter.Config {
 	cfg := limiter.Config{Scope: s}
 	for _, name := range []string{"rpm", "tpm"} {
 		if rng.IntN(3) > 0 {
@@ -81,28 +81,28 @@ func draw(rng *rand.Rand, s limiter.Scope) limiter.Config {
 	return cfg
 }
 
-// drawManifest declares some places.
-func drawManifest(rng *rand.Rand) *manifest.Manifest {
+// randomManifest declares some of the test scopes.
+func randomManifest(rng *rand.Rand) *manifest.Manifest {
 	m := &manifest.Manifest{}
-	for _, s := range places {
+	for _, s := range testScopes {
 		if rng.IntN(2) == 0 {
-			m.Levels = append(m.Levels, draw(rng, s))
+			m.Levels = append(m.Levels, randomConfig(rng, s))
 		}
 	}
 	rng.Shuffle(len(m.Levels), func(i, j int) { m.Levels[i], m.Levels[j] = m.Levels[j], m.Levels[i] })
 	return m
 }
 
-// furnish stores limits in some places, some of which are managed.
-func furnish(t *testing.T, rng *rand.Rand, repo limiter.Repository) {
+// seedStore stores random limits, and makes a random list of scopes managed.
+func seedStore(t *testing.T, rng *rand.Rand, repo limiter.Repository) {
 	t.Helper()
 	var managed []limiter.Scope
-	for i, s := range places {
+	for i, s := range testScopes {
 		if rng.IntN(2) == 0 {
 			managed = append(managed, s)
 		}
 		if rng.IntN(2) == 0 {
-			store(t, repo, draw(rng, s), fmt.Sprintf("01JP%022d", i))
+			storeConfig(t, repo, randomConfig(rng, s), fmt.Sprintf("01JP%022d", i))
 		}
 	}
 	_, hash, _, err := repo.(limiter.ManagedStore).Managed(bg)
@@ -110,16 +110,16 @@ func furnish(t *testing.T, rng *rand.Rand, repo limiter.Repository) {
 	check(t, repo.(limiter.ManagedStore).SetManaged(bg, epoch, hash, "before", "", managed))
 }
 
-func store(t *testing.T, repo limiter.Repository, cfg limiter.Config, event string) {
+func storeConfig(t *testing.T, repo limiter.Repository, cfg limiter.Config, event string) {
 	t.Helper()
 	check(t, repo.SetConfig(bg, cfg, limiter.AuditEvent{ID: event, Entity: "x", At: epoch, Details: map[string]any{}}))
 }
 
-// stored is what all places hold.
-func stored(t *testing.T, repo limiter.Repository) map[limiter.Scope]limiter.Config {
+// storedConfigs returns the levels of all test scopes that are not empty.
+func storedConfigs(t *testing.T, repo limiter.Repository) map[limiter.Scope]limiter.Config {
 	t.Helper()
 	all := map[limiter.Scope]limiter.Config{}
-	for _, s := range places {
+	for _, s := range testScopes {
 		cfg, err := repo.Config(bg, s)
 		check(t, err)
 		if len(cfg.Limits) > 0 || cfg.OnUnavailable != "" {
@@ -129,7 +129,7 @@ func stored(t *testing.T, repo limiter.Repository) map[limiter.Scope]limiter.Con
 	return all
 }
 
-// managed is what the store remembers.
+// managed returns the managed scopes and the stored hash.
 func managed(t *testing.T, repo limiter.Repository) (map[limiter.Scope]bool, string) {
 	t.Helper()
 	scopes, hash, _, err := repo.(limiter.ManagedStore).Managed(bg)
@@ -145,8 +145,8 @@ func setOf(scopes []limiter.Scope) map[limiter.Scope]bool {
 	return set
 }
 
-// wanted is what places hold once a manifest is applied.
-func wanted(before map[limiter.Scope]limiter.Config, managed map[limiter.Scope]bool, m *manifest.Manifest) map[limiter.Scope]limiter.Config {
+// expectedConfigs returns the levels after a manifest is applied.
+func expectedConfigs(before map[limiter.Scope]limiter.Config, managed map[limiter.Scope]bool, m *manifest.Manifest) map[limiter.Scope]limiter.Config {
 	after := map[limiter.Scope]limiter.Config{}
 	for s, cfg := range before {
 		if !managed[s] {
@@ -170,23 +170,23 @@ func declared(m *manifest.Manifest) map[limiter.Scope]bool {
 	return set
 }
 
-// reached checks that a manifest is in force, and that another plan finds
-// nothing to do.
-func reached(t *testing.T, repo limiter.Repository, m *manifest.Manifest, want map[limiter.Scope]limiter.Config) {
+// checkApplied checks that a manifest is applied, and that another plan finds
+// no changes.
+func checkApplied(t *testing.T, repo limiter.Repository, m *manifest.Manifest, want map[limiter.Scope]limiter.Config) {
 	t.Helper()
-	equal(t, "stored", stored(t, repo), want)
+	equal(t, "stored", storedConfigs(t, repo), want)
 	scopes, hash := managed(t, repo)
 	equal(t, "managed", scopes, declared(m))
 	equal(t, "hash", hash, m.Hash())
 	again, err := manifest.NewPlan(bg, repo, m, nil)
 	check(t, err)
 	if !again.Done() || len(again.Changes) > 0 || again.Same != len(m.Levels) {
-		t.Errorf("the next plan has %s, adopts %v, releases %v, finds %d of %d the same", list(again.Changes), again.Adopted, again.Released, again.Same, len(m.Levels))
+		t.Errorf("the next plan has %s, adopts %v, releases %v, finds %d of %d the same", formatChanges(again.Changes), again.Adopted, again.Released, again.Same, len(m.Levels))
 	}
 }
 
-// list is changes as text.
-func list(changes []manifest.Change) string {
+// formatChanges returns one line for each change.
+func formatChanges(changes []manifest.Change) string {
 	var lines []string
 	for _, c := range changes {
 		lines = append(lines, strings.TrimSpace(fmt.Sprint(c.Action, " ", manifest.Level(c.Scope), " ", manifest.Target(c.Scope))))
@@ -194,7 +194,7 @@ func list(changes []manifest.Change) string {
 	return strings.Join(lines, "\n")
 }
 
-// differing are the places that two states do not have alike.
-func differing(a, b map[limiter.Scope]limiter.Config) (all []limiter.Scope) {
-	return slices.DeleteFunc(slices.Clone(places), func(s limiter.Scope) bool { return cmp.Equal(a[s], b[s], cmpopts.EquateEmpty()) })
+// differingScopes returns the test scopes whose levels differ.
+func differingScopes(a, b map[limiter.Scope]limiter.Config) (all []limiter.Scope) {
+	return slices.DeleteFunc(slices.Clone(testScopes), func(s limiter.Scope) bool { return cmp.Equal(a[s], b[s], cmpopts.EquateEmpty()) })
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/manifest"
 )
 
-// implicit11 are the scalars that are no text in YAML 1.1 unless they are
-// quoted, by the types of its repository, and a little more generous.
+// implicit11 matches the plain scalars that YAML 1.1 does not read as strings,
+// according to its type repository, and a few more.
 var implicit11 = regexp.MustCompile(`(?i)^(?:` +
 	`|~|null|=|<<|y|n|yes|no|on|off|true|false` +
 	`|[-+]?0b[01_]+|[-+]?0x[0-9a-f_]+|[-+]?0o?[0-7_]+|[-+]?[0-9][0-9_]*` + // integers
@@ -19,7 +19,8 @@ var implicit11 = regexp.MustCompile(`(?i)^(?:` +
 	`|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}.*` + // dates
 	`)$`)
 
-// TestTextIsTextInYAML11: CloudFormation and many libraries read that.
+// TestTextIsTextInYAML11 covers the readers of YAML 1.1, such as
+// CloudFormation.
 func TestTextIsTextInYAML11(t *testing.T) {
 	for _, text := range []string{
 		"y", "n", "Y", "N", "yes", "no", "Yes", "NO", "on", "off", "On", "OFF", "true", "False", "TRUE", "null", "Null", "NULL", "~", "", "=", "<<",
@@ -43,7 +44,7 @@ func TestTextIsTextInYAML11(t *testing.T) {
 	equal(t, "a word", string(out), "gpt-4: gpt-4\n")
 }
 
-// What people may call things is quoted in exports and templates.
+// TestNamesAreTextInYAML11 checks that exports and templates quote names.
 func TestNamesAreTextInYAML11(t *testing.T) {
 	m := parse(t, `{"namespace": "off", "resources": {"yes": {"limits": {"n": {"capacity": 10000000}}}},
 		"entities": {"12:30:45": {"resources": {"no": {"limits": {"y": {"capacity": 1}}}}}}}`)

@@ -19,15 +19,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
-// hooked is a store whose writes of limits can be slow, or worse.
-type hooked struct {
+// hookedStore calls hooks before the writes of a store.
+type hookedStore struct {
 	*memory.Repository
 	writes  atomic.Int64
-	before  func(n int64) // the n-th write of limits, from 1
-	renewal func() error  // instead of SetManaged, if it has an error
+	before  func(n int64) // called before the n-th write of limits, from 1
+	renewal func() error  // called before SetManaged, which returns its error
 }
 
-func (h *hooked) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
+func (h *hookedStore) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
 	n := h.writes.Add(1)
 	if h.before != nil {
 		h.before(n)
@@ -35,7 +35,7 @@ func (h *hooked) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev limit
 	return h.Repository.ReplaceConfig(ctx, cfg, ev)
 }
 
-func (h *hooked) SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope) error {
+func (h *hookedStore) SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope) error {
 	if h.renewal != nil {
 		if err := h.renewal(); err != nil {
 			return err
@@ -44,8 +44,8 @@ func (h *hooked) SetManaged(ctx context.Context, now time.Time, previous, hash, 
 	return h.Repository.SetManaged(ctx, now, previous, hash, owner, scopes)
 }
 
-// crowd declares n entities with a limit.
-func crowd(prefix string, n int, capacity int64) *manifest.Manifest {
+// entityManifest declares n entities with one limit each.
+func entityManifest(prefix string, n int, capacity int64) *manifest.Manifest {
 	m := &manifest.Manifest{}
 	for i := range n {
 		s := limiter.Scope{Entity: fmt.Sprint(prefix, i), Resource: "gpt-4"}
@@ -54,9 +54,9 @@ func crowd(prefix string, n int, capacity int64) *manifest.Manifest {
 	return m
 }
 
-// inForce checks that exactly the levels of one manifest are stored and
-// managed.
-func inForce(t *testing.T, repo limiter.Repository, m *manifest.Manifest) {
+// checkInForce checks that the levels of a manifest are stored and managed,
+// and no others.
+func checkInForce(t *testing.T, repo limiter.Repository, m *manifest.Manifest) {
 	t.Helper()
 	got, err := manifest.Export(bg, repo, "")
 	check(t, err)
@@ -70,15 +70,15 @@ func inForce(t *testing.T, repo limiter.Repository, m *manifest.Manifest) {
 	equal(t, "hash", hash, m.Hash())
 }
 
-// slowly takes a second for each write.
-func slowly(int64) { time.Sleep(time.Second) }
+// sleepSecond delays a write by a second.
+func sleepSecond(int64) { time.Sleep(time.Second) }
 
-// TestSecondApplyWaitsForTheFirst: both succeed, one after the other, however
-// long the first one takes.
+// TestSecondApplyWaitsForTheFirst checks that both succeed, one after the
+// other, even if the first one is slow.
 func TestSecondApplyWaitsForTheFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		repo := &hooked{Repository: memory.New(nil), before: slowly}
-		first, second := crowd("a", 200, 1), crowd("a", 100, 2)
+		repo := &hookedStore{Repository: memory.New(nil), before: sleepSecond}
+		first, second := entityManifest("a", 200, 1), entityManifest("a", 100, 2)
 		var group sync.WaitGroup
 		group.Go(func() {
 			_, _, err := manifest.Apply(bg, repo, first, nil)
@@ -94,21 +94,21 @@ func TestSecondApplyWaitsForTheFirst(t *testing.T) {
 				t.Errorf("it took only %v", took)
 			}
 			equal(t, "deleted", report.Count(manifest.Delete), 100)
-			inForce(t, repo, second)
+			checkInForce(t, repo, second)
 		})
 		group.Wait()
 	})
 }
 
-// TestManyAppliesAtOnce: in the end one of them rules, and nothing of the others
-// is left.
+// TestManyAppliesAtOnce checks that one manifest wins and leaves nothing of
+// the others.
 func TestManyAppliesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		repo := &hooked{Repository: memory.New(nil), before: slowly}
+		repo := &hookedStore{Repository: memory.New(nil), before: sleepSecond}
 		var last atomic.Pointer[manifest.Manifest]
 		var group sync.WaitGroup
 		for i := range 6 {
-			m := crowd(fmt.Sprint("m", i, "-"), 5+i, int64(i+1))
+			m := entityManifest(fmt.Sprint("m", i, "-"), 5+i, int64(i+1))
 			group.Go(func() {
 				_, _, err := manifest.Apply(bg, repo, m, nil)
 				check(t, err)
@@ -116,7 +116,7 @@ func TestManyAppliesAtOnce(t *testing.T) {
 			})
 		}
 		group.Wait()
-		inForce(t, repo, last.Load())
+		checkInForce(t, repo, last.Load())
 	})
 }
 
@@ -124,49 +124,50 @@ func TestDeadApplyIsTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		repo := memory.New(nil)
 		left := limiter.Scope{Entity: "left", Resource: "gpt-4"}
-		store(t, repo, limiter.Config{Scope: left, Limits: []limiter.Limit{limiter.PerMinute("rpm", 1)}}, "1")
+		storeConfig(t, repo, limiter.Config{Scope: left, Limits: []limiter.Limit{limiter.PerMinute("rpm", 1)}}, "1")
 		check(t, repo.SetManaged(bg, epoch, "", "applying:and never heard of again", "", []limiter.Scope{left}))
 		begin := time.Now()
-		m := crowd("a", 3, 1)
+		m := entityManifest("a", 3, 1)
 		_, report, err := manifest.Apply(bg, repo, m, nil)
 		check(t, err)
 		if took := time.Since(begin); took != 20*time.Second {
 			t.Errorf("it was believed to be alive for %v", took)
 		}
 		equal(t, "deleted", report.Count(manifest.Delete), 1)
-		inForce(t, repo, m)
+		checkInForce(t, repo, m)
 	})
 }
 
 func TestPlanIsRefusedAfterAnotherApply(t *testing.T) {
 	repo := memory.New(nil)
-	plan, err := manifest.NewPlan(bg, repo, crowd("a", 3, 1), nil)
+	plan, err := manifest.NewPlan(bg, repo, entityManifest("a", 3, 1), nil)
 	check(t, err)
-	other := crowd("b", 2, 1)
+	other := entityManifest("b", 2, 1)
 	_, _, err = manifest.Apply(bg, repo, other, nil)
 	check(t, err)
 	if report, err := plan.Apply(bg); !errors.Is(err, manifest.ErrStale) || report != nil {
 		t.Errorf("error %v, report %v", err, report)
 	}
-	inForce(t, repo, other)
+	checkInForce(t, repo, other)
 }
 
-// TestApplyThatCannotRenewItsClaimStops, before anyone may take it for dead.
+// TestApplyThatCannotRenewItsClaimStops checks that it stops before another
+// apply may take over.
 func TestApplyThatCannotRenewItsClaimStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		repo := memory.New(nil)
 		var calls atomic.Int64
-		cut := &hooked{Repository: repo, before: slowly, renewal: func() error {
+		cut := &hookedStore{Repository: repo, before: sleepSecond, renewal: func() error {
 			if calls.Add(1) > 1 {
 				return errors.New("no connection")
 			}
 			return nil
 		}}
-		second := crowd("b", 3, 1)
+		second := entityManifest("b", 3, 1)
 		var group sync.WaitGroup
 		group.Go(func() {
 			begin := time.Now()
-			_, report, err := manifest.Apply(bg, cut, crowd("a", 400, 1), nil)
+			_, report, err := manifest.Apply(bg, cut, entityManifest("a", 400, 1), nil)
 			if err == nil || !strings.Contains(err.Error(), "no connection") {
 				t.Errorf("error %v", err)
 			}
@@ -181,19 +182,20 @@ func TestApplyThatCannotRenewItsClaimStops(t *testing.T) {
 			time.Sleep(time.Second)
 			_, _, err := manifest.Apply(bg, repo, second, nil)
 			check(t, err)
-			inForce(t, repo, second) // also what the first one made is gone
+			checkInForce(t, repo, second) // the levels of the first one are gone too
 		})
 		group.Wait()
 	})
 }
 
-// TestApplyThatWasTakenOverSaysSo, and does not undo what its successor noted.
+// TestApplyThatWasTakenOverSaysSo checks that it also leaves the state of its
+// successor alone.
 func TestApplyThatWasTakenOverSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		repo := memory.New(nil)
-		second := crowd("b", 3, 1)
-		stalled := &hooked{Repository: repo, before: func(n int64) {
-			if n == 1 { // nothing of this process runs for a while, and then somebody else has taken over
+		second := entityManifest("b", 3, 1)
+		stalled := &hookedStore{Repository: repo, before: func(n int64) {
+			if n == 1 { // the process stalls, and another apply takes over
 				_, hash, _, err := repo.Managed(bg)
 				check(t, err)
 				check(t, repo.SetManaged(bg, epoch, hash, "taken over", "", nil))
@@ -202,7 +204,7 @@ func TestApplyThatWasTakenOverSaysSo(t *testing.T) {
 				time.Sleep(6 * time.Second)
 			}
 		}}
-		_, report, err := manifest.Apply(bg, stalled, crowd("a", 1, 1), nil)
+		_, report, err := manifest.Apply(bg, stalled, entityManifest("a", 1, 1), nil)
 		if !errors.Is(err, limiter.ErrConflict) || !strings.Contains(err.Error(), "took over") {
 			t.Errorf("error %v", err)
 		}
@@ -215,7 +217,7 @@ func TestApplyThatWasTakenOverSaysSo(t *testing.T) {
 	})
 }
 
-// TestTwoProcessesAtOnce is the same on stores that processes share.
+// TestTwoProcessesAtOnce repeats the test on stores that processes share.
 func TestTwoProcessesAtOnce(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) [2]limiter.Repository{
 		"sqlite": func(t *testing.T) [2]limiter.Repository {
@@ -232,7 +234,7 @@ func TestTwoProcessesAtOnce(t *testing.T) {
 		},
 		"dynamo": func(t *testing.T) [2]limiter.Repository {
 			t.Helper()
-			first, table, opts := onTable(t)
+			first, table, opts := openDynamo(t)
 			second, err := dynamo.Connect(bg, table, opts)
 			check(t, err)
 			t.Cleanup(func() { _ = second.Close() })
@@ -244,7 +246,7 @@ func TestTwoProcessesAtOnce(t *testing.T) {
 			var last atomic.Pointer[manifest.Manifest]
 			var group sync.WaitGroup
 			for i, repo := range repos {
-				m := crowd(fmt.Sprint("m", i, "-"), 30, int64(i+1))
+				m := entityManifest(fmt.Sprint("m", i, "-"), 30, int64(i+1))
 				group.Go(func() {
 					_, report, err := manifest.Apply(bg, repo, m, nil)
 					if err != nil || len(report.Failed()) > 0 {
@@ -254,7 +256,71 @@ func TestTwoProcessesAtOnce(t *testing.T) {
 				})
 			}
 			group.Wait()
-			inForce(t, repos[0], last.Load())
+			checkInForce(t, repos[0], last.Load())
 		})
 	}
+}
+
+// applyAsleep applies a manifest of 40 levels and simulates a machine that
+// sleeps during the tenth write: only the wall clock advances. It returns the
+// number of writes that began afterwards.
+func applyAsleep(t *testing.T, repo *memory.Repository, meanwhile func()) (*manifest.Report, int64, error) {
+	t.Helper()
+	var slept, before atomic.Int64
+	stopped := &hookedStore{Repository: repo}
+	stopped.before = func(n int64) {
+		time.Sleep(time.Duration(n) * time.Millisecond) // one after the other
+		if n == 10 {
+			meanwhile()
+			before.Store(stopped.writes.Load())
+			slept.Store(int64(time.Hour))
+		}
+	}
+	wall := func() time.Time { return epoch.Add(time.Duration(slept.Load())) }
+	_, report, err := manifest.Apply(bg, stopped, entityManifest("a", 40, 1), manifest.Options{}.WithWall(wall))
+	return report, stopped.writes.Load() - before.Load(), err
+}
+
+func TestApplyThatSleptDoesNotWriteAfterItWasTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		repo := memory.New(nil)
+		second := entityManifest("b", 3, 1)
+		report, writes, err := applyAsleep(t, repo, func() {
+			_, hash, _, err := repo.Managed(bg)
+			check(t, err)
+			check(t, repo.SetManaged(bg, epoch, hash, "taken over", "", nil))
+			_, _, err = manifest.Apply(bg, repo, second, nil)
+			check(t, err)
+		})
+		if writes > 4 { // the ones in flight
+			t.Errorf("%d writes after it slept", writes)
+		}
+		if !errors.Is(err, limiter.ErrConflict) {
+			t.Fatalf("error %v", err)
+		}
+		made := report.Made()
+		equal(t, "error", err.Error(), fmt.Sprintf("another apply took over while this one was at work, after %d of 40 changes; apply again", len(made)))
+		for _, c := range made {
+			cfg, err := repo.Config(bg, c.Scope)
+			check(t, err)
+			equal(t, "what was made", cfg, c.After)
+		}
+		left, why := report.Left()
+		if left == 0 || len(made) < 5 || len(made)+left > 40 {
+			t.Errorf("%d made, %d left", len(made), left)
+		}
+		equal(t, "why", why.Error(), "another apply took over while this one was at work; apply again")
+		_, hash := managed(t, repo)
+		equal(t, "hash", hash, second.Hash())
+	})
+}
+
+func TestApplyThatSleptAloneGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		repo := memory.New(nil)
+		report, _, err := applyAsleep(t, repo, func() {})
+		check(t, err)
+		equal(t, "made", len(report.Made()), 40)
+		checkInForce(t, repo, entityManifest("a", 40, 1))
+	})
 }
