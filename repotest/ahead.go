@@ -18,10 +18,10 @@ func aheadChecks() []check {
 	}
 }
 
-// ahead is how far the clock of one client is off.
+// ahead is the error of one client's clock.
 const ahead = 6 * time.Hour
 
-// limiter is one whose clock stands still, d after the beginning.
+// limiter returns a limiter whose clock stands still at d.
 func (f *fixture) limiter(d time.Duration) *limiter.RateLimiter {
 	f.Helper()
 	lim, err := limiter.New(f.repo, &limiter.Options{Now: func() time.Time { return at(d) }})
@@ -29,7 +29,7 @@ func (f *fixture) limiter(d time.Duration) *limiter.RateLimiter {
 	return lim
 }
 
-// refusal is the decision on a request that must be refused.
+// refusal returns the decision on a request that must be refused.
 func (f *fixture) refusal(d time.Duration, req limiter.Request) limiter.Decision {
 	f.Helper()
 	_, err := f.limiter(d).Acquire(f.ctx, req)
@@ -40,7 +40,7 @@ func (f *fixture) refusal(d time.Duration, req limiter.Request) limiter.Decision
 	return refused.Decision
 }
 
-// request is one of key-1.
+// request returns a request of key-1.
 func request(consume limiter.Amounts, limits ...limiter.Limit) limiter.Request {
 	return limiter.Request{Entity: "key-1", Resource: model, Consume: consume, Limits: limits}
 }
@@ -86,7 +86,7 @@ func aheadOverride(f *fixture) {
 
 func aheadParent(f *fixture) {
 	f.setDefaults(perMinute60)
-	f.cascading("key-1", "team")
+	f.createCascading("key-1", "team")
 	f.take(ahead, ask("team", rpm(60)), 0)
 	d := f.refusal(0, request(rpm(3)))
 	f.equal("whose bucket lacks something", d.Primary().Entity, "team")
@@ -101,8 +101,8 @@ func aheadFull(f *fixture) {
 	f.equal("FullAfter", first(f, "Status", statuses).FullAfter, time.Duration(0))
 }
 
-// aheadComesTrue has a rate that does not divide evenly: a thousandth takes 8.6
-// ms, and the wait may be that much longer than it need be.
+// aheadComesTrue has a rate that does not divide evenly: a thousandth takes
+// 8.6 ms, so the wait may be too long by that much.
 func aheadComesTrue(f *fixture) {
 	f.setDefaults(limiter.Custom("rpm", 10, 7, time.Minute))
 	f.take(ahead, ask("key-1", rpm(10)), 0)

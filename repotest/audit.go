@@ -22,7 +22,7 @@ func auditChecks() []check {
 	}
 }
 
-// actions are the events of an entity in short.
+// actions returns the action and ID of each event of an entity.
 func (f *fixture) actions(entity, after string) (all []string) {
 	f.Helper()
 	for _, ev := range f.audit(entity, after) {
@@ -74,7 +74,7 @@ func auditAfter(f *fixture) {
 	s := limiter.Scope{Entity: "key-1"}
 	f.setLimits(s, perMinute60)
 	f.deleteConfig(s)
-	f.setLimits(limiter.Scope{Entity: "key-2"}, perMinute60) // an ID between, of another entity
+	f.setLimits(limiter.Scope{Entity: "key-2"}, perMinute60) // an event of another entity, with an ID in between
 	f.setLimits(s, perMinute60)
 	all := f.audit("key-1", "")
 	if len(all) != 3 {
@@ -87,7 +87,7 @@ func auditAfter(f *fixture) {
 	f.equal("before a later one", f.audit("key-1", eventID(99)), all)
 }
 
-// auditByID: processes make IDs from clocks that disagree.
+// auditByID covers processes that make IDs from different clocks.
 func auditByID(f *fixture) {
 	for _, n := range []int64{50, 30, 70, 60} {
 		ev := f.event(fmt.Sprint(n), "key-1")
@@ -167,8 +167,8 @@ func auditNotShared(f *fixture) {
 	f.equal("details", f.newest("key-1").Details, want)
 }
 
-// auditWholeSecond: an event comes with milliseconds, for what else the store
-// does at that time, and is kept without them.
+// auditWholeSecond stores an event with milliseconds. The store needs them for
+// other effects of the call, and drops them from the event.
 func auditWholeSecond(f *fixture) {
 	late := func(action string) limiter.AuditEvent {
 		ev := f.event(action, "key-1")

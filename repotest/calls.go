@@ -8,31 +8,31 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// furnish puts something of everything into a namespace, and returns an account
-// that holds 50 of 60: key-1, whose parent project-1 pays too.
-func (f *fixture) furnish() *limiter.Account {
+// populate stores something of every kind in a namespace. It returns an
+// account with 50 of 60 tokens: key-1, which cascades to project-1.
+func (f *fixture) populate() *limiter.Account {
 	f.Helper()
 	f.setLimits(limiter.Scope{}, perMinute60)
 	f.setMode(limiter.Block)
 	f.setDefaults(perMinute60)
 	f.setLimits(limiter.Scope{Entity: "key-1"}, perMinute60)
-	f.cascading("key-1", "project-1")
+	f.createCascading("key-1", "project-1")
 	if store, ok := f.repo.(limiter.ManagedStore); ok {
 		f.ok("SetManaged", store.SetManaged(f.ctx, epoch, "", "hash", "", []limiter.Scope{{Resource: model}}))
 	}
 	return f.take(0, ask("key-1", rpm(10)), 50_000).Self.Account
 }
 
-// call is one method with arguments that work on a furnished store, in the
-// order of the list.
+// call is a method call that succeeds on a populated store, if all calls are
+// made in order.
 type call struct {
 	name   string
-	scoped bool // about the data of the namespace, which must be active
+	scoped bool // fails if the namespace is not active
 	do     func(ctx context.Context) error
 }
 
-// calls are all methods that can fail. It registers and deletes namespaces for
-// those that need one.
+// calls returns a call of every method that can fail. It prepares the
+// namespaces that they need.
 func (f *fixture) calls(account *limiter.Account) []call {
 	f.Helper()
 	lost, wrecked, spare := f.lostNamespace("lost"), f.lostNamespace("wrecked"), "spare"
@@ -40,7 +40,7 @@ func (f *fixture) calls(account *limiter.Account) []call {
 	return slices.Concat(f.namespaceCalls(spare, lost, wrecked), f.managedCalls(), f.scopedCalls(account))
 }
 
-// lostNamespace is the ID of a namespace that was deleted.
+// lostNamespace returns the ID of a deleted namespace.
 func (f *fixture) lostNamespace(name string) string {
 	f.Helper()
 	id, _ := f.namespace(name)
@@ -80,13 +80,13 @@ func (f *fixture) scopedCalls(account *limiter.Account) []call {
 		}},
 		{"Entity", true, func(ctx context.Context) error { _, err := r.Entity(ctx, "key-1"); return err }},
 		{"Entities", true, func(ctx context.Context) error { return drain(f, r.Entities(ctx, "")) }},
-		{"SetConfig", true, func(ctx context.Context) error { return r.SetConfig(ctx, cfg, f.event("limits_set", audited(of))) }},
+		{"SetConfig", true, func(ctx context.Context) error { return r.SetConfig(ctx, cfg, f.event("limits_set", auditEntity(of))) }},
 		{"Config", true, func(ctx context.Context) error { _, err := r.Config(ctx, of); return err }},
 		{"ResourcesWithDefaults", true, func(ctx context.Context) error { _, err := r.ResourcesWithDefaults(ctx); return err }},
 		{"ResourcesWithLimits", true, func(ctx context.Context) error { _, err := r.ResourcesWithLimits(ctx); return err }},
 		{"EntitiesWithLimits", true, func(ctx context.Context) error { return drain(f, r.EntitiesWithLimits(ctx, "")) }},
 		{"DeleteConfig", true, func(ctx context.Context) error {
-			return r.DeleteConfig(ctx, of, f.event("limits_deleted", audited(of)))
+			return r.DeleteConfig(ctx, of, f.event("limits_deleted", auditEntity(of)))
 		}},
 		{"DeleteEntity", true, func(ctx context.Context) error {
 			return r.DeleteEntity(ctx, "key-1", f.event("entity_deleted", "key-1"))
@@ -94,7 +94,7 @@ func (f *fixture) scopedCalls(account *limiter.Account) []call {
 	}
 }
 
-// drain is the error of a sequence.
+// drain returns the error of a sequence.
 func drain[T any](f *fixture, seq iter.Seq2[T, error]) error {
 	_, err := gather(f, "sequence", seq)
 	return err

@@ -28,7 +28,7 @@ func bothPay(f *fixture) {
 	f.setDefaults(perMinute60)
 	projects := limiter.Scope{Entity: "project-1", Resource: model}
 	f.setLimits(projects, limiter.PerMinute("rpm", 600))
-	f.cascading("key-1", "project-1")
+	f.createCascading("key-1", "project-1")
 	out := f.take(0, ask("key-1", rpm(10)), 50_000)
 	f.paid(out, "project-1", 590_000)
 	f.equal("parent", out.Parent.Account, &limiter.Account{
@@ -40,7 +40,7 @@ func bothPay(f *fixture) {
 
 func parentRefuses(f *fixture) {
 	f.setDefaults(perMinute60)
-	f.cascading("key-1", "project-1")
+	f.createCascading("key-1", "project-1")
 	f.take(0, ask("project-1", rpm(40)), 20_000)
 	out := f.refuse(10*time.Second, ask("key-1", rpm(31)), 60_000)
 	f.paid(out, "project-1", 30_000)
@@ -52,7 +52,7 @@ func parentRefuses(f *fixture) {
 func entityRefuses(f *fixture) {
 	f.setDefaults(limiter.PerMinute("rpm", 600))
 	f.setLimits(limiter.Scope{Entity: "key-1"}, perMinute60)
-	f.cascading("key-1", "project-1")
+	f.createCascading("key-1", "project-1")
 	f.refuse(0, ask("key-1", rpm(61)), 60_000)
 	f.unlisted(0, "project-1")
 	f.paid(f.take(0, ask("key-1", rpm(60)), 0), "project-1", 540_000)
@@ -62,7 +62,7 @@ func entityRefuses(f *fixture) {
 
 func parentInDebtRefuses(f *fixture) {
 	f.setDefaults(perMinute60)
-	f.cascading("key-1", "project-1")
+	f.createCascading("key-1", "project-1")
 	out := f.take(0, ask("key-1", rpm(1)), 59_000)
 	f.paid(out, "project-1", 59_000)
 	f.credit(0, out.Parent.Account, rpm(-60))
@@ -80,8 +80,8 @@ func parentPaysNothing(f *fixture) {
 
 func oneLevelUp(f *fixture) {
 	f.setDefaults(perMinute60)
-	f.cascading("key-1", "team-1")
-	f.cascading("team-1", "org-1")
+	f.createCascading("key-1", "team-1")
+	f.createCascading("team-1", "org-1")
 	f.paid(f.take(0, ask("key-1", rpm(10)), 50_000), "team-1", 50_000)
 	f.unlisted(0, "org-1")
 	f.paid(f.take(0, ask("team-1", rpm(1)), 49_000), "org-1", 59_000)
@@ -89,8 +89,8 @@ func oneLevelUp(f *fixture) {
 
 func childrenShare(f *fixture) {
 	f.setDefaults(perMinute60)
-	f.cascading("key-1", "project-1")
-	f.cascading("key-2", "project-1")
+	f.createCascading("key-1", "project-1")
+	f.createCascading("key-2", "project-1")
 	f.paid(f.take(0, ask("key-1", rpm(40)), 20_000), "project-1", 20_000)
 	f.paid(f.refuse(0, ask("key-2", rpm(21)), 60_000), "project-1", 20_000)
 	f.paid(f.take(0, ask("key-2", rpm(20)), 40_000), "project-1", 0)
@@ -99,7 +99,7 @@ func childrenShare(f *fixture) {
 func paysWhatItHas(f *fixture) {
 	f.setLimits(limiter.Scope{Entity: "key-1"}, perMinute60)
 	f.setLimits(limiter.Scope{Entity: "project-1"}, limiter.PerMinute("tpm", 6000))
-	f.cascading("key-1", "project-1")
+	f.createCascading("key-1", "project-1")
 	f.paid(f.take(0, ask("key-1", rpm(1).And("tpm", 1000)), 59_000), "project-1", 5_000_000)
 	f.paid(f.take(0, ask("key-1", tpm(1000)), 59_000), "project-1", 4_000_000)
 	f.refuse(0, ask("key-1", rpm(1).And("tpm", 4001)), 59_000)
@@ -111,7 +111,7 @@ func paysWhatItHas(f *fixture) {
 
 func parentNeedsLimits(f *fixture) {
 	f.setLimits(limiter.Scope{Entity: "key-1"}, perMinute60)
-	f.cascading("key-1", "project-1")
+	f.createCascading("key-1", "project-1")
 	_, err := f.repo.Consume(f.ctx, epoch, ask("key-1", rpm(1)))
 	f.fails("Consume for a parent without limits", err, limiter.ErrNoLimits)
 	f.unlisted(0, "key-1")
@@ -124,13 +124,13 @@ func parentNeedsLimits(f *fixture) {
 func createdLater(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(1)), 59_000)
-	f.cascading("key-1", "project-1")
+	f.createCascading("key-1", "project-1")
 	f.paid(f.take(0, ask("key-1", rpm(1)), 58_000), "project-1", 59_000)
 }
 
 func deletedDoesNotCascade(f *fixture) {
 	f.setDefaults(perMinute60)
-	f.cascading("key-1", "project-1")
+	f.createCascading("key-1", "project-1")
 	f.take(0, ask("key-1", rpm(1)), 59_000)
 	f.deleteEntity("key-1")
 	out := f.take(0, ask("key-1", rpm(1)), 59_000)
@@ -140,7 +140,7 @@ func deletedDoesNotCascade(f *fixture) {
 
 func parentAhead(f *fixture) {
 	f.setDefaults(perMinute60)
-	f.cascading("key-1", "project-1")
+	f.createCascading("key-1", "project-1")
 	f.take(time.Minute, ask("project-1", rpm(30)), 30_000)
 	f.paid(f.take(0, ask("key-1", rpm(10)), 50_000), "project-1", 20_000)
 	f.holds(time.Second, "key-1", 51_000)
@@ -150,7 +150,7 @@ func parentAhead(f *fixture) {
 
 func parentRepaired(f *fixture) {
 	f.setDefaults(perMinute60)
-	f.cascading("key-1", "project-1")
+	f.createCascading("key-1", "project-1")
 	f.take(0, ask("key-1", rpm(10)))
 	f.setLimits(limiter.Scope{Entity: "project-1"}, limiter.PerMinute("rpm", 30), limiter.PerMinute("tpm", 100))
 	f.paid(f.take(0, ask("key-1", rpm(1)), 49_000), "project-1", 29_000, 100_000)

@@ -13,8 +13,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/repotest"
 )
 
-// A check that cannot fail proves nothing: two repositories that cheat alike
-// give the same answers, and the promise must find them out.
+// TestComparisonFindsRepositoriesThatCheat checks that Compare can fail: two
+// repositories that cheat in the same way give equal answers, but break the
+// limits.
 func TestComparisonFindsRepositoriesThatCheat(t *testing.T) {
 	findsCheaters(t, func(tb testing.TB, seed uint64, newCheater func() *cheater) {
 		tb.Helper()
@@ -22,7 +23,7 @@ func TestComparisonFindsRepositoriesThatCheat(t *testing.T) {
 	})
 }
 
-// So must the promise that is checked alone.
+// TestEnduranceFindsRepositoriesThatCheat checks that Endure can fail.
 func TestEnduranceFindsRepositoriesThatCheat(t *testing.T) {
 	findsCheaters(t, func(tb testing.TB, seed uint64, newCheater func() *cheater) {
 		tb.Helper()
@@ -31,7 +32,8 @@ func TestEnduranceFindsRepositoriesThatCheat(t *testing.T) {
 	})
 }
 
-// A repository that refuses what its buckets hold is found, too.
+// TestEnduranceFindsFalseRefusals checks that Endure finds a repository that
+// refuses charges its buckets can pay.
 func TestEnduranceFindsFalseRefusals(t *testing.T) {
 	for seed := range uint64(20) {
 		said := verdict(t, func(tb testing.TB) {
@@ -46,7 +48,7 @@ func TestEnduranceFindsFalseRefusals(t *testing.T) {
 	t.Error("not found in 20 histories")
 }
 
-// miser takes a bucket for empty now and then.
+// miser treats a bucket as empty at times.
 type miser struct {
 	limiter.Repository
 	calls int
@@ -64,7 +66,7 @@ func (m *miser) Consume(ctx context.Context, now time.Time, charge limiter.Charg
 	return out, err
 }
 
-// An honest one is left in peace.
+// TestEndureMemory checks that a correct repository passes.
 func TestEndureMemory(t *testing.T) {
 	for seed := range uint64(5) {
 		repo := memory.New(nil)
@@ -125,8 +127,8 @@ func findsCheaters(t *testing.T, run func(tb testing.TB, seed uint64, newCheater
 	}
 }
 
-// Two repositories that lie alike about what they would do are found out by what
-// they then do.
+// TestComparisonFindsRepositoriesWhosePeekLies checks that Compare finds two
+// repositories whose Peek is wrong in the same way.
 func TestComparisonFindsRepositoriesWhosePeekLies(t *testing.T) {
 	for name, c := range map[string]struct {
 		lie     func(*limiter.Outcome)
@@ -153,7 +155,8 @@ func TestComparisonFindsRepositoriesWhosePeekLies(t *testing.T) {
 	}
 }
 
-// A difference in one answer stops the comparison and says how to repeat it.
+// TestComparisonFindsADifference checks that a different answer stops the
+// comparison, and that the report has the command to repeat it.
 func TestComparisonFindsADifference(t *testing.T) {
 	other := memory.New(nil)
 	_, err := other.RegisterNamespace(t.Context(), time.Now(), "extra")
@@ -166,7 +169,7 @@ func TestComparisonFindsADifference(t *testing.T) {
 	}
 }
 
-// verdict is what a run says when it fails, "" if it passes.
+// verdict returns the message of a failing run, or "" if it passes.
 func verdict(t *testing.T, run func(testing.TB)) (said string) {
 	t.Helper()
 	defer func() {
@@ -180,20 +183,20 @@ func verdict(t *testing.T, run func(testing.TB)) (said string) {
 
 type failure string
 
-// recorder is a test that may fail without failing the real one.
+// recorder is a testing.TB whose failure does not fail the real test.
 type recorder struct{ testing.TB }
 
 func (r *recorder) Fatalf(format string, args ...any) { panic(failure(fmt.Sprintf(format, args...))) }
 func (r *recorder) Helper()                           {}
 
-// cheater breaks the promise in one way.
+// cheater breaks one rule.
 type cheater struct {
 	limiter.Repository
 	calls  int
-	credit func(limiter.Amounts) int // how often to apply it
+	credit func(limiter.Amounts) int // number of times to apply it
 	clock  func(now time.Time, call int) time.Time
 	admit  func(call int) bool
-	forget int // every how many calls
+	forget int // one of that many calls
 }
 
 func (c *cheater) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
@@ -231,7 +234,7 @@ func (c *cheater) Credit(ctx context.Context, now time.Time, credits ...limiter.
 	return nil
 }
 
-// liar does what is right and says something else.
+// liar acts correctly and returns something else.
 type liar struct {
 	limiter.Repository
 	lie func(*limiter.Outcome)
@@ -246,7 +249,7 @@ func (l *liar) Peek(ctx context.Context, now time.Time, charge limiter.Charge) (
 	return out, err
 }
 
-// loseBucket deletes an entity and brings all but its buckets back.
+// loseBucket deletes an entity and restores everything except its buckets.
 func (c *cheater) loseBucket(ctx context.Context, entity string) {
 	e, err := c.Entity(ctx, entity)
 	known := err == nil

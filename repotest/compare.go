@@ -16,27 +16,29 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Compare drives two empty repositories with the same random history and stops
-// the test at the first answer in which they differ, or that breaks the
-// promise: what was admitted in any window, less what was given back, is at
-// most the capacity plus the refill of the window.
+// Compare drives two empty repositories with the same random history. It stops
+// the test at the first answer in which they differ, and at the first
+// admission that breaks the guarantee of a limit: in any window, the tokens
+// admitted less the tokens given back are at most the capacity plus the refill
+// of the window.
 //
-// Now and then a limiter on each repository explains a request before it acquires
-// it: what it does must be what it said, to the last status. Other limiters hold
-// leases while parents, limits and buckets change under them: no account may get
-// back more than it paid under its lease.
+// At times a limiter on each repository explains a request before it acquires
+// it. Both answers must agree in every status. Other limiters hold leases
+// while parents, limits and buckets change. No account may get back more than
+// it paid under its lease.
 //
-// The history has two clients whose clocks are up to two seconds ahead or behind,
-// takes and gives back, overrides, changes of limits and entities, deletions,
-// namespaces, reads of everything, pauses of up to days, processes that start
-// cold (a repository with a method Forget is called to drop its caches), and faults (see
-// Faulty): calls that never arrive, and calls whose answer is lost. It depends
-// on seed alone.
+// The history has two clients whose clocks are up to two seconds ahead or
+// behind. It consumes and credits, with and without overrides, changes limits
+// and entities, deletes them, uses several namespaces, reads everything, and
+// pauses for up to days. Processes restart cold: if a repository has a method
+// Forget, Compare calls it to drop the caches. Calls fail (see [Faulty])
+// before they arrive or after they were executed. The history depends on seed
+// alone.
 //
-// What may be listed in except is "usage", if one of the stores leaves counting
-// it to another program, and "override", if something refills the buckets of one
-// store ahead of need: an override refills, by its own limits, only what was not
-// refilled before.
+// except may list "usage", if another program counts the usage of one store,
+// and "override", if the buckets of one store are refilled ahead of need. An
+// override refills by its own limits only the time that was not refilled
+// before.
 func Compare(tb testing.TB, seed uint64, ops int, first, second limiter.Repository, except ...string) {
 	tb.Helper()
 	h := &history{
@@ -50,7 +52,7 @@ func Compare(tb testing.TB, seed uint64, ops int, first, second limiter.Reposito
 		}
 	}
 	if len(h.cold) > 0 && seed%2 == 0 {
-		h.overrides = false // a cold process cannot know since when an override refills
+		h.overrides = false // a cold process does not know when an override refills from
 	}
 	h.main = &pair{h: h, name: "default", repos: [2]limiter.Repository{h.faulty(0, first), h.faulty(1, second)}}
 	h.where = h.main
@@ -60,34 +62,34 @@ func Compare(tb testing.TB, seed uint64, ops int, first, second limiter.Reposito
 	h.finish()
 }
 
-// history is a comparison under way.
+// history is a running comparison.
 type history struct {
 	testing.TB
 	countsUsage bool
 	overrides   bool
-	charged     map[entityKey]bool // may have a bucket, if only an expired one
+	charged     map[entityKey]bool // may have a bucket, even an expired one
 
-	seed     uint64
-	ops      int
-	rng      *rand.Rand
-	ctx      context.Context
-	now      time.Time
-	events   int
-	log      []string     // the last operations, to find out from
-	fault    Fault        // of this call, or of the last
-	saw      [2]testimony // of each repository, whatever the caller heard
-	cold     []forgetter
-	main     *pair
-	where    *pair // the namespace of this step
-	spaces   []*pair
-	leases   []*lease
-	held     []*heldLease
-	leaseNow time.Time     // the clock of the limiters that hold them
-	last     limiter.Scope // whose bucket was charged
-	promise  *promise
+	seed       uint64
+	ops        int
+	rng        *rand.Rand
+	ctx        context.Context
+	now        time.Time
+	events     int
+	log        []string       // the last operations, for the report
+	fault      Fault          // of the current or the last call
+	observed   [2]observation // what each repository did, even if the answer was lost
+	cold       []forgetter
+	main       *pair
+	where      *pair // the namespace of this step
+	namespaces []*pair
+	leases     []*lease
+	held       []*heldLease
+	leaseNow   time.Time     // clock of the limiters with held leases
+	last       limiter.Scope // scope of the bucket charged last
+	promise    *promise
 }
 
-// entityKey is an entity of a namespace.
+// entityKey identifies an entity of a namespace.
 type entityKey struct {
 	in     *pair
 	entity string
@@ -101,22 +103,22 @@ type pair struct {
 	repos [2]limiter.Repository
 }
 
-// lease is a charge that may be given back: the accounts as each repository
-// knows them.
+// lease is a charge that can be given back, with the accounts of each
+// repository.
 type lease struct {
 	in       *pair
 	accounts [2]*limiter.Account
 	amounts  limiter.Amounts
-	watched  *watched // the bucket's history at the time
-	gone     bool     // its entity was deleted: nothing it does counts any more
+	watched  *bucketHistory // history of the bucket when it was charged
+	gone     bool           // its entity was deleted, so its credits have no effect
 }
 
-// step is one operation of one client.
+// step makes one random operation.
 func (h *history) step() {
-	h.pass()
-	h.where, h.saw = h.main, [2]testimony{}
-	if len(h.spaces) > 0 && h.chance(8) {
-		h.where = pick(h.rng, h.spaces)
+	h.advance()
+	h.where, h.observed = h.main, [2]observation{}
+	if len(h.namespaces) > 0 && h.chance(8) {
+		h.where = pick(h.rng, h.namespaces)
 	}
 	total := 0
 	for _, o := range operations {
@@ -131,7 +133,7 @@ func (h *history) step() {
 	}
 }
 
-// operations are what may happen, and how often.
+// operations lists the operations and their weights.
 var operations = []struct {
 	weight int
 	run    func(*history)
@@ -149,13 +151,13 @@ var operations = []struct {
 	{1, (*history).deleteEntity},
 	{3, (*history).readBuckets},
 	{2, (*history).readUsage},
-	{2, (*history).readFacts},
+	{2, (*history).readRecords},
 	{1, (*history).changeNamespace},
 }
 
-// pass lets time go by: mostly a little, at times long enough to fill or to
-// expire.
-func (h *history) pass() {
+// advance moves the clock: mostly a little, at times long enough to fill a
+// bucket or to expire it.
+func (h *history) advance() {
 	switch {
 	case h.chance(300):
 		h.now = h.now.Add(time.Duration(h.rng.Int64N(int64(50 * time.Hour))))
@@ -166,14 +168,14 @@ func (h *history) pass() {
 	}
 }
 
-// forgetter is a repository that can drop what it has cached, as a process that
-// has just started.
+// forgetter is a repository that can drop its caches, like a process that has
+// just started.
 type forgetter interface{ Forget() }
 
 // restart makes the repositories start cold, after a pause that is longer than
-// clocks disagree: a cold process does not know the latest time that it passed
-// to the store before. Nor does it know the buckets of leases of another process,
-// which end here.
+// the skew of the clocks: a cold process does not know the latest time that it
+// passed to the store. It does not know the buckets of earlier leases either,
+// so they end here.
 func (h *history) restart() {
 	if len(h.cold) == 0 || h.overrides {
 		return
@@ -185,10 +187,10 @@ func (h *history) restart() {
 	}
 }
 
-// maxSkew is how far a client's clock may be ahead or behind.
+// maxSkew is the maximal error of a client's clock.
 const maxSkew = 2 * time.Second
 
-// clock is the time as one of two clients sees it.
+// clock returns the time of one of two clients.
 func (h *history) clock() time.Time {
 	if h.chance(2) {
 		return h.now
@@ -200,61 +202,62 @@ func (h *history) chance(oneIn int) bool { return h.rng.IntN(oneIn) == 0 }
 
 func pick[T any](rng *rand.Rand, from []T) T { return from[rng.IntN(len(from))] }
 
-// truth is an outcome as the repository gave it.
-type truth struct {
+// result is an answer of a repository.
+type result struct {
 	out limiter.Outcome
 	err error
 }
 
-// testimony is what the last Peek said, and what the last Consume and Credit
-// did.
-type testimony struct {
-	peek, consume truth
+// observation holds the last calls of a repository.
+type observation struct {
+	peek, consume result
 	credits       []limiter.Credit
 }
 
-// faulty is a side of the comparison that fails when the history says so.
+// faulty returns one side of the comparison, which fails with the fault of the
+// history.
 func (h *history) faulty(side int, repo limiter.Repository) limiter.Repository {
-	return NewFaulty(&witness{repo, &h.saw[side]}, func(string) Fault { return h.fault })
+	return NewFaulty(&recorder{repo, &h.observed[side]}, func(string) Fault { return h.fault })
 }
 
-// witness remembers charges and looks, for when their answers are lost.
-type witness struct {
+// recorder records calls, so that they are known even if their answers are
+// lost.
+type recorder struct {
 	limiter.Repository
-	saw *testimony
+	observed *observation
 }
 
-// Consume is that of the repository, remembered.
-func (w *witness) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+// Consume calls the repository and records the outcome.
+func (w *recorder) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
 	out, err := w.Repository.Consume(ctx, now, charge)
-	w.saw.consume = truth{out, err}
+	w.observed.consume = result{out, err}
 	return out, err
 }
 
-// Peek is that of the repository, remembered.
-func (w *witness) Peek(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+// Peek calls the repository and records the outcome.
+func (w *recorder) Peek(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
 	out, err := w.Repository.Peek(ctx, now, charge)
-	w.saw.peek = truth{out, err}
+	w.observed.peek = result{out, err}
 	return out, err
 }
 
-// Credit remembers the credits and applies them.
-func (w *witness) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
-	w.saw.credits = credits
+// Credit records the credits and applies them.
+func (w *recorder) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
+	w.observed.credits = credits
 	return w.Repository.Credit(ctx, now, credits...)
 }
 
-// Namespace is a view that remembers in the same place.
-func (w *witness) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
+// Namespace returns a view that records in the same place.
+func (w *recorder) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
 	view, err := w.Repository.Namespace(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return &witness{view, w.saw}, nil
+	return &recorder{view, w.observed}, nil
 }
 
-// parentOf is whom an entity cascades to, or "".
-func (h *history) parentOf(entity string) string {
+// cascadeParent returns the entity that an entity cascades to, or "".
+func (h *history) cascadeParent(entity string) string {
 	defer func(fault Fault) { h.fault = fault }(h.fault)
 	h.fault = None
 	e, err := h.where.repos[0].Entity(h.ctx, entity)
@@ -264,7 +267,7 @@ func (h *history) parentOf(entity string) string {
 	return e.Parent
 }
 
-// note keeps an operation for the report.
+// note adds an operation to the report.
 func (h *history) note(format string, args ...any) {
 	const kept = 30
 	if len(h.log) == kept {
@@ -273,17 +276,18 @@ func (h *history) note(format string, args ...any) {
 	h.log = append(h.log, h.where.name+": "+fmt.Sprintf(format, args...))
 }
 
-// fail ends the comparison with everything needed to repeat it.
+// fail ends the comparison. It prints the last operations and the command that
+// repeats the run.
 func (h *history) fail(format string, args ...any) {
 	h.Helper()
 	h.Fatalf("%s\n\nthe last operations:\n  %s\n\nrepeat with: make compare SEED=%d OPS=%d",
 		fmt.Sprintf(format, args...), strings.Join(h.log, "\n  "), h.seed, h.ops)
 }
 
-// same compares two answers.
-func same[T any](h *history, what string, values [2]T, errs [2]error) {
+// compareAnswers compares two answers.
+func compareAnswers[T any](h *history, what string, values [2]T, errs [2]error) {
 	h.Helper()
-	if a, b := class(errs[0]), class(errs[1]); a != b {
+	if a, b := errorClass(errs[0]), errorClass(errs[1]); a != b {
 		h.fail("%s: the first repository says %q (%v), the second %q (%v)", what, a, errs[0], b, errs[1])
 	}
 	if diff := cmp.Diff(values[0], values[1]); diff != "" {
@@ -291,8 +295,8 @@ func same[T any](h *history, what string, values [2]T, errs [2]error) {
 	}
 }
 
-// both makes a call to both repositories, which may fail alike, and compares
-// the answers.
+// both calls both repositories, with the same fault at times, and compares the
+// answers.
 func both[T any](h *history, what string, call func(side int, repo limiter.Repository) (T, error)) ([2]T, error) {
 	h.Helper()
 	var values [2]T
@@ -305,12 +309,12 @@ func both[T any](h *history, what string, call func(side int, repo limiter.Repos
 	for i, repo := range h.where.repos {
 		values[i], errs[i] = call(i, repo)
 	}
-	same(h, what, values, errs)
+	compareAnswers(h, what, values, errs)
 	return values, errs[0]
 }
 
-// class is what callers can tell errors apart by.
-func class(err error) string {
+// errorClass returns the part of an error that callers can tell apart.
+func errorClass(err error) string {
 	if err == nil {
 		return ""
 	}
@@ -318,7 +322,7 @@ func class(err error) string {
 		return "invalid " + bad.Field + " " + bad.Value
 	}
 	if down, ok := errors.AsType[*limiter.UnavailableError](err); ok {
-		err = down.Err // what failed, whoever was calling
+		err = down.Err // the store's error, not the limiter's
 	}
 	for _, state := range []error{limiter.ErrNotFound, limiter.ErrExists, limiter.ErrConflict, limiter.ErrClosed} {
 		if errors.Is(err, state) {
@@ -328,8 +332,8 @@ func class(err error) string {
 	return "outage: " + err.Error()
 }
 
-// drained is a sequence as a list, nil with its error.
-func drained[T any](seq iter.Seq2[T, error]) (all []T, err error) {
+// toSlice returns the elements of a sequence, or its error.
+func toSlice[T any](seq iter.Seq2[T, error]) (all []T, err error) {
 	for v, err := range seq {
 		if err != nil {
 			return nil, err

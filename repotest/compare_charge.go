@@ -15,7 +15,7 @@ var (
 	someLimits    = []string{"rpm", "tpm", "tpd"}
 )
 
-// answer is an outcome as it can be compared: without the store's handles.
+// answer is an outcome without the store's handles.
 type answer struct {
 	Admitted     bool
 	Self, Parent balance
@@ -36,7 +36,7 @@ func balanceOf(b limiter.Bucket, overridden bool) balance {
 	}
 	out := balance{b.Account.Entity, b.Account.Resource, b.Account.Limits, b.Account.Source, b.Account.Default, b.Tokens, b.Ahead}
 	if overridden {
-		out.Source, out.Default = limiter.Scope{}, false // mean nothing
+		out.Source, out.Default = limiter.Scope{}, false // undefined for an override
 	}
 	return out
 }
@@ -49,13 +49,13 @@ func answerOf(out limiter.Outcome, charge limiter.Charge) answer {
 func (h *history) consume() { h.consumeAt(h.clock(), h.charge()) }
 
 // consumeBetween charges a bucket between changes of its limits, all at one
-// time, and then lets some go by: nothing but what the bucket holds tells which
-// of its states is the one that gains.
+// time, and then advances the clock. Only the state of the bucket decides how
+// it refills.
 func (h *history) consumeBetween() {
 	now, charge := h.clock(), h.charge()
 	h.consumeAt(now, charge)
 	for range 2 {
-		if account := h.saw[0].consume.out.Self.Account; account != nil {
+		if account := h.observed[0].consume.out.Self.Account; account != nil {
 			h.setConfigAt(now, account.Source)
 		}
 		h.consumeAt(now, h.chargeOf(charge.Entity, charge.Resource))
@@ -63,7 +63,7 @@ func (h *history) consumeBetween() {
 	h.now = h.now.Add(time.Duration(h.rng.Int64N(int64(time.Minute))))
 }
 
-// consumeAt charges both.
+// consumeAt charges both repositories.
 func (h *history) consumeAt(now time.Time, charge limiter.Charge) {
 	h.note("%s Consume %s", stamp(now), noted(charge))
 	_, err := both(h, "Consume", func(_ int, repo limiter.Repository) (answer, error) {
@@ -77,14 +77,15 @@ func noted(c limiter.Charge) string {
 	return fmt.Sprintf("%s %s %s %v %v", c.Entity, c.Resource, c.Amounts, c.Limits, c.Defaults)
 }
 
-// consumed checks what both have done against the promise. It returns what the
-// accounts paid, unless the answer was lost: then the caller got err instead.
+// consumed checks the charges of both repositories against the limits. It
+// returns the payments of the accounts. If the answer was lost, the caller got
+// err instead, and consumed returns none.
 func (h *history) consumed(now time.Time, charge limiter.Charge, err error) (parts []*lease) {
 	if h.fault == Before {
 		return nil
 	}
-	first, second := h.saw[0].consume, h.saw[1].consume
-	done := truthOf(h, "what Consume did", charge, first, second)
+	first, second := h.observed[0].consume, h.observed[1].consume
+	done := checkObserved(h, "what Consume did", charge, first, second)
 	h.promise.outcome(h, now, charge, done, first.err)
 	for _, b := range []balance{done.Self, done.Parent} {
 		h.charged[entityKey{h.where, b.Entity}] = true
@@ -96,11 +97,12 @@ func (h *history) consumed(now time.Time, charge limiter.Charge, err error) (par
 	return parts
 }
 
-// truthOf is what was seen twice, which must be the same.
-func truthOf(h *history, what string, charge limiter.Charge, first, second truth) answer {
+// checkObserved compares the recorded outcomes of both repositories and
+// returns their answer.
+func checkObserved(h *history, what string, charge limiter.Charge, first, second result) answer {
 	h.Helper()
 	seen := [2]answer{answerOf(first.out, charge), answerOf(second.out, charge)}
-	same(h, what, seen, [2]error{first.err, second.err})
+	compareAnswers(h, what, seen, [2]error{first.err, second.err})
 	return seen[0]
 }
 
@@ -113,7 +115,7 @@ func (h *history) part(parts []*lease, amounts limiter.Amounts, first, second *l
 	})
 }
 
-// credit settles a lease in part: gives back, takes more, or both.
+// credit gives back a part of a lease, takes more, or both.
 func (h *history) credit() {
 	if len(h.leases) == 0 {
 		return
@@ -127,11 +129,11 @@ func (h *history) credit() {
 	var amounts limiter.Amounts
 	for limit, n := range l.amounts.All() {
 		switch h.rng.IntN(4) {
-		case 0: // give all of it back
+		case 0: // give back all of it
 			amounts = amounts.And(limit, n)
 		case 1:
 			amounts = amounts.And(limit, h.rng.Int64N(n+1))
-		case 2: // it was more than estimated
+		case 2: // the estimate was too low
 			amounts = amounts.And(limit, -h.rng.Int64N(3*n+2))
 		}
 	}
@@ -145,8 +147,8 @@ func (h *history) credit() {
 	}
 }
 
-// charge is a random request: mostly modest, at times for nothing, too much, or
-// a limit that does not exist.
+// charge returns a random charge: mostly small, at times for nothing, for too
+// much, or for a limit that does not exist.
 func (h *history) charge() limiter.Charge {
 	if h.last == (limiter.Scope{}) || !h.chance(3) {
 		h.last = limiter.Scope{Entity: pick(h.rng, someEntities), Resource: pick(h.rng, someResources)}
@@ -154,7 +156,7 @@ func (h *history) charge() limiter.Charge {
 	return h.chargeOf(h.last.Entity, h.last.Resource)
 }
 
-// chargeOf is a random request of an entity for a resource.
+// chargeOf returns a random charge of an entity for a resource.
 func (h *history) chargeOf(entity, resource string) limiter.Charge {
 	c := limiter.Charge{Entity: entity, Resource: resource}
 	for _, i := range h.rng.Perm(len(someLimits))[:1+h.rng.IntN(2)] {
@@ -173,8 +175,8 @@ func (h *history) chargeOf(entity, resource string) limiter.Charge {
 	return c
 }
 
-// limits are one to three random ones: small, so that refusals are common, and
-// with rates that do not divide evenly.
+// limits returns one to three random limits. They are small, so that refusals
+// are common, and have rates that do not divide evenly.
 func (h *history) limits() []limiter.Limit {
 	var limits []limiter.Limit
 	for _, i := range h.rng.Perm(len(someLimits))[:1+h.rng.IntN(len(someLimits))] {

@@ -7,16 +7,16 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// verdict is what a limiter tells its caller about a request.
+// verdict is a limiter's answer to a request.
 type verdict struct {
 	Admitted bool
 	Decision limiter.Decision
 }
 
-// explainThenAcquire checks that looking and taking agree: in what a limiter on
-// each repository tells its caller, and in what the repository told the limiter,
-// which is more exact. Where either call fails by plan there is nothing to
-// compare, but what was taken is taken.
+// explainThenAcquire checks that Explain and Acquire agree, in the answers of
+// a limiter on each repository and in the more exact outcomes of the
+// repository. If either call fails as planned, it compares nothing, but
+// records the tokens taken.
 func (h *history) explainThenAcquire() {
 	now, charge := h.clock(), h.charge()
 	h.note("%s Explain %s", stamp(now), noted(charge))
@@ -25,7 +25,7 @@ func (h *history) explainThenAcquire() {
 	})
 	looked := h.fault == None
 	if h.fault != Before {
-		truthOf(h, "what Peek said", charge, h.saw[0].peek, h.saw[1].peek)
+		checkObserved(h, "what Peek said", charge, h.observed[0].peek, h.observed[1].peek)
 	}
 	h.note("%s Acquire %s", stamp(now), noted(charge))
 	did, doErr := both(h, "Acquire", func(_ int, repo limiter.Repository) (verdict, error) {
@@ -36,28 +36,28 @@ func (h *history) explainThenAcquire() {
 	if !looked || !took {
 		return
 	}
-	same(h, "Explain, then Acquire (not two repositories)", [2]verdict{said[0], did[0]}, [2]error{sayErr, doErr})
-	truthOf(h, "Peek, then Consume (not two repositories)", charge, h.saw[0].peek, h.saw[0].consume)
+	compareAnswers(h, "Explain, then Acquire (not two repositories)", [2]verdict{said[0], did[0]}, [2]error{sayErr, doErr})
+	checkObserved(h, "Peek, then Consume (not two repositories)", charge, h.observed[0].peek, h.observed[0].consume)
 }
 
-// explain is what a limiter says that it would do.
+// explain returns the decision that a limiter predicts.
 func (h *history) explain(repo limiter.Repository, now time.Time, charge limiter.Charge) (verdict, error) {
-	d, err := h.limiter(repo, func() time.Time { return now }, charge).Explain(h.ctx, requestOf(charge))
+	d, err := h.limiter(repo, func() time.Time { return now }, charge).Explain(h.ctx, chargeRequest(charge))
 	if err != nil {
 		return verdict{}, err
 	}
 	return verdict{d.Admitted(), d}, nil
 }
 
-// acquire is what a limiter does. A refusal is no error here.
+// acquire returns the decision of a limiter. A refusal is not an error here.
 func (h *history) acquire(repo limiter.Repository, now time.Time, charge limiter.Charge) (verdict, error) {
 	v, _, err := h.acquireLease(repo, func() time.Time { return now }, charge)
 	return v, err
 }
 
-// acquireLease returns what a limiter does, and its lease if it admits.
+// acquireLease returns the decision of a limiter, and its lease if it admits.
 func (h *history) acquireLease(repo limiter.Repository, now func() time.Time, charge limiter.Charge) (verdict, *limiter.Lease, error) {
-	lease, err := h.limiter(repo, now, charge).Acquire(h.ctx, requestOf(charge))
+	lease, err := h.limiter(repo, now, charge).Acquire(h.ctx, chargeRequest(charge))
 	if refusal, ok := errors.AsType[*limiter.ExceededError](err); ok {
 		return verdict{false, refusal.Decision}, nil, nil
 	}
@@ -76,8 +76,8 @@ func (h *history) limiter(repo limiter.Repository, now func() time.Time, charge 
 	return lim
 }
 
-// requestOf is the request that leads to a charge. An outage is an error, not a
-// lease.
-func requestOf(c limiter.Charge) limiter.Request {
+// chargeRequest returns the request that leads to a charge. In an outage it
+// returns an error, not a lease.
+func chargeRequest(c limiter.Charge) limiter.Request {
 	return limiter.Request{Entity: c.Entity, Resource: c.Resource, Consume: c.Amounts, Limits: c.Limits, OnUnavailable: limiter.Block}
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// maxHeld bounds the leases that a comparison holds at one time.
+// maxHeld is the number of leases that a comparison holds at one time.
 const maxHeld = 20
 
-// heldLease is one lease of a limiter on each repository, and what each of its
-// accounts has paid under it.
+// heldLease is one lease of a limiter on each repository, with the payments of
+// its accounts.
 type heldLease struct {
 	in     *pair
 	both   [2]*limiter.Lease
@@ -22,7 +22,8 @@ type heldLease struct {
 	paid   map[payment]int64
 }
 
-// payment names one limit of one bucket, by the first repository's handle.
+// payment identifies one limit of one bucket, by the first repository's
+// handle.
 type payment struct {
 	entity, resource string
 	ref              any
@@ -33,8 +34,7 @@ func paymentOf(a *limiter.Account, limit string) payment {
 	return payment{a.Entity, a.Resource, a.Ref, limit}
 }
 
-// hold acquires a lease and keeps it, so that parents, limits and buckets change
-// under it.
+// hold acquires a lease and keeps it while parents, limits and buckets change.
 func (h *history) hold() {
 	now, charge := h.clock(), h.charge()
 	h.leaseNow = now
@@ -86,7 +86,7 @@ func (h *history) consumeMore(l *heldLease) {
 	l.add(h.consumed(h.leaseNow, charge, err))
 }
 
-// adjustLease corrects a lease, at times by more than it holds.
+// adjustLease adjusts a lease, at times by more than it holds.
 func (h *history) adjustLease(l *heldLease) {
 	var amounts limiter.Amounts
 	for _, i := range h.rng.Perm(len(someLimits))[:1+h.rng.IntN(2)] {
@@ -99,10 +99,11 @@ func (h *history) adjustLease(l *heldLease) {
 	})
 }
 
-// settleLease stores corrections. No account may get back more than it paid.
+// settleLease stores the adjustments. No account may get back more than it
+// paid.
 func (h *history) settleLease(l *heldLease, what string, call func(*limiter.Lease, context.Context) error) {
 	h.note("%s Lease.%s", stamp(h.leaseNow), what)
-	h.saw[0].credits = nil
+	h.observed[0].credits = nil
 	_, err := both(h, "Lease."+what, func(side int, _ limiter.Repository) (limiter.Amounts, error) {
 		err := call(l.both[side], h.ctx)
 		return l.both[side].Consumed(), err
@@ -110,12 +111,12 @@ func (h *history) settleLease(l *heldLease, what string, call func(*limiter.Leas
 	if err != nil && h.fault != After {
 		return
 	}
-	for _, c := range h.saw[0].credits {
+	for _, c := range h.observed[0].credits {
 		h.credited(l, c)
 	}
 }
 
-// credited enters one credit of a settlement.
+// credited records one credit of a settlement.
 func (h *history) credited(l *heldLease, c limiter.Credit) {
 	for limit, n := range c.Amounts.All() {
 		p := paymentOf(c.Account, limit)
@@ -132,7 +133,7 @@ func (h *history) credited(l *heldLease, c limiter.Credit) {
 	}
 }
 
-// add books what a charge made accounts pay.
+// add adds the payments of a charge.
 func (l *heldLease) add(parts []*lease) {
 	for _, part := range parts {
 		l.parts = append(l.parts, part)
@@ -145,7 +146,7 @@ func (l *heldLease) add(parts []*lease) {
 	}
 }
 
-// refused turns a refusal into an answer.
+// refused converts a refusal to an answer.
 func refused(err error) (admitted bool, _ error) {
 	if _, ok := errors.AsType[*limiter.ExceededError](err); ok {
 		return false, nil

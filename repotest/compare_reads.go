@@ -11,13 +11,13 @@ func (h *history) readBuckets() { h.bucketsOf(h.clock(), h.scope()) }
 func (h *history) bucketsOf(now time.Time, of limiter.Scope) {
 	h.note("%s Buckets %v", stamp(now), of)
 	_, _ = both(h, "Buckets", func(_ int, repo limiter.Repository) ([]balance, error) {
-		buckets, err := drained(repo.Buckets(h.ctx, now, of))
+		buckets, err := toSlice(repo.Buckets(h.ctx, now, of))
 		var all []balance
 		for _, b := range buckets {
 			listed := balanceOf(b, false)
-			listed.Default = false // means nothing
+			listed.Default = false // undefined here
 			if !h.stored(listed.Source) {
-				listed.Source = limiter.Scope{} // means nothing either
+				listed.Source = limiter.Scope{} // undefined here
 			}
 			all = append(all, listed)
 		}
@@ -52,11 +52,11 @@ func (h *history) readUsage() {
 	}
 }
 
-// usageOf compares snapshots, and if they are all there are, their sums.
+// usageOf compares snapshots, and their sums if the query selects all.
 func (h *history) usageOf(q limiter.UsageQuery) {
 	h.note("Usage %v", q)
 	all, _ := both(h, "Usage", func(_ int, repo limiter.Repository) ([]limiter.UsageSnapshot, error) {
-		return drained(repo.Usage(h.ctx, q))
+		return toSlice(repo.Usage(h.ctx, q))
 	})
 	if q.Window != "" || !q.From.IsZero() || h.fault != None {
 		return
@@ -74,10 +74,10 @@ func (h *history) usageOf(q limiter.UsageQuery) {
 	}
 }
 
-// finish compares what is left in every namespace, without faults: all buckets
-// and all usage.
+// finish compares all buckets and all usage of every namespace, without
+// faults.
 func (h *history) finish() {
-	for _, h.where = range append([]*pair{h.main}, h.spaces...) {
+	for _, h.where = range append([]*pair{h.main}, h.namespaces...) {
 		for _, entity := range someEntities {
 			for h.fault = Before; h.fault != None; {
 				h.bucketsOf(h.now, limiter.Scope{Entity: entity})
@@ -89,8 +89,8 @@ func (h *history) finish() {
 	}
 }
 
-// readFacts reads one of the things that people store.
-func (h *history) readFacts() {
+// readRecords compares one read of entities, config or audit events.
+func (h *history) readRecords() {
 	scope := h.scope()
 	entity := pick(h.rng, someEntities)
 	h.note("read facts %v %s", scope, entity)
@@ -98,24 +98,24 @@ func (h *history) readFacts() {
 	_, _ = both(h, "Entity", func(_ int, repo limiter.Repository) (limiter.Entity, error) { return repo.Entity(h.ctx, entity) })
 	for _, parent := range []string{"", entity} {
 		_, _ = both(h, "Entities", func(_ int, repo limiter.Repository) ([]limiter.Entity, error) {
-			return drained(repo.Entities(h.ctx, parent))
+			return toSlice(repo.Entities(h.ctx, parent))
 		})
 	}
 	_, _ = both(h, "ResourcesWithDefaults", func(_ int, repo limiter.Repository) ([]string, error) { return repo.ResourcesWithDefaults(h.ctx) })
 	_, _ = both(h, "ResourcesWithLimits", func(_ int, repo limiter.Repository) ([]string, error) { return repo.ResourcesWithLimits(h.ctx) })
 	_, _ = both(h, "EntitiesWithLimits", func(_ int, repo limiter.Repository) ([]string, error) {
-		return drained(repo.EntitiesWithLimits(h.ctx, scope.Resource))
+		return toSlice(repo.EntitiesWithLimits(h.ctx, scope.Resource))
 	})
 	_, _ = both(h, "OnUnavailable", func(_ int, repo limiter.Repository) (limiter.OnUnavailable, error) {
 		if _, err := repo.Config(h.ctx, limiter.Scope{}); err != nil {
-			return "", err // not seen, so what is remembered may be old
+			return "", err // the config was not read, so the cached mode may be stale
 		}
 		return repo.OnUnavailable(), nil
 	})
 	_, _ = both(h, "AuditEvents", func(_ int, repo limiter.Repository) ([]limiter.AuditEvent, error) {
-		events, err := drained(repo.AuditEvents(h.ctx, entity, ""))
+		events, err := toSlice(repo.AuditEvents(h.ctx, entity, ""))
 		for i := range events {
-			delete(events[i].Details, "records_deleted") // counts what the store has, expired or not
+			delete(events[i].Details, "records_deleted") // counts stored records, which differ
 		}
 		return events, err
 	})

@@ -16,12 +16,12 @@ var (
 	compareSeed = flag.Uint64("compare.seed", 1, "seed of the first history")
 )
 
-// perHistory is how many operations go to one pair of stores: enough to meet
-// every state, few enough to look at when they differ.
+// perHistory is the number of operations on one pair of stores: enough to
+// reach every state, few enough to inspect after a failure.
 const perHistory = 2000
 
-// TestCompareLong holds memory and sqlite against each other, history after
-// history. make compare runs it for as long as it is told.
+// TestCompareLong compares memory and sqlite in many histories. make compare
+// runs it with more operations.
 func TestCompareLong(t *testing.T) {
 	seed := *compareSeed
 	for left := *compareOps; left > 0; left -= perHistory {

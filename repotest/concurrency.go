@@ -26,7 +26,7 @@ func concurrencyChecks() []check {
 
 const workers = 8
 
-// each runs work in several goroutines that begin together, and fails the test
+// each runs work in several goroutines that begin together. It fails the test
 // on their errors.
 func (f *fixture) each(work func(worker int) error) {
 	f.Helper()
@@ -44,7 +44,7 @@ func (f *fixture) each(work func(worker int) error) {
 	f.ok("one of several at once", errors.Join(errs...))
 }
 
-// times is how often each worker repeats its work.
+// times returns how often each worker repeats its work.
 func times() int {
 	if testing.Short() {
 		return 50
@@ -52,7 +52,8 @@ func times() int {
 	return 150
 }
 
-// admitted is how many of the charges were.
+// admitted makes charges concurrently and returns the number of those
+// admitted.
 func (f *fixture) admitted(charge func(worker int) limiter.Charge) int64 {
 	f.Helper()
 	var n atomic.Int64
@@ -71,7 +72,8 @@ func (f *fixture) admitted(charge func(worker int) limiter.Charge) int64 {
 	return n.Load()
 }
 
-// exactlyCapacity has room for a quarter of the charges, and no time to refill.
+// exactlyCapacity has room for a quarter of the charges, and no time to
+// refill.
 func exactlyCapacity(f *fixture) {
 	room := int64(workers * times() / 4)
 	f.setDefaults(limiter.PerMinute("rpm", room))
@@ -84,7 +86,7 @@ func exactlyParent(f *fixture) {
 	f.setDefaults(limiter.PerMinute("rpm", room))
 	children := int64(0)
 	for i := range workers {
-		f.cascading(fmt.Sprintf("key-%d", i), "project-1")
+		f.createCascading(fmt.Sprintf("key-%d", i), "project-1")
 	}
 	got := f.admitted(func(worker int) limiter.Charge { return ask(fmt.Sprintf("key-%d", worker), rpm(1)) })
 	f.equal("admitted", got, room)
@@ -110,7 +112,7 @@ func firstCharges(f *fixture) {
 
 func giveAndTake(f *fixture) {
 	f.setDefaults(perMinute60)
-	f.cascading("key-1", "project-1")
+	f.createCascading("key-1", "project-1")
 	f.each(func(int) error {
 		for range times() / 2 {
 			out, err := f.repo.Consume(f.ctx, epoch, ask("key-1", rpm(1)))
@@ -140,11 +142,12 @@ func exactlyUsage(f *fixture) {
 	}
 }
 
-// mutualParents would deadlock in a store that locks entity before parent.
+// mutualParents would deadlock in a store that locks the entity before its
+// parent.
 func mutualParents(f *fixture) {
 	f.setDefaults(limiter.PerMinute("rpm", 1_000_000))
-	f.cascading("a", "b")
-	f.cascading("b", "a")
+	f.createCascading("a", "b")
+	f.createCascading("b", "a")
 	names := []string{"a", "b"}
 	n := f.admitted(func(worker int) limiter.Charge { return ask(names[worker%2], rpm(1)) })
 	f.equal("admitted", n, int64(workers*times()))
@@ -152,8 +155,8 @@ func mutualParents(f *fixture) {
 	f.holds(0, "b", (1_000_000-n)*1000)
 }
 
-// changesAtOnce raises and lowers a limit; neither fills a bucket, so that the
-// lower capacity bounds what is admitted from the first repair on.
+// changesAtOnce raises and lowers a limit. Neither fills a bucket, so the
+// lower capacity bounds the admissions after the first repair.
 func changesAtOnce(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(0)), 60_000)

@@ -69,8 +69,8 @@ func configScopes(f *fixture) {
 	f.equal("its namesake", len(f.config(limiter.Scope{Resource: "a"}).Limits), 1)
 }
 
-// configPrecedence gives each level a limit of its own name, so that a mixture
-// of levels would show.
+// configPrecedence gives each level a limit with a name of its own, which
+// would reveal a mixture of levels.
 func configPrecedence(f *fixture) {
 	order := limiter.Precedence("key-1", model)
 	for i := len(order) - 1; i >= 0; i-- {
@@ -136,15 +136,15 @@ func configSystemDeleted(f *fixture) {
 func configNotFound(f *fixture) {
 	for _, s := range limiter.Precedence("key-1", model) {
 		missing := func() {
-			f.fails("DeleteConfig", f.repo.DeleteConfig(f.ctx, s, f.event("limits_deleted", audited(s))), limiter.ErrNotFound)
+			f.fails("DeleteConfig", f.repo.DeleteConfig(f.ctx, s, f.event("limits_deleted", auditEntity(s))), limiter.ErrNotFound)
 		}
-		before := len(f.audit(audited(s), ""))
+		before := len(f.audit(auditEntity(s), ""))
 		missing()
-		f.equal("events", len(f.audit(audited(s), "")), before)
+		f.equal("events", len(f.audit(auditEntity(s), "")), before)
 		f.setLimits(s, perMinute60)
 		f.deleteConfig(s)
 		missing()
-		f.equal("events", len(f.audit(audited(s), "")), before+2)
+		f.equal("events", len(f.audit(auditEntity(s), "")), before+2)
 	}
 }
 

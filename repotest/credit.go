@@ -31,7 +31,7 @@ func creditStopsAtCapacity(f *fixture) {
 	f.credit(0, account, rpm(7))
 	f.holds(0, "key-1", 60_000)
 	f.refuse(0, ask("key-1", rpm(61)), 60_000)
-	// Nothing above the capacity was put by for what is taken next.
+	// The part above the capacity was not kept for the next take.
 	f.credit(0, account, rpm(9))
 	f.credit(0, account, rpm(-5))
 	f.holds(0, "key-1", 55_000)
@@ -46,8 +46,9 @@ func creditTakesIntoDebt(f *fixture) {
 	f.holds(0, "key-1", 10_000)
 }
 
-// creditRefillsFirst: a bucket that has been full for a while pays what is taken
-// late from its capacity, and does not get the time it was full once more.
+// creditRefillsFirst takes late from a bucket that has been full for a while.
+// The bucket pays from its capacity, and does not get the time it was full
+// again.
 func creditRefillsFirst(f *fixture) {
 	f.setDefaults(perMinute60)
 	account := f.take(0, ask("key-1", rpm(10)), 50_000).Self.Account
@@ -118,7 +119,7 @@ func creditAfterRepair(f *fixture) {
 
 func creditParent(f *fixture) {
 	f.setDefaults(perMinute60)
-	f.cascading("key-1", "project-1")
+	f.createCascading("key-1", "project-1")
 	out := f.take(0, ask("key-1", rpm(10)), 50_000)
 	f.paid(out, "project-1", 50_000)
 	f.credit(0, out.Self.Account, rpm(1))

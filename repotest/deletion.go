@@ -62,7 +62,7 @@ func deleteTakesAll(f *fixture) {
 
 func deleteLeavesOthers(f *fixture) {
 	f.setLimits(limiter.Scope{}, perMinute60)
-	f.cascading("key-1", "project-1")
+	f.createCascading("key-1", "project-1")
 	f.create(limiter.Entity{ID: "child", Name: "child", Parent: "key-1"})
 	others := []string{"key-10", "key-1:x", "Key-1", "project-1"}
 	for _, id := range others {
@@ -84,7 +84,7 @@ func deleteLeavesOthers(f *fixture) {
 	}
 }
 
-// deleteComplete has more records than a store may delete in one request.
+// deleteComplete has more records than a store can delete in one request.
 func deleteComplete(f *fixture) {
 	f.setLimits(limiter.Scope{}, perMinute60)
 	for i := range 40 {
@@ -150,8 +150,8 @@ func deleteDropsReplacedCredits(f *fixture) {
 	f.drops(0, account)
 }
 
-// drops checks that credits to an account of key-1, which has no bucket, do
-// nothing, also when there is a new one.
+// drops checks that credits to an account of key-1 do nothing, while the
+// bucket is gone and after there is a new one.
 func (f *fixture) drops(d time.Duration, account *limiter.Account) {
 	f.Helper()
 	f.credit(d, account, rpm(-5))

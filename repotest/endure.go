@@ -14,27 +14,33 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Endure drives repositories that share one store, as several processes with
-// clocks that disagree would, through a random history in which any call may
-// fail, and checks two promises. What was admitted in any window, less what may
-// have been given back, is at most the capacity plus the refill of the window, by
-// the largest time passed so far, plus slack, a part of the capacity, plus what
-// is refilled in the fifth of a second by which the clocks disagree. And a
-// limit never refuses by fewer tokens than its bucket surely holds, unless a client
-// has a method Lossy that reports true: its requests may be executed without an
-// answer, and then charge twice.
+// Endure drives repositories that share one store, like several processes with
+// different clocks, through a random history in which any call may fail. It
+// checks two guarantees.
 //
-// Limits come, go and change, entities get a parent late, and a client with a
-// method Forget starts cold now and then. admin never fails; it makes these
-// changes. A client may remember limits and parents for a minute.
+// First, in any window, the tokens admitted less the tokens that may have been
+// given back are at most the capacity plus the refill of the window. The
+// window ends at the largest time passed so far. Two allowances are added:
+// slack, as a fraction of the capacity, and the refill of 200 ms, by which the
+// clocks differ.
 //
-// A client with a method Interleave(func()) gets a function that makes one step
-// of the history. It may call it while a call of its own is under way, such as
-// between a request and its answer; the function does nothing at other times.
+// Second, a limit refuses a charge only if its bucket may hold too few tokens.
+// Endure does not check this if a client has a method Lossy that returns true:
+// its requests may be executed without an answer, and then charge twice.
 //
-// Endure returns what was consumed, net, at least: a store that counts less has
-// given something back twice. The history depends on seed alone, and on when
-// clients interleave.
+// The history adds, drops and changes limits, and gives entities a parent. It
+// makes these changes through admin, which must not fail. A client with a
+// method Forget starts cold at times. A client may cache limits and parents
+// for a minute.
+//
+// A client with a method Interleave(func()) gets a function that makes one
+// step of the history. The client may call the function during a call of its
+// own, such as between a request and its response. At other times the function
+// does nothing.
+//
+// Endure returns lower bounds of the net consumption. A store that counts less
+// has given tokens back twice. The history depends on seed and on the
+// interleaving of clients.
 func Endure(tb testing.TB, seed uint64, ops int, slack float64, admin limiter.Repository, clients ...limiter.Repository) []Net {
 	tb.Helper()
 	e := &endurance{
@@ -47,14 +53,14 @@ func Endure(tb testing.TB, seed uint64, ops int, slack float64, admin limiter.Re
 	e.prepare()
 	for _, c := range clients {
 		if c, ok := c.(interface{ Interleave(step func()) }); ok {
-			c.Interleave(e.between)
+			c.Interleave(e.interleave)
 		}
 		if c, ok := c.(interface{ Lossy() bool }); ok && c.Lossy() {
 			e.lossy = true
 		}
 	}
 	for range ops {
-		e.pass()
+		e.advance()
 		e.step()
 		for _, book := range e.later {
 			book()
@@ -64,17 +70,18 @@ func Endure(tb testing.TB, seed uint64, ops int, slack float64, admin limiter.Re
 	return e.nets()
 }
 
-// Net is what was consumed of one limit of a bucket, less what was given back.
-// Limits that come and go have none: their totals go with them.
+// Net is the consumption of one limit of a bucket, less the tokens given back.
+// Limits that are dropped during the run are left out, since their totals are
+// dropped with them.
 type Net struct {
-	Entity, Resource, Limit string // the bucket, and the limit
-	Least                   int64  // whole tokens: what is certain, at the least
+	Entity, Resource, Limit string // the limit and its bucket
+	Least                   int64  // lower bound, in whole tokens
 }
 
-// endurance is a history under way.
+// endurance is a running history.
 type endurance struct {
 	testing.TB
-	mu         sync.Mutex // held except while a client's call is under way
+	mu         sync.Mutex // released during a client's call
 	seed       uint64
 	rng        *rand.Rand
 	ctx        context.Context
@@ -84,30 +91,30 @@ type endurance struct {
 	now        time.Time
 	events     int
 	limits     []limiter.Limit
-	after      map[string]int64 // by limit: until then clients may know another of that name
+	after      map[string]int64 // by limit: clients may have cached its old value until then
 	drops      map[string]int   // by limit: how often it was dropped
 	late       []string         // entities that have no parent yet
 	books      map[accountLimit]*book
-	leases     []endured
+	leases     []heldCharge
 	log        []string
 	lossy      bool
 	calling    bool     // a client's call is under way
-	later      []func() // what to book after the step: its call may have been admitted before
-	overlapped bool     // something happened during the last call
+	later      []func() // bookings after the step, whose call may have been admitted earlier
+	overlapped bool     // another call was made during the last one
 }
 
-// endured is a charge that may be given back, by the client that made it.
-type endured struct {
+// heldCharge is a charge that its client can give back.
+type heldCharge struct {
 	client  limiter.Repository
 	account *limiter.Account
 	left    limiter.Amounts
-	drops   map[string]int // when it was made
+	drops   map[string]int // at the time of the charge
 }
 
 func (e *endurance) prepare() {
 	e.Helper()
 	for _, child := range []string{"key-1", "key-2", "key-3"} {
-		e.adopt(child)
+		e.createChild(child)
 	}
 	e.late = []string{"bob", "carol"}
 	for _, name := range someLimits {
@@ -116,8 +123,8 @@ func (e *endurance) prepare() {
 	e.store()
 }
 
-// adopt makes an entity cascade to the team.
-func (e *endurance) adopt(child string) {
+// createChild creates an entity that cascades to the team.
+func (e *endurance) createChild(child string) {
 	e.Helper()
 	ent := limiter.Entity{ID: child, Name: child, Parent: "team", Cascade: true, CreatedAt: e.now}
 	e.must(e.admin.CreateEntity(e.ctx, ent, e.event("entity_created")))
@@ -129,8 +136,9 @@ func (e *endurance) limit(name string) limiter.Limit {
 	return limiter.Custom(name, 5+e.rng.Int64N(60), 1+e.rng.Int64N(60), period)
 }
 
-// configure drops, adds or changes one limit. The others go on as if nothing had
-// happened. The first limit is never dropped, so that its total can be checked.
+// configure drops, adds or changes one limit. The other limits are not
+// affected. The first limit is never dropped, so that its total can be
+// checked.
 func (e *endurance) configure() {
 	e.Helper()
 	name := pick(e.rng, someLimits)
@@ -155,7 +163,7 @@ func (e *endurance) configure() {
 	e.store()
 }
 
-// maxCacheAge is for how long a client may remember limits that have changed.
+// maxCacheAge is how long a client may use limits that have changed.
 const maxCacheAge = time.Minute + skew
 
 func (e *endurance) store() {
@@ -169,8 +177,8 @@ func (e *endurance) event(action string) limiter.AuditEvent {
 	return limiter.AuditEvent{ID: fmt.Sprintf("01%024d", e.events), Action: action, Entity: "endure", At: e.now}
 }
 
-// pass lets time go by.
-func (e *endurance) pass() {
+// advance moves the clock.
+func (e *endurance) advance() {
 	switch n := e.rng.IntN(1000); {
 	case n < 2:
 		e.now = e.now.Add(time.Duration(e.rng.Int64N(int64(3 * time.Hour))))
@@ -181,7 +189,7 @@ func (e *endurance) pass() {
 	}
 }
 
-// step makes one operation.
+// step makes one random operation.
 func (e *endurance) step() {
 	e.Helper()
 	switch n := e.rng.IntN(200); {
@@ -190,7 +198,7 @@ func (e *endurance) step() {
 	case n < 6:
 		e.restart()
 	case n == 6 && len(e.late) > 0:
-		e.adopt(e.late[0])
+		e.createChild(e.late[0])
 		e.late = e.late[1:]
 	case n < 60 && len(e.leases) > 0:
 		e.credit()
@@ -199,9 +207,9 @@ func (e *endurance) step() {
 	}
 }
 
-// between makes one step while a client's call is under way. No time passes: the
-// call may take effect before or after it.
-func (e *endurance) between() {
+// interleave makes one step during a client's call. The clock stands still, so
+// the call may take effect before or after the step.
+func (e *endurance) interleave() {
 	if !e.mu.TryLock() {
 		return
 	}
@@ -214,9 +222,9 @@ func (e *endurance) between() {
 	e.step()
 }
 
-// call makes a client's call, during which others may be made.
+// call makes a client's call, which other steps may interleave.
 func (e *endurance) call(do func()) {
-	if e.calling { // a step between: one level is enough
+	if e.calling { // an interleaved step: one level is enough
 		do()
 		return
 	}
@@ -236,10 +244,10 @@ func (e *endurance) restart() {
 	}
 }
 
-// skew is by how much the clocks of the first and the last client disagree.
+// skew is the difference between the clocks of the first and the last client.
 const skew = 200 * time.Millisecond
 
-// client is one of them, and the time as it has it.
+// client returns a random client and its time.
 func (e *endurance) client() (limiter.Repository, time.Time) {
 	i := e.rng.IntN(len(e.clients))
 	return e.clients[i], e.clock(e.clients[i])
@@ -263,28 +271,28 @@ func (e *endurance) consume() {
 	e.call(func() { out, err = client.Consume(e.ctx, now, c) })
 	e.note("%s Consume %s %s %s: %v %v", stamp(now), c.Entity, c.Resource, c.Amounts, out.Admitted, err)
 	if err != nil {
-		e.unknown(c.Entity, c.Resource)
-		e.unknown("team", c.Resource) // may have paid with it
+		e.forgetBalances(c.Entity, c.Resource)
+		e.forgetBalances("team", c.Resource) // may have been charged too
 		return
 	}
 	for _, b := range []limiter.Bucket{out.Self, out.Parent} {
 		if b.Account == nil {
 			continue
 		}
-		e.shown(now.UnixMilli(), b, c.Amounts, out.Admitted)
+		e.checkBalances(now.UnixMilli(), b, c.Amounts, out.Admitted)
 		if out.Admitted {
-			e.admitted(now.UnixMilli(), b.Account, c.Amounts)
-			e.leases = append(e.leases, endured{client, b.Account, c.Amounts, drops})
+			e.checkAdmission(now.UnixMilli(), b.Account, c.Amounts)
+			e.leases = append(e.leases, heldCharge{client, b.Account, c.Amounts, drops})
 		}
 	}
-	if !out.Admitted && out.Parent.Account != nil { // one may have paid, and not got it back
-		e.unknown(out.Self.Account.Entity, c.Resource)
-		e.unknown(out.Parent.Account.Entity, c.Resource)
+	if !out.Admitted && out.Parent.Account != nil { // one of them may have been charged and not credited
+		e.forgetBalances(out.Self.Account.Entity, c.Resource)
+		e.forgetBalances(out.Parent.Account.Entity, c.Resource)
 	}
 }
 
-// credit settles a lease: in part, more than all, or as a whole. What fails may
-// have been given back all the same, and may not have been taken.
+// credit gives back a charge: in part, more than all of it, or as a whole. A
+// failed call may have given tokens back, and may not have taken any.
 func (e *endurance) credit() {
 	i := e.rng.IntN(len(e.leases))
 	l := e.leases[i]
@@ -302,7 +310,7 @@ func (e *endurance) credit() {
 		}
 	}
 	for limit, n := range amounts.All() {
-		e.book(now.UnixMilli(), l.account, limit).give(max(n, 0)) // others may take it before the call returns
+		e.book(now.UnixMilli(), l.account, limit).give(max(n, 0)) // others may consume it before the call returns
 	}
 	var err error
 	e.call(func() {
@@ -310,7 +318,7 @@ func (e *endurance) credit() {
 	})
 	e.note("%s Credit %s %s %s undo=%v: %v", stamp(now), l.account.Entity, l.account.Resource, amounts, undo, err)
 	if err != nil {
-		e.unknown(l.account.Entity, l.account.Resource)
+		e.forgetBalances(l.account.Entity, l.account.Resource)
 		return
 	}
 	for limit, n := range amounts.All() {
@@ -318,7 +326,7 @@ func (e *endurance) credit() {
 		b.floorKnown = b.floorKnown && n >= 0 // until the next admission
 		switch {
 		case n > 0 && (e.calling || e.overlapped):
-			e.later = append(e.later, func() { b.ledger = nil }) // which came first shows only in the store
+			e.later = append(e.later, func() { b.ledger = nil }) // only the store knows the order
 		case e.drops[limit] == l.drops[limit]: // else the bucket may have lacked the limit
 			e.later = append(e.later, func() { b.take(max(-n, 0)) })
 		}

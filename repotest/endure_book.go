@@ -9,31 +9,31 @@ import (
 
 type accountLimit struct{ entity, resource, limit string }
 
-// book is what an endurance run knows about one limit of a bucket.
+// book holds what is known about one limit of a bucket.
 type book struct {
 	ledger  *bucket.Ledger // nil until the next admission
-	least   int64          // whole tokens that were surely consumed, net
-	largest int64          // the latest time passed to a call about it
+	least   int64          // lower bound of the net consumption, in whole tokens
+	largest int64          // the latest time passed to a call for it
 
 	// The bucket holds at least floor thousandths at floorAt, if floorKnown.
 	floor, floorAt int64
 	floorKnown     bool
-	credited       int64 // the latest time at which something may have been given back
+	credited       int64 // the latest time of a possible give-back
 }
 
-// restart begins a new history: a limit that joins its bucket is full.
+// restart begins a new history. A limit that joins its bucket is full.
 func (b *book) restart() { b.ledger, b.floorKnown = nil, false }
 
-// give books what may be given back.
+// give books tokens that may be given back.
 func (b *book) give(n int64) {
 	b.credited = max(b.credited, b.largest)
 	b.least -= n
-	if b.ledger != nil { // a new one begins full, whatever this does
+	if b.ledger != nil { // a new ledger begins full anyway
 		b.ledger.Give(b.largest, n*bucket.Milli)
 	}
 }
 
-// take books what was surely taken.
+// take books tokens that were surely taken.
 func (b *book) take(n int64) {
 	b.least += n
 	if b.ledger != nil {
@@ -41,7 +41,7 @@ func (b *book) take(n int64) {
 	}
 }
 
-// book returns the book of one limit, at a time that has been passed to a call.
+// book returns the book of one limit and updates its latest time.
 func (e *endurance) book(now int64, account *limiter.Account, limit string) *book {
 	k := accountLimit{account.Entity, account.Resource, limit}
 	if e.books[k] == nil {
@@ -51,7 +51,7 @@ func (e *endurance) book(now int64, account *limiter.Account, limit string) *boo
 	return e.books[k]
 }
 
-// find returns a limit in force.
+// find returns the current limit of a name.
 func (e *endurance) find(name string) (limiter.Limit, bool) {
 	i := slices.IndexFunc(e.limits, func(l limiter.Limit) bool { return l.Name == name })
 	if i < 0 {
@@ -60,8 +60,8 @@ func (e *endurance) find(name string) (limiter.Limit, bool) {
 	return e.limits[i], true
 }
 
-// admitted checks a charge against the promise.
-func (e *endurance) admitted(now int64, account *limiter.Account, amounts limiter.Amounts) {
+// checkAdmission checks that a charge fits the limits.
+func (e *endurance) checkAdmission(now int64, account *limiter.Account, amounts limiter.Amounts) {
 	e.Helper()
 	for limit, n := range amounts.All() {
 		b := e.book(now, account, limit)
@@ -80,9 +80,9 @@ func (e *endurance) admitted(now int64, account *limiter.Account, amounts limite
 	}
 }
 
-// shown checks the balances that refused a charge against what the bucket surely
-// holds, and learns from those of an admission.
-func (e *endurance) shown(now int64, b limiter.Bucket, amounts limiter.Amounts, admitted bool) {
+// checkBalances checks the balances of a refusal against the lower bounds of
+// the bucket. It takes new lower bounds from an admission.
+func (e *endurance) checkBalances(now int64, b limiter.Bucket, amounts limiter.Amounts, admitted bool) {
 	e.Helper()
 	for i, l := range b.Account.Limits {
 		bk := e.book(now, b.Account, l.Name)
@@ -91,15 +91,15 @@ func (e *endurance) shown(now int64, b limiter.Bucket, amounts limiter.Amounts, 
 			continue
 		}
 		if admitted {
-			bk.learn(now, b.Tokens[i], e.overlapped)
+			bk.setFloor(now, b.Tokens[i], e.overlapped)
 			continue
 		}
 		n, named := amounts.Lookup(l.Name)
 		if !named || b.Tokens[i] >= n*bucket.Milli {
-			continue // it is not the reason
+			continue // another limit refused
 		}
 		if e.lossy || e.calling || !bk.floorKnown || now < bk.credited+maxRefusalAge {
-			continue // something may have been taken since, or not be known yet
+			continue // tokens may have been taken since, or a cached refusal may apply
 		}
 		floor := bucket.Advance(bk.floor, bk.floorAt, now, rateOf(l)) - bucket.Accrued(0, skew.Milliseconds(), rateOf(l)) - 1
 		if b.Tokens[i] < floor {
@@ -108,15 +108,15 @@ func (e *endurance) shown(now int64, b limiter.Bucket, amounts limiter.Amounts, 
 	}
 }
 
-// maxRefusalAge is for how long, in milliseconds, a client may refuse by what it
-// remembers, whatever was given back since.
+// maxRefusalAge is how long, in milliseconds, a client may refuse from its
+// cache after tokens were given back.
 const maxRefusalAge = 1000 + 2*int64(skew/1e6)
 
-// learn takes over what an admission left. If the call overlapped another, the
-// lower of both balances is the safe one.
-func (b *book) learn(now, tokens int64, overlapped bool) {
+// setFloor takes the balance after an admission as a lower bound. If the call
+// overlapped another, the smaller balance is safe.
+func (b *book) setFloor(now, tokens int64, overlapped bool) {
 	if overlapped && !b.floorKnown {
-		return // the other may have made it unknown
+		return // the other call may have made it unknown
 	}
 	if overlapped {
 		tokens = min(tokens, b.floor)
@@ -124,8 +124,8 @@ func (b *book) learn(now, tokens int64, overlapped bool) {
 	b.floor, b.floorAt, b.floorKnown = tokens, max(now, b.floorAt), true
 }
 
-// unknown drops what is known of the balances of a bucket.
-func (e *endurance) unknown(entity, resource string) {
+// forgetBalances drops the lower bounds of a bucket.
+func (e *endurance) forgetBalances(entity, resource string) {
 	for k, b := range e.books {
 		if k.entity == entity && k.resource == resource {
 			b.floorKnown = false

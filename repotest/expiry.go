@@ -6,7 +6,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// lifetime is how long a bucket of perMinute60 stays idle: seven fill times.
+// lifetime is the lifetime of an idle bucket of perMinute60: seven fill times.
 const lifetime = 7 * time.Minute
 
 const year = 365 * 24 * time.Hour
@@ -66,8 +66,7 @@ func expiryNotRenewed(f *fixture) {
 	f.unlisted(lifetime, "key-1")
 }
 
-// expiryKeepsDebt owes ten minutes of refill: more than the seven that idling
-// takes.
+// expiryKeepsDebt owes ten minutes of refill, more than the lifetime of seven.
 func expiryKeepsDebt(f *fixture) {
 	f.setDefaults(perMinute60)
 	account := f.take(0, ask("key-1", rpm(60))).Self.Account
@@ -76,12 +75,12 @@ func expiryKeepsDebt(f *fixture) {
 	f.refuse(lifetime+time.Minute, ask("key-1", rpm(0)), -60_000)
 	f.listed(10*time.Minute-ms(1), "key-1", 59_999)
 	f.unlisted(10*time.Minute, "key-1")
-	// A give-back still reaches it, and a charge does not find it full.
+	// A credit still reaches the bucket, and a charge does not find it full.
 	f.credit(8*time.Minute, account, rpm(1))
 	f.take(9*time.Minute, ask("key-1", rpm(1)), 0)
 }
 
-// expiryOfDebtIsWhole owes as much, from the middle of a second on.
+// expiryOfDebtIsWhole owes as much, from the middle of a second.
 func expiryOfDebtIsWhole(f *fixture) {
 	f.setDefaults(perMinute60)
 	account := f.take(ms(500), ask("key-1", rpm(60))).Self.Account
@@ -91,12 +90,12 @@ func expiryOfDebtIsWhole(f *fixture) {
 	f.unlisted(10*time.Minute+time.Second, "key-1")
 }
 
-// expiryOfOverrideIsWhole has a limit join that fills in eight minutes, in a
-// bucket that stays for seven.
+// expiryOfOverrideIsWhole adds a limit that fills in eight minutes to a bucket
+// with a lifetime of seven.
 func expiryOfOverrideIsWhole(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(1)))
-	f.take(ms(500), overridden("key-1", tpm(8), limiter.Custom("tpm", 8, 1, time.Minute)))
+	f.take(ms(500), overrideCharge("key-1", tpm(8), limiter.Custom("tpm", 8, 1, time.Minute)))
 	f.listed(8*time.Minute+ms(999), "key-1", 60_000)
 	f.unlisted(8*time.Minute+time.Second, "key-1")
 }
@@ -104,7 +103,7 @@ func expiryOfOverrideIsWhole(f *fixture) {
 func expiryOfOverrideGivenBack(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(1)))
-	account := f.take(0, overridden("key-1", tpm(8), limiter.Custom("tpm", 8, 1, time.Minute))).Self.Account
+	account := f.take(0, overrideCharge("key-1", tpm(8), limiter.Custom("tpm", 8, 1, time.Minute))).Self.Account
 	f.credit(time.Second, account, tpm(8))
 	f.listed(lifetime+ms(999), "key-1", 60_000)
 	f.unlisted(lifetime+time.Second, "key-1")

@@ -10,26 +10,26 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// ErrInjected is the error of every fault. It is none that the limiter knows,
-// so that to a caller it is an outage.
+// ErrInjected is the error of every fault. The limiter treats it as an outage.
 var ErrInjected = errors.New("injected fault")
 
-// Fault is what goes wrong with a call.
+// Fault is the way in which a call fails.
 type Fault int
 
-// The faults there are.
+// The faults.
 const (
 	// None passes the call on.
 	None Fault = iota
-	// Before fails without passing the call on: nothing was written.
+	// Before fails without passing the call on. Nothing is written.
 	Before
-	// After passes the call on and drops its answer: the caller cannot know that
-	// it was executed. A sequence yields what it has before it fails.
+	// After passes the call on and drops its answer, so the caller does not
+	// know that it was executed. A sequence yields its elements before it
+	// fails.
 	After
 )
 
-// Faulty is a repository that fails as planned. Its views follow the same plan.
-// Close and OnUnavailable, which does no I/O, are always passed on.
+// Faulty is a [limiter.Repository] whose calls fail according to a plan. Its
+// views follow the same plan. Close and OnUnavailable never fail.
 type Faulty struct {
 	repo limiter.Repository
 	plan func(method string) Fault
@@ -37,21 +37,22 @@ type Faulty struct {
 
 var _ limiter.Repository = (*Faulty)(nil)
 
-// NewFaulty makes repo fail as plan decides. It is asked once for every call,
-// by the name of the method, and for a sequence whenever a loop begins; it must
-// be safe for concurrent use if the repository is used so.
+// NewFaulty returns a repository that fails as plan decides. It calls plan
+// once for each call, with the name of the method. For a sequence, it calls
+// plan whenever a loop begins. If the repository is used concurrently, plan
+// must be safe for concurrent use.
 func NewFaulty(repo limiter.Repository, plan func(method string) Fault) *Faulty {
 	return &Faulty{repo, plan}
 }
 
-// do makes a call that has no answer but its error.
+// do makes a call that returns only an error.
 func (f *Faulty) do(method string, call func() error) error {
-	_, err := answered(f, method, func() (struct{}, error) { return struct{}{}, call() })
+	_, err := callWithFault(f, method, func() (struct{}, error) { return struct{}{}, call() })
 	return err
 }
 
-// answered makes a call, or fails.
-func answered[T any](f *Faulty, method string, call func() (T, error)) (T, error) {
+// callWithFault makes a call, with the planned fault.
+func callWithFault[T any](f *Faulty, method string, call func() (T, error)) (T, error) {
 	var none T
 	switch f.plan(method) {
 	case Before:
@@ -63,14 +64,14 @@ func answered[T any](f *Faulty, method string, call func() (T, error)) (T, error
 	return call()
 }
 
-// ranged is a sequence, or what there is of it.
-func ranged[T any](f *Faulty, method string, seq iter.Seq2[T, error]) iter.Seq2[T, error] {
+// rangeWithFault iterates over a sequence, with the planned fault.
+func rangeWithFault[T any](f *Faulty, method string, seq iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		fault := f.plan(method)
 		if fault != Before {
 			for v, err := range seq {
 				if err != nil && fault == After {
-					break // the injected one takes its place
+					break // the injected error replaces it
 				}
 				if !yield(v, err) {
 					return
@@ -86,114 +87,116 @@ func ranged[T any](f *Faulty, method string, seq iter.Seq2[T, error]) iter.Seq2[
 
 func injected(method string) error { return fmt.Errorf("%s: %w", method, ErrInjected) }
 
-// Consume may fail by plan.
+// Consume calls Consume of the repository, or fails as planned.
 func (f *Faulty) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
-	return answered(f, "Consume", func() (limiter.Outcome, error) { return f.repo.Consume(ctx, now, charge) })
+	return callWithFault(f, "Consume", func() (limiter.Outcome, error) { return f.repo.Consume(ctx, now, charge) })
 }
 
-// Peek may fail by plan.
+// Peek calls Peek of the repository, or fails as planned.
 func (f *Faulty) Peek(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
-	return answered(f, "Peek", func() (limiter.Outcome, error) { return f.repo.Peek(ctx, now, charge) })
+	return callWithFault(f, "Peek", func() (limiter.Outcome, error) { return f.repo.Peek(ctx, now, charge) })
 }
 
-// Credit may fail by plan.
+// Credit calls Credit of the repository, or fails as planned.
 func (f *Faulty) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
 	return f.do("Credit", func() error { return f.repo.Credit(ctx, now, credits...) })
 }
 
-// Buckets may fail by plan.
+// Buckets calls Buckets of the repository, or fails as planned.
 func (f *Faulty) Buckets(ctx context.Context, now time.Time, of limiter.Scope) iter.Seq2[limiter.Bucket, error] {
-	return ranged(f, "Buckets", f.repo.Buckets(ctx, now, of))
+	return rangeWithFault(f, "Buckets", f.repo.Buckets(ctx, now, of))
 }
 
-// CreateEntity may fail by plan.
+// CreateEntity calls CreateEntity of the repository, or fails as planned.
 func (f *Faulty) CreateEntity(ctx context.Context, e limiter.Entity, ev limiter.AuditEvent) error {
 	return f.do("CreateEntity", func() error { return f.repo.CreateEntity(ctx, e, ev) })
 }
 
-// Entity may fail by plan.
+// Entity calls Entity of the repository, or fails as planned.
 func (f *Faulty) Entity(ctx context.Context, id string) (limiter.Entity, error) {
-	return answered(f, "Entity", func() (limiter.Entity, error) { return f.repo.Entity(ctx, id) })
+	return callWithFault(f, "Entity", func() (limiter.Entity, error) { return f.repo.Entity(ctx, id) })
 }
 
-// Entities may fail by plan.
+// Entities calls Entities of the repository, or fails as planned.
 func (f *Faulty) Entities(ctx context.Context, parent string) iter.Seq2[limiter.Entity, error] {
-	return ranged(f, "Entities", f.repo.Entities(ctx, parent))
+	return rangeWithFault(f, "Entities", f.repo.Entities(ctx, parent))
 }
 
-// DeleteEntity may fail by plan.
+// DeleteEntity calls DeleteEntity of the repository, or fails as planned.
 func (f *Faulty) DeleteEntity(ctx context.Context, id string, ev limiter.AuditEvent) error {
 	return f.do("DeleteEntity", func() error { return f.repo.DeleteEntity(ctx, id, ev) })
 }
 
-// SetConfig may fail by plan.
+// SetConfig calls SetConfig of the repository, or fails as planned.
 func (f *Faulty) SetConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
 	return f.do("SetConfig", func() error { return f.repo.SetConfig(ctx, cfg, ev) })
 }
 
-// Config may fail by plan.
+// Config calls Config of the repository, or fails as planned.
 func (f *Faulty) Config(ctx context.Context, s limiter.Scope) (limiter.Config, error) {
-	return answered(f, "Config", func() (limiter.Config, error) { return f.repo.Config(ctx, s) })
+	return callWithFault(f, "Config", func() (limiter.Config, error) { return f.repo.Config(ctx, s) })
 }
 
-// DeleteConfig may fail by plan.
+// DeleteConfig calls DeleteConfig of the repository, or fails as planned.
 func (f *Faulty) DeleteConfig(ctx context.Context, s limiter.Scope, ev limiter.AuditEvent) error {
 	return f.do("DeleteConfig", func() error { return f.repo.DeleteConfig(ctx, s, ev) })
 }
 
-// ResourcesWithDefaults may fail by plan.
+// ResourcesWithDefaults calls ResourcesWithDefaults of the repository, or fails as planned.
 func (f *Faulty) ResourcesWithDefaults(ctx context.Context) ([]string, error) {
-	return answered(f, "ResourcesWithDefaults", func() ([]string, error) { return f.repo.ResourcesWithDefaults(ctx) })
+	return callWithFault(f, "ResourcesWithDefaults", func() ([]string, error) { return f.repo.ResourcesWithDefaults(ctx) })
 }
 
-// ResourcesWithLimits may fail by plan.
+// ResourcesWithLimits calls ResourcesWithLimits of the repository, or fails as planned.
 func (f *Faulty) ResourcesWithLimits(ctx context.Context) ([]string, error) {
-	return answered(f, "ResourcesWithLimits", func() ([]string, error) { return f.repo.ResourcesWithLimits(ctx) })
+	return callWithFault(f, "ResourcesWithLimits", func() ([]string, error) { return f.repo.ResourcesWithLimits(ctx) })
 }
 
-// EntitiesWithLimits may fail by plan.
+// EntitiesWithLimits calls EntitiesWithLimits of the repository, or fails as planned.
 func (f *Faulty) EntitiesWithLimits(ctx context.Context, resource string) iter.Seq2[string, error] {
-	return ranged(f, "EntitiesWithLimits", f.repo.EntitiesWithLimits(ctx, resource))
+	return rangeWithFault(f, "EntitiesWithLimits", f.repo.EntitiesWithLimits(ctx, resource))
 }
 
-// OnUnavailable is that of the repository.
+// OnUnavailable returns the mode of the repository.
 func (f *Faulty) OnUnavailable() limiter.OnUnavailable { return f.repo.OnUnavailable() }
 
-// Namespace is a view that fails by the same plan, or may itself fail by it.
+// Namespace calls Namespace of the repository, or fails as planned. The view
+// follows the same plan.
 func (f *Faulty) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
-	view, err := answered(f, "Namespace", func() (limiter.Repository, error) { return f.repo.Namespace(ctx, name) })
+	view, err := callWithFault(f, "Namespace", func() (limiter.Repository, error) { return f.repo.Namespace(ctx, name) })
 	if err != nil {
 		return nil, err
 	}
 	return NewFaulty(view, f.plan), nil
 }
 
-// Namespaces may fail by plan.
+// Namespaces calls Namespaces of the repository, or fails as planned.
 func (f *Faulty) Namespaces(ctx context.Context) iter.Seq2[limiter.Namespace, error] {
-	return ranged(f, "Namespaces", f.repo.Namespaces(ctx))
+	return rangeWithFault(f, "Namespaces", f.repo.Namespaces(ctx))
 }
 
-// RegisterNamespace may fail by plan.
+// RegisterNamespace calls RegisterNamespace of the repository, or fails as planned.
 func (f *Faulty) RegisterNamespace(ctx context.Context, now time.Time, name string) (limiter.Namespace, error) {
-	return answered(f, "RegisterNamespace", func() (limiter.Namespace, error) { return f.repo.RegisterNamespace(ctx, now, name) })
+	return callWithFault(f, "RegisterNamespace", func() (limiter.Namespace, error) { return f.repo.RegisterNamespace(ctx, now, name) })
 }
 
-// DeleteNamespace may fail by plan.
+// DeleteNamespace calls DeleteNamespace of the repository, or fails as planned.
 func (f *Faulty) DeleteNamespace(ctx context.Context, now time.Time, name string) error {
 	return f.do("DeleteNamespace", func() error { return f.repo.DeleteNamespace(ctx, now, name) })
 }
 
-// RecoverNamespace may fail by plan.
+// RecoverNamespace calls RecoverNamespace of the repository, or fails as planned.
 func (f *Faulty) RecoverNamespace(ctx context.Context, now time.Time, id string) (limiter.Namespace, error) {
-	return answered(f, "RecoverNamespace", func() (limiter.Namespace, error) { return f.repo.RecoverNamespace(ctx, now, id) })
+	return callWithFault(f, "RecoverNamespace", func() (limiter.Namespace, error) { return f.repo.RecoverNamespace(ctx, now, id) })
 }
 
-// PurgeNamespace may fail by plan.
+// PurgeNamespace calls PurgeNamespace of the repository, or fails as planned.
 func (f *Faulty) PurgeNamespace(ctx context.Context, id string) error {
 	return f.do("PurgeNamespace", func() error { return f.repo.PurgeNamespace(ctx, id) })
 }
 
-// Managed may fail by plan. A repository without it is errors.ErrUnsupported.
+// Managed calls Managed of the repository, or fails as planned. It returns
+// errors.ErrUnsupported if the repository has no such method.
 func (f *Faulty) Managed(ctx context.Context) (scopes []limiter.Scope, hash, owner string, err error) {
 	store, ok := f.repo.(limiter.ManagedStore)
 	if !ok {
@@ -203,7 +206,8 @@ func (f *Faulty) Managed(ctx context.Context) (scopes []limiter.Scope, hash, own
 	return scopes, hash, owner, err
 }
 
-// SetManaged may fail by plan. A repository without it is errors.ErrUnsupported.
+// SetManaged calls SetManaged of the repository, or fails as planned. It
+// returns errors.ErrUnsupported if the repository has no such method.
 func (f *Faulty) SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope) error {
 	store, ok := f.repo.(limiter.ManagedStore)
 	if !ok {
@@ -212,8 +216,8 @@ func (f *Faulty) SetManaged(ctx context.Context, now time.Time, previous, hash, 
 	return f.do("SetManaged", func() error { return store.SetManaged(ctx, now, previous, hash, owner, scopes) })
 }
 
-// ReplaceConfig may fail by plan. A repository without it is
-// errors.ErrUnsupported.
+// ReplaceConfig calls ReplaceConfig of the repository, or fails as planned. It
+// returns errors.ErrUnsupported if the repository has no such method.
 func (f *Faulty) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
 	store, ok := f.repo.(limiter.ManagedStore)
 	if !ok {
@@ -222,20 +226,20 @@ func (f *Faulty) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev limit
 	return f.do("ReplaceConfig", func() error { return store.ReplaceConfig(ctx, cfg, ev) })
 }
 
-// AuditEvents may fail by plan.
+// AuditEvents calls AuditEvents of the repository, or fails as planned.
 func (f *Faulty) AuditEvents(ctx context.Context, entity, after string) iter.Seq2[limiter.AuditEvent, error] {
-	return ranged(f, "AuditEvents", f.repo.AuditEvents(ctx, entity, after))
+	return rangeWithFault(f, "AuditEvents", f.repo.AuditEvents(ctx, entity, after))
 }
 
-// Usage may fail by plan.
+// Usage calls Usage of the repository, or fails as planned.
 func (f *Faulty) Usage(ctx context.Context, q limiter.UsageQuery) iter.Seq2[limiter.UsageSnapshot, error] {
-	return ranged(f, "Usage", f.repo.Usage(ctx, q))
+	return rangeWithFault(f, "Usage", f.repo.Usage(ctx, q))
 }
 
-// Ping may fail by plan.
+// Ping calls Ping of the repository, or fails as planned.
 func (f *Faulty) Ping(ctx context.Context) error {
 	return f.do("Ping", func() error { return f.repo.Ping(ctx) })
 }
 
-// Close ends the repository.
+// Close closes the repository.
 func (f *Faulty) Close() error { return f.repo.Close() }

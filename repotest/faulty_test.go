@@ -8,10 +8,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
-// plan is a fault for every method, to be changed between calls.
+// plan is a fault for every method. Tests change it between calls.
 type plan struct {
 	fault  Fault
-	method string // of the call asked for last
+	method string // of the last call
 }
 
 func (p *plan) next(method string) Fault {
@@ -32,7 +32,7 @@ func TestEveryCallFailsByPlan(t *testing.T) {
 		p := new(plan)
 		f := newFixture(t, NewFaulty(memory.New(nil), p.next))
 		for _, inside := range []*fixture{f, viewOf(f)} {
-			calls := inside.calls(inside.furnish())
+			calls := inside.calls(inside.populate())
 			for _, c := range calls {
 				p.fault = fault
 				err := c.do(f.ctx)
@@ -54,7 +54,7 @@ func TestBeforeWritesNothing(t *testing.T) {
 	t.Parallel()
 	p := new(plan)
 	f := newFixture(t, NewFaulty(memory.New(nil), p.next))
-	calls := f.calls(f.furnish())
+	calls := f.calls(f.populate())
 	before := f.state(0)
 	p.fault = Before
 	for _, c := range calls {
@@ -64,15 +64,15 @@ func TestBeforeWritesNothing(t *testing.T) {
 	f.equal("state", f.state(0), before)
 }
 
-// What is called after the write leaves the same store behind as without
-// faults.
+// TestAfterWritesEverything checks that calls with the fault After leave the
+// same store as calls without faults.
 func TestAfterWritesEverything(t *testing.T) {
 	t.Parallel()
 	var states []state
 	for _, fault := range []Fault{None, After} {
 		p := new(plan)
 		f := newFixture(t, NewFaulty(memory.New(nil), p.next))
-		calls := f.calls(f.furnish())
+		calls := f.calls(f.populate())
 		p.fault = fault
 		for _, c := range calls {
 			err := c.do(f.ctx)
@@ -83,7 +83,7 @@ func TestAfterWritesEverything(t *testing.T) {
 		p.fault = None
 		s := f.state(0)
 		for i := range s.Namespaces {
-			s.Namespaces[i].ID, s.Namespaces[i].CreatedAt = "", epoch // chance and the clock
+			s.Namespaces[i].ID, s.Namespaces[i].CreatedAt = "", epoch // random, and from the clock
 		}
 		states = append(states, s)
 	}

@@ -18,11 +18,11 @@ import (
 // model is the resource of tests that need only one.
 const model = "gpt-4"
 
-// epoch is when every test begins: no round number, so that a refill that
-// begins to count at its first call differs from one that telescopes.
+// epoch is the start time of every test. It is not a round number, so that a
+// refill counted from the first call differs from one that telescopes.
 var epoch = time.Date(2026, time.March, 14, 15, 9, 26, 0, time.UTC)
 
-// at is d after the beginning.
+// at returns the time d after the epoch.
 func at(d time.Duration) time.Time { return epoch.Add(d) }
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
@@ -30,30 +30,30 @@ func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 func rpm(n int64) limiter.Amounts { return limiter.Tokens("rpm", n) }
 func tpm(n int64) limiter.Amounts { return limiter.Tokens("tpm", n) }
 
-// perMinute60 refills a thousandth of a token every millisecond, so that
-// expected balances can be read off the time.
+// perMinute60 refills a thousandth of a token every millisecond, which makes
+// expected balances easy to read.
 var perMinute60 = limiter.PerMinute("rpm", 60)
 
-// ask is a charge for the usual resource.
+// ask returns a charge for the default resource of the tests.
 func ask(entity string, amounts limiter.Amounts) limiter.Charge {
 	return limiter.Charge{Entity: entity, Resource: model, Amounts: amounts}
 }
 
-// overridden is ask with limits of its own.
-func overridden(entity string, amounts limiter.Amounts, limits ...limiter.Limit) limiter.Charge {
+// overrideCharge returns a charge with limits of its own.
+func overrideCharge(entity string, amounts limiter.Amounts, limits ...limiter.Limit) limiter.Charge {
 	c := ask(entity, amounts)
 	c.Limits = limits
 	return c
 }
 
-// fixture is one test with its repository: calls that must succeed, and
-// comparisons.
+// fixture is a test with its repository. It has helpers for calls that must
+// succeed, and for comparisons.
 type fixture struct {
 	*testing.T
 	repo   limiter.Repository
 	ctx    context.Context
 	events *atomic.Int64
-	// countsUsage is false for a store that leaves that to another program.
+	// countsUsage is false for a store whose usage another program counts.
 	countsUsage bool
 }
 
@@ -62,14 +62,14 @@ func newFixture(t *testing.T, repo limiter.Repository) *fixture {
 	return &fixture{T: t, repo: repo, ctx: context.Background(), events: new(atomic.Int64)}
 }
 
-// in is the same test on another repository.
+// in returns the fixture with another repository.
 func (f *fixture) in(repo limiter.Repository) *fixture {
 	g := *f
 	g.repo = repo
 	return &g
 }
 
-// ok stops the test on an error.
+// ok stops the test if err is not nil.
 func (f *fixture) ok(what string, err error) {
 	f.Helper()
 	if err != nil {
@@ -77,7 +77,7 @@ func (f *fixture) ok(what string, err error) {
 	}
 }
 
-// fails checks that err is the error wanted.
+// fails checks that err matches want.
 func (f *fixture) fails(what string, err, want error) {
 	f.Helper()
 	if !errors.Is(err, want) {
@@ -93,8 +93,8 @@ func (f *fixture) invalid(what string, err error) {
 	}
 }
 
-// equal compares what anyone but the store may look at: not Account.Ref, and
-// not whether an empty list or map is nil.
+// equal compares two values. It ignores Account.Ref, which only the store
+// interprets, and treats nil and empty lists and maps as equal.
 func (f *fixture) equal(what string, got, want any) {
 	f.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(limiter.Account{}, "Ref"), cmpopts.EquateEmpty()); diff != "" {
@@ -102,7 +102,7 @@ func (f *fixture) equal(what string, got, want any) {
 	}
 }
 
-// event is a new one; later events have higher IDs.
+// event returns a new event. Later events have higher IDs.
 func (f *fixture) event(action, entity string) limiter.AuditEvent {
 	return limiter.AuditEvent{
 		ID: eventID(f.events.Add(1)), Action: action, Entity: entity, Principal: "tester",
@@ -110,11 +110,11 @@ func (f *fixture) event(action, entity string) limiter.AuditEvent {
 	}
 }
 
-// eventID has the 26 characters of a ULID and rises with n.
+// eventID returns an ID of 26 characters, like a ULID, that rises with n.
 func eventID(n int64) string { return fmt.Sprintf("01JP%022d", n) }
 
-// audited is the entity under which changes of a scope are recorded.
-func audited(s limiter.Scope) string {
+// auditEntity returns the entity whose trail records changes of a scope.
+func auditEntity(s limiter.Scope) string {
 	switch {
 	case s.Entity != "":
 		return s.Entity
@@ -127,10 +127,10 @@ func audited(s limiter.Scope) string {
 func (f *fixture) setLimits(s limiter.Scope, limits ...limiter.Limit) {
 	f.Helper()
 	cfg := limiter.Config{Scope: s, Limits: limits}
-	f.ok("SetConfig", f.repo.SetConfig(f.ctx, cfg, f.event("limits_set", audited(s))))
+	f.ok("SetConfig", f.repo.SetConfig(f.ctx, cfg, f.event("limits_set", auditEntity(s))))
 }
 
-// setDefaults stores limits of the usual resource.
+// setDefaults stores limits of the default resource of the tests.
 func (f *fixture) setDefaults(limits ...limiter.Limit) {
 	f.Helper()
 	f.setLimits(limiter.Scope{Resource: model}, limits...)
@@ -138,7 +138,7 @@ func (f *fixture) setDefaults(limits ...limiter.Limit) {
 
 func (f *fixture) deleteConfig(s limiter.Scope) {
 	f.Helper()
-	f.ok("DeleteConfig", f.repo.DeleteConfig(f.ctx, s, f.event("limits_deleted", audited(s))))
+	f.ok("DeleteConfig", f.repo.DeleteConfig(f.ctx, s, f.event("limits_deleted", auditEntity(s))))
 }
 
 func (f *fixture) create(e limiter.Entity) {
@@ -147,8 +147,8 @@ func (f *fixture) create(e limiter.Entity) {
 	f.ok("CreateEntity", f.repo.CreateEntity(f.ctx, e, f.event("entity_created", e.ID)))
 }
 
-// cascading creates a child whose parent pays too.
-func (f *fixture) cascading(child, parent string) {
+// createCascading creates a child that cascades to its parent.
+func (f *fixture) createCascading(child, parent string) {
 	f.Helper()
 	f.create(limiter.Entity{ID: child, Name: child, Parent: parent, Cascade: true})
 }
@@ -158,7 +158,8 @@ func (f *fixture) deleteEntity(id string) {
 	f.ok("DeleteEntity", f.repo.DeleteEntity(f.ctx, id, f.event("entity_deleted", id)))
 }
 
-// namespace registers a name and returns its ID and a fixture inside it.
+// namespace registers a name. It returns the ID and a fixture inside the
+// namespace.
 func (f *fixture) namespace(name string) (id string, inside *fixture) {
 	f.Helper()
 	ns, err := f.repo.RegisterNamespace(f.ctx, epoch, name)
@@ -173,7 +174,7 @@ func (f *fixture) deleteNamespace(name string) {
 	f.ok("DeleteNamespace", f.repo.DeleteNamespace(f.ctx, epoch, name))
 }
 
-// collect is a sequence that must end without error.
+// collect returns the elements of a sequence, which must not fail.
 func collect[T any](f *fixture, what string, seq iter.Seq2[T, error]) []T {
 	f.Helper()
 	all, err := gather(f, what, seq)
@@ -181,8 +182,7 @@ func collect[T any](f *fixture, what string, seq iter.Seq2[T, error]) []T {
 	return all
 }
 
-// first is the first of a list that must not be empty: a test stops there,
-// where an index would stop all of them.
+// first returns the first element. It stops the test if there is none.
 func first[T any](f *fixture, what string, all []T) T {
 	f.Helper()
 	if len(all) == 0 {
@@ -191,7 +191,8 @@ func first[T any](f *fixture, what string, all []T) T {
 	return all[0]
 }
 
-// gather ranges over a sequence, whose error must be its last pair.
+// gather returns the elements and the error of a sequence. It checks that the
+// sequence ends with its error.
 func gather[T any](f *fixture, what string, seq iter.Seq2[T, error]) (all []T, err error) {
 	f.Helper()
 	for v, failure := range seq {

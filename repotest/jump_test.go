@@ -16,14 +16,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
-// store is one to be tested.
+// store is a store under test.
 type store struct {
 	t    *testing.T
 	repo limiter.Repository
 }
 
-// embedded runs a test on each store whose callers share the clock of their
-// machine, in a bubble, where the test moves that clock by sleeping.
+// embedded runs a test on each embedded store, whose callers share the clock
+// of their machine. It runs in a synctest bubble, where the test advances the
+// clock by sleeping.
 func embedded(t *testing.T, test func(store)) {
 	t.Helper()
 	for name, open := range map[string]func(*testing.T) (limiter.Repository, error){
@@ -46,7 +47,7 @@ func embedded(t *testing.T, test func(store)) {
 	}
 }
 
-// off is a limiter whose clock differs from the machine's.
+// off returns a limiter whose clock differs from the machine's.
 func off(t *testing.T, repo limiter.Repository, by time.Duration) *limiter.RateLimiter {
 	t.Helper()
 	lim, err := limiter.New(repo, &limiter.Options{Now: func() time.Time { return time.Now().Add(by) }})
@@ -60,7 +61,7 @@ func ask(entity string, n int64) limiter.Request {
 	return limiter.Request{Entity: entity, Resource: "gpt-4", Consume: limiter.Tokens("rpm", n)}
 }
 
-// refused is how long a request has to wait, 0 if it was admitted.
+// refused returns the wait of a refused request, or 0 if it was admitted.
 func refused(t *testing.T, lim *limiter.RateLimiter, req limiter.Request) time.Duration {
 	t.Helper()
 	_, err := lim.Acquire(t.Context(), req)
@@ -75,8 +76,8 @@ func refused(t *testing.T, lim *limiter.RateLimiter, req limiter.Request) time.D
 
 const jump = 6 * time.Hour
 
-// One call from six hours ahead stops a bucket for its fill time: what the jump
-// has filled is paid back, and no more.
+// TestAJumpStopsABucketForItsFillTime makes one call from six hours ahead. The
+// bucket pays back the refill of the jump, which is at most one fill time.
 func TestAJumpStopsABucketForItsFillTime(t *testing.T) {
 	t.Parallel()
 	embedded(t, func(s store) {
@@ -95,7 +96,7 @@ func TestAJumpStopsABucketForItsFillTime(t *testing.T) {
 		if err != nil || d.RetryAfter() != want {
 			t.Errorf("an explanation says %v, want %v: %v", d.RetryAfter(), want, err)
 		}
-		time.Sleep(10 * time.Second) // looking has changed nothing
+		time.Sleep(10 * time.Second) // Peek has changed nothing
 		if wait := refused(t, right, ask("alice", 1)); wait != want {
 			t.Errorf("the wait is %v, want %v", wait, want)
 		}
@@ -114,7 +115,8 @@ func TestAJumpStopsABucketForItsFillTime(t *testing.T) {
 	})
 }
 
-// A bucket that is ahead by less than its fill time stays so.
+// TestAShortJumpIsPaidBackInFull has a bucket that is ahead by less than its
+// fill time, and stays ahead.
 func TestAShortJumpIsPaidBackInFull(t *testing.T) {
 	t.Parallel()
 	embedded(t, func(s store) {
@@ -137,7 +139,8 @@ func TestAShortJumpIsPaidBackInFull(t *testing.T) {
 	})
 }
 
-// A parent's bucket, a credit and a change of limits are no exceptions.
+// TestAJumpEndsForEveryCall covers the bucket of a parent, credits and changes
+// of limits.
 func TestAJumpEndsForEveryCall(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(*limiter.RateLimiter, *limiter.Lease) error{
@@ -158,7 +161,7 @@ func TestAJumpEndsForEveryCall(t *testing.T) {
 				t, repo := s.t, s.repo
 				right, wrong := off(t, repo, 0), off(t, repo, jump)
 				err := right.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 60))
-				if err == nil { // which keep the bucket, however late a caller is
+				if err == nil { // they keep the bucket, however late the caller is
 					err = right.SetLimits(t.Context(), "team", "gpt-4", limiter.PerMinute("rpm", 60))
 				}
 				if err == nil {
@@ -184,9 +187,9 @@ func TestAJumpEndsForEveryCall(t *testing.T) {
 	}
 }
 
-// Whatever a bucket held before a jump and whatever the jump took: once the
-// machine's clock has come to where the bucket was pulled back to, all that was
-// admitted is what the limit allows without any jump.
+// TestAJumpIsPaidBack takes random amounts before and during a jump. Once the
+// machine's clock reaches the time that the bucket was set back to, the
+// admissions are what the limit allows without a jump.
 func TestAJumpIsPaidBack(t *testing.T) {
 	t.Parallel()
 	limit := limiter.Custom("rpm", 40, 2, time.Second)
@@ -229,8 +232,9 @@ func TestAJumpIsPaidBack(t *testing.T) {
 	}
 }
 
-// A caller that stays ahead and one that is right take turns. The one cannot fill
-// again what the other has pulled back.
+// TestTakingTurnsWithAClockAheadMintsNothing alternates between a caller that
+// stays ahead and one whose clock is right. The first cannot refill again
+// after the second has set the bucket back.
 func TestTakingTurnsWithAClockAheadMintsNothing(t *testing.T) {
 	t.Parallel()
 	embedded(t, func(s store) {
@@ -253,17 +257,17 @@ func TestTakingTurnsWithAClockAheadMintsNothing(t *testing.T) {
 	})
 }
 
-// grant is what a caller got at a time.
+// grant is an admission.
 type grant struct {
-	at time.Duration // of the machine
-	n  [2]int64      // of each limit
+	at time.Duration // on the machine's clock
+	n  [2]int64      // tokens of each limit
 }
 
-// Callers whose clocks are right, or nearly, share a bucket with some that are
-// far ahead, at random. However they take turns, what is admitted is what the
-// limits allow up to the latest time that any of them has seen. And a window of
-// the machine's time in which no clock jumps admits no more than its refill and
-// two full buckets: one of them minted by an earlier jump.
+// TestJumpsMintNoMoreThanTheTimeTheySkip mixes callers with nearly right
+// clocks and callers far ahead, at random. The admissions must fit the limits
+// up to the latest time that any caller has seen. In a window of the machine's
+// time without a jump, they must fit its refill and two full buckets, since an
+// earlier jump may have filled one.
 func TestJumpsMintNoMoreThanTheTimeTheySkip(t *testing.T) {
 	t.Parallel()
 	limits := []limiter.Limit{limiter.Custom("fast", 20, 10, time.Second), limiter.Custom("slow", 50, 1, time.Second)}
@@ -277,7 +281,7 @@ func TestJumpsMintNoMoreThanTheTimeTheySkip(t *testing.T) {
 				}
 				offsets := []time.Duration{0, 0, -time.Second, time.Second, 30 * time.Second, 2 * time.Minute, 5 * time.Minute}
 				began := time.Now()
-				var latest time.Duration // that a caller has seen, since the beginning
+				var latest time.Duration // of any caller, since the beginning
 				var calm []grant         // since the last jump
 				var total [2]int64
 				for range 400 {

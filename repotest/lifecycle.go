@@ -20,23 +20,23 @@ func lifecycleChecks() []check {
 }
 
 func openAnswers(f *fixture) {
-	for _, c := range f.calls(f.furnish()) {
+	for _, c := range f.calls(f.populate()) {
 		f.ok(c.name, c.do(f.ctx))
 	}
 }
 
 func closedAnswersNone(f *fixture) {
-	calls := f.calls(f.furnish())
+	calls := f.calls(f.populate())
 	f.ok("Close", f.repo.Close())
 	for _, c := range calls {
 		f.fails(c.name+" after Close", c.do(f.ctx), limiter.ErrClosed)
 	}
-	_ = f.repo.OnUnavailable() // asked when the store is failing: it must not panic
+	_ = f.repo.OnUnavailable() // called while the store fails: it must not panic
 }
 
 func closedViewAnswersNone(f *fixture) {
 	_, view := f.namespace("other")
-	calls := view.calls(view.furnish())
+	calls := view.calls(view.populate())
 	f.ok("Close", f.repo.Close())
 	for _, c := range calls {
 		f.fails(c.name+" of a view after Close", c.do(f.ctx), limiter.ErrClosed)
@@ -52,7 +52,7 @@ func closedTwice(f *fixture) {
 func closedView(f *fixture) {
 	_, view := f.namespace("other")
 	f.ok("Close of a view", view.repo.Close())
-	for _, c := range view.calls(view.furnish()) {
+	for _, c := range view.calls(view.populate()) {
 		view.ok(c.name+" of a view after its Close", c.do(f.ctx))
 	}
 	f.ok("Ping", f.repo.Ping(f.ctx))
@@ -70,11 +70,11 @@ func expiredWritesNothing(f *fixture) {
 	f.writesNothing(ctx)
 }
 
-// writesNothing checks that every call returns the error of a context that is
-// done, and changes nothing. The last two calls delete what the state shows.
+// writesNothing checks that every call returns the error of a done context,
+// and changes nothing. The last two calls would delete what the state shows.
 func (f *fixture) writesNothing(ctx context.Context) {
 	f.Helper()
-	calls := f.calls(f.furnish())
+	calls := f.calls(f.populate())
 	before := f.state(0)
 	for _, c := range calls {
 		f.fails(c.name, c.do(ctx), ctx.Err())

@@ -32,7 +32,8 @@ func managedChecks() []check {
 	return checks
 }
 
-// managedCalls are those that only some stores have.
+// managedCalls returns the calls of the optional interface, if the store has
+// it.
 func (f *fixture) managedCalls() []call {
 	store, ok := f.repo.(limiter.ManagedStore)
 	if !ok {
@@ -47,8 +48,8 @@ func (f *fixture) managedCalls() []call {
 	}
 }
 
-// remembers is the store, which must be one that has Managed.
-func (f *fixture) remembers() limiter.ManagedStore {
+// managedStore returns the store, or skips the test if it lacks the interface.
+func (f *fixture) managedStore() limiter.ManagedStore {
 	f.Helper()
 	store, ok := f.repo.(limiter.ManagedStore)
 	if !ok {
@@ -59,13 +60,13 @@ func (f *fixture) remembers() limiter.ManagedStore {
 
 func (f *fixture) managed() ([]limiter.Scope, string) {
 	f.Helper()
-	scopes, hash, _, err := f.remembers().Managed(f.ctx)
+	scopes, hash, _, err := f.managedStore().Managed(f.ctx)
 	f.ok("Managed", err)
 	return scopes, hash
 }
 
-// manages compares what is stored.
-func (f *fixture) manages(hash string, scopes ...limiter.Scope) {
+// checkManaged compares the stored values.
+func (f *fixture) checkManaged(hash string, scopes ...limiter.Scope) {
 	f.Helper()
 	gotScopes, gotHash := f.managed()
 	f.equal("hash", gotHash, hash)
@@ -74,16 +75,16 @@ func (f *fixture) manages(hash string, scopes ...limiter.Scope) {
 
 func (f *fixture) setManaged(previous, hash string, scopes ...limiter.Scope) error {
 	f.Helper()
-	return f.remembers().SetManaged(f.ctx, at(ms(123)), previous, hash, "", scopes)
+	return f.managedStore().SetManaged(f.ctx, at(ms(123)), previous, hash, "", scopes)
 }
 
 func managedNothing(f *fixture) {
 	f.setDefaults(perMinute60)
-	f.manages("")
+	f.checkManaged("")
 	_, other := f.namespace("other")
 	f.ok("SetManaged", other.setManaged("", "first", limiter.Scope{}))
-	f.manages("")
-	other.manages("first", limiter.Scope{})
+	f.checkManaged("")
+	other.checkManaged("first", limiter.Scope{})
 }
 
 func managedStored(f *fixture) {
@@ -91,24 +92,24 @@ func managedStored(f *fixture) {
 		{Entity: "k", Resource: "b"}, {Resource: "openai/gpt-4"}, {}, {Entity: "k"}, {Resource: "B"}, {Entity: "k", Resource: "B"}, {Entity: "12", Resource: "b"},
 	}
 	f.ok("SetManaged", f.setManaged("", "first", all...))
-	f.manages("first", all[2], all[4], all[1], all[6], all[3], all[5], all[0])
+	f.checkManaged("first", all[2], all[4], all[1], all[6], all[3], all[5], all[0])
 	f.ok("SetManaged", f.setManaged("first", "second", all[1]))
-	f.manages("second", all[1])
+	f.checkManaged("second", all[1])
 	f.ok("SetManaged", f.setManaged("second", "second", all[3]))
-	f.manages("second", all[3])
+	f.checkManaged("second", all[3])
 	f.ok("SetManaged", f.setManaged("second", "third"))
-	f.manages("third")
+	f.checkManaged("third")
 	f.defaults()
 }
 
 func managedRefused(f *fixture) {
 	f.fails("SetManaged after what never was", f.setManaged("first", "second", limiter.Scope{}), limiter.ErrConflict)
-	f.manages("")
+	f.checkManaged("")
 	f.ok("SetManaged", f.setManaged("", "first", limiter.Scope{Resource: model}))
 	for _, previous := range []string{"", "second", "firs", "first "} {
 		f.fails("SetManaged after "+previous, f.setManaged(previous, "third", limiter.Scope{}), limiter.ErrConflict)
 	}
-	f.manages("first", limiter.Scope{Resource: model})
+	f.checkManaged("first", limiter.Scope{Resource: model})
 }
 
 func managedOnce(f *fixture) {
@@ -142,5 +143,5 @@ func managedMany(f *fixture) {
 		all = append(all, limiter.Scope{Entity: fmt.Sprintf("key-%04d", i), Resource: model})
 	}
 	f.ok("SetManaged", f.setManaged("", "first", all...))
-	f.manages("first", all...)
+	f.checkManaged("first", all...)
 }

@@ -6,14 +6,14 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// replace stores exactly this, with an event.
+// replace calls ReplaceConfig with an event.
 func (f *fixture) replace(cfg limiter.Config) {
 	f.Helper()
-	f.ok("ReplaceConfig", f.remembers().ReplaceConfig(f.ctx, cfg, f.event("limits_set", audited(cfg.Scope))))
+	f.ok("ReplaceConfig", f.managedStore().ReplaceConfig(f.ctx, cfg, f.event("limits_set", auditEntity(cfg.Scope))))
 }
 
 func managedOwner(f *fixture) {
-	store := f.remembers()
+	store := f.managedStore()
 	owned := func(hash, owner string) {
 		f.Helper()
 		_, gotHash, gotOwner, err := store.Managed(f.ctx)
@@ -37,7 +37,7 @@ func managedReplaced(f *fixture) {
 		f.Helper()
 		f.replace(cfg)
 		f.equal("config", f.config(cfg.Scope), cfg)
-		about := audited(cfg.Scope)
+		about := auditEntity(cfg.Scope)
 		events[about]++
 		f.equal("events", len(f.audit(about, "")), events[about])
 		if cfg.Scope == (limiter.Scope{}) {
@@ -67,9 +67,9 @@ func managedReplacedLive(f *fixture) {
 	ev := f.event("limits_set", "key-1")
 	ev.At = at(30 * time.Second)
 	more := limiter.Config{Scope: own, Limits: []limiter.Limit{limiter.PerMinute("rpm", 600)}}
-	f.ok("ReplaceConfig", f.remembers().ReplaceConfig(f.ctx, more, ev))
+	f.ok("ReplaceConfig", f.managedStore().ReplaceConfig(f.ctx, more, ev))
 	f.equal("limits of the bucket", first(f, "Buckets", f.buckets(30*time.Second, limiter.Scope{Entity: "key-1"})).Account.Limits, more.Limits)
-	f.take(time.Minute, ask("key-1", rpm(1)), 329_000) // of half a minute by the old rate, and half by the new one
+	f.take(time.Minute, ask("key-1", rpm(1)), 329_000) // half a minute by the old rate, and half by the new one
 	f.deleteConfig(own)
 	f.replace(limiter.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 8)}})
 	f.take(time.Minute, ask("key-1", rpm(5)), 3_000)

@@ -30,7 +30,7 @@ func (f *fixture) namespaces() []limiter.Namespace {
 	return collect(f, "Namespaces", f.repo.Namespaces(f.ctx))
 }
 
-// find is the namespace with an ID as it is listed.
+// find returns the listed namespace with an ID.
 func (f *fixture) find(id string) limiter.Namespace {
 	f.Helper()
 	for _, ns := range f.namespaces() {
@@ -88,9 +88,9 @@ func namespaceOrder(f *fixture) {
 
 func namespaceIsolated(f *fixture) {
 	_, other := f.namespace("other")
-	empty := other.insides()
-	f.furnish()
-	f.equal("the other namespace", other.insides(), empty)
+	empty := other.namespaceState()
+	f.populate()
+	f.equal("the other namespace", other.namespaceState(), empty)
 	other.setDefaults(limiter.PerMinute("rpm", 10))
 	other.take(0, ask("key-1", rpm(1)), 9_000)
 	other.setMode(limiter.Allow)
@@ -100,8 +100,8 @@ func namespaceIsolated(f *fixture) {
 	f.holds(0, "key-1", 50_000)
 }
 
-// insides is the state of one namespace without the list of all.
-func (f *fixture) insides() state {
+// namespaceState returns the state without the list of namespaces.
+func (f *fixture) namespaceState() state {
 	f.Helper()
 	s := f.state(0)
 	s.Namespaces = nil
@@ -113,18 +113,18 @@ func namespaceShared(f *fixture) {
 	view, err := first.repo.Namespace(f.ctx, "other")
 	f.ok("Namespace", err)
 	second := f.in(view)
-	first.furnish()
-	f.equal("second view", second.insides(), first.insides())
+	first.populate()
+	f.equal("second view", second.namespaceState(), first.namespaceState())
 	second.take(0, ask("key-1", rpm(1)), 49_000)
 	first.holds(0, "key-1", 49_000)
 	view, err = first.repo.Namespace(f.ctx, "default")
 	f.ok("Namespace", err)
-	f.equal("a view of the default namespace", f.in(view).insides(), f.insides())
+	f.equal("a view of the default namespace", f.in(view).namespaceState(), f.namespaceState())
 }
 
 func namespaceDeleted(f *fixture) {
 	id, inside := f.namespace("other")
-	for _, c := range inside.calls(inside.furnish()) {
+	for _, c := range inside.calls(inside.populate()) {
 		if !c.scoped {
 			continue
 		}
@@ -142,7 +142,7 @@ func namespaceDeleted(f *fixture) {
 
 func namespaceCredits(f *fixture) {
 	id, inside := f.namespace("other")
-	account := inside.furnish()
+	account := inside.populate()
 	f.deleteNamespace("other")
 	inside.credit(0, account, rpm(-7))
 	inside.credit(0, account, rpm(2))
@@ -153,30 +153,30 @@ func namespaceCredits(f *fixture) {
 
 func namespaceRecovered(f *fixture) {
 	id, inside := f.namespace("other")
-	inside.furnish()
-	space, before := f.find(id), inside.insides()
+	inside.populate()
+	space, before := f.find(id), inside.namespaceState()
 	f.deleteNamespace("other")
 	f.equal("deleted at", f.find(id).DeletedAt, epoch)
 	got, err := f.repo.RecoverNamespace(f.ctx, at(time.Hour), id)
 	f.ok("RecoverNamespace", err)
 	f.equal("recovered namespace", got, space)
 	f.equal("as listed", f.find(id), space)
-	f.equal("an old view", inside.insides(), before)
+	f.equal("an old view", inside.namespaceState(), before)
 	view, err := f.repo.Namespace(f.ctx, "other")
 	f.ok("Namespace", err)
-	f.equal("a new view", f.in(view).insides(), before)
+	f.equal("a new view", f.in(view).namespaceState(), before)
 }
 
 func namespaceRegisteredAgain(f *fixture) {
 	oldID, old := f.namespace("other")
-	empty := old.insides()
-	old.furnish()
+	empty := old.namespaceState()
+	old.populate()
 	f.deleteNamespace("other")
 	newID, fresh := f.namespace("other")
 	if newID == oldID {
 		f.Errorf("registered again under the old ID %s", oldID)
 	}
-	f.equal("the new namespace", fresh.insides(), empty)
+	f.equal("the new namespace", fresh.namespaceState(), empty)
 	_, err := old.repo.Config(f.ctx, limiter.Scope{})
 	f.fails("Config of the old view", err, limiter.ErrNotFound)
 	f.equal("its mode", fresh.repo.OnUnavailable(), limiter.OnUnavailable(""))
@@ -201,30 +201,30 @@ func namespaceRecoverErrors(f *fixture) {
 
 func namespacePurged(f *fixture) {
 	id, old := f.namespace("other")
-	account := old.furnish()
+	account := old.populate()
 	f.deleteNamespace("other")
 	_, fresh := f.namespace("other")
-	fresh.furnish()
-	before := fresh.insides()
+	fresh.populate()
+	before := fresh.namespaceState()
 	f.ok("PurgeNamespace", f.repo.PurgeNamespace(f.ctx, id))
 	f.equal("number of namespaces", len(f.namespaces()), 2)
-	f.equal("the new namespace", fresh.insides(), before)
+	f.equal("the new namespace", fresh.namespaceState(), before)
 	_, err := f.repo.RecoverNamespace(f.ctx, epoch, id)
 	f.fails("RecoverNamespace of a purged one", err, limiter.ErrNotFound)
 	_, err = old.repo.Consume(f.ctx, epoch, ask("key-1", rpm(1)))
 	f.fails("Consume of a purged namespace", err, limiter.ErrNotFound)
-	// A lease of the old one has nothing left to settle, whatever it is told.
+	// A lease of the old namespace has no effect, whatever Credit returns.
 	_ = old.repo.Credit(f.ctx, epoch, limiter.Credit{Account: account, Amounts: rpm(-7)})
-	f.equal("the new namespace", fresh.insides(), before)
+	f.equal("the new namespace", fresh.namespaceState(), before)
 }
 
 func namespacePurgeErrors(f *fixture) {
 	f.fails("PurgeNamespace of nothing", f.repo.PurgeNamespace(f.ctx, "no-such-id"), limiter.ErrNotFound)
 	id, inside := f.namespace("other")
-	inside.furnish()
-	before := inside.insides()
+	inside.populate()
+	before := inside.namespaceState()
 	f.fails("PurgeNamespace of an active one", f.repo.PurgeNamespace(f.ctx, id), limiter.ErrConflict)
-	f.equal("the namespace", inside.insides(), before)
+	f.equal("the namespace", inside.namespaceState(), before)
 	f.deleteNamespace("other")
 	f.ok("PurgeNamespace", f.repo.PurgeNamespace(f.ctx, id))
 	f.fails("PurgeNamespace once done", f.repo.PurgeNamespace(f.ctx, id), limiter.ErrNotFound)

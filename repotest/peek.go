@@ -6,8 +6,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// peekChecks compare a Peek with the Consume that follows it, in every state a
-// bucket can be in, and check that looking changed nothing.
+// peekChecks compares a Peek with the following Consume in every state of a
+// bucket, and checks that Peek changes nothing.
 func peekChecks() []check {
 	second := limiter.PerMinute("tpm", 6000)
 	scenes := []struct {
@@ -28,47 +28,47 @@ func peekChecks() []check {
 			f.take(0, ask("key-1", rpm(60)))
 			f.setDefaults(limiter.PerMinute("rpm", 600), second)
 		}, ask("key-1", rpm(5).And("tpm", 1))},
-		{"with a parent", func(f *fixture) { f.cascading("key-1", "project-1") }, ask("key-1", rpm(5))},
+		{"with a parent", func(f *fixture) { f.createCascading("key-1", "project-1") }, ask("key-1", rpm(5))},
 		{"with a parent that refuses", func(f *fixture) {
-			f.cascading("key-1", "project-1")
+			f.createCascading("key-1", "project-1")
 			f.take(0, ask("project-1", rpm(60)))
 		}, ask("key-1", rpm(11))},
-		{"of an override on a new bucket", func(f *fixture) {}, overridden("key-1", tpm(5), second)},
+		{"of an override on a new bucket", func(f *fixture) {}, overrideCharge("key-1", tpm(5), second)},
 		{"of an override on a bucket", func(f *fixture) {
 			f.take(0, ask("key-1", rpm(60)))
-		}, overridden("key-1", rpm(5).And("tpm", 5), second, limiter.PerMinute("rpm", 600))},
+		}, overrideCharge("key-1", rpm(5).And("tpm", 5), second, limiter.PerMinute("rpm", 600))},
 	}
 	checks := []check{{"amounts may be empty", peekOfNothing}}
 	for _, s := range scenes {
 		checks = append(checks, check{s.name + " is the consume that follows", func(f *fixture) {
 			f.setDefaults(perMinute60)
 			s.prepare(f)
-			f.foresees(10*time.Second, s.charge)
+			f.checkPeek(10*time.Second, s.charge)
 		}})
 	}
 	return checks
 }
 
-// foresees checks that Peek says what Consume then does, and leaves no trace.
-func (f *fixture) foresees(d time.Duration, c limiter.Charge) {
+// checkPeek checks that Peek predicts Consume and writes nothing.
+func (f *fixture) checkPeek(d time.Duration, c limiter.Charge) {
 	f.Helper()
 	before := f.state(d)
 	first, second := f.peek(d, c), f.peek(d, c)
-	// At a later time first: had it been written, the present would show it.
+	// Peek at a later time first: a write there would change the present.
 	f.peek(d+time.Minute, c)
 	f.equal("state after Peek", f.state(d), before)
 	f.equal("second Peek", second, first)
 	out, err := f.repo.Consume(f.ctx, at(d), c)
 	f.ok("Consume", err)
 	if !out.Admitted && out.Parent.Account == nil {
-		first.Parent = limiter.Bucket{} // a store may refuse before it looks there; Peek may not
+		first.Parent = limiter.Bucket{} // a store may refuse before it reads the parent; Peek may not
 	}
 	f.equal("Peek, and the Consume that follows", first, out)
 }
 
 func peekOfNothing(f *fixture) {
 	f.setDefaults(perMinute60)
-	f.cascading("key-1", "project-1")
+	f.createCascading("key-1", "project-1")
 	out := f.peek(0, ask("key-1", limiter.Amounts{}))
 	f.equal("admitted", out.Admitted, true)
 	f.equal("balance", out.Self.Tokens, []int64{60_000})

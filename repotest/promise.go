@@ -8,10 +8,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// promise holds every admission of a history against what limits allow. It
-// keeps a ledger for each limit of each bucket, in terms of the bucket's own
-// time: the latest now of the calls that wrote to it.
-type promise struct{ accounts map[accountKey]*watched }
+// promise checks every admission of a history against the limits. It keeps a
+// ledger for each limit of each bucket, in the bucket's own time: the latest
+// now of the calls that wrote to it.
+type promise struct{ accounts map[accountKey]*bucketHistory }
 
 type accountKey struct {
 	in               *pair
@@ -20,19 +20,19 @@ type accountKey struct {
 
 func keyOf(in *pair, a *limiter.Account) accountKey { return accountKey{in, a.Entity, a.Resource} }
 
-// watched is one bucket as its outcomes show it.
-type watched struct {
+// bucketHistory is a bucket as its outcomes show it.
+type bucketHistory struct {
 	at      int64
-	idle    int64                    // how long it stays when it is not written
+	idle    int64                    // lifetime of an idle bucket
 	limits  map[string]limiter.Limit // stored with the bucket
 	ledgers map[string]*bucket.Ledger
-	unsure  bool // it is due for a repair, which a call may do that then fails
+	unsure  bool // it is due for a repair, which even a failing call may make
 }
 
-func newPromise() *promise { return &promise{accounts: map[accountKey]*watched{}} }
+func newPromise() *promise { return &promise{accounts: map[accountKey]*bucketHistory{}} }
 
-// unsure is said after facts changed.
-func (p *promise) unsure(in *pair) {
+// expectRepair notes that limits have changed.
+func (p *promise) expectRepair(in *pair) {
 	for key, w := range p.accounts {
 		if key.in == in {
 			w.unsure = true
@@ -40,7 +40,7 @@ func (p *promise) unsure(in *pair) {
 	}
 }
 
-// forget is said after an entity was deleted: its buckets begin anew.
+// forget drops the buckets of a deleted entity. They start again.
 func (p *promise) forget(in *pair, entity string) {
 	for key := range p.accounts {
 		if key.in == in && key.entity == entity {
@@ -49,11 +49,11 @@ func (p *promise) forget(in *pair, entity string) {
 	}
 }
 
-// outcome enters what a Consume did to both payers.
+// outcome records the effect of a Consume on both payers.
 func (p *promise) outcome(h *history, now time.Time, charge limiter.Charge, got answer, err error) {
 	if err != nil {
-		// It may have repaired a bucket and then failed: that history is over.
-		for _, entity := range []string{charge.Entity, h.parentOf(charge.Entity)} {
+		// A failed call may have repaired a bucket, so its history ends.
+		for _, entity := range []string{charge.Entity, h.cascadeParent(charge.Entity)} {
 			key := accountKey{h.where, entity, charge.Resource}
 			if w := p.accounts[key]; w != nil && w.unsure {
 				delete(p.accounts, key)
@@ -63,57 +63,57 @@ func (p *promise) outcome(h *history, now time.Time, charge limiter.Charge, got 
 	}
 	for _, b := range []balance{got.Self, got.Parent} {
 		if b.Entity != "" {
-			p.entered(h, now.UnixMilli(), charge, b, got.Admitted)
+			p.enter(h, now.UnixMilli(), charge, b, got.Admitted)
 		}
 	}
 }
 
-func (p *promise) entered(h *history, now int64, charge limiter.Charge, b balance, admitted bool) {
+func (p *promise) enter(h *history, now int64, charge limiter.Charge, b balance, admitted bool) {
 	key := accountKey{h.where, b.Entity, b.Resource}
 	w := p.accounts[key]
-	if w == nil || w.over(now) {
+	if w == nil || w.expired(now) {
 		delete(p.accounts, key)
 		if !admitted || charge.Limits != nil || !pays(b.Limits, charge.Amounts) {
-			return // an override does not show the bucket's own limits, and one that pays nothing may be older than this
+			return // an override hides the limits of the bucket, and a charge without its limits does not create it
 		}
-		w = &watched{at: now, limits: map[string]limiter.Limit{}, ledgers: map[string]*bucket.Ledger{}}
+		w = &bucketHistory{at: now, limits: map[string]limiter.Limit{}, ledgers: map[string]*bucket.Ledger{}}
 		p.accounts[key] = w
 	}
 	at := max(now, w.at)
 	if charge.Limits == nil {
 		w.follow(at, b.Limits)
 	} else {
-		w.unsure = true // limits that only the override has are dropped by the next repair
+		w.unsure = true // the next repair drops limits that only the override has
 	}
 	if !admitted {
 		return
 	}
 	if charge.Limits == nil && !pays(b.Limits, charge.Amounts) {
-		return // it is not touched
+		return // the charge does not write the bucket
 	}
 	for _, l := range b.Limits {
 		w.add(l)
-		if excess := w.enter(at, l, charge); excess > 0 {
+		if excess := w.admit(at, l, charge); excess > 0 {
 			h.fail("%s of %s and %s: a window that ends here admits %d thousandths more than the limits allow", l, b.Entity, b.Resource, excess)
 		}
 	}
 	w.at = at
 }
 
-// synced enters that a bucket follows limits from a time on, without a charge.
+// synced records that a bucket has taken over new limits without a charge.
 func (p *promise) synced(h *history, at time.Time, account *limiter.Account) {
 	w := p.accounts[keyOf(h.where, account)]
 	if w == nil {
 		return
 	}
-	if w.over(at.UnixMilli()) {
+	if w.expired(at.UnixMilli()) {
 		delete(p.accounts, keyOf(h.where, account))
 		return
 	}
 	w.follow(max(at.UnixMilli(), w.at), account.Limits)
 }
 
-// pays tells whether any amount is for one of the limits.
+// pays reports whether any amount is for one of the limits.
 func pays(limits []limiter.Limit, amounts limiter.Amounts) bool {
 	return slices.ContainsFunc(limits, func(l limiter.Limit) bool {
 		_, named := amounts.Lookup(l.Name)
@@ -121,9 +121,9 @@ func pays(limits []limiter.Limit, amounts limiter.Amounts) bool {
 	})
 }
 
-// follow makes the ledgers those of the limits in force. The bucket was
-// repaired at that time if they changed.
-func (w *watched) follow(at int64, limits []limiter.Limit) {
+// follow replaces the ledgers by those of the current limits. If the limits
+// changed, the bucket was repaired at that time.
+func (w *bucketHistory) follow(at int64, limits []limiter.Limit) {
 	now := map[string]limiter.Limit{}
 	for _, l := range limits {
 		now[l.Name] = l
@@ -137,7 +137,7 @@ func (w *watched) follow(at int64, limits []limiter.Limit) {
 	}
 	for name := range w.limits {
 		if _, still := now[name]; !still {
-			delete(w.ledgers, name) // if it comes back it begins full
+			delete(w.ledgers, name) // a limit that comes back begins full
 			w.at = at
 		}
 	}
@@ -145,7 +145,7 @@ func (w *watched) follow(at int64, limits []limiter.Limit) {
 	w.idle = idleTime(limits)
 }
 
-// idleTime is how long a bucket stays, unless it stays for ever. Limits that
+// idleTime returns the lifetime of an idle bucket that can expire. Limits that
 // join with an override do not count.
 func idleTime(limits []limiter.Limit) int64 {
 	const idleFills = 7
@@ -156,9 +156,9 @@ func idleTime(limits []limiter.Limit) int64 {
 	return max(bucket.Milli, idleFills*longest)
 }
 
-// add is a limit that the bucket may not have had, and so begins full. It tells
-// whether it is one.
-func (w *watched) add(l limiter.Limit) bool {
+// add adds a limit that the bucket does not have yet, which begins full. It
+// reports whether the limit is new.
+func (w *bucketHistory) add(l limiter.Limit) bool {
 	_, known := w.limits[l.Name]
 	if !known {
 		w.limits[l.Name], w.ledgers[l.Name] = l, bucket.NewLedger(rateOf(l))
@@ -166,10 +166,11 @@ func (w *watched) add(l limiter.Limit) bool {
 	return !known
 }
 
-// enter is an admission as one limit sees it. An override refills by its own
-// rate up to the time of the call, under the bucket's own capacity. A limit the
-// charge does not name may be in debt: no window of it ends here.
-func (w *watched) enter(at int64, l limiter.Limit, charge limiter.Charge) (excess int64) {
+// admit enters an admission in the ledger of one limit. An override refills by
+// its own rate up to the time of the call, under the bucket's own capacity. A
+// limit that the charge does not name may be in debt, so no window of it ends
+// here.
+func (w *bucketHistory) admit(at int64, l limiter.Limit, charge limiter.Charge) (excess int64) {
 	own, ledger := w.limits[l.Name], w.ledgers[l.Name]
 	if charge.Limits != nil {
 		r := rateOf(l)
@@ -185,17 +186,17 @@ func (w *watched) enter(at int64, l limiter.Limit, charge limiter.Charge) (exces
 	return ledger.Admit(at, n*bucket.Milli)
 }
 
-// over tells whether the bucket may have expired by now: if it was full, it
-// begins anew, and so does its history. Nothing slips through, since a window
-// that begins with a restart allows no more than any other.
-func (w *watched) over(now int64) bool { return now-w.at >= w.idle }
+// expired reports whether the bucket may have expired by now. If it was full,
+// it begins again, and so does its history. This hides no violation, since a
+// window that begins with a restart allows no more than any other.
+func (w *bucketHistory) expired(now int64) bool { return now-w.at >= w.idle }
 
-// credit enters what was given back or taken later.
+// credit records tokens that were given back or taken later.
 func (p *promise) credit(l *lease, now time.Time, amounts limiter.Amounts) {
 	key := keyOf(l.in, l.accounts[0])
 	w := p.accounts[key]
-	if w == nil || w != l.watched || w.over(now.UnixMilli()) {
-		delete(p.accounts, key) // the lease may be one of a bucket that is gone: nobody can tell what it did
+	if w == nil || w != l.watched || w.expired(now.UnixMilli()) {
+		delete(p.accounts, key) // the lease may belong to an expired bucket, so its effect is unknown
 		return
 	}
 	at := max(w.at, now.UnixMilli())

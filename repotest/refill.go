@@ -28,8 +28,8 @@ func noDoubleBurst(f *fixture) {
 	f.refuse(time.Minute, ask("key-1", rpm(100)), 1_000)
 }
 
-// telescopes has a rate of 7 thousandths in 60 ms. Counted from 1970, the epoch
-// is 20 ms into such a period: floor(now*7/60) has just passed 2.
+// telescopes has a rate of 7 thousandths in 60 ms. Counted from 1970, the
+// epoch is 20 ms into such a period: floor(now*7/60) has just passed 2.
 func telescopes(f *fixture) {
 	f.setDefaults(limiter.Custom("tpm", 1000, 7, time.Minute))
 	f.take(0, ask("key-1", tpm(500)), 500_000)
@@ -105,8 +105,7 @@ func largestLimits(f *fixture) {
 	f.take(time.Millisecond, ask("key-1", tpm(most/1000)), most-most/1000*1000)
 }
 
-// slowestLimits gives a token in a hundred years, a thousandth in 36 days and a
-// half.
+// slowestLimits refills a token in a hundred years, a thousandth in 36.5 days.
 func slowestLimits(f *fixture) {
 	const year = 365 * 24 * time.Hour
 	f.setLimits(limiter.Scope{Entity: "key-1", Resource: model}, limiter.Custom("rpm", 5, 1, 100*year))

@@ -24,8 +24,8 @@ func registryNothing(f *fixture) {
 		{Scope: limiter.Scope{Resource: model}, OnUnavailable: limiter.Allow},
 		{Scope: limiter.Scope{Entity: "alice"}, OnUnavailable: limiter.Allow},
 	} {
-		f.ok("SetConfig", f.repo.SetConfig(f.ctx, cfg, f.event("limits_set", audited(cfg.Scope))))
-		f.fails("DeleteConfig", f.repo.DeleteConfig(f.ctx, cfg.Scope, f.event("limits_deleted", audited(cfg.Scope))), limiter.ErrNotFound)
+		f.ok("SetConfig", f.repo.SetConfig(f.ctx, cfg, f.event("limits_set", auditEntity(cfg.Scope))))
+		f.fails("DeleteConfig", f.repo.DeleteConfig(f.ctx, cfg.Scope, f.event("limits_deleted", auditEntity(cfg.Scope))), limiter.ErrNotFound)
 	}
 	f.defaults()
 }
@@ -73,7 +73,7 @@ func registryDefaults(f *fixture) {
 func registryLimits(f *fixture) {
 	for _, s := range []limiter.Scope{{Entity: "k", Resource: "b"}, {Entity: "j", Resource: "b"}, {Entity: "k", Resource: "a"}, {Entity: "k"}} {
 		f.setLimits(s, perMinute60)
-		f.setLimits(s, perMinute60) // a second time counts once
+		f.setLimits(s, perMinute60) // set twice, listed once
 	}
 	f.limited("", "a", "b")
 	f.defaults()

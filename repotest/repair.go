@@ -43,7 +43,8 @@ func repairLowered(f *fixture) {
 	f.setDefaults(limiter.PerMinute("rpm", 30))
 	f.refuse(0, ask("key-1", rpm(31)), 30_000)
 	f.take(0, ask("key-2", rpm(1)), 9_000)
-	// Raised again, what was clamped stays away, though the charge was refused.
+	// After raising it again, the clamped tokens stay away, although the
+	// charge was refused.
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(1)), 29_000)
 	f.take(0, ask("key-2", rpm(1)), 8_000)
@@ -149,7 +150,7 @@ func repairListed(f *fixture) {
 		Account: &limiter.Account{Entity: "key-1", Resource: model, Limits: limits, Source: limiter.Scope{Entity: "key-1"}},
 		Tokens:  []int64{7_000, 30_000},
 	}})
-	// Looking repaired nothing: the old limits are back with their balances.
+	// Peek repaired nothing: the old limits are back with their balances.
 	f.deleteConfig(limiter.Scope{Entity: "key-1"})
 	f.holds(0, "key-1", 50_000, 6_000_000)
 }
@@ -164,8 +165,9 @@ func repairMovedLimit(f *fixture) {
 	f.take(0, ask("key-1", limiter.Tokens("c", 0)), 10_000, 27_000, 40_000)
 }
 
-// repairMillisecond: the bucket of an entity and resource follows at once, so it
-// has to be brought up to the very time of the change by the old rate.
+// repairMillisecond covers the bucket of an entity and resource, which takes
+// over new limits at once. The store refills it by the old rate up to the
+// exact time of the change.
 func repairMillisecond(f *fixture) {
 	own := limiter.Scope{Entity: "key-1", Resource: model}
 	f.setDefaults(perMinute60)

@@ -1,5 +1,5 @@
-// Package repotest is the meaning of [limiter.Repository], as tests. Whoever
-// writes an adapter runs the suite in a test of its own package:
+// Package repotest tests implementations of [limiter.Repository]. A store runs
+// the conformance suite in a test of its own package:
 //
 //	func TestRepository(t *testing.T) {
 //		repotest.Run(t, func(t *testing.T) limiter.Repository {
@@ -11,15 +11,15 @@
 //		})
 //	}
 //
-// The subtests are grouped by noun and named after what they protect, so that
-// -run finds them: -run 'TestRepository/credit'. All of them run in parallel,
-// each on a store of its own, at times that are passed in: the suite reads no
-// clock and does not sleep. Balances are compared to the thousandth, with the
-// default BucketTTL of 7 fill times. Run it with -race; -short makes the
-// concurrent parts shorter.
+// The subtests are grouped by noun, such as -run 'TestRepository/credit'. Each
+// subtest runs in parallel with the others on a store of its own. The suite
+// passes all times to the store: it reads no clock and does not sleep. It
+// compares balances to the thousandth, with the default BucketTTL of 7 fill
+// times. Run it with -race. The flag -short shortens the concurrent parts.
 //
-// [Faulty] is a repository that fails on demand, for tests of what stands above
-// the port.
+// [Compare] drives two stores with the same random history and compares their
+// answers. [Endure] drives several clients of one store. [Faulty] injects
+// faults into tests of code that uses a repository.
 package repotest
 
 import (
@@ -29,13 +29,13 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Run checks that the repository open returns keeps every promise of
-// [limiter.Repository]. Each call of open returns a fresh, empty store in the
-// namespace "default", with default options, or fails the test it is given; the
-// suite closes it.
+// Run checks that the repository returned by open conforms to
+// [limiter.Repository]. Each call of open must return a new, empty store in the
+// namespace "default" with default options, or fail the test. Run closes the
+// store.
 //
-// Nouns listed in except are left out. The only one a store may do without is
-// "usage", if another program counts it.
+// Run skips the nouns listed in except. Only "usage" may be skipped, if another
+// program counts it.
 func Run(t *testing.T, open func(t *testing.T) limiter.Repository, except ...string) {
 	t.Helper()
 	for _, n := range nouns() {
@@ -58,7 +58,7 @@ func Run(t *testing.T, open func(t *testing.T) limiter.Repository, except ...str
 	}
 }
 
-// check is one promise: its name says what would break without it.
+// check tests one guarantee of the port. Its name states the guarantee.
 type check struct {
 	name string
 	run  func(f *fixture)
@@ -70,7 +70,7 @@ type noun struct {
 }
 
 const (
-	usageNoun    = "usage"    // what is counted of every charge
+	usageNoun    = "usage"    // counting of usage
 	overrideNoun = "override" // limits that come with a charge
 )
 

@@ -15,11 +15,11 @@ func sequenceChecks() []check {
 	}
 }
 
-// sequences are all of the repository, their elements forgotten, over a store
-// where each has at least two.
+// sequences returns every sequence of the repository without its elements. The
+// store is populated so that each has at least two.
 func (f *fixture) sequences() map[string]iter.Seq[error] {
 	f.Helper()
-	f.furnish()
+	f.populate()
 	f.namespace("other")
 	f.setLimits(limiter.Scope{Entity: "project-1"}, perMinute60)
 	f.create(limiter.Entity{ID: "project-1", Name: "project-1"})
@@ -48,7 +48,7 @@ func errorsOf[T any](seq iter.Seq2[T, error]) iter.Seq[error] {
 	}
 }
 
-// loopsCallBack would hang if a lock were held while a loop body runs.
+// loopsCallBack would hang if a store held a lock while a loop body runs.
 func loopsCallBack(f *fixture) {
 	rounds := 0
 	for name, seq := range f.sequences() {

@@ -6,8 +6,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// state is all that can be seen of a store, for tests in which nothing may
-// change: of one namespace, as far as the tests use it, and the list of all.
+// state is a snapshot of everything that a store shows of one namespace, and
+// its list of namespaces.
 type state struct {
 	Mode       limiter.OnUnavailable
 	Entities   []limiter.Entity
@@ -20,7 +20,7 @@ type state struct {
 	Hash       string
 }
 
-// state is what the store holds at d.
+// state reads a snapshot at d.
 func (f *fixture) state(d time.Duration) (s state) {
 	f.Helper()
 	s.Entities = collect(f, "Entities", f.repo.Entities(f.ctx, ""))
@@ -38,7 +38,7 @@ func (f *fixture) state(d time.Duration) (s state) {
 	if _, ok := f.repo.(limiter.ManagedStore); ok {
 		s.Managed, s.Hash = f.managed()
 	}
-	s.Mode = f.repo.OnUnavailable() // as last seen, which was when the system's config was read
+	s.Mode = f.repo.OnUnavailable() // the mode last seen, when the config of the system was read
 	return s
 }
 
@@ -47,8 +47,8 @@ func (f *fixture) audit(entity, after string) []limiter.AuditEvent {
 	return collect(f, "AuditEvents", f.repo.AuditEvents(f.ctx, entity, after))
 }
 
-// usage are the snapshots of a query. Whether a limit that was given back
-// altogether is counted as 0 or left out is the store's choice.
+// usage returns the snapshots of a query without counters of 0. A store may
+// leave out such a counter.
 func (f *fixture) usage(q limiter.UsageQuery) []limiter.UsageSnapshot {
 	f.Helper()
 	all := collect(f, "Usage", f.repo.Usage(f.ctx, q))

@@ -15,8 +15,9 @@ func sweepChecks() []check {
 	}
 }
 
-// One client lives a century ahead. What others have stored is neither expired
-// nor past its retention for that. This is about real time, so it begins now.
+// sweepClockAhead has one client whose clock is a century ahead. The records
+// of others must not expire because of it. The test depends on real time, so
+// it begins now.
 func sweepClockAhead(f *fixture) {
 	now := time.Now()
 	consume := func(at time.Time, entity string, n int64) bool {
@@ -29,7 +30,7 @@ func sweepClockAhead(f *fixture) {
 	f.ok("SetConfig", f.repo.SetConfig(f.ctx, limiter.Config{Limits: []limiter.Limit{limiter.PerSecond("rpm", 10)}}, ev))
 	f.equal("admitted", consume(now, "alice", 10), true)
 	before := f.usage(limiter.UsageQuery{Entity: "alice"})
-	for i := range 300 { // enough to meet whatever alice shares with others
+	for i := range 300 { // enough to sweep every part of the store
 		consume(now.AddDate(100, 0, i), fmt.Sprint("ahead-", i), 1)
 	}
 	f.equal("admitted again", consume(now, "alice", 1), false)

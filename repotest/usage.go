@@ -34,7 +34,7 @@ var (
 
 type counters = map[string]int64
 
-// snapshot is what is expected of the usual resource.
+// snapshot returns the expected snapshot of the default resource.
 func snapshot(entity string, w limiter.Window, start time.Time, events int64, c counters) limiter.UsageSnapshot {
 	_, end := w.Bounds(start)
 	return limiter.UsageSnapshot{Entity: entity, Resource: model, Window: w, Start: start, End: end, Counters: c, Events: events}
@@ -61,7 +61,7 @@ func usageWindows(f *fixture) {
 
 // usageOwnHour crosses the end of an hour, of a day and of a month.
 func usageOwnHour(f *fixture) {
-	f.setLimits(limiter.Scope{Entity: "key-1", Resource: model}, perMinute60) // no gap makes a new bucket
+	f.setLimits(limiter.Scope{Entity: "key-1", Resource: model}, perMinute60) // the bucket does not expire in a gap
 	account := f.take(0, ask("key-1", rpm(1))).Self.Account
 	last := time.Date(2026, time.March, 31, 23, 0, 0, 0, time.UTC)
 	f.take(last.Add(time.Hour-ms(1)).Sub(epoch), ask("key-1", rpm(2)))
@@ -81,10 +81,10 @@ func usageOwnHour(f *fixture) {
 	})
 }
 
-// usageAddsUp goes from one month into the next in steps that meet hours and
-// days unevenly.
+// usageAddsUp goes from one month into the next in steps that do not align
+// with hours and days.
 func usageAddsUp(f *fixture) {
-	f.setLimits(limiter.Scope{Entity: "key-1", Resource: model}, limiter.PerMinute("rpm", 1000)) // stays, and takes every credit
+	f.setLimits(limiter.Scope{Entity: "key-1", Resource: model}, limiter.PerMinute("rpm", 1000)) // does not expire, and takes every credit
 	total := int64(0)
 	for i := range int64(60) {
 		d := time.Duration(i) * 13 * time.Hour
@@ -106,7 +106,8 @@ func usageNet(f *fixture) {
 	account := f.take(0, ask("key-1", rpm(10).And("tpm", 100))).Self.Account
 	f.credit(0, account, rpm(-5).And("tpm", 40))
 	f.used("key-1", 2, counters{"rpm": 15, "tpm": 60})
-	// Given back beyond the capacity: the bucket is full, the count is exact.
+	// After a credit beyond the capacity, the bucket is full and the count
+	// exact.
 	f.credit(0, account, rpm(100))
 	f.used("key-1", 3, counters{"rpm": -85, "tpm": 60})
 	f.credit(0, account, tpm(60))
@@ -146,7 +147,7 @@ func usageClockBehind(f *fixture) {
 	f.take(-2*time.Hour, ask("key-1", rpm(2)))
 	f.credit(-26*time.Hour, account, rpm(-4))
 	f.used("key-1", 3, counters{"rpm": 7})
-	// A credit moves the bucket's time as well.
+	// A credit advances the bucket's time, too.
 	f.credit(time.Hour, account, rpm(-8))
 	f.take(0, ask("key-1", rpm(16)))
 	f.equal("usage by the hour", f.usage(limiter.UsageQuery{Entity: "key-1", Window: limiter.Hourly}), []limiter.UsageSnapshot{
@@ -173,7 +174,7 @@ func usageUTC(f *fixture) {
 func usageCascade(f *fixture) {
 	f.setLimits(limiter.Scope{Entity: "key-1"}, perMinute60, limiter.PerMinute("tpm", 6000))
 	f.setLimits(limiter.Scope{Entity: "project-1"}, limiter.PerMinute("tpm", 6000))
-	f.cascading("key-1", "project-1")
+	f.createCascading("key-1", "project-1")
 	out := f.take(0, ask("key-1", rpm(1).And("tpm", 100)))
 	f.paid(out, "project-1", 5_900_000)
 	f.used("key-1", 1, counters{"rpm": 1, "tpm": 100})
@@ -196,7 +197,7 @@ func usageOutlivesLimit(f *fixture) {
 func usageOverride(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(1)))
-	f.take(0, overridden("key-1", rpm(1).And("tpm", 100), perMinute60, limiter.PerMinute("tpm", 6000)))
+	f.take(0, overrideCharge("key-1", rpm(1).And("tpm", 100), perMinute60, limiter.PerMinute("tpm", 6000)))
 	f.take(0, ask("key-1", rpm(1)))
 	f.used("key-1", 3, counters{"rpm": 3, "tpm": 100})
 }

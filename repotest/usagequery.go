@@ -6,7 +6,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// monthBegins is half an hour into the month: the windows around it begin
+// monthBegins is half an hour into the month, where all windows begin
 // together.
 var monthBegins = time.Date(2026, time.March, 1, 0, 30, 0, 0, time.UTC).Sub(epoch)
 
@@ -23,7 +23,7 @@ func (f *fixture) charges(d time.Duration, entities, resources []string) {
 	}
 }
 
-// selects checks which snapshots a query finds, named in short.
+// selects checks which snapshots a query returns.
 func (f *fixture) selects(what string, q limiter.UsageQuery, want ...string) {
 	f.Helper()
 	var got []string

@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// event is the next audit event, the same for both.
+// event returns the next audit event, which both repositories store.
 func (h *history) event(now time.Time, action, entity string) limiter.AuditEvent {
 	h.events++
 	return limiter.AuditEvent{
@@ -19,7 +19,7 @@ func (h *history) event(now time.Time, action, entity string) limiter.AuditEvent
 	}
 }
 
-// scope is a level that holds limits, often one of the last charge.
+// scope returns a random scope, often one of the last charge.
 func (h *history) scope() limiter.Scope {
 	of := h.last
 	if h.chance(2) {
@@ -28,11 +28,11 @@ func (h *history) scope() limiter.Scope {
 	return pick(h.rng, []limiter.Scope{{}, {Resource: of.Resource}, {Entity: of.Entity}, of})
 }
 
-// changed runs a change of facts on both.
-func (h *history) changed(what string, call func(repo limiter.Repository) error) error {
+// change makes a change of limits or entities in both repositories.
+func (h *history) change(what string, call func(repo limiter.Repository) error) error {
 	h.note("%s", what)
 	_, err := both(h, what, func(_ int, repo limiter.Repository) (struct{}, error) { return struct{}{}, call(repo) })
-	h.promise.unsure(h.where)
+	h.promise.expectRepair(h.where)
 	return err
 }
 
@@ -41,7 +41,7 @@ func (h *history) setConfig() { h.setConfigAt(h.clock(), h.scope()) }
 func (h *history) setConfigAt(now time.Time, s limiter.Scope) {
 	cfg := limiter.Config{Scope: s, Limits: h.limits()}
 	if h.chance(2) {
-		cfg.Limits = h.varied(cfg.Scope, cfg.Limits)
+		cfg.Limits = h.varyLimits(cfg.Scope, cfg.Limits)
 	}
 	if cfg.Scope == (limiter.Scope{}) && h.chance(2) {
 		cfg.OnUnavailable = pick(h.rng, []limiter.OnUnavailable{limiter.Allow, limiter.Block})
@@ -51,13 +51,13 @@ func (h *history) setConfigAt(now time.Time, s limiter.Scope) {
 	}
 	ev := h.event(now, "limits_set", "config")
 	what := fmt.Sprintf("%s SetConfig %v", stamp(ev.At), cfg)
-	_ = h.changed(what, func(repo limiter.Repository) error { return repo.SetConfig(h.ctx, cfg, ev) })
+	_ = h.change(what, func(repo limiter.Repository) error { return repo.SetConfig(h.ctx, cfg, ev) })
 	h.synced(ev.At, cfg.Scope)
 }
 
-// varied are the limits of a scope with one of them replaced, or one added,
-// taken from others. A bucket then keeps most of what it is.
-func (h *history) varied(s limiter.Scope, others []limiter.Limit) []limiter.Limit {
+// varyLimits returns the limits of a scope with one of them replaced or one
+// added, taken from others. A bucket then keeps most of its state.
+func (h *history) varyLimits(s limiter.Scope, others []limiter.Limit) []limiter.Limit {
 	h.fault = None
 	cfg, err := h.where.repos[0].Config(h.ctx, s)
 	if err != nil || len(cfg.Limits) == 0 {
@@ -75,14 +75,14 @@ func (h *history) varied(s limiter.Scope, others []limiter.Limit) []limiter.Limi
 	return cfg.Limits
 }
 
-// synced is said after limits of an entity and resource changed, which their
-// bucket follows at once.
+// synced records that the bucket of an entity and resource has taken over
+// limits, which it does at once.
 func (h *history) synced(at time.Time, s limiter.Scope) {
 	if h.fault == Before || s.Level() != "entity" {
 		return
 	}
 	h.fault = None
-	buckets, err := drained(h.where.repos[0].Buckets(h.ctx, at, s))
+	buckets, err := toSlice(h.where.repos[0].Buckets(h.ctx, at, s))
 	if err != nil || len(buckets) == 0 {
 		return
 	}
@@ -93,7 +93,7 @@ func (h *history) deleteConfig() {
 	scope := h.scope()
 	ev := h.event(h.clock(), "limits_deleted", "config")
 	what := fmt.Sprintf("%s DeleteConfig %v", stamp(ev.At), scope)
-	if h.changed(what, func(repo limiter.Repository) error { return repo.DeleteConfig(h.ctx, scope, ev) }) == nil || h.fault == After {
+	if h.change(what, func(repo limiter.Repository) error { return repo.DeleteConfig(h.ctx, scope, ev) }) == nil || h.fault == After {
 		h.synced(ev.At, scope)
 	}
 }
@@ -107,17 +107,17 @@ func (h *history) createEntity() {
 	if p := pick(h.rng, someEntities); p != e.ID && !h.chance(4) {
 		e.Parent, e.Cascade = p, !h.chance(4)
 	}
-	_ = h.changed(fmt.Sprintf("CreateEntity %v", e), func(repo limiter.Repository) error { return repo.CreateEntity(h.ctx, e, ev) })
+	_ = h.change(fmt.Sprintf("CreateEntity %v", e), func(repo limiter.Repository) error { return repo.CreateEntity(h.ctx, e, ev) })
 }
 
 func (h *history) deleteEntity() {
 	now := h.clock()
 	ev := h.event(now, "entity_deleted", pick(h.rng, someEntities))
-	if h.onlyRemains(now, ev.Entity) {
+	if h.onlyExpiredBucket(now, ev.Entity) {
 		return
 	}
 	what := fmt.Sprintf("%s DeleteEntity %s", stamp(now), ev.Entity)
-	_ = h.changed(what, func(repo limiter.Repository) error { return repo.DeleteEntity(h.ctx, ev.Entity, ev) })
+	_ = h.change(what, func(repo limiter.Repository) error { return repo.DeleteEntity(h.ctx, ev.Entity, ev) })
 	if h.fault == Before {
 		return
 	}
@@ -134,10 +134,10 @@ func (h *history) deleteEntity() {
 	}
 }
 
-// onlyRemains tells whether nothing may be stored of an entity but a bucket that
-// has expired. Whether the remains are something to delete is for the store to
-// say, unless usage tells that there was one.
-func (h *history) onlyRemains(now time.Time, entity string) bool {
+// onlyExpiredBucket reports whether an entity may have nothing but an expired
+// bucket. DeleteEntity may find such an entity or not, unless usage shows that
+// it was charged.
+func (h *history) onlyExpiredBucket(now time.Time, entity string) bool {
 	if !h.charged[entityKey{h.where, entity}] {
 		return false
 	}
@@ -151,33 +151,34 @@ func (h *history) onlyRemains(now time.Time, entity string) bool {
 			return false
 		}
 	}
-	buckets, err := drained(repo.Buckets(h.ctx, now, limiter.Scope{Entity: entity}))
+	buckets, err := toSlice(repo.Buckets(h.ctx, now, limiter.Scope{Entity: entity}))
 	if err != nil || len(buckets) > 0 || !h.countsUsage {
 		return err == nil && len(buckets) == 0
 	}
-	usage, err := drained(repo.Usage(h.ctx, limiter.UsageQuery{Entity: entity}))
+	usage, err := toSlice(repo.Usage(h.ctx, limiter.UsageQuery{Entity: entity}))
 	return err == nil && len(usage) == 0
 }
 
-// changeNamespace moves a second and a third namespace through their lives.
+// changeNamespace registers, deletes, recovers or purges one of two more
+// namespaces.
 func (h *history) changeNamespace() {
 	h.where = h.main
 	name := pick(h.rng, []string{"tenant-a", "tenant-b"})
 	now := h.clock()
 	var p *pair
-	if len(h.spaces) > 0 {
-		p = pick(h.rng, h.spaces)
+	if len(h.namespaces) > 0 {
+		p = pick(h.rng, h.namespaces)
 	}
 	switch n := h.rng.IntN(6); {
 	case n < 2 || p == nil:
 		h.registerNamespace(now, name)
 	case n < 4:
-		_ = h.changed("DeleteNamespace "+name, func(repo limiter.Repository) error { return repo.DeleteNamespace(h.ctx, now, name) })
+		_ = h.change("DeleteNamespace "+name, func(repo limiter.Repository) error { return repo.DeleteNamespace(h.ctx, now, name) })
 	case n == 4:
 		h.note("RecoverNamespace of %s", p.name)
 		_, _ = both(h, "RecoverNamespace", func(side int, repo limiter.Repository) (string, error) {
-			space, err := repo.RecoverNamespace(h.ctx, now, p.ids[side])
-			return space.Name, err
+			ns, err := repo.RecoverNamespace(h.ctx, now, p.ids[side])
+			return ns.Name, err
 		})
 	default:
 		h.note("PurgeNamespace of %s", p.name)
@@ -186,14 +187,14 @@ func (h *history) changeNamespace() {
 		})
 	}
 	_, _ = both(h, "Namespaces", func(_ int, repo limiter.Repository) ([]string, error) {
-		spaces, err := drained(repo.Namespaces(h.ctx))
+		all, err := toSlice(repo.Namespaces(h.ctx))
 		var states []string
-		for _, s := range spaces {
+		for _, s := range all {
 			if s.DeletedAt.IsZero() {
 				states = append(states, s.Name+" active")
 			}
 		}
-		return append(states, fmt.Sprint(len(spaces))), err
+		return append(states, fmt.Sprint(len(all))), err
 	})
 }
 
@@ -201,23 +202,23 @@ func (h *history) registerNamespace(now time.Time, name string) {
 	h.note("RegisterNamespace %s", name)
 	p := &pair{h: h, name: name}
 	_, err := both(h, "RegisterNamespace", func(side int, repo limiter.Repository) (string, error) {
-		space, err := repo.RegisterNamespace(h.ctx, now, name)
+		ns, err := repo.RegisterNamespace(h.ctx, now, name)
 		if err != nil {
 			return "", err
 		}
-		p.ids[side] = space.ID
+		p.ids[side] = ns.ID
 		p.repos[side], err = repo.Namespace(h.ctx, name)
-		return space.Name, err
+		return ns.Name, err
 	})
-	known := slices.ContainsFunc(h.spaces, func(other *pair) bool { return other.ids == p.ids })
-	if err == nil && !known && len(h.spaces) < 6 {
-		h.spaces = append(h.spaces, p)
+	known := slices.ContainsFunc(h.namespaces, func(other *pair) bool { return other.ids == p.ids })
+	if err == nil && !known && len(h.namespaces) < 6 {
+		h.namespaces = append(h.namespaces, p)
 	}
 	_, err = both(h, "Namespace", func(_ int, repo limiter.Repository) (struct{}, error) {
-		_, err := repo.Namespace(h.ctx, "nobody")
+		_, err := repo.Namespace(h.ctx, "unregistered")
 		return struct{}{}, err
 	})
 	if h.fault == None && !errors.Is(err, limiter.ErrNotFound) {
-		h.fail("Namespace of a name nobody registered: %v", err)
+		h.fail("Namespace of an unregistered name: %v", err)
 	}
 }
