@@ -9,12 +9,12 @@ import (
 
 func aheadChecks() []check {
 	return []check{
-		{"a bucket says how far its time lies ahead", aheadSaid},
-		{"what is to be waited for begins at the bucket's time", aheadRetry},
-		{"so it does for limits that come with a charge", aheadOverride},
-		{"so it does for a parent", aheadParent},
-		{"a full bucket is full whatever its time", aheadFull},
-		{"a call made when it was told to fits", aheadComesTrue},
+		{"a bucket reports how far its time is ahead", aheadSaid},
+		{"a wait begins at the bucket's time", aheadRetry},
+		{"a wait for an override begins at the bucket's time", aheadOverride},
+		{"a wait for a parent begins at its bucket's time", aheadParent},
+		{"a full bucket is full at any time", aheadFull},
+		{"a call after RetryAfter is admitted", aheadComesTrue},
 	}
 }
 

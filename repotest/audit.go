@@ -11,18 +11,18 @@ func auditChecks() []check {
 	return []check{
 		{"every change leaves its event, newest first", auditNewestFirst},
 		{"an event is stored as given", auditStored},
-		{"only older events than the one named", auditAfter},
+		{"after an ID only older events follow", auditAfter},
 		{"events are ordered by ID, not by arrival", auditByID},
 		{"events of everything, newest first", auditEverything},
-		{"a deleted entity says how much went", auditRecordsDeleted},
+		{"the event of a deleted entity counts its records", auditRecordsDeleted},
 		{"deleted system limits are named", auditSystemDeleted},
-		{"the trail is complete, however long", auditMany},
+		{"a long trail is complete", auditMany},
 		{"details are not shared with the caller", auditNotShared},
 		{"an event is dated by its whole second", auditWholeSecond},
 	}
 }
 
-// actions returns the action and ID of each event of an entity.
+// actions returns the action and entity of each event of an entity.
 func (f *fixture) actions(entity, after string) (all []string) {
 	f.Helper()
 	for _, ev := range f.audit(entity, after) {
@@ -50,7 +50,7 @@ func auditNewestFirst(f *fixture) {
 	})
 	f.equal("of the resource", f.actions("$RESOURCE:"+model, ""), []string{"limits_deleted $RESOURCE:" + model, "limits_set $RESOURCE:" + model})
 	f.equal("of the system", f.actions("$SYSTEM", ""), []string{"limits_deleted $SYSTEM", "limits_set $SYSTEM"})
-	f.equal("of nobody", f.actions("key-2", ""), []string(nil))
+	f.equal("of an unknown entity", f.actions("key-2", ""), []string(nil))
 }
 
 func auditStored(f *fixture) {

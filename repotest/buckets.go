@@ -10,7 +10,7 @@ func bucketChecks() []check {
 	return []check{
 		{"a missing bucket starts full", missingStartsFull},
 		{"balances are in the order of the limits, by name", balancesByName},
-		{"every amount or none", allOrNone},
+		{"a charge takes every amount or none", allOrNone},
 		{"a refused charge writes nothing", refusedWritesNothing},
 		{"a first charge that is refused leaves no bucket", refusedLeavesNoBucket},
 		{"an amount of zero is refused in debt only", zeroRefusedInDebt},
@@ -160,7 +160,7 @@ func listOrder(f *fixture) {
 	f.equal("of an entity", names(limiter.Scope{Entity: "a"}), []string{"x a", "x/1 a", "y a"})
 	f.equal("of a resource", names(limiter.Scope{Resource: "x"}), []string{"x 1", "x B", "x a", "x b", "x c", "x d"})
 	f.equal("of both", names(limiter.Scope{Entity: "b", Resource: "y"}), []string{"y b"})
-	f.equal("of nobody", names(limiter.Scope{Entity: "e"}), []string(nil))
+	f.equal("of an unknown entity", names(limiter.Scope{Entity: "e"}), []string(nil))
 }
 
 func listRefilled(f *fixture) {

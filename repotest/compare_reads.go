@@ -93,7 +93,7 @@ func (h *history) finish() {
 func (h *history) readRecords() {
 	scope := h.scope()
 	entity := pick(h.rng, someEntities)
-	h.note("read facts %v %s", scope, entity)
+	h.note("read records %v %s", scope, entity)
 	_, _ = both(h, "Config", func(_ int, repo limiter.Repository) (limiter.Config, error) { return repo.Config(h.ctx, scope) })
 	_, _ = both(h, "Entity", func(_ int, repo limiter.Repository) (limiter.Entity, error) { return repo.Entity(h.ctx, entity) })
 	for _, parent := range []string{"", entity} {

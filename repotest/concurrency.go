@@ -12,15 +12,15 @@ import (
 
 func concurrencyChecks() []check {
 	return []check{
-		{"charges at once admit exactly the capacity", exactlyCapacity},
-		{"charges through a shared parent admit exactly its capacity", exactlyParent},
-		{"first charges at once share one bucket", firstCharges},
-		{"what is taken and given back at once leaves the bucket full", giveAndTake},
-		{"usage at once counts every charge", exactlyUsage},
+		{"concurrent charges admit exactly the capacity", exactlyCapacity},
+		{"concurrent charges through a shared parent admit exactly its capacity", exactlyParent},
+		{"concurrent first charges share one bucket", firstCharges},
+		{"concurrent takes and give-backs leave the bucket full", giveAndTake},
+		{"concurrent charges are all counted as usage", exactlyUsage},
 		{"entities that are each other's parent do not block each other", mutualParents},
 		{"limits may change while charges are made", changesAtOnce},
-		{"of creations at once one wins", oneCreates},
-		{"of registrations at once all get the same namespace", oneRegisters},
+		{"one of several concurrent creations succeeds", oneCreates},
+		{"concurrent registrations get the same namespace", oneRegisters},
 	}
 }
 

@@ -6,14 +6,14 @@ import (
 
 func configChecks() []check {
 	return []check{
-		{"a scope that holds nothing has no limits", configEmpty},
-		{"a scope holds what was set last, by name", configReplaced},
+		{"an empty scope has no limits", configEmpty},
+		{"a scope has the limits set last, sorted by name", configReplaced},
 		{"scopes do not mix", configScopes},
 		{"the most specific level gives all limits", configPrecedence},
 		{"nil limits and an empty mode are left as stored", configPartial},
-		{"the mode is known without asking the store", configMode},
-		{"a deleted scope makes room for the next level", configDeleted},
-		{"deleting the system takes limits and mode", configSystemDeleted},
+		{"the mode is cached", configMode},
+		{"after a delete the next level applies", configDeleted},
+		{"deleting the system deletes limits and mode", configSystemDeleted},
 		{"deleting nothing is not found", configNotFound},
 		{"limits are not shared with the caller", configNotShared},
 	}

@@ -18,7 +18,7 @@ func creditChecks() []check {
 		{"a limit that is gone is skipped", creditSkipsGoneLimit},
 		{"an account outlives a change of limits", creditAfterRepair},
 		{"entity and parent are credited each by itself", creditParent},
-		{"nothing to credit is nothing", creditNothing},
+		{"an empty credit does nothing", creditNothing},
 		{"the largest credits do not wrap around", creditLargest},
 	}
 }

@@ -9,18 +9,18 @@ import (
 
 func defaultsChecks() []check {
 	return []check{
-		{"they rule where nothing is stored, and are not stored", defaultsRule},
-		{"any stored level comes before them", defaultsLast},
-		{"an override comes before them", defaultsOverridden},
-		{"a bucket follows stored limits as soon as there are some, and falls back", defaultsFollow},
-		{"they rule the parent too", defaultsParent},
-		{"without them there are no limits again", defaultsGone},
-		{"programs with others mint nothing", defaultsOfTwo},
-		{"shared names follow the caller and clamp", defaultsShared},
-		{"a bucket under them expires when idle", defaultsExpire},
+		{"defaults apply where nothing is stored, and are not stored", defaultsRule},
+		{"any stored level precedes defaults", defaultsLast},
+		{"an override precedes defaults", defaultsOverridden},
+		{"a bucket follows stored limits, and falls back to defaults", defaultsFollow},
+		{"defaults apply to the parent", defaultsParent},
+		{"without defaults there are no limits", defaultsGone},
+		{"programs with different defaults mint nothing", defaultsOfTwo},
+		{"shared limits follow the caller and clamp", defaultsShared},
+		{"a bucket under defaults expires when idle", defaultsExpire},
 		{"a late take makes an expired bucket pay", defaultsTakenLate},
-		{"a look uses them, and writes nothing", defaultsPeek},
-		{"their list is not kept or changed", defaultsNotKept},
+		{"a peek uses defaults and writes nothing", defaultsPeek},
+		{"the list of defaults is neither kept nor changed", defaultsNotKept},
 	}
 }
 

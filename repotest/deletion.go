@@ -9,16 +9,16 @@ import (
 
 func deletionChecks() []check {
 	return []check{
-		{"a delete takes record, limits, buckets and usage, not the audit trail", deleteTakesAll},
-		{"a delete leaves everyone else alone", deleteLeavesOthers},
+		{"a delete removes record, limits, buckets and usage, not the audit trail", deleteTakesAll},
+		{"a delete leaves other entities alone", deleteLeavesOthers},
 		{"a delete is complete, however much there is", deleteComplete},
-		{"what was never created can be deleted", deleteUncreated},
-		{"what was deleted is not found", deleteTwice},
-		{"a deleted entity begins anew", deleteBeginsAnew},
-		{"a lease of a deleted entity gives nothing back and takes nothing", deleteDropsCredits},
-		{"nor does a lease of a bucket that went before the delete", deleteDropsExpiredCredits},
-		{"nor does a lease whose bucket was replaced before the delete", deleteDropsReplacedCredits},
-		{"an event without details gets those of the store", deleteWithoutDetails},
+		{"an entity without a record can be deleted", deleteUncreated},
+		{"a deleted entity is not found", deleteTwice},
+		{"a deleted entity starts again", deleteBeginsAnew},
+		{"a lease of a deleted entity has no effect", deleteDropsCredits},
+		{"a lease of a bucket that expired before the delete has no effect", deleteDropsExpiredCredits},
+		{"a lease of a bucket that was replaced before the delete has no effect", deleteDropsReplacedCredits},
+		{"an event without details gets the store's details", deleteWithoutDetails},
 	}
 }
 

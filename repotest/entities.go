@@ -10,11 +10,11 @@ func entityChecks() []check {
 	return []check{
 		{"an entity is stored as given", entityStored},
 		{"an entity that exists stays as it is", entityExists},
-		{"an entity that is not there is not found", entityNotFound},
-		{"a charge makes no record", entityNotMade},
-		{"the list is by ID", entityOrder},
-		{"children are those of one parent, which may be missing", entityChildren},
-		{"the list is complete, however long", entityManyListed},
+		{"an unknown entity is not found", entityNotFound},
+		{"a charge creates no record", entityNotMade},
+		{"entities are listed by ID", entityOrder},
+		{"children are listed by parent, which may be missing", entityChildren},
+		{"a long list is complete", entityManyListed},
 		{"metadata are not shared with the caller", entityNotShared},
 	}
 }

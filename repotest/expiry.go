@@ -13,22 +13,22 @@ const year = 365 * 24 * time.Hour
 
 func expiryChecks() []check {
 	return []check{
-		{"an idle bucket goes after seven fill times", expiresIdle},
-		{"the slowest limit decides", expiresBySlowest},
+		{"an idle bucket expires after seven fill times", expiresIdle},
+		{"the slowest limit sets the lifetime", expiresBySlowest},
 		{"charges and credits renew a bucket", expiryRenewed},
-		{"a refusal and a look do not renew a bucket", expiryNotRenewed},
+		{"a refusal and a peek do not renew a bucket", expiryNotRenewed},
 		{"debt is never forgiven", expiryKeepsDebt},
-		{"a bucket that takes longer to fill ends on a whole second", expiryOfDebtIsWhole},
-		{"so does one that an override made slower", expiryOfOverrideIsWhole},
-		{"what an override took keeps a bucket until it is given back", expiryOfOverrideGivenBack},
-		{"limits of one entity and resource keep their bucket", expiryNever},
-		{"limits of an entity for all resources do not", expiresEntityDefault},
-		{"a bucket stays from when it has limits of its own", expiryFollowsSource},
-		{"after it the next charge finds a full bucket", expiredStartsFull},
-		{"a give-back to a bucket that went is dropped", expiredGiveBack},
-		{"a take from a bucket that went makes a new one pay", expiredTake},
-		{"a take from a bucket that went is paid by the one that came", expiredTakeFromNext},
-		{"of a credit to a bucket that went the takes remain", expiredBothSigns},
+		{"a bucket in debt expires on a whole second", expiryOfDebtIsWhole},
+		{"a bucket made slower by an override expires on a whole second", expiryOfOverrideIsWhole},
+		{"a charge by an override keeps a bucket until it is given back", expiryOfOverrideGivenBack},
+		{"limits of an entity and resource keep their bucket", expiryNever},
+		{"limits of an entity for all resources let buckets expire", expiresEntityDefault},
+		{"a bucket stays once it has limits of its own", expiryFollowsSource},
+		{"after expiry the next charge finds a full bucket", expiredStartsFull},
+		{"a give-back to an expired bucket is dropped", expiredGiveBack},
+		{"a take from an expired bucket charges a new one", expiredTake},
+		{"a take from a replaced bucket charges the new one", expiredTakeFromNext},
+		{"a credit to an expired bucket keeps only its takes", expiredBothSigns},
 	}
 }
 

@@ -12,7 +12,7 @@ func lifecycleChecks() []check {
 		{"an open repository answers every call", openAnswers},
 		{"a closed repository answers none", closedAnswersNone},
 		{"a view of a closed repository answers none", closedViewAnswersNone},
-		{"closing twice is closing once", closedTwice},
+		{"closing twice succeeds", closedTwice},
 		{"closing a view does nothing", closedView},
 		{"a cancelled context writes nothing", cancelledWritesNothing},
 		{"a context past its deadline writes nothing", expiredWritesNothing},

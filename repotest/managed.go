@@ -12,14 +12,14 @@ import (
 
 func managedChecks() []check {
 	checks := []check{
-		{"at first nothing is managed", managedNothing},
-		{"what was stored is told, by entity, then resource", managedStored},
-		{"another hash is refused, and nothing changes", managedRefused},
-		{"of several at once one succeeds", managedOnce},
-		{"a long list is kept whole", managedMany},
+		{"nothing is managed at first", managedNothing},
+		{"the stored list is sorted by entity, then resource", managedStored},
+		{"another hash is a conflict and changes nothing", managedRefused},
+		{"one of several concurrent writes succeeds", managedOnce},
+		{"a long list is stored completely", managedMany},
 		{"the owner is stored with the list", managedOwner},
 		{"a level is replaced as a whole", managedReplaced},
-		{"a level that is replaced rules live buckets", managedReplacedLive},
+		{"a replaced level applies to live buckets", managedReplacedLive},
 	}
 	for i, c := range checks {
 		checks[i].run = func(f *fixture) {
@@ -48,7 +48,7 @@ func (f *fixture) managedCalls() []call {
 	}
 }
 
-// managedStore returns the store, or skips the test if it lacks the interface.
+// managedStore returns the store, which must have the optional interface.
 func (f *fixture) managedStore() limiter.ManagedStore {
 	f.Helper()
 	store, ok := f.repo.(limiter.ManagedStore)

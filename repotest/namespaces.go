@@ -15,13 +15,13 @@ func namespaceChecks() []check {
 		{"all states are listed by name, then ID", namespaceOrder},
 		{"namespaces see nothing of each other", namespaceIsolated},
 		{"views of one namespace see the same", namespaceShared},
-		{"a deleted namespace answers nothing", namespaceDeleted},
+		{"calls in a deleted namespace fail", namespaceDeleted},
 		{"a lease outlives the delete of its namespace", namespaceCredits},
 		{"a recovered namespace is as it was", namespaceRecovered},
 		{"a name registered again is empty", namespaceRegisteredAgain},
-		{"recover says why it cannot", namespaceRecoverErrors},
-		{"a purge takes the data of one ID only", namespacePurged},
-		{"a purge says why it cannot", namespacePurgeErrors},
+		{"recover fails with the right error", namespaceRecoverErrors},
+		{"a purge deletes the data of one ID only", namespacePurged},
+		{"a purge fails with the right error", namespacePurgeErrors},
 	}
 }
 

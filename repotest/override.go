@@ -11,19 +11,19 @@ func overrideChecks() []check {
 	return []check{
 		{"a lower capacity judges this call only", overrideLower},
 		{"a higher capacity does not lift the bucket", overrideHigher},
-		{"its rate refills this call only", overrideRefills},
+		{"its rate applies to this call only", overrideRefills},
 		{"a slower rate refills less", overrideRefillsLess},
 		{"its refill stops at the bucket's own capacity", overrideStopsAtOwn},
-		{"its limits come by name", overrideByName},
+		{"its limits are sorted by name", overrideByName},
 		{"limits only it has join the bucket full", overrideJoins},
 		{"limits it lacks refill by themselves and cannot be charged", overrideLacks},
 		{"it shapes a new bucket, which stored limits then repair", overrideShapes},
 		{"stored limits clamp the bucket it shaped", overrideClamped},
 		{"it needs no stored limits, and stores none", overrideStoresNone},
-		{"it rules the parent too", overrideParent},
-		{"refused, it writes nothing", overrideRefused},
+		{"it applies to the parent", overrideParent},
+		{"a refused override writes nothing", overrideRefused},
 		{"its account takes credits up to the bucket's own capacity", overrideCredit},
-		{"its list is not kept or changed", overrideNotKept},
+		{"its list is neither kept nor changed", overrideNotKept},
 	}
 }
 

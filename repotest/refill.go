@@ -10,7 +10,7 @@ func refillChecks() []check {
 	return []check{
 		{"twice the capacity never gets through", noDoubleBurst},
 		{"refill telescopes", telescopes},
-		{"however an interval is cut, it refills the same", cutIntervals},
+		{"splitting an interval does not change the refill", cutIntervals},
 		{"a slow limit beside a busy one does not starve", slowDoesNotStarve},
 		{"refill stops at the capacity", stopsAtCapacity},
 		{"a clock that is behind mints nothing", clockBehind},

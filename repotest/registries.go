@@ -8,12 +8,12 @@ import (
 
 func registryChecks() []check {
 	return []check{
-		{"without limits there is nothing to list", registriesEmpty},
+		{"without limits the lists are empty", registriesEmpty},
 		{"resources with defaults are listed until these are deleted", registryDefaults},
 		{"resources are listed while some entity has limits for them", registryLimits},
 		{"entities with limits are listed by resource", registryEntities},
 		{"a deleted entity leaves the registries", registryDeletedEntity},
-		{"the list is complete, however long", registryMany},
+		{"a long list is complete", registryMany},
 		{"setting nothing, or a mode that only the system has, stores nothing", registryNothing},
 	}
 }

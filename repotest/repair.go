@@ -12,7 +12,7 @@ func repairChecks() []check {
 		{"a lowered capacity clamps", repairLowered},
 		{"a new limit starts full", repairNewLimit},
 		{"a removed limit goes", repairRemovedLimit},
-		{"what accrued before accrued by the old rate", repairOldRate},
+		{"time before a change refills by the old rate", repairOldRate},
 		{"a charge that is refused stores the repair", repairStoredWhenRefused},
 		{"a peek does not store the repair", repairNotStoredByPeek},
 		{"debt outlives every change", repairKeepsDebt},
@@ -20,7 +20,7 @@ func repairChecks() []check {
 		{"another level with the same limits is another source", repairSource},
 		{"limits deleted and set again do not fill", repairDeletedLimits},
 		{"the list shows the limits in force", repairListed},
-		{"a limit that changes its place keeps its balance", repairMovedLimit},
+		{"a limit keeps its balance when its position changes", repairMovedLimit},
 		{"a new rate holds from the millisecond of the change on", repairMillisecond},
 	}
 }

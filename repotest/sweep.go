@@ -11,7 +11,7 @@ import (
 func sweepChecks() []check {
 	return []check{
 		{"a clock far ahead takes nothing from others", sweepClockAhead},
-		{"usage beyond all numbers stops at the border", sweepUsageBorder},
+		{"usage saturates at the largest number", sweepUsageBorder},
 	}
 }
 
