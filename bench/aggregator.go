@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// functionBatch is how many records a function is called with.
+// functionBatch is the number of records in a call of a Lambda function.
 const functionBatch = 100
 
 // Names of the contenders in tables.
@@ -24,8 +24,8 @@ const (
 	nameAggregate = "Aggregate, 100 at a time"
 )
 
-// aggregatorSection shows how fast changes become usage, beside the loop that
-// anybody would write, and how much memory that takes.
+// aggregatorSection measures how fast changes become usage, compared with a
+// plain loop, and how much memory that takes.
 func aggregatorSection(ctx context.Context, cfg config, r *report) error {
 	n := slices.Max(cfg.changes)
 	r.line("  %d changes of %d buckets with 2 limits, 3 windows, %d rounds", n, feedBuckets, cfg.rounds)
@@ -53,7 +53,7 @@ func besideOther(times map[string]series, name, other string) string {
 	return times[name].over(times[other]).ratio()
 }
 
-// aggregatorTimes is nanoseconds for a change, in each round.
+// aggregatorTimes returns the nanoseconds for a change in each round.
 func aggregatorTimes(ctx context.Context, cfg config, n int) (map[string]series, error) {
 	changes, err := newFeed("ns").changes(n)
 	if err != nil {
@@ -91,8 +91,8 @@ func timeSums(changes []aggregator.Change) (time.Duration, error) {
 	return time.Since(begin), nil
 }
 
-// timeProcess gives changes to an aggregator, some at a time, and checks that it
-// counted them.
+// timeProcess gives changes to an aggregator in batches, and checks that it
+// counted them all.
 func timeProcess(ctx context.Context, changes []aggregator.Change, batch int) (time.Duration, error) {
 	store := newLedger()
 	a, err := aggregator.New(store, nil)
@@ -106,11 +106,11 @@ func timeProcess(ctx context.Context, changes []aggregator.Change, batch int) (t
 		}
 	}
 	took := time.Since(begin)
-	return took, counted(store, len(changes))
+	return took, checkCounted(store, len(changes))
 }
 
-// counted checks that no change was left out.
-func counted(store *ledger, changes int) error {
+// checkCounted checks that every change was counted.
+func checkCounted(store *ledger, changes int) error {
 	for _, window := range []limiter.Window{limiter.Hourly, limiter.Daily, limiter.Monthly} {
 		if _, events := store.total(window, "tpm"); events != changes {
 			return fmt.Errorf("%d of %d changes are counted %s", events, changes, window)
@@ -119,8 +119,8 @@ func counted(store *ledger, changes int) error {
 	return nil
 }
 
-// timeRecords has n records handled, some at a time, and does not count the time
-// that it takes to make them.
+// timeRecords times the handling of n records in batches, without the time to
+// make them.
 func timeRecords(ns string, n int, handle func([]dynamo.StreamRecord) error) (took time.Duration, err error) {
 	f := newFeed(ns)
 	for n > 0 {
@@ -157,5 +157,5 @@ func timeAggregate(ctx context.Context, n int) (time.Duration, error) {
 		}
 		return nil
 	})
-	return took, errors.Join(err, counted(store, n))
+	return took, errors.Join(err, checkCounted(store, n))
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// feedBuckets is how many there are. A few are busy and most are not, as the
-// keys of an API are.
+// feedBuckets is the number of buckets. A few of them are busy and most are
+// not, like the keys of an API.
 const feedBuckets, feedSkew = 5000, 1.1
 
-// feedStep is how far two changes are apart: a thousand in a second.
+// feedStep is the time between two changes: a thousand changes in a second.
 const feedStep = time.Millisecond
 
-// feed makes the records of a table's stream, always the same.
+// feed makes the records of a table's stream. The records are always the same.
 type feed struct {
 	random  *rand.Rand
 	which   *rand.Zipf
@@ -31,7 +31,7 @@ type feed struct {
 	number  int64
 }
 
-// feedBucket is one with two limits, as the last record left it.
+// feedBucket is a bucket with two limits in its latest state.
 type feedBucket struct {
 	limits   [2]feedLimit
 	refilled int64
@@ -39,18 +39,19 @@ type feedBucket struct {
 }
 
 type feedLimit struct {
-	attr         string // how its attributes begin
+	attr         string // prefix of its attributes
 	rate         bucket.Rate
 	tokens, used int64
 }
 
-// newFeed is that of a namespace. All its buckets are there from the beginning,
-// with counters that are as long as they will be, so it does not grow.
+// newFeed returns the feed of a namespace. All its buckets exist from the
+// beginning, and their counters have their final length, so the feed does not
+// grow.
 func newFeed(ns string) *feed {
 	random := rand.New(rand.NewPCG(1, 2))
 	f := &feed{
 		random: random, which: rand.NewZipf(random, feedSkew, 1, feedBuckets-1), buckets: make([]feedBucket, feedBuckets),
-		at: time.Date(2026, 1, 31, 23, 59, 30, 0, time.UTC), // so that every window ends under way
+		at: time.Date(2026, 1, 31, 23, 59, 30, 0, time.UTC), // every window ends during the feed
 	}
 	for i := range f.buckets {
 		f.buckets[i] = newFeedBucket(ns, fmt.Sprintf("key-%04d", i), f.at.UnixMilli(), random.Int64N(1000))
@@ -58,7 +59,7 @@ func newFeed(ns string) *feed {
 	return f
 }
 
-// newFeedBucket is filled to so many thousandths.
+// newFeedBucket returns a bucket with that many thousandths in it.
 func newFeedBucket(ns, entity string, at, filled int64) feedBucket {
 	b := feedBucket{refilled: at}
 	for i, l := range []limiter.Limit{limiter.PerMinute("rpm", 600), limiter.PerMinute("tpm", 600_000)} {
@@ -75,7 +76,7 @@ func newFeedBucket(ns, entity string, at, filled int64) feedBucket {
 			l.attr + "_cp": number(l.rate.Capacity), l.attr + "_ra": number(l.rate.Amount), l.attr + "_rp": number(l.rate.Period),
 		})
 	}
-	for range 2 { // a map that was cloned and changed is a little larger, and all that follow are
+	for range 2 { // a map that was cloned and changed is a little larger, and so are its clones
 		b.image = b.changed()
 	}
 	return b
@@ -91,8 +92,8 @@ func number(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
-// record is the next change: an acquire, or one time in three the end of a
-// lease that gives tokens back.
+// record returns the next change: an acquire, or one time in three the end of
+// a lease that gives tokens back.
 func (f *feed) record() dynamo.StreamRecord {
 	f.at = f.at.Add(feedStep)
 	f.number++
@@ -111,7 +112,7 @@ func (f *feed) record() dynamo.StreamRecord {
 	}
 }
 
-// take charges the limits, after a refill if one does not have enough.
+// take charges the limits, after a refill if one has too few tokens.
 func (b *feedBucket) take(now int64, amounts ...int64) {
 	short := false
 	for i, n := range amounts {
@@ -130,7 +131,7 @@ func (b *feedBucket) take(now int64, amounts ...int64) {
 	}
 }
 
-// changed is the image as it is now.
+// changed returns the current image.
 func (b *feedBucket) changed() map[string]types.AttributeValue {
 	image := maps.Clone(b.image)
 	image["rf"] = number(b.refilled)
@@ -148,7 +149,7 @@ func (f *feed) records(n int) []dynamo.StreamRecord {
 	return all
 }
 
-// changes are n records as an aggregator sees them.
+// changes returns n records as an aggregator gets them.
 func (f *feed) changes(n int) ([]aggregator.Change, error) {
 	all := make([]aggregator.Change, n)
 	for i := range all {

@@ -9,8 +9,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/aggregator"
 )
 
-// ledger is the least that can stand in for a table: it keeps the sums of each
-// snapshot and up to where they are counted. Refills are only counted.
+// ledger is a minimal replacement for a table: it keeps the sums of each
+// snapshot and the position up to which they are counted. It only counts
+// refills.
 type ledger struct {
 	mu      sync.Mutex
 	sums    map[ledgerKey]*ledgerSum
@@ -60,8 +61,8 @@ func (l *ledger) Refill(context.Context, time.Time, aggregator.ID, *aggregator.S
 	return true, nil
 }
 
-// total is what the snapshots of one window say was used of a limit, and by how
-// many changes.
+// total returns the usage of a limit in the snapshots of one window, and the
+// number of changes.
 func (l *ledger) total(window limiter.Window, limit string) (tokens int64, events int) {
 	for key, sum := range l.sums {
 		if key.window == window {
@@ -72,7 +73,8 @@ func (l *ledger) total(window limiter.Window, limit string) (tokens int64, event
 	return tokens, events
 }
 
-// plainSums is the same sums without windows, marks or a store that may fail.
+// plainSums returns the same sums without windows, positions or a store that
+// can fail.
 func plainSums(changes []aggregator.Change) map[plainKey]int64 {
 	sums := map[plainKey]int64{}
 	for i := range changes {

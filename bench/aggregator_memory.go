@@ -13,19 +13,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// heapSamples is how often the heap is looked at while changes are processed:
-// each look collects garbage first, so it sees what is in use.
+// heapSamples is the number of heap samples while changes are processed. Each
+// sample collects garbage first, so it shows the memory in use.
 const heapSamples = 20
 
-// heapWatch is a store that keeps nothing, so that what is in use is the
-// aggregator's. It looks at the heap now and then while additions are written:
-// everything is gathered by then.
+// heapWatch is a store that keeps nothing, so the memory in use belongs to the
+// aggregator. It samples the heap while additions are written, when the
+// aggregator has gathered everything.
 type heapWatch struct {
-	every int // changes from one look to the next
+	every int // changes between two samples
 
 	mu         sync.Mutex
 	seen, next int
-	most       uint64
+	peak       uint64
 }
 
 func (w *heapWatch) AddUsage(_ context.Context, a aggregator.Addition) error {
@@ -33,7 +33,7 @@ func (w *heapWatch) AddUsage(_ context.Context, a aggregator.Addition) error {
 	defer w.mu.Unlock()
 	if w.seen += len(a.Entries); w.seen >= w.next {
 		w.next += w.every
-		w.most = max(w.most, heapInUse())
+		w.peak = max(w.peak, heapInUse())
 	}
 	return nil
 }
@@ -42,16 +42,17 @@ func (*heapWatch) Refill(context.Context, time.Time, aggregator.ID, *aggregator.
 	return true, nil
 }
 
-// heapInUse collects twice, since the first time pools keep what they hold.
+// heapInUse collects garbage twice, since pools keep their objects the first
+// time.
 func heapInUse() uint64 {
 	runtime.GC()
 	runtime.GC()
 	return memStats().HeapAlloc
 }
 
-// watched is how much more than before is in use, at most, while n changes are
-// given to an aggregator.
-func watched(n int, process func(*aggregator.Aggregator) error) (float64, error) {
+// peakHeap returns the maximal growth of the heap while an aggregator gets n
+// changes.
+func peakHeap(n int, process func(*aggregator.Aggregator) error) (float64, error) {
 	const windows = 3
 	w := &heapWatch{every: max(1, windows*n/heapSamples)}
 	a, err := aggregator.New(w, nil)
@@ -63,15 +64,15 @@ func watched(n int, process func(*aggregator.Aggregator) error) (float64, error)
 	if w.seen != windows*n {
 		err = errors.Join(err, fmt.Errorf("%d of %d entries came to the store", w.seen, windows*n))
 	}
-	return float64(w.most) - float64(before), err
+	return float64(w.peak) - float64(before), err
 }
 
-// batchHeap is that of changes as a function gets them, made just before: the
-// batch counts too.
+// batchHeap returns the peak for batches that are made just before the call,
+// as in a Lambda function. It includes the batch.
 func batchHeap(ctx context.Context, n int) (float64, error) {
 	f := newFeed("ns")
 	defer runtime.KeepAlive(f)
-	return watched(n, func(a *aggregator.Aggregator) error {
+	return peakHeap(n, func(a *aggregator.Aggregator) error {
 		for left := n; left > 0; left -= functionBatch {
 			if tally := dynamo.Aggregate(ctx, a, f.records(min(left, functionBatch))); tally.Err != nil {
 				return tally.Err
@@ -81,17 +82,18 @@ func batchHeap(ctx context.Context, n int) (float64, error) {
 	})
 }
 
-// sliceHeap is that of one call with all changes, beyond them.
+// sliceHeap returns the peak for one call with all changes, without the
+// changes.
 func sliceHeap(ctx context.Context, n int) (float64, error) {
 	changes, err := newFeed("ns").changes(n)
 	if err != nil {
 		return 0, err
 	}
 	defer runtime.KeepAlive(changes)
-	return watched(n, func(a *aggregator.Aggregator) error { return a.Process(ctx, changes).Err })
+	return peakHeap(n, func(a *aggregator.Aggregator) error { return a.Process(ctx, changes).Err })
 }
 
-// aggregatorMemory compares what few and many changes need at most. Rounds hardly
+// aggregatorMemory compares the peaks for few and many changes. Rounds hardly
 // differ, so half of them are enough.
 func aggregatorMemory(ctx context.Context, cfg config, r *report) error {
 	const bound = 1.2
@@ -118,18 +120,18 @@ func aggregatorMemory(ctx context.Context, cfg config, r *report) error {
 
 func halfOf(rounds int) int { return max(1, rounds/2) }
 
-// heapPeaks is the peak for each number of changes in each round. The first
-// round is not kept: what is made once in a process is made then.
+// heapPeaks returns the peak for each number of changes in each round. It
+// drops the first round, which includes one-time allocations.
 func heapPeaks(ctx context.Context, rounds int, sizes []int, peak func(context.Context, int) (float64, error)) (map[int]series, error) {
 	peaks := map[int]series{}
 	for round := range rounds + 1 {
 		for _, n := range sizes {
-			most, err := peak(ctx, n)
+			bytes, err := peak(ctx, n)
 			if err := errors.Join(err, ctx.Err()); err != nil {
 				return nil, err
 			}
 			if round > 0 {
-				peaks[n] = append(peaks[n], most)
+				peaks[n] = append(peaks[n], bytes)
 			}
 		}
 	}

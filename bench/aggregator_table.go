@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// aggregatorToTable times the whole path, from records to a stub of a table
-// that answers at once, beside as many raw updates from as many callers.
+// aggregatorToTable times the whole path from records to a stub of a table
+// without delay, compared with as many raw updates from as many callers.
 func aggregatorToTable(ctx context.Context, cfg config, r *report) (err error) {
 	stub, endpoint, err := startStub(ctx, 0)
 	if err != nil {
@@ -46,10 +46,10 @@ func aggregatorToTable(ctx context.Context, cfg config, r *report) (err error) {
 	})
 }
 
-// tableCallers is how many writes an aggregator makes at once by default.
+// tableCallers is the default number of concurrent writes of an aggregator.
 const tableCallers = 16
 
-// timeToTable also tells how many writes it took.
+// timeToTable also returns the number of writes.
 func timeToTable(ctx context.Context, repo *dynamo.Repository, n int) (took time.Duration, writes int, err error) {
 	a, err := aggregator.New(repo.UsageStore(0), &aggregator.Options{Parallel: tableCallers})
 	if err != nil {

@@ -9,8 +9,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// TestAllCountTheSame: the plain loop, an aggregator that gets changes and one
-// that gets records come to the same sums, so their times can be compared.
+// TestAllCountTheSame checks that the plain loop, an aggregator with changes
+// and one with records get the same sums. Only then their times can be
+// compared.
 func TestAllCountTheSame(t *testing.T) {
 	const n = 1000
 	changes, err := newFeed("ns").changes(n)
@@ -47,11 +48,12 @@ func TestAllCountTheSame(t *testing.T) {
 	}
 }
 
-// TestHeapOfWhatIsKeptShows: a store that keeps what it is given is seen to.
+// TestHeapOfWhatIsKeptShows checks that a store that keeps its input raises
+// the peak.
 func TestHeapOfWhatIsKeptShows(t *testing.T) {
 	const n, size = 2000, 1 << 10
 	var kept [][]byte
-	got, err := watched(n, func(a *aggregator.Aggregator) error {
+	got, err := peakHeap(n, func(a *aggregator.Aggregator) error {
 		f := newFeed("ns")
 		for range n {
 			kept = append(kept, make([]byte, size))

@@ -6,11 +6,11 @@ import (
 	"fmt"
 )
 
-// allocated is what one operation allocates.
+// allocated holds the allocations of one operation.
 type allocated struct{ objects, bytes float64 }
 
-// allocations is counted over the whole process, so it includes what a store
-// does in the background.
+// allocations counts over the whole process, including the background work of
+// a store.
 func allocations(run func(int) error, n int) (allocated, error) {
 	if err := run(warmup(n)); err != nil {
 		return allocated{}, err
@@ -24,7 +24,8 @@ func allocations(run func(int) error, n int) (allocated, error) {
 	}, err
 }
 
-// allocsSection counts for every library, with one key and one goroutine.
+// allocsSection counts allocations of every library, with one key and one
+// goroutine.
 func allocsSection(ctx context.Context, cfg config, r *report) error {
 	const operations = 2000
 	var rows [][]string

@@ -7,20 +7,21 @@ import (
 	"fmt"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver our store uses
+	_ "modernc.org/sqlite" // the driver of our store
 )
 
-// bare is the least that SQLite can do for a limiter that is safe: one prepared
-// statement that changes one row and returns it, committed by itself. Nothing
-// is judged, refilled or booked. Journal, synchronous mode and driver are those
-// of our store, and so are the table, its indexes and the row.
+// bare runs the cheapest safe statement that a limiter could use in SQLite:
+// one prepared statement that updates and returns one row, in its own
+// transaction. It does not judge, refill or record anything. The journal, the
+// synchronous mode, the driver, the table, its indexes and the row are the
+// same as in our store.
 type bare struct {
 	db        *sql.DB
 	statement *sql.Stmt
 	row       bareRow
 }
 
-// bareRow is what the statement writes, and how it finds its row.
+// bareRow holds the values that the statement writes, and the key of its row.
 type bareRow struct {
 	ns               int64
 	entity, resource string
@@ -28,12 +29,12 @@ type bareRow struct {
 	expires, hour    int64
 }
 
-// bareUpdate sets what our store sets for an acquire.
+// bareUpdate sets the columns that our store sets for an acquire.
 const bareUpdate = `UPDATE buckets SET tokens = ?, at = ?, expires = ?, hour = ?, used = ?, events = events + 1
 	WHERE ns = ? AND entity = ? AND resource = ? RETURNING tokens, at, events`
 
-// newBare copies the table of buckets, as it is, from a file of our store.
-// Workers share the connections.
+// newBare copies the table of buckets from a file of our store. Workers share
+// the connections.
 func newBare(ctx context.Context, path, from string, connections int) (_ *bare, err error) {
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)")
 	if err != nil {
@@ -45,7 +46,7 @@ func newBare(ctx context.Context, path, from string, connections int) (_ *bare, 
 			err = errors.Join(err, b.close())
 		}
 	}()
-	db.SetMaxOpenConns(1) // while a file is attached to it
+	db.SetMaxOpenConns(1) // while another file is attached
 	if err := copyBuckets(ctx, db, from); err != nil {
 		return nil, err
 	}
@@ -59,7 +60,7 @@ func newBare(ctx context.Context, path, from string, connections int) (_ *bare, 
 		Scan(&w.ns, &w.entity, &w.resource, &w.tokens, &w.used, &w.expires, &w.hour)
 }
 
-// copyBuckets makes the same table and indexes, and copies the rows.
+// copyBuckets creates the same table and indexes, and copies the rows.
 func copyBuckets(ctx context.Context, db *sql.DB, from string) error {
 	if _, err := db.ExecContext(ctx, "ATTACH ? AS ours", from); err != nil {
 		return err

@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// smallConfig is as little as shows that everything runs.
+// smallConfig returns the smallest configuration that runs everything.
 func smallConfig() config {
 	cfg := quickConfig()
 	cfg.rounds, cfg.sample = 2, time.Millisecond
 	cfg.keys = []int{1, 10, 100}
 	cfg.changes, cfg.span = []int{100, 500}, time.Second
 	cfg.waiters, cfg.stay = []int{10, 10, 20}, time.Millisecond
-	cfg.engine, cfg.python = "", "" // which take a minute to start
+	cfg.engine, cfg.python = "", "" // they take a minute to start
 	return cfg
 }
 
-// runAll is the whole report, and where its files were.
+// runAll returns the whole report, and the folder of its temporary files.
 func runAll(t *testing.T, cfg config) (text, folder string) {
 	t.Helper()
 	folder = t.TempDir()
@@ -34,7 +34,7 @@ func runAll(t *testing.T, cfg config) (text, folder string) {
 	return out.String(), folder
 }
 
-// hasRow tells whether some line begins with these cells.
+// hasRow reports whether a line begins with these cells.
 func hasRow(text string, cells ...string) bool {
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(strings.Join(strings.Fields(line), " ")+" ", strings.Join(cells, " ")+" ") {
@@ -125,8 +125,8 @@ func TestBadFlagsAreRefused(t *testing.T) {
 	}
 }
 
-// TestBareRowIsOurs: the statement that is measured finds the row that was
-// copied from our store, and changes it once for each operation.
+// TestBareRowIsOurs checks that the bare statement finds the row copied from
+// our store, and changes it once for each operation.
 func TestBareRowIsOurs(t *testing.T) {
 	ctx := context.Background()
 	dbs, err := openDatabases(ctx, 2)

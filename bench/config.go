@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// config says what is measured and for how long.
+// config selects what to measure and for how long.
 type config struct {
 	rounds  int
-	sample  time.Duration  // about how long one contender runs in one round
-	keys    []int          // in memory, from 1 upwards
-	workers []int          // goroutines on memory, from 1 upwards
-	callers []int          // goroutines on sqlite, from 1 upwards
-	limits  []int          // of one bucket, from 1 upwards
-	changes []int          // of buckets, for an aggregator, few and many
-	waiters []int          // beside a busy key; in a short line, in a long one
-	stay    time.Duration  // how long a busy key is timed beside waiters, who ask again every 5 s
-	span    time.Duration  // of a load, by its own clock
+	sample  time.Duration  // approximate time of one contender in one round
+	keys    []int          // in memory, ascending from 1
+	workers []int          // goroutines on memory, ascending from 1
+	callers []int          // goroutines on sqlite, ascending from 1
+	limits  []int          // of one bucket, ascending from 1
+	changes []int          // of buckets, for an aggregator: few and many
+	waiters []int          // beside a busy key; in a short line; in a long line
+	stay    time.Duration  // time to measure a busy key beside waiters, which retry every 5 s
+	span    time.Duration  // length of a load, by its own clock
 	only    *regexp.Regexp // names of sections
 	engine  string         // script that runs DynamoDB Local; "" leaves it out
 	python  string         // script that installs the Python library; "" leaves it out
@@ -38,8 +38,8 @@ func fullConfig() config {
 	}
 }
 
-// quickConfig is for a look and for CI: it shows that everything runs, and the
-// numbers only roughly.
+// quickConfig returns a configuration for a quick look and for CI: it runs
+// everything, with rough numbers.
 func quickConfig() config {
 	cfg := fullConfig()
 	cfg.rounds, cfg.sample = 3, 20*time.Millisecond
@@ -48,7 +48,7 @@ func quickConfig() config {
 	return cfg
 }
 
-// parse reads the command line; its errors have been printed.
+// parse reads the command line. It has printed its errors.
 func parse(args []string, errs io.Writer) (config, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(errs)
@@ -80,13 +80,13 @@ func parse(args []string, errs io.Writer) (config, error) {
 	return cfg, nil
 }
 
-// section is a part of the report that can be run by itself.
+// section is a part of the report that can run alone.
 type section struct {
 	name, title string
 	run         func(context.Context, config, *report) error
 }
 
-// sections run in this order. The first needs a small heap.
+// sections lists the sections in order. The first needs a small heap.
 var sections = []section{
 	{"memory", "two-limit acquire+commit on memory beside a single-limit take", memorySection},
 	{"sustained", "two-limit acquire+commit on memory beside a single-limit take, garbage collections included", sustainedSection},

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// freeCPUs is how many CPUs this program gets at the moment: how much faster
-// some arithmetic is done by a goroutine for each CPU than by one. Where other
-// programs are busy, rows with several goroutines say little.
+// freeCPUs returns how many CPUs this program gets at the moment: the speedup
+// of some arithmetic on one goroutine for each CPU. If other programs are
+// busy, rows with several goroutines mean little.
 func freeCPUs() float64 {
 	const work, tries = 20_000_000, 5
 	var speedups series

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// A call to a table takes much longer than one to memory, and there is a tail
-// to be seen, so samples are longer and rounds more.
+// dynamoConfig returns a configuration with longer samples and more rounds:
+// calls to a table are slower than calls to memory, and their tail matters.
 func dynamoConfig(cfg config, longer int) config {
 	cfg.rounds += cfg.rounds / 2
 	cfg.sample *= time.Duration(longer)
 	return cfg
 }
 
-// dynamoSection measures on DynamoDB Local. Whatever cannot be started is left
-// out, with a line that says so.
+// dynamoSection measures on DynamoDB Local. It leaves out what cannot be
+// started, and prints a line about it.
 func dynamoSection(ctx context.Context, cfg config, r *report) (err error) {
 	cfg = dynamoConfig(cfg, 6)
 	if cfg.engine == "" {
@@ -53,7 +53,7 @@ func dynamoSection(ctx context.Context, cfg config, r *report) (err error) {
 		dynamoRows(cfg, all, counts))
 }
 
-// callersOf is how many callers, in words.
+// callersOf returns the number of callers in words.
 func callersOf(n int) string {
 	if n == 1 {
 		return "1 caller"
@@ -63,7 +63,7 @@ func callersOf(n int) string {
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// pythonOrNot is nil, with a line that says so, where there is no Python.
+// pythonOrNot returns nil and prints a line if Python is not available.
 func pythonOrNot(ctx context.Context, cfg config, r *report, endpoint string) *python {
 	py, err := startPython(ctx, cfg.python, endpoint)
 	if err != nil {
@@ -73,7 +73,7 @@ func pythonOrNot(ctx context.Context, cfg config, r *report, endpoint string) *p
 	return py
 }
 
-// measureTable runs all probes on a table that was prepared.
+// measureTable runs all probes on a prepared table.
 func measureTable(ctx context.Context, cfg config, endpoint string, py *python) (_ measured, err error) {
 	g, err := newRig(ctx, endpoint)
 	if err != nil {
@@ -87,7 +87,7 @@ func measureTable(ctx context.Context, cfg config, endpoint string, py *python) 
 	return rounds(ctx, cfg, g.probes(ctx, cfg.callers, table))
 }
 
-// inOrder are the contenders that were measured, in the order of tables.
+// inOrder returns the measured contenders in the order of tables.
 func (m measured) inOrder(callers []int) (all []caller) {
 	for _, n := range callers {
 		for _, what := range []string{nameRaw, nameOurs, nameCascade, namePython} {
@@ -99,7 +99,7 @@ func (m measured) inOrder(callers []int) (all []caller) {
 	return all
 }
 
-// besideRaw is a metric as a multiple of the raw client's.
+// besideRaw returns a metric as a multiple of the raw client's.
 func (m measured) besideRaw(id caller, what metric) string {
 	if id.what == nameRaw {
 		return ""
@@ -107,7 +107,7 @@ func (m measured) besideRaw(id caller, what metric) string {
 	return m.over(id, caller{nameRaw, id.callers}, what).ratio()
 }
 
-// micros is the median in microseconds; spreads are shown with ratios.
+// micros returns the median in microseconds. Ratios show the spread.
 func (m measured) micros(id caller, what metric) string {
 	return fmt.Sprintf("%.0f", m.of(id, what).median()/1000)
 }

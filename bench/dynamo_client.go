@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// farAway is how long the slower stub takes: a table in the same region.
+// farAway is the delay of the slower stub: a table in the same region.
 const farAway = 5 * time.Millisecond
 
-// clientSection measures the client alone, against a stub that answers at once
-// and one that takes a while.
+// clientSection measures the client alone, against a stub without delay and
+// one with it.
 func clientSection(ctx context.Context, cfg config, r *report) error {
 	cfg = dynamoConfig(cfg, 4)
 	var rows [][]string
@@ -57,8 +57,8 @@ func clientRows(cfg config, all measured, delay time.Duration) (rows [][]string)
 	return rows
 }
 
-// clientTargets: CPU is compared where nobody waits, the time of a cascade where
-// everybody does.
+// clientTargets compares CPU time on the stub without delay, and the time of a
+// cascade on the stub with it.
 func clientTargets(cfg config, r *report, all measured, delay time.Duration) {
 	for _, n := range cfg.callers {
 		ours := caller{nameOurs, n}

@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// metric is what is measured of calls to a table. Times are in nanoseconds.
+// metric is a property of calls to a table. Times are in nanoseconds.
 type metric int
 
 const (
 	perSecond metric = iota
 	p50
 	p99
-	cpuPerCall // of the client's process, garbage collection included
+	cpuPerCall // of the client's process, including garbage collection
 	objects    // allocated for one call
 	bytesEach
 	metricCount
 )
 
-// figures are what one sample came to. What cannot be known is 0.
+// figures holds the metrics of one sample. Unknown metrics are 0.
 type figures [metricCount]float64
 
-// probe is one way to call a table, from a number of callers at once.
+// probe is one way to call a table, from a number of concurrent callers.
 type probe struct {
 	id  caller
 	run func(n int) (figures, error) // n calls
 }
 
-// measured is the figures of each round.
+// measured holds the figures of each round.
 type measured map[caller][]figures
 
 func (m measured) of(id caller, what metric) series {
@@ -40,11 +40,11 @@ func (m measured) of(id caller, what metric) series {
 	return s
 }
 
-// over is the quotient of one metric round by round.
+// over returns the quotient of one metric in each round.
 func (m measured) over(a, b caller, what metric) series { return m.of(a, what).over(m.of(b, what)) }
 
-// rounds runs every probe once a round, in turn, as measure does. The first
-// round is not kept: a server in Java is still being compiled then.
+// rounds runs every probe once a round, in turn, like measure. It drops the
+// first round, in which the JVM still compiles.
 func rounds(ctx context.Context, cfg config, probes []probe) (measured, error) {
 	sizes := make([]int, len(probes))
 	for i, p := range probes {
@@ -72,14 +72,14 @@ func rounds(ctx context.Context, cfg config, probes []probe) (measured, error) {
 	return all, nil
 }
 
-// inProcess is a probe of calls that this process makes.
+// inProcess returns a probe of calls that this process makes.
 func inProcess(ctx context.Context, id caller, call func(context.Context) error) probe {
 	return probe{id, func(n int) (figures, error) {
 		if err := timeEach(ctx, id.callers, make(series, warmup(n)), call); err != nil {
 			return figures{}, err
 		}
 		took := make(series, n)
-		runtime.GC() // so that samples do not collect each other's garbage
+		runtime.GC() // samples must not collect each other's garbage
 		memory, cpu, begin := memStats(), cpuTime(), time.Now()
 		err := timeEach(ctx, id.callers, took, call)
 		wall, used, now := time.Since(begin), cpuTime()-cpu, memStats()
@@ -93,12 +93,11 @@ func inProcess(ctx context.Context, id caller, call func(context.Context) error)
 	}}
 }
 
-// timeEach makes as many calls as there is room for their times, spread over
-// workers.
+// timeEach makes len(took) calls, spread over workers, and stores their times.
 func timeEach(ctx context.Context, workers int, took series, call func(context.Context) error) error {
 	n := len(took)
 	return parallel(workers, func(worker, share int) error {
-		first := n * worker / workers // as parallel shares them
+		first := n * worker / workers // the same shares as in parallel
 		for i := first; i < first+share; i++ {
 			begin := time.Now()
 			if err := call(ctx); err != nil {

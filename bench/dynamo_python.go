@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// python is a process that runs the Python library; dynamo/internal/interop/testdata/peer.py
-// says what it understands. It does one thing at a time.
+// python is a process that runs the Python library. The peer script documents
+// its protocol. It handles one call at a time.
 type python struct {
 	child  *child
 	tables int
@@ -20,8 +20,9 @@ type python struct {
 
 const peerScript = "../dynamo/internal/interop/testdata/peer.py"
 
-// startPython asks a script for an interpreter that has the library, which it
-// installs if need be, and starts it. An empty script is nobody to ask.
+// startPython runs a script that prints a Python interpreter with the library,
+// which the script installs if needed. It then starts the peer. An empty
+// script means no Python.
 func startPython(ctx context.Context, script, endpoint string) (*python, error) {
 	if script == "" {
 		return nil, errors.New("it is switched off")
@@ -37,8 +38,8 @@ func startPython(ctx context.Context, script, endpoint string) (*python, error) 
 	return &python{child: c}, err
 }
 
-// pythonEnv is the environment without a developer's own settings, credentials
-// and proxies.
+// pythonEnv returns the environment without a developer's settings,
+// credentials and proxies.
 func pythonEnv() []string {
 	env := slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		name, _, _ := strings.Cut(strings.ToUpper(variable), "=")
@@ -48,8 +49,7 @@ func pythonEnv() []string {
 		"AWS_CONFIG_FILE="+os.DevNull, "AWS_SHARED_CREDENTIALS_FILE="+os.DevNull, "PYTHONDONTWRITEBYTECODE=1")
 }
 
-// call runs an operation and reads what it returned into result, which may be
-// nil.
+// call runs an operation and decodes its result, which may be nil.
 func (p *python) call(op string, args map[string]any, result any) error {
 	request, err := json.Marshal(map[string]any{"op": op, "args": args})
 	if err != nil {
@@ -82,13 +82,13 @@ func (p *python) close() error {
 	return p.child.close()
 }
 
-// pythonTable is the table at one endpoint, seen by Python.
+// pythonTable is the table at one endpoint in the Python process.
 type pythonTable struct {
 	*python
 	handle string
 }
 
-// table opens a table that was prepared. Without a process there is none.
+// table opens a prepared table. It returns nil without a process.
 func (p *python) table(endpoint string) (*pythonTable, error) {
 	if p == nil {
 		return nil, nil
@@ -100,7 +100,7 @@ func (p *python) table(endpoint string) (*pythonTable, error) {
 	}, nil)
 }
 
-// probe acquires from tasks. What Python allocates is not known.
+// probe acquires from tasks. The allocations of Python are unknown.
 func (t *pythonTable) probe(tasks int) probe {
 	return probe{caller{namePython, tasks}, func(n int) (figures, error) {
 		var got struct {

@@ -19,15 +19,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Engines on this machine take any credentials, but keep separate data for each
-// region and access key.
+// Engines on this machine accept any credentials, but keep separate data for
+// each region and access key.
 const awsRegion, awsKey = "us-east-1", "test"
 
 func awsConfig() aws.Config {
 	return aws.Config{Region: awsRegion, Credentials: credentials.NewStaticCredentialsProvider(awsKey, awsKey, "")}
 }
 
-// tunedClient has the settings of the client that our store makes for itself.
+// tunedClient returns an HTTP client with the settings of our store's own
+// client.
 func tunedClient() *awshttp.BuildableClient {
 	const idle = 512
 	return awshttp.NewBuildableClient().WithDialerOptions(func(d *net.Dialer) {
@@ -40,7 +41,7 @@ func tunedClient() *awshttp.BuildableClient {
 	})
 }
 
-// newRawClient is the SDK as our store uses it for charges: sent once, no
+// newRawClient returns an SDK client as our store uses it for charges: without
 // retries.
 func newRawClient(endpoint string, client aws.HTTPClient) *dynamodb.Client {
 	cfg := awsConfig()
@@ -71,7 +72,7 @@ func (r *recorder) Do(req *http.Request) (*http.Response, error) {
 	return r.HTTPClient.Do(req)
 }
 
-// wireUpdate is an update as it is sent.
+// wireUpdate is an update as sent.
 type wireUpdate struct {
 	TableName, UpdateExpression, ConditionExpression  *string
 	ReturnValues, ReturnValuesOnConditionCheckFailure string
@@ -79,7 +80,7 @@ type wireUpdate struct {
 	ExpressionAttributeNames                          map[string]string
 }
 
-// wireValue is the kinds of values that are in a charge.
+// wireValue holds the kinds of values in a charge.
 type wireValue struct {
 	S, N *string
 	BOOL *bool
@@ -108,8 +109,8 @@ func decodeValues(values map[string]wireValue) (map[string]types.AttributeValue,
 	return decoded, nil
 }
 
-// input is the SDK's input that makes the update recorded: our store decides
-// what the raw client sends, also when it changes.
+// input returns the SDK input of the recorded update, so the raw client always
+// sends what our store sends.
 func (r *recorder) input() (*dynamodb.UpdateItemInput, error) {
 	if r.last == nil {
 		return nil, errors.New("a warm acquire sent no UpdateItem")
@@ -131,7 +132,7 @@ func (r *recorder) input() (*dynamodb.UpdateItemInput, error) {
 	}, err
 }
 
-// rawUpdate sends one update again and again.
+// rawUpdate returns a call that sends the update.
 func rawUpdate(client *dynamodb.Client, in *dynamodb.UpdateItemInput) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := client.UpdateItem(ctx, in)

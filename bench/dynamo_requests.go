@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// requestsPerCall counts what each way to call a table sends, with clients of
-// their own that go through a proxy: those that are timed are not disturbed.
+// requestsPerCall counts the requests of each way to call a table. It uses
+// separate clients behind a proxy, so it does not disturb the timed ones.
 func requestsPerCall(ctx context.Context, callers []int, endpoint string, py *python) (_ map[caller]float64, err error) {
 	var seen atomic.Int64
 	proxy, stop, err := countingProxy(ctx, endpoint, &seen)
@@ -30,7 +30,7 @@ func requestsPerCall(ctx context.Context, callers []int, endpoint string, py *py
 	counts := map[caller]float64{}
 	for _, p := range g.probes(ctx, callers, table) {
 		const calls = 200
-		if _, err := p.run(1); err != nil { // which may be the first ever
+		if _, err := p.run(1); err != nil { // may be the first call ever
 			return nil, err
 		}
 		before := seen.Load()
@@ -42,7 +42,7 @@ func requestsPerCall(ctx context.Context, callers []int, endpoint string, py *py
 	return counts, nil
 }
 
-// countingProxy passes everything on and counts it.
+// countingProxy forwards and counts requests.
 func countingProxy(ctx context.Context, endpoint string, seen *atomic.Int64) (address string, stop func() error, err error) {
 	to, err := url.Parse(endpoint)
 	if err != nil {

@@ -11,12 +11,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// Names in the table that is measured.
+// Names in the measured table.
 const (
 	benchTable    = "bench"
 	benchResource = "gpt-4"
-	loner         = "loner" // pays alone
-	childEntity   = "child" // pays with parentEntity
+	loner         = "loner" // has no parent
+	childEntity   = "child" // cascades to parentEntity
 	parentEntity  = "parent"
 )
 
@@ -27,8 +27,8 @@ const (
 	namePython  = "Python"
 )
 
-// Limits refill so slowly that a bucket which was half emptied once never fills
-// up, and hold so much that it never runs out: every acquire is the plain write.
+// The limits refill so slowly that a half-empty bucket never fills, and hold
+// so much that it never runs out. Every acquire is therefore a plain write.
 const rpmCapacity, tpmCapacity = 1e9, 1e10
 
 func benchLimits() []limiter.Limit {
@@ -40,7 +40,7 @@ func benchLimits() []limiter.Limit {
 
 func benchAmounts() limiter.Amounts { return limiter.Tokens("rpm", 1).And("tpm", 100) }
 
-// rig is the Go clients of one table, warm.
+// rig holds the warm Go clients of one table.
 type rig struct {
 	repo  *dynamo.Repository
 	lim   *limiter.RateLimiter
@@ -48,7 +48,7 @@ type rig struct {
 	input *dynamodb.UpdateItemInput
 }
 
-// prepare makes the table with its entities and their buckets, once for each
+// prepare creates the table with its entities and their buckets, once for each
 // endpoint.
 func prepare(ctx context.Context, endpoint string) error {
 	cfg := awsConfig()
@@ -87,7 +87,7 @@ func connect(ctx context.Context, opts *dynamo.Options) (*rig, error) {
 	return &rig{repo: repo, lim: lim}, err
 }
 
-// newRig connects to a table that was prepared.
+// newRig connects to a prepared table.
 func newRig(ctx context.Context, endpoint string) (*rig, error) {
 	recorded, err := record(ctx, endpoint)
 	if err != nil {
@@ -109,7 +109,7 @@ func newRig(ctx context.Context, endpoint string) (*rig, error) {
 	return g, nil
 }
 
-// record has the update that our store sends for a warm acquire.
+// record records the update that our store sends for a warm acquire.
 func record(ctx context.Context, endpoint string) (*recorder, error) {
 	cfg, r := awsConfig(), &recorder{HTTPClient: tunedClient()}
 	cfg.HTTPClient = r
@@ -120,7 +120,7 @@ func record(ctx context.Context, endpoint string) (*recorder, error) {
 	return r, errors.Join(g.warm(ctx), g.acquire(ctx, loner, benchAmounts()), g.close())
 }
 
-// warm makes the store know both entities and their buckets.
+// warm makes the store cache both entities and their buckets.
 func (g *rig) warm(ctx context.Context) error {
 	return errors.Join(g.acquire(ctx, loner, benchAmounts()), g.acquire(ctx, childEntity, benchAmounts()))
 }
@@ -133,14 +133,14 @@ func (g *rig) acquire(ctx context.Context, entity string, amounts limiter.Amount
 	return lease.Commit(ctx)
 }
 
-// acquires is a call that acquires and commits, with a request made once.
+// acquires returns a call that acquires and commits. The request is made once.
 func (g *rig) acquires(entity string) func(context.Context) error {
 	amounts := benchAmounts()
 	return func(ctx context.Context) error { return g.acquire(ctx, entity, amounts) }
 }
 
-// probes are all ways to call the table with each number of callers; python may
-// be nil.
+// probes returns all ways to call the table, with each number of callers.
+// python may be nil.
 func (g *rig) probes(ctx context.Context, callers []int, python *pythonTable) (all []probe) {
 	for _, n := range callers {
 		all = append(all,

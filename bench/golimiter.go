@@ -9,16 +9,17 @@ import (
 	"github.com/sethvargo/go-limiter/memorystore"
 )
 
-var errRefused = errors.New("a request was refused, which the limits are made to rule out")
+var errRefused = errors.New("a request was refused; the limits have to admit all of them")
 
-// goLimiter is sethvargo/go-limiter on its memory store: one limit for a key.
+// goLimiter is sethvargo/go-limiter on its memory store, with one limit for
+// each key.
 type goLimiter struct {
 	store   golimiter.Store
 	pickers []picker
 }
 
-// newGoLimiter has an interval longer than any run: at the end of one the store
-// forgets how much it holds, and refills too little for large limits.
+// newGoLimiter sets an interval longer than any run. At the end of an interval
+// the store loses its balance, and refills too little for large limits.
 func newGoLimiter(ctx context.Context, keys *keyset, workers int) (*goLimiter, error) {
 	store, err := memorystore.New(&memorystore.Config{Tokens: plenty, Interval: 24 * time.Hour})
 	if err != nil {

@@ -9,16 +9,15 @@ import (
 	"time"
 )
 
-// contender is one thing that is timed. K tells it from the others of its
-// section.
+// contender is an operation to time. Its ID is unique in its section.
 type contender[K comparable] struct {
 	id  K
 	run func(n int) error // n operations
 }
 
-// measure times every contender once a round, in turn, so that whatever else
-// the machine does falls on all of them. The result is nanoseconds per
-// operation, one value for each round.
+// measure times every contender once a round, in turn, so that other load on
+// the machine affects all of them. It returns nanoseconds per operation, one
+// value for each round.
 func measure[K comparable](ctx context.Context, cfg config, contenders []contender[K]) (map[K]series, error) {
 	sizes := make([]int, len(contenders))
 	for i, c := range contenders {
@@ -44,7 +43,7 @@ func measure[K comparable](ctx context.Context, cfg config, contenders []contend
 	return results, nil
 }
 
-// calibrate finds how many operations take about the time given.
+// calibrate returns the number of operations that take about the given time.
 func calibrate(run func(int) error, want time.Duration) (int, error) {
 	for n := 16; ; n *= 4 {
 		begin := time.Now()
@@ -57,11 +56,10 @@ func calibrate(run func(int) error, want time.Duration) (int, error) {
 	}
 }
 
-// sample is the nanoseconds of one operation, over n of them. It begins with a
-// clean heap and a few operations that are not timed: they meet what came due
-// while other contenders ran, such as the sweep of a store every minute, which
-// would weigh hundreds of times what it does in a program that runs all the
-// time.
+// sample returns the nanoseconds of one operation, over n of them. It begins
+// with a clean heap and a few untimed operations. These absorb work that came
+// due while other contenders ran, such as the sweep of a store every minute,
+// which would weigh far too much in a short sample.
 func sample(run func(int) error, n int) (float64, error) {
 	clean()
 	if err := run(warmup(n)); err != nil {
@@ -70,8 +68,9 @@ func sample(run func(int) error, n int) (float64, error) {
 	return timed(run, n)
 }
 
-// clean collects garbage if there is any to speak of: with millions of objects
-// in memory that takes longer than a sample, and most contenders make none.
+// clean collects garbage if there is more than a little. With millions of
+// objects in memory that takes longer than a sample, and most contenders make
+// none.
 func clean() {
 	const little = 1 << 20
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/live:bytes"}}
@@ -89,7 +88,8 @@ func timed(run func(int) error, n int) (float64, error) {
 	return float64(time.Since(begin).Nanoseconds()) / float64(n), err
 }
 
-// parallel spreads n operations over workers and waits for all of them.
+// parallel returns a function that spreads n operations over workers and waits
+// for all of them.
 func parallel(workers int, do func(worker, n int) error) func(n int) error {
 	if workers == 1 {
 		return func(n int) error { return do(0, n) }

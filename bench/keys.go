@@ -5,12 +5,12 @@ import (
 	"math/rand/v2"
 )
 
-// keyset is the keys of a measurement and the order in which they are asked
-// for. The order is as long for one key as for a million, so choosing a key
-// costs every contender the same.
+// keyset holds the keys of a measurement and the order of requests. The order
+// has the same length for one key as for a million, so choosing a key costs
+// every contender the same.
 type keyset struct {
-	keys  []string // all of the same length
-	order []uint32 // indices, a power of two of them
+	keys  []string // of equal length
+	order []uint32 // indices; the length is a power of two
 }
 
 const orderLength = 1 << 20
@@ -27,15 +27,15 @@ func newKeyset(n int) *keyset {
 	return s
 }
 
-// picker goes through the order of a keyset. It goes on where the last sample
-// ended: otherwise a short sample would meet the same few keys each time, and
-// find them in the cache.
+// picker iterates over the order of a keyset. It continues where the last
+// sample ended. Otherwise a short sample would use the same few keys each time
+// and find them in the CPU cache.
 type picker struct {
 	*keyset
 	at int
 }
 
-// pickers is one for each worker, spread over the order.
+// pickers returns one picker for each worker, spread over the order.
 func (s *keyset) pickers(workers int) []picker {
 	all := make([]picker, workers)
 	for w := range all {

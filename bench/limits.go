@@ -6,7 +6,8 @@ import (
 	"strconv"
 )
 
-// limitsSection shows how our cost grows with the limits of a bucket.
+// limitsSection shows how the cost of an acquire grows with the limits of a
+// bucket.
 func limitsSection(ctx context.Context, cfg config, r *report) error {
 	keys := newKeyset(1)
 	var made []library

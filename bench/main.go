@@ -1,12 +1,12 @@
-// Command bench prints how fast the limiter is beside other limiters, bare SQL
-// and the raw client of DynamoDB. A machine's nanoseconds say little, so what
-// counts are ratios: all contenders run in one process, a short sample each, in
-// turn, for several rounds, and a ratio is taken within a round before the
-// median over the rounds. DynamoDB Local, Python and the stub of a table have
-// processes of their own, so the CPU time shown is that of the client alone.
+// Command bench compares the speed of the limiter with other limiters, bare SQL
+// and the raw client of DynamoDB. Nanoseconds depend on the machine, so bench
+// reports ratios. All contenders run in one process, a short sample each, in
+// turn, for several rounds. A ratio is taken within a round, and the result is
+// the median over the rounds. DynamoDB Local, Python and the stub of a table run
+// in processes of their own, so CPU times include the client alone.
 //
-// A missed target is printed, not an error: the exit code is 0 unless something
-// breaks. Run it on a machine that does nothing else.
+// A missed target is printed and is not an error: the exit code is 0 unless
+// something breaks. Run bench on an idle machine.
 //
 //	go run . [-quick] [-rounds n] [-only regexp]
 package main
@@ -24,10 +24,10 @@ import (
 
 func main() { os.Exit(command(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// command is the program; its result is the exit code. An interrupt ends the
-// sample under way and removes the files.
+// command runs the program and returns the exit code. An interrupt ends the
+// current sample and removes the files.
 func command(args []string, out, errs io.Writer) int {
-	if len(args) == 2 && args[0] == stubCommand { // started by this program itself
+	if len(args) == 2 && args[0] == stubCommand { // started by this program
 		if err := serveStub(args[1], os.Stdin, out); err != nil {
 			fmt.Fprintln(errs, "bench:", err)
 			return 1
@@ -39,7 +39,7 @@ func command(args []string, out, errs io.Writer) int {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
-		return 2 // parse has said why
+		return 2 // parse has printed the error
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -50,8 +50,7 @@ func command(args []string, out, errs io.Writer) int {
 	return 0
 }
 
-// run measures the sections that cfg selects and prints them, then the
-// verdicts.
+// run measures and prints the selected sections, then the verdicts.
 func run(ctx context.Context, cfg config, out io.Writer) error {
 	r := &report{out: out}
 	r.line("%s %s/%s, %d CPUs, %.1f of them free at the start", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), freeCPUs())

@@ -20,7 +20,7 @@ var libraryNames = []string{nameOurs, nameGoLimiter, nameThrottled}
 
 const twoLimits = 2
 
-// newLibrary makes a library in memory with all keys in it.
+// newLibrary creates a library in memory with all keys in it.
 func newLibrary(ctx context.Context, name string, keys *keyset, workers int) (library, error) {
 	switch name {
 	case nameOurs:
@@ -40,8 +40,8 @@ type subject struct {
 }
 
 // memoryTimes measures all libraries with one number of keys. Nothing else is
-// in memory then: what others keep alive decides how often garbage is collected
-// and whether memory that is allocated is still in the cache.
+// in memory then: other live objects would change how often garbage is
+// collected, and whether allocated memory is still in the CPU cache.
 func memoryTimes(ctx context.Context, cfg config, n int) (_ map[subject]series, err error) {
 	var made []library
 	defer func() { err = errors.Join(err, closeLibraries(made)) }()
@@ -62,7 +62,8 @@ func memoryTimes(ctx context.Context, cfg config, n int) (_ map[subject]series, 
 	return measure(ctx, cfg, contenders)
 }
 
-// subjects are all of the memory section, in the order of its table.
+// subjects returns all contenders of the memory section, in the order of its
+// table.
 func (c *config) subjects() (all []subject) {
 	for _, workers := range c.workers {
 		for _, keys := range c.keys {
@@ -82,8 +83,8 @@ func closeLibraries(all []library) error {
 	return errors.Join(errs...)
 }
 
-// memorySection compares libraries at each number of keys and workers, and each
-// with itself as the keys become more.
+// memorySection compares the libraries at each number of keys and workers, and
+// each library with itself as keys are added.
 func memorySection(ctx context.Context, cfg config, r *report) error {
 	times := map[subject]series{}
 	for _, n := range cfg.keys {

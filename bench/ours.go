@@ -9,14 +9,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
-// library is a limiter with the buckets of all its keys made.
+// library is a limiter with a bucket for each of its keys.
 type library interface {
-	take(worker, n int) error // n operations that are all admitted
+	take(worker, n int) error // makes n operations, which are all admitted
 	close() error
 }
 
-// ours acquires and commits. The request is made once; only the entity in it
-// changes from call to call, as the key does for the other libraries.
+// ours acquires and commits. It makes the request once, and only changes its
+// entity, like the key of the other libraries.
 type ours struct {
 	repo    limiter.Repository
 	lim     *limiter.RateLimiter
@@ -25,7 +25,7 @@ type ours struct {
 }
 
 // plenty is a capacity that is never used up. It also keeps buckets from
-// expiring, since they stay for several times what an empty one takes to fill.
+// expiring, since their lifetime is a multiple of their fill time.
 const plenty = 1e15
 
 func newOurs(ctx context.Context, repo limiter.Repository, keys *keyset, workers, limits int) (*ours, error) {

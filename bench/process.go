@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// child is a program that answers in lines and runs until its input is closed,
-// which also happens when this process dies, in whatever way.
+// child is a program that prints lines and runs until its input is closed. The
+// input is also closed when this process dies.
 type child struct {
 	cmd  *exec.Cmd
 	in   io.WriteCloser
@@ -21,10 +21,10 @@ type child struct {
 	errs bytes.Buffer
 }
 
-// exitLimit is how long a child may take to end once its input is closed.
+// exitLimit is the time that a child has to exit after its input is closed.
 const exitLimit = 10 * time.Second
 
-// start runs a program with an environment, nil for this process's own.
+// start runs a program. A nil environment means this process's own.
 func start(ctx context.Context, env []string, name string, args ...string) (*child, error) {
 	c := &child{cmd: exec.CommandContext(ctx, name, args...)}
 	c.cmd.Env, c.cmd.Stderr, c.cmd.WaitDelay = env, &c.errs, exitLimit
@@ -34,12 +34,12 @@ func start(ctx context.Context, env []string, name string, args ...string) (*chi
 		return nil, err
 	}
 	c.in, c.out = in, bufio.NewReader(out)
-	c.cmd.Cancel = in.Close // a script that is killed would leave its own children behind
+	c.cmd.Cancel = in.Close // a killed script would leave its own children behind
 	return c, c.cmd.Start()
 }
 
-// line is the next line of its output. Without one the child is ended, and the
-// error has what it said.
+// line returns the next line of output. Without one, it ends the child and
+// returns an error with the child's messages.
 func (c *child) line() (string, error) {
 	line, err := c.out.ReadString('\n')
 	if err != nil {
@@ -49,13 +49,13 @@ func (c *child) line() (string, error) {
 	return strings.TrimSpace(line), nil
 }
 
-// close ends it and waits until it has.
+// close ends the child and waits for it.
 func (c *child) close() error {
-	_ = c.in.Close() // it may be gone already: Wait tells
+	_ = c.in.Close() // it may have exited already; Wait reports that
 	return c.cmd.Wait()
 }
 
-// startServer is start for a program whose first line is its URL.
+// startServer starts a program whose first line is its URL.
 func startServer(ctx context.Context, name string, args ...string) (*child, string, error) {
 	c, err := start(ctx, nil, name, args...)
 	if err != nil {

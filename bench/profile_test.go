@@ -17,7 +17,7 @@ func BenchmarkMemory(b *testing.B) {
 				return newLibrary(context.Background(), name, newKeyset(n), 1)
 			})
 			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
-				lib, err := once() // only if it is among those that run
+				lib, err := once() // only if it is selected
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -27,8 +27,8 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkSQLite is BenchmarkMemory for our store and the bare statement, by
-// number of goroutines.
+// BenchmarkSQLite profiles our store and the bare statement, by number of
+// goroutines.
 func BenchmarkSQLite(b *testing.B) {
 	callers := fullConfig().callers
 	dbs, err := openDatabases(context.Background(), slices.Max(callers))
@@ -44,8 +44,8 @@ func BenchmarkSQLite(b *testing.B) {
 	}
 }
 
-// BenchmarkStub is BenchmarkMemory for calls to a stub that answers at once, by
-// number of callers: the client alone.
+// BenchmarkStub profiles calls to a stub without delay, by number of callers:
+// the client alone.
 func BenchmarkStub(b *testing.B) {
 	ctx := context.Background()
 	g, err := newRig(ctx, newStub(b, 0))

@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// loads are what is compared. Near the limit the bucket covers what is asked for
-// in the next while, but most of that has accrued and is not stored. At the
-// limit all that accrues is taken at once, and something is refused.
+// loads returns the loads to compare. Near the limit, the bucket covers the
+// requests of the next while, but most of its tokens have accrued and are not
+// stored. At the limit, calls take everything that accrues, and some are
+// refused.
 func loads() []load {
 	const (
 		near, at = 3 * refillPerSecond, 0
@@ -31,9 +32,9 @@ func loads() []load {
 	}
 }
 
-// refillSection counts the acquires that need a second request, with an
-// aggregator that refills buckets ahead of need and without one. The clock is
-// that of the load, so rounds differ by chance alone: few are enough.
+// refillSection counts the acquires that need a second request, with and
+// without an aggregator that refills buckets ahead of need. The load has its
+// own clock, so rounds differ by chance alone, and few are enough.
 func refillSection(ctx context.Context, cfg config, r *report) (err error) {
 	if cfg.engine == "" {
 		r.line("  left out: DynamoDB Local is switched off")
@@ -66,7 +67,7 @@ func refillSection(ctx context.Context, cfg config, r *report) (err error) {
 	}, rows)
 }
 
-// both is a load without an aggregator and with one, in each round.
+// both holds the rounds of a load without and with an aggregator.
 type both struct{ without, with []loaded }
 
 func (g *refillRig) compare(ctx context.Context, l load, rounds int, span time.Duration) (b both, err error) {
@@ -84,7 +85,7 @@ func (g *refillRig) compare(ctx context.Context, l load, rounds int, span time.D
 	return b, nil
 }
 
-// over is the quotient round by round, of those where there is one.
+// over returns the quotient of each round that has one.
 func (b both) over(of func(loaded) float64) (s series) {
 	for i := range b.with {
 		if of(b.without[i]) > 0 {
@@ -105,14 +106,14 @@ func (b both) row(l load) []string {
 		fmt.Sprintf("%.3f", without.requests()), fmt.Sprintf("%.3f", with.requests()), b.over(loaded.taken).show("%.3f"))
 }
 
-// cells are how the row of a load begins.
+// cells returns the first cells of a load's row.
 func (l load) cells() []string {
 	covers := time.Duration(l.left) * time.Second / refillPerSecond
 	return []string{strconv.Itoa(l.takers), l.who, covers.String(), fmt.Sprintf("%.1f", l.offered), l.looks.String()}
 }
 
-// targets: an aggregator that looks often enough spares second requests, and it
-// never costs an acquire.
+// targets adds two targets: an aggregator that reads the stream often enough
+// spares second requests, and it never costs an acquire.
 func (b both) targets(r *report, l load) {
 	if s := b.over(loaded.share); l.halves && len(s) > 0 {
 		r.atMost(0.5, s, "refill: second requests with an aggregator / without, %d x %s, a look in %v", l.takers, l.who, l.looks)

@@ -14,8 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// Limits refill often enough that seconds show it. A call takes one of rpm and
-// tpmEach of tpm.
+// Limits refill often enough to show within seconds. A call takes one of rpm
+// and tpmEach of tpm.
 const (
 	refillTable     = "refill"
 	refillPerSecond = 20
@@ -29,23 +29,23 @@ func refillLimits() []limiter.Limit {
 	}
 }
 
-// load is takers that share one bucket.
+// load is a number of takers that share one bucket.
 type load struct {
 	who     string
 	takers  int
-	left    int64         // calls that the bucket covers at the beginning
-	offered float64       // calls, as a share of those that refill covers
-	looks   time.Duration // in which an aggregator looks at the stream once
-	halves  bool          // whether the aggregator is to halve the second requests
+	left    int64         // calls that the bucket covers at the start
+	offered float64       // calls, as a fraction of those that the refill covers
+	looks   time.Duration // interval at which an aggregator reads the stream
+	halves  bool          // whether the aggregator has to halve the second requests
 }
 
-// arrival is a call to come.
+// arrival is a scheduled call.
 type arrival struct {
 	at    time.Duration
 	taker int
 }
 
-// arrivals are all calls within a span.
+// arrivals returns all calls within a span.
 func (l load) arrivals(span time.Duration, seed uint64) (all []arrival) {
 	period := time.Duration(float64(time.Second) * float64(l.takers) / (l.offered * refillPerSecond))
 	for taker := range l.takers {
@@ -57,7 +57,7 @@ func (l load) arrivals(span time.Duration, seed uint64) (all []arrival) {
 	return all
 }
 
-// steady are times within a span: one in every period, anywhere in it.
+// steady returns times within a span: one at a random point of every period.
 func steady(period, span time.Duration, seed uint64) (all []time.Duration) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	for begin := time.Duration(0); begin < span; begin += period {
@@ -66,11 +66,12 @@ func steady(period, span time.Duration, seed uint64) (all []time.Duration) {
 	return all
 }
 
-// roundTrip is how long a request takes: calls that begin within it are sent at
-// once.
+// roundTrip is the duration of a request. Calls that begin within it are sent
+// concurrently.
 const roundTrip = 5 * time.Millisecond
 
-// together is how many of the arrivals, from the first on, are sent at once.
+// together returns how many of the arrivals, from the first on, are sent
+// concurrently.
 func together(all []arrival) int {
 	n := 1
 	for n < len(all) && all[n].at < all[0].at+roundTrip {
@@ -79,11 +80,11 @@ func together(all []arrival) int {
 	return n
 }
 
-// loaded is what became of a load.
+// loaded is the outcome of a load.
 type loaded struct {
 	asked, admitted int
-	second          int   // were admitted, but not by their first request
-	trips           int64 // requests of all
+	second          int   // admitted, but not by their first request
+	trips           int64 // requests of all calls
 }
 
 func (l loaded) share() float64    { return float64(l.second) / float64(l.admitted) }
@@ -100,8 +101,8 @@ func summed(all []loaded) (sum loaded) {
 	return sum
 }
 
-// loading is a load under way. Its clock is that of the arrivals: whoever acts
-// is told the time, so how fast the machine is changes nothing.
+// loading is a running load. It passes the time of the arrivals to its calls,
+// so the speed of the machine does not matter.
 type loading struct {
 	table  *refillRig
 	begin  time.Time
@@ -110,8 +111,8 @@ type loading struct {
 	loaded
 }
 
-// run has the takers acquire, and an aggregator look at the stream at the times
-// given, which may be none.
+// run makes the calls of the takers, and lets an aggregator read the stream at
+// the given times.
 func (l *loading) run(ctx context.Context, all []arrival, looks []time.Duration) error {
 	for len(all) > 0 {
 		for len(looks) > 0 && looks[0] <= all[0].at {
@@ -162,9 +163,9 @@ func (l *loading) close() error {
 	return errors.Join(errs...)
 }
 
-// balanced checks that the bucket holds what it held, what accrued since and
-// what was not taken: nothing is lost, and nothing is taken that was not there.
-func (l *loading) balanced(was, is storedBucket) error {
+// checkBalance checks that the bucket holds its old balance and the refill,
+// less the tokens taken: none are lost, and none are made.
+func (l *loading) checkBalance(was, is storedBucket) error {
 	limits, calls := refillLimits(), int64(l.admitted)
 	want := storedBucket{
 		refilled: is.refilled,

@@ -42,7 +42,7 @@ func newRefillRig(ctx context.Context, endpoint string) (*refillRig, error) {
 
 func (g *refillRig) close() error { return g.repo.Close() }
 
-// run puts a load on a bucket of its own, and checks what that holds afterwards.
+// run puts a load on a bucket of its own, and checks its balance afterwards.
 func (g *refillRig) run(ctx context.Context, l load, aggregated bool, span time.Duration, seed uint64) (_ loaded, err error) {
 	g.runs++
 	entity := fmt.Sprintf("entity-%d", g.runs)
@@ -67,10 +67,10 @@ func (g *refillRig) run(ctx context.Context, l load, aggregated bool, span time.
 	if err != nil {
 		return loaded{}, err
 	}
-	return under.loaded, under.balanced(was, is)
+	return under.loaded, under.checkBalance(was, is)
 }
 
-// join makes the takers.
+// join creates the takers.
 func (g *refillRig) join(ctx context.Context, under *loading, l load, entity string) error {
 	for range l.takers {
 		var t taker = newSpeculator(g.endpoint, g.repo.NamespaceID(), entity)
@@ -85,7 +85,7 @@ func (g *refillRig) join(ctx context.Context, under *loading, l load, entity str
 	return nil
 }
 
-// fill makes the bucket, with enough for so many calls.
+// fill creates the bucket, with enough tokens for that many calls.
 func (g *refillRig) fill(ctx context.Context, entity string, now time.Time, left int64) error {
 	var amounts limiter.Amounts
 	for i, each := range []int64{1, tpmEach} {
@@ -99,15 +99,15 @@ func (g *refillRig) fill(ctx context.Context, entity string, now time.Time, left
 	return err
 }
 
-// follow has what is new in the stream handled.
+// follow handles the new records of the stream.
 func (g *refillRig) follow(ctx context.Context, handle func(context.Context, []dynamo.StreamRecord) (int, error)) error {
 	return g.repo.Follow(ctx, &dynamo.FollowOptions{UntilEmpty: true}, handle)
 }
 
-// skip passes over what is in the stream from before.
+// skip ignores older records of the stream.
 func skip(_ context.Context, records []dynamo.StreamRecord) (int, error) { return len(records), nil }
 
-// aggregate counts what is new in the stream, and refills as of now.
+// aggregate counts the new records of the stream, and refills as of now.
 func (g *refillRig) aggregate(ctx context.Context, now time.Time) error {
 	a, err := aggregator.New(g.repo.UsageStore(0), &aggregator.Options{Now: func() time.Time { return now }})
 	if err != nil {

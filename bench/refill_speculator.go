@@ -13,9 +13,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// speculator is a taker that remembers nothing, as Python services do: it first
-// takes what is stored, whatever may have accrued, and refills only when that
-// was refused.
+// speculator is a taker without a cache, like Python services: it first takes
+// from the stored balance, without refill, and refills only after a refusal.
 type speculator struct {
 	client *dynamodb.Client
 	key    map[string]types.AttributeValue
@@ -29,7 +28,7 @@ func bucketAt(ns, entity string) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{"PK": text(ns + "/ENTITY#" + entity), "SK": text("#BUCKET#" + benchResource)}
 }
 
-// maxRefills is how often it refills for one call, if others get in between.
+// maxRefills is the number of refills for one call, if others interfere.
 const maxRefills = 8
 
 func (s *speculator) take(ctx context.Context, now time.Time) (bool, error) {
@@ -53,11 +52,11 @@ func (s *speculator) take(ctx context.Context, now time.Time) (bool, error) {
 	return false, err
 }
 
-// What a call takes, in thousandths.
+// The amounts of a call, in thousandths.
 const rpmTaken, tpmTaken = bucket.Milli, tpmEach * bucket.Milli
 
-// update changes the bucket. If the condition does not hold the result is what
-// is stored, otherwise it is nil.
+// update changes the bucket. If the condition fails, it returns the stored
+// bucket, otherwise nil.
 func (s *speculator) update(ctx context.Context, change, condition string, numbers map[string]int64) (map[string]types.AttributeValue, error) {
 	values := map[string]types.AttributeValue{":r": number(rpmTaken), ":t": number(tpmTaken)}
 	for name, n := range numbers {
@@ -74,7 +73,7 @@ func (s *speculator) update(ctx context.Context, change, condition string, numbe
 	return nil, err
 }
 
-// read is the bucket as it is stored.
+// read returns the stored bucket.
 func (s *speculator) read(ctx context.Context) (storedBucket, error) {
 	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName: aws.String(refillTable), Key: s.key, ConsistentRead: aws.Bool(true),
@@ -87,20 +86,20 @@ func (s *speculator) read(ctx context.Context) (storedBucket, error) {
 
 func (*speculator) close() error { return nil }
 
-// storedBucket is what a bucket holds, in thousandths, and up to when it is
-// refilled.
+// storedBucket holds the balances of a bucket, in thousandths, and the time of
+// its refill.
 type storedBucket struct{ refilled, rpm, tpm int64 }
 
 func decodeBucket(it map[string]types.AttributeValue) (b storedBucket) {
 	for attr, to := range map[string]*int64{"rf": &b.refilled, "b_rpm_tk": &b.rpm, "b_tpm_tk": &b.tpm} {
 		if n, ok := it[attr].(*types.AttributeValueMemberN); ok {
-			*to, _ = strconv.ParseInt(n.Value, 10, 64) // our store wrote a whole number
+			*to, _ = strconv.ParseInt(n.Value, 10, 64) // our store writes whole numbers
 		}
 	}
 	return b
 }
 
-// at is the bucket refilled up to now.
+// at returns the bucket refilled up to now.
 func (b storedBucket) at(now int64) storedBucket {
 	limits := refillLimits()
 	return storedBucket{

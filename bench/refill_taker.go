@@ -12,17 +12,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// taker acquires from a bucket that it shares with others. It knows of them only
-// what the table says, as a process of its own would.
+// taker acquires from a shared bucket. It knows about other takers only what
+// the table shows, like a separate process.
 type taker interface {
 	take(ctx context.Context, now time.Time) (admitted bool, err error)
 	close() error
 }
 
-// tripsKey finds, in the context of a call, how many requests it has sent.
+// tripsKey is the context key of a call's request counter.
 type tripsKey struct{}
 
-// tripCounter counts requests for the calls that they are part of.
+// tripCounter counts the requests of each call.
 type tripCounter struct{ aws.HTTPClient }
 
 func (c tripCounter) Do(req *http.Request) (*http.Response, error) {
@@ -32,21 +32,21 @@ func (c tripCounter) Do(req *http.Request) (*http.Response, error) {
 	return c.HTTPClient.Do(req)
 }
 
-// countedTake is a take and how many requests it sent.
+// countedTake makes a take and returns its number of requests.
 func countedTake(ctx context.Context, t taker, now time.Time) (admitted bool, trips int64, err error) {
 	var sent atomic.Int64
 	admitted, err = t.take(context.WithValue(ctx, tripsKey{}, &sent), now)
 	return admitted, sent.Load(), err
 }
 
-// service is a taker that uses our store. Limits never change here, so they are
-// read once: what is counted are requests for the bucket.
+// service is a taker that uses our store. It reads the limits once, since they
+// never change here: only requests for the bucket are counted.
 type service struct {
 	repo   *dynamo.Repository
 	entity string
 }
 
-// newService knows the bucket as it is at now.
+// newService returns a service that has cached the bucket at now.
 func newService(ctx context.Context, endpoint, entity string, now time.Time, exact bool) (*service, error) {
 	repo, err := dynamo.Connect(ctx, refillTable, countedOptions(endpoint, exact))
 	if err != nil {

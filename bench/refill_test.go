@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// TestRefillRows runs the section on DynamoDB Local. It checks by itself that
-// nothing is lost and nothing made.
+// TestRefillRows runs the section on DynamoDB Local. The section itself checks
+// that no tokens are lost or made.
 func TestRefillRows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("DynamoDB Local takes a while to start")
@@ -41,8 +41,8 @@ func TestRefillRows(t *testing.T) {
 	}
 }
 
-// TestTripsAreThoseOfTheCall: what a call sends is counted for it alone.
-func TestTripsAreThoseOfTheCall(t *testing.T) {
+// TestTripsArePerCall checks that a request is counted for its own call only.
+func TestTripsArePerCall(t *testing.T) {
 	ctx, endpoint := t.Context(), newStub(t, time.Millisecond)
 	now := time.Now()
 	ours, err := newService(ctx, endpoint, loner, now, false)
@@ -79,14 +79,14 @@ func TestTokensThatAreLostOrMadeAreFound(t *testing.T) {
 	was := storedBucket{refilled: 0, rpm: 5 * rpmTaken, tpm: 5 * tpmTaken}
 	is := storedBucket{refilled: 1000, rpm: was.rpm + (refillPerSecond-3)*rpmTaken, tpm: was.tpm + (refillPerSecond-3)*tpmTaken}
 	under := &loading{loaded: loaded{admitted: 3}}
-	if err := under.balanced(was, is); err != nil {
+	if err := under.checkBalance(was, is); err != nil {
 		t.Error(err)
 	}
 	lost, made := is, is
 	lost.tpm--
 	made.rpm += bucket.Milli
 	for _, wrong := range []storedBucket{lost, made} {
-		if under.balanced(was, wrong) == nil {
+		if under.checkBalance(was, wrong) == nil {
 			t.Errorf("%v passes for %v", wrong, is)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// report prints tables as they come, and the verdicts at the end.
+// report prints tables at once, and the verdicts at the end.
 type report struct {
 	out     io.Writer
 	targets []target
@@ -25,12 +25,12 @@ func (r *report) table(header []string, rows [][]string) error {
 	return w.Flush()
 }
 
-// target is a ratio and what it should be.
+// target is a ratio and its bound.
 type target struct {
 	what    string
 	ratio   series
 	bound   float64
-	atLeast bool // at most, otherwise
+	atLeast bool // the bound is a minimum, not a maximum
 }
 
 func (r *report) atMost(bound float64, ratio series, format string, args ...any) {
@@ -41,7 +41,8 @@ func (r *report) atLeast(bound float64, ratio series, format string, args ...any
 	r.targets = append(r.targets, target{what: fmt.Sprintf(format, args...), ratio: ratio, bound: bound, atLeast: true})
 }
 
-// verdict compares the median with the bound, and tells by how much it missed.
+// verdict compares the median with the bound, and returns by how much it
+// misses.
 func (t *target) verdict() string {
 	off := t.ratio.median()/t.bound - 1
 	if t.atLeast {

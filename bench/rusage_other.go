@@ -4,6 +4,6 @@ package main
 
 import "time"
 
-// cpuTime is not known here: columns of CPU time are 0, their ratios not a
-// number.
+// cpuTime returns 0: CPU time is not available here. Its columns are 0, and
+// their ratios not a number.
 func cpuTime() time.Duration { return 0 }

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// series is one value for each round.
+// series holds one value for each round.
 type series []float64
 
-// over is the quotient round by round.
+// over returns the quotient of each round.
 func (s series) over(t series) series {
 	out := make(series, len(s))
 	for i := range s {
@@ -28,7 +28,7 @@ func (s series) quantile(q float64) float64 {
 	return sorted[low] + (at-float64(low))*(sorted[high]-sorted[low])
 }
 
-// show is the median and, in brackets, the quartiles.
+// show returns the median and, in brackets, the quartiles.
 func (s series) show(format string) string {
 	return fmt.Sprintf(format+" ["+format+" .. "+format+"]", s.median(), s.quantile(0.25), s.quantile(0.75))
 }

@@ -11,16 +11,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
-// databases are our store and two ways to run the bare statement, each on a
+// databases holds our store and two ways to run the bare statement, each on a
 // file of its own in one folder.
 type databases struct {
 	folder string
 	ours   *ours
-	own    *bare // a connection for each goroutine: they wait for each other in SQLite
+	own    *bare // one connection for each goroutine: they wait for each other in SQLite
 	shared *bare // one connection for all: they wait for each other in database/sql
 }
 
-// openDatabases makes the files, with one bucket each.
+// openDatabases creates the files, with one bucket each.
 func openDatabases(ctx context.Context, callers int) (_ *databases, err error) {
 	d := &databases{}
 	defer func() {
@@ -46,7 +46,7 @@ func openDatabases(ctx context.Context, callers int) (_ *databases, err error) {
 	return d, err
 }
 
-// close closes what was opened and removes the files.
+// close closes the databases and removes the files.
 func (d *databases) close() error {
 	var errs []error
 	if d.ours != nil {
@@ -82,12 +82,12 @@ func (d *databases) contenders(cfg config) (all []contender[caller]) {
 	return all
 }
 
-// sqliteSection compares with the bare statement, whichever of its two ways is
-// the faster. Its rounds are short, so there are three times as many.
+// sqliteSection compares our store with the faster of the two ways to run the
+// bare statement. Rounds are short, so there are three times as many.
 func sqliteSection(ctx context.Context, cfg config, r *report) error {
 	cfg.rounds *= 3
-	most := cfg.callers[len(cfg.callers)-1]
-	dbs, err := openDatabases(ctx, most)
+	maxCallers := cfg.callers[len(cfg.callers)-1]
+	dbs, err := openDatabases(ctx, maxCallers)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func sqliteSection(ctx context.Context, cfg config, r *report) error {
 func throughput(s series) string { return fmt.Sprintf("%.0f", 1e9/s.median()) }
 
 func sqliteTargets(cfg config, r *report, times map[caller]series) {
-	one, most := cfg.callers[0], cfg.callers[len(cfg.callers)-1]
+	one, maxCallers := cfg.callers[0], cfg.callers[len(cfg.callers)-1]
 	best := func(n int) (series, string) {
 		own, shared := times[caller{nameOwn, n}], times[caller{nameShared, n}]
 		if own.median() < shared.median() {
@@ -121,6 +121,6 @@ func sqliteTargets(cfg config, r *report, times map[caller]series) {
 	}
 	alone, way := best(one)
 	r.atMost(4, times[caller{nameOurs, one}].over(alone), "sqlite: our time / the better bare one (%s), %d goroutine", way, one)
-	crowd, way := best(most)
-	r.atLeast(1, crowd.over(times[caller{nameOurs, most}]), "sqlite: our throughput / the better bare one (%s), %d goroutines", way, most)
+	crowd, way := best(maxCallers)
+	r.atLeast(1, crowd.over(times[caller{nameOurs, maxCallers}]), "sqlite: our throughput / the better bare one (%s), %d goroutines", way, maxCallers)
 }

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// stub is a server that a table's clients can be measured against, since it
-// costs nearly nothing itself. It keeps what is put and answers an update, which
-// it does not carry out, with the item that is there. Conditions always hold.
+// stub is a server that measures the clients of a table, since it costs almost
+// nothing itself. It keeps items that are put. It answers an update with the
+// stored item, without making the update. Conditions always hold.
 type stub struct {
 	delay time.Duration // before each answer
 	mu    sync.RWMutex
@@ -26,17 +26,17 @@ type stub struct {
 
 type stubKey struct{ pk, sk string }
 
-// storedItem has the answer to an update ready.
+// storedItem holds an item and its encoded answer to an update.
 type storedItem struct{ item, updated json.RawMessage }
 
-// stubItem is what has to be known of an item or a key.
+// stubItem holds the needed fields of an item or a key.
 type stubItem struct {
 	PK, SK struct{ S string }
 }
 
 func (i *stubItem) key() stubKey { return stubKey{i.PK.S, i.SK.S} }
 
-// stubRequest is what has to be known of a request, whichever it is.
+// stubRequest holds the needed fields of all requests.
 type stubRequest struct {
 	Key           stubItem
 	Item          json.RawMessage
@@ -46,7 +46,7 @@ type stubRequest struct {
 	RequestItems map[string]struct{ Keys []stubItem }
 }
 
-// stubTable is what DescribeTable tells: the indexes have the names of ours.
+// stubTable is the answer to DescribeTable, with the names of our indexes.
 const stubTable = `{"Table":{"TableStatus":"ACTIVE","GlobalSecondaryIndexes":[` +
 	`{"IndexName":"GSI1"},{"IndexName":"GSI2"},{"IndexName":"GSI3"},{"IndexName":"GSI4"}]}}`
 
@@ -109,7 +109,7 @@ func (s *stub) get(k stubKey) (storedItem, bool) {
 	return it, ok
 }
 
-// getAll is the items that are there, by table.
+// getAll returns the stored items by table.
 func (s *stub) getAll(in *stubRequest) map[string][]json.RawMessage {
 	found := map[string][]json.RawMessage{}
 	for table, wanted := range in.RequestItems {
@@ -123,7 +123,8 @@ func (s *stub) getAll(in *stubRequest) map[string][]json.RawMessage {
 	return found
 }
 
-// put keeps an item; none is what a transaction has beside puts.
+// put keeps an item. It ignores an empty item: another action of a
+// transaction.
 func (s *stub) put(item json.RawMessage) error {
 	if item == nil {
 		return nil
@@ -142,12 +143,12 @@ func (s *stub) put(item json.RawMessage) error {
 	return nil
 }
 
-// stubCommand is the first argument of a process that is a stub, and its delay
-// the second.
+// stubCommand is the first argument of a stub process. The second is its
+// delay.
 const stubCommand = "-stub"
 
-// serveStub prints its URL and serves until in ends. It is a process of its
-// own, so that the CPU time of this one is the client's alone.
+// serveStub prints its URL and serves until in ends. It runs in a process of
+// its own, so that the CPU time of this one is the client's alone.
 func serveStub(delay string, in io.Reader, out io.Writer) error {
 	d, err := time.ParseDuration(delay)
 	if err != nil {
@@ -162,7 +163,7 @@ func serveStub(delay string, in io.Reader, out io.Writer) error {
 	return stop()
 }
 
-// serve begins to serve on a free port.
+// serve starts a server on a free port.
 func serve(ctx context.Context, handler http.Handler) (url string, stop func() error, err error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestMain lets the test program be a stub, as the program itself can be.
+// TestMain lets the test binary run as a stub, like the program.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == stubCommand {
 		os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// newStub is a stub in a process of its own, with the table prepared.
+// newStub starts a stub in a process of its own, with a prepared table.
 func newStub(tb testing.TB, delay time.Duration) (endpoint string) {
 	tb.Helper()
 	ctx := context.Background()
@@ -37,8 +37,8 @@ func newStub(tb testing.TB, delay time.Duration) (endpoint string) {
 	return endpoint
 }
 
-// TestRawUpdateIsOurs: what the raw client is timed with is what our store sent,
-// to the last value.
+// TestRawUpdateIsOurs checks that the raw client sends exactly the update of
+// our store.
 func TestRawUpdateIsOurs(t *testing.T) {
 	ctx, endpoint := context.Background(), newStub(t, 0)
 	ours, err := record(ctx, endpoint)
@@ -66,8 +66,9 @@ func decoded(t *testing.T, body []byte) (fields map[string]any) {
 	return fields
 }
 
-// TestOneRequestEach: a warm acquire is one request, a cascade two, at any
-// number of callers. Otherwise the stub would not show the plain path.
+// TestOneRequestEach checks that a warm acquire is one request and a cascade
+// two, at any number of callers. Otherwise the stub would not show the plain
+// path.
 func TestOneRequestEach(t *testing.T) {
 	counts, err := requestsPerCall(context.Background(), []int{1, 16}, newStub(t, 0), nil)
 	if err != nil {
@@ -82,7 +83,7 @@ func TestOneRequestEach(t *testing.T) {
 	}
 }
 
-// TestMissingProgramsLeaveOneLine: the report goes on without them.
+// TestMissingProgramsLeaveOneLine checks that the report goes on without them.
 func TestMissingProgramsLeaveOneLine(t *testing.T) {
 	cfg := smallConfig()
 	cfg.engine, cfg.python = "./no-such-engine", "./no-such-python"

@@ -9,11 +9,11 @@ import (
 	"strconv"
 )
 
-// sustainedSection times samples that last for whole garbage collections, on a
-// heap that holds nothing but the libraries with one number of keys. So they
-// show what a program sees that runs on: samples of the memory section begin
-// with a clean heap, which is too large there to be collected before they end,
-// and never allocate from memory that is still in the cache.
+// sustainedSection times samples that span whole garbage collections, on a
+// heap with nothing but the libraries and one number of keys. They show the
+// speed of a long-running program. Samples of the memory section begin with a
+// clean heap, which is too large to be collected before they end, and never
+// reuse memory that is still in the CPU cache.
 func sustainedSection(ctx context.Context, cfg config, r *report) error {
 	names := []string{nameOurs, nameGoLimiter}
 	few, many := cfg.keys[0], slices.Max(cfg.keys)
@@ -43,7 +43,7 @@ func sustainedSection(ctx context.Context, cfg config, r *report) error {
 	return nil
 }
 
-// sustained runs the libraries in turn, and counts collections in a round.
+// sustained runs the libraries in turn, and counts the collections of a round.
 func sustained(ctx context.Context, cfg config, names []string, keys int) (_ map[string]series, collections map[string]float64, err error) {
 	var made []library
 	defer func() { err = errors.Join(err, closeLibraries(made)) }()
@@ -76,8 +76,8 @@ func sustained(ctx context.Context, cfg config, names []string, keys int) (_ map
 	return times, collections, nil
 }
 
-// wholeCollections is how many operations go on for at least one sample, and
-// allocate twice what the heap holds: that makes two collections.
+// wholeCollections returns the number of operations that last for at least one
+// sample and allocate twice the size of the heap, which makes two collections.
 func wholeCollections(run func(int) error, cfg config) (int, error) {
 	n, err := calibrate(run, cfg.sample)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/throttled/throttled/v2/store/memstore"
 )
 
-// throttledGCRA is throttled/throttled on its memory store without eviction:
-// one limit for a key.
+// throttledGCRA is throttled/throttled on its memory store without eviction,
+// with one limit for each key.
 type throttledGCRA struct {
 	limiter *throttled.GCRARateLimiterCtx
 	pickers []picker
@@ -21,12 +21,12 @@ func newThrottled(ctx context.Context, keys *keyset, workers int) (*throttledGCR
 	if err != nil {
 		return nil, err
 	}
-	const perSecond = 1_000_000_000 // more than can be asked for
+	const perSecond = 1_000_000_000 // more than any caller can request
 	limiter, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerSec(perSecond), MaxBurst: perSecond})
 	if err != nil {
 		return nil, err
 	}
-	limiter.SetMaxCASAttemptsLimit(math.MaxInt) // workers that meet at one key try until they succeed
+	limiter.SetMaxCASAttemptsLimit(math.MaxInt) // workers that collide at one key retry until they succeed
 	t := &throttledGCRA{limiter, keys.pickers(workers)}
 	for _, key := range keys.keys {
 		if limited, _, err := limiter.RateLimitCtx(ctx, key, 1); err != nil || limited {

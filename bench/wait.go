@@ -17,8 +17,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
-// waitSection shows what waiting costs: a key that is busy on sqlite, alone and
-// beside keys that wait for tokens of their own, and a long line that dissolves.
+// waitSection measures the cost of waiting: a busy key on sqlite, alone and
+// beside keys that wait for tokens of their own, and a long line of waiters
+// that leave.
 func waitSection(ctx context.Context, cfg config, r *report) error {
 	folder, err := os.MkdirTemp("", "zae-limiter-bench-")
 	if err != nil {
@@ -26,7 +27,7 @@ func waitSection(ctx context.Context, cfg config, r *report) error {
 	}
 	repo, err := sqlite.Open(ctx, filepath.Join(folder, "wait.db"), nil)
 	if err == nil {
-		err = errors.Join(besideWaiters(ctx, cfg, r, &asked{Repository: repo}), repo.Close())
+		err = errors.Join(besideWaiters(ctx, cfg, r, &callCounter{Repository: repo}), repo.Close())
 	}
 	if err := errors.Join(err, os.RemoveAll(folder)); err != nil {
 		return err
@@ -34,9 +35,9 @@ func waitSection(ctx context.Context, cfg config, r *report) error {
 	return leavingLines(ctx, cfg, r)
 }
 
-// besideWaiters times a key that acquires, gives a part back and commits: each
-// time alone, then beside the waiters.
-func besideWaiters(ctx context.Context, cfg config, r *report, repo *asked) error {
+// besideWaiters times a key that acquires, gives a part back and commits: in
+// each round alone, then beside the waiters.
+func besideWaiters(ctx context.Context, cfg config, r *report, repo *callCounter) error {
 	lim, err := limiter.New(repo, nil)
 	if err != nil {
 		return err
@@ -51,7 +52,7 @@ func besideWaiters(ctx context.Context, cfg config, r *report, repo *asked) erro
 	if err := exhaust(ctx, lim, waiting); err != nil {
 		return err
 	}
-	busy := func(n int) error { return settles(ctx, lim, "busy", n) }
+	busy := func(n int) error { return acquireAndAdjust(ctx, lim, "busy", n) }
 	if err := busy(1); err != nil {
 		return err
 	}
@@ -60,11 +61,11 @@ func besideWaiters(ctx context.Context, cfg config, r *report, repo *asked) erro
 		return err
 	}
 	var lone, beside series
-	for range min(cfg.rounds, 3) { // they are long
+	for range min(cfg.rounds, 3) { // the rounds are long
 		if lone, err = timedRound(lone, busy, n); err != nil {
 			return err
 		}
-		dissolve, err := crowd(ctx, lim, repo, waiting)
+		dissolve, err := startWaiters(ctx, lim, repo, waiting)
 		if err != nil {
 			return err
 		}
@@ -87,8 +88,8 @@ func timedRound(s series, run func(int) error, n int) (series, error) {
 	return append(s, perOp), err
 }
 
-// settles acquires, gives back and commits, n times.
-func settles(ctx context.Context, lim *limiter.RateLimiter, entity string, n int) error {
+// acquireAndAdjust acquires, gives back and commits, n times.
+func acquireAndAdjust(ctx context.Context, lim *limiter.RateLimiter, entity string, n int) error {
 	for range n {
 		lease, err := lim.Acquire(ctx, limiter.Request{Entity: entity, Resource: "gpt-4", Consume: limiter.Tokens("rpm", 10)})
 		if err == nil {
@@ -109,25 +110,25 @@ func keysOf(n int) []string {
 	return keys
 }
 
-// asked is a store that counts what it was asked for.
-type asked struct {
+// callCounter is a store that counts calls.
+type callCounter struct {
 	limiter.Repository
 	times atomic.Int64
 }
 
-// Consume counts.
-func (a *asked) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+// Consume counts the call.
+func (a *callCounter) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
 	defer a.times.Add(1)
 	return a.Repository.Consume(ctx, now, charge)
 }
 
-// Peek counts: so one that queues has looked.
-func (a *asked) Peek(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+// Peek counts the call, since a waiter in a line peeks.
+func (a *callCounter) Peek(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
 	defer a.times.Add(1)
 	return a.Repository.Peek(ctx, now, charge)
 }
 
-// exhaust takes all that entities have.
+// exhaust takes all tokens of the entities.
 func exhaust(ctx context.Context, lim *limiter.RateLimiter, entities []string) error {
 	for _, e := range entities {
 		if _, err := lim.Acquire(ctx, limiter.Request{Entity: e, Resource: "gpt-4", Consume: limiter.Tokens("rpm", 100)}); err != nil {
@@ -137,10 +138,10 @@ func exhaust(ctx context.Context, lim *limiter.RateLimiter, entities []string) e
 	return nil
 }
 
-// crowd makes a waiter for each entity, none of which has anything left, and
-// returns when all of them have asked. dissolve lets them leave and waits for
-// that.
-func crowd(ctx context.Context, lim *limiter.RateLimiter, repo *asked, entities []string) (dissolve func() error, err error) {
+// startWaiters starts a waiter for each entity, which has no tokens left, and
+// returns when each has made its first call. dissolve cancels the waiters and
+// waits for them.
+func startWaiters(ctx context.Context, lim *limiter.RateLimiter, repo *callCounter, entities []string) (dissolve func() error, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	errs := make([]error, len(entities))
@@ -164,10 +165,10 @@ func crowd(ctx context.Context, lim *limiter.RateLimiter, repo *asked, entities 
 	}, ctx.Err()
 }
 
-// leavingLines times how long a line of waiters takes to dissolve, a short one
-// and a long one: what each of them costs should not depend on the length.
+// leavingLines times how long a short and a long line of waiters take to
+// leave. The cost of each waiter should not depend on the length.
 func leavingLines(ctx context.Context, cfg config, r *report) error {
-	repo := &asked{Repository: memory.New(nil)}
+	repo := &callCounter{Repository: memory.New(nil)}
 	lim, err := limiter.New(repo, nil)
 	if err != nil {
 		return err
@@ -183,7 +184,7 @@ func leavingLines(ctx context.Context, cfg config, r *report) error {
 	times := map[int]series{}
 	for range cfg.rounds {
 		for _, n := range []int{few, many} {
-			dissolve, err := crowd(ctx, lim, repo, slices.Repeat([]string{entity}, n))
+			dissolve, err := startWaiters(ctx, lim, repo, slices.Repeat([]string{entity}, n))
 			if err != nil {
 				return err
 			}
