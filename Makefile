@@ -1,11 +1,11 @@
-# Everything a developer runs. It needs Go, GNU make and sh; other tools are fetched by `go run` at a fixed version,
-# so go.mod lists only what the library itself uses. `make help` explains the targets.
+# The commands of development. They need Go, GNU make and sh. `go run` fetches other tools at a fixed version, so
+# go.mod lists only the dependencies of the library. `make help` lists the targets.
 
 GO ?= go
 GOLANGCI_LINT_VERSION := v2.14.0
 GOLANGCI_LINT = $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 
-# Settings that can be given on the command line.
+# Settings for the command line.
 TESTFLAGS ?=
 TEST_TIMEOUT ?= 30m
 FUZZTIME ?= 60s
@@ -14,11 +14,11 @@ STORES ?= embedded
 SEED ?=
 BENCHFLAGS ?=
 
-# The race detector watches our code and what it shares memory with. SQLite in Go is a translation of C whose threads never share what is
-# ours, and deflating a program is arithmetic: both are ten times slower under the detector, so it leaves them out.
+# The race detector covers our code and the code that shares memory with it. SQLite in Go is a translation of C whose threads never share
+# our memory, and compress/flate is arithmetic. Both are ten times slower under the detector, so it leaves them out.
 RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false -gcflags=compress/flate=-race=false
 
-# The root module, and each folder below it that is a module of its own (bench).
+# The root module, and each folder below it with a module of its own (bench).
 NESTED := $(patsubst %/go.mod,%,$(wildcard */go.mod))
 MODULES := . $(NESTED)
 
@@ -30,15 +30,15 @@ help: ## Show this list
 	@echo
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-8s %s\n", $$1, $$2 }' Makefile
 
-# DynamoDB Local and moto are fetched here, once, so that no test waits for a download; the tests start and stop them.
-# A real -race test program is built and started to find out: that needs a C compiler, its headers, cgo switched on
-# and a platform that has the race detector. Its result is cached by go, so only the first time takes long.
+# DynamoDB Local and moto are fetched once, so that no test waits for a download. The tests start and stop them.
+# To detect support for -race, a test of package errors runs with it. That needs a C compiler, its headers, cgo and a
+# platform with the race detector. Go caches the result, so only the first run is slow.
 .PHONY: test
 test: ## Run all tests shuffled, with -race where a C compiler is found; TESTFLAGS='-short -v' adds flags
 	@race='$(RACE)'; export GORACE=atexit_sleep_ms=0; \
 	if ! $(GO) test -race -run '^$$' errors >/dev/null 2>&1; then \
 		race=; export CGO_ENABLED=0; \
-		echo 'test: no working C compiler with cgo found, so this runs without -race'; \
+		echo 'test: no working C compiler with cgo found; running without -race'; \
 	fi; \
 	if [ -z "$$ZAEL_TEST_DYNAMODB_ENDPOINT" ]; then \
 		scripts/dynamodb-local fetch; status=$$?; \
@@ -68,16 +68,16 @@ lint: ## Check style, common mistakes and formatting (golangci-lint, gofumpt); t
 	exit $$status
 
 .PHONY: fmt
-fmt: ## Rewrite the Go files the way lint wants them formatted
+fmt: ## Format the Go files as lint expects
 	$(GOLANGCI_LINT) fmt
 
-# Lines of "package file" for every test file that this platform builds.
+# Lines of "package file" for every test file of this platform.
 FUZZ_FILES = {{$$p := .}}{{range .TestGoFiles}}{{$$p.ImportPath}} {{$$p.Dir}}/{{.}}{{"\n"}}{{end}}{{range .XTestGoFiles}}{{$$p.ImportPath}} {{$$p.Dir}}/{{.}}{{"\n"}}{{end}}
 
-# Until Go 1.27 the fuzzer sometimes takes the end of -fuzztime itself for a failure (go.dev/issue/75804): it then says
-# nothing but "context deadline exceeded", and has no failing input, or line but for that of the seed. That, and only that, is not counted.
+# Before Go 1.27 the fuzzer sometimes reports the end of -fuzztime as a failure (go.dev/issue/75804). It then prints
+# only "context deadline exceeded", without a failing input or a source line except the seed. Only this case is ignored.
 .PHONY: fuzz
-fuzz: ## Fuzz every Fuzz function found in the tree, FUZZTIME=60s each
+fuzz: ## Run every Fuzz function of the tree, FUZZTIME=60s each
 	@log=$$(mktemp) || exit 1; trap 'rm -f "$$log"' EXIT; trap 'exit 130' INT TERM; \
 	found=0; failed=; \
 	for module in $(MODULES); do \
@@ -92,7 +92,7 @@ fuzz: ## Fuzz every Fuzz function found in the tree, FUZZTIME=60s each
 			{ $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$pkg" 2>&1 || echo 'fuzz: go test failed'; } | tee "$$log"; \
 			grep -qx 'fuzz: go test failed' "$$log" || continue; \
 			if grep -qx ' *context deadline exceeded' "$$log" && ! grep -vE ': seed [0-9]+$$' "$$log" | grep -qE 'Failing input|\.go:[0-9]|panic'; then \
-				echo "fuzz: $$name only ran out of time (go.dev/issue/75804), not counted as a failure"; \
+				echo "fuzz: $$name only ran out of time (go.dev/issue/75804); ignored"; \
 			else \
 				failed="$$failed $$name"; \
 			fi; \
@@ -102,29 +102,29 @@ fuzz: ## Fuzz every Fuzz function found in the tree, FUZZTIME=60s each
 	if [ -n "$$failed" ]; then echo "fuzz: failed:$$failed"; exit 1; fi; \
 	echo "fuzz: $$found targets, all clean"
 
-# Without -race, which would make it several times slower; `make test` runs a short comparison with it. The embedded
-# stores take seconds for 100,000 operations, DynamoDB Local minutes: with memory beside it, then with an aggregator, then alone on a bad network.
+# This runs without -race, which is several times slower; `make test` runs a short comparison with it. The embedded stores take seconds
+# for 100,000 operations. DynamoDB Local takes minutes: compared with memory, then with an aggregator, then alone on a bad network.
 .PHONY: compare
 compare: ## Drive two stores with one random history: OPS=100000, SEED=n repeats a run, STORES=embedded or dynamo
 	$(GO) test -v -run '^Test(CompareLong|Compare|CompareAggregated|Endure)$$' -count=1 -timeout 0 \
 		$(if $(filter dynamo,$(STORES)),./dynamo,./repotest) -compare.ops=$(OPS)$(if $(SEED), -compare.seed=$(SEED))
 
-# The virtual environment is made once, in .cache.
+# The virtual environment is created once, in .cache.
 .PHONY: interop
 interop: ## Run the Python library beside ours on one table (Python 3.11 or newer)
 	@python=$$(scripts/python-peer setup) || exit $$?; set -x; \
 	ZAEL_TEST_PYTHON="$$python" $(GO) test -count=1 -timeout $(TEST_TIMEOUT) -run 'Python|Interop|Other|Damaged' $(TESTFLAGS) ./dynamo ./dynamo/internal/interop ./infra
 
 .PHONY: bench
-bench: ## Print ratios against other limiters, bare SQL, the raw SDK and Python; BENCHFLAGS='-only dynamo' is a part
+bench: ## Print ratios against other limiters, bare SQL, the raw SDK and Python; BENCHFLAGS='-only dynamo' runs one section
 	cd bench && $(GO) run . $(BENCHFLAGS)
 
 .PHONY: docs
 docs: ## Rewrite the pages and golden files that are generated from the commands
 	$(GO) test ./internal/cli -count=1 -run '^Test(HelpOfEveryCommand|Reference|ManPages|Tour|Screens)' -update
 
-# -buildvcs=auto is said here because GOFLAGS may switch it off. The version is the nearest tag where there is one (in
-# the same form as in releases, without the v), otherwise the program takes it from its build info.
+# -buildvcs=auto overrides GOFLAGS, which may switch it off. The version is the nearest tag without the v, as in
+# releases. Without a tag, the program takes it from its build info.
 .PHONY: build
 build: ## Build the static program bin/zae-limiter
 	@version=; \
@@ -135,16 +135,16 @@ build: ## Build the static program bin/zae-limiter
 		-o "bin/zae-limiter$$($(GO) env GOEXE)" ./cmd/zae-limiter
 
 .PHONY: check
-check: test lint ## Run test and lint, as a change needs before it is handed in
+check: test lint ## Run test and lint; run it before you hand in a change
 
 .PHONY: hooks
 hooks: ## Install the optional hook scripts/pre-commit into .git/hooks
 	@hook=$$(git rev-parse --git-path hooks)/pre-commit || exit 1; \
 	if [ -e "$$hook" ] && ! grep -q 'zae-limiter-go pre-commit hook' "$$hook"; then \
-		echo "hooks: $$hook is there already and not ours, so it stays"; exit 1; \
+		echo "hooks: $$hook exists and is not ours; left unchanged"; exit 1; \
 	fi; \
 	mkdir -p "$$(dirname "$$hook")" && cp scripts/pre-commit "$$hook" && chmod +x "$$hook" && echo "hooks: installed $$hook"
 
 .PHONY: clean
-clean: ## Remove what the other targets made
+clean: ## Remove the files that the other targets create
 	rm -rf bin dist .cache coverage coverage.*

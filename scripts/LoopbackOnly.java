@@ -6,7 +6,7 @@ import org.eclipse.jetty.server.ServerConnector;
 import software.amazon.dynamodb.services.local.main.ServerRunner;
 import software.amazon.dynamodb.services.local.server.DynamoDBProxyServer;
 
-/** Starts DynamoDB Local on the loopback address, for which it has no setting of its own. */
+/** Starts DynamoDB Local on the loopback address, since it has no setting for that. */
 public class LoopbackOnly {
     public static void main(String[] args) throws Exception {
         DynamoDBProxyServer engine = ServerRunner.createServerFromCommandLineArgs(args);

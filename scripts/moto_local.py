@@ -1,5 +1,5 @@
 """Runs moto's server on a free port of the loopback address and prints its URL. It stops when stdin is closed, or
-after an hour if it was forgotten."""
+after an hour."""
 
 import copy
 import logging
@@ -7,7 +7,7 @@ import os
 import select
 import sys
 
-# Before moto is imported: whatever it asks its own SDK for must not depend on who runs the tests.
+# Before moto is imported: its SDK calls must not depend on the settings of a developer.
 for name in [name for name in os.environ if name.startswith(("AWS_", "MOTO_"))]:
     del os.environ[name]
 
@@ -20,7 +20,7 @@ LIMIT = 3600  # seconds
 
 
 def with_lists_without_no_value(clean_json):
-    """AWS::NoValue takes its place in a list away; moto leaves None there."""
+    """Removes AWS::NoValue from lists, where moto leaves None."""
 
     def clean(value, resources):
         cleaned = clean_json(value, resources)
@@ -30,7 +30,7 @@ def with_lists_without_no_value(clean_json):
 
 
 def with_conditions(exports):
-    """An output whose condition does not hold is not exported; moto evaluates it nevertheless, and fails."""
+    """Skips exports whose condition is false. moto evaluates them and fails."""
 
     def conditional(outputs):
         holds = outputs._resource_map.lazy_condition_map
@@ -44,7 +44,7 @@ def with_conditions(exports):
 
 
 def with_what_is_there(diff):
-    """A resource whose condition does not hold is not modified; moto tries to, and fails."""
+    """Skips updates of resources whose condition is false. moto tries to update them and fails."""
 
     def found(resources, template, parameters=None):
         changes = diff(resources, template, parameters)
@@ -55,7 +55,7 @@ def with_what_is_there(diff):
 
 
 def with_what_stays(update):
-    """A resource that moto cannot update stays as it is; moto forgets it."""
+    """Keeps a resource that moto cannot update. moto drops it."""
 
     def updated(logical_id, resource_json, resources, **where):
         return update(logical_id, resource_json, resources, **where) or resources[logical_id]
@@ -64,17 +64,17 @@ def with_what_stays(update):
 
 
 def with_resources_that_are_there(stack):
-    """Those whose condition does not hold, or that moto cannot make, are none."""
+    """Leaves out resources whose condition is false, or that moto cannot create."""
     return [resource for resource in stack.resource_map.values() if resource is not None]
 
 
 def with_no_outputs_when_deleted(outputs):
-    """Outputs refer to resources, which have gone with the stack."""
+    """Returns no outputs of a deleted stack, since its resources are gone."""
     return lambda stack: None if stack.status == "DELETE_COMPLETE" else outputs(stack)
 
 
 def with_tags(apply):
-    """A change set has tags too."""
+    """Applies the tags and parameters of a change set, too."""
 
     def applied(change_set):
         apply(change_set)
@@ -88,12 +88,12 @@ parsing.parse_and_update_resource = with_what_stays(parsing.parse_and_update_res
 models.Stack.stack_resources = property(with_resources_that_are_there)
 models.Stack.outputs = property(with_no_outputs_when_deleted(models.Stack.outputs.fget))
 models.ChangeSet.apply = with_tags(models.ChangeSet.apply)
-LambdaBackend.send_dynamodb_items = lambda *_: b""  # no event source is read: it would start a container
+LambdaBackend.send_dynamodb_items = lambda *_: b""  # event sources are not read, which would start a container
 parsing.clean_json = with_lists_without_no_value(parsing.clean_json)
 parsing.OutputMap.exports = property(with_conditions(parsing.OutputMap.exports.fget))
 
 default_user_config["lambda"] = {"use_docker": False}  # no function runs
-default_user_config["iam"] = {"load_aws_managed_policies": True}  # a role may attach one of them
+default_user_config["iam"] = {"load_aws_managed_policies": True}  # a role may attach them
 
 logging.getLogger("werkzeug").setLevel(logging.ERROR)  # no line for every request
 server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -101,4 +101,4 @@ server.start()
 print("http://%s:%d" % server.get_host_and_port(), flush=True)
 while select.select([sys.stdin], [], [], LIMIT)[0] and os.read(sys.stdin.fileno(), 4096):
     pass
-os._exit(0)  # in memory there is nothing to save, and no thread to wait for
+os._exit(0)  # nothing to save, and no thread to wait for
