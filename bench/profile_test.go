@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// BenchmarkMemory is for profiles of one contender: go test -run '^$' -bench
+// BenchmarkMemory profiles one contender: go test -run '^$' -bench
 // 'Memory/zae-limiter/1000000$' -cpuprofile cpu.out.
 func BenchmarkMemory(b *testing.B) {
 	for _, name := range libraryNames {

@@ -56,7 +56,7 @@ func refusedWritesNothing(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(60)), 0)
 	f.refuse(30*time.Second, ask("key-1", rpm(31)), 30_000)
-	// Had the refusal moved the bucket's time, the past would show its refill.
+	// A refusal that advanced the bucket's time would change its refill.
 	f.holds(10*time.Second, "key-1", 10_000)
 	f.take(10*time.Second, ask("key-1", rpm(10)), 0)
 }
@@ -126,7 +126,7 @@ func separateBuckets(f *fixture) {
 	f.holds(0, "key-1", 0)
 }
 
-// manyLimits has more than the limits that Amounts keeps inline.
+// manyLimits charges more limits than Amounts keeps inline.
 func manyLimits(f *fixture) {
 	var limits []limiter.Limit
 	var amounts limiter.Amounts

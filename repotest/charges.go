@@ -6,8 +6,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// take makes a charge that must be admitted and, if balances are given, leave
-// them on the entity's own account.
+// take makes a charge that must be admitted. If balances are given, it checks
+// that the charge leaves them on the entity's own account.
 func (f *fixture) take(d time.Duration, c limiter.Charge, want ...int64) limiter.Outcome {
 	f.Helper()
 	return f.charge(d, c, true, want)
@@ -33,13 +33,13 @@ func (f *fixture) charge(d time.Duration, c limiter.Charge, admitted bool, want 
 	return out
 }
 
-// credit changes an account.
+// credit changes the balance of an account.
 func (f *fixture) credit(d time.Duration, account *limiter.Account, amounts limiter.Amounts) {
 	f.Helper()
 	f.ok("Credit "+amounts.String(), f.repo.Credit(f.ctx, at(d), limiter.Credit{Account: account, Amounts: amounts}))
 }
 
-// peek is the outcome of a charge that is not made.
+// peek returns the outcome that Peek predicts for a charge.
 func (f *fixture) peek(d time.Duration, c limiter.Charge) limiter.Outcome {
 	f.Helper()
 	out, err := f.repo.Peek(f.ctx, at(d), c)
@@ -47,7 +47,8 @@ func (f *fixture) peek(d time.Duration, c limiter.Charge) limiter.Outcome {
 	return out
 }
 
-// holds checks what an entity has of the usual resource, and writes nothing.
+// holds checks the balances of an entity for the default resource, and writes
+// nothing.
 func (f *fixture) holds(d time.Duration, entity string, want ...int64) {
 	f.Helper()
 	f.equal("balance of "+entity+" after "+d.String(), f.peek(d, ask(entity, limiter.Amounts{})).Self.Tokens, want)
@@ -58,7 +59,7 @@ func (f *fixture) buckets(d time.Duration, of limiter.Scope) []limiter.Bucket {
 	return collect(f, "Buckets", f.repo.Buckets(f.ctx, at(d), of))
 }
 
-// listed checks the only bucket that an entity has.
+// listed checks the only bucket of an entity.
 func (f *fixture) listed(d time.Duration, entity string, want ...int64) {
 	f.Helper()
 	all := f.buckets(d, limiter.Scope{Entity: entity})
@@ -76,7 +77,7 @@ func (f *fixture) unlisted(d time.Duration, entity string) {
 	}
 }
 
-// paid checks what a charge left on the parent.
+// paid checks the balances that a charge left on the parent.
 func (f *fixture) paid(out limiter.Outcome, parent string, want ...int64) {
 	f.Helper()
 	if out.Parent.Account == nil {

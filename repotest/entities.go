@@ -22,7 +22,7 @@ func entityChecks() []check {
 func entityStored(f *fixture) {
 	for _, e := range []limiter.Entity{
 		{ID: "plain", Name: "plain"},
-		{ID: "key:1@x.y-z_0", Name: "Schlüssel \"1\" of\n'Ω'", Parent: "nobody", Cascade: true, Metadata: map[string]string{"a": "", "ü": "1"}},
+		{ID: "key:1@x.y-z_0", Name: "Schlüssel \"1\" of\n'Ω'", Parent: "missing", Cascade: true, Metadata: map[string]string{"a": "", "ü": "1"}},
 		{ID: "child", Name: "child", Parent: "plain"},
 	} {
 		f.create(e)

@@ -71,7 +71,7 @@ func usageQuery(f *fixture) {
 	f.selects("hours that begin no later", hours, "03-14 15h x a hourly")
 	base.From, base.To = thisDay, thisDay.Add(day-time.Second)
 	f.selects("all windows of a day", base, "03-14 17h x a hourly", "03-14 16h x a hourly", "03-14 15h x a hourly", "03-14 00h x a daily")
-	f.selects("an unknown entity", limiter.UsageQuery{Entity: "nobody"})
+	f.selects("an unknown entity", limiter.UsageQuery{Entity: "unknown"})
 	f.selects("another resource", limiter.UsageQuery{Entity: "a", Resource: "y"})
 	f.selects("months of an entity", limiter.UsageQuery{Entity: "a", Window: limiter.Monthly}, "03-01 00h x a monthly", "03-01 00h x/1 a monthly")
 	f.selects("months of a resource", limiter.UsageQuery{Resource: "x", Window: limiter.Monthly}, "03-01 00h x a monthly", "03-01 00h x a1 monthly")
