@@ -38,15 +38,15 @@ func TestArchitectureListsTheKeys(t *testing.T) {
 		"version before namespaces":             legacyVersionKey(),
 	}
 	for record, k := range records {
-		if row := fmt.Sprintf("| %s | `%s` | `%s` |", record, k.pk, k.sk); !strings.Contains(string(text), row) {
+		if row := fmt.Sprintf("| %s | %#q | %#q |", record, k.pk, k.sk); !strings.Contains(string(text), row) {
 			t.Errorf("docs/architecture.md lacks %s", row)
 		}
 	}
 	for index, row := range map[string]string{
-		indexChildren:  fmt.Sprintf("`%s` | `%s` |", parentPK(ns, "{parent}"), childGSIPrefix+entity),
-		indexResource:  fmt.Sprintf("`%s` | `%s`, `%s` |", resourcePK(ns, resource), bucketGSIPrefix+entity, usageGSIPrefix+"{start}#"+entity),
-		indexConfigs:   fmt.Sprintf("`%s` | `%s` |", configsPK(ns, resource), entity),
-		indexNamespace: fmt.Sprintf("`%s` | the item's PK |", ns),
+		indexChildren:  fmt.Sprintf("%#q | %#q |", parentPK(ns, "{parent}"), childGSIPrefix+entity),
+		indexResource:  fmt.Sprintf("%#q | %#q, %#q |", resourcePK(ns, resource), bucketGSIPrefix+entity, usageGSIPrefix+"{start}#"+entity),
+		indexConfigs:   fmt.Sprintf("%#q | %#q |", configsPK(ns, resource), entity),
+		indexNamespace: fmt.Sprintf("%#q | the item's PK |", ns),
 	} {
 		if row = fmt.Sprintf("| %s | %s", index, row); !strings.Contains(string(text), row) {
 			t.Errorf("docs/architecture.md lacks %s", row)
