@@ -17,7 +17,7 @@ import (
 type acquireOptions struct {
 	*connection
 	request    limiter.Request
-	limits     limits
+	limits     limitFlags
 	wait       time.Duration
 	command    []string
 	adjustFD   int
@@ -28,19 +28,19 @@ func newAcquire(c *console) *cobra.Command {
 	o := acquireOptions{connection: &connection{console: c}}
 	cmd := &cobra.Command{
 		Use:   "acquire [flags] ENTITY RESOURCE LIMIT=TOKENS... [-- COMMAND...]",
-		Short: "Take tokens, and run a command under the lease",
+		Short: "Take tokens, and optionally run a command",
 
-		DisableFlagsInUseLine: true, // after -- they would be the command's
-		Long: `Takes tokens of one or more limits, all or none, from an entity and, if that
-cascades, from its parent. If a limit does not cover its amount, nothing is
-taken and the program ends with code 3.
+		DisableFlagsInUseLine: true, // flags after -- belong to the command
+		Long: `Take tokens of one or more limits, all or none, from an entity and, if the
+entity cascades, from its parent. If a limit does not cover its amount, nothing
+is taken and the exit code is 3.
 
-Without a command the tokens are spent, and what is left is printed. With one it
-runs while the lease is held, signals are passed on to it, and the program ends
-with its code. If it fails everything is given back, unless --keep says
-otherwise. A command that learns what it really used writes lines LIMIT=TOKENS
-to the file descriptor of --adjust-fd; the last line of each limit counts, and
-corrects what was taken. Its number is in $ZAEL_ADJUST_FD.
+Without a command, the tokens are spent and the remaining ones are printed. With
+a command, it runs while the lease is held, receives the program's signals, and
+its exit code becomes the program's. If it fails, all tokens are given back
+unless --keep is set. A command that learns how much it used can write lines
+LIMIT=TOKENS to the file descriptor of --adjust-fd, whose number is in
+$ZAEL_ADJUST_FD. The last line of each limit corrects what was taken.
 
 ` + storeHelp,
 		Example: `  zae-limiter acquire key-abc gpt-4 rpm=1 tpm=500
@@ -59,32 +59,32 @@ corrects what was taken. Its number is in $ZAEL_ADJUST_FD.
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runAcquire(cmd.Context(), o) },
 	}
 	o.addNamespace(cmd)
-	addFlag(cmd, &o.wait, "wait", "time", "", "wait up to so long for room, such as 5s, instead of failing at once", parseDuration)
-	addLimits(cmd, &o.limits, "judge by this limit instead of those stored, this time")
-	addMode(cmd, &o.request.OnUnavailable, "what an outage of the store means: allow or block (default: as stored)")
-	cmd.Flags().BoolVar(&o.keep, "keep", false, "keep what was taken even if the command fails")
-	addFlag(cmd, &o.adjustFD, "adjust-fd", "number", "", "file descriptor on which the command says what it really used", parseDescriptor)
-	addJSON[decisionShape](cmd, &o.json, anObject, decisionColumns)
-	addShape[statusShape](cmd, "Each of its limits")
+	addFlag(cmd, &o.wait, "wait", "duration", "", "wait up to this long for tokens, such as 5s", parseDuration)
+	addLimits(cmd, &o.limits, "limit for this call, in place of the stored limits")
+	addMode(cmd, &o.request.OnUnavailable, "allow or block when the store is unavailable (default: as stored)")
+	cmd.Flags().BoolVar(&o.keep, "keep", false, "keep the tokens even if the command fails")
+	addFlag(cmd, &o.adjustFD, "adjust-fd", "number", "", "file descriptor on which the command reports its actual use", parseDescriptor)
+	addJSON[decisionJSON](cmd, &o.json, anObject, decisionColumns)
+	documentFields[statusJSON](cmd, "Each of its limits")
 	return cmd
 }
 
 func parseDescriptor(text string) (int, error) {
-	const least, most = 3, 63 // below are stdin, stdout and stderr
+	const minFD, maxFD = 3, 63 // below are stdin, stdout and stderr
 	n, err := strconv.Atoi(text)
-	if err != nil || n < least || n > most {
-		return 0, fmt.Errorf("it has to be a number from %d to %d", least, most)
+	if err != nil || n < minFD || n > maxFD {
+		return 0, fmt.Errorf("must be a number from %d to %d", minFD, maxFD)
 	}
 	return n, nil
 }
 
 func (o *acquireOptions) check() error {
-	if err := override(&o.request, o.limits.all); err != nil {
+	if err := setOverride(&o.request, o.limits.all); err != nil {
 		return err
 	}
 	if o.command != nil {
 		if o.json {
-			return usagef("--json cannot go with a command, whose output stdout is")
+			return usagef("--json and a command exclude each other, since both write to stdout; leave one of them out")
 		}
 		return nil
 	}
@@ -93,7 +93,7 @@ func (o *acquireOptions) check() error {
 		given bool
 	}{{"keep", o.keep}, {"adjust-fd", o.adjustFD > 0}} {
 		if flag.given {
-			return usagef("--%s needs a command, after --", flag.name)
+			return usagef("--%s needs a command; give it after --", flag.name)
 		}
 	}
 	return nil
@@ -103,14 +103,14 @@ func runAcquire(ctx context.Context, o acquireOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	// While a lease is held no signal may end the program: what was taken would
-	// not be given back.
+	// No signal may end the program while it holds a lease, since its tokens
+	// would not be given back.
 	held := make(chan os.Signal, 1)
-	signal.Notify(held, endings()...)
+	signal.Notify(held, stopSignals()...)
 	defer signal.Stop(held)
-	access := changes
-	if o.limits.all != nil { // only then there is something to take from a new store
-		access = creates
+	access := accessChange
+	if o.limits.all != nil { // a new store has no limits of its own
+		access = accessCreate
 	}
 	repo, err := o.open(ctx, access)
 	if is[*limiter.UnavailableError](err) && o.request.OnUnavailable == limiter.Allow {
@@ -123,20 +123,20 @@ func runAcquire(ctx context.Context, o acquireOptions) error {
 	if err != nil {
 		return err
 	}
-	return o.lend(repo, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.withLimiter(repo, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		lease, err := o.acquire(ctx, lim)
 		if err != nil {
-			return errors.Join(o.printRefusal(err), o.unlimited(err, o.request))
+			return errors.Join(o.printRefusal(err), o.suggestLimits(err, o.request))
 		}
 		if outage := lease.Outage(); outage != nil {
 			o.warn("nothing was taken: %v", outage)
 		}
 		if o.command != nil {
-			return o.underLease(ctx, lease)
+			return o.runUnderLease(ctx, lease)
 		}
 		err = errors.Join(o.print(lease.Decision()), lease.Commit(ctx))
 		if err == nil && lease.Outage() == nil {
-			o.done("Took %s for %s %s", asked(o.request), o.request.Entity, o.where())
+			o.done("Took %s for %s %s", requestText(o.request), o.request.Entity, o.location())
 		}
 		return err
 	})
@@ -148,7 +148,7 @@ func (o acquireOptions) acquire(ctx context.Context, lim *limiter.RateLimiter) (
 	}
 	limited, cancel := context.WithTimeout(ctx, o.wait)
 	defer cancel()
-	stop := o.progress(func() string { return "waiting for " + asked(o.request) })
+	stop := o.progress(func() string { return "waiting for " + requestText(o.request) })
 	defer stop()
 	lease, err := lim.Wait(limited, o.request)
 	if err != nil && ctx.Err() != nil {
@@ -160,21 +160,21 @@ func (o acquireOptions) acquire(ctx context.Context, lim *limiter.RateLimiter) (
 	return lease, err
 }
 
-// waitedError is a refusal that outlasted --wait.
+// waitedError is a rejection that outlasted --wait.
 type waitedError struct {
 	*limiter.ExceededError
 	wait time.Duration
 }
 
-// Error says that it was waited for.
 func (e *waitedError) Error() string {
 	return fmt.Sprintf("%v, which is more than --wait %s", e.ExceededError, e.wait)
 }
 
-// Unwrap is the refusal.
+// Unwrap returns the rejection.
 func (e *waitedError) Unwrap() error { return e.ExceededError }
 
-// printRefusal shows the limits as they were, where stdout is ours.
+// printRefusal prints the limits of a rejected request, unless stdout belongs to
+// a command.
 func (o acquireOptions) printRefusal(err error) error {
 	if ex, ok := errors.AsType[*limiter.ExceededError](err); ok && o.command == nil {
 		return o.print(ex.Decision)
@@ -184,7 +184,7 @@ func (o acquireOptions) printRefusal(err error) error {
 
 func (o acquireOptions) print(d limiter.Decision) error {
 	if o.json {
-		return o.printJSON(decisionObject(o.request, d))
+		return o.printJSON(newDecisionJSON(o.request, d))
 	}
 	return decisionListing(o.console, o.request).print(o.console, false, each(d.Statuses))
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
-// commandError ends the program with the code of the command it ran.
+// commandError ends the program with the exit code of the command it ran.
 type commandError struct {
 	code int
-	err  error // why it did not run; nil if it did
+	err  error // why the command did not start; nil if it did
 }
 
 func (e *commandError) Error() string {
@@ -25,28 +25,28 @@ func (e *commandError) Error() string {
 	return fmt.Sprintf("the command ended with code %d", e.code)
 }
 
-// ran tells whether a command that failed had begun.
-func ran(failed error) bool {
+// started reports whether a command that failed had started.
+func started(failed error) bool {
 	e, ok := errors.AsType[*commandError](failed)
 	return ok && e.err == nil
 }
 
-// underLease runs the command and settles the lease by how it ended. The code
-// is the command's, unless that is 0 and settling failed.
-func (o acquireOptions) underLease(ctx context.Context, lease *limiter.Lease) error {
-	actual := reported{said: map[string]int64{}}
-	failed := ctx.Err() // interrupted before it began
+// runUnderLease runs the command and settles the lease by how it ended. It returns
+// the failure of the command, else that of settling.
+func (o acquireOptions) runUnderLease(ctx context.Context, lease *limiter.Lease) error {
+	actual := usageReport{used: map[string]int64{}}
+	failed := ctx.Err() // interrupted before it started
 	if failed == nil {
 		failed = o.runCommand(actual.line)
 	}
-	for _, line := range actual.odd {
-		o.warn("line %q on descriptor %d is not LIMIT=TOKENS, and does not count", tty.Ellipsis(line, 60), o.adjustFD)
+	for _, line := range actual.invalid {
+		o.warn("line %q on descriptor %d is ignored, since it is not LIMIT=TOKENS", tty.Ellipsis(line, 60), o.adjustFD)
 	}
 	settle := lease.Commit
-	if failed != nil && (!o.keep || !ran(failed)) {
+	if failed != nil && (!o.keep || !started(failed)) {
 		settle = lease.Rollback
 	} else {
-		o.adjust(lease, actual.said)
+		o.adjust(lease, actual.used)
 	}
 	if err := settle(context.WithoutCancel(ctx)); err != nil {
 		if failed == nil {
@@ -55,12 +55,12 @@ func (o acquireOptions) underLease(ctx context.Context, lease *limiter.Lease) er
 		o.warn("%v", err)
 	}
 	if outage := lease.Outage(); outage != nil && failed == nil {
-		o.warn("not everything is recorded: %v", outage)
+		o.warn("not all tokens were recorded: %v", outage)
 	}
 	return failed
 }
 
-// runCommand is nil if the command ended well.
+// runCommand runs the command and returns nil if it succeeded.
 func (o acquireOptions) runCommand(report func(string)) error {
 	c := child.Command{Args: o.command, Stdin: o.in, Stdout: o.file, Stderr: o.err}
 	if o.adjustFD > 0 {
@@ -74,28 +74,28 @@ func (o acquireOptions) runCommand(report func(string)) error {
 	return &commandError{code, err}
 }
 
-// reported collects what a command says it used.
-type reported struct {
-	said map[string]int64
-	odd  []string // lines that say nothing, the first few
+// usageReport collects the lines in which a command reports its use.
+type usageReport struct {
+	used    map[string]int64
+	invalid []string // the first few lines that are not LIMIT=TOKENS
 }
 
-func (r *reported) line(text string) {
+func (r *usageReport) line(text string) {
 	limit, n, err := parseAmount(strings.TrimSuffix(text, "\r"))
 	if err != nil {
-		if len(r.odd) < 3 {
-			r.odd = append(r.odd, text)
+		if len(r.invalid) < 3 {
+			r.invalid = append(r.invalid, text)
 		}
 		return
 	}
-	r.said[limit] = n
+	r.used[limit] = n
 }
 
-// adjust corrects what was taken to what was used.
+// adjust sets the amounts of the lease to what the command used.
 func (o acquireOptions) adjust(lease *limiter.Lease, actual map[string]int64) {
 	for limit, n := range actual {
 		if err := lease.Used(limit, n); err != nil {
-			o.warn("%s=%d does not count: %v", limit, n, err)
+			o.warn("%s=%d is ignored: %v", limit, n, err)
 		}
 	}
 }

@@ -33,16 +33,16 @@ func newAggregate(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "aggregate",
 		Short: "Count usage from the stream of a DynamoDB table",
-		Long: `Counts usage from the stream of a DynamoDB table, for all its namespaces, and
-refills buckets that are running low. It begins where the last one stopped,
-ends when nothing is left to read, and with --follow waits for more. Whatever
-is read twice counts once, so it may be killed at any time. The embedded stores
-need none of this: they count with every charge. Nor does a table that has a
-function for it, such as that of Python's stack: both would count everything.
+		Long: `Count usage from the stream of a DynamoDB table, for all its namespaces, and
+refill buckets that are running low. The command starts where the last run
+stopped and ends at the end of the stream; with --follow it waits for more.
+Records that are read twice count once, so it can be killed at any time. Embedded
+stores count usage themselves. Do not run it on a table with a function that
+counts usage, such as a table of Python's stack, since both would count.
 
-With --archive, audit events that the table drops are kept as gzipped JSON
-lines, a file for each hour under year=, month= and day=; events that are read
-again are there once.
+With --archive, store audit events that expire from the table as gzipped JSON
+lines, a file for each hour under year=, month= and day=. An event that is read
+twice is stored once.
 
 ` + storeHelp,
 		Example: "  zae-limiter aggregate --name my-app\n  zae-limiter aggregate --name my-app --follow",
@@ -50,24 +50,24 @@ again are there once.
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runAggregate(cmd.Context(), o) },
 	}
 	o.addStore(cmd)
-	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "wait for more until interrupted")
-	cmd.Flags().BoolVar(&o.noRefill, "no-refill", false, "only count")
-	addFlag(cmd, &o.windows, "windows", "list", "hourly,daily,monthly", "windows to count in", aggregator.ParseWindows)
-	addFlag(cmd, &o.retention, "usage-retention-days", "number", "90", "how long usage is kept", parseDays)
-	addFlag(cmd, &o.archive, "archive", "place", "", "folder or s3://bucket/prefix for audit events", parseArchive)
+	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "wait for more records until interrupted")
+	cmd.Flags().BoolVar(&o.noRefill, "no-refill", false, "count without refilling buckets")
+	addFlag(cmd, &o.windows, "windows", "list", "hourly,daily,monthly", "windows in which usage is counted", aggregator.ParseWindows)
+	addFlag(cmd, &o.retention, "usage-retention-days", "number", "90", "days to keep usage", parseDays)
+	addFlag(cmd, &o.archive, "archive", "place", "", "folder or s3://bucket/prefix for expired audit events", parseArchive)
 	return cmd
 }
 
-// parseArchive knows what would be taken for a folder and is none.
+// parseArchive accepts a folder or a URL of S3, but no other URL.
 func parseArchive(place string) (string, error) {
 	if bucket, isURL := strings.CutPrefix(place, s3files.Scheme); isURL && bucket != "" && bucket[0] != '/' || !strings.Contains(place, "://") {
 		return place, nil
 	}
-	return "", errors.New("it has to be a folder or an address such as s3://my-bucket/limits")
+	return "", errors.New("must be a folder or a URL such as s3://my-bucket/limits")
 }
 
-// files are those of the archive, nil if there is none.
-func (o *aggregateOptions) files(ctx context.Context) (aggregator.Files, error) {
+// openArchive opens the archive. It returns nil if there is none.
+func (o *aggregateOptions) openArchive(ctx context.Context) (aggregator.Files, error) {
 	switch {
 	case o.archive == "":
 		return nil, nil
@@ -76,29 +76,29 @@ func (o *aggregateOptions) files(ctx context.Context) (aggregator.Files, error) 
 	}
 	folder, err := aggregator.OpenFolder(o.archive)
 	if err != nil {
-		return nil, fmt.Errorf("the archive has to be a folder that can be written to: %w", err)
+		return nil, fmt.Errorf("the archive must be a writable folder: %w", err)
 	}
 	return folder, nil
 }
 
 func parseDays(text string) (time.Duration, error) {
-	const most = 3650
+	const maxDays = 3650
 	days, err := strconv.Atoi(text)
-	if err != nil || days < 1 || days > most {
-		return 0, fmt.Errorf("it has to be a whole number from 1 to %d", most)
+	if err != nil || days < 1 || days > maxDays {
+		return 0, fmt.Errorf("must be a whole number from 1 to %d", maxDays)
 	}
 	return time.Duration(days) * 24 * time.Hour, nil
 }
 
 func runAggregate(ctx context.Context, o aggregateOptions) (err error) {
-	s, err := o.chosen()
+	s, err := o.selectStore()
 	if err != nil {
 		return err
 	}
 	if !s.dynamo {
-		return usagef("%s counts usage by itself; aggregate is for a DynamoDB table, which --name names", s.name)
+		return usagef("%s counts usage itself; aggregate is for a DynamoDB table, name one with --name", s.name)
 	}
-	opened, err := o.openStore(ctx, s, opening{access: changes})
+	opened, err := o.openStore(ctx, s, openOptions{access: accessChange})
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func runAggregate(ctx context.Context, o aggregateOptions) (err error) {
 	if !ok {
 		return fmt.Errorf("%s has no stream", s.name)
 	}
-	files, err := o.files(ctx)
+	files, err := o.openArchive(ctx)
 	if err != nil {
 		return err
 	}
@@ -120,13 +120,13 @@ func runAggregate(ctx context.Context, o aggregateOptions) (err error) {
 	err = repo.Follow(ctx, &dynamo.FollowOptions{UntilEmpty: !o.follow, OnError: counted.failed}, counted.take)
 	stop()
 	if o.follow && errors.Is(err, context.Canceled) {
-		err = nil // as it was asked to
+		err = nil // an interrupt is the normal end of --follow
 	}
 	counted.report(err)
 	return err
 }
 
-// aggregation adds up what was counted.
+// aggregation sums up the batches of an aggregate command.
 type aggregation struct {
 	*connection
 	aggregator                 *aggregator.Aggregator
@@ -134,11 +134,11 @@ type aggregation struct {
 	snapshots, refills, damage int
 	events, files              int
 	skipped                    map[string]int
-	failure                    string // told last
-	told                       time.Time
+	lastWarning                string
+	warnedAt                   time.Time
 }
 
-// String is how far it is.
+// String returns the progress.
 func (g *aggregation) String() string {
 	return "counting: " + tty.Number(g.records.Load()) + " records, " + tty.Number(g.changes.Load()) + " changes of buckets"
 }
@@ -164,17 +164,17 @@ func (g *aggregation) take(ctx context.Context, records []dynamo.StreamRecord) (
 	return t.Done, nil
 }
 
-// failed tells what goes wrong, unless that was told just before, if in other
-// words: of an outage every try has its own.
+// failed warns about an error that Follow retries, but not repeatedly: during an
+// outage every retry fails, often with another message.
 func (g *aggregation) failed(err error) {
 	const lately = 10 * time.Second
-	if now := g.now(); err.Error() != g.failure && now.Sub(g.told) > lately {
-		g.failure, g.told = err.Error(), now
+	if now := g.now(); err.Error() != g.lastWarning && now.Sub(g.warnedAt) > lately {
+		g.lastWarning, g.warnedAt = err.Error(), now
 		g.warn("%v", err)
 	}
 }
 
-// report says what was done.
+// report reports the totals.
 func (g *aggregation) report(err error) {
 	for _, reason := range slices.Sorted(maps.Keys(g.skipped)) {
 		g.warn("%s not counted: %s", count(g.skipped[reason], "record"), reason)
@@ -183,7 +183,7 @@ func (g *aggregation) report(err error) {
 		g.warn("%s lost to damaged snapshots", count(g.damage, "change"))
 	}
 	if err == nil {
-		g.done("Counted %s of %s %s: %s written, %s", count(int(g.changes.Load()), "change"), count(int(g.records.Load()), "record"), g.where(),
+		g.done("Counted %s of %s %s: %s written, %s", count(int(g.changes.Load()), "change"), count(int(g.records.Load()), "record"), g.location(),
 			count(g.snapshots, "snapshot"), count(g.refills, "refill"))
 	}
 	if g.events > 0 {

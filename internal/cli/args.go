@@ -10,13 +10,15 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// argument is a word of the command line that has a place, not a flag.
+// argument is a positional argument: its name in the usage line, and a function
+// that parses it.
 type argument struct {
 	name string
 	set  func(string) error
 }
 
-// arguments takes exactly those, and judges each before anything is opened.
+// arguments requires exactly these arguments and validates them before the
+// command runs.
 func arguments(want ...argument) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < len(want) {
@@ -25,11 +27,11 @@ func arguments(want ...argument) cobra.PositionalArgs {
 		if len(args) > len(want) {
 			return usagef("unexpected argument %q; usage: %s", clip(args[len(want)]), cmd.UseLine())
 		}
-		return setAll(want, args)
+		return setArguments(want, args)
 	}
 }
 
-func setAll(want []argument, args []string) error {
+func setArguments(want []argument, args []string) error {
 	for i, w := range want {
 		if err := w.set(args[i]); err != nil {
 			return usagef("%v", err)
@@ -56,7 +58,7 @@ func checkResource(name string) error {
 	return limiter.Request{Entity: "any", Resource: name, Consume: limiter.Tokens("any", 0)}.Validate()
 }
 
-// parseAmounts reads LIMIT=TOKENS, each limit once.
+// parseAmounts parses words LIMIT=TOKENS, each limit once.
 func parseAmounts(words []string) (limiter.Amounts, error) {
 	var amounts limiter.Amounts
 	for _, word := range words {
@@ -77,7 +79,7 @@ func parseAmounts(words []string) (limiter.Amounts, error) {
 func parseAmount(word string) (limit string, n int64, err error) {
 	limit, digits, ok := strings.Cut(word, "=")
 	if n, err = strconv.ParseInt(digits, 10, 64); !ok || err != nil || n < 0 {
-		return "", 0, usagef("%q is no amount; one is LIMIT=TOKENS, a whole number of 0 or more, such as tpm=500", clip(word))
+		return "", 0, usagef("invalid amount %q: must be LIMIT=TOKENS with a whole number, 0 or more, such as tpm=500", clip(word))
 	}
 	if err := limiter.PerMinute(limit, 1).Validate(); err != nil {
 		return "", 0, usagef("%v", err)
@@ -85,8 +87,8 @@ func parseAmount(word string) (limit string, n int64, err error) {
 	return limit, n, nil
 }
 
-// choice is a flag that takes one of a few words.
-func choice[T ~string](words ...T) func(string) (T, error) {
+// oneOf returns a parser that accepts one of a few words.
+func oneOf[T ~string](words ...T) func(string) (T, error) {
 	return func(text string) (T, error) {
 		names := make([]string, len(words))
 		for i, w := range words {
@@ -95,12 +97,12 @@ func choice[T ~string](words ...T) func(string) (T, error) {
 			}
 			names[i] = string(w)
 		}
-		return "", fmt.Errorf("it has to be %s or %s", strings.Join(names[:len(names)-1], ", "), names[len(names)-1])
+		return "", fmt.Errorf("must be %s or %s", strings.Join(names[:len(names)-1], ", "), names[len(names)-1])
 	}
 }
 
-// complete suggests the words of a choice.
-func complete[T ~string](words ...T) cobra.CompletionFunc {
+// completeWords returns a completion function that suggests a few words.
+func completeWords[T ~string](words ...T) cobra.CompletionFunc {
 	names := make([]cobra.Completion, len(words))
 	for i, w := range words {
 		names[i] = string(w)

@@ -13,7 +13,7 @@ import (
 
 func newAudit(c *console) *cobra.Command {
 	conn := &connection{console: c}
-	cmd := group("audit", "Look at who changed what", "The audit trail has every change of entities and stored limits, and who made it.")
+	cmd := newGroup("audit", "Show the audit trail", "Show the audit trail, which records every change of entities and stored limits\nwith its author.")
 	conn.addNamespace(cmd)
 	cmd.AddCommand(newAuditList(conn))
 	return cmd
@@ -31,11 +31,11 @@ func newAuditList(conn *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
-		Short:   "List the changes of an entity, a resource, the system or all",
-		Long: `Lists the changes of an entity, of the defaults of a resource or of those of the
-system, newest first; without a filter, the latest of everything, which a
-DynamoDB table tells of up to 100,000 events. An event has details, which --json
-shows.`,
+		Short:   "List audit events",
+		Long: `List the changes of an entity, of the defaults of a resource or of the defaults
+of the system, newest first. Without a filter, list the latest changes of the
+namespace; a DynamoDB table with more than 100,000 events needs a filter. The
+details of an event are shown with --json.`,
 		Example: `  zae-limiter audit list
   zae-limiter audit list --entity-id key-abc
   zae-limiter audit list --resource gpt-4
@@ -44,44 +44,44 @@ shows.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runAuditList(cmd.Context(), o) },
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&o.entity, "entity-id", "e", "", "changes of this `entity`")
-	flags.StringVarP(&o.resource, "resource", "r", "", "changes of the defaults of this `resource`")
-	flags.BoolVar(&o.system, "system", false, "changes of the defaults of the system")
-	addFlag(cmd, &o.after, "start-event-id", "id", "", "only events older than the one with this id", parseEvent)
-	exclude(cmd, "entity-id", "resource", "system")
+	flags.StringVarP(&o.entity, "entity-id", "e", "", "only changes of this `entity`")
+	flags.StringVarP(&o.resource, "resource", "r", "", "only changes of the defaults of this `resource`")
+	flags.BoolVar(&o.system, "system", false, "only changes of the defaults of the system")
+	addFlag(cmd, &o.after, "start-event-id", "id", "", "only events older than this event", parseEvent)
+	exclusiveFlags(cmd, "entity-id", "resource", "system")
 	_ = cmd.RegisterFlagCompletionFunc("entity-id", conn.completeEntities)
 	_ = cmd.RegisterFlagCompletionFunc("resource", conn.completeResources)
-	addCount(cmd, &o.limit, "l", 100)
-	addJSON[auditShape](cmd, &o.json, anArray, auditColumns)
+	addRowLimit(cmd, &o.limit, "l", 100)
+	addJSON[auditJSON](cmd, &o.json, anArray, auditColumns)
 	return cmd
 }
 
-// parseEvent reads the id of an event, a ULID.
+// parseEvent validates the ID of an event, a ULID.
 func parseEvent(id string) (string, error) {
 	const digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 	if len(id) != 26 || strings.Trim(id, digits) != "" {
-		return "", errors.New("an event id has 26 digits and capital letters, as an earlier list shows it")
+		return "", errors.New("must be 26 digits and capital letters, as printed by an earlier list")
 	}
 	return id, nil
 }
 
-// auditShape is an event as JSON.
-type auditShape struct {
-	ID        string         `json:"event_id" doc:"a ULID, which rises with time"`
-	At        time.Time      `json:"timestamp" doc:"when it happened"`
+// auditJSON is an event as JSON.
+type auditJSON struct {
+	ID        string         `json:"event_id" doc:"ID, a ULID that increases with time"`
+	At        time.Time      `json:"timestamp" doc:"time of the change"`
 	Action    string         `json:"action" doc:"entity_created, entity_deleted, limits_set or limits_deleted"`
-	Entity    string         `json:"entity_id" doc:"what was changed: an entity, $SYSTEM, or $RESOURCE: and a resource"`
-	Principal *string        `json:"principal" doc:"who did it"`
-	Resource  *string        `json:"resource" doc:"that limits are for; _default_ for all"`
-	Details   map[string]any `json:"details" doc:"what was stored"`
+	Entity    string         `json:"entity_id" doc:"subject of the change: an entity, $SYSTEM, or $RESOURCE: and a resource"`
+	Principal *string        `json:"principal" doc:"author of the change"`
+	Resource  *string        `json:"resource" doc:"resource of the limits; _default_ for all"`
+	Details   map[string]any `json:"details" doc:"stored values"`
 }
 
-func auditObject(e limiter.AuditEvent) any {
+func newAuditJSON(e limiter.AuditEvent) any {
 	details := e.Details
 	if details == nil {
 		details = map[string]any{}
 	}
-	return auditShape{e.ID, e.At.UTC(), e.Action, e.Entity, orNull(e.Principal), orNull(e.Resource), details}
+	return auditJSON{e.ID, e.At.UTC(), e.Action, e.Entity, orNull(e.Principal), orNull(e.Resource), details}
 }
 
 var auditColumns = []column{
@@ -98,19 +98,19 @@ func runAuditList(ctx context.Context, o auditOptions) error {
 		func(e limiter.AuditEvent) []cell {
 			return []cell{moment(e.At), text(e.Action), text(e.Principal), text(e.Resource), text(e.ID), text(e.Entity)}
 		},
-		auditObject,
+		newAuditJSON,
 		"There are no events" + ofSubject(subject) + ".",
 	}
 	if o.after != "" {
 		list.nothing = "There are no older events" + ofSubject(subject) + "."
 	}
-	return o.with(ctx, reads, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		more := ""
 		rows := first(lim.AuditEvents(ctx, subject, o.after), o.limit, func(last limiter.AuditEvent) { more = last.ID })
 		if err := list.print(o.console, o.json, rows); err != nil || more == "" {
 			return err
 		}
-		o.say("There are more; go on with --start-event-id %s", more)
+		o.say("There are more; continue with --start-event-id %s", more)
 		return nil
 	})
 }
@@ -122,7 +122,8 @@ func ofSubject(subject string) string {
 	return " of " + subject
 }
 
-// subject is whose events are meant, as the trail names it, "" for all.
+// subject returns the subject of the events to list as the audit trail names it,
+// or "" for all.
 func (o auditOptions) subject() (string, error) {
 	const system, ofResource = "$SYSTEM", "$RESOURCE:"
 	switch {

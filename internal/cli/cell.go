@@ -9,31 +9,33 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
-// cell is a value as people read it, and as programs do.
+// cell is a value to print: for a table, and for a tab-separated line.
 type cell struct {
-	people, program string
-	paint           func(string) string // colours what people read; nil: nothing
+	display, plain string
+	paint          func(string) string // colours the text in a table; nil leaves it
 }
 
-// none is shown where there is nothing; programs get an empty field.
+// none stands for an empty value in a table.
 const none = "-"
 
-// text is somebody's words: they must not move the cursor nor begin a field.
+// text returns the cell of a stored text. It escapes control characters, so that
+// they cannot move the cursor or start another field.
 func text(s string) cell {
 	s = printable(s)
 	if s == "" {
-		return cell{people: none}
+		return cell{display: none}
 	}
-	return cell{people: s, program: s}
+	return cell{display: s, plain: s}
 }
 
-// printable writes characters that cannot be seen as escapes: \t, \u200b. A
-// backslash is escaped, too, so that nothing is lost.
+// printable escapes characters that are not printable, such as \t and \u200b, and
+// backslashes, so that the result is unambiguous.
 func printable(s string) string {
 	return escaped(s, func(r rune) bool { return r == '\\' || isOdd(r) })
 }
 
-// visible does so for a sentence, in which what is quoted has been escaped.
+// visible escapes characters that are not printable in a message. It leaves
+// backslashes alone, since quoted parts are escaped already.
 func visible(s string) string { return escaped(s, isOdd) }
 
 func isOdd(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }
@@ -54,51 +56,51 @@ func escaped(s string, odd func(rune) bool) string {
 	return b.String()
 }
 
-func number(n int64) cell { return cell{people: tty.Number(n), program: strconv.FormatInt(n, 10)} }
+func number(n int64) cell { return cell{display: tty.Number(n), plain: strconv.FormatInt(n, 10)} }
 
-// tokens are thousandths.
+// tokens returns the cell of a number of thousandths of a token.
 func tokens(n int64) cell {
 	shown := tty.Thousandths(n)
-	return cell{people: shown, program: strings.ReplaceAll(shown, ",", "")}
+	return cell{display: shown, plain: strings.ReplaceAll(shown, ",", "")}
 }
 
-// decimal has two digits after the point for people.
+// decimal returns the cell of a fraction, with two digits in a table.
 func decimal(f float64) cell {
 	whole, fraction, _ := strings.Cut(strconv.FormatFloat(f, 'f', 2, 64), ".")
 	if n, err := strconv.ParseInt(whole, 10, 64); err == nil && n != 0 {
 		whole = tty.Number(n)
 	}
-	return cell{people: whole + "." + fraction, program: strconv.FormatFloat(f, 'f', -1, 64)}
+	return cell{display: whole + "." + fraction, plain: strconv.FormatFloat(f, 'f', -1, 64)}
 }
 
 func yesNo(b bool) cell {
 	if b {
-		return cell{people: "yes", program: "true"}
+		return cell{display: "yes", plain: "true"}
 	}
-	return cell{people: "no", program: "false"}
+	return cell{display: "no", plain: "false"}
 }
 
-// moment is a time in UTC.
+// moment returns the cell of a time in UTC.
 func moment(t time.Time) cell {
 	if t.IsZero() {
-		return cell{people: none}
+		return cell{display: none}
 	}
-	return cell{people: t.UTC().Format("2006-01-02 15:04:05"), program: t.UTC().Format(time.RFC3339)}
+	return cell{display: t.UTC().Format("2006-01-02 15:04:05"), plain: t.UTC().Format(time.RFC3339)}
 }
 
-// span is how long something takes: people read the two largest units, programs
-// seconds.
+// span returns the cell of a duration: its two largest units in a table, seconds
+// in a line.
 func span(d time.Duration) cell {
 	if d <= 0 {
-		return cell{people: none, program: "0"}
+		return cell{display: none, plain: "0"}
 	}
-	return cell{people: briefly(d), program: strconv.FormatFloat(seconds(d), 'f', -1, 64)}
+	return cell{display: shortDuration(d), plain: strconv.FormatFloat(seconds(d), 'f', -1, 64)}
 }
 
 func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1000 }
 
-// briefly rounds up, since it is about when something will have happened.
-func briefly(d time.Duration) string {
+// shortDuration formats a wait with its two largest units, rounded up.
+func shortDuration(d time.Duration) string {
 	switch {
 	case d < time.Minute:
 		return strconv.FormatFloat(float64((d+99*time.Millisecond)/(100*time.Millisecond))/10, 'f', 1, 64) + "s"
@@ -123,15 +125,23 @@ func twoUnits(d, large time.Duration, largeName string, small time.Duration, sma
 	return text
 }
 
-// in colours a cell.
-func (c cell) in(paint func(string) string) cell {
+// withColour returns the cell with a colour.
+func (c cell) withColour(paint func(string) string) cell {
 	c.paint = paint
 	return c
 }
 
 func (c cell) shown() string {
 	if c.paint == nil {
-		return c.people
+		return c.display
 	}
-	return c.paint(c.people)
+	return c.paint(c.display)
+}
+
+// count returns a number with its noun: "1 limit", "1,200 limits".
+func count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return tty.Number(int64(n)) + " " + noun
 }

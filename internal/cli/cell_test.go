@@ -13,8 +13,8 @@ import (
 func TestCells(t *testing.T) {
 	at := time.Date(2026, time.January, 31, 15, 4, 5, 0, time.FixedZone("", 3600))
 	for _, c := range []struct {
-		cell            cell
-		people, program string
+		cell           cell
+		display, plain string
 	}{
 		{text("Ada"), "Ada", "Ada"},
 		{text(""), "-", ""},
@@ -41,8 +41,8 @@ func TestCells(t *testing.T) {
 		{span(49 * time.Hour), "2d1h", "176400"},
 		{span(math.MaxInt64), "106752d", "9223372036.854"},
 	} {
-		if c.cell.people != c.people || c.cell.program != c.program {
-			t.Errorf("got %q and %q, want %q and %q", c.cell.people, c.cell.program, c.people, c.program)
+		if c.cell.display != c.display || c.cell.plain != c.plain {
+			t.Errorf("got %q and %q, want %q and %q", c.cell.display, c.cell.plain, c.display, c.plain)
 		}
 	}
 }
@@ -50,22 +50,22 @@ func TestCells(t *testing.T) {
 // Names in messages come from stores that others write to.
 func TestTalkMovesNoCursor(t *testing.T) {
 	var talk bytes.Buffer
-	c := &console{err: &talk, talkStyle: true}
+	c := &console{err: &talk, errStyle: true}
 	c.done("Recovered %s", "a\x1b[2Jb\nc")
 	if want := "\x1b[32m✓\x1b[0m Recovered a\\x1b[2Jb\\nc\n"; talk.String() != want {
 		t.Errorf("got %q, want %q", &talk, want)
 	}
-	if got, want := sentence(errors.New("namespace \x07 and\nmore")), `namespace \a and; more`; got != want {
+	if got, want := errorText(errors.New("namespace \x07 and\nmore")), `namespace \a and; more`; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := counters(map[string]int64{"rpm\n": 1}); got.people != `rpm\n=1` || got.program != `rpm\n=1` {
-		t.Errorf("got %q and %q", got.people, got.program)
+	if got := counters(map[string]int64{"rpm\n": 1}); got.display != `rpm\n=1` || got.plain != `rpm\n=1` {
+		t.Errorf("got %q and %q", got.display, got.plain)
 	}
 }
 
 // A damaged time is an error, not the end of the program.
 func TestJSONOfADamagedTime(t *testing.T) {
-	if text, err := encode(entityObject(limiter.Entity{ID: "key-1", CreatedAt: time.Unix(1e15, 0)})); err == nil {
+	if text, err := encode(newEntityJSON(limiter.Entity{ID: "key-1", CreatedAt: time.Unix(1e15, 0)})); err == nil {
 		t.Errorf("got %s", text)
 	}
 }

@@ -12,10 +12,10 @@ func newTemplate(c *console) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "cfn-template",
-		Short: "Print the CloudFormation template",
-		Long: `Prints the CloudFormation template that deploy uses, for those who deploy it by
-other means. The code of its functions is what lambda-export writes; put it into
-a bucket of the same region and name that with CodeBucket and CodeKey.`,
+		Short: "Print the CloudFormation template of a stack",
+		Long: `Print the CloudFormation template that deploy uses, to deploy it with other
+tools. The code of its functions comes from lambda-export: upload it to an S3
+bucket in the same region, and set the parameters CodeBucket and CodeKey.`,
 		Example: "  zae-limiter cfn-template -o template.yaml",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -30,6 +30,6 @@ a bucket of the same region and name that with CodeBucket and CodeKey.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "`file` to write, which is overwritten (default: stdout)")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "`file` to write or overwrite (default: stdout)")
 	return cmd
 }

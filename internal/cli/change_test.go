@@ -31,7 +31,7 @@ func TestChangesThatAreAskedFor(t *testing.T) {
 		"agreed before":                  {change: infra.Change{Action: "Remove"}, terminal: true, yes: true, passes: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &stackConnection{console: &console{in: strings.NewReader("n\n"), err: io.Discard, asks: test.terminal}}
+			s := &stackConnection{console: &console{in: strings.NewReader("n\n"), err: io.Discard, canAsk: test.terminal}}
 			changes := harmless
 			if test.change.Action != "" {
 				changes = append(changes[:2:2], test.change)
@@ -47,13 +47,13 @@ func TestChangesThatAreAskedFor(t *testing.T) {
 func flagged(t *testing.T, deployed infra.Stack, args ...string) infra.Stack {
 	t.Helper()
 	o := &deployOptions{stackConnection: &stackConnection{console: &console{err: io.Discard}}}
-	o.is(infra.Stack{})
+	o.setStack(infra.Stack{})
 	cmd := &cobra.Command{}
 	o.flags(cmd)
 	if err := cmd.Flags().Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	return o.settle("my-app", &deployed, cmd.Flags())
+	return o.merge("my-app", &deployed, cmd.Flags())
 }
 
 // unlike is a stack that has no field at its default.

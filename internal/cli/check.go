@@ -21,10 +21,10 @@ func newCheck(c *console) *cobra.Command {
 	o := &checkOptions{stackConnection: &stackConnection{console: c}}
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Check whether this program and a table fit together",
-		Long: `Tells whether this program may use a table: whether the table is of a version
-that it knows and that admits it, and whether its data have to be migrated.
-It reads only, and ends with 1 if they do not fit.
+		Short: "Check that this program can use a table",
+		Long: `Check that this program can use a table: that it knows the table's version, that
+the table admits the program's version, and that no migration is pending. The
+command only reads. The exit code is 1 if the program cannot use the table.
 
 ` + stackHelp,
 		Example: "  zae-limiter check --name my-app",
@@ -32,36 +32,36 @@ It reads only, and ends with 1 if they do not fit.
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runCheck(cmd.Context(), o) },
 	}
 	o.addTo(cmd)
-	addJSON[checkShape](cmd, &o.json, anObject, nil)
+	addJSON[checkJSON](cmd, &o.json, anObject, nil)
 	return cmd
 }
 
-// checkShape is what check prints.
-type checkShape struct {
+// checkJSON is the output of check as JSON.
+type checkJSON struct {
 	Program    string   `json:"program" doc:"version of this program"`
-	Schema     string   `json:"schema" doc:"that it writes"`
-	Table      *string  `json:"table_schema" doc:"that the table has"`
-	ClientMin  *string  `json:"client_min" doc:"least version that the table admits"`
-	Lambda     *string  `json:"lambda_version" doc:"that the table notes, which Python's tool does"`
-	Pending    []string `json:"pending_migrations" doc:"that upgrade would run"`
-	Compatible bool     `json:"compatible" doc:"whether this program may use the table"`
-	Result     string   `json:"result" doc:"why, in a sentence"`
+	Schema     string   `json:"schema" doc:"schema version that it writes"`
+	Table      *string  `json:"table_schema" doc:"schema version of the table"`
+	ClientMin  *string  `json:"client_min" doc:"minimum client version that the table admits"`
+	Lambda     *string  `json:"lambda_version" doc:"version of the functions, if Python's tool recorded it"`
+	Pending    []string `json:"pending_migrations" doc:"migrations that upgrade would run"`
+	Compatible bool     `json:"compatible" doc:"whether this program can use the table"`
+	Result     string   `json:"result" doc:"the reason, in a sentence"`
 }
 
 func runCheck(ctx context.Context, o *checkOptions) (err error) {
 	if err := o.checkPlace(); err != nil {
 		return err
 	}
-	name, err := o.chosen()
+	name, err := o.stackName()
 	if err != nil {
 		return err
 	}
-	shape := checkShape{Program: thisBuild().Version, Schema: dynamo.SchemaVersion, Pending: []string{}}
-	found := shape.look(ctx, name, o.place(), &dynamo.Options{Namespace: tableItself, Region: o.region, Endpoint: o.endpoint, Timeout: tableTimeout})
+	shape := checkJSON{Program: thisBuild().Version, Schema: dynamo.SchemaVersion, Pending: []string{}}
+	found := shape.inspect(ctx, name, o.place(), &dynamo.Options{Namespace: registryNamespace, Region: o.region, Endpoint: o.endpoint, Timeout: tableTimeout})
 	if found != nil && !is[*limiter.VersionError](found) {
 		return stackError(found)
 	}
-	err = printFacts(o.console, o.json, shape.facts(), shape)
+	err = printProperties(o.console, o.json, shape.properties(), shape)
 	if !shape.Compatible {
 		return errors.Join(err, errors.New(shape.Result))
 	}
@@ -69,9 +69,9 @@ func runCheck(ctx context.Context, o *checkOptions) (err error) {
 	return err
 }
 
-// look reads what the table says of itself. A *limiter.VersionError is also in
-// the result.
-func (s *checkShape) look(ctx context.Context, name string, at hint.Place, opts *dynamo.Options) (err error) {
+// inspect reads the version and the pending migrations of a table. It also stores
+// a *limiter.VersionError in Result.
+func (s *checkJSON) inspect(ctx context.Context, name string, at hint.Place, opts *dynamo.Options) (err error) {
 	repo, err := dynamo.Connect(ctx, name, opts)
 	if refused, ok := errors.AsType[*limiter.VersionError](err); ok {
 		s.Table = orNull(refused.Schema)
@@ -89,36 +89,36 @@ func (s *checkShape) look(ctx context.Context, name string, at hint.Place, opts 
 		s.Pending = append(s.Pending, m.Version)
 	}
 	finish, migrate := at.Command("deploy", "--name", name), at.Command("upgrade", "--name", name)
-	if at.Endpoint != "" { // where there may be no stacks
+	if at.Endpoint != "" { // an emulator may have no stacks
 		finish, migrate = at.Command("table", "create", name), at.Command("table", "migrate", name)
 	}
 	v, err := repo.Version(ctx)
 	s.Table, s.ClientMin, s.Lambda = orNull(v.Schema), orNull(v.ClientMin), orNull(v.Lambda)
 	switch {
 	case errors.Is(err, limiter.ErrNotFound):
-		s.Result = fmt.Sprintf("table %s has no version record; %s finishes its creation, and %s migrates data from before there were any", name, finish, migrate)
+		s.Result = fmt.Sprintf("table %s has no version record; %s completes a new table, and %s migrates data of releases without version records", name, finish, migrate)
 	case err != nil:
 		return err
 	case len(pending) > 0:
-		s.Result = "the data of table " + name + " have to be migrated first; " + migrate + " does so"
+		s.Result = "the data of table " + name + " must be migrated first; run " + migrate
 	default:
-		s.Compatible, s.Result = true, "this program and table "+name+" fit together"
+		s.Compatible, s.Result = true, "this program can use table "+name
 	}
 	return nil
 }
 
-func (s *checkShape) facts() []fact {
-	facts := []fact{{"program", text(s.Program)}, {"schema", text(s.Schema)}}
+func (s *checkJSON) properties() []property {
+	properties := []property{{"program", text(s.Program)}, {"schema", text(s.Schema)}}
 	for _, f := range []struct {
 		name  string
 		value *string
 	}{{"table_schema", s.Table}, {"client_min", s.ClientMin}, {"lambda_version", s.Lambda}} {
 		if f.value != nil {
-			facts = append(facts, fact{f.name, text(*f.value)})
+			properties = append(properties, property{f.name, text(*f.value)})
 		}
 	}
 	for _, version := range s.Pending {
-		facts = append(facts, fact{"pending_migration", text(version)})
+		properties = append(properties, property{"pending_migration", text(version)})
 	}
-	return append(facts, fact{"compatible", yesNo(s.Compatible)})
+	return append(properties, property{"compatible", yesNo(s.Compatible)})
 }

@@ -13,28 +13,29 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Completion must not keep a shell waiting, nor fill its screen.
+// Bounds of completion, which must not keep a shell waiting nor fill its screen.
 const (
-	completeWithin = 2 * time.Second
-	completeMost   = 200
+	completionTimeout = 2 * time.Second
+	maxCompletions    = 200
 )
 
-// suggest asks the store for words that go on as begun. Whatever goes wrong, there are just none.
+// suggest reads words that start with begun from the store. If that fails, it
+// suggests nothing.
 func (conn *connection) suggest(cmd *cobra.Command, begun string, words func(context.Context, *limiter.RateLimiter) iter.Seq2[string, error]) ([]cobra.Completion, cobra.ShellCompDirective) {
 	quiet := *conn
 	silent := *conn.console
-	silent.err, silent.watched, silent.asks = io.Discard, false, false
+	silent.err, silent.errTerminal, silent.canAsk = io.Discard, false, false
 	quiet.console = &silent
 	parent := cmd.Context()
 	if parent == nil {
 		parent = context.Background()
 	}
-	ctx, cancel := context.WithTimeout(parent, completeWithin)
+	ctx, cancel := context.WithTimeout(parent, completionTimeout)
 	defer cancel()
 	var found []cobra.Completion
-	_ = quiet.with(ctx, reads, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	_ = quiet.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		for word, err := range words(ctx, lim) {
-			if err != nil || len(found) == completeMost {
+			if err != nil || len(found) == maxCompletions {
 				return err
 			}
 			if strings.HasPrefix(word, begun) {
@@ -52,7 +53,7 @@ func (conn *connection) completeEntity(cmd *cobra.Command, args []string, word s
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return conn.suggest(cmd, word, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
-		return named(lim.Entities(ctx), func(e limiter.Entity) string { return e.ID })
+		return namesOf(lim.Entities(ctx), func(e limiter.Entity) string { return e.ID })
 	})
 }
 
@@ -69,19 +70,20 @@ func (conn *connection) completeEntities(cmd *cobra.Command, _ []string, word st
 	return conn.completeEntity(cmd, nil, word)
 }
 
-// completeLimited suggests resources for which entities have limits.
-func (conn *connection) completeLimited(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// completeLimitedResources suggests resources for which entities have limits of
+// their own.
+func (conn *connection) completeLimitedResources(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return conn.suggest(cmd, word, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
 		names, err := lim.ResourcesWithLimits(ctx)
 		if err != nil {
 			return each[string](nil)
 		}
-		return named(each(names), orDefault)
+		return namesOf(each(names), orDefault)
 	})
 }
 
-// firstOf suggests for the first argument only.
-func firstOf(suggest cobra.CompletionFunc) cobra.CompletionFunc {
+// firstArgOnly limits a completion function to the first argument.
+func firstArgOnly(suggest cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -90,8 +92,8 @@ func firstOf(suggest cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// completeNoFiles keeps commands from suggesting file names, but for those that
-// say which files they take.
+// completeNoFiles keeps commands that do not complete their arguments from
+// suggesting file names.
 func completeNoFiles(cmd *cobra.Command) {
 	if cmd.ValidArgsFunction == nil && cmd.ValidArgs == nil {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
@@ -101,7 +103,7 @@ func completeNoFiles(cmd *cobra.Command) {
 	}
 }
 
-// completeResources suggests those that have default limits.
+// completeResources suggests resources that have default limits.
 func (conn *connection) completeResources(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return conn.suggest(cmd, word, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
 		names, err := lim.ResourcesWithDefaults(ctx)
@@ -123,12 +125,12 @@ func (conn *connection) completeRequest(cmd *cobra.Command, args []string, word 
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeNamespaces suggests the active ones by name.
+// completeNamespaces suggests the names of active namespaces.
 func (conn *connection) completeNamespaces(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	elsewhere := *conn
-	elsewhere.namespace = defaultNamespace // the one that is being typed need not exist
+	elsewhere.namespace = defaultNamespace // the namespace on the command line is incomplete
 	return elsewhere.suggest(cmd, word, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
-		return named(namespaces(ctx, lim, isActive), func(n limiter.Namespace) string { return n.Name })
+		return namesOf(namespaces(ctx, lim, isActive), func(n limiter.Namespace) string { return n.Name })
 	})
 }
 
@@ -136,12 +138,12 @@ func (conn *connection) completeNamespaces(cmd *cobra.Command, _ []string, word 
 func (conn *connection) completeOrphans(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return conn.suggest(cmd, word, func(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[string, error] {
 		orphans := namespaces(ctx, lim, func(state string) bool { return !isActive(state) })
-		return named(orphans, func(n limiter.Namespace) string { return n.ID + "\t" + n.Name })
+		return namesOf(orphans, func(n limiter.Namespace) string { return n.ID + "\t" + n.Name })
 	})
 }
 
-// named is a sequence of names of what is in another.
-func named[T any](seq iter.Seq2[T, error], name func(T) string) iter.Seq2[string, error] {
+// namesOf maps a sequence to the names of its values.
+func namesOf[T any](seq iter.Seq2[T, error], name func(T) string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for v, err := range seq {
 			if !yield(name(v), err) {
@@ -156,16 +158,16 @@ func newCompletion() *cobra.Command {
 	var shell string
 	return &cobra.Command{
 		Use:   "completion SHELL",
-		Short: "Print the completion script of a shell",
-		Long: `Prints a script that teaches a shell (bash, zsh, fish or powershell) to complete
-commands, flags, and the names of entities, resources and namespaces.`,
+		Short: "Print a shell completion script",
+		Long: `Print a script that makes bash, zsh, fish or powershell complete commands,
+flags, and the names of entities, resources and namespaces.`,
 		Example: `  source <(zae-limiter completion bash)
   zae-limiter completion zsh > "${fpath[1]}/_zae-limiter"
   zae-limiter completion fish > ~/.config/fish/completions/zae-limiter.fish`,
 		ValidArgs: shells,
 		Args: arguments(argument{"SHELL", func(s string) (err error) {
-			if shell, err = choice(shells...)(s); err != nil {
-				return fmt.Errorf("SHELL is %q, but %w", clip(s), err)
+			if shell, err = oneOf(shells...)(s); err != nil {
+				return fmt.Errorf("invalid SHELL %q: %w", clip(s), err)
 			}
 			return nil
 		}}),

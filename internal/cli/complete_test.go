@@ -20,7 +20,7 @@ func TestCompletionOfOneAmongMany(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range completeMost + 50 {
+	for i := range maxCompletions + 50 {
 		if _, err := lim.CreateEntity(t.Context(), limiter.Entity{ID: fmt.Sprintf("many-%03d", i)}); err != nil {
 			t.Fatal(err)
 		}
@@ -29,7 +29,7 @@ func TestCompletionOfOneAmongMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv(envStore, w.store)
-	for word, want := range map[string]int{"many-24": 10, "many-": completeMost, "project": 1, "nobody": 0} {
+	for word, want := range map[string]int{"many-24": 10, "many-": maxCompletions, "project": 1, "nobody": 0} {
 		out, code := w.run(0, false, "__complete entity show "+word)
 		if got := strings.Count(out, "\n"+word) + strings.Count(out[:min(len(word), len(out))], word); code != exitDone || got != want {
 			t.Errorf("%s: code %d, %d words, want %d:\n%s", word, code, got, want, out)

@@ -8,34 +8,34 @@ import (
 	"strings"
 )
 
-// errDeclined ends a command that was told not to go on.
-var errDeclined = errors.New("not confirmed, so nothing was changed")
+// errNotConfirmed ends a command that the user did not confirm.
+var errNotConfirmed = errors.New("not confirmed, so nothing was changed")
 
-// confirm asks whether to do something to the chosen store, unless --yes said
-// so. Where nobody can be asked, it is an error not to have said so.
-func (conn *connection) confirm(ctx context.Context, yes bool, deed string) error {
+// confirm asks the user to confirm an action on the selected store, unless yes is
+// set. Without a terminal to ask on it returns a usage error.
+func (conn *connection) confirm(ctx context.Context, yes bool, action string) error {
 	if yes {
 		return nil
 	}
-	s, err := conn.chosen()
+	s, err := conn.selectStore()
 	if err != nil {
 		return err
 	}
 	where := s.name
-	if conn.spaced {
-		where += ", namespace " + conn.space()
+	if conn.usesNamespace {
+		where += ", namespace " + conn.namespaceName()
 	}
-	return conn.ask(ctx, visible(fmt.Sprintf("%s (%s)?", deed, where)))
+	return conn.ask(ctx, visible(fmt.Sprintf("%s (%s)?", action, where)))
 }
 
-// ask is nil if the answer is yes.
+// ask asks a question on the terminal and returns nil if the answer is yes.
 func (c *console) ask(ctx context.Context, question string) error {
-	if !c.asks {
-		return usagef("this needs --yes, since there is no terminal to ask: %s", question)
+	if !c.canAsk {
+		return usagef("this needs --yes, since there is no terminal to ask on: %s", question)
 	}
 	fmt.Fprintf(c.err, "%s [y/N]: ", question)
 	answer := make(chan string, 1)
-	go func() { // ends with the program if nobody answers
+	go func() { // ends with the program if there is no answer
 		line, _ := bufio.NewReader(c.in).ReadString('\n')
 		answer <- line
 	}()
@@ -48,9 +48,9 @@ func (c *console) ask(ctx context.Context, question string) error {
 		case "y", "yes":
 			return nil
 		}
-		return errDeclined
+		return errNotConfirmed
 	case <-ctx.Done():
 		fmt.Fprintln(c.err)
-		return fmt.Errorf("interrupted: %w", errDeclined)
+		return fmt.Errorf("interrupted: %w", errNotConfirmed)
 	}
 }

@@ -18,15 +18,15 @@ func TestConfirm(t *testing.T) {
 		{"Y\n", nil},
 		{" yes \n", nil},
 		{"yes", nil},
-		{"\n", errDeclined},
-		{"n\n", errDeclined},
-		{"", errDeclined},
-		{"yesterday\n", errDeclined},
-		{"no\ny\n", errDeclined},
+		{"\n", errNotConfirmed},
+		{"n\n", errNotConfirmed},
+		{"", errNotConfirmed},
+		{"yesterday\n", errNotConfirmed},
+		{"no\ny\n", errNotConfirmed},
 	} {
 		answer, want := answered.answer, answered.want
 		var talk bytes.Buffer
-		c := &console{in: strings.NewReader(answer), err: &talk, asks: true}
+		c := &console{in: strings.NewReader(answer), err: &talk, canAsk: true}
 		if err := c.ask(context.Background(), "Sure?"); !errors.Is(err, want) || err != nil && exitCode(err) != exitFailed {
 			t.Errorf("%q: %v, want %v", answer, err, want)
 		}
@@ -56,9 +56,9 @@ func TestInterruptedPrompt(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	var talk bytes.Buffer
-	c := &console{in: nobody, err: &talk, asks: true}
+	c := &console{in: nobody, err: &talk, canAsk: true}
 	err := c.ask(ctx, "Sure?")
-	if !errors.Is(err, errDeclined) || exitCode(err) != exitFailed || sentence(err) != "interrupted: not confirmed, so nothing was changed" {
+	if !errors.Is(err, errNotConfirmed) || exitCode(err) != exitFailed || errorText(err) != "interrupted: not confirmed, so nothing was changed" {
 		t.Errorf("got %v", err)
 	}
 	if talk.String() != "Sure? [y/N]: \n" {

@@ -23,17 +23,17 @@ const (
 	envNamespace     = "ZAEL_NAMESPACE"
 )
 
-// connection is which store a command uses, and which namespace of it, as the
-// flags say or the environment.
+// connection selects the store and the namespace of a command, by flags or
+// environment variables.
 type connection struct {
 	*console
 	store, name, region, endpoint, namespace string
 	principal                                string
-	spaced                                   bool   // the command works in a namespace
-	picked                                   *store // once it was chosen
+	usesNamespace                            bool   // the command works in a namespace
+	selected                                 *store // cached by selectStore
 }
 
-// addStore gives a command, and those below it, the flags of a store.
+// addStore adds the flags of a store to a command and its subcommands.
 func (conn *connection) addStore(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&conn.store, "store", "", "`url` of the store: sqlite:PATH, memory: or dynamodb:NAME")
@@ -42,18 +42,18 @@ func (conn *connection) addStore(cmd *cobra.Command) {
 	flags.StringVar(&conn.endpoint, "endpoint-url", "", "`url` of a DynamoDB to use instead of AWS")
 }
 
-// addNamespace gives a command, and those below it, the flags of a store and of
-// a namespace.
+// addNamespace adds the flags of a store and of a namespace to a command and its
+// subcommands.
 func (conn *connection) addNamespace(cmd *cobra.Command) {
 	conn.addStore(cmd)
-	conn.spaced = true
+	conn.usesNamespace = true
 	cmd.PersistentFlags().StringVarP(&conn.namespace, "namespace", "N", "", "`namespace` to work in (default $ZAEL_NAMESPACE, else default)")
 	_ = cmd.RegisterFlagCompletionFunc("namespace", conn.completeNamespaces)
 }
 
-// addPrincipal gives a command that changes something a flag for who does so.
+// addPrincipal adds the flag --principal to a command that makes changes.
 func (conn *connection) addPrincipal(cmd *cobra.Command) {
-	addFlag(cmd, &conn.principal, "principal", "who", "", "who changes it, for the audit trail (default: the user's login; in AWS, the caller's identity)", parsePrincipal)
+	addFlag(cmd, &conn.principal, "principal", "name", "", "author of the change in the audit trail (default: the user's login; in AWS, the caller's identity)", parsePrincipal)
 }
 
 func parsePrincipal(name string) (string, error) {
@@ -61,40 +61,40 @@ func parsePrincipal(name string) (string, error) {
 	return name, err
 }
 
-// addYes gives a command that destroys something the flag to do so unasked.
+// addYes adds the flag --yes, which skips the confirmation.
 func addYes(cmd *cobra.Command, yes *bool) {
-	cmd.Flags().BoolVarP(yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVarP(yes, "yes", "y", false, "do not ask for confirmation")
 }
 
-// chosen is the store that the flags name, else the environment, else the
-// embedded one, of which people are told.
-func (conn *connection) chosen() (store, error) {
-	if conn.picked != nil {
-		return *conn.picked, nil
+// selectStore returns the store that the flags name, else the environment, else
+// the embedded one, which it reports on stderr.
+func (conn *connection) selectStore() (store, error) {
+	if conn.selected != nil {
+		return *conn.selected, nil
 	}
-	s, err := conn.named()
+	s, err := conn.lookUpStore()
 	if err != nil {
 		return store{}, err
 	}
 	if !s.dynamo {
 		for _, flag := range []struct{ name, value string }{{"region", conn.region}, {"endpoint-url", conn.endpoint}} {
 			if flag.value != "" {
-				return store{}, usagef("--%s belongs to a DynamoDB table, but the store is %s; name a table with --name", flag.name, s.name)
+				return store{}, usagef("--%s is for a DynamoDB table, but the store is %s; name a table with --name", flag.name, s.name)
 			}
 		}
 	}
 	if err := checkEndpoint(conn.endpoint); err != nil {
 		return store{}, err
 	}
-	conn.picked = &s
+	conn.selected = &s
 	return s, nil
 }
 
-func (conn *connection) named() (store, error) {
+func (conn *connection) lookUpStore() (store, error) {
 	switch {
 	case conn.store != "":
 		if conn.name != "" {
-			conn.warn("--name %s is not used, since --store says where", conn.name)
+			conn.warn("--name %s is ignored, since --store is given", conn.name)
 		}
 		return storeFrom("--store", conn.store)
 	case conn.name != "":
@@ -111,21 +111,21 @@ func (conn *connection) named() (store, error) {
 	return s, err
 }
 
-// where names the store that was opened, for a sentence about what was stored
-// there: "in sqlite:limits.db, namespace tenant-a".
-func (conn *connection) where() string {
-	place := "in " + conn.picked.name
-	if at := conn.tableEndpoint(); at != "" && conn.picked.dynamo {
+// location returns the store that was opened, for a message: "in
+// sqlite:limits.db, namespace tenant-a".
+func (conn *connection) location() string {
+	place := "in " + conn.selected.name
+	if at := conn.tableEndpoint(); at != "" && conn.selected.dynamo {
 		place += " at " + at
 	}
-	if conn.spaced && conn.space() != defaultNamespace {
-		place += ", namespace " + conn.space()
+	if conn.usesNamespace && conn.namespaceName() != defaultNamespace {
+		place += ", namespace " + conn.namespaceName()
 	}
 	return place
 }
 
-// tableEndpoint is the endpoint of tables, "" for that of AWS: of the flag, else of
-// the variables that the SDK reads, the one for DynamoDB first.
+// tableEndpoint returns the endpoint of DynamoDB, "" for AWS: the flag, else the
+// variables that the SDK reads, the specific one first.
 func (conn *connection) tableEndpoint() string {
 	if conn.endpoint != "" || strings.EqualFold(os.Getenv(envIgnoreEndpoints), "true") {
 		return conn.endpoint
@@ -133,19 +133,19 @@ func (conn *connection) tableEndpoint() string {
 	return cmp.Or(os.Getenv(envTableEndpoint), os.Getenv(envEndpoint))
 }
 
-// suggestion is a command that this one suggests, in the same store and namespace,
-// so that it can be pasted as it is. A table is named with its endpoint, also
-// where both come from the environment.
+// suggestion returns a command to suggest, complete with the flags of the store
+// and the namespace, so that it can be pasted. It names a table and its endpoint
+// even if they come from the environment.
 func (conn *connection) suggestion(words ...string) string {
 	if conn.namespace != "" {
 		words = append(words, "--namespace", conn.namespace)
 	}
-	return conn.inStore(words...)
+	return conn.storeSuggestion(words...)
 }
 
-// inStore is suggestion for one that is about all namespaces.
-func (conn *connection) inStore(words ...string) string {
-	if s, err := conn.chosen(); err == nil && s.dynamo {
+// storeSuggestion returns a command to suggest with the flags of the store.
+func (conn *connection) storeSuggestion(words ...string) string {
+	if s, err := conn.selectStore(); err == nil && s.dynamo {
 		at := hint.Place{Region: conn.region, Endpoint: conn.tableEndpoint()}
 		return at.Command(append(words, "--name", strings.TrimPrefix(s.name, tableScheme))...)
 	}
@@ -155,68 +155,69 @@ func (conn *connection) inStore(words ...string) string {
 	return hint.Place{}.Command(words...)
 }
 
-// unlimited says of a request that no limits are about it how to give it some.
-func (conn *connection) unlimited(err error, req limiter.Request) error {
+// suggestLimits replaces ErrNoLimits with a message that says how to set limits.
+func (conn *connection) suggestLimits(err error, req limiter.Request) error {
 	if !errors.Is(err, limiter.ErrNoLimits) {
 		return err
 	}
-	return fmt.Errorf("there are no limits for entity %s and resource %s at any level; %s sets some, and --limit gives some for once",
+	return fmt.Errorf("there are no limits for entity %s and resource %s at any level; %s sets some, and --limit applies some to one call",
 		req.Entity, req.Resource, conn.suggestion("resource", "set-defaults", req.Resource, "-l", "rpm:100"))
 }
 
-// storeFrom reads a store that source names.
+// storeFrom parses the URL of a store, which comes from source.
 func storeFrom(source, name string) (store, error) {
 	s, err := parseStore(name)
 	if err != nil {
-		return store{}, usagef("%s is %q, but %v", source, clip(name), err)
+		return store{}, usagef("invalid %s %q: %v", source, clip(name), err)
 	}
 	return s, nil
 }
 
-// space is the name of the namespace.
-func (conn *connection) space() string {
+// namespaceName returns the name of the selected namespace.
+func (conn *connection) namespaceName() string {
 	return cmp.Or(conn.namespace, os.Getenv(envNamespace), defaultNamespace)
 }
 
-// open opens the chosen store. The caller closes it.
+// open opens the selected store. The caller closes it.
 func (conn *connection) open(ctx context.Context, access access) (limiter.Repository, error) {
-	namespace := conn.space()
+	namespace := conn.namespaceName()
 	if err := (limiter.Namespace{Name: namespace}).Validate(); err != nil {
 		return nil, usagef("%v", err)
 	}
-	return conn.openAs(ctx, opening{access: access, namespace: namespace})
+	return conn.openAs(ctx, openOptions{access: access, namespace: namespace})
 }
 
-func (conn *connection) openAs(ctx context.Context, o opening) (limiter.Repository, error) {
-	s, err := conn.chosen()
+func (conn *connection) openAs(ctx context.Context, o openOptions) (limiter.Repository, error) {
+	s, err := conn.selectStore()
 	if err != nil {
 		return nil, err
 	}
 	return conn.openStore(ctx, s, o)
 }
 
-func (conn *connection) openStore(ctx context.Context, s store, o opening) (limiter.Repository, error) {
-	if s.name == memoryStore && o.access != reads {
-		conn.warn("%s is forgotten when this command ends", s.name)
+func (conn *connection) openStore(ctx context.Context, s store, o openOptions) (limiter.Repository, error) {
+	if s.name == memoryStore && o.access != accessRead {
+		conn.warn("%s loses its data when this command ends", s.name)
 	}
 	o.region, o.endpoint = conn.region, conn.endpoint
 	repo, err := s.open(ctx, o)
-	if is[*limiter.InvalidError](err) { // about what the command line calls it
+	if is[*limiter.InvalidError](err) { // a name from the command line
 		return nil, usagef("%v", err)
 	}
 	return repo, err
 }
 
-// with lends the chosen store to what a command does.
-func (conn *connection) with(ctx context.Context, access access, do func(*limiter.RateLimiter, limiter.Repository) error) error {
+// withStore opens the selected store, calls do and closes the store.
+func (conn *connection) withStore(ctx context.Context, access access, do func(*limiter.RateLimiter, limiter.Repository) error) error {
 	repo, err := conn.open(ctx, access)
 	if err != nil {
 		return err
 	}
-	return conn.lend(repo, do)
+	return conn.withLimiter(repo, do)
 }
 
-func (conn *connection) lend(repo limiter.Repository, do func(*limiter.RateLimiter, limiter.Repository) error) (err error) {
+// withLimiter calls do with a limiter on repo and closes repo.
+func (conn *connection) withLimiter(repo limiter.Repository, do func(*limiter.RateLimiter, limiter.Repository) error) (err error) {
 	defer func() { err = errors.Join(err, repo.Close()) }()
 	lim, err := limiter.New(repo, &limiter.Options{Now: conn.now, Principal: conn.author()})
 	if err != nil {
@@ -225,17 +226,18 @@ func (conn *connection) lend(repo limiter.Repository, do func(*limiter.RateLimit
 	return do(lim, repo)
 }
 
-// author signs changes: --principal, or the user's login. In an account of AWS it
-// is the caller's identity there, which the table finds out by itself.
+// author returns the principal of changes: --principal, else the user's login. For
+// a table in AWS without --principal it returns "", since the table itself looks
+// up the caller's identity.
 func (conn *connection) author() string {
-	s, err := conn.chosen()
+	s, err := conn.selectStore()
 	if err == nil && s.dynamo && conn.tableEndpoint() == "" {
 		return conn.principal
 	}
 	return cmp.Or(conn.principal, login())
 }
 
-// login is who runs the program, "" if that is no name for an audit trail.
+// login returns the name of the user, or "" if the audit trail does not accept it.
 func login() string {
 	u, err := user.Current()
 	if err != nil || (limiter.Entity{ID: u.Username}).Validate() != nil {

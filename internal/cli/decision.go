@@ -10,25 +10,26 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
-// decisionShape is what came of a request, or would, as JSON.
-type decisionShape struct {
-	Entity     string           `json:"entity_id" doc:"who asks"`
-	Resource   string           `json:"resource" doc:"for what"`
-	Requested  map[string]int64 `json:"requested" doc:"tokens by limit"`
+// decisionJSON is the decision about a request as JSON.
+type decisionJSON struct {
+	Entity     string           `json:"entity_id" doc:"requesting entity"`
+	Resource   string           `json:"resource" doc:"requested resource"`
+	Requested  map[string]int64 `json:"requested" doc:"requested tokens by limit"`
 	Admitted   bool             `json:"admitted" doc:"whether every limit covers its amount"`
-	RetryAfter float64          `json:"retry_after_seconds" doc:"until it may be admitted; 0 if it is, or never fits"`
-	NeverFits  bool             `json:"never_fits" doc:"whether some amount is above its capacity, so that waiting does not help"`
-	Reasons    []string         `json:"reasons" doc:"why it is refused, a sentence for each limit"`
-	Limits     []statusShape    `json:"limits" doc:"every limit concerned, those of the entity, then those of its parent; see below"`
+	RetryAfter float64          `json:"retry_after_seconds" doc:"wait before a retry can succeed; 0 if admitted or if it never fits"`
+	NeverFits  bool             `json:"never_fits" doc:"whether an amount exceeds its capacity, so that waiting does not help"`
+	Reasons    []string         `json:"reasons" doc:"why the request is rejected, a sentence for each limit"`
+	Limits     []statusJSON     `json:"limits" doc:"limits of the entity, then of its parent; see below"`
 }
 
-func decisionObject(req limiter.Request, d limiter.Decision) decisionShape {
-	return decisionShape{
-		req.Entity, req.Resource, maps.Collect(req.Consume.All()), d.Admitted(), retryAfter(d.RetryAfter(), d.NeverFits()), d.NeverFits(), reasons(d), statusObjects(d.Statuses),
+func newDecisionJSON(req limiter.Request, d limiter.Decision) decisionJSON {
+	return decisionJSON{
+		req.Entity, req.Resource, maps.Collect(req.Consume.All()), d.Admitted(), retryAfter(d.RetryAfter(), d.NeverFits()), d.NeverFits(), reasons(d), newStatusesJSON(d.Statuses),
 	}
 }
 
-// retryAfter is when to retry, in seconds. What never fits is not worth a retry.
+// retryAfter returns the wait before a retry in seconds, 0 if the request never
+// fits.
 func retryAfter(wait time.Duration, neverFits bool) float64 {
 	if neverFits {
 		return 0
@@ -36,7 +37,7 @@ func retryAfter(wait time.Duration, neverFits bool) float64 {
 	return seconds(wait)
 }
 
-// reasons are why a decision refuses, a sentence for each limit.
+// reasons returns why a request is rejected, a sentence for each limit.
 func reasons(d limiter.Decision) []string {
 	all := []string{}
 	for _, s := range d.Violations() {
@@ -49,14 +50,14 @@ func reason(s limiter.Status) string {
 	what := printable(s.Limit.Name) + " of " + printable(s.Entity)
 	switch {
 	case s.NeverFits:
-		return fmt.Sprintf("%s: %s asked for, but it never holds more than %s", what, tty.Number(s.Requested), tty.Number(s.Limit.Capacity))
+		return fmt.Sprintf("%s: %s requested, above its capacity of %s", what, tty.Number(s.Requested), tty.Number(s.Limit.Capacity))
 	case s.Available < 0:
-		return fmt.Sprintf("%s: %s asked for, but it is %s in debt; enough in %s", what, tty.Number(s.Requested), tty.Number(debt(s)), briefly(s.RetryAfter))
+		return fmt.Sprintf("%s: %s requested, but it is %s in debt; retry in %s", what, tty.Number(s.Requested), tty.Number(debt(s)), shortDuration(s.RetryAfter))
 	}
-	return fmt.Sprintf("%s: %s asked for, but %s of %s left; enough in %s", what, tty.Number(s.Requested), tty.Number(s.Available), tty.Number(s.Limit.Capacity), briefly(s.RetryAfter))
+	return fmt.Sprintf("%s: %s requested, %s of %s left; retry in %s", what, tty.Number(s.Requested), tty.Number(s.Available), tty.Number(s.Limit.Capacity), shortDuration(s.RetryAfter))
 }
 
-// decisionColumns show what each limit says to a request.
+// decisionColumns are the columns of acquire and explain, a row for each limit.
 var decisionColumns = []column{
 	{title: "entity"},
 	{title: "limit"},
@@ -73,7 +74,7 @@ func decisionListing(c *console, req limiter.Request) listing[limiter.Status] {
 		columns: decisionColumns,
 		row: func(s limiter.Status) []cell {
 			amount, says := number(s.Requested), verdict(c, s)
-			if !names(req, s.Limit.Name) {
+			if !requestsLimit(req, s.Limit.Name) {
 				amount, says = text(""), text("")
 			}
 			return []cell{text(s.Entity), text(s.Limit.Name), amount, available(c, s), number(s.Limit.Capacity), rate(s.Limit), says, source(s.Source)}
@@ -81,8 +82,8 @@ func decisionListing(c *console, req limiter.Request) listing[limiter.Status] {
 	}
 }
 
-// names tells whether a request is about a limit.
-func names(req limiter.Request, limit string) bool {
+// requestsLimit reports whether a request names a limit.
+func requestsLimit(req limiter.Request, limit string) bool {
 	for name := range req.Consume.All() {
 		if name == limit {
 			return true
@@ -94,15 +95,15 @@ func names(req limiter.Request, limit string) bool {
 func verdict(c *console, s limiter.Status) cell {
 	switch {
 	case s.NeverFits:
-		return cell{people: "never fits", program: "never_fits"}.in(c.style.Red)
+		return cell{display: "never fits", plain: "never_fits"}.withColour(c.style.Red)
 	case s.Exceeded:
-		return cell{people: "in " + briefly(s.RetryAfter), program: "exceeded"}.in(c.style.Yellow)
+		return cell{display: "in " + shortDuration(s.RetryAfter), plain: "exceeded"}.withColour(c.style.Yellow)
 	}
-	return cell{people: "ok", program: "ok"}.in(c.style.Green)
+	return cell{display: "ok", plain: "ok"}.withColour(c.style.Green)
 }
 
-// asked is a request in words: "rpm=1 tpm=500 of gpt-4".
-func asked(req limiter.Request) string {
+// requestText returns a request in words: "rpm=1 tpm=500 of gpt-4".
+func requestText(req limiter.Request) string {
 	var words []string
 	for limit, n := range req.Consume.All() {
 		words = append(words, fmt.Sprintf("%s=%d", limit, n))

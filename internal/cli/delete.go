@@ -21,20 +21,20 @@ func newDelete(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete",
 		Short: "Delete a stack with its table",
-		Long: `Deletes a stack with its table and everything in it, and the bucket with the
-code of its functions. The bucket with archived audit events stays, unless it is
-empty or --delete-archive is given. A stack that is not there counts as deleted.
-Nothing is deleted while the table or the stack is protected.
+		Long: `Delete a stack with its table and all data, and the S3 bucket with its functions'
+code. The bucket with archived audit events stays, unless it is empty or
+--delete-archive is set. A missing stack counts as deleted. Nothing is deleted if
+the table or the stack is protected.
 
-The stack is that of --name, else $ZAEL_STORE where that is dynamodb:NAME, else
-$ZAEL_STACK; nothing else is deleted. A table without a stack is deleted by
-"zae-limiter table delete".`,
+The stack is --name, else the table of $ZAEL_STORE (dynamodb:NAME), else
+$ZAEL_STACK; there is no default. Use "zae-limiter table delete" for a table
+without a stack.`,
 		Example: "  zae-limiter delete --name my-app\n  zae-limiter delete -n my-app --yes",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDelete(cmd.Context(), o) },
 	}
 	o.addTo(cmd)
-	addSwitch(cmd.Flags(), &o.wait, "wait", "no-wait", "wait until it is gone")
+	addSwitch(cmd.Flags(), &o.wait, "wait", "no-wait", "wait for the deletion to complete")
 	cmd.Flags().BoolVar(&o.archive, "delete-archive", false, "also delete the archived audit events")
 	addYes(cmd, &o.yes)
 	addJSON[infra.Removal](cmd, &o.json, anObject, nil)
@@ -44,7 +44,7 @@ $ZAEL_STACK; nothing else is deleted. A table without a stack is deleted by
 func runDelete(ctx context.Context, o *deleteOptions) error {
 	name, opts, err := o.target()
 	if err == nil {
-		err = o.certain(name)
+		err = o.requireName(name)
 	}
 	if err != nil {
 		return err
@@ -63,12 +63,12 @@ func runDelete(ctx context.Context, o *deleteOptions) error {
 	case !r.Existed:
 		o.done("There is no stack %s", name)
 	case !r.Complete:
-		o.warn("Stack %s is being deleted; call this again without --no-wait to finish", name)
+		o.warn("Stack %s is being deleted; run this again without --no-wait to complete it", name)
 	default:
 		o.done("Deleted stack %s", name)
 	}
 	if r.ArchiveKept {
-		o.say("  its archive stays: bucket %s", r.Archive)
+		o.say("  archive kept: bucket %s", r.Archive)
 	}
 	if o.json {
 		return o.printJSON(r)
@@ -76,16 +76,17 @@ func runDelete(ctx context.Context, o *deleteOptions) error {
 	return nil
 }
 
-// certain refuses to guess a name, and a name that two variables contradict.
-func (o *deleteOptions) certain(name string) error {
+// requireName rejects a stack that is not named, or that two environment variables
+// name differently.
+func (o *deleteOptions) requireName(name string) error {
 	stack, store := os.Getenv(envStack), os.Getenv(envStore)
 	switch isTable := strings.HasPrefix(store, tableScheme); {
 	case o.name != "":
 		return nil
 	case stack == "" && !isTable:
-		return usagef("nothing says which stack; give --name, or set %s", envStack)
+		return usagef("no stack is named; give --name or set %s", envStack)
 	case stack != "" && isTable && stack != name:
-		return usagef("%s says %s and %s says %s; give --name", envStore, store, envStack, stack)
+		return usagef("%s is %s, but %s is %s; give --name", envStore, store, envStack, stack)
 	}
 	return nil
 }

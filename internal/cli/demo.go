@@ -26,41 +26,41 @@ func newDemo(c *console) *cobra.Command {
 	o := demoOptions{duration: 15 * time.Second, seed: rand.Uint64N(1e6), store: temporaryStore()}
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Watch a limiter at work in a small LLM gateway",
-		Long: `Runs a small LLM gateway for a few seconds: the keys of two projects call two
-models, each with limits on requests and tokens per minute. Calls are admitted
-by estimate and corrected when the real number of tokens is known, which may
-leave a bucket in debt; calls that fail give everything back; some keys wait
-instead of being refused. A key is charged together with its project.
+		Short: "Run a demo of a small LLM gateway",
+		Long: `Run a small LLM gateway for a few seconds: the keys of two projects call two
+models with limits on requests and tokens per minute. A key is charged together
+with its project. Calls are admitted by estimate and corrected when the number
+of tokens is known, which can leave a bucket in debt. Failed calls give their
+tokens back, and some keys wait instead of being refused.
 
-On a terminal it draws a live table, otherwise it prints a line for each event.
-Its clock is real time: limits refill by the minute, and the seconds count from
-the first call. A bar is what is left of a capacity, which is small, so that a
-few seconds are enough to see it empty.
+On a terminal the demo draws a live table, elsewhere it prints a line for each
+event. It runs in real time: limits refill by the minute, and the clock starts
+with the first call. A bar shows what is left of a capacity. Capacities are small,
+so that some buckets run empty within seconds.
 
-It ends with what the limits allowed, what was admitted, and whether the one
-ever exceeded the other; what was used beyond the estimates is shown as such,
-and as debt where the bucket did not hold it. Ctrl-C ends it early.`,
+At the end a summary compares what was admitted with what the limits allowed.
+Tokens used beyond the estimates are listed apart, as debt where the bucket did
+not hold them. Ctrl-C ends the demo early.`,
 		Example: `  zae-limiter demo
   zae-limiter demo --duration 1m
   zae-limiter demo --seed 42 | grep debt
   zae-limiter demo --store sqlite:limits.db`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.out = c.file // which may be a terminal
+			o.out = c.file // not the wrapper, to detect a terminal
 			return runDemo(cmd.Context(), o)
 		},
 	}
-	addFlag(cmd, &o.duration, "duration", "time", "15s", "how long calls arrive", parseDuration)
-	addFlag(cmd, &o.seed, "seed", "number", "", "repeat the traffic of an earlier run (default random)", parseSeed)
-	addFlag(cmd, &o.store, "store", "url", "", "memory:, sqlite:PATH or dynamodb:NAME, where the namespace "+demo.Namespace+" is registered and used (default sqlite in a temporary file)", parseStore)
+	addFlag(cmd, &o.duration, "duration", "duration", "15s", "how long new calls arrive", parseDuration)
+	addFlag(cmd, &o.seed, "seed", "number", "", "seed of the traffic, to repeat a run (default random)", parseSeed)
+	addFlag(cmd, &o.store, "store", "url", "", "memory:, sqlite:PATH or dynamodb:NAME; the demo registers the namespace "+demo.Namespace+" in it (default sqlite in a temporary file)", parseStore)
 	return cmd
 }
 
 func parseDuration(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return 0, errors.New("a duration is a time above zero, such as 15s or 2m")
+		return 0, errors.New("must be a duration above zero, such as 15s or 2m")
 	}
 	return d, nil
 }
@@ -68,7 +68,7 @@ func parseDuration(text string) (time.Duration, error) {
 func parseSeed(text string) (uint64, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return 0, errors.New("a seed is a whole number, 0 or more")
+		return 0, errors.New("must be a whole number, 0 or more")
 	}
 	return n, nil
 }
@@ -77,7 +77,7 @@ func runDemo(ctx context.Context, o demoOptions) error {
 	screen := tty.OpenScreen(o.out)
 	return demo.Run(ctx, demo.Options{
 		Open: func(ctx context.Context) (limiter.Repository, error) {
-			return o.store.open(ctx, opening{access: creates})
+			return o.store.open(ctx, openOptions{access: accessCreate})
 		},
 		Store: o.store.name, Seed: o.seed, Duration: o.duration,
 		Out: o.out, Screen: screen, Style: tty.Style(screen != nil) && tty.StyleFromEnv(),

@@ -19,28 +19,28 @@ import (
 type deployOptions struct {
 	*stackConnection
 	stack                                         infra.Stack
-	aggregator, provisioner, alarms, archive, iam bool // what a stack says it has not
+	aggregator, provisioner, alarms, archive, iam bool // the opposites of the stack's No fields
 	wait, yes, downgrade, reset, tagsOnly, json   bool
 	zip, namespace                                string
 	untag                                         []string
 }
 
-// takenAway is what a flag says to have nothing in the place of what is deployed.
-const takenAway = "none"
+// clearValue is the value of a flag that clears a deployed setting.
+const clearValue = "none"
 
 func newDeploy(c *console) *cobra.Command {
 	o := &deployOptions{stackConnection: &stackConnection{console: c}, wait: true}
-	o.is(infra.Stack{})
+	o.setStack(infra.Stack{})
 	cmd := &cobra.Command{
 		Use:   "deploy",
-		Short: "Put a store into an AWS account, or change it",
-		Long: `Makes a CloudFormation stack with the table, the functions that count usage and
-apply declared limits, policies for those who use it, and alarms; or changes the
-one that is there, also if Python's tool made it. What no flag says stays as it
-is deployed, tags too, unless --reset is given. What an update would do is shown
-before it runs, and on a terminal asked; elsewhere only changes that remove or
-replace something need --yes. The table is never replaced. It may be interrupted
-and called again at any time.
+		Short: "Create or update a stack in an AWS account",
+		Long: `Create a CloudFormation stack with a table, functions that count usage and apply
+declared limits, IAM policies, and alarms; or update an existing one, including
+stacks of Python's tool. Settings and tags without a flag stay as deployed,
+unless --reset is set. An update shows its changes first and, on a terminal, asks
+for confirmation; elsewhere only changes that remove or replace something need
+--yes. The table is never replaced. The command can be interrupted and repeated
+at any time.
 
 ` + stackHelp,
 		Example: "  zae-limiter deploy --name my-app\n  zae-limiter deploy -n my-app --permission-boundary Bound --tag team=ml --yes\n" +
@@ -50,31 +50,31 @@ and called again at any time.
 	}
 	o.addTo(cmd)
 	o.flags(cmd)
-	addJSON[deploymentShape](cmd, &o.json, anObject, nil)
+	addJSON[deploymentJSON](cmd, &o.json, anObject, nil)
 	return cmd
 }
 
-// deploymentShape is what deploy and upgrade print.
-type deploymentShape struct {
-	Name      string            `json:"name" doc:"of the stack and its table"`
-	Region    string            `json:"region" doc:"it is in"`
-	StackID   string            `json:"stack_id" doc:"its ARN"`
-	Status    string            `json:"status" doc:"of the stack, as CloudFormation says"`
+// deploymentJSON is the output of deploy and upgrade as JSON.
+type deploymentJSON struct {
+	Name      string            `json:"name" doc:"name of the stack and its table"`
+	Region    string            `json:"region" doc:"AWS region"`
+	StackID   string            `json:"stack_id" doc:"ARN of the stack"`
+	Status    string            `json:"status" doc:"status in CloudFormation"`
 	Action    string            `json:"action" doc:"created, updated, unchanged or waiting"`
-	Complete  bool              `json:"complete" doc:"nothing is left to be done"`
-	Namespace *string           `json:"namespace_id" doc:"of the namespace that was registered"`
-	Code      *infra.Code       `json:"code" doc:"of the functions: bucket, key, sha256, size, uploaded, source"`
+	Complete  bool              `json:"complete" doc:"whether nothing is left to do"`
+	Namespace *string           `json:"namespace_id" doc:"ID of the registered namespace"`
+	Code      *infra.Code       `json:"code" doc:"code of the functions: bucket, key, sha256, size, uploaded, source"`
 	Migrated  []string          `json:"migrated" doc:"versions whose migrations were run"`
-	Outputs   map[string]string `json:"outputs" doc:"of the stack"`
+	Outputs   map[string]string `json:"outputs" doc:"outputs of the stack"`
 }
 
-// is makes the flags say what a stack is.
-func (o *deployOptions) is(s infra.Stack) {
+// setStack sets the flags to the settings of a stack.
+func (o *deployOptions) setStack(s infra.Stack) {
 	o.stack = s
 	o.aggregator, o.provisioner, o.alarms, o.archive, o.iam = !s.NoAggregator, !s.NoProvisioner, !s.NoAlarms, !s.NoAuditArchive, !s.NoIAM
 }
 
-// wanted is the stack that the flags say.
+// wanted returns the stack that the flags describe.
 func (o *deployOptions) wanted() infra.Stack {
 	s := o.stack
 	s.Tags = maps.Clone(s.Tags)
@@ -82,7 +82,7 @@ func (o *deployOptions) wanted() infra.Stack {
 		delete(s.Tags, key)
 	}
 	for _, value := range []*string{&s.AlarmTopicARN, &s.PermissionBoundary, &s.AggregatorRoleARN, &s.ProvisionerRoleARN, &s.ArtifactBucket} {
-		if *value == takenAway {
+		if *value == clearValue {
 			*value = ""
 		}
 	}
@@ -98,7 +98,7 @@ func runDeploy(ctx context.Context, o *deployOptions, given *pflag.FlagSet) erro
 	if err != nil {
 		return err
 	}
-	opts.Stack, opts.Resolve = o.wanted(), func(deployed *infra.Stack) infra.Stack { return o.settle(name, deployed, given) }
+	opts.Stack, opts.Resolve = o.wanted(), func(deployed *infra.Stack) infra.Stack { return o.merge(name, deployed, given) }
 	opts.Zip, opts.NoWait, opts.Downgrade = o.zip, !o.wait, o.downgrade
 	opts.Dynamo.Namespace = o.namespace
 	opts.Confirm = o.confirmChanges(ctx, name, o.yes)
@@ -111,21 +111,21 @@ func runDeploy(ctx context.Context, o *deployOptions, given *pflag.FlagSet) erro
 	if err != nil {
 		return stackError(err)
 	}
-	if err := o.tell(d, o.json, time.Since(began)); err != nil {
+	if err := o.report(d, o.json, time.Since(began)); err != nil {
 		return err
 	}
 	if d.Complete {
-		o.sayStore(name)
+		o.suggestStore(name)
 	}
 	return nil
 }
 
-// settle is the stack to deploy: what the flags say, and for the rest what is
-// deployed.
-func (o *deployOptions) settle(name string, deployed *infra.Stack, given *pflag.FlagSet) infra.Stack {
+// merge returns the stack to deploy: the settings of the flags, and for the rest
+// those of the deployed stack, if there is one.
+func (o *deployOptions) merge(name string, deployed *infra.Stack, given *pflag.FlagSet) infra.Stack {
 	wanted := o.wanted()
 	if deployed != nil && !o.reset {
-		wanted = o.over(*deployed, given)
+		wanted = o.overlay(*deployed, given)
 	}
 	if wanted.Architecture == "" && deployed != nil {
 		wanted.Architecture = deployed.Architecture
@@ -137,85 +137,85 @@ func (o *deployOptions) settle(name string, deployed *infra.Stack, given *pflag.
 	return wanted
 }
 
-// checkTagsOnly refuses flags that would have no effect.
+// checkTagsOnly rejects flags that have no effect with --tags-only.
 func (o *deployOptions) checkTagsOnly(given *pflag.FlagSet) (err error) {
 	if !o.tagsOnly {
 		return nil
 	}
 	if len(o.stack.Tags) == 0 {
-		return usagef("--tags-only changes nothing without --tag; give it, or leave that out")
+		return usagef("--tags-only changes nothing without --tag; give --tag or leave out --tags-only")
 	}
 	has := []string{"tags-only", "tag", "wait", "no-wait", "yes", "json", "name", "region", "endpoint-url"}
 	given.Visit(func(f *pflag.Flag) {
 		if !slices.Contains(has, f.Name) && err == nil {
-			err = usagef("--tags-only changes nothing but tags, so --%s would have no effect; leave one of them out", f.Name)
+			err = usagef("--tags-only changes only tags, so --%s would have no effect; leave one of them out", f.Name)
 		}
 	})
 	return err
 }
 
-// over is a stack with what flags say instead of what it has.
-func (o *deployOptions) over(deployed infra.Stack, given *pflag.FlagSet) infra.Stack {
+// overlay returns the deployed stack with the settings of the given flags.
+func (o *deployOptions) overlay(deployed infra.Stack, given *pflag.FlagSet) infra.Stack {
 	merged, scratch := &deployOptions{}, &cobra.Command{}
 	merged.flags(scratch)
-	merged.is(deployed)
+	merged.setStack(deployed)
 	given.Visit(func(f *pflag.Flag) {
 		twin := scratch.Flags().Lookup(f.Name)
 		if twin == nil {
 			return
 		}
 		switch said := f.Value.(type) {
-		case *negation:
+		case *negatedFlag:
 			_ = twin.Value.Set(strconv.FormatBool(!*said.of))
 		case *pairs:
 			maps.Copy(merged.stack.Tags, *said.all)
 		case pflag.SliceValue:
 			merged.untag = said.GetSlice()
 		default:
-			_ = twin.Value.Set(said.String()) // as it was set once
+			_ = twin.Value.Set(said.String()) // it was valid before
 		}
 	})
 	return merged.wanted()
 }
 
-// announce says what is going to be deployed.
+// announce reports the settings to deploy.
 func (o *deployOptions) announce(name string, s infra.Stack) {
 	o.say("Deploying %s (region %s):", name, cmp.Or(o.region, "of the environment"))
-	for _, f := range stackFacts(s) {
+	for _, f := range stackSettings(s) {
 		o.say("  %s: %s", f[0], f[1])
 	}
 }
 
-// stackFacts are what a person wants to see of a stack that is to be made.
-func stackFacts(s infra.Stack) [][2]string {
-	audit := "kept as long as before, 90 days in a new table"
+// stackSettings returns the settings of a stack that announce shows.
+func stackSettings(s infra.Stack) [][2]string {
+	audit := "kept as before, 90 days in a new table"
 	if s.AuditRetentionDays > 0 {
 		audit = fmt.Sprintf("kept %d days", s.AuditRetentionDays)
 	}
-	facts := [][2]string{
+	properties := [][2]string{
 		{"usage", fmt.Sprintf("%s, kept %d days", s.SnapshotWindows, s.UsageRetentionDays)},
 		{"audit events", audit},
 		{"aggregator", onOff(s.HasAggregator())},
 		{"provisioner", onOff(s.HasProvisioner())},
 	}
 	if s.HasAggregator() {
-		facts = append(facts, [2]string{"function", fmt.Sprintf("%s, %v, %d MB", s.Architecture, s.LambdaTimeout, s.LambdaMemory)},
+		properties = append(properties, [2]string{"function", fmt.Sprintf("%s, %v, %d MB", s.Architecture, s.LambdaTimeout, s.LambdaMemory)},
 			[2]string{"audit archive", onOff(!s.NoAuditArchive)})
 	} else if !s.NoAggregator {
-		facts = append(facts, [2]string{"note", "without IAM the aggregator needs --aggregator-role-arn"})
+		properties = append(properties, [2]string{"note", "without IAM the aggregator needs --aggregator-role-arn"})
 	}
-	facts = append(facts, [2]string{"alarms", onOff(!s.NoAlarms)})
+	properties = append(properties, [2]string{"alarms", onOff(!s.NoAlarms)})
 	for _, f := range [][2]string{{"alarms are sent to", s.AlarmTopicARN}, {"permission boundary", s.PermissionBoundary}} {
 		if f[1] != "" {
-			facts = append(facts, f)
+			properties = append(properties, f)
 		}
 	}
-	facts = append(facts, [2]string{"policies", onOff(!s.NoIAM)}, [2]string{"roles for users", onOff(s.IAMRoles)},
+	properties = append(properties, [2]string{"policies", onOff(!s.NoIAM)}, [2]string{"roles for users", onOff(s.IAMRoles)},
 		[2]string{"deletion protection", onOff(s.DeletionProtection)})
 	for _, key := range slices.Sorted(maps.Keys(s.Tags)) {
-		facts = append(facts, [2]string{"tag", key + "=" + s.Tags[key]})
+		properties = append(properties, [2]string{"tag", key + "=" + s.Tags[key]})
 	}
-	return facts
+	return properties
 }
 
 func onOff(on bool) string {
@@ -225,16 +225,16 @@ func onOff(on bool) string {
 	return "no"
 }
 
-// tell says what was done, and prints it for programs.
-func (s *stackConnection) tell(d infra.Deployment, asJSON bool, took time.Duration) error {
+// report reports the deployment on stderr and prints its result.
+func (s *stackConnection) report(d infra.Deployment, asJSON bool, took time.Duration) error {
 	look := s.place().Command("status", "--name", d.Name)
 	switch {
 	case d.Action == "waiting":
-		s.warn("Stack %s is busy (%s); %s shows when it is done, then call this again", d.Name, d.Status, look)
+		s.warn("Stack %s is busy (%s); run this again when %s shows that it is done", d.Name, d.Status, look)
 	case !d.Complete:
-		s.warn("Stack %s is being %s; call this again without --no-wait to finish, %s shows how far it is", d.Name, d.Action, look)
+		s.warn("Stack %s is being %s; run this again without --no-wait to complete it, %s shows the progress", d.Name, d.Action, look)
 	case d.Action == "unchanged":
-		s.done("Stack %s is as it should be", d.Name)
+		s.done("Stack %s is up to date", d.Name)
 	default:
 		s.done("Stack %s %s in %s", d.Name, d.Action, tty.Duration(took))
 	}
@@ -244,14 +244,14 @@ func (s *stackConnection) tell(d infra.Deployment, asJSON bool, took time.Durati
 	for _, v := range d.Migrated {
 		s.say("  migrated to %s", v)
 	}
-	shape := deploymentShape{
+	shape := deploymentJSON{
 		d.Name, d.Region, d.StackID, d.Status, d.Action, d.Complete, orNull(d.NamespaceID), d.Code, append([]string{}, d.Migrated...), d.Outputs,
 	}
-	facts := []fact{
+	properties := []property{
 		{"name", text(d.Name)}, {"region", text(d.Region)}, {"status", text(d.Status)}, {"action", text(d.Action)}, {"stack_id", text(d.StackID)},
 	}
 	if d.NamespaceID != "" {
-		facts = append(facts, fact{"namespace_id", text(d.NamespaceID)})
+		properties = append(properties, property{"namespace_id", text(d.NamespaceID)})
 	}
-	return printFacts(s.console, asJSON, facts, shape)
+	return printProperties(s.console, asJSON, properties, shape)
 }

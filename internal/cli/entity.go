@@ -14,10 +14,10 @@ import (
 
 func newEntity(c *console) *cobra.Command {
 	conn := &connection{console: c}
-	cmd := group("entity", "Look at and change whoever pays: keys, users, projects",
-		`An entity is whoever pays: a key, a user, a project. It needs a record only for
-a parent, a name or metadata; limits and buckets work without one. With
---cascade its parent is charged together with it.`)
+	cmd := newGroup("entity", "Manage entities and their limits",
+		`Manage entities, such as API keys, users and projects. An entity needs a record
+only for a parent, a name or metadata; limits and buckets work without one. An
+entity created with --cascade is charged together with its parent.`)
 	conn.addNamespace(cmd)
 	cmd.AddCommand(
 		newEntityCreate(conn), newEntityShow(conn), newEntityList(conn), newEntityChildren(conn), newEntityDelete(conn),
@@ -27,25 +27,25 @@ a parent, a name or metadata; limits and buckets work without one. With
 	return cmd
 }
 
-// entityShape is an entity as JSON.
-type entityShape struct {
-	ID        string            `json:"entity_id" doc:"its id"`
-	Name      string            `json:"name" doc:"for people"`
-	Parent    *string           `json:"parent_id" doc:"id of its parent"`
-	Cascade   bool              `json:"cascade" doc:"whether the parent is charged with it"`
-	Metadata  map[string]string `json:"metadata" doc:"for people"`
-	CreatedAt time.Time         `json:"created_at" doc:"when the record was made"`
+// entityJSON is an entity as JSON.
+type entityJSON struct {
+	ID        string            `json:"entity_id" doc:"ID of the entity"`
+	Name      string            `json:"name" doc:"display name"`
+	Parent    *string           `json:"parent_id" doc:"ID of the parent"`
+	Cascade   bool              `json:"cascade" doc:"whether the parent is charged too"`
+	Metadata  map[string]string `json:"metadata" doc:"metadata of the entity"`
+	CreatedAt time.Time         `json:"created_at" doc:"time of creation"`
 }
 
-func entityObject(e limiter.Entity) entityShape {
+func newEntityJSON(e limiter.Entity) entityJSON {
 	metadata := e.Metadata
 	if metadata == nil {
 		metadata = map[string]string{}
 	}
-	return entityShape{e.ID, e.Name, orNull(e.Parent), e.Cascade, metadata, e.CreatedAt.UTC()}
+	return entityJSON{e.ID, e.Name, orNull(e.Parent), e.Cascade, metadata, e.CreatedAt.UTC()}
 }
 
-// orNull is nil for "".
+// orNull returns a pointer to s, or nil for "".
 func orNull(s string) *string {
 	if s == "" {
 		return nil
@@ -59,7 +59,7 @@ func entityListing(nothing string) listing[limiter.Entity] {
 		func(e limiter.Entity) []cell {
 			return []cell{text(e.ID), text(e.Name), text(e.Parent), yesNo(e.Cascade), moment(e.CreatedAt)}
 		},
-		func(e limiter.Entity) any { return entityObject(e) },
+		func(e limiter.Entity) any { return newEntityJSON(e) },
 		nothing,
 	}
 }
@@ -75,40 +75,40 @@ func newEntityCreate(conn *connection) *cobra.Command {
 	o := entityCreateOptions{connection: conn}
 	cmd := &cobra.Command{
 		Use:   "create ENTITY",
-		Short: "Make the record of an entity",
-		Long: `Makes the record of an entity. Neither the parent nor whether it is charged too
-can be changed afterwards; delete and create the entity for that.
+		Short: "Create an entity",
+		Long: `Create the record of an entity. The parent and --cascade cannot be changed
+later; delete and create the entity for that.
 
-The parent need not exist yet; a warning says so if it does not. With --cascade
-it is charged by its own limits, as any entity is: where it has none, by the
-defaults of the resource, else by those of the system. Limits that are to hold
-for all its children together have to be set with "entity set-limits PARENT";
-"zae-limiter explain" names the level that each of the two is charged by.`,
+The parent need not exist yet; a missing one causes a warning. With --cascade
+the parent is charged by its own limits, else by the defaults of the resource,
+else by the defaults of the system. To limit all children together, set limits
+with "entity set-limits PARENT". "zae-limiter explain" shows the level at which
+each limit is stored.`,
 		Example: `  zae-limiter entity create project-1 --display-name "Project One"
   zae-limiter entity create key-abc --parent project-1 --cascade --metadata a=b`,
 		Args: arguments(entityArg(&o.entity.ID)),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runEntityCreate(cmd.Context(), o) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.entity.Name, "display-name", "", "`name` for people (default: the id)")
-	flags.StringVar(&o.entity.Parent, "parent", "", "`entity` that this one belongs to")
+	flags.StringVar(&o.entity.Name, "display-name", "", "display `name` (default: the ID)")
+	flags.StringVar(&o.entity.Parent, "parent", "", "parent `entity`")
 	_ = cmd.RegisterFlagCompletionFunc("parent", conn.completeEntities)
 	flags.BoolVar(&o.entity.Cascade, "cascade", false, "charge the parent together with this entity")
-	no := flags.VarPF(&negation{&o.entity.Cascade}, "no-cascade", "", "charge this entity alone (default)")
+	no := flags.VarPF(&negatedFlag{&o.entity.Cascade}, "no-cascade", "", "charge this entity alone (default)")
 	no.NoOptDefVal = "true"
-	flags.Var(&pairs{"metadata", &o.entity.Metadata}, "metadata", "a `KEY=VALUE` for people; may be repeated")
+	flags.Var(&pairs{"metadata", &o.entity.Metadata}, "metadata", "metadata `KEY=VALUE`; repeatable")
 	conn.addPrincipal(cmd)
 	return cmd
 }
 
 func runEntityCreate(ctx context.Context, o entityCreateOptions) error {
 	if o.entity.Cascade && o.entity.Parent == "" {
-		return usagef("--cascade needs --parent, which says who is charged too")
+		return usagef("--cascade needs --parent, the entity to charge too")
 	}
 	if err := o.entity.Validate(); err != nil {
 		return usagef("%v", err)
 	}
-	return o.with(ctx, creates, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.withStore(ctx, accessCreate, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		orphan, err := o.lacksParent(ctx, lim)
 		if err != nil {
 			return err
@@ -119,24 +119,24 @@ func runEntityCreate(ctx context.Context, o entityCreateOptions) error {
 		}
 		switch {
 		case e.Cascade:
-			o.done("Created entity %s %s, charged together with its parent %s", e.ID, o.where(), e.Parent)
+			o.done("Created entity %s %s, charged together with its parent %s", e.ID, o.location(), e.Parent)
 		case e.Parent != "":
-			o.done("Created entity %s %s, whose parent is %s", e.ID, o.where(), e.Parent)
+			o.done("Created entity %s %s, whose parent is %s", e.ID, o.location(), e.Parent)
 		default:
-			o.done("Created entity %s %s", e.ID, o.where())
+			o.done("Created entity %s %s", e.ID, o.location())
 		}
 		switch {
 		case orphan && e.Cascade:
-			o.warn("entity %s has no record, but it is charged all the same, by its own limits, else by defaults; %s makes the record", e.Parent, o.suggestion("entity", "create", e.Parent))
+			o.warn("entity %s has no record, but is charged, by its own limits or by defaults; %s creates the record", e.Parent, o.suggestion("entity", "create", e.Parent))
 		case orphan:
-			o.warn("entity %s has no record; %s makes one", e.Parent, o.suggestion("entity", "create", e.Parent))
+			o.warn("entity %s has no record; %s creates it", e.Parent, o.suggestion("entity", "create", e.Parent))
 		}
 		return nil
 	})
 }
 
-// lacksParent reports whether the entity is to have a parent without a record,
-// which may be a slip of the pen.
+// lacksParent reports whether the parent of the entity has no record. The name may
+// be a typo.
 func (o entityCreateOptions) lacksParent(ctx context.Context, lim *limiter.RateLimiter) (bool, error) {
 	if o.entity.Parent == "" {
 		return false, nil
@@ -159,35 +159,35 @@ func newEntityShow(conn *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "show ENTITY",
 		Aliases:           []string{"get"},
-		Short:             "Show the record of an entity",
-		Long:              "Shows the record of an entity: its name, its parent and what else is stored.",
+		Short:             "Show an entity",
+		Long:              "Show the record of an entity: its name, parent and metadata.",
 		Example:           "  zae-limiter entity show key-abc\n  zae-limiter entity show key-abc --json",
 		Args:              arguments(entityArg(&o.id)),
 		ValidArgsFunction: conn.completeEntity,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runEntityShow(cmd.Context(), o) },
 	}
-	addJSON[entityShape](cmd, &o.json, anObject, nil)
+	addJSON[entityJSON](cmd, &o.json, anObject, nil)
 	return cmd
 }
 
 func runEntityShow(ctx context.Context, o entityShowOptions) error {
-	return o.with(ctx, reads, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		e, err := lim.Entity(ctx, o.id)
 		if err != nil {
 			return err
 		}
-		return printFacts(o.console, o.json, entityFacts(e), entityObject(e))
+		return printProperties(o.console, o.json, entityProperties(e), newEntityJSON(e))
 	})
 }
 
-func entityFacts(e limiter.Entity) []fact {
-	facts := []fact{{"entity", text(e.ID)}, {"name", text(e.Name)}, {"parent", text(e.Parent)}, {"cascade", yesNo(e.Cascade)}, {"created", moment(e.CreatedAt)}}
+func entityProperties(e limiter.Entity) []property {
+	properties := []property{{"entity", text(e.ID)}, {"name", text(e.Name)}, {"parent", text(e.Parent)}, {"cascade", yesNo(e.Cascade)}, {"created", moment(e.CreatedAt)}}
 	metadata := ""
 	if len(e.Metadata) > 0 {
-		encoded, _ := json.Marshal(e.Metadata) // texts: cannot fail
+		encoded, _ := json.Marshal(e.Metadata) // cannot fail for strings
 		metadata = string(encoded)
 	}
-	return append(facts, fact{"metadata", text(metadata)})
+	return append(properties, property{"metadata", text(metadata)})
 }
 
 type entityListOptions struct {
@@ -202,10 +202,10 @@ func newEntityList(conn *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
-		Short:   "List the entities that have a record",
-		Long: `Lists the entities that have a record, by id. With --with-custom-limits it is
-those that have limits of their own for a resource, with a record or without;
-"_default_" stands for limits that an entity has for all resources.`,
+		Short:   "List entities",
+		Long: `List the entities that have a record, by ID. With --with-custom-limits, list the
+entities that have limits of their own for a resource, with or without a record;
+"_default_" selects those with limits for all resources.`,
 		Example: `  zae-limiter entity list
   zae-limiter entity list --with-custom-limits gpt-4
   zae-limiter entity list --json | jq -r '.[].entity_id'`,
@@ -213,10 +213,10 @@ those that have limits of their own for a resource, with a record or without;
 		RunE: func(cmd *cobra.Command, _ []string) error { return runEntityList(cmd.Context(), o) },
 	}
 	cmd.Flags().StringVar(&o.withLimits, "with-custom-limits", "", "only entities with limits of their own for this `resource`")
-	_ = cmd.RegisterFlagCompletionFunc("with-custom-limits", conn.completeLimited)
-	addCount(cmd, &o.limit, "", 0)
-	addJSON[entityShape](cmd, &o.json, anArray, entityColumns)
-	cmd.Long += "\nWith --with-custom-limits there is only the id."
+	_ = cmd.RegisterFlagCompletionFunc("with-custom-limits", conn.completeLimitedResources)
+	addRowLimit(cmd, &o.limit, "", 0)
+	addJSON[entityJSON](cmd, &o.json, anArray, entityColumns)
+	cmd.Long += "\nWith --with-custom-limits, only the ID is printed."
 	return cmd
 }
 
@@ -225,7 +225,7 @@ func runEntityList(ctx context.Context, o entityListOptions) error {
 	if err != nil {
 		return err
 	}
-	return o.with(ctx, reads, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		var err error
 		more := false
 		if o.withLimits == "" {
@@ -242,7 +242,7 @@ func runEntityList(ctx context.Context, o entityListOptions) error {
 	})
 }
 
-// idListing is a list of bare entities.
+// idListing describes how to print the IDs of entities.
 func idListing(nothing string) listing[string] {
 	return listing[string]{
 		[]column{{title: "entity"}},
@@ -266,18 +266,18 @@ func newEntityChildren(conn *connection) *cobra.Command {
 	o := entityChildrenOptions{connection: conn}
 	cmd := &cobra.Command{
 		Use:               "children ENTITY",
-		Short:             "List the entities whose parent is the one given",
-		Long:              "Lists the entities whose parent is the one given, by id.",
+		Short:             "List the children of an entity",
+		Long:              "List the entities whose parent is the given entity, by ID.",
 		Example:           "  zae-limiter entity children project-1",
 		Args:              arguments(entityArg(&o.parent)),
 		ValidArgsFunction: conn.completeEntity,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.with(cmd.Context(), reads, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+			return o.withStore(cmd.Context(), accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 				return entityListing(o.parent+" has no children.").print(o.console, o.json, lim.Children(cmd.Context(), o.parent))
 			})
 		},
 	}
-	addJSON[entityShape](cmd, &o.json, anArray, entityColumns)
+	addJSON[entityJSON](cmd, &o.json, anArray, entityColumns)
 	return cmd
 }
 
@@ -293,8 +293,8 @@ func newEntityDelete(conn *connection) *cobra.Command {
 		Use:     "delete ENTITY",
 		Aliases: []string{"rm"},
 		Short:   "Delete an entity with its limits, buckets and usage",
-		Long: `Deletes the record of an entity, its limits, its buckets and its usage. Audit
-events stay, and so do its children.`,
+		Long: `Delete the record of an entity, its limits, its buckets and its usage. Its audit
+events and its children stay.`,
 		Example:           "  zae-limiter entity delete key-abc\n  zae-limiter entity delete key-abc --yes",
 		Args:              arguments(entityArg(&o.id)),
 		ValidArgsFunction: conn.completeEntity,
@@ -309,16 +309,16 @@ func runEntityDelete(ctx context.Context, o entityDeleteOptions) error {
 	if err := o.confirm(ctx, o.yes, "Delete entity "+o.id+" with its limits, buckets and usage"); err != nil {
 		return err
 	}
-	return o.with(ctx, changes, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.withStore(ctx, accessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		if err := lim.DeleteEntity(ctx, o.id); err != nil {
 			return err
 		}
-		o.done("Deleted entity %s %s", o.id, o.where())
+		o.done("Deleted entity %s %s", o.id, o.location())
 		return nil
 	})
 }
 
-// collect is a sequence as a list.
+// collect returns the values of a sequence, or its first error.
 func collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
 	var all []T
 	for v, err := range seq {
@@ -330,10 +330,11 @@ func collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
 	return all, nil
 }
 
-// allResources stands for limits that an entity has for every resource.
+// allResources names limits of an entity for all resources.
 const allResources = "_default_"
 
-// orAllResources is the resource of a flag as the limiter names it.
+// orAllResources validates the resource of a flag. It returns "" for all
+// resources, as the limiter does.
 func orAllResources(name string) (string, error) {
 	if name == "" || name == allResources {
 		return "", nil
@@ -344,7 +345,7 @@ func orAllResources(name string) (string, error) {
 	return name, nil
 }
 
-// ofResource says which limits of an entity are meant.
+// ofResource returns an entity and a resource for a message.
 func ofResource(entity, resource string) string {
 	if resource == "" {
 		return entity + " for all resources"

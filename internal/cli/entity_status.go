@@ -23,11 +23,11 @@ func newEntityStatus(conn *connection) *cobra.Command {
 	o := entityStatusOptions{connection: conn}
 	cmd := &cobra.Command{
 		Use:   "status ENTITY",
-		Short: "Show what an entity used and has left of every limit",
-		Long: `Shows every limit of every bucket of an entity, and those it has of its own but
-has not used: what is used and available, how fast it refills, the debt and when
-it will be full; and the same of its parent, if that is charged too. With
---resource it also shows default limits of which nothing has been used yet.`,
+		Short: "Show what an entity has used and has left",
+		Long: `Show each limit of an entity's buckets, and each limit of its own that it has not
+used yet: the tokens used and available, the debt, the refill rate and the time
+until the bucket is full. A parent that is charged too is included. With
+--resource, also show default limits that are still unused.`,
 		Example:           "  zae-limiter entity status key-abc\n  zae-limiter entity status key-abc -r gpt-4 --json",
 		Args:              arguments(entityArg(&o.id)),
 		ValidArgsFunction: conn.completeEntity,
@@ -35,8 +35,8 @@ it will be full; and the same of its parent, if that is charged too. With
 	}
 	cmd.Flags().StringVarP(&o.resource, "resource", "r", "", "only this `resource`")
 	_ = cmd.RegisterFlagCompletionFunc("resource", conn.completeResources)
-	addJSON[ownerShape](cmd, &o.json, anObject, statusColumns)
-	addShape[statusShape](cmd, "Each of its limits")
+	addJSON[ownerJSON](cmd, &o.json, anObject, statusColumns)
+	documentFields[statusJSON](cmd, "Each of its limits")
 	return cmd
 }
 
@@ -46,7 +46,7 @@ func runEntityStatus(ctx context.Context, o entityStatusOptions) error {
 			return usagef("%v", err)
 		}
 	}
-	return o.with(ctx, reads, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		e, err := lim.Entity(ctx, o.id)
 		if err != nil && !errors.Is(err, limiter.ErrNotFound) {
 			return err
@@ -59,17 +59,17 @@ func runEntityStatus(ctx context.Context, o entityStatusOptions) error {
 	})
 }
 
-// ownerShape is an entity's status as JSON.
-type ownerShape struct {
-	Entity  string        `json:"entity_id" doc:"whose status it is"`
-	Parent  *string       `json:"parent_id" doc:"id of its parent"`
-	Cascade bool          `json:"cascade" doc:"whether the parent is charged with it"`
-	Limits  []statusShape `json:"limits" doc:"every limit, the parent's last; see below"`
+// ownerJSON is the status of an entity as JSON.
+type ownerJSON struct {
+	Entity  string       `json:"entity_id" doc:"ID of the entity"`
+	Parent  *string      `json:"parent_id" doc:"ID of the parent"`
+	Cascade bool         `json:"cascade" doc:"whether the parent is charged too"`
+	Limits  []statusJSON `json:"limits" doc:"limits of the entity, then of its parent; see below"`
 }
 
 func (o entityStatusOptions) print(e limiter.Entity, statuses []limiter.Status) error {
 	if o.json {
-		return o.printJSON(ownerShape{o.id, orNull(e.Parent), e.Cascade, statusObjects(statuses)})
+		return o.printJSON(ownerJSON{o.id, orNull(e.Parent), e.Cascade, newStatusesJSON(statuses)})
 	}
 	if o.terminal && e.Parent != "" {
 		relation := "whose parent is "
@@ -83,13 +83,14 @@ func (o entityStatusOptions) print(e limiter.Entity, statuses []limiter.Status) 
 	return statusListing(o.console, o.id+" has used nothing.").print(o.console, false, each(statuses))
 }
 
-// statuses are those of the entity, then those of the parent that pays with it.
+// statuses returns the statuses of the entity, then those of a parent that is
+// charged too.
 func (o entityStatusOptions) statuses(ctx context.Context, lim *limiter.RateLimiter, e limiter.Entity) ([]limiter.Status, error) {
 	if o.resource != "" {
 		d, err := lim.Explain(ctx, limiter.Request{Entity: o.id, Resource: o.resource})
 		if !errors.Is(err, limiter.ErrNoLimits) {
 			return d.Statuses, err
-		} // but a request may have brought some
+		} // but a bucket of limits from a request may exist
 	}
 	all, err := lim.Status(ctx, o.id)
 	if err != nil {
@@ -108,8 +109,8 @@ func (o entityStatusOptions) statuses(ctx context.Context, lim *limiter.RateLimi
 	return slices.DeleteFunc(all, func(s limiter.Status) bool { return o.resource != "" && s.Resource != o.resource }), nil
 }
 
-// addUnused adds the resources for which the entity has limits of its own and
-// has not used anything yet.
+// addUnused adds statuses for resources that have limits of the entity but no
+// bucket yet.
 func (o entityStatusOptions) addUnused(ctx context.Context, lim *limiter.RateLimiter, all []limiter.Status) ([]limiter.Status, error) {
 	names, err := lim.ResourcesWithLimits(ctx)
 	for _, resource := range names {
@@ -127,37 +128,37 @@ func (o entityStatusOptions) addUnused(ctx context.Context, lim *limiter.RateLim
 	return all, err
 }
 
-// statusShape is one limit of one bucket as JSON.
-type statusShape struct {
-	Entity     string  `json:"entity_id" doc:"whose bucket it is"`
-	Resource   string  `json:"resource" doc:"what it limits the use of"`
-	Limit      string  `json:"limit_name" doc:"which limit"`
-	Source     string  `json:"source" doc:"where the limit is stored: entity, entity_default, resource or system; override if a request or a program brought it"`
-	Capacity   int64   `json:"capacity" doc:"tokens that can be taken at once"`
-	Refill     int64   `json:"refill_amount" doc:"tokens that come back every period"`
+// statusJSON is one limit of one bucket as JSON.
+type statusJSON struct {
+	Entity     string  `json:"entity_id" doc:"entity of the bucket"`
+	Resource   string  `json:"resource" doc:"resource of the bucket"`
+	Limit      string  `json:"limit_name" doc:"name of the limit"`
+	Source     string  `json:"source" doc:"level at which the limit is stored: entity, entity_default, resource or system; override if a request carried it"`
+	Capacity   int64   `json:"capacity" doc:"maximum number of tokens"`
+	Refill     int64   `json:"refill_amount" doc:"tokens refilled every period"`
 	Seconds    int64   `json:"refill_period_seconds" doc:"length of the period"`
-	Available  int64   `json:"available" doc:"whole tokens that are left; negative is debt"`
-	Used       int64   `json:"used" doc:"tokens of the capacity that are taken"`
+	Available  int64   `json:"available" doc:"whole tokens left; negative is debt"`
+	Used       int64   `json:"used" doc:"tokens of the capacity that are in use"`
 	Debt       int64   `json:"debt" doc:"tokens taken beyond the capacity"`
-	Requested  int64   `json:"requested" doc:"tokens asked for"`
-	Exceeded   bool    `json:"exceeded" doc:"whether they are not covered"`
-	NeverFits  bool    `json:"never_fits" doc:"whether they are above the capacity"`
-	RetryAfter float64 `json:"retry_after_seconds" doc:"until they are covered; 0 if they are, or never fit"`
-	FullAfter  float64 `json:"full_after_seconds" doc:"until the bucket is full, if nothing more is taken"`
+	Requested  int64   `json:"requested" doc:"requested tokens"`
+	Exceeded   bool    `json:"exceeded" doc:"whether the limit does not cover the request"`
+	NeverFits  bool    `json:"never_fits" doc:"whether the request is above the capacity"`
+	RetryAfter float64 `json:"retry_after_seconds" doc:"wait until the request is covered; 0 if it is, or never fits"`
+	FullAfter  float64 `json:"full_after_seconds" doc:"time until the bucket is full, if nothing more is taken"`
 }
 
-func statusObject(s limiter.Status) statusShape {
-	limit := limitObject(s.Limit)
-	return statusShape{
+func newStatusJSON(s limiter.Status) statusJSON {
+	limit := newLimitJSON(s.Limit)
+	return statusJSON{
 		s.Entity, s.Resource, limit.Name, s.Source, limit.Capacity, limit.Refill, limit.Seconds,
 		s.Available, used(s), debt(s), s.Requested, s.Exceeded, s.NeverFits, retryAfter(s.RetryAfter, s.NeverFits), seconds(s.FullAfter),
 	}
 }
 
-func statusObjects(all []limiter.Status) []statusShape {
-	objects := make([]statusShape, len(all))
+func newStatusesJSON(all []limiter.Status) []statusJSON {
+	objects := make([]statusJSON, len(all))
 	for i, s := range all {
-		objects[i] = statusObject(s)
+		objects[i] = newStatusJSON(s)
 	}
 	return objects
 }
@@ -187,31 +188,32 @@ func statusListing(c *console, nothing string) listing[limiter.Status] {
 				debtCell(c, s), rate(s.Limit), span(s.FullAfter), source(s.Source),
 			}
 		},
-		func(s limiter.Status) any { return statusObject(s) },
+		func(s limiter.Status) any { return newStatusJSON(s) },
 		nothing,
 	}
 }
 
-// available is yellow where less than a quarter is left, red in debt.
+// available returns the cell of the available tokens: yellow below a quarter of
+// the capacity, red in debt.
 func available(c *console, s limiter.Status) cell {
 	shown := number(s.Available)
 	switch {
 	case s.Available < 0:
-		return shown.in(c.style.Red)
+		return shown.withColour(c.style.Red)
 	case s.Available < (s.Limit.Capacity+3)/4:
-		return shown.in(c.style.Yellow)
+		return shown.withColour(c.style.Yellow)
 	}
-	return shown.in(c.style.Green)
+	return shown.withColour(c.style.Green)
 }
 
 func debtCell(c *console, s limiter.Status) cell {
 	if debt(s) == 0 {
-		return cell{people: none, program: "0"}
+		return cell{display: none, plain: "0"}
 	}
-	return number(debt(s)).in(c.style.Red)
+	return number(debt(s)).withColour(c.style.Red)
 }
 
-// source is the level of a limit, in words for people.
+// source returns the cell of the level of a limit.
 func source(level string) cell {
-	return cell{people: strings.ReplaceAll(level, "_", " "), program: level}
+	return cell{display: strings.ReplaceAll(level, "_", " "), plain: level}
 }

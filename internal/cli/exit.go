@@ -11,31 +11,32 @@ import (
 
 // Exit codes of the program.
 const (
-	exitDone     = 0
-	exitFailed   = 1
-	exitUsage    = 2        // the command line is wrong; nothing was done
-	exitExceeded = 3        // a limit was exceeded
-	exitDrift    = 4        // what is there differs from what was declared
-	exitLeft     = 128 + 13 // the reader of stdout has left, as a shell reports SIGPIPE
+	exitDone       = 0
+	exitFailed     = 1
+	exitUsage      = 2        // the command line is wrong; nothing was done
+	exitExceeded   = 3        // a limit was exceeded
+	exitDrift      = 4        // stored limits differ from the manifest
+	exitBrokenPipe = 128 + 13 // stdout was closed, as a shell reports SIGPIPE
 )
 
-// errDrift is matched by an error that says that something differs from what
-// was declared.
+// errDrift is wrapped by errors that report a difference between stored and
+// loadManifest limits.
 var errDrift = errors.New("drift")
 
-// usageError says what is wrong with the command line.
+// usageError reports a mistake in the command line.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
-// sentence is what went wrong on one line, or "" if that has been said.
-func sentence(err error) string {
+// errorText returns the message for an error on one line, or "" if there is
+// nothing to report.
+func errorText(err error) string {
 	if failed, ok := errors.AsType[*commandError](err); ok && failed.err == nil {
-		return "" // the command said it
+		return "" // the command that ran reported it
 	}
-	if err = besideLeft(err); err == nil {
+	if err = dropBrokenPipe(err); err == nil {
 		return ""
 	}
 	text := strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted")
@@ -45,10 +46,10 @@ func sentence(err error) string {
 	return visible(shorten(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), "; ")))
 }
 
-// besideLeft is an error without that the reader of the output has left, nil if
-// nothing else failed.
-func besideLeft(err error) error {
-	if !errors.Is(err, errLeft) {
+// dropBrokenPipe removes errBrokenPipe from an error. It returns nil if nothing
+// else failed.
+func dropBrokenPipe(err error) error {
+	if !errors.Is(err, errBrokenPipe) {
 		return err
 	}
 	joined, ok := err.(interface{ Unwrap() []error })
@@ -57,31 +58,31 @@ func besideLeft(err error) error {
 	}
 	var rest []error
 	for _, e := range joined.Unwrap() {
-		rest = append(rest, besideLeft(e))
+		rest = append(rest, dropBrokenPipe(e))
 	}
 	return errors.Join(rest...)
 }
 
-// shorten cuts what no sentence needs, such as an argument of 100 KB: words longer than a
-// path can usefully be, and the end of a text that does not stop.
+// shorten cuts words of a message that are longer than any useful path, such as
+// an argument of 100 KB, and the end of a message that is too long.
 func shorten(text string) string {
-	const longestWord, longest = 1000, 3_500
-	if len(text) <= longestWord {
+	const maxWord, maxText = 1000, 3_500
+	if len(text) <= maxWord {
 		return text
 	}
 	words := strings.Split(text, " ")
 	for i, w := range words {
-		if len(w) > longestWord {
+		if len(w) > maxWord {
 			words[i] = clip(w)
 		}
 	}
-	if text = strings.Join(words, " "); len(text) > longest {
-		text = strings.ToValidUTF8(text[:longest], "") + "..."
+	if text = strings.Join(words, " "); len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "..."
 	}
 	return text
 }
 
-// exitCode is the one place that knows which error ends the program how.
+// exitCode returns the exit code of the program for an error.
 func exitCode(err error) int {
 	switch {
 	case err == nil:
@@ -95,8 +96,8 @@ func exitCode(err error) int {
 		return exitExceeded
 	case errors.Is(err, errDrift):
 		return exitDrift
-	case besideLeft(err) == nil:
-		return exitLeft
+	case dropBrokenPipe(err) == nil:
+		return exitBrokenPipe
 	}
 	return exitFailed
 }

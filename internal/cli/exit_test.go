@@ -19,8 +19,8 @@ func TestExitCodes(t *testing.T) {
 		{fmt.Errorf("demo: %w", usagef("unknown flag")), 2},
 		{fmt.Errorf("acquire: %w", &limiter.ExceededError{}), 3},
 		{fmt.Errorf("3 limits differ: %w", errDrift), 4},
-		{fmt.Errorf("list: %w", errLeft), 141},
-		{errors.Join(errLeft, errors.New("disk full")), 1},
+		{fmt.Errorf("list: %w", errBrokenPipe), 141},
+		{errors.Join(errBrokenPipe, errors.New("disk full")), 1},
 	} {
 		if got := exitCode(c.err); got != c.want {
 			t.Errorf("%v: exit code %d, want %d", c.err, got, c.want)
@@ -34,11 +34,11 @@ func TestLeavingIsNotSaid(t *testing.T) {
 		err  error
 		want string
 	}{
-		{errLeft, ""},
-		{fmt.Errorf("list: %w", errors.Join(errLeft, nil)), ""},
-		{errors.Join(errLeft, errors.New("disk full")), "disk full"},
+		{errBrokenPipe, ""},
+		{fmt.Errorf("list: %w", errors.Join(errBrokenPipe, nil)), ""},
+		{errors.Join(errBrokenPipe, errors.New("disk full")), "disk full"},
 	} {
-		if got := sentence(c.err); got != c.want {
+		if got := errorText(c.err); got != c.want {
 			t.Errorf("%v is said as %q, want %q", c.err, got, c.want)
 		}
 	}

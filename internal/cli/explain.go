@@ -17,7 +17,7 @@ import (
 type explainOptions struct {
 	*connection
 	request        limiter.Request
-	limits         limits
+	limits         limitFlags
 	exitCode, json bool
 }
 
@@ -25,11 +25,12 @@ func newExplain(c *console) *cobra.Command {
 	o := explainOptions{connection: &connection{console: c}}
 	cmd := &cobra.Command{
 		Use:   "explain ENTITY RESOURCE [LIMIT=TOKENS...]",
-		Short: "Tell what a request would meet now, and why",
-		Long: `Tells what would happen to a request now and why, without taking anything: what
-each limit of the entity, and of the parent that pays with it, has left, and
-which level each comes from. A parent without limits of its own is charged by
-the defaults of the resource, else of the system. Without amounts it just looks.
+		Short: "Explain whether a request would be admitted",
+		Long: `Explain whether a request would be admitted now, and why, without taking tokens.
+For each limit of the entity, and of a parent that is charged too, show what is
+left and the level at which the limit is stored. A parent without limits of its
+own is charged by the defaults of the resource, else of the system. Without
+amounts, only show what is left.
 
 ` + storeHelp,
 		Example: `  zae-limiter explain key-abc gpt-4 rpm=1 tpm=500
@@ -40,22 +41,22 @@ the defaults of the resource, else of the system. Without amounts it just looks.
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runExplain(cmd.Context(), o) },
 	}
 	o.addNamespace(cmd)
-	addLimits(cmd, &o.limits, "judge by this limit instead of those stored")
-	cmd.Flags().BoolVar(&o.exitCode, "exit-code", false, "end with code 3 if the request would be refused")
-	addJSON[explainShape](cmd, &o.json, anObject, decisionColumns)
-	addShape[statusShape](cmd, "Each of its limits")
-	addShape[levelShape](cmd, "Each of its levels")
+	addLimits(cmd, &o.limits, "limit to check in place of the stored limits")
+	cmd.Flags().BoolVar(&o.exitCode, "exit-code", false, "exit with code 3 if the request would be rejected")
+	addJSON[explainJSON](cmd, &o.json, anObject, decisionColumns)
+	documentFields[statusJSON](cmd, "Each of its limits")
+	documentFields[levelJSON](cmd, "Each of its levels")
 	return cmd
 }
 
-// requestArgs takes ENTITY RESOURCE and at least so many LIMIT=TOKENS.
-func requestArgs(req *limiter.Request, least int) cobra.PositionalArgs {
+// requestArgs requires ENTITY RESOURCE and at least minAmounts of LIMIT=TOKENS.
+func requestArgs(req *limiter.Request, minAmounts int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		names := []string{"ENTITY", "RESOURCE", "LIMIT=TOKENS"}
-		if len(args) < 2+least {
+		if len(args) < 2+minAmounts {
 			return usagef("%s is missing; usage: %s", names[len(args)], cmd.UseLine())
 		}
-		if err := setAll([]argument{entityArg(&req.Entity), resourceArg(&req.Resource)}, args); err != nil {
+		if err := setArguments([]argument{entityArg(&req.Entity), resourceArg(&req.Resource)}, args); err != nil {
 			return err
 		}
 		var err error
@@ -64,30 +65,30 @@ func requestArgs(req *limiter.Request, least int) cobra.PositionalArgs {
 	}
 }
 
-// override has a request judged by limits of its own, if there are any. They
-// have to be about all that is asked for.
-func override(req *limiter.Request, by []limiter.Limit) error {
-	req.Limits = by
+// setOverride sets the limits of a request that carries its own, if there are
+// any. They must include every limit that the request names.
+func setOverride(req *limiter.Request, limits []limiter.Limit) error {
+	req.Limits = limits
 	for limit := range req.Consume.All() {
-		if by != nil && !slices.ContainsFunc(by, func(l limiter.Limit) bool { return l.Name == limit }) {
-			return usagef("%s is asked for, but no --limit is about it; with --limit all limits have to be given", limit)
+		if limits != nil && !slices.ContainsFunc(limits, func(l limiter.Limit) bool { return l.Name == limit }) {
+			return usagef("no --limit for %s, which is requested; with --limit, give every limit that is requested", limit)
 		}
 	}
 	return nil
 }
 
 func runExplain(ctx context.Context, o explainOptions) error {
-	if err := override(&o.request, o.limits.all); err != nil {
+	if err := setOverride(&o.request, o.limits.all); err != nil {
 		return err
 	}
 	now := o.now()
-	still := *o.console
-	still.now = func() time.Time { return now } // for all that is asked
-	o.console = &still
-	return o.with(ctx, reads, func(lim *limiter.RateLimiter, repo limiter.Repository) error {
+	frozen := *o.console
+	frozen.now = func() time.Time { return now } // one time for all reads
+	o.console = &frozen
+	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, repo limiter.Repository) error {
 		d, err := o.explain(ctx, lim)
 		if err != nil {
-			return o.unlimited(err, o.request)
+			return o.suggestLimits(err, o.request)
 		}
 		levels, err := readLevels(ctx, repo, d)
 		if err != nil {
@@ -103,48 +104,50 @@ func runExplain(ctx context.Context, o explainOptions) error {
 	})
 }
 
-// explain is the decision, with what is there now: a lease would tell what it
-// left, which nobody has taken yet.
+// explain returns the decision with the tokens that are available now. An admitted
+// Decision holds what would be left after the charge, so explain asks again
+// without amounts.
 func (o explainOptions) explain(ctx context.Context, lim *limiter.RateLimiter) (limiter.Decision, error) {
 	d, err := lim.Explain(ctx, o.request)
 	if err != nil || !d.Admitted() {
 		return d, err
 	}
-	look := o.request
-	look.Consume = limiter.Amounts{}
-	there, err := lim.Explain(ctx, look)
-	if err != nil || len(there.Statuses) != len(d.Statuses) { // somebody changed the limits meanwhile
+	query := o.request
+	query.Consume = limiter.Amounts{}
+	current, err := lim.Explain(ctx, query)
+	if err != nil || len(current.Statuses) != len(d.Statuses) { // the limits changed meanwhile
 		return d, err
 	}
-	for i := range there.Statuses {
-		there.Statuses[i].Requested = d.Statuses[i].Requested
+	for i := range current.Statuses {
+		current.Statuses[i].Requested = d.Statuses[i].Requested
 	}
-	return there, nil
+	return current, nil
 }
 
-// explainShape is an explanation as JSON.
-type explainShape struct {
-	decisionShape
-	Levels []levelShape `json:"levels" doc:"what is stored at each level, most specific first, for the entity and then for its parent; see below"`
+// explainJSON is an explanation as JSON.
+type explainJSON struct {
+	decisionJSON
+	Levels []levelJSON `json:"levels" doc:"what is stored at each level, most specific first, for the entity and then for its parent; see below"`
 }
 
-// levelShape is a level as JSON.
-type levelShape struct {
-	Level    string       `json:"level" doc:"entity, entity_default, resource or system"`
-	Entity   *string      `json:"entity_id" doc:"that it is about"`
-	Resource *string      `json:"resource" doc:"that it is about"`
-	Limits   []limitShape `json:"limits" doc:"that are stored, each with name, capacity, refill_amount and refill_period_seconds"`
-	InForce  bool         `json:"in_force" doc:"whether they rule"`
+// levelJSON is a level as JSON.
+type levelJSON struct {
+	Level    string      `json:"level" doc:"entity, entity_default, resource or system"`
+	Entity   *string     `json:"entity_id" doc:"entity of the level"`
+	Resource *string     `json:"resource" doc:"resource of the level"`
+	Limits   []limitJSON `json:"limits" doc:"stored limits, each with name, capacity, refill_amount and refill_period_seconds"`
+	InForce  bool        `json:"in_force" doc:"whether these limits apply"`
 }
 
-// level is what is stored in one place, and whether it rules the payer.
+// level holds the limits stored at one level, and whether they apply to the
+// payer.
 type level struct {
 	payer   string
 	config  limiter.Config
 	inForce bool
 }
 
-// readLevels are the four of everyone who pays.
+// readLevels reads the four levels of the entity and of a parent that pays.
 func readLevels(ctx context.Context, repo limiter.Repository, d limiter.Decision) ([]level, error) {
 	var levels []level
 	payer := ""
@@ -165,18 +168,18 @@ func readLevels(ctx context.Context, repo limiter.Repository, d limiter.Decision
 	return levels, nil
 }
 
-func (l level) object() levelShape {
+func (l level) object() levelJSON {
 	s := l.config.Scope
-	return levelShape{s.Level(), orNull(s.Entity), orNull(s.Resource), limitObjects(l.config.Limits), l.inForce}
+	return levelJSON{s.Level(), orNull(s.Entity), orNull(s.Resource), newLimitsJSON(l.config.Limits), l.inForce}
 }
 
 func (o explainOptions) print(d limiter.Decision, levels []level) error {
 	if o.json {
-		shapes := make([]levelShape, len(levels))
+		shapes := make([]levelJSON, len(levels))
 		for i, l := range levels {
 			shapes[i] = l.object()
 		}
-		return o.printJSON(explainShape{decisionObject(o.request, d), shapes})
+		return o.printJSON(explainJSON{newDecisionJSON(o.request, d), shapes})
 	}
 	if o.terminal {
 		answer := o.answer(d)
@@ -192,26 +195,27 @@ func (o explainOptions) print(d limiter.Decision, levels []level) error {
 		return err
 	}
 	_, err = fmt.Fprintln(o.out)
-	return errors.Join(err, o.levelListing().print(o.console, false, each(byLimit(levels))))
+	return errors.Join(err, o.levelListing().print(o.console, false, each(flattenLevels(levels))))
 }
 
-// answer is what would happen, in words.
+// answer returns the decision in words.
 func (o explainOptions) answer(d limiter.Decision) string {
 	who := o.request.Entity
 	switch {
 	case o.request.Consume.Len() == 0:
 		return o.style.Bold(fmt.Sprintf("What %s has left of %s", who, o.request.Resource))
 	case d.Admitted():
-		return o.style.Green("admitted") + fmt.Sprintf(": %s may take %s now", who, asked(o.request))
+		return o.style.Green("admitted") + fmt.Sprintf(": %s may take %s now", who, requestText(o.request))
 	}
-	verdict := o.style.Red("refused") + fmt.Sprintf(": %s may not take %s now", who, asked(o.request))
+	verdict := o.style.Red("refused") + fmt.Sprintf(": %s may not take %s now", who, requestText(o.request))
 	for _, r := range reasons(d) {
 		verdict += "\n  " + r
 	}
 	return verdict
 }
 
-// parentLevel says by which limits the parent is charged, "" if it is not.
+// parentLevel returns a sentence with the level by which the parent is charged, or
+// "" if the parent does not pay.
 func (o explainOptions) parentLevel(d limiter.Decision) string {
 	for _, s := range d.Statuses {
 		if s.Entity != o.request.Entity {
@@ -221,7 +225,7 @@ func (o explainOptions) parentLevel(d limiter.Decision) string {
 	return ""
 }
 
-// levelWords names the level that a status comes from.
+// levelWords describes the level at which the limit of a status is stored.
 func levelWords(s limiter.Status) string {
 	switch s.Source {
 	case limiter.Scope{Entity: s.Entity, Resource: s.Resource}.Level():
@@ -229,45 +233,45 @@ func levelWords(s limiter.Status) string {
 	case limiter.Scope{Entity: s.Entity}.Level():
 		return "its own limits for all resources"
 	case limiter.Scope{Resource: s.Resource}.Level():
-		return "the default limits of " + s.Resource + ", since it has none of its own"
+		return "the default limits of " + s.Resource + ", since it has no limits of its own"
 	case limiter.Scope{}.Level():
-		return "the default limits of the system, since neither it nor " + s.Resource + " has any"
+		return "the default limits of the system, since neither it nor " + s.Resource + " has limits"
 	}
 	return "limits of source " + strings.ReplaceAll(s.Source, "_", " ")
 }
 
-// stored is one limit of a level, or none.
-type stored struct {
+// levelLimit is one limit of a level; nil stands for a level without limits.
+type levelLimit struct {
 	level
 	limit *limiter.Limit
 }
 
-func (o explainOptions) levelListing() listing[stored] {
-	return listing[stored]{
+func (o explainOptions) levelListing() listing[levelLimit] {
+	return listing[levelLimit]{
 		columns: []column{{title: "entity"}, {title: "level"}, {title: "limit"}, {title: "rate", right: true}, {title: "burst", right: true}, {title: "in force"}},
-		row: func(s stored) []cell {
+		row: func(s levelLimit) []cell {
 			who, where := text(s.payer), source(s.config.Scope.Level())
 			if s.limit == nil {
 				return []cell{who, where, text(""), text(""), text(""), text("")}
 			}
 			force := yesNo(s.inForce)
 			if s.inForce {
-				force = force.in(o.style.Green)
+				force = force.withColour(o.style.Green)
 			}
 			return append(append([]cell{who, where}, limitRow(*s.limit)...), force)
 		},
 	}
 }
 
-// byLimit are the limits of all levels, a level without any once.
-func byLimit(levels []level) []stored {
-	var all []stored
+// flattenLevels returns a row for each limit, and one for a level without limits.
+func flattenLevels(levels []level) []levelLimit {
+	var all []levelLimit
 	for _, l := range levels {
 		if len(l.config.Limits) == 0 {
-			all = append(all, stored{l, nil})
+			all = append(all, levelLimit{l, nil})
 		}
 		for i := range l.config.Limits {
-			all = append(all, stored{l, &l.config.Limits[i]})
+			all = append(all, levelLimit{l, &l.config.Limits[i]})
 		}
 	}
 	return all

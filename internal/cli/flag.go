@@ -3,86 +3,93 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// value is a flag that is parsed, and judged, where it is read.
-type value[T any] struct {
+// parsedFlag is the value of a flag that a function parses and validates.
+type parsedFlag[T any] struct {
 	flag, kind, text string
 	target           *T
 	parse            func(string) (T, error)
 }
 
-// addFlag gives cmd a flag. Kind is what its argument is called in the help, and
-// fallback how the value that is in target already is shown there. What parse
-// returns as error completes the sentence "--flag is ...".
+// addFlag adds a flag to cmd. The help calls its argument kind and shows fallback
+// as the default, which target holds already. An error of parse follows the flag
+// and its value in the message, such as "must be a whole number".
 func addFlag[T any](cmd *cobra.Command, target *T, flag, kind, fallback, usage string, parse func(string) (T, error)) {
 	addFlagP(cmd, target, flag, "", kind, fallback, usage, parse)
 }
 
-// addFlagP is addFlag with a short form.
+// addFlagP adds a flag, as addFlag does, with a one-letter form.
 func addFlagP[T any](cmd *cobra.Command, target *T, flag, short, kind, fallback, usage string, parse func(string) (T, error)) {
-	cmd.Flags().VarP(&value[T]{flag, kind, fallback, target, parse}, flag, short, usage)
+	cmd.Flags().VarP(&parsedFlag[T]{flag, kind, fallback, target, parse}, flag, short, usage)
 }
 
-// String is how the value is shown as default.
-func (v *value[T]) String() string { return v.text }
+// String returns the value as the help shows it.
+func (v *parsedFlag[T]) String() string { return v.text }
 
-// Type is what the argument is called.
-func (v *value[T]) Type() string { return v.kind }
+// Type returns the name of the argument in the help.
+func (v *parsedFlag[T]) Type() string { return v.kind }
 
 // Set parses the argument.
-func (v *value[T]) Set(text string) error {
+func (v *parsedFlag[T]) Set(text string) error {
 	parsed, err := v.parse(text)
 	if err != nil {
-		return &valueError{fmt.Sprintf("--%s is %q, but %v", v.flag, clip(text), err)}
+		return invalidFlag(v.flag, text, err.Error())
 	}
 	*v.target, v.text = parsed, text
 	return nil
 }
 
-// valueError is a whole sentence about a flag.
-type valueError struct{ sentence string }
+// flagValueError is a complete message about the value of a flag.
+type flagValueError struct{ message string }
 
-func (e *valueError) Error() string { return e.sentence }
+func (e *flagValueError) Error() string { return e.message }
 
-// flagError makes one sentence of what is wrong with the flags of cmd.
+// invalidFlag returns the error of a flag with an invalid value.
+func invalidFlag(flag, value, reason string) error {
+	return &flagValueError{fmt.Sprintf("invalid --%s %q: %s", flag, clip(value), reason)}
+}
+
+// flagError turns an error of parsing flags into a usage error.
 func flagError(cmd *cobra.Command, err error) error {
-	if bad, ok := errors.AsType[*valueError](err); ok {
-		return usagef("%s", bad.sentence)
+	if bad, ok := errors.AsType[*flagValueError](err); ok {
+		return usagef("%s", bad.message)
 	}
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok && bad.GetFlag().Value.Type() == "bool" {
-		return usagef("--%s is %q, but it has to be true or false", bad.GetFlag().Name, clip(bad.GetValue()))
+		return usagef("invalid --%s %q: must be true or false", bad.GetFlag().Name, clip(bad.GetValue()))
 	}
 	if args := cmd.Flags().Args(); len(args) > 0 && cmd.HasAvailableSubCommands() {
-		return knownCommand(cmd, args)
+		return requireKnownCommand(cmd, args)
 	}
 	if bad, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		if name := unknownFlag(cmd, bad.GetSpecifiedName()); name != "" {
+		if name := similarFlag(cmd, bad.GetSpecifiedName()); name != "" {
 			return usagef(`unknown flag --%s; did you mean --%s? "%s --help" lists the flags`, clip(bad.GetSpecifiedName()), name, cmd.CommandPath())
 		}
 	}
 	return usagef(`%s; "%s --help" lists the flags`, clip(err.Error()), cmd.CommandPath())
 }
 
-// noEmptyFlags refuses a flag that was given nothing: a variable that is not set
-// must not mean everything.
-func noEmptyFlags(cmd *cobra.Command) (err error) {
+// rejectEmptyFlags rejects a flag with an empty value: an unset shell variable
+// must not select everything.
+func rejectEmptyFlags(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		switch f.Value.(type) {
-		case *limits, *pairs, *negation: // which show nothing
+		case *limitFlags, *pairs, *negatedFlag: // their String is always empty
 			return
 		}
 		if f.Value.String() == "" && err == nil {
-			err = usagef("--%s is empty; leave it out, or give it a value", f.Name)
+			err = usagef("--%s is empty; give it a value or leave it out", f.Name)
 		}
 	})
 	return err
 }
 
-// noArgs refuses arguments.
+// noArgs rejects arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usagef(`unexpected argument %q; "%s --help" shows how to call it`, clip(args[0]), cmd.CommandPath())
@@ -90,8 +97,8 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// exclude makes it an error to give more than one of these flags.
-func exclude(cmd *cobra.Command, flags ...string) {
+// exclusiveFlags rejects a command line with more than one of these flags.
+func exclusiveFlags(cmd *cobra.Command, flags ...string) {
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		given := ""
 		for _, flag := range flags {
@@ -105,4 +112,79 @@ func exclude(cmd *cobra.Command, flags ...string) {
 		}
 		return nil
 	}
+}
+
+// storeHelp describes in the help how commands find their store.
+const storeHelp = `The store is --store, else --name, else $ZAEL_STORE, else $ZAEL_STACK (a table,
+like --name), else a file in the user's data folder.`
+
+// newGroup returns a command that only holds other commands.
+func newGroup(name, short, long string) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Short: short, Long: long + "\n\n" + storeHelp, Args: requireKnownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+}
+
+// addRowLimit adds the flag --limit, the maximum number of rows.
+func addRowLimit(cmd *cobra.Command, target *int, short string, fallback int) {
+	*target = fallback
+	shown := "all"
+	if fallback > 0 {
+		shown = strconv.Itoa(fallback)
+	}
+	addFlagP(cmd, target, "limit", short, "number", shown, "maximum number of rows; 0 for all", func(text string) (int, error) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			return 0, errors.New("must be a whole number, 0 or more")
+		}
+		return n, nil
+	})
+}
+
+// negatedFlag is the value of a flag such as --no-wait, which sets another flag
+// to the opposite.
+type negatedFlag struct{ of *bool }
+
+// String returns "", since the other flag shows the default.
+func (n *negatedFlag) String() string { return "" }
+
+// Type returns the type that the help shows.
+func (n *negatedFlag) Type() string { return "bool" }
+
+// Set parses a boolean.
+func (n *negatedFlag) Set(text string) error {
+	b, err := strconv.ParseBool(text)
+	if err == nil {
+		*n.of = !b
+	}
+	return err
+}
+
+// pairs collects the values KEY=VALUE of a repeatable flag.
+type pairs struct {
+	flag string
+	all  *map[string]string
+}
+
+// String returns "", since there is no default.
+func (p *pairs) String() string { return "" }
+
+// Type returns the name of the argument in the help.
+func (p *pairs) Type() string { return "pair" }
+
+// Set adds a pair.
+func (p *pairs) Set(text string) error {
+	key, value, ok := strings.Cut(text, "=")
+	if !ok || key == "" {
+		return invalidFlag(p.flag, text, "must be KEY=VALUE")
+	}
+	if *p.all == nil {
+		*p.all = map[string]string{}
+	}
+	if before, ok := (*p.all)[key]; ok && before != value {
+		return &flagValueError{"--" + p.flag + " gives " + strconv.Quote(clip(key)) + " twice, as " + strconv.Quote(clip(before)) + " and as " + strconv.Quote(clip(value))}
+	}
+	(*p.all)[key] = value
+	return nil
 }

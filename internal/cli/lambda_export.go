@@ -22,47 +22,47 @@ func newLambdaExport(c *console) *cobra.Command {
 	o := &exportOptions{console: c}
 	cmd := &cobra.Command{
 		Use:   "lambda-export",
-		Short: "Write the code of the functions as a zip file",
-		Long: `Writes the code of the functions, which is this program, as a zip file with one
-executable, bootstrap, for the runtime provided.al2023. It serves the aggregator
-and the provisioner. The same program gives the same bytes. Where this one is
-not for Linux, or not linked statically, Go is needed to build it.`,
+		Short: "Write the code of the functions to a zip file",
+		Long: `Write the code of the aggregator and the provisioner, which is this program, to a
+zip file with one executable, bootstrap, for the runtime provided.al2023. The
+same program gives the same bytes. If this program is not for Linux or not linked
+statically, the command builds it and needs Go.`,
 		Example: "  zae-limiter lambda-export -o lambda.zip --architecture x86_64\n  zae-limiter lambda-export --info",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runLambdaExport(cmd.Context(), o) },
 	}
 	cmd.Flags().StringVarP(&o.output, "output", "o", "lambda.zip", "`file` to write")
-	cmd.Flags().StringVar(&o.architecture, "architecture", "", "arm64 or x86_64 (default: that of this program if it can be packed, else arm64)")
-	cmd.Flags().BoolVarP(&o.force, "force", "f", false, "overwrite the file")
-	cmd.Flags().BoolVar(&o.info, "info", false, "only tell what would be written, and build nothing")
-	addJSON[packageShape](cmd, &o.json, anObject, nil)
+	cmd.Flags().StringVar(&o.architecture, "architecture", "", "`arch` of the functions: arm64 or x86_64 (default: that of this program if it can be packaged, else arm64)")
+	cmd.Flags().BoolVarP(&o.force, "force", "f", false, "overwrite an existing file")
+	cmd.Flags().BoolVar(&o.info, "info", false, "only describe the zip file; build and write nothing")
+	addJSON[packageJSON](cmd, &o.json, anObject, nil)
 	return cmd
 }
 
-// packageShape is what is known of a package.
-type packageShape struct {
-	Path         *string `json:"path" doc:"of the file that was written"`
-	Runtime      string  `json:"runtime" doc:"that the functions need"`
-	Handler      string  `json:"handler" doc:"which the runtime ignores"`
+// packageJSON is the output of lambda-export as JSON.
+type packageJSON struct {
+	Path         *string `json:"path" doc:"path of the file that was written"`
+	Runtime      string  `json:"runtime" doc:"runtime of the functions"`
+	Handler      string  `json:"handler" doc:"handler, which the runtime ignores"`
 	Architecture string  `json:"architecture" doc:"arm64 or x86_64"`
-	Size         *int    `json:"size" doc:"in bytes"`
-	SHA256       *string `json:"sha256" doc:"in hexadecimal digits"`
-	Source       string  `json:"source" doc:"where the executable comes from"`
+	Size         *int    `json:"size" doc:"size in bytes"`
+	SHA256       *string `json:"sha256" doc:"checksum in hexadecimal digits"`
+	Source       string  `json:"source" doc:"origin of the executable"`
 }
 
 func runLambdaExport(ctx context.Context, o *exportOptions) error {
 	if _, err := os.Stat(o.output); err == nil && !o.info && !o.force {
-		return fmt.Errorf("%s is there already; --force overwrites it", o.output)
+		return fmt.Errorf("%s already exists; overwrite it with --force", o.output)
 	}
 	p, err := infra.NewPackage(ctx, &infra.PackageOptions{Architecture: o.architecture, Version: thisBuild().Version, NoBuild: o.info, Building: o.building})
 	if err != nil {
 		return stackError(err)
 	}
-	shape := packageShape{Runtime: "provided.al2023", Handler: "bootstrap", Architecture: p.Architecture, SHA256: orNull(p.SHA256), Source: p.Source}
+	shape := packageJSON{Runtime: "provided.al2023", Handler: "bootstrap", Architecture: p.Architecture, SHA256: orNull(p.SHA256), Source: p.Source}
 	size := text("")
 	if p.Zip != nil {
 		shape.Size = new(len(p.Zip))
-		size = cell{people: tty.Bytes(int64(len(p.Zip))), program: fmt.Sprint(len(p.Zip))}
+		size = cell{display: tty.Bytes(int64(len(p.Zip))), plain: fmt.Sprint(len(p.Zip))}
 	}
 	if !o.info {
 		if err := os.MkdirAll(filepath.Dir(o.output), 0o755); err != nil {
@@ -74,7 +74,7 @@ func runLambdaExport(ctx context.Context, o *exportOptions) error {
 		shape.Path = &o.output
 		o.done("Wrote %s", o.output)
 	}
-	return printFacts(o.console, o.json, []fact{
+	return printProperties(o.console, o.json, []property{
 		{"runtime", text(shape.Runtime)},
 		{"handler", text(shape.Handler)},
 		{"architecture", text(shape.Architecture)},

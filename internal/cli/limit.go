@@ -12,18 +12,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
-// units are those of a period, largest first.
+// units are the units of a period, largest first.
 var units = []struct {
 	name string
 	size time.Duration
 }{{"day", 24 * time.Hour}, {"hour", time.Hour}, {"min", time.Minute}, {"sec", time.Second}}
 
-// limitForms lists what --limit takes, as [limiter.ParseLimit] does.
+// limitForms describes the forms of --limit, which [limiter.ParseLimit] parses.
 const limitForms = "a limit is NAME:RATE[/PERIOD][:BURST], or NAME:RATE[/PERIOD]:within[=BURST] for at most RATE in every PERIOD, " +
 	"where PERIOD is sec, min, hour or day, or several such as 5min, and a minute if left out; " +
 	"for example rpm:100, tpm:10000/min:15000, tpm:10000/min:within or images:50/12hour"
 
-// limitText is a limit as people read it: "tpm: 10,000/min (burst: 15,000)".
+// limitText returns a limit for a message: "tpm: 10,000/min (burst: 15,000)".
 func limitText(l limiter.Limit) string {
 	text := fmt.Sprintf("%s: %s", l.Name, rateText(l))
 	if l.Capacity != l.Refill {
@@ -32,20 +32,20 @@ func limitText(l limiter.Limit) string {
 	return text
 }
 
-// rateText is "10,000/min".
+// rateText returns the rate of a limit: "10,000/min".
 func rateText(l limiter.Limit) string { return tty.Number(l.Refill) + "/" + periodText(l.Period) }
 
-// rate is how fast a limit refills: as people read it, and as -l takes it.
+// rate returns the cell of a limit's rate; in a line it has the form of --limit.
 func rate(l limiter.Limit) cell {
-	return cell{people: rateText(l), program: strconv.FormatInt(l.Refill, 10) + "/" + periodText(l.Period)}
+	return cell{display: rateText(l), plain: strconv.FormatInt(l.Refill, 10) + "/" + periodText(l.Period)}
 }
 
-// limitWord is a limit as --limit takes it.
+// limitWord returns a limit in the form of --limit.
 func limitWord(l limiter.Limit) string {
 	return fmt.Sprintf("%s:%d/%s:%d", l.Name, l.Refill, periodText(l.Period), l.Capacity)
 }
 
-// periodText names a period by the largest unit it is a multiple of.
+// periodText returns a period in the largest unit that divides it.
 func periodText(d time.Duration) string {
 	for _, u := range units {
 		switch {
@@ -58,27 +58,27 @@ func periodText(d time.Duration) string {
 	return d.String()
 }
 
-// limits collects the flags --limit.
-type limits struct {
+// limitFlags collects the values of the repeatable flag --limit.
+type limitFlags struct {
 	all    []limiter.Limit
-	within map[string]string // what a limit of the form within was meant to be, by its name
+	within map[string]string // withinText of a limit, by name
 }
 
-// text is the limits on one line. One of the form within also says what it was
-// meant to be, since its rate and burst are other numbers than those given.
-func (l *limits) text() string {
+// describe returns the limits on one line. For the form within it adds what the
+// limit allows, since its rate and burst differ from the numbers given.
+func (l *limitFlags) describe() string {
 	texts := make([]string, len(l.all))
 	for i, limit := range l.all {
 		texts[i] = limitText(limit)
-		if meant := l.within[limit.Name]; meant != "" {
-			texts[i] += ", " + meant
+		if allowed := l.within[limit.Name]; allowed != "" {
+			texts[i] += ", " + allowed
 		}
 	}
 	return strings.Join(texts, ", ")
 }
 
-// withinText is what a limit of the form within allows, such as "at most 10,000
-// in any minute", else "". The limit has to be valid.
+// withinText returns what a valid limit of the form within allows, such as "at
+// most 10,000 in any minute", or "" for other forms.
 func withinText(text string) string {
 	parts := strings.Split(text, ":")
 	if len(parts) < 3 || !strings.HasPrefix(parts[2], "within") {
@@ -91,7 +91,7 @@ func withinText(text string) string {
 	return fmt.Sprintf("at most %s in any %s", tty.Number(limit.Refill), periodWords(limit.Period))
 }
 
-// periodWords is a period in words: "minute", "5 minutes".
+// periodWords returns a period in words: "minute", "5 minutes".
 func periodWords(d time.Duration) string {
 	for _, u := range units {
 		if n := int64(d / u.size); d%u.size == 0 {
@@ -105,61 +105,61 @@ func periodWords(d time.Duration) string {
 	return d.String()
 }
 
-// String is empty: there is no default.
-func (l *limits) String() string { return "" }
+// String returns "", since there is no default.
+func (l *limitFlags) String() string { return "" }
 
-// Type is what the argument is called.
-func (l *limits) Type() string { return "limit" }
+// Type returns the name of the argument in the help.
+func (l *limitFlags) Type() string { return "limit" }
 
-// Set adds one.
-func (l *limits) Set(text string) error {
+// Set adds a limit.
+func (l *limitFlags) Set(text string) error {
 	limit, err := limiter.ParseLimit(text)
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
-		return &valueError{fmt.Sprintf("--limit is %q, but %s", bad.Value, bad.Reason)}
+		return invalidFlag("limit", bad.Value, bad.Reason)
 	}
 	for _, other := range l.all {
 		if other.Name == limit.Name {
-			return &valueError{fmt.Sprintf("--limit %q: %s is given twice; give each limit once", clip(text), limit.Name)}
+			return invalidFlag("limit", text, limit.Name+" is given twice; give each limit once")
 		}
 	}
 	l.all = append(l.all, limit)
-	if meant := withinText(text); meant != "" {
+	if allowed := withinText(text); allowed != "" {
 		if l.within == nil {
 			l.within = map[string]string{}
 		}
-		l.within[limit.Name] = meant
+		l.within[limit.Name] = allowed
 	}
 	return nil
 }
 
-// limitColumns and limitRow show stored limits.
+// limitColumns are the columns of stored limits.
 var limitColumns = []column{{title: "limit"}, {title: "rate", right: true}, {title: "burst", right: true}}
 
 func limitRow(l limiter.Limit) []cell {
 	return []cell{text(l.Name), rate(l), number(l.Capacity)}
 }
 
-// limitShape is a limit as JSON.
-type limitShape struct {
-	Name     string `json:"name" doc:"of the limit"`
-	Capacity int64  `json:"capacity" doc:"tokens that can be taken at once (burst)"`
-	Refill   int64  `json:"refill_amount" doc:"tokens that come back every period"`
+// limitJSON is a limit as JSON.
+type limitJSON struct {
+	Name     string `json:"name" doc:"name of the limit"`
+	Capacity int64  `json:"capacity" doc:"maximum number of tokens (burst)"`
+	Refill   int64  `json:"refill_amount" doc:"tokens refilled every period"`
 	Seconds  int64  `json:"refill_period_seconds" doc:"length of the period"`
 }
 
-func limitObject(l limiter.Limit) limitShape {
-	return limitShape{l.Name, l.Capacity, l.Refill, int64(l.Period / time.Second)}
+func newLimitJSON(l limiter.Limit) limitJSON {
+	return limitJSON{l.Name, l.Capacity, l.Refill, int64(l.Period / time.Second)}
 }
 
-func limitObjects(all []limiter.Limit) []limitShape {
-	objects := make([]limitShape, len(all))
+func newLimitsJSON(all []limiter.Limit) []limitJSON {
+	objects := make([]limitJSON, len(all))
 	for i, l := range all {
-		objects[i] = limitObject(l)
+		objects[i] = newLimitJSON(l)
 	}
 	return objects
 }
 
-// limitListing prints stored limits.
+// limitListing describes how to print stored limits.
 func limitListing(nothing string) listing[limiter.Limit] {
-	return listing[limiter.Limit]{limitColumns, limitRow, func(l limiter.Limit) any { return limitObject(l) }, nothing}
+	return listing[limiter.Limit]{limitColumns, limitRow, func(l limiter.Limit) any { return newLimitJSON(l) }, nothing}
 }

@@ -46,11 +46,11 @@ func TestWithinIsConfirmedAsItWasGiven(t *testing.T) {
 		"within:100/2day:50":        "within: 100/2day (burst: 50)",
 		"within:100/2day:within=50": "within: 50/2day, at most 100 in any 2 days",
 	} {
-		var l limits
+		var l limitFlags
 		if err := l.Set(text); err != nil {
 			t.Fatal(err)
 		}
-		if got := l.text(); got != want {
+		if got := l.describe(); got != want {
 			t.Errorf("%s is confirmed as %q, want %q", text, got, want)
 		}
 	}

@@ -18,10 +18,11 @@ import (
 
 func newLimits(c *console) *cobra.Command {
 	conn := &connection{console: c}
-	cmd := group("limits", "Keep the limits of a namespace in a file",
-		`A manifest declares limits of a namespace in YAML: those of the system, of
-resources and of entities. What it declares is managed from then on: what is
-declared no longer is deleted, and what never was is not touched.
+	cmd := newGroup("limits", "Manage the limits of a namespace with a file",
+		`Manage the limits of a namespace with a manifest: a YAML file that declares the
+limits of the system, of resources and of entities. Apply manages what the
+manifest declares: it deletes limits that the manifest no longer declares, and
+leaves limits alone that it never declared.
 
     resources:
       gpt-4:
@@ -29,7 +30,7 @@ declared no longer is deleted, and what never was is not touched.
           rpm: 100/min:150
           tpm: 10000/min:within
 
-A limit is written as after NAME: in --limit, or as a mapping with capacity,
+A limit has the form of --limit after NAME:, or is a mapping with capacity,
 burst, refill_amount and refill_period (in seconds).`)
 	conn.addNamespace(cmd)
 	cmd.AddCommand(
@@ -39,10 +40,10 @@ burst, refill_amount and refill_period (in seconds).`)
 	return cmd
 }
 
-const manifestHelp = `FILE is a manifest, or - for stdin. Where it names no namespace, --namespace
-does; where both do, they have to agree.`
+const manifestHelp = `FILE is a manifest, or - for stdin. If the manifest names a namespace, it must
+match --namespace.`
 
-// limitsOptions are those of commands that read a manifest.
+// limitsOptions holds the options of the limits commands.
 type limitsOptions struct {
 	*connection
 	file            string
@@ -53,14 +54,14 @@ type limitsOptions struct {
 func fileArg(target *string) argument {
 	return argument{"FILE", func(s string) error {
 		if s == "" {
-			return errors.New("FILE is empty; it has to be the path of a manifest, or - for stdin")
+			return errors.New("FILE is empty; give the path of a manifest, or - for stdin")
 		}
 		*target = s
 		return nil
 	}}
 }
 
-// completeManifest suggests files.
+// completeManifest suggests files with the extension of a manifest.
 func completeManifest(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -68,24 +69,24 @@ func completeManifest(_ *cobra.Command, args []string, _ string) ([]cobra.Comple
 	return []cobra.Completion{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// declared is the manifest, for a namespace that is known from then on.
-func (o *limitsOptions) declared() (*manifest.Manifest, error) {
-	m, err := o.parse()
+// loadManifest reads the manifest and selects its namespace.
+func (o *limitsOptions) loadManifest() (*manifest.Manifest, error) {
+	m, err := o.parseFile()
 	if err != nil {
-		return nil, o.tellProblems(err)
+		return nil, o.reportProblems(err)
 	}
 	if given := o.namespace; given != "" && m.Namespace != "" && given != m.Namespace {
-		return nil, usagef("--namespace is %q, but %s is for namespace %q; leave one of them out", given, o.file, m.Namespace)
+		return nil, usagef("--namespace is %q, but %s is for namespace %q; remove one of them", given, o.file, m.Namespace)
 	}
 	if m.Namespace == "" {
-		m.Namespace = o.space()
+		m.Namespace = o.namespaceName()
 	}
 	o.namespace = m.Namespace
 	return m, nil
 }
 
-// parse reads the file.
-func (o *limitsOptions) parse() (*manifest.Manifest, error) {
+// parseFile reads and parses the file.
+func (o *limitsOptions) parseFile() (*manifest.Manifest, error) {
 	read := func() ([]byte, error) { return os.ReadFile(o.file) }
 	if o.file == "-" {
 		read = func() ([]byte, error) { return io.ReadAll(o.in) }
@@ -100,40 +101,41 @@ func (o *limitsOptions) parse() (*manifest.Manifest, error) {
 	return manifest.Parse(data)
 }
 
-// tellProblems says what is wrong with the file: a sentence, or a line for each
-// problem and then that there are some.
-func (o *limitsOptions) tellProblems(err error) error {
+// reportProblems reports the problems of the file: a single one as the error,
+// several as messages and their number as the error.
+func (o *limitsOptions) reportProblems(err error) error {
 	bad, ok := errors.AsType[*manifest.ParseError](err)
 	if !ok {
 		return err
 	}
 	if len(bad.Problems) == 1 {
-		return errors.New(o.place(bad.Problems[0]))
+		return errors.New(o.problemText(bad.Problems[0]))
 	}
 	for _, p := range bad.Problems {
-		o.say("%s", o.place(p))
+		o.say("%s", o.problemText(p))
 	}
 	return fmt.Errorf("%s has %s", o.file, count(len(bad.Problems), "problem"))
 }
 
-// place is a problem with its file, as editors like it.
-func (o *limitsOptions) place(p manifest.Problem) string {
+// problemText returns a problem with its file, in the form that editors parse.
+func (o *limitsOptions) problemText(p manifest.Problem) string {
 	if p.Line == 0 {
 		return o.file + ": " + p.String()
 	}
 	return o.file + ":" + p.String()
 }
 
-// planning are the options of plans.
-func (o *limitsOptions) planning() *manifest.Options {
+// planOptions returns the options of a plan.
+func (o *limitsOptions) planOptions() *manifest.Options {
 	return &manifest.Options{
 		Now: o.now, Principal: o.author(), Forget: o.forget,
-		Waiting: func() { o.say("another apply is at work; waiting for it to end") },
+		Waiting: func() { o.say("another apply is running; waiting for it to end") },
 	}
 }
 
-// counts is "2 resources, 1 entity", or "nothing".
-func counts(levels []limiter.Config) string {
+// levelCounts returns what a manifest declares: "2 resources, 1 entity", or
+// "nothing".
+func levelCounts(levels []limiter.Config) string {
 	entities, resources, system := map[string]bool{}, 0, false
 	for _, level := range levels {
 		switch manifest.Level(level.Scope) {

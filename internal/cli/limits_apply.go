@@ -13,25 +13,25 @@ import (
 	"github.com/zeroae/zae-limiter-go/manifest"
 )
 
-// resultShape is what came of a change as JSON.
-type resultShape struct {
-	changeShape
-	Error *string `json:"error" doc:"why it was not made; null if it was"`
+// resultJSON is the result of a change as JSON.
+type resultJSON struct {
+	changeJSON
+	Error *string `json:"error" doc:"why the change failed; null if it succeeded"`
 }
 
 func newLimitsApply(conn *connection) *cobra.Command {
 	o := limitsOptions{connection: conn}
 	cmd := &cobra.Command{
 		Use:   "apply FILE",
-		Short: "Make what is stored what a manifest declares",
-		Long: `Shows what is to change, asks, and makes it so, like the commands that set and
-delete limits do: every change is in the audit trail and rules live buckets. It
-waits for another apply that is at work in the namespace.
+		Short: "Apply a manifest",
+		Long: `Apply a manifest: show the changes, ask for confirmation, and make them as the
+commands that set and delete limits do. Every change is in the audit trail and
+affects live buckets. If another apply is running in the namespace, wait for it.
 
-Where a change fails, the others are made all the same, the code is 1, and
-applying again completes it. What is as declared, but was set by hand, is taken
-over. Where a CloudFormation stack manages the namespace, that is taken over,
-too.
+If a change fails, the others are still made, the exit code is 1, and another
+apply completes the rest. Limits that match the manifest but were set by hand
+become managed. If a CloudFormation stack manages the namespace, the manifest
+takes it over.
 
 ` + manifestHelp,
 		Example:           "  zae-limiter limits apply limits.yaml\n  zae-limiter limits apply limits.yaml --yes -N tenant-a",
@@ -40,40 +40,40 @@ too.
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runLimitsApply(cmd.Context(), o) },
 	}
 	addYes(cmd, &o.yes)
-	cmd.Flags().BoolVar(&o.forget, "forget", false, "begin a new list of what is managed, if that is damaged; what it listed stays")
+	cmd.Flags().BoolVar(&o.forget, "forget", false, "replace a damaged list of managed limits; the limits in it stay stored")
 	conn.addPrincipal(cmd)
-	addChanges[resultShape](cmd, &o.json)
+	addChanges[resultJSON](cmd, &o.json)
 	return cmd
 }
 
 func runLimitsApply(ctx context.Context, o limitsOptions) error {
-	m, err := o.declared()
+	m, err := o.loadManifest()
 	if err != nil {
 		return err
 	}
-	access, apply := changes, o.applyAsked
-	if o.yes { // else something would be made before it was asked for
-		access, apply = creates, o.applyUnasked
+	access, apply := accessChange, o.applyWithPrompt
+	if o.yes { // otherwise the file of the store would be created before the confirmation
+		access, apply = accessCreate, o.applyUnprompted
 	}
-	return o.with(ctx, access, func(_ *limiter.RateLimiter, repo limiter.Repository) error { return apply(ctx, repo, m) })
+	return o.withStore(ctx, access, func(_ *limiter.RateLimiter, repo limiter.Repository) error { return apply(ctx, repo, m) })
 }
 
-// applyAsked shows the plan and asks.
-func (o *limitsOptions) applyAsked(ctx context.Context, repo limiter.Repository, m *manifest.Manifest) error {
-	p, err := manifest.NewPlan(ctx, repo, m, o.planning())
+// applyWithPrompt shows the plan, asks for confirmation and applies it.
+func (o *limitsOptions) applyWithPrompt(ctx context.Context, repo limiter.Repository, m *manifest.Manifest) error {
+	p, err := manifest.NewPlan(ctx, repo, m, o.planOptions())
 	for err == nil && p.Busy() {
-		if _, err = p.Apply(ctx); errors.Is(err, manifest.ErrStale) { // the other has ended
-			p, err = manifest.NewPlan(ctx, repo, m, o.planning())
+		if _, err = p.Apply(ctx); errors.Is(err, manifest.ErrStale) { // the other apply has ended
+			p, err = manifest.NewPlan(ctx, repo, m, o.planOptions())
 		}
 	}
 	if err != nil {
 		return err
 	}
-	if deed := o.deed(p); deed != "" {
+	if action := o.action(p); action != "" {
 		if err := o.show(p); err != nil {
 			return err
 		}
-		if err := o.confirm(ctx, false, deed); err != nil {
+		if err := o.confirm(ctx, false, action); err != nil {
 			return err
 		}
 	}
@@ -83,53 +83,53 @@ func (o *limitsOptions) applyAsked(ctx context.Context, repo limiter.Repository,
 	if o.json && report != nil {
 		err = errors.Join(o.printResults(report), err)
 	}
-	return o.tell(p, report, err)
+	return o.report(p, report, err)
 }
 
-// deed is what is asked for, "" if nobody would mind.
-func (o *limitsOptions) deed(p *manifest.Plan) string {
-	var deeds []string
+// action returns what a plan does, for the confirmation, or "" if it does nothing.
+func (o *limitsOptions) action(p *manifest.Plan) string {
+	var actions []string
 	if n := len(p.Changes); n > 0 {
-		deeds = append(deeds, "Apply "+count(n, "change"))
+		actions = append(actions, "Apply "+count(n, "change"))
 	}
 	if n := len(p.Adopted); n > 0 {
-		deeds = append(deeds, "Take over "+count(n, "level"))
+		actions = append(actions, "Take over "+count(n, "level"))
 	}
-	if len(deeds) > 0 {
-		deeds[0] += " of " + o.file
+	if len(actions) > 0 {
+		actions[0] += " of " + o.file
 	}
 	if stack := p.TakesFrom(); stack != "" {
-		deeds = append(deeds, "Take the namespace over from stack "+stack)
+		actions = append(actions, "Take the namespace over from stack "+stack)
 	}
-	if len(deeds) == 0 {
+	if len(actions) == 0 {
 		return ""
 	}
-	for i, d := range deeds[1:] {
-		deeds[i+1] = strings.ToLower(d[:1]) + d[1:]
+	for i, a := range actions[1:] {
+		actions[i+1] = strings.ToLower(a[:1]) + a[1:]
 	}
-	return strings.Join(deeds, ", ")
+	return strings.Join(actions, ", ")
 }
 
-// show prints a plan for whoever is asked about it: with JSON, stdout is for
-// what comes of it.
+// show prints a plan before the confirmation. With --json it prints to stderr,
+// since stdout is for the results.
 func (o *limitsOptions) show(p *manifest.Plan) error {
 	shown := *o
-	if o.json && !o.asks {
+	if o.json && !o.canAsk {
 		return nil
 	}
 	if o.json {
 		talk, conn := *o.console, *o.connection
-		talk.out, talk.terminal, talk.width, talk.style = o.err, o.watched, o.talkWidth, o.talkStyle
+		talk.out, talk.terminal, talk.width, talk.style = o.err, o.errTerminal, o.errWidth, o.errStyle
 		conn.console = &talk
 		shown.connection, shown.json = &conn, false
 	}
 	return shown.printChanges(p.Steps())
 }
 
-// applyUnasked applies and then shows what was done.
-func (o *limitsOptions) applyUnasked(ctx context.Context, repo limiter.Repository, m *manifest.Manifest) error {
+// applyUnprompted applies the manifest and prints the changes made.
+func (o *limitsOptions) applyUnprompted(ctx context.Context, repo limiter.Repository, m *manifest.Manifest) error {
 	stop := o.progress(func() string { return "applying " + o.file })
-	p, report, err := manifest.Apply(ctx, repo, m, o.planning())
+	p, report, err := manifest.Apply(ctx, repo, m, o.planOptions())
 	stop()
 	switch {
 	case report == nil:
@@ -138,7 +138,7 @@ func (o *limitsOptions) applyUnasked(ctx context.Context, repo limiter.Repositor
 	default:
 		err = errors.Join(o.printChanges(append(report.Made(), report.Adopted...)), err)
 	}
-	return o.tell(p, report, err)
+	return o.report(p, report, err)
 }
 
 func (o *limitsOptions) printResults(r *manifest.Report) error {
@@ -149,48 +149,48 @@ func (o *limitsOptions) printResults(r *manifest.Report) error {
 	list := listing[manifest.Result]{object: func(r manifest.Result) any {
 		failure := ""
 		if r.Err != nil {
-			failure = sentence(r.Err)
+			failure = errorText(r.Err)
 		}
-		return resultShape{changeObject(r.Change), orNull(failure)}
+		return resultJSON{newChangeJSON(r.Change), orNull(failure)}
 	}}
 	return list.print(o.console, true, each(results))
 }
 
-// tell says what was done, and what failed.
-func (o *limitsOptions) tell(p *manifest.Plan, r *manifest.Report, err error) error {
+// report reports what was done and what failed.
+func (o *limitsOptions) report(p *manifest.Plan, r *manifest.Report, err error) error {
 	if r == nil {
 		return err
 	}
 	failed := r.Failed()
-	o.tellFailures(failed, r, err)
+	o.warnFailures(failed, r, err)
 	switch {
 	case err != nil:
 	case len(failed) > 0:
-		err = fmt.Errorf("%d of %s failed; applying again completes it", len(failed), count(len(r.Results), "change"))
+		err = fmt.Errorf("%d of %s failed; apply again to complete them", len(failed), count(len(r.Results), "change"))
 	case len(r.Results) == 0:
-		o.done("Up to date %s: %s as declared", o.where(), count(r.Same, "level"))
+		o.done("Up to date %s: %s as declared", o.location(), count(r.Same, "level"))
 	default:
 		o.done("Applied %s %s: %d created, %d updated, %d deleted, %d as declared before",
-			o.file, o.where(), r.Count(manifest.Create), r.Count(manifest.Update), r.Count(manifest.Delete), r.Same)
+			o.file, o.location(), r.Count(manifest.Create), r.Count(manifest.Update), r.Count(manifest.Delete), r.Same)
 	}
 	if n := len(r.Adopted); n > 0 {
-		o.done("Took over %s that no manifest managed %s", count(n, "level"), o.where())
+		o.done("Took over %s that no manifest managed %s", count(n, "level"), o.location())
 	}
 	if stack := p.TakesFrom(); stack != "" && err == nil {
-		o.done("Took the namespace over from stack %s %s", stack, o.where())
+		o.done("Took the namespace over from stack %s %s", stack, o.location())
 	}
 	return err
 }
 
-// tellFailures says what failed. Why the rest was not begun is said once, if it
-// is not what the whole failed of.
-func (o *limitsOptions) tellFailures(failed []manifest.Result, r *manifest.Report, err error) {
+// warnFailures reports each change that failed, and once why the rest was not
+// started, unless err says so.
+func (o *limitsOptions) warnFailures(failed []manifest.Result, r *manifest.Report, err error) {
 	for _, f := range failed {
 		if f.Begun() {
-			o.warn("%s: %s", strings.TrimSpace(fmt.Sprint(f.Action, " ", manifest.Level(f.Scope), " ", manifest.Target(f.Scope))), sentence(f.Err))
+			o.warn("%s: %s", strings.TrimSpace(fmt.Sprint(f.Action, " ", manifest.Level(f.Scope), " ", manifest.Target(f.Scope))), errorText(f.Err))
 		}
 	}
 	if n, why := r.Left(); n > 0 && err == nil {
-		o.warn("%s not begun: %s", count(n, "change"), sentence(why))
+		o.warn("%s not started: %s", count(n, "change"), errorText(why))
 	}
 }

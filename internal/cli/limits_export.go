@@ -13,11 +13,11 @@ func newLimitsExport(conn *connection) *cobra.Command {
 	o := limitsOptions{connection: conn}
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "Print what is stored as a manifest",
-		Long: `Prints the limits of a namespace as a manifest, managed or not. Applying it
-changes no limits; what it declares is managed from then on. It only reads.
+		Short: "Print the stored limits as a manifest",
+		Long: `Print all limits of a namespace as a manifest. Applying that manifest changes no
+limits, but makes them managed. The command only reads.
 
-With --json it is the same as JSON, which is a manifest, too.`,
+With --json, print the manifest as JSON, which apply also accepts.`,
 		Example: "  zae-limiter limits export > limits.yaml\n  zae-limiter limits export -N tenant-a --json",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runLimitsExport(cmd.Context(), o) },
@@ -27,8 +27,8 @@ With --json it is the same as JSON, which is a manifest, too.`,
 }
 
 func runLimitsExport(ctx context.Context, o limitsOptions) error {
-	return o.with(ctx, reads, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
-		m, err := manifest.Export(ctx, repo, o.space())
+	return o.withStore(ctx, accessRead, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
+		m, err := manifest.Export(ctx, repo, o.namespaceName())
 		if err != nil {
 			return err
 		}
@@ -48,10 +48,10 @@ func runLimitsExport(ctx context.Context, o limitsOptions) error {
 func newLimitsSchema(conn *connection) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
-		Short: "Print the JSON Schema of manifests, for editors",
-		Long: `Prints a JSON Schema, with which an editor checks and completes manifests. It is
-the same that validate follows, which knows a little more: that a key is there
-twice, say.`,
+		Short: "Print the JSON Schema of manifests",
+		Long: `Print the JSON Schema of manifests, with which editors check and complete them.
+The validate command checks the same rules and a few more, such as duplicate
+keys.`,
 		Example: "  zae-limiter limits schema > limits.schema.json",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {

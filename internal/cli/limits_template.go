@@ -10,17 +10,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
-// maxInline is how many bytes of a template CloudFormation takes as they are.
+// maxInline is the maximum size of a template that CloudFormation accepts inline.
 const maxInline = 51_200
 
 func newLimitsTemplate(conn *connection) *cobra.Command {
 	o := limitsOptions{connection: conn}
 	cmd := &cobra.Command{
 		Use:   "cfn-template FILE",
-		Short: "Print a CloudFormation template that applies a manifest",
-		Long: `Prints a CloudFormation template of one custom resource, whose limits are those
-of a manifest. The provisioner of the stack named by --name applies them to its
-table, and deletes them with the template's own stack. No store is asked.
+		Short: "Print a CloudFormation template for a manifest",
+		Long: `Print a CloudFormation template with one custom resource that declares the
+limits of a manifest. The provisioner of the stack --name applies them to its
+table, and deletes them with the template's own stack. The command opens no
+store.
 
 ` + manifestHelp,
 		Example: `  zae-limiter limits cfn-template limits.yaml --name my-app > limits.cfn
@@ -34,11 +35,11 @@ table, and deletes them with the template's own stack. No store is asked.
 }
 
 func runLimitsTemplate(o limitsOptions) error {
-	m, err := o.declared()
+	m, err := o.loadManifest()
 	if err != nil {
 		return err
 	}
-	name, err := o.stack()
+	name, err := o.stackName()
 	if err != nil {
 		return err
 	}
@@ -50,24 +51,24 @@ func runLimitsTemplate(o limitsOptions) error {
 		return err
 	}
 	if len(text) > maxInline {
-		o.warn("the template has %s bytes; CloudFormation takes more than %s only from S3", tty.Number(int64(len(text))), tty.Number(maxInline))
+		o.warn("the template has %s bytes; above %s, CloudFormation reads it only from S3", tty.Number(int64(len(text))), tty.Number(maxInline))
 	}
 	_, err = o.out.Write(text)
 	return err
 }
 
-// stack is the name of the stack that has the chosen table.
-func (conn *connection) stack() (string, error) {
-	const missing = "the stack is not named; give its name with --name"
+// stackName returns the name of the stack that owns the selected table.
+func (conn *connection) stackName() (string, error) {
+	const missing = "no stack is named; give its name with --name"
 	if conn.store == "" && conn.name == "" && os.Getenv(envStore) == "" && os.Getenv(envStack) == "" {
 		return "", usagef(missing)
 	}
-	s, err := conn.chosen()
+	s, err := conn.selectStore()
 	if err != nil {
 		return "", err
 	}
 	if !s.dynamo {
-		return "", usagef("%s, since %s belongs to none", missing, s.name)
+		return "", usagef("%s, since %s belongs to no stack", missing, s.name)
 	}
-	return strings.TrimPrefix(s.name, "dynamodb:"), nil
+	return strings.TrimPrefix(s.name, tableScheme), nil
 }

@@ -20,12 +20,12 @@ import (
 func TestPlanOnEveryScreen(t *testing.T) {
 	w := newWorld(t)
 	file := filepath.Join(t.TempDir(), "limits.yaml")
-	const declared = `
+	const loadManifest = `
 system: {limits: {rpm: {capacity: 60}}}
 resources: {gpt-4: {limits: {rpm: {capacity: 1000000000}, a-limit-with-a-long-name: {capacity: 5}}}, claude: }
 entities: {a-key-with-a-name-that-is-far-too-long-for-any-terminal: {resources: {_default_: {limits: {rpm: {capacity: 5}}}}}}
 `
-	if err := os.WriteFile(file, []byte(declared), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(loadManifest), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, width := range []int{1, 10, 40, 80, 120} {
@@ -101,15 +101,15 @@ func TestApplyTakesANamespaceFromAStack(t *testing.T) {
 // A damaged list is no dead end, and a damaged level is called so.
 func TestDamageIsNamedAndMended(t *testing.T) {
 	w := newWorld(t)
-	const declared = "resources: {gpt-4: {limits: {rpm: {capacity: 1}}}}"
+	const loadManifest = "resources: {gpt-4: {limits: {rpm: {capacity: 1}}}}"
 	w.managedBy("", "hash", limiter.Scope{Resource: "no name"})
-	if _, talk, code := w.limits(declared, "apply", "--yes"); code != exitFailed || !strings.Contains(talk, "`zae-limiter limits apply FILE --forget`") {
+	if _, talk, code := w.limits(loadManifest, "apply", "--yes"); code != exitFailed || !strings.Contains(talk, "`zae-limiter limits apply FILE --forget`") {
 		t.Errorf("code %d: %s", code, talk)
 	}
-	if _, talk, code := w.limits(declared, "apply", "--yes", "--forget"); code != exitDone {
+	if _, talk, code := w.limits(loadManifest, "apply", "--yes", "--forget"); code != exitDone {
 		t.Errorf("code %d: %s", code, talk)
 	}
-	if _, talk, code := w.limits(declared, "apply"); code != exitDone {
+	if _, talk, code := w.limits(loadManifest, "apply"); code != exitDone {
 		t.Errorf("code %d: %s", code, talk)
 	}
 	db, err := sql.Open("sqlite", strings.TrimPrefix(w.store, "sqlite:"))
@@ -120,10 +120,10 @@ func TestDamageIsNamedAndMended(t *testing.T) {
 	if _, err := db.ExecContext(t.Context(), "UPDATE configs SET limits = 'nonsense' WHERE resource = 'gpt-4' AND entity = ''"); err != nil {
 		t.Fatal(err)
 	}
-	if out, talk, _ := w.limits(declared, "plan"); !strings.HasPrefix(out, "update\tresource\tgpt-4\tstate\tdamaged\tsound\n") {
+	if out, talk, _ := w.limits(loadManifest, "plan"); !strings.HasPrefix(out, "update\tresource\tgpt-4\tstate\tdamaged\tsound\n") {
 		t.Errorf("%s%s", out, talk)
 	}
-	if out, talk, _ := w.limits(declared, "plan", "--json"); !strings.Contains(out, `{"field":"state","before":"damaged","after":"sound"}`) {
+	if out, talk, _ := w.limits(loadManifest, "plan", "--json"); !strings.Contains(out, `{"field":"state","before":"damaged","after":"sound"}`) {
 		t.Errorf("%s%s", out, talk)
 	}
 }

@@ -19,14 +19,14 @@ func newList(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
-		Short:   "List the stacks of an account",
-		Long:    "Lists the stacks of zae-limiter in an account and region, by name.",
+		Short:   "List the stacks in an AWS account",
+		Long:    "List the stacks of zae-limiter in an AWS account and region, by name.",
 		Example: "  zae-limiter list\n  zae-limiter list --region eu-west-1 --json",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runList(cmd.Context(), o) },
 	}
 	o.addPlace(cmd)
-	addJSON[foundShape](cmd, &o.json, anArray, foundColumns)
+	addJSON[foundJSON](cmd, &o.json, anArray, foundColumns)
 	return cmd
 }
 
@@ -34,17 +34,17 @@ var foundColumns = []column{
 	{title: "name"}, {title: "status", whole: true}, {title: "version"}, {title: "created", whole: true}, {title: "region", spare: true},
 }
 
-// foundShape is a stack as JSON.
-type foundShape struct {
-	Name          string     `json:"name" doc:"without the prefix of older tools"`
-	Stack         string     `json:"stack_name" doc:"of CloudFormation"`
-	Region        string     `json:"region" doc:"it is in"`
-	Status        string     `json:"stack_status" doc:"as CloudFormation says"`
-	Version       *string    `json:"version" doc:"that deployed it"`
-	LambdaVersion *string    `json:"lambda_version" doc:"of its functions"`
-	SchemaVersion *string    `json:"schema_version" doc:"of its table"`
-	Created       *time.Time `json:"creation_time" doc:"when it was made"`
-	Updated       *time.Time `json:"last_updated_time" doc:"when it was changed last"`
+// foundJSON is a stack as JSON.
+type foundJSON struct {
+	Name          string     `json:"name" doc:"name without the prefix of older tools"`
+	Stack         string     `json:"stack_name" doc:"name in CloudFormation"`
+	Region        string     `json:"region" doc:"AWS region"`
+	Status        string     `json:"stack_status" doc:"status in CloudFormation"`
+	Version       *string    `json:"version" doc:"version that deployed the stack"`
+	LambdaVersion *string    `json:"lambda_version" doc:"version of the functions"`
+	SchemaVersion *string    `json:"schema_version" doc:"schema version of the table"`
+	Created       *time.Time `json:"creation_time" doc:"time of creation"`
+	Updated       *time.Time `json:"last_updated_time" doc:"time of the last update"`
 }
 
 func runList(ctx context.Context, o *listOptions) error {
@@ -62,23 +62,17 @@ func runList(ctx context.Context, o *listOptions) error {
 			return []cell{text(f.Name), o.stackState(f), text(f.Version), moment(f.Created), text(f.Region)}
 		},
 		func(f infra.StackSummary) any {
-			return foundShape{
+			return foundJSON{
 				f.Name, f.Stack, f.Region, f.Status, orNull(f.Version), orNull(f.LambdaVersion), orNull(f.SchemaVersion),
 				timeOrNull(f.Created), timeOrNull(f.Updated),
 			}
 		},
-		"There is no stack here; " + o.place().Command("deploy") + " makes one.",
+		"There are no stacks; " + o.place().Command("deploy") + " creates one.",
 	}
-	return l.print(o.console, o.json, func(yield func(infra.StackSummary, error) bool) {
-		for _, f := range found {
-			if !yield(f, nil) {
-				return
-			}
-		}
-	})
+	return l.print(o.console, o.json, each(found))
 }
 
-// stackState is coloured by whether all is well.
+// stackState returns the status of a stack, coloured by its health.
 func (c *console) stackState(f infra.StackSummary) cell {
 	state := text(f.Status)
 	switch {

@@ -12,12 +12,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
-// column is one of a list. Its title names it in every form.
+// column describes a column of a list.
 type column struct {
 	title string
-	right bool // numbers
-	whole bool // never cut; numbers never are
-	spare bool // left out where there is too little room for all
+	right bool // align right, as numbers
+	whole bool // never cut; right columns never are
+	spare bool // leave out if the terminal is too narrow
 }
 
 func titles(columns []column) []string {
@@ -28,20 +28,19 @@ func titles(columns []column) []string {
 	return names
 }
 
-// listing is how rows of one kind are printed: row for people and for
-// tab-separated lines, object as JSON.
+// listing describes how to print rows of type T.
 type listing[T any] struct {
 	columns []column
-	row     func(T) []cell
-	object  func(T) any
-	nothing string // said on stderr when there are no rows
+	row     func(T) []cell // for tables and tab-separated lines
+	object  func(T) any    // for JSON
+	nothing string         // message on stderr if there are no rows
 }
 
-// print writes the rows in the form that the reader of stdout wants. An error
-// of the sequence is returned, after what came before it.
+// print writes the rows in the format of the console, or as JSON. It returns an
+// error of the sequence after the rows that precede it.
 func (l listing[T]) print(c *console, asJSON bool, rows iter.Seq2[T, error]) error {
 	counted, stop := rows, func() {}
-	if c.terminal && !asJSON || c.patient { // elsewhere it would draw over whatever reads the rows
+	if c.terminal && !asJSON || c.outIsFile { // progress would disturb a pager, say
 		counted, stop = watch(c, rows)
 	}
 	defer stop()
@@ -62,8 +61,8 @@ func (l listing[T]) print(c *console, asJSON bool, rows iter.Seq2[T, error]) err
 	return err
 }
 
-// buffered writes a lot at once: that is faster, and whoever reads only the
-// first of a few rows is not told off for it.
+// buffered writes rows through a buffer. That is faster, and a reader that takes
+// only the first of a few rows does not break the pipe.
 func buffered[T any](out io.Writer, rows iter.Seq2[T, error], write func(io.Writer, iter.Seq2[T, error]) (int, error)) (int, error) {
 	b := bufio.NewWriterSize(out, 1<<16)
 	n, err := write(b, rows)
@@ -103,7 +102,7 @@ func (l listing[T]) printFields(out io.Writer, rows iter.Seq2[T, error]) (n int,
 		}
 		var fields []string
 		for _, c := range l.row(v) {
-			fields = append(fields, c.program)
+			fields = append(fields, c.plain)
 		}
 		if _, err := fmt.Fprintln(out, strings.Join(fields, "\t")); err != nil {
 			return n, err
@@ -113,8 +112,8 @@ func (l listing[T]) printFields(out io.Writer, rows iter.Seq2[T, error]) (n int,
 	return n, nil
 }
 
-// printJSON writes an array, a line for each object. One that does not end was
-// cut short by an error.
+// printJSON writes a JSON array, one object per line. After an error the array
+// stays open, so that a reader notices.
 func (l listing[T]) printJSON(out io.Writer, rows iter.Seq2[T, error]) (n int, err error) {
 	separator := "[\n"
 	for v, err := range rows {
@@ -139,7 +138,7 @@ func (l listing[T]) printJSON(out io.Writer, rows iter.Seq2[T, error]) (n int, e
 	return n, err
 }
 
-// each makes a sequence of a list.
+// each returns a sequence of values without errors.
 func each[T any](values []T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for _, v := range values {
@@ -150,8 +149,8 @@ func each[T any](values []T) iter.Seq2[T, error] {
 	}
 }
 
-// first is at most n rows of a sequence, all if n is 0. More is called if there
-// are others, with the last row it gave.
+// first limits a sequence to n rows; 0 is no limit. If there are more rows, it
+// calls more with the last row it yielded.
 func first[T any](rows iter.Seq2[T, error], n int, more func(last T)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		given := 0
@@ -170,34 +169,34 @@ func first[T any](rows iter.Seq2[T, error], n int, more func(last T)) iter.Seq2[
 	}
 }
 
-// fact is a line about a single thing.
-type fact struct {
+// property is a named value of a single object.
+type property struct {
 	name  string
 	value cell
 }
 
-// printFacts writes a single thing: lines of name and value, or an object.
-func printFacts(c *console, asJSON bool, facts []fact, object any) error {
+// printProperties writes a single object: a line for each property, or JSON.
+func printProperties(c *console, asJSON bool, properties []property, object any) error {
 	if asJSON {
 		return c.printJSON(object)
 	}
 	wide := 0
-	for _, f := range facts {
-		wide = max(wide, tty.Width(f.name))
+	for _, p := range properties {
+		wide = max(wide, tty.Width(p.name))
 	}
 	var b strings.Builder
-	for _, f := range facts {
+	for _, p := range properties {
 		if c.terminal {
-			b.WriteString(tty.Ellipsis(c.style.Bold(tty.Left(f.name, wide))+"  "+f.value.shown(), c.width) + "\n")
+			b.WriteString(tty.Ellipsis(c.style.Bold(tty.Left(p.name, wide))+"  "+p.value.shown(), c.width) + "\n")
 		} else {
-			b.WriteString(f.name + "\t" + f.value.program + "\n")
+			b.WriteString(p.name + "\t" + p.value.plain + "\n")
 		}
 	}
 	_, err := io.WriteString(c.out, b.String())
 	return err
 }
 
-// printJSON writes an object on a line.
+// printJSON writes an object as JSON on one line.
 func (c *console) printJSON(object any) error {
 	text, err := encode(object)
 	if err != nil {
@@ -207,14 +206,14 @@ func (c *console) printJSON(object any) error {
 	return err
 }
 
-// encode is an object as JSON on one line. It fails for a time that was damaged:
-// one in no year that JSON knows.
+// encode returns an object as JSON on one line. It fails for a damaged time,
+// whose year JSON cannot represent.
 func encode(object any) (string, error) {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(object); err != nil {
-		return "", fmt.Errorf("something stored cannot be written as JSON: %w", err)
+		return "", fmt.Errorf("a stored value cannot be written as JSON: %w", err)
 	}
 	return strings.TrimSuffix(b.String(), "\n"), nil
 }

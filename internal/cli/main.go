@@ -1,5 +1,5 @@
-// Package cli is the program zae-limiter: its commands, one file each, and the
-// rules they share. Data goes to stdout, talk to stderr.
+// Package cli implements the command line program zae-limiter. Every command
+// has a file of its own. Data goes to stdout, messages go to stderr.
 package cli
 
 import (
@@ -18,35 +18,35 @@ import (
 )
 
 // Main runs the program with the arguments after its name and returns its exit
-// code: 0 done, 1 failed, 2 wrong usage, 3 limit exceeded, 4 drift, 141 where the
-// reader of stdout has left, or that of the command it ran. What went wrong is a
-// sentence on stderr. An interrupt ends the command early; a second one ends the
-// program at once.
+// code: 0 done, 1 failed, 2 wrong usage, 3 limit exceeded, 4 drift, 141 if
+// stdout was closed early, or the exit code of the command it ran. It writes
+// errors to stderr, one line each. An interrupt ends the command early; a second
+// one ends the program at once.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return newConsole(stdin, stdout, stderr).main(args)
 }
 
 func (c *console) main(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
+	ctx, stop := signal.NotifyContext(context.Background(), stopSignals()...)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	// The reader of stdout may leave: then writing fails, which ends the command,
-	// instead of the death of the program with its files left behind.
+	// Catching SIGPIPE makes a write to a closed stdout fail, so that the command
+	// can end and remove its files.
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
 	defer signal.Stop(pipe)
 	return run(ctx, c, args)
 }
 
-// endings are the signals that ask the program to end. One that it was started
-// to ignore, as a job in the background is, stays ignored.
-func endings() []os.Signal {
+// stopSignals returns the signals that ask the program to end, without those
+// that the program was started to ignore.
+func stopSignals() []os.Signal {
 	all := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 	return slices.DeleteFunc(all, signal.Ignored)
 }
 
 func run(ctx context.Context, c *console, args []string) int {
-	out := &keeper{Writer: c.out}
+	out := &stickyWriter{Writer: c.out}
 	c.file, c.out = c.out, out
 	root := newRoot(c) //nolint:contextcheck // a command under a lease ends by itself, not with a context
 	root.SetArgs(args)
@@ -54,49 +54,48 @@ func run(ctx context.Context, c *console, args []string) int {
 	root.SetOut(c.out)
 	root.SetErr(c.err)
 	var unknown error
-	root.SetHelpFunc(helpOfKnown(root.HelpFunc(), &unknown))
+	root.SetHelpFunc(strictHelp(root.HelpFunc(), &unknown))
 	err := cmp.Or(root.ExecuteContext(ctx), unknown, out.err)
 	if err == nil {
 		return exitDone
 	}
-	if text := sentence(err); text != "" {
+	if text := errorText(err); text != "" {
 		fmt.Fprintln(c.err, "zae-limiter:", text)
 	}
 	return exitCode(err)
 }
 
-// keeper remembers that writing failed, for those who do not look.
-type keeper struct {
+// stickyWriter remembers its first write error, for callers that do not check.
+type stickyWriter struct {
 	io.Writer
 	err error
 }
 
-// errLeft is what writing to a broken pipe fails with. It ends the program
-// without a word. A connection of a store that breaks is another matter.
-var errLeft = errors.New("the reader of the output has left")
+// errBrokenPipe replaces EPIPE of stdout. It ends the program without a message,
+// unlike the EPIPE of a store's connection.
+var errBrokenPipe = errors.New("stdout was closed before all output was written")
 
-// Write writes.
-func (k *keeper) Write(p []byte) (int, error) {
-	n, err := k.Writer.Write(p)
+func (w *stickyWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
 	if errors.Is(err, syscall.EPIPE) {
-		err = errLeft
+		err = errBrokenPipe
 	}
-	k.err = cmp.Or(k.err, err)
+	w.err = cmp.Or(w.err, err)
 	return n, err
 }
 
 func newRoot(c *console) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "zae-limiter",
-		Short: "A rate limiter for several limits at once",
-		Long: `Limits how much each API key and project may use of each resource: requests
-and tokens per minute, say, all of them at once, with estimates that are
-corrected after the work is done.
+		Short: "Limit how much API keys and projects use",
+		Long: `Limit how much each API key and project may use of each resource, such as
+requests and tokens per minute. One call checks several limits at once, takes
+estimated amounts, and corrects them after the work is done.
 
-"zae-limiter demo" shows it at work. Data goes to stdout and talk to stderr; a
-list is a table on a terminal and tab-separated where it is piped; -o json, -o
-table and -o tsv choose. The program ends with 0 when done, 1 when something
-failed, 2 for a wrong command line, 3 when a limit is exceeded, 4 for drift.
+Run "zae-limiter demo" to see it at work. Data goes to stdout, messages go to
+stderr. Lists are tables on a terminal and tab-separated elsewhere; choose with
+-o json, -o table or -o tsv. Exit codes: 0 done, 1 failed, 2 wrong command line,
+3 limit exceeded, 4 drift.
 
 ` + storeHelp,
 		Example: `  zae-limiter demo
@@ -106,23 +105,23 @@ failed, 2 for a wrong command line, 3 when a limit is exceeded, 4 for drift.
 		Version:       thisBuild().Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          knownCommand,
+		Args:          requireKnownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := noEmptyFlags(cmd); err != nil {
+			if err := rejectEmptyFlags(cmd); err != nil {
 				return err
 			}
-			return c.takeForm(cmd)
+			return c.applyFormat(cmd)
 		},
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.Flags().Bool("version", false, "show which version this is")
+	root.Flags().Bool("version", false, "print the version")
 	root.SetVersionTemplate(thisBuild().String() + "\n")
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageTemplate(strings.NewReplacer(
 		".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", screenWidth),
-		`Use "{{.CommandPath}} [command] --help" for more information about a command.`, `"{{.CommandPath}} [command] --help" tells more.`,
+		`Use "{{.CommandPath}} [command] --help" for more information about a command.`, `Use "{{.CommandPath}} [command] --help" for the help of a command.`,
 	).Replace(root.UsageTemplate()))
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(
@@ -134,8 +133,8 @@ failed, 2 for a wrong command line, 3 when a limit is exceeded, 4 for drift.
 	return root
 }
 
-// knownCommand refuses what is no command of cmd.
-func knownCommand(cmd *cobra.Command, args []string) error {
+// requireKnownCommand rejects arguments that are not commands of cmd.
+func requireKnownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
@@ -145,13 +144,13 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return unknownCommand(cmd, args[0])
 }
 
-// helpOfKnown is the help of a command, but refuses words that are no command:
-// what came before --help was mistyped. Cobra asks for no error here, so failed
-// takes it.
-func helpOfKnown(help func(*cobra.Command, []string), failed *error) func(*cobra.Command, []string) {
+// strictHelp wraps a help function so that it rejects a mistyped command before
+// --help. A help function cannot return an error, so strictHelp stores it in
+// failed.
+func strictHelp(help func(*cobra.Command, []string), failed *error) func(*cobra.Command, []string) {
 	return func(cmd *cobra.Command, args []string) {
 		if words := cmd.Flags().Args(); len(words) > 0 && cmd.HasAvailableSubCommands() && cmd.Name() != "help" {
-			*failed = knownCommand(cmd, words)
+			*failed = requireKnownCommand(cmd, words)
 			return
 		}
 		help(cmd, args)
@@ -162,13 +161,13 @@ func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [command]",
 		Short: "Show the help of a command",
-		Long:  "Shows the help of a command, like --help after its name.",
+		Long:  "Show the help of a command, as --help after its name does.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				return knownCommand(cmp.Or(found, cmd.Root()), append(rest, args...))
+				return requireKnownCommand(cmp.Or(found, cmd.Root()), append(rest, args...))
 			}
-			found.InitDefaultHelpFlag() // which it would have been given on its way to run
+			found.InitDefaultHelpFlag() // Execute would have added it
 			return found.Help()
 		},
 	}

@@ -17,9 +17,9 @@ import (
 
 func newNamespace(c *console) *cobra.Command {
 	conn := &connection{console: c}
-	cmd := group("namespace", "Register, delete, recover and purge namespaces",
-		`A namespace separates tenants of one store. Deleting one makes its name free and
-keeps its data under its id, from where it can be recovered, or purged.`)
+	cmd := newGroup("namespace", "Manage namespaces",
+		`Manage namespaces, which separate the tenants of one store. Deleting a namespace
+frees its name and keeps its data under its ID, until it is recovered or purged.`)
 	conn.addStore(cmd)
 	cmd.AddCommand(
 		newNamespaceRegister(conn), newNamespaceList(conn), newNamespaceShow(conn), newNamespaceDelete(conn),
@@ -28,26 +28,26 @@ keeps its data under its id, from where it can be recovered, or purged.`)
 	return cmd
 }
 
-// about lends the store itself, not one of its namespaces.
-func (conn *connection) about(ctx context.Context, o opening, do func(*limiter.RateLimiter) error) error {
+// withAllNamespaces opens the store without a namespace, calls do and closes it.
+func (conn *connection) withAllNamespaces(ctx context.Context, o openOptions, do func(*limiter.RateLimiter) error) error {
 	repo, err := conn.openAs(ctx, o)
 	if err != nil {
 		return err
 	}
-	return conn.lend(repo, func(lim *limiter.RateLimiter, _ limiter.Repository) error { return do(lim) })
+	return conn.withLimiter(repo, func(lim *limiter.RateLimiter, _ limiter.Repository) error { return do(lim) })
 }
 
-// namespaceShape is a namespace as JSON.
-type namespaceShape struct {
-	Name      string     `json:"name" doc:"which may be registered again once it is deleted"`
-	ID        string     `json:"namespace_id" doc:"which stays"`
+// namespaceJSON is a namespace as JSON.
+type namespaceJSON struct {
+	Name      string     `json:"name" doc:"name, which is free again after deletion"`
+	ID        string     `json:"namespace_id" doc:"permanent ID"`
 	Status    string     `json:"status" doc:"active, deleted or purging"`
-	CreatedAt *time.Time `json:"created_at" doc:"when it was registered"`
-	DeletedAt *time.Time `json:"deleted_at" doc:"when it was deleted"`
+	CreatedAt *time.Time `json:"created_at" doc:"time of registration"`
+	DeletedAt *time.Time `json:"deleted_at" doc:"time of deletion"`
 }
 
-func namespaceObject(n limiter.Namespace) namespaceShape {
-	return namespaceShape{n.Name, n.ID, stateOf(n), timeOrNull(n.CreatedAt), timeOrNull(n.DeletedAt)}
+func newNamespaceJSON(n limiter.Namespace) namespaceJSON {
+	return namespaceJSON{n.Name, n.ID, stateOf(n), timeOrNull(n.CreatedAt), timeOrNull(n.DeletedAt)}
 }
 
 func timeOrNull(t time.Time) *time.Time {
@@ -78,7 +78,7 @@ func namespaceListing(nothing string) listing[limiter.Namespace] {
 		func(n limiter.Namespace) []cell {
 			return []cell{text(n.Name), text(n.ID), text(stateOf(n)), moment(n.CreatedAt), moment(n.DeletedAt)}
 		},
-		func(n limiter.Namespace) any { return namespaceObject(n) },
+		func(n limiter.Namespace) any { return newNamespaceJSON(n) },
 		nothing,
 	}
 }
@@ -94,9 +94,9 @@ func newNamespaceRegister(conn *connection) *cobra.Command {
 	o := namespaceOptions{connection: conn}
 	cmd := &cobra.Command{
 		Use:   "register NAME...",
-		Short: "Register namespaces, and print their ids",
-		Long: `Registers one or more names and prints their ids. A name that is active already
-is printed as it is. All names are judged before the first is registered.`,
+		Short: "Register namespaces",
+		Long: `Register one or more namespaces and print their IDs. A name that is already
+active is only printed. All names are validated before the first is registered.`,
 		Example: "  zae-limiter namespace register tenant-a tenant-b",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -112,25 +112,26 @@ is printed as it is. All names are judged before the first is registered.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return runNamespaceRegister(cmd.Context(), o) },
 	}
-	addJSON[namespaceShape](cmd, &o.json, anArray, namespaceColumns)
+	addJSON[namespaceJSON](cmd, &o.json, anArray, namespaceColumns)
 	return cmd
 }
 
 func runNamespaceRegister(ctx context.Context, o namespaceOptions) error {
-	return o.about(ctx, opening{access: creates}, func(lim *limiter.RateLimiter) error {
+	return o.withAllNamespaces(ctx, openOptions{access: accessCreate}, func(lim *limiter.RateLimiter) error {
 		registered, err := lim.RegisterNamespaces(ctx, o.names...)
 		if len(registered) > 0 {
 			names := make([]string, len(registered))
 			for i, n := range registered {
 				names[i] = n.Name
 			}
-			o.done("Registered %s %s", strings.Join(names, ", "), o.where())
+			o.done("Registered %s %s", strings.Join(names, ", "), o.location())
 		}
 		return errors.Join(namespaceListing("").print(o.console, o.json, each(registered)), err)
 	})
 }
 
-// namespaces are those of the store for which keep is true.
+// namespaces iterates over the namespaces of the store in a state that keep
+// accepts.
 func namespaces(ctx context.Context, lim *limiter.RateLimiter, keep func(state string) bool) iter.Seq2[limiter.Namespace, error] {
 	return func(yield func(limiter.Namespace, error) bool) {
 		for n, err := range lim.Namespaces(ctx) {
@@ -149,14 +150,14 @@ func newNamespaceList(conn *connection) *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the active namespaces",
-		Long:    "Lists the active namespaces, by name. \"zae-limiter namespace orphans\" lists the\ndeleted ones.",
+		Long:    "List the active namespaces, by name. \"zae-limiter namespace orphans\" lists the\ndeleted ones.",
 		Example: "  zae-limiter namespace list",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runNamespaceList(cmd.Context(), o, isActive, "There are no namespaces.")
 		},
 	}
-	addJSON[namespaceShape](cmd, &o.json, anArray, namespaceColumns)
+	addJSON[namespaceJSON](cmd, &o.json, anArray, namespaceColumns)
 	return cmd
 }
 
@@ -164,21 +165,21 @@ func newNamespaceOrphans(conn *connection) *cobra.Command {
 	o := namespaceOptions{connection: conn}
 	cmd := &cobra.Command{
 		Use:   "orphans",
-		Short: "List the namespaces that were deleted, or whose purge did not end",
-		Long: `Lists the namespaces that were deleted and can be recovered or purged, and those
-whose purge was interrupted and can be finished by another.`,
+		Short: "List deleted namespaces",
+		Long: `List deleted namespaces, which can be recovered or purged, and namespaces whose
+purge was interrupted and can be completed by another purge.`,
 		Example: "  zae-limiter namespace orphans",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runNamespaceList(cmd.Context(), o, func(state string) bool { return !isActive(state) }, "There are no deleted namespaces.")
 		},
 	}
-	addJSON[namespaceShape](cmd, &o.json, anArray, namespaceColumns)
+	addJSON[namespaceJSON](cmd, &o.json, anArray, namespaceColumns)
 	return cmd
 }
 
 func runNamespaceList(ctx context.Context, o namespaceOptions, keep func(string) bool, nothing string) error {
-	return o.about(ctx, opening{access: reads}, func(lim *limiter.RateLimiter) error {
+	return o.withAllNamespaces(ctx, openOptions{access: accessRead}, func(lim *limiter.RateLimiter) error {
 		return namespaceListing(nothing).print(o.console, o.json, namespaces(ctx, lim, keep))
 	})
 }
@@ -189,26 +190,26 @@ func newNamespaceShow(conn *connection) *cobra.Command {
 		Use:               "show NAME",
 		Aliases:           []string{"get"},
 		Short:             "Show an active namespace",
-		Long:              "Shows the id of an active namespace, and when it was registered.",
+		Long:              "Show the ID of an active namespace and the time of its registration.",
 		Example:           "  zae-limiter namespace show tenant-a",
 		Args:              arguments(argument{"NAME", func(s string) error { o.name = s; return nil }}),
-		ValidArgsFunction: firstOf(conn.completeNamespaces),
+		ValidArgsFunction: firstArgOnly(conn.completeNamespaces),
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runNamespaceShow(cmd.Context(), o) },
 	}
-	addJSON[namespaceShape](cmd, &o.json, anObject, nil)
+	addJSON[namespaceJSON](cmd, &o.json, anObject, nil)
 	return cmd
 }
 
 func runNamespaceShow(ctx context.Context, o namespaceOptions) error {
-	return o.about(ctx, opening{access: reads}, func(lim *limiter.RateLimiter) error {
+	return o.withAllNamespaces(ctx, openOptions{access: accessRead}, func(lim *limiter.RateLimiter) error {
 		for n, err := range namespaces(ctx, lim, isActive) {
 			if err != nil {
 				return err
 			}
 			if n.Name == o.name {
-				return printFacts(o.console, o.json, []fact{
+				return printProperties(o.console, o.json, []property{
 					{"namespace", text(n.Name)}, {"namespace id", text(n.ID)}, {"status", text(stateOf(n))}, {"created", moment(n.CreatedAt)},
-				}, namespaceObject(n))
+				}, newNamespaceJSON(n))
 			}
 		}
 		return fmt.Errorf("namespace %q: %w", clip(o.name), limiter.ErrNotFound)
@@ -220,11 +221,11 @@ func newNamespaceDelete(conn *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "delete NAME",
 		Aliases:           []string{"rm"},
-		Short:             "Delete a namespace; its data stay until they are purged",
-		Long:              "Makes the name of a namespace free. Its data stay under its id, which\n\"zae-limiter namespace orphans\" lists, until they are recovered or purged.",
+		Short:             "Delete a namespace but keep its data",
+		Long:              "Delete a namespace. Its name becomes free, and its data stay under its ID until\nthey are recovered or purged. \"zae-limiter namespace orphans\" lists the IDs.",
 		Example:           "  zae-limiter namespace delete tenant-a --yes",
 		Args:              arguments(argument{"NAME", func(s string) error { o.name = s; return nil }}),
-		ValidArgsFunction: firstOf(conn.completeNamespaces),
+		ValidArgsFunction: firstArgOnly(conn.completeNamespaces),
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runNamespaceDelete(cmd.Context(), o) },
 	}
 	addYes(cmd, &o.yes)
@@ -232,14 +233,14 @@ func newNamespaceDelete(conn *connection) *cobra.Command {
 }
 
 func runNamespaceDelete(ctx context.Context, o namespaceOptions) error {
-	if err := o.confirm(ctx, o.yes, "Delete namespace "+o.name+", whose data stay until they are purged"); err != nil {
+	if err := o.confirm(ctx, o.yes, "Delete namespace "+o.name+" but keep its data"); err != nil {
 		return err
 	}
-	return o.about(ctx, opening{access: changes}, func(lim *limiter.RateLimiter) error {
+	return o.withAllNamespaces(ctx, openOptions{access: accessChange}, func(lim *limiter.RateLimiter) error {
 		if err := lim.DeleteNamespace(ctx, o.name); err != nil {
 			return err
 		}
-		o.done("Deleted namespace %s %s; recover or purge it by its id", o.name, o.where())
+		o.done("Deleted namespace %s %s; recover or purge it by its id", o.name, o.location())
 		return nil
 	})
 }
@@ -248,16 +249,16 @@ func newNamespaceRecover(conn *connection) *cobra.Command {
 	o := namespaceOptions{connection: conn}
 	cmd := &cobra.Command{
 		Use:               "recover ID",
-		Short:             "Make a deleted namespace active again",
-		Long:              "Makes a deleted namespace active again, under its old name, with all its data.",
+		Short:             "Recover a deleted namespace",
+		Long:              "Recover a deleted namespace under its old name, with all its data.",
 		Example:           "  zae-limiter namespace recover Xq3vT9aBc2Y",
 		Args:              arguments(argument{"ID", func(s string) error { o.id = s; return nil }}),
-		ValidArgsFunction: firstOf(conn.completeOrphans),
+		ValidArgsFunction: firstArgOnly(conn.completeOrphans),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.about(cmd.Context(), opening{access: changes}, func(lim *limiter.RateLimiter) error {
+			return o.withAllNamespaces(cmd.Context(), openOptions{access: accessChange}, func(lim *limiter.RateLimiter) error {
 				n, err := lim.RecoverNamespace(cmd.Context(), o.id)
 				if err == nil {
-					o.done("Recovered namespace %s %s", n.Name, o.where())
+					o.done("Recovered namespace %s %s", n.Name, o.location())
 				}
 				return err
 			})
@@ -270,14 +271,13 @@ func newNamespacePurge(conn *connection) *cobra.Command {
 	o := namespaceOptions{connection: conn}
 	cmd := &cobra.Command{
 		Use:   "purge ID",
-		Short: "Destroy the data of a deleted namespace",
-		Long: `Destroys everything that a deleted namespace holds. There is no way back. A
-purge that is interrupted leaves the namespace in "purging", and the same
-command finishes it. On DynamoDB it takes 10 seconds at least: data that were on
-their way are looked for again.`,
+		Short: "Delete the data of a deleted namespace",
+		Long: `Delete all data of a deleted namespace permanently. An interrupted purge leaves
+the namespace in state "purging"; run the same command again to complete it. On
+DynamoDB a purge takes at least 10 seconds, since it scans again for late writes.`,
 		Example:           "  zae-limiter namespace purge Xq3vT9aBc2Y --yes",
 		Args:              arguments(argument{"ID", func(s string) error { o.id = s; return nil }}),
-		ValidArgsFunction: firstOf(conn.completeOrphans),
+		ValidArgsFunction: firstArgOnly(conn.completeOrphans),
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runNamespacePurge(cmd.Context(), o) },
 	}
 	addYes(cmd, &o.yes)
@@ -285,20 +285,20 @@ their way are looked for again.`,
 }
 
 func runNamespacePurge(ctx context.Context, o namespaceOptions) error {
-	if err := o.confirm(ctx, o.yes, "Destroy all data of namespace id "+o.id+" for good"); err != nil {
+	if err := o.confirm(ctx, o.yes, "Permanently delete all data of namespace ID "+o.id); err != nil {
 		return err
 	}
 	var removed atomic.Int64
-	purge := opening{access: changes, purgeWait: o.purgeWait, purged: func(items int) { removed.Store(int64(items)) }}
-	return o.about(ctx, purge, func(lim *limiter.RateLimiter) error {
+	purge := openOptions{access: accessChange, purgeWait: o.purgeWait, purged: func(items int) { removed.Store(int64(items)) }}
+	return o.withAllNamespaces(ctx, purge, func(lim *limiter.RateLimiter) error {
 		stop := o.progress(func() string { return "purging: " + tty.Number(removed.Load()) + " items removed" })
 		err := lim.PurgeNamespace(ctx, o.id)
 		stop()
 		switch {
 		case err == nil:
-			o.done("Purged namespace id %s %s: %s removed", o.id, o.where(), count(int(removed.Load()), "item"))
+			o.done("Purged namespace id %s %s: %s removed", o.id, o.location(), count(int(removed.Load()), "item"))
 		case removed.Load() > 0:
-			return fmt.Errorf("%w; %s removed, and the same command goes on", err, count(int(removed.Load()), "item"))
+			return fmt.Errorf("%w; %s removed, run the same command again to continue", err, count(int(removed.Load()), "item"))
 		}
 		return err
 	})

@@ -33,7 +33,7 @@ func TestBrokenPipe(t *testing.T) {
 		if closed := w.Close(); closed != nil {
 			t.Fatal(closed)
 		}
-		if got := cmd.ProcessState.ExitCode(); got != exitLeft || talk.Len() > 0 {
+		if got := cmd.ProcessState.ExitCode(); got != exitBrokenPipe || talk.Len() > 0 {
 			t.Errorf("%q: code %d, %v, %q", args, got, err, &talk)
 		}
 	}

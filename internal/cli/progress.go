@@ -10,17 +10,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
-// Progress is shown once somebody may wonder, and not more often than eyes can
-// follow.
+// Timing of progress lines.
 const (
 	progressAfter = 500 * time.Millisecond
 	progressEvery = 200 * time.Millisecond
 )
 
-// progress shows, to people only, a line on stderr until stop is called, which
-// takes it away. Stop may be called again.
+// progress shows a line on stderr, if that is a terminal, until stop is called.
+// Stop clears the line and may be called again.
 func (c *console) progress(line func() string) (stop func()) {
-	if !c.watched || !tty.CanRedraw() {
+	if !c.errTerminal || !tty.CanRedraw() {
 		return func() {}
 	}
 	end := make(chan struct{})
@@ -35,7 +34,7 @@ func (c *console) progress(line func() string) (stop func()) {
 				}
 				return
 			case <-next:
-				shown = tty.Clip(line(), c.talkWidth-1)
+				shown = tty.Clip(line(), c.errWidth-1)
 				fmt.Fprint(c.err, "\r"+shown+tty.ClearLine)
 				next = time.After(progressEvery)
 			}
@@ -44,7 +43,7 @@ func (c *console) progress(line func() string) (stop func()) {
 	return sync.OnceFunc(func() { close(end); wg.Wait() })
 }
 
-// watch counts rows as they come.
+// watch shows the number of rows read so far as progress.
 func watch[T any](c *console, rows iter.Seq2[T, error]) (counted iter.Seq2[T, error], stop func()) {
 	var n atomic.Int64
 	stop = c.progress(func() string { return "reading: " + tty.Number(n.Load()) + " rows" })

@@ -13,7 +13,7 @@ import (
 func TestProgressIsShownToPeopleWhoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var talk bytes.Buffer
-		c := &console{err: &talk, watched: true, talkWidth: 20}
+		c := &console{err: &talk, errTerminal: true, errWidth: 20}
 		rows := func(yield func(int, error) bool) {
 			for i := range 3 {
 				time.Sleep(400 * time.Millisecond)
@@ -39,11 +39,11 @@ func TestProgressIsShownToPeopleWhoWait(t *testing.T) {
 func TestProgressIsSilentWhereItWouldDisturb(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var talk bytes.Buffer
-		c := &console{err: &talk, talkWidth: 80}
+		c := &console{err: &talk, errWidth: 80}
 		stop := c.progress(func() string { return "working" })
 		time.Sleep(time.Minute)
 		stop()
-		c.watched = true
+		c.errTerminal = true
 		stop = c.progress(func() string { return "working" })
 		time.Sleep(progressAfter / 2) // too short to wonder
 		stop()

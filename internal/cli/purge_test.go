@@ -29,13 +29,13 @@ func TestInterruptedPurgeIsListedAndFinished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	view, err := lim.Namespace(ctx, "doomed")
+	snapshot, err := lim.Namespace(ctx, "doomed")
 	if err != nil {
 		t.Fatal(err)
 	}
 	const entities = 10 // and as many audit events, which are another part
 	for i := range entities {
-		if _, err := view.CreateEntity(ctx, limiter.Entity{ID: fmt.Sprint(i)}); err != nil {
+		if _, err := snapshot.CreateEntity(ctx, limiter.Entity{ID: fmt.Sprint(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,9 +10,9 @@ import (
 
 func newResource(c *console) *cobra.Command {
 	conn := &connection{console: c}
-	cmd := group("resource", "Look at and change the default limits of resources",
-		`A resource is what is used: a model, an endpoint, a queue. Its default limits
-hold for every entity that has none of its own.`)
+	cmd := newGroup("resource", "Manage the default limits of resources",
+		`Manage the default limits of resources, such as models, endpoints and queues.
+They apply to every entity without limits of its own.`)
 	conn.addNamespace(cmd)
 	cmd.AddCommand(newResourceSet(conn), newResourceGet(conn), newResourceDelete(conn), newResourceList(conn), newResourceCapacity(conn))
 	return cmd
@@ -21,7 +21,7 @@ hold for every entity that has none of its own.`)
 type resourceOptions struct {
 	*connection
 	resource  string
-	limits    limits
+	limits    limitFlags
 	yes, json bool
 }
 
@@ -29,14 +29,14 @@ func newResourceSet(conn *connection) *cobra.Command {
 	o := resourceOptions{connection: conn}
 	cmd := &cobra.Command{
 		Use:               "set-defaults RESOURCE",
-		Short:             "Replace the default limits of a resource",
-		Long:              "Replaces the limits that a resource has for entities without limits of their\nown.\n\n" + limitHelp,
+		Short:             "Set the default limits of a resource",
+		Long:              "Set the limits of a resource for entities without limits of their own. The new\nlimits replace the stored ones.\n\n" + limitHelp,
 		Example:           "  zae-limiter resource set-defaults gpt-4 -l rpm:100 -l tpm:10000/min:15000",
 		Args:              arguments(resourceArg(&o.resource)),
 		ValidArgsFunction: conn.completeResource,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runResourceSet(cmd.Context(), o) },
 	}
-	addLimits(cmd, &o.limits, "a limit to set")
+	addLimits(cmd, &o.limits, "limit to set")
 	conn.addPrincipal(cmd)
 	return cmd
 }
@@ -45,11 +45,11 @@ func runResourceSet(ctx context.Context, o resourceOptions) error {
 	if len(o.limits.all) == 0 {
 		return errNoLimitGiven
 	}
-	return o.with(ctx, creates, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.withStore(ctx, accessCreate, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		if err := lim.SetResourceDefaults(ctx, o.resource, o.limits.all...); err != nil {
 			return err
 		}
-		o.done("Set %s of resource %s %s: %s", count(len(o.limits.all), "default limit"), o.resource, o.where(), o.limits.text())
+		o.done("Set %s of resource %s %s: %s", count(len(o.limits.all), "default limit"), o.resource, o.location(), o.limits.describe())
 		return nil
 	})
 }
@@ -60,12 +60,12 @@ func newResourceGet(conn *connection) *cobra.Command {
 		Use:               "get-defaults RESOURCE",
 		Aliases:           []string{"get"},
 		Short:             "Show the default limits of a resource",
-		Long:              "Shows the limits that a resource has for entities without limits of their own.",
+		Long:              "Show the limits of a resource for entities without limits of their own.",
 		Example:           "  zae-limiter resource get-defaults gpt-4",
 		Args:              arguments(resourceArg(&o.resource)),
 		ValidArgsFunction: conn.completeResource,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.with(cmd.Context(), reads, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+			return o.withStore(cmd.Context(), accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 				stored, err := lim.ResourceDefaults(cmd.Context(), o.resource)
 				if err != nil {
 					return err
@@ -74,7 +74,7 @@ func newResourceGet(conn *connection) *cobra.Command {
 			})
 		},
 	}
-	addJSON[limitShape](cmd, &o.json, anArray, limitColumns)
+	addJSON[limitJSON](cmd, &o.json, anArray, limitColumns)
 	return cmd
 }
 
@@ -84,7 +84,7 @@ func newResourceDelete(conn *connection) *cobra.Command {
 		Use:               "delete-defaults RESOURCE",
 		Aliases:           []string{"rm"},
 		Short:             "Delete the default limits of a resource",
-		Long:              "Deletes the default limits of a resource, so that those of the system rule.",
+		Long:              "Delete the default limits of a resource. The defaults of the system apply then.",
 		Example:           "  zae-limiter resource delete-defaults gpt-4 --yes",
 		Args:              arguments(resourceArg(&o.resource)),
 		ValidArgsFunction: conn.completeResource,
@@ -99,11 +99,11 @@ func runResourceDelete(ctx context.Context, o resourceOptions) error {
 	if err := o.confirm(ctx, o.yes, "Delete the default limits of resource "+o.resource); err != nil {
 		return err
 	}
-	return o.with(ctx, changes, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.withStore(ctx, accessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		if err := lim.DeleteResourceDefaults(ctx, o.resource); err != nil {
 			return err
 		}
-		o.done("Deleted the default limits of resource %s %s", o.resource, o.where())
+		o.done("Deleted the default limits of resource %s %s", o.resource, o.location())
 		return nil
 	})
 }
@@ -114,11 +114,11 @@ func newResourceList(conn *connection) *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the resources that have default limits",
-		Long:    "Lists the resources that have default limits, sorted.",
+		Long:    "List the resources that have default limits, sorted.",
 		Example: "  zae-limiter resource list",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.with(cmd.Context(), reads, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+			return o.withStore(cmd.Context(), accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 				names, err := lim.ResourcesWithDefaults(cmd.Context())
 				if err != nil {
 					return err
@@ -127,6 +127,6 @@ func newResourceList(conn *connection) *cobra.Command {
 			})
 		},
 	}
-	addJSON[resourceShape](cmd, &o.json, anArray, resourceColumns)
+	addJSON[resourceJSON](cmd, &o.json, anArray, resourceColumns)
 	return cmd
 }

@@ -19,16 +19,16 @@ func newResourceCapacity(conn *connection) *cobra.Command {
 	o := capacityOptions{connection: conn}
 	cmd := &cobra.Command{
 		Use:   "capacity RESOURCE LIMIT",
-		Short: "Show how much of one limit all entities together have left",
-		Long: `Shows one limit of a resource over all entities that have a bucket: what each
-has used and has left, and on stderr the sum.`,
+		Short: "Show one limit of a resource across all entities",
+		Long: `Show what each entity with a bucket has used and has left of one limit of a
+resource, and on stderr the totals.`,
 		Example:           "  zae-limiter resource capacity gpt-4 tpm\n  zae-limiter resource capacity gpt-4 tpm --parents-only",
 		Args:              arguments(resourceArg(&o.query.Resource), limitArg(&o.query.Limit)),
 		ValidArgsFunction: conn.completeResource,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runResourceCapacity(cmd.Context(), o) },
 	}
-	cmd.Flags().BoolVar(&o.query.ParentsOnly, "parents-only", false, "leave out children, and entities without a record")
-	addJSON[statusShape](cmd, &o.json, anArray, statusColumns)
+	cmd.Flags().BoolVar(&o.query.ParentsOnly, "parents-only", false, "omit children and entities without a record")
+	addJSON[statusJSON](cmd, &o.json, anArray, statusColumns)
 	return cmd
 }
 
@@ -40,7 +40,7 @@ func limitArg(target *string) argument {
 }
 
 func runResourceCapacity(ctx context.Context, o capacityOptions) error {
-	return o.with(ctx, reads, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		sum, err := lim.Capacity(ctx, o.query)
 		if err != nil {
 			return err
@@ -50,7 +50,7 @@ func runResourceCapacity(ctx context.Context, o capacityOptions) error {
 			return err
 		}
 		if len(sum.Entities) > 0 {
-			o.say("%s: %s of %s available, %.1f %% used", count(len(sum.Entities), "bucket"), number(sum.Available).people, number(sum.Total).people, sum.Utilization())
+			o.say("%s: %s of %s available, %.1f %% used", count(len(sum.Entities), "bucket"), number(sum.Available).display, number(sum.Total).display, sum.Utilization())
 		}
 		return nil
 	})

@@ -71,7 +71,7 @@ func (w *world) run(width int, coloured bool, line string) (string, int) {
 	var out bytes.Buffer
 	c := &console{
 		in: strings.NewReader(""), out: &out, err: &out, terminal: width > 0, width: width,
-		style: tty.Style(coloured), talkStyle: tty.Style(coloured), now: func() time.Time { return w.now },
+		style: tty.Style(coloured), errStyle: tty.Style(coloured), now: func() time.Time { return w.now },
 	}
 	code := run(context.Background(), c, append([]string{"--store", w.store}, words(w.t, line)...))
 	return out.String(), code

@@ -20,36 +20,37 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
 
-// stackHelp is shown with every command about a stack.
-const stackHelp = `The stack is that of --name, else $ZAEL_STORE where that is dynamodb:NAME, else
+// stackHelp describes in the help how commands find their stack.
+const stackHelp = `The stack is --name, else the table of $ZAEL_STORE (dynamodb:NAME), else
 $ZAEL_STACK, else "zae-limiter" unless $ZAEL_STORE is a store without a stack.
-It has the name of its table.`
+A stack has the name of its table.`
 
-// tableScheme begins a store that is a table, and so may have a stack.
+// tableScheme is the prefix of a store that is a DynamoDB table.
 const tableScheme = "dynamodb:"
 
-// stackConnection is which stack a command is about, and where it is.
+// stackConnection selects the stack of a command, by flags or environment
+// variables.
 type stackConnection struct {
 	*console
 	name, region, endpoint string
 }
 
-// addTo gives a command the flags of a stack.
+// addTo adds the flags of a stack to a command.
 func (s *stackConnection) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&s.name, "name", "n", "", "`name` of the stack and its table")
 	s.addPlace(cmd)
 }
 
-// addPlace gives a command the flags of where stacks are.
+// addPlace adds the flags of the region and the endpoint to a command.
 func (s *stackConnection) addPlace(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.region, "region", "", "AWS `region`")
 	cmd.Flags().StringVar(&s.endpoint, "endpoint-url", "", "`url` of an emulator to use instead of AWS")
 }
 
-// chosen is the name of the stack: that of the table which commands about data
-// use, so that both are about the same. A store that is mistyped, or is no table,
-// is an error: what would be found without it is another stack.
-func (s *stackConnection) chosen() (string, error) {
+// stackName returns the name of the stack, which is the table that data commands
+// use. An environment with an invalid store, or one without a stack, is an error,
+// since the default would be another stack.
+func (s *stackConnection) stackName() (string, error) {
 	url := os.Getenv(envStore)
 	if s.name != "" || url == "" {
 		return dynamo.TableName(s.name), nil
@@ -67,17 +68,17 @@ func (s *stackConnection) chosen() (string, error) {
 	if chosen.name == memoryStore {
 		kind = "memory"
 	}
-	return "", usagef("the store at hand is %s (%s is %q), which has no stack; name a stack with --name", kind, envStore, clip(url))
+	return "", usagef("the store is %s (%s is %q), which has no stack; name a stack with --name", kind, envStore, clip(url))
 }
 
-// place is where commands go that this one suggests.
+// place returns the region and the endpoint for commands to suggest.
 func (s *stackConnection) place() hint.Place {
 	return hint.Place{Region: s.region, Endpoint: cmp.Or(s.endpoint, os.Getenv(envEndpoint))}
 }
 
-// sayStore ends a command that has made a table with the line that has later
-// commands use it, unless they do.
-func (s *stackConnection) sayStore(name string) {
+// suggestStore prints the line that makes later commands use a new table, unless
+// they do already.
+func (s *stackConnection) suggestStore(name string) {
 	store, at := tableScheme+name, s.place()
 	chosen := cmp.Or(os.Getenv(envStore), tableScheme+os.Getenv(envStack))
 	if chosen == store && s.region == "" && s.endpoint == "" {
@@ -90,11 +91,11 @@ func (s *stackConnection) sayStore(name string) {
 	if at.Endpoint != "" {
 		words = append(words, envEndpoint+"="+at.Endpoint)
 	}
-	s.say("Later commands use it after:")
+	s.say("To use it in later commands, run:")
 	s.say("  %s", hint.Shell(words...))
 }
 
-// Variables that the AWS SDK reads.
+// Environment variables that the AWS SDK reads.
 const (
 	envRegion          = "AWS_REGION"
 	envEndpoint        = "AWS_ENDPOINT_URL"
@@ -102,7 +103,7 @@ const (
 	envIgnoreEndpoints = "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"
 )
 
-// options are those of every call about a stack.
+// options returns the options for calls of infra.
 func (s *stackConnection) options() (infra.Options, error) {
 	if err := s.checkPlace(); err != nil {
 		return infra.Options{}, err
@@ -114,10 +115,11 @@ func (s *stackConnection) options() (infra.Options, error) {
 	}, nil
 }
 
-// building says that the functions' code is compiled, and when that is done.
+// building reports that the functions' code is being compiled, and when it is
+// done.
 func (c *console) building(architecture string) (done func(error)) {
 	began := time.Now()
-	c.say("  building the functions' code for %s with Go, which may take minutes", architecture)
+	c.say("  building the functions' code for %s with Go; this may take minutes", architecture)
 	stop := c.progress(func() string { return "building: " + tty.Duration(time.Since(began).Truncate(time.Second)) })
 	return func(err error) {
 		stop()
@@ -127,35 +129,35 @@ func (c *console) building(architecture string) (done func(error)) {
 	}
 }
 
-// target is the stack, and how to reach it.
+// target returns the name of the stack and the options for calls about it.
 func (s *stackConnection) target() (name string, opts infra.Options, err error) {
 	if opts, err = s.options(); err == nil {
-		name, err = s.chosen()
+		name, err = s.stackName()
 	}
 	return name, opts, err
 }
 
-// checkPlace judges where a stack is said to be.
+// checkPlace validates the region and the endpoint.
 func (s *stackConnection) checkPlace() error {
 	if strings.Trim(s.region, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-		return usagef("--region is %q, but it has to be a region such as us-east-1", clip(s.region))
+		return usagef("invalid --region %q: must be a region such as us-east-1", clip(s.region))
 	}
 	return checkEndpoint(s.endpoint)
 }
 
-// checkEndpoint judges an address before anything is sent there.
+// checkEndpoint validates the URL of an endpoint.
 func checkEndpoint(endpoint string) error {
 	if endpoint == "" {
 		return nil
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return usagef("--endpoint-url is %q, but it has to be an address such as http://localhost:8000", clip(endpoint))
+		return usagef("invalid --endpoint-url %q: must be a URL such as http://localhost:8000", clip(endpoint))
 	}
 	return nil
 }
 
-// event tells what happens to a stack while one waits for it.
+// event reports an event of the stack.
 func (s *stackConnection) event(e infra.Event) {
 	line := e.Time.Local().Format("15:04:05") + "  " + e.Status + "  " + e.Resource + " (" + e.Type + ")"
 	if e.Reason != "" && strings.HasSuffix(e.Status, "FAILED") {
@@ -164,25 +166,26 @@ func (s *stackConnection) event(e infra.Event) {
 	s.say("  %s", line)
 }
 
-// confirmChanges shows what an update would do, and asks unless yes. Where nobody
-// can be asked it goes on unless something would be lost.
+// confirmChanges returns a function that shows the changes of an update and asks
+// for confirmation, unless yes is set. Without a terminal to ask on, only
+// destructive changes need yes.
 func (s *stackConnection) confirmChanges(ctx context.Context, name string, yes bool) func([]infra.Change) error {
 	return func(changes []infra.Change) error {
 		for _, c := range changes {
 			s.say("  %s", changeLine(c))
 		}
-		if yes || !s.asks && !slices.ContainsFunc(changes, losesSomething) {
+		if yes || !s.canAsk && !slices.ContainsFunc(changes, isDestructive) {
 			return nil
 		}
 		return s.ask(ctx, fmt.Sprintf("Make %s to stack %s?", count(len(changes), "change"), name))
 	}
 }
 
-func losesSomething(c infra.Change) bool {
+func isDestructive(c infra.Change) bool {
 	return c.Action != "Add" && (c.Action != "Modify" || c.Replacement != "False")
 }
 
-// changeLine is a change as people read it.
+// changeLine returns a change of a stack on one line.
 func changeLine(c infra.Change) string {
 	sign := map[string]string{"Add": "+", "Modify": "~", "Remove": "-"}[c.Action]
 	line := fmt.Sprintf("%s %s (%s)", cmp.Or(sign, "?"), c.Resource, c.Type)
@@ -200,7 +203,7 @@ func changeLine(c infra.Change) string {
 	return line
 }
 
-// stackError makes a mistake in the command line what it is.
+// stackError turns an *InvalidError into a usage error.
 func stackError(err error) error {
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
 		return usagef("%v", bad)

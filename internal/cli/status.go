@@ -25,11 +25,11 @@ func newStatus(c *console) *cobra.Command {
 	o := &statusOptions{stackConnection: &stackConnection{console: c}}
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show how a stack is",
-		Long: `Shows how a stack and everything in it is: whether its table answers, its
-indexes, stream and size, the functions and what brings them changes, dead
-letters, alarms, versions, policies, and what it costs. What could not be found
-out says why. It ends with 1 if limits do not work or the stack has failed.
+		Short: "Show the status of a stack",
+		Long: `Show the status of a stack: whether its table answers, the table's indexes,
+stream and size, the functions and their event source, dead letters, alarms,
+versions, policies, and hints about cost. A part that cannot be read shows the
+reason. The exit code is 1 if limits do not work or the stack has failed.
 
 ` + stackHelp,
 		Example: "  zae-limiter status --name my-app\n  zae-limiter status -n my-app --json",
@@ -58,7 +58,8 @@ func runStatus(ctx context.Context, o *statusOptions) error {
 	return cmp.Or(err, o.verdict(&s))
 }
 
-// verdict says the whole in a sentence. It is an error if limits do not work.
+// verdict reports the status in a sentence. It returns an error if limits do not
+// work.
 func (o *statusOptions) verdict(s *infra.Status) error {
 	why := strings.Join(s.Problems, "; ")
 	switch s.Verdict {
@@ -67,23 +68,23 @@ func (o *statusOptions) verdict(s *infra.Status) error {
 	case infra.Changing:
 		o.say("%s is changing: %s", s.Name, why)
 	case infra.Degraded, infra.Uncertain:
-		o.warn("%s limits, but: %s", s.Name, why)
+		o.warn("%s works, but: %s", s.Name, why)
 	default:
 		return errors.New(s.Name + " is " + string(s.Verdict) + ": " + why)
 	}
 	return nil
 }
 
-// statusPart is a heading and what is under it.
+// statusPart is a section of the status.
 type statusPart struct {
-	title string
-	facts []fact
+	title      string
+	properties []property
 }
 
 func (o *statusOptions) sections(s *infra.Status) string {
 	var b strings.Builder
 	for i, part := range statusSections(s) {
-		if len(part.facts) == 0 {
+		if len(part.properties) == 0 {
 			continue
 		}
 		if o.terminal && i > 0 {
@@ -93,17 +94,17 @@ func (o *statusOptions) sections(s *infra.Status) string {
 			b.WriteString(o.style.Bold(part.title) + "\n")
 		}
 		wide := 16
-		for _, f := range part.facts {
+		for _, f := range part.properties {
 			wide = max(wide, tty.Width(f.name))
 		}
-		for _, f := range part.facts {
+		for _, f := range part.properties {
 			switch {
 			case o.terminal && f.name == "":
 				b.WriteString(tty.Wrap("  "+f.value.shown(), o.width) + "\n")
-			case o.terminal: // in full, since names of the account are for copying
+			case o.terminal: // never cut, so that names can be copied
 				b.WriteString("  " + tty.Left(f.name, wide) + "  " + f.value.shown() + "\n")
 			default:
-				b.WriteString(strings.ToLower(part.title) + "\t" + f.name + "\t" + f.value.program + "\n")
+				b.WriteString(strings.ToLower(part.title) + "\t" + f.name + "\t" + f.value.plain + "\n")
 			}
 		}
 	}
@@ -112,12 +113,12 @@ func (o *statusOptions) sections(s *infra.Status) string {
 
 func statusSections(s *infra.Status) []statusPart {
 	return []statusPart{
-		{"Connectivity", []fact{
+		{"Connectivity", []property{
 			{"available", yesNo(s.Available)}, {"latency", latency(s)}, {"region", text(s.Region)},
 		}},
 		{"Stack", stackSection(&s.Stack)},
 		{"Table", tableSection(&s.Table)},
-		{"Aggregator", append(functionSection(&s.Aggregator), eventSourceFacts(s)...)},
+		{"Aggregator", append(functionSection(&s.Aggregator), eventSourceProperties(s)...)},
 		{"Provisioner", functionSection(&s.Provisioner)},
 		{"Versions", versionSection(&s.Versions)},
 		{"Alarms", alarmSection(&s.Alarms)},
@@ -133,70 +134,71 @@ func latency(s *infra.Status) cell {
 	return text(fmt.Sprintf("%d ms", s.LatencyMillis))
 }
 
-// failed adds why something could not be found out.
-func failed(facts []fact, why string) []fact {
+// failed adds the reason why a part could not be read.
+func failed(properties []property, why string) []property {
 	if why != "" {
-		facts = append(facts, fact{"unknown", text(why)})
+		properties = append(properties, property{"unknown", text(why)})
 	}
-	return facts
+	return properties
 }
 
-// absent is what to say of something that is not there, unless nobody knows.
-func absent(name, how, why string) []fact {
+// absent returns the section of a missing part, or the reason why it could not be
+// read.
+func absent(name, how, why string) []property {
 	if why != "" {
 		return failed(nil, why)
 	}
-	return []fact{{name, text(how)}}
+	return []property{{name, text(how)}}
 }
 
-func stackSection(s *infra.StackStatus) []fact {
+func stackSection(s *infra.StackStatus) []property {
 	if !s.Exists {
 		return absent("status", "not found", s.Error)
 	}
-	facts := []fact{{"status", text(s.Status)}, {"created", moment(s.Created)}}
+	properties := []property{{"status", text(s.Status)}, {"created", moment(s.Created)}}
 	if !s.Updated.IsZero() {
-		facts = append(facts, fact{"updated", moment(s.Updated)})
+		properties = append(properties, property{"updated", moment(s.Updated)})
 	}
 	if s.Reason != "" {
-		facts = append(facts, fact{"reason", text(s.Reason)})
+		properties = append(properties, property{"reason", text(s.Reason)})
 	}
-	return failed(append(facts, fact{"protected", yesNo(s.Protected)}), s.Error)
+	return failed(append(properties, property{"protected", yesNo(s.Protected)}), s.Error)
 }
 
-func tableSection(t *infra.TableStatus) []fact {
+func tableSection(t *infra.TableStatus) []property {
 	if !t.Exists {
 		return absent("status", "not found", t.Error)
 	}
-	facts := []fact{
+	properties := []property{
 		{"status", text(t.Status)},
-		{"items", about(t.Items)},
+		{"items", approximate(t.Items)},
 		{"size", sizeOf(t.Bytes)},
 		{"stream", text(cmp.Or(t.Stream, "off"))},
 		{"expiry", text(strings.TrimSpace(t.TTL + " " + t.TTLAttribute))},
 		{"protected", yesNo(t.DeletionProtection)},
 	}
 	if t.RecoveryDays > 0 {
-		facts = append(facts, fact{"restorable", text(fmt.Sprintf("%d days", t.RecoveryDays))})
+		properties = append(properties, property{"restorable", text(fmt.Sprintf("%d days", t.RecoveryDays))})
 	}
 	for _, x := range t.Indexes {
-		facts = append(facts, fact{x.Name, text(x.Status)})
+		properties = append(properties, property{x.Name, text(x.Status)})
 	}
-	return failed(facts, t.Error)
+	return failed(properties, t.Error)
 }
 
-func about(n int64) cell {
+func approximate(n int64) cell {
 	c := number(n)
-	c.people = "about " + c.people
+	c.display = "about " + c.display
 	return c
 }
 
-func sizeOf(n int64) cell { return cell{people: "about " + tty.Bytes(n), program: fmt.Sprint(n)} }
+func sizeOf(n int64) cell { return cell{display: "about " + tty.Bytes(n), plain: fmt.Sprint(n)} }
 
-func functionSection(f *infra.FunctionStatus) []fact {
+func functionSection(f *infra.FunctionStatus) []property {
 	if !f.Exists {
 		return absent("function", "not deployed", f.Error)
 	}
-	facts := []fact{
+	properties := []property{
 		{"function", text(f.Name)},
 		{"state", text(f.State)},
 		{"last update", text(f.LastUpdate)},
@@ -207,26 +209,26 @@ func functionSection(f *infra.FunctionStatus) []fact {
 		{"timeout", text(fmt.Sprintf("%d s", f.Timeout))},
 	}
 	if f.Reason != "" {
-		facts = append(facts, fact{"reason", text(f.Reason)})
+		properties = append(properties, property{"reason", text(f.Reason)})
 	}
-	return failed(facts, f.Error)
+	return failed(properties, f.Error)
 }
 
-func eventSourceFacts(s *infra.Status) (facts []fact) {
+func eventSourceProperties(s *infra.Status) (properties []property) {
 	if e := &s.EventSource; e.Exists {
-		facts = append(facts, fact{"event source", text(e.State)}, fact{"last result", text(e.LastResult)})
+		properties = append(properties, property{"event source", text(e.State)}, property{"last result", text(e.LastResult)})
 	} else if s.Aggregator.Exists {
-		facts = append(facts, fact{"event source", text("none")})
+		properties = append(properties, property{"event source", text("none")})
 	}
-	facts = failed(facts, s.EventSource.Error)
+	properties = failed(properties, s.EventSource.Error)
 	if s.DeadLetters.Exists {
-		facts = append(facts, fact{"dead letters", number(s.DeadLetters.Messages)})
+		properties = append(properties, property{"dead letters", number(s.DeadLetters.Messages)})
 	}
-	return failed(facts, s.DeadLetters.Error)
+	return failed(properties, s.DeadLetters.Error)
 }
 
-func versionSection(v *infra.VersionStatus) []fact {
-	facts := []fact{
+func versionSection(v *infra.VersionStatus) []property {
+	properties := []property{
 		{"program", text(v.Program)},
 		{"its schema", text(v.ProgramSchema)},
 		{"stack", text(v.Stack)},
@@ -236,32 +238,32 @@ func versionSection(v *infra.VersionStatus) []fact {
 		{"updated by", text(v.UpdatedBy)},
 	}
 	if len(v.Pending) > 0 {
-		facts = append(facts, fact{"migrations left", text(strings.Join(v.Pending, ", "))})
+		properties = append(properties, property{"migrations left", text(strings.Join(v.Pending, ", "))})
 	}
-	return failed(facts, v.Error)
+	return failed(properties, v.Error)
 }
 
-func alarmSection(a *infra.AlarmsStatus) (facts []fact) {
+func alarmSection(a *infra.AlarmsStatus) (properties []property) {
 	for _, x := range a.List {
 		state := text(x.State)
 		if x.State == "ALARM" {
 			state = text(x.State + ": " + x.Reason)
 		}
-		facts = append(facts, fact{x.Name, state})
+		properties = append(properties, property{x.Name, state})
 	}
-	return failed(facts, a.Error)
+	return failed(properties, a.Error)
 }
 
-func mapSection(m map[string]string) (facts []fact) {
+func mapSection(m map[string]string) (properties []property) {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
-		facts = append(facts, fact{name, text(m[name])})
+		properties = append(properties, property{name, text(m[name])})
 	}
-	return facts
+	return properties
 }
 
-func hints(list []string) (facts []fact) {
+func hints(list []string) (properties []property) {
 	for _, hint := range list {
-		facts = append(facts, fact{"", text(hint)})
+		properties = append(properties, property{"", text(hint)})
 	}
-	return facts
+	return properties
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -18,42 +19,43 @@ import (
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
-// access is what a command does to a store, and so how it may be opened.
+// access is what a command may do to a store.
 type access int
 
 const (
-	reads   access = iota // nothing is written, nor made
-	changes               // what is there is changed; nothing is made
-	creates               // the embedded file is made if it is missing, and nothing else
+	accessRead   access = iota // read only
+	accessChange               // change an existing store
+	accessCreate               // create the file of an embedded store if it is missing
 )
 
-// opening says how a store is opened.
-type opening struct {
+// openOptions configures how a store is opened.
+type openOptions struct {
 	access           access
-	namespace        string // "" for the one that is always there, or none
+	namespace        string // "" for the default one of an embedded store, or the table itself
 	region, endpoint string // of DynamoDB
-	folder           string // to make with a file, if it is missing
+	folder           string // to create with the file, if it is missing
 	purged           func(items int)
-	purgeWait        time.Duration // until a table is looked at again; 0 is its default
+	purgeWait        time.Duration // between the rounds of a purge; 0 is the default
 }
 
-// store is where the buckets are kept: how it is called, and how to open it.
+// store is a store that can be opened.
 type store struct {
 	name   string
 	dynamo bool
-	open   func(context.Context, opening) (limiter.Repository, error)
+	open   func(context.Context, openOptions) (limiter.Repository, error)
 }
 
 const memoryStore = "memory:"
 
-const storeForms = "a store is sqlite:PATH, memory: or dynamodb:NAME, such as sqlite:limits.db"
+const storeForms = "must be sqlite:PATH, memory: or dynamodb:NAME, such as sqlite:limits.db"
 
-// parseStore reads a --store. It is the one place that knows the stores.
+// parseStore parses the URL of a store. No other function knows the kinds of
+// stores.
 func parseStore(url string) (store, error) {
 	scheme, name, _ := strings.Cut(url, ":")
 	switch {
 	case url == "sqlite::memory:":
-		return store{}, errors.New("memory: is the store that has no file")
+		return store{}, errors.New("a store without a file is memory:")
 	case url == memoryStore:
 		return store{url, false, openMemory}, nil
 	case scheme == "sqlite" && name != "":
@@ -65,14 +67,14 @@ func parseStore(url string) (store, error) {
 }
 
 func fileStore(url, path string) store {
-	return store{url, false, func(ctx context.Context, o opening) (limiter.Repository, error) { return openSQLite(ctx, path, o) }}
+	return store{url, false, func(ctx context.Context, o openOptions) (limiter.Repository, error) { return openSQLite(ctx, path, o) }}
 }
 
 func tableStore(name string) store {
-	return store{"dynamodb:" + name, true, func(ctx context.Context, o opening) (limiter.Repository, error) { return openDynamo(ctx, name, o) }}
+	return store{"dynamodb:" + name, true, func(ctx context.Context, o openOptions) (limiter.Repository, error) { return openDynamo(ctx, name, o) }}
 }
 
-func openMemory(ctx context.Context, o opening) (limiter.Repository, error) {
+func openMemory(ctx context.Context, o openOptions) (limiter.Repository, error) {
 	repo := memory.New(nil)
 	if o.namespace == "" {
 		return repo, nil
@@ -80,18 +82,19 @@ func openMemory(ctx context.Context, o opening) (limiter.Repository, error) {
 	return repo.Namespace(ctx, o.namespace)
 }
 
-// openSQLite never returns a nil pointer in a Repository that is not nil.
-func openSQLite(ctx context.Context, path string, o opening) (limiter.Repository, error) {
-	opts := sqlite.Options{Namespace: o.namespace, Existing: true, ReadOnly: o.access == reads, Purged: o.purged}
+// openSQLite opens a file. On error it returns a nil interface, never one with a
+// nil pointer.
+func openSQLite(ctx context.Context, path string, o openOptions) (limiter.Repository, error) {
+	opts := sqlite.Options{Namespace: o.namespace, Existing: true, ReadOnly: o.access == accessRead, Purged: o.purged}
 	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
-		if err := o.mayMake(path); err != nil {
+		if err := o.prepareFile(path); err != nil {
 			return nil, err
 		}
 		opts.Existing = false
 	}
 	repo, err := sqlite.Open(ctx, path, &opts)
 	if errors.Is(err, limiter.ErrNotFound) {
-		return nil, fmt.Errorf("namespace %q: %w in %s; %s makes it", o.namespace, limiter.ErrNotFound, path, registering(path, o.namespace))
+		return nil, fmt.Errorf("namespace %q: %w in %s; %s registers it", o.namespace, limiter.ErrNotFound, path, registerCommand(path, o.namespace))
 	}
 	if err != nil {
 		return nil, err
@@ -99,35 +102,36 @@ func openSQLite(ctx context.Context, path string, o opening) (limiter.Repository
 	return repo, nil
 }
 
-// mayMake is why a file that is missing or empty stays so. It makes the folder
-// otherwise.
-func (o opening) mayMake(path string) error {
+// prepareFile creates the folder of a file that is missing or empty. It returns
+// an error if the command must not create the file.
+func (o openOptions) prepareFile(path string) error {
 	switch {
-	case o.access != creates:
-		return fmt.Errorf("there is no store in file %s; it is made by the first command that stores something, such as zae-limiter system set-defaults", path)
+	case o.access != accessCreate:
+		return fmt.Errorf("there is no store in file %s; the first command that stores something creates it, such as zae-limiter system set-defaults", path)
 	case o.namespace != "" && o.namespace != defaultNamespace:
-		return fmt.Errorf("namespace %q: %w; %s makes it", o.namespace, limiter.ErrNotFound, registering(path, o.namespace))
+		return fmt.Errorf("namespace %q: %w; %s registers it", o.namespace, limiter.ErrNotFound, registerCommand(path, o.namespace))
 	case o.folder != "":
 		return os.MkdirAll(o.folder, 0o700)
 	}
 	return nil
 }
 
-// registering is the command that makes a namespace in a file.
-func registering(path, namespace string) string {
+// registerCommand returns the command that registers a namespace in a file.
+func registerCommand(path, namespace string) string {
 	return hint.Place{}.Command("namespace", "register", namespace, "--store", "sqlite:"+path)
 }
 
-// tableItself is the namespace in which a table keeps those that are registered.
-const tableItself = "_"
+// registryNamespace is the namespace in which a table keeps its registry of
+// namespaces.
+const registryNamespace = "_"
 
-// tableTimeout is the time for one call about a table: people may be far away
-// from it, and begin with a new connection for every command.
+// tableTimeout is the timeout of a call to DynamoDB. It is generous, since every
+// command opens a new connection, maybe to a distant region.
 const tableTimeout = 3 * time.Second
 
-func openDynamo(ctx context.Context, name string, o opening) (limiter.Repository, error) {
+func openDynamo(ctx context.Context, name string, o openOptions) (limiter.Repository, error) {
 	repo, err := dynamo.Connect(ctx, name, &dynamo.Options{
-		Namespace: cmp.Or(o.namespace, tableItself), Region: o.region, Endpoint: o.endpoint, Timeout: tableTimeout,
+		Namespace: cmp.Or(o.namespace, registryNamespace), Region: o.region, Endpoint: o.endpoint, Timeout: tableTimeout,
 		Purged: o.purged, PurgeWait: o.purgeWait,
 	})
 	if err != nil {
@@ -136,28 +140,29 @@ func openDynamo(ctx context.Context, name string, o opening) (limiter.Repository
 	return repo, nil
 }
 
-// embeddedStore is a file in the user's data folder, which is made with it.
+// embeddedStore returns the store in the user's data folder. Opening it creates
+// the folder.
 func embeddedStore() (store, error) {
 	folder, err := dataFolder()
 	if err != nil {
-		return store{}, fmt.Errorf("no store is given and there is no data folder for one (%w); %s", err, storeForms)
+		return store{}, fmt.Errorf("no store is given and there is no data folder for one: %w; give one with --store, such as sqlite:limits.db", err)
 	}
 	path := filepath.Join(folder, "limits.db")
-	return store{"sqlite:" + path, false, func(ctx context.Context, o opening) (limiter.Repository, error) {
+	return store{"sqlite:" + path, false, func(ctx context.Context, o openOptions) (limiter.Repository, error) {
 		o.folder = folder
 		return openSQLite(ctx, path, o)
 	}}, nil
 }
 
-// temporaryStore is a file that goes when its repository is closed.
+// temporaryStore returns a store whose file is removed when it is closed.
 func temporaryStore() store { return store{"sqlite (temporary file)", false, openTemporary} }
 
-type temporary struct {
+type temporaryRepository struct {
 	limiter.Repository
 	folder string
 }
 
-func openTemporary(ctx context.Context, o opening) (limiter.Repository, error) {
+func openTemporary(ctx context.Context, o openOptions) (limiter.Repository, error) {
 	folder, err := os.MkdirTemp("", "zae-limiter-")
 	if err != nil {
 		return nil, err
@@ -166,8 +171,25 @@ func openTemporary(ctx context.Context, o opening) (limiter.Repository, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(folder))
 	}
-	return temporary{repo, folder}, nil
+	return temporaryRepository{repo, folder}, nil
 }
 
 // Close closes the file and removes it.
-func (t temporary) Close() error { return errors.Join(t.Repository.Close(), os.RemoveAll(t.folder)) }
+func (t temporaryRepository) Close() error {
+	return errors.Join(t.Repository.Close(), os.RemoveAll(t.folder))
+}
+
+// dataFolder returns the folder for this user's data: under XDG_DATA_HOME if that
+// is set, else in the usual place of the system.
+func dataFolder() (string, error) {
+	const name = "zae-limiter"
+	if base := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(base) {
+		return filepath.Join(base, name), nil
+	}
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" { // they keep data and settings in one place
+		base, err := os.UserConfigDir()
+		return filepath.Join(base, name), err
+	}
+	home, err := os.UserHomeDir()
+	return filepath.Join(home, ".local", "share", name), err
+}

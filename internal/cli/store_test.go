@@ -16,7 +16,7 @@ func TestParseStore(t *testing.T) {
 		if err != nil || s.name != url {
 			t.Fatalf("%s: %q, %v", url, s.name, err)
 		}
-		repo, err := s.open(context.Background(), opening{access: creates})
+		repo, err := s.open(context.Background(), openOptions{access: accessCreate})
 		if err != nil {
 			t.Fatalf("%s: %v", url, err)
 		}
@@ -38,7 +38,7 @@ func TestTemporaryStoreLeavesNothingBehind(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("TMPDIR", folder)
 	t.Setenv("TMP", folder) // Windows
-	repo, err := temporaryStore().open(context.Background(), opening{access: creates})
+	repo, err := temporaryStore().open(context.Background(), openOptions{access: accessCreate})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,14 +56,14 @@ func TestTemporaryStoreLeavesNothingBehind(t *testing.T) {
 func TestStoreThatCannotBeOpened(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
 	t.Setenv("TMP", os.Getenv("TMPDIR"))
-	if repo, err := temporaryStore().open(context.Background(), opening{access: creates}); repo != nil || !errors.Is(err, fs.ErrNotExist) {
+	if repo, err := temporaryStore().open(context.Background(), openOptions{access: accessCreate}); repo != nil || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, %v", repo, err)
 	}
 	s, err := parseStore("sqlite:" + filepath.Join(t.TempDir(), "missing", "limits.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if repo, err := s.open(context.Background(), opening{access: creates}); repo != nil || err == nil {
+	if repo, err := s.open(context.Background(), openOptions{access: accessCreate}); repo != nil || err == nil {
 		t.Errorf("got %v, %v", repo, err)
 	}
 }

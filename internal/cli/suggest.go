@@ -8,11 +8,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// meant returns the known word that a word is nearly, else "".
-func meant(word string, known []string) string {
+// closest returns the known word that is most similar to word, or "" if none is.
+func closest(word string, known []string) string {
 	best, distance := "", max(1, min(2, len(word)/2))+1
 	for _, k := range known {
-		d := edits(strings.ToLower(word), k)
+		d := editDistance(strings.ToLower(word), k)
 		if len(word) > 2 && strings.HasPrefix(k, word) {
 			d = min(d, 1)
 		}
@@ -23,9 +23,9 @@ func meant(word string, known []string) string {
 	return best
 }
 
-// edits counts the letters to insert, remove, replace or swap with the next, to
-// make b of a.
-func edits(a, b string) int {
+// editDistance counts the insertions, deletions, replacements and swaps of
+// neighbours that turn a into b.
+func editDistance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 { // too long to be a typo
 		return 64
 	}
@@ -52,9 +52,9 @@ func edits(a, b string) int {
 	return rows[len(a)][len(b)]
 }
 
-// unknownCommand refuses a word that is no command of cmd, and names the one of
-// cmd that may have been meant. A command of another group that is spelled like
-// it does something else.
+// unknownCommand returns the error for a word that is not a command of cmd. It
+// suggests a similar command of cmd, never one of another group, which would do
+// something else.
 func unknownCommand(cmd *cobra.Command, word string) error {
 	var names, aliases []string
 	paths := map[string]string{}
@@ -67,14 +67,14 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 			paths[name] = c.CommandPath()
 		}
 	}
-	if name := meant(word, slices.Concat(names, aliases)); name != "" {
+	if name := closest(word, slices.Concat(names, aliases)); name != "" {
 		return usagef("unknown command %q; did you mean %q? %q lists the commands", clip(word), paths[name], cmd.CommandPath()+" --help")
 	}
 	return usagef("unknown command %q; the commands of %s are %s", clip(word), cmd.CommandPath(), strings.Join(names, ", "))
 }
 
-// unknownFlag names the flag that may have been meant, "" if none is like it.
-func unknownFlag(cmd *cobra.Command, name string) string {
+// similarFlag returns the flag of cmd that is most similar to name, or "".
+func similarFlag(cmd *cobra.Command, name string) string {
 	var known []string
 	add := func(f *pflag.Flag) {
 		if !f.Hidden {
@@ -83,10 +83,10 @@ func unknownFlag(cmd *cobra.Command, name string) string {
 	}
 	cmd.Flags().VisitAll(add)
 	cmd.InheritedFlags().VisitAll(add)
-	return meant(name, known)
+	return closest(name, known)
 }
 
-// allCommands returns cmd and everything below it.
+// allCommands returns cmd and all commands below it.
 func allCommands(cmd *cobra.Command) []*cobra.Command {
 	all := []*cobra.Command{cmd}
 	for _, c := range cmd.Commands() {
@@ -95,10 +95,10 @@ func allCommands(cmd *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// maxShown is how much of an argument an error shows.
+// maxShown is the number of bytes of an argument that a message shows.
 const maxShown = 200
 
-// clip cuts an argument that is too long for a sentence.
+// clip cuts an argument that is too long for a message.
 func clip(word string) string {
 	if len(word) <= maxShown {
 		return word

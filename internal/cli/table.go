@@ -15,19 +15,19 @@ import (
 func newTable(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "table",
-		Short: "Make, migrate and delete a DynamoDB table that has no stack",
-		Long: `A table without a stack is for DynamoDB Local, and for accounts where something
-else than CloudFormation makes what belongs to it. It limits like any other; no
-function counts its usage, which "zae-limiter aggregate" does.`,
-		Args: knownCommand,
+		Short: "Manage DynamoDB tables without a stack",
+		Long: `Manage DynamoDB tables without a CloudFormation stack, for DynamoDB Local and for
+accounts where another tool creates the infrastructure. Such a table has no
+function that counts usage; "zae-limiter aggregate" does.`,
+		Args: requireKnownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newTableCreate(c), newTableMigrate(c), newTableDelete(c))
 	return cmd
 }
 
-// tableArg takes the name of a table, which has to be one that a stack could
-// have: as the argument NAME, or as --name like the commands about stacks.
+// tableArg requires the name of a table, as the argument NAME or as --name. It
+// must be a valid name of a stack.
 func (s *stackConnection) tableArg() cobra.PositionalArgs {
 	take := arguments(argument{"NAME", func(name string) error {
 		if s.name != "" && s.name != name {
@@ -44,7 +44,7 @@ func (s *stackConnection) tableArg() cobra.PositionalArgs {
 	}
 }
 
-// addTable gives a command about one table its flags.
+// addTable adds the flags of a table to a command.
 func (s *stackConnection) addTable(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&s.name, "name", "n", "", "`name` of the table, in place of NAME")
 	s.addPlace(cmd)
@@ -60,45 +60,45 @@ func newTableCreate(c *console) *cobra.Command {
 	o := &tableCreateOptions{stackConnection: &stackConnection{console: c}}
 	cmd := &cobra.Command{
 		Use:   "create NAME",
-		Short: "Make a table",
-		Long: `Makes a table with its indexes, its stream and its expiry, notes the version in
-it, and registers a namespace. What is there already stays as it is, so it may
-be called again at any time. In an AWS account, "zae-limiter deploy" makes a
-table with backups, alarms and the function that counts usage.`,
+		Short: "Create a table",
+		Long: `Create a table with its indexes, stream and expiry, write the version record, and
+register a namespace. Existing parts stay as they are, so the command can be
+repeated. In an AWS account, "zae-limiter deploy" creates a table with backups,
+alarms and a function that counts usage.`,
 		Example: "  zae-limiter table create my-app --endpoint-url http://localhost:8000",
 		Args:    o.tableArg(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runTableCreate(cmd.Context(), o) },
 	}
 	o.addTable(cmd)
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "N", "", "`namespace` to register (default $ZAEL_NAMESPACE, else default)")
-	addJSON[tableShape](cmd, &o.json, anObject, nil)
+	addJSON[tableJSON](cmd, &o.json, anObject, nil)
 	return cmd
 }
 
-// tableShape is what table create prints.
-type tableShape struct {
-	Name        string `json:"name" doc:"of the table"`
-	Created     bool   `json:"created" doc:"false where it was there already"`
-	Namespace   string `json:"namespace" doc:"that is registered"`
-	NamespaceID string `json:"namespace_id" doc:"its id"`
+// tableJSON is the output of table create as JSON.
+type tableJSON struct {
+	Name        string `json:"name" doc:"name of the table"`
+	Created     bool   `json:"created" doc:"whether the table was created"`
+	Namespace   string `json:"namespace" doc:"registered namespace"`
+	NamespaceID string `json:"namespace_id" doc:"ID of the namespace"`
 }
 
 func runTableCreate(ctx context.Context, o *tableCreateOptions) (err error) {
 	if err := o.checkPlace(); err != nil {
 		return err
 	}
-	shape := tableShape{Name: o.name, Namespace: dynamo.NamespaceName(o.namespace)}
+	shape := tableJSON{Name: o.name, Namespace: dynamo.NamespaceName(o.namespace)}
 	if err := (limiter.Namespace{Name: shape.Namespace}).Validate(); err != nil {
 		return usagef("%v", err)
 	}
-	opts := &dynamo.Options{Namespace: tableItself, Region: o.region, Endpoint: o.endpoint}
+	opts := &dynamo.Options{Namespace: registryNamespace, Region: o.region, Endpoint: o.endpoint}
 	switch repo, err := dynamo.Connect(ctx, o.name, opts); {
 	case errors.Is(err, limiter.ErrNotFound):
 		shape.Created = true
 	case err != nil:
 		return stackError(err)
 	default:
-		_ = repo.Close() // it was only looked at
+		_ = repo.Close() // it was opened only to find out that it exists
 	}
 	opts.Namespace = shape.Namespace
 	if err := dynamo.CreateTable(ctx, o.name, opts); err != nil {
@@ -110,20 +110,20 @@ func runTableCreate(ctx context.Context, o *tableCreateOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, repo.Close()) }()
 	shape.NamespaceID = repo.NamespaceID()
-	return o.tellTable(shape)
+	return o.reportTable(shape)
 }
 
-func (o *tableCreateOptions) tellTable(shape tableShape) error {
+func (o *tableCreateOptions) reportTable(shape tableJSON) error {
 	if shape.Created {
 		o.done("Created table %s with namespace %s", shape.Name, shape.Namespace)
 	} else {
-		o.done("Table %s is there already, with namespace %s", shape.Name, shape.Namespace)
+		o.done("Table %s already exists, with namespace %s", shape.Name, shape.Namespace)
 	}
-	err := printFacts(o.console, o.json, []fact{
+	err := printProperties(o.console, o.json, []property{
 		{"name", text(shape.Name)}, {"created", yesNo(shape.Created)}, {"namespace", text(shape.Namespace)}, {"namespace_id", text(shape.NamespaceID)},
 	}, shape)
 	if err == nil {
-		o.sayStore(shape.Name)
+		o.suggestStore(shape.Name)
 	}
 	return err
 }
@@ -138,10 +138,10 @@ func newTableDelete(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "delete NAME",
 		Aliases: []string{"rm"},
-		Short:   "Delete a table that belongs to no stack",
-		Long: `Deletes a table with everything in it. A table that is not there counts as
-deleted. One that a stack owns stays: "zae-limiter delete" deletes both. So does
-one that is protected, and one of another program.`,
+		Short:   "Delete a table without a stack",
+		Long: `Delete a table and its data. A missing table counts as deleted. The command does
+not delete a table of a stack (use "zae-limiter delete"), a protected table, or a
+table of another program.`,
 		Example: "  zae-limiter table delete my-app --endpoint-url http://localhost:8000 --yes",
 		Args:    o.tableArg(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runTableDelete(cmd.Context(), o) },
@@ -177,7 +177,7 @@ func runTableDelete(ctx context.Context, o *tableDeleteOptions) error {
 	return nil
 }
 
-// where is a region, or the endpoint in its place.
+// where returns the endpoint if there is one, else the region.
 func (s *stackConnection) where(region string) string {
 	if at := s.place(); at.Endpoint != "" {
 		return at.Endpoint

@@ -20,7 +20,7 @@ type topOptions struct {
 	of          limiter.Scope
 	interval    time.Duration
 	most, limit int
-	snapshot    bool // one, whatever stdout is
+	once        bool // print once, even on a terminal
 	json        bool
 }
 
@@ -28,17 +28,16 @@ func newTop(c *console) *cobra.Command {
 	o := topOptions{connection: &connection{console: c}, interval: 2 * time.Second, most: 1000}
 	cmd := &cobra.Command{
 		Use:   "top",
-		Short: "Watch the buckets of a store, the tightest first",
-		Long: `Shows what is left in the buckets of a store, a line for each limit, the
-tightest first: what is in debt, then what has least of its capacity left. On a
-terminal it is drawn anew every --interval until q or Ctrl-C; elsewhere, or with
--o, it is printed once. Nothing is taken. Buckets of which nothing was used
-lately are full, and may not be there.
+		Short: "Watch the buckets of a store",
+		Long: `Show what is left in the buckets of a store, a line for each limit: first limits
+in debt, then those with the smallest part of their capacity left. On a terminal,
+refresh every --interval until q or Ctrl-C; elsewhere, or with -o, print once. The
+command takes no tokens. Buckets without recent use are full, and may be missing.
 
-A store is asked for --most buckets at a time, in the order of resources and
-entities; a line says so if there are more. On DynamoDB each look reads the keys
-of the namespace unless --resource or --entity-id narrows it, and every bucket
-that is looked at, so take care with --interval there.
+Each refresh reads up to --most buckets, in the order of resources and entities,
+and reports if there are more. On DynamoDB it reads the keys of the namespace,
+unless --resource or --entity-id narrows them, and up to --most buckets, so choose
+--interval with care.
 
 ` + storeHelp,
 		Example: `  zae-limiter top
@@ -46,7 +45,7 @@ that is looked at, so take care with --interval there.
   zae-limiter top -o tsv | head -3`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.snapshot = cmd.Flags().Changed(formFlag)
+			o.once = cmd.Flags().Changed(outputFlag)
 			return runTop(cmd.Context(), o)
 		},
 	}
@@ -56,10 +55,10 @@ that is looked at, so take care with --interval there.
 	flags.StringVarP(&o.of.Resource, "resource", "r", "", "only buckets of this `resource`")
 	_ = cmd.RegisterFlagCompletionFunc("entity-id", o.completeEntities)
 	_ = cmd.RegisterFlagCompletionFunc("resource", o.completeResources)
-	addFlag(cmd, &o.interval, "interval", "time", "2s", "how long to wait between two looks", parseInterval)
-	addFlag(cmd, &o.most, "most", "number", "1000", "buckets to read at a time", parseMost)
-	addCount(cmd, &o.limit, "l", 100)
-	addJSON[topShape](cmd, &o.json, anArray, topColumns)
+	addFlag(cmd, &o.interval, "interval", "duration", "2s", "time between refreshes", parseInterval)
+	addFlag(cmd, &o.most, "most", "number", "1000", "maximum number of buckets to read", parseMost)
+	addRowLimit(cmd, &o.limit, "l", 100)
+	addJSON[topJSON](cmd, &o.json, anArray, topColumns)
 	return cmd
 }
 
@@ -67,7 +66,7 @@ func parseInterval(text string) (time.Duration, error) {
 	const least = 100 * time.Millisecond
 	d, err := time.ParseDuration(text)
 	if err != nil || d < least {
-		return 0, errors.New("an interval is a time of at least 100ms, such as 2s")
+		return 0, errors.New("must be a duration of at least 100ms, such as 2s")
 	}
 	return d, nil
 }
@@ -75,7 +74,7 @@ func parseInterval(text string) (time.Duration, error) {
 func parseMost(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > 1_000_000 {
-		return 0, errors.New("it has to be a whole number from 1 to 1000000")
+		return 0, errors.New("must be a whole number from 1 to 1000000")
 	}
 	return n, nil
 }
@@ -84,9 +83,9 @@ func runTop(ctx context.Context, o topOptions) error {
 	if err := (limiter.UsageQuery{Entity: o.of.Entity, Resource: o.of.Resource}).Validate(); err != nil {
 		return usagef("%v", err)
 	}
-	return o.with(ctx, reads, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
+	return o.withStore(ctx, accessRead, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
 		screen := tty.OpenScreen(o.file)
-		if screen == nil || o.json || o.snapshot {
+		if screen == nil || o.json || o.once {
 			return o.printOnce(ctx, repo)
 		}
 		keys, restore := tty.Keys(o.in)
@@ -95,9 +94,9 @@ func runTop(ctx context.Context, o topOptions) error {
 	})
 }
 
-// printOnce lists what is there now.
+// printOnce prints the buckets once.
 func (o topOptions) printOnce(ctx context.Context, repo limiter.Repository) error {
-	seen, err := o.look(ctx, repo)
+	seen, err := o.readBuckets(ctx, repo)
 	if err != nil {
 		return err
 	}
@@ -116,14 +115,14 @@ func (o topOptions) printOnce(ctx context.Context, repo limiter.Repository) erro
 }
 
 func (o topOptions) cutText() string {
-	return "only the first " + tty.Number(int64(o.most)) + " buckets were read; --resource, --entity-id or --most choose others"
+	return "only the first " + tty.Number(int64(o.most)) + " buckets were read; choose others with --resource, --entity-id or --most"
 }
 
-// watch draws what is there again and again, until ctx ends or a key says so. An
-// error of the first look ends it; a later one is shown, since it may pass.
+// watch redraws the buckets until ctx ends or the user quits. It returns an error
+// of the first read and shows later ones, which may be temporary.
 func (o topOptions) watch(ctx context.Context, repo limiter.Repository, screen *tty.Screen, keys <-chan byte) (err error) {
 	defer func() { err = errors.Join(err, screen.Close()) }()
-	seen, trouble := o.look(ctx, repo)
+	seen, trouble := o.readBuckets(ctx, repo)
 	if trouble != nil {
 		return trouble
 	}
@@ -135,7 +134,7 @@ func (o topOptions) watch(ctx context.Context, repo limiter.Repository, screen *
 		if !o.wait(ctx, keys) {
 			return nil
 		}
-		next, err := o.look(ctx, repo)
+		next, err := o.readBuckets(ctx, repo)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -145,7 +144,7 @@ func (o topOptions) watch(ctx context.Context, repo limiter.Repository, screen *
 	}
 }
 
-// wait reports whether to go on after the interval.
+// wait waits for the interval. It returns false if ctx ends or the user quits.
 func (o topOptions) wait(ctx context.Context, keys <-chan byte) bool {
 	const interrupt, end = 3, 4 // Ctrl-C and Ctrl-D
 	timer := time.NewTimer(o.interval)
@@ -159,7 +158,7 @@ func (o topOptions) wait(ctx context.Context, keys <-chan byte) bool {
 		case key, ok := <-keys:
 			switch {
 			case !ok:
-				keys = nil // the terminal has gone; a signal ends it
+				keys = nil // the terminal is gone; only a signal can end the loop
 			case key == 'q' || key == 'Q' || key == interrupt || key == end:
 				return false
 			}
@@ -174,20 +173,20 @@ type gauge struct {
 	tokens           int64 // thousandths
 }
 
-// view is what was seen at one time.
-type view struct {
+// snapshot holds the buckets as they were read at one time.
+type snapshot struct {
 	at      time.Time
 	buckets int
 	gauges  []gauge // tightest first
 	cut     bool    // there are more buckets
 }
 
-// look reads the buckets.
-func (o topOptions) look(ctx context.Context, repo limiter.Repository) (view, error) {
-	v := view{at: o.now()}
+// readBuckets reads the buckets of the scope.
+func (o topOptions) readBuckets(ctx context.Context, repo limiter.Repository) (snapshot, error) {
+	v := snapshot{at: o.now()}
 	for b, err := range repo.Buckets(ctx, v.at, o.of) {
 		if err != nil {
-			return view{}, err
+			return snapshot{}, err
 		}
 		if v.buckets == o.most {
 			v.cut = true
@@ -202,12 +201,12 @@ func (o topOptions) look(ctx context.Context, repo limiter.Repository) (view, er
 	return v, nil
 }
 
-// share is what is left of the capacity; below 0 is debt.
+// share returns the part of the capacity that is left; negative is debt.
 func (g gauge) share() float64 { return float64(g.tokens) / float64(g.limit.Capacity) }
 
 func (g gauge) available() int64 { return bucket.Whole(g.tokens) }
 
-// fullIn is how long the bucket takes to fill up.
+// fullIn returns the time until the bucket is full.
 func (g gauge) fullIn() time.Duration {
 	missing := bucket.Sub(g.limit.Capacity*bucket.Milli, g.tokens)
 	if missing <= 0 {
@@ -216,16 +215,16 @@ func (g gauge) fullIn() time.Duration {
 	return bucket.Wait(missing, bucket.RateOf(g.limit.Capacity, g.limit.Refill, g.limit.Period)).Duration()
 }
 
-// topShape is one limit of a bucket as JSON.
-type topShape struct {
-	Entity    string  `json:"entity_id" doc:"whose bucket it is"`
-	Resource  string  `json:"resource" doc:"what it limits the use of"`
-	Limit     string  `json:"limit_name" doc:"which limit"`
-	Available int64   `json:"available" doc:"whole tokens that are left; negative is debt"`
-	Capacity  int64   `json:"capacity" doc:"tokens that can be taken at once"`
-	Refill    int64   `json:"refill_amount" doc:"tokens that come back every period"`
+// topJSON is one limit of a bucket as JSON.
+type topJSON struct {
+	Entity    string  `json:"entity_id" doc:"entity of the bucket"`
+	Resource  string  `json:"resource" doc:"resource of the bucket"`
+	Limit     string  `json:"limit_name" doc:"name of the limit"`
+	Available int64   `json:"available" doc:"whole tokens left; negative is debt"`
+	Capacity  int64   `json:"capacity" doc:"maximum number of tokens"`
+	Refill    int64   `json:"refill_amount" doc:"tokens refilled every period"`
 	Seconds   int64   `json:"refill_period_seconds" doc:"length of the period"`
-	FullAfter float64 `json:"full_after_seconds" doc:"until the bucket is full, if nothing more is taken"`
+	FullAfter float64 `json:"full_after_seconds" doc:"time until the bucket is full, if nothing more is taken"`
 }
 
 var topColumns = []column{
@@ -245,8 +244,8 @@ func topListing() listing[gauge] {
 			return []cell{text(g.entity), text(g.resource), text(g.limit.Name), number(g.available()), number(g.limit.Capacity), rate(g.limit), span(g.fullIn())}
 		},
 		func(g gauge) any {
-			l := limitObject(g.limit)
-			return topShape{g.entity, g.resource, l.Name, g.available(), l.Capacity, l.Refill, l.Seconds, seconds(g.fullIn())}
+			l := newLimitJSON(g.limit)
+			return topJSON{g.entity, g.resource, l.Name, g.available(), l.Capacity, l.Refill, l.Seconds, seconds(g.fullIn())}
 		},
 		"There are no buckets: nothing was used lately.",
 	}

@@ -7,12 +7,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
-// frame draws a view in at most height lines, none wider than width.
-func (o topOptions) frame(v view, trouble error, width, height int) []string {
+// frame draws a snapshot in at most height lines, none wider than width.
+func (o topOptions) frame(v snapshot, trouble error, width, height int) []string {
 	name, clock := "zae-limiter top", v.at.UTC().Format(time.TimeOnly)+" UTC, every "+o.interval.String()
-	title := tty.Ellipsis("   "+strings.TrimPrefix(o.where(), "in "), max(0, width-len(name)-len(clock)-1))
+	title := tty.Ellipsis("   "+strings.TrimPrefix(o.location(), "in "), max(0, width-len(name)-len(clock)-1))
 	lines := []string{o.style.Bold(name) + o.style.Dim(tty.Left(title, width-len(name)-len(clock))) + o.style.Bold(clock)}
-	about := count(v.buckets, "bucket") + ", " + count(len(v.gauges), "limit") + ", tightest first; q ends"
+	about := count(v.buckets, "bucket") + ", " + count(len(v.gauges), "limit") + ", tightest first; q quits"
 	switch {
 	case trouble != nil:
 		about = o.style.Red("not read: ") + visible(shorten(trouble.Error()))
@@ -31,7 +31,7 @@ func (o topOptions) frame(v view, trouble error, width, height int) []string {
 	return lines[:min(len(lines), max(height, 0))]
 }
 
-// gaugeTable shows as many gauges as there is room for, below a heading.
+// gaugeTable draws a heading and as many gauges as fit.
 func (o topOptions) gaugeTable(gauges []gauge, width, room int) []string {
 	cells := 12
 	if width >= 100 {
@@ -48,13 +48,13 @@ func (o topOptions) gaugeTable(gauges []gauge, width, room int) []string {
 	}
 	var rows [][]string
 	for _, g := range gauges[:min(len(gauges), max(room, 0))] {
-		available := number(g.available()).people + "/" + number(g.limit.Capacity).people
+		available := number(g.available()).display + "/" + number(g.limit.Capacity).display
 		if g.tokens < 0 {
 			available = o.style.Red(available)
 		}
 		rows = append(rows, []string{
-			text(g.entity).people, text(g.resource).people, text(g.limit.Name).people,
-			tty.Bar(g.available(), g.limit.Capacity, cells, o.style), available, rate(g.limit).people, span(g.fullIn()).people,
+			text(g.entity).display, text(g.resource).display, text(g.limit.Name).display,
+			tty.Bar(g.available(), g.limit.Capacity, cells, o.style), available, rate(g.limit).display, span(g.fullIn()).display,
 		})
 	}
 	return tty.Table(columns, rows, width, o.style)

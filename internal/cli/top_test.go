@@ -20,7 +20,7 @@ import (
 // topOf is top on a store, at the time of the test.
 func topOf(out *bytes.Buffer) topOptions {
 	c := &console{out: out, err: out, now: time.Now}
-	return topOptions{connection: &connection{console: c, picked: &store{name: memoryStore}}, interval: 2 * time.Second, most: 1000}
+	return topOptions{connection: &connection{console: c, selected: &store{name: memoryStore}}, interval: 2 * time.Second, most: 1000}
 }
 
 // busyStore has buckets of which each has less left than the one before.
@@ -52,7 +52,7 @@ func busyStore(t *testing.T, entities int) *memory.Repository {
 func TestTopShowsTheTightestFirst(t *testing.T) {
 	var out bytes.Buffer
 	o := topOf(&out)
-	seen, err := o.look(t.Context(), busyStore(t, 3))
+	seen, err := o.readBuckets(t.Context(), busyStore(t, 3))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestTopShowsTheTightestFirst(t *testing.T) {
 		t.Errorf("%d buckets, %v, want %s", seen.buckets, got, want)
 	}
 	o.most = 2
-	if seen, err = o.look(t.Context(), busyStore(t, 3)); err != nil || seen.buckets != 2 || !seen.cut {
+	if seen, err = o.readBuckets(t.Context(), busyStore(t, 3)); err != nil || seen.buckets != 2 || !seen.cut {
 		t.Errorf("%d buckets, cut %v: %v", seen.buckets, seen.cut, err)
 	}
 }
@@ -73,7 +73,7 @@ func TestTopShowsTheTightestFirst(t *testing.T) {
 func TestTopFitsEverywhere(t *testing.T) {
 	var out bytes.Buffer
 	o := topOf(&out)
-	seen, err := o.look(t.Context(), busyStore(t, 40))
+	seen, err := o.readBuckets(t.Context(), busyStore(t, 40))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,13 +20,12 @@ func newUpgrade(c *console) *cobra.Command {
 	o := &upgradeOptions{stackConnection: &stackConnection{console: c}}
 	cmd := &cobra.Command{
 		Use:   "upgrade",
-		Short: "Bring a stack and its table to this version",
-		Long: `Brings a stack to the version of this program: its template, the code of its
-functions, its tags, then the data of its table, and at last the record of its
-version. Parameters and tags of the owner stay as they were deployed. What is
-going to change is shown before it is changed, and on a terminal asked;
-elsewhere only changes that remove or replace something need --yes. A stack that
-is newer is left alone, unless --force says otherwise.
+		Short: "Upgrade a stack to this version",
+		Long: `Upgrade a stack to the version of this program: its template, the code of its
+functions, its tags, the data of its table, and last its version record.
+Parameters and tags stay as deployed. The command shows the changes first and, on
+a terminal, asks for confirmation; elsewhere only changes that remove or replace
+something need --yes. A newer stack is left alone, unless --force is set.
 
 ` + stackHelp,
 		Example: "  zae-limiter upgrade --name my-app\n  zae-limiter upgrade -n my-app --lambda-only --yes",
@@ -34,14 +33,14 @@ is newer is left alone, unless --force says otherwise.
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runUpgrade(cmd.Context(), o) },
 	}
 	o.addTo(cmd)
-	cmd.Flags().BoolVar(&o.lambdaOnly, "lambda-only", false, "only the code of the functions")
-	cmd.Flags().BoolVar(&o.force, "force", false, "also from a newer version to this one")
-	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "do not wait for the stack, nor touch the table")
-	cmd.Flags().StringVar(&o.zip, "lambda-zip", "", "`file` with the functions' code, such as lambda-export writes")
-	cmd.Flags().StringVar(&o.bucket, "artifact-bucket", "", "`bucket` for that code (default: the one it is in)")
-	cmd.Flags().StringVar(&o.architecture, "architecture", "", "arm64 or x86_64 (default: as deployed; at first as deploy)")
+	cmd.Flags().BoolVar(&o.lambdaOnly, "lambda-only", false, "upgrade only the code of the functions")
+	cmd.Flags().BoolVar(&o.force, "force", false, "replace a newer version with this one")
+	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "do not wait for the stack, and leave the table alone")
+	cmd.Flags().StringVar(&o.zip, "lambda-zip", "", "`file` with the functions' code, from lambda-export")
+	cmd.Flags().StringVar(&o.bucket, "artifact-bucket", "", "S3 `bucket` for the code (default: the current one)")
+	cmd.Flags().StringVar(&o.architecture, "architecture", "", "`arch` of the functions: arm64 or x86_64 (default: as deployed, else as in deploy)")
 	addYes(cmd, &o.yes)
-	addJSON[deploymentShape](cmd, &o.json, anObject, nil)
+	addJSON[deploymentJSON](cmd, &o.json, anObject, nil)
 	return cmd
 }
 
@@ -58,7 +57,7 @@ func runUpgrade(ctx context.Context, o *upgradeOptions) error {
 	if err != nil {
 		return stackError(err)
 	}
-	return o.tell(d, o.json, time.Since(began))
+	return o.report(d, o.json, time.Since(began))
 }
 
 func (o *upgradeOptions) migrating(p dynamo.Progress) {

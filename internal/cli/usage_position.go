@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// position is where a list of usage stopped: newest first, equal starts by
-// resource, entity, window. The zero value is the beginning.
+// position is a place in a list of usage, which is ordered by start, newest first,
+// then by resource, entity and window. The zero value is the start of the list.
 type position struct {
 	start                    time.Time
 	resource, entity, window string
@@ -22,7 +22,7 @@ func positionOf(s limiter.UsageSnapshot) position {
 	return position{s.Start.UTC(), s.Resource, s.Entity, string(s.Window)}
 }
 
-// String is the position as --after takes it. No name has a comma.
+// String returns the position in the form of --after. No name has a comma.
 func (p position) String() string {
 	return strings.Join([]string{p.start.Format(time.RFC3339), p.resource, p.entity, p.window}, ",")
 }
@@ -30,16 +30,16 @@ func (p position) String() string {
 func parsePosition(text string) (position, error) {
 	parts := strings.Split(text, ",")
 	if len(parts) != 4 {
-		return position{}, errors.New("a position is what a list that did not end names on stderr")
+		return position{}, errors.New("must be a position that an earlier list printed on stderr")
 	}
 	start, err := time.Parse(time.RFC3339, parts[0])
 	if err != nil {
-		return position{}, errors.New("a position begins with a time, such as 2026-01-31T15:00:00Z")
+		return position{}, errors.New("must start with a time, such as 2026-01-31T15:00:00Z")
 	}
 	return position{start, parts[1], parts[2], parts[3]}, nil
 }
 
-// until leaves out of a query what comes before the position, as far as it can.
+// until narrows a query to what follows the position, as far as the query can.
 func (p position) until(q limiter.UsageQuery) limiter.UsageQuery {
 	if !p.start.IsZero() && (q.To.IsZero() || p.start.Before(q.To)) {
 		q.To = p.start
@@ -47,7 +47,7 @@ func (p position) until(q limiter.UsageQuery) limiter.UsageQuery {
 	return q
 }
 
-// skip leaves out what comes up to the position.
+// skip drops the rows up to and including the position.
 func (p position) skip(rows iter.Seq2[limiter.UsageSnapshot, error]) iter.Seq2[limiter.UsageSnapshot, error] {
 	return func(yield func(limiter.UsageSnapshot, error) bool) {
 		for s, err := range rows {
@@ -65,7 +65,7 @@ func (p position) compare(q position) int {
 	return cmp.Or(q.start.Compare(p.start), cmp.Compare(p.resource, q.resource), cmp.Compare(p.entity, q.entity), cmp.Compare(p.window, q.window))
 }
 
-// parseTime reads a time in UTC, or how long before now.
+// parseTime parses a time in UTC, or a duration before now.
 func parseTime(now time.Time, text string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02"} {
 		if t, err := time.Parse(layout, text); err == nil {
@@ -80,5 +80,5 @@ func parseTime(now time.Time, text string) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return now.UTC().Add(-d), nil
 	}
-	return time.Time{}, errors.New("a time is a day such as 2026-01-31, a time such as 2026-01-31T15:00:00Z, or how long ago, such as 24h or 7d")
+	return time.Time{}, errors.New("must be a day such as 2026-01-31, a time such as 2026-01-31T15:00:00Z, or an age such as 24h or 7d")
 }

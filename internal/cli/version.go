@@ -31,26 +31,26 @@ func newVersion(c *console) *cobra.Command {
 	o := versionOptions{connection: &connection{console: c}}
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Show which version this is, and that of a store",
-		Long: `Shows the version of the program, of the Go it was built with, and its platform.
-With --store or --name also the version of that store.`,
+		Short: "Show the version of the program, or of a store",
+		Long: `Show the version of the program, its Go version and its platform. With --store
+or --name, also show the version of that store.`,
 		Example: "  zae-limiter version\n  zae-limiter version --json\n  zae-limiter version --name my-app",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runVersion(cmd.Context(), o) },
 	}
 	o.addStore(cmd)
-	addJSON[versionShape](cmd, &o.json, anObject, nil)
+	addJSON[versionJSON](cmd, &o.json, anObject, nil)
 	return cmd
 }
 
-// versionShape is what version shows as JSON.
-type versionShape struct {
+// versionJSON is the output of version as JSON.
+type versionJSON struct {
 	build
-	Store *storeShape `json:"store,omitempty" doc:"only with --store or --name: url, schema, client_min, lambda, updated_at and updated_by"`
+	Store *storeJSON `json:"store,omitempty" doc:"only with --store or --name: url, schema, client_min, lambda, updated_at and updated_by"`
 }
 
-// storeShape is the version of a store as JSON.
-type storeShape struct {
+// storeJSON is the version of a store as JSON.
+type storeJSON struct {
 	URL       string     `json:"url"`
 	Schema    string     `json:"schema"`
 	ClientMin *string    `json:"client_min"`
@@ -59,12 +59,12 @@ type storeShape struct {
 	UpdatedBy *string    `json:"updated_by"`
 }
 
-// build is what version shows, and its JSON shape.
+// build describes this program.
 type build struct {
-	Version string `json:"version" doc:"of the program"`
-	Go      string `json:"go" doc:"it was built with"`
-	OS      string `json:"os" doc:"it was built for"`
-	Arch    string `json:"arch" doc:"it was built for"`
+	Version string `json:"version" doc:"version of the program"`
+	Go      string `json:"go" doc:"Go version it was built with"`
+	OS      string `json:"os" doc:"operating system it was built for"`
+	Arch    string `json:"arch" doc:"architecture it was built for"`
 }
 
 func (b build) String() string {
@@ -80,7 +80,7 @@ func runVersion(ctx context.Context, o versionOptions) error {
 	if o.store == "" && o.name == "" && o.region+o.endpoint != "" {
 		return usagef("--region and --endpoint-url belong to a DynamoDB table; name one with --name")
 	}
-	shape := versionShape{build: thisBuild()}
+	shape := versionJSON{build: thisBuild()}
 	if o.store != "" || o.name != "" {
 		about, err := o.storeVersion(ctx)
 		if err != nil {
@@ -94,20 +94,20 @@ func runVersion(ctx context.Context, o versionOptions) error {
 	if _, err := fmt.Fprintln(o.out, shape.build); err != nil || shape.Store == nil {
 		return err
 	}
-	return printFacts(o.console, false, shape.Store.facts(), nil)
+	return printProperties(o.console, false, shape.Store.properties(), nil)
 }
 
-// storeVersion is what the store says about itself. Opening it has shown that
-// this program may use it.
-func (o versionOptions) storeVersion(ctx context.Context) (about storeShape, err error) {
-	s, err := o.chosen()
+// storeVersion reads the version of the store. Opening the store checks that this
+// program may use it.
+func (o versionOptions) storeVersion(ctx context.Context) (about storeJSON, err error) {
+	s, err := o.selectStore()
 	if err != nil {
-		return storeShape{}, err
+		return storeJSON{}, err
 	}
-	about = storeShape{URL: s.name, Schema: "none"}
-	repo, err := o.openStore(ctx, s, opening{access: reads})
+	about = storeJSON{URL: s.name, Schema: "none"}
+	repo, err := o.openStore(ctx, s, openOptions{access: accessRead})
 	if err != nil {
-		return storeShape{}, err
+		return storeJSON{}, err
 	}
 	defer func() { err = errors.Join(err, repo.Close()) }()
 	switch r := repo.(type) {
@@ -116,7 +116,7 @@ func (o versionOptions) storeVersion(ctx context.Context) (about storeShape, err
 	case *dynamo.Repository:
 		v, err := r.Version(ctx)
 		if err != nil && !errors.Is(err, limiter.ErrNotFound) {
-			return storeShape{}, err
+			return storeJSON{}, err
 		}
 		about.Schema = cmp.Or(v.Schema, about.Schema)
 		about.ClientMin, about.Lambda, about.UpdatedAt, about.UpdatedBy = orNull(v.ClientMin), orNull(v.Lambda), timeOrNull(v.UpdatedAt), orNull(v.UpdatedBy)
@@ -124,24 +124,24 @@ func (o versionOptions) storeVersion(ctx context.Context) (about storeShape, err
 	return about, nil
 }
 
-func (s *storeShape) facts() []fact {
-	facts := []fact{{"store", text(s.URL)}, {"schema", text(s.Schema)}}
+func (s *storeJSON) properties() []property {
+	properties := []property{{"store", text(s.URL)}, {"schema", text(s.Schema)}}
 	for _, f := range []struct {
 		name  string
 		value *string
 	}{{"client_min", s.ClientMin}, {"lambda", s.Lambda}, {"updated_by", s.UpdatedBy}} {
 		if f.value != nil {
-			facts = append(facts, fact{f.name, text(*f.value)})
+			properties = append(properties, property{f.name, text(*f.value)})
 		}
 	}
 	if s.UpdatedAt != nil {
-		facts = append(facts, fact{"updated_at", moment(*s.UpdatedAt)})
+		properties = append(properties, property{"updated_at", moment(*s.UpdatedAt)})
 	}
-	return facts
+	return properties
 }
 
-// versionOf is what the linker set, else the version of the module, else the
-// revision it was built from, else "devel".
+// versionOf returns the version that the linker set, else the version of the
+// module, else the revision of the source, else "devel".
 func versionOf(linked string, info *debug.BuildInfo) string {
 	if linked != "" {
 		return linked
