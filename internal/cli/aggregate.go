@@ -36,9 +36,9 @@ func newAggregate(c *console) *cobra.Command {
 		Long: `Count usage from the stream of a DynamoDB table, for all its namespaces, and
 refill buckets that are running low. The command starts where the last run
 stopped and ends at the end of the stream; with --follow it waits for more.
-Records that are read twice count once, so it can be killed at any time. Embedded
-stores count usage themselves. Do not run it on a table with a function that
-counts usage, such as a table of Python's stack, since both would count.
+Records that are read twice count once, so it can be killed at any time.
+Embedded stores count usage themselves. Do not run it on a table with a function
+that counts usage, such as a table of Python's stack, since both would count.
 
 With --archive, store audit events that expire from the table as gzipped JSON
 lines, a file for each hour under year=, month= and day=. An event that is read

@@ -31,7 +31,7 @@ func (conn *connection) confirm(ctx context.Context, yes bool, action string) er
 // ask asks a question on the terminal and returns nil if the answer is yes.
 func (c *console) ask(ctx context.Context, question string) error {
 	if !c.canAsk {
-		return usagef("this needs --yes, since there is no terminal to ask on: %s", question)
+		return usagef("this needs --yes, since there is no terminal to ask: %s", question)
 	}
 	fmt.Fprintf(c.err, "%s [y/N]: ", question)
 	answer := make(chan string, 1)

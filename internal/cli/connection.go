@@ -58,6 +58,9 @@ func (conn *connection) addPrincipal(cmd *cobra.Command) {
 
 func parsePrincipal(name string) (string, error) {
 	_, err := limiter.New(memory.New(nil), &limiter.Options{Principal: name})
+	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
+		return "", errors.New(bad.Reason)
+	}
 	return name, err
 }
 

@@ -21,10 +21,10 @@ func newDelete(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete",
 		Short: "Delete a stack with its table",
-		Long: `Delete a stack with its table and all data, and the S3 bucket with its functions'
-code. The bucket with archived audit events stays, unless it is empty or
---delete-archive is set. A missing stack counts as deleted. Nothing is deleted if
-the table or the stack is protected.
+		Long: `Delete a stack with its table and all data, and the S3 bucket with its
+functions' code. The bucket with archived audit events stays, unless it is empty
+or --delete-archive is set. A missing stack counts as deleted. Nothing is
+deleted if the table or the stack is protected.
 
 The stack is --name, else the table of $ZAEL_STORE (dynamodb:NAME), else
 $ZAEL_STACK; there is no default. Use "zae-limiter table delete" for a table

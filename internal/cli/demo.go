@@ -35,8 +35,8 @@ tokens back, and some keys wait instead of being refused.
 
 On a terminal the demo draws a live table, elsewhere it prints a line for each
 event. It runs in real time: limits refill by the minute, and the clock starts
-with the first call. A bar shows what is left of a capacity. Capacities are small,
-so that some buckets run empty within seconds.
+with the first call. A bar shows what is left of a capacity. Capacities are
+small, so that some buckets run empty within seconds.
 
 At the end a summary compares what was admitted with what the limits allowed.
 Tokens used beyond the estimates are listed apart, as debt where the bucket did

@@ -37,10 +37,10 @@ func newDeploy(c *console) *cobra.Command {
 		Long: `Create a CloudFormation stack with a table, functions that count usage and apply
 declared limits, IAM policies, and alarms; or update an existing one, including
 stacks of Python's tool. Settings and tags without a flag stay as deployed,
-unless --reset is set. An update shows its changes first and, on a terminal, asks
-for confirmation; elsewhere only changes that remove or replace something need
---yes. The table is never replaced. The command can be interrupted and repeated
-at any time.
+unless --reset is set. An update shows its changes first and, on a terminal,
+asks for confirmation; elsewhere only changes that remove or replace something
+need --yes. The table is never replaced. The command can be interrupted and
+repeated at any time.
 
 ` + stackHelp,
 		Example: "  zae-limiter deploy --name my-app\n  zae-limiter deploy -n my-app --permission-boundary Bound --tag team=ml --yes\n" +

@@ -44,8 +44,8 @@ func newEntitySetLimits(conn *connection) *cobra.Command {
 		Short: "Set the limits of an entity",
 		Long: `Set the limits of an entity for a resource, or for all resources without limits
 of their own. The new limits replace the stored ones. Of the levels entity and
-resource, entity, resource, and system, the first that has limits applies; levels
-are not combined.
+resource, entity, resource, and system, the first that has limits applies;
+levels are not combined.
 
 ` + limitHelp,
 		Example: `  zae-limiter entity set-limits key-abc -r gpt-4 -l rpm:50 -l tpm:2000/min:3000
@@ -102,7 +102,7 @@ func runEntityGetLimits(ctx context.Context, o entityLimitsOptions) error {
 		if err != nil {
 			return err
 		}
-		return limitListing("No limits are stored for "+ofResource(o.id, resource)+".").print(o.console, o.json, each(stored))
+		return limitListing("No limits are stored of "+ofResource(o.id, resource)+".").print(o.console, o.json, each(stored))
 	})
 }
 

@@ -24,9 +24,9 @@ func newEntityStatus(conn *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status ENTITY",
 		Short: "Show what an entity has used and has left",
-		Long: `Show each limit of an entity's buckets, and each limit of its own that it has not
-used yet: the tokens used and available, the debt, the refill rate and the time
-until the bucket is full. A parent that is charged too is included. With
+		Long: `Show each limit of an entity's buckets, and each limit of its own that it has
+not used yet: the tokens used and available, the debt, the refill rate and the
+time until the bucket is full. A parent that is charged too is included. With
 --resource, also show default limits that are still unused.`,
 		Example:           "  zae-limiter entity status key-abc\n  zae-limiter entity status key-abc -r gpt-4 --json",
 		Args:              arguments(entityArg(&o.id)),

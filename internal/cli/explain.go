@@ -233,9 +233,9 @@ func levelWords(s limiter.Status) string {
 	case limiter.Scope{Entity: s.Entity}.Level():
 		return "its own limits for all resources"
 	case limiter.Scope{Resource: s.Resource}.Level():
-		return "the default limits of " + s.Resource + ", since it has no limits of its own"
+		return "the default limits of " + s.Resource + ", since it has none of its own"
 	case limiter.Scope{}.Level():
-		return "the default limits of the system, since neither it nor " + s.Resource + " has limits"
+		return "the default limits of the system, since neither it nor " + s.Resource + " has any"
 	}
 	return "limits of source " + strings.ReplaceAll(s.Source, "_", " ")
 }

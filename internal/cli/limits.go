@@ -76,7 +76,7 @@ func (o *limitsOptions) loadManifest() (*manifest.Manifest, error) {
 		return nil, o.reportProblems(err)
 	}
 	if given := o.namespace; given != "" && m.Namespace != "" && given != m.Namespace {
-		return nil, usagef("--namespace is %q, but %s is for namespace %q; remove one of them", given, o.file, m.Namespace)
+		return nil, usagef("invalid --namespace %q: %s is for namespace %q; remove one of them", given, o.file, m.Namespace)
 	}
 	if m.Namespace == "" {
 		m.Namespace = o.namespaceName()

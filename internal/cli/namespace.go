@@ -274,7 +274,8 @@ func newNamespacePurge(conn *connection) *cobra.Command {
 		Short: "Delete the data of a deleted namespace",
 		Long: `Delete all data of a deleted namespace permanently. An interrupted purge leaves
 the namespace in state "purging"; run the same command again to complete it. On
-DynamoDB a purge takes at least 10 seconds, since it scans again for late writes.`,
+DynamoDB a purge takes at least 10 seconds, since it scans again for late
+writes.`,
 		Example:           "  zae-limiter namespace purge Xq3vT9aBc2Y --yes",
 		Args:              arguments(argument{"ID", func(s string) error { o.id = s; return nil }}),
 		ValidArgsFunction: firstArgOnly(conn.completeOrphans),

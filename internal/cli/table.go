@@ -16,8 +16,8 @@ func newTable(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "table",
 		Short: "Manage DynamoDB tables without a stack",
-		Long: `Manage DynamoDB tables without a CloudFormation stack, for DynamoDB Local and for
-accounts where another tool creates the infrastructure. Such a table has no
+		Long: `Manage DynamoDB tables without a CloudFormation stack, for DynamoDB Local and
+for accounts where another tool creates the infrastructure. Such a table has no
 function that counts usage; "zae-limiter aggregate" does.`,
 		Args: requireKnownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -61,8 +61,8 @@ func newTableCreate(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a table",
-		Long: `Create a table with its indexes, stream and expiry, write the version record, and
-register a namespace. Existing parts stay as they are, so the command can be
+		Long: `Create a table with its indexes, stream and expiry, write the version record,
+and register a namespace. Existing parts stay as they are, so the command can be
 repeated. In an AWS account, "zae-limiter deploy" creates a table with backups,
 alarms and a function that counts usage.`,
 		Example: "  zae-limiter table create my-app --endpoint-url http://localhost:8000",
@@ -140,8 +140,8 @@ func newTableDelete(c *console) *cobra.Command {
 		Aliases: []string{"rm"},
 		Short:   "Delete a table without a stack",
 		Long: `Delete a table and its data. A missing table counts as deleted. The command does
-not delete a table of a stack (use "zae-limiter delete"), a protected table, or a
-table of another program.`,
+not delete a table of a stack (use "zae-limiter delete"), a protected table, or
+a table of another program.`,
 		Example: "  zae-limiter table delete my-app --endpoint-url http://localhost:8000 --yes",
 		Args:    o.tableArg(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runTableDelete(cmd.Context(), o) },

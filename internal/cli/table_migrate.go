@@ -25,9 +25,9 @@ func newTableMigrate(c *console) *cobra.Command {
 		Use:   "migrate NAME",
 		Short: "Migrate the data of a table to this version",
 		Long: `Migrate data of releases before 0.10.0 to the format of this program, and update
-the version record. The command can be interrupted and repeated at any time. Stop
-services of those releases first, since their later writes are lost. "zae-limiter
-upgrade" does the same for the table of a stack.
+the version record. The command can be interrupted and repeated at any time.
+Stop services of those releases first, since their later writes are lost.
+"zae-limiter upgrade" does the same for the table of a stack.
 
 The original items stay beside their copies, so that a rollback is possible,
 until --delete-originals removes them.`,

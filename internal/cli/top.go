@@ -30,14 +30,15 @@ func newTop(c *console) *cobra.Command {
 		Use:   "top",
 		Short: "Watch the buckets of a store",
 		Long: `Show what is left in the buckets of a store, a line for each limit: first limits
-in debt, then those with the smallest part of their capacity left. On a terminal,
-refresh every --interval until q or Ctrl-C; elsewhere, or with -o, print once. The
-command takes no tokens. Buckets without recent use are full, and may be missing.
+in debt, then those with the smallest part of their capacity left. On a
+terminal, refresh every --interval until q or Ctrl-C; elsewhere, or with -o,
+print once. The command takes no tokens. Buckets without recent use are full,
+and may be missing.
 
 Each refresh reads up to --most buckets, in the order of resources and entities,
 and reports if there are more. On DynamoDB it reads the keys of the namespace,
-unless --resource or --entity-id narrows them, and up to --most buckets, so choose
---interval with care.
+unless --resource or --entity-id narrows them, and up to --most buckets, so
+choose --interval with care.
 
 ` + storeHelp,
 		Example: `  zae-limiter top

@@ -93,7 +93,7 @@ func TestTopFitsEverywhere(t *testing.T) {
 		}
 	}
 	text := strings.Join(o.frame(seen, nil, 80, 23), "\n")
-	for _, want := range []string{"zae-limiter top   memory:", "40 buckets, 80 limits, tightest first; q ends", "key-1   gpt-4     tpd    ▒▒▒", "-2,345/10,000"} {
+	for _, want := range []string{"zae-limiter top   memory:", "40 buckets, 80 limits, tightest first; q quits", "key-1   gpt-4     tpd    ▒▒▒", "-2,345/10,000"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}

@@ -23,9 +23,10 @@ func newUpgrade(c *console) *cobra.Command {
 		Short: "Upgrade a stack to this version",
 		Long: `Upgrade a stack to the version of this program: its template, the code of its
 functions, its tags, the data of its table, and last its version record.
-Parameters and tags stay as deployed. The command shows the changes first and, on
-a terminal, asks for confirmation; elsewhere only changes that remove or replace
-something need --yes. A newer stack is left alone, unless --force is set.
+Parameters and tags stay as deployed. The command shows the changes first and,
+on a terminal, asks for confirmation; elsewhere only changes that remove or
+replace something need --yes. A newer stack is left alone, unless --force is
+set.
 
 ` + stackHelp,
 		Example: "  zae-limiter upgrade --name my-app\n  zae-limiter upgrade -n my-app --lambda-only --yes",

@@ -1,7 +1,7 @@
-// Package child runs another program on behalf of this one, the way env and
-// timeout do: with the same environment, files and terminal. Signals are passed
-// on to it, and its exit code is the answer. Besides, the program may report
-// back, line by line, on a descriptor of its own.
+// Package child runs another program in the way that env and timeout do: with the
+// same environment, files and terminal. It forwards signals to the child and
+// returns its exit code. The child can report lines on a file descriptor of its
+// own.
 package child
 
 import (
@@ -14,59 +14,57 @@ import (
 	"time"
 )
 
-// MaxLine is how many bytes of a reported line arrive. A longer line is cut
-// there.
+// MaxLine is the maximum length of a reported line in bytes. Run cuts longer
+// lines.
 const MaxLine = 64 << 10
 
-// patience is how long the files of a child that has ended may be held open by
-// processes it left behind.
-const patience = time.Second
+// drainTimeout is how long Run waits for files that processes left behind by the
+// child hold open.
+const drainTimeout = time.Second
 
-// Command is a program to run, and with what.
+// Command describes a program to run.
 type Command struct {
-	// Args are the program and its arguments. The program is looked up with the
+	// Args holds the program and its arguments. The program is looked up in the
 	// PATH of this process.
 	Args []string
 
-	// Env is added to the environment of this process, and wins over it.
+	// Env is added to the environment of this process and overrides it.
 	Env []string
 
-	// Stdin, Stdout and Stderr are handed to the child as they are if they are an
-	// *os.File, nil is the null device, and anything else is copied. A Stdin that
-	// is copied has to end by itself: Run waits for its last Read.
+	// Stdin, Stdout and Stderr are passed to the child directly if they are an
+	// *os.File. Nil is the null device, and anything else is copied. Run waits for
+	// the last Read of a Stdin that is copied, so it must end by itself.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 
 	// ReportFD is the descriptor of the child, 3 to 63, whose lines go to Report.
-	// Zero is none. Where descriptors have no numbers, on Windows, any other is an
-	// error.
+	// Zero disables reporting. On Windows any other value is an error.
 	ReportFD int
 
 	// Report is called with each line, without its end, that the child or one of
-	// its children writes to ReportFD. The calls come one after the other and
-	// never after Run has returned. While one blocks, so does Run. It must not be
-	// nil if there is a ReportFD.
+	// its children writes to ReportFD. Calls are sequential and never follow the
+	// return of Run. Run waits for a call that blocks. Report must not be nil if
+	// ReportFD is set.
 	Report func(line string)
 }
 
-// Run starts the command and returns its exit code once it has ended, or 128
-// and the number of the signal that ended it. An error means that it never
-// started; code is then 127 if there is no such program, else 126.
+// Run runs the command and returns its exit code, or 128 plus the number of the
+// signal that ended it. An error means that the command did not start; the code
+// is then 127 if there is no such program, else 126.
 //
 // Until Run returns, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT
-// and SIGWINCH do not end this process but are passed on. Those that it ignores
-// already, the child ignores too. SIGINT, SIGQUIT and SIGWINCH are sent by a
-// terminal to its whole foreground group: while this process belongs to that
-// group they are not passed on, whoever sent them. SIGPIPE does not end this
-// process either, and is not passed on.
+// and SIGWINCH do not end this process but are forwarded. The child ignores
+// signals that this process ignores. A terminal sends SIGINT, SIGQUIT and SIGWINCH
+// to its whole foreground group, so Run does not forward them while this process
+// belongs to that group. SIGPIPE does not end this process and is not forwarded.
 //
-// What the child had reported when it ended is read to the end. Processes it
-// left behind may write for one more second to a Stdout or Stderr that is
-// copied, and then for another to ReportFD; later writes fail. An unfinished
-// last line counts only if nobody is left who could finish it.
+// Run reads all lines that the child reported before it ended. Processes that it
+// left behind can write for one more second to a Stdout or Stderr that is copied,
+// and then for another second to ReportFD; later writes fail. An unfinished last
+// line counts only if no process is left that could finish it.
 func Run(c Command) (code int, err error) {
 	if len(c.Args) == 0 {
-		return codeUnstarted, errors.New("there is no command to run")
+		return codeUnstarted, errors.New("no command to run")
 	}
 	path, err := lookUp(c.Args[0])
 	if err != nil {
@@ -87,19 +85,19 @@ func Run(c Command) (code int, err error) {
 		Stdout:     c.Stdout,
 		Stderr:     c.Stderr,
 		ExtraFiles: report.files,
-		WaitDelay:  patience,
+		WaitDelay:  drainTimeout,
 	}
 	if err := cmd.Start(); err != nil {
 		return startFailure(c.Args[0], err)
 	}
 	signals.passTo(cmd.Process)
 	report.listen()
-	_ = cmd.Wait() // its state is what counts; copying that failed is for the child to notice
+	_ = cmd.Wait() // only the exit status matters; the child notices a failed copy
 	return exitCode(cmd.ProcessState), nil
 }
 
-// lookUp finds the file of a program. Unlike exec.LookPath it lets Unix users
-// have the current folder in their PATH.
+// lookUp finds the file of a program. Unlike exec.LookPath it accepts the current
+// folder in the PATH on Unix.
 func lookUp(name string) (path string, err error) {
 	path, err = exec.LookPath(name)
 	if errors.Is(err, exec.ErrDot) && runtime.GOOS != "windows" {

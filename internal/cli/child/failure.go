@@ -10,15 +10,16 @@ import (
 	"syscall"
 )
 
-// Exit codes as shells have them.
+// Exit codes, as shells use them.
 const (
 	codeUnstarted = 126
 	codeNotFound  = 127
-	codeSignalled = 128 // and the number of the signal
-	codeUnknown   = 255 // the system does not tell how the child ended
+	codeSignalled = 128 // plus the number of the signal
+	codeUnknown   = 255 // the system does not report how the child ended
 )
 
-// lookUpFailure is for a program that was looked up in vain.
+// lookUpFailure returns the exit code and the error for a program that was not
+// found.
 func lookUpFailure(name string, err error) (code int, _ error) {
 	switch {
 	case errors.Is(err, exec.ErrNotFound) && isInPath(name):
@@ -31,18 +32,19 @@ func lookUpFailure(name string, err error) (code int, _ error) {
 	return codeUnstarted, fmt.Errorf("cannot run %q: %w", name, reason(err))
 }
 
-// startFailure is for a program that is there and did not start.
+// startFailure returns the exit code and the error for a program that exists but
+// did not start.
 func startFailure(name string, err error) (code int, _ error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return codeUnstarted, fmt.Errorf("cannot run %q: the interpreter it asks for is not found", name)
+		return codeUnstarted, fmt.Errorf("cannot run %q: its interpreter is not found", name)
 	case errors.Is(err, syscall.ENOEXEC):
 		return codeUnstarted, fmt.Errorf("cannot run %q: neither a program for this system nor a script with a #! line", name)
 	}
 	return codeUnstarted, fmt.Errorf("cannot run %q: %w", name, reason(err))
 }
 
-// reason is what the system said, without the call it said it to.
+// reason returns the error number of the system, without the failed call.
 func reason(err error) error {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno
@@ -50,7 +52,7 @@ func reason(err error) error {
 	return err
 }
 
-// isInPath tells whether PATH has a file of that name, executable or not.
+// isInPath reports whether PATH has a file of that name, executable or not.
 func isInPath(name string) bool {
 	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
 		info, err := os.Stat(filepath.Join(folder, name))

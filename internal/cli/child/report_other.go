@@ -7,12 +7,12 @@ import (
 	"os"
 )
 
-// report is none.
+// report never has a pipe on this system.
 type report struct{ files []*os.File }
 
 func openReport(fd int, _ func(string)) (*report, error) {
 	if fd != 0 {
-		return nil, errors.New("reporting on a descriptor is not available on this system")
+		return nil, errors.New("a report descriptor is not supported on this system")
 	}
 	return &report{}, nil
 }

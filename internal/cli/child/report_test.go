@@ -140,7 +140,7 @@ func TestTimeIsUpWhileThereIsMoreToRead(t *testing.T) {
 }
 
 func TestTimeIsUpWhileMoreIsWritten(t *testing.T) {
-	const enough = 2 * largestPipe
+	const enough = 2 * maxPipe
 	var end *os.File
 	read := 0
 	more := func() {

@@ -3,10 +3,12 @@
 package child
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,17 +17,16 @@ import (
 
 const firstFD, lastFD = 3, 63
 
-// largestPipe is how much a pipe can hold, unless a privileged process enlarged
-// it.
-const largestPipe = 1 << 20
+// maxPipe is the maximum size of a pipe, unless a privileged process enlarged it.
+const maxPipe = 1 << 20
 
-// report is the pipe on which the child reports; the zero report is none.
+// report is the pipe on which the child reports. The zero value has no pipe.
 type report struct {
-	files   []*os.File // for the child, from descriptor 3 on; the last is the pipe
-	pipe    *os.File   // our end of it
+	files   []*os.File // of the child, from descriptor 3; the last is the pipe
+	pipe    *os.File   // the end to read
 	line    func(string)
 	reading sync.WaitGroup
-	rest    int // bytes still to be read when time is up
+	rest    int // bytes to read at most after the deadline
 }
 
 func openReport(fd int, line func(string)) (*report, error) {
@@ -33,23 +34,23 @@ func openReport(fd int, line func(string)) (*report, error) {
 		return &report{}, nil
 	}
 	if fd < firstFD || fd > lastFD {
-		return nil, fmt.Errorf("the descriptor to report on is %d, but has to be from %d to %d", fd, firstFD, lastFD)
+		return nil, fmt.Errorf("invalid report descriptor %d: must be from %d to %d", fd, firstFD, lastFD)
 	}
 	pipe, end, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	r := &report{pipe: pipe, line: line, rest: largestPipe}
+	r := &report{pipe: pipe, line: line, rest: maxPipe}
 	for below := firstFD; below < fd; below++ {
-		r.files = append(r.files, inherited(below))
+		r.files = append(r.files, copyInherited(below))
 	}
 	r.files = append(r.files, end)
 	return r, nil
 }
 
-// inherited is a copy of a descriptor that a child would have if it were not
-// told which ones to have, nil if it would not.
-func inherited(fd int) *os.File {
+// copyInherited returns a copy of a descriptor that a child would inherit, or nil
+// if it would not. exec.Cmd passes only the descriptors listed in ExtraFiles.
+func copyInherited(fd int) *os.File {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	if err != nil || flags&unix.FD_CLOEXEC != 0 {
 		return nil
@@ -61,7 +62,7 @@ func inherited(fd int) *os.File {
 	return os.NewFile(uintptr(dup), "inherited")
 }
 
-// listen begins to read. The child has its files by now.
+// listen starts to read. The child has its own copies of the files by now.
 func (r *report) listen() {
 	if r.pipe == nil {
 		return
@@ -70,28 +71,28 @@ func (r *report) listen() {
 	r.reading.Go(func() { readLines(r, r.line) })
 }
 
-// close waits for the last line, if there is a child that may write it.
+// close waits for the last line and closes the pipe.
 func (r *report) close() {
 	if r.pipe == nil {
 		return
 	}
 	r.closeFiles()
-	_ = r.pipe.SetReadDeadline(time.Now().Add(patience)) // a pipe can have one
+	_ = r.pipe.SetReadDeadline(time.Now().Add(drainTimeout)) // pipes support deadlines
 	r.reading.Wait()
 	_ = r.pipe.Close()
 }
 
 func (r *report) closeFiles() {
 	for _, f := range r.files {
-		_ = f.Close() // of nil it does nothing
+		_ = f.Close() // does nothing for nil
 	}
 	r.files = nil
 }
 
-// Read waits until there is something or the time is up, and from then on takes
-// only what is there: a deadline alone would lose what the child wrote while
-// this process was slow. Nor does it take more than a pipe holds then, since
-// somebody may write without end.
+// Read reads from the pipe. After the deadline it reads only what the pipe holds,
+// since a deadline alone would lose what the child wrote while this process was
+// slow. It then reads no more than the size of a pipe, since a process may write
+// without end.
 func (r *report) Read(p []byte) (int, error) {
 	n, err := r.pipe.Read(p)
 	if !errors.Is(err, os.ErrDeadlineExceeded) || r.rest <= 0 {
@@ -115,4 +116,23 @@ func (r *report) readNow(p []byte) (n int, err error) {
 		return 0, io.EOF
 	}
 	return n, nil
+}
+
+// readLines calls line for each line of r, cut at MaxLine. An unfinished line
+// counts only at the end of r: after any other error its rest is missing.
+func readLines(r io.Reader, line func(string)) {
+	in := bufio.NewReaderSize(r, MaxLine)
+	for {
+		piece, err := in.ReadSlice('\n')
+		text := strings.TrimSuffix(string(piece), "\n")
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = in.ReadSlice('\n')
+		}
+		if err == nil || errors.Is(err, io.EOF) && text != "" {
+			line(text)
+		}
+		if err != nil {
+			return
+		}
+	}
 }

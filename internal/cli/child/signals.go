@@ -6,19 +6,19 @@ import (
 	"sync"
 )
 
-// signals are those that reach this process while it has a child. Between
-// catchSignals and release none of them ends it.
+// signals catches the signals of this process while it has a child. Between
+// catchSignals and release none of them ends the process.
 type signals struct {
 	passed  chan os.Signal
-	dropped chan os.Signal // nobody reads them
+	dropped chan os.Signal // never read
 	passing sync.WaitGroup
 }
 
 func catchSignals() *signals {
 	s := &signals{passed: make(chan os.Signal, 64), dropped: make(chan os.Signal, 1)}
 	for _, sig := range toPassOn {
-		// To catch a signal that nohup, say, made us ignore would end that for the
-		// child as well.
+		// Catching a signal that is ignored, by nohup for example, would make the
+		// child receive it.
 		if !signal.Ignored(sig) {
 			signal.Notify(s.passed, sig)
 		}
@@ -27,8 +27,7 @@ func catchSignals() *signals {
 	return s
 }
 
-// passTo sends the signals to a process that has just been started, until
-// release.
+// passTo forwards the signals to a process that was just started, until release.
 func (s *signals) passTo(p *os.Process) {
 	for range len(s.passed) {
 		// The terminal may have sent them before there was a child.
@@ -37,7 +36,7 @@ func (s *signals) passTo(p *os.Process) {
 	s.passing.Go(func() {
 		for sig := range s.passed {
 			if !sentByTerminal(sig) {
-				_ = p.Signal(sig) // a process that has ended needs none
+				_ = p.Signal(sig) // fails if the process has ended
 			}
 		}
 	})

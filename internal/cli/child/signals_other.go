@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// The console tells every process by itself, and nothing can be passed on.
+// The console sends its signals to every process, and none can be forwarded.
 var (
 	toPassOn []os.Signal
 	toDrop   = []os.Signal{os.Interrupt, syscall.SIGTERM}

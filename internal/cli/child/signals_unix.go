@@ -12,12 +12,10 @@ var toPassOn = []os.Signal{
 	unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGCONT, unix.SIGWINCH,
 }
 
-// toDrop has SIGPIPE because whoever reads what this process writes may leave
-// before the child does.
+// toDrop holds SIGPIPE, since the reader of this process may end before the child.
 var toDrop = []os.Signal{unix.SIGPIPE}
 
-// sentByTerminal tells whether the child has got that signal from the terminal
-// itself.
+// sentByTerminal reports whether the terminal sent the signal to the child, too.
 func sentByTerminal(sig os.Signal) bool {
 	switch sig {
 	case unix.SIGINT, unix.SIGQUIT, unix.SIGWINCH:
@@ -26,8 +24,8 @@ func sentByTerminal(sig os.Signal) bool {
 	return false
 }
 
-// inForeground tells whether this process belongs to the foreground group of
-// its terminal. Without a terminal there is none.
+// inForeground reports whether this process belongs to the foreground group of
+// its terminal.
 func inForeground() bool {
 	fd, err := unix.Open("/dev/tty", unix.O_RDONLY|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -6,25 +6,25 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// account is what one limit of one bucket was charged, in whole tokens, and the
-// check that it was not too much.
+// account records the charges of one limit of one bucket in whole tokens, and
+// checks that they never exceed the limit.
 type account struct {
 	ledger                          *bucket.Ledger
 	level                           bucket.State // the bucket when it last changed
 	admitted, given, taken, refused int64
 	owed                            int64 // thousandths of taken that the bucket did not hold
-	checks, broken                  int   // admissions checked, and those that were too much
-	worst                           check // the one with the largest excess
+	checks, broken                  int   // admissions checked, and those above the limit
+	worst                           check // with the largest excess
 }
 
-// check is what the ledger said of one admission: by how many thousandths the
-// worst window that ends with it exceeds what is allowed.
+// check is the result of checking one admission: the excess, in thousandths, of
+// the worst window that ends with it.
 type check struct {
 	at     time.Time
 	excess int64
 }
 
-// admit enters a charge of n that left so many thousandths in the bucket.
+// admit records a charge of n that left this many thousandths in the bucket.
 func (a *account) admit(now time.Time, n, left int64) {
 	a.admitted += n
 	a.level.Tokens, a.level.At = left, now.UnixMilli()
@@ -37,7 +37,7 @@ func (a *account) admit(now time.Time, n, left int64) {
 	}
 }
 
-// credit gives back n, or takes more where n is negative.
+// credit records that n was given back, or taken if n is negative.
 func (a *account) credit(now time.Time, n int64) {
 	at := now.UnixMilli()
 	held := bucket.Advance(a.level.Tokens, a.level.At, at, a.level.Rate)
@@ -52,15 +52,15 @@ func (a *account) credit(now time.Time, n int64) {
 	a.ledger.Take(at, bucket.Thousandths(-n))
 }
 
-// verdict is what all checks say together.
+// verdict is the result of all checks.
 type verdict struct {
 	limits, checks, broken int
 	worst                  check
-	entity, model, limit   string        // where the worst was
-	at                     time.Duration // and when, since the start
+	entity, model, limit   string        // of the worst check
+	at                     time.Duration // of the worst check, since the start
 }
 
-// verdict looks at every limit that admitted anything.
+// verdict returns the result for all limits that admitted anything.
 func (b *book) verdict() verdict {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,17 +87,17 @@ func (b *book) verdict() verdict {
 type line struct {
 	Entity, Model, Limit string
 	Key                  bool
-	Allowed              int64 // capacity, and refill of the run
+	Allowed              int64 // capacity plus the refill of the run
 	Admitted             int64 // by estimate, less what was given back
 	Later                int64 // used beyond the estimates
 	Debt                 int64 // the part of Later that the bucket did not hold
-	Refused              int64 // asked for in vain
+	Refused              int64 // requested by refused calls
 }
 
-// used is what the bucket paid for.
+// used returns the tokens that were used in total.
 func (l line) used() int64 { return l.Admitted + l.Later }
 
-// lines are those of all buckets of a frame, up to now.
+// lines returns the summary of all buckets of a frame, up to now.
 func (b *book) lines(f frame, now time.Time) []line {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -8,30 +9,29 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// book is what happened since the start. It is safe for concurrent use; methods
-// that say so want mu held.
+// book records what happened since the start. It is safe for concurrent use;
+// some methods require mu to be held.
 type book struct {
 	start time.Time
 
 	mu      sync.Mutex
 	totals  totals
 	tallies map[limiter.Scope]*tally
-	events  []event // that no frame has shown yet
+	events  []event // not in a frame yet
 }
 
-// totals count calls. Those that arrived are admitted, refused, gave up, or are
-// waiting.
+// totals counts calls. Each call is admitted, refused, gave up, or is waiting.
 type totals struct{ Calls, Admitted, Refused, GaveUp, Waiting, Working, RolledBack int }
 
-// tally is what one bucket saw: calls, and tokens by limit.
+// tally counts the calls of one bucket, and its tokens by limit.
 type tally struct {
 	admitted, refused int
-	retryAt           time.Time // when the refusal that waits longest may try again
+	retryAt           time.Time // latest time at which a refused call may retry
 	retryLimit        string
 	accounts          map[string]*account
 }
 
-// event is something worth telling.
+// event is something to show to the user.
 type event struct {
 	At               time.Duration
 	What, Key, Model string
@@ -42,21 +42,21 @@ func newBook() *book {
 	return &book{start: time.Now(), tallies: map[limiter.Scope]*tally{}}
 }
 
-// count changes the totals.
+// count calls change with the totals.
 func (b *book) count(change func(*totals)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	change(&b.totals)
 }
 
-// note keeps an event for the next frame.
+// note records an event for the next frame.
 func (b *book) note(what string, c call, text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.events = append(b.events, event{time.Since(b.start), what, c.key.id, c.model, text})
 }
 
-// admit enters a charge, and what it left in one bucket. The caller holds mu.
+// admit records a charge, and what it left in one bucket. The caller holds mu.
 func (b *book) admit(now time.Time, left limiter.Bucket, amounts limiter.Amounts) {
 	t := b.tally(left.Account.Entity, left.Account.Resource)
 	t.admitted++
@@ -69,7 +69,7 @@ func (b *book) admit(now time.Time, left limiter.Bucket, amounts limiter.Amounts
 	}
 }
 
-// credit enters what was given back to one bucket, or taken later. The caller
+// credit records what was given back to one bucket, or taken later. The caller
 // holds mu.
 func (b *book) credit(now time.Time, c limiter.Credit) {
 	for limit, n := range c.Amounts.All() {
@@ -79,7 +79,7 @@ func (b *book) credit(now time.Time, c limiter.Credit) {
 	}
 }
 
-// refuse enters the limits that refused a call.
+// refuse records the limits that refused a call.
 func (b *book) refuse(e *limiter.ExceededError, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -97,7 +97,7 @@ func (b *book) refuse(e *limiter.ExceededError, now time.Time) {
 	}
 }
 
-// fill adds to a frame what the book knows, and hands over the events.
+// fill adds the counts to a frame and moves the events into it.
 func (b *book) fill(f *frame, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,7 +113,7 @@ func (b *book) fill(f *frame, now time.Time) {
 	}
 }
 
-// tally is that of a bucket. The caller holds mu.
+// tally returns the tally of a bucket. The caller holds mu.
 func (b *book) tally(entity, model string) *tally {
 	at := limiter.Scope{Entity: entity, Resource: model}
 	t := b.tallies[at]
@@ -124,8 +124,8 @@ func (b *book) tally(entity, model string) *tally {
 	return t
 }
 
-// account is that of a limit, nil if the bucket has no such limit. The caller
-// holds mu.
+// account returns the account of a limit, or nil if the bucket has no such limit.
+// The caller holds mu.
 func (b *book) account(a *limiter.Account, limit string) *account {
 	for _, l := range a.Limits {
 		if l.Name == limit {
@@ -147,4 +147,39 @@ func (t *tally) of(l limiter.Limit) *account {
 
 func rate(l limiter.Limit) bucket.Rate {
 	return bucket.RateOf(l.Capacity, l.Refill, l.Period)
+}
+
+// recorder is a repository that records every charge in the book. It lets one call
+// through at a time, so that the book has the order of the store.
+type recorder struct {
+	limiter.Repository
+	book *book
+}
+
+// Consume records an admitted charge.
+func (r *recorder) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	r.book.mu.Lock()
+	defer r.book.mu.Unlock()
+	out, err := r.Repository.Consume(ctx, now, charge)
+	if err == nil && out.Admitted {
+		for _, side := range []limiter.Bucket{out.Self, out.Parent} {
+			if side.Account != nil {
+				r.book.admit(now, side, charge.Amounts)
+			}
+		}
+	}
+	return out, err
+}
+
+// Credit records what was given back or taken later.
+func (r *recorder) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
+	r.book.mu.Lock()
+	defer r.book.mu.Unlock()
+	err := r.Repository.Credit(ctx, now, credits...)
+	if err == nil {
+		for _, c := range credits {
+			r.book.credit(now, c)
+		}
+	}
+	return err
 }

@@ -2,12 +2,13 @@ package demo
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// frame is how things stand at one moment: all that the displays know.
+// frame is the state of the demo at one moment, as displays show it.
 type frame struct {
 	Store             string
 	Seed              uint64
@@ -15,16 +16,16 @@ type frame struct {
 	Totals            totals
 	Rows              []row
 	Events            []event // since the frame before, oldest first
-	SettingUp         bool    // no call has arrived yet, nor has the time begun
+	SettingUp         bool    // before the first call and the start of the clock
 }
 
 // row is one bucket.
 type row struct {
 	Entity, Model     string
-	Key               bool // not a project
+	Key               bool // a key, not a project
 	Gauges            []gauge
 	Admitted, Refused int
-	Retry             time.Duration // until the caller refused last may try again; zero is now
+	Retry             time.Duration // until refused calls may retry; zero is now
 	RetryLimit        string
 }
 
@@ -34,20 +35,20 @@ type gauge struct {
 	Available int64 // whole tokens; negative is debt
 }
 
-// newRow is a bucket as the limiter explains it.
+// newRow returns the row of a bucket from a decision about it.
 func newRow(at limiter.Scope, d limiter.Decision) row {
 	r := row{Entity: at.Entity, Model: at.Resource}
 	for _, s := range d.Statuses {
 		if s.Entity == at.Entity {
 			r.Gauges = append(r.Gauges, gauge{s.Limit, s.Available})
 		} else {
-			r.Key = true // its project's come after its own
+			r.Key = true // a key has the statuses of its project, too
 		}
 	}
 	return r
 }
 
-// blank is the frame before there is a store: what will be seen, without numbers.
+// blank returns the frame before the store is open: its rows without numbers.
 func blank(o Options) frame {
 	f := frame{Store: o.Store, Seed: o.Seed, Duration: o.Duration, SettingUp: true}
 	project := map[string]bool{}
@@ -60,10 +61,10 @@ func blank(o Options) frame {
 	return f
 }
 
-// setting is what the run can be repeated with.
+// setting returns the store and the seed, with which the run can be repeated.
 func (f frame) setting() string { return fmt.Sprintf("%s, seed %d", f.Store, f.Seed) }
 
-// clock is how far the demo is.
+// clock returns the progress of the demo.
 func (f frame) clock() string {
 	if f.SettingUp {
 		return "setting up"
@@ -77,4 +78,23 @@ func (f frame) clock() string {
 func (t totals) String() string {
 	return fmt.Sprintf("calls %d   admitted %d   refused %d   waiting %d   gave up %d   rolled back %d",
 		t.Calls, t.Admitted, t.Refused, t.Waiting, t.GaveUp, t.RolledBack)
+}
+
+// compact formats a number in at most five characters: 950, 4.2k, -12k.
+func compact(n int64) string {
+	switch size := max(n, -n); {
+	case size < 1000:
+		return strconv.FormatInt(n, 10)
+	case size < 10_000 && n%1000 != 0:
+		return strconv.FormatFloat(float64(n/100)/10, 'f', 1, 64) + "k"
+	}
+	return strconv.FormatInt(n/1000, 10) + "k"
+}
+
+// seconds formats a duration in seconds: 1.2s, or 0.05s below a tenth.
+func seconds(d time.Duration) string {
+	if d < 100*time.Millisecond {
+		return fmt.Sprintf("%.2fs", d.Seconds())
+	}
+	return fmt.Sprintf("%.1fs", d.Seconds())
 }

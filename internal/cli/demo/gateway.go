@@ -11,19 +11,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
-// patience is how long a key that waits does so.
-const patience = 4 * time.Second
+// waitTimeout is how long a key that waits for tokens does so.
+const waitTimeout = 4 * time.Second
 
-// gateway serves calls as a real one would, but for the work itself.
+// gateway serves calls as a real gateway does, but only simulates the work.
 type gateway struct {
 	lim  *limiter.RateLimiter
 	book *book
 	fail context.CancelCauseFunc // ends the demo
-	end  time.Time               // of the arrivals
+	end  time.Time               // when calls stop to arrive
 }
 
-// run serves calls until the end of the arrivals or of ctx, and returns when
-// none is under way. Calls that ctx ends give back what they took.
+// run serves calls until g.end or the end of ctx, and returns when none is
+// running. Calls that ctx ends give back their tokens.
 func (g *gateway) run(ctx context.Context, t *traffic) {
 	var underWay sync.WaitGroup
 	defer underWay.Wait()
@@ -60,8 +60,7 @@ func (g *gateway) serve(ctx context.Context, c call) {
 	g.lookForDebt(ctx, c)
 }
 
-// acquire takes what the call is estimated to need: at once, or when it is
-// there.
+// acquire takes the estimated tokens of a call, at once or after waiting.
 func (g *gateway) acquire(ctx context.Context, c call) (*limiter.Lease, error) {
 	req := limiter.Request{Entity: c.key.id, Resource: c.model, Consume: limiter.Tokens(rpm, 1).And(tpm, c.estimate)}
 	g.book.count(func(t *totals) { t.Calls++ })
@@ -71,7 +70,7 @@ func (g *gateway) acquire(ctx context.Context, c call) (*limiter.Lease, error) {
 	g.book.count(func(t *totals) { t.Waiting++ })
 	defer g.book.count(func(t *totals) { t.Waiting-- })
 	begun := time.Now()
-	until := begun.Add(patience)
+	until := begun.Add(waitTimeout)
 	if until.After(g.end) {
 		until = g.end
 	}
@@ -84,7 +83,7 @@ func (g *gateway) acquire(ctx context.Context, c call) (*limiter.Lease, error) {
 	return lease, err
 }
 
-// notAdmitted counts a refusal, or a waiter that gave up. Anything else ends the
+// notAdmitted counts a refusal or a waiter that gave up. Any other error ends the
 // demo.
 func (g *gateway) notAdmitted(c call, err error) {
 	refusal, refused := errors.AsType[*limiter.ExceededError](err)
@@ -105,20 +104,21 @@ func (g *gateway) notAdmitted(c call, err error) {
 	}
 }
 
-// reason is the limit that makes a caller wait longest.
+// reason returns the limit with the longest wait.
 func reason(e *limiter.ExceededError) string {
 	s := e.Decision.Primary()
 	return fmt.Sprintf("%s has %s of %s %s", s.Entity, tty.Number(s.Available), tty.Number(s.Requested), s.Limit.Name)
 }
 
-// lookForDebt notes what a call left in debt that took far more than estimated.
+// lookForDebt records an event if a call with a low estimate left a bucket in
+// debt.
 func (g *gateway) lookForDebt(ctx context.Context, c call) {
 	if c.actual <= c.estimate || ctx.Err() != nil {
 		return
 	}
 	d, err := g.lim.Explain(ctx, limiter.Request{Entity: c.key.id, Resource: c.model, Consume: limiter.Tokens(tpm, 0)})
 	if err != nil {
-		return // it was only for the looks
+		return // the event is optional
 	}
 	if s := d.Primary(); s.Exceeded {
 		g.book.note("debt", c, fmt.Sprintf("%s tokens, not %s: %s owes %s for %s",
@@ -126,7 +126,7 @@ func (g *gateway) lookForDebt(ctx context.Context, c call) {
 	}
 }
 
-// sleep is nil after d, or the error of ctx if that ends before.
+// sleep waits for d. It returns the error of ctx if that ends first.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -8,15 +8,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
-// lines prints events one by one and, once a second, the totals.
+// lines is a display that prints a line for each event and, once a second, the
+// totals.
 type lines struct {
 	out    io.Writer
 	begun  bool
-	second time.Duration // that comes next
+	second time.Duration // when to print the totals next
 }
 
 func (l *lines) show(f frame) error {
-	if f.SettingUp { // a store that cannot be opened is an error, and no output
+	if f.SettingUp { // a store that cannot be opened causes no output
 		return nil
 	}
 	if !l.begun {

@@ -1,6 +1,6 @@
-// Package demo is a small LLM gateway that shows a limiter at work, and checks
-// it: a few keys call two models under several limits, and every admission is
-// held against what the limits allow.
+// Package demo runs a small LLM gateway that shows a limiter at work: a few keys
+// call two models under several limits. It checks every admission against the
+// limits.
 package demo
 
 import (
@@ -14,17 +14,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
-// Namespace is the one the demo registers and uses, so that it never meets what
-// else is in the store.
+// Namespace is the namespace of the demo, apart from other data of the store.
 const Namespace = "zae-limiter-demo"
 
-// redraw is how often the display is renewed.
-const redraw = 125 * time.Millisecond
+// redrawInterval is the time between two frames.
+const redrawInterval = 125 * time.Millisecond
 
 // Options configures [Run]. All but Screen and Style are required.
 type Options struct {
 	Open     func(context.Context) (limiter.Repository, error) // opens the store, which Run closes
-	Store    string                                            // what the store is called
+	Store    string                                            // name of the store
 	Seed     uint64                                            // of the traffic
 	Duration time.Duration
 	Out      io.Writer
@@ -32,10 +31,10 @@ type Options struct {
 	Style    tty.Style
 }
 
-// Run shows at once what there will be, and opens the store. It lets calls
-// arrive for as long as Options say or until ctx ends, waits for those under way,
-// and prints a summary. It returns an error when the store or Out fails, and when
-// more was admitted than the limits allow.
+// Run draws an empty frame and opens the store. It lets calls arrive for
+// Options.Duration or until ctx ends, waits for running calls, and prints a
+// summary. It returns an error if the store or Out fails, or if more was admitted
+// than the limits allow.
 func Run(ctx context.Context, o Options) (err error) {
 	d := newDisplay(o)
 	if err := d.show(blank(o)); err != nil {
@@ -61,7 +60,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}()
 
 	c := camera{o, lim, book}
-	// What is shown after an interrupt is read from the store, too.
+	// The frames after an interrupt are read from the store, too.
 	watching := context.WithoutCancel(ctx)
 	watchErr := watch(watching, c, d, done, fail)
 	<-done
@@ -74,8 +73,8 @@ func Run(ctx context.Context, o Options) (err error) {
 	return c.conclude(watching)
 }
 
-// openGateway is a limiter on the demo's namespace, whose every charge is
-// entered in the book.
+// openGateway returns a limiter on the demo's namespace that records every charge
+// in the book.
 func openGateway(ctx context.Context, repo limiter.Repository, b *book) (*limiter.RateLimiter, error) {
 	if _, err := repo.RegisterNamespace(ctx, b.start, Namespace); err != nil {
 		return nil, err
@@ -89,15 +88,14 @@ func openGateway(ctx context.Context, repo limiter.Repository, b *book) (*limite
 		return nil, err
 	}
 	err = setUp(ctx, lim)
-	b.start = time.Now() // setting up is no part of the run
+	b.start = time.Now() // without the time of setting up
 	return lim, err
 }
 
-// watch shows how things stand until done. When it cannot, nobody looks on, and
-// the demo ends.
+// watch shows frames until done. If the display fails, it ends the demo.
 func watch(ctx context.Context, c camera, d display, done <-chan struct{}, fail context.CancelCauseFunc) (err error) {
 	defer func() { err = errors.Join(err, d.close()) }()
-	tick := time.NewTicker(redraw)
+	tick := time.NewTicker(redrawInterval)
 	defer tick.Stop()
 	for {
 		err := c.show(ctx, d)
@@ -113,7 +111,7 @@ func watch(ctx context.Context, c camera, d display, done <-chan struct{}, fail 
 	}
 }
 
-// display shows frames, one after the other.
+// display shows frames.
 type display interface {
 	show(f frame) error
 	close() error
@@ -126,7 +124,7 @@ func newDisplay(o Options) display {
 	return &lines{out: o.Out}
 }
 
-// camera takes pictures of the gateway.
+// camera takes frames of the gateway.
 type camera struct {
 	Options
 	lim  *limiter.RateLimiter
@@ -141,7 +139,7 @@ func (c camera) show(ctx context.Context, d display) error {
 	return d.show(f)
 }
 
-// take is how things stand now.
+// take returns the current frame.
 func (c camera) take(ctx context.Context) (frame, error) {
 	f := frame{Store: c.Store, Seed: c.Seed, Duration: c.Duration}
 	for _, at := range buckets() {

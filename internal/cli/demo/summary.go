@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
-// summary is what the demo ends with. The name of the store may be long: its line
-// is broken at width, unless that is 0.
+// summary returns the summary of the demo. It wraps the line with the name of the
+// store at width, unless that is 0.
 func summary(f frame, all []line, v verdict, width int, style tty.Style) string {
 	var b strings.Builder
 	title := style.Bold("zae-limiter demo") + "   " + style.Dim(ended(f))
@@ -40,7 +40,7 @@ what failed calls and high estimates gave back. Later: corrections, used beyond
 the estimate. Used: admitted and later; as debt, the part of it that the bucket
 did not hold, and that its refill paid first. Refused: asked for in vain.`
 
-// outside bounds what the checks are about.
+// outside states what the checks do not cover.
 const outside = `Later corrections are outside this promise: they are never refused, so used may
 exceed allowed. The excess is debt, and nothing is admitted until it is paid.`
 
@@ -56,7 +56,8 @@ func (l line) line(name string) string {
 	return summaryLine(name, l.Model, l.Limit, tty.Number(l.Allowed), tty.Number(l.Admitted), some(l.Later), tty.Number(l.used()), some(l.Debt), some(l.Refused))
 }
 
-// summaryLine has the limit on the left and its numbers on the right.
+// summaryLine returns a line with the limit on the left and its numbers on the
+// right.
 func summaryLine(name, model, limit string, numbers ...string) string {
 	line := tty.Left(name, nameWidth) + " " + tty.Left(model, modelWidth) + "  " + tty.Left(limit, len(rpm))
 	for _, n := range numbers {
@@ -65,7 +66,7 @@ func summaryLine(name, model, limit string, numbers ...string) string {
 	return line
 }
 
-// some is a number that is seen only if there is any.
+// some formats a number, 0 as "-".
 func some(n int64) string {
 	if n == 0 {
 		return "-"
@@ -75,7 +76,7 @@ func some(n int64) string {
 
 func admissions(n int) string { return tty.Number(int64(n)) + " admissions" }
 
-// sentence says what the checks found, and what they are not about.
+// sentence returns the result of the checks, and what they do not cover.
 func (v verdict) sentence(style tty.Style) string {
 	where := fmt.Sprintf("%s of %s on %s, %s into the run", v.limit, v.entity, v.model, seconds(v.at.Truncate(time.Millisecond)))
 	switch {

@@ -9,14 +9,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
-// table draws frames on a screen, with the events of late below.
+// table is a display that draws frames on a screen, with recent events below.
 type table struct {
 	screen *tty.Screen
 	style  tty.Style
 	events []event
 }
 
-// maxEvents is how many are kept to be shown.
+// maxEvents is the maximum number of events shown.
 const maxEvents = 12
 
 func (t *table) show(f frame) error {
@@ -29,11 +29,11 @@ func (t *table) show(f frame) error {
 
 func (t *table) close() error { return t.screen.Close() }
 
-// minWidth is what the columns need; on a narrower terminal they are cut.
+// minWidth is the width of the columns. A narrower terminal cuts them.
 const minWidth = 80
 
-// render draws a frame in at most height lines, none wider than width. What
-// matters least goes first: events, the legend, empty lines, the last rows.
+// render draws a frame in at most height lines, none wider than width. If it does
+// not fit, it drops events, then the legend, empty lines, and the last rows.
 func render(f frame, width, height int, style tty.Style) []string {
 	wide := max(width, minWidth)
 	lines := append([]string{header(f, wide, style), " " + f.Totals.String(), ""}, rows(f.Rows, wide, style)...)
@@ -66,8 +66,8 @@ var legend = [...]string{
 	"Time is real: limits refill per minute. A key is charged with its project.",
 }
 
-// header has the title on the left and the clock on the right, as far as there
-// is room.
+// header returns a line with the title on the left, cut if needed, and the clock
+// on the right.
 func header(f frame, width int, style tty.Style) string {
 	const name = " zae-limiter demo"
 	clock := f.clock()
@@ -75,7 +75,8 @@ func header(f frame, width int, style tty.Style) string {
 	return style.Bold(name) + style.Dim(tty.Left(title, width-len(name)-len(clock))) + style.Bold(clock)
 }
 
-// rows are the heading and a line for each bucket, the projects apart.
+// rows returns the heading and a line for each bucket, with an empty line between
+// projects.
 func rows(all []row, width int, style tty.Style) []string {
 	cells := barCells(width)
 	lines := []string{style.Dim(columns(
@@ -105,7 +106,7 @@ const (
 	retryWidth    = 9 // "tpm 11.9s"
 )
 
-// barCells is how long each of the two bars of a line may be.
+// barCells returns the length of each of the two bars of a line.
 func barCells(width int) int {
 	const margins = 1 + 1 + 2 + 2 + 2 + 1 + 2 // left of every column
 	const barGaps = 2                         // between a bar and its number
@@ -131,7 +132,7 @@ func (r row) line(name string, cells int, style tty.Style) string {
 	return columns(name, r.Model, gauges[rpm], gauges[tpm], strconv.Itoa(r.Admitted), strconv.Itoa(r.Refused), retry)
 }
 
-// draw is a bar and what it stands for.
+// draw returns a bar and its numbers.
 func (g gauge) draw(cells, width int, style tty.Style) string {
 	text := tty.Right(compact(g.Available)+"/"+compact(g.Limit.Capacity), width)
 	if g.Available < 0 {
@@ -140,7 +141,7 @@ func (g gauge) draw(cells, width int, style tty.Style) string {
 	return tty.Bar(g.Available, g.Limit.Capacity, cells, style) + " " + text
 }
 
-// label is the name of a project, or of a key below it.
+// label returns the name of a project in bold, or of a key with an indent.
 func label(entity string, key bool, style tty.Style) string {
 	if key {
 		return "  " + entity
@@ -148,7 +149,7 @@ func label(entity string, key bool, style tty.Style) string {
 	return style.Bold(entity)
 }
 
-// line tells an event.
+// line returns an event on one line.
 func (e event) line(style tty.Style) string {
 	what := tty.Left(e.What, 7)
 	switch e.What {

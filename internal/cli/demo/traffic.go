@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// call is one that arrives at the gateway.
+// call is a call to the gateway.
 type call struct {
 	at               time.Duration // since the start
 	key              key
@@ -15,15 +15,15 @@ type call struct {
 	fails            bool
 }
 
-// traffic draws calls: their times are a Poisson process in which some calls
-// come in bursts. The same seed gives the same calls.
+// traffic generates calls: a Poisson process in which some calls come in bursts.
+// The same seed gives the same calls.
 type traffic struct {
 	*rand.Rand
 	at    time.Duration
 	key   key
 	model string
-	burst int // how many more follow at once, from the same key to the same model
-	calm  int // how many more come before one takes far more than estimated
+	burst int // calls left in the current burst of one key to one model
+	calm  int // calls left before one uses far more than estimated
 }
 
 const (
@@ -35,7 +35,7 @@ func newTraffic(seed uint64) *traffic {
 	return &traffic{Rand: rand.New(rand.NewPCG(seed, seed)), calm: 6}
 }
 
-// next is the call after the one before.
+// next returns the next call.
 func (t *traffic) next() call {
 	gap := meanGap
 	if t.burst > 0 {
@@ -54,8 +54,8 @@ func (t *traffic) next() call {
 	return c
 }
 
-// drawTokens is what a call is estimated to use and what it does: mostly a
-// little less, now and then far more.
+// drawTokens returns the estimated and the actual tokens of a call. The actual
+// number is mostly a little less, and sometimes far more.
 func (t *traffic) drawTokens(cheap, bulky bool) (estimate, actual int64) {
 	estimate = 300 + t.Int64N(700)
 	surprise := 2500 + t.Int64N(2500)

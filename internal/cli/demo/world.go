@@ -7,13 +7,13 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// The limits every model has, per minute.
+// The limits of every model, per minute.
 const (
 	rpm = "rpm" // requests
 	tpm = "tpm" // tokens
 )
 
-// The models. A large one costs more tokens per call.
+// The models. The large one uses more tokens per call.
 const (
 	large = "large"
 	small = "small"
@@ -23,10 +23,10 @@ const (
 type key struct {
 	id, project string
 	share       int
-	waits       bool // rather than being refused
+	waits       bool // waits for tokens instead of being refused
 }
 
-// keys are listed by project.
+// keys returns the keys, by project.
 func keys() []key {
 	return []key{
 		{id: "web", project: "shop", share: 5},
@@ -37,8 +37,8 @@ func keys() []key {
 	}
 }
 
-// buckets are all there are, in the order they are shown: each project before
-// its keys, each with both models.
+// buckets returns all buckets in the order of display: each project before its
+// keys, each with both models.
 func buckets() []limiter.Scope {
 	var all []limiter.Scope
 	add := func(entity string) {
@@ -55,8 +55,8 @@ func buckets() []limiter.Scope {
 	return all
 }
 
-// limits are stored at three levels: the defaults of each model, those of the
-// projects, and one key's own.
+// limits returns limits at three levels: the defaults of each model, those of the
+// projects, and those of one key.
 func limits() []limiter.Config {
 	perMinute := func(entity, model string, requests, requestBurst, tokens, tokenBurst int64) limiter.Config {
 		return limiter.Config{
@@ -74,7 +74,7 @@ func limits() []limiter.Config {
 	}
 }
 
-// setUp stores the keys and the limits. It may be repeated.
+// setUp stores the keys and the limits. It can be repeated.
 func setUp(ctx context.Context, lim *limiter.RateLimiter) error {
 	for _, k := range keys() {
 		_, err := lim.CreateEntity(ctx, limiter.Entity{ID: k.id, Parent: k.project, Cascade: true})

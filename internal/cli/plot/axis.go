@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// axis is the scale of the tokens. It begins and ends at a tick and has one at
-// 0, and its ticks are whole tokens with some rows in between.
+// axis is the scale of the tokens. It starts and ends at a tick and has one at 0.
+// Ticks are whole tokens, with some rows in between.
 type axis struct {
 	bottom, top float64
 	step        float64 // tokens from tick to tick
@@ -14,29 +14,29 @@ type axis struct {
 }
 
 const (
-	usualTicks = 5  // a chart has about as many, besides the one at its bottom
-	usualRows  = 10 // a chart has about as many
+	usualTicks = 5  // approximate number of ticks above the bottom
+	usualRows  = 10 // approximate number of rows
 )
 
-// newAxis has room for values from low to high, and for 0.
+// newAxis returns an axis for values from low to high and for 0.
 func newAxis(low, high float64) axis {
 	low, high = min(low, 0), max(high, 0)
 	step := roundStep((high - low) / usualTicks)
 	a := axis{bottom: math.Floor(low/step) * step, top: math.Ceil(high/step) * step, step: step}
 	if a.bottom == a.top {
-		a.top = step // a line at 0 needs something to be below
+		a.top = step // an axis needs a height
 	}
 	ticks := a.ticks()
 	a.rows = max(1, (usualRows+ticks/2)/ticks)
 	return a
 }
 
-// roundStep is the first of 1, 2, 5, 10, 20, 25, 50, 100, 200, 250 and so on that
-// is not less.
-func roundStep(least float64) float64 {
+// roundStep returns the smallest of 1, 2, 5, 10, 20, 25, 50, 100, 200, 250 and so
+// on that is at least low.
+func roundStep(low float64) float64 {
 	for power := 1.0; ; power *= 10 {
 		for _, digit := range []float64{1, 2, 2.5, 5} {
-			if step := digit * power; step >= least && step == math.Trunc(step) {
+			if step := digit * power; step >= low && step == math.Trunc(step) {
 				return step
 			}
 		}
@@ -45,14 +45,13 @@ func roundStep(least float64) float64 {
 
 func (a axis) ticks() int { return int(math.Round((a.top - a.bottom) / a.step)) }
 
-// height is the number of lines from the bottom to the top.
+// height returns the number of lines from the bottom to the top.
 func (a axis) height() int { return a.ticks() * a.rows }
 
-// zero is the line of 0, counted from the top.
+// zero returns the line of 0, counted from the top.
 func (a axis) zero() int { return int(math.Round(a.top/a.step)) * a.rows }
 
-// label is the value of the line that is about at value, or nothing between the
-// ticks.
+// label returns the label of the line at value, or "" between the ticks.
 func (a axis) label(value float64) string {
 	line := int(math.Round((a.top - value) / a.step * float64(a.rows)))
 	if line%a.rows != 0 {
@@ -65,12 +64,13 @@ func (a axis) label(value float64) string {
 	return grouped(strconv.FormatFloat(float64(ticks)*a.step, 'f', 0, 64))
 }
 
-// width is that of the longest label.
+// width returns the width of the longest label.
 func (a axis) width() int { return max(len(a.label(a.bottom)), len(a.label(a.top))) }
 
-// labelWidth has room for the labels of all series, so that their charts are
-// aligned. Means are between the lowest and the highest, and their labels not
-// longer. Beside a single character asciigraph leaves out a space.
+// labelWidth returns a width for the labels of all series, so that their charts
+// align. Means lie between the lowest and the highest value, so their labels are
+// not longer. The minimum is 2, since asciigraph drops a space beside a single
+// character.
 func labelWidth(all []series) int {
 	width := 2
 	for _, s := range all {

@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
-// scale is the same for all groups that are drawn as bars, so that bars of one
-// limit can be compared.
+// scale is shared by all groups that are drawn as bars, so that bars of one limit
+// can be compared.
 type scale struct {
 	full           map[string]int64 // the largest amount, by limit
 	names, numbers int              // widths left of the bars
@@ -31,7 +31,7 @@ func newScale(all []*group) scale {
 	return s
 }
 
-// size is n without its sign; the least there is counts as the largest.
+// size returns the absolute value of n; for the smallest int64, the largest one.
 func size(n int64) int64 {
 	if n >= 0 {
 		return n
@@ -39,16 +39,16 @@ func size(n int64) int64 {
 	return max(-n, -(n + 1))
 }
 
-// single reports whether all is in one window, where a line would be a dot.
+// single reports whether the group has only one window, which is drawn as bars.
 func (g *group) single() bool { return len(g.seen) == 1 }
 
 // bars draws a bar for each limit of a single window, red below 0.
 func (g *group) bars(width int, s scale, style tty.Style) []string {
-	const glyph, least = "█", 8
-	room := max(width-len("   ")-s.names-s.numbers-len("  "), least)
+	const glyph, minRoom = "█", 8
+	room := max(width-len("   ")-s.names-s.numbers-len("  "), minRoom)
 	var lines []string
 	for _, limit := range slices.Sorted(maps.Keys(g.limits)) {
-		for _, n := range g.limits[limit] { // one
+		for _, n := range g.limits[limit] { // exactly one
 			colour, cells := style.Green, 0
 			if n < 0 {
 				colour = style.Red

@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
-// chart is one series on its columns.
+// chart is a series laid out on columns.
 type chart struct {
 	series
 	layout layout
@@ -24,10 +24,11 @@ func newChart(s series, l layout, labels int) chart {
 	return chart{s, l, values, newAxis(slices.Min(values), slices.Max(values)), labels}
 }
 
-// offset is the tick and two spaces before it, of which one is before the label.
+// offset is the width that asciigraph adds to a label: a space before it, a space
+// after it and the tick.
 const offset = 3
 
-// margin is the width of everything left of the first column.
+// margin returns the width left of the first column.
 func margin(labels int) int { return labels + offset }
 
 func (c chart) draw(width int, style tty.Style) []string {
@@ -43,11 +44,11 @@ func (c chart) draw(width int, style tty.Style) []string {
 	return append(lines, style.Dim(c.ruler()), style.Dim(c.times()))
 }
 
-// plot leaves asciigraph no choice. It is not given a width, since it would
-// interpolate. It draws the way from each value to the next, so the first one is
-// given twice for every column to end at its own. Bounds on ticks keep its rows
-// at the values it labels them with, and keep a flat line off a range of nothing.
-// Labels of one width keep that of the chart.
+// plot draws the line with asciigraph. It sets no width, since asciigraph would
+// interpolate. It passes the first value twice: asciigraph draws from each value
+// to the next, so every column ends at its own value. Bounds on ticks keep rows at
+// the values of their labels and avoid an empty range for a flat line. All labels
+// have one width, which fixes the width of the chart.
 func (c chart) plot() string {
 	return asciigraph.Plot(
 		slices.Concat(c.values[:1], c.values),
@@ -59,8 +60,7 @@ func (c chart) plot() string {
 	)
 }
 
-// paint colours the line, red below 0, and shows where 0 is if that is not at
-// the bottom.
+// paint colours the line, red below 0, and marks 0 unless it is at the bottom.
 func (c chart) paint(row int, line string, style tty.Style) string {
 	colour := style.Green
 	if row > c.axis.zero() {
@@ -80,11 +80,10 @@ func (c chart) paint(row int, line string, style tty.Style) string {
 	return b.String()
 }
 
-// ticks are the windows whose time is shown, the one that can be missed at the
-// end.
+// ticks returns the windows whose time is shown, the most important first.
 func (c chart) ticks() []int64 { return []int64{c.first, c.last, c.first + c.windows()/2} }
 
-// ruler is the line below the chart, with a mark at every tick.
+// ruler returns the line below the chart, with a mark at every tick.
 func (c chart) ruler() string {
 	line := []rune(strings.Repeat("─", c.layout.columns))
 	for _, window := range c.ticks() {
@@ -93,7 +92,7 @@ func (c chart) ruler() string {
 	return strings.Repeat(" ", margin(c.labels)-1) + "└" + string(line)
 }
 
-// times is the line below the ruler: the time of each tick that has room.
+// times returns the line below the ruler: the time of each tick that fits.
 func (c chart) times() string {
 	const gap = 2
 	line := strings.Repeat(" ", c.layout.columns)

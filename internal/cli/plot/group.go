@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
-// title is what the snapshots of a group have in common.
+// title holds what the snapshots of a group have in common.
 type title struct {
 	entity, resource string
 	window           limiter.Window
@@ -18,7 +18,7 @@ type title struct {
 
 var windows = []limiter.Window{limiter.Hourly, limiter.Daily, limiter.Monthly}
 
-// compare sorts windows by their length.
+// compare orders titles by entity, resource and length of the window.
 func (t title) compare(other title) int {
 	return cmp.Or(
 		cmp.Compare(t.entity, other.entity), cmp.Compare(t.resource, other.resource),
@@ -27,15 +27,15 @@ func (t title) compare(other title) int {
 	)
 }
 
-// heading shortens the entity to what the resource, which may take half of the
-// width, and the window leave.
+// heading returns the title in at most width columns. The resource gets at most
+// half of them, and the entity what is left.
 func (t title) heading(width int) string {
 	end := "  " + tty.Ellipsis(printable(t.resource), width/2) + "  " + printable(string(t.window))
 	return tty.Ellipsis(printable(t.entity), max(width-tty.Width(end), 1)) + end
 }
 
-// group is what is drawn under one heading. It holds the windows that have a
-// snapshot only, however far they are apart.
+// group holds the snapshots that are drawn under one heading. It stores only
+// windows that have a snapshot, so that a long span costs nothing.
 type group struct {
 	title
 	seen   map[int64]bool             // by window
@@ -97,7 +97,7 @@ func (g *group) draw(width int, full scale, style tty.Style) []string {
 	return append(lines, g.foot(columns, width, style)...)
 }
 
-// foot tells which time is drawn, in as many lines as it takes.
+// foot returns lines that describe the time drawn.
 func (g *group) foot(columns layout, width int, style tty.Style) []string {
 	s := g.span()
 	parts := []string{s.String(), s.count(s.windows())}

@@ -10,7 +10,7 @@ import (
 // most.
 func TestWindowsAreSpreadEvenly(t *testing.T) {
 	const first = -37
-	for room := fewest; room <= 60; room += 7 {
+	for room := minColumns; room <= 60; room += 7 {
 		for n := int64(1); n <= 300; n++ {
 			l := newLayout(span{limiter.Hourly, first, first + n - 1}, room)
 			if l.columns > room || l.merged() != (n > int64(room)) {

@@ -9,8 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
-// series is the tokens of one limit, window by window. Windows that are not in
-// it have none.
+// series holds the tokens of one limit by window. Missing windows count as 0.
 type series struct {
 	span
 	limit     string
@@ -32,11 +31,11 @@ func newSeries(limit string, tokens map[int64]int64, s span) series {
 	return all
 }
 
-// used are the windows that have tokens, in order.
+// used returns the windows that have tokens, in order.
 func (s series) used() []int64 { return slices.Sorted(maps.Keys(s.tokens)) }
 
-// columns are the tokens as they are drawn: of the window a column belongs to,
-// or the mean of those merged in it.
+// columns returns the value of each column: the tokens of its window, or the mean
+// of the windows merged in it.
 func (s series) columns(l layout) []float64 {
 	values := make([]float64, l.columns)
 	for _, window := range s.used() {
@@ -53,7 +52,7 @@ func (s series) columns(l layout) []float64 {
 	return values
 }
 
-// title is the limit with its total and its peak, in as many lines as they take.
+// title returns lines with the limit, its total and its peak.
 func (s series) title(width int, style tty.Style) []string {
 	at := s.peakTime()
 	if len("peak "+tty.Number(s.peak)+at) > width {
@@ -66,7 +65,8 @@ func (s series) title(width int, style tty.Style) []string {
 	}, "  ", width)
 }
 
-// peakTime is the first window with the peak, unless that is none at all.
+// peakTime returns the time of the first window with the peak, or "" if the peak
+// is 0.
 func (s series) peakTime() string {
 	for _, window := range s.used() {
 		if s.tokens[window] == s.peak && s.peak != 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
-// span is the windows from first to last, all of them. Windows are counted, so
-// that a span of thousands of years is no more work than one of an hour.
+// span is a range of windows from first to last. Windows have numbers, so that a
+// span of thousands of years costs no more than one of an hour.
 type span struct {
 	window      limiter.Window
 	first, last int64
@@ -21,8 +21,8 @@ const (
 	daySeconds  = 24 * hourSeconds
 )
 
-// windowAt is the number of the window that t is in. Hours and days are counted
-// from 1970, months from the year 0.
+// windowAt returns the number of the window of t. Hours and days are counted from
+// 1970, months from the year 0.
 func windowAt(w limiter.Window, t time.Time) int64 {
 	start, _ := w.Bounds(t)
 	switch w {
@@ -34,7 +34,7 @@ func windowAt(w limiter.Window, t time.Time) int64 {
 	return int64(start.Year())*12 + int64(start.Month()-time.January)
 }
 
-// start is the first second of a window.
+// start returns the first second of a window.
 func (s span) start(window int64) time.Time {
 	switch s.window {
 	case limiter.Hourly:
@@ -47,7 +47,8 @@ func (s span) start(window int64) time.Time {
 
 func (s span) windows() int64 { return s.last - s.first + 1 }
 
-// label is when a window starts. An hour has its year only in a span of several.
+// label returns the start of a window. An hour has its year only if the span
+// covers several years.
 func (s span) label(window int64) string {
 	start := s.start(window)
 	switch s.window {
@@ -62,7 +63,7 @@ func (s span) label(window int64) string {
 	return start.Format("2006-01")
 }
 
-// String is the span from its first to its last minute, day or month.
+// String returns the span from its first to its last minute, day or month.
 func (s span) String() string {
 	layout := map[limiter.Window]string{limiter.Hourly: "2006-01-02 15:04", limiter.Daily: "2006-01-02", limiter.Monthly: "2006-01"}[s.window]
 	_, end := s.window.Bounds(s.start(s.last))
@@ -77,7 +78,7 @@ func (s span) unit() string {
 	return map[limiter.Window]string{limiter.Hourly: "hour", limiter.Daily: "day", limiter.Monthly: "month"}[s.window]
 }
 
-// count is a number of windows: 24 hours.
+// count formats a number of windows: 24 hours.
 func (s span) count(n int64) string {
 	if n == 1 {
 		return "1 " + s.unit()
@@ -85,8 +86,8 @@ func (s span) count(n int64) string {
 	return tty.Number(n) + " " + s.unit() + "s"
 }
 
-// about is a number of windows, with a digit after the point where that says
-// something: 1.5 hours, 33 hours.
+// about formats a number of windows, with a digit after the point below 10: 1.5
+// hours, 33 hours.
 func (s span) about(n float64) string {
 	digits := 0
 	if n < 9.95 {

@@ -6,7 +6,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
-// grouped sets a comma between thousands.
+// grouped inserts commas between groups of three digits.
 func grouped(digits string) string {
 	end := strings.IndexByte(digits, '.')
 	if end < 0 {
@@ -19,8 +19,8 @@ func grouped(digits string) string {
 	return digits
 }
 
-// printable replaces what no name has: a damaged one must neither move the
-// cursor nor be wider than it looks.
+// printable replaces characters that no valid name has. A damaged name must not
+// move the cursor.
 func printable(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -30,7 +30,7 @@ func printable(name string) string {
 	}, name)
 }
 
-// wrap joins parts to lines of at most width. A part that is wider has a line of
+// wrap joins parts to lines of at most width columns. A wider part gets a line of
 // its own.
 func wrap(parts []string, separator string, width int) []string {
 	var lines []string

@@ -8,18 +8,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
-// widest is where charts stop growing, so that no width costs much memory.
-const widest = 1000
+// maxWidth is the maximum width of a chart. It bounds the memory of a chart.
+const maxWidth = 1000
 
-// Usage draws snapshots, which may be in any order: a heading for each entity,
-// resource and window, and below it a chart for each limit: a line over time, or
-// a bar where there is one window only, by which bars of the same limit under
-// other headings can be compared. Windows between the first and the last that have no snapshot count as 0. Where there are more
-// windows than columns, a column is the mean of several. Every line ends in a
-// newline and takes at most width columns: charts want 40 and are cut below.
-// Without snapshots it is "".
+// Usage draws snapshots, which may be in any order. It draws a heading for each
+// entity, resource and window, and below it a chart for each limit: a line over
+// time, or a bar if there is only one window. All bars of a limit have one scale.
+// Windows without a snapshot count as 0. If there are more windows than columns, a
+// column is the mean of several. Every line ends in a newline and has at most
+// width columns; charts need 40 and are cut below that. Without snapshots, Usage
+// returns "".
 func Usage(snapshots []limiter.UsageSnapshot, width int, style tty.Style) string {
-	width = min(max(width, 0), widest)
+	width = min(max(width, 0), maxWidth)
 	var b strings.Builder
 	all := groups(snapshots)
 	full := newScale(all)

@@ -12,8 +12,8 @@ const (
 // barParts are the eighths of the last cell of a bar.
 var barParts = [...]string{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"}
 
-// Bar draws how much of a capacity is available, or how much is owed: yellow
-// below a quarter, red in debt.
+// Bar draws the available part of a capacity, yellow below a quarter, or the debt
+// in red.
 func Bar(available, capacity int64, width int, style Style) string {
 	size := min(max(available, -available), capacity)
 	eighths := int(float64(size) / float64(capacity) * float64(width) * 8)

@@ -8,10 +8,9 @@ import (
 	"golang.org/x/term"
 )
 
-// Keys reads the keys that are pressed on a terminal, one by one and without
-// showing them. Until restore is called, the terminal needs "\r\n" to begin a
-// line, as [Lines] writes it, and Ctrl-C is a key. The channel is nil where in is
-// no terminal, and closed when it ends.
+// Keys reads the keys that are pressed on a terminal, without echo. Until restore
+// is called, a line must start with "\r\n", as [Lines] writes it, and Ctrl-C is a
+// key. The channel is nil if in is not a terminal. It is closed when in ends.
 func Keys(in any) (keys <-chan byte, restore func()) {
 	f, ok := in.(*os.File)
 	if !ok || f == nil || !term.IsTerminal(int(f.Fd())) {
@@ -43,10 +42,10 @@ func Keys(in any) (keys <-chan byte, restore func()) {
 	}
 }
 
-// Lines writes to a terminal whose keys are read.
+// Lines is a writer for a terminal whose keys are read.
 type Lines struct{ io.Writer }
 
-// Write begins lines at the left.
+// Write replaces "\n" with "\r\n".
 func (l Lines) Write(p []byte) (int, error) {
 	if _, err := l.Writer.Write(bytes.ReplaceAll(p, []byte("\n"), []byte("\r\n"))); err != nil {
 		return 0, err

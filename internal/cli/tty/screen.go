@@ -17,7 +17,7 @@ const (
 	cursorUpFmt = "\x1b[%dA\r"
 )
 
-// ClearLine takes away what is right of the cursor.
+// ClearLine clears the line to the right of the cursor.
 const ClearLine = "\x1b[K"
 
 // Screen redraws a few lines in place, below what the terminal shows already.
@@ -25,18 +25,18 @@ const ClearLine = "\x1b[K"
 type Screen struct {
 	out           io.Writer
 	size          func() (width, height int)
-	lines         int // of the frame that is shown
+	lines         int // of the current frame
 	width, height int // when it was drawn
 	hidden        bool
 }
 
-// NewScreen is a screen on out, which is size large.
+// NewScreen returns a screen on out, with a function that returns its size.
 func NewScreen(out io.Writer, size func() (width, height int)) *Screen {
 	return &Screen{out: out, size: size}
 }
 
-// OpenScreen is a screen on out if that is a terminal which can move its
-// cursor, else nil.
+// OpenScreen returns a screen on out, or nil if out is not a terminal that can
+// move its cursor.
 func OpenScreen(out io.Writer) *Screen {
 	f, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) || !CanRedraw() {
@@ -51,12 +51,11 @@ func OpenScreen(out io.Writer) *Screen {
 	})
 }
 
-// Size is the number of columns and lines of the terminal now.
+// Size returns the current number of columns and lines.
 func (s *Screen) Size() (width, height int) { return s.size() }
 
-// Draw replaces the frame. Lines are cut at the width of the terminal, and those
-// at the end for which it has no room are left out. The cursor stays hidden
-// until Close.
+// Draw replaces the frame. It cuts lines at the width of the terminal, and drops
+// lines that do not fit its height. The cursor stays hidden until Close.
 func (s *Screen) Draw(frame []string) error {
 	width, height := s.size()
 	frame = frame[:min(len(frame), max(height-1, 0))]
@@ -64,7 +63,7 @@ func (s *Screen) Draw(frame []string) error {
 	b.WriteString(s.begin(width, height))
 	for _, line := range frame {
 		b.WriteString(Clip(line, width))
-		if Width(line) < width { // at the edge it would take the last character along
+		if Width(line) < width { // at the edge it would clear the last character
 			b.WriteString(ClearLine)
 		}
 		b.WriteString("\n")
@@ -75,9 +74,9 @@ func (s *Screen) Draw(frame []string) error {
 	return err
 }
 
-// begin moves to where the frame starts. When the size changed, lines may have
-// been wrapped, so that nobody knows where that is: then the frame moves to the
-// top.
+// begin returns the sequence that moves to the start of the frame. After a change
+// of the size that place is unknown, since lines may have been wrapped, so the
+// frame moves to the top.
 func (s *Screen) begin(width, height int) string {
 	start := s.home()
 	if s.lines > 0 && (width != s.width || height != s.height) {
@@ -97,8 +96,8 @@ func (s *Screen) home() string {
 	return fmt.Sprintf(cursorUpFmt, s.lines)
 }
 
-// Close takes the frame away and shows the cursor again. The screen may be drawn
-// on afterwards.
+// Close removes the frame and shows the cursor again. Draw may be called after
+// Close.
 func (s *Screen) Close() error {
 	if !s.hidden {
 		return nil

@@ -10,26 +10,26 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// Style colours text, or not: true is coloured.
+// Style colours text if it is true.
 type Style bool
 
-// StyleFromEnv is coloured unless NO_COLOR is set to anything, as
-// https://no-color.org asks, or the terminal is a dumb one.
+// StyleFromEnv returns true, unless NO_COLOR is set, as https://no-color.org asks,
+// or the terminal is dumb.
 func StyleFromEnv() Style { return Style(os.Getenv("NO_COLOR") == "" && CanRedraw()) }
 
-// Bold is bold text.
+// Bold returns bold text.
 func (s Style) Bold(text string) string { return s.wrap("1", text) }
 
-// Dim is less bright text.
+// Dim returns dim text.
 func (s Style) Dim(text string) string { return s.wrap("2", text) }
 
-// Red is red text.
+// Red returns red text.
 func (s Style) Red(text string) string { return s.wrap("31", text) }
 
-// Green is green text.
+// Green returns green text.
 func (s Style) Green(text string) string { return s.wrap("32", text) }
 
-// Yellow is yellow text.
+// Yellow returns yellow text.
 func (s Style) Yellow(text string) string { return s.wrap("33", text) }
 
 func (s Style) wrap(code, text string) string {
@@ -39,7 +39,8 @@ func (s Style) wrap(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// Width is how many columns a line takes: colours none, wide characters two.
+// Width returns the number of columns of a line. Colours take none, wide
+// characters two.
 func Width(line string) int {
 	n := 0
 	for line != "" {
@@ -50,7 +51,7 @@ func Width(line string) int {
 	return n
 }
 
-// Clip cuts a line to at most width columns. Colours are kept whole.
+// Clip cuts a line to at most width columns and keeps its colours.
 func Clip(line string, width int) string {
 	if Width(line) <= width {
 		return line
@@ -66,8 +67,8 @@ func Clip(line string, width int) string {
 	return b.String()
 }
 
-// next is the length in bytes of the first character or colour of a line, and
-// how many columns it takes.
+// next returns the length in bytes of the first character or colour of a line,
+// and its number of columns.
 func next(line string) (size, visible int) {
 	if strings.HasPrefix(line, "\x1b[") {
 		if end := strings.IndexByte(line, 'm'); end > 0 {

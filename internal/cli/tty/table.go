@@ -5,20 +5,21 @@ import (
 	"strings"
 )
 
-// Column is one of a [Table].
+// Column describes a column of a [Table].
 type Column struct {
 	Title string
-	Right bool // numbers
+	Right bool // align right, as numbers
 	Whole bool // never cut
-	Spare bool // left out before anything is cut
+	Spare bool // leave out before anything is cut
 }
 
-// gap is between columns.
+// gap separates columns.
 const gap = "  "
 
-// Table lays rows out below the titles of their columns, no line wider than
-// width. Where that is too little, spare columns go, the last one first, and
-// then the widest text is cut, and then columns go that do not fit. Cells may be coloured; they have no line breaks.
+// Table lays out rows below the titles of their columns, with no line wider than
+// width. If width is too small, it drops spare columns, the last one first, then
+// cuts the widest texts, then drops columns that do not fit. Cells may be coloured
+// and have no line breaks.
 func Table(columns []Column, rows [][]string, width int, style Style) []string {
 	widths := make([]int, len(columns))
 	for i, c := range columns {
@@ -37,7 +38,7 @@ func Table(columns []Column, rows [][]string, width int, style Style) []string {
 		}
 	}
 	squeeze(columns, widths, width)
-	for len(columns) > 1 && total(widths) > width { // part of a number must not be taken for one
+	for len(columns) > 1 && total(widths) > width { // a cut number would be misread
 		columns, widths = columns[:len(columns)-1], widths[:len(widths)-1]
 	}
 	titles := make([]string, len(columns))
@@ -51,10 +52,10 @@ func Table(columns []Column, rows [][]string, width int, style Style) []string {
 	return lines
 }
 
-// without is a list that lacks one element.
+// without returns a copy of a list without one element.
 func without[T any](list []T, i int) []T { return slices.Delete(slices.Clone(list), i, i+1) }
 
-// total is how wide a line of such columns is.
+// total returns the width of a line with columns of these widths.
 func total(widths []int) int {
 	sum := len(gap) * (len(widths) - 1)
 	for _, w := range widths {
@@ -63,13 +64,13 @@ func total(widths []int) int {
 	return sum
 }
 
-// squeeze takes from the widest columns of text what is too much.
+// squeeze narrows the widest columns until a line fits into width.
 func squeeze(columns []Column, widths []int, width int) {
-	const least = 6
+	const minWidth = 6
 	for total(widths) > width {
 		widest := -1
 		for i, c := range columns {
-			if !c.Whole && widths[i] > least && (widest < 0 || widths[i] > widths[widest]) {
+			if !c.Whole && widths[i] > minWidth && (widest < 0 || widths[i] > widths[widest]) {
 				widest = i
 			}
 		}
@@ -95,7 +96,7 @@ func tableLine(columns []Column, widths []int, cells []string, width int) string
 	return Ellipsis(strings.TrimRight(b.String(), " "), width)
 }
 
-// Ellipsis cuts text that is wider than width, and shows that it did.
+// Ellipsis cuts text that is wider than width and marks the cut with "…".
 func Ellipsis(text string, width int) string {
 	if Width(text) <= width || width < 1 {
 		return Clip(text, width)

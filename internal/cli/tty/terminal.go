@@ -7,16 +7,16 @@ import (
 	"golang.org/x/term"
 )
 
-// usualColumns is how wide a terminal is that does not say.
+// usualColumns is the width of a terminal of unknown width.
 const usualColumns = 80
 
-// IsTerminal tells whether a stream is a terminal.
+// IsTerminal reports whether a stream is a terminal.
 func IsTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && f != nil && term.IsTerminal(int(f.Fd()))
 }
 
-// IsFile tells whether a stream is a file on disk.
+// IsFile reports whether a stream is a file on disk.
 func IsFile(stream any) bool {
 	f, ok := stream.(*os.File)
 	if !ok || f == nil {
@@ -26,11 +26,11 @@ func IsFile(stream any) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// CanRedraw tells whether a terminal can move its cursor.
+// CanRedraw reports whether a terminal can move its cursor.
 func CanRedraw() bool { return os.Getenv("TERM") != "dumb" }
 
-// Columns is how wide a stream is: the terminal's width, else what COLUMNS
-// says, else 80.
+// Columns returns the width of a stream: that of its terminal, else COLUMNS, else
+// 80.
 func Columns(stream any) int {
 	if f, ok := stream.(*os.File); ok && f != nil {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {

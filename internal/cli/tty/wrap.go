@@ -3,8 +3,8 @@ package tty
 import "strings"
 
 // Wrap breaks the lines of a text between words, or inside a word that is wider
-// than width. A line that is indented goes on with the same indent, as far as
-// that leaves room.
+// than width. The rest of an indented line has the same indent, up to half of
+// width.
 func Wrap(text string, width int) string {
 	var out []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -30,7 +30,7 @@ func wrapLine(line string, width int) []string {
 		}
 		for Width(lines[len(lines)-1]) > room {
 			head, rest := split(lines[len(lines)-1], room)
-			if rest == "" { // one character that is wider
+			if rest == "" { // a single character that is too wide
 				break
 			}
 			lines = append(lines[:len(lines)-1], head, rest)
@@ -42,7 +42,7 @@ func wrapLine(line string, width int) []string {
 	return lines
 }
 
-// split cuts text after as many characters as fit, at least one.
+// split splits text after as many characters as fit, at least one.
 func split(text string, width int) (head, rest string) {
 	at := 0
 	for at < len(text) {

@@ -1,0 +1,53 @@
+package tty
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Number formats a number with grouped digits: 12,345.
+func Number(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return sign + digits
+}
+
+// Thousandths formats a number of thousandths as a decimal fraction: 12,345.5.
+func Thousandths(n int64) string {
+	whole, sign := n/1000, ""
+	if n < 0 && whole == 0 {
+		sign = "-"
+	}
+	text := fmt.Sprintf("%s%s.%03d", sign, Number(whole), max(n%1000, -(n%1000)))
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}
+
+// Bytes formats a size: "812 B", "3.4 MB".
+func Bytes(n int64) string {
+	const step = 1024
+	if n < step {
+		return strconv.FormatInt(n, 10) + " B"
+	}
+	size, units := float64(n)/step, "KMGT"
+	for size >= step && len(units) > 1 {
+		size, units = size/step, units[1:]
+	}
+	return strconv.FormatFloat(size, 'f', 1, 64) + " " + units[:1] + "B"
+}
+
+// Duration formats a duration in minutes and seconds: "3 s", "2 min 5 s".
+func Duration(d time.Duration) string {
+	seconds := int64(d.Round(time.Second) / time.Second)
+	if seconds < 60 {
+		return strconv.FormatInt(seconds, 10) + " s"
+	}
+	return strconv.FormatInt(seconds/60, 10) + " min " + strconv.FormatInt(seconds%60, 10) + " s"
+}
