@@ -1,5 +1,5 @@
-// Command zae-limiter looks at and steers a rate limiter. See zae-limiter --help.
-// Started by AWS Lambda it counts usage instead.
+// Command zae-limiter manages a rate limiter. See zae-limiter --help. Started by
+// AWS Lambda, it runs as a function that counts usage or applies declared limits.
 package main
 
 import (

@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-var dir string // holds the programs that build and export make
+var dir string // holds the programs of build and export
 
 func TestMain(m *testing.M) {
 	var err error
@@ -73,7 +73,7 @@ var export = sync.OnceValues(func() (string, error) {
 	return filepath.Join(dir, "code", "bootstrap"), os.CopyFS(filepath.Join(dir, "code"), files)
 })
 
-// path returns what build or export made.
+// path returns the path of a program that build or export created.
 func path(t *testing.T, program func() (string, error)) string {
 	t.Helper()
 	p, err := program()
@@ -85,11 +85,11 @@ func path(t *testing.T, program func() (string, error)) string {
 
 var architectures = map[string]string{"amd64": "x86_64", "arm64": "arm64"}
 
-// answer is what a function said about an invocation.
+// answer is the response of a function to an invocation.
 type answer struct{ path, body string }
 
-// runtimeAPI is what AWS Lambda has for a function: it gives out events, in
-// order, and takes the answers.
+// runtimeAPI starts a server with the API of AWS Lambda for a function. It serves
+// events in order and returns the answers on a channel.
 func runtimeAPI(t *testing.T, events ...string) (host string, answers chan answer) {
 	t.Helper()
 	answers = make(chan answer, len(events))
@@ -120,8 +120,8 @@ func runtimeAPI(t *testing.T, events ...string) (host string, answers chan answe
 	return strings.TrimPrefix(server.URL, "http://"), answers
 }
 
-// started is the exported function, which stops with the test. What it prints
-// is in log then.
+// started starts the exported function, which stops with the test. Its output is
+// in log.
 func started(t *testing.T, host string, log *bytes.Buffer, env ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), path(t, export))
@@ -139,8 +139,8 @@ func started(t *testing.T, host string, log *bytes.Buffer, env ...string) {
 	})
 }
 
-// Started by AWS Lambda, the program answers invocations. There is no table
-// here, so it says that all has to come again.
+// Started by AWS Lambda, the program answers invocations. Without a table it asks
+// for a retry of all records.
 func TestProgramIsAFunction(t *testing.T) {
 	t.Parallel()
 	host, answers := runtimeAPI(t, `{"Records":[]}`,
@@ -164,7 +164,7 @@ func TestProgramIsAFunction(t *testing.T) {
 	}
 }
 
-// expect takes an answer that begins so.
+// expect requires an answer that starts with this text.
 func expect(t *testing.T, answers chan answer, want answer) {
 	t.Helper()
 	select {
@@ -177,8 +177,8 @@ func expect(t *testing.T, answers chan answer, want answer) {
 	}
 }
 
-// The same program is the other function, too. CloudFormation gets its answer
-// where it waits for it, also that there is no table.
+// The same program is the provisioner, too. It sends CloudFormation its answer,
+// including the error that there is no table.
 func TestProgramIsAProvisioner(t *testing.T) {
 	t.Parallel()
 	stack := make(chan string, 1)

@@ -16,7 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
-// Clients take and give back while an aggregator is killed again and again. In
+// Clients take and give back tokens while an aggregator is killed repeatedly. In
 // the end every window has exactly what they used.
 func TestUsageIsExactThoughTheAggregatorIsKilled(t *testing.T) {
 	url := sharedEngine.URL(t)
@@ -57,7 +57,7 @@ func TestUsageIsExactThoughTheAggregatorIsKilled(t *testing.T) {
 	}
 }
 
-// traffic is some clients of a table.
+// traffic is a set of clients of a table.
 type traffic struct {
 	*testing.T
 	clients []*limiter.RateLimiter
@@ -87,7 +87,7 @@ func newTraffic(t *testing.T, table string, clients int) *traffic {
 	return all
 }
 
-// round is a few acquires of every client, some rolled back, some adjusted.
+// round makes a few acquires of every client, some rolled back, some adjusted.
 func (all *traffic) round() {
 	all.Helper()
 	var wg sync.WaitGroup
@@ -101,8 +101,7 @@ func (all *traffic) round() {
 	wg.Wait()
 }
 
-// call takes 10 and then turns out to have used another amount,
-// or to have failed.
+// call takes 10 tokens, then adjusts the amount or rolls back.
 func (all *traffic) call(ctx context.Context, lim *limiter.RateLimiter, entity string, i int64) {
 	lease, err := lim.Acquire(ctx, limiter.Request{Entity: entity, Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 10)})
 	if err != nil {
@@ -120,7 +119,7 @@ func (all *traffic) call(ctx context.Context, lim *limiter.RateLimiter, entity s
 	}
 }
 
-// counted is what the snapshots of a window add up to.
+// counted returns the sum of the snapshots of a window.
 func (all *traffic) counted(window limiter.Window) (sum int64) {
 	all.Helper()
 	for u, err := range all.clients[0].Usage(all.Context(), limiter.UsageQuery{Resource: "gpt-4", Window: window}) {

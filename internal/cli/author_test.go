@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// In an account of AWS the table itself knows who calls; elsewhere only
-// the user of this machine is known.
+// In AWS the table looks up the caller's identity; elsewhere only the user of this
+// machine is known.
 func TestWhoSignsAChange(t *testing.T) {
 	for _, c := range []struct {
 		store, endpoint, variable, principal string

@@ -47,7 +47,7 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// Names in messages come from stores that others write to.
+// Names in messages come from stores to which other programs write.
 func TestTalkMovesNoCursor(t *testing.T) {
 	var talk bytes.Buffer
 	c := &console{err: &talk, errStyle: true}
@@ -63,7 +63,7 @@ func TestTalkMovesNoCursor(t *testing.T) {
 	}
 }
 
-// A damaged time is an error, not the end of the program.
+// A damaged time is an error, not a panic.
 func TestJSONOfADamagedTime(t *testing.T) {
 	if text, err := encode(newEntityJSON(limiter.Entity{ID: "key-1", CreatedAt: time.Unix(1e15, 0)})); err == nil {
 		t.Errorf("got %s", text)

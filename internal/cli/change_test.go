@@ -43,7 +43,7 @@ func TestChangesThatAreAskedFor(t *testing.T) {
 	}
 }
 
-// flagged is what flags say of a stack, over what is deployed.
+// flagged returns the deployed stack with the settings of the flags.
 func flagged(t *testing.T, deployed infra.Stack, args ...string) infra.Stack {
 	t.Helper()
 	o := &deployOptions{stackConnection: &stackConnection{console: &console{err: io.Discard}}}
@@ -56,7 +56,7 @@ func flagged(t *testing.T, deployed infra.Stack, args ...string) infra.Stack {
 	return o.merge("my-app", &deployed, cmd.Flags())
 }
 
-// unlike is a stack that has no field at its default.
+// unlike returns a stack that has no field at its default.
 func unlike() infra.Stack {
 	return infra.Stack{
 		SnapshotWindows: "monthly", UsageRetentionDays: 1, AuditRetentionDays: 2, PITRRecoveryDays: 3, DeletionProtection: true,
@@ -67,7 +67,7 @@ func unlike() infra.Stack {
 	}
 }
 
-// Every flag of a stack replaces what is deployed, and only that.
+// Every flag of a stack replaces one deployed setting, and no other.
 func TestFlagsOverWhatIsDeployed(t *testing.T) {
 	ignored := cmpopts.IgnoreUnexported(infra.Stack{})
 	if diff := cmp.Diff(unlike(), flagged(t, unlike()), ignored); diff != "" {
@@ -119,7 +119,7 @@ func TestFlagsOverWhatIsDeployed(t *testing.T) {
 			tried[name] = true
 		}
 	}
-	others := []string{"wait", "no-wait", "namespace", "tags-only", "reset", "downgrade", "yes", "lambda-zip"} // which say nothing of a stack
+	others := []string{"wait", "no-wait", "namespace", "tags-only", "reset", "downgrade", "yes", "lambda-zip"} // not settings of a stack
 	cmd := &cobra.Command{}
 	(&deployOptions{stackConnection: &stackConnection{}}).flags(cmd)
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {

@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
-// What is suggested goes on as the word begins, however many there are.
+// Suggestions start with the typed word, however many names there are.
 func TestCompletionOfOneAmongMany(t *testing.T) {
 	w := newWorld(t)
 	repo, err := sqlite.Open(t.Context(), strings.TrimPrefix(w.store, "sqlite:"), nil)

@@ -18,7 +18,7 @@ import (
 
 const docsFolder = "../../docs"
 
-// tree is the whole command tree, as it is documented.
+// tree returns the whole command tree.
 func tree() *cobra.Command {
 	root := newRoot(newConsole(strings.NewReader(""), io.Discard, io.Discard))
 	root.InitDefaultHelpCmd()
@@ -29,9 +29,8 @@ func tree() *cobra.Command {
 	return root
 }
 
-// TestReferenceIsThatOfTheProgram keeps docs/cli.md what the commands say of
-// themselves; -update rewrites it.
-func TestReferenceIsThatOfTheProgram(t *testing.T) {
+// TestReference compares docs/cli.md with the commands; -update rewrites it.
+func TestReference(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Command line\n\nGenerated from the commands themselves: `make docs` rewrites this page. " +
 		"The [tour](tour.md) shows them at work, and [man](man) has them as man pages.\n\n" + environment)
@@ -47,19 +46,19 @@ func TestReferenceIsThatOfTheProgram(t *testing.T) {
 
 const environment = `| variable | |
 |---|---|
-| ZAEL_STORE | the store, as --store takes it, where neither --store nor --name is given |
-| ZAEL_STACK | the name of a DynamoDB table, where ZAEL_STORE is not set either |
-| ZAEL_NAMESPACE | the namespace, where --namespace is not given |
-| XDG_DATA_HOME | where the file zae-limiter/limits.db is that is used where nothing names a store; ~/.local/share if it is not set, and the usual place on macOS and Windows |
-| NO_COLOR | if it is set to anything, nothing is coloured |
-| COLUMNS | how wide the output is where that cannot be asked |
-| ZAEL_FORCE_TTY | a number of columns: stdout is laid out for a terminal of that width, whatever it is |
+| ZAEL_STORE | store, in the form of --store, if neither --store nor --name is given |
+| ZAEL_STACK | name of a DynamoDB table, if ZAEL_STORE is not set |
+| ZAEL_NAMESPACE | namespace, if --namespace is not given |
+| XDG_DATA_HOME | folder of the default store, zae-limiter/limits.db; ~/.local/share if it is not set, and the usual folder on macOS and Windows |
+| NO_COLOR | any value disables colours |
+| COLUMNS | width of the output, if it cannot be detected |
+| ZAEL_FORCE_TTY | number of columns; makes stdout a terminal of that width |
 
-The variables of the AWS SDK, such as AWS_REGION, AWS_PROFILE and AWS_ENDPOINT_URL, hold for DynamoDB.
+The variables of the AWS SDK, such as AWS_REGION, AWS_PROFILE and AWS_ENDPOINT_URL, apply to DynamoDB.
 
 `
 
-// section documents one command.
+// section returns the documentation of a command.
 func section(cmd *cobra.Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n## %s\n\n", cmd.CommandPath())
@@ -94,16 +93,16 @@ func parentPath(cmd *cobra.Command) string {
 	return cmd.Parent().CommandPath()
 }
 
-// TestManPagesAreThoseOfTheProgram does the same for docs/man, and finds pages
-// of commands that are no more.
-func TestManPagesAreThoseOfTheProgram(t *testing.T) {
+// TestManPages compares docs/man with the commands, and finds pages of commands
+// that no longer exist; -update rewrites them.
+func TestManPages(t *testing.T) {
 	folder := filepath.Join(docsFolder, "man")
 	pages := map[string]bool{}
 	for _, cmd := range allCommands(tree()) {
 		name := strings.ReplaceAll(cmd.CommandPath(), " ", "-") + ".1"
 		pages[name] = true
 		cmd.Long = plainMarkdown(cmd.Long)
-		day := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) // so that it depends on nothing
+		day := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) // a fixed date
 		var page bytes.Buffer
 		if err := doc.GenMan(cmd, &doc.GenManHeader{Date: &day, Source: "zae-limiter", Manual: "zae-limiter"}, &page); err != nil {
 			t.Fatal(err)
@@ -119,14 +118,14 @@ func TestManPagesAreThoseOfTheProgram(t *testing.T) {
 			continue
 		}
 		if !*golden.Update {
-			t.Errorf("%s is about no command; -update removes it", e.Name())
+			t.Errorf("%s has no command; -update removes it", e.Name())
 		} else if err := os.Remove(filepath.Join(folder, e.Name())); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// plainMarkdown makes text that means nothing but itself.
+// plainMarkdown escapes the characters that Markdown interprets.
 func plainMarkdown(text string) string {
 	return strings.NewReplacer("_", `\_`, "*", `\*`, "<", `\<`, "`", "\\`", "[", `\[`).Replace(text)
 }

@@ -28,7 +28,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// Where the reader of the output has left, only what else failed is said.
+// With a closed stdout, only other errors are reported.
 func TestLeavingIsNotSaid(t *testing.T) {
 	for _, c := range []struct {
 		err  error

@@ -35,7 +35,7 @@ func TestLimitTexts(t *testing.T) {
 	}
 }
 
-// A limit of the form within is confirmed with the numbers that were given.
+// The message about a limit of the form within has the numbers that were given.
 func TestWithinIsConfirmedAsItWasGiven(t *testing.T) {
 	for text, want := range map[string]string{
 		"tpm:10000/min:within":      "tpm: 9,000/min (burst: 1,000), at most 10,000 in any minute",
@@ -56,7 +56,7 @@ func TestWithinIsConfirmedAsItWasGiven(t *testing.T) {
 	}
 }
 
-func TestLimitFormsAreThoseOfTheParser(t *testing.T) {
+func TestLimitFormsMatchTheParser(t *testing.T) {
 	if _, err := limiter.ParseLimit("rpm"); err == nil || !strings.HasSuffix(err.Error(), "; "+limitForms) {
 		t.Errorf("%v\ndoes not end with\n%s", err, limitForms)
 	}

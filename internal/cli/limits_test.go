@@ -15,8 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
-// No terminal is too narrow for a plan, and colours are only where they are
-// wanted.
+// A plan fits every terminal, and has colours only if they are enabled.
 func TestPlanOnEveryScreen(t *testing.T) {
 	w := newWorld(t)
 	file := filepath.Join(t.TempDir(), "limits.yaml")
@@ -49,7 +48,7 @@ entities: {a-key-with-a-name-that-is-far-too-long-for-any-terminal: {resources: 
 	}
 }
 
-// managedBy stores what is managed in the file of a world.
+// managedBy stores the owner and the list of managed limits.
 func (w *world) managedBy(owner, hash string, scopes ...limiter.Scope) {
 	w.t.Helper()
 	repo, err := sqlite.Open(w.t.Context(), strings.TrimPrefix(w.store, "sqlite:"), nil)
@@ -66,7 +65,7 @@ func (w *world) managedBy(owner, hash string, scopes ...limiter.Scope) {
 	}
 }
 
-// limits runs a command on a manifest, and returns what it says.
+// limits runs a limits command on a manifest and returns its output.
 func (w *world) limits(manifest string, args ...string) (out, talk string, code int) {
 	w.t.Helper()
 	file := filepath.Join(w.t.TempDir(), "limits.yaml")
@@ -79,7 +78,7 @@ func (w *world) limits(manifest string, args ...string) (out, talk string, code 
 	return printed.String(), strings.ReplaceAll(said.String(), file, "FILE"), code
 }
 
-// Whoever takes a namespace from a stack is told so, and asked.
+// Apply asks for confirmation before it takes a namespace over from a stack.
 func TestApplyTakesANamespaceFromAStack(t *testing.T) {
 	w := newWorld(t)
 	const nothing, stack = "{}", "arn:aws:cloudformation:us-east-1:123456789012:stack/limits/1"
@@ -98,7 +97,7 @@ func TestApplyTakesANamespaceFromAStack(t *testing.T) {
 	}
 }
 
-// A damaged list is no dead end, and a damaged level is called so.
+// A damaged list can be replaced, and a damaged level is reported and repaired.
 func TestDamageIsNamedAndMended(t *testing.T) {
 	w := newWorld(t)
 	const loadManifest = "resources: {gpt-4: {limits: {rpm: {capacity: 1}}}}"

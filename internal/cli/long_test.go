@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// An argument of 100 KB is wrong, and is not read back whole.
+// A message shows only the start of an argument of 100 KB.
 func TestLongArgumentsAreNotEchoed(t *testing.T) {
 	store := "sqlite:" + filepath.Join(t.TempDir(), "limits.db")
 	for _, letters := range []string{"x", "x ", "ü"} {

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestOperationsPage runs the commands of docs/operations.md, in their order, on
-// an emulator of an account. What they print depends on it, so only whether they
-// succeed is looked at.
+// TestOperationsPage runs the commands of docs/operations.md, in order, on an
+// emulator of AWS. It only checks that they succeed, since their output depends on
+// the emulator.
 func TestOperationsPage(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the page is for a POSIX shell")

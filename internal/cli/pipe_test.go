@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The reader of the output may leave: the program ends as if SIGPIPE had ended
-// it, and says nothing.
+// When stdout is closed, the program ends with the exit code of SIGPIPE and prints
+// no message.
 func TestBrokenPipe(t *testing.T) {
 	store := "sqlite:" + filepath.Join(t.TempDir(), "limits.db")
 	if code := Main([]string{"entity", "create", "key-abc", "--store", store}, nil, &bytes.Buffer{}, &bytes.Buffer{}); code != exitDone {

@@ -45,7 +45,7 @@ func TestProgressIsSilentWhereItWouldDisturb(t *testing.T) {
 		stop()
 		c.errTerminal = true
 		stop = c.progress(func() string { return "working" })
-		time.Sleep(progressAfter / 2) // too short to wonder
+		time.Sleep(progressAfter / 2) // before progress is shown
 		stop()
 		if talk.Len() > 0 {
 			t.Errorf("shown: %q", &talk)
@@ -65,7 +65,7 @@ func TestFirstRows(t *testing.T) {
 	}
 	for n, want := range map[int]struct {
 		rows []int
-		last int // that more is told, -1 if it is not
+		last int // argument of more; -1 if it is not called
 		err  error
 	}{1: {[]int{0}, 0, nil}, 2: {[]int{0, 1}, 1, nil}, 3: {nil, -1, broken}, 0: {nil, -1, broken}} {
 		last := -1

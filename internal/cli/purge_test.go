@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
-// A purge that was interrupted can be found, and finished.
+// An interrupted purge is listed and can be completed.
 func TestInterruptedPurgeIsListedAndFinished(t *testing.T) {
 	w := newWorld(t)
 	path := strings.TrimPrefix(w.store, "sqlite:")
@@ -33,7 +33,7 @@ func TestInterruptedPurgeIsListedAndFinished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const entities = 10 // and as many audit events, which are another part
+	const entities = 10 // and as many audit events
 	for i := range entities {
 		if _, err := snapshot.CreateEntity(ctx, limiter.Entity{ID: fmt.Sprint(i)}); err != nil {
 			t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/golden"
 )
 
-// world is a store that a few commands have filled.
+// world is a store with some data.
 type world struct {
 	t     *testing.T
 	store string
@@ -41,8 +41,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// history is what happened in a world. Its days are over, so that nothing
-// depends on when the test runs.
+// history fills a world with events at fixed times in the past.
 const history = `
 namespace register tenant-a
 system set-defaults -l rpm:60 -l tpm:5000 --on-unavailable block --principal ada
@@ -51,7 +50,7 @@ resource set-defaults claude -l tpd:1000000/day --principal ada
 entity create project-1 --display-name プロジェクト --principal ada
 entity create key-abc --parent project-1 --cascade --metadata owner=ada --principal ada
 entity create a-key-with-a-name-that-is-far-too-long-for-any-terminal-it-may-be-shown-on-0123456789 --parent project-1 --principal ada
-entity create key-b --principal arn:aws:iam::123456789012:user/somebody
+entity create key-b --principal arn:aws:iam::123456789012:user/bob
 entity set-limits project-1 -l tpm:20000 --principal ada
 acquire key-abc gpt-4 rpm=1 tpm=900
 acquire a-key-with-a-name-that-is-far-too-long-for-any-terminal-it-may-be-shown-on-0123456789 gpt-4 rpm=2
@@ -65,7 +64,7 @@ acquire key-abc gpt-4 rpm=20 tpm=7000
 acquire key-abc gpt-4 rpm=1 tpm=100 --adjust-fd 3 -- sh -c "echo tpm=9000 >&3"
 `
 
-// run is a command line on a terminal, or not one if width is 0.
+// run runs a command line on a terminal, or in a pipe if width is 0.
 func (w *world) run(width int, coloured bool, line string) (string, int) {
 	w.t.Helper()
 	var out bytes.Buffer
@@ -77,7 +76,7 @@ func (w *world) run(width int, coloured bool, line string) (string, int) {
 	return out.String(), code
 }
 
-// words splits a command line as a shell would, as far as is needed here.
+// words splits a command line like a shell, as far as these tests need.
 func words(t *testing.T, line string) []string {
 	t.Helper()
 	var all []string
@@ -90,7 +89,7 @@ func words(t *testing.T, line string) []string {
 	return all
 }
 
-// screens are the main commands.
+// screens lists the main commands.
 var screens = []string{
 	"entity list",
 	"entity show key-abc",
@@ -135,7 +134,7 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// No terminal is too narrow.
+// Every command fits every terminal.
 func TestNarrowScreens(t *testing.T) {
 	w := newWorld(t)
 	for _, width := range []int{1, 10, 40} {
@@ -158,12 +157,12 @@ func checkScreen(t *testing.T, line, out string, width int, coloured bool) {
 	}
 }
 
-// isTalk tells lines of stderr, which is not laid out.
+// isTalk reports whether a line is a message of stderr, which is not laid out.
 func isTalk(row string) bool {
 	return regexp.MustCompile(`^(zae-limiter: |\d+ (buckets?|hourly windows?)|There |(\x1b\[\d+m)?✓)`).MatchString(row)
 }
 
-// steady hides what is drawn by lot, and when the file was made.
+// steady replaces random IDs and the time of creation.
 func steady(out string) string {
 	for _, m := range []struct{ from, to string }{
 		{`01[0-9A-HJKMNP-TV-Z]{24}`, "01ABCDEFGHJKMNPQRSTVWXYZ01"},

@@ -23,10 +23,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
-// TestMain makes the real program a command of the scripts, and stops the engine
-// they used.
+// TestMain makes the program a command of the scripts, and stops the engines they
+// used.
 func TestMain(m *testing.M) {
-	// The race detector has every program linger for a second at its end.
+	// The race detector makes every program wait a second before it exits.
 	if err := os.Setenv(raceVariable, lingerNot); err != nil {
 		panic(err)
 	}
@@ -35,18 +35,18 @@ func TestMain(m *testing.M) {
 
 const raceVariable, lingerNot = "GORACE", "atexit_sleep_ms=0"
 
-// slowClock is an environment variable: a file with the time that the program
-// is told it is, which passes by a moment from one command to the next. Without
-// it a script may see an hour end, or a token come back.
+// slowClock names an environment variable with a file that holds the time of the
+// program. The time advances by a millisecond with each command. Without it, a
+// script could see the end of an hour or a refill.
 const slowClock = "ZAEL_TEST_CLOCK"
 
-// slow sets a clock that begins in a folder.
+// slow creates the file of a slow clock in a folder.
 func slow(folder string) (string, error) {
 	file := filepath.Join(folder, ".clock")
 	return file, os.WriteFile(file, []byte("2026-01-31T15:04:05Z"), 0o600)
 }
 
-// program is Main, perhaps with a slow clock.
+// program runs Main, with a slow clock if that is set.
 func program() {
 	c := newConsole(os.Stdin, os.Stdout, os.Stderr)
 	c.purgeWait = -1
@@ -64,7 +64,7 @@ func program() {
 
 type stopping struct{ *testing.M }
 
-// Run runs the tests, in an environment that is the same for everybody.
+// Run runs the tests in a clean environment.
 func (s stopping) Run() int {
 	for _, setting := range os.Environ() {
 		name, _, _ := strings.Cut(setting, "=")
@@ -81,10 +81,10 @@ var sharedEngine, sharedMoto = dynamolocal.Share(), motolocal.Share()
 
 const (
 	scripts     = "testdata/script"      // run once
-	dataScripts = "testdata/script/data" // run on every store that outlives a command
+	dataScripts = "testdata/script/data" // run on every persistent store
 )
 
-// TestScripts runs what is about no store, or about a certain one.
+// TestScripts runs scripts that need no store or choose their own.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, params(scripts, "none", func(env *testscript.Env) error {
 		env.Setenv("XDG_DATA_HOME", filepath.Join(env.WorkDir, "data"))
@@ -110,7 +110,7 @@ func TestDataScriptsOnSQLite(t *testing.T) {
 	}))
 }
 
-// TestDataScriptsOnDynamoDB runs the same on a table of DynamoDB Local.
+// TestDataScriptsOnDynamoDB runs the data commands on a table of DynamoDB Local.
 func TestDataScriptsOnDynamoDB(t *testing.T) {
 	url := sharedEngine.URL(t)
 	settings := map[string]string{"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": url}
@@ -128,7 +128,8 @@ func TestDataScriptsOnDynamoDB(t *testing.T) {
 	}))
 }
 
-// params are those of scripts on a store, which is a condition in them.
+// params returns the parameters for scripts on a store. The name of the store is a
+// condition in the scripts.
 func params(dir, store string, setup func(*testscript.Env) error) testscript.Params {
 	return testscript.Params{
 		Dir: dir, RequireExplicitExec: true, RequireUniqueNames: true,
@@ -146,7 +147,7 @@ func params(dir, store string, setup func(*testscript.Env) error) testscript.Par
 	}
 }
 
-// exits is the script command "exits CODE PROGRAM ARG...".
+// exits implements the script command "exits CODE PROGRAM ARG...".
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE PROGRAM ARG...")
@@ -166,8 +167,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// fieldOf is the script command "field NAME N": the N-th field of the first line
-// on stdout becomes an environment variable.
+// fieldOf implements the script command "field NAME N": it sets an environment
+// variable to the N-th field of the first line on stdout.
 func fieldOf(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: field NAME N")

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A signal goes to the command, and what it leaves the lease in is settled.
+// A signal is forwarded to the command, and the lease is settled afterwards.
 func TestSignalReachesTheCommandAndTheLeaseIsGivenBack(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no such signals")
@@ -59,6 +59,6 @@ func TestInterruptedWait(t *testing.T) {
 		if want == exitFailed && talk.String() != "zae-limiter: interrupted\n" {
 			t.Errorf("it says %q", &talk)
 		}
-		time.AfterFunc(50*time.Millisecond, cancel) // whether it waits by then or not
+		time.AfterFunc(50*time.Millisecond, cancel) // before or during the wait
 	}
 }

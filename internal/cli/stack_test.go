@@ -12,10 +12,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-const stackScripts = "testdata/script/stack" // run on an emulator of an account
+const stackScripts = "testdata/script/stack" // run on an emulator of AWS
 
-// TestStackScripts runs the commands about stacks on moto's server, and the
-// program as it would be released.
+// TestStackScripts runs the commands about stacks on moto's server, with a
+// statically linked program.
 func TestStackScripts(t *testing.T) {
 	settings := append(emulated(sharedMoto.URL(t)), "RELEASED="+releasedProgram(t), "ARCH="+hostArchitecture())
 	testscript.Run(t, params(stackScripts, "none", func(env *testscript.Env) error {
@@ -28,7 +28,7 @@ func TestStackScripts(t *testing.T) {
 	}))
 }
 
-// emulated is the environment of a program that takes the emulator for AWS.
+// emulated returns the environment of a program that uses the emulator as AWS.
 func emulated(url string) []string {
 	return []string{"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_REGION=us-east-1", "AWS_ENDPOINT_URL=" + url}
 }
@@ -37,7 +37,7 @@ func hostArchitecture() string {
 	return map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
 }
 
-// releasedProgram is this program, linked statically.
+// releasedProgram builds this program, linked statically, and returns its path.
 func releasedProgram(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "zae-limiter")

@@ -14,9 +14,9 @@ import (
 
 const tableScripts = "testdata/script/table" // run on DynamoDB Local, which has no CloudFormation
 
-// TestTableScripts runs commands on an endpoint that is only a DynamoDB, which
-// they are told by a flag: nothing in the environment keeps a command without it
-// from AWS but that its credentials are wrong.
+// TestTableScripts runs commands on an endpoint that only has DynamoDB. The scripts
+// name it with a flag. A command without the flag would call AWS, but with invalid
+// credentials.
 func TestTableScripts(t *testing.T) {
 	url := sharedEngine.URL(t)
 	p := params(tableScripts, "none", func(env *testscript.Env) error {
@@ -32,9 +32,9 @@ func TestTableScripts(t *testing.T) {
 	testscript.Run(t, p)
 }
 
-// putItem is the script command "put TABLE PK SK [NAME=VALUE...]": an item of
-// texts, as older releases stored them. The engine does not check signatures, so
-// the request needs no SDK.
+// putItem implements the script command "put TABLE PK SK [NAME=VALUE...]". It
+// stores an item of texts in the format of older releases. The engine does not
+// check signatures, so the request needs no SDK.
 func putItem(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: put TABLE PK SK [NAME=VALUE...]")

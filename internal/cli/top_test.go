@@ -17,13 +17,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
-// topOf is top on a store, at the time of the test.
+// topOf returns the options of top on a store, at the time of the test.
 func topOf(out *bytes.Buffer) topOptions {
 	c := &console{out: out, err: out, now: time.Now}
 	return topOptions{connection: &connection{console: c, selected: &store{name: memoryStore}}, interval: 2 * time.Second, most: 1000}
 }
 
-// busyStore has buckets of which each has less left than the one before.
+// busyStore returns a store with buckets that have less and less left.
 func busyStore(t *testing.T, entities int) *memory.Repository {
 	t.Helper()
 	repo := memory.New(nil)
@@ -100,7 +100,7 @@ func TestTopFitsEverywhere(t *testing.T) {
 	}
 }
 
-// flaky fails every look but the first.
+// flaky is a repository that fails every read but the first.
 type flaky struct {
 	limiter.Repository
 	looks *atomic.Int64
@@ -113,8 +113,8 @@ func (f flaky) Buckets(ctx context.Context, now time.Time, of limiter.Scope) ite
 	return func(yield func(limiter.Bucket, error) bool) { yield(limiter.Bucket{}, errors.New("the store is away")) }
 }
 
-// It looks once every interval, goes on when the store is away, and ends with a
-// key or with its context.
+// Top reads once every interval, continues when the store is unavailable, and ends
+// with a key or with its context.
 func TestTopLooksAgainUntilAKeyEndsIt(t *testing.T) {
 	for _, by := range []string{"q", "\x03", "context"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestTopLooksAgainUntilAKeyEndsIt(t *testing.T) {
 			keys := make(chan byte)
 			go func() {
 				time.Sleep(5 * time.Second)
-				keys <- 'x' // means nothing
+				keys <- 'x' // an unknown key
 				if by == "context" {
 					cancel()
 				} else {

@@ -14,8 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/golden"
 )
 
-// TestTour runs docs/tour.md as it is written, and compares what its commands
-// print; -update writes that into the page.
+// TestTour runs the commands of docs/tour.md and compares their output; -update
+// writes it into the page.
 func TestTour(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the tour is for a POSIX shell")
@@ -38,7 +38,7 @@ func TestTour(t *testing.T) {
 		case strings.HasPrefix(line, "$ "):
 			ran++
 			out.WriteString(line + shell.run(strings.TrimSpace(line[2:])))
-		} // what it printed last time is replaced
+		} // old output is dropped
 	}
 	if ran < 30 {
 		t.Errorf("only %d commands were found in %s", ran, page)
@@ -54,7 +54,7 @@ func TestTour(t *testing.T) {
 	}
 }
 
-// tourist is a shell in a folder that was empty.
+// tourist is a shell in an empty folder.
 type tourist struct {
 	t      *testing.T
 	folder string
@@ -72,8 +72,7 @@ func newTourist(t *testing.T) *tourist {
 	return &tourist{t, folder, env}
 }
 
-// run is what a command line prints. It must not fail: the page says so where
-// one does.
+// run runs a command line, which must succeed, and returns its output.
 func (s *tourist) run(line string) string {
 	s.t.Helper()
 	if setting, ok := strings.CutPrefix(line, "export "); ok {
@@ -82,7 +81,7 @@ func (s *tourist) run(line string) string {
 	}
 	cmd := exec.CommandContext(s.t.Context(), "sh", "-c", line)
 	cmd.Dir, cmd.Env = s.folder, s.env
-	if !strings.Contains(line, "|") || strings.Contains(line, "||") { // read by people
+	if !strings.Contains(line, "|") || strings.Contains(line, "||") { // printed to a terminal
 		cmd.Env = append(cmd.Env, forceTerminal+"=80")
 	}
 	if strings.Contains(line, "$(") {
@@ -95,7 +94,7 @@ func (s *tourist) run(line string) string {
 	return string(out)
 }
 
-// timeless hides what is drawn by lot, and when the file was made.
+// timeless replaces random IDs and the time of creation.
 func timeless(text string) string {
 	text = regexp.MustCompile(`id [A-Za-z0-9_-]{11}`).ReplaceAllString(text, "id Xq3vT9aBc2Y")
 	return steady(text)

@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// A list that is read in pages of any size has every row once.
+// A list read in pages of any size has every row once.
 func TestUsagePagesMissNothing(t *testing.T) {
 	var all []limiter.UsageSnapshot
 	for hour := 3; hour > 0; hour-- {

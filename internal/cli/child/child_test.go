@@ -98,7 +98,7 @@ func TestArgumentsEnvironmentAndStreams(t *testing.T) {
 	}
 }
 
-// The process that is left behind ends with the test, when its stdin does.
+// The process that is left behind ends with the test, when its stdin is closed.
 func TestStdoutThatIsHeldOpenIsLeft(t *testing.T) {
 	in, hold := pipe(t)
 	defer hold.Close()

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openInChild is what a shell that is run with that ReportFD has open.
+// openInChild returns the open descriptors of a shell that runs with a ReportFD.
 func openInChild(t *testing.T, fd int) []string {
 	t.Helper()
 	var out bytes.Buffer
@@ -36,7 +36,7 @@ func TestTheChildHasNoOtherDescriptors(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("there is no /proc")
 	}
-	ours, err := os.Open(os.DevNull) // one that must not be seen
+	ours, err := os.Open(os.DevNull) // must not reach the child
 	check(t, err)
 	defer ours.Close()
 	for _, fd := range []int{0, 3, 5, 9, 63} {
@@ -54,8 +54,8 @@ func TestTheChildHasNoOtherDescriptors(t *testing.T) {
 	}
 }
 
-// What a script opened for the child is not closed because it reports on a
-// higher descriptor.
+// Descriptors that a script opened for the child stay open if the child reports on
+// a higher one.
 func TestInheritedDescriptorsAreKept(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kept")
 	f := newFamily(t, "sh", "-c", `exec 4>"$0"; exec "$@"`, file,
@@ -92,7 +92,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			t.Error("an argument that cannot be passed was")
 		}
 	}
-	once() // what is made once and stays
+	once() // creates what stays for the process
 	files, routines := openHere(t), runtime.NumGoroutine()
 	for range 50 {
 		once()
@@ -100,7 +100,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	if got := openHere(t); got > files {
 		t.Errorf("%d descriptors are open, %d before", got, files)
 	}
-	// A goroutine that said that it is done may still be on its way out.
+	// A goroutine that has signalled its end may still be running.
 	for end := time.Now().Add(time.Minute); runtime.NumGoroutine() > routines; {
 		if time.Now().After(end) {
 			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), routines)

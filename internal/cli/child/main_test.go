@@ -25,7 +25,7 @@ const (
 	fdVar   = "CHILD_TEST_FD"
 )
 
-// TestMain lets the test binary play the processes that tests need.
+// TestMain lets the test binary run as one of the processes that tests need.
 func TestMain(m *testing.M) {
 	switch os.Getenv(roleVar) {
 	case "parent":
@@ -38,8 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// parent runs its arguments, of which the test binary is a catcher, shows what
-// is reported, and settles.
+// parent runs its arguments, prints what they report, and exits with their code.
 func parent() int {
 	fd, _ := strconv.Atoi(os.Getenv(fdVar))
 	code, err := Run(Command{
@@ -58,7 +57,7 @@ func parent() int {
 	return code
 }
 
-// catcher prints each signal it gets. SIGTERM ends it.
+// catcher prints each signal it receives. SIGTERM ends it.
 func catcher() int {
 	caught := make(chan os.Signal, 64)
 	signal.Notify(caught, toPassOn...)
@@ -72,8 +71,8 @@ func catcher() int {
 	return 42
 }
 
-// hastyParent got an interrupt before its child was started, and when all of
-// that is passed on, terminates it.
+// hastyParent receives an interrupt before it starts its child. When the child has
+// received it, hastyParent terminates the child.
 func hastyParent() int {
 	cmd := exec.CommandContext(context.Background(), "cat")
 	_, _ = cmd.StdinPipe()
@@ -90,17 +89,17 @@ func hastyParent() int {
 	return exitCode(cmd.ProcessState)
 }
 
-// family is a parent and what it runs. Its lines are read one by one.
+// family is a parent and its child. Tests read its output line by line.
 type family struct {
 	t      *testing.T
 	cmd    *exec.Cmd
 	stdout *bufio.Scanner
 	stderr bytes.Buffer
-	parent int // known after ready
+	parent int // process ID, set by ready
 }
 
-// newFamily is a session of its own, without a terminal: otherwise it would
-// depend on where the tests run what happens to signals.
+// newFamily starts a family in a session of its own, without a terminal, so that
+// signals do not depend on where the tests run.
 func newFamily(t *testing.T, args ...string) *family {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -134,7 +133,7 @@ func (f *family) ready() {
 	check(f.t, err)
 }
 
-// signal sends the parent a signal.
+// signal sends a signal to the parent.
 func (f *family) signal(sig unix.Signal) {
 	f.t.Helper()
 	check(f.t, unix.Kill(f.parent, sig))
@@ -149,7 +148,7 @@ func (f *family) caught(want unix.Signal) {
 	}
 }
 
-// end waits until the parent has settled with that exit code.
+// end waits until the parent exits with this code.
 func (f *family) end(code int) {
 	f.t.Helper()
 	for f.stdout.Scan() {
@@ -175,7 +174,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// self is the test binary.
+// self returns the path of the test binary.
 func self(t *testing.T) string {
 	t.Helper()
 	path, err := os.Executable()
@@ -183,12 +182,12 @@ func self(t *testing.T) string {
 	return path
 }
 
-// shell is a command for sh.
+// shell returns a command for sh.
 func shell(script string, args ...string) Command {
 	return Command{Args: append([]string{"sh", "-c", script, "sh"}, args...)}
 }
 
-// pipe is closed after the test, if not before.
+// pipe returns a pipe that is closed after the test.
 func pipe(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()

@@ -62,8 +62,8 @@ func TestAnyDescriptor(t *testing.T) {
 	}
 }
 
-// A process that is left behind is not waited for, and what it writes later is
-// refused. It writes when it is told to, on its stdin.
+// Run does not wait for a process that is left behind, and later writes of it
+// fail. Its stdin triggers the write.
 func TestAGrandchildKeepsTheDescriptor(t *testing.T) {
 	in, tell := pipe(t)
 	answer, out := pipe(t)
@@ -105,7 +105,7 @@ func TestAGrandchildThatReportsForever(t *testing.T) {
 	}
 }
 
-// late is a report whose time is up, and which somebody may still write to.
+// late returns a report after its deadline, whose pipe is still open for writing.
 func late(t *testing.T, line func(string)) (r *report, end *os.File) {
 	t.Helper()
 	r, err := openReport(3, line)
@@ -116,8 +116,8 @@ func late(t *testing.T, line func(string)) (r *report, end *os.File) {
 	return r, end
 }
 
-// What is in the pipe when the time is up was written in time. Whether its end
-// is the end of a line, nobody knows while the pipe is open.
+// What the pipe holds at the deadline was written in time. While the pipe is open,
+// an unfinished line may still go on, so it does not count.
 func TestTimeIsUpWhileThereIsMoreToRead(t *testing.T) {
 	for closed, want := range map[bool][]string{
 		true:  {"one", "two", "three"},

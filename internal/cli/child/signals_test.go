@@ -17,7 +17,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 	for _, sig := range []unix.Signal{
 		unix.SIGINT, unix.SIGINT, unix.SIGQUIT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGCONT, unix.SIGWINCH, unix.SIGTERM,
 	} {
-		if signal.Ignored(sig) { // by whoever runs the tests, as nohup does
+		if signal.Ignored(sig) { // under nohup, for example
 			continue
 		}
 		f.signal(sig)
@@ -56,7 +56,7 @@ func TestTheChildDiesOfSIGPIPE(t *testing.T) {
 	}
 }
 
-func TestWhoReadsOurOutputMayLeave(t *testing.T) {
+func TestClosedOutputDoesNotEndTheParent(t *testing.T) {
 	f := newFamily(t, self(t), "sh", "-c", `echo report >&3; exit 6`)
 	f.cmd.Env = append(f.cmd.Env, fdVar+"=3")
 	r, w := pipe(t)

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is the keyboard of a new terminal, and what a process opens of it.
+// terminal opens a new terminal and returns both of its ends: the keyboard, and
+// the file that a process uses.
 func terminal(t *testing.T) (keyboard, tty *os.File) {
 	t.Helper()
 	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -47,14 +48,14 @@ func TestATerminalSignalsTheChildOnce(t *testing.T) {
 	f.onTerminal(tty)
 	f.start()
 	f.ready()
-	f.signal(unix.SIGUSR2) // what comes after it comes after the start
+	f.signal(unix.SIGUSR2) // later signals arrive after the start
 	f.caught(unix.SIGUSR2)
 	press := func(key string, sig unix.Signal) {
 		t.Helper()
 		_, err := keyboard.WriteString(key)
 		check(t, err)
 		f.caught(sig)
-		// A second one would come before this.
+		// A second interrupt would arrive before this signal.
 		f.signal(unix.SIGUSR1)
 		f.caught(unix.SIGUSR1)
 	}
@@ -68,7 +69,7 @@ func TestATerminalSignalsTheChildOnce(t *testing.T) {
 	f.end(42)
 }
 
-// The terminal could not have sent it to a child that was not there yet.
+// The terminal cannot have sent the signal to a child that did not exist yet.
 func TestAnInterruptBeforeTheStartIsPassedOn(t *testing.T) {
 	_, tty := terminal(t)
 	f := newFamily(t, self(t))

@@ -21,8 +21,8 @@ func optionsOf(repo limiter.Repository, seed uint64, out *bytes.Buffer) Options 
 	return Options{Open: open, Store: "memory:", Seed: seed, Duration: 15 * time.Second, Out: out}
 }
 
-// Whatever the seed, the fifteen seconds show what there is to see. The clock is
-// that of synctest, so they take no time.
+// Every seed shows all kinds of events within fifteen seconds, on the clock of
+// synctest.
 func TestRunShowsWhatALimiterDoes(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestSomeCallsWait(t *testing.T) {
 	})
 }
 
-// The book agrees with what the store itself counted, to the token.
+// The book agrees exactly with the usage that the store counted.
 func TestBookAgreesWithTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBook()
@@ -103,8 +103,8 @@ func TestBookAgreesWithTheStore(t *testing.T) {
 	})
 }
 
-// An interrupt ends the calls under way, which give back what they took, and
-// still shows the summary.
+// An interrupt ends the running calls, which give back their tokens, and still
+// shows the summary.
 func TestInterruptEndsTheRunWithItsSummary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -124,7 +124,7 @@ func TestInterruptEndsTheRunWithItsSummary(t *testing.T) {
 	})
 }
 
-// generous admits every third refused charge as if it had not looked.
+// generous is a repository that admits every third refused charge.
 type generous struct {
 	limiter.Repository
 	refusals *atomic.Int64
@@ -143,7 +143,7 @@ func (g generous) Consume(ctx context.Context, now time.Time, charge limiter.Cha
 	return out, err
 }
 
-func TestSummaryTellsOfAStoreThatAdmitsTooMuch(t *testing.T) {
+func TestSummaryReportsAStoreThatAdmitsTooMuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		err := Run(t.Context(), optionsOf(generous{memory.New(nil), new(atomic.Int64)}, 1, &out))
@@ -157,7 +157,7 @@ func TestSummaryTellsOfAStoreThatAdmitsTooMuch(t *testing.T) {
 	})
 }
 
-// failing is away after a while.
+// failing is a repository that becomes unavailable after some calls.
 type failing struct {
 	limiter.Repository
 	charges *atomic.Int64
@@ -186,7 +186,7 @@ func TestFailingStoreEndsTheRun(t *testing.T) {
 	})
 }
 
-// closedPipe is an output whose reader has left.
+// closedPipe is a writer that fails with EPIPE.
 type closedPipe struct{}
 
 var errPipe = errors.New("broken pipe")
@@ -218,8 +218,8 @@ func TestClosedStoreIsAnError(t *testing.T) {
 	}
 }
 
-// A terminal shows what there will be before the store is open, which may take
-// its time. Lines begin with a store.
+// A terminal shows the first frame before the store is open, which can take long.
+// Lines start when the store is open.
 func TestFirstFrameDoesNotWaitForTheStore(t *testing.T) {
 	var screen, lines bytes.Buffer
 	for _, o := range []Options{

@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/golden"
 )
 
-// picture is a frame with everything in it.
+// picture returns a frame with all kinds of content.
 func picture() frame {
 	f := frame{
 		Store: "sqlite (temporary file)", Seed: 4711, Elapsed: 7234 * time.Millisecond, Duration: 15 * time.Second,
@@ -50,7 +50,7 @@ func TestTableGolden(t *testing.T) {
 	}
 }
 
-// The longest there are fit, beside the margin, into the narrowest table.
+// The longest texts fit into the narrowest table.
 func TestTextsNeedNoCutting(t *testing.T) {
 	texts := append(legend[:], picture().Totals.String())
 	for _, e := range picture().Events {
@@ -79,7 +79,7 @@ func TestTableFitsEverywhere(t *testing.T) {
 	}
 }
 
-// Every bucket is seen on the smallest terminal there is, 80 by 24.
+// An 80 by 24 terminal shows every bucket.
 func TestTableShowsEveryBucketOnASmallTerminal(t *testing.T) {
 	text := strings.Join(render(picture(), 80, 23, false), "\n")
 	if got, want := strings.Count(text, large)+strings.Count(text, small), len(buckets()); got < want {

@@ -33,7 +33,7 @@ func TestAxis(t *testing.T) {
 	}
 }
 
-// A column may be a mean, whose labels must fit where those of all values do.
+// A column may be a mean, whose label must not be wider than those of the values.
 func TestLabelsOfMeansAreNotWider(t *testing.T) {
 	for low := -1100.0; low <= 0; low += 13 {
 		for high := 0.0; high <= 1100; high += 7 {

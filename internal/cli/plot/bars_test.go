@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// One window is no line, but bars that can be compared with those of others.
+// A single window is drawn as bars, with one scale for all headings.
 func TestOneWindowIsBars(t *testing.T) {
 	at9 := func(entity string, counters map[string]int64) limiter.UsageSnapshot {
 		s := at(limiter.Hourly, date(2026, 1, 1, 9), counters)

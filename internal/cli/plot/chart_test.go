@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
-// hours are the snapshots of one limit, from the beginning of a month.
+// hours returns hourly snapshots of one limit, from the start of a month.
 func hours(tokens ...int64) (all []limiter.UsageSnapshot) {
 	for hour, n := range tokens {
 		all = append(all, at(limiter.Hourly, date(2026, 1, 1, hour), map[string]int64{"tpm": n}))
@@ -17,7 +17,7 @@ func hours(tokens ...int64) (all []limiter.UsageSnapshot) {
 	return all
 }
 
-// All values are ticks of their axis, so that each column can be read exactly.
+// All values are ticks of the axis, so that each column can be read exactly.
 func TestEveryColumnIsAtTheValueOfItsWindow(t *testing.T) {
 	for _, tokens := range [][]int64{
 		{0, 200, 1000, 1000, 400, 0, 600, 800, 1000, 200},
@@ -64,7 +64,7 @@ func TestChartFillsTheWidth(t *testing.T) {
 	}
 }
 
-// A peak sticks out of the one column that its hour is in.
+// A peak is drawn in the columns of its hour only.
 func TestPeakIsAtItsHour(t *testing.T) {
 	tokens := make([]int64, 24)
 	tokens[15] = 100
@@ -76,7 +76,7 @@ func TestPeakIsAtItsHour(t *testing.T) {
 	}
 }
 
-// Of the eight hours in a column every other pair has tokens.
+// Every other pair of the eight hours in a column has tokens.
 func TestMergedColumnsAreMeans(t *testing.T) {
 	const hoursOfColumn = 8
 	const columns = 74

@@ -12,8 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
-// arbitrary makes a snapshot of each 18 bytes: which group and limit, how far
-// from the one before, and how many tokens.
+// arbitrary decodes a snapshot from each 18 bytes: the group and limit, the
+// distance from the previous snapshot, and the tokens.
 func arbitrary(data []byte, first int64, name string) (all []limiter.UsageSnapshot) {
 	names := []string{"a", name}
 	start := first

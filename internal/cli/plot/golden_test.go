@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/golden"
 )
 
-// at is a snapshot of key-abc.
+// at returns a snapshot of key-abc.
 func at(window limiter.Window, t time.Time, counters map[string]int64) limiter.UsageSnapshot {
 	start, end := window.Bounds(t)
 	return limiter.UsageSnapshot{Entity: "key-abc", Resource: "gpt-4", Window: window, Start: start, End: end, Counters: counters, Events: 1}
@@ -21,8 +21,8 @@ func date(year int, month time.Month, day, hour int) time.Time {
 	return time.Date(year, month, day, hour, 0, 0, 0, time.UTC)
 }
 
-// busy is how much of a day's peak is used in an hour: a morning, a lunch and a
-// longer afternoon.
+// busy returns the part of a day's peak that is used in an hour, with a break at
+// noon.
 func busy(hour int) float64 {
 	bump := func(centre, width float64) float64 {
 		return math.Exp(-math.Pow((float64(hour)-centre)/width, 2))
@@ -30,7 +30,7 @@ func busy(hour int) float64 {
 	return 0.05 + 0.6*bump(10, 1.8) + 0.9*bump(15, 2.4)
 }
 
-// Two limits over a day, the newest hour first.
+// hourlyDay returns two limits over a day, the newest hour first.
 func hourlyDay() (all []limiter.UsageSnapshot) {
 	for hour := 23; hour >= 0; hour-- {
 		requests := math.Round(90 * busy(hour))
@@ -39,7 +39,7 @@ func hourlyDay() (all []limiter.UsageSnapshot) {
 	return all
 }
 
-// A month of working days, with weekends off and a day that was lost.
+// dailyMonth returns a month of working days, with one day missing.
 func dailyMonth() (all []limiter.UsageSnapshot) {
 	for day := 1; day <= 31; day++ {
 		t := date(2025, 12, day, 0)
@@ -55,7 +55,7 @@ func singleWindow() []limiter.UsageSnapshot {
 	return []limiter.UsageSnapshot{at(limiter.Monthly, date(2026, 1, 1, 0), map[string]int64{"tpm": 48_211_907})}
 }
 
-// More is given back than used in some hours.
+// negativeValues returns hours in which more was given back than used.
 func negativeValues() (all []limiter.UsageSnapshot) {
 	for hour, tokens := range []int64{1200, 3400, 5100, -800, -2600, 400, 2900, 4400, -1500, 0, 700, 2100} {
 		all = append(all, at(limiter.Hourly, date(2025, 12, 31, 18+hour), map[string]int64{"tpm": tokens}))
@@ -63,7 +63,7 @@ func negativeValues() (all []limiter.UsageSnapshot) {
 	return all
 }
 
-// Ninety days by the hour, which grow.
+// mergedRange returns ninety days of growing hours.
 func mergedRange() (all []limiter.UsageSnapshot) {
 	for hour := range 90 * 24 {
 		t := date(2026, 1, 1, hour)

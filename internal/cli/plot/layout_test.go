@@ -6,8 +6,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Every window has its columns, in order, and columns differ by one window at
-// most.
+// Windows have columns in order, and columns differ by at most one window.
 func TestWindowsAreSpreadEvenly(t *testing.T) {
 	const first = -37
 	for room := minColumns; room <= 60; room += 7 {

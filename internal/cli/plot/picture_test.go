@@ -9,12 +9,12 @@ import (
 // picture is a chart read back from plain text.
 type picture struct {
 	labels []string // of the axis, by row
-	rows   [][]rune // what is right of the axis
+	rows   [][]rune // right of the axis
 	ruler  string
 	times  string // below the ruler
 }
 
-// read finds the chart of a limit.
+// read parses the chart of a limit.
 func read(t *testing.T, text, limit string) picture {
 	t.Helper()
 	_, text, found := strings.Cut(text, "\n "+limit+"  total ")
@@ -37,7 +37,7 @@ func read(t *testing.T, text, limit string) picture {
 	return p
 }
 
-// value is the label of the row where a column ends, "" if that is between two.
+// value returns the label of the row at which a column ends, "" between two labels.
 func (p picture) value(t *testing.T, column int) string {
 	t.Helper()
 	var found []string
@@ -52,7 +52,7 @@ func (p picture) value(t *testing.T, column int) string {
 	return found[0]
 }
 
-// columns is how wide the line is.
+// columns returns the width of the line.
 func (p picture) columns() int {
 	widest := 0
 	for _, row := range p.rows {

@@ -7,7 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Windows are counted without a hole, and as Bounds has them.
+// Windows have consecutive numbers and match Bounds.
 func TestWindowsFollowEachOther(t *testing.T) {
 	for _, c := range []struct {
 		window limiter.Window
@@ -36,7 +36,7 @@ func TestWindowsFollowEachOther(t *testing.T) {
 	}
 }
 
-func TestSpanIsToldInItsUnit(t *testing.T) {
+func TestSpanHasItsUnit(t *testing.T) {
 	for _, c := range []struct {
 		window      limiter.Window
 		first, last time.Time

@@ -20,7 +20,7 @@ func TestUsageOfNothingIsNothing(t *testing.T) {
 	}
 }
 
-// Headings and limits are sorted, whatever the snapshots are.
+// Headings and limits are sorted, in whatever order the snapshots are.
 func TestUsageIsSorted(t *testing.T) {
 	var all []limiter.UsageSnapshot
 	for _, entity := range []string{"b", "a"} {
@@ -60,7 +60,7 @@ func TestUsageDoesNotDependOnTheOrder(t *testing.T) {
 	}
 }
 
-// Snapshots that start inside a window, or twice in it, belong to it.
+// Snapshots that start inside a window are added to it.
 func TestUsageAddsUpAWindow(t *testing.T) {
 	all := hours(100, 40)
 	late := all[1]
@@ -91,7 +91,7 @@ func TestUsageWithNothingToDraw(t *testing.T) {
 	}
 }
 
-// The peak is that of all windows: one without a snapshot had none.
+// The peak covers all windows, and a window without a snapshot counts as 0.
 func TestPeak(t *testing.T) {
 	all := hours(-5, -3, -4)
 	for _, c := range []struct {
@@ -129,7 +129,7 @@ func TestLongNamesAreCut(t *testing.T) {
 	}
 }
 
-// A damaged name cannot reach the terminal.
+// Control characters of a damaged name do not reach the terminal.
 func TestNamesArePrintable(t *testing.T) {
 	s := hours(1)
 	s[0].Entity, s[0].Resource = "a\x1b[31m\nb", "r\xff\u202e"
@@ -140,7 +140,7 @@ func TestNamesArePrintable(t *testing.T) {
 	}
 }
 
-// A snapshot of the year 9999 makes a long axis, and takes no more memory.
+// A snapshot of the year 9999 makes a long axis, but takes no more memory.
 func TestDamagedTimeCostsNothing(t *testing.T) {
 	s := append(hours(5_000_000_000, 3), at(limiter.Hourly, date(9999, 12, 31, 23), map[string]int64{"tpm": 7}))
 	var before, after runtime.MemStats

@@ -11,7 +11,7 @@ func TestBar(t *testing.T) {
 		{1, 8, "▌···"},
 		{5, 8, "██▌·"},
 		{8, 8, "████"},
-		{9, 8, "████"}, // limits were lowered a moment ago
+		{9, 8, "████"}, // the capacity was lowered
 		{-1, 8, "▒···"},
 		{-5, 8, "▒▒▒·"},
 		{-80, 8, "▒▒▒▒"},

@@ -66,7 +66,7 @@ func TestWrap(t *testing.T) {
 	if got, want := Wrap("a "+red+" word", 12), "a "+red+"\nword"; got != want {
 		t.Errorf("colours: %q, want %q", got, want)
 	}
-	for width := range 12 { // however narrow, it ends and loses nothing
+	for width := range 12 { // Wrap ends and loses nothing at any width
 		got := Wrap("    プロ "+red, width)
 		if plain := strings.NewReplacer("\n", "", " ", "").Replace(got); plain != "プロ"+red {
 			t.Errorf("width %d: %q", width, got)
