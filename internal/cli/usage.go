@@ -166,7 +166,7 @@ func (o usageOptions) show(rows iter.Seq2[limiter.UsageSnapshot, error]) error {
 func (o usageOptions) noUsage() string {
 	const nothing = "There is no such usage."
 	if s, err := o.selectStore(); err == nil && s.dynamo {
-		return nothing + " The stack's function counts the usage of a table, or " + o.storeSuggestion("aggregate") + "."
+		return nothing + " The usage of a table is counted by " + o.storeSuggestion("aggregate") + ", or by the stack's function."
 	}
 	return nothing
 }

@@ -42,7 +42,7 @@ func TestWhatDoesNotStart(t *testing.T) {
 		{"plain", `cannot run "plain": found in PATH, but not executable`, 126},
 		{"./plain", `cannot run "./plain": permission denied`, 126},
 		{"./folder", `cannot run "./folder": is a directory`, 126},
-		{"orphan", `cannot run "orphan": the interpreter it asks for is not found`, 126},
+		{"orphan", `cannot run "orphan": its interpreter is not found`, 126},
 		{"text", `cannot run "text": neither a program for this system nor a script with a #! line`, 126},
 	} {
 		code, err := Run(Command{Args: []string{test.name}})
@@ -58,10 +58,10 @@ func TestArgumentsThatCannotBe(t *testing.T) {
 		command Command
 		want    string
 	}{
-		{Command{}, "there is no command to run"},
-		{Command{Args: []string{"true"}, ReportFD: -1, Report: never}, "the descriptor to report on is -1, but has to be from 3 to 63"},
-		{Command{Args: []string{"true"}, ReportFD: 2, Report: never}, "the descriptor to report on is 2, but has to be from 3 to 63"},
-		{Command{Args: []string{"true"}, ReportFD: 64, Report: never}, "the descriptor to report on is 64, but has to be from 3 to 63"},
+		{Command{}, "no command to run"},
+		{Command{Args: []string{"true"}, ReportFD: -1, Report: never}, "invalid report descriptor -1: must be from 3 to 63"},
+		{Command{Args: []string{"true"}, ReportFD: 2, Report: never}, "invalid report descriptor 2: must be from 3 to 63"},
+		{Command{Args: []string{"true"}, ReportFD: 64, Report: never}, "invalid report descriptor 64: must be from 3 to 63"},
 		{Command{Args: []string{"true", "a\x00b"}, ReportFD: 3, Report: never}, `cannot run "true": invalid argument`},
 	} {
 		code, err := Run(test.command)
