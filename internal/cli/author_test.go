@@ -8,7 +8,7 @@ import (
 
 // In AWS the table looks up the caller's identity; elsewhere only the user of this
 // machine is known.
-func TestWhoSignsAChange(t *testing.T) {
+func TestAuthor(t *testing.T) {
 	for _, c := range []struct {
 		store, endpoint, variable, principal string
 		want                                 string

@@ -48,7 +48,7 @@ func TestCells(t *testing.T) {
 }
 
 // Names in messages come from stores to which other programs write.
-func TestTalkMovesNoCursor(t *testing.T) {
+func TestMessagesMoveNoCursor(t *testing.T) {
 	var talk bytes.Buffer
 	c := &console{err: &talk, errStyle: true}
 	c.done("Recovered %s", "a\x1b[2Jb\nc")

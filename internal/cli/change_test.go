@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/infra"
 )
 
-func TestChangesThatAreAskedFor(t *testing.T) {
+func TestChangesThatNeedConfirmation(t *testing.T) {
 	harmless := []infra.Change{{Action: "Add", Resource: "New"}, {Action: "Modify", Resource: "Function", Replacement: "False"}}
 	for name, test := range map[string]struct {
 		change      infra.Change
@@ -27,7 +27,7 @@ func TestChangesThatAreAskedFor(t *testing.T) {
 		"a removal":                      {change: infra.Change{Action: "Remove"}},
 		"a replacement":                  {change: infra.Change{Action: "Modify", Replacement: "True"}},
 		"perhaps a replacement":          {change: infra.Change{Action: "Modify", Replacement: "Conditional"}},
-		"what nobody knows":              {change: infra.Change{Action: "Dynamic"}},
+		"unknown":                        {change: infra.Change{Action: "Dynamic"}},
 		"agreed before":                  {change: infra.Change{Action: "Remove"}, terminal: true, yes: true, passes: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func unlike() infra.Stack {
 }
 
 // Every flag of a stack replaces one deployed setting, and no other.
-func TestFlagsOverWhatIsDeployed(t *testing.T) {
+func TestFlagsOverrideTheDeployedStack(t *testing.T) {
 	ignored := cmpopts.IgnoreUnexported(infra.Stack{})
 	if diff := cmp.Diff(unlike(), flagged(t, unlike()), ignored); diff != "" {
 		t.Error(diff)

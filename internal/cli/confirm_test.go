@@ -51,12 +51,12 @@ func TestConfirmWithoutATerminal(t *testing.T) {
 }
 
 func TestInterruptedPrompt(t *testing.T) {
-	nobody, w := io.Pipe()
+	silent, w := io.Pipe()
 	defer w.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	var talk bytes.Buffer
-	c := &console{in: nobody, err: &talk, canAsk: true}
+	c := &console{in: silent, err: &talk, canAsk: true}
 	err := c.ask(ctx, "Sure?")
 	if !errors.Is(err, errNotConfirmed) || exitCode(err) != exitFailed || errorText(err) != "interrupted: not confirmed, so nothing was changed" {
 		t.Errorf("got %v", err)

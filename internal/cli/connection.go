@@ -36,10 +36,10 @@ type connection struct {
 // addStore adds the flags of a store to a command and its subcommands.
 func (conn *connection) addStore(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&conn.store, "store", "", "`url` of the store: sqlite:PATH, memory: or dynamodb:NAME")
-	flags.StringVarP(&conn.name, "name", "n", "", "`name` of a DynamoDB table, as --store dynamodb:NAME")
+	flags.StringVar(&conn.store, "store", "", "store `URL`: sqlite:PATH, memory: or dynamodb:NAME")
+	flags.StringVarP(&conn.name, "name", "n", "", "DynamoDB table `name`, same as --store dynamodb:NAME")
 	flags.StringVar(&conn.region, "region", "", "AWS `region` of the table")
-	flags.StringVar(&conn.endpoint, "endpoint-url", "", "`url` of a DynamoDB to use instead of AWS")
+	flags.StringVar(&conn.endpoint, "endpoint-url", "", "DynamoDB endpoint `URL`, in place of AWS")
 }
 
 // addNamespace adds the flags of a store and of a namespace to a command and its

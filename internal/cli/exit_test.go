@@ -29,7 +29,7 @@ func TestExitCodes(t *testing.T) {
 }
 
 // With a closed stdout, only other errors are reported.
-func TestLeavingIsNotSaid(t *testing.T) {
+func TestBrokenPipeIsNotReported(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want string

@@ -36,7 +36,7 @@ func TestLimitTexts(t *testing.T) {
 }
 
 // The message about a limit of the form within has the numbers that were given.
-func TestWithinIsConfirmedAsItWasGiven(t *testing.T) {
+func TestWithinText(t *testing.T) {
 	for text, want := range map[string]string{
 		"tpm:10000/min:within":      "tpm: 9,000/min (burst: 1,000), at most 10,000 in any minute",
 		"tpm:10000:within=5000":     "tpm: 5,000/min, at most 10,000 in any minute",

@@ -40,8 +40,8 @@ burst, refill_amount and refill_period (in seconds).`)
 	return cmd
 }
 
-const manifestHelp = `FILE is a manifest, or - for stdin. If the manifest names a namespace, it must
-match --namespace.`
+const manifestHelp = `FILE is a manifest, or - for stdin. If the manifest names a namespace, omit
+--namespace or give the same one.`
 
 // limitsOptions holds the options of the limits commands.
 type limitsOptions struct {

@@ -98,7 +98,7 @@ func TestApplyTakesANamespaceFromAStack(t *testing.T) {
 }
 
 // A damaged list can be replaced, and a damaged level is reported and repaired.
-func TestDamageIsNamedAndMended(t *testing.T) {
+func TestDamageIsReportedAndRepaired(t *testing.T) {
 	w := newWorld(t)
 	const loadManifest = "resources: {gpt-4: {limits: {rpm: {capacity: 1}}}}"
 	w.managedBy("", "hash", limiter.Scope{Resource: "no name"})

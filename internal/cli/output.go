@@ -30,7 +30,7 @@ func addFormat(cmd *cobra.Command, asJSON *bool) {
 		return
 	}
 	words := []format{formatJSON, formatTable, formatTSV}
-	addFlagP(cmd, new(format), outputFlag, "o", "form", "", "output format: json, table or tsv (default: table on a terminal, else tsv)", func(text string) (format, error) {
+	addFlagP(cmd, new(format), outputFlag, "o", "format", "", "output format: json, table or tsv (default: table on a terminal, else tsv)", func(text string) (format, error) {
 		f, err := oneOf(words...)(text)
 		if f == formatJSON {
 			*asJSON = true
@@ -126,7 +126,7 @@ func addJSON[T any](cmd *cobra.Command, target *bool, shape string, columns []co
 	for _, f := range jsonFields(reflect.TypeFor[T]()) {
 		names = append(names, f.name)
 	}
-	cmd.Flags().BoolVar(target, "json", false, "print JSON, as -o json")
+	cmd.Flags().BoolVar(target, "json", false, "print JSON, same as -o json")
 	addFormat(cmd, target)
 	about := fmt.Sprintf("Tab-separated fields when piped: %s.\nOutput with --json: %s with %s.", lines, shape, strings.Join(names, ", "))
 	cmd.Long += "\n\n" + tty.Wrap(about, helpWidth)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestProgressIsShownToPeopleWhoWait(t *testing.T) {
+func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var talk bytes.Buffer
 		c := &console{err: &talk, errTerminal: true, errWidth: 20}

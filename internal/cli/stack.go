@@ -44,7 +44,7 @@ func (s *stackConnection) addTo(cmd *cobra.Command) {
 // addPlace adds the flags of the region and the endpoint to a command.
 func (s *stackConnection) addPlace(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.region, "region", "", "AWS `region`")
-	cmd.Flags().StringVar(&s.endpoint, "endpoint-url", "", "`url` of an emulator to use instead of AWS")
+	cmd.Flags().StringVar(&s.endpoint, "endpoint-url", "", "`URL` of an emulator, in place of AWS")
 }
 
 // stackName returns the name of the stack, which is the table that data commands

@@ -55,7 +55,7 @@ func parseStore(url string) (store, error) {
 	scheme, name, _ := strings.Cut(url, ":")
 	switch {
 	case url == "sqlite::memory:":
-		return store{}, errors.New("a store without a file is memory:")
+		return store{}, errors.New("memory: is the store without a file")
 	case url == memoryStore:
 		return store{url, false, openMemory}, nil
 	case scheme == "sqlite" && name != "":

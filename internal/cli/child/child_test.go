@@ -23,7 +23,7 @@ func TestTheExitCodeIsTheChilds(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotStart(t *testing.T) {
+func TestStartFailures(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("PATH", folder)
 	t.Chdir(folder)
@@ -52,7 +52,7 @@ func TestWhatDoesNotStart(t *testing.T) {
 	}
 }
 
-func TestArgumentsThatCannotBe(t *testing.T) {
+func TestInvalidCommands(t *testing.T) {
 	never := func(line string) { t.Errorf("reported %q", line) }
 	for _, test := range []struct {
 		command Command
@@ -71,7 +71,7 @@ func TestArgumentsThatCannotBe(t *testing.T) {
 	}
 }
 
-func TestACurrentFolderInPathIsMeant(t *testing.T) {
+func TestCurrentFolderInPath(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("PATH", ".")
 	check(t, os.WriteFile("here", []byte("#!/bin/sh\nexit 9\n"), 0o700))
@@ -99,7 +99,7 @@ func TestArgumentsEnvironmentAndStreams(t *testing.T) {
 }
 
 // The process that is left behind ends with the test, when its stdin is closed.
-func TestStdoutThatIsHeldOpenIsLeft(t *testing.T) {
+func TestStdoutHeldOpen(t *testing.T) {
 	in, hold := pipe(t)
 	defer hold.Close()
 	var out bytes.Buffer
