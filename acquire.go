@@ -8,7 +8,7 @@ import (
 
 // Request describes one acquire.
 type Request struct {
-	Entity, Resource string  // the payer and what it uses
+	Entity, Resource string  // who uses what
 	Consume          Amounts // at least one limit, none negative; 0 requires that the limit is not in debt
 	// Limits, if not nil, replaces the stored limits for this call, for the
 	// entity and for its parent. It sets the limits of a bucket that the call

@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// Entity is a payer, such as a user, an API key or a project. An entity needs a
-// record only to have a parent, a name or metadata. With Cascade, its parent pays
-// the same amounts, one level up. The parent may be created later. Parent and
-// Cascade cannot be changed.
+// Entity is a subject of limits, such as a user, an API key or a project. An
+// entity needs a record only to have a parent, a name or metadata. With Cascade,
+// its parent pays the same amounts, one level up. The parent may be created later.
+// Parent and Cascade cannot be changed.
 type Entity struct {
 	ID        string            // begins with a letter or digit, then letters, digits or _.-:@ ; at most 256
 	Name      string            // for people; defaults to ID

@@ -104,7 +104,7 @@ func (q UsageQuery) Match(s UsageSnapshot) bool {
 
 // UsageSnapshot is the usage of one resource by one entity in one window.
 type UsageSnapshot struct {
-	Entity, Resource string           // the payer and what it used
+	Entity, Resource string           // who used what
 	Window           Window           // an hour, a day or a month
 	Start, End       time.Time        // the first and the last second of the window
 	Counters         map[string]int64 // net tokens by limit; limits with net 0 are absent

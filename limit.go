@@ -10,9 +10,9 @@ import (
 )
 
 // Limit is a token bucket. It holds Capacity tokens, starts full, and gains Refill
-// tokens every Period. Any window of one Period admits up to Capacity + Refill;
-// [Within] returns a limit that admits at most n. Limit is a comparable value. The
-// calls that use a limit validate it.
+// tokens every Period. Any window of one Period admits up to Capacity + Refill
+// tokens; [Within] chooses the two so that they add up to a given number. Limit is
+// a comparable value. The calls that use a limit validate it.
 type Limit struct {
 	// Name is a letter, then letters, digits, "_", "." or "-"; at most 64
 	// characters. The attribute names of usage records, such as "resource" or

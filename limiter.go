@@ -35,9 +35,9 @@ type Options struct {
 	Now func() time.Time
 	// Limits applies where no level stores limits, so that a program works before
 	// anything is configured. The store does not keep it, and stored limits
-	// replace it. Programs that share a store should use the same Limits: a
-	// bucket follows the last caller, and keeps the limits that this caller
-	// lacks.
+	// replace it. Programs that share a store should use the same Limits:
+	// otherwise each charge changes the bucket to the Limits of its caller, and
+	// limits that this caller does not have stay in the bucket.
 	Limits []Limit
 	// OnUnavailable is the mode of requests that set none; default: the mode
 	// stored with the system defaults, or Block.

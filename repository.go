@@ -56,12 +56,15 @@ type BucketStore interface {
 	Peek(ctx context.Context, now time.Time, charge Charge) (Outcome, error)
 	// Credit applies each credit separately, unconditionally and at most once. It
 	// never lifts a balance above the capacity, and skips limits and buckets that
-	// no longer exist. If the outcome of a write is unknown, the store drops a
-	// credit that gives back, and may resend one that takes. Callers do not retry
+	// were deleted. A credit for an expired bucket gives nothing back; the bucket
+	// that replaces it pays what the credit takes. If the outcome of a write is
+	// unknown, the store drops a credit that gives back, unless Undo is set and it
+	// can be resent safely, and may resend one that takes. Callers do not retry
 	// after an error; safe retries are the store's job.
 	Credit(ctx context.Context, now time.Time, credits ...Credit) error
-	// Buckets iterates over the buckets of an entity, a resource or both, by
-	// resource, then entity, with the limits in force at now.
+	// Buckets iterates over the buckets of an entity, of a resource, of both, or
+	// over all if of is the zero Scope, by resource, then entity, with the limits
+	// in force at now.
 	Buckets(ctx context.Context, now time.Time, of Scope) iter.Seq2[Bucket, error]
 }
 
@@ -73,8 +76,9 @@ type Charge struct {
 	Amounts          Amounts // none is negative
 	Limits           []Limit // if not nil, replaces the stored limits for this call; valid, in any order
 	// Defaults applies to an account for which no level holds limits; valid, by
-	// name. The bucket keeps a limit that Defaults lacks: programs with other
-	// defaults may share the bucket, and a limit that returns starts full.
+	// name. The bucket keeps its limits that are not in Defaults, because programs
+	// with other defaults may share it, and a limit that is dropped and added
+	// again would start full.
 	Defaults []Limit
 }
 
@@ -116,8 +120,8 @@ type Credit struct {
 	Undo bool
 }
 
-// EntityStore keeps entities. The store writes the event ev and the change
-// together or not at all. ev.At is the time of the change, which the store keeps
+// EntityStore keeps entities. Except in DeleteEntity, the store writes the event
+// ev and the change together or not at all. ev.At is the time of the change, which the store keeps
 // in whole seconds. The store fills in the fields of ev that only it knows.
 type EntityStore interface {
 	// CreateEntity stores e, or returns ErrExists. The next Consume uses the new
@@ -128,9 +132,10 @@ type EntityStore interface {
 	// Entities iterates over the entities with the given parent, or over all if
 	// parent is "", in ID order.
 	Entities(ctx context.Context, parent string) iter.Seq2[Entity, error]
-	// DeleteEntity may fail halfway; a second call finishes the work. It returns
-	// ErrNotFound if there is nothing to delete, except that a store may delete
-	// an expired bucket without error.
+	// DeleteEntity deletes the record, limits, buckets and usage of an entity. It
+	// may fail halfway; a second call finishes the work and writes the event. It
+	// returns ErrNotFound if there is nothing to delete; an expired bucket may
+	// count as something.
 	DeleteEntity(ctx context.Context, id string, ev AuditEvent) error
 }
 

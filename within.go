@@ -19,9 +19,9 @@ func Within(name string, n int64, period time.Duration) Limit {
 }
 
 // WithinBurst returns a limit like [Within] with another burst, from 1 to n. A
-// larger burst admits larger requests and refills more slowly. A burst of n leaves
-// nothing to refill; then one token refills in a thousandth more than the period,
-// rounded up to whole seconds.
+// larger burst admits larger requests and refills more slowly. If burst
+// is n, nothing is left to refill within the period. The limit then refills one
+// token in 1000/999 of the period, rounded up to whole seconds.
 func WithinBurst(name string, n, burst int64, period time.Duration) Limit {
 	switch {
 	case n < 1 || n > bucket.MaxTokens:

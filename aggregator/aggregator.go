@@ -1,6 +1,6 @@
 // Package aggregator turns changes of buckets into usage: the tokens of each limit
 // that an entity used of a resource, by hour, day and month. It also refills
-// buckets ahead of need, and archives audit events. The callers bring the changes
+// buckets ahead of need, and archives audit events. Callers provide the changes
 // and the [Store].
 package aggregator
 
@@ -56,7 +56,7 @@ func New(store Store, opts *Options) (*Aggregator, error) {
 	}
 	for i, w := range o.Windows {
 		if !slices.Contains(windows(), w) || slices.Contains(o.Windows[:i], w) {
-			return nil, &limiter.InvalidError{Field: "windows", Value: string(w), Reason: `must be "hourly", "daily" and "monthly", each at most once`}
+			return nil, &limiter.InvalidError{Field: "windows", Value: string(w), Reason: "must be one or more of hourly, daily and monthly, each at most once"}
 		}
 	}
 	if o.Parallel < 0 {
@@ -82,7 +82,7 @@ func ParseWindows(list string) ([]limiter.Window, error) {
 	for name := range strings.SplitSeq(list, ",") {
 		w := limiter.Window(strings.TrimSpace(name))
 		if !slices.Contains(windows(), w) || slices.Contains(found, w) {
-			return nil, errors.New("it has to be hourly, daily and monthly, each at most once, such as hourly,daily")
+			return nil, errors.New("must be one or more of hourly, daily and monthly, each at most once, such as hourly,daily")
 		}
 		found = append(found, w)
 	}

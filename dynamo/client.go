@@ -54,7 +54,7 @@ func (s *store) newClients(ctx context.Context) error {
 	return nil
 }
 
-var errNoRegion = errors.New("no AWS region; name one, or set AWS_REGION or that of the profile")
+var errNoRegion = errors.New("no AWS region; pass one, set AWS_REGION, or set a region in the profile")
 
 // configure sets the endpoint and the timeout of each try.
 func (s *store) configure(o *dynamodb.Options) {

@@ -112,7 +112,7 @@ func (r *Repository) Config(ctx context.Context, s limiter.Scope) (limiter.Confi
 	return cfg, nil
 }
 
-// DeleteConfig deletes the config of a scope. It returns ErrNotFound if there are
+// DeleteConfig deletes the config of a scope. It returns limiter.ErrNotFound if there are
 // neither limits nor a mode.
 func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limiter.AuditEvent) error {
 	if err := r.requireActiveNow(ctx, ev.At); err != nil {

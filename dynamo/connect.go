@@ -63,7 +63,7 @@ func Connect(ctx context.Context, name string, opts *Options) (*Repository, erro
 	}
 	forward := found[namespaceKey(namespace)]
 	if !isActive(forward) {
-		return nil, fmt.Errorf("namespace %q: %w in table %q; %s makes it", namespace, limiter.ErrNotFound, s.table,
+		return nil, fmt.Errorf("namespace %q: %w in table %q; %s creates it", namespace, limiter.ErrNotFound, s.table,
 			s.place().Command("namespace", "register", namespace, "--name", s.table))
 	}
 	return &Repository{store: s, ns: forward.text(attrNamespaceID), name: namespace}, nil
@@ -148,14 +148,14 @@ func (s *store) failure(ctx context.Context, op string, err error) error {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
 	case errorCode(err) == "ResourceNotFoundException":
-		return fmt.Errorf("table %q: %w in region %s; %s makes it", s.table, limiter.ErrNotFound, s.opts.Region, s.createCommand())
+		return fmt.Errorf("table %q: %w in region %s; %s creates it", s.table, limiter.ErrNotFound, s.opts.Region, s.createCommand())
 	case hasOtherKeys(err):
 		return s.foreignTable()
 	case isDomain(err):
 		return err
 	case isTimeout(err):
 	case isContext(err):
-		err = fmt.Errorf("table %q did not answer in time; can its region, %s, be reached from here? %w", s.table, s.opts.Region, err)
+		err = fmt.Errorf("table %q did not answer in time; check that region %s is reachable: %w", s.table, s.opts.Region, err)
 	case isUnreachable(err):
 		err = fmt.Errorf("cannot connect; check the network, the endpoint and the region, %s: %w", s.opts.Region, err)
 	}

@@ -16,33 +16,36 @@ import (
 // A charge passes through these states. Its payers are the entity's bucket and,
 // if the entity cascades, its parent's.
 //
-//	gather  finds each payer's limits and the last image of its bucket. It costs
-//	        nothing while both are cached, and else one consistent batch read
-//	        for each payer.
+//	gather  finds each payer's namespace, entity, limits and the last image of its
+//	        bucket. It costs nothing while all are cached, and otherwise one
+//	        consistent batch read for each payer.
 //	judge   decides from the images whether every payer covers the amounts, and
 //	        whether a bucket needs a repair. It costs nothing.
 //	verify  reads what the decision rests on if that may be stale: limits, entity
-//	        and bucket in one transaction before a repair, the bucket alone
-//	        before a refusal. Then the charge is judged again. A refusal of the
+//	        and bucket in one transaction before a repair, and before the
+//	        creation of a bucket whose namespace this call has not read; the
+//	        bucket alone before a refusal. Then the charge is judged again. A refusal of the
 //	        last second is repeated without a read.
-//	write   sends one conditional write for each payer, in parallel. Two new
-//	        buckets are one transaction. A payer has paid, or the response holds
+//	write   sends one conditional write for each payer that has one of the limits,
+//	        in parallel. Two new buckets are one transaction. A payer has paid, or the response holds
 //	        the image that contradicts the decision, or the charge fails.
 //	retry   judges again from that image, up to maxRounds times. Then the charge
 //	        is refused: an error would count as an outage and be admitted by
 //	        callers that fail open.
 //	undo    gives back what a payer paid for a charge that failed or was refused.
-//	        It costs one transaction for each payer.
+//	        It costs one transaction for each payer that has paid.
 //
 // A warm charge is gather, judge and write: one request for each payer. A stale
-// image costs one more. The way to the table is consume.go, payer.go (limits,
-// image, decision), facts.go and images.go (what is cached), payer_write.go
-// (expressions and responses) and send.go (requests and their retries).
+// image costs one more. The way to the table is consume.go (the states), payer.go
+// (limits, image, decision), facts.go (cached records), images.go (cached
+// buckets), payer_write.go (writes, responses, retries) and update.go
+// (expressions). Package rules does the arithmetic, and request.go sends reads.
 
 // maxRounds is how often a charge decides again after others changed a bucket.
 const maxRounds = 8
 
-// maxFactAge is the oldest cached record that may reject a request as invalid.
+// maxFactAge is the greatest age of a cached record that may reject a request as
+// invalid.
 // Another process may just have stored the limit that the request names.
 const maxFactAge = time.Second
 

@@ -54,7 +54,7 @@ type creditOp struct {
 func (r *Repository) credit(ctx context.Context, now int64, credit limiter.Credit) error {
 	ref, ok := credit.Account.Ref.(*ref)
 	if !ok {
-		return &limiter.InvalidError{Field: "account", Value: credit.Account.Entity, Reason: "was not made by this store"}
+		return &limiter.InvalidError{Field: "account", Value: credit.Account.Entity, Reason: "must come from this store"}
 	}
 	c := &creditOp{
 		repo: r, key: bucketKey(r.ns, credit.Account.Entity, credit.Account.Resource), ref: ref,

@@ -25,7 +25,8 @@ import (
 // Options configures [Connect] and [CreateTable]. The zero value of a field
 // means its default.
 type Options struct {
-	// Namespace is the namespace to use; default "default". It must be registered.
+	// Namespace is the namespace to use; default: the value of ZAEL_NAMESPACE, or
+	// "default". Connect requires that it is registered; CreateTable registers it.
 	Namespace string
 	// Region and Endpoint override those of AWS. If AWS is nil, the SDK reads its
 	// configuration from the environment and files as usual, with an HTTP client
@@ -41,13 +42,14 @@ type Options struct {
 	CacheTTL time.Duration
 	// Timeout limits one charge, read or ping, including its retries; default 1 s,
 	// negative for no limit. Fetching credentials does not count. For listings it
-	// limits each page, for changes each request, and only while no data arrive. A
-	// credit has the timeout of the lease that it settles instead, and long
-	// operations have that of the HTTP client.
+	// limits each page, for changes each request, and only while no data arrive. Credits
+	// are bounded by limiter.Options.SettleTimeout instead, and long operations by
+	// the timeouts of the HTTP client.
 	Timeout time.Duration
-	// Exact disables the slack, 2 % of the capacity, within which a charge based on
-	// a stale image is still admitted. Without it, charges on nearly full buckets
-	// that many processes share need more retries.
+	// Exact disables the slack. With slack, a charge may leave the refill time alone
+	// although the bucket was full for a moment, so that up to 2 % of the capacity
+	// is admitted in excess. With Exact, charges on nearly full buckets that many
+	// processes share need more retries.
 	Exact bool
 	// NoSpeculation makes every charge read the bucket first, instead of writing
 	// from the last image.
@@ -61,8 +63,8 @@ type Options struct {
 	// removed so far. Calls do not overlap, and the purge waits for each.
 	Purged func(items int)
 	// PurgeWait is how long after its start a purge looks once more for data, to
-	// find writes that were in flight; default twice the longest time of a request,
-	// which is 10 s or twice Timeout. If negative, the purge does not wait.
+	// find writes that were in flight; default 10 s, or twice Timeout if that is
+	// longer. If negative, the purge does not wait.
 	PurgeWait time.Duration
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
-// CreateEntity stores an entity and its event. It returns ErrExists if the ID is
+// CreateEntity stores an entity and its event. It returns limiter.ErrExists if the ID is
 // taken.
 func (r *Repository) CreateEntity(ctx context.Context, e limiter.Entity, ev limiter.AuditEvent) error {
 	if err := r.requireActiveNow(ctx, ev.At); err != nil {
@@ -50,7 +50,7 @@ func (r *Repository) entityItem(e limiter.Entity) item {
 	return it
 }
 
-// Entity returns the stored record of an entity, or ErrNotFound.
+// Entity returns the stored record of an entity, or limiter.ErrNotFound.
 func (r *Repository) Entity(ctx context.Context, id string) (limiter.Entity, error) {
 	it, err := r.getActive(ctx, metaKey(r.ns, id))
 	if err != nil {
@@ -152,7 +152,7 @@ func (r *Repository) yieldEntities(ctx context.Context, keys []key, yield func(l
 }
 
 // DeleteEntity deletes the record, limits, buckets and usage of an entity. It
-// returns ErrNotFound if nothing is stored under the entity, not even an expired
+// returns limiter.ErrNotFound if nothing is stored under the entity, not even an expired
 // bucket.
 //
 // DeleteEntity deletes the last item in one transaction with the event. Until

@@ -110,9 +110,9 @@ func (s *store) explain(err error) error {
 	}
 	switch code := errorCode(err); {
 	case code == "ResourceNotFoundException":
-		return fmt.Errorf("table %q is not in this account and region; is the region right, or was it deleted? %w", s.table, err)
+		return fmt.Errorf("table %q: not found in this account and region; check the region and the name: %w", s.table, err)
 	case code == "AccessDeniedException":
-		return fmt.Errorf("table %q: access denied; the policy of the caller has to allow this call: %w", s.table, err)
+		return fmt.Errorf("table %q: access denied; the caller's policy must allow this call: %w", s.table, err)
 	case strings.HasPrefix(code, "ExpiredToken"):
 		return fmt.Errorf("table %q: the AWS credentials have expired; sign in again: %w", s.table, err)
 	case code == "UnrecognizedClientException" || code == "InvalidSignatureException" || code == "InvalidClientTokenId" || strings.HasPrefix(code, "MissingAuthenticationToken"):

@@ -99,8 +99,8 @@ func (r *Repository) indexedKeys(ctx context.Context, prefix string, keep func(k
 		}
 		if keys = append(keys, k); len(keys) > maxListed {
 			return nil, &limiter.InvalidError{
-				Field: "listing", Value: "all",
-				Reason: "has more than " + strconv.Itoa(maxListed) + " items; name an entity or a resource, or a later time to begin at",
+				Field:  "query",
+				Reason: "matches more than " + strconv.Itoa(maxListed) + " items; filter by entity or resource, or set a later start",
 			}
 		}
 	}

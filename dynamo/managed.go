@@ -22,7 +22,7 @@ func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash,
 	return scopes, it.text(attrAppliedHash), it.text(attrManagedOwner), err
 }
 
-// SetManaged replaces scopes, hash and owner, or returns ErrConflict if previous
+// SetManaged replaces scopes, hash and owner, or returns limiter.ErrConflict if previous
 // is not the stored hash. The list is stored in one item. If that would become
 // too large, SetManaged returns a *limiter.InvalidError.
 func (r *Repository) SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope) error {
@@ -71,7 +71,7 @@ func (r *Repository) CheckManaged(scopes []limiter.Scope) error {
 func tooManyScopes(scopes []limiter.Scope) error {
 	return &limiter.InvalidError{
 		Field: "manifest", Value: fmt.Sprintf("%d levels", len(scopes)),
-		Reason: "must be shorter on DynamoDB, where the list of what is managed is one item of at most 400 KB: some 5,000 entities in a namespace",
+		Reason: "is too long for DynamoDB, which stores the list of managed limits in one item of at most 400 KB, about 5,000 entities; use several namespaces",
 	}
 }
 

@@ -91,7 +91,7 @@ func (e *MigrationError) Unwrap() error { return e.Err }
 // and only if the record has not changed.
 //
 // Services of release 0.10 and of this package may run during a migration, but
-// must not change limits. Stop services of older releases before: a migration
+// must not change limits. Stop services of older releases first: a migration
 // loses what they write to an item after it was copied.
 //
 // Migrate returns the same errors as Connect before the first migration starts,

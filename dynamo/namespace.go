@@ -26,7 +26,7 @@ import (
 // the state active.
 func isActive(record item) bool { return record.text(attrStatus) == statusActive }
 
-// Namespace returns a view of another namespace, or ErrNotFound if it is not
+// Namespace returns a view of another namespace, or limiter.ErrNotFound if it is not
 // active.
 func (r *Repository) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
 	if err := r.ready(ctx); err != nil {
@@ -49,7 +49,7 @@ func nameNotFound(name string) error {
 	return fmt.Errorf("namespace %q: %w", name, limiter.ErrNotFound)
 }
 
-func idNotFound(id string) error { return fmt.Errorf("namespace id %q: %w", id, limiter.ErrNotFound) }
+func idNotFound(id string) error { return fmt.Errorf("namespace ID %q: %w", id, limiter.ErrNotFound) }
 
 // Namespaces iterates over the namespaces in any state, by name, then ID. It
 // includes names that only Python accepts.
@@ -243,7 +243,7 @@ func (s *store) recoverable(ctx context.Context, id string) (n limiter.Namespace
 	}
 	n, state = decodeNamespace(reverse), reverse.text(attrStatus)
 	if state == statusPurging {
-		return n, "", fmt.Errorf("namespace id %q is being purged: %w", id, limiter.ErrConflict)
+		return n, "", fmt.Errorf("namespace ID %q is being purged: %w", id, limiter.ErrConflict)
 	}
 	if n.Name == "" {
 		return n, "", reverse.corrupt("it has no name, so it can only be purged")
@@ -255,7 +255,7 @@ func (s *store) recoverable(ctx context.Context, id string) (n limiter.Namespace
 	case forward != nil && holder != id:
 		return n, "", fmt.Errorf("namespace %q: %w", n.Name, limiter.ErrExists)
 	case forward != nil && state == statusActive:
-		return n, "", fmt.Errorf("namespace id %q is active: %w", id, limiter.ErrConflict)
+		return n, "", fmt.Errorf("namespace ID %q is active: %w", id, limiter.ErrConflict)
 	}
 	return n, state, nil
 }

@@ -20,7 +20,7 @@ type payer struct {
 	account  *limiter.Account // with the limits in force
 	override bool
 	defaults []limiter.Limit // of the charge, if no level stores limits
-	idle     int64           // how long the bucket stays untouched, 0 forever
+	idle     int64           // how long the bucket is kept without a write; 0 means forever
 	cascade  bool            // of the entity's record, as is parent
 	parent   string
 	fresh    bool // limits and entity were read at one moment, no earlier than the image
@@ -40,7 +40,7 @@ type payer struct {
 type plan struct {
 	at       int64          // time of the charge, not before that of earlier writes
 	base     int64          // time up to which the image is refilled
-	view     limiter.Bucket // for the caller; charged once the payer has paid
+	view     limiter.Bucket // for the caller; take charges it before the write is sent
 	turn     rules.Turn
 	after    rules.Bucket // what a locked write leaves; before take, what a repair leaves
 	recreate bool         // there is no bucket, or it has expired
@@ -268,7 +268,7 @@ func checkLimits(n int) error {
 	}
 	return &limiter.InvalidError{
 		Field: "limits", Value: fmt.Sprintf("%d limits", n),
-		Reason: fmt.Sprintf("must be at most %d for one bucket on DynamoDB, with those that the bucket has", maxLimits),
+		Reason: fmt.Sprintf("must be at most %d for one bucket on DynamoDB, including the limits that it already has", maxLimits),
 	}
 }
 

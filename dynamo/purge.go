@@ -73,7 +73,7 @@ func (s *store) beginPurge(ctx context.Context, id string) error {
 			return s.explain(err)
 		}
 		if _, named := refusedAt(err, 1); named {
-			return fmt.Errorf("namespace id %q is active: %w", id, limiter.ErrConflict)
+			return fmt.Errorf("namespace ID %q is active: %w", id, limiter.ErrConflict)
 		}
 		if err := s.next(ctx, try, err); err != nil {
 			return err

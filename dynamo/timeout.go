@@ -211,7 +211,7 @@ func (s *store) timeoutError(err error) error {
 	if endpoint := s.client.Options().BaseEndpoint; endpoint != nil {
 		where = "its endpoint, " + *endpoint + ","
 	}
-	return &timeoutError{fmt.Sprintf("table %q did not answer in time; can %s be reached from here?", s.table, where), err}
+	return &timeoutError{fmt.Sprintf("table %q did not answer in time; check that %s is reachable", s.table, where), err}
 }
 
 // isTimeout reports whether a call ended without a response.

@@ -27,16 +27,16 @@ type DeleteOptions struct {
 
 // Removal describes what Delete is about to do, or has done.
 type Removal struct {
-	Name    string `json:"name"`
-	Region  string `json:"region"`
-	Existed bool   `json:"existed"` // the stack existed
-	Items   int64  `json:"items"`   // approximate number of items in the table
+	Name    string `json:"name" doc:"name of the stack and its table"`
+	Region  string `json:"region" doc:"AWS region"`
+	Existed bool   `json:"existed" doc:"whether the stack existed"`
+	Items   int64  `json:"items" doc:"approximate number of items in the table"`
 	// Archive is the bucket with archived audit events, or "" if it does not exist
 	// or is empty. ArchiveKept reports whether Delete keeps it.
-	Archive     string `json:"archive"`
-	ArchiveKept bool   `json:"archive_kept"`
-	Artifacts   string `json:"artifacts"` // the deleted bucket of the functions' code, or ""
-	Complete    bool   `json:"complete"`  // everything is deleted; with NoWait another call has to finish
+	Archive     string `json:"archive" doc:"bucket with archived audit events"`
+	ArchiveKept bool   `json:"archive_kept" doc:"whether that bucket stays"`
+	Artifacts   string `json:"artifacts" doc:"deleted bucket of the functions' code"`
+	Complete    bool   `json:"complete" doc:"whether nothing is left to delete"` // everything is deleted; with NoWait another call has to finish
 }
 
 // Delete deletes a stack with its table and all data, and the bucket of its

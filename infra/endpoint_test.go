@@ -99,7 +99,7 @@ func TestInspectWithoutCloudFormation(t *testing.T) {
 	name := stackName()
 	st, err := infra.Inspect(t.Context(), name, &opts)
 	must(t, err)
-	if st.Verdict != infra.Unreachable || !strings.Contains(strings.Join(st.Problems, ";"), "`zae-limiter table create "+name+" --region "+fakeaws.Region+" --endpoint-url "+engine(t)+"` makes it") {
+	if st.Verdict != infra.Unreachable || !strings.Contains(strings.Join(st.Problems, ";"), "`zae-limiter table create "+name+" --region "+fakeaws.Region+" --endpoint-url "+engine(t)+"` creates it") {
 		t.Errorf("%s %q", st.Verdict, st.Problems)
 	}
 	must(t, dynamo.CreateTable(t.Context(), name, &opts.Dynamo))

@@ -18,7 +18,7 @@ import (
 )
 
 // RefusedError reports why a call does not change a stack, bucket or table, and what
-// to do. It matches [limiter.ErrConflict].
+// to do. It matches limiter.ErrConflict.
 type RefusedError struct {
 	Stack  string
 	Table  string // of an error about a table without a stack; Stack is "" then
@@ -74,8 +74,8 @@ type InterruptedError struct {
 
 // Error returns the operation and how to continue.
 func (e *InterruptedError) Error() string {
-	return fmt.Sprintf("stack %q is still being %s; that goes on in the account, the same command waits for it again, and %s shows it: %v",
-		e.Stack, e.Op, e.place.Command("status", "--name", e.Stack), e.Err)
+	return fmt.Sprintf("stack %q is still being %s: %v; CloudFormation continues; run the same command to wait for it, or %s to see its status",
+		e.Stack, e.Op, e.Err, e.place.Command("status", "--name", e.Stack))
 }
 
 // Unwrap returns Err.
@@ -133,7 +133,7 @@ func explain(err error) error {
 	}
 	switch code := errorCode(err); {
 	case isDenied(err):
-		return fmt.Errorf("access denied; the policy of the caller has to allow %s: %w", iamAction(err), err)
+		return fmt.Errorf("access denied; the caller's policy must allow %s: %w", iamAction(err), err)
 	case strings.HasPrefix(code, "ExpiredToken"):
 		return fmt.Errorf("the AWS credentials have expired; sign in again: %w", err)
 	case code == "InvalidClientTokenId" || code == "UnrecognizedClientException" || code == "SignatureDoesNotMatch" || code == "InvalidSignatureException":

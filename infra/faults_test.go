@@ -172,7 +172,7 @@ func TestInterruptedWaitSaysHowToContinue(t *testing.T) {
 		opts := c.options()
 		opts.Event = func(infra.Event) { cancel() }
 		err := o.run(ctx, name, opts)
-		checkError[*infra.InterruptedError](t, err, "still being "+want, "goes on in the account", "zae-limiter status --name "+name)
+		checkError[*infra.InterruptedError](t, err, "still being "+want, "CloudFormation continues", "zae-limiter status --name "+name)
 		if !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}

@@ -27,7 +27,7 @@ type Package struct {
 
 // PackageOptions configures [NewPackage]. The zero value of a field is its default.
 type PackageOptions struct {
-	Architecture string // ARM64 or X8664; default [ArchitectureAtHand] of Zip
+	Architecture string // ARM64 or X8664; default: DefaultArchitecture(Zip)
 	// Zip is the path of an existing package. Default: the running program, if it is
 	// a statically linked zae-limiter for Linux and the architecture; else a program
 	// that is built with Go.
@@ -35,15 +35,16 @@ type PackageOptions struct {
 	// Version is the version to build; default: the version of the module in the
 	// running program.
 	Version string
-	// NoBuild returns a package without code instead of building it.
+	// NoBuild makes NewPackage return a Package without a Zip, which names the
+	// source, where it would otherwise build the code.
 	NoBuild bool
 	// Building is like the field of [Options].
 	Building func(architecture string) (done func(error))
 }
 
-// DefaultArchitecture returns the architecture of the zip, if it is not "", else of
-// the running program, if that can be packed. It returns ARM64 if the code has to be
-// built or the zip is invalid.
+// DefaultArchitecture returns the architecture of the package at the path zip or, if
+// zip is "", of the running program. It returns ARM64 if the zip is invalid, or if the
+// running program cannot be packed and the code must be built.
 func DefaultArchitecture(zip string) string {
 	for _, architecture := range []string{ARM64, X8664} {
 		var err error
@@ -172,11 +173,11 @@ func readPackage(path, architecture string) (*Package, error) {
 			return refuse("has a bootstrap that cannot run: " + err.Error())
 		}
 		if info, err := buildinfo.Read(bytes.NewReader(program)); err == nil && info.Path != mainPackage { // the build info is optional
-			return refuse("has a bootstrap that is " + info.Path + ", not zae-limiter; zae-limiter lambda-export makes a valid one")
+			return refuse("has a bootstrap that is " + info.Path + ", not zae-limiter; zae-limiter lambda-export writes a valid one")
 		}
 		return newPackage(content, architecture, path), nil
 	}
-	return refuse("has no file bootstrap at its root; zae-limiter lambda-export makes a valid one")
+	return refuse("has no file bootstrap at its root; zae-limiter lambda-export writes a valid one")
 }
 
 // pathErrorText returns the text of an error without the path.

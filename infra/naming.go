@@ -55,7 +55,7 @@ func (n nameRule) check(format, stack string, all []iamName) error {
 	}
 	switch {
 	case strings.Count(format, namePlaceholder) != 1:
-		return invalid(n.field, format, "must contain {} exactly once, for the name of the stack")
+		return invalid(n.field, format, "must contain {} exactly once, which stands for the default name")
 	case utf8.RuneCountInString(format) > n.maxFormat:
 		return invalid(n.field, format, fmt.Sprintf("must be at most %d characters", n.maxFormat))
 	case !isIAMName(strings.Replace(format, namePlaceholder, "", 1)):
@@ -79,7 +79,7 @@ func (n nameRule) tooLong(name string, excess, fits int) string {
 	if fits < minStackName {
 		return reason + "; no stack name would fit, so shorten the format"
 	}
-	return fmt.Sprintf("%s; a name of the stack of at most %d characters would fit", reason, fits)
+	return fmt.Sprintf("%s; a stack name of at most %d characters would fit", reason, fits)
 }
 
 // isIAMName reports whether s has only characters that are valid in the name of a

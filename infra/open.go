@@ -30,7 +30,7 @@ func Open(ctx context.Context, name string, opts *Options) (*dynamo.Repository, 
 	return dynamo.Connect(ctx, name, &opts.Dynamo)
 }
 
-// Ensure creates what Open needs and does not exist: the stack, the version record
+// Ensure creates what Open needs, if it does not exist: the stack, the version record
 // and the namespace. It waits even with NoWait, because it writes to the table.
 func Ensure(ctx context.Context, name string, opts *Options) error {
 	s, err := newDeploySession(ctx, "open", name, opts)

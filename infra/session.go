@@ -122,7 +122,7 @@ func (s *session) config(ctx context.Context) (aws.Config, error) {
 	}
 	cfg.Region = cmp.Or(s.opts.Dynamo.Region, cfg.Region)
 	if cfg.Region == "" {
-		return cfg, errors.New("no AWS region; pass one, or set AWS_REGION or the region of the profile")
+		return cfg, errors.New("no AWS region; pass one, set AWS_REGION, or set a region in the profile")
 	}
 	if s.opts.Dynamo.Endpoint != "" {
 		cfg.BaseEndpoint = aws.String(s.opts.Dynamo.Endpoint)

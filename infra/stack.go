@@ -36,8 +36,8 @@ type Stack struct {
 	LambdaMemory  int           // of the aggregator in MB, 128 to 3008; default 256
 	Tracing       bool          // enables X-Ray for the aggregator
 	LogLevel      string        // of both functions: DEBUG, INFO, WARN or ERROR; default INFO
-	// LogRetentionDays is the retention of the functions' logs; default 30. It is
-	// one of the values that CloudWatch supports.
+	// LogRetentionDays is the retention of the functions' logs; default 30. It
+	// must be one of the values that CloudWatch supports.
 	LogRetentionDays int
 
 	NoAuditArchive     bool // no bucket for expired audit events

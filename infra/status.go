@@ -9,25 +9,25 @@ import (
 // Status describes the health of a stack and of its resources. A part that could not
 // be read has an Error, which is also in Problems.
 type Status struct {
-	Name      string    `json:"name"`
-	Region    string    `json:"region"`
-	CheckedAt time.Time `json:"checked_at"`
-	Verdict   Verdict   `json:"verdict"`
+	Name      string    `json:"name" doc:"name of the stack and its table"`
+	Region    string    `json:"region" doc:"AWS region"`
+	CheckedAt time.Time `json:"checked_at" doc:"time of the check"`
+	Verdict   Verdict   `json:"verdict" doc:"overall state, in one word"`
 	// Problems lists the reasons for a verdict other than Ready.
-	Problems []string `json:"problems"`
+	Problems []string `json:"problems" doc:"problems, a sentence each"`
 
-	Available     bool              `json:"available"`  // the table is active
-	LatencyMillis int64             `json:"latency_ms"` // of DescribeTable
-	Stack         StackStatus       `json:"stack"`
-	Table         TableStatus       `json:"table"`
-	Aggregator    FunctionStatus    `json:"aggregator"`
-	Provisioner   FunctionStatus    `json:"provisioner"`
-	EventSource   EventSourceStatus `json:"event_source"`      // from the table's stream to the aggregator
-	DeadLetters   QueueStatus       `json:"dead_letter_queue"` // changes that the aggregator failed to count
-	Versions      VersionStatus     `json:"versions"`
-	Alarms        AlarmsStatus      `json:"alarms"`
-	IAM           map[string]string `json:"iam"`        // ARNs of policies and roles, by output
-	CostHints     []string          `json:"cost_hints"` // what AWS bills for
+	Available     bool              `json:"available" doc:"whether the table is active"`
+	LatencyMillis int64             `json:"latency_ms" doc:"latency of DescribeTable in milliseconds"`
+	Stack         StackStatus       `json:"stack" doc:"CloudFormation stack"`
+	Table         TableStatus       `json:"table" doc:"DynamoDB table"`
+	Aggregator    FunctionStatus    `json:"aggregator" doc:"function that counts usage"`
+	Provisioner   FunctionStatus    `json:"provisioner" doc:"function that applies declared limits"`
+	EventSource   EventSourceStatus `json:"event_source" doc:"event source of the aggregator"`
+	DeadLetters   QueueStatus       `json:"dead_letter_queue" doc:"queue of changes that could not be counted"`
+	Versions      VersionStatus     `json:"versions" doc:"versions of schema, clients and functions"`
+	Alarms        AlarmsStatus      `json:"alarms" doc:"CloudWatch alarms"`
+	IAM           map[string]string `json:"iam" doc:"ARNs of policies and roles, by output"`
+	CostHints     []string          `json:"cost_hints" doc:"what AWS bills for"`
 }
 
 // Verdict summarizes a Status.
@@ -117,11 +117,11 @@ type QueueStatus struct {
 
 // VersionStatus describes all versions. An unknown one is "".
 type VersionStatus struct {
-	Program       string    `json:"program"`        // of this program
-	ProgramSchema string    `json:"program_schema"` // that this program writes
-	Stack         string    `json:"stack"`          // from the stack's tag
-	Lambda        string    `json:"lambda"`         // from the aggregator's tag
-	Schema        string    `json:"schema"`         // from the version record, like the fields below
+	Program       string    `json:"program"`                          // of this program
+	ProgramSchema string    `json:"program_schema"`                   // that this program writes
+	Stack         string    `json:"stack" doc:"CloudFormation stack"` // from the stack's tag
+	Lambda        string    `json:"lambda"`                           // from the aggregator's tag
+	Schema        string    `json:"schema"`                           // from the version record, like the fields below
 	ClientMin     string    `json:"client_min"`
 	UpdatedBy     string    `json:"updated_by"`
 	UpdatedAt     time.Time `json:"updated_at,omitzero"`

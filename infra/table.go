@@ -25,10 +25,10 @@ type DeleteTableOptions struct {
 
 // TableRemoval describes what DeleteTable is about to do, or has done.
 type TableRemoval struct {
-	Name    string `json:"name" doc:"of the table"`
-	Region  string `json:"region" doc:"it was in"`
-	Existed bool   `json:"existed" doc:"there was a table"`
-	Items   int64  `json:"items" doc:"about how many it held"`
+	Name    string `json:"name" doc:"name of the table"`
+	Region  string `json:"region" doc:"AWS region"`
+	Existed bool   `json:"existed" doc:"whether the table existed"`
+	Items   int64  `json:"items" doc:"approximate number of items in the table"`
 }
 
 // DeleteTable deletes a table that belongs to no stack, with all its data, and waits

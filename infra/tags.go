@@ -19,7 +19,7 @@ import (
 )
 
 // Tag adds the tags of Options.Stack to a stack, and those by which List finds it.
-// It does not change the template, the parameters and other tags. To remove a tag,
+// It does not change the template, the parameters or other tags. To remove a tag,
 // deploy without it.
 //
 // It returns the errors of Deploy, and limiter.ErrNotFound if there is no stack.

@@ -60,7 +60,7 @@ func (s *session) upgrade(ctx context.Context, opts *UpgradeOptions) (Deployment
 
 // notFound returns the error for a missing stack.
 func (s *session) notFound(context.Context) (Deployment, error) {
-	return Deployment{}, fmt.Errorf("stack %q: %w in region %s; %s makes it", s.name, limiter.ErrNotFound, s.region, s.place.Command("deploy", "--name", s.name))
+	return Deployment{}, fmt.Errorf("stack %q: %w in region %s; %s creates it", s.name, limiter.ErrNotFound, s.region, s.place.Command("deploy", "--name", s.name))
 }
 
 // upgradeStack updates a stack to this version and keeps its settings.

@@ -100,7 +100,7 @@ func (s Stack) checkWindows() error {
 	for window := range strings.SplitSeq(s.SnapshotWindows, ",") {
 		known := slices.Contains([]limiter.Window{limiter.Hourly, limiter.Daily, limiter.Monthly}, limiter.Window(window))
 		if !known || slices.Contains(seen, window) {
-			return invalid("snapshot windows", s.SnapshotWindows, "must be hourly, daily and monthly, each at most once, such as hourly,daily")
+			return invalid("snapshot windows", s.SnapshotWindows, "must be one or more of hourly, daily and monthly, each at most once, such as hourly,daily")
 		}
 		seen = append(seen, window)
 	}

@@ -62,9 +62,9 @@ func (st *Status) outages(at hint.Place) []string {
 	case t.Error != "":
 		p.add(true, "the table could not be checked: %s", t.Error)
 	case st.lacksCloudFormation():
-		p.add(true, "there is no table %s in region %s; %s makes it", st.Name, st.Region, at.Command("table", "create", st.Name))
+		p.add(true, "there is no table %s in region %s; %s creates it", st.Name, st.Region, at.Command("table", "create", st.Name))
 	default:
-		p.add(true, "there is no table %s in region %s; %s makes it", st.Name, st.Region, at.Command("deploy", "--name", st.Name))
+		p.add(true, "there is no table %s in region %s; %s creates it", st.Name, st.Region, at.Command("deploy", "--name", st.Name))
 	}
 	return p
 }

@@ -34,7 +34,7 @@ func Apply(ctx context.Context, repo limiter.Repository, m *Manifest, opts *Opti
 // it.
 //
 // The error of Apply concerns the whole apply. [ErrStale] means that nothing was
-// changed and the caller has to plan again. ErrConflict means that another apply
+// changed and the caller has to plan again. limiter.ErrConflict means that another apply
 // took over; the report holds the changes made until then. Other errors mean
 // that Apply could not begin, or could not store the list. The report is nil if
 // no change was tried. When ctx ends, the remaining changes fail with its error.

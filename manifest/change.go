@@ -26,7 +26,7 @@ type Change struct {
 	Scope         limiter.Scope
 	Before, After limiter.Config // as stored, and as declared
 	Damaged       bool           // the stored level cannot be read; Before is empty
-	Unlisted      bool           // the lists of the store do not show the level; see [limiter.ConfigLister]
+	Unlisted      bool           // the lists of the store do not show the level; see limiter.ConfigLister
 }
 
 // Fields returns the values that differ: a field named state if the level is

@@ -34,7 +34,7 @@ const (
 
 // ErrStale is returned by [Plan.Apply] if another apply has changed the managed
 // levels since the plan was made. Nothing was changed.
-var ErrStale = errors.New("another apply has changed what is managed since the plan was made; plan again")
+var ErrStale = errors.New("another apply changed the managed limits after this plan; plan again")
 
 // errTakenOver means that another apply considered this one dead.
 var errTakenOver = new(takenOverError)
@@ -182,7 +182,7 @@ func (c *claim) release(ctx context.Context, final state) error {
 	if err == nil || errors.Is(err, errTakenOver) {
 		return err
 	}
-	return fmt.Errorf("what is managed could not be recorded; apply again: %w", err)
+	return fmt.Errorf("cannot record the list of managed limits; apply again: %w", err)
 }
 
 // waitForClaim waits until no other apply is running. It ends the claim of a

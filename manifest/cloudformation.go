@@ -28,7 +28,7 @@ const ResourceType = "Custom::ZaeLimiterLimits"
 // Template returns a CloudFormation template with one custom resource. The
 // provisioner of the named stack applies the manifest to the table of the same
 // name. The template is YAML, or JSON if asJSON is set. Template returns an
-// *InvalidError for an invalid stack name, and for a name in the manifest that
+// *limiter.InvalidError for an invalid stack name, and for a name in the manifest that
 // CloudFormation reads as a function.
 func (m *Manifest) Template(stack string, asJSON bool) ([]byte, error) {
 	if !regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9-]{0,127}$`).MatchString(stack) {

@@ -79,15 +79,15 @@ func TestTemplateNeedsAStack(t *testing.T) {
 
 func TestPropertiesAreStrict(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"Resources": {"a": {"Limits": {"rpm": {"Capacity": "ten"}}}}}`:               `Resources.a.Limits.rpm.Capacity: it has to be a whole number, not the text "ten"`,
-		`{"Resources": {"a": {"Limits": {"rpm": {"Capacity": "1.5"}}}}}`:               `it has to be a whole number, not the text "1.5"`,
-		`{"Resources": {"a": {"Limits": {"rpm": {"Capacity": "0"}}}}}`:                 `it is 0, but it has to be at least 1`,
+		`{"Resources": {"a": {"Limits": {"rpm": {"Capacity": "ten"}}}}}`:               `Resources.a.Limits.rpm.Capacity: must be a whole number, not the text "ten"`,
+		`{"Resources": {"a": {"Limits": {"rpm": {"Capacity": "1.5"}}}}}`:               `must be a whole number, not the text "1.5"`,
+		`{"Resources": {"a": {"Limits": {"rpm": {"Capacity": "0"}}}}}`:                 `must be at least 1, not 0`,
 		`{"Resources": {"a": {"Limits": {"rpm": {"Capacity": "1", "Burst": "2"}}}}}`:   `there is no key "Burst" here; the keys are Capacity, RefillAmount, RefillPeriod`,
 		`{"Resources": {"a": {"limits": {}}}}`:                                         `there is no key "limits" here; the keys are Limits`,
 		`{"resources": {}, "ServiceToken": "arn"}`:                                     `the keys are Entities, Namespace, Resources, System`,
-		`{"System": {"OnUnavailable": "maybe"}}`:                                       `System.OnUnavailable: it is "maybe"`,
-		`{"Entities": {"a": {"Resources": {"b": []}}, "c/d": {}}, "Namespace": "a b"}`: `Entities.a.Resources.b: it has to be a mapping, not a list`,
-		`{"Namespace": true}`: `Namespace: it has to be text, not true`,
+		`{"System": {"OnUnavailable": "maybe"}}`:                                       `System.OnUnavailable: must be allow or block, not "maybe"`,
+		`{"Entities": {"a": {"Resources": {"b": []}}, "c/d": {}}, "Namespace": "a b"}`: `Entities.a.Resources.b: must be a mapping, not a list`,
+		`{"Namespace": true}`: `Namespace: must be text, not true`,
 	} {
 		var properties map[string]any
 		check(t, json.Unmarshal([]byte(text), &properties))

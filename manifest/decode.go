@@ -78,7 +78,7 @@ func (d *decoder) decodeSystem(n *yaml.Node, path string) {
 		d.onUnavailable: func(n *yaml.Node, path string) {
 			mode, ok := d.decodeText(n, path)
 			if level.OnUnavailable = limiter.OnUnavailable(mode); ok && !validMode(level.OnUnavailable) {
-				d.problem(n, path, "it is %q, but it has to be %s", mode, modes)
+				d.problem(n, path, "must be %s, not %q", modes, mode)
 			}
 		},
 		d.limits: func(n *yaml.Node, path string) { level.Limits = d.decodeLimits(n, path) },

@@ -10,7 +10,7 @@ import (
 // Export returns the limits stored in a namespace as a manifest. If the name is
 // empty, it reads the namespace of repo. Applying the manifest changes nothing.
 // Export finds the levels that the store lists and those that are managed. It
-// returns the errors of [NewPlan], and *CorruptError for a damaged level.
+// returns the errors of [NewPlan], and a *limiter.CorruptError for a damaged level.
 func Export(ctx context.Context, repo limiter.Repository, namespace string) (*Manifest, error) {
 	t, err := newTarget(ctx, repo, namespace, nil)
 	if err != nil {

@@ -1,11 +1,11 @@
 // Package manifest declares the limits of a namespace in a file. [Parse] reads
 // a manifest, [NewPlan] compares it with the store, [Plan.Apply] makes the
-// changes through a [limiter.RateLimiter], and [Export] writes the stored limits
+// changes through a limiter.RateLimiter, and [Export] writes the stored limits
 // as a manifest.
 //
 // Applying a manifest makes its levels managed: the store keeps a list of them
-// (see [limiter.ManagedStore]). A managed level that is no longer declared is deleted. Levels
-// that were never declared are left alone.
+// (see limiter.ManagedStore). A managed level that is no longer declared is
+// deleted. Levels that were never declared are left alone.
 package manifest
 
 import (
@@ -68,7 +68,7 @@ func validateLevel(level limiter.Config) error {
 	case s != limiter.Scope{}:
 		return errors.New("on_unavailable belongs to the system alone")
 	case !validMode(mode):
-		return fmt.Errorf("on_unavailable is %q, but it has to be %s", mode, modes)
+		return fmt.Errorf("on_unavailable is %q, but must be %s", mode, modes)
 	}
 	names := map[string]bool{}
 	for _, l := range level.Limits {

@@ -36,7 +36,7 @@ func (d *decoder) eachEntry(n *yaml.Node, path string, decode func(key, value *y
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		d.problem(n, path, "it has to be a mapping, not %s", describe(n))
+		d.problem(n, path, "must be a mapping, not %s", describe(n))
 		return
 	}
 	lines := map[string]int{}
@@ -47,7 +47,7 @@ func (d *decoder) eachEntry(n *yaml.Node, path string, decode func(key, value *y
 		case d.full():
 			return // reported already
 		case key.Kind != yaml.ScalarNode:
-			d.problem(key, path, "a key has to be a word, not %s", describe(key))
+			d.problem(key, path, "a key must be a word, not %s", describe(key))
 		case key.ShortTag() == tagMerge:
 			d.problem(key, path, "merge keys are not supported; refer to the whole section instead, as in *name")
 		case duplicate:
@@ -100,7 +100,7 @@ func (d *decoder) decodeText(n *yaml.Node, path string) (string, bool) {
 	if n.Kind == yaml.ScalarNode && n.ShortTag() != tagNull {
 		hint = "; put it in quotes"
 	}
-	d.problem(n, path, "it has to be text, not %s%s", describe(n), hint)
+	d.problem(n, path, "must be text, not %s%s", describe(n), hint)
 	return "", false
 }
 
@@ -116,13 +116,13 @@ func (d *decoder) decodeNumber(n *yaml.Node, path string, maxValue int64) int64 
 	i, err := strconv.ParseInt(n.Value, 10, 64)
 	switch {
 	case n.Kind != yaml.ScalarNode || !isNumber || strings.ContainsAny(n.Value, ".eE"):
-		d.problem(n, path, "it has to be a whole number, not %s", describe(n))
+		d.problem(n, path, "must be a whole number, not %s", describe(n))
 	case digits == "" || strings.Trim(digits, "0123456789") != "" || len(digits) > 1 && digits[0] == '0':
-		d.problem(n, path, "it is %q, but it has to be a whole number in plain digits, such as 1000", n.Value)
+		d.problem(n, path, "must be a whole number in plain digits, such as 1000, not %q", n.Value)
 	case negative || err == nil && i < 1:
-		d.problem(n, path, "it is %s, but it has to be at least 1", n.Value)
+		d.problem(n, path, "must be at least 1, not %s", n.Value)
 	case err != nil || i > maxValue:
-		d.problem(n, path, "it is %s, but it has to be at most %d", n.Value, maxValue)
+		d.problem(n, path, "must be at most %d, not %s", maxValue, n.Value)
 	}
 	return i
 }

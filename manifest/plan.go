@@ -32,11 +32,11 @@ type Plan struct {
 }
 
 // NewPlan compares a manifest with its namespace, or with the namespace of repo
-// if the manifest names none. It only reads. It returns ErrNotFound if the
-// namespace does not exist, errors.ErrUnsupported if repo is not a
-// [limiter.ManagedStore], *InvalidError if m is invalid or has more levels than
-// the store can list, and *CorruptError if the list of managed levels cannot be
-// read.
+// if the manifest names none. It only reads. It returns
+// limiter.ErrNotFound if the namespace does not exist, errors.ErrUnsupported if
+// repo is not a limiter.ManagedStore, a *limiter.InvalidError if m is invalid or
+// has more levels than the store can list, and a *limiter.CorruptError if the
+// list of managed levels cannot be read.
 func NewPlan(ctx context.Context, repo limiter.Repository, m *Manifest, opts *Options) (*Plan, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err

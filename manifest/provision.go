@@ -101,7 +101,7 @@ func unmarshal(event []byte, into any) error {
 // handleCommand plans or applies for a program.
 func (p *Provisioner) handleCommand(ctx context.Context, c command) (*Answer, error) {
 	if c.Action != "" && c.Action != "plan" && c.Action != "apply" {
-		return nil, fmt.Errorf("action is %q, but it has to be plan or apply", c.Action)
+		return nil, fmt.Errorf("action is %q, but must be plan or apply", c.Action)
 	}
 	m, err := FromValue(c.Manifest)
 	if err != nil {
@@ -148,7 +148,7 @@ func namespaceName(ctx context.Context, repo limiter.Repository, name, id string
 			return ns.Name, nil
 		}
 	}
-	return "", fmt.Errorf("namespace id %q: %w", id, limiter.ErrNotFound)
+	return "", fmt.Errorf("namespace ID %q: %w", id, limiter.ErrNotFound)
 }
 
 func answerChanges(p *Plan) []AnswerChange {

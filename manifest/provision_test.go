@@ -153,8 +153,8 @@ func TestDeleteOfWhatIsGoneSucceeds(t *testing.T) {
 func TestFailedRequestsAreAnswered(t *testing.T) {
 	l := newLambda(t)
 	for properties, want := range map[string]string{
-		`"Namespace": "tenant-b"`:                                              "`zae-limiter namespace register tenant-b` makes it",
-		`"NamespaceId": "unknown"`:                                             `namespace id "unknown": not found`,
+		`"Namespace": "tenant-b"`:                                              "`zae-limiter namespace register tenant-b` creates it",
+		`"NamespaceId": "unknown"`:                                             `namespace ID "unknown": not found`,
 		`"NamespaceId": "` + l.id + `", "Namespace": "b"`:                      `the manifest is for namespace "b", but id`,
 		`"TableName": "other"`:                                                 `table other: not found`,
 		`"Resources": {"gpt-4": {"rpm": 1}}`:                                   `Resources.gpt-4: there is no key "rpm" here`,
@@ -313,8 +313,8 @@ func TestProgramsPlanAndApply(t *testing.T) {
 	equal(t, "apply", answer(request(`"action": "apply",`, l.id)), `{"status":"applied",`+changes+`,"created":2,"updated":0,"deleted":0,"errors":[]}`)
 	equal(t, "plan again", answer(request(`"action": "plan",`, l.id)), `{"status":"planned","changes":[]}`)
 	for event, want := range map[string]string{
-		request(`"action": "destroy",`, l.id):                        `action is "destroy", but it has to be plan or apply`,
-		request(`"action": "apply",`, "nope"):                        `namespace id "nope": not found`,
+		request(`"action": "destroy",`, l.id):                        `action is "destroy", but must be plan or apply`,
+		request(`"action": "apply",`, "nope"):                        `namespace ID "nope": not found`,
 		`{"action": "apply", "manifest": {"namespace": "tenant-b"}}`: `namespace "tenant-b": not found`,
 		`{"action": "apply", "manifest": {"x": 1}}`:                  `there is no key "x" here; the keys are entities, namespace, resources, system`,
 		`{"action": "apply"}`:                                        `a manifest is a mapping with the keys entities, namespace, resources, system`,

@@ -80,7 +80,7 @@ func (p *Provisioner) handleResource(ctx context.Context, r ResourceRequest) *Re
 		handle = p.deleteResource
 	default:
 		handle = func(context.Context, ResourceRequest, *ResourceAnswer) error {
-			return fmt.Errorf("RequestType is %q, but it has to be Create, Update or Delete", r.RequestType)
+			return fmt.Errorf("RequestType is %q, but must be Create, Update or Delete", r.RequestType)
 		}
 	}
 	if err := handle(ctx, r, a); err != nil {
@@ -168,7 +168,7 @@ func (p *Provisioner) applyFor(
 func (r ResourceRequest) takeOwnership(known state) (next owner, ownerOnly bool, err error) {
 	if stack := known.owner.stack(); stack != "" && stack != r.StackID && len(known.scopes) > 0 {
 		return "", false, fmt.Errorf(
-			"stack %s manages the limits of this namespace; delete them there, or take them over by `zae-limiter limits apply`, then try again (a rollback that stops here goes on with --resources-to-skip)", stack)
+			"stack %s manages the limits of this namespace; delete them there, or take them over with `zae-limiter limits apply`, and try again (to continue a rollback, use --resources-to-skip)", stack)
 	}
 	next = known.owner
 	if next == "" && len(known.scopes) > 0 && r.RequestType == "Create" {
@@ -200,7 +200,7 @@ func namespaceID(ctx context.Context, repo limiter.Repository, name string) (str
 			return ns.ID, nil
 		}
 	}
-	return "", fmt.Errorf("namespace %q: %w; `zae-limiter namespace register %s` makes it", name, limiter.ErrNotFound, name)
+	return "", fmt.Errorf("namespace %q: %w; `zae-limiter namespace register %s` creates it", name, limiter.ErrNotFound, name)
 }
 
 // body encodes the answer as JSON. It shortens the reason to the allowed size.

@@ -30,9 +30,9 @@ func (t *target) readState(ctx context.Context) (state, error) {
 		return state{nil, hash, owner(by)}, nil
 	case damaged:
 		return state{}, fmt.Errorf(
-			"reading what is managed: %w; `zae-limiter limits apply FILE --forget` begins a new list and leaves what is stored as it is", err)
+			"reading the list of managed limits: %w; `zae-limiter limits apply FILE --forget` replaces the list and keeps the stored limits", err)
 	case err != nil:
-		return state{}, fmt.Errorf("reading what is managed: %w", err)
+		return state{}, fmt.Errorf("reading the list of managed limits: %w", err)
 	}
 	return state{scopes, hash, owner(by)}, nil
 }
@@ -41,7 +41,7 @@ func (t *target) readState(ctx context.Context) (state, error) {
 func checkScopes(scopes []limiter.Scope) error {
 	for _, s := range scopes {
 		if err := validateLevel(limiter.Config{Scope: s}); err != nil {
-			return &limiter.CorruptError{Item: "list of what a manifest manages", Reason: err.Error()}
+			return &limiter.CorruptError{Item: "list of managed limits", Reason: err.Error()}
 		}
 	}
 	return nil

@@ -29,7 +29,7 @@ func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limit
 func (n *namespace) credit(now int64, c limiter.Credit) error {
 	e, ok := c.Account.Ref.(*entry)
 	if !ok {
-		return &limiter.InvalidError{Field: "account", Value: c.Account.Entity, Reason: "was not made by this store"}
+		return &limiter.InvalidError{Field: "account", Value: c.Account.Entity, Reason: "must come from this store"}
 	}
 	s := n.shard(c.Account.Entity)
 	s.mu.Lock()

@@ -5,11 +5,11 @@
 // Later calls remove expired buckets and old usage in small steps and free their
 // memory. The package starts no goroutine.
 //
-// All callers share the clock of the machine. A bucket that was charged by a
-// clock far ahead refills from that time on. For a call whose time agrees with
-// the machine's to within two seconds, such a bucket is ahead by its longest fill
-// time at most. Waiting for that time pays back all tokens that the jump can have
-// minted. The first such call that writes moves the bucket back.
+// All callers share the clock of the machine. If a caller with a wrong clock
+// charges a bucket far in the future, the bucket does not refill until that time.
+// The store corrects this for callers whose time is within two seconds of the
+// machine's: their next write moves the bucket back, so that it waits at most its
+// longest fill time. That wait makes up for the tokens that the jump created.
 package memory
 
 import (
@@ -32,7 +32,7 @@ type Options struct {
 	// expire, nor do buckets whose entity has its own limits for the resource.
 	BucketTTL int
 	// UsageRetention is how long usage snapshots are kept. The default is
-	// DefaultRetention. A busy entity has 24 hourly snapshots a day.
+	// DefaultRetention. A busy entity adds 24 hourly snapshots a day for each resource.
 	UsageRetention time.Duration
 }
 

@@ -161,9 +161,9 @@ func (r *Repository) RecoverNamespace(ctx context.Context, _ time.Time, id strin
 	n := r.store.namespaces[id]
 	switch {
 	case n == nil:
-		return limiter.Namespace{}, fmt.Errorf("namespace id %q: %w", id, limiter.ErrNotFound)
+		return limiter.Namespace{}, fmt.Errorf("namespace ID %q: %w", id, limiter.ErrNotFound)
 	case n.info.DeletedAt.IsZero():
-		return limiter.Namespace{}, fmt.Errorf("namespace id %q is active: %w", id, limiter.ErrConflict)
+		return limiter.Namespace{}, fmt.Errorf("namespace ID %q is active: %w", id, limiter.ErrConflict)
 	case r.store.active(n.info.Name) != nil:
 		return limiter.Namespace{}, fmt.Errorf("namespace %q: %w", n.info.Name, limiter.ErrExists)
 	}
@@ -187,9 +187,9 @@ func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
 	n := r.store.namespaces[id]
 	switch {
 	case n == nil:
-		return fmt.Errorf("namespace id %q: %w", id, limiter.ErrNotFound)
+		return fmt.Errorf("namespace ID %q: %w", id, limiter.ErrNotFound)
 	case n.info.DeletedAt.IsZero():
-		return fmt.Errorf("namespace id %q is active: %w", id, limiter.ErrConflict)
+		return fmt.Errorf("namespace ID %q is active: %w", id, limiter.ErrConflict)
 	}
 	delete(r.store.namespaces, id)
 	n.purged.Store(true)

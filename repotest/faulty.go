@@ -28,7 +28,7 @@ const (
 	After
 )
 
-// Faulty is a [limiter.Repository] whose calls fail according to a plan. Its
+// Faulty is a limiter.Repository whose calls fail according to a plan. Its
 // views follow the same plan. Close and OnUnavailable never fail.
 type Faulty struct {
 	repo limiter.Repository

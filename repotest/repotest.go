@@ -1,4 +1,4 @@
-// Package repotest tests implementations of [limiter.Repository]. A store runs
+// Package repotest tests implementations of limiter.Repository. A store runs
 // the conformance suite in a test of its own package:
 //
 //	func TestRepository(t *testing.T) {
@@ -30,7 +30,7 @@ import (
 )
 
 // Run checks that the repository returned by open conforms to
-// [limiter.Repository]. Each call of open must return a new, empty store in the
+// limiter.Repository. Each call of open must return a new, empty store in the
 // namespace "default" with default options, or fail the test. Run closes the
 // store.
 //

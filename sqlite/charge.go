@@ -291,7 +291,7 @@ func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limit
 	return r.write(ctx, now, func(tx *tx) error {
 		for _, c := range credits {
 			if id, _ := c.Account.Ref.(int64); id == 0 {
-				return &limiter.InvalidError{Field: "account", Value: c.Account.Entity, Reason: "was not made by this store"}
+				return &limiter.InvalidError{Field: "account", Value: c.Account.Entity, Reason: "must come from this store"}
 			}
 		}
 		for _, c := range credits {

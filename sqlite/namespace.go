@@ -208,9 +208,9 @@ func (t *tx) deletedNamespace(id string) (namespaceRow, error) {
 	s, err := t.namespace("id = ?", id)
 	switch {
 	case errors.Is(err, errNoRow):
-		return s, fmt.Errorf("namespace id %q: %w", id, limiter.ErrNotFound)
+		return s, fmt.Errorf("namespace ID %q: %w", id, limiter.ErrNotFound)
 	case err == nil && s.DeletedAt.IsZero():
-		return s, fmt.Errorf("namespace id %q is active: %w", id, limiter.ErrConflict)
+		return s, fmt.Errorf("namespace ID %q is active: %w", id, limiter.ErrConflict)
 	}
 	return s, err
 }
@@ -225,7 +225,7 @@ func (r *Repository) RecoverNamespace(ctx context.Context, now time.Time, id str
 			return limiter.Namespace{}, err
 		}
 		if s.Purging {
-			return limiter.Namespace{}, fmt.Errorf("namespace id %q is being purged: %w", id, limiter.ErrConflict)
+			return limiter.Namespace{}, fmt.Errorf("namespace ID %q is being purged: %w", id, limiter.ErrConflict)
 		}
 		if _, err := tx.namespace(activeName, s.Name); !errors.Is(err, errNoRow) {
 			return limiter.Namespace{}, errors.Join(err, fmt.Errorf("namespace %q: %w", s.Name, limiter.ErrExists))

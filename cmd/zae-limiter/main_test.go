@@ -204,7 +204,7 @@ func TestWrongEnvironmentEndsTheFunction(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), path(t, build))
 	cmd.Env = []string{"AWS_LAMBDA_RUNTIME_API=127.0.0.1:1", "SNAPSHOT_WINDOWS=weekly"}
 	out, err := cmd.CombinedOutput()
-	if err == nil || !strings.HasPrefix(string(out), "SNAPSHOT_WINDOWS: it has to be hourly, daily and monthly") {
+	if err == nil || !strings.HasPrefix(string(out), "SNAPSHOT_WINDOWS: must be one or more of hourly, daily and monthly") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -18,7 +18,7 @@ type decisionJSON struct {
 	Admitted   bool             `json:"admitted" doc:"whether every limit covers its amount"`
 	RetryAfter float64          `json:"retry_after_seconds" doc:"wait before a retry can succeed; 0 if admitted or if it never fits"`
 	NeverFits  bool             `json:"never_fits" doc:"whether an amount exceeds its capacity, so that waiting does not help"`
-	Reasons    []string         `json:"reasons" doc:"why the request is rejected, a sentence for each limit"`
+	Reasons    []string         `json:"reasons" doc:"why the request is refused, a sentence for each limit"`
 	Limits     []statusJSON     `json:"limits" doc:"limits of the entity, then of its parent; see below"`
 }
 
@@ -37,7 +37,7 @@ func retryAfter(wait time.Duration, neverFits bool) float64 {
 	return seconds(wait)
 }
 
-// reasons returns why a request is rejected, a sentence for each limit.
+// reasons returns why a request is refused, a sentence for each limit.
 func reasons(d limiter.Decision) []string {
 	all := []string{}
 	for _, s := range d.Violations() {

@@ -52,8 +52,8 @@ not hold them. Ctrl-C ends the demo early.`,
 		},
 	}
 	addFlag(cmd, &o.duration, "duration", "duration", "15s", "how long new calls arrive", parseDuration)
-	addFlag(cmd, &o.seed, "seed", "number", "", "seed of the traffic, to repeat a run (default random)", parseSeed)
-	addFlag(cmd, &o.store, "store", "url", "", "memory:, sqlite:PATH or dynamodb:NAME; the demo registers the namespace "+demo.Namespace+" in it (default sqlite in a temporary file)", parseStore)
+	addFlag(cmd, &o.seed, "seed", "number", "", "seed of the traffic, to repeat a run (default: random)", parseSeed)
+	addFlag(cmd, &o.store, "store", "url", "", "memory:, sqlite:PATH or dynamodb:NAME; the demo registers the namespace "+demo.Namespace+" in it (default: sqlite in a temporary file)", parseStore)
 	return cmd
 }
 

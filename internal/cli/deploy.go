@@ -143,12 +143,12 @@ func (o *deployOptions) checkTagsOnly(given *pflag.FlagSet) (err error) {
 		return nil
 	}
 	if len(o.stack.Tags) == 0 {
-		return usagef("--tags-only changes nothing without --tag; give --tag or leave out --tags-only")
+		return usagef("--tag is missing; --tags-only only adds tags")
 	}
-	has := []string{"tags-only", "tag", "wait", "no-wait", "yes", "json", "name", "region", "endpoint-url"}
+	has := []string{"tags-only", "tag", "wait", "no-wait", "yes", "json", "output", "name", "region", "endpoint-url"}
 	given.Visit(func(f *pflag.Flag) {
 		if !slices.Contains(has, f.Name) && err == nil {
-			err = usagef("--tags-only changes only tags, so --%s would have no effect; leave one of them out", f.Name)
+			err = usagef("--%s has no effect with --tags-only, which only adds tags; leave one of them out", f.Name)
 		}
 	})
 	return err

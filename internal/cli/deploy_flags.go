@@ -13,7 +13,7 @@ import (
 // addSwitch adds a boolean flag and its opposite.
 func addSwitch(flags *pflag.FlagSet, target *bool, on, off, usage string) {
 	flags.BoolVar(target, on, *target, usage)
-	no := flags.VarPF(&negatedFlag{target}, off, "", "the opposite of --"+on)
+	no := flags.VarPF(&negatedFlag{target}, off, "", "disable --"+on)
 	no.NoOptDefVal = "true"
 }
 
@@ -39,7 +39,7 @@ func (o *deployOptions) flags(cmd *cobra.Command) {
 	flags.VarP(&pairs{"tag", &o.stack.Tags}, "tag", "t", "tag `KEY=VALUE` for the stack and its resources; repeatable")
 	flags.StringArrayVar(&o.untag, "untag", nil, "`KEY` of a tag to remove; repeatable")
 	flags.StringVarP(&o.namespace, "namespace", "N", "", "`namespace` to register (default $ZAEL_NAMESPACE, else default)")
-	flags.BoolVar(&o.tagsOnly, "tags-only", false, "change only the tags of the stack")
+	flags.BoolVar(&o.tagsOnly, "tags-only", false, "only add the tags of --tag")
 	flags.BoolVar(&o.reset, "reset", false, "reset settings without a flag to their defaults")
 	flags.BoolVar(&o.downgrade, "downgrade", false, "replace a stack of a newer version")
 	addYes(cmd, &o.yes)
@@ -53,7 +53,7 @@ func (o *deployOptions) dataFlags(cmd *cobra.Command) {
 	const tenYears = 3650
 	addNumber(cmd, &o.stack.UsageRetentionDays, "usage-retention-days", "90", "days to keep usage", 1, tenYears)
 	addNumber(cmd, &o.stack.AuditRetentionDays, "audit-retention-days", "", "days to keep audit events (default: as before; 90 in a new table)", 1, tenYears)
-	addNumber(cmd, &o.stack.PITRRecoveryDays, "pitr-recovery-days", "", "days for which the table can be restored (default: 35)", 1, 35)
+	addNumber(cmd, &o.stack.PITRRecoveryDays, "pitr-recovery-days", "", "days for which the table can be restored (default 35)", 1, 35)
 	addSwitch(flags, &o.stack.DeletionProtection, "enable-deletion-protection", "no-deletion-protection", "protect the table against deletion")
 	addSwitch(flags, &o.archive, "enable-audit-archival", "no-audit-archival", "archive expired audit events in an S3 bucket")
 	addNumber(cmd, &o.stack.ArchiveGlacierDays, "audit-archive-glacier-days", "90", "days until archived events move to cheaper storage", 1, tenYears)
@@ -74,20 +74,20 @@ func (o *deployOptions) functionFlags(cmd *cobra.Command) {
 	addNumber(cmd, &o.stack.LogRetentionDays, "log-retention-days", "30", "days to keep logs; CloudWatch supports only some values", 1, 3653)
 	addSwitch(flags, &o.stack.Tracing, "enable-tracing", "no-tracing", "trace the aggregator with X-Ray")
 	addSwitch(flags, &o.alarms, "enable-alarms", "no-alarms", "create CloudWatch alarms")
-	flags.StringVar(&o.stack.AlarmTopicARN, "alarm-sns-topic", "", "`ARN` of the SNS topic for alarms, or none")
+	flags.StringVar(&o.stack.AlarmTopicARN, "alarm-sns-topic", "", "`ARN` of the SNS topic for alarms; \"none\" removes it")
 	addNumber(cmd, &o.stack.DurationThresholdPct, "lambda-duration-threshold-pct", "80", "percentage of the timeout that raises an alarm", 1, 100)
 	flags.StringVar(&o.stack.Architecture, "architecture", "", "`arch` of the functions: arm64 or x86_64 (default: as deployed; for a new stack, that of this program if it can be packaged, else arm64)")
 	flags.StringVar(&o.zip, "lambda-zip", "", "`file` with the functions' code, from lambda-export")
-	flags.StringVar(&o.stack.ArtifactBucket, "artifact-bucket", "", "S3 `bucket` for the code, or none (default: create one)")
+	flags.StringVar(&o.stack.ArtifactBucket, "artifact-bucket", "", "S3 `bucket` for the code; \"none\" for the default (default: create one)")
 }
 
 func (o *deployOptions) accessFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	addSwitch(flags, &o.iam, "iam", "no-iam", "create IAM policies, and roles for the functions")
 	addSwitch(flags, &o.stack.IAMRoles, "create-iam-roles", "no-create-iam-roles", "also create roles for applications, administrators and readers")
-	flags.StringVar(&o.stack.AggregatorRoleARN, "aggregator-role-arn", "", "`ARN` of an existing role for the aggregator; none creates one")
-	flags.StringVar(&o.stack.ProvisionerRoleARN, "provisioner-role-arn", "", "`ARN` of an existing role for the provisioner; none creates one")
-	flags.StringVar(&o.stack.PermissionBoundary, "permission-boundary", "", "name or ARN of the `policy` that bounds every role, or none")
+	flags.StringVar(&o.stack.AggregatorRoleARN, "aggregator-role-arn", "", "`ARN` of an existing role for the aggregator; \"none\" to create one")
+	flags.StringVar(&o.stack.ProvisionerRoleARN, "provisioner-role-arn", "", "`ARN` of an existing role for the provisioner; \"none\" to create one")
+	flags.StringVar(&o.stack.PermissionBoundary, "permission-boundary", "", "name or ARN of the `policy` that bounds every role; \"none\" removes it")
 	flags.StringVar(&o.stack.RoleNameFormat, "role-name-format", "", "`format` of role names; {} stands for the default name")
 	flags.StringVar(&o.stack.PolicyNameFormat, "policy-name-format", "", "`format` of policy names; {} stands for the default name")
 }

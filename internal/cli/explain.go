@@ -42,7 +42,7 @@ amounts, only show what is left.
 	}
 	o.addNamespace(cmd)
 	addLimits(cmd, &o.limits, "limit to check in place of the stored limits")
-	cmd.Flags().BoolVar(&o.exitCode, "exit-code", false, "exit with code 3 if the request would be rejected")
+	cmd.Flags().BoolVar(&o.exitCode, "exit-code", false, "exit with code 3 if the request would be refused")
 	addJSON[explainJSON](cmd, &o.json, anObject, decisionColumns)
 	documentFields[statusJSON](cmd, "Each of its limits")
 	documentFields[levelJSON](cmd, "Each of its levels")

@@ -240,7 +240,7 @@ func runNamespaceDelete(ctx context.Context, o namespaceOptions) error {
 		if err := lim.DeleteNamespace(ctx, o.name); err != nil {
 			return err
 		}
-		o.done("Deleted namespace %s %s; recover or purge it by its id", o.name, o.location())
+		o.done("Deleted namespace %s %s; recover or purge it by its ID", o.name, o.location())
 		return nil
 	})
 }
@@ -297,7 +297,7 @@ func runNamespacePurge(ctx context.Context, o namespaceOptions) error {
 		stop()
 		switch {
 		case err == nil:
-			o.done("Purged namespace id %s %s: %s removed", o.id, o.location(), count(int(removed.Load()), "item"))
+			o.done("Purged namespace ID %s %s: %s removed", o.id, o.location(), count(int(removed.Load()), "item"))
 		case removed.Load() > 0:
 			return fmt.Errorf("%w; %s removed, run the same command again to continue", err, count(int(removed.Load()), "item"))
 		}

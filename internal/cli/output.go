@@ -79,7 +79,7 @@ func jsonFields(of reflect.Type) []field {
 // jsonType returns the name of a type in the documentation.
 func jsonType(t reflect.Type) string {
 	if t == reflect.TypeFor[*string]() {
-		return "text or null"
+		return "string or null"
 	}
 	if t == reflect.TypeFor[*time.Time]() {
 		return "time or null"
@@ -94,9 +94,9 @@ func jsonType(t reflect.Type) string {
 	case reflect.Pointer:
 		return jsonType(t.Elem())
 	case reflect.String:
-		return "text"
+		return "string"
 	case reflect.Bool:
-		return "true or false"
+		return "boolean"
 	case reflect.Slice:
 		return "array of " + jsonType(t.Elem()) + "s"
 	case reflect.Map, reflect.Struct:

@@ -55,7 +55,7 @@ func parseStore(url string) (store, error) {
 	scheme, name, _ := strings.Cut(url, ":")
 	switch {
 	case url == "sqlite::memory:":
-		return store{}, errors.New("memory: is the store without a file")
+		return store{}, errors.New("must be memory: without a path; use sqlite:PATH for a file")
 	case url == memoryStore:
 		return store{url, false, openMemory}, nil
 	case scheme == "sqlite" && name != "":
@@ -94,7 +94,7 @@ func openSQLite(ctx context.Context, path string, o openOptions) (limiter.Reposi
 	}
 	repo, err := sqlite.Open(ctx, path, &opts)
 	if errors.Is(err, limiter.ErrNotFound) {
-		return nil, fmt.Errorf("namespace %q: %w in %s; %s makes it", o.namespace, limiter.ErrNotFound, path, registerCommand(path, o.namespace))
+		return nil, fmt.Errorf("namespace %q: %w in %s; %s creates it", o.namespace, limiter.ErrNotFound, path, registerCommand(path, o.namespace))
 	}
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (o openOptions) prepareFile(path string) error {
 	case o.access != accessCreate:
 		return fmt.Errorf("there is no store in file %s; the first command that stores something creates it, such as zae-limiter system set-defaults", path)
 	case o.namespace != "" && o.namespace != defaultNamespace:
-		return fmt.Errorf("namespace %q: %w; %s makes it", o.namespace, limiter.ErrNotFound, registerCommand(path, o.namespace))
+		return fmt.Errorf("namespace %q: %w; %s creates it", o.namespace, limiter.ErrNotFound, registerCommand(path, o.namespace))
 	case o.folder != "":
 		return os.MkdirAll(o.folder, 0o700)
 	}

@@ -96,6 +96,6 @@ func (s *tourist) run(line string) string {
 
 // timeless replaces random IDs and the time of creation.
 func timeless(text string) string {
-	text = regexp.MustCompile(`id [A-Za-z0-9_-]{11}`).ReplaceAllString(text, "id Xq3vT9aBc2Y")
+	text = regexp.MustCompile(`ID [A-Za-z0-9_-]{11}`).ReplaceAllString(text, "ID Xq3vT9aBc2Y")
 	return steady(text)
 }

@@ -34,8 +34,8 @@ type usageOptions struct {
 // addQuery adds the flags that select snapshots.
 func (o *usageOptions) addQuery(cmd *cobra.Command, windowDefault string) {
 	flags := cmd.Flags()
-	flags.StringVarP(&o.query.Entity, "entity-id", "e", "", "usage of this `entity`")
-	flags.StringVarP(&o.query.Resource, "resource", "r", "", "usage of this `resource`")
+	flags.StringVarP(&o.query.Entity, "entity-id", "e", "", "only usage of this `entity`")
+	flags.StringVarP(&o.query.Resource, "resource", "r", "", "only usage of this `resource`")
 	addFlagP(cmd, &o.query.Window, "window", "w", "window", windowDefault, "hourly, daily or monthly", oneOf(limiter.Hourly, limiter.Daily, limiter.Monthly))
 	const times = "2026-01-31, 2026-01-31T15:00:00Z, or an age such as 24h or 7d"
 	parse := func(text string) (time.Time, error) { return parseTime(o.now(), text) }
