@@ -15,7 +15,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,13 +41,12 @@ func TestFunction(*testing.T) {
 // response.
 type service struct {
 	*httptest.Server
-	event    string
-	given    atomic.Bool
+	events   chan string
 	answered chan string // "response" or "error", and the answer
 }
 
 func newService(w *world) *service {
-	s := &service{answered: make(chan string, 2)}
+	s := &service{events: make(chan string, 1), answered: make(chan string, 2)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /2018-06-01/runtime/invocation/next", s.next)
 	mux.HandleFunc("POST /2018-06-01/runtime/invocation/1/{what}", s.answer)
@@ -59,13 +57,13 @@ func newService(w *world) *service {
 }
 
 func (s *service) next(out http.ResponseWriter, r *http.Request) {
-	if s.given.Swap(true) {
-		<-r.Context().Done()
-		return
+	select {
+	case <-r.Context().Done():
+	case event := <-s.events:
+		out.Header().Set("Lambda-Runtime-Aws-Request-Id", "1")
+		out.Header().Set("Lambda-Runtime-Deadline-Ms", fmt.Sprint(time.Now().Add(5*time.Minute).UnixMilli()))
+		_, _ = io.WriteString(out, event)
 	}
-	out.Header().Set("Lambda-Runtime-Aws-Request-Id", "1")
-	out.Header().Set("Lambda-Runtime-Deadline-Ms", fmt.Sprint(time.Now().Add(5*time.Minute).UnixMilli()))
-	_, _ = io.WriteString(out, s.event)
 }
 
 func (s *service) answer(out http.ResponseWriter, r *http.Request) {
@@ -83,7 +81,7 @@ func (s *service) answer(out http.ResponseWriter, r *http.Request) {
 func (w *world) invoke(id, event, want string) {
 	w.Helper()
 	s := newService(w)
-	s.event = strings.ReplaceAll(event, "{answer}", s.URL+"/stack")
+	s.events <- strings.ReplaceAll(event, "{answer}", s.URL+"/stack")
 	ctx, stop := context.WithCancel(w.Context())
 	var log bytes.Buffer
 	process := exec.CommandContext(ctx, os.Args[0], "-test.run", "^TestFunction$", "-test.count", "1")
