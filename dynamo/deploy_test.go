@@ -219,7 +219,7 @@ func TestVersionOfANewTable(t *testing.T) {
 	got, err := r.Version(t.Context())
 	must(t, err)
 	if got.UpdatedAt.IsZero() {
-		t.Error("nobody knows when it was written")
+		t.Error("UpdatedAt is zero")
 	}
 	got.UpdatedAt = time.Time{}
 	if diff := cmp.Diff(dynamo.Version{Schema: "0.8.0", ClientMin: "0.0.0", UpdatedBy: "client:0.10.0"}, got); diff != "" {

@@ -141,8 +141,8 @@ func TestRefusalsAreCheap(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d refused, by %d requests, of which %d writes; %d refused locally", refusals, requests, writes, w.repo.Stats().LocalRejections)
+	t.Logf("%d refused, by %d requests with %d writes; %d refused locally", refusals, requests, writes, w.repo.Stats().LocalRejections)
 	if refusals < 900 || float64(writes)/float64(refusals) > 0.13 || float64(requests)/float64(refusals) > 0.13 {
-		t.Errorf("%d refusals took %d requests, of which %d writes; want at most 0.13 each", refusals, requests, writes)
+		t.Errorf("%d refusals took %d requests with %d writes; want at most 0.13 each", refusals, requests, writes)
 	}
 }

@@ -166,7 +166,7 @@ func TestRepairThatIsOvertakenLeavesNoDebt(t *testing.T) {
 	close(goOn)
 	<-done
 	if tokens, _ := s.bucketNumber("b_rpm_tk"); tokens < 0 {
-		t.Errorf("%d thousandths are left, though nobody took more than there was", tokens)
+		t.Errorf("%d millitokens are left, though no charge exceeded the balance", tokens)
 	}
 }
 

@@ -80,7 +80,7 @@ func TestOtherPurgesTheNamespace(t *testing.T) {
 		_, err := ours.lim.Acquire(w.Context(), requestOf("alice", "gpt-4", rpm(1)))
 		w.checkNotFound("acquire", err)
 		_, err = ours.lim.Acquire(w.Context(), requestOf("bob", "gpt-4", rpm(1)))
-		w.checkNotFound("acquire by somebody new", err)
+		w.checkNotFound("acquire by a new entity", err)
 		w.wait(cacheTTL)
 		w.checkNotFound("set limits", ours.lim.SetLimits(w.Context(), "alice", "gpt-4", limiter.PerMinute("rpm", 1)))
 		w.Equal("items", w.keysMentioning(id), []string(nil))

@@ -38,7 +38,7 @@ func TestRunShowsWhatALimiterDoes(t *testing.T) {
 				`14.0s  calls \d+   admitted [1-9]\d*   refused [1-9]`,
 				`\n  bot     large  rpm +12 +\d+ `,
 				`(?m) tpm +[0-9,]+ +[0-9,]+ +[1-9][0-9,]* +[0-9,]+ +[1-9][0-9,]* `, // used later, and as debt
-				`\nNothing was admitted beyond the limits: checked were all windows that end with\none of \d+ admissions on 28 limits\. The tightest had [0-9.]+ to spare:\n`,
+				`\nNothing was admitted beyond the limits: the check covered all windows that end\nwith one of \d+ admissions on 28 limits\. The tightest had [0-9.]+ to spare:\n`,
 				`\nLater corrections are outside this promise`,
 			} {
 				if !regexp.MustCompile(want).MatchString(out.String()) {

@@ -35,10 +35,10 @@ func summary(f frame, all []line, v verdict, width int, style tty.Style) string 
 	return b.String()
 }
 
-const explanation = `In tokens. Allowed: capacity, and refill of the run. Admitted: by estimate, less
-what failed calls and high estimates gave back. Later: corrections, used beyond
-the estimate. Used: admitted and later; as debt, the part of it that the bucket
-did not hold, and that its refill paid first. Refused: asked for in vain.`
+const explanation = `All numbers are tokens. Allowed: capacity plus refill during the run. Admitted:
+estimates, less what was given back. Later: use beyond the estimates. Used:
+admitted plus later. As debt: the part of used that the bucket did not hold.
+Refused: requested but not admitted.`
 
 // outside states what the checks do not cover.
 const outside = `Later corrections are outside this promise: they are never refused, so used may
@@ -86,6 +86,6 @@ func (v verdict) sentence(style tty.Style) string {
 		return style.Red("MORE WAS ADMITTED THAN ALLOWED") + fmt.Sprintf(" in windows that end with %s of %s.\nThe worst is %s tokens over: %s.",
 			tty.Number(int64(v.broken)), admissions(v.checks), tty.Thousandths(v.worst.excess), where)
 	}
-	return style.Green("Nothing was admitted beyond the limits") + fmt.Sprintf(": checked were all windows that end with\none of %s on %d limits. The tightest had %s to spare:\n%s.\n\n%s",
+	return style.Green("Nothing was admitted beyond the limits") + fmt.Sprintf(": the check covered all windows that end\nwith one of %s on %d limits. The tightest had %s to spare:\n%s.\n\n%s",
 		admissions(v.checks), v.limits, tty.Thousandths(-v.worst.excess), where, outside)
 }
