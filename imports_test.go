@@ -51,7 +51,7 @@ var packages = []rule{
 	},
 	{
 		"dynamo",
-		[]string{".", "aggregator", "internal/bucket", "internal/rules", "internal/hint", "github.com/aws/"},
+		[]string{".", "aggregator", "internal/bucket", "internal/rules", "internal/hint", "internal/pause", "github.com/aws/"},
 		"an adapter knows its technology and no other",
 	},
 	{
@@ -70,7 +70,7 @@ var packages = []rule{
 	},
 	{
 		"manifest",
-		[]string{".", "internal/bucket", "go.yaml.in/yaml/v3", "golang.org/x/sync/errgroup"},
+		[]string{".", "internal/bucket", "internal/pause", "go.yaml.in/yaml/v3", "golang.org/x/sync/errgroup"},
 		"declares limits and applies them through the limiter: a store or a cloud it knew would be the only one it works for",
 	},
 	{
@@ -85,13 +85,17 @@ var packages = []rule{
 	},
 	{
 		"infra",
-		[]string{".", "aggregator", "dynamo", "internal/hint", "github.com/aws/", "golang.org/x/mod"},
+		[]string{".", "aggregator", "dynamo", "internal/hint", "internal/pause", "github.com/aws/", "golang.org/x/mod"},
 		"the account around a table: what is in the table belongs to its store",
 	},
 	{
 		"infra/internal/fakeaws",
 		[]string{"dynamo", "github.com/aws/", "go.yaml.in/yaml/v3"},
 		"a fake of AWS: it must not know the package that it tests",
+	},
+	{
+		"internal/pause", nil,
+		"waits: what for is up to its callers",
 	},
 	{
 		"internal/hint", nil,
@@ -127,7 +131,7 @@ var packages = []rule{
 	},
 	{
 		"internal/cli/demo",
-		[]string{".", "internal/bucket", "internal/cli/tty"},
+		[]string{".", "internal/bucket", "internal/pause", "internal/cli/tty"},
 		"a program like any user's: it is given its store and its flags",
 	},
 	{

@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/pause"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
@@ -46,7 +47,7 @@ func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limit
 func (r *Repository) setEntity(ctx context.Context, cfg limiter.Config, event types.TransactWriteItem) error {
 	it := r.configItem(cfg)
 	for try := 0; ; try++ {
-		if err := pause(ctx, backoff(try)); err != nil {
+		if err := pause.For(ctx, backoff(try)); err != nil {
 			return err
 		}
 		err := r.change(ctx, r.putIf(it, new(condition).lacks(attrGSI3PK)), r.countLimits(cfg.Scope.Resource), event)
@@ -126,7 +127,7 @@ func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limit
 func (r *Repository) deleteConfig(ctx context.Context, s limiter.Scope, ev limiter.AuditEvent) error {
 	k := configKey(r.ns, s.Entity, s.Resource)
 	for try := 0; ; try++ {
-		if err := pause(ctx, backoff(try)); err != nil {
+		if err := pause.For(ctx, backoff(try)); err != nil {
 			return err
 		}
 		stored, err := r.get(ctx, k)

@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/pause"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
@@ -32,7 +33,7 @@ func (r *Repository) setSystem(ctx context.Context, cfg limiter.Config, event ty
 func (r *Repository) putSystem(ctx context.Context, keepsMode bool, event types.TransactWriteItem, next func(stored item) limiter.Config) error {
 	k := configKey(r.ns, "", "")
 	for try := 0; ; try++ {
-		if err := pause(ctx, backoff(try)); err != nil {
+		if err := pause.For(ctx, backoff(try)); err != nil {
 			return err
 		}
 		stored, err := r.get(ctx, k)

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/pause"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
@@ -115,7 +116,7 @@ func (c *consumeOp) run(ctx context.Context) (limiter.Outcome, error) {
 		if !fits {
 			return c.refuse(ctx), nil
 		}
-		if err = pause(ctx, backoff(max(0, round-1))); err != nil {
+		if err = pause.For(ctx, backoff(max(0, round-1))); err != nil {
 			break
 		}
 		var paid bool

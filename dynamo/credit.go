@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/pause"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
@@ -80,7 +81,7 @@ func (c *creditOp) run(ctx context.Context) error {
 	}
 	var lost error
 	for round := range 2 * maxRounds {
-		if err := pause(ctx, backoff(min(max(0, round-2), 3))); err != nil { // short, to leave time for forceDebit
+		if err := pause.For(ctx, backoff(min(max(0, round-2), 3))); err != nil { // short, to leave time for forceDebit
 			c.drop()
 			return errors.Join(lost, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/pause"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
@@ -163,7 +164,7 @@ func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.Aud
 	}
 	records := 0
 	for try := 0; ; try++ {
-		if err := pause(ctx, backoff(try)); err != nil {
+		if err := pause.For(ctx, backoff(try)); err != nil {
 			return err
 		}
 		left, err := r.entityKeys(ctx, id)

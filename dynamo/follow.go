@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+
+	"github.com/zeroae/zae-limiter-go/internal/pause"
 )
 
 // FollowOptions configures Follow. The zero value of a field means its default.
@@ -155,7 +157,7 @@ func (f *follower) idle(ctx context.Context) (done bool, err error) {
 			return true, nil
 		}
 	}
-	return false, pause(ctx, f.opts.Pause)
+	return false, pause.For(ctx, f.opts.Pause)
 }
 
 // failing reports whether the listing, or a shard that has not caught up, waits

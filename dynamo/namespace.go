@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/pause"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
@@ -277,7 +278,7 @@ func (s *store) next(ctx context.Context, try int, last error) error {
 	if try == maxTries {
 		return s.explain(last)
 	}
-	return pause(ctx, backoff(try+1))
+	return pause.For(ctx, backoff(try+1))
 }
 
 // namespaceRecord returns the forward or reverse record of an active namespace.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/pause"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
@@ -387,7 +388,7 @@ func retry(ctx context.Context, again func(err error, try int) bool, send func()
 		if err == nil || try >= maxTries || !again(err, try) {
 			return err
 		}
-		if err := pause(ctx, backoff(try+1)); err != nil {
+		if err := pause.For(ctx, backoff(try+1)); err != nil {
 			return err
 		}
 	}
@@ -454,19 +455,4 @@ func backoff(try int) time.Duration {
 	}
 	longest := 10 * time.Millisecond << min(try, 6)
 	return longest/4 + rand.N(longest)
-}
-
-// pause waits for d, and returns the error of ctx if that ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/pause"
 )
 
 // PurgeNamespace removes all data of a deleted namespace. If it is interrupted,
@@ -33,7 +34,7 @@ func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
 	}
 	// A process that found the namespace active may still have a write in flight,
 	// which no condition refuses. This second run removes what it left.
-	if err := pause(ctx, again.Sub(r.clock())); err != nil {
+	if err := pause.For(ctx, again.Sub(r.clock())); err != nil {
 		return err
 	}
 	if err := p.run(ctx); err != nil {
@@ -107,7 +108,7 @@ func (p *purge) run(ctx context.Context) error {
 		return err
 	}
 	for try := 0; ; try++ {
-		if err := pause(ctx, backoff(try)); err != nil {
+		if err := pause.For(ctx, backoff(try)); err != nil {
 			return err
 		}
 		found := 0

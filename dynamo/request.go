@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/pause"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
@@ -71,7 +72,7 @@ func (s *store) getSome(ctx context.Context, keys []key, found map[key]item) err
 		wanted.Keys = append(wanted.Keys, k.at())
 	}
 	for try := 0; len(wanted.Keys) > 0; try++ {
-		if err := pause(ctx, backoff(try)); err != nil {
+		if err := pause.For(ctx, backoff(try)); err != nil {
 			return err
 		}
 		out, err := s.api(ctx).BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
@@ -209,7 +210,7 @@ func (s *store) deleteSome(ctx context.Context, keys []key) error {
 		writes = append(writes, types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: k.at()}})
 	}
 	for try := 0; len(writes) > 0; try++ {
-		if err := pause(ctx, backoff(try)); err != nil {
+		if err := pause.For(ctx, backoff(try)); err != nil {
 			return err
 		}
 		out, err := s.api(ctx).BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{

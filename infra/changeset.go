@@ -8,6 +8,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	cfn "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/pause"
 )
 
 // Change is a change of a resource by an update.
@@ -87,7 +89,7 @@ func (s *session) preview(ctx context.Context, id *string) ([]Change, error) {
 			}
 			return nil, nil
 		}
-		if err := pause(ctx, s.opts.Poll); err != nil {
+		if err := pause.For(ctx, s.opts.Poll); err != nil {
 			return nil, err
 		}
 	}

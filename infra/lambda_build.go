@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/mod/semver"
+
+	"github.com/zeroae/zae-limiter-go/internal/pause"
 )
 
 var (
@@ -164,7 +166,7 @@ func (t toolchain) run(ctx context.Context, args ...string) (string, error) {
 			return "", ctx.Err()
 		}
 		if isKilled(err) { // the same signal may cancel ctx a moment later
-			if pause(ctx, time.Second) != nil {
+			if pause.For(ctx, time.Second) != nil {
 				return "", ctx.Err()
 			}
 		}

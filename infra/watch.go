@@ -9,6 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	cfn "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/pause"
 )
 
 // Event is an event of a stack or of one of its resources.
@@ -64,7 +66,7 @@ func (w *watcher) wait(ctx context.Context, op string) (*cfn.Stack, error) {
 		default:
 			faults++
 		}
-		if err := pause(ctx, w.opts.Poll); err != nil {
+		if err := pause.For(ctx, w.opts.Poll); err != nil {
 			return nil, &InterruptedError{Stack: w.name, Op: op, Err: err, place: w.place}
 		}
 	}
@@ -186,18 +188,6 @@ func (s *session) startError(ctx context.Context, op string, err error) error {
 		return &InterruptedError{Stack: s.name, Op: op, Err: ctx.Err(), place: s.place}
 	}
 	return err
-}
-
-// pause waits for d. It returns the error of ctx if that ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // cleanupContext returns a context for cleaning up after ctx has ended.

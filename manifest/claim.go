@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/pause"
 )
 
 // Only one apply runs in a namespace at a time. A running Apply replaces the
@@ -196,7 +197,7 @@ func (t *target) waitForClaim(ctx context.Context, known state) error {
 				return err
 			}
 		}
-		if err := sleep(ctx, pollEvery); err != nil {
+		if err := pause.For(ctx, pollEvery); err != nil {
 			return err
 		}
 		next, err := t.readState(ctx)
@@ -208,15 +209,4 @@ func (t *target) waitForClaim(ctx context.Context, known state) error {
 		}
 	}
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

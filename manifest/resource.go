@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/pause"
 )
 
 // ResourceRequest is a request of CloudFormation for a custom resource.
@@ -229,7 +230,7 @@ func (a *ResourceAnswer) send(ctx context.Context, client *http.Client, to strin
 		if err == nil || !retry || try == maxTries {
 			return err
 		}
-		if sleep(ctx, time.Second<<(try-1)/2) != nil {
+		if pause.For(ctx, time.Second<<(try-1)/2) != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/internal/pause"
 )
 
 // waitTimeout is how long a key that waits for tokens does so.
@@ -28,12 +29,12 @@ func (g *gateway) run(ctx context.Context, t *traffic) {
 	var underWay sync.WaitGroup
 	defer underWay.Wait()
 	for c := t.next(); g.book.start.Add(c.at).Before(g.end); c = t.next() {
-		if sleep(ctx, time.Until(g.book.start.Add(c.at))) != nil {
+		if pause.For(ctx, time.Until(g.book.start.Add(c.at))) != nil {
 			return
 		}
 		underWay.Go(func() { g.serve(ctx, c) })
 	}
-	_ = sleep(ctx, time.Until(g.end))
+	_ = pause.For(ctx, time.Until(g.end))
 }
 
 func (g *gateway) serve(ctx context.Context, c call) {
@@ -46,7 +47,7 @@ func (g *gateway) serve(ctx context.Context, c call) {
 	defer g.book.count(func(t *totals) { t.Working-- })
 	defer lease.Rollback(ctx) // does nothing after Commit
 
-	if sleep(ctx, c.work) != nil || c.fails {
+	if pause.For(ctx, c.work) != nil || c.fails {
 		g.book.count(func(t *totals) { t.RolledBack++ })
 		g.book.note("failed", c, fmt.Sprintf("its %s tokens are rolled back", tty.Number(c.estimate)))
 		return
@@ -123,17 +124,5 @@ func (g *gateway) lookForDebt(ctx context.Context, c call) {
 	if s := d.Primary(); s.Exceeded {
 		g.book.note("debt", c, fmt.Sprintf("%s tokens, not %s: %s owes %s for %s",
 			tty.Number(c.actual), tty.Number(c.estimate), s.Entity, tty.Number(-s.Available), seconds(s.RetryAfter)))
-	}
-}
-
-// sleep waits for d. It returns the error of ctx if that ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
