@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/infra"
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/internal/local"
+)
+
+// localTimeout is the timeout of a call to a local engine, whose first calls are
+// slow.
+const localTimeout = 30 * time.Second
+
+// prepare makes the table that programs use: a stack on LocalStack, a table on
+// DynamoDB Local. Existing ones stay.
+func (o *localUpOptions) prepare(ctx context.Context, e *local.Engine, table string) error {
+	began := time.Now()
+	stop := o.progress(func() string { return "preparing " + table + ": " + tty.Duration(time.Since(began).Truncate(time.Second)) })
+	defer stop()
+	at := dynamo.Options{Region: local.Region, Endpoint: e.Endpoint(), Timeout: localTimeout}
+	var err error
+	if e.Kind == local.LocalStack {
+		err = o.deployLocal(ctx, table, at)
+	} else {
+		err = o.createLocal(ctx, table, at)
+	}
+	if err != nil {
+		return fmt.Errorf("prepare %s at %s: %w", table, e.Endpoint(), stackError(err))
+	}
+	return nil
+}
+
+func (o *localUpOptions) createLocal(ctx context.Context, table string, at dynamo.Options) error {
+	namespace := dynamo.NamespaceName("")
+	probe := at
+	probe.Namespace = registryNamespace
+	repo, err := dynamo.Connect(ctx, table, &probe)
+	created := errors.Is(err, limiter.ErrNotFound)
+	switch {
+	case err == nil:
+		_ = repo.Close() // it was opened only to find out that it exists
+	case !created:
+		return err
+	}
+	if err := dynamo.CreateTable(ctx, table, &at); err != nil {
+		return err
+	}
+	if created {
+		o.done("Created table %s with namespace %s", table, namespace)
+	} else {
+		o.done("Table %s already exists, with namespace %s", table, namespace)
+	}
+	return nil
+}
+
+// deployLocal deploys a stack with its default settings, or keeps the settings of
+// the deployed one.
+func (o *localUpOptions) deployLocal(ctx context.Context, table string, at dynamo.Options) error {
+	stack := stackConnection{console: o.console, name: table, region: at.Region, endpoint: at.Endpoint}
+	opts, err := stack.options()
+	if err != nil {
+		return err
+	}
+	opts.Dynamo = at
+	opts.Resolve = func(deployed *infra.Stack) infra.Stack {
+		if deployed != nil {
+			return *deployed
+		}
+		return infra.Stack{Architecture: infra.DefaultArchitecture("")}
+	}
+	o.say("deploying stack %s", table)
+	began := time.Now()
+	d, err := infra.Deploy(ctx, table, &opts)
+	switch {
+	case err != nil:
+		return err
+	case !d.Complete:
+		return fmt.Errorf("the stack is busy (%s); run this again when it is done", d.Status)
+	case d.Action == "unchanged":
+		o.done("Stack %s is up to date", table)
+	default:
+		o.done("Stack %s %s in %s", table, d.Action, tty.Duration(time.Since(began)))
+	}
+	return nil
+}
+
+// aggregatorOf returns the command of this program that counts the usage of a
+// table. The program may be a link that finds out by its name what to do.
+func aggregatorOf(ctx context.Context, e *local.Engine, table string) (*exec.Cmd, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, "aggregate", "--follow", "--store", tableScheme+table, "--region", local.Region, "--endpoint-url", e.Endpoint())
+	cmd.Args[0] = os.Args[0]
+	cmd.Env = os.Environ() // with the credentials that enter has set
+	return cmd, nil
+}

@@ -1,0 +1,132 @@
+package local
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// LogOptions configures Logs.
+type LogOptions struct {
+	Lines  int // how many of the last lines
+	Follow bool
+}
+
+// Logs copies the log of the engine to out, as UTF-8 with replacements. With Follow
+// it continues until the engine or ctx ends; the end of ctx is no error.
+func (e *Engine) Logs(ctx context.Context, out io.Writer, o LogOptions) error {
+	text := &utf8Writer{to: out}
+	var err error
+	if e.Container != "" {
+		err = docker{e.DockerHost}.logs(ctx, text, e.Container, o.Lines, o.Follow)
+	} else {
+		err = e.copyLog(ctx, text, o)
+	}
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	return errors.Join(err, text.flush())
+}
+
+// copyLog copies the log file of a process.
+func (e *Engine) copyLog(ctx context.Context, out io.Writer, o LogOptions) (err error) {
+	file, err := os.Open(e.Log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	text, err := io.ReadAll(file)
+	if err != nil {
+		return err
+	}
+	if _, err := out.Write(lastLines(text, o.Lines)); err != nil || !o.Follow {
+		return err
+	}
+	tick := time.NewTicker(2 * poll)
+	defer tick.Stop()
+	for {
+		alive := e.Process.Alive() // before the read, so that the last lines are read
+		if _, err := io.Copy(out, file); err != nil || !alive {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// lastLines returns the last n lines of a text.
+func lastLines(text []byte, n int) []byte {
+	if n == 0 {
+		return nil
+	}
+	for i := len(text) - 2; i >= 0; i-- { // the last byte ends the last line
+		if text[i] != '\n' {
+			continue
+		}
+		if n--; n == 0 {
+			return text[i+1:]
+		}
+	}
+	return text
+}
+
+// utf8Writer replaces bytes that are not UTF-8. It holds a character back until it
+// is complete.
+type utf8Writer struct {
+	to   io.Writer
+	rest []byte
+}
+
+// Write writes the complete characters.
+func (w *utf8Writer) Write(p []byte) (int, error) {
+	text := append(w.rest, p...) //nolint:gocritic // rest is replaced below
+	end := len(text)
+	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
+		if first := text[len(text)-back]; utf8.RuneStart(first) {
+			if !utf8.FullRune(text[len(text)-back:]) {
+				end = len(text) - back
+			}
+			break
+		}
+	}
+	w.rest = append([]byte(nil), text[end:]...)
+	_, err := io.WriteString(w.to, strings.ToValidUTF8(string(text[:end]), "\uFFFD"))
+	return len(p), err
+}
+
+func (w *utf8Writer) flush() error {
+	if len(w.rest) == 0 {
+		return nil
+	}
+	_, err := io.WriteString(w.to, "\uFFFD")
+	return err
+}
+
+// tail returns the last lines of a file, or none if it cannot be read.
+func tail(name string, n int) []string {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil
+	}
+	return last(lines(string(text)), n)
+}
+
+func last(all []string, n int) []string { return all[max(0, len(all)-n):] }
+
+// lines returns the lines of a text that are not empty.
+func lines(text string) (all []string) {
+	for scanner := bufio.NewScanner(strings.NewReader(text)); scanner.Scan(); {
+		if line := strings.TrimRight(scanner.Text(), " \r"); line != "" {
+			all = append(all, strings.ToValidUTF8(line, "\uFFFD"))
+		}
+	}
+	return all
+}

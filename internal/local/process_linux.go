@@ -1,0 +1,32 @@
+package local
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// startTime returns the start time of a process: the boot it belongs to, and the
+// clock ticks since then. A zombie has ended.
+func startTime(pid int) (string, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return "", err
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", err
+	}
+	// The second field is the name in parentheses, which may contain any byte.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	const state, start = 0, 19 // fields 3 and 22
+	if len(fields) <= start {
+		return "", fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
+	}
+	if fields[state] == "Z" || fields[state] == "X" {
+		return "", errors.New("the process has ended")
+	}
+	return strings.TrimSpace(string(boot)) + " " + fields[start], nil
+}
