@@ -156,6 +156,9 @@ func (o *localUpOptions) furnish(ctx context.Context, folder *local.Folder, e *l
 		return err
 	}
 	if !o.counted {
+		if _, counts := e.Aggregators[table]; e.Kind == local.DynamoDB && !counts {
+			o.say("  usage is not counted; \"zae-limiter aggregate\" counts it, as does --aggregate here")
+		}
 		return nil
 	}
 	program, err := aggregatorOf(ctx, e, table)

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv(raceVariable, lingerNot); err != nil {
 		panic(err)
 	}
-	testscript.Main(stopping{m}, map[string]func(){"zae-limiter": program})
+	testscript.Main(stopping{m}, map[string]func(){"zae-limiter": program, "fake-engine": fakeEngine})
 }
 
 const raceVariable, lingerNot = "GORACE", "atexit_sleep_ms=0"
@@ -186,7 +186,7 @@ func fieldOf(ts *testscript.TestScript, neg bool, args []string) {
 // TestEveryCommandHasAScript finds commands that no script runs.
 func TestEveryCommandHasAScript(t *testing.T) {
 	var text strings.Builder
-	for _, pattern := range []string{scripts + "/*.txtar", dataScripts + "/*.txtar", stackScripts + "/*.txtar", tableScripts + "/*.txtar"} {
+	for _, pattern := range []string{scripts + "/*.txtar", dataScripts + "/*.txtar", stackScripts + "/*.txtar", tableScripts + "/*.txtar", localScripts + "/*.txtar"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

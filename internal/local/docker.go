@@ -148,7 +148,7 @@ func (d docker) hasImage(ctx context.Context, image string) (bool, error) {
 // remove stops a container and removes it. A container that is gone meanwhile is a
 // success.
 func (d docker) remove(ctx context.Context, name string) error {
-	_, stopped := d.run(ctx, "stop", "--time", strconv.Itoa(int(grace/time.Second)), name)
+	_, stopped := d.run(ctx, "stop", "-t", strconv.Itoa(int(grace/time.Second)), name)
 	if stopped != nil && ctx.Err() != nil {
 		return ctx.Err()
 	}
