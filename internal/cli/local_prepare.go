@@ -19,6 +19,10 @@ import (
 // slow.
 const localTimeout = 30 * time.Second
 
+// localPoll is the interval between two checks of a deployment, which is faster
+// than in AWS.
+const localPoll = 500 * time.Millisecond
+
 // prepare makes the table that programs use: a stack on LocalStack, a table on
 // DynamoDB Local. Existing ones stay.
 func (o *localUpOptions) prepare(ctx context.Context, e *local.Engine, table string) error {
@@ -69,7 +73,7 @@ func (o *localUpOptions) deployLocal(ctx context.Context, table string, at dynam
 	if err != nil {
 		return err
 	}
-	opts.Dynamo = at
+	opts.Dynamo, opts.Poll = at, localPoll
 	opts.Resolve = func(deployed *infra.Stack) infra.Stack {
 		if deployed != nil {
 			return *deployed

@@ -25,32 +25,37 @@ import (
 
 const localScripts = "testdata/script/local" // run with fake programs and with DynamoDB Local
 
-// TestLocalScripts runs the commands that start engines. testdata/docker plays
-// Docker in scripts that put FAKES into the PATH.
+// TestLocalScripts runs the commands that start engines.
 func TestLocalScripts(t *testing.T) {
 	cache := fetchEngine(t)
 	program, err := exec.LookPath("zae-limiter")
 	if err != nil {
 		t.Fatal(err)
 	}
-	docker, err := os.ReadFile("testdata/docker")
-	if err != nil {
-		t.Fatal(err)
-	}
 	p := params(localScripts, "none", func(env *testscript.Env) error {
 		for name, value := range map[string]string{
 			"PROGRAM": program, "PORT": strconv.Itoa(freePort(t)), "ZAEL_CACHE": cache, "JAVA_HOME": "",
-			"XDG_STATE_HOME": filepath.Join(env.WorkDir, "state"), "FAKE": filepath.Join(env.WorkDir, "fake"), "FAKES": filepath.Join(env.WorkDir, "fakes"),
+			"XDG_STATE_HOME": filepath.Join(env.WorkDir, "state"),
 		} {
 			env.Setenv(name, value)
 		}
 		env.Defer(func() { stopEngines(t, filepath.Join(env.WorkDir, "state")) })
-		return errors.Join(os.Mkdir(env.Getenv("FAKE"), 0o700), os.Mkdir(env.Getenv("FAKES"), 0o700),
-			os.WriteFile(filepath.Join(env.Getenv("FAKES"), "docker"), docker, 0o700))
+		return addFakeDocker(env)
 	})
 	p.Cmds["eventually"], p.Cmds["serve"], p.Cmds["free"] = eventually, serve, free
 	p.Cmds["killed"], p.Cmds["reuse"] = killEngine, reuseNumber
 	testscript.Run(t, p)
+}
+
+// addFakeDocker adds testdata/docker to a script, which plays Docker if the script
+// puts FAKES into the PATH. FAKE is its folder.
+func addFakeDocker(env *testscript.Env) error {
+	docker, err := os.ReadFile("testdata/docker")
+	for _, name := range []string{"FAKE", "FAKES"} {
+		env.Setenv(name, filepath.Join(env.WorkDir, strings.ToLower(name)))
+		err = errors.Join(err, os.Mkdir(env.Getenv(name), 0o700))
+	}
+	return errors.Join(err, os.WriteFile(filepath.Join(env.Getenv("FAKES"), "docker"), docker, 0o700))
 }
 
 // fetchEngine fetches DynamoDB Local into the cache of all tests and returns the

@@ -17,14 +17,16 @@ const stackScripts = "testdata/script/stack" // run on an emulator of AWS
 // TestStackScripts runs the commands about stacks on moto's server, with a
 // statically linked program.
 func TestStackScripts(t *testing.T) {
-	settings := append(emulated(sharedMoto.URL(t)), "RELEASED="+releasedProgram(t), "ARCH="+hostArchitecture())
+	url := sharedMoto.URL(t)
+	settings := append(emulated(url), "RELEASED="+releasedProgram(t), "ARCH="+hostArchitecture())
 	testscript.Run(t, params(stackScripts, "none", func(env *testscript.Env) error {
 		for _, setting := range settings {
 			name, value, _ := strings.Cut(setting, "=")
 			env.Setenv(name, value)
 		}
 		env.Setenv("STACK", "cli-"+strings.ToLower(rand.Text())[:12])
-		return nil
+		env.Setenv("PORT", url[strings.LastIndexByte(url, ':')+1:])
+		return addFakeDocker(env)
 	}))
 }
 

@@ -105,8 +105,7 @@ func (c *containerSpec) start(ctx context.Context, s *Settings) (*Engine, error)
 	stop := s.progress("waiting for " + c.kind.Title())
 	defer stop()
 	// The record comes first, so that a killed program leaves no unknown engine.
-	err = c.folder.Save(e)
-	if err == nil {
+	if err = c.save(e); err == nil {
 		err = c.wait(ctx, d, e)
 	}
 	if err != nil {
@@ -127,7 +126,19 @@ func (c *containerSpec) adopt(ctx context.Context, d docker, found *container) (
 	if err := c.wait(ctx, d, e); err != nil {
 		return nil, err
 	}
-	return e, c.folder.Save(e)
+	return e, c.save(e)
+}
+
+// save writes the record of the container, in place of those of containers that
+// had its name before.
+func (c *containerSpec) save(e *Engine) error {
+	all, err := c.folder.All()
+	for _, other := range all {
+		if other.Container == c.name && other.Port != e.Port {
+			err = errors.Join(err, c.folder.forget(other.Port, false))
+		}
+	}
+	return errors.Join(err, c.folder.Save(e))
 }
 
 func (c *containerSpec) record(d docker, id string) *Engine {

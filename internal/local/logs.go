@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -123,8 +122,8 @@ func last(all []string, n int) []string { return all[max(0, len(all)-n):] }
 
 // lines returns the lines of a text that are not empty.
 func lines(text string) (all []string) {
-	for scanner := bufio.NewScanner(strings.NewReader(text)); scanner.Scan(); {
-		if line := strings.TrimRight(scanner.Text(), " \r"); line != "" {
+	for line := range strings.SplitSeq(text, "\n") {
+		if line = strings.TrimRight(strings.ReplaceAll(line, "\t", "    "), " \r"); line != "" {
 			all = append(all, strings.ToValidUTF8(line, "\uFFFD"))
 		}
 	}
