@@ -102,6 +102,11 @@ var packages = []rule{
 		"writes command lines: what they are for is up to its callers",
 	},
 	{
+		"internal/local",
+		[]string{"golang.org/x/sys"},
+		"starts and stops engines: what is in them belongs to its callers, and no cloud is needed for that",
+	},
+	{
 		"internal/localserver", nil,
 		"starts and stops a script: it must not know what it serves",
 	},
@@ -121,7 +126,7 @@ var packages = []rule{
 	},
 	{
 		"internal/cli",
-		[]string{".", "aggregator", "infra", "manifest", "memory", "sqlite", "dynamo", "internal/bucket", "internal/hint", "internal/s3files", "internal/cli/", "github.com/spf13/"},
+		[]string{".", "aggregator", "infra", "manifest", "memory", "sqlite", "dynamo", "internal/bucket", "internal/hint", "internal/local", "internal/s3files", "internal/cli/", "github.com/spf13/"},
 		"the command tree is the one place that picks a store",
 	},
 	{
@@ -180,6 +185,7 @@ var inTests = map[string][]string{
 	"internal/cli":            {"github.com/rogpeppe/go-internal/testscript"},
 	"dynamo/internal/interop": {"github.com/aws/"},
 	"infra":                   {"go.yaml.in/yaml/v3"},
+	"internal/local":          {"go.yaml.in/yaml/v3"},
 	"manifest":                {"github.com/santhosh-tekuri/jsonschema/v6"},
 }
 

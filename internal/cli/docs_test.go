@@ -50,6 +50,10 @@ const environment = `| variable | |
 | ZAEL_STACK | name of a DynamoDB table, if ZAEL_STORE is not set |
 | ZAEL_NAMESPACE | namespace, if --namespace is not given |
 | XDG_DATA_HOME | folder of the default store, zae-limiter/limits.db; ~/.local/share if it is not set, and the usual folder on macOS and Windows |
+| XDG_STATE_HOME | folder of the engines of "local up", zae-limiter/local; ~/.local/state if it is not set, and the usual folder on macOS and Windows |
+| ZAEL_CACHE | folder in which "local up" keeps the DynamoDB Local that Maven fetched, dynamodb-local; zae-limiter in the user's cache folder if it is not set |
+| JAVA_HOME | Java of "local up", if it is not the java of PATH |
+| DOCKER_HOST | Docker daemon of "local up", with Docker's other variables and contexts |
 | NO_COLOR | any value disables colours |
 | COLUMNS | width of the output, if it cannot be detected |
 | ZAEL_FORCE_TTY | number of columns; makes stdout a terminal of that width |

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -49,7 +50,7 @@ func (o *localConnection) addDockerHost(cmd *cobra.Command) {
 
 // addEngine adds the flags that select a running engine.
 func (o *localConnection) addEngine(cmd *cobra.Command) {
-	o.addPort(cmd, "port of the engine (default: of the one that runs)")
+	o.addPort(cmd, "port of the engine (default: of the running one)")
 	o.addDockerHost(cmd)
 }
 
@@ -86,6 +87,17 @@ func (o *localConnection) showLog(err error) {
 	for _, line := range failed.Log {
 		o.say("  %s", tty.Clip(line, 500))
 	}
+}
+
+// working shows what takes long: as progress on a terminal, else on a line of its
+// own. The caller calls stop at the end.
+func (o *localConnection) working(what string) (stop func()) {
+	if !o.errTerminal {
+		o.say("%s", what)
+		return func() {}
+	}
+	began := time.Now()
+	return o.progress(func() string { return what + ": " + tty.Duration(time.Since(began).Truncate(time.Second)) })
 }
 
 // suggestion returns a local command with the port of this one.

@@ -61,7 +61,7 @@ func runLocalDown(ctx context.Context, o *localDownOptions) error {
 	if e.Foreign && state.Running {
 		return fmt.Errorf("another program started the container %s; docker rm --force %s removes it", e.Container, e.Container)
 	}
-	stop := o.progress(func() string { return "stopping " + e.Kind.Title() })
+	stop := o.working("stopping " + e.Kind.Title())
 	err = folder.Down(ctx, e, o.purge)
 	stop()
 	if err != nil {

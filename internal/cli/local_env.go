@@ -34,8 +34,8 @@ command needs no Docker. If no engine is running, it prints the defaults.
 		RunE: func(cmd *cobra.Command, _ []string) error { return runLocalEnv(cmd.Context(), o) },
 	}
 	addShellFormat(cmd, &o.format)
-	o.addPort(cmd, "port of the engine (default: of the one that runs, else 4566)")
-	cmd.Flags().StringVarP(&o.name, "name", "n", "", "`name` of the table (default: the one that \"local up\" prepared)")
+	o.addPort(cmd, "port of the engine (default: of the running one, else 4566)")
+	cmd.Flags().StringVarP(&o.name, "name", "n", "", "`name` of the table (default: what \"local up\" prepared last)")
 	return cmd
 }
 

@@ -26,9 +26,6 @@ const localPoll = 500 * time.Millisecond
 // prepare makes the table that programs use: a stack on LocalStack, a table on
 // DynamoDB Local. Existing ones stay.
 func (o *localUpOptions) prepare(ctx context.Context, e *local.Engine, table string) error {
-	began := time.Now()
-	stop := o.progress(func() string { return "preparing " + table + ": " + tty.Duration(time.Since(began).Truncate(time.Second)) })
-	defer stop()
 	at := dynamo.Options{Region: local.Region, Endpoint: e.Endpoint(), Timeout: localTimeout}
 	var err error
 	if e.Kind == local.LocalStack {
@@ -43,6 +40,8 @@ func (o *localUpOptions) prepare(ctx context.Context, e *local.Engine, table str
 }
 
 func (o *localUpOptions) createLocal(ctx context.Context, table string, at dynamo.Options) error {
+	stop := o.working("preparing table " + table)
+	defer stop()
 	namespace := dynamo.NamespaceName("")
 	probe := at
 	probe.Namespace = registryNamespace
@@ -57,6 +56,7 @@ func (o *localUpOptions) createLocal(ctx context.Context, table string, at dynam
 	if err := dynamo.CreateTable(ctx, table, &at); err != nil {
 		return err
 	}
+	stop()
 	if created {
 		o.done("Created table %s with namespace %s", table, namespace)
 	} else {
@@ -80,9 +80,11 @@ func (o *localUpOptions) deployLocal(ctx context.Context, table string, at dynam
 		}
 		return infra.Stack{Architecture: infra.DefaultArchitecture("")}
 	}
-	o.say("deploying stack %s", table)
+	stop := o.working("deploying stack " + table)
+	defer stop()
 	began := time.Now()
 	d, err := infra.Deploy(ctx, table, &opts)
+	stop()
 	switch {
 	case err != nil:
 		return err

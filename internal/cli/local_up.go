@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/dynamo"
-	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 	"github.com/zeroae/zae-limiter-go/internal/local"
 )
 
@@ -117,12 +116,9 @@ func runLocalUp(ctx context.Context, o *localUpOptions) error {
 func (o *localUpOptions) settings() *local.Settings {
 	return &local.Settings{
 		Kind: o.engine, Port: o.port, Image: o.image, DockerHost: o.dockerHost, Jar: o.jar,
-		Say:  func(text string) { o.say("%s", text) },
-		Warn: func(text string) { o.warn("%s", text) },
-		Progress: func(text string) (stop func()) {
-			began := time.Now()
-			return o.progress(func() string { return text + ": " + tty.Duration(time.Since(began).Truncate(time.Second)) })
-		},
+		Say:      func(text string) { o.say("%s", text) },
+		Warn:     func(text string) { o.warn("%s", text) },
+		Progress: o.working,
 	}
 }
 

@@ -102,7 +102,7 @@ func (c *containerSpec) start(ctx context.Context, s *Settings) (*Engine, error)
 		return nil, errors.Join(c.explain(err), c.abandon(ctx, d))
 	}
 	e := c.record(d, id)
-	stop := s.progress("waiting for " + c.kind.Title())
+	stop := s.progress("starting " + c.kind.Title())
 	defer stop()
 	// The record comes first, so that a killed program leaves no unknown engine.
 	if err = c.save(e); err == nil {
@@ -152,8 +152,7 @@ func (c *containerSpec) pull(ctx context.Context, d docker, s *Settings) error {
 	if has, err := d.hasImage(ctx, c.image); has || err != nil {
 		return err
 	}
-	s.say("pulling the image " + c.image + ", once")
-	stop := s.progress("pulling " + c.image)
+	stop := s.progress("pulling the image " + c.image)
 	defer stop()
 	if _, err := d.run(ctx, "pull", "--quiet", c.image); err != nil {
 		return fmt.Errorf("the image %s cannot be pulled: %w", c.image, err)

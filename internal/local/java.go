@@ -58,7 +58,7 @@ func probeJava(ctx context.Context, java string) (works, compiles bool) {
 // javaEngine is DynamoDB Local as a Java process.
 type javaEngine struct {
 	folder    *Folder
-	java, jar string // jar is "" for the one that Maven fetches
+	java, jar string // jar is "" for the jars that Maven fetches
 	port      int
 	works     bool // java answers as Java 9 or newer does
 	compiles  bool // java is a JDK
@@ -93,7 +93,7 @@ func (j *javaEngine) start(ctx context.Context, s *Settings) (*Engine, error) {
 		Kind: DynamoDB, Port: j.port, Started: time.Now().UTC(), Process: &d.Process, Program: program, Log: log,
 		Data: j.folder.at(j.port, "data"),
 	}
-	stop := s.progress("waiting for DynamoDB Local")
+	stop := s.progress("starting DynamoDB Local")
 	defer stop()
 	// The record comes first, so that a killed program leaves no unknown engine.
 	err = j.folder.Save(e)

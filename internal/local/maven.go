@@ -93,8 +93,7 @@ func fetch(ctx context.Context, s *Settings) (folder string, err error) {
 		return "", fmt.Errorf("the cache folder cannot be used: %w; set ZAEL_CACHE to a folder that can be written", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	s.say("fetching DynamoDB Local " + dynamoDBVersion + " with Maven, once")
-	stop := s.progress("fetching DynamoDB Local")
+	stop := s.progress("fetching DynamoDB Local " + dynamoDBVersion + " with Maven")
 	defer stop()
 	jars := filepath.Join(dir, "lib")
 	if err := download(ctx, dir, jars); err != nil {

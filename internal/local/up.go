@@ -153,7 +153,7 @@ func (e *Engine) awaitReady(ctx context.Context) error {
 	}
 }
 
-// choose returns the engine to start: the one that the settings name, else the
+// choose returns the engine to start: as the settings say, else the
 // first that can run.
 func (f *Folder) choose(ctx context.Context, s *Settings) (starter, error) {
 	if s.Jar != "" {

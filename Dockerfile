@@ -1,0 +1,31 @@
+# syntax=docker/dockerfile:1
+#
+#	docker build --target cli -t zae-limiter .	the static program alone
+#	docker build --target locust -t zae-limiter-locust .	Locust, with the program beside it
+
+FROM --platform=$BUILDPLATFORM golang:1.26 AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+ARG TARGETOS TARGETARCH VERSION
+RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs=false \
+	-ldflags "-s -w${VERSION:+ -X github.com/zeroae/zae-limiter-go/internal/cli.version=$VERSION}" \
+	-o /out/zae-limiter ./cmd/zae-limiter
+RUN mkdir -p /root-of-cli/tmp /root-of-cli/etc/ssl/certs && chmod 1777 /root-of-cli/tmp && \
+	cp /etc/ssl/certs/ca-certificates.crt /root-of-cli/etc/ssl/certs/ && cp /out/zae-limiter /root-of-cli/
+
+FROM python:3.12-slim AS locust
+RUN pip install --no-cache-dir locust==2.47.0 && useradd --create-home locust
+COPY --from=build /out/zae-limiter /usr/local/bin/zae-limiter
+WORKDIR /mnt/locust
+USER locust
+EXPOSE 8089 5557
+ENTRYPOINT ["locust"]
+
+# The last target is the default. Any user may write to HOME, which holds the embedded store.
+FROM scratch AS cli
+COPY --from=build /root-of-cli/ /
+ENV HOME=/tmp
+USER 65532:65532
+ENTRYPOINT ["/zae-limiter"]
