@@ -54,14 +54,14 @@ func (o *localConnection) addEngine(cmd *cobra.Command) {
 	o.addDockerHost(cmd)
 }
 
-// find returns the state folder and the selected engine.
-func (o *localConnection) find(ctx context.Context) (*local.Folder, *local.Engine, error) {
+// find returns the selected engine.
+func (o *localConnection) find(ctx context.Context) (*local.Engine, error) {
 	folder, err := local.OpenFolder()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	e, err := folder.Find(ctx, o.port, o.dockerHost)
-	return folder, e, localError(err)
+	return e, localError(err)
 }
 
 // localError turns an error about the choice of an engine into a usage error.

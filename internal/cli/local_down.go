@@ -44,10 +44,10 @@ func runLocalDown(ctx context.Context, o *localDownOptions) error {
 		return err
 	}
 	defer unlock()
-	_, e, err := o.find(ctx)
+	e, err := o.find(ctx)
 	switch {
 	case errors.Is(err, local.ErrNotRunning) && o.purge:
-		return o.purgeLeftover(folder)
+		return o.purgeLeftover(ctx, folder)
 	case errors.Is(err, local.ErrNotRunning):
 		o.done("There is nothing to stop: %v", err)
 		return nil
@@ -84,7 +84,7 @@ func (o *localDownOptions) reportDown(e *local.Engine, ran bool) {
 }
 
 // purgeLeftover removes the data of an engine that has stopped.
-func (o *localDownOptions) purgeLeftover(folder *local.Folder) error {
+func (o *localDownOptions) purgeLeftover(ctx context.Context, folder *local.Folder) error {
 	port := o.port
 	if port == 0 {
 		ports, err := folder.Leftover()
@@ -97,7 +97,7 @@ func (o *localDownOptions) purgeLeftover(folder *local.Folder) error {
 			port = ports[0]
 		}
 	}
-	removed, err := folder.Purge(port)
+	removed, err := folder.Purge(ctx, port)
 	switch {
 	case err != nil:
 		return err

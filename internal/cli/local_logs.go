@@ -36,14 +36,14 @@ lines until it is interrupted or the engine ends.
 }
 
 func runLocalLogs(ctx context.Context, o *localLogsOptions) error {
-	_, e, err := o.find(ctx)
+	e, err := o.find(ctx)
+	if err == nil {
+		err = e.Logs(ctx, o.out, o.LogOptions)
+	}
 	if errors.Is(err, local.ErrNotRunning) {
 		return fmt.Errorf("%w; zae-limiter local up starts one", err)
 	}
 	if err != nil {
-		return err
-	}
-	if err := e.Logs(ctx, o.out, o.LogOptions); err != nil {
 		return err
 	}
 	if state, err := e.Inspect(context.WithoutCancel(ctx)); err == nil && !state.Running {

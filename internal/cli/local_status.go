@@ -64,7 +64,7 @@ type aggregatorJSON struct {
 }
 
 func runLocalStatus(ctx context.Context, o *localStatusOptions) error {
-	_, e, err := o.find(ctx)
+	e, err := o.find(ctx)
 	if errors.Is(err, local.ErrNotRunning) {
 		shape := localJSON{Status: "not running", Health: local.Unknown, Aggregators: []aggregatorJSON{}}
 		o.say("zae-limiter local up starts an engine")

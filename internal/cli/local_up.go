@@ -152,7 +152,7 @@ func (o *localUpOptions) furnish(ctx context.Context, folder *local.Folder, e *l
 		return err
 	}
 	if !o.counted {
-		if _, counts := e.Aggregators[table]; e.Kind == local.DynamoDB && !counts {
+		if e.Kind == local.DynamoDB && !e.Aggregators[table].Alive() {
 			o.say("  usage is not counted; \"zae-limiter aggregate\" counts it, as does --aggregate here")
 		}
 		return nil

@@ -21,9 +21,9 @@ func (f *Folder) Aggregate(ctx context.Context, e *Engine, table string, program
 		return false, nil
 	}
 	log := f.LogOf(e, table)
-	d, err := startDaemon(program, log)
+	d, err := f.startDaemon(program, log)
 	if err != nil {
-		return false, f.explain(err)
+		return false, err
 	}
 	if e.Aggregators == nil {
 		e.Aggregators = map[string]Process{}

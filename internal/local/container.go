@@ -1,9 +1,11 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -121,8 +123,7 @@ func (c *containerSpec) adopt(ctx context.Context, d docker, found *container) (
 	if e, err := c.folder.Load(port); err == nil && e.Container == c.name && found.is(e.ContainerID) {
 		return e, c.wait(ctx, d, e)
 	}
-	e := c.record(d, found.ID)
-	e.Port, e.Image, e.Foreign = port, found.Config.Image, true
+	e := c.foreign(d, found)
 	if err := c.wait(ctx, d, e); err != nil {
 		return nil, err
 	}
@@ -141,10 +142,19 @@ func (c *containerSpec) save(e *Engine) error {
 	return errors.Join(err, c.folder.Save(e))
 }
 
+// foreign returns the record of a container that another program started.
+func (c *containerSpec) foreign(d docker, found *container) *Engine {
+	e := c.record(d, found.ID)
+	e.Port, e.Image, e.Data, e.Foreign = found.port(c.kind.Port(), c.port), found.Config.Image, "", true
+	return e
+}
+
+// record returns the record of a container. It names the daemon, since a later
+// program may have another environment.
 func (c *containerSpec) record(d docker, id string) *Engine {
 	return &Engine{
 		Kind: c.kind, Port: c.port, Started: time.Now().UTC(), Data: c.volume,
-		Container: c.name, ContainerID: id, Image: c.image, DockerHost: d.host,
+		Container: c.name, ContainerID: id, Image: c.image, DockerHost: cmp.Or(d.host, os.Getenv("DOCKER_HOST")),
 	}
 }
 

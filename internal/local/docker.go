@@ -115,15 +115,19 @@ func (c *container) port(inside, fallback int) int {
 	return fallback
 }
 
-// isMissing reports whether docker found no such container, image or volume.
+// isMissing reports whether docker found no such container or image.
 func isMissing(err error) bool {
 	failed, ok := errors.AsType[*dockerError](err)
-	return ok && strings.Contains(strings.ToLower(failed.message), "no such")
+	text := ""
+	if ok {
+		text = strings.ToLower(failed.message)
+	}
+	return strings.Contains(text, "no such container") || strings.Contains(text, "no such image") || strings.Contains(text, "no such object")
 }
 
 // inspect returns a container, or nil if there is none with this name.
 func (d docker) inspect(ctx context.Context, name string) (*container, error) {
-	text, err := d.run(ctx, "container", "inspect", name)
+	text, err := d.run(ctx, "inspect", "--type", "container", name)
 	if isMissing(err) {
 		return nil, nil
 	}
@@ -132,7 +136,7 @@ func (d docker) inspect(ctx context.Context, name string) (*container, error) {
 	}
 	var found []container
 	if err := json.Unmarshal([]byte(text), &found); err != nil || len(found) != 1 {
-		return nil, fmt.Errorf("docker container inspect: the answer is not one container: %w", err)
+		return nil, fmt.Errorf("docker inspect: the answer is not one container: %w", err)
 	}
 	return &found[0], nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -100,6 +101,9 @@ func (f *Folder) Down(ctx context.Context, e *Engine, purge bool) error {
 }
 
 func (e *Engine) removeContainer(ctx context.Context, purge bool) error {
+	if e.Foreign {
+		return nil
+	}
 	d := docker{e.DockerHost}
 	c, err := d.inspect(ctx, e.Container)
 	if err != nil {
@@ -116,11 +120,18 @@ func (e *Engine) removeContainer(ctx context.Context, purge bool) error {
 	return nil
 }
 
-// Purge removes the data that engines of earlier calls left at a port. It reports
-// whether there were any. Only Down removes the volume of a container.
-func (f *Folder) Purge(port int) (bool, error) {
-	if _, err := os.Stat(f.at(port)); err != nil {
-		return false, nil //nolint:nilerr // there is nothing to remove
+// Purge removes the data that a stopped engine left at a port. It reports whether
+// there were any.
+func (f *Folder) Purge(ctx context.Context, port int) (bool, error) {
+	if _, err := os.Stat(f.at(port)); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	e, err := f.read(port, stoppedName)
+	if err == nil && e.Container != "" && e.Data != "" {
+		err = docker{e.DockerHost}.removeVolume(ctx, e.Data)
+	}
+	if err != nil && !errors.Is(err, ErrNotRunning) {
+		return false, err
 	}
 	return true, os.RemoveAll(f.at(port))
 }

@@ -52,8 +52,9 @@ func (f *Folder) at(port int, name ...string) string {
 	return filepath.Join(append([]string{f.path, strconv.Itoa(port)}, name...)...)
 }
 
-// recordName is the name of the file with the record of an engine.
-const recordName = "engine.json"
+// Names of the files with the record of an engine, and of one that was stopped and
+// left data.
+const recordName, stoppedName = "engine.json", "stopped.json"
 
 // private is the mode of all folders here: a log or a table may hold secrets.
 const private = 0o700
@@ -102,12 +103,13 @@ func (f *Folder) Save(e *Engine) error {
 	return nil
 }
 
-// forget removes the record of an engine, and its data if purge is set.
+// forget removes the record of an engine, and its data if purge is set. Otherwise
+// it keeps a record of where the data are.
 func (f *Folder) forget(port int, purge bool) error {
 	if purge {
 		return os.RemoveAll(f.at(port))
 	}
-	err := os.Remove(f.at(port, recordName))
+	err := os.Rename(f.at(port, recordName), f.at(port, stoppedName))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
@@ -116,8 +118,10 @@ func (f *Folder) forget(port int, purge bool) error {
 
 // Load returns the record of the engine at a port. It returns an error that wraps
 // ErrNotRunning if there is none.
-func (f *Folder) Load(port int) (*Engine, error) {
-	text, err := os.ReadFile(f.at(port, recordName))
+func (f *Folder) Load(port int) (*Engine, error) { return f.read(port, recordName) }
+
+func (f *Folder) read(port int, name string) (*Engine, error) {
+	text, err := os.ReadFile(f.at(port, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w at port %d", ErrNotRunning, port)
 	}
@@ -126,7 +130,7 @@ func (f *Folder) Load(port int) (*Engine, error) {
 	}
 	e := &Engine{}
 	if err := json.Unmarshal(text, e); err != nil || e.Port != port || e.Process == nil && e.Container == "" {
-		return nil, fmt.Errorf("%s is damaged; stop the engine at port %d yourself and remove this file", f.at(port, recordName), port)
+		return nil, fmt.Errorf("%s is damaged; stop the engine at port %d yourself and remove this file", f.at(port, name), port)
 	}
 	return e, nil
 }

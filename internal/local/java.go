@@ -22,6 +22,7 @@ import (
 var loopbackOnly []byte
 
 const (
+	loopback     = "127.0.0.1"
 	loopbackFile = "LoopbackOnly.java"
 	mainClass    = "software.amazon.dynamodb.services.local.main.ServerRunner"
 	startTimeout = 2 * time.Minute
@@ -85,9 +86,9 @@ func (j *javaEngine) start(ctx context.Context, s *Settings) (*Engine, error) {
 		s.warn("this Java has no compiler, so DynamoDB Local listens on all network interfaces; a JDK keeps it on this machine")
 	}
 	log := j.folder.at(j.port, "engine.log")
-	d, err := startDaemon(j.command(ctx, args), log)
+	d, err := j.folder.startDaemon(j.command(ctx, args), log)
 	if err != nil {
-		return nil, j.folder.explain(err)
+		return nil, err
 	}
 	e := &Engine{
 		Kind: DynamoDB, Port: j.port, Started: time.Now().UTC(), Process: &d.Process, Program: program, Log: log,
@@ -197,12 +198,14 @@ func (f *Folder) abandon(ctx context.Context, e *Engine) error {
 
 // inUse reports whether a program of this machine listens at a port.
 func inUse(ctx context.Context, port int) bool {
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	if connection, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", address); err == nil {
-		_ = connection.Close() // nothing was sent
-		return true
+	for _, host := range []string{loopback, "::1"} { // localhost may be either
+		dialer := &net.Dialer{Timeout: time.Second}
+		if connection, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port))); err == nil {
+			_ = connection.Close() // nothing was sent
+			return true
+		}
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
 	if err != nil {
 		return ctx.Err() == nil
 	}
@@ -214,7 +217,7 @@ func inUse(ctx context.Context, port int) bool {
 func answers(ctx context.Context, port int) bool {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, Endpoint(port), http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(loopback, strconv.Itoa(port)), http.NoBody)
 	if err != nil {
 		return false
 	}

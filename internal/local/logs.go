@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -22,7 +23,7 @@ func (e *Engine) Logs(ctx context.Context, out io.Writer, o LogOptions) error {
 	text := &utf8Writer{to: out}
 	var err error
 	if e.Container != "" {
-		err = docker{e.DockerHost}.logs(ctx, text, e.Container, o.Lines, o.Follow)
+		err = e.containerLogs(ctx, text, o)
 	} else {
 		err = e.copyLog(ctx, text, o)
 	}
@@ -30,6 +31,26 @@ func (e *Engine) Logs(ctx context.Context, out io.Writer, o LogOptions) error {
 		err = nil
 	}
 	return errors.Join(err, text.flush())
+}
+
+// containerLogs copies the log of a container. It is no error if the container goes
+// away meanwhile.
+func (e *Engine) containerLogs(ctx context.Context, out io.Writer, o LogOptions) error {
+	d := docker{e.DockerHost}
+	found, err := d.inspect(ctx, e.Container)
+	if err != nil {
+		return err
+	}
+	if found == nil {
+		return fmt.Errorf("%w: the container %s is gone", ErrNotRunning, e.Container)
+	}
+	err = d.logs(ctx, out, e.Container, o.Lines, o.Follow)
+	if err != nil && ctx.Err() == nil {
+		if found, failed := d.inspect(ctx, e.Container); failed == nil && found == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 // copyLog copies the log file of a process.

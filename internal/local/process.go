@@ -40,6 +40,9 @@ func (p Process) Stop(ctx context.Context) error {
 	if p.ended(ctx, grace) {
 		return nil
 	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	if err := kill(p.PID); err != nil && p.Alive() {
 		return fmt.Errorf("kill process %d: %w", p.PID, err)
 	}
@@ -75,16 +78,16 @@ type daemon struct {
 }
 
 // startDaemon starts a program with its output in a file, which is emptied first.
-func startDaemon(cmd *exec.Cmd, log string) (*daemon, error) {
+func (f *Folder) startDaemon(cmd *exec.Cmd, log string) (*daemon, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, err
+		return nil, f.explain(err)
 	}
 	defer func() { _ = file.Close() }() // the child has its own descriptor
 	cmd.Stdout, cmd.Stderr = file, file
 	cmd.SysProcAttr = detached()
 	if err := cmd.Start(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("run %s: %w", cmd.Path, err)
 	}
 	d := &daemon{Process: Process{PID: cmd.Process.Pid}, exited: make(chan error, 1)}
 	// The process is our child until Wait returns, so its number is not reused yet.

@@ -27,7 +27,7 @@ func kill(pid int) error { return syscall.Kill(-pid, syscall.SIGKILL) }
 // closed or the process dies.
 func tryLock(file *os.File) (bool, error) {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if err == syscall.EWOULDBLOCK { //nolint:errorlint // a bare error of the system
+	if err == syscall.EWOULDBLOCK {
 		return false, nil
 	}
 	return err == nil, err

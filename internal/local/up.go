@@ -54,7 +54,8 @@ func (f *Folder) Up(ctx context.Context, s *Settings) (e *Engine, started bool, 
 		return nil, false, err
 	}
 	if e != nil {
-		return e, false, e.awaitReady(ctx)
+		err = e.awaitReady(ctx)
+		return e, false, err
 	}
 	engine, err := f.choose(ctx, s)
 	if err != nil {
@@ -145,6 +146,8 @@ func (e *Engine) awaitReady(ctx context.Context) error {
 			return fmt.Errorf("%s at port %d has ended; zae-limiter local logs shows why", e.Kind.Title(), e.Port)
 		case state.Health == Healthy:
 			return nil
+		case state.Health == "unhealthy":
+			return fmt.Errorf("%s at port %d is unhealthy; zae-limiter local logs shows why, and local down stops it", e.Kind.Title(), e.Port)
 		}
 		select {
 		case <-limited.Done():
@@ -268,8 +271,7 @@ func (f *Folder) findForeign(ctx context.Context, port int, dockerHost string) (
 	if found == nil {
 		return nil, missing
 	}
-	e := c.record(d, found.ID)
-	e.Port, e.Image, e.Foreign = found.port(c.kind.Port(), c.port), found.Config.Image, true
+	e := c.foreign(d, found)
 	if port != 0 && e.Port != port {
 		return nil, missing
 	}
