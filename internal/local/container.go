@@ -136,7 +136,7 @@ func (c *containerSpec) save(e *Engine) error {
 	all, err := c.folder.All()
 	for _, other := range all {
 		if other.Container == c.name && other.Port != e.Port {
-			err = errors.Join(err, c.folder.forget(other.Port, false))
+			err = errors.Join(err, c.folder.forget(other.Port, true))
 		}
 	}
 	return errors.Join(err, c.folder.Save(e))

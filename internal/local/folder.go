@@ -106,7 +106,7 @@ func (f *Folder) Save(e *Engine) error {
 // forget removes the record of an engine, and its data if purge is set. Otherwise
 // it keeps a record of where the data are.
 func (f *Folder) forget(port int, purge bool) error {
-	if purge {
+	if e, err := f.Load(port); purge || err == nil && e.Container != "" && e.Data == "" {
 		return os.RemoveAll(f.at(port))
 	}
 	err := os.Rename(f.at(port, recordName), f.at(port, stoppedName))
