@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -103,6 +105,7 @@ func runLocalUp(ctx context.Context, o *localUpOptions) error {
 		return localError(err)
 	}
 	o.reportEngine(e, started)
+	o.reportOthers(ctx, folder, e)
 	warnings := overrides(e)
 	if err := o.furnish(ctx, folder, e, table); err != nil {
 		return errors.Join(err, o.undo(ctx, folder, e, started))
@@ -134,6 +137,23 @@ func (o *localUpOptions) reportEngine(e *local.Engine, started bool) {
 	}
 	if o.port != 0 && o.port != e.Port {
 		o.warn("the port is %d, not %d, since %s has one container", e.Port, o.port, e.Kind.Title())
+	}
+	if runs := cmp.Or(e.Image, e.Program); !started && o.image+o.jar != "" && !strings.HasSuffix(runs, o.image+o.jar) {
+		o.warn("it runs %s; zae-limiter local down --port %d stops it", runs, e.Port)
+	}
+}
+
+// reportOthers names the other engines that run, since later commands have to
+// choose between them.
+func (o *localUpOptions) reportOthers(ctx context.Context, folder *local.Folder, e *local.Engine) {
+	all, _ := folder.All() // a damaged record of another engine does not matter here
+	for _, other := range all {
+		if other.Port == e.Port {
+			continue
+		}
+		if state, err := other.Inspect(ctx); err == nil && state.Running {
+			o.warn("%s is running, too, at %s; other local commands need --port", other.Kind.Title(), other.Endpoint())
+		}
 	}
 }
 
