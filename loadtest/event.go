@@ -1,0 +1,36 @@
+package loadtest
+
+import "time"
+
+// Types of events.
+const (
+	Acquire                = "ACQUIRE"      // a lease was obtained, or the call failed
+	RateLimited            = "RATE_LIMITED" // a limit was exceeded, which counts as success
+	Commit                 = "COMMIT"       // a lease with adjustments was settled
+	Available              = "AVAILABLE"
+	TimeUntilAvailable     = "TIME_UNTIL_AVAILABLE"
+	IsAvailable            = "IS_AVAILABLE"
+	SetLimits              = "SET_LIMITS"
+	GetLimits              = "GET_LIMITS"
+	DeleteLimits           = "DELETE_LIMITS"
+	SetResourceDefaults    = "SET_RESOURCE_DEFAULTS"
+	GetResourceDefaults    = "GET_RESOURCE_DEFAULTS"
+	DeleteResourceDefaults = "DELETE_RESOURCE_DEFAULTS"
+	SetSystemDefaults      = "SET_SYSTEM_DEFAULTS"
+	GetSystemDefaults      = "GET_SYSTEM_DEFAULTS"
+	DeleteSystemDefaults   = "DELETE_SYSTEM_DEFAULTS"
+	ListResources          = "LIST_RESOURCES_WITH_DEFAULTS"
+	CreateEntity           = "CREATE_ENTITY"
+	GetEntity              = "GET_ENTITY"
+	DeleteEntity           = "DELETE_ENTITY"
+	GetChildren            = "GET_CHILDREN"
+)
+
+// Event is one measured call.
+type Event struct {
+	Type    string        // such as Acquire
+	Name    string        // resource, "system" or "entity"; bounded in number
+	At      time.Time     // when the call ended
+	Latency time.Duration // since the call's start or, in the open model, since its intended start
+	Err     error         // why the call failed; nil for a refusal
+}
