@@ -79,6 +79,11 @@ var packages = []rule{
 		"the meaning of the port, for stores outside this module too: it may not look at any of ours",
 	},
 	{
+		"loadtest",
+		[]string{".", "internal/bucket", "github.com/HdrHistogram/hdrhistogram-go", "go.yaml.in/yaml/v3"},
+		"load for any store: a store, a cloud or a command tree it knew would come with every test of a user",
+	},
+	{
 		"internal/golden",
 		[]string{"github.com/google/go-cmp"},
 		"compares texts: it must not know of what",
@@ -126,7 +131,7 @@ var packages = []rule{
 	},
 	{
 		"internal/cli",
-		[]string{".", "aggregator", "infra", "manifest", "memory", "sqlite", "dynamo", "internal/bucket", "internal/hint", "internal/local", "internal/s3files", "internal/cli/", "github.com/spf13/"},
+		[]string{".", "aggregator", "infra", "loadtest", "manifest", "memory", "sqlite", "dynamo", "internal/bucket", "internal/hint", "internal/local", "internal/s3files", "internal/cli/", "github.com/spf13/"},
 		"the command tree is the one place that picks a store",
 	},
 	{
@@ -172,7 +177,7 @@ var bans = []struct {
 	only []string
 	why  string
 }{
-	{"github.com/aws/", []string{"dynamo", "dynamo/internal/dynamotest", "dynamo/internal/interop", "infra", "infra/internal/fakeaws", "loadtest", "internal/function", "internal/s3files"}, "users of other stores must not compile a cloud"},
+	{"github.com/aws/", []string{"dynamo", "dynamo/internal/dynamotest", "dynamo/internal/interop", "infra", "infra/internal/fakeaws", "internal/function", "internal/s3files"}, "users of other stores must not compile a cloud"},
 	{"github.com/aws/aws-lambda-go", []string{"internal/function"}, "what runs in a Lambda does not know that it does"},
 	{"github.com/spf13/", []string{"internal/cli"}, "flags are turned into plain options once"},
 	{"modernc.org/", []string{"sqlite"}, "a driver behind the port cannot be used past it"},

@@ -24,6 +24,16 @@ const (
 	GetEntity              = "GET_ENTITY"
 	DeleteEntity           = "DELETE_ENTITY"
 	GetChildren            = "GET_CHILDREN"
+
+	// TaskError reports an error of a task, or of the start of a user, that is not
+	// the error of a call. There is no event for a task that succeeds.
+	TaskError = "TASK"
+)
+
+// Names of events that concern no resource.
+const (
+	SystemName = "system"
+	EntityName = "entity"
 )
 
 // Event is one measured call.

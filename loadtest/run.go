@@ -2,93 +2,184 @@ package loadtest
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Options configures Run. The zero value of a field is its default.
-type Options struct {
-	Classes   []string // names of the classes to use; default: all
-	Users     int      // of the closed model; default 20
-	SpawnRate float64  // users a second; default 10
-	// Rate selects the open model: so many tasks begin each second, whether or
-	// not earlier ones have ended, and their latency counts from the intended
-	// start.
-	Rate     float64
-	Shape    string        // name of a shape of the scenario
-	Duration time.Duration // default 60 s, or the length of the shape
-	Seed     uint64
-	// Slack is the share of a capacity that the store may admit in excess, such
-	// as 0.02.
-	Slack float64
-	// Meter, if not nil, returns the requests and capacity units that the store
-	// has used since it was opened.
-	Meter func() Usage
-	// Report, if not nil, is called with a snapshot every Interval, 1 s by
-	// default. Calls do not overlap.
-	Report   func(Snapshot)
-	Interval time.Duration
-}
+// spawnInterval is the time between two changes of the number of users.
+const spawnInterval = 50 * time.Millisecond
 
-// Usage counts what a store has used.
-type Usage struct {
-	Requests   int64   `json:"requests"`
-	ReadUnits  float64 `json:"read_units"`
-	WriteUnits float64 `json:"write_units"`
-}
+// localTest is a test in this process.
+type localTest struct {
+	opts       Options
+	swarm      *Swarm
+	statistics *Statistics
+	auditor    *auditor
+	open       *arrivals // nil in the closed model
 
-// Snapshot describes a running test.
-type Snapshot struct {
-	Elapsed time.Duration
-	Users   int
-	// Total sums all rows; Rows has one for each type and name of events.
-	Total Row
-	Rows  []Row
-	// Admitted, Refused and Failed count acquires. Failures counts failed calls by
-	// kind.
-	Admitted, Refused, Failed int64
-	Failures                  map[string]int64
-	Usage                     *Usage        // nil without a meter
-	CPU                       time.Duration // of this process
-}
-
-// Row sums events up.
-type Row struct {
-	Type, Name         string
-	Requests, Failures int64
-	PerSecond          float64 // over the last interval in a Snapshot, over the test in a Result
-	Average, Min, Max  time.Duration
-	P50, P95, P99      time.Duration
-}
-
-// Result is the outcome of a test.
-type Result struct {
-	Scenario string
-	Snapshot         // of the whole test
-	Points   []Point // one for each second
-	Promise  Promise
-}
-
-// Point describes one second of a test.
-type Point struct {
-	At                          time.Duration
-	Users                       int
-	Requests, Refused, Failures int64
-	P50, P95, P99               time.Duration
-}
-
-// Promise is the result of checking every admission against its limits: over
-// any window, admitted less given back is at most capacity plus refill.
-type Promise struct {
-	Limits, Checks, Broken  int64         // limits and admissions checked, and admissions in excess
-	Excess                  int64         // thousandths of the worst one
-	Entity, Resource, Limit string        // of the worst one
-	CallTime                time.Duration // the longest time between a call's now and its answer, which the check allows for
+	begin     time.Time // when the users started
+	cpu       time.Duration
+	used      Usage
+	last      map[rowKey]int64 // requests of the last report
+	lastTotal int64
+	lastTime  time.Duration
+	points    []Point
 }
 
 // Run runs a scenario on a store: setup, users, teardown. When ctx ends, Run
-// stops the users and returns the result up to then and a nil error.
+// stops the users and returns the result up to then and a nil error. The test
+// has a namespace of its own, which Run removes. After an error of the teardown,
+// the result is complete.
 func Run(ctx context.Context, repo limiter.Repository, s Scenario, opts *Options) (Result, error) {
-	panic("not built yet")
+	o, shape, err := opts.withDefaults(s)
+	if err != nil {
+		return Result{}, err
+	}
+	if s, err = s.Select(o.Classes); err != nil {
+		return Result{}, err
+	}
+	t := &localTest{opts: o, statistics: NewStatistics(), auditor: newAuditor(o.Slack), last: map[rowKey]int64{}}
+	t.swarm, err = NewSwarm(repo, s, &SwarmOptions{ID: o.ID, Seed: o.Seed, Getenv: o.Getenv, Record: t.statistics.Record})
+	if err != nil {
+		return Result{}, err
+	}
+	t.swarm.wrap = t.auditor.wrap
+	result := Result{Scenario: s.Name}
+	o.Phase(PhaseSetup)
+	if err = t.swarm.Setup(ctx); err == nil {
+		err = t.run(ctx, shape)
+		result.Snapshot, result.Points = t.snapshot(true), t.points
+		result.Promise = t.auditor.promise()
+	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = nil
+	}
+	o.Phase(PhaseTeardown)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.TeardownTimeout)
+	defer cancel()
+	return result, errors.Join(err, t.swarm.Teardown(last))
+}
+
+// run runs the users until the test ends and waits for their tasks.
+func (t *localTest) run(ctx context.Context, shape Shape) error {
+	t.begin, t.cpu = time.Now(), cpuTime()
+	if t.opts.Meter != nil {
+		t.used = t.opts.Meter()
+	}
+	t.opts.Phase(PhaseRunning)
+	running, cancel := context.WithTimeout(ctx, t.opts.Duration)
+	defer cancel()
+	if t.opts.Rate > 0 {
+		t.open = newArrivals(t.swarm, t.opts.Rate, t.opts.Users)
+	}
+	ended := make(chan struct{})
+	var monitor sync.WaitGroup
+	monitor.Go(func() { t.monitor(ended) })
+	var err error
+	if t.open != nil {
+		t.open.generate(running)
+	} else {
+		err = t.follow(running, shape)
+	}
+	t.opts.Phase(PhaseStopping)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.opts.StopTimeout)
+	defer cancel()
+	if t.open != nil {
+		t.open.close()
+	}
+	if stopErr := t.swarm.Stop(last); stopErr != nil {
+		err = errors.Join(err, errors.New("stop: tasks did not end in time and were cancelled"))
+	}
+	close(ended)
+	monitor.Wait()
+	return err
+}
+
+// follow changes the number of users by the shape until ctx ends.
+func (t *localTest) follow(ctx context.Context, shape Shape) error {
+	classes := newMix(t.swarm.scenario.Classes)
+	tick := time.NewTicker(spawnInterval)
+	defer tick.Stop()
+	for {
+		classes.resize(shape.UsersAt(time.Since(t.begin)))
+		if err := t.swarm.Scale(classes.byName(t.swarm.scenario.Classes)); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// monitor adds a point each second and reports each interval, until the test has
+// ended.
+func (t *localTest) monitor(ended <-chan struct{}) {
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	interval := time.NewTicker(t.opts.Interval)
+	defer interval.Stop()
+	for {
+		select {
+		case <-ended:
+			if p := t.statistics.take(); p.Requests > 0 {
+				t.addPoint(p)
+			}
+			return
+		case <-second.C:
+			t.addPoint(t.statistics.take())
+		case <-interval.C:
+			t.opts.Report(t.snapshot(false))
+		}
+	}
+}
+
+func (t *localTest) addPoint(p Point) {
+	p.At, p.Users = time.Since(t.begin), t.users()
+	t.points = append(t.points, p)
+}
+
+func (t *localTest) users() int {
+	if t.open != nil {
+		return t.open.users()
+	}
+	n := 0
+	for _, count := range t.swarm.Users() {
+		n += count
+	}
+	return n
+}
+
+// snapshot returns the state of the test. Rates are over the whole test or over
+// the time since the last call.
+func (t *localTest) snapshot(whole bool) Snapshot {
+	elapsed := time.Since(t.begin)
+	s := t.statistics.Snapshot(elapsed)
+	s.Users = t.users()
+	s.CPU = cpuTime() - t.cpu
+	if t.opts.Meter != nil {
+		used := t.opts.Meter().sub(t.used)
+		s.Usage = &used
+	}
+	if t.open != nil {
+		s.Late, s.Waiting = t.open.late.Load(), int64(t.open.waiting())
+	}
+	if whole {
+		return s
+	}
+	since := (elapsed - t.lastTime).Seconds()
+	t.lastTime = elapsed
+	for i := range s.Rows {
+		row := &s.Rows[i]
+		key := rowKey{row.Type, row.Name}
+		row.PerSecond = float64(row.Requests-t.last[key]) / since
+		t.last[key] = row.Requests
+	}
+	s.Total.PerSecond = float64(s.Total.Requests-t.lastTotal) / since
+	t.lastTotal = s.Total.Requests
+	return s
 }

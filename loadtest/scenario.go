@@ -4,6 +4,9 @@
 // a user does, and how long it waits between two tasks. [Run] runs one in this
 // process and reports as it goes. A [Swarm] starts and stops the users of one
 // process as its caller says, such as the master of a distributed test.
+//
+// [Scenarios] returns the scenarios of this package. [Main] is the main function
+// of a program with scenarios of its own.
 package loadtest
 
 import (
@@ -33,8 +36,10 @@ type Class struct {
 	Name   string
 	Weight int // 0 means 1
 	Wait   Wait
+	// Pause, if not nil, returns the time until the next task in place of Wait.
+	Pause func(u *User) time.Duration
 	// Start prepares a user before its first task, such as its entity. It may be
-	// nil.
+	// nil. After an error it is called again a second later.
 	Start func(ctx context.Context, u *User) error
 	Tasks []Task // chosen at random by weight
 }
@@ -43,8 +48,9 @@ type Class struct {
 type Task struct {
 	Name   string
 	Weight int // 0 means 1
-	// Run does the task once. Refused acquires are no errors of the task: the
-	// methods of [User] count each call, so Run returns only what makes no sense.
+	// Run does the task once. The methods of [User] count each call, and Run may
+	// return their errors, which do not count again. Any other error counts as a
+	// failure of kind "task".
 	Run func(ctx context.Context, u *User) error
 }
 
@@ -69,6 +75,7 @@ type Stage struct {
 // measures each call and reports it as an [Event].
 type User struct {
 	*Client
+	Test   *Test
 	Class  string
 	Number int        // of this user in the process, from 0
 	Rand   *rand.Rand // seeded from the seed of the test
@@ -76,9 +83,13 @@ type User struct {
 	Data   any        // for the scenario
 }
 
-// Test is a running test, as Setup and Teardown see it.
+// Test is a running test. Its client reports no events.
 type Test struct {
 	*Client
+	Scenario  string
 	Namespace string
 	ID        string // 8 hexadecimal digits, equal in all processes of the test
+	Worker    string // names this process, "" if there is only one
+	Getenv    func(string) string
+	Data      any // for the scenario; set by Setup, which ends before the first user starts
 }

@@ -1,0 +1,169 @@
+package loadtest
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// lateAfter is how long after its intended start a task counts as late.
+const lateAfter = 10 * time.Millisecond
+
+// arrivals begins tasks at given times, whatever happened to earlier ones (the
+// open model). A task goes to a free user of its class. If there is none, it
+// waits, another user starts, and the time of the task's intended start stays.
+type arrivals struct {
+	swarm *Swarm
+	rate  float64
+	rand  *rand.Rand
+	limit int // of users
+	late  atomic.Int64
+
+	mu     sync.Mutex
+	pools  []*pool
+	total  int // weights
+	size   int // users
+	closed bool
+}
+
+// pool holds the users of one class and the intended starts of tasks that wait
+// for one of them.
+type pool struct {
+	class *Class
+	queue []time.Time
+	idle  *sync.Cond
+	users int // at least one, even above the limit, so that no class starves
+	free  int // users that wait for a task
+	begun int // users that have not asked for a first task
+}
+
+func newArrivals(w *Swarm, rate float64, limit int) *arrivals {
+	a := &arrivals{swarm: w, rate: rate, limit: limit, rand: rand.New(rand.NewPCG(w.opts.Seed, 1<<63))} //nolint:gosec // load is no secret
+	for i := range w.scenario.Classes {
+		c := &w.scenario.Classes[i]
+		a.pools = append(a.pools, &pool{class: c, idle: sync.NewCond(&a.mu)})
+		a.total += weight(c.Weight)
+	}
+	return a
+}
+
+// generate adds tasks until ctx ends. If it wakes late, it adds the tasks that
+// are due with the starts that were intended.
+func (a *arrivals) generate(ctx context.Context) {
+	next := time.Now()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		for now := time.Now(); !next.After(now); {
+			a.add(next)
+			next = next.Add(time.Duration(a.rand.ExpFloat64() / a.rate * float64(time.Second)))
+		}
+		timer.Reset(time.Until(next))
+	}
+}
+
+// add adds a task of a class chosen by weight, and a user if none is free.
+func (a *arrivals) add(intended time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.pick()
+	p.queue = append(p.queue, intended)
+	p.idle.Signal()
+	if p.free+p.begun >= len(p.queue) || a.size >= a.limit && p.users > 0 {
+		return
+	}
+	a.size++
+	p.users++
+	p.begun++
+	a.swarm.mu.Lock()
+	r := a.swarm.newRunner(p.class)
+	a.swarm.mu.Unlock()
+	a.swarm.done.Go(func() { a.serve(p, r) })
+}
+
+func (a *arrivals) pick() *pool {
+	n := a.rand.IntN(a.total)
+	for _, p := range a.pools {
+		if n -= weight(p.class.Weight); n < 0 {
+			return p
+		}
+	}
+	return a.pools[0]
+}
+
+// serve runs tasks on a user until the test ends.
+func (a *arrivals) serve(p *pool, r *runner) {
+	ctx := a.swarm.ctx
+	ready := r.start(ctx) == nil
+	a.mu.Lock()
+	p.begun--
+	a.mu.Unlock()
+	for ready {
+		intended, ok := a.next(p)
+		if !ok {
+			break
+		}
+		if time.Since(intended) > lateAfter {
+			a.late.Add(1)
+		}
+		r.user.intended = intended
+		r.runTask(ctx)
+	}
+	a.mu.Lock()
+	a.size--
+	p.users--
+	a.mu.Unlock()
+}
+
+// next returns the intended start of the next task of a pool. It reports false
+// when the test ends.
+func (a *arrivals) next(p *pool) (time.Time, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p.free++
+	defer func() { p.free-- }()
+	for len(p.queue) == 0 && !a.closed {
+		p.idle.Wait()
+	}
+	if a.closed {
+		return time.Time{}, false
+	}
+	intended := p.queue[0]
+	p.queue = p.queue[1:]
+	return intended, true
+}
+
+// close ends all users after their current tasks. Tasks that wait never begin.
+func (a *arrivals) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	for _, p := range a.pools {
+		p.idle.Broadcast()
+	}
+}
+
+// users returns the number of users.
+func (a *arrivals) users() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.size
+}
+
+// waiting returns the number of tasks that have not begun.
+func (a *arrivals) waiting() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := 0
+	for _, p := range a.pools {
+		n += len(p.queue)
+	}
+	return n
+}
