@@ -84,6 +84,11 @@ var packages = []rule{
 		"load for any store: a store, a cloud or a command tree it knew would come with every test of a user",
 	},
 	{
+		"loadtest/program",
+		[]string{"loadtest", "internal/cli", "internal/function"},
+		"what a program with scenarios of its own needs: package loadtest must not compile all of it",
+	},
+	{
 		"internal/golden",
 		[]string{"github.com/google/go-cmp"},
 		"compares texts: it must not know of what",

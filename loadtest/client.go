@@ -22,10 +22,10 @@ type Client struct {
 // session is the state that a client shares with its copies.
 type session struct {
 	limiter  *limiter.RateLimiter
-	record   func(Event)           // nil to report nothing
-	stopped  func() bool           // whether calls are being cancelled
-	intended time.Time             // the intended start of the next call, zero for its real start
-	failed   error                 // the error of the last failed call
+	record   func(Event)            // nil to report nothing
+	stopped  func() bool            // whether calls are being cancelled
+	intended time.Time              // the intended start of the next call, zero for its real start
+	failed   error                  // the error of the last failed call
 	refused  *limiter.ExceededError // the last refusal
 }
 

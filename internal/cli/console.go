@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/loadtest"
 )
 
 // console holds the streams of a command and what is known about them.
@@ -24,7 +25,9 @@ type console struct {
 	style       tty.Style // of out
 	errStyle    tty.Style // of err
 	now         func() time.Time
-	purgeWait   time.Duration // of tables; 0 is their default
+	purgeWait   time.Duration       // of tables; 0 is their default
+	scenarios   []loadtest.Scenario // of the program, beside those of package loadtest
+	loadOnly    string              // the name of a program that has only the load-testing commands
 }
 
 // forceTerminal names an environment variable that makes stdout a terminal with

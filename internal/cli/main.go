@@ -48,7 +48,7 @@ func stopSignals() []os.Signal {
 func run(ctx context.Context, c *console, args []string) int {
 	out := &stickyWriter{Writer: c.out}
 	c.file, c.out = c.out, out
-	root := newRoot(c) //nolint:contextcheck // a command under a lease ends by itself, not with a context
+	root := newProgram(c) //nolint:contextcheck // a command under a lease ends by itself, not with a context
 	root.SetArgs(args)
 	root.SetIn(c.in)
 	root.SetOut(c.out)
@@ -60,7 +60,7 @@ func run(ctx context.Context, c *console, args []string) int {
 		return exitDone
 	}
 	if text := errorText(err); text != "" {
-		fmt.Fprintln(c.err, "zae-limiter:", text)
+		fmt.Fprintln(c.err, root.Name()+":", text)
 	}
 	return exitCode(err)
 }

@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/loadtest"
+)
+
+// LoadtestMain runs a program that has the commands of "zae-limiter loadtest" and
+// scenarios of its own. It returns an exit code as [Main] does.
+func LoadtestMain(program string, scenarios []loadtest.Scenario, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	c := newConsole(stdin, stdout, stderr)
+	c.loadOnly, c.scenarios = program, scenarios
+	return c.main(args)
+}
+
+// newProgram returns the command tree of the program.
+func newProgram(c *console) *cobra.Command {
+	root := newRoot(c)
+	if c.loadOnly == "" {
+		return root
+	}
+	root.ResetCommands()
+	group := newLoadtest(c)
+	root.Use, root.Short, root.Long, root.Example = c.loadOnly, group.Short, group.Long, ""
+	root.PersistentFlags().AddFlagSet(group.PersistentFlags())
+	commands := group.Commands()
+	group.RemoveCommand(commands...)
+	root.AddCommand(commands...)
+	root.AddCommand(newCompletion(), newVersion(c))
+	root.SetHelpCommand(newHelp())
+	completeNoFiles(root)
+	return root
+}
