@@ -31,6 +31,25 @@ func (l *Ledger) Admit(at, amount int64) (excess int64) {
 	return Sub(0, l.room)
 }
 
+// AdmitLate records a conditional debit like Admit, at the time of its answer. The
+// debit took place earlier, so that the window that starts with it also contains
+// given: the give-backs that were recorded since the earliest start of a call that
+// had not been answered by then.
+func (l *Ledger) AdmitLate(at, amount, given int64) (excess int64) {
+	l.TakeLate(at, amount, given)
+	return Sub(0, l.room)
+}
+
+// TakeLate records an unconditional debit like Take, at the time of its answer.
+// The meaning of given is the same as for AdmitLate.
+func (l *Ledger) TakeLate(at, amount, given int64) {
+	longer := l.rate
+	longer.Capacity = Add(longer.Capacity, given)
+	l.room = Advance(l.room, l.at, at, longer)
+	l.at = max(l.at, at)
+	l.room = Sub(l.room, amount)
+}
+
 // Take records an unconditional debit, such as a late adjustment. It counts as
 // consumption, but ends no window.
 func (l *Ledger) Take(at, amount int64) {

@@ -2,6 +2,7 @@ package bucket_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
@@ -265,4 +266,29 @@ func TestLedgerOfExtremes(t *testing.T) {
 			t.Fatalf("after a change: Admit(%d, %d) of %+v = %d, want %d", v[2], amount, r, got, want)
 		}
 	})
+}
+
+func TestLateDebits(t *testing.T) {
+	rate := bucket.RateOf(10, 10, time.Hour)
+	l := bucket.NewLedger(rate)
+	l.Admit(0, 10_000)
+	l.Give(1, 10_000)
+	if excess := l.Admit(2, 10_000); excess > 0 {
+		t.Errorf("excess %d of what was given back before, want none", excess)
+	}
+	// The store made this debit before the give-back and answered after it.
+	l = bucket.NewLedger(rate)
+	l.Give(1, 10_000)
+	l.AdmitLate(2, 10_000, 10_000)
+	if excess := l.Admit(3, 10_000); excess > 0 {
+		t.Errorf("excess %d after a late debit, want none", excess)
+	}
+	if excess := l.Admit(3, 1000); excess != 1000 {
+		t.Errorf("excess %d, want the token above the give-back", excess)
+	}
+	l = bucket.NewLedger(rate)
+	l.TakeLate(0, 4000, 0)
+	if excess := l.AdmitLate(0, 7000, 0); excess != 1000 {
+		t.Errorf("excess %d without a give-back, want 1000 as for Admit", excess)
+	}
 }

@@ -1,0 +1,200 @@
+package loadtest
+
+import (
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// book holds what the auditor knows about a bucket.
+//
+// Calls belong to one of two epochs, so that the sums of credits at the start of
+// the oldest running call are known without a list of calls: the older epoch
+// takes no new calls, and when its last call ends, the younger one becomes the
+// older.
+type book struct {
+	mu      sync.Mutex
+	parent  *book   // where the entity cascades to, if known
+	pages   []*page // one for each limit ever seen
+	longest time.Duration
+	epoch   int
+	running [2]int // calls by epoch&1
+}
+
+// page holds what the auditor knows about a limit of a bucket. Sums are in
+// thousandths.
+type page struct {
+	name     string
+	limit    limiter.Limit
+	change   int64          // of the auditor, when the ledger began
+	ledger   *bucket.Ledger // nil before the first admission
+	given    int64          // give-backs that were answered
+	taken    int64          // debits by credits that were answered
+	inFlight int64          // give-backs that were not answered
+	givenAt  [2]int64       // given at the start of an epoch
+	takenAt  [2]int64
+}
+
+// entry is a call that was answered.
+type entry struct {
+	auditor *auditor
+	amounts *limiter.Amounts
+	change  int64
+	now     time.Time
+	end     time.Time // read under the lock of the book, so that it never goes back
+}
+
+// begin notes the start of a call and returns its epoch.
+func (b *book) begin() (epoch int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.enter()
+}
+
+// beginWithParent does what begin does on b and on its parent's book, if known.
+func (b *book) beginWithParent() (epoch int, parent *book, parentEpoch int) {
+	b.mu.Lock()
+	epoch, parent = b.enter(), b.parent
+	b.mu.Unlock()
+	if parent != nil {
+		parentEpoch = parent.begin()
+	}
+	return epoch, parent, parentEpoch
+}
+
+// enter counts a call that starts. The caller holds b.mu.
+func (b *book) enter() (epoch int) {
+	if b.running[0]+b.running[1] == 0 {
+		b.mark(0)
+		b.mark(1)
+	}
+	b.running[b.epoch&1]++
+	return b.epoch
+}
+
+// leave uncounts a call that ends. The caller holds b.mu.
+func (b *book) leave(epoch int) {
+	b.running[epoch&1]--
+	if b.running[(b.epoch+1)&1] == 0 {
+		b.epoch++
+		b.mark(b.epoch & 1)
+	}
+}
+
+// mark notes the sums at the start of an epoch.
+func (b *book) mark(parity int) {
+	for _, p := range b.pages {
+		p.givenAt[parity], p.takenAt[parity] = p.given, p.taken
+	}
+}
+
+// since returns the give-backs and debits by credits that were answered since the
+// oldest running call began.
+func (b *book) since(p *page) (given, taken int64) {
+	oldest := (b.epoch + 1) & 1
+	return p.given - p.givenAt[oldest], p.taken - p.takenAt[oldest]
+}
+
+// page returns the page of a limit.
+func (b *book) page(name string) *page {
+	for _, p := range b.pages {
+		if p.name == name {
+			return p
+		}
+	}
+	p := &page{name: name}
+	b.pages = append(b.pages, p)
+	return p
+}
+
+// finish notes the end of a charge and checks its admission if it counts.
+func (b *book) finish(epoch int, e entry, counts bool, account *limiter.Account) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	defer b.leave(epoch)
+	if !counts {
+		return
+	}
+	e.end = time.Now()
+	b.longest = max(b.longest, e.end.Sub(e.now))
+	e.auditor.lasted(b.longest)
+	for i := range account.Limits {
+		limit := &account.Limits[i]
+		if amount, named := e.amounts.Lookup(limit.Name); named {
+			b.admit(e, account, limit, bucket.Thousandths(amount))
+		}
+	}
+}
+
+// admit checks an admission against one limit.
+func (b *book) admit(e entry, account *limiter.Account, limit *limiter.Limit, amount int64) {
+	p := b.page(limit.Name)
+	rate := bucket.RateOf(limit.Capacity, limit.Refill, limit.Period)
+	if p.ledger == nil {
+		e.auditor.limits.Add(1)
+	}
+	if p.ledger == nil || p.change != e.change || p.limit != *limit {
+		p.ledger, p.change, p.limit = bucket.NewLedger(rate), e.change, *limit
+	}
+	given, taken := b.since(p)
+	excess := p.ledger.AdmitLate(e.end.UnixMilli(), amount, given)
+	// Both ends of a window are rounded to milliseconds, and its refill to
+	// thousandths.
+	const rounding = 2
+	allowed := bucket.Add(1, bucket.Accrued(0, b.longest.Milliseconds()+rounding, rate))
+	allowed = bucket.Add(allowed, int64(e.auditor.slack*float64(rate.Capacity)))
+	allowed = bucket.Add(allowed, bucket.Add(p.inFlight, taken))
+	e.auditor.checks.Add(1)
+	if excess > allowed {
+		e.auditor.report(account, limit.Name, bucket.Sub(excess, allowed))
+	}
+}
+
+// beginCredit notes the start of a credit and returns its epoch.
+func (b *book) beginCredit(amounts *limiter.Amounts) (epoch int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range amounts.Len() {
+		if name, n := amounts.At(i); n > 0 {
+			p := b.page(name)
+			p.inFlight = bucket.Add(p.inFlight, bucket.Thousandths(n))
+		}
+	}
+	return b.enter()
+}
+
+// finishCredit notes the end of a credit. A give-back counts even after an error,
+// since the store may have made it. A debit counts only if it was made.
+func (b *book) finishCredit(epoch int, e entry, made bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	defer b.leave(epoch)
+	e.end = time.Now()
+	b.longest = max(b.longest, e.end.Sub(e.now))
+	at := e.end.UnixMilli()
+	for i := range e.amounts.Len() {
+		name, n := e.amounts.At(i)
+		p, amount := b.page(name), bucket.Thousandths(n)
+		switch {
+		case n > 0:
+			p.inFlight = bucket.Sub(p.inFlight, amount)
+			p.given = bucket.Add(p.given, amount)
+			if p.ledger != nil {
+				p.ledger.Give(at, amount)
+			}
+		case made && p.ledger != nil && p.change == e.change:
+			given, _ := b.since(p)
+			p.taken = bucket.Sub(p.taken, amount)
+			p.ledger.TakeLate(at, -amount, given)
+		}
+	}
+}
+
+// setParent notes where the entity cascades to.
+func (b *book) setParent(parent *book) {
+	b.mu.Lock()
+	b.parent = parent
+	b.mu.Unlock()
+}
