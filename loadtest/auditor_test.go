@@ -97,7 +97,7 @@ func TestPromiseFindsACheat(t *testing.T) {
 					repo = test.store(repo)
 				}
 				result, err := loadtest.Run(t.Context(), repo, onLimit(limit, test.cascade, 1, test.actual),
-					&loadtest.Options{Users: 5, SpawnRate: 100, Duration: 2 * time.Second})
+					&loadtest.Options{Users: 5, SpawnRate: 100, Duration: 300 * time.Millisecond})
 				check(t, err)
 				p := result.Promise
 				if p.Checks < 10 || p.Limits == 0 {
@@ -121,7 +121,7 @@ func TestPromiseHoldsOnOurStores(t *testing.T) {
 	check(t, err)
 	defer func() { check(t, onDisk.Close()) }()
 	for name, repo := range map[string]limiter.Repository{"memory": openMemory(t), "sqlite": onDisk} {
-		for _, actual := range []int64{0, 20, 50} {
+		for _, actual := range []int64{20, 50} {
 			s := onLimit(limiter.PerHour("rph", 1000), true, 30, actual)
 			s.Classes[0].Wait = loadtest.Wait{}
 			ctx, cancel := context.WithCancel(t.Context())
@@ -132,7 +132,7 @@ func TestPromiseHoldsOnOurStores(t *testing.T) {
 			if p := result.Promise; p.Broken > 0 || p.Checks < 20 {
 				t.Errorf("%s, use %d: %+v", name, actual, p)
 			}
-			if result.Refused == 0 && actual > 0 {
+			if result.Refused == 0 {
 				t.Errorf("%s, use %d: nothing was refused, so nothing was tested", name, actual)
 			}
 		}

@@ -9,7 +9,9 @@ import (
 )
 
 // Scenarios returns the scenarios of this package, by name.
-func Scenarios() []Scenario { return []Scenario{maxRPS(), simple()} }
+func Scenarios() []Scenario {
+	return []Scenario{llmGateway(), llmProduction(), maxRPS(), simple(), stress()}
+}
 
 // Find returns the scenario with a name: one of extra, one of this package, or
 // one that a file in dir defines. It accepts the name of a Python file too, such

@@ -1,0 +1,170 @@
+package loadtest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// Entities of the scenario "stress" that stand out, and the kinds of its traffic.
+const (
+	whaleEntity, spikerEntity                    = "entity-whale", "entity-spiker"
+	whaleTraffic, spikerTraffic, powerlawTraffic = "whale", "spiker", "powerlaw"
+)
+
+// stress returns the scenario "stress": traffic of very uneven entities.
+func stress() Scenario {
+	return Scenario{
+		Name:        "stress",
+		Description: "A whale, a spiker and thousands of entities by a power law call several APIs; settings are environment variables.",
+		Setup:       setUpStress,
+		Classes: []Class{{
+			Name: "LoadTestUser", Wait: Wait{10 * time.Millisecond, 100 * time.Millisecond}, Pause: stressPause,
+			Tasks: []Task{
+				{Name: "acquire", Weight: 100, Run: stressAcquire},
+				{Name: "available", Weight: 5, Run: stressAvailable},
+			},
+		}},
+	}
+}
+
+// stressTest is the state of the scenario in one process.
+type stressTest struct {
+	stressSettings
+	ranks      *zipf
+	spikeUntil atomic.Int64 // Unix nanoseconds
+}
+
+// setUpStress stores the limits of every API, and the higher limits of the whale,
+// the spiker and the busiest entities.
+func setUpStress(ctx context.Context, test *Test) error {
+	settings, err := readStressSettings(test.Getenv)
+	if err != nil {
+		return err
+	}
+	test.Data = &stressTest{stressSettings: settings, ranks: newZipf(settings.alpha, settings.entities-2)}
+	for i := range settings.apis {
+		if err := test.SetResourceDefaults(ctx, api(i), stressLimits(1)...); err != nil {
+			return err
+		}
+	}
+	// The whale's limits are stored last, and mean that all are stored.
+	if stored, err := test.Limits(ctx, whaleEntity, ""); err != nil || len(stored) > 0 {
+		return err
+	}
+	err = inParallel(ctx, settings.customLimits-1, func(i int) error {
+		return test.SetLimits(ctx, customEntity(i+1), "", stressLimits(2)...)
+	})
+	if err != nil || settings.customLimits == 0 {
+		return err
+	}
+	return test.SetLimits(ctx, whaleEntity, "", stressLimits(2)...)
+}
+
+// stressLimits returns the limits of an entity for each API, times a factor.
+func stressLimits(factor int64) []limiter.Limit {
+	return []limiter.Limit{limiter.PerMinute(limiter.RPM, 600*factor), limiter.PerMinute(limiter.TPM, 300_000*factor)}
+}
+
+func api(i int) string { return fmt.Sprintf("api-%d", i) }
+
+// customEntity returns the entities with limits of their own: the whale, the
+// spiker, and then the others, the busiest first.
+func customEntity(i int) string {
+	switch i {
+	case 0:
+		return whaleEntity
+	case 1:
+		return spikerEntity
+	}
+	return rankedEntity(i - 2)
+}
+
+func rankedEntity(rank int) string { return fmt.Sprintf("entity-%05d", rank) }
+
+// inParallel calls do with 0 to n-1, a few at a time. It returns the first error,
+// after which it starts no more calls.
+func inParallel(ctx context.Context, n int, do func(i int) error) error {
+	const workers = 16
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				if err := do(i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return context.Cause(ctx)
+}
+
+// pick returns an entity by the distribution of traffic, and the kind of traffic.
+func (t *stressTest) pick(u *User) (entity, traffic string) {
+	if t.spiking() {
+		return spikerEntity, spikerTraffic
+	}
+	if u.Rand.Float64() < t.spikeProbability/60 {
+		t.spikeUntil.Store(time.Now().Add(t.spikeDuration).UnixNano())
+		return spikerEntity, spikerTraffic
+	}
+	switch share := u.Rand.Float64(); {
+	case share < t.whaleShare:
+		return whaleEntity, whaleTraffic
+	case share < t.whaleShare+t.spikeShare:
+		return spikerEntity, spikerTraffic
+	}
+	return rankedEntity(t.ranks.rank(u.Rand.Float64())), powerlawTraffic
+}
+
+// spiking reports whether a spike lasts.
+func (t *stressTest) spiking() bool { return time.Now().UnixNano() < t.spikeUntil.Load() }
+
+func stressState(u *User) *stressTest {
+	t, _ := u.Test.Data.(*stressTest)
+	return t
+}
+
+// stressPause returns the pause of a user. If a rate is set for the present
+// traffic, pauses vary by half around the mean of the rate.
+func stressPause(u *User) time.Duration {
+	t := stressState(u)
+	rpm := t.baselineRPM
+	if t.spiking() {
+		rpm = cmp.Or(t.spikeRPM, t.baselineRPM)
+	}
+	if rpm == 0 {
+		return 10*time.Millisecond + time.Duration(u.Rand.Int64N(int64(90*time.Millisecond)))
+	}
+	return time.Duration((0.5 + u.Rand.Float64()) * float64(time.Minute) / rpm)
+}
+
+// stressAcquire takes a request and 100 to 1000 tokens.
+func stressAcquire(ctx context.Context, u *User) error {
+	t := stressState(u)
+	entity, traffic := t.pick(u)
+	resource := api(u.Rand.IntN(t.apis))
+	req := limiter.Request{
+		Entity: entity, Resource: resource,
+		Consume: limiter.Tokens(limiter.RPM, 1).And(limiter.TPM, 100+u.Rand.Int64N(901)),
+	}
+	return u.As(resource+"/"+traffic).Do(ctx, req, finish)
+}
+
+// stressAvailable asks what is left.
+func stressAvailable(ctx context.Context, u *User) error {
+	t := stressState(u)
+	entity, traffic := t.pick(u)
+	resource := api(u.Rand.IntN(t.apis))
+	_, err := u.As(resource+"/"+traffic).Available(ctx, entity, resource)
+	return err
+}
