@@ -1,47 +1,45 @@
 package loadtest
 
-import "math"
-
 // mix keeps the classes of a growing or shrinking number of users in proportion
-// to their weights. It adds a user to the class that is furthest below its share
-// (the method of Sainte-Laguë), so that no user stops while their number grows.
+// to their weights, each within one user of its share. Unlike the method of the
+// largest remainder it never stops a user of one class while the number grows:
+// the next user belongs to the class with the highest weight for each user that
+// would not exceed its share (the quota method of Balinski and Young).
 type mix struct {
 	weights []int
 	counts  []int
-	total   int
+	total   int   // weights
+	order   []int // the class of each user
 }
 
 func newMix(classes []Class) *mix {
 	m := &mix{counts: make([]int, len(classes))}
 	for _, c := range classes {
 		m.weights = append(m.weights, weight(c.Weight))
+		m.total += weight(c.Weight)
 	}
 	return m
 }
 
 // resize adds or removes users until there are n.
 func (m *mix) resize(n int) {
-	for m.total < n {
-		m.counts[m.best(func(i int) float64 { return float64(m.weights[i]) / float64(2*m.counts[i]+1) })]++
-		m.total++
+	for len(m.order) < n {
+		i := m.next()
+		m.counts[i]++
+		m.order = append(m.order, i)
 	}
-	for m.total > max(0, n) {
-		m.counts[m.best(func(i int) float64 {
-			if m.counts[i] == 0 {
-				return math.Inf(-1)
-			}
-			return -float64(m.weights[i]) / float64(2*m.counts[i]-1)
-		})]--
-		m.total--
+	for last := len(m.order) - 1; last >= max(0, n); last-- {
+		m.counts[m.order[last]]--
+		m.order = m.order[:last]
 	}
 }
 
-// best returns the first class with the highest score. On a tie while removing,
-// that is not the class that was added last, but the shares are equal.
-func (m *mix) best(score func(i int) float64) int {
-	best := 0
-	for i := range m.counts {
-		if score(i) > score(best) {
+// next returns the class of the next user.
+func (m *mix) next() int {
+	best := -1
+	for i, w := range m.weights {
+		fits := m.counts[i]*m.total < w*(len(m.order)+1)
+		if fits && (best < 0 || w*(m.counts[best]+1) > m.weights[best]*(m.counts[i]+1)) {
 			best = i
 		}
 	}
