@@ -62,6 +62,11 @@ func (s *store) configure(o *dynamodb.Options) {
 	// line to stderr, which a library must not. TLS protects the bytes.
 	o.DisableValidateResponseChecksum = true
 	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
+		if s.opts.CountCapacity {
+			if err := stack.Initialize.Add(capacityMeter{&s.used}, middleware.After); err != nil {
+				return err
+			}
+		}
 		return stack.Deserialize.Add(tryTimeouts{s}, middleware.After) // closest to the wire: signing does not count
 	})
 	if s.opts.Endpoint != "" {

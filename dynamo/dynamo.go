@@ -66,6 +66,9 @@ type Options struct {
 	// find writes that were in flight; default 10 s, or twice Timeout if that is
 	// longer. If negative, the purge does not wait.
 	PurgeWait time.Duration
+	// CountCapacity asks the table for the capacity units of each call and adds
+	// them up in Stats.
+	CountCapacity bool
 }
 
 // Repository gives access to one namespace of a table. It is safe for concurrent
@@ -96,6 +99,8 @@ type store struct {
 	identity identity
 
 	rejections, dropped atomic.Int64
+	requests            atomic.Int64
+	used                usedCapacity
 	purgedMu            sync.Mutex     // held while Purged is called
 	closeMu             sync.Mutex     // keeps runInBackground from starting work once Close waits
 	background          sync.WaitGroup // work that runInBackground started
@@ -107,11 +112,18 @@ type Stats struct {
 	CacheSize              int64 // records in the cache
 	LocalRejections        int64 // refusals without a request
 	CreditsDropped         int64 // credits lost because a write's outcome stayed unknown or the bucket kept changing
+	Requests               int64 // requests sent to the table, retries included
+	// ReadUnits and WriteUnits are the capacity units of all calls that the table
+	// answered, and 0 without Options.CountCapacity. A refused conditional write
+	// counts as one unit, since the table does not report it.
+	ReadUnits, WriteUnits float64
 }
 
 // Stats returns the current counters.
 func (r *Repository) Stats() Stats {
+	reads, writes := r.used.units()
 	return Stats{
+		Requests: r.requests.Load(), ReadUnits: reads, WriteUnits: writes,
 		CacheHits: r.cache.hits.Load(), CacheMisses: r.cache.misses.Load(), CacheSize: r.cache.size(),
 		LocalRejections: r.rejections.Load(), CreditsDropped: r.dropped.Load(),
 	}

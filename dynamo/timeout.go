@@ -107,8 +107,9 @@ type tryTimeouts struct{ *store }
 // ID returns the name of the middleware.
 func (tryTimeouts) ID() string { return "SilentTry" }
 
-// HandleDeserialize sends a request and watches its response.
+// HandleDeserialize counts and sends a request, and watches its response.
 func (t tryTimeouts) HandleDeserialize(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
+	t.requests.Add(1)
 	limit := t.tryTimeout(ctx)
 	if limit <= 0 {
 		return next.HandleDeserialize(ctx, in)
