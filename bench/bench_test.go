@@ -17,6 +17,7 @@ func smallConfig() config {
 	cfg.rounds, cfg.sample = 2, time.Millisecond
 	cfg.keys = []int{1, 10, 100}
 	cfg.changes, cfg.span = []int{100, 500}, time.Second
+	cfg.users = 100
 	cfg.waiters, cfg.stay = []int{10, 10, 20}, time.Millisecond
 	cfg.engine, cfg.python = "", "" // they take a minute to start
 	return cfg
@@ -73,6 +74,8 @@ func TestEveryRowIsPrinted(t *testing.T) {
 		[]string{namePlainSums}, []string{nameProcess}, []string{nameAtOnce}, []string{nameDecode}, []string{nameAggregate},
 		[]string{"as many raw UpdateItem"}, []string{"Aggregate, 100 at a time, with them 500"},
 		[]string{"aggregator: heap of 500 changes / of 100: Process, all at once, beyond them <= 1.2"},
+		[]string{"loadtest: us of the generator for one task, back to back <= 5"},
+		[]string{"loadtest: MiB of a process with 100 users <= 1024"},
 		[]string{"left out: DynamoDB Local is switched off"})
 	for _, n := range cfg.callers {
 		for _, what := range []string{nameRaw, nameOurs, nameCascade} {
@@ -84,8 +87,8 @@ func TestEveryRowIsPrinted(t *testing.T) {
 			t.Errorf("no row %q", cells)
 		}
 	}
-	if verdicts := strings.Count(text, "PASS") + strings.Count(text, "MISS by"); verdicts != 12 {
-		t.Errorf("%d verdicts, want 12", verdicts)
+	if verdicts := strings.Count(text, "PASS") + strings.Count(text, "MISS by"); verdicts != 15 {
+		t.Errorf("%d verdicts, want 15", verdicts)
 	}
 	if t.Failed() {
 		t.Log(text)

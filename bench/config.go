@@ -22,6 +22,7 @@ type config struct {
 	changes []int          // of buckets, for an aggregator: few and many
 	waiters []int          // beside a busy key; in a short line; in a long line
 	stay    time.Duration  // time to measure a busy key beside waiters, which retry every 5 s
+	users   int            // of a load test
 	span    time.Duration  // length of a load, by its own clock
 	only    *regexp.Regexp // names of sections
 	engine  string         // script that runs DynamoDB Local; "" leaves it out
@@ -33,7 +34,7 @@ func fullConfig() config {
 		rounds: 7, sample: 150 * time.Millisecond,
 		keys: []int{1, 100_000, 1_000_000}, workers: []int{1, 2}, callers: []int{1, 16}, limits: []int{1, 2, 4, 16},
 		changes: []int{10_000, 100_000}, waiters: []int{1000, 2000, 20_000}, stay: 6 * time.Second,
-		span: 30 * time.Second,
+		users: 100_000, span: 30 * time.Second,
 		only: regexp.MustCompile(""), engine: "../scripts/dynamodb-local", python: "../scripts/python-peer",
 	}
 }
@@ -97,6 +98,7 @@ var sections = []section{
 	{"dynamo", "two-limit acquire+commit on DynamoDB Local beside a raw UpdateItem of the SDK and the Python library", dynamoSection},
 	{"dynamo-client", "the client alone: CPU and allocations of a call to a stub", clientSection},
 	{"aggregator", "changes of buckets to usage, beside a plain loop, and what memory that takes", aggregatorSection},
+	{"loadtest", "the load generator: its cost for a task, its memory, and its throughput beside a plain loop", loadtestSection},
 	{"refill", "second requests for an acquire on DynamoDB Local, with an aggregator that refills and without", refillSection},
 }
 

@@ -34,6 +34,13 @@ func command(args []string, out, errs io.Writer) int {
 		}
 		return 0
 	}
+	if len(args) == 3 && args[0] == usersCommand {
+		if err := serveUsers(context.Background(), args[1], args[2], out); err != nil {
+			fmt.Fprintln(errs, "bench:", err)
+			return 1
+		}
+		return 0
+	}
 	cfg, err := parse(args, errs)
 	switch {
 	case errors.Is(err, flag.ErrHelp):

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// TestMain lets the test binary run as a stub, like the program.
+// TestMain lets the test binary run as a child, like the program.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == stubCommand {
+	if len(os.Args) > 1 && (os.Args[1] == stubCommand || os.Args[1] == usersCommand) {
 		os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())

@@ -32,7 +32,8 @@ type SwarmOptions struct {
 }
 
 // Swarm holds the users of a scenario in this process. Its methods are safe for
-// concurrent use, except that Setup must end before the first user starts.
+// concurrent use, except that Setup must end before the first user starts, and
+// that Scale must not run during Stop.
 type Swarm struct {
 	scenario Scenario
 	opts     SwarmOptions
@@ -44,6 +45,7 @@ type Swarm struct {
 	ctx      context.Context //nolint:containedctx // ends the tasks of users, which outlive the call that started them
 	cancel   context.CancelFunc
 	ended    atomic.Int64 // tasks that ended
+	crew     *crew
 
 	mu      sync.Mutex
 	next    int // the number of the next user
@@ -81,7 +83,7 @@ func NewSwarm(repo limiter.Repository, s Scenario, opts *SwarmOptions) (*Swarm, 
 	if o.Record == nil {
 		o.Record = func(Event) {}
 	}
-	w := &Swarm{scenario: s, opts: o, repo: repo, running: map[string][]*runner{}}
+	w := &Swarm{scenario: s, opts: o, repo: repo, running: map[string][]*runner{}, crew: newCrew()}
 	w.test = &Test{Scenario: s.Name, Namespace: o.Namespace, ID: o.ID, Worker: o.Worker, Getenv: o.Getenv}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	return w, nil
@@ -204,14 +206,14 @@ func (w *Swarm) scaleClass(c *Class, n int) {
 	all := w.running[c.Name]
 	for len(all) > n {
 		last := len(all) - 1
-		all[last].end()
+		w.crew.stop(all[last])
 		all[last] = nil
 		all = all[:last]
 	}
 	for len(all) < n {
 		r := w.newRunner(c)
 		w.done.Add(1)
-		go r.run()
+		w.crew.start(r)
 		all = append(all, r)
 	}
 	w.running[c.Name] = all
@@ -251,6 +253,7 @@ func (w *Swarm) Stop(ctx context.Context) error {
 		w.scaleClass(&w.scenario.Classes[i], 0)
 	}
 	w.mu.Unlock()
+	defer w.crew.end()
 	ended := make(chan struct{})
 	go func() {
 		w.done.Wait()

@@ -4,23 +4,19 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// runner runs the tasks of one user. While the user waits, it needs no goroutine
-// but a timer, so that many users fit into little memory.
+// runner runs the tasks of one user.
 type runner struct {
 	swarm   *Swarm
 	class   *Class
 	user    User
 	started bool
-	total   int // the sum of the weights of the tasks
-
-	mu      sync.Mutex
-	timer   *time.Timer // armed while the user waits
-	waiting bool
-	stopped bool
+	stopped atomic.Bool
+	wakeAt  time.Time // the end of its pause
+	place   int       // in the heap of the crew, -1 while it does not wait
 }
 
 // newRunner returns a user of a class. The caller holds w.mu.
@@ -29,13 +25,10 @@ func (w *Swarm) newRunner(c *Class) *runner {
 	w.next++
 	seed := w.opts.Seed ^ uint64(hash32(w.opts.Worker))<<32
 	s := &session{limiter: w.limiter, record: w.opts.Record, stopped: func() bool { return w.ctx.Err() != nil }}
-	r := &runner{swarm: w, class: c}
+	r := &runner{swarm: w, class: c, place: -1}
 	r.user = User{
 		Client: &Client{session: s}, Test: w.test, Class: c.Name, Number: number,
 		Rand: rand.New(rand.NewPCG(seed, uint64(number))), //nolint:gosec // load is no secret
-	}
-	for _, t := range c.Tasks {
-		r.total += weight(t.Weight)
 	}
 	return r
 }
@@ -67,15 +60,15 @@ func permute(x uint32) uint32 {
 	return x ^ x>>16
 }
 
-// run starts the user and runs its tasks until it has to wait or stop.
-func (r *runner) run() {
-	for !r.isStopped() {
-		pause := r.step()
-		if pause > 0 && r.wait(pause) {
-			return // the timer calls run
+// run starts the user and runs its tasks until it has to wait, and returns for
+// how long. It reports false if the user was stopped.
+func (r *runner) run() (pause time.Duration, more bool) {
+	for !r.stopped.Load() {
+		if pause = r.step(); pause > 0 {
+			return pause, true
 		}
 	}
-	r.swarm.done.Done()
+	return 0, false
 }
 
 // step starts the user or runs one task. It returns the time until the next.
@@ -116,7 +109,11 @@ func (r *runner) pick() *Task {
 	if len(tasks) == 1 {
 		return &tasks[0]
 	}
-	n := r.user.Rand.IntN(r.total)
+	total := 0
+	for i := range tasks {
+		total += weight(tasks[i].Weight)
+	}
+	n := r.user.Rand.IntN(total)
 	for i := range tasks {
 		if n -= weight(tasks[i].Weight); n < 0 {
 			return &tasks[i]
@@ -148,50 +145,4 @@ func (r *runner) pause() time.Duration {
 		return w.Min
 	}
 	return w.Min + time.Duration(r.user.Rand.Int64N(int64(w.Max-w.Min)+1))
-}
-
-// wait arms the timer that continues the user. It reports false if the user was
-// stopped.
-func (r *runner) wait(d time.Duration) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.stopped {
-		return false
-	}
-	r.waiting = true
-	if r.timer == nil {
-		r.timer = time.AfterFunc(d, r.wake)
-	} else {
-		r.timer.Reset(d)
-	}
-	return true
-}
-
-// wake continues the user after a wait, unless it was stopped at the same time.
-func (r *runner) wake() {
-	r.mu.Lock()
-	mine := r.waiting
-	r.waiting = false
-	r.mu.Unlock()
-	if mine {
-		r.run()
-	}
-}
-
-func (r *runner) isStopped() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.stopped
-}
-
-// end stops the user after its current task, or at once if it waits.
-func (r *runner) end() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.stopped = true
-	if r.waiting {
-		r.waiting = false
-		r.timer.Stop()
-		r.swarm.done.Done()
-	}
 }
