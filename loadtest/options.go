@@ -83,7 +83,7 @@ func (o *Options) withDefaults(s Scenario) (Options, Shape, error) {
 		out.Phase = func(string) {}
 	}
 	if out.Shape != "" {
-		shape, err := s.shape(out.Shape)
+		shape, err := s.Shape(out.Shape)
 		out.Duration = cmp.Or(out.Duration, shape.Length())
 		return out, shape, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -27,6 +28,8 @@ type localTest struct {
 	lastTotal int64
 	lastTime  time.Duration
 	points    []Point
+	stopped   atomic.Bool // the number of users stays what it was
+	lastUsers int
 }
 
 // Run runs a scenario on a store: setup, users, teardown. When ctx ends, Run
@@ -84,6 +87,8 @@ func (t *localTest) run(ctx context.Context, shape Shape) error {
 	} else {
 		err = t.follow(running, shape)
 	}
+	t.lastUsers = t.users()
+	t.stopped.Store(true)
 	t.opts.Phase(PhaseStopping)
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.opts.StopTimeout)
 	defer cancel()
@@ -143,7 +148,11 @@ func (t *localTest) addPoint(p Point) {
 	t.points = append(t.points, p)
 }
 
+// users returns the number of users, or their number before the stop.
 func (t *localTest) users() int {
+	if t.stopped.Load() {
+		return t.lastUsers
+	}
 	if t.open != nil {
 		return t.open.users()
 	}

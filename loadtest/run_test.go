@@ -56,6 +56,9 @@ func TestClosedModel(t *testing.T) {
 		if n := len(result.Points); n < 10 || n > 11 {
 			t.Errorf("%d points, want one for each second", n)
 		}
+		if result.Users != 20 || result.Points[len(result.Points)-1].Users != 20 {
+			t.Errorf("%d users at the end, want those before the stop", result.Users)
+		}
 		if left := namespaces(t, repo); left != 1 {
 			t.Errorf("%d namespaces left, want only the default", left)
 		}

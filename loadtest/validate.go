@@ -103,8 +103,8 @@ func (s Scenario) Select(classes []string) (Scenario, error) {
 	return s, nil
 }
 
-// shape returns the shape of s with a name.
-func (s Scenario) shape(name string) (Shape, error) {
+// Shape returns the shape of s with a name. The error is a *[limiter.InvalidError].
+func (s Scenario) Shape(name string) (Shape, error) {
 	var names []string
 	for _, shape := range s.Shapes {
 		if shape.Name == name {

@@ -38,8 +38,10 @@ func runProgram(t *testing.T, name string, args ...string) (output string, code 
 }
 
 func TestProgramHasTheCommandsOfTheGroup(t *testing.T) {
-	if out, code := runProgram(t, "checkout", "version"); code != 0 || !strings.Contains(out, "go1.") {
-		t.Errorf("version: exit code %d, output %q", code, out)
+	for _, args := range [][]string{{"version"}, {"loadtest", "version"}} {
+		if out, code := runProgram(t, "checkout", args...); code != 0 || !strings.Contains(out, "go1.") {
+			t.Errorf("%v: exit code %d, output %q", args, code, out)
+		}
 	}
 	if out, code := runProgram(t, "checkout", "acquire"); code != 2 || !strings.Contains(out, "program.test: ") {
 		t.Errorf("a command of another group: exit code %d, output %q; want 2 and the program's name", code, out)
