@@ -70,12 +70,13 @@ func (s *session) counted(err error) bool {
 }
 
 // Acquire takes the amounts of req. It reports ACQUIRE, or RATE_LIMITED if a
-// limit is exceeded, which is no failure. The caller ends the lease.
+// limit is exceeded, which is no failure. An outage is a failure even if the
+// limiter admits the request. The caller ends the lease.
 func (c *Client) Acquire(ctx context.Context, req limiter.Request) (*Lease, error) {
 	start := c.begin()
 	inner, err := c.limiter.Acquire(ctx, req)
 	if err == nil {
-		c.end(Acquire, req.Resource, start, nil)
+		c.end(Acquire, req.Resource, start, inner.Outage())
 		return &Lease{Lease: inner, client: c, resource: req.Resource}, nil
 	}
 	if refused, ok := errors.AsType[*limiter.ExceededError](err); ok {

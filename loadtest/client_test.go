@@ -2,6 +2,7 @@ package loadtest_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,4 +96,39 @@ func TestKinds(t *testing.T) {
 			t.Errorf("Kind(%v) is %q, want %q", err, got, want)
 		}
 	}
+}
+
+// TestAllowedOutageIsAFailure checks that a limiter that admits everything in an
+// outage does not look well.
+func TestAllowedOutageIsAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := loadtest.Scenario{Name: "outage", Classes: []loadtest.Class{{
+			Name: "User", Wait: loadtest.Wait{Min: time.Hour, Max: time.Hour},
+			Tasks: []loadtest.Task{{Name: "work", Run: func(ctx context.Context, u *loadtest.User) error {
+				return u.Do(ctx, limiter.Request{
+					Entity: "e", Resource: "api", Consume: limiter.Tokens("rpm", 1), OnUnavailable: limiter.Allow,
+				}, func(*loadtest.Lease) error { return nil })
+			}}},
+		}}}
+		var events counter
+		w := newSwarm(t, &failing{openMemory(t)}, s, &loadtest.SwarmOptions{Record: events.record})
+		check(t, w.Scale(map[string]int{"User": 1}))
+		time.Sleep(time.Second)
+		check(t, w.Stop(t.Context()))
+		if diff := cmp.Diff(map[string]int{"ACQUIRE api unavailable": 1}, events.counts); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// failing is a store that is down for charges.
+type failing struct{ limiter.Repository }
+
+func (f *failing) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
+	view, err := f.Repository.Namespace(ctx, name)
+	return &failing{view}, err
+}
+
+func (f *failing) Consume(context.Context, time.Time, limiter.Charge) (limiter.Outcome, error) {
+	return limiter.Outcome{}, errors.New("down")
 }

@@ -41,6 +41,6 @@ type Event struct {
 	Type    string        // such as Acquire
 	Name    string        // resource, "system" or "entity"; bounded in number
 	At      time.Time     // when the call ended
-	Latency time.Duration // since the call's start or, in the open model, since its intended start
+	Latency time.Duration // since its start; for the first call of a task of the open model, since the intended start
 	Err     error         // why the call failed; nil for a refusal
 }

@@ -29,8 +29,10 @@ func Kind(err error) string {
 		error
 		kind string
 	}{
-		{limiter.ErrNotFound, "not found"}, {limiter.ErrExists, "exists"},
-		{limiter.ErrConflict, "conflict"}, {limiter.ErrClosed, "closed"},
+		{limiter.ErrNotFound, "not found"},
+		{limiter.ErrExists, "exists"},
+		{limiter.ErrConflict, "conflict"},
+		{limiter.ErrClosed, "closed"},
 	} {
 		if errors.Is(err, state.error) {
 			return state.kind

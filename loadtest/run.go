@@ -60,10 +60,19 @@ func Run(ctx context.Context, repo limiter.Repository, s Scenario, opts *Options
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = nil
 	}
-	o.Phase(PhaseTeardown)
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.TeardownTimeout)
+	return result, t.teardown(ctx, err)
+}
+
+// teardown removes the namespace and adds its error to that of the test.
+func (t *localTest) teardown(ctx context.Context, err error) error {
+	t.opts.Phase(PhaseTeardown)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.opts.TeardownTimeout)
 	defer cancel()
-	return result, errors.Join(err, t.swarm.Teardown(last))
+	left := t.swarm.Teardown(last)
+	if err != nil && t.swarm.nsID == "" {
+		return err // there was no namespace, for the same reason
+	}
+	return errors.Join(err, left)
 }
 
 // run runs the users until the test ends and waits for their tasks.

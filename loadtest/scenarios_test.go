@@ -2,6 +2,7 @@ package loadtest_test
 
 import (
 	"errors"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -90,6 +91,9 @@ func requests(r loadtest.Result, key func(loadtest.Row) string) map[string]int64
 
 func byType(r loadtest.Row) string { return r.Type }
 
+// traffic returns the last part of the name of a row of stress.
+func traffic(r loadtest.Row) string { return path.Base(r.Name) }
+
 func TestGatewayCorrectsEstimates(t *testing.T) {
 	r := runVirtual(t, "llm_gateway", loadtest.Options{Users: 10, SpawnRate: 100, Duration: time.Minute})
 	types := requests(r, byType)
@@ -133,13 +137,13 @@ func TestProductionTasksDiffer(t *testing.T) {
 func TestStressTraffic(t *testing.T) {
 	env := map[string]string{"SPIKE_PROBABILITY": "0", "NUM_APIS": "2", "NUM_CUSTOM_LIMITS": "5", "NUM_ENTITIES": "100"}
 	r := runVirtual(t, "stress", loadtest.Options{Users: 20, SpawnRate: 100, Duration: time.Minute, Getenv: func(k string) string { return env[k] }})
-	traffic := requests(r, func(r loadtest.Row) string { return r.Name[strings.Index(r.Name, "/"):] })
-	for kind, want := range map[string]float64{"/whale": 0.5, "/spiker": 0.03, "/powerlaw": 0.47} {
-		if got := float64(traffic[kind]) / float64(r.Total.Requests); got < want*0.9 || got > want*1.1 {
-			t.Errorf("%s has %.3f of the traffic, want about %.2f (%v)", kind, got, want, traffic)
+	kinds := requests(r, traffic)
+	for kind, want := range map[string]float64{"whale": 0.5, "spiker": 0.03, "powerlaw": 0.47} {
+		if got := float64(kinds[kind]) / float64(r.Total.Requests); got < want*0.9 || got > want*1.1 {
+			t.Errorf("%s has %.3f of the traffic, want about %.2f (%v)", kind, got, want, kinds)
 		}
 	}
-	if apis := requests(r, func(r loadtest.Row) string { return r.Name[:strings.Index(r.Name, "/")] }); len(apis) != 2 {
+	if apis := requests(r, func(r loadtest.Row) string { return path.Dir(r.Name) }); len(apis) != 2 {
 		t.Errorf("%v, want two APIs", apis)
 	}
 	types := requests(r, byType)
@@ -158,18 +162,18 @@ func TestStressSpikes(t *testing.T) {
 		least, most int64
 		traffic     string
 	}{
-		{"0", 360, 440, "/whale"},   // BASELINE_RPM
-		{"1", 900, 1500, "/spiker"}, // mostly SPIKE_RPM, after about 60 picks
+		{"0", 360, 440, "whale"},   // BASELINE_RPM
+		{"1", 900, 1500, "spiker"}, // mostly SPIKE_RPM, after about 60 picks
 	} {
 		env := map[string]string{"SPIKE_PROBABILITY": test.probability, "SPIKE_DURATION": "100", "BASELINE_RPM": "400", "SPIKE_RPM": "1500"}
 		r := runVirtual(t, "stress", loadtest.Options{Users: 1, Duration: time.Minute, Getenv: func(k string) string { return env[k] }})
 		if n := r.Total.Requests; n < test.least || n > test.most {
 			t.Errorf("spikes of probability %s: %d tasks in a minute, want %d to %d", test.probability, n, test.least, test.most)
 		}
-		traffic := requests(r, func(r loadtest.Row) string { return r.Name[strings.Index(r.Name, "/"):] })
-		for kind, n := range traffic {
-			if n > traffic[test.traffic] {
-				t.Errorf("%v, want %s first, not %s", traffic, test.traffic, kind)
+		kinds := requests(r, traffic)
+		for kind, n := range kinds {
+			if n > kinds[test.traffic] {
+				t.Errorf("%v, want %s first, not %s", kinds, test.traffic, kind)
 			}
 		}
 	}

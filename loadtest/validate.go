@@ -103,7 +103,7 @@ func (s Scenario) Select(classes []string) (Scenario, error) {
 	return s, nil
 }
 
-// Shape returns the shape of s with a name. The error is a *[limiter.InvalidError].
+// Shape returns the shape of s with a name.
 func (s Scenario) Shape(name string) (Shape, error) {
 	var names []string
 	for _, shape := range s.Shapes {
