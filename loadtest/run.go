@@ -117,10 +117,13 @@ func (t *localTest) follow(ctx context.Context, shape Shape) error {
 	classes := newMix(t.swarm.scenario.Classes)
 	tick := time.NewTicker(spawnInterval)
 	defer tick.Stop()
-	for {
-		classes.resize(shape.UsersAt(time.Since(t.begin)))
-		if err := t.swarm.Scale(classes.byName(t.swarm.scenario.Classes)); err != nil {
-			return err
+	for last := -1; ; {
+		if n := shape.UsersAt(time.Since(t.begin)); n != last {
+			classes.resize(n)
+			if err := t.swarm.Scale(classes.byName(t.swarm.scenario.Classes)); err != nil {
+				return err
+			}
+			last = n
 		}
 		select {
 		case <-ctx.Done():
