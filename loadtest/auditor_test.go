@@ -2,6 +2,7 @@ package loadtest_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -151,4 +152,146 @@ func afterTasks(s *loadtest.Scenario, n int64, done func()) {
 		}()
 		return run(ctx, u)
 	}
+}
+
+// slow is a store whose calls take a random time before and after they change
+// anything, so that answers come in another order than changes.
+type slow struct {
+	limiter.Repository
+	delay func() time.Duration
+}
+
+func (s *slow) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
+	view, err := s.Repository.Namespace(ctx, name)
+	return &slow{view, s.delay}, err
+}
+
+func (s *slow) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	time.Sleep(s.delay())
+	defer func() { time.Sleep(s.delay()) }()
+	return s.Repository.Consume(ctx, now, charge)
+}
+
+func (s *slow) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
+	time.Sleep(s.delay())
+	defer func() { time.Sleep(s.delay()) }()
+	return s.Repository.Credit(ctx, now, credits...)
+}
+
+// TestPromiseAllowsForSlowAnswers checks that the auditor never reports an honest
+// store, in whatever order answers come, and still finds a large excess.
+func TestPromiseAllowsForSlowAnswers(t *testing.T) {
+	for seed := range uint64(10) {
+		for _, extra := range []int{0, 1000} {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				random := rand.New(rand.NewPCG(seed, 1))
+				delay := func() time.Duration {
+					mu.Lock()
+					defer mu.Unlock()
+					if random.IntN(20) == 0 {
+						return time.Duration(random.Int64N(int64(300 * time.Millisecond)))
+					}
+					return time.Duration(random.Int64N(int64(10 * time.Millisecond)))
+				}
+				limit := limiter.PerMinute("rpm", 60+random.Int64N(1000)).WithBurst(10 + random.Int64N(90))
+				estimate := 1 + random.Int64N(9)
+				most := 2 * estimate
+				if seed%2 == 1 { // hardly any refill, so that give-backs decide
+					limit, most = limiter.PerHour("rpm", 100).WithBurst(10+random.Int64N(20)), estimate/10
+				}
+				s := onLimit(limit, true, 1, 0)
+				s.Classes[0].Tasks[0].Run = adjustAtRandom(limit.Name, estimate, most)
+				repo := &slow{&cheater{openMemory(t), &cheats{extra: extra}}, delay}
+				result, err := loadtest.Run(t.Context(), repo, s, &loadtest.Options{Users: 8, SpawnRate: 1000, Duration: 10 * time.Second, Seed: seed + 1})
+				check(t, err)
+				if p := result.Promise; p.Broken > 0 && extra == 0 || p.Broken == 0 && extra > 0 && seed%2 == 0 || p.Checks == 0 {
+					t.Errorf("seed %d, %s, %d in excess: %+v", seed, limit, extra, p)
+				}
+			})
+		}
+	}
+}
+
+// adjustAtRandom returns a task that uses up to most tokens, which is less than the
+// estimate or more.
+func adjustAtRandom(limit string, estimate, most int64) func(context.Context, *loadtest.User) error {
+	return func(ctx context.Context, u *loadtest.User) error {
+		req := limiter.Request{Entity: "child", Resource: "api", Consume: limiter.Tokens(limit, estimate)}
+		return u.Do(ctx, req, func(l *loadtest.Lease) error {
+			time.Sleep(time.Duration(u.Rand.Int64N(int64(50 * time.Millisecond))))
+			return l.Used(limit, u.Rand.Int64N(most+1))
+		})
+	}
+}
+
+// lateAnswer is a store that answers charges of a time only after a while.
+type lateAnswer struct {
+	limiter.Repository
+	from, until time.Time
+	late        time.Duration
+}
+
+func (s *lateAnswer) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
+	view, err := s.Repository.Namespace(ctx, name)
+	return &lateAnswer{view, s.from, s.until, s.late}, err
+}
+
+func (s *lateAnswer) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	out, err := s.Repository.Consume(ctx, now, charge)
+	if !now.Before(s.from) && now.Before(s.until) {
+		time.Sleep(s.late)
+	}
+	return out, err
+}
+
+// TestPromiseAllowsForAGiveBackAfterALateDebit checks this order: a bucket is full
+// again, a charge empties it and is answered late, an old lease gives back all it
+// had, and another charge takes that. The answers show two charges of the whole
+// capacity without a give-back between them.
+func TestPromiseAllowsForAGiveBackAfterALateDebit(t *testing.T) {
+	const capacity = 10
+	request := limiter.Request{Entity: "e", Resource: "api", Consume: limiter.Tokens("rph", capacity)}
+	roles := []func(context.Context, *loadtest.User) error{
+		func(ctx context.Context, u *loadtest.User) error {
+			return u.Do(ctx, request, func(l *loadtest.Lease) error {
+				time.Sleep(2*time.Hour + 2*time.Second)
+				return l.Used("rph", 0)
+			})
+		},
+		func(ctx context.Context, u *loadtest.User) error {
+			time.Sleep(2 * time.Hour)
+			_, err := u.Acquire(ctx, request)
+			return err
+		},
+		func(ctx context.Context, u *loadtest.User) error {
+			time.Sleep(2*time.Hour + 3*time.Second)
+			_, err := u.Acquire(ctx, request)
+			return err
+		},
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := loadtest.Scenario{
+			Name: "late",
+			Setup: func(ctx context.Context, test *loadtest.Test) error {
+				return test.SetResourceDefaults(ctx, "api", limiter.PerHour("rph", capacity))
+			},
+			Classes: []loadtest.Class{{
+				Name: "User", Wait: loadtest.Wait{Min: 24 * time.Hour, Max: 24 * time.Hour},
+				Tasks: []loadtest.Task{{Name: "role", Run: func(ctx context.Context, u *loadtest.User) error { return roles[u.Number](ctx, u) }}},
+			}},
+		}
+		from := time.Now().Add(2 * time.Hour)
+		repo := &lateAnswer{openMemory(t), from, from.Add(time.Second), 10 * time.Second}
+		r, err := loadtest.Run(t.Context(), repo, s, &loadtest.Options{
+			Users: 3, SpawnRate: 1000, Duration: 2*time.Hour + time.Minute, Interval: time.Hour,
+		})
+		check(t, err)
+		if r.Admitted != 3 || r.Promise.Checks != 3 {
+			t.Fatalf("%d admitted, %d refused, %+v; want three admissions", r.Admitted, r.Refused, r.Promise)
+		}
+		if r.Promise.Broken > 0 {
+			t.Errorf("%+v", r.Promise)
+		}
+	})
 }
