@@ -55,7 +55,7 @@ func generatorCost(ctx context.Context, cfg config, r *report) error {
 				return err
 			}
 			used := cpuTime() - cpu
-			if kind.users == 1 { // wall time, since one core is busy all the time
+			if used == 0 { // unknown here
 				used = time.Since(begin)
 			}
 			micros = append(micros, float64(used.Nanoseconds())/1000/float64(result.Total.Requests))

@@ -185,10 +185,12 @@ func (s *Statistics) take() Point {
 	for i := range s.parts {
 		p := &s.parts[i]
 		p.mu.Lock()
-		sum.merge(&p.second)
-		refused += p.refused
-		p.second.latencies.Reset()
-		p.second, p.refused = tally{latencies: p.second.latencies}, 0
+		if p.second.requests > 0 {
+			sum.merge(&p.second)
+			refused += p.refused
+			p.second.latencies.Reset()
+			p.second, p.refused = tally{latencies: p.second.latencies}, 0
+		}
 		p.mu.Unlock()
 	}
 	point := Point{Requests: sum.requests, Refused: refused, Failures: sum.failures}
