@@ -1,0 +1,152 @@
+package loadtest
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// plan is a scenario as a file describes it.
+type plan struct {
+	name, description string
+	levels            []limiter.Config
+	classes           []plannedClass
+	shapes            []Shape
+}
+
+// Names in files. The names of classes and shapes are names of Python classes in
+// a locustfile, too.
+var (
+	scenarioName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
+	wordName     = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,63}$`)
+)
+
+// Words that Python does not accept as the name of a class, of those that match
+// wordName.
+var reservedWords = []string{
+	"False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif", "else",
+	"except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise",
+	"return", "try", "while", "with", "yield",
+}
+
+// decodePlan reads a file. Its scenario is called fallback if it has no key name.
+func (d *decoder) decodePlan(root *yaml.Node, fallback string) plan {
+	p := plan{name: fallback}
+	top := at{resolveAlias(root), ""}
+	if top.Kind != yaml.MappingNode {
+		d.problem(top, "a scenario is a mapping with the keys classes, resources and others, not %s", describe(top.Node))
+		return p
+	}
+	given := d.decodeFields(top, fields{
+		"name":        func(n at) { p.name, _ = d.decodeText(n) },
+		"description": func(n at) { p.description = d.decodeDescription(n) },
+		"system":      func(n at) { p.levels = append(p.levels, d.decodeLevel(n, limiter.Scope{})) },
+		"resources":   func(n at) { p.levels = append(p.levels, d.decodeResources(n)...) },
+		"entities":    func(n at) { p.levels = append(p.levels, d.decodeEntities(n)...) },
+		"classes":     func(n at) { p.classes = d.decodeClasses(n) },
+		"shapes":      func(n at) { p.shapes = d.decodeShapes(n) },
+	})
+	if _, ok := given["classes"]; !ok {
+		d.problem(top, "the key classes is missing; it describes the users, such as classes: {ApiUser: {tasks: {call: {acquire: api, consume: {rpm: 1}}}}}")
+	}
+	if n, ok := given["name"]; !ok && !scenarioName.MatchString(p.name) {
+		d.problem(top, "the scenario has no name, and its file is called %q; add the key name with letters, digits, _ and -", clip(p.name))
+	} else if ok && n.ShortTag() == "!!str" && !scenarioName.MatchString(p.name) {
+		d.problem(n, "must begin with a letter and have letters, digits, _ and - only, at most 64, not %q", clip(p.name))
+	}
+	if len(d.problems) == 0 {
+		d.checkAmounts(&p)
+	}
+	return p
+}
+
+// decodeDescription reads a text of one line.
+func (d *decoder) decodeDescription(n at) string {
+	text, ok := d.decodeText(n)
+	if ok && (utf8.RuneCountInString(text) > 200 || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' })) {
+		d.problem(n, "must be one line of at most 200 characters")
+	}
+	return text
+}
+
+// checkName reports a name that is no word, or a word of Python.
+func (d *decoder) checkName(name string, n at) {
+	switch {
+	case !wordName.MatchString(name):
+		d.problem(n, "a name must begin with a letter and have letters, digits and _ only, at most 64")
+	case slices.Contains(reservedWords, name):
+		d.problem(n, "%s is a word of Python, which cannot name a class of a locustfile; choose another name", name)
+	}
+}
+
+// decodeShapes reads shapes by name.
+func (d *decoder) decodeShapes(n at) (shapes []Shape) {
+	d.eachEntry(n, func(name string, key, n at) {
+		d.checkName(name, key)
+		shapes = append(shapes, Shape{Name: name, Stages: d.decodeStages(n)})
+	})
+	return shapes
+}
+
+// defaultSpawnRate is the number of users that a test starts a second, unless
+// something else is said.
+const defaultSpawnRate = 10
+
+const maxUsers = 1_000_000
+
+func (d *decoder) decodeStages(n at) (stages []Stage) {
+	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
+		d.problem(n, "must be a list of stages, such as [{duration: 5m, users: 100, spawn_rate: 2}], not %s", emptyOr(n.Node))
+		return nil
+	}
+	for i, item := range n.Content {
+		if d.entries++; d.entries > maxEntries {
+			d.problem(n, "a scenario has at most %d keys and items", maxEntries)
+			return stages
+		}
+		n := n.child(fmt.Sprint(i), item)
+		stage := Stage{SpawnRate: defaultSpawnRate}
+		given := d.decodeFields(n, fields{
+			"duration":   func(n at) { stage.Duration = d.decodeDuration(n) },
+			"users":      func(n at) { stage.Users = int(d.decodeWhole(n, 0, maxUsers)) },
+			"spawn_rate": func(n at) { stage.SpawnRate = d.decodeNumber(n, maxUsers) },
+		})
+		for _, key := range []string{"duration", "users"} {
+			if _, ok := given[key]; !ok && n.Kind == yaml.MappingNode {
+				d.problem(n, "%s is missing; a stage has duration, users and spawn_rate", key)
+			}
+		}
+		stages = append(stages, stage)
+	}
+	return stages
+}
+
+// emptyOr describes a node for an error, or says that it is empty.
+func emptyOr(n *yaml.Node) string {
+	if n.Kind != yaml.ScalarNode && len(n.Content) == 0 {
+		return "an empty one"
+	}
+	return describe(n)
+}
+
+// limitNames returns the limits that a charge of a resource may meet at any
+// level.
+func (p *plan) limitNames(resource string) []string {
+	names := map[string]bool{}
+	for _, level := range p.levels {
+		if level.Scope.Resource != "" && level.Scope.Resource != resource {
+			continue
+		}
+		for _, limit := range level.Limits {
+			names[limit.Name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}

@@ -1,0 +1,3 @@
+package loadtest
+
+func (p plan) scenario() Scenario { return Scenario{Name: p.name, Shapes: p.shapes} }
