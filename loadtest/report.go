@@ -1,0 +1,78 @@
+package loadtest
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Report describes a test to readers: its result and how it was run.
+type Report struct {
+	Result
+	Classes    []string  // of the users
+	Load       string    // such as "20 users, 10 started a second"
+	Store      string    // such as "sqlite:limits.db"
+	Version    string    // of the program
+	Started    time.Time // of the first user
+	Conditions []Condition
+}
+
+// PromiseText returns a sentence on the promise of the limiter: whether more was
+// admitted than the limits allow, and how much.
+func (p Promise) PromiseText() string {
+	if p.Broken == 0 {
+		return fmt.Sprintf("Admitted never exceeded allowed: %s of %s checked.", counted(p.Checks, "admission"), counted(p.Limits, "limit"))
+	}
+	return fmt.Sprintf("Admitted exceeded allowed in %s of %s, by up to %s tokens: limit %s of entity %s and resource %s.",
+		groupDigits(p.Broken), counted(p.Checks, "admission"), thousandths(p.Excess), p.Limit, p.Entity, p.Resource)
+}
+
+// counted returns a number with its noun.
+func counted(n int64, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return groupDigits(n) + " " + noun
+}
+
+// groupDigits formats a number with grouped digits, such as 12,345.
+func groupDigits(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// thousandths formats a number of thousandths, such as 1.5.
+func thousandths(n int64) string {
+	text := fmt.Sprintf("%s.%03d", groupDigits(n/1000), max(n%1000, -(n%1000)))
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}
+
+// Rate formats a number a second: three digits, or the whole number if it has
+// more.
+func Rate(f float64) string {
+	if f >= 100 || f == math.Trunc(f) {
+		return groupDigits(int64(math.Round(f)))
+	}
+	return strconv.FormatFloat(f, 'g', 3, 64)
+}
+
+// Latency formats a latency with three digits and a unit: 812µs, 12.3ms, 1.25s.
+func Latency(d time.Duration) string {
+	for _, unit := range []struct {
+		size time.Duration
+		name string
+	}{{time.Second, "s"}, {time.Millisecond, "ms"}, {time.Microsecond, "µs"}} {
+		if value := float64(d) / float64(unit.size); value >= 0.9995 || unit.size == time.Microsecond && d > 0 {
+			if value >= 99.95 {
+				return strconv.FormatFloat(value, 'f', 0, 64) + unit.name
+			}
+			return strconv.FormatFloat(value, 'g', 3, 64) + unit.name
+		}
+	}
+	return "0"
+}
