@@ -80,7 +80,7 @@ var packages = []rule{
 	},
 	{
 		"loadtest",
-		[]string{".", "internal/bucket", "github.com/HdrHistogram/hdrhistogram-go", "go.yaml.in/yaml/v3"},
+		[]string{".", "internal/bucket", "internal/pause", "github.com/HdrHistogram/hdrhistogram-go", "go.yaml.in/yaml/v3"},
 		"load for any store: a store, a cloud or a command tree it knew would come with every test of a user",
 	},
 	{
@@ -196,6 +196,7 @@ var inTests = map[string][]string{
 	"dynamo/internal/interop": {"github.com/aws/"},
 	"infra":                   {"go.yaml.in/yaml/v3"},
 	"internal/local":          {"go.yaml.in/yaml/v3"},
+	"loadtest":                {"github.com/santhosh-tekuri/jsonschema/v6"},
 	"manifest":                {"github.com/santhosh-tekuri/jsonschema/v6"},
 }
 

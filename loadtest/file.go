@@ -32,13 +32,13 @@ func Load(path string) (Scenario, error) {
 func Parse(file string, data []byte) (Scenario, error) {
 	root, bad := parseDocument(data)
 	if bad != nil {
-		return Scenario{}, &FileError{file, []Problem{*bad}}
+		return Scenario{}, &FileError{file, []Problem{*bad}, false}
 	}
 	d := &decoder{}
 	plan := d.decodePlan(root, strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)))
 	if len(d.problems) > 0 {
 		slices.SortStableFunc(d.problems, func(a, b Problem) int { return a.Line - b.Line })
-		return Scenario{}, &FileError{file, slices.Compact(d.problems)}
+		return Scenario{}, &FileError{file, slices.Compact(d.problems), plan.foreign}
 	}
 	return plan.scenario(), nil
 }
@@ -48,6 +48,7 @@ func Parse(file string, data []byte) (Scenario, error) {
 type FileError struct {
 	File     string
 	Problems []Problem
+	foreign  bool // the file has no classes, so that it is for another program
 }
 
 // Problem describes one mistake in a file.

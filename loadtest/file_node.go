@@ -100,7 +100,7 @@ func (d *decoder) decodeFields(n at, known fields) map[string]at {
 		}
 		names := slices.Sorted(maps.Keys(known))
 		hint := "the keys are " + strings.Join(names, ", ")
-		if similar := closest(key, names); similar != "" {
+		if similar := nearest(key, names); similar != "" {
 			hint = fmt.Sprintf("did you mean %s?", similar)
 		}
 		d.problem(at{keyNode.Node, n.path}, "there is no key %q here; %s", clip(key), hint)

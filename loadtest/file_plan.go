@@ -19,6 +19,7 @@ type plan struct {
 	levels            []limiter.Config
 	classes           []plannedClass
 	shapes            []Shape
+	foreign           bool // there is no key classes
 }
 
 // Names in files. The names of classes and shapes are names of Python classes in
@@ -38,7 +39,7 @@ var reservedWords = []string{
 
 // decodePlan reads a file. Its scenario is called fallback if it has no key name.
 func (d *decoder) decodePlan(root *yaml.Node, fallback string) plan {
-	p := plan{name: fallback}
+	p := plan{name: fallback, foreign: true}
 	top := at{resolveAlias(root), ""}
 	if top.Kind != yaml.MappingNode {
 		d.problem(top, "a scenario is a mapping with the keys classes, resources and others, not %s", describe(top.Node))
@@ -53,7 +54,9 @@ func (d *decoder) decodePlan(root *yaml.Node, fallback string) plan {
 		"classes":     func(n at) { p.classes = d.decodeClasses(n) },
 		"shapes":      func(n at) { p.shapes = d.decodeShapes(n) },
 	})
-	if _, ok := given["classes"]; !ok {
+	if _, ok := given["classes"]; ok {
+		p.foreign = false
+	} else {
 		d.problem(top, "the key classes is missing; it describes the users, such as classes: {ApiUser: {tasks: {call: {acquire: api, consume: {rpm: 1}}}}}")
 	}
 	if n, ok := given["name"]; !ok && !scenarioName.MatchString(p.name) {
@@ -95,10 +98,7 @@ func (d *decoder) decodeShapes(n at) (shapes []Shape) {
 	return shapes
 }
 
-// defaultSpawnRate is the number of users that a test starts a second, unless
-// something else is said.
-const defaultSpawnRate = 10
-
+// maxUsers is the number of users of a stage.
 const maxUsers = 1_000_000
 
 func (d *decoder) decodeStages(n at) (stages []Stage) {
@@ -112,7 +112,7 @@ func (d *decoder) decodeStages(n at) (stages []Stage) {
 			return stages
 		}
 		n := n.child(fmt.Sprint(i), item)
-		stage := Stage{SpawnRate: defaultSpawnRate}
+		stage := Stage{SpawnRate: DefaultSpawnRate}
 		given := d.decodeFields(n, fields{
 			"duration":   func(n at) { stage.Duration = d.decodeDuration(n) },
 			"users":      func(n at) { stage.Users = int(d.decodeWhole(n, 0, maxUsers)) },

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/pause"
 )
 
 // scenario returns the scenario that p describes.
@@ -138,10 +139,8 @@ func (t plannedTask) runner(entity func(*User) string) func(context.Context, *Us
 
 // finish holds a lease for the time of the work and corrects it.
 func (t plannedTask) finish(ctx context.Context, r *rand.Rand, lease *Lease) error {
-	if d := t.work.pick(r); d > 0 {
-		if err := wait(ctx, d); err != nil {
-			return err
-		}
+	if err := pause.For(ctx, t.work.pick(r)); err != nil {
+		return err
 	}
 	for _, a := range t.used {
 		if err := lease.Used(a.limit, a.pick(r)); err != nil {
@@ -173,3 +172,8 @@ func pickAmounts(amounts []plannedAmount, r *rand.Rand) limiter.Amounts {
 }
 
 func (a plannedAmount) pick(r *rand.Rand) int64 { return a.least + r.Int64N(a.most-a.least+1) }
+
+// pick returns a random time between Min and Max.
+func (w Wait) pick(r *rand.Rand) time.Duration {
+	return w.Min + time.Duration(r.Int64N(int64(w.Max-w.Min)+1))
+}

@@ -1,6 +1,7 @@
 package loadtest
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -14,9 +15,11 @@ func Scenarios() []Scenario {
 }
 
 // Find returns the scenario with a name: one of extra, one of this package, or
-// one that a file in dir defines. It accepts the name of a Python file too, such
-// as locustfiles/max_rps.py for max_rps. If none has the name, the error is a
-// *[limiter.InvalidError] that lists the names.
+// one that a file in dir defines, such as chat.yaml for chat. It accepts the
+// name of a Python file too, such as locustfiles/max_rps.py for max_rps. A name
+// with the extension of a YAML file is always a file, relative to dir. If none
+// has the name, the error is a *[limiter.InvalidError] that lists the names; if
+// the file is wrong, it is a *[FileError].
 func Find(name, dir string, extra ...Scenario) (Scenario, error) {
 	wanted := strings.TrimSuffix(path.Base(strings.ReplaceAll(name, `\`, "/")), ".py")
 	all := slices.Concat(extra, Scenarios())
@@ -24,6 +27,9 @@ func Find(name, dir string, extra ...Scenario) (Scenario, error) {
 		if s.Name == wanted {
 			return s, nil
 		}
+	}
+	if file := findFile(name, wanted, dir); file != "" {
+		return Load(file)
 	}
 	var names []string
 	for _, s := range all {
@@ -33,6 +39,7 @@ func Find(name, dir string, extra ...Scenario) (Scenario, error) {
 	if near := nearest(wanted, names); near != "" {
 		reason = "no such scenario; did you mean " + near + "? There are " + strings.Join(names, ", ")
 	}
+	reason += ", and the files NAME.yaml in " + cmp.Or(dir, ".")
 	return Scenario{}, &limiter.InvalidError{Field: "scenario", Value: name, Reason: reason}
 }
 
