@@ -30,6 +30,7 @@ type connection struct {
 	store, name, region, endpoint, namespace string
 	principal                                string
 	usesNamespace                            bool   // the command works in a namespace
+	temporary                                bool   // without a store, the command uses a temporary file
 	selected                                 *store // cached by selectStore
 }
 
@@ -106,6 +107,9 @@ func (conn *connection) lookUpStore() (store, error) {
 		return storeFrom(envStore, os.Getenv(envStore))
 	case os.Getenv(envStack) != "":
 		return tableStore(os.Getenv(envStack)), nil
+	}
+	if conn.temporary {
+		return temporaryStore(), nil
 	}
 	s, err := embeddedStore()
 	if err == nil {

@@ -2,7 +2,18 @@ package cli
 
 import "github.com/spf13/cobra"
 
-func newLoadtest(_ *console) *cobra.Command {
-	return newGroup("loadtest", "Generate load and measure the limiter",
-		`Generate load with scenarios, and measure how a limiter responds.`)
+func newLoadtest(c *console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "loadtest", Short: "Generate load and measure how the limiter responds",
+		Long: `Generate load with a scenario and measure how the limiter responds. A scenario
+has classes of users that take tokens, pause and start again. It stores limits
+and entities in a namespace of its own, which is removed at the end.
+
+"loadtest scenarios" lists the scenarios. A YAML file defines others, and a
+program of one's own can compile them in.`,
+		Args: requireKnownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newLoadtestLocal(c), newLoadtestScenarios(c), newLoadtestSchema(c))
+	return cmd
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/internal/hint"
+	"github.com/zeroae/zae-limiter-go/loadtest"
 	"github.com/zeroae/zae-limiter-go/memory"
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
@@ -36,6 +37,7 @@ type openOptions struct {
 	folder           string // to create with the file, if it is missing
 	purged           func(items int)
 	purgeWait        time.Duration // between the rounds of a purge; 0 is the default
+	countCapacity    bool          // of requests to DynamoDB
 }
 
 // store is a store that can be opened.
@@ -193,3 +195,7 @@ func dataFolder() (string, error) {
 	home, err := os.UserHomeDir()
 	return filepath.Join(home, ".local", "share", name), err
 }
+
+// meterOf returns a function that counts the requests to a table, or nil if repo
+// is another store.
+func meterOf(limiter.Repository) func() loadtest.Usage { return nil }

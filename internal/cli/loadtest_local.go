@@ -1,0 +1,260 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/loadtest"
+)
+
+type loadLocalOptions struct {
+	*connection
+	choice          scenarioChoice
+	users           int
+	spawnRate, rate float64
+	duration        time.Duration
+	shape           string
+	seed            uint64
+	failIf          []loadtest.Condition
+	html            string
+	json, ui        bool
+	output          format
+
+	usersGiven, durationGiven bool
+}
+
+func newLoadtestLocal(c *console) *cobra.Command {
+	o := &loadLocalOptions{
+		connection: &connection{console: c, temporary: true},
+		users:      loadtest.DefaultUsers, spawnRate: loadtest.DefaultSpawnRate, duration: loadtest.DefaultDuration, seed: rand.Uint64N(1e6) + 1,
+	}
+	cmd := &cobra.Command{
+		Use:   "local SCENARIO [CLASS...]",
+		Short: "Run a scenario in this process",
+		Long: `Run a scenario in this process: with all its classes of users, or with the
+classes given. SCENARIO is a name that "loadtest scenarios" lists, or a YAML
+file.
+
+In the closed model, --users take turns: each waits for its call to end before
+it starts the next one. In the open model, --rate tasks start each second,
+however long earlier ones take, and latency counts from the time at which a task
+should have started. So a store that stalls cannot hide it.
+
+On a terminal a table shows the test as it runs, elsewhere lines on stderr do.
+At the end comes a report on stdout, and --html writes it as a page with charts.
+The test checks every admission against the limits while it runs, and fails if
+more was admitted than they allow. Ctrl-C ends the test early; the report covers
+the time until then. With --fail-if the exit code is 1 if one of the conditions
+holds. They compare p50, p95, p99, avg, min, max, failures, refused or rps.
+
+The store is --store, else --name, else $ZAEL_STORE, else $ZAEL_STACK (a table,
+like --name), else a temporary file. The test removes what it stored.`,
+		Example: `  zae-limiter loadtest local simple
+  zae-limiter loadtest local max_rps MaxRpsUser --users 100 --duration 30s --html report.html
+  zae-limiter loadtest local llm_gateway --rate 500 --fail-if 'p99>50ms,failures>0.1%'
+  zae-limiter loadtest local chat.yaml --shape Morning --name my-app`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.usersGiven, o.durationGiven = cmd.Flags().Changed("users"), cmd.Flags().Changed("duration")
+			return runLoadLocal(cmd.Context(), o, args)
+		},
+	}
+	o.addStore(cmd)
+	o.choice.addFlags(c, cmd)
+	o.addLoad(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&o.html, "html", "", "`file` for the report as a page with charts")
+	flags.BoolVar(&o.json, "json", false, "print the report as JSON, same as -o json")
+	flags.BoolVar(&o.ui, "ui", false, "run the test under the web page of Locust, which must be installed")
+	addFlag(cmd, &o.failIf, "fail-if", "conditions", "", "exit with 1 if one of these holds, such as p99>50ms,failures>0.1%", loadtest.ParseConditions)
+	addFlagP(cmd, &o.output, outputFlag, "o", "format", "", "output format: json, table (the default), or tsv with a line for each call", parseReportFormat(&o.json))
+	_ = cmd.RegisterFlagCompletionFunc(outputFlag, completeWords(formatJSON, formatTable, formatTSV))
+	cmd.Annotations = map[string]string{}
+	documentFields[loadJSON](cmd, "`--json` prints "+anObject)
+	return cmd
+}
+
+// addLoad adds the flags that describe the load.
+func (o *loadLocalOptions) addLoad(cmd *cobra.Command) {
+	addFlag(cmd, &o.users, "users", "number", "20", "users of the closed model; in the open model the most at once (default 1000)", parseUsers)
+	addFlag(cmd, &o.spawnRate, "spawn-rate", "number", "10", "users started a second", parsePositive)
+	addFlag(cmd, &o.rate, "rate", "number", "", "tasks started a second, which selects the open model", parsePositive)
+	addFlag(cmd, &o.duration, "duration", "duration", "1m0s", "length of the test (default of a shape: its length)", parseDuration)
+	cmd.Flags().StringVar(&o.shape, "shape", "", "`name` of a shape of the scenario, which changes the number of users over time")
+	addFlag(cmd, &o.seed, "seed", "number", "", "seed of random choices (default: random)", parseSeed)
+}
+
+func parseReportFormat(asJSON *bool) func(string) (format, error) {
+	return func(text string) (format, error) {
+		f, err := oneOf(formatJSON, formatTable, formatTSV)(text)
+		if f == formatJSON {
+			*asJSON = true
+		}
+		return f, err
+	}
+}
+
+func parseUsers(text string) (int, error) {
+	const most = 1_000_000
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > most {
+		return 0, fmt.Errorf("must be a whole number from 1 to %d", most)
+	}
+	return n, nil
+}
+
+func parsePositive(text string) (float64, error) {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || f <= 0 || math.IsInf(f, 0) || math.IsNaN(f) {
+		return 0, errors.New("must be a number above zero, such as 10 or 0.5")
+	}
+	return f, nil
+}
+
+// check rejects flags that exclude each other, before the store is opened.
+func (o *loadLocalOptions) check(s loadtest.Scenario) error {
+	if o.rate > 0 && o.shape != "" {
+		return usagef("--rate and --shape exclude each other; give one of them")
+	}
+	if o.shape == "" {
+		return nil
+	}
+	if o.usersGiven {
+		return usagef("--users and --shape exclude each other, since the shape sets the number of users; give one of them")
+	}
+	if _, err := s.Shape(o.shape); err != nil {
+		return usagef("%v", err)
+	}
+	return nil
+}
+
+func runLoadLocal(ctx context.Context, o *loadLocalOptions, args []string) error {
+	s, classes, err := o.choice.find(o.console, args)
+	if err != nil {
+		return err
+	}
+	if err := o.check(s); err != nil {
+		return err
+	}
+	if o.ui {
+		return runLoadUI(ctx, o, s, classes)
+	}
+	page, err := createPage(o.html)
+	if err != nil {
+		return err
+	}
+	defer page.discard()
+	return o.run(ctx, s, classes, page)
+}
+
+// run runs the test and prints its report.
+func (o *loadLocalOptions) run(ctx context.Context, s loadtest.Scenario, classes []string, page *page) error {
+	report, err := o.measure(ctx, s, classes)
+	if report.Total.Requests == 0 && ctx.Err() != nil {
+		return errors.Join(err, fmt.Errorf("the test ended before its first call: %w", ctx.Err()))
+	}
+	if report.Scenario == "" || report.Elapsed == 0 {
+		return err
+	}
+	if ctx.Err() != nil {
+		o.warn("interrupted; the report covers the time until then")
+	}
+	err = errors.Join(err, o.printReport(report))
+	if page != nil {
+		err = errors.Join(err, page.write(report))
+		if err == nil {
+			o.done("wrote %s", o.html)
+		}
+	}
+	return errors.Join(err, failure(report))
+}
+
+// measure runs the test on its store.
+func (o *loadLocalOptions) measure(ctx context.Context, s loadtest.Scenario, classes []string) (report loadtest.Report, err error) {
+	repo, err := o.openAs(ctx, openOptions{access: accessCreate, purgeWait: noPurgeWait, countCapacity: true})
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, repo.Close()) }()
+	report = loadtest.Report{
+		Classes: classes, Load: o.load(s), Store: o.storeName(), Version: thisBuild().Version, Started: time.Now(), Conditions: o.failIf,
+	}
+	view := o.newLoadView(report, s)
+	defer view.close()
+	report.Result, err = loadtest.Run(ctx, repo, s, o.options(classes, repo, view))
+	return report, err
+}
+
+// noPurgeWait removes a namespace without waiting for callers that know its old
+// state: the only callers were users of the test, and they have ended.
+const noPurgeWait = -1
+
+// tableSlack is the share of a capacity that a table may admit in excess.
+const tableSlack = 0.02
+
+// options returns the options of the test.
+func (o *loadLocalOptions) options(classes []string, repo limiter.Repository, view *loadView) *loadtest.Options {
+	opts := loadtest.Options{
+		Classes: classes, Users: o.users, SpawnRate: o.spawnRate, Rate: o.rate, Shape: o.shape, Duration: o.duration, Seed: o.seed,
+		Report: view.show, Phase: view.begin, Interval: view.interval, Meter: meterOf(repo),
+	}
+	if o.rate > 0 && !o.usersGiven {
+		opts.Users = 0
+	}
+	if o.shape != "" && !o.durationGiven {
+		opts.Duration = 0
+	}
+	if o.selected.dynamo {
+		opts.Slack = tableSlack
+	}
+	return &opts
+}
+
+// load describes the load of the test.
+func (o *loadLocalOptions) load(s loadtest.Scenario) string {
+	switch {
+	case o.rate > 0:
+		return loadtest.Rate(o.rate) + " tasks a second (open model)"
+	case o.shape != "":
+		return "shape " + o.shape
+	}
+	return fmt.Sprintf("%s, %s started a second", count(o.users, "user"), loadtest.Rate(o.spawnRate))
+}
+
+// length returns the planned length of the test.
+func (o *loadLocalOptions) length(s loadtest.Scenario) time.Duration {
+	if shape, err := s.Shape(o.shape); o.shape != "" && err == nil && !o.durationGiven {
+		return shape.Length()
+	}
+	return o.duration
+}
+
+// storeName returns the store with its endpoint.
+func (o *loadLocalOptions) storeName() string {
+	name := o.selected.name
+	if at := o.tableEndpoint(); at != "" && o.selected.dynamo {
+		name += " at " + at
+	}
+	return name
+}
+
+// failure returns an error if a condition holds or the promise is broken.
+func failure(r loadtest.Report) error {
+	var failed []error
+	for _, c := range r.Conditions {
+		if c.Holds(r.Result) {
+			failed = append(failed, fmt.Errorf("--fail-if %s holds: %s is %s", c, c.Metric, c.Describe(r.Result)))
+		}
+	}
+	if r.Promise.Broken > 0 {
+		failed = append(failed, errors.New("more was admitted than the limits allow"))
+	}
+	return errors.Join(failed...)
+}

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/loadtest"
+)
+
+// scenarioChoice selects a scenario and classes of its users: by arguments, or
+// the scenario by --locustfile and only classes by arguments.
+type scenarioChoice struct{ file, dir string }
+
+func (s *scenarioChoice) addFlags(c *console, cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&s.file, "locustfile", "f", "", "`scenario`, in place of the first argument; the name of its Python file works, too")
+	s.addDir(cmd)
+	cmd.ValidArgsFunction = s.completer(c)
+}
+
+func (s *scenarioChoice) addDir(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&s.dir, "directory", "C", ".", "`folder` with YAML files of scenarios")
+}
+
+// find returns the chosen scenario and the names of the chosen classes, all if
+// none is given. It reports the problems of a file.
+func (s *scenarioChoice) find(c *console, args []string) (loadtest.Scenario, []string, error) {
+	name := s.file
+	if name == "" {
+		if len(args) == 0 {
+			return loadtest.Scenario{}, nil, usagef(`SCENARIO is missing; "%s scenarios" lists them`, c.loadCommand())
+		}
+		name, args = args[0], args[1:]
+	}
+	found, err := loadtest.Find(name, s.dir, c.scenarios...)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), is[*limiter.InvalidError](err):
+		return found, nil, usagef("%v", err)
+	case err != nil:
+		return found, nil, c.reportFile(err)
+	}
+	chosen, err := found.Select(args)
+	if err != nil {
+		return found, nil, usagef("%v", err)
+	}
+	return found, classNames(chosen), nil
+}
+
+// loadCommand returns the words that start a command for load tests.
+func (c *console) loadCommand() string {
+	if c.loadOnly != "" {
+		return c.loadOnly
+	}
+	return "zae-limiter loadtest"
+}
+
+// reportFile reports the problems of a scenario file: a single one as the error,
+// several as messages and their number as the error.
+func (c *console) reportFile(err error) error {
+	bad, ok := errors.AsType[*loadtest.FileError](err)
+	if !ok || len(bad.Problems) == 1 {
+		return err
+	}
+	for line := range strings.Lines(bad.Error()) {
+		c.say("%s", strings.TrimSuffix(line, "\n"))
+	}
+	return fmt.Errorf("%s has %s", bad.File, count(len(bad.Problems), "problem"))
+}
+
+func classNames(s loadtest.Scenario) []string {
+	names := make([]string, 0, len(s.Classes))
+	for _, c := range s.Classes {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// completer returns a completion function that suggests scenarios, then classes.
+func (s *scenarioChoice) completer(c *console) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		var words []cobra.Completion
+		if s.file == "" && len(args) == 0 {
+			all, _ := s.all(c) // a wrong file is not suggested
+			for _, scenario := range all {
+				words = append(words, scenario.Name)
+			}
+			return words, cobra.ShellCompDirectiveNoFileComp
+		}
+		name := s.file
+		if name == "" {
+			name = args[0]
+		}
+		if found, err := loadtest.Find(name, s.dir, c.scenarios...); err == nil {
+			words = classNames(found)
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// all returns all scenarios: of the program, compiled in, and in files. Of two
+// with one name it returns the first.
+func (s *scenarioChoice) all(c *console) ([]loadtest.Scenario, error) {
+	files, err := loadtest.LoadDir(s.dir)
+	var all []loadtest.Scenario
+	seen := map[string]bool{}
+	for _, list := range [][]loadtest.Scenario{c.scenarios, loadtest.Scenarios(), files} {
+		for _, scenario := range list {
+			if !seen[scenario.Name] {
+				seen[scenario.Name] = true
+				all = append(all, scenario)
+			}
+		}
+	}
+	return all, err
+}

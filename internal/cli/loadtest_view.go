@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/loadtest"
+)
+
+// loadView shows a test as it runs: a table on a terminal, else lines on stderr.
+type loadView struct {
+	*console
+	about    loadtest.Report // without a result
+	scenario string
+	length   time.Duration
+	interval time.Duration
+	screen   *tty.Screen // nil for lines
+	stop     func()      // ends the progress of a phase
+}
+
+// slowPhase is how long a phase takes before it is worth a line.
+const slowPhase = 2 * time.Second
+
+func (o *loadLocalOptions) newLoadView(about loadtest.Report, s loadtest.Scenario) *loadView {
+	v := &loadView{console: o.console, about: about, scenario: s.Name, length: o.length(s), interval: time.Second, stop: func() {}}
+	if !o.json && o.output == "" {
+		v.screen = tty.OpenScreen(o.file)
+	}
+	if v.screen == nil && v.length > 2*time.Minute {
+		v.interval = 5 * time.Second
+	}
+	return v
+}
+
+// begin reports that a phase of the test begins.
+func (v *loadView) begin(phase string) {
+	v.stop()
+	v.stop = func() {}
+	if phase != loadtest.PhaseRunning && v.screen != nil {
+		_ = v.screen.Close() // an error shows at the next frame or in the report
+	}
+	text := map[string]string{
+		loadtest.PhaseSetup: "setting up the limits and entities of " + v.scenario, loadtest.PhaseStopping: "waiting for the last calls to end",
+		loadtest.PhaseTeardown: "removing the namespace of the test",
+	}[phase]
+	if text == "" {
+		v.say("running %s on %s: %s, for %s", v.scenario, v.about.Store, v.about.Load, shortLength(v.length))
+		return
+	}
+	start := time.Now()
+	if v.errTerminal {
+		v.stop = v.progress(func() string { return text + ": " + tty.Duration(time.Since(start)) })
+		return
+	}
+	timer := time.AfterFunc(slowPhase, func() { v.say("%s", text) })
+	v.stop = func() { timer.Stop() }
+}
+
+// close ends what the view shows.
+func (v *loadView) close() {
+	v.stop()
+	if v.screen != nil {
+		_ = v.screen.Close() // the report follows on the same stream
+	}
+}
+
+// show shows a snapshot.
+func (v *loadView) show(s loadtest.Snapshot) {
+	if v.screen == nil {
+		v.say("%s", snapshotLine(s))
+		return
+	}
+	width, height := v.screen.Size()
+	_ = v.screen.Draw(v.frame(s, width, height-1)) // the report follows on the same stream
+}
+
+// snapshotLine returns a snapshot as one line.
+func snapshotLine(s loadtest.Snapshot) string {
+	parts := []string{
+		fmt.Sprintf("%4.0fs", s.Elapsed.Seconds()), "users " + tty.Number(int64(s.Users)), loadtest.Rate(s.Total.PerSecond) + "/s",
+		"p50 " + loadtest.Latency(s.Total.P50), "p95 " + loadtest.Latency(s.Total.P95), "p99 " + loadtest.Latency(s.Total.P99),
+		"admitted " + tty.Number(s.Admitted), "refused " + tty.Number(s.Refused), "failed " + failureText(s),
+	}
+	if s.Late > 0 || s.Waiting > 0 {
+		parts = append(parts, lateText(s))
+	}
+	parts = append(parts, costTexts(s)...)
+	return strings.Join(parts, "  ")
+}
+
+// failureText returns the number of failed calls, and how many of each kind.
+func failureText(s loadtest.Snapshot) string {
+	if s.Total.Failures == 0 {
+		return "0"
+	}
+	var kinds []string
+	for _, kind := range slices.Sorted(maps.Keys(s.Failures)) {
+		kinds = append(kinds, kind+" "+tty.Number(s.Failures[kind]))
+	}
+	return tty.Number(s.Total.Failures) + " (" + strings.Join(kinds, ", ") + ")"
+}
+
+func lateText(s loadtest.Snapshot) string {
+	return "late " + tty.Number(s.Late) + "  waiting " + tty.Number(s.Waiting)
+}
+
+// costTexts returns what the test costs the store and this process.
+func costTexts(s loadtest.Snapshot) (texts []string) {
+	if s.Usage != nil {
+		acquires := float64(max(s.Admitted+s.Refused+s.Failed, 1))
+		texts = append(texts, fmt.Sprintf("per acquire %.2f requests, %.2f read and %.2f write units",
+			float64(s.Usage.Requests)/acquires, s.Usage.ReadUnits/acquires, s.Usage.WriteUnits/acquires))
+	}
+	if s.CPU > 0 && s.Elapsed > 0 {
+		texts = append(texts, fmt.Sprintf("client CPU %.0f %%", 100*s.CPU.Seconds()/s.Elapsed.Seconds()))
+	}
+	return texts
+}
+
+// frame draws a snapshot in at most height lines, none wider than width.
+func (v *loadView) frame(s loadtest.Snapshot, width, height int) []string {
+	name := "loadtest " + v.scenario
+	clock := tty.Duration(s.Elapsed) + " of " + shortLength(v.length)
+	title := tty.Ellipsis("   "+v.about.Store+", "+v.about.Load, max(0, width-tty.Width(name)-tty.Width(clock)-1))
+	lines := []string{v.style.Bold(name) + v.style.Dim(tty.Left(title, width-tty.Width(name)-tty.Width(clock))) + v.style.Bold(clock)}
+	failed := "failed " + failureText(s)
+	if s.Total.Failures > 0 {
+		failed = v.style.Red(failed)
+	}
+	counts := []string{
+		"users " + tty.Number(int64(s.Users)), "admitted " + v.style.Green(tty.Number(s.Admitted)), "refused " + v.style.Yellow(tty.Number(s.Refused)), failed,
+	}
+	if s.Late > 0 || s.Waiting > 0 {
+		counts = append(counts, lateText(s))
+	}
+	lines = append(lines, strings.Join(counts, "   "))
+	if costs := costTexts(s); len(costs) > 0 {
+		lines = append(lines, strings.Join(costs, "   "))
+	}
+	lines = append(lines, "")
+	room := height - len(lines) - 2 // the heading and the total
+	rows, hidden := s.Rows, 0
+	if len(rows) > room {
+		hidden = len(rows) - max(room-1, 0)
+		rows = rows[:len(rows)-hidden]
+	}
+	lines = append(lines, rowTable(append(slices.Clone(rows), s.Total), width, v.style)...)
+	if hidden > 0 {
+		lines = append(lines, v.style.Dim(fmt.Sprintf("%d more in the report", hidden)))
+	}
+	for i := range lines {
+		lines[i] = tty.Ellipsis(lines[i], width)
+	}
+	return lines[:min(len(lines), max(height, 0))]
+}
+
+// rowTable lays out rows of calls, the total last.
+func rowTable(rows []loadtest.Row, width int, style tty.Style) []string {
+	columns := []tty.Column{
+		{Title: "TYPE"},
+		{Title: "NAME"},
+		{Title: "REQUESTS", Right: true, Whole: true},
+		{Title: "REQ/S", Right: true, Whole: true},
+		{Title: "AVG", Right: true, Whole: true, Spare: true},
+		{Title: "P50", Right: true, Whole: true},
+		{Title: "P95", Right: true, Whole: true},
+		{Title: "P99", Right: true, Whole: true},
+		{Title: "MAX", Right: true, Whole: true, Spare: true},
+		{Title: "FAILED", Right: true, Whole: true},
+	}
+	cells := make([][]string, len(rows))
+	for i, r := range rows {
+		failures := tty.Number(r.Failures)
+		if r.Failures > 0 {
+			failures = style.Red(failures)
+		}
+		cells[i] = []string{
+			r.Type, printable(r.Name), tty.Number(r.Requests), loadtest.Rate(r.PerSecond), loadtest.Latency(r.Average),
+			loadtest.Latency(r.P50), loadtest.Latency(r.P95), loadtest.Latency(r.P99), loadtest.Latency(r.Max), failures,
+		}
+	}
+	return tty.Table(columns, cells, width, style)
+}
+
+// shortLength formats a planned duration, such as 1m30s or 2h.
+func shortLength(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
