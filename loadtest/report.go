@@ -19,14 +19,17 @@ type Report struct {
 	Conditions []Condition
 }
 
-// PromiseText returns a sentence on the promise of the limiter: whether more was
-// admitted than the limits allow, and how much.
-func (p Promise) PromiseText() string {
-	if p.Broken == 0 {
-		return fmt.Sprintf("Admitted never exceeded allowed: %s of %s checked.", counted(p.Checks, "admission"), counted(p.Limits, "limit"))
+// String returns a sentence: whether more was admitted than the limits allow,
+// and how much.
+func (p Promise) String() string {
+	switch {
+	case p.Checks == 0:
+		return "Admitted never exceeded allowed: nothing was admitted."
+	case p.Broken == 0:
+		return fmt.Sprintf("Admitted never exceeded allowed: %s, checked %s.", counted(p.Limits, "limit"), counted(p.Checks, "time"))
 	}
 	return fmt.Sprintf("Admitted exceeded allowed in %s of %s, by up to %s tokens: limit %s of entity %s and resource %s.",
-		groupDigits(p.Broken), counted(p.Checks, "admission"), thousandths(p.Excess), p.Limit, p.Entity, p.Resource)
+		groupDigits(p.Broken), counted(p.Checks, "check"), thousandths(p.Excess), p.Limit, p.Entity, p.Resource)
 }
 
 // counted returns a number with its noun.

@@ -50,7 +50,7 @@ type verdict struct {
 
 func (r Report) page() reportData {
 	d := reportData{
-		Scenario: r.Scenario, Classes: strings.Join(r.Classes, ", "), Broken: r.Promise.Broken > 0, Promise: r.Promise.PromiseText(),
+		Scenario: r.Scenario, Classes: strings.Join(r.Classes, ", "), Broken: r.Promise.Broken > 0, Promise: r.Promise.String(),
 		Facts: []fact{
 			{"Load", r.Load, false},
 			{"Duration", timeLabel(r.Elapsed.Round(100 * time.Millisecond)), false},
@@ -65,10 +65,10 @@ func (r Report) page() reportData {
 	}
 	points, step := mergePoints(r.Points)
 	if len(points) > 0 {
-		d.Charts = charts(points, step)
+		d.Charts = charts(points)
 	}
-	if step > time.Second {
-		d.Step = step.Round(time.Second).String()
+	if step > 1 {
+		d.Step = timeLabel(time.Duration(step) * time.Second)
 	}
 	for _, row := range append(slices.Clone(r.Rows), r.Total) {
 		d.Rows = append(d.Rows, rowCells(row))
@@ -81,12 +81,12 @@ func (r Report) page() reportData {
 
 // rowCells returns the cells of the table of calls.
 func rowCells(row Row) []string {
-	name := row.Type
-	if name == "" {
-		name = "all"
+	kind, name := row.Type, row.Name
+	if kind == "" {
+		kind, name = "Total", ""
 	}
 	return []string{
-		name, row.Name, groupDigits(row.Requests), Rate(row.PerSecond), Latency(row.Average), Latency(row.P50), Latency(row.P95), Latency(row.P99),
+		kind, name, groupDigits(row.Requests), Rate(row.PerSecond), Latency(row.Average), Latency(row.P50), Latency(row.P95), Latency(row.P99),
 		Latency(row.Max), groupDigits(row.Failures),
 	}
 }
@@ -108,7 +108,7 @@ func (r Report) figures() []fact {
 	if r.Usage != nil {
 		acquires := float64(max(r.Admitted+r.Refused+r.Failed, 1))
 		all = append(all,
-			fact{"Store requests/acquire", Rate(float64(r.Usage.Requests) / acquires), false},
+			fact{"Store calls/acquire", Rate(float64(r.Usage.Requests) / acquires), false},
 			fact{"Read units/acquire", Rate(r.Usage.ReadUnits / acquires), false},
 			fact{"Write units/acquire", Rate(r.Usage.WriteUnits / acquires), false},
 		)
@@ -120,7 +120,7 @@ func (r Report) figures() []fact {
 }
 
 // charts draws throughput, latency and users.
-func charts(points []Point, step time.Duration) []chart {
+func charts(points []Point) []chart {
 	times := make([]time.Duration, len(points))
 	column := func(value func(Point) float64) []float64 {
 		values := make([]float64, len(points))
@@ -130,11 +130,18 @@ func charts(points []Point, step time.Duration) []chart {
 		}
 		return values
 	}
-	rate := func(n int64) float64 { return float64(n) / step.Seconds() }
+	rate := func(count func(Point) int64) []float64 {
+		before := time.Duration(0)
+		return column(func(p Point) float64 {
+			since := p.At - before
+			before = p.At
+			return float64(count(p)) / max(since.Seconds(), 0.001)
+		})
+	}
 	throughput := newChart("Requests per second", times, true, Rate,
-		series{"succeeded", "good", column(func(p Point) float64 { return rate(p.Requests - p.Refused - p.Failures) })},
-		series{"refused", "refused", column(func(p Point) float64 { return rate(p.Refused) })},
-		series{"failed", "bad", column(func(p Point) float64 { return rate(p.Failures) })},
+		series{"succeeded", "good", rate(func(p Point) int64 { return p.Requests - p.Refused - p.Failures })},
+		series{"refused", "refused", rate(func(p Point) int64 { return p.Refused })},
+		series{"failed", "bad", rate(func(p Point) int64 { return p.Failures })},
 	)
 	latency := newChart("Latency", times, false, func(s float64) string { return Latency(time.Duration(s * float64(time.Second))) },
 		series{"p99", "p99", column(func(p Point) float64 { return p.P99.Seconds() })},
@@ -148,19 +155,29 @@ func charts(points []Point, step time.Duration) []chart {
 // maxPoints is the number of steps of a chart.
 const maxPoints = 300
 
-// mergePoints joins points until at most maxPoints are left, and returns the
-// time between two. A joined point has the sum of the requests and the worst
-// latencies.
-func mergePoints(points []Point) ([]Point, time.Duration) {
-	group := max(1, (len(points)+maxPoints-1)/maxPoints)
-	var merged []Point
+// mergePoints joins points until at most maxPoints are left, and returns how
+// many it joined into one. A last point of less than half a second joins the one
+// before, since its rate would say little.
+func mergePoints(points []Point) (merged []Point, group int) {
+	group = max(1, (len(points)+maxPoints-1)/maxPoints)
 	for chunk := range slices.Chunk(points, group) {
-		sum := chunk[len(chunk)-1]
-		for _, p := range chunk[:len(chunk)-1] {
-			sum.Requests, sum.Refused, sum.Failures = sum.Requests+p.Requests, sum.Refused+p.Refused, sum.Failures+p.Failures
-			sum.P50, sum.P95, sum.P99 = max(sum.P50, p.P50), max(sum.P95, p.P95), max(sum.P99, p.P99)
+		p := chunk[0]
+		for _, next := range chunk[1:] {
+			p = joinPoints(p, next)
 		}
-		merged = append(merged, sum)
+		merged = append(merged, p)
 	}
-	return merged, time.Duration(group) * time.Second
+	if last := len(merged) - 1; last > 0 && merged[last].At-merged[last-1].At < time.Second/2 {
+		merged = append(merged[:last-1], joinPoints(merged[last-1], merged[last]))
+	}
+	return merged, group
+}
+
+// joinPoints returns a point with the sum of the requests, the most users and
+// the worst latencies of two neighbours.
+func joinPoints(a, b Point) Point {
+	return Point{
+		At: b.At, Users: max(a.Users, b.Users), Requests: a.Requests + b.Requests, Refused: a.Refused + b.Refused, Failures: a.Failures + b.Failures,
+		P50: max(a.P50, b.P50), P95: max(a.P95, b.P95), P99: max(a.P99, b.P99),
+	}
 }

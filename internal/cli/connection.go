@@ -203,7 +203,7 @@ func (conn *connection) openAs(ctx context.Context, o openOptions) (limiter.Repo
 }
 
 func (conn *connection) openStore(ctx context.Context, s store, o openOptions) (limiter.Repository, error) {
-	if s.name == memoryStore && o.access != accessRead {
+	if s.name == memoryStore && o.access != accessRead && !conn.temporary {
 		conn.warn("%s loses its data when this command ends", s.name)
 	}
 	o.region, o.endpoint = conn.region, conn.endpoint

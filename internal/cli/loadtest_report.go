@@ -33,7 +33,7 @@ func reportText(r loadtest.Report, width int, style tty.Style) string {
 		width = 1000
 	}
 	t := r.Total
-	lines := []string{style.Bold("Load test "+r.Scenario) + " on " + r.Store + ": " + r.Load + ", for " + tty.Thousandths(r.Elapsed.Round(100*time.Millisecond).Milliseconds()) + " s", ""}
+	lines := []string{style.Bold("Load test "+r.Scenario) + ": " + r.Load + ", for " + tty.Thousandths(r.Elapsed.Round(100*time.Millisecond).Milliseconds()) + " s, on " + r.Store, ""}
 	facts := [][2]string{
 		{"Requests", tty.Number(t.Requests)},
 		{"RPS", fmt.Sprintf("%.1f", t.PerSecond)},
@@ -57,7 +57,7 @@ func reportText(r loadtest.Report, width int, style tty.Style) string {
 		lines = append(lines, style.Bold(tty.Left(f[0], 12))+f[1])
 	}
 	lines = append(append(lines, ""), rowTable(append(slices.Clone(r.Rows), t), width, style)...)
-	return strings.Join(append(lines, "", r.Promise.PromiseText()), "\n") + "\n"
+	return strings.Join(append(lines, "", r.Promise.String()), "\n") + "\n"
 }
 
 // cutLabel splits a text of costTexts into its label and its value.
@@ -81,7 +81,7 @@ type loadJSON struct {
 	Seed      uint64           `json:"seed" doc:"seed of random choices"`
 	Started   time.Time        `json:"started_at" doc:"when the test began"`
 	Elapsed   float64          `json:"duration_seconds" doc:"how long the users ran"`
-	Users     int              `json:"users" doc:"users at the end"`
+	Users     int              `json:"users" doc:"most users at a time"`
 	Requests  int64            `json:"total_requests" doc:"measured calls"`
 	Failed    int64            `json:"total_failures" doc:"calls that failed; a refusal is no failure"`
 	Rate      float64          `json:"failure_rate" doc:"failed part of the calls, from 0 to 1"`
@@ -160,7 +160,7 @@ func (o *loadLocalOptions) newLoadJSON(r loadtest.Report) loadJSON {
 	t := newCallJSON(r.Total)
 	out := loadJSON{
 		Scenario: r.Scenario, Classes: r.Classes, Store: r.Store, Load: r.Load, Seed: o.seed, Started: r.Started.UTC().Truncate(time.Second),
-		Elapsed: seconds(r.Elapsed), Users: r.Users, Requests: t.Requests, Failed: t.Failures, Rate: share(t.Failures, t.Requests), RPS: t.RPS,
+		Elapsed: seconds(r.Elapsed), Users: mostUsers(r), Requests: t.Requests, Failed: t.Failures, Rate: share(t.Failures, t.Requests), RPS: t.RPS,
 		Average: t.Average, Min: t.Min, Max: t.Max, P50: t.P50, P95: t.P95, P99: t.P99,
 		Admitted: r.Admitted, Refused: r.Refused, Failures: r.Failures, Late: r.Late, Unstarted: r.Waiting,
 		Promise: promiseJSON{
@@ -187,6 +187,14 @@ func (o *loadLocalOptions) newLoadJSON(r loadtest.Report) loadJSON {
 		})
 	}
 	return out
+}
+
+func mostUsers(r loadtest.Report) int {
+	most := r.Users
+	for _, p := range r.Points {
+		most = max(most, p.Users)
+	}
+	return most
 }
 
 func newCallJSON(r loadtest.Row) callJSON {

@@ -47,8 +47,11 @@ func (v *loadView) begin(phase string) {
 		loadtest.PhaseSetup: "setting up the limits and entities of " + v.scenario, loadtest.PhaseStopping: "waiting for the last calls to end",
 		loadtest.PhaseTeardown: "removing the namespace of the test",
 	}[phase]
-	if text == "" {
-		v.say("running %s on %s: %s, for %s", v.scenario, v.about.Store, v.about.Load, shortLength(v.length))
+	switch {
+	case text == "" && v.screen != nil:
+		return // its frames have the same
+	case text == "":
+		v.say("running %s: %s, for %s, on %s", v.scenario, v.about.Load, shortLength(v.length), v.about.Store)
 		return
 	}
 	start := time.Now()
@@ -124,7 +127,7 @@ func costTexts(s loadtest.Snapshot) (texts []string) {
 // frame draws a snapshot in at most height lines, none wider than width.
 func (v *loadView) frame(s loadtest.Snapshot, width, height int) []string {
 	name := "loadtest " + v.scenario
-	clock := tty.Duration(s.Elapsed) + " of " + shortLength(v.length)
+	clock := shortLength(s.Elapsed.Round(time.Second)) + " of " + shortLength(v.length)
 	title := tty.Ellipsis("   "+v.about.Store+", "+v.about.Load, max(0, width-tty.Width(name)-tty.Width(clock)-1))
 	lines := []string{v.style.Bold(name) + v.style.Dim(tty.Left(title, width-tty.Width(name)-tty.Width(clock))) + v.style.Bold(clock)}
 	failed := "failed " + failureText(s)
