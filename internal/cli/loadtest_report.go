@@ -37,7 +37,7 @@ func reportText(r loadtest.Report, width int, style tty.Style) string {
 	facts := [][2]string{
 		{"Requests", tty.Number(t.Requests)},
 		{"RPS", fmt.Sprintf("%.1f", t.PerSecond)},
-		{"Failures", fmt.Sprintf("%s (%.2f %%)", failureText(r.Snapshot), 100*share(t.Failures, t.Requests))},
+		{"Failures", failureText(r.Snapshot)},
 		{"Admitted", tty.Number(r.Admitted)},
 		{"Refused", fmt.Sprintf("%s (%.2f %%)", tty.Number(r.Refused), 100*share(r.Refused, r.Admitted+r.Refused+r.Failed))},
 		{"Avg", loadtest.Latency(t.Average)},
@@ -49,25 +49,14 @@ func reportText(r loadtest.Report, width int, style tty.Style) string {
 	if r.Late > 0 || r.Waiting > 0 {
 		facts = append(facts, [2]string{"Late tasks", fmt.Sprintf("%s, and %s never began", tty.Number(r.Late), tty.Number(r.Waiting))})
 	}
-	for _, cost := range costTexts(r.Snapshot) {
-		label, value, _ := cutLabel(cost)
-		facts = append(facts, [2]string{label, value})
+	for _, cost := range costs(r.Snapshot) {
+		facts = append(facts, [2]string{strings.ToUpper(cost[0][:1]) + cost[0][1:], cost[1]})
 	}
 	for _, f := range facts {
 		lines = append(lines, style.Bold(tty.Left(f[0], 12))+f[1])
 	}
 	lines = append(append(lines, ""), rowTable(append(slices.Clone(r.Rows), t), width, style)...)
 	return strings.Join(append(lines, "", r.Promise.String()), "\n") + "\n"
-}
-
-// cutLabel splits a text of costTexts into its label and its value.
-func cutLabel(text string) (label, value string, found bool) {
-	for _, label := range []string{"per acquire", "client CPU"} {
-		if value, ok := strings.CutPrefix(text, label+" "); ok {
-			return strings.ToUpper(label[:1]) + label[1:], value, true
-		}
-	}
-	return "", text, false
 }
 
 func share(part, of int64) float64 { return float64(part) / float64(max(of, 1)) }

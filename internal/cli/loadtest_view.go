@@ -95,7 +95,8 @@ func snapshotLine(s loadtest.Snapshot) string {
 	return strings.Join(parts, "  ")
 }
 
-// failureText returns the number of failed calls, and how many of each kind.
+// failureText returns the number of failed calls, their share, and how many there
+// are of each kind.
 func failureText(s loadtest.Snapshot) string {
 	if s.Total.Failures == 0 {
 		return "0"
@@ -104,22 +105,31 @@ func failureText(s loadtest.Snapshot) string {
 	for _, kind := range slices.Sorted(maps.Keys(s.Failures)) {
 		kinds = append(kinds, kind+" "+tty.Number(s.Failures[kind]))
 	}
-	return tty.Number(s.Total.Failures) + " (" + strings.Join(kinds, ", ") + ")"
+	return fmt.Sprintf("%s (%.2f %%): %s", tty.Number(s.Total.Failures), 100*share(s.Total.Failures, s.Total.Requests), strings.Join(kinds, ", "))
 }
 
 func lateText(s loadtest.Snapshot) string {
 	return "late " + tty.Number(s.Late) + "  waiting " + tty.Number(s.Waiting)
 }
 
-// costTexts returns what the test costs the store and this process.
-func costTexts(s loadtest.Snapshot) (texts []string) {
+// costs returns labels and values of what the test costs the store and this
+// process.
+func costs(s loadtest.Snapshot) (facts [][2]string) {
 	if s.Usage != nil {
 		acquires := float64(max(s.Admitted+s.Refused+s.Failed, 1))
-		texts = append(texts, fmt.Sprintf("per acquire %.2f requests, %.2f read and %.2f write units",
-			float64(s.Usage.Requests)/acquires, s.Usage.ReadUnits/acquires, s.Usage.WriteUnits/acquires))
+		facts = append(facts, [2]string{"per acquire", fmt.Sprintf("%.2f requests, %.2f read and %.2f write units",
+			float64(s.Usage.Requests)/acquires, s.Usage.ReadUnits/acquires, s.Usage.WriteUnits/acquires)})
 	}
 	if s.CPU > 0 && s.Elapsed > 0 {
-		texts = append(texts, fmt.Sprintf("client CPU %.0f %%", 100*s.CPU.Seconds()/s.Elapsed.Seconds()))
+		facts = append(facts, [2]string{"client CPU", fmt.Sprintf("%.0f %%", 100*s.CPU.Seconds()/s.Elapsed.Seconds())})
+	}
+	return facts
+}
+
+// costTexts returns each cost as a text.
+func costTexts(s loadtest.Snapshot) (texts []string) {
+	for _, fact := range costs(s) {
+		texts = append(texts, fact[0]+" "+fact[1])
 	}
 	return texts
 }
@@ -130,17 +140,19 @@ func (v *loadView) frame(s loadtest.Snapshot, width, height int) []string {
 	clock := shortLength(s.Elapsed.Round(time.Second)) + " of " + shortLength(v.length)
 	title := tty.Ellipsis("   "+v.about.Store+", "+v.about.Load, max(0, width-tty.Width(name)-tty.Width(clock)-1))
 	lines := []string{v.style.Bold(name) + v.style.Dim(tty.Left(title, width-tty.Width(name)-tty.Width(clock))) + v.style.Bold(clock)}
-	failed := "failed " + failureText(s)
-	if s.Total.Failures > 0 {
-		failed = v.style.Red(failed)
-	}
 	counts := []string{
-		"users " + tty.Number(int64(s.Users)), "admitted " + v.style.Green(tty.Number(s.Admitted)), "refused " + v.style.Yellow(tty.Number(s.Refused)), failed,
+		"users " + tty.Number(int64(s.Users)), "admitted " + v.style.Green(tty.Number(s.Admitted)), "refused " + v.style.Yellow(tty.Number(s.Refused)),
+	}
+	if s.Total.Failures == 0 {
+		counts = append(counts, "failed 0")
 	}
 	if s.Late > 0 || s.Waiting > 0 {
 		counts = append(counts, lateText(s))
 	}
 	lines = append(lines, strings.Join(counts, "   "))
+	if s.Total.Failures > 0 {
+		lines = append(lines, v.style.Red("failed "+failureText(s)))
+	}
 	if costs := costTexts(s); len(costs) > 0 {
 		lines = append(lines, strings.Join(costs, "   "))
 	}
@@ -164,7 +176,7 @@ func (v *loadView) frame(s loadtest.Snapshot, width, height int) []string {
 // rowTable lays out rows of calls, the total last.
 func rowTable(rows []loadtest.Row, width int, style tty.Style) []string {
 	columns := []tty.Column{
-		{Title: "TYPE"},
+		{Title: "TYPE", Whole: true},
 		{Title: "NAME"},
 		{Title: "REQUESTS", Right: true, Whole: true},
 		{Title: "REQ/S", Right: true, Whole: true},
