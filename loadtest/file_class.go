@@ -58,7 +58,7 @@ func (d *decoder) decodeClass(name string, n at) plannedClass {
 	case class.cascade && !hasParent:
 		d.problem(cascade, "needs a parent to charge; add parent: org-1 to the class")
 	case hasParent && class.entity.count > maxChildren:
-		d.problem(given["entity"], "has %d entities with a parent, which the setup creates one by one; choose at most %d, or no parent", class.entity.count, maxChildren)
+		d.problem(given["entity"], "has %d entities with a parent, which the setup creates; choose at most %d, or no parent", class.entity.count, maxChildren)
 	case hasParent && class.parent == class.entity.name:
 		d.problem(given["parent"], "the parent is the entity itself; choose another one")
 	}
@@ -70,7 +70,7 @@ func (d *decoder) decodeClass(name string, n at) plannedClass {
 
 // maxEntities is the number of entities that a class may choose from, and
 // maxChildren the number if they have a parent.
-const maxEntities, maxChildren = 1_000_000, 1000
+const maxEntities, maxChildren = 1_000_000, 10_000
 
 // decodeEntity reads the choice of entities of a class.
 func (d *decoder) decodeEntity(n at, class string) entityChoice {

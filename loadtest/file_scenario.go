@@ -3,9 +3,7 @@ package loadtest
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
-	"sort"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -35,10 +33,12 @@ func (p plan) setUp(ctx context.Context, test *Test) error {
 		if err := createShared(ctx, test.Client, limiter.Entity{ID: c.parent}); err != nil {
 			return err
 		}
-		for _, id := range c.entity.shared() {
-			if err := createShared(ctx, test.Client, limiter.Entity{ID: id, Parent: c.parent, Cascade: c.cascade}); err != nil {
-				return err
-			}
+		shared := c.entity.shared()
+		err := inParallel(ctx, len(shared), func(i int) error {
+			return createShared(ctx, test.Client, limiter.Entity{ID: shared[i], Parent: c.parent, Cascade: c.cascade})
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -100,21 +100,8 @@ func (e entityChoice) picker() func(*User) string {
 	case e.zipf == 0:
 		return func(u *User) string { return numberedEntity(u.Rand.IntN(e.count)) }
 	}
-	sums := zipfSums(e.count, e.zipf)
-	return func(u *User) string {
-		return numberedEntity(sort.SearchFloat64s(sums, u.Rand.Float64()*sums[len(sums)-1]))
-	}
-}
-
-// zipfSums returns the running sums of the weights 1, 1/2^s, 1/3^s and so on.
-func zipfSums(count int, s float64) []float64 {
-	sums := make([]float64, count)
-	sum := 0.0
-	for i := range sums {
-		sum += math.Pow(float64(i+1), -s)
-		sums[i] = sum
-	}
-	return sums
+	ranks := newZipf(e.zipf, e.count)
+	return func(u *User) string { return numberedEntity(ranks.rank(u.Rand.Float64())) }
 }
 
 // runner returns the function of a task.

@@ -157,10 +157,13 @@ func runLoadLocal(ctx context.Context, o *loadLocalOptions, args []string) error
 // run runs the test and prints its report.
 func (o *loadLocalOptions) run(ctx context.Context, s loadtest.Scenario, classes []string, page *page) error {
 	report, err := o.measure(ctx, s, classes)
+	if report.Elapsed == 0 && is[*limiter.InvalidError](err) { // a setting of the scenario
+		return usagef("%v", err)
+	}
 	if report.Total.Requests == 0 && ctx.Err() != nil {
 		return errors.Join(err, fmt.Errorf("the test ended before its first call: %w", ctx.Err()))
 	}
-	if report.Scenario == "" || report.Elapsed == 0 {
+	if report.Elapsed == 0 {
 		return err
 	}
 	if ctx.Err() != nil {

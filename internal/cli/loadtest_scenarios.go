@@ -56,7 +56,7 @@ type scenarioJSON struct {
 var scenarioColumns = []column{
 	{title: "name", whole: true},
 	{title: "classes", whole: true},
-	{title: "shapes"},
+	{title: "shapes", spare: true},
 	{title: "description"},
 }
 

@@ -24,7 +24,7 @@ func TestInterruptedLoadTest(t *testing.T) {
 	dir := t.TempDir()
 	store := "sqlite:" + filepath.Join(dir, "limits.db")
 	page := filepath.Join(dir, "report.html")
-	cmd := exec.CommandContext(t.Context(), "zae-limiter", "loadtest", "local", "max_rps", "--users", "3", "--duration", "1h", "--store", store, "--html", page)
+	cmd := exec.CommandContext(t.Context(), "zae-limiter", "loadtest", "local", "max_rps", "--users", "3", "--duration", "100s", "--store", store, "--html", page)
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	messages, err := cmd.StderrPipe()
