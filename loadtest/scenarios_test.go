@@ -26,8 +26,8 @@ func TestFindScenario(t *testing.T) {
 		t.Errorf("Find returned %q, %v; want the scenario of the program", s.Description, err)
 	}
 	for wanted, text := range map[string]string{
-		"max_rsp": `invalid scenario "max_rsp": no such scenario; did you mean max_rps? There are llm_gateway, llm_production, max_rps, simple, stress`,
-		"chaos":   `invalid scenario "chaos": no such scenario; choose from llm_gateway, llm_production, max_rps, simple, stress`,
+		"max_rsp": `invalid scenario "max_rsp": no such scenario; did you mean max_rps? There are llm_gateway, llm_production, max_rps, simple, stress, and the files NAME.yaml in .`,
+		"chaos":   `invalid scenario "chaos": no such scenario; choose from llm_gateway, llm_production, max_rps, simple, stress, and the files NAME.yaml in .`,
 	} {
 		_, err := loadtest.Find(wanted, "")
 		if diff := cmp.Diff(text, err.Error()); diff != "" {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -162,4 +163,17 @@ func TestSchemaNamesItself(t *testing.T) {
 	if err := json.Unmarshal([]byte(loadtest.Schema()), &s); err != nil || !strings.HasSuffix(s.ID, "/loadtest/schema.json") {
 		t.Errorf("$id is %s, error %v", s.ID, err)
 	}
+}
+
+func TestScenarioOfTheDocsIsValid(t *testing.T) {
+	page, err := os.ReadFile("../docs/loadtest.md")
+	check(t, err)
+	_, text, _ := strings.Cut(string(page), "```yaml\n")
+	text, _, found := strings.Cut(text, "```")
+	s, err := loadtest.Parse("chat.yaml", []byte(text))
+	check(t, err)
+	if !found || len(s.Classes) != 2 {
+		t.Errorf("the scenario has %d classes", len(s.Classes))
+	}
+	check(t, compiledSchema(t).Validate(decodeAsEditor(t, []byte(text))))
 }
