@@ -58,8 +58,8 @@ holds. They compare p50, p95, p99, avg, min, max, failures, refused or rps.
 The store is --store, else --name, else $ZAEL_STORE, else $ZAEL_STACK (a table,
 like --name), else a temporary file. The test removes what it stored.`,
 		Example: `  zae-limiter loadtest local simple
-  zae-limiter loadtest local max_rps MaxRpsUser --users 100 --duration 30s --html report.html
-  zae-limiter loadtest local llm_gateway --rate 500 --fail-if 'p99>50ms,failures>0.1%'
+  zae-limiter loadtest local max_rps MaxRpsUser --users 100 --html report.html
+  zae-limiter loadtest local llm_gateway --rate 500 --fail-if 'p99>50ms'
   zae-limiter loadtest local chat.yaml --shape Morning --name my-app`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.usersGiven, o.durationGiven = cmd.Flags().Changed("users"), cmd.Flags().Changed("duration")
