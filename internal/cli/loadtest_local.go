@@ -83,10 +83,10 @@ like --name), else a temporary file. The test removes what it stored.`,
 
 // addLoad adds the flags that describe the load.
 func (o *loadLocalOptions) addLoad(cmd *cobra.Command) {
-	addFlag(cmd, &o.users, "users", "number", "20", "users of the closed model; in the open model the most at once (default 1000)", parseUsers)
+	addFlag(cmd, &o.users, "users", "number", "20", "users of the closed model, or the most at once of the open model (there 1000 if not given)", parseUsers)
 	addFlag(cmd, &o.spawnRate, "spawn-rate", "number", "10", "users started a second", parsePositive)
 	addFlag(cmd, &o.rate, "rate", "number", "", "tasks started a second, which selects the open model", parsePositive)
-	addFlag(cmd, &o.duration, "duration", "duration", "1m0s", "length of the test (default of a shape: its length)", parseDuration)
+	addFlag(cmd, &o.duration, "duration", "duration", "1m0s", "length of the test; a shape has one of its own", parseDuration)
 	cmd.Flags().StringVar(&o.shape, "shape", "", "`name` of a shape of the scenario, which changes the number of users over time")
 	addFlag(cmd, &o.seed, "seed", "number", "", "seed of random choices (default: random)", parseSeed)
 }

@@ -88,7 +88,7 @@ type loadJSON struct {
 	Unstarted int64            `json:"unstarted" doc:"tasks of the open model that never began"`
 	Usage     *perAcquireJSON  `json:"per_acquire" doc:"requests, read_units and write_units of the table for each acquire; null for other stores"`
 	CPU       float64          `json:"client_cpu_percent" doc:"CPU time of this process / duration; 100 is one core"`
-	Promise   promiseJSON      `json:"promise" doc:"whether more was admitted than the limits allow: held, limits, admissions, broken, excess_tokens, and of the worst one entity_id, resource, limit_name"`
+	Promise   promiseJSON      `json:"promise" doc:"whether more was admitted than the limits allow: held, limits, checks, broken, excess_tokens, and of the worst one entity_id, resource, limit_name"`
 	FailIf    []conditionJSON  `json:"fail_if" doc:"conditions of --fail-if: condition, value, holds"`
 	Calls     []callJSON       `json:"calls" doc:"calls by type and name, with the fields of the totals"`
 	Seconds   []secondJSON     `json:"seconds" doc:"the test by the second: at, users, requests, refused, failures, p50, p95, p99"`
@@ -103,7 +103,7 @@ type perAcquireJSON struct {
 type promiseJSON struct {
 	Held     bool    `json:"held"`
 	Limits   int64   `json:"limits"`
-	Checks   int64   `json:"admissions"`
+	Checks   int64   `json:"checks"`
 	Broken   int64   `json:"broken"`
 	Excess   float64 `json:"excess_tokens"`
 	Entity   string  `json:"entity_id"`

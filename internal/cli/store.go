@@ -134,7 +134,7 @@ const tableTimeout = 3 * time.Second
 func openDynamo(ctx context.Context, name string, o openOptions) (limiter.Repository, error) {
 	repo, err := dynamo.Connect(ctx, name, &dynamo.Options{
 		Namespace: cmp.Or(o.namespace, registryNamespace), Region: o.region, Endpoint: o.endpoint, Timeout: tableTimeout,
-		Purged: o.purged, PurgeWait: o.purgeWait,
+		Purged: o.purged, PurgeWait: o.purgeWait, CountCapacity: o.countCapacity,
 	})
 	if err != nil {
 		return nil, err
@@ -198,4 +198,13 @@ func dataFolder() (string, error) {
 
 // meterOf returns a function that counts the requests to a table, or nil if repo
 // is another store.
-func meterOf(limiter.Repository) func() loadtest.Usage { return nil }
+func meterOf(repo limiter.Repository) func() loadtest.Usage {
+	table, ok := repo.(*dynamo.Repository)
+	if !ok {
+		return nil
+	}
+	return func() loadtest.Usage {
+		s := table.Stats()
+		return loadtest.Usage{Requests: s.Requests, ReadUnits: s.ReadUnits, WriteUnits: s.WriteUnits}
+	}
+}
