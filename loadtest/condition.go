@@ -42,7 +42,7 @@ var conditionForm = regexp.MustCompile(`^\s*([a-z0-9]+)\s*(>=|<=|>|<)\s*(\S+)\s*
 // and refused are numbers or percentages: of requests, and of acquires.
 func ParseConditions(text string) ([]Condition, error) {
 	var all []Condition
-	for _, part := range strings.Split(text, ",") {
+	for part := range strings.SplitSeq(text, ",") {
 		c, err := parseCondition(part)
 		if err != nil {
 			return nil, err

@@ -20,8 +20,6 @@ type entityChoice struct {
 	zipf  float64 // exponent of the choice; 0 is uniform
 }
 
-const maxWeight = 1_000_000
-
 // decodeClasses reads classes by name.
 func (d *decoder) decodeClasses(n at) (classes []plannedClass) {
 	if n.Kind == yaml.MappingNode && len(n.Content) == 0 {
@@ -37,7 +35,7 @@ func (d *decoder) decodeClasses(n at) (classes []plannedClass) {
 func (d *decoder) decodeClass(name string, n at) plannedClass {
 	class := plannedClass{name: name, weight: 1}
 	given := d.decodeFields(n, fields{
-		"weight":  func(n at) { class.weight = int(d.decodeWhole(n, 1, maxWeight)) },
+		"weight":  func(n at) { class.weight = d.decodeWhole(n, 1) },
 		"wait":    func(n at) { class.wait = d.decodeWait(n) },
 		"entity":  func(n at) { class.entity = d.decodeEntity(n, name) },
 		"cascade": func(n at) { class.cascade = d.decodeBool(n) },
@@ -68,9 +66,9 @@ func (d *decoder) decodeClass(name string, n at) plannedClass {
 	return class
 }
 
-// maxEntities is the number of entities that a class may choose from, and
-// maxChildren the number if they have a parent.
-const maxEntities, maxChildren = 1_000_000, 10_000
+// maxChildren is the number of entities with a parent that a class may choose
+// from.
+const maxChildren = 10_000
 
 // decodeEntity reads the choice of entities of a class.
 func (d *decoder) decodeEntity(n at, class string) entityChoice {
@@ -87,7 +85,7 @@ func (d *decoder) decodeEntity(n at, class string) entityChoice {
 	}
 	var choice entityChoice
 	given := d.decodeFields(n, fields{
-		"count": func(n at) { choice.count = int(d.decodeWhole(n, 1, maxEntities)) },
+		"count": func(n at) { choice.count = d.decodeWhole(n, 1) },
 		"zipf":  func(n at) { choice.zipf = d.decodeNumber(n, 10) },
 		"name": func(n at) {
 			if id, ok := d.decodeText(n); ok {

@@ -137,11 +137,14 @@ func (d *decoder) decodeBool(n at) bool {
 // other spellings, such as 0o10 and 1_000.
 var plainDigits = regexp.MustCompile(`^(0|[1-9][0-9]{0,11})$`)
 
-// decodeWhole reads a whole number from least to most.
-func (d *decoder) decodeWhole(n at, least, most int64) int64 {
-	i, err := strconv.ParseInt(n.Value, 10, 64)
-	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" || !plainDigits.MatchString(n.Value) || err != nil || i < least || i > most {
-		d.problem(n, "must be a whole number from %d to %d in plain digits, not %s", least, most, describe(n.Node))
+// maxNumber bounds weights and numbers of users and entities.
+const maxNumber = 1_000_000
+
+// decodeWhole reads a whole number from least to maxNumber.
+func (d *decoder) decodeWhole(n at, least int) int {
+	i, err := strconv.Atoi(n.Value)
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" || !plainDigits.MatchString(n.Value) || err != nil || i < least || i > maxNumber {
+		d.problem(n, "must be a whole number from %d to %d in plain digits, not %s", least, maxNumber, describe(n.Node))
 		return least
 	}
 	return i

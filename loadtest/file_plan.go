@@ -98,9 +98,6 @@ func (d *decoder) decodeShapes(n at) (shapes []Shape) {
 	return shapes
 }
 
-// maxUsers is the number of users of a stage.
-const maxUsers = 1_000_000
-
 func (d *decoder) decodeStages(n at) (stages []Stage) {
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
 		d.problem(n, "must be a list of stages, such as [{duration: 5m, users: 100, spawn_rate: 2}], not %s", emptyOr(n.Node))
@@ -115,8 +112,8 @@ func (d *decoder) decodeStages(n at) (stages []Stage) {
 		stage := Stage{SpawnRate: DefaultSpawnRate}
 		given := d.decodeFields(n, fields{
 			"duration":   func(n at) { stage.Duration = d.decodeDuration(n) },
-			"users":      func(n at) { stage.Users = int(d.decodeWhole(n, 0, maxUsers)) },
-			"spawn_rate": func(n at) { stage.SpawnRate = d.decodeNumber(n, maxUsers) },
+			"users":      func(n at) { stage.Users = d.decodeWhole(n, 0) },
+			"spawn_rate": func(n at) { stage.SpawnRate = d.decodeNumber(n, maxNumber) },
 		})
 		for _, key := range []string{"duration", "users"} {
 			if _, ok := given[key]; !ok && n.Kind == yaml.MappingNode {

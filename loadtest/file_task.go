@@ -51,7 +51,7 @@ func (d *decoder) decodeTask(name string, n at) plannedTask {
 	}
 	before := len(d.problems)
 	given := d.decodeFields(n, fields{
-		"weight":      func(n at) { task.weight = int(d.decodeWhole(n, 1, maxWeight)) },
+		"weight":      func(n at) { task.weight = d.decodeWhole(n, 1) },
 		callAcquire:   call(callAcquire),
 		callAvailable: call(callAvailable),
 		callTimeUntil: call(callTimeUntil),
@@ -104,7 +104,7 @@ func (d *decoder) decodeChoice(n at) (choice []weighted) {
 	case n.Kind == yaml.SequenceNode && len(n.Content) > 0:
 		d.decodeList(n, add)
 	case n.Kind == yaml.MappingNode && len(n.Content) > 0:
-		d.eachEntry(n, func(name string, key, n at) { add(name, key, int(d.decodeWhole(n, 1, maxWeight))) })
+		d.eachEntry(n, func(name string, key, n at) { add(name, key, d.decodeWhole(n, 1)) })
 	default:
 		d.problem(n, "%s, not %s", forms, emptyOr(n.Node))
 	}

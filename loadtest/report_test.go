@@ -109,7 +109,7 @@ func TestChartsShowRates(t *testing.T) {
 		r.Points[9].Requests = int64(1500 * rest.Seconds())
 		r.Points[9].Refused, r.Points[9].Failures = 0, 0
 		first := numbers.FindStringSubmatch(htmlOf(t, r))
-		for _, point := range strings.Fields(first[1]) {
+		for point := range strings.FieldsSeq(first[1]) {
 			_, top, _ := strings.Cut(point, ",")
 			if y, err := strconv.ParseFloat(top, 64); err != nil || y > 26 && y != 100 {
 				t.Errorf("after %v of the last second: the rate falls to %s in %s", rest, top, first[1])

@@ -187,7 +187,7 @@ func (o *loadLocalOptions) measure(ctx context.Context, s loadtest.Scenario, cla
 	}
 	defer func() { err = errors.Join(err, repo.Close()) }()
 	report = loadtest.Report{
-		Classes: classes, Load: o.load(s), Store: o.storeName(), Version: thisBuild().Version, Started: time.Now(), Conditions: o.failIf,
+		Classes: classes, Load: o.load(), Store: o.storeName(), Version: thisBuild().Version, Started: time.Now(), Conditions: o.failIf,
 	}
 	view := o.newLoadView(report, s)
 	defer view.close()
@@ -221,7 +221,7 @@ func (o *loadLocalOptions) options(classes []string, repo limiter.Repository, vi
 }
 
 // load describes the load of the test.
-func (o *loadLocalOptions) load(s loadtest.Scenario) string {
+func (o *loadLocalOptions) load() string {
 	switch {
 	case o.rate > 0:
 		return loadtest.Rate(o.rate) + " tasks a second (open model)"
