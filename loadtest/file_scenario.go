@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -100,8 +101,8 @@ func (e entityChoice) picker() func(*User) string {
 	case e.zipf == 0:
 		return func(u *User) string { return numberedEntity(u.Rand.IntN(e.count)) }
 	}
-	ranks := newZipf(e.zipf, e.count)
-	return func(u *User) string { return numberedEntity(ranks.rank(u.Rand.Float64())) }
+	ranks := sync.OnceValue(func() *zipf { return newZipf(e.zipf, e.count) }) // large, and only users of the class need it
+	return func(u *User) string { return numberedEntity(ranks().rank(u.Rand.Float64())) }
 }
 
 // runner returns the function of a task.
