@@ -15,7 +15,8 @@ type Report struct {
 	Load       string    // such as "20 users, 10 started a second"
 	Store      string    // such as "sqlite:limits.db"
 	Version    string    // of the program
-	Started    time.Time // of the first user
+	Seed       uint64    // of random choices
+	Started    time.Time // when the test began
 	Conditions []Condition
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -57,6 +58,7 @@ func (r Report) page() reportData {
 			{"Store", r.Store, false},
 			{"Started", r.Started.UTC().Format("2006-01-02 15:04:05 UTC"), false},
 			{"Version", r.Version, false},
+			{"Seed", strconv.FormatUint(r.Seed, 10), false},
 		},
 		Figures: r.figures(),
 	}

@@ -27,7 +27,7 @@ func sampleReport(t *testing.T, length int) loadtest.Report {
 				Failures: map[string]int64{"timeout": 7}, Usage: &loadtest.Usage{Requests: 9900, ReadUnits: 90, WriteUnits: 9000}, CPU: time.Second,
 			},
 		},
-		Classes: []string{"One", "Two"}, Load: "20 users", Store: "memory:", Version: "v1", Started: time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC),
+		Classes: []string{"One", "Two"}, Load: "20 users", Store: "memory:", Version: "v1", Seed: 4711, Started: time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC),
 	}
 	for i := range length {
 		r.Points = append(r.Points, loadtest.Point{
@@ -51,7 +51,7 @@ func htmlOf(t *testing.T, r loadtest.Report) string {
 func TestPageIsSelfContained(t *testing.T) {
 	page := htmlOf(t, sampleReport(t, 60))
 	for _, want := range []string{
-		"<h1>Load test a&lt;b</h1>", "One, Two", "20 users", "memory:", "2026-03-14 15:09:26 UTC", "12,345", "2,058", "1.25s", "&lt;script&gt;alert(",
+		"<h1>Load test a&lt;b</h1>", "One, Two", "20 users", "memory:", "4711", "2026-03-14 15:09:26 UTC", "12,345", "2,058", "1.25s", "&lt;script&gt;alert(",
 		"Admitted never exceeded allowed: 3 limits, checked 9,000 times.", "Passed: p99&gt;50ms does not hold, with 43ms.",
 		"Failed: failures&gt;0.01% holds, with 0.0567%.", "Store calls/acquire</dt><dd>1.1<", "timeout</td><td>7<", "prefers-color-scheme: dark",
 	} {

@@ -187,7 +187,7 @@ func (o *loadLocalOptions) measure(ctx context.Context, s loadtest.Scenario, cla
 	}
 	defer func() { err = errors.Join(err, repo.Close()) }()
 	report = loadtest.Report{
-		Classes: classes, Load: o.load(), Store: o.storeName(), Version: thisBuild().Version, Started: time.Now(), Conditions: o.failIf,
+		Classes: classes, Load: o.load(), Store: o.storeName(), Version: thisBuild().Version, Seed: o.seed, Started: time.Now(), Conditions: o.failIf,
 	}
 	view := o.newLoadView(report, s)
 	defer view.close()

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 func (o *loadLocalOptions) printReport(r loadtest.Report) error {
 	switch {
 	case o.json:
-		return o.printJSON(o.newLoadJSON(r))
+		return o.printJSON(newLoadJSON(r))
 	case o.output == formatTSV:
 		return callListing().print(o.console, false, each(append(slices.Clone(r.Rows), r.Total)))
 	}
@@ -52,6 +53,7 @@ func reportText(r loadtest.Report, width int, style tty.Style) string {
 	for _, cost := range costs(r.Snapshot) {
 		facts = append(facts, [2]string{strings.ToUpper(cost[0][:1]) + cost[0][1:], cost[1]})
 	}
+	facts = append(facts, [2]string{"Seed", strconv.FormatUint(r.Seed, 10)})
 	for _, f := range facts {
 		lines = append(lines, style.Bold(tty.Left(f[0], 12))+f[1])
 	}
@@ -145,10 +147,10 @@ type secondJSON struct {
 // milliseconds returns a latency in milliseconds, exact to the microsecond.
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-func (o *loadLocalOptions) newLoadJSON(r loadtest.Report) loadJSON {
+func newLoadJSON(r loadtest.Report) loadJSON {
 	t := newCallJSON(r.Total)
 	out := loadJSON{
-		Scenario: r.Scenario, Classes: r.Classes, Store: r.Store, Load: r.Load, Seed: o.seed, Started: r.Started.UTC().Truncate(time.Second),
+		Scenario: r.Scenario, Classes: r.Classes, Store: r.Store, Load: r.Load, Seed: r.Seed, Started: r.Started.UTC().Truncate(time.Second),
 		Elapsed: seconds(r.Elapsed), Users: mostUsers(r), Requests: t.Requests, Failed: t.Failures, Rate: share(t.Failures, t.Requests), RPS: t.RPS,
 		Average: t.Average, Min: t.Min, Max: t.Max, P50: t.P50, P95: t.P95, P99: t.P99,
 		Admitted: r.Admitted, Refused: r.Refused, Failures: r.Failures, Late: r.Late, Unstarted: r.Waiting,

@@ -110,3 +110,17 @@ func TestLoadReportAsText(t *testing.T) {
 	}
 	golden.Check(t, filepath.Join("testdata", "loadtest", "report.txt"), reportText(r, 100, false))
 }
+
+func TestBrokenPromiseFails(t *testing.T) {
+	r := loadtest.Report{Result: loadtest.Result{Promise: loadtest.Promise{Limits: 1, Checks: 5}}}
+	if err := failure(r); err != nil {
+		t.Errorf("a kept promise fails with %v", err)
+	}
+	r.Promise.Broken, r.Promise.Excess = 1, 1500
+	if err := failure(r); err == nil || exitCode(err) != exitFailed || err.Error() != "more was admitted than the limits allow" {
+		t.Errorf("a broken promise fails with %v", err)
+	}
+	if text := reportText(r, 0, false); !strings.HasSuffix(text, "\nAdmitted exceeded allowed in 1 of 5 checks, by up to 1.5 tokens: limit  of entity  and resource .\n") {
+		t.Errorf("the report ends with %s", text)
+	}
+}
