@@ -20,7 +20,7 @@ type decoder struct {
 }
 
 // maxEntries bounds what aliases can make of a small file.
-const maxEntries = 100_000
+const maxEntries = 20_000
 
 // at is a node with its path, such as classes.ChatUser.wait.
 type at struct {
