@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
@@ -123,4 +124,34 @@ func TestBrokenPromiseFails(t *testing.T) {
 	if text := reportText(r, 0, false); !strings.HasSuffix(text, "\nAdmitted exceeded allowed in 1 of 5 checks, by up to 1.5 tokens: limit  of entity  and resource .\n") {
 		t.Errorf("the report ends with %s", text)
 	}
+}
+
+func TestSlowPhasesAreReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		v := &loadView{console: &console{err: &said}, scenario: "stress", length: time.Minute, stop: func() {}}
+		for phase, slow := range map[string]string{
+			loadtest.PhaseSetup: "setting up the limits and entities of stress\n", loadtest.PhaseStopping: "waiting for the last calls to end\n",
+			loadtest.PhaseTeardown: "removing the namespace of the test\n",
+		} {
+			said.Reset()
+			v.begin(phase)
+			time.Sleep(1900 * time.Millisecond)
+			synctest.Wait()
+			quick := said.String()
+			time.Sleep(200 * time.Millisecond)
+			synctest.Wait()
+			if quick != "" || said.String() != slow {
+				t.Errorf("%s: %q after 1.9 s, %q after 2.1 s", phase, quick, &said)
+			}
+		}
+		v.begin(loadtest.PhaseSetup)
+		said.Reset()
+		v.close()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if said.Len() > 0 {
+			t.Errorf("a quick phase says %q", &said)
+		}
+	})
 }
