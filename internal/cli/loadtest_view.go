@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
@@ -19,7 +20,10 @@ type loadView struct {
 	length   time.Duration
 	interval time.Duration
 	screen   *tty.Screen // nil for lines
-	stop     func()      // ends the progress of a phase
+
+	mu      sync.Mutex // a report and a phase may come at once
+	running bool       // users run, so that frames are drawn
+	stop    func()     // ends the progress of a phase
 }
 
 // slowPhase is how long a phase takes before it is worth a line.
@@ -38,9 +42,12 @@ func (o *loadLocalOptions) newLoadView(about loadtest.Report, s loadtest.Scenari
 
 // begin reports that a phase of the test begins.
 func (v *loadView) begin(phase string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	v.stop()
 	v.stop = func() {}
-	if phase != loadtest.PhaseRunning && v.screen != nil {
+	v.running = phase == loadtest.PhaseRunning
+	if !v.running && v.screen != nil {
 		_ = v.screen.Close() // an error shows at the next frame or in the report
 	}
 	text := map[string]string{
@@ -59,13 +66,30 @@ func (v *loadView) begin(phase string) {
 		v.stop = v.progress(func() string { return text + ": " + tty.Duration(time.Since(start)) })
 		return
 	}
-	timer := time.AfterFunc(slowPhase, func() { v.say("%s", text) })
-	v.stop = func() { timer.Stop() }
+	v.stop = v.sayLater(text)
+}
+
+// sayLater writes a message after a while, unless stop is called before. Nothing
+// is written after stop.
+func (v *loadView) sayLater(text string) (stop func()) {
+	end := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-end:
+		case <-time.After(slowPhase):
+			v.say("%s", text)
+		}
+	})
+	return sync.OnceFunc(func() { close(end); wg.Wait() })
 }
 
 // close ends what the view shows.
 func (v *loadView) close() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	v.stop()
+	v.running = false
 	if v.screen != nil {
 		_ = v.screen.Close() // the report follows on the same stream
 	}
@@ -73,8 +97,13 @@ func (v *loadView) close() {
 
 // show shows a snapshot.
 func (v *loadView) show(s loadtest.Snapshot) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	if v.screen == nil {
 		v.say("%s", snapshotLine(s))
+		return
+	}
+	if !v.running {
 		return
 	}
 	width, height := v.screen.Size()
