@@ -1,0 +1,180 @@
+package locust
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// States of a worker, as Locust spells them.
+const (
+	stateReady    = "ready"
+	stateSpawning = "spawning"
+	stateRunning  = "running"
+)
+
+// session is one connection to a master. Its goroutine sends everything and
+// changes all fields. Another one receives, and one more runs the current job.
+type session struct {
+	*worker
+	link  link
+	inbox chan received
+	over  chan struct{} // closed when nothing reads from inbox any longer
+
+	state       string
+	test        testOrder // what the master announced; empty if it announced nothing
+	lastSpawn   float64   // the timestamp of the newest spawn order
+	stopTimeout time.Duration
+	resetStats  bool
+	fresh       bool        // the swarm needs its Setup
+	stopping    bool        // a stop has not ended
+	deferred    *spawnOrder // arrived in the meantime
+	quitting    bool        // the master said quit
+	silence     *time.Timer
+	jobs
+}
+
+type received struct {
+	message
+	err error
+}
+
+// session connects to the master and follows it until it says quit or ctx ends,
+// which return nil, or until the connection is lost. No user runs afterwards.
+func (w *worker) session(ctx context.Context) error {
+	limit := min(w.Silence, max(w.GiveUp-time.Since(w.contact), retryPause))
+	dialing, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	l, err := w.dial(dialing)
+	if err != nil {
+		return err
+	}
+	s := &session{worker: w, link: l, inbox: make(chan received), over: make(chan struct{}), state: stateReady, jobs: newJobs()}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.read()
+	}()
+	err = s.end(s.follow(ctx))
+	close(s.over)
+	err = errors.Join(err, l.close())
+	<-ended
+	if s.quitting || ctx.Err() != nil {
+		return nil // what failed after the end is of no use
+	}
+	return err
+}
+
+// read receives until the link fails.
+func (s *session) read() {
+	for {
+		m, err := s.link.receive()
+		select {
+		case s.inbox <- received{m, err}:
+		case <-s.over:
+			return
+		}
+		if _, garbage := errors.AsType[*garbageError](err); err != nil && !garbage {
+			return
+		}
+	}
+}
+
+// follow announces the worker and does what the master says. It returns nil if
+// the master says quit or ctx ends.
+func (s *session) follow(ctx context.Context) error {
+	heartbeat, report := time.NewTicker(s.HeartbeatInterval), time.NewTicker(s.ReportInterval)
+	defer heartbeat.Stop()
+	defer report.Stop()
+	s.silence = time.NewTimer(s.Silence)
+	defer s.silence.Stop()
+	if err := s.link.send(message{kind: msgReady, data: Version}); err != nil {
+		return err
+	}
+	for !s.quitting {
+		var err error
+		select {
+		case <-ctx.Done():
+			return nil
+		case r := <-s.inbox:
+			err = s.handle(r)
+		case o := <-s.done:
+			err = s.finish(o)
+		case <-heartbeat.C:
+			err = s.beat()
+		case <-report.C:
+			err = s.report()
+		case <-s.silence.C:
+			err = fmt.Errorf("no heartbeat for %v", s.Silence)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end stops the users after follow. Unless the connection is lost, it sends the
+// last report and takes leave.
+func (s *session) end(err error) error {
+	grace := stopGrace
+	if s.quitting {
+		grace = quitGrace
+	}
+	rest := s.abandon(grace)
+	defer rest()
+	fatal, isFatal := errors.AsType[*fatalError](err)
+	if err != nil && !isFatal {
+		return err
+	}
+	var failed error
+	if isFatal {
+		failed = s.sendException(fatal.Error())
+	}
+	return errors.Join(err, failed, s.report(), s.link.send(message{kind: msgQuit}))
+}
+
+// beat sends a heartbeat.
+func (s *session) beat() error {
+	percent, memory := s.usage.read()
+	return s.link.send(message{kind: msgHeartbeat, data: map[string]any{
+		"state": s.state, "current_cpu_usage": percent, "current_memory_usage": memory,
+	}})
+}
+
+// report sends the statistics since the last report and the numbers of users. If
+// that fails, the next report has them.
+func (s *session) report() error {
+	rep := s.stats.take()
+	rep.Counts, rep.Users = s.counts()
+	if err := s.link.send(message{kind: msgStats, data: rep}); err != nil {
+		s.stats.restore(rep)
+		return err
+	}
+	s.totals.Requests += rep.Total.Requests
+	s.totals.Failures += rep.Total.Failures
+	return nil
+}
+
+// counts returns the number of users by class and in all. Every class is in it,
+// also without users.
+func (s *session) counts() (byClass map[string]int, users int) {
+	byClass = map[string]int{}
+	for _, class := range s.Classes {
+		byClass[class] = 0
+	}
+	if s.swarm == nil || s.state == stateReady {
+		return byClass, 0
+	}
+	for class, n := range s.swarm.Users() {
+		byClass[class] = n
+		users += n
+	}
+	return byClass, users
+}
+
+// sendException shows a text on the master's page.
+func (s *session) sendException(text string) error {
+	return s.link.send(message{kind: msgException, data: map[string]any{"msg": text, "traceback": ""}})
+}

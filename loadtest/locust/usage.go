@@ -1,0 +1,34 @@
+package locust
+
+import (
+	"runtime"
+	"runtime/metrics"
+	"time"
+)
+
+// usage measures this process for heartbeats.
+type usage struct {
+	at  time.Time
+	cpu time.Duration
+}
+
+func newUsage() *usage { return &usage{time.Now(), processCPU()} }
+
+// read returns the share of the cores that the process used since the last call,
+// in percent, and its memory in bytes. Locust's own workers have one core, and
+// the master warns above 90 %, so all cores together count as 100 %.
+func (u *usage) read() (percent float64, memory uint64) {
+	now, cpu := time.Now(), processCPU()
+	if elapsed := now.Sub(u.at) * time.Duration(runtime.GOMAXPROCS(0)); elapsed > 0 {
+		percent = 100 * float64(cpu-u.cpu) / float64(elapsed)
+	}
+	u.at, u.cpu = now, cpu
+	return percent, residentMemory()
+}
+
+// residentMemory returns what the Go runtime holds and has not given back.
+func residentMemory() uint64 {
+	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(samples)
+	return samples[0].Value.Uint64() - samples[1].Value.Uint64()
+}
