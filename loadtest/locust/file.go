@@ -1,0 +1,146 @@
+package locust
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"github.com/zeroae/zae-limiter-go/loadtest"
+)
+
+//go:embed file.py.tmpl
+var fileTemplate string
+
+// FileOptions configures File. The zero value of a field is its default.
+type FileOptions struct {
+	Classes []string // names of the classes to use; default: all
+	// Shape is the name of the shape that the master follows. Without one the
+	// master has the number of users from its page or its arguments. Locust's
+	// option --class-picker offers all shapes on its page.
+	Shape string
+	Keep  bool // leave the namespace of a test in the store
+}
+
+// File returns the Python file that a Locust master loads to run a scenario. It
+// fails if a class or shape does not exist or has no name that Python allows.
+func File(s *loadtest.Scenario, opts *FileOptions) ([]byte, error) {
+	if opts == nil {
+		opts = &FileOptions{}
+	}
+	file := pyFile{Scenario: s.Name, Namespace: NamespacePrefix(s.Name), Keep: opts.Keep}
+	for _, name := range opts.Classes {
+		if !slices.ContainsFunc(s.Classes, func(c loadtest.Class) bool { return c.Name == name }) {
+			return nil, fmt.Errorf("class %q: scenario %s has no such class", name, s.Name)
+		}
+	}
+	for _, c := range s.Classes {
+		if len(opts.Classes) == 0 || slices.Contains(opts.Classes, c.Name) {
+			file.Classes = append(file.Classes, pyClass{c.Name, max(c.Weight, 1)})
+		}
+	}
+	for _, shape := range s.Shapes {
+		file.Shapes = append(file.Shapes, newPyShape(shape, opts.Shape))
+	}
+	if opts.Shape != "" && !slices.ContainsFunc(file.Shapes, func(s pyShape) bool { return s.Chosen }) {
+		return nil, fmt.Errorf("shape %q: scenario %s has no such shape", opts.Shape, s.Name)
+	}
+	if err := file.checkNames(); err != nil {
+		return nil, err
+	}
+	return file.render()
+}
+
+// NamespacePrefix returns the name of the namespace of a test without the ID of
+// the test.
+func NamespacePrefix(scenario string) string {
+	return "loadtest-" + strings.ReplaceAll(scenario, "_", "-") + "-"
+}
+
+// pyFile holds what the template needs.
+type pyFile struct {
+	Scenario, Namespace string
+	Keep                bool
+	Classes             []pyClass
+	Shapes              []pyShape
+}
+
+type pyClass struct {
+	Name   string
+	Weight int
+}
+
+type pyShape struct {
+	Name   string
+	Chosen bool
+	Stages []pyStage
+}
+
+type pyStage struct {
+	Seconds string
+	Users   int
+	Rate    string
+}
+
+func newPyShape(shape loadtest.Shape, chosen string) pyShape {
+	result := pyShape{Name: shape.Name, Chosen: shape.Name == chosen}
+	for _, stage := range shape.Stages {
+		result.Stages = append(result.Stages, pyStage{pyNumber(stage.Duration.Seconds()), stage.Users, pyNumber(stage.SpawnRate)})
+	}
+	return result
+}
+
+func pyNumber(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+
+// checkNames checks that the names of classes can be names in Python and differ
+// from each other and from the file's own.
+func (f *pyFile) checkNames() error {
+	taken := map[string]bool{}
+	for _, own := range []string{"GoUser", "Stages", "Test", "User", "LoadTestShape", "MasterRunner", "SCENARIO", "NAMESPACE", "KEEP", "PICKER"} {
+		taken[own] = true
+	}
+	names := make([]string, 0, len(f.Classes)+len(f.Shapes))
+	for _, c := range f.Classes {
+		names = append(names, c.Name)
+	}
+	for _, s := range f.Shapes {
+		names = append(names, s.Name)
+	}
+	pattern := regexp.MustCompile(`^[A-Z][A-Za-z0-9_]*$`)
+	for _, name := range names {
+		if !pattern.MatchString(name) || name == "None" || name == "True" || name == "False" {
+			return fmt.Errorf("name %q: must be the name of a class in Python: an upper-case letter, then letters, digits and underscores", name)
+		}
+		if taken[name] {
+			return fmt.Errorf("name %q: is used twice in the file; choose another name for the class or shape", name)
+		}
+		taken[name] = true
+	}
+	return nil
+}
+
+func (f *pyFile) render() ([]byte, error) {
+	parsed, err := template.New("file").Funcs(template.FuncMap{"py": pyLiteral}).Parse(fileTemplate)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if err := parsed.Execute(&out, f); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// pyLiteral returns a value in Python's notation.
+func pyLiteral(value any) (string, error) {
+	if b, ok := value.(bool); ok {
+		return map[bool]string{true: "True", false: "False"}[b], nil
+	}
+	text, err := json.Marshal(value)
+	return string(text), err
+}
