@@ -89,6 +89,11 @@ var packages = []rule{
 		"what a program with scenarios of its own needs: package loadtest must not compile all of it",
 	},
 	{
+		"loadtest/locust",
+		[]string{".", "loadtest", "internal/pause", "github.com/go-zeromq/zmq4", "github.com/vmihailenco/msgpack/v5"},
+		"the protocol of one master: what the users do belongs to their scenario",
+	},
+	{
 		"internal/golden",
 		[]string{"github.com/google/go-cmp"},
 		"compares texts: it must not know of what",
@@ -136,7 +141,7 @@ var packages = []rule{
 	},
 	{
 		"internal/cli",
-		[]string{".", "aggregator", "infra", "loadtest", "manifest", "memory", "sqlite", "dynamo", "internal/bucket", "internal/hint", "internal/local", "internal/s3files", "internal/cli/", "github.com/spf13/"},
+		[]string{".", "aggregator", "infra", "loadtest", "loadtest/locust", "manifest", "memory", "sqlite", "dynamo", "internal/bucket", "internal/hint", "internal/local", "internal/s3files", "internal/cli/", "github.com/spf13/"},
 		"the command tree is the one place that picks a store",
 	},
 	{
@@ -185,6 +190,7 @@ var bans = []struct {
 	{"github.com/aws/", []string{"dynamo", "dynamo/internal/dynamotest", "dynamo/internal/interop", "infra", "infra/internal/fakeaws", "internal/function", "internal/s3files"}, "users of other stores must not compile a cloud"},
 	{"github.com/aws/aws-lambda-go", []string{"internal/function"}, "what runs in a Lambda does not know that it does"},
 	{"github.com/spf13/", []string{"internal/cli"}, "flags are turned into plain options once"},
+	{"github.com/go-zeromq/", []string{"loadtest/locust"}, "only the worker of a distributed load test speaks this protocol"},
 	{"modernc.org/", []string{"sqlite"}, "a driver behind the port cannot be used past it"},
 }
 

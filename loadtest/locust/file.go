@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"text/template"
 
 	"github.com/zeroae/zae-limiter-go/loadtest"
@@ -25,6 +24,8 @@ type FileOptions struct {
 	// option --class-picker offers all shapes on its page.
 	Shape string
 	Keep  bool // leave the namespace of a test in the store
+	// Follow ends the master when the process that started it ends.
+	Follow bool
 }
 
 // File returns the Python file that a Locust master loads to run a scenario. It
@@ -33,7 +34,7 @@ func File(s *loadtest.Scenario, opts *FileOptions) ([]byte, error) {
 	if opts == nil {
 		opts = &FileOptions{}
 	}
-	file := pyFile{Scenario: s.Name, Namespace: NamespacePrefix(s.Name), Keep: opts.Keep}
+	file := pyFile{Scenario: s.Name, Namespace: "loadtest-" + s.Name + "-", Keep: opts.Keep, Follow: opts.Follow}
 	for _, name := range opts.Classes {
 		if !slices.ContainsFunc(s.Classes, func(c loadtest.Class) bool { return c.Name == name }) {
 			return nil, fmt.Errorf("class %q: scenario %s has no such class", name, s.Name)
@@ -56,16 +57,10 @@ func File(s *loadtest.Scenario, opts *FileOptions) ([]byte, error) {
 	return file.render()
 }
 
-// NamespacePrefix returns the name of the namespace of a test without the ID of
-// the test.
-func NamespacePrefix(scenario string) string {
-	return "loadtest-" + strings.ReplaceAll(scenario, "_", "-") + "-"
-}
-
 // pyFile holds what the template needs.
 type pyFile struct {
 	Scenario, Namespace string
-	Keep                bool
+	Keep, Follow        bool
 	Classes             []pyClass
 	Shapes              []pyShape
 }

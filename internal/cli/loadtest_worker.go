@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/loadtest"
+	"github.com/zeroae/zae-limiter-go/loadtest/locust"
+)
+
+type loadWorkerOptions struct {
+	*connection
+	choice scenarioChoice
+	master string
+	giveUp time.Duration
+}
+
+func newLoadtestWorker(c *console) *cobra.Command {
+	o := loadWorkerOptions{connection: &connection{console: c}, giveUp: time.Minute}
+	cmd := &cobra.Command{
+		Use:   "worker SCENARIO [CLASS...]",
+		Short: "Run users for a Locust master",
+		Long: `Run the users of a scenario for a Locust master, which decides how many there are
+and adds up the statistics of all workers. The master loads the file that
+"zae-limiter loadtest locustfile" prints. Tested with Locust ` + locust.Version + `; a master of
+another version warns.
+
+The worker ends when the master does. Without a master it tries again, and fails
+after --give-up. Ctrl-C stops the users, sends the last report and leaves the
+master. All workers of a test need the same store.`,
+		Example: `  zae-limiter loadtest worker simple --master 10.0.0.5 --name my-app
+  zae-limiter loadtest worker max_rps MaxRpsCascadeUser --master localhost:5557`,
+		RunE: func(cmd *cobra.Command, args []string) error { return runLoadWorker(cmd.Context(), &o, args) },
+	}
+	o.addStore(cmd)
+	o.choice.addFlags(c, cmd)
+	addFlag(cmd, &o.master, "master", "address", "", "host or host:port of the Locust master (port "+locust.DefaultPort+" if none is given)", parseMaster)
+	addFlag(cmd, &o.giveUp, "give-up", "duration", "1m", "how long to look for a master", parseDuration)
+	return cmd
+}
+
+// parseMaster checks the address of a master.
+func parseMaster(text string) (string, error) {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil { // no port
+		host, port = text, locust.DefaultPort
+		if ip := net.ParseIP(text); ip == nil && (text == "" || strings.ContainsAny(text, ":/ ")) {
+			return "", errors.New("must be a host or host:port, such as 10.0.0.5:" + locust.DefaultPort)
+		}
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" || strings.ContainsAny(host, "/ ") {
+		return "", errors.New("must be a host or host:port, such as 10.0.0.5:" + locust.DefaultPort)
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+func runLoadWorker(ctx context.Context, o *loadWorkerOptions, args []string) (err error) {
+	scenario, classes, err := o.choice.find(o.console, args)
+	if err != nil {
+		return err
+	}
+	if o.master == "" {
+		return usagef("no master is given; name it with --master, such as --master 10.0.0.5")
+	}
+	repo, err := o.openAs(ctx, openOptions{access: accessCreate, purgeWait: noPurgeWait})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, repo.Close()) }()
+	totals, err := locust.Work(ctx, o.master, o.swarms(repo, scenario), &locust.Options{
+		Scenario: scenario.Name, Classes: classes, GiveUp: o.giveUp, Log: func(text string) { o.say("%s", text) },
+	})
+	if totals.Requests > 0 || err == nil {
+		o.done("reported %d requests and %d failures to %s", totals.Requests, totals.Failures, o.master)
+	}
+	return err
+}
+
+// swarms returns a function that opens the swarm of a test on a store.
+func (conn *connection) swarms(repo limiter.Repository, scenario loadtest.Scenario) func(locust.Test) (locust.Swarm, error) {
+	return func(test locust.Test) (locust.Swarm, error) {
+		o := loadtest.SwarmOptions{ID: test.ID, Worker: test.Worker, Record: test.Record}
+		if test.ID == "" {
+			o.Namespace = "loadtest-" + scenario.Name
+			conn.warn("the master names no test, so its users run in namespace %s, which stays; masters with the file of \"zae-limiter loadtest locustfile\" remove theirs", o.Namespace)
+		}
+		return loadtest.NewSwarm(repo, scenario, &o)
+	}
+}
