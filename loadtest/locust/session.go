@@ -56,7 +56,7 @@ func (w *worker) session(ctx context.Context) error {
 		defer close(ended)
 		s.read()
 	}()
-	err = s.end(s.follow(ctx))
+	err = s.end(s.follow(ctx, limit))
 	close(s.over)
 	err = errors.Join(err, l.close())
 	<-ended
@@ -82,12 +82,12 @@ func (s *session) read() {
 }
 
 // follow announces the worker and does what the master says. It returns nil if
-// the master says quit or ctx ends.
-func (s *session) follow(ctx context.Context) error {
+// the master says quit or ctx ends. The master has to answer within limit.
+func (s *session) follow(ctx context.Context, limit time.Duration) error {
 	heartbeat, report := time.NewTicker(s.HeartbeatInterval), time.NewTicker(s.ReportInterval)
 	defer heartbeat.Stop()
 	defer report.Stop()
-	s.silence = time.NewTimer(s.Silence)
+	s.silence = time.NewTimer(limit)
 	defer s.silence.Stop()
 	if err := s.link.send(message{kind: msgReady, data: Version}); err != nil {
 		return err

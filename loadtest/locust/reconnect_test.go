@@ -1,0 +1,167 @@
+package locust
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestSilentMasterIsReplaced(t *testing.T) {
+	inBubble(t, nil, func(m *fakeMaster) {
+		m.say(msgAck, nil)
+		m.say(msgTest, testOrder{"00112233", "simple"})
+		m.live(10 * time.Second)
+		m.spawn(1, 1, 1)
+		m.swarm().happen(nil)
+		begin := time.Now()
+		m.awaitLink()
+		if took := time.Since(begin); took < 5*time.Second || took > 5*time.Second+2*retryPause {
+			t.Errorf("it connects again after %v", took)
+		}
+		if m.swarm().noted() != "[setup A=1 B=1 stopped]" {
+			t.Errorf("its swarm did %s", m.swarm().noted())
+		}
+		m.wantAll(msgReady)
+		m.say(msgAck, nil)
+		m.say(msgTest, testOrder{"00112233", "simple"})
+		m.spawn(2, 1, 1)
+		m.wantKinds(msgJoined, msgSpawning, msgSpawned)
+	})
+}
+
+// What could not be sent is in the first report after the connection is back.
+func TestUnsentReportIsKeptForTheSameTest(t *testing.T) {
+	for _, again := range []string{"00112233", "44556677"} {
+		inBubble(t, nil, func(m *fakeMaster) {
+			m.say(msgAck, nil)
+			m.say(msgTest, testOrder{"00112233", "simple"})
+			m.spawn(1, 1, 1)
+			m.swarm().happen(nil)
+			m.swarm().happen(errors.New("too slow"))
+			m.link().mu.Lock()
+			m.link().broken = errors.New("broken")
+			m.link().mu.Unlock()
+			m.awaitLink()
+			m.say(msgAck, nil)
+			m.say(msgTest, testOrder{again, "simple"})
+			m.spawn(2, 1, 1)
+			m.say(msgQuit, nil)
+			<-m.ended
+			want := Totals{Requests: 4, Failures: 1} // two, and the last task of each swarm
+			if again != "00112233" {
+				want = Totals{Requests: 1}
+			}
+			if m.totals != want {
+				t.Errorf("test %s: it reported %+v, want %+v", again, m.totals, want)
+			}
+		})
+	}
+}
+
+func TestReceiveErrorOpensANewConnection(t *testing.T) {
+	for name, r := range map[string]received{
+		"error": {err: errors.New("reset by peer")}, "reconnect": {message: message{kind: msgReconnect}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, nil, func(m *fakeMaster) {
+				m.say(msgAck, nil)
+				m.spawn(1, 2, 0)
+				m.deliver(r)
+				if m.swarm().noted() != "[setup A=2 B=0 stopped]" {
+					t.Errorf("the swarm did %s", m.swarm().noted())
+				}
+				m.awaitLink()
+				m.wantAll(msgReady)
+			})
+		})
+	}
+}
+
+func TestGivesUpAfterAMinuteWithoutAMaster(t *testing.T) {
+	for name, change := range map[string]func(*fakeMaster){
+		"that refuses":      func(m *fakeMaster) { m.refuse.Store(true) },
+		"that says nothing": func(*fakeMaster) {},
+		"that went away":    func(*fakeMaster) {},
+		"with a shorter end": func(m *fakeMaster) {
+			m.refuse.Store(true)
+			m.opts.GiveUp = 3 * time.Second
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := start(t, change)
+				want := time.Minute
+				switch name {
+				case "that went away":
+					m.say(msgAck, nil)
+					m.live(7 * time.Second)
+					m.refuse.Store(true)
+				case "with a shorter end":
+					want = 3 * time.Second
+				}
+				begin := time.Now()
+				<-m.ended
+				took := time.Since(begin)
+				if m.err == nil || took < want || took > want+time.Second {
+					t.Errorf("%v after %v, want %v", m.err, took, want)
+				}
+				if len(m.logged) > 2 {
+					t.Errorf("it logged %q", m.logged)
+				}
+			})
+		})
+	}
+}
+
+func TestMasterOfAnotherScenario(t *testing.T) {
+	inBubble(t, nil, func(m *fakeMaster) {
+		m.say(msgAck, nil)
+		m.say(msgTest, testOrder{"00112233", "stress"})
+		<-m.ended
+		m.wantKinds(msgReady, msgException, msgQuit)
+		if m.err == nil || !strings.Contains(m.err.Error(), `runs scenario "stress" and this worker "simple"`) {
+			t.Errorf("%v", m.err)
+		}
+	})
+}
+
+// The last messages of a test with the file of ours: stop and report, remove the
+// namespace, quit.
+func TestTestEndsWithItsNamespace(t *testing.T) {
+	inBubble(t, nil, func(m *fakeMaster) {
+		m.say(msgAck, nil)
+		m.say(msgTest, testOrder{"00112233", "simple"})
+		m.spawn(1, 1, 1)
+		m.take()
+		m.say(msgTestStop, nil)
+		m.wantAll(msgStats, msgTestEnded)
+		m.say(msgTeardown, testOrder{"99999999", "simple"})
+		m.say(msgTeardown, testOrder{"00112233", "simple"})
+		got := m.wantKinds(msgTornDown, msgTornDown)
+		if got[0].data["error"] == nil || got[1].data["error"] != nil {
+			t.Errorf("%v", got)
+		}
+		m.swarm().tearing = errors.New("throttled")
+		m.say(msgTeardown, testOrder{"00112233", "simple"})
+		if got := m.wantKinds(msgTornDown); got[0].data["error"] != "throttled" {
+			t.Errorf("%v", got)
+		}
+		m.say(msgQuit, nil)
+		<-m.ended
+		if m.err != nil || m.swarm().noted() != "[setup A=1 B=1 stopped teardown teardown]" {
+			t.Errorf("%v, %s", m.err, m.swarm().noted())
+		}
+	})
+}
+
+func TestForeignMasterNamesNoTest(t *testing.T) {
+	inBubble(t, nil, func(m *fakeMaster) {
+		m.say(msgAck, nil)
+		m.spawn(1, 1, 0)
+		if m.swarm().ID != "" {
+			t.Errorf("the ID is %q", m.swarm().ID)
+		}
+	})
+}
