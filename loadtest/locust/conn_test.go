@@ -185,11 +185,11 @@ func TestMessageThatIsTooLongEndsTheConnection(t *testing.T) {
 func TestGuardFollowsFrames(t *testing.T) {
 	long := append(binary.BigEndian.AppendUint64([]byte{flagLong}, 300), make([]byte, 300)...)
 	stream := make([]byte, greetingSize)
-	for range 10 * maxMessage / len(long) { // more than a message may have, in many messages
+	for range 2 * maxMessage / len(long) { // more than a message may have, in many messages
 		stream = append(stream, long...)
 		stream = append(stream, flagMore, 1, 0, 0, 2, 7, 7)
 	}
-	for _, step := range []int{1, 2, 7, 1000, len(stream)} {
+	for _, step := range []int{1, 7, len(stream)} {
 		g := &guard{skip: greetingSize}
 		for rest := stream; len(rest) > 0; rest = rest[min(step, len(rest)):] {
 			if err := g.follow(rest[:min(step, len(rest))]); err != nil {
