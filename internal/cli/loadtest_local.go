@@ -25,8 +25,9 @@ type loadLocalOptions struct {
 	seed            uint64
 	failIf          []loadtest.Condition
 	html            string
-	json, ui        bool
-	output          format
+	json            bool
+	loadUI
+	output format
 
 	usersGiven, durationGiven bool
 }
@@ -72,7 +73,7 @@ like --name), else a temporary file. The test removes what it stored.`,
 	flags := cmd.Flags()
 	flags.StringVar(&o.html, "html", "", "`file` for the report as a page with charts")
 	flags.BoolVar(&o.json, "json", false, "print the report as JSON, same as -o json")
-	flags.BoolVar(&o.ui, "ui", false, "run the test under the web page of Locust, which must be installed")
+	o.loadUI.addFlags(cmd)
 	addFlag(cmd, &o.failIf, "fail-if", "conditions", "", "exit with 1 if one of these holds, such as p99>50ms,failures>0.1%", loadtest.ParseConditions)
 	addFlagP(cmd, &o.output, outputFlag, "o", "format", "", "output format: json, table (the default), or tsv with a line for each call", parseReportFormat(&o.json))
 	_ = cmd.RegisterFlagCompletionFunc(outputFlag, completeWords(formatJSON, formatTable, formatTSV))

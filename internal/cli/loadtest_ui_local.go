@@ -1,13 +1,140 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/loadtest"
+	"github.com/zeroae/zae-limiter-go/loadtest/locust"
 )
 
-// runLoadUI runs a scenario under the web page of Locust.
-func runLoadUI(context.Context, *loadLocalOptions, loadtest.Scenario, []string) error {
-	return errors.New("--ui is not built yet")
+// envLocust names the program of Locust.
+const envLocust = "ZAEL_LOCUST"
+
+const (
+	pageTimeout   = 30 * time.Second // for Locust to show its page
+	masterTimeout = 3 * time.Minute  // for Locust to end a test
+)
+
+// loadUI configures the web page of a local test.
+type loadUI struct {
+	ui            bool
+	locust        string
+	webHost, port string
+}
+
+func (o *loadUI) addFlags(cmd *cobra.Command) {
+	o.webHost, o.port = "127.0.0.1", "8089"
+	flags := cmd.Flags()
+	flags.BoolVar(&o.ui, "ui", false, "run the test under the web page of Locust, which must be installed")
+	flags.StringVar(&o.locust, "locust", "", "`program` of Locust for --ui (default $"+envLocust+", else locust in the PATH)")
+	flags.StringVar(&o.webHost, "web-host", o.webHost, "`address` of the page of --ui, which asks for no password")
+	addFlag(cmd, &o.port, "port", "number", o.port, "port of the page of --ui; 0 chooses a free one", parsePort)
+}
+
+func parsePort(text string) (string, error) {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return "", errors.New("must be a whole number from 0 to 65535")
+	}
+	return strconv.FormatUint(n, 10), nil
+}
+
+// findLocust returns the path of Locust.
+func (o *loadUI) findLocust() (string, error) {
+	name := cmp.Or(o.locust, os.Getenv(envLocust), "locust")
+	path, err := exec.LookPath(name)
+	if err != nil && !errors.Is(err, exec.ErrDot) {
+		return "", fmt.Errorf("cannot run %q: Locust is not installed; install it with pip install locust==%s, or name its program with --locust", name, locust.Version)
+	}
+	return path, nil
+}
+
+// checkUI rejects flags that have no meaning under Locust.
+func (o *loadLocalOptions) checkUI() error {
+	for _, flag := range []struct {
+		name  string
+		given bool
+	}{{"rate", o.rate > 0}, {"html", o.html != ""}, {"fail-if", len(o.failIf) > 0}, {"json", o.json}, {"duration", o.durationGiven}} {
+		if flag.given {
+			return usagef("--ui and --%s exclude each other, since Locust's page starts and ends tests and has reports of its own; leave one of them out", flag.name)
+		}
+	}
+	return nil
+}
+
+// runLoadUI runs a scenario under the web page of Locust, with a master as a
+// process of its own and a worker in this one. It ends with ctx, or if one of
+// them does.
+func runLoadUI(ctx context.Context, o *loadLocalOptions, s loadtest.Scenario, classes []string) (err error) {
+	if err := o.checkUI(); err != nil {
+		return err
+	}
+	program, err := o.findLocust()
+	if err != nil {
+		return err
+	}
+	file, err := locust.File(&s, &locust.FileOptions{Classes: classes, Shape: o.shape, Follow: true})
+	if err != nil {
+		return usagef("%v", err)
+	}
+	repo, err := o.openAs(ctx, openOptions{access: accessCreate, purgeWait: noPurgeWait})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, repo.Close()) }()
+	master, err := o.startMaster(program, file, len(s.Shapes) > 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, master.remove()) }()
+	// The worker outlives ctx: it stops users and removes the namespace when the
+	// master says so.
+	working, leave := context.WithCancel(context.WithoutCancel(ctx))
+	defer leave()
+	worked := make(chan error, 1)
+	go func() {
+		_, err := locust.Work(working, master.address, o.swarms(repo, s), &locust.Options{Scenario: s.Name, Classes: classes, Log: master.log(o.console)})
+		worked <- err
+	}()
+	return o.follow(ctx, master, leave, worked)
+}
+
+// follow waits for the end of a test under Locust and ends both of its parts:
+// the master first, since it stops the worker in order.
+func (o *loadLocalOptions) follow(ctx context.Context, master *locustMaster, leave context.CancelFunc, worked <-chan error) error {
+	serving, stop := context.WithTimeout(ctx, pageTimeout)
+	announced := make(chan struct{})
+	go func() {
+		defer close(announced)
+		master.announce(serving, o.console)
+	}()
+	var failed error
+	running := true // the worker
+	select {
+	case <-ctx.Done():
+	case <-master.ended:
+	case failed = <-worked:
+		running = false
+	}
+	stop()
+	<-announced
+	defer o.progress(func() string { return "waiting until Locust has ended the test" })()
+	code := master.stop()
+	leave()
+	if running {
+		failed = <-worked
+	}
+	if failed == nil && ctx.Err() == nil && code > 0 {
+		return fmt.Errorf("the program of Locust ended with exit code %d", code)
+	}
+	return failed
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -64,12 +63,8 @@ func newSite(t *testing.T) *site {
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := findPort("127.0.0.1", anyPort)
 	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err := errors.Join(err, l.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return port
@@ -264,8 +259,8 @@ func (f *site) call(request *http.Request, into any) {
 	}
 }
 
-// page is the part of Locust's /stats/requests that tests read.
-type page struct {
+// masterPage is the part of Locust's /stats/requests that tests read.
+type masterPage struct {
 	State     string `json:"state"`
 	UserCount int    `json:"user_count"`
 	Stats     []struct {
@@ -310,23 +305,32 @@ func (f *site) web(method, path, form string, into any) error {
 }
 
 // eventually asks the page until it shows what the test waits for.
-func (f *site) eventually(what string, ok func(*page) bool) *page {
+func (f *site) eventually(what string, ok func(*masterPage) bool) *masterPage {
 	f.Helper()
-	var last page
-	var err error
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		last = page{}
-		if err = f.web(http.MethodGet, "/stats/requests", "", &last); err == nil && ok(&last) {
-			return &last
+	var last masterPage
+	f.waitFor(what, func() bool {
+		last = masterPage{}
+		return f.web(http.MethodGet, "/stats/requests", "", &last) == nil && ok(&last)
+	})
+	return &last
+}
+
+// waitFor waits for a change of another process, which cannot notify us.
+func (f *site) waitFor(what string, seen func() bool) {
+	f.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(patience); !seen(); {
+		select {
+		case <-tick.C:
+		case <-late:
+			f.Fatalf("%s: not seen for %v", what, patience)
 		}
-		time.Sleep(50 * time.Millisecond) // the other process cannot notify us
 	}
-	f.Fatalf("%s: not seen; last %+v, %v", what, last, err)
-	return nil
 }
 
 // requests returns the number of requests of a type on the page.
-func (p *page) requests(method string) int {
+func (p *masterPage) requests(method string) int {
 	for _, row := range p.Stats {
 		if row.Method == method {
 			return row.Requests
