@@ -95,6 +95,10 @@ func openSQLite(ctx context.Context, path string, o openOptions) (limiter.Reposi
 		opts.Existing = false
 	}
 	repo, err := sqlite.Open(ctx, path, &opts)
+	if errors.Is(err, limiter.ErrNotFound) && o.access == accessCreate && o.namespace == "" {
+		opts.Existing = false // another process is creating the file, and has not come to its namespace
+		repo, err = sqlite.Open(ctx, path, &opts)
+	}
 	if errors.Is(err, limiter.ErrNotFound) {
 		return nil, fmt.Errorf("namespace %q: %w in %s; %s creates it", o.namespace, limiter.ErrNotFound, path, registerCommand(path, o.namespace))
 	}

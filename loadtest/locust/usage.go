@@ -1,6 +1,7 @@
 package locust
 
 import (
+	"math"
 	"runtime"
 	"runtime/metrics"
 	"time"
@@ -20,7 +21,7 @@ func newUsage() *usage { return &usage{time.Now(), processCPU()} }
 func (u *usage) read() (percent float64, memory uint64) {
 	now, cpu := time.Now(), processCPU()
 	if elapsed := now.Sub(u.at) * time.Duration(runtime.GOMAXPROCS(0)); elapsed > 0 {
-		percent = 100 * float64(cpu-u.cpu) / float64(elapsed)
+		percent = math.Round(1000*float64(cpu-u.cpu)/float64(elapsed)) / 10
 	}
 	u.at, u.cpu = now, cpu
 	return percent, residentMemory()
