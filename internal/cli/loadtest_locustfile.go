@@ -28,7 +28,7 @@ Locust offers all classes and shapes on its page.`,
 				return err
 			}
 			o.Classes = classes
-			file, err := locust.File(&scenario, &o)
+			file, err := locust.File(scenario, &o)
 			if err != nil {
 				return usagef("%v", err)
 			}

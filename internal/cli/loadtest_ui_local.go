@@ -82,7 +82,7 @@ func runLoadUI(ctx context.Context, o *loadLocalOptions, s loadtest.Scenario, cl
 	if err != nil {
 		return err
 	}
-	file, err := locust.File(&s, &locust.FileOptions{Classes: classes, Shape: o.shape, Follow: true})
+	file, err := locust.File(s, &locust.FileOptions{Classes: classes, Shape: o.shape, Follow: true})
 	if err != nil {
 		return usagef("%v", err)
 	}

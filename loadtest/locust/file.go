@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"text/template"
 
@@ -30,26 +29,25 @@ type FileOptions struct {
 
 // File returns the Python file that a Locust master loads to run a scenario. It
 // fails if a class or shape does not exist or has no name that Python allows.
-func File(s *loadtest.Scenario, opts *FileOptions) ([]byte, error) {
+func File(s loadtest.Scenario, opts *FileOptions) ([]byte, error) {
 	if opts == nil {
 		opts = &FileOptions{}
 	}
-	file := pyFile{Scenario: s.Name, Namespace: "loadtest-" + s.Name + "-", Keep: opts.Keep, Follow: opts.Follow}
-	for _, name := range opts.Classes {
-		if !slices.ContainsFunc(s.Classes, func(c loadtest.Class) bool { return c.Name == name }) {
-			return nil, fmt.Errorf("class %q: scenario %s has no such class", name, s.Name)
+	s, err := s.Select(opts.Classes)
+	if err != nil {
+		return nil, err
+	}
+	if opts.Shape != "" {
+		if _, err := s.Shape(opts.Shape); err != nil {
+			return nil, err
 		}
 	}
+	file := pyFile{Scenario: s.Name, Namespace: "loadtest-" + s.Name + "-", Keep: opts.Keep, Follow: opts.Follow}
 	for _, c := range s.Classes {
-		if len(opts.Classes) == 0 || slices.Contains(opts.Classes, c.Name) {
-			file.Classes = append(file.Classes, pyClass{c.Name, max(c.Weight, 1)})
-		}
+		file.Classes = append(file.Classes, pyClass{c.Name, max(c.Weight, 1)})
 	}
 	for _, shape := range s.Shapes {
 		file.Shapes = append(file.Shapes, newPyShape(shape, opts.Shape))
-	}
-	if opts.Shape != "" && !slices.ContainsFunc(file.Shapes, func(s pyShape) bool { return s.Chosen }) {
-		return nil, fmt.Errorf("shape %q: scenario %s has no such shape", opts.Shape, s.Name)
 	}
 	if err := file.checkNames(); err != nil {
 		return nil, err
@@ -92,13 +90,13 @@ func newPyShape(shape loadtest.Shape, chosen string) pyShape {
 
 func pyNumber(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
+// pyKeywords lists the words that are no names in Python and not in the template.
+const pyKeywords = "and as assert async await break continue def del elif else except finally from global import in is lambda nonlocal " +
+	"or pass raise try while with yield None True False"
+
 // checkNames checks that the names of classes can be names in Python and differ
-// from each other and from the file's own.
+// from each other and from all words of the file.
 func (f *pyFile) checkNames() error {
-	taken := map[string]bool{}
-	for _, own := range []string{"GoUser", "Stages", "Test", "User", "LoadTestShape", "MasterRunner", "SCENARIO", "NAMESPACE", "KEEP", "PICKER"} {
-		taken[own] = true
-	}
 	names := make([]string, 0, len(f.Classes)+len(f.Shapes))
 	for _, c := range f.Classes {
 		names = append(names, c.Name)
@@ -106,13 +104,17 @@ func (f *pyFile) checkNames() error {
 	for _, s := range f.Shapes {
 		names = append(names, s.Name)
 	}
-	pattern := regexp.MustCompile(`^[A-Z][A-Za-z0-9_]*$`)
+	word := regexp.MustCompile(`[A-Za-z][A-Za-z0-9_]*`)
+	taken := map[string]bool{}
+	for _, own := range word.FindAllString(fileTemplate+pyKeywords, -1) {
+		taken[own] = true
+	}
 	for _, name := range names {
-		if !pattern.MatchString(name) || name == "None" || name == "True" || name == "False" {
-			return fmt.Errorf("name %q: must be the name of a class in Python: an upper-case letter, then letters, digits and underscores", name)
+		if word.FindString(name) != name || name == "" {
+			return fmt.Errorf("name %q: must be the name of a class in Python: a letter, then letters, digits and underscores", name)
 		}
 		if taken[name] {
-			return fmt.Errorf("name %q: is used twice in the file; choose another name for the class or shape", name)
+			return fmt.Errorf("name %q: has another meaning in the file; choose another name for the class or shape", name)
 		}
 		taken[name] = true
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 func TestFile(t *testing.T) {
-	s := &loadtest.Scenario{
+	s := loadtest.Scenario{
 		Name:    "night",
 		Classes: []loadtest.Class{{Name: "Walker"}, {Name: "Runner", Weight: 3}},
 		Shapes: []loadtest.Shape{
@@ -35,14 +35,14 @@ func TestFileOfWrongNames(t *testing.T) {
 		s    loadtest.Scenario
 		opts FileOptions
 	}{
-		`class "Walker": scenario night has no such class`: {loadtest.Scenario{Name: "night"}, FileOptions{Classes: []string{"Walker"}}},
-		`shape "Storm": scenario night has no such shape`:  {loadtest.Scenario{Name: "night"}, FileOptions{Shape: "Storm"}},
-		`name "my user": must be the name of a class`:      {loadtest.Scenario{Classes: []loadtest.Class{{Name: "my user"}}}, FileOptions{}},
-		`name "None": must be the name of a class`:         {loadtest.Scenario{Classes: []loadtest.Class{{Name: "None"}}}, FileOptions{}},
-		`name "Test": is used twice`:                       {loadtest.Scenario{Classes: []loadtest.Class{{Name: "Test"}}}, FileOptions{}},
-		`name "Both": is used twice`:                       {loadtest.Scenario{Classes: []loadtest.Class{{Name: "Both"}}, Shapes: []loadtest.Shape{{Name: "Both"}}}, FileOptions{}},
+		`invalid class "Walker": scenario night has no such class`: {loadtest.Scenario{Name: "night"}, FileOptions{Classes: []string{"Walker"}}},
+		`invalid shape "Storm": scenario night has no shapes`:      {loadtest.Scenario{Name: "night"}, FileOptions{Shape: "Storm"}},
+		`name "my user": must be the name of a class`:              {loadtest.Scenario{Classes: []loadtest.Class{{Name: "my user"}}}, FileOptions{}},
+		`name "None": has another meaning`:                         {loadtest.Scenario{Classes: []loadtest.Class{{Name: "None"}}}, FileOptions{}},
+		`name "Test": has another meaning`:                         {loadtest.Scenario{Classes: []loadtest.Class{{Name: "Test"}}}, FileOptions{}},
+		`name "Both": has another meaning`:                         {loadtest.Scenario{Classes: []loadtest.Class{{Name: "Both"}}, Shapes: []loadtest.Shape{{Name: "Both"}}}, FileOptions{}},
 	} {
-		if text, err := File(&test.s, &test.opts); err == nil || !strings.Contains(err.Error(), want) {
+		if text, err := File(test.s, &test.opts); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s\n%s", err, want, text)
 		}
 	}
