@@ -57,6 +57,7 @@ const environment = `| variable | |
 | NO_COLOR | any value disables colours |
 | COLUMNS | width of the output, if it cannot be detected |
 | ZAEL_FORCE_TTY | number of columns; makes stdout a terminal of that width |
+| ZAEL_LOCUST | program of Locust for loadtest local --ui, if --locust is not given |
 
 The variables of the AWS SDK, such as AWS_REGION, AWS_PROFILE and AWS_ENDPOINT_URL, apply to DynamoDB.
 

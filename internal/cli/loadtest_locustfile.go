@@ -14,8 +14,9 @@ func newLoadtestLocustfile(c *console) *cobra.Command {
 		Short: "Print the Python file of a Locust master",
 		Long: `Print the Python file that a Locust master loads to run a scenario. It holds the
 names and weights of the classes of users, which run in workers that
-"zae-limiter loadtest worker" starts. When a test begins, the master sends its ID
-to all workers, which then share a namespace. At the end one of them removes it.
+"zae-limiter loadtest worker" starts. When a test begins, the master sends its
+ID to all workers, which then share a namespace. At the end one of them removes
+it, unless --keep was given.
 
 A shape takes the place of the number of users. With its option --class-picker,
 Locust offers all classes and shapes on its page.`,

@@ -27,14 +27,16 @@ func newLoadtestWorker(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worker SCENARIO [CLASS...]",
 		Short: "Run users for a Locust master",
-		Long: `Run the users of a scenario for a Locust master, which decides how many there are
-and adds up the statistics of all workers. The master loads the file that
-"zae-limiter loadtest locustfile" prints. Tested with Locust ` + locust.Version + `; a master of
-another version warns.
+		Long: `Run the users of a scenario for a Locust master, which decides how many run and
+adds up the statistics of all workers. The master loads the file that
+"zae-limiter loadtest locustfile" prints. Tested with Locust ` + locust.Version + `; a master
+of another version warns.
 
 The worker ends when the master does. Without a master it tries again, and fails
 after --give-up. Ctrl-C stops the users, sends the last report and leaves the
-master. All workers of a test need the same store.`,
+master. All workers of a test need the same store.
+
+` + storeHelp,
 		Example: `  zae-limiter loadtest worker simple --master 10.0.0.5 --name my-app
   zae-limiter loadtest worker max_rps MaxRpsCascadeUser --master localhost:5557`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runLoadWorker(cmd.Context(), &o, args) },
