@@ -91,7 +91,7 @@ func runLoadUI(ctx context.Context, o *loadLocalOptions, s loadtest.Scenario, cl
 		return err
 	}
 	defer func() { err = errors.Join(err, repo.Close()) }()
-	master, err := o.startMaster(program, file, len(s.Shapes) > 0)
+	master, err := o.startMaster(ctx, program, file, len(s.Shapes) > 0)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,8 @@ type locustMaster struct {
 }
 
 // startMaster starts Locust with a file. Workers reach it from this machine only.
-func (o *loadLocalOptions) startMaster(program string, file []byte, picker bool) (*locustMaster, error) {
+// It outlives ctx, since stop ends it.
+func (o *loadLocalOptions) startMaster(ctx context.Context, program string, file []byte, picker bool) (*locustMaster, error) {
 	const loopback = "127.0.0.1"
 	webPort, err := findPort(o.webHost, o.port)
 	if err != nil {
@@ -53,7 +54,7 @@ func (o *loadLocalOptions) startMaster(program string, file []byte, picker bool)
 	if picker && o.shape == "" {
 		args = append(args, "--class-picker")
 	}
-	m.cmd = exec.CommandContext(context.Background(), program, args...)
+	m.cmd = exec.CommandContext(context.WithoutCancel(ctx), program, args...)
 	m.cmd.Dir, m.cmd.Stdout, m.cmd.Stderr, m.cmd.WaitDelay = folder, o.out, o.err, time.Second
 	ownGroup(m.cmd) // Ctrl-C must not end it before the worker has stopped its users
 	if err := errors.Join(os.WriteFile(name, file, 0o600), m.cmd.Start()); err != nil {

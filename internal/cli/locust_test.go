@@ -172,8 +172,8 @@ func (f *site) worker(name, scenario string, args ...string) *running {
 // master starts Locust with the file that our program prints.
 func (f *site) master(file []string, args ...string) *running {
 	f.Helper()
-	print := exec.CommandContext(f.Context(), "zae-limiter", append([]string{"loadtest", "locustfile"}, file...)...)
-	text, err := print.Output()
+	printer := exec.CommandContext(f.Context(), "zae-limiter", append([]string{"loadtest", "locustfile"}, file...)...)
+	text, err := printer.Output()
 	name := filepath.Join(f.dir, "master.py")
 	if err := errors.Join(err, os.WriteFile(name, text, 0o600)); err != nil {
 		f.Fatal(err)

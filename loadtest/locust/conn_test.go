@@ -153,7 +153,7 @@ func TestMessageThatIsTooLongEndsTheConnection(t *testing.T) {
 		"negative size": {flagLong, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
+			l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -184,7 +184,7 @@ func TestMessageThatIsTooLongEndsTheConnection(t *testing.T) {
 
 func TestGuardFollowsFrames(t *testing.T) {
 	long := append(binary.BigEndian.AppendUint64([]byte{flagLong}, 300), make([]byte, 300)...)
-	stream := make([]byte, greetingSize)
+	stream := bytes.Repeat([]byte{0}, greetingSize)
 	for range 2 * maxMessage / len(long) { // more than a message may have, in many messages
 		stream = append(stream, long...)
 		stream = append(stream, flagMore, 1, 0, 0, 2, 7, 7)
@@ -205,7 +205,7 @@ func TestGuardFollowsFrames(t *testing.T) {
 func TestDialingSomethingElse(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	defer web.Close()
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

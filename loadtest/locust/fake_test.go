@@ -316,7 +316,7 @@ func (s *fakeSwarm) Users() map[string]int {
 func (s *fakeSwarm) Stop(ctx context.Context) error {
 	if s.stuck {
 		time.Sleep(s.stopTime)
-		ctx = context.Background()
+		ctx = context.WithoutCancel(ctx)
 	}
 	if s.stopTime == 0 {
 		s.happen(nil)

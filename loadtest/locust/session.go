@@ -56,7 +56,7 @@ func (w *worker) session(ctx context.Context) error {
 		defer close(ended)
 		s.read()
 	}()
-	err = s.end(s.follow(ctx, limit))
+	err = s.end(s.follow(ctx, limit)) //nolint:contextcheck // users stop in order after ctx has ended
 	close(s.over)
 	err = errors.Join(err, l.close())
 	<-ended
@@ -98,9 +98,9 @@ func (s *session) follow(ctx context.Context, limit time.Duration) error {
 		case <-ctx.Done():
 			return nil
 		case r := <-s.inbox:
-			err = s.handle(r)
+			err = s.handle(r) //nolint:contextcheck // jobs have contexts of their own, which end with the session
 		case o := <-s.done:
-			err = s.finish(o)
+			err = s.finish(o) //nolint:contextcheck // as above
 		case <-heartbeat.C:
 			err = s.beat()
 		case <-report.C:

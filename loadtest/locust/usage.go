@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"runtime/metrics"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/loadtest"
 )
 
 // usage measures this process for heartbeats.
@@ -13,13 +15,13 @@ type usage struct {
 	cpu time.Duration
 }
 
-func newUsage() *usage { return &usage{time.Now(), processCPU()} }
+func newUsage() *usage { return &usage{time.Now(), loadtest.CPUTime()} }
 
 // read returns the share of the cores that the process used since the last call,
 // in percent, and its memory in bytes. Locust's own workers have one core, and
 // the master warns above 90 %, so all cores together count as 100 %.
 func (u *usage) read() (percent float64, memory uint64) {
-	now, cpu := time.Now(), processCPU()
+	now, cpu := time.Now(), loadtest.CPUTime()
 	if elapsed := now.Sub(u.at) * time.Duration(runtime.GOMAXPROCS(0)); elapsed > 0 {
 		percent = math.Round(1000*float64(cpu-u.cpu)/float64(elapsed)) / 10
 	}
