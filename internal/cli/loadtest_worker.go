@@ -85,13 +85,21 @@ func runLoadWorker(ctx context.Context, o *loadWorkerOptions, args []string) (er
 	return err
 }
 
+// sharedTest is the ID of tests that the master does not name, so that the users
+// of all workers have the same parent.
+const sharedTest = "00000000"
+
 // swarms returns a function that opens the swarm of a test on a store.
 func (conn *connection) swarms(repo limiter.Repository, scenario loadtest.Scenario) func(locust.Test) (locust.Swarm, error) {
+	warned := false
 	return func(test locust.Test) (locust.Swarm, error) {
 		o := loadtest.SwarmOptions{ID: test.ID, Worker: test.Worker, Record: test.Record}
 		if test.ID == "" {
-			o.Namespace = "loadtest-" + scenario.Name
-			conn.warn("the master names no test, so its users run in namespace %s, which stays; masters with the file of \"zae-limiter loadtest locustfile\" remove theirs", o.Namespace)
+			o.ID, o.Namespace = sharedTest, "loadtest-"+scenario.Name
+			if !warned {
+				warned = true
+				conn.warn("the master names no test, so its users run in namespace %s, which stays; masters with the file of \"zae-limiter loadtest locustfile\" remove theirs", o.Namespace)
+			}
 		}
 		return loadtest.NewSwarm(repo, scenario, &o)
 	}
