@@ -57,11 +57,11 @@ type site struct {
 func newSite(t *testing.T) *site {
 	t.Helper()
 	f := &site{T: t, python: pythonWithLocust(t), dir: t.TempDir(), table: "locust-" + strings.ToLower(rand.Text()), endpoint: sharedEngine.URL(t)}
-	f.port, f.webPort = freePort(t), freePort(t)
+	f.port, f.webPort = masterPort(t), masterPort(t)
 	return f
 }
 
-func freePort(t *testing.T) string {
+func masterPort(t *testing.T) string {
 	t.Helper()
 	port, err := findPort("127.0.0.1", anyPort)
 	if err != nil {
