@@ -1,7 +1,7 @@
 // Package fakeaws is a small AWS for the tests of package infra.
 //
 // A [Cloud] is a server that speaks the wire formats of CloudFormation, S3,
-// Lambda, SQS, CloudWatch and STS, and forwards requests for tables to DynamoDB
+// Lambda, SQS, CloudWatch, STS, EC2, ECS and ECR, and forwards requests for tables to DynamoDB
 // Local. A [Template] evaluates a CloudFormation template, a [Policy] evaluates
 // IAM policies, and a [Recorder] records the calls that a policy has to allow.
 package fakeaws
@@ -47,6 +47,11 @@ type Cloud struct {
 	Mappings  string            // event source mappings, JSON
 	Alarms    []Alarm
 	Messages  string // number of messages in the dead letter queue
+	Network   Network
+	Clusters  []string // of ECS
+	Services  []*Service
+	Tasks     []*Task
+	Images    map[string][]string // repository name to the tags of its images
 	// Changes are the changes that every change set reports. Nil stands for a
 	// change of one function.
 	Changes []Change
@@ -85,7 +90,7 @@ type Reply struct {
 func New(tb testing.TB, engine string) *Cloud {
 	tb.Helper()
 	c := &Cloud{
-		tb: tb, Engine: engine, Buckets: map[string]*Bucket{}, Functions: map[string]string{}, Failing: map[string]string{},
+		tb: tb, Engine: engine, Buckets: map[string]*Bucket{}, Functions: map[string]string{}, Failing: map[string]string{}, Images: map[string][]string{},
 		clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Messages: "0",
 	}
 	server := httptest.NewServer(c)
@@ -149,6 +154,12 @@ func (c *Cloud) route(r *Request, request *http.Request) func(*Request) *Reply {
 	case service == "AmazonSQS":
 		r.Op = op
 		return c.serveQueue
+	case strings.HasPrefix(service, "AmazonEC2ContainerService"):
+		r.Op = op
+		return c.serveECS
+	case strings.HasPrefix(service, "AmazonEC2ContainerRegistry"):
+		r.Op = op
+		return c.serveECR
 	case strings.HasPrefix(path, "/service/"):
 		r.Op = path[strings.LastIndex(path, "/")+1:]
 		return c.serveAlarms
@@ -161,6 +172,9 @@ func (c *Cloud) route(r *Request, request *http.Request) func(*Request) *Reply {
 	case strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded"):
 		r.Form, _ = url.ParseQuery(string(r.Body))
 		r.Op = r.Form.Get("Action")
+		if slices.Contains(networkOps, r.Op) {
+			return c.serveEC2
+		}
 		return c.serveStack
 	}
 	r.Bucket, r.Key, _ = strings.Cut(strings.TrimPrefix(path, "/"), "/")
@@ -215,6 +229,8 @@ func (c *Cloud) Deny(op string) {
 // ErrorReply returns an error in the format of the service that r is for.
 func ErrorReply(r *Request, status int, code, message string) *Reply {
 	switch {
+	case slices.Contains(networkOps, r.Op):
+		return ec2Error(status, code, message)
 	case r.Form != nil:
 		return xmlReply(status, fmt.Sprintf("<ErrorResponse><Error><Type>Sender</Type><Code>%s</Code><Message>%s</Message></Error></ErrorResponse>", code, escapeXML(message)))
 	case r.Bucket != "":
