@@ -160,7 +160,7 @@ func (s *session) ensureBucket(ctx context.Context, bucket, account string) erro
 
 // bucketTags returns the tags for the stack's bucket.
 func (s *session) bucketTags() map[string]string {
-	return mergeTags(s.opts.Stack.Tags, discoveryTags(s.name))
+	return mergeTags(s.opts.Stack.Tags, s.discoveryTags())
 }
 
 // tagBucket replaces the tags of a bucket.
@@ -207,7 +207,7 @@ func (s *session) ownBucketTags(ctx context.Context, bucket, account string) (ma
 	for _, tag := range out.TagSet {
 		tags[aws.ToString(tag.Key)] = aws.ToString(tag.Value)
 	}
-	if tags[tagManagedBy] != manager || tags[tagName] != discoveryTags(s.name)[tagName] {
+	if tags[tagManagedBy] != manager || tags[tagName] != s.discoveryTags()[tagName] || tags[tagType] != s.kind {
 		return refuse("belongs to another owner")
 	}
 	return tags, nil

@@ -170,9 +170,8 @@ func failedOnlyOnArchive(failed *FailedError) bool {
 // checkProtection refuses to delete a protected stack or table, and sets the number
 // of items.
 func (s *session) checkProtection(ctx context.Context, stack *cfn.Stack, r *Removal) error {
-	if aws.ToBool(stack.EnableTerminationProtection) {
-		off := s.place.AWS("cloudformation", "update-termination-protection", "--no-enable-termination-protection", "--stack-name", s.name)
-		return s.refuse(stack, "it is protected; disable the protection with "+off+", and delete it again")
+	if err := s.checkTermination(stack); err != nil {
+		return err
 	}
 	table, err := s.physicalID(ctx, stack, tableResource)
 	if err != nil || table == "" {
@@ -194,6 +193,15 @@ func (s *session) checkProtection(ctx context.Context, stack *cfn.Stack, r *Remo
 	}
 	r.Items = aws.ToInt64(out.Table.ItemCount)
 	return nil
+}
+
+// checkTermination refuses to delete a protected stack.
+func (s *session) checkTermination(stack *cfn.Stack) error {
+	if !aws.ToBool(stack.EnableTerminationProtection) {
+		return nil
+	}
+	off := s.place.AWS("cloudformation", "update-termination-protection", "--no-enable-termination-protection", "--stack-name", s.name)
+	return s.refuse(stack, "it is protected; disable the protection with "+off+", and delete it again")
 }
 
 // unprotectCommand returns the command that disables the protection of a table.
@@ -239,6 +247,9 @@ func (s *session) findArchive(ctx context.Context, stack *cfn.Stack) (bucket str
 // deleteEmptyArchive deletes the archive of a stack that is being deleted, if it is
 // empty: the template would keep it. It ignores errors.
 func (s *session) deleteEmptyArchive(ctx context.Context, stack *cfn.Stack) {
+	if s.kind == typeLoad {
+		return // it has none
+	}
 	if bucket, used, err := s.findArchive(ctx, stack); err == nil && bucket != "" && !used {
 		_, _ = s.buckets.DeleteBucket(ctx, &s3.DeleteBucketInput{Bucket: &bucket})
 	}

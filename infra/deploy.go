@@ -207,13 +207,18 @@ func (s *session) create(ctx context.Context) (Deployment, error) {
 	if err != nil {
 		return Deployment{}, err
 	}
-	out, err := s.stacks.CreateStack(ctx, &cloudformation.CreateStackInput{
-		StackName: &s.name, TemplateBody: aws.String(string(Template())),
-		Parameters:         append(cfnParameters(s.opts.Stack.parameters(s.name, code.at(s.opts.Stack.ArtifactBucket))), positionParameter(nil)),
-		Tags:               cfnTags(mergeTags(s.opts.Stack.Tags, discoveryTags(s.name), versionTags(s.opts.Version))),
-		Capabilities:       []cfn.Capability{cfn.CapabilityCapabilityNamedIam},
-		ClientRequestToken: aws.String("zae-limiter-" + rand.Text()), // makes a retry by the SDK safe
+	return s.createStack(ctx, code, cloudformation.CreateStackInput{
+		TemplateBody: aws.String(string(Template())),
+		Parameters:   append(cfnParameters(s.opts.Stack.parameters(s.name, code.at(s.opts.Stack.ArtifactBucket))), positionParameter(nil)),
+		Tags:         cfnTags(mergeTags(s.opts.Stack.Tags, s.discoveryTags(), versionTags(s.opts.Version))),
 	})
+}
+
+// createStack creates a stack with that code, and waits for the end.
+func (s *session) createStack(ctx context.Context, code *Code, in cloudformation.CreateStackInput) (Deployment, error) {
+	in.StackName, in.Capabilities = &s.name, []cfn.Capability{cfn.CapabilityCapabilityNamedIam}
+	in.ClientRequestToken = aws.String("zae-limiter-" + rand.Text()) // makes a retry by the SDK safe
+	out, err := s.stacks.CreateStack(ctx, &in)
 	if err != nil {
 		return Deployment{}, s.startError(ctx, opCreate, err)
 	}
@@ -264,11 +269,21 @@ func (s *session) publish(ctx context.Context, functions bool, bucket, architect
 	}
 	p, err := NewPackage(ctx, &PackageOptions{Architecture: architecture, Zip: s.opts.Zip, Version: s.opts.Version, Building: s.opts.Building})
 	if err != nil {
-		if ctx.Err() == nil && !isTranslated(err) {
-			err = &RefusedError{Stack: s.name, Reason: err.Error()}
-		}
-		return nil, err
+		return nil, s.refuseCode(ctx, err)
 	}
+	return s.store(ctx, bucket, p)
+}
+
+// refuseCode returns the error for code that could not be built.
+func (s *session) refuseCode(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() == nil && !isTranslated(err) {
+		return &RefusedError{Stack: s.name, Reason: err.Error()}
+	}
+	return err
+}
+
+// store uploads a package, and returns where it is.
+func (s *session) store(ctx context.Context, bucket string, p *Package) (*Code, error) {
 	at, uploaded, err := s.upload(ctx, bucket, p)
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ func (s *session) update(ctx context.Context, stack *cfn.Stack) (Deployment, err
 	d, err := s.apply(ctx, stack, code, cloudformation.CreateChangeSetInput{
 		TemplateBody: aws.String(string(Template())),
 		Parameters:   append(cfnParameters(s.opts.Stack.parameters(s.name, code.at(s.opts.Stack.ArtifactBucket))), positionParameter(stack)),
-		Tags:         cfnTags(mergeTags(s.opts.Stack.Tags, discoveryTags(s.name), versionTags(s.opts.Version))),
+		Tags:         cfnTags(mergeTags(s.opts.Stack.Tags, s.discoveryTags(), versionTags(s.opts.Version))),
 	})
 	return d, withPythonAdvice(stack, err)
 }
@@ -79,14 +79,26 @@ func isRace(err error) bool {
 // checkVersions refuses a downgrade of a stack, by its tags, and a table of a newer
 // version.
 func (s *session) checkVersions(ctx context.Context, stack *cfn.Stack) error {
+	if err := s.checkDowngrade(stack); err != nil {
+		return err
+	}
+	return s.checkTable(ctx, stack)
+}
+
+// checkDowngrade refuses a stack that a newer version deployed.
+func (s *session) checkDowngrade(stack *cfn.Stack) error {
 	for _, tag := range []string{tagVersion, tagLambdaVersion} {
 		deployed := tagsOf(*stack)[tag]
 		if isGoStack(stack) && !s.opts.Downgrade && !canReplace(s.opts.Version, deployed) {
-			return s.refuse(stack, fmt.Sprintf("version %s deployed it, and this program, %s, is older or not a release; run a newer program, or allow it with --downgrade of deploy or --force of upgrade",
-				deployed, s.opts.Version))
+			allow := "allow it with --downgrade of deploy or --force of upgrade"
+			if s.kind == typeLoad {
+				allow = "delete the load test and deploy it again"
+			}
+			return s.refuse(stack, fmt.Sprintf("version %s deployed it, and this program, %s, is older or not a release; run a newer program, or %s",
+				deployed, s.opts.Version, allow))
 		}
 	}
-	return s.checkTable(ctx, stack)
+	return nil
 }
 
 // checkTable refuses a stack whose table does not exist or is not usable.

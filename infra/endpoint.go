@@ -64,6 +64,9 @@ func (s *session) isForeignResponse(response *smithyhttp.Response) bool {
 
 // tableAdvice returns the command that works without CloudFormation.
 func (s *session) tableAdvice() string {
+	if s.kind == typeLoad {
+		return "`zae-limiter loadtest local` runs a load test without one"
+	}
 	name := s.name
 	if name == "" {
 		name = "NAME"

@@ -14,7 +14,6 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
 
 // RefusedError reports why a call does not change a stack, bucket or table, and what
@@ -69,13 +68,13 @@ type InterruptedError struct {
 	Op    string // "created", "updated" or "deleted"
 	Err   error  // of the context or of polling
 
-	place hint.Place
+	look string // the command that shows the status
 }
 
 // Error returns the operation and how to continue.
 func (e *InterruptedError) Error() string {
 	return fmt.Sprintf("stack %q is still being %s: %v; CloudFormation continues; run the same command to wait for it, or %s to see its status",
-		e.Stack, e.Op, e.Err, e.place.Command("status", "--name", e.Stack))
+		e.Stack, e.Op, e.Err, e.look)
 }
 
 // Unwrap returns Err.

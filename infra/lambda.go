@@ -113,18 +113,27 @@ func noPackageError(architecture string, programErr, buildErr error) error {
 		architecture, or, programErr, buildErr)
 }
 
-// pack returns a package with an executable.
-func pack(program []byte, architecture, source string) (*Package, error) {
+// file is a file of a package.
+type file struct {
+	name    string // with slashes
+	mode    fs.FileMode
+	content []byte
+}
+
+// pack returns a package with an executable and other files.
+func pack(program []byte, architecture, source string, others ...file) (*Package, error) {
 	var buf bytes.Buffer
 	w := zip.NewWriter(&buf)
-	header := &zip.FileHeader{Name: bootstrap, Method: zip.Deflate, Modified: time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)}
-	header.SetMode(0o755)
-	entry, err := w.CreateHeader(header)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := entry.Write(program); err != nil {
-		return nil, err
+	for _, f := range append([]file{{bootstrap, 0o755, program}}, others...) {
+		header := &zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)}
+		header.SetMode(f.mode)
+		entry, err := w.CreateHeader(header)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := entry.Write(f.content); err != nil {
+			return nil, err
+		}
 	}
 	if err := w.Close(); err != nil {
 		return nil, err

@@ -43,14 +43,23 @@ func planBuild(ctx context.Context, t toolchain, o PackageOptions) (*Package, er
 }
 
 // build compiles zae-limiter and returns its package.
-func build(ctx context.Context, t toolchain, o PackageOptions) (_ *Package, err error) {
-	source, err := t.source(ctx, o.Version)
+func build(ctx context.Context, t toolchain, o PackageOptions) (*Package, error) {
+	content, source, err := compile(ctx, t, o)
 	if err != nil {
 		return nil, err
 	}
+	return pack(content, o.Architecture, source)
+}
+
+// compile compiles zae-limiter. It returns the executable and where it is from.
+func compile(ctx context.Context, t toolchain, o PackageOptions) (content []byte, from string, err error) {
+	source, err := t.source(ctx, o.Version)
+	if err != nil {
+		return nil, "", err
+	}
 	folder, err := os.MkdirTemp("", "zae-limiter-")
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	output := filepath.Join(folder, bootstrap)
@@ -65,16 +74,15 @@ func build(ctx context.Context, t toolchain, o PackageOptions) (_ *Package, err 
 	_, err = compile.run(ctx, "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", output, "./cmd/zae-limiter")
 	done(err)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	content, err := os.ReadFile(output)
-	if err != nil {
-		return nil, err
+	if content, err = os.ReadFile(output); err != nil {
+		return nil, "", err
 	}
 	if err := checkProgram(content, o.Architecture); err != nil {
-		return nil, fmt.Errorf("the program built from %s cannot run as a function: %w", source, err)
+		return nil, "", fmt.Errorf("the program built from %s cannot run as a function: %w", source, err)
 	}
-	return pack(content, o.Architecture, "built from "+source)
+	return content, "built from " + source, nil
 }
 
 // source returns the folder of the module at a version. A release comes from the

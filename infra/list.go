@@ -3,6 +3,7 @@ package infra
 import (
 	"cmp"
 	"context"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -54,20 +55,35 @@ func List(ctx context.Context, opts *Options) ([]StackSummary, error) {
 
 func (s *session) list(ctx context.Context) ([]StackSummary, error) {
 	var found []StackSummary
-	pages := cloudformation.NewDescribeStacksPaginator(s.stacks, &cloudformation.DescribeStacksInput{})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+	for stack, err := range s.allStacks(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		for _, stack := range page.Stacks {
-			if f, ok := s.summary(stack); ok {
-				found = append(found, f)
-			}
+		if f, ok := s.summary(stack); ok {
+			found = append(found, f)
 		}
 	}
 	slices.SortFunc(found, func(a, b StackSummary) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Stack, b.Stack)) })
 	return found, nil
+}
+
+// allStacks iterates over all stacks in the account and region.
+func (s *session) allStacks(ctx context.Context) iter.Seq2[cfn.Stack, error] {
+	return func(yield func(cfn.Stack, error) bool) {
+		pages := cloudformation.NewDescribeStacksPaginator(s.stacks, &cloudformation.DescribeStacksInput{})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				yield(cfn.Stack{}, err)
+				return
+			}
+			for _, stack := range page.Stacks {
+				if !yield(stack, nil) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // summary returns the summary of a stack, and whether it belongs to zae-limiter.

@@ -16,6 +16,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/ecr"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -30,7 +32,9 @@ import (
 // the name of the stack, if the call has one.
 type session struct {
 	opts   Options
-	name   string
+	name   string // of the stack
+	target string // the name for users: that of the stack or, for a load stack, of the stack that it tests
+	kind   string // typeLimiter or typeLoad
 	op     string // the call, for errors
 	region string
 	place  hint.Place // for the commands that errors suggest
@@ -38,13 +42,16 @@ type session struct {
 	unresolved error
 	answered   sync.Map // custom endpoint (string) to whether it has responded (bool)
 
-	stacks    *cloudformation.Client
-	tables    *dynamodb.Client
-	functions *lambda.Client
-	queues    *sqs.Client
-	metrics   *cloudwatch.Client
-	buckets   *s3.Client
-	identity  *sts.Client
+	stacks     *cloudformation.Client
+	tables     *dynamodb.Client
+	functions  *lambda.Client
+	queues     *sqs.Client
+	metrics    *cloudwatch.Client
+	buckets    *s3.Client
+	identity   *sts.Client
+	containers *ecs.Client
+	registry   *ecr.Client
+	networks   *networkClient
 }
 
 // newStackSession returns a session for the stack of that name.
@@ -57,7 +64,7 @@ func newStackSession(ctx context.Context, op, name string, opts *Options) (*sess
 	if err != nil {
 		return nil, err
 	}
-	s.name = name
+	s.name, s.target, s.kind = name, name, typeLimiter
 	return s, nil
 }
 
@@ -97,6 +104,17 @@ func (s *session) connect(cfg aws.Config) {
 		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
 	})
 	s.identity = sts.NewFromConfig(cfg, func(o *sts.Options) { o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint) })
+	s.containers = ecs.NewFromConfig(cfg, func(o *ecs.Options) { o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint) })
+	s.registry = ecr.NewFromConfig(cfg, func(o *ecr.Options) { o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint) })
+	s.networks = &networkClient{cfg}
+}
+
+// command returns a command of zae-limiter about the stack, for errors to suggest.
+func (s *session) command(words ...string) string {
+	if s.kind == typeLoad {
+		words = append([]string{"loadtest"}, words...)
+	}
+	return s.place.Command(append(words, "--name", s.target)...)
 }
 
 // responseTimeout is the timeout for the first byte of a response.

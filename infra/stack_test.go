@@ -99,7 +99,7 @@ func TestStackOf(t *testing.T) {
 	}
 	for _, s := range []Stack{{Tags: map[string]string{}}, {Tags: map[string]string{}, NoIAM: true}, everything} {
 		before := s.parameters("app", object{"bucket", "key"})
-		stack := &cfn.Stack{Parameters: cfnParameters(before), Tags: cfnTags(mergeTags(s.Tags, discoveryTags("app"), versionTags("1.2.3")))}
+		stack := &cfn.Stack{Parameters: cfnParameters(before), Tags: cfnTags(mergeTags(s.Tags, (&session{target: "app", kind: typeLimiter}).discoveryTags(), versionTags("1.2.3")))}
 		stack.Tags = append(stack.Tags, cfn.Tag{Key: aws.String("aws:owner"), Value: aws.String("service")})
 		again := stackOf(stack)
 		if diff := cmp.Diff(values(cfnParameters(before)), values(cfnParameters(again.parameters("app", object{"bucket", "key"})))); diff != "" {
@@ -200,7 +200,7 @@ func TestKeptParametersAreAllSent(t *testing.T) {
 
 func TestTagsThatAreSent(t *testing.T) {
 	t.Parallel()
-	got := mergeTags(map[string]string{"team": "a", "ManagedBy": "me"}, discoveryTags("ZAEL-app"), versionTags("1.2.3"))
+	got := mergeTags(map[string]string{"team": "a", "ManagedBy": "me"}, (&session{target: "ZAEL-app", kind: typeLimiter}).discoveryTags(), versionTags("1.2.3"))
 	want := map[string]string{
 		"team": "a", "ManagedBy": "zae-limiter", "zae-limiter:name": "app", "zae-limiter:type": "limiter",
 		"zae-limiter:version": "1.2.3", "zae-limiter:schema-version": "0.8.0", "zae-limiter:lambda-version": "1.2.3",

@@ -85,6 +85,9 @@ const tableResource = "RateLimitsTable"
 
 // checkOwner refuses a stack that zae-limiter did not create.
 func (s *session) checkOwner(ctx context.Context, stack *cfn.Stack) error {
+	if s.kind == typeLoad {
+		return s.checkLoadOwner(stack)
+	}
 	tags := tagsOf(*stack)
 	if tags[tagManagedBy] == manager {
 		if kind := tags[tagType]; kind != "" && kind != typeLimiter {
@@ -107,7 +110,7 @@ func (s *session) refuse(stack *cfn.Stack, reason string) error {
 
 // refuseState returns the error for a stack in a state that cannot be updated.
 func (s *session) refuseState(stack *cfn.Stack) error {
-	remove := s.place.Command("delete", "--name", s.name)
+	remove := s.command("delete")
 	switch stateOf(stack) {
 	case broken:
 		return s.refuse(stack, "its creation or deletion failed, so it cannot be updated; delete it with "+remove+", and deploy it again")

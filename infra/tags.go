@@ -36,7 +36,7 @@ func Tag(ctx context.Context, name string, opts *Options) (Deployment, error) {
 func (s *session) tag(ctx context.Context) (Deployment, error) {
 	return s.run(ctx, plan{s.notFound, func(ctx context.Context, stack *cfn.Stack) (Deployment, error) {
 		before := tagsOf(*stack)
-		after := mergeTags(before, s.opts.Stack.Tags, managedTagsIn(before), discoveryTags(s.name))
+		after := mergeTags(before, s.opts.Stack.Tags, managedTagsIn(before), s.discoveryTags())
 		if maps.Equal(before, after) {
 			return s.deployment(stack, "unchanged"), nil
 		}
@@ -94,6 +94,7 @@ const (
 
 	manager     = "zae-limiter"
 	typeLimiter = "limiter"
+	typeLoad    = "load-test"
 
 	legacyPrefix = "ZAEL-" // name prefix of stacks of older tools
 )
@@ -101,9 +102,9 @@ const (
 // maxTags is the number of tags for the owner, of the 50 that a stack can have.
 const maxTags = 44
 
-// discoveryTags returns the tags by which List finds a stack.
-func discoveryTags(name string) map[string]string {
-	return map[string]string{tagManagedBy: manager, tagName: strings.TrimPrefix(name, legacyPrefix), tagType: typeLimiter}
+// discoveryTags returns the tags by which List and ListLoads find a stack.
+func (s *session) discoveryTags() map[string]string {
+	return map[string]string{tagManagedBy: manager, tagName: strings.TrimPrefix(s.target, legacyPrefix), tagType: s.kind}
 }
 
 // versionTags returns the tags for the deployed versions.

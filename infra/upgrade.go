@@ -60,7 +60,7 @@ func (s *session) upgrade(ctx context.Context, opts *UpgradeOptions) (Deployment
 
 // notFound returns the error for a missing stack.
 func (s *session) notFound(context.Context) (Deployment, error) {
-	return Deployment{}, fmt.Errorf("stack %q: %w in region %s; %s creates it", s.name, limiter.ErrNotFound, s.region, s.place.Command("deploy", "--name", s.name))
+	return Deployment{}, fmt.Errorf("stack %q: %w in region %s; %s creates it", s.name, limiter.ErrNotFound, s.region, s.command("deploy"))
 }
 
 // upgradeStack updates a stack to this version and keeps its settings.
@@ -79,7 +79,7 @@ func (s *session) upgradeStack(ctx context.Context, stack *cfn.Stack, lambdaOnly
 	}
 	at := code.at(bucket)
 	changed := []parameter{{paramCodeBucket, at.bucket}, {paramCodeKey, at.key}, {paramArchitecture, architecture}}
-	tags := mergeTags(tagsOf(*stack), discoveryTags(s.name))
+	tags := mergeTags(tagsOf(*stack), s.discoveryTags())
 	if lambdaOnly {
 		tags[tagLambdaVersion] = s.opts.Version
 		return s.apply(ctx, stack, code, cloudformation.CreateChangeSetInput{

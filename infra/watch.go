@@ -56,18 +56,18 @@ func (w *watcher) wait(ctx context.Context, op string) (*cfn.Stack, error) {
 		stack, done, err := w.poll(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return nil, &InterruptedError{Stack: w.name, Op: op, Err: ctx.Err(), place: w.place}
+			return nil, w.interrupted(op, ctx.Err())
 		case err == nil && done:
 			return stack, nil
 		case err == nil:
 			faults = 0
 		case !isTransient(err) || faults == maxFaults:
-			return nil, &InterruptedError{Stack: w.name, Op: op, Err: explain(err), place: w.place}
+			return nil, w.interrupted(op, explain(err))
 		default:
 			faults++
 		}
 		if err := pause.For(ctx, w.opts.Poll); err != nil {
-			return nil, &InterruptedError{Stack: w.name, Op: op, Err: err, place: w.place}
+			return nil, w.interrupted(op, err)
 		}
 	}
 }
@@ -185,9 +185,18 @@ func (s *session) waitForOthers(ctx context.Context, stack *cfn.Stack) error {
 // ended, the operation may have started.
 func (s *session) startError(ctx context.Context, op string, err error) error {
 	if ctx.Err() != nil {
-		return &InterruptedError{Stack: s.name, Op: op, Err: ctx.Err(), place: s.place}
+		return s.interrupted(op, ctx.Err())
 	}
 	return err
+}
+
+// interrupted returns the error for an operation that goes on without this call.
+func (s *session) interrupted(op string, err error) error {
+	look := s.command("status")
+	if s.kind == typeLoad {
+		look = s.place.Command("loadtest", "list")
+	}
+	return &InterruptedError{Stack: s.name, Op: op, Err: err, look: look}
 }
 
 // cleanupContext returns a context for cleaning up after ctx has ended.

@@ -48,7 +48,7 @@ func (c *Cloud) createChangeSet(r *Request, s *Stack) *Reply {
 		set.parameters[key] = before
 	}
 	if set.changes == nil {
-		set.changes = []Change{{"Modify", FunctionID, resourceTypes[FunctionID], "False", ""}}
+		set.changes = []Change{{"Modify", s.function(), resourceTypes[s.function()], "False", ""}}
 	}
 	set.status = "CREATE_COMPLETE"
 	if set.template == s.Template && maps.Equal(set.parameters, s.Parameters) && maps.Equal(set.tags, s.Tags) {
@@ -109,14 +109,14 @@ func (c *Cloud) execute(s *Stack, set *ChangeSet) {
 	set.status = "EXECUTED"
 	before := s.Status
 	s.Steps = []Step{{Status: before}, {Status: "UPDATE_IN_PROGRESS"}}
-	if why := c.Failing[FunctionID]; why != "" {
+	if why := c.Failing[s.function()]; why != "" {
 		s.Steps = append(s.Steps,
-			Step{Status: "UPDATE_ROLLBACK_IN_PROGRESS", Events: []Event{{Resource: FunctionID, Status: "UPDATE_FAILED", Reason: why}}},
+			Step{Status: "UPDATE_ROLLBACK_IN_PROGRESS", Events: []Event{{Resource: s.function(), Status: "UPDATE_FAILED", Reason: why}}},
 			Step{Status: "UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS"}, Step{Status: "UPDATE_ROLLBACK_COMPLETE"})
 		return
 	}
 	s.Steps = append(s.Steps,
-		Step{Status: "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", Events: []Event{{Resource: FunctionID, Status: "UPDATE_COMPLETE"}}},
+		Step{Status: "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", Events: []Event{{Resource: s.function(), Status: "UPDATE_COMPLETE"}}},
 		Step{Status: "UPDATE_COMPLETE", Do: func() {
 			s.Template, s.Parameters, s.Tags, s.Updated = set.template, set.parameters, set.tags, c.Now()
 		}})
@@ -124,6 +124,9 @@ func (c *Cloud) execute(s *Stack, set *ChangeSet) {
 
 // deleteStack answers a DeleteStack request.
 func (c *Cloud) deleteStack(r *Request, s *Stack) *Reply {
+	if isLoad(s.Template) && s.Template != "" {
+		return c.deleteLoad(r, s)
+	}
 	for i := 1; r.Form.Has(fmt.Sprintf("RetainResources.member.%d", i)); i++ {
 		if s.Status != "DELETE_FAILED" {
 			return ErrorReply(r, 400, "ValidationError", "retainResources is only for a stack whose deletion failed")

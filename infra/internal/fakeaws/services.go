@@ -71,21 +71,40 @@ func FunctionZip(tb testing.TB, machine elf.Machine, more ...byte) string {
 			tb.Fatal(err)
 		}
 	}
-	header := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: 1, Ehsize: 64, Phentsize: 56, Phoff: 64}
-	copy(header.Ident[:], elf.ELFMAG)
-	header.Ident[elf.EI_CLASS], header.Ident[elf.EI_DATA], header.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1
-	var content, buf bytes.Buffer
-	check(binary.Write(&content, binary.LittleEndian, header))
-	content.Write(more)
+	var buf bytes.Buffer
 	w := zip.NewWriter(&buf)
 	file := &zip.FileHeader{Name: "bootstrap"}
 	file.SetMode(0o755)
 	entry, err := w.CreateHeader(file)
 	check(err)
-	_, err = entry.Write(content.Bytes())
+	_, err = entry.Write(executable(tb, machine, more))
 	check(err)
 	check(w.Close())
 	path := filepath.Join(tb.TempDir(), "function.zip")
 	check(os.WriteFile(path, buf.Bytes(), 0o600))
 	return path
+}
+
+// Program writes a program like that of FunctionZip and returns its path.
+func Program(tb testing.TB, machine elf.Machine, more ...byte) string {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "program")
+	if err := os.WriteFile(path, executable(tb, machine, more), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}
+
+// executable returns a valid header for machine and then more.
+func executable(tb testing.TB, machine elf.Machine, more []byte) []byte {
+	tb.Helper()
+	header := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: 1, Ehsize: 64, Phentsize: 56, Phoff: 64}
+	copy(header.Ident[:], elf.ELFMAG)
+	header.Ident[elf.EI_CLASS], header.Ident[elf.EI_DATA], header.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1
+	var content bytes.Buffer
+	if err := binary.Write(&content, binary.LittleEndian, header); err != nil {
+		tb.Fatal(err)
+	}
+	content.Write(more)
+	return content.Bytes()
 }

@@ -53,6 +53,7 @@ const (
 )
 
 var resourceTypes = map[string]string{
+	WorkerID: "AWS::Lambda::Function", ClusterID: "AWS::ECS::Cluster", RepositoryID: "AWS::ECR::Repository", EndpointID: "AWS::EC2::VPCEndpoint",
 	TableID: "AWS::DynamoDB::Table", FunctionID: "AWS::Lambda::Function", ArchiveID: "AWS::S3::Bucket",
 }
 
@@ -280,6 +281,9 @@ func (c *Cloud) CreateStack(r *Request) *Reply {
 		}
 		return Step{Status: "CREATE_IN_PROGRESS", Events: []Event{{Resource: resource, Status: "CREATE_COMPLETE"}}, Do: func() { s.Resources[resource] = physical }}
 	}
+	if isLoad(s.Template) {
+		return c.createLoad(r, s)
+	}
 	s.Steps = []Step{{Status: "CREATE_IN_PROGRESS", Events: []Event{{Resource: TableID, Status: "CREATE_IN_PROGRESS"}}}}
 	for _, resource := range []string{TableID, FunctionID, ArchiveID} {
 		next := create(resource, map[string]string{TableID: name, FunctionID: name + "-aggregator", ArchiveID: strings.ToLower(name) + "-archive"}[resource])
@@ -290,7 +294,7 @@ func (c *Cloud) CreateStack(r *Request) *Reply {
 		}
 	}
 	s.Steps = append(s.Steps, Step{Status: "CREATE_COMPLETE", Do: func() {
-		s.Outputs = map[string]string{"TableName": name, "AggregatorDLQUrl": c.URL + "/" + AccountID + "/" + name + "-aggregator-dlq"}
+		s.Outputs = map[string]string{"TableName": name, "AcquireOnlyPolicyArn": policyARN(name + "-acq"), "FullAccessPolicyArn": policyARN(name + "-full"), "AggregatorDLQUrl": c.URL + "/" + AccountID + "/" + name + "-aggregator-dlq"}
 		c.CreateTable(name)
 		c.Buckets[s.Resources[ArchiveID]] = &Bucket{Objects: map[string][]byte{}}
 	}})

@@ -1,0 +1,175 @@
+package infra
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+)
+
+// loadContent is the code of a load stack: the program of its containers and its
+// function, and the user's scenarios.
+type loadContent struct {
+	program []byte
+	source  string // of the program, for display
+	files   []file // of the user, below scenarios/
+	locust  string // the version of Locust
+}
+
+const scenarioFolder = "scenarios"
+
+// newLoadContent collects the program and the files of a load stack.
+func (l *load) newLoadContent(ctx context.Context) (*loadContent, error) {
+	files, err := readScenarios(l.opts.Dir)
+	if err != nil {
+		return nil, err
+	}
+	program, source, err := l.program(ctx)
+	if err != nil {
+		return nil, l.refuseCode(ctx, err)
+	}
+	return &loadContent{program, source, files, l.opts.Locust}, nil
+}
+
+// program returns the program for the containers and the function, and where it is
+// from.
+func (l *load) program(ctx context.Context) (content []byte, source string, err error) {
+	if l.opts.Program != "" {
+		content, err = readOwnProgram(l.opts.Program)
+		return content, l.opts.Program, err
+	}
+	running, programErr := runningProgram(X8664)
+	if programErr == nil {
+		return running, "the running program", nil
+	}
+	o := PackageOptions{Architecture: X8664, Version: l.session.opts.Version, Building: l.session.opts.Building}
+	content, source, err = compile(ctx, toolchain{origin: origin()}, o)
+	if err != nil && ctx.Err() == nil {
+		err = fmt.Errorf("no program for load tests; run a release of zae-limiter for Linux on x86_64, or install Go to build it: %w, and %w", programErr, err)
+	}
+	return content, source, err
+}
+
+// readOwnProgram reads a program that the user built.
+func readOwnProgram(path string) ([]byte, error) {
+	refuse := func(reason string) ([]byte, error) { return nil, invalid("program", path, reason) }
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return refuse("cannot be read: " + pathErrorText(err))
+	}
+	if err := checkProgram(content, X8664); err != nil {
+		return refuse("cannot run a load test: " + err.Error())
+	}
+	info, err := buildinfo.Read(bytes.NewReader(content))
+	if err == nil && info.Path != mainPackage && !slices.ContainsFunc(info.Deps, func(d *debug.Module) bool { return d.Path == module }) {
+		return refuse("is " + cmp.Or(info.Path, "unknown") + ", which does not contain " + module + "; its main function must call loadtest.Main")
+	}
+	return content, nil
+}
+
+// maxScenarioBytes is the maximum size of a user's scenarios.
+const maxScenarioBytes = 50 << 20
+
+// readScenarios reads all files of a folder for the image and the function. It
+// leaves out hidden files and folders, which hold histories and secrets.
+func readScenarios(dir string) (files []file, err error) {
+	if dir == "" {
+		return nil, nil
+	}
+	refuse := func(reason string) error { return invalid("folder", dir, reason) }
+	total := 0
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return refuse("cannot be read: " + pathErrorText(err))
+		}
+		relative, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		if hidden := strings.HasPrefix(e.Name(), ".") && relative != "."; hidden || e.IsDir() {
+			if hidden && e.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		info, err := os.Stat(path) // of the target of a link
+		if err != nil || !info.Mode().IsRegular() {
+			return refuse("has " + relative + ", which is no file; remove it, or choose a folder with nothing but scenarios")
+		}
+		if total += int(min(info.Size(), maxScenarioBytes+1)); total > maxScenarioBytes {
+			return refuse(fmt.Sprintf("has more than %d MB; choose a folder with nothing but scenarios", maxScenarioBytes>>20))
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return refuse("has " + relative + ", which cannot be read: " + pathErrorText(err))
+		}
+		files = append(files, file{scenarioFolder + "/" + filepath.ToSlash(relative), 0o644 | info.Mode()&0o111, content})
+		return nil
+	})
+	if err == nil && !isFolder(dir) {
+		return nil, refuse("must be a folder")
+	}
+	return files, err
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// pack returns the package of the worker function.
+func (c *loadContent) pack() (*Package, error) {
+	return pack(c.program, X8664, c.source, c.files...)
+}
+
+// context returns the files of the folder that docker builds the image from.
+func (c *loadContent) context() []file {
+	return slices.Concat([]file{
+		{"Dockerfile", 0o644, []byte(c.dockerfile())},
+		{"locust-master", 0o755, []byte(masterScript)},
+		{"zae-limiter", 0o755, c.program},
+		{scenarioFolder + "/.keep", 0o644, nil}, // COPY needs a folder
+	}, c.files)
+}
+
+// tag returns the tag of the image: a hash of all that it is built from.
+func (c *loadContent) tag() string {
+	h := sha256.New()
+	for _, f := range c.context() {
+		fmt.Fprintf(h, "%s %o %d\n", f.name, f.mode, len(f.content))
+		h.Write(f.content)
+	}
+	return hex.EncodeToString(h.Sum(nil))[:32]
+}
+
+// hasRequirements reports whether the user's folder lists Python packages.
+func (c *loadContent) hasRequirements() bool {
+	return slices.ContainsFunc(c.files, func(f file) bool { return f.name == scenarioFolder+"/requirements.txt" })
+}
+
+// write writes the context to a folder.
+func (c *loadContent) write(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range c.context() {
+		if err := root.MkdirAll(filepath.Dir(filepath.FromSlash(f.name)), 0o755); err != nil {
+			return errors.Join(err, root.Close())
+		}
+		if err := root.WriteFile(filepath.FromSlash(f.name), f.content, f.mode); err != nil {
+			return errors.Join(err, root.Close())
+		}
+	}
+	return root.Close()
+}

@@ -1,0 +1,38 @@
+package infra
+
+// masterScript starts the Locust master. $LOCUSTFILE is a Python file in the user's
+// folder, or the name of a scenario, whose file the program prints.
+const masterScript = `#!/bin/sh
+set -eu
+file=${LOCUSTFILE:-simple}
+case $file in
+/*) ;;
+*) file=$ZAE_LIMITER_SCENARIOS/$file ;;
+esac
+if [ "${file%.py}" = "$file" ] || [ ! -f "$file" ]; then
+	file=/tmp/locustfile.py
+	zae-limiter loadtest locustfile "${LOCUSTFILE:-simple}" -C "$ZAE_LIMITER_SCENARIOS" >"$file"
+fi
+exec locust --master --master-bind-host '*' --master-bind-port 5557 \
+	--web-host 0.0.0.0 --web-port 8089 --class-picker -f "$file"
+`
+
+// dockerfile returns the description of the image. Locust runs on Python; the rest
+// is one program.
+func (c *loadContent) dockerfile() string {
+	install := "RUN pip install --no-cache-dir locust==" + c.locust + "\n"
+	if c.hasRequirements() {
+		install += "COPY scenarios/requirements.txt /tmp/requirements.txt\n" +
+			"RUN pip install --no-cache-dir locust==" + c.locust + " -r /tmp/requirements.txt\n"
+	}
+	return `FROM python:3.13-slim
+ENV PYTHONUNBUFFERED=1 ZAE_LIMITER_SCENARIOS=/scenarios
+` + install + `COPY zae-limiter locust-master /usr/local/bin/
+COPY scenarios/ /scenarios/
+WORKDIR /scenarios
+RUN useradd --system --no-create-home locust
+USER locust
+EXPOSE 8089 5557 5558
+CMD ["locust-master"]
+`
+}
