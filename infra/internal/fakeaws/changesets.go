@@ -124,7 +124,7 @@ func (c *Cloud) execute(s *Stack, set *ChangeSet) {
 
 // deleteStack answers a DeleteStack request.
 func (c *Cloud) deleteStack(r *Request, s *Stack) *Reply {
-	if isLoad(s.Template) && s.Template != "" {
+	if s.isLoad() {
 		return c.deleteLoad(r, s)
 	}
 	for i := 1; r.Form.Has(fmt.Sprintf("RetainResources.member.%d", i)); i++ {

@@ -14,18 +14,16 @@ const (
 	EndpointID   = "DynamoDBEndpoint"
 )
 
-// isLoad reports whether a template is that of a load test.
-func isLoad(template string) bool { return !strings.Contains(template, "\n  "+TableID+":") }
+// isLoad reports whether the stack is a load test.
+func (s *Stack) isLoad() bool { return s.Tags["zae-limiter:type"] == "load-test" }
 
 // function returns the logical ID of the stack's first function.
 func (s *Stack) function() string {
-	if s.Template != "" && isLoad(s.Template) {
+	if s.isLoad() {
 		return WorkerID
 	}
 	return FunctionID
 }
-
-func policyARN(name string) string { return "arn:aws:iam::" + AccountID + ":policy/" + name }
 
 // createLoad creates the resources of a load test, with the permissions of its
 // target.

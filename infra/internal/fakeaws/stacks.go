@@ -281,7 +281,7 @@ func (c *Cloud) CreateStack(r *Request) *Reply {
 		}
 		return Step{Status: "CREATE_IN_PROGRESS", Events: []Event{{Resource: resource, Status: "CREATE_COMPLETE"}}, Do: func() { s.Resources[resource] = physical }}
 	}
-	if isLoad(s.Template) {
+	if s.isLoad() {
 		return c.createLoad(r, s)
 	}
 	s.Steps = []Step{{Status: "CREATE_IN_PROGRESS", Events: []Event{{Resource: TableID, Status: "CREATE_IN_PROGRESS"}}}}
@@ -294,7 +294,7 @@ func (c *Cloud) CreateStack(r *Request) *Reply {
 		}
 	}
 	s.Steps = append(s.Steps, Step{Status: "CREATE_COMPLETE", Do: func() {
-		s.Outputs = map[string]string{"TableName": name, "AcquireOnlyPolicyArn": policyARN(name + "-acq"), "FullAccessPolicyArn": policyARN(name + "-full"), "AggregatorDLQUrl": c.URL + "/" + AccountID + "/" + name + "-aggregator-dlq"}
+		s.Outputs = map[string]string{"TableName": name, "AggregatorDLQUrl": c.URL + "/" + AccountID + "/" + name + "-aggregator-dlq"}
 		c.CreateTable(name)
 		c.Buckets[s.Resources[ArchiveID]] = &Bucket{Objects: map[string][]byte{}}
 	}})
