@@ -63,10 +63,20 @@ var universe = []struct {
 	{"s3", "DeleteObject GetObject PutObject PutObjectAcl", []string{archived, "AuditArchiveBucket.Arn/other", "OtherBucket.Arn/audit/x"}},
 	{"s3", "DeleteBucket ListBucket PutBucketPolicy", []string{"AuditArchiveBucket.Arn", "OtherBucket.Arn"}},
 	{"sqs", "DeleteQueue PurgeQueue ReceiveMessage SendMessage", []string{"AggregatorDLQ.Arn", "OtherQueue.Arn"}},
-	{"logs", "CreateLogGroup CreateLogStream DeleteLogGroup PutLogEvents", []string{"AggregatorLogGroup.Arn", "ProvisionerLogGroup.Arn", "OtherLogGroup.Arn"}},
+	{"logs", "CreateLogGroup CreateLogStream DeleteLogGroup PutLogEvents", []string{
+		"AggregatorLogGroup.Arn", "ProvisionerLogGroup.Arn", "MasterLogGroup.Arn", "WorkerLogGroup.Arn", "OtherLogGroup.Arn",
+	}},
 	{"xray", "GetTraceSummaries PutTelemetryRecords PutTraceSegments", []string{"*"}},
 	{"iam", "PassRole", []string{"*"}},
-	{"lambda", "InvokeFunction", []string{"*"}},
+	{"lambda", "DeleteFunction InvokeFunction PutFunctionConcurrency UpdateFunctionCode", []string{"WorkerFunction.Arn", "OtherFunction.Arn", "*"}},
+	{"ecr", `BatchCheckLayerAvailability BatchDeleteImage BatchGetImage DeleteRepository GetDownloadUrlForLayer
+		InitiateLayerUpload PutImage`, []string{"LocustRepository.Arn", "OtherRepository.Arn"}},
+	{"ecr", "CreateRepository GetAuthorizationToken", []string{"*"}},
+	{"ssmmessages", "CreateControlChannel CreateDataChannel OpenControlChannel OpenDataChannel", []string{"*"}},
+	{"ssm", "GetParameter SendCommand StartSession", []string{"*"}},
+	{"ecs", "ExecuteCommand RunTask StopTask UpdateService", []string{"Cluster.Arn", "*"}},
+	{"ec2", `AssignPrivateIpAddresses CreateNetworkInterface CreateNetworkInterfacePermission DeleteNetworkInterface DescribeNetworkInterfaces
+		DescribeSubnets RunInstances UnassignPrivateIpAddresses`, []string{"*"}},
 	{"sts", "AssumeRole", []string{"*"}},
 }
 
@@ -103,13 +113,20 @@ func (t tier) allowsAny(r fakeaws.Access) bool {
 	})
 }
 
+// nameless lists actions on things without a name, or that a service checks on all
+// resources.
+var nameless = strings.Fields(`xray:PutTelemetryRecords xray:PutTraceSegments ecr:GetAuthorizationToken
+	ssmmessages:CreateControlChannel ssmmessages:CreateDataChannel ssmmessages:OpenControlChannel ssmmessages:OpenDataChannel
+	ec2:AssignPrivateIpAddresses ec2:CreateNetworkInterface ec2:DeleteNetworkInterface ec2:DescribeNetworkInterfaces
+	ec2:DescribeSubnets ec2:UnassignPrivateIpAddresses`)
+
 // wildcards returns actions and resources with wildcards. Objects of the archive need
-// one, and traces have no names.
+// one, and so do nameless actions.
 func (t tier) wildcards() (all []string) {
 	for _, s := range t.policy {
 		for _, name := range slices.Concat(s.Actions, s.Resources) {
-			traces := name == "*" && !slices.ContainsFunc(s.Actions, func(a string) bool { return !strings.HasPrefix(a, "xray:Put") })
-			if strings.ContainsAny(name, "*?") && name != "AuditArchiveBucket.Arn/audit/*" && !traces {
+			onAll := name == "*" && !slices.ContainsFunc(s.Actions, func(a string) bool { return !slices.Contains(nameless, a) })
+			if strings.ContainsAny(name, "*?") && name != "AuditArchiveBucket.Arn/audit/*" && !onAll {
 				all = append(all, "has too much: "+name)
 			}
 		}

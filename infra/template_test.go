@@ -19,8 +19,10 @@ import (
 // CloudFormation limits the size of a template in a request.
 func TestTemplateFitsIntoARequest(t *testing.T) {
 	const maxTemplate = 51_200
-	if n := len(infra.Template()); n > maxTemplate {
-		t.Errorf("%d bytes, of at most %d", n, maxTemplate)
+	for _, text := range [][]byte{infra.Template(), infra.LoadTemplate()} {
+		if n := len(text); n > maxTemplate {
+			t.Errorf("%d bytes, of at most %d", n, maxTemplate)
+		}
 	}
 }
 
@@ -67,11 +69,22 @@ var attributes = map[string][]string{
 	"AWS::Logs::LogGroup":   {"Arn"},
 	"AWS::IAM::Role":        {"Arn"},
 	"AWS::Lambda::Function": {"Arn"},
+
+	"AWS::EC2::SecurityGroup": {"GroupId"},
+	"AWS::ECR::Repository":    {"Arn", "RepositoryUri"},
+	"AWS::ECS::Cluster":       {"Arn"},
+	"AWS::ECS::Service":       {"Name"},
 }
 
 func TestEveryReferenceResolves(t *testing.T) {
-	doc := template(t)
-	pseudo := []string{"AWS::StackName", "AWS::Partition", "AWS::AccountId", "AWS::NoValue"}
+	for name, doc := range templates(t) {
+		t.Run(name, func(t *testing.T) { checkReferences(t, doc) })
+	}
+}
+
+func checkReferences(t *testing.T, doc fakeaws.Tree) {
+	t.Helper()
+	pseudo := []string{"AWS::StackName", "AWS::Partition", "AWS::AccountId", "AWS::NoValue", "AWS::Region"}
 	found := map[string]bool{}
 	uses(doc, found)
 	for use := range found {
@@ -95,15 +108,16 @@ func TestEveryReferenceResolves(t *testing.T) {
 }
 
 func TestNothingIsDeclaredInVain(t *testing.T) {
-	doc := template(t)
-	found := map[string]bool{}
-	for _, name := range []string{"Conditions", "Resources", "Outputs"} { // a use in a rule alone has no effect
-		uses(doc[name], found)
-	}
-	for name, kind := range map[string]string{"Parameters": "Ref ", "Conditions": "Condition "} {
-		for declared := range fakeaws.Section(doc, name) {
-			if !found[kind+declared] {
-				t.Errorf("%s is declared and not used", declared)
+	for _, doc := range templates(t) {
+		found := map[string]bool{}
+		for _, name := range []string{"Conditions", "Resources", "Outputs"} { // a use in a rule alone has no effect
+			uses(doc[name], found)
+		}
+		for name, kind := range map[string]string{"Parameters": "Ref ", "Conditions": "Condition "} {
+			for declared := range fakeaws.Section(doc, name) {
+				if !found[kind+declared] {
+					t.Errorf("%s is declared and not used", declared)
+				}
 			}
 		}
 	}
@@ -111,7 +125,9 @@ func TestNothingIsDeclaredInVain(t *testing.T) {
 
 // Emulators evaluate a combined condition only if it refers to others by name.
 func TestConditionsAreFlat(t *testing.T) {
-	for name, condition := range fakeaws.Section(template(t), "Conditions") {
+	all := maps.Clone(fakeaws.Section(template(t), "Conditions"))
+	maps.Copy(all, fakeaws.Section(templates(t)["load.yaml"], "Conditions"))
+	for name, condition := range all {
 		for f, inside := range map[string]string{"Fn::And": "Condition", "Fn::Or": "Condition", "Fn::Not": "Fn::Equals"} {
 			list, _ := fakeaws.At(condition, f).([]any)
 			for _, a := range list {
@@ -125,9 +141,15 @@ func TestConditionsAreFlat(t *testing.T) {
 
 // For all parameters, resources and outputs refer only to resources that exist.
 func TestReferencesExist(t *testing.T) {
-	doc := template(t)
-	for _, values := range combinations("EnableAggregator", "EnableProvisioner", "EnableAlarms", "EnableIAM", "EnableIAMRoles",
-		"EnableAuditArchival", "EnableTracing", "AggregatorRoleArn", "ProvisionerRoleArn") {
+	checkExist(t, template(t), "EnableAggregator", "EnableProvisioner", "EnableAlarms", "EnableIAM", "EnableIAMRoles",
+		"EnableAuditArchival", "EnableTracing", "AggregatorRoleArn", "ProvisionerRoleArn")
+	checkExist(t, templates(t)["load.yaml"], "CreateSsmEndpoint", "CreateDynamoDBEndpoint", "PrivateRouteTableIds", "AlarmSNSTopicArn", "PermissionBoundary")
+}
+
+// checkExist checks a template with all combinations of values of parameters.
+func checkExist(t *testing.T, doc fakeaws.Tree, names ...string) {
+	t.Helper()
+	for _, values := range combinations(names...) {
 		s := fakeaws.NewTemplate(doc, "app", values)
 		made := s.Resources()
 		known := fakeaws.Section(doc, "Resources")
@@ -159,7 +181,7 @@ func combinations(names ...string) (all []map[string]string) {
 		for i, name := range names {
 			on := bits>>i&1 == 1
 			switch {
-			case strings.HasPrefix(name, "Enable"):
+			case strings.HasPrefix(name, "Enable"), strings.HasPrefix(name, "Create"):
 				values[name] = fmt.Sprint(on)
 			case on:
 				values[name] = "arn:aws:iam::" + fakeaws.AccountID + ":role/x"
@@ -193,7 +215,7 @@ func leaves(v any) (all []string) {
 func TestTemplatePassesLint(t *testing.T) {
 	t.Parallel()
 	const missingProgram = 3
-	out, err := exec.CommandContext(t.Context(), "../scripts/moto-local", "lint", "template.yaml").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "../scripts/moto-local", "lint", "template.yaml", "load.yaml").CombinedOutput()
 	exit, failed := errors.AsType[*exec.ExitError](err)
 	switch {
 	case failed && exit.ExitCode() == missingProgram && os.Getenv("CI") != "true":
@@ -285,6 +307,12 @@ func TestSwitches(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
 	}
+}
+
+// templates returns both parsed templates of package infra.
+func templates(tb testing.TB) map[string]fakeaws.Tree {
+	tb.Helper()
+	return map[string]fakeaws.Tree{"template.yaml": template(tb), "load.yaml": fakeaws.ParseTemplate(tb, infra.LoadTemplate())}
 }
 
 // template returns the parsed template of package infra.

@@ -202,6 +202,8 @@ func (t Template) call(name string, argument any) (any, bool) {
 		return t.holds(Text(argument)), Text(argument) != ""
 	case "Fn::GetAtt":
 		return strings.Join(Texts(argument), "."), true
+	case "Fn::ImportValue":
+		return "import " + Text(t.Value(argument)), true
 	case "Fn::Sub":
 		return Placeholder.ReplaceAllStringFunc(Text(argument), func(p string) string {
 			return Text(t.ref(p[2 : len(p)-1]))
@@ -223,6 +225,9 @@ func (t Template) call(name string, argument any) (any, bool) {
 		return !slices.Contains(list, false), true
 	case "Fn::Or":
 		return slices.Contains(list, true), true
+	case "Fn::Join":
+		parts, _ := list[1].([]any)
+		return strings.Join(Texts(parts), Text(list[0])), true
 	case "Fn::Split":
 		var parts []any
 		for part := range strings.SplitSeq(Text(list[1]), Text(list[0])) {
@@ -248,8 +253,17 @@ func (t Template) ref(name string) any {
 		return "aws"
 	case "AWS::AccountId":
 		return AccountID
+	case "AWS::Region":
+		return Region
 	}
 	if v, ok := t.Values[name]; ok {
+		if strings.HasPrefix(Text(Section(t.Doc, "Parameters")[name], "Type"), "List<") {
+			var all []any
+			for one := range strings.SplitSeq(v, ",") {
+				all = append(all, one)
+			}
+			return all
+		}
 		return v
 	}
 	return name
