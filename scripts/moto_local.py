@@ -83,6 +83,18 @@ def with_tags(apply):
     return applied
 
 
+def with_lists_as_text(load):
+    """Loads the previous value of a parameter that is a list. moto expects text and fails."""
+
+    def loaded(resources):
+        given = resources.input_parameters
+        resources.input_parameters = {name: ",".join(value) if isinstance(value, list) else value for name, value in given.items()}
+        load(resources)
+
+    return loaded
+
+
+parsing.ResourceMap.load_parameters = with_lists_as_text(parsing.ResourceMap.load_parameters)
 parsing.ResourceMap.build_resource_diff = with_what_is_there(parsing.ResourceMap.build_resource_diff)
 parsing.parse_and_update_resource = with_what_stays(parsing.parse_and_update_resource)
 models.Stack.stack_resources = property(with_resources_that_are_there)
