@@ -159,7 +159,7 @@ func TestDockerFails(t *testing.T) {
 	for _, at := range []string{"version", "build", "login", "tag", "push"} {
 		t.Run(at, func(t *testing.T) {
 			w := newLoadWorld(t)
-			must(t, os.WriteFile(filepath.Join(w.bin, "fail"), []byte(at), 0o600))
+			must(t, os.WriteFile(filepath.Join(w.bin, "fail"), []byte(at+"\n"), 0o600))
 			_, err := infra.DeployLoad(t.Context(), w.name, w.loadOptions())
 			checkError[*infra.RefusedError](t, err, "docker "+at+" failed: ", "docker says why", infra.LoadName(w.name))
 			w.checkClean(t)

@@ -87,7 +87,7 @@ func TestDockerIsCalledLikeThis(t *testing.T) {
 	if diff := cmp.Diff(want, log); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if w.recorded("password") != fakeaws.RegistryPassword || strings.Contains(w.recorded("log"), fakeaws.RegistryPassword) {
+	if w.recorded("password") != fakeaws.RegistryPassword+"\n" || strings.Contains(w.recorded("log"), fakeaws.RegistryPassword) {
 		t.Error("the password is not on standard input alone")
 	}
 }
