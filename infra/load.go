@@ -25,7 +25,7 @@ func LoadTemplate() []byte { return []byte(loadTemplate) }
 // its default.
 type LoadOptions struct {
 	// Options configures the call. Of Stack, only ArtifactBucket and Tags have an
-	// effect; Zip and NoWait have none.
+	// effect, and tags are only added; Zip and NoWait have none.
 	Options Options
 	// Load configures the stack. PushLoad ignores it.
 	Load LoadStack
@@ -193,7 +193,8 @@ func (l *load) update(ctx context.Context, target, stack *cfn.Stack, d *LoadDepl
 		return Deployment{}, err
 	}
 	return l.apply(ctx, stack, code, cloudformation.CreateChangeSetInput{
-		TemplateBody: aws.String(loadTemplate), Parameters: cfnParameters(append(parameters, l.codeParameters(code)...)), Tags: cfnTags(l.tags()),
+		TemplateBody: aws.String(loadTemplate), Parameters: cfnParameters(append(parameters, l.codeParameters(code)...)),
+		Tags: cfnTags(mergeTags(tagsOf(*stack), l.tags())),
 	})
 }
 

@@ -33,7 +33,21 @@ func (c *console) ask(ctx context.Context, question string) error {
 	if !c.canAsk {
 		return usagef("this needs --yes, since there is no terminal to ask: %s", question)
 	}
-	fmt.Fprintf(c.err, "%s [y/N]: ", question)
+	line, err := c.readAnswer(ctx, question+" [y/N]")
+	if err != nil {
+		return err
+	}
+	switch strings.ToLower(line) {
+	case "y", "yes":
+		return nil
+	}
+	return errNotConfirmed
+}
+
+// readAnswer asks a question on the terminal and returns the answer without spaces
+// around it.
+func (c *console) readAnswer(ctx context.Context, question string) (string, error) {
+	fmt.Fprintf(c.err, "%s: ", question)
 	answer := make(chan string, 1)
 	go func() { // ends with the program if there is no answer
 		line, _ := bufio.NewReader(c.in).ReadString('\n')
@@ -44,13 +58,9 @@ func (c *console) ask(ctx context.Context, question string) error {
 		if !strings.HasSuffix(line, "\n") {
 			fmt.Fprintln(c.err)
 		}
-		switch strings.ToLower(strings.TrimSpace(line)) {
-		case "y", "yes":
-			return nil
-		}
-		return errNotConfirmed
+		return strings.TrimSpace(line), nil
 	case <-ctx.Done():
 		fmt.Fprintln(c.err)
-		return fmt.Errorf("interrupted: %w", errNotConfirmed)
+		return "", fmt.Errorf("interrupted: %w", errNotConfirmed)
 	}
 }

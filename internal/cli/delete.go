@@ -78,10 +78,10 @@ func runDelete(ctx context.Context, o *deleteOptions) error {
 
 // requireName rejects a stack that is not named, or that two environment variables
 // name differently.
-func (o *deleteOptions) requireName(name string) error {
+func (s *stackConnection) requireName(name string) error {
 	stack, store := os.Getenv(envStack), os.Getenv(envStore)
 	switch isTable := strings.HasPrefix(store, tableScheme); {
-	case o.name != "":
+	case s.name != "":
 		return nil
 	case stack == "" && !isTable:
 		return usagef("no stack is named; give --name or set %s", envStack)
