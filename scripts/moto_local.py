@@ -83,18 +83,23 @@ def with_tags(apply):
     return applied
 
 
-def with_lists_as_text(load):
-    """Loads the previous value of a parameter that is a list. moto expects text and fails."""
+def with_lists_as_text(parameters):
+    """Returns parameters that are lists as text, as they were given. moto returns how Python prints a list."""
 
-    def loaded(resources):
-        given = resources.input_parameters
-        resources.input_parameters = {name: ",".join(value) if isinstance(value, list) else value for name, value in given.items()}
-        load(resources)
+    def as_text(value):
+        return ",".join(value) if isinstance(value, list) else value
 
-    return loaded
+    def texts(stack):
+        found = parameters(stack)
+        if isinstance(found, list):
+            return [{**one, "ParameterValue": as_text(one["ParameterValue"])} for one in found]
+        return {name: as_text(value) for name, value in found.items()}
+
+    return texts
 
 
-parsing.ResourceMap.load_parameters = with_lists_as_text(parsing.ResourceMap.load_parameters)
+models.Stack.parameter_list = property(with_lists_as_text(models.Stack.parameter_list.fget))
+models.Stack.stack_parameters = property(with_lists_as_text(models.Stack.stack_parameters.fget))
 parsing.ResourceMap.build_resource_diff = with_what_is_there(parsing.ResourceMap.build_resource_diff)
 parsing.parse_and_update_resource = with_what_stays(parsing.parse_and_update_resource)
 models.Stack.stack_resources = property(with_resources_that_are_there)
