@@ -173,6 +173,9 @@ func (s *session) checkProtection(ctx context.Context, stack *cfn.Stack, r *Remo
 	if err := s.checkTermination(stack); err != nil {
 		return err
 	}
+	if err := s.checkNoLoad(ctx, stack); err != nil {
+		return err
+	}
 	table, err := s.physicalID(ctx, stack, tableResource)
 	if err != nil || table == "" {
 		return err

@@ -265,6 +265,16 @@ func (l *load) tags() map[string]string {
 	return mergeTags(l.session.opts.Stack.Tags, l.discoveryTags(), map[string]string{tagVersion: l.session.opts.Version, tagLambdaVersion: l.session.opts.Version})
 }
 
+// checkNoLoad refuses to delete a stack that has a load stack: CloudFormation would
+// refuse it after minutes, because the load stack imports its policies.
+func (s *session) checkNoLoad(ctx context.Context, stack *cfn.Stack) error {
+	found, err := s.describe(ctx, LoadName(s.name))
+	if err != nil || stateOf(found) == missing || tagsOf(*found)[tagType] != typeLoad {
+		return err
+	}
+	return s.refuse(stack, "its load test "+LoadName(s.name)+" uses its policies; delete that with "+s.place.Command("loadtest", "delete", "--name", s.target)+", and delete this again")
+}
+
 // checkLoadOwner refuses a stack that is not the load stack of the target.
 func (s *session) checkLoadOwner(stack *cfn.Stack) error {
 	tags, own := tagsOf(*stack), s.discoveryTags()

@@ -235,8 +235,7 @@ func TestListLoads(t *testing.T) {
 	w := newLoadWorld(t)
 	w.deploy(t, w.loadOptions())
 	w.AddStack("other", "CREATE_COMPLETE", map[string]string{"zae-limiter:type": "load-test"})
-	gone := w.AddStack("gone-load", "DELETE_COMPLETE", w.stack().Tags)
-	_ = gone
+	w.AddStack("gone-load", "DELETE_COMPLETE", w.stack().Tags)
 	opts := w.options()
 	found, err := infra.ListLoads(t.Context(), &opts)
 	must(t, err)
@@ -290,4 +289,16 @@ func TestDeleteLoad(t *testing.T) {
 	if r.Existed || r.Artifacts != "" {
 		t.Errorf("%+v", r)
 	}
+}
+
+// A stack outlives its load stack, which uses its policies.
+func TestDeleteWaitsForTheLoadStack(t *testing.T) {
+	w := newLoadWorld(t)
+	w.deploy(t, w.loadOptions())
+	_, err := infra.Delete(t.Context(), w.name, &infra.DeleteOptions{Options: w.options()})
+	checkError[*infra.RefusedError](t, err, infra.LoadName(w.name)+" uses its policies", "zae-limiter loadtest delete --name "+w.name)
+	_, err = infra.DeleteLoad(t.Context(), w.name, &infra.LoadDeleteOptions{Options: w.options()})
+	must(t, err)
+	_, err = infra.Delete(t.Context(), w.name, &infra.DeleteOptions{Options: w.options()})
+	must(t, err)
 }
