@@ -288,7 +288,7 @@ func TestDeniedLoadCalls(t *testing.T) {
 	must(t, err)
 }
 
-// EC2 is retried like every other service.
+// Deploy retries calls of EC2 like those of other services.
 func TestNetworkCallsAreRetried(t *testing.T) {
 	w := newLoadWorld(t)
 	w.FailFirst(2, "DescribeSubnets", 503, "RequestLimitExceeded", "slow down")

@@ -45,6 +45,10 @@ var build = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
+// maxZip is the maximum size of the functions' code. A larger one makes cold starts
+// slower.
+const maxZip = 15_000_000
+
 // export unpacks the bootstrap from the zip that the program writes. Two zips
 // have the same bytes.
 var export = sync.OnceValues(func() (string, error) {
@@ -65,6 +69,9 @@ var export = sync.OnceValues(func() (string, error) {
 	}
 	if !bytes.Equal(zips[0], zips[1]) {
 		return "", errors.New("two exports differ")
+	}
+	if len(zips[0]) > maxZip {
+		return "", fmt.Errorf("the zip has %d bytes, of at most %d", len(zips[0]), maxZip)
 	}
 	files, err := zip.NewReader(bytes.NewReader(zips[0]), int64(len(zips[0])))
 	if err != nil {

@@ -15,9 +15,9 @@ func newLoadtestDelete(c *console) *cobra.Command {
 		Use:   "delete",
 		Short: "Delete the stack for load tests",
 		Long: `Stop all tasks of the stack for load tests, and delete it with its images, logs
-and code. The tested stack stays. A missing stack counts as deleted. AWS may take
-half an hour to release the network interfaces of the workers; the command can be
-interrupted and repeated meanwhile.
+and code. The tested stack stays. A missing stack counts as deleted. AWS may
+take half an hour to release the network interfaces of the workers. Meanwhile
+the command can be interrupted and repeated.
 
 The tested stack is --name, else the table of $ZAEL_STORE (dynamodb:NAME), else
 $ZAEL_STACK; there is no default.`,

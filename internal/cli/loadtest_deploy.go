@@ -31,8 +31,8 @@ func newLoadtestDeploy(c *console) *cobra.Command {
 		Short: "Create or update the stack for load tests",
 		Long: `Create a CloudFormation stack for load tests of another stack, or update it: a
 task with a Locust master, the function of its workers, a repository with their
-image, and roles. Its name is that of the tested stack with -load. Nothing runs
-in it, and nothing but alarms and endpoints costs anything, until a test starts.
+image, and roles. Its name adds -load to the name of the tested stack. Nothing
+runs in it until a test starts; AWS bills its alarms, endpoints and images.
 Settings without a flag stay as deployed. The command can be interrupted and
 repeated at any time.
 

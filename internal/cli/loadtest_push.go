@@ -43,9 +43,9 @@ func newLoadtestPush(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push",
 		Short: "Update the image and the code of a load test",
-		Long: `Build the image of a load test, push it to the repository of its stack, and update
-the code of the worker function through CloudFormation. Settings stay as
-deployed. A test that runs keeps its code.
+		Long: `Build the image of a load test, push it to the repository of its stack, and
+update the code of the worker function through CloudFormation. Settings stay as
+deployed. A running task keeps its image.
 
 ` + loadCodeHelp + `
 
