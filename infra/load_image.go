@@ -4,15 +4,15 @@ package infra
 // folder, or the name of a scenario, whose file the program prints.
 const masterScript = `#!/bin/sh
 set -eu
-file=${LOCUSTFILE:-simple}
-case $file in
-/*) ;;
-*) file=$ZAE_LIMITER_SCENARIOS/$file ;;
-esac
+scenario=${LOCUSTFILE:-simple}
+file=$ZAE_LIMITER_SCENARIOS/$scenario
 if [ "${file%.py}" = "$file" ] || [ ! -f "$file" ]; then
-	file=/tmp/locustfile.py
-	zae-limiter loadtest locustfile "${LOCUSTFILE:-simple}" -C "$ZAE_LIMITER_SCENARIOS" >"$file"
+	file=${TMPDIR:-/tmp}/locustfile.py
+	zae-limiter loadtest locustfile "$scenario" -C "$ZAE_LIMITER_SCENARIOS" >"$file"
 fi
+# Locust separates classes by spaces.
+LOCUST_USER_CLASSES=$(echo "${LOCUST_USER_CLASSES:-}" | tr ',' ' ')
+export LOCUST_USER_CLASSES
 exec locust --master --master-bind-host '*' --master-bind-port 5557 \
 	--web-host 0.0.0.0 --web-port 8089 --class-picker -f "$file"
 `

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -301,4 +302,36 @@ func TestDeleteWaitsForTheLoadStack(t *testing.T) {
 	must(t, err)
 	_, err = infra.Delete(t.Context(), w.name, &infra.DeleteOptions{Options: w.options()})
 	must(t, err)
+}
+
+// The master prints the file of a scenario, unless the user's folder has it.
+func TestMasterScript(t *testing.T) {
+	w := newLoadWorld(t)
+	w.deploy(t, w.loadOptions())
+	scenarios, temporary := t.TempDir(), t.TempDir()
+	must(t, os.WriteFile(filepath.Join(scenarios, "own.py"), nil, 0o600))
+	printed := filepath.Join(temporary, "locustfile.py")
+	for name, script := range map[string]string{"locust": `echo "$LOCUST_USER_CLASSES|$*"`, "zae-limiter": `echo "$*"`} {
+		must(t, os.WriteFile(filepath.Join(w.bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700)) //nolint:gosec // it is a program
+	}
+	const locust = "--master --master-bind-host * --master-bind-port 5557 --web-host 0.0.0.0 --web-port 8089 --class-picker -f "
+	for _, test := range []struct{ scenario, classes, file, print, want string }{
+		{"", "", printed, "simple", ""},
+		{"max_rps", "MaxRpsUser,MaxRpsCascadeUser", printed, "max_rps", "MaxRpsUser MaxRpsCascadeUser"},
+		{"locustfiles/max_rps.py", "A", printed, "locustfiles/max_rps.py", "A"},
+		{"own.py", "", filepath.Join(scenarios, "own.py"), "", ""},
+	} {
+		must(t, os.WriteFile(printed, nil, 0o600))
+		cmd := exec.CommandContext(t.Context(), "/bin/sh", filepath.Join(w.bin, "context", "locust-master"))
+		cmd.Env = append(os.Environ(), "TMPDIR="+temporary, infra.ScenarioVariable+"="+scenarios, "LOCUSTFILE="+test.scenario, "LOCUST_USER_CLASSES="+test.classes)
+		out, err := cmd.CombinedOutput()
+		if want := test.want + "|" + locust + test.file + "\n"; err != nil || string(out) != want {
+			t.Errorf("%s: %v, %q, want %q", test.scenario, err, out, want)
+		}
+		content, err := os.ReadFile(printed)
+		must(t, err)
+		if want := "loadtest locustfile " + test.print + " -C " + scenarios + "\n"; test.print != "" && string(content) != want || test.print == "" && len(content) > 0 {
+			t.Errorf("%s: printed %q, want %q", test.scenario, content, want)
+		}
+	}
 }
