@@ -146,7 +146,7 @@ func (c *loadContent) context() []file {
 func (c *loadContent) tag() string {
 	h := sha256.New()
 	for _, f := range c.context() {
-		fmt.Fprintf(h, "%s %o %d\n", f.name, f.mode, len(f.content))
+		h.Write(fmt.Appendf(nil, "%s %o %d\n", f.name, f.mode, len(f.content)))
 		h.Write(f.content)
 	}
 	return hex.EncodeToString(h.Sum(nil))[:32]
