@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -180,9 +181,10 @@ func TestDockerIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	const waiting = "#!/bin/sh\ncase $1 in build) trap 'echo ended >\"${0%/*}/ended\"; exit 1' INT; echo building >\"${0%/*}/building\"; while :; do sleep 0.05; done ;; esac\n"
 	must(t, os.WriteFile(filepath.Join(w.bin, "docker"), []byte(waiting), 0o700)) //nolint:gosec // it is a program
+	building := filepath.Join(w.bin, "building")
+	must(t, exec.CommandContext(t.Context(), "mkfifo", building).Run())
 	go func() {
-		for w.recorded("building") == "" && ctx.Err() == nil { //nolint:revive // the file is the signal
-		}
+		_, _ = os.ReadFile(building) // returns once docker has written to it
 		cancel()
 	}()
 	_, err := infra.DeployLoad(ctx, w.name, w.loadOptions())

@@ -170,7 +170,7 @@ func TestLoadRoleMutantsAreDetected(t *testing.T) {
 		{"Principal: {Service: ecs-tasks.amazonaws.com}", "Principal: {Service: ecs-tasks.amazonaws.com, AWS: '*'}"},
 		{"Principal: {Service: lambda.amazonaws.com}", "Principal: {Service: [lambda.amazonaws.com, ec2.amazonaws.com]}"},
 		{"- PolicyName: ExecAccess", "- PolicyName: More\n          PolicyDocument: " + anything + "\n        - PolicyName: ExecAccess"},
-		{"Resource: !GetAtt WorkerFunction.Arn", "Resource: !If [UseSpot, '*', !GetAtt WorkerFunction.Arn]"},
+		{"Resource: !GetAtt WorkerFunction.Arn", "Resource: !If [HasSNSTopic, '*', !GetAtt WorkerFunction.Arn]"},
 		{"  # ---- roles\n", "  More: {Type: AWS::IAM::Policy, Properties: {PolicyDocument: " + anything + "}}\n"},
 		{"  # ---- roles\n", "  More: {Type: AWS::Lambda::Permission, Properties: {}}\n"},
 	} {
