@@ -1,0 +1,297 @@
+package loadtest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// OrchestratorOptions configures NewOrchestrator. The zero value of a field is
+// its default.
+type OrchestratorOptions struct {
+	UsersPerWorker int // default 10
+	MinWorkers     int // default 1
+	MaxWorkers     int // default: no maximum
+	// PendingTimeout is how long an invoked worker may take to connect; default
+	// 30 s.
+	PendingTimeout time.Duration
+	// Lifetime is how long a worker lives; default 5 min.
+	Lifetime time.Duration
+	// Replacement is the share of its lifetime after which a worker is replaced;
+	// default 0.8.
+	Replacement float64
+	// IdleTimeout is how long a master may be without a test; default 15 min.
+	IdleTimeout time.Duration
+	// Lead is how far ahead the number of users is predicted, since a worker takes
+	// time to start; default 20 s. Negative means no prediction.
+	Lead time.Duration
+}
+
+func (o OrchestratorOptions) withDefaults() (OrchestratorOptions, error) {
+	for _, field := range []struct {
+		name  string
+		value float64
+		most  float64
+	}{
+		{"users per worker", float64(o.UsersPerWorker), 0},
+		{"minimum of workers", float64(o.MinWorkers), 0},
+		{"maximum of workers", float64(o.MaxWorkers), 0},
+		{"pending timeout", float64(o.PendingTimeout), 0},
+		{"lifetime", float64(o.Lifetime), 0},
+		{"idle timeout", float64(o.IdleTimeout), 0},
+		{"replacement", o.Replacement, 1},
+	} {
+		if field.value < 0 || field.most > 0 && field.value > field.most {
+			return o, &limiter.InvalidError{Field: field.name, Value: fmt.Sprint(field.value), Reason: "must be positive, and a share at most 1"}
+		}
+	}
+	setDefault(&o.UsersPerWorker, 10)
+	setDefault(&o.MinWorkers, 1)
+	setDefault(&o.PendingTimeout, 30*time.Second)
+	setDefault(&o.Lifetime, 5*time.Minute)
+	setDefault(&o.Replacement, 0.8)
+	setDefault(&o.IdleTimeout, 15*time.Minute)
+	setDefault(&o.Lead, 20*time.Second)
+	o.Lead = max(o.Lead, 0)
+	if o.MaxWorkers > 0 && o.MinWorkers > o.MaxWorkers {
+		return o, &limiter.InvalidError{
+			Field: "minimum of workers", Value: fmt.Sprint(o.MinWorkers), Reason: fmt.Sprintf("must be at most the maximum of workers, %d", o.MaxWorkers),
+		}
+	}
+	return o, nil
+}
+
+// setDefault sets a field that has its zero value.
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Orchestrator decides how many workers a distributed test has to invoke. It
+// reads no clock and makes no calls, so that [Orchestrate] and tests can drive
+// it. It is not safe for concurrent use.
+//
+// Workers that are to be replaced may run for a moment beside their successors;
+// all others together never exceed the maximum.
+type Orchestrator struct {
+	opts    OrchestratorOptions
+	polled  bool      // a poll has reached the master
+	busy    time.Time // when a test ran last
+	users   int       // at the last poll that reached the master
+	at      time.Time // of that poll
+	pending []invocation
+	active  []invocation // connected, oldest first
+	lost    []invocation // were active, and are not connected any more
+}
+
+// invocation is a worker that was invoked or adopted.
+type invocation struct {
+	id    string // "" if it is not known
+	at    time.Time
+	until time.Time // how long it may take to connect, or to connect again
+}
+
+// returnTimeout is how long a disconnected worker may take to connect again. A
+// worker notices the end of its master after 5 s without a heartbeat.
+const returnTimeout = 15 * time.Second
+
+// Decision holds the result of a poll.
+type Decision struct {
+	Reached   bool // the master responded
+	State     string
+	Users     int
+	Connected int // workers at the master
+	Pending   int // workers that may still connect, or connect again, before this decision
+	Expiring  int // connected workers near the end of their life
+	Desired   int // workers that the test needs
+	Invoke    int // workers to invoke now
+	// Done reports that no test has run for the idle timeout, so that the
+	// orchestrator ends.
+	Done bool
+}
+
+// NewOrchestrator returns an orchestrator that knows no workers.
+func NewOrchestrator(opts *OrchestratorOptions) (*Orchestrator, error) {
+	if opts == nil {
+		opts = &OrchestratorOptions{}
+	}
+	o, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Orchestrator{opts: o}, nil
+}
+
+// Poll decides on the state of the master at now. A nil master did not respond.
+// After that the caller invokes Decision.Invoke workers and calls Invoked for
+// each.
+func (o *Orchestrator) Poll(now time.Time, m *MasterStats) Decision {
+	if o.busy.IsZero() {
+		o.busy = now
+	}
+	o.pending = slices.DeleteFunc(o.pending, func(i invocation) bool { return now.After(i.until) })
+	if m == nil {
+		return o.pollBlind(now)
+	}
+	running := m.Running()
+	if running {
+		o.busy = now
+	}
+	d := Decision{Reached: true, State: m.State, Users: m.Users, Desired: o.desired(now, m)}
+	ids := m.Connected()
+	o.track(now, ids)
+	d.Connected, d.Pending = len(ids), len(o.pending)+o.returning(now)
+	d.Expiring = o.expiring(now)
+	missing := max(0, d.Desired-d.Connected-d.Pending)
+	replaced := min(d.Expiring, max(0, d.Desired-(d.Connected-d.Expiring+d.Pending+missing)))
+	d.Invoke = missing + replaced
+	d.Done = now.Sub(o.busy) >= o.opts.IdleTimeout
+	o.polled, o.users, o.at = true, m.Users, now
+	return d
+}
+
+// pollBlind decides without the master. Its workers may still be connected, so
+// only workers that nothing accounts for are missing. Workers that could not
+// connect meanwhile get more time.
+func (o *Orchestrator) pollBlind(now time.Time) Decision {
+	for i := range o.pending {
+		o.pending[i].until = later(o.pending[i].until, now.Add(returnTimeout))
+	}
+	o.active = o.living(now, o.active)
+	d := Decision{Pending: len(o.pending) + o.returning(now), Desired: o.clamp(0), Done: now.Sub(o.busy) >= o.opts.IdleTimeout}
+	d.Invoke = max(0, d.Desired-len(o.active)-d.Pending)
+	return d
+}
+
+// Invoked records a worker that was invoked at now. The ID may be "" if it is
+// unknown.
+func (o *Orchestrator) Invoked(now time.Time, id string) {
+	o.pending = append(o.pending, invocation{id, now, now.Add(o.opts.PendingTimeout)})
+}
+
+// desired returns the number of workers that the users need, now or within the
+// time that a worker takes to start. It never predicts fewer users.
+func (o *Orchestrator) desired(now time.Time, m *MasterStats) int {
+	if !m.Running() {
+		return o.clamp(0)
+	}
+	need := ceilDiv(float64(m.Users), o.opts.UsersPerWorker)
+	if passed := now.Sub(o.at).Seconds(); o.polled && passed > 0 {
+		rate := float64(m.Users-o.users) / passed
+		if rate > 0 {
+			need = max(need, ceilDiv(float64(m.Users)+rate*o.opts.Lead.Seconds(), o.opts.UsersPerWorker))
+		}
+	}
+	return o.clamp(need)
+}
+
+// ceilDiv returns n/d, rounded up. It tolerates the error of a sum of floats.
+func ceilDiv(n float64, d int) int {
+	const tolerance = 1e-9
+	q := n / float64(d)
+	whole := int(q)
+	if q-float64(whole) > tolerance {
+		whole++
+	}
+	return whole
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func (o *Orchestrator) clamp(n int) int {
+	n = max(n, o.opts.MinWorkers)
+	if o.opts.MaxWorkers > 0 {
+		n = min(n, o.opts.MaxWorkers)
+	}
+	return n
+}
+
+// living returns the invocations whose lifetime has not passed.
+func (o *Orchestrator) living(now time.Time, all []invocation) []invocation {
+	return slices.DeleteFunc(all, func(i invocation) bool { return now.Sub(i.at) >= o.opts.Lifetime })
+}
+
+// expiring returns the number of active workers that are to be replaced.
+func (o *Orchestrator) expiring(now time.Time) (n int) {
+	for _, i := range o.active {
+		if o.isOld(now, i) {
+			n++
+		}
+	}
+	return n
+}
+
+// returning returns the number of lost workers that may connect again. Old ones
+// have ended.
+func (o *Orchestrator) returning(now time.Time) (n int) {
+	for _, i := range o.lost {
+		if !o.isOld(now, i) && !now.After(i.until) {
+			n++
+		}
+	}
+	return n
+}
+
+// isOld reports whether a worker is to be replaced because of its age.
+func (o *Orchestrator) isOld(now time.Time, i invocation) bool {
+	return now.Sub(i.at) >= time.Duration(o.opts.Replacement*float64(o.opts.Lifetime))
+}
+
+// track updates the invocations with the IDs of the connected workers.
+func (o *Orchestrator) track(now time.Time, ids []string) {
+	connected := map[string]bool{}
+	for _, id := range ids {
+		connected[id] = true
+	}
+	var active []invocation
+	for _, i := range o.active {
+		if connected[i.id] {
+			active = append(active, i)
+			delete(connected, i.id)
+		} else {
+			i.until = now.Add(returnTimeout)
+			o.lost = append(o.lost, i)
+		}
+	}
+	o.lost = o.living(now, o.lost)
+	for _, id := range ids {
+		if connected[id] {
+			delete(connected, id)
+			active = append(active, o.joined(now, id))
+		}
+	}
+	slices.SortStableFunc(active, func(a, b invocation) int { return a.at.Compare(b.at) })
+	o.active = active
+}
+
+// joined returns the invocation of a worker that connected: the one with its ID,
+// else the oldest one that waits, else an adopted one. An adopted worker is about
+// to end if the orchestrator has just started, else it is new.
+func (o *Orchestrator) joined(now time.Time, id string) invocation {
+	byID := func(i invocation) bool { return i.id == id }
+	if at := slices.IndexFunc(o.lost, byID); at >= 0 {
+		i := o.lost[at]
+		o.lost = slices.Delete(o.lost, at, at+1)
+		return i
+	}
+	if len(o.pending) > 0 {
+		at := max(0, slices.IndexFunc(o.pending, byID))
+		i := o.pending[at]
+		o.pending = slices.Delete(o.pending, at, at+1)
+		return invocation{id: id, at: i.at}
+	}
+	age := o.opts.Lead
+	if !o.polled {
+		age = max(0, o.opts.Lifetime-o.opts.Lead)
+	}
+	return invocation{id: id, at: now.Add(-age)}
+}

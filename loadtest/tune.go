@@ -1,0 +1,199 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// TuneOptions configures Tune. The zero value of a field is its default.
+type TuneOptions struct {
+	MaxUsers         int           // default 40
+	Threshold        float64       // of the efficiency; default 0.8
+	StepDuration     time.Duration // of each step; default 30 s
+	BaselineDuration time.Duration // of the baseline; default 60 s
+	// MaxDuration limits the baseline, which grows until it has enough requests;
+	// default: no limit.
+	MaxDuration time.Duration
+	// Report, if not nil, is called with each step.
+	Report func(TuneStep)
+}
+
+// TuneStep is one measurement of Tune.
+type TuneStep struct {
+	Users      int           `json:"users" doc:"users of the worker"`
+	Duration   time.Duration `json:"-"`
+	Baseline   bool          `json:"baseline" doc:"whether it is a baseline with one user"`
+	Efficiency float64       `json:"efficiency" doc:"median latency of one user over that of these users"`
+	Measurement
+}
+
+// Measurement holds what one run of a worker measured.
+type Measurement struct {
+	Requests int64         `json:"requests" doc:"number of requests"`
+	RPS      float64       `json:"rps" doc:"requests per second"`
+	P50      time.Duration `json:"-"`
+	P95      time.Duration `json:"-"`
+	P99      time.Duration `json:"-"`
+}
+
+// Tuning is the result of Tune.
+type Tuning struct {
+	Steps    []TuneStep // in the order of their runs
+	Baseline TuneStep   // the last baseline
+	Optimum  TuneStep   // the most users with an efficiency of at least the threshold
+}
+
+// minBaseline is the number of requests that a baseline needs.
+const minBaseline = 100
+
+// ErrNoLatency reports that a baseline measured no latency, so that nothing can
+// be compared with it.
+var ErrNoLatency = errors.New("the baseline measured no latency")
+
+func (o TuneOptions) withDefaults() (TuneOptions, error) {
+	setDefault(&o.MaxUsers, 40)
+	setDefault(&o.Threshold, 0.8)
+	setDefault(&o.StepDuration, 30*time.Second)
+	setDefault(&o.BaselineDuration, time.Minute)
+	setDefault(&o.MaxDuration, math.MaxInt64)
+	switch {
+	case o.MaxUsers < 1:
+		return o, &limiter.InvalidError{Field: "maximum of users", Value: fmt.Sprint(o.MaxUsers), Reason: "must be 1 or more"}
+	case !(o.Threshold > 0 && o.Threshold <= 1):
+		return o, &limiter.InvalidError{Field: "threshold", Value: fmt.Sprint(o.Threshold), Reason: "must be above 0 and at most 1"}
+	case o.StepDuration < 0 || o.BaselineDuration < 0 || o.MaxDuration < 0:
+		return o, &limiter.InvalidError{Field: "duration", Value: fmt.Sprint(min(o.StepDuration, o.BaselineDuration, o.MaxDuration)), Reason: "must be positive"}
+	}
+	if o.Report == nil {
+		o.Report = func(TuneStep) {}
+	}
+	return o, nil
+}
+
+// tuner is the state of a Tune.
+type tuner struct {
+	opts    TuneOptions
+	measure func(ctx context.Context, users int, d time.Duration) (Measurement, error)
+	Tuning
+}
+
+// Tune searches for the number of users at which one worker is still efficient:
+// the efficiency of u users is the median latency of 1 user over that of u users.
+// It calls measure for each step. After an error it returns the steps up to then.
+func Tune(ctx context.Context, measure func(ctx context.Context, users int, d time.Duration) (Measurement, error), opts *TuneOptions) (Tuning, error) {
+	if opts == nil {
+		opts = &TuneOptions{}
+	}
+	o, err := opts.withDefaults()
+	if err != nil {
+		return Tuning{}, err
+	}
+	t := &tuner{opts: o, measure: measure}
+	if err := t.baseline(ctx); err != nil {
+		return t.Tuning, err
+	}
+	return t.Tuning, t.search(ctx)
+}
+
+// run measures a number of users and adds the step.
+func (t *tuner) run(ctx context.Context, users int, d time.Duration, baseline bool) (TuneStep, error) {
+	m, err := t.measure(ctx, users, d)
+	if err != nil {
+		return TuneStep{}, err
+	}
+	s := TuneStep{Users: users, Duration: d, Baseline: baseline, Measurement: m}
+	switch {
+	case baseline:
+		s.Efficiency = 1
+	case m.P50 > 0:
+		s.Efficiency = float64(t.Baseline.P50) / float64(m.P50)
+	}
+	t.Steps = append(t.Steps, s)
+	t.opts.Report(s)
+	return s, nil
+}
+
+// baseline measures one user, for longer until it makes enough requests or the
+// duration cannot grow.
+func (t *tuner) baseline(ctx context.Context) error {
+	d := min(t.opts.BaselineDuration, t.opts.MaxDuration)
+	for {
+		s, err := t.run(ctx, 1, d, true)
+		if err != nil {
+			return err
+		}
+		t.Baseline, t.Optimum = s, s
+		longer := longerBaseline(d, s.Requests, t.opts.MaxDuration)
+		switch {
+		case s.Requests < minBaseline && longer > d:
+			d = longer
+		case s.P50 <= 0:
+			return ErrNoLatency
+		default:
+			return nil
+		}
+	}
+}
+
+// longerBaseline returns the duration in which a baseline that made so many
+// requests in d would make enough, at most most.
+func longerBaseline(d time.Duration, requests int64, most time.Duration) time.Duration {
+	factor := time.Duration(2)
+	if requests > 0 {
+		factor = time.Duration((minBaseline + requests - 1) / requests)
+	}
+	if d > most/factor {
+		return most
+	}
+	return d * factor
+}
+
+// search narrows the range between an efficient and an inefficient number of
+// users until they are adjacent.
+func (t *tuner) search(ctx context.Context) error {
+	low := t.Baseline
+	if t.opts.MaxUsers == 1 {
+		return nil
+	}
+	high, err := t.run(ctx, t.opts.MaxUsers, t.opts.StepDuration, false)
+	if err != nil {
+		return err
+	}
+	if high.Efficiency >= t.opts.Threshold {
+		t.Optimum = high
+		return nil
+	}
+	for high.Users-low.Users > 1 {
+		s, err := t.run(ctx, nextUsers(low, high, t.opts.Threshold), t.opts.StepDuration, false)
+		if err != nil {
+			return err
+		}
+		if s.Efficiency >= t.opts.Threshold {
+			low, t.Optimum = s, s
+		} else {
+			high = s
+		}
+	}
+	return nil
+}
+
+// nextUsers interpolates where the efficiency crosses the threshold, strictly
+// between low and high.
+func nextUsers(low, high TuneStep, threshold float64) int {
+	share := 0.5
+	if gap := low.Efficiency - high.Efficiency; gap != 0 {
+		share = (low.Efficiency - threshold) / gap
+	}
+	mid := low.Users + int(math.RoundToEven(share*float64(high.Users-low.Users)))
+	return min(max(mid, low.Users+1), high.Users-1)
+}
+
+// Workers returns the number of workers for so many users in all.
+func (t Tuning) Workers(users int) int {
+	return (users + t.Optimum.Users - 1) / max(1, t.Optimum.Users)
+}
