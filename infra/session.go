@@ -21,6 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go/logging"
 
@@ -50,6 +51,7 @@ type session struct {
 	buckets    *s3.Client
 	identity   *sts.Client
 	containers *ecs.Client
+	tunnels    *ssm.Client
 	registry   *ecr.Client
 	networks   *networkClient
 }
@@ -104,6 +106,7 @@ func (s *session) connect(cfg aws.Config) {
 		o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint)
 	})
 	s.identity = sts.NewFromConfig(cfg, func(o *sts.Options) { o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint) })
+	s.tunnels = ssm.NewFromConfig(cfg, func(o *ssm.Options) { o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint) })
 	s.containers = ecs.NewFromConfig(cfg, func(o *ecs.Options) { o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint) })
 	s.registry = ecr.NewFromConfig(cfg, func(o *ecr.Options) { o.APIOptions = s.limitFirstResponse(o.APIOptions, o.BaseEndpoint) })
 	s.networks = &networkClient{cfg}

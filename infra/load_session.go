@@ -1,0 +1,178 @@
+package infra
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+
+	"github.com/zeroae/zae-limiter-go/internal/pause"
+)
+
+// tunnelPlugin is the program that forwards a port through Systems Manager.
+const tunnelPlugin = "session-manager-plugin"
+
+// ErrNoTunnel reports that the program that forwards ports is not installed.
+var ErrNoTunnel = errors.New(tunnelPlugin + " is not in PATH; install the Session Manager plugin for the AWS CLI, version 1.2.497 or newer")
+
+// CheckTunnel reports whether a local port can be forwarded: it returns ErrNoTunnel
+// if the program for that is missing, or an error if the port is in use. It makes
+// no call.
+func CheckTunnel(port int) error {
+	if _, err := exec.LookPath(tunnelPlugin); err != nil {
+		return ErrNoTunnel
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return fmt.Errorf("port %d cannot be used: %w; choose another one with --port", port, err)
+	}
+	return l.Close()
+}
+
+// Ports and limits of a tunnel.
+const (
+	masterPort  = 8089
+	maxTunnels  = 5 // in a row that fail
+	tunnelPause = 2 * time.Second
+	pluginDelay = 5 * time.Second // between the interrupt of the program and its kill
+)
+
+// Forward forwards a local port to the web page of the master until ctx ends, and
+// returns nil then. It calls ready each time the port accepts connections. It
+// tries again after a failure, and returns the last error after five failures in a
+// row.
+func (t *LoadTask) Forward(ctx context.Context, port int, ready func()) error {
+	for failures := 0; ; {
+		opened := false
+		err := t.tunnel(ctx, port, func() {
+			opened = true
+			ready()
+		})
+		if ctx.Err() != nil {
+			return nil
+		}
+		if failures++; opened {
+			failures = 1
+		}
+		if failures == maxTunnels {
+			return fmt.Errorf("forward port %d to task %s: %w", port, t.ID, err)
+		}
+		t.opts.Progress("connecting again, since " + err.Error())
+		if err := pause.For(ctx, min(tunnelPause, t.s.opts.Poll)); err != nil {
+			return nil
+		}
+	}
+}
+
+// tunnel opens one session and runs the program that forwards the port. It always
+// returns an error.
+func (t *LoadTask) tunnel(ctx context.Context, port int, ready func()) error {
+	request := &ssm.StartSessionInput{
+		Target:       aws.String(fmt.Sprintf("ecs:%s_%s_%s", t.Cluster, t.ID, t.runtime)),
+		DocumentName: aws.String("AWS-StartPortForwardingSessionToRemoteHost"),
+		Parameters:   map[string][]string{"host": {"127.0.0.1"}, "portNumber": {strconv.Itoa(masterPort)}, "localPortNumber": {strconv.Itoa(port)}},
+	}
+	session, err := t.s.tunnels.StartSession(ctx, request)
+	if err != nil {
+		return explain(err)
+	}
+	defer t.endSession(ctx, session.SessionId)
+	cmd, err := t.s.plugin(ctx, request, session)
+	if err != nil {
+		return err
+	}
+	output := &pluginOutput{ready: ready}
+	cmd.Stdout, cmd.Stderr = output, output
+	err = cmd.Run()
+	return fmt.Errorf("%s ended: %s", tunnelPlugin, cmp.Or(output.last(), fmt.Sprint(cmp.Or(err, errors.New("no output")))))
+}
+
+// endSession terminates a session. Systems Manager would end it later, too.
+func (t *LoadTask) endSession(ctx context.Context, id *string) {
+	ctx, cancel := cleanupContext(ctx)
+	defer cancel()
+	_, _ = t.s.tunnels.TerminateSession(ctx, &ssm.TerminateSessionInput{SessionId: id})
+}
+
+// responseVariable is the environment variable that holds the response of
+// StartSession. Its token must not be visible in the list of processes.
+const responseVariable = "AWS_SSM_START_SESSION_RESPONSE"
+
+// plugin returns the command that forwards the port of a session.
+func (s *session) plugin(ctx context.Context, request *ssm.StartSessionInput, session *ssm.StartSessionOutput) (*exec.Cmd, error) {
+	in, err := json.Marshal(map[string]any{"Target": request.Target, "DocumentName": request.DocumentName, "Parameters": request.Parameters})
+	if err != nil {
+		return nil, err
+	}
+	out, err := json.Marshal(map[string]any{"SessionId": session.SessionId, "TokenValue": session.TokenValue, "StreamUrl": session.StreamUrl})
+	if err != nil {
+		return nil, err
+	}
+	endpoint, err := s.tunnelEndpoint(ctx)
+	if err != nil {
+		return nil, err
+	}
+	path, err := exec.LookPath(tunnelPlugin)
+	if err != nil {
+		return nil, ErrNoTunnel
+	}
+	cmd := exec.CommandContext(ctx, path, responseVariable, s.region, "StartSession", os.Getenv("AWS_PROFILE"), string(in), endpoint) //nolint:gosec // the program of that name in PATH
+	cmd.Env = append(os.Environ(), responseVariable+"="+string(out))
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = pluginDelay
+	return cmd, nil
+}
+
+// tunnelEndpoint returns the URL of Systems Manager.
+func (s *session) tunnelEndpoint(ctx context.Context) (string, error) {
+	if base := s.tunnels.Options().BaseEndpoint; base != nil {
+		return *base, nil
+	}
+	found, err := ssm.NewDefaultEndpointResolverV2().ResolveEndpoint(ctx, ssm.EndpointParameters{Region: &s.region, UseDualStack: aws.Bool(false), UseFIPS: aws.Bool(false)})
+	return found.URI.String(), err
+}
+
+// pluginOutput follows the output of the program.
+type pluginOutput struct {
+	ready func()
+
+	mu   sync.Mutex
+	text bytes.Buffer
+	told bool
+}
+
+// Write calls ready once the program waits for connections.
+func (o *pluginOutput) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	const maxText = 64 << 10
+	if o.text.Len()+len(p) > maxText {
+		o.text.Reset()
+	}
+	o.text.Write(p)
+	if !o.told && strings.Contains(o.text.String(), "Waiting for connections") {
+		o.told = true
+		o.ready()
+	}
+	return len(p), nil
+}
+
+// last returns the last line.
+func (o *pluginOutput) last() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	lines := strings.Split(strings.TrimSpace(o.text.String()), "\n")
+	return strings.TrimSpace(lines[len(lines)-1])
+}

@@ -1,0 +1,231 @@
+package infra
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// LoadTaskOptions configures a task with a Locust master. The zero value of a
+// field keeps the setting of the load stack.
+type LoadTaskOptions struct {
+	Options
+	Scenario        string
+	Classes         []string // of users; default: all
+	MaxWorkers      int
+	MinWorkers      int
+	UsersPerWorker  int
+	StartupLead     *time.Duration
+	CPU, Memory     int // units of 1/1024 vCPU, and MiB
+	PoolConnections int // of each worker to DynamoDB
+	// Standalone runs one worker beside the master, in place of the orchestrator.
+	Standalone bool
+	// Progress, if not nil, is called with each state that a call waits for.
+	Progress func(state string)
+}
+
+// overridden reports whether a setting differs from the load stack's.
+func (o *LoadTaskOptions) overridden() bool {
+	return o.MaxWorkers+o.MinWorkers+o.UsersPerWorker+o.CPU+o.Memory+o.PoolConnections > 0 || o.StartupLead != nil || o.Standalone
+}
+
+// LoadTask is a running task with a Locust master.
+type LoadTask struct {
+	Cluster string
+	ID      string
+	// Started reports that this process started the task. Otherwise it ran before.
+	Started bool
+	// Ignored reports that a running task is used, so that settings have no effect.
+	Ignored bool
+
+	s       *session
+	opts    LoadTaskOptions
+	runtime string // of the master's container
+}
+
+// newTaskSession returns a session for tasks of the load stack of a limiter.
+func newTaskSession(ctx context.Context, op, name string, opts *LoadTaskOptions) (*session, error) {
+	s, err := newStackSession(ctx, op, name, &opts.Options)
+	if err == nil && opts.Progress == nil {
+		opts.Progress = func(string) {}
+	}
+	return s, err
+}
+
+// StartLoadTask starts a task of the load stack of a limiter and waits until its
+// master can be reached. On every error it stops the task.
+func StartLoadTask(ctx context.Context, name string, opts LoadTaskOptions) (*LoadTask, error) {
+	s, err := newTaskSession(ctx, "start a task", name, &opts)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.startTask(ctx, opts)
+	return t, translateError(ctx, s.op, err)
+}
+
+// OpenLoadTask returns the running task of the load stack of a limiter, or starts
+// one as StartLoadTask does. With force it replaces a running task if a setting
+// differs from the load stack's.
+func OpenLoadTask(ctx context.Context, name string, force bool, opts LoadTaskOptions) (*LoadTask, error) {
+	s, err := newTaskSession(ctx, "open a task", name, &opts)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.openTask(ctx, force, opts)
+	return t, translateError(ctx, s.op, err)
+}
+
+func (s *session) openTask(ctx context.Context, force bool, opts LoadTaskOptions) (*LoadTask, error) {
+	running, err := s.runningTask(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	if running == nil {
+		return s.startTask(ctx, opts)
+	}
+	if force && opts.overridden() {
+		opts.Progress("stopping the running task")
+		if err := running.stopAndWait(ctx); err != nil {
+			return nil, err
+		}
+		return s.startTask(ctx, opts)
+	}
+	running.Ignored = opts.overridden()
+	return running, running.wait(ctx)
+}
+
+// runningTask returns the running task, or nil if there is none.
+func (s *session) runningTask(ctx context.Context, opts LoadTaskOptions) (*LoadTask, error) {
+	out, err := s.containers.ListTasks(ctx, &ecs.ListTasksInput{Cluster: aws.String(LoadName(s.name)), Family: aws.String(loadMaster(s.name)), DesiredStatus: types.DesiredStatusRunning})
+	if err != nil {
+		return nil, s.clusterError(err)
+	}
+	if len(out.TaskArns) == 0 {
+		return nil, nil
+	}
+	return &LoadTask{Cluster: LoadName(s.name), ID: path.Base(out.TaskArns[0]), s: s, opts: opts}, nil
+}
+
+// clusterError explains the error of a missing cluster.
+func (s *session) clusterError(err error) error {
+	if _, missing := errors.AsType[*types.ClusterNotFoundException](err); missing {
+		return fmt.Errorf("load stack %q: %w; %s creates it", LoadName(s.name), limiter.ErrNotFound, s.place.Command("loadtest", "deploy", "--name", s.name))
+	}
+	return err
+}
+
+// startTask starts a task and waits for it. It stops the task on every error.
+func (s *session) startTask(ctx context.Context, opts LoadTaskOptions) (*LoadTask, error) {
+	opts.Progress("starting a task")
+	service, err := s.masterService(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := &LoadTask{Cluster: LoadName(s.name), Started: true, s: s, opts: opts}
+	if t.ID, err = s.runTask(ctx, service, opts); err != nil {
+		return nil, err
+	}
+	if err := t.wait(ctx); err != nil {
+		return nil, errors.Join(err, t.Stop(ctx))
+	}
+	return t, nil
+}
+
+// masterService returns the service, whose network and capacity a task copies.
+func (s *session) masterService(ctx context.Context) (*types.Service, error) {
+	out, err := s.containers.DescribeServices(ctx, &ecs.DescribeServicesInput{Cluster: aws.String(LoadName(s.name)), Services: []string{loadMaster(s.name)}})
+	switch {
+	case err != nil:
+		return nil, s.clusterError(err)
+	case len(out.Services) == 0:
+		return nil, s.clusterError(&types.ClusterNotFoundException{})
+	}
+	return &out.Services[0], nil
+}
+
+// runTask starts a task and returns its ID. An interrupt does not cancel the
+// request, since its outcome would be unknown; a task of unknown outcome is
+// stopped.
+func (s *session) runTask(ctx context.Context, service *types.Service, opts LoadTaskOptions) (id string, err error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	mark := "zae-limiter/" + strings.ToLower(rand.Text())[:16]
+	whole, cancel := cleanupContext(ctx)
+	defer cancel()
+	in := &ecs.RunTaskInput{
+		Cluster: aws.String(LoadName(s.name)), TaskDefinition: service.TaskDefinition, NetworkConfiguration: service.NetworkConfiguration,
+		CapacityProviderStrategy: service.CapacityProviderStrategy, PlatformVersion: service.PlatformVersion, LaunchType: service.LaunchType,
+		EnableExecuteCommand: true, StartedBy: &mark, ClientToken: &mark, Overrides: opts.overrides(),
+	}
+	if len(in.CapacityProviderStrategy) > 0 {
+		in.LaunchType = "" // they exclude each other
+	}
+	out, err := s.containers.RunTask(whole, in)
+	switch {
+	case err != nil:
+		return "", errors.Join(err, s.stopMarked(ctx, mark))
+	case len(out.Tasks) == 0 && len(out.Failures) > 0:
+		f := out.Failures[0]
+		return "", fmt.Errorf("ECS did not start the task: %s %s", aws.ToString(f.Reason), aws.ToString(f.Detail))
+	case len(out.Tasks) == 0:
+		return "", errors.New("ECS did not start the task and gave no reason")
+	}
+	return path.Base(aws.ToString(out.Tasks[0].TaskArn)), nil
+}
+
+// stopMarked stops the tasks that were started with a mark.
+func (s *session) stopMarked(ctx context.Context, mark string) error {
+	ctx, cancel := cleanupContext(ctx)
+	defer cancel()
+	out, err := s.containers.ListTasks(ctx, &ecs.ListTasksInput{Cluster: aws.String(LoadName(s.name)), StartedBy: &mark})
+	if err != nil {
+		return nil // the first error has the reason
+	}
+	for _, arn := range out.TaskArns {
+		t := &LoadTask{Cluster: LoadName(s.name), ID: path.Base(arn), s: s}
+		err = errors.Join(err, t.Stop(ctx))
+	}
+	return err
+}
+
+// overrides returns what a task has in place of the settings of its definition.
+func (o *LoadTaskOptions) overrides() *types.TaskOverride {
+	both := environmentOf(map[string]string{"LOCUSTFILE": o.Scenario, "LOCUST_USER_CLASSES": strings.Join(o.Classes, ",")})
+	settings := map[string]string{
+		"MAX_WORKERS": number(o.MaxWorkers), "MIN_WORKERS": number(o.MinWorkers), "USERS_PER_WORKER": number(o.UsersPerWorker), "BOTO3_MAX_POOL": number(o.PoolConnections),
+	}
+	if o.StartupLead != nil {
+		settings["STARTUP_LEAD_TIME"] = strconv.FormatFloat(o.StartupLead.Seconds(), 'f', -1, 64)
+	}
+	orchestrator := types.ContainerOverride{Name: aws.String(OrchestratorContainer), Environment: append(environmentOf(settings), both...)}
+	if o.Standalone {
+		orchestrator.Command = append([]string{"zae-limiter", "loadtest", "worker", "--master", "127.0.0.1", "--file", o.Scenario}, o.Classes...)
+	}
+	out := &types.TaskOverride{ContainerOverrides: []types.ContainerOverride{{Name: aws.String(MasterContainer), Environment: both}, orchestrator}}
+	if o.CPU > 0 {
+		out.Cpu = aws.String(strconv.Itoa(o.CPU))
+	}
+	if o.Memory > 0 {
+		out.Memory = aws.String(strconv.Itoa(o.Memory))
+	}
+	return out
+}
+
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
