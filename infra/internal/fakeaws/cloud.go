@@ -57,7 +57,9 @@ type Cloud struct {
 	Changes []Change
 	// Failing maps a resource that cannot be created, updated or deleted to the
 	// reason.
-	Failing map[string]string
+	Failing  map[string]string
+	Workers  map[string]*Worker  // functions that can be invoked, by name
+	Sessions map[string]*Session // of Systems Manager, by ID
 	// Intercept, if not nil, is called with each request, with the lock held. If
 	// it returns nil the cloud answers as usual.
 	Intercept func(*Request) *Reply
@@ -163,6 +165,11 @@ func (c *Cloud) route(r *Request, request *http.Request) func(*Request) *Reply {
 	case strings.HasPrefix(path, "/service/"):
 		r.Op = path[strings.LastIndex(path, "/")+1:]
 		return c.serveAlarms
+	case service == "AmazonSSM":
+		r.Op = op
+		return c.serveSSM
+	case strings.HasSuffix(path, "/invocations"), strings.HasSuffix(path, "/configuration"):
+		return c.routeWorker(r, path)
 	case strings.HasPrefix(path, "/2015-03-31/"):
 		r.Op, r.Key = "GetFunction", path[strings.LastIndex(path, "/")+1:]
 		if strings.Contains(path, "event-source-mappings") {

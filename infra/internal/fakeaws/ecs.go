@@ -88,7 +88,7 @@ func (c *Cloud) listTasks(in ecsRequest) *Reply {
 		desired = "RUNNING"
 	}
 	for i, t := range c.Tasks {
-		if i >= first && t.Cluster == in.Cluster && (in.Family == "" || t.Family == in.Family) && t.Desired == desired {
+		if i >= first && t.Cluster == in.Cluster && (in.Family == "" || t.Family == in.Family) && (in.StartedBy == "" || t.StartedBy == in.StartedBy) && t.Desired == desired {
 			return jsonReply(map[string]any{"taskArns": []string{t.ARN()}, "nextToken": fmt.Sprint(i + 1)})
 		}
 	}
