@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/zeroae/zae-limiter-go"
 )
 
 // OrchestratorOptions configures NewOrchestrator. The zero value of a field is
@@ -44,7 +42,7 @@ func (o OrchestratorOptions) withDefaults() (OrchestratorOptions, error) {
 		{"replacement", o.Replacement, 1},
 	} {
 		if field.value < 0 || field.most > 0 && field.value > field.most {
-			return o, &limiter.InvalidError{Field: field.name, Value: fmt.Sprint(field.value), Reason: "must be positive, and a share at most 1"}
+			return o, invalid(field.name, fmt.Sprint(field.value), "must not be negative; a share must be at most 1")
 		}
 	}
 	setDefault(&o.UsersPerWorker, 10)
@@ -56,9 +54,7 @@ func (o OrchestratorOptions) withDefaults() (OrchestratorOptions, error) {
 	setDefault(&o.Lead, 20*time.Second)
 	o.Lead = max(o.Lead, 0)
 	if o.MaxWorkers > 0 && o.MinWorkers > o.MaxWorkers {
-		return o, &limiter.InvalidError{
-			Field: "minimum of workers", Value: fmt.Sprint(o.MinWorkers), Reason: fmt.Sprintf("must be at most the maximum of workers, %d", o.MaxWorkers),
-		}
+		return o, invalid("minimum of workers", fmt.Sprint(o.MinWorkers), "must be at most the maximum of workers, %d", o.MaxWorkers)
 	}
 	return o, nil
 }

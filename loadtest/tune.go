@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math"
 	"time"
-
-	"github.com/zeroae/zae-limiter-go"
 )
 
 // TuneOptions configures Tune. The zero value of a field is its default.
@@ -63,11 +61,11 @@ func (o TuneOptions) withDefaults() (TuneOptions, error) {
 	setDefault(&o.MaxDuration, math.MaxInt64)
 	switch {
 	case o.MaxUsers < 1:
-		return o, &limiter.InvalidError{Field: "maximum of users", Value: fmt.Sprint(o.MaxUsers), Reason: "must be 1 or more"}
+		return o, invalid("maximum of users", fmt.Sprint(o.MaxUsers), "must be 1 or more")
 	case !(o.Threshold > 0 && o.Threshold <= 1):
-		return o, &limiter.InvalidError{Field: "threshold", Value: fmt.Sprint(o.Threshold), Reason: "must be above 0 and at most 1"}
+		return o, invalid("threshold", fmt.Sprint(o.Threshold), "must be above 0 and at most 1")
 	case o.StepDuration < 0 || o.BaselineDuration < 0 || o.MaxDuration < 0:
-		return o, &limiter.InvalidError{Field: "duration", Value: fmt.Sprint(min(o.StepDuration, o.BaselineDuration, o.MaxDuration)), Reason: "must be positive"}
+		return o, invalid("duration", fmt.Sprint(min(o.StepDuration, o.BaselineDuration, o.MaxDuration)), "must be positive")
 	}
 	if o.Report == nil {
 		o.Report = func(TuneStep) {}

@@ -23,7 +23,7 @@ var _ loadtest.Program = Run
 // Pass it to [loadtest.Main].
 func Run(scenarios []loadtest.Scenario) int {
 	if os.Getenv("AWS_LAMBDA_RUNTIME_API") != "" {
-		return function.Main(os.Getenv, os.Stdout)
+		return function.Main(os.Getenv, os.Stdout, scenarios...)
 	}
 	name := strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
 	return cli.LoadtestMain(name, scenarios, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
