@@ -28,7 +28,7 @@ func names(prefix string, n int) (all []string) {
 type pollStep struct {
 	at     time.Duration
 	master *MasterStats
-	want   int // workers to invoke, all of which the test then invokes
+	want   int // workers to invoke; the test then invokes them
 }
 
 func TestOrchestratorInvokes(t *testing.T) {

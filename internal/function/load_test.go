@@ -187,7 +187,7 @@ func TestInvalidLoadRequests(t *testing.T) {
 		`{"config": {"duration_seconds": -1}}`:   `invalid duration_seconds "-1"`,
 		`{"config": {"master_port": 70000}}`:     `invalid master_port "70000"`,
 		`{"config": {"locustfile": "max_rsp"}}`:  "did you mean max_rps?",
-		`{"config": {"user_classes": "Nobody"}}`: "Nobody",
+		`{"config": {"user_classes": "NoSuchUser"}}`: "NoSuchUser",
 	} {
 		r := newLoadRig(t)
 		if _, err := r.handle(withRequest(t.Context()), json.RawMessage(request)); err == nil || !strings.Contains(err.Error(), want) {
