@@ -1,0 +1,132 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// DriveOptions configures Drive. Stats, Start and Stop call the master, as the
+// methods of [Master] do.
+type DriveOptions struct {
+	MasterTest
+	Workers int // that have to connect before the test starts
+	Stats   func(context.Context) (MasterStats, error)
+	Start   func(context.Context, MasterTest) error
+	Stop    func(context.Context) error
+	// Report, if not nil, is called with each response of the master.
+	Report func(MasterStats)
+}
+
+// Timing of Drive.
+const (
+	drivePoll     = 5 * time.Second
+	workersWithin = 5 * time.Minute
+	driveReserve  = 30 * time.Second // beyond the duration and the start of all users
+	stopWithin    = 30 * time.Second
+	maxPolls      = 3 // in a row that fail
+)
+
+// Drive runs a test on a Locust master: it waits for the workers, starts the test
+// and waits for its end. When ctx ends, Drive stops the test and returns a nil
+// error. With an error after the start of the test, the summary has what was
+// measured up to then.
+func Drive(ctx context.Context, opts DriveOptions) (WorkerSummary, error) {
+	if opts.Report == nil {
+		opts.Report = func(MasterStats) {}
+	}
+	if err := opts.waitForWorkers(ctx); err != nil {
+		return WorkerSummary{}, err
+	}
+	began := time.Now()
+	if err := opts.Start(ctx, opts.MasterTest); err != nil {
+		return WorkerSummary{}, err
+	}
+	last, err := opts.follow(ctx, began)
+	elapsed := min(time.Since(began), opts.Duration)
+	if ctx.Err() != nil || err != nil {
+		last = opts.stop(ctx, last)
+	}
+	if ctx.Err() != nil {
+		err = nil
+	}
+	return last.Summary(elapsed), err
+}
+
+// waitForWorkers waits until enough workers have connected.
+func (opts *DriveOptions) waitForWorkers(ctx context.Context) error {
+	deadline := time.Now().Add(workersWithin)
+	for {
+		stats, err := opts.Stats(ctx)
+		connected := len(stats.Connected())
+		if err == nil {
+			opts.Report(stats)
+			if connected >= opts.Workers {
+				return nil
+			}
+		}
+		if !time.Now().Before(deadline) {
+			return errors.Join(fmt.Errorf("%d of %d workers have connected after %v; the logs of the worker function say why", connected, opts.Workers, workersWithin), err)
+		}
+		if err := sleep(ctx, drivePoll); err != nil {
+			return err
+		}
+	}
+}
+
+// follow polls the master until the test has ended. It returns the last response.
+func (opts *DriveOptions) follow(ctx context.Context, began time.Time) (last MasterStats, err error) {
+	limit := opts.Duration + time.Duration(float64(opts.Users)/opts.SpawnRate*float64(time.Second)) + driveReserve
+	ended := false
+	for failures := 0; ; {
+		if err := sleep(ctx, drivePoll); err != nil {
+			return last, err
+		}
+		stats, err := opts.Stats(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return last, ctx.Err()
+		case err != nil:
+			if failures++; failures == maxPolls {
+				return last, fmt.Errorf("the master has not responded %d times: %w", maxPolls, err)
+			}
+			continue
+		case ended: // after the last reports, and the removal of what the test stored
+			opts.Report(stats)
+			return stats, nil
+		}
+		last, failures = stats, 0
+		opts.Report(stats)
+		ended = stats.State == "stopped"
+		if !ended && time.Since(began) >= limit {
+			return last, fmt.Errorf("the test has not ended after %v; its state is %s", limit, stats.State)
+		}
+	}
+}
+
+// stop stops the test, even after ctx has ended, and returns the last response of
+// the master.
+func (opts *DriveOptions) stop(ctx context.Context, last MasterStats) MasterStats {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer cancel()
+	if err := opts.Stop(ctx); err != nil {
+		return last
+	}
+	if stats, err := opts.Stats(ctx); err == nil {
+		return stats
+	}
+	return last
+}
+
+// sleep waits for d or the end of ctx.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
