@@ -2,6 +2,7 @@ package infra
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -77,10 +78,10 @@ func patientClient(cfg aws.Config, timeout time.Duration) *lambda.Client {
 // LoadFunctionError reports that the worker function failed.
 type LoadFunctionError struct {
 	Function string
-	Message  string // its response
+	Message  string // its error
 }
 
-// Error returns the function and its response.
+// Error returns the function and its error.
 func (e *LoadFunctionError) Error() string {
 	return fmt.Sprintf("function %q failed: %s", e.Function, e.Message)
 }
@@ -95,9 +96,18 @@ func (w *LoadWorker) Run(ctx context.Context, request []byte) ([]byte, error) {
 		return nil, translateError(ctx, "invoke "+w.function, err)
 	}
 	if out.FunctionError != nil {
-		return nil, &LoadFunctionError{w.function, string(out.Payload)}
+		return nil, &LoadFunctionError{w.function, functionMessage(out.Payload)}
 	}
 	return out.Payload, nil
+}
+
+// functionMessage returns the message in the response of a function that failed.
+func functionMessage(response []byte) string {
+	var failure struct{ ErrorMessage string }
+	if json.Unmarshal(response, &failure) == nil && failure.ErrorMessage != "" {
+		return failure.ErrorMessage
+	}
+	return string(response)
 }
 
 // Start invokes the function without waiting for its end. It returns the ID of the

@@ -132,6 +132,7 @@ func (s *session) plugin(ctx context.Context, request *ssm.StartSessionInput, se
 	cmd.Env = append(os.Environ(), responseVariable+"="+string(out))
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = pluginDelay
+	detach(cmd)
 	return cmd, nil
 }
 

@@ -167,7 +167,7 @@ func (s *session) runTask(ctx context.Context, service *types.Service, opts Load
 	in := &ecs.RunTaskInput{
 		Cluster: aws.String(LoadName(s.name)), TaskDefinition: service.TaskDefinition, NetworkConfiguration: service.NetworkConfiguration,
 		CapacityProviderStrategy: service.CapacityProviderStrategy, PlatformVersion: service.PlatformVersion, LaunchType: service.LaunchType,
-		EnableExecuteCommand: true, StartedBy: &mark, ClientToken: &mark, Overrides: opts.overrides(),
+		EnableExecuteCommand: true, StartedBy: &mark, ClientToken: &mark, Overrides: s.overrides(&opts),
 	}
 	if len(in.CapacityProviderStrategy) > 0 {
 		in.LaunchType = "" // they exclude each other
@@ -201,7 +201,7 @@ func (s *session) stopMarked(ctx context.Context, mark string) error {
 }
 
 // overrides returns what a task has in place of the settings of its definition.
-func (o *LoadTaskOptions) overrides() *types.TaskOverride {
+func (s *session) overrides(o *LoadTaskOptions) *types.TaskOverride {
 	both := environmentOf(map[string]string{"LOCUSTFILE": o.Scenario, "LOCUST_USER_CLASSES": strings.Join(o.Classes, ",")})
 	settings := map[string]string{
 		"MAX_WORKERS": number(o.MaxWorkers), "MIN_WORKERS": number(o.MinWorkers), "USERS_PER_WORKER": number(o.UsersPerWorker), "BOTO3_MAX_POOL": number(o.PoolConnections),
@@ -211,7 +211,7 @@ func (o *LoadTaskOptions) overrides() *types.TaskOverride {
 	}
 	orchestrator := types.ContainerOverride{Name: aws.String(OrchestratorContainer), Environment: append(environmentOf(settings), both...)}
 	if o.Standalone {
-		orchestrator.Command = append([]string{"zae-limiter", "loadtest", "worker", "--master", "127.0.0.1", "--file", o.Scenario}, o.Classes...)
+		orchestrator.Command = append([]string{"zae-limiter", "loadtest", "worker", "--master", "127.0.0.1", "--name", s.name, "--region", s.region, o.Scenario}, o.Classes...)
 	}
 	out := &types.TaskOverride{ContainerOverrides: []types.ContainerOverride{{Name: aws.String(MasterContainer), Environment: both}, orchestrator}}
 	if o.CPU > 0 {

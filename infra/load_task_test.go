@@ -91,7 +91,7 @@ func TestStandaloneLoadTask(t *testing.T) {
 	opts.Standalone, opts.Classes = true, []string{"MaxRpsUser"}
 	_, err := infra.StartLoadTask(t.Context(), name, opts)
 	must(t, err)
-	if text := string(c.Tasks[0].Overrides); !strings.Contains(text, `"command":["zae-limiter","loadtest","worker","--master","127.0.0.1","--file","max_rps","MaxRpsUser"]`) {
+	if text := string(c.Tasks[0].Overrides); !strings.Contains(text, `"command":["zae-limiter","loadtest","worker","--master","127.0.0.1","--name","app","--region","eu-west-1","max_rps","MaxRpsUser"]`) {
 		t.Error(text)
 	}
 }

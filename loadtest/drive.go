@@ -15,13 +15,14 @@ type DriveOptions struct {
 	Stats   func(context.Context) (MasterStats, error)
 	Start   func(context.Context, MasterTest) error
 	Stop    func(context.Context) error
+	// Interval is the time between two polls; default 5 s.
+	Interval time.Duration
 	// Report, if not nil, is called with each response of the master.
 	Report func(MasterStats)
 }
 
 // Timing of Drive.
 const (
-	drivePoll     = 5 * time.Second
 	workersWithin = 5 * time.Minute
 	driveReserve  = 30 * time.Second // beyond the duration and the start of all users
 	stopWithin    = 30 * time.Second
@@ -36,6 +37,7 @@ func Drive(ctx context.Context, opts DriveOptions) (WorkerSummary, error) {
 	if opts.Report == nil {
 		opts.Report = func(MasterStats) {}
 	}
+	setDefault(&opts.Interval, 5*time.Second)
 	if err := opts.waitForWorkers(ctx); err != nil {
 		return WorkerSummary{}, err
 	}
@@ -69,7 +71,7 @@ func (opts *DriveOptions) waitForWorkers(ctx context.Context) error {
 		if !time.Now().Before(deadline) {
 			return errors.Join(fmt.Errorf("%d of %d workers have connected after %v; the logs of the worker function say why", connected, opts.Workers, workersWithin), err)
 		}
-		if err := sleep(ctx, drivePoll); err != nil {
+		if err := sleep(ctx, opts.Interval); err != nil {
 			return err
 		}
 	}
@@ -80,7 +82,7 @@ func (opts *DriveOptions) follow(ctx context.Context, began time.Time) (last Mas
 	limit := opts.Duration + time.Duration(float64(opts.Users)/opts.SpawnRate*float64(time.Second)) + driveReserve
 	ended := false
 	for failures := 0; ; {
-		if err := sleep(ctx, drivePoll); err != nil {
+		if err := sleep(ctx, opts.Interval); err != nil {
 			return last, err
 		}
 		stats, err := opts.Stats(ctx)

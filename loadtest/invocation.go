@@ -42,6 +42,9 @@ type InvocationConfig struct {
 	SpikeRPM         *float64 `json:"spike_rpm,omitempty"`
 	SpikeProbability *float64 `json:"spike_probability,omitempty"`
 
+	// PoolConnections is the number of connections to the table that are kept.
+	// Default: the value of BOTO3_MAX_POOL, else 1000.
+	PoolConnections int `json:"pool_connections,omitempty"`
 	// TestID identifies a test that its caller may stop; see [StopNamespace].
 	TestID string `json:"test_id,omitempty"`
 }

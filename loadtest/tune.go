@@ -23,20 +23,20 @@ type TuneOptions struct {
 
 // TuneStep is one measurement of Tune.
 type TuneStep struct {
-	Users      int           `json:"users" doc:"users of the worker"`
-	Duration   time.Duration `json:"-"`
-	Baseline   bool          `json:"baseline" doc:"whether it is a baseline with one user"`
-	Efficiency float64       `json:"efficiency" doc:"median latency of one user over that of these users"`
+	Users      int
+	Duration   time.Duration
+	Baseline   bool    // it has one user, and others are compared with it
+	Efficiency float64 // median latency of the baseline by that of this step
 	Measurement
 }
 
 // Measurement holds what one run of a worker measured.
 type Measurement struct {
-	Requests int64         `json:"requests" doc:"number of requests"`
-	RPS      float64       `json:"rps" doc:"requests per second"`
-	P50      time.Duration `json:"-"`
-	P95      time.Duration `json:"-"`
-	P99      time.Duration `json:"-"`
+	Requests int64
+	RPS      float64
+	P50      time.Duration
+	P95      time.Duration
+	P99      time.Duration
 }
 
 // Tuning is the result of Tune.

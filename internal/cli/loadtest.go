@@ -14,6 +14,9 @@ program of one's own can compile them in.`,
 		Args: requireKnownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newLoadtestDelete(c), newLoadtestDeploy(c), newLoadtestList(c), newLoadtestLocal(c), newLoadtestLocustfile(c), newLoadtestPush(c), newLoadtestScenarios(c), newLoadtestSchema(c), newLoadtestWorker(c))
+	cmd.AddCommand(
+		newLoadtestDelete(c), newLoadtestDeploy(c), newLoadtestList(c), newLoadtestLocal(c), newLoadtestLocustfile(c), newLoadtestOrchestrate(c),
+		newLoadtestPush(c), newLoadtestRun(c), newLoadtestScenarios(c), newLoadtestSchema(c), newLoadtestTune(c), newLoadtestUI(c), newLoadtestWorker(c),
+	)
 	return cmd
 }

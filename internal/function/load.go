@@ -103,6 +103,9 @@ func (h *loadHandler) parse(raw json.RawMessage) (*loadJob, error) {
 		table: cmp.Or(job.TargetStackName, h.env.get("TARGET_STACK_NAME", "")), region: cmp.Or(job.Region, h.env.get("TARGET_REGION", "")),
 		connections: h.env.get("BOTO3_MAX_POOL", ""),
 	}
+	if job.PoolConnections > 0 {
+		job.target.connections = strconv.Itoa(job.PoolConnections)
+	}
 	if job.target.table == "" {
 		return nil, errors.New("there is no target; set target_stack_name in the request, or TARGET_STACK_NAME")
 	}

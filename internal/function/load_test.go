@@ -179,14 +179,14 @@ func TestLateWorkerEndsAtOnce(t *testing.T) {
 
 func TestInvalidLoadRequests(t *testing.T) {
 	for request, want := range map[string]string{
-		`[]`:                                     "decode the request for a load test",
-		`{"config": {"mode": "other"}}`:          `invalid mode "other": must be headless or worker`,
-		`{"config": {"mode": "worker"}}`:         "must be the address of the master",
-		`{"config": {"users": -1}}`:              `invalid users "-1"`,
-		`{"config": {"spawn_rate": -1}}`:         `invalid spawn_rate "-1"`,
-		`{"config": {"duration_seconds": -1}}`:   `invalid duration_seconds "-1"`,
-		`{"config": {"master_port": 70000}}`:     `invalid master_port "70000"`,
-		`{"config": {"locustfile": "max_rsp"}}`:  "did you mean max_rps?",
+		`[]`:                                         "decode the request for a load test",
+		`{"config": {"mode": "other"}}`:              `invalid mode "other": must be headless or worker`,
+		`{"config": {"mode": "worker"}}`:             "must be the address of the master",
+		`{"config": {"users": -1}}`:                  `invalid users "-1"`,
+		`{"config": {"spawn_rate": -1}}`:             `invalid spawn_rate "-1"`,
+		`{"config": {"duration_seconds": -1}}`:       `invalid duration_seconds "-1"`,
+		`{"config": {"master_port": 70000}}`:         `invalid master_port "70000"`,
+		`{"config": {"locustfile": "max_rsp"}}`:      "did you mean max_rps?",
 		`{"config": {"user_classes": "NoSuchUser"}}`: "NoSuchUser",
 	} {
 		r := newLoadRig(t)

@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/infra"
+	"github.com/zeroae/zae-limiter-go/loadtest"
+)
+
+func newLoadtestOrchestrate(c *console) *cobra.Command {
+	return &cobra.Command{
+		Use:   "orchestrate",
+		Short: "Keep the workers of a distributed load test running",
+		Long: `Keep the workers of a distributed load test running. The task of a load stack
+runs this beside its Locust master, and there is no other use for it. It invokes
+the worker function as often as the users of the master need it, replaces
+functions before their time ends, and ends when no test has run for a while.
+
+The environment configures it; times are in seconds:
+
+  WORKER_FUNCTION_NAME  the worker function
+  MASTER_PORT           port of the master for workers (5557)
+  LOCUST_WEB_PORT       port of the master's web page (8089)
+  POLL_INTERVAL         time between two looks at the master (5)
+  PENDING_TIMEOUT       time that a worker may take to connect (30)
+  LAMBDA_TIMEOUT        timeout of the worker function (300)
+  REPLACEMENT_PCT       share of it after which a worker is replaced (0.8)
+  IDLE_TIMEOUT          time without a test after which this ends (900)
+  USERS_PER_WORKER      users of one worker (10)
+  MIN_WORKERS           the fewest workers (1)
+  MAX_WORKERS           the most workers (no limit)
+  STARTUP_LEAD_TIME     how far ahead workers start (20)
+  LOCUSTFILE            the scenario
+  LOCUST_USER_CLASSES   classes of its users, separated by commas (all)
+  BOTO3_MAX_POOL        connections of a worker to DynamoDB (1000)`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runOrchestrate(cmd.Context(), c, os.Getenv) },
+	}
+}
+
+// numbers reads numbers from the environment. It keeps the first error.
+type numbers struct {
+	getenv func(string) string
+	err    error
+}
+
+// read returns the value of a variable, or fallback if that is empty.
+func (n *numbers) read(name string, fallback, least float64) float64 {
+	text := strings.TrimSpace(n.getenv(name))
+	if text == "" {
+		return fallback
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || f < least || math.IsInf(f, 0) {
+		if n.err == nil {
+			n.err = usagef("invalid %s %q: must be a number, %v or more", name, clip(text), least)
+		}
+		return fallback
+	}
+	return f
+}
+
+func (n *numbers) seconds(name string, fallback float64) time.Duration {
+	return time.Duration(n.read(name, fallback, 0) * float64(time.Second))
+}
+
+// orchestratorOptions reads the environment of an orchestrator.
+func orchestratorOptions(getenv func(string) string) (o loadtest.OrchestrateOptions, port int, err error) {
+	n := &numbers{getenv: getenv}
+	o.Interval, o.PendingTimeout = n.seconds("POLL_INTERVAL", 5), n.seconds("PENDING_TIMEOUT", 30)
+	o.Lifetime, o.IdleTimeout = n.seconds("LAMBDA_TIMEOUT", 300), n.seconds("IDLE_TIMEOUT", 900)
+	o.Replacement = n.read("REPLACEMENT_PCT", 0.8, 0)
+	o.UsersPerWorker, o.MinWorkers, o.MaxWorkers = int(n.read("USERS_PER_WORKER", 10, 1)), int(n.read("MIN_WORKERS", 1, 1)), int(n.read("MAX_WORKERS", 0, 0))
+	if o.Lead = n.seconds("STARTUP_LEAD_TIME", 20); o.Lead == 0 {
+		o.Lead = -1 // no prediction
+	}
+	return o, int(n.read("MASTER_PORT", 5557, 1)), n.err
+}
+
+func runOrchestrate(ctx context.Context, c *console, getenv func(string) string) error {
+	o, port, err := orchestratorOptions(getenv)
+	if err != nil {
+		return err
+	}
+	function, scenario := getenv("WORKER_FUNCTION_NAME"), getenv("LOCUSTFILE")
+	if function == "" || scenario == "" {
+		return usagef("WORKER_FUNCTION_NAME and LOCUSTFILE must be set; the task of a load stack sets them")
+	}
+	address, err := infra.TaskAddress(ctx, getenv("ECS_CONTAINER_METADATA_URI_V4"))
+	if err != nil {
+		return err
+	}
+	worker, err := infra.LoadWorkerByName(ctx, function, nil)
+	if err != nil {
+		return err
+	}
+	webPort, pool := &numbers{getenv: getenv}, &numbers{getenv: getenv}
+	master := loadtest.Master{URL: fmt.Sprintf("http://127.0.0.1:%d", int(webPort.read("LOCUST_WEB_PORT", 8089, 1)))}
+	config := loadtest.InvocationConfig{
+		Mode: loadtest.ModeWorker, Locustfile: scenario, UserClasses: getenv("LOCUST_USER_CLASSES"), MasterHost: address, MasterPort: port,
+		PoolConnections: int(pool.read("BOTO3_MAX_POOL", 0, 1)),
+	}
+	if webPort.err != nil || pool.err != nil {
+		return joinFirst(webPort.err, pool.err)
+	}
+	o.Stats = master.Stats
+	o.Invoke = func(ctx context.Context, deadline time.Time) (string, error) {
+		return startWorker(ctx, worker, config, deadline)
+	}
+	o.Report = reportDecisions(c)
+	c.say("keeping workers of %s for the master at %s:%d", function, address, port)
+	if err := loadtest.Orchestrate(ctx, o); err != nil {
+		return stackError(err)
+	}
+	c.done("no test has run for %v", o.IdleTimeout)
+	return nil
+}
+
+func joinFirst(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// connectTime is the part of a worker's time to connect that it needs after its
+// start.
+const connectTime = 5 * time.Second
+
+// startWorker invokes a worker that has to connect before a deadline, and returns
+// the ID that it will have at the master.
+func startWorker(ctx context.Context, worker *infra.LoadWorker, config loadtest.InvocationConfig, deadline time.Time) (string, error) {
+	config.JoinBefore = deadline.Add(-connectTime).Unix()
+	request, err := json.Marshal(loadtest.Invocation{Config: config})
+	if err != nil {
+		return "", err
+	}
+	id, err := worker.Start(ctx, request)
+	if err != nil || id == "" {
+		return "", err
+	}
+	return loadtest.WorkerID(id), nil
+}
+
+// reportDecisions returns a function that reports decisions that differ from the
+// one before, and every error once.
+func reportDecisions(c *console) func(loadtest.Decision, error) {
+	var last loadtest.Decision
+	var lastErr string
+	return func(d loadtest.Decision, err error) {
+		text := ""
+		if err != nil {
+			text = errorText(err)
+		}
+		if text != "" && text != lastErr {
+			c.warn("%s", text)
+		}
+		lastErr = text
+		if d != last {
+			c.say("%s: %s, %d of %d workers, %d pending, %d expiring; invoking %d", orDash(d.State), count(d.Users, "user"), d.Connected, d.Desired, d.Pending, d.Expiring, d.Invoke)
+		}
+		last = d
+	}
+}
+
+func orDash(state string) string {
+	if state == "" {
+		return "no master"
+	}
+	return state
+}

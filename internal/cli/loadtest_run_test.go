@@ -1,0 +1,312 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/loadtest"
+)
+
+func listenLocal(address string) (net.Listener, error) { return net.Listen("tcp", address) }
+
+// freePort returns a port that nothing listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := listenLocal("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+// quick runs a command with short pauses and returns its exit code and output.
+func quick(ctx context.Context, args ...string) (code int, out, talk string) {
+	var data, messages bytes.Buffer
+	c := newConsole(strings.NewReader(""), &data, &messages)
+	c.poll = 10 * time.Millisecond
+	code = run(ctx, c, args)
+	return code, data.String(), messages.String()
+}
+
+func sampleRun(loadtest.InvocationConfig) (loadtest.WorkerSummary, string) {
+	return loadtest.WorkerSummary{Requests: 1234, Failures: 12, FailureRate: 0.00972, RPS: 20.56, Average: 5.25, Min: 1, Max: 80.5, P50: 4.5, P95: 9, P99: 20}, ""
+}
+
+func TestLoadRunInAFunction(t *testing.T) {
+	a := newFakeAccount(t)
+	a.run = sampleRun
+	code, out, talk := quick(t.Context(), "loadtest", "run", "-n", "my-app", "-f", "locustfiles/max_rps.py", "--users", "7", "--duration", "95", "--spawn-rate", "0.5", "MaxRpsUser")
+	want := "requests\t1234\nRPS\t20.6\nfailures\t12 (0.97%)\naverage\t5.2 ms\nmin/max\t1.0/80.5 ms\np50\t4.5 ms\np95\t9.0 ms\np99\t20.0 ms\n"
+	if code != exitDone || out != want {
+		t.Errorf("code %d: %s%s", code, out, talk)
+	}
+	if !strings.Contains(talk, "--duration 1m35s is more than 90 % of the function's timeout of 1m40s, so the test will end after 1m30s") {
+		t.Error(talk)
+	}
+	sent := a.events[0]
+	id := sent.TestID
+	if diff := cmp.Diff(loadtest.InvocationConfig{Locustfile: "max_rps", UserClasses: "MaxRpsUser", Users: 7, SpawnRate: 0.5, DurationSeconds: 95, TestID: id}, sent); diff != "" || len(id) != 8 {
+		t.Error(id, diff)
+	}
+	_, out, _ = quick(t.Context(), "loadtest", "run", "-n", "my-app", "-f", "simple", "--json")
+	if !strings.HasPrefix(out, `{"total_requests":1234,"total_failures":12,"failure_rate":0.00972,"requests_per_second":20.56,"avg_response_time":5.25,`) {
+		t.Error(out)
+	}
+	if second := a.events[1]; second.UserClasses != "" || second.Users != 20 || second.DurationSeconds != 60 || second.SpawnRate != 10 {
+		t.Errorf("%+v; want the defaults", second)
+	}
+	a.run = func(loadtest.InvocationConfig) (loadtest.WorkerSummary, string) {
+		return loadtest.WorkerSummary{}, "table my-app: not found"
+	}
+	if code, _, talk := quick(t.Context(), "loadtest", "run", "-n", "my-app", "-f", "simple"); code != exitFailed || !strings.HasSuffix(talk, `function "my-app-load-worker" failed: table my-app: not found`+"\n") {
+		t.Errorf("%d: %s", code, talk)
+	}
+}
+
+// An interrupt stops the test in the function, prints what it measured, and leaves
+// nothing in the table.
+func TestInterruptedLoadRun(t *testing.T) {
+	a := newFakeAccount(t)
+	a.useTables()
+	table := "load-" + strings.ToLower(rand.Text())
+	if err := dynamo.CreateTable(t.Context(), table, nil); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var id string
+	a.run = func(c loadtest.InvocationConfig) (loadtest.WorkerSummary, string) {
+		id = c.TestID
+		cancel()
+		for range 2000 {
+			if strings.Contains(a.sent("table"), "loadtest-stop-"+c.TestID) {
+				return sampleRun(c)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		return loadtest.WorkerSummary{}, "it was not stopped"
+	}
+	code, out, talk := quick(ctx, "loadtest", "run", "-n", table, "-f", "simple")
+	if code != exitDone || !strings.HasPrefix(out, "requests\t1234\n") || !strings.Contains(talk, "interrupted; these are the results up to then") {
+		t.Errorf("code %d: %s%s", code, out, talk)
+	}
+	repo, err := dynamo.Connect(t.Context(), table, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = repo.Close() }()
+	for n, err := range repo.Namespaces(t.Context()) {
+		if err != nil || strings.Contains(n.Name, id) {
+			t.Errorf("namespace %s is left, %v", n.Name, err)
+		}
+	}
+}
+
+func TestDistributedLoadRun(t *testing.T) {
+	a, port := newFakeAccount(t), freePort(t)
+	m := newFakeMaster(t, 3, 4)
+	code, out, talk := quick(t.Context(), "loadtest", "run", "-n", "my-app", "-f", "max_rps", "--workers", "3", "--users", "30", "--duration", "40ms", "--port", port, "--cpu", "2048", "MaxRpsCascadeUser")
+	if code != exitDone || !strings.HasPrefix(out, "requests\t400\nRPS\t10000.0\nfailures\t4 (1.00%)\n") {
+		t.Errorf("code %d: %s%s", code, out, talk)
+	}
+	if diff := cmp.Diff(url.Values{"user_count": {"30"}, "spawn_rate": {"10"}, "run_time": {"1s"}, "user_classes": {"MaxRpsCascadeUser"}}, m.form); diff != "" {
+		t.Error(diff)
+	}
+	for _, want := range []string{`{"name":"MAX_WORKERS","value":"3"}`, `{"name":"MIN_WORKERS","value":"3"}`, `{"name":"LOCUSTFILE","value":"max_rps"}`, `"cpu":"2048"`} {
+		if sent := a.sent("RunTask"); !strings.Contains(sent, want) {
+			t.Errorf("RunTask without %s: %s", want, sent)
+		}
+	}
+	a.checkNothingRuns(port)
+	if strings.Contains(talk+out, "secret") {
+		t.Error("the token of the session is printed")
+	}
+}
+
+// checkNothingRuns checks that no task runs and that the tunnel is closed.
+func (a *fakeAccount) checkNothingRuns(port string) {
+	a.Helper()
+	if left := a.running(); len(left) > 0 {
+		a.Errorf("%v still run", left)
+	}
+	l, err := listenLocal("127.0.0.1:" + port)
+	if err != nil {
+		a.Errorf("the tunnel is still open: %v", err)
+		return
+	}
+	_ = l.Close()
+}
+
+func TestInterruptedDistributedLoadRun(t *testing.T) {
+	a, port := newFakeAccount(t), freePort(t)
+	m := newFakeMaster(t, 1, 1<<30)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	m.polled = func(n int) {
+		if n == 3 {
+			cancel()
+		}
+	}
+	code, out, talk := quick(ctx, "loadtest", "run", "-n", "my-app", "-f", "max_rps", "--workers", "1", "--port", port)
+	if code != exitDone || !strings.HasPrefix(out, "requests\t300\n") || !strings.Contains(talk, "interrupted; these are the results up to then") || m.stops != 1 {
+		t.Errorf("code %d, %d stops: %s%s", code, m.stops, out, talk)
+	}
+	a.checkNothingRuns(port)
+}
+
+// A master that does not start the test, or fails later, leaves no task behind.
+func TestFailedDistributedLoadRun(t *testing.T) {
+	a, port := newFakeAccount(t), freePort(t)
+	m := newFakeMaster(t, 1, 1<<30)
+	m.polled = func(n int) {
+		if n == 2 {
+			go m.CloseClientConnections()
+			t.Setenv(tunnelTarget, "127.0.0.1:1")
+			m.Config.Handler = nil
+		}
+	}
+	code, _, talk := quick(t.Context(), "loadtest", "run", "-n", "my-app", "-f", "max_rps", "--workers", "1", "--port", port)
+	if code != exitFailed || !strings.Contains(talk, "the master has not responded 3 times") {
+		t.Errorf("code %d: %s", code, talk)
+	}
+	a.checkNothingRuns(port)
+}
+
+func TestLoadUI(t *testing.T) {
+	a, port := newFakeAccount(t), freePort(t)
+	newFakeMaster(t, 0, 0)
+	ui := func(args ...string) (code int, talk string) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var messages lockedBuffer
+		c := newConsole(strings.NewReader(""), &bytes.Buffer{}, &messages)
+		c.poll = 10 * time.Millisecond
+		messages.on("Ctrl-C ends it", cancel)
+		code = run(ctx, c, append([]string{"loadtest", "ui", "-n", "my-app", "-f", "simple", "--port", port}, args...))
+		return code, messages.String()
+	}
+	code, talk := ui("--max-workers", "9", "--startup-lead-time", "0")
+	if code != exitDone || !strings.Contains(talk, "http://localhost:"+port+" runs simple") {
+		t.Errorf("code %d: %s", code, talk)
+	}
+	for _, want := range []string{`{"name":"MAX_WORKERS","value":"9"}`, `{"name":"STARTUP_LEAD_TIME","value":"0"}`} {
+		if !strings.Contains(a.sent("RunTask"), want) {
+			t.Error(a.sent("RunTask"))
+		}
+	}
+	a.checkNothingRuns(port)
+
+	a.tasks = []string{"earlier"}
+	if code, talk = ui("--max-workers", "9"); code != exitDone || !strings.Contains(talk, "the running task keeps its settings; --force replaces it") || !cmp.Equal(a.running(), []string{"earlier"}) {
+		t.Errorf("code %d, %v run: %s", code, a.running(), talk)
+	}
+	if code, talk = ui("--destroy"); code != exitDone || len(a.running()) > 0 {
+		t.Errorf("code %d, %v run: %s", code, a.running(), talk)
+	}
+}
+
+// Without the plugin nothing is started.
+func TestLoadTestsWithoutThePlugin(t *testing.T) {
+	a := newFakeAccount(t)
+	t.Setenv("PATH", t.TempDir())
+	for _, args := range [][]string{{"ui"}, {"run", "--workers", "2"}} {
+		code, _, talk := quick(t.Context(), append(append([]string{"loadtest"}, args...), "-n", "my-app", "-f", "simple")...)
+		if code != exitFailed || !strings.HasSuffix(talk, "zae-limiter: session-manager-plugin is not in PATH; install the Session Manager plugin for the AWS CLI, version 1.2.497 or newer\n") || strings.Count(talk, "\n") != 1 {
+			t.Errorf("%q: code %d: %s", args, code, talk)
+		}
+	}
+	if len(a.calls) > 0 {
+		t.Errorf("it called %q", a.calls)
+	}
+}
+
+func TestLoadTune(t *testing.T) {
+	a := newFakeAccount(t)
+	a.run = func(c loadtest.InvocationConfig) (loadtest.WorkerSummary, string) {
+		p50 := 10 + float64(max(0, c.Users-10))
+		return loadtest.WorkerSummary{Requests: 1000, RPS: 100 * float64(c.Users), P50: p50, P95: 2 * p50, P99: 3 * p50}, ""
+	}
+	code, out, talk := quick(t.Context(), "loadtest", "tune", "-n", "my-app", "-f", "max_rps", "--step-duration", "20", "MaxRpsUser")
+	want := "1\t100.0\t10.0 ms\t20.0 ms\t30.0 ms\t1000\t100%\tbaseline\n" +
+		"40\t4000.0\t40.0 ms\t80.0 ms\t120.0 ms\t1000\t25%\t\n" +
+		"11\t1100.0\t11.0 ms\t22.0 ms\t33.0 ms\t1000\t91%\t\n" +
+		"16\t1600.0\t16.0 ms\t32.0 ms\t48.0 ms\t1000\t62%\t\n" +
+		"13\t1300.0\t13.0 ms\t26.0 ms\t39.0 ms\t1000\t77%\t\n" +
+		"12\t1200.0\t12.0 ms\t24.0 ms\t36.0 ms\t1000\t83%\toptimum\n"
+	if diff := cmp.Diff(want, out); code != exitDone || diff != "" {
+		t.Errorf("code %d: %s%s", code, diff, talk)
+	}
+	for _, want := range []string{
+		"12 users per worker: 1200.0 requests/s, with a floor of p50 10.0 ms, p95 20.0 ms, p99 30.0 ms",
+		"zae-limiter loadtest run -n my-app -f max_rps --users 100 --workers 9 MaxRpsUser", "--users 500 --workers 42", "--users 1000 --workers 84",
+	} {
+		if !strings.Contains(talk, want) {
+			t.Errorf("it does not say %q: %s", want, talk)
+		}
+	}
+	for i, e := range a.events {
+		if want := map[bool]float64{true: 60, false: 20}[i == 0]; e.DurationSeconds != want || e.UserClasses != "MaxRpsUser" {
+			t.Errorf("invocation %d: %+v; want %v seconds", i, e, want)
+		}
+	}
+	a.run = func(loadtest.InvocationConfig) (loadtest.WorkerSummary, string) {
+		return loadtest.WorkerSummary{Requests: 100}, ""
+	}
+	if code, _, talk := quick(t.Context(), "loadtest", "tune", "-n", "my-app", "-f", "max_rps"); code != exitFailed || !strings.HasSuffix(talk, "the baseline measured no latency\n") {
+		t.Errorf("code %d: %s", code, talk)
+	}
+}
+
+func TestOrchestrateInATask(t *testing.T) {
+	a := newFakeAccount(t)
+	m := newFakeMaster(t, 0, 8)
+	m.state, m.users = "running", 25
+	metadata := newMetadata(t, "10.0.2.106")
+	master, err := url.Parse(m.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.polled = func(n int) { m.workers = min(3, n-1) }
+	for name, value := range map[string]string{
+		"WORKER_FUNCTION_NAME": "my-app-load-worker", "LOCUSTFILE": "max_rps", "LOCUST_USER_CLASSES": "MaxRpsUser", "ECS_CONTAINER_METADATA_URI_V4": metadata,
+		"LOCUST_WEB_PORT": master.Port(), "POLL_INTERVAL": "0.01", "IDLE_TIMEOUT": "0.05", "BOTO3_MAX_POOL": "50",
+	} {
+		t.Setenv(name, value)
+	}
+	code, _, talk := quick(t.Context(), "loadtest", "orchestrate")
+	if code != exitDone || !strings.Contains(talk, "keeping workers of my-app-load-worker for the master at 10.0.2.106:5557") || !strings.Contains(talk, "no test has run for 50ms") {
+		t.Errorf("code %d: %s", code, talk)
+	}
+	if len(a.events) != 3 {
+		t.Fatalf("%d workers were invoked for 25 users, want 3", len(a.events))
+	}
+	want := loadtest.InvocationConfig{
+		Mode: "worker", Locustfile: "max_rps", UserClasses: "MaxRpsUser", MasterHost: "10.0.2.106", MasterPort: 5557, PoolConnections: 50, JoinBefore: a.events[0].JoinBefore,
+	}
+	if diff := cmp.Diff(want, a.events[0]); diff != "" {
+		t.Error(diff)
+	}
+	if left := time.Until(time.Unix(want.JoinBefore, 0)); left < 10*time.Second || left > 25*time.Second {
+		t.Errorf("a worker may join for %v", left)
+	}
+	for name, value := range map[string]string{"MIN_WORKERS": "none", "USERS_PER_WORKER": "0", "LAMBDA_TIMEOUT": "-1", "MASTER_PORT": "0"} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, value)
+			if code, _, talk := quick(t.Context(), "loadtest", "orchestrate"); code != exitUsage || !strings.Contains(talk, fmt.Sprintf("invalid %s %q: must be a number", name, value)) {
+				t.Errorf("code %d: %s", code, talk)
+			}
+		})
+	}
+}
