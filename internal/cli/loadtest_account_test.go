@@ -35,6 +35,8 @@ type fakeAccount struct {
 	started int
 	bodies  map[string]string // of the last request of an operation
 	events  []loadtest.InvocationConfig
+	// hook, if not nil, is called with each operation and its body.
+	hook func(op, body string)
 	// run answers a synchronous invocation: its statistics, or the message of its
 	// failure.
 	run func(loadtest.InvocationConfig) (loadtest.WorkerSummary, string)
@@ -90,6 +92,9 @@ func (a *fakeAccount) note(op, body string) {
 	defer a.mu.Unlock()
 	a.calls = append(a.calls, op)
 	a.bodies[op] += body + "\n"
+	if a.hook != nil {
+		a.hook(op, body)
+	}
 }
 
 func (a *fakeAccount) sent(op string) string {
@@ -171,6 +176,7 @@ type fakeMaster struct {
 	length  int // polls until the test ends
 	form    url.Values
 	stops   int
+	broken  bool        // every later poll fails
 	polled  func(n int) // called with each poll of a running test
 }
 
@@ -203,6 +209,10 @@ func newFakeMaster(t *testing.T, workers, length int) *fakeMaster {
 func (m *fakeMaster) stats(w http.ResponseWriter, _ *http.Request) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.broken {
+		w.WriteHeader(http.StatusBadGateway)
+		return
+	}
 	if m.state == "running" {
 		m.polls++
 		if m.polled != nil {
