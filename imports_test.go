@@ -166,7 +166,7 @@ var packages = []rule{
 	},
 	{
 		"internal/function",
-		[]string{".", "aggregator", "dynamo", "manifest", "internal/s3files", "github.com/aws/"},
+		[]string{".", "aggregator", "dynamo", "loadtest", "loadtest/locust", "manifest", "internal/s3files", "github.com/aws/"},
 		"the same work as in the command tree, by another caller: neither may need the other",
 	},
 	{

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/pause"
 )
 
 // DriveOptions configures Drive. Stats, Start and Stop call the master, as the
@@ -71,7 +73,7 @@ func (opts *DriveOptions) waitForWorkers(ctx context.Context) error {
 		if !time.Now().Before(deadline) {
 			return errors.Join(fmt.Errorf("%d of %d workers have connected after %v; the logs of the worker function say why", connected, opts.Workers, workersWithin), err)
 		}
-		if err := sleep(ctx, opts.Interval); err != nil {
+		if err := pause.For(ctx, opts.Interval); err != nil {
 			return err
 		}
 	}
@@ -82,7 +84,7 @@ func (opts *DriveOptions) follow(ctx context.Context, began time.Time) (last Mas
 	limit := opts.Duration + time.Duration(float64(opts.Users)/opts.SpawnRate*float64(time.Second)) + driveReserve
 	ended := false
 	for failures := 0; ; {
-		if err := sleep(ctx, opts.Interval); err != nil {
+		if err := pause.For(ctx, opts.Interval); err != nil {
 			return last, err
 		}
 		stats, err := opts.Stats(ctx)
@@ -119,16 +121,4 @@ func (opts *DriveOptions) stop(ctx context.Context, last MasterStats) MasterStat
 		return stats
 	}
 	return last
-}
-
-// sleep waits for d or the end of ctx.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

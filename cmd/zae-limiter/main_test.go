@@ -206,6 +206,19 @@ func TestProgramIsAProvisioner(t *testing.T) {
 	}
 }
 
+// The same program is the worker function of a load stack, too. One that begins too
+// late ends at once, and an invalid request is an error.
+func TestProgramIsALoadWorker(t *testing.T) {
+	t.Parallel()
+	host, answers := runtimeAPI(t, `{"config":{"mode":"worker","master_host":"10.0.0.5","locustfile":"max_rps","join_before":1}}`,
+		`{"config":{"mode":"other"}}`, `{"config":{"locustfile":"max_rsp"}}`)
+	var log bytes.Buffer
+	started(t, host, &log, "ZAE_LIMITER_HANDLER=loadworker", "TARGET_STACK_NAME=my-app")
+	expect(t, answers, answer{"invocation/request-1/response", `{"status":"worker_expired","worker_id":"lambda_request-"}`})
+	expect(t, answers, answer{"invocation/request-1/error", `{"errorMessage":"invalid mode`})
+	expect(t, answers, answer{"invocation/request-1/error", `{"errorMessage":"invalid scenario`})
+}
+
 func TestWrongEnvironmentEndsTheFunction(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), path(t, build))

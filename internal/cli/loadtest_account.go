@@ -55,14 +55,14 @@ type taskFlags struct {
 
 func (f *taskFlags) addTo(cmd *cobra.Command) {
 	f.port = 8089
-	addFlag(cmd, &f.port, "port", "port", "8089", "local port for the web page of the master", parsePort)
+	addFlag(cmd, &f.port, "port", "port", "8089", "local port for the web page of the master", parseLocalPort)
 	addFlag(cmd, &f.cpu, "cpu", "units", "", "CPU of the task, in 1/1024 vCPU (default: of the load stack)", parseCount)
 	addFlag(cmd, &f.memory, "memory", "MiB", "", "memory of the task (default: of the load stack)", parseCount)
 	cmd.Flags().BoolVar(&f.standalone, "standalone", false, "run one worker in the task, without functions")
 	_ = cmd.Flags().MarkHidden("standalone")
 }
 
-func parsePort(text string) (int, error) {
+func parseLocalPort(text string) (int, error) {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || n == 0 {
 		return 0, errors.New("must be a port from 1 to 65535")

@@ -235,7 +235,7 @@ func (m *fakeMaster) stats(w http.ResponseWriter, _ *http.Request) {
 // the Session Manager plugin forwards.
 const tunnelTarget = "ZAEL_TEST_TUNNEL"
 
-// forwardPort is the Session Manager plugin of the tests. It forwards HTTP from the
+// forwardPort acts as the Session Manager plugin of the tests: it forwards HTTP from the
 // local port to the address in tunnelTarget until it is interrupted.
 func forwardPort() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
