@@ -30,11 +30,11 @@ var ErrNoTunnel = errors.New(tunnelPlugin + " is not in PATH; install the Sessio
 // CheckTunnel reports whether a local port can be forwarded: it returns ErrNoTunnel
 // if the program for that is missing, or an error if the port is in use. It makes
 // no call.
-func CheckTunnel(port int) error {
+func CheckTunnel(ctx context.Context, port int) error {
 	if _, err := exec.LookPath(tunnelPlugin); err != nil {
 		return ErrNoTunnel
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		return fmt.Errorf("port %d cannot be used: %w; choose another one with --port", port, err)
 	}
@@ -61,7 +61,7 @@ func (t *LoadTask) Forward(ctx context.Context, port int, ready func()) error {
 			ready()
 		})
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the caller ended it
 		}
 		if failures++; opened {
 			failures = 1
@@ -70,8 +70,8 @@ func (t *LoadTask) Forward(ctx context.Context, port int, ready func()) error {
 			return fmt.Errorf("forward port %d to task %s: %w", port, t.ID, err)
 		}
 		t.opts.Progress("connecting again, since " + err.Error())
-		if err := pause.For(ctx, min(tunnelPause, t.s.opts.Poll)); err != nil {
-			return nil
+		if pause.For(ctx, min(tunnelPause, t.s.opts.Poll)) != nil {
+			return nil // the caller ended it
 		}
 	}
 }

@@ -105,16 +105,16 @@ func TestTunnelGivesUpAfterFiveFailures(t *testing.T) {
 
 func TestCheckTunnel(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	if err := infra.CheckTunnel(18089); !errors.Is(err, infra.ErrNoTunnel) {
+	if err := infra.CheckTunnel(t.Context(), 18089); !errors.Is(err, infra.ErrNoTunnel) {
 		t.Error(err)
 	}
 	fakePlugin(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	must(t, err)
 	port := l.Addr().(*net.TCPAddr).Port
-	if err := infra.CheckTunnel(port); err == nil || !strings.Contains(err.Error(), "choose another one with --port") {
+	if err := infra.CheckTunnel(t.Context(), port); err == nil || !strings.Contains(err.Error(), "choose another one with --port") {
 		t.Error(err)
 	}
 	must(t, l.Close())
-	must(t, infra.CheckTunnel(port))
+	must(t, infra.CheckTunnel(t.Context(), port))
 }

@@ -102,7 +102,10 @@ func (s *session) openTask(ctx context.Context, force bool, opts LoadTaskOptions
 		return s.startTask(ctx, opts)
 	}
 	running.Ignored = opts.overridden()
-	return running, running.wait(ctx)
+	if err := running.wait(ctx); err != nil {
+		return nil, err
+	}
+	return running, nil
 }
 
 // runningTask returns the running task, or nil if there is none.

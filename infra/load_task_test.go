@@ -31,12 +31,12 @@ func newLoadCloud(t *testing.T) (c *cloud, name string, opts infra.LoadTaskOptio
 	return c, name, opts
 }
 
-// tasks returns the tasks of a cloud by desired status.
-func (c *cloud) tasks(status string) (ids []string) {
+// running returns the tasks of a cloud that run.
+func (c *cloud) running() (ids []string) {
 	c.Lock()
 	defer c.Unlock()
 	for _, t := range c.Tasks {
-		if t.Desired == status {
+		if t.Desired == "RUNNING" {
 			ids = append(ids, t.ID)
 		}
 	}
@@ -62,8 +62,8 @@ func TestStartLoadTask(t *testing.T) {
 	}
 	task, err := infra.StartLoadTask(t.Context(), name, opts)
 	must(t, err)
-	if !task.Started || task.Cluster != "app-load" || !slices.Equal(c.tasks("RUNNING"), []string{task.ID}) {
-		t.Errorf("%+v, %v", task, c.tasks("RUNNING"))
+	if !task.Started || task.Cluster != "app-load" || !slices.Equal(c.running(), []string{task.ID}) {
+		t.Errorf("%+v, %v", task, c.running())
 	}
 	if !strings.Contains(network, "subnet-2") || !strings.Contains(network, "sg-1") {
 		t.Errorf("network %s; want the one of the service", network)
@@ -79,7 +79,7 @@ func TestStartLoadTask(t *testing.T) {
 		t.Error(diff)
 	}
 	must(t, task.Stop(t.Context()))
-	if left := c.tasks("RUNNING"); len(left) > 0 {
+	if left := c.running(); len(left) > 0 {
 		t.Errorf("%v still run", left)
 	}
 	must(t, task.Stop(t.Context())) // again
@@ -114,8 +114,8 @@ func TestOpenLoadTask(t *testing.T) {
 	}
 	forced, err := infra.OpenLoadTask(t.Context(), name, true, opts)
 	must(t, err)
-	if !forced.Started || !slices.Equal(c.tasks("RUNNING"), []string{forced.ID}) || c.Tasks[0].Status != "STOPPED" {
-		t.Errorf("%+v, %v; want a new task and no other", forced, c.tasks("RUNNING"))
+	if !forced.Started || !slices.Equal(c.running(), []string{forced.ID}) || c.Tasks[0].Status != "STOPPED" {
+		t.Errorf("%+v, %v; want a new task and no other", forced, c.running())
 	}
 }
 
@@ -165,7 +165,7 @@ func TestLoadTaskFailures(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%v; want %s", err, test.want)
 			}
-			if left := c.tasks("RUNNING"); len(left) > 0 {
+			if left := c.running(); len(left) > 0 {
 				t.Errorf("%v still run", left)
 			}
 		})
@@ -206,7 +206,7 @@ func TestInterruptedLoadTaskIsStopped(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("request %d: %v", at, err)
 		}
-		if left := c.tasks("RUNNING"); len(left) > 0 {
+		if left := c.running(); len(left) > 0 {
 			t.Errorf("interrupted at request %d: %v still run", at, left)
 		}
 	}

@@ -27,11 +27,12 @@ const (
 
 // wait waits until the task runs and its master accepts sessions.
 func (t *LoadTask) wait(ctx context.Context) error {
-	task, err := t.until(ctx, taskTimeout, "RUNNING", func(task *types.Task) bool { return aws.ToString(task.LastStatus) == "RUNNING" })
+	_, err := t.until(ctx, taskTimeout, "RUNNING", func(task *types.Task) bool { return aws.ToString(task.LastStatus) == "RUNNING" })
 	if err != nil {
 		return err
 	}
-	if task, err = t.until(ctx, agentTimeout, "reachable", func(task *types.Task) bool { return hasAgent(container(task, MasterContainer)) }); err != nil {
+	task, err := t.until(ctx, agentTimeout, "reachable", func(task *types.Task) bool { return hasAgent(container(task, MasterContainer)) })
+	if err != nil {
 		return err
 	}
 	t.runtime = aws.ToString(container(task, MasterContainer).RuntimeId)

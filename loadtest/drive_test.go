@@ -60,8 +60,8 @@ func (m *simulatedMaster) stop(context.Context) error {
 	return nil
 }
 
-func (m *simulatedMaster) options(users int) DriveOptions {
-	return DriveOptions{MasterTest: MasterTest{Users: users, SpawnRate: 10, Duration: time.Minute}, Workers: 2, Stats: m.stats, Start: m.start, Stop: m.stop}
+func (m *simulatedMaster) options() DriveOptions {
+	return DriveOptions{MasterTest: MasterTest{Users: 20, SpawnRate: 10, Duration: time.Minute}, Workers: 2, Stats: m.stats, Start: m.start, Stop: m.stop}
 }
 
 // The rate is the number of requests by the duration, although the last response
@@ -70,7 +70,7 @@ func TestDrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		m := &simulatedMaster{joined: began.Add(12 * time.Second)}
-		s, err := Drive(t.Context(), m.options(20))
+		s, err := Drive(t.Context(), m.options())
 		if err != nil || s.Requests != 600 || s.RPS != 10 || s.Failures != 3 || s.FailureRate != 0.005 || s.P50 != 4 {
 			t.Errorf("%+v, %v", s, err)
 		}
@@ -103,7 +103,7 @@ func TestDriveEndsEarly(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began, m := time.Now(), &simulatedMaster{}
 				test.prepare(m)
-				s, err := Drive(t.Context(), m.options(20))
+				s, err := Drive(t.Context(), m.options())
 				if err == nil || !strings.Contains(err.Error(), test.want) || s.Requests != test.requests || m.stopped != test.stopped {
 					t.Errorf("%v, %+v, stopped %v; want %s", err, s, m.stopped, test.want)
 				}
@@ -122,7 +122,7 @@ func TestInterruptedDriveStopsTheTest(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), after)
 				defer cancel()
 				m := &simulatedMaster{}
-				s, err := Drive(ctx, m.options(20))
+				s, err := Drive(ctx, m.options())
 				if err != nil || !m.stopped || s.Requests != int64(10*after.Seconds()) || s.RPS != 10 {
 					t.Errorf("%+v, %v, stopped %v; want what was measured up to then", s, err, m.stopped)
 				}
@@ -136,7 +136,7 @@ func TestInterruptedWaitForWorkersStartsNothing(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		m := &simulatedMaster{joined: time.Now().Add(time.Hour)}
-		if _, err := Drive(ctx, m.options(20)); !errors.Is(err, context.DeadlineExceeded) || !m.began.IsZero() {
+		if _, err := Drive(ctx, m.options()); !errors.Is(err, context.DeadlineExceeded) || !m.began.IsZero() {
 			t.Error(err)
 		}
 	})

@@ -85,7 +85,8 @@ type MasterTest struct {
 // Stats returns the statistics.
 func (m Master) Stats(ctx context.Context) (MasterStats, error) {
 	var stats MasterStats
-	return stats, m.call(ctx, http.MethodGet, "/stats/requests", nil, &stats)
+	err := m.call(ctx, http.MethodGet, "/stats/requests", nil, &stats)
+	return stats, err
 }
 
 // Start starts a test.

@@ -17,9 +17,9 @@ func master(state string, users int, ids ...string) *MasterStats {
 	return m
 }
 
-func names(prefix string, n int) (all []string) {
+func names(n int) (all []string) {
 	for i := range n {
-		all = append(all, fmt.Sprint(prefix, i))
+		all = append(all, fmt.Sprint("w", i))
 	}
 	return all
 }
@@ -47,14 +47,14 @@ func TestOrchestratorInvokes(t *testing.T) {
 		}},
 		{"a worker for each ten users, rounded up", OrchestratorOptions{}, []pollStep{
 			{0, master("running", 95), 10},
-			{5 * s, master("running", 95, names("w", 10)...), 0},
-			{10 * s, master("running", 95, names("w", 10)...), 0},
+			{5 * s, master("running", 95, names(10)...), 0},
+			{10 * s, master("running", 95, names(10)...), 0},
 		}},
 		{"never twice while workers are pending", OrchestratorOptions{}, []pollStep{
 			{0, master("running", 100), 10},
 			{5 * s, master("running", 100), 0},
-			{10 * s, master("running", 100, names("w", 4)...), 0},
-			{29 * s, master("running", 100, names("w", 9)...), 0},
+			{10 * s, master("running", 100, names(4)...), 0},
+			{29 * s, master("running", 100, names(9)...), 0},
 		}},
 		{"again when a worker does not connect in time", OrchestratorOptions{}, []pollStep{
 			{0, master("running", 20), 2},
@@ -65,17 +65,17 @@ func TestOrchestratorInvokes(t *testing.T) {
 			{0, master("spawning", 0), 1},
 			// 10 users in 5 s are 40 more within the lead of 20 s.
 			{5 * s, master("spawning", 10, "w0"), 4},
-			{10 * s, master("running", 10, names("w", 5)...), 0},
+			{10 * s, master("running", 10, names(5)...), 0},
 		}},
 		{"no fewer because of a fall", OrchestratorOptions{}, []pollStep{
 			{0, master("running", 100), 10},
-			{5 * s, master("running", 50, names("w", 8)...), 0},
-			{10 * s, master("running", 50, names("w", 4)...), 0},
-			{31 * s, master("running", 50, names("w", 4)...), 1},
+			{5 * s, master("running", 50, names(8)...), 0},
+			{10 * s, master("running", 50, names(4)...), 0},
+			{31 * s, master("running", 50, names(4)...), 1},
 		}},
 		{"at most the maximum", OrchestratorOptions{MaxWorkers: 4}, []pollStep{
 			{0, master("running", 1000), 4},
-			{5 * s, master("running", 2000, names("w", 4)...), 0},
+			{5 * s, master("running", 2000, names(4)...), 0},
 		}},
 		{"what is missing beside workers of others", OrchestratorOptions{MinWorkers: 3, MaxWorkers: 3}, []pollStep{
 			{0, master("ready", 0, "foreign"), 2 + 1}, // the foreign one counts as about to end
@@ -101,18 +101,18 @@ func TestOrchestratorInvokes(t *testing.T) {
 		}},
 		{"no successors for more workers than are needed", OrchestratorOptions{}, []pollStep{
 			{0, master("running", 40), 4},
-			{5 * s, master("running", 40, names("w", 4)...), 0},
-			{240 * s, master("running", 10, names("w", 4)...), 1},
+			{5 * s, master("running", 40, names(4)...), 0},
+			{240 * s, master("running", 10, names(4)...), 1},
 		}},
 		{"no second set when the master restarts", OrchestratorOptions{MinWorkers: 4, MaxWorkers: 4}, []pollStep{
 			{0, master("running", 40), 4},
-			{5 * s, master("running", 40, names("w", 4)...), 0},
+			{5 * s, master("running", 40, names(4)...), 0},
 			{60 * s, nil, 0},
 			{65 * s, nil, 0},
 			{70 * s, master("ready", 0), 0},
 			{75 * s, master("ready", 0, "w1", "w3"), 0},
-			{80 * s, master("ready", 0, names("w", 4)...), 0},
-			{240 * s, master("running", 40, names("w", 4)...), 4}, // their age is not forgotten
+			{80 * s, master("ready", 0, names(4)...), 0},
+			{240 * s, master("running", 40, names(4)...), 4}, // their age is not forgotten
 		}},
 		{"a replacement for a worker that died", OrchestratorOptions{MinWorkers: 2, MaxWorkers: 2}, []pollStep{
 			{0, master("ready", 0), 2},

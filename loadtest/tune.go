@@ -141,14 +141,14 @@ func (t *tuner) baseline(ctx context.Context) error {
 // longerBaseline returns the duration in which a baseline that made so many
 // requests in d would make enough, at most most.
 func longerBaseline(d time.Duration, requests int64, most time.Duration) time.Duration {
-	factor := time.Duration(2)
+	factor := int64(2)
 	if requests > 0 {
-		factor = time.Duration((minBaseline + requests - 1) / requests)
+		factor = (minBaseline + requests - 1) / requests
 	}
-	if d > most/factor {
+	if int64(d) > int64(most)/factor {
 		return most
 	}
-	return d * factor
+	return time.Duration(int64(d) * factor)
 }
 
 // search narrows the range between an efficient and an inefficient number of

@@ -40,12 +40,16 @@ func TestTuneFindsTheLastEfficientNumberOfUsers(t *testing.T) {
 		{"always efficient", saturating(100), TuneOptions{}, 40, []string{"1 for 1m0s", "40 for 30s"}},
 		{"one user at most", saturating(1), TuneOptions{MaxUsers: 1}, 1, []string{"1 for 1m0s"}},
 		{
-			"a knee", saturating(10), TuneOptions{}, 12,
+			"a knee", saturating(10),
+			TuneOptions{},
+			12,
 			[]string{"1 for 1m0s", "40 for 30s", "11 for 30s", "16 for 30s", "13 for 30s", "12 for 30s"},
 		},
 		{"never efficient", func(users int) time.Duration { return time.Duration(users) * 10 * time.Millisecond }, TuneOptions{MaxUsers: 3}, 1, []string{"1 for 1m0s", "3 for 30s", "2 for 30s"}},
 		{
-			"durations are honoured", saturating(1), TuneOptions{MaxUsers: 2, Threshold: 0.95, StepDuration: 7 * time.Second, BaselineDuration: 9 * time.Second}, 1,
+			"durations are honoured", saturating(1),
+			TuneOptions{MaxUsers: 2, Threshold: 0.95, StepDuration: 7 * time.Second, BaselineDuration: 9 * time.Second},
+			1,
 			[]string{"1 for 9s", "2 for 7s"},
 		},
 	} {

@@ -237,13 +237,15 @@ const tunnelTarget = "ZAEL_TEST_TUNNEL"
 
 // forwardPort acts as the Session Manager plugin of the tests: it forwards HTTP from the
 // local port to the address in tunnelTarget until it is interrupted.
-func forwardPort() {
+func forwardPort() { os.Exit(forward()) }
+
+func forward() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var request struct{ Parameters map[string][]string }
 	if len(os.Args) != 7 || !strings.Contains(os.Getenv(os.Args[1]), "secret-token") || json.Unmarshal([]byte(os.Args[5]), &request) != nil {
 		fmt.Printf("unexpected arguments: %q\n", os.Args)
-		os.Exit(2)
+		return 2
 	}
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: os.Getenv(tunnelTarget)})
 	server := &http.Server{Addr: "127.0.0.1:" + request.Parameters["localPortNumber"][0], Handler: proxy, ReadHeaderTimeout: time.Second}
@@ -252,8 +254,9 @@ func forwardPort() {
 	listener, err := listenLocal(server.Addr)
 	if err != nil {
 		fmt.Println(err)
-		os.Exit(1)
+		return 1
 	}
 	fmt.Println("Port opened for sessionId s1.\nWaiting for connections...")
-	_ = server.Serve(listener)
+	_ = server.Serve(listener) // until it is closed
+	return 0
 }

@@ -35,16 +35,16 @@ func newLoadtestRun(c *console) *cobra.Command {
 		Short: "Run a load test in an AWS account",
 		Long: `Run a scenario on a table in an AWS account, from the load stack that
 "zae-limiter loadtest deploy" created, and print the results. Without --workers,
-one invocation of the worker function runs all users. With --workers, a task with
-a Locust master starts, and so many invocations run the users; that needs the
-Session Manager plugin for the AWS CLI. The task is stopped at the end.
+one invocation of the worker function runs all users. With --workers, a task
+with a Locust master starts, and so many invocations run the users; that needs
+the Session Manager plugin for the AWS CLI. The task is stopped at the end.
 
 A function cannot run longer than its timeout, and stops its users when a tenth
 of it is left. Ctrl-C ends the test early and prints the results up to then.
 
 ` + stackHelp,
 		Example: "  zae-limiter loadtest run -n my-app -f max_rps --users 50 --duration 2m\n" +
-			"  zae-limiter loadtest run -n my-app -f llm_gateway --users 1000 --workers 50 --spawn-rate 100",
+			"  zae-limiter loadtest run -n my-app -f simple --users 1000 --workers 50",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, flag := range []string{"port", "cpu", "memory"} {
 				if cmd.Flags().Changed(flag) && o.workers == 0 && !o.task.standalone {

@@ -21,7 +21,7 @@ func joinClasses(classes []string) string { return strings.Join(classes, ",") }
 // runDistributed runs the test under a Locust master in a task, which it stops on
 // every path.
 func (o *loadRunOptions) runDistributed(ctx context.Context, name string, opts infra.Options) (err error) {
-	if err := infra.CheckTunnel(o.task.port); err != nil {
+	if err := infra.CheckTunnel(ctx, o.task.port); err != nil {
 		return err
 	}
 	workers := max(o.workers, 1)

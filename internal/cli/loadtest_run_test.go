@@ -17,7 +17,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/loadtest"
 )
 
-func listenLocal(address string) (net.Listener, error) { return net.Listen("tcp", address) }
+func listenLocal(address string) (net.Listener, error) {
+	return new(net.ListenConfig).Listen(context.Background(), "tcp", address)
+}
 
 // quick runs a command with short pauses and returns its exit code and output.
 func quick(ctx context.Context, args ...string) (code int, out, talk string) {

@@ -30,15 +30,16 @@ func newLoadtestTune(c *console) *cobra.Command {
 		Use:   "tune -f SCENARIO [CLASS...]",
 		Short: "Find how many users one worker function can run",
 		Long: `Find how many users one worker function of a load stack can run before it slows
-them down. The efficiency of a number of users is the median latency of one user,
-measured first, over theirs. A search finds the most users with an efficiency of
-at least --threshold, in six or seven invocations for up to 40 users.
+them down. The efficiency of a number of users is the median latency of one
+user, measured first, over theirs. A search finds the most users with an
+efficiency of at least --threshold, in six or seven invocations for up to 40
+users.
 
 A baseline with fewer than 100 requests is repeated for longer, within the
 function's timeout.
 
 ` + stackHelp,
-		Example: "  zae-limiter loadtest tune -n my-app -f max_rps\n  zae-limiter loadtest tune -n my-app -f llm_gateway --max-users 100 --step-duration 60s",
+		Example: "  zae-limiter loadtest tune -n my-app -f max_rps\n  zae-limiter loadtest tune -n my-app -f simple --max-users 100 --step-duration 1m",
 		RunE:    func(cmd *cobra.Command, args []string) error { return runLoadTune(cmd.Context(), o, args) },
 	}
 	o.addTo(cmd)
@@ -85,8 +86,14 @@ type tuneStepJSON struct {
 // tuneListing prints the steps of a search.
 var tuneListing = listing[tuneStepJSON]{
 	columns: []column{
-		{title: "users", right: true}, {title: "RPS", right: true}, {title: "p50", right: true}, {title: "p95", right: true}, {title: "p99", right: true},
-		{title: "reqs", right: true}, {title: "efficiency", right: true}, {title: "mark"},
+		{title: "users", right: true},
+		{title: "RPS", right: true},
+		{title: "p50", right: true},
+		{title: "p95", right: true},
+		{title: "p99", right: true},
+		{title: "reqs", right: true},
+		{title: "efficiency", right: true},
+		{title: "mark"},
 	},
 	row: func(s tuneStepJSON) []cell {
 		mark := ""
@@ -98,7 +105,8 @@ var tuneListing = listing[tuneStepJSON]{
 		}
 		efficiency := strconv.FormatFloat(100*s.Efficiency, 'f', 0, 64) + "%"
 		return []cell{
-			number(int64(s.Users)), oneDecimal(s.RPS), millis(s.P50), millis(s.P95), millis(s.P99), number(s.Requests), {display: efficiency, plain: efficiency},
+			number(int64(s.Users)), oneDecimal(s.RPS), millis(s.P50), millis(s.P95), millis(s.P99), number(s.Requests),
+			{display: efficiency, plain: efficiency},
 			text(mark),
 		}
 	},

@@ -71,7 +71,7 @@ func runAccountUI(ctx context.Context, o *loadUIOptions, args []string) (err err
 	if err != nil {
 		return err
 	}
-	if err := infra.CheckTunnel(o.task.port); err != nil {
+	if err := infra.CheckTunnel(ctx, o.task.port); err != nil {
 		return err
 	}
 	settings := o.taskOptions(opts, o.task)

@@ -135,6 +135,7 @@ func TestWorkerOfAMaster(t *testing.T) {
 	r.env["LOCUST_USER_CLASSES"], r.env["TARGET_REGION"], r.env["BOTO3_MAX_POOL"] = "MaxRpsUser", "eu-west-3", "7"
 	var got locust.Options
 	var address string
+	//nolint:contextcheck // the store is listed with the context of the test
 	r.work = func(ctx context.Context, master string, open func(locust.Test) (locust.Swarm, error), opts *locust.Options) (locust.Totals, error) {
 		address, got = master, *opts
 		got.Log = nil
