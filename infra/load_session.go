@@ -69,9 +69,12 @@ func (t *LoadTask) Forward(ctx context.Context, port int, ready func()) error {
 		if failures == maxTunnels {
 			return fmt.Errorf("forward port %d to task %s: %w", port, t.ID, err)
 		}
+		if task, failed := t.describe(ctx); failed == nil && aws.ToString(task.LastStatus) == "STOPPED" {
+			return fmt.Errorf("task %s stopped: %s", t.ID, stopReason(task))
+		}
 		t.opts.Progress("connecting again, since " + err.Error())
 		if pause.For(ctx, min(tunnelPause, t.s.opts.Poll)) != nil {
-			return nil // the caller ended it
+			return nil //nolint:nilerr // the caller ended it
 		}
 	}
 }

@@ -103,6 +103,22 @@ func TestTunnelGivesUpAfterFiveFailures(t *testing.T) {
 	}
 }
 
+// A task that ends takes its tunnel along.
+func TestTunnelEndsWithTheTask(t *testing.T) {
+	folder := fakePlugin(t)
+	c, name, opts := newLoadCloud(t)
+	must(t, os.WriteFile(filepath.Join(folder, "fails"), []byte(strings.Repeat("x\n", 9)), 0o600))
+	task, err := infra.StartLoadTask(t.Context(), name, opts)
+	must(t, err)
+	c.Lock()
+	c.Intercept = reply("DescribeTasks", `{"tasks":[{"lastStatus":"STOPPED","stoppedReason":"Essential container in task exited"}]}`)
+	c.Unlock()
+	err = task.Forward(t.Context(), 18089, func() { t.Error("ready") })
+	if err == nil || !strings.HasSuffix(err.Error(), "stopped: Essential container in task exited") || len(c.Sessions) != 1 {
+		t.Errorf("%v after %d sessions", err, len(c.Sessions))
+	}
+}
+
 func TestCheckTunnel(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	if err := infra.CheckTunnel(t.Context(), 18089); !errors.Is(err, infra.ErrNoTunnel) {

@@ -30,7 +30,7 @@ type liveAccount struct {
 
 	mu        sync.Mutex
 	functions []*exec.Cmd
-	answers   []string
+	answers   chan string // of functions that have ended
 	task      []*running
 	metadata  string
 }
@@ -83,9 +83,7 @@ func (l *liveAccount) startFunction(event string) {
 	mux.HandleFunc("POST /2018-06-01/runtime/", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		w.WriteHeader(http.StatusAccepted)
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.answers = append(l.answers, string(body))
+		l.answers <- string(body)
 	})
 	api := httptest.NewServer(mux)
 	cmd := exec.CommandContext(context.Background(), "loadworker")
@@ -110,18 +108,6 @@ func (l *liveAccount) startFunction(event string) {
 	})
 }
 
-func (l *liveAccount) completed() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := 0
-	for _, a := range l.answers {
-		if strings.Contains(a, `"worker_completed"`) {
-			n++
-		}
-	}
-	return n
-}
-
 // A distributed test in an account, but on this machine: the command starts the
 // task and the tunnel, the orchestrator invokes the functions, a real Locust master
 // counts what they do, and nothing is left.
@@ -129,7 +115,7 @@ func TestDistributedLoadRunWithLocust(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes seconds to start Locust")
 	}
-	l := &liveAccount{site: newSite(t), metadata: newMetadata(t, "127.0.0.1")}
+	l := &liveAccount{site: newSite(t), metadata: newMetadata(t, "127.0.0.1"), answers: make(chan string, 16)}
 	l.createTable()
 	l.fakeAccount = newFakeAccount(t)
 	l.useTables()
@@ -159,9 +145,14 @@ func TestDistributedLoadRunWithLocust(t *testing.T) {
 	if n := len(l.events); n != 2 {
 		t.Errorf("%d functions were invoked, want 2", n)
 	}
-	for deadline := time.Now().Add(patience); l.completed() < 2; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of 2 functions have ended: %q", l.completed(), l.answers)
+	for range 2 {
+		select {
+		case answer := <-l.answers:
+			if !strings.Contains(answer, `"worker_completed"`) {
+				t.Error(answer)
+			}
+		case <-time.After(patience):
+			t.Fatal("a function has not ended")
 		}
 	}
 	for _, p := range l.task {

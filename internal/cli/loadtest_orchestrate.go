@@ -138,6 +138,10 @@ func joinFirst(errs ...error) error {
 // start.
 const connectTime = 5 * time.Second
 
+// invokeTimeout limits one invocation with its retries, so that a throttled account
+// does not keep the orchestrator from looking at its master.
+const invokeTimeout = 10 * time.Second
+
 // startWorker invokes a worker that has to connect before a deadline, and returns
 // the ID that it will have at the master.
 func startWorker(ctx context.Context, worker *infra.LoadWorker, config loadtest.InvocationConfig, deadline time.Time) (string, error) {
@@ -146,6 +150,8 @@ func startWorker(ctx context.Context, worker *infra.LoadWorker, config loadtest.
 	if err != nil {
 		return "", err
 	}
+	ctx, cancel := context.WithTimeout(ctx, invokeTimeout)
+	defer cancel()
 	id, err := worker.Start(ctx, request)
 	if err != nil || id == "" {
 		return "", err

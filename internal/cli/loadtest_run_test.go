@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -77,16 +78,22 @@ func TestInterruptedLoadRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var id string
+	marked := make(chan struct{})
+	mark := sync.OnceFunc(func() { close(marked) })
+	a.hook = func(_, body string) {
+		if strings.Contains(body, `"loadtest-stop-`) {
+			mark()
+		}
+	}
 	a.run = func(c loadtest.InvocationConfig) (loadtest.WorkerSummary, string) {
 		id = c.TestID
 		cancel()
-		for range 2000 {
-			if strings.Contains(a.sent("table"), "loadtest-stop-"+c.TestID) {
-				return sampleRun(c)
-			}
-			time.Sleep(5 * time.Millisecond)
+		select {
+		case <-marked:
+			return sampleRun(c)
+		case <-time.After(patience):
+			return loadtest.WorkerSummary{}, "it was not stopped"
 		}
-		return loadtest.WorkerSummary{}, "it was not stopped"
 	}
 	code, out, talk := quick(ctx, "loadtest", "run", "-n", table, "-f", "simple")
 	if code != exitDone || !strings.HasPrefix(out, "requests\t1234\n") || !strings.Contains(talk, "interrupted; these are the results up to then") {

@@ -39,7 +39,7 @@ A baseline with fewer than 100 requests is repeated for longer, within the
 function's timeout.
 
 ` + stackHelp,
-		Example: "  zae-limiter loadtest tune -n my-app -f max_rps\n  zae-limiter loadtest tune -n my-app -f simple --max-users 100 --step-duration 1m",
+		Example: "  zae-limiter loadtest tune -n my-app -f max_rps\n  zae-limiter loadtest tune -n my-app -f simple --max-users 100 --threshold 0.9",
 		RunE:    func(cmd *cobra.Command, args []string) error { return runLoadTune(cmd.Context(), o, args) },
 	}
 	o.addTo(cmd)
