@@ -95,7 +95,7 @@ func (w *world) young() (n int) {
 // are about to end. When the disturbances end, there are as many as needed, and
 // it stays so over the replacement of all workers.
 func TestOrchestratorSimulation(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range uint64(100) {
 		opts, err := OrchestratorOptions{MinWorkers: 2, MaxWorkers: 20}.withDefaults()
 		if err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-lambda-go/lambdacontext"
@@ -93,41 +94,39 @@ func TestHeadlessLoadOnATable(t *testing.T) {
 	}
 }
 
-// A test ends early when its caller asks for that, or when a tenth of the time of
-// the invocation is left. It still returns what it measured.
-func TestHeadlessLoadEndsEarly(t *testing.T) {
-	request := json.RawMessage(`{"config": {"users": 2, "spawn_rate": 1000, "duration_seconds": 600, "test_id": "0123abcd"}}`)
-	for _, test := range []struct {
-		name    string
-		prepare func(context.Context, *loadRig) (context.Context, context.CancelFunc)
-	}{
-		{"asked by its caller", func(ctx context.Context, r *loadRig) (context.Context, context.CancelFunc) {
-			lim, err := limiter.New(r.repo, nil)
-			if err == nil {
-				_, err = lim.RegisterNamespaces(ctx, loadtest.StopNamespace("0123abcd"))
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			return context.WithCancel(ctx)
-		}},
-		{"at the end of its time", func(ctx context.Context, _ *loadRig) (context.Context, context.CancelFunc) {
-			return context.WithTimeout(ctx, time.Second)
-		}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			r := newLoadRig(t)
-			ctx, cancel := test.prepare(withRequest(t.Context()), r)
-			defer cancel()
-			answer, err := r.handle(ctx, request)
-			if err != nil || ctx.Err() != nil {
-				t.Fatalf("%v; the context ended with %v", err, ctx.Err())
-			}
-			if s, ok := answer.(loadtest.WorkerSummary); !ok || s.Requests == 0 {
-				t.Errorf("%+v; want statistics", answer)
-			}
-		})
+// A test ends early when its caller asks for that. It still returns what it
+// measured.
+func TestHeadlessLoadIsStopped(t *testing.T) {
+	r := newLoadRig(t)
+	lim, err := limiter.New(r.repo, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
+	if _, err := lim.RegisterNamespaces(t.Context(), loadtest.StopNamespace("0123abcd")); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := r.handle(withRequest(t.Context()), json.RawMessage(`{"config": {"users": 2, "spawn_rate": 1000, "duration_seconds": 600, "test_id": "0123abcd"}}`))
+	if s, ok := answer.(loadtest.WorkerSummary); err != nil || !ok || s.Requests == 0 {
+		t.Errorf("%+v, %v; want statistics", answer, err)
+	}
+}
+
+// A test ends when a tenth of the time of its invocation is left.
+func TestHeadlessLoadEndsBeforeItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newLoadRig(t)
+		r.env["LOCUSTFILE"] = "simple"
+		ctx, cancel := context.WithTimeout(withRequest(t.Context()), 5*time.Minute)
+		defer cancel()
+		began := time.Now()
+		answer, err := r.handle(ctx, json.RawMessage(`{"config": {"users": 2, "duration_seconds": 600}}`))
+		if s, ok := answer.(loadtest.WorkerSummary); err != nil || !ok || s.Requests == 0 {
+			t.Errorf("%+v, %v; want statistics", answer, err)
+		}
+		if took := time.Since(began); took < 270*time.Second || took > 275*time.Second {
+			t.Errorf("it took %v of 5 minutes", took)
+		}
+	})
 }
 
 func TestWorkerOfAMaster(t *testing.T) {
