@@ -136,7 +136,7 @@ func TestDistributedLoadRunWithLocust(t *testing.T) {
 	c := newConsole(strings.NewReader(""), &out, &talk)
 	c.poll = 2 * time.Second
 	code := run(t.Context(), c, []string{
-		"loadtest", "run", "-n", l.table, "-f", "max_rps", "--workers", "2", "--users", "4", "--spawn-rate", "100", "--duration", "2", "--port", freePort(t), "MaxRpsUser", "--json",
+		"loadtest", "run", "-n", l.table, "-f", "max_rps", "--workers", "2", "--users", "4", "--spawn-rate", "100", "--duration", "2", "--port", masterPort(t), "MaxRpsUser", "--json",
 	})
 	var summary loadRunJSON
 	if err := json.Unmarshal([]byte(out.String()), &summary); code != exitDone || err != nil || summary.Requests == 0 || summary.Failures > 0 || summary.RPS != float64(summary.Requests)/2 {

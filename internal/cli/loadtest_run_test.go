@@ -112,7 +112,7 @@ func TestInterruptedLoadRun(t *testing.T) {
 }
 
 func TestDistributedLoadRun(t *testing.T) {
-	a, port := newFakeAccount(t), freePort(t)
+	a, port := newFakeAccount(t), masterPort(t)
 	m := newFakeMaster(t, 3, 4)
 	code, out, talk := quick(t.Context(), "loadtest", "run", "-n", "my-app", "-f", "max_rps", "--workers", "3", "--users", "30", "--duration", "40ms", "--port", port, "--cpu", "2048", "MaxRpsCascadeUser")
 	if code != exitDone || !strings.HasPrefix(out, "requests\t400\nRPS\t10000.0\nfailures\t4 (1.00%)\n") {
@@ -147,7 +147,7 @@ func (a *fakeAccount) checkNothingRuns(port string) {
 }
 
 func TestInterruptedDistributedLoadRun(t *testing.T) {
-	a, port := newFakeAccount(t), freePort(t)
+	a, port := newFakeAccount(t), masterPort(t)
 	m := newFakeMaster(t, 1, 1<<30)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -165,7 +165,7 @@ func TestInterruptedDistributedLoadRun(t *testing.T) {
 
 // A master that fails leaves no task behind, and its last results are printed.
 func TestFailedDistributedLoadRun(t *testing.T) {
-	a, port := newFakeAccount(t), freePort(t)
+	a, port := newFakeAccount(t), masterPort(t)
 	m := newFakeMaster(t, 1, 1<<30)
 	m.polled = func(n int) { m.broken = n == 2 }
 	code, out, talk := quick(t.Context(), "loadtest", "run", "-n", "my-app", "-f", "max_rps", "--workers", "1", "--port", port)
@@ -176,7 +176,7 @@ func TestFailedDistributedLoadRun(t *testing.T) {
 }
 
 func TestLoadUI(t *testing.T) {
-	a, port := newFakeAccount(t), freePort(t)
+	a, port := newFakeAccount(t), masterPort(t)
 	newFakeMaster(t, 0, 0)
 	ui := func(args ...string) (code int, talk string) {
 		ctx, cancel := context.WithCancel(t.Context())
