@@ -13,6 +13,7 @@ OPS ?= 100000
 STORES ?= embedded
 SEED ?=
 BENCHFLAGS ?=
+REPORTFLAGS ?=
 
 # The race detector covers our code and the code that shares memory with it. SQLite in Go is a translation of C whose threads never share
 # our memory, and compress/flate is arithmetic. Both are ten times slower under the detector, so it leaves them out.
@@ -122,6 +123,10 @@ interop: ## Run the Python library beside ours on one table (Python 3.11 or newe
 .PHONY: bench
 bench: ## Print ratios against other limiters, bare SQL, the raw SDK and Python; BENCHFLAGS='-only dynamo' runs one section
 	cd bench && $(GO) run . $(BENCHFLAGS)
+
+.PHONY: report
+report: build ## Measure absolute figures and write docs/benchmarks.md with its charts; takes minutes on an idle machine
+	cd bench && $(GO) run . report $(REPORTFLAGS)
 
 .PHONY: docs
 docs: ## Rewrite the pages and golden files that are generated from the commands

@@ -13,10 +13,12 @@ type metric int
 const (
 	perSecond metric = iota
 	p50
+	p95
 	p99
 	cpuPerCall // of the client's process, including garbage collection
 	objects    // allocated for one call
 	bytesEach
+	calls // in the sample
 	metricCount
 )
 
@@ -85,10 +87,11 @@ func inProcess(ctx context.Context, id caller, call func(context.Context) error)
 		wall, used, now := time.Since(begin), cpuTime()-cpu, memStats()
 		each := 1 / float64(n)
 		return figures{
-			perSecond: float64(n) / wall.Seconds(), p50: took.quantile(0.5), p99: took.quantile(0.99),
+			perSecond: float64(n) / wall.Seconds(), p50: took.quantile(0.5), p95: took.quantile(0.95), p99: took.quantile(0.99),
 			cpuPerCall: float64(used) * each,
 			objects:    float64(now.Mallocs-memory.Mallocs) * each,
 			bytesEach:  float64(now.TotalAlloc-memory.TotalAlloc) * each,
+			calls:      float64(n),
 		}, err
 	}}
 }

@@ -109,6 +109,7 @@ func (t *pythonTable) probe(tasks int) probe {
 			Wall     float64        `json:"wall_seconds"`
 			CPU      float64        `json:"cpu_seconds"`
 			P50      float64        `json:"p50_ms"`
+			P95      float64        `json:"p95_ms"`
 			P99      float64        `json:"p99_ms"`
 		}
 		err := t.call("bench", map[string]any{
@@ -120,7 +121,7 @@ func (t *pythonTable) probe(tasks int) probe {
 		}
 		const ms = float64(time.Millisecond)
 		return figures{
-			perSecond: float64(n) / got.Wall, p50: got.P50 * ms, p99: got.P99 * ms, cpuPerCall: got.CPU * 1000 * ms / float64(n),
+			perSecond: float64(n) / got.Wall, p50: got.P50 * ms, p95: got.P95 * ms, p99: got.P99 * ms, cpuPerCall: got.CPU * 1000 * ms / float64(n), calls: float64(n),
 		}, err
 	}}
 }

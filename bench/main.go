@@ -9,6 +9,11 @@
 // something breaks. Run bench on an idle machine.
 //
 //	go run . [-quick] [-rounds n] [-only regexp]
+//
+// With the argument report, it measures absolute figures instead and writes
+// docs/benchmarks.md and its charts.
+//
+//	go run . report [-quick] [-only regexp]
 package main
 
 import (
@@ -41,6 +46,9 @@ func command(args []string, out, errs io.Writer) int {
 		}
 		return 0
 	}
+	if len(args) > 0 && args[0] == pageCommand {
+		return page(args[1:], out, errs)
+	}
 	cfg, err := parse(args, errs)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -48,9 +56,26 @@ func command(args []string, out, errs io.Writer) int {
 	case err != nil:
 		return 2 // parse has printed the error
 	}
+	return interruptible(errs, func(ctx context.Context) error { return run(ctx, cfg, out) })
+}
+
+// page writes the page of figures and returns the exit code.
+func page(args []string, out, errs io.Writer) int {
+	o, err := parsePage(args, errs)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 2 // parsePage has printed the error
+	}
+	return interruptible(errs, func(ctx context.Context) error { return writePage(ctx, o, out) })
+}
+
+// interruptible runs work until an interrupt and returns the exit code.
+func interruptible(errs io.Writer, work func(context.Context) error) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, cfg, out); err != nil {
+	if err := work(ctx); err != nil {
 		fmt.Fprintln(errs, "bench:", err)
 		return 1
 	}

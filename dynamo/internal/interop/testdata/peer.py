@@ -283,6 +283,7 @@ class Peer:
             "wall_seconds": wall,
             "cpu_seconds": cpu,
             "p50_ms": percentile(took, 50),
+            "p95_ms": percentile(took, 95),
             "p99_ms": percentile(took, 99),
             **({"latencies_ms": [1000 * t for t in took]} if latencies else {}),
         }

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// pageConfig returns the settings of the measured calls.
+func pageConfig(o pageOptions) config {
+	cfg := fullConfig()
+	cfg.sample = time.Second
+	if o.quick {
+		cfg.rounds, cfg.sample = 2, 20*time.Millisecond
+	}
+	return cfg
+}
+
+// callRows runs probes in turn and returns a row for each: medians over the
+// rounds, and the number of calls in all of them.
+func callRows(ctx context.Context, cfg config, probes []probe) ([]pageRow, error) {
+	all, err := rounds(ctx, cfg, probes)
+	if err != nil {
+		return nil, err
+	}
+	var rows []pageRow
+	for _, p := range probes {
+		median := func(what metric) float64 { return all.of(p.id, what).median() }
+		row := pageRow{
+			what: p.id.what, callers: p.id.callers, perSecond: median(perSecond),
+			p50: median(p50), p95: median(p95), p99: median(p99), cpu: median(cpuPerCall),
+		}
+		for _, n := range all.of(p.id, calls) {
+			row.calls += int(n)
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func memoryRows(ctx context.Context, o pageOptions) (_ []pageRow, err error) {
+	const keys = 1000
+	cfg := pageConfig(o)
+	var libraries []library
+	defer func() { err = errors.Join(err, closeLibraries(libraries)) }()
+	var probes []probe
+	for _, n := range cfg.callers {
+		lib, err := newOursInMemory(ctx, newKeyset(keys), n, twoLimits)
+		if err != nil {
+			return nil, err
+		}
+		libraries = append(libraries, lib)
+		probes = append(probes, inProcess(ctx, caller{fmt.Sprintf("%s, %d keys", nameOurs, keys), n}, pickOne(lib)))
+	}
+	return callRows(ctx, cfg, probes)
+}
+
+// pickOne returns a call that acquires for a key at random.
+func pickOne(o *ours) func(context.Context) error {
+	keys := o.pickers[0].keys
+	return func(ctx context.Context) error {
+		req := o.request
+		req.Entity = keys[rand.IntN(len(keys))]
+		return o.acquire(ctx, &req)
+	}
+}
+
+func sqliteRows(ctx context.Context, o pageOptions) (_ []pageRow, err error) {
+	cfg := pageConfig(o)
+	dbs, err := openDatabases(ctx, cfg.callers[len(cfg.callers)-1])
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, dbs.close()) }()
+	var probes []probe
+	for _, n := range cfg.callers {
+		probes = append(probes,
+			inProcess(ctx, caller{nameOurs, n}, pickOne(dbs.ours)),
+			inProcess(ctx, caller{nameShared, n}, func(context.Context) error { return dbs.shared.take(0, 1) }))
+	}
+	return callRows(ctx, cfg, probes)
+}
+
+func stubRows(ctx context.Context, o pageOptions) (_ []pageRow, err error) {
+	stub, endpoint, err := startStub(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, stub.close()) }()
+	return tableRows(ctx, o, endpoint)
+}
+
+func engineRows(ctx context.Context, o pageOptions) (_ []pageRow, err error) {
+	engine, endpoint, err := startServer(ctx, pageConfig(o).engine, "run")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, engine.close()) }()
+	return tableRows(ctx, o, endpoint)
+}
+
+// tableRows measures all ways to call the table of an engine or a stub.
+func tableRows(ctx context.Context, o pageOptions, endpoint string) (_ []pageRow, err error) {
+	cfg := pageConfig(o)
+	py, err := startPython(ctx, cfg.python, endpoint)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, py.close()) }()
+	if err := prepare(ctx, endpoint); err != nil {
+		return nil, err
+	}
+	g, err := newRig(ctx, endpoint)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, g.close()) }()
+	table, err := py.table(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	return callRows(ctx, cfg, g.probes(ctx, cfg.callers, table))
+}

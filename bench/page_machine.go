@@ -1,0 +1,62 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// machine describes where and from what the figures were measured.
+type machine struct {
+	commit, date, processor, system, goVersion string
+	processors                                 int
+	free                                       float64 // of the processors, at the start
+}
+
+// thisMachine describes this machine. It refuses a tree with changes, since the
+// page names the commit that its figures are from.
+func thisMachine(ctx context.Context) (machine, error) {
+	changes, err := git(ctx, "status", "--porcelain", "--untracked-files=no", "--", ":!../docs")
+	if err != nil {
+		return machine{}, err
+	}
+	commit, err := git(ctx, "rev-parse", "HEAD")
+	if err != nil {
+		return machine{}, err
+	}
+	if changes != "" {
+		commit += " with changes that are not committed"
+	}
+	return machine{
+		commit: commit, date: time.Now().UTC().Format(time.DateOnly), processor: processor(), processors: runtime.NumCPU(),
+		system: runtime.GOOS + "/" + runtime.GOARCH, goVersion: runtime.Version(), free: freeCPUs(),
+	}, nil
+}
+
+func git(ctx context.Context, args ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, "git", args...).Output()
+	if err != nil {
+		return "", fmt.Errorf("git %s: %w", args[0], err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// processor returns the name of the CPU, if the system says it.
+func processor() string {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return "unknown CPU"
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if name, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown CPU"
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// pageRow is a measured way to use a limiter. Times are in nanoseconds.
+type pageRow struct {
+	what           string
+	callers, calls int
+	perSecond      float64
+	p50, p95, p99  float64
+	cpu            float64 // of the client, for one call; 0 if unknown
+	notes          string
+	command        string // repeats this row; "" if the source's command does
+}
+
+// pageSource measures one table of the page.
+type pageSource struct {
+	name, title, about string
+	measure            func(context.Context, pageOptions) ([]pageRow, error)
+}
+
+// pageTable is a measured table.
+type pageTable struct {
+	source pageSource
+	rows   []pageRow
+}
+
+// pageSources lists the tables in order.
+var pageSources = []pageSource{
+	{"memory", "In the process", "Package `memory`. One call is an acquire of two limits and its commit.", memoryRows},
+	{"sqlite", "In one file", "Package `sqlite`, beside the cheapest safe statement that a limiter could use: one prepared UPDATE that returns its row and " +
+		"judges nothing. Files are in WAL mode with synchronous=NORMAL.", sqliteRows},
+	{"stub", "The client of a table alone", "Package `dynamo` against a stub in a process of its own, which answers at once: what remains is the client. " +
+		"The raw call is the SDK's UpdateItem with the same request. The Python library is 0.10, with asyncio.", stubRows},
+	{"dynamodb", "DynamoDB Local", "Package `dynamo` against DynamoDB Local on the same machine. The engine uses most of the CPU, so these figures compare " +
+		"clients with each other. They do not predict latency in AWS.", engineRows},
+	{"loads", "Load tests", "Scenarios of `zae-limiter loadtest local`, each by the command beside it. The scenarios `simple` and `llm_gateway` " +
+		"wait between calls, so their latency counts and their throughput does not. Where a scenario uses several resources, percentiles are of the busiest.", loadRows},
+}
+
+func pageTables() []string {
+	names := make([]string, len(pageSources))
+	for i, s := range pageSources {
+		names[i] = s.name
+	}
+	return names
+}
+
+func (t *pageTable) chartFile() string { return "benchmarks-" + t.source.name + ".svg" }
+
+// markdown returns the table in Markdown.
+func (t *pageTable) markdown() string {
+	var b strings.Builder
+	b.WriteString("| what | callers | calls | calls/s | p50 | p95 | p99 | client CPU per call | |\n|---|--:|--:|--:|--:|--:|--:|--:|---|\n")
+	for _, r := range t.rows {
+		cpu, notes := "", r.notes
+		if r.cpu > 0 {
+			cpu = shortTime(r.cpu)
+		}
+		if r.command != "" {
+			notes = strings.TrimSpace(notes + " `" + r.command + "`")
+		}
+		fmt.Fprintf(&b, "| %s | %d | %d | %s | %s | %s | %s | %s | %s |\n", r.what, r.callers, r.calls,
+			count(r.perSecond), shortTime(r.p50), shortTime(r.p95), shortTime(r.p99), cpu, notes)
+	}
+	return b.String()
+}
+
+// count returns a rate with three digits that matter and a comma at thousands.
+func count(n float64) string {
+	if n < 100 {
+		return fmt.Sprintf("%.1f", n)
+	}
+	digits := fmt.Sprintf("%.0f", n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// shortTime returns nanoseconds with a unit and about three digits.
+func shortTime(ns float64) string {
+	if ns == 0 {
+		return "< 1 µs" // the histograms of load tests count microseconds
+	}
+	units := []struct {
+		unit string
+		size time.Duration
+	}{{"s", time.Second}, {"ms", time.Millisecond}, {"µs", time.Microsecond}}
+	for _, u := range units {
+		if v := ns / float64(u.size); v >= 1 {
+			return fmt.Sprintf("%.3g %s", v, u.unit)
+		}
+	}
+	return fmt.Sprintf("%.0f ns", ns)
+}
