@@ -78,7 +78,7 @@ func sqliteRows(ctx context.Context, o pageOptions) (_ []pageRow, err error) {
 	for _, n := range cfg.callers {
 		probes = append(probes,
 			inProcess(ctx, caller{nameOurs, n}, pickOne(dbs.ours)),
-			inProcess(ctx, caller{nameShared, n}, func(context.Context) error { return dbs.shared.take(0, 1) }))
+			inProcess(ctx, caller{nameShared, n}, func(context.Context) error { return dbs.shared.take(0, 1) })) //nolint:contextcheck // take makes its own
 	}
 	return callRows(ctx, cfg, probes)
 }
