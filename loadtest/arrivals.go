@@ -26,7 +26,13 @@ type arrivals struct {
 	total  int // weights
 	size   int // users
 	closed bool
+
+	dropped int // tasks that never waited for a user, since too many did
 }
+
+// maxWaiting bounds the tasks that wait for a user, so that a rate above what the
+// machine can do does not use up its memory. More never begin.
+const maxWaiting = 1_000_000
 
 // pool holds the users of one class and the intended starts of tasks that wait
 // for one of them.
@@ -61,7 +67,7 @@ func (a *arrivals) generate(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		for now := time.Now(); !next.After(now); {
+		for now := time.Now(); !next.After(now) && ctx.Err() == nil; {
 			a.add(next)
 			next = next.Add(time.Duration(a.rand.ExpFloat64() / a.rate * float64(time.Second)))
 		}
@@ -74,6 +80,10 @@ func (a *arrivals) add(intended time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	p := a.pick()
+	if len(p.queue) >= maxWaiting {
+		a.dropped++
+		return
+	}
 	p.queue = append(p.queue, intended)
 	p.idle.Signal()
 	if p.free+p.begun >= len(p.queue) || a.size >= a.limit && p.users > 0 {
@@ -161,7 +171,7 @@ func (a *arrivals) users() int {
 func (a *arrivals) waiting() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	n := 0
+	n := a.dropped
 	for _, p := range a.pools {
 		n += len(p.queue)
 	}

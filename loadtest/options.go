@@ -14,6 +14,10 @@ const (
 	DefaultDuration  = time.Minute
 )
 
+// maxRate is the highest rate of tasks or of new users a second. No machine
+// reaches it.
+const maxRate = 1_000_000
+
 // Phases of a test.
 const (
 	PhaseSetup    = "setup"    // the namespace and its limits are stored
@@ -53,8 +57,9 @@ type Options struct {
 	// Phase, if not nil, is called as each phase of the test begins.
 	Phase func(string)
 	// StopTimeout bounds how long the last tasks of users may take before they are
-	// cancelled, 10 s by default. TeardownTimeout bounds the removal of the
-	// namespace, 2 min by default. Neither ends with the context of Run.
+	// cancelled, 10 s by default, and 2 s at most if the context of Run has ended.
+	// TeardownTimeout bounds the removal of the namespace, 2 min by default. It does
+	// not end with the context of Run.
 	StopTimeout, TeardownTimeout time.Duration
 }
 
@@ -104,8 +109,8 @@ func (o *Options) validate() error {
 		field string
 		value float64
 	}{{"spawn_rate", o.SpawnRate}, {"rate", o.Rate}, {"slack", o.Slack}} {
-		if f.value != 0 && !positive(f.value) {
-			return invalid(f.field, fmt.Sprint(f.value), "must be a number above 0; 0 is the default")
+		if f.value != 0 && (!positive(f.value) || f.value > maxRate) {
+			return invalid(f.field, fmt.Sprint(f.value), "must be a number above 0 and at most %d; 0 is the default", maxRate)
 		}
 	}
 	switch {

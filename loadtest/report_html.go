@@ -107,6 +107,9 @@ func (r Report) figures() []fact {
 		{"Refused", groupDigits(r.Refused), false},
 		{"Failures", groupDigits(t.Failures), t.Failures > 0},
 	}
+	if r.Late > 0 || r.Waiting > 0 {
+		all = append(all, fact{"Late tasks", groupDigits(r.Late), false}, fact{"Never began", groupDigits(r.Waiting), true})
+	}
 	if r.Usage != nil {
 		acquires := float64(max(r.Admitted+r.Refused+r.Failed, 1))
 		all = append(all,

@@ -48,6 +48,9 @@ type Result struct {
 	Snapshot         // of the whole test
 	Points   []Point // one for each second
 	Promise  Promise
+	// Cancelled reports that tasks were cancelled at the end, because they took
+	// longer than Options.StopTimeout.
+	Cancelled bool
 }
 
 // Point describes one second of a test.

@@ -30,6 +30,7 @@ type localTest struct {
 	points    []Point
 	stopped   atomic.Bool // the number of users stays what it was
 	lastUsers int
+	cancelled bool // tasks were, at the end
 }
 
 // Run runs a scenario on a store: setup, users, teardown. When ctx ends, Run
@@ -55,7 +56,7 @@ func Run(ctx context.Context, repo limiter.Repository, s Scenario, opts *Options
 	if err = t.swarm.Setup(ctx); err == nil {
 		err = t.run(ctx, shape)
 		result.Snapshot, result.Points = t.snapshot(true), t.points
-		result.Promise = t.auditor.promise()
+		result.Promise, result.Cancelled = t.auditor.promise(), t.cancelled
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = nil
@@ -99,17 +100,27 @@ func (t *localTest) run(ctx context.Context, shape Shape) error {
 	t.lastUsers = t.users()
 	t.stopped.Store(true)
 	t.opts.Phase(PhaseStopping)
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.opts.StopTimeout)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.stopTimeout(ctx))
 	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(interruptedStop, cancel) })()
 	if t.open != nil {
 		t.open.close()
 	}
-	if stopErr := t.swarm.Stop(last); stopErr != nil {
-		err = errors.Join(err, errors.New("stop: tasks did not end in time and were cancelled"))
-	}
+	t.cancelled = t.swarm.Stop(last) != nil
 	close(ended)
 	monitor.Wait()
 	return err
+}
+
+// interruptedStop is how long tasks may take after an interrupt.
+const interruptedStop = 2 * time.Second
+
+// stopTimeout returns how long the last tasks may take.
+func (t *localTest) stopTimeout(ctx context.Context) time.Duration {
+	if ctx.Err() != nil {
+		return min(t.opts.StopTimeout, interruptedStop)
+	}
+	return t.opts.StopTimeout
 }
 
 // follow changes the number of users by the shape until ctx ends.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -113,8 +112,9 @@ func parseUsers(text string) (int, error) {
 
 func parsePositive(text string) (float64, error) {
 	f, err := strconv.ParseFloat(text, 64)
-	if err != nil || f <= 0 || math.IsInf(f, 0) || math.IsNaN(f) {
-		return 0, errors.New("must be a number above zero, such as 10 or 0.5")
+	const most = 1_000_000
+	if err != nil || f > most || !(f > 0) { //nolint:staticcheck // not a number is not above zero
+		return 0, fmt.Errorf("must be a number above zero and at most %d, such as 10 or 0.5", most)
 	}
 	return f, nil
 }
@@ -170,6 +170,9 @@ func (o *loadLocalOptions) run(ctx context.Context, s loadtest.Scenario, classes
 	if ctx.Err() != nil {
 		o.warn("interrupted; the report covers the time until then")
 	}
+	if report.Cancelled {
+		o.warn("tasks that had not ended some seconds after the test were cancelled")
+	}
 	err = errors.Join(err, o.printReport(report))
 	if page != nil {
 		err = errors.Join(err, page.write(report))
@@ -192,6 +195,9 @@ func (o *loadLocalOptions) measure(ctx context.Context, s loadtest.Scenario, cla
 	}
 	view := o.newLoadView(report, s)
 	defer view.close()
+	defer context.AfterFunc(ctx, func() {
+		view.say("interrupted: ending the tasks and removing the namespace; another interrupt would leave it in the store")
+	})()
 	report.Result, err = loadtest.Run(ctx, repo, s, o.options(classes, repo, view))
 	return report, err
 }

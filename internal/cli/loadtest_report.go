@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,7 +38,7 @@ func reportText(r loadtest.Report, width int, style tty.Style) string {
 	lines := []string{style.Bold("Load test "+r.Scenario) + ": " + r.Load + ", for " + tty.Thousandths(r.Elapsed.Round(100*time.Millisecond).Milliseconds()) + " s, on " + r.Store, ""}
 	facts := [][2]string{
 		{"Requests", tty.Number(t.Requests)},
-		{"RPS", fmt.Sprintf("%.1f", t.PerSecond)},
+		{"RPS", perSecond(t.PerSecond)},
 		{"Failures", failureText(r.Snapshot)},
 		{"Admitted", tty.Number(r.Admitted)},
 		{"Refused", fmt.Sprintf("%s (%.2f %%)", tty.Number(r.Refused), 100*share(r.Refused, r.Admitted+r.Refused+r.Failed))},
@@ -59,6 +60,12 @@ func reportText(r loadtest.Report, width int, style tty.Style) string {
 	}
 	lines = append(append(lines, ""), rowTable(append(slices.Clone(r.Rows), t), width, style)...)
 	return strings.Join(append(lines, "", r.Promise.String()), "\n") + "\n"
+}
+
+// perSecond formats a rate with one decimal.
+func perSecond(f float64) string {
+	tenths := int64(math.Round(f * 10))
+	return tty.Number(tenths/10) + "." + strconv.FormatInt(tenths%10, 10)
 }
 
 func share(part, of int64) float64 { return float64(part) / float64(max(of, 1)) }
