@@ -12,7 +12,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Latencies are counted in microseconds with three digits, up to ten minutes.
+// Latencies are counted in microseconds, rounded up, with three digits, up to ten
+// minutes.
 const (
 	maxLatency    = 10 * time.Minute
 	latencyDigits = 3
@@ -90,7 +91,7 @@ func (t *tally) add(e Event) {
 	if e.Err != nil {
 		t.failures++
 	}
-	_ = t.latencies.RecordValue(min(e.Latency, maxLatency).Microseconds()) // always in range
+	_ = t.latencies.RecordValue((min(e.Latency, maxLatency-time.Microsecond) + time.Microsecond - 1).Microseconds()) // always in range
 }
 
 // merge adds the events of other to t.

@@ -59,9 +59,9 @@ func TestBadOptionsAreRefused(t *testing.T) {
 	for want, o := range map[string]loadtest.Options{
 		`invalid users "-1": must not be negative; 0 is the default`:                                          {Users: -1},
 		`invalid duration "-1s": must not be negative; 0 is the default`:                                      {Duration: -time.Second},
-		`invalid spawn_rate "-2": must be a number above 0 and at most 1000000; 0 is the default`:                                 {SpawnRate: -2},
-		`invalid rate "+Inf": must be a number above 0 and at most 1000000; 0 is the default`:                                     {Rate: math.Inf(1)},
-		`invalid slack "NaN": must be a number above 0 and at most 1000000; 0 is the default`:                                     {Slack: math.NaN()},
+		`invalid spawn_rate "-2": must be a number above 0 and at most 1000000; 0 is the default`:             {SpawnRate: -2},
+		`invalid rate "+Inf": must be a number above 0 and at most 1000000; 0 is the default`:                 {Rate: math.Inf(1)},
+		`invalid slack "NaN": must be a number above 0 and at most 1000000; 0 is the default`:                 {Slack: math.NaN()},
 		`invalid shape "day": scenario simple has no shapes`:                                                  {Shape: "day"},
 		`invalid class "User": scenario simple has no such class; choose from SimpleUser, SimpleCascadeUser`:  {Classes: []string{"User"}},
 		`invalid rate "5": cannot be combined with a shape, which sets the number of users; give one of them`: {Rate: 5, Shape: "day"},
