@@ -8,7 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
-// stuck is a scenario whose tasks end only when they are cancelled.
+// stuck returns a scenario whose tasks end only when they are cancelled.
 func stuck() Scenario {
 	return Scenario{Name: "stuck", Classes: []Class{{Name: "User", Tasks: []Task{{Name: "wait", Run: func(ctx context.Context, _ *User) error {
 		<-ctx.Done()
