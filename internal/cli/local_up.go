@@ -139,7 +139,7 @@ func (o *localUpOptions) reportEngine(e *local.Engine, started bool) {
 		o.warn("the port is %d, not %d, since %s has one container", e.Port, o.port, e.Kind.Title())
 	}
 	if runs := cmp.Or(e.Image, e.Program); !started && o.image+o.jar != "" && !strings.HasSuffix(runs, o.image+o.jar) {
-		o.warn("it runs %s; zae-limiter local down --port %d stops it", runs, e.Port)
+		o.warn("it runs %s; %s", runs, e.Remedy())
 	}
 }
 

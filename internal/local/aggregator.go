@@ -13,6 +13,26 @@ import (
 // it at once.
 const settle = 500 * time.Millisecond
 
+// stopAggregators stops the aggregators of the engine that still run.
+func (e *Engine) stopAggregators(ctx context.Context) error {
+	var failed []error
+	for _, p := range e.Aggregators {
+		failed = append(failed, p.Stop(ctx))
+	}
+	return errors.Join(failed...)
+}
+
+// replace writes the record of a new engine. It first stops the aggregators of the
+// engine before it at this port, which would be in no record otherwise.
+func (f *Folder) replace(ctx context.Context, e *Engine) error {
+	if before, err := f.Load(e.Port); err == nil {
+		if err := before.stopAggregators(ctx); err != nil {
+			return err
+		}
+	}
+	return f.Save(e)
+}
+
 // Aggregate starts a program that counts the usage of a table beside the engine,
 // and records it, so that Down stops it too. It reports false if one runs already.
 // The caller holds the lock.

@@ -13,7 +13,7 @@ func (f *Folder) choose(ctx context.Context, s *Settings) (starter, error) {
 	if s.Jar != "" {
 		return f.chooseJava(ctx, s, nil)
 	}
-	unreachable := docker{s.DockerHost}.reach(ctx)
+	unreachable := docker{host: s.DockerHost}.reach(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()

@@ -36,9 +36,9 @@ type composeService struct {
 	} `yaml:"build"`
 }
 
-// arguments returns the arguments of docker run for a service.
+// arguments returns the arguments of docker create for a service.
 func (s *composeService) arguments(variables ...string) []string {
-	args := []string{"run", "--detach", "--name", s.ContainerName, "--publish", s.Ports[0]}
+	args := []string{"--name", s.ContainerName, "--publish", s.Ports[0]}
 	for _, name := range variables {
 		args = append(args, "--env", name+"="+s.Environment[name])
 	}

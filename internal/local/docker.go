@@ -2,20 +2,24 @@ package local
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
 // docker runs the docker program, so that contexts, DOCKER_HOST and TLS work as
-// the user has set them up.
-type docker struct{ host string } // "" for the program's own choice
+// the user has set them up. The zero value leaves the choice of the daemon to the
+// program.
+type docker struct{ host, context string }
 
 // dockerError is an error of the docker program.
 type dockerError struct{ command, message string }
@@ -23,12 +27,33 @@ type dockerError struct{ command, message string }
 func (e *dockerError) Error() string { return "docker " + e.command + ": " + e.message }
 
 func (d docker) command(ctx context.Context, args ...string) *exec.Cmd {
-	if d.host != "" {
+	switch {
+	case d.host != "":
 		args = append([]string{"--host", d.host}, args...)
+	case d.context != "":
+		args = append([]string{"--context", d.context}, args...)
 	}
 	cmd := exec.CommandContext(ctx, "docker", args...)
 	cmd.WaitDelay = time.Second
+	if d.host == "" && d.context != "" { // DOCKER_HOST changes the context "default"
+		cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, hostVariable+"=") })
+	}
 	return cmd
+}
+
+const hostVariable, contextVariable = "DOCKER_HOST", "DOCKER_CONTEXT"
+
+// pin returns a docker that stays at the daemon that d reaches now, since a later
+// program may have another environment or context.
+func (d docker) pin(ctx context.Context) docker {
+	if d.host = cmp.Or(d.host, os.Getenv(hostVariable)); d.host != "" {
+		return docker{host: d.host}
+	}
+	current, err := d.run(ctx, "context", "show")
+	if err != nil { // an old docker has no such command
+		current = os.Getenv(contextVariable)
+	}
+	return docker{context: current}
 }
 
 // run runs docker and returns its output without surrounding space.
@@ -80,7 +105,10 @@ func (d docker) reach(ctx context.Context) error {
 // container is the part of Docker's description of a container that is used here.
 type container struct {
 	ID     string `json:"Id"`
-	Config struct{ Image string }
+	Config struct {
+		Image  string
+		Labels map[string]string
+	}
 	State  struct {
 		Status  string
 		Running bool

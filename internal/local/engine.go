@@ -24,7 +24,8 @@ type Engine struct {
 	ContainerID string `json:"container_id,omitempty"`
 	Image       string `json:"image,omitempty"`
 	DockerHost  string `json:"docker_host,omitempty"`
-	Foreign     bool   `json:"foreign,omitempty"` // another program started the container
+	Context     string `json:"docker_context,omitempty"` // without a DockerHost
+	Foreign     bool   `json:"foreign,omitempty"`        // another program started the container
 
 	// The Java process, in place of a container.
 	Process *Process `json:"process,omitempty"`
@@ -34,6 +35,9 @@ type Engine struct {
 	// Aggregators holds the processes that count usage, by their table.
 	Aggregators map[string]Process `json:"aggregators,omitempty"`
 }
+
+// docker returns the docker program at the daemon of the container.
+func (e *Engine) docker() docker { return docker{e.DockerHost, e.Context} }
 
 // Endpoint returns the URL of the engine.
 func (e *Engine) Endpoint() string { return Endpoint(e.Port) }
@@ -68,7 +72,7 @@ func (e *Engine) Inspect(ctx context.Context) (State, error) {
 }
 
 func (e *Engine) inspectContainer(ctx context.Context) (State, error) {
-	c, err := docker{e.DockerHost}.inspect(ctx, e.Container)
+	c, err := e.docker().inspect(ctx, e.Container)
 	if err != nil {
 		return State{Health: Unknown}, err
 	}
@@ -85,10 +89,7 @@ func (e *Engine) inspectContainer(ctx context.Context) (State, error) {
 // Down stops an engine and its aggregators and removes its record. It keeps the
 // data unless purge is set. An engine that has stopped meanwhile is a success.
 func (f *Folder) Down(ctx context.Context, e *Engine, purge bool) error {
-	var failed []error
-	for _, p := range e.Aggregators {
-		failed = append(failed, p.Stop(ctx))
-	}
+	failed := []error{e.stopAggregators(ctx)}
 	if e.Process != nil {
 		failed = append(failed, e.Process.Stop(ctx))
 	} else {
@@ -104,7 +105,7 @@ func (e *Engine) removeContainer(ctx context.Context, purge bool) error {
 	if e.Foreign {
 		return nil
 	}
-	d := docker{e.DockerHost}
+	d := e.docker()
 	c, err := d.inspect(ctx, e.Container)
 	if err != nil {
 		return err
@@ -128,7 +129,7 @@ func (f *Folder) Purge(ctx context.Context, port int) (bool, error) {
 	}
 	e, err := f.read(port, stoppedName)
 	if err == nil && e.Container != "" && e.Data != "" {
-		err = docker{e.DockerHost}.removeVolume(ctx, e.Data)
+		err = e.docker().removeVolume(ctx, e.Data)
 	}
 	if err != nil && !errors.Is(err, ErrNotRunning) {
 		return false, err

@@ -32,7 +32,7 @@ func (f *Folder) Find(ctx context.Context, port int, dockerHost string) (*Engine
 	if len(all) > 0 {
 		e, err := only(all)
 		if err == nil && dockerHost != "" {
-			e.DockerHost = dockerHost
+			e.DockerHost, e.Context = dockerHost, ""
 		}
 		return e, err
 	}
@@ -59,13 +59,14 @@ func (f *Folder) findForeign(ctx context.Context, port int, dockerHost string) (
 	if port != 0 {
 		missing = fmt.Errorf("%w at port %d", ErrNotRunning, port)
 	}
-	d := docker{dockerHost}
+	d := docker{host: dockerHost}
 	if err := d.reach(ctx); err != nil {
 		if dockerHost != "" || ctx.Err() != nil {
 			return nil, err
 		}
 		return nil, missing
 	}
+	d = d.pin(ctx)
 	c := f.newContainer(LocalStack, "", LocalStack.Port())
 	found, err := d.inspect(ctx, c.name)
 	if err != nil {

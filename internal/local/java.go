@@ -97,7 +97,7 @@ func (j *javaEngine) start(ctx context.Context, s *Settings) (*Engine, error) {
 	stop := s.progress("starting DynamoDB Local")
 	defer stop()
 	// The record comes first, so that a killed program leaves no unknown engine.
-	err = j.folder.Save(e)
+	err = j.folder.replace(ctx, e)
 	if err == nil {
 		err = j.wait(ctx, d, log)
 	}

@@ -36,7 +36,7 @@ func (e *Engine) Logs(ctx context.Context, out io.Writer, o LogOptions) error {
 // containerLogs copies the log of a container. It is no error if the container goes
 // away meanwhile.
 func (e *Engine) containerLogs(ctx context.Context, out io.Writer, o LogOptions) error {
-	d := docker{e.DockerHost}
+	d := e.docker()
 	found, err := d.inspect(ctx, e.Container)
 	if err != nil {
 		return err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -53,7 +55,7 @@ func (f *Folder) Up(ctx context.Context, s *Settings) (e *Engine, started bool, 
 		return nil, false, err
 	}
 	if e != nil {
-		err = e.awaitReady(ctx)
+		err = e.awaitReady(ctx, s)
 		return e, false, err
 	}
 	engine, err := f.choose(ctx, s)
@@ -67,7 +69,8 @@ func (f *Folder) Up(ctx context.Context, s *Settings) (e *Engine, started bool, 
 	return e, !e.Foreign && !e.Started.Before(before), nil
 }
 
-// findRunning returns the running engine that the settings ask for, or nil.
+// findRunning returns the running engine that the settings ask for, or nil. It
+// cleans up after those that have ended if none runs.
 func (f *Folder) findRunning(ctx context.Context, s *Settings) (*Engine, error) {
 	if s.Port != 0 {
 		return f.runningAt(ctx, s)
@@ -76,17 +79,38 @@ func (f *Folder) findRunning(ctx context.Context, s *Settings) (*Engine, error) 
 	if err != nil {
 		return nil, err
 	}
-	var running []*Engine
+	var running, ended []*Engine
 	for _, e := range all {
-		// An unreachable daemon runs nothing that this machine can use.
-		if state, err := e.Inspect(ctx); err == nil && state.Running && (s.Kind == "" || s.Kind == e.Kind) {
+		state, err := e.Inspect(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil: // an unreachable daemon runs nothing that this machine can use
+		case !state.Running:
+			ended = append(ended, e)
+		case s.Kind == "" || s.Kind == e.Kind:
 			running = append(running, e)
 		}
 	}
 	if len(running) > 0 {
 		return only(running)
 	}
-	return nil, ctx.Err()
+	for _, e := range ended {
+		if err := f.cleanUp(ctx, s, e); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// cleanUp stops what an engine that has ended left running, and says so.
+func (f *Folder) cleanUp(ctx context.Context, s *Settings, e *Engine) error {
+	for _, table := range slices.Sorted(maps.Keys(e.Aggregators)) {
+		if p := e.Aggregators[table]; p.Alive() {
+			s.say(fmt.Sprintf("stopping the aggregator of table %s (process %d), since %s at %s has ended", table, p.PID, e.Kind.Title(), e.Endpoint()))
+		}
+	}
+	return f.Down(ctx, e, false)
 }
 
 // runningAt returns the running engine at the port of the settings, or nil. It
@@ -109,7 +133,7 @@ func (f *Folder) runningAt(ctx context.Context, s *Settings) (*Engine, error) {
 	case err == nil && state.Running:
 		return e, nil
 	case err == nil:
-		return nil, f.Down(ctx, e, false)
+		return nil, f.cleanUp(ctx, s, e)
 	}
 	return nil, nil // its daemon is unreachable
 }
@@ -124,33 +148,4 @@ func only(all []*Engine) (*Engine, error) {
 		ambiguous.Ports = append(ambiguous.Ports, e.Port)
 	}
 	return nil, ambiguous
-}
-
-// awaitReady waits until an engine that runs already answers.
-func (e *Engine) awaitReady(ctx context.Context) error {
-	limited, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	tick := time.NewTicker(poll)
-	defer tick.Stop()
-	for {
-		state, err := e.Inspect(limited)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case limited.Err() != nil:
-			return fmt.Errorf("%s runs at port %d but is not ready after %v; zae-limiter local logs shows why", e.Kind.Title(), e.Port, startTimeout)
-		case err != nil:
-			return err
-		case !state.Running:
-			return fmt.Errorf("%s at port %d has ended; zae-limiter local logs shows why", e.Kind.Title(), e.Port)
-		case state.Health == Healthy:
-			return nil
-		case state.Health == "unhealthy":
-			return fmt.Errorf("%s at port %d is unhealthy; zae-limiter local logs shows why, and local down stops it", e.Kind.Title(), e.Port)
-		}
-		select {
-		case <-limited.Done():
-		case <-tick.C:
-		}
-	}
 }
