@@ -92,7 +92,7 @@ func (o *localDownOptions) purgeLeftover(ctx context.Context, folder *local.Fold
 		case err != nil:
 			return err
 		case len(ports) > 1:
-			return localError(&local.AmbiguousError{Ports: ports})
+			return localError(&local.AmbiguousError{Ports: ports, Ended: true})
 		case len(ports) == 1:
 			port = ports[0]
 		}

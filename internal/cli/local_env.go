@@ -48,7 +48,7 @@ func addShellFormat(cmd *cobra.Command, target *local.Format) {
 	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(words...))
 }
 
-func runLocalEnv(_ context.Context, o *localEnvOptions) error {
+func runLocalEnv(ctx context.Context, o *localEnvOptions) error {
 	if o.name != "" {
 		if err := checkTable(o.name); err != nil {
 			return err
@@ -59,6 +59,7 @@ func runLocalEnv(_ context.Context, o *localEnvOptions) error {
 		return err
 	}
 	e, err := folder.Recorded(o.port)
+	known := err == nil
 	if errors.Is(err, local.ErrNotRunning) {
 		e, err = &local.Engine{Kind: local.LocalStack, Port: cmp.Or(o.port, local.LocalStack.Port())}, nil
 		o.warn("no engine is known at %s; zae-limiter local up starts one", e.Endpoint())
@@ -66,7 +67,19 @@ func runLocalEnv(_ context.Context, o *localEnvOptions) error {
 	if err != nil {
 		return localError(err)
 	}
+	if known && !e.Answers(ctx) {
+		o.warnSilent(e)
+	}
 	return o.printEnvironment(e, cmp.Or(o.name, e.Table, dynamo.TableName("")), o.format, overrides(e))
+}
+
+// warnSilent warns about an engine that does not answer.
+func (o *localEnvOptions) warnSilent(e *local.Engine) {
+	if e.Process != nil && !e.Process.Alive() {
+		o.warn("nothing answers at %s, since %s has ended; zae-limiter local up starts it again", e.Endpoint(), e.Kind.Title())
+		return
+	}
+	o.warn("nothing answers at %s; zae-limiter local status shows the state of %s", e.Endpoint(), e.Kind.Title())
 }
 
 // printEnvironment writes the variables to stdout, and warnings to stderr.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ const localPoll = 500 * time.Millisecond
 
 // prepare makes the table that programs use: a stack on LocalStack, a table on
 // DynamoDB Local. Existing ones stay.
-func (o *localUpOptions) prepare(ctx context.Context, e *local.Engine, table string) error {
+func (o *localUpOptions) prepare(ctx context.Context, folder *local.Folder, e *local.Engine, table string) error {
 	at := dynamo.Options{Region: local.Region, Endpoint: e.Endpoint(), Timeout: localTimeout}
 	var err error
 	if e.Kind == local.LocalStack {
@@ -34,7 +35,11 @@ func (o *localUpOptions) prepare(ctx context.Context, e *local.Engine, table str
 		err = o.createLocal(ctx, table, at)
 	}
 	if err != nil {
-		return fmt.Errorf("prepare %s at %s: %w", table, e.Endpoint(), stackError(err))
+		err = stackError(err)
+		if ctx.Err() == nil {
+			err = cmp.Or(folder.Diagnose(ctx, e), err)
+		}
+		return fmt.Errorf("prepare %s at %s: %w", table, e.Endpoint(), err)
 	}
 	return nil
 }

@@ -164,7 +164,7 @@ func (o *localUpOptions) furnish(ctx context.Context, folder *local.Folder, e *l
 		return folder.Save(e)
 	}
 	enter(e, table)
-	if err := o.prepare(ctx, e, table); err != nil {
+	if err := o.prepare(ctx, folder, e, table); err != nil {
 		return err
 	}
 	e.Table = table

@@ -86,6 +86,11 @@ func (e *Engine) inspectContainer(ctx context.Context) (State, error) {
 	return s, nil
 }
 
+// Answers reports whether the engine answers at its port, without a call to Docker.
+func (e *Engine) Answers(ctx context.Context) bool {
+	return (e.Process == nil || e.Process.Alive()) && answers(ctx, e.Port)
+}
+
 // Down stops an engine and its aggregators and removes its record. It keeps the
 // data unless purge is set. An engine that has stopped meanwhile is a success.
 func (f *Folder) Down(ctx context.Context, e *Engine, purge bool) error {

@@ -158,6 +158,9 @@ func (f *Folder) ports() ([]int, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	if err != nil {
+		return nil, f.explain(err)
+	}
 	var ports []int
 	for _, entry := range entries {
 		if port, err := strconv.Atoi(entry.Name()); err == nil {
@@ -165,7 +168,7 @@ func (f *Folder) ports() ([]int, error) {
 		}
 	}
 	slices.Sort(ports)
-	return ports, err
+	return ports, nil
 }
 
 // explain adds the folder and a remedy to an error.

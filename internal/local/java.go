@@ -178,7 +178,7 @@ func (j *javaEngine) explain(err error, log string) error {
 		reason = portInUse(j.port)
 	case strings.Contains(all, "unsupportedclassversionerror"):
 		reason = "this Java is too old; install Java 17 or newer"
-	case strings.Contains(all, "no space left on device"):
+	case mentionsFullDisk(all):
 		reason += "; the disk is full"
 	case !j.works:
 		reason += "; " + j.java + " must be Java 17 or newer"

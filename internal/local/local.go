@@ -55,6 +55,7 @@ var ErrNotRunning = errors.New("no engine is running")
 // AmbiguousError reports that several engines are known where one is needed.
 type AmbiguousError struct {
 	Ports []int // in ascending order
+	Ended bool  // the engines have ended and left only data
 }
 
 func (e *AmbiguousError) Error() string {
@@ -62,7 +63,11 @@ func (e *AmbiguousError) Error() string {
 	for i, port := range e.Ports {
 		ports[i] = strconv.Itoa(port)
 	}
-	return fmt.Sprintf("there are engines at the ports %s; choose one with --port", strings.Join(ports, ", "))
+	what := "there are engines at the ports"
+	if e.Ended {
+		what = "no engine is running, but data are kept for the ports"
+	}
+	return fmt.Sprintf("%s %s; choose one with --port", what, strings.Join(ports, ", "))
 }
 
 // StartError reports an engine that could not start.

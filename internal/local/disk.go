@@ -1,0 +1,51 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// ErrDiskFull is wrapped by the errors of an engine that cannot write its data.
+var ErrDiskFull = errors.New("the disk of the engine is full")
+
+// Diagnose returns why an engine answers with errors, or nil if it finds no reason:
+// a full disk, as its log shows or as the folder of its data does.
+func (f *Folder) Diagnose(ctx context.Context, e *Engine) error {
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	var log bytes.Buffer
+	_ = e.Logs(ctx, &log, LogOptions{Lines: 10 * shownLines}) // without a log, the folder decides
+	full := mentionsFullDisk(log.String())
+	if e.Process == nil {
+		if full {
+			return fmt.Errorf("%w; free some space for Docker", ErrDiskFull)
+		}
+		return nil
+	}
+	if full || isFull(f.at(e.Port)) {
+		return fmt.Errorf("%w; free some space, or set XDG_STATE_HOME to a folder elsewhere", ErrDiskFull)
+	}
+	return nil
+}
+
+// mentionsFullDisk reports whether a log has a message about a full disk, of the
+// system or of SQLite.
+func mentionsFullDisk(log string) bool {
+	log = strings.ToLower(log)
+	return strings.Contains(log, "no space left on device") || strings.Contains(log, "disk is full")
+}
+
+// isFull reports whether a folder has no room for a small file.
+func isFull(folder string) bool {
+	const size = 64 << 10
+	name := filepath.Join(folder, "room")
+	err := os.WriteFile(name, make([]byte, size), 0o600)
+	_ = os.Remove(name) // the answer is known
+	return errors.Is(err, syscall.ENOSPC)
+}
