@@ -109,7 +109,7 @@ type container struct {
 		Image  string
 		Labels map[string]string
 	}
-	State  struct {
+	State struct {
 		Status  string
 		Running bool
 		Health  *struct{ Status string }
