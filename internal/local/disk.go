@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 )
@@ -28,7 +27,7 @@ func (f *Folder) Diagnose(ctx context.Context, e *Engine) error {
 		}
 		return nil
 	}
-	if full || isFull(f.at(e.Port)) {
+	if full || f.isFull(e.Port) {
 		return fmt.Errorf("%w; free some space, or set XDG_STATE_HOME to a folder elsewhere", ErrDiskFull)
 	}
 	return nil
@@ -41,11 +40,11 @@ func mentionsFullDisk(log string) bool {
 	return strings.Contains(log, "no space left on device") || strings.Contains(log, "disk is full")
 }
 
-// isFull reports whether a folder has no room for a small file.
-func isFull(folder string) bool {
+// isFull reports whether the folder of a port has no room for a small file.
+func (f *Folder) isFull(port int) bool {
 	const size = 64 << 10
-	name := filepath.Join(folder, "room")
-	err := os.WriteFile(name, make([]byte, size), 0o600)
+	name := f.at(port, "room")
+	err := f.write(name, make([]byte, size))
 	_ = os.Remove(name) // the answer is known
 	return errors.Is(err, syscall.ENOSPC)
 }
