@@ -21,14 +21,23 @@ type DriveOptions struct {
 	Interval time.Duration
 	// Report, if not nil, is called with each response of the master.
 	Report func(MasterStats)
+	// Warn, if not nil, is called if a test cannot be stopped, so that the summary
+	// may lack its last requests.
+	Warn func(error)
 }
 
 // Timing of Drive.
 const (
 	workersWithin = 5 * time.Minute
 	driveReserve  = 30 * time.Second // beyond the duration and the start of all users
-	stopWithin    = 30 * time.Second
-	maxPolls      = 3 // in a row that fail
+	maxPolls      = 3                // in a row that fail
+	// A master responds to Stop after its workers have stopped and the data of the
+	// test are removed, which may take 2 minutes.
+	stopWithin = 150 * time.Second
+	// lastWithin limits the wait for the final statistics of a stopped test.
+	lastWithin = 30 * time.Second
+	// statsAge exceeds the 2 s for which a master repeats its statistics.
+	statsAge = 2500 * time.Millisecond
 )
 
 // Drive runs a test on a Locust master: it waits for the workers, starts the test
@@ -38,6 +47,9 @@ const (
 func Drive(ctx context.Context, opts DriveOptions) (WorkerSummary, error) {
 	if opts.Report == nil {
 		opts.Report = func(MasterStats) {}
+	}
+	if opts.Warn == nil {
+		opts.Warn = func(error) {}
 	}
 	setDefault(&opts.Interval, 5*time.Second)
 	if err := opts.waitForWorkers(ctx); err != nil {
@@ -112,13 +124,40 @@ func (opts *DriveOptions) follow(ctx context.Context, began time.Time) (last Mas
 // stop stops the test, even after ctx has ended, and returns the last response of
 // the master.
 func (opts *DriveOptions) stop(ctx context.Context, last MasterStats) MasterStats {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	whole := context.WithoutCancel(ctx)
+	ctx, cancel := context.WithTimeout(whole, stopWithin)
 	defer cancel()
 	if err := opts.Stop(ctx); err != nil {
+		opts.Warn(fmt.Errorf("the master did not stop the test, so its last requests are not counted: %w", err))
 		return last
 	}
-	if stats, err := opts.Stats(ctx); err == nil {
-		return stats
+	ctx, cancelLast := context.WithTimeout(whole, lastWithin)
+	defer cancelLast()
+	last, err := opts.final(ctx, last)
+	if err != nil {
+		opts.Warn(fmt.Errorf("the master has no final statistics, so the last requests are not counted: %w", err))
 	}
 	return last
+}
+
+// final polls the master until it reports that the test is stopped. It pauses
+// first, since the master may repeat an older response.
+func (opts *DriveOptions) final(ctx context.Context, last MasterStats) (MasterStats, error) {
+	for failures := 0; ; {
+		if err := pause.For(ctx, min(opts.Interval, statsAge)); err != nil {
+			return last, fmt.Errorf("the state of the test is %s after %v", last.State, lastWithin)
+		}
+		stats, err := opts.Stats(ctx)
+		if err != nil {
+			if failures++; failures == maxPolls {
+				return last, err
+			}
+			continue
+		}
+		last, failures = stats, 0
+		opts.Report(stats)
+		if stats.State == "stopped" {
+			return stats, nil
+		}
+	}
 }

@@ -16,7 +16,7 @@ import (
 // Master calls the web API of a Locust master.
 type Master struct {
 	URL string // such as http://127.0.0.1:8089
-	// Client sends the requests; default: a client with a timeout of 10 s.
+	// Client sends the requests; default: [http.DefaultClient].
 	Client *http.Client
 }
 
@@ -82,14 +82,17 @@ type MasterTest struct {
 	Classes   []string // default: all
 }
 
-// Stats returns the statistics.
+// Stats returns the statistics, which a master computes every 2 s. It waits for
+// 10 s at most.
 func (m Master) Stats(ctx context.Context) (MasterStats, error) {
+	ctx, cancel := context.WithTimeout(ctx, masterTimeout)
+	defer cancel()
 	var stats MasterStats
 	err := m.call(ctx, http.MethodGet, "/stats/requests", nil, &stats)
 	return stats, err
 }
 
-// Start starts a test.
+// Start starts a test. It waits for 10 s at most.
 func (m Master) Start(ctx context.Context, t MasterTest) error {
 	form := url.Values{
 		"user_count": {strconv.Itoa(t.Users)},
@@ -106,6 +109,8 @@ func (m Master) Start(ctx context.Context, t MasterTest) error {
 		Message string   `json:"message"`
 		Classes []string `json:"user_classes"`
 	}
+	ctx, cancel := context.WithTimeout(ctx, masterTimeout)
+	defer cancel()
 	if err := m.call(ctx, http.MethodPost, "/swarm", form, &answer); err != nil {
 		return err
 	}
@@ -118,12 +123,13 @@ func (m Master) Start(ctx context.Context, t MasterTest) error {
 	return nil
 }
 
-// Stop stops the test.
+// Stop stops the test. A master responds after the users have stopped and the
+// data of the test are removed; only ctx limits the wait.
 func (m Master) Stop(ctx context.Context) error {
 	return m.call(ctx, http.MethodPost, "/stop", nil, nil)
 }
 
-// masterTimeout limits a request to a master.
+// masterTimeout limits a request that a master answers at once.
 const masterTimeout = 10 * time.Second
 
 // maxStats limits the size of a response.
@@ -131,8 +137,6 @@ const maxStats = 16 << 20
 
 // call sends a request and decodes its response into out, unless out is nil.
 func (m Master) call(ctx context.Context, method, path string, form url.Values, out any) error {
-	ctx, cancel := context.WithTimeout(ctx, masterTimeout)
-	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(m.URL, "/")+path, strings.NewReader(form.Encode()))
 	if err != nil {
 		return err

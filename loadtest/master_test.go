@@ -78,3 +78,26 @@ func TestMasterStart(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A master may take longer to stop a test than to respond to anything else.
+func TestMasterStopTakesItsTime(t *testing.T) {
+	limits := map[string]bool{}
+	client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		_, limits[r.URL.Path] = r.Context().Deadline()
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"success": true}`))}, nil
+	})}
+	m := Master{URL: "http://master", Client: client}
+	_, statsErr := m.Stats(t.Context())
+	for _, err := range []error{statsErr, m.Start(t.Context(), MasterTest{Users: 1, SpawnRate: 1}), m.Stop(t.Context())} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if diff := cmp.Diff(map[string]bool{"/stats/requests": true, "/swarm": true, "/stop": false}, limits); diff != "" {
+		t.Error(diff)
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -176,7 +176,9 @@ type fakeMaster struct {
 	length  int // polls until the test ends
 	form    url.Values
 	stops   int
-	broken  bool        // every later poll fails
+	broken  bool        // every later call fails
+	last    string      // the response that it repeats after a stop
+	repeats int         // how often it does
 	polled  func(n int) // called with each poll of a running test
 }
 
@@ -196,7 +198,12 @@ func newFakeMaster(t *testing.T, workers, length int) *fakeMaster {
 	mux.HandleFunc("POST /stop", func(w http.ResponseWriter, _ *http.Request) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
+		if m.broken {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
 		m.state = "stopped"
+		m.polls += m.repeats // requests that the repeated responses lack
 		m.stops++
 		_, _ = io.WriteString(w, `{"success":true}`)
 	})
@@ -211,6 +218,11 @@ func (m *fakeMaster) stats(w http.ResponseWriter, _ *http.Request) {
 	defer m.mu.Unlock()
 	if m.broken {
 		w.WriteHeader(http.StatusBadGateway)
+		return
+	}
+	if m.stops > 0 && m.repeats > 0 {
+		m.repeats--
+		_, _ = io.WriteString(w, m.last)
 		return
 	}
 	if m.state == "running" {
@@ -228,7 +240,9 @@ func (m *fakeMaster) stats(w http.ResponseWriter, _ *http.Request) {
 	for i := range m.workers {
 		stats.Workers = append(stats.Workers, loadtest.MasterWorker{ID: fmt.Sprintf("lambda_%08d", i+1), State: m.state})
 	}
-	_ = json.NewEncoder(w).Encode(stats)
+	body, _ := json.Marshal(stats)
+	m.last = string(body)
+	_, _ = w.Write(body)
 }
 
 // tunnelTarget names an environment variable with the address to which the fake of

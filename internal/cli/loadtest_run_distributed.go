@@ -86,7 +86,12 @@ func (o *loadRunOptions) drive(ctx context.Context, m loadtest.Master, workers i
 	defer stop()
 	summary, err = loadtest.Drive(ctx, loadtest.DriveOptions{
 		MasterTest: loadtest.MasterTest{Users: o.users, SpawnRate: o.spawnRate, Duration: o.duration, Classes: o.classes},
-		Workers:    workers, Interval: o.poll, Stats: m.Stats, Stop: m.Stop, Report: func(s loadtest.MasterStats) { last.Store(&s) },
+		Workers:    workers, Interval: o.poll, Stats: m.Stats, Report: func(s loadtest.MasterStats) { last.Store(&s) },
+		Warn: func(err error) { o.warn("%s", errorText(err)) },
+		Stop: func(ctx context.Context) error {
+			o.say("stopping the test")
+			return m.Stop(ctx)
+		},
 		Start: func(ctx context.Context, t loadtest.MasterTest) error {
 			now := time.Now()
 			err := m.Start(ctx, t)

@@ -149,6 +149,7 @@ func (a *fakeAccount) checkNothingRuns(port string) {
 func TestInterruptedDistributedLoadRun(t *testing.T) {
 	a, port := newFakeAccount(t), masterPort(t)
 	m := newFakeMaster(t, 1, 1<<30)
+	m.repeats = 2
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	m.polled = func(n int) {
@@ -157,7 +158,7 @@ func TestInterruptedDistributedLoadRun(t *testing.T) {
 		}
 	}
 	code, out, talk := quick(ctx, "loadtest", "run", "-n", "my-app", "-f", "max_rps", "--workers", "1", "--port", port)
-	if code != exitDone || !strings.HasPrefix(out, "requests\t300\n") || !strings.Contains(talk, "interrupted; these are the results up to then") || m.stops != 1 {
+	if code != exitDone || !strings.HasPrefix(out, "requests\t500\n") || !strings.Contains(talk, "interrupted; these are the results up to then") || m.stops != 1 {
 		t.Errorf("code %d, %d stops: %s%s", code, m.stops, out, talk)
 	}
 	a.checkNothingRuns(port)
@@ -171,6 +172,9 @@ func TestFailedDistributedLoadRun(t *testing.T) {
 	code, out, talk := quick(t.Context(), "loadtest", "run", "-n", "my-app", "-f", "max_rps", "--workers", "1", "--port", port)
 	if code != exitFailed || !strings.Contains(talk, "the master has not responded 3 times") || !strings.HasPrefix(out, "requests\t200\n") {
 		t.Errorf("code %d: %s%s", code, out, talk)
+	}
+	if _, after, ok := strings.Cut(talk, "the master did not stop the test, so its last requests are not counted: "); !ok || !strings.Contains(after, "stopped the task") {
+		t.Errorf("it does not warn before it stops the task: %s", talk)
 	}
 	a.checkNothingRuns(port)
 }
