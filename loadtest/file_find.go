@@ -1,6 +1,7 @@
 package loadtest
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -34,21 +35,47 @@ func findFile(name, wanted, dir string) string {
 	return ""
 }
 
+// findNamed returns the scenario of the file in dir whose key name is wanted, and
+// false if there is none. It passes over files that are wrong. The error is a
+// *[limiter.InvalidError] if several files have the name.
+func findNamed(wanted, dir string) (found Scenario, ok bool, err error) {
+	files, _ := filesIn(dir) // a folder that cannot be read has no scenario
+	var matches []string
+	for _, file := range files {
+		if s, err := Load(file); err == nil && s.Name == wanted {
+			found = s
+			matches = append(matches, filepath.Base(file))
+		}
+	}
+	if len(matches) > 1 {
+		return Scenario{}, false, invalid("scenario", wanted, "%s have this name; choose one of the files, such as %s", strings.Join(matches, " and "), matches[0])
+	}
+	return found, len(matches) == 1, nil
+}
+
+// filesIn returns the paths of the YAML files in a folder.
+func filesIn(dir string) (files []string, err error) {
+	entries, err := os.ReadDir(cmp.Or(dir, "."))
+	for _, entry := range entries {
+		if !entry.IsDir() && isFile(entry.Name()) {
+			files = append(files, filepath.Join(dir, entry.Name()))
+		}
+	}
+	return files, err
+}
+
 // LoadDir returns the scenarios of the YAML files in a folder by name. It leaves
 // out files without the key classes, such as manifests. The error joins the
 // errors of the other files that are wrong.
 func LoadDir(dir string) ([]Scenario, error) {
-	entries, err := os.ReadDir(dir)
+	files, err := filesIn(dir)
 	if err != nil {
 		return nil, err
 	}
 	var all []Scenario
 	var failed []error
-	for _, entry := range entries {
-		if entry.IsDir() || !isFile(entry.Name()) {
-			continue
-		}
-		s, err := Load(filepath.Join(dir, entry.Name()))
+	for _, file := range files {
+		s, err := Load(file)
 		switch bad, ok := errors.AsType[*FileError](err); {
 		case err == nil:
 			all = append(all, s)

@@ -145,7 +145,7 @@ func TestFindReadsFiles(t *testing.T) {
 	write("wrong.yaml", "classes: 5")
 	write("limits.yaml", "resources: {}")
 	for name, want := range map[string]string{
-		"mine": "mine", "mine.yaml": "mine", "other": "named", filepath.Join(dir, "mine.yaml"): "mine", "load/mine.py": "mine", "simple.yaml": "simple",
+		"mine": "mine", "mine.yaml": "mine", "other": "named", "named": "named", filepath.Join(dir, "mine.yaml"): "mine", "load/mine.py": "mine", "simple.yaml": "simple",
 	} {
 		s, err := loadtest.Find(name, dir)
 		if err != nil || s.Name != want || len(s.Classes) != 1 {
@@ -162,6 +162,12 @@ func TestFindReadsFiles(t *testing.T) {
 			t.Errorf("the error of %s is %v, want %q in it", name, err, want)
 		}
 	}
+	write("third.yaml", "name: named\n"+least)
+	_, err := loadtest.Find("named", dir)
+	if want := `other.yml and third.yaml have this name; choose one of the files, such as other.yml`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("two files have the name, but the error is %v", err)
+	}
+	check(t, os.Remove(filepath.Join(dir, "third.yaml")))
 	all, err := loadtest.LoadDir(dir)
 	if err == nil || !strings.HasSuffix(err.Error(), "wrong.yaml:1: classes: must be a mapping, not 5") {
 		t.Errorf("the folder has a wrong file, but the error is %v", err)

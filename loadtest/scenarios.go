@@ -15,11 +15,12 @@ func Scenarios() []Scenario {
 }
 
 // Find returns the scenario with a name: one of extra, one of this package, or
-// one that a file in dir defines, such as chat.yaml for chat. It accepts the
-// name of a Python file too, such as locustfiles/max_rps.py for max_rps. A name
-// with the extension of a YAML file is always a file, relative to dir. If none
-// has the name, the error is a *[limiter.InvalidError] that lists the names; if
-// the file is wrong, it is a *[FileError].
+// one that a file in dir defines: chat.yaml for chat, else a file with the key
+// name: chat. It accepts the name of a Python file too, such as
+// locustfiles/max_rps.py for max_rps. A name with the extension of a YAML file
+// is always a file, relative to dir. If none or several have the name, the error
+// is a *[limiter.InvalidError] that lists the names; if the file is wrong, it is
+// a *[FileError].
 func Find(name, dir string, extra ...Scenario) (Scenario, error) {
 	wanted := strings.TrimSuffix(path.Base(strings.ReplaceAll(name, `\`, "/")), ".py")
 	all := slices.Concat(extra, Scenarios())
@@ -30,6 +31,9 @@ func Find(name, dir string, extra ...Scenario) (Scenario, error) {
 	}
 	if file := findFile(name, wanted, dir); file != "" {
 		return Load(file)
+	}
+	if s, ok, err := findNamed(wanted, dir); ok || err != nil {
+		return s, err
 	}
 	var names []string
 	for _, s := range all {

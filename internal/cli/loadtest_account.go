@@ -3,7 +3,10 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"path"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,7 +20,7 @@ import (
 type accountTest struct {
 	*stackConnection
 	choice   scenarioChoice
-	scenario string
+	scenario string   // as the load stack finds it
 	classes  []string // empty for all
 }
 
@@ -27,13 +30,17 @@ func (a *accountTest) addTo(cmd *cobra.Command) {
 	a.choice.addFlags(a.console, cmd)
 }
 
-// choose sets the scenario and the classes of the command line.
+// choose sets the scenario and the classes of the command line. The load stack has
+// the files of the scenarios, so it gets the name by which this command found the
+// scenario, without a folder.
 func (a *accountTest) choose(args []string) error {
 	scenario, classes, err := a.choice.find(a.console, args)
 	if err != nil {
 		return err
 	}
-	if a.scenario = scenario.Name; len(classes) < len(scenario.Classes) {
+	name, _ := a.choice.name(args)
+	a.scenario = strings.TrimSuffix(path.Base(filepath.ToSlash(name)), ".py")
+	if len(classes) < len(scenario.Classes) {
 		a.classes = classes
 	}
 	return nil

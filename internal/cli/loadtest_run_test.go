@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -63,6 +65,33 @@ func TestLoadRunInAFunction(t *testing.T) {
 	}
 	if code, _, talk := quick(t.Context(), "loadtest", "run", "-n", "my-app", "-f", "simple"); code != exitFailed || !strings.HasSuffix(talk, `function "my-app-load-worker" failed: table my-app: not found`+"\n") {
 		t.Errorf("%d: %s", code, talk)
+	}
+}
+
+// The function finds the scenario of a file, whatever the file and the scenario
+// are called.
+func TestLoadRunOfAFile(t *testing.T) {
+	a := newFakeAccount(t)
+	dir := t.TempDir()
+	for file, name := range map[string]string{"a.yaml": "named", "b.yaml": "simple", "c.yaml": "a"} {
+		body := "name: " + name + "\nsystem: {limits: {rpm: 100}}\nclasses: {ApiUser: {tasks: {call: {acquire: api, consume: {rpm: 1}}}}}\n"
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(body), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.run = func(c loadtest.InvocationConfig) (loadtest.WorkerSummary, string) {
+		s, err := loadtest.Find(c.Locustfile, dir)
+		if err != nil {
+			return loadtest.WorkerSummary{}, err.Error()
+		}
+		return loadtest.WorkerSummary{}, fmt.Sprintf("found %s with %q", s.Name, classNames(s))
+	}
+	for given, want := range map[string]string{
+		"a": "named", "a.yaml": "named", "named": "named", filepath.Join(dir, "a.yaml"): "named", "b": "simple", "b.yaml": "simple", "c.yaml": "a", "c": "a",
+	} {
+		if _, _, talk := quick(t.Context(), "loadtest", "run", "-n", "my-app", "-C", dir, "-f", given); !strings.HasSuffix(talk, "failed: found "+want+` with ["ApiUser"]`+"\n") {
+			t.Errorf("%s: %s; want %s", given, talk, want)
+		}
 	}
 }
 

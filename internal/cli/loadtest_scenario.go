@@ -26,15 +26,21 @@ func (s *scenarioChoice) addDir(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&s.dir, "directory", "C", ".", "`folder` with YAML files of scenarios")
 }
 
+// name returns the scenario as the command line names it, and the other arguments.
+// It returns "" if there is none.
+func (s *scenarioChoice) name(args []string) (name string, classes []string) {
+	if s.file == "" && len(args) > 0 {
+		return args[0], args[1:]
+	}
+	return s.file, args
+}
+
 // find returns the chosen scenario and the names of the chosen classes, all if
 // none is given. It reports the problems of a file.
 func (s *scenarioChoice) find(c *console, args []string) (loadtest.Scenario, []string, error) {
-	name := s.file
+	name, args := s.name(args)
 	if name == "" {
-		if len(args) == 0 {
-			return loadtest.Scenario{}, nil, usagef(`SCENARIO is missing; "%s scenarios" lists them`, c.loadCommand())
-		}
-		name, args = args[0], args[1:]
+		return loadtest.Scenario{}, nil, usagef(`SCENARIO is missing; "%s scenarios" lists them`, c.loadCommand())
 	}
 	found, err := loadtest.Find(name, s.dir, c.scenarios...)
 	switch {
@@ -90,10 +96,7 @@ func (s *scenarioChoice) completer(c *console) cobra.CompletionFunc {
 			}
 			return words, cobra.ShellCompDirectiveNoFileComp
 		}
-		name := s.file
-		if name == "" {
-			name = args[0]
-		}
+		name, _ := s.name(args)
 		if found, err := loadtest.Find(name, s.dir, c.scenarios...); err == nil {
 			words = classNames(found)
 		}
