@@ -122,7 +122,7 @@ func (m MasterStats) Summary(elapsed time.Duration) WorkerSummary {
 
 // Measurement returns the summary as Tune uses it.
 func (s WorkerSummary) Measurement() Measurement {
-	return Measurement{Requests: s.Requests, RPS: s.RPS, P50: fromMilliseconds(s.P50), P95: fromMilliseconds(s.P95), P99: fromMilliseconds(s.P99)}
+	return Measurement{Requests: s.Requests, Failures: s.Failures, RPS: s.RPS, P50: fromMilliseconds(s.P50), P95: fromMilliseconds(s.P95), P99: fromMilliseconds(s.P99)}
 }
 
 func share(part, whole int64) float64 {

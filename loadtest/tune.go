@@ -33,17 +33,25 @@ type TuneStep struct {
 // Measurement holds what one run of a worker measured.
 type Measurement struct {
 	Requests int64
+	Failures int64
 	RPS      float64
 	P50      time.Duration
 	P95      time.Duration
 	P99      time.Duration
 }
 
+// Failing reports whether more than 1 % of the requests failed. Failures can be
+// quick, so that the latency says nothing then.
+func (m Measurement) Failing() bool { return share(m.Failures, m.Requests) > maxFailures }
+
+// maxFailures is the share of failures that an efficient step may have.
+const maxFailures = 0.01
+
 // Tuning is the result of Tune.
 type Tuning struct {
 	Steps    []TuneStep // in the order of their runs
 	Baseline TuneStep   // the last baseline
-	Optimum  TuneStep   // the most users with an efficiency of at least the threshold
+	Optimum  TuneStep   // the most users with an efficiency of at least the threshold, not failing
 }
 
 // minBaseline is the number of requests that a baseline needs.
@@ -52,6 +60,15 @@ const minBaseline = 100
 // ErrNoLatency reports that a baseline measured no latency, so that nothing can
 // be compared with it.
 var ErrNoLatency = errors.New("the baseline measured no latency")
+
+// BaselineError reports that requests of a baseline failed, so that nothing can be
+// compared with it.
+type BaselineError struct{ Requests, Failures int64 }
+
+// Error returns how many requests failed, and what to do.
+func (e *BaselineError) Error() string {
+	return fmt.Sprintf("%d of %d requests of the baseline failed; run the scenario with one user until none fails, then tune it", e.Failures, e.Requests)
+}
 
 func (o TuneOptions) withDefaults() (TuneOptions, error) {
 	setDefault(&o.MaxUsers, 40)
@@ -82,7 +99,9 @@ type tuner struct {
 
 // Tune searches for the number of users at which one worker is still efficient:
 // the efficiency of u users is the median latency of 1 user over that of u users.
-// It calls measure for each step. After an error it returns the steps up to then.
+// A step with more than 1 % of failures is not efficient. Tune calls measure for
+// each step. After an error it returns the steps up to then. The error is a
+// *[BaselineError] if requests of the baseline fail.
 func Tune(ctx context.Context, measure func(ctx context.Context, users int, d time.Duration) (Measurement, error), opts *TuneOptions) (Tuning, error) {
 	if opts == nil {
 		opts = &TuneOptions{}
@@ -126,6 +145,9 @@ func (t *tuner) baseline(ctx context.Context) error {
 			return err
 		}
 		t.Baseline, t.Optimum = s, s
+		if s.Failures > 0 {
+			return &BaselineError{s.Requests, s.Failures}
+		}
 		longer := longerBaseline(d, s.Requests, t.opts.MaxDuration)
 		switch {
 		case s.Requests < minBaseline && longer > d:
@@ -162,7 +184,7 @@ func (t *tuner) search(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if high.Efficiency >= t.opts.Threshold {
+	if t.isEfficient(high) {
 		t.Optimum = high
 		return nil
 	}
@@ -171,7 +193,7 @@ func (t *tuner) search(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if s.Efficiency >= t.opts.Threshold {
+		if t.isEfficient(s) {
 			low, t.Optimum = s, s
 		} else {
 			high = s
@@ -180,11 +202,14 @@ func (t *tuner) search(ctx context.Context) error {
 	return nil
 }
 
+func (t *tuner) isEfficient(s TuneStep) bool { return !s.Failing() && s.Efficiency >= t.opts.Threshold }
+
 // nextUsers interpolates where the efficiency crosses the threshold, strictly
-// between low and high.
+// between low and high. It takes the middle if the efficiency of high has no
+// meaning.
 func nextUsers(low, high TuneStep, threshold float64) int {
 	share := 0.5
-	if gap := low.Efficiency - high.Efficiency; gap != 0 {
+	if gap := low.Efficiency - high.Efficiency; gap != 0 && !high.Failing() {
 		share = (low.Efficiency - threshold) / gap
 	}
 	mid := low.Users + int(math.RoundToEven(share*float64(high.Users-low.Users)))

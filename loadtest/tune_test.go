@@ -90,6 +90,35 @@ func TestTuneNeedsFewInvocations(t *testing.T) {
 	}
 }
 
+// Failures are quick, but a step with many of them is not efficient.
+func TestTuneCountsFailures(t *testing.T) {
+	for _, test := range []struct {
+		fails   int64 // of 5000, beyond 12 users
+		optimum int
+	}{{5000, 12}, {51, 12}, {50, 40}} {
+		got, err := Tune(t.Context(), func(_ context.Context, users int, _ time.Duration) (Measurement, error) {
+			m := Measurement{Requests: 5000, P50: 10 * time.Millisecond}
+			if users > 12 {
+				m.Failures, m.P50 = test.fails, time.Millisecond
+			}
+			return m, nil
+		}, nil)
+		if err != nil || got.Optimum.Users != test.optimum || len(got.Steps) > 8 {
+			t.Errorf("%d failures: optimum %d after %d steps, %v; want %d", test.fails, got.Optimum.Users, len(got.Steps), err, test.optimum)
+		}
+	}
+}
+
+func TestTuneRefusesABaselineWithFailures(t *testing.T) {
+	got, err := Tune(t.Context(), func(context.Context, int, time.Duration) (Measurement, error) {
+		return Measurement{Requests: 600, Failures: 3, P50: time.Millisecond}, nil
+	}, nil)
+	bad, ok := errors.AsType[*BaselineError](err)
+	if !ok || *bad != (BaselineError{600, 3}) || len(got.Steps) != 1 {
+		t.Errorf("%v after %d steps", err, len(got.Steps))
+	}
+}
+
 func TestBaselineGrowsUntilItHasEnoughRequests(t *testing.T) {
 	for _, test := range []struct {
 		name      string

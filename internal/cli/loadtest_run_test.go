@@ -285,6 +285,21 @@ func TestLoadTune(t *testing.T) {
 			t.Errorf("invocation %d: %+v; want %v seconds", i, e, want)
 		}
 	}
+	a.run = func(c loadtest.InvocationConfig) (loadtest.WorkerSummary, string) {
+		if c.Users == 1 {
+			return loadtest.WorkerSummary{Requests: 1000, RPS: 100, P50: 10, P95: 20, P99: 30}, ""
+		}
+		return loadtest.WorkerSummary{Requests: 5000, Failures: 2600, RPS: 800, P50: 1, P95: 1, P99: 1}, ""
+	}
+	_, out, talk = quick(t.Context(), "loadtest", "tune", "-n", "my-app", "-f", "max_rps", "--max-users", "2")
+	if want := "1\t100.0\t10.0 ms\t20.0 ms\t30.0 ms\t1000\t100%\toptimum\n2\t800.0\t1.0 ms\t1.0 ms\t1.0 ms\t5000\t1000%\t52% failed\n"; out != want || !strings.Contains(talk, ", 2,600 failures\n") {
+		t.Errorf("%s%s", out, talk)
+	}
+	a.run = sampleRun
+	code, out, talk = quick(t.Context(), "loadtest", "tune", "-n", "my-app", "-f", "max_rps")
+	if code != exitFailed || !strings.HasSuffix(talk, "12 of 1234 requests of the baseline failed; run the scenario with one user until none fails, then tune it\n") || !strings.HasSuffix(out, "1% failed\n") {
+		t.Errorf("code %d: %s%s", code, out, talk)
+	}
 	a.run = func(loadtest.InvocationConfig) (loadtest.WorkerSummary, string) {
 		return loadtest.WorkerSummary{Requests: 100}, ""
 	}

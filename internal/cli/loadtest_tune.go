@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -33,10 +34,11 @@ func newLoadtestTune(c *console) *cobra.Command {
 them down. The efficiency of a number of users is the median latency of one
 user, measured first, over theirs. A search finds the most users with an
 efficiency of at least --threshold, in six or seven invocations for up to 40
-users.
+users. A step with more than 1 % of failures is not efficient, since failures
+can be quick.
 
 A baseline with fewer than 100 requests is repeated for longer, within the
-function's timeout.
+function's timeout. A baseline with failures is an error.
 
 ` + stackHelp,
 		Example: "  zae-limiter loadtest tune -n my-app -f max_rps\n  zae-limiter loadtest tune -n my-app -f simple --max-users 100 --threshold 0.9",
@@ -68,7 +70,7 @@ type tuningJSON struct {
 	P95      float64        `json:"floor_p95" doc:"95th percentile of the latency of one user, ms"`
 	P99      float64        `json:"floor_p99" doc:"99th percentile of the latency of one user, ms"`
 	Complete bool           `json:"complete" doc:"whether the search reached its end"`
-	Steps    []tuneStepJSON `json:"steps" doc:"in the order of their runs: users, baseline, optimum, requests_per_second, p50, p95, p99, requests, efficiency"`
+	Steps    []tuneStepJSON `json:"steps" doc:"in the order of their runs: users, baseline, optimum, requests_per_second, p50, p95, p99, requests, failures, failing, efficiency"`
 }
 
 type tuneStepJSON struct {
@@ -80,6 +82,8 @@ type tuneStepJSON struct {
 	P95        float64 `json:"p95"`
 	P99        float64 `json:"p99"`
 	Requests   int64   `json:"requests"`
+	Failures   int64   `json:"failures"`
+	Failing    bool    `json:"failing"`
 	Efficiency float64 `json:"efficiency"`
 }
 
@@ -98,6 +102,8 @@ var tuneListing = listing[tuneStepJSON]{
 	row: func(s tuneStepJSON) []cell {
 		mark := ""
 		switch {
+		case s.Failing || s.Baseline && s.Failures > 0:
+			mark = fmt.Sprintf("%.0f%% failed", math.Ceil(100*share(s.Failures, s.Requests)))
 		case s.Optimum:
 			mark = "optimum"
 		case s.Baseline:
@@ -130,7 +136,11 @@ func runLoadTune(ctx context.Context, o *loadTuneOptions, args []string) error {
 	const reserve = 30 * time.Second
 	o.MaxDuration = max(time.Second, worker.Timeout()-reserve)
 	o.Report = func(s loadtest.TuneStep) {
-		o.say("  %s: p50 %s ms, %.1f requests/s, efficiency %.0f%%", count(s.Users, "user"), milliText(inMillis(s.P50)), s.RPS, 100*s.Efficiency)
+		failures := ""
+		if s.Failures > 0 {
+			failures = ", " + count(int(s.Failures), "failure")
+		}
+		o.say("  %s: p50 %s ms, %.1f requests/s, efficiency %.0f%%%s", count(s.Users, "user"), milliText(inMillis(s.P50)), s.RPS, 100*s.Efficiency, failures)
 	}
 	tuning, err := loadtest.Tune(ctx, o.measure(worker, name), &o.TuneOptions)
 	if len(tuning.Steps) == 0 {
@@ -169,7 +179,7 @@ func (o *loadTuneOptions) printTuning(name string, t loadtest.Tuning, complete b
 	}
 	for i, s := range t.Steps {
 		shape.Steps = append(shape.Steps, tuneStepJSON{
-			s.Users, s.Baseline, complete && s == t.Optimum && i == lastStep(t, s), s.RPS, inMillis(s.P50), inMillis(s.P95), inMillis(s.P99), s.Requests, s.Efficiency,
+			s.Users, s.Baseline, complete && s == t.Optimum && i == lastStep(t, s), s.RPS, inMillis(s.P50), inMillis(s.P95), inMillis(s.P99), s.Requests, s.Failures, s.Failing(), s.Efficiency,
 		})
 	}
 	if o.json {
