@@ -29,6 +29,9 @@ func Orchestrate(ctx context.Context, opts OrchestrateOptions) error {
 	if err != nil {
 		return err
 	}
+	if opts.Interval < 0 {
+		return invalid("interval", opts.Interval.String(), "must not be negative")
+	}
 	setDefault(&opts.Interval, 5*time.Second)
 	if opts.Report == nil {
 		opts.Report = func(Decision, error) {}

@@ -41,7 +41,7 @@ func (o OrchestratorOptions) withDefaults() (OrchestratorOptions, error) {
 		{"idle timeout", float64(o.IdleTimeout), 0},
 		{"replacement", o.Replacement, 1},
 	} {
-		if field.value < 0 || field.most > 0 && field.value > field.most {
+		if !(field.value >= 0) || field.most > 0 && field.value > field.most {
 			return o, invalid(field.name, fmt.Sprint(field.value), "must not be negative; a share must be at most 1")
 		}
 	}

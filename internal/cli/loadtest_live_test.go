@@ -49,7 +49,7 @@ func (l *liveAccount) runTask(request string) {
 		l.site.Error(err)
 	}
 	settings := []string{
-		"env", "AWS_ENDPOINT_URL=" + l.url, "WORKER_FUNCTION_NAME=live-load-worker", "MASTER_PORT=" + l.port, "LOCUST_WEB_PORT=" + l.webPort, "POLL_INTERVAL=0.5",
+		"env", "AWS_ENDPOINT_URL=" + l.url, "WORKER_FUNCTION_NAME=live-load-worker", "MASTER_PORT=" + l.port, "LOCUST_WEB_PORT=" + l.webPort, "POLL_INTERVAL=1",
 		"ECS_CONTAINER_METADATA_URI_V4=" + l.metadata,
 	}
 	for _, container := range in.Overrides.ContainerOverrides {

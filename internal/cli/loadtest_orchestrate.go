@@ -4,10 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,15 +27,18 @@ The environment configures it; times are in seconds:
   WORKER_FUNCTION_NAME  the worker function
   MASTER_PORT           port of the master for workers (5557)
   LOCUST_WEB_PORT       port of the master's web page (8089)
-  POLL_INTERVAL         time between two looks at the master (5)
-  PENDING_TIMEOUT       time that a worker may take to connect (30)
-  LAMBDA_TIMEOUT        timeout of the worker function (300)
-  REPLACEMENT_PCT       share of it after which a worker is replaced (0.8)
-  IDLE_TIMEOUT          time without a test after which this ends (900)
-  USERS_PER_WORKER      users of one worker (10)
-  MIN_WORKERS           the fewest workers (1)
-  MAX_WORKERS           the most workers (no limit)
-  STARTUP_LEAD_TIME     how far ahead workers start (20)
+  POLL_INTERVAL         time between two looks at the master, 1 to 3600 (5)
+  PENDING_TIMEOUT       time that a worker may take to connect, above
+                        POLL_INTERVAL + 5 and at most 900 (30)
+  LAMBDA_TIMEOUT        timeout of the worker function, 60 to 900 (300)
+  REPLACEMENT_PCT       share of it after which a worker is replaced, above 0
+                        and at most 1 (0.8)
+  IDLE_TIMEOUT          time without a test after which this ends, 1 to 86400
+                        (900)
+  USERS_PER_WORKER      users of one worker, 1 to 100000 (10)
+  MIN_WORKERS           the fewest workers, 1 to 1000 (1)
+  MAX_WORKERS           the most workers, 1 to 1000 (no limit)
+  STARTUP_LEAD_TIME     how far ahead workers start, 0 to 120 (20)
   LOCUSTFILE            the scenario
   LOCUST_USER_CLASSES   classes of its users, separated by commas (all)
   BOTO3_MAX_POOL        connections of a worker to DynamoDB (1000)`,
@@ -47,49 +47,14 @@ The environment configures it; times are in seconds:
 	}
 }
 
-// numbers reads numbers from the environment. It keeps the first error.
-type numbers struct {
-	getenv func(string) string
-	err    error
-}
-
-// read returns the value of a variable, or fallback if that is empty.
-func (n *numbers) read(name string, fallback, least float64) float64 {
-	text := strings.TrimSpace(n.getenv(name))
-	if text == "" {
-		return fallback
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil || f < least || math.IsInf(f, 0) {
-		if n.err == nil {
-			n.err = usagef("invalid %s %q: must be a number, %v or more", name, clip(text), least)
-		}
-		return fallback
-	}
-	return f
-}
-
-func (n *numbers) seconds(name string, fallback float64) time.Duration {
-	return time.Duration(n.read(name, fallback, 0) * float64(time.Second))
-}
-
-// orchestratorOptions reads the environment of an orchestrator.
-func orchestratorOptions(getenv func(string) string) (o loadtest.OrchestrateOptions, port int, err error) {
-	n := &numbers{getenv: getenv}
-	o.Interval, o.PendingTimeout = n.seconds("POLL_INTERVAL", 5), n.seconds("PENDING_TIMEOUT", 30)
-	o.Lifetime, o.IdleTimeout = n.seconds("LAMBDA_TIMEOUT", 300), n.seconds("IDLE_TIMEOUT", 900)
-	o.Replacement = n.read("REPLACEMENT_PCT", 0.8, 0)
-	o.UsersPerWorker, o.MinWorkers, o.MaxWorkers = int(n.read("USERS_PER_WORKER", 10, 1)), int(n.read("MIN_WORKERS", 1, 1)), int(n.read("MAX_WORKERS", 0, 0))
-	if o.Lead = n.seconds("STARTUP_LEAD_TIME", 20); o.Lead == 0 {
-		o.Lead = -1 // no prediction
-	}
-	return o, int(n.read("MASTER_PORT", 5557, 1)), n.err
-}
-
 func runOrchestrate(ctx context.Context, c *console, getenv func(string) string) error {
-	o, port, err := orchestratorOptions(getenv)
+	settings, err := readOrchestration(getenv)
 	if err != nil {
 		return err
+	}
+	o := settings.OrchestrateOptions
+	if c.poll > 0 {
+		o.Interval = c.poll
 	}
 	function, scenario := getenv("WORKER_FUNCTION_NAME"), getenv("LOCUSTFILE")
 	if function == "" || scenario == "" {
@@ -103,34 +68,21 @@ func runOrchestrate(ctx context.Context, c *console, getenv func(string) string)
 	if err != nil {
 		return err
 	}
-	webPort, pool := &numbers{getenv: getenv}, &numbers{getenv: getenv}
-	master := loadtest.Master{URL: fmt.Sprintf("http://127.0.0.1:%d", int(webPort.read("LOCUST_WEB_PORT", 8089, 1)))}
+	master := loadtest.Master{URL: fmt.Sprintf("http://127.0.0.1:%d", settings.webPort)}
 	config := loadtest.InvocationConfig{
-		Mode: loadtest.ModeWorker, Locustfile: scenario, UserClasses: getenv("LOCUST_USER_CLASSES"), MasterHost: address, MasterPort: port,
-		PoolConnections: int(pool.read("BOTO3_MAX_POOL", 0, 1)),
-	}
-	if webPort.err != nil || pool.err != nil {
-		return joinFirst(webPort.err, pool.err)
+		Mode: loadtest.ModeWorker, Locustfile: scenario, UserClasses: getenv("LOCUST_USER_CLASSES"), MasterHost: address, MasterPort: settings.port,
+		PoolConnections: settings.pool,
 	}
 	o.Stats = master.Stats
 	o.Invoke = func(ctx context.Context, deadline time.Time) (string, error) {
 		return startWorker(ctx, worker, config, deadline)
 	}
 	o.Report = reportDecisions(c)
-	c.say("keeping workers of %s for the master at %s:%d", function, address, port)
+	c.say("keeping workers of %s for the master at %s:%d", function, address, settings.port)
 	if err := loadtest.Orchestrate(ctx, o); err != nil {
 		return stackError(err)
 	}
 	c.done("no test has run for %v", o.IdleTimeout)
-	return nil
-}
-
-func joinFirst(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
 	return nil
 }
 

@@ -320,12 +320,12 @@ func TestOrchestrateInATask(t *testing.T) {
 	m.polled = func(n int) { m.workers = min(3, n-1) }
 	for name, value := range map[string]string{
 		"WORKER_FUNCTION_NAME": "my-app-load-worker", "LOCUSTFILE": "max_rps", "LOCUST_USER_CLASSES": "MaxRpsUser", "ECS_CONTAINER_METADATA_URI_V4": metadata,
-		"LOCUST_WEB_PORT": master.Port(), "POLL_INTERVAL": "0.01", "IDLE_TIMEOUT": "0.05", "BOTO3_MAX_POOL": "50",
+		"LOCUST_WEB_PORT": master.Port(), "IDLE_TIMEOUT": "1", "BOTO3_MAX_POOL": "50",
 	} {
 		t.Setenv(name, value)
 	}
 	code, _, talk := quick(t.Context(), "loadtest", "orchestrate")
-	if code != exitDone || !strings.Contains(talk, "keeping workers of my-app-load-worker for the master at 10.0.2.106:5557") || !strings.Contains(talk, "no test has run for 50ms") {
+	if code != exitDone || !strings.Contains(talk, "keeping workers of my-app-load-worker for the master at 10.0.2.106:5557") || !strings.Contains(talk, "no test has run for 1s") {
 		t.Errorf("code %d: %s", code, talk)
 	}
 	if len(a.events) != 3 {
@@ -340,12 +340,53 @@ func TestOrchestrateInATask(t *testing.T) {
 	if left := time.Until(time.Unix(want.JoinBefore, 0)); left < 10*time.Second || left > 25*time.Second {
 		t.Errorf("a worker may join for %v", left)
 	}
-	for name, value := range map[string]string{"MIN_WORKERS": "none", "USERS_PER_WORKER": "0", "LAMBDA_TIMEOUT": "-1", "MASTER_PORT": "0"} {
-		t.Run(name, func(t *testing.T) {
-			t.Setenv(name, value)
-			if code, _, talk := quick(t.Context(), "loadtest", "orchestrate"); code != exitUsage || !strings.Contains(talk, fmt.Sprintf("invalid %s %q: must be a number", name, value)) {
-				t.Errorf("code %d: %s", code, talk)
-			}
-		})
+}
+
+func TestOrchestrateRefusesItsEnvironment(t *testing.T) {
+	for _, test := range []struct{ rule, name, values string }{
+		{"must be a number of seconds from 1 to 3600", "POLL_INTERVAL", "NaN 1e300 1e10 0 -1 0.5 3601 Inf soon"},
+		{"must be a number of seconds above POLL_INTERVAL + 5, here 10, and at most 900", "PENDING_TIMEOUT", "NaN 5 10 901 1e300"},
+		{"must be a number of seconds from 60 to 900", "LAMBDA_TIMEOUT", "NaN 59 901 -1"},
+		{"must be a number above 0 and at most 1", "REPLACEMENT_PCT", "NaN 0 -0.1 1.01 80"},
+		{"must be a number of seconds from 1 to 86400", "IDLE_TIMEOUT", "NaN 0 86401"},
+		{"must be a whole number from 1 to 100000", "USERS_PER_WORKER", "NaN 0 0.5 1e19"},
+		{"must be a whole number from 1 to 1000", "MIN_WORKERS", "NaN 0 none 1001"},
+		{"must be a whole number from 1 to 1000", "MAX_WORKERS", "NaN 0 0.5 1001"},
+		{"must be a number of seconds from 0 to 120", "STARTUP_LEAD_TIME", "NaN 1e12 -1 121"},
+		{"must be a whole number from 1 to 65535", "MASTER_PORT", "NaN 1e9 0 65536"},
+		{"must be a whole number from 1 to 65535", "LOCUST_WEB_PORT", "NaN 1e9 0 65536"},
+		{"must be a whole number from 1 to 100000", "BOTO3_MAX_POOL", "NaN 0 1e9"},
+	} {
+		for value := range strings.FieldsSeq(test.values) {
+			t.Run(test.name+"="+value, func(t *testing.T) {
+				t.Setenv(test.name, value)
+				code, _, talk := quick(t.Context(), "loadtest", "orchestrate")
+				if want := fmt.Sprintf("zae-limiter: invalid %s %q: %s\n", test.name, value, test.rule); code != exitUsage || talk != want {
+					t.Errorf("code %d: %s; want %s", code, talk, want)
+				}
+			})
+		}
+	}
+	t.Setenv("MIN_WORKERS", "3")
+	t.Setenv("MAX_WORKERS", "2")
+	if code, _, talk := quick(t.Context(), "loadtest", "orchestrate"); code != exitUsage || talk != "zae-limiter: MIN_WORKERS 3 is more than MAX_WORKERS 2\n" {
+		t.Errorf("code %d: %s", code, talk)
+	}
+}
+
+func TestOrchestrateAcceptsTheLimits(t *testing.T) {
+	for _, set := range []string{
+		"POLL_INTERVAL=1 PENDING_TIMEOUT=6.5 LAMBDA_TIMEOUT=60 REPLACEMENT_PCT=0.01 IDLE_TIMEOUT=1 MIN_WORKERS=1 MAX_WORKERS=1 STARTUP_LEAD_TIME=0 MASTER_PORT=1",
+		"POLL_INTERVAL=800 PENDING_TIMEOUT=900 LAMBDA_TIMEOUT=900 REPLACEMENT_PCT=1 IDLE_TIMEOUT=86400 MIN_WORKERS=1000 MAX_WORKERS=1000 STARTUP_LEAD_TIME=120 MASTER_PORT=65535",
+		"",
+	} {
+		variables := map[string]string{}
+		for pair := range strings.FieldsSeq(set) {
+			name, value, _ := strings.Cut(pair, "=")
+			variables[name] = value
+		}
+		if _, err := readOrchestration(func(name string) string { return variables[name] }); err != nil {
+			t.Errorf("%s: %v", set, err)
+		}
 	}
 }
