@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -107,7 +106,8 @@ func DeployLoad(ctx context.Context, name string, opts *LoadOptions) (LoadDeploy
 		return LoadDeployment{}, err
 	}
 	d, err := l.deploy(ctx)
-	return d, translateError(ctx, op, l.close(ctx, err))
+	l.docker.close(ctx)
+	return d, translateError(ctx, op, err)
 }
 
 // deploy creates or updates the stack.
@@ -227,12 +227,6 @@ func (l *load) prepare(ctx context.Context, target, deployed *cfn.Stack) ([]para
 	return append(settings.parameters(),
 		parameter{paramTarget, l.target}, parameter{paramRouteTables, tables}, parameter{paramAlarmTopic, topic},
 		parameter{paramBoundary, outputsOf(target)[outputBoundary]}, parameter{paramRoleFormat, format}), nil
-}
-
-// close removes what docker keeps for this call, and returns err or the failure to
-// do so.
-func (l *load) close(ctx context.Context, err error) error {
-	return errors.Join(err, l.refuseCode(ctx, l.docker.close(ctx)))
 }
 
 // collect collects the code, once.

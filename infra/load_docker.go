@@ -17,7 +17,6 @@ import (
 type docker struct {
 	image string   // a local name of its own
 	tags  []string // names of the image that have to be removed
-	host  string   // the registry that it is logged in to, or ""
 }
 
 // newDocker returns an error, in one sentence, if docker or its daemon is missing.
@@ -26,7 +25,7 @@ func newDocker(ctx context.Context) (*docker, error) {
 		return nil, errors.New("docker builds the image of load tests, and is not installed; install Docker, and try again")
 	}
 	d := &docker{image: "zae-limiter-load:" + strings.ToLower(rand.Text()[:16])}
-	if err := d.run(ctx, "", "version", "--format", "{{.Server.Version}}"); err != nil {
+	if err := d.run(ctx, "version", "--format", "{{.Server.Version}}"); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -46,54 +45,51 @@ func (d *docker) build(ctx context.Context, c *loadContent) (err error) {
 		return err
 	}
 	d.tags = append(d.tags, d.image)
-	return d.run(ctx, "", "build", "--platform", "linux/amd64", "--tag", d.image, folder)
+	return d.run(ctx, "build", "--platform", "linux/amd64", "--tag", d.image, folder)
 }
 
 // push pushes the image to a repository, under each of the tags.
-func (d *docker) push(ctx context.Context, repository, user, password string, tags ...string) error {
-	d.host, _, _ = strings.Cut(repository, "/")
-	if err := d.run(ctx, password, "login", "--username", user, "--password-stdin", d.host); err != nil {
-		return err
+func (d *docker) push(ctx context.Context, repository, user, password string, tags ...string) (err error) {
+	host, _, _ := strings.Cut(repository, "/")
+	login, err := newDockerLogin(host, user, password)
+	if err != nil {
+		return fmt.Errorf("prepare the login of docker: %w", err)
 	}
+	defer func() { err = errors.Join(err, os.RemoveAll(login)) }()
 	for _, tag := range tags {
 		name := repository + ":" + tag
 		d.tags = append(d.tags, name)
-		if err := d.run(ctx, "", "tag", d.image, name); err != nil {
+		if err := d.run(ctx, "tag", d.image, name); err != nil {
 			return err
 		}
-		if err := d.run(ctx, "", "push", name); err != nil {
+		if err := d.runWith(ctx, []string{"DOCKER_CONFIG=" + login}, "push", name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// close removes the names of the image and the login. Docker keeps its cache of
-// layers, so that the next build is quick. It does nothing for a nil docker.
-func (d *docker) close(ctx context.Context) error {
-	if d == nil {
-		return nil
+// close removes the names of the image. Docker keeps its cache of layers, so that
+// the next build is quick. It does nothing for a nil docker.
+func (d *docker) close(ctx context.Context) {
+	if d == nil || len(d.tags) == 0 {
+		return
 	}
 	ctx, cancel := cleanupContext(ctx)
 	defer cancel()
-	if len(d.tags) > 0 {
-		_ = d.run(ctx, "", append([]string{"image", "rm", "--force"}, d.tags...)...) // it may not exist
-	}
-	if d.host == "" {
-		return nil
-	}
-	return d.run(ctx, "", "logout", d.host)
+	_ = d.run(ctx, append([]string{"image", "rm", "--force"}, d.tags...)...) // it may not exist
 }
 
-// run runs docker with input on its standard input. Its error has the last lines
-// that docker wrote.
-func (d *docker) run(ctx context.Context, input string, args ...string) error {
+// run runs docker. Its error has the last lines that docker wrote.
+func (d *docker) run(ctx context.Context, args ...string) error { return d.runWith(ctx, nil, args...) }
+
+// runWith runs docker with more variables in its environment.
+func (d *docker) runWith(ctx context.Context, variables []string, args ...string) error {
 	const grace = 10 * time.Second // docker cancels the work of its daemon
 	cmd := exec.CommandContext(ctx, "docker", args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = grace
-	cmd.Env = append(os.Environ(), "BUILDX_NO_DEFAULT_ATTESTATIONS=1") // they would count as images of the repository
-	cmd.Stdin = strings.NewReader(input)
+	cmd.Env = append(append(os.Environ(), "BUILDX_NO_DEFAULT_ATTESTATIONS=1"), variables...) // attestations would count as images of the repository
 	var printed bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &printed, &printed
 	err := cmd.Run()

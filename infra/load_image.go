@@ -14,7 +14,7 @@ fi
 LOCUST_USER_CLASSES=$(echo "${LOCUST_USER_CLASSES:-}" | tr ',' ' ')
 export LOCUST_USER_CLASSES
 exec locust --master --master-bind-host '*' --master-bind-port 5557 \
-	--web-host 0.0.0.0 --web-port 8089 --class-picker -f "$file"
+	--web-host 0.0.0.0 --web-port 8089 --class-picker --enable-rebalancing -f "$file"
 `
 
 // dockerfile returns the description of the image. Locust runs on Python; the rest

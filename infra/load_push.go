@@ -30,7 +30,8 @@ func PushLoad(ctx context.Context, name string, opts *LoadOptions) (LoadDeployme
 		return l.push(ctx, stack, &d)
 	}})
 	d.Complete = err == nil
-	return d, translateError(ctx, op, l.close(ctx, err))
+	l.docker.close(ctx)
+	return d, translateError(ctx, op, err)
 }
 
 // push replaces the image first, so that the stack never names one that is missing.
@@ -85,7 +86,8 @@ func (l *load) buildImage(ctx context.Context) error {
 	done(err)
 	if err != nil {
 		l.docker = nil
-		return errors.Join(l.refuseCode(ctx, err), d.close(ctx))
+		d.close(ctx)
+		return l.refuseCode(ctx, err)
 	}
 	return nil
 }

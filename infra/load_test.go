@@ -1,6 +1,7 @@
 package infra_test
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
@@ -69,7 +70,7 @@ func TestDockerIsCalledLikeThis(t *testing.T) {
 	w := newLoadWorld(t)
 	d := w.deploy(t, w.loadOptions())
 	log := strings.Split(strings.TrimSpace(w.recorded("log")), "\n")
-	if len(log) != 9 {
+	if len(log) != 7 {
 		t.Fatal(log)
 	}
 	local, folder := "", ""
@@ -81,16 +82,40 @@ func TestDockerIsCalledLikeThis(t *testing.T) {
 	}
 	latest := w.repository() + ":latest"
 	want := []string{
-		"version --format {{.Server.Version}}", log[1], "login --username AWS --password-stdin " + fakeaws.Registry,
+		"version --format {{.Server.Version}}", log[1],
 		"tag " + local + " " + d.Image, "push " + d.Image, "tag " + local + " " + latest, "push " + latest,
-		"image rm --force " + local + " " + d.Image + " " + latest, "logout " + fakeaws.Registry,
+		"image rm --force " + local + " " + d.Image + " " + latest,
 	}
 	if diff := cmp.Diff(want, log); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if w.recorded("password") != fakeaws.RegistryPassword+"\n" || strings.Contains(w.recorded("log"), fakeaws.RegistryPassword) {
-		t.Error("the password is not on standard input alone")
+	if strings.Contains(w.recorded("log"), fakeaws.RegistryPassword) {
+		t.Error("the password is an argument")
 	}
+}
+
+// A push has the context of the user, and a login of its own: that of the user
+// stays, and no credential helper sees ours.
+func TestPushKeepsTheLoginsOfTheUser(t *testing.T) {
+	w := newLoadWorld(t)
+	home := t.TempDir()
+	t.Setenv("DOCKER_CONFIG", home)
+	mine := `{"auths":{"` + fakeaws.Registry + `":{"auth":"bWluZQ=="}},"credsStore":"desktop","credHelpers":{"` + fakeaws.Registry + `":"ecr-login"},"currentContext":"colima","proxies":{}}`
+	must(t, os.WriteFile(filepath.Join(home, "config.json"), []byte(mine), 0o600))
+	must(t, os.MkdirAll(filepath.Join(home, "contexts", "meta"), 0o700))
+	must(t, os.WriteFile(filepath.Join(home, "contexts", "meta", "colima"), []byte("unix:///colima.sock"), 0o600))
+	w.deploy(t, w.loadOptions())
+	want := fmt.Sprintf(`{"auths":{%q:{"auth":%q}},"currentContext":"colima","proxies":{}}`, fakeaws.Registry, base64.StdEncoding.EncodeToString([]byte("AWS:"+fakeaws.RegistryPassword)))
+	if diff := cmp.Diff(want, w.recorded("login/config.json")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if w.recorded("login/contexts/meta/colima") != "unix:///colima.sock" {
+		t.Error("the push has another context than the build")
+	}
+	if now, err := os.ReadFile(filepath.Join(home, "config.json")); err != nil || string(now) != mine {
+		t.Errorf("the settings of the user are %s, %v", now, err)
+	}
+	w.checkClean(t)
 }
 
 // Image and function hold the program and the user's files, but no hidden ones.
@@ -314,7 +339,7 @@ func TestMasterScript(t *testing.T) {
 	for name, script := range map[string]string{"locust": `echo "$LOCUST_USER_CLASSES|$*"`, "zae-limiter": `echo "$*"`} {
 		must(t, os.WriteFile(filepath.Join(w.bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700)) //nolint:gosec // it is a program
 	}
-	const locust = "--master --master-bind-host * --master-bind-port 5557 --web-host 0.0.0.0 --web-port 8089 --class-picker -f "
+	const locust = "--master --master-bind-host * --master-bind-port 5557 --web-host 0.0.0.0 --web-port 8089 --class-picker --enable-rebalancing -f "
 	for _, test := range []struct{ scenario, classes, file, print, want string }{
 		{"", "", printed, "simple", ""},
 		{"max_rps", "MaxRpsUser,MaxRpsCascadeUser", printed, "max_rps", "MaxRpsUser MaxRpsCascadeUser"},
