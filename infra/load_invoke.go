@@ -16,6 +16,7 @@ import (
 	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
 )
 
 // LoadWorker invokes the worker function of a load stack.
@@ -29,7 +30,7 @@ type LoadWorker struct {
 // FindLoadWorker returns the worker function of the load stack of a limiter. It
 // returns limiter.ErrNotFound if there is none.
 func FindLoadWorker(ctx context.Context, name string, opts *Options) (*LoadWorker, error) {
-	s, err := newStackSession(ctx, "find the worker function", name, opts)
+	s, err := newTestSession(ctx, "find the worker function", name, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -48,6 +49,14 @@ func FindLoadWorker(ctx context.Context, name string, opts *Options) (*LoadWorke
 	}
 	w.runs = patientClient(cfg, w.timeout)
 	return w, nil
+}
+
+// newTestSession returns a session for the stack that a load stack tests.
+func newTestSession(ctx context.Context, op, name string, opts *Options) (*session, error) {
+	if err := checkLoadName(dynamo.TableName(name)); err != nil {
+		return nil, err
+	}
+	return newStackSession(ctx, op, name, opts)
 }
 
 // LoadWorkerByName returns a worker function without looking it up, for a caller

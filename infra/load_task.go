@@ -56,7 +56,7 @@ type LoadTask struct {
 
 // newTaskSession returns a session for tasks of the load stack of a limiter.
 func newTaskSession(ctx context.Context, op, name string, opts *LoadTaskOptions) (*session, error) {
-	s, err := newStackSession(ctx, op, name, &opts.Options)
+	s, err := newTestSession(ctx, op, name, &opts.Options)
 	if err == nil && opts.Progress == nil {
 		opts.Progress = func(string) {}
 	}

@@ -58,7 +58,7 @@ of it is left. Ctrl-C ends the test early and prints the results up to then.
 	addFlag(cmd, &o.users, "users", "number", "20", "number of users", parseUsers)
 	addFlag(cmd, &o.duration, "duration", "duration", "60s", "length of the test; a plain number is seconds", parseSeconds)
 	addFlag(cmd, &o.spawnRate, "spawn-rate", "number", "10", "users started a second", parsePositive)
-	addFlag(cmd, &o.workers, "workers", "number", "", "run the users in so many functions under a Locust master", parseCount)
+	addNumber(cmd, &o.workers, "workers", "", "run the users in so many functions under a Locust master", 1, maxLoadWorkers)
 	o.task.addTo(cmd)
 	addJSON[loadRunJSON](cmd, &o.json, anObject, nil)
 	return cmd

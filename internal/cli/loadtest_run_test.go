@@ -241,6 +241,25 @@ func TestLoadUI(t *testing.T) {
 	}
 }
 
+// A name that no load stack can have is refused before any call.
+func TestLoadTestsOfAWrongName(t *testing.T) {
+	a, port := newFakeAccount(t), masterPort(t)
+	for _, args := range [][]string{{"run"}, {"run", "--workers", "2", "--port", port}, {"ui", "--port", port}, {"tune"}} {
+		code, _, talk := quick(t.Context(), append(append([]string{"loadtest"}, args...), "-n", "My-App", "-f", "simple")...)
+		if code != exitUsage || !strings.HasSuffix(talk, `invalid name "My-App": must be in lower case for a load test, because repositories of images are`+"\n") {
+			t.Errorf("%q: code %d: %s", args, code, talk)
+		}
+	}
+	for _, args := range [][]string{{"run", "--workers", "1001"}, {"ui", "--max-workers", "1001"}, {"ui", "--startup-lead-time", "3m"}} {
+		if code, _, talk := quick(t.Context(), append(append([]string{"loadtest"}, args...), "-n", "my-app", "-f", "simple")...); code != exitUsage {
+			t.Errorf("%q: code %d: %s", args, code, talk)
+		}
+	}
+	if len(a.calls) > 0 {
+		t.Errorf("it called %q", a.calls)
+	}
+}
+
 // Without the plugin nothing is started.
 func TestLoadTestsWithoutThePlugin(t *testing.T) {
 	a := newFakeAccount(t)

@@ -44,11 +44,11 @@ until Ctrl-C. Then the task is stopped if this command started it, or if
 	flags := cmd.Flags()
 	flags.BoolVar(&o.destroy, "destroy", false, "stop the task at the end, even if it was running before")
 	flags.BoolVar(&o.force, "force", false, "replace a running task whose settings differ")
-	addFlag(cmd, &o.maxWorkers, "max-workers", "number", "", "the most workers (default: of the load stack)", parseCount)
-	addFlag(cmd, &o.minWorkers, "min-workers", "number", "", "the fewest workers (default: of the load stack)", parseCount)
-	addFlag(cmd, &o.usersPerWorker, "users-per-worker", "number", "", "users of one worker (default: of the load stack)", parseCount)
+	addNumber(cmd, &o.maxWorkers, "max-workers", "", "the most workers (default: of the load stack)", 1, maxLoadWorkers)
+	addNumber(cmd, &o.minWorkers, "min-workers", "", "the fewest workers (default: of the load stack)", 1, maxLoadWorkers)
+	addNumber(cmd, &o.usersPerWorker, "users-per-worker", "", "users of one worker (default: of the load stack)", 1, maxUsersPerWorker)
 	addFlag(cmd, &o.lead, "startup-lead-time", "duration", "", "how far ahead workers start; a plain number is seconds (default: of the load stack)", parseLead)
-	addFlag(cmd, &o.connect, "pool-connections", "number", "", "connections of a worker to DynamoDB (default 1000)", parseCount)
+	addNumber(cmd, &o.connect, "pool-connections", "", "connections of a worker to DynamoDB (default 1000)", 1, maxConnections)
 	return cmd
 }
 
@@ -57,7 +57,10 @@ func parseLead(text string) (*time.Duration, error) {
 		return new(time.Duration), nil
 	}
 	d, err := parseSeconds(text)
-	return &d, err
+	if err != nil || d > maxLead {
+		return nil, fmt.Errorf("must be a number of seconds from 0 to %v, or a duration such as 90s", maxLead.Seconds())
+	}
+	return &d, nil
 }
 
 func runAccountUI(ctx context.Context, o *loadUIOptions, args []string) (err error) {
