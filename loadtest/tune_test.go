@@ -90,7 +90,7 @@ func TestTuneNeedsFewInvocations(t *testing.T) {
 	}
 }
 
-// Failures are quick, but a step with many of them is not efficient.
+// A step with many failures is not efficient, however quick they return.
 func TestTuneCountsFailures(t *testing.T) {
 	for _, test := range []struct {
 		fails   int64 // of 5000, beyond 12 users
