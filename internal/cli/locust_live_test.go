@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"regexp"
@@ -126,11 +127,7 @@ func TestLocustPageOfALocalTest(t *testing.T) {
 	if err := f.web(http.MethodGet, "/", "", nil); err == nil {
 		t.Error("Locust still runs")
 	}
-	list := f.start("list", "zae-limiter", "namespace", "list", "--store", store)
-	list.mustExit(0)
-	if strings.Contains(list.output(), "loadtest") {
-		t.Errorf("namespaces are left:\n%s", list.output())
-	}
+	f.noNamespaces("--store", store)
 }
 
 // A master whose program was killed ends by itself.
@@ -159,4 +156,69 @@ func (f *site) local(store string) *running {
 	})
 	f.eventually("the worker", func(p *masterPage) bool { return len(p.Workers) == 1 })
 	return p
+}
+
+// All users run, however often workers come and go. A test that starts while the
+// one before it ends keeps its users, and both namespaces are removed.
+func TestLocustDividesUsersAgain(t *testing.T) {
+	t.Parallel()
+	f := newSite(t)
+	f.createTable()
+	f.master([]string{"simple"}, "--web-host", "127.0.0.1", "--web-port", f.webPort)
+	f.eventually("the page", func(*masterPage) bool { return true })
+	a, b := f.worker("a", "simple"), f.worker("b", "simple")
+	f.eventually("two workers", func(p *masterPage) bool { return len(p.Workers) == 2 })
+	f.swarm(8)
+	f.divided(8, 2)
+	f.worker("c", "simple")
+	f.divided(8, 3)
+	f.worker("d", "simple")
+	f.divided(8, 4)
+	for i, leaving := range []*running{a, b} {
+		if err := leaving.cmd.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		leaving.mustExit(0)
+		f.divided(8, 3-i)
+	}
+	go func() { _ = f.web(http.MethodPost, "/stop", "", nil) }() // it answers after the removal
+	f.eventually("the stop", func(p *masterPage) bool { return p.State != "running" })
+	f.swarm(6)
+	f.divided(6, 2)
+	if err := f.web(http.MethodPost, "/stop", "", nil); err != nil {
+		t.Fatal(err)
+	}
+	f.noNamespaces("--name", f.table)
+}
+
+// swarm starts a test on Locust's page.
+func (f *site) swarm(users int) {
+	f.Helper()
+	if err := f.web(http.MethodPost, "/swarm", fmt.Sprintf("user_count=%d&spawn_rate=100", users), nil); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// divided waits until all users run, and each worker has some.
+func (f *site) divided(users, workers int) {
+	f.Helper()
+	f.eventually(fmt.Sprintf("%d users in %d workers", users, workers), func(p *masterPage) bool {
+		busy := 0
+		for _, w := range p.Workers {
+			if w.Users > 0 {
+				busy++
+			}
+		}
+		return p.State == "running" && p.UserCount == users && busy == workers && len(p.Workers) == workers
+	})
+}
+
+// noNamespaces checks that no test has left its namespace in a store.
+func (f *site) noNamespaces(store ...string) {
+	f.Helper()
+	list := f.start("list", append([]string{"zae-limiter", "namespace", "list"}, store...)...)
+	list.mustExit(0)
+	if strings.Contains(list.output(), "loadtest") {
+		f.Errorf("namespaces are left:\n%s", list.output())
+	}
 }
