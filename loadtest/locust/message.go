@@ -69,6 +69,9 @@ func decodeMessage(frame []byte) (message, error) {
 	if len(frame) > maxMessage {
 		return message{}, fmt.Errorf("message of %d bytes: longer than %d", len(frame), maxMessage)
 	}
+	if err := checkNesting(frame); err != nil {
+		return message{}, fmt.Errorf("no message of Locust: %w", err)
+	}
 	rest := bytes.NewReader(frame)
 	decoder := msgpack.NewDecoder(rest)
 	n, err := decoder.DecodeArrayLen()
@@ -107,6 +110,7 @@ type spawnOrder struct {
 type testOrder struct {
 	ID       string `msgpack:"id"`
 	Scenario string `msgpack:"scenario"`
+	Keep     bool   `msgpack:"keep"` // the namespace stays after the test
 }
 
 func (m message) decode(into any) error {

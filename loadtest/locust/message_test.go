@@ -1,7 +1,9 @@
 package locust
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vmihailenco/msgpack/v5"
@@ -28,6 +30,51 @@ func TestMessagesAreTriples(t *testing.T) {
 	for _, bad := range [][]byte{append(frame, 0), frame[:len(frame)-1], make([]byte, maxMessage+1)} {
 		if m, err := decodeMessage(bad); err == nil {
 			t.Errorf("%d bytes are %v", len(bad), m)
+		}
+	}
+}
+
+// The decoder calls itself for each level, so that a short message could take
+// all memory.
+func TestDeeplyNestedMessageIsRefused(t *testing.T) {
+	nested := func(depth int, open ...byte) []byte {
+		frame := append([]byte{0x93, 0xa3}, "ack"...)
+		for range depth {
+			frame = append(frame, open...)
+		}
+		return append(frame, 0xc0, 0xc0)
+	}
+	for name, open := range map[string][]byte{"array": {0x91}, "long array": {0xdc, 0, 1}, "map": {0x81, 0xa1, 'k'}, "long map": {0xdf, 0, 0, 0, 1, 0xcb, 0, 0, 0, 0, 0, 0, 0, 0}} {
+		if _, err := decodeMessage(nested(maxNesting-1, open...)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, depth := range []int{maxNesting, 50_000} {
+			if _, err := decodeMessage(nested(depth, open...)); err == nil || !strings.Contains(err.Error(), "nested more than 32 deep") {
+				t.Errorf("%s, %d levels: %v", name, depth, err)
+			}
+		}
+	}
+}
+
+// Every value has the bytes that the decoder reads.
+func TestNestingCountsTheBytesOfValues(t *testing.T) {
+	for _, value := range []any{
+		nil, true, 1, -1, 200, -100, 60_000, -30_000, 1 << 30, -1 << 30, int64(1) << 60, -int64(1) << 60, 1.5, float32(1.5), "a", strings.Repeat("a", 100), strings.Repeat("a", 1000), strings.Repeat("a", 1<<17),
+		[]byte("a"), make([]byte, 1000), make([]byte, 1<<17), make([]int, 100), make([]int, 1<<17), map[string]int{"a": 1}, time.Unix(1, 0), time.Unix(1, 1), time.Unix(-1, 1),
+	} {
+		frame, err := msgpack.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := checkNesting(frame); err != nil {
+			t.Errorf("%.20v: %v", value, err)
+		}
+		size, values, err := measure(frame)
+		if whole := size == uint64(len(frame)); err != nil || whole != (values == 0) {
+			t.Errorf("%.20v: %d of %d bytes, %d values, %v", value, size, len(frame), values, err)
+		}
+		if checkNesting(frame[:len(frame)-1]) == nil && values == 0 && len(frame) > 1 {
+			t.Errorf("%.20v: half of it is accepted", value)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 func TestSilentMasterIsReplaced(t *testing.T) {
 	inBubble(t, nil, func(m *fakeMaster) {
 		m.say(msgAck, nil)
-		m.say(msgTest, testOrder{"00112233", "simple"})
+		m.say(msgTest, testOrder{ID: "00112233", Scenario: "simple"})
 		m.live(10 * time.Second)
 		m.spawn(1, 1, 1)
 		m.swarm().happen(nil)
@@ -25,7 +25,7 @@ func TestSilentMasterIsReplaced(t *testing.T) {
 		}
 		m.wantAll(msgReady)
 		m.say(msgAck, nil)
-		m.say(msgTest, testOrder{"00112233", "simple"})
+		m.say(msgTest, testOrder{ID: "00112233", Scenario: "simple"})
 		m.spawn(2, 1, 1)
 		m.wantKinds(msgJoined, msgSpawning, msgSpawned)
 	})
@@ -36,7 +36,7 @@ func TestUnsentReportIsKeptForTheSameTest(t *testing.T) {
 	for _, again := range []string{"00112233", "44556677"} {
 		inBubble(t, nil, func(m *fakeMaster) {
 			m.say(msgAck, nil)
-			m.say(msgTest, testOrder{"00112233", "simple"})
+			m.say(msgTest, testOrder{ID: "00112233", Scenario: "simple"})
 			m.spawn(1, 1, 1)
 			m.swarm().happen(nil)
 			m.swarm().happen(errors.New("too slow"))
@@ -45,7 +45,7 @@ func TestUnsentReportIsKeptForTheSameTest(t *testing.T) {
 			m.link().mu.Unlock()
 			m.awaitLink()
 			m.say(msgAck, nil)
-			m.say(msgTest, testOrder{again, "simple"})
+			m.say(msgTest, testOrder{ID: again, Scenario: "simple"})
 			m.spawn(2, 1, 1)
 			m.say(msgQuit, nil)
 			<-m.ended
@@ -118,7 +118,7 @@ func TestGivesUpAfterAMinuteWithoutAMaster(t *testing.T) {
 func TestMasterOfAnotherScenario(t *testing.T) {
 	inBubble(t, nil, func(m *fakeMaster) {
 		m.say(msgAck, nil)
-		m.say(msgTest, testOrder{"00112233", "stress"})
+		m.say(msgTest, testOrder{ID: "00112233", Scenario: "stress"})
 		<-m.ended
 		m.wantKinds(msgReady, msgException, msgQuit)
 		if m.err == nil || !strings.Contains(m.err.Error(), `runs scenario "stress" and this worker "simple"`) {
@@ -132,19 +132,19 @@ func TestMasterOfAnotherScenario(t *testing.T) {
 func TestTestEndsWithItsNamespace(t *testing.T) {
 	inBubble(t, nil, func(m *fakeMaster) {
 		m.say(msgAck, nil)
-		m.say(msgTest, testOrder{"00112233", "simple"})
+		m.say(msgTest, testOrder{ID: "00112233", Scenario: "simple"})
 		m.spawn(1, 1, 1)
 		m.take()
 		m.say(msgTestStop, nil)
 		m.wantAll(msgStats, msgTestEnded)
-		m.say(msgTeardown, testOrder{"99999999", "simple"})
-		m.say(msgTeardown, testOrder{"00112233", "simple"})
+		m.say(msgTeardown, testOrder{ID: "99999999", Scenario: "simple"})
+		m.say(msgTeardown, testOrder{ID: "00112233", Scenario: "simple"})
 		got := m.wantKinds(msgTornDown, msgTornDown)
 		if got[0].data["error"] == nil || got[1].data["error"] != nil {
 			t.Errorf("%v", got)
 		}
 		m.swarm().tearing = errors.New("throttled")
-		m.say(msgTeardown, testOrder{"00112233", "simple"})
+		m.say(msgTeardown, testOrder{ID: "00112233", Scenario: "simple"})
 		if got := m.wantKinds(msgTornDown); got[0].data["error"] != "throttled" {
 			t.Errorf("%v", got)
 		}

@@ -48,7 +48,7 @@ func TestAnnouncesItselfAndReportsWhileIdle(t *testing.T) {
 func TestRunsTheUsersThatTheMasterOrders(t *testing.T) {
 	inBubble(t, nil, func(m *fakeMaster) {
 		m.say(msgAck, nil)
-		m.say(msgTest, testOrder{"00112233", "simple"})
+		m.say(msgTest, testOrder{ID: "00112233", Scenario: "simple"})
 		m.wantKinds(msgReady, msgJoined)
 		m.spawn(10, 1, 2)
 		got := m.wantKinds(msgSpawning, msgSpawned)
