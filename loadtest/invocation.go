@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -145,3 +146,15 @@ type WorkerEnd struct {
 // WorkerID returns the ID of a worker, given the ID of the request that invoked
 // its function.
 func WorkerID(request string) string { return "lambda_" + request[:min(8, len(request))] }
+
+// againMark separates the ID of a worker from the number of its connection.
+const againMark = "~"
+
+// WorkerAgain returns the name of a worker for its connection with a number from 1.
+// The first name is its ID.
+func WorkerAgain(id string, connection int) string {
+	if connection <= 1 {
+		return id
+	}
+	return id + againMark + strconv.Itoa(connection)
+}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,13 +55,14 @@ type MasterRow struct {
 // Running reports whether a test runs.
 func (m MasterStats) Running() bool { return m.State == "running" || m.State == "spawning" }
 
-// Connected returns the IDs of the connected workers. The master also lists
-// workers that it has lost.
+// Connected returns the IDs of the connected workers, each once. The master also
+// lists workers that it has lost, and lost connections of others.
 func (m MasterStats) Connected() []string {
 	var ids []string
 	for _, w := range m.Workers {
-		if w.State != "missing" {
-			ids = append(ids, w.ID)
+		id, _, _ := strings.Cut(w.ID, againMark)
+		if w.State != "missing" && !slices.Contains(ids, id) {
+			ids = append(ids, id)
 		}
 	}
 	return ids

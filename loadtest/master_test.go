@@ -16,6 +16,7 @@ import (
 // nothing reads.
 const statistics = `{"state": "running", "user_count": 7, "worker_count": 2, "workers": [
   {"id": "lambda_1", "state": "running", "user_count": 4, "cpu_usage": 3.1, "memory_usage": 1},
+  {"id": "lambda_1~2", "state": "running", "user_count": 0, "cpu_usage": 0, "memory_usage": 0},
   {"id": "lambda_2", "state": "missing", "user_count": 0, "cpu_usage": 0, "memory_usage": 0},
   {"id": "lambda_3", "state": "spawning", "user_count": 3, "cpu_usage": 0, "memory_usage": 0}],
  "stats": [

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/loadtest"
 	"github.com/zeroae/zae-limiter-go/loadtest/locust"
 )
@@ -22,6 +23,8 @@ const envLocust = "ZAEL_LOCUST"
 const (
 	pageTimeout   = 30 * time.Second // for Locust to show its page
 	masterTimeout = 3 * time.Minute  // for Locust to end a test
+	masterGrace   = 5 * time.Second  // for Locust to end by itself
+	removeTimeout = 2 * time.Minute  // for the removal of a namespace
 )
 
 // loadUI configures the web page of a local test.
@@ -102,8 +105,12 @@ func runLoadUI(ctx context.Context, o *loadLocalOptions, s loadtest.Scenario, cl
 	defer leave()
 	worked := make(chan error, 1)
 	go func() {
-		_, err := locust.Work(working, master.address, o.swarms(repo, s), &locust.Options{Scenario: s.Name, Classes: classes, Log: master.log(o.console)})
-		worked <- err
+		var removed error
+		_, err := locust.Work(working, master.address, o.swarms(repo, s), &locust.Options{
+			Scenario: s.Name, Classes: classes, Log: master.log(o.console),
+			Left: func(test string) { removed = errors.Join(removed, removeTest(working, repo, s, test)) },
+		})
+		worked <- errors.Join(err, removed)
 	}()
 	return o.follow(ctx, master, leave, worked)
 }
@@ -124,6 +131,7 @@ func (o *loadLocalOptions) follow(ctx context.Context, master *locustMaster, lea
 	case <-master.ended:
 	case failed = <-worked:
 		running = false
+		master.await(ctx, masterGrace) // it may have said quit
 	}
 	stop()
 	<-announced
@@ -133,8 +141,19 @@ func (o *loadLocalOptions) follow(ctx context.Context, master *locustMaster, lea
 	if running {
 		failed = <-worked
 	}
-	if failed == nil && ctx.Err() == nil && code > 0 {
-		return fmt.Errorf("the program of Locust ended with exit code %d", code)
+	if ctx.Err() == nil && code != 0 {
+		failed = errors.Join(failed, fmt.Errorf("the program of Locust ended early: %v", master.cmd.ProcessState))
 	}
 	return failed
+}
+
+// removeTest removes the namespace of a test whose master has ended before it.
+func removeTest(ctx context.Context, repo limiter.Repository, s loadtest.Scenario, test string) error {
+	swarm, err := loadtest.NewSwarm(repo, s, &loadtest.SwarmOptions{ID: test})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+	defer cancel()
+	return swarm.Teardown(ctx)
 }

@@ -33,8 +33,9 @@ adds up the statistics of all workers. The master loads the file that
 of another version warns.
 
 The worker ends when the master does. Without a master it tries again, and fails
-after --give-up. Ctrl-C stops the users, sends the last report and leaves the
-master. All workers of a test need the same store.
+after --give-up, when it also removes the namespace of its test. Ctrl-C stops the
+users, sends the last report and leaves the master. All workers of a test need the
+same store.
 
 ` + storeHelp,
 		Example: `  zae-limiter loadtest worker simple --master 10.0.0.5 --name my-app
@@ -78,12 +79,21 @@ func runLoadWorker(ctx context.Context, o *loadWorkerOptions, args []string) (er
 	defer func() { err = errors.Join(err, repo.Close()) }()
 	totals, err := locust.Work(ctx, o.master, o.swarms(repo, scenario), &locust.Options{
 		Scenario: scenario.Name, Classes: classes, GiveUp: o.giveUp, Log: func(text string) { o.say("%s", text) },
+		Left: func(test string) { o.warnLeft(testNamespace(scenario, test)) },
 	})
 	if totals.Requests > 0 || err == nil {
 		o.done("reported %d requests and %d failures to %s", totals.Requests, totals.Failures, o.master)
 	}
 	return err
 }
+
+// warnLeft names a namespace that may stay after this worker has left its test.
+func (conn *connection) warnLeft(namespace string) {
+	conn.warn("left the test before its end; if no other worker takes part, its namespace stays: remove it with \"zae-limiter namespace delete %s\" and \"zae-limiter namespace purge\"", namespace)
+}
+
+// testNamespace returns the name of the namespace of a test.
+func testNamespace(s loadtest.Scenario, test string) string { return "loadtest-" + s.Name + "-" + test }
 
 // sharedTest is the ID of tests that the master does not name, so that the users
 // of all workers have the same parent.

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"net/http"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -128,6 +129,54 @@ func TestLocustPageOfALocalTest(t *testing.T) {
 		t.Error("Locust still runs")
 	}
 	f.noNamespaces("--store", store)
+}
+
+// A Locust that ends before its program fails it if it was killed. In either case
+// the namespace is removed.
+func TestLocustOfALocalTestEndsEarly(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		signal syscall.Signal
+		code   int
+		says   string
+	}{
+		"killed":      {syscall.SIGKILL, 1, "the program of Locust ended early: signal: killed"},
+		"interrupted": {syscall.SIGINT, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newSite(t)
+			store := "sqlite:" + filepath.Join(f.dir, "limits.db")
+			local := f.local(store)
+			f.swarm(4)
+			f.eventually("requests", func(p *masterPage) bool { return p.requests("ACQUIRE") > 0 })
+			if err := syscall.Kill(childOf(t, local.cmd.Process.Pid), test.signal); err != nil {
+				t.Fatal(err)
+			}
+			local.mustExit(test.code)
+			if out := local.output(); !strings.Contains(out, test.says) || strings.Contains(out, "Traceback") {
+				t.Errorf("it says:\n%s", out)
+			}
+			f.noNamespaces("--store", store)
+		})
+	}
+}
+
+// childOf returns the process that another one has started.
+func childOf(t *testing.T, parent int) int {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "ps", "-A", "-o", "pid=,ppid=").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		var pid, of int
+		if _, err := fmt.Sscan(line, &pid, &of); err == nil && of == parent {
+			return pid
+		}
+	}
+	t.Fatalf("process %d has no child", parent)
+	return 0
 }
 
 // A master whose program was killed ends by itself.

@@ -101,6 +101,16 @@ func (m *locustMaster) log(c *console) func(string) {
 	}
 }
 
+// await waits until the master has ended, but not longer than limit.
+func (m *locustMaster) await(ctx context.Context, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	select {
+	case <-m.ended:
+	case <-ctx.Done():
+	}
+}
+
 // stop asks the master to end, waits for it, and returns its exit code.
 func (m *locustMaster) stop() int {
 	if m.cmd.Process.Signal(syscall.SIGTERM) != nil {

@@ -27,6 +27,7 @@ type router struct {
 	*testing.T
 	zmq4.Socket
 	address string
+	worker  string // its name in the last message
 }
 
 func listen(t *testing.T, address string) *router {
@@ -35,7 +36,7 @@ func listen(t *testing.T, address string) *router {
 	if err := socket.Listen("tcp://" + address); err != nil {
 		t.Fatal(err)
 	}
-	return &router{t, socket, socket.Addr().String()}
+	return &router{t, socket, socket.Addr().String(), "worker-1"}
 }
 
 // next returns the type and the data of the next message, without heartbeats and
@@ -44,9 +45,10 @@ func (r *router) next() (kind string, data any) {
 	r.Helper()
 	for {
 		m, err := r.Recv()
-		if err != nil || len(m.Frames) != 2 || string(m.Frames[0]) != "worker-1" {
+		if err != nil || len(m.Frames) != 2 || !strings.HasPrefix(string(m.Frames[0]), "worker-1") {
 			r.Fatalf("%v, %v", m, err)
 		}
+		r.worker = string(m.Frames[0])
 		var triple []any
 		if err := msgpack.Unmarshal(m.Frames[1], &triple); err != nil && !bytes.Contains(m.Frames[1], []byte(msgStats)) {
 			r.Fatal(err)
@@ -68,7 +70,7 @@ func (r *router) want(kinds ...string) {
 
 func (r *router) say(kind string, data any) {
 	r.Helper()
-	frame, err := msgpack.Marshal([]any{kind, data, "worker-1"})
+	frame, err := msgpack.Marshal([]any{kind, data, r.worker})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -77,7 +79,7 @@ func (r *router) say(kind string, data any) {
 
 func (r *router) raw(frame []byte) {
 	r.Helper()
-	if err := r.Send(zmq4.NewMsgFrom([]byte("worker-1"), frame)); err != nil {
+	if err := r.Send(zmq4.NewMsgFrom([]byte(r.worker), frame)); err != nil {
 		r.Fatal(err)
 	}
 }

@@ -42,12 +42,14 @@ type fakeMaster struct {
 type sent struct {
 	after time.Duration
 	kind  string
+	from  string // an earlier name of the worker
 	data  map[string]any
 }
 
 // fakeLink connects the worker with a fakeMaster.
 type fakeLink struct {
 	master *fakeMaster
+	name   string // of the worker
 	in     chan received
 	broken error // sending fails with it
 	closed chan struct{}
@@ -70,7 +72,7 @@ func (l *fakeLink) send(m message) error {
 	if err != nil {
 		return err
 	}
-	s := sent{after: time.Since(l.master.begin), kind: got.kind}
+	s := sent{after: time.Since(l.master.begin), kind: got.kind, from: m.from}
 	if _, isText := m.data.(string); !isText && m.data != nil {
 		decoder := msgpack.NewDecoder(bytes.NewReader(got.raw))
 		decoder.SetMapDecoder(decodeMap)
@@ -142,11 +144,11 @@ func start(t *testing.T, change func(*fakeMaster)) *fakeMaster {
 	return m
 }
 
-func (m *fakeMaster) dial(context.Context) (link, error) {
+func (m *fakeMaster) dial(_ context.Context, name string) (link, error) {
 	if m.refuse.Load() {
 		return nil, errors.New("refused")
 	}
-	l := &fakeLink{master: m, in: make(chan received), closed: make(chan struct{})}
+	l := &fakeLink{master: m, name: name, in: make(chan received), closed: make(chan struct{})}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.links = append(m.links, l)

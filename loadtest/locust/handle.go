@@ -25,7 +25,7 @@ func (s *session) handle(r received) error {
 	case msgStop:
 		s.stop(message{kind: msgStopped}, message{kind: msgReady, data: Version})
 	case msgQuit:
-		s.quitting = true
+		s.quitting, s.unended = true, ""
 	case msgReconnect:
 		return errors.New("the master asked for a new connection")
 	case msgSpawned:
@@ -54,17 +54,28 @@ func (s *session) handleOwn(m message) error {
 	return nil
 }
 
+// acknowledged takes leave under the names of lost connections, now that the
+// master has another worker: without any, it would end the test.
 func (s *session) acknowledged() error {
-	if s.firstTime(msgAck) || s.lost {
-		s.log("connected to the Locust master at %s as %s", s.master, s.ID)
+	if s.firstTime(msgAck) {
+		s.log("connected to the Locust master at %s as %s", s.master, s.name)
 	}
-	s.lost = false
-	s.alive()
+	s.silence.Reset(s.Silence)
+	for len(s.names) > 0 {
+		if err := s.link.send(message{kind: msgQuit, from: s.names[0]}); err != nil {
+			return err
+		}
+		s.names = s.names[1:]
+	}
 	return nil
 }
 
 // alive restarts the time after which a silent master counts as lost.
 func (s *session) alive() {
+	if s.lost {
+		s.log("connected to the Locust master at %s again as %s", s.master, s.name)
+	}
+	s.lost = false
 	s.contact = time.Now()
 	s.silence.Reset(s.Silence)
 }
@@ -94,6 +105,7 @@ func (s *session) spawn(m message) error {
 	if err := s.link.send(message{kind: msgSpawning}); err != nil {
 		return err
 	}
+	s.alive()
 	if order.Timestamp <= s.lastSpawn {
 		return nil // it was overtaken by a newer one
 	}
@@ -133,7 +145,13 @@ func (s *session) begin() error {
 	if err != nil {
 		return &fatalError{err}
 	}
+	if s.unended != s.test.ID {
+		s.leaveTest()
+	}
 	s.swarm, s.current, s.fresh = swarm, s.test.ID, true
+	if !s.test.Keep {
+		s.unended = s.test.ID
+	}
 	return nil
 }
 

@@ -3,7 +3,10 @@ package locust
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/loadtest"
 )
 
 // jobs are calls of the swarm, which take time. They run one after the other
@@ -132,7 +135,7 @@ func setupFailed(ctx context.Context, err error) outcome {
 // stop ends all users after their tasks, reports, and sends messages.
 func (s *session) stop(messages ...message) {
 	s.dropScale()
-	s.stopping, s.deferred = true, nil
+	s.stopping, s.deferred, s.unended = true, nil, ""
 	swarm, grace := s.swarm, max(s.stopTimeout, stopGrace)
 	if s.state == stateReady {
 		swarm = nil
@@ -160,23 +163,38 @@ func stopWithin(ctx context.Context, swarm Swarm, grace time.Duration) error {
 // teardown removes the namespace of a test.
 func (s *session) teardown(m message) {
 	var test testOrder
-	swarm := s.swarm
-	if err := m.decode(&test); err != nil || swarm == nil || test.ID != s.current {
-		swarm = nil
+	swarm, err := Swarm(nil), m.decode(&test)
+	if err == nil {
+		swarm, err = s.swarmOf(test)
 	}
 	s.enqueue(job{jobTeardown, func(ctx context.Context) outcome {
 		result := map[string]any{"id": test.ID, "error": nil}
-		if swarm == nil {
-			result["error"] = "this worker took no part in the test"
-		} else {
-			ctx, cancel := context.WithTimeout(ctx, tearLimit)
-			defer cancel()
-			if err := swarm.Teardown(ctx); err != nil {
-				result["error"] = err.Error()
-			}
+		if err == nil {
+			err = tearDown(ctx, swarm)
+		}
+		if err != nil {
+			result["error"] = err.Error()
 		}
 		return outcome{messages: []message{{kind: msgTornDown, data: result}}}
 	}})
+}
+
+// swarmOf returns the swarm of a test. If this worker took no part in it, the
+// swarm can only remove the namespace.
+func (s *session) swarmOf(test testOrder) (Swarm, error) {
+	switch {
+	case test.ID == "" || s.Scenario != "" && test.Scenario != s.Scenario:
+		return nil, fmt.Errorf("this worker has no test %q of scenario %q", test.ID, test.Scenario)
+	case s.swarm != nil && test.ID == s.current:
+		return s.swarm, nil
+	}
+	return s.open(Test{ID: test.ID, Worker: s.ID, Record: func(loadtest.Event) {}})
+}
+
+func tearDown(ctx context.Context, swarm Swarm) error {
+	ctx, cancel := context.WithTimeout(ctx, tearLimit)
+	defer cancel()
+	return swarm.Teardown(ctx)
 }
 
 // abandon stops the users when a session ends. It returns after grace and

@@ -2,6 +2,7 @@ package locust
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -40,6 +41,7 @@ const (
 type message struct {
 	kind string
 	data any                // to send
+	from string             // an earlier name of the worker that sends it; empty for its name
 	raw  msgpack.RawMessage // received
 }
 
@@ -48,7 +50,7 @@ func (m message) encode(worker string) ([]byte, error) {
 	var buffer bytes.Buffer
 	encoder := msgpack.NewEncoder(&buffer)
 	encoder.UseCompactInts(true)
-	err := encoder.EncodeMulti(triple{m.kind, m.data, worker})
+	err := encoder.EncodeMulti(triple{m.kind, m.data, cmp.Or(m.from, worker)})
 	return buffer.Bytes(), err
 }
 

@@ -25,9 +25,18 @@ func TestSilentMasterIsReplaced(t *testing.T) {
 		}
 		m.wantAll(msgReady)
 		m.say(msgAck, nil)
+		if got := m.wantKinds(msgQuit); got[0].from != "worker-1" || m.link().name != "worker-1~2" {
+			t.Errorf("%q takes leave as %q", m.link().name, got[0].from)
+		}
 		m.say(msgTest, testOrder{ID: "00112233", Scenario: "simple"})
 		m.spawn(2, 1, 1)
 		m.wantKinds(msgJoined, msgSpawning, msgSpawned)
+		m.say(msgReconnect, nil)
+		m.awaitLink()
+		m.say(msgAck, nil)
+		if got := m.wantKinds(msgReady, msgQuit); got[1].from != "worker-1~2" || m.link().name != "worker-1~3" {
+			t.Errorf("%q takes leave as %q", m.link().name, got[1].from)
+		}
 	})
 }
 
@@ -137,10 +146,14 @@ func TestTestEndsWithItsNamespace(t *testing.T) {
 		m.take()
 		m.say(msgTestStop, nil)
 		m.wantAll(msgStats, msgTestEnded)
-		m.say(msgTeardown, testOrder{ID: "99999999", Scenario: "simple"})
+		for _, wrong := range []testOrder{{Scenario: "simple"}, {ID: "00112233", Scenario: "stress"}} {
+			m.say(msgTeardown, wrong)
+			if got := m.wantKinds(msgTornDown); got[0].data["error"] == nil {
+				t.Errorf("%+v: %v", wrong, got)
+			}
+		}
 		m.say(msgTeardown, testOrder{ID: "00112233", Scenario: "simple"})
-		got := m.wantKinds(msgTornDown, msgTornDown)
-		if got[0].data["error"] == nil || got[1].data["error"] != nil {
+		if got := m.wantKinds(msgTornDown); got[0].data["error"] != nil {
 			t.Errorf("%v", got)
 		}
 		m.swarm().tearing = errors.New("throttled")
@@ -162,6 +175,96 @@ func TestForeignMasterNamesNoTest(t *testing.T) {
 		m.spawn(1, 1, 0)
 		if m.swarm().ID != "" {
 			t.Errorf("the ID is %q", m.swarm().ID)
+		}
+	})
+}
+
+// The master asks any worker, since those of the test may have left.
+func TestAnyWorkerRemovesTheNamespaceOfATest(t *testing.T) {
+	inBubble(t, nil, func(m *fakeMaster) {
+		m.say(msgAck, nil)
+		m.say(msgTeardown, testOrder{ID: "99999999", Scenario: "simple"})
+		got := m.wantKinds(msgReady, msgTornDown)
+		if got[1].data["error"] != nil || got[1].data["id"] != "99999999" || m.swarm().ID != "99999999" || m.swarm().noted() != "[teardown]" {
+			t.Errorf("%v, %s", got, m.swarm().noted())
+		}
+	})
+}
+
+// A test that its master has not ended is removed after the master is gone, and
+// named after an interrupt.
+func TestWorkerLeavesATestBeforeItsEnd(t *testing.T) {
+	for name, test := range map[string]struct {
+		keep bool
+		end  func(*fakeMaster)
+		left string // the test that is named
+		did  string
+	}{
+		"interrupt": {end: func(m *fakeMaster) { m.cancel() }, left: "00112233", did: "[setup A=1 B=1 stopped]"},
+		"give up":   {end: gone, did: "[setup A=1 B=1 stopped teardown]"},
+		"give up, no removal": {end: func(m *fakeMaster) {
+			m.swarm().tearing = errors.New("throttled")
+			gone(m)
+		}, left: "00112233", did: "[setup A=1 B=1 stopped teardown]"},
+		"give up, keep": {keep: true, end: gone, did: "[setup A=1 B=1 stopped]"},
+		"quit":          {end: func(m *fakeMaster) { m.say(msgQuit, nil) }, did: "[setup A=1 B=1 stopped]"},
+		"interrupt after the stop": {end: func(m *fakeMaster) {
+			m.say(msgTestStop, nil)
+			m.cancel()
+		}, did: "[setup A=1 B=1 stopped]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			left := ""
+			inBubble(t, func(m *fakeMaster) { m.opts.Left = func(id string) { left += id } }, func(m *fakeMaster) {
+				m.say(msgAck, nil)
+				m.say(msgTest, testOrder{ID: "00112233", Scenario: "simple", Keep: test.keep})
+				m.spawn(1, 1, 1)
+				test.end(m)
+				<-m.ended
+				if left != test.left || m.swarm().noted() != test.did {
+					t.Errorf("it left %q and did %s", left, m.swarm().noted())
+				}
+			})
+		})
+	}
+}
+
+// gone ends the master without a word.
+func gone(m *fakeMaster) {
+	m.refuse.Store(true)
+	m.deliver(received{err: errors.New("reset by peer")})
+}
+
+// Only heartbeats and orders show that there is a master.
+func TestGivesUpAMasterThatOnlyAcknowledges(t *testing.T) {
+	inBubble(t, func(m *fakeMaster) { m.opts.GiveUp = 3 * time.Second }, func(m *fakeMaster) {
+		begin := time.Now()
+		for over := false; !over; {
+			m.say(msgAck, nil)
+			m.deliver(received{err: errors.New("reset by peer")})
+			time.Sleep(2 * retryPause)
+			synctest.Wait()
+			select {
+			case <-m.ended:
+				over = true
+			default:
+				over = time.Since(begin) > time.Minute
+			}
+		}
+		if took := time.Since(begin); m.err == nil || took > 4*time.Second || len(m.logged) > 2 {
+			t.Errorf("%v after %v; it logged %q", m.err, took, m.logged)
+		}
+	})
+}
+
+func TestShortTimeToGiveUpShortensTheSilence(t *testing.T) {
+	inBubble(t, func(m *fakeMaster) { m.opts.GiveUp = 1500 * time.Millisecond }, func(m *fakeMaster) {
+		m.say(msgAck, nil)
+		m.live(3 * time.Second)
+		begin := time.Now()
+		<-m.ended
+		if took := time.Since(begin); m.err == nil || took > 2*time.Second {
+			t.Errorf("%v after %v", m.err, took)
 		}
 	})
 }

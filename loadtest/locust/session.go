@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/loadtest"
 )
 
 // States of a worker, as Locust spells them.
@@ -18,6 +20,7 @@ const (
 // changes all fields. Another one receives, and one more runs the current job.
 type session struct {
 	*worker
+	name  string // under which the master knows this worker
 	link  link
 	inbox chan received
 	over  chan struct{} // closed when nothing reads from inbox any longer
@@ -46,11 +49,13 @@ func (w *worker) session(ctx context.Context) error {
 	limit := min(w.Silence, max(w.GiveUp-time.Since(w.contact), retryPause))
 	dialing, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	l, err := w.dial(dialing)
+	name := loadtest.WorkerAgain(w.ID, w.opened+1)
+	l, err := w.dial(dialing, name)
 	if err != nil {
 		return err
 	}
-	s := &session{worker: w, link: l, inbox: make(chan received), over: make(chan struct{}), state: stateReady, jobs: newJobs()}
+	w.opened++
+	s := &session{worker: w, name: name, link: l, inbox: make(chan received), over: make(chan struct{}), state: stateReady, jobs: newJobs()}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -60,6 +65,7 @@ func (w *worker) session(ctx context.Context) error {
 	close(s.over)
 	err = errors.Join(err, l.close())
 	<-ended
+	w.names = append(w.names, name)
 	if s.quitting || ctx.Err() != nil {
 		return nil // what failed after the end is of no use
 	}

@@ -38,7 +38,8 @@ type Test struct {
 // Options configures Work. The zero value of a field is its default.
 type Options struct {
 	// ID identifies the worker at the master. Default: the host's name and a random
-	// number.
+	// number. After a lost connection, the worker adds a number to it, since a
+	// master counts the users of a worker that announces itself twice wrong.
 	ID string
 	// Scenario is the name of the scenario that this worker runs. A master whose
 	// file is for another one is an error. Default: any.
@@ -49,16 +50,22 @@ type Options struct {
 	// Log, if not nil, is called with one sentence about a connection, a test or a
 	// message that is unknown. Calls do not overlap.
 	Log func(text string)
+	// Left, if not nil, is called with the ID of a test that this worker has left
+	// before its end. If no other worker takes part, its namespace stays.
+	Left func(test string)
 
 	ReportInterval    time.Duration // between two reports; default 3 s
 	HeartbeatInterval time.Duration // between two heartbeats; default 1 s
 	// Silence is the time without a heartbeat of the master after which the worker
-	// stops its users, connects again and announces itself; default 5 s.
+	// stops its users, connects again and announces itself; default 5 s. It is at
+	// most GiveUp, but longer than a heartbeat takes.
 	Silence time.Duration
-	// GiveUp is the time without a master after which Work fails; default 60 s.
+	// GiveUp is the time without a master after which Work removes the namespace of
+	// its test and fails; default 60 s. Only heartbeats and orders show that there
+	// is a master.
 	GiveUp time.Duration
 
-	dial func(ctx context.Context) (link, error) // for tests
+	dial func(ctx context.Context, name string) (link, error) // for tests
 }
 
 // Totals counts what a worker has reported.
@@ -91,6 +98,7 @@ const (
 // context.
 func Work(ctx context.Context, master string, open func(Test) (Swarm, error), opts *Options) (Totals, error) {
 	w := newWorker(master, open, opts)
+	defer w.leaveTest()
 	for {
 		err := w.session(ctx)
 		if err == nil || ctx.Err() != nil {
@@ -100,6 +108,7 @@ func Work(ctx context.Context, master string, open func(Test) (Swarm, error), op
 			return w.totals, fatal.err
 		}
 		if lost := time.Since(w.contact); lost >= w.GiveUp {
+			w.removeTest(ctx)
 			return w.totals, fmt.Errorf("no Locust master at %s for %v: %w", w.master, w.GiveUp, err)
 		}
 		if !w.lost {
@@ -119,10 +128,13 @@ type worker struct {
 	stats   *recorder
 	usage   *usage
 	totals  Totals
-	contact time.Time       // of the master's last acknowledgement or heartbeat
+	contact time.Time       // of the master's last heartbeat or order
 	lost    bool            // a connection has failed since then
+	names   []string        // under which this worker announced itself on connections that are lost
+	opened  int             // number of connections
 	swarm   Swarm           // of the last test; nil before the first
 	current string          // the ID of its test
+	unended string          // the ID of its test, if the master has not ended it and its namespace should not stay
 	said    map[string]bool // what was logged and need not be repeated
 }
 
@@ -136,8 +148,9 @@ func newWorker(master string, open func(Test) (Swarm, error), opts *Options) *wo
 	w.HeartbeatInterval = cmp.Or(w.HeartbeatInterval, time.Second)
 	w.Silence = cmp.Or(w.Silence, 5*time.Second)
 	w.GiveUp = cmp.Or(w.GiveUp, time.Minute)
+	w.Silence = min(w.Silence, max(w.GiveUp, w.HeartbeatInterval*3/2))
 	if w.dial == nil {
-		w.dial = func(ctx context.Context) (link, error) { return dial(ctx, w.master, w.ID) }
+		w.dial = func(ctx context.Context, name string) (link, error) { return dial(ctx, w.master, name) }
 	}
 	return w
 }
