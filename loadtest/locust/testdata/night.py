@@ -99,6 +99,7 @@ class Test:
 class State:
     runner = None
     test = None  # the last one that began
+    division = None  # of users between workers, which may be under way
     left = []  # tests whose namespace no worker has removed yet
     answers = {}  # of workers that had to remove a namespace
 
@@ -164,7 +165,8 @@ def balance():
         if users and users == before and not pause:
             pause = BALANCE_SECONDS
             log.info("Dividing %d users between %d workers again", State.runner.target_user_count, len(users))
-            State.runner.start(State.runner.target_user_count, State.runner.spawn_rate)
+            State.division = gevent.spawn(State.runner.start, State.runner.target_user_count, State.runner.spawn_rate)
+            State.division.join()
         elif users != before:
             pause = 0
         before = users
@@ -203,6 +205,8 @@ def on_worker_connect(client_id, **_):
 
 @events.test_stopping.add_listener
 def on_test_stopping(**_):
+    if State.division:
+        State.division.kill()  # at its end, it would call the stopped test running
     if State.test:
         State.test.stopping = True
 
