@@ -33,9 +33,9 @@ adds up the statistics of all workers. The master loads the file that
 of another version warns.
 
 The worker ends when the master does. Without a master it tries again. After
---give-up it removes the namespace of its test and fails. Ctrl-C stops the users,
-sends the last report, leaves the master and names the namespace. All workers of
-a test need the same store.
+--give-up it removes the namespace of its test and fails. Ctrl-C stops the
+users, sends the last report, leaves the master and names the namespace. All
+workers of a test need the same store.
 
 ` + storeHelp,
 		Example: `  zae-limiter loadtest worker simple --master 10.0.0.5 --name my-app
