@@ -56,7 +56,7 @@ func TestLocustNoticesKilledProcesses(t *testing.T) {
 	f.eventually("users of both workers, and their processors", func(p *masterPage) bool {
 		return p.State == "running" && p.UserCount == 20 && p.Workers[0].Users == 10 && p.Workers[0].CPU > 0 && p.Workers[0].Memory > 0
 	})
-	f.eventually("reports of both", func(p *masterPage) bool { return p.requests("ACQUIRE") > 100 })
+	f.eventually("reports of both", func(p *masterPage) bool { return p.acquires() > 100 })
 	if err := two.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestLocustNoticesKilledProcesses(t *testing.T) {
 	if err := f.web(http.MethodPost, "/stop", "", nil); err != nil {
 		t.Fatal(err)
 	}
-	counted := f.eventually("the end", func(p *masterPage) bool { return p.State == "stopped" }).requests("ACQUIRE")
+	counted := f.eventually("the end", func(p *masterPage) bool { return p.State == "stopped" }).acquires()
 	// A user of this scenario takes 0.55 s on average from one request to the next.
 	const ofThreeSeconds = 10 * 3 / 0.55
 	users, _ := f.charged()
@@ -116,7 +116,7 @@ func TestLocustPageOfALocalTest(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.eventually("requests of the worker", func(p *masterPage) bool {
-		return len(p.Workers) == 1 && p.Workers[0].Users == 4 && p.requests("ACQUIRE") > 0
+		return len(p.Workers) == 1 && p.Workers[0].Users == 4 && p.acquires() > 0
 	})
 	if err := local.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func TestLocustOfALocalTestEndsEarly(t *testing.T) {
 			store := "sqlite:" + filepath.Join(f.dir, "limits.db")
 			local := f.local(store)
 			f.swarm(4)
-			f.eventually("requests", func(p *masterPage) bool { return p.requests("ACQUIRE") > 0 })
+			f.eventually("requests", func(p *masterPage) bool { return p.acquires() > 0 })
 			if err := syscall.Kill(childOf(t, local.cmd.Process.Pid), test.signal); err != nil {
 				t.Fatal(err)
 			}

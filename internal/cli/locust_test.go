@@ -329,10 +329,10 @@ func (f *site) waitFor(what string, seen func() bool) {
 	}
 }
 
-// requests returns the number of requests of a type on the page.
-func (p *masterPage) requests(method string) int {
+// acquires returns the number of acquires on the page.
+func (p *masterPage) acquires() int {
 	for _, row := range p.Stats {
-		if row.Method == method {
+		if row.Method == "ACQUIRE" {
 			return row.Requests
 		}
 	}

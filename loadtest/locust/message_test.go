@@ -60,7 +60,9 @@ func TestDeeplyNestedMessageIsRefused(t *testing.T) {
 func TestNestingCountsTheBytesOfValues(t *testing.T) {
 	for _, value := range []any{
 		nil, true, 1, -1, 200, -100, 60_000, -30_000, 1 << 30, -1 << 30, int64(1) << 60, -int64(1) << 60, 1.5, float32(1.5), "a", strings.Repeat("a", 100), strings.Repeat("a", 1000), strings.Repeat("a", 1<<17),
-		[]byte("a"), make([]byte, 1000), make([]byte, 1<<17), make([]int, 100), make([]int, 1<<17), map[string]int{"a": 1}, time.Unix(1, 0), time.Unix(1, 1), time.Unix(-1, 1),
+		[]byte("a"), make([]byte, 1000), make([]byte, 1<<17), make([]int, 100), make([]int, 1<<17),
+		map[string]int{"a": 1},
+		time.Unix(1, 0), time.Unix(1, 1), time.Unix(-1, 1),
 	} {
 		frame, err := msgpack.Marshal(value)
 		if err != nil {

@@ -102,7 +102,7 @@ func Work(ctx context.Context, master string, open func(Test) (Swarm, error), op
 	for {
 		err := w.session(ctx)
 		if err == nil || ctx.Err() != nil {
-			return w.totals, nil //nolint:nilerr // an interrupt is no failure
+			return w.totals, nil // an interrupt is no failure
 		}
 		if fatal, ok := errors.AsType[*fatalError](err); ok {
 			return w.totals, fatal.err
