@@ -167,6 +167,9 @@ func (s *session) teardown(m message) {
 	if err == nil {
 		swarm, err = s.swarmOf(test)
 	}
+	if test.ID == s.unended {
+		s.unended = "" // the master knows whether it is removed
+	}
 	s.enqueue(job{jobTeardown, func(ctx context.Context) outcome {
 		result := map[string]any{"id": test.ID, "error": nil}
 		if err == nil {

@@ -208,6 +208,12 @@ func TestWorkerLeavesATestBeforeItsEnd(t *testing.T) {
 		}, left: "00112233", did: "[setup A=1 B=1 stopped teardown]"},
 		"give up, keep": {keep: true, end: gone, did: "[setup A=1 B=1 stopped]"},
 		"quit":          {end: func(m *fakeMaster) { m.say(msgQuit, nil) }, did: "[setup A=1 B=1 stopped]"},
+		"interrupt after the removal": {end: func(m *fakeMaster) {
+			m.say(msgReconnect, nil)
+			m.awaitLink()
+			m.say(msgTeardown, testOrder{ID: "00112233", Scenario: "simple"})
+			m.cancel()
+		}, did: "[setup A=1 B=1 stopped teardown]"},
 		"interrupt after the stop": {end: func(m *fakeMaster) {
 			m.say(msgTestStop, nil)
 			m.cancel()
