@@ -18,8 +18,9 @@ func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scop
 			yield(limiter.Bucket{}, err)
 			return
 		}
+		at := r.tableTime(ctx, now)
 		for items, err := range r.bucketPages(ctx, of) {
-			buckets, failed := r.currentBuckets(ctx, now.UnixMilli(), items)
+			buckets, failed := r.currentBuckets(ctx, at, items)
 			if err == nil {
 				err = failed
 			}
@@ -131,7 +132,7 @@ func (r *Repository) listedPayers(ctx context.Context, now int64, items []item) 
 			continue
 		}
 		p := &payer{repo: r, entity: it.text(attrEntity), key: it.key()}
-		p.cached = r.images.get(p.key, moment{r.clock(), now})
+		p.cached = r.images.get(p.key, r.moment(now))
 		if img.refill < p.cached.maxRefill {
 			stale = append(stale, p.key)
 		} else {
@@ -187,7 +188,7 @@ func (p *payer) currentBucket(now int64, keys []factKey, facts []*fact) (limiter
 // clients only know the limits in the bucket.
 func (r *Repository) syncBucket(ctx context.Context, at time.Time, s limiter.Scope) error {
 	charge := limiter.Charge{Entity: s.Entity, Resource: s.Resource}
-	now := at.UnixMilli()
+	now := r.tableTime(ctx, at)
 	p, err := r.gatherPayer(ctx, now, s.Entity, &charge, 0, true)
 	if err != nil || !p.needsRepair(now) {
 		return err

@@ -76,7 +76,7 @@ func TestFactsGetOldByTheCallersClockToo(t *testing.T) {
 	c, s := newCache(time.Minute, 10), &source{}
 	now := time.Now()
 	for _, ms := range []int64{1_000_000, 1_059_999, 1_060_000, 1_000_000} {
-		if _, err := c.ask(s, moment{now, ms}, "a"); err != nil {
+		if _, err := c.ask(s, moment{clock: now, now: ms}, "a"); err != nil {
 			t.Fatal(err)
 		}
 	}

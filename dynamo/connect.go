@@ -46,10 +46,16 @@ const (
 // invalid name or option; *limiter.UnavailableError if AWS is unreachable or
 // denies access; and the error of a cancelled context.
 func Connect(ctx context.Context, name string, opts *Options) (*Repository, error) {
+	return connect(ctx, name, opts, time.Now)
+}
+
+// connect does what Connect does, on a machine with the given clock.
+func connect(ctx context.Context, name string, opts *Options, clock func() time.Time) (*Repository, error) {
 	s, err := newStore(ctx, "connect", name, opts)
 	if err != nil {
 		return nil, err
 	}
+	s.clock, s.begun = clock, clock()
 	namespace := namespaceName(opts)
 	found, err := s.getAll(ctx, []key{versionKey(), namespaceKey(namespace)})
 	if err != nil {
@@ -58,6 +64,7 @@ func Connect(ctx context.Context, name string, opts *Options) (*Repository, erro
 	if err := s.checkVersion(found[versionKey()]); err != nil {
 		return nil, err
 	}
+	s.confirmClock(ctx)
 	if namespace == reservedNamespace {
 		return &Repository{store: s, ns: reservedNamespace, name: reservedNamespace}, nil
 	}
@@ -92,7 +99,7 @@ func newStore(ctx context.Context, op, name string, opts *Options) (*store, erro
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	s := &store{table: TableName(name), clock: time.Now}
+	s := &store{table: TableName(name), clock: time.Now, begun: time.Now()}
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -136,6 +143,7 @@ func (s *store) fillOptions() error {
 	s.opts.Images = cmp.Or(s.opts.Images, defaultImages)
 	s.opts.Timeout = cmp.Or(s.opts.Timeout, defaultTimeout)
 	s.opts.PurgeWait = max(0, cmp.Or(s.opts.PurgeWait, 2*max(s.opts.Timeout, maxResponseTime)))
+	s.tableClock.guard = cmp.Or(s.opts.ClockGuard, defaultClockGuard)
 	s.cache = newCache(s.opts.CacheTTL, factsPerImage*s.opts.Images+sharedFacts)
 	s.images = newImages(s.opts.Images)
 	return nil

@@ -69,7 +69,7 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 		return limiter.Outcome{}, err
 	}
 	defer cancel()
-	c := &consumeOp{repo: r, now: now.UnixMilli(), charge: &charge}
+	c := &consumeOp{repo: r, now: r.tableTime(ctx, now), charge: &charge}
 	out, err := c.run(ctx)
 	if err != nil || !out.Admitted {
 		c.undo(ctx)
@@ -90,7 +90,7 @@ func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Cha
 		return limiter.Outcome{}, err
 	}
 	defer cancel()
-	c := &consumeOp{repo: r, now: now.UnixMilli(), charge: &charge}
+	c := &consumeOp{repo: r, now: r.tableTime(ctx, now), charge: &charge}
 	fits, err := c.begin(ctx, true)
 	if err == nil {
 		fits, err = c.verify(ctx, fits)
@@ -309,7 +309,7 @@ func (c *consumeOp) refuse(ctx context.Context) limiter.Outcome {
 			continue
 		}
 		if p.verified && !p.covers(&c.charge.Amounts) {
-			c.repo.images.refuse(p.key, p.changes, moment{c.repo.clock(), c.now})
+			c.repo.images.refuse(p.key, p.changes, c.repo.moment(c.now))
 		}
 		if p.plan.repair && p.fresh && p.cached.image != nil && !p.plan.recreate {
 			p.repair(ctx, c.now, c.charge)

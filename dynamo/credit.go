@@ -24,8 +24,9 @@ func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limit
 		return err
 	}
 	ctx = r.withCreditTries(ctx)
+	at := r.tableTime(ctx, now)
 	errs := make([]error, len(credits))
-	apply := func(i int) { errs[i] = r.credit(ctx, now.UnixMilli(), credits[i]) }
+	apply := func(i int) { errs[i] = r.credit(ctx, at, credits[i]) }
 	if len(credits) == 2 && credits[0].Account.Entity != credits[1].Account.Entity { // a child and its parent
 		var wg sync.WaitGroup
 		wg.Go(func() { apply(1) })
@@ -69,7 +70,7 @@ func (r *Repository) credit(ctx context.Context, now int64, credit limiter.Credi
 
 // run applies the credit, and decides again after each refused write.
 func (c *creditOp) run(ctx context.Context) error {
-	if c.cached = c.repo.images.get(c.key, moment{c.repo.clock(), c.now}); c.unsure() {
+	if c.cached = c.repo.images.get(c.key, c.repo.moment(c.now)); c.unsure() {
 		it, err := c.repo.get(ctx, c.key)
 		if err == nil {
 			err = c.observe(it)

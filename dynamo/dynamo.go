@@ -66,6 +66,11 @@ type Options struct {
 	// find writes that were in flight; default 10 s, or twice Timeout if that is
 	// longer. If negative, the purge does not wait.
 	PurgeWait time.Duration
+	// ClockGuard is how far the machine's clock may be off before charges, credits
+	// and reads use the table's time instead, which the dates of replies show;
+	// default 2 s, negative to correct nothing. A time that differs from the
+	// machine's clock, as simulations pass, is never corrected.
+	ClockGuard time.Duration
 	// CountCapacity asks the table for the capacity units of each call and adds
 	// them up in Stats.
 	CountCapacity bool
@@ -94,7 +99,10 @@ type store struct {
 	cache  *cache
 	images *images
 	modes  sync.Map         // namespace ID to the limiter.OnUnavailable last seen
-	clock  func() time.Time // measures ages only; balances depend on the caller's time
+	clock  func() time.Time // of the machine
+	begun  time.Time        // when the steady clock began
+
+	tableClock tableClock
 
 	identity identity
 
@@ -113,6 +121,12 @@ type Stats struct {
 	LocalRejections        int64 // refusals without a request
 	CreditsDropped         int64 // credits lost because a write's outcome stayed unknown or the bucket kept changing
 	Requests               int64 // requests sent to the table, retries included
+	// ClockOffset is how far the table's time is ahead of the machine's, by the
+	// dates of replies, within plus or minus ClockMargin. Both are 0 unless
+	// ClockKnown is set.
+	ClockOffset, ClockMargin time.Duration
+	ClockKnown               bool // two dates that differ agree about the offset
+	ClockCorrected           bool // the last call used the table's time
 	// ReadUnits and WriteUnits are the capacity units of all calls that the table
 	// answered, and 0 without Options.CountCapacity. A refused conditional write
 	// counts as one unit, since the table does not report it.
@@ -122,7 +136,9 @@ type Stats struct {
 // Stats returns the current counters.
 func (r *Repository) Stats() Stats {
 	reads, writes := r.used.units()
+	offset, margin, known := r.tableClock.estimate(r.clocks())
 	return Stats{
+		ClockOffset: offset, ClockMargin: margin, ClockKnown: known, ClockCorrected: r.tableClock.inForce.Load() != 0,
 		Requests: r.requests.Load(), ReadUnits: reads, WriteUnits: writes,
 		CacheHits: r.cache.hits.Load(), CacheMisses: r.cache.misses.Load(), CacheSize: r.cache.size(),
 		LocalRejections: r.rejections.Load(), CreditsDropped: r.dropped.Load(),

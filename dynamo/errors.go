@@ -73,13 +73,23 @@ func isContext(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
+// retryableError is an error that the SDK marks.
+type retryableError interface {
+	error
+	RetryableError() bool
+}
+
 // retryable reports whether a request that was not executed may succeed later:
-// after throttling, a conflict with a transaction, or a failed connection.
+// after throttling, a conflict with a transaction, a failed connection, or a
+// signature of a machine whose clock is wrong.
 func retryable(err error) bool {
 	switch errorCode(err) {
 	case "ProvisionedThroughputExceededException", "ThrottlingException", "Throttling", "RequestLimitExceeded",
 		"TransactionConflictException", "ReplicatedWriteConflictException":
 		return true
+	case "InvalidSignatureException", "SignatureDoesNotMatch", "AuthFailure", "RequestTimeTooSkewed", "AccessDeniedException":
+		skew, ok := errors.AsType[retryableError](err) // the SDK has learned the skew from the reply
+		return ok && skew.RetryableError()
 	case "TransactionCanceledException":
 		cancelled, _ := errors.AsType[*types.TransactionCanceledException](err)
 		return cancelled != nil && slices.ContainsFunc(cancelled.CancellationReasons, func(r types.CancellationReason) bool {

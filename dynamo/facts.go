@@ -98,7 +98,7 @@ func (r *Repository) lookup(ctx context.Context, now int64, maxAge time.Duration
 // together with the facts that have to be read. items is nil if more is empty.
 func (r *Repository) lookupWith(ctx context.Context, now int64, maxAge time.Duration, keys []factKey, more []key, get getter) (facts []*fact, items map[key]item, fresh bool, err error) {
 	var readErr error
-	facts, fresh, err = r.cache.lookup(ctx, moment{r.clock(), now}, maxAge, keys, func(wanted []factKey) ([]*fact, error) {
+	facts, fresh, err = r.cache.lookup(ctx, r.moment(now), maxAge, keys, func(wanted []factKey) ([]*fact, error) {
 		var got []*fact
 		got, items, readErr = r.read(ctx, wanted, more, get)
 		return got, readErr
@@ -254,8 +254,9 @@ var errAbandoned = errors.New("the reader gave up")
 // moment is a time by the clocks of this machine and of the caller, which may
 // differ. A record is old if it is old by either.
 type moment struct {
-	clock time.Time
-	now   int64
+	clock      time.Time
+	now        int64
+	correction int64 // in now, if the caller agrees with the machine
 }
 
 // olderThan reports whether m lies life or more before other.

@@ -94,7 +94,7 @@ func (m *images) get(k key, at moment) cachedBucket {
 // counts from the stored refill time, which mints nothing.
 func (m moment) corrects(remembered int64) bool {
 	ahead := remembered - m.now
-	off := m.clock.UnixMilli() - m.now
+	off := m.clock.UnixMilli() + m.correction - m.now
 	return ahead > maxAhead || ahead > maxAheadOfClock && off <= maxAheadOfClock && off >= -maxAheadOfClock
 }
 

@@ -29,7 +29,7 @@ func TestRememberedTimeIsCorrected(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m, k := newImages(10), key{pk: "alice"}
 			m.observeWrite(k, refilledAt(aMinute), &cachedBucket{}, &rules.Bucket{At: c.remembered}, false)
-			if got := m.get(k, moment{machine, c.now}).lastWrite; (got == c.remembered) != c.counts {
+			if got := m.get(k, moment{clock: machine, now: c.now}).lastWrite; (got == c.remembered) != c.counts {
 				t.Errorf("%d is remembered of %d, want it to count: %v", got, c.remembered, c.counts)
 			}
 		})

@@ -52,7 +52,7 @@ type plan struct {
 // set.
 func (r *Repository) gatherPayer(ctx context.Context, now int64, entity string, charge *limiter.Charge, maxAge time.Duration, read bool) (*payer, error) {
 	p := &payer{repo: r, entity: entity, key: bucketKey(r.ns, entity, charge.Resource), override: charge.Limits != nil}
-	p.cached = r.images.get(p.key, moment{r.clock(), now})
+	p.cached = r.images.get(p.key, r.moment(now))
 	p.changes = p.cached.changes
 	facts, items, _, err := p.lookup(ctx, now, charge, maxAge, read || p.cached.image == nil || r.opts.NoSpeculation, r.getAll)
 	if err != nil {
@@ -331,7 +331,7 @@ func (p *payer) provesRefusal(now int64, amounts *limiter.Amounts) bool {
 // request.
 func (p *payer) refusedRecently(now int64) bool {
 	last := p.cached.refused
-	return !p.repo.opts.NoRejectionMemory && !last.clock.IsZero() && !last.olderThan(rejectionLife, moment{p.repo.clock(), now})
+	return !p.repo.opts.NoRejectionMemory && !last.clock.IsZero() && !last.olderThan(rejectionLife, p.repo.moment(now))
 }
 
 // needsRepair reports whether a bucket exists that differs from the limits in

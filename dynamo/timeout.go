@@ -107,12 +107,17 @@ type tryTimeouts struct{ *store }
 // ID returns the name of the middleware.
 func (tryTimeouts) ID() string { return "SilentTry" }
 
-// HandleDeserialize counts and sends a request, and watches its response.
+// HandleDeserialize counts and sends a request, watches its response and reads
+// its date.
 func (t tryTimeouts) HandleDeserialize(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 	t.requests.Add(1)
-	limit := t.tryTimeout(ctx)
+	sent, limit := t.clocks(), t.tryTimeout(ctx)
 	if limit <= 0 {
-		return next.HandleDeserialize(ctx, in)
+		out, metadata, err := next.HandleDeserialize(ctx, in)
+		if response, ok := out.RawResponse.(*smithyhttp.Response); err == nil && ok {
+			t.observeDate(response.Header, sent)
+		}
+		return out, metadata, err
 	}
 	inner, cancel := context.WithCancel(ctx)
 	w := &watchedBody{limit: limit, cancel: cancel}
@@ -120,6 +125,7 @@ func (t tryTimeouts) HandleDeserialize(ctx context.Context, in middleware.Deseri
 	out, metadata, err := next.HandleDeserialize(inner, in)
 	response, ok := out.RawResponse.(*smithyhttp.Response)
 	if err == nil && ok {
+		t.observeDate(response.Header, sent)
 		w.ReadCloser, response.Body = response.Body, w
 		return out, metadata, nil
 	}

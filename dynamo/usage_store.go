@@ -144,13 +144,14 @@ func (u *UsageStore) Refill(ctx context.Context, now time.Time, of aggregator.ID
 	if !ok {
 		return false, nil
 	}
-	up := refillUpdate(img, now.UnixMilli())
+	ctx = withoutTryTimeout(ctx)
+	up := refillUpdate(img, u.repo.tableTime(ctx, now))
 	if up == nil {
 		return false, nil
 	}
 	in := up.input(&u.repo.table, bucketKey(of.Namespace, of.Entity, of.Resource))
 	in.ReturnValues = types.ReturnValueNone
-	_, err := u.repo.updateOnce(withoutTryTimeout(ctx), in)
+	_, err := u.repo.updateOnce(ctx, in)
 	if resultOf(err) == refused {
 		return false, nil
 	}

@@ -1,0 +1,245 @@
+package dynamo
+
+import (
+	"net/http"
+	"testing"
+	"time"
+)
+
+// clockWorld simulates a machine and the table beside it.
+type clockWorld struct {
+	tableClock
+	table   time.Time     // the table's time
+	ahead   time.Duration // of the machine's clock
+	steady  time.Duration
+	trip    time.Duration                   // each way
+	skew    func(time.Time) time.Time       // of the date, nil for none
+	written func(date time.Time) (s string) // nil for the usual form
+}
+
+func newClockWorld(ahead time.Duration) *clockWorld {
+	w := &clockWorld{table: time.Date(2026, time.March, 14, 15, 9, 26, 123e6, time.UTC), ahead: ahead, trip: 2 * time.Millisecond}
+	w.guard = defaultClockGuard
+	return w
+}
+
+func (w *clockWorld) pass(d time.Duration) { w.table, w.steady = w.table.Add(d), w.steady+d }
+
+func (w *clockWorld) clocks() reading { return reading{w.table.Add(w.ahead), w.steady} }
+
+// reply makes one request and observes the date of its reply.
+func (w *clockWorld) reply() {
+	sent, date := w.clocks(), time.Time{}
+	w.pass(w.trip)
+	if date = w.table; w.skew != nil {
+		date = w.skew(date)
+	}
+	w.pass(w.trip)
+	header := date.Format(http.TimeFormat)
+	if w.written != nil {
+		header = w.written(date)
+	}
+	w.observe(header, sent, w.clocks())
+}
+
+// run makes requests for a time, and checks the correction before each.
+func (w *clockWorld) run(t *testing.T, span, every time.Duration, check func(t *testing.T, by time.Duration)) {
+	t.Helper()
+	for end := w.steady + span; w.steady < end; w.pass(every) {
+		check(t, w.correction(w.clocks()))
+		w.reply()
+	}
+}
+
+// near returns a check that a correction is right but for a margin.
+func near(want, margin time.Duration) func(*testing.T, time.Duration) {
+	return func(t *testing.T, by time.Duration) {
+		t.Helper()
+		if by < want-margin || by > want+margin {
+			t.Fatalf("the time is corrected by %v, want %v within %v", by, want, margin)
+		}
+	}
+}
+
+var uncorrected = near(0, 0)
+
+// confirmed makes two requests with different dates.
+func (w *clockWorld) confirmed() *clockWorld {
+	w.reply()
+	w.pass(1100 * time.Millisecond)
+	w.reply()
+	return w
+}
+
+func TestAWrongClockIsCorrectedByTheDatesOfReplies(t *testing.T) {
+	for _, ahead := range []time.Duration{-72 * time.Hour, -5 * time.Minute, -3 * time.Second, 3 * time.Second, 5 * time.Minute, 72 * time.Hour} {
+		for _, every := range []time.Duration{7 * time.Millisecond, 300 * time.Millisecond, 10 * time.Second, 10 * time.Minute} {
+			w := newClockWorld(ahead).confirmed()
+			w.run(t, 20*time.Second, 300*time.Millisecond, func(*testing.T, time.Duration) {})
+			w.run(t, 100*every, every, near(-ahead, 750*time.Millisecond))
+			offset, margin, known := w.estimate(w.clocks())
+			if !known || (offset+ahead).Abs() > margin || margin > 750*time.Millisecond {
+				t.Errorf("ahead by %v: offset %v within %v, known %v", ahead, offset, margin, known)
+			}
+		}
+	}
+}
+
+// The first two dates suffice for a clock that is off by minutes.
+func TestTwoDatesAreEvidence(t *testing.T) {
+	w := newClockWorld(5 * time.Minute)
+	w.reply()
+	uncorrected(t, w.correction(w.clocks()))
+	if !w.doubtful(w.clocks()) {
+		t.Error("one date five minutes off raises no doubt")
+	}
+	if _, _, known := w.estimate(w.clocks()); known {
+		t.Error("one date is evidence")
+	}
+	w.pass(1100 * time.Millisecond)
+	w.reply()
+	near(-5*time.Minute, time.Second)(t, w.correction(w.clocks()))
+	if w.doubtful(w.clocks()) {
+		t.Error("two dates that agree leave doubt")
+	}
+}
+
+func TestAClockWithinTheGuardIsLeftAlone(t *testing.T) {
+	for _, ahead := range []time.Duration{-1900 * time.Millisecond, 0, 500 * time.Millisecond, 1900 * time.Millisecond} {
+		for _, trip := range []time.Duration{0, 2 * time.Millisecond, 800 * time.Millisecond, 3 * time.Second} {
+			w := newClockWorld(ahead)
+			w.trip = trip
+			w.run(t, time.Minute, 70*time.Millisecond, uncorrected)
+		}
+	}
+}
+
+func TestANegativeGuardCorrectsNothing(t *testing.T) {
+	w := newClockWorld(5 * time.Minute)
+	w.guard = -1
+	w.run(t, time.Minute, 300*time.Millisecond, uncorrected)
+	if offset, _, known := w.estimate(w.clocks()); !known || offset > -4*time.Minute {
+		t.Errorf("the offset is %v, known %v; want it measured all the same", offset, known)
+	}
+	if w.doubtful(w.clocks()) {
+		t.Error("it would ask for a second date")
+	}
+}
+
+// Dates that do not go on as time does prove nothing, whatever they say.
+func TestDatesThatAreNoEvidence(t *testing.T) {
+	begin := newClockWorld(0).table
+	for name, skew := range map[string]func(time.Time) time.Time{
+		"frozen long ago":    func(time.Time) time.Time { return begin.Add(-72 * time.Hour) },
+		"frozen at first":    func(time.Time) time.Time { return begin },
+		"frozen ahead":       func(time.Time) time.Time { return begin.Add(72 * time.Hour) },
+		"backwards":          func(now time.Time) time.Time { return begin.Add(-10*time.Minute - now.Sub(begin)) },
+		"cached for minutes": func(now time.Time) time.Time { return now.Truncate(5 * time.Minute) },
+		"much too fast":      func(now time.Time) time.Time { return now.Add(10 * now.Sub(begin)) },
+		"now and then off": func(now time.Time) time.Time {
+			if now.Unix()%2 == 0 {
+				return now.Add(-time.Hour)
+			}
+			return now
+		},
+		"of two servers": func(now time.Time) time.Time {
+			return now.Add(time.Duration(now.UnixMilli()/300%2) * time.Hour)
+		},
+	} {
+		for _, every := range []time.Duration{7 * time.Millisecond, 300 * time.Millisecond, 1700 * time.Millisecond, 20 * time.Second} {
+			w := newClockWorld(0)
+			w.skew = skew
+			w.run(t, 20*time.Minute, every, func(t *testing.T, by time.Duration) {
+				t.Helper()
+				if by != 0 {
+					t.Fatalf("%s, every %v: corrected by %v", name, every, by)
+				}
+			})
+		}
+	}
+}
+
+func TestHeadersThatAreNoDates(t *testing.T) {
+	w := newClockWorld(5 * time.Minute)
+	w.written = func(time.Time) string { return "yesterday" }
+	w.run(t, 5*time.Second, 300*time.Millisecond, uncorrected)
+	if w.first != 0 {
+		t.Error("it is a date")
+	}
+}
+
+// Servers whose dates differ by little do not contradict each other, and neither
+// does a steady clock that runs fast.
+func TestSmallDisagreementsKeepTheEstimate(t *testing.T) {
+	begin := newClockWorld(0).table
+	for name, skew := range map[string]func(time.Time) time.Time{
+		"servers differ": func(now time.Time) time.Time { return now.Add(time.Duration(now.UnixMilli()%150) * time.Millisecond) },
+		"slewed":         func(now time.Time) time.Time { return now.Add(-now.Sub(begin) / 200) },
+	} {
+		w := newClockWorld(5 * time.Minute)
+		w.skew = skew
+		w.confirmed()
+		w.run(t, time.Minute, 30*time.Millisecond, func(t *testing.T, by time.Duration) {
+			t.Helper()
+			if (by + 5*time.Minute).Abs() > 1500*time.Millisecond {
+				t.Fatalf("%s: corrected by %v after %v", name, by, w.steady)
+			}
+		})
+	}
+}
+
+// A step of the machine's clock is noticed once, and the next charge has the
+// right time without another reply.
+func TestAStepOfTheMachinesClock(t *testing.T) {
+	w := newClockWorld(0).confirmed()
+	uncorrected(t, w.correction(w.clocks()))
+	w.ahead = 6 * time.Hour
+	if !w.stepped(w.clocks()) || w.stepped(w.clocks()) {
+		t.Error("a step counts not once")
+	}
+	w.reply()
+	near(-6*time.Hour, time.Second)(t, w.correction(w.clocks()))
+	w.ahead = 0
+	uncorrected(t, w.correction(w.clocks()))
+}
+
+// The steady clock stops while the machine sleeps. The date of the next reply
+// shows that the machine's clock is right.
+func TestAMachineThatSleptIsNotCorrected(t *testing.T) {
+	w := newClockWorld(0).confirmed()
+	w.table = w.table.Add(3 * time.Hour)
+	if !w.stepped(w.clocks()) {
+		t.Error("the sleep is not noticed")
+	}
+	w.reply()
+	w.run(t, time.Minute, 300*time.Millisecond, uncorrected)
+}
+
+// An offset about as large as the guard does not turn the correction on and off.
+func TestTheCorrectionDoesNotFlicker(t *testing.T) {
+	for ahead := 1500 * time.Millisecond; ahead <= 2500*time.Millisecond; ahead += 10 * time.Millisecond {
+		w, changes, on := newClockWorld(ahead), 0, false
+		w.run(t, time.Minute, 97*time.Millisecond, func(_ *testing.T, by time.Duration) {
+			if (by != 0) != on {
+				on = !on
+				changes++
+			}
+		})
+		if changes > 1 || ahead < w.guard && on {
+			t.Errorf("ahead by %v: %d changes, corrected at last: %v", ahead, changes, on)
+		}
+	}
+}
+
+func TestDatesAreObservedWithoutAllocations(t *testing.T) {
+	w := newClockWorld(5 * time.Minute).confirmed()
+	header := http.Header{"Date": {w.header}}
+	s := &store{clock: time.Now, begun: time.Now()}
+	if n := testing.AllocsPerRun(100, func() {
+		s.observeDate(header, s.clocks())
+		_ = s.tableTime(t.Context(), w.table)
+		_ = w.correction(w.clocks())
+	}); n != 0 {
+		t.Errorf("%g allocations", n)
+	}
+}
