@@ -21,6 +21,7 @@ import (
 // A frozen or cached date stops while the steady clock goes on, so its bounds
 // contradict each other after a second. Therefore bounds are evidence only once
 // the date has moved, a second has passed, and no bound contradicts another.
+// After a contradiction it takes longer.
 
 const (
 	defaultClockGuard = 2 * time.Second
@@ -31,6 +32,10 @@ const (
 	// fading is the part of its age by which a bound loosens, since the steady
 	// clock may run fast or slow while the machine corrects its clock.
 	fading = 100
+	// calmTime and calmReplies are how long and how many replies have to agree
+	// after a contradiction.
+	calmTime    = time.Minute
+	calmReplies = 20
 	// maxStep is how far the machine's clock may leave the steady one before the
 	// store asks the table for its date.
 	maxStep = time.Second
@@ -57,7 +62,9 @@ type tableClock struct {
 	low, high  time.Duration // bounds of the table's time at the origin of the steady clock
 	first      time.Duration // the first date that they rest on; 0 if there is none
 	since      time.Duration // steady time of its reply
-	sure       bool          // a later date has confirmed them
+	replies    int           // that agree since
+	sure       bool          // later dates have confirmed them
+	shaken     bool          // a reply has contradicted earlier ones
 	seen       time.Duration // steady time of the last reply
 	machine    time.Duration // origin by the machine's clock at the last reply
 	correcting bool
@@ -87,12 +94,23 @@ func (c *tableClock) narrow(low, high, at time.Duration) {
 	c.seen = max(c.seen, at)
 	both := [2]time.Duration{max(low, c.low-loss), min(high, c.high+loss)}
 	if c.first == 0 || both[0] >= both[1] {
-		c.low, c.high, c.first, c.since = low, high, c.date, at
+		c.shaken = c.first != 0
+		c.low, c.high, c.first, c.since, c.replies = low, high, c.date, at, 1
 		c.sure, c.correcting = false, false
 		return
 	}
 	c.low, c.high = both[0], both[1]
-	c.sure = c.sure || c.date > c.first && at-c.since >= dateStep
+	c.replies++
+	c.sure = c.sure || c.confirmed(at-c.since)
+}
+
+// confirmed reports whether replies that agree for a time are evidence. Once some
+// have contradicted each other, it takes more of them.
+func (c *tableClock) confirmed(agreed time.Duration) bool {
+	if c.shaken && (agreed < calmTime || c.replies < calmReplies) {
+		return false
+	}
+	return c.date > c.first && agreed >= dateStep
 }
 
 // correction returns what to add to the machine's time, usually 0. It begins once

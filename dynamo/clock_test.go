@@ -137,7 +137,7 @@ func TestDatesThatAreNoEvidence(t *testing.T) {
 		"cached for minutes": func(now time.Time) time.Time { return now.Truncate(5 * time.Minute) },
 		"much too fast":      func(now time.Time) time.Time { return now.Add(10 * now.Sub(begin)) },
 		"now and then off": func(now time.Time) time.Time {
-			if now.Unix()%2 == 0 {
+			if uint32(now.UnixMilli())*2654435761>>31 == 0 { // at random, half of the time
 				return now.Add(-time.Hour)
 			}
 			return now
@@ -157,6 +157,18 @@ func TestDatesThatAreNoEvidence(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Dates that contradicted each other count again after a minute without.
+func TestContradictionsAreForgiven(t *testing.T) {
+	w := newClockWorld(5 * time.Minute).confirmed()
+	w.skew = func(now time.Time) time.Time { return now.Add(time.Hour) }
+	w.reply()
+	w.skew = nil
+	w.reply()
+	w.run(t, 50*time.Second, 300*time.Millisecond, uncorrected)
+	w.run(t, 20*time.Second, 300*time.Millisecond, func(*testing.T, time.Duration) {})
+	near(-5*time.Minute, time.Second)(t, w.correction(w.clocks()))
 }
 
 func TestHeadersThatAreNoDates(t *testing.T) {
