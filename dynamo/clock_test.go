@@ -136,15 +136,6 @@ func TestDatesThatAreNoEvidence(t *testing.T) {
 		"backwards":          func(now time.Time) time.Time { return begin.Add(-10*time.Minute - now.Sub(begin)) },
 		"cached for minutes": func(now time.Time) time.Time { return now.Truncate(5 * time.Minute) },
 		"much too fast":      func(now time.Time) time.Time { return now.Add(10 * now.Sub(begin)) },
-		"now and then off": func(now time.Time) time.Time {
-			if now.Sub(begin) > time.Second && uint32(now.UnixMilli())*2654435761>>31 == 0 { // at random, half of the time
-				return now.Add(-time.Hour)
-			}
-			return now
-		},
-		"of two servers": func(now time.Time) time.Time {
-			return now.Add(time.Duration(now.UnixMilli()/300%2) * time.Hour)
-		},
 	} {
 		for _, every := range []time.Duration{7 * time.Millisecond, 300 * time.Millisecond, 1700 * time.Millisecond, 20 * time.Second} {
 			w := newClockWorld(0)
@@ -169,6 +160,33 @@ func TestContradictionsAreForgiven(t *testing.T) {
 	w.run(t, 50*time.Second, 300*time.Millisecond, uncorrected)
 	w.run(t, 20*time.Second, 300*time.Millisecond, func(*testing.T, time.Duration) {})
 	near(-5*time.Minute, time.Second)(t, w.correction(w.clocks()))
+}
+
+// Dates that contradict each other prove nothing, neither the right ones nor the
+// wrong ones.
+func TestServersThatContradictEachOther(t *testing.T) {
+	for name, wrong := range map[string]func(n uint32) bool{
+		"every other":  func(n uint32) bool { return n%2 == 1 },
+		"one of ten":   func(n uint32) bool { return n%10 == 9 },
+		"nine of ten":  func(n uint32) bool { return n%10 != 0 },
+		"half of them": func(n uint32) bool { return n > 1 && n*2654435761>>31 == 0 },
+	} {
+		for _, every := range []time.Duration{7 * time.Millisecond, 300 * time.Millisecond, 1700 * time.Millisecond, 20 * time.Second} {
+			w, n := newClockWorld(0), uint32(0)
+			w.skew = func(now time.Time) time.Time {
+				if n++; wrong(n - 1) {
+					return now.Add(-time.Hour)
+				}
+				return now
+			}
+			w.run(t, 20*time.Minute, every, func(t *testing.T, by time.Duration) {
+				t.Helper()
+				if by != 0 {
+					t.Fatalf("%s, every %v: corrected by %v", name, every, by)
+				}
+			})
+		}
+	}
 }
 
 func TestHeadersThatAreNoDates(t *testing.T) {
