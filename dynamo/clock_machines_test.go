@@ -1,0 +1,152 @@
+package dynamo_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
+)
+
+// machine is a process with a clock of its own.
+type machine struct {
+	repo  *dynamo.Repository
+	clock func() time.Time
+}
+
+// newMachines connects machines whose clocks are ahead of the engine's.
+func newMachines(t *testing.T, table string, guard time.Duration, ahead ...time.Duration) []machine {
+	t.Helper()
+	machines := make([]machine, len(ahead))
+	var wg sync.WaitGroup
+	for i, by := range ahead {
+		wg.Go(func() {
+			m := &machines[i]
+			m.clock = func() time.Time { return time.Now().Add(by) }
+			opts := &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t)), Timeout: dynamotest.LongTimeout, Exact: true, ClockGuard: guard}
+			var err error
+			if m.repo, err = dynamo.ConnectAt(t.Context(), table, opts, m.clock); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if wg.Wait(); t.Failed() {
+		t.FailNow()
+	}
+	t.Cleanup(func() {
+		for _, m := range machines {
+			_ = m.repo.Close()
+		}
+	})
+	return machines
+}
+
+// attempt makes charges of one token, and returns how many were admitted.
+func (m machine) attempt(t *testing.T, entity string, charges int) (admitted int) {
+	t.Helper()
+	for range charges {
+		out, err := m.repo.Consume(t.Context(), m.clock(), chargeOf(entity, 1))
+		if err != nil {
+			t.Error(err)
+		} else if out.Admitted {
+			admitted++
+		}
+	}
+	return admitted
+}
+
+// Machines minutes ahead and behind share a bucket with one whose clock is right.
+// Together they take what the limit allows, and the bucket's time is the right
+// one. Without the guard they take more, and the bucket stands still.
+func TestWrongClocksBesideARightOne(t *testing.T) {
+	t.Parallel()
+	dynamotest.Endpoint(t)
+	for name, c := range map[string]struct {
+		guard time.Duration
+		first int // of the machines, which creates the bucket
+		fair  bool
+	}{
+		"right first":               {0, 0, true},
+		"ahead first":               {0, 1, true},
+		"behind first":              {0, 2, true},
+		"without a guard":           {-1, 0, false},
+		"without a guard, ahead":    {-1, 1, false},
+		"without a guard, behind":   {-1, 2, false},
+		"with a guard of an hour":   {time.Hour, 0, false},
+		"with a guard of a second":  {time.Second, 1, true},
+		"with a guard of 4 minutes": {4 * time.Minute, 2, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const allowed = 60 // an hour: one more each minute
+			table := dynamotest.NewTable(t)
+			machines := newMachines(t, table, c.guard, 0, 5*time.Minute, -5*time.Minute)
+			right := machines[0]
+			setDefaults(t, right.repo, limiter.PerHour("rpm", allowed))
+			began := time.Now()
+			admitted := machines[c.first].attempt(t, "alice", allowed-10)
+			var wg sync.WaitGroup
+			var mu sync.Mutex
+			for _, m := range machines {
+				wg.Go(func() {
+					n := m.attempt(t, "alice", 20)
+					mu.Lock()
+					defer mu.Unlock()
+					admitted += n
+				})
+			}
+			wg.Wait()
+			most := allowed + int((time.Since(began)+3*time.Second)/time.Minute)
+			refill, _ := storedNumber(t, table, right.repo.NamespaceID(), "rf")
+			ahead := time.Until(time.UnixMilli(refill))
+			over, frozen := admitted > most, ahead > 1500*time.Millisecond
+			if admitted < allowed || c.fair && (over || frozen) || !c.fair && !over && !frozen {
+				t.Errorf("%d admitted of %d, the bucket is ahead by %v; want that fair: %v", admitted, most, ahead, c.fair)
+			}
+			if !c.fair {
+				return
+			}
+			later := time.Now().Add(3*time.Minute + 2*time.Second) // by a clock that is right
+			out, err := right.repo.Consume(t.Context(), later, chargeOf("alice", 3))
+			if must(t, err); !out.Admitted {
+				t.Errorf("nothing is refilled after three minutes: %v", out.Self.Tokens)
+			}
+		})
+	}
+}
+
+// Whatever else writes or shows a bucket has the table's time too.
+func TestCreditsReadsAndRefillsUseTheTablesTime(t *testing.T) {
+	t.Parallel()
+	table := dynamotest.NewTable(t)
+	machines := newMachines(t, table, 0, 5*time.Minute, 0)
+	m, right := machines[0], machines[1]
+	setDefaults(t, right.repo, limiter.PerHour("rpm", 60))
+	if n := right.attempt(t, "alice", 60); n != 60 {
+		t.Fatalf("%d admitted of 60", n)
+	}
+	empty := func(what string, b limiter.Bucket) {
+		t.Helper()
+		if len(b.Tokens) != 1 || b.Tokens[0] >= 1000 {
+			t.Errorf("%s shows %v, want less than a token", what, b.Tokens)
+		}
+	}
+	out, err := m.repo.Peek(t.Context(), m.clock(), chargeOf("alice", 3))
+	if must(t, err); out.Admitted {
+		t.Error("a look admits what is not there yet")
+	}
+	empty("a look", out.Self)
+	for b, err := range m.repo.Buckets(t.Context(), m.clock(), limiter.Scope{Resource: model}) {
+		must(t, err)
+		empty("a listing", b)
+	}
+	account := *out.Self.Account
+	must(t, m.repo.Credit(t.Context(), m.clock(), limiter.Credit{Account: &account, Amounts: limiter.Tokens("rpm", 5)}))
+	must(t, m.repo.SetConfig(t.Context(), limiter.Config{Scope: limiter.Scope{Entity: "alice", Resource: model}, Limits: []limiter.Limit{limiter.PerHour("rpm", 30)}},
+		limiter.AuditEvent{ID: "01JPCOUNT0000000000000000B", Action: "limits_set", Entity: "alice", At: m.clock()}))
+	if refill, _ := storedNumber(t, table, m.repo.NamespaceID(), "rf"); time.UnixMilli(refill).After(time.Now().Add(1500 * time.Millisecond)) {
+		t.Errorf("the bucket is ahead by %v", time.Until(time.UnixMilli(refill)))
+	}
+}
