@@ -31,7 +31,7 @@ const (
 	dateError = 200 * time.Millisecond
 	// fading is the part of its age by which a bound loosens, since the steady
 	// clock may run fast or slow while the machine corrects its clock.
-	fading = 100
+	fading = 10
 	// calmTime and calmReplies are how long and how many replies have to agree
 	// after a contradiction.
 	calmTime    = time.Minute

@@ -18,18 +18,21 @@ func TestRememberedTimeIsCorrected(t *testing.T) {
 	machine := time.UnixMilli(100 * aMinute)
 	for name, c := range map[string]struct {
 		now, remembered int64
+		correction      int64
 		counts          bool
 	}{
-		"callers side by side":           {100 * aMinute, 100*aMinute + 900, true},
-		"the machine's clock was ahead":  {100 * aMinute, 101*aMinute + 500, false},
-		"a caller's clock is behind":     {50 * aMinute, 51*aMinute + 500, true},
-		"a caller's clock was far ahead": {50 * aMinute, 60 * aMinute, false},
-		"the past":                       {50 * aMinute, 40 * aMinute, true},
+		"callers side by side":           {100 * aMinute, 100*aMinute + 900, 0, true},
+		"the machine's clock was ahead":  {100 * aMinute, 101*aMinute + 500, 0, false},
+		"a caller's clock is behind":     {50 * aMinute, 51*aMinute + 500, 0, true},
+		"a caller's clock was far ahead": {50 * aMinute, 60 * aMinute, 0, false},
+		"the past":                       {50 * aMinute, 40 * aMinute, 0, true},
+		"before the correction began":    {99 * aMinute, 100 * aMinute, -aMinute, false},
+		"since the correction began":     {99 * aMinute, 99*aMinute + 900, -aMinute, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, k := newImages(10), key{pk: "alice"}
 			m.observeWrite(k, refilledAt(aMinute), &cachedBucket{}, &rules.Bucket{At: c.remembered}, false)
-			if got := m.get(k, moment{clock: machine, now: c.now}).lastWrite; (got == c.remembered) != c.counts {
+			if got := m.get(k, moment{machine, c.now, c.correction}).lastWrite; (got == c.remembered) != c.counts {
 				t.Errorf("%d is remembered of %d, want it to count: %v", got, c.remembered, c.counts)
 			}
 		})
