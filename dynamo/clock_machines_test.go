@@ -142,11 +142,25 @@ func TestCreditsReadsAndRefillsUseTheTablesTime(t *testing.T) {
 		must(t, err)
 		empty("a listing", b)
 	}
-	account := *out.Self.Account
-	must(t, m.repo.Credit(t.Context(), m.clock(), limiter.Credit{Account: &account, Amounts: limiter.Tokens("rpm", 5)}))
+	notAhead := func(what string) {
+		t.Helper()
+		if refill, _ := storedNumber(t, table, m.repo.NamespaceID(), "rf"); time.UnixMilli(refill).After(time.Now().Add(1500 * time.Millisecond)) {
+			t.Errorf("after %s the bucket is ahead by %v", what, time.Until(time.UnixMilli(refill)))
+		}
+	}
+	change, reason, ok := record("1", nil, rawBucket(t, table, m.repo.NamespaceID(), "alice")).Change()
+	if !ok {
+		t.Fatal(reason)
+	}
+	_, err = m.repo.UsageStore(0).Refill(t.Context(), m.clock(), change.Bucket, change.State)
+	must(t, err)
+	notAhead("a refill")
+	must(t, m.repo.Credit(t.Context(), m.clock(), limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens("rpm", 58)}))
+	notAhead("a give-back")
+	if held, _ := storedNumber(t, table, m.repo.NamespaceID(), "b_rpm_tk"); held < 58_000 {
+		t.Errorf("a give-back of 58 leaves %d thousandths: it counts a refill that has not happened", held)
+	}
 	must(t, m.repo.SetConfig(t.Context(), limiter.Config{Scope: limiter.Scope{Entity: "alice", Resource: model}, Limits: []limiter.Limit{limiter.PerHour("rpm", 30)}},
 		limiter.AuditEvent{ID: "01JPCOUNT0000000000000000B", Action: "limits_set", Entity: "alice", At: m.clock()}))
-	if refill, _ := storedNumber(t, table, m.repo.NamespaceID(), "rf"); time.UnixMilli(refill).After(time.Now().Add(1500 * time.Millisecond)) {
-		t.Errorf("the bucket is ahead by %v", time.Until(time.UnixMilli(refill)))
-	}
+	notAhead("a change of limits")
 }
