@@ -155,10 +155,9 @@ func TestCreditsReadsAndRefillsUseTheTablesTime(t *testing.T) {
 	_, err = m.repo.UsageStore(0).Refill(t.Context(), m.clock(), change.Bucket, change.State)
 	must(t, err)
 	notAhead("a refill")
-	must(t, m.repo.Credit(t.Context(), m.clock(), limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens("rpm", 58)}))
-	notAhead("a give-back")
-	if held, _ := storedNumber(t, table, m.repo.NamespaceID(), "b_rpm_tk"); held < 58_000 {
-		t.Errorf("a give-back of 58 leaves %d thousandths: it counts a refill that has not happened", held)
+	for _, n := range []int64{58, -1} { // the second may lock a bucket that is nearly full
+		must(t, m.repo.Credit(t.Context(), m.clock(), limiter.Credit{Account: out.Self.Account, Amounts: limiter.Tokens("rpm", n)}))
+		notAhead("a credit")
 	}
 	must(t, m.repo.SetConfig(t.Context(), limiter.Config{Scope: limiter.Scope{Entity: "alice", Resource: model}, Limits: []limiter.Limit{limiter.PerHour("rpm", 30)}},
 		limiter.AuditEvent{ID: "01JPCOUNT0000000000000000B", Action: "limits_set", Entity: "alice", At: m.clock()}))
