@@ -1,7 +1,9 @@
 package dynamo_test
 
 import (
+	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -114,6 +116,52 @@ func TestWrongClocksBesideARightOne(t *testing.T) {
 				t.Errorf("nothing is refilled after three minutes: %v", out.Self.Tokens)
 			}
 		})
+	}
+}
+
+// dateHider is a client that can hide the dates of replies.
+type dateHider struct{ off atomic.Bool }
+
+// Do sends a request.
+func (h *dateHider) Do(req *http.Request) (*http.Response, error) {
+	reply, err := dynamotest.Transport.RoundTrip(req)
+	if err == nil && !h.off.Load() {
+		reply.Header.Del("Date")
+	}
+	return reply, err
+}
+
+// A process that finds out later that its clock is ahead forgets the times of its
+// own charges. Otherwise it would go on refilling up to the latest of them.
+func TestACorrectionThatBeginsLate(t *testing.T) {
+	t.Parallel()
+	table := dynamotest.NewTable(t)
+	clock := func() time.Time { return time.Now().Add(90 * time.Second) }
+	hider, cfg := &dateHider{}, dynamotest.Config(dynamotest.Endpoint(t))
+	cfg.HTTPClient = hider
+	repo, err := dynamo.ConnectAt(t.Context(), table, &dynamo.Options{AWS: cfg, Timeout: dynamotest.LongTimeout, Exact: true}, clock)
+	must(t, err)
+	t.Cleanup(func() { _ = repo.Close() })
+	setDefaults(t, repo, limiter.PerHour("rpm", 60))
+	right := dynamotest.Connect(t, table, &exactOptions)
+	_, err = right.Consume(t.Context(), time.Now(), chargeOf("alice", 57))
+	must(t, err)
+	ahead := machine{repo, clock}
+	if n := ahead.attempt(t, "alice", 1); n != 1 || repo.Stats().ClockKnown {
+		t.Fatalf("%d admitted of 1, and the offset is known: %v", n, repo.Stats().ClockKnown)
+	}
+	hider.off.Store(true)
+	for !repo.Stats().ClockKnown {
+		must(t, repo.Ping(t.Context()))
+	}
+	for _, n := range []int64{3, 2} { // 2 are left, and 1.5 more in 90 s
+		out, err := repo.Consume(t.Context(), clock(), chargeOf("alice", n))
+		if must(t, err); out.Admitted != (n == 2) {
+			t.Errorf("a charge of %d is admitted: %v", n, out.Admitted)
+		}
+	}
+	if !repo.Stats().ClockCorrected {
+		t.Error("nothing was corrected")
 	}
 }
 

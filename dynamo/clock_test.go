@@ -29,9 +29,10 @@ func (w *clockWorld) clocks() reading { return reading{w.table.Add(w.ahead), w.s
 
 // reply makes one request and observes the date of its reply.
 func (w *clockWorld) reply() {
-	sent, date := w.clocks(), time.Time{}
+	sent := w.clocks()
 	w.pass(w.trip)
-	if date = w.table; w.skew != nil {
+	date := w.table
+	if w.skew != nil {
 		date = w.skew(date)
 	}
 	w.pass(w.trip)
