@@ -1,6 +1,7 @@
 package dynamo_test
 
 import (
+	"context"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -45,11 +46,11 @@ func newMachines(t *testing.T, table string, guard time.Duration, ahead ...time.
 	return machines
 }
 
-// attempt makes charges of one token, and returns how many were admitted.
-func (m machine) attempt(t *testing.T, entity string, charges int) (admitted int) {
+// attempt charges alice a token several times, and returns how many were admitted.
+func (m machine) attempt(t *testing.T, charges int) (admitted int) {
 	t.Helper()
 	for range charges {
-		out, err := m.repo.Consume(t.Context(), m.clock(), chargeOf(entity, 1))
+		out, err := m.repo.Consume(t.Context(), m.clock(), chargeOf("alice", 1))
 		if err != nil {
 			t.Error(err)
 		} else if out.Admitted {
@@ -88,12 +89,12 @@ func TestWrongClocksBesideARightOne(t *testing.T) {
 			right := machines[0]
 			setDefaults(t, right.repo, limiter.PerHour("rpm", allowed))
 			began := time.Now()
-			admitted := machines[c.first].attempt(t, "alice", allowed-10)
+			admitted := machines[c.first].attempt(t, allowed-10)
 			var wg sync.WaitGroup
 			var mu sync.Mutex
 			for _, m := range machines {
 				wg.Go(func() {
-					n := m.attempt(t, "alice", 20)
+					n := m.attempt(t, 20)
 					mu.Lock()
 					defer mu.Unlock()
 					admitted += n
@@ -147,12 +148,14 @@ func TestACorrectionThatBeginsLate(t *testing.T) {
 	_, err = right.Consume(t.Context(), time.Now(), chargeOf("alice", 57))
 	must(t, err)
 	ahead := machine{repo, clock}
-	if n := ahead.attempt(t, "alice", 1); n != 1 || repo.Stats().ClockKnown {
+	if n := ahead.attempt(t, 1); n != 1 || repo.Stats().ClockKnown {
 		t.Fatalf("%d admitted of 1, and the offset is known: %v", n, repo.Stats().ClockKnown)
 	}
 	hider.off.Store(true)
+	ctx, cancel := context.WithTimeout(t.Context(), dynamotest.LongTimeout)
+	defer cancel()
 	for !repo.Stats().ClockKnown {
-		must(t, repo.Ping(t.Context()))
+		must(t, repo.Ping(ctx))
 	}
 	for _, n := range []int64{3, 2} { // 2 are left, and 1.5 more in 90 s
 		out, err := repo.Consume(t.Context(), clock(), chargeOf("alice", n))
@@ -172,7 +175,7 @@ func TestCreditsReadsAndRefillsUseTheTablesTime(t *testing.T) {
 	machines := newMachines(t, table, 0, 5*time.Minute, 0)
 	m, right := machines[0], machines[1]
 	setDefaults(t, right.repo, limiter.PerHour("rpm", 60))
-	if n := right.attempt(t, "alice", 60); n != 60 {
+	if n := right.attempt(t, 60); n != 60 {
 		t.Fatalf("%d admitted of 60", n)
 	}
 	empty := func(what string, b limiter.Bucket) {
