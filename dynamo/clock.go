@@ -29,8 +29,8 @@ const (
 	dateStep = time.Second
 	// dateError is how far the dates of two servers may disagree.
 	dateError = 200 * time.Millisecond
-	// fading is the part of its age by which a bound loosens, since the steady
-	// clock may run fast or slow while the machine corrects its clock.
+	// fading divides the age of a bound into the amount by which it loosens: the
+	// steady clock may run fast or slow while the machine corrects its clock.
 	fading = 10
 	// calmTime and calmReplies are how long and how many replies have to agree
 	// after a contradiction.

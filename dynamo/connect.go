@@ -40,6 +40,10 @@ const (
 // repository supports the namespace methods, Version, Ping and Close. It holds
 // no data, so every other method returns limiter.ErrNotFound.
 //
+// If the date of the reply says that the machine's clock is off by more than
+// Options.ClockGuard, Connect waits about a second for another date, unless ctx
+// ends soon.
+//
 // Connect returns limiter.ErrNotFound if the table or the namespace is missing,
 // with the command that creates it; *limiter.VersionError if the table has a
 // newer version or belongs to another program; *limiter.InvalidError for an
