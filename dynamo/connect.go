@@ -209,7 +209,7 @@ func (s *store) foreignTable() error {
 func isDomain(err error) bool {
 	_, version := errors.AsType[*limiter.VersionError](err)
 	_, corrupt := errors.AsType[*limiter.CorruptError](err)
-	return version || corrupt
+	return version || corrupt || errors.Is(err, limiter.ErrExists)
 }
 
 func isUnreachable(err error) bool {

@@ -74,6 +74,11 @@ type Options struct {
 	// CountCapacity asks the table for the capacity units of each call and adds
 	// them up in Stats.
 	CountCapacity bool
+	// LeanIndex makes CreateTable create an index by resource that holds keys only,
+	// so that a write of a bucket costs one write unit instead of two. Listings of a
+	// resource then also read the items by key. Python clients find no buckets and no
+	// usage of a resource in such a table. Connect recognizes it by itself.
+	LeanIndex bool
 }
 
 // Repository gives access to one namespace of a table. It is safe for concurrent

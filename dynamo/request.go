@@ -116,10 +116,11 @@ func (s *store) getTogether(ctx context.Context, keys []key) (map[key]item, erro
 
 // query iterates over the items of a query that are in a namespace. An index may
 // hold others: a client whose policy allows only the partition keys of one
-// namespace can still write index keys of another.
+// namespace can still write index keys of another. From the index by resource it
+// returns whole items, even if the index holds only their keys.
 func (s *store) query(ctx context.Context, ns string, in *dynamodb.QueryInput) iter.Seq2[item, error] {
 	in.TableName = &s.table
-	return rules.Pages(func(start item) ([]item, *item, error) {
+	found := rules.Pages(func(start item) ([]item, *item, error) {
 		in.ExclusiveStartKey = start
 		out, err := s.api(ctx).Query(ctx, in)
 		if err != nil {
@@ -128,6 +129,10 @@ func (s *store) query(ctx context.Context, ns string, in *dynamodb.QueryInput) i
 		items, next := page(out.Items, out.LastEvaluatedKey)
 		return slices.DeleteFunc(items, func(it item) bool { return !it.in(ns) }), next, nil
 	})
+	if aws.ToString(in.IndexName) == indexResource {
+		return s.wholeItems(ctx, found)
+	}
+	return found
 }
 
 // scan iterates over the items of a scan.

@@ -3,7 +3,6 @@ package dynamo
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -19,7 +18,8 @@ import (
 // engines. In an AWS account the table belongs to a stack, with backups, roles
 // and the function that counts usage.
 //
-// CreateTable returns the same errors as Connect.
+// CreateTable returns the same errors as Connect, and limiter.ErrExists if
+// Options.LeanIndex is set and the table exists without a lean index.
 func CreateTable(ctx context.Context, name string, opts *Options) error {
 	namespace := namespaceName(opts)
 	if err := (limiter.Namespace{Name: namespace}).Validate(); err != nil {
@@ -59,16 +59,16 @@ func (s *store) createTable(ctx context.Context) error {
 	if err != nil {
 		return s.explain(err)
 	}
-	var names []string
+	indexes := map[string]types.GlobalSecondaryIndexDescription{}
 	for _, index := range out.Table.GlobalSecondaryIndexes {
-		names = append(names, aws.ToString(index.IndexName))
+		indexes[aws.ToString(index.IndexName)] = index
 	}
-	for _, index := range []string{indexChildren, indexResource, indexConfigs, indexNamespace} {
-		if !slices.Contains(names, index) {
+	for _, name := range []string{indexChildren, indexResource, indexConfigs, indexNamespace} {
+		if _, ok := indexes[name]; !ok {
 			return s.foreignTable()
 		}
 	}
-	return nil
+	return s.checkResourceIndex(indexes[indexResource])
 }
 
 // tableDefinition returns the request that creates the table.
@@ -83,7 +83,7 @@ func (s *store) tableDefinition() *dynamodb.CreateTableInput {
 		},
 		GlobalSecondaryIndexes: []types.GlobalSecondaryIndex{
 			tableIndex(indexChildren, attrGSI1PK, attrGSI1SK, types.ProjectionTypeAll),
-			tableIndex(indexResource, attrGSI2PK, attrGSI2SK, types.ProjectionTypeAll),
+			tableIndex(indexResource, attrGSI2PK, attrGSI2SK, resourceProjection(s.opts.LeanIndex)),
 			tableIndex(indexConfigs, attrGSI3PK, attrGSI3SK, types.ProjectionTypeKeysOnly),
 			tableIndex(indexNamespace, attrGSI4PK, attrGSI4SK, types.ProjectionTypeKeysOnly),
 		},

@@ -32,7 +32,7 @@ type pooledTable struct {
 // tests, and many tables slow the engine down.
 var pool struct {
 	sync.Mutex
-	free []*pooledTable
+	free map[bool][]*pooledTable // whether the index by resource holds keys only, to tables
 	all  []*pooledTable
 }
 
@@ -42,32 +42,47 @@ var pool struct {
 // engine down.
 func NewTable(tb testing.TB) string {
 	tb.Helper()
-	p := takeTable(tb)
+	return newTable(tb, false)
+}
+
+// NewLeanTable returns a table like NewTable's whose index by resource holds keys
+// only.
+func NewLeanTable(tb testing.TB) string {
+	tb.Helper()
+	return newTable(tb, true)
+}
+
+func newTable(tb testing.TB, lean bool) string {
+	tb.Helper()
+	p := takeTable(tb, lean)
 	tb.Cleanup(func() {
 		if !tb.Failed() {
 			p.empty(tb)
 			pool.Lock()
 			defer pool.Unlock()
-			pool.free = append(pool.free, p)
+			if pool.free == nil {
+				pool.free = map[bool][]*pooledTable{}
+			}
+			pool.free[lean] = append(pool.free[lean], p)
 		}
 	})
 	return p.name
 }
 
-func takeTable(tb testing.TB) *pooledTable {
+func takeTable(tb testing.TB, lean bool) *pooledTable {
 	tb.Helper()
 	Endpoint(tb)
 	pool.Lock()
-	if n := len(pool.free); n > 0 {
+	if n := len(pool.free[lean]); n > 0 {
 		defer pool.Unlock()
-		p := pool.free[n-1]
-		pool.free = pool.free[:n-1]
+		p := pool.free[lean][n-1]
+		pool.free[lean] = pool.free[lean][:n-1]
 		return p
 	}
 	p := &pooledTable{name: "pool-" + strings.ToLower(rand.Text())}
 	pool.all = append(pool.all, p)
 	pool.Unlock()
-	must(tb, dynamo.CreateTable(context.Background(), p.name, &dynamo.Options{AWS: Config(Endpoint(tb))}))
+	must(tb, dynamo.CreateTable(context.Background(), p.name, &dynamo.Options{AWS: Config(Endpoint(tb)), LeanIndex: lean}))
 	_, err := Client(tb).UpdateTimeToLive(context.Background(), &dynamodb.UpdateTimeToLiveInput{
 		TableName:               &p.name,
 		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String("ttl"), Enabled: aws.Bool(false)},
