@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"os"
 	"strings"
@@ -24,6 +25,7 @@ var updateDocs = flag.Bool("update", false, "rewrite the tables in the docs")
 // meter requests the consumed capacity of every request and adds it up.
 type meter struct {
 	next http.RoundTripper
+	lean bool // the index by resource holds keys only
 
 	mu            sync.Mutex
 	requests      int
@@ -91,7 +93,9 @@ func (m *meter) book(op string, asked, reply []byte) error {
 	}
 	switch op {
 	case transact:
-		m.writes += transactionUnits(asked)
+		m.writes += m.transactionUnits(asked)
+	case "Query":
+		m.reads += one.CapacityUnits
 	case read, get:
 		m.reads += float64(bytes.Count(asked, []byte(`"SK":`))) // the service also bills keys without an item
 	default:
@@ -105,9 +109,12 @@ func (m *meter) book(op string, asked, reply []byte) error {
 // transactionUnits returns the write units by the rule of the service, which the
 // local engine does not follow: an item is prepared and committed and counts
 // twice; each index entry counts once, two for a new bucket and one for a
-// changed one.
-func transactionUnits(asked []byte) float64 {
-	const made, changed = 2 + 2, 2 + 1
+// changed one, or none if the indexes hold only keys.
+func (m *meter) transactionUnits(asked []byte) float64 {
+	made, changed := 2+2, 2+1
+	if m.lean {
+		changed = 2
+	}
 	return float64(made*bytes.Count(asked, []byte(`"Put":`)) + changed*bytes.Count(asked, []byte(`"Update":`)))
 }
 
@@ -122,6 +129,7 @@ type costPath struct {
 // costs is a table with a metered process and another one.
 type costs struct {
 	testing.TB
+	table       string
 	repo, other *dynamo.Repository
 	lease       *limiter.Lease
 }
@@ -174,50 +182,133 @@ var costPaths = []costPath{
 	{"rollback", "1 write", func(c *costs) { c.acquire("alice") }, func(c *costs) { c.settle(0, (*limiter.Lease).Rollback) }},
 }
 
-// measure returns the row of a path: its name, requests, read units and write
-// units.
-func (p costPath) measure(t *testing.T) string {
+// reset forgets what was measured.
+func (m *meter) reset() { m.requests, m.refused, m.reads, m.writes = 0, 0, 0, 0 }
+
+// newCosts returns an empty table with limits, and the meter of its process.
+func newCosts(t *testing.T, lean bool) (*costs, *meter) {
 	t.Helper()
-	table, m := dynamotest.NewTable(t), &meter{next: dynamotest.Transport}
-	c := &costs{TB: t, other: dynamotest.Connect(t, table, nil)}
+	table, m := dynamotest.NewTable, &meter{next: dynamotest.Transport, lean: lean}
+	if lean {
+		table = dynamotest.NewLeanTable
+	}
+	name := table(t)
+	c := &costs{TB: t, table: name, other: dynamotest.Connect(t, name, nil)}
 	setDefaults(t, c.other, perMinute60)
-	createChild(t, c.other, "key", "project")
 	cfg := dynamotest.Config(dynamotest.Endpoint(t))
 	cfg.HTTPClient = &http.Client{Transport: m}
-	c.repo = dynamotest.Connect(t, table, &dynamo.Options{AWS: cfg})
+	c.repo = dynamotest.Connect(t, name, &dynamo.Options{AWS: cfg})
+	return c, m
+}
+
+// measure runs a path on a new table.
+func (p costPath) measure(t *testing.T, lean bool) *meter {
+	t.Helper()
+	c, m := newCosts(t, lean)
+	createChild(t, c.other, "key", "project")
 	if p.prepare != nil {
 		p.prepare(c)
 	}
-	m.requests, m.refused, m.reads, m.writes = 0, 0, 0, 0
+	m.reset()
 	p.run(c)
-	return fmt.Sprintf("| %s | %d | %g | %g |", p.name, m.requests, m.reads, m.writes)
+	return m
+}
+
+// row returns the row of a path: its name, requests, read units and write units,
+// and the write units with a lean index, which changes nothing else.
+func (p costPath) row(t *testing.T) string {
+	t.Helper()
+	full, lean := p.measure(t, false), p.measure(t, true)
+	if full.requests != lean.requests || full.reads != lean.reads {
+		t.Errorf("%s: %d requests and %g reads, with a lean index %d and %g", p.name, full.requests, full.reads, lean.requests, lean.reads)
+	}
+	return fmt.Sprintf("| %s | %d | %g | %g | %g |", p.name, full.requests, full.reads, full.writes, lean.writes)
 }
 
 // TestCostTableIsTrue compares the costs in the docs with measured ones (D-1 and
 // D-2), including billed refusals and the index of every write.
 func TestCostTableIsTrue(t *testing.T) {
-	plain := "| path | requests | read units | write units |\n|---|---|---|---|\n"
-	compared := "| path | requests | read units | write units | the reference's documents |\n|---|---|---|---|---|\n"
+	plain := "| path | requests | read units | write units | with a lean index |\n|---|---|---|---|---|\n"
+	compared := "| path | requests | read units | write units | with a lean index | the reference's documents |\n|---|---|---|---|---|---|\n"
 	for _, p := range costPaths {
-		row := p.measure(t)
+		row := p.row(t)
 		plain += row + "\n"
 		compared += row + " " + p.claimed + " |\n"
 	}
-	checkTable(t, "../docs/dynamodb.md", compared)
-	checkTable(t, "../docs/operations.md", plain)
+	checkTable(t, "../docs/dynamodb.md", "costs", compared)
+	checkTable(t, "../docs/operations.md", "costs", plain)
 }
 
-// checkTable compares the table of costs on a page, or rewrites it with -update.
-func checkTable(t *testing.T, page, table string) {
+// listed is the number of buckets and of snapshots that TestReadTableIsTrue lists.
+const listed = 100
+
+// TestReadTableIsTrue compares the costs of listings in the docs with measured
+// ones.
+func TestReadTableIsTrue(t *testing.T) {
+	table := "| listing | requests | read units | lean: requests | lean: read units |\n|---|---|---|---|---|\n"
+	for name, list := range listings() {
+		row := fmt.Sprintf("| %d %s |", listed, name)
+		for _, lean := range []bool{false, true} {
+			m := measureListing(t, lean, list)
+			row += fmt.Sprintf(" %d | %g |", m.requests, m.reads)
+		}
+		table += row + "\n"
+	}
+	checkTable(t, "../docs/dynamodb.md", "reads", table)
+}
+
+// listings iterates over the listings of a resource. Each reads everything and
+// returns how many there are.
+func listings() iter.Seq2[string, func(*costs) int] {
+	return func(yield func(string, func(*costs) int) bool) {
+		_ = yield("buckets of a resource", func(c *costs) int {
+			return count(c, c.repo.Buckets(context.Background(), start, limiter.Scope{Resource: model}))
+		}) && yield("usage snapshots of a resource", func(c *costs) int {
+			return count(c, c.repo.Usage(context.Background(), limiter.UsageQuery{Resource: model}))
+		})
+	}
+}
+
+func count[T any](tb testing.TB, all iter.Seq2[T, error]) (n int) {
+	tb.Helper()
+	for _, err := range all {
+		must(tb, err)
+		n++
+	}
+	return n
+}
+
+// measureListing measures a listing by a process that knows the limits.
+func measureListing(t *testing.T, lean bool, list func(*costs) int) *meter {
 	t.Helper()
-	const begin, end = "<!-- costs: measured by TestCostTableIsTrue -->\n", "<!-- end of costs -->"
+	c, m := newCosts(t, lean)
+	var items []dynamotest.Item
+	for i := range listed {
+		entity := fmt.Sprintf("e-%03d", i)
+		consume(t, c.other, 0, chargeOf(entity, 1), true)
+		items = append(items, snapshotOf(c.other.NamespaceID(), entity, 0))
+	}
+	writeItems(t, c.table, items)
+	for range 2 {
+		m.reset()
+		if n := list(c); n != listed {
+			t.Errorf("%d are listed, want %d", n, listed)
+		}
+	}
+	return m
+}
+
+// checkTable compares a table of costs on a page, or rewrites it with -update.
+func checkTable(t *testing.T, page, name, table string) {
+	t.Helper()
+	begin, end := fmt.Sprintf("<!-- %s: measured by %s -->\n", name, t.Name()), fmt.Sprintf("<!-- end of %s -->", name)
 	doc, err := os.ReadFile(page)
 	must(t, err)
 	head, rest, found := strings.Cut(string(doc), begin)
 	said, tail, closed := strings.Cut(rest, end)
 	switch {
 	case !found || !closed:
-		t.Errorf("%s has no table of costs", page)
+		t.Errorf("%s has no table of %s", page, name)
 	case said == table:
 	case *updateDocs:
 		must(t, os.WriteFile(page, []byte(head+begin+table+end+tail), 0o644))

@@ -91,11 +91,18 @@ func (s *storedTable) storeListed() {
 
 func TestListingsShowNothingForged(t *testing.T) {
 	t.Parallel()
-	for name, changes := range map[string]string{"whole": "", "damaged": "rf S x\nrpm N 0.5"} {
+	lean := func(t *testing.T) *storedTable {
+		t.Helper()
+		return &storedTable{dynamotest.OpenStoredTable(t, dynamotest.NewLeanTable(t), nil)}
+	}
+	for name, c := range map[string]struct {
+		open    func(*testing.T) *storedTable
+		changes string
+	}{"whole": {newStoredTable, ""}, "damaged": {newStoredTable, "rf S x\nrpm N 0.5"}, "keys only": {lean, ""}} {
 		for _, pageCut := range []int64{0, 1, 3} {
 			t.Run(fmt.Sprint(name, " in pages of ", pageCut), func(t *testing.T) {
 				t.Parallel()
-				s := newStoredTable(t)
+				s := c.open(t)
 				s.storeListed()
 				want := s.listings()
 				s.Equal("number of listings", len(want), 8)
@@ -105,7 +112,7 @@ func TestListingsShowNothingForged(t *testing.T) {
 					}
 				}
 				foreign := s.NS + "x"
-				s.forge(foreign, changes)
+				s.forge(foreign, c.changes)
 				s.Wire.PageSize.Store(pageCut)
 				s.forbidRequests(foreign)
 				s.Equal("listings", s.listings(), want)

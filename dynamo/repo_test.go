@@ -34,12 +34,30 @@ func TestRepositoryCounted(t *testing.T) {
 	dynamotest.Endpoint(t)
 	open := func(t *testing.T) limiter.Repository {
 		t.Helper()
-		s := dynamotest.NewWriteLog(t, dynamotest.NewTable(t))
-		repo := dynamotest.Connect(t, s.Table, &dynamo.Options{AWS: s.Config(dynamotest.Endpoint(t))})
-		return &dynamotest.Aggregated{Repository: repo, Aggregator: dynamotest.NewAggregator(t, s, repo.UsageStore(0), aggregator.Options{NoRefill: true})}
+		return newCounted(t, dynamotest.NewTable(t))
 	}
 	repotest.Run(t, open, "buckets", "refill", "peek", "cascade", "override", "credit", "repair", "expiry", "entities", "config",
 		"registries", "namespaces", "audit", "sweep", "lifecycle", "concurrency")
+}
+
+// newCounted returns a repository with an aggregator that counts before each query.
+func newCounted(t *testing.T, table string) limiter.Repository {
+	t.Helper()
+	s := dynamotest.NewWriteLog(t, table)
+	repo := dynamotest.Connect(t, table, &dynamo.Options{AWS: s.Config(dynamotest.Endpoint(t))})
+	return &dynamotest.Aggregated{Repository: repo, Aggregator: dynamotest.NewAggregator(t, s, repo.UsageStore(0), aggregator.Options{NoRefill: true})}
+}
+
+// TestRepositoryLean runs the conformance tests that list a resource on a table
+// whose index by resource holds keys only, with an aggregator that counts.
+func TestRepositoryLean(t *testing.T) {
+	dynamotest.Endpoint(t)
+	open := func(t *testing.T) limiter.Repository {
+		t.Helper()
+		return newCounted(t, dynamotest.NewLeanTable(t))
+	}
+	repotest.Run(t, open, "refill", "ahead", "peek", "cascade", "override", "defaults", "credit", "entities", "config", "registries",
+		"managed", "audit", "sweep", "lifecycle", "concurrency")
 }
 
 var (
@@ -64,6 +82,16 @@ func TestCompare(t *testing.T) {
 	}
 	t.Logf("%d operations, seeds %d to %d", *compareOps, *compareSeed, seed-1)
 }
+
+// TestCompareLean compares DynamoDB with memory on a table whose index by resource
+// holds keys only.
+func TestCompareLean(t *testing.T) {
+	repotest.Compare(t, *compareSeed, min(*compareOps, leanOps), memory.New(nil), dynamotest.Connect(t, dynamotest.NewLeanTable(t), &exactOptions), "usage")
+}
+
+// leanOps is the length of TestCompareLean, which differs from TestCompare only in
+// its listings.
+const leanOps = 500
 
 // TestCompareAggregated runs TestCompare with an aggregator that counts usage
 // and refills buckets ahead of need. No answer may differ. It leaves out

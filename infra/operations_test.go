@@ -125,6 +125,10 @@ func bucketOperations() []operation {
 		{"Buckets: of an entity and a resource", reading, func(w *world) { w.buckets(limiter.Scope{Entity: "first", Resource: gpt}) }},
 		{"Buckets: of an entity", reading, func(w *world) { w.buckets(limiter.Scope{Entity: "first"}) }},
 		{"Buckets: of a resource", reading, func(w *world) { w.buckets(limiter.Scope{Resource: "rare"}) }},
+		{"Buckets: of a resource with a lean index", reading, func(w *world) {
+			w.useLeanTable()
+			w.buckets(limiter.Scope{Resource: gpt})
+		}},
 		{"Buckets: all", listing, func(w *world) {
 			w.useNamespace("buckets")
 			w.buckets(limiter.Scope{})
@@ -254,6 +258,27 @@ func (w *world) useNamespace(name string) {
 	w.Take(w.T)
 }
 
+// useLeanTable switches the recorded repository to a table whose index by resource
+// holds keys only, with a bucket and a snapshot.
+func (w *world) useLeanTable() {
+	w.Helper()
+	full := w.table
+	defer func() { w.table = full }()
+	w.table += "-lean"
+	w.ok(dynamo.CreateTable(w.Context(), w.table, &dynamo.Options{AWS: w.config(w.Next), LeanIndex: true}))
+	view := w.connect(w.config(w.Next), "")
+	w.ok(view.SetConfig(w.Context(), limiter.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 100)}}, w.event()))
+	w.consume(view, "lean", noon)
+	_, err := w.client().PutItem(w.Context(), &dynamodb.PutItemInput{TableName: &w.table, Item: map[string]types.AttributeValue{
+		"PK": textValue(view.NamespaceID() + "/ENTITY#lean"), "SK": textValue("#USAGE#" + gpt + "#2026-05-04T12:00:00Z"),
+		"GSI2PK": textValue(view.NamespaceID() + "/RESOURCE#" + gpt), "GSI2SK": textValue("USAGE#2026-05-04T12:00:00Z#lean"),
+	}})
+	w.ok(err)
+	w.NamespaceID = view.NamespaceID()
+	w.repo = w.connect(w.config(&w.Recorder), "")
+	w.Take(w.T)
+}
+
 func historyOperations() []operation {
 	return []operation{
 		{"AuditEvents", reading, func(w *world) { drain(w, w.repo.AuditEvents(w.Context(), "world", "")) }},
@@ -261,6 +286,10 @@ func historyOperations() []operation {
 			drain(w, w.repo.Usage(w.Context(), limiter.UsageQuery{Entity: "first"}))
 		}},
 		{"Usage: of a resource", reading, func(w *world) {
+			drain(w, w.repo.Usage(w.Context(), limiter.UsageQuery{Resource: gpt}))
+		}},
+		{"Usage: of a resource with a lean index", reading, func(w *world) {
+			w.useLeanTable()
 			drain(w, w.repo.Usage(w.Context(), limiter.UsageQuery{Resource: gpt}))
 		}},
 	}

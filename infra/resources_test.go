@@ -59,6 +59,12 @@ func TestTable(t *testing.T) {
 	if fakeaws.At(plain, "PointInTimeRecoverySpecification", "RecoveryPeriodInDays") != nil || plain["DeletionProtectionEnabled"] != "false" {
 		t.Errorf("with the defaults: %v", plain)
 	}
+	lean := everything(t, "app")
+	lean.Values["EnableLeanIndex"] = "true"
+	want["GlobalSecondaryIndexes"] = []any{index("GSI1", "ALL"), index("GSI2", "KEYS_ONLY"), index("GSI3", "KEYS_ONLY"), index("GSI4", "KEYS_ONLY")}
+	if diff := cmp.Diff(want, lean.Resources()["RateLimitsTable"]); diff != "" {
+		t.Errorf("with a lean index (-want +got):\n%s", diff)
+	}
 }
 
 func TestFunctions(t *testing.T) {

@@ -11,6 +11,12 @@ const (
 	X8664 = "x86_64"
 )
 
+// Kinds of the index by resource.
+const (
+	FullIndex = "full" // holds whole items
+	LeanIndex = "lean" // holds keys only
+)
+
 // Stack configures a stack. The zero value of a field is its documented default;
 // the zero Stack has a table, both functions, the policies for users, alarms and
 // an archive.
@@ -28,6 +34,11 @@ type Stack struct {
 	PITRRecoveryDays int
 	// DeletionProtection protects the table from deletion.
 	DeletionProtection bool
+	// ResourceIndex is the kind of the index by resource, FullIndex or LeanIndex. It
+	// cannot change after the creation. With a lean index a write of a bucket costs
+	// one write unit instead of two; listings of a resource cost more, and those of
+	// Python clients are empty. Default: as deployed, for a new stack FullIndex.
+	ResourceIndex string
 
 	NoAggregator  bool          // no function that counts usage
 	NoProvisioner bool          // no function that applies declared limits

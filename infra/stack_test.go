@@ -32,7 +32,7 @@ var plainParameters = map[string]string{
 	"SchemaVersion": "0.8.0", "SnapshotWindows": "hourly,daily,monthly", "SnapshotRetentionDays": "90", "LambdaMemorySize": "256", "LambdaTimeout": "60",
 	"EnableAggregator": "true", "EnableAlarms": "true", "LogLevel": "INFO", "LogRetentionDays": "30", "LambdaDurationThreshold": "48000", "EnableAuditArchival": "true",
 	"AuditArchiveGlacierTransitionDays": "90", "EnableTracing": "false", "EnableIAMRoles": "false", "EnableIAM": "true", "EnableProvisioner": "true",
-	"EnableDeletionProtection": "false", "Architecture": "arm64",
+	"EnableDeletionProtection": "false", "EnableLeanIndex": "false", "Architecture": "arm64",
 }
 
 func TestParametersOfTheZeroStack(t *testing.T) {
@@ -45,7 +45,7 @@ func TestParametersOfTheZeroStack(t *testing.T) {
 func TestParametersOfAStackWithEverything(t *testing.T) {
 	t.Parallel()
 	s := Stack{
-		SnapshotWindows: "monthly", UsageRetentionDays: 1, AuditRetentionDays: 2, PITRRecoveryDays: 3, DeletionProtection: true,
+		SnapshotWindows: "monthly", UsageRetentionDays: 1, AuditRetentionDays: 2, PITRRecoveryDays: 3, DeletionProtection: true, ResourceIndex: LeanIndex,
 		NoAggregator: true, NoProvisioner: true, Architecture: X8664, LambdaTimeout: 7 * time.Second, LambdaMemory: 128, Tracing: true, LogLevel: "DEBUG", LogRetentionDays: 5,
 		NoAuditArchive: true, ArchiveGlacierDays: 6, NoAlarms: true, AlarmTopicARN: "topic", DurationThresholdPct: 33,
 		IAMRoles: true, PermissionBoundary: "b", RoleNameFormat: "r-{}", PolicyNameFormat: "{}-p",
@@ -56,7 +56,7 @@ func TestParametersOfAStackWithEverything(t *testing.T) {
 		"EnableAggregator": "false", "PITRRecoveryPeriodDays": "3", "EnableAlarms": "false", "AlarmSNSTopicArn": "topic", "LogLevel": "DEBUG", "LogRetentionDays": "5",
 		"LambdaDurationThreshold": "2310", "PermissionBoundary": "b", "EnableAuditArchival": "false", "AuditArchiveGlacierTransitionDays": "6",
 		"EnableTracing": "true", "EnableIAMRoles": "true", "EnableIAM": "true", "EnableProvisioner": "false",
-		"EnableDeletionProtection": "true", "Architecture": "x86_64", "CodeBucket": "bucket", "CodeKey": "key",
+		"EnableDeletionProtection": "true", "EnableLeanIndex": "true", "Architecture": "x86_64", "CodeBucket": "bucket", "CodeKey": "key",
 		"RoleNameFormat": "r-{}", "AggregatorRoleName": "r-app-aggr", "ProvisionerRoleName": "r-app-prov", "AppRoleName": "r-app-app", "AdminRoleName": "r-app-admin",
 		"ReadOnlyRoleName":      "r-app-read",
 		"AcquireOnlyPolicyName": "app-acq-p", "FullAccessPolicyName": "app-full-p", "ReadOnlyPolicyName": "app-read-p",
@@ -91,7 +91,7 @@ func TestParametersOfAStackWithEverything(t *testing.T) {
 func TestStackOf(t *testing.T) {
 	t.Parallel()
 	everything := Stack{
-		SnapshotWindows: "monthly", UsageRetentionDays: 1, PITRRecoveryDays: 3, DeletionProtection: true,
+		SnapshotWindows: "monthly", UsageRetentionDays: 1, PITRRecoveryDays: 3, DeletionProtection: true, ResourceIndex: LeanIndex,
 		NoAggregator: true, NoProvisioner: true, Architecture: X8664, LambdaTimeout: 7 * time.Second, LambdaMemory: 128, Tracing: true, LogLevel: "DEBUG", LogRetentionDays: 5,
 		NoAuditArchive: true, ArchiveGlacierDays: 6, NoAlarms: true, AlarmTopicARN: "topic", DurationThresholdPct: 33,
 		IAMRoles: true, AggregatorRoleARN: "a", ProvisionerRoleARN: "p", PermissionBoundary: "b", RoleNameFormat: "r-{}", PolicyNameFormat: "{}-p",

@@ -128,7 +128,27 @@ func (s *session) refuseState(stack *cfn.Stack) error {
 func (s *session) resolveStack(ctx context.Context, stack *cfn.Stack) error {
 	err := s.callResolve(ctx, stack)
 	s.opts.Stack.Architecture = s.architecture(stack)
-	return err
+	if err != nil {
+		return err
+	}
+	return s.keepResourceIndex(stack)
+}
+
+// keepResourceIndex sets the kind of the index by resource to the deployed one, and
+// refuses another kind: CloudFormation would delete the index to create it anew.
+func (s *session) keepResourceIndex(stack *cfn.Stack) error {
+	if stack == nil {
+		return nil
+	}
+	wanted, deployed := s.opts.Stack.ResourceIndex, stackOf(stack).ResourceIndex
+	s.opts.Stack.ResourceIndex = deployed
+	if wanted == "" || wanted == deployed {
+		return nil
+	}
+	if wanted == LeanIndex {
+		return s.refuse(stack, "its index by resource holds whole items and would have to be created anew to hold keys only; deploy it without --lean-index, or deploy another stack")
+	}
+	return s.refuse(stack, "its index by resource holds keys only and would have to be created anew to hold whole items; deploy it without --no-lean-index, or deploy another stack")
 }
 
 // architecture returns the architecture for the functions: the one in
@@ -192,6 +212,7 @@ func stackFromParameters(text func(key string) string) Stack {
 		UsageRetentionDays: number("SnapshotRetentionDays"),
 		PITRRecoveryDays:   number("PITRRecoveryPeriodDays"),
 		DeletionProtection: text("EnableDeletionProtection") == "true",
+		ResourceIndex:      FullIndex,
 		NoAggregator:       text(paramAggregator) == "false",
 		NoProvisioner:      text(paramProvisioner) == "false",
 		Architecture:       text(paramArchitecture),
@@ -210,6 +231,9 @@ func stackFromParameters(text func(key string) string) Stack {
 		ProvisionerRoleARN: text(paramProvisionerRole),
 		PermissionBoundary: text("PermissionBoundary"),
 		RoleNameFormat:     text("RoleNameFormat"),
+	}
+	if text(paramLeanIndex) == "true" {
+		s.ResourceIndex = LeanIndex
 	}
 	s.deployed = deployedValues{names: map[string]string{}, threshold: number("LambdaDurationThreshold"), timeout: s.LambdaTimeout}
 	if ms := int(s.LambdaTimeout.Milliseconds()); ms > 0 && s.deployed.threshold > 0 {

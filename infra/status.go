@@ -75,9 +75,10 @@ type TableStatus struct {
 
 // IndexStatus describes an index of the table.
 type IndexStatus struct {
-	Name   string `json:"name"`
-	Status string `json:"status"`
-	Bytes  int64  `json:"bytes"`
+	Name       string `json:"name"`
+	Status     string `json:"status"`
+	Projection string `json:"projection"` // ALL or KEYS_ONLY
+	Bytes      int64  `json:"bytes"`
 }
 
 // FunctionStatus describes a function.

@@ -78,13 +78,21 @@ func (s *session) probeTable(ctx context.Context, st *Status) {
 		Indexes: []IndexStatus{}, DeletionProtection: aws.ToBool(t.DeletionProtectionEnabled),
 	}
 	for _, index := range t.GlobalSecondaryIndexes {
-		st.Table.Indexes = append(st.Table.Indexes, IndexStatus{aws.ToString(index.IndexName), string(index.IndexStatus), aws.ToInt64(index.IndexSizeBytes)})
+		st.Table.Indexes = append(st.Table.Indexes, newIndexStatus(index))
 	}
 	slices.SortFunc(st.Table.Indexes, func(a, b IndexStatus) int { return cmp.Compare(a.Name, b.Name) })
 	if t.StreamSpecification != nil && aws.ToBool(t.StreamSpecification.StreamEnabled) {
 		st.Table.Stream = string(t.StreamSpecification.StreamViewType)
 	}
 	st.Table.Error = probeError(errors.Join(s.probeTTL(ctx, &st.Table), s.probeBackups(ctx, &st.Table)))
+}
+
+func newIndexStatus(index dynamodbtypes.GlobalSecondaryIndexDescription) IndexStatus {
+	st := IndexStatus{Name: aws.ToString(index.IndexName), Status: string(index.IndexStatus), Bytes: aws.ToInt64(index.IndexSizeBytes)}
+	if index.Projection != nil {
+		st.Projection = string(index.Projection.ProjectionType)
+	}
+	return st
 }
 
 func (s *session) probeTTL(ctx context.Context, t *TableStatus) error {

@@ -70,12 +70,14 @@ func TestStatusOfAStackThatIsReady(t *testing.T) {
 			SHA256: d.Code.SHA256, Modified: "2026-01-02T03:04:05.000+0000", MemoryMB: 256, Timeout: 60,
 		}
 	}
-	index := func(name string) infra.IndexStatus { return infra.IndexStatus{Name: name, Status: "ACTIVE"} }
+	index := func(name, projection string) infra.IndexStatus {
+		return infra.IndexStatus{Name: name, Status: "ACTIVE", Projection: projection}
+	}
 	want := infra.Status{
 		Name: name, Region: fakeaws.Region, Verdict: infra.Ready, Problems: []string{}, Available: true,
 		Stack: infra.StackStatus{Exists: true, ID: s.ID, Status: "CREATE_COMPLETE", Created: s.Created, Parameters: s.Parameters, Tags: s.Tags, Outputs: s.Outputs},
 		Table: infra.TableStatus{
-			Exists: true, Status: "ACTIVE", Items: got.Table.Items, Indexes: []infra.IndexStatus{index("GSI1"), index("GSI2"), index("GSI3"), index("GSI4")},
+			Exists: true, Status: "ACTIVE", Items: got.Table.Items, Indexes: []infra.IndexStatus{index("GSI1", "ALL"), index("GSI2", "ALL"), index("GSI3", "KEYS_ONLY"), index("GSI4", "KEYS_ONLY")},
 			Stream: "NEW_AND_OLD_IMAGES", TTL: "ENABLED", TTLAttribute: "ttl", RecoveryDays: 7,
 		},
 		Aggregator: function(name + "-aggregator"), Provisioner: function(name + "-limits-provisioner"),

@@ -31,6 +31,7 @@ const (
 	paramProvisionerRole = "ProvisionerRoleArn"
 	paramIAM             = "EnableIAM"
 	paramPosition        = "StreamStartingPosition"
+	paramLeanIndex       = "EnableLeanIndex"
 )
 
 // parameter is a parameter of the template and its value.
@@ -63,6 +64,7 @@ func (s Stack) parameters(name string, code object) []parameter {
 		{paramProvisioner, strconv.FormatBool(!s.NoProvisioner)},
 		{paramProvisionerRole, s.ProvisionerRoleARN},
 		{"EnableDeletionProtection", strconv.FormatBool(s.DeletionProtection)},
+		{paramLeanIndex, strconv.FormatBool(s.ResourceIndex == LeanIndex)},
 		{paramArchitecture, s.Architecture},
 		{paramCodeBucket, code.bucket},
 		{paramCodeKey, code.key},

@@ -36,6 +36,7 @@ func (s Stack) checkFields(name string) error {
 		checkStackName(name),
 		s.checkWindows(),
 		s.checkNumbers(),
+		s.checkResourceIndex(),
 		s.checkFunctions(),
 		s.checkIAM(),
 		roleNames.check(s.RoleNameFormat, name, nil),
@@ -126,6 +127,13 @@ func (s Stack) checkNumbers() error {
 		if n.value < n.min || n.value > n.max {
 			return invalid(n.field, strconv.Itoa(n.value), fmt.Sprintf("must be from %d to %d", n.min, n.max))
 		}
+	}
+	return nil
+}
+
+func (s Stack) checkResourceIndex() error {
+	if !slices.Contains([]string{"", FullIndex, LeanIndex}, s.ResourceIndex) {
+		return invalid("resource index", s.ResourceIndex, "must be "+FullIndex+" or "+LeanIndex)
 	}
 	return nil
 }

@@ -128,6 +128,9 @@ func TestNumbersOfStacks(t *testing.T) {
 	refuses(t, infra.Stack{LambdaTimeout: 1500 * time.Millisecond}, "function timeout", "whole seconds")
 	refuses(t, infra.Stack{LogLevel: "info"}, "log level", "INFO")
 	accepts(t, infra.Stack{LogLevel: "WARN"})
+	refuses(t, infra.Stack{ResourceIndex: "keys"}, "resource index", "must be full or lean")
+	accepts(t, infra.Stack{ResourceIndex: infra.FullIndex})
+	accepts(t, infra.Stack{ResourceIndex: infra.LeanIndex})
 	refuses(t, infra.Stack{Architecture: "amd64"}, "architecture", "arm64", "x86_64")
 	accepts(t, infra.Stack{Architecture: infra.X8664})
 }

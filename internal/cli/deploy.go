@@ -20,6 +20,7 @@ type deployOptions struct {
 	*stackConnection
 	stack                                         infra.Stack
 	aggregator, provisioner, alarms, archive, iam bool // the opposites of the stack's No fields
+	leanIndex                                     bool // the kind of the index is infra.LeanIndex
 	wait, yes, downgrade, reset, tagsOnly, json   bool
 	zip, namespace                                string
 	untag                                         []string
@@ -72,6 +73,7 @@ type deploymentJSON struct {
 func (o *deployOptions) setStack(s infra.Stack) {
 	o.stack = s
 	o.aggregator, o.provisioner, o.alarms, o.archive, o.iam = !s.NoAggregator, !s.NoProvisioner, !s.NoAlarms, !s.NoAuditArchive, !s.NoIAM
+	o.leanIndex = s.ResourceIndex == infra.LeanIndex
 }
 
 // wanted returns the stack that the flags describe.
@@ -87,6 +89,9 @@ func (o *deployOptions) wanted() infra.Stack {
 		}
 	}
 	s.NoAggregator, s.NoProvisioner, s.NoAlarms, s.NoAuditArchive, s.NoIAM = !o.aggregator, !o.provisioner, !o.alarms, !o.archive, !o.iam
+	if s.ResourceIndex = infra.FullIndex; o.leanIndex {
+		s.ResourceIndex = infra.LeanIndex
+	}
 	return s
 }
 
@@ -126,6 +131,9 @@ func (o *deployOptions) merge(name string, deployed *infra.Stack, given *pflag.F
 	wanted := o.wanted()
 	if deployed != nil && !o.reset {
 		wanted = o.overlay(*deployed, given)
+	}
+	if !given.Changed("lean-index") && !given.Changed("no-lean-index") && deployed != nil { // --reset cannot change it
+		wanted.ResourceIndex = deployed.ResourceIndex
 	}
 	if wanted.Architecture == "" && deployed != nil {
 		wanted.Architecture = deployed.Architecture
@@ -195,6 +203,7 @@ func stackSettings(s infra.Stack) [][2]string {
 	properties := [][2]string{
 		{"usage", fmt.Sprintf("%s, kept %d days", s.SnapshotWindows, s.UsageRetentionDays)},
 		{"audit events", audit},
+		{"lean index", onOff(s.ResourceIndex == infra.LeanIndex)},
 		{"aggregator", onOff(s.HasAggregator())},
 		{"provisioner", onOff(s.HasProvisioner())},
 	}

@@ -55,6 +55,7 @@ func (o *deployOptions) dataFlags(cmd *cobra.Command) {
 	addNumber(cmd, &o.stack.AuditRetentionDays, "audit-retention-days", "", "days to keep audit events (default: as before; 90 in a new table)", 1, tenYears)
 	addNumber(cmd, &o.stack.PITRRecoveryDays, "pitr-recovery-days", "", "days for which the table can be restored (default 35)", 1, 35)
 	addSwitch(flags, &o.stack.DeletionProtection, "enable-deletion-protection", "no-deletion-protection", "protect the table against deletion")
+	addSwitch(flags, &o.leanIndex, "lean-index", "no-lean-index", "keep only keys in the index by resource of a new stack: cheaper writes, but Python's queries of a resource find nothing")
 	addSwitch(flags, &o.archive, "enable-audit-archival", "no-audit-archival", "archive expired audit events in an S3 bucket")
 	addNumber(cmd, &o.stack.ArchiveGlacierDays, "audit-archive-glacier-days", "90", "days until archived events move to cheaper storage", 1, tenYears)
 }

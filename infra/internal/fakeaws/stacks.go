@@ -295,7 +295,7 @@ func (c *Cloud) CreateStack(r *Request) *Reply {
 	}
 	s.Steps = append(s.Steps, Step{Status: "CREATE_COMPLETE", Do: func() {
 		s.Outputs = map[string]string{"TableName": name, "AggregatorDLQUrl": c.URL + "/" + AccountID + "/" + name + "-aggregator-dlq"}
-		c.CreateTable(name)
+		c.createTable(name, s.Parameters["EnableLeanIndex"] == "true")
 		c.Buckets[s.Resources[ArchiveID]] = &Bucket{Objects: map[string][]byte{}}
 	}})
 	return xmlResult(r.Op, "<StackId>"+s.ID+"</StackId>")

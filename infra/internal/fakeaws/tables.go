@@ -48,9 +48,11 @@ func (c *Cloud) forward(r *Request) *Reply {
 
 // CreateTable creates the table of a stack, without any item, and drops it at the
 // end of the test.
-func (c *Cloud) CreateTable(name string) {
+func (c *Cloud) CreateTable(name string) { c.createTable(name, false) }
+
+func (c *Cloud) createTable(name string, lean bool) {
 	ctx := context.Background()
-	opts := &dynamo.Options{AWS: Config(c.Engine)}
+	opts := &dynamo.Options{AWS: Config(c.Engine), LeanIndex: lean}
 	if err := dynamo.CreateTable(ctx, name, opts); err != nil {
 		c.tb.Errorf("create table %s: %v", name, err)
 	}
