@@ -177,7 +177,7 @@ func (st *Status) unknowns(hint.Place) []string {
 func (st *Status) addCostHints() {
 	var p problems
 	size := float64(st.Table.Bytes) / (1 << 30)
-	p.add(st.Table.Exists, "the table is billed by requests and by its size, %.2f GB; every write is billed again for each of the %d indexes in which it changes an attribute", size, len(st.Table.Indexes))
+	p.add(st.Table.Exists, "the table is billed by requests and by its size, %.2f GB; every write is billed again for each index that holds an attribute it changes", size)
 	p.add(st.Table.RecoveryDays > 0, "its point-in-time recovery of %d days is billed by its size", st.Table.RecoveryDays)
 	p.add(st.Aggregator.Exists, "the aggregator is billed by its runs, at %d MB; fewer snapshot windows make it cheaper", st.Aggregator.MemoryMB)
 	p.add(len(st.Alarms.List) > 0, "%d alarms are billed by the month each", len(st.Alarms.List))
