@@ -59,7 +59,7 @@ func flagged(t *testing.T, deployed infra.Stack, args ...string) infra.Stack {
 // unlike returns a stack that has no field at its default.
 func unlike() infra.Stack {
 	return infra.Stack{
-		SnapshotWindows: "monthly", UsageRetentionDays: 1, AuditRetentionDays: 2, PITRRecoveryDays: 3, DeletionProtection: true,
+		SnapshotWindows: "monthly", UsageRetentionDays: 1, AuditRetentionDays: 2, PITRRecoveryDays: 3, DeletionProtection: true, ResourceIndex: infra.LeanIndex,
 		NoAggregator: true, NoProvisioner: true, Architecture: infra.X8664, LambdaTimeout: 7 * time.Second, LambdaMemory: 128, Tracing: true, LogLevel: "DEBUG", LogRetentionDays: 5,
 		NoAuditArchive: true, ArchiveGlacierDays: 6, NoAlarms: true, AlarmTopicARN: "topic", DurationThresholdPct: 33,
 		NoIAM: true, IAMRoles: true, AggregatorRoleARN: "a", ProvisionerRoleARN: "p", PermissionBoundary: "b", RoleNameFormat: "r-{}", PolicyNameFormat: "{}-p",
@@ -81,6 +81,8 @@ func TestFlagsOverrideTheDeployedStack(t *testing.T) {
 		"--pitr-recovery-days 35":                 func(s *infra.Stack) { s.PITRRecoveryDays = 35 },
 		"--no-deletion-protection":                func(s *infra.Stack) { s.DeletionProtection = false },
 		"--enable-deletion-protection=false":      func(s *infra.Stack) { s.DeletionProtection = false },
+		"--no-lean-index":                         func(s *infra.Stack) { s.ResourceIndex = infra.FullIndex },
+		"--lean-index=false":                      func(s *infra.Stack) { s.ResourceIndex = infra.FullIndex },
 		"--enable-audit-archival":                 func(s *infra.Stack) { s.NoAuditArchive = false },
 		"--no-audit-archival=false":               func(s *infra.Stack) { s.NoAuditArchive = false },
 		"--audit-archive-glacier-days 90":         func(s *infra.Stack) { s.ArchiveGlacierDays = 90 },
