@@ -57,8 +57,8 @@ func TestCreateTableMakesALeanIndexOnlyInANewTable(t *testing.T) {
 	}
 }
 
-// batches is enough items for two full batches and a part of one.
-const batches = 205
+// batches is enough items for a full batch and a part of one.
+const batches = 105
 
 // newLeanPair returns two tables with the same items: buckets and usage of one
 // resource, more than a batch of each. The index by resource of the second holds
@@ -133,7 +133,7 @@ func TestALeanIndexShowsTheSame(t *testing.T) {
 	if len(buckets) != batches+1 || len(usage) != batches {
 		t.Fatalf("%d buckets and %d snapshots in the table with a full index", len(buckets), len(usage))
 	}
-	for _, size := range []int64{0, 30, 150} {
+	for _, size := range []int64{0, 30, 101} {
 		lean.Wire.PageSize.Store(size)
 		gotBuckets, gotUsage := lean.byResource()
 		lean.Equal(fmt.Sprintf("buckets in pages of %d", size), gotBuckets, buckets)
@@ -229,8 +229,8 @@ func TestALeanIndexReadsUnprocessedKeysAgain(t *testing.T) {
 		return dynamotest.Respond(t, map[string]any{"Responses": map[string]any{}, "UnprocessedKeys": sent.RequestItems})
 	})
 	lean.Equal("usage", lean.usage(limiter.UsageQuery{Resource: model}), usage)
-	if asked.Load() != 6 {
-		t.Errorf("%d batches, want 3, each twice", asked.Load())
+	if asked.Load() != 4 {
+		t.Errorf("%d batches, want 2, each twice", asked.Load())
 	}
 }
 
@@ -272,7 +272,7 @@ func TestListingsOfAResourceReadNoMoreThanTheyNeed(t *testing.T) {
 		{"the first of a full index", full.countBatches(first(full)), 0},
 		{"all of a full index", full.countBatches(all(full)), 0},
 		{"the first of a lean index", lean.countBatches(first(lean)), 1},
-		{"all of a lean index", lean.countBatches(all(lean)), 3},
+		{"all of a lean index", lean.countBatches(all(lean)), 2},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %d batches, want %d", c.what, c.got, c.want)
@@ -290,7 +290,7 @@ func TestALeanIndexShowsWhatComesBeforeAnError(t *testing.T) {
 		want   int
 	}{{full, "Query", 2 * (batches / 3)}, {lean, "Query", 2 * (batches / 3)}, {lean, "BatchGetItem", 0}} {
 		c.s.usage(limiter.UsageQuery{Resource: model}) // remembers the namespace
-		c.s.Wire.PageSize.Store(150)                   // all of two windows, some of the third
+		c.s.Wire.PageSize.Store(80)                    // all of two windows, some of the third
 		var queries atomic.Int64
 		c.s.Wire.Intercept(func(sent *dynamotest.Call) (*http.Response, error) {
 			if sent.Op != c.denied || sent.Op == "Query" && queries.Add(1) == 1 {
