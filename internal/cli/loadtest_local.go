@@ -113,7 +113,7 @@ func parseUsers(text string) (int, error) {
 func parsePositive(text string) (float64, error) {
 	f, err := strconv.ParseFloat(text, 64)
 	const most = 1_000_000
-	if err != nil || f > most || !(f > 0) { //nolint:staticcheck // not a number is not above zero
+	if err != nil || f > most || !(f > 0) { // not a number is not above zero
 		return 0, fmt.Errorf("must be a number above zero and at most %d, such as 10 or 0.5", most)
 	}
 	return f, nil
