@@ -1,0 +1,127 @@
+package escrow
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// touches returns a function that reports whether a change of the limits of a
+// scope concerns a pot. A pot whose accounts are not known yet may have any
+// parent.
+func touches(s limiter.Scope) func(*pot) bool {
+	return func(p *pot) bool {
+		if s.Resource != "" && s.Resource != p.key.Resource {
+			return false
+		}
+		return s.Entity == "" || s.Entity == p.key.Entity || p.self == nil || p.parent != nil && p.parent.Entity == s.Entity
+	}
+}
+
+// change makes a change while the pots that it concerns are closed and empty.
+func (r *Repository) change(s limiter.Scope, change func() error) error {
+	defer r.pots.fence(touches(s))()
+	return change()
+}
+
+// changeAll makes a change while the pots of all namespaces are closed and empty.
+func (r *Repository) changeAll(change func() error) error {
+	for _, all := range r.everyPots() {
+		defer all.fence(everything)()
+	}
+	return change()
+}
+
+// CreateEntity stores an entity, as the store does.
+func (r *Repository) CreateEntity(ctx context.Context, e limiter.Entity, ev limiter.AuditEvent) error {
+	return r.change(limiter.Scope{Entity: e.ID}, func() error { return r.Repository.CreateEntity(ctx, e, ev) })
+}
+
+// DeleteEntity deletes an entity, as the store does.
+func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.AuditEvent) error {
+	return r.change(limiter.Scope{Entity: id}, func() error { return r.Repository.DeleteEntity(ctx, id, ev) })
+}
+
+// SetConfig stores limits, as the store does.
+func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
+	return r.change(cfg.Scope, func() error { return r.Repository.SetConfig(ctx, cfg, ev) })
+}
+
+// DeleteConfig deletes limits, as the store does.
+func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limiter.AuditEvent) error {
+	return r.change(s, func() error { return r.Repository.DeleteConfig(ctx, s, ev) })
+}
+
+// DeleteNamespace deletes a namespace, as the store does.
+func (r *Repository) DeleteNamespace(ctx context.Context, now time.Time, name string) error {
+	return r.changeAll(func() error { return r.Repository.DeleteNamespace(ctx, now, name) })
+}
+
+// RecoverNamespace recovers a namespace, as the store does.
+func (r *Repository) RecoverNamespace(ctx context.Context, now time.Time, id string) (n limiter.Namespace, err error) {
+	err = r.changeAll(func() (err error) { n, err = r.Repository.RecoverNamespace(ctx, now, id); return err })
+	return n, err
+}
+
+// PurgeNamespace purges a namespace, as the store does.
+func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
+	return r.changeAll(func() error { return r.Repository.PurgeNamespace(ctx, id) })
+}
+
+// NamespaceID returns the ID of the namespace, or "" if the store has none.
+func (r *Repository) NamespaceID() string {
+	if store, ok := r.Repository.(limiter.NamespaceIdentifier); ok {
+		return store.NamespaceID()
+	}
+	return ""
+}
+
+// Managed calls Managed of the store. It returns errors.ErrUnsupported if the
+// store is no limiter.ManagedStore.
+func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash, owner string, err error) {
+	store, ok := r.Repository.(limiter.ManagedStore)
+	if !ok {
+		return nil, "", "", errors.ErrUnsupported
+	}
+	return store.Managed(ctx)
+}
+
+// SetManaged calls SetManaged of the store. It returns errors.ErrUnsupported if
+// the store is no limiter.ManagedStore.
+func (r *Repository) SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope) error {
+	store, ok := r.Repository.(limiter.ManagedStore)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	return store.SetManaged(ctx, now, previous, hash, owner, scopes)
+}
+
+// ReplaceConfig replaces limits, as the store does. It returns
+// errors.ErrUnsupported if the store is no limiter.ManagedStore.
+func (r *Repository) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
+	store, ok := r.Repository.(limiter.ManagedStore)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	return r.change(cfg.Scope, func() error { return store.ReplaceConfig(ctx, cfg, ev) })
+}
+
+// ConfigListed calls ConfigListed of the store. If the store is no
+// limiter.ConfigLister, its lists are complete.
+func (r *Repository) ConfigListed(ctx context.Context, s limiter.Scope) (cfg limiter.Config, listed bool, err error) {
+	if store, ok := r.Repository.(limiter.ConfigLister); ok {
+		return store.ConfigListed(ctx, s)
+	}
+	cfg, err = r.Config(ctx, s)
+	return cfg, true, err
+}
+
+// CheckManaged calls CheckManaged of the store, if it is a limiter.ManagedChecker.
+func (r *Repository) CheckManaged(scopes []limiter.Scope) error {
+	if store, ok := r.Repository.(limiter.ManagedChecker); ok {
+		return store.CheckManaged(scopes)
+	}
+	return nil
+}

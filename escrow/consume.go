@@ -1,0 +1,154 @@
+package escrow
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// Consume takes every amount, or nothing: from the pot if that covers the charge,
+// else from the store, together with other callers of the same bucket.
+func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return limiter.Outcome{}, err
+	}
+	t := tick{now.UnixMilli(), r.machine()}
+	p := r.open(limiter.Scope{Entity: charge.Entity, Resource: charge.Resource}, t)
+	if charge.Limits != nil {
+		p.mu.Unlock()
+		r.settle(p)
+		return r.direct(ctx, now, charge)
+	}
+	if p.fenced(p) || !p.serves(&charge) {
+		p.mu.Unlock()
+		return r.direct(ctx, now, charge)
+	}
+	if out, ok := p.spend(&charge, t); ok {
+		p.mu.Unlock()
+		r.local.Add(1)
+		return out, nil
+	}
+	w := &waiter{ctx: ctx, now: now, charge: charge, result: make(chan result, 1)}
+	p.queue = append(p.queue, w)
+	if !p.flying {
+		p.flying = true
+		go p.fly(r.Repository)
+	}
+	p.mu.Unlock()
+	return r.wait(w)
+}
+
+// open returns the pot of a bucket, locked and without old grants. If the caller's
+// clock has jumped, the tokens of the time before are in the store again.
+func (r *Repository) open(key limiter.Scope, t tick) *pot {
+	for {
+		p := r.pots.get(key, true)
+		p.mu.Lock()
+		jumped := p.expire(t)
+		if !p.removed && !jumped {
+			p.used = t.machine
+			return p
+		}
+		p.mu.Unlock()
+		if jumped {
+			r.janitor.flush()
+		}
+	}
+}
+
+// direct sends a charge to the store alone.
+func (r *Repository) direct(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	r.requests.Add(1)
+	return r.Repository.Consume(ctx, now, charge)
+}
+
+// settle returns what a pot holds to the store.
+func (r *Repository) settle(p *pot) {
+	p.drain(everything)
+	r.janitor.flush()
+}
+
+// serves reports whether the pot can serve a charge together with others: it has
+// the same defaults, and the accounts, once they are known, have its limits.
+func (p *pot) serves(c *limiter.Charge) bool {
+	if p.self == nil {
+		return true
+	}
+	if !slices.Equal(p.defaults, c.Defaults) {
+		return false
+	}
+	for i := range c.Amounts.Len() {
+		if name, _ := c.Amounts.At(i); p.slot(name, i) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// drain waits for the pot's requests and ends its grants, if the pot matches.
+func (p *pot) drain(match func(*pot) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.flying && match(p) {
+		if p.landed == nil {
+			p.landed = make(chan struct{})
+		}
+		landed := p.landed
+		p.mu.Unlock()
+		<-landed
+		p.mu.Lock()
+	}
+	if match(p) {
+		p.endAll()
+	}
+}
+
+func (p *pot) endAll() {
+	for len(p.grants) > 0 {
+		p.end(p.grants[0])
+	}
+}
+
+// waiter is a caller whose charge waits for a request.
+type waiter struct {
+	ctx    context.Context //nolint:containedctx // the request outlives its callers, and needs their deadlines
+	now    time.Time
+	charge limiter.Charge
+	over   atomic.Bool // the result is on its way, or the caller has left
+	result chan result
+}
+
+type result struct {
+	outcome limiter.Outcome
+	err     error
+	alone   bool // the charge cannot share a request
+}
+
+// answer delivers a result and reports whether the caller is still there.
+func (w *waiter) answer(res result) bool {
+	if !w.over.CompareAndSwap(false, true) {
+		return false
+	}
+	w.result <- res
+	return true
+}
+
+// wait returns the result of a waiter. A caller whose context ends leaves.
+func (r *Repository) wait(w *waiter) (limiter.Outcome, error) {
+	var res result
+	select {
+	case res = <-w.result:
+	case <-w.ctx.Done():
+		if w.over.CompareAndSwap(false, true) {
+			return limiter.Outcome{}, w.ctx.Err()
+		}
+		res = <-w.result
+	}
+	if res.alone {
+		return r.direct(w.ctx, w.now, w.charge)
+	}
+	return res.outcome, res.err
+}

@@ -1,0 +1,161 @@
+// Package escrow makes admissions cheap: it holds tokens that it has taken from
+// a store and not yet spent, so that most calls need no request.
+//
+//	lim, err := limiter.New(escrow.New(repo, nil), nil)
+//
+// A pot belongs to one entity and resource. It holds what a request took beyond
+// the calls that it was made for, tokens of the entity and of its parent
+// together. Four rules keep the promise of the limiter, with a little more slack:
+//
+//   - Debit first. A token is spent at most once, after the store has debited it.
+//   - Short holds. A token can be spent for 1 % of the shortest fill time of its
+//     limits, and at most MaxHold. After that it is returned within the same time,
+//     or dropped.
+//   - A pot never holds more than its grants left over.
+//   - A grant adds at most what the pot spent in the last hold, at most an eighth
+//     of what the bucket has left, and all pots of a process together hold at most
+//     an eighth of a capacity.
+//
+// Over any window, admissions less give-backs in the window, or up to three holds
+// before it, are at most the capacity, the refill of the window and 3 % of the
+// capacity, besides the slack of the store. Callers that need the same bucket at
+// the same time share a request. With MaxHold negative, they only share, which is
+// exact.
+//
+// Changes of limits and entities through a Repository apply at once. Changes by
+// other processes apply when the holds end. Usage counts what was debited, and an
+// event for each request: a return may count in the next window, and dropped
+// tokens count as used.
+package escrow
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+const defaultMaxHold = time.Second
+
+// Options configures New. The zero value of a field is its default.
+type Options struct {
+	// MaxHold is the longest time that a token is held to be spent; default 1 s.
+	// If negative, no token is held.
+	MaxHold time.Duration
+}
+
+// Repository holds tokens of a store. It is safe for concurrent use.
+type Repository struct {
+	limiter.Repository // the store
+	*escrow
+	pots *pots // of this namespace
+	view bool  // Close does nothing
+}
+
+// escrow holds what all views of a Repository share.
+type escrow struct {
+	maxHold time.Duration
+	start   time.Time // of the machine's time
+	janitor janitor
+
+	mu         sync.Mutex
+	closed     bool
+	namespaces map[string]*pots
+
+	held                                           atomic.Int64
+	local, requests, shared, returned, droppedLots atomic.Int64
+}
+
+// Stats holds counters since New, summed over all namespaces. Tokens of different
+// limits are added up.
+type Stats struct {
+	Pots            int64 // buckets with a pot now
+	Held            int64 // tokens held now
+	AdmittedLocally int64 // calls admitted without a request
+	Requests        int64 // charges sent to the store
+	Shared          int64 // calls that shared a request with another
+	Returned        int64 // tokens given back to the store
+	Dropped         int64 // tokens that could not be given back in time
+}
+
+// New returns a repository that holds tokens of repo. Close closes both.
+func New(repo limiter.Repository, opts *Options) *Repository {
+	e := &escrow{maxHold: defaultMaxHold, start: time.Now(), namespaces: map[string]*pots{}}
+	if opts != nil && opts.MaxHold != 0 {
+		e.maxHold = max(opts.MaxHold, 0)
+	}
+	e.janitor.init(e)
+	return &Repository{Repository: repo, escrow: e, pots: e.potsOf(repo, "")}
+}
+
+// potsOf returns the pots of a store's namespace. Views of one namespace share
+// them.
+func (e *escrow) potsOf(repo limiter.Repository, name string) *pots {
+	id := "name:" + name
+	if identified, ok := repo.(limiter.NamespaceIdentifier); ok {
+		id = "id:" + identified.NamespaceID()
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := e.namespaces[id]
+	if all == nil {
+		all = newPots(e)
+		e.namespaces[id] = all
+	}
+	return all
+}
+
+// everyPots returns the pots of all namespaces.
+func (e *escrow) everyPots() (all []*pots) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, p := range e.namespaces {
+		all = append(all, p)
+	}
+	return all
+}
+
+// machine returns the time of this machine, which no caller can set.
+func (e *escrow) machine() time.Duration { return time.Since(e.start) }
+
+// Stats returns the current counters.
+func (r *Repository) Stats() Stats {
+	s := Stats{
+		Held: r.held.Load(), AdmittedLocally: r.local.Load(), Requests: r.requests.Load(), Shared: r.shared.Load(),
+		Returned: r.returned.Load(), Dropped: r.droppedLots.Load(),
+	}
+	for _, all := range r.everyPots() {
+		s.Pots += int64(all.count())
+	}
+	return s
+}
+
+// Namespace returns a view of another namespace, with pots of its own.
+func (r *Repository) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
+	store, err := r.Repository.Namespace(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return &Repository{Repository: store, escrow: r.escrow, pots: r.potsOf(store, name), view: true}, nil
+}
+
+// Close returns all held tokens, then closes the store. On a view, Close does
+// nothing.
+func (r *Repository) Close() error {
+	if r.view {
+		return r.Repository.Close()
+	}
+	r.mu.Lock()
+	first := !r.closed
+	r.closed = true
+	r.mu.Unlock()
+	if first {
+		for _, all := range r.everyPots() {
+			all.fence(everything) // for ever
+		}
+		r.janitor.close()
+	}
+	return r.Repository.Close()
+}

@@ -1,0 +1,129 @@
+package escrow
+
+import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// finish shares what the flight has among its callers, in order of arrival, and
+// answers them. What is left over goes into the pot or back to the store.
+func (f *flight) finish() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	have := make([]int64, len(f.slots))
+	for j := range have {
+		have[j] = f.reserved[j] + f.granted[j]
+	}
+	var admitted, refused []*waiter
+	for _, w := range f.batch {
+		switch {
+		case !f.serves(&w.charge): // the accounts have changed
+			w.answer(result{alone: true})
+		case w.over.Load(): // the caller has left
+		case f.pay(have, w, true):
+			admitted = append(admitted, w)
+			f.spend(&w.charge.Amounts)
+		default:
+			refused = append(refused, w)
+		}
+	}
+	if len(f.batch) > 1 {
+		f.shared.Add(int64(len(f.batch)))
+	}
+	surplus := f.keep(have)
+	if f.moved {
+		f.awaitReturns(surplus)
+	}
+	f.refuse(refused)
+	f.admit(admitted)
+}
+
+// awaitReturns waits until the tokens that a change of accounts left over are
+// back, so that the next charge finds them, and shows them in the balances.
+func (f *flight) awaitReturns(surplus []int64) {
+	f.mu.Unlock()
+	f.janitor.flush()
+	f.mu.Lock()
+	f.image.self, f.image.parent = slices.Clone(f.image.self), slices.Clone(f.image.parent)
+	for j, n := range surplus {
+		if i := f.slots[j].self; i >= 0 {
+			f.image.self[i] += bucket.Thousandths(n)
+		}
+		if i := f.slots[j].parent; i >= 0 {
+			f.image.parent[i] += bucket.Thousandths(n)
+		}
+	}
+}
+
+// keep puts the rest of a flight where it belongs: reserved tokens into their
+// grants, new ones up to the extra into a grant of their own, and others back to
+// the store.
+func (f *flight) keep(rest []int64) (surplus []int64) {
+	held, surplus, old := make([]int64, len(rest)), make([]int64, len(rest)), make([]int64, len(rest))
+	for j, n := range rest {
+		fresh := min(n, f.granted[j])
+		held[j] = min(fresh, f.extra[j])
+		surplus[j], old[j] = fresh-held[j], n-fresh
+		f.pots.held.Add(held[j] - (f.reserved[j] - old[j]))
+	}
+	f.unclaim(old)
+	if slices.ContainsFunc(surplus, positive) {
+		f.giveBack(&f.accounts, surplus)
+	}
+	if slices.ContainsFunc(f.extra, positive) {
+		g := &grant{accounts: f.accounts, store: f.store, at: f.at, held: held, size: f.extra}
+		f.grants = append(f.grants, g)
+		f.janitor.watch(f.pot, g)
+	}
+	return surplus
+}
+
+func positive(n int64) bool { return n > 0 }
+
+// refuse answers callers whose charge did not fit, with what the pot holds as
+// available.
+func (f *flight) refuse(callers []*waiter) {
+	if len(callers) == 0 {
+		return
+	}
+	res := result{err: f.err}
+	if f.err == nil {
+		res.outcome = f.last
+		res.outcome.Admitted = false
+		res.outcome.Self.Tokens = slices.Clone(res.outcome.Self.Tokens)
+		res.outcome.Parent.Tokens = slices.Clone(res.outcome.Parent.Tokens)
+		if f.same(&f.last) {
+			f.show(&res.outcome)
+		}
+	}
+	for _, w := range callers {
+		w.answer(res)
+	}
+}
+
+// admit answers callers whose charge was paid. The share of one that has left goes
+// into the pot, and what that cannot keep back to the store.
+func (f *flight) admit(callers []*waiter) {
+	if len(callers) == 0 {
+		return
+	}
+	out := f.outcome(true, f.at.now)
+	for _, w := range callers {
+		if !w.answer(result{outcome: out}) {
+			f.returnShare(&w.charge.Amounts)
+		}
+	}
+}
+
+// returnShare undoes the payment of a caller that has left.
+func (f *flight) returnShare(amounts *limiter.Amounts) {
+	tokens := f.amounts(amounts)
+	for j, n := range tokens {
+		kept := f.deposit(j, n, f.at)
+		f.spent[j].add(f.at.machine, f.hold, kept-n)
+		tokens[j] = n - kept
+	}
+	f.giveBack(&f.accounts, tokens)
+}

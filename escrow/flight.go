@@ -1,0 +1,436 @@
+package escrow
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// fly serves the queue, one request at a time, until it is empty.
+func (p *pot) fly(store limiter.Repository) {
+	for {
+		f := p.board(store)
+		if f == nil {
+			return
+		}
+		f.run()
+	}
+}
+
+// board starts the next request. It serves callers that the pot covers by now, and
+// returns nil if no other caller is left.
+func (p *pot) board(store limiter.Repository) *flight {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var batch []*waiter
+	queue := p.queue
+	p.queue = nil
+	for i, w := range queue {
+		switch {
+		case w.over.Load(): // the caller has left
+		case p.self == nil:
+			p.queue = queue[i+1:] // they may share a request once the accounts are known
+			return &flight{pot: p, store: store, batch: []*waiter{w}}
+		case !p.serves(&w.charge):
+			w.answer(result{alone: true})
+		case len(batch) == 0 && p.serve(w):
+		default:
+			batch = append(batch, w)
+		}
+	}
+	if len(batch) == 0 {
+		p.flying = false
+		if p.landed != nil {
+			close(p.landed)
+			p.landed = nil
+		}
+		return nil
+	}
+	return &flight{pot: p, store: store, batch: batch}
+}
+
+// serve answers a waiter from the pot, if that covers its charge.
+func (p *pot) serve(w *waiter) bool {
+	t := tick{w.now.UnixMilli(), p.machine()}
+	p.expire(t)
+	out, ok := p.spend(&w.charge, t)
+	if !ok {
+		return false
+	}
+	if !w.answer(result{outcome: out}) {
+		p.putBack(w, t)
+		return true
+	}
+	p.local.Add(1)
+	return true
+}
+
+// putBack deposits what a caller that left has taken from the pot.
+func (p *pot) putBack(w *waiter, t tick) {
+	for i := range w.charge.Amounts.Len() {
+		name, n := w.charge.Amounts.At(i)
+		p.deposit(p.slot(name, i), n, t)
+	}
+}
+
+// flight is one batch of callers and the requests on their behalf.
+type flight struct {
+	*pot
+	store    limiter.Repository
+	batch    []*waiter
+	now      time.Time // the largest of the callers
+	at       tick      // when the last debit was sent
+	reserved []int64   // from the pot, by slot
+	claims   []claim   // the grants that reserved comes from
+	granted  []int64   // from the store, by slot
+	extra    []int64   // to take beyond the need of the callers, by slot
+	clear    []bool    // slots that are not in debt
+	moved    bool      // the accounts have changed
+	last     limiter.Outcome
+	err      error
+}
+
+// claim is a number of tokens of a slot that a flight has reserved.
+type claim struct {
+	grant *grant
+	slot  int
+	n     int64
+}
+
+// maxRounds bounds the requests of one flight. After a refusal, the balances of
+// the answer decide which callers the next request is for.
+const maxRounds = 3
+
+// run makes the requests of the flight and answers its callers.
+func (f *flight) run() {
+	for _, w := range f.batch {
+		if f.now.Before(w.now) {
+			f.now = w.now
+		}
+	}
+	ctx, cancel := f.context()
+	defer cancel()
+	if f.self == nil { // only a flight changes it
+		f.introduce(ctx)
+		return
+	}
+	charge := f.prepare()
+	for round := 1; charge.Amounts.Len() > 0 && round <= maxRounds; round++ {
+		out, err := f.send(ctx, charge)
+		if err == nil && f.strange(charge, &out) {
+			return
+		}
+		charge = f.learn(charge, &out, err, round)
+	}
+	f.finish()
+}
+
+// context returns a context that ends with the last of the callers' deadlines.
+func (f *flight) context() (context.Context, context.CancelFunc) {
+	ctx := context.WithoutCancel(f.batch[0].ctx)
+	var latest time.Time
+	for _, w := range f.batch {
+		deadline, ok := w.ctx.Deadline()
+		if !ok {
+			return ctx, func() {}
+		}
+		if deadline.After(latest) {
+			latest = deadline
+		}
+	}
+	return context.WithDeadline(ctx, latest)
+}
+
+func (f *flight) send(ctx context.Context, charge limiter.Charge) (limiter.Outcome, error) {
+	f.requests.Add(1)
+	f.at = tick{f.now.UnixMilli(), f.machine()}
+	return f.store.Consume(ctx, f.now, charge)
+}
+
+// introduce sends the first charge of a pot as it is, to learn its accounts.
+func (f *flight) introduce(ctx context.Context) {
+	w := f.batch[0]
+	out, err := f.send(ctx, w.charge)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == nil && out.Admitted { // a refusal may leave out the parent
+		f.defaults = slices.Clone(w.charge.Defaults)
+		f.adopt(&out)
+		f.see(f.at.now, &out)
+	}
+	switch here := w.answer(result{outcome: out, err: err}); {
+	case err != nil || !out.Admitted:
+	case here:
+		f.spend(&w.charge.Amounts)
+	default:
+		f.giveBack(&f.accounts, f.amounts(&w.charge.Amounts))
+	}
+}
+
+// amounts returns amounts by slot. It leaves out limits that the accounts lack.
+func (a *accounts) amounts(of *limiter.Amounts) []int64 {
+	n := make([]int64, len(a.slots))
+	for i := range of.Len() {
+		name, tokens := of.At(i)
+		if j := a.slot(name, i); j >= 0 {
+			n[j] = tokens
+		}
+	}
+	return n
+}
+
+// spend counts amounts as spent.
+func (f *flight) spend(amounts *limiter.Amounts) {
+	for j, n := range f.amounts(amounts) {
+		f.spent[j].add(f.at.machine, f.hold, n)
+	}
+}
+
+// giveBack has tokens returned that a flight took and does not need.
+func (f *flight) giveBack(a *accounts, tokens []int64) {
+	for _, n := range tokens {
+		f.pots.held.Add(n)
+	}
+	f.janitor.give(&grant{accounts: *a, store: f.store, at: f.at, held: tokens, ended: true})
+}
+
+// adopt makes the accounts of an answer those of the pot. Grants of other accounts
+// are returned to these.
+func (p *pot) adopt(out *limiter.Outcome) {
+	p.endAll()
+	p.accounts = newAccounts(out.Self.Account, out.Parent.Account, p.maxHold)
+	p.spent = make([]spending, len(p.slots))
+	p.image = image{}
+}
+
+// prepare reserves what the pot holds and returns the first charge.
+func (f *flight) prepare() limiter.Charge {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reset()
+	t := tick{f.now.UnixMilli(), f.machine()}
+	f.expire(t)
+	sum, named := f.need(f.batch)
+	for j := range sum {
+		if !named[j] {
+			continue
+		}
+		f.clear[j] = f.heldOf(j) > 0
+		f.reserve(j, sum[j])
+		f.extra[j] = f.allowance(j, sum[j], t)
+	}
+	return f.charge(sum, named)
+}
+
+// reset clears what the flight has.
+func (f *flight) reset() {
+	n := len(f.slots)
+	f.reserved, f.granted, f.extra, f.clear, f.claims = make([]int64, n), make([]int64, n), make([]int64, n), make([]bool, n), nil
+}
+
+// need returns the sum of the charges of some callers by slot, and the slots that
+// they name.
+func (f *flight) need(callers []*waiter) (sum []int64, named []bool) {
+	sum, named = make([]int64, len(f.slots)), make([]bool, len(f.slots))
+	for _, w := range callers {
+		for i := range w.charge.Amounts.Len() {
+			name, n := w.charge.Amounts.At(i)
+			if j := f.slot(name, i); j >= 0 {
+				sum[j], named[j] = bucket.Add(sum[j], n), true
+			}
+		}
+	}
+	return sum, named
+}
+
+// reserve moves up to n tokens of a slot from the pot to the flight.
+func (f *flight) reserve(j int, n int64) {
+	for _, g := range f.grants {
+		if part := min(n-f.reserved[j], g.held[j]); part > 0 {
+			g.held[j] -= part
+			f.reserved[j] += part
+			f.claims = append(f.claims, claim{g, j, part})
+		}
+	}
+}
+
+// allowance returns how much may be taken beyond the need of the callers: at most
+// what the pot spent in the last hold and spends now, less what it still holds; at
+// most an eighth of what the bucket has left; and for all pots of an account at
+// most an eighth of its capacity.
+func (f *flight) allowance(j int, sum int64, t tick) int64 {
+	if f.hold == 0 {
+		return 0
+	}
+	extra := bucket.Add(f.spent[j].recent(t.machine, f.hold), sum) - f.heldOf(j)
+	extra = min(extra, (f.left(j, t.now)-(sum-f.reserved[j]))/share)
+	if extra <= 0 {
+		return 0
+	}
+	return f.borrow(j, extra)
+}
+
+// dropExtra gives up the extra, since it was refused or the accounts have changed.
+func (f *flight) dropExtra() (had bool) {
+	for j, n := range f.extra {
+		had = had || n > 0
+		f.release(&f.accounts, j, n)
+		f.extra[j] = 0
+	}
+	return had
+}
+
+// charge returns the charge for a need: what the flight lacks, and the extra.
+func (f *flight) charge(sum []int64, named []bool) limiter.Charge {
+	c := limiter.Charge{Entity: f.key.Entity, Resource: f.key.Resource, Defaults: f.defaults}
+	lacks := false
+	for j := range sum {
+		n := max(0, sum[j]-f.reserved[j]-f.granted[j])
+		lacks = lacks || n > 0 || named[j] && !f.clear[j]
+		if named[j] && !f.clear[j] || n+f.extra[j] > 0 {
+			c.Amounts = c.Amounts.And(f.slots[j].name, n+f.extra[j])
+		}
+	}
+	if !lacks {
+		return limiter.Charge{}
+	}
+	if alone := f.batch[0]; len(f.batch) == 1 && c.Amounts.Equal(alone.charge.Amounts) {
+		c.Amounts = alone.charge.Amounts // in the caller's order, which an error may show
+	}
+	return c
+}
+
+// learn records an answer. It returns the next charge if another request can admit
+// more callers, and an empty one otherwise.
+func (f *flight) learn(charge limiter.Charge, out *limiter.Outcome, err error, round int) limiter.Charge {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+	if err != nil {
+		f.dropExtra()
+		return limiter.Charge{}
+	}
+	f.last = *out
+	changed := !f.same(out)
+	if changed && !out.Admitted { // of a caller that is alone, see strange
+		f.dropExtra()
+		f.endAll()
+		return limiter.Charge{}
+	}
+	if changed {
+		f.move(out)
+	}
+	f.see(f.at.now, out)
+	callers, hadExtra := f.batch, false
+	if out.Admitted {
+		for j, n := range f.amounts(&charge.Amounts) {
+			f.granted[j] += n
+		}
+		for i := range charge.Amounts.Len() {
+			name, _ := charge.Amounts.At(i)
+			if j := f.slot(name, i); j >= 0 {
+				f.clear[j] = true
+			}
+		}
+		if !changed {
+			return limiter.Charge{} // it was for all callers that fit
+		}
+	} else {
+		hadExtra = f.dropExtra()
+	}
+	fitting := f.fitting(callers)
+	if !changed && !hadExtra && (round > 1 || len(fitting) == len(callers)) {
+		return limiter.Charge{} // the same charge would be refused again
+	}
+	return f.charge(f.need(fitting))
+}
+
+// strange reports whether a refusal is by other accounts than the pot's, so that
+// it says nothing about the callers. It queues them again, to learn the accounts.
+func (f *flight) strange(charge limiter.Charge, out *limiter.Outcome) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if out.Admitted || f.same(out) || len(f.batch) == 1 && charge.Amounts.Equal(f.batch[0].charge.Amounts) {
+		return false
+	}
+	f.dropExtra()
+	f.unclaim(f.reserved)
+	f.giveBack(&f.accounts, f.granted)
+	f.endAll()
+	f.accounts = accounts{}
+	f.queue = append(f.batch, f.queue...)
+	return true
+}
+
+// move replaces the accounts of the pot by those of an admission. What the flight
+// has from the old accounts goes back to them. The extra stays within the bounds
+// of the new ones.
+func (f *flight) move(out *limiter.Outcome) {
+	old, extra := f.accounts, slices.Clone(f.extra)
+	f.dropExtra()
+	f.unclaim(f.reserved)
+	f.giveBack(&f.accounts, f.granted)
+	f.adopt(out)
+	f.reset()
+	f.moved = true
+	f.see(f.at.now, out)
+	for i, n := range extra {
+		if j := f.slot(old.slots[i].name, i); j >= 0 && f.hold > 0 {
+			f.extra[j] = f.borrow(j, min(n, f.left(j, f.at.now)/share))
+		}
+	}
+}
+
+// unclaim puts reserved tokens back into their grants.
+func (f *flight) unclaim(tokens []int64) {
+	for _, c := range slices.Backward(f.claims) {
+		n := min(c.n, tokens[c.slot])
+		if n == 0 {
+			continue
+		}
+		tokens[c.slot] -= n
+		if !c.grant.ended {
+			c.grant.held[c.slot] += n
+			continue
+		}
+		late := make([]int64, len(c.grant.held))
+		late[c.slot] = n
+		f.janitor.give(&grant{accounts: c.grant.accounts, store: c.grant.store, at: c.grant.at, held: late, ended: true})
+	}
+}
+
+// fitting returns the callers that the flight can serve in order of arrival, with
+// what it has and what the store has left by its last answer.
+func (f *flight) fitting(callers []*waiter) (fit []*waiter) {
+	have := make([]int64, len(f.slots))
+	for j := range have {
+		have[j] = f.reserved[j] + f.granted[j] + f.left(j, f.at.now)
+	}
+	for _, w := range callers {
+		if f.serves(&w.charge) && f.pay(have, w, false) {
+			fit = append(fit, w)
+		}
+	}
+	return fit
+}
+
+// pay takes the charge of a caller from tokens, or nothing. If strict is set, an
+// amount of 0 needs proof that the limit is not in debt.
+func (f *flight) pay(tokens []int64, w *waiter, strict bool) bool {
+	amounts := &w.charge.Amounts
+	for i := range amounts.Len() {
+		name, n := amounts.At(i)
+		j := f.slot(name, i)
+		if tokens[j] < n || strict && n == 0 && tokens[j] == 0 && !f.clear[j] {
+			return false
+		}
+	}
+	for i := range amounts.Len() {
+		name, n := amounts.At(i)
+		tokens[f.slot(name, i)] -= n
+	}
+	return true
+}

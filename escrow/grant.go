@@ -1,0 +1,92 @@
+package escrow
+
+import (
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// grant holds what a request took beyond the calls that it was made for.
+type grant struct {
+	accounts
+	store limiter.Repository
+	at    tick // when the debit was sent
+	held  []int64
+	size  []int64 // what the grant left over at first; held is never above it
+	ended bool    // it is no longer in its pot
+}
+
+// jumped reports whether the hold has ended by the caller's clock, which may have
+// gone back.
+func (g *grant) jumped(t tick) bool {
+	return t.now < g.at.now || t.now >= g.at.now+g.hold.Milliseconds()
+}
+
+// deadline returns the machine time until which unspent tokens may be returned.
+func (g *grant) deadline() time.Duration {
+	if g.hold == 0 { // the share of a caller that left
+		return g.at.machine + defaultMaxHold
+	}
+	return g.at.machine + 2*g.hold
+}
+
+// credits returns the credits that give back what the grant holds, and its number
+// of tokens.
+func (g *grant) credits() (credits []limiter.Credit, tokens int64) {
+	var self, parent limiter.Amounts
+	for j, n := range g.held {
+		if n == 0 {
+			continue
+		}
+		tokens += n
+		if g.slots[j].self >= 0 {
+			self = self.And(g.slots[j].name, n)
+		}
+		if g.slots[j].parent >= 0 {
+			parent = parent.And(g.slots[j].name, n)
+		}
+	}
+	if self.Len() > 0 {
+		credits = append(credits, limiter.Credit{Account: g.self, Amounts: self})
+	}
+	if parent.Len() > 0 {
+		credits = append(credits, limiter.Credit{Account: g.parent, Amounts: parent})
+	}
+	return credits, tokens
+}
+
+const sliceCount = 8
+
+// spending counts what was spent, less give-backs, in slices of a hold.
+type spending struct {
+	slices [sliceCount]int64
+	last   int64 // number of the newest slice since the start of time
+}
+
+func (s *spending) add(machine, hold time.Duration, n int64) {
+	if hold == 0 {
+		return
+	}
+	s.advance(machine, hold)
+	s.slices[s.last%sliceCount] += n
+}
+
+// recent returns what was spent in the last hold, or a little less: it leaves out
+// a slice that is not wholly inside.
+func (s *spending) recent(machine, hold time.Duration) (sum int64) {
+	s.advance(machine, hold)
+	for _, n := range s.slices {
+		sum += n
+	}
+	return max(0, sum)
+}
+
+// advance clears the slices that are older than a hold.
+func (s *spending) advance(machine, hold time.Duration) {
+	now := int64(machine / (hold / sliceCount))
+	for range min(now-s.last, sliceCount) {
+		s.last++
+		s.slices[s.last%sliceCount] = 0
+	}
+	s.last = max(s.last, now)
+}

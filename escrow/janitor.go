@@ -1,0 +1,218 @@
+package escrow
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+)
+
+// janitor returns the tokens of grants that have ended. One goroutine does this,
+// from the first grant until close.
+type janitor struct {
+	*escrow
+	mu      sync.Mutex
+	idle    sync.Cond // broadcast when pending reaches 0
+	running bool
+	closed  bool
+	due     dueHeap  // grants that will end
+	ended   []*grant // to return
+	pending int      // ended grants that are not returned yet
+	wake    chan struct{}
+	done    chan struct{}
+}
+
+// Limits of the janitor's work.
+const (
+	sweepEvery     = 10 * time.Second
+	returnsAtOnce  = 16
+	shortestReturn = 5 * time.Millisecond // to send a return at all
+)
+
+func (j *janitor) init(e *escrow) {
+	j.escrow, j.wake, j.done = e, make(chan struct{}, 1), make(chan struct{})
+	j.idle.L = &j.mu
+}
+
+// watch makes sure that a grant of a pot ends in time.
+func (j *janitor) watch(p *pot, g *grant) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	heap.Push(&j.due, dueGrant{g.at.machine + g.hold, p, g})
+	j.poke()
+}
+
+// give has the tokens of an ended grant returned.
+func (j *janitor) give(g *grant) {
+	if _, tokens := g.credits(); tokens == 0 {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.ended = append(j.ended, g)
+	j.pending++
+	j.poke()
+}
+
+// poke wakes the goroutine, or starts it. The caller holds mu.
+func (j *janitor) poke() {
+	if !j.running {
+		j.running = true
+		go j.run()
+	}
+	select {
+	case j.wake <- struct{}{}:
+	default:
+	}
+}
+
+// flush waits until all ended grants have been returned or dropped.
+func (j *janitor) flush() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for j.pending > 0 {
+		j.idle.Wait()
+	}
+}
+
+// close waits for the returns and ends the goroutine.
+func (j *janitor) close() {
+	j.flush()
+	j.mu.Lock()
+	j.closed = true
+	running := j.running
+	if running {
+		j.poke()
+	}
+	j.mu.Unlock()
+	if running {
+		<-j.done
+	}
+}
+
+func (j *janitor) run() {
+	defer close(j.done)
+	timer := time.NewTimer(sweepEvery)
+	defer timer.Stop()
+	swept := j.machine()
+	slots := make(chan struct{}, returnsAtOnce)
+	for {
+		now := j.machine()
+		if now-swept >= sweepEvery {
+			swept = now
+			for _, all := range j.everyPots() {
+				all.sweep()
+			}
+		}
+		wait, closed := j.endDue(now)
+		if closed {
+			return
+		}
+		for _, g := range j.takeEnded() {
+			slots <- struct{}{}
+			go func() {
+				defer func() { <-slots }()
+				j.send(g)
+			}()
+		}
+		timer.Reset(min(wait, swept+sweepEvery-now))
+		select {
+		case <-timer.C:
+		case <-j.wake:
+		}
+	}
+}
+
+// endDue ends the grants whose hold is over, and returns the time until the next
+// one.
+func (j *janitor) endDue(now time.Duration) (wait time.Duration, closed bool) {
+	for {
+		j.mu.Lock()
+		if j.closed {
+			j.mu.Unlock()
+			return 0, true
+		}
+		if len(j.due) == 0 || j.due[0].at > now {
+			wait = sweepEvery
+			if len(j.due) > 0 {
+				wait = j.due[0].at - now
+			}
+			j.mu.Unlock()
+			return wait, false
+		}
+		next := heap.Pop(&j.due).(dueGrant) //nolint:forcetypeassert // the heap holds nothing else
+		j.mu.Unlock()
+		next.pot.mu.Lock()
+		if !next.grant.ended {
+			next.pot.end(next.grant)
+		}
+		next.pot.mu.Unlock()
+	}
+}
+
+func (j *janitor) takeEnded() []*grant {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	taken := j.ended
+	j.ended = nil
+	return taken
+}
+
+// send returns the tokens of a grant, or drops them if that would be too late.
+func (j *janitor) send(g *grant) {
+	credits, tokens := g.credits()
+	err := j.credit(g, func(ctx context.Context, now time.Time) error { return g.store.Credit(ctx, now, credits...) })
+	j.held.Add(-tokens)
+	if err == nil {
+		j.returned.Add(tokens)
+	} else {
+		j.droppedLots.Add(tokens)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.pending--; j.pending == 0 {
+		j.idle.Broadcast()
+	}
+}
+
+// credit calls send within the second hold, at the time of the grant plus the
+// machine's time since.
+func (j *janitor) credit(g *grant, send func(context.Context, time.Time) error) error {
+	now := j.machine()
+	left := g.deadline() - now
+	if left <= 0 {
+		return context.DeadlineExceeded
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), left)
+	defer cancel()
+	return send(ctx, time.UnixMilli(g.at.now).Add(now-g.at.machine))
+}
+
+// dueGrant is a grant of a pot that ends at a machine time.
+type dueGrant struct {
+	at    time.Duration
+	pot   *pot
+	grant *grant
+}
+
+// dueHeap orders grants by their end.
+type dueHeap []dueGrant
+
+// Len implements heap.Interface.
+func (h dueHeap) Len() int { return len(h) }
+
+// Less implements heap.Interface.
+func (h dueHeap) Less(a, b int) bool { return h[a].at < h[b].at }
+
+// Swap implements heap.Interface.
+func (h dueHeap) Swap(a, b int) { h[a], h[b] = h[b], h[a] }
+
+// Push implements heap.Interface.
+func (h *dueHeap) Push(x any) { *h = append(*h, x.(dueGrant)) } //nolint:forcetypeassert // only watch pushes
+
+// Pop implements heap.Interface.
+func (h *dueHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}

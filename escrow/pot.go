@@ -1,0 +1,315 @@
+package escrow
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// share is the part of a bucket, and of a capacity, that may be held: one eighth.
+const share = 8
+
+// minHold is the shortest hold. For less, nothing is held.
+const minHold = time.Millisecond
+
+// pot holds tokens of one bucket and, if its entity cascades, the same tokens of
+// the parent's bucket.
+type pot struct {
+	*pots
+	key limiter.Scope
+
+	mu      sync.Mutex
+	removed bool // no longer in pots
+	accounts
+	defaults []limiter.Limit // of the charges that it serves
+	image    image
+	grants   []*grant // oldest first
+	spent    []spending
+	used     time.Duration // machine time of the last charge
+
+	flying bool          // a request is under way
+	queue  []*waiter     // callers of the next request
+	landed chan struct{} // closed when flying ends; nil if nothing waits for that
+}
+
+// tick is one moment by two clocks: the caller's, in milliseconds, and the
+// machine's.
+type tick struct {
+	now     int64
+	machine time.Duration
+}
+
+// accounts identifies the payers of a charge and their limits.
+type accounts struct {
+	self, parent *limiter.Account // parent is nil without a cascade
+	slots        []slot           // the limits of both, each name once
+	hold         time.Duration
+}
+
+// slot is a limit of the self account, of the parent, or of both.
+type slot struct {
+	name         string
+	self, parent int // index in the account's limits, or -1
+}
+
+func newAccounts(self, parent *limiter.Account, maxHold time.Duration) accounts {
+	a := accounts{self: self, parent: parent, hold: maxHold}
+	for i, l := range self.Limits {
+		a.slots = append(a.slots, slot{l.Name, i, -1})
+		a.hold = min(a.hold, holdOf(l))
+	}
+	if parent != nil {
+		for i, l := range parent.Limits {
+			if j := a.slot(l.Name, i); j >= 0 {
+				a.slots[j].parent = i
+			} else {
+				a.slots = append(a.slots, slot{l.Name, -1, i})
+			}
+			a.hold = min(a.hold, holdOf(l))
+		}
+	}
+	if a.hold < minHold {
+		a.hold = 0
+	}
+	return a
+}
+
+// holdOf returns 1 % of the fill time of a limit.
+func holdOf(l limiter.Limit) time.Duration {
+	const percent = 100
+	fill := bucket.FillTime(rate(l))
+	return time.Duration(min(fill, int64(time.Hour/time.Millisecond)*percent)) * time.Millisecond / percent
+}
+
+func rate(l limiter.Limit) bucket.Rate { return bucket.RateOf(l.Capacity, l.Refill, l.Period) }
+
+// slot returns the index of a limit, or -1. The guess is likely to be right.
+func (a *accounts) slot(name string, guess int) int {
+	if guess < len(a.slots) && a.slots[guess].name == name {
+		return guess
+	}
+	return slices.IndexFunc(a.slots, func(s slot) bool { return s.name == name })
+}
+
+// same reports whether an outcome has these accounts. A refusal may leave out the
+// parent.
+func (a *accounts) same(out *limiter.Outcome) bool {
+	if a.self == nil || out.Self.Account == nil || a.self.Ref != out.Self.Account.Ref || !slices.Equal(a.self.Limits, out.Self.Account.Limits) {
+		return false
+	}
+	if out.Parent.Account == nil {
+		return a.parent == nil || !out.Admitted
+	}
+	return a.parent != nil && a.parent.Ref == out.Parent.Account.Ref && slices.Equal(a.parent.Limits, out.Parent.Account.Limits)
+}
+
+// image holds the balances of the last answer.
+type image struct {
+	self, parent     []int64 // thousandths; nil if unknown
+	selfAt, parentAt int64   // time of the bucket, in milliseconds
+}
+
+// see stores the balances of an answer to a call at now. The accounts of the
+// answer are those of the pot, but the level of their limits may have changed.
+func (p *pot) see(now int64, out *limiter.Outcome) {
+	p.self = out.Self.Account
+	p.image.self, p.image.selfAt = out.Self.Tokens, now+out.Self.Ahead.Milliseconds()
+	if out.Parent.Account != nil {
+		p.parent = out.Parent.Account
+		p.image.parent, p.image.parentAt = out.Parent.Tokens, now+out.Parent.Ahead.Milliseconds()
+	}
+}
+
+// left returns the whole tokens that the store has left of a slot at now, by the
+// last answer, and 0 if that is unknown.
+func (p *pot) left(j int, now int64) int64 {
+	s, left := &p.slots[j], int64(bucket.MaxTokens)
+	if s.self >= 0 {
+		if p.image.self == nil {
+			return 0
+		}
+		left = min(left, bucket.Whole(bucket.Advance(p.image.self[s.self], p.image.selfAt, now, rate(p.self.Limits[s.self]))))
+	}
+	if s.parent >= 0 {
+		if p.image.parent == nil {
+			return 0
+		}
+		left = min(left, bucket.Whole(bucket.Advance(p.image.parent[s.parent], p.image.parentAt, now, rate(p.parent.Limits[s.parent]))))
+	}
+	return left
+}
+
+// held returns the tokens of a slot that can be spent.
+func (p *pot) heldOf(j int) (n int64) {
+	for _, g := range p.grants {
+		n += g.held[j]
+	}
+	return n
+}
+
+// idle reports whether the pot can be removed.
+func (p *pot) idle(machine time.Duration) bool {
+	const idleTime = 10 * time.Second
+	return len(p.grants) == 0 && !p.flying && len(p.queue) == 0 && machine-p.used > idleTime
+}
+
+// expire ends the grants whose hold is over. It reports whether the caller's clock
+// ended one, because it has jumped.
+func (p *pot) expire(t tick) (jumped bool) {
+	for i := 0; i < len(p.grants); {
+		switch g := p.grants[i]; {
+		case t.machine >= g.at.machine+g.hold:
+			p.end(g)
+		case g.jumped(t):
+			p.end(g)
+			jumped = true
+		default:
+			i++
+		}
+	}
+	return jumped
+}
+
+// end takes a grant out of the pot and has its tokens returned.
+func (p *pot) end(g *grant) {
+	p.grants = slices.DeleteFunc(p.grants, func(other *grant) bool { return other == g })
+	for j := range g.size {
+		p.release(&g.accounts, j, g.size[j])
+	}
+	g.ended = true
+	p.janitor.give(g)
+}
+
+// borrow reserves up to n tokens of a slot from its accounts and returns how many.
+func (p *pot) borrow(j int, n int64) int64 {
+	s := &p.slots[j]
+	if n <= 0 {
+		return 0
+	}
+	if s.self >= 0 {
+		n = p.lend(p.lentKey(false, s.name), n, p.self.Limits[s.self].Capacity)
+	}
+	if s.parent >= 0 {
+		lent := p.lend(p.lentKey(true, s.name), n, p.parent.Limits[s.parent].Capacity)
+		if s.self >= 0 {
+			p.unlend(p.lentKey(false, s.name), n-lent)
+		}
+		n = lent
+	}
+	return n
+}
+
+// release ends the reservation of n tokens of a slot.
+func (p *pot) release(a *accounts, j int, n int64) {
+	s := &a.slots[j]
+	if s.self >= 0 {
+		p.unlend(a.lentKey(false, s.name), n)
+	}
+	if s.parent >= 0 {
+		p.unlend(a.lentKey(true, s.name), n)
+	}
+}
+
+func (a *accounts) lentKey(parent bool, limit string) lentKey {
+	account := a.self
+	if parent {
+		account = a.parent
+	}
+	return lentKey{limiter.Scope{Entity: account.Entity, Resource: account.Resource}, limit}
+}
+
+// spend admits a charge if the pot covers it: the pot has to hold every amount,
+// and more than 0 of a limit whose amount is 0. The caller has called expire.
+func (p *pot) spend(c *limiter.Charge, t tick) (out limiter.Outcome, ok bool) {
+	if len(p.grants) == 0 {
+		return out, false
+	}
+	for i := range c.Amounts.Len() {
+		name, n := c.Amounts.At(i)
+		j := p.slot(name, i)
+		if j < 0 {
+			return out, false
+		}
+		if held := p.heldOf(j); held == 0 || held < n {
+			return out, false
+		}
+	}
+	for i := range c.Amounts.Len() {
+		name, n := c.Amounts.At(i)
+		p.take(p.slot(name, i), n, t)
+	}
+	return p.outcome(true, t.now), true
+}
+
+// take spends n tokens of a slot, the oldest first.
+func (p *pot) take(j int, n int64, t tick) {
+	p.spent[j].add(t.machine, p.hold, n)
+	p.pots.held.Add(-n)
+	for _, g := range p.grants {
+		part := min(n, g.held[j])
+		g.held[j] -= part
+		if n -= part; n == 0 {
+			return
+		}
+	}
+}
+
+// deposit puts up to n tokens of a slot back, within the size of the grants, and
+// returns how many.
+func (p *pot) deposit(j int, n int64, t tick) (kept int64) {
+	for _, g := range slices.Backward(p.grants) {
+		part := min(n-kept, g.size[j]-g.held[j])
+		g.held[j] += part
+		kept += part
+	}
+	p.spent[j].add(t.machine, p.hold, -kept)
+	p.pots.held.Add(kept)
+	return kept
+}
+
+// outcome returns the balances at now, with what the pot holds as available.
+func (p *pot) outcome(admitted bool, now int64) limiter.Outcome {
+	n := len(p.image.self)
+	tokens := make([]int64, n+len(p.image.parent))
+	out := limiter.Outcome{Admitted: admitted, Self: limiter.Bucket{Account: p.self, Tokens: tokens[:n:n]}}
+	out.Self.Ahead = advance(tokens[:n], p.image.self, p.self.Limits, p.image.selfAt, now)
+	if p.parent != nil && p.image.parent != nil {
+		out.Parent = limiter.Bucket{Account: p.parent, Tokens: tokens[n:]}
+		out.Parent.Ahead = advance(tokens[n:], p.image.parent, p.parent.Limits, p.image.parentAt, now)
+	}
+	p.show(&out)
+	return out
+}
+
+// show adds what the pot holds to the balances of an outcome with its accounts.
+func (p *pot) show(out *limiter.Outcome) {
+	for j := range p.slots {
+		held := bucket.Thousandths(p.heldOf(j))
+		if held == 0 {
+			continue
+		}
+		if i := p.slots[j].self; i >= 0 {
+			out.Self.Tokens[i] = addUpTo(out.Self.Tokens[i], held, p.self.Limits[i])
+		}
+		if i := p.slots[j].parent; i >= 0 && out.Parent.Account != nil {
+			out.Parent.Tokens[i] = addUpTo(out.Parent.Tokens[i], held, p.parent.Limits[i])
+		}
+	}
+}
+
+// addUpTo adds held thousandths to a balance, up to the capacity.
+func addUpTo(tokens, held int64, l limiter.Limit) int64 {
+	return max(tokens, min(bucket.Add(tokens, held), bucket.Thousandths(l.Capacity)))
+}
+
+// advance stores the balances at now in tokens, and returns how far the bucket's
+// own time is ahead.
+func advance(tokens, from []int64, limits []limiter.Limit, at, now int64) (ahead time.Duration) {
+	for i := range from {
+		tokens[i] = bucket.Advance(from[i], at, now, rate(limits[i]))
+	}
+	return time.Duration(max(0, at-now)) * time.Millisecond
+}

@@ -1,0 +1,159 @@
+package escrow
+
+import (
+	"hash/maphash"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+const shardCount = 64
+
+// pots holds the pots of one namespace.
+type pots struct {
+	*escrow
+	seed   maphash.Seed
+	shards [shardCount]shard
+
+	fenceMu    sync.Mutex
+	fences     []*fence
+	fenceCount atomic.Int32 // of fences, to skip the lock
+
+	lentMu sync.Mutex
+	lent   map[lentKey]int64 // tokens of grants, held or spent
+}
+
+type shard struct {
+	mu   sync.Mutex
+	pots map[limiter.Scope]*pot
+}
+
+// lentKey identifies a limit of an account.
+type lentKey struct {
+	account limiter.Scope
+	limit   string
+}
+
+func newPots(e *escrow) *pots {
+	all := &pots{escrow: e, seed: maphash.MakeSeed(), lent: map[lentKey]int64{}}
+	for i := range all.shards {
+		all.shards[i].pots = map[limiter.Scope]*pot{}
+	}
+	return all
+}
+
+// get returns the pot of a bucket. It creates one if create is set, and returns
+// nil otherwise.
+func (all *pots) get(key limiter.Scope, create bool) *pot {
+	s := &all.shards[maphash.String(all.seed, key.Entity)%shardCount]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.pots[key]
+	if p == nil && create {
+		p = &pot{pots: all, key: key}
+		s.pots[key] = p
+	}
+	return p
+}
+
+// each returns the pots that there are now.
+func (all *pots) each() (list []*pot) {
+	for i := range all.shards {
+		s := &all.shards[i]
+		s.mu.Lock()
+		for _, p := range s.pots {
+			list = append(list, p)
+		}
+		s.mu.Unlock()
+	}
+	return list
+}
+
+func (all *pots) count() (n int) {
+	for i := range all.shards {
+		s := &all.shards[i]
+		s.mu.Lock()
+		n += len(s.pots)
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// sweep removes the pots that no call has used lately.
+func (all *pots) sweep() {
+	now := all.machine()
+	for i := range all.shards {
+		s := &all.shards[i]
+		s.mu.Lock()
+		for key, p := range s.pots {
+			p.mu.Lock()
+			if p.idle(now) {
+				p.removed = true
+				delete(s.pots, key)
+			}
+			p.mu.Unlock()
+		}
+		s.mu.Unlock()
+	}
+}
+
+// lend reserves up to n tokens of a limit and returns how many. All pots of an
+// account together hold at most an eighth of its capacity.
+func (all *pots) lend(key lentKey, n, capacity int64) int64 {
+	all.lentMu.Lock()
+	defer all.lentMu.Unlock()
+	n = max(0, min(n, capacity/share-all.lent[key]))
+	if n > 0 {
+		all.lent[key] += n
+	}
+	return n
+}
+
+// unlend ends the reservation of n tokens.
+func (all *pots) unlend(key lentKey, n int64) {
+	if n == 0 {
+		return
+	}
+	all.lentMu.Lock()
+	defer all.lentMu.Unlock()
+	if all.lent[key] -= n; all.lent[key] == 0 {
+		delete(all.lent, key)
+	}
+}
+
+// fence keeps the pots that it matches closed while limits or entities change.
+type fence struct{ match func(*pot) bool }
+
+func everything(*pot) bool { return true }
+
+// fence closes the matching pots, waits for their requests and returns their
+// tokens. Until open is called, charges of these buckets go to the store alone.
+func (all *pots) fence(match func(*pot) bool) (open func()) {
+	f := &fence{match}
+	all.fenceMu.Lock()
+	all.fences = append(all.fences, f)
+	all.fenceCount.Add(1)
+	all.fenceMu.Unlock()
+	for _, p := range all.each() {
+		p.drain(match)
+	}
+	all.janitor.flush()
+	return func() {
+		all.fenceMu.Lock()
+		defer all.fenceMu.Unlock()
+		all.fences = slices.DeleteFunc(all.fences, func(other *fence) bool { return other == f })
+		all.fenceCount.Store(int32(len(all.fences)))
+	}
+}
+
+// fenced reports whether a fence matches the pot, which the caller has locked.
+func (all *pots) fenced(p *pot) bool {
+	if all.fenceCount.Load() == 0 {
+		return false
+	}
+	all.fenceMu.Lock()
+	defer all.fenceMu.Unlock()
+	return slices.ContainsFunc(all.fences, func(f *fence) bool { return f.match(p) })
+}
