@@ -41,21 +41,16 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 	return r.wait(w)
 }
 
-// open returns the pot of a bucket, locked and without old grants. If the caller's
-// clock has jumped, the tokens of the time before are in the store again.
+// open returns the pot of a bucket, locked and without old grants.
 func (r *Repository) open(key limiter.Scope, t tick) *pot {
 	for {
 		p := r.pots.get(key, true)
 		p.mu.Lock()
-		jumped := p.expire(t)
-		if !p.removed && !jumped {
-			p.used = t.machine
+		if !p.removed {
+			p.expire(t)
 			return p
 		}
 		p.mu.Unlock()
-		if jumped {
-			r.janitor.flush()
-		}
 	}
 }
 

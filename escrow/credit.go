@@ -22,6 +22,13 @@ func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limit
 	if len(left) == 0 && len(credits) > 0 {
 		return nil
 	}
+	for _, c := range left {
+		for limit, n := range c.Amounts.All() {
+			if n > 0 && c.Account != nil {
+				r.pots.giveBack(lentKey{limiter.Scope{Entity: c.Account.Entity, Resource: c.Account.Resource}, limit}, n)
+			}
+		}
+	}
 	return r.Repository.Credit(ctx, now, left...)
 }
 
@@ -54,7 +61,7 @@ func (r *Repository) absorb(now time.Time, credits []limiter.Credit, i int) {
 		}
 	}
 	for j := range p.slots {
-		p.absorb(j, &credits[i].Amounts, parentAmounts(credits, parent), t)
+		p.absorb(j, &credits[i].Amounts, parentAmounts(credits, parent))
 	}
 }
 
@@ -67,7 +74,7 @@ func parentAmounts(credits []limiter.Credit, parent int) *limiter.Amounts {
 
 // absorb settles one slot. The accounts that have the limit must agree on the
 // amount.
-func (p *pot) absorb(j int, self, parent *limiter.Amounts, t tick) {
+func (p *pot) absorb(j int, self, parent *limiter.Amounts) {
 	s := &p.slots[j]
 	var n int64
 	if s.self >= 0 {
@@ -81,10 +88,10 @@ func (p *pot) absorb(j int, self, parent *limiter.Amounts, t tick) {
 	var done int64
 	switch {
 	case n > 0:
-		done = p.deposit(j, n, t)
+		done = p.deposit(j, n)
 	case n < 0:
 		done = -min(-n, p.heldOf(j))
-		p.take(j, -done, t)
+		p.take(j, -done)
 	}
 	if done == 0 {
 		return

@@ -121,8 +121,8 @@ func (f *flight) admit(callers []*waiter) {
 func (f *flight) returnShare(amounts *limiter.Amounts) {
 	tokens := f.amounts(amounts)
 	for j, n := range tokens {
-		kept := f.deposit(j, n, f.at)
-		f.spent[j].add(f.at.machine, f.hold, kept-n)
+		kept := f.deposit(j, n)
+		f.spent[j].add(f.elapsed, f.hold, kept-n)
 		tokens[j] = n - kept
 	}
 	f.giveBack(&f.accounts, tokens)

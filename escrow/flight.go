@@ -61,7 +61,7 @@ func (p *pot) serve(w *waiter) bool {
 		return false
 	}
 	if !w.answer(result{outcome: out}) {
-		p.putBack(w, t)
+		p.putBack(w)
 		return true
 	}
 	p.local.Add(1)
@@ -69,10 +69,10 @@ func (p *pot) serve(w *waiter) bool {
 }
 
 // putBack deposits what a caller that left has taken from the pot.
-func (p *pot) putBack(w *waiter, t tick) {
+func (p *pot) putBack(w *waiter) {
 	for i := range w.charge.Amounts.Len() {
 		name, n := w.charge.Amounts.At(i)
-		p.deposit(p.slot(name, i), n, t)
+		p.deposit(p.slot(name, i), n)
 	}
 }
 
@@ -185,7 +185,7 @@ func (a *accounts) amounts(of *limiter.Amounts) []int64 {
 // spend counts amounts as spent.
 func (f *flight) spend(amounts *limiter.Amounts) {
 	for j, n := range f.amounts(amounts) {
-		f.spent[j].add(f.at.machine, f.hold, n)
+		f.spent[j].add(f.elapsed, f.hold, n)
 	}
 }
 
@@ -265,12 +265,24 @@ func (f *flight) allowance(j int, sum int64, t tick) int64 {
 	if f.hold == 0 {
 		return 0
 	}
-	extra := bucket.Add(f.spent[j].recent(t.machine, f.hold), sum) - f.heldOf(j)
+	extra := bucket.Add(f.spent[j].recent(f.elapsed, f.hold), sum) - f.heldOf(j) - f.givenBackOf(j)
 	extra = min(extra, (f.left(j, t.now)-(sum-f.reserved[j]))/share)
 	if extra <= 0 {
 		return 0
 	}
 	return f.borrow(j, extra)
+}
+
+// givenBackOf returns the tokens of a slot that either account got back lately.
+func (p *pot) givenBackOf(j int) (n int64) {
+	s := &p.slots[j]
+	if s.self >= 0 {
+		n = p.givenBack(p.lentKey(false, s.name))
+	}
+	if s.parent >= 0 {
+		n = max(n, p.givenBack(p.lentKey(true, s.name)))
+	}
+	return n
 }
 
 // dropExtra gives up the extra, since it was refused or the accounts have changed.

@@ -14,13 +14,17 @@ type grant struct {
 	held  []int64
 	size  []int64 // what the grant left over at first; held is never above it
 	ended bool    // it is no longer in its pot
+	late  bool    // it must not be returned
 }
 
-// jumped reports whether the hold has ended by the caller's clock, which may have
-// gone back.
-func (g *grant) jumped(t tick) bool {
-	return t.now < g.at.now || t.now >= g.at.now+g.hold.Milliseconds()
+// over reports whether the hold has ended, by the caller's clock or the machine's.
+// A caller's clock that goes back ends it, too.
+func (g *grant) over(t tick) bool {
+	return t.machine >= g.at.machine+g.hold || t.now < g.at.now || t.now >= g.at.now+g.hold.Milliseconds()
 }
+
+// tooLate reports whether the second hold has ended by the caller's clock.
+func (g *grant) tooLate(t tick) bool { return t.now >= g.at.now+2*g.hold.Milliseconds() }
 
 // deadline returns the machine time until which unspent tokens may be returned.
 func (g *grant) deadline() time.Duration {

@@ -180,7 +180,7 @@ func (j *janitor) send(g *grant) {
 func (j *janitor) credit(g *grant, send func(context.Context, time.Time) error) error {
 	now := j.machine()
 	left := g.deadline() - now
-	if left <= 0 {
+	if left <= 0 || g.late {
 		return context.DeadlineExceeded
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), left)

@@ -28,7 +28,8 @@ type pot struct {
 	image    image
 	grants   []*grant // oldest first
 	spent    []spending
-	used     time.Duration // machine time of the last charge
+	latest   tick          // of the charges so far, each clock by itself
+	elapsed  time.Duration // by the faster of both clocks
 
 	flying bool          // a request is under way
 	queue  []*waiter     // callers of the next request
@@ -153,24 +154,23 @@ func (p *pot) heldOf(j int) (n int64) {
 // idle reports whether the pot can be removed.
 func (p *pot) idle(machine time.Duration) bool {
 	const idleTime = 10 * time.Second
-	return len(p.grants) == 0 && !p.flying && len(p.queue) == 0 && machine-p.used > idleTime
+	return len(p.grants) == 0 && !p.flying && len(p.queue) == 0 && machine-p.latest.machine > idleTime
 }
 
-// expire ends the grants whose hold is over. It reports whether the caller's clock
-// ended one, because it has jumped.
-func (p *pot) expire(t tick) (jumped bool) {
+// expire advances the pot to a moment and ends the grants whose hold is over.
+func (p *pot) expire(t tick) {
+	if p.latest.machine > 0 {
+		p.elapsed += max(t.machine-p.latest.machine, time.Duration(t.now-p.latest.now)*time.Millisecond, 0)
+	}
+	p.latest = tick{max(t.now, p.latest.now), max(t.machine, p.latest.machine)}
 	for i := 0; i < len(p.grants); {
-		switch g := p.grants[i]; {
-		case t.machine >= g.at.machine+g.hold:
+		if g := p.grants[i]; g.over(t) {
+			g.late = g.tooLate(t)
 			p.end(g)
-		case g.jumped(t):
-			p.end(g)
-			jumped = true
-		default:
+		} else {
 			i++
 		}
 	}
-	return jumped
 }
 
 // end takes a grant out of the pot and has its tokens returned.
@@ -239,14 +239,14 @@ func (p *pot) spend(c *limiter.Charge, t tick) (out limiter.Outcome, ok bool) {
 	}
 	for i := range c.Amounts.Len() {
 		name, n := c.Amounts.At(i)
-		p.take(p.slot(name, i), n, t)
+		p.take(p.slot(name, i), n)
 	}
 	return p.outcome(true, t.now), true
 }
 
 // take spends n tokens of a slot, the oldest first.
-func (p *pot) take(j int, n int64, t tick) {
-	p.spent[j].add(t.machine, p.hold, n)
+func (p *pot) take(j int, n int64) {
+	p.spent[j].add(p.elapsed, p.hold, n)
 	p.pots.held.Add(-n)
 	for _, g := range p.grants {
 		part := min(n, g.held[j])
@@ -259,13 +259,13 @@ func (p *pot) take(j int, n int64, t tick) {
 
 // deposit puts up to n tokens of a slot back, within the size of the grants, and
 // returns how many.
-func (p *pot) deposit(j int, n int64, t tick) (kept int64) {
+func (p *pot) deposit(j int, n int64) (kept int64) {
 	for _, g := range slices.Backward(p.grants) {
 		part := min(n-kept, g.size[j]-g.held[j])
 		g.held[j] += part
 		kept += part
 	}
-	p.spent[j].add(t.machine, p.hold, -kept)
+	p.spent[j].add(p.elapsed, p.hold, -kept)
 	p.pots.held.Add(kept)
 	return kept
 }

@@ -22,7 +22,8 @@ type pots struct {
 	fenceCount atomic.Int32 // of fences, to skip the lock
 
 	lentMu sync.Mutex
-	lent   map[lentKey]int64 // tokens of grants, held or spent
+	lent   map[lentKey]int64     // tokens of grants, held or spent
+	given  map[lentKey]*spending // tokens given back to the store lately
 }
 
 type shard struct {
@@ -37,7 +38,7 @@ type lentKey struct {
 }
 
 func newPots(e *escrow) *pots {
-	all := &pots{escrow: e, seed: maphash.MakeSeed(), lent: map[lentKey]int64{}}
+	all := &pots{escrow: e, seed: maphash.MakeSeed(), lent: map[lentKey]int64{}, given: map[lentKey]*spending{}}
 	for i := range all.shards {
 		all.shards[i].pots = map[limiter.Scope]*pot{}
 	}
@@ -84,6 +85,13 @@ func (all *pots) count() (n int) {
 // sweep removes the pots that no call has used lately.
 func (all *pots) sweep() {
 	now := all.machine()
+	all.lentMu.Lock()
+	for key, given := range all.given {
+		if given.recent(now, all.maxHold) == 0 {
+			delete(all.given, key)
+		}
+	}
+	all.lentMu.Unlock()
 	for i := range all.shards {
 		s := &all.shards[i]
 		s.mu.Lock()
@@ -121,6 +129,31 @@ func (all *pots) unlend(key lentKey, n int64) {
 	if all.lent[key] -= n; all.lent[key] == 0 {
 		delete(all.lent, key)
 	}
+}
+
+// giveBack records that the store gets back n tokens of a limit, so that pots
+// hold less: what was given back was not spent.
+func (all *pots) giveBack(key lentKey, n int64) {
+	if all.maxHold == 0 {
+		return
+	}
+	all.lentMu.Lock()
+	defer all.lentMu.Unlock()
+	if all.given[key] == nil {
+		all.given[key] = &spending{}
+	}
+	all.given[key].add(all.machine(), all.maxHold, n)
+}
+
+// givenBack returns the tokens of a limit that the store got back in the last
+// hold.
+func (all *pots) givenBack(key lentKey) int64 {
+	all.lentMu.Lock()
+	defer all.lentMu.Unlock()
+	if all.given[key] == nil {
+		return 0
+	}
+	return all.given[key].recent(all.machine(), all.maxHold)
 }
 
 // fence keeps the pots that it matches closed while limits or entities change.

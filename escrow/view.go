@@ -49,10 +49,9 @@ type heldTokens map[lentKey]int64
 func (r *Repository) heldTokens(now time.Time) heldTokens {
 	held := heldTokens{}
 	t := tick{now.UnixMilli(), r.machine()}
-	jumped := false
 	for _, p := range r.pots.each() {
 		p.mu.Lock()
-		jumped = p.expire(t) || jumped
+		p.expire(t)
 		for j := range p.slots {
 			if n := p.heldOf(j); n > 0 {
 				if p.slots[j].self >= 0 {
@@ -64,9 +63,6 @@ func (r *Repository) heldTokens(now time.Time) heldTokens {
 			}
 		}
 		p.mu.Unlock()
-	}
-	if jumped {
-		r.janitor.flush()
 	}
 	return held
 }

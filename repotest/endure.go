@@ -28,6 +28,13 @@ import (
 // Endure does not check this if a client has a method Lossy that returns true:
 // its requests may be executed without an answer, and then charge twice.
 //
+// A client with a method Holds may hold given-back tokens for the returned time
+// before it spends them: a window does not count what was given back up to that
+// time before it.
+//
+// If admin has a method Elapse, it is called with each step of the history's
+// clock, so that timers can follow it.
+//
 // The history adds, drops and changes limits, and gives entities a parent. It
 // makes these changes through admin, which must not fail. A client with a
 // method Forget starts cold at times. A client may cache limits and parents
@@ -57,6 +64,9 @@ func Endure(tb testing.TB, seed uint64, ops int, slack float64, admin limiter.Re
 		}
 		if c, ok := c.(interface{ Lossy() bool }); ok && c.Lossy() {
 			e.lossy = true
+		}
+		if c, ok := c.(interface{ Holds() time.Duration }); ok {
+			e.hold = max(e.hold, c.Holds())
 		}
 	}
 	for range ops {
@@ -98,6 +108,7 @@ type endurance struct {
 	leases     []heldCharge
 	log        []string
 	lossy      bool
+	hold       time.Duration
 	calling    bool     // a client's call is under way
 	later      []func() // bookings after the step, whose call may have been admitted earlier
 	overlapped bool     // another call was made during the last one
@@ -177,15 +188,20 @@ func (e *endurance) event(action string) limiter.AuditEvent {
 	return limiter.AuditEvent{ID: fmt.Sprintf("01%024d", e.events), Action: action, Entity: "endure", At: e.now}
 }
 
-// advance moves the clock.
+// advance moves the clock, and lets clients that have one move theirs.
 func (e *endurance) advance() {
+	var by time.Duration
 	switch n := e.rng.IntN(1000); {
 	case n < 2:
-		e.now = e.now.Add(time.Duration(e.rng.Int64N(int64(3 * time.Hour))))
+		by = time.Duration(e.rng.Int64N(int64(3 * time.Hour)))
 	case n < 30:
-		e.now = e.now.Add(time.Duration(e.rng.Int64N(int64(time.Minute))))
+		by = time.Duration(e.rng.Int64N(int64(time.Minute)))
 	case n < 500:
-		e.now = e.now.Add(time.Duration(e.rng.Int64N(int64(300 * time.Millisecond))))
+		by = time.Duration(e.rng.Int64N(int64(300 * time.Millisecond)))
+	}
+	e.now = e.now.Add(by)
+	if admin, ok := e.admin.(interface{ Elapse(time.Duration) }); ok && by > 0 {
+		admin.Elapse(by)
 	}
 }
 

@@ -19,7 +19,11 @@ type book struct {
 	floor, floorAt int64
 	floorKnown     bool
 	credited       int64 // the latest time of a possible give-back
+	recent         []giveBack
 }
+
+// giveBack is a number of whole tokens that may have been given back.
+type giveBack struct{ at, tokens int64 }
 
 // restart begins a new history. A limit that joins its bucket is full.
 func (b *book) restart() { b.ledger, b.floorKnown = nil, false }
@@ -28,9 +32,24 @@ func (b *book) restart() { b.ledger, b.floorKnown = nil, false }
 func (b *book) give(n int64) {
 	b.credited = max(b.credited, b.largest)
 	b.least -= n
+	b.recent = append(b.recent, giveBack{b.largest, n})
 	if b.ledger != nil { // a new ledger begins full anyway
 		b.ledger.Give(b.largest, n*bucket.Milli)
 	}
+}
+
+// open begins a window at the latest time. A store that holds tokens may spend in
+// it what was given back up to hold before.
+func (b *book) open(l limiter.Limit, hold int64) {
+	b.recent = slices.DeleteFunc(b.recent, func(g giveBack) bool { return g.at < b.largest-hold })
+	if hold == 0 {
+		return
+	}
+	rate := rateOf(l)
+	for _, g := range b.recent {
+		rate.Capacity += g.tokens * bucket.Milli
+	}
+	b.ledger.Change(b.largest, rate, false)
 }
 
 // take books tokens that were surely taken.
@@ -73,6 +92,7 @@ func (e *endurance) checkAdmission(now int64, account *limiter.Account, amounts 
 		if b.ledger == nil {
 			b.ledger = bucket.NewLedger(rateOf(l))
 		}
+		b.open(l, e.hold.Milliseconds())
 		allowed := int64(e.slack*float64(l.Capacity*bucket.Milli)) + bucket.Accrued(0, skew.Milliseconds(), rateOf(l)) + 1
 		if excess := b.ledger.Admit(b.largest, n*bucket.Milli); excess > allowed {
 			e.fail("%s of %s and %s: a window that ends here admits %d thousandths more than the limits allow", l, account.Entity, account.Resource, excess)
