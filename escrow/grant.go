@@ -61,36 +61,52 @@ func (g *grant) credits() (credits []limiter.Credit, tokens int64) {
 
 const sliceCount = 8
 
-// spending counts what was spent, less give-backs, in slices of a hold.
+// spending counts what was spent and what was given back in slices of a hold. The
+// oldest slice lies partly before the last hold.
 type spending struct {
-	slices [sliceCount]int64
+	slices [sliceCount + 1]struct{ spent, given int64 }
 	last   int64 // number of the newest slice since the start of time
 }
 
-func (s *spending) add(machine, hold time.Duration, n int64) {
+// add counts n tokens as spent, or as given back if n is negative.
+func (s *spending) add(at, hold time.Duration, n int64) {
 	if hold == 0 {
 		return
 	}
-	s.advance(machine, hold)
-	s.slices[s.last%sliceCount] += n
+	s.advance(at, hold)
+	slice := &s.slices[s.last%int64(len(s.slices))]
+	slice.spent += max(n, 0)
+	slice.given -= min(n, 0)
 }
 
-// recent returns what was spent in the last hold, or a little less: it leaves out
-// a slice that is not wholly inside.
-func (s *spending) recent(machine, hold time.Duration) (sum int64) {
-	s.advance(machine, hold)
-	for _, n := range s.slices {
-		sum += n
+// recent returns at most what was spent in the last hold, less what was given back:
+// the oldest slice counts only for the latter.
+func (s *spending) recent(at, hold time.Duration) (sum int64) {
+	s.advance(at, hold)
+	for i := range s.slices {
+		if int64(i) != (s.last+1)%int64(len(s.slices)) {
+			sum += s.slices[i].spent
+		}
+		sum -= s.slices[i].given
 	}
-	return max(0, sum)
+	return sum
+}
+
+// total returns at least what was spent in the last hold.
+func (s *spending) total(at, hold time.Duration) (sum int64) {
+	s.advance(at, hold)
+	for i := range s.slices {
+		sum += s.slices[i].spent
+	}
+	return sum
 }
 
 // advance clears the slices that are older than a hold.
-func (s *spending) advance(machine, hold time.Duration) {
-	now := int64(machine / (hold / sliceCount))
-	for range min(now-s.last, sliceCount) {
+func (s *spending) advance(at, hold time.Duration) {
+	now := int64(at / (hold / sliceCount))
+	for range min(now-s.last, int64(len(s.slices))) {
 		s.last++
-		s.slices[s.last%sliceCount] = 0
+		s.slices[s.last%int64(len(s.slices))] = struct{ spent, given int64 }{}
 	}
 	s.last = max(s.last, now)
 }

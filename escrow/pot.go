@@ -159,7 +159,7 @@ func (p *pot) idle(machine time.Duration) bool {
 
 // expire advances the pot to a moment and ends the grants whose hold is over.
 func (p *pot) expire(t tick) {
-	if p.latest.machine > 0 {
+	if p.latest != (tick{}) {
 		p.elapsed += max(t.machine-p.latest.machine, time.Duration(t.now-p.latest.now)*time.Millisecond, 0)
 	}
 	p.latest = tick{max(t.now, p.latest.now), max(t.machine, p.latest.machine)}

@@ -87,7 +87,7 @@ func (all *pots) sweep() {
 	now := all.machine()
 	all.lentMu.Lock()
 	for key, given := range all.given {
-		if given.recent(now, all.maxHold) == 0 {
+		if given.total(now, all.maxHold) == 0 {
 			delete(all.given, key)
 		}
 	}
@@ -153,7 +153,7 @@ func (all *pots) givenBack(key lentKey) int64 {
 	if all.given[key] == nil {
 		return 0
 	}
-	return all.given[key].recent(all.machine(), all.maxHold)
+	return all.given[key].total(all.machine(), all.maxHold)
 }
 
 // fence keeps the pots that it matches closed while limits or entities change.

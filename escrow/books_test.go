@@ -1,0 +1,285 @@
+package escrow
+
+import (
+	"context"
+	"flag"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/memory"
+)
+
+var bookOps = flag.Int("books.ops", 20_000, "operations of TestBooks")
+
+// auditor is a store that counts what it pays and gets back, and a client that
+// counts what it was admitted. It checks the rules after every operation.
+type auditor struct {
+	limiter.Repository // the store
+	*testing.T
+	escrow    *Repository
+	mu        sync.Mutex // the janitor credits from several goroutines
+	rng       *rand.Rand
+	paid      map[lentKey]int64 // by the store, less what it got back
+	used      map[lentKey]int64 // by the client, less what it gave back
+	spendings map[lentKey][]spendingAt
+	debits    map[lentKey][]spendingAt
+	checked   map[*grant]bool
+	leases    []lease
+	crediting bool // the client gives back, not the janitor
+}
+
+type spendingAt struct {
+	at     time.Duration
+	tokens int64
+}
+
+type lease struct {
+	out     limiter.Outcome
+	amounts limiter.Amounts
+}
+
+func key(a *limiter.Account, limit string) lentKey {
+	return lentKey{limiter.Scope{Entity: a.Entity, Resource: a.Resource}, limit}
+}
+
+// each calls do for every limit of the accounts that amounts name.
+func each(amounts limiter.Amounts, accounts []*limiter.Account, do func(lentKey, int64)) {
+	for _, a := range accounts {
+		for limit, n := range amounts.All() {
+			for _, l := range a.Limits {
+				if l.Name == limit {
+					do(key(a, limit), n)
+				}
+			}
+		}
+	}
+}
+
+func payers(out limiter.Outcome) []*limiter.Account {
+	if out.Parent.Account == nil {
+		return []*limiter.Account{out.Self.Account}
+	}
+	return []*limiter.Account{out.Self.Account, out.Parent.Account}
+}
+
+// Consume counts what the store pays.
+func (a *auditor) Consume(ctx context.Context, now time.Time, c limiter.Charge) (limiter.Outcome, error) {
+	sent := a.escrow.machine()
+	out, err := a.Repository.Consume(ctx, now, c)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err == nil && out.Admitted {
+		each(c.Amounts, payers(out), func(k lentKey, n int64) {
+			a.paid[k] += n
+			a.debits[k] = append(a.debits[k], spendingAt{sent, n})
+		})
+	}
+	return out, err
+}
+
+// Credit counts what the store gets back. The janitor returns only what was
+// debited in the last two holds.
+func (a *auditor) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range credits {
+		each(c.Amounts, []*limiter.Account{c.Account}, func(k lentKey, n int64) {
+			a.paid[k] -= n
+			hold := newAccounts(c.Account, nil, a.escrow.maxHold).hold
+			if recent := since(a.debits[k], a.escrow.machine()-2*hold); !a.crediting && n > recent {
+				a.Errorf("%v: the janitor returns %d tokens, but only %d were debited in two holds", k, n, recent)
+			}
+		})
+	}
+	return a.Repository.Credit(ctx, now, credits...)
+}
+
+// since returns the tokens of a log from a moment on.
+func since(log []spendingAt, from time.Duration) (n int64) {
+	for _, s := range log {
+		if s.at >= from {
+			n += s.tokens
+		}
+	}
+	return n
+}
+
+// TestBooks runs a random history against the books of every pot.
+func TestBooks(t *testing.T) {
+	const perRun = 5000
+	for seed := range uint64((*bookOps + perRun - 1) / perRun) {
+		synctest.Test(t, func(t *testing.T) { runBooks(t, seed, min(perRun, *bookOps)) })
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+func runBooks(t *testing.T, seed uint64, ops int) {
+	a := &auditor{
+		Repository: memory.New(nil), T: t, rng: rand.New(rand.NewPCG(seed, 7)),
+		paid: map[lentKey]int64{}, used: map[lentKey]int64{}, spendings: map[lentKey][]spendingAt{}, debits: map[lentKey][]spendingAt{}, checked: map[*grant]bool{},
+	}
+	a.escrow = New(a, nil)
+	lim, err := limiter.New(a.escrow, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(lim.SetSystemDefaults(ctx, limiter.PerMinute("rpm", 600), limiter.PerMinute("tpm", 60_000)))
+	must(lim.SetResourceDefaults(ctx, "fast", limiter.Custom("rpm", 50, 100, time.Second), limiter.PerMinute("tpm", 9000).WithBurst(30_000)))
+	for _, child := range []string{"key-1", "key-2", "key-3"} {
+		_, err := lim.CreateEntity(ctx, limiter.Entity{ID: child, Parent: "team", Cascade: true})
+		must(err)
+	}
+	for range ops {
+		a.step(ctx)
+		a.check()
+		if t.Failed() {
+			break
+		}
+	}
+	must(a.escrow.Close())
+	if s := a.escrow.Stats(); s.Held != 0 || s.Dropped != 0 {
+		t.Errorf("after Close: %+v", s)
+	}
+}
+
+// step makes one operation of the client.
+func (a *auditor) step(ctx context.Context) {
+	switch n := a.rng.IntN(100); {
+	case n < 30:
+		time.Sleep(time.Duration(a.rng.Int64N(int64(20 * time.Millisecond))))
+	case n < 33:
+		time.Sleep(time.Duration(a.rng.Int64N(int64(3 * time.Second))))
+	case n < 45:
+		a.giveBack(ctx)
+	default:
+		a.consume(ctx)
+	}
+}
+
+func (a *auditor) consume(ctx context.Context) {
+	entity := []string{"key-1", "key-2", "key-3", "team", "alone"}[a.rng.IntN(5)]
+	resource := []string{"fast", "slow"}[a.rng.IntN(2)]
+	amounts := limiter.Tokens("rpm", a.rng.Int64N(4)).And("tpm", a.rng.Int64N(400))
+	if a.rng.IntN(4) == 0 {
+		amounts = limiter.Tokens("rpm", 1)
+	}
+	// Clocks of callers differ by up to 5 ms.
+	now := time.Now().Add(-time.Duration(a.rng.Int64N(int64(5 * time.Millisecond))))
+	out, err := a.escrow.Consume(ctx, now, limiter.Charge{Entity: entity, Resource: resource, Amounts: amounts})
+	if err != nil {
+		a.Fatal(err)
+	}
+	if out.Admitted {
+		a.use(amounts, payers(out))
+		a.leases = append(a.leases, lease{out, amounts})
+	}
+}
+
+// use books an admission, or a give-back if amounts are negative.
+func (a *auditor) use(amounts limiter.Amounts, accounts []*limiter.Account) {
+	each(amounts, accounts, func(k lentKey, n int64) {
+		a.used[k] += n
+		a.spendings[k] = append(a.spendings[k], spendingAt{a.escrow.machine(), n})
+	})
+}
+
+// giveBack corrects a charge as a lease does: for all payers at once.
+func (a *auditor) giveBack(ctx context.Context) {
+	if len(a.leases) == 0 {
+		return
+	}
+	i := a.rng.IntN(len(a.leases))
+	l := a.leases[i]
+	a.leases = append(a.leases[:i], a.leases[i+1:]...)
+	var change limiter.Amounts
+	for limit, n := range l.amounts.All() {
+		if n = n - a.rng.Int64N(n+n/2+1); n != 0 { // mostly less, at times more was used
+			change = change.And(limit, n)
+		}
+	}
+	var credits []limiter.Credit
+	for _, account := range payers(l.out) {
+		credits = append(credits, limiter.Credit{Account: account, Amounts: change})
+	}
+	a.crediting = true
+	defer func() { a.crediting = false }()
+	if err := a.escrow.Credit(ctx, time.Now(), credits...); err != nil {
+		a.Fatal(err)
+	}
+	negated := limiter.Amounts{}
+	for limit, n := range change.All() {
+		negated = negated.And(limit, -n)
+	}
+	a.use(negated, payers(l.out))
+}
+
+// check checks the books of every account, and the rules of every pot.
+func (a *auditor) check() {
+	a.escrow.janitor.flush()
+	held := map[lentKey]int64{}
+	for _, p := range a.escrow.pots.each() {
+		p.mu.Lock()
+		for _, g := range p.grants {
+			a.checkGrant(p, g)
+			for j, n := range g.held {
+				if g.slots[j].self >= 0 {
+					held[key(g.self, g.slots[j].name)] += n
+				}
+				if g.slots[j].parent >= 0 {
+					held[key(g.parent, g.slots[j].name)] += n
+				}
+			}
+		}
+		p.mu.Unlock()
+	}
+	for k, paid := range a.paid {
+		if paid != a.used[k]+held[k] {
+			a.Errorf("%v: the store has paid %d tokens; %d were used and %d are held", k, paid, a.used[k], held[k])
+		}
+	}
+}
+
+// checkGrant checks the age of a grant, that it is not overfull, and once that it
+// is not larger than what was spent.
+func (a *auditor) checkGrant(p *pot, g *grant) {
+	if age := a.escrow.machine() - g.at.machine; age > g.hold {
+		a.Errorf("%v: a grant is %v old, and its hold is %v", p.key, age, g.hold)
+	}
+	for j := range g.held {
+		if g.held[j] < 0 || g.held[j] > g.size[j] {
+			a.Errorf("%v: holds %d tokens of a grant of %d", p.key, g.held[j], g.size[j])
+		}
+		if !a.checked[g] && g.slots[j].self >= 0 {
+			a.checkSize(g, j)
+		}
+	}
+	a.checked[g] = true
+}
+
+func (a *auditor) checkSize(g *grant, j int) {
+	k := key(g.self, g.slots[j].name)
+	var spent int64 // less the give-backs of pots that share the account
+	for _, s := range a.spendings[k] {
+		if s.at >= g.at.machine-g.hold {
+			spent += s.tokens
+		}
+	}
+	if g.size[j] > max(0, spent) {
+		a.Errorf("%v: a grant leaves %d tokens, but only %d were spent in the last %v", k, g.size[j], spent, g.hold)
+	}
+	if limit := g.self.Limits[g.slots[j].self].Capacity / share; g.size[j] > limit {
+		a.Errorf("%v: a grant leaves %d tokens, more than an eighth of the capacity, %d", k, g.size[j], limit)
+	}
+}

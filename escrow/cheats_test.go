@@ -1,0 +1,68 @@
+package escrow
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestCheatsAreFound plants defects, one at a time, and checks that TestBooks
+// finds each of them.
+func TestCheatsAreFound(t *testing.T) {
+	if os.Getenv(cheatVariable) != "" {
+		t.Skip("this is a cheat's own run")
+	}
+	for _, c := range []struct{ name, file, old, cheat string }{
+		{"returning twice", "janitor.go", "return g.store.Credit(ctx, now, credits...)", "return g.store.Credit(ctx, now, append(credits, credits...)...)"},
+		{"depositing above the grant", "pot.go", "part := min(n-kept, g.size[j]-g.held[j])", "part := n - kept"},
+		{"spending after the hold", "janitor.go", "dueGrant{g.at.machine + g.hold, p, g}", "dueGrant{g.at.machine + 3*g.hold/2, p, g}"},
+		{"forgetting the parent", "grant.go", "if g.slots[j].parent >= 0 {", "if g.slots[j].parent >= 0 && g.slots[j].self < 0 {"},
+		{"granting more than was spent", "flight.go", "bucket.Add(f.spent[j].recent(f.elapsed, f.hold), sum)", "2*bucket.Add(f.spent[j].recent(f.elapsed, f.hold), sum)"},
+		{"forgetting give-backs", "pots.go", "all.given[key].add(all.machine(), all.maxHold, n)", "all.given[key].add(all.machine(), all.maxHold, 0)"},
+		{"returning late", "janitor.go", "dueGrant{g.at.machine + g.hold, p, g}", "dueGrant{g.at.machine + 5*g.hold/2, p, g}"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			source, err := os.ReadFile(c.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Count(string(source), c.old) != 1 {
+				t.Fatalf("%s does not contain %q once", c.file, c.old)
+			}
+			out, err := cheat(t, c.file, strings.Replace(string(source), c.old, c.cheat, 1))
+			if err == nil || !strings.Contains(out, "books_test.go") {
+				t.Errorf("not found: %v\n%s", err, out)
+			}
+		})
+	}
+}
+
+const cheatVariable = "ZAEL_TEST_CHEAT"
+
+// cheat runs TestBooks with another version of a file.
+func cheat(t *testing.T, file, source string) (string, error) {
+	t.Helper()
+	folder := t.TempDir()
+	path, err := filepath.Abs(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replaced, overlay := filepath.Join(folder, file), filepath.Join(folder, "overlay.json")
+	content, err := json.Marshal(map[string]any{"Replace": map[string]string{path: replaced}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{replaced: []byte(source), overlay: content} {
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-overlay", overlay, "-run", "^TestBooks$", ".")
+	cmd.Env = append(os.Environ(), cheatVariable+"=1")
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
