@@ -16,7 +16,8 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 		return limiter.Outcome{}, err
 	}
 	t := tick{now.UnixMilli(), r.machine()}
-	p := r.open(limiter.Scope{Entity: charge.Entity, Resource: charge.Resource}, t)
+	p := r.pots.lock(limiter.Scope{Entity: charge.Entity, Resource: charge.Resource}, true)
+	p.expire(t)
 	if charge.Limits != nil {
 		p.mu.Unlock()
 		r.settle(p)
@@ -28,7 +29,6 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 	}
 	if out, ok := p.spend(&charge, t); ok {
 		p.mu.Unlock()
-		r.local.Add(1)
 		return out, nil
 	}
 	w := &waiter{ctx: ctx, now: now, charge: charge, result: make(chan result, 1)}
@@ -39,19 +39,6 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 	}
 	p.mu.Unlock()
 	return r.wait(w)
-}
-
-// open returns the pot of a bucket, locked and without old grants.
-func (r *Repository) open(key limiter.Scope, t tick) *pot {
-	for {
-		p := r.pots.get(key, true)
-		p.mu.Lock()
-		if !p.removed {
-			p.expire(t)
-			return p
-		}
-		p.mu.Unlock()
-	}
 }
 
 // direct sends a charge to the store alone.

@@ -39,13 +39,12 @@ func (r *Repository) absorb(now time.Time, credits []limiter.Credit, i int) {
 	if account == nil {
 		return
 	}
-	p := r.pots.get(limiter.Scope{Entity: account.Entity, Resource: account.Resource}, false)
+	p := r.pots.lock(limiter.Scope{Entity: account.Entity, Resource: account.Resource}, false)
 	if p == nil {
 		return
 	}
-	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.removed || p.self == nil || p.self.Ref != account.Ref || p.fenced(p) {
+	if p.self == nil || p.self.Ref != account.Ref || p.fenced(p) {
 		return
 	}
 	t := tick{now.UnixMilli(), r.machine()}

@@ -64,8 +64,7 @@ type escrow struct {
 	closed     bool
 	namespaces map[string]*pots
 
-	held                                           atomic.Int64
-	local, requests, shared, returned, droppedLots atomic.Int64
+	requests, shared, returned, dropped atomic.Int64
 }
 
 // Stats holds counters since New, summed over all namespaces. Tokens of different
@@ -123,11 +122,11 @@ func (e *escrow) machine() time.Duration { return time.Since(e.start) }
 // Stats returns the current counters.
 func (r *Repository) Stats() Stats {
 	s := Stats{
-		Held: r.held.Load(), AdmittedLocally: r.local.Load(), Requests: r.requests.Load(), Shared: r.shared.Load(),
-		Returned: r.returned.Load(), Dropped: r.droppedLots.Load(),
+		Held: r.janitor.held(), Requests: r.requests.Load(), Shared: r.shared.Load(),
+		Returned: r.returned.Load(), Dropped: r.dropped.Load(),
 	}
 	for _, all := range r.everyPots() {
-		s.Pots += int64(all.count())
+		all.addTo(&s)
 	}
 	return s
 }

@@ -46,7 +46,7 @@ func (f *flight) awaitReturns(surplus []int64) {
 	f.mu.Unlock()
 	f.janitor.flush()
 	f.mu.Lock()
-	f.image.self, f.image.parent = slices.Clone(f.image.self), slices.Clone(f.image.parent)
+	f.image.self, f.image.parent, f.image.later = slices.Clone(f.image.self), slices.Clone(f.image.parent), nil
 	for j, n := range surplus {
 		if i := f.slots[j].self; i >= 0 {
 			f.image.self[i] += bucket.Thousandths(n)
@@ -66,7 +66,6 @@ func (f *flight) keep(rest []int64) (surplus []int64) {
 		fresh := min(n, f.granted[j])
 		held[j] = min(fresh, f.extra[j])
 		surplus[j], old[j] = fresh-held[j], n-fresh
-		f.pots.held.Add(held[j] - (f.reserved[j] - old[j]))
 	}
 	f.unclaim(old)
 	if slices.ContainsFunc(surplus, positive) {

@@ -62,9 +62,8 @@ func (p *pot) serve(w *waiter) bool {
 	}
 	if !w.answer(result{outcome: out}) {
 		p.putBack(w)
-		return true
+		p.local--
 	}
-	p.local.Add(1)
 	return true
 }
 
@@ -191,9 +190,6 @@ func (f *flight) spend(amounts *limiter.Amounts) {
 
 // giveBack has tokens returned that a flight took and does not need.
 func (f *flight) giveBack(a *accounts, tokens []int64) {
-	for _, n := range tokens {
-		f.pots.held.Add(n)
-	}
 	f.janitor.give(&grant{accounts: *a, store: f.store, at: f.at, held: tokens, ended: true})
 }
 

@@ -18,6 +18,7 @@ type janitor struct {
 	due     dueHeap  // grants that will end
 	ended   []*grant // to return
 	pending int      // ended grants that are not returned yet
+	tokens  int64    // of these
 	wake    chan struct{}
 	done    chan struct{}
 }
@@ -44,13 +45,15 @@ func (j *janitor) watch(p *pot, g *grant) {
 
 // give has the tokens of an ended grant returned.
 func (j *janitor) give(g *grant) {
-	if _, tokens := g.credits(); tokens == 0 {
+	_, tokens := g.credits()
+	if tokens == 0 {
 		return
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.ended = append(j.ended, g)
 	j.pending++
+	j.tokens += tokens
 	j.poke()
 }
 
@@ -73,6 +76,13 @@ func (j *janitor) flush() {
 	for j.pending > 0 {
 		j.idle.Wait()
 	}
+}
+
+// held returns the tokens that are on their way back.
+func (j *janitor) held() int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.tokens
 }
 
 // close waits for the returns and ends the goroutine.
@@ -162,14 +172,14 @@ func (j *janitor) takeEnded() []*grant {
 func (j *janitor) send(g *grant) {
 	credits, tokens := g.credits()
 	err := j.credit(g, func(ctx context.Context, now time.Time) error { return g.store.Credit(ctx, now, credits...) })
-	j.held.Add(-tokens)
 	if err == nil {
 		j.returned.Add(tokens)
 	} else {
-		j.droppedLots.Add(tokens)
+		j.dropped.Add(tokens)
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.tokens -= tokens
 	if j.pending--; j.pending == 0 {
 		j.idle.Broadcast()
 	}

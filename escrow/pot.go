@@ -2,7 +2,6 @@ package escrow
 
 import (
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -19,10 +18,8 @@ const minHold = time.Millisecond
 // the parent's bucket.
 type pot struct {
 	*pots
+	*shard
 	key limiter.Scope
-
-	mu      sync.Mutex
-	removed bool // no longer in pots
 	accounts
 	defaults []limiter.Limit // of the charges that it serves
 	image    image
@@ -111,12 +108,14 @@ func (a *accounts) same(out *limiter.Outcome) bool {
 type image struct {
 	self, parent     []int64 // thousandths; nil if unknown
 	selfAt, parentAt int64   // time of the bucket, in milliseconds
+	later            []int64 // self, then parent, at laterAt: most calls of a busy pot come in the same millisecond
+	laterAt          int64
 }
 
 // see stores the balances of an answer to a call at now. The accounts of the
 // answer are those of the pot, but the level of their limits may have changed.
 func (p *pot) see(now int64, out *limiter.Outcome) {
-	p.self = out.Self.Account
+	p.self, p.image.later = out.Self.Account, nil
 	p.image.self, p.image.selfAt = out.Self.Tokens, now+out.Self.Ahead.Milliseconds()
 	if out.Parent.Account != nil {
 		p.parent = out.Parent.Account
@@ -241,13 +240,13 @@ func (p *pot) spend(c *limiter.Charge, t tick) (out limiter.Outcome, ok bool) {
 		name, n := c.Amounts.At(i)
 		p.take(p.slot(name, i), n)
 	}
+	p.local++
 	return p.outcome(true, t.now), true
 }
 
 // take spends n tokens of a slot, the oldest first.
 func (p *pot) take(j int, n int64) {
 	p.spent[j].add(p.elapsed, p.hold, n)
-	p.pots.held.Add(-n)
 	for _, g := range p.grants {
 		part := min(n, g.held[j])
 		g.held[j] -= part
@@ -266,19 +265,25 @@ func (p *pot) deposit(j int, n int64) (kept int64) {
 		kept += part
 	}
 	p.spent[j].add(p.elapsed, p.hold, -kept)
-	p.pots.held.Add(kept)
 	return kept
 }
 
 // outcome returns the balances at now, with what the pot holds as available.
 func (p *pot) outcome(admitted bool, now int64) limiter.Outcome {
-	n := len(p.image.self)
-	tokens := make([]int64, n+len(p.image.parent))
-	out := limiter.Outcome{Admitted: admitted, Self: limiter.Bucket{Account: p.self, Tokens: tokens[:n:n]}}
-	out.Self.Ahead = advance(tokens[:n], p.image.self, p.self.Limits, p.image.selfAt, now)
-	if p.parent != nil && p.image.parent != nil {
-		out.Parent = limiter.Bucket{Account: p.parent, Tokens: tokens[n:]}
-		out.Parent.Ahead = advance(tokens[n:], p.image.parent, p.parent.Limits, p.image.parentAt, now)
+	m := &p.image
+	n := len(m.self)
+	if m.later == nil || m.laterAt != now {
+		m.later = make([]int64, n+len(m.parent))
+		m.laterAt = now
+		advance(m.later[:n], m.self, p.self.Limits, m.selfAt, now)
+		if p.parent != nil {
+			advance(m.later[n:], m.parent, p.parent.Limits, m.parentAt, now)
+		}
+	}
+	tokens := slices.Clone(m.later)
+	out := limiter.Outcome{Admitted: admitted, Self: limiter.Bucket{Account: p.self, Tokens: tokens[:n:n], Ahead: ahead(m.selfAt, now)}}
+	if p.parent != nil && m.parent != nil {
+		out.Parent = limiter.Bucket{Account: p.parent, Tokens: tokens[n:], Ahead: ahead(m.parentAt, now)}
 	}
 	p.show(&out)
 	return out
@@ -305,11 +310,12 @@ func addUpTo(tokens, held int64, l limiter.Limit) int64 {
 	return max(tokens, min(bucket.Add(tokens, held), bucket.Thousandths(l.Capacity)))
 }
 
-// advance stores the balances at now in tokens, and returns how far the bucket's
-// own time is ahead.
-func advance(tokens, from []int64, limits []limiter.Limit, at, now int64) (ahead time.Duration) {
+// advance stores the balances at now in tokens.
+func advance(tokens, from []int64, limits []limiter.Limit, at, now int64) {
 	for i := range from {
 		tokens[i] = bucket.Advance(from[i], at, now, rate(limits[i]))
 	}
-	return time.Duration(max(0, at-now)) * time.Millisecond
 }
+
+// ahead returns how far a bucket's own time is later than now.
+func ahead(at, now int64) time.Duration { return time.Duration(max(0, at-now)) * time.Millisecond }

@@ -26,9 +26,11 @@ type pots struct {
 	given  map[lentKey]*spending // tokens given back to the store lately
 }
 
+// shard holds a part of the pots. Its lock guards their fields, too.
 type shard struct {
-	mu   sync.Mutex
-	pots map[limiter.Scope]*pot
+	mu    sync.Mutex
+	byKey map[limiter.Scope]*pot
+	local int64 // charges that its pots covered
 }
 
 // lentKey identifies a limit of an account.
@@ -40,21 +42,23 @@ type lentKey struct {
 func newPots(e *escrow) *pots {
 	all := &pots{escrow: e, seed: maphash.MakeSeed(), lent: map[lentKey]int64{}, given: map[lentKey]*spending{}}
 	for i := range all.shards {
-		all.shards[i].pots = map[limiter.Scope]*pot{}
+		all.shards[i].byKey = map[limiter.Scope]*pot{}
 	}
 	return all
 }
 
-// get returns the pot of a bucket. It creates one if create is set, and returns
-// nil otherwise.
-func (all *pots) get(key limiter.Scope, create bool) *pot {
+// lock returns the pot of a bucket, locked. Without one, it creates one if create
+// is set, or returns nil and locks nothing.
+func (all *pots) lock(key limiter.Scope, create bool) *pot {
 	s := &all.shards[maphash.String(all.seed, key.Entity)%shardCount]
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := s.pots[key]
+	p := s.byKey[key]
 	if p == nil && create {
-		p = &pot{pots: all, key: key}
-		s.pots[key] = p
+		p = &pot{pots: all, shard: s, key: key}
+		s.byKey[key] = p
+	}
+	if p == nil {
+		s.mu.Unlock()
 	}
 	return p
 }
@@ -64,7 +68,7 @@ func (all *pots) each() (list []*pot) {
 	for i := range all.shards {
 		s := &all.shards[i]
 		s.mu.Lock()
-		for _, p := range s.pots {
+		for _, p := range s.byKey {
 			list = append(list, p)
 		}
 		s.mu.Unlock()
@@ -72,14 +76,20 @@ func (all *pots) each() (list []*pot) {
 	return list
 }
 
-func (all *pots) count() (n int) {
+// addTo adds the counters of the namespace to stats.
+func (all *pots) addTo(stats *Stats) {
 	for i := range all.shards {
 		s := &all.shards[i]
 		s.mu.Lock()
-		n += len(s.pots)
+		stats.Pots += int64(len(s.byKey))
+		stats.AdmittedLocally += s.local
+		for _, p := range s.byKey {
+			for j := range p.slots {
+				stats.Held += p.heldOf(j)
+			}
+		}
 		s.mu.Unlock()
 	}
-	return n
 }
 
 // sweep removes the pots that no call has used lately.
@@ -95,13 +105,10 @@ func (all *pots) sweep() {
 	for i := range all.shards {
 		s := &all.shards[i]
 		s.mu.Lock()
-		for key, p := range s.pots {
-			p.mu.Lock()
+		for key, p := range s.byKey {
 			if p.idle(now) {
-				p.removed = true
-				delete(s.pots, key)
+				delete(s.byKey, key)
 			}
-			p.mu.Unlock()
 		}
 		s.mu.Unlock()
 	}
