@@ -74,6 +74,11 @@ var packages = []rule{
 		"declares limits and applies them through the limiter: a store or a cloud it knew would be the only one it works for",
 	},
 	{
+		"escrow",
+		[]string{".", "internal/bucket"},
+		"a store around any store: one that it knew would be the only one it works for",
+	},
+	{
 		"repotest",
 		[]string{".", "internal/bucket", "github.com/google/go-cmp"},
 		"the meaning of the port, for stores outside this module too: it may not look at any of ours",

@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
-var bookOps = flag.Int("books.ops", 20_000, "operations of TestBooks")
+var bookOps = flag.Int("books.ops", 10_000, "operations of TestBooks")
 
 // auditor is a store that counts what it pays and gets back, and a client that
 // counts what it was admitted. It checks the rules after every operation.
@@ -120,6 +120,7 @@ func TestBooks(t *testing.T) {
 }
 
 func runBooks(t *testing.T, seed uint64, ops int) {
+	t.Helper()
 	a := &auditor{
 		Repository: memory.New(nil), T: t, rng: rand.New(rand.NewPCG(seed, 7)),
 		paid: map[lentKey]int64{}, used: map[lentKey]int64{}, spendings: map[lentKey][]spendingAt{}, debits: map[lentKey][]spendingAt{}, checked: map[*grant]bool{},
@@ -205,7 +206,7 @@ func (a *auditor) giveBack(ctx context.Context) {
 	a.leases = append(a.leases[:i], a.leases[i+1:]...)
 	var change limiter.Amounts
 	for limit, n := range l.amounts.All() {
-		if n = n - a.rng.Int64N(n+n/2+1); n != 0 { // mostly less, at times more was used
+		if n -= a.rng.Int64N(n + n/2 + 1); n != 0 { // mostly less, at times more was used
 			change = change.And(limit, n)
 		}
 	}
@@ -213,8 +214,13 @@ func (a *auditor) giveBack(ctx context.Context) {
 	for _, account := range payers(l.out) {
 		credits = append(credits, limiter.Credit{Account: account, Amounts: change})
 	}
-	a.crediting = true
-	defer func() { a.crediting = false }()
+	setCrediting := func(on bool) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.crediting = on
+	}
+	setCrediting(true)
+	defer setCrediting(false)
 	if err := a.escrow.Credit(ctx, time.Now(), credits...); err != nil {
 		a.Fatal(err)
 	}
@@ -244,6 +250,8 @@ func (a *auditor) check() {
 		}
 		p.mu.Unlock()
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	for k, paid := range a.paid {
 		if paid != a.used[k]+held[k] {
 			a.Errorf("%v: the store has paid %d tokens; %d were used and %d are held", k, paid, a.used[k], held[k])

@@ -28,9 +28,15 @@ func (r *Repository) change(s limiter.Scope, change func() error) error {
 
 // changeAll makes a change while the pots of all namespaces are closed and empty.
 func (r *Repository) changeAll(change func() error) error {
+	var open []func()
 	for _, all := range r.everyPots() {
-		defer all.fence(everything)()
+		open = append(open, all.fence(everything))
 	}
+	defer func() {
+		for _, f := range open {
+			f()
+		}
+	}()
 	return change()
 }
 

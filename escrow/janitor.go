@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// janitor returns the tokens of grants that have ended. One goroutine does this,
-// from the first grant until close.
+// janitor returns the tokens of grants that have ended. One goroutine does this
+// until close.
 type janitor struct {
 	*escrow
+	ctx     context.Context //nolint:containedctx // returns outlive the calls that cause them
 	mu      sync.Mutex
 	idle    sync.Cond // broadcast when pending reaches 0
-	running bool
 	closed  bool
 	due     dueHeap  // grants that will end
 	ended   []*grant // to return
@@ -31,8 +31,9 @@ const (
 )
 
 func (j *janitor) init(e *escrow) {
-	j.escrow, j.wake, j.done = e, make(chan struct{}, 1), make(chan struct{})
+	j.escrow, j.ctx, j.wake, j.done = e, context.Background(), make(chan struct{}, 1), make(chan struct{})
 	j.idle.L = &j.mu
+	go j.run()
 }
 
 // watch makes sure that a grant of a pot ends in time.
@@ -57,12 +58,8 @@ func (j *janitor) give(g *grant) {
 	j.poke()
 }
 
-// poke wakes the goroutine, or starts it. The caller holds mu.
+// poke wakes the goroutine.
 func (j *janitor) poke() {
-	if !j.running {
-		j.running = true
-		go j.run()
-	}
 	select {
 	case j.wake <- struct{}{}:
 	default:
@@ -90,14 +87,9 @@ func (j *janitor) close() {
 	j.flush()
 	j.mu.Lock()
 	j.closed = true
-	running := j.running
-	if running {
-		j.poke()
-	}
 	j.mu.Unlock()
-	if running {
-		<-j.done
-	}
+	j.poke()
+	<-j.done
 }
 
 func (j *janitor) run() {
@@ -193,7 +185,7 @@ func (j *janitor) credit(g *grant, send func(context.Context, time.Time) error) 
 	if left <= 0 || g.late {
 		return context.DeadlineExceeded
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), left)
+	ctx, cancel := context.WithTimeout(j.ctx, left)
 	defer cancel()
 	return send(ctx, time.UnixMilli(g.at.now).Add(now-g.at.machine))
 }
@@ -218,7 +210,7 @@ func (h dueHeap) Less(a, b int) bool { return h[a].at < h[b].at }
 func (h dueHeap) Swap(a, b int) { h[a], h[b] = h[b], h[a] }
 
 // Push implements heap.Interface.
-func (h *dueHeap) Push(x any) { *h = append(*h, x.(dueGrant)) } //nolint:forcetypeassert // only watch pushes
+func (h *dueHeap) Push(x any) { *h = append(*h, x.(dueGrant)) } //nolint:forcetypeassert,errcheck // only watch pushes
 
 // Pop implements heap.Interface.
 func (h *dueHeap) Pop() any {

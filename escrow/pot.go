@@ -112,8 +112,8 @@ type image struct {
 	laterAt          int64
 }
 
-// see stores the balances of an answer to a call at now. The accounts of the
-// answer are those of the pot, but the level of their limits may have changed.
+// see stores the balances of an answer to a call at now. The answer has the pot's
+// accounts, but the level of their limits may have changed.
 func (p *pot) see(now int64, out *limiter.Outcome) {
 	p.self, p.image.later = out.Self.Account, nil
 	p.image.self, p.image.selfAt = out.Self.Tokens, now+out.Self.Ahead.Milliseconds()

@@ -1,6 +1,7 @@
 package escrow_test
 
 import (
+	"flag"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -21,6 +22,7 @@ func TestRepository(t *testing.T) {
 	stores := map[string]func(*testing.T) limiter.Repository{
 		"memory": func(*testing.T) limiter.Repository { return memory.New(nil) },
 		"sqlite": func(t *testing.T) limiter.Repository {
+			t.Helper()
 			repo, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "limits.db"), nil)
 			if err != nil {
 				t.Fatal(err)
@@ -29,11 +31,8 @@ func TestRepository(t *testing.T) {
 		},
 	}
 	for name, open := range stores {
-		t.Run(name+" sharing", func(t *testing.T) {
-			repotest.Run(t, func(t *testing.T) limiter.Repository { return escrow.New(open(t), sharing) })
-		})
-		t.Run(name+" holding", func(t *testing.T) {
-			repotest.Run(t, func(t *testing.T) limiter.Repository { return escrow.New(open(t), nil) }, "usage")
+		t.Run(name, func(t *testing.T) {
+			repotest.Run(t, func(t *testing.T) limiter.Repository { t.Helper(); return escrow.New(open(t), sharing) }, "usage")
 		})
 	}
 }
@@ -63,8 +62,10 @@ func (bubble) Elapse(d time.Duration) { time.Sleep(d) }
 // Close keeps the store open for the other processes.
 func (bubble) Close() error { return nil }
 
+var endureSeeds = flag.Uint64("endure.seeds", 8, "histories of TestEndure")
+
 func TestEndure(t *testing.T) {
-	for seed := range uint64(400) {
+	for seed := range *endureSeeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { endure(t, seed) })
 		})
@@ -72,6 +73,7 @@ func TestEndure(t *testing.T) {
 }
 
 func endure(t *testing.T, seed uint64) {
+	t.Helper()
 	store := bubble{memory.New(nil)}
 	var clients []limiter.Repository
 	for range 4 {

@@ -16,7 +16,6 @@ func concurrencyChecks() []check {
 		{"concurrent charges through a shared parent admit exactly its capacity", exactlyParent},
 		{"concurrent first charges share one bucket", firstCharges},
 		{"concurrent takes and give-backs leave the bucket full", giveAndTake},
-		{"concurrent charges are all counted as usage", exactlyUsage},
 		{"entities that are each other's parent do not block each other", mutualParents},
 		{"limits may change while charges are made", changesAtOnce},
 		{"one of several concurrent creations succeeds", oneCreates},

@@ -8,6 +8,7 @@ import (
 
 func usageChecks() []check {
 	return []check{
+		{"concurrent charges are all counted", exactlyUsage},
 		{"a charge counts in its hour, day and month", usageWindows},
 		{"a bucket that stays counts every charge in its own hour", usageOwnHour},
 		{"hours add up to days and months", usageAddsUp},
