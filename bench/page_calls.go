@@ -11,7 +11,7 @@ import (
 // pageConfig returns the settings of the measured calls.
 func pageConfig(o pageOptions) config {
 	cfg := fullConfig()
-	cfg.sample = time.Second
+	cfg.sample = 500 * time.Millisecond
 	if o.quick {
 		cfg.rounds, cfg.sample = 2, 20*time.Millisecond
 	}

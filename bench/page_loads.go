@@ -28,7 +28,7 @@ type loadTest struct {
 // pageLoads returns the load tests. Those without waits come first, with the
 // number of users for which figures of the reference are published.
 func pageLoads(o pageOptions) (all []loadTest) {
-	seconds := 20
+	seconds := 8
 	if o.quick {
 		seconds = 1
 	}
