@@ -14,6 +14,7 @@ const (
 	chartBar    = 16
 	chartGap    = 10
 	chartTop    = 34
+	chartMargin = 90 // for long names
 )
 
 // chart returns the latency of a table's rows as SVG: a bar from p50 to p99 on
@@ -26,7 +27,7 @@ func (t *pageTable) chart() string {
 	axis := newLogAxis(low, high)
 	height := chartTop + len(t.rows)*(chartBar+chartGap) + 10
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-label="%s">`, chartWidth, height,
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="%d 0 %d %d" role="img" aria-label="%s">`, -chartMargin, chartWidth+chartMargin+chartGap, height,
 		html.EscapeString("Latency of "+t.source.title+": p50 to p99"))
 	b.WriteString(chartStyle)
 	axis.draw(&b, height)
