@@ -35,7 +35,7 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 	p.queue = append(p.queue, w)
 	if !p.flying {
 		p.flying = true
-		go p.fly(r.Repository)
+		go p.fly(r.Repository) //nolint:contextcheck // a request outlives its callers, and ends with the last of their deadlines
 	}
 	p.mu.Unlock()
 	return r.wait(w)

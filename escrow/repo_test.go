@@ -62,7 +62,7 @@ func (bubble) Elapse(d time.Duration) { time.Sleep(d) }
 // Close keeps the store open for the other processes.
 func (bubble) Close() error { return nil }
 
-var endureSeeds = flag.Uint64("endure.seeds", 8, "histories of TestEndure")
+var endureSeeds = flag.Uint64("endure.seeds", 4, "histories of TestEndure")
 
 func TestEndure(t *testing.T) {
 	for seed := range *endureSeeds {
