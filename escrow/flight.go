@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
 // fly serves the queue, one request at a time, until it is empty.
@@ -200,115 +199,6 @@ func (p *pot) adopt(out *limiter.Outcome) {
 	p.accounts = newAccounts(out.Self.Account, out.Parent.Account, p.maxHold)
 	p.spent = make([]spending, len(p.slots))
 	p.image = image{}
-}
-
-// prepare reserves what the pot holds and returns the first charge.
-func (f *flight) prepare() limiter.Charge {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.reset()
-	t := tick{f.now.UnixMilli(), f.machine()}
-	f.expire(t)
-	sum, named := f.need(f.batch)
-	for j := range sum {
-		if !named[j] {
-			continue
-		}
-		f.clear[j] = f.heldOf(j) > 0
-		f.reserve(j, sum[j])
-		f.extra[j] = f.allowance(j, sum[j], t)
-	}
-	return f.charge(sum, named)
-}
-
-// reset clears what the flight has.
-func (f *flight) reset() {
-	n := len(f.slots)
-	f.reserved, f.granted, f.extra, f.clear, f.claims = make([]int64, n), make([]int64, n), make([]int64, n), make([]bool, n), nil
-}
-
-// need returns the sum of the charges of some callers by slot, and the slots that
-// they name.
-func (f *flight) need(callers []*waiter) (sum []int64, named []bool) {
-	sum, named = make([]int64, len(f.slots)), make([]bool, len(f.slots))
-	for _, w := range callers {
-		for i := range w.charge.Amounts.Len() {
-			name, n := w.charge.Amounts.At(i)
-			if j := f.slot(name, i); j >= 0 {
-				sum[j], named[j] = bucket.Add(sum[j], n), true
-			}
-		}
-	}
-	return sum, named
-}
-
-// reserve moves up to n tokens of a slot from the pot to the flight.
-func (f *flight) reserve(j int, n int64) {
-	for _, g := range f.grants {
-		if part := min(n-f.reserved[j], g.held[j]); part > 0 {
-			g.held[j] -= part
-			f.reserved[j] += part
-			f.claims = append(f.claims, claim{g, j, part})
-		}
-	}
-}
-
-// allowance returns how much may be taken beyond the need of the callers: at most
-// what the pot spent in the last hold and spends now, less what it still holds; at
-// most an eighth of what the bucket has left; and for all pots of an account at
-// most an eighth of its capacity.
-func (f *flight) allowance(j int, sum int64, t tick) int64 {
-	if f.hold == 0 {
-		return 0
-	}
-	extra := bucket.Add(f.spent[j].recent(f.elapsed, f.hold), sum) - f.heldOf(j) - f.givenBackOf(j)
-	extra = min(extra, (f.left(j, t.now)-(sum-f.reserved[j]))/share)
-	if extra <= 0 {
-		return 0
-	}
-	return f.borrow(j, extra)
-}
-
-// givenBackOf returns the tokens of a slot that either account got back lately.
-func (p *pot) givenBackOf(j int) (n int64) {
-	s := &p.slots[j]
-	if s.self >= 0 {
-		n = p.givenBack(p.lentKey(false, s.name))
-	}
-	if s.parent >= 0 {
-		n = max(n, p.givenBack(p.lentKey(true, s.name)))
-	}
-	return n
-}
-
-// dropExtra gives up the extra, since it was refused or the accounts have changed.
-func (f *flight) dropExtra() (had bool) {
-	for j, n := range f.extra {
-		had = had || n > 0
-		f.release(&f.accounts, j, n)
-		f.extra[j] = 0
-	}
-	return had
-}
-
-// charge returns the charge for a need: what the flight lacks, and the extra.
-func (f *flight) charge(sum []int64, named []bool) limiter.Charge {
-	c := limiter.Charge{Entity: f.key.Entity, Resource: f.key.Resource, Defaults: f.defaults}
-	lacks := false
-	for j := range sum {
-		n := max(0, sum[j]-f.reserved[j]-f.granted[j])
-		lacks = lacks || n > 0 || named[j] && !f.clear[j]
-		if named[j] && !f.clear[j] || n+f.extra[j] > 0 {
-			c.Amounts = c.Amounts.And(f.slots[j].name, n+f.extra[j])
-		}
-	}
-	if !lacks {
-		return limiter.Charge{}
-	}
-	if alone := f.batch[0]; len(f.batch) == 1 && c.Amounts.Equal(alone.charge.Amounts) {
-		c.Amounts = alone.charge.Amounts // in the caller's order, which an error may show
-	}
-	return c
 }
 
 // learn records an answer. It returns the next charge if another request can admit
