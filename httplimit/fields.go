@@ -1,0 +1,160 @@
+package httplimit
+
+import (
+	"math/bits"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// Fields configures the response fields that describe limits. A nil Fields is the
+// same as a zero one.
+//
+// RateLimit-Policy and RateLimit are structured fields of
+// draft-ietf-httpapi-ratelimit-headers-10, with one member for each limit of the
+// caller's own entity: q is the capacity, w the seconds to fill an empty bucket,
+// r the available tokens, and t the seconds until there are more. A full bucket
+// has no t. In a refusal, t of an exceeded limit equals Retry-After.
+type Fields struct {
+	// Units gives limits their quota unit, the parameter qu, by the name of the
+	// limit: "requests", "content-bytes", "concurrent-requests", or a unit of the
+	// service. A limit without an entry has none.
+	Units map[string]string
+	// Legacy adds X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset
+	// for the limit that is nearest to its end. Reset counts seconds, like t, and
+	// is 0 for a full bucket.
+	Legacy bool
+}
+
+// Set sets the fields of h for the entity that d is about. It omits the limits of
+// its parent. If d is empty, as in an allowed outage, Set changes nothing.
+func (f *Fields) Set(h http.Header, d limiter.Decision) {
+	own := ownLimits(d)
+	if len(own) == 0 {
+		return
+	}
+	after, _ := strconv.ParseInt(retryAfter(d), 10, 64)
+	policy, state := make([]byte, 0, 32*len(own)), make([]byte, 0, 32*len(own))
+	for i := range own {
+		s := &own[i]
+		if i > 0 {
+			policy, state = append(policy, ", "...), append(state, ", "...)
+		}
+		policy = f.appendPolicy(policy, s.Limit)
+		state = appendState(state, s, after)
+	}
+	h.Set("RateLimit-Policy", string(policy))
+	h.Set("RateLimit", string(state))
+	if f != nil && f.Legacy {
+		setLegacy(h, own, after)
+	}
+}
+
+// ownLimits returns the limits of the entity itself, which come first.
+func ownLimits(d limiter.Decision) []limiter.Status {
+	for i := range d.Statuses {
+		if d.Statuses[i].Entity != d.Statuses[0].Entity {
+			return d.Statuses[:i]
+		}
+	}
+	return d.Statuses
+}
+
+// retryAfter returns the value of Retry-After for a refusal, or "" if d is none or
+// no retry helps.
+func retryAfter(d limiter.Decision) string {
+	for i := range d.Statuses {
+		if d.Statuses[i].Exceeded {
+			return (&limiter.ExceededError{Decision: d}).RetryAfterHeader()
+		}
+	}
+	return ""
+}
+
+// appendPolicy appends the member of RateLimit-Policy for a limit.
+func (f *Fields) appendPolicy(b []byte, l limiter.Limit) []byte {
+	b = appendString(b, l.Name)
+	b = appendInteger(append(b, ";q="...), l.Capacity)
+	b = appendInteger(append(b, ";w="...), fillSeconds(l))
+	if f != nil && f.Units[l.Name] != "" {
+		b = appendString(append(b, ";qu="...), f.Units[l.Name])
+	}
+	return b
+}
+
+// appendState appends the member of RateLimit for a status. The wait of a refusal
+// is after, or 0 if no retry helps.
+func appendState(b []byte, s *limiter.Status, after int64) []byte {
+	b = appendString(b, s.Limit.Name)
+	b = appendInteger(append(b, ";r="...), s.Available)
+	if t := waitSeconds(s, after); t > 0 {
+		b = appendInteger(append(b, ";t="...), t)
+	}
+	return b
+}
+
+// setLegacy sets the fields that came before the draft. They have room for one
+// limit: the exceeded one, or else the emptiest one.
+func setLegacy(h http.Header, own []limiter.Status, after int64) {
+	nearest := &own[0]
+	for i := range own {
+		if s := &own[i]; s.Exceeded && !nearest.Exceeded || s.Exceeded == nearest.Exceeded && fullness(s) < fullness(nearest) {
+			nearest = s
+		}
+	}
+	h.Set("X-Ratelimit-Limit", strconv.FormatInt(nearest.Limit.Capacity, 10))
+	h.Set("X-Ratelimit-Remaining", strconv.FormatInt(max(nearest.Available, 0), 10))
+	h.Set("X-Ratelimit-Reset", strconv.FormatInt(waitSeconds(nearest, after), 10))
+}
+
+// fullness returns the share of the capacity that is available.
+func fullness(s *limiter.Status) float64 { return float64(s.Available) / float64(s.Limit.Capacity) }
+
+// fillSeconds returns the time that an empty bucket takes to fill, in whole
+// seconds, rounded up.
+func fillSeconds(l limiter.Limit) int64 {
+	period := uint64(l.Period / time.Second)
+	return max(1, mulDiv(uint64(l.Capacity), period, uint64(l.Refill), uint64(l.Refill)-1))
+}
+
+// waitSeconds returns the whole seconds until s has more tokens, rounded up, or 0
+// if it is full. An exceeded limit has after, unless no retry helps.
+func waitSeconds(s *limiter.Status, after int64) int64 {
+	if s.Exceeded && after > 0 {
+		return after
+	}
+	if s.FullAfter <= 0 {
+		return 0
+	}
+	// The bucket is full after all the missing tokens have come. Of these, only
+	// the first counts here.
+	rest := max(0, s.Limit.Capacity-max(s.Available, 0)-1)
+	later := mulDiv(uint64(rest), uint64(s.Limit.Period), uint64(s.Limit.Refill), 0)
+	wait := s.FullAfter - time.Duration(min(later, int64(s.FullAfter)))
+	return max(1, ceilSeconds(wait))
+}
+
+// ceilSeconds returns d in whole seconds, rounded up.
+func ceilSeconds(d time.Duration) int64 {
+	seconds := int64(d / time.Second)
+	if d%time.Second > 0 {
+		seconds++
+	}
+	return seconds
+}
+
+// mulDiv returns (a*b + add) / c without overflow of the product. A quotient
+// above the range of an int64 becomes its maximum.
+func mulDiv(a, b, c, add uint64) int64 {
+	const most = 1<<63 - 1
+	hi, lo := bits.Mul64(a, b)
+	lo, carry := bits.Add64(lo, add, 0)
+	hi += carry
+	if hi >= c {
+		return most
+	}
+	quotient, _ := bits.Div64(hi, lo, c)
+	return int64(min(quotient, most))
+}

@@ -1,0 +1,164 @@
+package httplimit
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// ErrSkip makes a request pass without a limit. The function that maps requests
+// returns it, for example for a health check.
+var ErrSkip = errors.New("request is not limited")
+
+// Options configures [New]. The zero value of a field is its default.
+type Options struct {
+	Fields // the fields that describe limits
+	// Keep reports whether an answer is charged; default Result.Served. If it is
+	// not, the lease is rolled back, including what Used recorded.
+	Keep func(*http.Request, Result) bool
+	// Refuse answers a request that was not admitted; default WriteError with
+	// Fields. Its error has the text of the cause, which clients must not see.
+	Refuse func(w http.ResponseWriter, r *http.Request, err error)
+	// OnError receives what no client sees: the cause of a status 400, 500 or
+	// 503, an outage under [limiter.Allow], and a failed commit or rollback. It
+	// is called by the goroutine of the request. Default: dropped.
+	OnError func(*http.Request, error)
+}
+
+// Result describes an answer, for Options.Keep.
+type Result struct {
+	Status   int  // as sent; 101 if the handler took the connection over
+	Panicked bool // the handler panicked, also with http.ErrAbortHandler
+	Gone     bool // the request had ended before the answer began, so that nothing was delivered
+}
+
+// Served reports whether the handler did its work: it did not panic, its status is
+// below 500, and the client was there when the answer began.
+func (r Result) Served() bool {
+	return !r.Panicked && !r.Gone && r.Status < http.StatusInternalServerError
+}
+
+// Middleware limits the requests of HTTP handlers. It is safe for concurrent use.
+type Middleware struct {
+	lim     *limiter.RateLimiter
+	request func(*http.Request) (limiter.Request, error)
+	opts    Options
+}
+
+// New returns a middleware that charges each HTTP request with the limiter's
+// request that the function returns. If the function fails, the client gets the
+// [Problem] that it returned, or status 400. New panics if lim or request is nil.
+func New(lim *limiter.RateLimiter, request func(*http.Request) (limiter.Request, error), opts *Options) *Middleware {
+	if lim == nil || request == nil {
+		panic("httplimit: New needs a limiter and a function")
+	}
+	m := &Middleware{lim: lim, request: request}
+	if opts != nil {
+		m.opts = *opts
+	}
+	if m.opts.Keep == nil {
+		m.opts.Keep = func(_ *http.Request, result Result) bool { return result.Served() }
+	}
+	if m.opts.Refuse == nil {
+		m.opts.Refuse = func(w http.ResponseWriter, _ *http.Request, err error) { WriteError(w, err, &m.opts.Fields) }
+	}
+	if m.opts.OnError == nil {
+		m.opts.OnError = func(*http.Request, error) {}
+	}
+	return m
+}
+
+// Handler returns next behind the limits. It acquires before next runs. After next
+// has returned it commits the lease, or rolls it back where Options.Keep says so.
+//
+// The handler's goroutine settles, before net/http sends the rest of the answer.
+// A commit needs the store only if the handler changed the lease, for example with
+// [Used]. It is not lost if the client leaves, and a server's Shutdown waits for
+// it.
+func (m *Middleware) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		lease, err := m.acquire(r)
+		switch {
+		case errors.Is(err, ErrSkip):
+			next.ServeHTTP(w, r)
+		case err != nil:
+			m.refuse(w, r, err)
+		default:
+			m.opts.Set(w.Header(), lease.Decision())
+			m.serve(next, w, r, lease)
+		}
+	})
+}
+
+// acquire returns the lease of a request.
+func (m *Middleware) acquire(r *http.Request) (*limiter.Lease, error) {
+	req, err := m.request(r)
+	if err != nil {
+		return nil, mappingError(err)
+	}
+	return m.lim.Acquire(r.Context(), req)
+}
+
+// mappingError returns the error for a request that could not be mapped. A cause
+// that this package does not know is bad input.
+func mappingError(err error) error {
+	if errors.Is(err, ErrSkip) || NewProblem(err).Status != http.StatusInternalServerError {
+		return err
+	}
+	return &badRequest{err}
+}
+
+// badRequest is the error of a function that maps requests.
+type badRequest struct{ cause error }
+
+func (e *badRequest) Error() string { return "request has no limits: " + e.cause.Error() }
+
+func (e *badRequest) Unwrap() []error {
+	return []error{e.cause, &Problem{Status: http.StatusBadRequest, Detail: "the request cannot be assigned to a limit"}}
+}
+
+// refuse answers a request that was not admitted.
+func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if isReportable(err) {
+		m.opts.OnError(r, err)
+	}
+	m.opts.Refuse(w, r, err)
+}
+
+// isReportable reports whether err says more than the client's answer.
+func isReportable(err error) bool {
+	if _, ok := errors.AsType[*badRequest](err); ok {
+		return true
+	}
+	_, refusal := errors.AsType[*limiter.ExceededError](err)
+	_, chosen := errors.AsType[*Problem](err)
+	return !refusal && !chosen && !errors.Is(err, context.Canceled)
+}
+
+// serve runs next with a lease and settles it, also if next panics.
+func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Request, lease *limiter.Lease) {
+	observed := &writer{ResponseWriter: w, request: r}
+	panicked := true
+	defer func() {
+		if err := settle(r.Context(), lease, m.opts.Keep(r, observed.result(panicked))); err != nil {
+			m.opts.OnError(r, err)
+		}
+	}()
+	next.ServeHTTP(observed.asBelow(), r.WithContext(WithLease(r.Context(), lease)))
+	panicked = false
+}
+
+// settle ends the lease unless the caller has ended it. It returns the error, or
+// the outage that the limiter allowed.
+func settle(ctx context.Context, lease *limiter.Lease, keep bool) error {
+	end := lease.Rollback
+	if keep {
+		end = lease.Commit
+	}
+	if err := end(ctx); err != nil && !errors.Is(err, limiter.ErrLeaseDone) {
+		return err
+	}
+	return lease.Outage()
+}

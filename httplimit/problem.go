@@ -1,0 +1,157 @@
+package httplimit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// Types of a [Problem].
+const (
+	// TypeQuotaExceeded is the type of a refusal.
+	TypeQuotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	// TypeBlank is the type of a problem that its status describes.
+	TypeBlank = "about:blank"
+)
+
+// outageRetry is the Retry-After of an outage.
+const outageRetry = 5 * time.Second
+
+// Problem is an answer that refuses a request, as a problem document (RFC 9457).
+// It is also an error: the function that maps a request may return one to choose
+// the answer, such as status 401 for a missing key. The zero values of Type, Title
+// and Status are TypeBlank, the text of the status, and 400.
+type Problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"` // for people; clients see it
+	// ViolatedPolicies names the exceeded limits of the entity and of its parent.
+	ViolatedPolicies []string `json:"violated-policies,omitempty"`
+	// Limits describes the limits of the entity itself.
+	Limits []LimitState `json:"limits,omitempty"`
+	// RetryAfter is the value of the field Retry-After, in seconds rounded up; 0
+	// omits the field.
+	RetryAfter time.Duration `json:"-"`
+}
+
+// LimitState describes one limit in a [Problem].
+type LimitState struct {
+	Name      string `json:"name"`
+	Capacity  int64  `json:"capacity"`
+	Refill    int64  `json:"refill_amount"`
+	Seconds   int64  `json:"refill_period_seconds"`
+	Available int64  `json:"available"` // negative is debt
+	Requested int64  `json:"requested"`
+	Exceeded  bool   `json:"exceeded"`
+}
+
+// Error returns the status, the title and the detail.
+func (p *Problem) Error() string {
+	q := p.withDefaults()
+	text := strconv.Itoa(q.Status) + " " + q.Title
+	if q.Detail != "" {
+		text += ": " + q.Detail
+	}
+	return text
+}
+
+// withDefaults returns a copy of p without zero values.
+func (p *Problem) withDefaults() *Problem {
+	q := *p
+	if q.Type == "" {
+		q.Type = TypeBlank
+	}
+	if q.Status < 200 || q.Status > 999 { // net/http panics for some of them
+		q.Status = http.StatusBadRequest
+	}
+	if q.Title == "" {
+		q.Title = http.StatusText(q.Status)
+	}
+	return &q
+}
+
+// NewProblem returns the answer to a request that failed with err. The answer
+// shows no text of err, which may contain an ID or the address of a store.
+//
+//   - An *[limiter.ExceededError] is 429, with RetryAfter unless it never fits.
+//   - An *[limiter.InvalidError] is 400.
+//   - An *[limiter.UnavailableError], a closed store and the end of a context are
+//     503 with RetryAfter.
+//   - An *[http.MaxBytesError] is 413.
+//   - A *[Problem] is returned as it is, with its defaults.
+//   - Anything else is 500.
+func NewProblem(err error) *Problem {
+	if p, ok := errors.AsType[*Problem](err); ok {
+		return p.withDefaults()
+	}
+	if refusal, ok := errors.AsType[*limiter.ExceededError](err); ok {
+		return newRefusal(refusal)
+	}
+	p := &Problem{Status: http.StatusInternalServerError, Detail: "the rate limits cannot be checked"}
+	invalid, bad := errors.AsType[*limiter.InvalidError](err)
+	_, large := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case bad:
+		p.Status, p.Detail = http.StatusBadRequest, describeInvalid(invalid)
+	case large:
+		p.Status, p.Detail = http.StatusRequestEntityTooLarge, "the request's body is too large"
+	case isOutage(err):
+		p.Status, p.Detail, p.RetryAfter = http.StatusServiceUnavailable, "the rate limits cannot be checked at the moment", outageRetry
+	}
+	return p.withDefaults()
+}
+
+// isOutage reports whether the same request may succeed later.
+func isOutage(err error) bool {
+	_, unavailable := errors.AsType[*limiter.UnavailableError](err)
+	return unavailable || errors.Is(err, limiter.ErrClosed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// describeInvalid returns a text for the client. A reason may name an entity,
+// except where it describes the form of an ID.
+func describeInvalid(err *limiter.InvalidError) string {
+	switch {
+	case errors.Is(err, limiter.ErrNoLimits):
+		return "there are no limits for this request"
+	case err.Field == "entity_id" || err.Field == "resource":
+		return "invalid " + err.Field + ": " + err.Reason
+	}
+	return "invalid " + err.Field
+}
+
+// ServeHTTP answers with the problem.
+func (p *Problem) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	p = p.withDefaults()
+	body, err := json.Marshal(p)
+	if err != nil { // not possible: the fields are strings and numbers
+		http.Error(w, http.StatusText(p.Status), p.Status)
+		return
+	}
+	h := w.Header()
+	for _, stale := range []string{"Content-Encoding", "Etag", "Last-Modified", "Cache-Control"} {
+		h.Del(stale)
+	}
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Length", strconv.Itoa(len(body)+1))
+	if p.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.FormatInt(ceilSeconds(p.RetryAfter), 10))
+	}
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(body, '\n')) // a client that has gone needs no answer
+}
+
+// WriteError answers a request that failed with err: the status, the fields of f
+// and Retry-After, and [NewProblem] as the body. A nil f means the defaults.
+func WriteError(w http.ResponseWriter, err error, f *Fields) {
+	if refusal, ok := errors.AsType[*limiter.ExceededError](err); ok {
+		f.Set(w.Header(), refusal.Decision)
+	}
+	NewProblem(err).ServeHTTP(w, nil)
+}
