@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"errors"
 	"math/bits"
 	"net/http"
 	"strconv"
@@ -49,6 +50,13 @@ func (f *Fields) Set(h http.Header, d limiter.Decision) {
 	h.Set("RateLimit", string(state))
 	if f != nil && f.Legacy {
 		setLegacy(h, own, after)
+	}
+}
+
+// setRefused sets the fields of h for a refusal. Other errors have no balances.
+func (f *Fields) setRefused(h http.Header, err error) {
+	if refusal, ok := errors.AsType[*limiter.ExceededError](err); ok {
+		f.Set(h, refusal.Decision)
 	}
 }
 

@@ -14,12 +14,13 @@ var ErrSkip = errors.New("request is not limited")
 
 // Options configures [New]. The zero value of a field is its default.
 type Options struct {
-	Fields // the fields that describe limits
+	// Fields configures the fields that describe limits.
+	Fields Fields
 	// Keep reports whether an answer is charged; default Result.Served. If it is
 	// not, the lease is rolled back, including what Used recorded.
 	Keep func(*http.Request, Result) bool
-	// Refuse answers a request that was not admitted; default WriteError with
-	// Fields. Its error has the text of the cause, which clients must not see.
+	// Refuse answers a request that was not admitted, after Fields were set;
+	// default: the NewProblem of err. Clients must not see the text of err.
 	Refuse func(w http.ResponseWriter, r *http.Request, err error)
 	// OnError receives what no client sees: the cause of a status 400, 500 or
 	// 503, an outage under [limiter.Allow], and a failed commit or rollback. It
@@ -62,7 +63,7 @@ func New(lim *limiter.RateLimiter, request func(*http.Request) (limiter.Request,
 		m.opts.Keep = func(_ *http.Request, result Result) bool { return result.Served() }
 	}
 	if m.opts.Refuse == nil {
-		m.opts.Refuse = func(w http.ResponseWriter, _ *http.Request, err error) { WriteError(w, err, &m.opts.Fields) }
+		m.opts.Refuse = func(w http.ResponseWriter, r *http.Request, err error) { NewProblem(err).ServeHTTP(w, r) }
 	}
 	if m.opts.OnError == nil {
 		m.opts.OnError = func(*http.Request, error) {}
@@ -86,7 +87,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 		case err != nil:
 			m.refuse(w, r, err)
 		default:
-			m.opts.Set(w.Header(), lease.Decision())
+			m.opts.Fields.Set(w.Header(), lease.Decision())
 			m.serve(next, w, r, lease)
 		}
 	})
@@ -124,6 +125,7 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if isReportable(err) {
 		m.opts.OnError(r, err)
 	}
+	m.opts.Fields.setRefused(w.Header(), err)
 	m.opts.Refuse(w, r, err)
 }
 

@@ -150,8 +150,6 @@ func (p *Problem) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 // WriteError answers a request that failed with err: the status, the fields of f
 // and Retry-After, and [NewProblem] as the body. A nil f means the defaults.
 func WriteError(w http.ResponseWriter, err error, f *Fields) {
-	if refusal, ok := errors.AsType[*limiter.ExceededError](err); ok {
-		f.Set(w.Header(), refusal.Decision)
-	}
+	f.setRefused(w.Header(), err)
 	NewProblem(err).ServeHTTP(w, nil)
 }
