@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,11 +31,13 @@ const (
 // rig is a limiter on a store in memory that fails as the test decides.
 type rig struct {
 	*testing.T
-	lim    *limiter.RateLimiter
-	mu     sync.Mutex
-	plan   func(method string) repotest.Fault
-	errs   []error          // reported to OnError
-	leases []*limiter.Lease // seen by handlers
+	lim     *limiter.RateLimiter
+	broken  *limiter.RateLimiter // on the same store, which fails
+	mu      sync.Mutex
+	plan    func(method string) repotest.Fault
+	errs    []error          // reported to OnError
+	leases  []*limiter.Lease // seen by handlers
+	running sync.WaitGroup   // handlers of real servers
 }
 
 func newRig(t *testing.T) *rig {
@@ -194,3 +197,17 @@ func (r *rig) request(method, url string) *http.Request {
 
 // discardLog drops what a server logs about aborted handlers.
 func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }
+
+// closeCounter is a body that counts how often it is closed.
+type closeCounter struct {
+	io.Reader
+	n atomic.Int32
+}
+
+// Close counts.
+func (c *closeCounter) Close() error {
+	c.n.Add(1)
+	return nil
+}
+
+func (c *closeCounter) closed() int { return int(c.n.Load()) }

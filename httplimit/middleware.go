@@ -33,12 +33,15 @@ type Result struct {
 	Status   int  // as sent; 101 if the handler took the connection over
 	Panicked bool // the handler panicked, also with http.ErrAbortHandler
 	Gone     bool // the request had ended before the answer began, so that nothing was delivered
+	Left     bool // the request ended after the answer had begun
 }
 
-// Served reports whether the handler did its work: it did not panic, its status is
-// below 500, and the client was there when the answer began.
+// Served reports whether the handler did its work: the client was there when the
+// answer began, the status is below 500, and the handler did not panic. A client
+// that leaves during the answer is charged, also if the handler panics then, as
+// httputil.ReverseProxy does.
 func (r Result) Served() bool {
-	return !r.Panicked && !r.Gone && r.Status < http.StatusInternalServerError
+	return !r.Gone && r.Status < http.StatusInternalServerError && (!r.Panicked || r.Left)
 }
 
 // Middleware limits the requests of HTTP handlers. It is safe for concurrent use.

@@ -31,14 +31,17 @@ func onServers(t *testing.T, next func(*rig) http.HandlerFunc, check func(*rig, 
 			r := newRig(t)
 			server := r.server(r.handler(next(r), nil), p.http2)
 			check(r, server)
-			server.Close() // waits for the handlers
 		})
 	}
 }
 
 // server starts a server that the test stops.
 func (r *rig) server(handler http.Handler, http2 bool) *httptest.Server {
-	s := httptest.NewUnstartedServer(handler)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		r.running.Add(1)
+		defer r.running.Done()
+		handler.ServeHTTP(w, q)
+	}))
 	s.EnableHTTP2 = http2
 	s.Config.ErrorLog = discardLog()
 	if http2 {
@@ -48,6 +51,13 @@ func (r *rig) server(handler http.Handler, http2 bool) *httptest.Server {
 	}
 	r.Cleanup(s.Close)
 	return s
+}
+
+// stop closes a server and waits for its handlers, also those of HTTP/2 streams
+// and of hijacked connections.
+func (r *rig) stop(s *httptest.Server) {
+	s.Close()
+	r.running.Wait()
 }
 
 func TestServerHasTheSameInterfaces(t *testing.T) {
@@ -98,7 +108,7 @@ func TestEventsArriveAsTheyAreFlushed(t *testing.T) {
 		}
 		r.equal("another line", lines.Scan(), false)
 		r.ok(lines.Err())
-		server.Close()
+		r.stop(server)
 		r.available(2, 700)
 		r.ended(1)
 	})
@@ -106,8 +116,8 @@ func TestEventsArriveAsTheyAreFlushed(t *testing.T) {
 
 func TestHijackedConnection(t *testing.T) {
 	r := newRig(t)
-	seen := make(chan httplimit.Result, 1)
-	keep := func(_ *http.Request, result httplimit.Result) bool { seen <- result; return result.Served() }
+	var seen httplimit.Result
+	keep := func(_ *http.Request, result httplimit.Result) bool { seen = result; return result.Served() }
 	server := r.server(r.handler(func(w http.ResponseWriter, _ *http.Request) {
 		conn, rw, err := w.(http.Hijacker).Hijack()
 		if err != nil {
@@ -130,7 +140,8 @@ func TestHijackedConnection(t *testing.T) {
 	text, err := io.ReadAll(conn)
 	r.ok(err)
 	r.equal("answer", strings.HasSuffix(string(text), "\r\n\r\necho hi\n"), true)
-	r.equal("result", <-seen, httplimit.Result{Status: 101}) // a server does not wait for hijacked connections
+	r.stop(server)
+	r.equal("result", seen, httplimit.Result{Status: 101})
 	r.available(2, 900)
 }
 
@@ -158,7 +169,7 @@ func TestInformationalHeadersAndTrailers(t *testing.T) {
 		r.equal("status", resp.StatusCode, 200)
 		r.equal("body", string(text), "body")
 		r.equal("trailer", resp.Trailer.Get("X-Sum"), "42")
-		server.Close()
+		r.stop(server)
 		r.available(2, 900)
 		r.ended(1)
 	})
@@ -193,7 +204,7 @@ func TestSmallAnswersKeepTheirLength(t *testing.T) {
 		r.equal("body", body, "hello")
 		r.equal("length", resp.ContentLength, int64(5))
 		r.equal("encoding", resp.TransferEncoding, []string(nil))
-		server.Close()
+		r.stop(server)
 		r.available(2, 999)
 	})
 }
@@ -211,7 +222,7 @@ func TestAbortedAnswer(t *testing.T) {
 		defer resp.Body.Close()
 		_, err = io.ReadAll(resp.Body)
 		r.equal("the client notices", err != nil, true)
-		server.Close()
+		r.stop(server)
 		r.available(3, 1000)
 		r.ended(1)
 	})
@@ -258,7 +269,7 @@ func TestClientThatLeavesARealServer(t *testing.T) {
 			resp.Body.Close()
 		}
 		r.equal("cancelled", errors.Is(err, context.Canceled), true)
-		server.Close()
+		r.stop(server)
 		r.available(3, 1000)
 		r.ended(1)
 		r.reported()

@@ -27,7 +27,8 @@ func (w *writer) begin(status int) {
 // result describes the answer after its handler has returned.
 func (w *writer) result(panicked bool) Result {
 	w.begin(http.StatusOK) // net/http sends 200 where a handler sends nothing
-	return Result{Status: w.status, Panicked: panicked, Gone: w.gone}
+	left := !w.gone && w.request.Context().Err() != nil
+	return Result{Status: w.status, Panicked: panicked, Gone: w.gone, Left: left}
 }
 
 // Unwrap returns the writer below, for [http.ResponseController].
