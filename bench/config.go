@@ -99,6 +99,7 @@ var sections = []section{
 	{"dynamo-client", "the client alone: CPU and allocations of a call to a stub", clientSection},
 	{"aggregator", "changes of buckets to usage, beside a plain loop, and what memory that takes", aggregatorSection},
 	{"loadtest", "the load generator: its cost for a task, its memory, and its throughput beside a plain loop", loadtestSection},
+	{"front", "in front of traffic: what each place adds to a server without limits", frontSection},
 	{"refill", "second requests for an acquire on DynamoDB Local, with an aggregator that refills and without", refillSection},
 }
 

@@ -1,0 +1,3 @@
+// Package frameworks tests the middleware with the routers and the parser of
+// others.
+package frameworks
