@@ -19,7 +19,7 @@ REPORTFLAGS ?=
 # our memory, and compress/flate is arithmetic. Both are ten times slower under the detector, so it leaves them out.
 RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false -gcflags=compress/flate=-race=false
 
-# The root module, and each folder below it with a module of its own (bench).
+# The root module, and each folder below it with a module of its own (bench, examples).
 NESTED := $(patsubst %/go.mod,%,$(wildcard */go.mod))
 MODULES := . $(NESTED)
 

@@ -79,6 +79,11 @@ var packages = []rule{
 		"a store around any store: one that it knew would be the only one it works for",
 	},
 	{
+		"httplimit",
+		[]string{"."},
+		"a user of net/http gets nothing more than the limiter: frameworks take its http.Handler",
+	},
+	{
 		"repotest",
 		[]string{".", "internal/bucket", "github.com/google/go-cmp"},
 		"the meaning of the port, for stores outside this module too: it may not look at any of ours",

@@ -12,8 +12,8 @@
 // status 429 and a [Problem] document. Every answer has the fields RateLimit and
 // RateLimit-Policy, see [Fields].
 //
-// A [Transport] does the same for a client's calls to the API of someone else. It
-// waits for room and honours the field Retry-After.
+// A [Transport] does the same for a client's calls to another service. It waits for
+// room and honours the field Retry-After.
 //
 // The package shows a client the limits of its own entity, and never an entity's
 // ID, the numbers of a parent, or the text of an error.

@@ -91,7 +91,7 @@ func ExampleProblem() {
 	// 200  hello
 }
 
-// A client that keeps within the limits of someone else's API. It waits for room
+// A client that keeps within the limits of another service. It waits for room
 // as long as the request's context allows, and takes the real amount from the
 // answer.
 func ExampleNewTransport() {

@@ -82,7 +82,8 @@ func (r *rig) ok(err error) {
 	}
 }
 
-// works is ok for handlers, which run in goroutines of their own.
+// works fails the test on an error, and returns. Handlers use it, because they run
+// in goroutines of their own.
 func (r *rig) works(err error) {
 	r.Helper()
 	if err != nil {

@@ -69,7 +69,8 @@ func (n *network) serve(handler http.Handler) (*http.Transport, func()) {
 	}
 }
 
-// upstream is a server of someone else that misbehaves as its mode says.
+// upstream returns the handler of another service, which misbehaves as its mode
+// says.
 func upstream(mode string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

@@ -48,7 +48,7 @@ func (e Exchange) Served() bool {
 	return e.Response.StatusCode != http.StatusTooManyRequests && e.Response.StatusCode < http.StatusInternalServerError
 }
 
-// Transport is an [http.RoundTripper] that limits calls to servers of others. It
+// Transport is an [http.RoundTripper] that limits calls to other services. It
 // acquires before a call, and settles when the caller closes the response's body.
 // Until then the caller may correct the amounts with Used and the context of
 // http.Response.Request.
