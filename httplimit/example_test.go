@@ -35,7 +35,7 @@ func show(handler http.Handler, apiKey string) {
 func ExampleNew() {
 	lim := exampleLimiter(limiter.PerMinute(limiter.RPM, 2))
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
+	mux.HandleFunc("POST /", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "hello") })
 
 	limit := httplimit.New(lim, func(r *http.Request) (limiter.Request, error) {
 		return limiter.Request{Entity: r.Header.Get("X-Api-Key"), Resource: "api", Consume: limiter.Tokens(limiter.RPM, 1)}, nil
@@ -82,7 +82,7 @@ func ExampleProblem() {
 			return limiter.Request{Entity: apiKey, Resource: "api", Consume: limiter.Tokens(limiter.RPM, 1)}, nil
 		}
 	}, nil)
-	handler := limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))
+	handler := limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "hello") }))
 
 	show(handler, "")
 	show(handler, "admin")
@@ -108,7 +108,8 @@ func ExampleNewTransport() {
 		return limiter.Tokens(limiter.TPM, n)
 	}})}
 
-	resp, err := client.Get(api.URL)
+	req, _ := http.NewRequestWithContext(context.Background(), http.MethodGet, api.URL, http.NoBody)
+	resp, err := client.Do(req)
 	if err != nil {
 		panic(err)
 	}

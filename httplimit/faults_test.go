@@ -206,7 +206,7 @@ func TestFaultsOfTheTransport(t *testing.T) {
 				}
 				transport := httplimit.NewTransport(r.broken, ask, &httplimit.TransportOptions{Base: recording{base, r}, OnError: r.onError})
 				status, _, err := c.call(r, transport, func(resp *http.Response) {
-					if resp.StatusCode == 200 && c.upstream == "" {
+					if resp.StatusCode == http.StatusOK && c.upstream == "" {
 						r.ok(httplimit.Used(resp.Request.Context(), "tpm", 40))
 					}
 				})

@@ -176,15 +176,21 @@ func serve(ctx context.Context, handler http.Handler) *httptest.ResponseRecorder
 	return w
 }
 
+// received is an answer that was read to its end.
+type received struct {
+	http.Response
+	body string
+}
+
 // get makes a call and reads the answer.
-func (r *rig) get(client *http.Client, method, url string) (*http.Response, string) {
+func (r *rig) get(client *http.Client, method, url string) received {
 	r.Helper()
 	resp, err := client.Do(r.request(method, url))
 	r.ok(err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	r.ok(err)
-	return resp, string(text)
+	return received{*resp, string(text)}
 }
 
 func (r *rig) request(method, url string) *http.Request {

@@ -145,14 +145,16 @@ func isReportable(err error) bool {
 // serve runs next with a lease and settles it, also if next panics.
 func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Request, lease *limiter.Lease) {
 	observed := &writer{ResponseWriter: w, request: r}
-	panicked := true
-	defer func() {
-		if err := settle(r.Context(), lease, m.opts.Keep(r, observed.result(panicked))); err != nil {
-			m.opts.OnError(r, err)
-		}
-	}()
+	defer m.settle(r, lease, observed)
 	next.ServeHTTP(observed.asBelow(), r.WithContext(WithLease(r.Context(), lease)))
-	panicked = false
+	observed.returned = true
+}
+
+// settle ends the lease of an answer.
+func (m *Middleware) settle(r *http.Request, lease *limiter.Lease, observed *writer) {
+	if err := settle(r.Context(), lease, m.opts.Keep(r, observed.result())); err != nil {
+		m.opts.OnError(r, err)
+	}
 }
 
 // settle ends the lease unless the caller has ended it. It returns the error, or

@@ -66,8 +66,14 @@ func TestResultsThatRollBack(t *testing.T) {
 		{"500", status(500), nil, 3},
 		{"503", status(503), nil, 3},
 		{"500, kept by policy", status(500), all, 2},
-		{"103 before 500", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(103); w.WriteHeader(500) }, nil, 3},
-		{"500 after 200", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200); w.WriteHeader(500) }, nil, 2},
+		{"103 before 500", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusEarlyHints)
+			w.WriteHeader(http.StatusInternalServerError)
+		}, nil, 3},
+		{"500 after 200", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusOK)
+			w.WriteHeader(http.StatusInternalServerError)
+		}, nil, 2},
 		{"ended by the handler", func(_ http.ResponseWriter, q *http.Request) { _ = httplimit.Lease(q.Context()).Rollback(q.Context()) }, nil, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {

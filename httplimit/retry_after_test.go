@@ -41,7 +41,7 @@ func TestTransportHonoursRetryAfter(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fields := c.value(time.Now())
-				k := newCaller(t, func(*http.Request) *http.Response { return reply(c.status, fields...) }, httplimit.TransportOptions{
+				k := newCaller(t, func(*http.Request) *answer { return reply(c.status, fields...) }, httplimit.TransportOptions{
 					Keep: func(*http.Request, httplimit.Exchange) bool { return false }, // there is always room
 				})
 				took, status, err := k.call("http://a/key", time.Hour)
@@ -100,7 +100,7 @@ func TestCancelledPauseEnds(t *testing.T) {
 		begin := time.Now()
 		resp, err := k.transport.RoundTrip(req)
 		if err == nil {
-			resp.Body.Close()
+			_ = resp.Body.Close()
 		}
 		if took := time.Since(begin); !errors.Is(err, context.Canceled) || took != 5*time.Second {
 			t.Errorf("%v after %v, want a cancellation after 5 s", err, took)
@@ -114,7 +114,7 @@ func TestCancelledPauseEnds(t *testing.T) {
 func TestPauseThatBeginsWhileACallWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answered := make(chan struct{})
-		k := newCaller(t, func(r *http.Request) *http.Response {
+		k := newCaller(t, func(r *http.Request) *answer {
 			if r.Header.Get("Late") != "" {
 				<-answered
 				return reply(429, "Retry-After", "120")
@@ -125,7 +125,7 @@ func TestPauseThatBeginsWhileACallWaitsForRoom(t *testing.T) {
 			req, _ := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://a/key", http.NoBody)
 			req.Header.Set("Late", "yes")
 			if resp, err := k.transport.RoundTrip(req); err == nil {
-				resp.Body.Close()
+				_ = resp.Body.Close()
 			}
 		}()
 		synctest.Wait()

@@ -178,14 +178,14 @@ func TestInformationalHeadersAndTrailers(t *testing.T) {
 func TestHead(t *testing.T) {
 	onServers(t, func(*rig) http.HandlerFunc { return hello }, func(r *rig, server *httptest.Server) {
 		for range 3 {
-			resp, body := r.get(server.Client(), http.MethodHead, server.URL)
+			resp := r.get(server.Client(), http.MethodHead, server.URL)
 			r.equal("status", resp.StatusCode, 200)
-			r.equal("body", body, "")
+			r.equal("body", resp.body, "")
 			r.equal("length", resp.ContentLength, int64(5))
 		}
-		resp, body := r.get(server.Client(), http.MethodHead, server.URL)
+		resp := r.get(server.Client(), http.MethodHead, server.URL)
 		r.equal("status", resp.StatusCode, 429)
-		r.equal("body", body, "")
+		r.equal("body", resp.body, "")
 		r.equal("retry", resp.Header.Get("Retry-After"), "21")
 	})
 }
@@ -200,8 +200,8 @@ func TestSmallAnswersKeepTheirLength(t *testing.T) {
 			r.works(httplimit.Used(q.Context(), "tpm", 1))
 		}
 	}, func(r *rig, server *httptest.Server) {
-		resp, body := r.get(server.Client(), http.MethodGet, server.URL)
-		r.equal("body", body, "hello")
+		resp := r.get(server.Client(), http.MethodGet, server.URL)
+		r.equal("body", resp.body, "hello")
 		r.equal("length", resp.ContentLength, int64(5))
 		r.equal("encoding", resp.TransferEncoding, []string(nil))
 		r.stop(server)
@@ -241,7 +241,7 @@ func TestDeadlinesReachTheConnection(t *testing.T) {
 		resp, err := server.Client().Do(r.request(http.MethodGet, server.URL))
 		if err == nil {
 			_, err = io.ReadAll(resp.Body)
-			resp.Body.Close()
+			_ = resp.Body.Close()
 		}
 		r.equal("the answer fails", err != nil, true)
 	})
@@ -266,7 +266,7 @@ func TestClientThatLeavesARealServer(t *testing.T) {
 		req := r.request(http.MethodGet, server.URL).WithContext(ctx)
 		resp, err := server.Client().Do(req)
 		if err == nil {
-			resp.Body.Close()
+			_ = resp.Body.Close()
 		}
 		r.equal("cancelled", errors.Is(err, context.Canceled), true)
 		r.stop(server)

@@ -20,7 +20,7 @@ import (
 // answers is a RoundTripper that answers with a function and counts calls. Like
 // http.Transport it closes the body of the request.
 type answers struct {
-	answer func(*http.Request) *http.Response
+	answer func(*http.Request) *answer // nil fails
 	calls  atomic.Int32
 	idle   bool // CloseIdleConnections was called
 }
@@ -31,27 +31,34 @@ func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		_ = r.Body.Close()
 	}
-	resp := a.answer(r)
-	if resp == nil {
+	reply := a.answer(r)
+	if reply == nil {
 		return nil, errDown
 	}
-	return resp, nil
+	return &http.Response{StatusCode: reply.status, Header: reply.header, Body: reply.body}, nil
 }
 
 // CloseIdleConnections notes the call.
 func (a *answers) CloseIdleConnections() { a.idle = true }
 
+// answer is the answer to a call.
+type answer struct {
+	status int
+	header http.Header
+	body   io.ReadCloser
+}
+
 // reply returns an answer with fields, which are given as pairs.
-func reply(status int, fields ...string) *http.Response {
+func reply(status int, fields ...string) *answer {
 	h := http.Header{}
 	for i := 0; i < len(fields); i += 2 {
 		h.Set(fields[i], fields[i+1])
 	}
-	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader("text"))}
+	return &answer{status, h, io.NopCloser(strings.NewReader("text"))}
 }
 
-func always(status int, fields ...string) func(*http.Request) *http.Response {
-	return func(*http.Request) *http.Response { return reply(status, fields...) }
+func always(status int, fields ...string) func(*http.Request) *answer {
+	return func(*http.Request) *answer { return reply(status, fields...) }
 }
 
 // caller makes calls in a bubble, where waiting takes no time.
@@ -64,13 +71,13 @@ type caller struct {
 
 // newCaller limits one call a minute for each host and path: the path is the
 // entity.
-func newCaller(t *testing.T, answer func(*http.Request) *http.Response, opts httplimit.TransportOptions) *caller {
+func newCaller(t *testing.T, reply func(*http.Request) *answer, opts httplimit.TransportOptions) *caller {
 	t.Helper()
 	lim, err := limiter.New(memory.New(nil), &limiter.Options{Limits: []limiter.Limit{limiter.PerMinute("rpm", 1).WithBurst(2)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &caller{T: t, base: &answers{answer: answer}, lim: lim}
+	c := &caller{T: t, base: &answers{answer: reply}, lim: lim}
 	opts.Base = c.base
 	c.transport = httplimit.NewTransport(lim, func(r *http.Request) (limiter.Request, error) {
 		return limiter.Request{Entity: strings.Trim(r.URL.Path, "/"), Resource: "api", Consume: limiter.Tokens("rpm", 1)}, nil
@@ -96,7 +103,7 @@ func (c *caller) call(url string, timeout time.Duration) (took time.Duration, st
 	}
 	if err == nil {
 		status = resp.StatusCode
-		resp.Body.Close()
+		_ = resp.Body.Close()
 	}
 	return time.Since(begin), status, err
 }
@@ -165,7 +172,7 @@ func TestClientTimeoutBoundsTheWait(t *testing.T) {
 			}
 			resp, err := client.Do(req)
 			if err == nil {
-				resp.Body.Close()
+				_ = resp.Body.Close()
 			}
 			if refused := errors.Is(err, context.DeadlineExceeded); refused != (i == 2) {
 				t.Errorf("call %d: %v", i, err)
@@ -220,11 +227,7 @@ func TestAnswerWithoutABodySettlesAtOnce(t *testing.T) {
 	for _, body := range []io.ReadCloser{nil, http.NoBody} {
 		r := newRig(t)
 		resp, err := httplimit.NewTransport(r.lim, ask, &httplimit.TransportOptions{
-			Base: &answers{answer: func(*http.Request) *http.Response {
-				resp := reply(204)
-				resp.Body = body
-				return resp
-			}},
+			Base: &answers{answer: func(*http.Request) *answer { return &answer{status: 204, body: body} }},
 			Used: func(*http.Response) limiter.Amounts { return limiter.Tokens("tpm", 7) },
 		}).RoundTrip(r.request(http.MethodGet, "http://a/"))
 		r.ok(err)
@@ -251,8 +254,7 @@ func TestTrailerIsThereWhenUsedIsCalled(t *testing.T) {
 			return limiter.Tokens("tpm", int64(len(resp.Trailer.Get("X-Tokens"))))
 		},
 	})}
-	_, body := r.get(client, http.MethodGet, server.URL)
-	r.equal("body", body, "text")
+	r.equal("body", r.get(client, http.MethodGet, server.URL).body, "text")
 	r.available(2, 995)
 	client.CloseIdleConnections()
 }
@@ -267,11 +269,11 @@ func TestKeepDecides(t *testing.T) {
 	}})
 	resp, err := transport.RoundTrip(r.request(http.MethodGet, "http://a/"))
 	r.ok(err)
-	resp.Body.Close()
-	base.answer = func(*http.Request) *http.Response { return nil }
+	_ = resp.Body.Close()
+	base.answer = func(*http.Request) *answer { return nil }
 	resp, err = transport.RoundTrip(r.request(http.MethodGet, "http://a/"))
 	if err == nil {
-		resp.Body.Close()
+		_ = resp.Body.Close()
 	}
 	r.equal("error", errors.Is(err, errDown), true)
 	r.equal("exchanges", len(seen), 2)
@@ -285,13 +287,11 @@ func TestKeepDecides(t *testing.T) {
 func TestUpgradedConnectionCanBeWritten(t *testing.T) {
 	r := newRig(t)
 	var written strings.Builder
-	resp, err := httplimit.NewTransport(r.lim, ask, &httplimit.TransportOptions{Base: &answers{answer: func(*http.Request) *http.Response {
-		resp := reply(101)
-		resp.Body = struct {
+	resp, err := httplimit.NewTransport(r.lim, ask, &httplimit.TransportOptions{Base: &answers{answer: func(*http.Request) *answer {
+		return &answer{status: 101, body: struct {
 			io.ReadCloser
 			io.Writer
-		}{resp.Body, &written}
-		return resp
+		}{http.NoBody, &written}}
 	}}}).RoundTrip(r.request(http.MethodGet, "http://a/"))
 	r.ok(err)
 	defer resp.Body.Close()
@@ -306,7 +306,7 @@ func TestTransportPassesTheRestOn(t *testing.T) {
 	skip := httplimit.NewTransport(r.lim, func(*http.Request) (limiter.Request, error) { return limiter.Request{}, httplimit.ErrSkip }, &httplimit.TransportOptions{Base: base})
 	resp, err := skip.RoundTrip(r.request(http.MethodGet, "http://a/"))
 	r.ok(err)
-	resp.Body.Close()
+	_ = resp.Body.Close()
 	r.available(3, 1000)
 	skip.CloseIdleConnections()
 	r.equal("idle connections are closed", base.idle, true)
@@ -317,7 +317,7 @@ func TestTransportPassesTheRestOn(t *testing.T) {
 	req.Body = body
 	resp, err = httplimit.NewTransport(r.lim, func(*http.Request) (limiter.Request, error) { return limiter.Request{}, cause }, nil).RoundTrip(req)
 	if err == nil {
-		resp.Body.Close()
+		_ = resp.Body.Close()
 	}
 	r.equal("cause", errors.Is(err, cause), true)
 	r.equal("closed", body.closed(), 1)
@@ -338,7 +338,7 @@ func TestConcurrentCallsAddUp(t *testing.T) {
 				return
 			}
 			r.works(httplimit.Used(resp.Request.Context(), "tpm", 150))
-			resp.Body.Close()
+			_ = resp.Body.Close()
 		})
 	}
 	group.Wait()

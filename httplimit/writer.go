@@ -10,9 +10,10 @@ import (
 // writer observes an answer on its way to the client and changes nothing of it.
 type writer struct {
 	http.ResponseWriter
-	request *http.Request
-	status  int  // the final status, 0 before the header
-	gone    bool // the request had ended before the header
+	request  *http.Request
+	status   int  // the final status, 0 before the header
+	gone     bool // the request had ended before the header
+	returned bool // the handler did not panic
 }
 
 // begin records the header. Only the first call counts.
@@ -24,11 +25,11 @@ func (w *writer) begin(status int) {
 	w.gone = w.request.Context().Err() != nil
 }
 
-// result describes the answer after its handler has returned.
-func (w *writer) result(panicked bool) Result {
+// result describes the answer after its handler has ended.
+func (w *writer) result() Result {
 	w.begin(http.StatusOK) // net/http sends 200 where a handler sends nothing
 	left := !w.gone && w.request.Context().Err() != nil
-	return Result{Status: w.status, Panicked: panicked, Gone: w.gone, Left: left}
+	return Result{Status: w.status, Panicked: !w.returned, Gone: w.gone, Left: left}
 }
 
 // Unwrap returns the writer below, for [http.ResponseController].

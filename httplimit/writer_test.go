@@ -20,10 +20,13 @@ type (
 	pushes  struct{}
 )
 
-func (flushes) Flush()                                             {}
-func (hijacks) Hijack() (net.Conn, *bufio.ReadWriter, error)       { return nil, nil, http.ErrNotSupported }
+func (flushes) Flush()                                       {}
+func (hijacks) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, http.ErrNotSupported }
+
 func (copies) ReadFrom(src io.Reader) (int64, error)               { return io.Copy(io.Discard, src) }
 func (pushes) Push(target string, options *http.PushOptions) error { return http.ErrNotSupported }
+
+// interfaces reports which of the four w implements.
 func interfaces(w http.ResponseWriter) (has [4]bool) {
 	_, has[0] = w.(http.Flusher)
 	_, has[1] = w.(http.Hijacker)
@@ -120,7 +123,8 @@ func TestWriterHasTheInterfacesOfTheWriterBelow(t *testing.T) {
 		r := newRig(t)
 		r.handler(func(w http.ResponseWriter, _ *http.Request) {
 			r.equal("interfaces", interfaces(w), interfaces(below))
-			r.equal("unwrapped", w.(interface{ Unwrap() http.ResponseWriter }).Unwrap() == below, true)
+			inner, ok := w.(interface{ Unwrap() http.ResponseWriter })
+			r.equal("unwrapped", ok && inner.Unwrap() == below, true)
 		}, nil).ServeHTTP(below, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody))
 		seen[interfaces(below)] = true
 		r.ended(1)
