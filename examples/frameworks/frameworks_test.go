@@ -54,6 +54,7 @@ func event(ctx context.Context, t *testing.T, w http.ResponseWriter, id string, 
 // routers builds the same service with each framework.
 var routers = map[string]func(*testing.T, *httplimit.Middleware, <-chan struct{}) http.Handler{
 	"ServeMux": func(t *testing.T, limit *httplimit.Middleware, step <-chan struct{}) http.Handler {
+		t.Helper()
 		mux := http.NewServeMux()
 		mux.HandleFunc("GET /items/{id}", func(w http.ResponseWriter, r *http.Request) {
 			event(r.Context(), t, w, r.PathValue("id"), step)
@@ -61,6 +62,7 @@ var routers = map[string]func(*testing.T, *httplimit.Middleware, <-chan struct{}
 		return limit.Handler(mux)
 	},
 	"chi": func(t *testing.T, limit *httplimit.Middleware, step <-chan struct{}) http.Handler {
+		t.Helper()
 		router := chi.NewRouter()
 		router.Use(limit.Handler)
 		router.Get("/items/{id}", func(w http.ResponseWriter, r *http.Request) {
@@ -69,6 +71,7 @@ var routers = map[string]func(*testing.T, *httplimit.Middleware, <-chan struct{}
 		return router
 	},
 	"echo": func(t *testing.T, limit *httplimit.Middleware, step <-chan struct{}) http.Handler {
+		t.Helper()
 		router := echo.New()
 		router.Use(echo.WrapMiddleware(limit.Handler))
 		router.GET("/items/:id", func(c echo.Context) error {
@@ -78,6 +81,7 @@ var routers = map[string]func(*testing.T, *httplimit.Middleware, <-chan struct{}
 		return router
 	},
 	"gin": func(t *testing.T, limit *httplimit.Middleware, step <-chan struct{}) http.Handler {
+		t.Helper()
 		gin.SetMode(gin.ReleaseMode)
 		router := gin.New()
 		router.GET("/items/:id", func(c *gin.Context) {
@@ -104,10 +108,7 @@ func TestRouters(t *testing.T) {
 			for range 3 {
 				stream(t, server, step)
 			}
-			resp, text := get(t, server)
-			if resp.StatusCode != 429 || resp.Header.Get("Retry-After") != "21" || resp.Header.Get("Content-Type") != "application/problem+json" {
-				t.Errorf("%s, %v, %s", resp.Status, resp.Header, text)
-			}
+			refused(t, server)
 			server.Close()
 			d, err := lim.Explain(t.Context(), ask(0))
 			if err != nil {
@@ -142,7 +143,8 @@ func stream(t *testing.T, server *httptest.Server, step chan<- struct{}) {
 	}
 }
 
-func get(t *testing.T, server *httptest.Server) (*http.Response, string) {
+// refused checks that the service answers with a problem document.
+func refused(t *testing.T, server *httptest.Server) {
 	t.Helper()
 	resp, err := server.Client().Do(request(t, server))
 	if err != nil {
@@ -153,7 +155,9 @@ func get(t *testing.T, server *httptest.Server) (*http.Response, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, string(text)
+	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "21" || resp.Header.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("%s, %v, %s", resp.Status, resp.Header, text)
+	}
 }
 
 func request(t *testing.T, server *httptest.Server) *http.Request {

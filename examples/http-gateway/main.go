@@ -2,6 +2,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"log"
@@ -27,7 +28,7 @@ func main() {
 	}, nil)
 	handler := limit.Handler(http.HandlerFunc(hello))
 
-	listener, err := net.Listen("tcp", *address)
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", *address)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -36,4 +37,4 @@ func main() {
 	log.Fatal(server.Serve(listener))
 }
 
-func hello(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") }
+func hello(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "hello") }

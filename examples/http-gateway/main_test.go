@@ -43,8 +43,14 @@ func start(t *testing.T) string {
 	return strings.TrimPrefix(strings.TrimSpace(line), "listening on ")
 }
 
+// answer is an answer that was read to its end.
+type answer struct {
+	http.Response
+	body []byte
+}
+
 // get sends a request with a key.
-func get(t *testing.T, url, key string) (*http.Response, []byte) {
+func get(t *testing.T, url, key string) answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -60,48 +66,48 @@ func get(t *testing.T, url, key string) (*http.Response, []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, body
+	return answer{*resp, body}
 }
 
 // TestAsANewUser follows the README.
 func TestAsANewUser(t *testing.T) {
 	url := start(t)
 	for i := range 5 {
-		resp, body := get(t, url, "key-1")
-		if resp.StatusCode != 200 || string(body) != "hello\n" {
-			t.Fatalf("answer %d: %s %q", i, resp.Status, body)
+		resp := get(t, url, "key-1")
+		if resp.StatusCode != http.StatusOK || string(resp.body) != "hello\n" {
+			t.Fatalf("answer %d: %s %q", i, resp.Status, resp.body)
 		}
 		member := state(t, resp)
 		if r, _ := member.Params.Get("r"); r != int64(4-i) {
 			t.Errorf("answer %d: r = %v, want %d", i, r, 4-i)
 		}
 	}
-	resp, body := get(t, url, "key-1")
+	resp := get(t, url, "key-1")
 	var problem struct {
 		Type     string   `json:"type"`
 		Status   int      `json:"status"`
 		Violated []string `json:"violated-policies"`
 	}
-	if err := json.Unmarshal(body, &problem); err != nil {
+	if err := json.Unmarshal(resp.body, &problem); err != nil {
 		t.Fatal(err)
 	}
-	if resp.StatusCode != 429 || problem.Status != 429 || len(problem.Violated) != 1 || problem.Violated[0] != "rpm" {
-		t.Errorf("the sixth answer: %s %s", resp.Status, body)
+	if resp.StatusCode != http.StatusTooManyRequests || problem.Status != 429 || len(problem.Violated) != 1 || problem.Violated[0] != "rpm" {
+		t.Errorf("the sixth answer: %s %s", resp.Status, resp.body)
 	}
 	wait, _ := state(t, resp).Params.Get("t")
 	if got := resp.Header.Get("Retry-After"); got != strconv.Itoa(int(wait.(int64))) {
 		t.Errorf("Retry-After %s, t = %v", got, wait)
 	}
-	if resp, _ := get(t, url, "key-2"); resp.StatusCode != 200 {
+	if resp := get(t, url, "key-2"); resp.StatusCode != http.StatusOK {
 		t.Errorf("another key: %s", resp.Status)
 	}
-	if resp, _ := get(t, url, ""); resp.StatusCode != 400 {
+	if resp := get(t, url, ""); resp.StatusCode != http.StatusBadRequest {
 		t.Errorf("no key: %s", resp.Status)
 	}
 }
 
 // state returns the member of RateLimit.
-func state(t *testing.T, resp *http.Response) httpsfv.Item {
+func state(t *testing.T, resp answer) httpsfv.Item {
 	t.Helper()
 	list, err := httpsfv.UnmarshalList(resp.Header.Values("RateLimit"))
 	if err != nil || len(list) != 1 {
