@@ -237,3 +237,23 @@ func (b recording) RoundTrip(q *http.Request) (*http.Response, error) {
 	b.r.record(q.Context())
 	return b.Transport.RoundTrip(q)
 }
+
+// TestShutdownWaitsForTheCommit stops a server while a commit is under way.
+func TestShutdownWaitsForTheCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := faultyRig(t, &fault{method: "Credit", slow: true})
+		limit := httplimit.New(r.broken, ask, &httplimit.Options{OnError: r.onError})
+		net := newNetwork()
+		transport, stop := net.serve(limit.Handler(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+			r.works(httplimit.Used(q.Context(), "tpm", 40))
+		})))
+		defer stop()
+		begin := time.Now()
+		go func() { _, _, _ = new(fault).call(r, transport, func(*http.Response) {}) }()
+		synctest.Wait() // the commit hangs
+		r.reported()
+		r.ok(net.server.Shutdown(t.Context()))
+		r.reported(context.DeadlineExceeded)
+		r.equal("the commit ended by its own timeout", time.Since(begin) >= 2*time.Second, true)
+	})
+}

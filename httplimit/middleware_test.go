@@ -128,16 +128,40 @@ func TestGoneBeforeTheFirstByteRollsBack(t *testing.T) {
 		{"after a flush", func(leave func()) http.HandlerFunc {
 			return func(w http.ResponseWriter, q *http.Request) { w.(http.Flusher).Flush(); leave(); hello(w, q) }
 		}, 2},
+		{"after a flush, with a panic", func(leave func()) http.HandlerFunc {
+			return func(w http.ResponseWriter, _ *http.Request) {
+				w.(http.Flusher).Flush()
+				leave()
+				panic(http.ErrAbortHandler)
+			}
+		}, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
 			ctx, cancel := context.WithCancel(t.Context())
-			serve(ctx, r.handler(c.next(cancel), nil))
+			func() {
+				defer func() { _ = recover() }()
+				serve(ctx, r.handler(c.next(cancel), nil))
+			}()
 			r.available(c.rpm, 700+100*c.rpm)
 			r.ended(1)
 			r.reported()
 		})
 	}
+}
+
+// TestCommitOutlivesItsClient corrects the charge after the client has left.
+func TestCommitOutlivesItsClient(t *testing.T) {
+	r := newRig(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	serve(ctx, r.handler(func(w http.ResponseWriter, q *http.Request) {
+		hello(w, q)
+		cancel()
+		r.works(httplimit.Used(q.Context(), "tpm", 50))
+	}, nil))
+	r.available(2, 950)
+	r.ended(1)
+	r.reported()
 }
 
 func TestClientGoneBeforeTheAcquire(t *testing.T) {

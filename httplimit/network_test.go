@@ -18,6 +18,7 @@ type network struct {
 	conns  chan net.Conn
 	closed chan struct{}
 	once   sync.Once
+	server *http.Server
 }
 
 func newNetwork() *network {
@@ -59,13 +60,13 @@ func (n *network) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 // serve starts a server in memory. It returns its transport, and a function that
 // stops both.
 func (n *network) serve(handler http.Handler) (*http.Transport, func()) {
-	server := &http.Server{Handler: handler, ErrorLog: discardLog()}
-	go func() { _ = server.Serve(n) }()
+	n.server = &http.Server{Handler: handler, ErrorLog: discardLog()}
+	go func() { _ = n.server.Serve(n) }()
 	transport := &http.Transport{DialContext: n.dial}
 	return transport, func() {
 		transport.CloseIdleConnections()
 		_ = n.Close()
-		_ = server.Close()
+		_ = n.server.Close()
 	}
 }
 
