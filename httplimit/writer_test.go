@@ -2,10 +2,12 @@ package httplimit_test
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/httplimit"
@@ -149,3 +151,18 @@ func TestCloseNotifyDoesNotPanic(t *testing.T) {
 }
 
 var _ http.Handler = (*httplimit.Problem)(nil)
+
+// TestCopyBeginsTheAnswer copies a body before the client leaves.
+func TestCopyBeginsTheAnswer(t *testing.T) {
+	r := newRig(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	r.handler(func(w http.ResponseWriter, _ *http.Request) {
+		_, err := io.Copy(w, io.LimitReader(strings.NewReader("text"), 4))
+		r.works(err)
+		cancel()
+	}, nil).ServeHTTP(struct {
+		plain
+		copies
+	}{plain: plain{httptest.NewRecorder()}}, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", http.NoBody))
+	r.available(2, 900)
+}
