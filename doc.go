@@ -35,7 +35,8 @@
 // time to retry. If it succeeds, it returns a [Lease]. [Lease.Used] corrects the
 // lease when the real amounts are known, which may leave a bucket in debt.
 // [Lease.Commit] or [Lease.Rollback] ends it. [RateLimiter.Do] does all of this
-// around a function. [RateLimiter.Wait] waits for tokens instead of failing.
+// around a function, and package httplimit around an HTTP handler.
+// [RateLimiter.Wait] waits for tokens instead of failing.
 //
 // # Levels of limits
 //
