@@ -64,7 +64,7 @@ func (f *flight) allowance(j int, sum int64, t tick) int64 {
 	if f.hold == 0 {
 		return 0
 	}
-	extra := bucket.Add(f.spent[j].recent(f.elapsed, f.hold), sum) - f.heldOf(j) - f.givenBackOf(j)
+	extra := bucket.Add(f.spent[j].recent(f.elapsed, f.hold), sum) - f.heldOf(j) - f.refundedOf(j)
 	extra = min(extra, (f.left(j, t.now)-(sum-f.reserved[j]))/share)
 	if extra <= 0 {
 		return 0
@@ -72,14 +72,15 @@ func (f *flight) allowance(j int, sum int64, t tick) int64 {
 	return f.borrow(j, extra)
 }
 
-// givenBackOf returns the tokens of a slot that either account got back lately.
-func (p *pot) givenBackOf(j int) (n int64) {
+// refundedOf returns the tokens of a slot that either account got back lately.
+func (p *pot) refundedOf(j int) (n int64) {
 	s := &p.slots[j]
 	if s.self >= 0 {
-		n = p.givenBack(p.lentKey(false, s.name))
+		n, _ = p.refunded(p.lentKey(false, s.name))
 	}
 	if s.parent >= 0 {
-		n = max(n, p.givenBack(p.lentKey(true, s.name)))
+		m, _ := p.refunded(p.lentKey(true, s.name))
+		n = max(n, m)
 	}
 	return n
 }

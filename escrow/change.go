@@ -20,17 +20,22 @@ func touches(s limiter.Scope) func(*pot) bool {
 	}
 }
 
-// change makes a change while the pots that it concerns are closed and empty.
+// change makes a change while the pots that it concerns are closed and empty. Views
+// of a store that does not identify its namespaces may share one.
 func (r *Repository) change(s limiter.Scope, change func() error) error {
+	if _, ok := r.Repository.(limiter.NamespaceIdentifier); !ok {
+		return r.changeAll(touches(s), change)
+	}
 	defer r.pots.fence(touches(s))()
 	return change()
 }
 
-// changeAll makes a change while the pots of all namespaces are closed and empty.
-func (r *Repository) changeAll(change func() error) error {
+// changeAll makes a change while the matching pots of all namespaces are closed
+// and empty.
+func (r *Repository) changeAll(match func(*pot) bool, change func() error) error {
 	var open []func()
 	for _, all := range r.everyPots() {
-		open = append(open, all.fence(everything))
+		open = append(open, all.fence(match))
 	}
 	defer func() {
 		for _, f := range open {
@@ -62,26 +67,27 @@ func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limit
 
 // DeleteNamespace deletes a namespace, as the store does.
 func (r *Repository) DeleteNamespace(ctx context.Context, now time.Time, name string) error {
-	return r.changeAll(func() error { return r.Repository.DeleteNamespace(ctx, now, name) })
+	return r.changeAll(everything, func() error { return r.Repository.DeleteNamespace(ctx, now, name) })
 }
 
 // RecoverNamespace recovers a namespace, as the store does.
 func (r *Repository) RecoverNamespace(ctx context.Context, now time.Time, id string) (n limiter.Namespace, err error) {
-	err = r.changeAll(func() (err error) { n, err = r.Repository.RecoverNamespace(ctx, now, id); return err })
+	err = r.changeAll(everything, func() (err error) { n, err = r.Repository.RecoverNamespace(ctx, now, id); return err })
 	return n, err
 }
 
 // PurgeNamespace purges a namespace, as the store does.
 func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
-	return r.changeAll(func() error { return r.Repository.PurgeNamespace(ctx, id) })
+	return r.changeAll(everything, func() error { return r.Repository.PurgeNamespace(ctx, id) })
 }
 
-// NamespaceID returns the ID of the namespace, or "" if the store has none.
+// NamespaceID returns the ID of the namespace. If the store does not identify its
+// namespaces, it returns the name of a view, or "".
 func (r *Repository) NamespaceID() string {
 	if store, ok := r.Repository.(limiter.NamespaceIdentifier); ok {
 		return store.NamespaceID()
 	}
-	return ""
+	return r.name
 }
 
 // Managed calls Managed of the store. It returns errors.ErrUnsupported if the

@@ -20,8 +20,7 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 	p.expire(t)
 	if charge.Limits != nil {
 		p.mu.Unlock()
-		r.settle(p)
-		return r.direct(ctx, now, charge)
+		return r.override(ctx, now, charge, p)
 	}
 	if p.fenced(p) || !p.serves(&charge) {
 		p.mu.Unlock()
@@ -30,6 +29,10 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 	if out, ok := p.spend(&charge, t); ok {
 		p.mu.Unlock()
 		return out, nil
+	}
+	if !p.flying && p.refuses(&charge, t, nil) {
+		defer p.mu.Unlock()
+		return p.refuseLocally(t), nil
 	}
 	w := &waiter{ctx: ctx, now: now, charge: charge, result: make(chan result, 1)}
 	p.queue = append(p.queue, w)
@@ -47,10 +50,13 @@ func (r *Repository) direct(ctx context.Context, now time.Time, charge limiter.C
 	return r.Repository.Consume(ctx, now, charge)
 }
 
-// settle returns what a pot holds to the store.
-func (r *Repository) settle(p *pot) {
-	p.drain(everything)
-	r.janitor.flush()
+// override sends a charge with limits of its own to the store, after the pot has
+// returned what it holds. The pot stays closed meanwhile.
+func (r *Repository) override(ctx context.Context, now time.Time, charge limiter.Charge, p *pot) (limiter.Outcome, error) {
+	match := func(other *pot) bool { return other.key == p.key }
+	defer r.pots.keepClosed(&fence{match})()
+	r.pots.empty(match, p)
+	return r.direct(ctx, now, charge)
 }
 
 // serves reports whether the pot can serve a charge together with others: it has
@@ -85,6 +91,7 @@ func (p *pot) drain(match func(*pot) bool) {
 	}
 	if match(p) {
 		p.endAll()
+		p.refusal = refusal{}
 	}
 }
 

@@ -25,7 +25,7 @@ func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limit
 	for _, c := range left {
 		for limit, n := range c.Amounts.All() {
 			if n > 0 && c.Account != nil {
-				r.pots.giveBack(lentKey{limiter.Scope{Entity: c.Account.Entity, Resource: c.Account.Resource}, limit}, n)
+				r.pots.refund(c.Account, limit, n)
 			}
 		}
 	}

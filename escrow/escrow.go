@@ -50,8 +50,9 @@ type Options struct {
 type Repository struct {
 	limiter.Repository // the store
 	*escrow
-	pots *pots // of this namespace
-	view bool  // Close does nothing
+	pots *pots  // of this namespace
+	name string // of the namespace, for a store that does not identify it
+	view bool   // Close does nothing
 }
 
 // escrow holds what all views of a Repository share.
@@ -102,6 +103,9 @@ func (e *escrow) potsOf(repo limiter.Repository, name string) *pots {
 	if all == nil {
 		all = newPots(e)
 		e.namespaces[id] = all
+		if e.closed {
+			all.keepClosed(&fence{everything})
+		}
 	}
 	return all
 }
@@ -137,7 +141,7 @@ func (r *Repository) Namespace(ctx context.Context, name string) (limiter.Reposi
 	if err != nil {
 		return nil, err
 	}
-	return &Repository{Repository: store, escrow: r.escrow, pots: r.potsOf(store, name), view: true}, nil
+	return &Repository{Repository: store, escrow: r.escrow, pots: r.potsOf(store, name), name: name, view: true}, nil
 }
 
 // Close returns all held tokens, then closes the store. On a view, Close does
@@ -152,7 +156,7 @@ func (r *Repository) Close() error {
 	r.mu.Unlock()
 	if first {
 		for _, all := range r.everyPots() {
-			all.fence(everything) // for ever
+			all.fence(everything) // never opened again
 		}
 		r.janitor.close()
 	}

@@ -21,7 +21,8 @@ func (f *flight) finish() {
 		switch {
 		case !f.serves(&w.charge): // the accounts have changed
 			w.answer(result{alone: true})
-		case w.over.Load(): // the caller has left
+		case w.over.Load():
+			f.spare(&w.charge.Amounts)
 		case f.pay(have, w, true):
 			admitted = append(admitted, w)
 			f.spend(&w.charge.Amounts)
@@ -36,8 +37,18 @@ func (f *flight) finish() {
 	if f.moved {
 		f.awaitReturns(surplus)
 	}
-	f.refuse(refused)
+	f.refuseAll(refused)
 	f.admit(admitted)
+}
+
+// spare reduces the extra by the share of a caller that has left: a pot holds at
+// most what it spent.
+func (f *flight) spare(amounts *limiter.Amounts) {
+	for j, n := range f.amounts(amounts) {
+		n = min(n, f.extra[j])
+		f.extra[j] -= n
+		f.release(&f.accounts, j, n)
+	}
 }
 
 // awaitReturns waits until the tokens that a change of accounts left over are
@@ -72,7 +83,7 @@ func (f *flight) keep(rest []int64) (surplus []int64) {
 		f.giveBack(&f.accounts, surplus)
 	}
 	if slices.ContainsFunc(f.extra, positive) {
-		g := &grant{accounts: f.accounts, store: f.store, at: f.at, held: held, size: f.extra}
+		g := &grant{accounts: f.accounts, pots: f.pots, store: f.store, at: f.at, held: held, size: f.extra}
 		f.grants = append(f.grants, g)
 		f.janitor.watch(f.pot, g)
 	}
@@ -81,9 +92,9 @@ func (f *flight) keep(rest []int64) (surplus []int64) {
 
 func positive(n int64) bool { return n > 0 }
 
-// refuse answers callers whose charge did not fit, with what the pot holds as
+// refuseAll answers callers whose charge did not fit, with what the pot holds as
 // available.
-func (f *flight) refuse(callers []*waiter) {
+func (f *flight) refuseAll(callers []*waiter) {
 	if len(callers) == 0 {
 		return
 	}

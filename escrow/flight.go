@@ -2,10 +2,12 @@ package escrow
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
 // fly serves the queue, one request at a time, until it is empty.
@@ -25,6 +27,7 @@ func (p *pot) board(store limiter.Repository) *flight {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var batch []*waiter
+	claims := make([]int64, len(p.slots))
 	queue := p.queue
 	p.queue = nil
 	for i, w := range queue {
@@ -36,8 +39,12 @@ func (p *pot) board(store limiter.Repository) *flight {
 		case !p.serves(&w.charge):
 			w.answer(result{alone: true})
 		case len(batch) == 0 && p.serve(w):
+		case p.refuse(w, claims):
 		default:
 			batch = append(batch, w)
+			for j, n := range p.amounts(&w.charge.Amounts) {
+				claims[j] = bucket.Add(claims[j], n)
+			}
 		}
 	}
 	if len(batch) == 0 {
@@ -63,6 +70,17 @@ func (p *pot) serve(w *waiter) bool {
 		p.putBack(w)
 		p.local--
 	}
+	return true
+}
+
+// refuse answers a waiter, if the last refusal proves that its charge does not fit
+// after the claims of others.
+func (p *pot) refuse(w *waiter, claims []int64) bool {
+	t := tick{w.now.UnixMilli(), p.machine()}
+	if !p.refuses(&w.charge, t, claims) {
+		return false
+	}
+	w.answer(result{outcome: p.refuseLocally(t)})
 	return true
 }
 
@@ -118,7 +136,7 @@ func (f *flight) run() {
 	charge := f.prepare()
 	for round := 1; charge.Amounts.Len() > 0 && round <= maxRounds; round++ {
 		out, err := f.send(ctx, charge)
-		if err == nil && f.strange(charge, &out) {
+		if f.strange(charge, &out, err) {
 			return
 		}
 		charge = f.learn(charge, &out, err, round)
@@ -157,10 +175,12 @@ func (f *flight) introduce(ctx context.Context) {
 	if err == nil && out.Admitted { // a refusal may leave out the parent
 		f.defaults = slices.Clone(w.charge.Defaults)
 		f.adopt(&out)
-		f.see(f.at.now, &out)
+		f.see(f.at, &out)
 	}
 	switch here := w.answer(result{outcome: out, err: err}); {
-	case err != nil || !out.Admitted:
+	case err != nil:
+	case !out.Admitted:
+		f.refuseQueue(f.at.now, &out)
 	case here:
 		f.spend(&w.charge.Amounts)
 	default:
@@ -189,7 +209,7 @@ func (f *flight) spend(amounts *limiter.Amounts) {
 
 // giveBack has tokens returned that a flight took and does not need.
 func (f *flight) giveBack(a *accounts, tokens []int64) {
-	f.janitor.give(&grant{accounts: *a, store: f.store, at: f.at, held: tokens, ended: true})
+	f.janitor.give(&grant{accounts: *a, pots: f.pots, store: f.store, at: f.at, held: tokens, ended: true})
 }
 
 // adopt makes the accounts of an answer those of the pot. Grants of other accounts
@@ -198,7 +218,7 @@ func (p *pot) adopt(out *limiter.Outcome) {
 	p.endAll()
 	p.accounts = newAccounts(out.Self.Account, out.Parent.Account, p.maxHold)
 	p.spent = make([]spending, len(p.slots))
-	p.image = image{}
+	p.image, p.refusal = image{}, refusal{}
 }
 
 // learn records an answer. It returns the next charge if another request can admit
@@ -221,7 +241,7 @@ func (f *flight) learn(charge limiter.Charge, out *limiter.Outcome, err error, r
 	if changed {
 		f.move(out)
 	}
-	f.see(f.at.now, out)
+	f.see(f.at, out)
 	callers, hadExtra := f.batch, false
 	if out.Admitted {
 		for j, n := range f.amounts(&charge.Amounts) {
@@ -246,19 +266,23 @@ func (f *flight) learn(charge limiter.Charge, out *limiter.Outcome, err error, r
 	return f.charge(f.need(fitting))
 }
 
-// strange reports whether a refusal is by other accounts than the pot's, so that
-// it says nothing about the callers. It queues them again, to learn the accounts.
-func (f *flight) strange(charge limiter.Charge, out *limiter.Outcome) bool {
+// strange reports whether an answer is by other accounts than the pot's and admits
+// nothing, so that it says nothing about the callers: a refusal, or an error about
+// a limit that is gone. It queues them again, to learn the accounts.
+func (f *flight) strange(charge limiter.Charge, out *limiter.Outcome, err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if out.Admitted || f.same(out) || len(f.batch) == 1 && charge.Amounts.Equal(f.batch[0].charge.Amounts) {
+	if len(f.batch) == 1 && charge.Amounts.Equal(f.batch[0].charge.Amounts) {
+		return false
+	}
+	if _, invalid := errors.AsType[*limiter.InvalidError](err); !invalid && (err != nil || out.Admitted || f.same(out)) {
 		return false
 	}
 	f.dropExtra()
 	f.unclaim(f.reserved)
 	f.giveBack(&f.accounts, f.granted)
 	f.endAll()
-	f.accounts = accounts{}
+	f.accounts, f.refusal = accounts{}, refusal{}
 	f.queue = append(f.batch, f.queue...)
 	return true
 }
@@ -274,10 +298,11 @@ func (f *flight) move(out *limiter.Outcome) {
 	f.adopt(out)
 	f.reset()
 	f.moved = true
-	f.see(f.at.now, out)
+	f.see(f.at, out)
+	spent, _ := f.need(f.batch)
 	for i, n := range extra {
 		if j := f.slot(old.slots[i].name, i); j >= 0 && f.hold > 0 {
-			f.extra[j] = f.borrow(j, min(n, f.left(j, f.at.now)/share))
+			f.extra[j] = f.borrow(j, min(n, spent[j], f.left(j, f.at.now)/share))
 		}
 	}
 }
@@ -296,7 +321,7 @@ func (f *flight) unclaim(tokens []int64) {
 		}
 		late := make([]int64, len(c.grant.held))
 		late[c.slot] = n
-		f.janitor.give(&grant{accounts: c.grant.accounts, store: c.grant.store, at: c.grant.at, held: late, ended: true})
+		f.janitor.give(&grant{accounts: c.grant.accounts, pots: f.pots, store: c.grant.store, at: c.grant.at, held: late, ended: true, late: c.grant.late})
 	}
 }
 

@@ -9,12 +9,14 @@ import (
 // grant holds what a request took beyond the calls that it was made for.
 type grant struct {
 	accounts
+	pots  *pots
 	store limiter.Repository
 	at    tick // when the debit was sent
 	held  []int64
 	size  []int64 // what the grant left over at first; held is never above it
 	ended bool    // it is no longer in its pot
 	late  bool    // it must not be returned
+	epoch int64   // of the janitor, when it ended
 }
 
 // over reports whether the hold has ended, by the caller's clock or the machine's.

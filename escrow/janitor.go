@@ -13,26 +13,26 @@ type janitor struct {
 	*escrow
 	ctx     context.Context //nolint:containedctx // returns outlive the calls that cause them
 	mu      sync.Mutex
-	idle    sync.Cond // broadcast when pending reaches 0
+	idle    sync.Cond // broadcast when the last return of an epoch ends
 	closed  bool
-	due     dueHeap  // grants that will end
-	ended   []*grant // to return
-	pending int      // ended grants that are not returned yet
-	tokens  int64    // of these
+	due     dueHeap       // grants that will end
+	ended   []*grant      // to return
+	epoch   int64         // grows with each flush
+	pending map[int64]int // by epoch: ended grants that are not returned yet
+	tokens  int64         // of these
 	wake    chan struct{}
 	done    chan struct{}
 }
 
 // Limits of the janitor's work.
 const (
-	sweepEvery     = 10 * time.Second
-	returnsAtOnce  = 16
-	shortestReturn = 5 * time.Millisecond // to send a return at all
+	sweepEvery    = 10 * time.Second
+	returnsAtOnce = 64
 )
 
 func (j *janitor) init(e *escrow) {
 	j.escrow, j.ctx, j.wake, j.done = e, context.Background(), make(chan struct{}, 1), make(chan struct{})
-	j.idle.L = &j.mu
+	j.idle.L, j.pending = &j.mu, map[int64]int{}
 	go j.run()
 }
 
@@ -53,7 +53,8 @@ func (j *janitor) give(g *grant) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.ended = append(j.ended, g)
-	j.pending++
+	g.epoch = j.epoch
+	j.pending[g.epoch]++
 	j.tokens += tokens
 	j.poke()
 }
@@ -66,13 +67,25 @@ func (j *janitor) poke() {
 	}
 }
 
-// flush waits until all ended grants have been returned or dropped.
+// flush waits until all grants that have ended so far are returned or dropped. It
+// does not wait for grants that end meanwhile.
 func (j *janitor) flush() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for j.pending > 0 {
+	epoch := j.epoch
+	j.epoch++
+	for j.pendingUpTo(epoch) {
 		j.idle.Wait()
 	}
+}
+
+func (j *janitor) pendingUpTo(epoch int64) bool {
+	for e := range j.pending {
+		if e <= epoch {
+			return true
+		}
+	}
+	return false
 }
 
 // held returns the tokens that are on their way back.
@@ -165,6 +178,7 @@ func (j *janitor) send(g *grant) {
 	credits, tokens := g.credits()
 	err := j.credit(g, func(ctx context.Context, now time.Time) error { return g.store.Credit(ctx, now, credits...) })
 	if err == nil {
+		g.pots.returnedTo(credits)
 		j.returned.Add(tokens)
 	} else {
 		j.dropped.Add(tokens)
@@ -172,7 +186,8 @@ func (j *janitor) send(g *grant) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.tokens -= tokens
-	if j.pending--; j.pending == 0 {
+	if j.pending[g.epoch]--; j.pending[g.epoch] == 0 {
+		delete(j.pending, g.epoch)
 		j.idle.Broadcast()
 	}
 }

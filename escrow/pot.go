@@ -1,6 +1,7 @@
 package escrow
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -23,6 +24,7 @@ type pot struct {
 	accounts
 	defaults []limiter.Limit // of the charges that it serves
 	image    image
+	refusal  refusal
 	grants   []*grant // oldest first
 	spent    []spending
 	latest   tick          // of the charges so far, each clock by itself
@@ -54,11 +56,11 @@ type slot struct {
 }
 
 func newAccounts(self, parent *limiter.Account, maxHold time.Duration) accounts {
-	a := accounts{self: self, parent: parent, hold: maxHold}
+	a := accounts{self: self, parent: parent}
 	for i, l := range self.Limits {
 		a.slots = append(a.slots, slot{l.Name, i, -1})
-		a.hold = min(a.hold, holdOf(l))
 	}
+	a.hold = shortestHold(maxHold, self.Limits)
 	if parent != nil {
 		for i, l := range parent.Limits {
 			if j := a.slot(l.Name, i); j >= 0 {
@@ -66,8 +68,8 @@ func newAccounts(self, parent *limiter.Account, maxHold time.Duration) accounts 
 			} else {
 				a.slots = append(a.slots, slot{l.Name, -1, i})
 			}
-			a.hold = min(a.hold, holdOf(l))
 		}
+		a.hold = shortestHold(a.hold, parent.Limits)
 	}
 	if a.hold < minHold {
 		a.hold = 0
@@ -75,11 +77,14 @@ func newAccounts(self, parent *limiter.Account, maxHold time.Duration) accounts 
 	return a
 }
 
-// holdOf returns 1 % of the fill time of a limit.
-func holdOf(l limiter.Limit) time.Duration {
+// shortestHold returns 1 % of the shortest fill time of limits, and at most hold.
+func shortestHold(hold time.Duration, limits []limiter.Limit) time.Duration {
 	const percent = 100
-	fill := bucket.FillTime(rate(l))
-	return time.Duration(min(fill, int64(time.Hour/time.Millisecond)*percent)) * time.Millisecond / percent
+	for _, l := range limits {
+		fill := min(bucket.FillTime(rate(l)), math.MaxInt64/int64(time.Millisecond))
+		hold = min(hold, time.Duration(fill)*time.Millisecond/percent)
+	}
+	return hold
 }
 
 func rate(l limiter.Limit) bucket.Rate { return bucket.RateOf(l.Capacity, l.Refill, l.Period) }
@@ -112,9 +117,11 @@ type image struct {
 	laterAt          int64
 }
 
-// see stores the balances of an answer to a call at now. The answer has the pot's
+// see stores the balances of the answer to a request. The answer has the pot's
 // accounts, but the level of their limits may have changed.
-func (p *pot) see(now int64, out *limiter.Outcome) {
+func (p *pot) see(at tick, out *limiter.Outcome) {
+	now := at.now
+	p.refusal = refusal{p.refusal.known || !out.Admitted, out.Parent.Account != nil, at}
 	p.self, p.image.later = out.Self.Account, nil
 	p.image.self, p.image.selfAt = out.Self.Tokens, now+out.Self.Ahead.Milliseconds()
 	if out.Parent.Account != nil {

@@ -22,8 +22,8 @@ type pots struct {
 	fenceCount atomic.Int32 // of fences, to skip the lock
 
 	lentMu sync.Mutex
-	lent   map[lentKey]int64     // tokens of grants, held or spent
-	given  map[lentKey]*spending // tokens given back to the store lately
+	lent   map[lentKey]int64   // tokens of grants, held or spent
+	given  map[lentKey]*refund // tokens given back to the store lately
 }
 
 // shard holds a part of the pots. Its lock guards their fields, too.
@@ -33,14 +33,8 @@ type shard struct {
 	local int64 // charges that its pots covered
 }
 
-// lentKey identifies a limit of an account.
-type lentKey struct {
-	account limiter.Scope
-	limit   string
-}
-
 func newPots(e *escrow) *pots {
-	all := &pots{escrow: e, seed: maphash.MakeSeed(), lent: map[lentKey]int64{}, given: map[lentKey]*spending{}}
+	all := &pots{escrow: e, seed: maphash.MakeSeed(), lent: map[lentKey]int64{}, given: map[lentKey]*refund{}}
 	for i := range all.shards {
 		all.shards[i].byKey = map[limiter.Scope]*pot{}
 	}
@@ -95,13 +89,7 @@ func (all *pots) addTo(stats *Stats) {
 // sweep removes the pots that no call has used lately.
 func (all *pots) sweep() {
 	now := all.machine()
-	all.lentMu.Lock()
-	for key, given := range all.given {
-		if given.total(now, all.maxHold) == 0 {
-			delete(all.given, key)
-		}
-	}
-	all.lentMu.Unlock()
+	all.sweepRefunds(now)
 	for i := range all.shards {
 		s := &all.shards[i]
 		s.mu.Lock()
@@ -114,55 +102,6 @@ func (all *pots) sweep() {
 	}
 }
 
-// lend reserves up to n tokens of a limit and returns how many. All pots of an
-// account together hold at most an eighth of its capacity.
-func (all *pots) lend(key lentKey, n, capacity int64) int64 {
-	all.lentMu.Lock()
-	defer all.lentMu.Unlock()
-	n = max(0, min(n, capacity/share-all.lent[key]))
-	if n > 0 {
-		all.lent[key] += n
-	}
-	return n
-}
-
-// unlend ends the reservation of n tokens.
-func (all *pots) unlend(key lentKey, n int64) {
-	if n == 0 {
-		return
-	}
-	all.lentMu.Lock()
-	defer all.lentMu.Unlock()
-	if all.lent[key] -= n; all.lent[key] == 0 {
-		delete(all.lent, key)
-	}
-}
-
-// giveBack records that the store gets back n tokens of a limit, so that pots
-// hold less: what was given back was not spent.
-func (all *pots) giveBack(key lentKey, n int64) {
-	if all.maxHold == 0 {
-		return
-	}
-	all.lentMu.Lock()
-	defer all.lentMu.Unlock()
-	if all.given[key] == nil {
-		all.given[key] = &spending{}
-	}
-	all.given[key].add(all.machine(), all.maxHold, n)
-}
-
-// givenBack returns the tokens of a limit that the store got back in the last
-// hold.
-func (all *pots) givenBack(key lentKey) int64 {
-	all.lentMu.Lock()
-	defer all.lentMu.Unlock()
-	if all.given[key] == nil {
-		return 0
-	}
-	return all.given[key].total(all.machine(), all.maxHold)
-}
-
 // fence keeps the pots that it matches closed while limits or entities change.
 type fence struct{ match func(*pot) bool }
 
@@ -171,15 +110,27 @@ func everything(*pot) bool { return true }
 // fence closes the matching pots, waits for their requests and returns their
 // tokens. Until open is called, charges of these buckets go to the store alone.
 func (all *pots) fence(match func(*pot) bool) (open func()) {
-	f := &fence{match}
-	all.fenceMu.Lock()
-	all.fences = append(all.fences, f)
-	all.fenceCount.Add(1)
-	all.fenceMu.Unlock()
-	for _, p := range all.each() {
+	open = all.keepClosed(&fence{match})
+	all.empty(match, all.each()...)
+	return open
+}
+
+// empty waits for the requests of the matching pots and returns their tokens. A
+// fence keeps them closed.
+func (all *pots) empty(match func(*pot) bool, list ...*pot) {
+	for _, p := range list {
 		p.drain(match)
 	}
 	all.janitor.flush()
+}
+
+// keepClosed puts up a fence. Charges that it matches go to the store alone until
+// open is called.
+func (all *pots) keepClosed(f *fence) (open func()) {
+	all.fenceMu.Lock()
+	defer all.fenceMu.Unlock()
+	all.fences = append(all.fences, f)
+	all.fenceCount.Store(int32(len(all.fences)))
 	return func() {
 		all.fenceMu.Lock()
 		defer all.fenceMu.Unlock()

@@ -49,22 +49,31 @@ type heldTokens map[lentKey]int64
 func (r *Repository) heldTokens(now time.Time) heldTokens {
 	held := heldTokens{}
 	t := tick{now.UnixMilli(), r.machine()}
-	for _, p := range r.pots.each() {
-		p.mu.Lock()
-		p.expire(t)
-		for j := range p.slots {
-			if n := p.heldOf(j); n > 0 {
-				if p.slots[j].self >= 0 {
-					held[p.lentKey(false, p.slots[j].name)] += n
-				}
-				if p.slots[j].parent >= 0 {
-					held[p.lentKey(true, p.slots[j].name)] += n
+	for i := range r.pots.shards {
+		s := &r.pots.shards[i]
+		s.mu.Lock()
+		for _, p := range s.byKey {
+			for _, g := range p.grants {
+				if !g.over(t) {
+					held.add(g)
 				}
 			}
 		}
-		p.mu.Unlock()
+		s.mu.Unlock()
 	}
 	return held
+}
+
+// add adds what a grant holds.
+func (h heldTokens) add(g *grant) {
+	for j, n := range g.held {
+		if n > 0 && g.slots[j].self >= 0 {
+			h[g.lentKey(false, g.slots[j].name)] += n
+		}
+		if n > 0 && g.slots[j].parent >= 0 {
+			h[g.lentKey(true, g.slots[j].name)] += n
+		}
+	}
 }
 
 // addTo adds the held tokens to the balances of a bucket.

@@ -1,0 +1,100 @@
+package escrow
+
+import (
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// lentKey identifies a limit of an account.
+type lentKey struct {
+	account limiter.Scope
+	limit   string
+}
+
+// lend reserves up to n tokens of a limit and returns how many. All pots of an
+// account together hold at most an eighth of its capacity.
+func (all *pots) lend(key lentKey, n, capacity int64) int64 {
+	all.lentMu.Lock()
+	defer all.lentMu.Unlock()
+	n = max(0, min(n, capacity/share-all.lent[key]))
+	if n > 0 {
+		all.lent[key] += n
+	}
+	return n
+}
+
+// unlend ends the reservation of n tokens.
+func (all *pots) unlend(key lentKey, n int64) {
+	if n == 0 {
+		return
+	}
+	all.lentMu.Lock()
+	defer all.lentMu.Unlock()
+	if all.lent[key] -= n; all.lent[key] == 0 {
+		delete(all.lent, key)
+	}
+}
+
+// refund counts the tokens of a limit that went back to the store. They include
+// those that no pot held: what was given back was not spent.
+type refund struct {
+	spending
+	hold time.Duration // of the account
+	at   time.Duration // of the last one
+}
+
+// refund records that the store got back n spent tokens of a limit, so that pots
+// hold less. With n 0, unspent tokens were returned.
+func (all *pots) refund(a *limiter.Account, limit string, n int64) {
+	if all.maxHold == 0 {
+		return
+	}
+	key := lentKey{limiter.Scope{Entity: a.Entity, Resource: a.Resource}, limit}
+	now, hold := all.machine(), max(minHold, shortestHold(all.maxHold, a.Limits))
+	all.lentMu.Lock()
+	defer all.lentMu.Unlock()
+	r := all.given[key]
+	if r == nil || r.hold != hold {
+		next := &refund{hold: hold}
+		if r != nil {
+			next.add(now, hold, r.total(now, r.hold))
+		}
+		r = next
+		all.given[key] = r
+	}
+	r.add(now, hold, n)
+	r.at = now
+}
+
+// returnedTo records that the store got back unspent tokens.
+func (all *pots) returnedTo(credits []limiter.Credit) {
+	for _, c := range credits {
+		for limit := range c.Amounts.All() {
+			all.refund(c.Account, limit, 0)
+		}
+	}
+}
+
+// refunded returns the spent tokens of a limit that the store got back in the last
+// hold, and when it last got any.
+func (all *pots) refunded(key lentKey) (n int64, at time.Duration) {
+	all.lentMu.Lock()
+	defer all.lentMu.Unlock()
+	r := all.given[key]
+	if r == nil {
+		return 0, 0
+	}
+	return r.total(all.machine(), r.hold), r.at
+}
+
+// sweepRefunds forgets those that count no longer.
+func (all *pots) sweepRefunds(now time.Duration) {
+	all.lentMu.Lock()
+	defer all.lentMu.Unlock()
+	for key, r := range all.given {
+		if r.total(now, r.hold) == 0 && now-r.at > all.maxHold {
+			delete(all.given, key)
+		}
+	}
+}

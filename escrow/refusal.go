@@ -1,0 +1,96 @@
+package escrow
+
+import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// refusal remembers that a bucket refused a request. From then on, the image of
+// each answer refuses for a hold what it does not cover, so that an empty bucket
+// costs few requests.
+type refusal struct {
+	known  bool
+	parent bool // the last answer showed the parent
+	at     tick // when its request was sent
+}
+
+// refuses reports whether the last answer proves that the store does not cover
+// what the pot lacks for a charge, after the claims of earlier callers by slot. The
+// caller has called expire.
+func (p *pot) refuses(c *limiter.Charge, t tick, claims []int64) bool {
+	r := &p.refusal
+	if !r.known || t.machine >= r.at.machine+p.hold || t.now < r.at.now || t.now >= r.at.now+p.hold.Milliseconds() {
+		return false
+	}
+	for i := range c.Amounts.Len() {
+		name, n := c.Amounts.At(i)
+		j := p.slot(name, i)
+		if claims != nil {
+			n = bucket.Add(n, claims[j])
+		}
+		s, lack := &p.slots[j], bucket.Thousandths(max(0, n-p.heldOf(j)))
+		if s.self >= 0 && bucket.Advance(p.image.self[s.self], p.image.selfAt, t.now, rate(p.self.Limits[s.self])) < lack && !p.refundedSince(false, name) {
+			return true
+		}
+		if s.parent >= 0 && r.parent && bucket.Advance(p.image.parent[s.parent], p.image.parentAt, t.now, rate(p.parent.Limits[s.parent])) < lack && !p.refundedSince(true, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// refundedSince reports whether this process gave tokens of a limit back after the
+// refused request was sent.
+func (p *pot) refundedSince(parent bool, limit string) bool {
+	_, at := p.refunded(p.lentKey(parent, limit))
+	return at >= p.refusal.at.machine && at > 0
+}
+
+// refuseLocally returns the outcome of a charge that refuses is true for.
+func (p *pot) refuseLocally(t tick) limiter.Outcome {
+	out := p.outcome(false, t.now)
+	if !p.refusal.parent {
+		out.Parent = limiter.Bucket{}
+	}
+	return out
+}
+
+// refuseQueue answers the callers in the queue whose charge an unknown bucket does
+// not cover either, after it refused the first charge at now. Others may fit.
+func (f *flight) refuseQueue(now int64, out *limiter.Outcome) {
+	f.queue = slices.DeleteFunc(f.queue, func(w *waiter) bool {
+		later := limiter.Outcome{Self: laterBucket(&out.Self, now, w.now.UnixMilli()), Parent: laterBucket(&out.Parent, now, w.now.UnixMilli())}
+		if !slices.Equal(w.charge.Defaults, f.batch[0].charge.Defaults) || !names(&later, &w.charge.Amounts) || covers(&w.charge.Amounts, &later.Self, &later.Parent) {
+			return false
+		}
+		w.answer(result{outcome: later})
+		return true
+	})
+}
+
+// laterBucket returns a bucket, as it was found at a time, at another time.
+func laterBucket(b *limiter.Bucket, from, now int64) limiter.Bucket {
+	if b.Account == nil {
+		return limiter.Bucket{}
+	}
+	at := from + b.Ahead.Milliseconds()
+	tokens := make([]int64, len(b.Tokens))
+	advance(tokens, b.Tokens, b.Account.Limits, at, now)
+	return limiter.Bucket{Account: b.Account, Tokens: tokens, Ahead: ahead(at, now)}
+}
+
+// names reports whether each amount is of a limit of the buckets.
+func names(out *limiter.Outcome, amounts *limiter.Amounts) bool {
+	for name := range amounts.All() {
+		if !hasLimit(out.Self.Account, name) && !hasLimit(out.Parent.Account, name) {
+			return false
+		}
+	}
+	return true
+}
+
+func hasLimit(a *limiter.Account, name string) bool {
+	return a != nil && slices.ContainsFunc(a.Limits, func(l limiter.Limit) bool { return l.Name == name })
+}
