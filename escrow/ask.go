@@ -64,7 +64,7 @@ func (f *flight) allowance(j int, sum int64, t tick) int64 {
 	if f.hold == 0 {
 		return 0
 	}
-	extra := bucket.Add(f.spent[j].recent(f.elapsed, f.hold), sum) - f.heldOf(j) - f.refundedOf(j)
+	extra := bucket.Add(f.netSpent(j), sum) - f.heldOf(j) - f.refundedOf(j)
 	extra = min(extra, (f.left(j, t.now)-(sum-f.reserved[j]))/share)
 	if extra <= 0 {
 		return 0

@@ -23,9 +23,9 @@ type auditor struct {
 	escrow    *Repository
 	mu        sync.Mutex // the janitor credits from several goroutines
 	rng       *rand.Rand
-	paid      map[lentKey]int64 // by the store, less what it got back
-	used      map[lentKey]int64 // by the client, less what it gave back
-	spendings map[lentKey][]spendingAt
+	paid      map[lentKey]int64        // by the store, less what it got back
+	used      map[lentKey]int64        // by the client, less what it gave back
+	spendings map[lentKey][]spendingAt // by pot, less what was given back
 	debits    map[lentKey][]spendingAt
 	checked   map[*grant]bool // grants of pots that were seen
 	dropped   map[lentKey]int64
@@ -188,8 +188,11 @@ func (a *auditor) consume(ctx context.Context) {
 	if a.rng.IntN(4) == 0 {
 		amounts = limiter.Tokens("rpm", 1)
 	}
-	// Clocks of callers differ by up to 5 ms.
+	// Clocks of callers differ by up to 5 ms, and a few are ahead.
 	now := time.Now().Add(-time.Duration(a.rng.Int64N(int64(5 * time.Millisecond))))
+	if a.rng.IntN(200) == 0 {
+		now = now.Add(time.Duration(a.rng.Int64N(int64(3 * time.Second))))
+	}
 	out, err := a.escrow.Consume(ctx, now, limiter.Charge{Entity: entity, Resource: resource, Amounts: amounts})
 	if err != nil {
 		a.Fatal(err)
@@ -202,10 +205,8 @@ func (a *auditor) consume(ctx context.Context) {
 
 // use books an admission, or a give-back if amounts are negative.
 func (a *auditor) use(amounts limiter.Amounts, accounts []*limiter.Account) {
-	each(amounts, accounts, func(k lentKey, n int64) {
-		a.used[k] += n
-		a.spendings[k] = add(a.spendings[k], spendingAt{a.escrow.machine(), n})
-	})
+	each(amounts, accounts, func(k lentKey, n int64) { a.used[k] += n })
+	each(amounts, accounts[:1], func(k lentKey, n int64) { a.spend(k, n) })
 }
 
 // giveBack corrects a charge as a lease does: for all payers at once.
@@ -241,6 +242,11 @@ func (a *auditor) giveBack(ctx context.Context) {
 		negated = negated.And(limit, -n)
 	}
 	a.use(negated, payers(l.out))
+	each(negated, payers(l.out)[1:], func(k lentKey, n int64) { a.spend(k, max(n, 0)) }) // the parent's own pot may pay it
+}
+
+func (a *auditor) spend(k lentKey, n int64) {
+	a.spendings[k] = add(a.spendings[k], spendingAt{a.escrow.machine(), n})
 }
 
 // check checks the books of every account, and the rules of every pot.
@@ -313,7 +319,7 @@ func (a *auditor) checkGrant(p *pot, g *grant) {
 
 func (a *auditor) checkSize(g *grant, j int) {
 	k := key(g.self, g.slots[j].name)
-	spent := since(a.spendings[k], g.at.machine-g.hold) // less the give-backs of pots that share the account
+	spent := since(a.spendings[k], g.at.machine-g.hold)
 	if g.size[j] > max(0, spent) {
 		a.Errorf("%v: a grant leaves %d tokens, but only %d were spent in the last %v", k, g.size[j], spent, g.hold)
 	}

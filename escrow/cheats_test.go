@@ -20,9 +20,9 @@ func TestCheatsAreFound(t *testing.T) {
 		{"depositing above the grant", "pot.go", "part := min(n-kept, g.size[j]-g.held[j])", "part := n - kept"},
 		{"spending after the hold", "janitor.go", "dueGrant{g.at.machine + g.hold, p, g}", "dueGrant{g.at.machine + 3*g.hold/2, p, g}"},
 		{"forgetting the parent", "grant.go", "if g.slots[j].parent >= 0 {", "if g.slots[j].parent >= 0 && g.slots[j].self < 0 {"},
-		{"granting more than was spent", "ask.go", "bucket.Add(f.spent[j].recent(f.elapsed, f.hold), sum)", "2*bucket.Add(f.spent[j].recent(f.elapsed, f.hold), sum)"},
-		{"forgetting give-backs", "pots.go", "all.given[key].add(all.machine(), all.maxHold, n)", "all.given[key].add(all.machine(), all.maxHold, 0)"},
-		{"returning late", "janitor.go", "dueGrant{g.at.machine + g.hold, p, g}", "dueGrant{g.at.machine + 5*g.hold/2, p, g}"},
+		{"granting more than was spent", "ask.go", "bucket.Add(f.netSpent(j), sum)", "2*bucket.Add(f.netSpent(j), sum)"},
+		{"forgetting give-backs", "lent.go", "r.add(now, hold, n)", "r.add(now, hold, 0)"},
+		{"returning late", "janitor.go", "if left <= 0 || g.late {", "if left <= 0 {"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

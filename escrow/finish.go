@@ -132,7 +132,7 @@ func (f *flight) returnShare(amounts *limiter.Amounts) {
 	tokens := f.amounts(amounts)
 	for j, n := range tokens {
 		kept := f.deposit(j, n)
-		f.spent[j].add(f.elapsed, f.hold, kept-n)
+		f.back[j].add(f.latest.machine, f.hold, n-kept)
 		tokens[j] = n - kept
 	}
 	f.giveBack(&f.accounts, tokens)

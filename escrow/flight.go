@@ -217,7 +217,7 @@ func (f *flight) giveBack(a *accounts, tokens []int64) {
 func (p *pot) adopt(out *limiter.Outcome) {
 	p.endAll()
 	p.accounts = newAccounts(out.Self.Account, out.Parent.Account, p.maxHold)
-	p.spent = make([]spending, len(p.slots))
+	p.spent, p.back = make([]spending, len(p.slots)), make([]spending, len(p.slots))
 	p.image, p.refusal = image{}, refusal{}
 }
 

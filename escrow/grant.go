@@ -63,42 +63,32 @@ func (g *grant) credits() (credits []limiter.Credit, tokens int64) {
 
 const sliceCount = 8
 
-// spending counts what was spent and what was given back in slices of a hold. The
-// oldest slice lies partly before the last hold.
+// spending counts tokens in slices of a hold. The oldest slice lies partly before
+// the last hold.
 type spending struct {
-	slices [sliceCount + 1]struct{ spent, given int64 }
+	slices [sliceCount + 1]int64
 	last   int64 // number of the newest slice since the start of time
 }
 
-// add counts n tokens as spent, or as given back if n is negative.
+// add counts n tokens.
 func (s *spending) add(at, hold time.Duration, n int64) {
 	if hold == 0 {
 		return
 	}
 	s.advance(at, hold)
-	slice := &s.slices[s.last%int64(len(s.slices))]
-	slice.spent += max(n, 0)
-	slice.given -= min(n, 0)
+	s.slices[s.last%int64(len(s.slices))] += n
 }
 
-// recent returns at most what was spent in the last hold, less what was given back:
-// the oldest slice counts only for the latter.
-func (s *spending) recent(at, hold time.Duration) (sum int64) {
-	s.advance(at, hold)
-	for i := range s.slices {
-		if int64(i) != (s.last+1)%int64(len(s.slices)) {
-			sum += s.slices[i].spent
-		}
-		sum -= s.slices[i].given
-	}
-	return sum
+// atMost returns at most what was counted in the last hold.
+func (s *spending) atMost(at, hold time.Duration) (sum int64) {
+	return s.atLeast(at, hold) - s.slices[(s.last+1)%int64(len(s.slices))]
 }
 
-// total returns at least what was spent in the last hold.
-func (s *spending) total(at, hold time.Duration) (sum int64) {
+// atLeast returns at least what was counted in the last hold.
+func (s *spending) atLeast(at, hold time.Duration) (sum int64) {
 	s.advance(at, hold)
-	for i := range s.slices {
-		sum += s.slices[i].spent
+	for _, n := range s.slices {
+		sum += n
 	}
 	return sum
 }
@@ -108,7 +98,7 @@ func (s *spending) advance(at, hold time.Duration) {
 	now := int64(at / (hold / sliceCount))
 	for range min(now-s.last, int64(len(s.slices))) {
 		s.last++
-		s.slices[s.last%int64(len(s.slices))] = struct{ spent, given int64 }{}
+		s.slices[s.last%int64(len(s.slices))] = 0
 	}
 	s.last = max(s.last, now)
 }

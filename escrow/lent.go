@@ -58,7 +58,7 @@ func (all *pots) refund(a *limiter.Account, limit string, n int64) {
 	if r == nil || r.hold != hold {
 		next := &refund{hold: hold}
 		if r != nil {
-			next.add(now, hold, r.total(now, r.hold))
+			next.add(now, hold, r.atLeast(now, r.hold))
 		}
 		r = next
 		all.given[key] = r
@@ -85,7 +85,7 @@ func (all *pots) refunded(key lentKey) (n int64, at time.Duration) {
 	if r == nil {
 		return 0, 0
 	}
-	return r.total(all.machine(), r.hold), r.at
+	return r.atLeast(all.machine(), r.hold), r.at
 }
 
 // sweepRefunds forgets those that count no longer.
@@ -93,7 +93,7 @@ func (all *pots) sweepRefunds(now time.Duration) {
 	all.lentMu.Lock()
 	defer all.lentMu.Unlock()
 	for key, r := range all.given {
-		if r.total(now, r.hold) == 0 && now-r.at > all.maxHold {
+		if r.atLeast(now, r.hold) == 0 && now-r.at > all.maxHold {
 			delete(all.given, key)
 		}
 	}

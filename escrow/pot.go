@@ -25,8 +25,9 @@ type pot struct {
 	defaults []limiter.Limit // of the charges that it serves
 	image    image
 	refusal  refusal
-	grants   []*grant // oldest first
-	spent    []spending
+	grants   []*grant      // oldest first
+	spent    []spending    // by slot and elapsed time
+	back     []spending    // what was put back, by slot and machine time
 	latest   tick          // of the charges so far, each clock by itself
 	elapsed  time.Duration // by the faster of both clocks
 
@@ -271,8 +272,15 @@ func (p *pot) deposit(j int, n int64) (kept int64) {
 		g.held[j] += part
 		kept += part
 	}
-	p.spent[j].add(p.elapsed, p.hold, -kept)
+	p.back[j].add(p.latest.machine, p.hold, kept)
 	return kept
+}
+
+// netSpent returns at most what was spent of a slot in the last hold, less what was
+// put back. By the clock that counts, more of the former is old, and less of the
+// latter.
+func (p *pot) netSpent(j int) int64 {
+	return p.spent[j].atMost(p.elapsed, p.hold) - p.back[j].atLeast(p.latest.machine, p.hold)
 }
 
 // outcome returns the balances at now, with what the pot holds as available.

@@ -28,9 +28,10 @@ import (
 // Endure does not check this if a client has a method Lossy that returns true:
 // its requests may be executed without an answer, and then charge twice.
 //
-// A client with a method Holds may hold given-back tokens for the returned time
-// before it spends them: a window does not count what was given back up to that
-// time before it.
+// A client with a method Holds may hold tokens: a window does not count what was
+// given back up to the returned time before it, while the given limits are in
+// force, nor what a credit takes. The history is busy then: limits are large, most calls go to one bucket at
+// a time, and slow phases in which tokens are held alternate with bursts.
 //
 // If admin has a method Elapse, it is called with each step of the history's
 // clock, so that timers can follow it.
@@ -57,7 +58,6 @@ func Endure(tb testing.TB, seed uint64, ops int, slack float64, admin limiter.Re
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.prepare()
 	for _, c := range clients {
 		if c, ok := c.(interface{ Interleave(step func()) }); ok {
 			c.Interleave(e.interleave)
@@ -65,10 +65,13 @@ func Endure(tb testing.TB, seed uint64, ops int, slack float64, admin limiter.Re
 		if c, ok := c.(interface{ Lossy() bool }); ok && c.Lossy() {
 			e.lossy = true
 		}
-		if c, ok := c.(interface{ Holds() time.Duration }); ok {
-			e.hold = max(e.hold, c.Holds())
+		if c, ok := c.(interface {
+			Holds(limits []limiter.Limit) time.Duration
+		}); ok {
+			e.busy = &busyHistory{endurance: e, holds: c.Holds}
 		}
 	}
+	e.prepare()
 	for range ops {
 		e.advance()
 		e.step()
@@ -108,18 +111,18 @@ type endurance struct {
 	leases     []heldCharge
 	log        []string
 	lossy      bool
-	hold       time.Duration
-	calling    bool     // a client's call is under way
-	later      []func() // bookings after the step, whose call may have been admitted earlier
-	overlapped bool     // another call was made during the last one
+	busy       *busyHistory // nil unless a client holds tokens
+	calling    bool         // a client's call is under way
+	later      []func()     // bookings after the step, whose call may have been admitted earlier
+	overlapped bool         // another call was made during the last one
 }
 
 // heldCharge is a charge that its client can give back.
 type heldCharge struct {
-	client  limiter.Repository
-	account *limiter.Account
-	left    limiter.Amounts
-	drops   map[string]int // at the time of the charge
+	client   limiter.Repository
+	accounts []*limiter.Account
+	left     limiter.Amounts
+	drops    map[string]int // at the time of the charge
 }
 
 func (e *endurance) prepare() {
@@ -143,6 +146,9 @@ func (e *endurance) createChild(child string) {
 }
 
 func (e *endurance) limit(name string) limiter.Limit {
+	if e.busy != nil {
+		return e.busy.limit(name)
+	}
 	period := pick(e.rng, []time.Duration{time.Second, 7 * time.Second, time.Minute, time.Hour})
 	return limiter.Custom(name, 5+e.rng.Int64N(60), 1+e.rng.Int64N(60), period)
 }
@@ -192,6 +198,8 @@ func (e *endurance) event(action string) limiter.AuditEvent {
 func (e *endurance) advance() {
 	var by time.Duration
 	switch n := e.rng.IntN(1000); {
+	case e.busy != nil:
+		by = e.busy.advance()
 	case n < 2:
 		by = time.Duration(e.rng.Int64N(int64(3 * time.Hour)))
 	case n < 30:
@@ -209,6 +217,8 @@ func (e *endurance) advance() {
 func (e *endurance) step() {
 	e.Helper()
 	switch n := e.rng.IntN(200); {
+	case n < 6 && e.busy.rare():
+		e.consume()
 	case n < 4:
 		e.configure()
 	case n < 6:
@@ -216,7 +226,7 @@ func (e *endurance) step() {
 	case n == 6 && len(e.late) > 0:
 		e.createChild(e.late[0])
 		e.late = e.late[1:]
-	case n < 60 && len(e.leases) > 0:
+	case n < 60 && len(e.leases) > 0 && !e.busy.keep():
 		e.credit()
 	default:
 		e.consume()
@@ -281,6 +291,9 @@ func (e *endurance) consume() {
 	for _, i := range e.rng.Perm(len(someLimits))[:1+e.rng.IntN(2)] {
 		c.Amounts = c.Amounts.And(someLimits[i], e.rng.Int64N(8))
 	}
+	if e.busy != nil {
+		e.busy.aim(&c)
+	}
 	drops := maps.Clone(e.drops)
 	var out limiter.Outcome
 	var err error
@@ -291,6 +304,7 @@ func (e *endurance) consume() {
 		e.forgetBalances("team", c.Resource) // may have been charged too
 		return
 	}
+	var payers []*limiter.Account
 	for _, b := range []limiter.Bucket{out.Self, out.Parent} {
 		if b.Account == nil {
 			continue
@@ -298,12 +312,25 @@ func (e *endurance) consume() {
 		e.checkBalances(now.UnixMilli(), b, c.Amounts, out.Admitted)
 		if out.Admitted {
 			e.checkAdmission(now.UnixMilli(), b.Account, c.Amounts)
-			e.leases = append(e.leases, heldCharge{client, b.Account, c.Amounts, drops})
+			payers = append(payers, b.Account)
 		}
 	}
+	e.lease(heldCharge{client, payers, c.Amounts, drops})
 	if !out.Admitted && out.Parent.Account != nil { // one of them may have been charged and not credited
 		e.forgetBalances(out.Self.Account.Entity, c.Resource)
 		e.forgetBalances(out.Parent.Account.Entity, c.Resource)
+	}
+}
+
+// lease keeps a charge to give it back later, in one call for all accounts in a
+// busy history.
+func (e *endurance) lease(c heldCharge) {
+	if e.busy != nil && len(c.accounts) > 0 && !e.chance(4) {
+		e.leases = append(e.leases, c)
+		return
+	}
+	for _, account := range c.accounts {
+		e.leases = append(e.leases, heldCharge{c.client, []*limiter.Account{account}, c.left, c.drops})
 	}
 }
 
@@ -325,26 +352,35 @@ func (e *endurance) credit() {
 			amounts = amounts.And(limit, -e.rng.Int64N(2*n+2))
 		}
 	}
-	for limit, n := range amounts.All() {
-		e.book(now.UnixMilli(), l.account, limit).give(max(n, 0)) // others may consume it before the call returns
+	var credits []limiter.Credit
+	for _, account := range l.accounts {
+		credits = append(credits, limiter.Credit{Account: account, Amounts: amounts, Undo: undo})
+		for limit, n := range amounts.All() {
+			e.book(now.UnixMilli(), account, limit).give(max(n, 0), e.holds()) // others may consume it before the call returns
+		}
 	}
 	var err error
-	e.call(func() {
-		err = l.client.Credit(e.ctx, now, limiter.Credit{Account: l.account, Amounts: amounts, Undo: undo})
-	})
-	e.note("%s Credit %s %s %s undo=%v: %v", stamp(now), l.account.Entity, l.account.Resource, amounts, undo, err)
-	if err != nil {
-		e.forgetBalances(l.account.Entity, l.account.Resource)
-		return
+	e.call(func() { err = l.client.Credit(e.ctx, now, credits...) })
+	for _, account := range l.accounts {
+		e.note("%s Credit %s %s %s undo=%v: %v", stamp(now), account.Entity, account.Resource, amounts, undo, err)
+		if err != nil {
+			e.forgetBalances(account.Entity, account.Resource)
+			continue
+		}
+		e.bookCredit(now, l, account, amounts)
 	}
+}
+
+// bookCredit books a credit of a lease that was surely applied.
+func (e *endurance) bookCredit(now time.Time, l heldCharge, account *limiter.Account, amounts limiter.Amounts) {
 	for limit, n := range amounts.All() {
-		b := e.book(now.UnixMilli(), l.account, limit)
+		b := e.book(now.UnixMilli(), account, limit)
 		b.floorKnown = b.floorKnown && n >= 0 // until the next admission
 		switch {
 		case n > 0 && (e.calling || e.overlapped):
 			e.later = append(e.later, func() { b.ledger = nil }) // only the store knows the order
 		case e.drops[limit] == l.drops[limit]: // else the bucket may have lacked the limit
-			e.later = append(e.later, func() { b.take(max(-n, 0)) })
+			e.later = append(e.later, func() { b.take(max(-n, 0), e.busy != nil) })
 		}
 	}
 }

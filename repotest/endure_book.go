@@ -12,6 +12,7 @@ type accountLimit struct{ entity, resource, limit string }
 // book holds what is known about one limit of a bucket.
 type book struct {
 	ledger  *bucket.Ledger // nil until the next admission
+	rate    bucket.Rate    // of the ledger, without what is held
 	least   int64          // lower bound of the net consumption, in whole tokens
 	largest int64          // the latest time passed to a call for it
 
@@ -28,34 +29,39 @@ type giveBack struct{ at, tokens int64 }
 // restart begins a new history. A limit that joins its bucket is full.
 func (b *book) restart() { b.ledger, b.floorKnown = nil, false }
 
-// give books tokens that may be given back.
-func (b *book) give(n int64) {
+// give books tokens that may be given back. A store may hold them for hold
+// milliseconds before it spends them.
+func (b *book) give(n, hold int64) {
 	b.credited = max(b.credited, b.largest)
 	b.least -= n
-	b.recent = append(b.recent, giveBack{b.largest, n})
+	if hold > 0 {
+		b.recent = append(b.recent, giveBack{b.largest, n})
+	}
 	if b.ledger != nil { // a new ledger begins full anyway
+		b.open(hold)
 		b.ledger.Give(b.largest, n*bucket.Milli)
 	}
 }
 
 // open begins a window at the latest time. A store that holds tokens may spend in
 // it what was given back up to hold before.
-func (b *book) open(l limiter.Limit, hold int64) {
+func (b *book) open(hold int64) {
 	b.recent = slices.DeleteFunc(b.recent, func(g giveBack) bool { return g.at < b.largest-hold })
 	if hold == 0 {
 		return
 	}
-	rate := rateOf(l)
+	rate := b.rate
 	for _, g := range b.recent {
 		rate.Capacity += g.tokens * bucket.Milli
 	}
 	b.ledger.Change(b.largest, rate, false)
 }
 
-// take books tokens that were surely taken.
-func (b *book) take(n int64) {
+// take books tokens that were surely taken, which no limit bounds. If they put the
+// bucket into debt, it admits nothing, but a client may spend what it holds.
+func (b *book) take(n int64, held bool) {
 	b.least += n
-	if b.ledger != nil {
+	if b.ledger != nil && !held {
 		b.ledger.Take(b.largest, n*bucket.Milli)
 	}
 }
@@ -90,9 +96,9 @@ func (e *endurance) checkAdmission(now int64, account *limiter.Account, amounts 
 			continue
 		}
 		if b.ledger == nil {
-			b.ledger = bucket.NewLedger(rateOf(l))
+			b.ledger, b.rate = bucket.NewLedger(rateOf(l)), rateOf(l)
 		}
-		b.open(l, e.hold.Milliseconds())
+		b.open(e.holds())
 		allowed := int64(e.slack*float64(l.Capacity*bucket.Milli)) + bucket.Accrued(0, skew.Milliseconds(), rateOf(l)) + 1
 		if excess := b.ledger.Admit(b.largest, n*bucket.Milli); excess > allowed {
 			e.fail("%s of %s and %s: a window that ends here admits %d thousandths more than the limits allow", l, account.Entity, account.Resource, excess)

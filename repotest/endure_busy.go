@@ -1,0 +1,82 @@
+package repotest
+
+import (
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// busyHistory is what differs in a history of clients that hold tokens.
+type busyHistory struct {
+	*endurance
+	holds func([]limiter.Limit) time.Duration
+
+	steps int  // left of this phase
+	burst bool // otherwise the calls of the phase need about the refill
+	keeps bool // the phase gives nothing back
+	hot   limiter.Scope
+}
+
+// holds returns, in milliseconds, how long before a window a give-back may be spent
+// in it. The clocks of clients differ.
+func (e *endurance) holds() int64 {
+	if e.busy == nil {
+		return 0
+	}
+	return (e.busy.holds(e.limits) + skew).Milliseconds()
+}
+
+// limit returns a limit with a fill time between eight seconds and eight minutes.
+func (b *busyHistory) limit(name string) limiter.Limit {
+	period := pick(b.rng, []time.Duration{10 * time.Second, time.Minute, 2 * time.Minute})
+	capacity := 400 + b.rng.Int64N(4000)
+	return limiter.Custom(name, capacity, capacity/4+b.rng.Int64N(capacity), period)
+}
+
+// advance returns a step of the clock, and begins a phase at times. Before a phase
+// with another bucket there is a pause, in which buckets fill up.
+func (b *busyHistory) advance() time.Duration {
+	hold := b.holds(b.limits) / 3
+	if b.steps == 0 {
+		b.burst, b.keeps = !b.burst, b.chance(2)
+		if b.burst = b.burst && b.hot != (limiter.Scope{}); b.burst {
+			b.steps = 100 + b.rng.IntN(200)
+		} else {
+			b.steps = 100 + b.rng.IntN(300)
+			b.hot = limiter.Scope{Entity: pick(b.rng, []string{"alice", "key-1", "key-2", "team"}), Resource: pick(b.rng, someResources)}
+			return time.Duration(b.rng.Int64N(int64(100 * hold)))
+		}
+	}
+	b.steps--
+	if b.burst {
+		return time.Duration(b.rng.Int64N(2)) * time.Millisecond
+	}
+	return time.Duration(b.rng.Int64N(int64(hold / 3)))
+}
+
+// rare reports whether a step that interrupts the work is left out: pots need time.
+func (b *busyHistory) rare() bool { return b != nil && !b.chance(10) }
+
+// keep reports whether nothing is given back in this phase.
+func (b *busyHistory) keep() bool { return b != nil && b.keeps }
+
+// aim points most charges at the bucket of the phase, with amounts to match its
+// pace.
+func (b *busyHistory) aim(c *limiter.Charge) {
+	if !b.chance(8) {
+		c.Entity, c.Resource = b.hot.Entity, b.hot.Resource
+	}
+	share := int64(1600)
+	if b.burst {
+		share = 8 << b.rng.IntN(7) // the last ones take what is left
+	}
+	var amounts limiter.Amounts
+	for limit := range c.Amounts.All() {
+		most := share
+		if l, ok := b.find(limit); ok {
+			most = l.Capacity
+		}
+		amounts = amounts.And(limit, b.rng.Int64N(most/share+2))
+	}
+	c.Amounts = amounts
+}
