@@ -22,6 +22,25 @@ type remote struct {
 	credits  atomic.Int64
 }
 
+func newRemote(t *testing.T, latency time.Duration, limits ...limiter.Limit) *remote {
+	t.Helper()
+	store := &remote{Repository: memory.New(nil), latency: latency}
+	must(t, store.SetConfig(t.Context(), limiter.Config{Limits: limits}, limiter.AuditEvent{ID: "01", At: time.Now()}))
+	return store
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// chargeOf returns a charge of the limit rpm.
+func chargeOf(n int64) limiter.Charge {
+	return limiter.Charge{Entity: "key", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", n)}
+}
+
 // Consume passes a charge on, halfway through the time of the request.
 func (r *remote) Consume(ctx context.Context, now time.Time, c limiter.Charge) (limiter.Outcome, error) {
 	r.consumes.Add(1)
@@ -56,10 +75,7 @@ type served struct {
 // run makes one call after the other in even steps, by processes in turn.
 func (d demand) run(t *testing.T) (s served) {
 	t.Helper()
-	store := &remote{Repository: memory.New(nil), latency: 5 * time.Millisecond}
-	if err := store.SetConfig(t.Context(), limiter.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 6000)}}, limiter.AuditEvent{ID: "01", At: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
+	store := newRemote(t, 5*time.Millisecond, limiter.PerMinute("rpm", 6000))
 	var processes []*escrow.Repository
 	for range d.processes {
 		processes = append(processes, escrow.New(store, nil))
@@ -68,7 +84,7 @@ func (d demand) run(t *testing.T) (s served) {
 	var calls sync.WaitGroup
 	for i := range d.perSecond * d.seconds {
 		calls.Go(func() {
-			out, err := processes[i%d.processes].Consume(t.Context(), time.Now(), limiter.Charge{Entity: "key", Resource: "gpt-4", Amounts: limiter.Tokens("rpm", 1)})
+			out, err := processes[i%d.processes].Consume(t.Context(), time.Now(), chargeOf(1))
 			switch {
 			case err != nil:
 				t.Error(err)
