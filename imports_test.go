@@ -161,7 +161,7 @@ var packages = []rule{
 	},
 	{
 		"internal/cli/demo",
-		[]string{".", "internal/bucket", "internal/pause", "internal/cli/tty"},
+		[]string{".", "escrow", "internal/bucket", "internal/pause", "internal/cli/tty"},
 		"a program like any user's: it is given its store and its flags",
 	},
 	{

@@ -30,6 +30,12 @@ func (full) CheckManaged([]limiter.Scope) error { return errTooMany }
 // plain is a store without optional interfaces.
 type plain struct{ limiter.Repository }
 
+// Namespace returns a view without optional interfaces.
+func (p plain) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
+	view, err := p.Repository.Namespace(ctx, name)
+	return plain{view}, err
+}
+
 // optional holds a check for each optional interface of a store: with has it, and a
 // Repository around without behaves as if it had none.
 var optional = map[string]func(t *testing.T, store limiter.Repository, with, without *escrow.Repository){

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -15,6 +16,32 @@ type account struct {
 	owed                            int64 // thousandths of taken that the bucket did not hold
 	checks, broken                  int   // admissions checked, and those above the limit
 	worst                           check // with the largest excess
+	escrow                          bool
+	recent                          []giveBack // with escrow, that pots may still hold
+}
+
+// giveBack is a number of thousandths that was given back.
+type giveBack struct{ at, tokens int64 }
+
+// With escrow, a window may spend what was given back up to three holds before, and
+// 3 % of the capacity more.
+const (
+	threeHolds   = 3000 // milliseconds
+	slackPercent = 3
+)
+
+// open begins a window that may spend what pots hold.
+func (a *account) open(at int64) {
+	if !a.escrow {
+		return
+	}
+	a.recent = slices.DeleteFunc(a.recent, func(g giveBack) bool { return g.at < at-threeHolds })
+	r := a.level.Rate
+	r.Capacity += r.Capacity * slackPercent / 100
+	for _, g := range a.recent {
+		r.Capacity += g.tokens
+	}
+	a.ledger.Change(at, r, false)
 }
 
 // check is the result of checking one admission: the excess, in thousandths, of
@@ -27,6 +54,7 @@ type check struct {
 // admit records a charge of n that left this many thousandths in the bucket.
 func (a *account) admit(now time.Time, n, left int64) {
 	a.admitted += n
+	a.open(now.UnixMilli())
 	a.level.Tokens, a.level.At = left, now.UnixMilli()
 	c := check{now, a.ledger.Admit(now.UnixMilli(), bucket.Thousandths(n))}
 	if a.checks++; a.checks == 1 || c.excess > a.worst.excess {
@@ -44,12 +72,18 @@ func (a *account) credit(now time.Time, n int64) {
 	a.level.Tokens, a.level.At = min(bucket.Add(held, bucket.Thousandths(n)), a.level.Capacity), max(at, a.level.At)
 	if n > 0 {
 		a.given += n
+		if a.escrow {
+			a.recent = append(a.recent, giveBack{at, bucket.Thousandths(n)})
+		}
+		a.open(at)
 		a.ledger.Give(at, bucket.Thousandths(n))
 		return
 	}
 	a.taken -= n
 	a.owed += max(0, bucket.Thousandths(-n)-max(0, held))
-	a.ledger.Take(at, bucket.Thousandths(-n))
+	if !a.escrow { // pots of a bucket in debt still admit what they hold
+		a.ledger.Take(at, bucket.Thousandths(-n))
+	}
 }
 
 // verdict is the result of all checks.

@@ -12,12 +12,15 @@ import (
 // book records what happened since the start. It is safe for concurrent use;
 // some methods require mu to be held.
 type book struct {
-	start time.Time
+	start  time.Time
+	escrow bool // the store holds tokens
+	scale  int  // of the traffic; one event of as many is shown
 
 	mu      sync.Mutex
 	totals  totals
 	tallies map[limiter.Scope]*tally
 	events  []event // not in a frame yet
+	noted   map[string]int
 }
 
 // totals counts calls. Each call is admitted, refused, gave up, or is waiting.
@@ -39,7 +42,7 @@ type event struct {
 }
 
 func newBook() *book {
-	return &book{start: time.Now(), tallies: map[limiter.Scope]*tally{}}
+	return &book{start: time.Now(), scale: 1, tallies: map[limiter.Scope]*tally{}, noted: map[string]int{}}
 }
 
 // count calls change with the totals.
@@ -53,6 +56,10 @@ func (b *book) count(change func(*totals)) {
 func (b *book) note(what string, c call, text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.noted[what]++
+	if (b.noted[what]-1)%b.scale != 0 {
+		return
+	}
 	b.events = append(b.events, event{time.Since(b.start), what, c.key.id, c.model, text})
 }
 
@@ -63,7 +70,7 @@ func (b *book) admit(now time.Time, left limiter.Bucket, amounts limiter.Amounts
 	for limit, n := range amounts.All() {
 		for i, l := range left.Account.Limits {
 			if l.Name == limit {
-				t.of(l).admit(now, n, left.Tokens[i])
+				b.of(t, l).admit(now, n, left.Tokens[i])
 			}
 		}
 	}
@@ -93,7 +100,7 @@ func (b *book) refuse(e *limiter.ExceededError, now time.Time) {
 		if retryAt := now.Add(s.RetryAfter); retryAt.After(t.retryAt) {
 			t.retryAt, t.retryLimit = retryAt, s.Limit.Name
 		}
-		t.of(s.Limit).refused += s.Requested
+		b.of(t, s.Limit).refused += s.Requested
 	}
 }
 
@@ -129,17 +136,18 @@ func (b *book) tally(entity, model string) *tally {
 func (b *book) account(a *limiter.Account, limit string) *account {
 	for _, l := range a.Limits {
 		if l.Name == limit {
-			return b.tally(a.Entity, a.Resource).of(l)
+			return b.of(b.tally(a.Entity, a.Resource), l)
 		}
 	}
 	return nil
 }
 
-func (t *tally) of(l limiter.Limit) *account {
+// of returns the account of a limit. The caller holds mu.
+func (b *book) of(t *tally, l limiter.Limit) *account {
 	a := t.accounts[l.Name]
 	if a == nil {
 		r := rate(l)
-		a = &account{ledger: bucket.NewLedger(r), level: bucket.State{Rate: r}}
+		a = &account{ledger: bucket.NewLedger(r), level: bucket.State{Rate: r}, escrow: b.escrow}
 		t.accounts[l.Name] = a
 	}
 	return a

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/escrow"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
@@ -20,10 +21,11 @@ const Namespace = "zae-limiter-demo"
 // redrawInterval is the time between two frames.
 const redrawInterval = 125 * time.Millisecond
 
-// Options configures [Run]. All but Screen and Style are required.
+// Options configures [Run]. All but Escrow, Screen and Style are required.
 type Options struct {
 	Open     func(context.Context) (limiter.Repository, error) // opens the store, which Run closes
 	Store    string                                            // name of the store
+	Escrow   bool                                              // holds tokens of the store
 	Seed     uint64                                            // of the traffic
 	Duration time.Duration
 	Out      io.Writer
@@ -44,8 +46,13 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return errors.Join(err, d.close())
 	}
-	defer func() { err = errors.Join(err, repo.Close()) }()
 	book := newBook()
+	var held *escrow.Repository
+	if o.Escrow {
+		held = escrow.New(repo, nil)
+		repo, book.escrow, book.scale = held, true, busyScale
+	}
+	defer func() { err = errors.Join(err, repo.Close()) }()
 	lim, err := openGateway(ctx, repo, book)
 	if err != nil {
 		return errors.Join(err, d.close())
@@ -56,10 +63,12 @@ func Run(ctx context.Context, o Options) (err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		g.run(calls, newTraffic(o.Seed))
+		t := newTraffic(o.Seed)
+		t.scale = book.scale
+		g.run(calls, t)
 	}()
 
-	c := camera{o, lim, book}
+	c := camera{o, lim, book, held}
 	// The frames after an interrupt are read from the store, too.
 	watching := context.WithoutCancel(ctx)
 	watchErr := watch(watching, c, d, done, fail)
@@ -87,7 +96,7 @@ func openGateway(ctx context.Context, repo limiter.Repository, b *book) (*limite
 	if err != nil {
 		return nil, err
 	}
-	err = setUp(ctx, lim)
+	err = setUp(ctx, lim, int64(b.scale))
 	b.start = time.Now() // without the time of setting up
 	return lim, err
 }
@@ -129,6 +138,7 @@ type camera struct {
 	Options
 	lim  *limiter.RateLimiter
 	book *book
+	held *escrow.Repository // nil without escrow
 }
 
 func (c camera) show(ctx context.Context, d display) error {
@@ -164,7 +174,11 @@ func (c camera) conclude(ctx context.Context) error {
 	if c.Screen != nil {
 		width, _ = c.Screen.Size()
 	}
-	if _, err := fmt.Fprint(c.Out, summary(f, c.book.lines(f, time.Now()), verdict, width, c.Style)); err != nil {
+	text := summary(f, c.book.lines(f, time.Now()), verdict, width, c.Style)
+	if c.held != nil {
+		text += heldSummary(c.held.Stats())
+	}
+	if _, err := fmt.Fprint(c.Out, text); err != nil {
 		return err
 	}
 	if verdict.broken > 0 {

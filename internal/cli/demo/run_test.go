@@ -52,6 +52,31 @@ func TestRunShowsWhatALimiterDoes(t *testing.T) {
 	}
 }
 
+// With escrow, the check allows its slack, and the summary counts the calls that
+// needed no request.
+func TestRunWithEscrow(t *testing.T) {
+	local := false
+	for seed := range uint64(3) {
+		synctest.Test(t, func(t *testing.T) {
+			var out bytes.Buffer
+			o := optionsOf(memory.New(nil), seed, &out)
+			o.Escrow = true
+			if err := Run(t.Context(), o); err != nil {
+				t.Errorf("seed %d: %v\n%s", seed, err, &out)
+			}
+			want := regexp.MustCompile(`\nEscrow sent [1-9][0-9,]* charges and admitted ([0-9,]+) calls without one\.\nIt returned [0-9,]+ tokens that it had held, and dropped [0-9,]+\.\n$`)
+			match := want.FindStringSubmatch(out.String())
+			if match == nil {
+				t.Fatalf("seed %d: nothing matches %s in\n%s", seed, want, &out)
+			}
+			local = local || match[1] != "0"
+		})
+	}
+	if !local {
+		t.Error("no call was admitted without a request")
+	}
+}
+
 func TestSomeCallsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

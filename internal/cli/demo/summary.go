@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/escrow"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
@@ -43,6 +44,12 @@ Refused: requested but not admitted.`
 // outside states what the checks do not cover.
 const outside = `Later corrections are outside this promise: they are never refused, so used may
 exceed allowed. The excess is debt, and nothing is admitted until it is paid.`
+
+// heldSummary returns what escrow saved.
+func heldSummary(s escrow.Stats) string {
+	return fmt.Sprintf("\nEscrow sent %s charges and admitted %s calls without one.\nIt returned %s tokens that it had held, and dropped %s.\n",
+		tty.Number(s.Requests), tty.Number(s.AdmittedLocally), tty.Number(s.Returned), tty.Number(s.Dropped))
+}
 
 func ended(f frame) string {
 	how := "done"

@@ -24,6 +24,7 @@ type traffic struct {
 	model string
 	burst int // calls left in the current burst of one key to one model
 	calm  int // calls left before one uses far more than estimated
+	scale int // how many times as many calls come as on a quiet day
 }
 
 const (
@@ -32,7 +33,7 @@ const (
 )
 
 func newTraffic(seed uint64) *traffic {
-	return &traffic{Rand: rand.New(rand.NewPCG(seed, seed)), calm: 6}
+	return &traffic{Rand: rand.New(rand.NewPCG(seed, seed)), calm: 6, scale: 1}
 }
 
 // next returns the next call.
@@ -47,7 +48,7 @@ func (t *traffic) next() call {
 			t.burst = 4 + t.IntN(6)
 		}
 	}
-	t.at += time.Duration(t.ExpFloat64() * float64(gap))
+	t.at += time.Duration(t.ExpFloat64() * float64(gap) / float64(t.scale))
 	c := call{at: t.at, key: t.key, model: t.model, fails: t.IntN(10) == 0}
 	c.work = 50*time.Millisecond + time.Duration(t.Int64N(int64(750*time.Millisecond)))
 	c.estimate, c.actual = t.drawTokens(c.model == small, c.key.waits)

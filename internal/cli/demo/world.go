@@ -55,13 +55,17 @@ func buckets() []limiter.Scope {
 	return all
 }
 
+// busyScale multiplies limits and calls for escrow: a pot of a small limit holds
+// nothing.
+const busyScale = 20
+
 // limits returns limits at three levels: the defaults of each model, those of the
 // projects, and those of one key.
-func limits() []limiter.Config {
+func limits(scale int64) []limiter.Config {
 	perMinute := func(entity, model string, requests, requestBurst, tokens, tokenBurst int64) limiter.Config {
 		return limiter.Config{
 			Scope:  limiter.Scope{Entity: entity, Resource: model},
-			Limits: []limiter.Limit{limiter.PerMinute(rpm, requests).WithBurst(requestBurst), limiter.PerMinute(tpm, tokens).WithBurst(tokenBurst)},
+			Limits: []limiter.Limit{limiter.PerMinute(rpm, scale*requests).WithBurst(scale * requestBurst), limiter.PerMinute(tpm, scale*tokens).WithBurst(scale * tokenBurst)},
 		}
 	}
 	return []limiter.Config{
@@ -75,14 +79,14 @@ func limits() []limiter.Config {
 }
 
 // setUp stores the keys and the limits. It can be repeated.
-func setUp(ctx context.Context, lim *limiter.RateLimiter) error {
+func setUp(ctx context.Context, lim *limiter.RateLimiter, scale int64) error {
 	for _, k := range keys() {
 		_, err := lim.CreateEntity(ctx, limiter.Entity{ID: k.id, Parent: k.project, Cascade: true})
 		if err != nil && !errors.Is(err, limiter.ErrExists) {
 			return err
 		}
 	}
-	for _, c := range limits() {
+	for _, c := range limits(scale) {
 		var err error
 		if c.Scope.Entity == "" {
 			err = lim.SetResourceDefaults(ctx, c.Scope.Resource, c.Limits...)
