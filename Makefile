@@ -108,11 +108,13 @@ fuzz: ## Run every Fuzz function of the tree, FUZZTIME=60s each
 	echo "fuzz: $$found targets, all clean"
 
 # This runs without -race, which is several times slower; `make test` runs a short comparison with it. The embedded stores take seconds
-# for 100,000 operations. DynamoDB Local takes minutes: compared with memory, then with an aggregator, then alone on a bad network.
+# for 100,000 operations. DynamoDB Local takes minutes: compared with memory, then with an aggregator, then alone on a bad network. The
+# books of escrow are checked after each of as many operations.
 .PHONY: compare
 compare: ## Drive two stores with one random history: OPS=100000, SEED=n repeats a run, STORES=embedded or dynamo
 	$(GO) test -v -run '^Test(CompareLong|Compare|CompareAggregated|Endure)$$' -count=1 -timeout 0 \
 		$(if $(filter dynamo,$(STORES)),./dynamo,./repotest) -compare.ops=$(OPS)$(if $(SEED), -compare.seed=$(SEED))
+	$(if $(filter dynamo,$(STORES)),,$(GO) test -run '^TestBooks$$' -count=1 -timeout 0 ./escrow -books.ops=$(OPS))
 
 # The virtual environment is created once, in .cache.
 .PHONY: interop

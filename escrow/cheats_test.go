@@ -9,20 +9,22 @@ import (
 	"testing"
 )
 
-// TestCheatsAreFound plants defects, one at a time, and checks that TestBooks
-// finds each of them.
+// TestCheatsAreFound plants defects, one at a time, and checks that TestBooks finds
+// each of them, and TestEndure the one that breaks the promise by more than its
+// slack.
 func TestCheatsAreFound(t *testing.T) {
 	if os.Getenv(cheatVariable) != "" {
 		t.Skip("this is a cheat's own run")
 	}
-	for _, c := range []struct{ name, file, old, cheat string }{
-		{"returning twice", "janitor.go", "return g.store.Credit(ctx, now, credits...)", "return g.store.Credit(ctx, now, append(credits, credits...)...)"},
-		{"depositing above the grant", "pot.go", "part := min(n-kept, g.size[j]-g.held[j])", "part := n - kept"},
-		{"spending after the hold", "janitor.go", "dueGrant{g.at.machine + g.hold, p, g}", "dueGrant{g.at.machine + 3*g.hold/2, p, g}"},
-		{"forgetting the parent", "grant.go", "if g.slots[j].parent >= 0 {", "if g.slots[j].parent >= 0 && g.slots[j].self < 0 {"},
-		{"granting more than was spent", "ask.go", "bucket.Add(f.netSpent(j), sum)", "2*bucket.Add(f.netSpent(j), sum)"},
-		{"forgetting give-backs", "lent.go", "r.add(now, hold, n)", "r.add(now, hold, 0)"},
-		{"returning late", "janitor.go", "if left <= 0 || g.late {", "if left <= 0 {"},
+	for _, c := range []struct{ name, file, old, cheat, test, report string }{
+		{"returning twice", "janitor.go", "return g.store.Credit(ctx, now, credits...)", "return g.store.Credit(ctx, now, append(credits, credits...)...)", books, "books_test.go"},
+		{"depositing above the grant", "pot.go", "part := min(n-kept, g.size[j]-g.held[j])", "part := n - kept", books, "books_test.go"},
+		{"spending after the hold", "janitor.go", "dueGrant{g.at.machine + g.hold, p, g}", "dueGrant{g.at.machine + 3*g.hold/2, p, g}", books, "books_test.go"},
+		{"forgetting the parent", "grant.go", "if g.slots[j].parent >= 0 {", "if g.slots[j].parent >= 0 && g.slots[j].self < 0 {", books, "books_test.go"},
+		{"granting more than was spent", "ask.go", "bucket.Add(f.netSpent(j), sum)", "2*bucket.Add(f.netSpent(j), sum)", books, "books_test.go"},
+		{"forgetting give-backs", "lent.go", "r.add(now, hold, n)", "r.add(now, hold, 0)", books, "books_test.go"},
+		{"returning late", "janitor.go", "if left <= 0 || g.late {", "if left <= 0 {", books, "books_test.go"},
+		{"granting to hold, not to spend", "ask.go", "extra := bucket.Add(f.netSpent(j), sum) - f.heldOf(j) - f.refundedOf(j)", "extra := int64(1) << 40", endurance, "more than the limits allow"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -33,18 +35,24 @@ func TestCheatsAreFound(t *testing.T) {
 			if strings.Count(string(source), c.old) != 1 {
 				t.Fatalf("%s does not contain %q once", c.file, c.old)
 			}
-			out, err := cheat(t, c.file, strings.Replace(string(source), c.old, c.cheat, 1))
-			if err == nil || !strings.Contains(out, "books_test.go") {
+			out, err := cheat(t, c.file, strings.Replace(string(source), c.old, c.cheat, 1), c.test)
+			if err == nil || !strings.Contains(out, c.report) {
 				t.Errorf("not found: %v\n%s", err, out)
 			}
 		})
 	}
 }
 
+// Tests that find cheats, the second with some of the seeds that do.
+const (
+	books     = "^TestBooks$"
+	endurance = "^TestEndure$/^memory_(12|52|60)$"
+)
+
 const cheatVariable = "ZAEL_TEST_CHEAT"
 
-// cheat runs TestBooks with another version of a file.
-func cheat(t *testing.T, file, source string) (string, error) {
+// cheat runs a test with another version of a file.
+func cheat(t *testing.T, file, source, test string) (string, error) {
 	t.Helper()
 	folder := t.TempDir()
 	path, err := filepath.Abs(file)
@@ -61,7 +69,7 @@ func cheat(t *testing.T, file, source string) (string, error) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-overlay", overlay, "-run", "^TestBooks$", ".")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off", "-overlay", overlay, "-run", test, ".", "-endure.seeds=61")
 	cmd.Env = append(os.Environ(), cheatVariable+"=1")
 	out, err := cmd.CombinedOutput()
 	return string(out), err

@@ -22,6 +22,13 @@
 // the same time share a request. With MaxHold negative, they only share, which is
 // exact.
 //
+// After a bucket has refused a charge, a pot does not ask again for what the last
+// answer cannot cover by now. It forgets the answer after a hold, so that it may
+// learn that late of what other processes give back.
+//
+// A late debit that leaves the bucket in debt does not take back what pots hold:
+// they still admit that much.
+//
 // Changes of limits and entities through a Repository apply at once. Changes by
 // other processes apply when the holds end. Usage counts what was debited, and an
 // event for each request: a return may count in the next window, and dropped
