@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/repotest"
 )
 
-// sharing is a Repository of package escrow that holds no tokens, so that its
+// sharing returns a repository of package escrow that holds no tokens, so that its
 // answers are exact. Callers at the same time share a request.
 func sharing(repo limiter.Repository) limiter.Repository {
 	return escrow.New(repo, &escrow.Options{MaxHold: -1})

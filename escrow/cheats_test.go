@@ -10,7 +10,7 @@ import (
 )
 
 // TestCheatsAreFound plants defects, one at a time, and checks that TestBooks finds
-// each of them, and TestEndure the one that breaks the promise by more than its
+// each of them, and TestEndure a defect that breaks the promise by more than its
 // slack.
 func TestCheatsAreFound(t *testing.T) {
 	if os.Getenv(cheatVariable) != "" {

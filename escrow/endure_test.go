@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	endureSeeds = flag.Uint64("endure.seeds", 20, "histories of TestEndure")
+	endureSeeds = flag.Uint64("endure.seeds", 10, "histories of TestEndure")
 	endureSlack = flag.Float64("endure.slack", 0.03, "slack of TestEndure, as a share of the capacity")
 )
 

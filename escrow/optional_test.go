@@ -97,7 +97,7 @@ var optional = map[string]func(t *testing.T, store limiter.Repository, with, wit
 	},
 }
 
-// Optional interfaces that repository.go documents are those of the store.
+// A Repository forwards each optional interface that repository.go documents.
 func TestOptionalInterfaces(t *testing.T) {
 	source, err := os.ReadFile("../repository.go")
 	must(t, err)
