@@ -78,6 +78,7 @@ func TestCloseUnderLoad(t *testing.T) {
 // work acquires, and settles half of the charges. It reports whether the store is
 // open.
 func work(t *testing.T, repo *escrow.Repository, rng *rand.Rand, used, unknown *atomic.Int64) bool {
+	t.Helper()
 	n := 1 + rng.Int64N(20)
 	out, err := repo.Consume(t.Context(), time.Now(), chargeOf(n))
 	if errors.Is(err, limiter.ErrClosed) {

@@ -148,9 +148,13 @@ func endure(t *testing.T, seed uint64, ops int, store limiter.Repository) {
 		p := newProcess(bubble{store}, faults(seed+uint64(i), oneIn))
 		p.calm = oneIn == 0
 		processes, clients = append(processes, p), append(clients, p)
-		defer func() { _ = p.Close() }()
 	}
-	defer func() { _ = store.Close() }()
+	defer func() {
+		for _, p := range processes {
+			_ = p.Close()
+		}
+		_ = store.Close()
+	}()
 	nets := repotest.Endure(t, seed, ops, *endureSlack, bubble{store}, clients...)
 	var local, requests int64
 	for _, p := range processes {

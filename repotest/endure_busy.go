@@ -39,13 +39,12 @@ func (b *busyHistory) advance() time.Duration {
 	hold := b.holds(b.limits) / 3
 	if b.steps == 0 {
 		b.burst, b.keeps = !b.burst, b.chance(2)
-		if b.burst = b.burst && b.hot != (limiter.Scope{}); b.burst {
-			b.steps = 100 + b.rng.IntN(200)
-		} else {
+		if b.burst = b.burst && b.hot != (limiter.Scope{}); !b.burst {
 			b.steps = 100 + b.rng.IntN(300)
 			b.hot = limiter.Scope{Entity: pick(b.rng, []string{"alice", "key-1", "key-2", "team"}), Resource: pick(b.rng, someResources)}
 			return time.Duration(b.rng.Int64N(int64(100 * hold)))
 		}
+		b.steps = 100 + b.rng.IntN(200)
 	}
 	b.steps--
 	if b.burst {

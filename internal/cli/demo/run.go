@@ -49,7 +49,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	book := newBook()
 	var held *escrow.Repository
 	if o.Escrow {
-		held = escrow.New(repo, nil)
+		held = escrow.New(repo, nil) //nolint:contextcheck // what it holds goes back after the run has ended
 		repo, book.escrow, book.scale = held, true, busyScale
 	}
 	defer func() { err = errors.Join(err, repo.Close()) }()
