@@ -15,6 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/smithy-go/logging"
 	"github.com/aws/smithy-go/middleware"
+
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/wire"
 )
 
 // newClients makes the clients. It sends nothing, unless the environment says that
@@ -50,14 +52,30 @@ func (s *store) newClients(ctx context.Context) error {
 			o.Retryer = newRetryer()
 		}
 	})
-	s.once = dynamodb.NewFromConfig(cfg, s.configure, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
+	s.once = dynamodb.NewFromConfig(cfg, s.configure, noRetries)
+	s.newWire()
 	return nil
+}
+
+// noRetries makes a client send each request once.
+func noRetries(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
+
+// newWire makes the lean way to send an update, if the caller has configured
+// nothing that it would bypass.
+func (s *store) newWire() {
+	plain := dynamodb.NewFromConfig(s.config, s.setEndpoint, noRetries) // without our own middleware
+	client := s.once.Options().HTTPClient
+	send := func(req *http.Request) (*http.Response, error) {
+		return s.watch(req.Context(), func(ctx context.Context) (*http.Response, error) { return client.Do(req.WithContext(ctx)) })
+	}
+	s.wire, _ = wire.New(plain, send)
 }
 
 var errNoRegion = errors.New("no AWS region; pass one, set AWS_REGION, or set a region in the profile")
 
 // configure sets the endpoint and the timeout of each try.
 func (s *store) configure(o *dynamodb.Options) {
+	s.setEndpoint(o)
 	// The SDK compares checksums after it has used a response, and then prints a
 	// line to stderr, which a library must not. TLS protects the bytes.
 	o.DisableValidateResponseChecksum = true
@@ -69,6 +87,10 @@ func (s *store) configure(o *dynamodb.Options) {
 		}
 		return stack.Deserialize.Add(tryTimeouts{s}, middleware.After) // closest to the wire: signing does not count
 	})
+}
+
+// setEndpoint overrides the endpoint of the configuration.
+func (s *store) setEndpoint(o *dynamodb.Options) {
 	if s.opts.Endpoint != "" {
 		o.BaseEndpoint = aws.String(s.opts.Endpoint)
 	}

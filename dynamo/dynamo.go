@@ -20,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/wire"
 )
 
 // Options configures [Connect] and [CreateTable]. The zero value of a field
@@ -97,6 +98,7 @@ type store struct {
 	client *dynamodb.Client // retries: for reads, and for writes that are safe to repeat
 	slow   *dynamodb.Client // retries with longer pauses: for long operations
 	once   *dynamodb.Client // does not retry: for charges and credits
+	wire   *wire.Client     // sends the updates of once for less CPU time; nil if the SDK has to
 	table  string
 	ttl    int
 	opts   Options

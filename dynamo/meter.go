@@ -28,18 +28,22 @@ type capacityMeter struct{ used *usedCapacity }
 func (capacityMeter) ID() string { return "CapacityMeter" }
 
 // HandleInitialize asks for the consumed capacity, makes the call and adds it up.
-// The service names no capacity in the error of a conditional write, but bills
-// at least one unit.
 func (m capacityMeter) HandleInitialize(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
 	ask(in.Parameters)
 	out, metadata, err := next.HandleInitialize(ctx, in)
+	m.count(out.Result, err)
+	return out, metadata, err
+}
+
+// count adds the capacity of a call. The service names no capacity in the error
+// of a conditional write, but bills at least one unit.
+func (m capacityMeter) count(result any, err error) {
 	if _, refused := errors.AsType[*types.ConditionalCheckFailedException](err); refused {
 		m.used.writes.Add(unitParts)
 	}
 	if err == nil {
-		m.add(out.Result)
+		m.add(result)
 	}
-	return out, metadata, err
 }
 
 // ask sets the parameter that makes the service return the consumed capacity.

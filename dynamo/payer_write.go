@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/wire"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/pause"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
@@ -422,7 +423,7 @@ func sendWrite(ctx context.Context, unknowns int, send func() (item, error)) (st
 
 // updateOnce sends an update without retries, and returns the item that it left.
 func (s *store) updateOnce(ctx context.Context, in *dynamodb.UpdateItemInput) (item, error) {
-	out, err := s.once.UpdateItem(ctx, in)
+	out, err := s.update(ctx, in)
 	switch {
 	case err != nil:
 		return nil, err
@@ -430,6 +431,24 @@ func (s *store) updateOnce(ctx context.Context, in *dynamodb.UpdateItemInput) (i
 		return nil, errNoItem
 	}
 	return out.Attributes, nil
+}
+
+// update sends an update, over the wire if the configuration allows it.
+func (s *store) update(ctx context.Context, in *dynamodb.UpdateItemInput) (*dynamodb.UpdateItemOutput, error) {
+	if s.wire == nil {
+		return s.once.UpdateItem(ctx, in)
+	}
+	if s.opts.CountCapacity {
+		ask(in)
+	}
+	out, err := s.wire.UpdateItem(ctx, in)
+	if errors.Is(err, wire.ErrUnsent) {
+		return s.once.UpdateItem(ctx, in)
+	}
+	if s.opts.CountCapacity {
+		capacityMeter{&s.used}.count(out, err)
+	}
+	return out, err
 }
 
 // errNoItem reports a response without the item that was asked for. The write may

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -107,33 +108,48 @@ type tryTimeouts struct{ *store }
 // ID returns the name of the middleware.
 func (tryTimeouts) ID() string { return "SilentTry" }
 
-// HandleDeserialize counts and sends a request, watches its response and reads
-// its date.
-func (t tryTimeouts) HandleDeserialize(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
-	t.requests.Add(1)
-	sent, limit := t.clocks(), t.tryTimeout(ctx)
-	if limit <= 0 {
-		out, metadata, err := next.HandleDeserialize(ctx, in)
-		if response, ok := out.RawResponse.(*smithyhttp.Response); err == nil && ok {
-			t.observeDate(response.Header, sent)
+// HandleDeserialize sends a request as watch does.
+func (t tryTimeouts) HandleDeserialize(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (out middleware.DeserializeOutput, metadata middleware.Metadata, err error) {
+	_, err = t.watch(ctx, func(ctx context.Context) (*http.Response, error) {
+		out, metadata, err = next.HandleDeserialize(ctx, in)
+		if response, ok := out.RawResponse.(*smithyhttp.Response); ok {
+			return response.Response, err
 		}
-		return out, metadata, err
+		return nil, err
+	})
+	if _, silent := err.(*noResponseError); silent { //nolint:errorlint // watch does not wrap it
+		err = &smithyhttp.RequestSendError{Err: err} // the request may have been executed
+	}
+	return out, metadata, err
+}
+
+// watch counts a request, sends it, watches the response and reads its date. The
+// error is a *noResponseError if the request may have been executed although its
+// timeout ended.
+func (s *store) watch(ctx context.Context, send func(context.Context) (*http.Response, error)) (*http.Response, error) {
+	s.requests.Add(1)
+	sent, limit := s.clocks(), s.tryTimeout(ctx)
+	if limit <= 0 {
+		response, err := send(ctx)
+		if err == nil && response != nil {
+			s.observeDate(response.Header, sent)
+		}
+		return response, err
 	}
 	inner, cancel := context.WithCancel(ctx)
 	w := &watchedBody{limit: limit, cancel: cancel}
 	w.timer = time.AfterFunc(limit, w.fire)
-	out, metadata, err := next.HandleDeserialize(inner, in)
-	response, ok := out.RawResponse.(*smithyhttp.Response)
-	if err == nil && ok {
-		t.observeDate(response.Header, sent)
+	response, err := send(inner)
+	if err == nil && response != nil {
+		s.observeDate(response.Header, sent)
 		w.ReadCloser, response.Body = response.Body, w
-		return out, metadata, nil
+		return response, nil
 	}
 	w.stop()
 	if err != nil && w.fired.Load() && ctx.Err() == nil {
-		err = &smithyhttp.RequestSendError{Err: &noResponseError{limit}} // the request may have been executed
+		err = &noResponseError{limit}
 	}
-	return out, metadata, err
+	return response, err
 }
 
 // tryTimeout returns the timeout of a try, 0 to leave it to the HTTP client.
