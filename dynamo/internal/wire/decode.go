@@ -128,6 +128,9 @@ func (d *decoder) item() map[string]types.AttributeValue {
 			item[name] = &types.AttributeValueMemberS{Value: d.text()}
 		case "BOOL":
 			item[name] = &types.AttributeValueMemberBOOL{Value: d.truth()}
+		case "NULL":
+			item[name] = &types.AttributeValueMemberNULL{Value: d.truth()}
+			d.ok = d.ok && item[name].(*types.AttributeValueMemberNULL).Value
 		default:
 			d.ok = false
 		}

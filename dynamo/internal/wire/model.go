@@ -62,6 +62,7 @@ var (
 // error if the SDK cannot, or if our signature of the request would be another.
 func (c *Client) newModel(ctx context.Context, in *dynamodb.UpdateItemInput, credentials aws.Credentials) (*model, error) {
 	var r recorder
+	ctx = context.WithoutCancel(ctx) // a deadline may be in a header
 	_, err := c.plain.UpdateItem(ctx, in, func(o *dynamodb.Options) {
 		o.HTTPClient, o.Credentials = &r, fixedCredentials{o.Credentials, credentials}
 	})
@@ -150,6 +151,11 @@ func (m *model) request(ctx context.Context, body []byte, skew time.Duration) (*
 
 // sign signs a request at a time.
 func (m *model) sign(ctx context.Context, signer dynamodb.HTTPSignerV4, req *http.Request, body []byte, at time.Time) error {
+	return signer.SignHTTP(ctx, m.credentials, req, hashOf(body), m.service, m.region, at)
+}
+
+// hashOf returns the hash of a body that a signature includes.
+func hashOf(body []byte) string {
 	sum := sha256.Sum256(body)
-	return signer.SignHTTP(ctx, m.credentials, req, hex.EncodeToString(sum[:]), m.service, m.region, at)
+	return hex.EncodeToString(sum[:])
 }
