@@ -107,7 +107,9 @@ func TestRequestsAreTheSDKs(t *testing.T) {
 		"China":             func(o *dynamodb.Options) { o.Region = "cn-north-1" },
 		"application":       func(o *dynamodb.Options) { o.AppID = "shop" },
 		"tries":             func(o *dynamodb.Options) { o.RetryMaxAttempts = 7 },
-		"no token":          func(o *dynamodb.Options) { o.Credentials = provider(func() aws.Credentials { return aws.Credentials{AccessKeyID: "a", SecretAccessKey: "b"} }) },
+		"no token": func(o *dynamodb.Options) {
+			o.Credentials = provider(func() aws.Credentials { return aws.Credentials{AccessKeyID: "a", SecretAccessKey: "b"} })
+		},
 	} {
 		t.Run(name, func(t *testing.T) { compareRequests(t.Context(), t, newServer(), adapt) })
 	}
