@@ -147,7 +147,7 @@ const (
 	updated    = `{"Attributes":` + storedItem + `}`
 )
 
-// farAhead is the date of a service an hour ahead.
+// farAhead returns the date of a service an hour ahead.
 func farAhead() string { return time.Now().Add(time.Hour).UTC().Format(http.TimeFormat) }
 
 var faults = []fault{

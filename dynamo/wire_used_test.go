@@ -31,7 +31,7 @@ func serviceOption(change func(o *dynamodb.Options)) func(*aws.Config) {
 	}
 }
 
-// oldResolver is an endpoint resolver of the kind that the SDK has replaced.
+// oldResolver resolves endpoints in the way that the SDK has replaced.
 func oldResolver(string, string, ...any) (aws.Endpoint, error) { //nolint:staticcheck // callers may still use it
 	return aws.Endpoint{URL: "http://localhost"}, nil //nolint:staticcheck // callers may still use it
 }
