@@ -19,7 +19,7 @@ func smallConfig() config {
 	cfg.changes, cfg.span = []int{100, 500}, time.Second
 	cfg.users = 100
 	cfg.waiters, cfg.stay = []int{10, 10, 20}, time.Millisecond
-	cfg.engine, cfg.python = "", "" // they take a minute to start
+	cfg.engine, cfg.python, cfg.wire = "", "", "" // they take a minute to start
 	return cfg
 }
 
@@ -69,7 +69,7 @@ func TestEveryRowIsPrinted(t *testing.T) {
 		[]string{"sqlite: our time / the better bare one"}, []string{"sqlite: our throughput / the better bare one"},
 		[]string{"wait: throughput of a busy key on sqlite beside 10 that wait / alone >= 0.8"},
 		[]string{"wait: time for one of 20 waiters of a line to leave / one of 10 <= 3"},
-		[]string{"client: our CPU / raw UpdateItem, 1 caller <= 1.25"},
+		[]string{"client: our CPU / raw UpdateItem, 1 caller <= 0.85"},
 		[]string{"client: p50 of a cascade / of a single acquire, stub of 5ms, 16 callers <= 1.3"},
 		[]string{namePlainSums}, []string{nameProcess}, []string{nameAtOnce}, []string{nameDecode}, []string{nameAggregate},
 		[]string{"as many raw UpdateItem"}, []string{"Aggregate, 100 at a time, with them 500"},
@@ -77,7 +77,7 @@ func TestEveryRowIsPrinted(t *testing.T) {
 		[]string{"loadtest: us of the generator for one task, back to back <= 5"},
 		[]string{"loadtest: MiB of a process with 100 users <= 1024"},
 		[]string{nameEmpty}, []string{nameLimited}, []string{"front: microseconds that httplimit on memory adds to an empty handler, p50 <= 3"},
-		[]string{"left out: DynamoDB Local is switched off"})
+		[]string{"left out: DynamoDB Local is switched off"}, []string{"left out: the benchmark of the wire is switched off"})
 	for _, n := range cfg.callers {
 		for _, what := range []string{nameRaw, nameOurs, nameCascade} {
 			want = append(want, []string{"0s", fmt.Sprint(n), what}, []string{"5ms", fmt.Sprint(n), what})
@@ -155,5 +155,17 @@ func TestBareRowIsOurs(t *testing.T) {
 	}
 	if after-before != 7 {
 		t.Errorf("%d changes by 7 operations", after-before)
+	}
+}
+
+func TestBenchmarkLines(t *testing.T) {
+	const out = `goos: linux
+BenchmarkUpdateItem/callers=1-2    500  867298 ns/op  222508 sdk-cpu-ns/op  106996 wire-cpu-ns/op  0.4809 wire/sdk
+BenchmarkUpdateItem/callers=1      500  867298 ns/op  222508 sdk-cpu-ns/op  106996 wire-cpu-ns/op  0.5 wire/sdk
+BenchmarkUpdateItem/callers=16-2   500  867298 ns/op  222508 sdk-cpu-ns/op  106996 wire-cpu-ns/op  0.6 wire/sdk
+PASS
+`
+	if got := fmt.Sprint(benchmarked(out, "callers=1", unitRatio), benchmarked(out, "callers=16", unitWire)); got != "[0.4809 0.5] [106996]" {
+		t.Error(got)
 	}
 }

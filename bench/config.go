@@ -27,6 +27,7 @@ type config struct {
 	only    *regexp.Regexp // names of sections
 	engine  string         // script that runs DynamoDB Local; "" leaves it out
 	python  string         // script that installs the Python library; "" leaves it out
+	wire    string         // package with the benchmark of the wire; "" leaves it out
 }
 
 func fullConfig() config {
@@ -36,6 +37,7 @@ func fullConfig() config {
 		changes: []int{10_000, 100_000}, waiters: []int{1000, 2000, 20_000}, stay: 6 * time.Second,
 		users: 100_000, span: 30 * time.Second,
 		only: regexp.MustCompile(""), engine: "../scripts/dynamodb-local", python: "../scripts/python-peer",
+		wire: "./dynamo/internal/wire",
 	}
 }
 
@@ -97,6 +99,7 @@ var sections = []section{
 	{"allocs", "allocations of one operation", allocsSection},
 	{"dynamo", "two-limit acquire+commit on DynamoDB Local beside a raw UpdateItem of the SDK and the Python library", dynamoSection},
 	{"dynamo-client", "the client alone: CPU and allocations of a call to a stub", clientSection},
+	{"wire", "the CPU of an UpdateItem over our wire beside the SDK's, with a stub that answers at once", wireSection},
 	{"aggregator", "changes of buckets to usage, beside a plain loop, and what memory that takes", aggregatorSection},
 	{"loadtest", "the load generator: its cost for a task, its memory, and its throughput beside a plain loop", loadtestSection},
 	{"front", "in front of traffic: what each place adds to a server without limits", frontSection},

@@ -66,7 +66,7 @@ func clientTargets(cfg config, r *report, all measured, delay time.Duration) {
 			r.atMost(1.3, all.over(caller{nameCascade, n}, ours, p50), "client: p50 of a cascade / of a single acquire, stub of %v, %s", delay, callersOf(n))
 			continue
 		}
-		r.atMost(1.25, all.over(ours, caller{nameRaw, n}, cpuPerCall), "client: our CPU / raw UpdateItem, %s", callersOf(n))
+		r.atMost(0.85, all.over(ours, caller{nameRaw, n}, cpuPerCall), "client: our CPU / raw UpdateItem, %s", callersOf(n))
 		if _, ok := all[caller{namePython, n}]; ok {
 			r.atMost(0.2, all.over(ours, caller{namePython, n}, cpuPerCall), "client: our CPU / Python's, %s", callersOf(n))
 		}
