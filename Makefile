@@ -14,6 +14,7 @@ STORES ?= embedded
 SEED ?=
 BENCHFLAGS ?=
 REPORTFLAGS ?=
+RUN ?= .
 
 # The race detector covers our code and the code that shares memory with it. SQLite in Go is a translation of C whose threads never share
 # our memory, and compress/flate is arithmetic. Both are ten times slower under the detector, so it leaves them out.
@@ -62,6 +63,12 @@ test: ## Run all tests shuffled, with -race where a C compiler is found; TESTFLA
 	for module in $(NESTED); do \
 		(cd "$$module" && $(GO) vet ./... && $(GO) test $$race -shuffle=on -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./...) || exit 1; \
 	done
+
+# Updates go over the wire of package dynamo wherever the configuration allows it, so `make test` runs that way. In a Lambda function the SDK
+# sends them, and the variable makes the tests believe that they are in one.
+.PHONY: test-sdk
+test-sdk: ## Run the tests of the DynamoDB store with updates sent by the SDK; RUN='TestOneFault|TestCompare' selects some
+	AWS_LAMBDA_FUNCTION_NAME=test $(GO) test -shuffle=on -timeout $(TEST_TIMEOUT) -run '$(RUN)' $(TESTFLAGS) ./dynamo
 
 .PHONY: lint
 lint: ## Check style, common mistakes and formatting (golangci-lint, gofumpt); the first run compiles the linter
