@@ -110,7 +110,7 @@ func (tryTimeouts) ID() string { return "SilentTry" }
 
 // HandleDeserialize sends a request as watch does.
 func (t tryTimeouts) HandleDeserialize(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (out middleware.DeserializeOutput, metadata middleware.Metadata, err error) {
-	_, err = t.watch(ctx, func(ctx context.Context) (*http.Response, error) {
+	_, err = t.watch(ctx, func(ctx context.Context) (*http.Response, error) { //nolint:bodyclose // the SDK closes it
 		out, metadata, err = next.HandleDeserialize(ctx, in)
 		if response, ok := out.RawResponse.(*smithyhttp.Response); ok {
 			return response.Response, err

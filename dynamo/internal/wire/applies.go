@@ -19,26 +19,26 @@ func Applies(o *dynamodb.Options) bool {
 	if len(o.APIOptions) > 0 || hooked(&o.Interceptors) || o.ClientLogMode != 0 || o.EnableAcceptEncodingGzip {
 		return false
 	}
-	if o.EndpointDiscovery.EnableEndpointDiscovery == aws.EndpointDiscoveryEnabled || o.EndpointResolver != nil {
+	discovers := o.EndpointDiscovery.EnableEndpointDiscovery == aws.EndpointDiscoveryEnabled
+	if discovers || o.EndpointResolver != nil { //nolint:staticcheck // callers may still use it
 		return false
 	}
-	return !o.DisableClockSkewCorrection && len(o.AuthSchemePreference) == 0 && usual(o)
+	return !o.DisableClockSkewCorrection && len(o.AuthSchemePreference) == 0 && ordinary(o)
 }
 
 // hooked reports whether any list of a registry has elements.
 func hooked(registry any) bool {
-	v := reflect.ValueOf(registry).Elem()
-	for i := range v.NumField() {
-		if v.Field(i).Len() > 0 {
+	for _, list := range reflect.ValueOf(registry).Elem().Fields() {
+		if list.Len() > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// usual reports whether the parts of a client that others can replace are the
+// ordinary reports whether the parts of a client that others can replace are the
 // SDK's own.
-func usual(o *dynamodb.Options) bool {
+func ordinary(o *dynamodb.Options) bool {
 	own := dynamodb.New(dynamodb.Options{Region: o.Region}).Options()
 	for _, pair := range [][2]any{
 		{o.HTTPSignerV4, own.HTTPSignerV4},

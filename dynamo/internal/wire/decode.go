@@ -29,8 +29,9 @@ func decode(body string) (map[string]types.AttributeValue, bool) {
 
 // decoder reads JSON from left to right.
 type decoder struct {
-	left string
-	ok   bool // everything so far was as expected
+	left    string
+	ok      bool // everything so far was as expected
+	numbers []types.AttributeValueMemberN
 }
 
 // skip skips white space.
@@ -102,11 +103,13 @@ func (d *decoder) truth() bool {
 	return false
 }
 
+// usual is the number of attributes for which memory is reserved: those of a
+// bucket with two limits, and a few more.
+const usual = 24
+
 // item reads attributes.
 func (d *decoder) item() map[string]types.AttributeValue {
-	const usual = 24 // attributes of a bucket with two limits, and a few more
 	item := make(map[string]types.AttributeValue, usual)
-	numbers := make([]types.AttributeValueMemberN, 0, usual)
 	d.expect('{')
 	if d.take('}') {
 		return item
@@ -115,27 +118,37 @@ func (d *decoder) item() map[string]types.AttributeValue {
 		name := d.text()
 		d.expect(':')
 		d.expect('{')
-		kind := d.text()
-		d.expect(':')
-		switch kind {
-		case "N":
-			if len(numbers) == cap(numbers) { // growing would move values that the item points to
-				numbers = make([]types.AttributeValueMemberN, 0, usual)
-			}
-			numbers = append(numbers, types.AttributeValueMemberN{Value: d.text()})
-			item[name] = &numbers[len(numbers)-1]
-		case "S":
-			item[name] = &types.AttributeValueMemberS{Value: d.text()}
-		case "BOOL":
-			item[name] = &types.AttributeValueMemberBOOL{Value: d.truth()}
-		case "NULL":
-			item[name] = &types.AttributeValueMemberNULL{Value: d.truth()}
-			d.ok = d.ok && item[name].(*types.AttributeValueMemberNULL).Value
-		default:
-			d.ok = false
-		}
+		item[name] = d.value()
 		d.expect('}')
 	}
 	d.expect('}')
 	return item
+}
+
+// value reads the kind and the value of an attribute.
+func (d *decoder) value() types.AttributeValue {
+	kind := d.text()
+	d.expect(':')
+	switch kind {
+	case "N":
+		return d.number()
+	case "S":
+		return &types.AttributeValueMemberS{Value: d.text()}
+	case "BOOL":
+		return &types.AttributeValueMemberBOOL{Value: d.truth()}
+	case "NULL":
+		d.ok = d.truth() && d.ok
+		return &types.AttributeValueMemberNULL{Value: true}
+	}
+	d.ok = false
+	return nil
+}
+
+// number reads a number. Numbers are most of a bucket, so they share memory.
+func (d *decoder) number() types.AttributeValue {
+	if len(d.numbers) == cap(d.numbers) { // growing would move values that the item points to
+		d.numbers = make([]types.AttributeValueMemberN, 0, usual)
+	}
+	d.numbers = append(d.numbers, types.AttributeValueMemberN{Value: d.text()})
+	return &d.numbers[len(d.numbers)-1]
 }

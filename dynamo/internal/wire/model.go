@@ -33,8 +33,8 @@ const dateLayout = "20060102T150405Z"
 type model struct {
 	table           string
 	credentials     aws.Credentials
-	request0        *http.Request
-	region, service string // of the signature
+	original        *http.Request // without the headers of one request
+	region, service string        // of the signature
 }
 
 // recorder is an HTTP client that keeps a request instead of sending it.
@@ -69,29 +69,37 @@ func (c *Client) newModel(ctx context.Context, in *dynamodb.UpdateItemInput, cre
 	if r.request == nil {
 		return nil, err
 	}
-	m := &model{table: aws.ToString(in.TableName), credentials: credentials, request0: r.request}
-	want := r.request.Header.Get(headerAuthorization)
-	date, err := time.Parse(dateLayout, r.request.Header.Get(headerDate))
-	if err != nil {
+	m := &model{table: aws.ToString(in.TableName), credentials: credentials}
+	m.original = r.request.Clone(context.Background()) //nolint:contextcheck // the model outlives this call
+	m.original.Body = nil
+	m.region, m.service = scopeOf(r.request.Header.Get(headerAuthorization))
+	for _, name := range []string{headerAuthorization, headerDate, headerToken, headerInvocation} {
+		m.original.Header.Del(name)
+	}
+	if err := m.check(ctx, c.options.HTTPSignerV4, &r); err != nil {
 		return nil, err
 	}
-	m.region, m.service = scopeOf(want)
-	invocation := r.request.Header.Get(headerInvocation)
-	for _, name := range []string{headerAuthorization, headerDate, headerToken, headerInvocation} {
-		r.request.Header.Del(name)
+	return m, nil
+}
+
+// check signs the recorded request again, and compares the signatures.
+func (m *model) check(ctx context.Context, signer dynamodb.HTTPSignerV4, r *recorder) error {
+	date, err := time.Parse(dateLayout, r.request.Header.Get(headerDate))
+	if err != nil {
+		return err
 	}
 	again, err := m.request(ctx, r.body, 0)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	again.Header.Set(headerInvocation, invocation)
-	if err := m.sign(ctx, c.options.HTTPSignerV4, again, r.body, date); err != nil {
-		return nil, err
+	again.Header.Set(headerInvocation, r.request.Header.Get(headerInvocation))
+	if err := m.sign(ctx, signer, again, r.body, date); err != nil {
+		return err
 	}
-	if again.Header.Get(headerAuthorization) != want {
-		return nil, errSignature
+	if again.Header.Get(headerAuthorization) != r.request.Header.Get(headerAuthorization) {
+		return errSignature
 	}
-	return m, nil
+	return nil
 }
 
 // fixedCredentials provides the same credentials all the time. The SDK names their
@@ -140,7 +148,7 @@ func (m *model) request(ctx context.Context, body []byte, skew time.Duration) (*
 	if err != nil {
 		return nil, err
 	}
-	req := m.request0.Clone(ctx)
+	req := m.original.Clone(ctx)
 	req.Header[headerInvocation] = []string{invocation}
 	if end, ok := ctx.Deadline(); ok && skew > 0 { // as the SDK does
 		req.Header[headerAttempt] = []string{req.Header.Get(headerAttempt) + "; ttl=" + end.Add(skew).Format(dateLayout)}

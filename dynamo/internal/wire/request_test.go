@@ -118,11 +118,11 @@ func TestRequestsAreTheSDKs(t *testing.T) {
 // A service whose clock is ahead makes the SDK move the date of its signatures,
 // and send the deadline of the caller.
 func TestSkewIsInTheSignature(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
 	for _, ahead := range []time.Duration{time.Hour, -time.Hour} {
 		s := newServer()
 		s.date = time.Now().Add(ahead).UTC().Format(http.TimeFormat)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
 		compareRequests(ctx, t, s, func(*dynamodb.Options) {})
 		for _, req := range s.requests[2:] {
 			at, err := time.Parse(dateLayout, req.Header.Get(headerDate))
@@ -160,7 +160,7 @@ func compareRequests(ctx context.Context, t *testing.T, s *server, adapt func(*d
 		if diff := cmp.Diff(contentOf(t, want, s.bodies[i]), contentOf(t, got, s.bodies[i+1])); diff != "" {
 			t.Errorf("the SDK (-) and the wire (+):\n%s", diff)
 		}
-		checkSignature(t, got, s.bodies[i+1], w)
+		checkSignature(ctx, t, got, s.bodies[i+1], w)
 	}
 }
 
@@ -190,20 +190,20 @@ func contentOf(t *testing.T, req *http.Request, body string) content {
 }
 
 // checkSignature signs a request again, with a signer of its own.
-func checkSignature(t *testing.T, req *http.Request, body string, w *Client) {
+func checkSignature(ctx context.Context, t *testing.T, req *http.Request, body string, w *Client) {
 	t.Helper()
 	want := req.Header.Get(headerAuthorization)
 	at, err := time.Parse(dateLayout, req.Header.Get(headerDate))
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := req.Clone(t.Context())
+	again := req.Clone(ctx)
 	again.Header.Del(headerAuthorization)
-	credentials, err := w.options.Credentials.Retrieve(t.Context())
+	credentials, err := w.options.Credentials.Retrieve(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := v4.NewSigner().SignHTTP(t.Context(), credentials, again, hashOf([]byte(body)), "dynamodb", w.options.Region, at); err != nil {
+	if err := v4.NewSigner().SignHTTP(ctx, credentials, again, hashOf([]byte(body)), "dynamodb", w.options.Region, at); err != nil {
 		t.Fatal(err)
 	}
 	if got := again.Header.Get(headerAuthorization); got != want {
@@ -240,7 +240,7 @@ func TestCredentialsChange(t *testing.T) {
 		if !strings.HasPrefix(last.URL.Host, account+".") || last.Header.Get(headerToken) != now.SessionToken {
 			t.Errorf("account %s: %s, %q", account, last.URL.Host, last.Header.Get(headerToken))
 		}
-		checkSignature(t, last, s.bodies[len(s.bodies)-1], w)
+		checkSignature(t.Context(), t, last, s.bodies[len(s.bodies)-1], w)
 	}
 }
 
