@@ -108,7 +108,7 @@ func FuzzEncode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, key, value string) {
 		in := &dynamodb.UpdateItemInput{
 			TableName: aws.String(name), Key: map[string]types.AttributeValue{key: text(value)},
-			ExpressionAttributeNames: map[string]string{"#0": key}, UpdateExpression: &value,
+			ExpressionAttributeNames: map[string]string{"#0": key}, ExpressionAttributeValues: map[string]types.AttributeValue{}, UpdateExpression: &value,
 		}
 		body, ok := encode(in)
 		if !ok {

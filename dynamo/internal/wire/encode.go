@@ -18,22 +18,12 @@ func encode(in *dynamodb.UpdateItemInput) ([]byte, bool) {
 	e.values("Key", in.Key)
 	e.names("ExpressionAttributeNames", in.ExpressionAttributeNames)
 	e.values("ExpressionAttributeValues", in.ExpressionAttributeValues)
-	for _, f := range [...]struct {
-		name  string
-		value *string
-	}{
-		{"TableName", in.TableName},
-		{"UpdateExpression", in.UpdateExpression},
-		{"ConditionExpression", in.ConditionExpression},
-		{"ReturnValues", (*string)(&in.ReturnValues)},
-		{"ReturnValuesOnConditionCheckFailure", (*string)(&in.ReturnValuesOnConditionCheckFailure)},
-		{"ReturnConsumedCapacity", (*string)(&in.ReturnConsumedCapacity)},
-	} {
-		if f.value != nil && *f.value != "" {
-			e.key(f.name)
-			e.text(*f.value)
-		}
-	}
+	e.member("TableName", in.TableName)
+	e.member("UpdateExpression", in.UpdateExpression)
+	e.member("ConditionExpression", in.ConditionExpression)
+	e.choice("ReturnValues", string(in.ReturnValues))
+	e.choice("ReturnValuesOnConditionCheckFailure", string(in.ReturnValuesOnConditionCheckFailure))
+	e.choice("ReturnConsumedCapacity", string(in.ReturnConsumedCapacity))
 	e.to = append(e.to, '}')
 	return e.to, e.ok
 }
@@ -53,9 +43,24 @@ func (e *encoder) key(name string) {
 	e.to = append(e.to, ':')
 }
 
+// member appends a text, unless there is none.
+func (e *encoder) member(field string, text *string) {
+	if text != nil {
+		e.key(field)
+		e.text(*text)
+	}
+}
+
+// choice appends one of several values, unless it is the default.
+func (e *encoder) choice(field, value string) {
+	if value != "" {
+		e.member(field, &value)
+	}
+}
+
 // names appends the attributes of placeholders.
 func (e *encoder) names(field string, names map[string]string) {
-	if len(names) == 0 {
+	if names == nil {
 		return
 	}
 	e.key(field)
@@ -69,7 +74,7 @@ func (e *encoder) names(field string, names map[string]string) {
 
 // values appends attributes.
 func (e *encoder) values(field string, values map[string]types.AttributeValue) {
-	if len(values) == 0 {
+	if values == nil {
 		return
 	}
 	e.key(field)
