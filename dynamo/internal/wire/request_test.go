@@ -8,7 +8,10 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -320,4 +323,27 @@ func TestBodiesAreNotShared(t *testing.T) {
 	if _, ok := encode(&dynamodb.UpdateItemInput{TableName: aws.String(strings.Repeat("x", 4000))}); !ok || !bytes.Equal(a, before) {
 		t.Error("a second update changed the first")
 	}
+}
+
+// Callers at the same time share a client while its credentials change.
+func TestConcurrentUse(t *testing.T) {
+	var turn atomic.Int64
+	changing := provider(func() aws.Credentials {
+		now := keys
+		now.SessionToken = strconv.FormatInt(turn.Add(1)/10, 10)
+		return now
+	})
+	_, w := newClient(t, newServer(), func(o *dynamodb.Options) { o.Credentials = changing })
+	w.send = func(req *http.Request) (*http.Response, error) { return newServer().Do(req) }
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				if out, err := w.UpdateItem(t.Context(), charge()); err != nil || len(out.Attributes) != 1 {
+					t.Errorf("%v, %v", out, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
