@@ -26,6 +26,8 @@ type config struct {
 	span    time.Duration  // length of a load, by its own clock
 	only    *regexp.Regexp // names of sections
 	engine  string         // script that runs DynamoDB Local; "" leaves it out
+	minute  time.Duration  // length of the longest demand on an escrow
+	redis   string         // program of Redis; "" leaves it out
 	python  string         // script that installs the Python library; "" leaves it out
 	wire    string         // package with the benchmark of the wire; "" leaves it out
 }
@@ -35,7 +37,7 @@ func fullConfig() config {
 		rounds: 7, sample: 150 * time.Millisecond,
 		keys: []int{1, 100_000, 1_000_000}, workers: []int{1, 2}, callers: []int{1, 16}, limits: []int{1, 2, 4, 16},
 		changes: []int{10_000, 100_000}, waiters: []int{1000, 2000, 20_000}, stay: 6 * time.Second,
-		users: 100_000, span: 30 * time.Second,
+		users: 100_000, span: 30 * time.Second, minute: time.Minute, redis: "redis-server",
 		only: regexp.MustCompile(""), engine: "../scripts/dynamodb-local", python: "../scripts/python-peer",
 		wire: "./dynamo/internal/wire",
 	}
@@ -47,7 +49,7 @@ func quickConfig() config {
 	cfg := fullConfig()
 	cfg.rounds, cfg.sample = 3, 20*time.Millisecond
 	cfg.keys = []int{1, 1000, 20_000}
-	cfg.stay, cfg.span = 100*time.Millisecond, 5*time.Second
+	cfg.stay, cfg.span, cfg.minute = 100*time.Millisecond, 5*time.Second, 8*time.Second
 	return cfg
 }
 
@@ -100,6 +102,7 @@ var sections = []section{
 	{"dynamo", "two-limit acquire+commit on DynamoDB Local beside a raw UpdateItem of the SDK and the Python library", dynamoSection},
 	{"dynamo-client", "the client alone: CPU and allocations of a call to a stub", clientSection},
 	{"wire", "the CPU of an UpdateItem over our wire beside the SDK's, with a stub that answers at once", wireSection},
+	{"escrow", "tokens in escrow beside a raw UpdateItem, the plain acquire, memory and redis_rate, and under the demand of several processes", escrowSection},
 	{"aggregator", "changes of buckets to usage, beside a plain loop, and what memory that takes", aggregatorSection},
 	{"loadtest", "the load generator: its cost for a task, its memory, and its throughput beside a plain loop", loadtestSection},
 	{"front", "in front of traffic: what each place adds to a server without limits", frontSection},

@@ -18,7 +18,9 @@ const (
 	cpuPerCall // of the client's process, including garbage collection
 	objects    // allocated for one call
 	bytesEach
-	calls // in the sample
+	calls        // in the sample
+	requestsEach // to a table, for one call
+	heldNow      // tokens in escrow at the end of the sample
 	metricCount
 )
 

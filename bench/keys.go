@@ -15,14 +15,27 @@ type keyset struct {
 
 const orderLength = 1 << 20
 
+// newKeyset returns n keys that are all requested equally often.
 func newKeyset(n int) *keyset {
+	random := rand.New(rand.NewPCG(1, 2))
+	return orderedKeyset(n, func() uint32 { return uint32(random.IntN(n)) })
+}
+
+// newZipfKeyset returns n keys. Few are requested often, and many now and then:
+// a request is for key k with a probability in proportion to 1/(k+1)^1.1.
+func newZipfKeyset(n int) *keyset {
+	const exponent = 1.1
+	zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), exponent, 1, uint64(n-1))
+	return orderedKeyset(n, func() uint32 { return uint32(zipf.Uint64()) })
+}
+
+func orderedKeyset(n int, pick func() uint32) *keyset {
 	s := &keyset{keys: make([]string, n), order: make([]uint32, orderLength)}
 	for i := range s.keys {
 		s.keys[i] = fmt.Sprintf("key-%012d", i)
 	}
-	random := rand.New(rand.NewPCG(1, 2))
 	for i := range s.order {
-		s.order[i] = uint32(random.IntN(n))
+		s.order[i] = pick()
 	}
 	return s
 }

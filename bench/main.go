@@ -46,6 +46,13 @@ func command(args []string, out, errs io.Writer) int {
 		}
 		return 0
 	}
+	if len(args) == 2 && args[0] == takerCommand {
+		if err := serveTaker(context.Background(), args[1], os.Stdin, out); err != nil {
+			fmt.Fprintln(errs, "bench:", err)
+			return 1
+		}
+		return 0
+	}
 	if len(args) > 0 && args[0] == pageCommand {
 		return page(args[1:], out, errs)
 	}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// escrowSection measures tokens in escrow beside the raw call, the plain
+// acquire, memory and redis_rate: at full speed on a stub and on DynamoDB Local,
+// then at the pace of a demand from several processes.
+func escrowSection(ctx context.Context, cfg config, r *report) (err error) {
+	redis := redisOrNot(ctx, cfg, r)
+	defer func() { err = errors.Join(err, redis.close()) }()
+	cfg.rounds, cfg.sample = halfOf(cfg.rounds), 3*cfg.sample
+	r.line("  %d rounds, samples of %v after as much to warm up; tokens held are those of all limits", cfg.rounds, cfg.sample)
+	stub, endpoint, err := startStub(ctx, farAway)
+	if err != nil {
+		return err
+	}
+	err = escrowSpeed(ctx, cfg, r, "stub of "+farAway.String(), endpoint, redis)
+	if err := errors.Join(err, stub.close()); err != nil {
+		return err
+	}
+	if cfg.engine == "" {
+		r.line("  left out: DynamoDB Local is switched off")
+		return nil
+	}
+	engine, endpoint, err := startServer(ctx, cfg.engine, "run")
+	if err != nil {
+		r.line("  left out, since DynamoDB Local does not start: %s", oneLine(err))
+		return ctx.Err()
+	}
+	defer func() { err = errors.Join(err, engine.close()) }()
+	if err := escrowSpeed(ctx, cfg, r, "DynamoDB Local", endpoint, redis); err != nil {
+		return err
+	}
+	return escrowDemands(ctx, cfg, r, endpoint)
+}
+
+// redisOrNot returns nil and prints a line if there is no Redis.
+func redisOrNot(ctx context.Context, cfg config, r *report) *rateOnRedis {
+	if cfg.redis == "" {
+		r.line("  without redis_rate: Redis is switched off")
+		return nil
+	}
+	redis, err := startRedis(ctx, cfg.redis)
+	if err != nil {
+		r.line("  without redis_rate, since Redis does not start: %s", oneLine(err))
+		return nil
+	}
+	return redis
+}
+
+// escrowSpeed runs all workloads on a prepared table at full speed.
+func escrowSpeed(ctx context.Context, cfg config, r *report, where, endpoint string, redis *rateOnRedis) (err error) {
+	g, err := newEscrowRig(ctx, endpoint, redis)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, g.close()) }()
+	var rows [][]string
+	for _, w := range workloads() {
+		all, err := hotRounds(ctx, cfg.rounds, cfg.sample, w.keyset(), g.probes(w, cfg.callers))
+		if err != nil {
+			return fmt.Errorf("%s, %s: %w", where, w.name, err)
+		}
+		rows = append(rows, escrowRows(cfg.callers, w, all)...)
+		if w == workloads()[0] {
+			escrowTargets(cfg, r, where, all)
+		}
+	}
+	r.line("\n  %s", where)
+	return r.table([]string{"workload", "callers", "what", "acquires/s", "x raw", "p50 us", "p99 us", "client CPU us", "requests/admission", "tokens held"}, rows)
+}
+
+// escrowNames lists the contenders in the order of tables.
+var escrowNames = []string{nameRaw, nameOurs, nameRedisRate, nameEscrow, nameMemory}
+
+func escrowRows(callers []int, w workload, all measured) (rows [][]string) {
+	for _, n := range callers {
+		for _, what := range escrowNames {
+			id := caller{what, n}
+			if _, ok := all[id]; !ok {
+				continue
+			}
+			requests, held := "1", "-"
+			switch what {
+			case nameMemory:
+				requests = "-"
+			case nameOurs:
+				requests = fmt.Sprintf("%.2f", all.of(id, requestsEach).median())
+			case nameEscrow:
+				requests = fmt.Sprintf("%.2g", all.of(id, requestsEach).median())
+				held = count(all.of(id, heldNow).median())
+			}
+			rows = append(rows, []string{
+				w.name, strconv.Itoa(n), what, count(all.of(id, perSecond).median()), all.besideRaw(id, perSecond),
+				all.shortMicros(id, p50), all.shortMicros(id, p99), all.shortMicros(id, cpuPerCall), requests, held,
+			})
+		}
+	}
+	return rows
+}
+
+// shortMicros returns the median in microseconds, with three digits that matter.
+func (m measured) shortMicros(id caller, what metric) string {
+	return fmt.Sprintf("%.3g", m.of(id, what).median()/float64(time.Microsecond))
+}
+
+// escrowTargets compares calls on one hot key.
+func escrowTargets(cfg config, r *report, where string, all measured) {
+	one, many := cfg.callers[0], cfg.callers[len(cfg.callers)-1]
+	r.atMost(1.5, all.over(caller{nameEscrow, one}, caller{nameMemory, one}, cpuPerCall), "escrow: CPU of acquire+commit from a pot / on memory, %s", where)
+	local := all.of(caller{nameEscrow, one}, p99).over(constant(float64(time.Microsecond), len(all[caller{nameEscrow, one}])))
+	r.atMost(5, local, "escrow: p99 of a local admission in us, %s", where)
+	r.atLeast(200, all.over(caller{nameEscrow, many}, caller{nameRaw, many}, perSecond), "escrow: throughput / raw UpdateItem, %s, %s", where, callersOf(many))
+	if _, ok := all[caller{nameRedisRate, many}]; ok {
+		r.atLeast(20, all.over(caller{nameEscrow, many}, caller{nameRedisRate, many}, perSecond), "escrow: throughput / redis_rate, %s, %s", where, callersOf(many))
+	}
+}
+
+// constant returns a series of n equal values.
+func constant(value float64, n int) series {
+	s := make(series, n)
+	for i := range s {
+		s[i] = value
+	}
+	return s
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+// hotProbe is one way to acquire, from a number of concurrent callers. It runs
+// for a time instead of a number of calls: a pot grows with what it spends, so a
+// probe has to run for a while before it is at its pace.
+type hotProbe struct {
+	id       caller
+	every    int // one of so many calls is timed; the clock would be a part of short ones
+	call     func(context.Context, *picker) error
+	requests func() int64 // so far; nil if there are none
+	held     func() int64 // tokens now; nil if none can be
+}
+
+// sample runs the probe for a time to warm it up, and for the same time again
+// to measure it.
+func (p *hotProbe) sample(ctx context.Context, keys *keyset, lasts time.Duration) (figures, error) {
+	pickers := keys.pickers(p.id.callers)
+	if _, _, err := p.runFor(ctx, pickers, lasts); err != nil {
+		return figures{}, err
+	}
+	runtime.GC() // samples must not collect each other's garbage
+	sent, cpu, begin := p.count(p.requests), cpuTime(), time.Now()
+	n, took, err := p.runFor(ctx, pickers, lasts)
+	wall, used := time.Since(begin), cpuTime()-cpu
+	if err == nil && len(took) == 0 {
+		err = errors.New("the sample is too short for a call")
+	}
+	if err != nil {
+		return figures{}, err
+	}
+	each := 1 / float64(n)
+	return figures{
+		perSecond: float64(n) / wall.Seconds(), p50: took.quantile(0.5), p95: took.quantile(0.95), p99: took.quantile(0.99),
+		cpuPerCall: float64(used) * each, calls: float64(n),
+		requestsEach: float64(p.count(p.requests)-sent) * each, heldNow: float64(p.count(p.held)),
+	}, nil
+}
+
+func (p *hotProbe) count(of func() int64) int64 {
+	if of == nil {
+		return 0
+	}
+	return of()
+}
+
+// runFor calls from all callers for a time. It returns the number of calls, and
+// the times of some.
+func (p *hotProbe) runFor(ctx context.Context, pickers []picker, lasts time.Duration) (n int, took series, err error) {
+	var stop atomic.Bool
+	defer time.AfterFunc(lasts, func() { stop.Store(true) }).Stop()
+	counts, times := make([]int, len(pickers)), make([]series, len(pickers))
+	err = parallel(len(pickers), func(worker, _ int) (err error) {
+		counts[worker], times[worker], err = p.callUntil(ctx, &pickers[worker], &stop)
+		return err
+	})(len(pickers))
+	for worker := range pickers {
+		n += counts[worker]
+		took = append(took, times[worker]...)
+	}
+	return n, took, errors.Join(err, ctx.Err())
+}
+
+// callUntil calls at least once, until stop is set.
+func (p *hotProbe) callUntil(ctx context.Context, keys *picker, stop *atomic.Bool) (n int, took series, err error) {
+	const most = 1 << 15 // times of one caller
+	took = make(series, 0, most)
+	for ; n == 0 || !stop.Load(); n++ {
+		if n%p.every != 0 || len(took) == most {
+			err = p.call(ctx, keys)
+		} else {
+			begin := time.Now()
+			err = p.call(ctx, keys)
+			took = append(took, float64(time.Since(begin)))
+		}
+		if err != nil {
+			return n, took, fmt.Errorf("%v: %w", p.id, err)
+		}
+	}
+	return n, took, nil
+}
+
+// hotRounds samples every probe once a round, in turn.
+func hotRounds(ctx context.Context, rounds int, lasts time.Duration, keys *keyset, probes []hotProbe) (measured, error) {
+	all := measured{}
+	for range rounds {
+		for i := range probes {
+			f, err := probes[i].sample(ctx, keys, lasts)
+			if err != nil {
+				return nil, err
+			}
+			all[probes[i].id] = append(all[probes[i].id], f)
+		}
+	}
+	return all, nil
+}
