@@ -25,6 +25,7 @@ type config struct {
 	users   int            // of a load test
 	span    time.Duration  // length of a load, by its own clock
 	only    *regexp.Regexp // names of sections
+	write   string         // page whose figures are replaced; "" for none
 	engine  string         // script that runs DynamoDB Local; "" leaves it out
 	minute  time.Duration  // length of the longest demand on an escrow
 	redis   string         // program of Redis; "" leaves it out
@@ -60,6 +61,7 @@ func parse(args []string, errs io.Writer) (config, error) {
 	rounds := flags.Int("rounds", 0, "how many `rounds` to run (default 7, with -quick 3)")
 	quick := flags.Bool("quick", false, "fewer keys, shorter samples: a few seconds in all")
 	only := flags.String("only", "", "run the sections whose name matches this `regexp`: "+strings.Join(sectionNames(), ", "))
+	write := flags.String("write", "", "also replace the figures of this `page`")
 	if err := flags.Parse(args); err != nil {
 		return config{}, err
 	}
@@ -81,7 +83,7 @@ func parse(args []string, errs io.Writer) (config, error) {
 		fmt.Fprintln(errs, "bench:", err)
 		return config{}, err
 	}
-	cfg.only = pattern
+	cfg.only, cfg.write = pattern, *write
 	return cfg, nil
 }
 

@@ -40,6 +40,10 @@ func benchLimits() []limiter.Limit {
 
 func benchAmounts() limiter.Amounts { return limiter.Tokens("rpm", 1).And("tpm", 100) }
 
+// patience is the time that a call to a table may take: an engine on a busy
+// machine stalls now and then.
+const patience = 10 * time.Second
+
 // rig holds the warm Go clients of one table.
 type rig struct {
 	repo  *dynamo.Repository
@@ -98,7 +102,7 @@ func newRig(ctx context.Context, endpoint string) (*rig, error) {
 		return nil, err
 	}
 	cfg := awsConfig() // without an HTTP client: the store makes its own
-	g, err := connect(ctx, &dynamo.Options{Endpoint: endpoint, AWS: &cfg})
+	g, err := connect(ctx, &dynamo.Options{Endpoint: endpoint, AWS: &cfg, Timeout: patience})
 	if err != nil {
 		return nil, err
 	}

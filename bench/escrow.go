@@ -15,7 +15,7 @@ func escrowSection(ctx context.Context, cfg config, r *report) (err error) {
 	redis := redisOrNot(ctx, cfg, r)
 	defer func() { err = errors.Join(err, redis.close()) }()
 	cfg.rounds, cfg.sample = halfOf(cfg.rounds), 3*cfg.sample
-	r.line("  %d rounds, samples of %v after as much to warm up; tokens held are those of all limits", cfg.rounds, cfg.sample)
+	r.line("  %d rounds, samples of %v after as much to warm up, or %v for pots of many keys; tokens held are those of all limits", cfg.rounds, cfg.sample, slower*cfg.sample)
 	stub, endpoint, err := startStub(ctx, farAway)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func escrowSpeed(ctx context.Context, cfg config, r *report, where, endpoint str
 		}
 	}
 	r.line("\n  %s", where)
-	return r.table([]string{"workload", "callers", "what", "acquires/s", "x raw", "p50 us", "p99 us", "client CPU us", "requests/admission", "tokens held"}, rows)
+	return r.table([]string{"workload", "callers", "what", "acquires/s", "x raw", "p50", "p99", "client CPU", "requests/admission", "tokens held"}, rows)
 }
 
 // escrowNames lists the contenders in the order of tables.
@@ -86,47 +86,40 @@ func escrowRows(callers []int, w workload, all measured) (rows [][]string) {
 			if _, ok := all[id]; !ok {
 				continue
 			}
-			requests, held := "1", "-"
-			switch what {
-			case nameMemory:
-				requests = "-"
-			case nameOurs:
-				requests = fmt.Sprintf("%.2f", all.of(id, requestsEach).median())
-			case nameEscrow:
-				requests = fmt.Sprintf("%.2g", all.of(id, requestsEach).median())
-				held = count(all.of(id, heldNow).median())
-			}
+			requests, held := all.escrowCells(id)
 			rows = append(rows, []string{
 				w.name, strconv.Itoa(n), what, count(all.of(id, perSecond).median()), all.besideRaw(id, perSecond),
-				all.shortMicros(id, p50), all.shortMicros(id, p99), all.shortMicros(id, cpuPerCall), requests, held,
+				all.short(id, p50), all.short(id, p99), all.short(id, cpuPerCall), requests, held,
 			})
 		}
 	}
 	return rows
 }
 
-// shortMicros returns the median in microseconds, with three digits that matter.
-func (m measured) shortMicros(id caller, what metric) string {
-	return fmt.Sprintf("%.3g", m.of(id, what).median()/float64(time.Microsecond))
+// escrowCells returns the requests for an admission and the tokens held, or "-"
+// where there are none.
+func (m measured) escrowCells(id caller) (requests, held string) {
+	switch each := m.of(id, requestsEach).median(); id.what {
+	case nameMemory:
+		return "-", "-"
+	case nameOurs:
+		return fmt.Sprintf("%.2f", each), "-"
+	case nameEscrow:
+		return fmt.Sprintf("%.2g", each), count(m.of(id, heldNow).median())
+	}
+	return "1", "-" // by its nature
 }
+
+// short returns the median of a time, with its unit.
+func (m measured) short(id caller, what metric) string { return shortTime(m.of(id, what).median()) }
 
 // escrowTargets compares calls on one hot key.
 func escrowTargets(cfg config, r *report, where string, all measured) {
 	one, many := cfg.callers[0], cfg.callers[len(cfg.callers)-1]
 	r.atMost(1.5, all.over(caller{nameEscrow, one}, caller{nameMemory, one}, cpuPerCall), "escrow: CPU of acquire+commit from a pot / on memory, %s", where)
-	local := all.of(caller{nameEscrow, one}, p99).over(constant(float64(time.Microsecond), len(all[caller{nameEscrow, one}])))
-	r.atMost(5, local, "escrow: p99 of a local admission in us, %s", where)
+	r.atMost(5, all.of(caller{nameEscrow, one}, p99).in(time.Microsecond), "escrow: p99 of a local admission in us, %s", where)
 	r.atLeast(200, all.over(caller{nameEscrow, many}, caller{nameRaw, many}, perSecond), "escrow: throughput / raw UpdateItem, %s, %s", where, callersOf(many))
 	if _, ok := all[caller{nameRedisRate, many}]; ok {
 		r.atLeast(20, all.over(caller{nameEscrow, many}, caller{nameRedisRate, many}, perSecond), "escrow: throughput / redis_rate, %s, %s", where, callersOf(many))
 	}
-}
-
-// constant returns a series of n equal values.
-func constant(value float64, n int) series {
-	s := make(series, n)
-	for i := range s {
-		s[i] = value
-	}
-	return s
 }

@@ -205,7 +205,7 @@ func (d demand) take(ctx context.Context, endpoint, name string, n int64) error 
 
 func (d demand) with(ctx context.Context, endpoint string, do func(*limiter.RateLimiter) error) error {
 	cfg := awsConfig()
-	repo, err := dynamo.Connect(ctx, benchTable, &dynamo.Options{Endpoint: endpoint, AWS: &cfg})
+	repo, err := dynamo.Connect(ctx, benchTable, &dynamo.Options{Endpoint: endpoint, AWS: &cfg, Timeout: patience})
 	if err != nil {
 		return err
 	}

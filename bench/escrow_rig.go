@@ -73,7 +73,7 @@ func newEscrowRig(ctx context.Context, endpoint string, redis *rateOnRedis) (_ *
 		return nil, err
 	}
 	cfg := awsConfig()
-	if g.table, err = dynamo.Connect(ctx, benchTable, &dynamo.Options{Endpoint: endpoint, AWS: &cfg}); err != nil {
+	if g.table, err = dynamo.Connect(ctx, benchTable, &dynamo.Options{Endpoint: endpoint, AWS: &cfg, Timeout: patience}); err != nil {
 		return nil, errors.Join(err, g.rig.close())
 	}
 	g.escrow = escrow.New(g.table, nil)
@@ -123,6 +123,7 @@ func (g *escrowRig) probes(w workload, callers []int) (all []hotProbe) {
 			hotProbe{
 				id: caller{nameEscrow, n}, every: few, call: w.acquires(g.held),
 				requests: func() int64 { return g.table.Stats().Requests }, held: func() int64 { return g.escrow.Stats().Held },
+				slow: w.keys > 1, // a pot takes a second request for twice its size, and so on
 			},
 			hotProbe{id: caller{nameMemory, n}, every: few, call: w.acquires(g.inMemory)})
 		if g.redis != nil && !w.llm {

@@ -18,13 +18,20 @@ type hotProbe struct {
 	call     func(context.Context, *picker) error
 	requests func() int64 // so far; nil if there are none
 	held     func() int64 // tokens now; nil if none can be
+	slow     bool         // it takes long to warm up
 }
 
-// sample runs the probe for a time to warm it up, and for the same time again
-// to measure it.
+// slower is how much longer slow probes warm up.
+const slower = 10
+
+// sample runs the probe to warm it up, and again to measure it.
 func (p *hotProbe) sample(ctx context.Context, keys *keyset, lasts time.Duration) (figures, error) {
 	pickers := keys.pickers(p.id.callers)
-	if _, _, err := p.runFor(ctx, pickers, lasts); err != nil {
+	warm := lasts
+	if p.slow {
+		warm *= slower
+	}
+	if _, _, err := p.runFor(ctx, pickers, warm); err != nil {
 		return figures{}, err
 	}
 	runtime.GC() // samples must not collect each other's garbage

@@ -41,7 +41,7 @@ func serveTaker(ctx context.Context, task string, in io.Reader, out io.Writer) (
 		return err
 	}
 	cfg := awsConfig()
-	table, err := dynamo.Connect(ctx, benchTable, &dynamo.Options{Endpoint: t.Endpoint, AWS: &cfg})
+	table, err := dynamo.Connect(ctx, benchTable, &dynamo.Options{Endpoint: t.Endpoint, AWS: &cfg, Timeout: patience})
 	if err != nil {
 		return err
 	}
@@ -59,11 +59,12 @@ func serveTaker(ctx context.Context, task string, in io.Reader, out io.Writer) (
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { _, _ = io.Copy(io.Discard, lines); cancel() }()
+	before := table.Stats().Requests
 	got, err := t.run(ctx, lim)
 	if err != nil {
 		return err
 	}
-	got.Requests = table.Stats().Requests
+	got.Requests = table.Stats().Requests - before
 	return json.NewEncoder(out).Encode(got)
 }
 

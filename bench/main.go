@@ -8,7 +8,7 @@
 // A missed target is printed and is not an error: the exit code is 0 unless
 // something breaks. Run bench on an idle machine.
 //
-//	go run . [-quick] [-rounds n] [-only regexp]
+//	go run . [-quick] [-rounds n] [-only regexp] [-write page]
 //
 // With the argument report, it measures absolute figures instead and writes
 // docs/benchmarks.md and its charts.
@@ -63,7 +63,12 @@ func command(args []string, out, errs io.Writer) int {
 	case err != nil:
 		return 2 // parse has printed the error
 	}
-	return interruptible(errs, func(ctx context.Context) error { return run(ctx, cfg, out) })
+	return interruptible(errs, func(ctx context.Context) error {
+		if cfg.write != "" {
+			return quote(ctx, cfg, out)
+		}
+		return run(ctx, cfg, out)
+	})
 }
 
 // page writes the page of figures and returns the exit code.
@@ -92,6 +97,10 @@ func interruptible(errs io.Writer, work func(context.Context) error) int {
 // run measures and prints the selected sections, then the verdicts.
 func run(ctx context.Context, cfg config, out io.Writer) error {
 	r := &report{out: out}
+	return r.run(ctx, cfg)
+}
+
+func (r *report) run(ctx context.Context, cfg config) error {
 	r.line("%s %s/%s, %d CPUs, %.1f of them free at the start", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), freeCPUs())
 	r.line("%d rounds, samples of %v; values are medians, with quartiles in brackets", cfg.rounds, cfg.sample)
 	for _, s := range sections {

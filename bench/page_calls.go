@@ -27,17 +27,22 @@ func callRows(ctx context.Context, cfg config, probes []probe) ([]pageRow, error
 	}
 	var rows []pageRow
 	for _, p := range probes {
-		median := func(what metric) float64 { return all.of(p.id, what).median() }
-		row := pageRow{
-			what: p.id.what, callers: p.id.callers, perSecond: median(perSecond),
-			p50: median(p50), p95: median(p95), p99: median(p99), cpu: median(cpuPerCall),
-		}
-		for _, n := range all.of(p.id, calls) {
-			row.calls += int(n)
-		}
-		rows = append(rows, row)
+		rows = append(rows, all.pageRow(p.id))
 	}
 	return rows, nil
+}
+
+// pageRow returns the medians of a contender, and the number of its calls.
+func (m measured) pageRow(id caller) pageRow {
+	median := func(what metric) float64 { return m.of(id, what).median() }
+	row := pageRow{
+		what: id.what, callers: id.callers, perSecond: median(perSecond),
+		p50: median(p50), p95: median(p95), p99: median(p99), cpu: median(cpuPerCall),
+	}
+	for _, n := range m.of(id, calls) {
+		row.calls += int(n)
+	}
+	return row
 }
 
 func memoryRows(ctx context.Context, o pageOptions) (_ []pageRow, err error) {

@@ -39,6 +39,9 @@ var pageSources = []pageSource{
 		"The raw call is the SDK's UpdateItem with the same request. The Python library is 0.10, with asyncio.", stubRows},
 	{"dynamodb", "DynamoDB Local", "Package `dynamo` against DynamoDB Local on the same machine. The engine uses most of the CPU, so these figures compare " +
 		"clients with each other. They do not predict latency in AWS.", engineRows},
+	{"escrow", "Tokens in escrow", "Package `escrow` around `dynamo`, against a stub that answers after 5 ms, like a table in the same region. Beside it are the same calls " +
+		"without it, the SDK's UpdateItem, `redis_rate` with one limit on a Redis of the same machine, and package `memory`. Keys of the Zipf rows are requested " +
+		"unequally often. The LLM rows estimate, adjust and commit. [performance.md](performance.md) says when to use it.", escrowPageRows},
 	{"loads", "Load tests", "Scenarios of `zae-limiter loadtest local`, each by the command beside it. The scenarios `simple` and `llm_gateway` " +
 		"wait between calls, so their latency counts and their throughput does not. Where a scenario uses several resources, percentiles are of the busiest.", loadRows},
 }

@@ -10,19 +10,40 @@ import (
 // report prints tables at once, and the verdicts at the end.
 type report struct {
 	out     io.Writer
+	page    *strings.Builder // the same as Markdown; may be nil
 	targets []target
 }
 
-func (r *report) line(format string, args ...any) { fmt.Fprintf(r.out, format+"\n", args...) }
+func (r *report) line(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	fmt.Fprintln(r.out, text)
+	if r.page != nil {
+		fmt.Fprintf(r.page, "%s\n\n", strings.TrimSpace(text))
+	}
+}
 
 // table prints rows of cells under a header.
 func (r *report) table(header []string, rows [][]string) error {
+	if r.page != nil {
+		writeMarkdown(r.page, header, rows)
+	}
 	w := tabwriter.NewWriter(r.out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "  "+strings.Join(header, "\t"))
 	for _, row := range rows {
 		fmt.Fprintln(w, "  "+strings.Join(row, "\t"))
 	}
 	return w.Flush()
+}
+
+// writeMarkdown writes a table in Markdown.
+func writeMarkdown(page *strings.Builder, header []string, rows [][]string) {
+	line := func(cells []string) { fmt.Fprintf(page, "| %s |\n", strings.Join(cells, " | ")) }
+	line(header)
+	fmt.Fprintf(page, "|%s\n", strings.Repeat("---|", len(header)))
+	for _, row := range rows {
+		line(row)
+	}
+	page.WriteString("\n")
 }
 
 // target is a ratio and its bound.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"time"
 )
 
 // series holds one value for each round.
@@ -35,12 +36,15 @@ func (s series) show(format string) string {
 
 func (s series) nanos() string { return s.show("%.0f") }
 
-func (s series) micros() string {
+func (s series) micros() string { return s.in(time.Microsecond).show("%.1f") }
+
+// in returns nanoseconds in another unit.
+func (s series) in(unit time.Duration) series {
 	out := make(series, len(s))
 	for i := range s {
-		out[i] = s[i] / 1000
+		out[i] = s[i] / float64(unit)
 	}
-	return out.show("%.1f")
+	return out
 }
 
 func (s series) ratio() string { return s.show("%.2f") }
