@@ -19,7 +19,7 @@ func smallConfig() config {
 	cfg.changes, cfg.span = []int{100, 500}, time.Second
 	cfg.users = 100
 	cfg.waiters, cfg.stay = []int{10, 10, 20}, time.Millisecond
-	cfg.engine, cfg.python, cfg.wire = "", "", "" // they take a minute to start
+	cfg.engine, cfg.python, cfg.redis, cfg.wire = "", "", "", "" // the first two and the last take a minute to start
 	return cfg
 }
 
@@ -77,7 +77,15 @@ func TestEveryRowIsPrinted(t *testing.T) {
 		[]string{"loadtest: us of the generator for one task, back to back <= 5"},
 		[]string{"loadtest: MiB of a process with 100 users <= 1024"},
 		[]string{nameEmpty}, []string{nameLimited}, []string{"front: microseconds that httplimit on memory adds to an empty handler, p50 <= 3"},
+		[]string{"escrow: CPU of acquire+commit from a pot / on memory, stub of 5ms <= 1.5"},
+		[]string{"escrow: p99 of a local admission in us, stub of 5ms <= 5"},
+		[]string{"escrow: throughput / raw UpdateItem, stub of 5ms, 16 callers >= 200"},
 		[]string{"left out: DynamoDB Local is switched off"}, []string{"left out: the benchmark of the wire is switched off"})
+	for _, w := range workloads() {
+		for _, what := range []string{nameRaw, nameOurs, nameEscrow, nameMemory} {
+			want = append(want, []string{w.name, "1", what}, []string{w.name, "16", what})
+		}
+	}
 	for _, n := range cfg.callers {
 		for _, what := range []string{nameRaw, nameOurs, nameCascade} {
 			want = append(want, []string{"0s", fmt.Sprint(n), what}, []string{"5ms", fmt.Sprint(n), what})
@@ -88,8 +96,8 @@ func TestEveryRowIsPrinted(t *testing.T) {
 			t.Errorf("no row %q", cells)
 		}
 	}
-	if verdicts := strings.Count(text, "PASS") + strings.Count(text, "MISS by"); verdicts != 16 {
-		t.Errorf("%d verdicts, want 16", verdicts)
+	if verdicts := strings.Count(text, "PASS") + strings.Count(text, "MISS by"); verdicts != 19 {
+		t.Errorf("%d verdicts, want 19", verdicts)
 	}
 	if t.Failed() {
 		t.Log(text)

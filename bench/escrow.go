@@ -14,8 +14,9 @@ import (
 func escrowSection(ctx context.Context, cfg config, r *report) (err error) {
 	redis := redisOrNot(ctx, cfg, r)
 	defer func() { err = errors.Join(err, redis.close()) }()
-	cfg.rounds, cfg.sample = halfOf(cfg.rounds), 3*cfg.sample
-	r.line("  %d rounds, samples of %v after as much to warm up, or %v for pots of many keys; tokens held are those of all limits", cfg.rounds, cfg.sample, slower*cfg.sample)
+	cfg.sample *= 3
+	r.line("  samples of %v after as much to warm up, or %v for pots of many keys; %d rounds of the first workload, %d of the others; tokens held are those of all limits",
+		cfg.sample, slower*cfg.sample, cfg.rounds, halfOf(cfg.rounds))
 	stub, endpoint, err := startStub(ctx, farAway)
 	if err != nil {
 		return err
@@ -62,13 +63,17 @@ func escrowSpeed(ctx context.Context, cfg config, r *report, where, endpoint str
 	}
 	defer func() { err = errors.Join(err, g.close()) }()
 	var rows [][]string
-	for _, w := range workloads() {
-		all, err := hotRounds(ctx, cfg.rounds, cfg.sample, w.keyset(), g.probes(w, cfg.callers))
+	for i, w := range workloads() {
+		rounds := cfg.rounds
+		if i > 0 { // without targets
+			rounds = halfOf(rounds)
+		}
+		all, err := hotRounds(ctx, rounds, cfg.sample, w.keyset(), g.probes(w, cfg.callers))
 		if err != nil {
 			return fmt.Errorf("%s, %s: %w", where, w.name, err)
 		}
 		rows = append(rows, escrowRows(cfg.callers, w, all)...)
-		if w == workloads()[0] {
+		if i == 0 {
 			escrowTargets(cfg, r, where, all)
 		}
 	}

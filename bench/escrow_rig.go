@@ -98,16 +98,14 @@ func fillHalf(ctx context.Context, lim *limiter.RateLimiter) error {
 		return err
 	}
 	half := limiter.Tokens("rpm", plenty/2).And("tpm", plenty/2)
-	for _, key := range newKeyset(mostKeys).keys {
-		lease, err := lim.Acquire(ctx, limiter.Request{Entity: key, Resource: escrowResource, Consume: half})
+	keys := newKeyset(mostKeys).keys
+	return parallel(len(keys), func(worker, _ int) error {
+		lease, err := lim.Acquire(ctx, limiter.Request{Entity: keys[worker], Resource: escrowResource, Consume: half})
 		if err != nil {
 			return err
 		}
-		if err := lease.Commit(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+		return lease.Commit(ctx)
+	})(len(keys))
 }
 
 // probes returns all ways to make the calls of a workload, with each number of
@@ -123,7 +121,7 @@ func (g *escrowRig) probes(w workload, callers []int) (all []hotProbe) {
 			hotProbe{
 				id: caller{nameEscrow, n}, every: few, call: w.acquires(g.held),
 				requests: func() int64 { return g.table.Stats().Requests }, held: func() int64 { return g.escrow.Stats().Held },
-				slow: w.keys > 1, // a pot takes a second request for twice its size, and so on
+				slow: w.keys > 1, // each pot grows by requests of its own
 			},
 			hotProbe{id: caller{nameMemory, n}, every: few, call: w.acquires(g.inMemory)})
 		if g.redis != nil && !w.llm {
