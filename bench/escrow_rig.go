@@ -76,7 +76,7 @@ func newEscrowRig(ctx context.Context, endpoint string, redis *rateOnRedis) (_ *
 	if g.table, err = dynamo.Connect(ctx, benchTable, &dynamo.Options{Endpoint: endpoint, AWS: &cfg, Timeout: patience}); err != nil {
 		return nil, errors.Join(err, g.rig.close())
 	}
-	g.escrow = escrow.New(g.table, nil)
+	g.escrow = escrow.New(g.table, nil) //nolint:contextcheck // it works until Close
 	g.held, err = limiter.New(g.escrow, nil)
 	if err == nil {
 		g.inMemory, err = limiter.New(g.memory, nil)

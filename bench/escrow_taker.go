@@ -45,7 +45,7 @@ func serveTaker(ctx context.Context, task string, in io.Reader, out io.Writer) (
 	if err != nil {
 		return err
 	}
-	held := escrow.New(table, nil)
+	held := escrow.New(table, nil) //nolint:contextcheck // it works until Close
 	defer func() { err = errors.Join(err, held.Close()) }()
 	lim, err := limiter.New(held, nil)
 	if err != nil {
