@@ -15,8 +15,7 @@ func escrowSection(ctx context.Context, cfg config, r *report) (err error) {
 	redis := redisOrNot(ctx, cfg, r)
 	defer func() { err = errors.Join(err, redis.close()) }()
 	cfg.sample *= 3
-	r.line("  samples of %v after as much to warm up, or %v for pots of many keys; %d rounds of the first workload, %d of the others; tokens held are summed over all limits",
-		cfg.sample, slower*cfg.sample, cfg.rounds, halfOf(cfg.rounds))
+	r.line("  samples of %v; %d rounds of the first workload, %d of the others; tokens held are summed over all limits", cfg.sample, cfg.rounds, halfOf(cfg.rounds))
 	stub, endpoint, err := startStub(ctx, farAway)
 	if err != nil {
 		return err

@@ -35,6 +35,16 @@ func workloads() []workload {
 	return []workload{{"one hot key", 1, false}, {fmt.Sprintf("%d keys, Zipf", mostKeys), mostKeys, false}, {"LLM, one hot key", 1, true}}
 }
 
+// growth returns the samples that pots need to grow to their size: longer than a
+// hold for one, and more for many, since each grows by requests of its own.
+func (w workload) growth() int {
+	const one, many = 3, 10
+	if w.keys > 1 {
+		return many
+	}
+	return one
+}
+
 // acquires returns a call of the workload. Three of four calls of a language
 // model use less than the estimate, or more.
 func (w workload) acquires(lim *limiter.RateLimiter) func(context.Context, *picker) error {
@@ -116,16 +126,15 @@ func (g *escrowRig) probes(w workload, callers []int) (all []hotProbe) {
 	raw := rawUpdate(g.raw, g.input)
 	for _, n := range callers {
 		all = append(all,
-			hotProbe{id: caller{nameRaw, n}, every: 1, call: func(ctx context.Context, _ *picker) error { return raw(ctx) }},
-			hotProbe{id: caller{nameOurs, n}, every: 1, call: w.acquires(g.lim), requests: func() int64 { return g.repo.Stats().Requests }},
+			hotProbe{id: caller{nameRaw, n}, every: 1, warm: 1, call: func(ctx context.Context, _ *picker) error { return raw(ctx) }},
+			hotProbe{id: caller{nameOurs, n}, every: 1, warm: 1, call: w.acquires(g.lim), requests: func() int64 { return g.repo.Stats().Requests }},
 			hotProbe{
-				id: caller{nameEscrow, n}, every: few, call: w.acquires(g.held),
+				id: caller{nameEscrow, n}, every: few, warm: w.growth(), call: w.acquires(g.held),
 				requests: func() int64 { return g.table.Stats().Requests }, held: func() int64 { return g.escrow.Stats().Held },
-				slow: w.keys > 1, // each pot grows by requests of its own
 			},
-			hotProbe{id: caller{nameMemory, n}, every: few, call: w.acquires(g.inMemory)})
+			hotProbe{id: caller{nameMemory, n}, every: few, warm: 1, call: w.acquires(g.inMemory)})
 		if g.redis != nil && !w.llm {
-			all = append(all, hotProbe{id: caller{nameRedisRate, n}, every: 1, call: g.redis.allow})
+			all = append(all, hotProbe{id: caller{nameRedisRate, n}, every: 1, warm: 1, call: g.redis.allow})
 		}
 	}
 	return all

@@ -18,20 +18,13 @@ type hotProbe struct {
 	call     func(context.Context, *picker) error
 	requests func() int64 // so far; nil if there are none
 	held     func() int64 // tokens now; nil if none can be
-	slow     bool         // it takes long to warm up
+	warm     int          // how many samples it takes to warm up
 }
-
-// slower is how much longer slow probes warm up.
-const slower = 10
 
 // sample runs the probe to warm it up, and again to measure it.
 func (p *hotProbe) sample(ctx context.Context, keys *keyset, lasts time.Duration) (figures, error) {
 	pickers := keys.pickers(p.id.callers)
-	warm := lasts
-	if p.slow {
-		warm *= slower
-	}
-	if _, _, err := p.runFor(ctx, pickers, warm); err != nil {
+	if _, _, err := p.runFor(ctx, pickers, time.Duration(p.warm)*lasts); err != nil {
 		return figures{}, err
 	}
 	runtime.GC() // samples must not collect each other's garbage

@@ -101,7 +101,7 @@ func TestTakerEndsWithItsInput(t *testing.T) {
 func TestSampleCountsItsOwnCalls(t *testing.T) {
 	var sent atomic.Int64
 	p := hotProbe{
-		id: caller{"probe", 3}, every: 2, held: func() int64 { return 42 },
+		id: caller{"probe", 3}, every: 2, warm: 1, held: func() int64 { return 42 },
 		call:     func(context.Context, *picker) error { sent.Add(2); return nil },
 		requests: sent.Load,
 	}
