@@ -3,21 +3,35 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
+	"os"
 	"os/exec"
 	"strings"
+	"time"
 
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 )
 
-// redisScript runs a Redis without files until its input ends, or for an hour.
-// Its arguments are the program and a free port.
-const redisScript = `"$1" --bind 127.0.0.1 --port "$2" --save '' --appendonly no --daemonize no & server=$!
-(sleep 3600; kill "$server") >/dev/null 2>&1 & limit=$!
-cat >/dev/null
-kill "$server" "$limit" 2>/dev/null
-wait "$server"`
+// redisCommand is the first argument of a process that runs a Redis. The others
+// are its program and its port.
+const redisCommand = "-redis"
+
+// serveRedis runs a Redis without files until in ends, or for an hour. It runs in
+// a process of its own, so that the Redis ends with this program.
+func serveRedis(ctx context.Context, program, port string, in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Hour)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--daemonize", "no")
+	cmd.Stdout = out
+	go func() { _, _ = io.Copy(io.Discard, in); cancel() }()
+	err := cmd.Run()
+	if ctx.Err() != nil { // it has nothing to save, and was killed
+		return nil
+	}
+	return err
+}
 
 // rateOnRedis is redis_rate on a Redis of its own, on a port of this machine.
 type rateOnRedis struct {
@@ -39,7 +53,11 @@ func startRedis(ctx context.Context, program string) (*rateOnRedis, error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := start(ctx, nil, "sh", "-c", redisScript, "sh", program, port)
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	server, err := start(ctx, nil, self, redisCommand, program, port)
 	if err != nil {
 		return nil, err
 	}

@@ -32,22 +32,8 @@ func main() { os.Exit(command(os.Args[1:], os.Stdout, os.Stderr)) }
 // command runs the program and returns the exit code. An interrupt ends the
 // current sample and removes the files.
 func command(args []string, out, errs io.Writer) int {
-	if len(args) == 2 && args[0] == stubCommand { // started by this program
-		if err := serveStub(args[1], os.Stdin, out); err != nil {
-			fmt.Fprintln(errs, "bench:", err)
-			return 1
-		}
-		return 0
-	}
-	if len(args) == 3 && args[0] == usersCommand {
-		if err := serveUsers(context.Background(), args[1], args[2], out); err != nil {
-			fmt.Fprintln(errs, "bench:", err)
-			return 1
-		}
-		return 0
-	}
-	if len(args) == 2 && args[0] == takerCommand {
-		if err := serveTaker(context.Background(), args[1], os.Stdin, out); err != nil {
+	if work := childWork(args, out); work != nil {
+		if err := work(context.Background()); err != nil {
 			fmt.Fprintln(errs, "bench:", err)
 			return 1
 		}
@@ -69,6 +55,21 @@ func command(args []string, out, errs io.Writer) int {
 		}
 		return run(ctx, cfg, out)
 	})
+}
+
+// childWork returns the work of a process that this program starts, or nil.
+func childWork(args []string, out io.Writer) func(context.Context) error {
+	switch {
+	case len(args) == 2 && args[0] == stubCommand:
+		return func(context.Context) error { return serveStub(args[1], os.Stdin, out) }
+	case len(args) == 2 && args[0] == takerCommand:
+		return func(ctx context.Context) error { return serveTaker(ctx, args[1], os.Stdin, out) }
+	case len(args) == 3 && args[0] == redisCommand:
+		return func(ctx context.Context) error { return serveRedis(ctx, args[1], args[2], os.Stdin, out) }
+	case len(args) == 3 && args[0] == usersCommand:
+		return func(ctx context.Context) error { return serveUsers(ctx, args[1], args[2], out) }
+	}
+	return nil
 }
 
 // page writes the page of figures and returns the exit code.

@@ -6,14 +6,13 @@ import (
 	"encoding/json"
 	"os"
 	"reflect"
-	"slices"
 	"testing"
 	"time"
 )
 
 // TestMain lets the test binary run as a child, like the program.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{stubCommand, usersCommand, takerCommand}, os.Args[1]) {
+	if childWork(os.Args[1:], os.Stdout) != nil {
 		os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
