@@ -61,7 +61,7 @@ func command(args []string, out, errs io.Writer) int {
 func childWork(args []string, out io.Writer) func(context.Context) error {
 	switch {
 	case len(args) == 2 && args[0] == stubCommand:
-		return func(context.Context) error { return serveStub(args[1], os.Stdin, out) }
+		return func(ctx context.Context) error { return serveStub(ctx, args[1], os.Stdin, out) }
 	case len(args) == 2 && args[0] == takerCommand:
 		return func(ctx context.Context) error { return serveTaker(ctx, args[1], os.Stdin, out) }
 	case len(args) == 3 && args[0] == redisCommand:

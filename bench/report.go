@@ -83,6 +83,15 @@ func (t *target) wanted() string {
 	return fmt.Sprintf("%s %g", sign, t.bound)
 }
 
+// measured returns the ratio with at least two digits that matter.
+func (t *target) measured() string {
+	const small = 0.1
+	if t.bound < small {
+		return t.ratio.show("%.4f")
+	}
+	return t.ratio.ratio()
+}
+
 // verdicts prints the targets of the sections that ran.
 func (r *report) verdicts() error {
 	if len(r.targets) == 0 {
@@ -91,7 +100,7 @@ func (r *report) verdicts() error {
 	r.line("\ntargets")
 	var rows [][]string
 	for _, t := range r.targets {
-		rows = append(rows, []string{t.what, t.wanted(), t.ratio.ratio(), t.verdict()})
+		rows = append(rows, []string{t.what, t.wanted(), t.measured(), t.verdict()})
 	}
 	return r.table([]string{"ratio", "target", "measured", "verdict"}, rows)
 }

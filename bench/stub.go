@@ -149,12 +149,12 @@ const stubCommand = "-stub"
 
 // serveStub prints its URL and serves until in ends. It runs in a process of
 // its own, so that the CPU time of this one is the client's alone.
-func serveStub(delay string, in io.Reader, out io.Writer) error {
+func serveStub(ctx context.Context, delay string, in io.Reader, out io.Writer) error {
 	d, err := time.ParseDuration(delay)
 	if err != nil {
 		return err
 	}
-	url, stop, err := serve(context.Background(), &stub{delay: d, items: map[stubKey]storedItem{}})
+	url, stop, err := serve(ctx, &stub{delay: d, items: map[stubKey]storedItem{}})
 	if err != nil {
 		return err
 	}
