@@ -115,7 +115,7 @@ func New(repo Repository, opts *Options) (*RateLimiter, error) {
 // namespaceID returns the ID of the repository's namespace, or fallback if the
 // store does not implement NamespaceIdentifier.
 func namespaceID(repo Repository, fallback string) string {
-	if r, ok := repo.(NamespaceIdentifier); ok {
+	if r, ok := Optional[NamespaceIdentifier](repo); ok {
 		return r.NamespaceID()
 	}
 	return fallback

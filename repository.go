@@ -22,7 +22,10 @@ import (
 //     reach one namespace through different views;
 //   - [ManagedStore], so that package manifest can apply limits to it;
 //   - [ConfigLister] and [ManagedChecker], if its lists can be incomplete or
-//     limited in size.
+//     limited in size;
+//   - [StatisticsReporter], if it measures its own work.
+//
+// [Optional] finds them, also through a [Wrapper].
 type Repository interface {
 	BucketStore
 	EntityStore

@@ -81,10 +81,13 @@ func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
 	return r.changeAll(everything, func() error { return r.Repository.PurgeNamespace(ctx, id) })
 }
 
+// Unwrap returns the store.
+func (r *Repository) Unwrap() limiter.Repository { return r.Repository }
+
 // NamespaceID returns the ID of the namespace. If the store does not identify its
 // namespaces, it returns the name of a view, or "".
 func (r *Repository) NamespaceID() string {
-	if store, ok := r.Repository.(limiter.NamespaceIdentifier); ok {
+	if store, ok := limiter.Optional[limiter.NamespaceIdentifier](r.Repository); ok {
 		return store.NamespaceID()
 	}
 	return r.name
@@ -93,7 +96,7 @@ func (r *Repository) NamespaceID() string {
 // Managed calls Managed of the store. It returns errors.ErrUnsupported if the
 // store is no limiter.ManagedStore.
 func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash, owner string, err error) {
-	store, ok := r.Repository.(limiter.ManagedStore)
+	store, ok := limiter.Optional[limiter.ManagedStore](r.Repository)
 	if !ok {
 		return nil, "", "", errors.ErrUnsupported
 	}
@@ -103,7 +106,7 @@ func (r *Repository) Managed(ctx context.Context) (scopes []limiter.Scope, hash,
 // SetManaged calls SetManaged of the store. It returns errors.ErrUnsupported if
 // the store is no limiter.ManagedStore.
 func (r *Repository) SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope) error {
-	store, ok := r.Repository.(limiter.ManagedStore)
+	store, ok := limiter.Optional[limiter.ManagedStore](r.Repository)
 	if !ok {
 		return errors.ErrUnsupported
 	}
@@ -113,7 +116,7 @@ func (r *Repository) SetManaged(ctx context.Context, now time.Time, previous, ha
 // ReplaceConfig replaces limits, as the store does. It returns
 // errors.ErrUnsupported if the store is no limiter.ManagedStore.
 func (r *Repository) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
-	store, ok := r.Repository.(limiter.ManagedStore)
+	store, ok := limiter.Optional[limiter.ManagedStore](r.Repository)
 	if !ok {
 		return errors.ErrUnsupported
 	}
@@ -123,7 +126,7 @@ func (r *Repository) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev l
 // ConfigListed calls ConfigListed of the store. If the store is no
 // limiter.ConfigLister, its lists are complete.
 func (r *Repository) ConfigListed(ctx context.Context, s limiter.Scope) (cfg limiter.Config, listed bool, err error) {
-	if store, ok := r.Repository.(limiter.ConfigLister); ok {
+	if store, ok := limiter.Optional[limiter.ConfigLister](r.Repository); ok {
 		return store.ConfigListed(ctx, s)
 	}
 	cfg, err = r.Config(ctx, s)
@@ -132,7 +135,7 @@ func (r *Repository) ConfigListed(ctx context.Context, s limiter.Scope) (cfg lim
 
 // CheckManaged calls CheckManaged of the store, if it is a limiter.ManagedChecker.
 func (r *Repository) CheckManaged(scopes []limiter.Scope) error {
-	if store, ok := r.Repository.(limiter.ManagedChecker); ok {
+	if store, ok := limiter.Optional[limiter.ManagedChecker](r.Repository); ok {
 		return store.CheckManaged(scopes)
 	}
 	return nil

@@ -101,7 +101,7 @@ func New(repo limiter.Repository, opts *Options) *Repository {
 // them.
 func (e *escrow) potsOf(repo limiter.Repository, name string) *pots {
 	id := "name:" + name
-	if identified, ok := repo.(limiter.NamespaceIdentifier); ok {
+	if identified, ok := limiter.Optional[limiter.NamespaceIdentifier](repo); ok {
 		id = "id:" + identified.NamespaceID()
 	}
 	e.mu.Lock()

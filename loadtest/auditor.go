@@ -107,9 +107,12 @@ type auditedStore struct {
 	auditor *auditor
 }
 
+// Unwrap returns the store.
+func (s *auditedStore) Unwrap() limiter.Repository { return s.Repository }
+
 // NamespaceID returns the ID of the namespace, or "" if the store has none.
 func (s *auditedStore) NamespaceID() string {
-	if r, ok := s.Repository.(limiter.NamespaceIdentifier); ok {
+	if r, ok := limiter.Optional[limiter.NamespaceIdentifier](s.Repository); ok {
 		return r.NamespaceID()
 	}
 	return ""

@@ -138,7 +138,7 @@ func (p *Plan) allScopes() []limiter.Scope {
 // returns an *InvalidError if the store cannot list the declared levels.
 func (p *Plan) sortChanges() error {
 	slices.SortStableFunc(p.Changes, func(a, b Change) int { return cmp.Compare(a.phase(), b.phase()) })
-	store, bounded := p.store.(limiter.ManagedChecker)
+	store, bounded := limiter.Optional[limiter.ManagedChecker](p.repo)
 	if !bounded {
 		return nil
 	}

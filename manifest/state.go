@@ -80,7 +80,7 @@ func (t *target) readConfigs(ctx context.Context, scopes []limiter.Scope) ([]sto
 
 // readConfig reads the level of a scope.
 func (t *target) readConfig(ctx context.Context, s limiter.Scope) (cfg storedConfig, err error) {
-	if lister, ok := t.store.(limiter.ConfigLister); ok {
+	if lister, ok := limiter.Optional[limiter.ConfigLister](t.repo); ok {
 		var listed bool
 		cfg.Config, listed, err = lister.ConfigListed(ctx, s)
 		cfg.unlisted = !listed && !isEmpty(cfg.Config)

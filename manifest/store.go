@@ -54,7 +54,8 @@ func (o *Options) withDefaults() Options {
 type target struct {
 	Options
 	lim   *limiter.RateLimiter
-	store limiter.ManagedStore
+	repo  limiter.Repository
+	store limiter.ManagedStore // repo
 }
 
 // newTarget opens a namespace of a repository. If the name is empty, it opens
@@ -68,7 +69,7 @@ func newTarget(ctx context.Context, repo limiter.Repository, namespace string, o
 		}
 		repo = view
 	}
-	store, ok := repo.(limiter.ManagedStore)
+	store, ok := limiter.Optional[limiter.ManagedStore](repo)
 	if !ok {
 		return nil, fmt.Errorf("this store cannot list the levels that a manifest manages: %w", errors.ErrUnsupported)
 	}
@@ -76,7 +77,7 @@ func newTarget(ctx context.Context, repo limiter.Repository, namespace string, o
 	if err != nil {
 		return nil, err
 	}
-	return &target{o, lim, store}, nil
+	return &target{o, lim, repo, store}, nil
 }
 
 // replacingRepository is a repository whose SetConfig replaces the whole level.

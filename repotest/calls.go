@@ -17,7 +17,7 @@ func (f *fixture) populate() *limiter.Account {
 	f.setDefaults(perMinute60)
 	f.setLimits(limiter.Scope{Entity: "key-1"}, perMinute60)
 	f.createCascading("key-1", "project-1")
-	if store, ok := f.repo.(limiter.ManagedStore); ok {
+	if store, ok := limiter.Optional[limiter.ManagedStore](f.repo); ok {
 		f.ok("SetManaged", store.SetManaged(f.ctx, epoch, "", "hash", "", []limiter.Scope{{Resource: model}}))
 	}
 	return f.take(0, ask("key-1", rpm(10)), 50_000).Self.Account

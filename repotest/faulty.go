@@ -45,6 +45,9 @@ func NewFaulty(repo limiter.Repository, plan func(method string) Fault) *Faulty 
 	return &Faulty{repo, plan}
 }
 
+// Unwrap returns the repository inside.
+func (f *Faulty) Unwrap() limiter.Repository { return f.repo }
+
 // do makes a call that returns only an error.
 func (f *Faulty) do(method string, call func() error) error {
 	_, err := callWithFault(f, method, func() (struct{}, error) { return struct{}{}, call() })
@@ -198,7 +201,7 @@ func (f *Faulty) PurgeNamespace(ctx context.Context, id string) error {
 // Managed calls Managed of the repository, or fails as planned. It returns
 // errors.ErrUnsupported if the repository has no such method.
 func (f *Faulty) Managed(ctx context.Context) (scopes []limiter.Scope, hash, owner string, err error) {
-	store, ok := f.repo.(limiter.ManagedStore)
+	store, ok := limiter.Optional[limiter.ManagedStore](f.repo)
 	if !ok {
 		return nil, "", "", errors.ErrUnsupported
 	}
@@ -209,7 +212,7 @@ func (f *Faulty) Managed(ctx context.Context) (scopes []limiter.Scope, hash, own
 // SetManaged calls SetManaged of the repository, or fails as planned. It
 // returns errors.ErrUnsupported if the repository has no such method.
 func (f *Faulty) SetManaged(ctx context.Context, now time.Time, previous, hash, owner string, scopes []limiter.Scope) error {
-	store, ok := f.repo.(limiter.ManagedStore)
+	store, ok := limiter.Optional[limiter.ManagedStore](f.repo)
 	if !ok {
 		return errors.ErrUnsupported
 	}
@@ -219,7 +222,7 @@ func (f *Faulty) SetManaged(ctx context.Context, now time.Time, previous, hash, 
 // ReplaceConfig calls ReplaceConfig of the repository, or fails as planned. It
 // returns errors.ErrUnsupported if the repository has no such method.
 func (f *Faulty) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
-	store, ok := f.repo.(limiter.ManagedStore)
+	store, ok := limiter.Optional[limiter.ManagedStore](f.repo)
 	if !ok {
 		return errors.ErrUnsupported
 	}

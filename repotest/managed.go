@@ -23,7 +23,7 @@ func managedChecks() []check {
 	}
 	for i, c := range checks {
 		checks[i].run = func(f *fixture) {
-			if _, ok := f.repo.(limiter.ManagedStore); !ok {
+			if _, ok := limiter.Optional[limiter.ManagedStore](f.repo); !ok {
 				f.Skip("the store has no Managed and SetManaged, so that no manifest can be applied to it")
 			}
 			c.run(f)
@@ -35,7 +35,7 @@ func managedChecks() []check {
 // managedCalls returns the calls of the optional interface, if the store has
 // it.
 func (f *fixture) managedCalls() []call {
-	store, ok := f.repo.(limiter.ManagedStore)
+	store, ok := limiter.Optional[limiter.ManagedStore](f.repo)
 	if !ok {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (f *fixture) managedCalls() []call {
 // managedStore returns the store, which must have the optional interface.
 func (f *fixture) managedStore() limiter.ManagedStore {
 	f.Helper()
-	store, ok := f.repo.(limiter.ManagedStore)
+	store, ok := limiter.Optional[limiter.ManagedStore](f.repo)
 	if !ok {
 		f.Fatalf("%T has no Managed and SetManaged", f.repo)
 	}

@@ -35,7 +35,7 @@ func (f *fixture) state(d time.Duration) (s state) {
 		s.Events = append(s.Events, f.audit(entity, "")...)
 	}
 	s.Namespaces = collect(f, "Namespaces", f.repo.Namespaces(f.ctx))
-	if _, ok := f.repo.(limiter.ManagedStore); ok {
+	if _, ok := limiter.Optional[limiter.ManagedStore](f.repo); ok {
 		s.Managed, s.Hash = f.managed()
 	}
 	s.Mode = f.repo.OnUnavailable() // the mode last seen, when the config of the system was read

@@ -125,7 +125,9 @@ type file struct {
 	parsed   *limitCache
 	schema   int // version of the tables when the file was opened
 	machine  rules.Machine
-	purgedMu sync.Mutex // held while Purged is called
+	purgedMu sync.Mutex   // held while Purged is called
+	writes   atomic.Int64 // calls that the writer has finished
+	commits  atomic.Int64
 	fileWatch
 }
 

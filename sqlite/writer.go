@@ -122,8 +122,17 @@ func (w *writer) commit() {
 		w.waiting = append(batch, w.waiting...)
 		return
 	}
+	w.count(batch, err)
 	finish(batch, err)
 	w.maintain(batch, now)
+}
+
+// count adds a finished batch to the statistics.
+func (w *writer) count(batch []*queuedWrite, err error) {
+	w.file.writes.Add(int64(len(batch)))
+	if err == nil {
+		w.file.commits.Add(1)
+	}
 }
 
 // lock begins a transaction as soon as no other process writes. Meanwhile it fails
