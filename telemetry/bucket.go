@@ -1,0 +1,153 @@
+package telemetry
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// Consume charges like the store, and counts the decision and its tokens.
+func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	about := r.resources.find(charge.Resource)
+	ctx, c := r.beginCharge(ctx, opConsume, about, &charge)
+	out, err := r.Repository.Consume(ctx, now, charge)
+	res := resultOf(&out)
+	c.end(ctx, res, err)
+	if r.priced {
+		r.counted.Add(1)
+	}
+	if about == nil {
+		about = r.newResource(&charge, &out, err)
+	}
+	if r.decisions.Enabled(ctx) {
+		r.countDecision(ctx, about, &charge, &out, err)
+	}
+	return out, err
+}
+
+// newResource returns the attributes of a resource that was not known. It becomes
+// known by its first bucket, so that calls with made-up names, which find no
+// limits, do not use up the maximum.
+func (o *observer) newResource(charge *limiter.Charge, out *limiter.Outcome, err error) *resource {
+	if err != nil || out.Self.Account == nil {
+		return o.resources.other
+	}
+	return o.resources.get(charge.Resource)
+}
+
+// beginCharge starts a call about a charge. The resource is nil if it is not known.
+func (o *observer) beginCharge(ctx context.Context, op int, about *resource, charge *limiter.Charge) (context.Context, call) {
+	var c call
+	if about != nil {
+		ctx, c = o.begin(ctx, op, about.start)
+	} else {
+		ctx, c = o.begin(ctx, op, o.resources.startUnknown(charge.Resource))
+	}
+	if o.entities {
+		c.about(charge.Entity, "")
+	}
+	return ctx, c
+}
+
+func resultOf(out *limiter.Outcome) result {
+	if out.Admitted {
+		return resultAdmitted
+	}
+	return resultRefused
+}
+
+// countDecision counts a decision and its tokens.
+func (o *observer) countDecision(ctx context.Context, about *resource, charge *limiter.Charge, out *limiter.Outcome, err error) {
+	switch {
+	case err != nil:
+		o.decisions.Add(ctx, 1, about.failed(err)...)
+	case out.Admitted:
+		o.decisions.Add(ctx, 1, about.admitted...)
+		for i := range charge.Amounts.Len() {
+			limit, n := charge.Amounts.At(i)
+			addTokens(ctx, o.admitted, about, limit, n)
+		}
+	default:
+		o.decisions.Add(ctx, 1, about.refused...)
+		for i := range charge.Amounts.Len() {
+			if limit, n := charge.Amounts.At(i); lacks(&out.Self, limit, n) || lacks(&out.Parent, limit, n) {
+				addTokens(ctx, o.refused, about, limit, n)
+			}
+		}
+	}
+}
+
+func addTokens(ctx context.Context, to metric.Int64Counter, about *resource, limit string, n int64) {
+	if n > 0 {
+		to.Add(ctx, n, about.limit(limit)...)
+	}
+}
+
+// lacks reports whether a bucket does not cover an amount of a limit.
+func lacks(b *limiter.Bucket, limit string, n int64) bool {
+	const thousandths = 1000
+	if b.Account == nil {
+		return false
+	}
+	for i := range b.Account.Limits {
+		if b.Account.Limits[i].Name == limit {
+			whole := b.Tokens[i] / thousandths // rounded towards 0, which is up only in debt
+			return b.Tokens[i] < 0 || whole < n
+		}
+	}
+	return false
+}
+
+// Peek calls Peek of the store. It is no decision.
+func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	ctx, c := r.beginCharge(ctx, opPeek, r.resources.find(charge.Resource), &charge)
+	out, err := r.Repository.Peek(ctx, now, charge)
+	c.end(ctx, resultOf(&out), err)
+	return out, err
+}
+
+// Credit calls Credit of the store and counts the tokens.
+func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
+	ctx, c := r.begin(ctx, opCredit, r.operations[opCredit].start)
+	if len(credits) > 0 {
+		c.about(credits[0].Account.Entity, credits[0].Account.Resource)
+	}
+	err := r.Repository.Credit(ctx, now, credits...)
+	c.end(ctx, resultOK, err)
+	if err == nil && r.returned.Enabled(ctx) {
+		r.countCredits(ctx, credits)
+	}
+	return err
+}
+
+// countCredits counts the tokens of the credits of one lease. The accounts of an
+// entity and its parent pay the same tokens, so that only the larger amount of a
+// limit counts.
+func (o *observer) countCredits(ctx context.Context, credits []limiter.Credit) {
+	for i := range credits {
+		about := o.resources.get(credits[i].Account.Resource)
+		for j := range credits[i].Amounts.Len() {
+			limit, n := credits[i].Amounts.At(j)
+			back, more := max(n, 0), max(-n, 0)
+			for _, earlier := range credits[:i] {
+				if earlier.Account.Resource == credits[i].Account.Resource {
+					counted := earlier.Amounts.Get(limit)
+					back, more = back-max(counted, 0), more-max(-counted, 0)
+				}
+			}
+			addTokens(ctx, o.returned, about, limit, back)
+			addTokens(ctx, o.admitted, about, limit, more)
+		}
+	}
+}
+
+// Buckets iterates over the buckets of the store.
+func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scope) iter.Seq2[limiter.Bucket, error] {
+	return observeAll(ctx, r, opBuckets, func(ctx context.Context) iter.Seq2[limiter.Bucket, error] {
+		return r.Repository.Buckets(ctx, now, of)
+	}, of.Entity, of.Resource)
+}
