@@ -6,9 +6,9 @@ import "iter"
 // own work. Package telemetry exports the values.
 type StatisticsReporter interface {
 	// Statistics iterates over the current values, summed over all views. The names
-	// differ from each other and never change. A wrapper adds its own values to
-	// those of the store, if that reports any. Statistics does no I/O, and works
-	// after Close.
+	// differ from each other and never change. A wrapper yields its own values even
+	// if its store reports none, so that a type assertion finds the interface.
+	// Statistics does no I/O, and works after Close.
 	Statistics() iter.Seq[Statistic]
 }
 
