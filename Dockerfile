@@ -12,8 +12,10 @@ ARG TARGETOS TARGETARCH VERSION
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs=false \
 	-ldflags "-s -w${VERSION:+ -X github.com/zeroae/zae-limiter-go/internal/cli.version=$VERSION}" \
 	-o /out/zae-limiter ./cmd/zae-limiter
+RUN CGO_ENABLED=0 GOOS=linux GOARCH=$TARGETARCH go build -trimpath -buildvcs=false -ldflags "-s -w" \
+	-o /out/zae-limiter-function ./cmd/zae-limiter-function
 RUN mkdir -p /root-of-cli/tmp /root-of-cli/etc/ssl/certs && chmod 1777 /root-of-cli/tmp && \
-	cp /etc/ssl/certs/ca-certificates.crt /root-of-cli/etc/ssl/certs/ && cp /out/zae-limiter /root-of-cli/
+	cp /etc/ssl/certs/ca-certificates.crt /root-of-cli/etc/ssl/certs/ && cp /out/zae-limiter /out/zae-limiter-function /root-of-cli/
 
 FROM python:3.12-slim AS locust
 RUN pip install --no-cache-dir locust==2.47.0 && useradd --create-home locust

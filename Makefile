@@ -144,13 +144,14 @@ docs: ## Rewrite the pages and golden files that are generated from the commands
 # -buildvcs=auto overrides GOFLAGS, which may switch it off. The version is the nearest tag without the v, as in
 # releases. Without a tag, the program takes it from its build info.
 .PHONY: build
-build: ## Build the static program bin/zae-limiter
+build: ## Build the static program bin/zae-limiter, and the program of its functions
 	@version=; \
 	if [ -e .git ]; then version=$$(git describe --tags --dirty 2>/dev/null | sed 's/^v//'); fi; \
 	set -x; \
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=auto \
 		-ldflags "-s -w$${version:+ -X github.com/zeroae/zae-limiter-go/internal/cli.version=$$version}" \
-		-o "bin/zae-limiter$$($(GO) env GOEXE)" ./cmd/zae-limiter
+		-o "bin/zae-limiter$$($(GO) env GOEXE)" ./cmd/zae-limiter && \
+	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath -buildvcs=auto -ldflags "-s -w" -o bin/zae-limiter-function ./cmd/zae-limiter-function
 
 .PHONY: check
 check: test lint ## Run test and lint; run it before you hand in a change

@@ -89,6 +89,11 @@ var packages = []rule{
 		"a user of net/http gets nothing more than the limiter: frameworks take its http.Handler",
 	},
 	{
+		"telemetry",
+		[]string{".", "go.opentelemetry.io/otel"},
+		"a store around any store, with the API of OpenTelemetry: an SDK that it knew would come with every program",
+	},
+	{
 		"repotest",
 		[]string{".", "internal/bucket", "github.com/google/go-cmp"},
 		"the meaning of the port, for stores outside this module too: it may not look at any of ours",
@@ -185,6 +190,11 @@ var packages = []rule{
 		"the same work as in the command tree, by another caller: neither may need the other",
 	},
 	{
+		"internal/observe",
+		[]string{".", "telemetry", "go.opentelemetry.io/", "github.com/prometheus/client_golang"},
+		"the SDK and the exporters of programs: a library that knew it would choose for its users",
+	},
+	{
 		"internal/s3files",
 		[]string{"aggregator", "github.com/aws/"},
 		"an adapter knows its technology and no other",
@@ -193,6 +203,11 @@ var packages = []rule{
 		"cmd/zae-limiter",
 		[]string{"internal/cli", "internal/function"},
 		"a few lines, so that everything else can be tested without a process",
+	},
+	{
+		"cmd/zae-limiter-function",
+		[]string{"internal/function"},
+		"the code of functions: commands and servers would make every cold start slower",
 	},
 }
 
@@ -206,6 +221,8 @@ var bans = []struct {
 	{"github.com/aws/aws-lambda-go", []string{"internal/function"}, "what runs in a Lambda does not know that it does"},
 	{"github.com/spf13/", []string{"internal/cli"}, "flags are turned into plain options once"},
 	{"github.com/go-zeromq/", []string{"loadtest/locust"}, "only the worker of a distributed load test speaks this protocol"},
+	{"go.opentelemetry.io/", []string{"telemetry", "internal/observe"}, "other packages are observed through the port"},
+	{"github.com/prometheus/", []string{"internal/observe"}, "programs choose their exporters in one place"},
 	{"modernc.org/", []string{"sqlite"}, "a driver behind the port cannot be used past it"},
 }
 
@@ -219,6 +236,7 @@ var inTests = map[string][]string{
 	"internal/local":          {"go.yaml.in/yaml/v3"},
 	"loadtest":                {"github.com/santhosh-tekuri/jsonschema/v6"},
 	"manifest":                {"github.com/santhosh-tekuri/jsonschema/v6"},
+	"telemetry":               {"go.opentelemetry.io/otel/sdk"},
 }
 
 // testOnly lists the packages that only tests import.

@@ -28,9 +28,11 @@ type Package struct {
 // PackageOptions configures [NewPackage]. The zero value of a field is its default.
 type PackageOptions struct {
 	Architecture string // ARM64 or X8664; default: DefaultArchitecture(Zip)
-	// Zip is the path of an existing package. Default: the running program, if it is
-	// a statically linked zae-limiter for Linux and the architecture; else a program
-	// that is built with Go.
+	// Zip is the path of an existing package. Default: the program
+	// zae-limiter-function in the folder of the running program, if it is of the same
+	// version and for the architecture; else one that is built with Go; else the
+	// running program, if it is a statically linked zae-limiter for Linux and the
+	// architecture.
 	Zip string
 	// Version is the version to build; default: the version of the module in the
 	// running program.
@@ -43,14 +45,15 @@ type PackageOptions struct {
 }
 
 // DefaultArchitecture returns the architecture of the package at the path zip or, if
-// zip is "", of the running program. It returns ARM64 if the zip is invalid, or if the
-// running program cannot be packed and the code must be built.
+// zip is "", of the running program or zae-limiter-function beside it. It returns
+// ARM64 if the zip is invalid, or if no program can be packed and the code must be
+// built.
 func DefaultArchitecture(zip string) string {
 	for _, architecture := range []string{ARM64, X8664} {
 		var err error
 		if zip != "" {
 			err = checkZip(zip, architecture)
-		} else {
+		} else if _, err = programBeside(architecture); err != nil {
 			_, err = runningProgram(architecture)
 		}
 		if err == nil {
@@ -86,19 +89,38 @@ func NewPackage(ctx context.Context, opts *PackageOptions) (*Package, error) {
 	if o.Zip != "" {
 		return readPackage(o.Zip, o.Architecture)
 	}
+	content, source, err := functionCode(ctx, toolchain{origin: origin()}, o)
+	if err != nil {
+		return nil, err
+	}
+	if content == nil {
+		return &Package{Architecture: o.Architecture, Source: source}, nil
+	}
+	return pack(content, o.Architecture, source)
+}
+
+// functionCode returns the executable of the functions and where it is from. With
+// NoBuild, it returns no executable where it would otherwise build one. A program
+// that is built is smaller than the running program, which has commands and servers
+// too and is the last choice.
+func functionCode(ctx context.Context, t toolchain, o PackageOptions) (content []byte, source string, err error) {
+	content, besideErr := programBeside(o.Architecture)
+	if besideErr == nil {
+		return content, functionProgram + " beside the running program", nil
+	}
+	if o.NoBuild {
+		source, err = t.planBuild(ctx, o.Version)
+	} else {
+		content, source, err = compile(ctx, t, o, functionProgram)
+	}
+	if err == nil || ctx.Err() != nil {
+		return content, source, err
+	}
 	running, programErr := runningProgram(o.Architecture)
 	if programErr == nil {
-		return pack(running, o.Architecture, "the running program")
+		return running, "the running program", nil
 	}
-	get := build
-	if o.NoBuild {
-		get = planBuild
-	}
-	p, err := get(ctx, toolchain{origin: origin()}, o)
-	if err != nil && ctx.Err() == nil {
-		return nil, noPackageError(o.Architecture, programErr, err)
-	}
-	return p, err
+	return nil, "", noPackageError(o.Architecture, programErr, err)
 }
 
 // noPackageError returns the error with the ways to get a package.
@@ -181,7 +203,7 @@ func readPackage(path, architecture string) (*Package, error) {
 		if err := checkProgram(program, architecture); err != nil {
 			return refuse("has a bootstrap that cannot run: " + err.Error())
 		}
-		if info, err := buildinfo.Read(bytes.NewReader(program)); err == nil && info.Path != mainPackage { // the build info is optional
+		if info, err := buildinfo.Read(bytes.NewReader(program)); err == nil && info.Path != mainPackage && info.Path != functionPackage { // the build info is optional
 			return refuse("has a bootstrap that is " + info.Path + ", not zae-limiter; zae-limiter lambda-export writes a valid one")
 		}
 		return newPackage(content, architecture, path), nil

@@ -33,26 +33,14 @@ type toolchain struct {
 // goArchitectures maps architectures to their names in Go.
 var goArchitectures = map[string]string{ARM64: "arm64", X8664: "amd64"}
 
-// planBuild returns a package without code that names the source to build.
-func planBuild(ctx context.Context, t toolchain, o PackageOptions) (*Package, error) {
-	source, err := t.source(ctx, o.Version)
-	if err != nil {
-		return nil, err
-	}
-	return &Package{Architecture: o.Architecture, Source: "to be built from " + source}, nil
+// planBuild returns the source that would be built.
+func (t toolchain) planBuild(ctx context.Context, version string) (string, error) {
+	source, err := t.source(ctx, version)
+	return "to be built from " + source, err
 }
 
-// build compiles zae-limiter and returns its package.
-func build(ctx context.Context, t toolchain, o PackageOptions) (*Package, error) {
-	content, source, err := compile(ctx, t, o)
-	if err != nil {
-		return nil, err
-	}
-	return pack(content, o.Architecture, source)
-}
-
-// compile compiles zae-limiter. It returns the executable and where it is from.
-func compile(ctx context.Context, t toolchain, o PackageOptions) (content []byte, from string, err error) {
+// compile compiles a command. It returns the executable and where it is from.
+func compile(ctx context.Context, t toolchain, o PackageOptions, command string) (content []byte, from string, err error) {
 	source, err := t.source(ctx, o.Version)
 	if err != nil {
 		return nil, "", err
@@ -71,7 +59,7 @@ func compile(ctx context.Context, t toolchain, o PackageOptions) (content []byte
 		done = o.Building(o.Architecture)
 	}
 	flags := "-s -w -X " + module + "/internal/cli.version=" + strings.TrimPrefix(o.Version, "v")
-	_, err = compile.run(ctx, "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", output, "./cmd/zae-limiter")
+	_, err = compile.run(ctx, "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", output, "./cmd/"+command)
 	done(err)
 	if err != nil {
 		return nil, "", err

@@ -8,11 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"runtime/debug"
 )
 
 const (
-	module      = "github.com/zeroae/zae-limiter-go"
-	mainPackage = module + "/cmd/zae-limiter"
+	module          = "github.com/zeroae/zae-limiter-go"
+	mainPackage     = module + "/cmd/zae-limiter"
+	functionPackage = module + "/cmd/" + functionProgram
+	functionProgram = "zae-limiter-function" // the program without commands and servers
 )
 
 // machines maps architectures to their names in an executable.
@@ -25,24 +29,61 @@ func runningProgram(architecture string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the running program could not be found: %w", err)
 	}
-	return readProgram(path, architecture)
+	content, _, err := readProgram(path, "the running program", mainPackage, architecture)
+	return content, err
 }
 
-// readProgram reads an executable, and checks that it is zae-limiter: other programs
-// that import this package do not handle events of the functions.
-func readProgram(path, architecture string) ([]byte, error) {
-	content, err := os.ReadFile(path)
+// programBeside returns the program of the functions in the folder of the running
+// program, as releases have it, if both are of one version.
+func programBeside(architecture string) ([]byte, error) {
+	path, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("the running program could not be read: %s", pathErrorText(err))
+		return nil, fmt.Errorf("the running program could not be found: %w", err)
 	}
-	info, err := buildinfo.Read(bytes.NewReader(content))
-	if err != nil || info.Path != mainPackage {
-		return nil, errors.New("the running program is not zae-limiter itself")
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
 	}
-	if err := checkProgram(content, architecture); err != nil {
-		return nil, fmt.Errorf("the running program is not suitable: %w", err)
+	running, _ := debug.ReadBuildInfo()
+	return readBeside(filepath.Dir(path), running, architecture)
+}
+
+// readBeside reads the program of the functions in a folder.
+func readBeside(dir string, running *debug.BuildInfo, architecture string) ([]byte, error) {
+	content, info, err := readProgram(filepath.Join(dir, functionProgram), functionProgram, functionPackage, architecture)
+	if err != nil {
+		return nil, err
+	}
+	if running == nil || info.Main.Version != running.Main.Version || revision(info) != revision(running) {
+		return nil, errors.New(functionProgram + " is of another version than the running program")
 	}
 	return content, nil
+}
+
+// revision returns the commit that a program was built from, or "".
+func revision(info *debug.BuildInfo) string {
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value
+		}
+	}
+	return ""
+}
+
+// readProgram reads an executable, and checks that it is the expected one: other
+// programs that import this package do not handle events of the functions.
+func readProgram(path, name, expected, architecture string) ([]byte, *debug.BuildInfo, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s could not be read: %s", name, pathErrorText(err))
+	}
+	info, err := buildinfo.Read(bytes.NewReader(content))
+	if err != nil || info.Path != expected {
+		return nil, nil, fmt.Errorf("%s is not zae-limiter itself", name)
+	}
+	if err := checkProgram(content, architecture); err != nil {
+		return nil, nil, fmt.Errorf("%s is not suitable: %w", name, err)
+	}
+	return content, info, nil
 }
 
 // checkProgram returns an error if an executable cannot run as a function. It accepts

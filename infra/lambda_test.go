@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"debug/buildinfo"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -11,6 +12,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -204,7 +207,7 @@ func TestTheRunningProgramIsPackedOnlyIfItIsOurs(t *testing.T) {
 	if _, err := runningProgram(ARM64); err == nil || !strings.Contains(err.Error(), "not zae-limiter itself") {
 		t.Error(err)
 	}
-	if _, err := readProgram(filepath.Join(t.TempDir(), "gone"), ARM64); err == nil {
+	if _, _, err := readProgram(filepath.Join(t.TempDir(), "gone"), "the running program", mainPackage, ARM64); err == nil {
 		t.Error("it can be read")
 	}
 }
@@ -226,16 +229,27 @@ func TestNoPackageErrorListsAlternatives(t *testing.T) {
 func tinyModule(tb testing.TB) string {
 	tb.Helper()
 	dir := tb.TempDir()
-	check(tb, os.MkdirAll(filepath.Join(dir, "cmd", "zae-limiter"), 0o700))
-	check(tb, os.MkdirAll(filepath.Join(dir, "internal", "cli"), 0o700))
+	const program = "package main\n\nimport \"" + module + "/internal/cli\"\n\nfunc main() { println(cli.Version()) }\n"
 	for name, content := range map[string]string{
-		"go.mod":                  "module " + module + "\n\ngo 1.26\n",
-		"cmd/zae-limiter/main.go": "package main\n\nimport \"" + module + "/internal/cli\"\n\nfunc main() { println(cli.Version()) }\n",
-		"internal/cli/cli.go":     "package cli\n\nvar version string\n\nfunc Version() string { return version }\n",
+		"go.mod":                           "module " + module + "\n\ngo 1.26\n",
+		"cmd/zae-limiter/main.go":          program,
+		"cmd/zae-limiter-function/main.go": program,
+		"internal/cli/cli.go":              "package cli\n\nvar version string\n\nfunc Version() string { return version }\n",
 	} {
-		check(tb, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+		path := filepath.Join(dir, name)
+		check(tb, os.MkdirAll(filepath.Dir(path), 0o700))
+		check(tb, os.WriteFile(path, []byte(content), 0o600))
 	}
 	return dir
+}
+
+// build compiles the program of the functions and returns its package.
+func build(ctx context.Context, t toolchain, o PackageOptions) (*Package, error) {
+	content, source, err := compile(ctx, t, o, functionProgram)
+	if err != nil {
+		return nil, err
+	}
+	return pack(content, o.Architecture, source)
 }
 
 func TestAPackageIsBuiltInACheckout(t *testing.T) {
@@ -258,23 +272,81 @@ func TestAPackageIsBuiltInACheckout(t *testing.T) {
 	}
 }
 
-// TestZaeLimiterItselfIsPacked uses a small program with the import path of
-// zae-limiter.
+// TestZaeLimiterItselfIsPacked uses small programs with the import paths of
+// zae-limiter and its functions.
 func TestZaeLimiterItselfIsPacked(t *testing.T) {
 	t.Parallel()
-	p, err := build(t.Context(), toolchain{dir: tinyModule(t)}, PackageOptions{Architecture: X8664, Version: "devel"})
-	check(t, err)
-	path := filepath.Join(t.TempDir(), "zae-limiter")
-	check(t, os.WriteFile(path, programIn(t, p), 0o700))
-	content, err := readProgram(path, X8664)
-	check(t, err)
-	again, err := pack(content, X8664, "")
-	check(t, err)
-	if again.SHA256 != p.SHA256 {
-		t.Error("it is another package")
+	module, o := toolchain{dir: tinyModule(t)}, PackageOptions{Architecture: X8664, Version: "devel"}
+	for name, path := range map[string]string{"zae-limiter": mainPackage, functionProgram: functionPackage} {
+		content, source, err := compile(t.Context(), module, o, name)
+		check(t, err)
+		file := filepath.Join(t.TempDir(), name)
+		check(t, os.WriteFile(file, content, 0o700))
+		read, _, err := readProgram(file, name, path, X8664)
+		check(t, err)
+		if !bytes.Equal(read, content) {
+			t.Error("it is another program")
+		}
+		p, err := pack(content, X8664, source)
+		check(t, err)
+		check(t, os.WriteFile(file+".zip", p.Zip, 0o600))
+		if again, err := readPackage(file+".zip", X8664); err != nil || again.SHA256 != p.SHA256 {
+			t.Errorf("the zip of %s: %v", name, err)
+		}
+		if _, _, err := readProgram(file, name, path, ARM64); err == nil || !strings.Contains(err.Error(), "not suitable") {
+			t.Error(err)
+		}
+		if _, _, err := readProgram(file, name, path+"-other", X8664); err == nil || !strings.Contains(err.Error(), "not zae-limiter itself") {
+			t.Error(err)
+		}
 	}
-	if _, err := readProgram(path, ARM64); err == nil || !strings.Contains(err.Error(), "not suitable") {
+}
+
+// TestProgramBeside reads the program of the functions from the folder of a
+// release, and refuses another version.
+func TestProgramBeside(t *testing.T) {
+	t.Parallel()
+	content, _, err := compile(t.Context(), toolchain{dir: tinyModule(t)}, PackageOptions{Architecture: X8664, Version: "devel"}, functionProgram)
+	check(t, err)
+	dir := t.TempDir()
+	info, err := buildinfo.Read(bytes.NewReader(content))
+	check(t, err)
+	if _, err := readBeside(dir, info, X8664); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Error(err)
+	}
+	check(t, os.WriteFile(filepath.Join(dir, functionProgram), content, 0o700))
+	read, err := readBeside(dir, info, X8664)
+	check(t, err)
+	if !bytes.Equal(read, content) {
+		t.Error("it is another program")
+	}
+	newer, patched := *info, *info
+	newer.Main.Version = "v9.9.9"
+	patched.Settings = append(slices.Clone(info.Settings), debug.BuildSetting{Key: "vcs.revision", Value: "0123"})
+	for _, running := range []*debug.BuildInfo{&newer, &patched, nil} {
+		if _, err := readBeside(dir, running, X8664); err == nil || !strings.Contains(err.Error(), "of another version") {
+			t.Error(err)
+		}
+	}
+	if _, err := readBeside(dir, info, ARM64); err == nil || !strings.Contains(err.Error(), "not suitable") {
+		t.Error(err)
+	}
+}
+
+// TestPlansAndBuilds checks that the code of the functions is built where no
+// program is beside the running one, and only planned if asked.
+func TestPlansAndBuilds(t *testing.T) {
+	t.Parallel()
+	dir := tinyModule(t)
+	o := PackageOptions{Architecture: X8664, Version: "devel"}
+	content, source, err := functionCode(t.Context(), toolchain{dir: dir}, o)
+	check(t, err)
+	if info, err := buildinfo.Read(bytes.NewReader(content)); err != nil || info.Path != functionPackage || source != "built from "+dir {
+		t.Error(source, err)
+	}
+	o.NoBuild = true
+	if content, source, err = functionCode(t.Context(), toolchain{dir: dir}, o); content != nil || source != "to be built from "+dir || err != nil {
+		t.Error(len(content), source, err)
 	}
 }
 
@@ -365,7 +437,7 @@ func TestBuildCallsBuilding(t *testing.T) {
 	}}
 	_, err := build(t.Context(), toolchain{dir: dir}, o)
 	check(t, err)
-	check(t, os.WriteFile(filepath.Join(dir, "cmd", "zae-limiter", "main.go"), []byte("nonsense"), 0o600))
+	check(t, os.WriteFile(filepath.Join(dir, "cmd", functionProgram, "main.go"), []byte("nonsense"), 0o600))
 	if _, err = build(t.Context(), toolchain{dir: dir}, o); err == nil {
 		t.Error("nonsense is a program")
 	}
@@ -377,7 +449,7 @@ func TestBuildCallsBuilding(t *testing.T) {
 func TestABuildThatFailsSaysWhy(t *testing.T) {
 	t.Parallel()
 	dir := tinyModule(t)
-	check(t, os.WriteFile(filepath.Join(dir, "cmd", "zae-limiter", "main.go"), []byte("package main\n\nfunc main() { nonsense() }\n"), 0o600))
+	check(t, os.WriteFile(filepath.Join(dir, "cmd", functionProgram, "main.go"), []byte("package main\n\nfunc main() { nonsense() }\n"), 0o600))
 	_, err := build(t.Context(), toolchain{dir: dir}, PackageOptions{Architecture: ARM64, Version: "devel"})
 	if err == nil || !strings.Contains(err.Error(), "undefined: nonsense") {
 		t.Error(err)

@@ -17,13 +17,14 @@ import (
 	"strings"
 )
 
-// loadContent is the code of a load stack: the program of its containers and its
+// loadContent is the code of a load stack: the programs of its containers and its
 // function, and the user's scenarios.
 type loadContent struct {
-	program []byte
-	source  string // of the program, for display
-	files   []file // of the user, below scenarios/
-	locust  string // the version of Locust
+	program  []byte // of the containers
+	function []byte // the program of the function
+	source   string // of function, for display
+	files    []file // of the user, below scenarios/
+	locust   string // the version of Locust
 }
 
 const scenarioFolder = "scenarios"
@@ -34,30 +35,34 @@ func (l *load) newLoadContent(ctx context.Context) (*loadContent, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, source, err := l.program(ctx)
-	if err != nil {
+	c := &loadContent{files: files, locust: l.opts.Locust}
+	if err := l.addPrograms(ctx, c); err != nil {
 		return nil, l.refuseCode(ctx, err)
 	}
-	return &loadContent{program, source, files, l.opts.Locust}, nil
+	return c, nil
 }
 
-// program returns the program for the containers and the function, and where it is
-// from.
-func (l *load) program(ctx context.Context) (content []byte, source string, err error) {
+// addPrograms adds the programs of the containers and the function. A program of
+// the user, which has scenarios of its own, is both.
+func (l *load) addPrograms(ctx context.Context, c *loadContent) (err error) {
 	if l.opts.Program != "" {
-		content, err = readOwnProgram(l.opts.Program)
-		return content, l.opts.Program, err
-	}
-	running, programErr := runningProgram(X8664)
-	if programErr == nil {
-		return running, "the running program", nil
+		c.program, err = readOwnProgram(l.opts.Program)
+		c.function, c.source = c.program, l.opts.Program
+		return err
 	}
 	o := PackageOptions{Architecture: X8664, Version: l.session.opts.Version, Building: l.session.opts.Building}
-	content, source, err = compile(ctx, toolchain{origin: origin()}, o)
-	if err != nil && ctx.Err() == nil {
-		err = fmt.Errorf("no program for load tests; run a release of zae-limiter for Linux on x86_64, or install Go to build it: %w, and %w", programErr, err)
+	t := toolchain{origin: origin()}
+	running, programErr := runningProgram(X8664)
+	if c.program = running; programErr != nil {
+		if c.program, _, err = compile(ctx, t, o, "zae-limiter"); err != nil && ctx.Err() == nil {
+			err = fmt.Errorf("no program for load tests; run a release of zae-limiter for Linux on x86_64, or install Go to build it: %w, and %w", programErr, err)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return content, source, err
+	c.function, c.source, err = functionCode(ctx, t, o)
+	return err
 }
 
 // readOwnProgram reads a program that the user built.
@@ -129,7 +134,7 @@ func isFolder(path string) bool {
 
 // pack returns the package of the worker function.
 func (c *loadContent) pack() (*Package, error) {
-	return pack(c.program, X8664, c.source, c.files...)
+	return pack(c.function, X8664, c.source, c.files...)
 }
 
 // context returns the files of the folder that docker builds the image from.

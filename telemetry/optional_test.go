@@ -106,3 +106,23 @@ func TestAWrapperDoesNotInventInterfaces(t *testing.T) {
 		t.Error(s.Name)
 	}
 }
+
+// TestOnlyTheAPIIsImported checks that programs choose their SDK.
+func TestOnlyTheAPIIsImported(t *testing.T) {
+	paths, err := filepath.Glob("*.go")
+	check(t, err)
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		check(t, err)
+		for _, imported := range file.Imports {
+			for _, banned := range []string{"otel/sdk", "otel/exporters", "/contrib"} {
+				if strings.Contains(imported.Path.Value, banned) {
+					t.Errorf("%s imports %s", path, imported.Path.Value)
+				}
+			}
+		}
+	}
+}

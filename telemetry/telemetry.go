@@ -4,8 +4,8 @@
 //	repo, err := telemetry.New(store, nil)
 //	lim, err := limiter.New(repo, nil)
 //
-// Wrap the outermost repository, such as the one that package escrow returns, so
-// that each decision counts once. The package depends on the API of OpenTelemetry
+// Wrap the outermost repository, such as that of package escrow, so that each
+// decision counts once. The package depends on the API of OpenTelemetry
 // alone. Without an SDK it records nothing and costs less than a microsecond.
 //
 // Spans are named after the operation, such as zae_limiter.consume. They have the

@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"debug/buildinfo"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,15 +35,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build links the program as a release does, once for all tests.
+// build links both programs as a release does, once for all tests, and returns the
+// path of zae-limiter.
 var build = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(dir, "zae-limiter")
-	cmd := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, ".")
+	cmd := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir, ".", "../zae-limiter-function")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
-	return path, nil
+	return filepath.Join(dir, "zae-limiter"), nil
 })
 
 // maxZip is the maximum size of the functions' code. A larger one makes cold starts
@@ -144,6 +145,37 @@ func started(t *testing.T, host string, log *bytes.Buffer, env ...string) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // it was killed
 	})
+}
+
+// TestFunctionHasNoServers checks that the code of the functions is the smaller
+// program.
+func TestFunctionHasNoServers(t *testing.T) {
+	t.Parallel()
+	info, err := buildinfo.ReadFile(path(t, export))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(info.Path, "/cmd/zae-limiter-function") {
+		t.Error("it is", info.Path)
+	}
+	for _, m := range info.Deps {
+		for _, banned := range []string{"google.golang.org/grpc", "go.opentelemetry.io/", "github.com/spf13/", "modernc.org/sqlite", "github.com/prometheus/"} {
+			if strings.HasPrefix(m.Path, banned) {
+				t.Errorf("it contains %s", m.Path)
+			}
+		}
+	}
+}
+
+func TestFunctionNeedsLambda(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), path(t, export))
+	cmd.Env = []string{}
+	out, err := cmd.CombinedOutput()
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok || exit.ExitCode() != 2 || !strings.HasPrefix(string(out), "zae-limiter-function: only AWS Lambda can run this program") {
+		t.Errorf("%v: %s", err, out)
+	}
 }
 
 // Started by AWS Lambda, the program answers invocations. Without a table it asks

@@ -40,11 +40,12 @@ func hostArchitecture() string {
 	return map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
 }
 
-// releasedProgram builds this program, linked statically, and returns its path.
+// releasedProgram builds this program and its functions', linked statically, and
+// returns its path.
 func releasedProgram(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "zae-limiter")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "../../cmd/zae-limiter")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Dir(path), "../../cmd/zae-limiter", "../../cmd/zae-limiter-function")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
