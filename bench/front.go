@@ -6,6 +6,7 @@ import "context"
 // its targets.
 var frontParts = []func(context.Context, config, *report) error{
 	frontHandler,
+	frontTelemetry,
 }
 
 // frontSection measures what stands in front of traffic.

@@ -25,10 +25,10 @@ func newLambdaExport(c *console) *cobra.Command {
 		Short: "Write the code of the functions to a zip file",
 		Long: `Write the code of the aggregator and the provisioner to a zip file with one
 executable, bootstrap, for the runtime provided.al2023. The same executable
-gives the same bytes. It is zae-limiter-function from the folder of this program,
-as in releases for Linux. If that is missing, the command builds it with Go.
-Without Go it is this program, which is larger and must be linked statically for
-Linux.`,
+gives the same bytes. It is zae-limiter-function from the folder of this
+program, as in releases for Linux. If that is missing, the command builds it
+with Go. Without Go it is this program, which is larger and must be linked
+statically for Linux.`,
 		Example: "  zae-limiter lambda-export -o lambda.zip --architecture x86_64\n  zae-limiter lambda-export --info",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runLambdaExport(cmd.Context(), o) },
