@@ -40,8 +40,8 @@ func programBeside(architecture string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the running program could not be found: %w", err)
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
 	}
 	running, _ := debug.ReadBuildInfo()
 	return readBeside(filepath.Dir(path), running, architecture)

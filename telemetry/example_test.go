@@ -24,7 +24,6 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer repo.Close()
 	lim, err := limiter.New(repo, nil)
 	if err != nil {
 		log.Fatal(err)
@@ -53,6 +52,9 @@ func Example() {
 				fmt.Println(result.AsString(), p.Value)
 			}
 		}
+	}
+	if err := repo.Close(); err != nil {
+		log.Fatal(err)
 	}
 	// Unordered output:
 	// admitted 2

@@ -20,7 +20,7 @@ import (
 func describe(span sdktrace.ReadOnlySpan) string {
 	text := span.Name()
 	for _, a := range span.Attributes() {
-		text += " " + string(a.Key) + "=" + a.Value.Emit()
+		text += " " + string(a.Key) + "=" + a.Value.String()
 	}
 	if s := span.Status(); s.Code == codes.Error {
 		text += " failed: " + s.Description

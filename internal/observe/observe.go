@@ -141,7 +141,9 @@ func (t *Telemetry) Metrics() http.Handler {
 type promLog struct{ log *slog.Logger }
 
 // Println logs the error of a scrape.
-func (l promLog) Println(v ...any) { l.log.Error("metrics", "error", strings.TrimSpace(fmt.Sprintln(v...))) }
+func (l promLog) Println(v ...any) {
+	l.log.Error("metrics", "error", strings.TrimSpace(fmt.Sprintln(v...)))
+}
 
 // Propagate returns a handler whose spans continue the trace of the request, if its
 // headers name one.
