@@ -27,6 +27,13 @@ func TestStatsCountRequestsAndCapacity(t *testing.T) {
 		if got := after.Requests - before.Requests; got != int64(m.requests) || got < 4 {
 			t.Errorf("%d requests, %d on the wire", got, m.requests)
 		}
+		reported := map[string]float64{}
+		for s := range repo.Statistics() {
+			reported[s.Name] = s.Value
+		}
+		if billed, ok := reported["store.billed_writes"]; ok != counted || billed != after.WriteUnits || reported["store.requests"] != float64(after.Requests) {
+			t.Errorf("the statistics are %v, those of Stats %+v", reported, after)
+		}
 		reads, writes := after.ReadUnits-before.ReadUnits, after.WriteUnits-before.WriteUnits
 		if !counted {
 			if reads != 0 || writes != 0 {

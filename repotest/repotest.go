@@ -91,6 +91,7 @@ func nouns() []noun {
 		{"config", configChecks()},
 		{"registries", registryChecks()},
 		{"managed", managedChecks()},
+		{"statistics", statisticsChecks()},
 		{"namespaces", namespaceChecks()},
 		{"audit", auditChecks()},
 		{usageNoun, usageChecks()},

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -123,6 +124,29 @@ func TestOnlyTheAPIIsImported(t *testing.T) {
 					t.Errorf("%s imports %s", path, imported.Path.Value)
 				}
 			}
+		}
+	}
+}
+
+// TestEveryMethodIsObserved checks that no method of the port is only promoted from
+// the store. OnUnavailable does no I/O.
+func TestEveryMethodIsObserved(t *testing.T) {
+	own := []string{"OnUnavailable"}
+	paths, err := filepath.Glob("*.go")
+	check(t, err)
+	for _, path := range paths {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		check(t, err)
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil && file.Name.Name == "telemetry" {
+				own = append(own, f.Name.Name)
+			}
+		}
+	}
+	port := reflect.TypeFor[limiter.Repository]()
+	for i := range port.NumMethod() {
+		if name := port.Method(i).Name; !slices.Contains(own, name) {
+			t.Errorf("%s is not observed", name)
 		}
 	}
 }
