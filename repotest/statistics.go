@@ -28,8 +28,12 @@ func statisticsChecks() []check {
 // statistics returns the statistics of a repository by name.
 func (f *fixture) statistics(repo limiter.Repository) map[string]limiter.Statistic {
 	f.Helper()
+	reporter, ok := repo.(limiter.StatisticsReporter)
+	if !ok {
+		f.Fatalf("%T has no Statistics", repo)
+	}
 	all := map[string]limiter.Statistic{}
-	for s := range repo.(limiter.StatisticsReporter).Statistics() { //nolint:forcetypeassert // statisticsChecks has checked it
+	for s := range reporter.Statistics() {
 		if _, twice := all[s.Name]; twice {
 			f.Errorf("statistic %s is reported twice", s.Name)
 		}

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math"
 	"strconv"
 
@@ -18,12 +19,35 @@ const (
 	billedWrites = "store.billed_writes"
 )
 
-// addStatistics creates a metric for each value that the store reports, and those
-// of the cost.
-func (o *observer) addStatistics(meter metric.Meter, repo limiter.Repository, opts *Options) error {
+// Report exports the statistics of r as metrics, without observing calls, for parts
+// of a program that are no repositories. Of opts, it uses MeterProvider and Name. The
+// returned function ends the export.
+func Report(r limiter.StatisticsReporter, opts *Options) (stop func() error, err error) {
+	all := opts.withDefaults()
+	o := &observer{common: all.common()}
+	if err := o.addStatistics(all.MeterProvider.Meter(scope), r.Statistics, &all); err != nil {
+		return nil, err
+	}
+	return o.endStatistics, nil
+}
+
+// source yields statistics.
+type source func() iter.Seq[limiter.Statistic]
+
+// endStatistics ends the metrics of statistics.
+func (o *observer) endStatistics() error {
+	if o.statistics == nil {
+		return nil
+	}
+	return o.statistics.Unregister()
+}
+
+// addStatistics creates a metric for each value that a source yields, and those of
+// the cost.
+func (o *observer) addStatistics(meter metric.Meter, from source, opts *Options) error {
 	observed := map[string]metric.Float64Observable{}
 	var all []metric.Observable
-	for s := range statisticsOf(repo) {
+	for s := range from() {
 		made, err := newObservable(meter, s)
 		if err != nil {
 			return fmt.Errorf("statistic %s: %w", s.Name, err)
@@ -31,7 +55,7 @@ func (o *observer) addStatistics(meter metric.Meter, repo limiter.Repository, op
 		observed[s.Name] = made
 		all = append(all, made)
 	}
-	cost, err := o.newCost(meter, repo, opts)
+	cost, err := o.newCost(meter, from, opts)
 	if err != nil {
 		return err
 	}
@@ -43,13 +67,13 @@ func (o *observer) addStatistics(meter metric.Meter, repo limiter.Repository, op
 	}
 	attributes := metric.WithAttributeSet(attribute.NewSet(o.common...))
 	o.statistics, err = meter.RegisterCallback(func(_ context.Context, to metric.Observer) error {
-		for s := range statisticsOf(repo) {
+		for s := range from() {
 			if into := observed[s.Name]; into != nil && !math.IsNaN(s.Value) {
 				to.ObserveFloat64(into, s.Value, attributes)
 			}
 		}
 		if cost != nil {
-			cost.observe(to, statisticsByName(repo), o.counted.Load(), attributes)
+			cost.observe(to, from.byName(), o.counted.Load(), attributes)
 		}
 		return nil
 	}, all...)
@@ -65,10 +89,10 @@ func newObservable(meter metric.Meter, s limiter.Statistic) (metric.Float64Obser
 	return meter.Float64ObservableGauge(name, unit, description)
 }
 
-// statisticsByName returns the values that a store reports.
-func statisticsByName(repo limiter.Repository) map[string]float64 {
+// byName returns the current values.
+func (from source) byName() map[string]float64 {
 	values := map[string]float64{}
-	for s := range statisticsOf(repo) {
+	for s := range from() {
 		values[s.Name] = s.Value
 	}
 	return values
@@ -83,7 +107,7 @@ type cost struct {
 }
 
 // newCost returns nil if no price is set.
-func (o *observer) newCost(meter metric.Meter, repo limiter.Repository, opts *Options) (*cost, error) {
+func (o *observer) newCost(meter metric.Meter, from source, opts *Options) (*cost, error) {
 	if !o.priced {
 		return nil, nil //nolint:nilnil // nil means no prices, as documented
 	}
@@ -92,7 +116,7 @@ func (o *observer) newCost(meter metric.Meter, repo limiter.Repository, opts *Op
 			return nil, &limiter.InvalidError{Field: field, Value: strconv.FormatFloat(price, 'g', -1, 64), Reason: "must be the price of one unit, 0 or more"}
 		}
 	}
-	values := statisticsByName(repo)
+	values := from.byName()
 	if _, billed := values[billedWrites]; !billed {
 		return nil, &limiter.InvalidError{
 			Field: "write_price", Value: strconv.FormatFloat(opts.WritePrice, 'g', -1, 64),

@@ -127,3 +127,17 @@ func TestPricesThatAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestReport exports statistics of something that is no repository.
+func TestReport(t *testing.T) {
+	r := newRig(t, newMemory(t), nil)
+	stop, err := telemetry.Report(newBilled(t), &telemetry.Options{MeterProvider: r.meters})
+	check(t, err)
+	if _, total, ok := r.value(t, "zae_limiter.store.billed_reads"); !total || !ok {
+		t.Error(total, ok)
+	}
+	check(t, stop())
+	if _, _, ok := r.value(t, "zae_limiter.store.billed_reads"); ok {
+		t.Error("the export did not end")
+	}
+}

@@ -29,6 +29,7 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"iter"
 	"sync/atomic"
 
 	"go.opentelemetry.io/otel"
@@ -99,15 +100,13 @@ func New(repo limiter.Repository, opts *Options) (*Repository, error) {
 		tracer: o.TracerProvider.Tracer(scope), entities: o.RecordEntities,
 		priced: o.ReadPrice != 0 || o.WritePrice != 0,
 	}
-	if o.Name != "" {
-		r.common = []attribute.KeyValue{attribute.String("zae_limiter.name", o.Name)}
-	}
+	r.common = o.common()
 	r.resources.init(r.common, o.MaxResources)
 	for i := range r.operations {
 		r.operations[i].init(operationNames[i], r.common)
 	}
 	meter := o.MeterProvider.Meter(scope)
-	if err := errors.Join(r.addInstruments(meter), r.addStatistics(meter, repo, &o)); err != nil {
+	if err := errors.Join(r.addInstruments(meter), r.addStatistics(meter, func() iter.Seq[limiter.Statistic] { return statisticsOf(repo) }, &o)); err != nil {
 		return nil, err
 	}
 	return &Repository{Repository: repo, observer: r}, nil
@@ -131,6 +130,14 @@ func (o *Options) withDefaults() Options {
 		all.Currency = "USD"
 	}
 	return all
+}
+
+// common returns the attributes of all spans and metrics.
+func (o *Options) common() []attribute.KeyValue {
+	if o.Name == "" {
+		return nil
+	}
+	return []attribute.KeyValue{attribute.String("zae_limiter.name", o.Name)}
 }
 
 // addInstruments creates the instruments that calls record to.
@@ -168,8 +175,8 @@ func (r *Repository) Namespace(ctx context.Context, name string) (limiter.Reposi
 // Close ends the metrics of the store's statistics and closes the store. On a
 // view, Close does nothing.
 func (r *Repository) Close() error {
-	if r.view || r.statistics == nil {
+	if r.view {
 		return r.Repository.Close()
 	}
-	return errors.Join(r.statistics.Unregister(), r.Repository.Close())
+	return errors.Join(r.endStatistics(), r.Repository.Close())
 }

@@ -31,6 +31,7 @@ type rig struct {
 	lim    *limiter.RateLimiter
 	spans  *tracetest.SpanRecorder
 	reader *sdkmetric.ManualReader
+	meters *sdkmetric.MeterProvider
 }
 
 // newRig observes a store with an SDK of its own.
@@ -42,7 +43,8 @@ func newRig(tb testing.TB, store limiter.Repository, opts *telemetry.Options) *r
 	}
 	r := &rig{spans: tracetest.NewSpanRecorder(), reader: sdkmetric.NewManualReader()}
 	o.TracerProvider = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(r.spans))
-	o.MeterProvider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(r.reader))
+	r.meters = sdkmetric.NewMeterProvider(sdkmetric.WithReader(r.reader))
+	o.MeterProvider = r.meters
 	var err error
 	r.Repository, err = telemetry.New(store, &o)
 	check(tb, err)

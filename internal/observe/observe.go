@@ -132,6 +132,13 @@ func (t *Telemetry) Wrap(repo limiter.Repository, opts *telemetry.Options) (*tel
 	return telemetry.New(repo, &o)
 }
 
+// Report exports the statistics of a part of the program that is no repository,
+// until Shutdown.
+func (t *Telemetry) Report(r limiter.StatisticsReporter) error {
+	_, err := telemetry.Report(r, &telemetry.Options{MeterProvider: t.meters})
+	return err
+}
+
 // Metrics returns a handler with the metrics in the format of Prometheus.
 func (t *Telemetry) Metrics() http.Handler {
 	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{ErrorLog: promLog{t.log}, MaxRequestsInFlight: 4})

@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -68,13 +70,22 @@ func scrape(t *testing.T, tele *observe.Telemetry) string {
 	return answer.Body.String()
 }
 
+// part is a part of a program that reports a statistic.
+type part struct{}
+
+func (part) Statistics() iter.Seq[limiter.Statistic] {
+	return slices.Values([]limiter.Statistic{{Name: "server.leases", Unit: "{lease}", Description: "Open leases", Value: 3}})
+}
+
 func TestPrometheus(t *testing.T) {
 	setenv(t, "OTEL_SERVICE_NAME=gateway")
 	tele, err := observe.Start(t.Context(), &observe.Options{Service: "test", Version: "1.2.3"})
 	check(t, err)
 	use(t, tele)
+	check(t, tele.Report(part{}))
 	page := scrape(t, tele)
 	for _, want := range []string{
+		"zae_limiter_server_leases 3",
 		`zae_limiter_decisions_total{zae_limiter_resource="api",zae_limiter_result="admitted"} 1`,
 		`service_name="gateway",service_version="1.2.3"`, "go_goroutines",
 	} {
