@@ -76,7 +76,7 @@ type BucketStore interface {
 // which it has a limit. Callers validate a charge first.
 type Charge struct {
 	Entity, Resource string  // valid
-	Amounts          Amounts // none is negative
+	Amounts          Amounts // none is negative; empty to be admitted with nothing taken
 	Limits           []Limit // if not nil, replaces the stored limits for this call; valid, in any order
 	// Defaults applies to an account for which no level holds limits; valid, by
 	// name. The bucket keeps its limits that are not in Defaults, because programs

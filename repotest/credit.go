@@ -20,6 +20,7 @@ func creditChecks() []check {
 		{"entity and parent are credited each by itself", creditParent},
 		{"an empty credit does nothing", creditNothing},
 		{"the largest credits do not wrap around", creditLargest},
+		{"a charge of nothing has accounts that can be credited", creditAfterNothing},
 	}
 }
 
@@ -152,4 +153,18 @@ func creditLargest(f *fixture) {
 			f.Errorf("balance %d after everything was taken, want debt", left)
 		}
 	}
+}
+
+// creditAfterNothing charges nothing while the parent is in debt. The charge is
+// admitted and creates the missing bucket, so that the bucket can pay.
+func creditAfterNothing(f *fixture) {
+	f.setDefaults(perMinute60)
+	f.createCascading("key-1", "project-1")
+	f.credit(0, f.take(0, ask("project-1", rpm(60))).Self.Account, rpm(-60))
+	out := f.take(0, ask("key-1", limiter.Amounts{}), 60_000)
+	f.paid(out, "project-1", -60_000)
+	f.credit(0, out.Self.Account, rpm(-70))
+	f.credit(0, out.Parent.Account, rpm(-70))
+	f.holds(0, "key-1", -10_000)
+	f.holds(0, "project-1", -130_000)
 }

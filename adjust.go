@@ -1,0 +1,128 @@
+package limiter
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// Adjust records use that no lease holds, such as the size of an answer that
+// another process reports after the fact. It takes the amounts of req.Consume
+// from the entity and, if it cascades, from its parent, even if that leaves them
+// in debt. A negative amount gives tokens back, up to the capacity. Nothing
+// checks that they were taken before, so callers must not pass on what a client
+// claims.
+//
+// Adjust never refuses for lack of tokens. It returns the status of every limit
+// afterwards. A cancelled ctx does not stop it. The errors are the same as for
+// Acquire, except that an outage is always an error. After an outage the
+// adjustment may be stored in part.
+func (l *RateLimiter) Adjust(ctx context.Context, req Request) (Decision, error) {
+	if err := req.validateTarget(); err != nil {
+		return Decision{}, err
+	}
+	if err := validAdjustment(&req.Consume); err != nil {
+		return Decision{}, err
+	}
+	ctx, cancel := l.settleContext(ctx)
+	defer cancel()
+	out, err := l.adjust(ctx, &req)
+	if err != nil {
+		return Decision{}, translateError(ctx, "adjust", req.Entity, req.Resource, err)
+	}
+	charge := l.charge(&req)
+	charge.Amounts = Amounts{} // nothing was asked, so no limit is exceeded
+	return newDecision(&charge, out), nil
+}
+
+// validAdjustment checks the amounts of Adjust.
+func validAdjustment(a *Amounts) error {
+	if a.n == 0 {
+		return invalid("consume", "", "must not be empty; name at least one limit")
+	}
+	for limit, n := range a.All() {
+		value := limit + "=" + strconv.FormatInt(n, 10)
+		if limit == "" {
+			return invalid("consume", value, "must name a limit")
+		}
+		if n > maxAdjusted || n < -maxAdjusted {
+			return invalid("consume", value, fmt.Sprintf("is more than one call can adjust; at most %d", int64(maxAdjusted)))
+		}
+	}
+	return nil
+}
+
+// adjust takes what fits with the first request. The rest is credited to the
+// accounts of a charge of nothing, which creates missing buckets and is never
+// refused.
+func (l *RateLimiter) adjust(ctx context.Context, req *Request) (Outcome, error) {
+	charge, rest := l.charge(req), req.Consume
+	if charge.Amounts = rest.positive(); charge.Amounts.n > 0 {
+		out, err := l.repo.Consume(ctx, l.now(), charge)
+		if err != nil {
+			return Outcome{}, err
+		}
+		if out.Admitted {
+			rest = rest.negative()
+		}
+		if rest.n == 0 {
+			return out, nil
+		}
+	}
+	charge.Amounts = Amounts{}
+	out, err := l.repo.Consume(ctx, l.now(), charge)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return l.creditAccounts(ctx, out, rest)
+}
+
+// creditAccounts makes each account of out pay the amounts that it has a limit
+// for, and returns out with the new balances.
+func (l *RateLimiter) creditAccounts(ctx context.Context, out Outcome, amounts Amounts) (Outcome, error) {
+	for limit := range amounts.All() {
+		if !anyHasLimit(out.charged(), limit) {
+			return Outcome{}, invalid("consume", limit, "is not a limit of the entity or of its parent")
+		}
+	}
+	var credits []Credit
+	for _, b := range out.charged() {
+		if part := amounts.forLimits(b.Account.Limits).nonzero(); part.n > 0 {
+			credits = append(credits, Credit{Account: b.Account, Amounts: part.negated()})
+		}
+	}
+	if len(credits) == 0 {
+		return out, nil
+	}
+	if err := l.repo.Credit(ctx, l.now(), credits...); err != nil {
+		return Outcome{}, err
+	}
+	l.queues.credited(namespaceID(l.repo, ""), credits, time.Now())
+	return out.after(amounts), nil
+}
+
+func anyHasLimit(buckets []Bucket, limit string) bool {
+	for _, b := range buckets {
+		if hasLimit(b.Account.Limits, limit) {
+			return true
+		}
+	}
+	return false
+}
+
+// after returns o with amounts taken from the balances.
+func (o Outcome) after(amounts Amounts) Outcome {
+	for _, b := range []*Bucket{&o.Self, &o.Parent} {
+		tokens := make([]int64, len(b.Tokens))
+		for i := range tokens {
+			limit := b.Account.Limits[i]
+			left := bucket.Sub(b.Tokens[i], bucket.Thousandths(amounts.Get(limit.Name)))
+			tokens[i] = min(left, bucket.Thousandths(limit.Capacity))
+		}
+		b.Tokens = tokens
+	}
+	return o
+}
