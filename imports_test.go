@@ -160,6 +160,16 @@ var packages = []rule{
 		"only tests store objects here, also those that must not compile a cloud",
 	},
 	{
+		"grpclimit",
+		[]string{".", "google.golang.org/grpc", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf"},
+		"middleware for any store: a server of ours that it knew would come with every program of a user",
+	},
+	{
+		"internal/rls",
+		[]string{".", "httplimit", "grpclimit", "github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc", "google.golang.org/protobuf", "go.yaml.in/yaml/v3"},
+		"judges descriptors: listeners, tokens and stores belong to its callers",
+	},
+	{
 		"internal/cli",
 		[]string{".", "aggregator", "infra", "loadtest", "loadtest/locust", "manifest", "memory", "sqlite", "dynamo", "internal/bucket", "internal/hint", "internal/local", "internal/pause", "internal/s3files", "internal/cli/", "github.com/spf13/"},
 		"the command tree is the one place that picks a store",
@@ -223,6 +233,7 @@ var bans = []struct {
 	{"github.com/go-zeromq/", []string{"loadtest/locust"}, "only the worker of a distributed load test speaks this protocol"},
 	{"go.opentelemetry.io/", []string{"telemetry", "internal/observe"}, "other packages are observed through the port"},
 	{"github.com/prometheus/", []string{"internal/observe"}, "programs choose their exporters in one place"},
+	{"github.com/envoyproxy/", []string{"internal/rls"}, "only the rate limit service speaks Envoy's protocol"},
 	{"modernc.org/", []string{"sqlite"}, "a driver behind the port cannot be used past it"},
 }
 
@@ -234,6 +245,7 @@ var inTests = map[string][]string{
 	"dynamo/internal/interop": {"github.com/aws/"},
 	"infra":                   {"go.yaml.in/yaml/v3"},
 	"internal/local":          {"go.yaml.in/yaml/v3"},
+	"internal/rls":            {"github.com/santhosh-tekuri/jsonschema/v6"},
 	"loadtest":                {"github.com/santhosh-tekuri/jsonschema/v6"},
 	"manifest":                {"github.com/santhosh-tekuri/jsonschema/v6"},
 	"telemetry":               {"go.opentelemetry.io/otel/sdk"},

@@ -1,0 +1,141 @@
+package grpclimit
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// ErrSkip makes a call pass without a limit. The function that maps calls returns
+// it, for example for a health check.
+var ErrSkip = errors.New("call is not limited")
+
+// Call describes a gRPC call.
+type Call struct {
+	Method  string // such as /chat.v1.Chat/Complete
+	Message any    // the request of a unary call; nil for a stream
+}
+
+// Options configures [New]. The zero value of a field is its default.
+type Options struct {
+	// Keep reports whether a call is charged; default Result.Served. If it is not,
+	// the lease is rolled back, including what Used and Settle recorded.
+	Keep func(Call, Result) bool
+	// Settle corrects the lease from a message of the answer, for example with the
+	// tokens that it counts. It is called with the reply of a unary call, and with
+	// each message of a stream: before the server sends it, or after the client
+	// received it. Default: nothing.
+	Settle func(ctx context.Context, lease *limiter.Lease, message any) error
+	// FailFast makes clients fail where they would wait for room. Servers never
+	// wait.
+	FailFast bool
+	// OnError receives what no client sees: the cause of a status that is not a
+	// refusal, an outage under [limiter.Allow], an error of Settle, and a failed
+	// commit or rollback. Default: dropped.
+	OnError func(context.Context, Call, error)
+}
+
+// Result describes how a call ended, for Options.Keep.
+type Result struct {
+	Err       error // of the handler or the call
+	Panicked  bool  // the handler panicked
+	Delivered bool  // a message of the answer was sent or received
+}
+
+// Served reports whether the call got its work done: it did not panic, and it
+// delivered a message, or its code says that the fault was the caller's. The codes
+// Canceled, Unknown, DeadlineExceeded, Unimplemented, Internal, Unavailable and
+// DataLoss are the faults of others.
+func (r Result) Served() bool {
+	if r.Panicked {
+		return false
+	}
+	if r.Delivered {
+		return true
+	}
+	switch code(r.Err) {
+	case codes.Canceled, codes.Unknown, codes.DeadlineExceeded, codes.Unimplemented, codes.Internal, codes.Unavailable, codes.DataLoss:
+		return false
+	}
+	return true
+}
+
+// code returns the code that gRPC makes of an error.
+func code(err error) codes.Code {
+	if s, ok := status.FromError(err); ok {
+		return s.Code()
+	}
+	return status.FromContextError(err).Code()
+}
+
+// Interceptor limits calls. Its methods UnaryServer, StreamServer, UnaryClient and
+// StreamClient are interceptors of gRPC. It is safe for concurrent use.
+type Interceptor struct {
+	lim     *limiter.RateLimiter
+	request func(context.Context, Call) (limiter.Request, error)
+	opts    Options
+}
+
+// New returns an interceptor that charges each call with the request that the
+// function returns. If the function fails, the caller gets the gRPC status of its
+// error, or InvalidArgument. New panics if lim or request is nil.
+func New(lim *limiter.RateLimiter, request func(context.Context, Call) (limiter.Request, error), opts *Options) *Interceptor {
+	if lim == nil || request == nil {
+		panic("grpclimit: New needs a limiter and a function")
+	}
+	i := &Interceptor{lim: lim, request: request}
+	if opts != nil {
+		i.opts = *opts
+	}
+	if i.opts.Keep == nil {
+		i.opts.Keep = func(_ Call, result Result) bool { return result.Served() }
+	}
+	if i.opts.Settle == nil {
+		i.opts.Settle = func(context.Context, *limiter.Lease, any) error { return nil }
+	}
+	if i.opts.OnError == nil {
+		i.opts.OnError = func(context.Context, Call, error) {}
+	}
+	return i
+}
+
+// begin acquires the lease of a call. The result is nil if the call is not
+// limited. The error has a gRPC status.
+func (i *Interceptor) begin(ctx context.Context, c Call, acquire func(context.Context, limiter.Request) (*limiter.Lease, error)) (*running, error) {
+	req, err := i.request(ctx, c)
+	if errors.Is(err, ErrSkip) {
+		return nil, nil //nolint:nilnil // documented
+	}
+	if err != nil {
+		return nil, i.refuse(ctx, c, mappingError(err))
+	}
+	lease, err := acquire(ctx, req)
+	if err != nil {
+		return nil, i.refuse(ctx, c, Error(err))
+	}
+	if outage := lease.Outage(); outage != nil {
+		i.opts.OnError(ctx, c, outage)
+	}
+	return &running{Interceptor: i, call: c, lease: lease}, nil
+}
+
+// mappingError returns the error for a call that could not be mapped. A cause that
+// this package does not know is bad input.
+func mappingError(err error) error {
+	if mapped := Error(err); code(mapped) != codes.Internal {
+		return mapped
+	}
+	return &statusError{status.New(codes.InvalidArgument, "the call cannot be assigned to a limit"), err}
+}
+
+// refuse reports an error that says more than its status.
+func (i *Interceptor) refuse(ctx context.Context, c Call, err error) error {
+	if own, ok := errors.AsType[*statusError](err); ok && own.status.Code() != codes.ResourceExhausted && own.status.Code() != codes.Canceled {
+		i.opts.OnError(ctx, c, own.err)
+	}
+	return err
+}

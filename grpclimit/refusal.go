@@ -1,0 +1,64 @@
+package grpclimit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// refusalStatus returns the status of a refused call. Of the parent, it names the
+// exceeded limits and nothing else.
+func refusalStatus(err *limiter.ExceededError) *status.Status {
+	public := err.Public()
+	failure := &errdetails.QuotaFailure{}
+	var names []string
+	for i, s := range err.Decision.Statuses {
+		if !s.Exceeded {
+			continue
+		}
+		own := i < len(public.Limits)
+		failure.Violations = append(failure.Violations, violation(s, own))
+		if !slices.Contains(names, s.Limit.Name) {
+			names = append(names, s.Limit.Name)
+		}
+	}
+	text, details := "rate limit exceeded: "+strings.Join(names, ", "), []protoadapt.MessageV1{failure}
+	if public.NeverFits {
+		text += "; the call is above a capacity, so no retry helps"
+	} else {
+		wait := max(public.RetryAfter, time.Millisecond)
+		text += fmt.Sprintf("; retry after %.1fs", wait.Seconds())
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
+	}
+	plain := status.New(codes.ResourceExhausted, text)
+	if st, err := plain.WithDetails(details...); err == nil {
+		return st
+	}
+	return plain
+}
+
+// violation describes an exceeded limit, without the numbers of a limit that
+// belongs to the parent.
+func violation(s limiter.Status, own bool) *errdetails.QuotaFailure_Violation {
+	v := &errdetails.QuotaFailure_Violation{Subject: "limit:" + s.Limit.Name, QuotaId: s.Limit.Name}
+	switch {
+	case own && s.NeverFits:
+		v.Description = fmt.Sprintf("the call needs %d, above the capacity of %d", s.Requested, s.Limit.Capacity)
+	case own:
+		v.Description = fmt.Sprintf("the call needs %d, and %d are available", s.Requested, max(s.Available, 0))
+	case s.NeverFits:
+		v.Description = "the call is above a capacity that others share"
+	default:
+		v.Description = "a limit that others share is exceeded"
+	}
+	return v
+}

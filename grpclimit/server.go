@@ -1,0 +1,64 @@
+package grpclimit
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+)
+
+// UnaryServer limits the unary calls of a server, as a grpc.UnaryServerInterceptor.
+func (i *Interceptor) UnaryServer(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
+	r, err := i.begin(ctx, Call{info.FullMethod, req}, i.lim.Acquire)
+	if err != nil {
+		return nil, err
+	}
+	if r == nil {
+		return handler(ctx, req)
+	}
+	panicked := true
+	defer func() { r.finish(ctx, err, panicked) }()
+	if reply, err = handler(WithLease(ctx, r.lease), req); err == nil {
+		r.observe(ctx, reply)
+	}
+	panicked = false
+	return reply, err
+}
+
+// StreamServer limits the streams of a server, as a grpc.StreamServerInterceptor.
+// A stream is one call, which ends with its handler.
+func (i *Interceptor) StreamServer(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	ctx := stream.Context()
+	r, err := i.begin(ctx, Call{Method: info.FullMethod}, i.lim.Acquire)
+	if err != nil {
+		return err
+	}
+	if r == nil {
+		return handler(srv, stream)
+	}
+	panicked := true
+	defer func() { r.finish(ctx, err, panicked) }()
+	err = handler(srv, &serverStream{stream, r, WithLease(ctx, r.lease)})
+	panicked = false
+	return err
+}
+
+// serverStream is a stream whose messages settle its lease.
+type serverStream struct {
+	grpc.ServerStream
+	running *running
+	ctx     context.Context //nolint:containedctx // the interface of gRPC has it
+}
+
+// Context returns the context of the stream, with its lease.
+func (s *serverStream) Context() context.Context { return s.ctx }
+
+// SendMsg settles by the message before it sends it, so that a client which has
+// the message has paid for it.
+func (s *serverStream) SendMsg(m any) error {
+	s.running.observe(s.ctx, m)
+	err := s.ServerStream.SendMsg(m)
+	if err == nil {
+		s.running.deliver()
+	}
+	return err
+}

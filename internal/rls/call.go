@@ -1,0 +1,93 @@
+package rls
+
+import (
+	"context"
+	"errors"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// kind says how a descriptor is judged.
+type kind int
+
+const (
+	unlimited kind = iota // admitted without a charge
+	refused               // refused without a charge
+	acquire               // charged if it fits
+	peek                  // judged without a charge
+	settle                // charged, as debt if it does not fit
+	giveBack              // gives tokens back
+)
+
+// verdict is the answer for a descriptor.
+type verdict int
+
+const (
+	unjudged verdict = iota
+	admitted
+	over
+)
+
+var errNegativeHits = errors.New("its hits are negative; set give_back: true to allow that")
+
+// call is one descriptor in a transaction.
+type call struct {
+	kind     kind
+	rule     *rule // nil if none matches
+	request  limiter.Request
+	negative bool // the hits are, and the rule does not allow it
+
+	verdict  verdict
+	decision limiter.Decision
+	lease    *limiter.Lease
+}
+
+// isLate reports whether the descriptor reports use after the fact.
+func (c *call) isLate() bool { return c.kind == settle || c.kind == giveBack }
+
+// judge acquires, peeks, or gives the fixed answer.
+func (c *call) judge(ctx context.Context, lim *limiter.RateLimiter) (err error) {
+	switch c.kind {
+	case acquire:
+		if c.lease, err = lim.Acquire(ctx, c.request); err != nil {
+			return err
+		}
+		c.verdict, c.decision = admitted, c.lease.Decision()
+	case peek:
+		if c.decision, err = lim.Explain(ctx, c.request); err != nil {
+			return err
+		}
+		if c.verdict = admitted; !c.decision.Admitted() {
+			c.verdict = over
+		}
+	case refused:
+		if c.verdict = over; c.negative {
+			return errNegativeHits
+		}
+	default:
+		c.verdict = admitted
+	}
+	return nil
+}
+
+// adjust charges or gives back without a lease. It writes nothing if there is
+// nothing to change.
+func (c *call) adjust(ctx context.Context, lim *limiter.RateLimiter) (err error) {
+	c.verdict = admitted
+	if c.isZero() {
+		c.request.Consume = limiter.Amounts{}
+		c.decision, err = lim.Explain(ctx, c.request)
+	} else {
+		c.decision, err = lim.Adjust(ctx, c.request)
+	}
+	return err
+}
+
+func (c *call) isZero() bool {
+	for _, n := range c.request.Consume.All() {
+		if n != 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,155 @@
+package rls
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/httplimit"
+)
+
+// response returns the answer to Envoy, with a status for each descriptor.
+// Descriptors after a refused one are not judged, and have the code UNKNOWN.
+func (t *transaction) response(withHeaders bool) *ratelimit.RateLimitResponse {
+	out := &ratelimit.RateLimitResponse{
+		OverallCode: ratelimit.RateLimitResponse_OK,
+		Statuses:    make([]*ratelimit.RateLimitResponse_DescriptorStatus, len(t.calls)),
+	}
+	for i := range t.calls {
+		out.Statuses[i] = t.calls[i].status()
+	}
+	refusal := t.refusal()
+	if refusal != nil {
+		out.OverallCode = ratelimit.RateLimitResponse_OVER_LIMIT
+	}
+	if withHeaders {
+		t.describe(out, refusal)
+	}
+	return out
+}
+
+// describe adds the headers of httplimit for the refused descriptor, or for the
+// one that is nearest to its limit, and the body of a refusal.
+func (t *transaction) describe(out *ratelimit.RateLimitResponse, refusal *call) {
+	h := http.Header{}
+	if refusal != nil {
+		refusal.describe(out, h)
+	} else if c := t.tightest(); c != nil {
+		(*httplimit.Fields)(nil).Set(h, c.decision)
+	}
+	for name, v := range h {
+		out.ResponseHeadersToAdd = append(out.ResponseHeadersToAdd, &core.HeaderValue{Key: strings.ToLower(name), Value: v[0]})
+	}
+	slices.SortFunc(out.GetResponseHeadersToAdd(), func(a, b *core.HeaderValue) int { return strings.Compare(a.GetKey(), b.GetKey()) })
+}
+
+// describe adds the body of a refusal, and the header Retry-After if a retry can
+// help.
+func (c *call) describe(out *ratelimit.RateLimitResponse, h http.Header) {
+	refusal := &limiter.ExceededError{Decision: c.decision}
+	problem := httplimit.NewProblem(refusal)
+	if len(c.decision.Statuses) == 0 {
+		problem = &httplimit.Problem{
+			Type: httplimit.TypeQuotaExceeded, Title: problem.Title, Status: problem.Status,
+			Detail: "the limits admit no request of this kind",
+		}
+	} else if after := refusal.RetryAfterHeader(); after != "" {
+		h.Set("Retry-After", after)
+	}
+	if body, err := json.Marshal(problem); err == nil {
+		out.RawBody = append(body, '\n')
+		h.Set("Content-Type", "application/problem+json")
+	}
+	(*httplimit.Fields)(nil).Set(h, c.decision)
+}
+
+// tightest returns the descriptor with the smallest share of a limit left, or nil
+// if no descriptor has a limit.
+func (t *transaction) tightest() (nearest *call) {
+	least := math.Inf(1)
+	for i := range t.calls {
+		if s := t.calls[i].subject(); s != nil && fullness(s) < least {
+			nearest, least = &t.calls[i], fullness(s)
+		}
+	}
+	return nearest
+}
+
+// fullness returns the share of the capacity that is available.
+func fullness(s *limiter.Status) float64 { return float64(s.Available) / float64(s.Limit.Capacity) }
+
+// subject returns the limit that the status of the descriptor is about: the
+// exceeded one with the longest wait, or else the emptiest one that it names.
+// Limits of a parent are none of the client's business.
+func (c *call) subject() (best *limiter.Status) {
+	all := c.decision.Statuses
+	for i := range all {
+		s := &all[i]
+		if _, named := c.request.Consume.Lookup(s.Limit.Name); s.Entity != all[0].Entity || !named && c.request.Consume.Len() > 0 {
+			continue
+		}
+		if best == nil || s.RetryAfter > best.RetryAfter || s.RetryAfter == best.RetryAfter && fullness(s) < fullness(best) {
+			best = s
+		}
+	}
+	return best
+}
+
+// status returns the answer for one descriptor.
+func (c *call) status() *ratelimit.RateLimitResponse_DescriptorStatus {
+	out := &ratelimit.RateLimitResponse_DescriptorStatus{}
+	switch c.verdict {
+	case admitted:
+		out.Code = ratelimit.RateLimitResponse_OK
+	case over:
+		out.Code = ratelimit.RateLimitResponse_OVER_LIMIT
+	case unjudged:
+	}
+	if s := c.subject(); s != nil && (c.verdict == admitted || s.Exceeded) {
+		out.CurrentLimit = currentLimit(s.Limit)
+		out.LimitRemaining = clamp(s.Available)
+		out.DurationUntilReset = durationpb.New(s.FullAfter)
+	}
+	if c.verdict == over {
+		out.DurationUntilReset = nil
+		if wait := c.decision.RetryAfter(); wait > 0 && !c.decision.NeverFits() {
+			out.DurationUntilReset = durationpb.New(wait)
+		}
+	}
+	return out
+}
+
+// currentLimit describes a limit by its refill in the largest fitting unit.
+func currentLimit(l limiter.Limit) *ratelimit.RateLimitResponse_RateLimit {
+	out := &ratelimit.RateLimitResponse_RateLimit{Name: l.Name, RequestsPerUnit: clamp(l.Refill)}
+	for _, u := range []struct {
+		unit   ratelimit.RateLimitResponse_RateLimit_Unit
+		period time.Duration
+	}{
+		{ratelimit.RateLimitResponse_RateLimit_DAY, 24 * time.Hour},
+		{ratelimit.RateLimitResponse_RateLimit_HOUR, time.Hour},
+		{ratelimit.RateLimitResponse_RateLimit_MINUTE, time.Minute},
+		{ratelimit.RateLimitResponse_RateLimit_SECOND, time.Second},
+	} {
+		if l.Period%u.period == 0 {
+			out.Unit = u.unit
+			if n := int64(l.Period / u.period); n > 1 {
+				out.UnitMultiplier = wrapperspb.UInt32(clamp(n))
+			}
+			break
+		}
+	}
+	return out
+}
+
+// clamp returns n as an uint32, or the nearest one.
+func clamp(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }

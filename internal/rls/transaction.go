@@ -1,0 +1,135 @@
+package rls
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// transaction judges the descriptors of one call.
+type transaction struct {
+	lim    *limiter.RateLimiter
+	report func(error)
+	calls  []call
+}
+
+// run acquires in order until a descriptor is refused, and then settles: what a
+// stream has used is charged in any case, and given back only if all is
+// admitted, since a refused call may be repeated. After an error nothing that was
+// acquired stays charged.
+func (t *transaction) run(ctx context.Context) error {
+	err := t.acquire(ctx)
+	if err == nil {
+		err = t.settle(ctx)
+	}
+	if err == nil {
+		err = ctx.Err() // Envoy does not wait for the answer any more
+	}
+	if err != nil || t.refusal() != nil {
+		t.rollback(ctx)
+	}
+	return err
+}
+
+// acquire judges the descriptors that can be refused, until one is.
+func (t *transaction) acquire(ctx context.Context) error {
+	for i := range t.calls {
+		c := &t.calls[i]
+		if c.isLate() {
+			continue
+		}
+		if err := t.conclude(c, c.judge(ctx, t.lim)); err != nil {
+			return err
+		}
+		if c.verdict == over {
+			break
+		}
+	}
+	return nil
+}
+
+// settle charges and gives back what descriptors report after the fact.
+func (t *transaction) settle(ctx context.Context) error {
+	isRefused := t.refusal() != nil
+	for i := range t.calls {
+		c := &t.calls[i]
+		if !c.isLate() || c.kind == giveBack && isRefused {
+			continue
+		}
+		if err := t.conclude(c, c.adjust(ctx, t.lim)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// conclude turns the error of a descriptor into its verdict. Bad input refuses
+// it, except after the fact. Every other error is returned.
+func (t *transaction) conclude(c *call, err error) error {
+	if err == nil {
+		return nil
+	}
+	if refusal, ok := errors.AsType[*limiter.ExceededError](err); ok {
+		c.verdict, c.decision = over, refusal.Decision
+		return nil
+	}
+	bad, ok := errors.AsType[*limiter.InvalidError](err)
+	switch {
+	case ok:
+		err = describeInvalid(bad)
+	case !errors.Is(err, errNegativeHits):
+		return err
+	}
+	if errors.Is(bad, limiter.ErrNoLimits) && c.rule.allowNoLimits {
+		c.verdict = admitted
+		return nil
+	}
+	if c.verdict = over; c.isLate() {
+		c.verdict = admitted
+	}
+	t.report(fmt.Errorf("a descriptor of line %d of the rules cannot be judged: %w", c.rule.line, err))
+	return nil
+}
+
+// describeInvalid returns err without its value, which may be a secret.
+func describeInvalid(err *limiter.InvalidError) error {
+	switch {
+	case errors.Is(err, limiter.ErrNoLimits):
+		return errors.New("there are no limits for its entity and resource; store some, or set no_limits: allow")
+	case err.Field == "entity_id" || err.Field == "resource":
+		return fmt.Errorf("invalid %s: %s", err.Field, err.Reason)
+	}
+	return fmt.Errorf("invalid %s; name limits that the resource has", err.Field)
+}
+
+// refusal returns the descriptor that was refused, or nil.
+func (t *transaction) refusal() *call {
+	for i := range t.calls {
+		if t.calls[i].verdict == over {
+			return &t.calls[i]
+		}
+	}
+	return nil
+}
+
+// rollback gives back what the descriptors acquired. Their balances are not known
+// afterwards.
+func (t *transaction) rollback(ctx context.Context) {
+	var leases sync.WaitGroup
+	for i := range t.calls {
+		c := &t.calls[i]
+		if c.lease == nil {
+			continue
+		}
+		leases.Go(func() {
+			c.decision = limiter.Decision{}
+			if err := c.lease.Rollback(ctx); err != nil {
+				t.report(withoutTarget(err))
+			}
+		})
+	}
+	leases.Wait()
+}
