@@ -10,9 +10,9 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Error returns err with the gRPC status that a client may see. The text of the
-// result is that of the status; errors.As still finds err. An error that has a
-// status already is returned unchanged, and nil is nil.
+// Error returns err with the gRPC status that a client may see. The result has the
+// text of the status, and errors.As still finds err. An error that has a status
+// already is returned unchanged, and nil is nil.
 //
 //   - An *[limiter.ExceededError] is ResourceExhausted with details, unless its
 //     caller cancelled the call.

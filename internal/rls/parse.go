@@ -246,14 +246,14 @@ func (d *decoder) amounts(n *yaml.Node, path string) []amount {
 
 // answer reads a fixed answer.
 func (d *decoder) answer(n *yaml.Node, path string) answer {
-	switch text := d.text(n, path); text {
-	case "allow":
+	n = resolve(n)
+	switch {
+	case n.Kind == yaml.ScalarNode && n.Value == "allow":
 		return allow
-	case "refuse":
+	case n.Kind == yaml.ScalarNode && n.Value == "refuse":
 		return refuse
-	default:
-		d.problem(n, path, "must be allow or refuse, not %s", describe(resolve(n)))
 	}
+	d.problem(n, path, "must be allow or refuse, not %s", describe(n))
 	return judge
 }
 

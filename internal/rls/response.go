@@ -38,7 +38,7 @@ func (t *transaction) response(withHeaders bool) *ratelimit.RateLimitResponse {
 }
 
 // describe adds the headers of httplimit for the refused descriptor, or for the
-// one that is nearest to its limit, and the body of a refusal.
+// descriptor that is nearest to its limit, and the body of a refusal.
 func (t *transaction) describe(out *ratelimit.RateLimitResponse, refusal *call) {
 	h := http.Header{}
 	if refusal != nil {

@@ -48,7 +48,7 @@ type amount struct {
 	hits  bool // take the hits of the descriptor
 }
 
-// values holds the patterns of which one must match the value of an entry.
+// values holds patterns. One of them must match the value of an entry.
 type values []string
 
 func (v values) match(value string) bool {

@@ -76,16 +76,16 @@ func (t *transaction) conclude(c *call, err error) error {
 		c.verdict, c.decision = over, refusal.Decision
 		return nil
 	}
+	if errors.Is(err, limiter.ErrNoLimits) && c.rule.allowNoLimits {
+		c.verdict = admitted
+		return nil
+	}
 	bad, ok := errors.AsType[*limiter.InvalidError](err)
 	switch {
 	case ok:
 		err = describeInvalid(bad)
 	case !errors.Is(err, errNegativeHits):
 		return err
-	}
-	if errors.Is(bad, limiter.ErrNoLimits) && c.rule.allowNoLimits {
-		c.verdict = admitted
-		return nil
 	}
 	if c.verdict = over; c.isLate() {
 		c.verdict = admitted
