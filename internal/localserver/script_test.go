@@ -15,10 +15,11 @@ func TestScriptIsFoundFromAnyDirectory(t *testing.T) {
 		"scripts/any":           "#!/bin/sh\necho \"http://$1\"; cat >/dev/null\n",
 		"dynamo/a.go":           "",
 		"internal/cli/tty/a.go": "",
+		"bench/go.mod":          "",
 	} {
 		write(t, filepath.Join(root, name), text)
 	}
-	for _, dir := range []string{".", "dynamo", "internal/cli/tty"} {
+	for _, dir := range []string{".", "dynamo", "internal/cli/tty", "bench"} {
 		t.Chdir(filepath.Join(root, dir))
 		s, err := Start("any", "ZAEL_TEST_SERVER")
 		if err != nil {
@@ -48,7 +49,7 @@ func TestServerIsMissingWithoutItsScript(t *testing.T) {
 
 // findScript finds the scripts of this module.
 func TestScriptsExist(t *testing.T) {
-	for _, script := range []string{"dynamodb-local", "moto-local"} {
+	for _, script := range []string{"dynamodb-local", "moto-local", "envoy-local"} {
 		name, err := findScript(script)
 		if err != nil {
 			t.Fatal(err)

@@ -43,26 +43,33 @@ func Start(script, variable string) (*Server, error) {
 	if url := os.Getenv(variable); url != "" {
 		return &Server{url: url}, nil
 	}
+	return Run(script)
+}
+
+// Run starts a server like Start, with more arguments for the script.
+func Run(script string, args ...string) (*Server, error) {
 	name, err := findScript(script)
 	if err != nil {
 		return nil, err
 	}
-	return launch(name, "run")
+	return launch(name, append([]string{"run"}, args...)...)
 }
 
-// findScript returns the path of a script in the module of the working directory.
-// It does not check that the script exists.
+// findScript returns the path of a script in the module of the working directory,
+// or in a module around it that has the script.
 func findScript(name string) (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for parent := dir; ; parent = filepath.Dir(parent) {
-		if _, err := os.Stat(filepath.Join(parent, "go.mod")); err == nil {
-			return filepath.Join(parent, "scripts", name), nil
+		script := filepath.Join(parent, "scripts", name)
+		_, outside := os.Stat(filepath.Join(parent, "go.mod"))
+		if _, err := os.Stat(script); err == nil && outside == nil {
+			return script, nil
 		}
 		if parent == filepath.Dir(parent) {
-			return "", fmt.Errorf("%w: script %s: %s is not in a module; run the test in a directory of this module", ErrMissing, name, dir)
+			return "", fmt.Errorf("%w: script %s: no module around %s has it; run the test in a directory of this module", ErrMissing, name, dir)
 		}
 	}
 }
