@@ -32,7 +32,7 @@ help: ## Show this list
 	@echo
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-8s %s\n", $$1, $$2 }' Makefile
 
-# DynamoDB Local, moto and Locust are fetched once, so that no test waits for a download. The tests start and stop them.
+# DynamoDB Local, moto, Locust and Envoy are fetched once, so that no test waits for a download. The tests start and stop them.
 # To detect support for -race, a test of package errors runs with it. That needs a C compiler, its headers, cgo and a
 # platform with the race detector. Go caches the result, so only the first run is slow.
 .PHONY: test
@@ -57,6 +57,10 @@ test: ## Run all tests shuffled, with -race where a C compiler is found; TESTFLA
 	scripts/locust-local setup >/dev/null; status=$$?; \
 	if [ $$status -eq 3 ] && [ "$$CI" != true ]; then \
 		echo '*** test: THE TESTS WITH LOCUST ARE SKIPPED, see the line above ***'; \
+	elif [ $$status -ne 0 ]; then exit $$status; fi; \
+	scripts/envoy-local setup >/dev/null; status=$$?; \
+	if [ $$status -eq 3 ] && [ "$$CI" != true ]; then \
+		echo '*** test: THE TESTS WITH ENVOY ARE SKIPPED, see the line above ***'; \
 	elif [ $$status -ne 0 ]; then exit $$status; fi; \
 	set -x; \
 	$(GO) test $$race -shuffle=on -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./... || exit 1; \

@@ -156,6 +156,11 @@ var packages = []rule{
 		"only tests start an emulator, also those that must not compile a cloud",
 	},
 	{
+		"internal/envoylocal",
+		[]string{"internal/localserver"},
+		"only tests start Envoy: it must not know what they configure",
+	},
+	{
 		"internal/s3local", nil,
 		"only tests store objects here, also those that must not compile a cloud",
 	},
@@ -252,7 +257,7 @@ var inTests = map[string][]string{
 }
 
 // testOnly lists the packages that only tests import.
-var testOnly = []string{"./dynamo/internal/dynamotest", "./dynamo/internal/interop", "./infra/internal/fakeaws", "./internal/localserver", "./internal/dynamolocal", "./internal/motolocal", "./internal/s3local", "./internal/golden"}
+var testOnly = []string{"./dynamo/internal/dynamotest", "./dynamo/internal/interop", "./infra/internal/fakeaws", "./internal/localserver", "./internal/dynamolocal", "./internal/motolocal", "./internal/envoylocal", "./internal/s3local", "./internal/golden"}
 
 // fixtures lists the packages that import testing outside of _test.go files.
 var fixtures = []string{"repotest", "dynamo/internal/dynamotest", "infra/internal/fakeaws"}

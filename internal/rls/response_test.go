@@ -42,7 +42,7 @@ func TestStatusOfAnAdmittedDescriptor(t *testing.T) {
 	}
 }
 
-// The headers have room for one bucket: the one that is nearest to its limit.
+// The headers have room for one bucket, which is the emptiest.
 func TestHeadersOfSeveralDescriptors(t *testing.T) {
 	w := start(t, rules)
 	w.ask(hits(descriptor("user", "bob"), 8))
