@@ -7,6 +7,7 @@ import "context"
 var frontParts = []func(context.Context, config, *report) error{
 	frontHandler,
 	frontTelemetry,
+	frontEnvoy,
 }
 
 // frontSection measures what stands in front of traffic.
