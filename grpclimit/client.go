@@ -5,23 +5,12 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
-
-	"github.com/zeroae/zae-limiter-go"
 )
-
-// acquireClient returns how clients acquire: they wait, until the deadline of the
-// call, unless they fail fast.
-func (i *Interceptor) acquireClient() func(context.Context, limiter.Request) (*limiter.Lease, error) {
-	if i.opts.FailFast {
-		return i.lim.Acquire
-	}
-	return i.lim.Wait
-}
 
 // UnaryClient limits the unary calls of a client, as a
 // grpc.UnaryClientInterceptor. It never repeats a call.
 func (i *Interceptor) UnaryClient(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) (err error) {
-	r, err := i.begin(ctx, Call{method, req}, i.acquireClient())
+	r, err := i.begin(ctx, Call{method, req}, i.client())
 	if err != nil {
 		return err
 	}
@@ -41,7 +30,7 @@ func (i *Interceptor) UnaryClient(ctx context.Context, method string, req, reply
 // A stream is one call, which ends when gRPC says that the stream has ended: the
 // last message was received, an error was, or its context ended.
 func (i *Interceptor) StreamClient(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	r, err := i.begin(ctx, Call{Method: method}, i.acquireClient())
+	r, err := i.begin(ctx, Call{Method: method}, i.client())
 	if err != nil {
 		return nil, err
 	}

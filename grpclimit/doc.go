@@ -5,9 +5,10 @@
 //	}, nil)
 //	server := grpc.NewServer(grpc.UnaryInterceptor(limits.UnaryServer), grpc.StreamInterceptor(limits.StreamServer))
 //
-// An interceptor acquires a lease before the call and ends it afterwards. It
-// commits if the call was served, and rolls back if it failed on the server's side.
-// [Lease] returns the lease inside of a handler, and [Used] corrects it.
+// An interceptor acquires a lease before the call and ends it afterwards. A server
+// rolls back if it did not do the work, and a client if the other side did not count
+// the call. Otherwise they commit. [Lease] returns the lease inside of a handler,
+// and [Used] corrects it.
 //
 // A refused call has the code ResourceExhausted, with the details RetryInfo, unless
 // no retry helps, and QuotaFailure with the exceeded limits. An outage of the store

@@ -30,7 +30,9 @@ func byUser(ctx context.Context, call grpclimit.Call) (limiter.Request, error) {
 }
 
 // chat is a service with one method.
-type chat struct{ pb.UnimplementedTestServiceServer }
+type chat struct {
+	pb.UnimplementedTestServiceServer
+}
 
 func (chat) UnaryCall(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
 	return &pb.SimpleResponse{Username: "hello"}, nil

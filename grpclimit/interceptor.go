@@ -22,8 +22,9 @@ type Call struct {
 
 // Options configures [New]. The zero value of a field is its default.
 type Options struct {
-	// Keep reports whether a call is charged; default Result.Served. If it is not,
-	// the lease is rolled back, including what Used and Settle recorded.
+	// Keep reports whether a call is charged; default Result.Served for servers and
+	// Result.Counted for clients. If it is not, the lease is rolled back, including
+	// what Used and Settle recorded.
 	Keep func(Call, Result) bool
 	// Settle corrects the lease from a message of the answer, for example with the
 	// tokens that it counts. It is called with the reply of a unary call, and with
@@ -46,7 +47,7 @@ type Result struct {
 	Delivered bool  // a message of the answer was sent or received
 }
 
-// Served reports whether the call got its work done: it did not panic, and it
+// Served reports whether a server did the work of a call: it did not panic, and it
 // delivered a message, or its code says that the fault was the caller's. The codes
 // Canceled, Unknown, DeadlineExceeded, Unimplemented, Internal, Unavailable and
 // DataLoss are the faults of others.
@@ -59,6 +60,21 @@ func (r Result) Served() bool {
 	}
 	switch code(r.Err) {
 	case codes.Canceled, codes.Unknown, codes.DeadlineExceeded, codes.Unimplemented, codes.Internal, codes.Unavailable, codes.DataLoss:
+		return false
+	}
+	return true
+}
+
+// Counted reports whether the other side may have counted a call of a client: it
+// delivered a message, or did not fail with ResourceExhausted, Unknown,
+// Unimplemented, Internal, Unavailable or DataLoss. A call that was cancelled or
+// late may have been served.
+func (r Result) Counted() bool {
+	if r.Delivered {
+		return true
+	}
+	switch code(r.Err) {
+	case codes.ResourceExhausted, codes.Unknown, codes.Unimplemented, codes.Internal, codes.Unavailable, codes.DataLoss:
 		return false
 	}
 	return true
@@ -91,9 +107,6 @@ func New(lim *limiter.RateLimiter, request func(context.Context, Call) (limiter.
 	if opts != nil {
 		i.opts = *opts
 	}
-	if i.opts.Keep == nil {
-		i.opts.Keep = func(_ Call, result Result) bool { return result.Served() }
-	}
 	if i.opts.Settle == nil {
 		i.opts.Settle = func(context.Context, *limiter.Lease, any) error { return nil }
 	}
@@ -103,9 +116,27 @@ func New(lim *limiter.RateLimiter, request func(context.Context, Call) (limiter.
 	return i
 }
 
+// side is what differs between servers and clients.
+type side struct {
+	acquire func(context.Context, limiter.Request) (*limiter.Lease, error)
+	keep    func(Result) bool // the default of Options.Keep
+}
+
+// server returns how servers acquire: at once or not at all.
+func (i *Interceptor) server() side { return side{i.lim.Acquire, Result.Served} }
+
+// client returns how clients acquire: they wait, until the deadline of the call,
+// unless they fail fast.
+func (i *Interceptor) client() side {
+	if i.opts.FailFast {
+		return side{i.lim.Acquire, Result.Counted}
+	}
+	return side{i.lim.Wait, Result.Counted}
+}
+
 // begin acquires the lease of a call. The result is nil if the call is not
 // limited. The error has a gRPC status.
-func (i *Interceptor) begin(ctx context.Context, c Call, acquire func(context.Context, limiter.Request) (*limiter.Lease, error)) (*running, error) {
+func (i *Interceptor) begin(ctx context.Context, c Call, on side) (*running, error) {
 	req, err := i.request(ctx, c)
 	if errors.Is(err, ErrSkip) {
 		return nil, nil //nolint:nilnil // documented
@@ -113,14 +144,18 @@ func (i *Interceptor) begin(ctx context.Context, c Call, acquire func(context.Co
 	if err != nil {
 		return nil, i.refuse(ctx, c, mappingError(err))
 	}
-	lease, err := acquire(ctx, req)
+	lease, err := on.acquire(ctx, req)
 	if err != nil {
 		return nil, i.refuse(ctx, c, Error(err))
 	}
 	if outage := lease.Outage(); outage != nil {
 		i.opts.OnError(ctx, c, outage)
 	}
-	return &running{Interceptor: i, call: c, lease: lease}, nil
+	keep := i.opts.Keep
+	if keep == nil {
+		keep = func(_ Call, result Result) bool { return on.keep(result) }
+	}
+	return &running{Interceptor: i, call: c, lease: lease, keep: keep}, nil
 }
 
 // mappingError returns the error for a call that could not be mapped. A cause that

@@ -12,6 +12,7 @@ type running struct {
 	*Interceptor
 	call  Call
 	lease *limiter.Lease
+	keep  func(Call, Result) bool
 
 	mu        sync.Mutex
 	delivered bool
@@ -39,7 +40,7 @@ func (r *running) finish(ctx context.Context, err error, panicked bool) {
 		result := Result{Err: err, Panicked: panicked, Delivered: r.delivered}
 		r.mu.Unlock()
 		end := r.lease.Rollback
-		if r.opts.Keep(r.call, result) {
+		if r.keep(r.call, result) {
 			end = r.lease.Commit
 		}
 		if err := end(ctx); err != nil {
