@@ -47,15 +47,17 @@ func frontEnvoy(ctx context.Context, cfg config, r *report) (err error) {
 		return err
 	}
 	names := []string{nameEmptyGRPC, nameEnvoy}
-	clients := map[string]ratelimit.RateLimitServiceClient{}
-	for name, service := range map[string]ratelimit.RateLimitServiceServer{nameEmptyGRPC: emptyGRPC{}, nameEnvoy: limited} {
-		client, stop, err := serveGRPC(ctx, service)
-		if err != nil {
-			return err
-		}
-		defer stop()
-		clients[name] = client
+	bare, stopBare, err := serveGRPC(ctx, emptyGRPC{})
+	if err != nil {
+		return err
 	}
+	defer stopBare()
+	envoy, stopEnvoy, err := serveGRPC(ctx, limited)
+	if err != nil {
+		return err
+	}
+	defer stopEnvoy()
+	clients := map[string]ratelimit.RateLimitServiceClient{nameEmptyGRPC: bare, nameEnvoy: envoy}
 	rates := map[string]series{}
 	for range cfg.rounds {
 		for _, name := range names {

@@ -2,6 +2,7 @@ package grpclimit
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -38,7 +39,7 @@ func (i *Interceptor) StreamClient(ctx context.Context, desc *grpc.StreamDesc, c
 		return streamer(ctx, desc, cc, method, opts...)
 	}
 	s := &clientStream{running: r, ctx: ctx}
-	stream, err := streamer(ctx, desc, cc, method, append(opts[:len(opts):len(opts)], grpc.OnFinish(s.onFinish))...)
+	stream, err := streamer(ctx, desc, cc, method, append(slices.Clip(opts), grpc.OnFinish(s.onFinish))...)
 	if err != nil {
 		r.finish(ctx, err, false)
 		return nil, err

@@ -98,8 +98,15 @@ func configure(t *testing.T, upstream, limits string) string {
 	return config
 }
 
-// get sends a request with a key and returns the status and the body.
-func get(t *testing.T, addr, key string) (*http.Response, string) {
+// answer is an answer that was read to its end.
+type answer struct {
+	code       int
+	retryAfter string
+	body       string
+}
+
+// get sends a request with a key.
+func get(t *testing.T, addr, key string) answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -117,23 +124,24 @@ func get(t *testing.T, addr, key string) (*http.Response, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, string(body)
+	return answer{resp.StatusCode, resp.Header.Get("Retry-After"), string(body)}
 }
 
 // untilRefused sends requests until one is refused, and returns how many were
 // admitted before it.
-func untilRefused(t *testing.T, addr, key string) (admitted int, resp *http.Response, body string) {
+func untilRefused(t *testing.T, addr, key string) (admitted int, refusal answer) {
 	t.Helper()
 	for admitted = range 100 {
-		if resp, body = get(t, addr, key); resp.StatusCode == http.StatusTooManyRequests {
-			return admitted, resp, body
-		}
-		if resp.StatusCode != http.StatusOK {
-			t.Fatalf("%s: %s", resp.Status, body)
+		switch got := get(t, addr, key); got.code {
+		case http.StatusOK:
+		case http.StatusTooManyRequests:
+			return admitted, got
+		default:
+			t.Fatalf("%+v", got)
 		}
 	}
 	t.Fatal("100 requests were admitted")
-	return 0, nil, ""
+	return 0, answer{}
 }
 
 // TestAsANewUser follows the README.
@@ -161,13 +169,13 @@ func TestAsANewUser(t *testing.T) {
 		}
 	}()
 
-	admitted, resp, body := untilRefused(t, envoy.Addr("front"), "requests")
-	if admitted < 20 || resp.Header.Get("Retry-After") == "" || !strings.Contains(body, `"violated-policies":["rpm"]`) {
-		t.Errorf("%d admitted, then %v %s", admitted, resp.Header, body)
+	admitted, refusal := untilRefused(t, envoy.Addr("front"), "requests")
+	if admitted < 20 || refusal.retryAfter == "" || !strings.Contains(refusal.body, `"violated-policies":["rpm"]`) {
+		t.Errorf("%d admitted, then %+v", admitted, refusal)
 	}
-	admitted, _, body = untilRefused(t, envoy.Addr("front"), "downloads")
-	if admitted < 1 || admitted >= 20 || !strings.Contains(body, `"violated-policies":["bytes"]`) {
-		t.Errorf("%d downloads, then %s", admitted, body)
+	admitted, refusal = untilRefused(t, envoy.Addr("front"), "downloads")
+	if admitted < 1 || admitted >= 20 || !strings.Contains(refusal.body, `"violated-policies":["bytes"]`) {
+		t.Errorf("%d downloads, then %+v", admitted, refusal)
 	}
 }
 

@@ -29,7 +29,7 @@ func main() {
 	limits := grpclimit.New(lim, byUser, nil)
 	server := grpc.NewServer(grpc.UnaryInterceptor(limits.UnaryServer), grpc.StreamInterceptor(limits.StreamServer))
 	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func call(addr string) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	ctx := metadata.AppendToOutgoingContext(context.Background(), "user", "alice")
 	for n := 1; ; n++ {
 		_, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})

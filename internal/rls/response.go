@@ -66,7 +66,8 @@ func (c *call) describe(out *ratelimit.RateLimitResponse, h http.Header) {
 		h.Set("Retry-After", after)
 	}
 	if body, err := json.Marshal(problem); err == nil {
-		out.RawBody = append(body, '\n')
+		body = append(body, '\n')
+		out.RawBody = body
 		h.Set("Content-Type", "application/problem+json")
 	}
 	(*httplimit.Fields)(nil).Set(h, c.decision)
