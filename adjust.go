@@ -17,10 +17,13 @@ import (
 // claims.
 //
 // Adjust never refuses for lack of tokens. It returns the status of every limit
-// afterwards. A cancelled ctx does not stop it. The errors are the same as for
-// Acquire, except that an outage is always an error. After an outage the
-// adjustment may be stored in part.
+// afterwards. The end of ctx does not stop it once it has begun. The errors are
+// the same as for Acquire, except that an outage is always an error. After an
+// outage the adjustment may be stored in part.
 func (l *RateLimiter) Adjust(ctx context.Context, req Request) (Decision, error) {
+	if err := ctx.Err(); err != nil {
+		return Decision{}, err
+	}
 	if err := req.validateTarget(); err != nil {
 		return Decision{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 )
@@ -54,13 +55,16 @@ func TestAdjustChargesNewBuckets(t *testing.T) {
 	w.refuse(t, rpm(0))
 }
 
-func TestAdjustSurvivesACancelledCall(t *testing.T) {
+func TestAdjustThatHasBegunSurvivesItsCaller(t *testing.T) {
 	w := start(t, limiter.PerMinute("rpm", 10))
 	ctx, cancel := context.WithCancel(bg)
-	cancel()
-	_, err := w.Adjust(ctx, request(alice, rpm(3)))
+	w.store.onConsume = func(ctx context.Context, now time.Time, c limiter.Charge) (limiter.Outcome, error) {
+		cancel()
+		return w.store.Repository.Consume(ctx, now, c)
+	}
+	_, err := w.Adjust(ctx, request(alice, rpm(13)))
 	check(t, err)
-	w.wantLeft(t, alice, "rpm", 7)
+	w.wantLeft(t, alice, "rpm", -3)
 }
 
 func TestAdjustRefusesBadInput(t *testing.T) {

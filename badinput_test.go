@@ -100,6 +100,7 @@ var calls = map[string][]any{
 	"Acquire":   {request(alice, rpm(1))},
 	"Wait":      {request(alice, rpm(1))},
 	"Do":        {request(alice, rpm(1)), func(context.Context, *limiter.Lease) error { return nil }},
+	"Adjust":    {request(alice, rpm(1))},
 	"Explain":   {request(alice, rpm(1))},
 	"TimeUntil": {request(alice, rpm(1))},
 	"Available": {alice, resource},

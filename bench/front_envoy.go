@@ -26,8 +26,10 @@ const (
 	nameEnvoy     = "Envoy's rate limit service"
 )
 
-// envoyCallers is the number of calls at a time.
-const envoyCallers = 64
+const (
+	envoyCallers = 64 // calls at a time
+	envoySlices  = 10 // of a sample; the services take turns, so that both meet the same neighbours
+)
 
 const envoyRules = `
 rules:
@@ -60,13 +62,19 @@ func frontEnvoy(ctx context.Context, cfg config, r *report) (err error) {
 	clients := map[string]ratelimit.RateLimitServiceClient{nameEmptyGRPC: bare, nameEnvoy: envoy}
 	rates := map[string]series{}
 	for range cfg.rounds {
-		for _, name := range names {
-			clean()
-			rate, err := callsPerSecond(ctx, clients[name], cfg.sample)
-			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
+		clean()
+		sums := map[string]float64{}
+		for range envoySlices {
+			for _, name := range names {
+				rate, err := callsPerSecond(ctx, clients[name], cfg.sample/envoySlices)
+				if err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+				sums[name] += rate / envoySlices
 			}
-			rates[name] = append(rates[name], rate)
+		}
+		for _, name := range names {
+			rates[name] = append(rates[name], sums[name])
 		}
 	}
 	share := make(series, cfg.rounds)

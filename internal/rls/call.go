@@ -70,10 +70,10 @@ func (c *call) judge(ctx context.Context, lim *limiter.RateLimiter) (err error) 
 	return nil
 }
 
-// adjust charges or gives back without a lease. It writes nothing if there is
-// nothing to change.
+// adjust charges or gives back without a lease, even if the caller has left. It
+// writes nothing if there is nothing to change.
 func (c *call) adjust(ctx context.Context, lim *limiter.RateLimiter) (err error) {
-	c.verdict = admitted
+	c.verdict, ctx = admitted, context.WithoutCancel(ctx)
 	if c.isZero() {
 		c.request.Consume = limiter.Amounts{}
 		c.decision, err = lim.Explain(ctx, c.request)

@@ -233,10 +233,10 @@ func TestFaults(t *testing.T) {
 		reports int
 	}{
 		{"none", nil, codes.OK, [3]int64{9, 9, -1000}, 0},
-		{"down before the first", nth("Consume", 1, repotest.Before), codes.Unavailable, [3]int64{10, 10, 1000}, 1},
-		{"down after the first was stored", nth("Consume", 1, repotest.After), codes.Unavailable, [3]int64{9, 10, 1000}, 1},
-		{"down before the second", nth("Consume", 2, repotest.Before), codes.Unavailable, [3]int64{10, 10, 1000}, 1},
-		{"down after the second was stored", nth("Consume", 2, repotest.After), codes.Unavailable, [3]int64{10, 9, 1000}, 1},
+		{"down before the first", nth("Consume", 1, repotest.Before), codes.Unavailable, [3]int64{10, 10, -1000}, 1},
+		{"down after the first was stored", nth("Consume", 1, repotest.After), codes.Unavailable, [3]int64{9, 10, -1000}, 1},
+		{"down before the second", nth("Consume", 2, repotest.Before), codes.Unavailable, [3]int64{10, 10, -1000}, 1},
+		{"down after the second was stored", nth("Consume", 2, repotest.After), codes.Unavailable, [3]int64{10, 9, -1000}, 1},
 		{"down before the debt", nth("Credit", 1, repotest.Before), codes.Unavailable, [3]int64{10, 10, 1000}, 1},
 		{"down after the debt was stored", nth("Credit", 1, repotest.After), codes.Unavailable, [3]int64{10, 10, -1000}, 1},
 		{"down for good", func(m string) repotest.Fault {
@@ -268,6 +268,21 @@ func TestFaults(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A caller that had left when its call arrived is charged for what it reports.
+func TestACallerThatLeftBefore(t *testing.T) {
+	w := start(t, rules)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := w.ShouldRateLimit(ctx, &ratelimit.RateLimitRequest{Domain: "edge", Descriptors: []*descriptors.RateLimitDescriptor{
+		descriptor("user", "alice"), hits(descriptor("tokens_of", "carol"), 2000),
+	}})
+	if status.Code(err) != codes.Canceled {
+		t.Errorf("%v", err)
+	}
+	w.left("alice", "api", "rpm", 10)
+	w.left("carol", "llm", "tpm", -1000)
 }
 
 // A caller that left does not hear that it was admitted, so nothing is charged,

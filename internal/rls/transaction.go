@@ -22,8 +22,8 @@ type transaction struct {
 // acquired stays charged.
 func (t *transaction) run(ctx context.Context) error {
 	err := t.acquire(ctx)
-	if err == nil {
-		err = t.settle(ctx)
+	if late := t.settle(ctx, err == nil && t.refusal() == nil); err == nil {
+		err = late
 	}
 	if err == nil {
 		err = ctx.Err() // Envoy does not wait for the answer any more
@@ -51,19 +51,19 @@ func (t *transaction) acquire(ctx context.Context) error {
 	return nil
 }
 
-// settle charges and gives back what descriptors report after the fact.
-func (t *transaction) settle(ctx context.Context) error {
-	isRefused := t.refusal() != nil
+// settle charges what descriptors report after the fact and, if the rest of the
+// call is admitted, gives back. It returns the first error.
+func (t *transaction) settle(ctx context.Context, isAdmitted bool) (first error) {
 	for i := range t.calls {
 		c := &t.calls[i]
-		if !c.isLate() || c.kind == giveBack && isRefused {
+		if !c.isLate() || c.kind == giveBack && !isAdmitted {
 			continue
 		}
-		if err := t.conclude(c, c.adjust(ctx, t.lim)); err != nil {
-			return err
+		if err := t.conclude(c, c.adjust(ctx, t.lim)); err != nil && first == nil {
+			first = err
 		}
 	}
-	return nil
+	return first
 }
 
 // conclude turns the error of a descriptor into its verdict. Bad input refuses
