@@ -146,7 +146,11 @@ func (s *store) watch(ctx context.Context, send func(context.Context) (*http.Res
 		return response, nil
 	}
 	w.stop()
-	if err != nil && w.fired.Load() && ctx.Err() == nil {
+	switch end := ctx.Err(); {
+	case err == nil || !w.fired.Load():
+	case end != nil: // on a busy machine both timers fire, and the caller's counts
+		err = &smithy.CanceledError{Err: end}
+	default:
 		err = &noResponseError{limit}
 	}
 	return response, err
