@@ -137,6 +137,10 @@ var packages = []rule{
 		"writes command lines: what they are for is up to its callers",
 	},
 	{
+		"internal/listen", nil,
+		"binds, bounds and drains: what is served is up to its callers",
+	},
+	{
 		"internal/local",
 		[]string{"golang.org/x/sys"},
 		"starts and stops engines: what is in them belongs to its callers, and no cloud is needed for that",

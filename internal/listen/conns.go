@@ -1,0 +1,141 @@
+package listen
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Conns bounds the connections of a server. A connection beyond the maximum
+// replaces the connection that has waited longest without a request under way.
+// So clients that connect and say little, however many, displace each other
+// before they displace a client that works. If a request is under way on every
+// connection, the new one is closed.
+type Conns struct {
+	most int
+	mu   sync.Mutex
+	all  map[*Conn]struct{}
+}
+
+// NewConns returns an empty set of at most n connections; 0 is the default of
+// Options.MaxConns.
+func NewConns(n int) *Conns {
+	return &Conns{most: cmp.Or(n, defaultMaxConns), all: map[*Conn]struct{}{}}
+}
+
+// Conn is a connection that knows whether a request is under way on it.
+type Conn struct {
+	net.Conn
+	set    *Conns
+	busy   atomic.Int64
+	last   atomic.Int64 // when it was accepted, or last ended a request
+	closed sync.Once
+}
+
+// Listener returns a listener whose connections belong to the set.
+func (s *Conns) Listener(l net.Listener) net.Listener { return &connListener{l, s} }
+
+type connListener struct {
+	net.Listener
+	set *Conns
+}
+
+// Accept waits for a connection and makes room for it.
+func (l *connListener) Accept() (net.Conn, error) {
+	for {
+		raw, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		conn := &Conn{Conn: raw, set: l.set}
+		conn.touch()
+		if l.set.add(conn) {
+			return conn, nil
+		}
+		_ = raw.Close()
+	}
+}
+
+// add adds a connection and reports whether there was room, or room was made.
+func (s *Conns) add(conn *Conn) bool {
+	s.mu.Lock()
+	var evicted *Conn
+	if len(s.all) >= s.most {
+		if evicted = s.idlest(); evicted == nil {
+			s.mu.Unlock()
+			return false
+		}
+		delete(s.all, evicted)
+	}
+	s.all[conn] = struct{}{}
+	s.mu.Unlock()
+	if evicted != nil {
+		_ = evicted.Close()
+	}
+	return true
+}
+
+// idlest returns the connection that has waited longest, or nil if all are busy.
+func (s *Conns) idlest() *Conn {
+	var found *Conn
+	for c := range s.all {
+		if c.busy.Load() == 0 && (found == nil || c.last.Load() < found.last.Load()) {
+			found = c
+		}
+	}
+	return found
+}
+
+// Len returns the number of open connections.
+func (s *Conns) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.all)
+}
+
+// Begin records that a request begins on the connection.
+func (c *Conn) Begin() { c.busy.Add(1) }
+
+// End records that a request ended.
+func (c *Conn) End() {
+	c.touch()
+	c.busy.Add(-1)
+}
+
+func (c *Conn) touch() { c.last.Store(time.Now().UnixNano()) }
+
+// Close closes the connection and removes it from its set.
+func (c *Conn) Close() error {
+	c.closed.Do(func() {
+		c.set.mu.Lock()
+		delete(c.set.all, c)
+		c.set.mu.Unlock()
+	})
+	return c.Conn.Close()
+}
+
+type connKey struct{}
+
+// rememberConn stores the connection of a request in its context.
+func rememberConn(ctx context.Context, c net.Conn) context.Context {
+	if secured, ok := c.(*tls.Conn); ok {
+		c = secured.NetConn()
+	}
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// countBusy marks the connection of a request as busy while next runs.
+func countBusy(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if conn, ok := r.Context().Value(connKey{}).(*Conn); ok {
+			conn.Begin()
+			defer conn.End()
+		}
+		next.ServeHTTP(w, r)
+	})
+}

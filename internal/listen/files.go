@@ -1,0 +1,112 @@
+package listen
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// maxFile is the most that a watched file may hold.
+const maxFile = 4 << 20
+
+// recheck is how often a watched file is read.
+const recheck = time.Second
+
+// Files holds a value that is parsed from files, and parsed again when their
+// content changes. It runs no goroutine: Get reads the files at most once a
+// second. All methods are safe for concurrent use.
+type Files[T any] struct {
+	paths   []string
+	parse   func(content ...[]byte) (T, error)
+	changed func(error)
+	next    atomic.Int64 // when to read again, in nanoseconds
+	reading sync.Mutex
+	content [][]byte // guarded by reading
+	failure string   // the last one reported; guarded by reading
+	value   atomic.Pointer[T]
+}
+
+// WatchFiles reads the files and parses their content, in the order of paths.
+// When the content changes later, it calls changed with nil after a new value
+// took effect, or with the reason why the old value stays. The caller may pass a
+// nil changed.
+func WatchFiles[T any](parse func(content ...[]byte) (T, error), changed func(error), paths ...string) (*Files[T], error) {
+	if changed == nil {
+		changed = func(error) {}
+	}
+	f := &Files[T]{paths: paths, parse: parse, changed: changed}
+	content, err := f.read()
+	if err != nil {
+		return nil, err
+	}
+	value, err := parse(content...)
+	if err != nil {
+		return nil, err
+	}
+	f.content = content
+	f.value.Store(&value)
+	f.next.Store(time.Now().Add(recheck).UnixNano())
+	return f, nil
+}
+
+// Get returns the value of the files as they were at most a second ago.
+func (f *Files[T]) Get() T {
+	if now := time.Now(); now.UnixNano() >= f.next.Load() && f.reading.TryLock() {
+		f.next.Store(now.Add(recheck).UnixNano())
+		f.refresh()
+		f.reading.Unlock()
+	}
+	return *f.value.Load()
+}
+
+func (f *Files[T]) refresh() {
+	content, err := f.read()
+	if err != nil {
+		f.report(err)
+		return
+	}
+	same := true
+	for i := range content {
+		same = same && bytes.Equal(content[i], f.content[i])
+	}
+	if same {
+		f.failure = ""
+		return
+	}
+	value, err := f.parse(content...)
+	if err != nil {
+		f.report(err)
+		return
+	}
+	f.content, f.failure = content, ""
+	f.value.Store(&value)
+	f.changed(nil)
+}
+
+// report passes an error on, once for each text.
+func (f *Files[T]) report(err error) {
+	if err.Error() != f.failure {
+		f.failure = err.Error()
+		f.changed(err)
+	}
+}
+
+func (f *Files[T]) read() ([][]byte, error) {
+	all := make([][]byte, len(f.paths))
+	for i, path := range f.paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		if !info.Mode().IsRegular() || info.Size() > maxFile {
+			return nil, fmt.Errorf("%s: must be a file of at most %d bytes", path, maxFile)
+		}
+		if all[i], err = os.ReadFile(path); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}

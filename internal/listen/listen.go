@@ -1,0 +1,138 @@
+// Package listen runs the servers of a program: it binds addresses, bounds what
+// slow and many clients can hold, serves TLS from files that may change, and
+// drains on shutdown. It knows nothing about what the servers do.
+package listen
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// ErrExposed matches the error of Bind for an address that other machines can
+// reach.
+var ErrExposed = errors.New("other machines can reach it")
+
+// Bind listens on a TCP address. Unless exposed is true, it returns ErrExposed
+// for an address that is not a loopback address.
+func Bind(ctx context.Context, addr string, exposed bool) (net.Listener, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	if bound, ok := listener.Addr().(*net.TCPAddr); !exposed && (!ok || !bound.IP.IsLoopback()) {
+		return nil, errors.Join(fmt.Errorf("listen on %s: %w", addr, ErrExposed), listener.Close())
+	}
+	return listener, nil
+}
+
+// Options configures HTTP. The zero value of a field is its default. A negative
+// time is no bound.
+type Options struct {
+	TLS           *tls.Config   // nil for plain HTTP
+	HeaderTimeout time.Duration // to receive the header of a request, and for a TLS handshake; default 5 s
+	ReadTimeout   time.Duration // to receive a request with its body; default 30 s
+	WriteTimeout  time.Duration // from the end of the header to the end of the answer; default 1 min
+	IdleTimeout   time.Duration // between the requests of a connection; default 1 min
+	HeaderBytes   int           // of a request; default 16 KiB
+	MaxConns      int           // connections at a time; default 4096; see Conns
+	MaxRequests   int           // requests at a time, beyond which the answer is 503; default 1024
+	Log           *slog.Logger  // receives failed handshakes and panics of handlers; default: nowhere
+}
+
+// Defaults of Options.
+const (
+	defaultHeaderTimeout = 5 * time.Second
+	defaultReadTimeout   = 30 * time.Second
+	defaultWriteTimeout  = time.Minute
+	defaultIdleTimeout   = time.Minute
+	defaultHeaderBytes   = 16 << 10
+	defaultMaxConns      = 4096
+	defaultMaxRequests   = 1024
+)
+
+// Server serves HTTP on one listener. It is a Service.
+type Server struct {
+	listener net.Listener
+	http     *http.Server
+	tls      bool
+}
+
+// HTTP returns a server of handler on listener, which it owns from then on.
+func HTTP(listener net.Listener, handler http.Handler, opts *Options) *Server {
+	if opts == nil {
+		opts = &Options{}
+	}
+	log := opts.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	conns := NewConns(opts.MaxConns)
+	return &Server{
+		listener: conns.Listener(listener),
+		tls:      opts.TLS != nil,
+		http: &http.Server{
+			Handler:           countBusy(limitRequests(handler, cmp.Or(opts.MaxRequests, defaultMaxRequests))),
+			TLSConfig:         opts.TLS,
+			ReadHeaderTimeout: bound(opts.HeaderTimeout, defaultHeaderTimeout),
+			ReadTimeout:       bound(opts.ReadTimeout, defaultReadTimeout),
+			WriteTimeout:      bound(opts.WriteTimeout, defaultWriteTimeout),
+			IdleTimeout:       bound(opts.IdleTimeout, defaultIdleTimeout),
+			MaxHeaderBytes:    cmp.Or(opts.HeaderBytes, defaultHeaderBytes),
+			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+			ConnContext:       rememberConn,
+		},
+	}
+}
+
+// bound returns a timeout for net/http, where 0 is no bound.
+func bound(d, fallback time.Duration) time.Duration { return max(0, cmp.Or(d, fallback)) }
+
+// Addr returns the address that the server is bound to.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Serve serves until Shutdown. It returns nil then.
+func (s *Server) Serve() error {
+	var err error
+	if s.tls {
+		err = s.http.ServeTLS(s.listener, "", "")
+	} else {
+		err = s.http.Serve(s.listener)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// Shutdown stops accepting, waits for the requests under way until ctx ends, and
+// then closes their connections.
+func (s *Server) Shutdown(ctx context.Context) error {
+	if err := s.http.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("requests are still under way on %s: %w", s.Addr(), err), s.http.Close())
+	}
+	return s.listener.Close()
+}
+
+// limitRequests answers 503 beyond n requests at a time.
+func limitRequests(next http.Handler, n int) http.Handler {
+	free := make(chan struct{}, n)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case free <- struct{}{}:
+			defer func() { <-free }()
+			next.ServeHTTP(w, r)
+		default:
+			w.Header().Set("Retry-After", "1")
+			w.Header().Set("Connection", "close")
+			http.Error(w, "too many requests are under way; retry in a second", http.StatusServiceUnavailable)
+		}
+	})
+}

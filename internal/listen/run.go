@@ -1,0 +1,80 @@
+package listen
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Service is a server that Run can run: a Server, or one of another protocol.
+type Service interface {
+	Serve() error // until Shutdown
+	// Shutdown refuses new work, waits for the work under way until ctx ends, and
+	// then cuts it off. It returns an error if it had to.
+	Shutdown(ctx context.Context) error
+}
+
+// RunOptions configures Run. The zero value of a field is its default.
+type RunOptions struct {
+	DrainTimeout time.Duration // for everything after the end of ctx; default 10 s
+	// Quiesce runs before the services shut down, while they still answer, for
+	// work that clients finish with another request. It returns when nothing is
+	// left to wait for; its context ends after half of DrainTimeout.
+	Quiesce func(ctx context.Context)
+	// Settle runs after the services have shut down, and ends what they left
+	// open. It runs even if the services did not shut down in time.
+	Settle func(ctx context.Context) error
+}
+
+const defaultDrainTimeout = 10 * time.Second
+
+// Run serves until ctx ends or a service fails, and then drains. It returns nil
+// if ctx ended and everything came to its end in time.
+func Run(ctx context.Context, opts *RunOptions, services ...Service) error {
+	if opts == nil {
+		opts = &RunOptions{}
+	}
+	failed := make(chan error, len(services))
+	var serving sync.WaitGroup
+	for _, s := range services {
+		serving.Go(func() {
+			if err := s.Serve(); err != nil {
+				failed <- err
+			}
+		})
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	timeout := opts.DrainTimeout
+	if timeout <= 0 {
+		timeout = defaultDrainTimeout
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+	if opts.Quiesce != nil && err == nil {
+		half, cancel := context.WithTimeout(drain, timeout/2)
+		opts.Quiesce(half)
+		cancel()
+	}
+	err = errors.Join(err, shutdown(drain, services))
+	serving.Wait()
+	if opts.Settle != nil {
+		err = errors.Join(err, opts.Settle(drain))
+	}
+	return err
+}
+
+// shutdown shuts all services down at the same time.
+func shutdown(ctx context.Context, services []Service) error {
+	errs := make([]error, len(services))
+	var all sync.WaitGroup
+	for i, s := range services {
+		all.Go(func() { errs[i] = s.Shutdown(ctx) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
