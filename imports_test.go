@@ -137,6 +137,11 @@ var packages = []rule{
 		"writes command lines: what they are for is up to its callers",
 	},
 	{
+		"internal/answer",
+		[]string{".", "internal/cli/tty"},
+		"what a reader of the store sees, on a command line or over a network: it must not know which",
+	},
+	{
 		"internal/listen", nil,
 		"binds, bounds and drains: what is served is up to its callers",
 	},
@@ -180,7 +185,7 @@ var packages = []rule{
 	},
 	{
 		"internal/cli",
-		[]string{".", "aggregator", "infra", "loadtest", "loadtest/locust", "manifest", "memory", "sqlite", "dynamo", "internal/bucket", "internal/hint", "internal/local", "internal/pause", "internal/s3files", "internal/cli/", "github.com/spf13/"},
+		[]string{".", "aggregator", "infra", "loadtest", "loadtest/locust", "manifest", "memory", "sqlite", "dynamo", "internal/answer", "internal/bucket", "internal/hint", "internal/local", "internal/pause", "internal/s3files", "internal/cli/", "github.com/spf13/"},
 		"the command tree is the one place that picks a store",
 	},
 	{

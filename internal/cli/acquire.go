@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
 )
 
 type acquireOptions struct {
@@ -64,8 +65,8 @@ $ZAEL_ADJUST_FD. The last line of each limit corrects what was taken.
 	addMode(cmd, &o.request.OnUnavailable, "allow or block when the store is unavailable (default: as stored)")
 	cmd.Flags().BoolVar(&o.keep, "keep", false, "keep the tokens even if the command fails")
 	addFlag(cmd, &o.adjustFD, "adjust-fd", "number", "", "file descriptor on which the command reports its actual use", parseDescriptor)
-	addJSON[decisionJSON](cmd, &o.json, anObject, decisionColumns)
-	documentFields[statusJSON](cmd, "Each of its limits")
+	addJSON[answer.Decision](cmd, &o.json, anObject, decisionColumns)
+	documentFields[answer.Status](cmd, "Each of its limits")
 	return cmd
 }
 
@@ -184,7 +185,7 @@ func (o acquireOptions) printRefusal(err error) error {
 
 func (o acquireOptions) print(d limiter.Decision) error {
 	if o.json {
-		return o.printJSON(newDecisionJSON(o.request, d))
+		return o.printJSON(answer.NewDecision(o.request, d))
 	}
 	return decisionListing(o.console, o.request).print(o.console, false, each(d.Statuses))
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
 )
 
 func newAudit(c *console) *cobra.Command {
@@ -52,7 +52,7 @@ details of an event are shown with --json.`,
 	_ = cmd.RegisterFlagCompletionFunc("entity-id", conn.completeEntities)
 	_ = cmd.RegisterFlagCompletionFunc("resource", conn.completeResources)
 	addRowLimit(cmd, &o.limit, "l", 100)
-	addJSON[auditJSON](cmd, &o.json, anArray, auditColumns)
+	addJSON[answer.Audit](cmd, &o.json, anArray, auditColumns)
 	return cmd
 }
 
@@ -63,25 +63,6 @@ func parseEvent(id string) (string, error) {
 		return "", errors.New("must be 26 digits and capital letters, as printed by an earlier list")
 	}
 	return id, nil
-}
-
-// auditJSON is an event as JSON.
-type auditJSON struct {
-	ID        string         `json:"event_id" doc:"ID, a ULID that increases with time"`
-	At        time.Time      `json:"timestamp" doc:"time of the change"`
-	Action    string         `json:"action" doc:"entity_created, entity_deleted, limits_set or limits_deleted"`
-	Entity    string         `json:"entity_id" doc:"subject of the change: an entity, $SYSTEM, or $RESOURCE: and a resource"`
-	Principal *string        `json:"principal" doc:"author of the change"`
-	Resource  *string        `json:"resource" doc:"resource of the limits; _default_ for all"`
-	Details   map[string]any `json:"details" doc:"stored values"`
-}
-
-func newAuditJSON(e limiter.AuditEvent) any {
-	details := e.Details
-	if details == nil {
-		details = map[string]any{}
-	}
-	return auditJSON{e.ID, e.At.UTC(), e.Action, e.Entity, orNull(e.Principal), orNull(e.Resource), details}
 }
 
 var auditColumns = []column{
@@ -98,7 +79,7 @@ func runAuditList(ctx context.Context, o auditOptions) error {
 		func(e limiter.AuditEvent) []cell {
 			return []cell{moment(e.At), text(e.Action), text(e.Principal), text(e.Resource), text(e.ID), text(e.Entity)}
 		},
-		newAuditJSON,
+		func(e limiter.AuditEvent) any { return answer.NewAudit(e) },
 		"There are no events" + ofSubject(subject) + ".",
 	}
 	if o.after != "" {
@@ -106,7 +87,7 @@ func runAuditList(ctx context.Context, o auditOptions) error {
 	}
 	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
 		more := ""
-		rows := first(lim.AuditEvents(ctx, subject, o.after), o.limit, func(last limiter.AuditEvent) { more = last.ID })
+		rows := answer.First(lim.AuditEvents(ctx, subject, o.after), o.limit, func(last limiter.AuditEvent) { more = last.ID })
 		if err := list.print(o.console, o.json, rows); err != nil || more == "" {
 			return err
 		}

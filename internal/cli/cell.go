@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
+	"github.com/zeroae/zae-limiter-go/internal/answer"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
@@ -21,39 +21,11 @@ const none = "-"
 // text returns the cell of a stored text. It escapes control characters, so that
 // they cannot move the cursor or start another field.
 func text(s string) cell {
-	s = printable(s)
+	s = tty.Printable(s)
 	if s == "" {
 		return cell{display: none}
 	}
 	return cell{display: s, plain: s}
-}
-
-// printable escapes characters that are not printable, such as \t and \u200b, and
-// backslashes, so that the result is unambiguous.
-func printable(s string) string {
-	return escaped(s, func(r rune) bool { return r == '\\' || isOdd(r) })
-}
-
-// visible escapes characters that are not printable in a message. It leaves
-// backslashes alone, since quoted parts are escaped already.
-func visible(s string) string { return escaped(s, isOdd) }
-
-func isOdd(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }
-
-func escaped(s string, odd func(rune) bool) string {
-	if !strings.ContainsFunc(s, odd) {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if !odd(r) {
-			b.WriteRune(r)
-			continue
-		}
-		quoted := strconv.QuoteRuneToASCII(r)
-		b.WriteString(quoted[1 : len(quoted)-1])
-	}
-	return b.String()
 }
 
 func number(n int64) cell { return cell{display: tty.Number(n), plain: strconv.FormatInt(n, 10)} }
@@ -94,35 +66,7 @@ func span(d time.Duration) cell {
 	if d <= 0 {
 		return cell{display: none, plain: "0"}
 	}
-	return cell{display: shortDuration(d), plain: strconv.FormatFloat(seconds(d), 'f', -1, 64)}
-}
-
-func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1000 }
-
-// shortDuration formats a wait with its two largest units, rounded up.
-func shortDuration(d time.Duration) string {
-	switch {
-	case d < time.Minute:
-		return strconv.FormatFloat(float64((d+99*time.Millisecond)/(100*time.Millisecond))/10, 'f', 1, 64) + "s"
-	case d < time.Hour:
-		return twoUnits(d, time.Minute, "m", time.Second, "s")
-	case d < 48*time.Hour:
-		return twoUnits(d, time.Hour, "h", time.Minute, "m")
-	}
-	return twoUnits(d, 24*time.Hour, "d", time.Hour, "h")
-}
-
-func twoUnits(d, large time.Duration, largeName string, small time.Duration, smallName string) string {
-	n := int64(d / small)
-	if d%small > 0 {
-		n++
-	}
-	per := int64(large / small)
-	text := strconv.FormatInt(n/per, 10) + largeName
-	if rest := n % per; rest > 0 {
-		text += strconv.FormatInt(rest, 10) + smallName
-	}
-	return text
+	return cell{display: tty.Wait(d), plain: strconv.FormatFloat(answer.Seconds(d), 'f', -1, 64)}
 }
 
 // withColour returns the cell with a colour.

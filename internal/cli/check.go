@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
 	"github.com/zeroae/zae-limiter-go/internal/hint"
 )
 
@@ -74,7 +75,7 @@ func runCheck(ctx context.Context, o *checkOptions) (err error) {
 func (s *checkJSON) inspect(ctx context.Context, name string, at hint.Place, opts *dynamo.Options) (err error) {
 	repo, err := dynamo.Connect(ctx, name, opts)
 	if refused, ok := errors.AsType[*limiter.VersionError](err); ok {
-		s.Table = orNull(refused.Schema)
+		s.Table = answer.OrNull(refused.Schema)
 	}
 	if err != nil {
 		s.Result = err.Error()
@@ -93,7 +94,7 @@ func (s *checkJSON) inspect(ctx context.Context, name string, at hint.Place, opt
 		finish, migrate = at.Command("table", "create", name), at.Command("table", "migrate", name)
 	}
 	v, err := repo.Version(ctx)
-	s.Table, s.ClientMin, s.Lambda = orNull(v.Schema), orNull(v.ClientMin), orNull(v.Lambda)
+	s.Table, s.ClientMin, s.Lambda = answer.OrNull(v.Schema), answer.OrNull(v.ClientMin), answer.OrNull(v.Lambda)
 	switch {
 	case errors.Is(err, limiter.ErrNotFound):
 		s.Result = fmt.Sprintf("table %s has no version record; %s completes a new table, and %s migrates data of releases without version records", name, finish, migrate)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
 )
 
 // Bounds of completion, which must not keep a shell waiting nor fill its screen.
@@ -78,7 +79,7 @@ func (conn *connection) completeLimitedResources(cmd *cobra.Command, _ []string,
 		if err != nil {
 			return each[string](nil)
 		}
-		return namesOf(each(names), orDefault)
+		return namesOf(each(names), answer.OrAllResources)
 	})
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
 // errNotConfirmed ends a command that the user did not confirm.
@@ -25,7 +27,7 @@ func (conn *connection) confirm(ctx context.Context, yes bool, action string) er
 	if conn.usesNamespace {
 		where += ", namespace " + conn.namespaceName()
 	}
-	return conn.ask(ctx, visible(fmt.Sprintf("%s (%s)?", action, where)))
+	return conn.ask(ctx, tty.Visible(fmt.Sprintf("%s (%s)?", action, where)))
 }
 
 // ask asks a question on the terminal and returns nil if the answer is yes.

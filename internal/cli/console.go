@@ -63,5 +63,5 @@ func (c *console) warn(format string, args ...any) {
 }
 
 func (c *console) mark(sign, format string, args ...any) {
-	fmt.Fprintln(c.err, sign+visible(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(c.err, sign+tty.Visible(fmt.Sprintf(format, args...)))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/zeroae/zae-limiter-go/infra"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
@@ -254,7 +255,7 @@ func (s *stackConnection) report(d infra.Deployment, asJSON bool, took time.Dura
 		s.say("  migrated to %s", v)
 	}
 	shape := deploymentJSON{
-		d.Name, d.Region, d.StackID, d.Status, d.Action, d.Complete, orNull(d.NamespaceID), d.Code, append([]string{}, d.Migrated...), d.Outputs,
+		d.Name, d.Region, d.StackID, d.Status, d.Action, d.Complete, answer.OrNull(d.NamespaceID), d.Code, append([]string{}, d.Migrated...), d.Outputs,
 	}
 	properties := []property{
 		{"name", text(d.Name)}, {"region", text(d.Region)}, {"status", text(d.Status)}, {"action", text(d.Action)}, {"stack_id", text(d.StackID)},

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
 )
 
 func newEntity(c *console) *cobra.Command {
@@ -27,39 +27,13 @@ entity created with --cascade is charged together with its parent.`)
 	return cmd
 }
 
-// entityJSON is an entity as JSON.
-type entityJSON struct {
-	ID        string            `json:"entity_id" doc:"ID of the entity"`
-	Name      string            `json:"name" doc:"display name"`
-	Parent    *string           `json:"parent_id" doc:"ID of the parent"`
-	Cascade   bool              `json:"cascade" doc:"whether the parent is charged too"`
-	Metadata  map[string]string `json:"metadata" doc:"metadata of the entity"`
-	CreatedAt time.Time         `json:"created_at" doc:"time of creation"`
-}
-
-func newEntityJSON(e limiter.Entity) entityJSON {
-	metadata := e.Metadata
-	if metadata == nil {
-		metadata = map[string]string{}
-	}
-	return entityJSON{e.ID, e.Name, orNull(e.Parent), e.Cascade, metadata, e.CreatedAt.UTC()}
-}
-
-// orNull returns a pointer to s, or nil for "".
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
 func entityListing(nothing string) listing[limiter.Entity] {
 	return listing[limiter.Entity]{
 		entityColumns,
 		func(e limiter.Entity) []cell {
 			return []cell{text(e.ID), text(e.Name), text(e.Parent), yesNo(e.Cascade), moment(e.CreatedAt)}
 		},
-		func(e limiter.Entity) any { return newEntityJSON(e) },
+		func(e limiter.Entity) any { return answer.NewEntity(e) },
 		nothing,
 	}
 }
@@ -166,7 +140,7 @@ func newEntityShow(conn *connection) *cobra.Command {
 		ValidArgsFunction: conn.completeEntity,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runEntityShow(cmd.Context(), o) },
 	}
-	addJSON[entityJSON](cmd, &o.json, anObject, nil)
+	addJSON[answer.Entity](cmd, &o.json, anObject, nil)
 	return cmd
 }
 
@@ -176,7 +150,7 @@ func runEntityShow(ctx context.Context, o entityShowOptions) error {
 		if err != nil {
 			return err
 		}
-		return printProperties(o.console, o.json, entityProperties(e), newEntityJSON(e))
+		return printProperties(o.console, o.json, entityProperties(e), answer.NewEntity(e))
 	})
 }
 
@@ -215,7 +189,7 @@ entities that have limits of their own for a resource, with or without a record;
 	cmd.Flags().StringVar(&o.withLimits, "with-custom-limits", "", "only entities with limits of their own for this `resource`")
 	_ = cmd.RegisterFlagCompletionFunc("with-custom-limits", conn.completeLimitedResources)
 	addRowLimit(cmd, &o.limit, "", 0)
-	addJSON[entityJSON](cmd, &o.json, anArray, entityColumns)
+	addJSON[answer.Entity](cmd, &o.json, anArray, entityColumns)
 	cmd.Long += "\nWith --with-custom-limits, only the ID is printed."
 	return cmd
 }
@@ -229,10 +203,10 @@ func runEntityList(ctx context.Context, o entityListOptions) error {
 		var err error
 		more := false
 		if o.withLimits == "" {
-			rows := first(lim.Entities(ctx), o.limit, func(limiter.Entity) { more = true })
+			rows := answer.First(lim.Entities(ctx), o.limit, func(limiter.Entity) { more = true })
 			err = entityListing("There are no entities with a record.").print(o.console, o.json, rows)
 		} else {
-			rows := first(lim.EntitiesWithLimits(ctx, resource), o.limit, func(string) { more = true })
+			rows := answer.First(lim.EntitiesWithLimits(ctx, resource), o.limit, func(string) { more = true })
 			err = idListing("No entity has limits of its own for "+o.withLimits+".").print(o.console, o.json, rows)
 		}
 		if err == nil && more {
@@ -247,11 +221,7 @@ func idListing(nothing string) listing[string] {
 	return listing[string]{
 		[]column{{title: "entity"}},
 		func(id string) []cell { return []cell{text(id)} },
-		func(id string) any {
-			return struct {
-				ID string `json:"entity_id"`
-			}{id}
-		},
+		func(id string) any { return answer.EntityID{ID: id} },
 		nothing,
 	}
 }
@@ -277,7 +247,7 @@ func newEntityChildren(conn *connection) *cobra.Command {
 			})
 		},
 	}
-	addJSON[entityJSON](cmd, &o.json, anArray, entityColumns)
+	addJSON[answer.Entity](cmd, &o.json, anArray, entityColumns)
 	return cmd
 }
 
@@ -330,13 +300,10 @@ func collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
 	return all, nil
 }
 
-// allResources names limits of an entity for all resources.
-const allResources = "_default_"
-
 // orAllResources validates the resource of a flag. It returns "" for all
 // resources, as the limiter does.
 func orAllResources(name string) (string, error) {
-	if name == "" || name == allResources {
+	if name == "" || name == answer.AllResources {
 		return "", nil
 	}
 	if err := checkResource(name); err != nil {

@@ -1,12 +1,12 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
 )
 
 type entityLimitsOptions struct {
@@ -88,7 +88,7 @@ the entity and all resources. "zae-limiter explain" shows the limits in force.`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runEntityGetLimits(cmd.Context(), o) },
 	}
 	o.addResource(cmd)
-	addJSON[limitJSON](cmd, &o.json, anArray, limitColumns)
+	addJSON[answer.Limit](cmd, &o.json, anArray, limitColumns)
 	return cmd
 }
 
@@ -145,22 +145,14 @@ type namesOptions struct {
 	json bool
 }
 
-// resourceJSON is a resource as JSON.
-type resourceJSON struct {
-	Name string `json:"resource" doc:"name of the resource; _default_ stands for all resources"`
-}
-
 var resourceColumns = []column{{title: "resource"}}
-
-// orDefault returns the name of a resource, _default_ for "".
-func orDefault(resource string) string { return cmp.Or(resource, allResources) }
 
 // printResources prints names of resources; "" stands for all resources.
 func (o namesOptions) printResources(names []string, nothing string) error {
 	return listing[string]{
 		resourceColumns,
-		func(name string) []cell { return []cell{text(orDefault(name))} },
-		func(name string) any { return resourceJSON{orDefault(name)} },
+		func(name string) []cell { return []cell{text(answer.OrAllResources(name))} },
+		func(name string) any { return answer.Resource{Name: answer.OrAllResources(name)} },
 		nothing,
 	}.print(o.console, o.json, each(names))
 }
@@ -183,7 +175,7 @@ func newEntityListResources(conn *connection) *cobra.Command {
 			})
 		},
 	}
-	addJSON[resourceJSON](cmd, &o.json, anArray, resourceColumns)
+	addJSON[answer.Resource](cmd, &o.json, anArray, resourceColumns)
 	return cmd
 }
 

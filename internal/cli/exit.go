@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
 // Exit codes of the program.
@@ -41,9 +43,9 @@ func errorText(err error) string {
 	}
 	text := strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted")
 	if ex, ok := errors.AsType[*limiter.ExceededError](err); ok && len(ex.Decision.Violations()) > 0 {
-		text = strings.Replace(text, ex.Error(), "limit exceeded: "+strings.Join(reasons(ex.Decision), "; "), 1)
+		text = strings.Replace(text, ex.Error(), "limit exceeded: "+strings.Join(answer.Reasons(ex.Decision), "; "), 1)
 	}
-	return visible(shorten(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), "; ")))
+	return tty.Visible(shorten(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), "; ")))
 }
 
 // dropBrokenPipe removes errBrokenPipe from an error. It returns nil if nothing

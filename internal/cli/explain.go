@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
@@ -43,9 +44,9 @@ amounts, only show what is left.
 	o.addNamespace(cmd)
 	addLimits(cmd, &o.limits, "limit to check in place of the stored limits")
 	cmd.Flags().BoolVar(&o.exitCode, "exit-code", false, "exit with code 3 if the request would be refused")
-	addJSON[explainJSON](cmd, &o.json, anObject, decisionColumns)
-	documentFields[statusJSON](cmd, "Each of its limits")
-	documentFields[levelJSON](cmd, "Each of its levels")
+	addJSON[answer.Explanation](cmd, &o.json, anObject, decisionColumns)
+	documentFields[answer.Status](cmd, "Each of its limits")
+	documentFields[answer.Level](cmd, "Each of its levels")
 	return cmd
 }
 
@@ -86,13 +87,9 @@ func runExplain(ctx context.Context, o explainOptions) error {
 	frozen.now = func() time.Time { return now } // one time for all reads
 	o.console = &frozen
 	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, repo limiter.Repository) error {
-		d, err := o.explain(ctx, lim)
+		d, levels, err := answer.Explain(ctx, lim, repo, o.request)
 		if err != nil {
 			return o.suggestLimits(err, o.request)
-		}
-		levels, err := readLevels(ctx, repo, d)
-		if err != nil {
-			return err
 		}
 		if err := o.print(d, levels); err != nil {
 			return err
@@ -104,82 +101,9 @@ func runExplain(ctx context.Context, o explainOptions) error {
 	})
 }
 
-// explain returns the decision with the tokens that are available now. An admitted
-// Decision holds what would be left after the charge, so explain asks again
-// without amounts.
-func (o explainOptions) explain(ctx context.Context, lim *limiter.RateLimiter) (limiter.Decision, error) {
-	d, err := lim.Explain(ctx, o.request)
-	if err != nil || !d.Admitted() {
-		return d, err
-	}
-	query := o.request
-	query.Consume = limiter.Amounts{}
-	current, err := lim.Explain(ctx, query)
-	if err != nil || len(current.Statuses) != len(d.Statuses) { // the limits changed meanwhile
-		return d, err
-	}
-	for i := range current.Statuses {
-		current.Statuses[i].Requested = d.Statuses[i].Requested
-	}
-	return current, nil
-}
-
-// explainJSON is an explanation as JSON.
-type explainJSON struct {
-	decisionJSON
-	Levels []levelJSON `json:"levels" doc:"what is stored at each level, most specific first, for the entity and then for its parent; see below"`
-}
-
-// levelJSON is a level as JSON.
-type levelJSON struct {
-	Level    string      `json:"level" doc:"entity, entity_default, resource or system"`
-	Entity   *string     `json:"entity_id" doc:"entity of the level"`
-	Resource *string     `json:"resource" doc:"resource of the level"`
-	Limits   []limitJSON `json:"limits" doc:"stored limits, each with name, capacity, refill_amount and refill_period_seconds"`
-	InForce  bool        `json:"in_force" doc:"whether these limits apply"`
-}
-
-// level holds the limits stored at one level, and whether they apply to the
-// payer.
-type level struct {
-	payer   string
-	config  limiter.Config
-	inForce bool
-}
-
-// readLevels reads the four levels of the entity and of a parent that pays.
-func readLevels(ctx context.Context, repo limiter.Repository, d limiter.Decision) ([]level, error) {
-	var levels []level
-	payer := ""
-	for _, s := range d.Statuses {
-		if s.Entity == payer {
-			continue
-		}
-		payer = s.Entity
-		for _, scope := range limiter.Precedence(s.Entity, s.Resource) {
-			cfg, err := repo.Config(ctx, scope)
-			if err != nil {
-				return nil, err
-			}
-			cfg.Scope = scope
-			levels = append(levels, level{payer, cfg, len(cfg.Limits) > 0 && s.Source == scope.Level()})
-		}
-	}
-	return levels, nil
-}
-
-func (l level) object() levelJSON {
-	s := l.config.Scope
-	return levelJSON{s.Level(), orNull(s.Entity), orNull(s.Resource), newLimitsJSON(l.config.Limits), l.inForce}
-}
-
-func (o explainOptions) print(d limiter.Decision, levels []level) error {
+func (o explainOptions) print(d limiter.Decision, levels []answer.StoredLevel) error {
 	if o.json {
-		shapes := make([]levelJSON, len(levels))
-		for i, l := range levels {
-			shapes[i] = l.object()
-		}
-		return o.printJSON(explainJSON{newDecisionJSON(o.request, d), shapes})
+		return o.printJSON(answer.NewExplanation(o.request, d, levels))
 	}
 	if o.terminal {
 		answer := o.answer(d)
@@ -208,7 +132,7 @@ func (o explainOptions) answer(d limiter.Decision) string {
 		return o.style.Green("admitted") + fmt.Sprintf(": %s may take %s now", who, requestText(o.request))
 	}
 	verdict := o.style.Red("refused") + fmt.Sprintf(": %s may not take %s now", who, requestText(o.request))
-	for _, r := range reasons(d) {
+	for _, r := range answer.Reasons(d) {
 		verdict += "\n  " + r
 	}
 	return verdict
@@ -242,7 +166,7 @@ func levelWords(s limiter.Status) string {
 
 // levelLimit is one limit of a level; nil stands for a level without limits.
 type levelLimit struct {
-	level
+	answer.StoredLevel
 	limit *limiter.Limit
 }
 
@@ -250,12 +174,12 @@ func (o explainOptions) levelListing() listing[levelLimit] {
 	return listing[levelLimit]{
 		columns: []column{{title: "entity"}, {title: "level"}, {title: "limit"}, {title: "rate", right: true}, {title: "burst", right: true}, {title: "in force"}},
 		row: func(s levelLimit) []cell {
-			who, where := text(s.payer), source(s.config.Scope.Level())
+			who, where := text(s.Payer), source(s.Config.Scope.Level())
 			if s.limit == nil {
 				return []cell{who, where, text(""), text(""), text(""), text("")}
 			}
-			force := yesNo(s.inForce)
-			if s.inForce {
+			force := yesNo(s.InForce)
+			if s.InForce {
 				force = force.withColour(o.style.Green)
 			}
 			return append(append([]cell{who, where}, limitRow(*s.limit)...), force)
@@ -264,14 +188,14 @@ func (o explainOptions) levelListing() listing[levelLimit] {
 }
 
 // flattenLevels returns a row for each limit, and one for a level without limits.
-func flattenLevels(levels []level) []levelLimit {
+func flattenLevels(levels []answer.StoredLevel) []levelLimit {
 	var all []levelLimit
 	for _, l := range levels {
-		if len(l.config.Limits) == 0 {
+		if len(l.Config.Limits) == 0 {
 			all = append(all, levelLimit{l, nil})
 		}
-		for i := range l.config.Limits {
-			all = append(all, levelLimit{l, &l.config.Limits[i]})
+		for i := range l.Config.Limits {
+			all = append(all, levelLimit{l, &l.Config.Limits[i]})
 		}
 	}
 	return all

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/infra"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
@@ -60,7 +61,7 @@ func runLambdaExport(ctx context.Context, o *exportOptions) error {
 	if err != nil {
 		return stackError(err)
 	}
-	shape := packageJSON{Runtime: "provided.al2023", Handler: "bootstrap", Architecture: p.Architecture, SHA256: orNull(p.SHA256), Source: p.Source}
+	shape := packageJSON{Runtime: "provided.al2023", Handler: "bootstrap", Architecture: p.Architecture, SHA256: answer.OrNull(p.SHA256), Source: p.Source}
 	size := text("")
 	if p.Zip != nil {
 		shape.Size = new(len(p.Zip))

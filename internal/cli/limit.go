@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
@@ -139,27 +140,7 @@ func limitRow(l limiter.Limit) []cell {
 	return []cell{text(l.Name), rate(l), number(l.Capacity)}
 }
 
-// limitJSON is a limit as JSON.
-type limitJSON struct {
-	Name     string `json:"name" doc:"name of the limit"`
-	Capacity int64  `json:"capacity" doc:"maximum number of tokens (burst)"`
-	Refill   int64  `json:"refill_amount" doc:"tokens refilled every period"`
-	Seconds  int64  `json:"refill_period_seconds" doc:"length of the period"`
-}
-
-func newLimitJSON(l limiter.Limit) limitJSON {
-	return limitJSON{l.Name, l.Capacity, l.Refill, int64(l.Period / time.Second)}
-}
-
-func newLimitsJSON(all []limiter.Limit) []limitJSON {
-	objects := make([]limitJSON, len(all))
-	for i, l := range all {
-		objects[i] = newLimitJSON(l)
-	}
-	return objects
-}
-
 // limitListing describes how to print stored limits.
 func limitListing(nothing string) listing[limiter.Limit] {
-	return listing[limiter.Limit]{limitColumns, limitRow, func(l limiter.Limit) any { return newLimitJSON(l) }, nothing}
+	return listing[limiter.Limit]{limitColumns, limitRow, func(l limiter.Limit) any { return answer.NewLimit(l) }, nothing}
 }

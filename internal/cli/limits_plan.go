@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
 	"github.com/zeroae/zae-limiter-go/manifest"
 )
 
@@ -28,9 +29,9 @@ type fieldJSON struct {
 func newChangeJSON(c manifest.Change) changeJSON {
 	fields := []fieldJSON{}
 	for _, f := range c.Fields() {
-		fields = append(fields, fieldJSON{f.Name, orNull(f.Before), orNull(f.After)})
+		fields = append(fields, fieldJSON{f.Name, answer.OrNull(f.Before), answer.OrNull(f.After)})
 	}
-	return changeJSON{string(c.Action), manifest.Level(c.Scope), orNull(manifest.Target(c.Scope)), fields}
+	return changeJSON{string(c.Action), manifest.Level(c.Scope), answer.OrNull(manifest.Target(c.Scope)), fields}
 }
 
 // changeColumns are the columns of changes, a row for each field.

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/infra"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
 )
 
 type listOptions struct {
@@ -63,8 +64,8 @@ func runList(ctx context.Context, o *listOptions) error {
 		},
 		func(f infra.StackSummary) any {
 			return foundJSON{
-				f.Name, f.Stack, f.Region, f.Status, orNull(f.Version), orNull(f.LambdaVersion), orNull(f.SchemaVersion),
-				timeOrNull(f.Created), timeOrNull(f.Updated),
+				f.Name, f.Stack, f.Region, f.Status, answer.OrNull(f.Version), answer.OrNull(f.LambdaVersion), answer.OrNull(f.SchemaVersion),
+				answer.TimeOrNull(f.Created), answer.TimeOrNull(f.Updated),
 			}
 		},
 		"There are no stacks; " + o.place().Command("deploy") + " creates one.",

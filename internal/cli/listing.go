@@ -149,26 +149,6 @@ func each[T any](values []T) iter.Seq2[T, error] {
 	}
 }
 
-// first limits a sequence to n rows; 0 is no limit. If there are more rows, it
-// calls more with the last row it yielded.
-func first[T any](rows iter.Seq2[T, error], n int, more func(last T)) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		given := 0
-		var last T
-		for v, err := range rows {
-			if n > 0 && given == n && err == nil {
-				more(last)
-				return
-			}
-			if !yield(v, err) {
-				return
-			}
-			last = v
-			given++
-		}
-	}
-}
-
 // property is a named value of a single object.
 type property struct {
 	name  string

@@ -154,7 +154,7 @@ func (o *loadDeployOptions) askNetwork(ctx context.Context, s *infra.LoadStack) 
 	if len(s.Subnets) > 0 {
 		return nil
 	}
-	answer, err := o.readAnswer(ctx, "Two or more subnets of "+visible(s.VPC)+", separated by commas")
+	answer, err := o.readAnswer(ctx, "Two or more subnets of "+tty.Visible(s.VPC)+", separated by commas")
 	s.Subnets = strings.FieldsFunc(answer, func(r rune) bool { return r == ',' || r == ' ' })
 	return err
 }

@@ -223,7 +223,7 @@ func rowTable(rows []loadtest.Row, width int, style tty.Style) []string {
 			failures = style.Red(failures)
 		}
 		cells[i] = []string{
-			r.Type, printable(r.Name), tty.Number(r.Requests), loadtest.Rate(r.PerSecond), loadtest.Latency(r.Average),
+			r.Type, tty.Printable(r.Name), tty.Number(r.Requests), loadtest.Rate(r.PerSecond), loadtest.Latency(r.Average),
 			loadtest.Latency(r.P50), loadtest.Latency(r.P95), loadtest.Latency(r.P99), loadtest.Latency(r.Max), failures,
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/internal/answer"
 	"github.com/zeroae/zae-limiter-go/internal/local"
 )
 
@@ -96,9 +97,9 @@ func (o *localStatusOptions) suggestShells() {
 
 func newLocalJSON(e *local.Engine, state local.State) localJSON {
 	shape := localJSON{
-		Running: state.Running, Engine: orNull(string(e.Kind)), Status: state.Status, Health: state.Health,
-		Port: e.Port, Endpoint: orNull(e.Endpoint()), Image: orNull(e.Image), Container: orNull(e.Container), Program: orNull(e.Program),
-		Services: orNull(e.Kind.Services()), Table: orNull(e.Table), StartedAt: timeOrNull(e.Started), Data: orNull(e.Data), Log: orNull(e.Log),
+		Running: state.Running, Engine: answer.OrNull(string(e.Kind)), Status: state.Status, Health: state.Health,
+		Port: e.Port, Endpoint: answer.OrNull(e.Endpoint()), Image: answer.OrNull(e.Image), Container: answer.OrNull(e.Container), Program: answer.OrNull(e.Program),
+		Services: answer.OrNull(e.Kind.Services()), Table: answer.OrNull(e.Table), StartedAt: answer.TimeOrNull(e.Started), Data: answer.OrNull(e.Data), Log: answer.OrNull(e.Log),
 		Aggregators: []aggregatorJSON{},
 	}
 	if e.Process != nil {

@@ -7,11 +7,11 @@ import (
 	"iter"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
@@ -37,37 +37,6 @@ func (conn *connection) withAllNamespaces(ctx context.Context, o openOptions, do
 	return conn.withLimiter(repo, func(lim *limiter.RateLimiter, _ limiter.Repository) error { return do(lim) })
 }
 
-// namespaceJSON is a namespace as JSON.
-type namespaceJSON struct {
-	Name      string     `json:"name" doc:"name, which is free again after deletion"`
-	ID        string     `json:"namespace_id" doc:"permanent ID"`
-	Status    string     `json:"status" doc:"active, deleted or purging"`
-	CreatedAt *time.Time `json:"created_at" doc:"time of registration"`
-	DeletedAt *time.Time `json:"deleted_at" doc:"time of deletion"`
-}
-
-func newNamespaceJSON(n limiter.Namespace) namespaceJSON {
-	return namespaceJSON{n.Name, n.ID, stateOf(n), timeOrNull(n.CreatedAt), timeOrNull(n.DeletedAt)}
-}
-
-func timeOrNull(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
-}
-
-func stateOf(n limiter.Namespace) string {
-	switch {
-	case n.Purging:
-		return "purging"
-	case !n.DeletedAt.IsZero():
-		return "deleted"
-	}
-	return "active"
-}
-
 var namespaceColumns = []column{
 	{title: "name"}, {title: "namespace id", whole: true}, {title: "status", whole: true}, {title: "created", whole: true}, {title: "deleted", whole: true},
 }
@@ -76,9 +45,9 @@ func namespaceListing(nothing string) listing[limiter.Namespace] {
 	return listing[limiter.Namespace]{
 		namespaceColumns,
 		func(n limiter.Namespace) []cell {
-			return []cell{text(n.Name), text(n.ID), text(stateOf(n)), moment(n.CreatedAt), moment(n.DeletedAt)}
+			return []cell{text(n.Name), text(n.ID), text(answer.StateOf(n)), moment(n.CreatedAt), moment(n.DeletedAt)}
 		},
-		func(n limiter.Namespace) any { return newNamespaceJSON(n) },
+		func(n limiter.Namespace) any { return answer.NewNamespace(n) },
 		nothing,
 	}
 }
@@ -112,7 +81,7 @@ active is only printed. All names are validated before the first is registered.`
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return runNamespaceRegister(cmd.Context(), o) },
 	}
-	addJSON[namespaceJSON](cmd, &o.json, anArray, namespaceColumns)
+	addJSON[answer.Namespace](cmd, &o.json, anArray, namespaceColumns)
 	return cmd
 }
 
@@ -135,7 +104,7 @@ func runNamespaceRegister(ctx context.Context, o namespaceOptions) error {
 func namespaces(ctx context.Context, lim *limiter.RateLimiter, keep func(state string) bool) iter.Seq2[limiter.Namespace, error] {
 	return func(yield func(limiter.Namespace, error) bool) {
 		for n, err := range lim.Namespaces(ctx) {
-			if (err != nil || keep(stateOf(n))) && !yield(n, err) {
+			if (err != nil || keep(answer.StateOf(n))) && !yield(n, err) {
 				return
 			}
 		}
@@ -157,7 +126,7 @@ func newNamespaceList(conn *connection) *cobra.Command {
 			return runNamespaceList(cmd.Context(), o, isActive, "There are no namespaces.")
 		},
 	}
-	addJSON[namespaceJSON](cmd, &o.json, anArray, namespaceColumns)
+	addJSON[answer.Namespace](cmd, &o.json, anArray, namespaceColumns)
 	return cmd
 }
 
@@ -174,7 +143,7 @@ purge was interrupted and can be completed by another purge.`,
 			return runNamespaceList(cmd.Context(), o, func(state string) bool { return !isActive(state) }, "There are no deleted namespaces.")
 		},
 	}
-	addJSON[namespaceJSON](cmd, &o.json, anArray, namespaceColumns)
+	addJSON[answer.Namespace](cmd, &o.json, anArray, namespaceColumns)
 	return cmd
 }
 
@@ -196,7 +165,7 @@ func newNamespaceShow(conn *connection) *cobra.Command {
 		ValidArgsFunction: firstArgOnly(conn.completeNamespaces),
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runNamespaceShow(cmd.Context(), o) },
 	}
-	addJSON[namespaceJSON](cmd, &o.json, anObject, nil)
+	addJSON[answer.Namespace](cmd, &o.json, anObject, nil)
 	return cmd
 }
 
@@ -208,8 +177,8 @@ func runNamespaceShow(ctx context.Context, o namespaceOptions) error {
 			}
 			if n.Name == o.name {
 				return printProperties(o.console, o.json, []property{
-					{"namespace", text(n.Name)}, {"namespace id", text(n.ID)}, {"status", text(stateOf(n))}, {"created", moment(n.CreatedAt)},
-				}, newNamespaceJSON(n))
+					{"namespace", text(n.Name)}, {"namespace id", text(n.ID)}, {"status", text(answer.StateOf(n))}, {"created", moment(n.CreatedAt)},
+				}, answer.NewNamespace(n))
 			}
 		}
 		return fmt.Errorf("namespace %q: %w", clip(o.name), limiter.ErrNotFound)

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
 )
 
 func newResource(c *console) *cobra.Command {
@@ -74,7 +75,7 @@ func newResourceGet(conn *connection) *cobra.Command {
 			})
 		},
 	}
-	addJSON[limitJSON](cmd, &o.json, anArray, limitColumns)
+	addJSON[answer.Limit](cmd, &o.json, anArray, limitColumns)
 	return cmd
 }
 
@@ -127,6 +128,6 @@ func newResourceList(conn *connection) *cobra.Command {
 			})
 		},
 	}
-	addJSON[resourceJSON](cmd, &o.json, anArray, resourceColumns)
+	addJSON[answer.Resource](cmd, &o.json, anArray, resourceColumns)
 	return cmd
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
 )
 
 type capacityOptions struct {
@@ -28,7 +29,7 @@ resource, and on stderr the totals.`,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runResourceCapacity(cmd.Context(), o) },
 	}
 	cmd.Flags().BoolVar(&o.query.ParentsOnly, "parents-only", false, "omit children and entities without a record")
-	addJSON[statusJSON](cmd, &o.json, anArray, statusColumns)
+	addJSON[answer.Status](cmd, &o.json, anArray, statusColumns)
 	return cmd
 }
 

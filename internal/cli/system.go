@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
 )
 
 func newSystem(c *console) *cobra.Command {
@@ -71,12 +72,6 @@ func runSystemSet(ctx context.Context, o systemOptions) error {
 	})
 }
 
-// systemJSON holds the defaults of the system as JSON.
-type systemJSON struct {
-	Limits        []limitJSON `json:"limits" doc:"limits, each with name, capacity, refill_amount and refill_period_seconds"`
-	OnUnavailable *string     `json:"on_unavailable" doc:"block or allow when the store is unavailable"`
-}
-
 func newSystemGet(conn *connection) *cobra.Command {
 	o := systemOptions{connection: conn}
 	cmd := &cobra.Command{
@@ -88,7 +83,7 @@ func newSystemGet(conn *connection) *cobra.Command {
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runSystemGet(cmd.Context(), o) },
 	}
-	addJSON[systemJSON](cmd, &o.json, anObject, nil)
+	addJSON[answer.System](cmd, &o.json, anObject, nil)
 	return cmd
 }
 
@@ -106,7 +101,7 @@ func runSystemGet(ctx context.Context, o systemOptions) error {
 			o.say("The system has no default limits.")
 		}
 		properties = append(properties, property{"on_unavailable", text(string(mode))})
-		return printProperties(o.console, o.json, properties, systemJSON{newLimitsJSON(stored), orNull(string(mode))})
+		return printProperties(o.console, o.json, properties, answer.NewSystem(stored, mode))
 	})
 }
 

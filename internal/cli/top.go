@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
@@ -102,7 +103,7 @@ func (o topOptions) printOnce(ctx context.Context, repo limiter.Repository) erro
 		return err
 	}
 	more := false
-	rows := first(each(seen.gauges), o.limit, func(gauge) { more = true })
+	rows := answer.First(each(seen.gauges), o.limit, func(gauge) { more = true })
 	if err := topListing().print(o.console, o.json, rows); err != nil {
 		return err
 	}
@@ -245,8 +246,8 @@ func topListing() listing[gauge] {
 			return []cell{text(g.entity), text(g.resource), text(g.limit.Name), number(g.available()), number(g.limit.Capacity), rate(g.limit), span(g.fullIn())}
 		},
 		func(g gauge) any {
-			l := newLimitJSON(g.limit)
-			return topJSON{g.entity, g.resource, l.Name, g.available(), l.Capacity, l.Refill, l.Seconds, seconds(g.fullIn())}
+			l := answer.NewLimit(g.limit)
+			return topJSON{g.entity, g.resource, l.Name, g.available(), l.Capacity, l.Refill, l.Seconds, answer.Seconds(g.fullIn())}
 		},
 		"There are no buckets: nothing was used lately.",
 	}

@@ -15,7 +15,7 @@ func (o topOptions) frame(v snapshot, trouble error, width, height int) []string
 	about := count(v.buckets, "bucket") + ", " + count(len(v.gauges), "limit") + ", tightest first; q quits"
 	switch {
 	case trouble != nil:
-		about = o.style.Red("not read: ") + visible(shorten(trouble.Error()))
+		about = o.style.Red("not read: ") + tty.Visible(shorten(trouble.Error()))
 	case v.cut:
 		about = o.style.Yellow(o.cutText())
 	}

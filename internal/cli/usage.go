@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
 	"github.com/zeroae/zae-limiter-go/internal/cli/plot"
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 )
 
 func newUsage(c *console) *cobra.Command {
@@ -27,7 +29,7 @@ type usageOptions struct {
 	*connection
 	query      limiter.UsageQuery
 	limit      int
-	after      position
+	after      answer.Position
 	plot, json bool
 }
 
@@ -38,7 +40,7 @@ func (o *usageOptions) addQuery(cmd *cobra.Command, windowDefault string) {
 	flags.StringVarP(&o.query.Resource, "resource", "r", "", "only usage of this `resource`")
 	addFlagP(cmd, &o.query.Window, "window", "w", "window", windowDefault, "hourly, daily or monthly", oneOf(limiter.Hourly, limiter.Daily, limiter.Monthly))
 	const times = "2026-01-31, 2026-01-31T15:00:00Z, or an age such as 24h or 7d"
-	parse := func(text string) (time.Time, error) { return parseTime(o.now(), text) }
+	parse := func(text string) (time.Time, error) { return answer.ParseTime(o.now(), text) }
 	addFlag(cmd, &o.query.From, "start", "time", "", "windows that start at this time or later:\n"+times, parse)
 	addFlag(cmd, &o.query.To, "end", "time", "", "windows that start at this time or earlier", parse)
 	_ = cmd.RegisterFlagCompletionFunc("entity-id", o.completeEntities)
@@ -83,30 +85,11 @@ window, as wide as the terminal, or a bar if there is only one window.`,
 	}
 	o.addQuery(cmd, "")
 	addRowLimit(cmd, &o.limit, "l", 100)
-	addFlag(cmd, &o.after, "after", "position", "", "continue after this position, as printed by an earlier list", parsePosition)
+	addFlag(cmd, &o.after, "after", "position", "", "continue after this position, as printed by an earlier list", answer.ParsePosition)
 	cmd.Flags().BoolVarP(&o.plot, "plot", "p", false, "draw charts")
-	addJSON[usageJSON](cmd, &o.json, anArray, usageColumns)
+	addJSON[answer.Usage](cmd, &o.json, anArray, usageColumns)
 	exclusiveFlags(cmd, "plot", "json", outputFlag)
 	return cmd
-}
-
-// usageJSON is a snapshot as JSON.
-type usageJSON struct {
-	Entity   string           `json:"entity_id" doc:"entity that used the tokens"`
-	Resource string           `json:"resource" doc:"resource that was used"`
-	Window   string           `json:"window" doc:"hourly, daily or monthly"`
-	Start    time.Time        `json:"window_start" doc:"first second of the window"`
-	End      time.Time        `json:"window_end" doc:"last second of the window"`
-	Counters map[string]int64 `json:"counters" doc:"tokens by limit, less those given back"`
-	Events   int64            `json:"total_events" doc:"number of changes of the bucket"`
-}
-
-func newUsageJSON(s limiter.UsageSnapshot) any {
-	counters := s.Counters
-	if counters == nil {
-		counters = map[string]int64{}
-	}
-	return usageJSON{s.Entity, s.Resource, string(s.Window), s.Start.UTC(), s.End.UTC(), counters, s.Events}
 }
 
 var usageColumns = []column{
@@ -127,8 +110,8 @@ func counters(of map[string]int64) cell {
 	var people, program []string
 	for _, limit := range slices.Sorted(maps.Keys(of)) {
 		n := number(of[limit])
-		people = append(people, printable(limit)+"="+n.display)
-		program = append(program, printable(limit)+"="+n.plain)
+		people = append(people, tty.Printable(limit)+"="+n.display)
+		program = append(program, tty.Printable(limit)+"="+n.plain)
 	}
 	if people == nil {
 		return cell{display: none}
@@ -141,9 +124,9 @@ func runUsageList(ctx context.Context, o usageOptions) error {
 		return err
 	}
 	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
-		var more *position
-		rows := first(o.after.skip(lim.Usage(ctx, o.after.until(o.query))), o.limit, func(last limiter.UsageSnapshot) {
-			p := positionOf(last)
+		var more *answer.Position
+		rows := answer.First(o.after.Skip(lim.Usage(ctx, o.after.Until(o.query))), o.limit, func(last limiter.UsageSnapshot) {
+			p := answer.PositionOf(last)
 			more = &p
 		})
 		if err := o.show(rows); err != nil || more == nil {
@@ -158,7 +141,7 @@ func (o usageOptions) show(rows iter.Seq2[limiter.UsageSnapshot, error]) error {
 	if o.plot {
 		return o.draw(rows, o.noUsage())
 	}
-	return listing[limiter.UsageSnapshot]{usageColumns, usageRow, newUsageJSON, o.noUsage()}.print(o.console, o.json, rows)
+	return listing[limiter.UsageSnapshot]{usageColumns, usageRow, func(s limiter.UsageSnapshot) any { return answer.NewUsage(s) }, o.noUsage()}.print(o.console, o.json, rows)
 }
 
 // noUsage returns the message for an empty list. The usage of a table must be
@@ -187,20 +170,6 @@ func (o usageOptions) draw(rows iter.Seq2[limiter.UsageSnapshot, error], nothing
 	return err
 }
 
-// totalJSON is a summary as JSON.
-type totalJSON struct {
-	Entity    *string            `json:"entity_id" doc:"entity of the query"`
-	Resource  *string            `json:"resource" doc:"resource of the query"`
-	Window    string             `json:"window" doc:"length of the windows: hourly, daily or monthly"`
-	Windows   int                `json:"window_count" doc:"number of distinct windows"`
-	Snapshots int                `json:"snapshot_count" doc:"number of snapshots: one for each window, entity and resource"`
-	Total     map[string]int64   `json:"total" doc:"tokens by limit; a cascading call counts once"`
-	Cascaded  map[string]int64   `json:"cascaded" doc:"tokens by limit that parents were charged for their children, not part of the total; empty in the summary of an entity"`
-	Average   map[string]float64 `json:"average" doc:"average by limit, over the windows that have the limit"`
-	First     *time.Time         `json:"min_window_start" doc:"start of the earliest window"`
-	Last      *time.Time         `json:"max_window_start" doc:"start of the latest window"`
-}
-
 var totalColumns = []column{{title: "limit"}, {title: "total", right: true}, {title: "average", right: true}, {title: "cascaded", right: true}}
 
 func newUsageSummary(conn *connection) *cobra.Command {
@@ -221,7 +190,7 @@ part of the total.`,
 	}
 	o.query.Window = limiter.Hourly
 	o.addQuery(cmd, string(limiter.Hourly))
-	addJSON[totalJSON](cmd, &o.json, anObject, totalColumns)
+	addJSON[answer.Total](cmd, &o.json, anObject, totalColumns)
 	return cmd
 }
 
@@ -235,10 +204,7 @@ func runUsageSummary(ctx context.Context, o usageOptions) error {
 			return err
 		}
 		if o.json {
-			return o.printJSON(totalJSON{
-				orNull(o.query.Entity), orNull(o.query.Resource), string(o.query.Window),
-				sum.Windows, sum.Snapshots, sum.Total, sum.Cascaded, sum.Average, timeOrNull(sum.First), timeOrNull(sum.Last),
-			})
+			return o.printJSON(answer.NewTotal(o.query, sum))
 		}
 		nothing := o.noUsage()
 		if sum.Snapshots > 0 {

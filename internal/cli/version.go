@@ -15,6 +15,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
@@ -119,7 +120,7 @@ func (o versionOptions) storeVersion(ctx context.Context) (about storeJSON, err 
 			return storeJSON{}, err
 		}
 		about.Schema = cmp.Or(v.Schema, about.Schema)
-		about.ClientMin, about.Lambda, about.UpdatedAt, about.UpdatedBy = orNull(v.ClientMin), orNull(v.Lambda), timeOrNull(v.UpdatedAt), orNull(v.UpdatedBy)
+		about.ClientMin, about.Lambda, about.UpdatedAt, about.UpdatedBy = answer.OrNull(v.ClientMin), answer.OrNull(v.Lambda), answer.TimeOrNull(v.UpdatedAt), answer.OrNull(v.UpdatedBy)
 	}
 	return about, nil
 }

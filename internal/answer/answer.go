@@ -1,0 +1,49 @@
+// Package answer reads from a limiter what the command line and the server show,
+// and shapes it as JSON. The tags "json" and "doc" of a struct document its
+// fields.
+package answer
+
+import (
+	"iter"
+	"time"
+)
+
+// OrNull returns a pointer to s, or nil for "".
+func OrNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// TimeOrNull returns a pointer to t in UTC, or nil for the zero time.
+func TimeOrNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+// Seconds returns a duration in seconds, to the millisecond.
+func Seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1000 }
+
+// First limits a sequence to n rows; 0 is no limit. If there are more rows, it
+// calls more with the last row it yielded.
+func First[T any](rows iter.Seq2[T, error], n int, more func(last T)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		given := 0
+		var last T
+		for v, err := range rows {
+			if n > 0 && given == n && err == nil {
+				more(last)
+				return
+			}
+			if !yield(v, err) {
+				return
+			}
+			last = v
+			given++
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package answer
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+)
+
+// Tokens is one limit of a bucket as JSON.
+type Tokens struct {
+	Resource string      `json:"resource" doc:"resource of the bucket"`
+	Limit    string      `json:"limit_name" doc:"name of the limit"`
+	Tokens   json.Number `json:"tokens" doc:"tokens left, to the thousandth; negative is debt"`
+	Capacity int64       `json:"capacity" doc:"maximum number of tokens"`
+	Refill   int64       `json:"refill_amount" doc:"tokens refilled every period"`
+	Seconds  int64       `json:"refill_period_seconds" doc:"length of the period"`
+	Source   string      `json:"source" doc:"level at which the limit is stored: entity, entity_default, resource or system; override if a request carried it"`
+}
+
+// BucketLimit is one limit of a bucket.
+type BucketLimit struct {
+	Resource, Source string
+	Limit            limiter.Limit
+	Tokens           int64 // thousandths
+}
+
+// NewTokens returns one limit of a bucket as JSON.
+func NewTokens(b BucketLimit) Tokens {
+	l := NewLimit(b.Limit)
+	left := strings.ReplaceAll(tty.Thousandths(b.Tokens), ",", "")
+	return Tokens{b.Resource, l.Name, json.Number(left), l.Capacity, l.Refill, l.Seconds, b.Source}
+}
+
+// ReadBuckets iterates over the limits of an entity's buckets, of one resource or
+// of all if resource is "".
+func ReadBuckets(ctx context.Context, now time.Time, lim *limiter.RateLimiter, repo limiter.Repository, id, resource string) iter.Seq2[BucketLimit, error] {
+	return func(yield func(BucketLimit, error) bool) {
+		statuses, err := lim.Status(ctx, id) // for the sources of the limits
+		if err != nil {
+			yield(BucketLimit{}, err)
+			return
+		}
+		sources := map[[2]string]string{}
+		for _, s := range statuses {
+			sources[[2]string{s.Resource, s.Limit.Name}] = s.Source
+		}
+		for b, err := range repo.Buckets(ctx, now, limiter.Scope{Entity: id, Resource: resource}) {
+			if err != nil {
+				yield(BucketLimit{}, err)
+				return
+			}
+			for i, n := range b.Tokens {
+				resource, limit := b.Account.Resource, b.Account.Limits[i]
+				source := cmp.Or(sources[[2]string{resource, limit.Name}], b.Account.Source.Level())
+				if !yield(BucketLimit{resource, source, limit, n}, nil) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package answer
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+)
+
+// Decision is the decision about a request as JSON.
+type Decision struct {
+	Entity     string           `json:"entity_id" doc:"requesting entity"`
+	Resource   string           `json:"resource" doc:"requested resource"`
+	Requested  map[string]int64 `json:"requested" doc:"requested tokens by limit"`
+	Admitted   bool             `json:"admitted" doc:"whether every limit covers its amount"`
+	RetryAfter float64          `json:"retry_after_seconds" doc:"wait before a retry can succeed; 0 if admitted or if it never fits"`
+	NeverFits  bool             `json:"never_fits" doc:"whether an amount exceeds its capacity, so that waiting does not help"`
+	Reasons    []string         `json:"reasons" doc:"why the request is refused, a sentence for each limit"`
+	Limits     []Status         `json:"limits" doc:"limits of the entity, then of its parent; see below"`
+}
+
+// NewDecision returns the decision about a request as JSON.
+func NewDecision(req limiter.Request, d limiter.Decision) Decision {
+	return Decision{
+		req.Entity, req.Resource, maps.Collect(req.Consume.All()), d.Admitted(), retryAfter(d.RetryAfter(), d.NeverFits()), d.NeverFits(), Reasons(d), NewStatuses(d.Statuses),
+	}
+}
+
+// Reasons returns why a request is refused, a sentence for each limit.
+func Reasons(d limiter.Decision) []string {
+	all := []string{}
+	for _, s := range d.Violations() {
+		all = append(all, reason(s))
+	}
+	return all
+}
+
+func reason(s limiter.Status) string {
+	what := tty.Printable(s.Limit.Name) + " of " + tty.Printable(s.Entity)
+	switch {
+	case s.NeverFits:
+		return fmt.Sprintf("%s: %s requested, above its capacity of %s", what, tty.Number(s.Requested), tty.Number(s.Limit.Capacity))
+	case s.Available < 0:
+		return fmt.Sprintf("%s: %s requested, but it is %s in debt; retry in %s", what, tty.Number(s.Requested), tty.Number(Debt(s)), tty.Wait(s.RetryAfter))
+	}
+	return fmt.Sprintf("%s: %s requested, %s of %s left; retry in %s", what, tty.Number(s.Requested), tty.Number(s.Available), tty.Number(s.Limit.Capacity), tty.Wait(s.RetryAfter))
+}

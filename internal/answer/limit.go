@@ -1,0 +1,47 @@
+package answer
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// Limit is a limit as JSON.
+type Limit struct {
+	Name     string `json:"name" doc:"name of the limit"`
+	Capacity int64  `json:"capacity" doc:"maximum number of tokens (burst)"`
+	Refill   int64  `json:"refill_amount" doc:"tokens refilled every period"`
+	Seconds  int64  `json:"refill_period_seconds" doc:"length of the period"`
+}
+
+// NewLimit returns a limit as JSON.
+func NewLimit(l limiter.Limit) Limit {
+	return Limit{l.Name, l.Capacity, l.Refill, int64(l.Period / time.Second)}
+}
+
+// NewLimits returns limits as JSON.
+func NewLimits(all []limiter.Limit) []Limit {
+	objects := make([]Limit, len(all))
+	for i, l := range all {
+		objects[i] = NewLimit(l)
+	}
+	return objects
+}
+
+// System holds the defaults of the system as JSON.
+type System struct {
+	Limits        []Limit `json:"limits" doc:"limits, each with name, capacity, refill_amount and refill_period_seconds"`
+	OnUnavailable *string `json:"on_unavailable" doc:"block or allow when the store is unavailable"`
+}
+
+// NewSystem returns the defaults of the system as JSON.
+func NewSystem(limits []limiter.Limit, mode limiter.OnUnavailable) System {
+	return System{NewLimits(limits), OrNull(string(mode))}
+}
+
+// AllResources names limits of an entity for all resources.
+const AllResources = "_default_"
+
+// OrAllResources returns the name of a resource, AllResources for "".
+func OrAllResources(resource string) string { return cmp.Or(resource, AllResources) }

@@ -1,0 +1,126 @@
+package answer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// Status is one limit of one bucket as JSON.
+type Status struct {
+	Entity     string  `json:"entity_id" doc:"entity of the bucket"`
+	Resource   string  `json:"resource" doc:"resource of the bucket"`
+	Limit      string  `json:"limit_name" doc:"name of the limit"`
+	Source     string  `json:"source" doc:"level at which the limit is stored: entity, entity_default, resource or system; override if a request carried it"`
+	Capacity   int64   `json:"capacity" doc:"maximum number of tokens"`
+	Refill     int64   `json:"refill_amount" doc:"tokens refilled every period"`
+	Seconds    int64   `json:"refill_period_seconds" doc:"length of the period"`
+	Available  int64   `json:"available" doc:"whole tokens left; negative is debt"`
+	Used       int64   `json:"used" doc:"tokens of the capacity that are in use"`
+	Debt       int64   `json:"debt" doc:"tokens taken beyond the capacity"`
+	Requested  int64   `json:"requested" doc:"requested tokens"`
+	Exceeded   bool    `json:"exceeded" doc:"whether the limit does not cover the request"`
+	NeverFits  bool    `json:"never_fits" doc:"whether the request is above the capacity"`
+	RetryAfter float64 `json:"retry_after_seconds" doc:"wait until the request is covered; 0 if it is, or never fits"`
+	FullAfter  float64 `json:"full_after_seconds" doc:"time until the bucket is full, if nothing more is taken"`
+}
+
+// NewStatus returns a status as JSON.
+func NewStatus(s limiter.Status) Status {
+	limit := NewLimit(s.Limit)
+	return Status{
+		s.Entity, s.Resource, limit.Name, s.Source, limit.Capacity, limit.Refill, limit.Seconds,
+		s.Available, Used(s), Debt(s), s.Requested, s.Exceeded, s.NeverFits, retryAfter(s.RetryAfter, s.NeverFits), Seconds(s.FullAfter),
+	}
+}
+
+// NewStatuses returns statuses as JSON.
+func NewStatuses(all []limiter.Status) []Status {
+	objects := make([]Status, len(all))
+	for i, s := range all {
+		objects[i] = NewStatus(s)
+	}
+	return objects
+}
+
+// Debt returns the tokens taken beyond the capacity.
+func Debt(s limiter.Status) int64 { return max(0, -s.Available) }
+
+// Used returns the tokens of the capacity that are in use.
+func Used(s limiter.Status) int64 { return s.Limit.Capacity - max(0, s.Available) }
+
+// retryAfter returns the wait before a retry in seconds, 0 if the request never
+// fits.
+func retryAfter(wait time.Duration, neverFits bool) float64 {
+	if neverFits {
+		return 0
+	}
+	return Seconds(wait)
+}
+
+// Owner is the status of an entity as JSON.
+type Owner struct {
+	Entity  string   `json:"entity_id" doc:"ID of the entity"`
+	Parent  *string  `json:"parent_id" doc:"ID of the parent"`
+	Cascade bool     `json:"cascade" doc:"whether the parent is charged too"`
+	Limits  []Status `json:"limits" doc:"limits of the entity, then of its parent; see below"`
+}
+
+// NewOwner returns the status of an entity as JSON. The record e is empty if the
+// entity has none.
+func NewOwner(id string, e limiter.Entity, statuses []limiter.Status) Owner {
+	return Owner{id, OrNull(e.Parent), e.Cascade, NewStatuses(statuses)}
+}
+
+// ReadStatuses returns the record of an entity, which is empty if there is none,
+// and the statuses of its limits, then of a parent that is charged too. A
+// resource that is not "" selects the limits for it, also unused ones.
+func ReadStatuses(ctx context.Context, lim *limiter.RateLimiter, id, resource string) (limiter.Entity, []limiter.Status, error) {
+	e, err := lim.Entity(ctx, id)
+	if err != nil && !errors.Is(err, limiter.ErrNotFound) {
+		return e, nil, err
+	}
+	if resource != "" {
+		d, err := lim.Explain(ctx, limiter.Request{Entity: id, Resource: resource})
+		if !errors.Is(err, limiter.ErrNoLimits) {
+			return e, d.Statuses, err
+		} // but a bucket of limits from a request may exist
+	}
+	all, err := lim.Status(ctx, id)
+	if err != nil {
+		return e, nil, err
+	}
+	if all, err = addUnused(ctx, lim, id, all); err != nil {
+		return e, nil, err
+	}
+	if e.Cascade {
+		parents, err := lim.Status(ctx, e.Parent)
+		if err != nil {
+			return e, nil, err
+		}
+		all = append(all, parents...)
+	}
+	return e, slices.DeleteFunc(all, func(s limiter.Status) bool { return resource != "" && s.Resource != resource }), nil
+}
+
+// addUnused adds statuses for resources that have limits of the entity but no
+// bucket yet.
+func addUnused(ctx context.Context, lim *limiter.RateLimiter, id string, all []limiter.Status) ([]limiter.Status, error) {
+	names, err := lim.ResourcesWithLimits(ctx)
+	for _, resource := range names {
+		if resource == "" || slices.ContainsFunc(all, func(s limiter.Status) bool { return s.Resource == resource }) {
+			continue
+		}
+		stored, err := lim.Limits(ctx, id, resource)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range stored {
+			all = append(all, limiter.Status{Entity: id, Resource: resource, Source: "entity", Limit: l, Available: l.Capacity})
+		}
+	}
+	return all, err
+}

@@ -1,0 +1,69 @@
+package answer
+
+import (
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// Usage is a snapshot as JSON.
+type Usage struct {
+	Entity   string           `json:"entity_id" doc:"entity that used the tokens"`
+	Resource string           `json:"resource" doc:"resource that was used"`
+	Window   string           `json:"window" doc:"hourly, daily or monthly"`
+	Start    time.Time        `json:"window_start" doc:"first second of the window"`
+	End      time.Time        `json:"window_end" doc:"last second of the window"`
+	Counters map[string]int64 `json:"counters" doc:"tokens by limit, less those given back"`
+	Events   int64            `json:"total_events" doc:"number of changes of the bucket"`
+}
+
+// NewUsage returns a snapshot as JSON.
+func NewUsage(s limiter.UsageSnapshot) Usage {
+	counters := s.Counters
+	if counters == nil {
+		counters = map[string]int64{}
+	}
+	return Usage{s.Entity, s.Resource, string(s.Window), s.Start.UTC(), s.End.UTC(), counters, s.Events}
+}
+
+// Total is a summary of usage as JSON.
+type Total struct {
+	Entity    *string            `json:"entity_id" doc:"entity of the query"`
+	Resource  *string            `json:"resource" doc:"resource of the query"`
+	Window    string             `json:"window" doc:"length of the windows: hourly, daily or monthly"`
+	Windows   int                `json:"window_count" doc:"number of distinct windows"`
+	Snapshots int                `json:"snapshot_count" doc:"number of snapshots: one for each window, entity and resource"`
+	Total     map[string]int64   `json:"total" doc:"tokens by limit; a cascading call counts once"`
+	Cascaded  map[string]int64   `json:"cascaded" doc:"tokens by limit that parents were charged for their children, not part of the total; empty in the summary of an entity"`
+	Average   map[string]float64 `json:"average" doc:"average by limit, over the windows that have the limit"`
+	First     *time.Time         `json:"min_window_start" doc:"start of the earliest window"`
+	Last      *time.Time         `json:"max_window_start" doc:"start of the latest window"`
+}
+
+// NewTotal returns the summary of a query as JSON.
+func NewTotal(q limiter.UsageQuery, sum limiter.UsageSummary) Total {
+	return Total{
+		OrNull(q.Entity), OrNull(q.Resource), string(q.Window),
+		sum.Windows, sum.Snapshots, sum.Total, sum.Cascaded, sum.Average, TimeOrNull(sum.First), TimeOrNull(sum.Last),
+	}
+}
+
+// Audit is an audit event as JSON.
+type Audit struct {
+	ID        string         `json:"event_id" doc:"ID, a ULID that increases with time"`
+	At        time.Time      `json:"timestamp" doc:"time of the change"`
+	Action    string         `json:"action" doc:"entity_created, entity_deleted, limits_set or limits_deleted"`
+	Entity    string         `json:"entity_id" doc:"subject of the change: an entity, $SYSTEM, or $RESOURCE: and a resource"`
+	Principal *string        `json:"principal" doc:"author of the change"`
+	Resource  *string        `json:"resource" doc:"resource of the limits; _default_ for all"`
+	Details   map[string]any `json:"details" doc:"stored values"`
+}
+
+// NewAudit returns an audit event as JSON.
+func NewAudit(e limiter.AuditEvent) Audit {
+	details := e.Details
+	if details == nil {
+		details = map[string]any{}
+	}
+	return Audit{e.ID, e.At.UTC(), e.Action, e.Entity, OrNull(e.Principal), OrNull(e.Resource), details}
+}
