@@ -1,0 +1,207 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
+)
+
+// requestBody is what acquire and explain ask for.
+type requestBody struct {
+	Entity        string                `json:"entity_id" doc:"entity that uses the resource"`
+	Resource      string                `json:"resource" doc:"resource that is used"`
+	Consume       map[string]int64      `json:"consume,omitempty" doc:"tokens by limit, whole numbers, 0 or more"`
+	Limits        []limiter.Limit       `json:"limits,omitempty" doc:"limits in place of the stored ones, for this call; needs the role admin"`
+	OnUnavailable limiter.OnUnavailable `json:"on_unavailable,omitempty" doc:"block or allow when the store is unavailable; default: as stored"`
+	Commit        bool                  `json:"commit,omitempty" doc:"whether the tokens are spent at once, without a lease"`
+}
+
+func (b requestBody) request(by Identity) (limiter.Request, error) {
+	if b.Limits != nil && !by.Role.Allows(RoleAdmin) {
+		return limiter.Request{}, &httplimit.Problem{Status: http.StatusForbidden, Detail: "field limits: needs a token with the role admin, since it replaces the stored limits"}
+	}
+	return limiter.Request{Entity: b.Entity, Resource: b.Resource, Consume: amountsOf(b.Consume), Limits: b.Limits, OnUnavailable: b.OnUnavailable}, nil
+}
+
+// admission is the answer to an acquire that was admitted.
+type admission struct {
+	Lease     *string          `json:"lease_id" doc:"ID of the lease; null if nothing is left to settle"`
+	ExpiresAt *time.Time       `json:"expires_at" doc:"time at which the lease is committed as it stands"`
+	Consumed  map[string]int64 `json:"consumed" doc:"tokens taken, by limit"`
+	Outage    bool             `json:"outage" doc:"whether the store was unavailable, so that nothing was taken"`
+	Limits    []answer.Status  `json:"limits" doc:"limits of the entity after the call"`
+}
+
+// settlement is the answer to a call about a lease.
+type settlement struct {
+	Lease    string           `json:"lease_id" doc:"ID of the lease"`
+	Consumed map[string]int64 `json:"consumed" doc:"tokens taken by the lease so far, by limit, with adjustments"`
+	Ended    bool             `json:"ended" doc:"whether the lease has ended"`
+}
+
+// consumeBody asks for more tokens.
+type consumeBody struct {
+	Consume map[string]int64 `json:"consume" doc:"tokens to take now, by limit, whole numbers, 0 or more"`
+}
+
+// adjustBody corrects a lease.
+type adjustBody struct {
+	Used   map[string]int64 `json:"used,omitempty" doc:"tokens that the work used in total, by limit"`
+	Adjust map[string]int64 `json:"adjust,omitempty" doc:"tokens used beyond those taken, by limit; negative gives back"`
+}
+
+// emptyBody has no fields.
+type emptyBody struct{}
+
+func leaseRoutes() []route {
+	return []route{
+		post("/v1/acquire", "Take tokens of every limit named, or of none", RoleAcquire, true, acquire),
+		post("/v1/leases/{id}/consume", "Take more tokens under a lease", RoleAcquire, true, consume),
+		post("/v1/leases/{id}/adjust", "Correct the amounts of a lease", RoleAcquire, true, adjust),
+		post("/v1/leases/{id}/commit", "Store the corrections and end a lease", RoleAcquire, true, commit),
+		post("/v1/leases/{id}/rollback", "Give everything back and end a lease", RoleAcquire, true, rollback),
+		post("/v1/explain", "Explain whether a request would be admitted", RoleRead, false, explain),
+	}
+}
+
+func acquire(c *call, body requestBody) (*admission, error) {
+	req, err := body.request(c.by)
+	if err != nil {
+		return nil, err
+	}
+	s := c.server
+	if s.draining.Load() {
+		return nil, errDraining
+	}
+	if !s.leases.reserve() {
+		return nil, errBusy
+	}
+	lease, err := c.lim.Acquire(c.ctx, req)
+	if err != nil {
+		s.leases.release()
+		return nil, err
+	}
+	(*httplimit.Fields)(nil).Set(c.header, lease.Decision())
+	outage := lease.Outage()
+	admitted := &admission{Consumed: maps.Collect(lease.Consumed().All()), Outage: outage != nil, Limits: ownLimits(req, lease.Decision())}
+	if outage != nil {
+		s.opts.OnError(outage)
+	}
+	if outage != nil || body.Commit {
+		s.leases.release()
+		return admitted, lease.Commit(c.ctx) // without adjustments it does no I/O
+	}
+	open := s.leases.add(lease, c.by.owner)
+	c.undo = func() {
+		s.leases.remove(open)
+		if err := open.end(c.ctx, lease.Rollback); err != nil {
+			s.opts.OnError(err)
+		}
+	}
+	ends := open.ends.UTC()
+	admitted.Lease, admitted.ExpiresAt = &open.id, &ends
+	return admitted, nil
+}
+
+// ownLimits returns the limits of the requesting entity, without its parent's.
+func ownLimits(req limiter.Request, d limiter.Decision) []answer.Status {
+	own := slices.DeleteFunc(slices.Clone(d.Statuses), func(st limiter.Status) bool { return st.Entity != req.Entity })
+	return answer.NewStatuses(own)
+}
+
+// withLease calls do with a lease of the caller, alone.
+func (c *call) withLease(do func(*openLease) error) (*settlement, error) {
+	open := c.server.leases.get(c.r.PathValue("id"), c.by.owner)
+	if open == nil {
+		return nil, errGone
+	}
+	open.mu.Lock()
+	defer open.mu.Unlock()
+	if open.ended {
+		return nil, errGone
+	}
+	if err := do(open); err != nil {
+		return nil, err
+	}
+	return &settlement{Lease: open.id, Consumed: maps.Collect(open.lease.Consumed().All())}, nil
+}
+
+func consume(c *call, body consumeBody) (*settlement, error) {
+	return c.withLease(func(open *openLease) error { return open.lease.Consume(c.ctx, amountsOf(body.Consume)) })
+}
+
+func adjust(c *call, body adjustBody) (*settlement, error) {
+	if len(body.Used)+len(body.Adjust) == 0 {
+		return nil, &httplimit.Problem{Status: http.StatusBadRequest, Detail: "body: used or adjust must name a limit"}
+	}
+	return c.withLease(func(open *openLease) error { return open.correct(body) })
+}
+
+// correct applies a body to the lease, all of it or nothing.
+func (o *openLease) correct(body adjustBody) error {
+	if len(body.Used)+len(body.Adjust) == 0 {
+		return nil
+	}
+	taken := o.lease.Consumed()
+	delta := amountsOf(body.Adjust)
+	for limit, n := range amountsOf(body.Used).All() {
+		if n < 0 {
+			return &httplimit.Problem{Status: http.StatusBadRequest, Detail: "field used: must be 0 or more"}
+		}
+		if _, twice := body.Adjust[limit]; twice {
+			return &httplimit.Problem{Status: http.StatusBadRequest, Detail: "body: used and adjust name the same limit; name it in one of them"}
+		}
+		delta = delta.And(limit, n-taken.Get(limit))
+	}
+	return o.lease.Adjust(delta)
+}
+
+func commit(c *call, body adjustBody) (*settlement, error) {
+	return c.end(func(open *openLease) error { return open.correct(body) }, (*limiter.Lease).Commit)
+}
+
+func rollback(c *call, _ emptyBody) (*settlement, error) {
+	return c.end(func(*openLease) error { return nil }, (*limiter.Lease).Rollback)
+}
+
+// end ends a lease with settle after prepare succeeded. The lease ends even if
+// the store fails, since a second try could give back twice.
+func (c *call) end(prepare func(*openLease) error, settle func(*limiter.Lease, context.Context) error) (*settlement, error) {
+	done, err := c.withLease(func(open *openLease) error {
+		if err := prepare(open); err != nil {
+			return err
+		}
+		open.ended = true
+		c.server.leases.remove(open)
+		err := settle(open.lease, c.ctx)
+		if unavailable, ok := errors.AsType[*limiter.UnavailableError](err); ok {
+			c.server.opts.OnError(unavailable)
+			return errUnsettled
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	done.Ended = true
+	return done, nil
+}
+
+func explain(c *call, body requestBody) (answer.Explanation, error) {
+	req, err := body.request(c.by)
+	if err != nil {
+		return answer.Explanation{}, err
+	}
+	d, levels, err := answer.Explain(c.ctx, c.lim, c.repo, req)
+	if err != nil {
+		return answer.Explanation{}, outage("explain", err)
+	}
+	return answer.NewExplanation(req, d, levels), nil
+}

@@ -1,0 +1,144 @@
+package server
+
+import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
+)
+
+var (
+	afterEntity       = parameter{name: "after", doc: "only entities after this ID"}
+	resourceParameter = parameter{name: "resource", doc: "resource of the limits; default: limits for all resources"}
+	onlyResource      = parameter{name: "resource", doc: "only this resource"}
+)
+
+// readRoutes returns the reads of entities, limits and buckets, in the shapes of
+// the command line.
+func readRoutes() []route {
+	return []route{
+		get("/v1/entities", "List entities", RoleRead, []parameter{afterEntity, limitParameter}, listEntities),
+		get("/v1/entities/{id}", "Show an entity", RoleRead, nil, showEntity),
+		get("/v1/entities/{id}/children", "List the children of an entity", RoleRead, []parameter{afterEntity, limitParameter}, listChildren),
+		get("/v1/entities/{id}/limits", "Show the limits stored for exactly this entity", RoleRead, []parameter{resourceParameter}, entityLimits),
+		get("/v1/entities/{id}/buckets", "List the tokens in the buckets of an entity", RoleRead, []parameter{onlyResource, limitParameter}, entityBuckets),
+		get("/v1/entities/{id}/status", "Show what an entity has used and has left", RoleRead, []parameter{onlyResource}, entityStatus),
+		get("/v1/limited-entities", "List the entities with limits of their own", RoleRead, []parameter{resourceParameter, afterEntity, limitParameter}, limitedEntities),
+		get("/v1/limited-resources", "List the resources for which entities have limits", RoleRead, nil, limitedResources),
+		get("/v1/resources", "List the resources with defaults", RoleRead, nil, listResources),
+		get("/v1/resources/{id}/limits", "Show the defaults of a resource", RoleRead, nil, resourceLimits),
+		get("/v1/resources/{id}/capacity", "Show one limit of a resource across all entities", RoleRead, []parameter{
+			{name: "limit_name", doc: "name of the limit", required: true},
+			{name: "parents_only", kind: "boolean", words: []string{"true", "false"}, doc: "whether to omit children and entities without a record"},
+		}, resourceCapacity),
+		get("/v1/system/limits", "Show the defaults of the system", RoleRead, nil, systemLimits),
+		get("/v1/namespaces", "List the namespaces of the store", RoleAdmin, []parameter{limitParameter}, listNamespaces),
+	}
+}
+
+func entityID(e limiter.Entity) string { return e.ID }
+
+func listEntities(c *call) ([]answer.Entity, error) {
+	return collect(c, skipTo(c.lim.Entities(c.ctx), c.param("after"), entityID), answer.NewEntity, "after", entityID)
+}
+
+func showEntity(c *call) (answer.Entity, error) {
+	id, err := c.entity()
+	if err != nil {
+		return answer.Entity{}, err
+	}
+	e, err := c.lim.Entity(c.ctx, id)
+	return answer.NewEntity(e), err
+}
+
+func listChildren(c *call) ([]answer.Entity, error) {
+	id, err := c.entity()
+	if err != nil {
+		return nil, err
+	}
+	return collect(c, skipTo(c.lim.Children(c.ctx, id), c.param("after"), entityID), answer.NewEntity, "after", entityID)
+}
+
+func entityLimits(c *call) ([]answer.Limit, error) {
+	id, err := c.entity()
+	if err != nil {
+		return nil, err
+	}
+	resource, err := c.resource()
+	if err != nil {
+		return nil, err
+	}
+	stored, err := c.lim.Limits(c.ctx, id, resource)
+	return answer.NewLimits(stored), err
+}
+
+func entityBuckets(c *call) ([]answer.Tokens, error) {
+	id, err := c.entity()
+	if err != nil {
+		return nil, err
+	}
+	resource, err := c.resource()
+	if err != nil {
+		return nil, err
+	}
+	return collect(c, answer.ReadBuckets(c.ctx, c.server.opts.Now(), c.lim, c.repo, id, resource), answer.NewTokens, "", nil)
+}
+
+func entityStatus(c *call) (answer.Owner, error) {
+	id, err := c.entity()
+	if err != nil {
+		return answer.Owner{}, err
+	}
+	resource, err := c.resource()
+	if err != nil {
+		return answer.Owner{}, err
+	}
+	e, statuses, err := answer.ReadStatuses(c.ctx, c.lim, id, resource)
+	return answer.NewOwner(id, e, statuses), err
+}
+
+func limitedEntities(c *call) ([]answer.EntityID, error) {
+	resource, err := c.resource()
+	if err != nil {
+		return nil, err
+	}
+	self := func(id string) string { return id }
+	shape := func(id string) answer.EntityID { return answer.EntityID{ID: id} }
+	return collect(c, skipTo(c.lim.EntitiesWithLimits(c.ctx, resource), c.param("after"), self), shape, "after", self)
+}
+
+func namedResources(names []string, err error) ([]answer.Resource, error) {
+	all := make([]answer.Resource, len(names))
+	for i, name := range names {
+		all[i] = answer.Resource{Name: answer.OrAllResources(name)}
+	}
+	return all, err
+}
+
+func limitedResources(c *call) ([]answer.Resource, error) {
+	return namedResources(c.lim.ResourcesWithLimits(c.ctx))
+}
+
+func listResources(c *call) ([]answer.Resource, error) {
+	return namedResources(c.lim.ResourcesWithDefaults(c.ctx))
+}
+
+func resourceLimits(c *call) ([]answer.Limit, error) {
+	stored, err := c.lim.ResourceDefaults(c.ctx, c.r.PathValue("id"))
+	return answer.NewLimits(stored), err
+}
+
+func resourceCapacity(c *call) ([]answer.Status, error) {
+	sum, err := c.lim.Capacity(c.ctx, limiter.CapacityQuery{Resource: c.r.PathValue("id"), Limit: c.param("limit_name"), ParentsOnly: c.param("parents_only") == "true"})
+	return answer.NewStatuses(sum.Entities), err
+}
+
+func systemLimits(c *call) (answer.System, error) {
+	stored, mode, err := c.lim.SystemDefaults(c.ctx)
+	return answer.NewSystem(stored, mode), err
+}
+
+func listNamespaces(c *call) ([]answer.Namespace, error) {
+	all, err := collect(c, c.lim.Namespaces(c.ctx), answer.NewNamespace, "", nil)
+	return slices.DeleteFunc(all, func(n answer.Namespace) bool { return n.Status != "active" }), err
+}

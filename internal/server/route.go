@@ -1,0 +1,85 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+)
+
+// route is a call that clients can make. It is also the source of the OpenAPI
+// document.
+type route struct {
+	method, path, summary string
+	role                  Role
+	keyed                 bool // an Idempotency-Key is honoured
+	query                 []parameter
+	request, answer       reflect.Type // the JSON; request is nil for a GET
+	do                    func(*call) (any, error)
+}
+
+// parameter is a parameter of a query.
+type parameter struct {
+	name, doc string
+	kind      string   // the JSON schema's type; "" for string
+	words     []string // the values that are allowed; nil for any
+	required  bool
+}
+
+// post returns a route whose calls carry a body of type B.
+func post[B, A any](path, summary string, role Role, keyed bool, do func(*call, B) (A, error)) route {
+	fields := fieldNames(reflect.TypeFor[B]())
+	return route{
+		method: http.MethodPost, path: path, summary: summary, role: role, keyed: keyed,
+		request: reflect.TypeFor[B](), answer: reflect.TypeFor[A](),
+		do: func(c *call) (any, error) {
+			body, err := decode[B](c.body, fields)
+			if err != nil {
+				return nil, err
+			}
+			return do(c, body)
+		},
+	}
+}
+
+// get returns a route that only reads.
+func get[A any](path, summary string, role Role, query []parameter, do func(*call) (A, error)) route {
+	return route{
+		method: http.MethodGet, path: path, summary: summary, role: role, query: query, answer: reflect.TypeFor[A](),
+		do: func(c *call) (any, error) {
+			if err := c.checkQuery(query); err != nil {
+				return nil, err
+			}
+			return do(c)
+		},
+	}
+}
+
+// fieldNames returns the JSON names of a struct's fields.
+func fieldNames(of reflect.Type) []string {
+	var names []string
+	for f := range of.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
+}
+
+// addRoutes registers all routes, the probes and the OpenAPI document.
+func (s *Server) addRoutes() error {
+	s.routes = append(append(append(s.routes, leaseRoutes()...), readRoutes()...), historyRoutes()...)
+	for i := range s.routes {
+		rt := &s.routes[i]
+		s.mux.Handle(rt.method+" "+rt.path, s.serve(rt))
+	}
+	document, err := s.openAPI()
+	if err != nil {
+		return fmt.Errorf("openapi: %w", err)
+	}
+	s.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		_ = newReply(w.Header(), http.StatusOK, "application/json", document).write(w)
+	})
+	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answerProbe(w, http.StatusOK, "alive") })
+	s.mux.HandleFunc("GET /readyz", s.serveReady)
+	return nil
+}

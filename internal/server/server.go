@@ -1,0 +1,173 @@
+// Package server serves a limiter over HTTP with JSON, for programs in any
+// language. It holds the leases of its clients, remembers answers for clients
+// that repeat a request, and checks their tokens.
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/listen"
+)
+
+// Options configures New. The zero value of a field is its default.
+type Options struct {
+	Namespace string // the name of repo's namespace; default "default"
+	// Tokens authenticates callers. Without tokens, every caller has the role
+	// admin in Namespace.
+	Tokens    *Tokens
+	Hosts     []string         // host names of the server, besides IP addresses and localhost; "*" for any
+	MaxLeases int              // open at a time; default 10,000
+	LeaseTTL  time.Duration    // a lease that is not ended by then is committed; default 10 min
+	MaxKeys   int              // idempotency keys of a token; default 10,000
+	KeyTTL    time.Duration    // how long an answer is kept for its key; default 10 min
+	MaxBody   int64            // bytes of a request; default 64 KiB
+	Timeout   time.Duration    // of a call of the store; default 5 s
+	Now       func() time.Time // the limiter's clock; default time.Now
+	OnError   func(error)      // receives what no client sees; default: dropped
+	Version   string           // in the OpenAPI document
+}
+
+// Defaults of Options.
+const (
+	DefaultMaxLeases = 10_000
+	DefaultLeaseTTL  = 10 * time.Minute
+	DefaultMaxKeys   = 10_000
+	DefaultKeyTTL    = 10 * time.Minute
+	DefaultMaxBody   = 64 << 10
+	DefaultTimeout   = 5 * time.Second
+)
+
+// Server is an http.Handler. It is safe for concurrent use.
+type Server struct {
+	opts     Options
+	handler  http.Handler
+	mux      *http.ServeMux
+	routes   []route
+	home     *view
+	leases   *leaseTable
+	keys     *keyTable
+	draining atomic.Bool
+	ready    readiness
+	mu       sync.Mutex
+	views    map[string]*view // of the namespaces of tokens
+}
+
+// view is a limiter in one namespace.
+type view struct {
+	lim  *limiter.RateLimiter
+	repo limiter.Repository
+}
+
+// New returns a server of the limits in repo, which the caller closes after
+// Settle.
+func New(repo limiter.Repository, opts *Options) (*Server, error) {
+	s := &Server{views: map[string]*view{}, mux: http.NewServeMux()}
+	if opts != nil {
+		s.opts = *opts
+	}
+	o := &s.opts
+	o.Namespace = cmp.Or(o.Namespace, "default")
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.MaxBody = cmp.Or(o.MaxBody, DefaultMaxBody)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.OnError == nil {
+		o.OnError = func(error) {}
+	}
+	home, err := s.newView(repo)
+	if err != nil {
+		return nil, err
+	}
+	s.home = home
+	s.leases = newLeaseTable(cmp.Or(o.MaxLeases, DefaultMaxLeases), cmp.Or(o.LeaseTTL, DefaultLeaseTTL), o.OnError)
+	s.keys = newKeyTable(cmp.Or(o.MaxKeys, DefaultMaxKeys), cmp.Or(o.KeyTTL, DefaultKeyTTL))
+	if err := s.addRoutes(); err != nil {
+		return nil, err
+	}
+	s.handler = listen.Hosts(http.HandlerFunc(s.dispatch), o.Hosts...)
+	return s, nil
+}
+
+func (s *Server) newView(repo limiter.Repository) (*view, error) {
+	lim, err := limiter.New(repo, &limiter.Options{Now: s.opts.Now, Timeout: s.opts.Timeout})
+	if err != nil {
+		return nil, err
+	}
+	return &view{lim, repo}, nil
+}
+
+// ServeHTTP answers a request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// Leases returns the number of open leases.
+func (s *Server) Leases() int { return s.leases.len() }
+
+// Quiesce refuses new leases from now on, and waits until all are ended or ctx
+// ends.
+func (s *Server) Quiesce(ctx context.Context) {
+	s.draining.Store(true)
+	s.leases.awaitEmpty(ctx)
+}
+
+// Settle commits the leases that are left, as they stand.
+func (s *Server) Settle(ctx context.Context) error {
+	s.draining.Store(true)
+	return s.leases.settle(ctx)
+}
+
+// Limiter returns the limiter of a caller's namespace, or an error if there is no
+// such namespace.
+func (s *Server) Limiter(ctx context.Context, id Identity) (*limiter.RateLimiter, error) {
+	v, err := s.view(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return v.lim, nil
+}
+
+// view returns the limiter and the store of a caller's namespace, and keeps them.
+func (s *Server) view(ctx context.Context, id Identity) (*view, error) {
+	if id.Namespace == "" || id.Namespace == s.opts.Namespace {
+		return s.home, nil
+	}
+	s.mu.Lock()
+	kept := s.views[id.Namespace]
+	s.mu.Unlock()
+	if kept != nil {
+		return kept, nil
+	}
+	repo, err := s.home.repo.Namespace(ctx, id.Namespace)
+	if errors.Is(err, limiter.ErrNotFound) {
+		return nil, errNamespace
+	}
+	if err != nil {
+		return nil, outage("namespace", err)
+	}
+	v, err := s.newView(repo)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if kept := s.views[id.Namespace]; kept != nil {
+		return kept, nil
+	}
+	s.views[id.Namespace] = v
+	return v, nil
+}
+
+// forgetView drops the view of a namespace that is gone, so that a namespace
+// registered again under its name is found.
+func (s *Server) forgetView(id Identity) {
+	s.mu.Lock()
+	delete(s.views, id.Namespace)
+	s.mu.Unlock()
+}
