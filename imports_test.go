@@ -142,6 +142,11 @@ var packages = []rule{
 		"what a reader of the store sees, on a command line or over a network: it must not know which",
 	},
 	{
+		"internal/server",
+		[]string{".", "httplimit", "grpclimit", "internal/answer", "internal/listen", "google.golang.org/grpc", "go.yaml.in/yaml/v3"},
+		"serves any store: flags, files of settings and the choice of a store belong to the command tree",
+	},
+	{
 		"internal/listen", nil,
 		"binds, bounds and drains: what is served is up to its callers",
 	},
@@ -185,7 +190,7 @@ var packages = []rule{
 	},
 	{
 		"internal/cli",
-		[]string{".", "aggregator", "infra", "loadtest", "loadtest/locust", "manifest", "memory", "sqlite", "dynamo", "internal/answer", "internal/bucket", "internal/hint", "internal/local", "internal/pause", "internal/s3files", "internal/cli/", "github.com/spf13/"},
+		[]string{".", "aggregator", "infra", "loadtest", "loadtest/locust", "manifest", "memory", "sqlite", "dynamo", "escrow", "internal/answer", "internal/bucket", "internal/hint", "internal/listen", "internal/local", "internal/pause", "internal/rls", "internal/s3files", "internal/server", "internal/cli/", "github.com/spf13/", "go.yaml.in/yaml/v3"},
 		"the command tree is the one place that picks a store",
 	},
 	{
@@ -263,6 +268,7 @@ var inTests = map[string][]string{
 	"loadtest":                {"github.com/santhosh-tekuri/jsonschema/v6"},
 	"manifest":                {"github.com/santhosh-tekuri/jsonschema/v6"},
 	"telemetry":               {"go.opentelemetry.io/otel/sdk"},
+	"internal/server":         {"github.com/santhosh-tekuri/jsonschema/v6"},
 }
 
 // testOnly lists the packages that only tests import.

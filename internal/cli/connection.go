@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/hint"
@@ -35,8 +36,9 @@ type connection struct {
 }
 
 // addStore adds the flags of a store to a command and its subcommands.
-func (conn *connection) addStore(cmd *cobra.Command) {
-	flags := cmd.PersistentFlags()
+func (conn *connection) addStore(cmd *cobra.Command) { conn.addStoreFlags(cmd.PersistentFlags()) }
+
+func (conn *connection) addStoreFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&conn.store, "store", "", "store `URL`: sqlite:PATH, memory: or dynamodb:NAME")
 	flags.StringVarP(&conn.name, "name", "n", "", "DynamoDB table `name`, same as --store dynamodb:NAME")
 	flags.StringVar(&conn.region, "region", "", "AWS `region` of the table")
@@ -47,8 +49,19 @@ func (conn *connection) addStore(cmd *cobra.Command) {
 // subcommands.
 func (conn *connection) addNamespace(cmd *cobra.Command) {
 	conn.addStore(cmd)
+	conn.addNamespaceFlag(cmd, cmd.PersistentFlags())
+}
+
+// addOwnNamespace adds the flags of a store and of a namespace to a command, but
+// not to its subcommands.
+func (conn *connection) addOwnNamespace(cmd *cobra.Command) {
+	conn.addStoreFlags(cmd.Flags())
+	conn.addNamespaceFlag(cmd, cmd.Flags())
+}
+
+func (conn *connection) addNamespaceFlag(cmd *cobra.Command, flags *pflag.FlagSet) {
 	conn.usesNamespace = true
-	cmd.PersistentFlags().StringVarP(&conn.namespace, "namespace", "N", "", "`namespace` to work in (default $ZAEL_NAMESPACE, else default)")
+	flags.StringVarP(&conn.namespace, "namespace", "N", "", "`namespace` to work in (default $ZAEL_NAMESPACE, else default)")
 	_ = cmd.RegisterFlagCompletionFunc("namespace", conn.completeNamespaces)
 }
 

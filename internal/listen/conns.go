@@ -25,7 +25,7 @@ type Conns struct {
 // NewConns returns an empty set of at most n connections; 0 is the default of
 // Options.MaxConns.
 func NewConns(n int) *Conns {
-	return &Conns{most: cmp.Or(n, defaultMaxConns), all: map[*Conn]struct{}{}}
+	return &Conns{most: cmp.Or(n, DefaultMaxConns), all: map[*Conn]struct{}{}}
 }
 
 // Conn is a connection that knows whether a request is under way on it.
@@ -117,6 +117,24 @@ func (c *Conn) Close() error {
 		c.set.mu.Unlock()
 	})
 	return c.Conn.Close()
+}
+
+// RemoteAddr returns the address of the client, from which ConnOf finds the
+// connection.
+func (c *Conn) RemoteAddr() net.Addr { return connAddr{c.Conn.RemoteAddr(), c} }
+
+// connAddr is the address of a client with its connection.
+type connAddr struct {
+	net.Addr
+	conn *Conn
+}
+
+// ConnOf returns the connection of a client's address, or nil if the address is
+// not from a connection of Conns. Servers of other protocols than HTTP learn the
+// address of a request, and call Begin and End.
+func ConnOf(addr net.Addr) *Conn {
+	known, _ := addr.(connAddr)
+	return known.conn
 }
 
 type connKey struct{}

@@ -49,13 +49,13 @@ type Options struct {
 
 // Defaults of Options.
 const (
-	defaultHeaderTimeout = 5 * time.Second
-	defaultReadTimeout   = 30 * time.Second
-	defaultWriteTimeout  = time.Minute
-	defaultIdleTimeout   = time.Minute
-	defaultHeaderBytes   = 16 << 10
-	defaultMaxConns      = 4096
-	defaultMaxRequests   = 1024
+	DefaultHeaderTimeout = 5 * time.Second
+	DefaultReadTimeout   = 30 * time.Second
+	DefaultWriteTimeout  = time.Minute
+	DefaultIdleTimeout   = time.Minute
+	DefaultHeaderBytes   = 16 << 10
+	DefaultMaxConns      = 4096
+	DefaultMaxRequests   = 1024
 )
 
 // Server serves HTTP on one listener. It is a Service.
@@ -79,13 +79,13 @@ func HTTP(listener net.Listener, handler http.Handler, opts *Options) *Server {
 		listener: conns.Listener(listener),
 		tls:      opts.TLS != nil,
 		http: &http.Server{
-			Handler:           countBusy(limitRequests(handler, cmp.Or(opts.MaxRequests, defaultMaxRequests))),
+			Handler:           countBusy(limitRequests(handler, cmp.Or(opts.MaxRequests, DefaultMaxRequests))),
 			TLSConfig:         opts.TLS,
-			ReadHeaderTimeout: bound(opts.HeaderTimeout, defaultHeaderTimeout),
-			ReadTimeout:       bound(opts.ReadTimeout, defaultReadTimeout),
-			WriteTimeout:      bound(opts.WriteTimeout, defaultWriteTimeout),
-			IdleTimeout:       bound(opts.IdleTimeout, defaultIdleTimeout),
-			MaxHeaderBytes:    cmp.Or(opts.HeaderBytes, defaultHeaderBytes),
+			ReadHeaderTimeout: bound(opts.HeaderTimeout, DefaultHeaderTimeout),
+			ReadTimeout:       bound(opts.ReadTimeout, DefaultReadTimeout),
+			WriteTimeout:      bound(opts.WriteTimeout, DefaultWriteTimeout),
+			IdleTimeout:       bound(opts.IdleTimeout, DefaultIdleTimeout),
+			MaxHeaderBytes:    cmp.Or(opts.HeaderBytes, DefaultHeaderBytes),
 			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 			ConnContext:       rememberConn,
 		},
@@ -118,7 +118,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if err := s.http.Shutdown(ctx); err != nil {
 		return errors.Join(fmt.Errorf("requests are still under way on %s: %w", s.Addr(), err), s.http.Close())
 	}
-	return s.listener.Close()
+	if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) { // it is open if Serve was never called
+		return err
+	}
+	return nil
 }
 
 // limitRequests answers 503 beyond n requests at a time.

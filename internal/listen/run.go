@@ -27,7 +27,8 @@ type RunOptions struct {
 	Settle func(ctx context.Context) error
 }
 
-const defaultDrainTimeout = 10 * time.Second
+// DefaultDrainTimeout is the default of RunOptions.DrainTimeout.
+const DefaultDrainTimeout = 10 * time.Second
 
 // Run serves until ctx ends or a service fails, and then drains. It returns nil
 // if ctx ended and everything came to its end in time.
@@ -51,7 +52,7 @@ func Run(ctx context.Context, opts *RunOptions, services ...Service) error {
 	}
 	timeout := opts.DrainTimeout
 	if timeout <= 0 {
-		timeout = defaultDrainTimeout
+		timeout = DefaultDrainTimeout
 	}
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()

@@ -13,8 +13,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/answer"
 )
 
-// requestBody is what acquire and explain ask for.
-type requestBody struct {
+// acquireBody asks for tokens.
+type acquireBody struct {
 	Entity        string                `json:"entity_id" doc:"entity that uses the resource"`
 	Resource      string                `json:"resource" doc:"resource that is used"`
 	Consume       map[string]int64      `json:"consume,omitempty" doc:"tokens by limit, whole numbers, 0 or more"`
@@ -23,11 +23,19 @@ type requestBody struct {
 	Commit        bool                  `json:"commit,omitempty" doc:"whether the tokens are spent at once, without a lease"`
 }
 
-func (b requestBody) request(by Identity) (limiter.Request, error) {
+func (b acquireBody) request(by Identity) (limiter.Request, error) {
 	if b.Limits != nil && !by.Role.Allows(RoleAdmin) {
 		return limiter.Request{}, &httplimit.Problem{Status: http.StatusForbidden, Detail: "field limits: needs a token with the role admin, since it replaces the stored limits"}
 	}
 	return limiter.Request{Entity: b.Entity, Resource: b.Resource, Consume: amountsOf(b.Consume), Limits: b.Limits, OnUnavailable: b.OnUnavailable}, nil
+}
+
+// explainBody asks for the decision that an acquire would make.
+type explainBody struct {
+	Entity   string           `json:"entity_id" doc:"entity that uses the resource"`
+	Resource string           `json:"resource" doc:"resource that is used"`
+	Consume  map[string]int64 `json:"consume,omitempty" doc:"tokens by limit, whole numbers, 0 or more"`
+	Limits   []limiter.Limit  `json:"limits,omitempty" doc:"limits to check in place of the stored ones; needs the role admin"`
 }
 
 // admission is the answer to an acquire that was admitted.
@@ -71,7 +79,7 @@ func leaseRoutes() []route {
 	}
 }
 
-func acquire(c *call, body requestBody) (*admission, error) {
+func acquire(c *call, body acquireBody) (*admission, error) {
 	req, err := body.request(c.by)
 	if err != nil {
 		return nil, err
@@ -105,7 +113,7 @@ func acquire(c *call, body requestBody) (*admission, error) {
 			s.opts.OnError(err)
 		}
 	}
-	ends := open.ends.UTC()
+	ends := open.ends.UTC().Truncate(time.Millisecond)
 	admitted.Lease, admitted.ExpiresAt = &open.id, &ends
 	return admitted, nil
 }
@@ -194,8 +202,8 @@ func (c *call) end(prepare func(*openLease) error, settle func(*limiter.Lease, c
 	return done, nil
 }
 
-func explain(c *call, body requestBody) (answer.Explanation, error) {
-	req, err := body.request(c.by)
+func explain(c *call, body explainBody) (answer.Explanation, error) {
+	req, err := acquireBody{Entity: body.Entity, Resource: body.Resource, Consume: body.Consume, Limits: body.Limits}.request(c.by)
 	if err != nil {
 		return answer.Explanation{}, err
 	}

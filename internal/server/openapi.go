@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
 )
 
 // object is a JSON object.
@@ -51,10 +52,10 @@ func (s *Server) openAPI() ([]byte, error) {
 }
 
 func probePath(summary string) object {
-	answer := object{"description": "The state", "content": object{"application/json": object{"schema": object{
+	state := object{"description": "The state", "content": object{"application/json": object{"schema": object{
 		"type": "object", "properties": object{"status": object{"type": "string"}}, "required": []any{"status"}, "additionalProperties": false,
 	}}}}
-	return object{"get": object{"summary": summary, "security": []any{}, "responses": object{"200": answer, "503": answer}}}
+	return object{"get": object{"summary": summary, "security": []any{}, "responses": object{"200": state, "503": state}}}
 }
 
 var pathParameter = regexp.MustCompile(`\{(\w+)\}`)
@@ -114,7 +115,7 @@ func (s *schemaSet) of(t reflect.Type) object {
 	case reflect.TypeFor[limiter.OnUnavailable]():
 		return object{"type": "string", "enum": []limiter.OnUnavailable{limiter.Block, limiter.Allow}}
 	case reflect.TypeFor[limiter.Limit]():
-		return s.of(reflect.TypeFor[limitObject]())
+		return s.of(reflect.TypeFor[answer.Limit]())
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -173,12 +174,4 @@ func (s *schemaSet) addFields(t reflect.Type, properties object, required *[]str
 			*required = append(*required, name)
 		}
 	}
-}
-
-// limitObject is the JSON of a limiter.Limit.
-type limitObject struct {
-	Name     string `json:"name" doc:"name of the limit"`
-	Capacity int64  `json:"capacity" doc:"maximum number of tokens (burst)"`
-	Refill   int64  `json:"refill_amount" doc:"tokens refilled every period"`
-	Seconds  int64  `json:"refill_period_seconds" doc:"length of the period"`
 }

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"slices"
-
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/answer"
 )
@@ -32,7 +30,7 @@ func readRoutes() []route {
 			{name: "parents_only", kind: "boolean", words: []string{"true", "false"}, doc: "whether to omit children and entities without a record"},
 		}, resourceCapacity),
 		get("/v1/system/limits", "Show the defaults of the system", RoleRead, nil, systemLimits),
-		get("/v1/namespaces", "List the namespaces of the store", RoleAdmin, []parameter{limitParameter}, listNamespaces),
+		get("/v1/namespaces", "List the namespaces of the store", RoleAdmin, []parameter{{name: "after", doc: "only namespaces after this name"}, limitParameter}, listNamespaces),
 	}
 }
 
@@ -139,6 +137,13 @@ func systemLimits(c *call) (answer.System, error) {
 }
 
 func listNamespaces(c *call) ([]answer.Namespace, error) {
-	all, err := collect(c, c.lim.Namespaces(c.ctx), answer.NewNamespace, "", nil)
-	return slices.DeleteFunc(all, func(n answer.Namespace) bool { return n.Status != "active" }), err
+	name := func(n limiter.Namespace) string { return n.Name }
+	active := func(yield func(limiter.Namespace, error) bool) {
+		for n, err := range c.lim.Namespaces(c.ctx) {
+			if (err != nil || answer.StateOf(n) == "active") && !yield(n, err) {
+				return
+			}
+		}
+	}
+	return collect(c, skipTo(active, c.param("after"), name), answer.NewNamespace, "after", name)
 }

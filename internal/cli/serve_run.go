@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/escrow"
+	"github.com/zeroae/zae-limiter-go/internal/listen"
+	"github.com/zeroae/zae-limiter-go/internal/rls"
+	"github.com/zeroae/zae-limiter-go/internal/server"
+)
+
+// check rejects combinations of flags.
+func (o *serveOptions) check() error {
+	switch {
+	case o.grpc != "" && o.rules == "":
+		return usagef("--grpc-listen needs --rules, the file that maps descriptors to limits")
+	case o.rules != "" && o.grpc == "":
+		return usagef("--rules needs --grpc-listen, the address of gRPC")
+	case (o.tls.Cert == "") != (o.tls.Key == ""):
+		return usagef("--tls-cert and --tls-key belong together; give both")
+	case o.tls.ClientCA != "" && o.tls.Cert == "":
+		return usagef("--tls-client-ca needs --tls-cert and --tls-key")
+	}
+	return nil
+}
+
+// runServe serves until ctx ends. It reads all files and binds all addresses
+// before it opens the store.
+func runServe(ctx context.Context, o *serveOptions) (err error) {
+	if err := o.check(); err != nil {
+		return err
+	}
+	var tlsConfig *tls.Config
+	if tlsConfig, err = o.tls.Config(o.changed("certificates")); err != nil {
+		return usagef("%v", err)
+	}
+	if o.tokens != "" {
+		if o.server.Tokens, err = server.OpenTokens(o.tokens, o.changed("tokens")); err != nil {
+			return usagef("%v", err)
+		}
+	}
+	var rules *listen.Files[*rls.Rules]
+	if o.rules != "" {
+		if rules, err = listen.WatchFiles(o.parseRules, o.changed("rules"), o.rules); err != nil {
+			return usagef("%v", err)
+		}
+	}
+	bound, err := o.bind(ctx, o.insecure || o.tokens != "" && tlsConfig != nil)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, l := range bound {
+			_ = l.Close() // again, where a server has closed it
+		}
+	}()
+	repo, err := o.open(ctx, accessCreate)
+	if err != nil {
+		return err
+	}
+	if o.escrow {
+		repo = escrow.New(repo, nil)
+	}
+	defer func() { err = errors.Join(err, repo.Close()) }()
+	return o.serve(ctx, repo, bound, tlsConfig, rules)
+}
+
+func (o *serveOptions) parseRules(content ...[]byte) (*rls.Rules, error) {
+	rules, err := rls.ParseRules(content[0])
+	if err != nil {
+		return nil, fmt.Errorf("rules %s: %w", o.rules, err)
+	}
+	return rules, nil
+}
+
+// changed returns a function that reports a change of a file.
+func (o *serveOptions) changed(what string) func(error) {
+	return func(err error) {
+		if err != nil {
+			o.warn("the %s stay as they were: %v", what, err)
+			return
+		}
+		o.done("Read the %s again", what)
+	}
+}
+
+// bind binds the addresses of HTTP, gRPC and metrics; the last two may be nil.
+func (o *serveOptions) bind(ctx context.Context, secured bool) (map[string]net.Listener, error) {
+	bound := map[string]net.Listener{}
+	for _, at := range []struct {
+		flag, addr string
+		exposed    bool
+	}{{"listen", o.listen, secured}, {"grpc-listen", o.grpc, secured}, {"metrics-listen", o.metrics, o.insecure}} {
+		if at.addr == "" {
+			continue
+		}
+		l, err := listen.Bind(ctx, at.addr, at.exposed)
+		if err != nil {
+			for _, l := range bound {
+				err = errors.Join(err, l.Close())
+			}
+			return nil, bindError(at.flag, at.addr, err)
+		}
+		bound[at.flag] = l
+	}
+	return bound, nil
+}
+
+func bindError(flag, addr string, err error) error {
+	switch {
+	case !errors.Is(err, listen.ErrExposed):
+		return err
+	case flag == "metrics-listen":
+		return usagef("--%s %s: other machines can reach it, and metrics have no tokens; listen on a loopback address, or give --insecure", flag, addr)
+	}
+	return usagef("--%s %s: other machines can reach it, so it needs --tokens, --tls-cert and --tls-key; or listen on a loopback address, or give --insecure", flag, addr)
+}
+
+// serve runs the servers until ctx ends, and drains them.
+func (o *serveOptions) serve(ctx context.Context, repo limiter.Repository, bound map[string]net.Listener, tlsConfig *tls.Config, rules *listen.Files[*rls.Rules]) error {
+	problems := &throttled{warn: o.warn}
+	opts := o.server
+	opts.Namespace, opts.Hosts, opts.Now, opts.Version = o.namespaceName(), append(o.hosts, certificateNames(tlsConfig)...), o.now, thisBuild().Version
+	opts.OnError = problems.report
+	s, err := server.New(repo, &opts)
+	if err != nil {
+		return usagef("%v", err)
+	}
+	o.http.TLS = tlsConfig
+	services := []listen.Service{listen.HTTP(bound["listen"], s, &o.http)}
+	scheme := "http"
+	if tlsConfig != nil {
+		scheme = "https"
+	}
+	o.done("Serving %s://%s %s", scheme, bound["listen"].Addr(), o.location())
+	if l := bound["grpc-listen"]; l != nil {
+		service := rls.New(s.CallerLimiter, rules.Get(), &rls.Options{OnError: problems.report})
+		services = append(services, s.GRPC(l, func(r grpc.ServiceRegistrar) { service.Register(r) }, &server.GRPCOptions{
+			TLS: tlsConfig, MaxConns: o.http.MaxConns, MaxRequests: o.http.MaxRequests,
+			Before: func() { service.SetRules(rules.Get()) },
+		}))
+		o.done("Serving Envoy's rate limit service on %s", l.Addr())
+	}
+	if l := bound["metrics-listen"]; l != nil {
+		mux := http.NewServeMux()
+		mux.Handle("GET /metrics", s.Metrics())
+		services = append(services, listen.HTTP(l, listen.Hosts(mux, o.hosts...), nil))
+		o.done("Serving http://%s/metrics", l.Addr())
+	}
+	return listen.Run(ctx, &listen.RunOptions{DrainTimeout: o.drain, Quiesce: func(ctx context.Context) {
+		o.say("Draining: %s open", count(s.Leases(), "lease"))
+		s.Quiesce(ctx)
+	}, Settle: s.Settle}, services...)
+}
+
+// certificateNames returns the host names of a server's certificate.
+func certificateNames(config *tls.Config) []string {
+	if config == nil || len(config.Certificates) == 0 || config.Certificates[0].Leaf == nil {
+		return nil
+	}
+	return config.Certificates[0].Leaf.DNSNames
+}
+
+// throttled passes warnings on, at most one a second, with the number of those
+// that it dropped.
+type throttled struct {
+	warn    func(format string, args ...any)
+	mu      sync.Mutex
+	last    time.Time
+	dropped int
+}
+
+func (t *throttled) report(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now := time.Now(); now.Sub(t.last) < time.Second {
+		t.dropped++
+		return
+	} else {
+		t.last = now
+	}
+	if t.dropped > 0 {
+		t.warn("%v; %s before it not shown", err, count(t.dropped, "error"))
+		t.dropped = 0
+		return
+	}
+	t.warn("%v", err)
+}
