@@ -1,6 +1,8 @@
 package answer
 
 import (
+	"errors"
+	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -66,4 +68,13 @@ func NewAudit(e limiter.AuditEvent) Audit {
 		details = map[string]any{}
 	}
 	return Audit{e.ID, e.At.UTC(), e.Action, e.Entity, OrNull(e.Principal), OrNull(e.Resource), details}
+}
+
+// ParseEvent validates the ID of an event, a ULID.
+func ParseEvent(id string) (string, error) {
+	const digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+	if len(id) != 26 || strings.Trim(id, digits) != "" {
+		return "", errors.New("must be 26 digits and capital letters, as printed by an earlier list")
+	}
+	return id, nil
 }

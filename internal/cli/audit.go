@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -47,22 +46,13 @@ details of an event are shown with --json.`,
 	flags.StringVarP(&o.entity, "entity-id", "e", "", "only changes of this `entity`")
 	flags.StringVarP(&o.resource, "resource", "r", "", "only changes of the defaults of this `resource`")
 	flags.BoolVar(&o.system, "system", false, "only changes of the defaults of the system")
-	addFlag(cmd, &o.after, "start-event-id", "id", "", "only events older than this event", parseEvent)
+	addFlag(cmd, &o.after, "start-event-id", "id", "", "only events older than this event", answer.ParseEvent)
 	exclusiveFlags(cmd, "entity-id", "resource", "system")
 	_ = cmd.RegisterFlagCompletionFunc("entity-id", conn.completeEntities)
 	_ = cmd.RegisterFlagCompletionFunc("resource", conn.completeResources)
 	addRowLimit(cmd, &o.limit, "l", 100)
 	addJSON[answer.Audit](cmd, &o.json, anArray, auditColumns)
 	return cmd
-}
-
-// parseEvent validates the ID of an event, a ULID.
-func parseEvent(id string) (string, error) {
-	const digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-	if len(id) != 26 || strings.Trim(id, digits) != "" {
-		return "", errors.New("must be 26 digits and capital letters, as printed by an earlier list")
-	}
-	return id, nil
 }
 
 var auditColumns = []column{

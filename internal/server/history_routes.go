@@ -90,8 +90,10 @@ func listAudit(c *call) ([]answer.Audit, error) {
 		}
 	}
 	before := c.param("start_event_id")
-	if len(before) > 26 {
-		return nil, badQuery("start_event_id", "must be the ID of an event")
+	if before != "" {
+		if _, err := answer.ParseEvent(before); err != nil {
+			return nil, badQuery("start_event_id", err.Error())
+		}
 	}
 	eventID := func(e limiter.AuditEvent) string { return e.ID }
 	return collect(c, c.lim.AuditEvents(c.ctx, subject, before), answer.NewAudit, "start_event_id", eventID)

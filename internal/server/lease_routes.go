@@ -17,7 +17,7 @@ import (
 type acquireBody struct {
 	Entity        string                `json:"entity_id" doc:"entity that uses the resource"`
 	Resource      string                `json:"resource" doc:"resource that is used"`
-	Consume       map[string]int64      `json:"consume,omitempty" doc:"tokens by limit, whole numbers, 0 or more"`
+	Consume       map[string]int64      `json:"consume" doc:"tokens by limit, whole numbers, 0 or more"`
 	Limits        []limiter.Limit       `json:"limits,omitempty" doc:"limits in place of the stored ones, for this call; needs the role admin"`
 	OnUnavailable limiter.OnUnavailable `json:"on_unavailable,omitempty" doc:"block or allow when the store is unavailable; default: as stored"`
 	Commit        bool                  `json:"commit,omitempty" doc:"whether the tokens are spent at once, without a lease"`

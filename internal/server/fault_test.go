@@ -1,0 +1,194 @@
+package server
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/listen"
+	"github.com/zeroae/zae-limiter-go/memory"
+	"github.com/zeroae/zae-limiter-go/repotest"
+)
+
+// serveOnLoopback serves a rig over TCP until the test ends, when it checks that
+// no goroutine is left.
+func serveOnLoopback(t *testing.T, r *rig) string {
+	t.Helper()
+	before := runtime.NumGoroutine()
+	l, err := listen.Bind(t.Context(), "127.0.0.1:0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- listen.Run(ctx, &listen.RunOptions{DrainTimeout: 20 * time.Second, Settle: r.Settle}, listen.HTTP(l, r, nil))
+	}()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if n := r.Leases(); n != 0 {
+			t.Errorf("%d leases are left", n)
+		}
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections() //nolint:forcetypeassert // it is one
+		deadline := time.Now().Add(10 * time.Second)
+		for runtime.NumGoroutine() > before && time.Now().Before(deadline) {
+			runtime.Gosched()
+		}
+		if n := runtime.NumGoroutine(); n > before {
+			t.Errorf("%d goroutines, %d before", n, before)
+		}
+	})
+	return "http://" + l.Addr().String()
+}
+
+// postJSON sends a POST over TCP.
+func postJSON(t *testing.T, url, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}
+
+// The fault matrix: what a client sees and what is charged when the store fails.
+func TestStoreFaults(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		method    string // that fails
+		fault     repotest.Fault
+		verb      string // "acquire", or the call on a lease of 100 tpm
+		body      string
+		status    int
+		left      string // afterwards, of 1,000 tpm
+		stillOpen int
+	}{
+		{"down on acquire", "Consume", repotest.Before, "acquire", acquireJSON("key", `{"tpm":200}`), 503, "rpm=10 tpm=900", 1},
+		{"down on acquire, allowed", "Consume", repotest.Before, "acquire", `{"entity_id":"key","resource":"gpt-4","consume":{"tpm":200},"on_unavailable":"allow"}`, 200, "rpm=10 tpm=900", 1},
+		{"lost answer of acquire", "Consume", repotest.After, "acquire", acquireJSON("key", `{"tpm":200}`), 503, "rpm=10 tpm=700", 1},
+		{"down on consume", "Consume", repotest.Before, "consume", `{"consume":{"tpm":200}}`, 503, "rpm=10 tpm=900", 1},
+		{"lost answer of consume", "Consume", repotest.After, "consume", `{"consume":{"tpm":200}}`, 503, "rpm=10 tpm=700", 1},
+		{"down on adjust", "Credit", repotest.Before, "adjust", `{"used":{"tpm":50}}`, 200, "rpm=10 tpm=900", 1},
+		{"down on commit", "Credit", repotest.Before, "commit", `{"used":{"tpm":50}}`, 503, "rpm=10 tpm=900", 0},
+		{"lost answer of commit", "Credit", repotest.After, "commit", `{"used":{"tpm":50}}`, 503, "rpm=10 tpm=950", 0},
+		{"commit without changes", "Credit", repotest.Before, "commit", `{}`, 200, "rpm=10 tpm=900", 0},
+		{"down on rollback", "Credit", repotest.Before, "rollback", `{}`, 503, "rpm=10 tpm=900", 0},
+		{"lost answer of rollback", "Credit", repotest.After, "rollback", `{}`, 503, "rpm=10 tpm=1000", 0},
+		{"down on explain", "Peek", repotest.Before, "explain", acquireJSON("key", `{"tpm":1}`), 503, "rpm=10 tpm=900", 1},
+		{"down on levels", "Config", repotest.Before, "explain", acquireJSON("key", `{"tpm":1}`), 503, "rpm=10 tpm=900", 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var failing atomic.Bool
+			store := memory.New(nil)
+			faulty := repotest.NewFaulty(store, func(method string) repotest.Fault {
+				if failing.Load() && method == test.method {
+					return test.fault
+				}
+				return repotest.None
+			})
+			reported := 0
+			r := newRig(t, faulty, Options{OnError: func(error) { reported++ }})
+			url := serveOnLoopback(t, r)
+			path := "/v1/" + test.verb
+			id := r.acquire("", "key", `{"tpm":100}`)
+			if test.verb != "acquire" && test.verb != "explain" {
+				path = "/v1/leases/" + id + "/" + test.verb
+			}
+			failing.Store(true)
+			status, body := postJSON(t, url+path, test.body)
+			failing.Store(false)
+			if status != test.status || strings.Contains(body, "injected") {
+				t.Errorf("%d %s, want %d", status, body, test.status)
+			}
+			if got := r.left("key"); got != test.left || r.Leases() != test.stillOpen {
+				t.Errorf("%s is left and %d leases are open, want %s and %d", got, r.Leases(), test.left, test.stillOpen)
+			}
+			if (status == 503 || strings.Contains(test.name, "allowed")) != (reported == 1) {
+				t.Errorf("%d errors are reported", reported)
+			}
+		})
+	}
+}
+
+// A store that does not answer costs its timeout, and its calls come to an end.
+func TestSlowStore(t *testing.T) {
+	store := &heldStore{memory.New(nil), make(chan struct{}, 1), make(chan struct{})}
+	r := newRig(t, store, Options{Timeout: 50 * time.Millisecond})
+	url := serveOnLoopback(t, r)
+	if status, body := postJSON(t, url+"/v1/acquire", acquireJSON("key", `{"tpm":1}`)); status != 503 {
+		t.Errorf("%d %s", status, body)
+	}
+	if r.left("key") != "rpm=10 tpm=1000" || r.Leases() != 0 {
+		t.Errorf("%s is left, %d leases", r.left("key"), r.Leases())
+	}
+}
+
+// slowAnswer makes charges, and then waits before it says so.
+type slowAnswer struct {
+	limiter.Repository
+	charged, release chan struct{}
+}
+
+func (s *slowAnswer) Consume(ctx context.Context, now time.Time, c limiter.Charge) (limiter.Outcome, error) {
+	out, err := s.Repository.Consume(ctx, now, c)
+	s.charged <- struct{}{}
+	<-s.release
+	return out, err
+}
+
+// A client that is gone before the answer gets its tokens back, since it does not
+// know its lease.
+func TestClientGone(t *testing.T) {
+	store := &slowAnswer{memory.New(nil), make(chan struct{}), make(chan struct{})}
+	r := newRig(t, store, Options{})
+	gone := make(chan struct{})
+	seen := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		context.AfterFunc(q.Context(), func() { close(gone) })
+		r.ServeHTTP(w, q)
+	})
+	l, err := listen.Bind(t.Context(), "127.0.0.1:0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- listen.Run(ctx, nil, listen.HTTP(l, seen, nil)) }()
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := acquireJSON("key", `{"tpm":100}`)
+	_, _ = io.WriteString(client, "POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
+	<-store.charged
+	_ = client.Close()
+	<-gone
+	close(store.release)
+	stop()
+	if err := <-done; err != nil { // waits for the handler
+		t.Error(err)
+	}
+	if r.left("key") != "rpm=10 tpm=1000" || r.Leases() != 0 {
+		t.Errorf("%s is left, %d leases", r.left("key"), r.Leases())
+	}
+}
