@@ -8,6 +8,7 @@ var frontParts = []func(context.Context, config, *report) error{
 	frontHandler,
 	frontTelemetry,
 	frontEnvoy,
+	frontHandler, frontServe,
 }
 
 // frontSection measures what stands in front of traffic.

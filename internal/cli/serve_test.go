@@ -145,7 +145,7 @@ func serveStore(t *testing.T) string {
 	return store
 }
 
-// The server settles what its clients left when it is told to end, and ends well.
+// The server settles what its clients left when it receives a signal, and ends well.
 func TestServeDrains(t *testing.T) {
 	for _, args := range [][]string{{}, {"--escrow"}} {
 		t.Run(fmt.Sprint(args), func(t *testing.T) {

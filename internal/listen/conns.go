@@ -12,10 +12,10 @@ import (
 )
 
 // Conns bounds the connections of a server. A connection beyond the maximum
-// replaces the connection that has waited longest without a request under way.
-// So clients that connect and say little, however many, displace each other
-// before they displace a client that works. If a request is under way on every
-// connection, the new one is closed.
+// replaces the oldest connection that never made a request, else the connection
+// that has waited longest for its next. So clients that connect and say little,
+// however many, displace each other and no client that works. If a request is
+// under way on every connection, the new one is closed.
 type Conns struct {
 	most int
 	mu   sync.Mutex
@@ -33,6 +33,7 @@ type Conn struct {
 	net.Conn
 	set    *Conns
 	busy   atomic.Int64
+	served atomic.Bool  // a request has ended
 	last   atomic.Int64 // when it was accepted, or last ended a request
 	closed sync.Once
 }
@@ -80,15 +81,30 @@ func (s *Conns) add(conn *Conn) bool {
 	return true
 }
 
-// idlest returns the connection that has waited longest, or nil if all are busy.
+// idlest returns the connection to replace, or nil if all are busy.
 func (s *Conns) idlest() *Conn {
-	var found *Conn
+	var stranger, idle *Conn
 	for c := range s.all {
-		if c.busy.Load() == 0 && (found == nil || c.last.Load() < found.last.Load()) {
-			found = c
+		switch {
+		case c.busy.Load() > 0:
+		case c.served.Load():
+			idle = older(idle, c)
+		default:
+			stranger = older(stranger, c)
 		}
 	}
-	return found
+	if stranger != nil {
+		return stranger
+	}
+	return idle
+}
+
+// older returns the connection that has waited longer; a may be nil.
+func older(a, b *Conn) *Conn {
+	if a == nil || b.last.Load() < a.last.Load() {
+		return b
+	}
+	return a
 }
 
 // Len returns the number of open connections.
@@ -104,6 +120,7 @@ func (c *Conn) Begin() { c.busy.Add(1) }
 // End records that a request ended.
 func (c *Conn) End() {
 	c.touch()
+	c.served.Store(true)
 	c.busy.Add(-1)
 }
 

@@ -39,12 +39,20 @@ func (t *Tokens) CheckBearer(values []string) (Identity, bool) {
 // requireJSON rejects a request whose body is not plain JSON. A web page cannot
 // send the content type without asking first.
 func requireJSON(h http.Header) error {
-	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
-	if err != nil || kind != "application/json" || len(h.Values("Content-Type")) != 1 {
+	values := h["Content-Type"]
+	if len(values) != 1 || !isJSON(values[0]) {
 		return &httplimit.Problem{Status: http.StatusUnsupportedMediaType, Detail: "Content-Type: must be application/json"}
 	}
 	if h.Get("Content-Encoding") != "" {
 		return &httplimit.Problem{Status: http.StatusUnsupportedMediaType, Detail: "Content-Encoding: must be absent"}
 	}
 	return nil
+}
+
+func isJSON(contentType string) bool {
+	if contentType == typeJSON {
+		return true
+	}
+	kind, _, err := mime.ParseMediaType(contentType)
+	return err == nil && kind == typeJSON
 }

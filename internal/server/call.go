@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -26,65 +27,36 @@ type call struct {
 	undo   func()      // takes the call back if its answer cannot be delivered; nil if nothing is left open
 }
 
-// dispatch finds the route of a request. It answers as the mux would, but with a
-// problem document.
-func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
-	handler, pattern := s.mux.Handler(r)
-	if pattern != "" {
-		s.mux.ServeHTTP(w, r)
-		return
-	}
-	probe := &statusProbe{header: http.Header{}}
-	handler.ServeHTTP(probe, r)
-	if allow := probe.header.Get("Allow"); allow != "" {
-		w.Header().Set("Allow", allow)
-	}
-	httplimit.WriteError(w, &httplimit.Problem{Status: probe.status}, nil)
-}
-
-// statusProbe is a ResponseWriter that keeps only the status and the header.
-type statusProbe struct {
-	header http.Header
-	status int
-}
-
-// Header returns the header.
-func (p *statusProbe) Header() http.Header { return p.header }
-
-// WriteHeader keeps the status.
-func (p *statusProbe) WriteHeader(status int) { p.status = status }
-
-// Write drops the body.
-func (p *statusProbe) Write(b []byte) (int, error) { return len(b), nil }
-
 // serve answers the requests of a route.
-func (s *Server) serve(rt *route) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serve(rt *route) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		c, err := s.prepare(w, r, rt)
 		if err != nil {
-			s.fail(w.Header(), err).write(w)
+			_ = s.fail(w.Header(), err).write(w)
 			return
 		}
 		if key, given := r.Header["Idempotency-Key"]; given && rt.keyed {
 			s.serveOnce(w, c, rt, key)
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
-		defer cancel()
-		c.ctx = ctx
+		if c.ctx = r.Context(); r.Method != http.MethodPost { // a list may need many calls of the store
+			ctx, cancel := context.WithTimeout(c.ctx, readTimeout)
+			defer cancel()
+			c.ctx = ctx
+		}
 		answer := s.run(c, rt)
-		if c.undo != nil && r.Context().Err() != nil {
-			c.undo()
+		if c.undo == nil {
+			_ = answer.write(w)
 			return
 		}
-		if err := answer.write(w); err != nil && c.undo != nil {
+		if r.Context().Err() != nil || answer.deliver(w) != nil {
 			c.undo()
 		}
-	})
+	}
 }
 
-// callTimeout bounds a call. It is far above the timeout of the store.
-const callTimeout = 30 * time.Second
+// readTimeout bounds a call that reads.
+const readTimeout = 30 * time.Second
 
 // prepare authenticates a request and reads its body.
 func (s *Server) prepare(w http.ResponseWriter, r *http.Request, rt *route) (*call, error) {
@@ -100,8 +72,8 @@ func (s *Server) prepare(w http.ResponseWriter, r *http.Request, rt *route) (*ca
 		if err := requireJSON(r.Header); err != nil {
 			return nil, err
 		}
-		if c.body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, s.opts.MaxBody)); err != nil {
-			return nil, unreadable(err)
+		if c.body, err = readBody(w, r, s.opts.MaxBody); err != nil {
+			return nil, err
 		}
 	}
 	if c.view, err = s.view(r.Context(), by); err != nil {
@@ -110,12 +82,23 @@ func (s *Server) prepare(w http.ResponseWriter, r *http.Request, rt *route) (*ca
 	return c, nil
 }
 
-// unreadable returns the error of a body that could not be read.
-func unreadable(err error) error {
-	if tooLong, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return tooLong
+// readBody returns the body of a request, of at most most bytes.
+func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+	var body []byte
+	var err error
+	if r.ContentLength >= 0 && r.ContentLength <= most {
+		body = make([]byte, r.ContentLength)
+		_, err = io.ReadFull(r.Body, body)
+	} else {
+		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	}
-	return &httplimit.Problem{Status: http.StatusBadRequest, Detail: "the body ended early or came too slowly"}
+	if tooLong, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, tooLong
+	}
+	if err != nil {
+		return nil, &httplimit.Problem{Status: http.StatusBadRequest, Detail: "the body ended early or came too slowly"}
+	}
+	return body, nil
 }
 
 // serveOnce answers a request with an idempotency key. It does not end with its
@@ -123,29 +106,28 @@ func unreadable(err error) error {
 func (s *Server) serveOnce(w http.ResponseWriter, c *call, rt *route, values []string) {
 	key, err := parseKey(values)
 	if err != nil {
-		s.fail(w.Header(), err).write(w)
+		_ = s.fail(w.Header(), err).write(w)
 		return
 	}
 	digest := sha256.Sum256(append([]byte(c.r.Method+" "+c.r.URL.Path+"\n"), c.body...))
 	earlier, err := s.keys.begin(c.by.owner, key, digest)
 	if err != nil {
-		s.fail(w.Header(), err).write(w)
+		_ = s.fail(w.Header(), err).write(w)
 		return
 	}
 	if earlier != nil {
-		earlier.write(w)
+		maps.Copy(w.Header(), earlier.header)
+		_ = earlier.write(w)
 		return
 	}
 	var kept *reply
 	defer func() { s.keys.finish(c.by.owner, key, kept) }()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), callTimeout)
-	defer cancel()
-	c.ctx = ctx
+	c.ctx = context.WithoutCancel(c.r.Context())
 	answer := s.run(c, rt)
 	if answer.status < http.StatusMultipleChoices {
-		kept = answer
+		kept = &reply{answer.status, answer.header.Clone(), answer.body}
 	}
-	answer.write(w)
+	_ = answer.write(w)
 }
 
 // parseKey checks an Idempotency-Key.
@@ -176,26 +158,30 @@ func (s *Server) run(c *call, rt *route) *reply {
 	if err != nil {
 		return s.fail(c.header, err)
 	}
-	return newReply(c.header, http.StatusOK, "application/json", append(body, '\n'))
+	return newReply(c.header, http.StatusOK, typeJSON, append(body, '\n'))
 }
 
-// newReply returns an answer with a copy of the header, which a key may keep.
+const typeJSON = "application/json"
+
+// newReply completes the header of an answer.
 func newReply(h http.Header, status int, kind string, body []byte) *reply {
 	h.Set("Content-Type", kind)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	return &reply{status, h.Clone(), body}
+	return &reply{status, h, body}
 }
 
-// write sends the answer, and reports whether the connection took it.
+// write sends the answer, whose header w has already.
 func (a *reply) write(w http.ResponseWriter) error {
-	h := w.Header()
-	for name, values := range a.header {
-		h[name] = values
-	}
 	w.WriteHeader(a.status)
-	if _, err := w.Write(a.body); err != nil {
+	_, err := w.Write(a.body)
+	return err
+}
+
+// deliver sends the answer, and reports whether the connection took it.
+func (a *reply) deliver(w http.ResponseWriter) error {
+	if err := a.write(w); err != nil {
 		return err
 	}
 	if err := http.NewResponseController(w).Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {

@@ -1,11 +1,9 @@
 package server
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"reflect"
 	"slices"
@@ -19,10 +17,13 @@ import (
 // case, each at most once, and nothing after it.
 func decode[T any](body []byte, fields []string) (T, error) {
 	var v T
-	if err := checkObject(body, fields); err != nil {
-		return v, badBody(err)
+	if i := skipSpace(body, 0); i == len(body) || body[i] != '{' {
+		return v, badBody(errNotObject)
 	}
 	if err := json.Unmarshal(body, &v); err != nil {
+		return v, badBody(err)
+	}
+	if err := checkKeys(body, fields); err != nil {
 		return v, badBody(err)
 	}
 	return v, nil
@@ -33,6 +34,9 @@ func badBody(err error) error {
 	detail := err.Error()
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		detail = fmt.Sprintf("field %s: must be %s, not a JSON %s", wrong.Field, kindName(wrong.Type), wrong.Value)
+	}
+	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
+		detail = errNotObject.Error()
 	}
 	if invalid, ok := errors.AsType[*limiter.InvalidError](err); ok {
 		detail = invalid.Error()
@@ -56,75 +60,6 @@ func kindName(t reflect.Type) string {
 }
 
 var errNotObject = errors.New("must be one JSON object")
-
-// checkObject checks the keys of a body.
-func checkObject(body []byte, fields []string) error {
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	if first, err := decoder.Token(); err != nil || first != json.Delim('{') {
-		return errNotObject
-	}
-	if err := checkKeys(decoder, fields, 0); err != nil {
-		return err
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return errNotObject
-	}
-	return nil
-}
-
-// checkKeys reads the rest of an object, and rejects keys that are not in fields,
-// if that is not nil, and keys that occur twice.
-func checkKeys(decoder *json.Decoder, fields []string, depth int) error {
-	var seen []string
-	for decoder.More() {
-		token, err := decoder.Token()
-		if err != nil {
-			return errNotObject
-		}
-		key, _ := token.(string)
-		if fields != nil && !slices.Contains(fields, key) {
-			return fmt.Errorf("unknown field %q; the fields are %s", clip(key), strings.Join(fields, ", "))
-		}
-		if slices.Contains(seen, key) {
-			return fmt.Errorf("field %q occurs twice", clip(key))
-		}
-		if seen = append(seen, key); len(seen) > maxKeys {
-			return fmt.Errorf("an object has more than %d fields", maxKeys)
-		}
-		if err := checkValue(decoder, depth+1); err != nil {
-			return err
-		}
-	}
-	if _, err := decoder.Token(); err != nil { // the closing brace
-		return errNotObject
-	}
-	return nil
-}
-
-// Bounds of a body's structure: the fields of an object, and its nesting.
-const maxKeys, maxDepth = 100, 8
-
-// checkValue reads a value and checks the keys of objects in it.
-func checkValue(decoder *json.Decoder, depth int) error {
-	token, err := decoder.Token()
-	if err != nil || depth > maxDepth {
-		return errNotObject
-	}
-	switch token {
-	case json.Delim('{'):
-		return checkKeys(decoder, nil, depth)
-	case json.Delim('['):
-		for decoder.More() {
-			if err := checkValue(decoder, depth+1); err != nil {
-				return err
-			}
-		}
-		if _, err := decoder.Token(); err != nil { // the closing bracket
-			return errNotObject
-		}
-	}
-	return nil
-}
 
 // clip shortens a text of a client for a message.
 func clip(s string) string {

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// What is not exactly one request is 400, and charges nothing.
+// A body that is not exactly one request gets 400, and charges nothing.
 func TestStrictBodies(t *testing.T) {
 	r := newMemoryRig(t, Options{})
 	good := acquireJSON("key", `{"rpm":1}`)

@@ -33,7 +33,7 @@ type keptAnswer struct {
 	until  time.Time
 }
 
-// reply is an answer as it is sent.
+// reply is an answer. Its header is shared with the response until it is kept.
 type reply struct {
 	status int
 	header http.Header

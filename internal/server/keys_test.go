@@ -115,7 +115,7 @@ func TestKeyWhileUnderWay(t *testing.T) {
 	}
 }
 
-// Keys are bounded in number and in time.
+// A token has a bounded number of keys, for a bounded time.
 func TestKeysAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, memory.New(nil), Options{MaxKeys: 3, KeyTTL: time.Minute})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -120,8 +119,13 @@ func acquire(c *call, body acquireBody) (*admission, error) {
 
 // ownLimits returns the limits of the requesting entity, without its parent's.
 func ownLimits(req limiter.Request, d limiter.Decision) []answer.Status {
-	own := slices.DeleteFunc(slices.Clone(d.Statuses), func(st limiter.Status) bool { return st.Entity != req.Entity })
-	return answer.NewStatuses(own)
+	own := make([]answer.Status, 0, len(d.Statuses))
+	for _, st := range d.Statuses {
+		if st.Entity == req.Entity {
+			own = append(own, answer.NewStatus(st))
+		}
+	}
+	return own
 }
 
 // withLease calls do with a lease of the caller, alone.

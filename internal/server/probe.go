@@ -46,5 +46,5 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 }
 
 func answerProbe(w http.ResponseWriter, status int, text string) {
-	_ = newReply(w.Header(), status, "application/json", fmt.Appendf(nil, `{"status":%q}`+"\n", text)).write(w)
+	_ = newReply(w.Header(), status, typeJSON, fmt.Appendf(nil, `{"status":%q}`+"\n", text)).write(w)
 }

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+
+	"github.com/zeroae/zae-limiter-go/httplimit"
 )
 
 // route is a call that clients can make. It is also the source of the OpenAPI
@@ -70,16 +72,27 @@ func (s *Server) addRoutes() error {
 	s.routes = append(append(append(s.routes, leaseRoutes()...), readRoutes()...), historyRoutes()...)
 	for i := range s.routes {
 		rt := &s.routes[i]
-		s.mux.Handle(rt.method+" "+rt.path, s.serve(rt))
+		s.handle(rt.method, rt.path, s.serve(rt))
 	}
+	s.mux.Handle("/", &httplimit.Problem{Status: http.StatusNotFound})
 	document, err := s.openAPI()
 	if err != nil {
 		return fmt.Errorf("openapi: %w", err)
 	}
-	s.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
-		_ = newReply(w.Header(), http.StatusOK, "application/json", document).write(w)
+	s.handle(http.MethodGet, "/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		_ = newReply(w.Header(), http.StatusOK, typeJSON, document).write(w)
 	})
-	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answerProbe(w, http.StatusOK, "alive") })
-	s.mux.HandleFunc("GET /readyz", s.serveReady)
+	s.handle(http.MethodGet, "/healthz", func(w http.ResponseWriter, _ *http.Request) { answerProbe(w, http.StatusOK, "alive") })
+	s.handle(http.MethodGet, "/readyz", s.serveReady)
 	return nil
+}
+
+// handle registers a path with its only method. Other methods get a problem
+// document.
+func (s *Server) handle(method, path string, handler http.HandlerFunc) {
+	s.mux.HandleFunc(method+" "+path, handler)
+	s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", method)
+		(&httplimit.Problem{Status: http.StatusMethodNotAllowed}).ServeHTTP(w, r)
+	})
 }

@@ -92,7 +92,7 @@ func New(repo limiter.Repository, opts *Options) (*Server, error) {
 	if err := s.addRoutes(); err != nil {
 		return nil, err
 	}
-	s.handler = listen.Hosts(http.HandlerFunc(s.dispatch), o.Hosts...)
+	s.handler = listen.Hosts(s.mux, o.Hosts...)
 	return s, nil
 }
 
