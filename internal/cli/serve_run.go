@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/escrow"
 	"github.com/zeroae/zae-limiter-go/internal/listen"
@@ -145,7 +143,7 @@ func (o *serveOptions) serve(ctx context.Context, repo limiter.Repository, bound
 	o.done("Serving %s://%s %s", scheme, bound["listen"].Addr(), o.location())
 	if l := bound["grpc-listen"]; l != nil {
 		service := rls.New(s.CallerLimiter, rules.Get(), &rls.Options{OnError: problems.report})
-		services = append(services, s.GRPC(l, func(r grpc.ServiceRegistrar) { service.Register(r) }, &server.GRPCOptions{
+		services = append(services, s.GRPC(l, service.Register, &server.GRPCOptions{
 			TLS: tlsConfig, MaxConns: o.http.MaxConns, MaxRequests: o.http.MaxRequests,
 			Before: func() { service.SetRules(rules.Get()) },
 		}))

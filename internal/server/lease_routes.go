@@ -95,9 +95,9 @@ func acquire(c *call, body acquireBody) (*admission, error) {
 		s.leases.release()
 		return nil, err
 	}
-	(*httplimit.Fields)(nil).Set(c.header, lease.Decision())
-	outage := lease.Outage()
-	admitted := &admission{Consumed: maps.Collect(lease.Consumed().All()), Outage: outage != nil, Limits: ownLimits(req, lease.Decision())}
+	decision, outage := lease.Decision(), lease.Outage()
+	(*httplimit.Fields)(nil).Set(c.header, decision)
+	admitted := &admission{Consumed: maps.Collect(lease.Consumed().All()), Outage: outage != nil, Limits: ownLimits(req, decision)}
 	if outage != nil {
 		s.opts.OnError(outage)
 	}
