@@ -36,10 +36,11 @@ with --grpc-listen the rate limit service of Envoy. The server describes itself
 at /openapi.json, and answers probes at /healthz and /readyz.
 
 An address that other machines can reach needs --tokens, --tls-cert and
---tls-key, or --insecure. A token allows to acquire, to read, or both (admin), in
-one namespace; "zae-limiter serve token" makes one. Without --tokens, every
-caller has the role admin in --namespace. Changes of the files of tokens, rules
-and certificates apply within a second; a broken file changes nothing.
+--tls-key, or --insecure. A bearer token allows to acquire, to read, or both
+(admin), in one namespace; "zae-limiter serve token" makes one. Without
+--tokens, every caller has the role admin in --namespace. Changes of the files
+of tokens, rules and certificates apply within a second; a broken file changes
+nothing.
 
 A client settles its lease by another call. A lease that is not settled within
 --lease-ttl is committed as it stands. An interrupt or SIGTERM refuses new
@@ -73,7 +74,7 @@ func (o *serveOptions) addServe(cmd *cobra.Command) {
 	addFlag(cmd, &o.grpc, "grpc-listen", "address", "", "address of gRPC, with Envoy's rate limit service; needs --rules", parseAddress)
 	addFlag(cmd, &o.metrics, "metrics-listen", "address", "", "address of /metrics, without tokens or TLS", parseAddress)
 	addFlag(cmd, &o.rules, "rules", file, "", "YAML file that maps Envoy's descriptors to entities and limits", parseText)
-	addFlag(cmd, &o.tokens, "tokens", file, "", "YAML file of tokens, hashed, with a role and a namespace each", parseText)
+	addFlag(cmd, &o.tokens, "tokens", file, "", "YAML file of bearer tokens, hashed, with a role and a namespace each", parseText)
 	addFlag(cmd, &o.tls.Cert, "tls-cert", file, "", "PEM file of the server's certificate", parseText)
 	addFlag(cmd, &o.tls.Key, "tls-key", file, "", "PEM file of the certificate's key", parseText)
 	addFlag(cmd, &o.tls.ClientCA, "tls-client-ca", file, "", "PEM file of authorities; clients must have a certificate of one", parseText)

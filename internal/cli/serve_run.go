@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -67,7 +68,7 @@ func runServe(ctx context.Context, o *serveOptions) (err error) {
 		return err
 	}
 	if o.escrow {
-		repo = escrow.New(repo, nil)
+		repo = escrow.New(repo, nil) //nolint:contextcheck // it returns tokens after the calls that took them
 	}
 	defer func() { err = errors.Join(err, repo.Close()) }()
 	return o.serve(ctx, repo, bound, tlsConfig, rules)
@@ -128,7 +129,7 @@ func bindError(flag, addr string, err error) error {
 func (o *serveOptions) serve(ctx context.Context, repo limiter.Repository, bound map[string]net.Listener, tlsConfig *tls.Config, rules *listen.Files[*rls.Rules]) error {
 	problems := &throttled{warn: o.warn}
 	opts := o.server
-	opts.Namespace, opts.Hosts, opts.Now, opts.Version = o.namespaceName(), append(o.hosts, certificateNames(tlsConfig)...), o.now, thisBuild().Version
+	opts.Namespace, opts.Hosts, opts.Now, opts.Version = o.namespaceName(), slices.Concat(o.hosts, certificateNames(tlsConfig)), o.now, thisBuild().Version
 	opts.OnError = problems.report
 	s, err := server.New(repo, &opts)
 	if err != nil {

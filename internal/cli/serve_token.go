@@ -19,10 +19,10 @@ func newServeToken(c *console) *cobra.Command {
 	o := serveTokenOptions{console: c, role: server.RoleAcquire, namespace: defaultNamespace}
 	cmd := &cobra.Command{
 		Use:   "token NAME",
-		Short: "Make a token for the server",
-		Long: `Make a token for the server. The token is printed on stderr, once, for the
+		Short: "Make a bearer token for the server",
+		Long: `Make a bearer token for the server. It is printed on stderr, once, for the
 client that sends it as "Authorization: Bearer TOKEN". Its entry for the file of
---tokens is printed on stdout; it holds only the token's hash.`,
+--tokens is printed on stdout; it holds only the hash.`,
 		Example: `  (echo tokens:; zae-limiter serve token gateway) > tokens.yaml
   zae-limiter serve token dashboard --role read >> tokens.yaml`,
 		Args: arguments(argument{"NAME", func(s string) error {

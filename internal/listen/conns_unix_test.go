@@ -27,7 +27,7 @@ func TestManyIdleConnectionsDoNotStopIt(t *testing.T) {
 	}
 	addr := start(t, http.HandlerFunc(hello), &listen.Options{MaxConns: most})
 	for i := range n {
-		conn, err := net.Dial("tcp", addr)
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
 		if err != nil {
 			t.Fatalf("connection %d: %v", i, err)
 		}

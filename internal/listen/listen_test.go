@@ -88,7 +88,7 @@ func TestBusyConnectionsStay(t *testing.T) {
 		}
 		hello(w, r)
 	}), &listen.Options{MaxConns: 2})
-	slow, err := net.Dial("tcp", addr)
+	slow, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -174,7 +174,7 @@ func TestClientGone(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- listen.Run(ctx, nil, listen.HTTP(l, seen, nil)) }()
-	client, err := net.Dial("tcp", l.Addr().String())
+	client, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}

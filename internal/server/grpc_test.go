@@ -96,7 +96,7 @@ func TestGRPCWithManyIdleConnections(t *testing.T) {
 	}
 	for range 3 {
 		for range 100 {
-			conn, err := net.Dial("tcp", addr)
+			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
 			if err != nil {
 				t.Fatal(err)
 			}
