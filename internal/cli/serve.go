@@ -86,13 +86,13 @@ func (o *serveOptions) addServe(cmd *cobra.Command) {
 
 // addBounds adds the flags that bound what clients can hold.
 func (o *serveOptions) addBounds(cmd *cobra.Command) {
-	addDefault(cmd, &o.server.MaxLeases, server.DefaultMaxLeases, "max-leases", "number", "open leases at a time", parseCount)
+	addDefault(cmd, &o.server.MaxLeases, server.DefaultMaxLeases, "max-leases", "number", "open leases at a time; of several tokens, each has half", parseCount)
 	addDefault(cmd, &o.server.LeaseTTL, server.DefaultLeaseTTL, "lease-ttl", "duration", "time until an open lease is committed", parseDuration)
 	addDefault(cmd, &o.server.MaxKeys, server.DefaultMaxKeys, "max-keys", "number", "idempotency keys of a token at a time", parseCount)
 	addDefault(cmd, &o.server.KeyTTL, server.DefaultKeyTTL, "key-ttl", "duration", "time for which the answer to a key is kept", parseDuration)
 	addDefault(cmd, &o.server.MaxBody, server.DefaultMaxBody, "max-body", "number", "bytes of a request's body", parseBytes)
 	addDefault(cmd, &o.server.Timeout, server.DefaultTimeout, "store-timeout", "duration", "time for a call of the store", parseDuration)
-	addDefault(cmd, &o.http.MaxRequests, listen.DefaultMaxRequests, "max-requests", "number", "requests at a time", parseCount)
+	addDefault(cmd, &o.server.MaxRequests, server.DefaultMaxRequests, "max-requests", "number", "requests at a time", parseCount)
 	addDefault(cmd, &o.http.MaxConns, listen.DefaultMaxConns, "max-connections", "number", "connections at a time; more replace the idlest", parseCount)
 	addDefault(cmd, &o.http.HeaderTimeout, listen.DefaultHeaderTimeout, "header-timeout", "duration", "time to receive the header of a request", parseDuration)
 	addDefault(cmd, &o.http.ReadTimeout, listen.DefaultReadTimeout, "read-timeout", "duration", "time to receive a request", parseDuration)

@@ -135,7 +135,7 @@ func (o *serveOptions) serve(ctx context.Context, repo limiter.Repository, bound
 	if err != nil {
 		return usagef("%v", err)
 	}
-	o.http.TLS = tlsConfig
+	o.http.TLS, o.http.MaxRequests = tlsConfig, -1 // the server bounds them itself
 	services := []listen.Service{listen.HTTP(bound["listen"], s, &o.http)}
 	scheme := "http"
 	if tlsConfig != nil {
@@ -145,7 +145,7 @@ func (o *serveOptions) serve(ctx context.Context, repo limiter.Repository, bound
 	if l := bound["grpc-listen"]; l != nil {
 		service := rls.New(s.CallerLimiter, rules.Get(), &rls.Options{OnError: problems.report})
 		services = append(services, s.GRPC(l, service.Register, &server.GRPCOptions{
-			TLS: tlsConfig, MaxConns: o.http.MaxConns, MaxRequests: o.http.MaxRequests,
+			TLS: tlsConfig, MaxConns: o.http.MaxConns, MaxRequests: opts.MaxRequests,
 			Before: func() { service.SetRules(rules.Get()) },
 		}))
 		o.done("Serving Envoy's rate limit service on %s", l.Addr())

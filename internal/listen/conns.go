@@ -81,6 +81,21 @@ func (s *Conns) add(conn *Conn) bool {
 	return true
 }
 
+// closeIdle closes the connections without a request under way.
+func (s *Conns) closeIdle() {
+	s.mu.Lock()
+	var idle []*Conn
+	for c := range s.all {
+		if c.busy.Load() == 0 {
+			idle = append(idle, c)
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range idle {
+		_ = c.Close()
+	}
+}
+
 // idlest returns the connection to replace, or nil if all are busy.
 func (s *Conns) idlest() *Conn {
 	var stranger, idle *Conn
@@ -162,6 +177,17 @@ func rememberConn(ctx context.Context, c net.Conn) context.Context {
 		c = secured.NetConn()
 	}
 	return context.WithValue(ctx, connKey{}, c)
+}
+
+// Receive calls read, which waits for the client of a request, as for the rest of
+// a body. Meanwhile no request counts as under way, so that clients that send
+// slowly can be replaced. Then read fails.
+func Receive(r *http.Request, read func()) {
+	if conn, ok := r.Context().Value(connKey{}).(*Conn); ok {
+		conn.busy.Add(-1)
+		defer conn.Begin()
+	}
+	read()
 }
 
 // countBusy marks the connection of a request as busy while next runs.

@@ -43,7 +43,7 @@ type Options struct {
 	IdleTimeout   time.Duration // between the requests of a connection; default 1 min
 	HeaderBytes   int           // of a request; default 16 KiB
 	MaxConns      int           // connections at a time; default 4096; see Conns
-	MaxRequests   int           // requests at a time, beyond which the answer is 503; default 1024
+	MaxRequests   int           // requests at a time, beyond which the answer is 503; default 1024; negative for no bound
 	Log           *slog.Logger  // receives failed handshakes and panics of handlers; default: nowhere
 }
 
@@ -61,6 +61,7 @@ const (
 // Server serves HTTP on one listener. It is a Service.
 type Server struct {
 	listener net.Listener
+	conns    *Conns
 	http     *http.Server
 	tls      bool
 }
@@ -77,6 +78,7 @@ func HTTP(listener net.Listener, handler http.Handler, opts *Options) *Server {
 	conns := NewConns(opts.MaxConns)
 	return &Server{
 		listener: conns.Listener(listener),
+		conns:    conns,
 		tls:      opts.TLS != nil,
 		http: &http.Server{
 			Handler:           countBusy(limitRequests(handler, cmp.Or(opts.MaxRequests, DefaultMaxRequests))),
@@ -106,26 +108,29 @@ func (s *Server) Serve() error {
 	} else {
 		err = s.http.Serve(s.listener)
 	}
-	if errors.Is(err, http.ErrServerClosed) {
+	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
 		return nil
 	}
 	return err
 }
 
-// Shutdown stops accepting, waits for the requests under way until ctx ends, and
-// then closes their connections.
+// Shutdown stops accepting, closes the connections without a request under way,
+// waits for the requests under way until ctx ends, and then closes the rest. A
+// request that has not arrived is not under way, so slow clients delay nothing.
 func (s *Server) Shutdown(ctx context.Context) error {
+	_ = s.listener.Close()
+	s.conns.closeIdle()
 	if err := s.http.Shutdown(ctx); err != nil {
 		return errors.Join(fmt.Errorf("requests are still under way on %s: %w", s.Addr(), err), s.http.Close())
-	}
-	if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) { // it is open if Serve was never called
-		return err
 	}
 	return nil
 }
 
 // limitRequests answers 503 beyond n requests at a time.
 func limitRequests(next http.Handler, n int) http.Handler {
+	if n < 0 {
+		return next
+	}
 	free := make(chan struct{}, n)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {

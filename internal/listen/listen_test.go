@@ -108,6 +108,36 @@ func TestBusyConnectionsStay(t *testing.T) {
 	_ = res.Body.Close()
 }
 
+// Clients that send slowly hold neither connections nor a shutdown.
+func TestSlowBodiesHoldNothing(t *testing.T) {
+	reading := make(chan struct{}, 10)
+	var conns []net.Conn
+	t.Cleanup(func() { // after the server has drained
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+	})
+	addr := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			reading <- struct{}{}
+			listen.Receive(r, func() { _, _ = io.ReadAll(r.Body) })
+		}
+		hello(w, r)
+	}), &listen.Options{MaxConns: 2})
+	for range 6 {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, conn)
+		_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nx")
+		<-reading
+		if status, _ := ask(t, addr); status != http.StatusOK {
+			t.Fatalf("status %d", status)
+		}
+	}
+}
+
 func TestRequestsAreLimited(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	addr := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -5,14 +5,17 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/internal/listen"
 )
 
 // call is one request to a route.
@@ -88,9 +91,9 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error
 	var err error
 	if r.ContentLength >= 0 && r.ContentLength <= most {
 		body = make([]byte, r.ContentLength)
-		_, err = io.ReadFull(r.Body, body)
+		listen.Receive(r, func() { _, err = io.ReadFull(r.Body, body) })
 	} else {
-		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+		listen.Receive(r, func() { body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, most)) })
 	}
 	if tooLong, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, tooLong
@@ -145,8 +148,19 @@ func parseKey(values []string) (string, error) {
 	return "", &httplimit.Problem{Status: http.StatusBadRequest, Detail: "Idempotency-Key: must be one value of 1 to 255 printable ASCII characters"}
 }
 
-// run calls the route and encodes its answer.
-func (s *Server) run(c *call, rt *route) *reply {
+// run calls the route and encodes its answer, if there is a place for the call.
+func (s *Server) run(c *call, rt *route) (result *reply) {
+	select {
+	case s.running <- struct{}{}:
+		defer func() { <-s.running }()
+	default:
+		return s.fail(c.header, errTooMany)
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			result = s.fail(c.header, fmt.Errorf("%s panicked: %v\n%s", rt.path, p, debug.Stack()))
+		}
+	}()
 	answer, err := rt.do(c)
 	if err != nil {
 		if errors.Is(err, limiter.ErrNotFound) && c.view != s.home {

@@ -192,3 +192,53 @@ func TestClientGone(t *testing.T) {
 		t.Errorf("%s is left, %d leases", r.left("key"), r.Leases())
 	}
 }
+
+// panicking panics at every charge.
+type panicking struct{ limiter.Repository }
+
+func (panicking) Consume(context.Context, time.Time, limiter.Charge) (limiter.Outcome, error) {
+	panic("secret text")
+}
+
+// A panic is 500 for the client, a report for the operator, and holds nothing.
+func TestPanic(t *testing.T) {
+	var reported error
+	r := newRig(t, panicking{memory.New(nil)}, Options{MaxLeases: 1, MaxRequests: 1, OnError: func(err error) { reported = err }})
+	for range 3 {
+		w := r.send(request{path: "/v1/acquire", key: "k", body: acquireJSON("key", `{"tpm":1}`)})
+		if w.Code != 500 || strings.Contains(w.Body.String(), "secret") || strings.Contains(w.Body.String(), ".go") {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+	if reported == nil || !strings.Contains(reported.Error(), "secret text") || r.Leases() != 0 || r.keys.len() != 0 {
+		t.Errorf("%v, %d leases, %d keys", reported, r.Leases(), r.keys.len())
+	}
+}
+
+// Calls beyond the bound are refused, and clients that send slowly do not count.
+func TestRequestsAreBounded(t *testing.T) {
+	store := &heldStore{memory.New(nil), make(chan struct{}, 1), make(chan struct{})}
+	r := newRig(t, store, Options{MaxRequests: 1})
+	url := serveOnLoopback(t, r)
+	for range 20 { // bodies that never arrive
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		_, _ = io.WriteString(conn, "POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+	}
+	first := make(chan int, 1)
+	go func() { first <- r.send(request{path: "/v1/acquire", body: acquireJSON("key", `{"tpm":1}`)}).Code }()
+	<-store.begun
+	if status, body := postJSON(t, url+"/v1/acquire", acquireJSON("key", `{"tpm":1}`)); status != 503 || !strings.Contains(body, "too many requests") {
+		t.Errorf("%d %s", status, body)
+	}
+	close(store.hold)
+	if status := <-first; status != 200 {
+		t.Errorf("status %d", status)
+	}
+	if status, body := postJSON(t, url+"/v1/acquire", acquireJSON("key", `{"tpm":1}`)); status != 200 {
+		t.Errorf("%d %s", status, body)
+	}
+}

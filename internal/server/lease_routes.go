@@ -87,12 +87,17 @@ func acquire(c *call, body acquireBody) (*admission, error) {
 	if s.draining.Load() {
 		return nil, errDraining
 	}
-	if !s.leases.reserve() {
+	if !s.leases.reserve(c.by.owner, s.leaseShare()) {
 		return nil, errBusy
 	}
+	kept := false
+	defer func() {
+		if !kept {
+			s.leases.release(c.by.owner)
+		}
+	}()
 	lease, err := c.lim.Acquire(c.ctx, req)
 	if err != nil {
-		s.leases.release()
 		return nil, err
 	}
 	decision, outage := lease.Decision(), lease.Outage()
@@ -102,9 +107,9 @@ func acquire(c *call, body acquireBody) (*admission, error) {
 		s.opts.OnError(outage)
 	}
 	if outage != nil || body.Commit {
-		s.leases.release()
 		return admitted, lease.Commit(c.ctx) // without adjustments it does no I/O
 	}
+	kept = true
 	open := s.leases.add(lease, c.by.owner)
 	c.undo = func() {
 		s.leases.remove(open)
@@ -115,6 +120,15 @@ func acquire(c *call, body acquireBody) (*admission, error) {
 	ends := open.ends.UTC().Truncate(time.Millisecond)
 	admitted.Lease, admitted.ExpiresAt = &open.id, &ends
 	return admitted, nil
+}
+
+// leaseShare returns how many leases one caller may have open. Where there are
+// several tokens, none can lock the others out.
+func (s *Server) leaseShare() int {
+	if s.opts.Tokens != nil && s.opts.Tokens.Len() > 1 {
+		return max(1, s.leases.most/2)
+	}
+	return s.leases.most
 }
 
 // ownLimits returns the limits of the requesting entity, without its parent's.

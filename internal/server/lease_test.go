@@ -112,6 +112,18 @@ func TestMaxLeases(t *testing.T) {
 	r.acquire("", "key", `{"rpm":1}`)
 }
 
+// One of several tokens cannot take all leases.
+func TestLeasesAreShared(t *testing.T) {
+	tokens, secret := openTokens(t, TokenEntry{Role: RoleAcquire, Namespace: "default"}, TokenEntry{Role: RoleAcquire, Namespace: "default"})
+	r := newMemoryRig(t, Options{Tokens: tokens, MaxLeases: 4})
+	first := r.acquire(secret[0], "key", `{"rpm":1}`)
+	r.acquire(secret[0], "key", `{"rpm":1}`)
+	r.want(503, request{path: "/v1/acquire", token: secret[0], body: acquireJSON("key", `{"rpm":1}`)})
+	r.acquire(secret[1], "key", `{"rpm":1}`)
+	r.want(200, request{path: "/v1/leases/" + first + "/commit", token: secret[0], body: `{}`})
+	r.acquire(secret[0], "key", `{"rpm":1}`)
+}
+
 // A lease that is not ended in time is committed with its corrections.
 func TestLeasesExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

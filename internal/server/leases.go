@@ -20,8 +20,9 @@ type leaseTable struct {
 	onError  func(error)
 	mu       sync.Mutex
 	byID     map[string]*openLease
-	order    list.List // of *openLease, by their end, since all live equally long
-	reserved int       // places of acquires under way
+	order    list.List     // of *openLease, by their end, since all live equally long
+	reserved int           // places of acquires under way
+	held     map[owner]int // places of each caller, with reserved ones
 	timer    *time.Timer
 	empty    chan struct{} // not nil while a caller waits for the table to be empty
 	settling sync.WaitGroup
@@ -39,27 +40,36 @@ type openLease struct {
 }
 
 func newLeaseTable(most int, ttl time.Duration, onError func(error)) *leaseTable {
-	return &leaseTable{most: most, ttl: ttl, onError: onError, byID: map[string]*openLease{}}
+	return &leaseTable{most: most, ttl: ttl, onError: onError, byID: map[string]*openLease{}, held: map[owner]int{}}
 }
 
-// reserve keeps a place for a lease and reports whether there was one. The caller
-// then calls add or release.
-func (t *leaseTable) reserve() bool {
+// reserve keeps a place for a lease of a caller, who may have at most share, and
+// reports whether there was one. The caller then calls add or release.
+func (t *leaseTable) reserve(by owner, share int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.byID)+t.reserved >= t.most {
+	if len(t.byID)+t.reserved >= t.most || t.held[by] >= share {
 		return false
 	}
 	t.reserved++
+	t.held[by]++
 	return true
 }
 
 // release gives a reserved place up.
-func (t *leaseTable) release() {
+func (t *leaseTable) release(by owner) {
 	t.mu.Lock()
 	t.reserved--
+	t.free(by)
 	t.notifyEmpty()
 	t.mu.Unlock()
+}
+
+// free gives a place of a caller up.
+func (t *leaseTable) free(by owner) {
+	if t.held[by]--; t.held[by] == 0 {
+		delete(t.held, by)
+	}
 }
 
 // add stores a lease in a reserved place under a new ID.
@@ -99,6 +109,7 @@ func (t *leaseTable) forget(open *openLease) {
 	if t.byID[open.id] == open {
 		delete(t.byID, open.id)
 		t.order.Remove(open.place)
+		t.free(open.owner)
 		t.notifyEmpty()
 	}
 }

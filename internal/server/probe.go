@@ -5,32 +5,33 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // readiness caches the answer of the store, since anyone may ask for it.
 type readiness struct {
-	mu   sync.Mutex
-	at   time.Time
-	last error
+	asking sync.Mutex
+	ok     atomic.Bool
+	until  atomic.Int64 // when to ask again, in nanoseconds
 }
 
 // Times of a readiness check: how long it may take, and how long its result is
 // used.
 const readyTimeout, readyAge = 2 * time.Second, time.Second
 
-// check asks the store, at most once in readyAge.
-func (r *readiness) check(ctx context.Context, ping func(context.Context) error) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.at.IsZero() && time.Since(r.at) < readyAge {
-		return r.last
+// check reports whether the store answers. It asks at most once in readyAge, and
+// meanwhile others get the last result.
+func (r *readiness) check(ctx context.Context, ping func(context.Context) error) bool {
+	if time.Now().UnixNano() < r.until.Load() || !r.asking.TryLock() {
+		return r.ok.Load()
 	}
+	defer r.asking.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
 	defer cancel()
-	r.last = ping(ctx)
-	r.at = time.Now()
-	return r.last
+	r.ok.Store(ping(ctx) == nil)
+	r.until.Store(time.Now().Add(readyAge).UnixNano())
+	return r.ok.Load()
 }
 
 // serveReady answers whether the server can take work.
@@ -38,7 +39,7 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case s.draining.Load():
 		answerProbe(w, http.StatusServiceUnavailable, "draining")
-	case s.ready.check(r.Context(), s.home.lim.Ping) != nil:
+	case !s.ready.check(r.Context(), s.home.lim.Ping):
 		answerProbe(w, http.StatusServiceUnavailable, "the store does not answer")
 	default:
 		answerProbe(w, http.StatusOK, "ready")

@@ -20,6 +20,9 @@ var errUnsettled = &httplimit.Problem{Status: http.StatusServiceUnavailable, Det
 // errBusy answers an acquire that finds no place for its lease.
 var errBusy = &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "too many leases are open; retry in a second", RetryAfter: time.Second}
 
+// errTooMany answers a call that finds no place.
+var errTooMany = &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "too many requests are under way; retry in a second", RetryAfter: time.Second}
+
 // errDraining answers an acquire while the server shuts down.
 var errDraining = &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "the server is shutting down; retry at another instance", RetryAfter: time.Second}
 

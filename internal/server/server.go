@@ -21,9 +21,14 @@ type Options struct {
 	Namespace string // the name of repo's namespace; default "default"
 	// Tokens authenticates callers. Without tokens, every caller has the role
 	// admin in Namespace.
-	Tokens    *Tokens
-	Hosts     []string         // host names of the server, besides IP addresses and localhost; "*" for any
-	MaxLeases int              // open at a time; default 10,000
+	Tokens *Tokens
+	Hosts  []string // host names of the server, besides IP addresses and localhost; "*" for any
+	// MaxRequests bounds the calls under way; default 1024. A call is under way
+	// when its body has arrived, so slow clients do not count.
+	MaxRequests int
+	// MaxLeases bounds the leases that are open; default 10,000. Where there are
+	// several tokens, each may have half of them.
+	MaxLeases int
 	LeaseTTL  time.Duration    // a lease that is not ended by then is committed; default 10 min
 	MaxKeys   int              // idempotency keys of a token; default 10,000
 	KeyTTL    time.Duration    // how long an answer is kept for its key; default 10 min
@@ -36,12 +41,13 @@ type Options struct {
 
 // Defaults of Options.
 const (
-	DefaultMaxLeases = 10_000
-	DefaultLeaseTTL  = 10 * time.Minute
-	DefaultMaxKeys   = 10_000
-	DefaultKeyTTL    = 10 * time.Minute
-	DefaultMaxBody   = 64 << 10
-	DefaultTimeout   = 5 * time.Second
+	DefaultMaxRequests = 1024
+	DefaultMaxLeases   = 10_000
+	DefaultLeaseTTL    = 10 * time.Minute
+	DefaultMaxKeys     = 10_000
+	DefaultKeyTTL      = 10 * time.Minute
+	DefaultMaxBody     = 64 << 10
+	DefaultTimeout     = 5 * time.Second
 )
 
 // Server is an http.Handler. It is safe for concurrent use.
@@ -53,6 +59,7 @@ type Server struct {
 	home     *view
 	leases   *leaseTable
 	keys     *keyTable
+	running  chan struct{} // a place for each call under way
 	draining atomic.Bool
 	ready    readiness
 	mu       sync.Mutex
@@ -88,6 +95,7 @@ func New(repo limiter.Repository, opts *Options) (*Server, error) {
 	}
 	s.home = home
 	s.leases = newLeaseTable(cmp.Or(o.MaxLeases, DefaultMaxLeases), cmp.Or(o.LeaseTTL, DefaultLeaseTTL), o.OnError)
+	s.running = make(chan struct{}, cmp.Or(o.MaxRequests, DefaultMaxRequests))
 	s.keys = newKeyTable(cmp.Or(o.MaxKeys, DefaultMaxKeys), cmp.Or(o.KeyTTL, DefaultKeyTTL))
 	if err := s.addRoutes(); err != nil {
 		return nil, err

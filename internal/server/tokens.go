@@ -81,6 +81,9 @@ func (t *Tokens) Check(token string) (Identity, bool) {
 	return found, ok == 1
 }
 
+// Len returns the number of tokens.
+func (t *Tokens) Len() int { return len(t.file.Get()) }
+
 // NewToken returns a random token of 256 bits and its hash in the form of the
 // file.
 func NewToken() (token, hash string) {
