@@ -17,9 +17,10 @@ import (
 // however many, displace each other and no client that works. If a request is
 // under way on every connection, the new one is closed.
 type Conns struct {
-	most int
-	mu   sync.Mutex
-	all  map[*Conn]struct{}
+	most     int
+	draining atomic.Bool
+	mu       sync.Mutex
+	all      map[*Conn]struct{}
 }
 
 // NewConns returns an empty set of at most n connections; 0 is the default of
@@ -65,6 +66,10 @@ func (l *connListener) Accept() (net.Conn, error) {
 // add adds a connection and reports whether there was room, or room was made.
 func (s *Conns) add(conn *Conn) bool {
 	s.mu.Lock()
+	if s.draining.Load() {
+		s.mu.Unlock()
+		return false
+	}
 	var evicted *Conn
 	if len(s.all) >= s.most {
 		if evicted = s.idlest(); evicted == nil {
@@ -81,8 +86,10 @@ func (s *Conns) add(conn *Conn) bool {
 	return true
 }
 
-// closeIdle closes the connections without a request under way.
-func (s *Conns) closeIdle() {
+// drain refuses new connections, and closes those without a request under way,
+// now and when they come to wait for their client.
+func (s *Conns) drain() {
+	s.draining.Store(true)
 	s.mu.Lock()
 	var idle []*Conn
 	for c := range s.all {
@@ -186,6 +193,9 @@ func Receive(r *http.Request, read func()) {
 	if conn, ok := r.Context().Value(connKey{}).(*Conn); ok {
 		conn.busy.Add(-1)
 		defer conn.Begin()
+		if conn.set.draining.Load() {
+			_ = conn.Close()
+		}
 	}
 	read()
 }

@@ -108,7 +108,7 @@ func (s *Server) Serve() error {
 	} else {
 		err = s.http.Serve(s.listener)
 	}
-	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
+	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
 	return err
@@ -118,10 +118,12 @@ func (s *Server) Serve() error {
 // waits for the requests under way until ctx ends, and then closes the rest. A
 // request that has not arrived is not under way, so slow clients delay nothing.
 func (s *Server) Shutdown(ctx context.Context) error {
-	_ = s.listener.Close()
-	s.conns.closeIdle()
+	s.conns.drain()
 	if err := s.http.Shutdown(ctx); err != nil {
 		return errors.Join(fmt.Errorf("requests are still under way on %s: %w", s.Addr(), err), s.http.Close())
+	}
+	if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) { // it is open if Serve was never called
+		return err
 	}
 	return nil
 }
