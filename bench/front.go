@@ -8,7 +8,7 @@ var frontParts = []func(context.Context, config, *report) error{
 	frontHandler,
 	frontTelemetry,
 	frontEnvoy,
-	frontHandler, frontServe,
+	frontServe,
 }
 
 // frontSection measures what stands in front of traffic.
