@@ -60,7 +60,7 @@ file of --config (lease_ttl: 5m); flags come first, then the environment.
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), o) },
 	}
 	o.addServe(cmd)
-	cmd.AddCommand(newServeToken(c), newServeSchema(c, cmd))
+	cmd.AddCommand(newServeToken(c), newServeSchema(c, cmd), newServeRules(c))
 	return cmd
 }
 
