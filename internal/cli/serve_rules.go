@@ -12,15 +12,18 @@ import (
 )
 
 func newServeRules(c *console) *cobra.Command {
-	cmd := newGroup("rules", "Check the rules for Envoy",
-		`Check the file of "zae-limiter serve --rules", which maps the descriptors of
+	cmd := &cobra.Command{
+		Use: "rules", Short: "Check the rules for Envoy", Args: requireKnownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Long: `Check the file of "zae-limiter serve --rules", which maps the descriptors of
 Envoy to entities, resources and amounts:
 
     rules:
       - match: {api_key: "*", model: "*"}
         entity: "key-{api_key|hash}"
         resource: "{model}"
-        consume: {rpm: 1}`)
+        consume: {rpm: 1}`,
+	}
 	cmd.AddCommand(newServeRulesValidate(c), newServeRulesSchema(c))
 	return cmd
 }
@@ -69,7 +72,7 @@ func newServeRulesSchema(c *console) *cobra.Command {
 	return &cobra.Command{
 		Use:     "schema",
 		Short:   "Print the JSON Schema of rules",
-		Long:    "Print the JSON Schema of a file of rules, with which editors check and complete it.",
+		Long:    "Print the JSON Schema of a file of rules, with which editors check and complete\nit.",
 		Example: "  zae-limiter serve rules schema > rules.schema.json",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/escrow"
 	"github.com/zeroae/zae-limiter-go/internal/listen"
+	"github.com/zeroae/zae-limiter-go/internal/observe"
 	"github.com/zeroae/zae-limiter-go/internal/rls"
 	"github.com/zeroae/zae-limiter-go/internal/server"
 )
@@ -63,15 +65,47 @@ func runServe(ctx context.Context, o *serveOptions) (err error) {
 			_ = l.Close() // again, where a server has closed it
 		}
 	}()
-	repo, err := o.open(ctx, accessCreate)
+	observer, err := observe.Start(ctx, &observe.Options{Service: "zae-limiter serve", Version: thisBuild().Version, Log: o.logger()})
+	if err != nil {
+		return usagef("%v", err)
+	}
+	defer func() { err = errors.Join(err, o.endTelemetry(ctx, observer)) }()
+	repo, err := o.openObserved(ctx, observer)
 	if err != nil {
 		return err
+	}
+	defer func() { err = errors.Join(err, repo.Close()) }()
+	return o.serve(ctx, repo, bound, tlsConfig, rules, observer)
+}
+
+// logger returns a logger of errors that no client sees.
+func (o *serveOptions) logger() *slog.Logger { return observe.NewLogger(o.err, slog.LevelWarn) }
+
+// endTelemetry sends what is left. It has a time of its own, since ctx has ended.
+func (o *serveOptions) endTelemetry(ctx context.Context, observer *observe.Telemetry) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.drain)
+	defer cancel()
+	return observer.Shutdown(ctx)
+}
+
+// openObserved opens the store, with an escrow around it if that is set.
+func (o *serveOptions) openObserved(ctx context.Context, observer *observe.Telemetry) (limiter.Repository, error) {
+	namespace := o.namespaceName()
+	if err := (limiter.Namespace{Name: namespace}).Validate(); err != nil {
+		return nil, usagef("%v", err)
+	}
+	repo, err := o.openAs(ctx, openOptions{access: accessCreate, namespace: namespace, countCapacity: true})
+	if err != nil {
+		return nil, err
 	}
 	if o.escrow {
 		repo = escrow.New(repo, nil) //nolint:contextcheck // it returns tokens after the calls that took them
 	}
-	defer func() { err = errors.Join(err, repo.Close()) }()
-	return o.serve(ctx, repo, bound, tlsConfig, rules)
+	observed, err := observer.Wrap(repo, nil)
+	if err != nil {
+		return nil, errors.Join(err, repo.Close())
+	}
+	return observed, nil
 }
 
 func (o *serveOptions) parseRules(content ...[]byte) (*rls.Rules, error) {
@@ -126,7 +160,7 @@ func bindError(flag, addr string, err error) error {
 }
 
 // serve runs the servers until ctx ends, and drains them.
-func (o *serveOptions) serve(ctx context.Context, repo limiter.Repository, bound map[string]net.Listener, tlsConfig *tls.Config, rules *listen.Files[*rls.Rules]) error {
+func (o *serveOptions) serve(ctx context.Context, repo limiter.Repository, bound map[string]net.Listener, tlsConfig *tls.Config, rules *listen.Files[*rls.Rules], observer *observe.Telemetry) error {
 	problems := &throttled{warn: o.warn}
 	opts := o.server
 	opts.Namespace, opts.Hosts, opts.Now, opts.Version = o.namespaceName(), slices.Concat(o.hosts, certificateNames(tlsConfig)), o.now, thisBuild().Version
@@ -135,8 +169,11 @@ func (o *serveOptions) serve(ctx context.Context, repo limiter.Repository, bound
 	if err != nil {
 		return usagef("%v", err)
 	}
-	o.http.TLS, o.http.MaxRequests = tlsConfig, -1 // the server bounds them itself
-	services := []listen.Service{listen.HTTP(bound["listen"], s, &o.http)}
+	if err := observer.Report(s); err != nil {
+		return err
+	}
+	o.http.TLS, o.http.MaxRequests, o.http.Log = tlsConfig, -1, o.logger() // the server bounds requests itself
+	services := []listen.Service{listen.HTTP(bound["listen"], observe.Propagate(s), &o.http)}
 	scheme := "http"
 	if tlsConfig != nil {
 		scheme = "https"
@@ -152,7 +189,7 @@ func (o *serveOptions) serve(ctx context.Context, repo limiter.Repository, bound
 	}
 	if l := bound["metrics-listen"]; l != nil {
 		mux := http.NewServeMux()
-		mux.Handle("GET /metrics", s.Metrics())
+		mux.Handle("GET /metrics", observer.Metrics())
 		services = append(services, listen.HTTP(l, listen.Hosts(mux, o.hosts...), nil))
 		o.done("Serving http://%s/metrics", l.Addr())
 	}

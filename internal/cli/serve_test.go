@@ -166,7 +166,7 @@ func TestServeDrains(t *testing.T) {
 			}
 			metrics := s.await("/metrics")
 			s.URL = strings.TrimSuffix(regexp.MustCompile(`http://\S+`).FindString(metrics), "/metrics")
-			if text := s.text("/metrics"); !strings.Contains(text, "zae_limiter_server_leases_open 20\n") {
+			if text := s.text("/metrics"); !strings.Contains(text, "zae_limiter_server_leases 20\n") {
 				t.Errorf("metrics:\n%s", text)
 			}
 			code, said := s.stop()
