@@ -1,0 +1,181 @@
+package llm
+
+import (
+	"mime"
+	"strings"
+)
+
+// Answer reads the usage from an answer as its bytes pass by. It keeps a few
+// kilobytes of an answer at most, and up to MaxBytes of a compressed one. It never
+// fails: an answer in another form has an unknown usage.
+type Answer struct {
+	format Format
+	stream bool
+	zipped *zipped // nil unless the answer is compressed
+	opaque bool    // the encoding is unknown
+
+	events eventSplitter
+	scan   scanner
+	start  []byte // the first bytes of an event's data, to find the end of a stream
+
+	usage     Usage
+	anthropic anthropic
+	input     bool  // usage.Input is known
+	complete  bool  // usage is known
+	ended     bool  // a stream said that it is complete
+	reported  bool  // usage holds a report that the end of a stream makes final
+	text      int64 // bytes of text in a stream
+}
+
+// AnswerOptions configures NewAnswer.
+type AnswerOptions struct {
+	// MaxBytes bounds how much of a compressed answer is kept, and how much of it
+	// is read after decompression; default DefaultMaxBytes. The usage of a longer
+	// answer is unknown.
+	MaxBytes int64
+}
+
+// DefaultMaxBytes is the default of AnswerOptions.MaxBytes.
+const DefaultMaxBytes = 16 << 20
+
+const streamEnd = "[DONE]"
+
+// NewAnswer returns a reader of an answer with the given Content-Type and
+// Content-Encoding. It reads plain and gzip encodings.
+func NewAnswer(f Format, contentType, encoding string, opts *AnswerOptions) *Answer {
+	media, _, _ := mime.ParseMediaType(contentType)
+	a := &Answer{format: f, stream: media == "text/event-stream"}
+	switch strings.ToLower(strings.TrimSpace(encoding)) {
+	case "", "identity":
+	case "gzip", "x-gzip":
+		a.zipped = newZipped(opts)
+	default:
+		a.opaque = true
+	}
+	return a
+}
+
+// Write reads the next part of the answer. It always returns len(p) and nil.
+func (a *Answer) Write(p []byte) (int, error) {
+	switch {
+	case a.opaque:
+	case a.zipped != nil:
+		a.zipped.write(p)
+	case a.stream:
+		a.writeStream(p)
+	default:
+		a.scan.write(p)
+	}
+	return len(p), nil
+}
+
+// Close ends the answer, so that Usage is final. It always returns nil.
+func (a *Answer) Close() error {
+	if a.zipped != nil {
+		z := a.zipped
+		a.zipped = nil
+		z.copyTo(a)
+		a.opaque = true
+	}
+	if !a.stream && !a.complete {
+		a.endBody()
+	}
+	return nil
+}
+
+// Usage returns the usage and reports whether it is final. If it is not, Input is
+// 0 unless the answer reported it, and Output is an estimate of what has arrived
+// so far.
+func (a *Answer) Usage() (u Usage, complete bool) {
+	u = a.usage
+	if !a.complete {
+		u.Output = max(u.Output, a.text/bytesPerToken)
+	}
+	return u, a.complete
+}
+
+// inputKnown reports whether the answer has reported the tokens of the prompt.
+func (a *Answer) inputKnown() bool { return a.complete || a.input }
+
+func (a *Answer) writeStream(p []byte) {
+	for len(p) > 0 {
+		n, ended := a.events.next(p, a.writeData)
+		p = p[n:]
+		if ended {
+			a.endEvent()
+		}
+	}
+}
+
+func (a *Answer) writeData(data []byte) {
+	if room := len(streamEnd) + 1 - len(a.start); room > 0 {
+		a.start = append(a.start, data[:min(room, len(data))]...)
+	}
+	a.scan.write(data)
+}
+
+// endBody reads the usage of a body that is no stream.
+func (a *Answer) endBody() {
+	found := a.scan.found
+	if found.usage == nil || found.usageParent != "" {
+		return
+	}
+	w := parseUsage(found.usage)
+	if a.format == Messages {
+		a.anthropic.merge(w)
+		a.usage, a.complete = a.anthropic.usage(), w.Output.known
+		return
+	}
+	if u, ok := w.openAI(); ok {
+		a.usage, a.complete = u, true
+	}
+}
+
+// endEvent reads the usage of an event.
+func (a *Answer) endEvent() {
+	found := a.scan.found
+	a.text += found.text
+	switch a.format {
+	case Messages:
+		a.endMessagesEvent(found)
+	case Responses:
+		if found.usage != nil && found.usageParent == "response" {
+			if u, ok := parseUsage(found.usage).openAI(); ok {
+				a.usage, a.complete = u, true
+			}
+		}
+	default:
+		a.endChunk(found)
+	}
+	a.scan.reset()
+	a.start = a.start[:0]
+}
+
+// endMessagesEvent reads an event of Anthropic's. Usage is cumulative: every
+// report replaces the one before.
+func (a *Answer) endMessagesEvent(found found) {
+	if found.usage != nil && found.usageParent != "response" {
+		w := parseUsage(found.usage)
+		a.anthropic.merge(w)
+		a.usage = a.anthropic.usage()
+		a.input = a.input || w.Input.known
+		a.reported = a.reported || found.usageParent == ""
+	}
+	if found.kind == "message_stop" {
+		a.complete = a.reported
+	}
+}
+
+// endChunk reads a chunk of OpenAI's chat completions. The usage comes with the
+// last chunk, which has no choices. Some servers repeat it in every chunk.
+func (a *Answer) endChunk(found found) {
+	if found.usage != nil && found.usageParent == "" {
+		if u, ok := parseUsage(found.usage).openAI(); ok {
+			a.usage, a.input, a.reported = u, true, true
+			a.complete = a.complete || found.emptyChoices
+		}
+	}
+	if string(a.start) == streamEnd {
+		a.complete = a.reported
+	}
+}

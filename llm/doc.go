@@ -1,0 +1,27 @@
+// Package llm computes what a call of a large language model costs: an estimate
+// before the call, and the usage that the answer reports after it.
+//
+// [ParseRequest] reads requests of OpenAI-compatible APIs (chat completions,
+// completions, responses, embeddings) and of Anthropic's messages. [Answer] reads
+// their answers, whole bodies and streams alike, as the bytes pass by. It never
+// changes them and needs little memory, however long an answer is.
+//
+// [Limiter] connects both with a rate limiter:
+//
+//	lim, err := llm.New(limits, &llm.Options{Limits: llm.Limits{Requests: "rpm", Total: "tpm"}})
+//	req, err := llm.ParseRequest(llm.Chat, body, nil)
+//	lease, err := lim.Acquire(ctx, "key-abc", req.Model, req)
+//	defer lease.Rollback(ctx) // does nothing after Commit
+//	...
+//	lease.Answer("application/json", "").Write(answer)
+//	err = lease.Commit(ctx)
+//
+// # What is charged
+//
+// Acquire takes one request, the tokens of the prompt, and the tokens that the
+// answer may need: the maximum that the request sets, or else the average of
+// earlier answers to the same entity and model. Commit corrects the amounts to
+// the usage that the answer reports. Where an answer reports none, because it was
+// cut or its format has none, the estimate stays, and an answer longer than the
+// estimate is charged by its length.
+package llm

@@ -1,0 +1,82 @@
+package llm
+
+import "bytes"
+
+// StreamFilter removes the chunk with the usage from a stream of chat
+// completions, for a client that did not ask for it. All other bytes pass
+// unchanged. It holds back an event only until its last byte arrives, since
+// clients cannot use a part of an event. The zero value is ready to use.
+type StreamFilter struct {
+	events  eventSplitter
+	scan    scanner
+	held    []byte // the event that has not ended
+	pass    bool   // the event is too long to be held
+	dropped bool   // the last event was removed
+}
+
+// maxHeld bounds the bytes of an event that are held back. A chunk with usage is
+// much shorter.
+const maxHeld = 1 << 16
+
+// Filter returns the bytes to pass on after p has arrived. The result is valid
+// until the next call.
+func (f *StreamFilter) Filter(p []byte) []byte {
+	var out bytes.Buffer
+	if f.events.endsWith(p) && len(f.held) == 0 && !f.pass {
+		_, _ = f.events.next(p[:1], f.scan.write)
+		if !f.dropped {
+			out.WriteByte(p[0])
+		}
+		p = p[1:]
+	}
+	for len(p) > 0 {
+		n, ended := f.events.next(p, f.scan.write)
+		if f.pass {
+			out.Write(p[:n])
+		} else {
+			f.held = append(f.held, p[:n]...)
+		}
+		p = p[n:]
+		switch {
+		case ended:
+			p = f.endEvent(p, &out)
+		case len(f.held) > maxHeld:
+			f.pass = true
+			f.release(&out)
+		}
+	}
+	return out.Bytes()
+}
+
+// Flush returns the bytes of an event that the end of the stream cut off.
+func (f *StreamFilter) Flush() []byte {
+	var out bytes.Buffer
+	f.release(&out)
+	return out.Bytes()
+}
+
+func (f *StreamFilter) release(out *bytes.Buffer) {
+	out.Write(f.held)
+	f.held = f.held[:0]
+}
+
+// endEvent passes or removes the event, with the LF that may end it.
+func (f *StreamFilter) endEvent(p []byte, out *bytes.Buffer) []byte {
+	found := f.scan.found
+	f.dropped = !f.pass && found.emptyChoices && found.usage != nil && found.usageParent == ""
+	if f.dropped {
+		f.held = f.held[:0]
+	} else {
+		f.release(out)
+	}
+	f.pass = false
+	f.scan.reset()
+	if f.events.endsWith(p) {
+		_, _ = f.events.next(p[:1], f.scan.write)
+		if !f.dropped {
+			out.WriteByte('\n')
+		}
+		p = p[1:]
+	}
+	return p
+}

@@ -1,0 +1,140 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// Lease is the lease of a call. Answer attaches the answer to it, and Write reads
+// the answer. Commit charges the usage. A lease ends once. All methods are safe
+// for concurrent use.
+type Lease struct {
+	*limiter.Lease
+	owner    *Limiter
+	entity   string
+	request  *Request // nil for a call without tokens
+	names    Limits
+	estimate Usage
+
+	mu     sync.Mutex
+	answer *Answer
+	taken  int64 // tokens of the answer that Write has taken beyond the estimate
+}
+
+// Estimate returns the usage that Acquire took.
+func (l *Lease) Estimate() Usage { return l.estimate }
+
+// Answer begins to read an answer with the given Content-Type and
+// Content-Encoding, and returns l for a chained Write. Without it, Write expects
+// plain JSON.
+func (l *Lease) Answer(contentType, encoding string) *Lease {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.begin(contentType, encoding)
+	return l
+}
+
+func (l *Lease) begin(contentType, encoding string) {
+	if l.request != nil {
+		l.answer = NewAnswer(l.request.Format, contentType, encoding, &AnswerOptions{MaxBytes: l.owner.opts.MaxBytes})
+	}
+}
+
+// Write reads the next part of the answer. If Options.Step is set and the answer
+// has outgrown what the lease holds, Write takes more from the limits. If they
+// have no room, it returns an *limiter.ExceededError, and the caller should cut
+// the answer and commit the lease. Otherwise the error is nil.
+func (l *Lease) Write(p []byte) (int, error) { return l.WriteContext(context.Background(), p) }
+
+// WriteContext is Write with a context for the calls to the store.
+func (l *Lease) WriteContext(ctx context.Context, p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.answer == nil {
+		l.begin("application/json", "")
+	}
+	if l.answer == nil {
+		return len(p), nil
+	}
+	n, _ := l.answer.Write(p)
+	if l.owner.opts.Step == 0 || !l.answer.stream {
+		return n, nil
+	}
+	return n, l.extend(ctx)
+}
+
+// extend takes tokens until the lease covers what has arrived. An outage does not
+// stop a stream: its answer is charged at the end.
+func (l *Lease) extend(ctx context.Context) error {
+	u, _ := l.answer.Usage()
+	step := l.owner.opts.Step
+	for u.Output > l.estimate.Output+l.taken {
+		names := Limits{Total: l.names.Total, Output: l.names.Output}
+		if names == (Limits{}) {
+			return nil
+		}
+		err := l.Consume(ctx, names.Amounts(0, Usage{Output: step}))
+		if _, refused := errors.AsType[*limiter.ExceededError](err); refused {
+			return err
+		}
+		l.taken += step
+	}
+	return nil
+}
+
+// Usage returns the usage that Commit charges, and reports whether the answer
+// reported it. If it did not, the estimate stays: the prompt counts as estimated
+// unless the answer reported it, and the answer as estimated unless more of it
+// has arrived.
+func (l *Lease) Usage() (u Usage, reported bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.usage()
+}
+
+func (l *Lease) usage() (Usage, bool) {
+	if l.answer == nil {
+		return l.estimate, false
+	}
+	u, complete := l.answer.Usage()
+	if complete {
+		return u, true
+	}
+	if !l.answer.inputKnown() {
+		u.Input, u.Cached = l.estimate.Input, 0
+	}
+	u.Output = max(u.Output, l.estimate.Output)
+	return u, false
+}
+
+// Commit ends the answer and the lease, and charges one request and Usage. It
+// remembers the length of a complete answer for later estimates.
+func (l *Lease) Commit(ctx context.Context) error {
+	l.mu.Lock()
+	if l.answer != nil {
+		_ = l.answer.Close()
+	}
+	u, reported := l.usage()
+	l.mu.Unlock()
+	if reported && l.request != nil {
+		l.owner.averages.learn(l.entity, l.request.Model, u.Output)
+	}
+	return l.commit(ctx, u)
+}
+
+// CommitRequest ends the lease and charges one request and no tokens, for a call
+// that the API refused.
+func (l *Lease) CommitRequest(ctx context.Context) error { return l.commit(ctx, Usage{}) }
+
+// commit charges one request and u.
+func (l *Lease) commit(ctx context.Context, u Usage) error {
+	for limit, n := range l.names.Amounts(1, u).All() {
+		if err := l.Used(limit, n); err != nil {
+			return errors.Join(err, l.Lease.Commit(ctx))
+		}
+	}
+	return l.Lease.Commit(ctx)
+}

@@ -1,0 +1,182 @@
+package llm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// Limiter charges calls of language models. It is safe for concurrent use.
+type Limiter struct {
+	lim      *limiter.RateLimiter
+	limits   Limits
+	opts     Options
+	averages averages
+	inForce  *recent[bucketID, limitSet]
+}
+
+// Options configures New. The zero value of a field is its default.
+type Options struct {
+	// Limits names the limits that calls are charged to; default: "rpm" for
+	// Requests and "tpm" for Total. A call is charged to the limits that are in
+	// force for its entity and resource, or for the parent; the other names are
+	// ignored.
+	Limits Limits
+	// Output is the estimate for an answer to a request that sets no maximum, for
+	// an entity and model without earlier answers; default 512 tokens.
+	Output int64
+	// Step, if above 0, is the number of tokens by which the lease of a stream is
+	// extended with Consume when its answer outgrows the estimate. A stream whose
+	// limit has no room for another step is refused in Lease.Write. By default,
+	// an answer may exceed its estimate, and leaves debt.
+	Step int64
+	// MaxEntries bounds the entities and models whose average answer is
+	// remembered, and the buckets whose limits are; default 10,000.
+	MaxEntries int
+	// MaxBytes bounds compressed answers, see AnswerOptions; default
+	// DefaultMaxBytes.
+	MaxBytes int64
+}
+
+type bucketID struct{ entity, resource string }
+
+// limitSet holds the limits in force for a bucket and its parent's.
+type limitSet struct {
+	limits []limiter.Limit
+	read   time.Time
+}
+
+const (
+	defaultOutput     = 512
+	defaultMaxEntries = 10_000
+	limitsLife        = time.Minute // of a limitSet
+)
+
+// New returns a Limiter on lim. The error is a *limiter.InvalidError that names
+// the wrong option.
+func New(lim *limiter.RateLimiter, opts *Options) (*Limiter, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	o := *opts
+	if o.Output < 0 || o.Step < 0 || o.MaxEntries < 0 || o.MaxBytes < 0 {
+		return nil, &limiter.InvalidError{Field: "llm.Options", Reason: "Output, Step, MaxEntries and MaxBytes must not be negative"}
+	}
+	if o.Limits == (Limits{}) {
+		o.Limits = Limits{Requests: limiter.RPM, Total: limiter.TPM}
+	}
+	o.Output = cmp.Or(o.Output, defaultOutput)
+	o.MaxEntries = cmp.Or(o.MaxEntries, defaultMaxEntries)
+	return &Limiter{
+		lim: lim, limits: o.Limits, opts: o, averages: newAverages(o.MaxEntries),
+		inForce: newRecent[bucketID, limitSet](o.MaxEntries),
+	}, nil
+}
+
+// Acquire takes the estimated cost of a call from the limits of an entity for a
+// resource, which usually is the model. If req is nil, the call costs one request
+// and no tokens. The caller must end the lease with Commit, CommitRequest or
+// Rollback. The errors are the same as for limiter.RateLimiter.Acquire, and an
+// *limiter.InvalidError if none of Options.Limits is in force.
+func (l *Limiter) Acquire(ctx context.Context, entity, resource string, req *Request) (*Lease, error) {
+	id := bucketID{entity, resource}
+	set, cached, err := l.limitsOf(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	lease, err := l.acquire(ctx, id, set, req)
+	if cached && isUnknownLimit(err) { // the limits have changed
+		l.inForce.remove(id)
+		if set, _, err = l.limitsOf(ctx, id); err != nil {
+			return nil, err
+		}
+		lease, err = l.acquire(ctx, id, set, req)
+	}
+	return lease, err
+}
+
+// isUnknownLimit reports whether a charge named a limit that is not in force.
+func isUnknownLimit(err error) bool {
+	bad, ok := errors.AsType[*limiter.InvalidError](err)
+	return ok && bad.Field == "consume"
+}
+
+func (l *Limiter) acquire(ctx context.Context, id bucketID, set limitSet, req *Request) (*Lease, error) {
+	names, err := l.names(id, set)
+	if err != nil {
+		return nil, err
+	}
+	var estimate Usage
+	if req != nil {
+		estimate = l.estimate(id.entity, req, names, set.limits)
+	}
+	inner, err := l.lim.Acquire(ctx, limiter.Request{Entity: id.entity, Resource: id.resource, Consume: names.Amounts(1, estimate)})
+	if err != nil {
+		return nil, err
+	}
+	if now := time.Now(); now.Sub(set.read) > limitsLife/2 {
+		l.remember(id, inner.Decision(), now)
+	}
+	return &Lease{Lease: inner, owner: l, entity: id.entity, request: req, names: names, estimate: estimate}, nil
+}
+
+// names returns the names of the limits in force. If they are unknown, because
+// the store did not answer, it returns all names.
+func (l *Limiter) names(id bucketID, set limitSet) (Limits, error) {
+	if set.limits == nil {
+		return l.limits, nil
+	}
+	names := l.limits.only(func(name string) bool { return capacity(set.limits, name) > 0 })
+	if names == (Limits{}) {
+		return names, &limiter.InvalidError{
+			Field: "resource", Value: id.resource, Err: limiter.ErrNoLimits,
+			Reason: fmt.Sprintf("has limits, but none of %v that calls are charged to", l.limits.Amounts(0, Usage{})),
+		}
+	}
+	return names, nil
+}
+
+// capacity returns the smallest capacity of a limit, or 0 if it is not in force.
+func capacity(limits []limiter.Limit, name string) int64 {
+	var smallest int64
+	for _, limit := range limits {
+		if limit.Name == name && (smallest == 0 || limit.Capacity < smallest) {
+			smallest = limit.Capacity
+		}
+	}
+	return smallest
+}
+
+// limitsOf returns the limits in force, from memory if they were read recently.
+// In an outage it returns none, so that Acquire decides what an outage means.
+func (l *Limiter) limitsOf(ctx context.Context, id bucketID) (set limitSet, cached bool, err error) {
+	now := time.Now()
+	if set, ok := l.inForce.get(id); ok && now.Sub(set.read) < limitsLife {
+		return set, true, nil
+	}
+	d, err := l.lim.Explain(ctx, limiter.Request{Entity: id.entity, Resource: id.resource})
+	if _, outage := errors.AsType[*limiter.UnavailableError](err); outage {
+		return limitSet{}, true, nil
+	}
+	if err != nil {
+		return limitSet{}, false, err
+	}
+	return l.remember(id, d, now), false, nil
+}
+
+// remember keeps the limits of a decision. A decision without limits, of a lease
+// that was allowed in an outage, changes nothing.
+func (l *Limiter) remember(id bucketID, d limiter.Decision, now time.Time) limitSet {
+	set := limitSet{read: now}
+	for _, s := range d.Statuses {
+		set.limits = append(set.limits, s.Limit)
+	}
+	if set.limits != nil {
+		l.inForce.update(id, func(limitSet, bool) limitSet { return set })
+	}
+	return set
+}

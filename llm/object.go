@@ -1,0 +1,118 @@
+package llm
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// object holds the fields of a JSON object with their values as written.
+type object struct {
+	text   []byte
+	fields map[string]span
+}
+
+// span is a part of a text.
+type span struct{ start, end int }
+
+// parseObject splits an object into its fields. Unlike encoding/json it compares
+// names exactly and rejects a name that occurs twice: another parser could read
+// another value than this one does.
+func parseObject(text []byte) (object, error) {
+	if !json.Valid(text) {
+		return object{}, invalidBody("is not valid JSON")
+	}
+	start := skipSpace(text, 0)
+	if text[start] != '{' {
+		return object{}, invalidBody("is not a JSON object")
+	}
+	o := object{text: text, fields: map[string]span{}}
+	for at := skipSpace(text, start+1); text[at] != '}'; {
+		end := skipValue(text, at)
+		var name string
+		if err := json.Unmarshal(text[at:end], &name); err != nil {
+			return object{}, invalidBody("has a field without a name")
+		}
+		if _, twice := o.fields[name]; twice {
+			return object{}, invalidBody(fmt.Sprintf("has the field %.40q twice", name))
+		}
+		value := skipSpace(text, skipSpace(text, end)+1) // after the colon
+		end = skipValue(text, value)
+		o.fields[name] = span{value, end}
+		if at = skipSpace(text, end); text[at] == ',' {
+			at = skipSpace(text, at+1)
+		}
+	}
+	return o, nil
+}
+
+func invalidBody(reason string) error {
+	return &limiter.InvalidError{Field: "body", Reason: reason + "; send one JSON object in the format of the API"}
+}
+
+// raw returns the value of a field as written, or nil if the field is absent or
+// null.
+func (o object) raw(name string) []byte {
+	at, ok := o.fields[name]
+	if !ok || o.text[at.start] == 'n' {
+		return nil
+	}
+	return o.text[at.start:at.end]
+}
+
+// decode decodes a field into v. A field that is absent, null or of another type
+// leaves v as it is: the API will reject it.
+func (o object) decode(name string, v any) {
+	if raw := o.raw(name); raw != nil {
+		_ = json.Unmarshal(raw, v)
+	}
+}
+
+// skipSpace returns the position of the first byte from at on that is no space.
+func skipSpace(text []byte, at int) int {
+	for at < len(text) && (text[at] == ' ' || text[at] == '\n' || text[at] == '\r' || text[at] == '\t') {
+		at++
+	}
+	return at
+}
+
+// skipValue returns the end of the value that starts at a position of valid JSON.
+func skipValue(text []byte, at int) int {
+	for depth := 0; ; {
+		switch text[at] {
+		case '"':
+			at = skipString(text, at)
+		case '{', '[':
+			depth++
+			at++
+		case '}', ']':
+			depth--
+			at++
+		case ',', ':', ' ', '\n', '\r', '\t':
+			at++
+		default:
+			at += max(1, bytes.IndexAny(text[at:], ",]} \n\r\t"))
+			if depth == 0 {
+				return at
+			}
+		}
+		if depth == 0 {
+			return at
+		}
+	}
+}
+
+// skipString returns the end of the string that starts at a position of valid
+// JSON.
+func skipString(text []byte, at int) int {
+	for at++; ; at++ {
+		switch text[at] {
+		case '\\':
+			at++
+		case '"':
+			return at + 1
+		}
+	}
+}

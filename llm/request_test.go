@@ -1,0 +1,180 @@
+package llm
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+func TestFormatOf(t *testing.T) {
+	for path, want := range map[string]Format{
+		"/v1/chat/completions":                            Chat,
+		"/openai/deployments/x/chat/completions":          Chat,
+		"/V1/Chat/Completions/":                           Chat,
+		"/v1/completions":                                 Completions,
+		"/v1/responses":                                   Responses,
+		"/v1/embeddings":                                  Embeddings,
+		"/v1/messages":                                    Messages,
+		"/v1/messages/count_tokens":                       "",
+		"/v1/models":                                      "",
+		"/v1/responses/resp_1":                            "",
+		"/v1/threads/thread_1/messagess":                  "",
+		"/":                                               "",
+		"":                                                "",
+		"/v1/chat/completions/chatcmpl-1/messages_export": "",
+	} {
+		got, ok := FormatOf(path)
+		if got != want || ok != (want != "") {
+			t.Errorf("FormatOf(%q) = %q, %t; want %q", path, got, ok, want)
+		}
+	}
+}
+
+func TestParseRequest(t *testing.T) {
+	for name, tc := range map[string]struct {
+		format Format
+		body   string
+		want   Request
+	}{
+		"chat": {
+			Chat, `{"model":"m","messages":[{"role":"user","content":"12345678"}],"max_completion_tokens":100,"max_tokens":7,"n":3}`,
+			Request{Model: "m", Prompt: 3, MaxOutput: 300, Choices: 3},
+		},
+		"older maximum":   {Chat, `{"model":"m","max_tokens":7}`, Request{Model: "m", MaxOutput: 7, Choices: 1}},
+		"names are exact": {Chat, `{"Model":"cheap","model":"m","MAX_TOKENS":5}`, Request{Model: "m", Choices: 1}},
+		"escaped name":    {Chat, `{"mod\u0065l":"m"}`, Request{Model: "m", Choices: 1}},
+		"stream":          {Chat, ` { "stream" : true , "model" : "m" } `, Request{Model: "m", Choices: 1, Stream: true}},
+		"stream usage": {
+			Chat, `{"model":"m","stream":true,"stream_options":{"include_usage":true}}`,
+			Request{Model: "m", Choices: 1, Stream: true, StreamUsage: true},
+		},
+		"wrong types": {
+			Chat, `{"model":"m","n":"many","max_tokens":1.5,"stream":"yes","stream_options":[]}`,
+			Request{Model: "m", Choices: 1},
+		},
+		"huge numbers": {
+			Chat, `{"model":"m","n":9223372036854775807,"max_tokens":9223372036854775807}`,
+			Request{Model: "m", MaxOutput: maxTokens, Choices: 1 << 20},
+		},
+		"negative numbers": {Chat, `{"model":"m","n":-5,"max_tokens":-1}`, Request{Model: "m", Choices: 1}},
+		"prompts":          {Completions, `{"model":"m","prompt":["a","b"],"max_tokens":5,"n":2,"best_of":3}`, Request{Model: "m", Prompt: 1, MaxOutput: 30, Choices: 6}},
+		"prompt of tokens": {Completions, `{"model":"m","prompt":[1,22,333],"max_tokens":5}`, Request{Model: "m", Prompt: 3, MaxOutput: 5, Choices: 1}},
+		"responses": {
+			Responses, `{"model":"m","input":"1234","instructions":"5678","max_output_tokens":9,"max_tokens":1}`,
+			Request{Model: "m", Prompt: 2, MaxOutput: 9, Choices: 1},
+		},
+		"embeddings": {Embeddings, `{"model":"m","input":[[1,2],[3,4]]}`, Request{Model: "m", Prompt: 4, Choices: 1}},
+		"messages": {
+			Messages, `{"model":"m","system":"1234","messages":[{"role":"user","content":"5678"}],"max_tokens":11}`,
+			Request{Model: "m", Prompt: 3, MaxOutput: 11, Choices: 1},
+		},
+		"tools": {Messages, `{"model":"m","tools":[{"name":"f"}]}`, Request{Model: "m", Prompt: 4, Choices: 1}},
+		"image": {
+			Chat, `{"model":"m","messages":[{"content":[{"type":"x","image_url":{"url":"data:image/png;base64,` + strings.Repeat("A", 1<<20) + `"}}]}]}`,
+			Request{Model: "m", Prompt: 1001, Choices: 1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := ParseRequest(tc.format, []byte(tc.body), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tc.want.Format = tc.format
+			if diff := cmp.Diff(tc.want, *got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestParseRequestRejects(t *testing.T) {
+	for name, body := range map[string]string{
+		"empty":           "",
+		"text":            "hello",
+		"cut":             `{"model":"m"`,
+		"list":            `["model"]`,
+		"two objects":     `{"model":"m"}{"model":"n"}`,
+		"no model":        `{"messages":[]}`,
+		"null model":      `{"model":null}`,
+		"number as model": `{"model":4}`,
+		"long model":      `{"model":"` + strings.Repeat("x", 300) + `"}`,
+		"model twice":     `{"model":"cheap","model":"dear"}`,
+		"model escaped":   `{"model":"cheap","mod\u0065l":"dear"}`,
+		"too deep":        `{"model":"m","x":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`,
+	} {
+		_, err := ParseRequest(Chat, []byte(body), nil)
+		if _, ok := errors.AsType[*limiter.InvalidError](err); !ok {
+			t.Errorf("%s: error %v, want an InvalidError", name, err)
+		}
+	}
+}
+
+func TestCounterSeesTheText(t *testing.T) {
+	count := func(model, text string) int64 {
+		if model != "m" || text != "be brief\nsay \"hi\"\n" {
+			t.Errorf("counter was called with %q, %q", model, text)
+		}
+		return 42
+	}
+	req, err := ParseRequest(Responses, []byte(`{"model":"m","instructions":"say \"hi\"","input":"be brief"}`), &RequestOptions{Count: count})
+	if err != nil || req.Prompt != 42 {
+		t.Errorf("ParseRequest = %v, %v; want 42 tokens", req, err)
+	}
+}
+
+func TestWithStreamUsageKeepsTheRest(t *testing.T) {
+	for _, tc := range []struct{ body, want string }{
+		{`{"model":"m","stream":true}`, `{"stream_options":{"include_usage":true},"model":"m","stream":true}`},
+		{` { "model":"m", "stream":true}`, ` {"stream_options":{"include_usage":true}, "model":"m", "stream":true}`},
+		{`{"model":"m","stream":true,"stream_options":null}`, `{"model":"m","stream":true,"stream_options":{"include_usage":true}}`},
+		{`{"stream_options":{"include_usage":false},"model":"m","stream":true}`, `{"stream_options":{"include_usage":true},"model":"m","stream":true}`},
+		{`{"stream_options":{"x":[1]} ,"model":"m","stream":true}`, `{"stream_options":{"include_usage":true,"x":[1]} ,"model":"m","stream":true}`},
+		{`{"model":"m","stream":true,"stream_options":{"include_usage":true}}`, ""},
+		{`{"model":"m"}`, ""},
+	} {
+		req, err := ParseRequest(Chat, []byte(tc.body), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tc.want == "" {
+			tc.want = tc.body
+		}
+		if got := string(req.WithStreamUsage([]byte(tc.body))); got != tc.want {
+			t.Errorf("WithStreamUsage(%s)\n got %s\nwant %s", tc.body, got, tc.want)
+		}
+	}
+}
+
+func FuzzParseRequest(f *testing.F) {
+	f.Add([]byte(`{"model":"m","messages":[{"content":"hi\n"}],"stream":true,"stream_options":{"a":1}}`))
+	f.Add([]byte(`{"model":"m","n":1e3,"prompt":[-1,2.5e-7,"x"]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, format := range []Format{Chat, Completions, Responses, Embeddings, Messages} {
+			req, err := ParseRequest(format, body, nil)
+			if err != nil {
+				continue
+			}
+			var plain map[string]any
+			if err := json.Unmarshal(body, &plain); err != nil || plain["model"] != req.Model {
+				t.Fatalf("model %q of %s, encoding/json reads %v, %v", req.Model, body, plain["model"], err)
+			}
+			if req.Prompt < 0 || req.MaxOutput < 0 || req.Choices < 1 {
+				t.Fatalf("%+v of %s", req, body)
+			}
+			changed := req.WithStreamUsage(body)
+			again, err := ParseRequest(format, changed, nil)
+			if err != nil {
+				t.Fatalf("%s became %s: %v", body, changed, err)
+			}
+			again.StreamUsage = req.StreamUsage
+			if diff := cmp.Diff(req, again); diff != "" {
+				t.Fatalf("%s became %s: %s", body, changed, diff)
+			}
+		}
+	})
+}

@@ -1,0 +1,122 @@
+package llm
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// Usage is the number of tokens that a call used.
+type Usage struct {
+	Input  int64 // tokens of the prompt, cached ones included
+	Output int64 // tokens of the answer
+	Cached int64 // tokens of the prompt that came from the API's cache
+}
+
+// Total returns the sum of Input and Output.
+func (u Usage) Total() int64 { return u.Input + u.Output }
+
+// Limits names the limits that calls are charged to. An empty name charges
+// nothing. Two fields may have the same name; their amounts add up.
+type Limits struct {
+	Requests string // one for every call
+	Total    string // tokens of prompt and answer
+	Input    string // tokens of the prompt
+	Output   string // tokens of the answer
+	Cached   string // tokens of the prompt that came from the API's cache, known only after the call
+}
+
+// Amounts returns the amounts of a number of calls with u in total, for the
+// limits that l names.
+func (l Limits) Amounts(calls int64, u Usage) limiter.Amounts {
+	var a limiter.Amounts
+	for _, part := range []struct {
+		limit string
+		n     int64
+	}{{l.Requests, calls}, {l.Total, u.Total()}, {l.Input, u.Input}, {l.Output, u.Output}, {l.Cached, u.Cached}} {
+		if part.limit != "" {
+			a = a.And(part.limit, part.n)
+		}
+	}
+	return a
+}
+
+// only returns l without the names that keep rejects.
+func (l Limits) only(keep func(name string) bool) Limits {
+	for _, name := range []*string{&l.Requests, &l.Total, &l.Input, &l.Output, &l.Cached} {
+		if !keep(*name) {
+			*name = ""
+		}
+	}
+	return l
+}
+
+// wireUsage is the usage object of every format. A format uses some of the fields.
+type wireUsage struct {
+	Prompt        count   `json:"prompt_tokens"`
+	Completion    count   `json:"completion_tokens"`
+	Input         count   `json:"input_tokens"`
+	Output        count   `json:"output_tokens"`
+	CacheCreation count   `json:"cache_creation_input_tokens"`
+	CacheRead     count   `json:"cache_read_input_tokens"`
+	PromptDetails details `json:"prompt_tokens_details"`
+	InputDetails  details `json:"input_tokens_details"`
+}
+
+type details struct {
+	Cached count `json:"cached_tokens"`
+}
+
+// count is a number of tokens in an answer. A value that is no number counts as
+// absent.
+type count struct {
+	n     int64
+	known bool
+}
+
+// UnmarshalJSON reads a number. It never fails, so that the other fields are read.
+func (c *count) UnmarshalJSON(text []byte) error {
+	if n, err := strconv.ParseFloat(string(text), 64); err == nil {
+		*c = count{int64(min(max(n, 0), maxTokens)), true}
+	}
+	return nil //nolint:nilerr // another type is as good as no value
+}
+
+// parseUsage decodes a usage object.
+func parseUsage(text []byte) wireUsage {
+	var w wireUsage
+	_ = json.Unmarshal(text, &w)
+	return w
+}
+
+// openAI converts the usage of OpenAI's formats. It returns false if the object
+// holds no usage.
+func (w wireUsage) openAI() (Usage, bool) {
+	input, output, cached := w.Prompt, w.Completion, w.PromptDetails.Cached
+	if !input.known {
+		input, output, cached = w.Input, w.Output, w.InputDetails.Cached
+	}
+	return Usage{Input: input.n, Output: output.n, Cached: min(cached.n, input.n)}, input.known
+}
+
+// anthropic collects the parts of a usage of Anthropic's format, where a later
+// object replaces the values that it repeats.
+type anthropic struct{ input, creation, read, output count }
+
+func (a *anthropic) merge(w wireUsage) {
+	replace(&a.input, w.Input)
+	replace(&a.creation, w.CacheCreation)
+	replace(&a.read, w.CacheRead)
+	replace(&a.output, w.Output)
+}
+
+func replace(old *count, latest count) {
+	if latest.known {
+		*old = latest
+	}
+}
+
+func (a *anthropic) usage() Usage {
+	return Usage{Input: clampTokens(a.input.n + a.creation.n + a.read.n), Output: a.output.n, Cached: a.read.n}
+}
