@@ -1,0 +1,90 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/llm"
+)
+
+// answerBody passes an answer on and reads its usage. It ends the lease when it is
+// closed, after the last byte has been sent to the client.
+type answerBody struct {
+	ctx     context.Context
+	call    *call
+	inner   io.ReadCloser
+	filter  *llm.StreamFilter // nil unless the usage chunk has to be removed
+	pending []byte            // to be passed on before the next read
+	err     error             // of inner, after pending
+}
+
+func newAnswerBody(ctx context.Context, c *call, resp *http.Response) *answerBody {
+	b := &answerBody{ctx: ctx, call: c, inner: resp.Body}
+	stream := strings.HasPrefix(strings.ToLower(resp.Header.Get("Content-Type")), "text/event-stream")
+	encoding := strings.ToLower(resp.Header.Get("Content-Encoding"))
+	if c.addUsage && stream && (encoding == "" || encoding == "identity") {
+		b.filter = &llm.StreamFilter{}
+		resp.Header.Del("Content-Length")
+		resp.ContentLength = -1
+	}
+	return b
+}
+
+// Read returns the bytes of the answer as they arrive.
+func (b *answerBody) Read(p []byte) (int, error) {
+	for {
+		if len(b.pending) > 0 {
+			n := copy(p, b.pending)
+			b.pending = b.pending[n:]
+			return n, nil
+		}
+		if b.err != nil {
+			return 0, b.err
+		}
+		n, err := b.inner.Read(p)
+		b.err = err
+		if _, refused := b.call.lease.WriteContext(b.ctx, p[:n]); refused != nil {
+			b.refuse(refused)
+			continue
+		}
+		if b.filter == nil {
+			return n, err
+		}
+		b.pending = append(b.pending[:0], b.filter.Filter(p[:n])...)
+		if err != nil {
+			b.pending = append(b.pending, b.filter.Flush()...)
+		}
+	}
+}
+
+// refuse ends a stream whose limit has no room for more of it. The client gets an
+// event that its SDK reports as an error.
+func (b *answerBody) refuse(err error) {
+	b.call.record.outcome = outcomeCut
+	b.err = io.EOF
+	detail := httplimit.NewProblem(err).Detail
+	reason := map[string]any{"type": "rate_limit_error", "code": "rate_limit_exceeded", "message": "the answer was cut: " + detail}
+	event := ""
+	body := map[string]any{"error": reason}
+	if b.call.request.Format == llm.Messages || b.call.request.Format == llm.Responses {
+		event, body["type"] = "event: error\n", "error"
+	}
+	text, _ := json.Marshal(body)
+	b.pending = []byte("\n\n" + event + "data: " + string(text) + "\n\n")
+}
+
+// Close ends the lease. An answer that was not read to its end was cut, by the
+// upstream or by the client.
+func (b *answerBody) Close() error {
+	err := b.inner.Close()
+	if b.err == nil || !errors.Is(b.err, io.EOF) {
+		b.call.record.cut(b.ctx)
+	}
+	b.call.end(func() error { return b.call.commit(b.ctx) })
+	return err
+}

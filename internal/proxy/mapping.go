@@ -1,0 +1,156 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// Mapping gives API keys names and parents, and models resources.
+type Mapping struct {
+	Keys   []KeyMapping      `yaml:"keys"`
+	Models map[string]string `yaml:"models"` // resources by the name of a model
+
+	byHash map[string]string // entities by the first digits of a hash
+}
+
+// KeyMapping is the entity of one API key.
+type KeyMapping struct {
+	SHA256 string `yaml:"sha256"` // of the key: at least its first 16 hex digits
+	Entity string `yaml:"entity"`
+	Parent string `yaml:"parent"` // pays too; "" for none
+}
+
+// MappingFunc returns the current mapping, or nil if there is none.
+type MappingFunc func() *Mapping
+
+// ParseMapping reads a mapping from YAML. Its error lists every problem.
+func ParseMapping(text []byte) (*Mapping, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	m := &Mapping{}
+	if err := decoder.Decode(m); err != nil && !errors.Is(err, io.EOF) {
+		return nil, plainYAML(err)
+	}
+	if err := decoder.Decode(&struct{}{}); !errors.Is(err, io.EOF) {
+		return nil, errors.New("the mapping must be one YAML document")
+	}
+	return m, m.prepare()
+}
+
+// plainYAML removes names of Go types from the errors of the parser.
+func plainYAML(err error) error {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	text = strings.ReplaceAll(strings.TrimPrefix(text, "unmarshal errors:\n  "), "\n  ", "; ")
+	for _, name := range []string{"Mapping", "KeyMapping"} {
+		text = strings.ReplaceAll(text, " not found in type proxy."+name, " is unknown; the fields are keys (sha256, entity, parent) and models")
+	}
+	return errors.New(text)
+}
+
+// prepare checks the mapping and indexes its keys.
+func (m *Mapping) prepare() error {
+	m.byHash = map[string]string{}
+	parents := map[string]string{}
+	var problems []error
+	for i, k := range m.Keys {
+		if err := m.addKey(k, parents); err != nil {
+			problems = append(problems, fmt.Errorf("keys, entry %d: %w", i+1, err))
+		}
+	}
+	for model, resource := range m.Models {
+		sample := limiter.Request{Entity: "x", Resource: resource, Consume: limiter.Tokens("x", 1)}
+		if err := sample.Validate(); err != nil {
+			problems = append(problems, fmt.Errorf("models, %.60q: %w", model, err))
+		}
+	}
+	slices.SortFunc(problems, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(problems...)
+}
+
+func (m *Mapping) addKey(k KeyMapping, parents map[string]string) error {
+	hash := strings.ToLower(k.SHA256)
+	switch {
+	case len(hash) < hashDigits || len(hash) > 64 || strings.Trim(hash, "0123456789abcdef") != "":
+		return errors.New("sha256 must be the first 16 or more hex digits of the SHA-256 of the key, not the key itself")
+	case k.Entity == "":
+		return errors.New("entity is missing; it names who pays")
+	}
+	entity := limiter.Entity{ID: k.Entity, Parent: k.Parent, Cascade: k.Parent != ""}
+	if err := entity.Validate(); err != nil {
+		return err
+	}
+	hash = hash[:hashDigits]
+	if other, ok := m.byHash[hash]; ok {
+		return fmt.Errorf("the key %s is listed twice, for %s and for %s", hash, other, k.Entity)
+	}
+	if parent, ok := parents[k.Entity]; ok && parent != k.Parent {
+		return fmt.Errorf("entity %s has two parents, %q and %q; give it one", k.Entity, parent, k.Parent)
+	}
+	m.byHash[hash], parents[k.Entity] = k.Entity, k.Parent
+	return nil
+}
+
+// entity returns the entity of a hash.
+func (m *Mapping) entity(_ *http.Request, hash string) (string, bool) {
+	if m == nil {
+		return "", false
+	}
+	entity, ok := m.byHash[hash]
+	return entity, ok
+}
+
+// HasKeys reports whether m identifies clients.
+func (m *Mapping) HasKeys() bool { return m != nil && len(m.Keys) > 0 }
+
+// resource returns the resource of a model: its alias, or the model itself.
+func (m *Mapping) resource(model string) string {
+	if m != nil {
+		if resource, ok := m.Models[model]; ok {
+			return resource
+		}
+	}
+	return model
+}
+
+// EnsureEntities stores the entities of m that have a parent, so that the parent
+// pays too. It changes no entity that is stored, and returns an error if one has
+// another parent.
+func (m *Mapping) EnsureEntities(ctx context.Context, lim *limiter.RateLimiter) error {
+	done := map[string]bool{}
+	for _, k := range m.Keys {
+		if k.Parent == "" || done[k.Entity] {
+			continue
+		}
+		done[k.Entity] = true
+		if err := ensureEntity(ctx, lim, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func ensureEntity(ctx context.Context, lim *limiter.RateLimiter, k KeyMapping) error {
+	_, err := lim.CreateEntity(ctx, limiter.Entity{ID: k.Entity, Parent: k.Parent, Cascade: true})
+	if !errors.Is(err, limiter.ErrExists) {
+		return err
+	}
+	stored, err := lim.Entity(ctx, k.Entity)
+	if err != nil {
+		return err
+	}
+	if stored.Parent != k.Parent || !stored.Cascade {
+		return fmt.Errorf("entity %s is stored with parent %q (cascade: %t), but the mapping says %q; delete the entity or change the mapping",
+			k.Entity, stored.Parent, stored.Cascade, k.Parent)
+	}
+	return nil
+}

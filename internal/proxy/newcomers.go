@@ -1,0 +1,94 @@
+package proxy
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/httplimit"
+)
+
+// newcomers bounds how many buckets may appear for the first time in a minute,
+// where every key that a client invents is an entity. It remembers a bounded
+// number of buckets.
+type newcomers struct {
+	perMinute int
+
+	mu           sync.Mutex
+	minute       time.Time
+	admitted     int
+	recent, past map[bucketID]bool // buckets seen; past is dropped when recent is full
+}
+
+type bucketID struct{ entity, resource string }
+
+const maxSeen = 50_000 // buckets in each of the two maps
+
+func newNewcomers(perMinute int) *newcomers {
+	return &newcomers{perMinute: perMinute, recent: map[bucketID]bool{}, past: map[bucketID]bool{}}
+}
+
+// admit returns an error if a bucket is new and too many new ones came before it.
+// It calls known for a bucket that this process has not seen.
+func (n *newcomers) admit(now time.Time, id bucketID, known func() (bool, error)) error {
+	if n.seen(id) {
+		return nil
+	}
+	switch stored, err := known(); {
+	case err != nil:
+		return nil //nolint:nilerr // an outage is for Acquire to report
+	case stored:
+		n.remember(id)
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if now.Sub(n.minute) >= time.Minute {
+		n.minute, n.admitted = now, 0
+	}
+	if n.admitted >= n.perMinute {
+		return &httplimit.Problem{Status: 429, Detail: "too many API keys are used for the first time; retry later", RetryAfter: n.minute.Add(time.Minute).Sub(now)}
+	}
+	n.admitted++
+	n.rememberLocked(id)
+	return nil
+}
+
+func (n *newcomers) seen(id bucketID) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.recent[id] {
+		return true
+	}
+	if n.past[id] {
+		n.rememberLocked(id)
+		return true
+	}
+	return false
+}
+
+func (n *newcomers) remember(id bucketID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.rememberLocked(id)
+}
+
+func (n *newcomers) rememberLocked(id bucketID) {
+	if len(n.recent) >= maxSeen {
+		n.past, n.recent = n.recent, map[bucketID]bool{}
+	}
+	n.recent[id] = true
+}
+
+// checkNewcomer bounds new buckets where clients can invent entities.
+func (p *Proxy) checkNewcomer(ctx context.Context, entity, resource string) error {
+	if p.newcomers == nil {
+		return nil
+	}
+	return p.newcomers.admit(p.opts.Now(), bucketID{entity, resource}, func() (bool, error) {
+		statuses, err := p.lim.Status(ctx, entity)
+		return slices.ContainsFunc(statuses, func(s limiter.Status) bool { return s.Resource == resource }), err
+	})
+}

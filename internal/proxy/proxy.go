@@ -1,0 +1,125 @@
+package proxy
+
+import (
+	"context"
+	"log"
+	"net/http"
+	"net/http/httputil"
+	"sync"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/llm"
+)
+
+// Proxy is the handler of the proxy. It is safe for concurrent use.
+type Proxy struct {
+	lim       *limiter.RateLimiter
+	llm       *llm.Limiter
+	opts      Options
+	newcomers *newcomers // nil where clients cannot invent entities
+	budget    budget
+	reverse   *httputil.ReverseProxy
+
+	mu       sync.Mutex
+	draining bool
+	calls    sync.WaitGroup // under way
+	cut      context.Context
+	cutAll   context.CancelFunc
+}
+
+// New returns a proxy. The error is a *limiter.InvalidError that names the wrong
+// option.
+func New(lim *limiter.RateLimiter, opts *Options) (*Proxy, error) {
+	if err := opts.validate(lim); err != nil {
+		return nil, err
+	}
+	o := opts.withDefaults()
+	costs, err := llm.New(lim, &llm.Options{Limits: o.Limits, Step: o.Step, MaxBytes: o.MaxBody})
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{lim: lim, llm: costs, opts: o, budget: budget{total: budgetBodies * o.MaxBody}}
+	if o.Identify == nil {
+		p.opts.Identify, p.newcomers = byKey, newNewcomers(o.NewEntities)
+	}
+	p.cut, p.cutAll = context.WithCancel(context.Background())
+	p.reverse = &httputil.ReverseProxy{
+		Rewrite: p.rewrite, Transport: o.Transport, FlushInterval: -1, BufferPool: newBuffers(),
+		ModifyResponse: answered, ErrorHandler: failed,
+		ErrorLog: log.New(discard{}, "", 0), // a call reports its errors itself
+	}
+	return p, nil
+}
+
+// discard drops what is written to it.
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
+
+// ServeHTTP forwards a request within the limits of its entity. The proxy itself
+// answers /healthz and /readyz.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/healthz":
+		w.WriteHeader(http.StatusNoContent)
+		return
+	case "/readyz":
+		p.serveReady(w, r)
+		return
+	}
+	if !p.begin() {
+		refuseDraining(w)
+		return
+	}
+	defer p.calls.Done()
+	p.serve(w, r)
+}
+
+// serveReady answers whether the proxy takes calls: it is not draining, and the
+// store is reachable.
+func (p *Proxy) serveReady(w http.ResponseWriter, r *http.Request) {
+	if p.isDraining() {
+		refuseDraining(w)
+		return
+	}
+	if err := p.lim.Ping(r.Context()); err != nil {
+		p.opts.OnError(err)
+		httplimit.WriteError(w, err, nil)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func refuseDraining(w http.ResponseWriter) {
+	w.Header().Set("Connection", "close")
+	httplimit.WriteError(w, &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "the proxy is shutting down", RetryAfter: retryDrained}, nil)
+}
+
+// begin counts a call as under way, unless the proxy is draining.
+func (p *Proxy) begin() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.draining {
+		return false
+	}
+	p.calls.Add(1)
+	return true
+}
+
+func (p *Proxy) isDraining() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.draining
+}
+
+// Drain refuses new calls and waits for those under way. When ctx ends, it cuts
+// them, and waits until their leases are settled.
+func (p *Proxy) Drain(ctx context.Context) {
+	p.mu.Lock()
+	p.draining = true
+	p.mu.Unlock()
+	stop := context.AfterFunc(ctx, p.cutAll)
+	defer stop()
+	p.calls.Wait()
+}

@@ -1,0 +1,97 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/llm"
+)
+
+// record is the line of a call in the access log. It holds no header, no query and
+// no body, so that no key can get into the log.
+type record struct {
+	method, path     string
+	started          time.Time
+	entity, resource string
+	model            string
+	stream           bool
+	upstream         int // status of the upstream; 0 without an answer
+	usage            llm.Usage
+	reported         bool // the upstream reported usage
+	outcome          string
+	problem          string
+}
+
+// Outcomes of calls in the access log.
+const (
+	outcomeServed  = "served"
+	outcomeRefused = "refused" // by a limit
+	outcomeInvalid = "invalid" // by the proxy, before any limit
+	outcomeOutage  = "outage"  // of the store
+	outcomeFailed  = "failed"  // the upstream gave no answer
+	outcomeCut     = "cut"     // the answer is not complete
+	outcomeGone    = "gone"    // the client left
+)
+
+const maxLogged = 200 // bytes of a text that the client chose
+
+func (c *record) begin(r *http.Request, now time.Time) {
+	c.method, c.path, c.started, c.outcome = shorten(r.Method), shorten(r.URL.Path), now, outcomeServed
+}
+
+func shorten(text string) string {
+	if len(text) > maxLogged {
+		return text[:maxLogged] + "..."
+	}
+	return text
+}
+
+// refuse notes why a call was not admitted.
+func (c *record) refuse(err error) {
+	problem := httplimit.NewProblem(err)
+	_, chosen := errors.AsType[*httplimit.Problem](err)
+	_, exceeded := errors.AsType[*limiter.ExceededError](err)
+	c.problem, c.outcome = problem.Detail, outcomeInvalid
+	switch {
+	case exceeded:
+		c.outcome = outcomeRefused
+	case errors.Is(err, context.Canceled):
+		c.outcome = outcomeGone
+	case !chosen && problem.Status >= http.StatusInternalServerError:
+		c.outcome = outcomeOutage
+	}
+}
+
+// cut notes that an answer did not come to its end.
+func (c *record) cut(ctx context.Context) {
+	c.outcome = outcomeCut
+	if ctx.Err() != nil {
+		c.outcome = outcomeGone
+	}
+}
+
+// write writes the line.
+func (c *record) write(log *slog.Logger, now time.Time, w *statusWriter, ctx context.Context) { //nolint:revive // the context is only for the logger
+	fields := []slog.Attr{
+		slog.String("method", c.method), slog.String("path", c.path), slog.Int("status", w.status),
+		slog.String("outcome", c.outcome), slog.Float64("seconds", now.Sub(c.started).Seconds()), slog.Int64("bytes", w.bytes),
+	}
+	for _, f := range []struct{ name, value string }{{"entity", c.entity}, {"resource", c.resource}, {"model", c.model}, {"problem", c.problem}} {
+		if f.value != "" {
+			fields = append(fields, slog.String(f.name, f.value))
+		}
+	}
+	if c.upstream != 0 {
+		fields = append(fields, slog.Int("upstream_status", c.upstream))
+	}
+	if c.model != "" && c.upstream != 0 {
+		fields = append(fields, slog.Bool("stream", c.stream), slog.Int64("input_tokens", c.usage.Input), slog.Int64("output_tokens", c.usage.Output),
+			slog.Int64("cached_tokens", c.usage.Cached), slog.Bool("usage_reported", c.reported))
+	}
+	log.LogAttrs(context.WithoutCancel(ctx), slog.LevelInfo, "request", fields...)
+}
