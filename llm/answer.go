@@ -99,12 +99,22 @@ func (a *Answer) inputKnown() bool { return a.complete || a.input }
 
 func (a *Answer) writeStream(p []byte) {
 	for len(p) > 0 {
-		n, ended := a.events.next(p, a.writeData)
-		p = p[n:]
-		if ended {
-			a.endEvent()
-		}
+		p = p[a.writeEvent(p):]
 	}
+}
+
+// writeEvent reads p up to the end of an event, and returns how much that is. It
+// reads all of an answer that is no plain stream.
+func (a *Answer) writeEvent(p []byte) int {
+	if a.opaque || a.zipped != nil {
+		n, _ := a.Write(p)
+		return n
+	}
+	n, ended := a.events.next(p, a.writeData)
+	if ended {
+		a.endEvent()
+	}
+	return n
 }
 
 func (a *Answer) writeData(data []byte) {

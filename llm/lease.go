@@ -45,8 +45,9 @@ func (l *Lease) begin(contentType, encoding string) {
 
 // Write reads the next part of the answer. If Options.Step is set and the answer
 // has outgrown what the lease holds, Write takes more from the limits. If they
-// have no room, it returns an *limiter.ExceededError, and the caller should cut
-// the answer and commit the lease. Otherwise the error is nil.
+// have no room, it returns an *limiter.ExceededError and the number of bytes up to
+// the end of the event that did not fit. The caller should cut the answer there
+// and commit the lease. Otherwise the error is nil.
 func (l *Lease) Write(p []byte) (int, error) { return l.WriteContext(context.Background(), p) }
 
 // WriteContext is Write with a context for the calls to the store.
@@ -59,11 +60,16 @@ func (l *Lease) WriteContext(ctx context.Context, p []byte) (int, error) {
 	if l.answer == nil {
 		return len(p), nil
 	}
-	n, _ := l.answer.Write(p)
 	if l.owner.opts.Step == 0 || !l.answer.stream {
-		return n, nil
+		return l.answer.Write(p)
 	}
-	return n, l.extend(ctx)
+	for n := 0; n < len(p); {
+		n += l.answer.writeEvent(p[n:])
+		if err := l.extend(ctx); err != nil {
+			return n, err
+		}
+	}
+	return len(p), nil
 }
 
 // extend takes tokens until the lease covers what has arrived. An outage does not

@@ -48,18 +48,27 @@ func (b *answerBody) Read(p []byte) (int, error) {
 		}
 		n, err := b.inner.Read(p)
 		b.err = err
-		if _, refused := b.call.lease.WriteContext(b.ctx, p[:n]); refused != nil {
-			b.refuse(refused)
-			continue
-		}
-		if b.filter == nil {
+		n, refused := b.call.lease.WriteContext(b.ctx, p[:n])
+		if b.filter == nil && refused == nil {
 			return n, err
 		}
-		b.pending = append(b.pending[:0], b.filter.Filter(p[:n])...)
-		if err != nil {
-			b.pending = append(b.pending, b.filter.Flush()...)
+		b.pending = append(b.pending[:0], b.pass(p[:n])...)
+		if refused != nil {
+			b.refuse(refused)
 		}
 	}
+}
+
+// pass returns the bytes to pass on after p has arrived.
+func (b *answerBody) pass(p []byte) []byte {
+	if b.filter == nil {
+		return p
+	}
+	out := b.filter.Filter(p)
+	if b.err != nil {
+		out = append(out, b.filter.Flush()...)
+	}
+	return out
 }
 
 // refuse ends a stream whose limit has no room for more of it. The client gets an
@@ -75,7 +84,7 @@ func (b *answerBody) refuse(err error) {
 		event, body["type"] = "event: error\n", "error"
 	}
 	text, _ := json.Marshal(body)
-	b.pending = []byte("\n\n" + event + "data: " + string(text) + "\n\n")
+	b.pending = append(b.pending, event+"data: "+string(text)+"\n\n"...)
 }
 
 // Close ends the lease. An answer that was not read to its end was cut, by the
