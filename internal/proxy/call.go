@@ -95,6 +95,7 @@ func (c *call) admit(ctx context.Context, w http.ResponseWriter, r *http.Request
 	if err != nil {
 		return held, c.explain(err)
 	}
+	p.open.Add(1)
 	if outage := c.lease.Outage(); outage != nil {
 		p.opts.OnError(outage)
 	}
@@ -169,6 +170,7 @@ func (c *call) refuse(w http.ResponseWriter, err error) {
 // end settles the lease once, and reports a failure.
 func (c *call) end(how func() error) {
 	c.settle.Do(func() {
+		defer c.proxy.open.Add(-1)
 		if err := how(); err != nil {
 			c.proxy.opts.OnError(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"sync"
+	"sync/atomic"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/httplimit"
@@ -19,6 +20,7 @@ type Proxy struct {
 	opts      Options
 	newcomers *newcomers // nil where clients cannot invent entities
 	budget    budget
+	open      atomic.Int64 // leases that have not ended
 	reverse   *httputil.ReverseProxy
 
 	mu       sync.Mutex

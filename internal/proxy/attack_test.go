@@ -1,0 +1,150 @@
+package proxy
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// send writes raw bytes to the proxy and returns its first answer.
+func (r *rig) send(raw string) (*http.Response, string) {
+	r.t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(r.t.Context(), "tcp", r.server.Listener.Addr().String())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.WriteString(conn, raw); err != nil {
+		r.t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	return resp, string(body)
+}
+
+const auth = "Authorization: Bearer " + aliceKey + "\r\n"
+
+func TestTheUpstreamIsFixed(t *testing.T) {
+	r := newRig(t, answerJSON(plainChat), nil)
+	for name, raw := range map[string]string{
+		"absolute URI": "GET http://evil.example/v1/models HTTP/1.1\r\nHost: evil.example\r\n" + auth + "\r\n",
+		"CONNECT":      "CONNECT evil.example:443 HTTP/1.1\r\nHost: evil.example:443\r\n" + auth + "\r\n",
+		"asterisk":     "OPTIONS * HTTP/1.1\r\nHost: x\r\n" + auth + "\r\n",
+		"upgrade":      "GET /v1/realtime HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" + auth + "\r\n",
+	} {
+		if resp, body := r.send(raw); resp.StatusCode < 400 && r.calls() > 0 {
+			t.Errorf("%s: status %d, %s", name, resp.StatusCode, body)
+		}
+	}
+	if r.calls() != 0 {
+		t.Fatalf("%d requests reached the upstream", r.calls())
+	}
+	r.send("GET /v1/models HTTP/1.1\r\nHost: evil.example\r\n" + auth + "Connection: X-Hop\r\nX-Hop: 1\r\nProxy-Authorization: x\r\nX-Original-Url: /v1/chat/completions\r\nX-Http-Method-Override: POST\r\nConnection: close\r\n\r\n")
+	if r.calls() != 1 {
+		t.Fatalf("%d requests reached the upstream, want 1", r.calls())
+	}
+	if host := r.seen[0].Host; host != r.upstream.Listener.Addr().String() {
+		t.Errorf("the upstream got the host %s", host)
+	}
+	for _, name := range []string{"X-Hop", "Proxy-Authorization", "X-Original-Url", "X-Http-Method-Override"} {
+		if r.lastHeader().Get(name) != "" {
+			t.Errorf("%s reached the upstream", name)
+		}
+	}
+}
+
+// TestPathsCannotHideACall checks that no spelling of a path makes a call of a
+// model cost less.
+func TestPathsCannotHideACall(t *testing.T) {
+	r := newRig(t, answerJSON(plainChat), nil)
+	for _, path := range []string{
+		"/v1/chat%2Fcompletions", "/v1/chat%2fcompletions", "/v1/chat%252Fcompletions", "/v1//chat//completions", "/v1/chat//completions",
+		"/v1/./chat/completions", "/v1/x/../chat/completions", "/v1/x/%2e%2e/chat/completions", "/v1/chat/completions%2F", "/v1/%63hat/completions",
+		`/v1/chat\completions`, "/v1/chat/completions;x=1", "/v1/chat;x/completions", "/v1/chat/completions%20", "/v1/chat/completions%00", "/v1/chat/completions//",
+		"/v1/chat/%63ompletions", "/v1/chat/completions/.", "/v1/../../secret",
+	} {
+		resp, _ := r.send("POST " + path + " HTTP/1.1\r\nHost: x\r\n" + auth + "Content-Length: 2\r\nConnection: close\r\n\r\n{}")
+		if resp.StatusCode != 400 {
+			t.Errorf("%s: status %d, want 400", path, resp.StatusCode)
+		}
+	}
+	if r.calls() != 0 {
+		t.Errorf("%d requests reached the upstream", r.calls())
+	}
+	for _, path := range []string{"/v1/chat/completions/", "/V1/Chat/Completions", "/v1/chat/completions?x=%2F..%2F"} {
+		resp, _ := r.post(path, plainCall)
+		r.wantStatus(resp, 200)
+	}
+	r.wantUsed("m", 3, 3*42)
+}
+
+// TestNoSmuggling checks that a request with two lengths reaches the upstream as
+// one request, with the body that the proxy has read.
+func TestNoSmuggling(t *testing.T) {
+	r := newRig(t, answerJSON(plainChat), nil)
+	smuggled := "GET /v1/files HTTP/1.1\r\nHost: x\r\n\r\n"
+	for name, raw := range map[string]string{
+		"both lengths": "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n3c\r\n" + plainCall + "\r\n0\r\n\r\n" + smuggled,
+		"two lengths":  "Content-Length: 5\r\nContent-Length: 60\r\n\r\n" + plainCall,
+		"odd encoding": "Transfer-Encoding: xchunked\r\nContent-Length: 60\r\n\r\n" + plainCall,
+		"odd spelling": "Transfer-Encoding : chunked\r\nContent-Length: 60\r\n\r\n" + plainCall,
+	} {
+		before := r.calls()
+		resp, _ := r.send("POST " + chatPath + " HTTP/1.1\r\nHost: x\r\n" + auth + "Connection: close\r\n" + raw)
+		if name != "both lengths" {
+			if resp.StatusCode < 400 || r.calls() != before {
+				t.Errorf("%s: status %d, %d calls", name, resp.StatusCode, r.calls()-before)
+			}
+			continue
+		}
+		if resp.StatusCode != 200 || r.calls() != before+1 || r.lastBody() != plainCall {
+			t.Errorf("%s: status %d, %d calls, body %q", name, resp.StatusCode, r.calls()-before, r.lastBody())
+		}
+	}
+	r.wantUsed("m", 1, 42)
+	r.wantUsed("other", 0, 0)
+}
+
+// TestNoKeyIsLogged checks the access log, the errors and the answers of good and
+// bad requests for parts of the key.
+func TestNoKeyIsLogged(t *testing.T) {
+	r := newRig(t, answerJSON(plainChat), nil)
+	var answers strings.Builder
+	for _, headers := range [][]string{nil, {"X-Api-Key", aliceKey}, {"X-Api-Key", aliceKey + "2"}, {"Authorization", aliceKey}, {"Authorization", "Basic " + aliceKey}} {
+		for path, body := range map[string]string{chatPath + "?key=" + aliceKey: plainCall, "/v1/models?api_key=" + aliceKey: "", "/v1/embeddings": "{", "/v1/messages": `{"model":"unknown"}`} {
+			_, answer := r.post(path, body, headers...)
+			answers.WriteString(answer)
+		}
+	}
+	r.upstream.Close() // and errors of the transport
+	r.post(chatPath+"?key="+aliceKey, plainCall)
+	r.proxy.calls.Wait()
+	for where, text := range map[string]string{"log": r.log.String(), "answers": answers.String(), "errors": joinErrors(r.errs)} {
+		if strings.Contains(text, "0123456789") {
+			t.Errorf("the %s show the key: %s", where, text)
+		}
+	}
+	if n := strings.Count(r.log.String(), `"msg":"request"`); n != 21 {
+		t.Errorf("%d lines in the log, want 21", n)
+	}
+	if !strings.Contains(r.log.String(), `"entity":"`+HashKey(aliceKey)+`"`) {
+		t.Error("the log does not name the entity")
+	}
+}
+
+func joinErrors(errs []error) string {
+	var b strings.Builder
+	for _, err := range errs {
+		b.WriteString(err.Error() + "\n")
+	}
+	return b.String()
+}
