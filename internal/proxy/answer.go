@@ -92,7 +92,7 @@ func (b *answerBody) refuse(err error) {
 func (b *answerBody) Close() error {
 	err := b.inner.Close()
 	if b.err == nil || !errors.Is(b.err, io.EOF) {
-		b.call.record.cut(b.ctx)
+		b.call.record.cut(b.ctx.Err() != nil && b.call.proxy.cut.Err() == nil)
 	}
 	b.call.end(func() error { return b.call.commit(b.ctx) })
 	return err

@@ -164,7 +164,7 @@ func (c *call) refuse(w http.ResponseWriter, err error) {
 	if problem.Status == http.StatusInternalServerError || problem.Status == http.StatusServiceUnavailable {
 		c.proxy.opts.OnError(err)
 	}
-	httplimit.WriteError(w, err, c.proxy.opts.Fields)
+	httplimit.WriteError(w, err, &c.proxy.opts.Fields)
 }
 
 // end settles the lease once, and reports a failure.

@@ -42,7 +42,7 @@ type Options struct {
 	Transport http.RoundTripper // to the upstream; default: a transport of its own
 	Log       *slog.Logger      // the access log; default: none
 	OnError   func(error)       // receives outages and failed settlements; default: dropped
-	Fields    *httplimit.Fields // describes limits to clients
+	Fields    httplimit.Fields  // describes limits to clients
 	Now       func() time.Time  // default time.Now
 }
 

@@ -67,10 +67,10 @@ func (c *record) refuse(err error) {
 	}
 }
 
-// cut notes that an answer did not come to its end.
-func (c *record) cut(ctx context.Context) {
+// cut notes that an answer did not come to its end, and whether the client left.
+func (c *record) cut(left bool) {
 	c.outcome = outcomeCut
-	if ctx.Err() != nil {
+	if left {
 		c.outcome = outcomeGone
 	}
 }

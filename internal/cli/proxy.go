@@ -1,0 +1,223 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/listen"
+	"github.com/zeroae/zae-limiter-go/internal/proxy"
+	"github.com/zeroae/zae-limiter-go/llm"
+)
+
+type proxyOptions struct {
+	*connection
+	upstream *url.URL
+	listen   string
+	tls      listen.TLSFiles
+	insecure bool
+	drain    time.Duration
+	identity proxyIdentity
+
+	limits        limitFlags
+	mode          limiter.OnUnavailable
+	charges       map[string]string
+	step          int64
+	otherResource string
+	maxBody       int64
+	newEntities   int
+	timeout       time.Duration
+	legacy        bool
+}
+
+func newProxy(c *console) *cobra.Command {
+	o := &proxyOptions{
+		connection: &connection{console: c}, listen: "127.0.0.1:8089", drain: 30 * time.Second, otherResource: "other",
+		maxBody: 16 << 20, newEntities: 60, timeout: 10 * time.Minute,
+	}
+	cmd := &cobra.Command{
+		Use:   "proxy --upstream URL",
+		Short: "Limit the calls to an API of language models",
+		Long: `Run a reverse proxy in front of an API of language models. Clients change their
+base URL and are limited. The proxy reads requests and answers of
+OpenAI-compatible APIs and of Anthropic's: it takes an estimate before a call
+and charges the usage that the answer reports. Bodies and streams pass unchanged
+and without delay. The model of a call is its resource; other paths cost one
+request of the resource other.
+
+The API key of a request is its entity: the first 16 hex digits of its SHA-256.
+Nothing else of a key is stored or logged. With a --mapping that lists keys, the
+file gives them names and parents, and other keys are refused. With
+--trust-header the entity is the value of a header, for a proxy in front that
+has checked it. With --jwt-key it is a claim of a verified token.
+
+The proxy listens on this machine only. Another address needs a certificate, or
+--insecure behind a proxy that has one. /healthz and /readyz answer probes. The
+access log goes to stdout, a JSON object a line. A signal ends the proxy: calls
+under way have half of --drain-timeout to end, and all are settled.
+
+` + storeHelp,
+		Example: `  zae-limiter proxy --upstream https://api.openai.com
+  zae-limiter proxy --upstream https://api.anthropic.com --mapping keys.yaml
+  zae-limiter proxy --upstream http://localhost:11434 -l rpm:60 -l tpm:20000`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	}
+	o.addNamespace(cmd)
+	addFlag(cmd, &o.upstream, "upstream", "url", "", "base URL of the API, such as https://api.openai.com", parseUpstream)
+	cmd.Flags().StringVar(&o.listen, "listen", o.listen, "`address` to listen on")
+	cmd.Flags().StringVar(&o.tls.Cert, "tls-cert", "", "`file` with the certificate of the proxy, PEM")
+	cmd.Flags().StringVar(&o.tls.Key, "tls-key", "", "`file` with the key of the certificate, PEM")
+	cmd.Flags().StringVar(&o.tls.ClientCA, "client-ca", "", "`file` with the authorities of client certificates, which are then required")
+	cmd.Flags().BoolVar(&o.insecure, "insecure", false, "allow an address that other machines can reach without TLS")
+	addFlag(cmd, &o.drain, "drain-timeout", "duration", "30s", "time to end after a signal", parseDuration)
+	o.identity.addFlags(cmd)
+	addLimits(cmd, &o.limits, "limits where the store has none")
+	addMode(cmd, &o.mode, "in an outage of the store, admit or refuse calls: allow or block (default: as stored, else block)")
+	cmd.Flags().Var(&pairs{"charge", &o.charges}, "charge", "limit that is charged, as PART=LIMIT; PART is requests, total, input, output or cached (default requests=rpm, total=tpm)")
+	addFlag(cmd, &o.step, "step", "tokens", "", "take more tokens in steps while a stream grows, and cut it when there are none (default: a stream may leave debt)", parseStep)
+	addFlag(cmd, &o.otherResource, "other-resource", "resource", o.otherResource, "resource of calls that are not about a model", parseResource)
+	addFlag(cmd, &o.maxBody, "max-body", "bytes", strconv.FormatInt(o.maxBody, 10), "largest request about a model, also when it is decompressed", parseBytes)
+	addFlag(cmd, &o.newEntities, "new-entities", "number", strconv.Itoa(o.newEntities), "API keys a minute that may be used for the first time, without a mapping", parseNewEntities)
+	addFlag(cmd, &o.timeout, "upstream-timeout", "duration", "10m", "time until an answer of the API must begin", parseDuration)
+	cmd.Flags().BoolVar(&o.legacy, "x-ratelimit", false, "send the older X-RateLimit headers too")
+	return cmd
+}
+
+func parseUpstream(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		u = nil
+	}
+	return u, proxy.CheckUpstream(u)
+}
+
+func parseResource(name string) (string, error) {
+	err := limiter.Request{Entity: "x", Resource: name, Consume: limiter.Tokens("x", 1)}.Validate()
+	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
+		return "", errors.New(bad.Reason)
+	}
+	return name, err
+}
+
+func parseStep(text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 || n > 1<<31 {
+		return 0, errors.New("must be a whole number of tokens, 1 or more")
+	}
+	return n, nil
+}
+
+func parseBytes(text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1<<10 || n > 1<<30 {
+		return 0, fmt.Errorf("must be a whole number of bytes from %d to %d", 1<<10, 1<<30)
+	}
+	return n, nil
+}
+
+func parseNewEntities(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, errors.New("must be a whole number, 1 or more")
+	}
+	return n, nil
+}
+
+// run serves until a signal arrives.
+func (o *proxyOptions) run(ctx context.Context) error {
+	if o.upstream == nil {
+		return usagef("--upstream is missing; give the base URL of the API, such as https://api.openai.com")
+	}
+	charges, err := parseCharges(o.charges)
+	if err != nil {
+		return err
+	}
+	repo, err := o.open(ctx, accessChange)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = repo.Close() }()
+	lim, err := limiter.New(repo, &limiter.Options{
+		Now: o.now, Principal: o.author(), Limits: o.limits.all, OnUnavailable: o.mode, SettleTimeout: min(limiter.DefaultSettleTimeout, o.drain/4),
+	})
+	if err != nil {
+		return usagef("%v", err)
+	}
+	opts := &proxy.Options{
+		Upstream: o.upstream, Limits: charges, Step: o.step, OtherResource: o.otherResource, MaxBody: o.maxBody,
+		NewEntities: o.newEntities, UpstreamTimeout: o.timeout, Log: slog.New(slog.NewJSONHandler(o.out, nil)),
+		OnError: func(err error) { o.warn("%v", err) }, Now: o.now,
+	}
+	opts.Fields.Legacy = o.legacy
+	if err := o.identity.apply(ctx, o, lim, opts); err != nil {
+		return err
+	}
+	handler, err := proxy.New(lim, opts)
+	if err != nil {
+		return usagef("%v", err)
+	}
+	return o.serve(ctx, handler, slog.New(slog.NewJSONHandler(o.err, nil)))
+}
+
+// serve listens and serves until ctx ends.
+func (o *proxyOptions) serve(ctx context.Context, handler *proxy.Proxy, log *slog.Logger) error {
+	config, err := o.tls.Config(func(err error) {
+		if err != nil {
+			o.warn("the certificate stays as it was: %v", err)
+		}
+	})
+	if err != nil {
+		return usagef("%v", err)
+	}
+	listener, err := listen.Bind(ctx, o.listen, config != nil || o.insecure)
+	if errors.Is(err, listen.ErrExposed) {
+		return usagef("--listen %s: %v; give --tls-cert and --tls-key, or --insecure behind a proxy that has a certificate", o.listen, listen.ErrExposed)
+	}
+	if err != nil {
+		return err
+	}
+	server := listen.HTTP(listener, handler, &listen.Options{TLS: config, ReadTimeout: time.Minute, WriteTimeout: -1, HeaderBytes: 64 << 10, Log: log})
+	scheme := "http"
+	if config != nil {
+		scheme = "https"
+	}
+	o.say("limiting %s on %s://%s", o.upstream, scheme, server.Addr())
+	if o.upstream.Scheme == "http" && !isLoopback(o.upstream.Hostname()) {
+		o.warn("calls to %s are not encrypted, so others on the way can read keys", o.upstream.Host)
+	}
+	return listen.Run(ctx, &listen.RunOptions{DrainTimeout: o.drain, Quiesce: handler.Drain}, server)
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// parseCharges parses the values of --charge.
+func parseCharges(given map[string]string) (llm.Limits, error) {
+	var limits llm.Limits
+	parts := map[string]*string{
+		"requests": &limits.Requests, "total": &limits.Total, "input": &limits.Input, "output": &limits.Output, "cached": &limits.Cached,
+	}
+	for part, limit := range given {
+		target, ok := parts[strings.ToLower(part)]
+		if !ok {
+			return limits, usagef("invalid --charge %q: the parts are requests, total, input, output and cached", clip(part+"="+limit))
+		}
+		if err := limiter.PerMinute(limit, 1).Validate(); err != nil {
+			return limits, usagef("invalid --charge %q: %v", clip(part+"="+limit), err)
+		}
+		*target = limit
+	}
+	return limits, nil
+}
