@@ -147,6 +147,16 @@ var packages = []rule{
 		"serves any store: flags, files of settings and the choice of a store belong to the command tree",
 	},
 	{
+		"llm",
+		[]string{"."},
+		"what calls cost, for programs without a proxy too: a format of an API must not bring its SDK",
+	},
+	{
+		"internal/proxy",
+		[]string{".", "httplimit", "llm", "github.com/golang-jwt/jwt/v5", "go.yaml.in/yaml/v3"},
+		"a handler like any other: listeners, files and the choice of a store belong to the command tree",
+	},
+	{
 		"internal/listen", nil,
 		"binds, bounds and drains: what is served is up to its callers",
 	},
@@ -190,7 +200,7 @@ var packages = []rule{
 	},
 	{
 		"internal/cli",
-		[]string{".", "aggregator", "infra", "loadtest", "loadtest/locust", "manifest", "memory", "sqlite", "dynamo", "escrow", "internal/answer", "internal/bucket", "internal/hint", "internal/listen", "internal/local", "internal/observe", "internal/pause", "internal/rls", "internal/s3files", "internal/server", "internal/cli/", "github.com/spf13/", "go.yaml.in/yaml/v3"},
+		[]string{".", "aggregator", "infra", "loadtest", "loadtest/locust", "manifest", "memory", "sqlite", "dynamo", "escrow", "internal/answer", "internal/bucket", "internal/hint", "internal/listen", "internal/local", "internal/observe", "internal/pause", "internal/proxy", "internal/rls", "internal/s3files", "internal/server", "llm", "internal/cli/", "github.com/spf13/", "go.yaml.in/yaml/v3"},
 		"the command tree is the one place that picks a store",
 	},
 	{
@@ -249,6 +259,7 @@ var bans = []struct {
 	{"github.com/aws/", []string{"dynamo", "dynamo/internal/wire", "dynamo/internal/dynamotest", "dynamo/internal/interop", "infra", "infra/internal/fakeaws", "internal/function", "internal/s3files"}, "users of other stores must not compile a cloud"},
 	{"github.com/aws/aws-lambda-go", []string{"internal/function"}, "what runs in a Lambda does not know that it does"},
 	{"github.com/spf13/", []string{"internal/cli"}, "flags are turned into plain options once"},
+	{"github.com/golang-jwt/", []string{"internal/proxy"}, "one place decides which tokens are valid"},
 	{"github.com/go-zeromq/", []string{"loadtest/locust"}, "only the worker of a distributed load test speaks this protocol"},
 	{"go.opentelemetry.io/", []string{"telemetry", "internal/observe"}, "other packages are observed through the port"},
 	{"github.com/prometheus/", []string{"internal/observe"}, "programs choose their exporters in one place"},

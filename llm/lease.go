@@ -50,7 +50,8 @@ func (l *Lease) begin(contentType, encoding string) {
 // and commit the lease. Otherwise the error is nil.
 func (l *Lease) Write(p []byte) (int, error) { return l.WriteContext(context.Background(), p) }
 
-// WriteContext is Write with a context for the calls to the store.
+// WriteContext reads the next part of the answer, as Write does, with a context for
+// the calls to the store.
 func (l *Lease) WriteContext(ctx context.Context, p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -77,7 +77,7 @@ under way have half of --drain-timeout to end, and all are settled.
 	cmd.Flags().StringVar(&o.listen, "listen", o.listen, "`address` to listen on")
 	cmd.Flags().StringVar(&o.tls.Cert, "tls-cert", "", "`file` with the certificate of the proxy, PEM")
 	cmd.Flags().StringVar(&o.tls.Key, "tls-key", "", "`file` with the key of the certificate, PEM")
-	cmd.Flags().StringVar(&o.tls.ClientCA, "client-ca", "", "`file` with the authorities of client certificates, which are then required")
+	cmd.Flags().StringVar(&o.tls.ClientCA, "tls-client-ca", "", "`file` with the authorities of client certificates, which are then required")
 	cmd.Flags().BoolVar(&o.insecure, "insecure", false, "allow an address that other machines can reach without TLS")
 	addFlag(cmd, &o.drain, "drain-timeout", "duration", "30s", "time to end after a signal", parseDuration)
 	o.identity.addFlags(cmd)
