@@ -13,19 +13,19 @@ import (
 
 func TestFormatOf(t *testing.T) {
 	for path, want := range map[string]Format{
-		"/v1/chat/completions":                            Chat,
-		"/openai/deployments/x/chat/completions":          Chat,
-		"/V1/Chat/Completions/":                           Chat,
-		"/v1/completions":                                 Completions,
-		"/v1/responses":                                   Responses,
-		"/v1/embeddings":                                  Embeddings,
-		"/v1/messages":                                    Messages,
-		"/v1/messages/count_tokens":                       "",
-		"/v1/models":                                      "",
-		"/v1/responses/resp_1":                            "",
-		"/v1/threads/thread_1/messagess":                  "",
-		"/":                                               "",
-		"":                                                "",
+		"/v1/chat/completions":                   Chat,
+		"/openai/deployments/x/chat/completions": Chat,
+		"/V1/Chat/Completions/":                  Chat,
+		"/v1/completions":                        Completions,
+		"/v1/responses":                          Responses,
+		"/v1/embeddings":                         Embeddings,
+		"/v1/messages":                           Messages,
+		"/v1/messages/count_tokens":              "",
+		"/v1/models":                             "",
+		"/v1/responses/resp_1":                   "",
+		"/v1/threads/thread_1/messagess":         "",
+		"/":                                      "",
+		"":                                       "",
 		"/v1/chat/completions/chatcmpl-1/messages_export": "",
 	} {
 		got, ok := FormatOf(path)
