@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -24,34 +25,43 @@ import (
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
-// program builds zae-limiter.
-func program(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "zae-limiter.exe")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "./cmd/zae-limiter")
+// TestMain builds the program once, in place of the README's installed one.
+func TestMain(m *testing.M) { os.Exit(runTests(m)) }
+
+func runTests(m *testing.M) int {
+	folder, err := os.MkdirTemp("", "llm-proxy-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(folder)
+	program = filepath.Join(folder, "zae-limiter.exe")
+	build := exec.CommandContext(context.Background(), "go", "build", "-o", program, "./cmd/zae-limiter")
 	build.Dir = filepath.Join("..", "..")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		panic(fmt.Sprintf("%v\n%s", err, out))
 	}
-	return path
+	return m.Run()
 }
+
+// program is the path of zae-limiter.
+var program string
 
 // rig is the program in front of a fake upstream, with a store in a file.
 type rig struct {
 	*upstream
-	program, store string
-	url            string
-	stop           func()
+	store string
+	url   string
+	stop  func()
 }
 
 // start runs the proxy with the mapping of the README. Limits of the store must be
 // set before.
 func start(t *testing.T, limits ...string) *rig {
 	t.Helper()
-	r := &rig{upstream: newUpstream(t), program: program(t), store: filepath.Join(t.TempDir(), "limits.db")}
+	r := &rig{upstream: newUpstream(t), store: filepath.Join(t.TempDir(), "limits.db")}
 	r.run(t, append([]string{"system", "set-defaults"}, limits...)...)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	command := exec.CommandContext(ctx, r.program, "proxy", "--upstream", r.URL, "--listen", "127.0.0.1:0", "--store", "sqlite:"+r.store, "--mapping", "keys.yaml",
+	command := exec.CommandContext(ctx, program, "proxy", "--upstream", r.URL, "--listen", "127.0.0.1:0", "--store", "sqlite:"+r.store, "--mapping", "keys.yaml",
 		"--charge", "requests=rpm", "--charge", "total=tpm", "--charge", "input=itpm", "--charge", "output=otpm", "--charge", "cached=ctpm")
 	talk, err := command.StderrPipe()
 	if err != nil {
@@ -84,7 +94,7 @@ func start(t *testing.T, limits ...string) *rig {
 
 func (r *rig) run(t *testing.T, args ...string) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), r.program, append(args, "--store", "sqlite:"+r.store)...)
+	command := exec.CommandContext(t.Context(), program, append(args, "--store", "sqlite:"+r.store)...)
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", args, err, out)
 	}
@@ -154,9 +164,9 @@ func (r *rig) compare(t *testing.T) {
 				t.Fatal(err)
 			}
 			used := summary.Total
-			got := sums{used.Get("rpm"), used.Get("itpm"), used.Get("otpm"), used.Get("ctpm")}
-			if got != want || used.Get("tpm") != want.Input+want.Output {
-				t.Errorf("%s used %+v of %s, %d in total; the upstream served %+v", entity, got, model, used.Get("tpm"), want)
+			got := sums{used["rpm"], used["itpm"], used["otpm"], used["ctpm"]}
+			if got != want || used["tpm"] != want.Input+want.Output {
+				t.Errorf("%s used %+v of %s, %d in total; the upstream served %+v", entity, got, model, used["tpm"], want)
 			}
 		}
 	}
