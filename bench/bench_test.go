@@ -78,6 +78,7 @@ func TestEveryRowIsPrinted(t *testing.T) {
 		[]string{"loadtest: MiB of a process with 100 users <= 1024"},
 		[]string{nameEmpty}, []string{nameLimited}, []string{"front: microseconds that httplimit on memory adds to an empty handler, p50 <= 3"},
 		[]string{nameEmptyGRPC}, []string{nameEnvoy}, []string{"front: calls a second of Envoy's service on memory, as a share of an empty gRPC service >= 0.6"},
+		[]string{nameBareProxy}, []string{nameProxy}, []string{"front: latency of the proxy / a bare ReverseProxy, 64 callers, p50 <= 1.3"},
 		[]string{nameBare}, []string{nameObserved}, []string{"front: microseconds that telemetry without an SDK adds to a decision <= 1"},
 		[]string{"front: allocations that telemetry without an SDK adds to a decision <= 3"},
 		[]string{"escrow: CPU of acquire+commit from a pot / on memory, stub of 5ms <= 1.5"},

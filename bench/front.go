@@ -9,6 +9,7 @@ var frontParts = []func(context.Context, config, *report) error{
 	frontTelemetry,
 	frontEnvoy,
 	frontServe,
+	frontProxy,
 }
 
 // frontSection measures what stands in front of traffic.

@@ -138,10 +138,12 @@ func (l *Lease) CommitRequest(ctx context.Context) error { return l.commit(ctx, 
 
 // commit charges one request and u.
 func (l *Lease) commit(ctx context.Context, u Usage) error {
-	for limit, n := range l.names.Amounts(1, u).All() {
-		if err := l.Used(limit, n); err != nil {
-			return errors.Join(err, l.Lease.Commit(ctx))
-		}
+	change := l.names.Amounts(1, u)
+	for limit, n := range l.Consumed().All() {
+		change = change.And(limit, -n)
+	}
+	if err := l.Adjust(change); err != nil {
+		return errors.Join(err, l.Lease.Commit(ctx))
 	}
 	return l.Lease.Commit(ctx)
 }

@@ -63,7 +63,11 @@ func (f Format) asksForStreamUsage() bool { return f == Chat || f == Completions
 
 // streamUsage reports whether the request asks for the usage of a stream.
 func (o object) streamUsage() bool {
-	options, err := parseObject(o.raw("stream_options"))
+	raw := o.raw("stream_options")
+	if raw == nil {
+		return false
+	}
+	options, err := parseObject(raw)
 	asked := false
 	if err == nil {
 		options.decode("include_usage", &asked)
@@ -88,16 +92,18 @@ func (o object) choices(f Format) int64 {
 	return min(max(n, best, 1), 1<<20) * min(prompts, 1<<20)
 }
 
+// maximumFields lists the fields that bound an answer, the first of them first.
+var maximumFields = map[Format][]string{
+	Chat:        {"max_completion_tokens", "max_tokens"},
+	Completions: {"max_tokens"},
+	Responses:   {"max_output_tokens"},
+	Messages:    {"max_tokens"},
+}
+
 // maxOutput returns the maximum that a request sets for one answer, at most
 // maxTokens / 2^20 so that it can be multiplied.
 func (o object) maxOutput(f Format) int64 {
-	names := map[Format][]string{
-		Chat:        {"max_completion_tokens", "max_tokens"},
-		Completions: {"max_tokens"},
-		Responses:   {"max_output_tokens"},
-		Messages:    {"max_tokens"},
-	}
-	for _, name := range names[f] {
+	for _, name := range maximumFields[f] {
 		var n int64
 		if o.decode(name, &n); n > 0 {
 			return min(n, maxTokens>>20)

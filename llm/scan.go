@@ -68,6 +68,15 @@ func (s *scanner) reset() {
 // write scans the next part of the text.
 func (s *scanner) write(p []byte) {
 	for i := 0; i < len(p); i++ {
+		if s.inString && !s.keep && s.usageAt == 0 && !s.escaped {
+			n := plainLength(p[i:])
+			if s.counted {
+				s.found.text += int64(n)
+			}
+			if i += n; i == len(p) {
+				return
+			}
+		}
 		c := p[i]
 		if s.usageAt > 0 {
 			s.capture(c)
@@ -78,6 +87,16 @@ func (s *scanner) write(p []byte) {
 		}
 		s.structure(c)
 	}
+}
+
+// plainLength returns the number of bytes before the end of a string or an escape.
+func plainLength(p []byte) int {
+	for i, c := range p {
+		if c == '"' || c == '\\' {
+			return i
+		}
+	}
+	return len(p)
 }
 
 // capture appends a byte to the object being captured.

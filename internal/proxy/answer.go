@@ -94,6 +94,7 @@ func (b *answerBody) Close() error {
 	if b.err == nil || !errors.Is(b.err, io.EOF) {
 		b.call.record.cut(b.ctx.Err() != nil && b.call.proxy.cut.Err() == nil)
 	}
+	b.call.out.flush() // the client need not wait for the store
 	b.call.end(func() error { return b.call.commit(b.ctx) })
 	return err
 }

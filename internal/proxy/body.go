@@ -55,7 +55,7 @@ func (p *Proxy) readContent(r *http.Request) (*content, error) {
 	if err := p.budget.take(c.held); err != nil {
 		return nil, err
 	}
-	err := c.read(r.Body, encoding, limit)
+	err := c.read(r.Body, r.ContentLength, encoding, limit)
 	if err != nil {
 		p.budget.give(c.held)
 		return nil, err
@@ -63,8 +63,13 @@ func (p *Proxy) readContent(r *http.Request) (*content, error) {
 	return c, nil
 }
 
-func (c *content) read(body io.Reader, encoding string, limit int64) (err error) {
-	if c.sent, err = readAtMost(body, limit); err != nil {
+func (c *content) read(body io.Reader, size int64, encoding string, limit int64) (err error) {
+	if size >= 0 {
+		c.sent = make([]byte, size)
+		if _, err := io.ReadFull(body, c.sent); err != nil {
+			return &readError{err}
+		}
+	} else if c.sent, err = readAtMost(body, limit); err != nil {
 		return err
 	}
 	switch encoding {
@@ -105,4 +110,63 @@ func (e *readError) Error() string { return "read the request: " + e.cause.Error
 
 func (e *readError) Unwrap() []error {
 	return []error{e.cause, &httplimit.Problem{Status: http.StatusBadRequest, Detail: "the body could not be read"}}
+}
+
+// sentBody is a body in memory. It notes when the transport has read all of it,
+// which it does only on an open connection.
+type sentBody struct {
+	bytes.Reader
+	call *call
+}
+
+// Read reads the body.
+func (b *sentBody) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	b.call.noteSent(b.Len())
+	return n, err
+}
+
+// WriteTo writes the rest of the body.
+func (b *sentBody) WriteTo(w io.Writer) (int64, error) {
+	n, err := b.Reader.WriteTo(w)
+	b.call.noteSent(b.Len())
+	return n, err
+}
+
+// Close does nothing.
+func (b *sentBody) Close() error { return nil }
+
+func (c *call) noteSent(left int) {
+	if left == 0 {
+		c.written.Store(true)
+	}
+}
+
+// watchBody notes when a body that is not in memory has been sent, and lifts the
+// deadline of reading the request then, since the answer may take longer.
+func (c *call) watchBody(w http.ResponseWriter, r *http.Request) {
+	ended := func() {
+		c.written.Store(true)
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	}
+	if r.Body == nil || r.Body == http.NoBody {
+		ended()
+		return
+	}
+	r.Body = &endedBody{r.Body, ended}
+}
+
+// endedBody calls a function at the end of a body.
+type endedBody struct {
+	io.ReadCloser
+	ended func()
+}
+
+// Read reads the body.
+func (b *endedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF { //nolint:errorlint // a reader returns io.EOF itself
+		b.ended()
+	}
+	return n, err
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,11 +23,12 @@ const retryDrained = time.Second
 // call is one request on its way through the proxy.
 type call struct {
 	proxy    *Proxy
+	out      *statusWriter
 	record   record
 	request  *llm.Request // nil for a request that is not about a model
 	lease    *llm.Lease   // nil until admitted
 	addUsage bool         // the proxy asked for the usage of the stream
-	written  atomic.Bool  // the request has been sent upstream
+	written  atomic.Bool  // the whole request has been sent upstream, as far as the proxy knows
 	settle   sync.Once
 }
 
@@ -43,9 +43,9 @@ func callOf(ctx context.Context) *call {
 // serve handles one request. Whatever happens, the lease has ended when it
 // returns.
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
-	c := &call{proxy: p}
-	c.record.begin(r, p.opts.Now())
 	out := &statusWriter{ResponseWriter: w}
+	c := &call{proxy: p, out: out}
+	c.record.begin(r, p.opts.Now())
 	defer func() { c.record.write(p.opts.Log, p.opts.Now(), out, r.Context()) }()
 
 	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), callKey{}, c))
@@ -58,12 +58,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer c.abandon(ctx)
-	trace := &httptrace.ClientTrace{WroteRequest: func(info httptrace.WroteRequestInfo) {
-		if info.Err == nil {
-			c.written.Store(true)
-		}
-	}}
-	p.reverse.ServeHTTP(out, r.WithContext(httptrace.WithClientTrace(ctx, trace)))
+	p.reverse.ServeHTTP(out, r.WithContext(ctx))
 }
 
 // admit identifies the request, reads what it costs and takes that from the
@@ -86,7 +81,7 @@ func (c *call) admit(ctx context.Context, w http.ResponseWriter, r *http.Request
 			return held, err
 		}
 	} else {
-		freeDeadlineAfter(w, r)
+		c.watchBody(w, r)
 	}
 	if err := p.checkNewcomer(ctx, c.record.entity, c.record.resource); err != nil {
 		return held, err
@@ -121,14 +116,14 @@ func (c *call) inspect(w http.ResponseWriter, r *http.Request, format llm.Format
 		c.addUsage, body = true, changed
 		r.Header.Del("Content-Encoding")
 	}
-	setBody(r, body)
+	c.setBody(r, body)
 	limitEncodings(r.Header, c.addUsage)
 	return content.held, nil
 }
 
 // setBody replaces the body of a request.
-func setBody(r *http.Request, body []byte) {
-	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+func (c *call) setBody(r *http.Request, body []byte) {
+	r.GetBody = func() (io.ReadCloser, error) { return &sentBody{*bytes.NewReader(body), c}, nil }
 	r.Body, _ = r.GetBody()
 	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
 	r.Trailer = nil

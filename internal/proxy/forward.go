@@ -55,6 +55,9 @@ func answered(resp *http.Response) error {
 // failed answers a call that got no answer from the upstream.
 func failed(w http.ResponseWriter, r *http.Request, err error) {
 	c := callOf(r.Context())
+	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
+		c.written.Store(false)
+	}
 	c.abandon(r.Context())
 	c.record.outcome = outcomeFailed
 	problem := &httplimit.Problem{Status: http.StatusBadGateway, Detail: "the upstream cannot be reached"}

@@ -50,6 +50,9 @@ func formatOf(r *http.Request, base string) (llm.Format, bool, error) {
 
 // canonicalPath returns the path that a lenient server makes of p.
 func canonicalPath(p string) (string, error) {
+	if isPlain(p) {
+		return p, nil
+	}
 	for range 4 {
 		decoded, err := url.PathUnescape(p)
 		if err != nil {
@@ -70,4 +73,16 @@ func canonicalPath(p string) (string, error) {
 		parts[i] = strings.TrimFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f })
 	}
 	return path.Clean("/" + strings.Join(parts, "/")), nil
+}
+
+// isPlain reports whether all servers understand a path in the same way.
+func isPlain(p string) bool {
+	for i := range len(p) {
+		c := p[i]
+		letter := c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '-'
+		if !letter && (c != '/' || i > 0 && p[i-1] == '/') {
+			return false
+		}
+	}
+	return len(p) > 1 && p[len(p)-1] != '/'
 }

@@ -47,7 +47,7 @@ func New(lim *limiter.RateLimiter, opts *Options) (*Proxy, error) {
 	}
 	p.cut, p.cutAll = context.WithCancel(context.Background())
 	p.reverse = &httputil.ReverseProxy{
-		Rewrite: p.rewrite, Transport: o.Transport, FlushInterval: -1, BufferPool: newBuffers(),
+		Rewrite: p.rewrite, Transport: o.Transport, BufferPool: newBuffers(),
 		ModifyResponse: answered, ErrorHandler: failed,
 		ErrorLog: log.New(discard{}, "", 0), // a call reports its errors itself
 	}

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -14,8 +13,9 @@ const writeTimeout = time.Minute
 // so that a client that stops reading does not hold its lease forever.
 type statusWriter struct {
 	http.ResponseWriter
-	status int
-	bytes  int64
+	status   int
+	bytes    int64
+	deadline time.Time // of writes, as it was last set
 }
 
 // Unwrap returns the writer below, for http.ResponseController.
@@ -34,36 +34,24 @@ func (w *statusWriter) Write(p []byte) (int, error) {
 	if w.status < 200 {
 		w.status = http.StatusOK
 	}
-	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout))
+	w.extend()
 	n, err := w.ResponseWriter.Write(p)
 	w.bytes += int64(n)
 	return n, err
 }
 
-// freeDeadlineAfter lifts the deadline of reading a request once its body has
-// arrived, since the answer may take longer.
-func freeDeadlineAfter(w http.ResponseWriter, r *http.Request) {
-	free := func() { _ = http.NewResponseController(w).SetReadDeadline(time.Time{}) }
-	if r.Body == nil || r.Body == http.NoBody {
-		free()
-		return
+// extend moves the deadline of writes, unless it was moved a moment ago.
+func (w *statusWriter) extend() {
+	if now := time.Now(); w.deadline.Sub(now) < writeTimeout*3/4 {
+		w.deadline = now.Add(writeTimeout)
+		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(w.deadline)
 	}
-	r.Body = &endedBody{r.Body, free}
 }
 
-// endedBody calls a function at the end of a body.
-type endedBody struct {
-	io.ReadCloser
-	ended func()
-}
-
-// Read reads the body.
-func (b *endedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF { //nolint:errorlint // a reader returns io.EOF itself
-		b.ended()
-	}
-	return n, err
+// flush sends what has been written.
+func (w *statusWriter) flush() {
+	w.extend()
+	_ = http.NewResponseController(w.ResponseWriter).Flush()
 }
 
 // buffers is a pool of buffers for copying.
