@@ -1,11 +1,8 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -23,6 +20,7 @@ type proxyOptions struct {
 	*connection
 	upstream *url.URL
 	listen   string
+	metrics  string
 	tls      listen.TLSFiles
 	insecure bool
 	drain    time.Duration
@@ -62,8 +60,10 @@ has checked it. With --jwt-key it is a claim of a verified token.
 
 The proxy listens on this machine only. Another address needs a certificate, or
 --insecure behind a proxy that has one. /healthz and /readyz answer probes. The
-access log goes to stdout, a JSON object a line. A signal ends the proxy: calls
-under way have half of --drain-timeout to end, and all are settled.
+access log goes to stdout, a JSON object a line. The standard variables of
+OpenTelemetry, such as OTEL_EXPORTER_OTLP_ENDPOINT, configure spans and metrics.
+A signal ends the proxy: calls under way have half of --drain-timeout to end,
+and all are settled.
 
 ` + storeHelp,
 		Example: `  zae-limiter proxy --upstream https://api.openai.com
@@ -75,6 +75,7 @@ under way have half of --drain-timeout to end, and all are settled.
 	o.addNamespace(cmd)
 	addFlag(cmd, &o.upstream, "upstream", "url", "", "base URL of the API, such as https://api.openai.com", parseUpstream)
 	cmd.Flags().StringVar(&o.listen, "listen", o.listen, "`address` to listen on")
+	cmd.Flags().StringVar(&o.metrics, "metrics-listen", "", "`address` of /metrics, without TLS (default: none)")
 	cmd.Flags().StringVar(&o.tls.Cert, "tls-cert", "", "`file` with the certificate of the proxy, PEM")
 	cmd.Flags().StringVar(&o.tls.Key, "tls-key", "", "`file` with the key of the certificate, PEM")
 	cmd.Flags().StringVar(&o.tls.ClientCA, "tls-client-ca", "", "`file` with the authorities of client certificates, which are then required")
@@ -131,76 +132,6 @@ func parseNewEntities(text string) (int, error) {
 		return 0, errors.New("must be a whole number, 1 or more")
 	}
 	return n, nil
-}
-
-// run serves until a signal arrives.
-func (o *proxyOptions) run(ctx context.Context) error {
-	if o.upstream == nil {
-		return usagef("--upstream is missing; give the base URL of the API, such as https://api.openai.com")
-	}
-	charges, err := parseCharges(o.charges)
-	if err != nil {
-		return err
-	}
-	repo, err := o.open(ctx, accessChange)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = repo.Close() }()
-	lim, err := limiter.New(repo, &limiter.Options{
-		Now: o.now, Principal: o.author(), Limits: o.limits.all, OnUnavailable: o.mode, SettleTimeout: min(limiter.DefaultSettleTimeout, o.drain/4),
-	})
-	if err != nil {
-		return usagef("%v", err)
-	}
-	opts := &proxy.Options{
-		Upstream: o.upstream, Limits: charges, Step: o.step, OtherResource: o.otherResource, MaxBody: o.maxBody,
-		NewEntities: o.newEntities, UpstreamTimeout: o.timeout, Log: slog.New(slog.NewJSONHandler(o.out, nil)),
-		OnError: func(err error) { o.warn("%v", err) }, Now: o.now,
-	}
-	opts.Fields.Legacy = o.legacy
-	if err := o.identity.apply(ctx, o, lim, opts); err != nil {
-		return err
-	}
-	handler, err := proxy.New(lim, opts)
-	if err != nil {
-		return usagef("%v", err)
-	}
-	return o.serve(ctx, handler, slog.New(slog.NewJSONHandler(o.err, nil)))
-}
-
-// serve listens and serves until ctx ends.
-func (o *proxyOptions) serve(ctx context.Context, handler *proxy.Proxy, log *slog.Logger) error {
-	config, err := o.tls.Config(func(err error) {
-		if err != nil {
-			o.warn("the certificate stays as it was: %v", err)
-		}
-	})
-	if err != nil {
-		return usagef("%v", err)
-	}
-	listener, err := listen.Bind(ctx, o.listen, config != nil || o.insecure)
-	if errors.Is(err, listen.ErrExposed) {
-		return usagef("--listen %s: %v; give --tls-cert and --tls-key, or --insecure behind a proxy that has a certificate", o.listen, listen.ErrExposed)
-	}
-	if err != nil {
-		return err
-	}
-	server := listen.HTTP(listener, handler, &listen.Options{TLS: config, ReadTimeout: time.Minute, WriteTimeout: -1, HeaderBytes: 64 << 10, Log: log})
-	scheme := "http"
-	if config != nil {
-		scheme = "https"
-	}
-	o.say("limiting %s on %s://%s", o.upstream, scheme, server.Addr())
-	if o.upstream.Scheme == "http" && !isLoopback(o.upstream.Hostname()) {
-		o.warn("calls to %s are not encrypted, so others on the way can read keys", o.upstream.Host)
-	}
-	return listen.Run(ctx, &listen.RunOptions{DrainTimeout: o.drain, Quiesce: handler.Drain}, server)
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // parseCharges parses the values of --charge.
