@@ -91,7 +91,7 @@ func TestPathsCannotHideACall(t *testing.T) {
 // one request, with the body that the proxy has read.
 func TestNoSmuggling(t *testing.T) {
 	r := newRig(t, answerJSON(plainChat), nil)
-	smuggled := "GET /v1/files HTTP/1.1\r\nHost: x\r\n\r\n"
+	smuggled := "GET /v1/files HTTP/1.1\r\nHost: x\r\n" + auth + "\r\n"
 	for name, raw := range map[string]string{
 		"both lengths": "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n3c\r\n" + plainCall + "\r\n0\r\n\r\n" + smuggled,
 		"two lengths":  "Content-Length: 5\r\nContent-Length: 60\r\n\r\n" + plainCall,
@@ -99,14 +99,14 @@ func TestNoSmuggling(t *testing.T) {
 		"odd spelling": "Transfer-Encoding : chunked\r\nContent-Length: 60\r\n\r\n" + plainCall,
 	} {
 		before := r.calls()
-		resp, _ := r.send("POST " + chatPath + " HTTP/1.1\r\nHost: x\r\n" + auth + "Connection: close\r\n" + raw)
+		resp, _ := r.send("POST " + chatPath + " HTTP/1.1\r\nHost: x\r\n" + auth + raw)
 		if name != "both lengths" {
 			if resp.StatusCode < 400 || r.calls() != before {
 				t.Errorf("%s: status %d, %d calls", name, resp.StatusCode, r.calls()-before)
 			}
 			continue
 		}
-		if resp.StatusCode != 200 || r.calls() != before+1 || r.lastBody() != plainCall {
+		if resp.StatusCode != 200 || !resp.Close || r.calls() != before+1 || r.lastBody() != plainCall {
 			t.Errorf("%s: status %d, %d calls, body %q", name, resp.StatusCode, r.calls()-before, r.lastBody())
 		}
 	}

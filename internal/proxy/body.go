@@ -142,31 +142,36 @@ func (c *call) noteSent(left int) {
 	}
 }
 
-// watchBody notes when a body that is not in memory has been sent, and lifts the
-// deadline of reading the request then, since the answer may take longer.
+// bodyTimeout bounds the time between two parts of a body that is passed on.
+const bodyTimeout = time.Minute
+
+// watchBody notes when a body that is not in memory has been sent. A large body
+// may take long as long as it moves, and the deadline of reading the request is
+// lifted at its end, since the answer may take longer.
 func (c *call) watchBody(w http.ResponseWriter, r *http.Request) {
-	ended := func() {
-		c.written.Store(true)
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	}
+	control := http.NewResponseController(w)
 	if r.Body == nil || r.Body == http.NoBody {
-		ended()
+		c.written.Store(true)
+		_ = control.SetReadDeadline(time.Time{})
 		return
 	}
-	r.Body = &endedBody{r.Body, ended}
+	r.Body = &passedBody{r.Body, c, control}
 }
 
-// endedBody calls a function at the end of a body.
-type endedBody struct {
+// passedBody is a body that is passed on as it arrives.
+type passedBody struct {
 	io.ReadCloser
-	ended func()
+	call    *call
+	control *http.ResponseController
 }
 
 // Read reads the body.
-func (b *endedBody) Read(p []byte) (int, error) {
+func (b *passedBody) Read(p []byte) (int, error) {
+	_ = b.control.SetReadDeadline(time.Now().Add(bodyTimeout))
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF { //nolint:errorlint // a reader returns io.EOF itself
-		b.ended()
+		b.call.written.Store(true)
+		_ = b.control.SetReadDeadline(time.Time{})
 	}
 	return n, err
 }

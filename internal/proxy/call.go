@@ -48,6 +48,11 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	c.record.begin(r, p.opts.Now())
 	defer func() { c.record.write(p.opts.Log, p.opts.Now(), out, r.Context()) }()
 
+	if len(r.TransferEncoding) > 0 {
+		// A server in front that goes by Content-Length, if there is one too, sees
+		// the end of the request elsewhere. What follows must not count as another.
+		w.Header().Set("Connection", "close")
+	}
 	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), callKey{}, c))
 	defer cancel()
 	defer context.AfterFunc(p.cut, cancel)()
@@ -132,12 +137,13 @@ func (c *call) setBody(r *http.Request, body []byte) {
 // limitEncodings asks for an answer that the proxy can read: plain, or gzip where
 // the client accepts it and the proxy has nothing to remove.
 func limitEncodings(h http.Header, plain bool) {
-	accepted := strings.ToLower(strings.Join(h.Values("Accept-Encoding"), ","))
-	if !plain && strings.Contains(accepted, "gzip") {
-		h.Set("Accept-Encoding", "gzip")
-		return
+	encoding := "identity"
+	for name := range strings.SplitSeq(strings.ToLower(strings.Join(h.Values("Accept-Encoding"), ",")), ",") {
+		if !plain && strings.TrimSpace(name) == "gzip" {
+			encoding = "gzip"
+		}
 	}
-	h.Set("Accept-Encoding", "identity")
+	h.Set("Accept-Encoding", encoding)
 }
 
 // explain makes an error of Acquire more useful to the client.
