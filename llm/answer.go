@@ -22,7 +22,6 @@ type Answer struct {
 	anthropic anthropic
 	input     bool  // usage.Input is known
 	complete  bool  // usage is known
-	ended     bool  // a stream said that it is complete
 	reported  bool  // usage holds a report that the end of a stream makes final
 	text      int64 // bytes of text in a stream
 }

@@ -217,7 +217,7 @@ func comparePlain(t *testing.T, text []byte) {
 		return // encoding/json decodes names, the scanner does not
 	}
 	raw := o.raw("usage")
-	if raw != nil && raw[0] != '{' {
+	if len(raw) > 0 && raw[0] != '{' {
 		raw = nil
 	}
 	var s scanner

@@ -1,5 +1,7 @@
 package llm
 
+import "slices"
+
 // scanner finds a few values in a JSON text that arrives in parts. It keeps only
 // what it looks for, so its memory is bounded, and it accepts any bytes: a text
 // that is not JSON yields nothing or nonsense, never an error.
@@ -210,12 +212,7 @@ func (s *scanner) beginString() {
 
 // inDelta reports whether the current value is part of a field "delta".
 func (s *scanner) inDelta() bool {
-	for _, name := range s.path[1 : s.depth+1] {
-		if name == "delta" {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(s.path[1:s.depth+1], "delta")
 }
 
 func (s *scanner) endString() {

@@ -80,7 +80,7 @@ func (c *count) UnmarshalJSON(text []byte) error {
 	if n, err := strconv.ParseFloat(string(text), 64); err == nil {
 		*c = count{int64(min(max(n, 0), maxTokens)), true}
 	}
-	return nil //nolint:nilerr // another type is as good as no value
+	return nil
 }
 
 // parseUsage decodes a usage object.

@@ -69,7 +69,8 @@ func (i *proxyIdentity) applyMapping(ctx context.Context, o *proxyOptions, lim *
 			return nil, fmt.Errorf("keys were added to a mapping without any, or all were removed, which changes how clients are identified; restart the proxy")
 		}
 		hadKeys, started = m.HasKeys(), true
-		return m, m.EnsureEntities(context.WithoutCancel(ctx), lim)
+		err = m.EnsureEntities(context.WithoutCancel(ctx), lim)
+		return m, err
 	}
 	files, err := listen.WatchFiles(parse, func(err error) {
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // send writes raw bytes to the proxy and returns its first answer.
-func (r *rig) send(raw string) (*http.Response, string) {
+func (r *rig) send(raw string) (reply, string) {
 	r.t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(r.t.Context(), "tcp", r.server.Listener.Addr().String())
 	if err != nil {
@@ -28,7 +28,7 @@ func (r *rig) send(raw string) (*http.Response, string) {
 	}
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(resp.Body)
-	return resp, string(body)
+	return newReply(resp), string(body)
 }
 
 const auth = "Authorization: Bearer " + aliceKey + "\r\n"
@@ -73,7 +73,7 @@ func TestPathsCannotHideACall(t *testing.T) {
 		"/v1/chat/%63ompletions", "/v1/chat/completions/.", "/v1/../../secret",
 	} {
 		resp, _ := r.send("POST " + path + " HTTP/1.1\r\nHost: x\r\n" + auth + "Content-Length: 2\r\nConnection: close\r\n\r\n{}")
-		if resp.StatusCode != 400 {
+		if resp.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s: status %d, want 400", path, resp.StatusCode)
 		}
 	}
@@ -106,7 +106,7 @@ func TestNoSmuggling(t *testing.T) {
 			}
 			continue
 		}
-		if resp.StatusCode != 200 || !resp.Close || r.calls() != before+1 || r.lastBody() != plainCall {
+		if resp.StatusCode != http.StatusOK || !resp.Close || r.calls() != before+1 || r.lastBody() != plainCall {
 			t.Errorf("%s: status %d, %d calls, body %q", name, resp.StatusCode, r.calls()-before, r.lastBody())
 		}
 	}

@@ -169,7 +169,7 @@ type passedBody struct {
 func (b *passedBody) Read(p []byte) (int, error) {
 	_ = b.control.SetReadDeadline(time.Now().Add(bodyTimeout))
 	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF { //nolint:errorlint // a reader returns io.EOF itself
+	if errors.Is(err, io.EOF) {
 		b.call.written.Store(true)
 		_ = b.control.SetReadDeadline(time.Time{})
 	}

@@ -46,7 +46,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	out := &statusWriter{ResponseWriter: w}
 	c := &call{proxy: p, out: out}
 	c.record.begin(r, p.opts.Now())
-	defer func() { c.record.write(p.opts.Log, p.opts.Now(), out, r.Context()) }()
+	defer func() { c.record.write(r.Context(), p.opts.Log, p.opts.Now(), out) }() //nolint:contextcheck // the values of the request's context are for the logger
 
 	if len(r.TransferEncoding) > 0 {
 		// A server in front that goes by Content-Length, if there is one too, sees
@@ -55,7 +55,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), callKey{}, c))
 	defer cancel()
-	defer context.AfterFunc(p.cut, cancel)()
+	defer context.AfterFunc(p.cut, cancel)() //nolint:contextcheck // a shutdown ends all calls
 	held, err := c.admit(ctx, out, r)
 	defer func() { p.budget.give(held) }()
 	if err != nil {

@@ -112,8 +112,17 @@ func (r *rig) start(change func(*Options)) {
 	r.t.Cleanup(r.server.Close)
 }
 
+// reply is an answer that was read to its end.
+type reply struct {
+	StatusCode int
+	Header     http.Header
+	Close      bool // the proxy closes the connection
+}
+
+func newReply(resp *http.Response) reply { return reply{resp.StatusCode, resp.Header, resp.Close} }
+
 // post sends a request with Alice's key and returns the answer.
-func (r *rig) post(path, body string, headers ...string) (*http.Response, string) {
+func (r *rig) post(path, body string, headers ...string) (reply, string) {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, r.server.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -126,7 +135,7 @@ func (r *rig) post(path, body string, headers ...string) (*http.Response, string
 	return r.do(req)
 }
 
-func (r *rig) do(req *http.Request) (*http.Response, string) {
+func (r *rig) do(req *http.Request) (reply, string) {
 	r.t.Helper()
 	resp, err := r.server.Client().Do(req)
 	if err != nil {
@@ -137,7 +146,7 @@ func (r *rig) do(req *http.Request) (*http.Response, string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return resp, string(body)
+	return newReply(resp), string(body)
 }
 
 // used returns how many requests and tokens an entity has used of a resource,
@@ -159,7 +168,7 @@ func (r *rig) wantUsed(resource string, requests, tokens int64) {
 	}
 }
 
-func (r *rig) wantStatus(resp *http.Response, want int) {
+func (r *rig) wantStatus(resp reply, want int) {
 	r.t.Helper()
 	if resp.StatusCode != want {
 		r.t.Errorf("status %d, want %d", resp.StatusCode, want)

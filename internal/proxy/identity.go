@@ -74,7 +74,7 @@ func ByMapping(mapping MappingFunc) Identifier {
 		if err != nil {
 			return "", err
 		}
-		if entity, ok := mapping().entity(r, hash); ok {
+		if entity, ok := mapping().entity(hash); ok {
 			return entity, nil
 		}
 		return "", unauthorized("the API key is not known here")

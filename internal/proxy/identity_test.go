@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -146,9 +147,7 @@ func TestJWT(t *testing.T) {
 	good := jwt.MapClaims{"sub": "alice", "aud": "proxy", "iss": "us", "exp": noon.Add(time.Minute).Unix()}
 	sign := func(method jwt.SigningMethod, key any, change func(jwt.MapClaims)) string {
 		claims := jwt.MapClaims{}
-		for name, value := range good {
-			claims[name] = value
-		}
+		maps.Copy(claims, good)
 		if change != nil {
 			change(claims)
 		}
@@ -194,7 +193,7 @@ func TestJWT(t *testing.T) {
 }
 
 func TestNewKeysAreCapped(t *testing.T) {
-	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, func(o *Options) { o.NewEntities = 2 })
+	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, func(o *Options) { o.NewEntities = 2 })
 	r.post(chatPath, plainCall)
 	r.wantUsed("m", 0, 0)
 	for name, want := range map[string]int{"sk-1": 401} {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -44,7 +43,8 @@ func ParseMapping(text []byte) (*Mapping, error) {
 	if err := decoder.Decode(&struct{}{}); !errors.Is(err, io.EOF) {
 		return nil, errors.New("the mapping must be one YAML document")
 	}
-	return m, m.prepare()
+	err := m.prepare()
+	return m, err
 }
 
 // plainYAML removes names of Go types from the errors of the parser.
@@ -101,7 +101,7 @@ func (m *Mapping) addKey(k KeyMapping, parents map[string]string) error {
 }
 
 // entity returns the entity of a hash.
-func (m *Mapping) entity(_ *http.Request, hash string) (string, bool) {
+func (m *Mapping) entity(hash string) (string, bool) {
 	if m == nil {
 		return "", false
 	}

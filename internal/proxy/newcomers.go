@@ -38,7 +38,7 @@ func (n *newcomers) admit(now time.Time, id bucketID, known func() (bool, error)
 	}
 	switch stored, err := known(); {
 	case err != nil:
-		return nil //nolint:nilerr // an outage is for Acquire to report
+		return nil // an outage is for Acquire to report
 	case stored:
 		n.remember(id)
 		return nil

@@ -174,7 +174,7 @@ func TestCompressedBodies(t *testing.T) {
 	} {
 		encoding := map[string]string{"bomb": "gzip", "long": "identity"}[name]
 		resp, _ := r.post(chatPath, body, "Content-Encoding", encoding)
-		if resp.StatusCode != 413 {
+		if resp.StatusCode != http.StatusRequestEntityTooLarge {
 			t.Errorf("%s: status %d, want 413", name, resp.StatusCode)
 		}
 	}

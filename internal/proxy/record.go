@@ -76,7 +76,7 @@ func (c *record) cut(left bool) {
 }
 
 // write writes the line.
-func (c *record) write(log *slog.Logger, now time.Time, w *statusWriter, ctx context.Context) { //nolint:revive // the context is only for the logger
+func (c *record) write(ctx context.Context, log *slog.Logger, now time.Time, w *statusWriter) {
 	fields := []slog.Attr{
 		slog.String("method", c.method), slog.String("path", c.path), slog.Int("status", w.status),
 		slog.String("outcome", c.outcome), slog.Float64("seconds", now.Sub(c.started).Seconds()), slog.Int64("bytes", w.bytes),
