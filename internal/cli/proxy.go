@@ -35,6 +35,7 @@ type proxyOptions struct {
 	newEntities   int
 	timeout       time.Duration
 	legacy        bool
+	bounds        listen.Options
 }
 
 func newProxy(c *console) *cobra.Command {
@@ -74,8 +75,8 @@ and all are settled.
 	}
 	o.addNamespace(cmd)
 	addFlag(cmd, &o.upstream, "upstream", "url", "", "base URL of the API, such as https://api.openai.com", parseUpstream)
-	cmd.Flags().StringVar(&o.listen, "listen", o.listen, "`address` to listen on")
-	cmd.Flags().StringVar(&o.metrics, "metrics-listen", "", "`address` of /metrics, without TLS (default: none)")
+	addFlag(cmd, &o.listen, "listen", "address", o.listen, "address to listen on", parseAddress)
+	addFlag(cmd, &o.metrics, "metrics-listen", "address", "", "address of /metrics, without TLS (default: none)", parseAddress)
 	cmd.Flags().StringVar(&o.tls.Cert, "tls-cert", "", "`file` with the certificate of the proxy, PEM")
 	cmd.Flags().StringVar(&o.tls.Key, "tls-key", "", "`file` with the key of the certificate, PEM")
 	cmd.Flags().StringVar(&o.tls.ClientCA, "tls-client-ca", "", "`file` with the authorities of client certificates, which are then required")
@@ -87,9 +88,11 @@ and all are settled.
 	cmd.Flags().Var(&pairs{"charge", &o.charges}, "charge", "limit that is charged, as PART=LIMIT; PART is requests, total, input, output or cached (default requests=rpm, total=tpm)")
 	addFlag(cmd, &o.step, "step", "tokens", "", "take more tokens in steps while a stream grows, and cut it when there are none (default: a stream may leave debt)", parseStep)
 	addFlag(cmd, &o.otherResource, "other-resource", "resource", o.otherResource, "resource of calls that are not about a model", parseResource)
-	addFlag(cmd, &o.maxBody, "max-body", "bytes", strconv.FormatInt(o.maxBody, 10), "largest request about a model, also when it is decompressed", parseBytes)
+	addFlag(cmd, &o.maxBody, "max-body", "bytes", strconv.FormatInt(o.maxBody, 10), "largest request about a model, also when it is decompressed", parseBodySize)
 	addFlag(cmd, &o.newEntities, "new-entities", "number", strconv.Itoa(o.newEntities), "API keys a minute that may be used for the first time, without a mapping", parseNewEntities)
 	addFlag(cmd, &o.timeout, "upstream-timeout", "duration", "10m", "time until an answer of the API must begin", parseDuration)
+	addDefault(cmd, &o.bounds.MaxRequests, listen.DefaultMaxRequests, "max-requests", "number", "calls at a time", parseCount)
+	addDefault(cmd, &o.bounds.MaxConns, listen.DefaultMaxConns, "max-connections", "number", "connections at a time; more replace the idlest", parseCount)
 	cmd.Flags().BoolVar(&o.legacy, "x-ratelimit", false, "send the older X-RateLimit headers too")
 	return cmd
 }
@@ -118,7 +121,7 @@ func parseStep(text string) (int64, error) {
 	return n, nil
 }
 
-func parseBytes(text string) (int64, error) {
+func parseBodySize(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 1<<10 || n > 1<<30 {
 		return 0, fmt.Errorf("must be a whole number of bytes from %d to %d", 1<<10, 1<<30)

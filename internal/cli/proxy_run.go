@@ -28,7 +28,7 @@ func (o *proxyOptions) run(ctx context.Context) (err error) {
 		return usagef("%v", err)
 	}
 	messages := observe.NewLogger(o.err, slog.LevelWarn)
-	telemetry, err := observe.Start(ctx, &observe.Options{Version: thisBuild().Version, Log: messages})
+	telemetry, err := observe.Start(ctx, &observe.Options{Service: "zae-limiter proxy", Version: thisBuild().Version, Log: messages})
 	if err != nil {
 		return usagef("%v", err)
 	}
@@ -91,8 +91,9 @@ func (o *proxyOptions) serve(ctx context.Context, handler *proxy.Proxy, t *obser
 		return err
 	}
 	// A call and its answer may take long, and the proxy bounds each write.
-	bounds := listen.Options{TLS: config, ReadTimeout: time.Minute, WriteTimeout: -1, HeaderBytes: 64 << 10, Log: log}
-	server := listen.HTTP(listener, observe.Propagate(handler), &bounds)
+	o.bounds.TLS, o.bounds.Log, o.bounds.HeaderBytes = config, log, 64<<10
+	o.bounds.ReadTimeout, o.bounds.WriteTimeout = time.Minute, -1
+	server := listen.HTTP(listener, observe.Propagate(handler), &o.bounds)
 	services := []listen.Service{server}
 	if o.metrics != "" {
 		metrics, err := o.metricsServer(ctx, t, log)
