@@ -122,7 +122,7 @@ func startHTTP(ctx context.Context, handler http.Handler) (*benchServer, error) 
 	go func() { s.done <- listen.Run(running, nil, listen.HTTP(listener, handler, nil)) }()
 	s.request = fmt.Appendf(nil, "POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(serveBody), serveBody)
 	for range serveClients {
-		conn, err := net.Dial("tcp", listener.Addr().String())
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", listener.Addr().String())
 		if err != nil {
 			return nil, errors.Join(err, s.stop())
 		}
