@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,7 +34,7 @@ func runTests(m *testing.M) int {
 	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }()
 	program = filepath.Join(folder, "zae-limiter.exe")
 	build := exec.CommandContext(context.Background(), "go", "build", "-o", program, "./cmd/zae-limiter")
 	build.Dir = filepath.Join("..", "..")
@@ -237,7 +238,8 @@ func TestManyStreams(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range streams {
 		all.Go(func() {
-			text, err := "", error(nil)
+			var text string
+			var err error
 			if i%2 == 0 {
 				text, _, err = r.streamChat(ctx, chatParams())
 			} else {
@@ -263,7 +265,7 @@ func TestRefusalsInSDKs(t *testing.T) {
 	}
 	_, err := r.openaiChat(t.Context())
 	var refused *openai.Error
-	if !errors.As(err, &refused) || refused.StatusCode != 429 || refused.Response.Header.Get("Retry-After") == "" {
+	if !errors.As(err, &refused) || refused.StatusCode != http.StatusTooManyRequests || refused.Response.Header.Get("Retry-After") == "" {
 		t.Errorf("OpenAI's SDK reports %v", err)
 	}
 	claude := r.anthropic()
@@ -272,7 +274,7 @@ func TestRefusalsInSDKs(t *testing.T) {
 	}
 	_, err = claude.Messages.New(t.Context(), messageParams())
 	var refusedToo *anthropic.Error
-	if !errors.As(err, &refusedToo) || refusedToo.StatusCode != 429 {
+	if !errors.As(err, &refusedToo) || refusedToo.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("Anthropic's SDK reports %v", err)
 	}
 	if r.served["gpt-4o"].Requests != 1 || r.served["claude-sonnet"].Requests != 1 {
