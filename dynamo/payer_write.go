@@ -76,8 +76,11 @@ func (p *payer) applyResponse(stored item, err error) error {
 		return p.repo.explain(err)
 	}
 	img, err := decodeImage(stored)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case img == nil:
+		return p.repo.explain(errNoItem)
 	}
 	p.paid = true
 	view := &p.plan.view
@@ -427,7 +430,7 @@ func (s *store) updateOnce(ctx context.Context, in *dynamodb.UpdateItemInput) (i
 	switch {
 	case err != nil:
 		return nil, err
-	case out.Attributes == nil && in.ReturnValues == types.ReturnValueAllNew:
+	case len(out.Attributes) == 0 && in.ReturnValues == types.ReturnValueAllNew:
 		return nil, errNoItem
 	}
 	return out.Attributes, nil

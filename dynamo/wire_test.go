@@ -215,7 +215,7 @@ var faults = []fault{
 	{name: "the caller's time is over", handle: stall(""), within: 50 * time.Millisecond, want: unknown},
 	{name: "the caller's time is over in a body", handle: stall(updated), within: 50 * time.Millisecond, want: unknown, vague: true},
 	{name: "silent try", handle: stall(""), try: 50 * time.Millisecond, want: unknown},
-	{name: "silence in a body", handle: stall(updated), try: 50 * time.Millisecond, want: unknown},
+	{name: "silence in a body", handle: stall(updated), try: 50 * time.Millisecond, want: unknown, vague: true},
 }
 
 // typed answers with an error of a type.
@@ -271,7 +271,7 @@ func (f *fault) meet(t *testing.T, s *store) fate {
 	out, err := s.update(ctx, bareUpdate())
 	found := fateOf(s, out, err)
 	if f.vague {
-		found.Text, found.Context = "some error", false
+		found.Text, found.Context, found.NoResponse = "some error", false, false
 	}
 	return found
 }
