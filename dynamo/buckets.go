@@ -13,12 +13,17 @@ import (
 
 // Buckets iterates over the buckets of an entity, a resource, both, or all.
 func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scope) iter.Seq2[limiter.Bucket, error] {
+	arrived := r.arrive(now)
 	return func(yield func(limiter.Bucket, error) bool) {
+		if err := r.requireNamespace(ctx); err != nil {
+			yield(limiter.Bucket{}, err)
+			return
+		}
+		at := r.timeOf(ctx, arrived)
 		if err := r.requireActive(ctx); err != nil {
 			yield(limiter.Bucket{}, err)
 			return
 		}
-		at := r.tableTime(ctx, now)
 		for items, err := range r.bucketPages(ctx, of) {
 			buckets, failed := r.currentBuckets(ctx, at, items)
 			if err == nil {
@@ -183,12 +188,11 @@ func (p *payer) currentBucket(now int64, keys []factKey, facts []*fact) (limiter
 	return p.plan.view, true
 }
 
-// syncBucket updates the bucket of an entity and resource after their limits
-// were stored or removed. Go clients would do so with the next charge, but Python
+// syncBucket updates the bucket of an entity and resource at now, after their
+// limits were stored or removed. Go clients would do so with the next charge, but Python
 // clients only know the limits in the bucket.
-func (r *Repository) syncBucket(ctx context.Context, at time.Time, s limiter.Scope) error {
+func (r *Repository) syncBucket(ctx context.Context, now int64, s limiter.Scope) error {
 	charge := limiter.Charge{Entity: s.Entity, Resource: s.Resource}
-	now := r.tableTime(ctx, at)
 	p, err := r.gatherPayer(ctx, now, s.Entity, &charge, 0, true)
 	if err != nil || !p.needsRepair(now) {
 		return err

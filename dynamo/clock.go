@@ -22,6 +22,10 @@ import (
 // contradict each other after a second. Therefore bounds are evidence only once
 // the date has moved, a second has passed, and no bound contradicts another.
 // After a contradiction it takes longer.
+//
+// If the machine's clock leaves the steady one, the clock was set, or the machine
+// has slept and its steady clock stood still. Only the date of a later reply
+// distinguishes the two. Until then the bounds prove nothing.
 
 const (
 	defaultClockGuard = 2 * time.Second
@@ -32,6 +36,9 @@ const (
 	// fading divides the age of a bound into the amount by which it loosens: the
 	// steady clock may run fast or slow while the machine corrects its clock.
 	fading = 10
+	// maxDrift is how far bounds loosen before one date that agrees with them is
+	// too little. It keeps one date from moving a right clock past the guard.
+	maxDrift = defaultClockGuard / 2
 	// calmTime and calmReplies are how long and how many replies have to agree
 	// after a contradiction.
 	calmTime    = time.Minute
@@ -39,6 +46,9 @@ const (
 	// maxStep is how far the machine's clock may leave the steady one before the
 	// store asks the table for its date.
 	maxStep = time.Second
+	// minDateYear and maxDateYear bound the dates that are plausible. A
+	// time.Duration since 1970 holds all of them.
+	minDateYear, maxDateYear = 2000, 2200
 )
 
 // reading is one look at the clocks of this machine.
@@ -51,6 +61,34 @@ type reading struct {
 // began.
 func (r reading) origin() time.Duration { return time.Duration(r.wall.UnixNano()) - r.steady }
 
+// bounds are the earliest and the latest table time at the origin of the steady
+// clock.
+type bounds struct{ low, high time.Duration }
+
+// loosened returns bounds that are wider by d on each side.
+func (b bounds) loosened(d time.Duration) bounds { return bounds{b.low - d, b.high + d} }
+
+// shifted returns bounds that are later by d.
+func (b bounds) shifted(d time.Duration) bounds { return bounds{b.low + d, b.high + d} }
+
+// and returns the intersection of two bounds, and false if it is empty.
+func (b bounds) and(other bounds) (bounds, bool) {
+	both := bounds{max(b.low, other.low), min(b.high, other.high)}
+	return both, both.low < both.high
+}
+
+// agree reports whether the intersection of two bounds is not empty.
+func (b bounds) agree(other bounds) bool {
+	_, ok := b.and(other)
+	return ok
+}
+
+// beyond reports whether all offsets within bounds exceed a guard.
+func (b bounds) beyond(guard time.Duration) bool { return b.low > guard || b.high < -guard }
+
+// within reports whether no offset within bounds exceeds a guard.
+func (b bounds) within(guard time.Duration) bool { return -guard <= b.low && b.high <= guard }
+
 // tableClock estimates the table's time from the dates of replies. It is safe for
 // concurrent use.
 type tableClock struct {
@@ -59,12 +97,13 @@ type tableClock struct {
 	mu         sync.Mutex
 	header     string        // the last date
 	date       time.Duration // the same, since 1970
-	low, high  time.Duration // bounds of the table's time at the origin of the steady clock
+	table      bounds        // of the table's time
 	first      time.Duration // the first date that they rest on; 0 if there is none
 	since      time.Duration // steady time of its reply
 	replies    int           // that agree since
 	sure       bool          // later dates have confirmed them
-	shaken     bool          // a reply has contradicted earlier ones
+	shaken     bool          // a reply has contradicted earlier ones, and too few have agreed since
+	awaiting   bool          // a second date would confirm them
 	seen       time.Duration // steady time of the last reply
 	machine    time.Duration // origin by the machine's clock at the last reply
 	correcting bool
@@ -72,101 +111,95 @@ type tableClock struct {
 	inForce atomic.Int64 // the correction of the last call, in milliseconds
 }
 
-// observe takes over the date of a reply.
+// observe takes over the date of a reply. It ignores a reply if the machine's
+// clock has left the steady one since the request was sent: the date may be from
+// before or after.
 func (c *tableClock) observe(header string, sent, received reading) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if header != c.header {
-		date, err := http.ParseTime(header)
-		if err != nil {
-			return
-		}
-		c.header, c.date = header, time.Duration(date.UnixNano())
+	if stepped(received.origin()-sent.origin()) || !c.readDate(header) {
+		return
 	}
-	c.narrow(c.date-dateError-received.steady, c.date+dateStep+dateError-sent.steady, received.steady)
+	reply := bounds{c.date - received.steady, c.date + dateStep - sent.steady}.loosened(dateError)
+	by := received.origin() - c.machine
+	switch {
+	case c.first == 0:
+		c.begin(reply, received.steady)
+	case !stepped(by):
+		c.narrow(reply, received.steady)
+	case received.steady < c.seen: // from before the step
+		return
+	default:
+		c.settle(reply, by, received.steady)
+	}
+	c.seen = max(c.seen, received.steady)
 	c.machine = received.origin()
 }
 
-// narrow intersects the bounds with those of a reply received at a steady time.
-// If nothing is left, it starts anew with the reply.
-func (c *tableClock) narrow(low, high, at time.Duration) {
-	loss := max(0, at-c.seen) / fading
-	c.seen = max(c.seen, at)
-	both := [2]time.Duration{max(low, c.low-loss), min(high, c.high+loss)}
-	if c.first == 0 || both[0] >= both[1] {
-		c.shaken = c.first != 0
-		c.low, c.high, c.first, c.since, c.replies = low, high, c.date, at, 1
-		c.sure, c.correcting = false, false
-		return
+// readDate parses a date unless it is the last one, and reports whether it is
+// plausible.
+func (c *tableClock) readDate(header string) bool {
+	if header == c.header {
+		return true
 	}
-	c.low, c.high = both[0], both[1]
-	c.replies++
-	c.sure = c.sure || c.confirmed(at-c.since)
-}
-
-// confirmed reports whether replies that agree for a time are evidence. Once some
-// have contradicted each other, it takes more of them.
-func (c *tableClock) confirmed(agreed time.Duration) bool {
-	if c.shaken && (agreed < calmTime || c.replies < calmReplies) {
+	date, err := time.Parse(http.TimeFormat, header)
+	if err != nil || date.Year() < minDateYear || date.Year() > maxDateYear || date.Format(http.TimeFormat) != header {
 		return false
 	}
-	return c.date > c.first && agreed >= dateStep
-}
-
-// correction returns what to add to the machine's time, usually 0. It begins once
-// the machine's clock is surely off by more than the guard, and ends once it is
-// surely off by less.
-func (c *tableClock) correction(r reading) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	low, high := c.low-r.origin(), c.high-r.origin()
-	switch {
-	case !c.sure || c.guard < 0 || -c.guard <= low && high <= c.guard:
-		c.correcting = false
-	case beyond(c.guard, low, high):
-		c.correcting = true
-	}
-	var by time.Duration
-	if c.correcting {
-		by = low + (high-low)/2
-	}
-	c.inForce.Store(by.Milliseconds())
-	return by
-}
-
-// doubtful reports whether one date alone says that the machine's clock is off by
-// more than the guard.
-func (c *tableClock) doubtful(r reading) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.guard >= 0 && c.first != 0 && !c.sure && beyond(c.guard, c.low-r.origin(), c.high-r.origin())
-}
-
-// stepped reports whether the machine's clock has left the steady one since the
-// last reply, because it was set, or because the machine has slept. It reports
-// each step once.
-func (c *tableClock) stepped(r reading) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	by := r.origin() - c.machine
-	if c.guard < 0 || !c.sure || -maxStep <= by && by <= maxStep {
-		return false
-	}
-	c.machine = r.origin()
+	c.header, c.date = header, time.Duration(date.UnixNano())
 	return true
 }
 
-// beyond reports whether all offsets from low to high exceed a guard.
-func beyond(guard, low, high time.Duration) bool { return low > guard || high < -guard }
-
-// estimate returns how far the table's time is ahead of the machine's, within
-// plus or minus margin. Without evidence, known is false and the others are 0.
-func (c *tableClock) estimate(r reading) (offset, margin time.Duration, known bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.sure {
-		return 0, 0, false
-	}
-	margin = (c.high - c.low) / 2
-	return c.low + margin - r.origin(), margin, true
+// begin starts anew with the bounds of one reply.
+func (c *tableClock) begin(reply bounds, at time.Duration) {
+	c.table, c.first, c.since, c.replies = reply, c.date, at, 1
+	c.sure, c.correcting, c.awaiting = false, false, !c.shaken
 }
+
+// narrow intersects the bounds with those of a reply received at a steady time.
+// If nothing is left, it starts anew.
+func (c *tableClock) narrow(reply bounds, at time.Duration) {
+	drift := max(0, at-c.seen) / fading
+	if both, ok := c.table.loosened(min(drift, maxDrift)).and(reply); ok {
+		c.table = both
+		c.confirm(at)
+		return
+	}
+	if !c.table.loosened(drift).agree(reply) {
+		c.shaken = true
+	}
+	c.begin(reply, at)
+}
+
+// settle takes over the first reply after the machine's clock has left the steady
+// one. The date agrees with the steady clock if the machine's clock was set, and
+// with the machine's if the machine has slept. It may agree with both after a
+// short sleep, so the bounds are those of the reply alone.
+func (c *tableClock) settle(reply bounds, by, at time.Duration) {
+	before := c.table.loosened(min(max(0, at-c.seen)/fading, maxDrift))
+	if !before.agree(reply) && !before.shifted(by).agree(reply) {
+		c.begin(reply, at)
+		return
+	}
+	c.table = reply
+	c.confirm(at)
+}
+
+// confirm counts a reply that agrees with earlier ones. Replies are evidence once
+// the date has moved. If some have contradicted each other, it takes more of
+// them.
+func (c *tableClock) confirm(at time.Duration) {
+	agreed := at - c.since
+	c.replies++
+	if agreed < dateStep {
+		return
+	}
+	c.awaiting = false
+	if c.date > c.first && (!c.shaken || agreed >= calmTime && c.replies >= calmReplies) {
+		c.sure, c.shaken = true, false
+	}
+}
+
+// stepped reports whether a difference between the machine's clock and the steady
+// one is a step.
+func stepped(by time.Duration) bool { return by < -maxStep || by > maxStep }

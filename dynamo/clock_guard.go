@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/pause"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
@@ -17,39 +16,50 @@ func (s *store) clocks() reading {
 }
 
 // observeDate takes over the date of a reply. A reply from a cache has an age, and
-// its date is no evidence.
+// its date is no evidence. Neither is that of a reply that the service has not
+// written, such as the page of a load balancer.
 func (s *store) observeDate(header http.Header, sent reading) {
+	if header.Get("X-Amzn-Requestid") == "" && header.Get("X-Amz-Crc32") == "" {
+		return
+	}
 	if date := header.Get("Date"); date != "" && header.Get("Age") == "" {
 		s.tableClock.observe(date, sent, s.clocks())
 	}
 }
 
-// tableTime returns the time of a call at now, in milliseconds. If now agrees with
-// the machine's clock and that clock is off by more than Options.ClockGuard, it
-// is the table's time. Otherwise it is now: a simulation or a replay passes times
-// of its own.
-func (s *store) tableTime(ctx context.Context, now time.Time) int64 {
-	ms, r := now.UnixMilli(), s.clocks()
-	if off := bucket.Sub(ms, r.wall.UnixMilli()); off < -rules.Agreement || off > rules.Agreement {
-		return ms
-	}
-	if s.tableClock.stepped(r) {
-		_, _ = s.get(ctx, versionKey()) // for its date
-	}
-	return ms + s.tableClock.correction(r).Milliseconds()
+// arrival is the time that a caller passes, beside the machine's clocks when the
+// call arrived. Later the caller's time would be old, and a comparison with the
+// machine's clock wrong.
+type arrival struct {
+	now     int64 // of the caller, in milliseconds
+	machine reading
+	own     bool // now is not the machine's time
 }
 
-// confirmClock asks for a second date if the first says that the machine's clock
-// is wrong, so that the first charge has the right time. It waits until the date
-// has moved, unless ctx would end soon after.
-func (s *store) confirmClock(ctx context.Context) {
-	const wait = dateStep + dateStep/10
-	if end, ok := ctx.Deadline(); ok && time.Until(end) < 2*wait || !s.tableClock.doubtful(s.clocks()) {
-		return
+// arrive returns the arrival of a call at now.
+func (s *store) arrive(now time.Time) arrival {
+	a := arrival{now: now.UnixMilli(), machine: s.clocks()}
+	off := bucket.Sub(a.now, a.machine.wall.UnixMilli())
+	a.own = off < -rules.Agreement || off > rules.Agreement
+	return a
+}
+
+// tableTime returns the time of a call that arrives at now, in milliseconds. If
+// now agrees with the machine's clock and that clock is off by more than
+// Options.ClockGuard, it is the table's time. Otherwise it is now: a simulation
+// or a replay passes times of its own. A method calls tableTime before anything
+// that may take long.
+func (s *store) tableTime(ctx context.Context, now time.Time) int64 {
+	return s.timeOf(ctx, s.arrive(now))
+}
+
+// timeOf returns the time of a call that has arrived, as tableTime does.
+func (s *store) timeOf(ctx context.Context, a arrival) int64 {
+	if a.own {
+		return a.now
 	}
-	if pause.For(ctx, wait) == nil {
-		_, _ = s.get(ctx, versionKey())
-	}
+	s.settleClock(ctx)
+	return a.now + s.tableClock.correction(a.machine).Milliseconds()
 }
 
 // moment returns the time of a call by both clocks.

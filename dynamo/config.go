@@ -18,6 +18,7 @@ func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limit
 	if err := checkLimits(len(cfg.Limits)); err != nil {
 		return err
 	}
+	at := r.tableTime(ctx, ev.At)
 	if err := r.requireActiveNow(ctx, ev.At); err != nil {
 		return err
 	}
@@ -35,7 +36,7 @@ func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limit
 	default:
 		err = r.setEntity(ctx, cfg, event)
 	}
-	r.configChanged(ctx, ev.At, cfg.Scope, err)
+	r.configChanged(ctx, at, cfg.Scope, err)
 	return err
 }
 
@@ -89,9 +90,9 @@ func (it item) setLimits(limits []limiter.Limit) {
 	}
 }
 
-// configChanged drops cached limits and refusals after a write. It does so after
-// a failed write too, since its outcome may be unknown.
-func (r *Repository) configChanged(ctx context.Context, at time.Time, s limiter.Scope, err error) {
+// configChanged drops cached limits and refusals after a write that began at a
+// time. It does so after a failed write too, since its outcome may be unknown.
+func (r *Repository) configChanged(ctx context.Context, at int64, s limiter.Scope, err error) {
 	r.cache.evict(r.configFact(s))
 	r.images.clearRefusals()
 	if err == nil && s.Level() == "entity" {
@@ -116,11 +117,12 @@ func (r *Repository) Config(ctx context.Context, s limiter.Scope) (limiter.Confi
 // DeleteConfig deletes the config of a scope. It returns limiter.ErrNotFound if there are
 // neither limits nor a mode.
 func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limiter.AuditEvent) error {
+	at := r.tableTime(ctx, ev.At)
 	if err := r.requireActiveNow(ctx, ev.At); err != nil {
 		return err
 	}
 	err := r.deleteConfig(ctx, s, ev)
-	r.configChanged(ctx, ev.At, s, err)
+	r.configChanged(ctx, at, s, err)
 	return err
 }
 

@@ -68,7 +68,7 @@ func connect(ctx context.Context, name string, opts *Options, clock func() time.
 	if err := s.checkVersion(found[versionKey()]); err != nil {
 		return nil, err
 	}
-	s.confirmClock(ctx)
+	s.settleClock(ctx)
 	if namespace == reservedNamespace {
 		return &Repository{store: s, ns: reservedNamespace, name: reservedNamespace}, nil
 	}

@@ -64,12 +64,12 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 	if err := r.requireNamespace(ctx); err != nil {
 		return limiter.Outcome{}, err
 	}
+	c := &consumeOp{repo: r, now: r.tableTime(ctx, now), charge: &charge}
 	ctx, cancel, err := r.withTimeout(ctx)
 	if err != nil {
 		return limiter.Outcome{}, err
 	}
 	defer cancel()
-	c := &consumeOp{repo: r, now: r.tableTime(ctx, now), charge: &charge}
 	out, err := c.run(ctx)
 	if err != nil || !out.Admitted {
 		c.undo(ctx)
@@ -85,12 +85,12 @@ func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Cha
 	if err := r.requireNamespace(ctx); err != nil {
 		return limiter.Outcome{}, err
 	}
+	c := &consumeOp{repo: r, now: r.tableTime(ctx, now), charge: &charge}
 	ctx, cancel, err := r.withTimeout(ctx)
 	if err != nil {
 		return limiter.Outcome{}, err
 	}
 	defer cancel()
-	c := &consumeOp{repo: r, now: r.tableTime(ctx, now), charge: &charge}
 	fits, err := c.begin(ctx, true)
 	if err == nil {
 		fits, err = c.verify(ctx, fits)

@@ -23,8 +23,8 @@ func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limit
 	if err := r.requireNamespace(ctx); err != nil {
 		return err
 	}
-	ctx = r.withCreditTries(ctx)
 	at := r.tableTime(ctx, now)
+	ctx = r.withCreditTries(ctx)
 	errs := make([]error, len(credits))
 	apply := func(i int) { errs[i] = r.credit(ctx, at, credits[i]) }
 	if len(credits) == 2 && credits[0].Account.Entity != credits[1].Account.Entity { // a child and its parent

@@ -110,6 +110,7 @@ type store struct {
 	begun  time.Time        // when the steady clock began
 
 	tableClock tableClock
+	dates      dateRequests
 
 	identity identity
 

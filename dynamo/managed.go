@@ -111,6 +111,6 @@ func (r *Repository) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev l
 		return err
 	}
 	err = r.putSystem(ctx, false, event, func(item) limiter.Config { return cfg })
-	r.configChanged(ctx, ev.At, cfg.Scope, err)
+	r.configChanged(ctx, ev.At.UnixMilli(), cfg.Scope, err)
 	return err
 }

@@ -144,8 +144,8 @@ func (u *UsageStore) Refill(ctx context.Context, now time.Time, of aggregator.ID
 	if !ok {
 		return false, nil
 	}
-	ctx = withoutTryTimeout(ctx)
 	up := refillUpdate(img, u.repo.tableTime(ctx, now))
+	ctx = withoutTryTimeout(ctx)
 	if up == nil {
 		return false, nil
 	}

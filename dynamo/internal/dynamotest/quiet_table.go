@@ -85,7 +85,7 @@ func (q *QuietTable) Do(req *http.Request) (*http.Response, error) {
 	if q.Body != nil {
 		body = q.Body(req.Context(), reply)
 	}
-	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}, Body: body, Request: req}, nil
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}, "X-Amzn-Requestid": {"Q1"}}, Body: body, Request: req}, nil
 }
 
 func quietReply(op, sent string) (status int, reply string) {
