@@ -79,7 +79,7 @@ func (r *Repository) allBuckets(ctx context.Context) iter.Seq2[[]item, error] {
 		}
 		slices.SortFunc(keys, func(a, b key) int { return cmp.Or(cmp.Compare(a.sk, b.sk), cmp.Compare(a.pk, b.pk)) })
 		for batch := range slices.Chunk(keys, maxGets) {
-			found, err := r.getAll(ctx, batch)
+			found, err := r.getListed(ctx, batch)
 			var items []item
 			for _, k := range batch {
 				if it := found[k]; it != nil {
@@ -108,7 +108,7 @@ func (r *Repository) currentBuckets(ctx context.Context, now int64, items []item
 			}
 		}
 	}
-	facts, err := r.facts(ctx, now, keys...)
+	facts, _, _, err := r.lookupWith(ctx, now, r.cache.life, keys, nil, r.getListed)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func (r *Repository) listedPayers(ctx context.Context, now int64, items []item) 
 		}
 		payers = append(payers, p)
 	}
-	found, err := r.getAll(ctx, stale)
+	found, err := r.getListed(ctx, stale)
 	if err != nil {
 		return nil, err
 	}

@@ -64,21 +64,6 @@ func near(want, margin time.Duration) func(*testing.T, time.Duration) {
 
 var uncorrected = near(0, 0)
 
-// hasStepped reports whether the next call would wait for a date because of a step.
-func (w *clockWorld) hasStepped() bool {
-	left, _ := w.unsettled(w.clocks())
-	return left
-}
-
-// doubts reports whether the next call would wait for a second date.
-func (w *clockWorld) doubts() bool {
-	_, doubtful := w.unsettled(w.clocks())
-	return doubtful
-}
-
-// sleep suspends the machine: its steady clock stands still.
-func (w *clockWorld) sleep(d time.Duration) { w.table = w.table.Add(d) }
-
 // confirmed makes two requests with different dates.
 func (w *clockWorld) confirmed() *clockWorld {
 	w.reply()
@@ -205,12 +190,49 @@ func TestServersThatContradictEachOther(t *testing.T) {
 	}
 }
 
+// A date has one form, and it is neither in a local zone nor centuries off.
 func TestHeadersThatAreNoDates(t *testing.T) {
-	w := newClockWorld(5 * time.Minute)
-	w.written = func(time.Time) string { return "yesterday" }
-	w.run(t, 5*time.Second, 300*time.Millisecond, uncorrected)
-	if w.first != 0 {
-		t.Error("it is a date")
+	zone := time.FixedZone("EST", -5*3600)
+	for name, written := range map[string]func(time.Time) string{
+		"a word":              func(time.Time) string { return "yesterday" },
+		"an obsolete form":    func(now time.Time) string { return now.Format(time.RFC850) },
+		"the form of asctime": func(now time.Time) string { return now.Format(time.ANSIC) },
+		"a local zone":        func(now time.Time) string { return now.In(zone).Format(time.RFC1123) },
+		"a fraction":          func(now time.Time) string { return now.Format("Mon, 02 Jan 2006 15:04:05.000 GMT") },
+		"another weekday": func(now time.Time) string {
+			return now.AddDate(0, 0, 1).Format("Mon, ") + now.Format("02 Jan 2006 15:04:05 GMT")
+		},
+		"the year 1":    func(now time.Time) string { return now.AddDate(-2025, 0, 0).Format(http.TimeFormat) },
+		"the year 1626": func(now time.Time) string { return now.AddDate(-400, 0, 0).Format(http.TimeFormat) },
+		"the year 2326": func(now time.Time) string { return now.AddDate(300, 0, 0).Format(http.TimeFormat) },
+		"the year 9999": func(now time.Time) string { return now.AddDate(7973, 0, 0).Format(http.TimeFormat) },
+	} {
+		w := newClockWorld(5 * time.Minute)
+		w.written = written
+		w.run(t, 5*time.Second, 300*time.Millisecond, uncorrected)
+		if w.first != 0 {
+			t.Errorf("%s is a date", name)
+		}
+	}
+}
+
+// A load balancer has a clock of its own, and a cache repeats dates.
+func TestDatesOfOthersAreNotObserved(t *testing.T) {
+	for name, c := range map[string]struct {
+		header http.Header
+		want   bool
+	}{
+		"with the ID of a request": {http.Header{"X-Amzn-Requestid": {"Q1"}}, true},
+		"with a checksum":          {http.Header{"X-Amz-Crc32": {"1"}}, true},
+		"from a cache":             {http.Header{"X-Amzn-Requestid": {"Q1"}, "Age": {"3"}}, false},
+		"from a load balancer":     {http.Header{"Content-Type": {"text/html"}}, false},
+	} {
+		s := &store{clock: time.Now, begun: time.Now()}
+		c.header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+		s.observeDate(c.header, s.clocks())
+		if observed := s.tableClock.first != 0; observed != c.want {
+			t.Errorf("a reply %s is observed: %v, want %v", name, observed, c.want)
+		}
 	}
 }
 
@@ -234,42 +256,6 @@ func TestSmallDisagreementsKeepTheEstimate(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A step of the machine's clock leaves every call in doubt until the next reply,
-// which suffices.
-func TestAStepOfTheMachinesClock(t *testing.T) {
-	w := newClockWorld(0).confirmed()
-	uncorrected(t, w.correction(w.clocks()))
-	w.ahead = 6 * time.Hour
-	for range 2 {
-		if !w.hasStepped() {
-			t.Error("a call need not wait for a date")
-		}
-		uncorrected(t, w.correction(w.clocks()))
-	}
-	if _, _, known := w.estimate(w.clocks()); known {
-		t.Error("the offset is known")
-	}
-	w.reply()
-	if w.hasStepped() || w.doubts() {
-		t.Error("the reply settles nothing")
-	}
-	near(-6*time.Hour, time.Second)(t, w.correction(w.clocks()))
-	w.ahead = 0
-	uncorrected(t, w.correction(w.clocks()))
-}
-
-// The steady clock stops while the machine sleeps. The date of the next reply
-// shows that the machine's clock is right.
-func TestAMachineThatSleptIsNotCorrected(t *testing.T) {
-	w := newClockWorld(0).confirmed()
-	w.sleep(3 * time.Hour)
-	if !w.hasStepped() {
-		t.Error("the sleep is not noticed")
-	}
-	w.reply()
-	w.run(t, time.Minute, 300*time.Millisecond, uncorrected)
 }
 
 // An offset about as large as the guard does not turn the correction on and off.

@@ -139,7 +139,7 @@ func (r *Repository) allEntities(ctx context.Context) iter.Seq2[limiter.Entity, 
 // yieldEntities reads and yields records. It skips records that have been
 // deleted, and reports whether to continue.
 func (r *Repository) yieldEntities(ctx context.Context, keys []key, yield func(limiter.Entity, error) bool) bool {
-	found, err := r.getAll(ctx, keys)
+	found, err := r.getListed(ctx, keys)
 	if err != nil {
 		yield(limiter.Entity{}, err)
 		return false

@@ -81,7 +81,7 @@ func (s *store) yieldWhole(ctx context.Context, batch []item, yield func(item, e
 			keys = append(keys, k)
 		}
 	}
-	stored, err := s.getAll(ctx, keys)
+	stored, err := s.getListed(ctx, keys)
 	if err != nil {
 		yield(nil, err)
 		return false

@@ -62,7 +62,7 @@ func sortedListing[T any](ctx context.Context, r *Repository, prefix string, kee
 		}
 		slices.SortFunc(keys, order)
 		for batch := range slices.Chunk(keys, maxGets) {
-			found, err := r.getAll(ctx, batch)
+			found, err := r.getListed(ctx, batch)
 			if err != nil {
 				yield(zero, err)
 				return

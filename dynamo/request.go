@@ -47,48 +47,6 @@ func (r *Repository) getActive(ctx context.Context, k key) (item, error) {
 	return r.get(ctx, k)
 }
 
-// getAll returns items by key. The map lacks items that do not exist.
-func (s *store) getAll(ctx context.Context, keys []key) (map[key]item, error) {
-	ctx, cancel, err := s.withTimeout(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer cancel()
-	found := make(map[key]item, len(keys))
-	for len(keys) > 0 {
-		n := min(len(keys), maxGets)
-		if err := s.getSome(ctx, keys[:n], found); err != nil {
-			return nil, s.explainTimeout(ctx, s.explain(err))
-		}
-		keys = keys[n:]
-	}
-	return found, nil
-}
-
-// getSome adds up to maxGets items to found.
-func (s *store) getSome(ctx context.Context, keys []key, found map[key]item) error {
-	wanted := types.KeysAndAttributes{ConsistentRead: aws.Bool(true)}
-	for _, k := range keys {
-		wanted.Keys = append(wanted.Keys, k.at())
-	}
-	for try := 0; len(wanted.Keys) > 0; try++ {
-		if err := pause.For(ctx, backoff(try)); err != nil {
-			return err
-		}
-		out, err := s.api(ctx).BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
-			RequestItems: map[string]types.KeysAndAttributes{s.table: wanted},
-		})
-		if err != nil {
-			return err
-		}
-		for _, it := range out.Responses[s.table] {
-			found[item(it).key()] = it
-		}
-		wanted = out.UnprocessedKeys[s.table]
-	}
-	return nil
-}
-
 // getTogether returns up to 100 items as of one moment. It fails if one of them is
 // written meanwhile.
 func (s *store) getTogether(ctx context.Context, keys []key) (map[key]item, error) {
