@@ -28,7 +28,8 @@ type datedTable struct {
 	fault func(op string) *http.Response
 
 	mu       sync.Mutex
-	refilled time.Time // the refill time of the last locked write
+	refilled time.Time   // the latest refill time of a locked write
+	writes   []time.Time // the refill times of all
 }
 
 var setsRefill = regexp.MustCompile(`"N":"(\d{13})"`)
@@ -40,13 +41,7 @@ func (d *datedTable) Do(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.mu.Lock()
-	for _, found := range setsRefill.FindAllSubmatch(body, -1) {
-		if ms, _ := strconv.ParseInt(string(found[1]), 10, 64); time.UnixMilli(ms).After(d.refilled) {
-			d.refilled = time.UnixMilli(ms)
-		}
-	}
-	d.mu.Unlock()
+	d.observe(body)
 	req.Body = io.NopCloser(bytes.NewReader(body))
 	var reply *http.Response
 	if d.fault != nil {
@@ -63,6 +58,24 @@ func (d *datedTable) Do(req *http.Request) (*http.Response, error) {
 		reply.Header.Set("Age", d.age)
 	}
 	return reply, nil
+}
+
+// observe records the refill time that a request writes.
+func (d *datedTable) observe(body []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var latest time.Time
+	for _, found := range setsRefill.FindAllSubmatch(body, -1) {
+		if ms, _ := strconv.ParseInt(string(found[1]), 10, 64); time.UnixMilli(ms).After(latest) {
+			latest = time.UnixMilli(ms)
+		}
+	}
+	if latest.After(start) {
+		d.writes = append(d.writes, latest)
+	}
+	if latest.After(d.refilled) {
+		d.refilled = latest
+	}
 }
 
 // offBy returns the date of a table whose time differs from the machine's.

@@ -3,6 +3,7 @@ package dynamo_test
 import (
 	"context"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -213,4 +214,55 @@ func TestCreditsReadsAndRefillsUseTheTablesTime(t *testing.T) {
 	must(t, m.repo.SetConfig(t.Context(), limiter.Config{Scope: limiter.Scope{Entity: "alice", Resource: model}, Limits: []limiter.Limit{limiter.PerHour("rpm", 30)}},
 		limiter.AuditEvent{ID: "01JPCOUNT0000000000000000B", Action: "limits_set", Entity: "alice", At: m.clock()}))
 	notAhead("a change of limits")
+}
+
+// slowWriter is a client on a machine whose clocks go on by three seconds during
+// each transaction.
+type slowWriter struct{ passed atomic.Int64 }
+
+// Do sends a request.
+func (w *slowWriter) Do(req *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(req.Header.Get("X-Amz-Target"), ".TransactWriteItems") {
+		w.passed.Add(int64(3 * time.Second))
+	}
+	return dynamotest.Transport.RoundTrip(req)
+}
+
+// A change of limits that takes long repairs the bucket at the time at which the
+// change began.
+func TestASlowChangeOfLimitsUsesTheTablesTime(t *testing.T) {
+	t.Parallel()
+	dynamotest.Endpoint(t)
+	for name, change := range map[string]func(context.Context, *limiter.RateLimiter) error{
+		"set": func(ctx context.Context, lim *limiter.RateLimiter) error {
+			return lim.SetLimits(ctx, "alice", model, limiter.PerHour("rpm", 120))
+		},
+		"delete": func(ctx context.Context, lim *limiter.RateLimiter) error {
+			return lim.DeleteLimits(ctx, "alice", model)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			table := dynamotest.NewTable(t)
+			right := dynamotest.Connect(t, table, &exactOptions)
+			setDefaults(t, right, limiter.PerHour("rpm", 60))
+			must(t, right.SetConfig(t.Context(), limiter.Config{Scope: limiter.Scope{Entity: "alice", Resource: model}, Limits: []limiter.Limit{limiter.PerHour("rpm", 30)}}, auditEvent("limits_set")))
+			_, err := right.Consume(t.Context(), time.Now(), chargeOf("alice", 30))
+			must(t, err)
+			slow, cfg := &slowWriter{}, dynamotest.Config(dynamotest.Endpoint(t))
+			cfg.HTTPClient = slow
+			clock := func() time.Time { return time.Now().Add(5*time.Minute + time.Duration(slow.passed.Load())) }
+			repo, err := dynamo.ConnectAt(t.Context(), table, &dynamo.Options{AWS: cfg, Timeout: dynamotest.LongTimeout}, clock)
+			must(t, err)
+			t.Cleanup(func() { _ = repo.Close() })
+			lim, err := limiter.New(repo, &limiter.Options{Now: clock})
+			must(t, err)
+			must(t, change(t.Context(), lim))
+			refill, _ := storedNumber(t, table, repo.NamespaceID(), "rf")
+			capacity, _ := storedNumber(t, table, repo.NamespaceID(), "b_rpm_cp")
+			if ahead := time.Until(time.UnixMilli(refill)); capacity == 30_000 || slow.passed.Load() == 0 || ahead > 1500*time.Millisecond {
+				t.Errorf("the capacity is %d, the bucket is ahead by %v", capacity, ahead)
+			}
+		})
+	}
 }
