@@ -158,7 +158,7 @@ func TestRepliesWithoutADateEndTheWait(t *testing.T) {
 func TestACallerThatLeavesKeepsTheRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newSleeper(t, 0)
+		s := newSleeper(t, 5*time.Minute)
 		s.sleep(time.Hour)
 		s.Script(func(op string, _ int) time.Duration {
 			if op == "GetItem" {
