@@ -174,7 +174,7 @@ func (c *tableClock) narrow(reply bounds, at time.Duration) {
 // settle takes over the first reply after the machine's clock has left the steady
 // one. The date agrees with the steady clock if the machine's clock was set, and
 // with the machine's if the machine has slept. It may agree with both after a
-// short sleep, so the bounds are those of the reply alone.
+// short sleep, so settle keeps the bounds of the reply alone.
 func (c *tableClock) settle(reply bounds, by, at time.Duration) {
 	before := c.table.loosened(min(max(0, at-c.seen)/fading, maxDrift))
 	if !before.agree(reply) && !before.shifted(by).agree(reply) {

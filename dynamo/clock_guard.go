@@ -15,9 +15,9 @@ func (s *store) clocks() reading {
 	return reading{now, now.Sub(s.begun)}
 }
 
-// observeDate takes over the date of a reply. A reply from a cache has an age, and
-// its date is no evidence. Neither is that of a reply that the service has not
-// written, such as the page of a load balancer.
+// observeDate takes over the date of a reply. It ignores a reply from a cache,
+// which has an age, and one that the service has not written, such as the page of
+// a load balancer.
 func (s *store) observeDate(header http.Header, sent reading) {
 	if header.Get("X-Amzn-Requestid") == "" && header.Get("X-Amz-Crc32") == "" {
 		return

@@ -19,8 +19,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// sleeper is a machine beside a table, both of which go on while the bubble's
-// clock, which is steady, stands still.
+// sleeper is a machine beside a table. While the machine sleeps, the table's time
+// and the machine's go on, and the clock of the bubble, which is steady, does not.
 type sleeper struct {
 	datedTable
 	ahead time.Duration // of the machine's clock
@@ -64,7 +64,7 @@ func (s *sleeper) sleep(d time.Duration) {
 
 // charge charges bob at the machine's time, and checks the times that are written
 // since the sleep.
-func (s *sleeper) charge(t *testing.T, ctx context.Context) error { //nolint:revive // t comes first in tests
+func (s *sleeper) charge(ctx context.Context, t *testing.T) error {
 	t.Helper()
 	_, err := s.repo.Consume(ctx, s.now(), quietCharge("bob"))
 	s.mu.Lock()
@@ -91,7 +91,7 @@ func TestCallsAfterASleepWaitForOneDate(t *testing.T) {
 			s.Script(func(string, int) time.Duration { return 50 * time.Millisecond })
 			var wg sync.WaitGroup
 			for range 8 {
-				wg.Go(func() { must(t, s.charge(t, t.Context())) })
+				wg.Go(func() { must(t, s.charge(t.Context(), t)) })
 			}
 			wg.Wait()
 			if n := s.Count("GetItem"); n != 1 {
@@ -121,7 +121,7 @@ func TestADateThatDoesNotComeIsAskedForAgain(t *testing.T) {
 		s.date = func() time.Time { return time.Time{} } // no evidence either
 		for range 2 {
 			before := s.Count("GetItem")
-			must(t, s.charge(t, t.Context()))
+			must(t, s.charge(t.Context(), t))
 			if s.Count("GetItem") == before || s.repo.Stats().ClockCorrected {
 				t.Errorf("it asks: %v, corrected: %v", s.Count("GetItem") != before, s.repo.Stats().ClockCorrected)
 			}
@@ -130,7 +130,7 @@ func TestADateThatDoesNotComeIsAskedForAgain(t *testing.T) {
 		s.date = s.right
 		before := s.Count("GetItem")
 		for range 3 {
-			must(t, s.charge(t, t.Context()))
+			must(t, s.charge(t.Context(), t))
 		}
 		if n := s.Count("GetItem") - before; n != 1 {
 			t.Errorf("%d reads for a date, want 1", n)
@@ -146,7 +146,7 @@ func TestRepliesWithoutADateEndTheWait(t *testing.T) {
 		s.sleep(time.Hour)
 		s.age = "1"
 		for range 3 {
-			must(t, s.charge(t, t.Context()))
+			must(t, s.charge(t.Context(), t))
 		}
 		if n := s.Count("GetItem"); n != 1 {
 			t.Errorf("%d reads for a date, want 1", n)
@@ -170,12 +170,12 @@ func TestACallerThatLeavesKeepsTheRead(t *testing.T) {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
-			if err := s.charge(t, ctx); err == nil {
+			if err := s.charge(ctx, t); err == nil {
 				t.Error("the charge has no error")
 			}
 		})
 		synctest.Wait()
-		wg.Go(func() { must(t, s.charge(t, t.Context())) })
+		wg.Go(func() { must(t, s.charge(t.Context(), t)) })
 		wg.Wait()
 		if n := s.Count("GetItem"); n != 1 {
 			t.Errorf("%d reads for a date, want 1", n)
@@ -202,7 +202,7 @@ func TestAWrongClockAfterASleepIsConfirmed(t *testing.T) {
 			s.sleep(0)
 			var wg sync.WaitGroup
 			for range 3 {
-				wg.Go(func() { must(t, s.charge(t, t.Context())) })
+				wg.Go(func() { must(t, s.charge(t.Context(), t)) })
 			}
 			wg.Wait()
 			if n := s.Count("GetItem"); n > 1 || !s.repo.Stats().ClockCorrected {

@@ -43,7 +43,8 @@ type Options struct {
 	CacheTTL time.Duration
 	// Timeout limits one charge, read or ping, including its retries; default 1 s,
 	// negative for no limit. Fetching credentials does not count. For listings it
-	// limits each page, for changes each request, and only while no data arrive. Credits
+	// limits each page or batch, for changes each request, and only while no data
+	// arrive. Credits
 	// are bounded by limiter.Options.SettleTimeout instead, and long operations by
 	// the timeouts of the HTTP client.
 	Timeout time.Duration
@@ -70,7 +71,8 @@ type Options struct {
 	// ClockGuard is how far the machine's clock may be off before charges, credits
 	// and reads use the table's time instead, which the dates of replies show;
 	// default 2 s, negative to correct nothing. A time that differs from the
-	// machine's clock, as simulations pass, is never corrected.
+	// machine's clock, as simulations pass, is never corrected. After the clock was
+	// set or the machine has slept, a call first waits for the date of one read.
 	ClockGuard time.Duration
 	// CountCapacity asks the table for the capacity units of each call and adds
 	// them up in Stats.
