@@ -57,8 +57,15 @@ func (s *sleeper) now() time.Time { return s.right().Add(s.ahead) }
 func (s *sleeper) sleep(d time.Duration) {
 	s.slept += d
 	s.repo.StepClock(d)
+	s.reset()
+}
+
+// reset forgets all earlier requests.
+func (s *sleeper) reset() {
 	s.Script(nil)
 	s.repo.Forget()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.writes = nil
 }
 
@@ -199,7 +206,7 @@ func TestAWrongClockAfterASleepIsConfirmed(t *testing.T) {
 			if must(t, err); took != 0 {
 				t.Errorf("a caller in a hurry waits %v", took)
 			}
-			s.sleep(0)
+			s.reset()
 			var wg sync.WaitGroup
 			for range 3 {
 				wg.Go(func() { must(t, s.charge(t.Context(), t)) })
