@@ -46,14 +46,14 @@ func frontProxy(ctx context.Context, cfg config, r *report) (err error) {
 	defer transport.CloseIdleConnections()
 	bare := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
 	times := map[string]series{}
-	servers := map[string]*httptest.Server{nameBareProxy: httptest.NewServer(bare), nameProxy: httptest.NewServer(limited)}
-	for _, server := range servers {
-		defer server.Close()
-	}
+	bareServer, limitedServer := httptest.NewServer(bare), httptest.NewServer(limited)
+	defer bareServer.Close()
+	defer limitedServer.Close()
+	servers := map[string]string{nameBareProxy: bareServer.URL, nameProxy: limitedServer.URL}
 	for range cfg.rounds {
 		for _, name := range []string{nameBareProxy, nameProxy} {
 			clean()
-			p50, err := medianThrough(ctx, servers[name].URL, cfg.sample)
+			p50, err := medianThrough(ctx, servers[name], cfg.sample)
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
@@ -128,8 +128,8 @@ func callCompletion(ctx context.Context, client *http.Client, at string, caller 
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+	_, err = io.Copy(io.Discard, resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
 		return err
 	}
 	if resp.StatusCode != http.StatusOK {
