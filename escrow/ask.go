@@ -17,7 +17,7 @@ func (f *flight) prepare() limiter.Charge {
 		if !named[j] {
 			continue
 		}
-		f.clear[j] = f.heldOf(j) > 0
+		f.clear[j] = f.held[j] > 0
 		f.reserve(j, sum[j])
 		f.extra[j] = f.allowance(j, sum[j], t)
 	}
@@ -50,6 +50,7 @@ func (f *flight) reserve(j int, n int64) {
 	for _, g := range f.grants {
 		if part := min(n-f.reserved[j], g.held[j]); part > 0 {
 			g.held[j] -= part
+			f.held[j] -= part
 			f.reserved[j] += part
 			f.claims = append(f.claims, claim{g, j, part})
 		}
@@ -59,12 +60,18 @@ func (f *flight) reserve(j int, n int64) {
 // allowance returns how much may be taken beyond the need of the callers: at most
 // what the pot spent in the last hold and spends now, less what it still holds; at
 // most an eighth of what the bucket has left; and for all pots of an account at
-// most an eighth of its capacity.
+// most an eighth of its capacity. What a single caller spends now is no sign of
+// more to come: the next hold needs what the last one did, and a return costs a
+// request.
 func (f *flight) allowance(j int, sum int64, t tick) int64 {
 	if f.hold == 0 {
 		return 0
 	}
-	extra := bucket.Add(f.netSpent(j), sum) - f.heldOf(j) - f.refundedOf(j)
+	spent := f.netSpent(j)
+	if len(f.batch) > 1 {
+		spent = bucket.Add(spent, sum)
+	}
+	extra := spent - f.held[j] - f.refundedOf(j)
 	extra = min(extra, (f.left(j, t.now)-(sum-f.reserved[j]))/share)
 	if extra <= 0 {
 		return 0

@@ -22,19 +22,22 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 		p.mu.Unlock()
 		return r.override(ctx, now, charge, p)
 	}
-	if p.fenced(p) || !p.serves(&charge) {
+	fenced := p.fenced(p)
+	if !fenced {
+		if out, ok := p.spend(&charge, t); ok {
+			p.mu.Unlock()
+			return out, nil
+		}
+	}
+	if fenced || !p.serves(&charge) {
 		p.mu.Unlock()
 		return r.direct(ctx, now, charge)
-	}
-	if out, ok := p.spend(&charge, t); ok {
-		p.mu.Unlock()
-		return out, nil
 	}
 	if !p.flying && p.refuses(&charge, t, nil) {
 		defer p.mu.Unlock()
 		return p.refuseLocally(t), nil
 	}
-	w := &waiter{ctx: ctx, now: now, charge: charge, result: make(chan result, 1)}
+	w := &waiter{ctx: ctx, now: now, arrived: t.machine, queued: p.flying, charge: charge, result: make(chan result, 1)}
 	p.queue = append(p.queue, w)
 	if !p.flying {
 		p.flying = true
@@ -103,12 +106,27 @@ func (p *pot) endAll() {
 
 // waiter is a caller whose charge waits for a request.
 type waiter struct {
-	ctx    context.Context //nolint:containedctx // the request outlives its callers, and needs their deadlines
-	now    time.Time
-	charge limiter.Charge
-	over   atomic.Bool // the result is on its way, or the caller has left
-	result chan result
+	ctx     context.Context //nolint:containedctx // the request outlives its callers, and needs their deadlines
+	now     time.Time       // when it arrived, by its own clock
+	arrived time.Duration   // the same by the machine's clock
+	queued  bool            // it waited for a request that was under way
+	charge  limiter.Charge
+	over    atomic.Bool // the result is on its way, or the caller has left
+	result  chan result
 }
+
+// later returns the time by the caller's clock at a later machine time. A caller
+// that found no request under way does not wait, so that its own time counts to
+// the millisecond.
+func (w *waiter) later(machine time.Duration) time.Time {
+	if !w.queued {
+		return w.now
+	}
+	return w.now.Add(max(0, machine-w.arrived))
+}
+
+// tick returns a machine time together with the time by the caller's clock.
+func (w *waiter) tick(machine time.Duration) tick { return tick{w.later(machine).UnixMilli(), machine} }
 
 type result struct {
 	outcome limiter.Outcome
@@ -137,7 +155,7 @@ func (r *Repository) wait(w *waiter) (limiter.Outcome, error) {
 		res = <-w.result
 	}
 	if res.alone {
-		return r.direct(w.ctx, w.now, w.charge)
+		return r.direct(w.ctx, w.later(r.machine()), w.charge)
 	}
 	return res.outcome, res.err
 }

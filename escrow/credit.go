@@ -89,7 +89,7 @@ func (p *pot) absorb(j int, self, parent *limiter.Amounts) {
 	case n > 0:
 		done = p.deposit(j, n)
 	case n < 0:
-		done = -min(-n, p.heldOf(j))
+		done = -min(-n, p.held[j])
 		p.take(j, -done)
 	}
 	if done == 0 {

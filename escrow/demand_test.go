@@ -121,8 +121,32 @@ func TestOverDemandNeedsFewRequests(t *testing.T) {
 				s := d.run(t)
 				if got := float64(s.consumes+s.credits) / float64(s.refused); got > c.perRefusal {
 					t.Errorf("%.3f requests for each refused call, want at most %.2f: %+v", got, c.perRefusal, s)
+				} else {
+					t.Logf("%.3f requests for each refused call", got)
 				}
 				s.checkAdmitted(t, d)
+			})
+		})
+	}
+}
+
+// A key with few calls costs what it would cost without escrow, or less.
+func TestFewCallsNeedFewRequests(t *testing.T) {
+	for _, c := range []struct {
+		perSecond    int
+		perAdmission float64
+	}{{1, 1.05}, {2, 0.6}, {5, 0.4}, {10, 0.25}} {
+		t.Run(fmt.Sprint(c.perSecond, " a second"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := demand{processes: 1, perSecond: c.perSecond, seconds: 60}.run(t)
+				if s.refused > 0 {
+					t.Errorf("%d calls were refused", s.refused)
+				}
+				if got := float64(s.consumes+s.credits) / float64(s.admitted); got > c.perAdmission {
+					t.Errorf("%.3f requests for each call, want at most %.2f: %+v", got, c.perAdmission, s)
+				} else {
+					t.Logf("%.3f requests for each call", got)
+				}
 			})
 		})
 	}

@@ -85,6 +85,9 @@ func (f *flight) keep(rest []int64) (surplus []int64) {
 	if slices.ContainsFunc(f.extra, positive) {
 		g := &grant{accounts: f.accounts, pots: f.pots, store: f.store, at: f.at, held: held, size: f.extra}
 		f.grants = append(f.grants, g)
+		for j, n := range held {
+			f.held[j] += n
+		}
 		f.janitor.watch(f.pot, g)
 	}
 	return surplus

@@ -60,7 +60,7 @@ func (p *pot) board(store limiter.Repository) *flight {
 
 // serve answers a waiter from the pot, if that covers its charge.
 func (p *pot) serve(w *waiter) bool {
-	t := tick{w.now.UnixMilli(), p.machine()}
+	t := w.tick(p.machine())
 	p.expire(t)
 	out, ok := p.spend(&w.charge, t)
 	if !ok {
@@ -76,7 +76,7 @@ func (p *pot) serve(w *waiter) bool {
 // refuse answers a waiter, if the last refusal proves that its charge does not fit
 // after the claims of others.
 func (p *pot) refuse(w *waiter, claims []int64) bool {
-	t := tick{w.now.UnixMilli(), p.machine()}
+	t := w.tick(p.machine())
 	if !p.refuses(&w.charge, t, claims) {
 		return false
 	}
@@ -97,7 +97,7 @@ type flight struct {
 	*pot
 	store    limiter.Repository
 	batch    []*waiter
-	now      time.Time // the largest of the callers
+	now      time.Time // the latest of the callers
 	at       tick      // when the last debit was sent
 	reserved []int64   // from the pot, by slot
 	claims   []claim   // the grants that reserved comes from
@@ -122,9 +122,10 @@ const maxRounds = 3
 
 // run makes the requests of the flight and answers its callers.
 func (f *flight) run() {
+	machine := f.machine()
 	for _, w := range f.batch {
-		if f.now.Before(w.now) {
-			f.now = w.now
+		if now := w.later(machine); f.now.Before(now) {
+			f.now = now
 		}
 	}
 	ctx, cancel := f.context()
@@ -217,7 +218,7 @@ func (f *flight) giveBack(a *accounts, tokens []int64) {
 func (p *pot) adopt(out *limiter.Outcome) {
 	p.endAll()
 	p.accounts = newAccounts(out.Self.Account, out.Parent.Account, p.maxHold)
-	p.spent, p.back = make([]spending, len(p.slots)), make([]spending, len(p.slots))
+	p.held, p.spent, p.back = make([]int64, len(p.slots)), make([]spending, len(p.slots)), make([]spending, len(p.slots))
 	p.image, p.refusal = image{}, refusal{}
 }
 
@@ -283,6 +284,9 @@ func (f *flight) strange(charge limiter.Charge, out *limiter.Outcome, err error)
 	f.giveBack(&f.accounts, f.granted)
 	f.endAll()
 	f.accounts, f.refusal = accounts{}, refusal{}
+	for _, w := range f.batch {
+		w.queued = true
+	}
 	f.queue = append(f.batch, f.queue...)
 	return true
 }
@@ -317,6 +321,7 @@ func (f *flight) unclaim(tokens []int64) {
 		tokens[c.slot] -= n
 		if !c.grant.ended {
 			c.grant.held[c.slot] += n
+			f.held[c.slot] += n
 			continue
 		}
 		late := make([]int64, len(c.grant.held))

@@ -19,11 +19,8 @@ type grant struct {
 	epoch int64   // of the janitor, when it ended
 }
 
-// over reports whether the hold has ended, by the caller's clock or the machine's.
-// A caller's clock that goes back ends it, too.
-func (g *grant) over(t tick) bool {
-	return t.machine >= g.at.machine+g.hold || t.now < g.at.now || t.now >= g.at.now+g.hold.Milliseconds()
-}
+// over reports whether the hold has ended.
+func (g *grant) over(t tick) bool { return !t.within(g.hold, g.at) }
 
 // tooLate reports whether the second hold has ended by the caller's clock.
 func (g *grant) tooLate(t tick) bool { return t.now >= g.at.now+2*g.hold.Milliseconds() }

@@ -26,6 +26,7 @@ type pot struct {
 	image    image
 	refusal  refusal
 	grants   []*grant      // oldest first
+	held     []int64       // by the grants together, by slot
 	spent    []spending    // by slot and elapsed time
 	back     []spending    // what was put back, by slot and machine time
 	latest   tick          // of the charges so far, each clock by itself
@@ -41,6 +42,15 @@ type pot struct {
 type tick struct {
 	now     int64
 	machine time.Duration
+}
+
+// within reports whether a hold that began at a moment has not ended, by the
+// caller's clock or the machine's. A caller's clock that goes back ends it, too.
+// But callers of the same moment read their clocks before one of them has the
+// lock, so up to an eighth of the hold is no step back.
+func (t tick) within(hold time.Duration, from tick) bool {
+	const disorder = 8
+	return t.machine < from.machine+hold && t.now >= from.now-hold.Milliseconds()/disorder && t.now < from.now+hold.Milliseconds()
 }
 
 // accounts identifies the payers of a charge and their limits.
@@ -150,14 +160,6 @@ func (p *pot) left(j int, now int64) int64 {
 	return left
 }
 
-// held returns the tokens of a slot that can be spent.
-func (p *pot) heldOf(j int) (n int64) {
-	for _, g := range p.grants {
-		n += g.held[j]
-	}
-	return n
-}
-
 // idle reports whether the pot can be removed.
 func (p *pot) idle(machine time.Duration) bool {
 	const idleTime = 10 * time.Second
@@ -185,6 +187,7 @@ func (p *pot) end(g *grant) {
 	p.grants = slices.DeleteFunc(p.grants, func(other *grant) bool { return other == g })
 	for j := range g.size {
 		p.release(&g.accounts, j, g.size[j])
+		p.held[j] -= g.held[j]
 	}
 	g.ended = true
 	p.janitor.give(g)
@@ -231,7 +234,7 @@ func (a *accounts) lentKey(parent bool, limit string) lentKey {
 // spend admits a charge if the pot covers it: the pot has to hold every amount,
 // and more than 0 of a limit whose amount is 0. The caller has called expire.
 func (p *pot) spend(c *limiter.Charge, t tick) (out limiter.Outcome, ok bool) {
-	if len(p.grants) == 0 {
+	if len(p.grants) == 0 || !slices.Equal(p.defaults, c.Defaults) {
 		return out, false
 	}
 	for i := range c.Amounts.Len() {
@@ -240,7 +243,7 @@ func (p *pot) spend(c *limiter.Charge, t tick) (out limiter.Outcome, ok bool) {
 		if j < 0 {
 			return out, false
 		}
-		if held := p.heldOf(j); held == 0 || held < n {
+		if held := p.held[j]; held == 0 || held < n {
 			return out, false
 		}
 	}
@@ -255,6 +258,7 @@ func (p *pot) spend(c *limiter.Charge, t tick) (out limiter.Outcome, ok bool) {
 // take spends n tokens of a slot, the oldest first.
 func (p *pot) take(j int, n int64) {
 	p.spent[j].add(p.elapsed, p.hold, n)
+	p.held[j] -= n
 	for _, g := range p.grants {
 		part := min(n, g.held[j])
 		g.held[j] -= part
@@ -272,6 +276,7 @@ func (p *pot) deposit(j int, n int64) (kept int64) {
 		g.held[j] += part
 		kept += part
 	}
+	p.held[j] += kept
 	p.back[j].add(p.latest.machine, p.hold, kept)
 	return kept
 }
@@ -307,7 +312,7 @@ func (p *pot) outcome(admitted bool, now int64) limiter.Outcome {
 // show adds what the pot holds to the balances of an outcome with its accounts.
 func (p *pot) show(out *limiter.Outcome) {
 	for j := range p.slots {
-		held := bucket.Thousandths(p.heldOf(j))
+		held := bucket.Thousandths(p.held[j])
 		if held == 0 {
 			continue
 		}

@@ -79,7 +79,7 @@ func (all *pots) addTo(stats *Stats) {
 		stats.AdmittedLocally += s.local
 		for _, p := range s.byKey {
 			for j := range p.slots {
-				stats.Held += p.heldOf(j)
+				stats.Held += p.held[j]
 			}
 		}
 		s.mu.Unlock()

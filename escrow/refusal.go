@@ -21,7 +21,7 @@ type refusal struct {
 // caller has called expire.
 func (p *pot) refuses(c *limiter.Charge, t tick, claims []int64) bool {
 	r := &p.refusal
-	if !r.known || t.machine >= r.at.machine+p.hold || t.now < r.at.now || t.now >= r.at.now+p.hold.Milliseconds() {
+	if !r.known || !t.within(p.hold, r.at) {
 		return false
 	}
 	for i := range c.Amounts.Len() {
@@ -30,7 +30,7 @@ func (p *pot) refuses(c *limiter.Charge, t tick, claims []int64) bool {
 		if claims != nil {
 			n = bucket.Add(n, claims[j])
 		}
-		s, lack := &p.slots[j], bucket.Thousandths(max(0, n-p.heldOf(j)))
+		s, lack := &p.slots[j], bucket.Thousandths(max(0, n-p.held[j]))
 		if s.self >= 0 && bucket.Advance(p.image.self[s.self], p.image.selfAt, t.now, rate(p.self.Limits[s.self])) < lack && !p.refundedSince(false, name) {
 			return true
 		}
@@ -60,8 +60,10 @@ func (p *pot) refuseLocally(t tick) limiter.Outcome {
 // refuseQueue answers the callers in the queue whose charge an unknown bucket does
 // not cover either, after it refused the first charge at now. Others may fit.
 func (f *flight) refuseQueue(now int64, out *limiter.Outcome) {
+	machine := f.machine()
 	f.queue = slices.DeleteFunc(f.queue, func(w *waiter) bool {
-		later := limiter.Outcome{Self: laterBucket(&out.Self, now, w.now.UnixMilli()), Parent: laterBucket(&out.Parent, now, w.now.UnixMilli())}
+		t := w.tick(machine)
+		later := limiter.Outcome{Self: laterBucket(&out.Self, now, t.now), Parent: laterBucket(&out.Parent, now, t.now)}
 		if !slices.Equal(w.charge.Defaults, f.batch[0].charge.Defaults) || !names(&later, &w.charge.Amounts) || covers(&w.charge.Amounts, &later.Self, &later.Parent) {
 			return false
 		}

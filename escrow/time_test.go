@@ -41,8 +41,8 @@ func newClocks(t *testing.T) *clocks {
 	c.repo = escrow.New(c.store, nil)
 	c.consume(0)
 	c.consume(0)
-	if held := c.repo.Stats().Held; held != 20 {
-		t.Fatalf("%d tokens are held, want 20", held)
+	if held := c.repo.Stats().Held; held != 10 {
+		t.Fatalf("%d tokens are held, want 10", held)
 	}
 	return c
 }
@@ -72,7 +72,10 @@ func TestAHoldEnds(t *testing.T) {
 		{"before both", hold - time.Millisecond, hold - time.Millisecond, true},
 		{"by the caller's clock", 0, hold, false},
 		{"by the machine's clock", hold, 0, false},
-		{"by a clock that goes back", 0, -time.Millisecond, false},
+		{"by a clock that goes back", 0, -hold/8 - time.Millisecond, false},
+		{"not by a caller of the same moment", 0, -hold / 8, true},
+		{"not by such a caller later", hold - time.Millisecond, -hold / 8, true},
+		{"by the machine's clock, for such a caller", hold, -hold / 8, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -97,7 +100,7 @@ func TestAReturnCarriesTheTimeOfItsGrant(t *testing.T) {
 		if len(c.store.times) != 1 || !c.store.times[0].Equal(c.granted.Add(hold)) {
 			t.Errorf("returns at %v, want one at %v", c.store.times, c.granted.Add(hold))
 		}
-		if s := c.repo.Stats(); s.Held != 0 || s.Returned != 20 {
+		if s := c.repo.Stats(); s.Held != 0 || s.Returned != 10 {
 			t.Errorf("%+v", s)
 		}
 		must(t, c.repo.Close())
@@ -110,8 +113,8 @@ func TestALateReturnIsDropped(t *testing.T) {
 		c := newClocks(t)
 		c.consume(2 * hold)
 		must(t, c.repo.Close())
-		if s := c.repo.Stats(); s.Dropped != 20 || s.Held != 0 {
-			t.Errorf("%+v, want 20 tokens dropped", s)
+		if s := c.repo.Stats(); s.Dropped != 10 || s.Held != 0 {
+			t.Errorf("%+v, want 10 tokens dropped", s)
 		}
 	})
 }
@@ -122,8 +125,8 @@ func TestASlowReturnIsDropped(t *testing.T) {
 		c := newClocks(t)
 		c.store.Repository = hanging{c.store.Repository}
 		must(t, c.repo.Close())
-		if s := c.repo.Stats(); s.Dropped != 20 || s.Held != 0 {
-			t.Errorf("%+v, want 20 tokens dropped", s)
+		if s := c.repo.Stats(); s.Dropped != 10 || s.Held != 0 {
+			t.Errorf("%+v, want 10 tokens dropped", s)
 		}
 		if passed := c.repo.Stats(); passed.Returned != 0 {
 			t.Errorf("%+v", passed)
@@ -145,7 +148,7 @@ func TestAReadEndsNoHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClocks(t)
 		defer func() { must(t, c.repo.Close()) }()
-		for after, want := range map[time.Duration]int64{-time.Second: 5960_000, time.Millisecond: 5980_100} {
+		for after, want := range map[time.Duration]int64{-time.Second: 5970_000, time.Millisecond: 5980_100} {
 			out, err := c.repo.Peek(t.Context(), c.granted.Add(after), limiter.Charge{Entity: "key", Resource: "gpt-4"})
 			must(t, err)
 			if got := out.Self.Tokens[0]; got != want {
