@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/escrow"
 )
@@ -159,4 +161,46 @@ func TestAReadEndsNoHold(t *testing.T) {
 			t.Error("a read has ended the hold")
 		}
 	})
+}
+
+// consumed is a store that records the times of charges.
+type consumed struct {
+	*remote
+	mu    sync.Mutex
+	times []time.Time
+}
+
+// Consume records the time.
+func (c *consumed) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	c.mu.Lock()
+	c.times = append(c.times, now)
+	c.mu.Unlock()
+	return c.remote.Consume(ctx, now, charge)
+}
+
+// A caller that waited for a slow request carries the time that it waited. One
+// that did not wait carries its own, to the nanosecond.
+func TestAChargeCarriesTheTimeThatItsCallerWaited(t *testing.T) {
+	const slow = 3 * time.Second
+	for _, opts := range []*escrow.Options{nil, sharing} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &consumed{remote: newRemote(t, slow, limiter.PerMinute("rpm", 6000))}
+			repo := escrow.New(store, opts)
+			defer func() { must(t, repo.Close()) }()
+			start := time.Date(2031, time.May, 4, 3, 2, 1, 1, time.UTC)
+			var all sync.WaitGroup
+			for _, after := range []time.Duration{0, time.Second, 2 * time.Second, slow + time.Second} {
+				all.Go(func() {
+					time.Sleep(after)
+					_, err := repo.Consume(t.Context(), start.Add(after), chargeOf(1))
+					must(t, err)
+				})
+			}
+			all.Wait()
+			want := []time.Time{start, start.Add(slow), start.Add(2 * slow)}
+			if diff := cmp.Diff(want, store.times); diff != "" {
+				t.Errorf("times of charges (-want +got):\n%s", diff)
+			}
+		})
+	}
 }
