@@ -62,9 +62,9 @@ func (f *flight) reserve(j int, n int64) {
 // most an eighth of what the bucket has left; and for all pots of an account at
 // most an eighth of its capacity. What a single caller spends now is no sign of
 // more to come: the next hold needs what the last one did, and a return costs a
-// request.
+// request. If a request takes half a hold or more, an extra would be late.
 func (f *flight) allowance(j int, sum int64, t tick) int64 {
-	if f.hold == 0 {
+	if f.hold == 0 || f.roundTrip >= f.hold/2 {
 		return 0
 	}
 	spent := f.netSpent(j)

@@ -60,11 +60,14 @@ func (r *remote) Credit(ctx context.Context, now time.Time, credits ...limiter.C
 // Close keeps the store open for other processes.
 func (r *remote) Close() error { return nil }
 
-// demand is calls of several processes on one bucket of 6,000 a minute.
+// demand is calls of several processes on one bucket, by default of 6,000 a minute
+// on a store that answers within 5 ms.
 type demand struct {
 	processes int
 	perSecond int
 	seconds   int
+	limit     limiter.Limit
+	latency   time.Duration
 }
 
 type served struct {
@@ -75,7 +78,10 @@ type served struct {
 // run makes one call after the other in even steps, by processes in turn.
 func (d demand) run(t *testing.T) (s served) {
 	t.Helper()
-	store := newRemote(t, 5*time.Millisecond, limiter.PerMinute("rpm", 6000))
+	if d.latency == 0 {
+		d.limit, d.latency = limiter.PerMinute("rpm", 6000), 5*time.Millisecond
+	}
+	store := newRemote(t, d.latency, d.limit)
 	var processes []*escrow.Repository
 	for range d.processes {
 		processes = append(processes, escrow.New(store, nil))
@@ -126,6 +132,19 @@ func TestOverDemandNeedsFewRequests(t *testing.T) {
 				}
 				s.checkAdmitted(t, d)
 			})
+		})
+	}
+}
+
+// A store that answers after the end of a hold loses nothing: no extra is taken
+// that could not be spent.
+func TestASlowStoreLosesNothing(t *testing.T) {
+	for _, limit := range []limiter.Limit{limiter.PerSecond("rpm", 1000), limiter.PerMinute("rpm", 60_000).WithBurst(3000)} {
+		synctest.Test(t, func(t *testing.T) {
+			d := demand{processes: 1, perSecond: 600, seconds: 10, limit: limit, latency: 25 * time.Millisecond}
+			if s := d.run(t); s.refused > 0 || s.stats.Dropped > 0 || s.stats.Returned > 0 {
+				t.Errorf("%v: %+v", limit, s)
+			}
 		})
 	}
 }

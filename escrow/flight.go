@@ -164,7 +164,9 @@ func (f *flight) context() (context.Context, context.CancelFunc) {
 func (f *flight) send(ctx context.Context, charge limiter.Charge) (limiter.Outcome, error) {
 	f.requests.Add(1)
 	f.at = tick{f.now.UnixMilli(), f.machine()}
-	return f.store.Consume(ctx, f.now, charge)
+	out, err := f.store.Consume(ctx, f.now, charge)
+	f.roundTrip = f.machine() - f.at.machine // only a flight uses it
+	return out, err
 }
 
 // introduce sends the first charge of a pot as it is, to learn its accounts.

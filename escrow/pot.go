@@ -32,9 +32,10 @@ type pot struct {
 	latest   tick          // of the charges so far, each clock by itself
 	elapsed  time.Duration // by the faster of both clocks
 
-	flying bool          // a request is under way
-	queue  []*waiter     // callers of the next request
-	landed chan struct{} // closed when flying ends; nil if nothing waits for that
+	flying    bool          // a request is under way
+	roundTrip time.Duration // of the last request
+	queue     []*waiter     // callers of the next request
+	landed    chan struct{} // closed when flying ends; nil if nothing waits for that
 }
 
 // tick is one moment by two clocks: the caller's, in milliseconds, and the
