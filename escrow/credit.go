@@ -22,13 +22,8 @@ func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limit
 	if len(left) == 0 && len(credits) > 0 {
 		return nil
 	}
-	for _, c := range left {
-		for limit, n := range c.Amounts.All() {
-			if n > 0 && c.Account != nil {
-				r.pots.refund(c.Account, limit, n)
-			}
-		}
-	}
+	r.pots.refunding(left)
+	defer r.pots.returnedTo(left) // what was refused meanwhile may fit now
 	return r.Repository.Credit(ctx, now, left...)
 }
 

@@ -80,7 +80,9 @@ func (p *pot) refuse(w *waiter, claims []int64) bool {
 	if !p.refuses(&w.charge, t, claims) {
 		return false
 	}
-	w.answer(result{outcome: p.refuseLocally(t)})
+	out := p.refuseLocally(t)
+	p.deduct(&out, claims)
+	w.answer(result{outcome: out})
 	return true
 }
 

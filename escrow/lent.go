@@ -67,11 +67,25 @@ func (all *pots) refund(a *limiter.Account, limit string, n int64) {
 	r.at = now
 }
 
-// returnedTo records that the store got back unspent tokens.
+// refunding records that the store is about to get back spent tokens.
+func (all *pots) refunding(credits []limiter.Credit) {
+	for _, c := range credits {
+		for limit, n := range c.Amounts.All() {
+			if n > 0 && c.Account != nil {
+				all.refund(c.Account, limit, n)
+			}
+		}
+	}
+}
+
+// returnedTo records that the store has got back tokens that count as refunded or
+// were never spent.
 func (all *pots) returnedTo(credits []limiter.Credit) {
 	for _, c := range credits {
-		for limit := range c.Amounts.All() {
-			all.refund(c.Account, limit, 0)
+		for limit, n := range c.Amounts.All() {
+			if n > 0 && c.Account != nil {
+				all.refund(c.Account, limit, 0)
+			}
 		}
 	}
 }

@@ -57,6 +57,18 @@ func (p *pot) refuseLocally(t tick) limiter.Outcome {
 	return out
 }
 
+// deduct takes what other callers claim, by slot, from the balances of a refusal.
+func (p *pot) deduct(out *limiter.Outcome, claims []int64) {
+	for j, n := range claims {
+		if i := p.slots[j].self; i >= 0 {
+			out.Self.Tokens[i] = bucket.Sub(out.Self.Tokens[i], bucket.Thousandths(n))
+		}
+		if i := p.slots[j].parent; i >= 0 && out.Parent.Account != nil {
+			out.Parent.Tokens[i] = bucket.Sub(out.Parent.Tokens[i], bucket.Thousandths(n))
+		}
+	}
+}
+
 // refuseQueue answers the callers in the queue whose charge an unknown bucket does
 // not cover either, after it refused the first charge at now. Others may fit.
 func (f *flight) refuseQueue(now int64, out *limiter.Outcome) {
