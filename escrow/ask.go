@@ -49,8 +49,7 @@ func (f *flight) need(callers []*waiter) (sum []int64, named []bool) {
 func (f *flight) reserve(j int, n int64) {
 	for _, g := range f.grants {
 		if part := min(n-f.reserved[j], g.held[j]); part > 0 {
-			g.held[j] -= part
-			f.held[j] -= part
+			f.put(g, j, -part)
 			f.reserved[j] += part
 			f.claims = append(f.claims, claim{g, j, part})
 		}

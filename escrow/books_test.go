@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -255,9 +256,11 @@ func (a *auditor) check() {
 	held := map[lentKey]int64{}
 	for _, p := range a.escrow.pots.each() {
 		p.mu.Lock()
+		sums := make([]int64, len(p.slots))
 		for _, g := range p.grants {
 			a.checkGrant(p, g)
 			for j, n := range g.held {
+				sums[j] += n
 				if g.slots[j].self >= 0 {
 					held[key(g.self, g.slots[j].name)] += n
 				}
@@ -266,8 +269,12 @@ func (a *auditor) check() {
 				}
 			}
 		}
+		if len(p.slots) > 0 && !slices.Equal(sums, p.held) {
+			a.Errorf("%v: holds %v, and its grants %v", p.key, p.held, sums)
+		}
 		p.mu.Unlock()
 	}
+	a.checkHeld(held)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.countDropped()
@@ -278,6 +285,23 @@ func (a *auditor) check() {
 	}
 	if s := a.escrow.Stats(); s.Dropped != a.droppedIn {
 		a.Errorf("%d tokens were dropped, and the counter is %d", a.droppedIn, s.Dropped)
+	}
+}
+
+// checkHeld checks that the sums that refusals show are those of the grants.
+func (a *auditor) checkHeld(held map[lentKey]int64) {
+	all := a.escrow.pots
+	all.lentMu.Lock()
+	defer all.lentMu.Unlock()
+	for k, n := range held {
+		if l := all.lent[k]; n > 0 && (l == nil || l.held.Load() != n) {
+			a.Errorf("%v: %d tokens are held, and refusals show %+v", k, n, l)
+		}
+	}
+	for k, l := range all.lent {
+		if n := l.held.Load(); n != held[k] {
+			a.Errorf("%v: %d tokens are held, and refusals show %d", k, held[k], n)
+		}
 	}
 }
 

@@ -35,7 +35,7 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 	}
 	if !p.flying && p.refuses(&charge, t, nil) {
 		defer p.mu.Unlock()
-		return p.refuseLocally(t), nil
+		return p.refuseLocally(&charge, t, nil), nil
 	}
 	w := &waiter{ctx: ctx, now: now, arrived: t.machine, queued: p.flying, charge: charge, result: make(chan result, 1)}
 	p.queue = append(p.queue, w)
@@ -50,7 +50,11 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 // direct sends a charge to the store alone.
 func (r *Repository) direct(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
 	r.requests.Add(1)
-	return r.Repository.Consume(ctx, now, charge)
+	out, err := r.Repository.Consume(ctx, now, charge)
+	if err == nil && !out.Admitted {
+		out = r.pots.withOthers(out, &charge.Amounts, nil)
+	}
+	return out, err
 }
 
 // override sends a charge with limits of its own to the store, after the pot has

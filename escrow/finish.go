@@ -83,10 +83,10 @@ func (f *flight) keep(rest []int64) (surplus []int64) {
 		f.giveBack(&f.accounts, surplus)
 	}
 	if slices.ContainsFunc(f.extra, positive) {
-		g := &grant{accounts: f.accounts, pots: f.pots, store: f.store, at: f.at, held: held, size: f.extra}
+		g := &grant{accounts: f.accounts, pots: f.pots, store: f.store, at: f.at, held: make([]int64, len(held)), loans: f.loans(&f.accounts), size: f.extra}
 		f.grants = append(f.grants, g)
 		for j, n := range held {
-			f.held[j] += n
+			f.put(g, j, n)
 		}
 		f.janitor.watch(f.pot, g)
 	}
@@ -112,7 +112,11 @@ func (f *flight) refuseAll(callers []*waiter) {
 		}
 	}
 	for _, w := range callers {
-		w.answer(res)
+		answer := res
+		if f.err == nil {
+			answer.outcome = f.withOthers(res.outcome, &w.charge.Amounts, f.pot)
+		}
+		w.answer(answer)
 	}
 }
 

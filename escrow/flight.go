@@ -80,9 +80,7 @@ func (p *pot) refuse(w *waiter, claims []int64) bool {
 	if !p.refuses(&w.charge, t, claims) {
 		return false
 	}
-	out := p.refuseLocally(t)
-	p.deduct(&out, claims)
-	w.answer(result{outcome: out})
+	w.answer(result{outcome: p.refuseLocally(&w.charge, t, claims)})
 	return true
 }
 
@@ -182,7 +180,11 @@ func (f *flight) introduce(ctx context.Context) {
 		f.adopt(&out)
 		f.see(f.at, &out)
 	}
-	switch here := w.answer(result{outcome: out, err: err}); {
+	shown := out
+	if err == nil && !out.Admitted {
+		shown = f.withOthers(out, &w.charge.Amounts, nil)
+	}
+	switch here := w.answer(result{outcome: shown, err: err}); {
 	case err != nil:
 	case !out.Admitted:
 		f.refuseQueue(f.at.now, &out)
@@ -324,8 +326,7 @@ func (f *flight) unclaim(tokens []int64) {
 		}
 		tokens[c.slot] -= n
 		if !c.grant.ended {
-			c.grant.held[c.slot] += n
-			f.held[c.slot] += n
+			f.put(c.grant, c.slot, n)
 			continue
 		}
 		late := make([]int64, len(c.grant.held))

@@ -187,8 +187,9 @@ func (p *pot) expire(t tick) {
 func (p *pot) end(g *grant) {
 	p.grants = slices.DeleteFunc(p.grants, func(other *grant) bool { return other == g })
 	for j := range g.size {
-		p.release(&g.accounts, j, g.size[j])
 		p.held[j] -= g.held[j]
+		g.loans[j].add(-g.held[j])
+		p.release(&g.accounts, j, g.size[j])
 	}
 	g.ended = true
 	p.janitor.give(g)
@@ -259,14 +260,23 @@ func (p *pot) spend(c *limiter.Charge, t tick) (out limiter.Outcome, ok bool) {
 // take spends n tokens of a slot, the oldest first.
 func (p *pot) take(j int, n int64) {
 	p.spent[j].add(p.elapsed, p.hold, n)
-	p.held[j] -= n
 	for _, g := range p.grants {
 		part := min(n, g.held[j])
-		g.held[j] -= part
+		p.put(g, j, -part)
 		if n -= part; n == 0 {
 			return
 		}
 	}
+}
+
+// put changes what a grant holds of a slot by n tokens.
+func (p *pot) put(g *grant, j int, n int64) {
+	if n == 0 {
+		return
+	}
+	g.held[j] += n
+	p.held[j] += n
+	g.loans[j].add(n)
 }
 
 // deposit puts up to n tokens of a slot back, within the size of the grants, and
@@ -274,10 +284,9 @@ func (p *pot) take(j int, n int64) {
 func (p *pot) deposit(j int, n int64) (kept int64) {
 	for _, g := range slices.Backward(p.grants) {
 		part := min(n-kept, g.size[j]-g.held[j])
-		g.held[j] += part
+		p.put(g, j, part)
 		kept += part
 	}
-	p.held[j] += kept
 	p.back[j].add(p.latest.machine, p.hold, kept)
 	return kept
 }

@@ -22,7 +22,7 @@ type pots struct {
 	fenceCount atomic.Int32 // of fences, to skip the lock
 
 	lentMu sync.Mutex
-	lent   map[lentKey]int64   // tokens of grants, held or spent
+	lent   map[lentKey]*loan
 	given  map[lentKey]*refund // tokens given back to the store lately
 }
 
@@ -34,7 +34,7 @@ type shard struct {
 }
 
 func newPots(e *escrow) *pots {
-	all := &pots{escrow: e, seed: maphash.MakeSeed(), lent: map[lentKey]int64{}, given: map[lentKey]*refund{}}
+	all := &pots{escrow: e, seed: maphash.MakeSeed(), lent: map[lentKey]*loan{}, given: map[lentKey]*refund{}}
 	for i := range all.shards {
 		all.shards[i].byKey = map[limiter.Scope]*pot{}
 	}

@@ -49,12 +49,13 @@ func (p *pot) refundedSince(parent bool, limit string) bool {
 }
 
 // refuseLocally returns the outcome of a charge that refuses is true for.
-func (p *pot) refuseLocally(t tick) limiter.Outcome {
+func (p *pot) refuseLocally(c *limiter.Charge, t tick, claims []int64) limiter.Outcome {
 	out := p.outcome(false, t.now)
 	if !p.refusal.parent {
 		out.Parent = limiter.Bucket{}
 	}
-	return out
+	p.deduct(&out, claims)
+	return p.withOthers(out, &c.Amounts, p)
 }
 
 // deduct takes what other callers claim, by slot, from the balances of a refusal.
@@ -79,7 +80,7 @@ func (f *flight) refuseQueue(now int64, out *limiter.Outcome) {
 		if !slices.Equal(w.charge.Defaults, f.batch[0].charge.Defaults) || !names(&later, &w.charge.Amounts) || covers(&w.charge.Amounts, &later.Self, &later.Parent) {
 			return false
 		}
-		w.answer(result{outcome: later})
+		w.answer(result{outcome: f.withOthers(later, &w.charge.Amounts, nil)})
 		return true
 	})
 }

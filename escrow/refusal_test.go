@@ -2,10 +2,14 @@ package escrow_test
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/escrow"
@@ -60,14 +64,14 @@ func TestARefusalCountsTheClaimsOfOthers(t *testing.T) {
 		}
 		consume(80)
 		consume(30) // refused, and remembered
-		refused := 0
+		var refused atomic.Int64
 		var all sync.WaitGroup
 		all.Go(func() { consume(1) }) // the others wait for it
 		for range 3 {
 			all.Go(func() {
 				time.Sleep(time.Millisecond)
 				if out := consume(8); !out.Admitted {
-					refused++
+					refused.Add(1)
 					if got := out.Self.Tokens[0]; got >= 8000 {
 						t.Errorf("refused with %d thousandths", got)
 					}
@@ -75,8 +79,50 @@ func TestARefusalCountsTheClaimsOfOthers(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if refused != 1 {
-			t.Errorf("%d of 3 calls were refused, want 1", refused)
+		if n := refused.Load(); n != 1 {
+			t.Errorf("%d of 3 calls were refused, want 1", n)
+		}
+	})
+}
+
+// A refusal shows what Peek shows: what siblings hold of the parent, unless the
+// parent would cover the charge with it.
+func TestARefusalShowsWhatSiblingsHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newRemote(t, 0, limiter.Custom("rpm", 100, 1, time.Second), limiter.Custom("tpm", 1000, 10, time.Second))
+		repo := escrow.New(store, nil)
+		defer func() { must(t, repo.Close()) }()
+		event := limiter.AuditEvent{ID: "02", At: time.Now()}
+		for _, id := range []string{"a", "b"} {
+			must(t, repo.CreateEntity(t.Context(), limiter.Entity{ID: id, Parent: "team", Cascade: true}, event))
+		}
+		charge := func(entity string, rpm, tpm int64) limiter.Charge {
+			return limiter.Charge{Entity: entity, Resource: "gpt-4", Amounts: limiter.Tokens("rpm", rpm).And("tpm", tpm)}
+		}
+		for _, n := range []int64{4, 4} {
+			_, err := repo.Consume(t.Context(), time.Now(), charge("a", n, n))
+			must(t, err)
+		}
+		if held := repo.Stats().Held; held != 8 {
+			t.Fatalf("%d tokens are held, want 4 of each limit", held)
+		}
+		for _, c := range []struct {
+			name   string
+			entity string
+			rpm    int64
+			want   []int64 // of the payers in turn, in thousandths
+		}{
+			{"by the parent's own limit", "team", 93, []int64{92_000, 992_000}},
+			{"by the parent, covered with what a sibling holds", "b", 90, []int64{100_000, 1000_000, 88_000, 992_000}},
+			{"by both", "b", 101, []int64{100_000, 1000_000, 92_000, 992_000}},
+		} {
+			for _, again := range []string{"", ", again"} {
+				out, err := repo.Consume(t.Context(), time.Now(), charge(c.entity, c.rpm, 0))
+				must(t, err)
+				if diff := cmp.Diff(c.want, slices.Concat(out.Self.Tokens, out.Parent.Tokens)); out.Admitted || diff != "" {
+					t.Errorf("refused %s%s (-want +got):\n%s", c.name, again, diff)
+				}
+			}
 		}
 	})
 }
