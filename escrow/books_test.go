@@ -253,7 +253,7 @@ func (a *auditor) spend(k lentKey, n int64) {
 // check checks the books of every account, and the rules of every pot.
 func (a *auditor) check() {
 	a.escrow.janitor.flush()
-	held := map[lentKey]int64{}
+	held, byChildren := map[lentKey]int64{}, map[lentKey]int64{}
 	for _, p := range a.escrow.pots.each() {
 		p.mu.Lock()
 		sums := make([]int64, len(p.slots))
@@ -266,6 +266,7 @@ func (a *auditor) check() {
 				}
 				if g.slots[j].parent >= 0 {
 					held[key(g.parent, g.slots[j].name)] += n
+					byChildren[key(g.parent, g.slots[j].name)] += n
 				}
 			}
 		}
@@ -274,7 +275,7 @@ func (a *auditor) check() {
 		}
 		p.mu.Unlock()
 	}
-	a.checkHeld(held)
+	a.checkHeld(byChildren)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.countDropped()
@@ -288,19 +289,19 @@ func (a *auditor) check() {
 	}
 }
 
-// checkHeld checks that the sums that refusals show are those of the grants.
-func (a *auditor) checkHeld(held map[lentKey]int64) {
+// checkHeld checks the sums of what pots hold of their parents, by limit.
+func (a *auditor) checkHeld(byChildren map[lentKey]int64) {
 	all := a.escrow.pots
 	all.lentMu.Lock()
 	defer all.lentMu.Unlock()
-	for k, n := range held {
-		if l := all.lent[k]; n > 0 && (l == nil || l.held.Load() != n) {
-			a.Errorf("%v: %d tokens are held, and refusals show %+v", k, n, l)
+	for k, n := range byChildren {
+		if l := all.lent[k]; n > 0 && (l == nil || l.children.Load() != n) {
+			a.Errorf("%v: children hold %d tokens, and refusals show %+v", k, n, l)
 		}
 	}
 	for k, l := range all.lent {
-		if n := l.held.Load(); n != held[k] {
-			a.Errorf("%v: %d tokens are held, and refusals show %d", k, held[k], n)
+		if n := l.children.Load(); n != byChildren[k] {
+			a.Errorf("%v: children hold %d tokens, and refusals show %d", k, byChildren[k], n)
 		}
 	}
 }

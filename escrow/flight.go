@@ -182,7 +182,7 @@ func (f *flight) introduce(ctx context.Context) {
 	}
 	shown := out
 	if err == nil && !out.Admitted {
-		shown = f.withOthers(out, &w.charge.Amounts, nil)
+		shown = f.withOthers(out, &w.charge.Amounts, f.pot)
 	}
 	switch here := w.answer(result{outcome: shown, err: err}); {
 	case err != nil:

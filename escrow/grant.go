@@ -13,7 +13,7 @@ type grant struct {
 	store limiter.Repository
 	at    tick // when the debit was sent
 	held  []int64
-	loans []loans // that held counts in, by slot, until the grant has ended
+	loans []*loan // of the parent, which held counts in until the grant has ended, by slot
 	size  []int64 // what the grant left over at first; held is never above it
 	ended bool    // it is no longer in its pot
 	late  bool    // it must not be returned

@@ -1,12 +1,10 @@
 package escrow
 
 import (
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
 // lentKey identifies a limit of an account.
@@ -47,77 +45,25 @@ func (all *pots) unlend(key lentKey, n int64) {
 
 // loan holds the tokens of one limit that the pots have, until their grants end.
 type loan struct {
-	tokens int64        // of grants, held or spent
-	held   atomic.Int64 // of them; pots with different locks change it
+	tokens   int64        // of grants, held or spent
+	children atomic.Int64 // tokens that pots of children hold, each under its own lock
 }
 
-// loans are those of a slot, of either account.
-type loans struct{ self, parent *loan }
-
-// add counts tokens as held.
-func (l loans) add(n int64) {
-	if l.self != nil {
-		l.self.held.Add(n)
+// loans returns the loans of the parent by slot. A slot of which the parent lends
+// nothing has none.
+func (all *pots) loans(a *accounts) []*loan {
+	list := make([]*loan, len(a.slots))
+	if a.parent == nil {
+		return list
 	}
-	if l.parent != nil {
-		l.parent.held.Add(n)
-	}
-}
-
-// loans returns the loans of all slots. A slot of which nothing is lent has none.
-func (all *pots) loans(a *accounts) []loans {
 	all.lentMu.Lock()
 	defer all.lentMu.Unlock()
-	list := make([]loans, len(a.slots))
 	for j, s := range a.slots {
-		if s.self >= 0 {
-			list[j].self = all.lent[a.lentKey(false, s.name)]
-		}
 		if s.parent >= 0 {
-			list[j].parent = all.lent[a.lentKey(true, s.name)]
+			list[j] = all.lent[a.lentKey(true, s.name)]
 		}
 	}
 	return list
-}
-
-// withOthers returns a refusal of amounts with what other pots than p hold as
-// available; p may be nil. A limit that lacks an amount shows it only if it lacks
-// the amount still: the call cannot have it, and a retry at once would not help.
-func (all *pots) withOthers(out limiter.Outcome, amounts *limiter.Amounts, p *pot) limiter.Outcome {
-	all.lentMu.Lock()
-	defer all.lentMu.Unlock()
-	if len(all.lent) == 0 {
-		return out
-	}
-	for _, b := range []*limiter.Bucket{&out.Self, &out.Parent} {
-		if b.Account == nil {
-			continue
-		}
-		b.Tokens = slices.Clone(b.Tokens)
-		for i, l := range b.Account.Limits {
-			shown := addUpTo(b.Tokens[i], bucket.Thousandths(all.heldByOthers(b.Account, l.Name, p)), l)
-			if n, named := amounts.Lookup(l.Name); named && b.Tokens[i] < bucket.Thousandths(n) && shown >= bucket.Thousandths(n) {
-				continue
-			}
-			b.Tokens[i] = shown
-		}
-	}
-	return out
-}
-
-// heldByOthers returns the tokens of a limit that other pots than p hold.
-func (all *pots) heldByOthers(a *limiter.Account, limit string, p *pot) int64 {
-	l := all.lent[lentKey{limiter.Scope{Entity: a.Entity, Resource: a.Resource}, limit}]
-	if l == nil {
-		return 0
-	}
-	n := l.held.Load()
-	if p != nil {
-		if j := p.slot(limit, 0); j >= 0 {
-			n -= p.held[j]
-		}
-	}
-	return n
 }
 
 // refund counts the tokens of a limit that went back to the store. They include

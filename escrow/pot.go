@@ -188,7 +188,9 @@ func (p *pot) end(g *grant) {
 	p.grants = slices.DeleteFunc(p.grants, func(other *grant) bool { return other == g })
 	for j := range g.size {
 		p.held[j] -= g.held[j]
-		g.loans[j].add(-g.held[j])
+		if l := g.loans[j]; l != nil {
+			l.children.Add(-g.held[j])
+		}
 		p.release(&g.accounts, j, g.size[j])
 	}
 	g.ended = true
@@ -271,12 +273,11 @@ func (p *pot) take(j int, n int64) {
 
 // put changes what a grant holds of a slot by n tokens.
 func (p *pot) put(g *grant, j int, n int64) {
-	if n == 0 {
-		return
-	}
 	g.held[j] += n
 	p.held[j] += n
-	g.loans[j].add(n)
+	if l := g.loans[j]; l != nil && n != 0 {
+		l.children.Add(n)
+	}
 }
 
 // deposit puts up to n tokens of a slot back, within the size of the grants, and

@@ -44,7 +44,7 @@ func newPots(e *escrow) *pots {
 // lock returns the pot of a bucket, locked. Without one, it creates one if create
 // is set, or returns nil and locks nothing.
 func (all *pots) lock(key limiter.Scope, create bool) *pot {
-	s := &all.shards[maphash.String(all.seed, key.Entity)%shardCount]
+	s := all.shard(key)
 	s.mu.Lock()
 	p := s.byKey[key]
 	if p == nil && create {
@@ -55,6 +55,11 @@ func (all *pots) lock(key limiter.Scope, create bool) *pot {
 		s.mu.Unlock()
 	}
 	return p
+}
+
+// shard returns the shard of a bucket's pot.
+func (all *pots) shard(key limiter.Scope) *shard {
+	return &all.shards[maphash.String(all.seed, key.Entity)%shardCount]
 }
 
 // each returns the pots that there are now.

@@ -80,7 +80,7 @@ func (f *flight) refuseQueue(now int64, out *limiter.Outcome) {
 		if !slices.Equal(w.charge.Defaults, f.batch[0].charge.Defaults) || !names(&later, &w.charge.Amounts) || covers(&w.charge.Amounts, &later.Self, &later.Parent) {
 			return false
 		}
-		w.answer(result{outcome: f.withOthers(later, &w.charge.Amounts, nil)})
+		w.answer(result{outcome: f.withOthers(later, &w.charge.Amounts, f.pot)})
 		return true
 	})
 }
