@@ -263,9 +263,11 @@ func (p *pot) spend(c *limiter.Charge, t tick) (out limiter.Outcome, ok bool) {
 func (p *pot) take(j int, n int64) {
 	p.spent[j].add(p.elapsed, p.hold, n)
 	for _, g := range p.grants {
-		part := min(n, g.held[j])
-		p.put(g, j, -part)
-		if n -= part; n == 0 {
+		if part := min(n, g.held[j]); part > 0 {
+			p.put(g, j, -part)
+			n -= part
+		}
+		if n == 0 {
 			return
 		}
 	}

@@ -92,13 +92,14 @@ type verdict struct {
 	worst                  check
 	entity, model, limit   string        // of the worst check
 	at                     time.Duration // of the worst check, since the start
+	escrow                 bool          // the store holds tokens
 }
 
 // verdict returns the result for all limits that admitted anything.
 func (b *book) verdict() verdict {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var v verdict
+	v := verdict{escrow: b.escrow}
 	for _, at := range buckets() {
 		for _, limit := range []string{rpm, tpm} {
 			a := b.tally(at.Entity, at.Resource).accounts[limit]

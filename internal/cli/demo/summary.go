@@ -41,9 +41,14 @@ estimates, less what was given back. Later: use beyond the estimates. Used:
 admitted plus later. As debt: the part of used that the bucket did not hold.
 Refused: requested but not admitted.`
 
-// outside states what the checks do not cover.
-const outside = `Later corrections are outside this promise: they are never refused, so used may
+// outside states what the checks do not cover, and escrowOutside with escrow.
+const (
+	outside = `Later corrections are outside this promise: they are never refused, so used may
 exceed allowed. The excess is debt, and nothing is admitted until it is paid.`
+	escrowOutside = `Later corrections are outside this promise: they are never refused, so used may
+exceed allowed. The excess is debt. Until it is paid, calls are admitted only
+with tokens that escrow holds already.`
+)
 
 // heldSummary returns what escrow saved.
 func heldSummary(s escrow.Stats) string {
@@ -81,6 +86,13 @@ func some(n int64) string {
 	return tty.Number(n)
 }
 
+func (v verdict) outside() string {
+	if v.escrow {
+		return escrowOutside
+	}
+	return outside
+}
+
 func admissions(n int) string { return tty.Number(int64(n)) + " admissions" }
 
 // sentence returns the result of the checks, and what they do not cover.
@@ -94,5 +106,5 @@ func (v verdict) sentence(style tty.Style) string {
 			tty.Number(int64(v.broken)), admissions(v.checks), tty.Thousandths(v.worst.excess), where)
 	}
 	return style.Green("Nothing was admitted beyond the limits") + fmt.Sprintf(": the check covered all windows that end\nwith one of %s on %d limits. The tightest had %s to spare:\n%s.\n\n%s",
-		admissions(v.checks), v.limits, tty.Thousandths(-v.worst.excess), where, outside)
+		admissions(v.checks), v.limits, tty.Thousandths(-v.worst.excess), where, v.outside())
 }
