@@ -14,7 +14,8 @@
 //   - A pot never holds more than its grants left over.
 //   - A grant adds at most what the pot spent in the last hold, at most an eighth
 //     of what the bucket has left, and all pots of a process together hold at most
-//     an eighth of a capacity.
+//     an eighth of a capacity. It adds nothing for a single call in a hold, nor
+//     while the store takes half a hold to answer.
 //
 // Over any window, admissions less give-backs in the window, or up to three holds
 // before it, are at most the capacity, the refill of the window and 3 % of the
@@ -25,6 +26,16 @@
 // After a bucket has refused a charge, a pot does not ask again for what the last
 // answer cannot cover by now. It forgets the answer after a hold, so that it may
 // learn that late of what other processes give back.
+//
+// A hold ends by the callers' clock or by the machine's, the earlier of both, and
+// when the callers' clock goes back by more than an eighth of it. A caller that
+// waits for the request of another is charged at the time when its own is sent:
+// its now, plus the time that it waited by the machine's clock. A caller that does
+// not wait is charged at its now.
+//
+// Refusals show what all pots of the process hold as available. A limit that would
+// cover the charge with the tokens of other pots does not show these, so that its
+// wait is the store's.
 //
 // A late debit that leaves the bucket in debt does not take back what pots hold:
 // they still admit that much.

@@ -49,8 +49,8 @@ type loan struct {
 	children atomic.Int64 // tokens that pots of children hold, each under its own lock
 }
 
-// loans returns the loans of the parent by slot. A slot of which the parent lends
-// nothing has none.
+// loans returns the loans of the parent by slot. Where the parent lends nothing,
+// there is none.
 func (all *pots) loans(a *accounts) []*loan {
 	list := make([]*loan, len(a.slots))
 	if a.parent == nil {
