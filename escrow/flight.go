@@ -186,6 +186,7 @@ func (f *flight) introduce(ctx context.Context) {
 	}
 	switch here := w.answer(result{outcome: shown, err: err}); {
 	case err != nil:
+		f.failQueue(ctx, err)
 	case !out.Admitted:
 		f.refuseQueue(f.at.now, &out)
 	case here:

@@ -1,6 +1,8 @@
 package escrow
 
 import (
+	"context"
+	"errors"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -81,6 +83,22 @@ func (f *flight) refuseQueue(now int64, out *limiter.Outcome) {
 			return false
 		}
 		w.answer(result{outcome: f.withOthers(later, &w.charge.Amounts, f.pot)})
+		return true
+	})
+}
+
+// failQueue answers the callers in the queue after an error of the first charge of
+// an unknown bucket, as an error of a shared charge does. An error about the charge
+// itself, or the end of its caller's context, says nothing about them.
+func (f *flight) failQueue(ctx context.Context, err error) {
+	if _, invalid := errors.AsType[*limiter.InvalidError](err); invalid || ctx.Err() != nil {
+		return
+	}
+	f.queue = slices.DeleteFunc(f.queue, func(w *waiter) bool {
+		if !slices.Equal(w.charge.Defaults, f.batch[0].charge.Defaults) {
+			return false
+		}
+		w.answer(result{err: err})
 		return true
 	})
 }

@@ -2,6 +2,7 @@ package escrow_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -101,6 +102,67 @@ func TestACallerThatLeavesLosesNothing(t *testing.T) {
 			if got := out.Self.Tokens[0]; got < 999_000 || got >= 1_000_000 {
 				t.Errorf("the bucket holds %d thousandths, want about 999000", got)
 			}
+		})
+	}
+}
+
+// failing is a store whose charges fail after a while.
+type failing struct {
+	*remote
+	err error
+}
+
+// Consume fails.
+func (f *failing) Consume(ctx context.Context, _ time.Time, _ limiter.Charge) (limiter.Outcome, error) {
+	f.consumes.Add(1)
+	select {
+	case <-time.After(f.latency):
+		return limiter.Outcome{}, f.err
+	case <-ctx.Done():
+		return limiter.Outcome{}, ctx.Err()
+	}
+}
+
+// In an outage, the callers of an unknown bucket share the error of the request
+// that they waited for. An error about one caller's charge, and the end of its
+// context, are its own.
+func TestCallersOfAnUnknownBucketShareAnOutage(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		err      error
+		timeout  time.Duration // of the first caller
+		requests int64
+	}{
+		{"an outage", errors.New("out"), time.Hour, 2},
+		{"an error about a charge", &limiter.InvalidError{}, time.Hour, 20},
+		{"the end of a caller's context", errors.New("out"), time.Millisecond, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &failing{newRemote(t, 200*time.Millisecond), c.err}
+				repo := escrow.New(store, nil)
+				defer func() { must(t, repo.Close()) }()
+				ctx, cancel := context.WithTimeout(t.Context(), c.timeout)
+				defer cancel()
+				var all sync.WaitGroup
+				all.Go(func() { _, _ = repo.Consume(ctx, time.Now(), chargeOf(1)) })
+				synctest.Wait()
+				for i := range 19 {
+					charge := chargeOf(1)
+					if i == 18 {
+						charge.Defaults = []limiter.Limit{limiter.PerMinute("rpm", 1)} // it may fail otherwise
+					}
+					all.Go(func() {
+						if _, err := repo.Consume(t.Context(), time.Now(), charge); !errors.Is(err, c.err) {
+							t.Errorf("error %v, want %v", err, c.err)
+						}
+					})
+				}
+				all.Wait()
+				if n := store.consumes.Load(); n != c.requests {
+					t.Errorf("%d requests, want %d", n, c.requests)
+				}
+			})
 		})
 	}
 }
