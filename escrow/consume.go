@@ -37,7 +37,7 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 		defer p.mu.Unlock()
 		return p.refuseLocally(&charge, t, nil), nil
 	}
-	w := &waiter{ctx: ctx, now: now, arrived: t.machine, queued: p.flying, charge: charge, result: make(chan result, 1)}
+	w := &waiter{ctx: ctx, now: now, arrived: t.machine, queued: p.flying, live: isLive(now), charge: charge, result: make(chan result, 1)}
 	p.queue = append(p.queue, w)
 	if !p.flying {
 		p.flying = true
@@ -114,16 +114,24 @@ type waiter struct {
 	now     time.Time       // when it arrived, by its own clock
 	arrived time.Duration   // the same by the machine's clock
 	queued  bool            // it waited for a request that was under way
+	live    bool            // its clock is the machine's
 	charge  limiter.Charge
 	over    atomic.Bool // the result is on its way, or the caller has left
 	result  chan result
+}
+
+// isLive reports whether a caller's clock agrees with the machine's. A replay
+// passes other times, for which the machine's clock means nothing.
+func isLive(now time.Time) bool {
+	const agreement = 2 * time.Second
+	return time.Since(now.Round(0)).Abs() <= agreement
 }
 
 // later returns the time by the caller's clock at a later machine time. A caller
 // that found no request under way does not wait, so that its own time counts to
 // the millisecond.
 func (w *waiter) later(machine time.Duration) time.Time {
-	if !w.queued {
+	if !w.queued || !w.live {
 		return w.now
 	}
 	return w.now.Add(max(0, machine-w.arrived))

@@ -31,7 +31,8 @@
 // when the callers' clock goes back by more than an eighth of it. A caller that
 // waits for the request of another is charged at the time when its own is sent:
 // its now, plus the time that it waited by the machine's clock. A caller that does
-// not wait is charged at its now.
+// not wait, or whose now is more than two seconds off the machine's, as in a
+// replay, is charged at its now.
 //
 // Refusals show what all pots of the process hold as available. A limit that would
 // cover the charge with the tokens of other pots does not show these, so that its

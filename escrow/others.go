@@ -4,13 +4,10 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
 // withOthers returns a refusal of amounts by a pot with what other pots hold as
-// available. The caller has locked the pot, or passes nil. A limit that lacks an
-// amount shows it only if it lacks the amount still: the call cannot have it, and a
-// retry at once would not help.
+// available. The caller has locked the pot, or passes nil.
 func (all *pots) withOthers(out limiter.Outcome, amounts *limiter.Amounts, p *pot) limiter.Outcome {
 	for _, b := range []*limiter.Bucket{&out.Self, &out.Parent} {
 		if b.Account == nil || !all.lends() {
@@ -18,11 +15,7 @@ func (all *pots) withOthers(out limiter.Outcome, amounts *limiter.Amounts, p *po
 		}
 		b.Tokens = slices.Clone(b.Tokens)
 		for i, l := range b.Account.Limits {
-			shown := addUpTo(b.Tokens[i], bucket.Thousandths(all.heldByOthers(b.Account, l.Name, p)), l)
-			if n, named := amounts.Lookup(l.Name); named && b.Tokens[i] < bucket.Thousandths(n) && shown >= bucket.Thousandths(n) {
-				continue
-			}
-			b.Tokens[i] = shown
+			showHeld(b, i, all.heldByOthers(b.Account, l.Name, p), amounts)
 		}
 	}
 	return out

@@ -112,15 +112,19 @@ func TestARefusalShowsWhatSiblingsHold(t *testing.T) {
 			rpm    int64
 			want   []int64 // of the payers in turn, in thousandths
 		}{
-			{"by the parent's own limit", "team", 93, []int64{92_000, 992_000}},
+			{"by a limit whose children hold tokens", "team", 93, []int64{92_000, 992_000}},
 			{"by the parent, covered with what a sibling holds", "b", 90, []int64{100_000, 1000_000, 88_000, 992_000}},
 			{"by both", "b", 101, []int64{100_000, 1000_000, 92_000, 992_000}},
 		} {
 			for _, again := range []string{"", ", again"} {
+				peek, err := repo.Peek(t.Context(), time.Now(), charge(c.entity, c.rpm, 0))
+				must(t, err)
 				out, err := repo.Consume(t.Context(), time.Now(), charge(c.entity, c.rpm, 0))
 				must(t, err)
-				if diff := cmp.Diff(c.want, slices.Concat(out.Self.Tokens, out.Parent.Tokens)); out.Admitted || diff != "" {
-					t.Errorf("refused %s%s (-want +got):\n%s", c.name, again, diff)
+				for method, out := range map[string]limiter.Outcome{"Peek": peek, "Consume": out} {
+					if diff := cmp.Diff(c.want, slices.Concat(out.Self.Tokens, out.Parent.Tokens)); out.Admitted || diff != "" {
+						t.Errorf("%s is refused %s%s (-want +got):\n%s", method, c.name, again, diff)
+					}
 				}
 			}
 		}

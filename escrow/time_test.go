@@ -179,27 +179,45 @@ func (c *consumed) Consume(ctx context.Context, now time.Time, charge limiter.Ch
 }
 
 // A caller that waited for a slow request carries the time that it waited. One
-// that did not wait carries its own, to the nanosecond.
+// that did not wait, or whose time is not the machine's, carries its own, to the
+// nanosecond.
 func TestAChargeCarriesTheTimeThatItsCallerWaited(t *testing.T) {
 	const slow = 3 * time.Second
-	for _, opts := range []*escrow.Options{nil, sharing} {
-		synctest.Test(t, func(t *testing.T) {
-			store := &consumed{remote: newRemote(t, slow, limiter.PerMinute("rpm", 6000))}
-			repo := escrow.New(store, opts)
-			defer func() { must(t, repo.Close()) }()
-			start := time.Date(2031, time.May, 4, 3, 2, 1, 1, time.UTC)
-			var all sync.WaitGroup
-			for _, after := range []time.Duration{0, time.Second, 2 * time.Second, slow + time.Second} {
-				all.Go(func() {
-					time.Sleep(after)
-					_, err := repo.Consume(t.Context(), start.Add(after), chargeOf(1))
-					must(t, err)
+	for _, c := range []struct {
+		name  string
+		ahead time.Duration // of the callers' clock
+		want  []time.Duration
+	}{
+		{"live", 0, []time.Duration{0, slow, 2 * slow}},
+		{"nearly live", -2 * time.Second, []time.Duration{0, slow, 2 * slow}},
+		{"a replay", -time.Hour, []time.Duration{0, 2 * time.Second, slow + time.Second}},
+		{"a simulation of the future", time.Hour, []time.Duration{0, 2 * time.Second, slow + time.Second}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, opts := range []*escrow.Options{nil, sharing} {
+				synctest.Test(t, func(t *testing.T) {
+					store := &consumed{remote: newRemote(t, slow, limiter.PerMinute("rpm", 6000))}
+					repo := escrow.New(store, opts)
+					defer func() { must(t, repo.Close()) }()
+					start := time.Now().Add(c.ahead)
+					var all sync.WaitGroup
+					for _, after := range []time.Duration{0, time.Second, 2 * time.Second, slow + time.Second} {
+						all.Go(func() {
+							time.Sleep(after)
+							if _, err := repo.Consume(t.Context(), start.Add(after), chargeOf(1)); err != nil {
+								t.Error(err)
+							}
+						})
+					}
+					all.Wait()
+					var got []time.Duration
+					for _, at := range store.times {
+						got = append(got, at.Sub(start))
+					}
+					if diff := cmp.Diff(c.want, got); diff != "" {
+						t.Errorf("times of charges (-want +got):\n%s", diff)
+					}
 				})
-			}
-			all.Wait()
-			want := []time.Time{start, start.Add(slow), start.Add(2 * slow)}
-			if diff := cmp.Diff(want, store.times); diff != "" {
-				t.Errorf("times of charges (-want +got):\n%s", diff)
 			}
 		})
 	}

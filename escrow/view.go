@@ -10,19 +10,28 @@ import (
 )
 
 // Peek returns the outcome that Consume would have, with what this process holds
-// as available.
+// as available. The charge can spend what its own pot holds. If it is refused, a
+// limit that would cover it with the tokens of other pots does not show these.
 func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
-	held := r.heldTokens(now)
+	own, others := r.heldTokens(now, limiter.Scope{Entity: charge.Entity, Resource: charge.Resource})
 	out, err := r.Repository.Peek(ctx, now, charge)
 	if err != nil {
 		return out, err
 	}
-	for _, b := range []*limiter.Bucket{&out.Self, &out.Parent} {
-		held.addTo(b)
+	payers := []*limiter.Bucket{&out.Self, &out.Parent}
+	for _, b := range payers {
+		own.addTo(b, nil)
 	}
-	if !out.Admitted && covers(&charge.Amounts, &out.Self, &out.Parent) {
+	if !out.Admitted && covers(&charge.Amounts, payers...) {
 		out.Admitted = true
-		pay(&charge.Amounts, &out.Self, &out.Parent)
+		pay(&charge.Amounts, payers...)
+	}
+	refused := &charge.Amounts
+	if out.Admitted {
+		refused = nil
+	}
+	for _, b := range payers {
+		others.addTo(b, refused)
 	}
 	return out, nil
 }
@@ -30,10 +39,10 @@ func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Cha
 // Buckets iterates over the buckets, with what this process holds as available.
 func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scope) iter.Seq2[limiter.Bucket, error] {
 	return func(yield func(limiter.Bucket, error) bool) {
-		held := r.heldTokens(now)
+		_, held := r.heldTokens(now, limiter.Scope{})
 		for b, err := range r.Repository.Buckets(ctx, now, of) {
 			if err == nil {
-				held.addTo(&b)
+				held.addTo(&b, nil)
 			}
 			if !yield(b, err) {
 				return
@@ -45,14 +54,19 @@ func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scop
 // heldTokens holds the tokens that the pots of a namespace hold, by limit.
 type heldTokens map[lentKey]int64
 
-// heldTokens returns the tokens that can be spent at now.
-func (r *Repository) heldTokens(now time.Time) heldTokens {
-	held := heldTokens{}
+// heldTokens returns the tokens that can be spent at now, by the pot of a bucket
+// and by others.
+func (r *Repository) heldTokens(now time.Time, key limiter.Scope) (own, others heldTokens) {
+	own, others = heldTokens{}, heldTokens{}
 	t := tick{now.UnixMilli(), r.machine()}
 	for i := range r.pots.shards {
 		s := &r.pots.shards[i]
 		s.mu.Lock()
 		for _, p := range s.byKey {
+			held := others
+			if p.key == key {
+				held = own
+			}
 			for _, g := range p.grants {
 				if !g.over(t) {
 					held.add(g)
@@ -61,7 +75,7 @@ func (r *Repository) heldTokens(now time.Time) heldTokens {
 		}
 		s.mu.Unlock()
 	}
-	return held
+	return own, others
 }
 
 // add adds what a grant holds.
@@ -76,17 +90,33 @@ func (h heldTokens) add(g *grant) {
 	}
 }
 
-// addTo adds the held tokens to the balances of a bucket.
-func (h heldTokens) addTo(b *limiter.Bucket) {
+// addTo adds the held tokens to the balances of a bucket. If it refused amounts, a
+// limit that would cover them then stays as it is.
+func (h heldTokens) addTo(b *limiter.Bucket, refused *limiter.Amounts) {
 	if b.Account == nil || len(h) == 0 {
 		return
 	}
 	for i, l := range b.Account.Limits {
 		key := lentKey{limiter.Scope{Entity: b.Account.Entity, Resource: b.Account.Resource}, l.Name}
 		if n := h[key]; n > 0 {
-			b.Tokens[i] = addUpTo(b.Tokens[i], bucket.Thousandths(n), l)
+			showHeld(b, i, n, refused)
 		}
 	}
+}
+
+// showHeld adds held tokens to a balance. If the bucket refused amounts, and the
+// limit would cover its amount then, it adds nothing: the tokens are in pots that
+// the call cannot spend, and a retry at once would not help.
+func showHeld(b *limiter.Bucket, i int, held int64, refused *limiter.Amounts) {
+	l := b.Account.Limits[i]
+	shown := addUpTo(b.Tokens[i], bucket.Thousandths(held), l)
+	if refused != nil {
+		n, named := refused.Lookup(l.Name)
+		if need := bucket.Thousandths(n); named && b.Tokens[i] < need && shown >= need {
+			return
+		}
+	}
+	b.Tokens[i] = shown
 }
 
 // covers reports whether every bucket covers the amounts that it has a limit for.
