@@ -11,6 +11,7 @@ func (f *flight) prepare() limiter.Charge {
 	defer f.mu.Unlock()
 	f.reset()
 	t := tick{f.now.UnixMilli(), f.machine()}
+	f.at = t // a flight that needs no request by now answers at this time
 	f.expire(t)
 	sum, named := f.need(f.batch)
 	for j := range sum {

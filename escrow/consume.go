@@ -67,12 +67,13 @@ func (r *Repository) override(ctx context.Context, now time.Time, charge limiter
 }
 
 // serves reports whether the pot can serve a charge together with others: it has
-// the same defaults, and the accounts, once they are known, have its limits.
+// the same defaults, and the accounts, once they are known, have its limits. Only
+// the store can answer a charge of nothing.
 func (p *pot) serves(c *limiter.Charge) bool {
 	if p.self == nil {
 		return true
 	}
-	if !slices.Equal(p.defaults, c.Defaults) {
+	if c.Amounts.Len() == 0 || !slices.Equal(p.defaults, c.Defaults) {
 		return false
 	}
 	for i := range c.Amounts.Len() {

@@ -34,9 +34,10 @@
 // not wait, or whose now is more than two seconds off the machine's, as in a
 // replay, is charged at its now.
 //
-// Refusals show what all pots of the process hold as available. A limit that would
-// cover the charge with the tokens of other pots does not show these, so that its
-// wait is the store's.
+// Peek, Buckets and refusals show what all pots of the process hold as available.
+// A call spends only what its own pot and the store have: if the tokens of other
+// pots would cover it, a refusal shows less of them, so that its wait lasts until
+// they are back, or less if the refill is sooner.
 //
 // A late debit that leaves the bucket in debt does not take back what pots hold:
 // they still admit that much.

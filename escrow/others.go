@@ -1,24 +1,45 @@
 package escrow
 
 import (
+	"math"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// withOthers returns a refusal of amounts by a pot with what other pots hold as
-// available. The caller has locked the pot, or passes nil.
-func (all *pots) withOthers(out limiter.Outcome, amounts *limiter.Amounts, p *pot) limiter.Outcome {
+// withOthers returns an outcome of a pot with what other pots hold as available.
+// The caller has locked the pot, or passes nil. If amounts were refused, it passes
+// these.
+func (all *pots) withOthers(out limiter.Outcome, refused *limiter.Amounts, p *pot) limiter.Outcome {
 	for _, b := range []*limiter.Bucket{&out.Self, &out.Parent} {
 		if b.Account == nil || !all.lends() {
 			continue
 		}
 		b.Tokens = slices.Clone(b.Tokens)
 		for i, l := range b.Account.Limits {
-			showHeld(b, i, all.heldByOthers(b.Account, l.Name, p), amounts)
+			held := bucket.Thousandths(all.heldByOthers(b.Account, l.Name, p))
+			shown := addUpTo(b.Tokens[i], held, l)
+			if refused != nil {
+				shown = min(shown, all.mostOf(b, i, refused))
+			}
+			b.Tokens[i] = shown
 		}
 	}
 	return out
+}
+
+// mostOf returns the most that a limit that lacks its amount may show: it refuses
+// the amount for a hold still. A call cannot spend what other pots hold, but may
+// find the tokens in the bucket when their hold has ended.
+func (all *pots) mostOf(b *limiter.Bucket, i int, refused *limiter.Amounts) int64 {
+	l := b.Account.Limits[i]
+	n, named := refused.Lookup(l.Name)
+	if !named || b.Tokens[i] >= bucket.Thousandths(n) {
+		return math.MaxInt64
+	}
+	hold := max(minHold, shortestHold(all.maxHold, b.Account.Limits))
+	return max(b.Tokens[i], bucket.Sub(bucket.Thousandths(n), max(1, bucket.Accrued(0, hold.Milliseconds(), rate(l)))))
 }
 
 // lends reports whether any pot may hold tokens.

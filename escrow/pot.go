@@ -238,7 +238,7 @@ func (a *accounts) lentKey(parent bool, limit string) lentKey {
 // spend admits a charge if the pot covers it: the pot has to hold every amount,
 // and more than 0 of a limit whose amount is 0. The caller has called expire.
 func (p *pot) spend(c *limiter.Charge, t tick) (out limiter.Outcome, ok bool) {
-	if len(p.grants) == 0 || !slices.Equal(p.defaults, c.Defaults) {
+	if len(p.grants) == 0 || c.Amounts.Len() == 0 || !slices.Equal(p.defaults, c.Defaults) {
 		return out, false
 	}
 	for i := range c.Amounts.Len() {

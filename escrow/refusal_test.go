@@ -85,8 +85,8 @@ func TestARefusalCountsTheClaimsOfOthers(t *testing.T) {
 	})
 }
 
-// A refusal shows what Peek shows: what siblings hold of the parent, unless the
-// parent would cover the charge with it.
+// A refusal shows what Peek shows: what siblings hold of the parent. If that would
+// cover the charge, it shows so much that the charge waits for the end of a hold.
 func TestARefusalShowsWhatSiblingsHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newRemote(t, 0, limiter.Custom("rpm", 100, 1, time.Second), limiter.Custom("tpm", 1000, 10, time.Second))
@@ -113,7 +113,7 @@ func TestARefusalShowsWhatSiblingsHold(t *testing.T) {
 			want   []int64 // of the payers in turn, in thousandths
 		}{
 			{"by a limit whose children hold tokens", "team", 93, []int64{92_000, 992_000}},
-			{"by the parent, covered with what a sibling holds", "b", 90, []int64{100_000, 1000_000, 88_000, 992_000}},
+			{"by the parent, covered with what a sibling holds", "b", 90, []int64{100_000, 1000_000, 89_000, 992_000}},
 			{"by both", "b", 101, []int64{100_000, 1000_000, 92_000, 992_000}},
 		} {
 			for _, again := range []string{"", ", again"} {
@@ -129,4 +129,21 @@ func TestARefusalShowsWhatSiblingsHold(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A charge of nothing is answered by the store, at the time of the call.
+func TestAChargeOfNothing(t *testing.T) {
+	for _, opts := range []*escrow.Options{nil, sharing} {
+		repo := escrow.New(newRemote(t, 0, limiter.PerMinute("rpm", 6000)), opts)
+		for _, n := range []int64{10, 10} {
+			_, err := repo.Consume(t.Context(), time.Now(), chargeOf(n))
+			must(t, err)
+		}
+		out, err := repo.Consume(t.Context(), time.Now(), limiter.Charge{Entity: "key", Resource: "gpt-4"})
+		must(t, err)
+		if !out.Admitted || out.Self.Ahead > time.Second {
+			t.Errorf("admitted %v, ahead %v", out.Admitted, out.Self.Ahead)
+		}
+		must(t, repo.Close())
+	}
 }

@@ -10,17 +10,17 @@ import (
 )
 
 // Peek returns the outcome that Consume would have, with what this process holds
-// as available. The charge can spend what its own pot holds. If it is refused, a
-// limit that would cover it with the tokens of other pots does not show these.
+// as available.
 func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
-	own, others := r.heldTokens(now, limiter.Scope{Entity: charge.Entity, Resource: charge.Resource})
+	key := limiter.Scope{Entity: charge.Entity, Resource: charge.Resource}
+	own := r.heldByPot(now, key)
 	out, err := r.Repository.Peek(ctx, now, charge)
 	if err != nil {
 		return out, err
 	}
 	payers := []*limiter.Bucket{&out.Self, &out.Parent}
 	for _, b := range payers {
-		own.addTo(b, nil)
+		own.addTo(b)
 	}
 	if !out.Admitted && covers(&charge.Amounts, payers...) {
 		out.Admitted = true
@@ -30,19 +30,20 @@ func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Cha
 	if out.Admitted {
 		refused = nil
 	}
-	for _, b := range payers {
-		others.addTo(b, refused)
+	p := r.pots.lock(key, false)
+	if p != nil {
+		defer p.mu.Unlock()
 	}
-	return out, nil
+	return r.pots.withOthers(out, refused, p), nil
 }
 
 // Buckets iterates over the buckets, with what this process holds as available.
 func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scope) iter.Seq2[limiter.Bucket, error] {
 	return func(yield func(limiter.Bucket, error) bool) {
-		_, held := r.heldTokens(now, limiter.Scope{})
+		held := r.heldTokens(now)
 		for b, err := range r.Repository.Buckets(ctx, now, of) {
 			if err == nil {
-				held.addTo(&b, nil)
+				held.addTo(&b)
 			}
 			if !yield(b, err) {
 				return
@@ -54,28 +55,38 @@ func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scop
 // heldTokens holds the tokens that the pots of a namespace hold, by limit.
 type heldTokens map[lentKey]int64
 
-// heldTokens returns the tokens that can be spent at now, by the pot of a bucket
-// and by others.
-func (r *Repository) heldTokens(now time.Time, key limiter.Scope) (own, others heldTokens) {
-	own, others = heldTokens{}, heldTokens{}
+// heldByPot returns the tokens that the pot of a bucket can spend at now.
+func (r *Repository) heldByPot(now time.Time, key limiter.Scope) heldTokens {
+	held := heldTokens{}
+	if p := r.pots.lock(key, false); p != nil {
+		defer p.mu.Unlock()
+		held.addPot(p, tick{now.UnixMilli(), r.machine()})
+	}
+	return held
+}
+
+// heldTokens returns the tokens that all pots can spend at now.
+func (r *Repository) heldTokens(now time.Time) heldTokens {
+	held := heldTokens{}
 	t := tick{now.UnixMilli(), r.machine()}
 	for i := range r.pots.shards {
 		s := &r.pots.shards[i]
 		s.mu.Lock()
 		for _, p := range s.byKey {
-			held := others
-			if p.key == key {
-				held = own
-			}
-			for _, g := range p.grants {
-				if !g.over(t) {
-					held.add(g)
-				}
-			}
+			held.addPot(p, t)
 		}
 		s.mu.Unlock()
 	}
-	return own, others
+	return held
+}
+
+// addPot adds what a pot holds.
+func (h heldTokens) addPot(p *pot, t tick) {
+	for _, g := range p.grants {
+		if !g.over(t) {
+			h.add(g)
+		}
+	}
 }
 
 // add adds what a grant holds.
@@ -90,33 +101,17 @@ func (h heldTokens) add(g *grant) {
 	}
 }
 
-// addTo adds the held tokens to the balances of a bucket. If it refused amounts, a
-// limit that would cover them then stays as it is.
-func (h heldTokens) addTo(b *limiter.Bucket, refused *limiter.Amounts) {
+// addTo adds the held tokens to the balances of a bucket.
+func (h heldTokens) addTo(b *limiter.Bucket) {
 	if b.Account == nil || len(h) == 0 {
 		return
 	}
 	for i, l := range b.Account.Limits {
 		key := lentKey{limiter.Scope{Entity: b.Account.Entity, Resource: b.Account.Resource}, l.Name}
 		if n := h[key]; n > 0 {
-			showHeld(b, i, n, refused)
+			b.Tokens[i] = addUpTo(b.Tokens[i], bucket.Thousandths(n), l)
 		}
 	}
-}
-
-// showHeld adds held tokens to a balance. If the bucket refused amounts, and the
-// limit would cover its amount then, it adds nothing: the tokens are in pots that
-// the call cannot spend, and a retry at once would not help.
-func showHeld(b *limiter.Bucket, i int, held int64, refused *limiter.Amounts) {
-	l := b.Account.Limits[i]
-	shown := addUpTo(b.Tokens[i], bucket.Thousandths(held), l)
-	if refused != nil {
-		n, named := refused.Lookup(l.Name)
-		if need := bucket.Thousandths(n); named && b.Tokens[i] < need && shown >= need {
-			return
-		}
-	}
-	b.Tokens[i] = shown
 }
 
 // covers reports whether every bucket covers the amounts that it has a limit for.
