@@ -252,7 +252,9 @@ func (a *auditor) spend(k lentKey, n int64) {
 
 // check checks the books of every account, and the rules of every pot.
 func (a *auditor) check() {
-	a.escrow.janitor.flush()
+	if err := a.escrow.janitor.flush(a.Context()); err != nil {
+		a.Error(err)
+	}
 	held, byChildren := map[lentKey]int64{}, map[lentKey]int64{}
 	for _, p := range a.escrow.pots.each() {
 		p.mu.Lock()

@@ -22,63 +22,91 @@ func touches(s limiter.Scope) func(*pot) bool {
 
 // change makes a change while the pots that it concerns are closed and empty. Views
 // of a store that does not identify its namespaces may share one.
-func (r *Repository) change(s limiter.Scope, change func() error) error {
-	if _, ok := r.Repository.(limiter.NamespaceIdentifier); !ok {
-		return r.changeAll(touches(s), change)
+func (r *Repository) change(ctx context.Context, s limiter.Scope, change func() error) error {
+	if _, ok := limiter.Optional[limiter.NamespaceIdentifier](r.Repository); !ok {
+		return r.changeAll(ctx, touches(s), change)
 	}
-	defer r.pots.fence(touches(s))()
-	return change()
+	return changePots(ctx, []*pots{r.pots}, touches(s), change)
 }
 
 // changeAll makes a change while the matching pots of all namespaces are closed
 // and empty.
-func (r *Repository) changeAll(match func(*pot) bool, change func() error) error {
-	var open []func()
-	for _, all := range r.everyPots() {
-		open = append(open, all.fence(match))
+func (r *Repository) changeAll(ctx context.Context, match func(*pot) bool, change func() error) error {
+	return changePots(ctx, r.everyPots(), match, change)
+}
+
+// changeNamespace makes a change while the pots of a namespace are closed and
+// empty. Without its ID, this may be any namespace.
+func (r *Repository) changeNamespace(ctx context.Context, id string, change func() error) error {
+	if _, ok := limiter.Optional[limiter.NamespaceIdentifier](r.Repository); !ok || id == "" {
+		return r.changeAll(ctx, everything, change)
 	}
-	defer func() {
-		for _, f := range open {
-			f()
+	var list []*pots
+	if all := r.knownPots(id); all != nil {
+		list = append(list, all)
+	}
+	return changePots(ctx, list, everything, change)
+}
+
+// changePots makes a change while the matching pots are closed and empty. If ctx
+// ends before they are, it changes nothing.
+func changePots(ctx context.Context, list []*pots, match func(*pot) bool, change func() error) error {
+	for _, all := range list {
+		open, err := all.fence(ctx, match)
+		defer open()
+		if err != nil {
+			return err
 		}
-	}()
+	}
 	return change()
 }
 
 // CreateEntity stores an entity, as the store does.
 func (r *Repository) CreateEntity(ctx context.Context, e limiter.Entity, ev limiter.AuditEvent) error {
-	return r.change(limiter.Scope{Entity: e.ID}, func() error { return r.Repository.CreateEntity(ctx, e, ev) })
+	return r.change(ctx, limiter.Scope{Entity: e.ID}, func() error { return r.Repository.CreateEntity(ctx, e, ev) })
 }
 
 // DeleteEntity deletes an entity, as the store does.
 func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.AuditEvent) error {
-	return r.change(limiter.Scope{Entity: id}, func() error { return r.Repository.DeleteEntity(ctx, id, ev) })
+	return r.change(ctx, limiter.Scope{Entity: id}, func() error { return r.Repository.DeleteEntity(ctx, id, ev) })
 }
 
 // SetConfig stores limits, as the store does.
 func (r *Repository) SetConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
-	return r.change(cfg.Scope, func() error { return r.Repository.SetConfig(ctx, cfg, ev) })
+	return r.change(ctx, cfg.Scope, func() error { return r.Repository.SetConfig(ctx, cfg, ev) })
 }
 
 // DeleteConfig deletes limits, as the store does.
 func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limiter.AuditEvent) error {
-	return r.change(s, func() error { return r.Repository.DeleteConfig(ctx, s, ev) })
+	return r.change(ctx, s, func() error { return r.Repository.DeleteConfig(ctx, s, ev) })
 }
 
 // DeleteNamespace deletes a namespace, as the store does.
 func (r *Repository) DeleteNamespace(ctx context.Context, now time.Time, name string) error {
-	return r.changeAll(everything, func() error { return r.Repository.DeleteNamespace(ctx, now, name) })
+	id := ""
+	if view, err := r.Repository.Namespace(ctx, name); err == nil {
+		if identified, ok := limiter.Optional[limiter.NamespaceIdentifier](view); ok {
+			id = identified.NamespaceID()
+		}
+	}
+	return r.changeNamespace(ctx, id, func() error { return r.Repository.DeleteNamespace(ctx, now, name) })
 }
 
 // RecoverNamespace recovers a namespace, as the store does.
 func (r *Repository) RecoverNamespace(ctx context.Context, now time.Time, id string) (n limiter.Namespace, err error) {
-	err = r.changeAll(everything, func() (err error) { n, err = r.Repository.RecoverNamespace(ctx, now, id); return err })
+	err = r.changeNamespace(ctx, id, func() (err error) { n, err = r.Repository.RecoverNamespace(ctx, now, id); return err })
 	return n, err
 }
 
-// PurgeNamespace purges a namespace, as the store does.
+// PurgeNamespace purges a namespace, as the store does, and forgets its pots.
 func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
-	return r.changeAll(everything, func() error { return r.Repository.PurgeNamespace(ctx, id) })
+	return r.changeNamespace(ctx, id, func() error {
+		err := r.Repository.PurgeNamespace(ctx, id)
+		if err == nil {
+			r.forgetPots(id)
+		}
+		return err
+	})
 }
 
 // Unwrap returns the store.
@@ -120,7 +148,7 @@ func (r *Repository) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev l
 	if !ok {
 		return errors.ErrUnsupported
 	}
-	return r.change(cfg.Scope, func() error { return store.ReplaceConfig(ctx, cfg, ev) })
+	return r.change(ctx, cfg.Scope, func() error { return store.ReplaceConfig(ctx, cfg, ev) })
 }
 
 // ConfigListed calls ConfigListed of the store. If the store is no

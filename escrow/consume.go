@@ -62,7 +62,9 @@ func (r *Repository) direct(ctx context.Context, now time.Time, charge limiter.C
 func (r *Repository) override(ctx context.Context, now time.Time, charge limiter.Charge, p *pot) (limiter.Outcome, error) {
 	match := func(other *pot) bool { return other.key == p.key }
 	defer r.pots.keepClosed(&fence{match})()
-	r.pots.empty(match, p)
+	if err := r.pots.empty(ctx, match, p); err != nil {
+		return limiter.Outcome{}, err
+	}
 	return r.direct(ctx, now, charge)
 }
 
@@ -85,7 +87,7 @@ func (p *pot) serves(c *limiter.Charge) bool {
 }
 
 // drain waits for the pot's requests and ends its grants, if the pot matches.
-func (p *pot) drain(match func(*pot) bool) {
+func (p *pot) drain(ctx context.Context, match func(*pot) bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.flying && match(p) {
@@ -94,13 +96,20 @@ func (p *pot) drain(match func(*pot) bool) {
 		}
 		landed := p.landed
 		p.mu.Unlock()
-		<-landed
+		select {
+		case <-landed:
+		case <-ctx.Done():
+		}
 		p.mu.Lock()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 	}
 	if match(p) {
 		p.endAll()
 		p.refusal = refusal{}
 	}
+	return nil
 }
 
 func (p *pot) endAll() {

@@ -57,7 +57,10 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-const defaultMaxHold = time.Second
+const (
+	defaultMaxHold = time.Second
+	closeTimeout   = 10 * time.Second
+)
 
 // Options configures New. The zero value of a field is its default.
 type Options struct {
@@ -86,6 +89,7 @@ type escrow struct {
 	namespaces map[string]*pots
 
 	requests, shared, returned, dropped atomic.Int64
+	forgotten                           atomic.Int64 // calls admitted from pots of purged namespaces
 }
 
 // Stats holds counters since New, summed over all namespaces. Tokens of different
@@ -115,7 +119,7 @@ func New(repo limiter.Repository, opts *Options) *Repository {
 func (e *escrow) potsOf(repo limiter.Repository, name string) *pots {
 	id := "name:" + name
 	if identified, ok := limiter.Optional[limiter.NamespaceIdentifier](repo); ok {
-		id = "id:" + identified.NamespaceID()
+		id = identifiedBy + identified.NamespaceID()
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -128,6 +132,32 @@ func (e *escrow) potsOf(repo limiter.Repository, name string) *pots {
 		}
 	}
 	return all
+}
+
+// identifiedBy is the prefix of a key of namespaces that is an ID.
+const identifiedBy = "id:"
+
+// knownPots returns the pots of a namespace, or nil if it has none yet.
+func (e *escrow) knownPots(id string) *pots {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.namespaces[identifiedBy+id]
+}
+
+// forgetPots closes the pots of a namespace, which are empty, for good. Views that
+// are still there go to the store.
+func (e *escrow) forgetPots(id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := e.namespaces[identifiedBy+id]
+	if all == nil {
+		return
+	}
+	all.keepClosed(&fence{everything})
+	var s Stats
+	all.addTo(&s)
+	e.forgotten.Add(s.AdmittedLocally)
+	delete(e.namespaces, identifiedBy+id)
 }
 
 // everyPots returns the pots of all namespaces.
@@ -147,7 +177,7 @@ func (e *escrow) machine() time.Duration { return time.Since(e.start) }
 func (r *Repository) Stats() Stats {
 	s := Stats{
 		Held: r.janitor.held(), Requests: r.requests.Load(), Shared: r.shared.Load(),
-		Returned: r.returned.Load(), Dropped: r.dropped.Load(),
+		Returned: r.returned.Load(), Dropped: r.dropped.Load(), AdmittedLocally: r.forgotten.Load(),
 	}
 	for _, all := range r.everyPots() {
 		all.addTo(&s)
@@ -164,8 +194,8 @@ func (r *Repository) Namespace(ctx context.Context, name string) (limiter.Reposi
 	return &Repository{Repository: store, escrow: r.escrow, pots: r.potsOf(store, name), name: name, view: true}, nil
 }
 
-// Close returns all held tokens, then closes the store. On a view, Close does
-// nothing.
+// Close returns all held tokens, then closes the store. It waits for requests that
+// are under way, for at most 10 seconds. On a view, Close does nothing.
 func (r *Repository) Close() error {
 	if r.view {
 		return r.Repository.Close()
@@ -175,10 +205,12 @@ func (r *Repository) Close() error {
 	r.closed = true
 	r.mu.Unlock()
 	if first {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
 		for _, all := range r.everyPots() {
-			all.fence(everything) // never opened again
+			_, _ = all.fence(ctx, everything) // never opened again; a request that is stuck loses its tokens
 		}
-		r.janitor.close()
+		r.janitor.close(ctx)
 	}
 	return r.Repository.Close()
 }

@@ -1,6 +1,7 @@
 package escrow
 
 import (
+	"context"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -9,7 +10,7 @@ import (
 
 // finish shares what the flight has among its callers, in order of arrival, and
 // answers them. What is left over goes into the pot or back to the store.
-func (f *flight) finish() {
+func (f *flight) finish(ctx context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	have := make([]int64, len(f.slots))
@@ -35,7 +36,7 @@ func (f *flight) finish() {
 	}
 	surplus := f.keep(have)
 	if f.moved {
-		f.awaitReturns(surplus)
+		f.awaitReturns(ctx, surplus)
 	}
 	f.refuseAll(refused)
 	f.admit(admitted)
@@ -53,9 +54,9 @@ func (f *flight) spare(amounts *limiter.Amounts) {
 
 // awaitReturns waits until the tokens that a change of accounts left over are
 // back, so that the next charge finds them, and shows them in the balances.
-func (f *flight) awaitReturns(surplus []int64) {
+func (f *flight) awaitReturns(ctx context.Context, surplus []int64) {
 	f.mu.Unlock()
-	f.janitor.flush()
+	_ = f.janitor.flush(ctx) // the callers have left if ctx ends
 	f.mu.Lock()
 	f.image.self, f.image.parent, f.image.later = slices.Clone(f.image.self), slices.Clone(f.image.parent), nil
 	for j, n := range surplus {
@@ -88,7 +89,9 @@ func (f *flight) keep(rest []int64) (surplus []int64) {
 		for j, n := range held {
 			f.put(g, j, n)
 		}
-		f.janitor.watch(f.pot, g)
+		if !f.janitor.watch(f.pot, g) {
+			f.end(g)
+		}
 	}
 	return surplus
 }

@@ -36,12 +36,14 @@ func (j *janitor) init(e *escrow) {
 	go j.run()
 }
 
-// watch makes sure that a grant of a pot ends in time.
-func (j *janitor) watch(p *pot, g *grant) {
+// watch makes sure that a grant of a pot ends in time. It reports whether the
+// janitor is at work still.
+func (j *janitor) watch(p *pot, g *grant) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	heap.Push(&j.due, dueGrant{g.at.machine + g.hold, p, g})
 	j.poke()
+	return !j.closed
 }
 
 // give has the tokens of an ended grant returned.
@@ -52,6 +54,10 @@ func (j *janitor) give(g *grant) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.closed { // the request of g was stuck
+		j.dropped.Add(tokens)
+		return
+	}
 	j.ended = append(j.ended, g)
 	g.epoch = j.epoch
 	j.pending[g.epoch]++
@@ -68,15 +74,27 @@ func (j *janitor) poke() {
 }
 
 // flush waits until all grants that have ended so far are returned or dropped. It
-// does not wait for grants that end meanwhile.
-func (j *janitor) flush() {
+// does not wait for grants that end meanwhile. An error says that ctx ended first.
+func (j *janitor) flush(ctx context.Context) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	epoch := j.epoch
 	j.epoch++
-	for j.pendingUpTo(epoch) {
+	if !j.pendingUpTo(epoch) {
+		return nil
+	}
+	defer context.AfterFunc(ctx, func() {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.idle.Broadcast()
+	})()
+	for j.pendingUpTo(epoch) && ctx.Err() == nil {
 		j.idle.Wait()
 	}
+	if j.pendingUpTo(epoch) {
+		return ctx.Err()
+	}
+	return nil
 }
 
 func (j *janitor) pendingUpTo(epoch int64) bool {
@@ -95,14 +113,17 @@ func (j *janitor) held() int64 {
 	return j.tokens
 }
 
-// close waits for the returns and ends the goroutine.
-func (j *janitor) close() {
-	j.flush()
+// close waits for the returns, until ctx ends, and ends the goroutine.
+func (j *janitor) close(ctx context.Context) {
+	_ = j.flush(ctx) // what is not back by then is dropped
 	j.mu.Lock()
 	j.closed = true
 	j.mu.Unlock()
 	j.poke()
-	<-j.done
+	select {
+	case <-j.done:
+	case <-ctx.Done():
+	}
 }
 
 func (j *janitor) run() {

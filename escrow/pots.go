@@ -1,6 +1,7 @@
 package escrow
 
 import (
+	"context"
 	"hash/maphash"
 	"slices"
 	"sync"
@@ -113,20 +114,22 @@ type fence struct{ match func(*pot) bool }
 func everything(*pot) bool { return true }
 
 // fence closes the matching pots, waits for their requests and returns their
-// tokens. Until open is called, charges of these buckets go to the store alone.
-func (all *pots) fence(match func(*pot) bool) (open func()) {
+// tokens. Until open is called, charges of these buckets go to the store alone. An
+// error says that ctx ended first.
+func (all *pots) fence(ctx context.Context, match func(*pot) bool) (open func(), err error) {
 	open = all.keepClosed(&fence{match})
-	all.empty(match, all.each()...)
-	return open
+	return open, all.empty(ctx, match, all.each()...)
 }
 
 // empty waits for the requests of the matching pots and returns their tokens. A
 // fence keeps them closed.
-func (all *pots) empty(match func(*pot) bool, list ...*pot) {
+func (all *pots) empty(ctx context.Context, match func(*pot) bool, list ...*pot) error {
 	for _, p := range list {
-		p.drain(match)
+		if err := p.drain(ctx, match); err != nil {
+			return err
+		}
 	}
-	all.janitor.flush()
+	return all.janitor.flush(ctx)
 }
 
 // keepClosed puts up a fence. Charges that it matches go to the store alone until
