@@ -51,14 +51,15 @@ func (r *Repository) changeNamespace(ctx context.Context, id string, change func
 // changePots makes a change while the matching pots are closed and empty. If ctx
 // ends before they are, it changes nothing.
 func changePots(ctx context.Context, list []*pots, match func(*pot) bool, change func() error) error {
-	for _, all := range list {
-		open, err := all.fence(ctx, match)
-		defer open()
-		if err != nil {
-			return err
-		}
+	if len(list) == 0 {
+		return change()
 	}
-	return change()
+	open, err := list[0].fence(ctx, match)
+	defer open()
+	if err != nil {
+		return err
+	}
+	return changePots(ctx, list[1:], match, change)
 }
 
 // CreateEntity stores an entity, as the store does.
