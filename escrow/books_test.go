@@ -272,6 +272,7 @@ func (a *auditor) check() {
 				}
 			}
 		}
+		a.checkOldest(p)
 		if len(p.slots) > 0 && !slices.Equal(sums, p.held) {
 			a.Errorf("%v: holds %v, and its grants %v", p.key, p.held, sums)
 		}
@@ -288,6 +289,17 @@ func (a *auditor) check() {
 	}
 	if s := a.escrow.Stats(); s.Dropped != a.droppedIn {
 		a.Errorf("%d tokens were dropped, and the counter is %d", a.droppedIn, s.Dropped)
+	}
+}
+
+// checkOldest checks that no grant is forgotten.
+func (a *auditor) checkOldest(p *pot) {
+	for j := range p.slots {
+		for _, g := range p.grants[:min(p.oldest[j], len(p.grants))] {
+			if g.held[j] > 0 {
+				a.Errorf("%v: a grant with %d tokens is behind the oldest", p.key, g.held[j])
+			}
+		}
 	}
 }
 

@@ -86,6 +86,7 @@ func (f *flight) keep(rest []int64) (surplus []int64) {
 	if slices.ContainsFunc(f.extra, positive) {
 		g := &grant{accounts: f.accounts, pots: f.pots, store: f.store, at: f.at, held: make([]int64, len(held)), loans: f.loans(&f.accounts), size: f.extra}
 		f.grants = append(f.grants, g)
+		f.arrange()
 		for j, n := range held {
 			f.put(g, j, n)
 		}

@@ -256,7 +256,8 @@ func (f *flight) giveBack(a *accounts, tokens []int64) {
 func (p *pot) adopt(out *limiter.Outcome) {
 	p.endAll()
 	p.accounts = newAccounts(out.Self.Account, out.Parent.Account, p.maxHold)
-	p.held, p.spent, p.back = make([]int64, len(p.slots)), make([]spending, len(p.slots)), make([]spending, len(p.slots))
+	p.held, p.oldest = make([]int64, len(p.slots)), make([]int, len(p.slots))
+	p.spent, p.back = make([]spending, len(p.slots)), make([]spending, len(p.slots))
 	p.image, p.refusal = image{}, refusal{}
 }
 
@@ -359,6 +360,7 @@ func (f *flight) unclaim(tokens []int64) {
 		tokens[c.slot] -= n
 		if !c.grant.ended {
 			f.put(c.grant, c.slot, n)
+			f.oldest[c.slot] = 0
 			continue
 		}
 		late := make([]int64, len(c.grant.held))

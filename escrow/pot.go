@@ -26,7 +26,9 @@ type pot struct {
 	image    image
 	refusal  refusal
 	grants   []*grant      // oldest first
+	common   period        // in which no hold of a grant has ended
 	held     []int64       // by the grants together, by slot
+	oldest   []int         // by slot: grants before this index hold nothing
 	spent    []spending    // by slot and elapsed time
 	back     []spending    // what was put back, by slot and machine time
 	latest   tick          // of the charges so far, each clock by itself
@@ -49,10 +51,22 @@ type tick struct {
 // caller's clock or the machine's. A caller's clock that goes back ends it, too.
 // But callers of the same moment read their clocks before one of them has the
 // lock, so up to an eighth of the hold is no step back.
-func (t tick) within(hold time.Duration, from tick) bool {
-	const disorder = 8
-	return t.machine < from.machine+hold && t.now >= from.now-hold.Milliseconds()/disorder && t.now < from.now+hold.Milliseconds()
+func (t tick) within(hold time.Duration, from tick) bool { return holdFrom(from, hold).has(t) }
+
+// period is a span of time by two clocks.
+type period struct {
+	from, until int64 // by the caller's clock
+	machine     time.Duration
 }
+
+// holdFrom returns the period in which a hold has not ended.
+func holdFrom(at tick, hold time.Duration) period {
+	const disorder = 8
+	ms := hold.Milliseconds()
+	return period{at.now - ms/disorder, at.now + ms, at.machine + hold}
+}
+
+func (p period) has(t tick) bool { return t.machine < p.machine && t.now >= p.from && t.now < p.until }
 
 // accounts identifies the payers of a charge and their limits.
 type accounts struct {
@@ -173,6 +187,9 @@ func (p *pot) expire(t tick) {
 		p.elapsed += max(t.machine-p.latest.machine, time.Duration(t.now-p.latest.now)*time.Millisecond, 0)
 	}
 	p.latest = tick{max(t.now, p.latest.now), max(t.machine, p.latest.machine)}
+	if p.common.has(t) {
+		return
+	}
 	for i := 0; i < len(p.grants); {
 		if g := p.grants[i]; g.over(t) {
 			g.late = g.tooLate(t)
@@ -183,9 +200,20 @@ func (p *pot) expire(t tick) {
 	}
 }
 
+// arrange updates what the pot knows about its grants after one has come or gone.
+func (p *pot) arrange() {
+	clear(p.oldest)
+	p.common = period{math.MinInt64, math.MaxInt64, math.MaxInt64}
+	for _, g := range p.grants {
+		hold := holdFrom(g.at, g.hold)
+		p.common = period{max(p.common.from, hold.from), min(p.common.until, hold.until), min(p.common.machine, hold.machine)}
+	}
+}
+
 // end takes a grant out of the pot and has its tokens returned.
 func (p *pot) end(g *grant) {
 	p.grants = slices.DeleteFunc(p.grants, func(other *grant) bool { return other == g })
+	p.arrange()
 	for j := range g.size {
 		p.held[j] -= g.held[j]
 		if l := g.loans[j]; l != nil {
@@ -262,13 +290,12 @@ func (p *pot) spend(c *limiter.Charge, t tick) (out limiter.Outcome, ok bool) {
 // take spends n tokens of a slot, the oldest first.
 func (p *pot) take(j int, n int64) {
 	p.spent[j].add(p.elapsed, p.hold, n)
-	for _, g := range p.grants {
-		if part := min(n, g.held[j]); part > 0 {
-			p.put(g, j, -part)
-			n -= part
-		}
-		if n == 0 {
-			return
+	for n > 0 {
+		g := p.grants[p.oldest[j]]
+		part := min(n, g.held[j])
+		p.put(g, j, -part)
+		if n -= part; n > 0 {
+			p.oldest[j]++
 		}
 	}
 }
@@ -285,10 +312,15 @@ func (p *pot) put(g *grant, j int, n int64) {
 // deposit puts up to n tokens of a slot back, within the size of the grants, and
 // returns how many.
 func (p *pot) deposit(j int, n int64) (kept int64) {
-	for _, g := range slices.Backward(p.grants) {
+	for i, g := range slices.Backward(p.grants) {
 		part := min(n-kept, g.size[j]-g.held[j])
 		p.put(g, j, part)
-		kept += part
+		if part > 0 {
+			p.oldest[j] = min(p.oldest[j], i)
+		}
+		if kept += part; kept == n {
+			break
+		}
 	}
 	p.back[j].add(p.latest.machine, p.hold, kept)
 	return kept
