@@ -40,34 +40,6 @@ type pot struct {
 	landed    chan struct{} // closed when flying ends; nil if nothing waits for that
 }
 
-// tick is one moment by two clocks: the caller's, in milliseconds, and the
-// machine's.
-type tick struct {
-	now     int64
-	machine time.Duration
-}
-
-// within reports whether a hold that began at a moment has not ended, by the
-// caller's clock or the machine's. A caller's clock that goes back ends it, too.
-// But callers of the same moment read their clocks before one of them has the
-// lock, so up to an eighth of the hold is no step back.
-func (t tick) within(hold time.Duration, from tick) bool { return holdFrom(from, hold).has(t) }
-
-// period is a span of time by two clocks.
-type period struct {
-	from, until int64 // by the caller's clock
-	machine     time.Duration
-}
-
-// holdFrom returns the period in which a hold has not ended.
-func holdFrom(at tick, hold time.Duration) period {
-	const disorder = 8
-	ms := hold.Milliseconds()
-	return period{at.now - ms/disorder, at.now + ms, at.machine + hold}
-}
-
-func (p period) has(t tick) bool { return t.machine < p.machine && t.now >= p.from && t.now < p.until }
-
 // accounts identifies the payers of a charge and their limits.
 type accounts struct {
 	self, parent *limiter.Account // parent is nil without a cascade
