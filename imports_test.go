@@ -85,7 +85,7 @@ var packages = []rule{
 	},
 	{
 		"httplimit",
-		[]string{"."},
+		[]string{".", "internal/linger"},
 		"a user of net/http gets nothing more than the limiter: frameworks take its http.Handler",
 	},
 	{
@@ -133,6 +133,10 @@ var packages = []rule{
 		"waits: what for is up to its callers",
 	},
 	{
+		"internal/linger", nil,
+		"outlives callers: whose work it is does not matter",
+	},
+	{
 		"internal/hint", nil,
 		"writes command lines: what they are for is up to its callers",
 	},
@@ -143,7 +147,7 @@ var packages = []rule{
 	},
 	{
 		"internal/server",
-		[]string{".", "httplimit", "grpclimit", "internal/answer", "internal/listen", "google.golang.org/grpc", "go.yaml.in/yaml/v3"},
+		[]string{".", "httplimit", "grpclimit", "internal/answer", "internal/listen", "google.golang.org/grpc", "google.golang.org/protobuf", "go.yaml.in/yaml/v3"},
 		"serves any store: flags, files of settings and the choice of a store belong to the command tree",
 	},
 	{
@@ -190,12 +194,12 @@ var packages = []rule{
 	},
 	{
 		"grpclimit",
-		[]string{".", "google.golang.org/grpc", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf"},
+		[]string{".", "internal/linger", "google.golang.org/grpc", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf"},
 		"middleware for any store: a server of ours that it knew would come with every program of a user",
 	},
 	{
 		"internal/rls",
-		[]string{".", "httplimit", "grpclimit", "github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc", "google.golang.org/protobuf", "go.yaml.in/yaml/v3"},
+		[]string{".", "httplimit", "grpclimit", "internal/linger", "github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc", "google.golang.org/protobuf", "go.yaml.in/yaml/v3"},
 		"judges descriptors: listeners, tokens and stores belong to its callers",
 	},
 	{

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/linger"
 )
 
 // ErrSkip makes a call pass without a limit. The function that maps calls returns
@@ -123,7 +124,23 @@ type side struct {
 }
 
 // server returns how servers acquire: at once or not at all.
-func (i *Interceptor) server() side { return side{i.lim.Acquire, Result.Served} }
+func (i *Interceptor) server() side { return side{i.acquire, Result.Served} }
+
+// acquire acquires for a caller that may leave meanwhile. It stops no charge under
+// way, which could not be rolled back, and gives the tokens of a caller that has
+// left back.
+func (i *Interceptor) acquire(ctx context.Context, req limiter.Request) (*limiter.Lease, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	lingering, cancel := linger.Context(ctx, linger.DefaultTime)
+	defer cancel()
+	lease, err := i.lim.Acquire(lingering, req)
+	if gone := ctx.Err(); err == nil && gone != nil {
+		return nil, errors.Join(gone, lease.Rollback(lingering))
+	}
+	return lease, err
+}
 
 // client returns how clients acquire: they wait, until the deadline of the call,
 // unless they fail fast.

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/status"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/grpclimit"
+	"github.com/zeroae/zae-limiter-go/memory"
 	"github.com/zeroae/zae-limiter-go/repotest"
 )
 
@@ -296,5 +298,50 @@ func TestServerWhoseClientLeaves(t *testing.T) {
 		<-ended
 		awaitNoCalls(t)
 		w.left(rpm, rpm*10+70)
+	}
+}
+
+// cutOff is a store whose clients leave after the charge is stored. A call whose
+// context has ended does not hear of it.
+type cutOff struct {
+	limiter.Repository
+	leave func()
+}
+
+// Consume charges, and then lets the client leave.
+func (s *cutOff) Consume(ctx context.Context, now time.Time, c limiter.Charge) (limiter.Outcome, error) {
+	out, err := s.Repository.Consume(ctx, now, c)
+	s.leave()
+	if ctx.Err() != nil {
+		return limiter.Outcome{}, ctx.Err()
+	}
+	return out, err
+}
+
+// A client that leaves during the charge gets it back, and its handler does not
+// run.
+func TestServerWhoseClientLeavesDuringTheCharge(t *testing.T) {
+	for _, test := range []struct {
+		fault    repotest.Fault
+		code     codes.Code
+		rpm, tpm int64
+	}{{repotest.None, codes.Canceled, 3, 100}, {repotest.Before, codes.Unavailable, 2, 90}} {
+		w := start(t)
+		repo := memory.New(nil)
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		var err error
+		w.lim, err = limiter.New(&cutOff{repotest.NewFaulty(repo, w.plan), leave}, &limiter.Options{Now: func() time.Time { return noon }})
+		check(t, err)
+		check(t, w.lim.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 3), limiter.PerMinute("tpm", 100)))
+		w.fail("Credit", test.fault)
+		_, err = grpclimit.New(w.lim, ask, &w.opts).UnaryServer(ctx, nil, &grpc.UnaryServerInfo{}, func(context.Context, any) (any, error) {
+			t.Error("the handler runs")
+			return nil, nil //nolint:nilnil // it does not
+		})
+		if status.Code(err) != test.code || (w.reported() == nil) != (test.fault == repotest.None) {
+			t.Errorf("%v, reported %v; want %v", err, w.reported(), test.code)
+		}
+		w.left(test.rpm, test.tpm)
 	}
 }

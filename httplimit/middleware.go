@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/linger"
 )
 
 // ErrSkip makes a request pass without a limit. The function that maps requests
@@ -74,7 +75,8 @@ func New(lim *limiter.RateLimiter, request func(*http.Request) (limiter.Request,
 	return m
 }
 
-// Handler returns next behind the limits. It acquires before next runs. After next
+// Handler returns next behind the limits. It acquires before next runs, and does
+// not run next if the client has left by then. After next
 // has returned it commits the lease, or rolls it back where Options.Keep says so.
 //
 // The handler's goroutine settles, before net/http sends the rest of the answer.
@@ -96,13 +98,27 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// acquire returns the lease of a request.
+// acquire returns the lease of a request. A client that leaves meanwhile stops no
+// charge under way, which could not be rolled back. It gets its tokens back.
 func (m *Middleware) acquire(r *http.Request) (*limiter.Lease, error) {
 	req, err := m.request(r)
 	if err != nil {
 		return nil, mappingError(err)
 	}
-	return m.lim.Acquire(r.Context(), req)
+	client := r.Context()
+	if err := client.Err(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := linger.Context(client, linger.DefaultTime)
+	defer cancel()
+	lease, err := m.lim.Acquire(ctx, req)
+	if gone := client.Err(); err == nil && gone != nil {
+		if err := lease.Rollback(ctx); err != nil {
+			m.opts.OnError(r, err)
+		}
+		return nil, gone
+	}
+	return lease, err
 }
 
 // mappingError returns the error for a request that could not be mapped. A cause

@@ -7,10 +7,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
-	"github.com/zeroae/zae-limiter-go"
+	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/memory"
+	"github.com/zeroae/zae-limiter-go/repotest"
 )
 
 func hello(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }
@@ -173,6 +175,52 @@ func TestClientGoneBeforeTheAcquire(t *testing.T) {
 	r.available(3, 1000)
 	r.ended(0)
 	r.reported()
+}
+
+// cutOff is a store whose clients leave after the charge is stored. A call whose
+// context has ended does not hear of it.
+type cutOff struct {
+	limiter.Repository
+	leave func()
+}
+
+// Consume charges, and then lets the client leave.
+func (s *cutOff) Consume(ctx context.Context, now time.Time, c limiter.Charge) (limiter.Outcome, error) {
+	out, err := s.Repository.Consume(ctx, now, c)
+	s.leave()
+	if ctx.Err() != nil {
+		return limiter.Outcome{}, ctx.Err()
+	}
+	return out, err
+}
+
+// A client that leaves during the charge gets it back, and its handler does not
+// run.
+func TestClientGoneDuringTheAcquire(t *testing.T) {
+	for _, fault := range []repotest.Fault{repotest.None, repotest.Before} {
+		r := newRig(t)
+		repo := memory.New(nil)
+		r.lim = r.limiter(repo)
+		r.ok(r.lim.SetResourceDefaults(t.Context(), model, limiter.PerMinute("rpm", 3), limiter.PerMinute("tpm", 1000)))
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		faulty := repotest.NewFaulty(repo, func(method string) repotest.Fault {
+			if method == "Credit" {
+				return fault
+			}
+			return repotest.None
+		})
+		limit := httplimit.New(r.limiter(&cutOff{faulty, leave}), ask, &httplimit.Options{OnError: r.onError})
+		handler := limit.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the handler runs") }))
+		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+		if fault == repotest.None {
+			r.available(3, 1000)
+			r.reported()
+			continue
+		}
+		r.available(2, 900)
+		r.reported(repotest.ErrInjected)
+	}
 }
 
 func TestSkipPassesEverythingUntouched(t *testing.T) {

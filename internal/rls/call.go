@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/linger"
 )
 
 // kind says how a descriptor is judged.
@@ -45,11 +46,18 @@ type call struct {
 // isLate reports whether the descriptor reports use after the fact.
 func (c *call) isLate() bool { return c.kind == settle || c.kind == giveBack }
 
-// judge acquires, peeks, or gives the fixed answer.
+// judge acquires, peeks, or gives the fixed answer. The end of ctx stops no charge
+// under way, since Envoy's timeout is short and a charge cut off cannot be rolled
+// back.
 func (c *call) judge(ctx context.Context, lim *limiter.RateLimiter) (err error) {
 	switch c.kind {
 	case acquire:
-		if c.lease, err = lim.Acquire(ctx, c.request); err != nil {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		lingering, cancel := linger.Context(ctx, linger.DefaultTime)
+		defer cancel()
+		if c.lease, err = lim.Acquire(lingering, c.request); err != nil {
 			return err
 		}
 		c.verdict, c.decision = admitted, c.lease.Decision()

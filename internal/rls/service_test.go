@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	descriptors "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -298,6 +299,44 @@ func TestACallerThatLeft(t *testing.T) {
 		return repotest.None
 	})
 	_, err := w.ShouldRateLimit(ctx, &ratelimit.RateLimitRequest{Domain: "edge", Descriptors: []*descriptors.RateLimitDescriptor{
+		descriptor("user", "alice"), descriptor("user", "bob"), hits(descriptor("tokens_of", "carol"), 2000),
+	}})
+	if status.Code(err) != codes.Canceled {
+		t.Errorf("%v", err)
+	}
+	w.left("alice", "api", "rpm", 10)
+	w.left("bob", "api", "rpm", 10)
+	w.left("carol", "llm", "tpm", -1000)
+}
+
+// cutOff is a store whose callers leave after the charge is stored. A call whose
+// context has ended does not hear of it.
+type cutOff struct {
+	limiter.Repository
+	leave func()
+}
+
+func (s *cutOff) Consume(ctx context.Context, now time.Time, c limiter.Charge) (limiter.Outcome, error) {
+	out, err := s.Repository.Consume(ctx, now, c)
+	s.leave()
+	if ctx.Err() != nil {
+		return limiter.Outcome{}, ctx.Err()
+	}
+	return out, err
+}
+
+// A caller that leaves while its charge is under way gets it back, and no further
+// descriptor is charged.
+func TestACallerThatLeftDuringACharge(t *testing.T) {
+	w := start(t, rules)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	lim, err := limiter.New(&cutOff{w.repo, cancel}, &limiter.Options{Now: func() time.Time { return noon }})
+	check(t, err)
+	parsed, err := rls.ParseRules([]byte(rules))
+	check(t, err)
+	s := rls.New(func(context.Context) (*limiter.RateLimiter, error) { return lim, nil }, parsed, nil)
+	_, err = s.ShouldRateLimit(ctx, &ratelimit.RateLimitRequest{Domain: "edge", Descriptors: []*descriptors.RateLimitDescriptor{
 		descriptor("user", "alice"), descriptor("user", "bob"), hits(descriptor("tokens_of", "carol"), 2000),
 	}})
 	if status.Code(err) != codes.Canceled {

@@ -21,13 +21,13 @@ import (
 // call is one request to a route.
 type call struct {
 	*view
-	server *Server
-	ctx    context.Context //nolint:containedctx // it lives as long as the request
-	by     Identity
-	r      *http.Request
-	body   []byte      // of a POST
-	header http.Header // of the answer
-	undo   func()      // takes the call back if its answer cannot be delivered; nil if nothing is left open
+	server   *Server
+	ctx      context.Context //nolint:containedctx // it lives as long as the request
+	by       Identity
+	r        *http.Request
+	body     []byte               // of a POST
+	header   http.Header          // of the answer
+	answered func(delivered bool) // keeps what the call took, or takes it back if its answer was not delivered; nil for nothing
 }
 
 // serve answers the requests of a route.
@@ -42,20 +42,29 @@ func (s *Server) serve(rt *route) http.HandlerFunc {
 			s.serveOnce(w, c, rt, key)
 			return
 		}
-		if c.ctx = r.Context(); r.Method != http.MethodPost { // a list may need many calls of the store
-			ctx, cancel := context.WithTimeout(c.ctx, readTimeout)
-			defer cancel()
-			c.ctx = ctx
-		}
+		ctx, cancel := rt.context(r)
+		defer cancel()
+		c.ctx = ctx
 		answer := s.run(c, rt)
-		if c.undo == nil {
+		if c.answered == nil {
 			_ = answer.write(w)
 			return
 		}
-		if r.Context().Err() != nil || answer.deliver(w) != nil {
-			c.undo()
-		}
+		c.answered(r.Context().Err() == nil && answer.deliver(w) == nil)
 	}
+}
+
+// context returns the context of a call. A client that leaves stops a call that
+// reads. It stops no charge or settlement under way, which could not be taken back;
+// the timeouts of the limiter bound those.
+func (rt *route) context(r *http.Request) (context.Context, context.CancelFunc) {
+	switch {
+	case rt.keyed && r.Context().Err() == nil:
+		return context.WithoutCancel(r.Context()), func() {}
+	case r.Method == http.MethodGet: // a list may need many calls of the store
+		return context.WithTimeout(r.Context(), readTimeout)
+	}
+	return r.Context(), func() {}
 }
 
 // readTimeout bounds a call that reads.
@@ -129,6 +138,9 @@ func (s *Server) serveOnce(w http.ResponseWriter, c *call, rt *route, values []s
 	answer := s.run(c, rt)
 	if answer.status < http.StatusMultipleChoices {
 		kept = &reply{answer.status, answer.header.Clone(), answer.body}
+	}
+	if c.answered != nil {
+		c.answered(true) // at the client's next try
 	}
 	_ = answer.write(w)
 }

@@ -144,7 +144,8 @@ func TestSlowStore(t *testing.T) {
 	}
 }
 
-// slowAnswer makes charges, and then waits before it says so.
+// slowAnswer makes charges, and then waits before it says so. A call whose context
+// ends meanwhile does not hear that it was charged.
 type slowAnswer struct {
 	limiter.Repository
 	charged, release chan struct{}
@@ -154,42 +155,73 @@ func (s *slowAnswer) Consume(ctx context.Context, now time.Time, c limiter.Charg
 	out, err := s.Repository.Consume(ctx, now, c)
 	s.charged <- struct{}{}
 	<-s.release
+	if ctx.Err() != nil {
+		return limiter.Outcome{}, ctx.Err()
+	}
 	return out, err
 }
 
 // A client that is gone before the answer gets its tokens back, since it does not
-// know its lease.
+// know its lease. With a key it may come back for it.
 func TestClientGone(t *testing.T) {
-	store := &slowAnswer{memory.New(nil), make(chan struct{}), make(chan struct{})}
+	for _, test := range []struct{ name, header, field, left string }{
+		{"with a lease", "", "", "rpm=10 tpm=1000"},
+		{"with a commit", "", `,"commit":true`, "rpm=10 tpm=1000"},
+		{"with a key", "Idempotency-Key: k\r\n", `,"commit":true`, "rpm=10 tpm=900"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			store := &slowAnswer{memory.New(nil), make(chan struct{}), make(chan struct{})}
+			r := newRig(t, store, Options{})
+			gone := make(chan struct{})
+			seen := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				context.AfterFunc(q.Context(), func() { close(gone) })
+				r.ServeHTTP(w, q)
+			})
+			l, err := listen.Bind(t.Context(), "127.0.0.1:0", false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(context.Background())
+			done := make(chan error, 1)
+			go func() { done <- listen.Run(ctx, nil, listen.HTTP(l, seen, nil)) }()
+			client, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			body := strings.TrimSuffix(acquireJSON("key", `{"tpm":100}`), "}") + test.field + "}"
+			_, _ = io.WriteString(client, "POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\n"+test.header+"Content-Type: application/json\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
+			<-store.charged
+			_ = client.Close()
+			<-gone
+			close(store.release)
+			stop()
+			if err := <-done; err != nil { // waits for the handler
+				t.Error(err)
+			}
+			if r.left("key") != test.left || r.Leases() != 0 {
+				t.Errorf("%s is left, %d leases; want %s", r.left("key"), r.Leases(), test.left)
+			}
+		})
+	}
+}
+
+// A client that is gone during a consume has a lease that knows of it.
+func TestClientGoneDuringConsume(t *testing.T) {
+	store := &slowAnswer{memory.New(nil), make(chan struct{}, 1), make(chan struct{}, 1)}
+	store.release <- struct{}{}
 	r := newRig(t, store, Options{})
-	gone := make(chan struct{})
-	seen := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		context.AfterFunc(q.Context(), func() { close(gone) })
-		r.ServeHTTP(w, q)
-	})
-	l, err := listen.Bind(t.Context(), "127.0.0.1:0", false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- listen.Run(ctx, nil, listen.HTTP(l, seen, nil)) }()
-	client, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	body := acquireJSON("key", `{"tpm":100}`)
-	_, _ = io.WriteString(client, "POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
+	id := r.acquire("", "key", `{"tpm":100}`)
 	<-store.charged
-	_ = client.Close()
-	<-gone
-	close(store.release)
-	stop()
-	if err := <-done; err != nil { // waits for the handler
-		t.Error(err)
-	}
-	if r.left("key") != "rpm=10 tpm=1000" || r.Leases() != 0 {
-		t.Errorf("%s is left, %d leases", r.left("key"), r.Leases())
+	ctx, leave := context.WithCancel(t.Context())
+	go func() {
+		<-store.charged
+		leave()
+		store.release <- struct{}{}
+	}()
+	r.send(request{path: "/v1/leases/" + id + "/consume", body: `{"consume":{"tpm":200}}`, ctx: ctx})
+	got := r.want(200, request{path: "/v1/leases/" + id + "/rollback", body: `{}`})
+	if r.left("key") != "rpm=10 tpm=1000" {
+		t.Errorf("%s is left: %v", r.left("key"), got)
 	}
 }
 

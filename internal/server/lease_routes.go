@@ -106,12 +106,19 @@ func acquire(c *call, body acquireBody) (*admission, error) {
 	if outage != nil {
 		s.opts.OnError(outage)
 	}
-	if outage != nil || body.Commit {
-		return admitted, lease.Commit(c.ctx) // without adjustments it does no I/O
+	if outage != nil {
+		return admitted, lease.Commit(c.ctx) // it took nothing
+	}
+	if body.Commit {
+		c.answered = func(delivered bool) { s.finish(c.ctx, lease, delivered) }
+		return admitted, nil
 	}
 	kept = true
 	open := s.leases.add(lease, c.by.owner)
-	c.undo = func() {
+	c.answered = func(delivered bool) {
+		if delivered {
+			return
+		}
 		s.leases.remove(open)
 		if err := open.end(c.ctx, lease.Rollback); err != nil {
 			s.opts.OnError(err)
@@ -120,6 +127,18 @@ func acquire(c *call, body acquireBody) (*admission, error) {
 	ends := open.ends.UTC().Truncate(time.Millisecond)
 	admitted.Lease, admitted.ExpiresAt = &open.id, &ends
 	return admitted, nil
+}
+
+// finish ends a lease that its client does not see, and reports an error. A commit
+// without adjustments does no I/O.
+func (s *Server) finish(ctx context.Context, lease *limiter.Lease, delivered bool) {
+	settle := lease.Rollback
+	if delivered {
+		settle = lease.Commit
+	}
+	if err := settle(ctx); err != nil {
+		s.opts.OnError(err)
+	}
 }
 
 // leaseShare returns how many leases one caller may have open. Where there are
