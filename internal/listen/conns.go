@@ -90,17 +90,35 @@ func (s *Conns) add(conn *Conn) bool {
 // now and when they come to wait for their client.
 func (s *Conns) drain() {
 	s.draining.Store(true)
-	s.mu.Lock()
-	var idle []*Conn
-	for c := range s.all {
-		if c.busy.Load() == 0 {
-			idle = append(idle, c)
-		}
-	}
-	s.mu.Unlock()
-	for _, c := range idle {
+	for _, c := range s.filter(func(c *Conn) bool { return c.busy.Load() == 0 }) {
 		_ = c.Close()
 	}
+}
+
+// CloseIdle closes the connections on which no request was under way for d.
+func (s *Conns) CloseIdle(d time.Duration) {
+	since := time.Now().Add(-d).UnixNano()
+	for _, c := range s.filter(func(c *Conn) bool { return c.busy.Load() == 0 && c.last.Load() <= since }) {
+		_ = c.Close()
+	}
+}
+
+// Busy returns the number of connections with a request under way.
+func (s *Conns) Busy() int {
+	return len(s.filter(func(c *Conn) bool { return c.busy.Load() > 0 }))
+}
+
+// filter returns the connections for which keep is true.
+func (s *Conns) filter(keep func(*Conn) bool) []*Conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var kept []*Conn
+	for c := range s.all {
+		if keep(c) {
+			kept = append(kept, c)
+		}
+	}
+	return kept
 }
 
 // idlest returns the connection to replace, or nil if all are busy.

@@ -32,6 +32,7 @@ type GRPCOptions struct {
 // GRPCService serves gRPC on one listener. It is a listen.Service.
 type GRPCService struct {
 	listener net.Listener
+	conns    *listen.Conns
 	server   *grpc.Server
 }
 
@@ -39,8 +40,9 @@ type GRPCService struct {
 const (
 	grpcHandshake  = 5 * time.Second
 	grpcIdle       = 15 * time.Minute
-	grpcHeaderSize = 16 << 10
-	grpcStreams    = 256 // calls of one connection at a time
+	grpcHeaderSize = 128 << 10 // more than Envoy accepts from a client, whose headers for tracing it passes on
+	grpcMessage    = 16 << 20  // more than Envoy makes of a client's headers
+	grpcStreams    = 256       // calls of one connection at a time
 	grpcMaxCalls   = 1024
 )
 
@@ -68,7 +70,7 @@ func (s *Server) GRPC(listener net.Listener, register func(grpc.ServiceRegistrar
 			return status.Error(codes.Unimplemented, "streams are not served")
 		}),
 		grpc.ConnectionTimeout(grpcHandshake), grpc.MaxHeaderListSize(grpcHeaderSize), grpc.MaxConcurrentStreams(grpcStreams),
-		grpc.MaxRecvMsgSize(int(s.opts.MaxBody)),
+		grpc.MaxRecvMsgSize(grpcMessage), grpc.ForceServerCodecV2(newTolerantCodec()),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: grpcIdle, Time: time.Minute, Timeout: grpcHandshake}),
 	}
 	if opts.TLS != nil {
@@ -76,7 +78,8 @@ func (s *Server) GRPC(listener net.Listener, register func(grpc.ServiceRegistrar
 	}
 	server := grpc.NewServer(options...)
 	register(server)
-	return &GRPCService{listen.NewConns(opts.MaxConns).Listener(listener), server}
+	conns := listen.NewConns(opts.MaxConns)
+	return &GRPCService{conns.Listener(listener), conns, server}
 }
 
 type callerKey struct{}
@@ -136,20 +139,36 @@ func (g *GRPCService) Serve() error {
 	return nil
 }
 
+// grpcGrace is the time for which a client without a call may take note of the
+// shutdown.
+const grpcGrace = time.Second
+
 // Shutdown stops accepting, waits for the calls under way until ctx ends, and
-// then cuts them off.
+// then cuts them off. Connections without a call get a moment to leave.
 func (g *GRPCService) Shutdown(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		g.server.GracefulStop()
 		close(done)
 	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		g.server.Stop()
-		<-done
-		return fmt.Errorf("calls are still under way on %s: %w", g.Addr(), ctx.Err())
+	const perGrace = 4
+	check := time.NewTicker(grpcGrace / perGrace)
+	defer check.Stop()
+	for {
+		select {
+		case <-done:
+			return nil
+		case <-check.C:
+			g.conns.CloseIdle(grpcGrace)
+		case <-ctx.Done():
+			busy := g.conns.Busy()
+			g.conns.CloseIdle(0) // or Stop waits for their handshakes
+			g.server.Stop()
+			<-done
+			if busy > 0 {
+				return fmt.Errorf("calls are still under way on %s: %w", g.Addr(), ctx.Err())
+			}
+			return nil
+		}
 	}
 }

@@ -2,7 +2,10 @@ package server
 
 import (
 	"context"
+	"encoding/binary"
+	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +18,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/listen"
+	"github.com/zeroae/zae-limiter-go/memory"
 )
 
 // spender is a service that spends one rpm of the caller for each check.
@@ -106,4 +110,141 @@ func TestGRPCWithManyIdleConnections(t *testing.T) {
 			t.Fatal(got)
 		}
 	}
+}
+
+// A connection without a call does not hold a shutdown up: neither one that never
+// spoke, nor one whose client does not react.
+func TestGRPCShutdownWithSilentConnections(t *testing.T) {
+	for name, preface := range map[string]string{"silent": "", "after the preface": "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newMemoryRig(t, Options{})
+			l, err := listen.Bind(t.Context(), "127.0.0.1:0", false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			service := r.GRPC(l, func(to grpc.ServiceRegistrar) { grpc_health_v1.RegisterHealthServer(to, spender{server: r.Server}) }, nil)
+			done := make(chan error, 1)
+			go func() { done <- service.Serve() }()
+			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			if _, err := io.WriteString(conn, preface); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(conn, make([]byte, 9)); err != nil { // the server's settings: it is served
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // gRPC itself waits for 5 s
+			defer cancel()
+			if err := service.Shutdown(ctx); err != nil {
+				t.Errorf("Shutdown: %v", err)
+			}
+			if err := <-done; err != nil {
+				t.Errorf("Serve: %v", err)
+			}
+		})
+	}
+}
+
+// A shutdown whose time is over reports the calls under way.
+func TestGRPCShutdownReportsCalls(t *testing.T) {
+	store := &heldStore{memory.New(nil), make(chan struct{}, 1), make(chan struct{})}
+	r := newRig(t, store, Options{})
+	l, err := listen.Bind(t.Context(), "127.0.0.1:0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := r.GRPC(l, func(to grpc.ServiceRegistrar) { grpc_health_v1.RegisterHealthServer(to, spender{server: r.Server}) }, nil)
+	done := make(chan error, 1)
+	go func() { done <- service.Serve() }()
+	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	go func() {
+		_, _ = grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "key"}, grpc.WaitForReady(true))
+	}()
+	<-store.begun
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := service.Shutdown(ended); err == nil || !strings.Contains(err.Error(), "calls are still under way") {
+		t.Errorf("Shutdown: %v", err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
+// rawCodec sends bytes as they are.
+type rawCodec struct{}
+
+func (rawCodec) Name() string { return "proto" }
+
+func (rawCodec) Marshal(v any) ([]byte, error) {
+	text, _ := v.(string)
+	return []byte(text), nil
+}
+
+func (rawCodec) Unmarshal([]byte, any) error { return nil }
+
+// A text that is not UTF-8 or long must reach the service, since Envoy admits a
+// client whose call fails.
+func TestGRPCDecodesAnyText(t *testing.T) {
+	r := newMemoryRig(t, Options{MaxBody: 1000})
+	l, err := listen.Bind(t.Context(), "127.0.0.1:0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard := make(chan string, 1)
+	service := r.GRPC(l, func(to grpc.ServiceRegistrar) { grpc_health_v1.RegisterHealthServer(to, listener{heard: heard}) }, nil)
+	done := make(chan error, 1)
+	go func() { done <- service.Serve() }()
+	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{}))) //nolint:staticcheck // a codec of bytes needs no buffers
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("x", 5<<20)
+	for _, test := range []struct {
+		message, want string
+		code          codes.Code
+	}{
+		{"\x0a\x03key", "key", codes.OK},
+		{"\x0a\x05k\xff\xfeey", "k\uFFFDey", codes.OK},
+		{"\x0a" + string(binary.AppendUvarint(nil, uint64(len(long)))) + long, long, codes.OK},
+		{"\x0a\x05k", "", codes.Internal},
+	} {
+		err := conn.Invoke(t.Context(), "/grpc.health.v1.Health/Check", test.message, new(string), grpc.WaitForReady(true))
+		if status.Code(err) != test.code {
+			t.Errorf("%.20q: %v, want %v", test.message, err, test.code)
+			continue
+		}
+		if test.code != codes.OK {
+			continue
+		}
+		if got := <-heard; got != test.want {
+			t.Errorf("%.20q: the service heard %.20q, want %.20q", test.message, got, test.want)
+		}
+	}
+	_ = conn.Close()
+	if err := service.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// listener is a service that passes on what it hears.
+type listener struct {
+	grpc_health_v1.UnimplementedHealthServer
+	heard chan string
+}
+
+func (s listener) Check(_ context.Context, req *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+	s.heard <- req.GetService()
+	return &grpc_health_v1.HealthCheckResponse{}, nil
 }

@@ -1,0 +1,80 @@
+package server
+
+import (
+	"bytes"
+	"unicode/utf8"
+
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// tolerantCodec decodes messages whose texts are not UTF-8, as Envoy sends them
+// when a client's header is not. gRPC's codec fails for them, and Envoy admits a
+// client whose call failed.
+type tolerantCodec struct{ encoding.CodecV2 }
+
+func newTolerantCodec() tolerantCodec { return tolerantCodec{encoding.GetCodecV2("proto")} }
+
+// Unmarshal decodes a message. It replaces bytes that are not UTF-8 by U+FFFD.
+func (c tolerantCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	err := c.CodecV2.Unmarshal(data, v)
+	message, ok := v.(proto.Message)
+	if err == nil || !ok {
+		return err
+	}
+	repaired, ok := repairTexts(data.Materialize(), message.ProtoReflect().Descriptor(), maxNesting)
+	if !ok {
+		return err
+	}
+	return proto.Unmarshal(repaired, message)
+}
+
+// maxNesting bounds the recursion of repairTexts.
+const maxNesting = 100
+
+// repairTexts returns an encoded message with its texts as valid UTF-8. It reports
+// false if the message is broken otherwise.
+func repairTexts(data []byte, of protoreflect.MessageDescriptor, nesting int) ([]byte, bool) {
+	if nesting == 0 {
+		return nil, false
+	}
+	out := make([]byte, 0, len(data))
+	for len(data) > 0 {
+		number, kind, tag := protowire.ConsumeTag(data)
+		if tag < 0 {
+			return nil, false
+		}
+		length := protowire.ConsumeFieldValue(number, kind, data[tag:])
+		if length < 0 {
+			return nil, false
+		}
+		field, rest := data[:tag+length], data[tag+length:]
+		data = rest
+		known := of.Fields().ByNumber(number)
+		if kind != protowire.BytesType || known == nil {
+			out = append(out, field...)
+			continue
+		}
+		content, _ := protowire.ConsumeBytes(field[tag:])
+		content, ok := repairField(content, known, nesting)
+		if !ok {
+			return nil, false
+		}
+		out = protowire.AppendBytes(append(out, field[:tag]...), content)
+	}
+	return out, true
+}
+
+// repairField repairs the content of a field.
+func repairField(content []byte, field protoreflect.FieldDescriptor, nesting int) ([]byte, bool) {
+	switch field.Kind() {
+	case protoreflect.StringKind:
+		return bytes.ToValidUTF8(content, []byte(string(utf8.RuneError))), true
+	case protoreflect.MessageKind:
+		return repairTexts(content, field.Message(), nesting-1)
+	}
+	return content, true
+}
