@@ -177,6 +177,11 @@ func TestAsANewUser(t *testing.T) {
 	if admitted < 1 || admitted >= 20 || !strings.Contains(refusal.body, `"violated-policies":["bytes"]`) {
 		t.Errorf("%d downloads, then %+v", admitted, refusal)
 	}
+	for name, key := range map[string]string{"not UTF-8": "k\xff\xfey", "long": strings.Repeat("k", 50_000)} { // Envoy would admit all if the call failed
+		if admitted, refusal = untilRefused(t, envoy.Addr("front"), key); admitted < 20 || !strings.Contains(refusal.body, `"violated-policies":["rpm"]`) {
+			t.Errorf("a key that is %s: %d admitted, then %+v", name, admitted, refusal)
+		}
+	}
 }
 
 // TestComposeNamesFilesThatExist checks what can be checked without Docker.

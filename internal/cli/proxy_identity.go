@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/textproto"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -99,7 +98,7 @@ func (i *proxyIdentity) applyJWT(o *proxyOptions, opts *proxy.Options) error {
 	if opts.Identify != nil {
 		return usagef("--jwt-key excludes a mapping with keys; choose one way to identify clients")
 	}
-	key, err := os.ReadFile(i.jwtKey)
+	key, err := readFile(i.jwtKey, nil)
 	if err != nil {
 		return usagef("--jwt-key: %v", err)
 	}
@@ -119,7 +118,7 @@ func (i *proxyIdentity) applyCredentials(opts *proxy.Options) error {
 	if opts.Identify == nil {
 		return usagef("--upstream-auth needs clients that are checked here: give a --mapping with keys, --jwt-key or --trust-header")
 	}
-	content, err := os.ReadFile(i.credentials)
+	content, err := readFile(i.credentials, nil)
 	if err != nil {
 		return usagef("--upstream-auth: %v", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -48,11 +47,7 @@ if there is a problem. FILE is a file of rules, or - for stdin.`,
 }
 
 func runServeRulesValidate(c *console, file string) error {
-	read := func() ([]byte, error) { return os.ReadFile(file) }
-	if file == "-" {
-		read = func() ([]byte, error) { return io.ReadAll(c.in) }
-	}
-	data, err := read()
+	data, err := readFile(file, c.in)
 	if err != nil {
 		return usagef("%v", err)
 	}

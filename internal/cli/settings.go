@@ -123,7 +123,7 @@ func readSettings(path string, cmd *cobra.Command) (map[string]setting, error) {
 	if path == "" {
 		return nil, nil
 	}
-	data, err := os.ReadFile(path)
+	data, err := readFile(path, nil)
 	if err != nil {
 		return nil, usagef("--config: %v", err)
 	}

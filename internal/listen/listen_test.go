@@ -309,3 +309,40 @@ func TestRunDrains(t *testing.T) {
 		})
 	}
 }
+
+// Connections without a request are closed, and those with one stay.
+func TestCloseIdle(t *testing.T) {
+	conns := listen.NewConns(0)
+	raw, err := listen.Bind(t.Context(), "127.0.0.1:0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := conns.Listener(raw)
+	defer func() { _ = l.Close() }()
+	clients := make([]net.Conn, 2)
+	for i := range clients {
+		if clients[i], err = new(net.Dialer).DialContext(t.Context(), "tcp", raw.Addr().String()); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = clients[i].Close() }()
+		served, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = served.Close() }()
+		if i == 0 {
+			listen.ConnOf(served.RemoteAddr()).Begin()
+		}
+	}
+	conns.CloseIdle(time.Hour)
+	if conns.Len() != 2 {
+		t.Errorf("%d connections are left after none was idle for an hour", conns.Len())
+	}
+	conns.CloseIdle(0)
+	if conns.Len() != 1 || conns.Busy() != 1 {
+		t.Errorf("%d connections are left, %d are busy", conns.Len(), conns.Busy())
+	}
+	if _, err := clients[1].Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the idle client reads %v", err)
+	}
+}
