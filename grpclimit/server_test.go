@@ -329,7 +329,7 @@ func TestServerWhoseClientLeavesDuringTheCharge(t *testing.T) {
 		w := start(t)
 		repo := memory.New(nil)
 		ctx, leave := context.WithCancel(t.Context())
-		defer leave()
+		t.Cleanup(leave)
 		var err error
 		w.lim, err = limiter.New(&cutOff{repotest.NewFaulty(repo, w.plan), leave}, &limiter.Options{Now: func() time.Time { return noon }})
 		check(t, err)

@@ -203,7 +203,7 @@ func TestClientGoneDuringTheAcquire(t *testing.T) {
 		r.lim = r.limiter(repo)
 		r.ok(r.lim.SetResourceDefaults(t.Context(), model, limiter.PerMinute("rpm", 3), limiter.PerMinute("tpm", 1000)))
 		ctx, leave := context.WithCancel(t.Context())
-		defer leave()
+		t.Cleanup(leave)
 		faulty := repotest.NewFaulty(repo, func(method string) repotest.Fault {
 			if method == "Credit" {
 				return fault

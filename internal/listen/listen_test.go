@@ -324,12 +324,12 @@ func TestCloseIdle(t *testing.T) {
 		if clients[i], err = new(net.Dialer).DialContext(t.Context(), "tcp", raw.Addr().String()); err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = clients[i].Close() }()
+		t.Cleanup(func() { _ = clients[i].Close() })
 		served, err := l.Accept()
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = served.Close() }()
+		t.Cleanup(func() { _ = served.Close() })
 		if i == 0 {
 			listen.ConnOf(served.RemoteAddr()).Begin()
 		}

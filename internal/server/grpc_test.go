@@ -203,7 +203,7 @@ func TestGRPCDecodesAnyText(t *testing.T) {
 	service := r.GRPC(l, func(to grpc.ServiceRegistrar) { grpc_health_v1.RegisterHealthServer(to, listener{heard: heard}) }, nil)
 	done := make(chan error, 1)
 	go func() { done <- service.Serve() }()
-	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{}))) //nolint:staticcheck // a codec of bytes needs no buffers
+	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{})))
 	if err != nil {
 		t.Fatal(err)
 	}
