@@ -46,3 +46,24 @@ func TestCancelEndsTheContext(t *testing.T) {
 		})
 	}
 }
+
+// A child ends with the context, and leaves no goroutine behind.
+func TestChildren(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		parent, leave := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
+		ctx, cancel := linger.Context(parent, time.Minute)
+		defer cancel()
+		child, drop := context.WithTimeout(ctx, time.Hour)
+		defer drop()
+		leave()
+		synctest.Wait()
+		if child.Err() != nil || ctx.Err() != nil || child.Value(key{}) != "value" {
+			t.Errorf("%v, %v, %v", child.Err(), ctx.Err(), child.Value(key{}))
+		}
+		time.Sleep(time.Minute + time.Second)
+		synctest.Wait()
+		if child.Err() == nil || ctx.Err() == nil {
+			t.Error("it did not end a minute after its parent")
+		}
+	})
+}
