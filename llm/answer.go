@@ -23,7 +23,8 @@ type Answer struct {
 	input     bool  // usage.Input is known
 	complete  bool  // usage is known
 	reported  bool  // usage holds a report that the end of a stream makes final
-	text      int64 // bytes of text in a stream
+	text      int64 // bytes of text in the body, or in the events that have ended
+	grown     bool  // the last call of writeEvent ended an event with text
 }
 
 // AnswerOptions configures NewAnswer.
@@ -64,6 +65,7 @@ func (a *Answer) Write(p []byte) (int, error) {
 		a.writeStream(p)
 	default:
 		a.scan.write(p)
+		a.text = a.scan.found.text
 	}
 	return len(p), nil
 }
@@ -76,7 +78,11 @@ func (a *Answer) Close() error {
 		z.copyTo(a)
 		a.opaque = true
 	}
-	if !a.stream && !a.complete {
+	switch {
+	case a.complete:
+	case a.stream:
+		a.endCut()
+	default:
 		a.endBody()
 	}
 	return nil
@@ -84,7 +90,7 @@ func (a *Answer) Close() error {
 
 // Usage returns the usage and reports whether it is final. If it is not, Input is
 // 0 unless the answer reported it, and Output is an estimate of what has arrived
-// so far.
+// so far: what the answer reported, or its text at four bytes a token.
 func (a *Answer) Usage() (u Usage, complete bool) {
 	u = a.usage
 	if !a.complete {
@@ -109,6 +115,7 @@ func (a *Answer) writeEvent(p []byte) int {
 		n, _ := a.Write(p)
 		return n
 	}
+	a.grown = false
 	n, ended := a.events.next(p, a.writeData)
 	if ended {
 		a.endEvent()
@@ -129,29 +136,57 @@ func (a *Answer) endBody() {
 	if found.usage == nil || found.usageParent != "" {
 		return
 	}
-	w := parseUsage(found.usage)
 	if a.format == Messages {
-		a.anthropic.merge(w)
-		a.usage, a.complete = a.anthropic.usage(), w.Output.known
+		a.mergeMessages(found.usage)
+		a.complete = a.anthropic.known()
 		return
 	}
-	if u, ok := w.openAI(); ok {
-		a.usage, a.complete = u, true
+	a.complete = a.merge(found.usage)
+}
+
+// endCut reads the event that the end of a stream left without its empty line. A
+// part of an event counts as text only.
+func (a *Answer) endCut() {
+	if a.scan.ended() {
+		a.endEvent()
+		return
 	}
+	a.text += a.scan.found.text
+	a.scan.reset()
+}
+
+// merge reads a usage of OpenAI's formats, and reports whether it is whole.
+// Numbers that are missing leave the values as they are.
+func (a *Answer) merge(usage []byte) (whole bool) {
+	w := parseUsage(usage)
+	input, output, cached := w.openAI()
+	if input.known {
+		a.input = true
+		a.usage.Input, a.usage.Cached = input.n, min(cached.n, input.n)
+	}
+	if output.known {
+		a.usage.Output = output.n
+	}
+	return input.known && (output.known || a.format == Embeddings)
+}
+
+// mergeMessages reads a usage of Anthropic's format.
+func (a *Answer) mergeMessages(usage []byte) {
+	a.anthropic.merge(parseUsage(usage))
+	a.usage, a.input = a.anthropic.usage(), a.anthropic.input.known
 }
 
 // endEvent reads the usage of an event.
 func (a *Answer) endEvent() {
 	found := a.scan.found
 	a.text += found.text
+	a.grown = found.text > 0
 	switch a.format {
 	case Messages:
 		a.endMessagesEvent(found)
 	case Responses:
 		if found.usage != nil && found.usageParent == "response" {
-			if u, ok := parseUsage(found.usage).openAI(); ok {
-				a.usage, a.complete = u, true
-			}
+			a.complete = a.merge(found.usage)
 		}
 	default:
 		a.endChunk(found)
@@ -164,11 +199,8 @@ func (a *Answer) endEvent() {
 // report replaces the one before.
 func (a *Answer) endMessagesEvent(found found) {
 	if found.usage != nil && found.usageParent != "response" {
-		w := parseUsage(found.usage)
-		a.anthropic.merge(w)
-		a.usage = a.anthropic.usage()
-		a.input = a.input || w.Input.known
-		a.reported = a.reported || found.usageParent == ""
+		a.mergeMessages(found.usage)
+		a.reported = a.anthropic.known() && (a.reported || found.usageParent == "")
 	}
 	if found.kind == "message_stop" {
 		a.complete = a.reported
@@ -179,9 +211,9 @@ func (a *Answer) endMessagesEvent(found found) {
 // last chunk, which has no choices. Some servers repeat it in every chunk.
 func (a *Answer) endChunk(found found) {
 	if found.usage != nil && found.usageParent == "" {
-		if u, ok := parseUsage(found.usage).openAI(); ok {
-			a.usage, a.input, a.reported = u, true, true
-			a.complete = a.complete || found.emptyChoices
+		if a.merge(found.usage) {
+			a.reported = true
+			a.complete = a.complete || found.isUsageChunk()
 		}
 	}
 	if string(a.start) == streamEnd {

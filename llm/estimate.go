@@ -10,11 +10,11 @@ func (l *Limiter) estimate(entity string, req *Request, names Limits, limits []l
 	}
 	u.Output = req.MaxOutput
 	if u.Output == 0 {
-		average, ok := l.averages.output(entity, req.Model)
+		each, ok := l.averages.output(entity, req.Model)
 		if !ok {
-			average = l.opts.Output * req.Choices
+			each = float64(l.opts.Output)
 		}
-		u.Output = average
+		u.Output = int64(min(each*float64(max(req.Choices, 1))+0.999, maxTokens)) // rounded up
 	}
 	u.Output = capOutput(u, names, limits)
 	return u

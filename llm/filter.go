@@ -10,13 +10,14 @@ type StreamFilter struct {
 	events  eventSplitter
 	scan    scanner
 	held    []byte // the event that has not ended
-	pass    bool   // the event is too long to be held
+	pass    bool   // the event is passed on as it arrives
 	dropped bool   // the last event was removed
 }
 
-// maxHeld bounds the bytes of an event that are held back. A chunk with usage is
-// much shorter.
-const maxHeld = 1 << 16
+const (
+	maxHeld    = 1 << 16 // bytes of an event with choices that are held back
+	maxUnknown = 1 << 20 // bytes of an event that may yet be the usage
+)
 
 // Filter returns the bytes to pass on after p has arrived. The result is valid
 // until the next call.
@@ -40,7 +41,7 @@ func (f *StreamFilter) Filter(p []byte) []byte {
 		switch {
 		case ended:
 			p = f.endEvent(p, &out)
-		case len(f.held) > maxHeld:
+		case len(f.held) > maxUnknown || len(f.held) > maxHeld && f.scan.found.choices:
 			f.pass = true
 			f.release(&out)
 		}
@@ -48,9 +49,13 @@ func (f *StreamFilter) Filter(p []byte) []byte {
 	return out.Bytes()
 }
 
-// Flush returns the bytes of an event that the end of the stream cut off.
+// Flush returns the bytes of an event that the end of the stream cut off. It
+// removes the usage if only its empty line is missing.
 func (f *StreamFilter) Flush() []byte {
 	var out bytes.Buffer
+	if f.scan.ended() && f.scan.found.isUsageChunk() {
+		f.held = f.held[:0]
+	}
 	f.release(&out)
 	return out.Bytes()
 }
@@ -62,8 +67,7 @@ func (f *StreamFilter) release(out *bytes.Buffer) {
 
 // endEvent passes or removes the event, with the LF that may end it.
 func (f *StreamFilter) endEvent(p []byte, out *bytes.Buffer) []byte {
-	found := f.scan.found
-	f.dropped = !f.pass && found.emptyChoices && found.usage != nil && found.usageParent == ""
+	f.dropped = !f.pass && f.scan.found.isUsageChunk()
 	if f.dropped {
 		f.held = f.held[:0]
 	} else {

@@ -38,16 +38,44 @@ func TestStreamFilterKeepsEverythingElse(t *testing.T) {
 		"usage beside choices": `data: {"choices":[{"delta":{}}],"usage":{"prompt_tokens":1}}` + "\n\n",
 		"no usage":             `data: {"choices":[],"prompt_filter_results":[]}` + "\n\n",
 		"null usage":           `data: {"choices":[],"usage":null}` + "\n\n",
-		"cut":                  `data: {"choices":[],"usage":{"prompt_tokens":1}}`,
+		"cut":                  `data: {"choices":[],"usage":{"prompt_tokens":1}`,
+		"error":                `data: {"error":{"message":"x"},"usage":{"prompt_tokens":1}}` + "\n\n",
+		"choices in an object": `data: {"choices":{"0":1},"usage":{"prompt_tokens":1}}` + "\n\n",
 		"not events":           `{"choices":[],"usage":{"prompt_tokens":1}}`,
 		"comments":             ": ping\n\n: ping\r\r\n\n\n\r\n",
-		"long":                 "data: " + strings.Repeat("x", 3*maxHeld) + "\n\ndata: y\n\n",
+		"long":                 "data: " + strings.Repeat("x", 2*maxUnknown) + "\n\ndata: y\n\n",
 	} {
 		for _, part := range []int{1, 2, 1000, len(text)} {
 			if got := filterAll(text, part); got != text {
 				t.Errorf("%s in parts of %d: %.200q", name, part, got)
 			}
 		}
+	}
+}
+
+func TestStreamFilterKnowsTheUsageInManyForms(t *testing.T) {
+	const first = "data: {\"choices\":[{\"delta\":{}}]}\n\n"
+	for name, chunk := range map[string]string{
+		"null":          `{"choices":null,"error":null,"usage":{"prompt_tokens":1}}` + "\n\n",
+		"absent":        `{"usage":{"prompt_tokens":1}}` + "\n\n",
+		"long before":   `{"choices":[],"x":"` + strings.Repeat("x", 3*maxHeld) + `","usage":{"prompt_tokens":1}}` + "\n\n",
+		"long after":    `{"usage":{"prompt_tokens":1},"x":"` + strings.Repeat("x", 3*maxHeld) + `","choices":[]}` + "\n\n",
+		"no empty line": `{"choices":[],"usage":{"prompt_tokens":1}}` + "\n",
+		"no line end":   `{"choices":[],"usage":{"prompt_tokens":1}}`,
+	} {
+		for _, part := range []int{7, 1000, len(chunk)} {
+			if got := filterAll(first+"data: "+chunk, part); got != first {
+				t.Errorf("%s in parts of %d: %.200q", name, part, got)
+			}
+		}
+	}
+}
+
+func TestStreamFilterPassesLongTextEarly(t *testing.T) {
+	var f StreamFilter
+	text := []byte(`data: {"choices":[{"delta":{"content":"` + strings.Repeat("x", 2*maxHeld))
+	if got := f.Filter(text); len(got) != len(text) {
+		t.Errorf("%d of %d bytes passed", len(got), len(text))
 	}
 }
 

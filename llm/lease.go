@@ -66,6 +66,9 @@ func (l *Lease) WriteContext(ctx context.Context, p []byte) (int, error) {
 	}
 	for n := 0; n < len(p); {
 		n += l.answer.writeEvent(p[n:])
+		if !l.answer.grown {
+			continue // a report at the end of a stream must not cut it
+		}
 		if err := l.extend(ctx); err != nil {
 			return n, err
 		}
@@ -73,22 +76,23 @@ func (l *Lease) WriteContext(ctx context.Context, p []byte) (int, error) {
 	return len(p), nil
 }
 
-// extend takes tokens until the lease covers what has arrived. An outage does not
-// stop a stream: its answer is charged at the end.
+// extend takes the steps by which the answer has outgrown the lease, all or none.
+// It takes nothing once the usage is final. An outage does not stop a stream: its
+// answer is charged at the end.
 func (l *Lease) extend(ctx context.Context) error {
-	u, _ := l.answer.Usage()
-	step := l.owner.opts.Step
-	for u.Output > l.estimate.Output+l.taken {
-		names := Limits{Total: l.names.Total, Output: l.names.Output}
-		if names == (Limits{}) {
-			return nil
-		}
-		err := l.Consume(ctx, names.Amounts(0, Usage{Output: step}))
-		if _, refused := errors.AsType[*limiter.ExceededError](err); refused {
-			return err
-		}
-		l.taken += step
+	u, final := l.answer.Usage()
+	missing := u.Output - l.estimate.Output - l.taken
+	names := Limits{Total: l.names.Total, Output: l.names.Output}
+	if final || missing <= 0 || names == (Limits{}) {
+		return nil
 	}
+	step := l.owner.opts.Step
+	more := ((missing-1)/step + 1) * step
+	err := l.Consume(ctx, names.Amounts(0, Usage{Output: more}))
+	if _, refused := errors.AsType[*limiter.ExceededError](err); refused {
+		return err
+	}
+	l.taken += more
 	return nil
 }
 
@@ -127,7 +131,7 @@ func (l *Lease) Commit(ctx context.Context) error {
 	u, reported := l.usage()
 	l.mu.Unlock()
 	if reported && l.request != nil {
-		l.owner.averages.learn(l.entity, l.request.Model, u.Output)
+		l.owner.averages.learn(l.entity, l.request.Model, float64(u.Output)/float64(max(l.request.Choices, 1)))
 	}
 	return l.commit(ctx, u)
 }

@@ -199,6 +199,128 @@ func TestStepsFollowAStream(t *testing.T) {
 	wantLeft(t, lim, limiter.Tokens("rpm", 99).And("tpm", -5))
 }
 
+func TestStepsCountTheTextOfCompletions(t *testing.T) {
+	lim := newLimiter(t, memory.New(nil), limiter.PerMinute("tpm", 40))
+	req, err := llm.ParseRequest(llm.Completions, []byte(`{"model":"m","stream":true,"max_tokens":10}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease, err := newCosts(t, lim, &llm.Options{Step: 10}).Acquire(ctx, "key", "m", req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	event := `data: {"choices":[{"text":"` + strings.Repeat("x", 20) + `"}]}` + "\n\n" // 5 tokens
+	n, err := lease.Answer("text/event-stream", "").Write([]byte(strings.Repeat(event, 20)))
+	if _, refused := errors.AsType[*limiter.ExceededError](err); !refused || n != 9*len(event) {
+		t.Errorf("wrote %d bytes, %v; want a refusal after 9 events", n, err)
+	}
+	if err := lease.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wantLeft(t, lim, limiter.Tokens("tpm", -5))
+}
+
+// TestFinalReportsDoNotCutAStream checks streams that are complete when their usage
+// turns out to be above the limit.
+func TestFinalReportsDoNotCutAStream(t *testing.T) {
+	const text, usage = `data: {"choices":[{"delta":{"content":"12345678"}}]}` + "\n\n", `"usage":{"prompt_tokens":5,"completion_tokens":5000}`
+	for name, tc := range map[string]struct {
+		format llm.Format
+		stream string
+	}{
+		"chat":         {llm.Chat, text + `data: {"choices":[],` + usage + "}\n\ndata: [DONE]\n\n"},
+		"finish chunk": {llm.Chat, text + `data: {"choices":[{"delta":{},"finish_reason":"stop"}],` + usage + "}\n\ndata: [DONE]\n\n"},
+		"messages": {llm.Messages, `data: {"type":"message_start","message":{"usage":{"input_tokens":5,"output_tokens":1}}}` + "\n\n" +
+			`data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":5000}}` + "\n\n" + `data: {"type":"message_stop"}` + "\n\n"},
+	} {
+		lim := newLimiter(t, memory.New(nil), limiter.PerMinute("tpm", 400))
+		req, err := llm.ParseRequest(tc.format, []byte(`{"model":"m","stream":true,"max_tokens":10}`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lease, err := newCosts(t, lim, &llm.Options{Step: 1}).Acquire(ctx, "key", "m", req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := lease.Answer("text/event-stream", "").Write([]byte(tc.stream)); n != len(tc.stream) || err != nil {
+			t.Errorf("%s: wrote %d of %d bytes, %v", name, n, len(tc.stream), err)
+		}
+		if err := lease.Commit(ctx); err != nil {
+			t.Fatal(err)
+		}
+		wantLeft(t, lim, limiter.Tokens("tpm", 400-5005))
+	}
+}
+
+func TestStepsAreTakenTogether(t *testing.T) {
+	charges := 0
+	repo := repotest.NewFaulty(memory.New(nil), func(method string) repotest.Fault {
+		if method == "Consume" {
+			charges++
+		}
+		return repotest.None
+	})
+	lease := acquire(t, newCosts(t, newLimiter(t, repo, limiter.PerMinute("tpm", 4000)), &llm.Options{Step: 10}), `{"model":"m","stream":true,"max_tokens":10}`)
+	charges = 0
+	event := `data: {"choices":[{"delta":{"content":"` + strings.Repeat("x", 4000) + `"}}]}` + "\n\n"
+	if _, err := lease.Answer("text/event-stream", "").Write([]byte(event)); err != nil || charges != 1 {
+		t.Errorf("%d charges for one event, %v; want 1", charges, err)
+	}
+	if got := lease.Consumed().Get("tpm"); got != 1000 {
+		t.Errorf("the lease holds %d tokens, want 1000", got)
+	}
+}
+
+func TestCutBodiesAreChargedByTheirText(t *testing.T) {
+	lim := newLimiter(t, memory.New(nil), limiter.PerMinute("tpm", 10_000))
+	lease := acquire(t, newCosts(t, lim, nil), `{"model":"m","max_tokens":10}`)
+	_, _ = lease.Write([]byte(`{"choices":[{"message":{"content":"` + strings.Repeat("word ", 4000)))
+	if err := lease.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wantLeft(t, lim, limiter.Tokens("tpm", 5000))
+}
+
+func TestMissingNumbersKeepTheEstimate(t *testing.T) {
+	for usage, want := range map[string]int64{
+		`{"prompt_tokens":30}`:                            30 + 50,
+		`{"prompt_tokens":30,"completion_tokens":-9}`:     30 + 50,
+		`{"prompt_tokens":-30,"completion_tokens":-9}`:    2 + 50,
+		`{"prompt_tokens":-30,"completion_tokens":70}`:    2 + 70,
+		`{"prompt_tokens":30,"completion_tokens":0}`:      30,
+		`{"input_tokens":30,"output_tokens":9}`:           30 + 9,
+		`{"prompt_tokens":"30","completion_tokens":null}`: 2 + 50,
+	} {
+		lim := newLimiter(t, memory.New(nil), limiter.PerMinute("tpm", 1000))
+		lease := acquire(t, newCosts(t, lim, nil), `{"model":"m","messages":["12345678"],"max_tokens":50}`)
+		_, _ = lease.Write([]byte(`{"usage":` + usage + `}`))
+		if err := lease.Commit(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if left, err := lim.Available(ctx, "key", "m"); err != nil || 1000-left.Get("tpm") != want {
+			t.Errorf("%s: charged %d, %v; want %d", usage, 1000-left.Get("tpm"), err, want)
+		}
+	}
+}
+
+func TestAveragesAreForOneChoice(t *testing.T) {
+	costs := newCosts(t, newLimiter(t, memory.New(nil), limiter.PerMinute("tpm", 100_000)), nil)
+	for _, step := range []struct {
+		n        string
+		output   string
+		estimate int64
+	}{{"10", "1000", 5120}, {"1", "100", 100}, {"3", "300", 300}} {
+		lease := acquire(t, costs, `{"model":"m","n":`+step.n+`}`)
+		if got := lease.Estimate().Output; got != step.estimate {
+			t.Errorf("n = %s: estimate %d, want %d", step.n, got, step.estimate)
+		}
+		_, _ = lease.Write([]byte(`{"usage":{"prompt_tokens":1,"completion_tokens":` + step.output + `}}`))
+		if err := lease.Commit(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestOutages(t *testing.T) {
 	down := false
 	repo := repotest.NewFaulty(memory.New(nil), func(string) repotest.Fault {

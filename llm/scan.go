@@ -20,25 +20,25 @@ type scanner struct {
 	usageAt  int    // its depth; 0 if none is being captured
 	overflow bool   // the captured object is too long
 
-	found   found
-	choices choicesState
+	found found
+	begun bool // the text has a value
 }
 
 // found holds what the scanner has found in one text.
 type found struct {
-	usage        []byte // the object "usage", of the text itself or of its "message" or "response"
-	usageParent  string // "", "message" or "response"
-	kind         string // the field "type"
-	text         int64  // bytes of the text that the answer consists of
-	emptyChoices bool   // "choices" is an empty list
+	usage       []byte // the object "usage", of the text itself or of its "message" or "response"
+	usageParent string // "", "message" or "response"
+	kind        string // the field "type"
+	text        int64  // bytes of the text that the answer consists of
+	choices     bool   // "choices" has an item
+	failed      bool   // "error" has a value
 }
 
-type choicesState int
-
-const (
-	choicesUnknown choicesState = iota
-	choicesOpened
-)
+// isUsageChunk reports whether the text is the chunk of OpenAI's streams that
+// holds the usage and nothing else. Some servers leave its choices out.
+func (f *found) isUsageChunk() bool {
+	return f.usage != nil && f.usageParent == "" && !f.choices && !f.failed
+}
 
 const (
 	tracked  = 8       // depths with names; deeper values are skipped
@@ -47,9 +47,9 @@ const (
 )
 
 // names lists the fields that the scanner looks at. The value is true for the
-// fields of a delta that hold text of the answer.
+// fields that hold text of the answer.
 var names = map[string]bool{
-	"usage": false, "message": false, "response": false, "choices": false, "type": false,
+	"usage": false, "message": false, "response": false, "choices": false, "type": false, "error": false, "output": false, "input": false,
 	"delta": true, "content": true, "text": true, "refusal": true, "reasoning": true, "reasoning_content": true,
 	"arguments": true, "partial_json": true, "thinking": true,
 }
@@ -132,10 +132,9 @@ func (s *scanner) structure(c byte) {
 	switch c {
 	case ' ', '\n', '\r', '\t':
 		return
-	case ']':
-		s.found.emptyChoices = s.found.emptyChoices || s.choices == choicesOpened
 	}
-	s.choices = choicesUnknown
+	s.begun = true
+	s.noteField(c)
 	switch c {
 	case '"':
 		s.beginString()
@@ -150,6 +149,22 @@ func (s *scanner) structure(c byte) {
 	}
 }
 
+// noteField notes that "choices" has an item, or "error" a value, which begins
+// with c.
+func (s *scanner) noteField(c byte) {
+	switch {
+	case s.depth == 2 && s.isList[2] && s.path[2] == "choices" && c != ']':
+		s.found.choices = true
+	case s.depth == 1 && !s.isKey[1] && s.path[1] == "choices" && c == '{':
+		s.found.choices = true
+	case s.depth == 1 && !s.isKey[1] && s.path[1] == "error" && (c == '{' || c == '"'):
+		s.found.failed = true
+	}
+}
+
+// ended reports whether the text holds a whole value.
+func (s *scanner) ended() bool { return s.begun && s.depth == 0 && !s.inString }
+
 // setKey notes whether the next string at this depth is a name.
 func (s *scanner) setKey(is bool) {
 	if s.depth < tracked {
@@ -162,9 +177,6 @@ func (s *scanner) open(c byte) {
 	if c == '{' && wanted {
 		s.usage, s.usageAt, s.overflow = append([]byte(nil), c), s.depth+1, false
 		s.found.usageParent = parent
-	}
-	if c == '[' && s.depth == 1 && s.path[1] == "choices" {
-		s.choices = choicesOpened
 	}
 	s.depth++
 	if s.depth < tracked {
@@ -206,13 +218,24 @@ func (s *scanner) beginString() {
 	}
 	isName := s.isKey[s.depth]
 	s.keep = isName || s.depth == 1 && s.path[1] == "type"
-	s.counted = !isName && names[s.path[s.depth]] && s.inDelta()
+	s.counted = !isName && s.isText()
 	s.word = s.word[:0]
 }
 
-// inDelta reports whether the current value is part of a field "delta".
-func (s *scanner) inDelta() bool {
-	return slices.Contains(s.path[1:s.depth+1], "delta")
+// isText reports whether the current value is text of the answer. Streams have it
+// in "delta", or in the choices of completions. Bodies have it in "choices",
+// "output" or "content", where "input" holds the arguments of a tool. Other events
+// repeat what came before.
+func (s *scanner) isText() bool {
+	path := s.path[1 : s.depth+1]
+	if len(path) == 0 {
+		return false
+	}
+	if path[0] == "content" && slices.Contains(path, "input") {
+		return true
+	}
+	inAnswer := path[0] == "choices" || path[0] == "output" || path[0] == "content" || slices.Contains(path, "delta")
+	return inAnswer && names[path[len(path)-1]]
 }
 
 func (s *scanner) endString() {

@@ -68,8 +68,8 @@ type details struct {
 	Cached count `json:"cached_tokens"`
 }
 
-// count is a number of tokens in an answer. A value that is no number counts as
-// absent.
+// count is a number of tokens in an answer. A value that is no number or negative
+// counts as absent.
 type count struct {
 	n     int64
 	known bool
@@ -77,8 +77,8 @@ type count struct {
 
 // UnmarshalJSON reads a number. It never fails, so that the other fields are read.
 func (c *count) UnmarshalJSON(text []byte) error {
-	if n, err := strconv.ParseFloat(string(text), 64); err == nil {
-		*c = count{int64(min(max(n, 0), maxTokens)), true}
+	if n, err := strconv.ParseFloat(string(text), 64); err == nil && n >= 0 {
+		*c = count{int64(min(n, maxTokens)), true}
 	}
 	return nil
 }
@@ -90,14 +90,13 @@ func parseUsage(text []byte) wireUsage {
 	return w
 }
 
-// openAI converts the usage of OpenAI's formats. It returns false if the object
-// holds no usage.
-func (w wireUsage) openAI() (Usage, bool) {
-	input, output, cached := w.Prompt, w.Completion, w.PromptDetails.Cached
-	if !input.known {
-		input, output, cached = w.Input, w.Output, w.InputDetails.Cached
-	}
-	return Usage{Input: input.n, Output: output.n, Cached: min(cached.n, input.n)}, input.known
+// openAI returns the numbers of OpenAI's formats, under either of their names.
+func (w wireUsage) openAI() (input, output, cached count) {
+	input, output, cached = w.Input, w.Output, w.InputDetails.Cached
+	replace(&input, w.Prompt)
+	replace(&output, w.Completion)
+	replace(&cached, w.PromptDetails.Cached)
+	return input, output, cached
 }
 
 // anthropic collects the parts of a usage of Anthropic's format, where a later
@@ -116,6 +115,9 @@ func replace(old *count, latest count) {
 		*old = latest
 	}
 }
+
+// known reports whether prompt and answer are known.
+func (a *anthropic) known() bool { return a.input.known && a.output.known }
 
 func (a *anthropic) usage() Usage {
 	return Usage{Input: clampTokens(a.input.n + a.creation.n + a.read.n), Output: a.output.n, Cached: a.read.n}
