@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -61,6 +63,41 @@ func (o object) raw(name string) []byte {
 		return nil
 	}
 	return o.text[at.start:at.end]
+}
+
+// boolean returns the value of a field, or false if it is absent or null.
+func (o object) boolean(name string) (bool, error) {
+	switch raw := o.raw(name); string(raw) {
+	case "true":
+		return true, nil
+	case "", "false":
+		return false, nil
+	default:
+		return false, wrongType(name, raw, "true or false")
+	}
+}
+
+// whole returns the value of a field, or 0 if it is absent or null. A number with
+// an exponent or a fraction of zero is whole too.
+func (o object) whole(name string) (int64, error) {
+	raw := o.raw(name)
+	if raw == nil {
+		return 0, nil
+	}
+	if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
+		return n, nil
+	}
+	n, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || n != math.Trunc(n) || n < -1<<63 || n >= 1<<63 {
+		return 0, wrongType(name, raw, "a whole number of at most 64 bits")
+	}
+	return int64(n), nil
+}
+
+// wrongType returns the error of a field with a value that an API could understand
+// in another way.
+func wrongType(name string, raw []byte, want string) error {
+	return &limiter.InvalidError{Field: name, Value: fmt.Sprintf("%.20s", raw), Reason: "must be " + want}
 }
 
 // decode decodes a field into v. A field that is absent, null or of another type

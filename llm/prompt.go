@@ -87,7 +87,7 @@ func (p *prompt) addValue(raw []byte) {
 func (p *prompt) addString(name string, quoted []byte) {
 	inner := quoted[1 : len(quoted)-1]
 	switch {
-	case name == "data" || name == "file_data" || bytes.HasPrefix(inner, []byte("data:")):
+	case isBinary(name, inner):
 		p.tokens += min(binaryTokens, int64(len(inner)))
 	case p.count == nil:
 		p.bytes += int64(len(inner))
@@ -96,4 +96,40 @@ func (p *prompt) addString(name string, quoted []byte) {
 		_ = json.Unmarshal(quoted, &text)
 		p.addText([]byte(text))
 	}
+}
+
+// isBinary reports whether a string is an image, a sound or a file: base64 in a
+// field that the formats have for it, or a data URL with a media type. Any other
+// string is text, whatever it starts with.
+func isBinary(name string, text []byte) bool {
+	switch name {
+	case "data":
+		return isBase64(text)
+	case "file_data", "url", "image_url":
+		head, content, found := bytes.Cut(text, []byte(";base64,"))
+		media, isData := bytes.CutPrefix(head, []byte("data:"))
+		if !found {
+			return name == "file_data" && isBase64(text)
+		}
+		return isData && len(media) < maxMedia && bytes.Contains(media, []byte("/")) && isBase64(content)
+	}
+	return false
+}
+
+const maxMedia = 256 // bytes of a media type
+
+// isBase64 reports whether all bytes are digits of base64, in JSON that may escape
+// slashes and ends of lines.
+func isBase64(text []byte) bool {
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if c == '\\' && bytes.ContainsAny(text[i+1:i+2], "/nr") { // valid JSON has a byte after it
+			i++
+			continue
+		}
+		if letter := c|0x20 >= 'a' && c|0x20 <= 'z'; !letter && (c < '0' || c > '9') && strings.IndexByte("+/=-_", c) < 0 {
+			return false
+		}
+	}
+	return true
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
 )
@@ -35,7 +37,9 @@ const (
 )
 
 // ParseRequest reads the body of a request. The error is a *limiter.InvalidError:
-// the body is no JSON object, repeats a field, or names no model.
+// the body is no JSON object, repeats a field, spells one in another case, names
+// no model, or has a value of the wrong type, which a lenient API could read in
+// another way.
 func ParseRequest(f Format, body []byte, opts *RequestOptions) (*Request, error) {
 	o, err := parseObject(body)
 	if err != nil {
@@ -49,12 +53,44 @@ func ParseRequest(f Format, body []byte, opts *RequestOptions) (*Request, error)
 	if r.Model == "" || len(r.Model) > maxModel {
 		return nil, &limiter.InvalidError{Field: "model", Value: fmt.Sprintf("%.20s", r.Model), Reason: fmt.Sprintf("must be the name of a model, with at most %d characters", maxModel)}
 	}
-	o.decode("stream", &r.Stream)
-	r.StreamUsage = o.streamUsage()
+	if err := r.readFields(o); err != nil {
+		return nil, err
+	}
 	r.Prompt = promptTokens(f, r.Model, o, opts.Count)
-	r.Choices = o.choices(f)
-	r.MaxOutput = clampTokens(o.maxOutput(f) * r.Choices)
 	return r, nil
+}
+
+// readFields reads the fields that decide about the answer.
+func (r *Request) readFields(o object) (err error) {
+	if err := o.checkCase(r.Format); err != nil {
+		return err
+	}
+	if r.Stream, err = o.boolean("stream"); err != nil {
+		return err
+	}
+	if r.StreamUsage, err = o.streamUsage(r.Format); err != nil {
+		return err
+	}
+	if r.Choices, err = o.choices(r.Format); err != nil {
+		return err
+	}
+	most, err := o.maxOutput(r.Format)
+	r.MaxOutput = clampTokens(most * r.Choices)
+	return err
+}
+
+// checkCase rejects a field that has the name of one that is read, in another
+// case: some APIs ignore case.
+func (o object) checkCase(f Format) error {
+	read := slices.Concat([]string{"model", "stream", "stream_options", "n", "best_of"}, maximumFields[f], promptFields[f], schemaFields)
+	for name := range o.fields {
+		for _, known := range read {
+			if name != known && strings.EqualFold(name, known) {
+				return invalidBody(fmt.Sprintf("has the field %.40q, which must be spelled %q", name, known))
+			}
+		}
+	}
+	return nil
 }
 
 // asksForStreamUsage reports whether streams of a format contain their usage only
@@ -62,34 +98,42 @@ func ParseRequest(f Format, body []byte, opts *RequestOptions) (*Request, error)
 func (f Format) asksForStreamUsage() bool { return f == Chat || f == Completions }
 
 // streamUsage reports whether the request asks for the usage of a stream.
-func (o object) streamUsage() bool {
+func (o object) streamUsage(f Format) (bool, error) {
 	raw := o.raw("stream_options")
-	if raw == nil {
-		return false
+	if raw == nil || !f.asksForStreamUsage() {
+		return false, nil
 	}
 	options, err := parseObject(raw)
-	asked := false
-	if err == nil {
-		options.decode("include_usage", &asked)
+	if err != nil {
+		return false, wrongType("stream_options", raw, "an object without repeated fields")
 	}
-	return asked
+	return options.boolean("include_usage")
 }
 
 // choices returns the number of answers that a request asks for.
-func (o object) choices(f Format) int64 {
-	n, best, prompts := int64(1), int64(1), int64(1)
-	if f == Chat || f == Completions {
-		o.decode("n", &n)
+func (o object) choices(f Format) (int64, error) {
+	most, prompts := int64(1), int64(1)
+	for _, name := range choiceFields[f] {
+		n, err := o.whole(name)
+		if err != nil {
+			return 0, err
+		}
+		most = max(most, n)
 	}
 	if f == Completions {
-		o.decode("best_of", &best)
 		var list []json.RawMessage
 		o.decode("prompt", &list)
 		if len(list) > 0 && !bytes.ContainsAny(list[0][:1], "-0123456789") { // not a list of tokens
 			prompts = int64(len(list))
 		}
 	}
-	return min(max(n, best, 1), 1<<20) * min(prompts, 1<<20)
+	return min(most, 1<<20) * min(prompts, 1<<20), nil
+}
+
+// choiceFields lists the fields that ask for several answers. The largest counts.
+var choiceFields = map[Format][]string{
+	Chat:        {"n"},
+	Completions: {"n", "best_of"},
 }
 
 // maximumFields lists the fields that bound an answer, the first of them first.
@@ -102,14 +146,17 @@ var maximumFields = map[Format][]string{
 
 // maxOutput returns the maximum that a request sets for one answer, at most
 // maxTokens / 2^20 so that it can be multiplied.
-func (o object) maxOutput(f Format) int64 {
+func (o object) maxOutput(f Format) (most int64, err error) {
 	for _, name := range maximumFields[f] {
-		var n int64
-		if o.decode(name, &n); n > 0 {
-			return min(n, maxTokens>>20)
+		n, err := o.whole(name)
+		if err != nil {
+			return 0, err
+		}
+		if most == 0 {
+			most = min(max(n, 0), maxTokens>>20)
 		}
 	}
-	return 0
+	return most, nil
 }
 
 // clampTokens bounds a number of tokens.

@@ -45,16 +45,21 @@ func TestParseRequest(t *testing.T) {
 			Chat, `{"model":"m","messages":[{"role":"user","content":"12345678"}],"max_completion_tokens":100,"max_tokens":7,"n":3}`,
 			Request{Model: "m", Prompt: 3, MaxOutput: 300, Choices: 3},
 		},
-		"older maximum":   {Chat, `{"model":"m","max_tokens":7}`, Request{Model: "m", MaxOutput: 7, Choices: 1}},
-		"names are exact": {Chat, `{"Model":"cheap","model":"m","MAX_TOKENS":5}`, Request{Model: "m", Choices: 1}},
-		"escaped name":    {Chat, `{"mod\u0065l":"m"}`, Request{Model: "m", Choices: 1}},
-		"stream":          {Chat, ` { "stream" : true , "model" : "m" } `, Request{Model: "m", Choices: 1, Stream: true}},
+		"older maximum": {Chat, `{"model":"m","max_tokens":7}`, Request{Model: "m", MaxOutput: 7, Choices: 1}},
+		"other names":   {Chat, `{"X_Model":"cheap","model":"m","MAX_OUTPUT_TOKENS":5}`, Request{Model: "m", Choices: 1}},
+		"escaped name":  {Chat, `{"mod\u0065l":"m"}`, Request{Model: "m", Choices: 1}},
+		"stream":        {Chat, ` { "stream" : true , "model" : "m" } `, Request{Model: "m", Choices: 1, Stream: true}},
 		"stream usage": {
 			Chat, `{"model":"m","stream":true,"stream_options":{"include_usage":true}}`,
 			Request{Model: "m", Choices: 1, Stream: true, StreamUsage: true},
 		},
-		"wrong types": {
-			Chat, `{"model":"m","n":"many","max_tokens":1.5,"stream":"yes","stream_options":[]}`,
+		"nulls": {
+			Chat, `{"model":"m","n":null,"max_tokens":null,"stream":null,"stream_options":null}`,
+			Request{Model: "m", Choices: 1},
+		},
+		"whole numbers": {Chat, `{"model":"m","n":2.0,"max_tokens":1e3}`, Request{Model: "m", MaxOutput: 2000, Choices: 2}},
+		"fields of other formats": {
+			Messages, `{"model":"m","n":"x","best_of":"x","max_completion_tokens":"x","stream_options":7}`,
 			Request{Model: "m", Choices: 1},
 		},
 		"huge numbers": {
@@ -105,11 +110,56 @@ func TestParseRequestRejects(t *testing.T) {
 		"long model":      `{"model":"` + strings.Repeat("x", 300) + `"}`,
 		"model twice":     `{"model":"cheap","model":"dear"}`,
 		"model escaped":   `{"model":"cheap","mod\u0065l":"dear"}`,
+		"Model":           `{"Model":"cheap","model":"m"}`,
+		"MAX_TOKENS":      `{"model":"m","MAX_TOKENS":5}`,
+		"long s":          `{"model":"m","ſtream":true}`,
+		"stream 1":        `{"model":"m","stream":1}`,
+		"stream as text":  `{"model":"m","stream":"true"}`,
+		"options list":    `{"model":"m","stream_options":[]}`,
+		"options twice":   `{"model":"m","stream_options":{"include_usage":false,"include_usage":true}}`,
+		"usage 1":         `{"model":"m","stream_options":{"include_usage":1}}`,
+		"maximum as text": `{"model":"m","max_tokens":"100"}`,
+		"older maximum":   `{"model":"m","max_completion_tokens":5,"max_tokens":"100"}`,
+		"fraction":        `{"model":"m","max_tokens":1.5}`,
+		"above int64":     `{"model":"m","max_tokens":9223372036854775808}`,
+		"far above":       `{"model":"m","n":1e999}`,
+		"n in a list":     `{"model":"m","n":[2]}`,
 		"too deep":        `{"model":"m","x":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`,
 	} {
 		_, err := ParseRequest(Chat, []byte(body), nil)
 		if _, ok := errors.AsType[*limiter.InvalidError](err); !ok {
 			t.Errorf("%s: error %v, want an InvalidError", name, err)
+		}
+	}
+}
+
+// TestOnlyFilesCountAsOne checks that a text does not get cheaper by looking
+// like a file.
+func TestOnlyFilesCountAsOne(t *testing.T) {
+	const size = 40_000
+	base64, text := strings.Repeat("AB+/", size/4), strings.Repeat("say ", size/4)
+	for content, want := range map[string]int64{
+		`"data:` + text + `"`:                                        size / 4,
+		`{"text":"data:image/png;base64,` + base64 + `"}`:            size / 4,
+		`{"url":"data:` + text + `"}`:                                size / 4,
+		`{"url":"data:` + text + `/x;base64,"}`:                      size / 4,
+		`{"url":"data:image/png;base64,` + text + `"}`:               size / 4,
+		`{"url":"data:text/plain,` + text + `"}`:                     size / 4,
+		`{"data":"` + text + `"}`:                                    size / 4,
+		`{"file_data":"` + text + `"}`:                               size / 4,
+		`{"url":"data:image/png;base64,` + base64 + `"}`:             binaryTokens,
+		`{"url":"data:image\/png;base64,` + base64 + `\/\n"}`:        binaryTokens,
+		`{"image_url":"data:image/png;x=y;base64,` + base64 + `"}`:   binaryTokens,
+		`{"file_data":"data:application/pdf;base64,` + base64 + `"}`: binaryTokens,
+		`{"file_data":"` + base64 + `"}`:                             binaryTokens,
+		`{"data":"` + base64 + `","format":""}`:                      binaryTokens,
+	} {
+		req, err := ParseRequest(Chat, []byte(`{"model":"m","messages":[`+content+`]}`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if req.Prompt < want || req.Prompt > want+100 {
+			t.Errorf("%.60s: %d tokens, want %d", content, req.Prompt, want)
 		}
 	}
 }
