@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 
 	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/llm"
@@ -23,17 +22,25 @@ type answerBody struct {
 	err     error             // of inner, after pending
 }
 
+// newAnswerBody begins to read an answer with the lease. It makes a stream plain if
+// the proxy has to look into it before its end.
 func newAnswerBody(ctx context.Context, c *call, resp *http.Response) *answerBody {
-	b := &answerBody{ctx: ctx, call: c, inner: resp.Body}
-	stream := strings.HasPrefix(strings.ToLower(resp.Header.Get("Content-Type")), "text/event-stream")
-	encoding := strings.ToLower(resp.Header.Get("Content-Encoding"))
-	if c.addUsage && stream && (encoding == "" || encoding == "identity") {
-		b.filter = &llm.StreamFilter{}
-		resp.Header.Del("Content-Length")
-		resp.ContentLength = -1
+	stream := c.request != nil && isStream(resp.Header)
+	if stream && encodingOf(resp.Header) == "gzip" && c.readsEvents() {
+		decompress(resp)
 	}
+	b := &answerBody{ctx: ctx, call: c, inner: resp.Body}
+	if stream && c.addUsage && encodingOf(resp.Header) == "" {
+		b.filter = &llm.StreamFilter{}
+		forgetLength(resp)
+	}
+	c.lease.Answer(resp.Header.Get("Content-Type"), resp.Header.Get("Content-Encoding"))
 	return b
 }
+
+// readsEvents reports whether the proxy has to look into a stream before its end:
+// to remove the usage, or to take steps.
+func (c *call) readsEvents() bool { return c.addUsage || c.proxy.opts.Step > 0 }
 
 // Read returns the bytes of the answer as they arrive.
 func (b *answerBody) Read(p []byte) (int, error) {

@@ -122,7 +122,7 @@ func (c *call) inspect(w http.ResponseWriter, r *http.Request, format llm.Format
 		r.Header.Del("Content-Encoding")
 	}
 	c.setBody(r, body)
-	limitEncodings(r.Header, c.addUsage)
+	limitEncodings(r.Header, c.request.Stream && c.readsEvents())
 	return content.held, nil
 }
 
@@ -135,7 +135,7 @@ func (c *call) setBody(r *http.Request, body []byte) {
 }
 
 // limitEncodings asks for an answer that the proxy can read: plain, or gzip where
-// the client accepts it and the proxy has nothing to remove.
+// the client accepts it and the proxy can wait for the end of the answer.
 func limitEncodings(h http.Header, plain bool) {
 	encoding := "identity"
 	for name := range strings.SplitSeq(strings.ToLower(strings.Join(h.Values("Accept-Encoding"), ",")), ",") {

@@ -46,7 +46,6 @@ func answered(resp *http.Response) error {
 	case status < 200 || status >= 300:
 		c.end(func() error { return c.lease.CommitRequest(ctx) })
 	default:
-		c.lease.Answer(resp.Header.Get("Content-Type"), resp.Header.Get("Content-Encoding"))
 		resp.Body = newAnswerBody(ctx, c, resp)
 	}
 	return nil
