@@ -43,8 +43,8 @@ func (l *Lease) begin(contentType, encoding string) {
 	}
 }
 
-// Write reads the next part of the answer. If Options.Step is set and the answer
-// has outgrown what the lease holds, Write takes more from the limits. If they
+// Write reads the next part of the answer. If Options.Step is set and the text of a
+// stream has outgrown what the lease holds, Write takes more from the limits. If they
 // have no room, it returns an *limiter.ExceededError and the number of bytes up to
 // the end of the event that did not fit. The caller should cut the answer there
 // and commit the lease. Otherwise the error is nil.

@@ -31,8 +31,9 @@ type Options struct {
 	Output int64
 	// Step, if above 0, is the number of tokens by which the lease of a stream is
 	// extended with Consume when its answer outgrows the estimate. A stream whose
-	// limit has no room for another step is refused in Lease.Write. By default,
-	// an answer may exceed its estimate, and leaves debt.
+	// limit has no room for another step is refused in Lease.Write. A gzip stream
+	// is not extended, since it is read at its end. By default, an answer may
+	// exceed its estimate, and leaves debt.
 	Step int64
 	// MaxEntries bounds the entities and models whose average answer is
 	// remembered, and the buckets whose limits are; default 10,000.
