@@ -43,7 +43,6 @@ func TestStreamFilterKeepsEverythingElse(t *testing.T) {
 		"choices in an object": `data: {"choices":{"0":1},"usage":{"prompt_tokens":1}}` + "\n\n",
 		"not events":           `{"choices":[],"usage":{"prompt_tokens":1}}`,
 		"comments":             ": ping\n\n: ping\r\r\n\n\n\r\n",
-		"long":                 "data: " + strings.Repeat("x", 2*maxUnknown) + "\n\ndata: y\n\n",
 	} {
 		for _, part := range []int{1, 2, 1000, len(text)} {
 			if got := filterAll(text, part); got != text {
@@ -71,11 +70,21 @@ func TestStreamFilterKnowsTheUsageInManyForms(t *testing.T) {
 	}
 }
 
-func TestStreamFilterPassesLongTextEarly(t *testing.T) {
-	var f StreamFilter
-	text := []byte(`data: {"choices":[{"delta":{"content":"` + strings.Repeat("x", 2*maxHeld))
-	if got := f.Filter(text); len(got) != len(text) {
-		t.Errorf("%d of %d bytes passed", len(got), len(text))
+// TestStreamFilterPassesLongEventsEarly checks that memory stays bounded, and that
+// a long text is not held back until it ends.
+func TestStreamFilterPassesLongEventsEarly(t *testing.T) {
+	for name, text := range map[string]string{
+		"text":    `data: {"choices":[{"delta":{"content":"` + strings.Repeat("x", 2*maxHeld),
+		"unknown": `data: ` + strings.Repeat("x", 2*maxUnknown),
+	} {
+		var f StreamFilter
+		if got := f.Filter([]byte(text)); string(got) != text {
+			t.Errorf("%s: %d of %d bytes passed", name, len(got), len(text))
+		}
+		const rest = "\n\ndata: y\n\n"
+		if got := f.Filter([]byte(rest)); string(got) != rest {
+			t.Errorf("%s: %q passed after it", name, got)
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ type found struct {
 	usageParent string // "", "message" or "response"
 	kind        string // the field "type"
 	text        int64  // bytes of the text that the answer consists of
-	choices     bool   // "choices" has an item
+	choices     bool   // "choices" has an item or a field
 	failed      bool   // "error" has a value
 }
 
@@ -134,11 +134,12 @@ func (s *scanner) structure(c byte) {
 		return
 	}
 	s.begun = true
-	s.noteField(c)
 	switch c {
 	case '"':
+		s.noteValue()
 		s.beginString()
 	case '{', '[':
+		s.noteValue()
 		s.open(c)
 	case '}', ']':
 		s.close()
@@ -149,15 +150,13 @@ func (s *scanner) structure(c byte) {
 	}
 }
 
-// noteField notes that "choices" has an item, or "error" a value, which begins
-// with c.
-func (s *scanner) noteField(c byte) {
+// noteValue notes that a string, an object or a list begins, if it belongs to
+// "choices" or is the value of "error".
+func (s *scanner) noteValue() {
 	switch {
-	case s.depth == 2 && s.isList[2] && s.path[2] == "choices" && c != ']':
+	case s.depth == 2 && s.path[1] == "choices":
 		s.found.choices = true
-	case s.depth == 1 && !s.isKey[1] && s.path[1] == "choices" && c == '{':
-		s.found.choices = true
-	case s.depth == 1 && !s.isKey[1] && s.path[1] == "error" && (c == '{' || c == '"'):
+	case s.depth == 1 && !s.isKey[1] && s.path[1] == "error":
 		s.found.failed = true
 	}
 }
