@@ -29,6 +29,9 @@ type Request struct {
 type RequestOptions struct {
 	// Count counts the tokens of a prompt; default: a token for every four bytes.
 	Count Counter
+	// Model is the model, where the path of the request names it, as with Azure's
+	// deployments. The body then names the same or none; default: the body's.
+	Model string
 }
 
 const (
@@ -38,8 +41,8 @@ const (
 
 // ParseRequest reads the body of a request. The error is a *limiter.InvalidError:
 // the body is no JSON object, repeats a field, spells one in another case, names
-// no model, or has a value of the wrong type, which a lenient API could read in
-// another way.
+// no model or another one than the path does, or has a value of the wrong type,
+// which a lenient API could read in another way.
 func ParseRequest(f Format, body []byte, opts *RequestOptions) (*Request, error) {
 	o, err := parseObject(body)
 	if err != nil {
@@ -49,7 +52,12 @@ func ParseRequest(f Format, body []byte, opts *RequestOptions) (*Request, error)
 		opts = &RequestOptions{}
 	}
 	r := &Request{Format: f, Choices: 1}
-	o.decode("model", &r.Model)
+	if err := o.checkSpelling(); err != nil {
+		return nil, err
+	}
+	if err := o.readModel(opts.Model, &r.Model); err != nil {
+		return nil, err
+	}
 	if r.Model == "" || len(r.Model) > maxModel {
 		return nil, &limiter.InvalidError{Field: "model", Value: fmt.Sprintf("%.20s", r.Model), Reason: fmt.Sprintf("must be the name of a model, with at most %d characters", maxModel)}
 	}

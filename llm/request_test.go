@@ -97,8 +97,20 @@ func TestParseRequest(t *testing.T) {
 	}
 }
 
+func TestPathNamesTheModel(t *testing.T) {
+	for body, fits := range map[string]bool{`{}`: true, `{"model":null}`: true, `{"model":"m"}`: true, `{"model":"n"}`: false, `{"model":5}`: false} {
+		r, err := ParseRequest(Chat, []byte(body), &RequestOptions{Model: "m"})
+		if (err == nil) != fits || fits && r.Model != "m" {
+			t.Errorf("%s: %+v, %v", body, r, err)
+		}
+	}
+}
+
 func TestParseRequestRejects(t *testing.T) {
 	for name, body := range map[string]string{
+		"other case":      `{"Model":"cheap","model":"m"}`,
+		"folded letter":   `{"model":"m","ſtream":true}`,
+		"upper maximum":   `{"model":"m","MAX_TOKENS":5}`,
 		"empty":           "",
 		"text":            "hello",
 		"cut":             `{"model":"m"`,

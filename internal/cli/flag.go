@@ -38,6 +38,9 @@ func (v *parsedFlag[T]) Type() string { return v.kind }
 // Set parses the argument.
 func (v *parsedFlag[T]) Set(text string) error {
 	parsed, err := v.parse(text)
+	if complete, ok := errors.AsType[*flagValueError](err); ok {
+		return complete
+	}
 	if err != nil {
 		return invalidFlag(v.flag, text, err.Error())
 	}

@@ -69,7 +69,7 @@ and all are settled.
 ` + storeHelp,
 		Example: `  zae-limiter proxy --upstream https://api.openai.com
   zae-limiter proxy --upstream https://api.anthropic.com --mapping keys.yaml
-  zae-limiter proxy --upstream http://localhost:11434 -l rpm:60 -l tpm:20000`,
+  zae-limiter proxy --upstream http://localhost:11434 --store memory: -l rpm:60 -l tpm:20000`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
@@ -102,7 +102,27 @@ func parseUpstream(text string) (*url.URL, error) {
 	if err != nil {
 		u = nil
 	}
-	return u, proxy.CheckUpstream(u)
+	if err := proxy.CheckUpstream(u); err != nil {
+		return nil, invalidFlag("upstream", withoutSecrets(text), err.Error())
+	}
+	return u, nil
+}
+
+// withoutSecrets returns a URL without the parts that may hold a key.
+func withoutSecrets(text string) string {
+	if at := strings.IndexAny(text, "?#"); at >= 0 {
+		text = text[:at+1] + "..."
+	}
+	if at := strings.LastIndex(text, "@"); at >= 0 {
+		scheme, _, ok := strings.Cut(text[:at], "://")
+		if ok {
+			scheme += "://"
+		} else {
+			scheme = ""
+		}
+		text = scheme + "..." + text[at:]
+	}
+	return text
 }
 
 func parseResource(name string) (string, error) {

@@ -50,7 +50,7 @@ func (o *proxyOptions) run(ctx context.Context) (err error) {
 	}
 	opts := &proxy.Options{
 		Upstream: o.upstream, Limits: charges, Step: o.step, OtherResource: o.otherResource, MaxBody: o.maxBody,
-		NewEntities: o.newEntities, UpstreamTimeout: o.timeout, Log: observe.NewLogger(o.out, slog.LevelInfo),
+		MaxRequests: o.bounds.MaxRequests, NewEntities: o.newEntities, UpstreamTimeout: o.timeout, Log: observe.NewLogger(o.out, slog.LevelInfo),
 		OnError: func(err error) { o.warn("%v", err) }, Now: o.now,
 	}
 	opts.Fields.Legacy = o.legacy
@@ -93,6 +93,7 @@ func (o *proxyOptions) serve(ctx context.Context, handler *proxy.Proxy, t *obser
 	// A call and its answer may take long, and the proxy bounds each write.
 	o.bounds.TLS, o.bounds.Log, o.bounds.HeaderBytes = config, log, 64<<10
 	o.bounds.ReadTimeout, o.bounds.WriteTimeout = time.Minute, -1
+	o.bounds.MaxRequests = -1 // the proxy bounds calls, and answers probes beyond
 	server := listen.HTTP(listener, observe.Propagate(handler), &o.bounds)
 	services := []listen.Service{server}
 	if o.metrics != "" {

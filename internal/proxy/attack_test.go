@@ -48,15 +48,15 @@ func TestTheUpstreamIsFixed(t *testing.T) {
 	if r.calls() != 0 {
 		t.Fatalf("%d requests reached the upstream", r.calls())
 	}
-	r.send("GET /v1/models HTTP/1.1\r\nHost: evil.example\r\n" + auth + "Connection: X-Hop\r\nX-Hop: 1\r\nProxy-Authorization: x\r\nX-Original-Url: /v1/chat/completions\r\nX-Http-Method-Override: POST\r\nConnection: close\r\n\r\n")
+	r.send("GET /v1/models HTTP/1.1\r\nHost: evil.example\r\n" + auth + "Connection: X-Hop\r\nX-Hop: 1\r\nProxy-Authorization: x\r\nX-Original-Url: /v1/chat/completions\r\nX-Http-Method-Override: POST\r\nX_http_method_override: POST\r\nX-Forwarded-Uri: /x\r\nX-Forwarded-Method: POST\r\nX-Forwarded-Prefix: /x\r\nX-Envoy-Original-Path: /x\r\nConnection: close\r\n\r\n")
 	if r.calls() != 1 {
 		t.Fatalf("%d requests reached the upstream, want 1", r.calls())
 	}
 	if host := r.seen[0].Host; host != r.upstream.Listener.Addr().String() {
 		t.Errorf("the upstream got the host %s", host)
 	}
-	for _, name := range []string{"X-Hop", "Proxy-Authorization", "X-Original-Url", "X-Http-Method-Override"} {
-		if r.lastHeader().Get(name) != "" {
+	for _, name := range []string{"X-Hop", "Proxy-Authorization", "X-Original-Url", "X-Http-Method-Override", "X_http_method_override", "X-Forwarded-Uri", "X-Forwarded-Method", "X-Forwarded-Prefix", "X-Envoy-Original-Path"} {
+		if _, sent := r.lastHeader()[name]; sent {
 			t.Errorf("%s reached the upstream", name)
 		}
 	}
@@ -85,6 +85,85 @@ func TestPathsCannotHideACall(t *testing.T) {
 		r.wantStatus(resp, 200)
 	}
 	r.wantUsed("m", 3, 3*42)
+}
+
+// TestMethodsCannotHideACall checks that no spelling of a method makes a call of a
+// model cost less.
+func TestMethodsCannotHideACall(t *testing.T) {
+	r := newRig(t, answerJSON(plainChat), nil)
+	body := "Content-Length: 60\r\nConnection: close\r\n\r\n" + plainCall
+	for _, target := range []string{
+		"post " + chatPath, "Post " + chatPath, "QUERY " + chatPath, "PUT " + chatPath, "PATCH " + chatPath, "TRACE " + chatPath, "COPY " + chatPath,
+		"get /v1/models", "QUERY /v1/models", "TRACE /v1/models",
+	} {
+		resp, _ := r.send(target + " HTTP/1.1\r\nHost: x\r\n" + auth + body)
+		if resp.StatusCode != http.StatusMethodNotAllowed || resp.Header.Get("Allow") == "" {
+			t.Errorf("%s: status %d, Allow %q", target, resp.StatusCode, resp.Header.Get("Allow"))
+		}
+	}
+	if r.calls() != 0 {
+		t.Errorf("%d requests reached the upstream", r.calls())
+	}
+	for _, method := range []string{"GET", "HEAD", "DELETE", "OPTIONS"} {
+		resp, _ := r.send(method + " " + chatPath + " HTTP/1.1\r\nHost: x\r\n" + auth + "Connection: close\r\n\r\n")
+		r.wantStatus(resp, 200)
+	}
+	r.wantUsed("other", 4, 0)
+	r.wantUsed("m", 0, 0)
+}
+
+// TestPathsThatNameTheModelDecide checks that the body cannot name a cheaper one.
+func TestPathsThatNameTheModelDecide(t *testing.T) {
+	r := newRig(t, answerJSON(plainChat), nil)
+	for _, path := range []string{"/openai/deployments/m/chat/completions?api-version=1", "/v1/engines/m/completions", "/openai/Deployments/m/embeddings"} {
+		resp, body := r.post(path, `{"messages":[]}`)
+		if resp.StatusCode != 200 {
+			t.Errorf("%s without a model: status %d, %s", path, resp.StatusCode, body)
+		}
+		resp, _ = r.post(path, plainCall)
+		r.wantStatus(resp, 200)
+		for _, other := range []string{`"other"`, `5`, `"M"`} {
+			if resp, _ := r.post(path, `{"model":`+other+`}`); resp.StatusCode != 400 {
+				t.Errorf("%s with the model %s: status %d, want 400", path, other, resp.StatusCode)
+			}
+		}
+	}
+	if r.calls() != 6 {
+		t.Errorf("%d requests reached the upstream, want 6", r.calls())
+	}
+	resp, body := r.post("/openai/deployments/dear/chat/completions", plainCall)
+	r.wantStatus(resp, 400)
+	if !strings.Contains(body, "must be the model that the path names") {
+		t.Errorf("answer %s", body)
+	}
+}
+
+// TestACallIsNeverRepeated checks that the transport does not send a call again
+// when the upstream closes a connection after it received the call.
+func TestACallIsNeverRepeated(t *testing.T) {
+	for name, call := range map[string][2]string{"model": {chatPath, plainCall}, "other": {"/v1/batches", "x"}, "no body": {"/v1/batches/1/cancel", ""}} {
+		t.Run(name, func(t *testing.T) {
+			second := false
+			r := newRig(t, func(w http.ResponseWriter, req *http.Request) {
+				if second {
+					conn, _, _ := http.NewResponseController(w).Hijack()
+					_ = conn.Close()
+					return
+				}
+				answerJSON(plainChat)(w, req)
+			}, nil)
+			r.post(call[0], call[1])
+			second = true
+			resp, _ := r.post(call[0], call[1], "Idempotency-Key", "1", "X-Idempotency-Key", "2")
+			r.wantStatus(resp, 502)
+			if r.calls() != 2 {
+				t.Errorf("%d requests reached the upstream, want 2", r.calls())
+			}
+			if h := r.lastHeader(); h.Get("Idempotency-Key") != "1" || h.Get("X-Idempotency-Key") != "2" {
+				t.Errorf("the upstream got %v", h)
+			}
+		})
+	}
 }
 
 // TestNoSmuggling checks that a request with two lengths reaches the upstream as

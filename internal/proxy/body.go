@@ -7,99 +7,53 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/internal/listen"
 )
-
-// budget bounds the bytes of bodies in memory.
-type budget struct {
-	used  atomic.Int64
-	total int64
-}
-
-// take reserves n bytes. The caller gives them back with give.
-func (b *budget) take(n int64) error {
-	if b.used.Add(n) > b.total {
-		b.used.Add(-n)
-		return &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "too many large requests are under way", RetryAfter: time.Second}
-	}
-	return nil
-}
-
-func (b *budget) give(n int64) { b.used.Add(-n) }
 
 // content is the body of a request about a model.
 type content struct {
 	sent  []byte // as the client sent it
 	plain []byte // decompressed
-	held  int64  // bytes of the budget
 }
 
 // readContent reads the body of a request, decompressed too, up to MaxBody. The
-// caller must give back what the content holds of the budget.
-func (p *Proxy) readContent(r *http.Request) (*content, error) {
-	limit := p.opts.MaxBody
+// call holds the memory.
+func (c *call) readContent(r *http.Request) (*content, error) {
+	limit := c.proxy.opts.MaxBody
 	if r.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
 	}
-	c := &content{held: r.ContentLength}
-	if c.held < 0 {
-		c.held = limit
-	}
 	encoding := strings.ToLower(strings.TrimSpace(strings.Join(r.Header.Values("Content-Encoding"), ",")))
-	if encoding == "gzip" {
-		c.held += limit
+	if encoding != "" && encoding != "identity" && encoding != "gzip" {
+		return nil, &httplimit.Problem{Status: http.StatusUnsupportedMediaType, Detail: "the body must be plain or gzip, since its model decides about the limits"}
 	}
-	if err := p.budget.take(c.held); err != nil {
+	var sent []byte
+	var err error
+	listen.Receive(r, func() { sent, err = c.hold.read(r.Body, r.ContentLength, limit) })
+	if err != nil {
 		return nil, err
 	}
-	err := c.read(r.Body, r.ContentLength, encoding, limit)
-	if err != nil {
-		p.budget.give(c.held)
-		return nil, err
+	if encoding != "gzip" {
+		return &content{sent, sent}, nil
 	}
-	return c, nil
+	plain, err := c.unzip(sent, limit)
+	return &content{sent, plain}, err
 }
 
-func (c *content) read(body io.Reader, size int64, encoding string, limit int64) (err error) {
-	if size >= 0 {
-		c.sent = make([]byte, size)
-		if _, err := io.ReadFull(body, c.sent); err != nil {
-			return &readError{err}
-		}
-	} else if c.sent, err = readAtMost(body, limit); err != nil {
-		return err
-	}
-	switch encoding {
-	case "", "identity":
-		c.plain = c.sent
-		return nil
-	case "gzip":
-		unzipped, err := gzip.NewReader(bytes.NewReader(c.sent))
-		if err != nil {
-			return badRequest("the body is not valid gzip")
-		}
-		c.plain, err = readAtMost(unzipped, limit)
-		if _, damaged := errors.AsType[*readError](err); damaged {
-			return badRequest("the body is not valid gzip")
-		}
-		return err
-	}
-	return &httplimit.Problem{Status: http.StatusUnsupportedMediaType, Detail: "the body must be plain or gzip, since its model decides about the limits"}
-}
-
-// readAtMost reads everything, or returns an *http.MaxBytesError.
-func readAtMost(r io.Reader, limit int64) ([]byte, error) {
-	all, err := io.ReadAll(io.LimitReader(r, limit+1))
-	if int64(len(all)) > limit {
-		return nil, &http.MaxBytesError{Limit: limit}
-	}
+// unzip decompresses a body.
+func (c *call) unzip(sent []byte, limit int64) ([]byte, error) {
+	unzipped, err := gzip.NewReader(bytes.NewReader(sent))
 	if err != nil {
-		return nil, &readError{err}
+		return nil, badRequest("the body is not valid gzip")
 	}
-	return all, nil
+	plain, err := c.hold.read(unzipped, -1, limit)
+	if _, damaged := errors.AsType[*readError](err); damaged {
+		return nil, badRequest("the body is not valid gzip")
+	}
+	return plain, err
 }
 
 // readError reports that a body could not be read, usually because the client has
@@ -112,8 +66,23 @@ func (e *readError) Unwrap() []error {
 	return []error{e.cause, &httplimit.Problem{Status: http.StatusBadRequest, Detail: "the body could not be read"}}
 }
 
+// keptBody is the size up to which a body stays in memory after it was sent. The
+// transport needs it if a connection turns out to be closed before the first byte.
+const keptBody = 64 << 10
+
+// setBody replaces the body of a request.
+func (c *call) setBody(r *http.Request, body []byte) {
+	again := func() (io.ReadCloser, error) { return &sentBody{*bytes.NewReader(body), c}, nil }
+	r.Body, _ = again()
+	if r.GetBody = nil; len(body) <= keptBody {
+		r.GetBody = again
+	}
+	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
+	r.Trailer = nil
+}
+
 // sentBody is a body in memory. It notes when the transport has read all of it,
-// which it does only on an open connection.
+// which it does only on an open connection. A large body is dropped then.
 type sentBody struct {
 	bytes.Reader
 	call *call
@@ -122,28 +91,37 @@ type sentBody struct {
 // Read reads the body.
 func (b *sentBody) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
-	b.call.noteSent(b.Len())
+	b.note()
 	return n, err
 }
 
 // WriteTo writes the rest of the body.
 func (b *sentBody) WriteTo(w io.Writer) (int64, error) {
 	n, err := b.Reader.WriteTo(w)
-	b.call.noteSent(b.Len())
+	b.note()
 	return n, err
+}
+
+func (b *sentBody) note() {
+	if b.Len() > 0 {
+		return
+	}
+	b.call.written.Store(true)
+	if b.Size() > keptBody {
+		b.Reset(nil)
+		b.call.hold.release()
+	}
 }
 
 // Close does nothing.
 func (b *sentBody) Close() error { return nil }
 
-func (c *call) noteSent(left int) {
-	if left == 0 {
-		c.written.Store(true)
-	}
-}
-
-// bodyTimeout bounds the time between two parts of a body that is passed on.
-const bodyTimeout = time.Minute
+// bodyTimeout bounds the time between two parts of a body that is passed on, and
+// bodyRate the bytes a second that have to arrive after the first such time.
+const (
+	bodyTimeout = time.Minute
+	bodyRate    = 8 << 10
+)
 
 // watchBody notes when a body that is not in memory has been sent. A large body
 // may take long as long as it moves, and the deadline of reading the request is
@@ -155,7 +133,7 @@ func (c *call) watchBody(w http.ResponseWriter, r *http.Request) {
 		_ = control.SetReadDeadline(time.Time{})
 		return
 	}
-	r.Body = &passedBody{r.Body, c, control}
+	r.Body = &passedBody{ReadCloser: r.Body, call: c, control: control, started: time.Now()}
 }
 
 // passedBody is a body that is passed on as it arrives.
@@ -163,15 +141,28 @@ type passedBody struct {
 	io.ReadCloser
 	call    *call
 	control *http.ResponseController
+	started time.Time
+	bytes   int64
 }
 
 // Read reads the body.
 func (b *passedBody) Read(p []byte) (int, error) {
-	_ = b.control.SetReadDeadline(time.Now().Add(bodyTimeout))
+	_ = b.control.SetReadDeadline(b.deadline(time.Now()))
 	n, err := b.ReadCloser.Read(p)
+	b.bytes += int64(n)
 	if errors.Is(err, io.EOF) {
 		b.call.written.Store(true)
 		_ = b.control.SetReadDeadline(time.Time{})
 	}
 	return n, err
+}
+
+// deadline returns when the next part must have arrived: a client that sends
+// little for long would hold its place without end.
+func (b *passedBody) deadline(now time.Time) time.Time {
+	slowest := b.started.Add(bodyTimeout + time.Duration(b.bytes/bodyRate)*time.Second)
+	if next := now.Add(bodyTimeout); next.Before(slowest) {
+		return next
+	}
+	return slowest
 }

@@ -13,12 +13,19 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/internal/listen"
 	"github.com/zeroae/zae-limiter-go/llm"
 )
 
 // retryDrained is the Retry-After of a proxy that shuts down: another one may
 // have taken over.
 const retryDrained = time.Second
+
+// discardBytes and discardTimeout bound what is read of a body after its refusal.
+const (
+	discardBytes   = 32 << 20
+	discardTimeout = 2 * time.Second
+)
 
 // call is one request on its way through the proxy.
 type call struct {
@@ -28,6 +35,8 @@ type call struct {
 	request  *llm.Request // nil for a request that is not about a model
 	lease    *llm.Lease   // nil until admitted
 	addUsage bool         // the proxy asked for the usage of the stream
+	hold     hold         // memory of the body
+	placed   bool         // the call has a place among those under way
 	written  atomic.Bool  // the whole request has been sent upstream, as far as the proxy knows
 	settle   sync.Once
 }
@@ -56,62 +65,87 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), callKey{}, c))
 	defer cancel()
 	defer context.AfterFunc(p.cut, cancel)() //nolint:contextcheck // a shutdown ends all calls
-	held, err := c.admit(ctx, out, r)
-	defer func() { p.budget.give(held) }()
-	if err != nil {
+	defer c.leave()
+	if err := c.admit(ctx, out, r); err != nil {
 		c.refuse(out, err)
+		c.discard(r, err)
 		return
 	}
 	defer c.abandon(ctx)
 	p.reverse.ServeHTTP(out, r.WithContext(ctx))
 }
 
+// leave gives back the memory and the place of a call.
+func (c *call) leave() {
+	c.hold.release()
+	if c.placed {
+		c.proxy.places.give(c.record.entity, 1)
+	}
+}
+
 // admit identifies the request, reads what it costs and takes that from the
-// limits. It returns the bytes that it holds of the budget.
-func (c *call) admit(ctx context.Context, w http.ResponseWriter, r *http.Request) (held int64, err error) {
+// limits. A call has its place from the end of its body on, or from the beginning
+// if the body is passed on, so slow clients hold none for nothing.
+func (c *call) admit(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
 	p := c.proxy
 	if err := checkTarget(r); err != nil {
-		return 0, err
+		return err
 	}
-	format, aboutModel, err := formatOf(r, p.opts.Upstream.Path)
+	about, err := subjectOf(r, p.opts.Upstream.Path)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if c.record.entity, err = p.opts.Identify(r); err != nil {
-		return 0, err
+		return err
 	}
+	c.hold.quota, c.hold.entity = p.bodies, c.record.entity
 	c.record.resource = p.opts.OtherResource
-	if aboutModel {
-		if held, err = c.inspect(w, r, format); err != nil {
-			return held, err
+	if about.call {
+		if err := c.inspect(w, r, about); err != nil {
+			return err
 		}
-	} else {
+	}
+	if err := p.places.take(c.record.entity, 1); err != nil {
+		return err
+	}
+	c.placed = true
+	if !about.call {
 		c.watchBody(w, r)
 	}
-	if err := p.checkNewcomer(ctx, c.record.entity, c.record.resource); err != nil {
-		return held, err
+	return c.acquire(ctx)
+}
+
+// acquire takes the estimate from the limits.
+func (c *call) acquire(ctx context.Context) error {
+	p := c.proxy
+	undo, err := p.checkNewcomer(ctx, c.record.entity, c.record.resource)
+	if err != nil {
+		return err
 	}
 	c.lease, err = p.llm.Acquire(ctx, c.record.entity, c.record.resource, c.request)
 	if err != nil {
-		return held, c.explain(err)
+		if _, invalid := errors.AsType[*limiter.InvalidError](err); invalid {
+			undo() // nothing was created
+		}
+		return c.explain(err)
 	}
 	p.open.Add(1)
 	if outage := c.lease.Outage(); outage != nil {
 		p.opts.OnError(outage)
 	}
-	return held, nil
+	return nil
 }
 
 // inspect reads the body of a request about a model, and replaces it where the
 // stream has to report its usage.
-func (c *call) inspect(w http.ResponseWriter, r *http.Request, format llm.Format) (held int64, err error) {
-	content, err := c.proxy.readContent(r)
+func (c *call) inspect(w http.ResponseWriter, r *http.Request, about subject) error {
+	content, err := c.readContent(r)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the body has arrived; a stream may last
-	if c.request, err = llm.ParseRequest(format, content.plain, nil); err != nil {
-		return content.held, err
+	if c.request, err = llm.ParseRequest(about.format, content.plain, &llm.RequestOptions{Model: about.model}); err != nil {
+		return describe(err)
 	}
 	c.record.model, c.record.stream = c.request.Model, c.request.Stream
 	c.record.resource = c.proxy.opts.Mapping().resource(c.request.Model)
@@ -123,15 +157,17 @@ func (c *call) inspect(w http.ResponseWriter, r *http.Request, format llm.Format
 	}
 	c.setBody(r, body)
 	limitEncodings(r.Header, c.request.Stream && c.readsEvents())
-	return content.held, nil
+	return c.hold.resize(int64(cap(body)))
 }
 
-// setBody replaces the body of a request.
-func (c *call) setBody(r *http.Request, body []byte) {
-	r.GetBody = func() (io.ReadCloser, error) { return &sentBody{*bytes.NewReader(body), c}, nil }
-	r.Body, _ = r.GetBody()
-	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
-	r.Trailer = nil
+// describe makes the error about a body an answer that says what is wrong. The
+// reason shows nothing but names that the client has chosen.
+func describe(err error) error {
+	bad, ok := errors.AsType[*limiter.InvalidError](err)
+	if !ok {
+		return err
+	}
+	return errors.Join(err, &httplimit.Problem{Status: http.StatusBadRequest, Detail: "invalid " + bad.Field + ": " + bad.Reason})
 }
 
 // limitEncodings asks for an answer that the proxy can read: plain, or gzip where
@@ -162,10 +198,30 @@ func (c *call) refuse(w http.ResponseWriter, err error) {
 		w.Header().Set("X-Should-Retry", "false") // the SDKs know it
 	}
 	problem := httplimit.NewProblem(err)
-	if problem.Status == http.StatusInternalServerError || problem.Status == http.StatusServiceUnavailable {
+	_, busy := errors.AsType[*busyError](err)
+	if problem.Status == http.StatusMethodNotAllowed {
+		w.Header().Set("Allow", strings.Join(methods, ", "))
+	}
+	if busy || problem.Status == http.StatusRequestEntityTooLarge {
+		w.Header().Set("Connection", "close")
+	} else if problem.Status == http.StatusInternalServerError || problem.Status == http.StatusServiceUnavailable {
 		c.proxy.opts.OnError(err)
 	}
 	httplimit.WriteError(w, err, &c.proxy.opts.Fields)
+}
+
+// discard reads some of a body that was too much, after the answer. A client that
+// is still sending would otherwise lose the answer when the connection closes.
+func (c *call) discard(r *http.Request, err error) {
+	_, large := errors.AsType[*http.MaxBytesError](err)
+	_, busy := errors.AsType[*busyError](err)
+	if !large && !busy || r.Header.Get("Expect") != "" {
+		return
+	}
+	c.hold.release()
+	c.out.flush()
+	_ = http.NewResponseController(c.out).SetReadDeadline(time.Now().Add(discardTimeout))
+	listen.Receive(r, func() { _, _ = io.CopyN(io.Discard, r.Body, discardBytes) })
 }
 
 // end settles the lease once, and reports a failure.

@@ -54,7 +54,7 @@ func (r *rig) wantNothingLeft(goroutines int) {
 	if n := r.proxy.open.Load(); n != 0 {
 		r.t.Errorf("%d leases are open", n)
 	}
-	if n := r.proxy.budget.used.Load(); n != 0 {
+	if n := r.proxy.bodies.inUse(); n != 0 {
 		r.t.Errorf("%d bytes of the budget are held", n)
 	}
 	r.server.Close()
@@ -161,6 +161,11 @@ func TestUpstreamFaults(t *testing.T) {
 		"answer is not HTTP at all": {answer: func(w http.ResponseWriter, _ *http.Request) {
 			conn, _, _ := http.NewResponseController(w).Hijack()
 			_, _ = io.WriteString(conn, "hello\n")
+			_ = conn.Close()
+		}, status: 502, tokens: estimated},
+		"no status": {answer: func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, _ := http.NewResponseController(w).Hijack()
+			_, _ = io.WriteString(conn, "HTTP/1.1 000 None\r\nContent-Length: 0\r\n\r\n")
 			_ = conn.Close()
 		}, status: 502, tokens: estimated},
 	} {

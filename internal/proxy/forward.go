@@ -3,36 +3,69 @@ package proxy
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"strings"
 
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
 
-// overrides lists headers by which some servers let a client change the method or
-// the path of a request. The proxy charges by both, so it removes them.
-var overrides = []string{"X-Http-Method", "X-Http-Method-Override", "X-Method-Override", "X-Original-Url", "X-Rewrite-Url"}
+// overridden reports whether some servers let a client change the method, the path
+// or the address of a request with a header. The proxy charges by these, so it
+// removes the header. Some servers take "_" in a name for "-".
+func overridden(header string) bool {
+	name := strings.ReplaceAll(strings.ToLower(header), "_", "-")
+	if strings.Contains(name, "override") || name == "x-http-method" || name == "forwarded" {
+		return true
+	}
+	for _, prefix := range []string{"x-forwarded-", "x-original-", "x-rewrite-", "x-envoy-", "x-waws-unencoded-"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
 
 // rewrite prepares a request for the upstream. The library has removed hop-by-hop
-// and forwarding headers.
+// headers.
 func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	r.SetURL(p.opts.Upstream)
-	for _, name := range overrides {
-		r.Out.Header.Del(name)
-	}
-	if p.opts.Credentials.Name == "" {
-		return
-	}
+	h := r.Out.Header
+	maps.DeleteFunc(h, func(name string, _ []string) bool { return overridden(name) })
+	forbidRepeats(h)
 	for _, name := range credentialFields {
-		r.Out.Header.Del(name)
+		if p.opts.Credentials.Name != "" || strings.Join(h.Values(name), "") == "" {
+			h.Del(name)
+		}
 	}
-	r.Out.Header.Set(p.opts.Credentials.Name, p.opts.Credentials.Value)
+	if p.opts.Credentials.Name != "" {
+		h.Set(p.opts.Credentials.Name, p.opts.Credentials.Value)
+	}
 }
+
+// forbidRepeats keeps the transport from sending a call twice on its own, which it
+// does for any method if it finds one of these headers. Servers ignore the case of
+// names; the transport does not.
+func forbidRepeats(h http.Header) {
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if values, ok := h[name]; ok {
+			delete(h, name)
+			h[strings.ToLower(name)] = values
+		}
+	}
+}
+
+// errNoAnswer reports a status that cannot end a call, such as 000 or 101.
+var errNoAnswer = errors.New("the upstream sent no final status")
 
 // answered prepares the answer of the upstream for the client, and settles the
 // lease if the answer decides about it already.
 func answered(resp *http.Response) error {
+	if resp.StatusCode < 200 {
+		return errNoAnswer
+	}
 	c := callOf(resp.Request.Context())
 	c.record.upstream = resp.StatusCode
 	ctx := resp.Request.Context()
@@ -43,7 +76,7 @@ func answered(resp *http.Response) error {
 	switch status := resp.StatusCode; {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden || status >= http.StatusInternalServerError:
 		c.end(func() error { return c.lease.Rollback(ctx) })
-	case status < 200 || status >= 300:
+	case status >= 300:
 		c.end(func() error { return c.lease.CommitRequest(ctx) })
 	default:
 		resp.Body = newAnswerBody(ctx, c, resp)
@@ -66,6 +99,8 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 		problem = &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "the proxy is shutting down", RetryAfter: retryDrained}
 	case errors.Is(r.Context().Err(), context.Canceled):
 		c.record.outcome = outcomeGone // there is no client to answer
+	case errors.Is(err, errNoAnswer):
+		problem.Detail = "the upstream sent no valid answer"
 	case isNet && timeout.Timeout():
 		problem = &httplimit.Problem{Status: http.StatusGatewayTimeout, Detail: "the upstream did not answer in time"}
 	}

@@ -33,7 +33,8 @@ func unauthorized(detail string) error {
 }
 
 // apiKey returns the key of a request. A request with several keys is rejected:
-// the upstream might use another one than the proxy.
+// the upstream might use another one than the proxy. Empty headers do not count,
+// and do not reach the upstream.
 func apiKey(h http.Header) (string, error) {
 	var keys []string
 	for _, name := range credentialFields {
@@ -45,11 +46,13 @@ func apiKey(h http.Header) (string, error) {
 				}
 				value = token
 			}
-			keys = append(keys, strings.TrimSpace(value))
+			if value = strings.TrimSpace(value); value != "" {
+				keys = append(keys, value)
+			}
 		}
 	}
 	switch {
-	case len(keys) == 0 || slices.Contains(keys, ""):
+	case len(keys) == 0:
 		return "", unauthorized("an API key is required, in the header Authorization (Bearer) or X-Api-Key")
 	case len(slices.Compact(keys)) > 1:
 		return "", unauthorized("the request has several API keys; send one")

@@ -6,7 +6,9 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/pem"
+	"fmt"
 	"maps"
 	"net/http"
 	"strings"
@@ -36,7 +38,7 @@ func TestKeysOfRequests(t *testing.T) {
 		"one header twice": {[]string{"Authorization", "Bearer k", "Authorization", "Bearer l"}, ""},
 		"basic":            {[]string{"Authorization", "Basic azpr"}, ""},
 		"empty":            {[]string{"Authorization", "Bearer "}, ""},
-		"empty and a key":  {[]string{"x-api-key", "", "api-key", "k"}, ""},
+		"empty and a key":  {[]string{"x-api-key", "", "api-key", "k"}, "k"},
 		"none":             {nil, ""},
 	} {
 		h := http.Header{}
@@ -102,8 +104,13 @@ func TestMappingProblems(t *testing.T) {
 			t.Errorf("the error shows a key: %v", err)
 		}
 	}
-	if m, err := ParseMapping(nil); err != nil || m.HasKeys() {
-		t.Errorf("an empty mapping: %v, %v", m, err)
+	for _, text := range []string{"", "# keys:\n", "{}", "keys:\n# - all\n", "keys: []", "keys: []\nmodels: {a: m}", "keys: null", "models: {}"} {
+		if _, err := ParseMapping([]byte(text)); err == nil || !strings.Contains(err.Error(), "would admit every key") {
+			t.Errorf("the empty mapping %q: error %v", text, err)
+		}
+	}
+	if m, err := ParseMapping([]byte("models: {a: m}")); err != nil || m.HasKeys() {
+		t.Errorf("a mapping of models: %v, %v", m, err)
 	}
 }
 
@@ -157,8 +164,20 @@ func TestJWT(t *testing.T) {
 		}
 		return text
 	}
+	extended := jwt.NewWithClaims(jwt.SigningMethodES256, good)
+	extended.Header["crit"] = []string{"b64"}
+	critical, _ := extended.SignedString(key)
+	encode := base64.RawURLEncoding.EncodeToString
+	twice := encode([]byte(`{"alg":"ES256"}`)) + "." + encode(fmt.Appendf(nil, `{"sub":"alice","x":{"sub":1},"aud":"proxy","iss":"us","exp":%d,"sub":"bob"}`, noon.Unix()+60))
+	signature, err := jwt.SigningMethodES256.Sign(twice, key)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, tc := range map[string]struct{ token, want string }{
+		"unknown crit":     {critical, ""},
+		"two subjects":     {twice + "." + encode(signature), ""},
 		"good":             {sign(jwt.SigningMethodES256, key, nil), "alice"},
+		"nested subject":   {sign(jwt.SigningMethodES256, key, func(c jwt.MapClaims) { c["x"] = map[string]any{"sub": "bob"} }), "alice"},
 		"another key":      {sign(jwt.SigningMethodES256, other, nil), ""},
 		"none":             {sign(jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, nil), ""},
 		"public as secret": {sign(jwt.SigningMethodHS256, public, nil), ""},
@@ -214,6 +233,29 @@ func TestNewKeysAreCapped(t *testing.T) {
 	}
 	resp, _ = r.post(chatPath, plainCall, "Authorization", "Bearer sk-3")
 	r.wantStatus(resp, 401)
+}
+
+// TestRefusedCallsAreNoNewKeys checks that keys whose calls the proxy refuses leave
+// room for the keys of others.
+func TestRefusedCallsAreNoNewKeys(t *testing.T) {
+	r := newRig(t, answerJSON(plainChat), func(o *Options) { o.NewEntities = 1 })
+	for range 3 {
+		resp, _ := r.post(chatPath, `{"model":"unknown"}`, "Authorization", "Bearer sk-1")
+		r.wantStatus(resp, 400)
+	}
+	resp, _ := r.post(chatPath, plainCall)
+	r.wantStatus(resp, 200)
+	resp, _ = r.post(chatPath, plainCall, "Authorization", "Bearer sk-2")
+	r.wantStatus(resp, 429)
+}
+
+func TestEmptyCredentialsDoNotReachTheUpstream(t *testing.T) {
+	r := newRig(t, answerJSON(plainChat), nil)
+	resp, _ := r.post(chatPath, plainCall, "X-Api-Key", "")
+	r.wantStatus(resp, 200)
+	if values, sent := r.lastHeader()["X-Api-Key"]; sent {
+		t.Errorf("the upstream got X-Api-Key %q", values)
+	}
 }
 
 func TestCredentialsOfTheProxyReplaceTheClients(t *testing.T) {

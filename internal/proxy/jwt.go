@@ -1,10 +1,13 @@
 package proxy
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -54,8 +57,12 @@ func ByJWT(opts JWTOptions) (Identifier, error) {
 			return "", err
 		}
 		claims := jwt.MapClaims{}
-		if _, err := parser.ParseWithClaims(text, claims, func(*jwt.Token) (any, error) { return key, nil }); err != nil {
+		token, err := parser.ParseWithClaims(text, claims, func(*jwt.Token) (any, error) { return key, nil })
+		if err != nil {
 			return "", unauthorized("the token is not valid: " + tokenReason(err))
+		}
+		if err := checkToken(token, opts.Claim); err != nil {
+			return "", err
 		}
 		entity, _ := claims[opts.Claim].(string)
 		if (limiter.Entity{ID: entity}).Validate() != nil {
@@ -63,6 +70,43 @@ func ByJWT(opts JWTOptions) (Identifier, error) {
 		}
 		return entity, nil
 	}, nil
+}
+
+// checkToken rejects what the parser ignores: extensions that every reader must
+// understand, and a claim that occurs twice, which readers understand differently.
+func checkToken(token *jwt.Token, claim string) error {
+	if _, extended := token.Header["crit"]; extended {
+		return unauthorized("the token is not valid: it has critical extensions, which are not supported")
+	}
+	_, payload, _ := strings.Cut(token.Raw, ".")
+	payload, _, _ = strings.Cut(payload, ".")
+	text, err := base64.RawURLEncoding.DecodeString(payload)
+	if err != nil || countField(text, claim) > 1 {
+		return unauthorized(fmt.Sprintf("the token has the claim %q more than once", claim))
+	}
+	return nil
+}
+
+// countField counts how often a valid JSON object has a field.
+func countField(object []byte, name string) int {
+	decoder := json.NewDecoder(bytes.NewReader(object))
+	if _, err := decoder.Token(); err != nil { // the brace
+		return 0
+	}
+	count := 0
+	for decoder.More() {
+		field, err := decoder.Token()
+		if err != nil {
+			return count
+		}
+		if field == name {
+			count++
+		}
+		if err := decoder.Decode(&json.RawMessage{}); err != nil {
+			return count
+		}
+	}
+	return count
 }
 
 // bearerToken returns the only bearer token of a request.

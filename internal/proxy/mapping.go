@@ -32,7 +32,8 @@ type KeyMapping struct {
 // MappingFunc returns the current mapping, or nil if there is none.
 type MappingFunc func() *Mapping
 
-// ParseMapping reads a mapping from YAML. Its error lists every problem.
+// ParseMapping reads a mapping from YAML. Its error lists every problem. A mapping
+// that is empty, or whose list of keys is, is an error: it would admit every key.
 func ParseMapping(text []byte) (*Mapping, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
@@ -43,8 +44,29 @@ func ParseMapping(text []byte) (*Mapping, error) {
 	if err := decoder.Decode(&struct{}{}); !errors.Is(err, io.EOF) {
 		return nil, errors.New("the mapping must be one YAML document")
 	}
+	if err := m.checkEmpty(text); err != nil {
+		return nil, err
+	}
 	err := m.prepare()
 	return m, err
+}
+
+// checkEmpty rejects a mapping that has lost its keys.
+func (m *Mapping) checkEmpty(text []byte) error {
+	if len(m.Keys) > 0 {
+		return nil
+	}
+	fields := map[string]yaml.Node{}
+	if err := yaml.Unmarshal(text, &fields); err != nil {
+		return plainYAML(err)
+	}
+	if _, listed := fields["keys"]; listed {
+		return errors.New("keys is empty, which would admit every key; list keys, or leave keys out to admit all")
+	}
+	if len(m.Models) == 0 {
+		return errors.New("the mapping is empty, which would admit every key; list keys or models")
+	}
+	return nil
 }
 
 // plainYAML removes names of Go types from the errors of the parser.

@@ -30,18 +30,19 @@ func newNewcomers(perMinute int) *newcomers {
 	return &newcomers{perMinute: perMinute, recent: map[bucketID]bool{}, past: map[bucketID]bool{}}
 }
 
-// admit returns an error if a bucket is new and too many new ones came before it.
-// It calls known for a bucket that this process has not seen.
-func (n *newcomers) admit(now time.Time, id bucketID, known func() (bool, error)) error {
+// admit returns an error if a bucket is new and too many new ones came before it,
+// and reports whether it counted the bucket. It calls known for a bucket that this
+// process has not seen.
+func (n *newcomers) admit(now time.Time, id bucketID, known func() (bool, error)) (counted bool, err error) {
 	if n.seen(id) {
-		return nil
+		return false, nil
 	}
 	switch stored, err := known(); {
 	case err != nil:
-		return nil // an outage is for Acquire to report
+		return false, nil // an outage is for Acquire to report
 	case stored:
 		n.remember(id)
-		return nil
+		return false, nil
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -49,11 +50,11 @@ func (n *newcomers) admit(now time.Time, id bucketID, known func() (bool, error)
 		n.minute, n.admitted = now, 0
 	}
 	if n.admitted >= n.perMinute {
-		return &httplimit.Problem{Status: 429, Detail: "too many API keys are used for the first time; retry later", RetryAfter: n.minute.Add(time.Minute).Sub(now)}
+		return false, &httplimit.Problem{Status: 429, Detail: "too many API keys are used for the first time; retry later", RetryAfter: n.minute.Add(time.Minute).Sub(now)}
 	}
 	n.admitted++
 	n.rememberLocked(id)
-	return nil
+	return true, nil
 }
 
 func (n *newcomers) seen(id bucketID) bool {
@@ -82,13 +83,28 @@ func (n *newcomers) rememberLocked(id bucketID) {
 	n.recent[id] = true
 }
 
-// checkNewcomer bounds new buckets where clients can invent entities.
-func (p *Proxy) checkNewcomer(ctx context.Context, entity, resource string) error {
+// forget takes back the admission of a new bucket, which was not created.
+func (n *newcomers) forget(id bucketID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.admitted = max(0, n.admitted-1)
+	delete(n.recent, id)
+}
+
+// checkNewcomer bounds new buckets where clients can invent entities. The caller
+// calls undo if the bucket was not created after all.
+func (p *Proxy) checkNewcomer(ctx context.Context, entity, resource string) (undo func(), err error) {
+	undo = func() {}
 	if p.newcomers == nil {
-		return nil
+		return undo, nil
 	}
-	return p.newcomers.admit(p.opts.Now(), bucketID{entity, resource}, func() (bool, error) {
+	id := bucketID{entity, resource}
+	counted, err := p.newcomers.admit(p.opts.Now(), id, func() (bool, error) {
 		statuses, err := p.lim.Status(ctx, entity)
 		return slices.ContainsFunc(statuses, func(s limiter.Status) bool { return s.Resource == resource }), err
 	})
+	if counted {
+		undo = func() { p.newcomers.forget(id) }
+	}
+	return undo, err
 }

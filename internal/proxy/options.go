@@ -32,6 +32,9 @@ type Options struct {
 	// MaxBody bounds the body of a request about a model, as sent and
 	// decompressed, and the compressed answers that are read; default 16 MiB.
 	MaxBody int64
+	// MaxRequests bounds the calls under way; default 1024. Each entity may have
+	// half of them. Probes do not count.
+	MaxRequests int
 	// NewEntities bounds how many entities a minute may appear for the first
 	// time, where every API key is an entity; default 60.
 	NewEntities int
@@ -52,15 +55,18 @@ type Credentials struct{ Name, Value string }
 const (
 	defaultOther           = "other"
 	defaultMaxBody         = 16 << 20
+	defaultMaxRequests     = 1024
 	defaultNewEntities     = 60
 	defaultUpstreamTimeout = 10 * time.Minute
 	budgetBodies           = 64 // bodies of the largest size that may be in memory at a time
+	leastMemory            = 64 << 20
 )
 
 func (o *Options) withDefaults() Options {
 	out := *o
 	out.OtherResource = cmp.Or(out.OtherResource, defaultOther)
 	out.MaxBody = cmp.Or(out.MaxBody, defaultMaxBody)
+	out.MaxRequests = cmp.Or(out.MaxRequests, defaultMaxRequests)
 	out.NewEntities = cmp.Or(out.NewEntities, defaultNewEntities)
 	out.UpstreamTimeout = cmp.Or(out.UpstreamTimeout, defaultUpstreamTimeout)
 	if out.Mapping == nil {
@@ -118,7 +124,7 @@ func (o *Options) validate(lim *limiter.RateLimiter) error {
 	if err := CheckUpstream(o.Upstream); err != nil {
 		return &limiter.InvalidError{Field: "upstream", Reason: err.Error()}
 	}
-	if o.MaxBody < 0 || o.NewEntities < 0 || o.UpstreamTimeout < 0 {
+	if o.MaxBody < 0 || o.MaxRequests < 0 || o.NewEntities < 0 || o.UpstreamTimeout < 0 {
 		return &limiter.InvalidError{Field: "proxy options", Reason: "sizes, numbers and times must not be negative"}
 	}
 	return nil

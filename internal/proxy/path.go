@@ -4,18 +4,27 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/llm"
 )
 
+// methods lists the methods that pass. Others mean different things to different
+// servers, and some servers take "post" for POST.
+var methods = []string{
+	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
+}
+
 // checkTarget rejects requests that an upstream could understand in another way
 // than the proxy does.
 func checkTarget(r *http.Request) error {
 	switch {
 	case r.Method == http.MethodConnect:
-		return &httplimit.Problem{Status: http.StatusMethodNotAllowed, Detail: "CONNECT is not supported: the upstream is fixed"}
+		return badMethod("CONNECT is not supported: the upstream is fixed")
+	case !slices.Contains(methods, r.Method):
+		return badMethod("the method must be one of " + strings.Join(methods, ", "))
 	case r.URL.Host != "" || r.URL.Scheme != "" || !strings.HasPrefix(r.URL.Path, "/"):
 		return badRequest("send the path of the API only: the upstream is fixed")
 	case r.Header.Get("Upgrade") != "":
@@ -28,24 +37,52 @@ func badRequest(detail string) error {
 	return &httplimit.Problem{Status: http.StatusBadRequest, Detail: detail}
 }
 
-// formatOf returns the format of a request about a model, and false for any other
-// request. The path of the upstream is base. A path that only some servers take for a path about a model, because
-// they decode it twice, merge slashes or ignore parameters, is an error: it must
-// not cost less.
-func formatOf(r *http.Request, base string) (llm.Format, bool, error) {
+func badMethod(detail string) error {
+	return &httplimit.Problem{Status: http.StatusMethodNotAllowed, Detail: detail}
+}
+
+// subject is the address of a request, as far as it decides about the cost.
+type subject struct {
+	call   bool // of a model; the rest is zero otherwise
+	format llm.Format
+	model  string // "" if only the body names it
+}
+
+// subjectOf returns the subject of a request. The path of the upstream is base. A
+// path that only some servers take for a path about a model, because they decode
+// it twice, merge slashes or ignore parameters, is an error: it must not cost less.
+func subjectOf(r *http.Request, base string) (subject, error) {
 	plain := r.URL.EscapedPath()
 	resolved, err := canonicalPath(plain)
 	if err != nil {
-		return "", false, err
+		return subject{}, err
 	}
 	format, found := llm.FormatOf(base + resolved)
 	if !found {
-		return "", false, nil
+		return subject{}, nil
 	}
 	if direct, ok := llm.FormatOf(base + plain); !ok || direct != format || plain != resolved && plain != resolved+"/" {
-		return "", false, badRequest("the path must be written plainly, such as /v1/chat/completions")
+		return subject{}, badRequest("the path must be written plainly, such as /v1/chat/completions")
 	}
-	return format, r.Method == http.MethodPost, nil
+	switch r.Method {
+	case http.MethodPost:
+		return subject{true, format, modelOf(base + plain)}, nil
+	case http.MethodPut, http.MethodPatch:
+		return subject{}, badMethod("a model is called with POST")
+	}
+	return subject{}, nil
+}
+
+// modelOf returns the model that a path names, as /openai/deployments/NAME/... and
+// /v1/engines/NAME/... do, or "". The last one decides.
+func modelOf(path string) string {
+	parts := strings.Split(path, "/")
+	for i := len(parts) - 2; i >= 0; i-- {
+		if strings.EqualFold(parts[i], "deployments") || strings.EqualFold(parts[i], "engines") {
+			return parts[i+1]
+		}
+	}
+	return ""
 }
 
 // canonicalPath returns the path that a lenient server makes of p.

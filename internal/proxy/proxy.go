@@ -18,8 +18,9 @@ type Proxy struct {
 	lim       *limiter.RateLimiter
 	llm       *llm.Limiter
 	opts      Options
-	newcomers *newcomers // nil where clients cannot invent entities
-	budget    budget
+	newcomers *newcomers   // nil where clients cannot invent entities
+	bodies    *quota       // bytes of bodies in memory
+	places    *quota       // calls under way
 	open      atomic.Int64 // leases that have not ended
 	reverse   *httputil.ReverseProxy
 
@@ -41,7 +42,10 @@ func New(lim *limiter.RateLimiter, opts *Options) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{lim: lim, llm: costs, opts: o, budget: budget{total: budgetBodies * o.MaxBody}}
+	p := &Proxy{lim: lim, llm: costs, opts: o}
+	memory := max(budgetBodies*o.MaxBody, leastMemory)
+	p.bodies = newQuota("large requests", memory, max(memory/4, o.MaxBody+firstBuffer))
+	p.places = newQuota("requests", int64(o.MaxRequests), int64(o.MaxRequests+1)/2)
 	if o.Identify == nil {
 		p.opts.Identify, p.newcomers = byKey, newNewcomers(o.NewEntities)
 	}

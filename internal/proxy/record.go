@@ -32,6 +32,7 @@ const (
 	outcomeServed  = "served"
 	outcomeRefused = "refused" // by a limit
 	outcomeInvalid = "invalid" // by the proxy, before any limit
+	outcomeBusy    = "busy"    // the proxy has no room
 	outcomeOutage  = "outage"  // of the store
 	outcomeFailed  = "failed"  // the upstream gave no answer
 	outcomeCut     = "cut"     // the answer is not complete
@@ -54,12 +55,19 @@ func shorten(text string) string {
 // refuse notes why a call was not admitted.
 func (c *record) refuse(err error) {
 	problem := httplimit.NewProblem(err)
+	_, busy := errors.AsType[*busyError](err)
+	invalid, named := errors.AsType[*limiter.InvalidError](err)
 	_, chosen := errors.AsType[*httplimit.Problem](err)
 	_, exceeded := errors.AsType[*limiter.ExceededError](err)
 	c.problem, c.outcome = problem.Detail, outcomeInvalid
+	if named && chosen {
+		c.problem = "invalid " + invalid.Field // the detail may quote the body
+	}
 	switch {
 	case exceeded:
 		c.outcome = outcomeRefused
+	case busy:
+		c.outcome = outcomeBusy
 	case errors.Is(err, context.Canceled):
 		c.outcome = outcomeGone
 	case !chosen && problem.Status >= http.StatusInternalServerError:
