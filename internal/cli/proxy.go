@@ -91,7 +91,7 @@ and all are settled.
 	addFlag(cmd, &o.maxBody, "max-body", "bytes", strconv.FormatInt(o.maxBody, 10), "largest request about a model, also when it is decompressed", parseBodySize)
 	addFlag(cmd, &o.newEntities, "new-entities", "number", strconv.Itoa(o.newEntities), "API keys a minute that may be used for the first time, without a mapping", parseNewEntities)
 	addFlag(cmd, &o.timeout, "upstream-timeout", "duration", "10m", "time until an answer of the API must begin", parseDuration)
-	addDefault(cmd, &o.bounds.MaxRequests, listen.DefaultMaxRequests, "max-requests", "number", "calls at a time", parseCount)
+	addDefault(cmd, &o.bounds.MaxRequests, listen.DefaultMaxRequests, "max-requests", "number", "calls at a time, half of them of one client", parseCount)
 	addDefault(cmd, &o.bounds.MaxConns, listen.DefaultMaxConns, "max-connections", "number", "connections at a time; more replace the idlest", parseCount)
 	cmd.Flags().BoolVar(&o.legacy, "x-ratelimit", false, "send the older X-RateLimit headers too")
 	return cmd
