@@ -52,9 +52,6 @@ func ParseRequest(f Format, body []byte, opts *RequestOptions) (*Request, error)
 		opts = &RequestOptions{}
 	}
 	r := &Request{Format: f, Choices: 1}
-	if err := o.checkSpelling(); err != nil {
-		return nil, err
-	}
 	if err := o.readModel(opts.Model, &r.Model); err != nil {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ and all are settled.
 ` + storeHelp,
 		Example: `  zae-limiter proxy --upstream https://api.openai.com
   zae-limiter proxy --upstream https://api.anthropic.com --mapping keys.yaml
-  zae-limiter proxy --upstream http://localhost:11434 --store memory: -l rpm:60 -l tpm:20000`,
+  zae-limiter proxy --upstream http://localhost:11434 --store memory: -l rpm:60`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}

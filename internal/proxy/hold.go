@@ -17,7 +17,7 @@ type hold struct {
 	bytes int64
 }
 
-// firstBuffer is the memory for a body of which nothing has arrived.
+// firstBuffer is the memory for a body before its first byte has arrived.
 const firstBuffer = 4 << 10
 
 // resize changes the number of bytes that the call has.
