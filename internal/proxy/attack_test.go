@@ -117,13 +117,13 @@ func TestPathsThatNameTheModelDecide(t *testing.T) {
 	r := newRig(t, answerJSON(plainChat), nil)
 	for _, path := range []string{"/openai/deployments/m/chat/completions?api-version=1", "/v1/engines/m/completions", "/openai/Deployments/m/embeddings"} {
 		resp, body := r.post(path, `{"messages":[]}`)
-		if resp.StatusCode != 200 {
+		if resp.StatusCode != http.StatusOK {
 			t.Errorf("%s without a model: status %d, %s", path, resp.StatusCode, body)
 		}
 		resp, _ = r.post(path, plainCall)
 		r.wantStatus(resp, 200)
 		for _, other := range []string{`"other"`, `5`, `"M"`} {
-			if resp, _ := r.post(path, `{"model":`+other+`}`); resp.StatusCode != 400 {
+			if resp, _ := r.post(path, `{"model":`+other+`}`); resp.StatusCode != http.StatusBadRequest {
 				t.Errorf("%s with the model %s: status %d, want 400", path, other, resp.StatusCode)
 			}
 		}
