@@ -7,18 +7,26 @@ import (
 	"strings"
 )
 
+// HostOptions configures Hosts.
+type HostOptions struct {
+	Names []string               // host names of the server; "*" stands for any
+	Known func(host string) bool // reports other host names of the server; nil for none
+}
+
 // Hosts rejects requests that a web page may have sent: requests with an Origin,
 // and requests for a host name that the server does not have, which a page
 // reaches by rebinding its own name to the server's address. IP addresses and
-// localhost always pass; other names must be in names, where "*" stands for any.
-// Pages cannot send the requests that pass.
-func Hosts(next http.Handler, names ...string) http.Handler {
+// localhost always pass. Pages cannot send the requests that pass.
+func Hosts(next http.Handler, opts *HostOptions) http.Handler {
+	if opts == nil {
+		opts = &HostOptions{}
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Header.Get("Origin") != "", fromPage(r.Header.Get("Sec-Fetch-Site")):
-			http.Error(w, "requests of web pages are not allowed", http.StatusForbidden)
-		case !knownHost(r.Host, names):
-			http.Error(w, "this server does not serve that host name", http.StatusMisdirectedRequest)
+			refuse(w, http.StatusForbidden, "requests of web pages are not allowed")
+		case !opts.serves(r.Host):
+			refuse(w, http.StatusMisdirectedRequest, "this server does not serve that host name")
 		default:
 			next.ServeHTTP(w, r)
 		}
@@ -28,17 +36,20 @@ func Hosts(next http.Handler, names ...string) http.Handler {
 // fromPage reports whether a browser sent a request for a page of another site.
 func fromPage(site string) bool { return site == "cross-site" || site == "same-site" }
 
-func knownHost(hostport string, names []string) bool {
+// serves reports whether a Host field names the server.
+func (o *HostOptions) serves(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
 		host = h
 	}
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if host == "" {
+	switch {
+	case host == "":
 		return false
-	}
-	if net.ParseIP(host) != nil || strings.EqualFold(host, "localhost") {
+	case net.ParseIP(host) != nil, strings.EqualFold(host, "localhost"):
+		return true
+	case slices.ContainsFunc(o.Names, func(n string) bool { return n == "*" || strings.EqualFold(n, host) }):
 		return true
 	}
-	return slices.ContainsFunc(names, func(n string) bool { return n == "*" || strings.EqualFold(n, host) })
+	return o.Known != nil && o.Known(host)
 }

@@ -12,10 +12,11 @@ import (
 )
 
 // Conns bounds the connections of a server. A connection beyond the maximum
-// replaces the oldest connection that never made a request, else the connection
-// that has waited longest for its next. So clients that connect and say little,
-// however many, displace each other and no client that works. If a request is
-// under way on every connection, the new one is closed.
+// replaces the oldest stranger, which never made a request that counts, else the
+// connection that has waited longest for its next. So clients that connect and
+// say little, however many, displace each other and no client that works. A
+// stranger has a second for its first request, before others are replaced in its
+// place. If a request is under way on every connection, the new one is closed.
 type Conns struct {
 	most     int
 	draining atomic.Bool
@@ -34,7 +35,8 @@ type Conn struct {
 	net.Conn
 	set    *Conns
 	busy   atomic.Int64
-	served atomic.Bool  // a request has ended
+	since  time.Time    // when it was accepted
+	served atomic.Bool  // a request that counts was made
 	last   atomic.Int64 // when it was accepted, or last ended a request
 	closed sync.Once
 }
@@ -54,7 +56,7 @@ func (l *connListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		conn := &Conn{Conn: raw, set: l.set}
+		conn := &Conn{Conn: raw, set: l.set, since: time.Now()}
 		conn.touch()
 		if l.set.add(conn) {
 			return conn, nil
@@ -121,30 +123,29 @@ func (s *Conns) filter(keep func(*Conn) bool) []*Conn {
 	return kept
 }
 
-// idlest returns the connection to replace, or nil if all are busy.
+// strangerTime is how long a connection may take for its first request before it
+// is replaced rather than a client that waits.
+const strangerTime = time.Second
+
+// idlest returns the connection to replace, or nil if all are busy. Strangers are
+// ordered by age, since requests that do not count must not keep them.
 func (s *Conns) idlest() *Conn {
 	var stranger, idle *Conn
 	for c := range s.all {
 		switch {
 		case c.busy.Load() > 0:
-		case c.served.Load():
-			idle = older(idle, c)
-		default:
-			stranger = older(stranger, c)
+		case !c.served.Load():
+			if stranger == nil || c.since.Before(stranger.since) {
+				stranger = c
+			}
+		case idle == nil || c.last.Load() < idle.last.Load():
+			idle = c
 		}
 	}
-	if stranger != nil {
+	if stranger != nil && (idle == nil || time.Since(stranger.since) >= strangerTime) {
 		return stranger
 	}
 	return idle
-}
-
-// older returns the connection that has waited longer; a may be nil.
-func older(a, b *Conn) *Conn {
-	if a == nil || b.last.Load() < a.last.Load() {
-		return b
-	}
-	return a
 }
 
 // Len returns the number of open connections.
@@ -157,10 +158,15 @@ func (s *Conns) Len() int {
 // Begin records that a request begins on the connection.
 func (c *Conn) Begin() { c.busy.Add(1) }
 
-// End records that a request ended.
+// End records that a request ended, and that it counts.
 func (c *Conn) End() {
-	c.touch()
 	c.served.Store(true)
+	c.rest()
+}
+
+// rest records that a request ended.
+func (c *Conn) rest() {
+	c.touch()
 	c.busy.Add(-1)
 }
 
@@ -218,12 +224,25 @@ func Receive(r *http.Request, read func()) {
 	read()
 }
 
-// countBusy marks the connection of a request as busy while next runs.
-func countBusy(next http.Handler) http.Handler {
+// Vouch marks the connection of a request as a client's: the request counts, since
+// its caller is known. It matters where Options.Vouching is set.
+func Vouch(r *http.Request) {
+	if conn, ok := r.Context().Value(connKey{}).(*Conn); ok {
+		conn.served.Store(true)
+	}
+}
+
+// countBusy marks the connection of a request as busy while next runs. Every
+// request counts, unless next vouches for them.
+func countBusy(next http.Handler, vouching bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if conn, ok := r.Context().Value(connKey{}).(*Conn); ok {
 			conn.Begin()
-			defer conn.End()
+			if vouching {
+				defer conn.rest()
+			} else {
+				defer conn.End()
+			}
 		}
 		next.ServeHTTP(w, r)
 	})

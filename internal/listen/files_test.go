@@ -173,7 +173,9 @@ func TestTLSFilesThatDoNotFit(t *testing.T) {
 }
 
 func TestHosts(t *testing.T) {
-	handler := listen.Hosts(http.HandlerFunc(hello), "limits.example")
+	handler := listen.Hosts(http.HandlerFunc(hello), &listen.HostOptions{
+		Names: []string{"limits.example"}, Known: func(host string) bool { return host == "certified.example" },
+	})
 	for _, test := range []struct {
 		host, field, value string
 		want               int
@@ -183,6 +185,7 @@ func TestHosts(t *testing.T) {
 		{"[::1]:80", "", "", 200},
 		{"192.168.1.9", "", "", 200},
 		{"LIMITS.example:443", "", "", 200},
+		{"certified.example:443", "", "", 200},
 		{"evil.example", "", "", 421},
 		{"127.0.0.1.evil.example", "", "", 421},
 		{"localhost.evil.example:80", "", "", 421},
@@ -201,6 +204,9 @@ func TestHosts(t *testing.T) {
 		handler.ServeHTTP(w, r)
 		if w.Code != test.want {
 			t.Errorf("%q %s %s: status %d, want %d", test.host, test.field, test.value, w.Code, test.want)
+		}
+		if kind := w.Header().Get("Content-Type"); (w.Code != 200) != (kind == "application/problem+json") {
+			t.Errorf("%q: status %d has the content type %s", test.host, w.Code, kind)
 		}
 	}
 }

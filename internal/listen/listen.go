@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 )
 
@@ -19,11 +20,15 @@ import (
 // reach.
 var ErrExposed = errors.New("other machines can reach it")
 
-// Bind listens on a TCP address. Unless exposed is true, it returns ErrExposed
-// for an address that is not a loopback address.
+// Bind listens on a TCP address. An IPv4 address means IPv4 alone. Unless exposed
+// is true, Bind returns ErrExposed for an address that is not a loopback address.
 func Bind(ctx context.Context, addr string, exposed bool) (net.Listener, error) {
 	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", addr)
+	network := "tcp"
+	if at, err := netip.ParseAddrPort(addr); err == nil && at.Addr().Is4() {
+		network = "tcp4"
+	}
+	listener, err := config.Listen(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +49,10 @@ type Options struct {
 	HeaderBytes   int           // of a request; default 16 KiB
 	MaxConns      int           // connections at a time; default 4096; see Conns
 	MaxRequests   int           // requests at a time, beyond which the answer is 503; default 1024; negative for no bound
-	Log           *slog.Logger  // receives failed handshakes and panics of handlers; default: nowhere
+	// Vouching requires a call of Vouch before a connection counts as a client's.
+	// Otherwise any request is enough.
+	Vouching bool
+	Log      *slog.Logger // receives failed handshakes and panics of handlers; default: nowhere
 }
 
 // Defaults of Options.
@@ -81,7 +89,7 @@ func HTTP(listener net.Listener, handler http.Handler, opts *Options) *Server {
 		conns:    conns,
 		tls:      opts.TLS != nil,
 		http: &http.Server{
-			Handler:           countBusy(limitRequests(handler, cmp.Or(opts.MaxRequests, DefaultMaxRequests))),
+			Handler:           countBusy(limitRequests(handler, cmp.Or(opts.MaxRequests, DefaultMaxRequests)), opts.Vouching),
 			TLSConfig:         opts.TLS,
 			ReadHeaderTimeout: bound(opts.HeaderTimeout, DefaultHeaderTimeout),
 			ReadTimeout:       bound(opts.ReadTimeout, DefaultReadTimeout),
@@ -142,7 +150,7 @@ func limitRequests(next http.Handler, n int) http.Handler {
 		default:
 			w.Header().Set("Retry-After", "1")
 			w.Header().Set("Connection", "close")
-			http.Error(w, "too many requests are under way; retry in a second", http.StatusServiceUnavailable)
+			refuse(w, http.StatusServiceUnavailable, "too many requests are under way; retry in a second")
 		}
 	})
 }

@@ -23,8 +23,12 @@ type RunOptions struct {
 	// left to wait for; its context ends after half of DrainTimeout.
 	Quiesce func(ctx context.Context)
 	// Settle runs after the services have shut down, and ends what they left
-	// open. It runs even if the services did not shut down in time.
+	// open. The services have three quarters of DrainTimeout, and Settle runs even
+	// if they did not shut down in time; its context ends after nine tenths.
 	Settle func(ctx context.Context) error
+	// Close runs last, also after a failure, and frees what the services used. Its
+	// context ends with DrainTimeout.
+	Close func(ctx context.Context) error
 }
 
 // DefaultDrainTimeout is the default of RunOptions.DrainTimeout.
@@ -54,19 +58,24 @@ func Run(ctx context.Context, opts *RunOptions, services ...Service) error {
 	if timeout <= 0 {
 		timeout = DefaultDrainTimeout
 	}
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
-	defer cancel()
+	begun := time.Now()
+	step := func(part time.Duration, do func(context.Context) error) error {
+		if do == nil {
+			return nil
+		}
+		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), begun.Add(part))
+		defer cancel()
+		return do(ctx)
+	}
 	if opts.Quiesce != nil && err == nil {
-		half, cancel := context.WithTimeout(drain, timeout/2)
-		opts.Quiesce(half)
-		cancel()
+		_ = step(timeout/2, func(ctx context.Context) error {
+			opts.Quiesce(ctx)
+			return nil
+		})
 	}
-	err = errors.Join(err, shutdown(drain, services))
+	err = errors.Join(err, step(timeout*3/4, func(ctx context.Context) error { return shutdown(ctx, services) }))
 	serving.Wait()
-	if opts.Settle != nil {
-		err = errors.Join(err, opts.Settle(drain))
-	}
-	return err
+	return errors.Join(err, step(timeout*9/10, opts.Settle), step(timeout, opts.Close))
 }
 
 // shutdown shuts all services down at the same time.

@@ -55,3 +55,20 @@ func (f TLSFiles) parse(content ...[]byte) (*tls.Config, error) {
 	}
 	return config, nil
 }
+
+// Certified returns a function that reports whether the certificate that config
+// uses at the moment is valid for a host name. It returns nil for a nil config.
+func Certified(config *tls.Config) func(host string) bool {
+	if config == nil {
+		return nil
+	}
+	return func(host string) bool {
+		now := config
+		if config.GetConfigForClient != nil {
+			if latest, err := config.GetConfigForClient(nil); err == nil && latest != nil {
+				now = latest
+			}
+		}
+		return len(now.Certificates) > 0 && now.Certificates[0].Leaf != nil && now.Certificates[0].Leaf.VerifyHostname(host) == nil
+	}
+}

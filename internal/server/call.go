@@ -76,8 +76,9 @@ func (s *Server) prepare(w http.ResponseWriter, r *http.Request, rt *route) (*ca
 	if err != nil {
 		return nil, err
 	}
+	listen.Vouch(r)
 	if !by.Role.Allows(rt.role) {
-		return nil, &httplimit.Problem{Status: http.StatusForbidden, Detail: "this call needs a token with the role " + string(rt.role) + " or admin"}
+		return nil, &httplimit.Problem{Status: http.StatusForbidden, Detail: "this call needs a token with the role " + rt.role.including()}
 	}
 	c := &call{server: s, by: by, r: r, header: w.Header()}
 	if r.Method == http.MethodPost {
@@ -96,9 +97,12 @@ func (s *Server) prepare(w http.ResponseWriter, r *http.Request, rt *route) (*ca
 
 // readBody returns the body of a request, of at most most bytes.
 func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+	if r.ContentLength > most { // without reading, so that a client that asks first does not send it
+		return nil, &http.MaxBytesError{Limit: most}
+	}
 	var body []byte
 	var err error
-	if r.ContentLength >= 0 && r.ContentLength <= most {
+	if r.ContentLength >= 0 {
 		body = make([]byte, r.ContentLength)
 		listen.Receive(r, func() { _, err = io.ReadFull(r.Body, body) })
 	} else {
@@ -175,8 +179,8 @@ func (s *Server) run(c *call, rt *route) (result *reply) {
 	}()
 	answer, err := rt.do(c)
 	if err != nil {
-		if errors.Is(err, limiter.ErrNotFound) && c.view != s.home {
-			s.forgetView(c.by)
+		if errors.Is(err, limiter.ErrNotFound) {
+			err = s.checkNamespace(c.ctx, c.by, err)
 		}
 		return s.fail(c.header, err)
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 // decode parses a body strictly: one object with the fields of T, in their exact
-// case, each at most once, and nothing after it.
-func decode[T any](body []byte, fields []string) (T, error) {
+// case, each at most once and not null, and nothing after it.
+func decode[T any](body []byte, allowed *shape) (T, error) {
 	var v T
 	if i := skipSpace(body, 0); i == len(body) || body[i] != '{' {
 		return v, badBody(errNotObject)
@@ -23,7 +23,7 @@ func decode[T any](body []byte, fields []string) (T, error) {
 	if err := json.Unmarshal(body, &v); err != nil {
 		return v, badBody(err)
 	}
-	if err := checkKeys(body, fields); err != nil {
+	if err := checkKeys(body, allowed); err != nil {
 		return v, badBody(err)
 	}
 	return v, nil
@@ -68,6 +68,16 @@ func clip(s string) string {
 		return strings.ToValidUTF8(s[:longest], "") + "..."
 	}
 	return s
+}
+
+// checkTaken rejects negative amounts of the field consume.
+func checkTaken(object map[string]int64) error {
+	for name, n := range object {
+		if n < 0 {
+			return badBody(fmt.Errorf("field consume: %q must be 0 or more; adjust or rollback gives tokens back", clip(name)))
+		}
+	}
+	return nil
 }
 
 // amountsOf returns the amounts of a JSON object, ordered by name.

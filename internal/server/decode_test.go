@@ -2,6 +2,8 @@ package server
 
 import (
 	"encoding/json"
+	"io"
+	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
@@ -35,6 +37,11 @@ func TestStrictBodies(t *testing.T) {
 		"beyond":           acquireJSON("key", `{"rpm":9223372036854775807}`),
 		"no amounts":       acquireJSON("key", `{}`),
 		"null amounts":     acquireJSON("key", `null`),
+		"null amount":      acquireJSON("key", `{"rpm":null}`),
+		"null limits":      `{"entity_id":"key","resource":"gpt-4","consume":{"rpm":1},"limits":null}`,
+		"null commit":      `{"entity_id":"key","resource":"gpt-4","consume":{"rpm":1},"commit":null}`,
+		"key of a limit":   `{"entity_id":"key","resource":"gpt-4","consume":{"rpm":1},"limits":[{"name":"rpm","capacity":1,"refill_amount":1,"refill_period_seconds":1,"x":1}]}`,
+		"case in a limit":  `{"entity_id":"key","resource":"gpt-4","consume":{"rpm":1},"limits":[{"Name":"rpm","capacity":1,"refill_amount":1,"refill_period_seconds":1}]}`,
 		"unknown limit":    acquireJSON("key", `{"nope":1}`),
 		"entity":           acquireJSON("a b", `{"rpm":1}`),
 		"mode":             `{"entity_id":"key","resource":"gpt-4","consume":{"rpm":1},"on_unavailable":"maybe"}`,
@@ -48,12 +55,55 @@ func TestStrictBodies(t *testing.T) {
 		if name == "beyond" {
 			want = w.Code // above the capacity, or not a valid amount
 		}
-		if w.Code != want || w.Code < 400 || w.Code >= 500 || !strings.Contains(w.Body.String(), `"detail"`) || strings.Contains(w.Body.String(), "server.") {
+		if w.Code != want || w.Code < 400 || w.Code >= 500 || !strings.Contains(w.Body.String(), `"detail"`) || strings.Contains(w.Body.String(), "server.") || strings.Contains(w.Body.String(), "Release") {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
 	}
 	if r.left("key") != "rpm=10 tpm=1000" || r.Leases() != 0 {
 		t.Errorf("%s is left, %d leases", r.left("key"), r.Leases())
+	}
+}
+
+// A call about a lease that is not exactly one request gets 400 and changes
+// nothing.
+func TestStrictSettlements(t *testing.T) {
+	r := newMemoryRig(t, Options{})
+	id := r.acquire("", "key", `{"tpm":100}`)
+	for path, bodies := range map[string][]string{
+		"commit":     {`{"used":{"tpm":null}}`, `{"used":null}`, `{"used":{"tpm":1},"x":1}`},
+		"adjust":     {`{"adjust":{"tpm":null}}`},
+		"consume":    {`{"consume":{"tpm":null}}`, `{"consume":{"tpm":-1}}`},
+		"rollback":   {`{"x":1}`},
+		"commit?x=1": {`{}`},
+	} {
+		for _, body := range bodies {
+			if w := r.send(request{path: "/v1/leases/" + id + "/" + path, body: body}); w.Code != 400 || strings.Contains(w.Body.String(), "Release") {
+				t.Errorf("%s %s: %d %s", path, body, w.Code, w.Body)
+			}
+		}
+	}
+	if r.left("key") != "rpm=10 tpm=900" || r.Leases() != 1 {
+		t.Errorf("%s is left, %d leases", r.left("key"), r.Leases())
+	}
+}
+
+// unread is a body that must not be read.
+type unread struct{ t *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.t.Error("the body is read")
+	return 0, io.EOF
+}
+
+// A body that is announced as too long is refused before the client sends it.
+func TestLongBodyIsNotAskedFor(t *testing.T) {
+	r := newMemoryRig(t, Options{MaxBody: 200})
+	q := request{path: "/v1/acquire", body: "{}"}.http(t)
+	q.Body, q.ContentLength = io.NopCloser(unread{t}), 1<<40
+	w := httptest.NewRecorder()
+	r.ServeHTTP(w, q)
+	if w.Code != 413 {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 
@@ -73,6 +123,7 @@ func TestHeadersOfRequests(t *testing.T) {
 		"huge":          {request{body: good + strings.Repeat(" ", 200)}, 413},
 		"wrong method":  {request{method: "GET"}, 405},
 		"unknown query": {request{method: "GET", path: "/v1/entities?limits=3"}, 400},
+		"query of POST": {request{path: "/v1/acquire?commit=true", body: good}, 400},
 		"query twice":   {request{method: "GET", path: "/v1/entities?limit=3&limit=4"}, 400},
 		"limit":         {request{method: "GET", path: "/v1/entities?limit=0"}, 400},
 		"big limit":     {request{method: "GET", path: "/v1/entities?limit=1001"}, 400},
@@ -84,6 +135,9 @@ func TestHeadersOfRequests(t *testing.T) {
 		"bad entity":    {request{method: "GET", path: "/v1/entities/a%20b/status"}, 400},
 		"bad event":     {request{method: "GET", path: "/v1/audit?start_event_id=x"}, 400},
 		"no record":     {request{method: "GET", path: "/v1/entities/none"}, 404},
+		"other host":    {request{header: map[string]string{"Host": "evil.example"}, body: good}, 421},
+		"unclean path":  {request{method: "GET", path: "//v1/entities"}, 404},
+		"dots":          {request{method: "GET", path: "/v1/../v1/entities"}, 404},
 		"no route":      {request{method: "GET", path: "/v2/entities"}, 404},
 	} {
 		if test.q.path == "" {
@@ -93,7 +147,7 @@ func TestHeadersOfRequests(t *testing.T) {
 		if w.Code != test.want {
 			t.Errorf("%s: %d, want %d: %s", name, w.Code, test.want, w.Body)
 		}
-		if w.Code >= 400 && w.Code != 403 && w.Header().Get("Content-Type") != "application/problem+json" {
+		if w.Code >= 300 && w.Header().Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s: the content type is %s", name, w.Header().Get("Content-Type"))
 		}
 	}
@@ -103,17 +157,20 @@ func TestHeadersOfRequests(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add(acquireJSON("key", `{"rpm":1}`))
 	f.Add(`{"entity_id":"k","limits":[{"name":"rpm","capacity":1,"refill_amount":1,"refill_period_seconds":1}]}`)
-	fields := fieldNames(reflect.TypeFor[acquireBody]())
+	allowed := shapeOf(reflect.TypeFor[acquireBody]())
 	f.Fuzz(func(t *testing.T, text string) {
-		body, err := decode[acquireBody]([]byte(text), fields)
+		body, err := decode[acquireBody]([]byte(text), allowed)
 		if err != nil {
 			return
+		}
+		if body.Consume == nil {
+			body.Consume = map[string]int64{} // null is refused
 		}
 		written, err := json.Marshal(body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := decode[acquireBody](written, fields)
+		again, err := decode[acquireBody](written, allowed)
 		if err != nil {
 			t.Fatalf("%s, from %q: %v", written, text, err)
 		}

@@ -86,6 +86,9 @@ func (q request) http(t *testing.T) *http.Request {
 		if value == "" {
 			r.Header.Del(name)
 		}
+		if name == "Host" {
+			r.Host = value
+		}
 	}
 	return r
 }

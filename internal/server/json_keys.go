@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,17 +20,16 @@ type keyCheck struct {
 	err  error
 }
 
-// checkKeys rejects keys of the outer object that are not in fields, and keys
-// that occur twice in any object.
-func checkKeys(valid []byte, fields []string) error {
+// checkKeys rejects fields of objects that shape does not have, fields that occur
+// twice in any object, and null: it would stand for 0 tokens.
+func checkKeys(valid []byte, allowed *shape) error {
 	c := keyCheck{text: valid}
-	c.value(fields, 0)
+	c.value(allowed, 0)
 	return c.err
 }
 
-// value passes a value. The fields of an object must be in fields, if that is not
-// nil.
-func (c *keyCheck) value(fields []string, depth int) {
+// value passes a value of a shape; nil is any shape.
+func (c *keyCheck) value(allowed *shape, depth int) {
 	if depth > maxDepth {
 		c.err = fmt.Errorf("values are nested more than %d deep", maxDepth)
 	}
@@ -39,17 +39,21 @@ func (c *keyCheck) value(fields []string, depth int) {
 	c.at = skipSpace(c.text, c.at)
 	switch c.text[c.at] {
 	case '{':
-		c.object(fields, depth)
+		c.object(allowed, depth)
 	case '[':
-		c.array(depth)
+		c.array(allowed.element(), depth)
 	case '"':
 		c.stringText()
+	case 'n':
+		c.err = errNull
 	default:
 		for c.at < len(c.text) && !strings.ContainsRune(",]} \t\r\n", rune(c.text[c.at])) {
 			c.at++
 		}
 	}
 }
+
+var errNull = errors.New("null is not a value; leave the field out")
 
 // next passes a comma, or the end of an object or array, and reports whether
 // another element follows.
@@ -66,20 +70,21 @@ func (c *keyCheck) next(end byte) bool {
 	return true
 }
 
-func (c *keyCheck) array(depth int) {
+func (c *keyCheck) array(element *shape, depth int) {
 	for c.at++; c.err == nil && c.next(']'); {
-		c.value(nil, depth+1)
+		c.value(element, depth+1)
 	}
 }
 
-func (c *keyCheck) object(fields []string, depth int) {
+func (c *keyCheck) object(allowed *shape, depth int) {
 	var space [8]string
 	seen := space[:0]
 	for c.at++; c.err == nil && c.next('}'); {
 		key := c.stringText()
+		field, err := allowed.field(key)
 		switch {
-		case fields != nil && !slices.Contains(fields, key):
-			c.err = fmt.Errorf("unknown field %q; the fields are %s", clip(key), strings.Join(fields, ", "))
+		case err != nil:
+			c.err = err
 		case slices.Contains(seen, key):
 			c.err = fmt.Errorf("field %q occurs twice", clip(key))
 		case len(seen) == maxFields:
@@ -87,7 +92,7 @@ func (c *keyCheck) object(fields []string, depth int) {
 		}
 		seen = append(seen, key)
 		c.at = skipSpace(c.text, c.at) + 1 // the colon
-		c.value(nil, depth+1)
+		c.value(field, depth+1)
 	}
 }
 

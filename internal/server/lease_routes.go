@@ -26,6 +26,9 @@ func (b acquireBody) request(by Identity) (limiter.Request, error) {
 	if b.Limits != nil && !by.Role.Allows(RoleAdmin) {
 		return limiter.Request{}, &httplimit.Problem{Status: http.StatusForbidden, Detail: "field limits: needs a token with the role admin, since it replaces the stored limits"}
 	}
+	if err := checkTaken(b.Consume); err != nil {
+		return limiter.Request{}, err
+	}
 	return limiter.Request{Entity: b.Entity, Resource: b.Resource, Consume: amountsOf(b.Consume), Limits: b.Limits, OnUnavailable: b.OnUnavailable}, nil
 }
 
@@ -87,10 +90,10 @@ func acquire(c *call, body acquireBody) (*admission, error) {
 	if s.draining.Load() {
 		return nil, errDraining
 	}
-	if !s.leases.reserve(c.by.owner, s.leaseShare()) {
+	kept := body.Commit // without a lease there is no place to give up
+	if !kept && !s.leases.reserve(c.by.owner, s.leaseShare()) {
 		return nil, errBusy
 	}
-	kept := false
 	defer func() {
 		if !kept {
 			s.leases.release(c.by.owner)
@@ -98,9 +101,11 @@ func acquire(c *call, body acquireBody) (*admission, error) {
 	}()
 	lease, err := c.lim.Acquire(c.ctx, req)
 	if err != nil {
+		s.writes.note(c.ctx, err)
 		return nil, err
 	}
 	decision, outage := lease.Decision(), lease.Outage()
+	s.writes.note(c.ctx, outage)
 	(*httplimit.Fields)(nil).Set(c.header, decision)
 	admitted := &admission{Consumed: maps.Collect(lease.Consumed().All()), Outage: outage != nil, Limits: ownLimits(req, decision)}
 	if outage != nil {
@@ -179,7 +184,14 @@ func (c *call) withLease(do func(*openLease) error) (*settlement, error) {
 }
 
 func consume(c *call, body consumeBody) (*settlement, error) {
-	return c.withLease(func(open *openLease) error { return open.lease.Consume(c.ctx, amountsOf(body.Consume)) })
+	if err := checkTaken(body.Consume); err != nil {
+		return nil, err
+	}
+	return c.withLease(func(open *openLease) error {
+		err := open.lease.Consume(c.ctx, amountsOf(body.Consume))
+		c.server.writes.note(c.ctx, err)
+		return err
+	})
 }
 
 func adjust(c *call, body adjustBody) (*settlement, error) {
@@ -205,6 +217,7 @@ func (o *openLease) correct(body adjustBody) error {
 		}
 		delta = delta.And(limit, n-taken.Get(limit))
 	}
+	o.corrected = true
 	return o.lease.Adjust(delta)
 }
 
@@ -227,6 +240,7 @@ func (c *call) end(prepare func(*openLease) error, settle func(*limiter.Lease, c
 		c.server.leases.remove(open)
 		err := settle(open.lease, c.ctx)
 		if unavailable, ok := errors.AsType[*limiter.UnavailableError](err); ok {
+			c.server.writes.note(c.ctx, err)
 			c.server.opts.OnError(unavailable)
 			return errUnsettled
 		}

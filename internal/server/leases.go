@@ -1,12 +1,14 @@
 package server
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -26,6 +28,7 @@ type leaseTable struct {
 	timer    *time.Timer
 	empty    chan struct{} // not nil while a caller waits for the table to be empty
 	settling sync.WaitGroup
+	expiring atomic.Int64 // leases whose time is over, and whose commit is under way
 }
 
 // openLease is a lease of one caller.
@@ -37,6 +40,8 @@ type openLease struct {
 	lease *limiter.Lease
 	mu    sync.Mutex // serializes the calls of a client, so that each is atomic
 	ended bool       // guarded by mu
+	// corrected is whether a commit has to write; guarded by mu.
+	corrected bool
 }
 
 func newLeaseTable(most int, ttl time.Duration, onError func(error)) *leaseTable {
@@ -147,9 +152,10 @@ func (t *leaseTable) expire() {
 		t.timer = nil
 	}
 	if len(due) > 0 {
+		t.expiring.Add(int64(len(due)))
 		t.settling.Go(func() {
-			if err := commitAll(context.Background(), due); err != nil {
-				t.onError(err)
+			if left, err := commitAll(context.Background(), due, func() { t.expiring.Add(-1) }); err != nil {
+				t.onError(unsettled(left, err))
 			}
 		})
 	}
@@ -173,7 +179,8 @@ func (t *leaseTable) awaitEmpty(ctx context.Context) {
 	}
 }
 
-// settle commits every lease as it stands and stops the timer.
+// settle commits every lease as it stands and stops the timer. When ctx ends, it
+// gives up those that the store did not take.
 func (t *leaseTable) settle(ctx context.Context) error {
 	t.mu.Lock()
 	if t.timer != nil {
@@ -188,9 +195,29 @@ func (t *leaseTable) settle(ctx context.Context) error {
 		t.forget(open)
 	}
 	t.mu.Unlock()
-	err := commitAll(ctx, all)
-	t.settling.Wait()
-	return err
+	left, err := commitAll(ctx, all, func() {})
+	expired := make(chan struct{})
+	go func() {
+		t.settling.Wait()
+		close(expired)
+	}()
+	select {
+	case <-expired:
+	case <-ctx.Done():
+		left, err = left+int(t.expiring.Load()), cmp.Or(err, ctx.Err())
+	}
+	if left == 0 {
+		return nil
+	}
+	return unsettled(left, err)
+}
+
+// unsettled returns the error of leases whose corrections may be lost.
+func unsettled(n int, err error) error {
+	if n == 1 {
+		return fmt.Errorf("1 lease could not be settled: %w", err)
+	}
+	return fmt.Errorf("%d leases could not be settled: %w", n, err)
 }
 
 // end ends a lease with settle, unless its client has ended it meanwhile.
@@ -204,19 +231,51 @@ func (o *openLease) end(ctx context.Context, settle func(context.Context) error)
 	return settle(ctx)
 }
 
-// commitAll commits leases, many at a time.
-func commitAll(ctx context.Context, all []*openLease) error {
+// commitAll commits leases, many at a time, until ctx ends, and calls ended after
+// each. It returns how many failed or were given up, and the first error.
+func commitAll(ctx context.Context, all []*openLease, ended func()) (left int, err error) {
 	const atOnce = 64
 	free := make(chan struct{}, atOnce)
-	errs := make([]error, len(all))
-	var wait sync.WaitGroup
-	for i, open := range all {
-		free <- struct{}{}
-		wait.Go(func() {
-			defer func() { <-free }()
-			errs[i] = open.end(ctx, open.lease.Commit)
-		})
+	results := make(chan error, len(all))
+	for _, open := range all {
+		go func() {
+			defer ended()
+			results <- open.commit(ctx, free)
+		}()
 	}
-	wait.Wait()
-	return errors.Join(errs...)
+	left = len(all)
+	for range all {
+		var failed error
+		select {
+		case failed = <-results:
+		case <-ctx.Done():
+			select {
+			case failed = <-results: // it came in time
+			default:
+				return left, cmp.Or(err, ctx.Err())
+			}
+		}
+		if failed == nil {
+			left--
+		}
+		err = cmp.Or(err, failed)
+	}
+	return left, err
+}
+
+// commit commits a lease as it stands. It needs a place in free only if it has to
+// write, so that a store that is stuck delays no other lease.
+func (o *openLease) commit(ctx context.Context, free chan struct{}) error {
+	o.mu.Lock()
+	writes := o.corrected
+	o.mu.Unlock()
+	if writes {
+		select {
+		case free <- struct{}{}:
+			defer func() { <-free }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return o.end(ctx, o.lease.Commit)
 }

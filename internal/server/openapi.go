@@ -76,7 +76,7 @@ func (rt route) operation(schemas *schemaSet) object {
 		})
 	}
 	op := object{
-		"summary": rt.summary, "description": "Needs the role " + string(rt.role) + ", or admin.", "parameters": parameters,
+		"summary": rt.summary, "description": "Needs the role " + rt.role.including() + ".", "parameters": parameters,
 		"responses": object{
 			"200":     object{"description": "Done", "content": object{"application/json": object{"schema": schemas.of(rt.answer)}}},
 			"default": object{"description": "A problem", "content": object{"application/problem+json": object{"schema": schemas.of(reflect.TypeFor[httplimit.Problem]())}}},

@@ -2,11 +2,14 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go"
 )
 
 // readiness caches the answer of the store, since anyone may ask for it.
@@ -34,6 +37,36 @@ func (r *readiness) check(ctx context.Context, ping func(context.Context) error)
 	return r.ok.Load()
 }
 
+// writeHealth knows whether charges reach the store. A store can answer reads
+// while it refuses writes.
+type writeHealth struct {
+	failed atomic.Int64 // failures since the last success
+	last   atomic.Int64 // when the last one was, in nanoseconds
+}
+
+// A server is not ready after so many failures in a row, for so long after the
+// last: without calls it cannot learn that the store has recovered.
+const writeFailures, writeFailureAge = 3, 5 * time.Second
+
+// note records the result of a call that wrote to the store. A call whose context
+// ended says nothing about the store.
+func (w *writeHealth) note(ctx context.Context, err error) {
+	switch {
+	case err == nil:
+		if w.failed.Load() != 0 {
+			w.failed.Store(0)
+		}
+	case ctx.Err() == nil && errors.As(err, new(*limiter.UnavailableError)):
+		w.last.Store(time.Now().UnixNano())
+		w.failed.Add(1)
+	}
+}
+
+// down reports whether writes fail.
+func (w *writeHealth) down() bool {
+	return w.failed.Load() >= writeFailures && time.Since(time.Unix(0, w.last.Load())) < writeFailureAge
+}
+
 // serveReady answers whether the server can take work.
 func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	switch {
@@ -41,6 +74,8 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 		answerProbe(w, http.StatusServiceUnavailable, "draining")
 	case !s.ready.check(r.Context(), s.home.lim.Ping):
 		answerProbe(w, http.StatusServiceUnavailable, "the store does not answer")
+	case s.writes.down():
+		answerProbe(w, http.StatusServiceUnavailable, "the store does not take charges")
 	default:
 		answerProbe(w, http.StatusOK, "ready")
 	}

@@ -27,6 +27,9 @@ func badQuery(name, reason string) error {
 // checkQuery rejects parameters that the route does not have, and parameters that
 // occur twice, are empty or missing.
 func (c *call) checkQuery(known []parameter) error {
+	if c.r.URL.RawQuery == "" && len(known) == 0 {
+		return nil
+	}
 	values, err := url.ParseQuery(c.r.URL.RawQuery)
 	if err != nil {
 		return &httplimit.Problem{Status: http.StatusBadRequest, Detail: "the query is not valid; escape its values"}

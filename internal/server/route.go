@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
-	"strings"
 
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
@@ -30,12 +29,15 @@ type parameter struct {
 
 // post returns a route whose calls carry a body of type B.
 func post[B, A any](path, summary string, role Role, keyed bool, do func(*call, B) (A, error)) route {
-	fields := fieldNames(reflect.TypeFor[B]())
+	allowed := shapeOf(reflect.TypeFor[B]())
 	return route{
 		method: http.MethodPost, path: path, summary: summary, role: role, keyed: keyed,
 		request: reflect.TypeFor[B](), answer: reflect.TypeFor[A](),
 		do: func(c *call) (any, error) {
-			body, err := decode[B](c.body, fields)
+			if err := c.checkQuery(nil); err != nil {
+				return nil, err
+			}
+			body, err := decode[B](c.body, allowed)
 			if err != nil {
 				return nil, err
 			}
@@ -55,16 +57,6 @@ func get[A any](path, summary string, role Role, query []parameter, do func(*cal
 			return do(c)
 		},
 	}
-}
-
-// fieldNames returns the JSON names of a struct's fields.
-func fieldNames(of reflect.Type) []string {
-	var names []string
-	for f := range of.Fields() {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		names = append(names, name)
-	}
-	return names
 }
 
 // addRoutes registers all routes, the probes and the OpenAPI document.

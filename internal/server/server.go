@@ -8,11 +8,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"path"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/internal/listen"
 )
 
@@ -22,7 +24,7 @@ type Options struct {
 	// Tokens authenticates callers. Without tokens, every caller has the role
 	// admin in Namespace.
 	Tokens *Tokens
-	Hosts  []string // host names of the server, besides IP addresses and localhost; "*" for any
+	Hosts  listen.HostOptions // host names of the server, besides IP addresses and localhost
 	// MaxRequests bounds the calls under way; default 1024. A call is under way
 	// when its body has arrived, so slow clients do not count.
 	MaxRequests int
@@ -62,6 +64,7 @@ type Server struct {
 	running  chan struct{} // a place for each call under way
 	draining atomic.Bool
 	ready    readiness
+	writes   writeHealth
 	mu       sync.Mutex
 	views    map[string]*view // of the namespaces of tokens
 }
@@ -100,7 +103,7 @@ func New(repo limiter.Repository, opts *Options) (*Server, error) {
 	if err := s.addRoutes(); err != nil {
 		return nil, err
 	}
-	s.handler = listen.Hosts(s.mux, o.Hosts...)
+	s.handler = listen.Hosts(http.HandlerFunc(s.dispatch), &o.Hosts)
 	return s, nil
 }
 
@@ -115,6 +118,16 @@ func (s *Server) newView(repo limiter.Repository) (*view, error) {
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
+// dispatch calls the handler of a path. It refuses paths that the mux would
+// redirect.
+func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != path.Clean(r.URL.Path) || !path.IsAbs(r.URL.Path) {
+		_ = s.fail(w.Header(), &httplimit.Problem{Status: http.StatusNotFound}).write(w)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
 // Leases returns the number of open leases.
 func (s *Server) Leases() int { return s.leases.len() }
 
@@ -125,7 +138,8 @@ func (s *Server) Quiesce(ctx context.Context) {
 	s.leases.awaitEmpty(ctx)
 }
 
-// Settle commits the leases that are left, as they stand.
+// Settle commits the leases that are left, as they stand, until ctx ends. The error
+// says how many leases could not be settled.
 func (s *Server) Settle(ctx context.Context) error {
 	s.draining.Store(true)
 	return s.leases.settle(ctx)
@@ -172,10 +186,22 @@ func (s *Server) view(ctx context.Context, id Identity) (*view, error) {
 	return v, nil
 }
 
-// forgetView drops the view of a namespace that is gone, so that a namespace
+// checkNamespace returns errNamespace if the namespace of a caller is gone, else
+// the error that made this likely. It drops the view, so that a namespace
 // registered again under its name is found.
-func (s *Server) forgetView(id Identity) {
+func (s *Server) checkNamespace(ctx context.Context, id Identity, err error) error {
+	name := cmp.Or(id.Namespace, s.opts.Namespace)
+	if name == s.opts.Namespace {
+		if _, gone := s.home.repo.Namespace(ctx, name); errors.Is(gone, limiter.ErrNotFound) {
+			return errNamespace
+		}
+		return err
+	}
 	s.mu.Lock()
-	delete(s.views, id.Namespace)
+	delete(s.views, name)
 	s.mu.Unlock()
+	if _, gone := s.view(ctx, id); errors.Is(gone, errNamespace) {
+		return errNamespace
+	}
+	return err
 }

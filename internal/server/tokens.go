@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -31,16 +32,26 @@ const (
 // Allows reports whether r includes the role that a call needs.
 func (r Role) Allows(needed Role) bool { return r == needed || r == RoleAdmin }
 
+// including returns the roles that allow a call of this role.
+func (r Role) including() string {
+	if r == RoleAdmin {
+		return string(r)
+	}
+	return string(r) + " or admin"
+}
+
 // Identity is an authenticated caller.
 type Identity struct {
 	Name      string // for people; unique
 	Namespace string // "" for the namespace of the server
 	Role      Role
-	owner     owner // what leases and keys are bound to
+	hash      [sha256.Size]byte // of the token
+	owner     owner             // what leases and keys are bound to
 }
 
-// owner identifies a token by its hash. The zero owner stands for all callers of
-// a server without tokens.
+// owner identifies a token in its namespace: a token that moves to another one
+// leaves its leases and keys behind. The zero owner stands for all callers of a
+// server without tokens.
 type owner [sha256.Size]byte
 
 // Tokens holds the tokens of a file and follows its changes.
@@ -50,8 +61,9 @@ type Tokens struct{ file *listen.Files[[]Identity] }
 const maxTokens = 1000
 
 // OpenTokens reads a file of tokens. When the file changes, the new tokens apply
-// within a second. If the new file is broken, the old tokens stay, and changed
-// receives the reason; it receives nil after a change. It may be nil.
+// within a second. A file without tokens is valid, and then no token is. If the
+// new file is broken or gone, the old tokens stay, and changed receives the
+// reason; it receives nil after a change. It may be nil.
 func OpenTokens(path string, changed func(error)) (*Tokens, error) {
 	parse := func(content ...[]byte) ([]Identity, error) {
 		all, err := parseTokens(content[0])
@@ -74,7 +86,7 @@ func (t *Tokens) Check(token string) (Identity, bool) {
 	var found Identity
 	ok := 0
 	for _, id := range t.file.Get() {
-		if subtle.ConstantTimeCompare(hash[:], id.owner[:]) == 1 {
+		if subtle.ConstantTimeCompare(hash[:], id.hash[:]) == 1 {
 			found, ok = id, 1
 		}
 	}
@@ -111,11 +123,17 @@ func parseTokens(data []byte) ([]Identity, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	decoder.KnownFields(true)
 	var file TokenFile
-	if err := decoder.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+	err := decoder.Decode(&file)
+	if err == nil {
+		if err = decoder.Decode(new(yaml.Node)); err == nil {
+			return nil, errors.New("must hold one YAML document")
+		}
 	}
-	if len(file.Tokens) == 0 || len(file.Tokens) > maxTokens {
-		return nil, fmt.Errorf("must list 1 to %d tokens below the key tokens", maxTokens)
+	if !errors.Is(err, io.EOF) {
+		return nil, tokenSyntaxError(err)
+	}
+	if len(file.Tokens) > maxTokens {
+		return nil, fmt.Errorf("must list at most %d tokens below the key tokens", maxTokens)
 	}
 	all := make([]Identity, len(file.Tokens))
 	for i, e := range file.Tokens {
@@ -123,12 +141,24 @@ func parseTokens(data []byte) ([]Identity, error) {
 		if err != nil {
 			return nil, fmt.Errorf("token %d: %w", i+1, err)
 		}
-		if slices.ContainsFunc(all[:i], func(other Identity) bool { return other.Name == id.Name || other.owner == id.owner }) {
+		if slices.ContainsFunc(all[:i], func(other Identity) bool { return other.Name == id.Name || other.hash == id.hash }) {
 			return nil, fmt.Errorf("token %d: its name or its hash is listed twice; each must be unique", i+1)
 		}
 		all[i] = id
 	}
 	return all, nil
+}
+
+var yamlLine = regexp.MustCompile(`line \d+`)
+
+// tokenSyntaxError returns an error without the text of the file, which may hold a
+// token where a hash belongs.
+func tokenSyntaxError(err error) error {
+	const form = "must hold the key tokens with a list, and each entry name, sha256, role and namespace"
+	if line := yamlLine.FindString(err.Error()); line != "" {
+		return errors.New(line + ": " + form)
+	}
+	return errors.New(form)
 }
 
 func (e TokenEntry) identity() (Identity, error) {
@@ -143,9 +173,10 @@ func (e TokenEntry) identity() (Identity, error) {
 		return id, errors.New("role: must be acquire, read or admin")
 	}
 	hash, err := hex.DecodeString(e.Hash)
-	if err != nil || len(hash) != len(id.owner) {
+	if err != nil || len(hash) != len(id.hash) {
 		return id, errors.New("sha256: must be the SHA-256 of the token as 64 hexadecimal digits")
 	}
-	copy(id.owner[:], hash)
+	copy(id.hash[:], hash)
+	id.owner = sha256.Sum256(append(id.hash[:], id.Namespace...))
 	return id, nil
 }

@@ -101,8 +101,40 @@ func TestNamespaces(t *testing.T) {
 	if err := r.lim.DeleteNamespace(context.Background(), "tenant-a"); err != nil {
 		t.Fatal(err)
 	}
-	r.send(request{path: "/v1/acquire", token: secret[1], body: body})
 	r.want(403, request{path: "/v1/acquire", token: secret[1], body: body})
+	r.want(403, request{path: "/v1/acquire", token: secret[1], body: body})
+}
+
+// A lease and a key stay in the namespace where they were made, when their token
+// moves to another one.
+func TestTokenMoves(t *testing.T) {
+	path, secret := tokensFile(t, TokenEntry{Role: RoleAcquire, Namespace: "default"})
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		tokens, err := OpenTokens(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := newMemoryRig(t, Options{Tokens: tokens})
+		if _, err := r.lim.RegisterNamespaces(context.Background(), "tenant-a"); err != nil {
+			t.Fatal(err)
+		}
+		id := r.acquire(secret[0], "key", `{"tpm":100}`)
+		once := request{path: "/v1/acquire", token: secret[0], key: "k", body: acquireJSON("key", `{"rpm":1}`)}
+		r.want(200, once)
+		if err := os.WriteFile(path, []byte(strings.Replace(string(content), "default", "tenant-a", 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		r.want(410, request{path: "/v1/leases/" + id + "/rollback", token: secret[0], body: `{}`})
+		r.want(400, once) // there are no limits
+		if err := r.Settle(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // Changes of the file apply within a second, and a broken file changes nothing.
@@ -127,19 +159,32 @@ func TestTokensFollowTheirFile(t *testing.T) {
 			}
 		}
 		expect(before[0], RoleAcquire)
-		for _, text := range []string{"tokens: [{name: x}]", "tokens: []", ""} {
-			if err := os.WriteFile(old, []byte(text), 0o600); err != nil {
+		good, err := os.ReadFile(old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct {
+			text string
+			want Role
+		}{{"tokens: [{name: x}]", RoleAcquire}, {"tokens: []", ""}, {string(good), RoleAcquire}, {"", ""}, {string(good), RoleAcquire}} {
+			if err := os.WriteFile(old, []byte(step.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			expect(before[0], RoleAcquire)
+			expect(before[0], step.want)
 		}
+		if err := os.Remove(old); err != nil {
+			t.Fatal(err)
+		}
+		expect(before[0], RoleAcquire)
 		if err := os.WriteFile(old, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		expect(before[0], "")
 		expect(after[0], RoleRead)
-		if len(reports) != 3 || reports[0] == nil || reports[1] == nil || reports[2] != nil {
-			t.Errorf("reports %v", reports)
+		for i, failed := range []bool{true, false, false, false, false, true, false} {
+			if len(reports) != 7 || (reports[i] != nil) != failed {
+				t.Fatalf("reports %v", reports)
+			}
 		}
 	})
 }
@@ -148,8 +193,11 @@ func TestParseTokens(t *testing.T) {
 	hash, other := strings.Repeat("ab", 32), strings.Repeat("cd", 32)
 	good := "{name: a, role: read, namespace: default, sha256: " + hash + "}"
 	for name, text := range map[string]string{
-		"nothing":        ``,
-		"no tokens":      `tokens: []`,
+		"plain token":    `zael_secret`,
+		"token as list":  `tokens: zael_secret`,
+		"token as entry": `tokens: [zael_secret]`,
+		"token as key":   `tokens: [{zael_secret: x}]`,
+		"two documents":  "tokens: []\n---\ntokens: [" + good + "]",
 		"unknown key":    `tokens: [{nam: a, role: read, namespace: default, sha256: ` + hash + `}]`,
 		"unknown top":    "tokens: [" + good + "]\nother: 1",
 		"role":           `tokens: [{name: a, role: owner, namespace: default, sha256: ` + hash + `}]`,
