@@ -234,7 +234,7 @@ var packages = []rule{
 	},
 	{
 		"internal/observe",
-		[]string{".", "telemetry", "go.opentelemetry.io/", "github.com/prometheus/client_golang"},
+		[]string{".", "telemetry", "go.opentelemetry.io/", "github.com/prometheus/client_golang", "github.com/go-logr/logr"},
 		"the SDK and the exporters of programs: a library that knew it would choose for its users",
 	},
 	{

@@ -77,7 +77,7 @@ func TestFilesFollowChanges(t *testing.T) {
 
 // certificate writes a certificate and its key, signed by the parent or by
 // itself, and returns it.
-func certificate(t *testing.T, dir, name string, parent *tls.Certificate) tls.Certificate {
+func certificate(t *testing.T, dir, name string, parent *tls.Certificate, hosts ...string) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -85,7 +85,7 @@ func certificate(t *testing.T, dir, name string, parent *tls.Certificate) tls.Ce
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: parent == nil, BasicConstraintsValid: true,
+		DNSNames: append(hosts, "localhost"), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: parent == nil, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	signer, signKey := template, any(key)
@@ -169,6 +169,29 @@ func TestTLSFilesThatDoNotFit(t *testing.T) {
 	}
 	if config, err := (listen.TLSFiles{}).Config(nil); config != nil || err != nil {
 		t.Errorf("no files: %v, %v", config, err)
+	}
+}
+
+// The host names come from the certificate in use, with its wildcards.
+func TestCertified(t *testing.T) {
+	dir := t.TempDir()
+	certificate(t, dir, "a", nil, "*.limits.example")
+	config, err := listen.TLSFiles{Cert: dir + "/a.pem", Key: dir + "/a.key"}.Config(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := listen.Certified(config)
+	if !known("eu.limits.example") || known("limits.example") || known("renewed.example") {
+		t.Error("the names of a wildcard are wrong")
+	}
+	certificate(t, dir, "a", nil, "renewed.example")
+	for limit := time.Now().Add(time.Minute); !known("renewed.example"); {
+		if time.Now().After(limit) {
+			t.Fatal("the names of a renewed certificate are unknown")
+		}
+	}
+	if known("eu.limits.example") || listen.Certified(nil) != nil {
+		t.Error("the names of the old certificate are still known")
 	}
 }
 

@@ -35,3 +35,23 @@ func (h tracedHandler) WithAttrs(attributes []slog.Attr) slog.Handler {
 func (h tracedHandler) WithGroup(name string) slog.Handler {
 	return tracedHandler{h.Handler.WithGroup(name)}
 }
+
+// plainHandler logs the messages of the SDK from warnings on, without attributes,
+// since those repeat the environment.
+type plainHandler struct{ slog.Handler }
+
+// Enabled reports whether a record is at least a warning.
+func (h plainHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
+}
+
+// Handle writes the message of a record alone.
+func (h plainHandler) Handle(ctx context.Context, record slog.Record) error {
+	return h.Handler.Handle(ctx, slog.NewRecord(record.Time, record.Level, "telemetry: "+record.Message, record.PC))
+}
+
+// WithAttrs drops the attributes.
+func (h plainHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
+
+// WithGroup drops the group.
+func (h plainHandler) WithGroup(string) slog.Handler { return h }

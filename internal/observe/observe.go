@@ -18,6 +18,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -47,6 +48,7 @@ type Telemetry struct {
 	meters   *sdkmetric.MeterProvider
 	registry *prometheus.Registry
 	log      *slog.Logger
+	secrets  []string // that no message may show
 }
 
 // Start sets up the telemetry of this program. The error names the variable that is
@@ -67,10 +69,15 @@ func Start(ctx context.Context, opts *Options) (*Telemetry, error) {
 		t.tracers, t.meters = sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample())), sdkmetric.NewMeterProvider()
 		return t, nil
 	}
-	if err := t.export(ctx, &o); err != nil {
+	if err := checkEnvironment(); err != nil {
 		return nil, err
 	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { t.log.Error("telemetry", "error", err.Error()) }))
+	t.secrets = secrets()
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { t.log.Error("telemetry", "error", t.clean(err).Error()) }))
+	otel.SetLogger(logr.FromSlogHandler(plainHandler{t.log.Handler()}))
+	if err := t.export(ctx, &o); err != nil {
+		return nil, t.clean(err)
+	}
 	return t, nil
 }
 
@@ -161,7 +168,21 @@ func Propagate(next http.Handler) http.Handler {
 	})
 }
 
-// Shutdown sends what is left and ends the exporters.
+// Shutdown sends what is left and ends the exporters. It returns when ctx ends,
+// even if they hang.
 func (t *Telemetry) Shutdown(ctx context.Context) error {
-	return errors.Join(t.tracers.Shutdown(ctx), t.meters.Shutdown(ctx))
+	done := make(chan error, 2)
+	for _, shutdown := range []func(context.Context) error{t.tracers.Shutdown, t.meters.Shutdown} {
+		go func() { done <- shutdown(ctx) }()
+	}
+	var err error
+	for range 2 {
+		select {
+		case failed := <-done:
+			err = errors.Join(err, failed)
+		case <-ctx.Done():
+			return t.clean(errors.Join(err, ctx.Err()))
+		}
+	}
+	return t.clean(err)
 }

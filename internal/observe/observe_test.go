@@ -137,15 +137,47 @@ func TestACollectorThatIsDownIsLogged(t *testing.T) {
 	}
 }
 
+// A wrong variable is named, and its value, which may be a secret, shown nowhere.
 func TestWrongVariables(t *testing.T) {
 	for variable, value := range map[string]string{
-		"OTEL_TRACES_EXPORTER": "nonsense", "OTEL_METRICS_EXPORTER": "nonsense", "OTEL_RESOURCE_ATTRIBUTES": "no equals sign",
+		"OTEL_TRACES_EXPORTER": "s3cret", "OTEL_METRICS_EXPORTER": "s3cret", "OTEL_RESOURCE_ATTRIBUTES": "s3cret",
+		"OTEL_EXPORTER_OTLP_HEADERS": "Authorization: Bearer s3cret", "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "a=s3cret%zz",
+		"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "https://user:s3cret@host:port", "OTEL_EXPORTER_OTLP_ENDPOINT": "localhost:4317",
+		"OTEL_EXPORTER_OTLP_PROTOCOL": "s3cret", "OTEL_EXPORTER_OTLP_TIMEOUT": "10s3cret", "OTEL_TRACES_SAMPLER": "s3cret", "OTEL_TRACES_SAMPLER_ARG": "2",
+		"OTEL_BSP_MAX_QUEUE_SIZE": "s3cret",
 	} {
-		setenv(t, variable+"="+value)
-		if _, err := observe.Start(t.Context(), nil); err == nil || !strings.HasPrefix(err.Error(), variable+": ") {
+		setenv(t, "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", variable+"="+value)
+		_, err := observe.Start(t.Context(), nil)
+		if err == nil || !strings.HasPrefix(err.Error(), variable+": must be ") || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s=%s: %v", variable, value, err)
 		}
 		t.Setenv(variable, "")
+	}
+}
+
+// A collector that hangs delays the end no longer than its context, and the error
+// shows no password.
+func TestACollectorThatHangs(t *testing.T) {
+	hang := make(chan struct{})
+	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
+	defer collector.Close()
+	defer close(hang)
+	setenv(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+strings.Replace(collector.URL, "//", "//user:s3cret@", 1), "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
+		"OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20s3cret")
+	tele, err := observe.Start(t.Context(), nil)
+	check(t, err)
+	use(t, tele)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- tele.Shutdown(ctx) }()
+	select {
+	case err := <-done:
+		if err == nil || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("Shutdown: %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("Shutdown does not end with its context")
 	}
 }
 
