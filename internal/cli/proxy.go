@@ -18,11 +18,13 @@ import (
 
 type proxyOptions struct {
 	*connection
+	settings
 	upstream *url.URL
 	listen   string
 	metrics  string
 	tls      listen.TLSFiles
 	insecure bool
+	escrow   bool
 	drain    time.Duration
 	identity proxyIdentity
 
@@ -40,7 +42,7 @@ type proxyOptions struct {
 
 func newProxy(c *console) *cobra.Command {
 	o := &proxyOptions{
-		connection: &connection{console: c}, listen: "127.0.0.1:8089", drain: 30 * time.Second, otherResource: "other",
+		connection: &connection{console: c}, settings: settings{prefix: "ZAEL_PROXY_"}, listen: "127.0.0.1:8089", drain: 30 * time.Second, otherResource: "other",
 		maxBody: 16 << 20, newEntities: 60, timeout: 10 * time.Minute,
 	}
 	cmd := &cobra.Command{
@@ -66,14 +68,27 @@ OpenTelemetry, such as OTEL_EXPORTER_OTLP_ENDPOINT, configure spans and metrics.
 A signal ends the proxy: calls under way have half of --drain-timeout to end,
 and all are settled.
 
+Each flag can also come from the environment ($ZAEL_PROXY_UPSTREAM) or from the
+file of --config (upstream: https://api.openai.com); flags come first, then the
+environment.
+
 ` + storeHelp,
 		Example: `  zae-limiter proxy --upstream https://api.openai.com
   zae-limiter proxy --upstream https://api.anthropic.com --mapping keys.yaml
   zae-limiter proxy --upstream http://localhost:11434 --store memory: -l rpm:60`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+		Args:    noArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.settings.apply(cmd) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
-	o.addNamespace(cmd)
+	o.addProxy(cmd)
+	cmd.AddCommand(newSettingsSchema(c, cmd))
+	return cmd
+}
+
+// addProxy adds the flags of the proxy. Its subcommands do not have them.
+func (o *proxyOptions) addProxy(cmd *cobra.Command) {
+	o.addOwnNamespace(cmd)
+	o.addFile(cmd)
 	addFlag(cmd, &o.upstream, "upstream", "url", "", "base URL of the API, such as https://api.openai.com", parseUpstream)
 	addFlag(cmd, &o.listen, "listen", "address", o.listen, "address to listen on", parseAddress)
 	addFlag(cmd, &o.metrics, "metrics-listen", "address", "", "address of /metrics, without TLS (default: none)", parseAddress)
@@ -94,7 +109,7 @@ and all are settled.
 	addDefault(cmd, &o.bounds.MaxRequests, listen.DefaultMaxRequests, "max-requests", "number", "calls at a time, half of them of one client", parseCount)
 	addDefault(cmd, &o.bounds.MaxConns, listen.DefaultMaxConns, "max-connections", "number", "connections at a time; more replace the idlest", parseCount)
 	cmd.Flags().BoolVar(&o.legacy, "x-ratelimit", false, "send the older X-RateLimit headers too")
-	return cmd
+	cmd.Flags().BoolVar(&o.escrow, "escrow", false, "hold tokens for a moment, so that most calls need no request to the store")
 }
 
 func parseUpstream(text string) (*url.URL, error) {

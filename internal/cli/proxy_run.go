@@ -23,26 +23,12 @@ func (o *proxyOptions) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	namespace := o.namespaceName()
-	if err := (limiter.Namespace{Name: namespace}).Validate(); err != nil {
-		return usagef("%v", err)
-	}
-	messages := observe.NewLogger(o.err, slog.LevelWarn)
-	telemetry, err := observe.Start(ctx, &observe.Options{Service: "zae-limiter proxy", Version: thisBuild().Version, Log: messages})
-	if err != nil {
-		return usagef("%v", err)
-	}
-	defer o.endTelemetry(ctx, telemetry)
-	repo, err := o.openAs(ctx, openOptions{access: accessChange, namespace: namespace, countCapacity: true})
+	b, err := o.openBacking(ctx, "proxy", openOptions{access: accessChange, namespace: o.namespaceName()}, o.escrow)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, repo.Close()) }()
-	observed, err := telemetry.Wrap(repo, nil)
-	if err != nil {
-		return err
-	}
-	lim, err := limiter.New(observed, &limiter.Options{
+	defer func() { err = errors.Join(err, b.abandon(ctx, o.drain)) }()
+	lim, err := limiter.New(b.repo, &limiter.Options{
 		Now: o.now, Principal: o.author(), Limits: o.limits.all, OnUnavailable: o.mode, SettleTimeout: min(limiter.DefaultSettleTimeout, o.drain/4),
 	})
 	if err != nil {
@@ -61,27 +47,18 @@ func (o *proxyOptions) run(ctx context.Context) (err error) {
 	if err != nil {
 		return usagef("%v", err)
 	}
-	return o.serve(ctx, handler, telemetry, messages)
-}
-
-// endTelemetry sends what telemetry has collected.
-func (o *proxyOptions) endTelemetry(ctx context.Context, t *observe.Telemetry) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.drain/4)
-	defer cancel()
-	if err := t.Shutdown(ctx); err != nil {
-		o.warn("not all telemetry was sent: %v", err)
-	}
+	return o.serve(ctx, handler, b)
 }
 
 // serve listens and serves until ctx ends.
-func (o *proxyOptions) serve(ctx context.Context, handler *proxy.Proxy, t *observe.Telemetry, log *slog.Logger) error {
+func (o *proxyOptions) serve(ctx context.Context, handler *proxy.Proxy, b *backing) error {
 	config, err := o.tls.Config(func(err error) {
 		if err != nil {
 			o.warn("the certificate stays as it was: %v", err)
 		}
 	})
 	if err != nil {
-		return usagef("%v", err)
+		return tlsFileError(o.tls, err)
 	}
 	listener, err := listen.Bind(ctx, o.listen, config != nil || o.insecure)
 	if errors.Is(err, listen.ErrExposed) {
@@ -91,13 +68,13 @@ func (o *proxyOptions) serve(ctx context.Context, handler *proxy.Proxy, t *obser
 		return err
 	}
 	// A call and its answer may take long, and the proxy bounds each write.
-	o.bounds.TLS, o.bounds.Log, o.bounds.HeaderBytes = config, log, 64<<10
+	o.bounds.TLS, o.bounds.Log, o.bounds.HeaderBytes = config, b.log, 64<<10
 	o.bounds.ReadTimeout, o.bounds.WriteTimeout = time.Minute, -1
 	o.bounds.MaxRequests = -1 // the proxy bounds calls, and answers probes beyond
 	server := listen.HTTP(listener, observe.Propagate(handler), &o.bounds)
 	services := []listen.Service{server}
 	if o.metrics != "" {
-		metrics, err := o.metricsServer(ctx, t, log)
+		metrics, err := o.metricsServer(ctx, b)
 		if err != nil {
 			return errors.Join(err, listener.Close())
 		}
@@ -111,11 +88,11 @@ func (o *proxyOptions) serve(ctx context.Context, handler *proxy.Proxy, t *obser
 	if o.upstream.Scheme == "http" && !isLoopback(o.upstream.Hostname()) {
 		o.warn("calls to %s are not encrypted, so others on the way can read keys", o.upstream.Host)
 	}
-	return listen.Run(ctx, &listen.RunOptions{DrainTimeout: o.drain, Quiesce: handler.Drain}, services...)
+	return listen.Run(ctx, &listen.RunOptions{DrainTimeout: o.drain, Quiesce: handler.Drain, Close: b.close}, services...)
 }
 
 // metricsServer returns the server of /metrics.
-func (o *proxyOptions) metricsServer(ctx context.Context, t *observe.Telemetry, log *slog.Logger) (*listen.Server, error) {
+func (o *proxyOptions) metricsServer(ctx context.Context, b *backing) (*listen.Server, error) {
 	listener, err := listen.Bind(ctx, o.metrics, o.insecure)
 	if errors.Is(err, listen.ErrExposed) {
 		return nil, usagef("--metrics-listen %s: %v; listen on a loopback address, or give --insecure", o.metrics, listen.ErrExposed)
@@ -124,8 +101,8 @@ func (o *proxyOptions) metricsServer(ctx context.Context, t *observe.Telemetry, 
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", t.Metrics())
-	return listen.HTTP(listener, mux, &listen.Options{Log: log}), nil
+	mux.Handle("GET /metrics", b.observer.Metrics())
+	return listen.HTTP(listener, mux, &listen.Options{Log: b.log}), nil
 }
 
 func isLoopback(host string) bool {

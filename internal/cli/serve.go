@@ -60,7 +60,7 @@ file of --config (lease_ttl: 5m); flags come first, then the environment.
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), o) },
 	}
 	o.addServe(cmd)
-	cmd.AddCommand(newServeToken(c), newServeSchema(c, cmd), newServeRules(c))
+	cmd.AddCommand(newServeToken(c), newSettingsSchema(c, cmd), newServeRules(c))
 	return cmd
 }
 
@@ -128,8 +128,8 @@ func parseAddress(text string) (string, error) {
 	if err != nil {
 		return "", errors.New("must be HOST:PORT, such as 127.0.0.1:9235, or :9235 for all addresses")
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return "", fmt.Errorf("must end in a port from 0 to 65535, not %d", n)
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return "", errors.New("must end in a port from 0 to 65535")
 	}
 	return text, nil
 }

@@ -5,15 +5,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
-	"slices"
+	"regexp"
 	"sync"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/escrow"
 	"github.com/zeroae/zae-limiter-go/internal/listen"
 	"github.com/zeroae/zae-limiter-go/internal/observe"
 	"github.com/zeroae/zae-limiter-go/internal/rls"
@@ -32,8 +29,18 @@ func (o *serveOptions) check() error {
 	case o.tls.ClientCA != "" && o.tls.Cert == "":
 		return usagef("--tls-client-ca needs --tls-cert and --tls-key")
 	}
+	for _, host := range o.hosts {
+		if !validHost(host) {
+			return usagef("invalid --allowed-host %q: must be a host name without a port, such as limits.example, or *", clip(host))
+		}
+	}
 	return nil
 }
+
+var hostName = regexp.MustCompile(`^[0-9A-Za-z_]([0-9A-Za-z_.-]*[0-9A-Za-z_])?$`)
+
+// validHost reports whether a text is a host name, or * for any.
+func validHost(text string) bool { return text == "*" || len(text) < 254 && hostName.MatchString(text) }
 
 // runServe serves until ctx ends. It reads all files and binds all addresses
 // before it opens the store.
@@ -43,17 +50,20 @@ func runServe(ctx context.Context, o *serveOptions) (err error) {
 	}
 	var tlsConfig *tls.Config
 	if tlsConfig, err = o.tls.Config(o.changed("certificates")); err != nil {
-		return usagef("%v", err)
+		return tlsFileError(o.tls, err)
 	}
 	if o.tokens != "" {
 		if o.server.Tokens, err = server.OpenTokens(o.tokens, o.changed("tokens")); err != nil {
-			return usagef("%v", err)
+			return fileError("--tokens", err)
+		}
+		if o.server.Tokens.Len() == 0 {
+			o.warn("%s lists no tokens, so no caller is admitted", o.tokens)
 		}
 	}
 	var rules *listen.Files[*rls.Rules]
 	if o.rules != "" {
 		if rules, err = listen.WatchFiles(o.parseRules, o.changed("rules"), o.rules); err != nil {
-			return usagef("%v", err)
+			return fileError("--rules", err)
 		}
 	}
 	bound, err := o.bind(ctx, o.insecure || o.tokens != "" && tlsConfig != nil)
@@ -65,47 +75,12 @@ func runServe(ctx context.Context, o *serveOptions) (err error) {
 			_ = l.Close() // again, where a server has closed it
 		}
 	}()
-	observer, err := observe.Start(ctx, &observe.Options{Service: "zae-limiter serve", Version: thisBuild().Version, Log: o.logger()})
-	if err != nil {
-		return usagef("%v", err)
-	}
-	defer func() { err = errors.Join(err, o.endTelemetry(ctx, observer)) }()
-	repo, err := o.openObserved(ctx, observer)
+	b, err := o.openBacking(ctx, "serve", openOptions{access: accessCreate, namespace: o.namespaceName()}, o.escrow)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, repo.Close()) }()
-	return o.serve(ctx, repo, bound, tlsConfig, rules, observer)
-}
-
-// logger returns a logger of errors that no client sees.
-func (o *serveOptions) logger() *slog.Logger { return observe.NewLogger(o.err, slog.LevelWarn) }
-
-// endTelemetry sends what is left. It has a time of its own, since ctx has ended.
-func (o *serveOptions) endTelemetry(ctx context.Context, observer *observe.Telemetry) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.drain)
-	defer cancel()
-	return observer.Shutdown(ctx)
-}
-
-// openObserved opens the store, with an escrow around it if that is set.
-func (o *serveOptions) openObserved(ctx context.Context, observer *observe.Telemetry) (limiter.Repository, error) {
-	namespace := o.namespaceName()
-	if err := (limiter.Namespace{Name: namespace}).Validate(); err != nil {
-		return nil, usagef("%v", err)
-	}
-	repo, err := o.openAs(ctx, openOptions{access: accessCreate, namespace: namespace, countCapacity: true})
-	if err != nil {
-		return nil, err
-	}
-	if o.escrow {
-		repo = escrow.New(repo, nil) //nolint:contextcheck // it returns tokens after the calls that took them
-	}
-	observed, err := observer.Wrap(repo, nil)
-	if err != nil {
-		return nil, errors.Join(err, repo.Close())
-	}
-	return observed, nil
+	defer func() { err = errors.Join(err, b.abandon(ctx, o.drain)) }()
+	return o.serve(ctx, b, bound, tlsConfig, rules)
 }
 
 func (o *serveOptions) parseRules(content ...[]byte) (*rls.Rules, error) {
@@ -160,19 +135,20 @@ func bindError(flag, addr string, err error) error {
 }
 
 // serve runs the servers until ctx ends, and drains them.
-func (o *serveOptions) serve(ctx context.Context, repo limiter.Repository, bound map[string]net.Listener, tlsConfig *tls.Config, rules *listen.Files[*rls.Rules], observer *observe.Telemetry) error {
+func (o *serveOptions) serve(ctx context.Context, b *backing, bound map[string]net.Listener, tlsConfig *tls.Config, rules *listen.Files[*rls.Rules]) error {
 	problems := &throttled{warn: o.warn}
 	opts := o.server
-	opts.Namespace, opts.Hosts, opts.Now, opts.Version = o.namespaceName(), slices.Concat(o.hosts, certificateNames(tlsConfig)), o.now, thisBuild().Version
+	opts.Namespace, opts.Now, opts.Version = o.namespaceName(), o.now, thisBuild().Version
+	opts.Hosts = listen.HostOptions{Names: o.hosts, Known: listen.Certified(tlsConfig)}
 	opts.OnError = problems.report
-	s, err := server.New(repo, &opts)
+	s, err := server.New(b.repo, &opts)
 	if err != nil {
 		return usagef("%v", err)
 	}
-	if err := observer.Report(s); err != nil {
+	if err := b.observer.Report(s); err != nil {
 		return err
 	}
-	o.http.TLS, o.http.MaxRequests, o.http.Log = tlsConfig, -1, o.logger() // the server bounds requests itself
+	o.http.TLS, o.http.MaxRequests, o.http.Vouching, o.http.Log = tlsConfig, -1, true, b.log // the server bounds requests itself
 	services := []listen.Service{listen.HTTP(bound["listen"], observe.Propagate(s), &o.http)}
 	scheme := "http"
 	if tlsConfig != nil {
@@ -189,22 +165,14 @@ func (o *serveOptions) serve(ctx context.Context, repo limiter.Repository, bound
 	}
 	if l := bound["metrics-listen"]; l != nil {
 		mux := http.NewServeMux()
-		mux.Handle("GET /metrics", observer.Metrics())
-		services = append(services, listen.HTTP(l, listen.Hosts(mux, o.hosts...), nil))
+		mux.Handle("GET /metrics", b.observer.Metrics())
+		services = append(services, listen.HTTP(l, listen.Hosts(mux, &listen.HostOptions{Names: o.hosts}), nil))
 		o.done("Serving http://%s/metrics", l.Addr())
 	}
 	return listen.Run(ctx, &listen.RunOptions{DrainTimeout: o.drain, Quiesce: func(ctx context.Context) {
 		o.say("Draining: %s open", count(s.Leases(), "lease"))
 		s.Quiesce(ctx)
-	}, Settle: s.Settle}, services...)
-}
-
-// certificateNames returns the host names of a server's certificate.
-func certificateNames(config *tls.Config) []string {
-	if config == nil || len(config.Certificates) == 0 || config.Certificates[0].Leaf == nil {
-		return nil
-	}
-	return config.Certificates[0].Leaf.DNSNames
+	}, Settle: s.Settle, Close: b.close}, services...)
 }
 
 // throttled passes warnings on, at most one a second, with the number of those

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -27,7 +28,10 @@ client that sends it as "Authorization: Bearer TOKEN". Its entry for the file of
   zae-limiter serve token dashboard --role read >> tokens.yaml`,
 		Args: arguments(argument{"NAME", func(s string) error {
 			o.name = s
-			return limiter.Entity{ID: s}.Validate()
+			if bad, ok := errors.AsType[*limiter.InvalidError](limiter.Entity{ID: s}.Validate()); ok {
+				return fmt.Errorf("invalid NAME %q: %s", clip(s), bad.Reason)
+			}
+			return nil
 		}}),
 		RunE: func(*cobra.Command, []string) error { return runServeToken(o) },
 	}
@@ -47,25 +51,4 @@ func runServeToken(o serveTokenOptions) error {
 	}
 	o.say("The token of %s, which is not stored anywhere: %s", o.name, token)
 	return nil
-}
-
-// newServeSchema returns the command that prints the schema of the settings of
-// serve.
-func newServeSchema(c *console, serve *cobra.Command) *cobra.Command {
-	return &cobra.Command{
-		Use:   "schema",
-		Short: "Print the JSON Schema of the file of settings",
-		Long: `Print the JSON Schema of the file that "zae-limiter serve --config" reads, with
-which editors check and complete it.`,
-		Example: "  zae-limiter serve schema > serve.schema.json",
-		Args:    noArgs,
-		RunE: func(*cobra.Command, []string) error {
-			text, err := settingsSchema(serve)
-			if err != nil {
-				return err
-			}
-			_, err = c.out.Write([]byte(text))
-			return err
-		},
-	}
 }

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -32,7 +34,7 @@ var storeVariables = map[string][]string{
 
 // addFile adds the flag --config.
 func (s *settings) addFile(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&s.file, configFlag, "", "YAML `file` with these flags as keys, such as lease_ttl: 5m")
+	cmd.Flags().StringVar(&s.file, configFlag, "", "YAML `file` with these flags as keys, such as drain_timeout: 20s")
 }
 
 // apply sets the flags that the command line does not set.
@@ -82,27 +84,54 @@ func (s *settings) set(f *pflag.Flag, file map[string]setting) error {
 		case shared:
 			return nil // the command reads it itself
 		}
-		return settingError(name, f.Value.Set(text))
+		return setAll(name, f, variableTexts(f, text))
 	}
 	if value, ok := file[settingKey(f.Name)]; ok {
-		for _, text := range value.texts {
-			if err := f.Value.Set(text); err != nil {
-				return settingError(value.where, err)
-			}
+		return setAll(value.where, f, value.texts)
+	}
+	return nil
+}
+
+// setAll sets a flag to its values. Only a list can have more than one.
+func setAll(source string, f *pflag.Flag, texts []string) error {
+	if len(texts) > 1 && !isList(f) {
+		return usagef("%s: --%s takes one value", source, f.Name)
+	}
+	for _, text := range texts {
+		if err := f.Value.Set(text); err != nil {
+			return settingError(source, f, text, err)
 		}
 	}
 	return nil
 }
 
-// settingError names the source of a wrong value.
-func settingError(source string, err error) error {
-	if err == nil {
-		return nil
+// isList reports whether a flag can be given several times.
+func isList(f *pflag.Flag) bool {
+	switch f.Value.(type) {
+	case *limitFlags, *pairs:
+		return true
 	}
+	return f.Value.Type() == "stringArray"
+}
+
+// variableTexts splits the value of a variable. Commas separate the values of a
+// list.
+func variableTexts(f *pflag.Flag, text string) []string {
+	if isList(f) {
+		return strings.Split(text, ",")
+	}
+	return []string{text}
+}
+
+// settingError names the source of a wrong value.
+func settingError(source string, f *pflag.Flag, text string, err error) error {
 	if bad, ok := errors.AsType[*flagValueError](err); ok {
 		return usagef("%s: %s", source, bad.message)
 	}
-	return usagef("%s: %v", source, err)
+	if f.Value.Type() == "bool" {
+		return usagef("%s: invalid --%s %q: must be true or false", source, f.Name, clip(text))
+	}
+	return usagef("%s: invalid --%s %q: %v", source, f.Name, clip(text), err)
 }
 
 func (s *settings) variable(flag string) string {
@@ -123,20 +152,16 @@ func readSettings(path string, cmd *cobra.Command) (map[string]setting, error) {
 	if path == "" {
 		return nil, nil
 	}
-	data, err := readFile(path, nil)
+	root, err := readDocument(path)
 	if err != nil {
-		return nil, usagef("--config: %v", err)
-	}
-	var root yaml.Node
-	if err := yaml.Unmarshal(data, &root); err != nil {
-		return nil, usagef("--config %s: %v", path, err)
+		return nil, err
 	}
 	if len(root.Content) == 0 {
 		return nil, nil
 	}
 	top := root.Content[0]
 	if top.Kind != yaml.MappingNode {
-		return nil, usagef("--config %s: must hold keys and values, such as lease_ttl: 5m", path)
+		return nil, usagef("--config %s: must hold keys and values, such as drain_timeout: 20s", path)
 	}
 	file := map[string]setting{}
 	for i := 0; i+1 < len(top.Content); i += 2 {
@@ -155,6 +180,24 @@ func readSettings(path string, cmd *cobra.Command) (map[string]setting, error) {
 		file[key.Value] = setting{where, texts}
 	}
 	return file, nil
+}
+
+// readDocument reads the one YAML document of a file.
+func readDocument(path string) (root yaml.Node, err error) {
+	data, err := readFile(path, nil)
+	if err != nil {
+		return root, fileError("--config", err)
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	if err = decoder.Decode(&root); err == nil {
+		if err = decoder.Decode(new(yaml.Node)); err == nil {
+			return root, usagef("--config %s: must hold one YAML document", path)
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		return root, usagef("--config %s: %v", path, err)
+	}
+	return root, nil
 }
 
 // settingTexts returns the value of a key as texts, one for each element of a

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -24,9 +25,35 @@ func settingsSchema(cmd *cobra.Command) (string, error) {
 	return string(text) + "\n", err
 }
 
+// newSettingsSchema returns the command that prints the schema of the settings of
+// cmd.
+func newSettingsSchema(c *console, cmd *cobra.Command) *cobra.Command {
+	path := "zae-limiter " + cmd.Name()
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of the file of settings",
+		Long: fmt.Sprintf(`Print the JSON Schema of the file that "%s --config" reads, with
+which editors check and complete it.`, path),
+		Example: fmt.Sprintf("  %s schema > %s.schema.json", path, cmd.Name()),
+		Args:    noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			text, err := settingsSchema(cmd)
+			if err != nil {
+				return err
+			}
+			_, err = c.out.Write([]byte(text))
+			return err
+		},
+	}
+}
+
 func settingSchema(f *pflag.Flag) map[string]any {
 	_, usage := pflag.UnquoteUsage(f)
 	schema := map[string]any{"description": usage}
+	if isList(f) {
+		schema["type"], schema["items"] = "array", map[string]any{"type": "string"}
+		return schema
+	}
 	switch f.Value.Type() {
 	case "bool":
 		schema["type"] = "boolean"
@@ -34,8 +61,6 @@ func settingSchema(f *pflag.Flag) map[string]any {
 		schema["type"] = "integer"
 	case "duration":
 		schema["type"], schema["pattern"] = "string", `^([0-9.]+(ns|us|ms|s|m|h))+$`
-	case "stringArray":
-		schema["type"], schema["items"] = "array", map[string]any{"type": "string"}
 	default:
 		schema["type"] = "string"
 	}
