@@ -15,6 +15,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -150,7 +151,7 @@ func TestServeDrains(t *testing.T) {
 	for _, args := range [][]string{{}, {"--escrow"}} {
 		t.Run(fmt.Sprint(args), func(t *testing.T) {
 			store := serveStore(t)
-			s := startServe(t, store, append(args, "--listen", "127.0.0.1:0", "--drain-timeout", "1s", "--metrics-listen", "127.0.0.1:0")...)
+			s := startServe(t, store, append(args, "--listen", "127.0.0.1:0", "--drain-timeout", "2s", "--metrics-listen", "127.0.0.1:0")...)
 			var lease struct {
 				ID string `json:"lease_id"`
 			}
@@ -179,6 +180,26 @@ func TestServeDrains(t *testing.T) {
 				t.Errorf("left are\n%swant\n%s", got, want)
 			}
 		})
+	}
+}
+
+// A collector that hangs delays the end no longer than the drain time, and makes
+// no failure of it.
+func TestServeEndsWithoutItsCollector(t *testing.T) {
+	hang := make(chan struct{})
+	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
+	defer collector.Close()
+	defer close(hang)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
+	s := startServe(t, serveStore(t), "--listen", "127.0.0.1:0", "--drain-timeout", "500ms")
+	var answer map[string]any
+	if status := s.call("/v1/acquire", `{"entity_id":"key","resource":"gpt-4","consume":{"rpd":1},"commit":true}`, &answer); status != http.StatusOK {
+		t.Fatalf("status %d: %v", status, answer)
+	}
+	code, said := s.stop()
+	if code != exitDone || !strings.Contains(said, `"msg":"not all telemetry was sent"`) {
+		t.Errorf("code %d: %s", code, said)
 	}
 }
 
