@@ -157,7 +157,7 @@ var packages = []rule{
 	},
 	{
 		"internal/proxy",
-		[]string{".", "httplimit", "internal/listen", "llm", "github.com/golang-jwt/jwt/v5", "go.yaml.in/yaml/v3"},
+		[]string{".", "httplimit", "internal/linger", "internal/listen", "llm", "github.com/golang-jwt/jwt/v5", "go.yaml.in/yaml/v3"},
 		"a handler like any other: listeners, files and the choice of a store belong to the command tree",
 	},
 	{

@@ -71,6 +71,7 @@ func (o *proxyOptions) serve(ctx context.Context, handler *proxy.Proxy, b *backi
 	o.bounds.TLS, o.bounds.Log, o.bounds.HeaderBytes = config, b.log, 64<<10
 	o.bounds.ReadTimeout, o.bounds.WriteTimeout = time.Minute, -1
 	o.bounds.MaxRequests = -1 // the proxy bounds calls, and answers probes beyond
+	o.bounds.Vouching = handler.ChecksKeys()
 	server := listen.HTTP(listener, observe.Propagate(handler), &o.bounds)
 	services := []listen.Service{server}
 	if o.metrics != "" {

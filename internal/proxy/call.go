@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/internal/linger"
 	"github.com/zeroae/zae-limiter-go/internal/listen"
 	"github.com/zeroae/zae-limiter-go/llm"
 )
@@ -98,6 +99,9 @@ func (c *call) admit(ctx context.Context, w http.ResponseWriter, r *http.Request
 	if c.record.entity, err = p.opts.Identify(r); err != nil {
 		return err
 	}
+	if p.ChecksKeys() {
+		listen.Vouch(r)
+	}
 	c.hold.quota, c.hold.entity = p.bodies, c.record.entity
 	c.record.resource = p.opts.OtherResource
 	if about.call {
@@ -115,20 +119,30 @@ func (c *call) admit(ctx context.Context, w http.ResponseWriter, r *http.Request
 	return c.acquire(ctx)
 }
 
-// acquire takes the estimate from the limits.
-func (c *call) acquire(ctx context.Context) error {
+// acquire takes the estimate from the limits. A client that leaves meanwhile stops
+// no charge under way, which could not be rolled back. It gets its tokens back.
+func (c *call) acquire(client context.Context) error {
 	p := c.proxy
+	ctx, cancel := linger.Context(client, linger.DefaultTime)
+	defer cancel()
 	undo, err := p.checkNewcomer(ctx, c.record.entity, c.record.resource)
 	if err != nil {
 		return err
 	}
-	c.lease, err = p.llm.Acquire(ctx, c.record.entity, c.record.resource, c.request)
+	lease, err := p.llm.Acquire(ctx, c.record.entity, c.record.resource, c.request)
 	if err != nil {
 		if _, invalid := errors.AsType[*limiter.InvalidError](err); invalid {
 			undo() // nothing was created
 		}
 		return c.explain(err)
 	}
+	if gone := client.Err(); gone != nil {
+		if err := lease.Rollback(ctx); err != nil {
+			p.opts.OnError(err)
+		}
+		return gone
+	}
+	c.lease = lease
 	p.open.Add(1)
 	if outage := c.lease.Outage(); outage != nil {
 		p.opts.OnError(outage)

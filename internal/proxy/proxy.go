@@ -58,6 +58,9 @@ func New(lim *limiter.RateLimiter, opts *Options) (*Proxy, error) {
 	return p, nil
 }
 
+// ChecksKeys reports whether the proxy admits known clients only.
+func (p *Proxy) ChecksKeys() bool { return p.newcomers == nil }
+
 // discard drops what is written to it.
 type discard struct{}
 
