@@ -100,7 +100,7 @@ func fileError(flag string, err error) error {
 	if bad, ok := errors.AsType[*fs.PathError](err); ok {
 		return usagef("%s %s: %v", flag, bad.Path, bad.Err)
 	}
-	return usagef("%s: %v", flag, err)
+	return usagef("%v", err)
 }
 
 // tlsFileError names the flag of a TLS file that cannot be read.

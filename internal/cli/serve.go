@@ -36,7 +36,7 @@ with --grpc-listen the rate limit service of Envoy. The server describes itself
 at /openapi.json, and answers probes at /healthz and /readyz.
 
 An address that other machines can reach needs --tokens, --tls-cert and
---tls-key, or --insecure. A bearer token allows to acquire, to read, or both
+--tls-key, or --insecure. A bearer token lets its holder acquire, read, or both
 (admin), in one namespace; "zae-limiter serve token" makes one. Without
 --tokens, every caller has the role admin in --namespace. Changes of the files
 of tokens, rules and certificates apply within a second; a broken file changes
