@@ -60,7 +60,7 @@ func escrowSpeed(ctx context.Context, cfg config, r *report, where, endpoint str
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, g.close()) }()
+	defer func() { err = errors.Join(err, g.close()) }() //nolint:contextcheck // Close takes none
 	var rows [][]string
 	for i, w := range workloads() {
 		rounds := cfg.rounds

@@ -95,7 +95,7 @@ func newEscrowRig(ctx context.Context, endpoint string, redis *rateOnRedis) (_ *
 		err = errors.Join(fillHalf(ctx, g.lim), fillHalf(ctx, g.inMemory))
 	}
 	if err != nil {
-		return nil, errors.Join(err, g.close())
+		return nil, errors.Join(err, g.close()) //nolint:contextcheck // Close takes none
 	}
 	return g, nil
 }

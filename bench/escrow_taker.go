@@ -45,8 +45,8 @@ func serveTaker(ctx context.Context, task string, in io.Reader, out io.Writer) (
 	if err != nil {
 		return err
 	}
-	held := escrow.New(table, nil) //nolint:contextcheck // it works until Close
-	defer func() { err = errors.Join(err, held.Close()) }()
+	held := escrow.New(table, nil)                          //nolint:contextcheck // it works until Close
+	defer func() { err = errors.Join(err, held.Close()) }() //nolint:contextcheck // Close takes none
 	lim, err := limiter.New(held, nil)
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ func escrowPageRows(ctx context.Context, o pageOptions) (_ []pageRow, err error)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, g.close()) }()
+	defer func() { err = errors.Join(err, g.close()) }() //nolint:contextcheck // Close takes none
 	var rows []pageRow
 	for _, w := range workloads() {
 		probes := g.probes(w, cfg.callers)
