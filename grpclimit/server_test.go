@@ -301,23 +301,6 @@ func TestServerWhoseClientLeaves(t *testing.T) {
 	}
 }
 
-// cutOff is a store whose clients leave after the charge is stored. A call whose
-// context has ended does not hear of it.
-type cutOff struct {
-	limiter.Repository
-	leave func()
-}
-
-// Consume charges, and then lets the client leave.
-func (s *cutOff) Consume(ctx context.Context, now time.Time, c limiter.Charge) (limiter.Outcome, error) {
-	out, err := s.Repository.Consume(ctx, now, c)
-	s.leave()
-	if ctx.Err() != nil {
-		return limiter.Outcome{}, ctx.Err()
-	}
-	return out, err
-}
-
 // A client that leaves during the charge gets it back, and its handler does not
 // run.
 func TestServerWhoseClientLeavesDuringTheCharge(t *testing.T) {
@@ -331,7 +314,7 @@ func TestServerWhoseClientLeavesDuringTheCharge(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		t.Cleanup(leave)
 		var err error
-		w.lim, err = limiter.New(&cutOff{repotest.NewFaulty(repo, w.plan), leave}, &limiter.Options{Now: func() time.Time { return noon }})
+		w.lim, err = limiter.New(repotest.NewLeaving(repotest.NewFaulty(repo, w.plan), leave), &limiter.Options{Now: func() time.Time { return noon }})
 		check(t, err)
 		check(t, w.lim.SetSystemDefaults(t.Context(), limiter.PerMinute("rpm", 3), limiter.PerMinute("tpm", 100)))
 		w.fail("Credit", test.fault)

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/httplimit"
@@ -177,23 +176,6 @@ func TestClientGoneBeforeTheAcquire(t *testing.T) {
 	r.reported()
 }
 
-// cutOff is a store whose clients leave after the charge is stored. A call whose
-// context has ended does not hear of it.
-type cutOff struct {
-	limiter.Repository
-	leave func()
-}
-
-// Consume charges, and then lets the client leave.
-func (s *cutOff) Consume(ctx context.Context, now time.Time, c limiter.Charge) (limiter.Outcome, error) {
-	out, err := s.Repository.Consume(ctx, now, c)
-	s.leave()
-	if ctx.Err() != nil {
-		return limiter.Outcome{}, ctx.Err()
-	}
-	return out, err
-}
-
 // A client that leaves during the charge gets it back, and its handler does not
 // run.
 func TestClientGoneDuringTheAcquire(t *testing.T) {
@@ -210,7 +192,7 @@ func TestClientGoneDuringTheAcquire(t *testing.T) {
 			}
 			return repotest.None
 		})
-		limit := httplimit.New(r.limiter(&cutOff{faulty, leave}), ask, &httplimit.Options{OnError: r.onError})
+		limit := httplimit.New(r.limiter(repotest.NewLeaving(faulty, leave)), ask, &httplimit.Options{OnError: r.onError})
 		handler := limit.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the handler runs") }))
 		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
 		if fault == repotest.None {

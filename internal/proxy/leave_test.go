@@ -11,40 +11,30 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/memory"
+	"github.com/zeroae/zae-limiter-go/repotest"
 )
-
-// cutStore charges, waits, and then loses the outcome if the context has ended.
-type cutStore struct {
-	limiter.Repository
-	charged, proceed chan struct{}
-}
-
-func (s cutStore) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
-	out, err := s.Repository.Consume(context.WithoutCancel(ctx), now, charge)
-	s.charged <- struct{}{}
-	<-s.proceed
-	if ctx.Err() != nil {
-		return limiter.Outcome{}, ctx.Err()
-	}
-	return out, err
-}
 
 // A client that leaves during the charge pays nothing, and its call is not sent.
 func TestClientThatLeavesDuringTheChargePaysNothing(t *testing.T) {
 	goroutines := runtime.NumGoroutine()
-	store := cutStore{memory.New(nil), make(chan struct{}), make(chan struct{})}
-	lim, err := limiter.New(store, &limiter.Options{Now: func() time.Time { return noon }})
+	var conn net.Conn
+	clients, left := make(chan context.Context, 1), make(chan struct{})
+	leave := func() {
+		_ = conn.Close()
+		<-(<-clients).Done()
+		close(left)
+	}
+	lim, err := limiter.New(repotest.NewLeaving(memory.New(nil), leave), &limiter.Options{Now: func() time.Time { return noon }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	clients := make(chan context.Context, 1)
 	r := newRigOn(t, lim, answerJSON(plainChat), func(o *Options) {
 		o.Identify = func(r *http.Request) (string, error) {
 			clients <- r.Context()
 			return HashKey(aliceKey), nil
 		}
 	})
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.server.Listener.Addr().String())
+	conn, err = (&net.Dialer{}).DialContext(t.Context(), "tcp", r.server.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,10 +42,7 @@ func TestClientThatLeavesDuringTheChargePaysNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-store.charged
-	_ = conn.Close()
-	<-(<-clients).Done()
-	close(store.proceed)
+	<-left
 	r.proxy.calls.Wait()
 	r.wantUsed("m", 0, 0)
 	if r.calls() != 0 {

@@ -309,29 +309,13 @@ func TestACallerThatLeft(t *testing.T) {
 	w.left("carol", "llm", "tpm", -1000)
 }
 
-// cutOff is a store whose callers leave after the charge is stored. A call whose
-// context has ended does not hear of it.
-type cutOff struct {
-	limiter.Repository
-	leave func()
-}
-
-func (s *cutOff) Consume(ctx context.Context, now time.Time, c limiter.Charge) (limiter.Outcome, error) {
-	out, err := s.Repository.Consume(ctx, now, c)
-	s.leave()
-	if ctx.Err() != nil {
-		return limiter.Outcome{}, ctx.Err()
-	}
-	return out, err
-}
-
 // A caller that leaves while its charge is under way gets it back, and no further
 // descriptor is charged.
 func TestACallerThatLeftDuringACharge(t *testing.T) {
 	w := start(t, rules)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	lim, err := limiter.New(&cutOff{w.repo, cancel}, &limiter.Options{Now: func() time.Time { return noon }})
+	lim, err := limiter.New(repotest.NewLeaving(w.repo, cancel), &limiter.Options{Now: func() time.Time { return noon }})
 	check(t, err)
 	parsed, err := rls.ParseRules([]byte(rules))
 	check(t, err)
