@@ -1,0 +1,206 @@
+package dynamo
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
+)
+
+// image is a bucket as the table had it at some moment. It is immutable.
+type image struct {
+	cells   []cell // by name
+	damaged []cell // limits with tokens but without parameters, treated as absent
+	refill  int64  // up to when tokens were refilled
+	shape   int64  // how often limits joined, left or changed
+	ttl     int64  // in seconds, 0 if the bucket does not expire
+	cascade bool   // copied from the entity's record, as is parent: Python relies on it
+	parent  string
+}
+
+// cell is one limit of a bucket.
+type cell struct {
+	name   string
+	rate   bucket.Rate
+	tokens int64
+}
+
+// decodeImage decodes the bucket in an item. It returns nil if there is none, or
+// if the refill time is missing: Python's adjustments create such items where no
+// bucket is.
+func decodeImage(it item) (*image, error) {
+	if _, ok := it[attrRefill]; !ok {
+		return nil, nil
+	}
+	img := &image{cascade: it.truth(attrCascade), parent: it.text(attrParent), cells: make([]cell, 0, 4)}
+	var err error
+	if img.refill, err = it.number(attrRefill); err != nil {
+		return nil, withRemedy(err)
+	}
+	if img.ttl, err = it.number(attrTTL); err != nil {
+		return nil, withRemedy(err)
+	}
+	if img.shape, err = it.number(attrShape); err != nil {
+		return nil, withRemedy(err)
+	}
+	for attr := range it {
+		name, ok := limitOf(attr, bucketPrefix, fieldTokens)
+		if !ok {
+			continue
+		}
+		c, err := decodeCell(it, name)
+		if err != nil {
+			return nil, withRemedy(err)
+		}
+		if c.rate.Capacity > 0 && c.rate.Amount > 0 && c.rate.Period > 0 {
+			img.cells = append(img.cells, c)
+		} else {
+			img.damaged = append(img.damaged, c)
+		}
+	}
+	slices.SortFunc(img.cells, func(a, b cell) int { return strings.Compare(a.name, b.name) })
+	return img, nil
+}
+
+// decodeCell decodes one limit of a bucket.
+func decodeCell(it item, name string) (c cell, err error) {
+	c.name = name
+	for _, part := range []struct {
+		field string
+		to    *int64
+	}{
+		{fieldTokens, &c.tokens},
+		{fieldCapacity, &c.rate.Capacity},
+		{fieldAmount, &c.rate.Amount},
+		{fieldPeriod, &c.rate.Period},
+		{fieldTotal, new(int64)}, // only checked: a charge cannot add to what is not a number
+	} {
+		if *part.to, err = it.number(bucketAttr(name, part.field)); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// withRemedy adds to a CorruptError how to correct the bucket.
+func withRemedy(err error) error {
+	if bad, ok := errors.AsType[*limiter.CorruptError](err); ok {
+		bad.Reason += "; correct the attribute, or delete the item: the bucket then starts full"
+	}
+	return err
+}
+
+// limit returns the cell's parameters in whole tokens.
+func (c cell) limit() limiter.Limit {
+	return limiter.Custom(c.name, c.rate.Capacity/bucket.Milli, c.rate.Amount/bucket.Milli, time.Duration(c.rate.Period)*time.Millisecond)
+}
+
+// rateOf returns a limit's parameters in millitokens and milliseconds.
+func rateOf(l limiter.Limit) bucket.Rate {
+	return bucket.RateOf(l.Capacity, l.Refill, l.Period)
+}
+
+// find returns the cell of a limit, or nil.
+func (img *image) find(limit string) *cell {
+	for i := range img.cells {
+		if img.cells[i].name == limit {
+			return &img.cells[i]
+		}
+	}
+	return nil
+}
+
+// hasExactly reports whether the bucket has these limits, sorted by name, and no
+// others.
+func (img *image) hasExactly(limits []limiter.Limit) bool {
+	if len(img.damaged) > 0 || len(img.cells) != len(limits) {
+		return false
+	}
+	for i, c := range img.cells {
+		if c.name != limits[i].Name || c.rate != rateOf(limits[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// limits returns the bucket's limits, sorted by name.
+func (img *image) limits() []limiter.Limit {
+	limits := make([]limiter.Limit, len(img.cells))
+	for i, c := range img.cells {
+		limits[i] = c.limit()
+	}
+	return limits
+}
+
+// bucket returns the image as a bucket refilled up to base, which must not be
+// before its own refill time.
+func (img *image) bucket(account *limiter.Account, base int64, idle int64) rules.Bucket {
+	b := rules.Bucket{Account: account, At: base, Idle: idle}
+	if idle > 0 {
+		b.Expires = bucket.Add(base, idle)
+	}
+	room := make([]int64, 2*len(img.cells))
+	b.Tokens, b.Used = room[:len(img.cells):len(img.cells)], room[len(img.cells):]
+	for i, c := range img.cells {
+		b.Tokens[i] = min(c.tokens, c.rate.Capacity) // Python leaves more after it lowers a capacity or gives back
+	}
+	return b
+}
+
+// idle returns how long the bucket is kept without a write; 0 means forever, by the ttl that was
+// last written, at a time. It may be less than the limits imply, because limits
+// of an override do not count, and more because of a debt.
+func (img *image) idle(at int64, multiplier int) int64 {
+	if img.ttl == 0 {
+		return 0
+	}
+	longest := rules.Idle(img.limits(), limiter.Scope{}, multiplier)
+	if left := img.ttl - ceilDiv(at, bucket.Milli); left > 0 {
+		return min(longest, left*bucket.Milli)
+	}
+	return longest
+}
+
+// expired reports whether the bucket counts as absent at now, although the table
+// still has the item: its ttl has passed, and it is full.
+func (img *image) expired(base, now int64) bool {
+	if img.ttl == 0 || img.ttl*bucket.Milli > now {
+		return false
+	}
+	for _, c := range img.cells {
+		if bucket.Advance(c.tokens, base, now, c.rate) < c.rate.Capacity {
+			return false
+		}
+	}
+	return true
+}
+
+// shortestFill returns the shortest fill time of the limits.
+func (img *image) shortestFill() int64 {
+	shortest := bucket.FillTime(img.cells[0].rate)
+	for _, c := range img.cells[1:] {
+		shortest = min(shortest, bucket.FillTime(c.rate))
+	}
+	return shortest
+}
+
+// expiry returns the ttl of a bucket, in seconds: when it has idled and is full,
+// so that no debt is forgiven.
+func expiry(b *rules.Bucket) int64 {
+	const latest = 1 << 53 / bucket.Milli
+	return min(ceilDiv(max(b.Expires, b.Full()), bucket.Milli), latest)
+}
+
+// ceilDiv returns a/b, rounded up if a is positive.
+func ceilDiv(a, b int64) int64 {
+	q := a / b
+	if a%b > 0 {
+		q++
+	}
+	return q
+}
