@@ -21,6 +21,7 @@ func NewLeaving(repo limiter.Repository, leave func()) limiter.Repository {
 	return &leaving{repo, leave}
 }
 
+// Consume charges, and then lets the caller leave.
 func (l *leaving) Consume(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
 	out, err := l.Repository.Consume(ctx, now, charge)
 	l.leave()
