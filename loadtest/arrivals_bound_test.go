@@ -3,6 +3,7 @@ package loadtest
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/memory"
@@ -43,10 +44,12 @@ func TestTooManyArrivals(t *testing.T) {
 // A test with a high rate ends, also if its tasks do not. Their cancellation is no
 // error.
 func TestTasksThatDoNotEnd(t *testing.T) {
-	r, err := Run(t.Context(), memory.New(nil), stuck(), &Options{Rate: maxRate, Users: 3, Duration: 20 * time.Millisecond, StopTimeout: time.Millisecond})
-	if err != nil || !r.Cancelled || r.Waiting == 0 {
-		t.Errorf("%v, cancelled %v, waiting %d", err, r.Cancelled, r.Waiting)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r, err := Run(t.Context(), memory.New(nil), stuck(), &Options{Rate: maxRate, Users: 3, Duration: 20 * time.Millisecond, StopTimeout: time.Millisecond})
+		if err != nil || !r.Cancelled || r.Waiting == 0 {
+			t.Errorf("%v, cancelled %v, waiting %d", err, r.Cancelled, r.Waiting)
+		}
+	})
 	for _, o := range []Options{{Rate: 2 * maxRate}, {SpawnRate: 1e308}} {
 		if _, err := Run(t.Context(), memory.New(nil), stuck(), &o); err == nil {
 			t.Errorf("%+v is accepted", o)
