@@ -1,0 +1,131 @@
+package manifest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// ceiling is the most that a bucket can hold after the usage so far. [WhatIf]
+// explains the bound. Times are in milliseconds, tokens in thousandths.
+type ceiling struct {
+	rate        bucket.Rate
+	balance, at int64
+}
+
+func newCeiling(l limiter.Limit, at int64) ceiling {
+	rate := bucket.RateOf(l.Capacity, l.Refill, l.Period)
+	return ceiling{rate, rate.Capacity, at}
+}
+
+// take charges the usage between two times, which are not before those of the last
+// call. It returns by how much the usage exceeds what the bucket can have
+// admitted. Negative usage was given back.
+func (c *ceiling) take(from, to, used int64) (over int64) {
+	room := bucket.Advance(c.balance, c.at, from, c.rate)
+	room = bucket.Add(room, bucket.Accrued(from, to, c.rate))
+	left := bucket.Sub(room, used)
+	c.balance, c.at = min(max(left, 0), c.rate.Capacity), to
+	return max(bucket.Sub(0, left), 0)
+}
+
+// refill fills the bucket.
+func (c *ceiling) refill() { c.balance = c.rate.Capacity }
+
+// series is the usage of an entity and a resource.
+type series struct {
+	points map[string][]point // by limit
+	events map[int64]int64    // by hour
+}
+
+// point is the usage of one limit in one hour.
+type point struct {
+	hour, used int64 // start in milliseconds, whole tokens
+}
+
+// add adds a snapshot.
+func (s *series) add(u limiter.UsageSnapshot) {
+	hour := u.Start.UnixMilli()
+	for limit, n := range u.Counters {
+		s.points[limit] = append(s.points[limit], point{hour, n})
+	}
+	s.events[hour] = bucket.Add(s.events[hour], u.Events)
+}
+
+// sort sorts the points by time.
+func (s *series) sort() {
+	for _, points := range s.points {
+		slices.SortFunc(points, func(a, b point) int { return int(a.hour/1000 - b.hour/1000) })
+	}
+}
+
+// countsCalls reports whether a limit counts calls: by its name, or because every
+// change of the bucket took one token.
+func (s *series) countsCalls(limit string) bool {
+	if slices.Contains([]string{limiter.RPS, limiter.RPM, limiter.RPH, limiter.RPD}, limit) {
+		return true
+	}
+	for _, p := range s.points[limit] {
+		if p.used != s.events[p.hour] {
+			return false
+		}
+	}
+	return len(s.points[limit]) > 0
+}
+
+// lastMilli is the last millisecond of an hour.
+const lastMilli = int64(time.Hour/time.Millisecond) - 1
+
+// usedUp adds up the usage of a row.
+func (row *WhatIfRow) usedUp(points []point) {
+	for _, p := range points {
+		row.Used = bucket.Add(row.Used, p.used)
+		if p.used > 0 {
+			row.HoursUsed++
+		}
+	}
+}
+
+// exceed compares the usage of a row with its proposed limit.
+func (row *WhatIfRow) exceed(points []point, now int64) {
+	if row.Proposed == nil || len(points) == 0 {
+		return
+	}
+	most := newCeiling(*row.Proposed, points[0].hour)
+	again := most // full after each hour that counts
+	var sum, worst int64
+	for _, p := range points {
+		end := max(p.hour, min(p.hour+lastMilli, now))
+		used := bucket.Thousandths(p.used)
+		if again.take(p.hour, end, used) > 0 {
+			again.refill()
+			row.HoursOver++
+		}
+		over := most.take(p.hour, end, used)
+		if over == 0 {
+			continue
+		}
+		sum = bucket.Add(sum, over)
+		hour := time.UnixMilli(p.hour).UTC()
+		if row.Last = &hour; row.First == nil {
+			row.First = &hour
+		}
+		if over > worst {
+			worst, row.Worst, row.WorstUsed, row.WorstOver = over, &hour, p.used, wholeUp(over)
+		}
+	}
+	row.Over = wholeUp(sum)
+}
+
+// wholeUp returns thousandths as whole tokens, rounded up, because calls take
+// whole tokens.
+func wholeUp(thousandths int64) int64 { return -bucket.Whole(-thousandths) }
+
+// totalOver returns what is over a limit in all.
+func totalOver(l *limiter.Limit, points []point, now int64) int64 {
+	row := WhatIfRow{Proposed: l}
+	row.exceed(points, now)
+	return row.Over
+}
