@@ -59,6 +59,7 @@ type WhatIfReport struct {
 	To           time.Time   `json:"to" doc:"end of the replay: the time of the report"`
 	First        *time.Time  `json:"first" doc:"earliest hour with usage"`
 	Last         *time.Time  `json:"last" doc:"latest hour with usage"`
+	Levels       int         `json:"levels" doc:"levels whose limits would change"`
 	Snapshots    int         `json:"snapshots" doc:"hourly snapshots that were read"`
 	Complete     bool        `json:"complete" doc:"false if there were more snapshots than the report reads; the oldest are missing"`
 	Entities     int         `json:"entities" doc:"entities with usage whose limits would change"`
@@ -190,6 +191,7 @@ func newReplay(t *target, changes []Change, opts WhatIfOptions) *replay {
 			r.levels[c.Scope] = level{c.Before.Limits, c.After.Limits}
 		}
 	}
+	r.result.Levels = len(r.levels)
 	return r
 }
 

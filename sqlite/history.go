@@ -201,14 +201,16 @@ func (r *Repository) usage(tx *tx, q limiter.UsageQuery) ([]limiter.UsageSnapsho
 		all[i].Events += u.Events
 	}
 	where, args := scopeCondition(r.key, limiter.Scope{Entity: q.Entity, Resource: q.Resource})
+	during, times := usageCondition(q)
 	err := tx.query(func(scan func(...any) error) error {
 		u, err := tx.snapshot(scan)
 		add(u)
 		return err
-	}, "SELECT entity, resource, window, start, counters, events FROM usage WHERE "+where, args...)
+	}, "SELECT entity, resource, window, start, counters, events FROM usage WHERE "+where+during, slices.Concat(args, times)...)
 	if err != nil {
 		return nil, err
 	}
+	during, times = hourCondition(q)
 	err = tx.query(func(scan func(...any) error) error {
 		b, err := tx.record(scan)
 		if err != nil {
@@ -218,8 +220,35 @@ func (r *Repository) usage(tx *tx, q limiter.UsageQuery) ([]limiter.UsageSnapsho
 			add(u)
 		}
 		return nil
-	}, "SELECT "+tx.columns()+" FROM buckets b WHERE "+where+" AND events > 0", args...)
+	}, "SELECT "+tx.columns()+" FROM buckets b WHERE "+where+" AND events > 0"+during, slices.Concat(args, times)...)
 	return all, err
+}
+
+// usageCondition returns a condition that the rows of the snapshots of a query
+// meet. Others may meet it too.
+func usageCondition(q limiter.UsageQuery) (during string, args []any) {
+	if q.Window != "" {
+		during, args = " AND window = ?", []any{string(q.Window)}
+	}
+	if !q.From.IsZero() {
+		during, args = during+" AND start >= ?", append(args, q.From.Unix())
+	}
+	if !q.To.IsZero() {
+		during, args = during+" AND start <= ?", append(args, q.To.Unix())
+	}
+	return during, args
+}
+
+// hourCondition returns a condition that buckets with usage for a query meet. A
+// window starts no later than the hour that a bucket counts.
+func hourCondition(q limiter.UsageQuery) (during string, args []any) {
+	if !q.From.IsZero() {
+		during, args = " AND hour >= ?", []any{q.From.Truncate(time.Second).UnixMilli()}
+	}
+	if !q.To.IsZero() && q.Window == limiter.Hourly {
+		during, args = during+" AND hour <= ?", append(args, q.To.UnixMilli())
+	}
+	return during, args
 }
 
 func (t *tx) snapshot(scan func(...any) error) (u limiter.UsageSnapshot, err error) {

@@ -34,7 +34,7 @@ A limit has the form of --limit after NAME:, or is a mapping with capacity,
 burst, refill_amount and refill_period (in seconds).`)
 	conn.addNamespace(cmd)
 	cmd.AddCommand(
-		newLimitsValidate(conn), newLimitsPlan(conn), newLimitsApply(conn), newLimitsDiff(conn), newLimitsExport(conn),
+		newLimitsValidate(conn), newLimitsPlan(conn), newLimitsWhatIf(conn), newLimitsApply(conn), newLimitsDiff(conn), newLimitsExport(conn),
 		newLimitsTemplate(conn), newLimitsSchema(conn),
 	)
 	return cmd
@@ -154,12 +154,16 @@ func levelCounts(levels []limiter.Config) string {
 	if resources > 0 {
 		parts = append(parts, count(resources, "resource"))
 	}
-	switch n := len(entities); n {
-	case 0:
-	case 1:
-		parts = append(parts, "1 entity")
-	default:
-		parts = append(parts, tty.Number(int64(n))+" entities")
+	if n := len(entities); n > 0 {
+		parts = append(parts, entityCount(n))
 	}
 	return cmp.Or(strings.Join(parts, ", "), "nothing")
+}
+
+// entityCount returns a number of entities: "1 entity", "1,200 entities".
+func entityCount(n int) string {
+	if n == 1 {
+		return "1 entity"
+	}
+	return tty.Number(int64(n)) + " entities"
 }
