@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/manifest"
@@ -50,6 +51,42 @@ resources:
 	//   tpm.refill_amount: 10000
 	//   tpm.refill_period: 60
 	// 1 created, 0 failed
+}
+
+// WhatIf replays what was used against limits that are not set yet.
+func ExampleWhatIf() {
+	ctx := context.Background()
+	repo := memory.New(nil)
+	now := time.Date(2026, time.January, 31, 15, 30, 0, 0, time.UTC)
+	lim, err := limiter.New(repo, &limiter.Options{Now: func() time.Time { return now }})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := lim.SetResourceDefaults(ctx, "gpt-4", limiter.PerMinute(limiter.RPM, 1000)); err != nil {
+		log.Fatal(err)
+	}
+	for entity, calls := range map[string]int64{"key-abc": 900, "key-xyz": 300} {
+		_, err := lim.Acquire(ctx, limiter.Request{Entity: entity, Resource: "gpt-4", Consume: limiter.Tokens(limiter.RPM, calls)})
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	m, err := manifest.Parse([]byte("resources: {gpt-4: {limits: {rpm: 10}}}"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	report, err := manifest.WhatIf(ctx, repo, m, &manifest.WhatIfOptions{Now: func() time.Time { return now.Add(time.Hour) }})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%d of %d entities would have been refused\n", report.EntitiesOver, report.Entities)
+	for _, row := range report.Rows {
+		fmt.Printf("%s: %d of %d calls at least\n", row.Entity, *row.CallsOver, row.Used)
+	}
+	// Output:
+	// 1 of 2 entities would have been refused
+	// key-abc: 291 of 900 calls at least
 }
 
 // A Provisioner handles the requests of a Lambda function.

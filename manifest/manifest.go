@@ -1,7 +1,8 @@
 // Package manifest declares the limits of a namespace in a file. [Parse] reads
 // a manifest, [NewPlan] compares it with the store, [Plan.Apply] makes the
 // changes through a limiter.RateLimiter, and [Export] writes the stored limits
-// as a manifest.
+// as a manifest. [WhatIf] replays recent usage against a manifest before it is
+// applied.
 //
 // Applying a manifest makes its levels managed: the store keeps a list of them
 // (see limiter.ManagedStore). A managed level that is no longer declared is

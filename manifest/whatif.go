@@ -123,7 +123,8 @@ func (r WhatIfRow) Removed() bool { return r.Proposed == nil && r.Used > 0 }
 //
 // HoursOver is a lower bound by the same argument: after an hour that is over, the
 // count begins anew with a full bucket, so that each hour counted stands for hours
-// that no other one stands for.
+// of its own. The late corrections of a refused call count in their own hour. The
+// worst hour need not have refusals itself, if earlier ones left tokens.
 //
 // The bound cannot be summed over limits, or over a parent and its children,
 // because one refused call may count for each. Limits that requests bring along
@@ -141,8 +142,9 @@ func WhatIf(ctx context.Context, repo limiter.Repository, m *Manifest, opts *Wha
 	return newReplay(p.target, p.Changes, o).report(ctx)
 }
 
-// WhatIfLimits is WhatIf for the limits of one level. Without limits, the level
-// is deleted. An invalid level is an *limiter.InvalidError.
+// WhatIfLimits replays usage against other limits of one level, as WhatIf does for
+// a manifest. Without limits, the level is deleted. For an invalid level, the error
+// is a *limiter.InvalidError.
 func WhatIfLimits(ctx context.Context, repo limiter.Repository, level limiter.Config, opts *WhatIfOptions) (*WhatIfReport, error) {
 	o, err := opts.withDefaults()
 	if err != nil {

@@ -134,7 +134,7 @@ func TestWhatIfByHand(t *testing.T) {
 	}
 }
 
-// What is given back in a later hour fills the bucket again, up to its capacity.
+// Tokens given back in a later hour fill the bucket again, up to its capacity.
 func TestWhatIfOfGiveBacks(t *testing.T) {
 	tr := newTraffic(t, memory.New(nil), loose("tph")...)
 	early := tr.call(0, "alice", "gpt-4", limiter.Tokens("tph", 199))

@@ -28,10 +28,10 @@ func newLimitsWhatIf(conn *connection) *cobra.Command {
 manifest were applied, and show which entities would have been refused how
 often, the worst first. The command only reads.
 
-The numbers are a lower bound. Refused calls are not in the usage, and hourly
-usage does not show how calls were spread over the hour. Late corrections, which
-are never refused, may be charged as debt in place of refusals. A call counts for
-each limit it uses, and for its parent.
+The numbers are a lower bound: refused calls are not in the usage, and hourly
+usage does not show bursts. Late corrections, which are never refused, may be
+charged as debt in place of refusals. A call counts for each limit that it uses,
+and for its parent.
 
 ` + manifestHelp,
 		Example: `  zae-limiter limits what-if limits.yaml

@@ -16,11 +16,19 @@ import (
 
 // TestTour runs the commands of docs/tour.md and compares their output; -update
 // writes it into the page.
-func TestTour(t *testing.T) {
+func TestTour(t *testing.T) { runPage(t, "tour.md", 30) }
+
+// TestTourOfLimits runs the commands of docs/limits.md.
+func TestTourOfLimits(t *testing.T) { runPage(t, "limits.md", 6) }
+
+// runPage runs the commands of a page and compares their output. The page has at
+// least so many commands.
+func runPage(t *testing.T, name string, atLeast int) {
+	t.Helper()
 	if runtime.GOOS == "windows" {
-		t.Skip("the tour is for a POSIX shell")
+		t.Skip("the commands are for a POSIX shell")
 	}
-	page := filepath.Join(docsFolder, "tour.md")
+	page := filepath.Join(docsFolder, name)
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +48,7 @@ func TestTour(t *testing.T) {
 			out.WriteString(line + shell.run(strings.TrimSpace(line[2:])))
 		} // old output is dropped
 	}
-	if ran < 30 {
+	if ran < atLeast {
 		t.Errorf("only %d commands were found in %s", ran, page)
 	}
 	if *golden.Update {
