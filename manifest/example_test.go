@@ -82,11 +82,11 @@ func ExampleWhatIf() {
 	}
 	fmt.Printf("%d of %d entities would have been refused\n", report.EntitiesOver, report.Entities)
 	for _, row := range report.Rows {
-		fmt.Printf("%s: %d of %d calls at least\n", row.Entity, *row.CallsOver, row.Used)
+		fmt.Printf("%s: at least %d of %d\n", row.Entity, row.Over, row.Used)
 	}
 	// Output:
 	// 1 of 2 entities would have been refused
-	// key-abc: 291 of 900 calls at least
+	// key-abc: at least 291 of 900
 }
 
 // A Provisioner handles the requests of a Lambda function.

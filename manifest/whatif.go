@@ -81,7 +81,7 @@ type WhatIfRow struct {
 	Used      int64          `json:"tokens_used" doc:"tokens used, less those given back"`
 	Over      int64          `json:"tokens_over" doc:"tokens that would have been refused, at least"`
 	OverNow   int64          `json:"tokens_over_now" doc:"the same for the current limit, which late corrections and earlier limits exceed"`
-	CallsOver *int64         `json:"calls_over" doc:"calls that would have been refused, at least; null unless the limit counts calls"`
+	CallsOver *int64         `json:"calls_over" doc:"the same in calls, which take one token each; null unless the limit counts calls"`
 	First     *time.Time     `json:"first" doc:"hour by which the first call would have been refused"`
 	Last      *time.Time     `json:"last" doc:"last hour that was over"`
 	Worst     *time.Time     `json:"worst" doc:"hour that was over most"`

@@ -61,14 +61,13 @@ func (s *series) sort() {
 	}
 }
 
-// countsCalls reports whether a limit counts calls: by its name, or because every
-// change of the bucket took one token.
+// countsCalls reports whether a limit seems to count calls: every change of the
+// bucket took one token, or its name says so and no hour has more tokens than
+// changes.
 func (s *series) countsCalls(limit string) bool {
-	if slices.Contains([]string{limiter.RPS, limiter.RPM, limiter.RPH, limiter.RPD}, limit) {
-		return true
-	}
+	byName := slices.Contains([]string{limiter.RPS, limiter.RPM, limiter.RPH, limiter.RPD}, limit)
 	for _, p := range s.points[limit] {
-		if p.used != s.events[p.hour] {
+		if events := s.events[p.hour]; p.used > events || p.used < events && !byName {
 			return false
 		}
 	}
@@ -79,21 +78,21 @@ func (s *series) countsCalls(limit string) bool {
 const lastMilli = int64(time.Hour/time.Millisecond) - 1
 
 // usedUp adds up the usage of a row.
-func (row *WhatIfRow) usedUp(points []point) {
+func (r *WhatIfRow) usedUp(points []point) {
 	for _, p := range points {
-		row.Used = bucket.Add(row.Used, p.used)
+		r.Used = bucket.Add(r.Used, p.used)
 		if p.used > 0 {
-			row.HoursUsed++
+			r.HoursUsed++
 		}
 	}
 }
 
 // exceed compares the usage of a row with its proposed limit.
-func (row *WhatIfRow) exceed(points []point, now int64) {
-	if row.Proposed == nil || len(points) == 0 {
+func (r *WhatIfRow) exceed(points []point, now int64) {
+	if r.Proposed == nil || len(points) == 0 {
 		return
 	}
-	most := newCeiling(*row.Proposed, points[0].hour)
+	most := newCeiling(*r.Proposed, points[0].hour)
 	again := most // full after each hour that counts
 	var sum, worst int64
 	for _, p := range points {
@@ -101,7 +100,7 @@ func (row *WhatIfRow) exceed(points []point, now int64) {
 		used := bucket.Thousandths(p.used)
 		if again.take(p.hour, end, used) > 0 {
 			again.refill()
-			row.HoursOver++
+			r.HoursOver++
 		}
 		over := most.take(p.hour, end, used)
 		if over == 0 {
@@ -109,14 +108,14 @@ func (row *WhatIfRow) exceed(points []point, now int64) {
 		}
 		sum = bucket.Add(sum, over)
 		hour := time.UnixMilli(p.hour).UTC()
-		if row.Last = &hour; row.First == nil {
-			row.First = &hour
+		if r.Last = &hour; r.First == nil {
+			r.First = &hour
 		}
 		if over > worst {
-			worst, row.Worst, row.WorstUsed, row.WorstOver = over, &hour, p.used, wholeUp(over)
+			worst, r.Worst, r.WorstUsed, r.WorstOver = over, &hour, p.used, wholeUp(over)
 		}
 	}
-	row.Over = wholeUp(sum)
+	r.Over = wholeUp(sum)
 }
 
 // wholeUp returns thousandths as whole tokens, rounded up, because calls take

@@ -66,8 +66,8 @@ func randomLimits(rng *rand.Rand) (all []limiter.Limit) {
 
 // verdict is what an entity and a limit met in a run.
 type verdict struct {
-	refused int64 // tokens that refused calls took, or would have taken
-	debt    int64 // tokens charged below zero
+	refused int64          // tokens that refused calls took, or would have taken
+	debt    int64          // tokens charged below zero
 	hours   map[int64]bool // with refused calls, or with their late debits
 }
 
@@ -238,7 +238,7 @@ func TestWhatIfWithinAnHour(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 21))
 		limits := []limiter.Limit{limiter.PerMinute("rpm", 1+rng.Int64N(5))}
 		tr := newTraffic(t, memory.New(nil), limits...)
-		end := time.Duration(1+rng.Int64N(int64(2*time.Hour))).Truncate(time.Millisecond)
+		end := time.Duration(1 + rng.Int64N(int64(2*time.Hour))).Truncate(time.Millisecond)
 		var admitted int64
 		for at := time.Duration(0); at <= end; at += time.Duration(1+rng.IntN(20_000)) * time.Millisecond {
 			tr.now = midnight.Add(at)

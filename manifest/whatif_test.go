@@ -203,12 +203,30 @@ func TestWhatIfFollowsPrecedence(t *testing.T) {
 			var got []string
 			for _, row := range report.Rows {
 				got = append(got, row.Entity+"/"+row.Resource)
-				equal(t, "calls", *row.CallsOver, row.Over)
 			}
 			equal(t, "rows", got, tc.want)
 			equal(t, "entities", report.Entities, tc.entities)
 		})
 	}
+}
+
+// Calls are counted for limits on requests, and where every change took one token.
+func TestWhatIfCountsCalls(t *testing.T) {
+	tr := newTraffic(t, memory.New(nil), loose("jobs", "rpm", "rps", "tokens")...)
+	for range 5 {
+		lease := tr.call(0, "alice", "gpt-4", limiter.Tokens("rpm", 1).And("rps", 3))
+		check(t, lease.Adjust(limiter.Tokens("tokens", 7))) // another change
+		check(t, lease.Commit(bg))
+		tr.use(0, "alice", "images", limiter.Tokens("jobs", 1))
+	}
+	tight := []limiter.Limit{limiter.PerDay("jobs", 1), limiter.PerDay("rpm", 2), limiter.PerDay("rps", 1), limiter.PerDay("tokens", 1)}
+	calls := map[string]int64{}
+	for _, row := range tr.whatIf(24*time.Hour, levelOf("alice", "", tight...), manifest.WhatIfOptions{}).Rows {
+		if calls[row.Limit] = -1; row.CallsOver != nil {
+			calls[row.Limit] = *row.CallsOver
+		}
+	}
+	equal(t, "calls", calls, map[string]int64{"jobs": 4, "rpm": 3, "rps": -1, "tokens": -1})
 }
 
 // A manifest also deletes the managed levels that it no longer declares.
@@ -268,13 +286,22 @@ func TestWhatIfStopsReading(t *testing.T) {
 func TestWhatIfRefusesNonsense(t *testing.T) {
 	repo := memory.New(nil)
 	for name, call := range map[string]func() error{
-		"days":  func() error { _, err := manifest.WhatIfLimits(bg, repo, limiter.Config{}, &manifest.WhatIfOptions{Days: 1000}); return err },
-		"minus": func() error { _, err := manifest.WhatIf(bg, repo, &manifest.Manifest{}, &manifest.WhatIfOptions{Days: -1}); return err },
+		"days": func() error {
+			_, err := manifest.WhatIfLimits(bg, repo, limiter.Config{}, &manifest.WhatIfOptions{Days: 1000})
+			return err
+		},
+		"minus": func() error {
+			_, err := manifest.WhatIf(bg, repo, &manifest.Manifest{}, &manifest.WhatIfOptions{Days: -1})
+			return err
+		},
 		"entity": func() error {
 			_, err := manifest.WhatIf(bg, repo, &manifest.Manifest{}, &manifest.WhatIfOptions{Entity: "a#b"})
 			return err
 		},
-		"limit": func() error { _, err := manifest.WhatIfLimits(bg, repo, levelOf("", "", limiter.Limit{Name: "rpm"}), nil); return err },
+		"limit": func() error {
+			_, err := manifest.WhatIfLimits(bg, repo, levelOf("", "", limiter.Limit{Name: "rpm"}), nil)
+			return err
+		},
 		"twice": func() error {
 			_, err := manifest.WhatIfLimits(bg, repo, levelOf("", "", limiter.PerHour("a", 1), limiter.PerHour("a", 2)), nil)
 			return err
