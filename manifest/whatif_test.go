@@ -210,7 +210,8 @@ func TestWhatIfFollowsPrecedence(t *testing.T) {
 	}
 }
 
-// Calls are counted for limits on requests, and where every change took one token.
+// Limits on requests count calls, and so do limits that every change took one token
+// from.
 func TestWhatIfCountsCalls(t *testing.T) {
 	tr := newTraffic(t, memory.New(nil), loose("jobs", "rpm", "rps", "tokens")...)
 	for range 5 {
