@@ -168,7 +168,7 @@ func (tr *traffic) replayAll(limits []limiter.Limit) map[[2]string]manifest.What
 	return rows
 }
 
-const oracleRuns = 60
+const oracleRuns = 30
 
 // A limiter with the proposed limits refuses at least as much as the bound that
 // the usage under loose limits gives.
