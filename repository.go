@@ -23,7 +23,9 @@ import (
 //   - [ManagedStore], so that package manifest can apply limits to it;
 //   - [ConfigLister] and [ManagedChecker], if its lists can be incomplete or
 //     limited in size;
-//   - [StatisticsReporter], if it measures its own work.
+//   - [StatisticsReporter], if it measures its own work;
+//   - [BucketPager], so that a caller can read some of very many buckets;
+//   - [ReadBudgeter], if its service bills reads.
 //
 // [Optional] finds them, also through a [Wrapper].
 type Repository interface {
@@ -103,6 +105,10 @@ type Bucket struct {
 	// because a caller whose clock is ahead charged it. The refill starts at the
 	// bucket's own time.
 	Ahead time.Duration
+	// Updated is when the store last refilled the bucket, in whole milliseconds.
+	// The last charge may be later, by less than the time in which the fastest of
+	// its limits fills. It is set by Buckets, BucketPage and BucketsAt only.
+	Updated time.Time
 }
 
 // Outcome is the result of a charge.

@@ -1,0 +1,56 @@
+package limiter
+
+import (
+	"context"
+	"time"
+)
+
+// BucketPager is an optional interface of a [Repository] that reads buckets in
+// pages and by key, so that a caller can show some of very many.
+type BucketPager interface {
+	// BucketPage returns the next buckets of the entities whose IDs start with
+	// q.Prefix, by entity, then resource, both in the order of their bytes, with
+	// the limits in force at now. A page may be short, even empty, with Next set,
+	// since a store bounds the work for a page. A bucket that exists throughout
+	// appears exactly once. The error is an *InvalidError if q.After is not a Next
+	// of the store.
+	BucketPage(ctx context.Context, now time.Time, q BucketQuery) (BucketPage, error)
+	// BucketsAt returns the bucket of each key, in the order of keys, with the
+	// limits in force at now. Account is nil where there is no bucket. A key names
+	// an entity and a resource, and may repeat.
+	BucketsAt(ctx context.Context, now time.Time, keys []Scope) ([]Bucket, error)
+}
+
+// BucketQuery selects a page of buckets.
+type BucketQuery struct {
+	Prefix string // of the entity's ID; "" for all entities
+	After  string // the Next of the page before, with the same Prefix; "" for the first page
+	Max    int    // buckets at most; 0 means 100, and more than 1000 counts as 1000
+}
+
+// BucketPage is a part of the buckets of a namespace.
+type BucketPage struct {
+	Buckets []Bucket
+	Next    string // opaque, printable ASCII without spaces; "" after the last page; valid even if buckets come and go
+	Scanned int    // buckets or keys that the store looked at
+}
+
+// ReadBudgeter is an optional interface of a [Repository] whose service bills
+// reads.
+type ReadBudgeter interface {
+	// WithReadBudget returns a view whose reads use at most so many read units a
+	// second on average: a read waits until earlier ones are paid, or until its
+	// context ends. At most one second's units accumulate. Views that Namespace of
+	// the view returns share the budget. Charges, credits and changes do not wait.
+	// The view shares caches and connections with the repository, and Close does
+	// nothing on it. The units must be positive.
+	WithReadBudget(units float64) (Repository, ReadMeter)
+}
+
+// ReadMeter reports the read units that a budget has spent. Its methods do no I/O.
+type ReadMeter interface {
+	// Used returns the units spent so far.
+	Used() float64
+	// Rate returns the units spent per second, over the last seconds.
+	Rate() float64
+}
