@@ -30,9 +30,9 @@ type BucketQuery struct {
 
 // BucketPage is a part of the buckets of a namespace.
 type BucketPage struct {
-	Buckets []Bucket
-	Next    string // opaque, printable ASCII without spaces; "" after the last page; valid even if buckets come and go
-	Scanned int    // buckets or keys that the store looked at
+	Buckets []Bucket // by entity, then resource
+	Next    string   // opaque, printable ASCII without spaces; "" after the last page; valid even if buckets come and go
+	Scanned int      // buckets that the page passes, including expired ones that are still stored
 }
 
 // ReadBudgeter is an optional interface of a [Repository] whose service bills
@@ -43,7 +43,7 @@ type ReadBudgeter interface {
 	// context ends. At most one second's units accumulate. Views that Namespace of
 	// the view returns share the budget. Charges, credits and changes do not wait.
 	// The view shares caches and connections with the repository, and Close does
-	// nothing on it. The units must be positive.
+	// nothing on it. Fewer units than 1 count as 1.
 	WithReadBudget(units float64) (Repository, ReadMeter)
 }
 

@@ -49,8 +49,11 @@ func (n *namespace) buckets(now int64, of limiter.Scope) (all []limiter.Bucket) 
 func (n *namespace) view(now, back int64, key limiter.Scope, e *entry) limiter.Bucket {
 	b := e.Clone()
 	b.PullBack(back)
+	updated := b.At
 	if in := n.resolve(key); in.limits != nil {
 		_, _ = b.Repair(now, account(key, in, e), 0, rules.NoBook)
 	}
-	return rules.Begin(&b, now).View
+	seen := rules.Begin(&b, now).View
+	seen.Updated = rules.UpdatedAt(updated)
+	return seen
 }

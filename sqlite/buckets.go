@@ -41,17 +41,8 @@ func (r *Repository) bucketPage(tx *tx, now int64, of, after limiter.Scope) (pag
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, rec := range records {
-		local, back := r.machine.Local(&rec.Bucket, now)
-		if rec.Gone(local) {
-			continue
-		}
-		rec.PullBack(back)
-		b, err := r.currentView(tx, local, rec, generation)
-		if err != nil {
-			return nil, nil, err
-		}
-		page = append(page, b)
+	if page, err = r.currentViews(tx, now, records, generation); err != nil {
+		return nil, nil, err
 	}
 	if len(records) == pageSize {
 		last := records[len(records)-1].Account
@@ -60,8 +51,27 @@ func (r *Repository) bucketPage(tx *tx, now int64, of, after limiter.Scope) (pag
 	return page, next, nil
 }
 
+// currentViews returns the buckets that have not expired as the next charge would
+// find them.
+func (r *Repository) currentViews(tx *tx, now int64, records []*record, generation int64) (views []limiter.Bucket, err error) {
+	for _, rec := range records {
+		local, back := r.machine.Local(&rec.Bucket, now)
+		if rec.Gone(local) {
+			continue
+		}
+		rec.PullBack(back)
+		b, err := r.currentView(tx, local, rec, generation)
+		if err != nil {
+			return nil, err
+		}
+		views = append(views, b)
+	}
+	return views, nil
+}
+
 // currentView returns the bucket as the next charge would find it.
 func (r *Repository) currentView(tx *tx, now int64, rec *record, generation int64) (limiter.Bucket, error) {
+	updated := rec.At
 	if rec.generation != generation {
 		key := limiter.Scope{Entity: rec.Account.Entity, Resource: rec.Account.Resource}
 		limits, source, err := tx.resolve(r.key, key)
@@ -76,5 +86,7 @@ func (r *Repository) currentView(tx *tx, now int64, rec *record, generation int6
 			}
 		}
 	}
-	return rules.Begin(&rec.Bucket, now).View, nil
+	seen := rules.Begin(&rec.Bucket, now).View
+	seen.Updated = rules.UpdatedAt(updated)
+	return seen, nil
 }

@@ -1,0 +1,74 @@
+package rules
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// Place is a position among the buckets of a namespace, which are ordered by
+// entity, then resource: after one bucket, or after all buckets of an entity if
+// Resource is "". The zero Place is before all buckets.
+type Place struct{ Entity, Resource string }
+
+// Passed reports whether a bucket is not after the place.
+func (p Place) Passed(entity, resource string) bool {
+	if entity != p.Entity {
+		return entity < p.Entity
+	}
+	return p.Resource == "" || resource <= p.Resource
+}
+
+const (
+	defaultPage = 100
+	maxPage     = 1000
+	// cursorVersion is the first byte of a cursor.
+	cursorVersion = 1
+)
+
+// StartPage returns the place after which the page of a query begins, and the
+// number of its buckets. It returns a *limiter.InvalidError for a query that is
+// not valid.
+func StartPage(q limiter.BucketQuery) (after Place, size int, err error) {
+	if q.Max < 0 {
+		return after, 0, &limiter.InvalidError{Field: "max", Reason: "must not be negative"}
+	}
+	if q.After != "" {
+		var ok bool
+		if after, ok = parseCursor(q.After); !ok || !strings.HasPrefix(after.Entity, q.Prefix) {
+			return after, 0, &limiter.InvalidError{Field: "after", Value: q.After, Reason: "is no cursor of this list; pass the next of a page with the same prefix"}
+		}
+	}
+	size = min(q.Max, maxPage)
+	if q.Max == 0 {
+		size = defaultPage
+	}
+	return after, size, nil
+}
+
+// Cursor returns the place as the Next of a page.
+func (p Place) Cursor() string {
+	text := append([]byte{cursorVersion}, binary.AppendUvarint(nil, uint64(len(p.Entity)))...)
+	return base64.RawURLEncoding.EncodeToString(append(append(text, p.Entity...), p.Resource...))
+}
+
+// parseCursor reverts Cursor.
+func parseCursor(s string) (p Place, ok bool) {
+	text, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	if err != nil || len(text) == 0 || text[0] != cursorVersion {
+		return p, false
+	}
+	size, n := binary.Uvarint(text[1:])
+	if n <= 0 || size == 0 || size > uint64(len(text)-1-n) {
+		return p, false
+	}
+	rest := string(text[1+n:])
+	p = Place{rest[:size], rest[size:]}
+	return p, p.Cursor() == s
+}
+
+// UpdatedAt returns a bucket's own time for limiter.Bucket.
+func UpdatedAt(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
