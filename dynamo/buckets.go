@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // Buckets iterates over the buckets of an entity, a resource, both, or all.
@@ -25,7 +26,7 @@ func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scop
 			return
 		}
 		for items, err := range r.bucketPages(ctx, of) {
-			buckets, failed := r.currentBuckets(ctx, at, items)
+			buckets, failed := r.currentBuckets(ctx, at, items, nil)
 			if err == nil {
 				err = failed
 			}
@@ -93,32 +94,53 @@ func (r *Repository) allBuckets(ctx context.Context) iter.Seq2[[]item, error] {
 	}
 }
 
+// levels holds facts about levels of limits.
+type levels map[factKey]*fact
+
 // currentBuckets returns buckets as the next charge would find them, without
-// expired ones.
-func (r *Repository) currentBuckets(ctx context.Context, now int64, items []item) ([]limiter.Bucket, error) {
+// expired ones. It looks up the levels that are not known.
+func (r *Repository) currentBuckets(ctx context.Context, now int64, items []item, known levels) ([]limiter.Bucket, error) {
 	payers, err := r.listedPayers(ctx, now, items)
 	if err != nil {
 		return nil, err
 	}
-	var keys []factKey
-	for _, p := range payers {
-		for _, s := range limiter.Precedence(p.entity, p.resource()) {
-			if k := r.configFact(s); !slices.Contains(keys, k) {
-				keys = append(keys, k)
-			}
-		}
-	}
-	facts, _, _, err := r.lookupWith(ctx, now, r.cache.life, keys, nil, r.getListed)
+	all, err := r.lookupLevels(ctx, now, payers, known)
 	if err != nil {
 		return nil, err
 	}
 	var buckets []limiter.Bucket
 	for _, p := range payers {
-		if b, ok := p.currentBucket(now, keys, facts); ok {
+		if b, ok := p.currentBucket(now, all); ok {
 			buckets = append(buckets, b)
 		}
 	}
 	return buckets, nil
+}
+
+// lookupLevels returns the levels of payers: the known ones, and the others from
+// the cache or the table.
+func (r *Repository) lookupLevels(ctx context.Context, now int64, payers []*payer, known levels) (levels, error) {
+	all := levels{}
+	var keys []factKey
+	for _, p := range payers {
+		for _, s := range limiter.Precedence(p.entity, p.resource()) {
+			k := r.configFact(s)
+			if _, met := all[k]; met {
+				continue
+			}
+			if all[k] = known[k]; all[k] == nil {
+				keys = append(keys, k)
+			}
+		}
+	}
+	if len(keys) == 0 {
+		return all, nil
+	}
+	facts, _, _, err := r.lookupWith(ctx, now, r.cache.life, keys, nil, r.getListed)
+	for i := range facts {
+		all[keys[i]] = facts[i]
+	}
+	return all, err
 }
 
 // listedPayers returns a payer for each bucket in items. It reads a bucket again
@@ -136,7 +158,7 @@ func (r *Repository) listedPayers(ctx context.Context, now int64, items []item) 
 		if img == nil {
 			continue
 		}
-		p := &payer{repo: r, entity: it.text(attrEntity), key: it.key()}
+		p := r.listedPayer(it)
 		p.cached = r.images.get(p.key, r.moment(now))
 		if img.refill < p.cached.maxRefill {
 			stale = append(stale, p.key)
@@ -162,11 +184,17 @@ func (r *Repository) listedPayers(ctx context.Context, now int64, items []item) 
 	return slices.DeleteFunc(payers, func(p *payer) bool { return p.cached.image == nil }), nil
 }
 
+// listedPayer returns the payer of a bucket's item.
+func (r *Repository) listedPayer(it item) *payer {
+	k := it.key()
+	return &payer{repo: r, entity: strings.TrimPrefix(k.pk, entityPKPrefix(r.ns)), key: k}
+}
+
 func (p *payer) resource() string { return strings.TrimPrefix(p.key.sk, bucketSKPrefix) }
 
 // currentBucket returns the bucket under the limits in force, or under its stored
 // limits if there are none. It returns false if the bucket has expired.
-func (p *payer) currentBucket(now int64, keys []factKey, facts []*fact) (limiter.Bucket, bool) {
+func (p *payer) currentBucket(now int64, all levels) (limiter.Bucket, bool) {
 	img := p.cached.image
 	if img.expired(max(img.refill, p.cached.maxRefill), now) {
 		return limiter.Bucket{}, false
@@ -177,15 +205,16 @@ func (p *payer) currentBucket(now int64, keys []factKey, facts []*fact) (limiter
 		source = p.cached.account.Source
 	}
 	for _, s := range limiter.Precedence(p.entity, resource) {
-		f := facts[slices.Index(keys, p.repo.configFact(s))]
-		if len(f.config.Limits) > 0 {
-			limits, source = f.config.Limits, s
+		if found := all[p.repo.configFact(s)].config.Limits; len(found) > 0 {
+			limits, source = found, s
 			break
 		}
 	}
 	p.setLimits(limits, resource, source)
 	p.decide(now)
-	return p.plan.view, true
+	seen := p.plan.view
+	seen.Updated = rules.UpdatedAt(max(img.refill, p.cached.maxRefill))
+	return seen, true
 }
 
 // syncBucket updates the bucket of an entity and resource at now, after their

@@ -85,6 +85,9 @@ func (s *store) configure(o *dynamodb.Options) {
 				return err
 			}
 		}
+		if err := stack.Initialize.Add(budgetMeter{}, middleware.After); err != nil {
+			return err
+		}
 		return stack.Deserialize.Add(tryTimeouts{s}, middleware.After) // closest to the wire: signing does not count
 	})
 }

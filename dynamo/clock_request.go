@@ -62,7 +62,7 @@ func (s *store) requestDate(ctx context.Context) *dateRequest {
 		return s.dates.running
 	}
 	d := &dateRequest{make(chan struct{}), make(chan struct{})}
-	ctx = context.WithoutCancel(ctx)
+	ctx = withoutBudget(context.WithoutCancel(ctx))
 	if !s.runInBackground(func() { s.readDates(ctx, d) }) {
 		return nil
 	}

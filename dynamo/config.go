@@ -94,6 +94,7 @@ func (it item) setLimits(limits []limiter.Limit) {
 // time. It does so after a failed write too, since its outcome may be unknown.
 func (r *Repository) configChanged(ctx context.Context, at int64, s limiter.Scope, err error) {
 	r.cache.evict(r.configFact(s))
+	r.listed.evict(r.configFact(s))
 	r.images.clearRefusals()
 	if err == nil && s.Level() == "entity" {
 		_ = r.syncBucket(ctx, at, s) // on failure, the next charge repairs the bucket

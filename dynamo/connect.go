@@ -149,6 +149,7 @@ func (s *store) fillOptions() error {
 	s.opts.PurgeWait = max(0, cmp.Or(s.opts.PurgeWait, 2*max(s.opts.Timeout, maxResponseTime)))
 	s.tableClock.guard = cmp.Or(s.opts.ClockGuard, defaultClockGuard)
 	s.cache = newCache(s.opts.CacheTTL, factsPerImage*s.opts.Images+sharedFacts)
+	s.listed = newCache(min(s.opts.CacheTTL, maxListedLife), factsPerImage*s.opts.Images)
 	s.images = newImages(s.opts.Images)
 	return nil
 }

@@ -106,6 +106,7 @@ type store struct {
 	opts   Options
 	closed atomic.Bool
 	cache  *cache
+	listed *cache // levels of entities, for pages; charges do not rely on it
 	images *images
 	modes  sync.Map         // namespace ID to the limiter.OnUnavailable last seen
 	clock  func() time.Time // of the machine
@@ -159,6 +160,7 @@ func (r *Repository) Stats() Stats {
 // read the table.
 func (r *Repository) Forget() {
 	r.cache.clear()
+	r.listed.clear()
 	r.images.clear()
 }
 

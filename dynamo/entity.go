@@ -245,6 +245,8 @@ func (r *Repository) deleteItems(ctx context.Context, keys []key, event types.Tr
 
 // forgetEntity drops everything cached of an entity.
 func (r *Repository) forgetEntity(id string) {
-	r.cache.evictIf(func(k factKey) bool { return k.ns == r.ns && k.scope.Entity == id })
+	ofEntity := func(k factKey) bool { return k.ns == r.ns && k.scope.Entity == id }
+	r.cache.evictIf(ofEntity)
+	r.listed.evictIf(ofEntity)
 	r.images.forget(entityPK(r.ns, id))
 }

@@ -97,6 +97,11 @@ func (r *Repository) lookup(ctx context.Context, now int64, maxAge time.Duration
 // lookupWith returns facts as lookup does, and the items of more, which it reads
 // together with the facts that have to be read. items is nil if more is empty.
 func (r *Repository) lookupWith(ctx context.Context, now int64, maxAge time.Duration, keys []factKey, more []key, get getter) (facts []*fact, items map[key]item, fresh bool, err error) {
+	ctx, endBudget, err := prepay(ctx) // other calls wait for a read of the cache
+	if err != nil {
+		return nil, nil, false, err
+	}
+	defer endBudget()
 	var readErr error
 	facts, fresh, err = r.cache.lookup(ctx, r.moment(now), maxAge, keys, func(wanted []factKey) ([]*fact, error) {
 		var got []*fact
@@ -216,6 +221,7 @@ type cache struct {
 
 	mu           sync.Mutex
 	slots        map[factKey]*slot
+	evictions    uint64 // calls of evict and evictIf
 	hits, misses atomic.Int64
 }
 
@@ -419,6 +425,7 @@ func (c *cache) collect(ctx context.Context, allowStale bool, keys []factKey, ow
 func (c *cache) evict(keys ...factKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.evictions++
 	for _, k := range keys {
 		delete(c.slots, k)
 	}
@@ -428,10 +435,37 @@ func (c *cache) evict(keys ...factKey) {
 func (c *cache) evictIf(match func(factKey) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.evictions++
 	for k := range c.slots {
 		if match(k) {
 			delete(c.slots, k)
 		}
+	}
+}
+
+// evictionCount returns how often facts were evicted.
+func (c *cache) evictionCount() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.evictions
+}
+
+// put keeps facts that were read at a moment by other means. It does nothing if
+// facts were evicted since, which these may be older than.
+func (c *cache) put(at moment, facts levels, evictions uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.evictions != evictions || c.life <= 0 {
+		return
+	}
+	for k, f := range facts {
+		s := c.slots[k]
+		if s == nil {
+			c.shrink()
+			s = &slot{}
+			c.slots[k] = s
+		}
+		s.fact, s.read, s.failed = f, at, time.Time{}
 	}
 }
 

@@ -30,6 +30,14 @@ func isActive(record item) bool { return record.text(attrStatus) == statusActive
 // Namespace returns a view of another namespace, or limiter.ErrNotFound if it is not
 // active.
 func (r *Repository) Namespace(ctx context.Context, name string) (limiter.Repository, error) {
+	view, err := r.namespace(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return view, nil
+}
+
+func (r *Repository) namespace(ctx context.Context, name string) (*Repository, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}

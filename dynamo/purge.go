@@ -45,7 +45,9 @@ func (r *Repository) PurgeNamespace(ctx context.Context, id string) error {
 
 // forgetNamespace drops everything cached of a namespace.
 func (s *store) forgetNamespace(ns string) {
-	s.cache.evictIf(func(k factKey) bool { return k.ns == ns })
+	inNamespace := func(k factKey) bool { return k.ns == ns }
+	s.cache.evictIf(inNamespace)
+	s.listed.evictIf(inNamespace)
 	s.images.forgetNamespace(ns)
 	s.modes.Delete(ns)
 }

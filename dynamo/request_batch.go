@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -20,7 +19,7 @@ func (s *store) getAll(ctx context.Context, keys []key) (map[key]item, error) {
 		return nil, err
 	}
 	defer cancel()
-	found, err := s.getBatches(ctx, keys, 0)
+	found, err := s.getBatches(ctx, keys, 0, true)
 	return found, s.explainTimeout(ctx, err)
 }
 
@@ -28,20 +27,31 @@ func (s *store) getAll(ctx context.Context, keys []key) (map[key]item, error) {
 // line slow, and the table busy. Options.Timeout starts anew with each reply that
 // brings items, as it does with each page.
 func (s *store) getListed(ctx context.Context, keys []key) (map[key]item, error) {
-	timeout := max(0, s.opts.Timeout)
+	return s.getBatches(ctx, keys, s.listTimeout(ctx), true)
+}
+
+// getLagging returns items as getListed does, for half the price. They may lag
+// behind the table a little.
+func (s *store) getLagging(ctx context.Context, keys []key) (map[key]item, error) {
+	return s.getBatches(ctx, keys, s.listTimeout(ctx), false)
+}
+
+// listTimeout returns how long a listing waits for the next item, 0 for as long as
+// it takes.
+func (s *store) listTimeout(ctx context.Context) time.Duration {
 	if _, ok := ctx.Value(tryTimeoutKey{}).(time.Duration); ok { // a long operation, or a call with a timeout of its own
-		timeout = 0
+		return 0
 	}
-	return s.getBatches(ctx, keys, timeout)
+	return max(0, s.opts.Timeout)
 }
 
 // getBatches returns items by key. It gives up after timeout without an item,
 // unless timeout is 0.
-func (s *store) getBatches(ctx context.Context, keys []key, timeout time.Duration) (map[key]item, error) {
+func (s *store) getBatches(ctx context.Context, keys []key, timeout time.Duration, consistent bool) (map[key]item, error) {
 	found := make(map[key]item, len(keys))
 	for len(keys) > 0 {
 		n := min(len(keys), maxGets)
-		if err := s.getBatch(ctx, keys[:n], found, timeout); err != nil {
+		if err := s.getBatch(ctx, keys[:n], found, timeout, consistent); err != nil {
 			return nil, err
 		}
 		keys = keys[n:]
@@ -51,8 +61,8 @@ func (s *store) getBatches(ctx context.Context, keys []key, timeout time.Duratio
 
 // getBatch adds up to maxGets items to found. A busy table leaves out some of
 // them, and getBatch asks for those again.
-func (s *store) getBatch(ctx context.Context, keys []key, found map[key]item, timeout time.Duration) error {
-	wanted := types.KeysAndAttributes{ConsistentRead: aws.Bool(true)}
+func (s *store) getBatch(ctx context.Context, keys []key, found map[key]item, timeout time.Duration, consistent bool) error {
+	wanted := types.KeysAndAttributes{ConsistentRead: &consistent}
 	for _, k := range keys {
 		wanted.Keys = append(wanted.Keys, k.at())
 	}

@@ -188,6 +188,10 @@ func portResource(stored string) string {
 	return stored
 }
 
+// Within the partition of an entity, the sort keys from firstBucketSK to lastConfigSK
+// are those of buckets, then configs.
+const firstBucketSK, lastConfigSK = bucketSKPrefix, "#CONFIG$"
+
 func bucketAttr(limit, field string) string { return bucketPrefix + limit + field }
 func configAttr(limit, field string) string { return configPrefix + limit + field }
 

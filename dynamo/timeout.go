@@ -46,8 +46,8 @@ func withTryTimeout(ctx context.Context, d time.Duration) context.Context {
 func withoutTryTimeout(ctx context.Context) context.Context { return withTryTimeout(ctx, 0) }
 
 // withTimeout returns a context that ends after Options.Timeout, unless ctx has a
-// timeout for tries already. It fetches credentials first, since that does not
-// count.
+// timeout for tries already. It fetches credentials and waits for the read budget
+// first, since that does not count.
 func (s *store) withTimeout(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if _, ok := ctx.Value(tryTimeoutKey{}).(time.Duration); ok || s.opts.Timeout < 0 {
 		return ctx, func() {}, nil
@@ -55,12 +55,16 @@ func (s *store) withTimeout(ctx context.Context) (context.Context, context.Cance
 	if err := s.fetchCredentials(ctx); err != nil {
 		return nil, nil, s.explain(err)
 	}
+	ctx, endBudget, err := prepay(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	total := s.opts.Timeout
 	if end, ok := ctx.Deadline(); ok {
 		total = min(total, time.Until(end))
 	}
 	ctx, cancel := context.WithTimeoutCause(withTryTimeout(ctx, splitTimeout(total)), s.opts.Timeout, errTimeout)
-	return ctx, cancel, nil
+	return ctx, func() { cancel(); endBudget() }, nil
 }
 
 // errTimeout is the cause of a context that ended after Options.Timeout.

@@ -1,0 +1,133 @@
+package dynamo
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
+)
+
+// A page of buckets finds entities in the index of the namespace, which sorts by
+// entity and holds keys only, and then queries the partition of each for its
+// buckets and limits. It needs no key of the usage of an entity: the next query of
+// the index begins after the entity. The reads may lag behind the table a little,
+// which halves their price.
+
+// maxListedLife is how long BucketsAt uses limits of an entity that were read with
+// a lag.
+const maxListedLife = 10 * time.Second
+
+// BucketPage returns the next buckets by entity, then resource. It sends a bounded
+// number of requests, and may lag behind the table by about a second.
+func (r *Repository) BucketPage(ctx context.Context, now time.Time, q limiter.BucketQuery) (limiter.BucketPage, error) {
+	arrived := r.arrive(now)
+	var page limiter.BucketPage
+	if err := r.requireNamespace(ctx); err != nil {
+		return page, err
+	}
+	after, size, err := rules.StartPage(q)
+	if err != nil {
+		return page, err
+	}
+	at := r.timeOf(ctx, arrived)
+	if err := r.requireActive(ctx); err != nil {
+		return page, err
+	}
+	evictions := r.listed.evictionCount()
+	w := pageWalk{repo: r, prefix: q.Prefix, after: after, size: min(size, maxPageBuckets), known: levels{}}
+	if err := w.run(ctx); err != nil {
+		return page, err
+	}
+	r.listed.put(r.moment(at), w.known, evictions)
+	if !w.done {
+		page.Next = w.after.Cursor()
+	}
+	page.Scanned = len(w.items)
+	page.Buckets, err = r.currentBuckets(ctx, at, w.items, w.known)
+	return page, err
+}
+
+// BucketsAt returns the buckets at keys. They may lag behind the table by about a
+// second, and limits that another process has set by 10 seconds.
+func (r *Repository) BucketsAt(ctx context.Context, now time.Time, keys []limiter.Scope) ([]limiter.Bucket, error) {
+	arrived := r.arrive(now)
+	if err := r.requireNamespace(ctx); err != nil {
+		return nil, err
+	}
+	at := r.timeOf(ctx, arrived)
+	if err := r.requireActive(ctx); err != nil {
+		return nil, err
+	}
+	items, err := r.bucketItems(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	known, err := r.listedLevels(ctx, at, items)
+	if err != nil {
+		return nil, err
+	}
+	buckets, err := r.currentBuckets(ctx, at, items, known)
+	if err != nil {
+		return nil, err
+	}
+	byKey := map[limiter.Scope]limiter.Bucket{}
+	for _, b := range buckets {
+		byKey[limiter.Scope{Entity: b.Account.Entity, Resource: b.Account.Resource}] = b
+	}
+	found := make([]limiter.Bucket, len(keys))
+	for i, k := range keys {
+		found[i] = byKey[k]
+		found[i].Tokens = slices.Clone(found[i].Tokens) // a key may repeat
+	}
+	return found, nil
+}
+
+// bucketItems returns the items of the buckets at keys, each once. It leaves out
+// buckets that do not exist.
+func (r *Repository) bucketItems(ctx context.Context, keys []limiter.Scope) (items []item, err error) {
+	var wanted []key
+	seen := map[key]bool{}
+	for _, s := range keys {
+		if k := bucketKey(r.ns, s.Entity, s.Resource); !seen[k] {
+			seen[k] = true
+			wanted = append(wanted, k)
+		}
+	}
+	found, err := r.getLagging(ctx, wanted)
+	for _, k := range wanted {
+		if it := found[k]; it != nil {
+			items = append(items, it)
+		}
+	}
+	return items, err
+}
+
+// listedLevels returns the levels of the entities of buckets, read with a lag.
+func (r *Repository) listedLevels(ctx context.Context, now int64, items []item) (levels, error) {
+	known := levels{}
+	var keys []factKey
+	for _, it := range items {
+		p := r.listedPayer(it)
+		for _, s := range []limiter.Scope{{Entity: p.entity, Resource: p.resource()}, {Entity: p.entity}} {
+			if k := r.configFact(s); known[k] == nil {
+				known[k] = &fact{}
+				keys = append(keys, k)
+			}
+		}
+	}
+	ctx, endBudget, err := prepay(ctx) // other calls wait for a read of the cache
+	if err != nil {
+		return nil, err
+	}
+	defer endBudget()
+	facts, _, err := r.listed.lookup(ctx, r.moment(now), r.listed.life, keys, func(wanted []factKey) ([]*fact, error) {
+		facts, _, err := r.read(ctx, wanted, nil, r.getLagging)
+		return facts, err
+	})
+	for i := range facts {
+		known[keys[i]] = facts[i]
+	}
+	return known, err
+}

@@ -1,0 +1,228 @@
+package dynamo
+
+import (
+	"context"
+	"iter"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
+)
+
+const (
+	// maxPageBuckets is how many buckets a page has at most: each may need a query.
+	maxPageBuckets = 250
+	// maxPageQueries is how many queries of the index a page sends.
+	maxPageQueries = 16
+	// manyKeys and fewKeys are the keys that a query of the index reads: few while
+	// entities have many items. Both cost little, and fewer would cost as much.
+	manyKeys, fewKeys = 100, 25
+	// partitionItems is how many buckets and configs of an entity one query reads.
+	partitionItems = 24
+)
+
+// pageWalk collects the items of a page.
+type pageWalk struct {
+	repo   *Repository
+	prefix string
+	after  rules.Place // everything up to it is in items
+	size   int
+	items  []item // of buckets, in order
+	known  levels // of the entities of items
+	done   bool   // nothing follows after
+}
+
+// listedEntity is an entity in the index.
+type listedEntity struct {
+	id      string
+	buckets int // as far as the index was read
+}
+
+// run collects items until the page is full, has sent its requests, or is the
+// last.
+func (w *pageWalk) run(ctx context.Context) error {
+	if w.after.Resource != "" { // the last page ended within an entity
+		if err := w.readEntities(ctx, []listedEntity{{id: w.after.Entity, buckets: 1}}); err != nil {
+			return err
+		}
+	}
+	keys := int32(manyKeys)
+	for range maxPageQueries {
+		if w.done || len(w.items) >= w.size {
+			return nil
+		}
+		entities, last, err := w.queryIndex(ctx, keys)
+		if err != nil {
+			return err
+		}
+		if keys = manyKeys; len(entities) <= manyKeys/fewKeys {
+			keys = fewKeys
+		}
+		if err := w.readEntities(ctx, entities); err != nil {
+			return err
+		}
+		w.done = last && (len(entities) == 0 || w.after == rules.Place{Entity: entities[len(entities)-1].id})
+	}
+	return nil
+}
+
+// queryIndex returns the next entities of the index. The last one may have more
+// buckets than were seen. queryIndex reports as last whether no entity follows.
+func (w *pageWalk) queryIndex(ctx context.Context, keys int32) (entities []listedEntity, last bool, err error) {
+	r := w.repo
+	in := queryIndex(indexNamespace, r.ns, entityPK(r.ns, w.prefix))
+	if w.after.Entity != "" {
+		in.KeyConditionExpression = aws.String("#pk = :pk AND #sk > :sk")
+		in.ExpressionAttributeValues[":sk"] = text(entityPK(r.ns, w.after.Entity))
+	}
+	in.TableName, in.Limit = &r.table, &keys
+	out, err := r.api(ctx).Query(ctx, in)
+	if err != nil {
+		return nil, false, r.explain(err)
+	}
+	for _, found := range out.Items {
+		it := item(found)
+		id, ours := strings.CutPrefix(it.text(attrGSI4SK), entityPK(r.ns, ""))
+		if !ours || !strings.HasPrefix(id, w.prefix) {
+			return entities, true, nil
+		}
+		if len(entities) == 0 || entities[len(entities)-1].id != id {
+			entities = append(entities, listedEntity{id: id})
+		}
+		// Other keys are forged: no client writes an index key that differs.
+		if k := it.key(); k.pk == entityPK(r.ns, id) && strings.HasPrefix(k.sk, bucketSKPrefix) {
+			entities[len(entities)-1].buckets++
+		}
+	}
+	if last = len(out.LastEvaluatedKey) == 0; !last && len(entities) > 0 {
+		entities[len(entities)-1].buckets++ // perhaps
+	}
+	return entities, last, nil
+}
+
+// readEntities adds the buckets of entities, which follow each other in the index,
+// until the page is full.
+func (w *pageWalk) readEntities(ctx context.Context, entities []listedEntity) error {
+	for len(entities) > 0 && len(w.items) < w.size {
+		n := 0
+		for expected := len(w.items); n < len(entities) && expected < w.size; n++ {
+			expected += entities[n].buckets
+		}
+		read, err := w.readPartitions(ctx, entities[:n])
+		if err != nil {
+			return err
+		}
+		for i, p := range read {
+			if !w.add(entities[i].id, p) {
+				return nil
+			}
+		}
+		entities = entities[n:]
+	}
+	return nil
+}
+
+// add adds the buckets of an entity. It reports whether all of them fit.
+func (w *pageWalk) add(entity string, p partition) bool {
+	fits := p.buckets[:min(len(p.buckets), w.size-len(w.items))]
+	w.items = append(w.items, fits...)
+	for k, f := range p.known {
+		w.known[k] = f
+	}
+	if len(fits) == len(p.buckets) && !p.more {
+		w.after = rules.Place{Entity: entity}
+		return true
+	}
+	if len(fits) > 0 {
+		w.after = rules.Place{Entity: entity, Resource: strings.TrimPrefix(fits[len(fits)-1].key().sk, bucketSKPrefix)}
+	}
+	return false
+}
+
+// partition holds what a page reads of an entity.
+type partition struct {
+	buckets []item
+	known   levels // nil if not all of them were read
+	more    bool   // buckets follow
+}
+
+// readPartitions reads the partitions of entities that have buckets, in parallel.
+func (w *pageWalk) readPartitions(ctx context.Context, entities []listedEntity) ([]partition, error) {
+	read := make([]partition, len(entities))
+	err := inParallel(ctx, withBuckets(entities), func(ctx context.Context, i int) (err error) {
+		from := firstBucketSK
+		if entities[i].id == w.after.Entity { // and not after all of its buckets
+			from += w.after.Resource
+		}
+		read[i], err = w.repo.readPartition(ctx, entities[i].id, from, w.size)
+		return err
+	})
+	return read, err
+}
+
+// withBuckets iterates over the indexes of entities that have buckets.
+func withBuckets(entities []listedEntity) iter.Seq2[int, error] {
+	return func(yield func(int, error) bool) {
+		for i, e := range entities {
+			if e.buckets > 0 && !yield(i, nil) {
+				return
+			}
+		}
+	}
+}
+
+// readPartition reads the buckets of an entity after a sort key, at least count of
+// them if there are so many, and its levels if these fit in.
+func (r *Repository) readPartition(ctx context.Context, entity, after string, count int) (p partition, err error) {
+	in := between(entityPK(r.ns, entity), after, lastConfigSK)
+	in.TableName, in.ConsistentRead, in.Limit = &r.table, nil, aws.Int32(partitionItems)
+	var configs []item
+	for {
+		out, err := r.api(ctx).Query(ctx, in)
+		if err != nil {
+			return p, r.explain(err)
+		}
+		for _, it := range out.Items {
+			switch k := item(it).key(); {
+			case strings.HasPrefix(k.sk, configSKPrefix):
+				configs = append(configs, it)
+			case k.sk > after:
+				p.buckets = append(p.buckets, it)
+			}
+		}
+		if len(out.LastEvaluatedKey) == 0 {
+			p.known, err = r.decodeLevels(entity, p.buckets, configs)
+			return p, err
+		}
+		if len(configs) > 0 || len(p.buckets) >= count {
+			p.more = len(configs) == 0
+			return p, nil
+		}
+		in.ExclusiveStartKey = out.LastEvaluatedKey
+	}
+}
+
+// decodeLevels returns the levels of an entity that are in force for buckets.
+func (r *Repository) decodeLevels(entity string, buckets, configs []item) (levels, error) {
+	stored := map[key]item{}
+	for _, it := range configs {
+		stored[it.key()] = it
+	}
+	known := levels{}
+	decode := func(s limiter.Scope) (err error) {
+		k := r.configFact(s)
+		known[k], err = k.decode(stored[k.key()])
+		return err
+	}
+	if err := decode(limiter.Scope{Entity: entity}); err != nil {
+		return nil, err
+	}
+	for _, it := range buckets {
+		if err := decode(limiter.Scope{Entity: entity, Resource: strings.TrimPrefix(it.key().sk, bucketSKPrefix)}); err != nil {
+			return nil, err
+		}
+	}
+	return known, nil
+}
