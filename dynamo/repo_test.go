@@ -36,7 +36,7 @@ func TestRepositoryCounted(t *testing.T) {
 		t.Helper()
 		return newCounted(t, dynamotest.NewTable(t))
 	}
-	repotest.Run(t, open, "buckets", "refill", "peek", "cascade", "override", "credit", "repair", "expiry", "entities", "config",
+	repotest.Run(t, open, "buckets", "pages", "refill", "peek", "cascade", "override", "credit", "repair", "expiry", "entities", "config",
 		"registries", "namespaces", "audit", "sweep", "lifecycle", "concurrency")
 }
 
@@ -56,7 +56,7 @@ func TestRepositoryLean(t *testing.T) {
 		t.Helper()
 		return newCounted(t, dynamotest.NewLeanTable(t))
 	}
-	repotest.Run(t, open, "refill", "ahead", "peek", "cascade", "override", "defaults", "credit", "entities", "config", "registries",
+	repotest.Run(t, open, "pages", "refill", "ahead", "peek", "cascade", "override", "defaults", "credit", "entities", "config", "registries",
 		"managed", "audit", "sweep", "lifecycle", "concurrency")
 }
 

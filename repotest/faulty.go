@@ -229,6 +229,26 @@ func (f *Faulty) ReplaceConfig(ctx context.Context, cfg limiter.Config, ev limit
 	return f.do("ReplaceConfig", func() error { return store.ReplaceConfig(ctx, cfg, ev) })
 }
 
+// BucketPage calls BucketPage of the repository, or fails as planned. It returns
+// errors.ErrUnsupported if the repository has no such method.
+func (f *Faulty) BucketPage(ctx context.Context, now time.Time, q limiter.BucketQuery) (limiter.BucketPage, error) {
+	store, ok := limiter.Optional[limiter.BucketPager](f.repo)
+	if !ok {
+		return limiter.BucketPage{}, errors.ErrUnsupported
+	}
+	return callWithFault(f, "BucketPage", func() (limiter.BucketPage, error) { return store.BucketPage(ctx, now, q) })
+}
+
+// BucketsAt calls BucketsAt of the repository, or fails as planned. It returns
+// errors.ErrUnsupported if the repository has no such method.
+func (f *Faulty) BucketsAt(ctx context.Context, now time.Time, keys []limiter.Scope) ([]limiter.Bucket, error) {
+	store, ok := limiter.Optional[limiter.BucketPager](f.repo)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return callWithFault(f, "BucketsAt", func() ([]limiter.Bucket, error) { return store.BucketsAt(ctx, now, keys) })
+}
+
 // AuditEvents calls AuditEvents of the repository, or fails as planned.
 func (f *Faulty) AuditEvents(ctx context.Context, entity, after string) iter.Seq2[limiter.AuditEvent, error] {
 	return rangeWithFault(f, "AuditEvents", f.repo.AuditEvents(ctx, entity, after))

@@ -77,6 +77,7 @@ const (
 func nouns() []noun {
 	return []noun{
 		{"buckets", bucketChecks()},
+		{"pages", pageChecks()},
 		{"refill", refillChecks()},
 		{"ahead", aheadChecks()},
 		{"peek", peekChecks()},

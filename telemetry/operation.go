@@ -41,6 +41,8 @@ const (
 	opSetManaged
 	opReplaceConfig
 	opConfigListed
+	opBucketPage
+	opBucketsAt
 	operationCount
 )
 
@@ -50,7 +52,7 @@ var operationNames = [operationCount]string{
 	"set_config", "config", "delete_config", "resources_with_defaults", "resources_with_limits", "entities_with_limits",
 	"namespace", "namespaces", "register_namespace", "delete_namespace", "recover_namespace", "purge_namespace",
 	"audit_events", "usage", "ping",
-	"managed", "set_managed", "replace_config", "config_listed",
+	"managed", "set_managed", "replace_config", "config_listed", "bucket_page", "buckets_at",
 }
 
 // The names of attributes.

@@ -23,10 +23,12 @@ import (
 // optional holds, for each optional interface of a repository, a function that
 // reports whether a wrapper has it, and whether Optional finds it.
 var optional = map[string]func(limiter.Repository) (has, found bool){
+	"BucketPager":         probe[limiter.BucketPager],
 	"ConfigLister":        probe[limiter.ConfigLister],
 	"ManagedChecker":      probe[limiter.ManagedChecker],
 	"ManagedStore":        probe[limiter.ManagedStore],
 	"NamespaceIdentifier": probe[limiter.NamespaceIdentifier],
+	"ReadBudgeter":        probe[limiter.ReadBudgeter],
 	"StatisticsReporter":  probe[limiter.StatisticsReporter],
 }
 

@@ -3,6 +3,7 @@ package rules
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"hash/crc32"
 	"strings"
 	"time"
 
@@ -51,22 +52,27 @@ func StartPage(q limiter.BucketQuery) (after Place, size int, err error) {
 
 // Cursor returns the place as the Next of a page.
 func (p Place) Cursor() string {
-	text := append([]byte{cursorVersion}, binary.AppendUvarint(nil, uint64(len(p.Entity)))...)
-	return base64.RawURLEncoding.EncodeToString(append(append(text, p.Entity...), p.Resource...))
+	text := binary.AppendUvarint([]byte{cursorVersion}, uint64(len(p.Entity)))
+	text = append(append(text, p.Entity...), p.Resource...)
+	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(text, crc32.ChecksumIEEE(text)))
 }
 
 // parseCursor reverts Cursor.
 func parseCursor(s string) (p Place, ok bool) {
 	text, err := base64.RawURLEncoding.Strict().DecodeString(s)
-	if err != nil || len(text) == 0 || text[0] != cursorVersion {
+	const shortest = 1 + 1 + 1 + crc32.Size
+	if err != nil || len(text) < shortest || text[0] != cursorVersion {
 		return p, false
 	}
 	size, n := binary.Uvarint(text[1:])
-	if n <= 0 || size == 0 || size > uint64(len(text)-1-n) {
+	if n <= 0 || len(text) < 1+n+crc32.Size {
 		return p, false
 	}
-	rest := string(text[1+n:])
-	p = Place{rest[:size], rest[size:]}
+	rest := text[1+n : len(text)-crc32.Size]
+	if size == 0 || size > uint64(len(rest)) {
+		return p, false
+	}
+	p = Place{string(rest[:size]), string(rest[size:])}
 	return p, p.Cursor() == s
 }
 

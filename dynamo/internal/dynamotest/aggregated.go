@@ -44,6 +44,16 @@ func (a *Aggregated) Buckets(ctx context.Context, now time.Time, of limiter.Scop
 	return a.Repository.Buckets(a.call(ctx, now), now, of)
 }
 
+// BucketPage calls BucketPage of the repository.
+func (a *Aggregated) BucketPage(ctx context.Context, now time.Time, q limiter.BucketQuery) (limiter.BucketPage, error) {
+	return a.Repository.(limiter.BucketPager).BucketPage(a.call(ctx, now), now, q)
+}
+
+// BucketsAt calls BucketsAt of the repository.
+func (a *Aggregated) BucketsAt(ctx context.Context, now time.Time, keys []limiter.Scope) ([]limiter.Bucket, error) {
+	return a.Repository.(limiter.BucketPager).BucketsAt(a.call(ctx, now), now, keys)
+}
+
 // SetConfig calls SetConfig of the repository.
 func (a *Aggregated) SetConfig(ctx context.Context, cfg limiter.Config, ev limiter.AuditEvent) error {
 	return a.Repository.SetConfig(a.call(ctx, ev.At), cfg, ev)
