@@ -143,7 +143,11 @@ func compareWithAggregator(
 	b.Behind, b.Rand, b.Eager, b.OnRefill = clockLag, rand.New(rand.NewPCG(seed, 3)), 40, compareBuckets(repo, reference)
 	// Without Forget: the aggregator's clock is behind, and a cold process does not
 	// know the latest time of a bucket.
-	warm := struct{ limiter.Repository }{&dynamotest.Aggregated{Repository: repo, Aggregator: b, Wake: b.Run}}
+	counted := &dynamotest.Aggregated{Repository: repo, Aggregator: b, Wake: b.Run}
+	warm := struct {
+		limiter.Repository
+		limiter.BucketPager
+	}{counted, counted}
 	repotest.Compare(tb, seed, ops, warm, reference, except...)
 	return b
 }

@@ -37,7 +37,7 @@ func (f *fixture) calls(account *limiter.Account) []call {
 	f.Helper()
 	lost, wrecked, spare := f.lostNamespace("lost"), f.lostNamespace("wrecked"), "spare"
 	f.namespace(spare)
-	return slices.Concat(f.namespaceCalls(spare, lost, wrecked), f.managedCalls(), f.scopedCalls(account))
+	return slices.Concat(f.namespaceCalls(spare, lost, wrecked), f.managedCalls(), f.pageCalls(), f.scopedCalls(account))
 }
 
 // lostNamespace returns the ID of a deleted namespace.
@@ -90,6 +90,24 @@ func (f *fixture) scopedCalls(account *limiter.Account) []call {
 		}},
 		{"DeleteEntity", true, func(ctx context.Context) error {
 			return r.DeleteEntity(ctx, "key-1", f.event("entity_deleted", "key-1"))
+		}},
+	}
+}
+
+// pageCalls returns the calls of a limiter.BucketPager, if the store is one.
+func (f *fixture) pageCalls() []call {
+	pager, ok := limiter.Optional[limiter.BucketPager](f.repo)
+	if !ok {
+		return nil
+	}
+	return []call{
+		{"BucketPage", true, func(ctx context.Context) error {
+			_, err := pager.BucketPage(ctx, epoch, limiter.BucketQuery{})
+			return err
+		}},
+		{"BucketsAt", true, func(ctx context.Context) error {
+			_, err := pager.BucketsAt(ctx, epoch, []limiter.Scope{{Entity: "key-1", Resource: model}})
+			return err
 		}},
 	}
 }

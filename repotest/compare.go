@@ -42,6 +42,7 @@ import (
 func Compare(tb testing.TB, seed uint64, ops int, first, second limiter.Repository, except ...string) {
 	tb.Helper()
 	h := &history{
+		pages:       hasPages(first) && hasPages(second),
 		countsUsage: !slices.Contains(except, usageNoun), overrides: !slices.Contains(except, overrideNoun), charged: map[entityKey]bool{},
 		TB: tb, seed: seed, ops: ops, rng: rand.New(rand.NewPCG(seed, 0)), ctx: context.Background(),
 		now: time.Date(2026, time.January, 31, 23, 58, 0, 0, time.UTC), promise: newPromise(),
@@ -67,6 +68,7 @@ type history struct {
 	testing.TB
 	countsUsage bool
 	overrides   bool
+	pages       bool               // both repositories are limiter.BucketPagers
 	charged     map[entityKey]bool // may have a bucket, even an expired one
 
 	seed       uint64
@@ -150,6 +152,7 @@ var operations = []struct {
 	{3, (*history).createEntity},
 	{1, (*history).deleteEntity},
 	{3, (*history).readBuckets},
+	{2, (*history).readPages},
 	{2, (*history).readUsage},
 	{2, (*history).readRecords},
 	{1, (*history).changeNamespace},

@@ -12,17 +12,22 @@ func (h *history) bucketsOf(now time.Time, of limiter.Scope) {
 	h.note("%s Buckets %v", stamp(now), of)
 	_, _ = both(h, "Buckets", func(_ int, repo limiter.Repository) ([]balance, error) {
 		buckets, err := toSlice(repo.Buckets(h.ctx, now, of))
-		var all []balance
-		for _, b := range buckets {
-			listed := balanceOf(b, false)
-			listed.Default = false // undefined here
-			if !h.stored(listed.Source) {
-				listed.Source = limiter.Scope{} // undefined here
-			}
-			all = append(all, listed)
-		}
-		return all, err
+		return h.balancesOf(buckets), err
 	})
+}
+
+// balancesOf returns the balances of listed buckets, without what is undefined
+// there.
+func (h *history) balancesOf(buckets []limiter.Bucket) (all []balance) {
+	for _, b := range buckets {
+		listed := balanceOf(b, false)
+		listed.Default = false
+		if !h.stored(listed.Source) {
+			listed.Source = limiter.Scope{}
+		}
+		all = append(all, listed)
+	}
+	return all
 }
 
 // stored reports whether a level holds limits.
