@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -41,9 +42,20 @@ func prepay(ctx context.Context) (paid context.Context, end func(), err error) {
 	if _, err := s.reserve(ctx, 1, false); err != nil {
 		return nil, nil, err
 	}
-	s.prepaid = new(float64)
-	*s.prepaid = 1
+	s.prepaid = new(1.0)
 	return context.WithValue(ctx, spendingKey{}, s), func() { s.settle(s.takePrepaid(), 0) }, nil
+}
+
+// prepayLookup does what prepay does before a lookup, because other calls wait for
+// a read of the cache. If the cache has all facts, it does not wait, and a read
+// that is necessary all the same counts only.
+func (c *cache) prepayLookup(ctx context.Context, at moment, life time.Duration, keys []factKey) (paid context.Context, end func(), err error) {
+	s, _ := ctx.Value(spendingKey{}).(spending)
+	if s.budget == nil || s.prepaid != nil || !c.has(at, life, keys) {
+		return prepay(ctx)
+	}
+	s.prepaid = new(0.0)
+	return context.WithValue(ctx, spendingKey{}, s), func() {}, nil
 }
 
 // takePrepaid returns the prepaid units that no request has used.
@@ -53,6 +65,12 @@ func (s spending) takePrepaid() float64 {
 	units := *s.prepaid
 	*s.prepaid = 0
 	return units
+}
+
+// hasBudget reports whether the reads of a call use a budget.
+func hasBudget(ctx context.Context) bool {
+	s, _ := ctx.Value(spendingKey{}).(spending)
+	return s.budget != nil
 }
 
 // begin waits until a request can be paid. The function takes the units it used.

@@ -97,7 +97,11 @@ func (m *meter) book(op string, asked, reply []byte) error {
 	case "Query":
 		m.reads += one.CapacityUnits
 	case read, get:
-		m.reads += float64(bytes.Count(asked, []byte(`"SK":`))) // the service also bills keys without an item
+		units := 0.5
+		if bytes.Contains(asked, []byte(`"ConsistentRead":true`)) {
+			units = 1
+		}
+		m.reads += units * float64(bytes.Count(asked, []byte(`"SK":`))) // the service also bills keys without an item
 	default:
 		for _, c := range all {
 			m.writes += c.CapacityUnits
@@ -246,26 +250,41 @@ const listed = 100
 // ones.
 func TestReadTableIsTrue(t *testing.T) {
 	table := "| listing | requests | read units | lean: requests | lean: read units |\n|---|---|---|---|---|\n"
-	for name, list := range listings() {
-		row := fmt.Sprintf("| %d %s |", listed, name)
-		for _, lean := range []bool{false, true} {
-			m := measureListing(t, lean, list)
-			row += fmt.Sprintf(" %d | %g |", m.requests, m.reads)
-		}
-		table += row + "\n"
+	full, lean := measureListings(t, false), measureListings(t, true)
+	for i, l := range listings() {
+		table += fmt.Sprintf("| %d %s | %s | %s |\n", listed, l.name, full[i], lean[i])
 	}
 	checkTable(t, "../docs/dynamodb.md", "reads", table)
 }
 
-// listings iterates over the listings of a resource. Each reads everything and
-// returns how many there are.
-func listings() iter.Seq2[string, func(*costs) int] {
-	return func(yield func(string, func(*costs) int) bool) {
-		_ = yield("buckets of a resource", func(c *costs) int {
+// measuredListing reads everything and returns how many there are.
+type measuredListing struct {
+	name string
+	read func(*costs) int
+}
+
+func listings() []measuredListing {
+	return []measuredListing{
+		{"buckets of a resource", func(c *costs) int {
 			return count(c, c.repo.Buckets(context.Background(), start, limiter.Scope{Resource: model}))
-		}) && yield("usage snapshots of a resource", func(c *costs) int {
+		}},
+		{"usage snapshots of a resource", func(c *costs) int {
 			return count(c, c.repo.Usage(context.Background(), limiter.UsageQuery{Resource: model}))
-		})
+		}},
+		{"buckets, as a page", func(c *costs) int {
+			page, err := c.repo.BucketPage(context.Background(), start, limiter.BucketQuery{})
+			must(c, err)
+			return len(page.Buckets)
+		}},
+		{"buckets, by key", func(c *costs) int {
+			var keys []limiter.Scope
+			for i := range listed {
+				keys = append(keys, limiter.Scope{Entity: fmt.Sprintf("e-%03d", i), Resource: model})
+			}
+			found, err := c.repo.BucketsAt(context.Background(), start, keys)
+			must(c, err)
+			return len(found)
+		}},
 	}
 }
 
@@ -278,8 +297,9 @@ func count[T any](tb testing.TB, all iter.Seq2[T, error]) (n int) {
 	return n
 }
 
-// measureListing measures a listing by a process that knows the limits.
-func measureListing(t *testing.T, lean bool, list func(*costs) int) *meter {
+// measureListings measures each listing by a process that knows the limits: its
+// requests and read units.
+func measureListings(t *testing.T, lean bool) (measured []string) {
 	t.Helper()
 	c, m := newCosts(t, lean)
 	var items []dynamotest.Item
@@ -289,13 +309,16 @@ func measureListing(t *testing.T, lean bool, list func(*costs) int) *meter {
 		items = append(items, snapshotOf(c.other.NamespaceID(), entity, 0))
 	}
 	writeItems(t, c.table, items)
-	for range 2 {
-		m.reset()
-		if n := list(c); n != listed {
-			t.Errorf("%d are listed, want %d", n, listed)
+	for _, l := range listings() {
+		for range 2 {
+			m.reset()
+			if n := l.read(c); n != listed {
+				t.Errorf("%d %s, want %d", n, l.name, listed)
+			}
 		}
+		measured = append(measured, fmt.Sprintf("%d | %g", m.requests, m.reads))
 	}
-	return m
+	return measured
 }
 
 // checkTable compares a table of costs on a page, or rewrites it with -update.

@@ -97,13 +97,18 @@ func (r *Repository) lookup(ctx context.Context, now int64, maxAge time.Duration
 // lookupWith returns facts as lookup does, and the items of more, which it reads
 // together with the facts that have to be read. items is nil if more is empty.
 func (r *Repository) lookupWith(ctx context.Context, now int64, maxAge time.Duration, keys []factKey, more []key, get getter) (facts []*fact, items map[key]item, fresh bool, err error) {
-	ctx, endBudget, err := prepay(ctx) // other calls wait for a read of the cache
+	at := r.moment(now)
+	life := maxAge
+	if len(more) > 0 {
+		life = 0 // it reads in any case
+	}
+	ctx, endBudget, err := r.cache.prepayLookup(ctx, at, life, keys)
 	if err != nil {
 		return nil, nil, false, err
 	}
 	defer endBudget()
 	var readErr error
-	facts, fresh, err = r.cache.lookup(ctx, r.moment(now), maxAge, keys, func(wanted []factKey) ([]*fact, error) {
+	facts, fresh, err = r.cache.lookup(ctx, at, maxAge, keys, func(wanted []factKey) ([]*fact, error) {
 		var got []*fact
 		got, items, readErr = r.read(ctx, wanted, more, get)
 		return got, readErr
@@ -291,6 +296,13 @@ func (c *cache) lookup(ctx context.Context, at moment, life time.Duration, keys 
 			return nil, false, err
 		}
 	}
+}
+
+// has reports whether a lookup would read nothing.
+func (c *cache) has(at moment, life time.Duration, keys []factKey) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !slices.ContainsFunc(keys, func(k factKey) bool { return !c.slots[k].usable(min(life, c.life), at) })
 }
 
 // split fills in the cached facts. For the others it returns the flights that this

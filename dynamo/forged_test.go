@@ -58,6 +58,9 @@ func (s *storedTable) listings() map[string][]string {
 		"usage":      s.usage(limiter.UsageQuery{Resource: "gpt-4"}),
 		"namespaces": texts(dynamotest.Collect(s.T, s.Repo.Namespaces(ctx))),
 	}
+	for _, b := range readPages(s.T, s.Repo, dynamotest.Dawn, limiter.BucketQuery{Max: 1}) {
+		shown["pages"] = append(shown["pages"], fmt.Sprint(b.Account.Entity, b.Tokens))
+	}
 	for _, parent := range []string{"", "parent"} {
 		shown["entities of "+parent] = texts(dynamotest.Collect(s.T, s.Repo.Entities(ctx, parent)))
 	}
@@ -105,7 +108,7 @@ func TestListingsShowNothingForged(t *testing.T) {
 				s := c.open(t)
 				s.storeListed()
 				want := s.listings()
-				s.Equal("number of listings", len(want), 8)
+				s.Equal("number of listings", len(want), 9)
 				for what, list := range want {
 					if len(list) == 0 {
 						t.Errorf("%s: nothing is listed, so the test shows nothing", what)

@@ -117,7 +117,7 @@ func (r *Repository) listedLevels(ctx context.Context, now int64, items []item) 
 			}
 		}
 	}
-	ctx, endBudget, err := prepay(ctx) // other calls wait for a read of the cache
+	ctx, endBudget, err := r.listed.prepayLookup(ctx, r.moment(now), r.listed.life, keys)
 	if err != nil {
 		return nil, err
 	}

@@ -64,6 +64,9 @@ func (s *store) withTimeout(ctx context.Context) (context.Context, context.Cance
 		total = min(total, time.Until(end))
 	}
 	ctx, cancel := context.WithTimeoutCause(withTryTimeout(ctx, splitTimeout(total)), s.opts.Timeout, errTimeout)
+	if !hasBudget(ctx) {
+		return ctx, cancel, nil
+	}
 	return ctx, func() { cancel(); endBudget() }, nil
 }
 

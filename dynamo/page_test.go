@@ -1,0 +1,144 @@
+package dynamo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
+)
+
+// readPages returns the buckets of all pages.
+func readPages(tb testing.TB, repo limiter.Repository, now time.Time, q limiter.BucketQuery) (all []limiter.Bucket) {
+	tb.Helper()
+	for {
+		page, err := repo.(limiter.BucketPager).BucketPage(context.Background(), now, q)
+		must(tb, err)
+		if all = append(all, page.Buckets...); page.Next == "" {
+			return all
+		}
+		q.After = page.Next
+	}
+}
+
+// TestPagesPassUsageByKey checks that a page costs the same with 10,000 usage items
+// among its entities, within a few queries of the index.
+func TestPagesPassUsageByKey(t *testing.T) {
+	table, m := dynamotest.TableName(t), &meter{next: dynamotest.Transport}
+	must(t, dynamo.CreateTable(t.Context(), table, &dynamo.Options{AWS: dynamotest.Config(dynamotest.Endpoint(t))}))
+	other := dynamotest.Connect(t, table, nil)
+	setDefaults(t, other, perMinute60)
+	cfg := dynamotest.Config(dynamotest.Endpoint(t))
+	cfg.HTTPClient = &http.Client{Transport: m}
+	repo := dynamotest.Connect(t, table, &dynamo.Options{AWS: cfg, CountCapacity: true})
+	const entities, snapshots = 5, 2000
+	var usage []dynamotest.Item
+	for i := range entities {
+		entity := fmt.Sprint("e-", i)
+		consume(t, other, 0, chargeOf(entity, 1), true)
+		for j := range snapshots {
+			whole := snapshotOf(other.NamespaceID(), entity, j)
+			usage = append(usage, dynamotest.Item{"PK": whole["PK"], "SK": whole["SK"], "GSI4PK": whole["GSI4PK"], "GSI4SK": whole["GSI4SK"]})
+		}
+	}
+	cost := func() (requests int, units float64) {
+		t.Helper()
+		for range 2 { // the first one reads the levels
+			m.reset()
+			if all := readPages(t, repo, start, limiter.BucketQuery{}); len(all) != entities {
+				t.Fatalf("%d buckets, want %d", len(all), entities)
+			}
+		}
+		return m.requests, m.reads
+	}
+	plainRequests, plainUnits := cost()
+	writeItems(t, table, usage)
+	requests, units := cost()
+	t.Logf("without usage %d requests and %g units, with %d items %d and %g", plainRequests, plainUnits, len(usage), requests, units)
+	if requests > plainRequests+entities || units > plainUnits+entities*2 {
+		t.Errorf("%d requests and %g units with %d usage items, %d and %g without", requests, units, len(usage), plainRequests, plainUnits)
+	}
+}
+
+// TestBudgetsMeasureReads checks that the meter of a view shows what the table
+// bills, in all namespaces, and that charges need no budget.
+func TestBudgetsMeasureReads(t *testing.T) {
+	table := dynamotest.NewTable(t)
+	repo := dynamotest.Connect(t, table, &dynamo.Options{CountCapacity: true, AWS: dynamotest.Config(dynamotest.Endpoint(t))})
+	setDefaults(t, repo, perMinute60)
+	_, err := repo.RegisterNamespace(t.Context(), start, "other")
+	must(t, err)
+	for i := range 30 {
+		consume(t, repo, 0, chargeOf(fmt.Sprint("e-", i), 1), true)
+	}
+	view, meter := repo.WithReadBudget(1e6)
+	repo.Forget()
+	before := repo.Stats().ReadUnits
+	inside, err := view.Namespace(t.Context(), "other")
+	must(t, err)
+	for _, v := range []limiter.Repository{view, inside} {
+		readPages(t, v, start, limiter.BucketQuery{Max: 7})
+		_, err := v.(limiter.BucketPager).BucketsAt(t.Context(), start, []limiter.Scope{{Entity: "e-1", Resource: model}})
+		must(t, err)
+		_, err = v.Config(t.Context(), limiter.Scope{Resource: model})
+		must(t, err)
+		dynamotest.Collect(t, v.Entities(t.Context(), ""))
+		dynamotest.Collect(t, v.Buckets(t.Context(), start, limiter.Scope{}))
+		must(t, v.Ping(t.Context()))
+	}
+	_, err = view.Peek(t.Context(), start, chargeOf("new", 1))
+	must(t, err)
+	if used, billed := meter.Used(), repo.Stats().ReadUnits-before; used != billed || used < 15 {
+		t.Errorf("%g units on the meter, %g billed", used, billed)
+	}
+	before = meter.Used()
+	repo.Forget()
+	consume(t, view, 0, chargeOf("e-1", 1), true)
+	if used := meter.Used(); used != before {
+		t.Errorf("a charge used %g units of the budget", used-before)
+	}
+}
+
+// TestBudgetsHoldUpNoCharge checks that calls without a budget never wait for reads
+// that do, although they share caches.
+func TestBudgetsHoldUpNoCharge(t *testing.T) {
+	repo := dynamotest.Connect(t, dynamotest.NewTable(t), nil)
+	setDefaults(t, repo, perMinute60)
+	view, meter := repo.WithReadBudget(1)
+	var keys []limiter.Scope
+	for i := range 80 {
+		keys = append(keys, limiter.Scope{Entity: fmt.Sprint("e-", i), Resource: model})
+		consume(t, repo, 0, chargeOf(keys[i].Entity, 1), true)
+	}
+	readPages(t, repo, start, limiter.BucketQuery{})                         // so that the next call needs one request
+	_, err := view.(limiter.BucketPager).BucketsAt(t.Context(), start, keys) // leaves a debt of more than half a minute
+	must(t, err)
+	if meter.Used() < 40 {
+		t.Fatalf("%g units used, want a debt", meter.Used())
+	}
+	repo.Forget()
+	ctx, cancel := context.WithCancel(t.Context())
+	reads := make(chan error, 3)
+	go func() { _, err := view.Peek(ctx, start, chargeOf("alice", 1)); reads <- err }()
+	go func() {
+		_, err := view.(limiter.BucketPager).BucketPage(ctx, start, limiter.BucketQuery{})
+		reads <- err
+	}()
+	go func() { _, err := view.Config(ctx, limiter.Scope{}); reads <- err }()
+	for range 10 {
+		consume(t, repo, 0, chargeOf("alice", 1), true)
+		consume(t, view, 0, chargeOf("alice", 1), true)
+		repo.Forget()
+	}
+	cancel()
+	for range 3 {
+		if err := <-reads; !errors.Is(err, context.Canceled) {
+			t.Errorf("a read in debt: %v, want the end of its context", err)
+		}
+	}
+}
