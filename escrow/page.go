@@ -40,15 +40,13 @@ func (r *Repository) BucketsAt(ctx context.Context, now time.Time, keys []limite
 	return buckets, err
 }
 
-// WithReadBudget returns a view with a read budget that shares the pots. If the
-// store is no limiter.ReadBudgeter, the view has no budget and the meter is nil.
+// WithReadBudget returns a view with a read budget that shares the pots. It returns
+// nil if the store is no limiter.ReadBudgeter.
 func (r *Repository) WithReadBudget(units float64) (limiter.Repository, limiter.ReadMeter) {
-	view := &Repository{Repository: r.Repository, escrow: r.escrow, pots: r.pots, name: r.name, view: true}
 	store, ok := limiter.Optional[limiter.ReadBudgeter](r.Repository)
 	if !ok {
-		return view, nil
+		return nil, nil
 	}
-	var meter limiter.ReadMeter
-	view.Repository, meter = store.WithReadBudget(units)
-	return view, meter
+	inside, meter := store.WithReadBudget(units)
+	return &Repository{Repository: inside, escrow: r.escrow, pots: r.pots, name: r.name, view: true}, meter
 }

@@ -133,6 +133,15 @@ func bucketOperations() []operation {
 			w.useNamespace("buckets")
 			w.buckets(limiter.Scope{})
 		}},
+		{"BucketPage", listing, func(w *world) {
+			w.useNamespace("pages")
+			_, err := w.repo.BucketPage(w.Context(), noon, limiter.BucketQuery{})
+			w.ok(err)
+		}},
+		{"BucketsAt", reading, func(w *world) {
+			_, err := w.repo.BucketsAt(w.Context(), noon, []limiter.Scope{{Entity: "first", Resource: gpt}, {Entity: "second", Resource: gpt}})
+			w.ok(err)
+		}},
 	}
 }
 

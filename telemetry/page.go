@@ -32,15 +32,13 @@ func (r *Repository) BucketsAt(ctx context.Context, now time.Time, keys []limite
 	})
 }
 
-// WithReadBudget returns a view with a read budget, observed too. If the store is
-// no limiter.ReadBudgeter, the view has no budget and the meter is nil.
+// WithReadBudget returns a view with a read budget, observed too. It returns nil if
+// the store is no limiter.ReadBudgeter.
 func (r *Repository) WithReadBudget(units float64) (limiter.Repository, limiter.ReadMeter) {
-	view := &Repository{Repository: r.Repository, observer: r.observer, view: true}
 	store, ok := limiter.Optional[limiter.ReadBudgeter](r.Repository)
 	if !ok {
-		return view, nil
+		return nil, nil
 	}
-	var meter limiter.ReadMeter
-	view.Repository, meter = store.WithReadBudget(units)
-	return view, meter
+	inside, meter := store.WithReadBudget(units)
+	return &Repository{Repository: inside, observer: r.observer, view: true}, meter
 }
