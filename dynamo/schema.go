@@ -189,7 +189,7 @@ func portResource(stored string) string {
 }
 
 // Within the partition of an entity, the sort keys from firstBucketSK to lastConfigSK
-// are those of buckets, then configs.
+// belong to buckets, then configs.
 const firstBucketSK, lastConfigSK = bucketSKPrefix, "#CONFIG$"
 
 func bucketAttr(limit, field string) string { return bucketPrefix + limit + field }

@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// pageChecks are skipped if a store is no limiter.BucketPager.
+// pageChecks returns checks that skip a store that is no limiter.BucketPager.
 func pageChecks() []check {
 	checks := []check{
 		{"buckets are by entity, then resource, in pages of any size", pagesOfAnySize},
@@ -24,7 +24,7 @@ func pageChecks() []check {
 		{"other namespaces are left out", pagesOfNamespace},
 		{"many buckets of one entity", pagesWithinEntity},
 		{"more than a page for one request", pagesOfMany},
-		{"balances, limits and sources are those of the list", pagesAgree},
+		{"balances, limits and sources agree with the list", pagesAgree},
 		{"buckets by key", bucketsByKey},
 		{"the time of the last refill", pagesUpdated},
 		{"pages are the caller's to change", pagesAreCopies},
@@ -112,9 +112,17 @@ func (f *fixture) fill(keys ...limiter.Scope) {
 
 // listing has keys in no order.
 var listing = []limiter.Scope{
-	{Entity: "b", Resource: "x"}, {Entity: "a", Resource: "y"}, {Entity: "b", Resource: "y"}, {Entity: "a", Resource: "x"},
-	{Entity: "a", Resource: "x/1"}, {Entity: "B", Resource: "x"}, {Entity: "a-1", Resource: "x"}, {Entity: "a.1", Resource: "z"},
-	{Entity: "ab", Resource: "x"}, {Entity: "c", Resource: "x"}, {Entity: "1", Resource: "x"},
+	{Entity: "b", Resource: "x"},
+	{Entity: "a", Resource: "y"},
+	{Entity: "b", Resource: "y"},
+	{Entity: "a", Resource: "x"},
+	{Entity: "a", Resource: "x/1"},
+	{Entity: "B", Resource: "x"},
+	{Entity: "a-1", Resource: "x"},
+	{Entity: "a.1", Resource: "z"},
+	{Entity: "ab", Resource: "x"},
+	{Entity: "c", Resource: "x"},
+	{Entity: "1", Resource: "x"},
 }
 
 // inOrder returns the names of keys with a prefix, by entity, then resource.
@@ -309,7 +317,7 @@ func bucketsByKey(f *fixture) {
 	f.setLimits(limiter.Scope{}, perMinute60)
 	f.fill(listing...)
 	keys := []limiter.Scope{
-		{Entity: "c", Resource: "x"}, {Entity: "a", Resource: "y"}, {Entity: "nobody", Resource: "x"}, {Entity: "c", Resource: "x"}, {Entity: "a", Resource: "z"}, {Entity: "a", Resource: "x"},
+		{Entity: "c", Resource: "x"}, {Entity: "a", Resource: "y"}, {Entity: "missing", Resource: "x"}, {Entity: "c", Resource: "x"}, {Entity: "a", Resource: "z"}, {Entity: "a", Resource: "x"},
 	}
 	found, err := f.pager().BucketsAt(f.ctx, at(500*time.Millisecond), keys)
 	f.ok("BucketsAt", err)
