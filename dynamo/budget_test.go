@@ -90,7 +90,7 @@ func TestBudgetHolds(t *testing.T) {
 			if used := b.Used(); used != table.sum() || used < 0.9*rate*seconds {
 				t.Errorf("%g units used by the meter, %g billed, want at least 90 %% of %g", used, table.sum(), rate*seconds)
 			}
-			if got := b.Rate(); got < 0.7*rate || got > 1.3*rate+largest {
+			if got := b.Rate(); got < 0.7*rate-largest/recentSeconds || got > 1.3*rate+largest {
 				t.Errorf("a rate of %g units, by a budget of %g", got, rate)
 			}
 			time.Sleep(recentSeconds * time.Second)

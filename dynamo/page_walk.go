@@ -3,6 +3,7 @@ package dynamo
 import (
 	"context"
 	"iter"
+	"maps"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -128,9 +129,7 @@ func (w *pageWalk) readEntities(ctx context.Context, entities []listedEntity) er
 func (w *pageWalk) add(entity string, p partition) bool {
 	fits := p.buckets[:min(len(p.buckets), w.size-len(w.items))]
 	w.items = append(w.items, fits...)
-	for k, f := range p.known {
-		w.known[k] = f
-	}
+	maps.Copy(w.known, p.known)
 	if len(fits) == len(p.buckets) && !p.more {
 		w.after = rules.Place{Entity: entity}
 		return true

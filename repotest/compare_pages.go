@@ -14,6 +14,12 @@ func hasPages(repo limiter.Repository) bool {
 	return ok
 }
 
+// pagerOf returns a repository for which hasPages reports true.
+func pagerOf(repo limiter.Repository) limiter.BucketPager {
+	pager, _ := limiter.Optional[limiter.BucketPager](repo)
+	return pager
+}
+
 // BucketPage calls the repository.
 func (w *recorder) BucketPage(ctx context.Context, now time.Time, q limiter.BucketQuery) (limiter.BucketPage, error) {
 	pager, ok := limiter.Optional[limiter.BucketPager](w.Repository)
@@ -44,7 +50,7 @@ func (h *history) readPages() {
 	h.note("%s BucketPage %+v", stamp(now), q)
 	var keys []limiter.Scope
 	_, err := both(h, "BucketPage", func(_ int, repo limiter.Repository) ([]balance, error) {
-		buckets, err := readPages(h.ctx, repo.(limiter.BucketPager), now, q)
+		buckets, err := readPages(h.ctx, pagerOf(repo), now, q)
 		keys = nil
 		for _, b := range buckets {
 			keys = append(keys, limiter.Scope{Entity: b.Account.Entity, Resource: b.Account.Resource})
@@ -57,7 +63,7 @@ func (h *history) readPages() {
 	keys = append(keys, limiter.Scope{Entity: "missing", Resource: model})
 	h.rng.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 	_, _ = both(h, "BucketsAt", func(_ int, repo limiter.Repository) ([]balance, error) {
-		buckets, err := repo.(limiter.BucketPager).BucketsAt(h.ctx, now, keys)
+		buckets, err := pagerOf(repo).BucketsAt(h.ctx, now, keys)
 		return h.balancesOf(buckets), err
 	})
 }

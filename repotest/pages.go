@@ -49,10 +49,10 @@ func (f *fixture) pager() limiter.BucketPager {
 	return pager
 }
 
-// page returns one page at d.
-func (f *fixture) page(d time.Duration, q limiter.BucketQuery) limiter.BucketPage {
+// page returns one page at the epoch.
+func (f *fixture) page(q limiter.BucketQuery) limiter.BucketPage {
 	f.Helper()
-	page, err := f.pager().BucketPage(f.ctx, at(d), q)
+	page, err := f.pager().BucketPage(f.ctx, epoch, q)
 	f.ok("BucketPage", err)
 	if size := cmp.Or(q.Max, 100); len(page.Buckets) > size {
 		f.Errorf("a page of %d buckets, want at most %d", len(page.Buckets), size)
@@ -140,7 +140,7 @@ func inOrder(prefix string, keys ...limiter.Scope) (names []string) {
 
 func pagesOfAnySize(f *fixture) {
 	f.setLimits(limiter.Scope{}, perMinute60)
-	f.equal("an empty store", f.page(0, limiter.BucketQuery{}), limiter.BucketPage{})
+	f.equal("an empty store", f.page(limiter.BucketQuery{}), limiter.BucketPage{})
 	f.fill(listing...)
 	for size := range len(listing) + 2 {
 		f.equal(fmt.Sprintf("pages of %d", size), namesOf(f.pages(0, limiter.BucketQuery{Max: size})), inOrder("", listing...))
@@ -196,9 +196,9 @@ func pagesUnderChange(f *fixture) {
 		return keys
 	}
 	f.fill(of("b", "d", "f", "h")...)
-	first := f.page(0, limiter.BucketQuery{Max: 3})
+	first := f.page(limiter.BucketQuery{Max: 3})
 	for len(first.Buckets) < 3 { // a short page
-		more := f.page(0, limiter.BucketQuery{Max: 3 - len(first.Buckets), After: first.Next})
+		more := f.page(limiter.BucketQuery{Max: 3 - len(first.Buckets), After: first.Next})
 		more.Buckets = append(first.Buckets, more.Buckets...)
 		first = more
 	}
@@ -213,7 +213,7 @@ func pagesUnderChange(f *fixture) {
 func pagesWithBadCursors(f *fixture) {
 	f.setLimits(limiter.Scope{}, perMinute60)
 	f.fill(listing...)
-	next := f.page(0, limiter.BucketQuery{Max: 1}).Next
+	next := f.page(limiter.BucketQuery{Max: 1}).Next
 	for _, after := range []string{"a", "b x", next[:len(next)-1], next + "A", strings.ToUpper(next), "\xff"} {
 		_, err := f.pager().BucketPage(f.ctx, epoch, limiter.BucketQuery{After: after})
 		f.invalid(fmt.Sprintf("BucketPage after %q", after), err)
@@ -362,6 +362,6 @@ func pagesUpdated(f *fixture) {
 func pagesAreCopies(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(1)), 59_000)
-	clear(f.page(0, limiter.BucketQuery{}).Buckets[0].Tokens)
+	clear(f.page(limiter.BucketQuery{}).Buckets[0].Tokens)
 	f.holds(0, "key-1", 59_000)
 }

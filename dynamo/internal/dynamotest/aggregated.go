@@ -44,14 +44,20 @@ func (a *Aggregated) Buckets(ctx context.Context, now time.Time, of limiter.Scop
 	return a.Repository.Buckets(a.call(ctx, now), now, of)
 }
 
+// pager returns the repository, whose store reads pages.
+func (a *Aggregated) pager() limiter.BucketPager {
+	pager, _ := limiter.Optional[limiter.BucketPager](a.Repository)
+	return pager
+}
+
 // BucketPage calls BucketPage of the repository.
 func (a *Aggregated) BucketPage(ctx context.Context, now time.Time, q limiter.BucketQuery) (limiter.BucketPage, error) {
-	return a.Repository.(limiter.BucketPager).BucketPage(a.call(ctx, now), now, q)
+	return a.pager().BucketPage(a.call(ctx, now), now, q)
 }
 
 // BucketsAt calls BucketsAt of the repository.
 func (a *Aggregated) BucketsAt(ctx context.Context, now time.Time, keys []limiter.Scope) ([]limiter.Bucket, error) {
-	return a.Repository.(limiter.BucketPager).BucketsAt(a.call(ctx, now), now, keys)
+	return a.pager().BucketsAt(a.call(ctx, now), now, keys)
 }
 
 // SetConfig calls SetConfig of the repository.
