@@ -25,7 +25,7 @@ func Hosts(next http.Handler, opts *HostOptions) http.Handler {
 		switch {
 		case r.Header.Get("Origin") != "", fromPage(r.Header.Get("Sec-Fetch-Site")):
 			refuse(w, http.StatusForbidden, "requests of web pages are not allowed")
-		case !opts.serves(r.Host):
+		case !opts.Serves(r.Host):
 			refuse(w, http.StatusMisdirectedRequest, "this server does not serve that host name")
 		default:
 			next.ServeHTTP(w, r)
@@ -36,8 +36,9 @@ func Hosts(next http.Handler, opts *HostOptions) http.Handler {
 // fromPage reports whether a browser sent a request for a page of another site.
 func fromPage(site string) bool { return site == "cross-site" || site == "same-site" }
 
-// serves reports whether a Host field names the server.
-func (o *HostOptions) serves(hostport string) bool {
+// Serves reports whether a Host field names the server. IP addresses and localhost
+// always do.
+func (o *HostOptions) Serves(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
 		host = h

@@ -1,0 +1,85 @@
+package dashboard
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/internal/listen"
+)
+
+// maxBody bounds the body of most calls.
+const maxBody = 64 << 10
+
+// decode parses the body of a call into v.
+func (c *call) decode(v any) error { return c.h.readJSON(c.w, c.r, c.route.body, v) }
+
+// readJSON parses the body of a request: one JSON object with known fields.
+func (h *Handler) readJSON(w http.ResponseWriter, r *http.Request, most int64, v any) error {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/json" || len(r.Header["Content-Type"]) > 1 || r.Header.Get("Content-Encoding") != "" {
+		return &httplimit.Problem{Status: http.StatusUnsupportedMediaType, Detail: "Content-Type: must be application/json, without a Content-Encoding"}
+	}
+	var body []byte
+	listen.Receive(r, func() { body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, most)) })
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return &httplimit.Problem{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the body must have at most %d bytes", most)}
+	}
+	if err != nil {
+		return badInput("the body ended early or came too slowly")
+	}
+	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
+		return badInput("body: must be one JSON object")
+	}
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(v); err != nil {
+		return badBody(err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return badInput("body: must be one JSON object, and nothing after it")
+	}
+	return nil
+}
+
+// badBody returns the problem of a body in words of JSON.
+func badBody(err error) error {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return badInput("body: field %s: must be %s, not a JSON %s", wrong.Field, kindName(wrong.Type), wrong.Value)
+	}
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return badInput("body: field %s: is unknown", clip(name))
+	}
+	return badInput("body: must be one JSON object")
+}
+
+// kindName returns the JSON name of a Go type.
+func kindName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int64:
+		return "a whole number"
+	case reflect.Slice, reflect.Array:
+		return "an array"
+	}
+	return "an object"
+}
+
+// clip shortens a text of a viewer for a message.
+func clip(s string) string {
+	const longest = 50
+	if len(s) > longest {
+		return strings.ToValidUTF8(s[:longest], "") + "..."
+	}
+	return s
+}

@@ -1,0 +1,70 @@
+package dashboard
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/httplimit"
+)
+
+// policy allows the page its own files and its own server, and nothing inline.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+
+// protect sets the fields that every answer has.
+func protect(h http.Header) {
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+}
+
+var (
+	errHost    = &httplimit.Problem{Status: http.StatusMisdirectedRequest, Detail: "this server does not serve that host name"}
+	errForeign = &httplimit.Problem{Status: http.StatusForbidden, Detail: "requests of other web pages are not allowed"}
+	errUnknown = &httplimit.Problem{Status: http.StatusForbidden, Detail: "a change needs the field Origin or Sec-Fetch-Site of the page itself"}
+)
+
+// admit rejects requests that a page of another origin may have sent, and
+// requests for a host name that the server does not have, which a page reaches by
+// rebinding its own name to the server's address.
+func (h *Handler) admit(r *http.Request) error {
+	if !h.opts.Hosts.Serves(r.Host) {
+		return errHost
+	}
+	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
+	own := origin == "" || ownOrigin(r, origin)
+	switch {
+	case len(r.Header["Origin"]) > 1 || !own:
+		return errForeign
+	case site != "" && site != "same-origin" && site != "none" && !opensPage(r):
+		return errForeign
+	case r.Method != http.MethodGet && r.Method != http.MethodHead && origin == "" && site != "same-origin":
+		return errUnknown
+	}
+	return nil
+}
+
+// opensPage reports whether a browser opens the page as a document, such as by a
+// link on another site. The page itself has no data.
+func opensPage(r *http.Request) bool {
+	return r.Method == http.MethodGet && r.URL.Path == "/" && r.URL.RawQuery == "" &&
+		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+}
+
+// ownOrigin reports whether an Origin is the origin of the page. A proxy in front
+// may have ended TLS, so https is right without TLS here; http is not right with
+// it.
+func ownOrigin(r *http.Request, origin string) bool {
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+		return false
+	}
+	if u.Scheme != "https" && (u.Scheme != "http" || r.TLS != nil) {
+		return false
+	}
+	return strings.EqualFold(u.Host, r.Host)
+}

@@ -1,0 +1,134 @@
+package dashboard
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// Row is a bucket as JSON.
+type Row struct {
+	Entity   string     `json:"entity"`
+	Name     string     `json:"name"`
+	Parent   string     `json:"parent"`
+	Cascade  bool       `json:"cascade"`
+	Resource string     `json:"resource"`
+	Limits   []RowLimit `json:"limits"`
+	Source   Source     `json:"source"`
+	Updated  *time.Time `json:"updated_at"`
+}
+
+// RowLimit is one limit of a bucket as JSON.
+type RowLimit struct {
+	answer.Limit
+	Available   int64   `json:"available"` // whole tokens; negative is debt
+	UsedPercent float64 `json:"used_percent"`
+	Debt        int64   `json:"debt"`
+	FullAfter   float64 `json:"full_after_seconds"`
+}
+
+// Source is the level that provides limits, as JSON.
+type Source struct {
+	Level    string `json:"level"`
+	Entity   string `json:"entity"`
+	Resource string `json:"resource"`
+}
+
+// levelProgram is the level of limits that the store does not hold: a request or
+// a program brought them.
+const levelProgram = "program"
+
+func newSource(s limiter.Scope) Source { return Source{s.Level(), s.Entity, s.Resource} }
+
+// rows returns buckets as JSON. Names that are missing after patience come with a
+// later event.
+func (s *space) rows(ctx context.Context, buckets []limiter.Bucket, patience time.Duration) ([]Row, error) {
+	ids := make([]string, 0, len(buckets))
+	systemLimits := false
+	for _, b := range buckets {
+		if b.Account != nil {
+			ids = append(ids, b.Account.Entity)
+			systemLimits = systemLimits || b.Account.Source == limiter.Scope{}
+			s.seen.add(b.Account.Resource)
+		}
+	}
+	var system limiter.Config
+	if systemLimits {
+		var err error
+		if system, err = s.config(ctx, limiter.Scope{}); err != nil {
+			return nil, err
+		}
+	}
+	labels := s.names.resolve(ctx, ids, patience)
+	rows := make([]Row, 0, len(ids))
+	for _, b := range buckets {
+		if b.Account != nil {
+			rows = append(rows, newRow(b, labels[b.Account.Entity], sourceOf(b.Account, system.Limits)))
+		}
+	}
+	return rows, nil
+}
+
+func newRow(b limiter.Bucket, l label, from Source) Row {
+	a := b.Account
+	r := Row{a.Entity, l.display(a.Entity), l.parent, l.cascade, a.Resource, make([]RowLimit, len(a.Limits)), from, answer.TimeOrNull(b.Updated)}
+	for i, limit := range a.Limits {
+		r.Limits[i] = newRowLimit(limit, b.Tokens[i], b.Ahead)
+	}
+	return r
+}
+
+func newRowLimit(l limiter.Limit, tokens int64, ahead time.Duration) RowLimit {
+	available := bucket.Whole(tokens)
+	rate := bucket.RateOf(l.Capacity, l.Refill, l.Period)
+	full := time.Duration(0)
+	if wait := bucket.Wait(bucket.Sub(rate.Capacity, tokens), rate); !wait.IsZero() {
+		full = time.Duration(bucket.Add(int64(ahead), int64(wait.Duration())))
+	}
+	return RowLimit{answer.NewLimit(l), available, usedPercent(l, tokens), max(0, -available), answer.Seconds(full)}
+}
+
+// usedPercent returns the used share of a capacity from 0 to 100, rounded down to
+// hundredths, so that it never reaches a threshold early.
+func usedPercent(l limiter.Limit, tokens int64) float64 {
+	share := float64(bucket.Sub(bucket.Thousandths(l.Capacity), tokens)) / float64(bucket.Thousandths(l.Capacity))
+	return min(100, max(0, math.Floor(share*10_000)/100))
+}
+
+// sourceOf returns the level of an account's limits. A bucket knows only levels,
+// so the store reports limits that no level holds as the system's.
+func sourceOf(a *limiter.Account, system []limiter.Limit) Source {
+	if a.Source != (limiter.Scope{}) {
+		return newSource(a.Source)
+	}
+	for _, l := range a.Limits {
+		if slices.ContainsFunc(system, func(stored limiter.Limit) bool { return stored.Name == l.Name }) {
+			return newSource(a.Source)
+		}
+	}
+	return Source{Level: levelProgram}
+}
+
+// config returns the limits stored at a level, as of a moment ago.
+func (s *space) config(ctx context.Context, scope limiter.Scope) (limiter.Config, error) {
+	return s.configs.do(ctx, scope.Entity+"\x00"+scope.Resource, func(ctx context.Context) (limiter.Config, error) {
+		cfg, err := s.reads.Config(ctx, scope)
+		cfg.Scope = scope
+		return cfg, outage(err)
+	})
+}
+
+// tightness returns the least share of a capacity that a bucket has left. Debt is
+// below 0.
+func tightness(b limiter.Bucket) float64 {
+	least := math.Inf(1)
+	for i, l := range b.Account.Limits {
+		least = min(least, float64(b.Tokens[i])/float64(bucket.Thousandths(l.Capacity)))
+	}
+	return least
+}

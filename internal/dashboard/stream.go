@@ -1,0 +1,144 @@
+package dashboard
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/internal/listen"
+)
+
+// Times of a stream.
+const (
+	heartbeat    = 15 * time.Second // between comments that keep proxies from closing it
+	sessionCheck = time.Second
+	writeTimeout = 10 * time.Second // of an event
+)
+
+// stream sends events until the viewer, the session, the namespace or the handler
+// is gone.
+func (h *Handler) stream(w http.ResponseWriter, r *http.Request) error {
+	by, err := h.sessions.find(r)
+	if err != nil {
+		return err
+	}
+	listen.Vouch(r)
+	if err := h.permits(by, &route{}); err != nil {
+		return err
+	}
+	if _, err := parseQuery(r, nil); err != nil {
+		return err
+	}
+	select {
+	case h.streams <- struct{}{}:
+		defer func() { <-h.streams }()
+	default:
+		return errTooManyOpen
+	}
+	s, err := h.space(r.Context(), by.Namespace)
+	if err != nil {
+		return err
+	}
+	v, err := s.hub.join(by)
+	if err != nil {
+		return err
+	}
+	defer s.hub.leave(v)
+	out := &eventWriter{w: w, control: http.NewResponseController(w)}
+	if err := out.begin(); err != nil {
+		return err
+	}
+	h.pump(r, s, v, out)
+	return nil
+}
+
+// pump sends the events of a viewer.
+func (h *Handler) pump(r *http.Request, s *space, v *viewer, out *eventWriter) {
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	check := time.NewTicker(sessionCheck)
+	defer check.Stop()
+	for {
+		var event []byte
+		select {
+		case <-r.Context().Done():
+			return
+		case <-s.ctx.Done():
+			return
+		case <-v.by.ended: // nil, and so never, without a session
+			return
+		case <-v.dropped:
+			return
+		case <-check.C:
+			if !h.sessions.alive(v.by) {
+				return
+			}
+			continue
+		case <-beat.C:
+			event = []byte(":\n\n")
+		case event = <-v.queue:
+		}
+		if out.write(event) != nil {
+			return
+		}
+	}
+}
+
+// eventWriter writes events to a viewer.
+type eventWriter struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+}
+
+// begin sends the header. The server's timeouts are for answers that end.
+func (o *eventWriter) begin() error {
+	_ = o.control.SetReadDeadline(time.Time{}) // where it is not supported, no timeout is set either
+	h := o.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no") // nginx
+	o.w.WriteHeader(http.StatusOK)
+	return o.control.Flush()
+}
+
+// write sends an event, and fails if the viewer does not take it in time.
+func (o *eventWriter) write(event []byte) error {
+	_ = o.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	if _, err := o.w.Write(event); err != nil {
+		return err
+	}
+	return o.control.Flush()
+}
+
+// Bounds of what a viewer watches.
+const (
+	maxWatched   = 500
+	maxWatchBody = 512 << 10
+	maxEntity    = 1024 // bytes, more than an ID may have
+)
+
+type watchRequest struct {
+	ID   string     `json:"id"`
+	Keys [][]string `json:"keys"`
+}
+
+func watch(c *call) (any, error) {
+	var body watchRequest
+	if err := c.decode(&body); err != nil {
+		return nil, err
+	}
+	if len(body.Keys) > maxWatched {
+		return nil, badInput("body: field keys: must have at most %d pairs", maxWatched)
+	}
+	keys := make([]limiter.Scope, 0, len(body.Keys))
+	for _, pair := range body.Keys {
+		if len(pair) != 2 || pair[0] == "" || pair[1] == "" || len(pair[0]) > maxEntity || len(pair[1]) > maxEntity {
+			return nil, badInput("body: field keys: must be pairs of an entity and a resource")
+		}
+		keys = append(keys, limiter.Scope{Entity: pair[0], Resource: pair[1]})
+	}
+	if !c.hub.watch(body.ID, c.by, keys) {
+		return nil, &httplimit.Problem{Status: http.StatusNotFound, Detail: "there is no such stream of this session; connect again"}
+	}
+	return struct{}{}, nil
+}
