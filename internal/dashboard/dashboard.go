@@ -70,6 +70,7 @@ type Handler struct {
 	gate     gate
 	calls    chan struct{} // a place for each call under way
 	streams  chan struct{} // a place for each stream
+	replays  places        // of what-if
 
 	ctx    context.Context //nolint:containedctx // it lives as long as the handler
 	cancel context.CancelFunc
@@ -85,6 +86,7 @@ type Handler struct {
 const (
 	maxCalls   = 256
 	maxStreams = 256
+	maxReplays = 2
 )
 
 // New returns a handler. The caller closes it, and then the store.
@@ -95,7 +97,7 @@ func New(opts *Options) (*Handler, error) {
 	if opts.Token == "" && opts.Authenticate == nil {
 		return nil, errors.New("dashboard: Token or Authenticate is missing")
 	}
-	h := &Handler{opts: *opts, spaces: map[string]*space{}, calls: make(chan struct{}, maxCalls), streams: make(chan struct{}, maxStreams)}
+	h := &Handler{opts: *opts, spaces: map[string]*space{}, calls: make(chan struct{}, maxCalls), streams: make(chan struct{}, maxStreams), replays: make(places, maxReplays)}
 	o := &h.opts
 	o.Namespace = cmp.Or(o.Namespace, "default")
 	o.ReadBudget = cmp.Or(o.ReadBudget, DefaultReadBudget)

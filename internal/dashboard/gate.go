@@ -51,3 +51,18 @@ func (g *gate) yield(ctx context.Context, patience time.Duration) {
 	case <-timer.C:
 	}
 }
+
+// places bounds how many calls of a kind run at a time.
+type places chan struct{}
+
+// enter waits for a place.
+func (p places) enter(ctx context.Context) error {
+	select {
+	case p <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p places) leave() { <-p }

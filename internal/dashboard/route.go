@@ -56,16 +56,25 @@ func (h *Handler) addRoutes() {
 // readRoutes returns the calls that only read.
 func readRoutes() map[string]*route {
 	return map[string]*route{
-		"/api/info":     {do: info},
-		"/api/overview": {params: []string{"order", "after", "limit", "prefix", "search"}, do: overview},
-		"/api/entity":   {params: []string{"id"}, do: entity},
+		"/api/info":      {do: info},
+		"/api/overview":  {params: []string{"order", "after", "limit", "prefix", "search"}, do: overview},
+		"/api/entity":    {params: []string{"id"}, do: entity},
+		"/api/children":  {params: []string{"id", "after", "limit"}, do: children},
+		"/api/usage":     {params: []string{"entity", "resource", "window", "from", "to"}, do: usage},
+		"/api/audit":     {params: []string{"entity", "after", "limit"}, do: audit},
+		"/api/resources": {do: resources},
+		"/api/resource":  {params: []string{"name"}, do: resource},
 	}
 }
 
 // postRoutes returns the calls with a body.
 func postRoutes() map[string]*route {
 	return map[string]*route{
-		"/api/watch": {body: maxWatchBody, do: watch},
+		"/api/watch":   {body: maxWatchBody, do: watch},
+		"/api/explain": {body: maxBody, do: explain},
+		"/api/what-if": {body: maxManifest, do: whatIf},
+		"/api/preview": {body: maxBody, do: preview},
+		"/api/change":  {body: maxBody, write: true, do: change},
 	}
 }
 

@@ -27,8 +27,8 @@ type scan struct {
 	wanted   chan struct{} // has room for one; a viewer asked
 	running  bool
 	over     chan struct{} // closed when the scan under way is over
-	current  *tally // of the scan under way
-	complete *tally // of the last scan that came to its end; nil if none did
+	current  *tally        // of the scan under way
+	complete *tally        // of the last scan that came to its end; nil if none did
 	finished time.Time
 	err      error // of the last scan
 }

@@ -1,0 +1,161 @@
+package dashboard
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
+)
+
+// Change is what a viewer wants to change.
+type Change struct {
+	Action   string            `json:"action"`
+	Entity   string            `json:"entity"`
+	Resource string            `json:"resource"`
+	Limits   []answer.Limit    `json:"limits"`
+	Name     string            `json:"name"`
+	Parent   string            `json:"parent"`
+	Cascade  bool              `json:"cascade"`
+	Metadata map[string]string `json:"metadata"`
+}
+
+// The actions of a Change.
+const (
+	setLimits    = "set_limits"
+	deleteLimits = "delete_limits"
+	createEntity = "create_entity"
+)
+
+// maxLimits bounds the limits of a level.
+const maxLimits = 50
+
+// plannedChange is a Change that is valid.
+type plannedChange struct {
+	action string
+	scope  limiter.Scope
+	limits []limiter.Limit
+	entity limiter.Entity
+}
+
+// readChange returns the change in the body of a call.
+func (c *call) readChange() (*plannedChange, error) {
+	var body Change
+	if err := c.decode(&body); err != nil {
+		return nil, err
+	}
+	p := &plannedChange{action: body.Action, scope: limiter.Scope{Entity: body.Entity, Resource: body.Resource}}
+	switch body.Action {
+	case setLimits, deleteLimits:
+		return p, p.readLimits(body)
+	case createEntity:
+		if body.Resource != "" || body.Limits != nil {
+			return nil, badInput("body: an entity is created without a resource and limits")
+		}
+		p.entity = limiter.Entity{ID: body.Entity, Name: body.Name, Parent: body.Parent, Cascade: body.Cascade, Metadata: body.Metadata}
+		return p, p.entity.Validate()
+	}
+	return nil, badInput("body: field action: must be %s, %s or %s", setLimits, deleteLimits, createEntity)
+}
+
+func (p *plannedChange) readLimits(body Change) (err error) {
+	if body.Name != "" || body.Parent != "" || body.Cascade || body.Metadata != nil {
+		return badInput("body: name, parent, cascade and metadata belong to %s", createEntity)
+	}
+	if err := checkScope(p.scope); err != nil {
+		return err
+	}
+	switch {
+	case p.action == deleteLimits && body.Limits != nil:
+		return badInput("body: field limits: belongs to %s", setLimits)
+	case p.action == deleteLimits:
+		return nil
+	case len(body.Limits) == 0 || len(body.Limits) > maxLimits:
+		return badInput("body: field limits: must have 1 to %d limits", maxLimits)
+	}
+	if p.limits, err = limitsOf(body.Limits); err != nil {
+		return err
+	}
+	names := map[string]bool{}
+	for _, l := range p.limits {
+		if names[l.Name] {
+			return badInput("body: field limits: %q is listed twice; give each limit once", clip(l.Name))
+		}
+		names[l.Name] = true
+	}
+	return nil
+}
+
+// checkScope rejects names that no level can have.
+func checkScope(s limiter.Scope) error {
+	if s.Entity != "" {
+		if err := (limiter.Entity{ID: s.Entity}).Validate(); err != nil {
+			return err
+		}
+	}
+	if s.Resource != "" {
+		return checkResource(s.Resource)
+	}
+	return nil
+}
+
+// limitOf returns a valid limit.
+func limitOf(l answer.Limit) (limiter.Limit, error) {
+	const maxSeconds = math.MaxInt64 / int64(time.Second)
+	if l.Seconds < 1 || l.Seconds > maxSeconds {
+		return limiter.Limit{}, &limiter.InvalidError{
+			Field: "refill_period_seconds", Value: strconv.FormatInt(l.Seconds, 10), Reason: "must be between 1 and " + strconv.FormatInt(maxSeconds, 10),
+		}
+	}
+	limit := limiter.Custom(l.Name, l.Capacity, l.Refill, time.Duration(l.Seconds)*time.Second)
+	return limit, limit.Validate()
+}
+
+// change makes a change in the name of the session.
+func change(c *call) (any, error) {
+	p, err := c.readChange()
+	if err != nil {
+		return nil, err
+	}
+	lim, err := limiter.New(c.repo, &limiter.Options{Now: c.h.opts.Now, Principal: c.by.Name})
+	if err != nil {
+		return nil, err
+	}
+	switch p.action {
+	case setLimits:
+		err = c.setLimits(lim, p)
+	case deleteLimits:
+		err = c.deleteLimits(lim, p.scope)
+	default:
+		_, err = lim.CreateEntity(c.ctx, p.entity)
+	}
+	if err != nil {
+		return nil, p.explain(err)
+	}
+	c.configs.forget()
+	c.pages.forget()
+	c.names.forget(p.scope.Entity)
+	c.scans.forget()
+	return struct{}{}, nil
+}
+
+func (c *call) setLimits(lim *limiter.RateLimiter, p *plannedChange) error {
+	switch {
+	case p.scope.Entity != "":
+		return lim.SetLimits(c.ctx, p.scope.Entity, p.scope.Resource, p.limits...)
+	case p.scope.Resource != "":
+		return lim.SetResourceDefaults(c.ctx, p.scope.Resource, p.limits...)
+	}
+	return lim.SetSystemDefaults(c.ctx, p.limits...)
+}
+
+func (c *call) deleteLimits(lim *limiter.RateLimiter, s limiter.Scope) error {
+	switch {
+	case s.Entity != "":
+		return lim.DeleteLimits(c.ctx, s.Entity, s.Resource)
+	case s.Resource != "":
+		return lim.DeleteResourceDefaults(c.ctx, s.Resource)
+	}
+	return lim.DeleteSystemDefaults(c.ctx)
+}

@@ -1,0 +1,86 @@
+package dashboard
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
+)
+
+// Resources lists the known resources, as JSON.
+type Resources struct {
+	Resources []string `json:"resources"`
+}
+
+// resources returns the resources with limits, and those seen in buckets so far.
+func resources(c *call) (any, error) {
+	shared, err := c.lim.ResourcesWithDefaults(c.ctx)
+	if err != nil {
+		return nil, err
+	}
+	own, err := c.lim.ResourcesWithLimits(c.ctx)
+	if err != nil {
+		return nil, err
+	}
+	return Resources{firstNames(maxResources, shared, own, c.seen.all())}, nil
+}
+
+// ResourceView is the use of one resource by all entities, as JSON.
+type ResourceView struct {
+	Resource string         `json:"resource"`
+	Limits   []ResourceSum  `json:"limits"`
+	Top      []Row          `json:"top"`
+	Defaults []answer.Limit `json:"defaults"` // null if there are none
+	Entities int            `json:"entities"` // that have a bucket
+	Scanned  int            `json:"scanned"`
+	Done     bool           `json:"done"`
+}
+
+// ResourceSum is one limit of a resource over all entities, as JSON.
+type ResourceSum struct {
+	Name        string  `json:"name"`
+	Available   int64   `json:"available"` // debt counts as negative
+	Capacity    int64   `json:"capacity"`
+	UsedPercent float64 `json:"used_percent"`
+}
+
+func resource(c *call) (any, error) {
+	name := c.param("name")
+	if err := checkResource(name); err != nil {
+		return nil, err
+	}
+	defaults, err := c.config(c.ctx, limiter.Scope{Resource: name})
+	if err != nil {
+		return nil, err
+	}
+	t, done, err := c.scans.of(name).await(c.ctx)
+	if err != nil {
+		return nil, err
+	}
+	v := ResourceView{Resource: name, Limits: t.totals(), Entities: t.scanned, Scanned: t.scanned, Done: done}
+	if len(defaults.Limits) > 0 {
+		v.Defaults = answer.NewLimits(defaults.Limits)
+	}
+	if v.Top, err = c.tightRows(t); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// checkResource returns an error if a name cannot be a resource.
+func checkResource(name string) error {
+	return limiter.Request{Entity: "any", Resource: name, Consume: limiter.Tokens("any", 0)}.Validate()
+}
+
+// totals returns the sums by limit.
+func (t *tally) totals() []ResourceSum {
+	sums := []ResourceSum{}
+	for _, name := range slices.Sorted(maps.Keys(t.sums)) {
+		s := t.sums[name]
+		used := (float64(s.capacity) - float64(s.available)) / float64(s.capacity) * 100
+		sums = append(sums, ResourceSum{name, s.available, s.capacity, min(100, max(0, math.Floor(used*100)/100))})
+	}
+	return sums
+}
