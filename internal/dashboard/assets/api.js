@@ -4,63 +4,63 @@ import { T } from './texts.js';
 
 // Problem holds what the server said about a request that it refused.
 export class Problem extends Error {
-  constructor(status, title, detail) {
-    super(detail || title);
-    this.status = status;
-    this.title = title;
-    this.detail = detail;
-  }
+	constructor(status, title, detail) {
+		super(detail || title);
+		this.status = status;
+		this.title = title;
+		this.detail = detail;
+	}
 }
 
 let whenSignedOut = () => {};
 
 // onSignedOut sets what happens when the server wants a token.
 export function onSignedOut(call) {
-  whenSignedOut = call;
+	whenSignedOut = call;
 }
 
 async function problemOf(response) {
-  let document = {};
-  try {
-    document = await response.json();
-  } catch {
-    // The status says enough.
-  }
-  return new Problem(response.status, document.title || T.failed(response.status), document.detail);
+	let document = {};
+	try {
+		document = await response.json();
+	} catch {
+		// The status says enough.
+	}
+	return new Problem(response.status, document.title || T.failed(response.status), document.detail);
 }
 
 async function send(path, options) {
-  let response;
-  try {
-    response = await fetch(path, { credentials: 'same-origin', cache: 'no-store', ...options });
-  } catch (err) {
-    if (err.name === 'AbortError') throw err;
-    throw new Problem(0, T.unreachable, T.unreachableDetail);
-  }
-  if (response.ok) return response.status === 204 ? null : response.json();
-  if (response.status === 401 && path !== 'api/session') whenSignedOut();
-  throw await problemOf(response);
+	let response;
+	try {
+		response = await fetch(path, { credentials: 'same-origin', cache: 'no-store', ...options });
+	} catch (err) {
+		if (err.name === 'AbortError') throw err;
+		throw new Problem(0, T.unreachable, T.unreachableDetail);
+	}
+	if (response.ok) return response.status === 204 ? null : response.json();
+	if (response.status === 401 && path !== 'api/session') whenSignedOut();
+	throw await problemOf(response);
 }
 
 // get asks for a document.
 export function get(path, query, signal) {
-  const given = Object.entries(query ?? {}).filter(([, v]) => v != null && v !== '');
-  const text = new URLSearchParams(given).toString();
-  return send(text ? `${path}?${text}` : path, { signal });
+	const given = Object.entries(query ?? {}).filter(([, v]) => v != null && v !== '');
+	const text = new URLSearchParams(given).toString();
+	return send(text ? `${path}?${text}` : path, { signal });
 }
 
 // post sends a document.
 export function post(path, body, signal) {
-  const headers = { 'Content-Type': 'application/json' };
-  return send(path, { method: 'POST', headers, body: JSON.stringify(body), signal });
+	const headers = { 'Content-Type': 'application/json' };
+	return send(path, { method: 'POST', headers, body: JSON.stringify(body), signal });
 }
 
 // signIn exchanges a token for a session.
 export function signIn(token) {
-  return post('api/session', { token });
+	return post('api/session', { token });
 }
 
 // signOut ends the session.
 export function signOut() {
-  return send('api/session', { method: 'DELETE', headers: { 'Content-Type': 'application/json' } });
+	return send('api/session', { method: 'DELETE', headers: { 'Content-Type': 'application/json' } });
 }

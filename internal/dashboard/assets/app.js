@@ -2,7 +2,7 @@
 
 import { T } from './texts.js';
 import { get, onSignedOut, signIn, signOut } from './api.js';
-import { field, h, setText } from './dom.js';
+import { button, field, h, setText, sign } from './dom.js';
 import { clock, duration, exact } from './format.js';
 import * as live from './live.js';
 import { problemBox } from './problem.js';
@@ -15,12 +15,12 @@ import * as resource from './resource.js';
 import * as whatIf from './whatif.js';
 
 const views = {
-  '': { view: overview, label: T.overview },
-  resource: { view: resource, label: T.resources },
-  explain: { view: explain, label: T.explain },
-  'what-if': { view: whatIf, label: T.whatIf },
-  changes: { view: changes, label: T.changes, allowed: canChange },
-  entity: { view: entity, hidden: true, label: T.entity },
+	'': { view: overview, label: T.overview },
+	resource: { view: resource, label: T.resources },
+	explain: { view: explain, label: T.explain },
+	'what-if': { view: whatIf, label: T.whatIf },
+	changes: { view: changes, label: T.changes, allowed: canChange },
+	entity: { view: entity, hidden: true, label: T.entity },
 };
 
 const byID = (id) => document.getElementById(id);
@@ -32,194 +32,195 @@ let position = null;
 
 // takeToken removes the token from the address and returns it.
 function takeToken() {
-  const found = /^#token=(.+)$/.exec(location.hash);
-  if (!found) return '';
-  history.replaceState(null, '', location.pathname + location.search);
-  try {
-    return decodeURIComponent(found[1]);
-  } catch {
-    return found[1];
-  }
+	const found = /^#token=(.+)$/.exec(location.hash);
+	if (!found) return '';
+	history.replaceState(null, '', location.pathname + location.search);
+	try {
+		return decodeURIComponent(found[1]);
+	} catch {
+		return found[1];
+	}
 }
 
 function parse() {
-  const [path, query] = location.hash.replace(/^#\/?/, '').split('?', 2);
-  return { path, params: new URLSearchParams(query ?? '') };
+	const [path, query] = location.hash.replace(/^#\/?/, '').split('?', 2);
+	return { path, params: new URLSearchParams(query ?? '') };
 }
 
 function setTitle(text) {
-  document.title = [text, state.info?.namespace, T.product].filter(Boolean).join(' · ');
+	document.title = [text, state.info?.namespace, T.product].filter(Boolean).join(' · ');
 }
 
 // render shows the view of the address. A visited entry of the history gets its place back.
 function render() {
-  if (!state.info) return;
-  if (location.hash === '#main') return;
-  leave?.abort();
-  leave = new AbortController();
-  const { path, params } = parse();
-  const found = views[path];
-  const known = positions.get(history.state?.visit);
-  if (history.state?.visit == null) {
-    visit += 1;
-    history.replaceState({ visit: `${visit}-${Date.now()}` }, '');
-  }
-  position = history.state.visit;
-  main.replaceChildren();
-  let title = null;
-  const heading = (...content) => {
-    title = h('h1', { tabindex: -1 }, ...content);
-    return title;
-  };
-  drawNav(path);
-  if (!found) {
-    setTitle(T.notFound);
-    main.append(heading(T.notFound), h('p', null, h('a', { href: '#/' }, T.toOverview)));
-  } else {
-    setTitle(found.label);
-    found.view.show({ main, params, signal: leave.signal, heading, title: setTitle });
-  }
-  title?.focus({ preventScroll: true });
-  scrollTo(0, known ?? 0);
+	if (!state.info) return;
+	if (location.hash === '#main') return;
+	leave?.abort();
+	leave = new AbortController();
+	const { path, params } = parse();
+	const found = views[path];
+	const known = positions.get(history.state?.visit);
+	if (history.state?.visit == null) {
+		visit += 1;
+		history.replaceState({ visit: `${visit}-${Date.now()}` }, '');
+	}
+	position = history.state.visit;
+	main.replaceChildren();
+	live.watch([]);
+	let title = null;
+	const heading = (...content) => {
+		title = h('h1', { tabindex: -1 }, ...content);
+		return title;
+	};
+	drawNav(path);
+	if (!found) {
+		setTitle(T.notFound);
+		main.append(heading(T.notFound), h('p', null, h('a', { href: '#/' }, T.toOverview)));
+	} else {
+		setTitle(found.label);
+		found.view.show({ main, params, signal: leave.signal, heading, title: setTitle });
+	}
+	title?.focus({ preventScroll: true });
+	scrollTo(0, known ?? 0);
 }
 
 function drawNav(path) {
-  const items = Object.entries(views).filter(([, v]) => !v.hidden && (v.allowed?.() ?? true));
-  byID('nav').replaceChildren(...items.map(([key, v]) => h('a', { href: `#/${key}`, 'aria-current': key === path ? 'page' : null }, v.label)));
+	const items = Object.entries(views).filter(([, v]) => !v.hidden && (v.allowed?.() ?? true));
+	byID('nav').replaceChildren(...items.map(([key, v]) => h('a', { href: `#/${key}`, 'aria-current': key === path ? 'page' : null }, v.label)));
 }
 
 function tokenForm(problem) {
-  leave?.abort();
-  live.stop();
-  state.info = null;
-  setTitle(T.signIn);
-  byID('pill').hidden = true;
-  byID('reconnect').hidden = true;
-  setText(byID('retry'), '');
-  byID('nav').replaceChildren();
-  byID('footer').replaceChildren();
-  const token = h('input', { type: 'password', name: 'token', required: true, autocomplete: 'off', spellcheck: 'false' });
-  const button = h('button', { type: 'submit', class: 'primary' }, T.signIn);
-  const box = h('div', null, problem ? problemBox(problem) : null);
-  const submit = async (event) => {
-    event.preventDefault();
-    button.disabled = true;
-    try {
-      await signIn(token.value.trim());
-      await open();
-    } catch (err) {
-      box.replaceChildren(problemBox(err));
-      token.value = '';
-      token.focus();
-    }
-    button.disabled = false;
-  };
-  main.replaceChildren(h('div', { class: 'door' }, h('h1', { tabindex: -1 }, T.signIn), h('p', { class: 'lead' }, T.tokenLead), box,
-    h('form', { class: 'card form', onsubmit: submit }, field(T.token, token), h('div', { class: 'submit' }, button))));
-  token.focus();
+	leave?.abort();
+	live.stop();
+	state.info = null;
+	setTitle(T.signIn);
+	byID('pill').hidden = true;
+	byID('reconnect').hidden = true;
+	setText(byID('retry'), '');
+	byID('nav').replaceChildren();
+	byID('footer').replaceChildren();
+	const token = h('input', { type: 'password', name: 'token', required: true, autocomplete: 'off', spellcheck: 'false' });
+	const submit = h('button', { type: 'submit', class: 'primary' }, T.signIn);
+	const box = h('div', null, problem ? problemBox(problem) : null);
+	const enterToken = async (event) => {
+		event.preventDefault();
+		submit.disabled = true;
+		try {
+			await signIn(token.value.trim());
+			await open();
+		} catch (err) {
+			box.replaceChildren(problemBox(err));
+			token.value = '';
+			token.focus();
+		}
+		submit.disabled = false;
+	};
+	main.replaceChildren(h('div', { class: 'door' }, h('h1', { tabindex: -1 }, T.signIn), h('p', { class: 'lead' }, T.tokenLead), box,
+		h('form', { class: 'card form', onsubmit: enterToken }, field(T.token, token), h('div', { class: 'submit' }, submit))));
+	token.focus();
 }
 
 const footer = { rate: h('span'), update: h('span') };
 
 function drawFooter() {
-  const { info } = state;
-  const pair = (term, ...value) => h('div', null, h('dt', null, term), h('dd', null, ...value));
-  byID('footer').replaceChildren(
-    h('dl', null,
-      pair(T.store, h('bdi', { dir: 'auto' }, info.store)), pair(T.namespace, h('bdi', { dir: 'auto' }, info.namespace)),
-      info.read_budget ? pair(T.readBudget, footer.rate) : null,
-      pair(T.lastUpdate, footer.update),
-      pair(T.principal, h('bdi', { dir: 'auto' }, info.principal || '–'), ` (${T.roles[info.role] ?? info.role})`),
-      pair(T.version, info.version)),
-    info.kind === 'demo' ? '' : h('button', { type: 'button', class: 'quiet', onclick: () => signOut().then(() => tokenForm(), () => tokenForm()) }, T.signOut));
-  setText(footer.update, footer.update.textContent || '–');
-  drawRate({ read_rate: info.read_rate });
+	const { info } = state;
+	const pair = (term, ...value) => h('div', null, h('dt', null, term), h('dd', null, ...value));
+	byID('footer').replaceChildren(
+		h('dl', null,
+			pair(T.store, h('bdi', { dir: 'auto' }, info.store)), pair(T.namespace, h('bdi', { dir: 'auto' }, info.namespace)),
+			info.read_budget ? pair(T.readBudget, footer.rate) : null,
+			pair(T.lastUpdate, footer.update),
+			pair(T.principal, h('bdi', { dir: 'auto' }, info.principal || '–'), ` (${T.roles[info.role] ?? info.role})`),
+			pair(T.version, info.version)),
+		info.kind === 'demo' ? '' : button(T.signOut, () => signOut().then(() => tokenForm(), () => tokenForm()), { class: 'quiet' }));
+	setText(footer.update, footer.update.textContent || '–');
+	drawRate({ read_rate: info.read_rate });
 }
 
 function drawRate(status) {
-  if (!state.info?.read_budget) return;
-  const rate = Math.round((status.read_rate ?? 0) * 10) / 10;
-  setText(footer.rate, T.budget(exact(rate), exact(state.info.read_budget)));
+	if (!state.info?.read_budget) return;
+	const rate = Math.round((status.read_rate ?? 0) * 10) / 10;
+	setText(footer.rate, T.budget(exact(rate), exact(state.info.read_budget)));
 }
 
 let troubleText = '';
 
 function drawStatus(status) {
-  drawRate(status);
-  if ((status.trouble ?? '') === troubleText) return;
-  troubleText = status.trouble ?? '';
-  byID('trouble')?.remove();
-  if (troubleText) main.before(h('div', { id: 'trouble', class: 'trouble', role: 'alert' }, h('span', { 'aria-hidden': 'true' }, '▲ '), T.trouble, ' ', h('bdi', { dir: 'auto' }, troubleText)));
+	drawRate(status);
+	if ((status.trouble ?? '') === troubleText) return;
+	troubleText = status.trouble ?? '';
+	byID('trouble')?.remove();
+	if (troubleText) main.before(h('div', { id: 'trouble', class: 'trouble', role: 'alert' }, sign('▲'), ' ', T.trouble, ' ', h('bdi', { dir: 'auto' }, troubleText)));
 }
 
 let retryAt = 0;
 
 function drawState({ state: now, retryIn }) {
-  const pill = byID('pill');
-  pill.hidden = false;
-  pill.dataset.state = now;
-  setText(pill, T.states[now]);
-  byID('reconnect').hidden = now !== 'disconnected';
-  retryAt = now === 'disconnected' ? performance.now() + retryIn * 1000 : 0;
-  drawRetry();
+	const pill = byID('pill');
+	pill.hidden = false;
+	pill.dataset.state = now;
+	setText(pill, T.states[now]);
+	byID('reconnect').hidden = now !== 'disconnected';
+	retryAt = now === 'disconnected' ? performance.now() + retryIn * 1000 : 0;
+	drawRetry();
 }
 
 function drawRetry() {
-  const left = (retryAt - performance.now()) / 1000;
-  setText(byID('retry'), retryAt && left > 0 ? T.nextTry(duration(left)) : '');
+	const left = (retryAt - performance.now()) / 1000;
+	setText(byID('retry'), retryAt && left > 0 ? T.nextTry(duration(left)) : '');
 }
 
 // open learns about the server and shows the first view.
 async function open() {
-  state.info = await get('api/info');
-  drawFooter();
-  render();
-  live.start();
+	state.info = await get('api/info');
+	drawFooter();
+	render();
+	live.start();
 }
 
 async function begin() {
-  for (const element of document.querySelectorAll('[data-text]')) element.textContent = T[element.dataset.text];
-  for (const element of document.querySelectorAll('[data-label]')) element.setAttribute('aria-label', T[element.dataset.label]);
-  history.scrollRestoration = 'manual';
-  setText(byID('pill'), T.states.connecting);
-  main.append(h('p', { class: 'loading' }, T.loading));
-  drawNav(parse().path);
-  live.on('state', drawState);
-  live.on('status', drawStatus);
-  live.on('rows', ({ rows }) => {
-    remember(rows);
-    setText(footer.update, clock(new Date()));
-  });
-  byID('reconnect').addEventListener('click', () => live.start());
-  addEventListener('scroll', () => positions.set(position, scrollY), { passive: true });
-  addEventListener('hashchange', arrive);
-  setInterval(drawRetry, 500);
-  document.querySelector('.skip').addEventListener('click', (event) => {
-    event.preventDefault();
-    main.focus();
-  });
-  onSignedOut(() => tokenForm());
-  await enter(takeToken());
+	for (const element of document.querySelectorAll('[data-text]')) element.textContent = T[element.dataset.text];
+	for (const element of document.querySelectorAll('[data-label]')) element.setAttribute('aria-label', T[element.dataset.label]);
+	history.scrollRestoration = 'manual';
+	setText(byID('pill'), T.states.connecting);
+	main.append(h('p', { class: 'loading' }, T.loading));
+	drawNav(parse().path);
+	live.on('state', drawState);
+	live.on('status', drawStatus);
+	live.on('rows', ({ rows }) => {
+		remember(rows);
+		setText(footer.update, clock(new Date()));
+	});
+	byID('reconnect').addEventListener('click', () => live.start());
+	addEventListener('scroll', () => positions.set(position, scrollY), { passive: true });
+	addEventListener('hashchange', arrive);
+	setInterval(drawRetry, 500);
+	document.querySelector('.skip').addEventListener('click', (event) => {
+		event.preventDefault();
+		main.focus();
+	});
+	onSignedOut(() => tokenForm());
+	await enter(takeToken());
 }
 
 // enter signs in with a token, if there is one, and opens the page.
 async function enter(token) {
-  try {
-    let refused = null;
-    if (token) await signIn(token).catch((err) => { refused = err; });
-    await open();
-    refused = null;
-  } catch (err) {
-    if (err.status === 401 || err.status === 403) tokenForm(token ? err : null);
-    else main.replaceChildren(h('h1', { tabindex: -1 }, T.product), problemBox(err, () => enter('')));
-  }
+	try {
+		let refused = null;
+		if (token) await signIn(token).catch((err) => { refused = err; });
+		await open();
+		refused = null;
+	} catch (err) {
+		if (err.status === 401 || err.status === 403) tokenForm(token ? err : null);
+		else main.replaceChildren(h('h1', { tabindex: -1 }, T.product), problemBox(err, () => enter('')));
+	}
 }
 
 // arrive handles a new fragment: a view, or a fresh token.
 function arrive() {
-  const token = takeToken();
-  if (token) enter(token);
-  else render();
+	const token = takeToken();
+	if (token) enter(token);
+	else render();
 }
 
 begin();

@@ -9,84 +9,84 @@ const edge = { left: 46, right: 8, top: 10, bottom: 24 };
 
 // ticks returns round numbers from 0 that cover a value, four steps at most.
 export function ticks(most) {
-  if (most <= 0) return [0, 1];
-  const rough = most / 4;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = Math.max(1, [1, 2, 2.5, 5, 10].map((f) => f * power).find((s) => s >= rough && (s >= 10 || Number.isInteger(s))) ?? 10 * power);
-  const marks = [0];
-  while (marks[marks.length - 1] < most) marks.push(marks.length * step);
-  return marks;
+	if (most <= 0) return [0, 1];
+	const rough = most / 4;
+	const power = 10 ** Math.floor(Math.log10(rough));
+	const step = Math.max(1, [1, 2, 2.5, 5, 10].map((f) => f * power).find((s) => s >= rough && (s >= 10 || Number.isInteger(s))) ?? 10 * power);
+	const marks = [0];
+	while (marks[marks.length - 1] < most) marks.push(marks.length * step);
+	return marks;
 }
 
 // chart returns a figure of points, each with a label, a long label and a value.
 export function chart(title, points, signal) {
-  const total = points.reduce((sum, p) => sum + p.value, 0);
-  const peak = points.reduce((a, b) => (b.value > a.value ? b : a), points[0]);
-  const tip = h('output', { class: 'tip', hidden: true });
-  const canvas = h('div', { class: 'canvas' });
-  const words = T.chartSummary(title, exact(total), exact(peak.value), peak.long);
-  const figure = h('figure', { class: 'chart' },
-    h('figcaption', null, h('bdi', { dir: 'auto' }, title), h('span', { class: 'muted', title: exact(total) }, T.chartTotal(compact(total)))),
-    h('div', { class: 'plot' }, canvas, tip),
-    h('details', null, h('summary', null, T.asTable), table(title, [T.time, { label: title, number: true }],
-      points.map((p) => [p.long, exact(p.value)]))));
-  let width = 0;
-  const draw = () => {
-    const next = Math.floor(canvas.clientWidth);
-    if (!next || next === width) return;
-    width = next;
-    canvas.replaceChildren(paint(width, points, words, tip));
-  };
-  const observer = new ResizeObserver(draw);
-  observer.observe(canvas);
-  signal.addEventListener('abort', () => observer.disconnect());
-  return figure;
+	const total = points.reduce((sum, p) => sum + p.value, 0);
+	const peak = points.reduce((a, b) => (b.value > a.value ? b : a), points[0]);
+	const tip = h('output', { class: 'tip', hidden: true });
+	const canvas = h('div', { class: 'canvas' });
+	const words = T.chartSummary(title, exact(total), exact(peak.value), peak.long);
+	const figure = h('figure', { class: 'chart' },
+		h('figcaption', null, h('bdi', { dir: 'auto' }, title), h('span', { class: 'muted', title: exact(total) }, T.chartTotal(compact(total)))),
+		h('div', { class: 'plot' }, canvas, tip),
+		h('details', null, h('summary', null, T.asTable), table(title, [T.time, { label: title, number: true }],
+			points.map((p) => [p.long, exact(p.value)]))));
+	let width = 0;
+	const draw = () => {
+		const next = Math.floor(canvas.clientWidth);
+		if (!next || next === width) return;
+		width = next;
+		canvas.replaceChildren(paint(width, points, words, tip));
+	};
+	const observer = new ResizeObserver(draw);
+	observer.observe(canvas);
+	signal.addEventListener('abort', () => observer.disconnect());
+	return figure;
 }
 
 function paint(width, points, words, tip) {
-  const most = Math.max(...points.map((p) => p.value));
-  const marks = ticks(most);
-  const top = marks[marks.length - 1];
-  const innerWidth = width - edge.left - edge.right;
-  const innerHeight = height - edge.top - edge.bottom;
-  const y = (value) => edge.top + innerHeight * (1 - Math.max(0, value) / top);
-  const slot = innerWidth / points.length;
-  const grid = marks.map((m) => [
-    svg('line', { x1: edge.left, x2: width - edge.right, y1: y(m), y2: y(m), class: m ? 'grid-line' : 'base-line' }),
-    svg('text', { x: edge.left - 6, y: y(m) + 4, class: 'axis end' }, compact(m)),
-  ]);
-  const stride = Math.ceil(points.length / Math.max(1, Math.floor(innerWidth / 56)));
-  const labels = points.map((p, i) => (i % stride ? null : svg('text', { x: edge.left + slot * (i + 0.5), y: height - 6, class: 'axis middle' }, p.label)));
-  const bars = points.map((p, i) => {
-    const x = edge.left + slot * i;
-    const gap = Math.min(6, slot * 0.2);
-    const size = Math.max(p.value > 0 ? 1.5 : 0, y(0) - y(p.value));
-    return svg('g', { class: 'column', role: 'img', tabindex: i === points.length - 1 ? 0 : -1, 'aria-label': `${p.long}: ${exact(p.value)}` },
-      svg('rect', { x, y: edge.top, width: slot, height: innerHeight, class: 'hit' }),
-      svg('rect', { x: x + gap / 2, y: y(0) - size, width: Math.max(1, slot - gap), height: size, rx: Math.min(2, slot / 4), class: 'column-bar' }));
-  });
-  const show = (i) => {
-    tip.hidden = i == null;
-    if (i == null) return;
-    tip.textContent = `${points[i].long}: ${exact(points[i].value)}`;
-    const middle = edge.left + slot * (i + 0.5);
-    tip.style.left = `${Math.min(width - tip.offsetWidth, Math.max(0, middle - tip.offsetWidth / 2))}px`;
-  };
-  const at = (event) => {
-    const i = bars.indexOf(event.target.closest?.('.column'));
-    return i < 0 ? null : i;
-  };
-  const keys = (event) => {
-    const i = at(event);
-    const to = { ArrowLeft: i - 1, ArrowRight: i + 1, Home: 0, End: bars.length - 1 }[event.key];
-    if (i == null || to == null || !bars[to]) return;
-    event.preventDefault();
-    bars[i].setAttribute('tabindex', -1);
-    bars[to].setAttribute('tabindex', 0);
-    bars[to].focus();
-  };
-  return svg('svg', {
-    width, height, viewBox: `0 0 ${width} ${height}`, role: 'group', 'aria-label': words, onkeydown: keys,
-    onpointerover: (e) => show(at(e)), onpointerleave: () => show(null), onfocusin: (e) => show(at(e)), onfocusout: () => show(null),
-  }, grid, labels, bars);
+	const most = Math.max(...points.map((p) => p.value));
+	const marks = ticks(most);
+	const top = marks[marks.length - 1];
+	const innerWidth = width - edge.left - edge.right;
+	const innerHeight = height - edge.top - edge.bottom;
+	const y = (value) => edge.top + innerHeight * (1 - Math.max(0, value) / top);
+	const slot = innerWidth / points.length;
+	const grid = marks.map((m) => [
+		svg('line', { x1: edge.left, x2: width - edge.right, y1: y(m), y2: y(m), class: m ? 'grid-line' : 'base-line' }),
+		svg('text', { x: edge.left - 6, y: y(m) + 4, class: 'axis end' }, compact(m)),
+	]);
+	const stride = Math.ceil(points.length / Math.max(1, Math.floor(innerWidth / 56)));
+	const labels = points.map((p, i) => (i % stride ? null : svg('text', { x: edge.left + slot * (i + 0.5), y: height - 6, class: 'axis middle' }, p.label)));
+	const bars = points.map((p, i) => {
+		const x = edge.left + slot * i;
+		const gap = Math.min(6, slot * 0.2);
+		const size = Math.max(p.value > 0 ? 1.5 : 0, y(0) - y(p.value));
+		return svg('g', { class: 'column', role: 'img', tabindex: i === points.length - 1 ? 0 : -1, 'aria-label': `${p.long}: ${exact(p.value)}` },
+			svg('rect', { x, y: edge.top, width: slot, height: innerHeight, class: 'hit' }),
+			svg('rect', { x: x + gap / 2, y: y(0) - size, width: Math.max(1, slot - gap), height: size, rx: Math.min(2, slot / 4), class: 'column-bar' }));
+	});
+	const show = (i) => {
+		tip.hidden = i == null;
+		if (i == null) return;
+		tip.textContent = `${points[i].long}: ${exact(points[i].value)}`;
+		const middle = edge.left + slot * (i + 0.5);
+		tip.style.left = `${Math.min(width - tip.offsetWidth, Math.max(0, middle - tip.offsetWidth / 2))}px`;
+	};
+	const at = (event) => {
+		const i = bars.indexOf(event.target.closest?.('.column'));
+		return i < 0 ? null : i;
+	};
+	const keys = (event) => {
+		const i = at(event);
+		const to = { ArrowLeft: i - 1, ArrowRight: i + 1, Home: 0, End: bars.length - 1 }[event.key];
+		if (i == null || to == null || !bars[to]) return;
+		event.preventDefault();
+		bars[i].setAttribute('tabindex', -1);
+		bars[to].setAttribute('tabindex', 0);
+		bars[to].focus();
+	};
+	return svg('svg', {
+		width, height, viewBox: `0 0 ${width} ${height}`, role: 'group', 'aria-label': words, onkeydown: keys,
+		onpointerover: (e) => show(at(e)), onpointerleave: () => show(null), onfocusin: (e) => show(at(e)), onfocusout: () => show(null),
+	}, grid, labels, bars);
 }

@@ -2,138 +2,136 @@
 
 import { T } from './texts.js';
 import { get, post } from './api.js';
-import { bdi, every, field, h, setText } from './dom.js';
+import { bdi, button, every, field, h, latest, setText, sign } from './dom.js';
 import { compact, countdown, exact } from './format.js';
 
 const previewLength = 150;
 
 // demoPanel returns the panel.
 export function demoPanel(demo, signal) {
-  return h('details', { class: 'card demo', open: true },
-    h('summary', null, h('h2', null, T.tryRequest)),
-    h('div', { class: 'demo-parts' }, requestForm(demo, signal)), demo.traffic ? trafficLine(demo, signal) : null);
+	return h('details', { class: 'card demo', open: true },
+		h('summary', null, h('h2', null, T.tryRequest)),
+		h('div', { class: 'demo-parts' }, requestForm(demo, signal)), demo.traffic ? trafficLine(demo, signal) : null);
 }
 
 function requestForm(demo, signal) {
-  const key = h('select', { name: 'key' }, (demo.keys ?? []).map((k) => h('option', { value: k.key }, k.label || k.key)));
-  const model = h('select', { name: 'model' }, (demo.models ?? []).map((m) => h('option', { value: m }, m)));
-  const shown = h('output', { class: 'slider-value' }, '100');
-  const most = h('input', { type: 'range', name: 'max_tokens', min: 50, max: 500, step: 50, value: 100, oninput: () => setText(shown, most.value) });
-  const message = h('textarea', { name: 'message', rows: 2, dir: 'auto', maxlength: 4000 }, T.demoMessage);
-  const stream = h('input', { type: 'checkbox', name: 'stream' });
-  const button = h('button', { type: 'submit', class: 'primary' }, T.send);
-  const result = h('div', { class: 'demo-result', 'data-state': 'idle', role: 'status' }, h('p', { class: 'muted' }, T.demoIdle));
-  let running = new AbortController();
-  signal.addEventListener('abort', () => running.abort());
-  const send = async (event) => {
-    event.preventDefault();
-    running.abort();
-    running = new AbortController();
-    button.disabled = true;
-    setText(button, T.sending);
-    const put = (state, ...parts) => {
-      result.dataset.state = state;
-      result.replaceChildren(...parts);
-    };
-    put('loading', h('p', { class: 'muted' }, T.sending));
-    try {
-      await ask(demo.chat, key.value, {
-        model: model.value, max_tokens: Number(most.value), messages: [{ role: 'user', content: message.value }], ...(stream.checked && { stream: true }),
-      }, put, running.signal);
-    } catch (err) {
-      if (err.name !== 'AbortError') put('refused', h('p', null, h('strong', null, T.unreachable)), h('p', null, T.unreachableDetail));
-    }
-    button.disabled = false;
-    setText(button, T.send);
-  };
-  const slider = field(T.maxTokens, most);
-  slider.querySelector('label').append(' ', shown);
-  return [
-    h('form', { class: 'form', onsubmit: send },
-      h('div', { class: 'pair' }, field(T.apiKey, key), field(T.model, model)), slider, field(T.message, message),
-      h('div', { class: 'submit' }, button, h('label', { class: 'inline' }, stream, ' ', T.streamOption))),
-    result,
-  ];
+	const key = h('select', { name: 'key' }, (demo.keys ?? []).map((k) => h('option', { value: k.key }, k.label || k.key)));
+	const model = h('select', { name: 'model' }, (demo.models ?? []).map((m) => h('option', { value: m }, m)));
+	const shown = h('output', { class: 'slider-value' }, '100');
+	const most = h('input', { type: 'range', name: 'max_tokens', min: 50, max: 500, step: 50, value: 100, oninput: () => setText(shown, most.value) });
+	const message = h('textarea', { name: 'message', rows: 2, dir: 'auto', maxlength: 4000 }, T.demoMessage);
+	const stream = h('input', { type: 'checkbox', name: 'stream' });
+	const submit = h('button', { type: 'submit', class: 'primary' }, T.send);
+	const result = h('div', { class: 'demo-result', 'data-state': 'idle', role: 'status' }, h('p', { class: 'muted' }, T.demoIdle));
+	const next = latest(signal);
+	const send = async (event) => {
+		event.preventDefault();
+		const inner = next();
+		submit.disabled = true;
+		setText(submit, T.sending);
+		const put = (state, ...parts) => {
+			result.dataset.state = state;
+			result.replaceChildren(...parts);
+		};
+		put('loading', h('p', { class: 'muted' }, T.sending));
+		try {
+			await ask(demo.chat, key.value, {
+				model: model.value, max_tokens: Number(most.value), messages: [{ role: 'user', content: message.value }], ...(stream.checked && { stream: true }),
+			}, put, inner);
+		} catch (err) {
+			if (err.name !== 'AbortError') put('refused', h('p', null, h('strong', null, T.unreachable)), h('p', null, T.unreachableDetail));
+		}
+		submit.disabled = false;
+		setText(submit, T.send);
+	};
+	const slider = field(T.maxTokens, most);
+	slider.querySelector('label').append(' ', shown);
+	return [
+		h('form', { class: 'form', onsubmit: send },
+			h('div', { class: 'pair' }, field(T.apiKey, key), field(T.model, model), slider), field(T.message, message),
+			h('div', { class: 'submit' }, submit, h('label', { class: 'inline' }, stream, ' ', T.streamOption))),
+		result,
+	];
 }
 
 async function ask(url, key, body, put, signal) {
-  const response = await fetch(url, {
-    method: 'POST', signal, credentials: 'same-origin', headers: { 'Content-Type': 'application/json', 'X-API-Key': key }, body: JSON.stringify(body),
-  });
-  if (response.status === 429) put('refused', ...refused(await response.json(), signal));
-  else if (!response.ok) put('refused', ...failed(response.status, await response.json().catch(() => ({}))));
-  else if ((response.headers.get('Content-Type') ?? '').startsWith('text/event-stream')) await streamed(response, put);
-  else put('admitted', ...admitted(await response.json()));
+	const response = await fetch(url, {
+		method: 'POST', signal, credentials: 'same-origin', headers: { 'Content-Type': 'application/json', 'X-API-Key': key }, body: JSON.stringify(body),
+	});
+	if (response.status === 429) put('refused', ...refused(await response.json(), signal));
+	else if (!response.ok) put('refused', ...failed(response.status, await response.json().catch(() => ({}))));
+	else if ((response.headers.get('Content-Type') ?? '').startsWith('text/event-stream')) await streamed(response, put);
+	else put('admitted', ...admitted(await response.json()));
 }
 
 function failed(status, problem) {
-  return [h('p', null, h('strong', null, problem.title || T.failed(status))), problem.detail ? h('p', { dir: 'auto' }, problem.detail) : null].filter(Boolean);
+	return [h('p', null, h('strong', null, problem.title || T.failed(status))), problem.detail ? h('p', { dir: 'auto' }, problem.detail) : null].filter(Boolean);
 }
 
 function refused(body, signal) {
-  const left = h('strong', { class: 'countdown' });
-  const line = h('p', null, T.retryIn, ' ', left);
-  countdown(left, body.retry_after_seconds ?? 0, signal, () => line.replaceChildren(h('strong', null, T.retryNow)));
-  const over = (body.limits ?? []).filter((l) => l.exceeded);
-  return [
-    h('p', { class: 'verdict-line' }, h('span', { class: 'verdict-sign', 'aria-hidden': 'true' }, '✕'), T.refused429),
-    h('ul', { class: 'reasons' }, over.map((l) => h('li', null, bdi(l.entity_id), ' · ', bdi(l.resource), ' · ', bdi(l.limit_name), ': ',
-      h('span', { title: T.refusalExact(exact(l.requested), exact(l.available), exact(l.capacity)) }, T.refusal(compact(l.requested), compact(l.available), compact(l.capacity)))))),
-    line,
-    body.message ? h('p', { class: 'muted', dir: 'auto' }, body.message) : null,
-  ].filter(Boolean);
+	const left = h('strong', { class: 'countdown' });
+	const line = h('p', null, T.retryIn, ' ', left);
+	countdown(left, body.retry_after_seconds ?? 0, signal, () => line.replaceChildren(h('strong', null, T.retryNow)));
+	const over = (body.limits ?? []).filter((l) => l.exceeded);
+	return [
+		h('p', { class: 'verdict-line' }, sign('✕'), ' ', T.refused429),
+		h('ul', { class: 'reasons' }, over.map((l) => h('li', null, bdi(l.entity_id), ' · ', bdi(l.resource), ' · ', bdi(l.limit_name), ': ',
+			h('span', { title: T.refusal(exact(l.requested), exact(l.available), exact(l.capacity)) }, T.refusal(compact(l.requested), compact(l.available), compact(l.capacity)))))),
+		line,
+		body.message ? h('p', { class: 'muted', dir: 'auto' }, body.message) : null,
+	].filter(Boolean);
 }
 
 function admitted(body) {
-  const text = body.choices?.[0]?.message?.content ?? '';
-  const usage = body.usage ?? {};
-  return [
-    h('p', { class: 'verdict-line' }, h('span', { class: 'verdict-sign', 'aria-hidden': 'true' }, '✓'), T.admitted),
-    h('p', null, bdi(body.model ?? ''), ' · ', T.tokens(exact(usage.prompt_tokens ?? 0), exact(usage.completion_tokens ?? 0), exact(usage.total_tokens ?? 0))),
-    h('blockquote', { dir: 'auto' }, text.length > previewLength ? `${text.slice(0, previewLength)}…` : text),
-  ];
+	const text = body.choices?.[0]?.message?.content ?? '';
+	const usage = body.usage ?? {};
+	return [
+		h('p', { class: 'verdict-line' }, sign('✓'), ' ', T.admitted),
+		h('p', null, bdi(body.model ?? ''), ' · ', T.tokens(exact(usage.prompt_tokens ?? 0), exact(usage.completion_tokens ?? 0), exact(usage.total_tokens ?? 0))),
+		h('blockquote', { dir: 'auto' }, text.length > previewLength ? `${text.slice(0, previewLength)}…` : text),
+	];
 }
 
 // streamed shows the text of a streamed answer while it arrives.
 async function streamed(response, put) {
-  const body = { model: '', usage: null, choices: [{ message: { content: '' } }] };
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = '';
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) break;
-    const lines = (rest + value).split('\n');
-    rest = lines.pop();
-    for (const line of lines) takeChunk(line, body);
-    put('admitted', ...admitted(body));
-  }
-  put('admitted', ...admitted(body));
+	const body = { model: '', usage: null, choices: [{ message: { content: '' } }] };
+	const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+	let rest = '';
+	for (;;) {
+		const { value, done } = await reader.read();
+		if (done) break;
+		const lines = (rest + value).split('\n');
+		rest = lines.pop();
+		for (const line of lines) takeChunk(line, body);
+		put('admitted', ...admitted(body));
+	}
+	put('admitted', ...admitted(body));
 }
 
 function takeChunk(line, body) {
-  const data = line.startsWith('data:') ? line.slice(5).trim() : '';
-  if (!data || data === '[DONE]') return;
-  const chunk = JSON.parse(data);
-  body.model = chunk.model || body.model;
-  body.usage = chunk.usage ?? body.usage;
-  body.choices[0].message.content += chunk.choices?.[0]?.delta?.content ?? '';
+	const data = line.startsWith('data:') ? line.slice(5).trim() : '';
+	if (!data || data === '[DONE]') return;
+	const chunk = JSON.parse(data);
+	body.model = chunk.model || body.model;
+	body.usage = chunk.usage ?? body.usage;
+	body.choices[0].message.content += chunk.choices?.[0]?.delta?.content ?? '';
 }
 
 function trafficLine(demo, signal) {
-  const words = h('span', { class: 'traffic-words', role: 'status' });
-  const counts = h('span', { class: 'muted' });
-  const button = h('button', { type: 'button', class: 'quiet', disabled: true, onclick: () => change() });
-  let paused = false;
-  const put = (answer) => {
-    paused = answer.paused;
-    button.disabled = false;
-    setText(button, paused ? T.resume : T.pause);
-    setText(words, paused ? T.trafficPaused : T.trafficRuns);
-    if (answer.calls != null) setText(counts, T.trafficCounts(exact(answer.calls), exact(answer.admitted), exact(answer.refused)));
-  };
-  const load = () => get(demo.traffic, null, signal).then(put, () => {});
-  const change = () => post(demo.traffic, { paused: !paused }, signal).then(put, () => setText(words, T.unreachable));
-  load();
-  every(2000, signal, load);
-  return h('div', { class: 'traffic' }, words, button, counts);
+	const words = h('span', { class: 'traffic-words', role: 'status' });
+	const counts = h('span', { class: 'muted' });
+	const toggle = button('', () => change(), { class: 'quiet', disabled: true });
+	let paused = false;
+	const put = (answer) => {
+		paused = answer.paused;
+		toggle.disabled = false;
+		setText(toggle, paused ? T.resume : T.pause);
+		setText(words, paused ? T.trafficPaused : T.trafficRuns);
+		if (answer.calls != null) setText(counts, T.trafficCounts(exact(answer.calls), exact(answer.admitted), exact(answer.refused)));
+	};
+	const load = () => get(demo.traffic, null, signal).then(put, () => {});
+	const change = () => post(demo.traffic, { paused: !paused }, signal).then(put, () => setText(words, T.unreachable));
+	load();
+	every(2000, signal, load);
+	return h('div', { class: 'traffic' }, words, toggle, counts);
 }

@@ -7,108 +7,108 @@ const suffixes = [[1e12, 'T'], [1e9, 'B'], [1e6, 'M'], [1e3, 'K']];
 
 // exact returns all digits of a number.
 export function exact(n) {
-  return whole.format(n).replace('-', '−');
+	return whole.format(n).replace('-', '−');
 }
 
 // compact returns three digits of a number, cut and not rounded: 9,999 of 10,000 is not full.
 export function compact(n) {
-  const size = Math.abs(n);
-  const sign = n < 0 ? '−' : '';
-  for (const [unit, suffix] of suffixes) {
-    if (size < unit) continue;
-    const digits = size / unit >= 100 ? 0 : size / unit >= 10 ? 1 : 2;
-    const scale = 10 ** digits;
-    return `${sign}${Math.floor(size * scale / unit) / scale}${suffix}`;
-  }
-  return sign + (Number.isInteger(size) ? size : Math.floor(size * 100) / 100);
+	const size = Math.abs(n);
+	const sign = n < 0 ? '−' : '';
+	for (const [unit, suffix] of suffixes) {
+		if (size < unit) continue;
+		const digits = size / unit >= 100 ? 0 : size / unit >= 10 ? 1 : 2;
+		const scale = 10 ** digits;
+		return `${sign}${Math.floor(size * scale / unit) / scale}${suffix}`;
+	}
+	return sign + (Number.isInteger(size) ? size : Math.floor(size * 100) / 100);
 }
 
 // percent returns whole percents, cut: 49.9 is still below 50.
 export function percent(value) {
-  return `${Math.floor(Math.min(100, Math.max(0, value)))} %`;
+	return `${Math.floor(Math.min(100, Math.max(0, value)))} %`;
 }
 
 const units = [[86400, T.day], [3600, T.hour], [60, T.minute], [1, T.second]];
 
 // duration returns a time in its two largest units, rounded up to whole seconds.
 export function duration(seconds) {
-  if (seconds <= 0) return `0 ${T.second}`;
-  if (seconds > 3153600000) return T.centuries;
-  const rest = Math.ceil(seconds);
-  const first = units.findIndex(([size]) => rest >= size);
-  const [size, unit] = units[first];
-  const large = `${Math.floor(rest / size)} ${unit}`;
-  if (first === 3) return large;
-  const [below, name] = units[first + 1];
-  const small = Math.floor((rest % size) / below);
-  return small ? `${large} ${small} ${name}` : large;
+	if (seconds <= 0) return `0 ${T.second}`;
+	if (seconds > 3153600000) return T.centuries;
+	const rest = Math.ceil(seconds);
+	const first = units.findIndex(([size]) => rest >= size);
+	const [size, unit] = units[first];
+	const large = `${Math.floor(rest / size)} ${unit}`;
+	if (first === 3) return large;
+	const [below, name] = units[first + 1];
+	const small = Math.floor((rest % size) / below);
+	return small ? `${large} ${small} ${name}` : large;
 }
 
 const periods = { 1: T.second, 60: T.minute, 3600: T.hour, 86400: T.day };
 
 // refill returns an amount for each period.
 export function refill(limit) {
-  const seconds = limit.refill_period_seconds;
-  return T.per(compact(limit.refill_amount), periods[seconds] ?? duration(seconds));
+	const seconds = limit.refill_period_seconds;
+	return T.per(compact(limit.refill_amount), periods[seconds] ?? duration(seconds));
 }
 
 // limitText returns a limit in a few words.
 export function limitText(limit) {
-  const burst = limit.capacity === limit.refill_amount ? '' : `, ${T.capacityOf(compact(limit.capacity))}`;
-  return `${limit.name} ${refill(limit)}${burst}`;
+	const burst = limit.capacity === limit.refill_amount ? '' : `, ${T.capacityOf(compact(limit.capacity))}`;
+	return `${limit.name} ${refill(limit)}${burst}`;
 }
 
 let skew = 0;
 
 // setServerTime notes the time of the server, whose clock may differ from ours.
 export function setServerTime(text) {
-  const at = Date.parse(text);
-  if (!Number.isNaN(at)) skew = at - Date.now();
+	const at = Date.parse(text);
+	if (!Number.isNaN(at)) skew = at - Date.now();
 }
 
 // now returns the time of the server.
 export function now() {
-  return Date.now() + skew;
+	return Date.now() + skew;
 }
 
 // ago returns how long a time is past.
 export function ago(text) {
-  const at = Date.parse(text);
-  if (Number.isNaN(at) || at <= 0) return '–';
-  const seconds = Math.floor((now() - at) / 1000);
-  if (seconds < 1) return T.justNow;
-  const [size, unit] = units.find(([s]) => seconds >= s);
-  return T.ago(`${Math.floor(seconds / size)} ${unit}`);
+	const at = Date.parse(text);
+	if (Number.isNaN(at) || at <= 0) return '–';
+	const seconds = Math.floor((now() - at) / 1000);
+	if (seconds < 1) return T.justNow;
+	const [size, unit] = units.find(([s]) => seconds >= s);
+	return T.ago(`${Math.floor(seconds / size)} ${unit}`);
 }
 
 const pad = (n) => String(n).padStart(2, '0');
 
 // clock returns the time of a day.
 export function clock(date) {
-  return `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`;
+	return `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`;
 }
 
 // dateTime returns a date and time in the zone of the reader.
 export function dateTime(text) {
-  const d = new Date(text);
-  if (Number.isNaN(d.getTime()) || d.getTime() <= 0) return '–';
-  return `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())} ${clock(d)}`;
+	const d = new Date(text);
+	if (Number.isNaN(d.getTime()) || d.getTime() <= 0) return '–';
+	return `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())} ${clock(d)}`;
 }
 
 // countdown writes the time that is left into an element, each second, and calls done at zero.
 export function countdown(element, seconds, signal, done) {
-  const end = performance.now() + seconds * 1000;
-  const tick = () => {
-    const left = (end - performance.now()) / 1000;
-    if (left > 0) {
-      element.textContent = duration(left);
-      return;
-    }
-    clearInterval(timer);
-    element.textContent = duration(0);
-    done?.();
-  };
-  const timer = setInterval(tick, 250);
-  signal.addEventListener('abort', () => clearInterval(timer));
-  tick();
+	const end = performance.now() + seconds * 1000;
+	const tick = () => {
+		const left = (end - performance.now()) / 1000;
+		if (left > 0) {
+			element.textContent = duration(left);
+			return;
+		}
+		clearInterval(timer);
+		element.textContent = duration(0);
+		done?.();
+	};
+	const timer = setInterval(tick, 250);
+	signal.addEventListener('abort', () => clearInterval(timer));
+	tick();
 }

@@ -2,79 +2,104 @@
 
 import { T } from './texts.js';
 import { get } from './api.js';
-import { field, h, unique } from './dom.js';
-import { entitiesSeen, limitsSeen } from './state.js';
+import { button, field, h, latest, numberInput, textInput, unique } from './dom.js';
+import { limitsInForce } from './levels.js';
+import { entitiesSeen } from './state.js';
 
-// suggest returns a text field with a list of suggestions.
-function suggest(attributes, values) {
-  const list = h('datalist', { id: unique('list') });
-  const put = (all) => list.replaceChildren(...all.slice(0, 50).map((v) => h('option', { value: v })));
-  put(values);
-  const input = h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false', maxlength: 256, dir: 'auto', list: list.id, ...attributes });
-  return { input, list, put };
+// suggesting returns a labelled text field with a list of suggestions.
+function suggesting(label, hint, attributes, values) {
+	const list = h('datalist', { id: unique('list') });
+	const put = (all) => list.replaceChildren(...all.slice(0, 50).map((v) => h('option', { value: v })));
+	put(values);
+	const input = textInput({ list: list.id, ...attributes });
+	return { element: h('div', null, field(label, input, hint), list), input, put };
 }
 
 // entityField returns a field for an ID, which suggests entities while one types.
-export function entityField(label, value, { required = false, hint, signal } = {}) {
-  const { input, list, put } = suggest({ value, required, name: 'entity' }, entitiesSeen());
-  let running = null;
-  let timer = 0;
-  input.addEventListener('input', () => {
-    clearTimeout(timer);
-    running?.abort();
-    const search = input.value.trim();
-    if (search.length < 2) return;
-    timer = setTimeout(async () => {
-      running = new AbortController();
-      signal.addEventListener('abort', () => running.abort());
-      try {
-        const page = await get('api/overview', { order: 'name', limit: 20, search }, running.signal);
-        put([...new Set(page.rows.map((r) => r.entity))]);
-      } catch {
-        // Suggestions are a convenience.
-      }
-    }, 250);
-  });
-  return { element: h('div', { class: 'holder' }, field(label, input, hint), list), input };
+export function entityField(label, value, { required, hint, signal }) {
+	const made = suggesting(label, hint, { value, required, name: 'entity' }, entitiesSeen());
+	const next = latest(signal);
+	let timer = 0;
+	made.input.addEventListener('input', () => {
+		clearTimeout(timer);
+		const search = made.input.value.trim();
+		if (search.length < 2) return;
+		timer = setTimeout(() => get('api/overview', { limit: 20, search }, next())
+			.then((page) => made.put([...new Set(page.rows.map((r) => r.entity))]), () => {}), 250);
+	});
+	return made;
 }
 
 // resourceField returns a field for a resource, which suggests all of them.
-export function resourceField(label, value, { required = false, hint, signal } = {}) {
-  const { input, list, put } = suggest({ value, required, name: 'resource' }, []);
-  get('api/resources', null, signal).then((answer) => put(answer.resources ?? []), () => {});
-  return { element: h('div', { class: 'holder' }, field(label, input, hint), list), input };
+export function resourceField(label, value, { required, hint, signal }) {
+	const made = suggesting(label, hint, { value, required, name: 'resource' }, []);
+	get('api/resources', null, signal).then((answer) => made.put(answer.resources ?? []), () => {});
+	return made;
+}
+
+// scopeFields returns fields for an entity and a resource, and calls begin with the limits in
+// force for them, until the user edits what is below.
+export function scopeFields(params, signal, { required, begin, edited }) {
+	const hint = (text) => (required ? null : text);
+	const entity = entityField(T.entity, params.get('entity') ?? '', { required, hint: hint(T.emptyForAll), signal });
+	const resource = resourceField(T.resource, params.get('resource') ?? '', { required, hint: hint(T.emptyForAllResources), signal });
+	const value = () => ({ entity: entity.input.value.trim(), resource: resource.input.value.trim() });
+	const next = latest(signal);
+	const fill = async () => {
+		const at = value();
+		if (edited() || !(at.entity || at.resource)) return;
+		const limits = await limitsInForce(at.entity, at.resource, next());
+		if (limits.length && !edited()) begin(limits);
+	};
+	entity.input.addEventListener('change', fill);
+	resource.input.addEventListener('change', fill);
+	fill();
+	return { element: h('div', { class: 'pair' }, entity.element, resource.element), value };
 }
 
 const periods = [1, 60, 3600, 86400];
 
-// LimitsEditor edits a list of limits.
-export class LimitsEditor {
-  constructor(limits) {
-    this.rows = h('div', { class: 'limit-rows' });
-    this.element = h('fieldset', { class: 'editor' }, h('legend', null, T.limits), this.rows,
-      h('button', { type: 'button', class: 'quiet', onclick: () => this.add().querySelector('input').focus() }, T.addLimit));
-    (limits?.length ? limits : [null]).forEach((l) => this.add(l));
-  }
+// Lines edits a list, one line for each item.
+export class Lines {
+	constructor(title, addLabel, make) {
+		this.make = make;
+		this.edited = false;
+		this.rows = h('div', { class: 'lines', oninput: () => { this.edited = true; } });
+		this.element = h('fieldset', null, h('legend', null, title), this.rows, button(addLabel, () => this.add().querySelector('input').focus(), { class: 'quiet' }));
+	}
 
-  add(limit) {
-    const seconds = limit?.refill_period_seconds ?? 60;
-    const period = h('select', { name: 'period' }, [...new Set([...periods, seconds])].sort((a, b) => a - b)
-      .map((p) => h('option', { value: p, selected: p === seconds }, T.periods[p] ?? T.seconds(p))));
-    const { input, list } = suggest({ name: 'name', value: limit?.name ?? '', required: true, placeholder: 'rpm' }, limitsSeen(''));
-    const amount = (name, value) => h('input', { type: 'number', name, min: 1, step: 1, required: true, inputmode: 'numeric', value: value ?? '' });
-    const row = h('div', { class: 'limit-row' }, list, field(T.name, input), field(T.capacity, amount('capacity', limit?.capacity)),
-      field(T.refillAmount, amount('refill', limit?.refill_amount)), field(T.every, period),
-      h('button', { type: 'button', class: 'quiet remove', 'aria-label': T.removeLimit, title: T.removeLimit, onclick: () => row.remove() }, '✕'));
-    this.rows.append(row);
-    return row;
-  }
+	set(items) {
+		this.rows.replaceChildren();
+		items.forEach((item) => this.add(item));
+	}
 
-  value() {
-    return [...this.rows.children].map((row) => ({
-      name: row.querySelector('[name=name]').value.trim(),
-      capacity: Number(row.querySelector('[name=capacity]').value),
-      refill_amount: Number(row.querySelector('[name=refill]').value),
-      refill_period_seconds: Number(row.querySelector('[name=period]').value),
-    }));
-  }
+	add(item) {
+		const row = h('div', { class: 'line' }, this.make(item), button('✕', () => {
+			this.edited = true;
+			row.remove();
+		}, { class: 'quiet remove', 'aria-label': T.removeLine, title: T.removeLine }));
+		this.rows.append(row);
+		return row;
+	}
+
+	values(read) {
+		return [...this.rows.children].map((row) => read((name) => row.querySelector(`[name=${name}]`).value.trim()));
+	}
+}
+
+// limitLines edits limits.
+export function limitLines() {
+	const lines = new Lines(T.limits, T.addLimit, (limit) => {
+		const seconds = limit?.refill_period_seconds ?? 60;
+		const all = [...new Set([...periods, seconds])].sort((a, b) => a - b);
+		return [
+			field(T.name, textInput({ name: 'name', value: limit?.name ?? '', required: true })),
+			field(T.capacity, numberInput('capacity', limit?.capacity, 1)),
+			field(T.refill, numberInput('refill', limit?.refill_amount, 1)),
+			field(T.every, h('select', { name: 'period' }, all.map((p) => h('option', { value: p, selected: p === seconds }, T.periods[p] ?? T.seconds(p))))),
+		];
+	});
+	lines.set([null]);
+	lines.value = () => lines.values((get) => ({ name: get('name'), capacity: Number(get('capacity')), refill_amount: Number(get('refill')), refill_period_seconds: Number(get('period')) }));
+	return lines;
 }

@@ -18,88 +18,88 @@ let state = 'connecting';
 
 // on calls a listener for rows, state or status until the signal aborts.
 export function on(kind, listener, signal) {
-  listeners[kind].add(listener);
-  signal?.addEventListener('abort', () => listeners[kind].delete(listener));
+	listeners[kind].add(listener);
+	signal?.addEventListener('abort', () => listeners[kind].delete(listener));
 }
 
 function emit(kind, value) {
-  for (const listener of listeners[kind]) listener(value);
+	for (const listener of listeners[kind]) listener(value);
 }
 
 function setState(next, retryIn) {
-  state = next;
-  emit('state', { state, retryIn });
+	state = next;
+	emit('state', { state, retryIn });
 }
 
 // start connects, at once even if a retry is due later.
 export function start() {
-  stopped = false;
-  clearTimeout(retryTimer);
-  source?.close();
-  id = '';
-  setState('connecting');
-  source = new EventSource('api/stream');
-  source.addEventListener('hello', (e) => hello(JSON.parse(e.data)));
-  source.addEventListener('rows', (e) => changed(JSON.parse(e.data)));
-  source.addEventListener('status', (e) => emit('status', JSON.parse(e.data)));
-  source.onerror = () => lost();
+	stopped = false;
+	clearTimeout(retryTimer);
+	source?.close();
+	id = '';
+	setState('connecting');
+	source = new EventSource('api/stream');
+	source.addEventListener('hello', (e) => hello(JSON.parse(e.data)));
+	source.addEventListener('rows', (e) => changed(JSON.parse(e.data)));
+	source.addEventListener('status', (e) => emit('status', JSON.parse(e.data)));
+	source.onerror = () => lost();
 }
 
 // stop closes the stream until start.
 export function stop() {
-  stopped = true;
-  clearTimeout(retryTimer);
-  source?.close();
-  source = null;
-  id = '';
+	stopped = true;
+	clearTimeout(retryTimer);
+	source?.close();
+	source = null;
+	id = '';
 }
 
 function hello(message) {
-  id = message.id;
-  failures = 0;
-  sent = '';
-  setState('live');
-  sendKeys();
+	id = message.id;
+	failures = 0;
+	sent = '';
+	setState('live');
+	sendKeys();
 }
 
 function changed(message) {
-  setServerTime(message.at);
-  emit('rows', { rows: message.rows ?? [], gone: message.gone ?? [], at: message.at });
+	setServerTime(message.at);
+	emit('rows', { rows: message.rows ?? [], gone: message.gone ?? [], at: message.at });
 }
 
 // lost plans the next attempt. A stream does not say why it ended, so a request asks
 // whether the session still holds.
 function lost() {
-  source?.close();
-  source = null;
-  id = '';
-  if (stopped) return;
-  const wait = Math.min(longest, 1000 * 2 ** failures) * (0.75 + Math.random() / 2);
-  failures += 1;
-  setState('disconnected', wait / 1000);
-  retryTimer = setTimeout(start, wait);
-  get('api/info').catch(() => {});
+	source?.close();
+	source = null;
+	id = '';
+	if (stopped) return;
+	const wait = Math.min(longest, 1000 * 2 ** failures) * (0.75 + Math.random() / 2);
+	failures += 1;
+	setState('disconnected', wait / 1000);
+	retryTimer = setTimeout(start, wait);
+	get('api/info').catch(() => {});
 }
 
 // watch names the buckets of which the page shows something.
 export function watch(next) {
-  keys = next.slice(0, 500);
-  clearTimeout(watchTimer);
-  watchTimer = setTimeout(sendKeys, 120);
+	keys = next.slice(0, 500);
+	clearTimeout(watchTimer);
+	watchTimer = setTimeout(sendKeys, 120);
 }
 
 async function sendKeys() {
-  const wanted = document.hidden ? [] : keys;
-  const text = JSON.stringify(wanted);
-  if (!id || text === sent) return;
-  sent = text;
-  try {
-    await post('api/watch', { id, keys: wanted });
-  } catch {
-    sent = '';
-    clearTimeout(watchTimer);
-    watchTimer = setTimeout(sendKeys, 2000);
-  }
+	const wanted = document.hidden ? [] : keys;
+	const text = JSON.stringify(wanted);
+	if (!id || text === sent) return;
+	sent = text;
+	try {
+		await post('api/watch', { id, keys: wanted });
+	} catch {
+		sent = '';
+		clearTimeout(watchTimer);
+		watchTimer = setTimeout(sendKeys, 2000);
+	}
 }
 
 document.addEventListener('visibilitychange', sendKeys);

@@ -2,7 +2,7 @@
 
 import { T } from './texts.js';
 import { get } from './api.js';
-import { address, bdi, every, h, link, setAttribute, setText } from './dom.js';
+import { address, bdi, button, every, h, latest, link, segments, setAttribute, setText } from './dom.js';
 import { badge, BucketRow, head, level, worst } from './bucket.js';
 import { demoPanel } from './demo.js';
 import { exact } from './format.js';
@@ -19,314 +19,305 @@ const kept = { tree: new Tree(), collapsed: new Set(), next: '', loaded: false, 
 
 // show shows the view.
 export function show({ main, params, signal, heading }) {
-  return new Overview(main, params, signal, heading);
+	return new Overview(main, params, signal, heading);
 }
 
 class Overview {
-  constructor(main, params, signal, heading) {
-    this.signal = signal;
-    const order = params.get('order') === 'tightest' ? 'tightest' : 'name';
-    const search = params.get('search') ?? '';
-    if (search !== kept.search) kept.loaded = false;
-    Object.assign(kept, { order, search });
-    this.build(main, heading);
-    on('rows', (message) => this.changed(message), signal);
-    on('state', ({ state: s }) => s === 'live' && this.requested && this.refresh(), signal);
-    every(1000, signal, () => this.list.shown.forEach((part) => part.tick?.()));
-    this.draw();
-    this.reload();
-    every(state.info.read_budget ? 15000 : 3000, signal, () => this.refresh());
-  }
+	constructor(main, params, signal, heading) {
+		this.signal = signal;
+		this.next = latest(signal);
+		const order = params.get('order') === 'tightest' ? 'tightest' : 'name';
+		const search = params.get('search') ?? '';
+		if (search !== kept.search) kept.loaded = false;
+		Object.assign(kept, { order, search });
+		this.build(main, heading);
+		on('rows', (message) => this.changed(message), signal);
+		on('state', ({ state: s }) => s === 'live' && this.requested && this.refresh(), signal);
+		every(1000, signal, () => this.list.shown.forEach((part) => part.tick?.()));
+		this.draw();
+		this.reload();
+		every(state.info.read_budget ? 15000 : 3000, signal, () => this.refresh());
+	}
 
-  build(main, heading) {
-    this.input = h('input', {
-      type: 'search', id: 'search', placeholder: T.searchHint, value: kept.search, autocomplete: 'off', spellcheck: 'false', maxlength: 256, oninput: () => this.typed(),
-    });
-    this.fold = h('button', { type: 'button', class: 'quiet', onclick: () => this.foldAll() });
-    this.summary = h('p', { class: 'summary', role: 'status' });
-    this.trouble = h('div');
-    this.body = h('div', { class: 'rows', role: 'rowgroup', tabindex: -1 });
-    this.grid = h('div', { class: 'grid tree', role: 'treegrid', 'aria-label': T.overview, onkeydown: (e) => this.key(e), onclick: (e) => this.click(e) },
-      h('div', { role: 'rowgroup', class: 'head-group' }, head('columnheader', T.entityAndResource)), this.body);
-    this.more = h('button', { type: 'button', class: 'more', hidden: true, onclick: () => this.loadMore() }, T.showMore);
-    this.empty = h('div', { class: 'empty', hidden: true });
-    const orders = h('div', { class: 'segments', role: 'group', 'aria-label': T.order },
-      ['name', 'tightest'].map((o) => h('button', { type: 'button', 'aria-pressed': String(o === kept.order), onclick: (e) => this.setOrder(o, e.currentTarget) }, T.orders[o])));
-    main.append(h('div', { class: 'title-line' }, heading(T.overview), this.summary));
-    if (state.info.demo) main.append(demoPanel(state.info.demo, this.signal));
-    main.append(h('div', { class: 'tools' },
-      h('label', { class: 'hidden', for: 'search' }, T.search), this.input, orders, this.fold), this.trouble, this.grid, this.empty, this.more);
-    this.list = new Windowed(this.body, {
-      create: (item, i) => this.create(item, i), change: (part, item, i) => this.change(part, item, i),
-      visible: (items) => this.visible(items), signal: this.signal,
-    });
-  }
+	build(main, heading) {
+		this.input = h('input', {
+			type: 'search', id: 'search', placeholder: T.search, value: kept.search, autocomplete: 'off', spellcheck: 'false', maxlength: 256, oninput: () => this.typed(),
+		});
+		this.fold = button('', () => this.foldAll(), { class: 'quiet' });
+		this.summary = h('p', { class: 'summary', role: 'status' });
+		this.trouble = h('div');
+		this.body = h('div', { class: 'rows', role: 'rowgroup', tabindex: -1 });
+		this.grid = h('div', { class: 'grid tree', role: 'treegrid', 'aria-label': T.overview, onkeydown: (e) => this.key(e), onclick: (e) => this.click(e) },
+			h('div', { role: 'rowgroup', class: 'head-group' }, head('columnheader', T.columns.both)), this.body);
+		this.more = button(T.showMore, () => this.loadNames(this.running, false), { class: 'more', hidden: true });
+		this.empty = h('div', { class: 'empty', hidden: true });
+		const orders = segments(T.order, T.orders, kept.order, (o) => this.setOrder(o));
+		main.append(h('div', { class: 'title-line' }, heading(T.overview), this.summary));
+		if (state.info.demo) main.append(demoPanel(state.info.demo, this.signal));
+		main.append(h('div', { class: 'tools' },
+			h('label', { class: 'hidden', for: 'search' }, T.search), this.input, orders, this.fold), this.trouble, this.grid, this.empty, this.more);
+		this.list = new Windowed(this.body, {
+			create: (item, i) => this.create(item, i), change: (part, item, i) => this.change(part, item, i),
+			visible: (items) => this.visible(items), signal: this.signal,
+		});
+	}
 
-  typed() {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => {
-      kept.search = this.input.value.trim();
-      this.remember();
-      if (kept.order === 'name') this.reload(true);
-      else this.draw();
-    }, 180);
-  }
+	typed() {
+		clearTimeout(this.timer);
+		this.timer = setTimeout(() => {
+			kept.search = this.input.value.trim();
+			this.remember();
+			this.reload(true);
+		}, 180);
+	}
 
-  setOrder(order, button) {
-    kept.order = order;
-    for (const b of button.parentNode.children) b.setAttribute('aria-pressed', String(b === button));
-    this.remember();
-    if (order === 'name' && this.searched !== kept.search) kept.loaded = false;
-    this.draw();
-    this.reload();
-  }
+	setOrder(order) {
+		kept.order = order;
+		this.remember();
+		if (order === 'name' && this.searched !== kept.search) kept.loaded = false;
+		this.draw();
+		this.reload();
+	}
 
-  remember() {
-    const order = kept.order === 'name' ? '' : kept.order;
-    history.replaceState(history.state, '', address('', { search: kept.search, order }));
-  }
+	remember() {
+		const order = kept.order === 'name' ? '' : kept.order;
+		history.replaceState(history.state, '', address('', { search: kept.search, order }));
+	}
 
-  reload(fresh) {
-    this.running?.abort();
-    this.running = new AbortController();
-    this.signal.addEventListener('abort', () => this.running.abort());
-    if (kept.order === 'tightest') this.loadTightest(this.running.signal);
-    else if (fresh || !kept.loaded) this.loadNames(this.running.signal, true);
-  }
+	reload(fresh) {
+		this.running = this.next();
+		if (kept.order === 'tightest') this.loadTightest(this.running);
+		else if (fresh || !kept.loaded) this.loadNames(this.running, true);
+	}
 
-  refresh() {
-    if (kept.order === 'tightest') return;
-    if (kept.loaded && !kept.next && !this.busy && kept.tree.rows.size <= pageSize) this.loadNames(this.running.signal, true, true);
-  }
+	refresh() {
+		if (kept.order === 'tightest') return;
+		if (kept.loaded && !kept.next && !this.busy && kept.tree.rows.size <= pageSize) this.loadNames(this.running, true, true);
+	}
 
-  loadMore() {
-    this.loadNames(this.running.signal, false);
-  }
+	// loadNames adds pages until there is something to show, and starts anew if asked.
+	async loadNames(signal, fresh, quiet) {
+		this.busy = true;
+		this.requested = true;
+		this.searched = kept.search;
+		let after = fresh ? '' : kept.next;
+		const limit = fresh || state.info.read_budget ? pageSize : 500;
+		let found = 0;
+		let scanned = fresh ? 0 : kept.scanned;
+		const tree = fresh ? new Tree() : kept.tree;
+		if (!quiet) this.note(T.loading);
+		try {
+			do {
+				const page = await get('api/overview', { order: 'name', limit, after, search: this.searched }, signal);
+				tree.merge(page.rows, page.ancestors);
+				remember(page.rows);
+				found += page.rows.length;
+				scanned += page.scanned;
+				after = page.next;
+				if (quiet && after) break;
+				Object.assign(kept, { tree, next: after, loaded: true, scanned });
+				this.trouble.replaceChildren();
+				this.draw();
+				if (after && found < pageSize / 2) this.note(T.searching(exact(scanned)));
+			} while (after && found < pageSize / 2);
+		} catch (err) {
+			this.failed(err, () => this.loadNames(this.running, fresh));
+		} finally {
+			if (!signal.aborted) this.busy = false;
+		}
+	}
 
-  // loadNames adds pages until there is something to show, and starts anew if asked.
-  async loadNames(signal, fresh, quiet) {
-    this.busy = true;
-    this.requested = true;
-    this.searched = kept.search;
-    let after = fresh ? '' : kept.next;
-    let found = 0;
-    let scanned = fresh ? 0 : kept.scanned;
-    let tree = fresh ? new Tree() : kept.tree;
-    if (!quiet) this.note(T.loading);
-    try {
-      do {
-        const page = await get('api/overview', { order: 'name', limit: pageSize, after, search: this.searched }, signal);
-        tree.merge(page.rows, page.ancestors);
-        remember(page.rows);
-        found += page.rows.length;
-        scanned += page.scanned;
-        after = page.next;
-        if (quiet && after) break;
-        Object.assign(kept, { tree, next: after, loaded: true, scanned });
-        this.trouble.replaceChildren();
-        this.draw();
-        if (after && found < pageSize / 2) this.note(T.searching(exact(scanned)));
-      } while (after && found < pageSize / 2);
-    } catch (err) {
-      this.failed(err, () => this.loadNames(this.running.signal, fresh));
-    } finally {
-      if (!signal.aborted) this.busy = false;
-    }
-  }
+	async loadTightest(signal) {
+		try {
+			const page = await get('api/overview', { order: 'tightest', limit: pageSize, search: kept.search }, signal);
+			remember(page.rows);
+			Object.assign(kept, { tightest: page.rows, tightestScanned: page.scanned, done: page.done });
+			this.trouble.replaceChildren();
+			this.draw();
+			setTimeout(() => signal.aborted || this.loadTightest(signal), page.done ? 5000 : 1000);
+		} catch (err) {
+			this.failed(err, () => this.reload());
+		}
+	}
 
-  async loadTightest(signal) {
-    try {
-      const page = await get('api/overview', { order: 'tightest', limit: pageSize }, signal);
-      remember(page.rows);
-      Object.assign(kept, { tightest: page.rows, tightestScanned: page.scanned, done: page.done });
-      this.trouble.replaceChildren();
-      this.draw();
-      setTimeout(() => signal.aborted || this.loadTightest(signal), page.done ? 5000 : 1000);
-    } catch (err) {
-      this.failed(err, () => this.reload());
-    }
-  }
+	failed(err, retry) {
+		if (err.name === 'AbortError') return;
+		this.trouble.replaceChildren(problemBox(err, retry));
+		this.summarize();
+	}
 
-  failed(err, retry) {
-    if (err.name === 'AbortError') return;
-    this.trouble.replaceChildren(problemBox(err, retry));
-    this.summarize();
-  }
+	lines() {
+		if (kept.order === 'name') return kept.tree.flatten(kept.collapsed);
+		return kept.tightest.map((row) => bucketLine(row, 1));
+	}
 
-  lines() {
-    if (kept.order === 'name') return kept.tree.flatten(kept.collapsed);
-    const wanted = kept.search.toLowerCase();
-    const matches = (row) => `${row.entity}\n${row.name ?? ''}`.toLowerCase().includes(wanted);
-    return kept.tightest.filter(matches).map((row) => bucketLine(row, 1));
-  }
+	draw() {
+		const lines = this.lines();
+		const tight = kept.order === 'tightest';
+		setAttribute(this.grid, 'data-order', kept.order);
+		setAttribute(this.grid, 'aria-rowcount', lines.length + 1);
+		this.list.set(lines);
+		this.grid.hidden = lines.length === 0;
+		this.more.hidden = tight || !kept.next;
+		const loaded = tight ? kept.done : kept.loaded && !kept.next;
+		this.empty.hidden = lines.length > 0 || !loaded;
+		this.empty.textContent = kept.search ? T.nothingFound(kept.search) : T.noBuckets;
+		this.fold.hidden = tight || !kept.tree.nodes.size;
+		setText(this.fold, kept.collapsed.size ? T.expandAll : T.collapseAll);
+		this.summarize();
+	}
 
-  draw() {
-    const lines = this.lines();
-    const tight = kept.order === 'tightest';
-    setAttribute(this.grid, 'data-order', kept.order);
-    setAttribute(this.grid, 'aria-rowcount', lines.length + 1);
-    this.list.set(lines);
-    this.grid.hidden = lines.length === 0;
-    this.more.hidden = tight || !kept.next;
-    const loaded = tight ? kept.done : kept.loaded && !kept.next;
-    this.empty.hidden = lines.length > 0 || !loaded;
-    this.empty.textContent = kept.search ? T.nothingFound(kept.search) : T.noBuckets;
-    this.fold.hidden = tight || !kept.tree.nodes.size;
-    setText(this.fold, kept.collapsed.size ? T.expandAll : T.collapseAll);
-    this.summarize();
-  }
+	note(text) {
+		setText(this.summary, text);
+	}
 
-  note(text) {
-    setText(this.summary, text);
-  }
+	summarize() {
+		if (kept.order === 'tightest') {
+			this.note(T.tightest(kept.tightest.length, exact(kept.tightestScanned ?? 0), kept.done));
+			return;
+		}
+		if (!kept.loaded) return;
+		const counts = { red: 0, debt: 0 };
+		for (const row of kept.tree.rows.values()) {
+			const limit = worst(row);
+			const shade = limit && level(limit);
+			if (shade in counts) counts[shade] += 1;
+		}
+		this.note(T.overviewSummary(exact(kept.tree.rows.size), Boolean(kept.next), exact(counts.red), exact(counts.debt)));
+	}
 
-  summarize() {
-    if (kept.order === 'tightest') {
-      this.note(T.tightest(kept.tightest.length, exact(kept.tightestScanned ?? 0), kept.done));
-      return;
-    }
-    if (!kept.loaded) return;
-    const counts = { red: 0, debt: 0 };
-    for (const row of kept.tree.rows.values()) {
-      const limit = worst(row);
-      const shade = limit && level(limit);
-      if (shade in counts) counts[shade] += 1;
-    }
-    this.note(T.overviewSummary(exact(kept.tree.rows.size), Boolean(kept.next), exact(counts.red), exact(counts.debt)));
-  }
+	create(item, i) {
+		const part = item.kind === 'entity' ? new EntityRow(item) : new BucketRow(item.row, { cell: 'gridcell', names: kept.order === 'tightest' ? 'both' : 'resource', tab: -1 });
+		part.element.dataset.key = item.key;
+		this.change(part, item, i);
+		return part;
+	}
 
-  create(item, i) {
-    const part = item.kind === 'entity' ? new EntityRow(item) : new BucketRow(item.row, { cell: 'gridcell', entity: kept.order === 'tightest', tab: -1 });
-    part.element.dataset.key = item.key;
-    this.change(part, item, i);
-    return part;
-  }
+	change(part, item, i) {
+		part.element.style.setProperty('--depth', item.depth - 1);
+		setAttribute(part.element, 'aria-level', item.depth);
+		setAttribute(part.element, 'aria-rowindex', i + 2);
+		const active = this.list.index.has(kept.active) ? kept.active : this.list.items[0].key;
+		setAttribute(part.element, 'tabindex', item.key === active ? 0 : -1);
+		if (item.kind === 'entity') part.update(item);
+		else if (part.row !== item.row) part.update(item.row);
+	}
 
-  change(part, item, i) {
-    part.element.style.setProperty('--depth', item.depth - 1);
-    setAttribute(part.element, 'aria-level', item.depth);
-    setAttribute(part.element, 'aria-rowindex', i + 2);
-    const active = this.list.index.has(kept.active) ? kept.active : this.list.items[0].key;
-    setAttribute(part.element, 'tabindex', item.key === active ? 0 : -1);
-    if (item.kind === 'entity') part.update(item);
-    else if (part.row !== item.row) part.update(item.row);
-  }
+	visible(items) {
+		watch(items.filter((i) => i.kind === 'bucket').map((i) => [i.row.entity, i.row.resource]));
+	}
 
-  visible(items) {
-    watch(items.filter((i) => i.kind === 'bucket').map((i) => [i.row.entity, i.row.resource]));
-  }
+	changed({ rows, gone }) {
+		let structure = false;
+		for (const row of rows) {
+			kept.tree.update(row);
+			const key = keyOf(row.entity, row.resource);
+			kept.tightest = kept.tightest.map((old) => (old.entity === row.entity && old.resource === row.resource ? row : old));
+			const at = this.list.index.get(key);
+			if (at == null) continue;
+			const item = this.list.items[at];
+			item.row = row;
+			this.list.part(key)?.update(row);
+			const parent = this.list.part(`e${row.entity}`);
+			parent?.summarize?.();
+		}
+		for (const [entity, resource] of gone) structure = kept.tree.remove(entity, resource) || structure;
+		if (structure) this.draw();
+		else this.summarize();
+	}
 
-  changed({ rows, gone }) {
-    let structure = false;
-    for (const row of rows) {
-      kept.tree.update(row);
-      const key = keyOf(row.entity, row.resource);
-      kept.tightest = kept.tightest.map((old) => (old.entity === row.entity && old.resource === row.resource ? row : old));
-      const at = this.list.index.get(key);
-      if (at == null) continue;
-      const item = this.list.items[at];
-      item.row = row;
-      this.list.part(key)?.update(row);
-      const parent = this.list.part(`e${row.entity}`);
-      parent?.summarize?.();
-    }
-    for (const [entity, resource] of gone) structure = kept.tree.remove(entity, resource) || structure;
-    if (structure) this.draw();
-    else this.summarize();
-  }
+	foldAll() {
+		const open = kept.collapsed.size === 0;
+		kept.collapsed = new Set(open ? kept.tree.nodes.keys() : []);
+		this.draw();
+	}
 
-  foldAll() {
-    const open = kept.collapsed.size === 0;
-    kept.collapsed = new Set(open ? kept.tree.nodes.keys() : []);
-    this.draw();
-  }
+	toggle(id, open) {
+		if (open) kept.collapsed.delete(id);
+		else kept.collapsed.add(id);
+		this.draw();
+	}
 
-  toggle(id, open) {
-    if (open) kept.collapsed.delete(id);
-    else kept.collapsed.add(id);
-    this.draw();
-  }
+	click(event) {
+		const row = event.target.closest('[data-key]');
+		if (!row) return;
+		kept.active = row.dataset.key;
+		if (event.target.closest('.fold')) this.flip(this.list.index.get(kept.active));
+		for (const [key, part] of this.list.shown) setAttribute(part.element, 'tabindex', key === kept.active ? 0 : -1);
+	}
 
-  click(event) {
-    const row = event.target.closest('[data-key]');
-    if (!row) return;
-    kept.active = row.dataset.key;
-    if (event.target.closest('.fold')) this.flip(this.list.index.get(kept.active));
-    for (const [key, part] of this.list.shown) setAttribute(part.element, 'tabindex', key === kept.active ? 0 : -1);
-  }
+	flip(at) {
+		const item = this.list.items[at];
+		if (item?.kind === 'entity') this.toggle(item.id, !item.open);
+	}
 
-  flip(at) {
-    const item = this.list.items[at];
-    if (item?.kind === 'entity') this.toggle(item.id, !item.open);
-  }
+	// key moves in the tree as the pattern for tree grids says.
+	key(event) {
+		if (event.target.closest('input, select, textarea') || event.altKey || event.ctrlKey || event.metaKey) return;
+		const items = this.list.items;
+		const at = this.list.index.get(event.target.closest('[data-key]')?.dataset.key ?? kept.active) ?? 0;
+		const item = items[at];
+		const opens = item?.kind === 'entity';
+		const moves = {
+			ArrowDown: () => this.go(at + 1),
+			ArrowUp: () => this.go(at - 1),
+			PageDown: () => this.go(Math.min(items.length - 1, at + 10)),
+			PageUp: () => this.go(Math.max(0, at - 10)),
+			Home: () => this.go(0),
+			End: () => this.go(items.length - 1),
+			ArrowRight: () => (opens && !item.open ? this.flip(at) : opens && items[at + 1]?.depth > item.depth && this.go(at + 1)),
+			ArrowLeft: () => (opens && item.open ? this.flip(at) : this.go(items.findLastIndex((o, i) => i < at && o.depth < item.depth))),
+			' ': () => this.flip(at),
+			Enter: () => event.target.closest('a, button') == null && this.list.part(item?.key)?.element.querySelector('a')?.click(),
+		};
+		const move = moves[event.key];
+		if (!move || (event.key === 'Enter' && event.target.closest('a, button'))) return;
+		event.preventDefault();
+		move();
+	}
 
-  // key moves in the tree as the pattern for tree grids says.
-  key(event) {
-    if (event.target.closest('input, select, textarea') || event.altKey || event.ctrlKey || event.metaKey) return;
-    const items = this.list.items;
-    const at = this.list.index.get(event.target.closest('[data-key]')?.dataset.key ?? kept.active) ?? 0;
-    const item = items[at];
-    const opens = item?.kind === 'entity';
-    const moves = {
-      ArrowDown: () => this.go(at + 1),
-      ArrowUp: () => this.go(at - 1),
-      PageDown: () => this.go(Math.min(items.length - 1, at + 10)),
-      PageUp: () => this.go(Math.max(0, at - 10)),
-      Home: () => this.go(0),
-      End: () => this.go(items.length - 1),
-      ArrowRight: () => (opens && !item.open ? this.flip(at) : opens && items[at + 1]?.depth > item.depth && this.go(at + 1)),
-      ArrowLeft: () => (opens && item.open ? this.flip(at) : this.go(items.findLastIndex((o, i) => i < at && o.depth < item.depth))),
-      ' ': () => this.flip(at),
-      Enter: () => event.target.closest('a, button') == null && this.list.part(item?.key)?.element.querySelector('a')?.click(),
-    };
-    const move = moves[event.key];
-    if (!move || (event.key === 'Enter' && event.target.closest('a, button'))) return;
-    event.preventDefault();
-    move();
-  }
-
-  go(at) {
-    const item = this.list.items[at];
-    if (!item) return;
-    kept.active = item.key;
-    for (const part of this.list.shown.values()) setAttribute(part.element, 'tabindex', -1);
-    const { element } = this.list.reveal(at);
-    element.tabIndex = 0;
-    element.focus({ preventScroll: true });
-  }
+	go(at) {
+		const item = this.list.items[at];
+		if (!item) return;
+		kept.active = item.key;
+		for (const part of this.list.shown.values()) setAttribute(part.element, 'tabindex', -1);
+		const { element } = this.list.reveal(at);
+		element.tabIndex = 0;
+		element.focus({ preventScroll: true });
+	}
 }
 
 // EntityRow shows an entity above its buckets and children.
 class EntityRow {
-  constructor(item) {
-    this.fold = h('button', { type: 'button', class: 'fold', tabindex: -1 }, h('span', { 'aria-hidden': 'true' }, '›'));
-    this.name = h('span', { class: 'names' });
-    this.facts = h('span', { class: 'facts' });
-    this.use = h('span', { class: 'uses' });
-    this.element = h('div', { class: 'row entity', role: 'row', 'data-entity': item.id },
-      h('div', { class: 'cell', role: 'gridcell', 'aria-colspan': 4 }, this.fold, this.name, this.facts, this.use));
-  }
+	constructor(item) {
+		this.fold = button(h('span', { 'aria-hidden': 'true' }, '›'), null, { class: 'fold', tabindex: -1 });
+		this.name = h('span', { class: 'names' });
+		this.facts = h('span', { class: 'facts' });
+		this.use = h('span', { class: 'uses' });
+		this.element = h('div', { class: 'row entity', role: 'row', 'data-entity': item.id },
+			h('div', { class: 'cell', role: 'gridcell', 'aria-colspan': 4 }, this.fold, this.name, this.facts, this.use));
+	}
 
-  update(item) {
-    this.item = item;
-    const { node } = item;
-    setAttribute(this.element, 'aria-expanded', item.open);
-    setAttribute(this.fold, 'aria-label', item.open ? T.collapse(item.id) : T.expand(item.id));
-    const label = `${node.name}\n${item.id}`;
-    if (this.label !== label) {
-      this.label = label;
-      this.name.replaceChildren(link('entity', { id: item.id }, { class: 'who', tabindex: -1 }, bdi(node.name || item.id)), node.name && node.name !== item.id ? bdi(item.id, 'id') : '');
-    }
-    const facts = [item.children ? T.children(item.children) : '', node.parent && node.cascade ? T.cascades : ''].filter(Boolean);
-    setText(this.facts, facts.join(' · '));
-    this.summarize();
-  }
+	update(item) {
+		this.item = item;
+		const { node } = item;
+		setAttribute(this.element, 'aria-expanded', item.open);
+		setAttribute(this.fold, 'aria-label', item.open ? T.collapse(item.id) : T.expand(item.id));
+		const label = `${node.name}\n${item.id}`;
+		if (this.label !== label) {
+			this.label = label;
+			this.name.replaceChildren(link('entity', { id: item.id }, { class: 'who', tabindex: -1 }, bdi(node.name || item.id)), node.name && node.name !== item.id ? bdi(item.id, 'id') : '');
+		}
+		const facts = [item.children ? T.children(item.children) : '', node.parent && node.cascade ? T.cascades : ''].filter(Boolean);
+		setText(this.facts, facts.join(' · '));
+		this.summarize();
+	}
 
-  // summarize shows the tightest bucket of a folded entity.
-  summarize() {
-    const rows = this.item.open ? [] : [...this.item.node.buckets.values()];
-    const limits = rows.map(worst).filter(Boolean);
-    const limit = limits.length ? worst({ limits }) : null;
-    this.use.replaceChildren(...(limit ? [badge(limit)] : []));
-  }
+	// summarize shows the tightest bucket of a folded entity.
+	summarize() {
+		const rows = this.item.open ? [] : [...this.item.node.buckets.values()];
+		const limits = rows.map(worst).filter(Boolean);
+		const limit = limits.length ? worst({ limits }) : null;
+		this.use.replaceChildren(...(limit ? [badge(limit)] : []));
+	}
 }

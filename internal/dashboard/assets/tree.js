@@ -6,89 +6,89 @@ const byText = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 
 // Tree holds entities by ID and buckets by key.
 export class Tree {
-  constructor() {
-    this.nodes = new Map();
-    this.rows = new Map();
-  }
+	constructor() {
+		this.nodes = new Map();
+		this.rows = new Map();
+	}
 
-  // merge adds the rows and ancestors of a page.
-  merge(rows, ancestors) {
-    for (const a of ancestors ?? []) this.node(a.entity, a);
-    for (const row of rows) {
-      this.node(row.entity, row).buckets.set(row.resource, row);
-      this.rows.set(keyOf(row.entity, row.resource), row);
-    }
-  }
+	// merge adds the rows and ancestors of a page.
+	merge(rows, ancestors) {
+		for (const a of ancestors ?? []) this.node(a.entity, a);
+		for (const row of rows) {
+			this.node(row.entity, row).buckets.set(row.resource, row);
+			this.rows.set(keyOf(row.entity, row.resource), row);
+		}
+	}
 
-  // update replaces a bucket that the tree holds, and reports whether it does.
-  update(row) {
-    const key = keyOf(row.entity, row.resource);
-    if (!this.rows.has(key)) return false;
-    this.rows.set(key, row);
-    this.node(row.entity, row).buckets.set(row.resource, row);
-    return true;
-  }
+	// update replaces a bucket that the tree holds, and reports whether it does.
+	update(row) {
+		const key = keyOf(row.entity, row.resource);
+		if (!this.rows.has(key)) return false;
+		this.rows.set(key, row);
+		this.node(row.entity, row).buckets.set(row.resource, row);
+		return true;
+	}
 
-  // remove forgets a bucket.
-  remove(entity, resource) {
-    this.nodes.get(entity)?.buckets.delete(resource);
-    return this.rows.delete(keyOf(entity, resource));
-  }
+	// remove forgets a bucket.
+	remove(entity, resource) {
+		this.nodes.get(entity)?.buckets.delete(resource);
+		return this.rows.delete(keyOf(entity, resource));
+	}
 
-  node(id, facts) {
-    let node = this.nodes.get(id);
-    if (!node) {
-      node = { id, name: '', parent: '', cascade: false, buckets: new Map() };
-      this.nodes.set(id, node);
-    }
-    node.name = facts.name || node.name;
-    node.parent = facts.parent || node.parent;
-    node.cascade = facts.cascade ?? node.cascade;
-    return node;
-  }
+	node(id, facts) {
+		let node = this.nodes.get(id);
+		if (!node) {
+			node = { id, name: '', parent: '', cascade: false, buckets: new Map() };
+			this.nodes.set(id, node);
+		}
+		node.name = facts.name || node.name;
+		node.parent = facts.parent || node.parent;
+		node.cascade = facts.cascade ?? node.cascade;
+		return node;
+	}
 
-  // flatten returns the lines to show: entities, their buckets and their children, siblings by ID.
-  // Entities whose parents form a circle begin at the first of them.
-  flatten(collapsed) {
-    const children = new Map();
-    const roots = [];
-    for (const id of [...this.nodes.keys()].sort(byText)) {
-      const { parent } = this.nodes.get(id);
-      if (!parent || parent === id || !this.nodes.has(parent)) roots.push(id);
-      else if (children.has(parent)) children.get(parent).push(id);
-      else children.set(parent, [id]);
-    }
-    const lines = [];
-    const visited = new Set();
-    const walk = (first) => {
-      const pending = [[first, 1, true]];
-      while (pending.length) {
-        const [id, depth, shown] = pending.pop();
-        if (visited.has(id)) continue;
-        visited.add(id);
-        const node = this.nodes.get(id);
-        const below = children.get(id) ?? [];
-        const open = !collapsed.has(id);
-        if (shown && (node.buckets.size || below.length)) {
-          lines.push({ key: `e${id}`, kind: 'entity', shape: 'entity', id, node, depth, open, children: below.length });
-          if (open) this.addBuckets(lines, node, depth + 1);
-        }
-        for (let i = below.length - 1; i >= 0; i--) pending.push([below[i], depth + 1, shown && open]);
-      }
-    };
-    roots.forEach(walk);
-    if (visited.size < this.nodes.size) [...this.nodes.keys()].sort(byText).forEach((id) => visited.has(id) || walk(id));
-    return lines;
-  }
+	// flatten returns the lines to show: entities, their buckets and their children, siblings by ID.
+	// Entities whose parents form a circle begin at the first of them.
+	flatten(collapsed) {
+		const children = new Map();
+		const roots = [];
+		for (const id of [...this.nodes.keys()].sort(byText)) {
+			const { parent } = this.nodes.get(id);
+			if (!parent || parent === id || !this.nodes.has(parent)) roots.push(id);
+			else if (children.has(parent)) children.get(parent).push(id);
+			else children.set(parent, [id]);
+		}
+		const lines = [];
+		const visited = new Set();
+		const walk = (first) => {
+			const pending = [[first, 1, true]];
+			while (pending.length) {
+				const [id, depth, shown] = pending.pop();
+				if (visited.has(id)) continue;
+				visited.add(id);
+				const node = this.nodes.get(id);
+				const below = children.get(id) ?? [];
+				const open = !collapsed.has(id);
+				if (shown && (node.buckets.size || below.length)) {
+					lines.push({ key: `e${id}`, kind: 'entity', shape: 'entity', id, node, depth, open, children: below.length });
+					if (open) this.addBuckets(lines, node, depth + 1);
+				}
+				for (let i = below.length - 1; i >= 0; i--) pending.push([below[i], depth + 1, shown && open]);
+			}
+		};
+		roots.forEach(walk);
+		if (visited.size < this.nodes.size) [...this.nodes.keys()].sort(byText).forEach((id) => visited.has(id) || walk(id));
+		return lines;
+	}
 
-  addBuckets(lines, node, depth) {
-    for (const resource of [...node.buckets.keys()].sort(byText)) {
-      lines.push(bucketLine(node.buckets.get(resource), depth));
-    }
-  }
+	addBuckets(lines, node, depth) {
+		for (const resource of [...node.buckets.keys()].sort(byText)) {
+			lines.push(bucketLine(node.buckets.get(resource), depth));
+		}
+	}
 }
 
 // bucketLine returns the line of a bucket.
 export function bucketLine(row, depth) {
-  return { key: keyOf(row.entity, row.resource), kind: 'bucket', shape: `bucket${row.limits.length}`, row, depth };
+	return { key: keyOf(row.entity, row.resource), kind: 'bucket', shape: `bucket${row.limits.length}`, row, depth };
 }

@@ -1,0 +1,42 @@
+// Limits and the levels that store them.
+
+import { T } from './texts.js';
+import { get } from './api.js';
+import { bdi, h, sign, table } from './dom.js';
+import { limitText } from './format.js';
+
+// limitList returns limits, one on each line.
+export function limitList(limits) {
+	if (!limits?.length) return h('span', { class: 'muted' }, T.noLimits);
+	return h('ul', null, limits.map((l) => h('li', null, bdi(limitText(l)))));
+}
+
+// levelName returns a level in words.
+export function levelName(level) {
+	return T.sources[level] ?? level ?? '–';
+}
+
+// levelTable shows levels, each with its limits and the resources for which they are in force.
+export function levelTable(levels, inForce) {
+	return table(T.limitsByLevel, [T.level, T.entity, T.resource, T.limits, T.inForce], levels.map((l) => {
+		const resources = inForce(l);
+		const entity = l.entity ?? l.entity_id;
+		return [
+			levelName(l.level), entity ? bdi(entity) : T.all, l.resource && l.resource !== '_default_' ? bdi(l.resource) : T.all, limitList(l.limits),
+			resources ? h('span', { class: 'force' }, sign('✓'), ' ', T.inForce, resources.map((r, i) => [i ? ', ' : ` ${T.inForceFor} `, bdi(r)])) : '–',
+		];
+	}));
+}
+
+// limitsInForce asks for the limits that apply to a scope, to begin a form with.
+export async function limitsInForce(entity, resource, signal) {
+	try {
+		if (entity) {
+			const found = (await get('api/entity', { id: entity }, signal)).in_force?.find((f) => f.resource === resource || !resource);
+			if (found?.limits?.length) return found.limits;
+		}
+		return (resource && (await get('api/resource', { name: resource }, signal)).defaults) || [];
+	} catch {
+		return [];
+	}
+}
