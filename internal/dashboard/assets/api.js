@@ -14,7 +14,6 @@ export class Problem extends Error {
 
 let whenSignedOut = () => {};
 
-// onSignedOut sets what happens when the server wants a token.
 export function onSignedOut(call) {
 	whenSignedOut = call;
 }
@@ -42,25 +41,21 @@ async function send(path, options) {
 	throw await problemOf(response);
 }
 
-// get asks for a document.
 export function get(path, query, signal) {
 	const given = Object.entries(query ?? {}).filter(([, v]) => v != null && v !== '');
 	const text = new URLSearchParams(given).toString();
 	return send(text ? `${path}?${text}` : path, { signal });
 }
 
-// post sends a document.
 export function post(path, body, signal) {
 	const headers = { 'Content-Type': 'application/json' };
 	return send(path, { method: 'POST', headers, body: JSON.stringify(body), signal });
 }
 
-// signIn exchanges a token for a session.
 export function signIn(token) {
 	return post('api/session', { token });
 }
 
-// signOut ends the session.
 export function signOut() {
 	return send('api/session', { method: 'DELETE', headers: { 'Content-Type': 'application/json' } });
 }

@@ -75,7 +75,7 @@ function render() {
 	drawNav(path);
 	if (!found) {
 		setTitle(T.notFound);
-		main.append(heading(T.notFound), h('p', null, h('a', { href: '#/' }, T.toOverview)));
+		main.append(heading(T.notFound), h('p', h('a', { href: '#/' }, T.toOverview)));
 	} else {
 		setTitle(found.label);
 		found.view.show({ main, params, signal: leave.signal, heading, title: setTitle });
@@ -101,7 +101,7 @@ function tokenForm(problem) {
 	byID('footer').replaceChildren();
 	const token = h('input', { type: 'password', name: 'token', required: true, autocomplete: 'off', spellcheck: 'false' });
 	const submit = h('button', { type: 'submit', class: 'primary' }, T.signIn);
-	const box = h('div', null, problem ? problemBox(problem) : null);
+	const box = h('div', problem ? problemBox(problem) : null);
 	const enterToken = async (event) => {
 		event.preventDefault();
 		submit.disabled = true;
@@ -115,8 +115,8 @@ function tokenForm(problem) {
 		}
 		submit.disabled = false;
 	};
-	main.replaceChildren(h('div', { class: 'door' }, h('h1', { tabindex: -1 }, T.signIn), h('p', { class: 'lead' }, T.tokenLead), box,
-		h('form', { class: 'card form', onsubmit: enterToken }, field(T.token, token), h('div', { class: 'submit' }, submit))));
+	main.replaceChildren(h('div.door', h('h1', { tabindex: -1 }, T.signIn), h('p.lead', T.tokenLead), box,
+		h('form.card.form', { onsubmit: enterToken }, field(T.token, token), h('div.submit', submit))));
 	token.focus();
 }
 
@@ -124,13 +124,13 @@ const footer = { rate: h('span'), update: h('span') };
 
 function drawFooter() {
 	const { info } = state;
-	const pair = (term, ...value) => h('div', null, h('dt', null, term), h('dd', null, ...value));
+	const pair = (term, ...value) => h('div', h('dt', term), h('dd', ...value));
 	byID('footer').replaceChildren(
 		h('dl', null,
 			pair(T.store, h('bdi', { dir: 'auto' }, info.store)), pair(T.namespace, h('bdi', { dir: 'auto' }, info.namespace)),
 			info.read_budget ? pair(T.readBudget, footer.rate) : null,
 			pair(T.lastUpdate, footer.update),
-			pair(T.principal, h('bdi', { dir: 'auto' }, info.principal || '–'), ` (${T.roles[info.role] ?? info.role})`),
+			pair(T.principal, h('bdi', { dir: 'auto' }, info.principal || '–'), ` (${canChange() ? T.mayChange : T.mayRead})`),
 			pair(T.version, info.version)),
 		info.kind === 'demo' ? '' : button(T.signOut, () => signOut().then(() => tokenForm(), () => tokenForm()), { class: 'quiet' }));
 	setText(footer.update, footer.update.textContent || '–');
@@ -183,7 +183,7 @@ async function begin() {
 	for (const element of document.querySelectorAll('[data-label]')) element.setAttribute('aria-label', T[element.dataset.label]);
 	history.scrollRestoration = 'manual';
 	setText(byID('pill'), T.states.connecting);
-	main.append(h('p', { class: 'loading' }, T.loading));
+	main.append(h('p.loading', T.loading));
 	drawNav(parse().path);
 	live.on('state', drawState);
 	live.on('status', drawStatus);

@@ -6,7 +6,6 @@ import { bdi, button, card, empty, h, table } from './dom.js';
 import { dateTime } from './format.js';
 import { guard } from './problem.js';
 
-// auditCard shows the changes of a subject, newest first.
 export function auditCard(subject, signal) {
 	const box = h('div');
 	const body = h('div');

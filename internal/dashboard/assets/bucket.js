@@ -1,7 +1,7 @@
 // A bucket as a row: its limits as bars, their source and the last activity.
 
 import { T } from './texts.js';
-import { bdi, every, flash, h, link, setAttribute, setText, sign } from './dom.js';
+import { entityLink, every, flash, h, resourceLink, setAttribute, setText, sign } from './dom.js';
 import { ago, compact, dateTime, duration, exact, percent, refill } from './format.js';
 import { levelName } from './levels.js';
 import { on, watch } from './live.js';
@@ -27,22 +27,35 @@ export function badge(limit) {
 	const shade = level(limit);
 	const text = shade === 'debt' ? T.debt(compact(limit.debt)) : percent(limit.used_percent);
 	return h('span', { class: `use ${shade}`, 'data-level': shade, title: `${limit.name}: ${T.levels[shade]}` },
-		sign(signs[shade]), text, h('span', { class: 'hidden' }, ` ${T.levels[shade]}`));
+		sign(signs[shade]), text, h('span.hidden', ` ${T.levels[shade]}`));
 }
 
-// Line shows one limit and changes with it.
+// Meter shows a share of a capacity.
+export class Meter {
+	constructor() {
+		this.bar = h('span.bar-fill');
+		this.element = h('span.bar', { role: 'meter', 'aria-valuemin': 0, 'aria-valuemax': 100 }, this.bar);
+	}
+
+	update(label, used, words) {
+		this.bar.style.transform = `scaleX(${used / 100})`;
+		setAttribute(this.element, 'aria-label', label);
+		setAttribute(this.element, 'aria-valuenow', Math.floor(used));
+		setAttribute(this.element, 'aria-valuetext', `${percent(used)} ${T.used}, ${words}`);
+	}
+}
+
 class Line {
 	constructor() {
-		this.name = h('bdi', { class: 'limit-name', dir: 'auto' });
-		this.bar = h('span', { class: 'bar-fill' });
-		this.meter = h('span', { class: 'bar', role: 'meter', 'aria-valuemin': 0, 'aria-valuemax': 100 }, this.bar);
+		this.name = h('bdi.limit-name', { dir: 'auto' });
+		this.meter = new Meter();
 		this.amount = h('span');
 		this.sign = sign('');
-		this.percent = h('span', { class: 'percent' });
-		this.refill = h('span', { class: 'refill' });
-		this.full = h('span', { class: 'full' });
-		this.element = h('div', { class: 'limit' }, this.name, this.meter, h('span', { class: 'amount' }, this.amount),
-			h('span', { class: 'use' }, this.sign, this.percent), this.refill, this.full);
+		this.percent = h('span.percent');
+		this.refill = h('span.refill');
+		this.full = h('span.full');
+		this.element = h('div.limit', this.name, this.meter.element, h('span.amount', this.amount),
+			h('span.use', this.sign, this.percent), this.refill, this.full);
 	}
 
 	update(limit, key) {
@@ -56,11 +69,8 @@ class Line {
 		setAttribute(this.name, 'title', limit.name);
 		setAttribute(this.element, 'data-level', shade);
 		setAttribute(this.element, 'data-limit', limit.name);
-		this.bar.style.transform = `scaleX(${used / 100})`;
 		const precise = T.availableExact(exact(limit.available), exact(limit.capacity), debt ? exact(limit.debt) : '');
-		setAttribute(this.meter, 'aria-valuenow', Math.floor(used));
-		setAttribute(this.meter, 'aria-valuetext', `${percent(used)} ${T.used}, ${T.levels[shade]}, ${precise}`);
-		setAttribute(this.meter, 'aria-label', T.meter(limit.name, key));
+		this.meter.update(T.meter(limit.name, key), used, `${T.levels[shade]}, ${precise}`);
 		setAttribute(this.element, 'title', precise);
 		const left = debt ? T.debt(compact(limit.debt)) : compact(limit.available);
 		setText(this.amount, `${left} / ${compact(limit.capacity)}`);
@@ -81,11 +91,11 @@ class Line {
 // BucketRow shows a bucket. Its cells have a role, since rows stand in tables and in trees.
 export class BucketRow {
 	constructor(row, { cell = 'cell', names = 'resource', tab } = {}) {
-		this.lines = h('div', { class: 'cell limits', role: cell });
-		this.source = h('div', { class: 'cell source', role: cell });
-		this.activity = h('div', { class: 'cell activity', role: cell });
-		this.title = h('div', { class: 'cell title', role: cell }, h('div', { class: 'names' }, titleOf(row, names, tab)));
-		this.element = h('div', { class: 'row bucket', role: 'row', 'data-entity': row.entity, 'data-resource': row.resource },
+		this.lines = h('div.cell.limits', { role: cell });
+		this.source = h('div.cell.source', { role: cell });
+		this.activity = h('div.cell.activity', { role: cell });
+		this.title = h('div.cell.title', { role: cell }, h('div.names', titleOf(row, names, tab)));
+		this.element = h('div.row.bucket', { role: 'row', 'data-entity': row.entity, 'data-resource': row.resource },
 			this.title, this.lines, this.source, this.activity);
 		this.parts = [];
 		this.update(row);
@@ -112,19 +122,18 @@ export class BucketRow {
 }
 
 function titleOf(row, names, tab) {
-	const resource = link('resource', { name: row.resource }, { tabindex: tab }, bdi(row.resource));
-	const entity = link('entity', { id: row.entity }, { class: 'who', tabindex: tab }, bdi(row.name || row.entity, '', row.entity));
+	const resource = resourceLink(row.resource, { tabindex: tab });
+	const entity = entityLink(row.entity, row.name, { class: 'who', tabindex: tab });
 	return { resource, entity, both: [entity, resource] }[names];
 }
 
-// head returns the row of column titles.
 export function head(cell, first) {
 	const column = (name, ...content) => h('div', { class: `cell ${name}`, role: cell }, ...content);
-	return h('div', { class: 'row head', role: 'row' },
+	return h('div.row.head', { role: 'row' },
 		column('title', first),
-		column('limits', h('div', { class: 'limit' },
-			h('span', null, T.limit), h('span', null, T.usedShare), h('span', { class: 'amount' }, T.availableOfCapacity),
-			h('span', { class: 'use' }, T.usedColumn), h('span', { class: 'refill' }, T.refill), h('span', { class: 'full' }, T.timeToFull))),
+		column('limits', h('div.limit',
+			h('span', T.limit), h('span', T.usedShare), h('span.amount', T.availableOfCapacity),
+			h('span.use', T.usedColumn), h('span.refill', T.refill), h('span.full', T.timeToFull))),
 		column('source', T.source),
 		column('activity', T.activity));
 }
@@ -133,7 +142,7 @@ export function head(cell, first) {
 export function bucketTable(label, rows, { names = 'resource', signal, watching }) {
 	const shown = new Map();
 	const body = h('div', { role: 'rowgroup' });
-	const element = h('div', { class: 'grid', role: 'table', 'aria-label': label },
+	const element = h('div.grid', { role: 'table', 'aria-label': label },
 		h('div', { role: 'rowgroup' }, head('columnheader', T.columns[names])), body);
 	const add = (more) => {
 		remember(more);

@@ -2,23 +2,22 @@
 
 import { T } from './texts.js';
 import { post } from './api.js';
-import { bdi, button, card, field, h, latest, link, sign, textInput } from './dom.js';
+import { bdi, button, card, entityLink, field, h, latest, resourceLink, sign, textInput } from './dom.js';
 import { exact, limitText } from './format.js';
 import { limitList } from './levels.js';
 import { entityField, limitLines, scopeFields } from './limitform.js';
 import { guard } from './problem.js';
 import { canChange, state } from './state.js';
 
-// show shows the view.
 export function show({ main, params, signal, heading }) {
 	main.append(heading(T.changes));
 	if (!canChange()) {
-		main.append(h('p', { class: 'note' }, state.info.role === 'admin' ? T.needsWrite : T.needsAdmin));
+		main.append(h('p.note', state.info.role === 'admin' ? T.needsWrite : T.needsAdmin));
 		return;
 	}
 	const box = h('div');
 	const result = h('div', { 'aria-live': 'polite' });
-	const form = h('form', { class: 'card form', onsubmit: (e) => { e.preventDefault(); preview(); }, oninput: () => forget() });
+	const form = h('form.card.form', { onsubmit: (e) => { e.preventDefault(); preview(); }, oninput: () => forget() });
 	const action = h('select', { name: 'action', onchange: () => build() },
 		Object.entries(T.changeActions).map(([value, text]) => h('option', { value, selected: params.get('action') === value }, text)));
 	const next = latest(signal);
@@ -30,7 +29,7 @@ export function show({ main, params, signal, heading }) {
 	};
 	const build = () => {
 		fields = action.value === 'create_entity' ? entityForm(signal) : limitsForm(params, signal, action.value === 'set_limits', forget);
-		form.replaceChildren(field(T.change, action), ...fields.elements, h('div', { class: 'submit' }, h('button', { type: 'submit', class: 'primary' }, T.preview)));
+		form.replaceChildren(field(T.change, action), ...fields.elements, h('div.submit', h('button', { type: 'submit', class: 'primary' }, T.preview)));
 		box.replaceChildren();
 		forget();
 	};
@@ -45,11 +44,11 @@ export function show({ main, params, signal, heading }) {
 		const answer = await guard(box, () => post('api/change', change, signal));
 		confirm.disabled = false;
 		if (answer === undefined) return;
-		const subject = change.entity ? link('entity', { id: change.entity }, null, bdi(change.entity)) : change.resource ? link('resource', { name: change.resource }, null, bdi(change.resource)) : null;
-		result.replaceChildren(h('p', { class: 'note done', tabindex: -1 }, sign('✓'), ' ', T.changed[change.action], ' ', subject));
+		const subject = change.entity ? entityLink(change.entity) : change.resource ? resourceLink(change.resource) : null;
+		result.replaceChildren(h('p.note.done', { tabindex: -1 }, sign('✓'), ' ', T.changed[change.action], ' ', subject));
 		result.firstChild.focus();
 	};
-	main.append(h('p', { class: 'lead' }, T.changesLead), form, box, result);
+	main.append(h('p.lead', T.changesLead), form, box, result);
 	build();
 }
 
@@ -74,8 +73,8 @@ function entityForm(signal) {
 	const metadata = h('textarea', { name: 'metadata', rows: 3, spellcheck: 'false', class: 'id', placeholder: T.metadataExample });
 	return {
 		elements: [
-			h('div', { class: 'pair' }, field(T.id, id), field(T.displayName, name, T.optional)), parent.element,
-			h('label', { class: 'inline' }, cascade, ' ', T.cascadeLabel), field(T.metadata, metadata, T.metadataHint),
+			h('div.pair', field(T.id, id), field(T.displayName, name, T.optional)), parent.element,
+			h('label.inline', cascade, ' ', T.cascadeLabel), field(T.metadata, metadata, T.metadataHint),
 		],
 		value: () => ({ entity: id.value.trim(), name: name.value.trim(), parent: parent.input.value.trim(), cascade: cascade.checked, metadata: pairs(metadata.value) }),
 	};
@@ -89,19 +88,19 @@ function pairs(text) {
 }
 
 function previewCard(change, answer, confirm) {
-	const side = (title, limits) => h('div', { class: 'side' }, h('h3', null, title), limitList(limits));
+	const side = (title, limits) => h('div.side', h('h3', title), limitList(limits));
 	const effect = change.action === 'create_entity' ? [] : [
-		h('div', { class: 'compare' }, side(T.before, answer.before), sign('→'), side(T.after, answer.after)),
-		h('p', null, T.affects(exact(answer.affects ?? 0), exact(answer.scanned ?? 0), answer.done)),
-		h('ul', { class: 'reasons' }, (answer.examples ?? []).map(example)),
+		h('div.compare', side(T.before, answer.before), sign('→'), side(T.after, answer.after)),
+		h('p', T.affects(exact(answer.affects ?? 0), exact(answer.scanned ?? 0), answer.done)),
+		h('ul.reasons', (answer.examples ?? []).map(example)),
 	];
 	return card(T.previewTitle, ...effect,
-		h('ul', { class: 'reasons warnings' }, (answer.warnings ?? []).map((w) => h('li', null, sign('▲'), ' ', bdi(w)))),
+		h('ul.reasons.warnings', (answer.warnings ?? []).map((w) => h('li', sign('▲'), ' ', bdi(w)))),
 		button([T.changeActions[change.action], ` ${T.asPrincipal} `, h('bdi', { dir: 'auto' }, answer.principal || state.info.principal || T.ownIdentity)],
 			(e) => confirm(e.currentTarget), { class: `confirm ${change.action === 'delete_limits' ? 'danger' : 'primary'}` }));
 }
 
 function example(e) {
 	const text = (limits) => (limits?.length ? limits.map(limitText).join('; ') : T.noLimits);
-	return h('li', null, bdi(e.entity), ' · ', bdi(e.resource), ': ', bdi(text(e.from), 'muted'), ' → ', bdi(text(e.to)));
+	return h('li', bdi(e.entity), ' · ', bdi(e.resource), ': ', bdi(text(e.from), 'muted'), ' → ', bdi(text(e.to)));
 }

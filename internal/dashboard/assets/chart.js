@@ -22,13 +22,13 @@ export function ticks(most) {
 export function chart(title, points, signal) {
 	const total = points.reduce((sum, p) => sum + p.value, 0);
 	const peak = points.reduce((a, b) => (b.value > a.value ? b : a), points[0]);
-	const tip = h('output', { class: 'tip', hidden: true });
-	const canvas = h('div', { class: 'canvas' });
+	const tip = h('output.tip', { hidden: true });
+	const canvas = h('div.canvas');
 	const words = T.chartSummary(title, exact(total), exact(peak.value), peak.long);
-	const figure = h('figure', { class: 'chart' },
-		h('figcaption', null, h('bdi', { dir: 'auto' }, title), h('span', { class: 'muted', title: exact(total) }, T.chartTotal(compact(total)))),
-		h('div', { class: 'plot' }, canvas, tip),
-		h('details', null, h('summary', null, T.asTable), table(title, [T.time, { label: title, number: true }],
+	const figure = h('figure.chart',
+		h('figcaption', h('bdi', { dir: 'auto' }, title), h('span.muted', { title: exact(total) }, T.chartTotal(compact(total)))),
+		h('div.plot', canvas, tip),
+		h('details', h('summary', T.asTable), table(title, [T.time, { label: title, number: true }],
 			points.map((p) => [p.long, exact(p.value)]))));
 	let width = 0;
 	const draw = () => {
@@ -53,17 +53,17 @@ function paint(width, points, words, tip) {
 	const slot = innerWidth / points.length;
 	const grid = marks.map((m) => [
 		svg('line', { x1: edge.left, x2: width - edge.right, y1: y(m), y2: y(m), class: m ? 'grid-line' : 'base-line' }),
-		svg('text', { x: edge.left - 6, y: y(m) + 4, class: 'axis end' }, compact(m)),
+		svg('text.axis.end', { x: edge.left - 6, y: y(m) + 4 }, compact(m)),
 	]);
 	const stride = Math.ceil(points.length / Math.max(1, Math.floor(innerWidth / 56)));
-	const labels = points.map((p, i) => (i % stride ? null : svg('text', { x: edge.left + slot * (i + 0.5), y: height - 6, class: 'axis middle' }, p.label)));
+	const labels = points.map((p, i) => (i % stride ? null : svg('text.axis', { x: edge.left + slot * (i + 0.5), y: height - 6 }, p.label)));
 	const bars = points.map((p, i) => {
 		const x = edge.left + slot * i;
 		const gap = Math.min(6, slot * 0.2);
 		const size = Math.max(p.value > 0 ? 1.5 : 0, y(0) - y(p.value));
-		return svg('g', { class: 'column', role: 'img', tabindex: i === points.length - 1 ? 0 : -1, 'aria-label': `${p.long}: ${exact(p.value)}` },
-			svg('rect', { x, y: edge.top, width: slot, height: innerHeight, class: 'hit' }),
-			svg('rect', { x: x + gap / 2, y: y(0) - size, width: Math.max(1, slot - gap), height: size, rx: Math.min(2, slot / 4), class: 'column-bar' }));
+		return svg('g.column', { role: 'img', tabindex: i === points.length - 1 ? 0 : -1, 'aria-label': `${p.long}: ${exact(p.value)}` },
+			svg('rect.hit', { x, y: edge.top, width: slot, height: innerHeight }),
+			svg('rect.column-bar', { x: x + gap / 2, y: y(0) - size, width: Math.max(1, slot - gap), height: size, rx: Math.min(2, slot / 4) }));
 	});
 	const show = (i) => {
 		tip.hidden = i == null;

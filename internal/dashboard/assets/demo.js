@@ -7,22 +7,21 @@ import { compact, countdown, exact } from './format.js';
 
 const previewLength = 150;
 
-// demoPanel returns the panel.
 export function demoPanel(demo, signal) {
-	return h('details', { class: 'card demo', open: true },
-		h('summary', null, h('h2', null, T.tryRequest)),
-		h('div', { class: 'demo-parts' }, requestForm(demo, signal)), demo.traffic ? trafficLine(demo, signal) : null);
+	return h('details.card.demo', { open: true },
+		h('summary', h('h2', T.tryRequest)),
+		h('div.demo-parts', requestForm(demo, signal)), demo.traffic ? trafficLine(demo, signal) : null);
 }
 
 function requestForm(demo, signal) {
 	const key = h('select', { name: 'key' }, (demo.keys ?? []).map((k) => h('option', { value: k.key }, k.label || k.key)));
 	const model = h('select', { name: 'model' }, (demo.models ?? []).map((m) => h('option', { value: m }, m)));
-	const shown = h('output', { class: 'slider-value' }, '100');
+	const shown = h('output.slider-value', '100');
 	const most = h('input', { type: 'range', name: 'max_tokens', min: 50, max: 500, step: 50, value: 100, oninput: () => setText(shown, most.value) });
 	const message = h('textarea', { name: 'message', rows: 2, dir: 'auto', maxlength: 4000 }, T.demoMessage);
 	const stream = h('input', { type: 'checkbox', name: 'stream' });
 	const submit = h('button', { type: 'submit', class: 'primary' }, T.send);
-	const result = h('div', { class: 'demo-result', 'data-state': 'idle', role: 'status' }, h('p', { class: 'muted' }, T.demoIdle));
+	const result = h('div.demo-result', { 'data-state': 'idle', role: 'status' }, h('p.muted', T.demoIdle));
 	const next = latest(signal);
 	const send = async (event) => {
 		event.preventDefault();
@@ -33,13 +32,13 @@ function requestForm(demo, signal) {
 			result.dataset.state = state;
 			result.replaceChildren(...parts);
 		};
-		put('loading', h('p', { class: 'muted' }, T.sending));
+		put('loading', h('p.muted', T.sending));
 		try {
 			await ask(demo.chat, key.value, {
 				model: model.value, max_tokens: Number(most.value), messages: [{ role: 'user', content: message.value }], ...(stream.checked && { stream: true }),
 			}, put, inner);
 		} catch (err) {
-			if (err.name !== 'AbortError') put('refused', h('p', null, h('strong', null, T.unreachable)), h('p', null, T.unreachableDetail));
+			if (err.name !== 'AbortError') put('refused', h('p', h('strong', T.unreachable)), h('p', T.unreachableDetail));
 		}
 		submit.disabled = false;
 		setText(submit, T.send);
@@ -47,9 +46,9 @@ function requestForm(demo, signal) {
 	const slider = field(T.maxTokens, most);
 	slider.querySelector('label').append(' ', shown);
 	return [
-		h('form', { class: 'form', onsubmit: send },
-			h('div', { class: 'pair' }, field(T.apiKey, key), field(T.model, model), slider), field(T.message, message),
-			h('div', { class: 'submit' }, submit, h('label', { class: 'inline' }, stream, ' ', T.streamOption))),
+		h('form.form', { onsubmit: send },
+			h('div.pair', field(T.apiKey, key), field(T.model, model), slider), field(T.message, message),
+			h('div.submit', submit, h('label.inline', stream, ' ', T.streamOption))),
 		result,
 	];
 }
@@ -65,20 +64,20 @@ async function ask(url, key, body, put, signal) {
 }
 
 function failed(status, problem) {
-	return [h('p', null, h('strong', null, problem.title || T.failed(status))), problem.detail ? h('p', { dir: 'auto' }, problem.detail) : null].filter(Boolean);
+	return [h('p', h('strong', problem.title || T.failed(status))), problem.detail ? h('p', { dir: 'auto' }, problem.detail) : null].filter(Boolean);
 }
 
 function refused(body, signal) {
-	const left = h('strong', { class: 'countdown' });
-	const line = h('p', null, T.retryIn, ' ', left);
-	countdown(left, body.retry_after_seconds ?? 0, signal, () => line.replaceChildren(h('strong', null, T.retryNow)));
+	const left = h('strong.countdown');
+	const line = h('p', T.retryIn, ' ', left);
+	countdown(left, body.retry_after_seconds ?? 0, signal, () => line.replaceChildren(h('strong', T.retryNow)));
 	const over = (body.limits ?? []).filter((l) => l.exceeded);
 	return [
-		h('p', { class: 'verdict-line' }, sign('✕'), ' ', T.refused429),
-		h('ul', { class: 'reasons' }, over.map((l) => h('li', null, bdi(l.entity_id), ' · ', bdi(l.resource), ' · ', bdi(l.limit_name), ': ',
+		h('p.verdict-line', sign('✕'), ' ', T.refused429),
+		h('ul.reasons', over.map((l) => h('li', bdi(l.entity_id), ' · ', bdi(l.resource), ' · ', bdi(l.limit_name), ': ',
 			h('span', { title: T.refusal(exact(l.requested), exact(l.available), exact(l.capacity)) }, T.refusal(compact(l.requested), compact(l.available), compact(l.capacity)))))),
 		line,
-		body.message ? h('p', { class: 'muted', dir: 'auto' }, body.message) : null,
+		body.message ? h('p.muted', { dir: 'auto' }, body.message) : null,
 	].filter(Boolean);
 }
 
@@ -86,8 +85,8 @@ function admitted(body) {
 	const text = body.choices?.[0]?.message?.content ?? '';
 	const usage = body.usage ?? {};
 	return [
-		h('p', { class: 'verdict-line' }, sign('✓'), ' ', T.admitted),
-		h('p', null, bdi(body.model ?? ''), ' · ', T.tokens(exact(usage.prompt_tokens ?? 0), exact(usage.completion_tokens ?? 0), exact(usage.total_tokens ?? 0))),
+		h('p.verdict-line', sign('✓'), ' ', T.admitted),
+		h('p', bdi(body.model ?? ''), ' · ', T.tokens(exact(usage.prompt_tokens ?? 0), exact(usage.completion_tokens ?? 0), exact(usage.total_tokens ?? 0))),
 		h('blockquote', { dir: 'auto' }, text.length > previewLength ? `${text.slice(0, previewLength)}…` : text),
 	];
 }
@@ -118,8 +117,8 @@ function takeChunk(line, body) {
 }
 
 function trafficLine(demo, signal) {
-	const words = h('span', { class: 'traffic-words', role: 'status' });
-	const counts = h('span', { class: 'muted' });
+	const words = h('span.traffic-words', { role: 'status' });
+	const counts = h('span.muted');
 	const toggle = button('', () => change(), { class: 'quiet', disabled: true });
 	let paused = false;
 	const put = (answer) => {
@@ -133,5 +132,5 @@ function trafficLine(demo, signal) {
 	const change = () => post(demo.traffic, { paused: !paused }, signal).then(put, () => setText(words, T.unreachable));
 	load();
 	every(2000, signal, load);
-	return h('div', { class: 'traffic' }, words, toggle, counts);
+	return h('div.traffic', words, toggle, counts);
 }

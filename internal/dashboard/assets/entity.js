@@ -3,7 +3,7 @@
 import { T } from './texts.js';
 import { get } from './api.js';
 import { auditCard } from './audit.js';
-import { bdi, button, card, empty, h, link } from './dom.js';
+import { bdi, button, card, empty, entityLink, h, link } from './dom.js';
 import { bucketTable } from './bucket.js';
 import { dateTime } from './format.js';
 import { levelTable } from './levels.js';
@@ -11,14 +11,13 @@ import { guard } from './problem.js';
 import { canChange } from './state.js';
 import { usagePanel } from './usage.js';
 
-// show shows the view.
 export async function show({ main, params, signal, heading, title }) {
 	const id = params.get('id') ?? '';
 	title(T.entityTitle(id));
 	const box = h('div');
-	const crumb = h('p', { class: 'crumb' }, T.entity);
+	const crumb = h('p.crumb', T.entity);
 	const head = heading(bdi(id));
-	const rest = h('div', null, h('p', { class: 'loading' }, T.loading));
+	const rest = h('div', h('p.loading', T.loading));
 	main.append(crumb, head, box, rest);
 	const load = async () => {
 		const answer = await guard(box, () => get('api/entity', { id }, signal), load);
@@ -37,9 +36,9 @@ function lineage({ entity, ancestors }) {
 	const links = [];
 	for (let at = byID.get(entity?.parent); at; at = byID.get(at.parent)) {
 		byID.delete(at.entity);
-		links.unshift(link('entity', { id: at.entity }, null, bdi(at.name || at.entity, '', at.entity)), ' › ');
+		links.unshift(entityLink(at.entity, at.name), ' › ');
 	}
-	return links.length ? h('span', null, ': ', links) : '';
+	return links.length ? h('span', ': ', links) : '';
 }
 
 function parts(id, answer, signal) {
@@ -64,14 +63,14 @@ function forced(answer, level) {
 }
 
 function facts(id, entity) {
-	const list = h('dl', { class: 'facts-list' });
-	const add = (term, ...value) => list.append(h('div', null, h('dt', null, term), h('dd', null, ...value)));
+	const list = h('dl.facts-list');
+	const add = (term, ...value) => list.append(h('div', h('dt', term), h('dd', ...value)));
 	add(T.id, bdi(id, 'id'));
 	if (!entity) {
 		add(T.record, T.noRecord);
 		return list;
 	}
-	add(T.parent, entity.parent ? link('entity', { id: entity.parent }, null, bdi(entity.parent)) : T.none);
+	add(T.parent, entity.parent ? entityLink(entity.parent) : T.none);
 	if (entity.parent) add(T.cascade, entity.cascade ? T.cascadeYes : T.cascadeNo);
 	add(T.created, dateTime(entity.created_at));
 	for (const [key, value] of Object.entries(entity.metadata ?? {})) add(bdi(key), bdi(value));
@@ -79,7 +78,7 @@ function facts(id, entity) {
 }
 
 function actions(id, resource) {
-	return h('p', { class: 'actions' },
+	return h('p.actions',
 		link('explain', { entity: id, resource }, { class: 'button' }, T.explainThis),
 		link('what-if', { entity: id, resource }, { class: 'button' }, T.whatIfThis),
 		canChange() && link('changes', { entity: id, resource }, { class: 'button' }, T.changeThis));
@@ -87,7 +86,7 @@ function actions(id, resource) {
 
 function children(id, signal, watching) {
 	const box = h('div');
-	const list = h('ul', { class: 'children' });
+	const list = h('ul.children');
 	const more = button(T.showMore, () => load(), { class: 'more', hidden: true });
 	const element = card(T.childrenTitle, box, list, more);
 	element.hidden = true;
@@ -101,7 +100,7 @@ function children(id, signal, watching) {
 		more.hidden = !after;
 		const used = new Set(page.rows.map((r) => r.entity));
 		list.append(...page.children.filter((c) => !used.has(c.entity)).map((c) => h('li', null,
-			link('entity', { id: c.entity }, null, bdi(c.name || c.entity, '', c.entity)), ' ', h('span', { class: 'muted' }, T.noBucketYet))));
+			entityLink(c.entity, c.name), ' ', h('span.muted', T.noBucketYet))));
 		if (rows) rows.add(page.rows);
 		else if (page.rows.length) {
 			rows = bucketTable(T.childrenTitle, page.rows, { names: 'both', signal, watching });

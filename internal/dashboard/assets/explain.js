@@ -2,13 +2,12 @@
 
 import { T } from './texts.js';
 import { post } from './api.js';
-import { address, bdi, card, field, h, latest, link, numberInput, sign, table, textInput } from './dom.js';
+import { address, bdi, card, entityLink, field, h, latest, numberInput, sign, table, textInput } from './dom.js';
 import { compact, countdown, exact } from './format.js';
 import { levelName, levelTable } from './levels.js';
 import { Lines, scopeFields } from './limitform.js';
 import { guard } from './problem.js';
 
-// show shows the view.
 export function show({ main, params, signal, heading }) {
 	const lines = new Lines(T.amounts, T.addAmount, ([name, amount] = ['', 1]) => [
 		field(T.limit, textInput({ name: 'name', value: name, required: true })), field(T.amount, numberInput('amount', amount, 0)),
@@ -32,8 +31,8 @@ export function show({ main, params, signal, heading }) {
 		submit.disabled = false;
 		result.replaceChildren(...(answer ? verdict(answer, inner, ask) : []));
 	};
-	main.append(heading(T.explain), h('p', { class: 'lead' }, T.explainLead),
-		h('form', { class: 'card form', onsubmit: (e) => { e.preventDefault(); ask(); } }, scope.element, lines.element, h('div', { class: 'submit' }, submit)), box, result);
+	main.append(heading(T.explain), h('p.lead', T.explainLead),
+		h('form.card.form', { onsubmit: (e) => { e.preventDefault(); ask(); } }, scope.element, lines.element, h('div.submit', submit)), box, result);
 	if (given.length && scope.value().entity && scope.value().resource) ask();
 }
 
@@ -46,8 +45,8 @@ function parseAmounts(text) {
 
 function verdict(answer, signal, ask) {
 	const kind = answer.admitted ? 'fits' : answer.never_fits ? 'never' : 'waits';
-	const left = h('span', { class: 'countdown' });
-	const line = h('p', { class: 'verdict-line' }, sign(kind === 'fits' ? '✓' : '✕'), ' ', T.verdicts[kind], kind === 'waits' ? [` ${T.fitsIn} `, left] : null);
+	const left = h('span.countdown');
+	const line = h('p.verdict-line', sign(kind === 'fits' ? '✓' : '✕'), ' ', T.verdicts[kind], kind === 'waits' ? [` ${T.fitsIn} `, left] : null);
 	if (kind === 'waits') {
 		countdown(left, answer.retry_after_seconds, signal, () => {
 			line.replaceChildren(sign('✓'), ' ', T.fitsNow);
@@ -55,8 +54,8 @@ function verdict(answer, signal, ask) {
 		});
 	}
 	return [
-		h('section', { class: `card verdict ${kind}`, 'data-verdict': kind }, h('h2', { class: 'hidden' }, T.verdict), line,
-			h('ul', { class: 'reasons' }, (answer.reasons ?? []).map((r) => h('li', null, bdi(r))))),
+		h('section', { class: `card verdict ${kind}`, 'data-verdict': kind }, h('h2.hidden', T.verdict), line,
+			h('ul.reasons', (answer.reasons ?? []).map((r) => h('li', bdi(r))))),
 		card(T.byLimit, limits(answer, signal)),
 		card(T.limitsByLevel, levelTable(answer.levels ?? [], (l) => (l.in_force ? [] : null))),
 	];
@@ -66,15 +65,15 @@ function limits(answer, signal) {
 	const number = (label) => ({ label, number: true });
 	const short = (n) => h('span', { title: exact(n) }, compact(n));
 	return table(T.byLimit, [T.entity, T.limit, number(T.requested), number(T.available), number(T.capacity), T.source, T.verdict], (answer.limits ?? []).map((l) => [
-		link('entity', { id: l.entity_id }, null, bdi(l.entity_id)), bdi(l.limit_name), short(l.requested), short(l.available), short(l.capacity), levelName(l.source), status(l, signal),
+		entityLink(l.entity_id), bdi(l.limit_name), short(l.requested), short(l.available), short(l.capacity), levelName(l.source), status(l, signal),
 	]));
 }
 
 function status(l, signal) {
-	if (l.never_fits) return h('span', { class: 'use red' }, sign('✕'), T.neverFits);
-	if (!l.exceeded) return h('span', { class: 'use green' }, sign('✓'), T.fits);
-	const left = h('span', { class: 'countdown' });
-	const element = h('span', { class: 'use red' }, sign('✕'), `${T.fitsIn} `, left);
+	if (l.never_fits) return h('span.use.red', sign('✕'), T.neverFits);
+	if (!l.exceeded) return h('span.use.green', sign('✓'), T.fits);
+	const left = h('span.countdown');
+	const element = h('span.use.red', sign('✕'), `${T.fitsIn} `, left);
 	countdown(left, l.retry_after_seconds, signal, () => {
 		element.className = 'use green';
 		element.replaceChildren(sign('✓'), T.fitsNow);

@@ -5,7 +5,6 @@ import { T } from './texts.js';
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 3 });
 const suffixes = [[1e12, 'T'], [1e9, 'B'], [1e6, 'M'], [1e3, 'K']];
 
-// exact returns all digits of a number.
 export function exact(n) {
 	return whole.format(n).replace('-', '−');
 }
@@ -46,13 +45,11 @@ export function duration(seconds) {
 
 const periods = { 1: T.second, 60: T.minute, 3600: T.hour, 86400: T.day };
 
-// refill returns an amount for each period.
 export function refill(limit) {
 	const seconds = limit.refill_period_seconds;
 	return T.per(compact(limit.refill_amount), periods[seconds] ?? duration(seconds));
 }
 
-// limitText returns a limit in a few words.
 export function limitText(limit) {
 	const burst = limit.capacity === limit.refill_amount ? '' : `, ${T.capacityOf(compact(limit.capacity))}`;
 	return `${limit.name} ${refill(limit)}${burst}`;
@@ -66,12 +63,10 @@ export function setServerTime(text) {
 	if (!Number.isNaN(at)) skew = at - Date.now();
 }
 
-// now returns the time of the server.
 export function now() {
 	return Date.now() + skew;
 }
 
-// ago returns how long a time is past.
 export function ago(text) {
 	const at = Date.parse(text);
 	if (Number.isNaN(at) || at <= 0) return '–';
@@ -83,7 +78,6 @@ export function ago(text) {
 
 const pad = (n) => String(n).padStart(2, '0');
 
-// clock returns the time of a day.
 export function clock(date) {
 	return `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`;
 }

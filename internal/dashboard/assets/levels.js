@@ -5,13 +5,11 @@ import { get } from './api.js';
 import { bdi, h, sign, table } from './dom.js';
 import { limitText } from './format.js';
 
-// limitList returns limits, one on each line.
 export function limitList(limits) {
-	if (!limits?.length) return h('span', { class: 'muted' }, T.noLimits);
-	return h('ul', null, limits.map((l) => h('li', null, bdi(limitText(l)))));
+	if (!limits?.length) return h('span.muted', T.noLimits);
+	return h('ul', limits.map((l) => h('li', bdi(limitText(l)))));
 }
 
-// levelName returns a level in words.
 export function levelName(level) {
 	return T.sources[level] ?? level ?? '–';
 }
@@ -23,7 +21,7 @@ export function levelTable(levels, inForce) {
 		const entity = l.entity ?? l.entity_id;
 		return [
 			levelName(l.level), entity ? bdi(entity) : T.all, l.resource && l.resource !== '_default_' ? bdi(l.resource) : T.all, limitList(l.limits),
-			resources ? h('span', { class: 'force' }, sign('✓'), ' ', T.inForce, resources.map((r, i) => [i ? ', ' : ` ${T.inForceFor} `, bdi(r)])) : '–',
+			resources ? h('span.force', sign('✓'), ' ', T.inForce, resources.map((r, i) => [i ? ', ' : ` ${T.inForceFor} `, bdi(r)])) : '–',
 		];
 	}));
 }

@@ -12,7 +12,7 @@ function suggesting(label, hint, attributes, values) {
 	const put = (all) => list.replaceChildren(...all.slice(0, 50).map((v) => h('option', { value: v })));
 	put(values);
 	const input = textInput({ list: list.id, ...attributes });
-	return { element: h('div', null, field(label, input, hint), list), input, put };
+	return { element: h('div', field(label, input, hint), list), input, put };
 }
 
 // entityField returns a field for an ID, which suggests entities while one types.
@@ -54,7 +54,7 @@ export function scopeFields(params, signal, { required, begin, edited }) {
 	entity.input.addEventListener('change', fill);
 	resource.input.addEventListener('change', fill);
 	fill();
-	return { element: h('div', { class: 'pair' }, entity.element, resource.element), value };
+	return { element: h('div.pair', entity.element, resource.element), value };
 }
 
 const periods = [1, 60, 3600, 86400];
@@ -64,8 +64,8 @@ export class Lines {
 	constructor(title, addLabel, make) {
 		this.make = make;
 		this.edited = false;
-		this.rows = h('div', { class: 'lines', oninput: () => { this.edited = true; } });
-		this.element = h('fieldset', null, h('legend', null, title), this.rows, button(addLabel, () => this.add().querySelector('input').focus(), { class: 'quiet' }));
+		this.rows = h('div.lines', { oninput: () => { this.edited = true; } });
+		this.element = h('fieldset', h('legend', title), this.rows, button(addLabel, () => this.add().querySelector('input').focus(), { class: 'quiet' }));
 	}
 
 	set(items) {
@@ -74,7 +74,7 @@ export class Lines {
 	}
 
 	add(item) {
-		const row = h('div', { class: 'line' }, this.make(item), button('✕', () => {
+		const row = h('div.line', this.make(item), button('✕', () => {
 			this.edited = true;
 			row.remove();
 		}, { class: 'quiet remove', 'aria-label': T.removeLine, title: T.removeLine }));
@@ -87,7 +87,6 @@ export class Lines {
 	}
 }
 
-// limitLines edits limits.
 export function limitLines() {
 	const lines = new Lines(T.limits, T.addLimit, (limit) => {
 		const seconds = limit?.refill_period_seconds ?? 60;

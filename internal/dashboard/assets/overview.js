@@ -2,7 +2,7 @@
 
 import { T } from './texts.js';
 import { get } from './api.js';
-import { address, bdi, button, every, h, latest, link, segments, setAttribute, setText } from './dom.js';
+import { address, bdi, button, entityLink, every, h, latest, segments, setAttribute, setText } from './dom.js';
 import { badge, BucketRow, head, level, worst } from './bucket.js';
 import { demoPanel } from './demo.js';
 import { exact } from './format.js';
@@ -17,7 +17,6 @@ const pageSize = 100;
 // kept survives a visit to another view, so that going back is instant.
 const kept = { tree: new Tree(), collapsed: new Set(), next: '', loaded: false, order: 'name', search: '', tightest: [], scanned: 0, done: false, active: '' };
 
-// show shows the view.
 export function show({ main, params, signal, heading }) {
 	return new Overview(main, params, signal, heading);
 }
@@ -44,18 +43,18 @@ class Overview {
 			type: 'search', id: 'search', placeholder: T.search, value: kept.search, autocomplete: 'off', spellcheck: 'false', maxlength: 256, oninput: () => this.typed(),
 		});
 		this.fold = button('', () => this.foldAll(), { class: 'quiet' });
-		this.summary = h('p', { class: 'summary', role: 'status' });
+		this.summary = h('p.summary', { role: 'status' });
 		this.trouble = h('div');
-		this.body = h('div', { class: 'rows', role: 'rowgroup', tabindex: -1 });
-		this.grid = h('div', { class: 'grid tree', role: 'treegrid', 'aria-label': T.overview, onkeydown: (e) => this.key(e), onclick: (e) => this.click(e) },
+		this.body = h('div.rows', { role: 'rowgroup', tabindex: -1 });
+		this.grid = h('div.grid.tree', { role: 'treegrid', 'aria-label': T.overview, onkeydown: (e) => this.key(e), onclick: (e) => this.click(e) },
 			h('div', { role: 'rowgroup', class: 'head-group' }, head('columnheader', T.columns.both)), this.body);
 		this.more = button(T.showMore, () => this.loadNames(this.running, false), { class: 'more', hidden: true });
-		this.empty = h('div', { class: 'empty', hidden: true });
+		this.empty = h('div.empty', { hidden: true });
 		const orders = segments(T.order, T.orders, kept.order, (o) => this.setOrder(o));
-		main.append(h('div', { class: 'title-line' }, heading(T.overview), this.summary));
+		main.append(h('div.title-line', heading(T.overview), this.summary));
 		if (state.info.demo) main.append(demoPanel(state.info.demo, this.signal));
-		main.append(h('div', { class: 'tools' },
-			h('label', { class: 'hidden', for: 'search' }, T.search), this.input, orders, this.fold), this.trouble, this.grid, this.empty, this.more);
+		main.append(h('div.tools',
+			h('label.hidden', { for: 'search' }, T.search), this.input, orders, this.fold), this.trouble, this.grid, this.empty, this.more);
 		this.list = new Windowed(this.body, {
 			create: (item, i) => this.create(item, i), change: (part, item, i) => this.change(part, item, i),
 			visible: (items) => this.visible(items), signal: this.signal,
@@ -287,15 +286,14 @@ class Overview {
 	}
 }
 
-// EntityRow shows an entity above its buckets and children.
 class EntityRow {
 	constructor(item) {
 		this.fold = button(h('span', { 'aria-hidden': 'true' }, '›'), null, { class: 'fold', tabindex: -1 });
-		this.name = h('span', { class: 'names' });
-		this.facts = h('span', { class: 'facts' });
-		this.use = h('span', { class: 'uses' });
-		this.element = h('div', { class: 'row entity', role: 'row', 'data-entity': item.id },
-			h('div', { class: 'cell', role: 'gridcell', 'aria-colspan': 4 }, this.fold, this.name, this.facts, this.use));
+		this.name = h('span.names');
+		this.facts = h('span.facts');
+		this.use = h('span.uses');
+		this.element = h('div.row.entity', { role: 'row', 'data-entity': item.id },
+			h('div.cell', { role: 'gridcell', 'aria-colspan': 4 }, this.fold, this.name, this.facts, this.use));
 	}
 
 	update(item) {
@@ -306,7 +304,7 @@ class EntityRow {
 		const label = `${node.name}\n${item.id}`;
 		if (this.label !== label) {
 			this.label = label;
-			this.name.replaceChildren(link('entity', { id: item.id }, { class: 'who', tabindex: -1 }, bdi(node.name || item.id)), node.name && node.name !== item.id ? bdi(item.id, 'id') : '');
+			this.name.replaceChildren(entityLink(item.id, node.name, { class: 'who', tabindex: -1 }), node.name && node.name !== item.id ? bdi(item.id, 'id') : '');
 		}
 		const facts = [item.children ? T.children(item.children) : '', node.parent && node.cascade ? T.cascades : ''].filter(Boolean);
 		setText(this.facts, facts.join(' · '));

@@ -3,13 +3,12 @@
 import { T } from './texts.js';
 import { get } from './api.js';
 import { auditCard } from './audit.js';
-import { badge, bucketTable } from './bucket.js';
-import { bdi, card, empty, every, h, link } from './dom.js';
-import { compact, exact, limitText, percent } from './format.js';
+import { badge, bucketTable, Meter } from './bucket.js';
+import { bdi, card, empty, every, h, link, resourceLink } from './dom.js';
+import { compact, exact, limitText } from './format.js';
 import { guard } from './problem.js';
 import { canChange } from './state.js';
 
-// show shows the view.
 export async function show(context) {
 	const name = context.params.get('name');
 	if (name == null) await list(context);
@@ -23,7 +22,7 @@ async function list({ main, signal, heading }) {
 		const answer = await guard(box, () => get('api/resources', null, signal), load);
 		if (!answer) return;
 		main.append(answer.resources?.length
-			? h('ul', { class: 'tiles' }, answer.resources.map((n) => h('li', null, link('resource', { name: n }, null, bdi(n)))))
+			? h('ul.chips.tiles', answer.resources.map((n) => h('li', resourceLink(n))))
 			: empty(T.noResources));
 	};
 	await load();
@@ -32,12 +31,12 @@ async function list({ main, signal, heading }) {
 async function one({ main, signal, heading, title }, name) {
 	title(T.resourceTitle(name));
 	const box = h('div');
-	const totals = h('div', { class: 'totals' });
-	const note = h('p', { class: 'summary', role: 'status' }, T.loading);
+	const totals = h('div.totals');
+	const note = h('p.summary', { role: 'status' }, T.loading);
 	const top = h('div');
 	const defaults = h('div');
-	const rest = h('div', null, card(T.overAll, note, totals), card(T.topTen, top), card(T.defaults, defaults), auditCard(`$RESOURCE:${name}`, signal));
-	main.append(h('p', { class: 'crumb' }, link('resource', null, null, T.resources), ' ›'), heading(bdi(name)), box, rest);
+	const rest = h('div', card(T.overAll, note, totals), card(T.topTen, top), card(T.defaults, defaults), auditCard(`$RESOURCE:${name}`, signal));
+	main.append(h('p.crumb', link('resource', null, T.resources), ' ›'), heading(bdi(name)), box, rest);
 	const watching = new Set();
 	let rows = null;
 	let shown = '';
@@ -67,20 +66,19 @@ async function one({ main, signal, heading, title }, name) {
 
 function total(limit) {
 	const used = Math.min(100, Math.max(0, limit.used_percent));
-	const fill = h('span', { class: 'bar-fill' });
-	fill.style.transform = `scaleX(${used / 100})`;
+	const meter = new Meter();
 	const words = T.availableExact(exact(limit.available), exact(limit.capacity), '');
 	const use = badge({ ...limit, debt: 0 });
-	return h('div', { class: 'total', 'data-level': use.dataset.level, title: words },
+	meter.update(limit.name, used, words);
+	return h('div.total', { 'data-level': use.dataset.level, title: words },
 		bdi(limit.name, 'limit-name'),
-		h('strong', null, compact(limit.available), h('span', { class: 'muted' }, ` / ${compact(limit.capacity)}`)),
-		h('span', { class: 'bar', role: 'meter', 'aria-label': limit.name, 'aria-valuemin': 0, 'aria-valuemax': 100, 'aria-valuenow': Math.floor(used), 'aria-valuetext': `${percent(used)} ${T.used}, ${words}` }, fill),
-		use);
+		h('strong', compact(limit.available), h('span.muted', ` / ${compact(limit.capacity)}`)),
+		meter.element, use);
 }
 
 function defaultLimits(name, limits) {
 	return [
-		limits?.length ? h('ul', { class: 'chips' }, limits.map((l) => h('li', null, bdi(limitText(l))))) : empty(T.noDefaults),
-		canChange() ? h('p', { class: 'actions' }, link('changes', { resource: name }, { class: 'button' }, T.changeDefaults)) : '',
+		limits?.length ? h('ul.chips', limits.map((l) => h('li', bdi(limitText(l))))) : empty(T.noDefaults),
+		canChange() ? h('p.actions', link('changes', { resource: name }, { class: 'button' }, T.changeDefaults)) : '',
 	];
 }

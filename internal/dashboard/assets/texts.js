@@ -36,11 +36,12 @@ export const T = {
 	readBudget: 'Read budget',
 	budget: (used, most) => `${used} of ${most} read units a second`,
 	lastUpdate: 'Last update',
-	roles: { read: 'may read', admin: 'may change' },
+	mayRead: 'read only',
+	mayChange: 'may change',
 
 	// Units.
 	second: 's', minute: 'min', hour: 'h', day: 'd',
-	centuries: 'more than a century',
+	centuries: '> 100 years',
 	per: (amount, period) => `${amount} / ${period}`,
 	ago: (time) => `${time} ago`,
 	justNow: 'just now',

@@ -11,7 +11,6 @@ export class Tree {
 		this.rows = new Map();
 	}
 
-	// merge adds the rows and ancestors of a page.
 	merge(rows, ancestors) {
 		for (const a of ancestors ?? []) this.node(a.entity, a);
 		for (const row of rows) {
@@ -29,7 +28,6 @@ export class Tree {
 		return true;
 	}
 
-	// remove forgets a bucket.
 	remove(entity, resource) {
 		this.nodes.get(entity)?.buckets.delete(resource);
 		return this.rows.delete(keyOf(entity, resource));
@@ -88,7 +86,6 @@ export class Tree {
 	}
 }
 
-// bucketLine returns the line of a bucket.
 export function bucketLine(row, depth) {
 	return { key: keyOf(row.entity, row.resource), kind: 'bucket', shape: `bucket${row.limits.length}`, row, depth };
 }

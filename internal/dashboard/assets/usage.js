@@ -18,9 +18,8 @@ const windows = {
 	monthly: { count: 12, start: (d, back) => utc(d, back, 1, 0), label: month, long: month },
 };
 
-// usagePanel shows charts of an entity, by resource and window.
 export function usagePanel(entity, resources, signal) {
-	const charts = h('div', { class: 'charts' });
+	const charts = h('div.charts');
 	const box = h('div');
 	const next = latest(signal);
 	let kind = 'hourly';
@@ -32,7 +31,7 @@ export function usagePanel(entity, resources, signal) {
 		if (answer) charts.replaceChildren(...draw(answer.snapshots ?? [], kind, signal));
 	};
 	load();
-	return h('div', null, h('div', { class: 'tools' }, resource, segments(T.window, T.windows, kind, (w) => { kind = w; load(); })), box, charts);
+	return h('div', h('div.tools', resource, segments(T.window, T.windows, kind, (w) => { kind = w; load(); })), box, charts);
 }
 
 function draw(snapshots, kind, signal) {

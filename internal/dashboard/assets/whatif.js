@@ -2,7 +2,7 @@
 
 import { T } from './texts.js';
 import { post } from './api.js';
-import { bdi, button, card, field, h, latest, link, numberInput, segments, sign, table } from './dom.js';
+import { bdi, button, card, entityLink, field, h, latest, numberInput, segments, sign, table } from './dom.js';
 import { compact, dateTime, exact, limitText } from './format.js';
 import { limitLines, scopeFields } from './limitform.js';
 import { guard } from './problem.js';
@@ -10,7 +10,6 @@ import { guard } from './problem.js';
 const largest = 1 << 20;
 const shownAtOnce = 200;
 
-// show shows the view.
 export function show({ main, params, signal, heading }) {
 	const box = h('div');
 	const result = h('div', { 'aria-live': 'polite' });
@@ -33,7 +32,7 @@ export function show({ main, params, signal, heading }) {
 	days.max = 90;
 	const submit = h('button', { type: 'submit', class: 'primary' }, T.whatIfButton);
 	let mode = 'scope';
-	const body = h('div', { class: 'form' }, forms.scope);
+	const body = h('div.form', forms.scope);
 	const modes = segments(T.proposal, T.modes, mode, (next) => {
 		mode = next;
 		body.replaceChildren(...forms[mode]);
@@ -50,19 +49,19 @@ export function show({ main, params, signal, heading }) {
 		submit.textContent = T.whatIfButton;
 		result.replaceChildren(...(report ? reportParts(report) : []));
 	};
-	main.append(heading(T.whatIf), h('p', { class: 'lead' }, T.whatIfLead),
-		h('p', { class: 'note' }, h('strong', null, T.lowerBound), ' ', T.lowerBoundWhy),
-		h('form', { class: 'card form', onsubmit: (e) => { e.preventDefault(); ask(); } }, modes, body, h('div', { class: 'submit' }, field(T.days, days), submit)), box, result);
+	main.append(heading(T.whatIf), h('p.lead', T.whatIfLead),
+		h('p.note', h('strong', T.lowerBound), ' ', T.lowerBoundWhy),
+		h('form.card.form', { onsubmit: (e) => { e.preventDefault(); ask(); } }, modes, body, h('div.submit', field(T.days, days), submit)), box, result);
 }
 
 function reportParts(report) {
 	const rows = report.rows ?? [];
 	const good = !report.entities_over;
 	const head = h('section', { class: `card verdict ${good ? 'fits' : 'waits'}`, 'data-verdict': good ? 'fits' : 'waits' },
-		h('h2', null, sign(good ? '✓' : '✕'), ' ', good ? T.whatIfGood(exact(report.entities)) : T.whatIfBad(exact(report.entities_over), exact(report.entities))),
-		h('p', null, T.whatIfSaw(exact(report.snapshots), report.first && dateTime(report.first), report.last && dateTime(report.last))),
-		report.complete ? null : h('p', null, h('strong', null, T.whatIfStopped)),
-		report.unseen?.length ? h('p', null, T.whatIfUnseen, report.unseen.map((n, i) => [i ? ', ' : ' ', bdi(n)])) : null);
+		h('h2', sign(good ? '✓' : '✕'), ' ', good ? T.whatIfGood(exact(report.entities)) : T.whatIfBad(exact(report.entities_over), exact(report.entities))),
+		h('p', T.whatIfSaw(exact(report.snapshots), report.first && dateTime(report.first), report.last && dateTime(report.last))),
+		report.complete ? null : h('p', h('strong', T.whatIfStopped)),
+		report.unseen?.length ? h('p', T.whatIfUnseen, report.unseen.map((n, i) => [i ? ', ' : ' ', bdi(n)])) : null);
 	if (!rows.length) return [head];
 	const body = h('div');
 	const number = (label) => ({ label, number: true });
@@ -73,19 +72,19 @@ function reportParts(report) {
 	};
 	const more = button(T.showAll(exact(rows.length)), () => draw(rows.length), { class: 'more' });
 	draw(Math.min(shownAtOnce, rows.length));
-	return [head, card(T.report, body, more, report.more ? h('p', { class: 'muted' }, T.leftOut(exact(report.more))) : null)];
+	return [head, card(T.report, body, more, report.more ? h('p.muted', T.leftOut(exact(report.more))) : null)];
 }
 
 function reportRow(r) {
 	const bad = r.tokens_over > r.tokens_over_now;
 	const number = (n) => h('span', { title: exact(n) }, T.atLeast(compact(n)));
 	return [
-		link('entity', { id: r.entity_id }, null, bdi(r.entity_id)), bdi(r.resource),
-		r.current ? bdi(limitText(r.current)) : h('span', null, bdi(r.limit), ': ', T.none),
-		r.proposed ? bdi(limitText(r.proposed)) : h('span', { class: 'use red' }, sign('✕'), T.goes),
+		entityLink(r.entity_id), bdi(r.resource),
+		r.current ? bdi(limitText(r.current)) : h('span', bdi(r.limit), ': ', T.none),
+		r.proposed ? bdi(limitText(r.proposed)) : h('span.use.red', sign('✕'), T.goes),
 		T.hoursOf(exact(r.hours_over), exact(r.hours_used)),
 		h('span', { class: bad ? 'use red' : 'muted' }, bad ? sign('▲') : null, number(r.tokens_over)),
 		r.calls_over == null ? '–' : number(r.calls_over),
-		r.worst ? h('span', { class: 'nowrap', title: T.worstTitle(exact(r.worst_used), exact(r.worst_over)) }, dateTime(r.worst).slice(0, 16)) : '–',
+		r.worst ? h('span.nowrap', { title: T.worstTitle(exact(r.worst_used), exact(r.worst_over)) }, dateTime(r.worst).slice(0, 16)) : '–',
 	];
 }

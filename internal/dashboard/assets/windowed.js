@@ -20,7 +20,6 @@ export class Windowed {
 		addEventListener('resize', later, { passive: true, signal });
 	}
 
-	// set replaces the items.
 	set(items) {
 		this.items = items;
 		this.index = new Map(items.map((item, i) => [item.key, i]));
