@@ -144,7 +144,7 @@ func (h *Handler) start(f func()) bool {
 
 // ServeHTTP answers a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	protect(w.Header())
+	protect(w.Header(), r)
 	if err := h.admit(r); err != nil {
 		h.fail(w, err)
 		return

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -142,7 +143,15 @@ func (c *call) addLevels(v *EntityView, id string) error {
 	if len(v.Resources) == 0 {
 		return c.addGeneralLevels(v, id)
 	}
+	slices.SortStableFunc(v.Levels, func(a, b Level) int { // by precedence
+		return cmp.Or(cmp.Compare(rank(a.Source), rank(b.Source)), cmp.Compare(a.Resource, b.Resource))
+	})
 	return nil
+}
+
+// rank returns the place of a level in the order of precedence.
+func rank(s Source) int {
+	return slices.Index([]string{"entity", "entity_default", "resource", "system"}, s.Level)
 }
 
 // addGeneralLevels adds the levels that hold for all resources.

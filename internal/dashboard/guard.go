@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,14 +13,27 @@ import (
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 
-// protect sets the fields that every answer has.
-func protect(h http.Header) {
+// protect sets the fields that every answer has. Browsers complain about
+// Cross-Origin-Opener-Policy from an origin that they do not trust.
+func protect(h http.Header, r *http.Request) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	if r.TLS != nil || loopback(r.Host) {
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	}
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
+}
+
+// loopback reports whether a Host field names this machine.
+func loopback(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = strings.Trim(hostport, "[]")
+	}
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 var (

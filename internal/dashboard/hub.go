@@ -21,7 +21,8 @@ type hub struct {
 	cells   map[limiter.Scope]*cell
 	version uint64 // of the last change of a cell
 	running bool   // the poller
-	status  Status // the last one sent
+	status  Status
+	changes uint64 // of the status
 }
 
 // cell is a row that is watched.
@@ -31,18 +32,15 @@ type cell struct {
 	version  uint64 // of the last change; 0 if it was never read
 }
 
-// viewer is a stream that is open.
+// viewer is a stream that is open. What changed for a viewer is collected when the
+// stream can take it, so that a slow viewer gets fewer events and holds no queue.
 type viewer struct {
-	id      string
-	by      *login
-	queue   chan []byte              // events
-	dropped chan struct{}            // closed if the viewer does not read its queue
-	sent    map[limiter.Scope]uint64 // the version of each watched row that was queued
-	lost    bool                     // dropped is closed
+	id     string
+	by     *login
+	notify chan struct{}            // has room for one; there may be something to collect
+	sent   map[limiter.Scope]uint64 // the version of each watched row that was collected; guarded by hub.mu
+	status uint64                   // the version of the status that was collected; guarded by hub.mu
 }
-
-// maxQueue bounds the events that wait for a viewer, who is dropped beyond.
-const maxQueue = 64
 
 // Status describes the reader of a namespace, as JSON.
 type Status struct {
@@ -55,7 +53,7 @@ type Status struct {
 func newHub(s *space) *hub {
 	return &hub{
 		s: s, wake: make(chan struct{}, 1), viewers: map[string]*viewer{}, cells: map[limiter.Scope]*cell{},
-		status: Status{Interval: s.pace.interval.Milliseconds()},
+		status: Status{Interval: s.pace.interval.Milliseconds()}, changes: 1,
 	}
 }
 
@@ -64,8 +62,7 @@ func (h *hub) join(by *login) (*viewer, error) {
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails
 	v := &viewer{
-		id: hex.EncodeToString(id), by: by, queue: make(chan []byte, maxQueue), dropped: make(chan struct{}),
-		sent: map[limiter.Scope]uint64{},
+		id: hex.EncodeToString(id), by: by, notify: make(chan struct{}, 1), sent: map[limiter.Scope]uint64{},
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,10 +76,7 @@ func (h *hub) join(by *login) (*viewer, error) {
 		h.running = true
 	}
 	h.viewers[v.id] = v
-	v.push(newEvent("hello", struct {
-		ID string `json:"id"`
-	}{v.id}))
-	h.sendStatus(h.status, true)
+	signal(v.notify)
 	return v, nil
 }
 
@@ -95,13 +89,13 @@ func (h *hub) leave(v *viewer) {
 		h.release(key)
 	}
 	v.sent = nil
-	h.sendStatus(h.status, false)
 	if len(h.viewers) == 0 {
-		h.signal()
+		signal(h.wake)
 	}
 }
 
-// watch replaces what a viewer watches. Rows that are known are sent at once.
+// watch replaces what a viewer watches, and reports whether the session has such a
+// viewer. Rows that are known are sent at once.
 func (h *hub) watch(id string, by *login, keys []limiter.Scope) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -133,9 +127,9 @@ func (h *hub) watch(id string, by *login, keys []limiter.Scope) bool {
 	for key := range before {
 		h.release(key)
 	}
-	h.publish(v, keys)
+	signal(v.notify) // rows that are known already
 	if fresh {
-		h.signal()
+		signal(h.wake)
 	}
 	return true
 }
@@ -149,10 +143,10 @@ func (h *hub) release(key limiter.Scope) {
 	}
 }
 
-// signal wakes the poller.
-func (h *hub) signal() {
+// signal leaves a token in a channel with room for one.
+func signal(c chan struct{}) {
 	select {
-	case h.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -173,11 +167,11 @@ func (h *hub) keys(all bool) []limiter.Scope {
 }
 
 // apply stores rows that were read, nil for a bucket that does not exist, and
-// passes changes on.
+// notifies viewers of changes.
 func (h *hub) apply(rows map[limiter.Scope][]byte, keys []limiter.Scope) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var changed []limiter.Scope
+	changed := false
 	for _, key := range keys {
 		c := h.cells[key]
 		if c == nil || c.version > 0 && string(c.row) == string(rows[key]) {
@@ -185,65 +179,60 @@ func (h *hub) apply(rows map[limiter.Scope][]byte, keys []limiter.Scope) {
 		}
 		h.version++
 		c.row, c.version = rows[key], h.version
-		changed = append(changed, key)
+		changed = true
 	}
-	if len(changed) == 0 {
-		return
+	if changed {
+		h.notify()
 	}
+}
+
+// notify wakes all viewers. The caller holds mu.
+func (h *hub) notify() {
 	for _, v := range h.viewers {
-		h.publish(v, changed)
+		signal(v.notify)
 	}
 }
 
-// publish queues the rows among keys that a viewer watches and has not got. The
-// caller holds mu.
-func (h *hub) publish(v *viewer, keys []limiter.Scope) {
-	event := newRowsEvent(h.s.now())
-	for _, key := range keys {
-		sent, watched := v.sent[key]
-		c := h.cells[key]
-		if !watched || c == nil || c.version <= sent {
-			continue
+// collect returns the events about what changed since the last call.
+func (h *hub) collect(v *viewer) []byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var events []byte
+	if v.status != h.changes {
+		v.status = h.changes
+		current := h.status
+		current.Viewers = len(h.viewers)
+		events = newEvent("status", current)
+	}
+	rows := newRowsEvent(h.s.now())
+	for key, sent := range v.sent {
+		if c := h.cells[key]; c != nil && c.version > sent {
+			rows.add(key, c.row)
+			v.sent[key] = c.version
 		}
-		event.add(key, c.row)
-		v.sent[key] = c.version
 	}
-	if !event.empty() {
-		v.push(event.bytes())
+	if !rows.empty() {
+		events = append(events, rows.bytes()...)
 	}
+	return events
 }
 
-// sendStatus sends a status to all viewers if it changed, or if always is set. The
-// caller holds mu.
-func (h *hub) sendStatus(s Status, always bool) {
+// setStatus changes the status.
+func (h *hub) setStatus(s Status) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	s.Viewers = len(h.viewers)
-	if !always && sameStatus(s, h.status) {
+	if sameStatus(s, h.status) {
 		return
 	}
 	h.status = s
-	event := newEvent("status", s)
-	for _, v := range h.viewers {
-		v.push(event)
-	}
+	h.changes++
+	h.notify()
 }
 
 func sameStatus(a, b Status) bool {
 	rates := a.ReadRate == b.ReadRate || a.ReadRate != nil && b.ReadRate != nil && *a.ReadRate == *b.ReadRate
 	return rates && a.Viewers == b.Viewers && a.Interval == b.Interval && a.Trouble == b.Trouble
-}
-
-// push queues an event, or drops a viewer who does not read. The caller holds the
-// hub's mu.
-func (v *viewer) push(event []byte) {
-	if v.lost {
-		return
-	}
-	select {
-	case v.queue <- event:
-	default:
-		v.lost = true
-		close(v.dropped)
-	}
 }
 
 // pause returns the time between two reads of all rows, after a read that took so

@@ -21,7 +21,7 @@ type Overview struct {
 // Bounds of an answer.
 const (
 	usualRows  = 100
-	mostRows   = 500
+	mostRows   = 1000
 	searchTime = 400 * time.Millisecond // of a search on a store that does not bill reads
 )
 

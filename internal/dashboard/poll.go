@@ -122,9 +122,7 @@ func (h *hub) readPart(keys []limiter.Scope) (map[limiter.Scope][]byte, error) {
 // report sends the status after a read.
 func (h *hub) report(interval time.Duration, err error) {
 	const step = 100 * time.Millisecond
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.sendStatus(Status{ReadRate: h.s.readRate(), Interval: interval.Round(step).Milliseconds(), Trouble: trouble(err)}, false)
+	h.setStatus(Status{ReadRate: h.s.readRate(), Interval: interval.Round(step).Milliseconds(), Trouble: trouble(err)})
 }
 
 // trouble returns a sentence for viewers about an error of the store.

@@ -46,10 +46,9 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer s.hub.leave(v)
 	out := &eventWriter{w: w, control: http.NewResponseController(w)}
-	if err := out.begin(); err != nil {
-		return err
+	if out.begin(v.id) == nil {
+		h.pump(r, s, v, out)
 	}
-	h.pump(r, s, v, out)
 	return nil
 }
 
@@ -68,8 +67,6 @@ func (h *Handler) pump(r *http.Request, s *space, v *viewer, out *eventWriter) {
 			return
 		case <-v.by.ended: // nil, and so never, without a session
 			return
-		case <-v.dropped:
-			return
 		case <-check.C:
 			if !h.sessions.alive(v.by) {
 				return
@@ -77,7 +74,8 @@ func (h *Handler) pump(r *http.Request, s *space, v *viewer, out *eventWriter) {
 			continue
 		case <-beat.C:
 			event = []byte(":\n\n")
-		case event = <-v.queue:
+		case <-v.notify:
+			event = s.hub.collect(v)
 		}
 		if out.write(event) != nil {
 			return
@@ -91,14 +89,17 @@ type eventWriter struct {
 	control *http.ResponseController
 }
 
-// begin sends the header. The server's timeouts are for answers that end.
-func (o *eventWriter) begin() error {
+// begin sends the header and the first event. The server's timeouts are for
+// answers that end.
+func (o *eventWriter) begin(id string) error {
 	_ = o.control.SetReadDeadline(time.Time{}) // where it is not supported, no timeout is set either
 	h := o.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // nginx
 	o.w.WriteHeader(http.StatusOK)
-	return o.control.Flush()
+	return o.write(newEvent("hello", struct {
+		ID string `json:"id"`
+	}{id}))
 }
 
 // write sends an event, and fails if the viewer does not take it in time.
