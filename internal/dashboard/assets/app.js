@@ -51,8 +51,9 @@ function setTitle(text) {
 	document.title = [text, state.info?.namespace, T.product].filter(Boolean).join(' · ');
 }
 
-// render shows the view of the address. A visited entry of the history gets its place back.
-function render() {
+// render shows the view of the address, and moves the focus to its heading if the reader came
+// from another view. A visited entry of the history gets its place back.
+function render(moved) {
 	if (!state.info) return;
 	if (location.hash === '#main') return;
 	leave?.abort();
@@ -80,7 +81,7 @@ function render() {
 		setTitle(found.label);
 		found.view.show({ main, params, signal: leave.signal, heading, title: setTitle });
 	}
-	title?.focus({ preventScroll: true });
+	if (moved) title?.focus({ preventScroll: true });
 	scrollTo(0, known ?? 0);
 }
 
@@ -205,13 +206,12 @@ async function begin() {
 
 // enter signs in with a token, if there is one, and opens the page.
 async function enter(token) {
+	let refused = null;
 	try {
-		let refused = null;
 		if (token) await signIn(token).catch((err) => { refused = err; });
-		await open();
-		refused = null;
+		await open(); // a session may exist already
 	} catch (err) {
-		if (err.status === 401 || err.status === 403) tokenForm(token ? err : null);
+		if (err.status === 401 || err.status === 403) tokenForm(refused);
 		else main.replaceChildren(h('h1', { tabindex: -1 }, T.product), problemBox(err, () => enter('')));
 	}
 }
@@ -220,7 +220,7 @@ async function enter(token) {
 function arrive() {
 	const token = takeToken();
 	if (token) enter(token);
-	else render();
+	else render(true);
 }
 
 begin();

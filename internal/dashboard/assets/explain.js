@@ -3,7 +3,7 @@
 import { T } from './texts.js';
 import { post } from './api.js';
 import { address, bdi, card, entityLink, field, h, latest, numberInput, sign, table, textInput } from './dom.js';
-import { compact, countdown, exact } from './format.js';
+import { countdown, exact } from './format.js';
 import { levelName, levelTable } from './levels.js';
 import { Lines, scopeFields } from './limitform.js';
 import { guard } from './problem.js';
@@ -63,9 +63,8 @@ function verdict(answer, signal, ask) {
 
 function limits(answer, signal) {
 	const number = (label) => ({ label, number: true });
-	const short = (n) => h('span', { title: exact(n) }, compact(n));
 	return table(T.byLimit, [T.entity, T.limit, number(T.requested), number(T.available), number(T.capacity), T.source, T.verdict], (answer.limits ?? []).map((l) => [
-		entityLink(l.entity_id), bdi(l.limit_name), short(l.requested), short(l.available), short(l.capacity), levelName(l.source), status(l, signal),
+		entityLink(l.entity_id), bdi(l.limit_name), exact(l.requested), exact(l.available), exact(l.capacity), levelName(l.source), status(l, signal),
 	]));
 }
 

@@ -30,19 +30,13 @@ export function entityField(label, value, { required, hint, signal }) {
 	return made;
 }
 
-// resourceField returns a field for a resource, which suggests all of them.
-export function resourceField(label, value, { required, hint, signal }) {
-	const made = suggesting(label, hint, { value, required, name: 'resource' }, []);
-	get('api/resources', null, signal).then((answer) => made.put(answer.resources ?? []), () => {});
-	return made;
-}
-
 // scopeFields returns fields for an entity and a resource, and calls begin with the limits in
 // force for them, until the user edits what is below.
 export function scopeFields(params, signal, { required, begin, edited }) {
 	const hint = (text) => (required ? null : text);
 	const entity = entityField(T.entity, params.get('entity') ?? '', { required, hint: hint(T.emptyForAll), signal });
-	const resource = resourceField(T.resource, params.get('resource') ?? '', { required, hint: hint(T.emptyForAllResources), signal });
+	const resource = suggesting(T.resource, hint(T.emptyForAllResources), { value: params.get('resource') ?? '', required, name: 'resource' }, []);
+	get('api/resources', null, signal).then((answer) => resource.put(answer.resources ?? []), () => {});
 	const value = () => ({ entity: entity.input.value.trim(), resource: resource.input.value.trim() });
 	const next = latest(signal);
 	const fill = async () => {

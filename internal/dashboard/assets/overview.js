@@ -216,8 +216,8 @@ class Overview {
 			if (at == null) continue;
 			const item = this.list.items[at];
 			item.row = row;
-			this.list.part(key)?.update(row);
-			const parent = this.list.part(`e${row.entity}`);
+			this.list.shown.get(key)?.update(row);
+			const parent = this.list.shown.get(`e${row.entity}`);
 			parent?.summarize?.();
 		}
 		for (const [entity, resource] of gone) structure = kept.tree.remove(entity, resource) || structure;
@@ -267,7 +267,7 @@ class Overview {
 			ArrowRight: () => (opens && !item.open ? this.flip(at) : opens && items[at + 1]?.depth > item.depth && this.go(at + 1)),
 			ArrowLeft: () => (opens && item.open ? this.flip(at) : this.go(items.findLastIndex((o, i) => i < at && o.depth < item.depth))),
 			' ': () => this.flip(at),
-			Enter: () => event.target.closest('a, button') == null && this.list.part(item?.key)?.element.querySelector('a')?.click(),
+			Enter: () => event.target.closest('a, button') == null && this.list.shown.get(item?.key)?.element.querySelector('a')?.click(),
 		};
 		const move = moves[event.key];
 		if (!move || (event.key === 'Enter' && event.target.closest('a, button'))) return;

@@ -190,6 +190,7 @@ export const T = {
 	worstHour: 'Worst hour',
 	atLeast: (n) => (n === '0' ? '0' : `≥ ${n}`),
 	worstTitle: (used, over) => `${used} used, at least ${over} refused`,
+	whatIfSame: 'The proposal changes no limits',
 	whatIfGood: (n) => `The usage of ${many(n, 'entity', 'entities')} fits the proposed limits`,
 	whatIfBad: (over, n) => `At least ${over} of ${many(n, 'entity', 'entities')} would have been refused`,
 	whatIfSaw: (n, first, last) => (first ? `${many(n, 'snapshot', 'snapshots')} read, from ${first} to ${last}.` : `${many(n, 'snapshot', 'snapshots')} read: there is no usage in this time.`),

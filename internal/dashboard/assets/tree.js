@@ -19,13 +19,9 @@ export class Tree {
 		}
 	}
 
-	// update replaces a bucket that the tree holds, and reports whether it does.
+	// update replaces a bucket, if the tree holds it.
 	update(row) {
-		const key = keyOf(row.entity, row.resource);
-		if (!this.rows.has(key)) return false;
-		this.rows.set(key, row);
-		this.node(row.entity, row).buckets.set(row.resource, row);
-		return true;
+		if (this.rows.has(keyOf(row.entity, row.resource))) this.merge([row]);
 	}
 
 	remove(entity, resource) {

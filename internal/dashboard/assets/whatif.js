@@ -29,7 +29,7 @@ export function show({ main, params, signal, heading }) {
 		manifest: [field(T.chooseFile, file), field(T.manifest, text)],
 	};
 	const days = numberInput('days', 7, 1);
-	days.max = 90;
+	days.max = 366;
 	const submit = h('button', { type: 'submit', class: 'primary' }, T.whatIfButton);
 	let mode = 'scope';
 	const body = h('div.form', forms.scope);
@@ -58,7 +58,7 @@ function reportParts(report) {
 	const rows = report.rows ?? [];
 	const good = !report.entities_over;
 	const head = h('section', { class: `card verdict ${good ? 'fits' : 'waits'}`, 'data-verdict': good ? 'fits' : 'waits' },
-		h('h2', sign(good ? '✓' : '✕'), ' ', good ? T.whatIfGood(exact(report.entities)) : T.whatIfBad(exact(report.entities_over), exact(report.entities))),
+		h('h2', sign(good ? '✓' : '✕'), ' ', report.levels === 0 ? T.whatIfSame : good ? T.whatIfGood(exact(report.entities)) : T.whatIfBad(exact(report.entities_over), exact(report.entities))),
 		h('p', T.whatIfSaw(exact(report.snapshots), report.first && dateTime(report.first), report.last && dateTime(report.last))),
 		report.complete ? null : h('p', h('strong', T.whatIfStopped)),
 		report.unseen?.length ? h('p', T.whatIfUnseen, report.unseen.map((n, i) => [i ? ', ' : ' ', bdi(n)])) : null);

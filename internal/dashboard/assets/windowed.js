@@ -114,11 +114,6 @@ export class Windowed {
 		this.pad(first, last);
 	}
 
-	// part returns what create returned for an item, if it is on the page.
-	part(key) {
-		return this.shown.get(key);
-	}
-
 	// reveal scrolls to an item and returns its part.
 	reveal(index) {
 		const item = this.items[index];
