@@ -118,10 +118,7 @@ func change(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	lim, err := limiter.New(c.repo, &limiter.Options{Now: c.h.opts.Now, Principal: c.by.Name})
-	if err != nil {
-		return nil, err
-	}
+	lim := c.changes.As(c.by.Name)
 	switch p.action {
 	case setLimits:
 		err = c.setLimits(lim, p)

@@ -13,14 +13,15 @@ import (
 
 // space is what all viewers of a namespace share.
 type space struct {
-	h     *Handler
-	name  string
-	repo  limiter.Repository   // for changes
-	reads limiter.Repository   // within the read budget
-	lim   *limiter.RateLimiter // on reads
-	pager limiter.BucketPager
-	meter limiter.ReadMeter // nil unless the store bills reads
-	pace  pace
+	h       *Handler
+	name    string
+	repo    limiter.Repository
+	changes *limiter.RateLimiter // on repo
+	reads   limiter.Repository   // within the read budget
+	lim     *limiter.RateLimiter // on reads
+	pager   limiter.BucketPager
+	meter   limiter.ReadMeter // nil unless the store bills reads
+	pace    pace
 
 	pages   *flights[limiter.BucketPage]
 	configs *flights[limiter.Config]
@@ -139,11 +140,15 @@ func (h *Handler) addSpace(ctx context.Context, name string, repo limiter.Reposi
 	if err != nil {
 		return nil, err
 	}
-	lim, err := limiter.New(reads, &limiter.Options{Now: h.opts.Now, Principal: h.opts.Principal})
+	changes, err := limiter.New(repo, &limiter.Options{Now: h.opts.Now})
 	if err != nil {
 		return nil, err
 	}
-	s := &space{h: h, name: name, repo: repo, reads: reads, lim: lim, meter: meter, pace: paceOf(meter != nil, h.opts.ReadBudget), checked: time.Now()}
+	lim, err := limiter.New(reads, &limiter.Options{Now: h.opts.Now})
+	if err != nil {
+		return nil, err
+	}
+	s := &space{h: h, name: name, repo: repo, changes: changes, reads: reads, lim: lim, meter: meter, pace: paceOf(meter != nil, h.opts.ReadBudget), checked: time.Now()}
 	s.ctx, s.cancel = context.WithCancel(h.ctx)
 	s.pager = pagerOf(reads)
 	s.pages = newFlights[limiter.BucketPage](s.ctx, h, s.pace.pageFor)
