@@ -4,6 +4,7 @@ import { T } from './texts.js';
 import { get, post } from './api.js';
 import { bdi, button, every, field, h, latest, setText, sign } from './dom.js';
 import { compact, countdown, exact } from './format.js';
+import { connected } from './live.js';
 
 const previewLength = 150;
 
@@ -131,6 +132,6 @@ function trafficLine(demo, signal) {
 	const load = () => get(demo.traffic, null, signal).then(put, () => {});
 	const change = () => post(demo.traffic, { paused: !paused }, signal).then(put, () => setText(words, T.unreachable));
 	load();
-	every(2000, signal, load);
+	every(2000, signal, () => connected() && load());
 	return h('div.traffic', words, toggle, counts);
 }

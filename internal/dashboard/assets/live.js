@@ -31,6 +31,11 @@ function setState(next, retryIn) {
 	emit('state', { state, retryIn });
 }
 
+// connected reports whether the stream is open, so that polling makes sense.
+export function connected() {
+	return state === 'live';
+}
+
 // start connects, at once even if a retry is due later.
 export function start() {
 	stopped = false;

@@ -6,7 +6,7 @@ import { address, bdi, button, entityLink, every, h, latest, segments, setAttrib
 import { badge, BucketRow, head, level, worst } from './bucket.js';
 import { demoPanel } from './demo.js';
 import { exact } from './format.js';
-import { on, watch } from './live.js';
+import { connected, on, watch } from './live.js';
 import { problemBox } from './problem.js';
 import { keyOf, remember, state } from './state.js';
 import { bucketLine, Tree } from './tree.js';
@@ -31,7 +31,7 @@ class Overview {
 		Object.assign(kept, { order, search });
 		this.build(main, heading);
 		on('rows', (message) => this.changed(message), signal);
-		on('state', ({ state: s }) => s === 'live' && this.requested && this.refresh(), signal);
+		on('state', ({ state: s }) => s === 'live' && this.refresh(), signal);
 		every(1000, signal, () => this.list.shown.forEach((part) => part.tick?.()));
 		this.draw();
 		this.reload();
@@ -90,14 +90,16 @@ class Overview {
 	}
 
 	refresh() {
-		if (kept.order === 'tightest') return;
-		if (kept.loaded && !kept.next && !this.busy && kept.tree.rows.size <= pageSize) this.loadNames(this.running, true, true);
+		if (!connected()) return;
+		if (kept.order === 'tightest') {
+			if (this.trouble.firstChild) this.reload();
+		} else if (!kept.loaded && !this.busy) this.reload();
+		else if (kept.loaded && !kept.next && !this.busy && kept.tree.rows.size <= pageSize) this.loadNames(this.running, true, true);
 	}
 
 	// loadNames adds pages until there is something to show, and starts anew if asked.
 	async loadNames(signal, fresh, quiet) {
 		this.busy = true;
-		this.requested = true;
 		this.searched = kept.search;
 		let after = fresh ? '' : kept.next;
 		const limit = fresh || state.info.read_budget ? pageSize : 500;

@@ -6,6 +6,7 @@ import { auditCard } from './audit.js';
 import { badge, bucketTable, Meter } from './bucket.js';
 import { bdi, card, empty, every, h, link, resourceLink } from './dom.js';
 import { compact, exact, limitText } from './format.js';
+import { connected } from './live.js';
 import { guard } from './problem.js';
 import { canChange } from './state.js';
 
@@ -61,7 +62,7 @@ async function one({ main, signal, heading, title }, name) {
 		defaults.replaceChildren(...defaultLimits(name, answer.defaults));
 	};
 	await load();
-	every(1000, signal, () => Date.now() - at >= (done ? 5000 : 1000) && load());
+	every(1000, signal, () => connected() && Date.now() - at >= (done ? 5000 : 1000) && load());
 }
 
 function total(limit) {
