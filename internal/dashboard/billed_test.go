@@ -170,7 +170,7 @@ func TestRowsAreReadWithinASecond(t *testing.T) {
 func TestBackgroundYieldsToCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g gate
-		leave := g.enter()
+		g.enter()
 		passed := make(chan time.Duration, 2)
 		begun := time.Now()
 		for _, patience := range []time.Duration{time.Second, time.Hour} {
@@ -180,7 +180,7 @@ func TestBackgroundYieldsToCalls(t *testing.T) {
 			}()
 		}
 		time.Sleep(time.Minute)
-		leave()
+		g.leave()
 		if first, second := <-passed, <-passed; first != time.Second || second != time.Minute {
 			t.Errorf("passed after %v and %v", first, second)
 		}

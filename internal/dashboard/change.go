@@ -48,7 +48,10 @@ func (c *call) readChange() (*plannedChange, error) {
 	p := &plannedChange{action: body.Action, scope: limiter.Scope{Entity: body.Entity, Resource: body.Resource}}
 	switch body.Action {
 	case setLimits, deleteLimits:
-		return p, p.readLimits(body)
+		if err := p.readLimits(body); err != nil {
+			return nil, err
+		}
+		return p, nil
 	case createEntity:
 		if body.Resource != "" || body.Limits != nil {
 			return nil, badInput("body: an entity is created without a resource and limits")

@@ -27,8 +27,8 @@ type flight[T any] struct {
 // maxFlights bounds the results that are kept.
 const maxFlights = 512
 
-func newFlights[T any](ctx context.Context, h *Handler, keep time.Duration) *flights[T] {
-	return &flights[T]{ctx: ctx, h: h, keep: keep, all: map[string]*flight[T]{}}
+func newFlights[T any](s *space, keep time.Duration) *flights[T] {
+	return &flights[T]{ctx: s.ctx, h: s.h, keep: keep, all: map[string]*flight[T]{}}
 }
 
 // do returns the result of read, or of a read for the same key under way or done
@@ -39,13 +39,7 @@ func (f *flights[T]) do(ctx context.Context, key string, read func(context.Conte
 	one := f.all[key]
 	if one == nil || one.old() {
 		one = &flight[T]{done: make(chan struct{})}
-		started := f.h.start(func() {
-			ctx, cancel := context.WithTimeout(f.ctx, callTimeout)
-			defer cancel()
-			one.value, one.err = read(ctx)
-			f.land(key, one)
-		})
-		if !started {
+		if !f.h.start(func() { f.run(key, one, read) }) {
 			f.mu.Unlock()
 			return none, errClosed
 		}
@@ -59,6 +53,14 @@ func (f *flights[T]) do(ctx context.Context, key string, read func(context.Conte
 	case <-ctx.Done():
 		return none, ctx.Err()
 	}
+}
+
+// run reads, and publishes the result.
+func (f *flights[T]) run(key string, one *flight[T], read func(context.Context) (T, error)) {
+	ctx, cancel := context.WithTimeout(f.ctx, callTimeout)
+	defer cancel()
+	one.value, one.err = read(ctx)
+	f.land(key, one)
 }
 
 // land publishes a result, and forgets it at once if it is an error.

@@ -14,14 +14,14 @@ type gate struct {
 	free chan struct{} // closed when busy becomes 0; nil if no work waits
 }
 
-// enter counts a call until the returned function is called.
-func (g *gate) enter() func() {
+// enter counts a call until leave.
+func (g *gate) enter() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.busy++
-	return g.leave
 }
 
+// leave ends a call.
 func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -49,7 +49,10 @@ func preview(c *call) (any, error) {
 	}
 	v := Preview{Examples: []Example{}, Warnings: []string{}, Principal: answer.OrNull(c.by.Name), Done: true}
 	if p.action == createEntity {
-		return v, c.previewEntity(&v, p)
+		if err := c.previewEntity(&v, p); err != nil {
+			return nil, err
+		}
+		return v, nil
 	}
 	stored, err := c.reads.Config(c.ctx, p.scope)
 	if err != nil {

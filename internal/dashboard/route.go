@@ -141,7 +141,8 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request, rt *route) (any, 
 	if c.space, err = h.space(ctx, by.Namespace); err != nil {
 		return nil, err
 	}
-	defer h.gate.enter()()
+	h.gate.enter()
+	defer h.gate.leave()
 	return rt.do(c)
 }
 

@@ -151,8 +151,8 @@ func (h *Handler) addSpace(ctx context.Context, name string, repo limiter.Reposi
 	s := &space{h: h, name: name, repo: repo, changes: changes, reads: reads, lim: lim, meter: meter, pace: paceOf(meter != nil, h.opts.ReadBudget), checked: time.Now()}
 	s.ctx, s.cancel = context.WithCancel(h.ctx)
 	s.pager = pagerOf(reads)
-	s.pages = newFlights[limiter.BucketPage](s.ctx, h, s.pace.pageFor)
-	s.configs = newFlights[limiter.Config](s.ctx, h, s.pace.configFor)
+	s.pages = newFlights[limiter.BucketPage](s, s.pace.pageFor)
+	s.configs = newFlights[limiter.Config](s, s.pace.configFor)
 	s.names = newNames(s)
 	s.hub = newHub(s)
 	s.scans = newScans(s)

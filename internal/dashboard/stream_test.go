@@ -53,9 +53,10 @@ func (r *rig) view(cookie *http.Cookie) *viewing {
 	ctx, cancel := context.WithCancel(context.Background())
 	from, to := io.Pipe()
 	v := &viewing{r: r, events: bufio.NewReader(from), pipe: from, cancel: cancel, ended: make(chan struct{}), cookie: cookie}
+	q := request{path: "/api/stream", cookie: cookie}.http()
 	go func() {
 		defer close(v.ended)
-		r.ServeHTTP(&streamWriter{header: http.Header{}, PipeWriter: to}, request{path: "/api/stream", cookie: cookie}.http().WithContext(ctx))
+		r.ServeHTTP(&streamWriter{header: http.Header{}, PipeWriter: to}, q.WithContext(ctx))
 		_ = to.Close()
 	}()
 	var hello struct{ ID string }
