@@ -88,6 +88,7 @@ function render(moved) {
 function drawNav(path) {
 	const items = Object.entries(views).filter(([, v]) => !v.hidden && (v.allowed?.() ?? true));
 	byID('nav').replaceChildren(...items.map(([key, v]) => h('a', { href: `#/${key}`, 'aria-current': key === path ? 'page' : null }, v.label)));
+	document.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest' });
 }
 
 function tokenForm(problem) {
@@ -133,7 +134,7 @@ function drawFooter() {
 			pair(T.lastUpdate, footer.update),
 			pair(T.principal, h('bdi', { dir: 'auto' }, info.principal || '–'), ` (${canChange() ? T.mayChange : T.mayRead})`),
 			pair(T.version, info.version)),
-		info.kind === 'demo' ? '' : button(T.signOut, () => signOut().then(() => tokenForm(), () => tokenForm()), { class: 'quiet' }));
+		info.kind === 'demo' || info.principal === 'anonymous' ? '' : button(T.signOut, () => signOut().then(() => tokenForm(), () => tokenForm()), { class: 'quiet' }));
 	setText(footer.update, footer.update.textContent || '–');
 	drawRate({ read_rate: info.read_rate });
 }

@@ -50,7 +50,7 @@ function parts(id, answer, signal) {
 		actions(id, rows[0]?.resource ?? resources[0]),
 		card(T.buckets, rows.length ? bucketTable(T.buckets, rows, { signal, watching }).element : empty(T.noBucketsOfEntity)),
 		card(T.limitsByLevel, answer.levels?.length ? levelTable(answer.levels, (l) => forced(answer, l)) : empty(T.noLevels)),
-		card(T.usage, resources.length ? usagePanel(id, resources, signal) : empty(T.noUsage)),
+		card(T.usage, resources.length ? usagePanel(id, resources, rows[0]?.resource, signal) : empty(T.noUsage)),
 		children(id, signal, watching),
 		auditCard(id, signal),
 	];

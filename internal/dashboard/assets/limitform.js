@@ -3,6 +3,7 @@
 import { T } from './texts.js';
 import { get } from './api.js';
 import { button, field, h, latest, numberInput, textInput, unique } from './dom.js';
+import { duration } from './format.js';
 import { limitsInForce } from './levels.js';
 import { entitiesSeen } from './state.js';
 
@@ -89,7 +90,7 @@ export function limitLines() {
 			field(T.name, textInput({ name: 'name', value: limit?.name ?? '', required: true })),
 			field(T.capacity, numberInput('capacity', limit?.capacity, 1)),
 			field(T.refill, numberInput('refill', limit?.refill_amount, 1)),
-			field(T.every, h('select', { name: 'period' }, all.map((p) => h('option', { value: p, selected: p === seconds }, T.periods[p] ?? T.seconds(p))))),
+			field(T.every, h('select', { name: 'period' }, all.map((p) => h('option', { value: p, selected: p === seconds }, T.periods[p] ?? duration(p))))),
 		];
 	});
 	lines.set([null]);

@@ -102,7 +102,7 @@ class Overview {
 		this.busy = true;
 		this.searched = kept.search;
 		let after = fresh ? '' : kept.next;
-		const limit = fresh || state.info.read_budget ? pageSize : 500;
+		const limit = fresh || state.info.read_budget ? pageSize : 1000;
 		let found = 0;
 		let scanned = fresh ? 0 : kept.scanned;
 		const tree = fresh ? new Tree() : kept.tree;

@@ -46,7 +46,6 @@ export const T = {
 	ago: (time) => `${time} ago`,
 	justNow: 'just now',
 	capacityOf: (capacity) => `capacity ${capacity}`,
-	seconds: (n) => `${n} seconds`,
 	periods: { 1: 'second', 60: 'minute', 3600: 'hour', 86400: 'day' },
 
 	// Buckets.
@@ -169,7 +168,7 @@ export const T = {
 	lowerBound: 'The report is a lower bound.',
 	lowerBoundWhy: 'At least this much would have been refused. Traffic that was refused at the time is not in the usage, and usage is known by the hour only.',
 	proposal: 'Proposal',
-	modes: { scope: 'Limits of one scope', manifest: 'Manifest' },
+	modes: { scope: 'One scope', manifest: 'Manifest' },
 	manifest: 'Manifest',
 	manifestHint: 'Paste a manifest, as for “zae-limiter limits plan”.',
 	chooseFile: 'Choose a file, or paste below',

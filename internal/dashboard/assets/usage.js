@@ -18,12 +18,12 @@ const windows = {
 	monthly: { count: 12, start: (d, back) => utc(d, back, 1, 0), label: month, long: month },
 };
 
-export function usagePanel(entity, resources, signal) {
+export function usagePanel(entity, resources, first, signal) {
 	const charts = h('div.charts');
 	const box = h('div');
 	const next = latest(signal);
 	let kind = 'hourly';
-	const resource = h('select', { 'aria-label': T.resource, onchange: () => load() }, resources.map((r) => h('option', { value: r }, r)));
+	const resource = h('select', { 'aria-label': T.resource, onchange: () => load() }, resources.map((r) => h('option', { value: r, selected: r === first }, r)));
 	const load = async () => {
 		const { start, count } = windows[kind];
 		const from = start(new Date(now()), count - 1).toISOString();
