@@ -45,8 +45,8 @@ type InForce struct {
 	Limits   []answer.Limit `json:"limits"`
 }
 
-// maxEntityResources bounds the resources whose levels an entity shows.
-const maxEntityResources = 100
+// Bounds of the resources whose levels an entity shows. Each costs two reads.
+const maxEntityResources, maxBilledResources = 100, 25
 
 func newRecord(e limiter.Entity) EntityRecord {
 	metadata := e.Metadata
@@ -116,7 +116,11 @@ func (c *call) addLevels(v *EntityView, id string) error {
 	for _, r := range v.Rows {
 		used = append(used, r.Resource)
 	}
-	v.Resources = firstNames(maxEntityResources, used, own, shared)
+	most := maxEntityResources
+	if c.billed() {
+		most = maxBilledResources
+	}
+	v.Resources = firstNames(most, used, own, shared)
 	v.Levels, v.InForce = []Level{}, []InForce{}
 	listed := map[limiter.Scope]bool{}
 	for _, resource := range v.Resources {

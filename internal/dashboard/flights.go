@@ -83,9 +83,6 @@ func (f *flights[T]) forget() {
 
 // makeRoom drops results that are too old, and if need be any.
 func (f *flights[T]) makeRoom() {
-	if len(f.all) < maxFlights {
-		return
-	}
 	for key, one := range f.all {
 		if one.old() {
 			delete(f.all, key)

@@ -35,6 +35,9 @@ func (h *hub) run() {
 			failures++
 			interval = min(maxBackOff, h.s.pace.interval<<min(failures, 10))
 			h.s.h.opts.OnError(err)
+			if errors.Is(err, limiter.ErrNotFound) {
+				h.s.h.drop(h.s) // the namespace is gone, and viewers connect again
+			}
 		} else {
 			failures = 0
 		}
@@ -132,8 +135,6 @@ func trouble(err error) string {
 		return ""
 	case errors.Is(err, context.DeadlineExceeded):
 		return "The store does not answer in time; the dashboard keeps trying."
-	case errors.Is(err, limiter.ErrNotFound):
-		return "The namespace does not exist any more."
 	case errors.Is(err, limiter.ErrClosed):
 		return "The store is closed."
 	case errors.As(err, new(*limiter.CorruptError)):

@@ -1,0 +1,122 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// keysOf returns the rows as "entity/resource".
+
+func keysOf(rows []Row) []string {
+	keys := []string{}
+	for _, r := range rows {
+		keys = append(keys, r.Entity+"/"+r.Resource)
+	}
+	return keys
+}
+
+func (r *rig) create(e limiter.Entity) {
+	r.t.Helper()
+	_, err := r.lim.CreateEntity(context.Background(), e)
+	r.ok(err)
+}
+
+func TestARowShowsABucket(t *testing.T) {
+	r := newRig(t, Options{})
+	r.create(limiter.Entity{ID: "key", Name: "<script>\u202e", Parent: "org", Cascade: true})
+	r.use("key", "gpt-4", "rpm", 5)
+	got := get[Overview](r, "/api/overview").Rows[0]
+	if got.Name != "<script>\u202e" || got.Parent != "org" || !got.Cascade || got.Source != (Source{"resource", "", "gpt-4"}) {
+		t.Errorf("row: %+v", got)
+	}
+	rpm := got.Limits[0]
+	if rpm.Name != "rpm" || rpm.Available != 5 || rpm.UsedPercent != 50 || rpm.Debt != 0 || rpm.FullAfter != 30.001 || rpm.Capacity != 10 || rpm.Refill != 10 || rpm.Seconds != 60 {
+		t.Errorf("limit: %+v", rpm)
+	}
+}
+
+func TestUsedPercentStaysInItsBounds(t *testing.T) {
+	limit := limiter.PerMinute("rpm", 3)
+	for tokens, want := range map[int64]float64{3000: 0, 2999: 0.03, 1501: 49.96, 1500: 50, 1: 99.96, 0: 100, -1: 100, -9000: 100, 9000: 0} {
+		if got := usedPercent(limit, tokens); got != want {
+			t.Errorf("%d thousandths left: %v %%, want %v", tokens, got, want)
+		}
+	}
+	huge := limiter.PerMinute("tpm", 9_000_000_000_000_000)
+	if got := newRowLimit(huge, -9_000_000_000_000_000_000, 0); got.UsedPercent != 100 || got.Debt != 9_000_000_000_000_000 || got.FullAfter < 60 {
+		t.Errorf("large debt: %+v", got)
+	}
+	if got := newRowLimit(limit, -1, time.Hour); got.Debt != 1 || got.Available != -1 || got.FullAfter < 3660 {
+		t.Errorf("small debt with a clock that is ahead: %+v", got)
+	}
+}
+
+func TestTheSourceOfLimitsOfAProgram(t *testing.T) {
+	r := newRig(t, Options{})
+	own := []limiter.Limit{limiter.PerMinute("calls", 7)}
+	_, err := r.lim.Acquire(t.Context(), limiter.Request{Entity: "key", Resource: "other", Consume: limiter.Tokens("calls", 1), Limits: own})
+	r.ok(err)
+	if got := get[Overview](r, "/api/overview").Rows[0].Source.Level; got != "program" {
+		t.Errorf("level: %s", got)
+	}
+	r.ok(r.lim.SetSystemDefaults(t.Context(), own...))
+	r.Handler.spaces["default"].configs.forget()
+	if got := get[Overview](r, "/api/overview").Rows[0].Source.Level; got != "system" {
+		t.Errorf("level with system limits: %s", got)
+	}
+}
+
+func TestOverviewInPages(t *testing.T) {
+	r := newRig(t, Options{})
+	var want []string
+	for i := range 25 {
+		id := fmt.Sprintf("key-%02d", i)
+		r.use(id, "gpt-4", "rpm", 1)
+		want = append(want, id+"/gpt-4")
+	}
+	for _, limit := range []int{1, 7, 25, 100} {
+		var got []string
+		after := ""
+		for {
+			o := get[Overview](r, fmt.Sprintf("/api/overview?limit=%d&after=%s", limit, url.QueryEscape(after)))
+			if len(o.Rows) > limit || o.Done != (o.Next == "") {
+				t.Fatalf("limit %d: %d rows, done %v, next %q", limit, len(o.Rows), o.Done, o.Next)
+			}
+			got = append(got, keysOf(o.Rows)...)
+			if after = o.Next; after == "" {
+				break
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("limit %d: (-want +got)\n%s", limit, diff)
+		}
+	}
+	if got := keysOf(get[Overview](r, "/api/overview?prefix=key-1").Rows); len(got) != 10 || got[0] != "key-10/gpt-4" {
+		t.Errorf("prefix: %v", got)
+	}
+}
+
+func TestSearchFindsIDsAndNames(t *testing.T) {
+	r := newRig(t, Options{})
+	r.create(limiter.Entity{ID: "k1", Name: "Müller & Söhne"})
+	for _, id := range []string{"k1", "k2", "Team-A", "team-b"} {
+		r.use(id, "gpt-4", "rpm", 1)
+	}
+	for search, want := range map[string][]string{
+		"team": {"Team-A/gpt-4", "team-b/gpt-4"}, "SÖHNE": {"k1/gpt-4"}, "k": {"k1/gpt-4", "k2/gpt-4"}, "gpt": {}, `<script>"'`: {},
+	} {
+		o := get[Overview](r, "/api/overview?search="+url.QueryEscape(search))
+		if diff := cmp.Diff(want, keysOf(o.Rows)); diff != "" || !o.Done {
+			t.Errorf("%s: done %v (-want +got)\n%s", search, o.Done, diff)
+		}
+	}
+}
+
+// failing is a store whose reads of buckets fail.

@@ -1,0 +1,103 @@
+package dashboard
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+func TestTightestFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{Now: time.Now})
+		for i := range 1500 {
+			r.use(fmt.Sprintf("key-%04d", i), "gpt-4", "rpm", int64(i%10))
+		}
+		var o Overview
+		for range 100 {
+			if o = get[Overview](r, "/api/overview?order=tightest"); o.Done {
+				break
+			}
+		}
+		if !o.Done || o.Scanned != 1500 || len(o.Rows) != tightestOfAll {
+			t.Fatalf("done %v, scanned %d, %d rows", o.Done, o.Scanned, len(o.Rows))
+		}
+		for _, row := range o.Rows {
+			if row.Limits[0].Available != 1 {
+				t.Fatalf("not among the tightest: %+v", row)
+			}
+		}
+		if got := keysOf(get[Overview](r, "/api/overview?order=tightest&limit=1&prefix=key-00&search=19").Rows); len(got) != 1 || got[0] != "key-0019/gpt-4" {
+			t.Errorf("filtered: %v", got)
+		}
+		r.ok(r.Close())
+	})
+}
+
+func TestAScanStopsIfNoViewerAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{Now: time.Now})
+		for i := range 1200 {
+			r.use(fmt.Sprintf("key-%04d", i), "gpt-4", "rpm", 1)
+		}
+		r.gate.enter() // a call that takes long
+		r.want(200, "/api/info", "")
+		s := r.spaces["default"].scans.of("")
+		_, _, err := s.result()
+		r.ok(err)
+		synctest.Wait()
+		if t1, _, _ := s.result(); t1.scanned != r.spaces["default"].pace.page {
+			t.Errorf("scanned %d while a call is under way", t1.scanned)
+		}
+		time.Sleep(scanInterest + time.Second)
+		r.gate.leave()
+		time.Sleep(scanPatience / 2)
+		s.mu.Lock()
+		if !s.running || s.current.scanned != s.s.pace.page {
+			t.Errorf("running %v, scanned %d without a viewer", s.running, s.current.scanned)
+		}
+		s.mu.Unlock()
+		time.Sleep(scanPatience)
+		s.mu.Lock()
+		if s.running || s.complete != nil {
+			t.Error("the scan goes on without a viewer")
+		}
+		s.mu.Unlock()
+		_, _, err = s.result() // starts again
+		r.ok(err)
+		time.Sleep(5 * time.Second)
+		if got, done, err := s.result(); err != nil || !done || got.scanned != 1200 {
+			t.Errorf("done %v, %v", done, err)
+		}
+		r.ok(r.Close())
+	})
+}
+
+func TestResourceView(t *testing.T) {
+	r := newRig(t, Options{})
+	for i := range 15 {
+		r.use(fmt.Sprintf("key-%02d", i), "gpt-4", "rpm", int64(i%11))
+	}
+	r.use("key-00", "gpt-4", "tpm", 400)
+	v := get[ResourceView](r, "/api/resource?name=gpt-4")
+	if !v.Done || v.Entities != 15 || len(v.Top) != 10 || v.Top[0].Entity != "key-10" || len(v.Defaults) != 2 {
+		t.Errorf("view: %+v", v)
+	}
+	if got := v.Limits[0]; got.Name != "rpm" || got.Capacity != 150 || got.Available != 150-61 || got.UsedPercent != 40.66 {
+		t.Errorf("rpm: %+v", got)
+	}
+	if none := get[ResourceView](r, "/api/resource?name=unknown"); !none.Done || none.Entities != 0 || none.Defaults != nil || none.Top == nil || none.Limits == nil {
+		t.Errorf("unknown: %+v", none)
+	}
+	own := []limiter.Limit{limiter.PerMinute("calls", 7)}
+	_, err := r.lim.Acquire(t.Context(), limiter.Request{Entity: "key", Resource: "seen/only", Consume: limiter.Tokens("calls", 1), Limits: own})
+	r.ok(err)
+	get[Overview](r, "/api/overview")
+	if diff := cmp.Diff([]string{"gpt-4", "seen/only"}, get[Resources](r, "/api/resources").Resources); diff != "" {
+		t.Errorf("resources: %s", diff)
+	}
+}
