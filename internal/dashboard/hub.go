@@ -217,17 +217,19 @@ func (h *hub) collect(v *viewer) []byte {
 	return events
 }
 
-// setStatus changes the status.
-func (h *hub) setStatus(s Status) {
+// setStatus changes the status, and returns the trouble before.
+func (h *hub) setStatus(s Status) (trouble string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	trouble = h.status.Trouble
 	s.Viewers = len(h.viewers)
 	if sameStatus(s, h.status) {
-		return
+		return trouble
 	}
 	h.status = s
 	h.changes++
 	h.notify()
+	return trouble
 }
 
 func sameStatus(a, b Status) bool {

@@ -22,6 +22,7 @@ type Overview struct {
 const (
 	usualRows  = 100
 	mostRows   = 1000
+	maxPrefix  = 256
 	searchTime = 400 * time.Millisecond // of a search on a store that does not bill reads
 )
 
@@ -33,6 +34,9 @@ func overview(c *call) (any, error) {
 	limit, err := c.limit(usualRows, mostRows)
 	if err != nil {
 		return nil, err
+	}
+	if len(c.param("prefix")) > maxPrefix {
+		return nil, badInput("parameter prefix: must have at most %d bytes", maxPrefix)
 	}
 	search := strings.ToLower(c.param("search"))
 	var o Overview

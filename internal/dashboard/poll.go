@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,24 +27,23 @@ func (h *hub) run() {
 			return
 		}
 		begun := time.Now()
-		err := h.read(h.keys(all))
+		damage, err := h.read(h.keys(all))
 		if h.s.ctx.Err() != nil {
 			continue // to the end
 		}
 		interval := h.s.pace.pause(time.Since(begun))
-		if err != nil {
-			failures++
-			interval = min(maxBackOff, h.s.pace.interval<<min(failures, 10))
-			h.s.h.opts.OnError(err)
-			if errors.Is(err, limiter.ErrNotFound) {
-				h.s.h.drop(h.s) // the namespace is gone, and viewers connect again
-			}
-		} else {
+		failures++
+		switch {
+		case err == nil:
 			failures = 0
+		case errors.Is(err, limiter.ErrNotFound):
+			h.s.h.drop(h.s) // the namespace is gone, and viewers connect again
+		default:
+			interval = min(maxBackOff, h.s.pace.interval<<min(failures, 10))
 		}
 		if all || err != nil {
 			next = begun.Add(interval)
-			h.report(interval, err)
+			h.report(interval, cmp.Or(err, damage))
 		}
 	}
 }
@@ -85,47 +85,71 @@ func (h *hub) ended() bool {
 }
 
 // read reads rows, a part at a time, and passes each part on. Calls of viewers go
-// first.
-func (h *hub) read(keys []limiter.Scope) error {
+// first. Rows whose data are damaged count as missing, and damage is the error of
+// one of them.
+func (h *hub) read(keys []limiter.Scope) (damage, err error) {
 	for len(keys) > 0 {
 		part := keys[:min(len(keys), h.s.pace.chunk)]
 		keys = keys[len(part):]
 		if h.s.billed() {
 			h.s.h.gate.yield(h.s.ctx, pollYield)
 		}
-		rows, err := h.readPart(part)
+		rows, wrong, err := h.readPart(part)
 		if err != nil {
-			return err
+			return nil, err
 		}
+		damage = cmp.Or(damage, wrong)
 		h.apply(rows, part)
 	}
-	return nil
+	return damage, nil
 }
 
-func (h *hub) readPart(keys []limiter.Scope) (map[limiter.Scope][]byte, error) {
+func (h *hub) readPart(keys []limiter.Scope) (encoded map[limiter.Scope][]byte, damage, err error) {
 	ctx, cancel := context.WithTimeout(h.s.ctx, callTimeout)
 	defer cancel()
-	buckets, err := h.s.pager.BucketsAt(ctx, h.s.now(), keys)
+	buckets, damage, err := h.s.bucketsAt(ctx, keys)
 	if err != nil {
-		return nil, outage(err)
+		return nil, nil, outage(err)
 	}
 	rows, err := h.s.rows(ctx, buckets, 0)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	encoded := make(map[limiter.Scope][]byte, len(rows))
+	encoded = make(map[limiter.Scope][]byte, len(rows))
 	for _, r := range rows {
 		if encoded[limiter.Scope{Entity: r.Entity, Resource: r.Resource}], err = json.Marshal(r); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return encoded, nil
+	return encoded, damage, nil
 }
 
-// report sends the status after a read.
+// bucketsAt reads the bucket of each key. One that cannot be read because its data
+// are damaged, or its key is not possible, is left out, so that it does not hide
+// the others.
+func (s *space) bucketsAt(ctx context.Context, keys []limiter.Scope) (buckets []limiter.Bucket, damage, err error) {
+	buckets, err = s.pager.BucketsAt(ctx, s.now(), keys)
+	if !errors.As(err, new(*limiter.CorruptError)) && !errors.As(err, new(*limiter.InvalidError)) {
+		return buckets, nil, err
+	}
+	if len(keys) == 1 {
+		return nil, err, nil
+	}
+	first, damage, err := s.bucketsAt(ctx, keys[:len(keys)/2])
+	if err != nil {
+		return nil, nil, err
+	}
+	second, other, err := s.bucketsAt(ctx, keys[len(keys)/2:])
+	return append(first, second...), cmp.Or(damage, other), err
+}
+
+// report publishes the status after a read, and an error that is new.
 func (h *hub) report(interval time.Duration, err error) {
 	const step = 100 * time.Millisecond
-	h.setStatus(Status{ReadRate: h.s.readRate(), Interval: interval.Round(step).Milliseconds(), Trouble: trouble(err)})
+	before := h.setStatus(Status{ReadRate: h.s.readRate(), Interval: interval.Round(step).Milliseconds(), Trouble: trouble(err)})
+	if err != nil && before != trouble(err) {
+		h.s.h.opts.OnError(err)
+	}
 }
 
 // trouble returns a sentence for viewers about an error of the store.
@@ -137,8 +161,8 @@ func trouble(err error) string {
 		return "The store does not answer in time; the dashboard keeps trying."
 	case errors.Is(err, limiter.ErrClosed):
 		return "The store is closed."
-	case errors.As(err, new(*limiter.CorruptError)):
-		return "Some data of the store are damaged, so that rows may be missing."
+	case errors.As(err, new(*limiter.CorruptError)), errors.As(err, new(*limiter.InvalidError)):
+		return "Some rows cannot be read, because their data are damaged."
 	}
 	return "The store is unavailable; the dashboard keeps trying."
 }

@@ -115,7 +115,8 @@ func (o *eventWriter) write(event []byte) error {
 const (
 	maxWatched   = 500
 	maxWatchBody = 512 << 10
-	maxEntity    = 1024 // bytes, more than an ID may have
+	maxEntity    = 1024 // bytes, more than an ID of ours may have
+	maxResource  = 512
 )
 
 type watchRequest struct {
@@ -133,7 +134,7 @@ func watch(c *call) (any, error) {
 	}
 	keys := make([]limiter.Scope, 0, len(body.Keys))
 	for _, pair := range body.Keys {
-		if len(pair) != 2 || pair[0] == "" || pair[1] == "" || len(pair[0]) > maxEntity || len(pair[1]) > maxEntity {
+		if len(pair) != 2 || pair[0] == "" || pair[1] == "" || len(pair[0]) > maxEntity || len(pair[1]) > maxResource {
 			return nil, badInput("body: field keys: must be pairs of an entity and a resource")
 		}
 		keys = append(keys, limiter.Scope{Entity: pair[0], Resource: pair[1]})

@@ -210,6 +210,41 @@ func TestTroubleDoesNotEndAStream(t *testing.T) {
 	})
 }
 
+func TestADamagedRowHidesNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reported atomic.Int64
+		r, store := newCountedRig(t, Options{OnError: func(error) { reported.Add(1) }})
+		store.damaged = "c"
+		all := []string{"a", "b", "c", "d", "e"}
+		for _, id := range all {
+			r.use(id, "gpt-4", "rpm", 1)
+		}
+		v := r.view(r.cookie)
+		v.watch(all...)
+		var s Status
+		for s.Trouble == "" {
+			v.next("status", &s)
+		}
+		other := r.view(r.cookie) // the rows are known
+		other.watch(all...)
+		d := other.rows()
+		if len(d.Rows) != 4 || len(d.Gone) != 1 || d.Gone[0][0] != "c" {
+			t.Errorf("rows: %+v", d)
+		}
+		other.leave()
+		if !strings.Contains(s.Trouble, "damaged") || s.Interval != 500 {
+			t.Errorf("status: %+v", s)
+		}
+		go v.drain()
+		time.Sleep(time.Minute)
+		if got := reported.Load(); got != 1 {
+			t.Errorf("the damage was reported %d times", got)
+		}
+		v.leave()
+		r.ok(r.Close())
+	})
+}
+
 func TestStreamsEnd(t *testing.T) {
 	var mu sync.Mutex
 	revoked := false

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -76,11 +77,9 @@ func (c *call) tightest(limit int, search string) (Overview, error) {
 		return Overview{}, err
 	}
 	prefix := c.param("prefix")
-	rows = slices.DeleteFunc(rows, func(r Row) bool { return !hasPrefix(r.Entity, prefix) || !r.matches(search) })
+	rows = slices.DeleteFunc(rows, func(r Row) bool { return !strings.HasPrefix(r.Entity, prefix) || !r.matches(search) })
 	return Overview{Rows: rows[:min(limit, len(rows))], Scanned: t.scanned, Done: done}, nil
 }
-
-func hasPrefix(s, prefix string) bool { return len(s) >= len(prefix) && s[:len(prefix)] == prefix }
 
 // tightRows returns the tightest buckets of a tally. It reads them again where
 // that costs nothing, since they change while the scan goes on.
@@ -92,7 +91,7 @@ func (c *call) tightRows(t *tally) ([]Row, error) {
 			keys[i] = limiter.Scope{Entity: b.Account.Entity, Resource: b.Account.Resource}
 		}
 		var err error
-		if buckets, err = c.pager.BucketsAt(c.ctx, c.now(), keys); err != nil {
+		if buckets, _, err = c.bucketsAt(c.ctx, keys); err != nil {
 			return nil, outage(err)
 		}
 		buckets = slices.DeleteFunc(buckets, func(b limiter.Bucket) bool { return b.Account == nil })

@@ -141,6 +141,7 @@ type counted struct {
 	limiter.Repository
 	reads, keys atomic.Int64
 	fail        atomic.Bool
+	damaged     string // an entity
 }
 
 func (c *counted) BucketPage(ctx context.Context, now time.Time, q limiter.BucketQuery) (limiter.BucketPage, error) {
@@ -152,6 +153,11 @@ func (c *counted) BucketsAt(ctx context.Context, now time.Time, keys []limiter.S
 	c.keys.Add(int64(len(keys)))
 	if c.fail.Load() {
 		return nil, errors.New("the network is down")
+	}
+	for _, key := range keys {
+		if key.Entity == c.damaged {
+			return nil, &limiter.CorruptError{Item: key.Entity, Reason: "a test"}
+		}
 	}
 	return listPager{c.Repository}.BucketsAt(ctx, now, keys)
 }
