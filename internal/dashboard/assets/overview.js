@@ -157,8 +157,8 @@ class Overview {
 		const tight = kept.order === 'tightest';
 		setAttribute(this.grid, 'data-order', kept.order);
 		setAttribute(this.grid, 'aria-rowcount', lines.length + 1);
+		this.grid.hidden = lines.length === 0; // before heights are measured
 		this.list.set(lines);
-		this.grid.hidden = lines.length === 0;
 		this.more.hidden = tight || !kept.next;
 		const loaded = tight ? kept.done : kept.loaded && !kept.next;
 		this.empty.hidden = lines.length > 0 || !loaded;

@@ -103,7 +103,7 @@ export class Windowed {
 		for (let i = first; i < last; i++) {
 			const item = this.items[i];
 			const { height } = this.shown.get(item.key).element.getBoundingClientRect();
-			if (this.sizes.get(item.key) !== height) {
+			if (height && this.sizes.get(item.key) !== height) {
 				wrong = true;
 				this.sizes.set(item.key, height);
 				this.shapes.set(item.shape, height);
