@@ -86,7 +86,7 @@ function lost() {
 	get('api/info').catch(() => {});
 }
 
-// watch names the buckets of which the page shows something.
+// watch names the buckets that the page shows.
 export function watch(next) {
 	keys = next.slice(0, 500);
 	clearTimeout(watchTimer);

@@ -1,4 +1,4 @@
-// A long list of which only the lines near the screen are elements.
+// A long list. Only the lines near the screen are elements.
 
 const margin = 800;
 const guess = 56;
