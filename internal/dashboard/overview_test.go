@@ -33,7 +33,7 @@ func TestARowShowsABucket(t *testing.T) {
 	r.create(limiter.Entity{ID: "key", Name: "<script>\u202e", Parent: "org", Cascade: true})
 	r.use("key", "gpt-4", "rpm", 5)
 	got := get[Overview](r, "/api/overview").Rows[0]
-	if got.Name != "<script>\u202e" || got.Parent != "org" || !got.Cascade || got.Source != (Source{"resource", "", "gpt-4"}) {
+	if got.Name != "<script>\u202e" || got.Parent != "org" || !got.Cascade || got.Source != (Source{"resource", "", "gpt-4"}) || got.Updated == nil {
 		t.Errorf("row: %+v", got)
 	}
 	rpm := got.Limits[0]
