@@ -29,6 +29,7 @@ type scan struct {
 	over     chan struct{} // closed when the scan under way is over
 	current  *tally        // of the scan under way
 	complete *tally        // of the last scan that came to its end; nil if none did
+	begun    time.Time // the scan under way, or the last one
 	finished time.Time
 	err      error // of the last scan
 }
@@ -40,6 +41,7 @@ const (
 	scanPatience = time.Minute      // how long it waits for another one
 	scanRetry    = 2 * time.Second  // after an error
 	scanAwait    = 250 * time.Millisecond
+	scanRest     = 5 // how many times as long as a scan its result is kept
 )
 
 func newScans(s *space) *scans { return &scans{s: s, all: map[string]*scan{}} }
@@ -106,7 +108,7 @@ func (s *scan) result() (*tally, bool, error) {
 	default:
 	}
 	if s.due() {
-		s.current, s.running, s.over = newTally(s.resource), true, make(chan struct{})
+		s.current, s.running, s.over, s.begun = newTally(s.resource), true, make(chan struct{}), time.Now()
 		if !s.s.h.start(s.run) {
 			s.running = false
 			close(s.over)
@@ -127,7 +129,7 @@ func (s *scan) due() bool {
 	if s.running {
 		return false
 	}
-	keep := s.s.pace.scanFor
+	keep := max(s.s.pace.scanFor, scanRest*s.finished.Sub(s.begun))
 	if s.err != nil {
 		keep = scanRetry
 	}
