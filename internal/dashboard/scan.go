@@ -29,7 +29,7 @@ type scan struct {
 	over     chan struct{} // closed when the scan under way is over
 	current  *tally        // of the scan under way
 	complete *tally        // of the last scan that came to its end; nil if none did
-	begun    time.Time // the scan under way, or the last one
+	begun    time.Time     // the scan under way, or the last one
 	finished time.Time
 	err      error // of the last scan
 }
