@@ -2,11 +2,10 @@
 
 import { T } from './texts.js';
 import { get, onSignedOut, signIn, signOut } from './api.js';
-import { button, field, h, setText, sign } from './dom.js';
+import { button, field, h, problemBox, setText, sign } from './dom.js';
 import { clock, duration, exact } from './format.js';
 import * as live from './live.js';
-import { problemBox } from './problem.js';
-import { canChange, remember, state } from './state.js';
+import { canChange, state } from './state.js';
 import * as changes from './changes.js';
 import * as entity from './entity.js';
 import * as explain from './explain.js';
@@ -189,10 +188,7 @@ async function begin() {
 	drawNav(parse().path);
 	live.on('state', drawState);
 	live.on('status', drawStatus);
-	live.on('rows', ({ rows }) => {
-		remember(rows);
-		setText(footer.update, clock(new Date()));
-	});
+	live.on('rows', () => setText(footer.update, clock(new Date())));
 	byID('reconnect').addEventListener('click', () => live.start());
 	addEventListener('scroll', () => positions.set(position, scrollY), { passive: true });
 	addEventListener('hashchange', arrive);

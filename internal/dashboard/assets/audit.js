@@ -2,9 +2,8 @@
 
 import { T } from './texts.js';
 import { get } from './api.js';
-import { bdi, button, card, empty, h, table } from './dom.js';
+import { bdi, button, card, empty, guard, h, table } from './dom.js';
 import { dateTime } from './format.js';
-import { guard } from './problem.js';
 
 export function auditCard(subject, signal) {
 	const box = h('div');

@@ -5,7 +5,7 @@ import { entityLink, every, flash, h, resourceLink, setAttribute, setText, sign 
 import { ago, compact, dateTime, duration, exact, percent, refill } from './format.js';
 import { levelName } from './levels.js';
 import { on, watch } from './live.js';
-import { keyOf, remember } from './state.js';
+import { keyOf } from './state.js';
 
 const signs = { green: '●', yellow: '◆', red: '▲', debt: '▼' };
 
@@ -145,7 +145,6 @@ export function bucketTable(label, rows, { names = 'resource', signal, watching 
 	const element = h('div.grid', { role: 'table', 'aria-label': label },
 		h('div', { role: 'rowgroup' }, head('columnheader', T.columns[names])), body);
 	const add = (more) => {
-		remember(more);
 		for (const row of more) {
 			const key = keyOf(row.entity, row.resource);
 			if (shown.has(key)) {

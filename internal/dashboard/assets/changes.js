@@ -2,11 +2,10 @@
 
 import { T } from './texts.js';
 import { post } from './api.js';
-import { bdi, button, card, entityLink, field, h, latest, resourceLink, sign, textInput } from './dom.js';
+import { bdi, button, card, entityLink, field, guard, h, latest, resourceLink, sign, textInput } from './dom.js';
 import { exact, limitText } from './format.js';
 import { limitList } from './levels.js';
 import { entityField, limitLines, scopeFields } from './limitform.js';
-import { guard } from './problem.js';
 import { canChange, state } from './state.js';
 
 export function show({ main, params, signal, heading }) {

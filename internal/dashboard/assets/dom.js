@@ -1,5 +1,7 @@
 // Elements, built without markup: every text becomes a text node.
 
+import { T } from './texts.js';
+
 const svgSpace = document.querySelector('svg').namespaceURI;
 const properties = new Set(['value', 'checked', 'disabled', 'hidden', 'selected', 'required', 'open']);
 
@@ -147,4 +149,22 @@ export function table(caption, columns, rows) {
 export function every(milliseconds, signal, call) {
 	const timer = setInterval(() => document.hidden || call(), milliseconds);
 	signal.addEventListener('abort', () => clearInterval(timer));
+}
+
+// problemBox shows an error, with a button if something can be done again.
+export function problemBox(err, retry) {
+	return h('div.problem', { role: 'alert' },
+		h('div', h('strong', err.title || T.wentWrong), err.message && err.message !== err.title ? h('p', { dir: 'auto' }, err.message) : null),
+		retry && button(T.again, retry));
+}
+
+// guard runs a request of a view and shows its error in a box.
+export async function guard(box, work, retry) {
+	try {
+		box.replaceChildren();
+		return await work();
+	} catch (err) {
+		if (err.name !== 'AbortError') box.replaceChildren(problemBox(err, retry));
+		return undefined;
+	}
 }

@@ -3,11 +3,10 @@
 import { T } from './texts.js';
 import { get } from './api.js';
 import { auditCard } from './audit.js';
-import { bdi, button, card, empty, entityLink, h, link } from './dom.js';
+import { bdi, button, card, empty, entityLink, guard, h, link } from './dom.js';
 import { bucketTable } from './bucket.js';
 import { dateTime } from './format.js';
 import { levelTable } from './levels.js';
-import { guard } from './problem.js';
 import { canChange } from './state.js';
 import { usagePanel } from './usage.js';
 

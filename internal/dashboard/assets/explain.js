@@ -2,11 +2,10 @@
 
 import { T } from './texts.js';
 import { post } from './api.js';
-import { address, bdi, card, entityLink, field, h, latest, numberInput, sign, table, textInput } from './dom.js';
+import { address, bdi, card, entityLink, field, guard, h, latest, numberInput, sign, table, textInput } from './dom.js';
 import { countdown, exact } from './format.js';
 import { levelName, levelTable } from './levels.js';
 import { Lines, scopeFields } from './limitform.js';
-import { guard } from './problem.js';
 
 export function show({ main, params, signal, heading }) {
 	const lines = new Lines(T.amounts, T.addAmount, ([name, amount] = ['', 1]) => [

@@ -5,26 +5,24 @@ import { get } from './api.js';
 import { button, field, h, latest, numberInput, textInput, unique } from './dom.js';
 import { duration } from './format.js';
 import { limitsInForce } from './levels.js';
-import { entitiesSeen } from './state.js';
 
 // suggesting returns a labelled text field with a list of suggestions.
-function suggesting(label, hint, attributes, values) {
+function suggesting(label, hint, attributes) {
 	const list = h('datalist', { id: unique('list') });
 	const put = (all) => list.replaceChildren(...all.slice(0, 50).map((v) => h('option', { value: v })));
-	put(values);
 	const input = textInput({ list: list.id, ...attributes });
 	return { element: h('div', field(label, input, hint), list), input, put };
 }
 
 // entityField returns a field for an ID, which suggests entities while one types.
 export function entityField(label, value, { required, hint, signal }) {
-	const made = suggesting(label, hint, { value, required, name: 'entity' }, entitiesSeen());
+	const made = suggesting(label, hint, { value, required, name: 'entity' });
 	const next = latest(signal);
 	let timer = 0;
 	made.input.addEventListener('input', () => {
 		clearTimeout(timer);
 		const search = made.input.value.trim();
-		if (search.length < 2) return;
+		if (!search) return;
 		timer = setTimeout(() => get('api/overview', { limit: 20, search }, next())
 			.then((page) => made.put([...new Set(page.rows.map((r) => r.entity))]), () => {}), 250);
 	});
@@ -36,7 +34,7 @@ export function entityField(label, value, { required, hint, signal }) {
 export function scopeFields(params, signal, { required, begin, edited }) {
 	const hint = (text) => (required ? null : text);
 	const entity = entityField(T.entity, params.get('entity') ?? '', { required, hint: hint(T.emptyForAll), signal });
-	const resource = suggesting(T.resource, hint(T.emptyForAllResources), { value: params.get('resource') ?? '', required, name: 'resource' }, []);
+	const resource = suggesting(T.resource, hint(T.emptyForAllResources), { value: params.get('resource') ?? '', required, name: 'resource' });
 	get('api/resources', null, signal).then((answer) => resource.put(answer.resources ?? []), () => {});
 	const value = () => ({ entity: entity.input.value.trim(), resource: resource.input.value.trim() });
 	const next = latest(signal);

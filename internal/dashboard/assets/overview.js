@@ -2,13 +2,12 @@
 
 import { T } from './texts.js';
 import { get } from './api.js';
-import { address, bdi, button, entityLink, every, h, latest, segments, setAttribute, setText } from './dom.js';
+import { address, bdi, button, entityLink, every, h, latest, problemBox, segments, setAttribute, setText } from './dom.js';
 import { badge, BucketRow, head, level, worst } from './bucket.js';
 import { demoPanel } from './demo.js';
 import { exact } from './format.js';
 import { connected, on, watch } from './live.js';
-import { problemBox } from './problem.js';
-import { keyOf, remember, state } from './state.js';
+import { keyOf, state } from './state.js';
 import { bucketLine, Tree } from './tree.js';
 import { Windowed } from './windowed.js';
 
@@ -47,7 +46,7 @@ class Overview {
 		this.trouble = h('div');
 		this.body = h('div.rows', { role: 'rowgroup', tabindex: -1 });
 		this.grid = h('div.grid.tree', { role: 'treegrid', 'aria-label': T.overview, onkeydown: (e) => this.key(e), onclick: (e) => this.click(e) },
-			h('div', { role: 'rowgroup', class: 'head-group' }, head('columnheader', T.columns.both)), this.body);
+			h('div.head-group', { role: 'rowgroup' }, head('columnheader', T.columns.both)), this.body);
 		this.more = button(T.showMore, () => this.loadNames(this.running, false), { class: 'more', hidden: true });
 		this.empty = h('div.empty', { hidden: true });
 		const orders = segments(T.order, T.orders, kept.order, (o) => this.setOrder(o));
@@ -57,7 +56,7 @@ class Overview {
 			h('label.hidden', { for: 'search' }, T.search), this.input, orders, this.fold), this.trouble, this.grid, this.empty, this.more);
 		this.list = new Windowed(this.body, {
 			create: (item, i) => this.create(item, i), change: (part, item, i) => this.change(part, item, i),
-			visible: (items) => this.visible(items), signal: this.signal,
+			visible: (items) => watch(items.filter((i) => i.kind === 'bucket').map((i) => [i.row.entity, i.row.resource])), signal: this.signal,
 		});
 	}
 
@@ -72,6 +71,7 @@ class Overview {
 
 	setOrder(order) {
 		kept.order = order;
+		this.list.clear();
 		this.remember();
 		if (order === 'name' && this.searched !== kept.search) kept.loaded = false;
 		this.draw();
@@ -85,6 +85,7 @@ class Overview {
 
 	reload(fresh) {
 		this.running = this.next();
+		this.busy = false;
 		if (kept.order === 'tightest') this.loadTightest(this.running);
 		else if (fresh || !kept.loaded) this.loadNames(this.running, true);
 	}
@@ -111,7 +112,6 @@ class Overview {
 			do {
 				const page = await get('api/overview', { order: 'name', limit, after, search: this.searched }, signal);
 				tree.merge(page.rows, page.ancestors);
-				remember(page.rows);
 				found += page.rows.length;
 				scanned += page.scanned;
 				after = page.next;
@@ -131,7 +131,6 @@ class Overview {
 	async loadTightest(signal) {
 		try {
 			const page = await get('api/overview', { order: 'tightest', limit: pageSize, search: kept.search }, signal);
-			remember(page.rows);
 			Object.assign(kept, { tightest: page.rows, tightestScanned: page.scanned, done: page.done });
 			this.trouble.replaceChildren();
 			this.draw();
@@ -147,14 +146,9 @@ class Overview {
 		this.summarize();
 	}
 
-	lines() {
-		if (kept.order === 'name') return kept.tree.flatten(kept.collapsed);
-		return kept.tightest.map((row) => bucketLine(row, 1));
-	}
-
 	draw() {
-		const lines = this.lines();
 		const tight = kept.order === 'tightest';
+		const lines = tight ? kept.tightest.map((row) => bucketLine(row, 1)) : kept.tree.flatten(kept.collapsed);
 		setAttribute(this.grid, 'data-order', kept.order);
 		setAttribute(this.grid, 'aria-rowcount', lines.length + 1);
 		this.grid.hidden = lines.length === 0; // before heights are measured
@@ -198,29 +192,22 @@ class Overview {
 		part.element.style.setProperty('--depth', item.depth - 1);
 		setAttribute(part.element, 'aria-level', item.depth);
 		setAttribute(part.element, 'aria-rowindex', i + 2);
-		const active = this.list.index.has(kept.active) ? kept.active : this.list.items[0].key;
-		setAttribute(part.element, 'tabindex', item.key === active ? 0 : -1);
+		setAttribute(part.element, 'tabindex', i === this.list.holder(kept.active) ? 0 : -1);
 		if (item.kind === 'entity') part.update(item);
 		else if (part.row !== item.row) part.update(item.row);
-	}
-
-	visible(items) {
-		watch(items.filter((i) => i.kind === 'bucket').map((i) => [i.row.entity, i.row.resource]));
 	}
 
 	changed({ rows, gone }) {
 		let structure = false;
 		for (const row of rows) {
-			kept.tree.update(row);
+			structure = kept.tree.update(row) || structure;
 			const key = keyOf(row.entity, row.resource);
 			kept.tightest = kept.tightest.map((old) => (old.entity === row.entity && old.resource === row.resource ? row : old));
 			const at = this.list.index.get(key);
 			if (at == null) continue;
-			const item = this.list.items[at];
-			item.row = row;
+			this.list.items[at].row = row;
 			this.list.shown.get(key)?.update(row);
-			const parent = this.list.shown.get(`e${row.entity}`);
-			parent?.summarize?.();
+			this.list.shown.get(`e${row.entity}`)?.summarize();
 		}
 		for (const [entity, resource] of gone) structure = kept.tree.remove(entity, resource) || structure;
 		if (structure) this.draw();
@@ -230,12 +217,6 @@ class Overview {
 	foldAll() {
 		const open = kept.collapsed.size === 0;
 		kept.collapsed = new Set(open ? kept.tree.nodes.keys() : []);
-		this.draw();
-	}
-
-	toggle(id, open) {
-		if (open) kept.collapsed.delete(id);
-		else kept.collapsed.add(id);
 		this.draw();
 	}
 
@@ -249,7 +230,10 @@ class Overview {
 
 	flip(at) {
 		const item = this.list.items[at];
-		if (item?.kind === 'entity') this.toggle(item.id, !item.open);
+		if (item?.kind !== 'entity') return;
+		if (item.open) kept.collapsed.add(item.id);
+		else kept.collapsed.delete(item.id);
+		this.draw();
 	}
 
 	// key moves in the tree as the pattern for tree grids says.
@@ -269,7 +253,7 @@ class Overview {
 			ArrowRight: () => (opens && !item.open ? this.flip(at) : opens && items[at + 1]?.depth > item.depth && this.go(at + 1)),
 			ArrowLeft: () => (opens && item.open ? this.flip(at) : this.go(items.findLastIndex((o, i) => i < at && o.depth < item.depth))),
 			' ': () => this.flip(at),
-			Enter: () => event.target.closest('a, button') == null && this.list.shown.get(item?.key)?.element.querySelector('a')?.click(),
+			Enter: () => this.list.shown.get(item?.key)?.element.querySelector('a')?.click(),
 		};
 		const move = moves[event.key];
 		if (!move || (event.key === 'Enter' && event.target.closest('a, button'))) return;

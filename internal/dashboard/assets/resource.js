@@ -4,10 +4,9 @@ import { T } from './texts.js';
 import { get } from './api.js';
 import { auditCard } from './audit.js';
 import { badge, bucketTable, Meter } from './bucket.js';
-import { bdi, card, empty, every, h, link, resourceLink } from './dom.js';
+import { bdi, card, empty, every, guard, h, link, resourceLink } from './dom.js';
 import { compact, exact, limitText } from './format.js';
 import { connected } from './live.js';
-import { guard } from './problem.js';
 import { canChange } from './state.js';
 
 export async function show(context) {

@@ -11,14 +11,3 @@ export function canChange() {
 export function keyOf(entity, resource) {
 	return JSON.stringify([entity, resource]);
 }
-
-const seen = new Set();
-
-// remember keeps the IDs of rows, for the suggestions of forms.
-export function remember(rows) {
-	for (const row of rows) if (seen.size < 500) seen.add(row.entity);
-}
-
-export function entitiesSeen() {
-	return [...seen];
-}

@@ -19,9 +19,14 @@ export class Tree {
 		}
 	}
 
-	// update replaces a bucket, if the tree holds it.
+	// update replaces a bucket, if the tree holds it, and reports whether the entity has
+	// another name or parent now.
 	update(row) {
-		if (this.rows.has(keyOf(row.entity, row.resource))) this.merge([row]);
+		if (!this.rows.has(keyOf(row.entity, row.resource))) return false;
+		const { name, parent } = this.nodes.get(row.entity);
+		this.merge([row]);
+		const node = this.nodes.get(row.entity);
+		return node.name !== name || node.parent !== parent;
 	}
 
 	remove(entity, resource) {

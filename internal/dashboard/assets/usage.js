@@ -2,10 +2,9 @@
 
 import { T } from './texts.js';
 import { get } from './api.js';
-import { empty, h, latest, segments } from './dom.js';
+import { empty, guard, h, latest, segments } from './dom.js';
 import { chart } from './chart.js';
 import { now } from './format.js';
-import { guard } from './problem.js';
 
 const day = (d) => d.toISOString().slice(0, 10);
 const hour = (d) => d.toISOString().slice(11, 16);

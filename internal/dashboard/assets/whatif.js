@@ -2,10 +2,9 @@
 
 import { T } from './texts.js';
 import { post } from './api.js';
-import { bdi, button, card, entityLink, field, h, latest, numberInput, segments, sign, table } from './dom.js';
+import { bdi, button, card, entityLink, field, guard, h, latest, numberInput, segments, sign, table } from './dom.js';
 import { compact, dateTime, exact, limitText } from './format.js';
 import { limitLines, scopeFields } from './limitform.js';
-import { guard } from './problem.js';
 
 const largest = 1 << 20;
 const shownAtOnce = 200;

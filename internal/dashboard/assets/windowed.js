@@ -27,6 +27,21 @@ export class Windowed {
 		this.render();
 	}
 
+	// clear drops all elements, since items will look different.
+	clear() {
+		this.body.replaceChildren();
+		this.shown.clear();
+		this.sizes.clear();
+		this.shapes.clear();
+	}
+
+	// holder returns the index of the item that Tab reaches: the active one, or the first on
+	// the screen.
+	holder(key) {
+		const at = this.index.get(key) ?? -1;
+		return at >= this.first && at < this.last ? at : this.top;
+	}
+
 	later() {
 		this.frame ||= requestAnimationFrame(() => {
 			this.frame = 0;
@@ -62,8 +77,9 @@ export class Windowed {
 			this.sizes.clear();
 			this.measure();
 		}
-		const first = Math.max(0, this.at(-top - margin));
+		const first = this.at(-top - margin);
 		const last = Math.min(this.items.length, this.at(innerHeight - top + margin) + 1);
+		Object.assign(this, { first, last, top: Math.min(this.items.length - 1, this.at(100 - top)) });
 		this.place(first, last);
 		this.correct(first, last);
 		this.visible?.(this.items.slice(this.at(-top), this.at(innerHeight - top) + 1));
