@@ -21,6 +21,7 @@ type serveOptions struct {
 	tls                   listen.TLSFiles
 	hosts                 []string
 	insecure, escrow      bool
+	dashboard             serveDashboard
 	server                server.Options
 	http                  listen.Options
 	drain                 time.Duration
@@ -47,6 +48,9 @@ A client settles its lease by another call. A lease that is not settled within
 leases, waits for open ones up to half of --drain-timeout, commits the rest and
 ends the program.
 
+With --dashboard, people see the limits on a web page at /dashboard/, which asks
+for a bearer token where there are --tokens.
+
 Each flag can also come from the environment ($ZAEL_SERVE_LEASE_TTL) or from the
 file of --config (lease_ttl: 5m); flags come first, then the environment.
 
@@ -54,7 +58,8 @@ file of --config (lease_ttl: 5m); flags come first, then the environment.
 		Example: `  zae-limiter serve --store sqlite:limits.db
   zae-limiter serve --name my-app --listen :9235 --tokens tokens.yaml \
       --tls-cert cert.pem --tls-key key.pem
-  zae-limiter serve --grpc-listen 127.0.0.1:8081 --rules envoy.yaml`,
+  zae-limiter serve --grpc-listen 127.0.0.1:8081 --rules envoy.yaml
+  zae-limiter serve --dashboard --dashboard-write --tokens tokens.yaml`,
 		Args:    noArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.apply(cmd) },
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), o) },
@@ -81,6 +86,7 @@ func (o *serveOptions) addServe(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&o.hosts, "allowed-host", nil, "host `name` of the server, besides IP addresses and localhost; * for any; repeatable")
 	cmd.Flags().BoolVar(&o.insecure, "insecure", false, "listen on any address, even without tokens and TLS")
 	cmd.Flags().BoolVar(&o.escrow, "escrow", false, "hold tokens for a moment, so that most calls need no request to the store")
+	o.dashboard.addFlags(cmd)
 	o.addBounds(cmd)
 }
 

@@ -34,7 +34,7 @@ func (o *serveOptions) check() error {
 			return usagef("invalid --allowed-host %q: must be a host name without a port, such as limits.example, or *", clip(host))
 		}
 	}
-	return nil
+	return o.dashboard.check(o.tokens != "")
 }
 
 var hostName = regexp.MustCompile(`^[0-9A-Za-z_]([0-9A-Za-z_.-]*[0-9A-Za-z_])?$`)
@@ -141,6 +141,11 @@ func (o *serveOptions) serve(ctx context.Context, b *backing, bound map[string]n
 	opts.Namespace, opts.Now, opts.Version = o.namespaceName(), o.now, thisBuild().Version
 	opts.Hosts = listen.HostOptions{Names: o.hosts, Known: listen.Certified(tlsConfig)}
 	opts.OnError = problems.report
+	endPage, err := o.mountPage(b.repo, &opts)
+	if err != nil {
+		return err
+	}
+	defer endPage()
 	s, err := server.New(b.repo, &opts)
 	if err != nil {
 		return usagef("%v", err)
@@ -155,6 +160,9 @@ func (o *serveOptions) serve(ctx context.Context, b *backing, bound map[string]n
 		scheme = "https"
 	}
 	o.done("Serving %s://%s %s", scheme, bound["listen"].Addr(), o.location())
+	if o.dashboard.on {
+		o.done("Serving the dashboard at %s://%s%s/", scheme, bound["listen"].Addr(), server.DashboardPath)
+	}
 	if l := bound["grpc-listen"]; l != nil {
 		service := rls.New(s.CallerLimiter, rules.Get(), &rls.Options{OnError: problems.report})
 		services = append(services, s.GRPC(l, service.Register, &server.GRPCOptions{
@@ -171,6 +179,7 @@ func (o *serveOptions) serve(ctx context.Context, b *backing, bound map[string]n
 	}
 	return listen.Run(ctx, &listen.RunOptions{DrainTimeout: o.drain, Quiesce: func(ctx context.Context) {
 		o.say("Draining: %s open", count(s.Leases(), "lease"))
+		endPage()
 		s.Quiesce(ctx)
 	}, Settle: s.Settle, Close: b.close}, services...)
 }

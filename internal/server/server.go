@@ -39,6 +39,9 @@ type Options struct {
 	Now       func() time.Time // the limiter's clock; default time.Now
 	OnError   func(error)      // receives what no client sees; default: dropped
 	Version   string           // in the OpenAPI document
+	// Dashboard answers below DashboardPath, which it does not see. It checks
+	// hosts, origins and callers itself. Nil for none.
+	Dashboard http.Handler
 }
 
 // Defaults of Options.
@@ -104,6 +107,9 @@ func New(repo limiter.Repository, opts *Options) (*Server, error) {
 		return nil, err
 	}
 	s.handler = listen.Hosts(http.HandlerFunc(s.dispatch), &o.Hosts)
+	if o.Dashboard != nil {
+		s.handler = s.withDashboard(s.handler, o.Dashboard)
+	}
 	return s, nil
 }
 
