@@ -65,11 +65,11 @@ func (o *serveOptions) mountPage(repo limiter.Repository, of *server.Options) (e
 func authenticator(of *server.Options) func(bearer string) (dashboard.Session, bool) {
 	if of.Tokens == nil {
 		return func(string) (dashboard.Session, bool) {
-			return dashboard.Session{Name: "anonymous", Role: string(server.RoleAdmin), Namespace: of.Namespace}, true
+			return dashboard.Session{Name: "anonymous", Role: dashboard.RoleAdmin, Namespace: of.Namespace}, true
 		}
 	}
 	return func(bearer string) (dashboard.Session, bool) {
 		id, ok := of.Tokens.Check(bearer)
-		return dashboard.Session{Name: id.Name, Role: string(id.Role), Namespace: id.Namespace}, ok
+		return dashboard.Session{Name: id.Name, Role: dashboard.Role(id.Role), Namespace: id.Namespace}, ok
 	}
 }

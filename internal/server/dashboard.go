@@ -1,8 +1,6 @@
 package server
 
 import (
-	"bytes"
-	"io"
 	"net/http"
 	"path"
 	"strings"
@@ -11,19 +9,12 @@ import (
 // DashboardPath is the path of the dashboard, without the slash at its end.
 const DashboardPath = "/dashboard"
 
-// Bounds of the dashboard. Its requests have places of their own: they may wait
-// for the read budget of the store, and must take no place of a call.
-const (
-	dashboardRequests = 256
-	dashboardBody     = 1 << 20 // bytes; a manifest is the longest
-	dashboardStream   = DashboardPath + "/api/stream"
-)
-
 // withDashboard returns a handler that passes the paths of the dashboard to page
 // and all others to api. The page checks hosts, origins and sessions itself, since
-// a browser sends what the API refuses.
-func (s *Server) withDashboard(api, page http.Handler) http.Handler {
-	page = s.dashboardPlaces(http.StripPrefix(DashboardPath, page))
+// a browser sends what the API refuses. It also bounds its own requests: they may
+// wait for the read budget of the store, and take no place of a call.
+func withDashboard(api, page http.Handler) http.Handler {
+	page = http.StripPrefix(DashboardPath, page)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch at := r.URL.Path; {
 		case at == DashboardPath:
@@ -33,32 +24,6 @@ func (s *Server) withDashboard(api, page http.Handler) http.Handler {
 			page.ServeHTTP(w, r)
 		default:
 			api.ServeHTTP(w, r)
-		}
-	})
-}
-
-// dashboardPlaces bounds the requests of the dashboard that are under way, except
-// streams, which it bounds itself. A request takes its place when its body has
-// arrived.
-func (s *Server) dashboardPlaces(page http.Handler) http.Handler {
-	places := make(chan struct{}, dashboardRequests)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == dashboardStream {
-			page.ServeHTTP(w, r)
-			return
-		}
-		body, err := readBody(w, r, dashboardBody)
-		if err != nil {
-			_ = s.fail(w.Header(), err).write(w)
-			return
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		select {
-		case places <- struct{}{}:
-			defer func() { <-places }()
-			page.ServeHTTP(w, r)
-		default:
-			_ = s.fail(w.Header(), errTooMany).write(w)
 		}
 	})
 }

@@ -108,7 +108,7 @@ func New(repo limiter.Repository, opts *Options) (*Server, error) {
 	}
 	s.handler = listen.Hosts(http.HandlerFunc(s.dispatch), &o.Hosts)
 	if o.Dashboard != nil {
-		s.handler = s.withDashboard(s.handler, o.Dashboard)
+		s.handler = withDashboard(s.handler, o.Dashboard)
 	}
 	return s, nil
 }
