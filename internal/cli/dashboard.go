@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"errors"
+	"net"
+
 	"github.com/spf13/cobra"
 )
 
@@ -59,8 +62,15 @@ func (o *dashboardOptions) addDashboard(cmd *cobra.Command) {
 	o.addOwnNamespace(cmd)
 	o.addFile(cmd)
 	o.addPrincipal(cmd)
-	addFlag(cmd, &o.listen, "listen", "address", o.listen, "loopback address of the page; port 0 chooses a free one", parseAddress)
+	addFlag(cmd, &o.listen, "listen", "address", o.listen, "loopback address of the page; port 0 chooses a free one", parseLoopback)
 	addFlag(cmd, &o.readBudget, "read-budget", "number", defaultReadBudget, "read units a second that the page may use of a DynamoDB table", parseCount)
 	cmd.Flags().BoolVar(&o.noBrowser, "no-browser", false, "print the URL, and open no browser")
 	cmd.Flags().BoolVar(&o.write, "write", false, "let the page change limits and create entities")
+}
+
+func parseLoopback(text string) (string, error) {
+	if host, _, err := net.SplitHostPort(text); err != nil || host == "" {
+		return "", errors.New("must be a loopback address and a port, such as 127.0.0.1:9236")
+	}
+	return parseAddress(text)
 }

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv(raceVariable, lingerNot); err != nil {
 		panic(err)
 	}
-	testscript.Main(stopping{m}, map[string]func(){"zae-limiter": program, "fake-engine": fakeEngine, "session-manager-plugin": forwardPort, "loadworker": loadFunction})
+	testscript.Main(stopping{m}, map[string]func(){"zae-limiter": program, "fake-engine": fakeEngine, "session-manager-plugin": forwardPort, "loadworker": loadFunction, "xdg-open": fakeBrowser, "xdg-settings": defaultBrowser})
 }
 
 const raceVariable, lingerNot = "GORACE", "atexit_sleep_ms=0"
