@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"html"
 	"os"
@@ -12,35 +13,48 @@ import (
 	"time"
 )
 
-// openBrowser opens the page at a URL with its token in the user's browser, if
-// there is a screen. A failure is a warning. The caller calls the function that it
-// returns in the end.
+// openBrowser opens a page in the user's browser if stdout is a terminal and there
+// is a screen. A token that is not empty follows the URL as its fragment. A failure
+// is a warning. The caller calls the function that it returns in the end.
 //
-// Every user of the machine can read the arguments of programs, and whoever sends
-// the token first has the session. So the browser gets the path of a file that only
+// Every user of the machine can read the arguments of programs, and the first to
+// send the token has its session. So the browser gets the path of a file that only
 // this user can read, and the file leads to the page.
 func (c *console) openBrowser(ctx context.Context, url, token string) (remove func()) {
-	remove = func() {}
-	if !hasScreen(runtime.GOOS) {
-		return remove
+	switch {
+	case !c.terminal || !hasScreen(runtime.GOOS):
+	case token == "":
+		c.startBrowser(ctx, url)
+	case confined(ctx):
+		c.say("The browser cannot read private files; open the URL above, or paste its token into the page.")
+		c.startBrowser(ctx, url)
+	default:
+		folder, err := writeRedirect(url + "#token=" + token)
+		if err != nil {
+			c.warn(noBrowser, err)
+			break
+		}
+		c.startBrowser(ctx, filepath.Join(folder, redirectFile))
+		return func() { _ = os.RemoveAll(folder) }
 	}
-	if confined(ctx) {
-		c.say("The browser cannot read private files; copy the URL above, or paste its token into the page.")
-		c.start(ctx, url)
-		return remove
-	}
-	folder, err := os.MkdirTemp("", "zae-limiter-") // readable by this user only
+	return func() {}
+}
+
+const noBrowser = "cannot open the browser: %v; open the URL above"
+
+const redirectFile = "dashboard.html"
+
+// writeRedirect writes a file that leads to a URL, and returns its folder. Both are
+// for this user only.
+func writeRedirect(url string) (string, error) {
+	folder, err := os.MkdirTemp("", "zae-limiter-")
 	if err != nil {
-		c.warn("cannot open the browser: %v; open the URL above", err)
-		return remove
+		return "", err
 	}
-	file := filepath.Join(folder, "dashboard.html")
-	if err := os.WriteFile(file, []byte(redirect(url+"#token="+token)), 0o600); err != nil {
-		c.warn("cannot open the browser: %v; open the URL above", err)
-	} else {
-		c.start(ctx, file)
+	if err := os.WriteFile(filepath.Join(folder, redirectFile), []byte(redirect(url)), 0o600); err != nil {
+		return "", errors.Join(err, os.RemoveAll(folder))
 	}
-	return func() { _ = os.RemoveAll(folder) }
+	return folder, nil
 }
 
 // redirect returns a page that leads to a URL.
@@ -54,19 +68,19 @@ func redirect(url string) string {
 `, html.EscapeString(url))
 }
 
-// start starts the program that opens a file or a URL. It does not wait for it,
-// and the browser survives this program.
-func (c *console) start(ctx context.Context, target string) {
+// startBrowser starts the program that opens a file or a URL, and does not wait for
+// it. The browser outlives this program.
+func (c *console) startBrowser(ctx context.Context, target string) {
 	words := append(opener(runtime.GOOS), target)
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), words[0], words[1:]...)
 	ownGroup(cmd) // Ctrl-C must not end a browser
 	if err := cmd.Start(); err != nil {
-		c.warn("cannot open the browser: %v; open the URL above", err)
+		c.warn(noBrowser, err)
 		return
 	}
 	go func() {
 		if err := cmd.Wait(); err != nil && ctx.Err() == nil {
-			c.warn("cannot open the browser: %s: %v; open the URL above", words[0], err)
+			c.warn(noBrowser, fmt.Errorf("%s: %w", words[0], err))
 		}
 	}()
 }

@@ -89,7 +89,7 @@ func (o *dashboardOptions) serve(ctx context.Context, page *dashboard.Handler, l
 	if _, err := fmt.Fprintf(o.out, "%s#token=%s\n", at, token); err != nil {
 		return errors.Join(err, page.Close())
 	}
-	if o.terminal && !o.noBrowser {
+	if !o.noBrowser {
 		defer o.openBrowser(ctx, at, token)()
 	}
 	return listen.Run(ctx, &listen.RunOptions{

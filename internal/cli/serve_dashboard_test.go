@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"bufio"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -87,11 +89,12 @@ func TestServeDashboard(t *testing.T) {
 	leaver.login(tokens["leaver"])
 	cut := leaver.stream()
 	var kept []viewer
+	var watch []string
 	for range 5 { // more than --max-requests
 		v := s.page(transport)
 		v.login(tokens["reader"])
-		v.stream()
 		kept = append(kept, v)
+		watch = append(watch, watchBody(t, v.stream()))
 	}
 	revoke(t, file, "leaver")
 	if _, err := io.Copy(io.Discard, cut); err != nil {
@@ -100,14 +103,28 @@ func TestServeDashboard(t *testing.T) {
 	if status, answer := leaver.call("api/overview", ""); status != http.StatusUnauthorized {
 		t.Errorf("a revoked token: %d %s", status, answer)
 	}
-	if status, answer := kept[0].call("api/overview", ""); status != http.StatusOK {
-		t.Errorf("another token: %d %s", status, answer)
+	for i, v := range kept { // their streams are older than --read-timeout
+		if status, answer := v.call("api/watch", watch[i]); status >= http.StatusMultipleChoices {
+			t.Errorf("the stream of another token is gone: %d %s", status, answer)
+		}
 	}
 	begun := time.Now()
 	code, said := s.stop()
 	if took := time.Since(begun); code != exitDone || took > 5*time.Second || strings.Contains(said, "still under way") {
 		t.Errorf("code %d after %v: %s", code, took, said)
 	}
+}
+
+// watchBody returns the call that watches a bucket on a stream, whose first event
+// follows.
+func watchBody(t *testing.T, events *bufio.Reader) string {
+	t.Helper()
+	line, err := events.ReadString('\n')
+	id := regexp.MustCompile(`"id":"([^"]+)"`).FindStringSubmatch(line)
+	if id == nil {
+		t.Fatalf("the first event is %q, %v", line, err)
+	}
+	return fmt.Sprintf(`{"id":%q,"keys":[["key","gpt-4"]]}`, id[1])
 }
 
 // revoke removes a token from a file.
