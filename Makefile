@@ -10,6 +10,7 @@ TESTFLAGS ?=
 TEST_TIMEOUT ?= 30m
 FUZZTIME ?= 60s
 OPS ?= 100000
+BUCKETS ?= 1000000
 STORES ?= embedded
 SEED ?=
 BENCHFLAGS ?=
@@ -126,6 +127,11 @@ compare: ## Drive two stores with one random history: OPS=100000, SEED=n repeats
 	$(GO) test -v -run '^Test(CompareLong|Compare|CompareAggregated|Endure)$$' -count=1 -timeout 0 \
 		$(if $(filter dynamo,$(STORES)),./dynamo,./repotest) -compare.ops=$(OPS)$(if $(SEED), -compare.seed=$(SEED))
 	$(if $(filter dynamo,$(STORES)),,$(GO) test -run '^TestBooks$$' -count=1 -timeout 0 ./escrow -books.ops=$(OPS))
+
+# `make test` runs the same with few buckets, and checks only what must not grow with their number.
+.PHONY: scale
+scale: ## Check the time and memory of the dashboard on BUCKETS=1000000 buckets in a file
+	$(GO) test -v -run '^TestDashboardOfManyBuckets$$' -count=1 -timeout 0 ./internal/cli -dashboard.buckets=$(BUCKETS)
 
 # The virtual environment is created once, in .cache.
 .PHONY: interop

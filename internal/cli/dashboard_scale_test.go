@@ -18,7 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/pause"
 )
 
-// fewBuckets shows what grows with the number of buckets. make dashboard-scale
+// fewBuckets shows what grows with the number of buckets. make scale
 // checks time and memory with a million.
 const fewBuckets = 10_000
 

@@ -32,8 +32,8 @@ func newSettingsSchema(c *console, cmd *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of the file of settings",
-		Long: fmt.Sprintf(`Print the JSON Schema of the file that "%s --config" reads, with
-which editors check and complete it.`, path),
+		Long: fmt.Sprintf(`Print the JSON Schema of the file that "%s --config"
+reads, with which editors check and complete it.`, path),
 		Example: fmt.Sprintf("  %s schema > %s.schema.json", path, cmd.Name()),
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
