@@ -34,7 +34,7 @@ var storeVariables = map[string][]string{
 
 // addFile adds the flag --config.
 func (s *settings) addFile(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&s.file, configFlag, "", "YAML `file` with these flags as keys, such as drain_timeout: 20s")
+	cmd.Flags().StringVar(&s.file, configFlag, "", "YAML `file` with these flags as keys, with _ in place of -")
 }
 
 // apply sets the flags that the command line does not set.
@@ -161,7 +161,7 @@ func readSettings(path string, cmd *cobra.Command) (map[string]setting, error) {
 	}
 	top := root.Content[0]
 	if top.Kind != yaml.MappingNode {
-		return nil, usagef("--config %s: must hold keys and values, such as drain_timeout: 20s", path)
+		return nil, usagef("--config %s: must hold keys and values, such as listen: 127.0.0.1:0", path)
 	}
 	file := map[string]setting{}
 	for i := 0; i+1 < len(top.Content); i += 2 {
