@@ -66,17 +66,15 @@ type rows struct {
 	Done    bool
 }
 
-// overview returns an answer of the overview, and how long it took.
-func (v viewer) overview(query string) (rows, time.Duration) {
+// overview returns an answer of the overview.
+func (v viewer) overview(query string) rows {
 	v.t.Helper()
-	begun := time.Now()
 	status, answer := v.call("api/overview?"+query, "")
-	took := time.Since(begun)
 	var o rows
 	if err := json.Unmarshal([]byte(answer), &o); err != nil || status != http.StatusOK {
 		v.t.Fatalf("%s: status %d, %v: %s", query, status, err, answer)
 	}
-	return o, took
+	return o
 }
 
 // A page costs the same with any number of buckets, and the whole list is read
@@ -89,16 +87,16 @@ func TestDashboardOfManyBuckets(t *testing.T) {
 	if status, _ := s.call("", ""); status != http.StatusOK {
 		t.Fatalf("the page: status %d", status)
 	}
-	first, _ := s.overview("limit=100")
+	first := s.overview("limit=100")
 	opened := time.Since(begun)
 	if len(first.Rows) != 100 || first.Next == "" || first.Done || first.Scanned > 200 || first.Rows[1].Name != "Key 0" {
 		t.Errorf("the first page has %d rows of %d scanned, next %q: %v", len(first.Rows), first.Scanned, first.Next, first.Rows[:2])
 	}
-	if next, _ := s.overview("limit=100&after=" + first.Next); len(next.Rows) != 100 || next.Scanned > 200 || next.Rows[0].Entity <= first.Rows[98].Entity {
+	if next := s.overview("limit=100&after=" + first.Next); len(next.Rows) != 100 || next.Scanned > 200 || next.Rows[0].Entity <= first.Rows[98].Entity {
 		t.Errorf("the next page has %d rows of %d scanned", len(next.Rows), next.Scanned)
 	}
 	last := fmt.Sprintf("key-%07d", *manyBuckets/2-1)
-	if found, _ := s.overview("prefix=" + last); len(found.Rows) != 2 || !found.Done || found.Scanned > 10 {
+	if found := s.overview("prefix=" + last); len(found.Rows) != 2 || !found.Done || found.Scanned > 10 {
 		t.Errorf("the last key has %d rows of %d scanned", len(found.Rows), found.Scanned)
 	}
 	s.stream()
@@ -123,7 +121,7 @@ func (s *shown) scanAll() time.Duration {
 	s.t.Helper()
 	begun := time.Now()
 	for {
-		o, _ := s.overview("order=tightest&limit=100")
+		o := s.overview("order=tightest&limit=100")
 		if o.Done {
 			if len(o.Rows) != 100 || o.Scanned != *manyBuckets+1 || o.Rows[99].Limits[0].Available > 10 {
 				s.t.Errorf("the tightest are %d rows of %d scanned", len(o.Rows), o.Scanned)
@@ -163,7 +161,7 @@ func (s *shown) searchAll() time.Duration {
 	begun := time.Now()
 	after, n := "", 0
 	for {
-		o, _ := s.overview("search=absent&after=" + after)
+		o := s.overview("search=absent&after=" + after)
 		if n += o.Scanned; o.Done {
 			break
 		}
