@@ -106,12 +106,12 @@ func meteredTable(t *testing.T, n int) (string, *unitMeter) {
 // fillTable makes n buckets.
 func fillTable(t *testing.T, table string, n int) {
 	t.Helper()
-	repo, err := dynamo.Connect(t.Context(), table, nil)
+	repo, err := dynamo.Connect(t.Context(), table, &dynamo.Options{Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = repo.Close() }()
-	lim, err := limiter.New(repo, &limiter.Options{Limits: []limiter.Limit{limiter.PerDay("rpd", 1000)}})
+	lim, err := limiter.New(repo, &limiter.Options{Limits: []limiter.Limit{limiter.PerDay("rpd", 1000)}, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,6 +128,9 @@ func fillTable(t *testing.T, table string, n int) {
 		})
 	}
 	acquiring.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
 }
 
 // A hundred viewers want more at once than the budget allows in seconds. All see
@@ -137,7 +140,7 @@ func TestDashboardReadBudget(t *testing.T) {
 	table, meter := meteredTable(t, viewers*each)
 	s := startServe(t, "dynamodb:"+table, "--listen", "127.0.0.1:0", "--dashboard", "--dashboard-read-budget", fmt.Sprint(budget))
 	meter.reset()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	var watching sync.WaitGroup
 	for i := range viewers {

@@ -20,7 +20,7 @@ import (
 
 // fewBuckets shows what grows with the number of buckets. make scale
 // checks time and memory with a million.
-const fewBuckets = 10_000
+const fewBuckets = 4_000
 
 var manyBuckets = flag.Int("dashboard.buckets", fewBuckets, "`number` of buckets in TestDashboardOfManyBuckets, which beyond the default checks time and memory")
 
