@@ -123,8 +123,9 @@ func (s *shown) scanAll() time.Duration {
 	for {
 		o := s.overview("order=tightest&limit=100")
 		if o.Done {
-			if len(o.Rows) != 100 || o.Scanned != *manyBuckets+1 || o.Rows[99].Limits[0].Available > 10 {
-				s.t.Errorf("the tightest are %d rows of %d scanned", len(o.Rows), o.Scanned)
+			most := 1000*100/float64(*manyBuckets) + 10 // the buckets have 0 to 999 tokens, and refill a little
+			if len(o.Rows) != 100 || o.Scanned != *manyBuckets+1 || o.Rows[99].Limits[0].Available > most {
+				s.t.Errorf("the tightest are %d rows of %d scanned, up to %v", len(o.Rows), o.Scanned, o.Rows[99].Limits)
 			}
 			return time.Since(begun)
 		}
