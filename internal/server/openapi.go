@@ -5,19 +5,19 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/internal/answer"
+	"github.com/zeroae/zae-limiter-go/internal/openapi"
 )
 
 // object is a JSON object.
-type object = map[string]any
+type object = openapi.Object
 
 // openAPI returns the OpenAPI document of the routes.
 func (s *Server) openAPI() ([]byte, error) {
-	schemas := &schemaSet{all: object{}}
+	schemas := &openapi.Schemas{All: object{}, Special: specialSchema}
 	paths := object{
 		"/healthz":      probePath("Whether the process is alive"),
 		"/readyz":       probePath("Whether the server can take work"),
@@ -31,7 +31,7 @@ func (s *Server) openAPI() ([]byte, error) {
 		}
 		item[strings.ToLower(rt.method)] = rt.operation(schemas)
 	}
-	schemas.of(reflect.TypeFor[httplimit.Problem]())
+	schemas.Of(reflect.TypeFor[httplimit.Problem]())
 	version := s.opts.Version
 	if version == "" {
 		version = "unknown"
@@ -45,7 +45,7 @@ func (s *Server) openAPI() ([]byte, error) {
 		"security": []any{object{"token": []any{}}},
 		"paths":    paths,
 		"components": object{
-			"schemas":         schemas.all,
+			"schemas":         schemas.All,
 			"securitySchemes": object{"token": object{"type": "http", "scheme": "bearer", "description": "A token of the server's file of tokens. A server without that file needs none."}},
 		},
 	}, "", "  ")
@@ -61,7 +61,7 @@ func probePath(summary string) object {
 var pathParameter = regexp.MustCompile(`\{(\w+)\}`)
 
 // operation describes a route.
-func (rt route) operation(schemas *schemaSet) object {
+func (rt route) operation(schemas *openapi.Schemas) object {
 	parameters := []any{}
 	for _, m := range pathParameter.FindAllStringSubmatch(rt.path, -1) {
 		parameters = append(parameters, object{"name": m[1], "in": "path", "required": true, "schema": object{"type": "string"}})
@@ -78,12 +78,12 @@ func (rt route) operation(schemas *schemaSet) object {
 	op := object{
 		"summary": rt.summary, "description": "Needs the role " + rt.role.including() + ".", "parameters": parameters,
 		"responses": object{
-			"200":     object{"description": "Done", "content": object{"application/json": object{"schema": schemas.of(rt.answer)}}},
-			"default": object{"description": "A problem", "content": object{"application/problem+json": object{"schema": schemas.of(reflect.TypeFor[httplimit.Problem]())}}},
+			"200":     object{"description": "Done", "content": object{"application/json": object{"schema": schemas.Of(rt.answer)}}},
+			"default": object{"description": "A problem", "content": object{"application/problem+json": object{"schema": schemas.Of(reflect.TypeFor[httplimit.Problem]())}}},
 		},
 	}
 	if rt.request != nil {
-		op["requestBody"] = object{"required": true, "content": object{"application/json": object{"schema": schemas.of(rt.request)}}}
+		op["requestBody"] = object{"required": true, "content": object{"application/json": object{"schema": schemas.Of(rt.request)}}}
 	}
 	return op
 }
@@ -100,78 +100,13 @@ func (p parameter) schema() object {
 	return s
 }
 
-// schemaSet collects the schemas of Go types, named after them.
-type schemaSet struct{ all object }
-
-var schemaNames = strings.NewReplacer("Body", "Request")
-
-// of returns the schema of a type, which is a reference for a struct.
-func (s *schemaSet) of(t reflect.Type) object {
+// specialSchema returns the schema of a type that is not described by its fields.
+func specialSchema(schemas *openapi.Schemas, t reflect.Type) object {
 	switch t {
-	case reflect.TypeFor[time.Time]():
-		return object{"type": "string", "format": "date-time"}
-	case reflect.TypeFor[json.Number]():
-		return object{"type": "number"}
 	case reflect.TypeFor[limiter.OnUnavailable]():
 		return object{"type": "string", "enum": []limiter.OnUnavailable{limiter.Block, limiter.Allow}}
 	case reflect.TypeFor[limiter.Limit]():
-		return s.of(reflect.TypeFor[answer.Limit]())
+		return schemas.Of(reflect.TypeFor[answer.Limit]())
 	}
-	switch t.Kind() {
-	case reflect.Pointer:
-		inner := s.of(t.Elem())
-		if t.Elem().Kind() == reflect.Struct && t.Elem() != reflect.TypeFor[time.Time]() {
-			return inner // an answer, never null
-		}
-		inner["type"] = []any{inner["type"], "null"}
-		return inner
-	case reflect.String:
-		return object{"type": "string"}
-	case reflect.Bool:
-		return object{"type": "boolean"}
-	case reflect.Int, reflect.Int64:
-		return object{"type": "integer"}
-	case reflect.Float64:
-		return object{"type": "number"}
-	case reflect.Slice:
-		return object{"type": "array", "items": s.of(t.Elem())}
-	case reflect.Map:
-		return object{"type": "object", "additionalProperties": s.of(t.Elem())}
-	case reflect.Struct:
-		return s.reference(t)
-	}
-	return object{} // any value
-}
-
-func (s *schemaSet) reference(t reflect.Type) object {
-	name := schemaNames.Replace(t.Name())
-	name = strings.ToUpper(name[:1]) + name[1:]
-	if s.all[name] == nil {
-		properties, required := object{}, []string{}
-		s.all[name] = object{} // ends a recursion
-		s.addFields(t, properties, &required)
-		s.all[name] = object{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
-	}
-	return object{"$ref": "#/components/schemas/" + name}
-}
-
-func (s *schemaSet) addFields(t reflect.Type, properties object, required *[]string) {
-	for f := range t.Fields() {
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous && name == "" {
-			s.addFields(f.Type, properties, required)
-			continue
-		}
-		if name == "-" {
-			continue
-		}
-		schema := s.of(f.Type)
-		if doc := f.Tag.Get("doc"); doc != "" {
-			schema["description"] = doc
-		}
-		properties[name] = schema
-		if options != "omitempty" {
-			*required = append(*required, name)
-		}
-	}
+	return nil
 }
