@@ -1,0 +1,78 @@
+package webdemo
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"html/template"
+	"net/http"
+	"reflect"
+	"time"
+)
+
+//go:embed assets
+var assets embed.FS
+
+type healthJSON struct {
+	Status string `json:"status" doc:"healthy, or unhealthy if the store does not answer"`
+}
+
+func (h *Handler) gatewayRoutes() []route {
+	return []route{
+		{
+			method: http.MethodPost, path: chatPath, summary: "Complete a chat, with an API key in X-API-Key or as a bearer token",
+			request: reflect.TypeFor[chatBody](), answer: reflect.TypeFor[completion](), status: http.StatusOK, serve: h.serveChat,
+		},
+		{method: http.MethodGet, path: "/health", summary: "Show whether the demo can serve", answer: reflect.TypeFor[healthJSON](), status: http.StatusOK, serve: h.serveHealth},
+	}
+}
+
+func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) {
+	if err := h.lim.Ping(r.Context()); err != nil {
+		if !gone(r, err) {
+			h.opts.OnError(err)
+		}
+		writeJSON(w, http.StatusServiceUnavailable, healthJSON{"unhealthy"})
+		return
+	}
+	writeJSON(w, http.StatusOK, healthJSON{"healthy"})
+}
+
+// pages returns the pages by path.
+func (h *Handler) pages() (map[string]http.HandlerFunc, error) {
+	document := h.openAPI()
+	text, err := json.MarshalIndent(document, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	templates, err := template.ParseFS(assets, "assets/*.html")
+	if err != nil {
+		return nil, err
+	}
+	render := func(name string, data any) (http.HandlerFunc, error) {
+		var page bytes.Buffer
+		err := templates.ExecuteTemplate(&page, name, data)
+		return static("text/html; charset=utf-8", page.Bytes()), err
+	}
+	index, err := render("index.html", struct{ Dashboard bool }{h.opts.Dashboard != nil})
+	if err != nil {
+		return nil, err
+	}
+	docs, err := render("docs.html", h.reference(document))
+	if err != nil {
+		return nil, err
+	}
+	style, err := assets.ReadFile("assets/style.css")
+	return map[string]http.HandlerFunc{
+		"/{$}": index, "/docs": docs, "/style.css": static("text/css; charset=utf-8", style), "/openapi.json": static("application/json", append(text, '\n')),
+	}, err
+}
+
+// static serves a body.
+func static(media string, body []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", media)
+		w.Header().Set("Cache-Control", "no-cache")
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
+	}
+}

@@ -1,0 +1,144 @@
+package webdemo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// Namespace is the namespace of the demo, apart from other data of the store.
+const Namespace = "zae-limiter-web-demo"
+
+// The models of the gateway, which are the resources of its limits.
+const (
+	modelLarge = "gpt-4"
+	modelSmall = "gpt-3.5-turbo"
+)
+
+// models returns the models, the default one first.
+func models() []string { return []string{modelLarge, modelSmall} }
+
+// tenant is an entity of the demo with its limits per minute; 0 requests stand for
+// the defaults of the models.
+type tenant struct {
+	entity           limiter.Entity
+	requests, tokens int64
+}
+
+// The limits per minute of an entity without limits of its own. A call that uses
+// more than tokens/requests, which is 100 for every tenant but the project, meets
+// the limit of tokens first.
+const (
+	defaultRequests = 20
+	defaultTokens   = 2_000
+)
+
+// tenants returns the project and its keys.
+func tenants() []tenant {
+	const project = "proj-demo"
+	key := func(id, name string, requests, tokens int64) tenant {
+		return tenant{limiter.Entity{ID: id, Name: name, Parent: project, Cascade: true}, requests, tokens}
+	}
+	return []tenant{
+		{limiter.Entity{ID: project, Name: "Demo Project", Metadata: map[string]string{"tier": "enterprise"}}, 50, 10_000},
+		key("key-alice", "Alice", 30, 3_000),
+		key("key-bob", "Bob", 10, 1_000),
+		key("key-charlie", "Charlie", 0, 0),
+	}
+}
+
+// limits returns the limits of a tenant, of the defaults if it has none.
+func (t tenant) limits() []limiter.Limit {
+	if t.requests == 0 {
+		return perMinute(defaultRequests, defaultTokens)
+	}
+	return perMinute(t.requests, t.tokens)
+}
+
+func perMinute(requests, tokens int64) []limiter.Limit {
+	return []limiter.Limit{limiter.PerMinute(limiter.RPM, requests), limiter.PerMinute(limiter.TPM, tokens)}
+}
+
+// Seed stores the entities and limits of the demo. It leaves what it finds, so
+// that it can be repeated and changes made in the demo stay.
+func Seed(ctx context.Context, lim *limiter.RateLimiter) error {
+	for _, model := range models() {
+		stored, err := lim.ResourceDefaults(ctx, model)
+		if err == nil && len(stored) == 0 {
+			err = lim.SetResourceDefaults(ctx, model, perMinute(defaultRequests, defaultTokens)...)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, t := range tenants() {
+		if err := t.seed(ctx, lim); err != nil {
+			return fmt.Errorf("seed %s: %w", t.entity.ID, err)
+		}
+	}
+	return nil
+}
+
+// seed stores a tenant. The record comes last, so that a second call finishes an
+// interrupted one. A tenant with a record keeps its limits as they are, so that
+// deleted ones do not come back.
+func (t tenant) seed(ctx context.Context, lim *limiter.RateLimiter) error {
+	if _, err := lim.Entity(ctx, t.entity.ID); !errors.Is(err, limiter.ErrNotFound) {
+		return err
+	}
+	if t.requests > 0 {
+		if err := lim.SetLimits(ctx, t.entity.ID, modelLarge, t.limits()...); err != nil {
+			return err
+		}
+	}
+	if t.entity.Parent == "" { // a project pays for every model
+		if err := lim.SetLimits(ctx, t.entity.ID, "", t.limits()...); err != nil {
+			return err
+		}
+	}
+	_, err := lim.CreateEntity(ctx, t.entity)
+	if errors.Is(err, limiter.ErrExists) { // another process seeds the same store
+		return nil
+	}
+	return err
+}
+
+// Info describes the gateway to the dashboard. Addresses are relative to the
+// dashboard.
+type Info struct {
+	Chat    string   `json:"chat"`    // takes chat completions
+	Traffic string   `json:"traffic"` // pauses the background traffic
+	Keys    []Key    `json:"keys"`    // to try a request with
+	Models  []string `json:"models"`  // to try a request for
+}
+
+// Key is an API key of the demo.
+type Key struct {
+	Key   string `json:"key"`
+	Label string `json:"label"` // the name and the limits
+}
+
+// NewInfo returns the description of the gateway for a dashboard at /dashboard/.
+func NewInfo() *Info {
+	info := &Info{Chat: "../v1/chat/completions", Traffic: "../api/traffic", Models: models()}
+	for _, t := range tenants() {
+		if t.entity.Parent == "" {
+			continue
+		}
+		limits := t.limits()
+		label := fmt.Sprintf("%s (%s rpm, %s tpm)", t.entity.Name, grouped(limits[0].Capacity), grouped(limits[1].Capacity))
+		info.Keys = append(info.Keys, Key{t.entity.ID, label})
+	}
+	return info
+}
+
+// grouped formats a number below a million with a comma before the thousands.
+func grouped(n int64) string {
+	if n < 1000 {
+		return strconv.FormatInt(n, 10)
+	}
+	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
+}
