@@ -26,6 +26,7 @@ type loadLocalOptions struct {
 	html            string
 	json            bool
 	loadUI
+	chat   chatLoad
 	output format
 
 	usersGiven, durationGiven bool
@@ -56,13 +57,24 @@ the time until then. With --fail-if the exit code is 1 if one of the conditions
 holds. They compare p50, p95, p99, avg, min, max, failures, refused or rps.
 
 The store is --store, else --name, else $ZAEL_STORE, else $ZAEL_STACK (a table,
-like --name), else a temporary file. The test removes what it stored.`,
+like --name), else a temporary file. The test removes what it stored.
+
+With --url, the test has no scenario and no store: a few users call the chat
+completions of a server, such as "zae-limiter demo --web", with the API keys in
+turn. It counts answers, refusals (status 429) and failures, and stores nothing.`,
 		Example: `  zae-limiter loadtest local simple
   zae-limiter loadtest local max_rps MaxRpsUser --users 100 --html report.html
   zae-limiter loadtest local llm_gateway --rate 500 --fail-if 'p99>50ms'
-  zae-limiter loadtest local chat.yaml --shape Morning --name my-app`,
+  zae-limiter loadtest local chat.yaml --shape Morning --name my-app
+  zae-limiter loadtest local --url http://127.0.0.1:8080`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.chat.check(cmd, args); err != nil {
+				return err
+			}
 			o.usersGiven, o.durationGiven = cmd.Flags().Changed("users"), cmd.Flags().Changed("duration")
+			if o.chat.url != nil {
+				return runChatLoad(cmd.Context(), o)
+			}
 			return runLoadLocal(cmd.Context(), o, args)
 		},
 	}
@@ -73,20 +85,22 @@ like --name), else a temporary file. The test removes what it stored.`,
 	flags.StringVar(&o.html, "html", "", "`file` for the report as a page with charts")
 	flags.BoolVar(&o.json, "json", false, "print the report as JSON, same as -o json")
 	o.loadUI.addFlags(cmd)
+	o.chat.addFlags(cmd)
 	addFlag(cmd, &o.failIf, "fail-if", "conditions", "", "exit with 1 if one of these holds, such as p99>50ms,failures>0.1%", loadtest.ParseConditions)
 	addFlagP(cmd, &o.output, outputFlag, "o", "format", "", "output format: json, table (the default), or tsv with a line for each call", parseReportFormat(&o.json))
 	_ = cmd.RegisterFlagCompletionFunc(outputFlag, completeWords(formatJSON, formatTable, formatTSV))
 	cmd.Annotations = map[string]string{}
 	documentFields[loadJSON](cmd, "`--json` prints "+anObject)
+	documentFields[chatLoadJSON](cmd, "With `--url`, `--json` prints "+anObject)
 	return cmd
 }
 
 // addLoad adds the flags that describe the load.
 func (o *loadLocalOptions) addLoad(cmd *cobra.Command) {
-	addFlag(cmd, &o.users, "users", "number", "20", "users of the closed model, or the most at once of the open model (there 1000 if not given)", parseUsers)
+	addFlag(cmd, &o.users, "users", "number", "20", "users of the closed model, or the most at once of the open model (there 1000 if not given; 3 with --url)", parseUsers)
 	addFlag(cmd, &o.spawnRate, "spawn-rate", "number", "10", "users started a second", parsePositive)
 	addFlag(cmd, &o.rate, "rate", "number", "", "tasks started a second, which selects the open model", parsePositive)
-	addFlag(cmd, &o.duration, "duration", "duration", "1m0s", "length of the test; a shape has one of its own", parseDuration)
+	addFlag(cmd, &o.duration, "duration", "duration", "1m0s", "length of the test; a shape has one of its own, and with --url it is 30s if not given", parseDuration)
 	cmd.Flags().StringVar(&o.shape, "shape", "", "`name` of a shape of the scenario, which changes the number of users over time")
 	addFlag(cmd, &o.seed, "seed", "number", "", "seed of random choices (default: random)", parseSeed)
 }
