@@ -147,7 +147,7 @@ var packages = []rule{
 	},
 	{
 		"internal/server",
-		[]string{".", "httplimit", "grpclimit", "internal/answer", "internal/listen", "google.golang.org/grpc", "google.golang.org/protobuf", "go.yaml.in/yaml/v3"},
+		[]string{".", "httplimit", "grpclimit", "internal/answer", "internal/listen", "internal/openapi", "google.golang.org/grpc", "google.golang.org/protobuf", "go.yaml.in/yaml/v3"},
 		"serves any store: flags, files of settings and the choice of a store belong to the command tree",
 	},
 	{
@@ -168,6 +168,20 @@ var packages = []rule{
 	{
 		"internal/listen", nil,
 		"binds, bounds and drains: what is served is up to its callers",
+	},
+	{
+		"internal/openapi", nil,
+		"describes Go types: which API they belong to does not matter",
+	},
+	{
+		"internal/webdemo",
+		[]string{".", "httplimit", "internal/answer", "internal/linger", "internal/listen", "internal/openapi", "internal/pause", "llm"},
+		"a program like any user's: it is given its store, its listener and its dashboard",
+	},
+	{
+		"internal/chatload",
+		[]string{"internal/pause"},
+		"a client of any chat API: it must not know what is behind it",
 	},
 	{
 		"internal/local",
@@ -209,7 +223,7 @@ var packages = []rule{
 	},
 	{
 		"internal/cli",
-		[]string{".", "aggregator", "infra", "loadtest", "loadtest/locust", "manifest", "memory", "sqlite", "dynamo", "escrow", "internal/answer", "internal/bucket", "internal/dashboard", "internal/hint", "internal/listen", "internal/local", "internal/observe", "internal/pause", "internal/proxy", "internal/rls", "internal/s3files", "internal/server", "llm", "internal/cli/", "github.com/spf13/", "go.yaml.in/yaml/v3"},
+		[]string{".", "aggregator", "infra", "loadtest", "loadtest/locust", "manifest", "memory", "sqlite", "dynamo", "escrow", "internal/answer", "internal/bucket", "internal/chatload", "internal/dashboard", "internal/hint", "internal/listen", "internal/local", "internal/observe", "internal/pause", "internal/proxy", "internal/rls", "internal/s3files", "internal/server", "internal/webdemo", "llm", "internal/cli/", "github.com/spf13/", "go.yaml.in/yaml/v3"},
 		"the command tree is the one place that picks a store",
 	},
 	{

@@ -21,6 +21,7 @@ type demoOptions struct {
 	seed     uint64
 	store    store
 	escrow   bool
+	web      webDemo
 }
 
 func newDemo(c *console) *cobra.Command {
@@ -46,22 +47,36 @@ not hold them. Ctrl-C ends the demo early.
 With --escrow, the gateway holds tokens of the store for a moment, so that some
 calls need no request. The summary says how many, and the check allows 3 % of a
 capacity more. Limits and calls are 20 times as many then, because a small limit
-leaves nothing to hold, and one event of 20 is shown.`,
+leaves nothing to hold, and one event of 20 is shown.
+
+With --web, the demo is a gateway with an API like OpenAI's and a dashboard, on
+http://127.0.0.1:8080/: four entities, a panel to try a request, and background
+traffic that can be paused. Its answers are simulated, its limits are real. It
+needs no account and no password, so other web pages and, without --insecure,
+other machines cannot use it. "zae-limiter loadtest local --url" loads it.`,
 		Example: `  zae-limiter demo
   zae-limiter demo --duration 1m
   zae-limiter demo --seed 42 | grep debt
   zae-limiter demo --store sqlite:limits.db
-  zae-limiter demo --store dynamodb:limits --escrow`,
+  zae-limiter demo --store dynamodb:limits --escrow
+  zae-limiter demo --web`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.web.check(cmd); err != nil {
+				return err
+			}
+			if o.web.web {
+				return o.web.run(cmd.Context(), c, o.store, o.seed)
+			}
 			o.out = c.file // not the wrapper, to detect a terminal
 			return runDemo(cmd.Context(), o)
 		},
 	}
 	addFlag(cmd, &o.duration, "duration", "duration", "15s", "how long new calls arrive", parseDuration)
 	addFlag(cmd, &o.seed, "seed", "number", "", "seed of the traffic, to repeat a run (default: random)", parseSeed)
-	addFlag(cmd, &o.store, "store", "url", "", "memory:, sqlite:PATH or dynamodb:NAME; the demo registers the namespace "+demo.Namespace+" in it (default: sqlite in a temporary file)", parseStore)
+	addFlag(cmd, &o.store, "store", "url", "", "memory:, sqlite:PATH or dynamodb:NAME; the demo registers a namespace such as "+demo.Namespace+" in it (default: sqlite in a temporary file)", parseStore)
 	cmd.Flags().BoolVar(&o.escrow, "escrow", false, "hold tokens of the store for a moment, so that some calls need no request")
+	o.web.addFlags(cmd)
 	return cmd
 }
 

@@ -1,0 +1,2 @@
+// Package webdemo holds a compose file that runs the web demo on DynamoDB Local.
+package webdemo
