@@ -47,12 +47,13 @@ func (s *chatStream) run(ctx context.Context) {
 	if pause.For(ctx, s.answer.begin) != nil || s.sendChoice(chunkChoice{Delta: delta{Role: "assistant"}}, nil) != nil {
 		return
 	}
-	each := s.answer.write / time.Duration(len(s.answer.words))
+	begun, count := time.Now(), len(s.answer.words)
 	for i, word := range s.answer.words {
 		if i > 0 {
 			word = " " + word
 		}
-		if pause.For(ctx, each) != nil || s.sendChoice(chunkChoice{Delta: delta{Content: word}}, nil) != nil {
+		due := begun.Add(s.answer.write * time.Duration(i+1) / time.Duration(count)) // late words catch up
+		if pause.For(ctx, time.Until(due)) != nil || ctx.Err() != nil || s.sendChoice(chunkChoice{Delta: delta{Content: word}}, nil) != nil {
 			return
 		}
 		s.sent++
