@@ -262,6 +262,14 @@ var packages = []rule{
 		"an adapter knows its technology and no other",
 	},
 	{
+		"api", nil,
+		"compares the exported API with its files: a program has no use for it",
+	},
+	{
+		"internal/release", nil,
+		"tests of what builds and publishes a release: a program has no use for them",
+	},
+	{
 		"cmd/zae-limiter",
 		[]string{"internal/cli", "internal/function"},
 		"a few lines, so that everything else can be tested without a process",
@@ -298,6 +306,7 @@ var inTests = map[string][]string{
 	"dynamo/internal/interop": {"github.com/aws/"},
 	"infra":                   {"go.yaml.in/yaml/v3"},
 	"internal/local":          {"go.yaml.in/yaml/v3"},
+	"internal/release":        {"go.yaml.in/yaml/v3"},
 	"internal/rls":            {"github.com/santhosh-tekuri/jsonschema/v6"},
 	"loadtest":                {"github.com/santhosh-tekuri/jsonschema/v6"},
 	"manifest":                {"github.com/santhosh-tekuri/jsonschema/v6"},
@@ -306,7 +315,7 @@ var inTests = map[string][]string{
 }
 
 // testOnly lists the packages that only tests import.
-var testOnly = []string{"./dynamo/internal/dynamotest", "./dynamo/internal/interop", "./infra/internal/fakeaws", "./internal/localserver", "./internal/dynamolocal", "./internal/motolocal", "./internal/envoylocal", "./internal/s3local", "./internal/golden"}
+var testOnly = []string{"./dynamo/internal/dynamotest", "./dynamo/internal/interop", "./infra/internal/fakeaws", "./internal/localserver", "./internal/dynamolocal", "./internal/motolocal", "./internal/envoylocal", "./internal/s3local", "./internal/golden", "./internal/release", "./api"}
 
 // fixtures lists the packages that import testing outside of _test.go files.
 var fixtures = []string{"repotest", "dynamo/internal/dynamotest", "infra/internal/fakeaws"}
