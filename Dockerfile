@@ -3,6 +3,11 @@
 #	docker build --target cli -t zae-limiter .	the static program alone
 #	docker build --target locust -t zae-limiter-locust .	Locust, with the program beside it
 
+# The folder and the certificates that the static program needs.
+FROM --platform=$BUILDPLATFORM golang:1.26 AS root
+RUN mkdir -p /root-of-cli/tmp /root-of-cli/etc/ssl/certs && chmod 1777 /root-of-cli/tmp && \
+	cp /etc/ssl/certs/ca-certificates.crt /root-of-cli/etc/ssl/certs/
+
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 WORKDIR /src
 COPY go.mod go.sum ./
@@ -14,8 +19,6 @@ RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs
 	-o /out/zae-limiter ./cmd/zae-limiter
 RUN CGO_ENABLED=0 GOOS=linux GOARCH=$TARGETARCH go build -trimpath -buildvcs=false -ldflags "-s -w" \
 	-o /out/zae-limiter-function ./cmd/zae-limiter-function
-RUN mkdir -p /root-of-cli/tmp /root-of-cli/etc/ssl/certs && chmod 1777 /root-of-cli/tmp && \
-	cp /etc/ssl/certs/ca-certificates.crt /root-of-cli/etc/ssl/certs/ && cp /out/zae-limiter /out/zae-limiter-function /root-of-cli/
 
 FROM python:3.12-slim AS locust
 RUN pip install --no-cache-dir locust==2.47.0 && useradd --create-home locust
@@ -25,9 +28,19 @@ USER locust
 EXPOSE 8089 5557
 ENTRYPOINT ["locust"]
 
+# GoReleaser builds this target, in a folder with the programs of each platform (.goreleaser.yaml).
+FROM scratch AS release
+ARG TARGETPLATFORM
+COPY --from=root /root-of-cli/ /
+COPY $TARGETPLATFORM/zae-limiter $TARGETPLATFORM/zae-limiter-function /
+ENV HOME=/tmp
+USER 65532:65532
+ENTRYPOINT ["/zae-limiter"]
+
 # The last target is the default. Any user may write to HOME, which holds the embedded store.
 FROM scratch AS cli
-COPY --from=build /root-of-cli/ /
+COPY --from=root /root-of-cli/ /
+COPY --from=build /out/ /
 ENV HOME=/tmp
 USER 65532:65532
 ENTRYPOINT ["/zae-limiter"]

@@ -101,7 +101,7 @@ func TestDockerfileTargets(t *testing.T) {
 		t.Fatal(err)
 	}
 	targets := strings.Split(string(text), "\nFROM ")[1:]
-	users, want := map[string]bool{}, map[string]bool{"build": false, "locust": true, "cli": true}
+	users, want := map[string]bool{}, map[string]bool{"root": false, "build": false, "locust": true, "release": true, "cli": true}
 	for _, target := range targets {
 		line, rest, _ := strings.Cut(target, "\n")
 		users[line[strings.LastIndexByte(line, ' ')+1:]] = strings.Contains(rest, "\nUSER ")
