@@ -4,6 +4,8 @@
 GO ?= go
 GOLANGCI_LINT_VERSION := v2.14.0
 GOLANGCI_LINT = $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+ACTIONLINT = $(GO) run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+GORELEASER ?= $(GO) run github.com/goreleaser/goreleaser/v2@v2.16.0
 
 # Settings for the command line.
 TESTFLAGS ?=
@@ -31,7 +33,7 @@ MODULES := . $(NESTED)
 help: ## Show this list
 	@echo 'Usage: make TARGET [NAME=value ...]'
 	@echo
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
 
 # DynamoDB Local, moto, Locust and Envoy are fetched once, so that no test waits for a download. The tests start and stop them.
 # To detect support for -race, a test of package errors runs with it. That needs a C compiler, its headers, cgo and a
@@ -150,6 +152,40 @@ report: build ## Measure absolute figures and write docs/benchmarks.md with its 
 .PHONY: docs
 docs: ## Rewrite the pages and golden files that are generated from the commands
 	$(GO) test ./internal/cli -count=1 -run '^Test(HelpOfEveryCommand|Reference|ManPages|Tour|Screens)' -update
+
+.PHONY: api
+api: ## Rewrite api, the exported names of the public packages; api/README.md says what else a removed name needs
+	$(GO) test ./api -count=1 -run '^TestAPI$$' -update
+	$(GO) test ./api -count=1
+
+# The tests are vetted too. They run on their platforms, in the workflows.
+CROSS ?= windows/amd64 darwin/arm64 linux/arm64
+
+.PHONY: cross
+cross: ## Vet everything for other platforms, and build the programs: CROSS='windows/amd64 darwin/arm64 linux/arm64'
+	@for platform in $(CROSS); do \
+		export GOOS=$${platform%/*} GOARCH=$${platform#*/} CGO_ENABLED=0; \
+		for module in $(MODULES); do \
+			echo "cross: $$platform, module $$module"; \
+			(cd "$$module" && $(GO) vet ./...) || exit 1; \
+		done; \
+		$(GO) build -o /dev/null ./cmd/zae-limiter && $(GO) build -o /dev/null ./cmd/zae-limiter-function || exit 1; \
+	done
+
+.PHONY: workflows
+workflows: ## Check the workflows of GitHub (actionlint)
+	$(ACTIONLINT)
+
+.PHONY: release-check
+release-check: workflows ## Check the workflows and the configuration of releases; the first run compiles GoReleaser
+	$(GORELEASER) check
+
+# Without an account and without Docker there are no signatures, no bills of materials and no image. The test unpacks the rest and
+# runs it.
+.PHONY: release-snapshot
+release-snapshot: release-check ## Build a release into dist without publishing it, and try its files; takes minutes
+	$(GORELEASER) release --snapshot --clean --skip=docker,sign,sbom
+	ZAEL_TEST_DIST="$(CURDIR)/dist" $(GO) test ./internal/release -count=1 -v -run '^TestSnapshot'
 
 # -buildvcs=auto overrides GOFLAGS, which may switch it off. The version is the nearest tag without the v, as in
 # releases. Without a tag, the program takes it from its build info.

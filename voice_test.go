@@ -32,7 +32,7 @@ func TestVoice(t *testing.T) {
 			return err
 		case d.IsDir() && path != "." && strings.HasPrefix(d.Name(), "."):
 			return fs.SkipDir
-		case d.IsDir() && (d.Name() == "bin" || d.Name() == "testdata"):
+		case d.IsDir() && (d.Name() == "bin" || d.Name() == "dist" || d.Name() == "testdata"):
 			return fs.SkipDir
 		case strings.HasSuffix(path, ".go"):
 			checkSource(t, path)

@@ -1,0 +1,167 @@
+package release
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const root = "../.."
+
+// planned lists targets that a workflow may call before they exist.
+var planned = []string{"site"}
+
+// workflow is the part of a workflow that the tests look at.
+type workflow struct {
+	Name        string            `yaml:"name"`
+	Permissions map[string]string `yaml:"permissions"`
+	Jobs        map[string]job    `yaml:"jobs"`
+}
+
+type job struct {
+	RunsOn  string `yaml:"runs-on"`
+	Timeout int    `yaml:"timeout-minutes"`
+	Steps   []step `yaml:"steps"`
+}
+
+type step struct {
+	Uses string            `yaml:"uses"`
+	Run  string            `yaml:"run"`
+	With map[string]string `yaml:"with"`
+}
+
+// forEachJob calls f for every job of every workflow.
+func forEachJob(t *testing.T, f func(t *testing.T, j job)) {
+	t.Helper()
+	for file, w := range workflows(t) {
+		for _, name := range slices.Sorted(maps.Keys(w.Jobs)) {
+			t.Run(file+"/"+name, func(t *testing.T) { f(t, w.Jobs[name]) })
+		}
+	}
+}
+
+func workflows(t *testing.T) map[string]workflow {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, ".github/workflows/*"))
+	if err != nil || len(files) < 5 {
+		t.Fatalf("workflows %q: %v", files, err)
+	}
+	all := map[string]workflow{}
+	for _, file := range files {
+		var w workflow
+		readYAML(t, file, &w)
+		all[filepath.Base(file)] = w
+	}
+	return all
+}
+
+func readYAML(t *testing.T, file string, into any) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(read(t, file)), into); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// TestWorkflowsAreBounded checks that a job that hangs ends, and that no workflow may
+// write by default.
+func TestWorkflowsAreBounded(t *testing.T) {
+	for file, w := range workflows(t) {
+		if w.Name == "" || len(w.Jobs) == 0 {
+			t.Errorf("%s: needs a name and jobs", file)
+		}
+		if len(w.Permissions) != 1 || w.Permissions["contents"] != "read" {
+			t.Errorf("%s: permissions are %v; want contents: read, and more only in the job that needs it", file, w.Permissions)
+		}
+	}
+	forEachJob(t, func(t *testing.T, j job) {
+		if j.Timeout == 0 || j.RunsOn == "" || len(j.Steps) == 0 {
+			t.Errorf("runs-on %q, timeout-minutes %d, %d steps; want all of them", j.RunsOn, j.Timeout, len(j.Steps))
+		}
+	})
+}
+
+var pinned = regexp.MustCompile(`^[\w-]+(/[\w.-]+)+@(v\d+|[0-9a-f]{40})$`)
+
+// TestActionsArePinned checks that no action follows a branch.
+func TestActionsArePinned(t *testing.T) {
+	forEachJob(t, func(t *testing.T, j job) {
+		for _, s := range j.Steps {
+			if s.Uses != "" && !pinned.MatchString(s.Uses) {
+				t.Errorf("uses %s; want a major version or a commit, such as actions/checkout@v5", s.Uses)
+			}
+		}
+	})
+}
+
+var (
+	makeCall   = regexp.MustCompile(`(?:^|[;&|]\s*)make((?: [^;&|]+)?)`)
+	expression = regexp.MustCompile(`\$\{\{.*?\}\}`)
+	makeTarget = regexp.MustCompile(`(?m)^([a-z][a-z-]*):`)
+)
+
+// TestWorkflowsCallTargetsThatExist compares the calls of make with the Makefile.
+func TestWorkflowsCallTargetsThatExist(t *testing.T) {
+	targets := slices.Clone(planned)
+	for _, match := range makeTarget.FindAllStringSubmatch(read(t, filepath.Join(root, "Makefile")), -1) {
+		targets = append(targets, match[1])
+	}
+	calls := 0
+	forEachJob(t, func(t *testing.T, j job) {
+		for _, s := range j.Steps {
+			for line := range strings.Lines(s.Run) {
+				for _, target := range targetsOf(line) {
+					calls++
+					if !slices.Contains(targets, target) {
+						t.Errorf("%q: the Makefile has no target %s", strings.TrimSpace(line), target)
+					}
+				}
+			}
+		}
+	})
+	if calls < 10 {
+		t.Errorf("only %d calls of make", calls)
+	}
+}
+
+// targetsOf returns the targets that a line of a script makes.
+func targetsOf(line string) []string {
+	var targets []string
+	line = expression.ReplaceAllString(strings.TrimSpace(line), "x")
+	for _, match := range makeCall.FindAllStringSubmatch(line, -1) {
+		for _, word := range strings.Fields(match[1]) {
+			if !strings.ContainsAny(word, "=$") && !strings.HasPrefix(word, "-") {
+				targets = append(targets, word)
+			}
+		}
+	}
+	return targets
+}
+
+func TestTargetsOf(t *testing.T) {
+	for line, want := range map[string][]string{
+		"make lint":                               {"lint"},
+		"make compare OPS=1 STORES=dynamo":        {"compare"},
+		"make OPS=${{ matrix.ops }} compare":      {"compare"},
+		"go vet ./... && make -s test lint; make": {"test", "lint"},
+		"cmake this":                              nil,
+	} {
+		if got := targetsOf(line); !slices.Equal(got, want) {
+			t.Errorf("targetsOf(%q) = %q, want %q", line, got, want)
+		}
+	}
+}
