@@ -101,7 +101,7 @@ func (s snapshot) checkLambda(t *testing.T, program, architecture string) {
 // and installs every man page.
 func TestSnapshotCask(t *testing.T) {
 	s := openSnapshot(t)
-	cask := read(t, filepath.Join(s.dir, "homebrew/Casks/zae-limiter.rb"))
+	cask := read(t, s.dir+"/homebrew/Casks/zae-limiter.rb")
 	found := 0
 	for line := range strings.Lines(read(t, filepath.Join(s.dir, "checksums.txt"))) {
 		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")

@@ -1,7 +1,6 @@
 package release
 
 import (
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -36,19 +35,21 @@ type step struct {
 	With map[string]string `yaml:"with"`
 }
 
-// forEachJob calls f for every job of every workflow.
-func forEachJob(t *testing.T, f func(t *testing.T, j job)) {
+// jobs returns every job by its workflow and name.
+func jobs(t *testing.T) map[string]job {
 	t.Helper()
+	all := map[string]job{}
 	for file, w := range workflows(t) {
-		for _, name := range slices.Sorted(maps.Keys(w.Jobs)) {
-			t.Run(file+"/"+name, func(t *testing.T) { f(t, w.Jobs[name]) })
+		for name, j := range w.Jobs {
+			all[file+", job "+name] = j
 		}
 	}
+	return all
 }
 
 func workflows(t *testing.T) map[string]workflow {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, ".github/workflows/*"))
+	files, err := filepath.Glob(root + "/.github/workflows/*")
 	if err != nil || len(files) < 5 {
 		t.Fatalf("workflows %q: %v", files, err)
 	}
@@ -88,24 +89,24 @@ func TestWorkflowsAreBounded(t *testing.T) {
 			t.Errorf("%s: permissions are %v; want contents: read, and more only in the job that needs it", file, w.Permissions)
 		}
 	}
-	forEachJob(t, func(t *testing.T, j job) {
+	for name, j := range jobs(t) {
 		if j.Timeout == 0 || j.RunsOn == "" || len(j.Steps) == 0 {
-			t.Errorf("runs-on %q, timeout-minutes %d, %d steps; want all of them", j.RunsOn, j.Timeout, len(j.Steps))
+			t.Errorf("%s: runs-on %q, timeout-minutes %d, %d steps; want all of them", name, j.RunsOn, j.Timeout, len(j.Steps))
 		}
-	})
+	}
 }
 
 var pinned = regexp.MustCompile(`^[\w-]+(/[\w.-]+)+@(v\d+|[0-9a-f]{40})$`)
 
 // TestActionsArePinned checks that no action follows a branch.
 func TestActionsArePinned(t *testing.T) {
-	forEachJob(t, func(t *testing.T, j job) {
+	for name, j := range jobs(t) {
 		for _, s := range j.Steps {
 			if s.Uses != "" && !pinned.MatchString(s.Uses) {
-				t.Errorf("uses %s; want a major version or a commit, such as actions/checkout@v5", s.Uses)
+				t.Errorf("%s uses %s; want a major version or a commit, such as actions/checkout@v5", name, s.Uses)
 			}
 		}
-	})
+	}
 }
 
 var (
@@ -117,25 +118,32 @@ var (
 // TestWorkflowsCallTargetsThatExist compares the calls of make with the Makefile.
 func TestWorkflowsCallTargetsThatExist(t *testing.T) {
 	targets := slices.Clone(planned)
-	for _, match := range makeTarget.FindAllStringSubmatch(read(t, filepath.Join(root, "Makefile")), -1) {
+	for _, match := range makeTarget.FindAllStringSubmatch(read(t, root+"/Makefile"), -1) {
 		targets = append(targets, match[1])
 	}
 	calls := 0
-	forEachJob(t, func(t *testing.T, j job) {
-		for _, s := range j.Steps {
-			for line := range strings.Lines(s.Run) {
-				for _, target := range targetsOf(line) {
-					calls++
-					if !slices.Contains(targets, target) {
-						t.Errorf("%q: the Makefile has no target %s", strings.TrimSpace(line), target)
-					}
-				}
+	for name, j := range jobs(t) {
+		for _, target := range calledTargets(j) {
+			calls++
+			if !slices.Contains(targets, target) {
+				t.Errorf("%s: the Makefile has no target %s", name, target)
 			}
 		}
-	})
+	}
 	if calls < 10 {
 		t.Errorf("only %d calls of make", calls)
 	}
+}
+
+// calledTargets returns the targets that the steps of a job make.
+func calledTargets(j job) []string {
+	var targets []string
+	for _, s := range j.Steps {
+		for line := range strings.Lines(s.Run) {
+			targets = append(targets, targetsOf(line)...)
+		}
+	}
+	return targets
 }
 
 // targetsOf returns the targets that a line of a script makes.
@@ -143,7 +151,7 @@ func targetsOf(line string) []string {
 	var targets []string
 	line = expression.ReplaceAllString(strings.TrimSpace(line), "x")
 	for _, match := range makeCall.FindAllStringSubmatch(line, -1) {
-		for _, word := range strings.Fields(match[1]) {
+		for word := range strings.FieldsSeq(match[1]) {
 			if !strings.ContainsAny(word, "=$") && !strings.HasPrefix(word, "-") {
 				targets = append(targets, word)
 			}
