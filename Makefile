@@ -167,9 +167,9 @@ cross: ## Vet everything for other platforms, and build the programs: CROSS='win
 		export GOOS=$${platform%/*} GOARCH=$${platform#*/} CGO_ENABLED=0; \
 		for module in $(MODULES); do \
 			echo "cross: $$platform, module $$module"; \
-			(cd "$$module" && $(GO) vet ./...) || exit 1; \
+			(cd "$$module" && $(GO) vet -trimpath ./...) || exit 1; \
 		done; \
-		$(GO) build -o /dev/null ./cmd/zae-limiter && $(GO) build -o /dev/null ./cmd/zae-limiter-function || exit 1; \
+		$(GO) build -trimpath -o /dev/null ./cmd/zae-limiter && $(GO) build -trimpath -o /dev/null ./cmd/zae-limiter-function || exit 1; \
 	done
 
 .PHONY: workflows
