@@ -27,7 +27,7 @@ func newLambdaExport(c *console) *cobra.Command {
 		Long: `Write the code of the aggregator and the provisioner to a zip file with one
 executable, bootstrap, for the runtime provided.al2023. The same executable
 gives the same bytes. It is zae-limiter-function from the folder of this
-program, as in releases for Linux. If that is missing, the command builds it
+program, as in releases. If that is missing, the command builds it
 with Go. Without Go it is this program, which is larger and must be linked
 statically for Linux.`,
 		Example: "  zae-limiter lambda-export -o lambda.zip --architecture x86_64\n  zae-limiter lambda-export --info",
