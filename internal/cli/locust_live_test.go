@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -150,7 +151,11 @@ func TestLocustOfALocalTestEndsEarly(t *testing.T) {
 			local := f.local(store)
 			f.swarm(4)
 			f.eventually("requests", func(p *masterPage) bool { return p.acquires() > 0 })
-			if err := syscall.Kill(childOf(t, local.cmd.Process.Pid), test.signal); err != nil {
+			child, err := os.FindProcess(childOf(t, local.cmd.Process.Pid))
+			if err == nil {
+				err = child.Signal(test.signal)
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 			local.mustExit(test.code)
