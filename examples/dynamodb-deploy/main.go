@@ -1,0 +1,60 @@
+// Command dynamodb-deploy starts on an empty AWS account: it deploys its table and
+// uses it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/infra"
+)
+
+func main() {
+	name := flag.String("name", "my-app", "the `name` of the stack and of its table")
+	zip := flag.String("zip", "", "the `file` with the code of the functions, from zae-limiter lambda-export; none: no functions")
+	remove := flag.Bool("delete", false, "delete the stack with all its data")
+	flag.Parse()
+	opts := &infra.Options{Zip: *zip, Event: show}
+	opts.Stack.NoAggregator, opts.Stack.NoProvisioner = *zip == "", *zip == ""
+	var err error
+	if *remove {
+		_, err = infra.Delete(context.Background(), *name, &infra.DeleteOptions{Options: *opts})
+	} else {
+		err = run(context.Background(), *name, opts)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// run opens the table, and deploys the stack before that if there is none.
+func run(ctx context.Context, name string, opts *infra.Options) error {
+	repo, err := infra.Open(ctx, name, opts)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = repo.Close() }()
+	lim, err := limiter.New(repo, &limiter.Options{Limits: []limiter.Limit{limiter.PerHour("calls", 3)}})
+	if err != nil {
+		return err
+	}
+	err = lim.Do(ctx, limiter.Request{Entity: "alice", Resource: "search", Consume: limiter.Tokens("calls", 2)},
+		func(_ context.Context, lease *limiter.Lease) error {
+			fmt.Printf("admitted: %d of 3 calls left\n", lease.Decision().Statuses[0].Available)
+			return nil
+		})
+	var refused *limiter.ExceededError
+	if errors.As(err, &refused) {
+		fmt.Println("refused:", refused)
+		return nil
+	}
+	return err
+}
+
+// show prints what CloudFormation does, for an operator who watches the start.
+func show(e infra.Event) { fmt.Fprintln(os.Stderr, e.Status, e.Resource) }
