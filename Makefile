@@ -35,7 +35,7 @@ help: ## Show this list
 	@echo
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
 
-# DynamoDB Local, moto, Locust and Envoy are fetched once, so that no test waits for a download. The tests start and stop them.
+# DynamoDB Local, moto, Locust, Envoy, the CDK and the Python library are fetched once, so that no test waits for a download. The tests start and stop them.
 # To detect support for -race, a test of package errors runs with it. That needs a C compiler, its headers, cgo and a
 # platform with the race detector. Go caches the result, so only the first run is slow.
 .PHONY: test
@@ -65,6 +65,12 @@ test: ## Run all tests shuffled, with -race where a C compiler is found; TESTFLA
 	if [ $$status -eq 3 ] && [ "$$CI" != true ]; then \
 		echo '*** test: THE TESTS WITH ENVOY ARE SKIPPED, see the line above ***'; \
 	elif [ $$status -ne 0 ]; then exit $$status; fi; \
+	for script in cdk-local python-peer; do \
+		scripts/$$script setup >/dev/null; status=$$?; \
+		if [ $$status -eq 3 ] && [ "$$CI" != true ]; then \
+			echo "*** test: THE EXAMPLE WITH scripts/$$script IS SKIPPED, see the line above ***"; \
+		elif [ $$status -ne 0 ]; then exit $$status; fi; \
+	done; \
 	set -x; \
 	$(GO) test $$race -shuffle=on -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./... || exit 1; \
 	for module in $(NESTED); do \
@@ -140,6 +146,10 @@ scale: ## Check the time and memory of the dashboard on BUCKETS=1000000 buckets 
 interop: ## Run the Python library beside ours on one table (Python 3.11 or newer)
 	@python=$$(scripts/python-peer setup) || exit $$?; set -x; \
 	ZAEL_TEST_PYTHON="$$python" $(GO) test -count=1 -timeout $(TEST_TIMEOUT) -run 'Python|Interop|Other|Damaged' $(TESTFLAGS) ./dynamo ./dynamo/internal/interop ./infra
+
+.PHONY: examples
+examples: ## Run every example as a reader would; TESTFLAGS=-v shows what each prints
+	cd examples && $(GO) test -count=1 -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./...
 
 .PHONY: bench
 bench: ## Print ratios against other limiters, bare SQL, the raw SDK and Python; BENCHFLAGS='-only dynamo' runs one section

@@ -29,12 +29,12 @@ func run(ctx context.Context) error {
 		return err
 	}
 	fmt.Println("Alice has 5 requests and 100 tokens a minute, and makes 7 calls of 15 tokens:")
-	if err := calls(ctx, lim, "alice", 7, nil); err != nil {
+	if err := calls(ctx, lim, "alice", 1, 7, nil); err != nil {
 		return err
 	}
 	now = now.Add(12 * time.Second)
 	fmt.Println("12 seconds later, a fifth of everything is back:")
-	if err := calls(ctx, lim, "alice", 1, nil); err != nil {
+	if err := calls(ctx, lim, "alice", 8, 8, nil); err != nil {
 		return err
 	}
 
@@ -42,14 +42,14 @@ func run(ctx context.Context) error {
 		return err
 	}
 	fmt.Println("Bob has limits of his own, 3 requests a minute, and the model fails in 2 of his 5 calls:")
-	return calls(ctx, lim, "bob", 5, map[int]bool{2: true, 3: true})
+	return calls(ctx, lim, "bob", 1, 5, map[int]bool{2: true, 3: true})
 }
 
-// calls makes n calls and prints what became of each. The calls in failing reach
-// the model in vain.
-func calls(ctx context.Context, lim *limiter.RateLimiter, entity string, n int, failing map[int]bool) error {
+// calls makes the calls from first to last and prints what became of each. The
+// calls in failing reach the model in vain.
+func calls(ctx context.Context, lim *limiter.RateLimiter, entity string, first, last int, failing map[int]bool) error {
 	request := limiter.Request{Entity: entity, Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 15)}
-	for i := 1; i <= n; i++ {
+	for i := first; i <= last; i++ {
 		err := lim.Do(ctx, request, func(context.Context, *limiter.Lease) error {
 			if failing[i] {
 				return errModel

@@ -8,7 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
-	"os"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/infra"
@@ -20,6 +20,7 @@ func main() {
 	remove := flag.Bool("delete", false, "delete the stack with all its data")
 	flag.Parse()
 	opts := &infra.Options{Zip: *zip, Event: show}
+	opts.Dynamo.Timeout = 30 * time.Second // a start has more time than a charge in a service
 	opts.Stack.NoAggregator, opts.Stack.NoProvisioner = *zip == "", *zip == ""
 	var err error
 	if *remove {
@@ -34,11 +35,13 @@ func main() {
 
 // run opens the table, and deploys the stack before that if there is none.
 func run(ctx context.Context, name string, opts *infra.Options) error {
+	began := time.Now()
 	repo, err := infra.Open(ctx, name, opts)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = repo.Close() }()
+	fmt.Printf("open for charges after %v\n", time.Since(began).Round(time.Millisecond))
 	lim, err := limiter.New(repo, &limiter.Options{Limits: []limiter.Limit{limiter.PerHour("calls", 3)}})
 	if err != nil {
 		return err
@@ -57,4 +60,4 @@ func run(ctx context.Context, name string, opts *infra.Options) error {
 }
 
 // show prints what CloudFormation does, for an operator who watches the start.
-func show(e infra.Event) { fmt.Fprintln(os.Stderr, e.Status, e.Resource) }
+func show(e infra.Event) { fmt.Println(e.Status, e.Resource) }
