@@ -51,8 +51,7 @@ func run(ctx context.Context, name string, opts *infra.Options) error {
 			fmt.Printf("admitted: %d of 3 calls left\n", lease.Decision().Statuses[0].Available)
 			return nil
 		})
-	var refused *limiter.ExceededError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*limiter.ExceededError](err); ok {
 		fmt.Println("refused:", refused)
 		return nil
 	}

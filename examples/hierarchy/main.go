@@ -56,8 +56,7 @@ func configure(ctx context.Context, lim *limiter.RateLimiter) error {
 func exhaust(ctx context.Context, lim *limiter.RateLimiter, key string) error {
 	for n := 0; ; n++ {
 		lease, err := lim.Acquire(ctx, limiter.Request{Entity: key, Resource: "search", Consume: limiter.Tokens("calls", 1)})
-		var refused *limiter.ExceededError
-		if errors.As(err, &refused) {
+		if refused, ok := errors.AsType[*limiter.ExceededError](err); ok {
 			report(key, n, refused)
 			return nil
 		}

@@ -20,8 +20,9 @@ import (
 
 func main() {
 	model := httptest.NewServer(http.HandlerFunc(answer))
-	defer model.Close()
-	if err := run(context.Background(), model.URL); err != nil {
+	err := run(context.Background(), model.URL)
+	model.Close()
+	if err != nil {
 		log.Fatal(err)
 	}
 }

@@ -68,7 +68,10 @@ func open(ctx context.Context, lim *limiter.RateLimiter, tenant string, perHour 
 	if err != nil {
 		return nil, err
 	}
-	return view, view.SetSystemDefaults(ctx, limiter.PerHour("calls", perHour))
+	if err := view.SetSystemDefaults(ctx, limiter.PerHour("calls", perHour)); err != nil {
+		return nil, err
+	}
+	return view, nil
 }
 
 // call takes 8 calls for alice, and prints the result.

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
@@ -23,10 +24,11 @@ func main() {
 // run takes 4 of 10 calls an hour. The SDK reads the region, the credentials and
 // the endpoint from the environment, as it does in Python.
 func run(ctx context.Context, table string) error {
-	if err := dynamo.CreateTable(ctx, table, nil); err != nil {
+	opts := &dynamo.Options{Timeout: 30 * time.Second} // an engine on a laptop may need a while to wake up
+	if err := dynamo.CreateTable(ctx, table, opts); err != nil {
 		return err
 	}
-	repo, err := dynamo.Connect(ctx, table, nil)
+	repo, err := dynamo.Connect(ctx, table, opts)
 	if err != nil {
 		return err
 	}
@@ -43,8 +45,7 @@ func run(ctx context.Context, table string) error {
 			fmt.Printf("Go:     took 4 calls, %d left\n", lease.Decision().Statuses[0].Available)
 			return nil
 		})
-	var refused *limiter.ExceededError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*limiter.ExceededError](err); ok {
 		fmt.Printf("Go:     refused: %d calls left, retry after %ss\n", refused.Decision.Primary().Available, refused.RetryAfterHeader())
 		return nil
 	}
