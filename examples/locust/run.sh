@@ -4,12 +4,14 @@ set -eu
 cd "$(dirname "$0")"
 port=${PORT:-5557}
 folder=$(mktemp -d)
+store=sqlite:$folder/limits.db
 workers=
 trap 'kill $workers 2>/dev/null || true; wait; rm -r "$folder"' EXIT
 
 zae-limiter loadtest locustfile checkout.yaml >"$folder/checkout.py"
+zae-limiter namespace register default --store "$store" # creates the file that both workers open
 for i in 1 2; do
-  zae-limiter loadtest worker checkout.yaml --master "127.0.0.1:$port" --store "sqlite:$folder/limits.db" &
+  zae-limiter loadtest worker checkout.yaml --master "127.0.0.1:$port" --store "$store" &
   workers="$workers $!"
 done
 # Locust prints its summary to stderr.
