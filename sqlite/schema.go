@@ -3,6 +3,7 @@ package sqlite
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 )
@@ -137,13 +138,14 @@ func (t *tx) checkUsable() error {
 	return checkVersion(t.file.path, application, version, tables)
 }
 
-// migrate brings the tables to the newest version.
-func migrate(tx *tx, path string) error {
+// migrate brings the tables to the newest version. A new store also gets the
+// namespace of the options, so that no other process finds one without it.
+func migrate(tx *tx) error {
 	application, version, tables, err := tx.version()
 	if err != nil {
 		return err
 	}
-	if err := checkVersion(path, application, version, tables); err != nil {
+	if err := checkVersion(tx.file.path, application, version, tables); err != nil {
 		return err
 	}
 	if version == len(migrations) {
@@ -151,6 +153,11 @@ func migrate(tx *tx, path string) error {
 	}
 	for _, m := range migrations[version:] {
 		if err := tx.script(m); err != nil {
+			return err
+		}
+	}
+	if version == 0 && tx.file.opts.mayCreate() {
+		if _, err := tx.register(time.Now(), tx.file.opts.Namespace); err != nil { // there is no clock of a caller yet
 			return err
 		}
 	}

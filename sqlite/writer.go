@@ -74,7 +74,7 @@ func (w *writer) prepare(ctx context.Context) error {
 		return err
 	}
 	t := w.tx(ctx)
-	err := migrate(t, w.file.path)
+	err := migrate(t)
 	if err == nil {
 		_, err = t.exec("DELETE FROM namespaces WHERE ?", false) // fails if the file is read-only
 	}

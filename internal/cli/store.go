@@ -95,8 +95,8 @@ func openSQLite(ctx context.Context, path string, o openOptions) (limiter.Reposi
 		opts.Existing = false
 	}
 	repo, err := sqlite.Open(ctx, path, &opts)
-	if errors.Is(err, limiter.ErrNotFound) && o.access == accessCreate && o.namespace == "" {
-		opts.Existing = false // another process is creating the file, and has not come to its namespace
+	if version, ok := errors.AsType[*limiter.VersionError](err); ok && version.Schema == "0" && o.prepareFile(path) == nil {
+		opts.Existing = false // another process is creating the file
 		repo, err = sqlite.Open(ctx, path, &opts)
 	}
 	if errors.Is(err, limiter.ErrNotFound) {

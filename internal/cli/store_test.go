@@ -68,6 +68,47 @@ func TestStoreThatCannotBeOpened(t *testing.T) {
 	}
 }
 
+// A file without tables is one that another process is creating. A command that may
+// create the store waits for it or does so; any other refuses.
+func TestFileThatIsBeingCreated(t *testing.T) {
+	for _, test := range []struct {
+		options openOptions
+		works   bool
+	}{
+		{openOptions{access: accessCreate}, true},
+		{openOptions{access: accessCreate, namespace: defaultNamespace}, true},
+		{openOptions{access: accessCreate, namespace: "other"}, false},
+		{openOptions{access: accessChange}, false},
+		{openOptions{access: accessRead}, false},
+	} {
+		path := filepath.Join(t.TempDir(), "limits.db")
+		if err := os.WriteFile(path, emptyDatabase(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		repo, err := openSQLite(t.Context(), path, test.options)
+		if works := err == nil; works != test.works {
+			t.Errorf("%+v: %v", test.options, err)
+		}
+		if repo != nil {
+			if err := repo.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// emptyDatabase returns a file of SQLite without tables: one page with its header
+// and an empty leaf.
+func emptyDatabase() []byte {
+	page := make([]byte, 4096)
+	copy(page, "SQLite format 3\x00\x10\x00\x01\x01\x00\x40\x20\x20")
+	page[27], page[31] = 1, 1 // changes, pages
+	page[47], page[59] = 4, 1 // format of the schema, UTF-8
+	page[95] = 1
+	page[100], page[105] = 0x0d, 0x10 // leaf of a table, cells from byte 4096 on
+	return page
+}
+
 func files(t *testing.T, folder string) int {
 	t.Helper()
 	n := -1 // the folder itself
