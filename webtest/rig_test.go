@@ -1,0 +1,38 @@
+package webtest
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestFaultsAreFound checks the tests themselves: a page with every kind of fault
+// must not pass.
+func TestFaultsAreFound(t *testing.T) {
+	t.Parallel()
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		w.Header().Set("Content-Security-Policy", "script-src 'self'")
+		fmt.Fprint(w, `<!doctype html><title>faulty</title><link rel=icon href="data:,"><p>faulty</p><script>never()</script><img src="http://elsewhere.example/x.png">`)
+	}))
+	defer page.Close()
+	b := newTab(t)
+	b.expect(".")
+	b.allow(strings.TrimPrefix(page.URL, "http://"))
+	b.open(page.URL)
+	b.await("the page", `() => document.querySelector("p").textContent === "faulty"`)
+	eval[bool](b, `() => { console.error("wrong"); Promise.reject(new Error("forgotten")); setTimeout(() => { throw new Error("thrown") }); return true }`)
+	faults := b.leave()
+	for _, want := range []string{
+		`^console error: wrong`, `^console exception: .*thrown`, `^console exception: .*forgotten`,
+		`^content security policy: .*script-src`, `^request to another host: http://elsewhere\.example/x\.png$`,
+	} {
+		if !slices.ContainsFunc(faults, regexp.MustCompile(want).MatchString) {
+			t.Errorf("no fault matches %q in\n%s", want, strings.Join(faults, "\n"))
+		}
+	}
+}
