@@ -23,7 +23,7 @@ RUN ?= .
 # our memory, and compress/flate is arithmetic. Both are ten times slower under the detector, so it leaves them out.
 RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false -gcflags=compress/flate=-race=false
 
-# The root module, and each folder below it with a module of its own (bench, examples).
+# The root module, and each folder below it with a module of its own (bench, examples, webtest).
 NESTED := $(patsubst %/go.mod,%,$(wildcard */go.mod))
 MODULES := . $(NESTED)
 
@@ -35,7 +35,8 @@ help: ## Show this list
 	@echo
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
 
-# DynamoDB Local, moto, Locust, Envoy, the CDK and the Python library are fetched once, so that no test waits for a download. The tests start and stop them.
+# DynamoDB Local, moto, Locust, Envoy, the CDK, the Python library, Chromium and axe-core are fetched once, so that no test waits for a download. The tests
+# start and stop them.
 # To detect support for -race, a test of package errors runs with it. That needs a C compiler, its headers, cgo and a
 # platform with the race detector. Go caches the result, so only the first run is slow.
 .PHONY: test
@@ -71,6 +72,10 @@ test: ## Run all tests shuffled, with -race where a C compiler is found; TESTFLA
 			echo "*** test: THE EXAMPLE WITH scripts/$$script IS SKIPPED, see the line above ***"; \
 		elif [ $$status -ne 0 ]; then exit $$status; fi; \
 	done; \
+	scripts/chromium setup >/dev/null && scripts/axe-core setup >/dev/null; status=$$?; \
+	if [ $$status -eq 3 ] && [ "$$CI" != true ]; then \
+		echo '*** test: THE TESTS IN A BROWSER ARE SKIPPED, see the line above ***'; \
+	elif [ $$status -ne 0 ]; then exit $$status; fi; \
 	set -x; \
 	$(GO) test $$race -shuffle=on -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./... || exit 1; \
 	for module in $(NESTED); do \
@@ -196,6 +201,10 @@ release-check: workflows ## Check the workflows and the configuration of release
 release-snapshot: release-check ## Build a release into dist without publishing it, and try its files; takes minutes
 	$(GORELEASER) release --snapshot --clean --skip=docker,sign,sbom
 	ZAEL_TEST_DIST="$(CURDIR)/dist" $(GO) test ./internal/release -count=1 -v -run '^TestSnapshot'
+# The pictures come from the tests, so the page in them is the page that was tested.
+.PHONY: pictures
+pictures: ## Rewrite the pictures of the dashboard in docs/images with a headless Chromium
+	cd webtest && $(GO) test -count=1 -timeout $(TEST_TIMEOUT) -run '^TestPictures$$' . -pictures ../docs/images
 
 # -buildvcs=auto overrides GOFLAGS, which may switch it off. The version is the nearest tag without the v, as in
 # releases. Without a tag, the program takes it from its build info.

@@ -2,6 +2,7 @@ package webtest
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,6 +33,11 @@ const (
 	// does after DNS rebinding.
 	reboundHost = "rebound.example"
 )
+
+// pageScript holds functions for the functions that tests evaluate.
+//
+//go:embed page.js
+var pageScript string
 
 // tab is a page in a browser session of its own: it shares no cookie or cache
 // with other tabs. It collects faults, which fail the test: console errors,
@@ -217,7 +223,7 @@ func tryEval[T any](b *tab, function string, args ...any) (T, error) {
 	}
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	source := fmt.Sprintf("(%s)(%s)", function, strings.Join(list, ", "))
+	source := fmt.Sprintf("(() => {%s\nreturn (%s)(%s)})()", pageScript, function, strings.Join(list, ", "))
 	return chromedp.Run(ctx, chromedp.Evaluate[T](source, chromedp.EvalAwaitPromise))
 }
 

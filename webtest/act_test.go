@@ -1,0 +1,89 @@
+package webtest
+
+import (
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// visit opens the page of a program with its token, and waits until it is live.
+func (b *tab) visit(p *program) {
+	b.t.Helper()
+	b.allow(p.host())
+	b.open(p.URL)
+	b.awaitLive()
+}
+
+func (b *tab) awaitLive() {
+	b.t.Helper()
+	b.await("the pill Live", `() => pill() === "Live"`)
+}
+
+// view goes to a view of the page by its fragment and waits for its heading.
+func (b *tab) view(fragment string) {
+	b.t.Helper()
+	eval[bool](b, `(f) => { document.querySelector("main").replaceChildren(); location.hash = f; return true }`, fragment)
+	b.await("the view "+fragment, `() => heading() !== ""`)
+}
+
+// click clicks on the middle of a visible element, as a mouse does. The function
+// of JavaScript returns the element.
+func (b *tab) click(what, function string, args ...any) {
+	b.t.Helper()
+	type point struct{ X, Y float64 }
+	b.await(what, `(...args) => Boolean((`+function+`)(...args))`, args...)
+	at := eval[point](b, `function (...args) {
+		const e = (`+function+`)(...args);
+		e.scrollIntoView({ block: "center", behavior: "instant" });
+		const r = e.getBoundingClientRect();
+		return { X: r.x + r.width / 2, Y: r.y + r.height / 2 };
+	}`, args...)
+	b.do("click on "+what, chromedp.MouseClickXY(at.X, at.Y))
+}
+
+// press clicks on the button with a name.
+func (b *tab) press(name string) {
+	b.t.Helper()
+	b.click("the button "+name, `(n) => control("button:enabled, summary, [role=button], [role=tab]", n)`, name)
+}
+
+// follow clicks on the link with a name.
+func (b *tab) follow(name string) {
+	b.t.Helper()
+	b.click("the link "+name, `(n) => control("a", n)`, name)
+}
+
+// fill replaces the text of the field with a label, by typing.
+func (b *tab) fill(label, text string) {
+	b.t.Helper()
+	b.click("the field "+label, `(n) => control("input, textarea", n)`, label)
+	eval[bool](b, `() => { document.activeElement.select(); return true }`)
+	if text == "" {
+		b.keys(kb.Delete)
+		return
+	}
+	b.keys(text)
+}
+
+// choose selects an option of the list with a label.
+func (b *tab) choose(label, option string) {
+	b.t.Helper()
+	b.await("the list "+label, `(n) => Boolean(control("select", n))`, label)
+	ok := eval[bool](b, `(n, o) => {
+		const list = control("select", n);
+		const option = [...list.options].find((e) => e.value === o || e.textContent.trim() === o);
+		if (!option) return false;
+		list.value = option.value;
+		list.dispatchEvent(new Event("input", { bubbles: true }));
+		list.dispatchEvent(new Event("change", { bubbles: true }));
+		return true;
+	}`, label, option)
+	if !ok {
+		b.t.Fatalf("the list %s has no option %q", label, option)
+	}
+}
+
+// keys types on the keyboard.
+func (b *tab) keys(keys string) {
+	b.t.Helper()
+	b.do("type", chromedp.KeyEvent(keys))
+}
