@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +33,8 @@ type rig struct {
 }
 
 var shared rig
+
+var programFlag = flag.String("program", "", "path of the program to test; it is built if this is empty")
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -81,20 +82,27 @@ func (r *rig) start(ctx context.Context, dir string) (stop func(), err error) {
 		return stop, err
 	}
 	r.axe = string(source)
-	r.program = filepath.Join(dir, "zae-limiter")
-	if runtime.GOOS == "windows" {
-		r.program += ".exe"
-	}
-	build := exec.CommandContext(limited, "go", "build", "-o", r.program, "./cmd/zae-limiter")
-	build.Dir = ".."
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return stop, fmt.Errorf("building the program: %w\n%s", err, out)
+	if r.program = *programFlag; r.program == "" {
+		r.program = filepath.Join(dir, "zae-limiter")
+		if err := build(limited, r.program); err != nil {
+			return stop, err
+		}
 	}
 	r.end = httptest.NewServer(http.HandlerFunc(serveEnd))
 	browser, closeBrowser, err := startBrowser(ctx, chromium, filepath.Join(dir, "profile"))
 	r.browser = browser
 	return func() { closeBrowser(); r.end.Close() }, err
+}
+
+// build builds the program as releases do, without cgo.
+func build(ctx context.Context, file string) error {
+	command := exec.CommandContext(ctx, "go", "build", "-o", file, "./cmd/zae-limiter")
+	command.Dir = ".."
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the program: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // errMissing marks a tool that this machine does not have.

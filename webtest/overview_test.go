@@ -175,4 +175,3 @@ func TestLiveChange(t *testing.T) {
 	}
 	t.Error("no change was on the page within a second")
 }
-

@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,8 +18,7 @@ import (
 type program struct {
 	t    *testing.T
 	args []string
-	// URL is the first line that the program printed, such as
-	// http://127.0.0.1:9236/#token=abc.
+	// URL is the address of the page, such as http://127.0.0.1:9236/#token=abc.
 	URL string
 
 	command *exec.Cmd
@@ -27,8 +28,14 @@ type program struct {
 	log     strings.Builder
 }
 
-// start runs the program and waits for the line with its URL. The test stops it
-// with an interrupt, after which it must end by itself with the exit code 0.
+// serve starts zae-limiter serve with its dashboard on a store.
+func serve(t *testing.T, s *store, flags ...string) *program {
+	t.Helper()
+	return start(t, append([]string{"serve", "--store", s.URL(), "--listen", freeAddress(t), "--dashboard"}, flags...)...)
+}
+
+// start runs the program and waits for its page. The test stops it with an
+// interrupt, after which it must end by itself with the exit code 0.
 func start(t *testing.T, args ...string) *program {
 	t.Helper()
 	p := &program{t: t, args: args}
@@ -68,19 +75,41 @@ func (p *program) run() {
 			default: // only the first line matters
 			}
 		}
-		close(lines)
 		p.err = p.command.Wait()
 	}()
+	if p.args[0] == "serve" {
+		p.URL = "http://" + p.args[slices.Index(p.args, "--listen")+1] + "/dashboard/"
+		go p.awaitAnswer(lines)
+	}
 	select {
-	case line, ok := <-lines:
-		if !ok {
-			<-p.done
-			p.t.Fatalf("zae-limiter %s: %v\n%s", strings.Join(p.args, " "), p.err, p.messages())
+	case line := <-lines:
+		if p.args[0] != "serve" {
+			p.URL = line
 		}
-		p.URL = line
+	case <-p.done:
+		p.t.Fatalf("zae-limiter %s: %v\n%s", strings.Join(p.args, " "), p.err, p.messages())
 	case <-time.After(patience):
 		p.kill()
-		p.t.Fatalf("zae-limiter %s printed no URL\n%s", strings.Join(p.args, " "), p.messages())
+		p.t.Fatalf("zae-limiter %s serves no page\n%s", strings.Join(p.args, " "), p.messages())
+	}
+}
+
+// awaitAnswer sends the URL of the page once the server answers there.
+func (p *program) awaitAnswer(lines chan<- string) {
+	every := time.NewTicker(pollEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-p.done:
+			return
+		case <-every.C:
+		}
+		answer, err := http.Get(p.URL) //nolint:noctx // the end of the program ends it
+		if err == nil {
+			_ = answer.Body.Close()
+			lines <- p.URL
+			return
+		}
 	}
 }
 

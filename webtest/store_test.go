@@ -20,7 +20,13 @@ type store struct {
 
 func newStore(t *testing.T) *store {
 	t.Helper()
-	s := &store{t: t, path: filepath.Join(t.TempDir(), "limits.db")}
+	return openStore(t, filepath.Join(t.TempDir(), "limits.db"))
+}
+
+// openStore opens a file, or creates it.
+func openStore(t *testing.T, path string) *store {
+	t.Helper()
+	s := &store{t: t, path: path}
 	var err error
 	if s.repo, err = sqlite.Open(t.Context(), s.path, nil); err != nil {
 		t.Fatal(err)
@@ -81,3 +87,6 @@ func (s *store) entity(e limiter.Entity) {
 	_, err := s.lim.CreateEntity(s.t.Context(), e)
 	s.must(err)
 }
+
+// requestsOnly returns the use of n requests.
+func requestsOnly(n int64) limiter.Amounts { return limiter.Tokens("rpm", n) }

@@ -1,0 +1,95 @@
+package webtest
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// lostConnection matches what the browser reports while the server is away, and
+// when the session is gone after a restart.
+const lostConnection = `Failed to load resource: (net::ERR_|the server responded with a status of 401)`
+
+// TestConnectionLost kills the server of a page without a login, and starts it
+// again: the page says so and is live again by its button.
+func TestConnectionLost(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	s.limits("", "", fixed("rpm", 100))
+	s.use("key-1", "gpt-4", limiter.Tokens("rpm", 10))
+	p := serve(t, s)
+	b := newTab(t)
+	b.allow(p.host())
+	b.expect(lostConnection)
+	b.open(p.URL)
+	b.awaitLive()
+	b.await("the row", `() => limit("key-1", "gpt-4", "rpm")?.amount === "90 / 100"`)
+	p.kill()
+	b.await("the pill Disconnected", `() => pill() === "Disconnected"`)
+	b.keep("disconnected")
+	s.use("key-1", "gpt-4", limiter.Tokens("rpm", 5))
+	p.restart()
+	b.press("Reconnect")
+	b.awaitLive()
+	b.await("what happened meanwhile", `() => limit("key-1", "gpt-4", "rpm")?.amount === "85 / 100"`)
+}
+
+// TestReconnectByItself leaves the button alone.
+func TestReconnectByItself(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	p := serve(t, s)
+	b := newTab(t)
+	b.allow(p.host())
+	b.expect(lostConnection)
+	b.open(p.URL)
+	b.awaitLive()
+	p.kill()
+	b.await("the pill Disconnected", `() => pill() === "Disconnected"`)
+	p.restart()
+	b.awaitLive()
+}
+
+// TestNewTokenAfterRestart restarts a dashboard whose token is spent: the page
+// asks for the new one.
+func TestNewTokenAfterRestart(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	s.limits("", "", fixed("rpm", 100))
+	s.use("key-1", "gpt-4", limiter.Tokens("rpm", 10))
+	p := dashboard(t, s)
+	b := newTab(t)
+	b.expect(lostConnection)
+	b.visit(p)
+	if got := eval[string](b, `() => location.href`); got != p.origin()+"/#/" && got != p.origin()+"/" {
+		t.Errorf("the token is still in the address: %s", got)
+	}
+	old := p.token()
+	p.kill()
+	b.await("the pill Disconnected", `() => pill() === "Disconnected"`)
+	p.restart()
+	b.await("the form for a token", `() => Boolean(control("input", "Token"))`)
+	b.fill("Token", old)
+	b.press("Open")
+	b.await("the refusal of the old token", `() => all("[role=alert]").some((e) => e.textContent.includes("token"))`)
+	b.keep("token")
+	b.fill("Token", p.token())
+	b.press("Open")
+	b.awaitLive()
+	b.await("the row", `() => Boolean(row("key-1", "gpt-4"))`)
+}
+
+// TestTokenWorksOnce opens the URL of a dashboard in two browsers.
+func TestTokenWorksOnce(t *testing.T) {
+	t.Parallel()
+	p := dashboard(t, newStore(t))
+	first := newTab(t)
+	first.visit(p)
+	second := newTab(t)
+	second.allow(p.host())
+	second.expect(lostConnection)
+	second.open(p.URL)
+	second.await("the form for a token", `() => Boolean(control("input", "Token")) && pill() !== "Live"`)
+	first.open(p.origin() + "/") // the cookie is enough
+	first.awaitLive()
+}

@@ -1,0 +1,157 @@
+package webtest
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// foreign serves an empty page of another origin.
+func foreign(t *testing.T) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, `<!doctype html><title>evil</title><link rel=icon href="data:,"><p>evil</p>`)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// attack is a try of a page to reach the dashboard. Its function gets the origin
+// of the dashboard and a change as JSON, and returns what it could read, or "".
+type attack struct{ name, function string }
+
+var attacks = []attack{
+	{"fetch", `async (at) => { try { return await (await fetch(at + "/api/overview", { credentials: "include" })).text() } catch { return "" } }`},
+	{"fetch without CORS", `async (at) => { try { return await (await fetch(at + "/api/overview", { mode: "no-cors", credentials: "include" })).text() } catch { return "" } }`},
+	{"post JSON", `async (at, change) => { try { return await (await fetch(at + "/api/change", { method: "POST", credentials: "include", headers: { "Content-Type": "application/json" }, body: change })).text() } catch { return "" } }`},
+	{"post text without CORS", `async (at, change) => { try { await fetch(at + "/api/change", { method: "POST", mode: "no-cors", credentials: "include", body: change }) } catch { } return "" }`},
+	{"beacon", `async (at, change) => { navigator.sendBeacon(at + "/api/change", new Blob([change], { type: "text/plain" })); return "" }`},
+	{"form", `(at, change) => new Promise((done) => {
+		const frame = document.createElement("iframe");
+		frame.name = "sink";
+		document.body.append(frame);
+		const form = document.createElement("form");
+		Object.assign(form, { action: at + "/api/change", method: "post", enctype: "text/plain", target: "sink" });
+		const field = document.createElement("input");
+		Object.assign(field, { name: change.slice(0, -1) + ',"x":"', value: '"}' });
+		form.append(field);
+		document.body.append(form);
+		frame.onload = () => done("");
+		form.submit();
+	})`},
+	{"frame", `(at) => new Promise((done) => {
+		const frame = document.createElement("iframe");
+		frame.onload = () => { try { done(frame.contentDocument?.body?.innerText ?? "") } catch { done("") } };
+		frame.src = at + "/";
+		document.body.append(frame);
+	})`},
+	{"stream", `(at) => new Promise((done) => {
+		const source = new EventSource(at + "/api/stream", { withCredentials: true });
+		source.addEventListener("hello", (e) => { source.close(); done(e.data) });
+		source.onmessage = (e) => { source.close(); done(e.data) };
+		source.onerror = () => { source.close(); done("") };
+	})`},
+	{"image", `(at) => new Promise((done) => {
+		const image = new Image();
+		image.onload = () => done("an image");
+		image.onerror = () => done("");
+		image.src = at + "/api/overview";
+	})`},
+	{"script", `(at) => new Promise((done) => {
+		const script = document.createElement("script");
+		script.onload = () => done("a script");
+		script.onerror = () => done("");
+		script.src = at + "/texts.js";
+		document.head.append(script);
+	})`},
+	{"style", `(at) => new Promise((done) => {
+		const link = document.createElement("link");
+		link.rel = "stylesheet";
+		link.onload = () => done("a style");
+		link.onerror = () => done("");
+		link.href = at + "/style.css";
+		document.head.append(link);
+	})`},
+	{"window", `async (at) => { const w = open(at + "/"); for (let i = 0; i < 20; i++) { try { if (w.document.body?.innerText) return w.document.body.innerText } catch { break } await new Promise((d) => setTimeout(d, 20)) } w?.close(); return "" }`},
+}
+
+// TestOtherOrigin opens a page of another origin in the browser session of an
+// administrator. It can neither read nor write.
+func TestOtherOrigin(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	s.limits("", "", fixed("rpm", 100))
+	s.use("secret-key", "gpt-4", limiter.Tokens("rpm", 1))
+	p := dashboard(t, s, "--write")
+	b := newTab(t)
+	b.expect(".") // the browser reports each refused try
+	b.visit(p)
+	change := `{"action":"set_limits","entity":"","resource":"gpt-4","limits":[{"name":"rpm","capacity":666,"refill_amount":666,"refill_period_seconds":60}]}`
+	own := eval[int](b, `async (change) => (await fetch("api/preview", { method: "POST", headers: { "Content-Type": "application/json" }, body: change })).status`, change)
+	if own != http.StatusOK {
+		t.Fatalf("the page itself may not make the change: status %d", own)
+	}
+	evil := foreign(t)
+	local := strings.Replace(evil.URL, "127.0.0.1", "localhost", 1) // not the same site
+	for _, page := range []string{evil.URL, local} {
+		b.allow(strings.TrimPrefix(page, "http://"))
+		for _, a := range attacks {
+			b.open(page)
+			if read := eval[string](b, a.function, p.origin(), change); read != "" {
+				t.Errorf("%s of %s read %q", a.name, page, read)
+			}
+		}
+	}
+	s.unchanged("gpt-4")
+	if !slices.ContainsFunc(b.sent(), func(r string) bool { return strings.HasSuffix(r, "/api/change") }) {
+		t.Error("no attack was sent, so the test proves nothing")
+	}
+	b.open(p.origin() + "/")
+	b.awaitLive() // the session of the administrator is as it was
+}
+
+// TestRebinding opens the dashboard by a name that resolves to its address, as an
+// attacker's name can. The page then has the same origin as the server, and the
+// browser stops nothing.
+func TestRebinding(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	s.limits("", "", fixed("rpm", 100))
+	p := dashboard(t, s, "--write")
+	_, port, _ := strings.Cut(p.host(), ":")
+	rebound := reboundHost + ":" + port
+	b := newTab(t)
+	b.allow(rebound)
+	b.expect(`status of 4\d\d`)
+	b.open("http://" + rebound + "/")
+	change := `{"action":"set_limits","entity":"","resource":"gpt-4","limits":[{"name":"rpm","capacity":666,"refill_amount":666,"refill_period_seconds":60}]}`
+	statuses := eval[[]int](b, `async (token, change) => {
+		const post = (path, body) => fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body });
+		const answers = [await fetch("/"), await fetch("/api/info"), await fetch("/api/overview"), await post("/api/session", JSON.stringify({ token })), await post("/api/change", change)];
+		return answers.map((a) => a.status);
+	}`, p.token(), change)
+	for i, status := range statuses {
+		if status != http.StatusMisdirectedRequest && status != http.StatusForbidden {
+			t.Errorf("request %d has status %d", i, status)
+		}
+	}
+	s.unchanged("gpt-4")
+	own := newTab(t)
+	own.visit(p) // the token is not spent
+}
+
+// unchanged checks that a resource has no defaults.
+func (s *store) unchanged(resource string) {
+	s.t.Helper()
+	limits, err := s.lim.ResourceDefaults(s.t.Context(), resource)
+	s.must(err)
+	if len(limits) > 0 {
+		s.t.Errorf("%s has the limits %v", resource, limits)
+	}
+}
