@@ -70,11 +70,11 @@ func TestNewTokenAfterRestart(t *testing.T) {
 	p.restart()
 	b.await("the form for a token", `() => Boolean(control("input", "Token"))`)
 	b.fill("Token", old)
-	b.press("Open")
+	b.press("Sign in")
 	b.await("the refusal of the old token", `() => all("[role=alert]").some((e) => e.textContent.includes("token"))`)
 	b.keep("token")
 	b.fill("Token", p.token())
-	b.press("Open")
+	b.press("Sign in")
 	b.awaitLive()
 	b.await("the row", `() => Boolean(row("key-1", "gpt-4"))`)
 }

@@ -53,6 +53,7 @@ type tab struct {
 	faults   []string
 	requests []string
 	readers  sync.WaitGroup
+	checked  sync.Once
 }
 
 // newTab opens a tab of 1280 x 800 pixels in light mode.
@@ -70,10 +71,17 @@ func newTab(t *testing.T) *tab {
 		return err
 	}))
 	b.collect()
-	t.Cleanup(b.checkFaults)
 	b.resize(1280, 800)
 	b.media("light", false)
 	return b
+}
+
+// in makes a subtest report what fails, until it ends.
+func (b *tab) in(t *testing.T) {
+	t.Helper()
+	outer := b.t
+	b.t = t
+	t.Cleanup(func() { b.t = outer })
 }
 
 // collect reads the events of the tab until it visits the last page.
@@ -134,8 +142,10 @@ func (b *tab) fault(format string, args ...any) {
 	b.faults = append(b.faults, text)
 }
 
-// allow lets the tab send requests to the hosts, given with their ports.
+// allow lets the tab send requests to the hosts, given with their ports. At the
+// end of the test, the tab leaves them before their servers stop.
 func (b *tab) allow(hosts ...string) {
+	b.t.Cleanup(func() { b.checked.Do(b.checkFaults) })
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.hosts = append(b.hosts, hosts...)
