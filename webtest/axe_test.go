@@ -27,17 +27,22 @@ func TestAccessible(t *testing.T) {
 	}
 }
 
-// axe checks the page with axe-core, with all rules that are on by default.
+// axe fails the test for each barrier on the page.
 func (b *tab) axe(view string) {
+	b.t.Helper()
+	if found := b.barriers(); len(found) > 0 {
+		b.t.Errorf("%s: axe-core found\n  %s", view, strings.Join(found, "\n  "))
+	}
+}
+
+// barriers runs the rules of axe-core that are on by default.
+func (b *tab) barriers() []string {
 	b.t.Helper()
 	if !eval[bool](b, `() => "axe" in window`) {
 		eval[bool](b, `() => { `+shared.axe+`; return true }`)
 	}
-	found := eval[[]string](b, `async () => {
+	return eval[[]string](b, `async () => {
 		const { violations } = await axe.run(document, { resultTypes: ["violations"] });
 		return violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + v.help + "\n    " + n.html + "\n    " + n.failureSummary.replace(/\s+/g, " ")));
 	}`)
-	if len(found) > 0 {
-		b.t.Errorf("%s: axe-core found\n  %s", view, strings.Join(found, "\n  "))
-	}
 }

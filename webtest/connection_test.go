@@ -2,6 +2,7 @@ package webtest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 )
@@ -92,4 +93,28 @@ func TestTokenWorksOnce(t *testing.T) {
 	second.await("the form for a token", `() => Boolean(control("input", "Token")) && pill() !== "Live"`)
 	first.open(p.origin() + "/") // the cookie is enough
 	first.awaitLive()
+}
+
+// TestInterrupt ends the program while a page is open, as Ctrl-C does. The stream
+// of the page must not hold it up.
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	for name, run := range map[string]func(*testing.T, *store) *program{
+		"dashboard": func(t *testing.T, s *store) *program { t.Helper(); return dashboard(t, s) },
+		"serve":     func(t *testing.T, s *store) *program { t.Helper(); return serve(t, s) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := run(t, newStore(t))
+			b := newTab(t)
+			b.expect(lostConnection)
+			b.visit(p)
+			begun := time.Now()
+			p.interrupt()
+			if took := time.Since(begun); took > 5*time.Second {
+				t.Errorf("the program ended after %v", took)
+			}
+			b.await("the pill Disconnected", `() => pill() === "Disconnected"`)
+		})
+	}
 }

@@ -24,6 +24,7 @@ type program struct {
 	command *exec.Cmd
 	done    chan struct{}
 	err     error
+	ended   bool // by the test
 	mu      sync.Mutex
 	log     strings.Builder
 }
@@ -65,7 +66,7 @@ func (p *program) run() {
 	if err := p.command.Start(); err != nil {
 		p.t.Fatal(err)
 	}
-	p.done = make(chan struct{})
+	p.done, p.ended = make(chan struct{}), false
 	lines := make(chan string, 1)
 	go func() {
 		defer close(p.done)
@@ -145,6 +146,7 @@ func (p *program) token() string {
 // kill ends the program without a chance to say goodbye.
 func (p *program) kill() {
 	p.t.Helper()
+	p.ended = true
 	if err := p.command.Process.Kill(); err != nil {
 		p.t.Error(err)
 	}
@@ -166,12 +168,13 @@ func (p *program) restart() {
 func (p *program) interrupt() {
 	select {
 	case <-p.done:
-		if p.command.ProcessState.Exited() {
+		if !p.ended {
 			p.t.Errorf("the program ended before the test: %v\n%s", p.err, p.messages())
 		}
-		return // killed by the test
+		return
 	default:
 	}
+	p.ended = true
 	if err := p.command.Process.Signal(os.Interrupt); err != nil {
 		p.t.Error(err)
 	}

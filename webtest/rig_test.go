@@ -36,3 +36,22 @@ func TestFaultsAreFound(t *testing.T) {
 		}
 	}
 }
+
+// TestAxeFindsBarriers checks that axe-core works at all.
+func TestAxeFindsBarriers(t *testing.T) {
+	t.Parallel()
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, `<!doctype html><html lang=en><title>barriers</title><link rel=icon href="data:,"><main><h1>barriers</h1><img src="data:,"><p style="color:#999;background:#aaa">pale</p></main></html>`)
+	}))
+	defer page.Close()
+	b := newTab(t)
+	b.allow(strings.TrimPrefix(page.URL, "http://"))
+	b.open(page.URL)
+	found := strings.Join(b.barriers(), "\n")
+	for _, want := range []string{"image-alt:", "color-contrast:"} {
+		if !strings.Contains(found, want) {
+			t.Errorf("axe-core does not report %s it found\n%s", want, found)
+		}
+	}
+}

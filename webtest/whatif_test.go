@@ -32,9 +32,13 @@ func TestWhatIf(t *testing.T) {
 	b.keep("what-if")
 
 	b.press("Manifest")
-	b.fill("Manifest", "resources:\n  gpt-4:\n    rpm: 20000/h\n")
+	b.fill("Manifest", "resources:\n  gpt-4:\n    limits:\n      rpm: 20000/hour\n")
 	b.press("Replay")
-	b.await("a verdict", `() => all("[data-verdict], [role=alert]").length === 1 && Boolean(control("button:enabled", "Replay"))`)
+	b.await("a report without refusals", `() => all("[data-verdict=fits]").length === 1`)
+	b.fill("Manifest", "resources: nonsense\n")
+	b.expect(`status of 400`)
+	b.press("Replay")
+	b.await("what is wrong", `() => all("[role=alert]").some((e) => e.innerText.includes("resources"))`)
 	limits, err := s.lim.ResourceDefaults(t.Context(), "gpt-4")
 	s.must(err)
 	if len(limits) > 0 {
