@@ -158,6 +158,15 @@ func (b *tab) expect(pattern string) {
 	b.expected = append(b.expected, regexp.MustCompile(pattern))
 }
 
+// block makes requests fail whose URLs match a URLPattern.
+func (b *tab) block(pattern string) {
+	b.t.Helper()
+	b.do("block "+pattern, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, network.SetBlockedURLs, network.SetBlockedURLsParams{URLPatterns: []*network.BlockPattern{{URLPattern: pattern, Block: true}}})
+		return err
+	}))
+}
+
 // sent returns the requests so far, as "METHOD URL".
 func (b *tab) sent() []string {
 	b.mu.Lock()
