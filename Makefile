@@ -204,7 +204,7 @@ release-snapshot: release-check ## Build a release into dist without publishing 
 # The pictures come from the tests, so the page in them is the page that was tested.
 .PHONY: pictures
 pictures: ## Rewrite the pictures of the dashboard in docs/images with a headless Chromium
-	cd webtest && $(GO) test -count=1 -timeout $(TEST_TIMEOUT) -run '^TestPictures$$' . -pictures ../docs/images
+	cd webtest && $(GO) test -count=1 -timeout $(TEST_TIMEOUT) -run '^Test(Demo)?Pictures?$$' . -pictures=../docs/images
 
 # -buildvcs=auto overrides GOFLAGS, which may switch it off. The version is the nearest tag without the v, as in
 # releases. Without a tag, the program takes it from its build info.

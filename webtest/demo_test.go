@@ -31,7 +31,7 @@ func TestDemo(t *testing.T) {
 			break
 		}
 	}
-	b.await("a refusal", `() => /key-bob.*(rpm|tpm): needs/.test(all("[data-state=refused]")[0]?.innerText.replace(/\s+/g, " ")) && /Retry in \d+ s/.test(all("[data-state=refused]")[0].innerText)`)
+	b.await("a refusal", `() => /key-bob.*(rpm|tpm): needs/.test(all("[data-state=refused]")[0]?.innerText.replace(/\s+/g, " ")) && /Retry in \d+ s|fits now/.test(all("[data-state=refused]")[0].innerText)`)
 	b.keep("demo-refused")
 	b.axe("the demo")
 

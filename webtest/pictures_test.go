@@ -22,17 +22,51 @@ func TestPictures(t *testing.T) {
 		t.Skip("make pictures runs it")
 	}
 	s := newSample(t)
-	file := filepath.Join(t.TempDir(), "gateway.db")
-	content, err := os.ReadFile(s.path)
-	s.must(err)
-	s.must(os.WriteFile(file, content, 0o600))
-	p := start(t, "dashboard", "--store", "sqlite:"+s.path, "--listen", "127.0.0.1:0", "--no-browser", "--write", "--principal", "ada@example.com")
 	b := newTab(t)
-	b.visit(p)
+	b.media("light", true) // no flash in a picture
+	b.visit(dashboard(t, s, "--write", "--principal", "ada@example.com"))
 	s.busy()
-	b.view("#/")
-	b.await("the overview", settled)
-	b.picture("dashboard-overview", 760)
+	b.view("#/?order=name")
+	b.await("bars of every color", `() => ["green", "yellow", "red", "debt"].every((l) => all("[data-level=" + l + "]").length > 0)`)
+	b.picture("dashboard-overview", 860)
+
+	s.use("key-acme-web", "gpt-4", requests(180, 410))
+	b.view("#/entity?id=key-acme-web")
+	b.await("the charts", `() => all("svg .column").length > 20`)
+	b.choose("Resource", "gpt-4")
+	b.await("the charts", `() => all("svg .column-bar").some((e) => e.getBoundingClientRect().height > 50)`)
+	b.picture("dashboard-entity", 1300)
+
+	s.use("key-umbra-lab", "gpt-4", requests(9, 800))
+	b.view("#/explain?entity=key-umbra-lab&resource=gpt-4&consume=rpm%3A1%2Ctpm%3A9000")
+	b.await("the verdict", `() => all("[data-verdict=waits]").length === 1`)
+	b.picture("dashboard-explain", 1000)
+
+	b.view("#/what-if?entity=key-acme-batch&resource=gpt-4")
+	b.await("the limits in force", `() => all("input[name=name]").map((e) => e.value).join() === "rpm,tpm"`)
+	for _, name := range []string{"capacity", "refill"} {
+		b.click("the field "+name, `(n) => all("input[name=" + n + "]")[1]`, name)
+		eval[bool](b, `() => { document.activeElement.select(); return true }`)
+		b.keys("2000")
+	}
+	b.press("Replay")
+	b.await("the report", `() => (`+section+`)("Report").length > 0`)
+	b.picture("dashboard-what-if", 1010)
+}
+
+// TestDemoPicture makes the picture of the demo.
+func TestDemoPicture(t *testing.T) {
+	if *pictures == "" {
+		t.Skip("make pictures runs it")
+	}
+	p := start(t, "demo", "--web", "--listen", "127.0.0.1:0", "--no-browser")
+	b := newTab(t)
+	b.media("light", true)
+	b.visit(p)
+	b.await("busy traffic", `() => all("[data-level=yellow], [data-level=red]").length > 1 && Boolean(row("key-alice", "gpt-4"))`)
+	b.press("Send")
+	b.await("an answer", `() => all("[data-state=admitted]").length === 1`)
+	b.picture("dashboard-demo", 1120)
 }
 
 // busy takes tokens, so that the bars have every color.
@@ -41,7 +75,7 @@ func (s *store) busy() {
 	s.now = time.Time{}
 	s.use("key-acme-web", "gpt-4", requests(290, 410))
 	s.use("key-acme-batch", "gpt-4", requests(83, 3_500))
-	s.use("key-acme-web", "claude-sonnet", requests(150, 620))
+	s.use("key-acme-web", "claude-sonnet", requests(250, 1_100))
 	s.use("key-umbra-lab", "gpt-4", requests(29, 800))
 }
 
@@ -49,6 +83,7 @@ func (s *store) busy() {
 func (b *tab) picture(name string, height int64) {
 	b.t.Helper()
 	b.resize(1280, height)
+	eval[bool](b, `() => { document.activeElement.blur(); scrollTo(0, 0); return true }`)
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	content, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
@@ -58,7 +93,7 @@ func (b *tab) picture(name string, height int64) {
 	if len(content) > largestPicture {
 		b.t.Errorf("%s has %d bytes, want at most %d", name, len(content), largestPicture)
 	}
-	if err := os.WriteFile(filepath.Join(*pictures, name+".png"), content, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(*pictures, name+".png"), content, 0o644); err != nil {
 		b.t.Fatal(err)
 	}
 }
