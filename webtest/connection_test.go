@@ -65,6 +65,9 @@ func TestNewTokenAfterRestart(t *testing.T) {
 	if got := eval[string](b, `() => location.href`); got != p.origin()+"/#/" && got != p.origin()+"/" {
 		t.Errorf("the token is still in the address: %s", got)
 	}
+	if cookies := eval[string](b, `() => document.cookie + JSON.stringify({ ...localStorage, ...sessionStorage })`); cookies != "{}" {
+		t.Errorf("a script can read %s", cookies)
+	}
 	old := p.token()
 	p.kill()
 	b.await("the pill Disconnected", `() => pill() === "Disconnected"`)

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +49,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "webtest:", err)
 		return 1
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	stop, err := shared.start(ctx, dir)
@@ -147,6 +149,11 @@ func startBrowser(ctx context.Context, program, profile string) (browser context
 }
 
 func serveEnd(w http.ResponseWriter, _ *http.Request) {
+	writePage(w, "<script>console.log("+strconv.Quote(endMark)+")</script>")
+}
+
+// writePage answers with a page of the tests themselves.
+func writePage(w http.ResponseWriter, body string) {
 	w.Header().Set("Content-Type", "text/html")
-	fmt.Fprintf(w, "<!doctype html><title>end</title><link rel=icon href='data:,'><script>console.log(%q)</script>", endMark)
+	_, _ = io.WriteString(w, `<!doctype html><html lang=en><title>test</title><link rel=icon href="data:,"><body>`+body+`</body></html>`)
 }

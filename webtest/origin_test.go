@@ -1,7 +1,6 @@
 package webtest
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -15,8 +14,7 @@ import (
 func foreign(t *testing.T) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		fmt.Fprint(w, `<!doctype html><title>evil</title><link rel=icon href="data:,"><p>evil</p>`)
+		writePage(w, "<p>evil</p>")
 	}))
 	t.Cleanup(s.Close)
 	return s
@@ -81,39 +79,86 @@ var attacks = []attack{
 	{"window", `async (at) => { const w = open(at + "/"); for (let i = 0; i < 20; i++) { try { if (w.document.body?.innerText) return w.document.body.innerText } catch { break } await new Promise((d) => setTimeout(d, 20)) } w?.close(); return "" }`},
 }
 
-// TestOtherOrigin opens a page of another origin in the browser session of an
-// administrator. It can neither read nor write.
+// evilChange is what the attacks try to store.
+const evilChange = `{"action":"set_limits","entity":"","resource":"gpt-4","limits":[{"name":"rpm","capacity":666,"refill_amount":666,"refill_period_seconds":60}]}`
+
+// TestOtherOrigin opens pages of other origins in the browser session of an
+// administrator. They can neither read nor write. In the demo and in serve without
+// tokens, every request of the browser has the role, and only its origin tells it
+// apart.
 func TestOtherOrigin(t *testing.T) {
 	t.Parallel()
-	s := newStore(t)
-	s.limits("", "", fixed("rpm", 100))
-	s.use("secret-key", "gpt-4", limiter.Tokens("rpm", 1))
-	p := dashboard(t, s, "--write")
+	for name, run := range map[string]func(*testing.T, *store) *program{
+		"dashboard": func(t *testing.T, s *store) *program { t.Helper(); return dashboard(t, s, "--write") },
+		"serve":     func(t *testing.T, s *store) *program { t.Helper(); return serve(t, s) },
+		"demo": func(t *testing.T, _ *store) *program {
+			t.Helper()
+			return start(t, "demo", "--web", "--listen", "127.0.0.1:0", "--no-browser", "--store", "memory:")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStore(t)
+			s.limits("", "", fixed("rpm", 100))
+			s.use("secret-key", "gpt-4", limiter.Tokens("rpm", 1))
+			attackProgram(t, run(t, s), name != "serve")
+		})
+	}
+}
+
+func attackProgram(t *testing.T, p *program, writes bool) {
+	t.Helper()
 	b := newTab(t)
 	b.expect(".") // the browser reports each refused try
 	b.visit(p)
-	change := `{"action":"set_limits","entity":"","resource":"gpt-4","limits":[{"name":"rpm","capacity":666,"refill_amount":666,"refill_period_seconds":60}]}`
-	own := eval[int](b, `async (change) => (await fetch("api/preview", { method: "POST", headers: { "Content-Type": "application/json" }, body: change })).status`, change)
-	if own != http.StatusOK {
-		t.Fatalf("the page itself may not make the change: status %d", own)
+	if writes {
+		own := eval[int](b, `async (change) => (await fetch("api/preview", { method: "POST", headers: { "Content-Type": "application/json" }, body: change })).status`, evilChange)
+		if own != http.StatusOK {
+			t.Fatalf("the page itself may not make the change: status %d", own)
+		}
 	}
+	base := strings.TrimSuffix(eval[string](b, `() => location.origin + location.pathname`), "/")
 	evil := foreign(t)
 	local := strings.Replace(evil.URL, "127.0.0.1", "localhost", 1) // not the same site
 	for _, page := range []string{evil.URL, local} {
 		b.allow(strings.TrimPrefix(page, "http://"))
 		for _, a := range attacks {
 			b.open(page)
-			if read := eval[string](b, a.function, p.origin(), change); read != "" {
+			if read := eval[string](b, a.function, base, evilChange); read != "" {
 				t.Errorf("%s of %s read %q", a.name, page, read)
 			}
 		}
 	}
-	s.unchanged("gpt-4")
-	if !slices.ContainsFunc(b.sent(), func(r string) bool { return strings.HasSuffix(r, "/api/change") }) {
+	if !slices.Contains(b.sent(), "POST "+base+"/api/change") {
 		t.Error("no attack was sent, so the test proves nothing")
 	}
-	b.open(p.origin() + "/")
+	b.open(base + "/")
 	b.awaitLive() // the session of the administrator is as it was
+	stored := eval[string](b, `async () => (await fetch("api/resource?name=gpt-4")).text()`)
+	if !strings.Contains(stored, `"resource":"gpt-4"`) || strings.Contains(stored, "666") {
+		t.Errorf("after the attacks the resource is %s", stored)
+	}
+}
+
+// TestDemoTraffic tries to pause the demo from another origin.
+func TestDemoTraffic(t *testing.T) {
+	t.Parallel()
+	p := start(t, "demo", "--web", "--listen", "127.0.0.1:0", "--no-browser", "--store", "memory:")
+	b := newTab(t)
+	b.expect(".")
+	evil := foreign(t)
+	b.allow(p.host(), strings.TrimPrefix(evil.URL, "http://"))
+	b.open(evil.URL)
+	eval[bool](b, `async (at) => {
+		for (const type of ["text/plain", "application/json"]) {
+			for (const mode of ["no-cors", "cors"]) {
+				try { await fetch(at + "/api/traffic", { method: "POST", mode, credentials: "include", headers: { "Content-Type": type }, body: '{"paused":true}' }) } catch { }
+			}
+		}
+		return true;
+	}`, p.origin())
+	b.open(p.URL)
+	b.await("running traffic", `() => Boolean(control("button", "Pause"))`)
 }
 
 // TestRebinding opens the dashboard by a name that resolves to its address, as an
@@ -130,12 +175,11 @@ func TestRebinding(t *testing.T) {
 	b.allow(rebound)
 	b.expect(`status of 4\d\d|Cross-Origin-Opener-Policy`) // a page by this name is refused as a whole
 	b.open("http://" + rebound + "/")
-	change := `{"action":"set_limits","entity":"","resource":"gpt-4","limits":[{"name":"rpm","capacity":666,"refill_amount":666,"refill_period_seconds":60}]}`
 	statuses := eval[[]int](b, `async (token, change) => {
 		const post = (path, body) => fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body });
 		const answers = [await fetch("/"), await fetch("/api/info"), await fetch("/api/overview"), await post("/api/session", JSON.stringify({ token })), await post("/api/change", change)];
 		return answers.map((a) => a.status);
-	}`, p.token(), change)
+	}`, p.token(), evilChange)
 	for i, status := range statuses {
 		if status != http.StatusMisdirectedRequest && status != http.StatusForbidden {
 			t.Errorf("request %d has status %d", i, status)

@@ -1,7 +1,6 @@
 package webtest
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -15,9 +14,8 @@ import (
 func TestFaultsAreFound(t *testing.T) {
 	t.Parallel()
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
 		w.Header().Set("Content-Security-Policy", "script-src 'self'")
-		fmt.Fprint(w, `<!doctype html><title>faulty</title><link rel=icon href="data:,"><p>faulty</p><script>never()</script><img src="http://elsewhere.example/x.png">`)
+		writePage(w, `<p>faulty</p><script>never()</script><img src="http://elsewhere.example/x.png">`)
 	}))
 	defer page.Close()
 	b := newTab(t)
@@ -41,8 +39,7 @@ func TestFaultsAreFound(t *testing.T) {
 func TestAxeFindsBarriers(t *testing.T) {
 	t.Parallel()
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		fmt.Fprint(w, `<!doctype html><html lang=en><title>barriers</title><link rel=icon href="data:,"><main><h1>barriers</h1><img src="data:,"><p style="color:#999;background:#aaa">pale</p></main></html>`)
+		writePage(w, `<main><h1>barriers</h1><img src="data:,"><p style="color:#999;background:#aaa">pale</p></main>`)
 	}))
 	defer page.Close()
 	b := newTab(t)

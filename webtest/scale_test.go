@@ -1,7 +1,6 @@
 package webtest
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -70,5 +69,5 @@ func TestManyBuckets(t *testing.T) {
 	s.use("key-09999", "gpt-4", limiter.Tokens("rpm", 7))
 	b.await("a live change of the last row", `() => limit("key-09999", "gpt-4", "rpm").amount === "53 / 100"`)
 	watched := eval[int](b, `() => all("[data-resource]").length`)
-	t.Log(fmt.Sprintf("%d rows of %d are elements", watched, manyBuckets))
+	t.Logf("%d rows of %d are elements", watched, manyBuckets)
 }
