@@ -23,7 +23,14 @@ func TestFaultsAreFound(t *testing.T) {
 	b.allow(strings.TrimPrefix(page.URL, "http://"))
 	b.open(page.URL)
 	b.await("the page", `() => document.querySelector("p").textContent === "faulty"`)
-	eval[bool](b, `() => { console.error("wrong"); Promise.reject(new Error("forgotten")); setTimeout(() => { throw new Error("thrown") }); return true }`)
+	eval[bool](b, `async () => {
+		const seen = ["error", "unhandledrejection"].map((kind) => new Promise((done) => addEventListener(kind, done)));
+		console.error("wrong");
+		Promise.reject(new Error("forgotten"));
+		setTimeout(() => { throw new Error("thrown") });
+		await Promise.all(seen);
+		return true;
+	}`)
 	faults := b.leave()
 	for _, want := range []string{
 		`^console error: wrong`, `^console exception: .*thrown`, `^console exception: .*forgotten`,
