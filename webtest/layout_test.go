@@ -26,7 +26,7 @@ func TestWidths(t *testing.T) {
 	s := newSample(t)
 	b := newTab(t)
 	b.visit(dashboard(t, s, "--write"))
-	for _, width := range []int64{360, 1280, 3840} {
+	for _, width := range []int64{360, 700, 1280, 3840} {
 		b.resize(width, width*5/8+400)
 		for _, v := range views {
 			b.view(v.fragment)
