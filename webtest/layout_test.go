@@ -27,7 +27,7 @@ func TestWidths(t *testing.T) {
 	b := newTab(t)
 	b.visit(dashboard(t, s, "--write"))
 	for _, width := range []int64{360, 700, 1280, 3840} {
-		b.resize(width, width*5/8+400)
+		b.resize(width, 1200)
 		for _, v := range views {
 			b.view(v.fragment)
 			b.await(v.name, settled)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
 
@@ -42,7 +43,8 @@ func (b *tab) keep(name string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	quickly := true // rather than small
+	picture, err := chromedp.Call(ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{OptimizeForSpeed: &quickly})
 	if err != nil {
 		b.t.Errorf("screenshot %s: %v", name, err)
 		return
@@ -52,7 +54,7 @@ func (b *tab) keep(name string) {
 		b.t.Error(err)
 		return
 	}
-	if err := os.WriteFile(file, picture, 0o600); err != nil {
+	if err := os.WriteFile(file, picture.Data, 0o600); err != nil {
 		b.t.Error(err)
 	}
 }

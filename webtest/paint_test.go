@@ -34,7 +34,7 @@ func TestFirstPaint(t *testing.T) {
 		}
 		forward.ServeHTTP(w, r)
 	}))
-	defer slow.Close()
+	t.Cleanup(slow.Close)
 	b := newTab(t)
 	b.allow(strings.TrimPrefix(slow.URL, "http://"))
 	b.open(slow.URL + "/dashboard/")
@@ -43,5 +43,4 @@ func TestFirstPaint(t *testing.T) {
 	close(release)
 	b.awaitLive()
 	b.await("the row", `() => limit("key-1", "gpt-4", "rpm")?.amount === "90 / 100"`)
-	eval[bool](b, `() => { stop(); return true }`)
 }

@@ -37,11 +37,15 @@ func TestManyBuckets(t *testing.T) {
 	b.await("the first row", `() => Boolean(row("key-00000", "gpt-4"))`)
 	t.Logf("first rows after %v", time.Since(begun))
 
+	begun = time.Now()
 	b.press("Tightest")
 	b.await("the tightest of all", `() => all("[data-resource]")[0]?.dataset.entity === "key-07777" && document.body.innerText.includes("10,000 scanned")`)
+	t.Logf("all scanned after %v", time.Since(begun))
+	begun = time.Now()
 	b.press("By name")
 	b.fill("Search", "key-09999")
 	b.await("the last one by search", `() => Boolean(row("key-09999", "gpt-4"))`)
+	t.Logf("the last one found after %v", time.Since(begun))
 	b.fill("Search", "")
 	b.await("all again", `() => Boolean(row("key-00000", "gpt-4"))`)
 
