@@ -26,17 +26,18 @@ func (b *tab) view(fragment string) {
 }
 
 // click clicks on the middle of a visible element, as a mouse does. The function
-// of JavaScript returns the element.
+// of JavaScript returns the element once it is there.
 func (b *tab) click(what, function string, args ...any) {
 	b.t.Helper()
-	type point struct{ X, Y float64 }
-	b.await(what, `(...args) => Boolean((`+function+`)(...args))`, args...)
-	at := eval[point](b, `function (...args) {
+	b.await(what, `(...args) => {
 		const e = (`+function+`)(...args);
+		if (!e) return false;
 		e.scrollIntoView({ block: "center", behavior: "instant" });
 		const r = e.getBoundingClientRect();
-		return { X: r.x + r.width / 2, Y: r.y + r.height / 2 };
+		window.webtestPoint = { X: r.x + r.width / 2, Y: r.y + r.height / 2 };
+		return true;
 	}`, args...)
+	at := eval[struct{ X, Y float64 }](b, `() => window.webtestPoint`)
 	b.do("click on "+what, chromedp.MouseClickXY(at.X, at.Y))
 }
 

@@ -113,6 +113,7 @@ func TestResource(t *testing.T) {
 	b := newTab(t)
 	b.visit(dashboard(t, s))
 	b.follow("Resources")
+	b.await("the resources", `() => heading() === "Resources"`)
 	b.click("the resource", `() => all("main a").find((e) => e.textContent === "gpt-4")`)
 	b.await("the resource", `() => heading() === "gpt-4"`)
 	b.await("its total", `() => /870\s*\/\s*1.2K/.test(document.querySelector("main").innerText.replace(/\s+/g, " "))`)
