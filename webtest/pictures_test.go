@@ -63,10 +63,16 @@ func TestDemoPicture(t *testing.T) {
 	b := newTab(t)
 	b.media("light", true)
 	b.visit(p)
-	b.await("busy traffic", `() => all("[data-level=yellow], [data-level=red]").length > 1 && Boolean(row("key-alice", "gpt-4"))`)
+	b.choose("API key", "key-bob")
+	for range 5 {
+		b.press("Send")
+		b.await("an answer", `() => Boolean(control("button:enabled", "Send")) && all("[data-state=admitted]").length === 1`)
+	}
+	b.choose("API key", "key-alice")
 	b.press("Send")
-	b.await("an answer", `() => all("[data-state=admitted]").length === 1`)
-	b.picture("dashboard-demo", 1120)
+	b.await("an answer", `() => Boolean(control("button:enabled", "Send")) && all("[data-state=admitted]").length === 1`)
+	b.await("busy rows", `() => Boolean(row("key-alice", "gpt-4")) && all("[data-level=yellow], [data-level=red]").length > 0`)
+	b.picture("dashboard-demo", 900)
 }
 
 // busy takes tokens, so that the bars have every color.
