@@ -1,6 +1,11 @@
 package webtest
 
 import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -21,7 +26,12 @@ func (b *tab) awaitLive() {
 // view goes to a view of the page by its fragment and waits for its heading.
 func (b *tab) view(fragment string) {
 	b.t.Helper()
-	eval[bool](b, `(f) => { document.querySelector("main").replaceChildren(); location.hash = f; return true }`, fragment)
+	eval[bool](b, `(f) => {
+		document.querySelector("main").replaceChildren();
+		if (location.hash === f) dispatchEvent(new Event("hashchange"));
+		location.hash = f;
+		return true;
+	}`, fragment)
 	b.await("the view "+fragment, `() => heading() !== ""`)
 }
 
@@ -53,16 +63,30 @@ func (b *tab) follow(name string) {
 	b.click("the link "+name, `(n) => control("a", n)`, name)
 }
 
-// fill replaces the text of the field with a label, by typing.
+// fill replaces the text of the field with a label, by typing. A tab or a return at
+// the end is typed after it.
 func (b *tab) fill(label, text string) {
 	b.t.Helper()
-	b.click("the field "+label, `(n) => control("input, textarea", n)`, label)
-	eval[bool](b, `() => { document.activeElement.select(); return true }`)
-	if text == "" {
-		b.keys(kb.Delete)
-		return
+	value := strings.TrimRight(text, "\t\r")
+	b.enter("the field "+label, fmt.Sprintf(`() => control("input, textarea", %q)`, label), value)
+	b.keys(text[len(value):])
+}
+
+// enter replaces the text of a field by typing, until the field has it: a form that
+// is still loading may replace its fields.
+func (b *tab) enter(what, field, text string) {
+	b.t.Helper()
+	for end := time.Now().Add(patience); ; {
+		b.click(what, field)
+		eval[bool](b, `() => { document.activeElement.select?.(); return true }`)
+		b.keys(cmp.Or(text, kb.Delete))
+		if eval[bool](b, `(text) => (`+field+`)()?.value === text`, text) {
+			return
+		}
+		if time.Now().After(end) {
+			b.t.Fatalf("%s does not take %q\n%s", what, text, b.text())
+		}
 	}
-	b.keys(text)
 }
 
 // choose selects an option of the list with a label.
