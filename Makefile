@@ -201,6 +201,7 @@ release-check: workflows ## Check the workflows and the configuration of release
 release-snapshot: release-check ## Build a release into dist without publishing it, and try its files; takes minutes
 	$(GORELEASER) release --snapshot --clean --skip=docker,sign,sbom
 	ZAEL_TEST_DIST="$(CURDIR)/dist" $(GO) test ./internal/release -count=1 -v -run '^TestSnapshot'
+
 # The pictures come from the tests, so the page in them is the page that was tested.
 .PHONY: pictures
 pictures: ## Rewrite the pictures of the dashboard in docs/images with a headless Chromium
