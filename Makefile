@@ -165,8 +165,14 @@ report: build ## Measure absolute figures and write docs/benchmarks.md with its 
 	cd bench && $(GO) run . report $(REPORTFLAGS)
 
 .PHONY: docs
-docs: ## Rewrite the pages and golden files that are generated from the commands
-	$(GO) test ./internal/cli -count=1 -run '^Test(HelpOfEveryCommand|Reference|ManPages|Tour|Screens)' -update
+docs: ## Rewrite the pages and golden files that are generated from the code
+	$(GO) test ./internal/cli -count=1 -run '^Test(HelpOfEveryCommand|Reference|ManPages|PagesRun|Screens|Configuration)' -update
+	$(GO) test ./internal/docs ./internal/server -count=1 -run '^Test(GoBlocks|Reference)' -update
+
+# The programs are installed once, in .cache. Warnings are errors, and the pages must load nothing from other hosts.
+.PHONY: site
+site: ## Build the documentation site into site/ (Python 3.11 or newer, npm)
+	scripts/site build
 
 .PHONY: api
 api: ## Rewrite api, the exported names of the public packages; api/README.md says what else a removed name needs
@@ -232,4 +238,4 @@ hooks: ## Install the optional hook scripts/pre-commit into .git/hooks
 
 .PHONY: clean
 clean: ## Remove the files that the other targets create
-	rm -rf bin dist .cache coverage coverage.*
+	rm -rf bin dist site docs/assets/mermaid.min.js .cache coverage coverage.*

@@ -114,6 +114,10 @@ var packages = []rule{
 		"the protocol of one master: what the users do belongs to their scenario",
 	},
 	{
+		"internal/docs", nil,
+		"reads pages: what they must say belongs to the tests of what they describe",
+	},
+	{
 		"internal/golden",
 		[]string{"github.com/google/go-cmp"},
 		"compares texts: it must not know of what",
@@ -305,6 +309,7 @@ var inTests = map[string][]string{
 	"internal/cli":            {"github.com/rogpeppe/go-internal/testscript"},
 	"dynamo/internal/interop": {"github.com/aws/"},
 	"infra":                   {"go.yaml.in/yaml/v3"},
+	"internal/docs":           {"go.yaml.in/yaml/v3", "google.golang.org/grpc"},
 	"internal/local":          {"go.yaml.in/yaml/v3"},
 	"internal/release":        {"go.yaml.in/yaml/v3"},
 	"internal/rls":            {"github.com/santhosh-tekuri/jsonschema/v6"},
@@ -315,7 +320,7 @@ var inTests = map[string][]string{
 }
 
 // testOnly lists the packages that only tests import.
-var testOnly = []string{"./dynamo/internal/dynamotest", "./dynamo/internal/interop", "./infra/internal/fakeaws", "./internal/localserver", "./internal/dynamolocal", "./internal/motolocal", "./internal/envoylocal", "./internal/s3local", "./internal/golden", "./internal/release", "./api"}
+var testOnly = []string{"./dynamo/internal/dynamotest", "./dynamo/internal/interop", "./infra/internal/fakeaws", "./internal/localserver", "./internal/dynamolocal", "./internal/motolocal", "./internal/envoylocal", "./internal/s3local", "./internal/golden", "./internal/release", "./api", "./internal/docs"}
 
 // fixtures lists the packages that import testing outside of _test.go files.
 var fixtures = []string{"repotest", "dynamo/internal/dynamotest", "infra/internal/fakeaws"}

@@ -33,7 +33,7 @@ func tree() *cobra.Command {
 func TestReference(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Command line\n\nGenerated from the commands themselves: `make docs` rewrites this page. " +
-		"The [tour](tour.md) shows them at work, and [man](man) has them as man pages.\n\n" + environment)
+		"The [tour](tour.md) shows them at work, and [docs/man](https://github.com/zeroae/zae-limiter-go/tree/main/docs/man) has them as man pages.\n\n" + environment)
 	commands := allCommands(tree())
 	for _, cmd := range commands {
 		fmt.Fprintf(&b, "- [`%s`](#%s): %s\n", cmd.CommandPath(), strings.ReplaceAll(cmd.CommandPath(), " ", "-"), cmd.Short)
@@ -83,7 +83,7 @@ func section(cmd *cobra.Command) string {
 		}
 	}
 	if cmd.Example != "" {
-		fmt.Fprintf(&b, "\nExamples:\n\n```sh\n%s\n```\n", strings.ReplaceAll("\n"+cmd.Example, "\n  ", "\n")[1:])
+		fmt.Fprintf(&b, "\nExamples:\n\n<!-- check -->\n```sh\n%s\n```\n", strings.ReplaceAll("\n"+cmd.Example, "\n  ", "\n")[1:])
 	}
 	if output := cmd.Annotations[annotationOutput]; output != "" {
 		b.WriteString("\n" + output)
