@@ -306,7 +306,7 @@ var bans = []struct {
 // may import every package of this module.
 var inTests = map[string][]string{
 	"":                        {"github.com/google/go-cmp"},
-	"internal/cli":            {"github.com/rogpeppe/go-internal/testscript"},
+	"internal/cli":            {"github.com/rogpeppe/go-internal/testscript", "google.golang.org/grpc/status"},
 	"dynamo/internal/interop": {"github.com/aws/"},
 	"infra":                   {"go.yaml.in/yaml/v3"},
 	"internal/docs":           {"go.yaml.in/yaml/v3", "google.golang.org/grpc"},

@@ -102,7 +102,7 @@ func (c *checker) line(line string) []string {
 		switch {
 		case len(words) == 0:
 		case words[0] == "zae-limiter":
-			if err := checkArguments(c.root, words[1:]); err != nil {
+			if err := checkArguments(words[1:]); err != nil {
 				problems = append(problems, fmt.Sprintf("%s: %v", strings.Join(words, " "), err))
 			}
 		case words[0] == "make" && len(words) > 1:
@@ -116,13 +116,10 @@ func (c *checker) line(line string) []string {
 	return problems
 }
 
-// checkArguments checks the arguments of our program. The tree may be shared
-// unless the command line leaves something in it.
-func checkArguments(root *cobra.Command, args []string) error {
-	if slices.ContainsFunc(args, func(a string) bool { return a == "--" || a == "--help" || a == "-h" }) {
-		root = tree()
-	}
-	cmd, rest, err := root.Find(args)
+// checkArguments checks the arguments of our program, in a tree of its own, since
+// flags keep their values.
+func checkArguments(args []string) error {
+	cmd, rest, err := tree().Find(args)
 	if err != nil {
 		return fmt.Errorf("no command: %w", err)
 	}
@@ -236,13 +233,23 @@ var (
 	commandIn  = regexp.MustCompile(`^zae-limiter( [a-z][a-z-]*)*`)
 )
 
+// settingVariable matches the variables of flags of serve and proxy.
+var settingVariable = regexp.MustCompile(`\bZAEL_(SERVE|PROXY)_([A-Z_]*[A-Z])\b`)
+
 // span returns what is wrong with code in the prose. A span that starts with
 // the name of another program is its business.
 func (c *checker) span(text string) []string {
 	var problems []string
+	for _, m := range settingVariable.FindAllStringSubmatch(text, -1) {
+		cmd, _, err := c.root.Find([]string{strings.ToLower(m[1])})
+		flag := strings.ReplaceAll(strings.ToLower(m[2]), "_", "-")
+		if err != nil || cmd.Flags().Lookup(flag) == nil && cmd.InheritedFlags().Lookup(flag) == nil {
+			problems = append(problems, "there is no "+m[0])
+		}
+	}
 	switch {
 	case strings.HasPrefix(text, "make "):
-		return c.line(text)
+		return append(problems, c.line(text)...)
 	case strings.HasPrefix(text, "zae-limiter "):
 		words := strings.Fields(commandIn.FindString(text))[1:]
 		cmd, rest, err := c.root.Find(words)

@@ -62,7 +62,7 @@ func region(t *testing.T, file, name string) (string, bool) {
 		case trimmed == "//docs:"+name:
 			inside, indent = true, line[:strings.Index(line, "//")]
 		case inside && trimmed == "//docs:end":
-			return out.String(), true
+			return strings.Trim(out.String(), "\n") + "\n", true
 		case inside:
 			out.WriteString(strings.TrimPrefix(line, indent))
 		}

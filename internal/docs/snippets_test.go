@@ -115,8 +115,8 @@ func TestHTTPClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if available["tpm"] != 500 {
-		t.Errorf("%d tokens are left", available["tpm"])
+	if available.Get("tpm") != 500 {
+		t.Errorf("%d tokens are left", available.Get("tpm"))
 	}
 }
 
@@ -211,17 +211,10 @@ var _ = []any{
 		//docs:end
 		return lim, err
 	},
-}
-
-func TestPrices(t *testing.T) {
-	store := memory.New(nil)
-	//docs:telemetry-prices
-	repo, err := telemetry.New(store, &telemetry.Options{ReadPrice: 0.125e-6, WritePrice: 0.625e-6})
-	//docs:end
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := repo.Close(); err != nil {
-		t.Fatal(err)
-	}
+	func(store *dynamo.Repository) (*telemetry.Repository, error) {
+		//docs:telemetry-prices
+		repo, err := telemetry.New(store, &telemetry.Options{ReadPrice: 0.125e-6, WritePrice: 0.625e-6})
+		//docs:end
+		return repo, err
+	},
 }
