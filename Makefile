@@ -167,7 +167,7 @@ report: build ## Measure absolute figures and write docs/benchmarks.md with its 
 .PHONY: docs
 docs: ## Rewrite the pages and golden files that are generated from the code
 	$(GO) test ./internal/cli -count=1 -run '^Test(HelpOfEveryCommand|Reference|ManPages|PagesRun|Screens)' -update
-	$(GO) test ./internal/docs ./internal/server -count=1 -run '^Test(GoBlocks|Reference)' -update
+	$(GO) test ./internal/docs ./internal/server ./internal/observe -count=1 -run '^Test(GoBlocks|Reference|Dashboard$$)' -update
 
 # The programs are installed once, in .cache. Warnings are errors, and the pages must load nothing from other hosts.
 .PHONY: site

@@ -33,8 +33,12 @@ func ExampleCompare() {
 	repotest.Compare(t, 1, 200, memory.New(nil), openCustomStore(t))
 }
 
+//docs:tests
+
 func TestCustomStore(t *testing.T) { repotest.Run(t, openCustomStore) }
 
 func TestCustomStoreLikeMemory(t *testing.T) {
 	repotest.Compare(t, 1, 200, memory.New(nil), openCustomStore(t))
 }
+
+//docs:end

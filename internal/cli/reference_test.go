@@ -87,7 +87,7 @@ func TestReferenceOfErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	b.WriteString("# Errors\n\nEvery exported error, and what a client gets for it. Find a sentinel (`ErrX`) with `errors.Is`, and a type (`XError`), which has data, " +
+	b.WriteString("# Errors\n\nEvery exported error, and what a client gets for it. Find a sentinel, such as `ErrNotFound`, with `errors.Is`, and a type with data, such as `InvalidError`, " +
 		"with `errors.As`. `make docs` generates this page from the code.\n\n" +
 		"## Errors of the limiter\n\nHTTP is the status of [`httplimit`](../http.md), gRPC the code of [`grpclimit`](../grpc.md), and exit the code of the command line. " +
 		"[`zae-limiter serve`](../serve.md) has two statuses more: 404 for a record that does not exist, and 410 for a lease that has ended.\n\n" +

@@ -98,6 +98,7 @@ func (s *Source) readLiterals(text string) {
 	for _, pattern := range []*regexp.Regexp{variable, metric} {
 		for _, v := range pattern.FindAllString(text, -1) {
 			s.Literals[v] = true
+			s.Literals[strings.ReplaceAll(v, ".", "_")] = true // a label of Prometheus
 		}
 	}
 	for _, m := range statistic.FindAllStringSubmatch(text, -1) {
@@ -160,6 +161,9 @@ func (p *Package) addSpec(d *ast.GenDecl, spec ast.Spec) {
 					comments = append(comments, d.Doc)
 				}
 				p.addName(d.Tok.String(), n.Name, comments...)
+				if last := &p.Names[len(p.Names)-1]; last.Synopsis == "" {
+					last.Synopsis = sentenceOf(d.Doc, n.Name)
+				}
 			}
 		}
 	case *ast.TypeSpec:
@@ -200,6 +204,25 @@ func (p *Package) addName(kind, id string, comments ...*ast.CommentGroup) {
 }
 
 var sentence = regexp.MustCompile(`^(.+?\.)(?:\s|$)`)
+
+// sentenceOf returns the sentence of a group's comment that starts with a name.
+func sentenceOf(comment *ast.CommentGroup, name string) string {
+	if comment == nil {
+		return ""
+	}
+	text := strings.Join(strings.Fields(comment.Text()), " ")
+	for text != "" {
+		m := sentence.FindStringSubmatch(text)
+		if m == nil {
+			return ""
+		}
+		if strings.HasPrefix(text, name+" ") {
+			return m[1]
+		}
+		text = strings.TrimSpace(text[len(m[1]):])
+	}
+	return ""
+}
 
 // synopsis returns the first sentence of a comment.
 func synopsis(comment *ast.CommentGroup) string {
