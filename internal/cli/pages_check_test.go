@@ -233,8 +233,8 @@ var (
 	commandIn  = regexp.MustCompile(`^zae-limiter( [a-z][a-z-]*)*`)
 )
 
-// settingVariable matches the variables of flags of serve and proxy.
-var settingVariable = regexp.MustCompile(`\bZAEL_(SERVE|PROXY)_([A-Z_]*[A-Z])\b`)
+// settingVariable matches the variables of flags of servers.
+var settingVariable = regexp.MustCompile(`\bZAEL_(SERVE|PROXY|DASHBOARD)_([A-Z_]*[A-Z])\b`)
 
 // span returns what is wrong with code in the prose. A span that starts with
 // the name of another program is its business.

@@ -12,6 +12,7 @@ import (
 var (
 	qualified = regexp.MustCompile(`(?:^|[^\w./])([a-z]+)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
 	option    = regexp.MustCompile(`(?:^|[^\w.])(Options\.[A-Z]\w*)`)
+	setting   = regexp.MustCompile(`^ZAEL_(SERVE|PROXY|DASHBOARD)_`) // a test of package cli knows the flags
 	errorName = regexp.MustCompile(`(?:^|[^\w.])(Err[A-Z]\w*|[A-Z]\w*Error)\b`)
 )
 
@@ -86,7 +87,7 @@ func (s *Source) unknown(text string, metrics []string, prose bool) []string {
 		}
 	}
 	for _, v := range variable.FindAllString(text, -1) {
-		report(s.Literals[v] || strings.HasPrefix(v, "ZAEL_SERVE_") || strings.HasPrefix(v, "ZAEL_PROXY_"), v)
+		report(s.Literals[v] || setting.MatchString(v), v)
 	}
 	for _, m := range metric.FindAllString(text, -1) {
 		report(s.Literals[m] || isMetric(m, metrics), m)
