@@ -101,7 +101,7 @@ func (s *session) run() {
 	if len(fresh) == 0 || !*golden.Update {
 		return
 	}
-	if err := os.WriteFile(filepath.Join("../..", s.page.Path), []byte(s.page.Replace(fresh)), 0o644); err != nil {
+	if err := os.WriteFile("../../"+s.page.Path, []byte(s.page.Replace(fresh)), 0o644); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -64,7 +64,7 @@ func settingRows(cmd *cobra.Command) string {
 		if value != "" {
 			value = "`" + value + "`"
 		}
-		rows = append(rows, fmt.Sprintf("| `--%s` | `%s` | `%s` | %s | %s |\n", f.Name, strings.Join(variables, "`, `"), settingKey(f.Name), value, docs.Cell(usage)))
+		rows = append(rows, fmt.Sprintf("| %#q | %s | %#q | %s | %s |\n", "--"+f.Name, "`"+strings.Join(variables, "`, `")+"`", settingKey(f.Name), value, docs.Cell(usage)))
 	}
 	cmd.LocalFlags().VisitAll(add)
 	cmd.InheritedFlags().VisitAll(add)
@@ -144,5 +144,5 @@ func errorRow(n docs.Name, sample error) string {
 	if n.Synopsis == "" {
 		n.Synopsis = sample.Error()
 	}
-	return fmt.Sprintf("| `%s` | %d | %s | %d | %s |\n", n.Name, httplimit.NewProblem(sample).Status, status.Code(grpclimit.Error(sample)), exitCode(sample), docs.Cell(n.Synopsis))
+	return fmt.Sprintf("| %#q | %d | %s | %d | %s |\n", n.Name, httplimit.NewProblem(sample).Status, status.Code(grpclimit.Error(sample)), exitCode(sample), docs.Cell(n.Synopsis))
 }

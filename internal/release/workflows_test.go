@@ -13,7 +13,6 @@ import (
 
 const root = "../.."
 
-
 // workflow is the part of a workflow that the tests look at.
 type workflow struct {
 	Name        string            `yaml:"name"`
