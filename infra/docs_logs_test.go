@@ -35,7 +35,7 @@ var standardFields = map[string]bool{"timestamp": true, "level": true, "logger":
 
 var (
 	logTable  = regexp.MustCompile(`(?s)<!-- logs: checked by TestLogMessages -->\n(.*?)<!-- end of logs -->`)
-	logQuery  = regexp.MustCompile("(?s)<!-- query -->\n```text\n(.*?)```")
+	logQuery  = regexp.MustCompile("(?s)\n```text\n(.*?)```")
 	codeSpan  = regexp.MustCompile("`([^`]+)`")
 	quoted    = regexp.MustCompile(`"([^"]+)"|/([^/]+)/`)
 	queryWord = regexp.MustCompile(`@?[a-z][a-z0-9_]*`)
@@ -63,7 +63,9 @@ const queryWords = " fields filter stats sort limit by as desc in like or and ma
 // The saved queries use only fields that the functions log.
 func TestSavedQueries(t *testing.T) {
 	page, source := readPage(t, filepath.Join(operatorGuide, "monitoring.md")), functionSource(t)
-	queries := logQuery.FindAllStringSubmatch(page, -1)
+	_, section, _ := strings.Cut(page, "\n## Saved queries\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	queries := logQuery.FindAllStringSubmatch(section, -1)
 	if len(queries) < 5 {
 		t.Errorf("only %d queries were found", len(queries))
 	}
