@@ -218,29 +218,37 @@ func (p costPath) measure(t *testing.T, lean bool) *meter {
 	return m
 }
 
-// row returns the row of a path: its name, requests, read units and write units,
-// and the write units with a lean index, which changes nothing else.
-func (p costPath) row(t *testing.T) string {
+// row returns the rows of a path: its name, requests, read units and write units,
+// and the write units with a lean index, which changes nothing else; and the same
+// with the prices of a million calls.
+func (p costPath) row(t *testing.T) (units, dollars string) {
 	t.Helper()
 	full, lean := p.measure(t, false), p.measure(t, true)
 	if full.requests != lean.requests || full.reads != lean.reads {
 		t.Errorf("%s: %d requests and %g reads, with a lean index %d and %g", p.name, full.requests, full.reads, lean.requests, lean.reads)
 	}
-	return fmt.Sprintf("| %s | %d | %g | %g | %g |", p.name, full.requests, full.reads, full.writes, lean.writes)
+	units = fmt.Sprintf("| %s | %d | %g | %g | %g |", p.name, full.requests, full.reads, full.writes, lean.writes)
+	return units, fmt.Sprintf("| %s | %d | %g | %g | %.3f | %g | %.3f |", p.name, full.requests, full.reads, full.writes, full.price(), lean.writes, lean.price())
 }
+
+// Prices of a million units in dollars, which docs/operate/cost.md assumes.
+const readPrice, writePrice = 0.125, 0.625
+
+// price returns what a million calls with the measured units cost.
+func (m *meter) price() float64 { return m.reads*readPrice + m.writes*writePrice }
 
 // TestCostTableIsTrue compares the costs in the docs with measured ones (D-1 and
 // D-2), including billed refusals and the index of every write.
 func TestCostTableIsTrue(t *testing.T) {
-	plain := "| path | requests | read units | write units | with a lean index |\n|---|---|---|---|---|\n"
+	priced := "| path | requests | read units | write units | $ per million | lean: write units | lean: $ per million |\n|---|---|---|---|---|---|---|\n"
 	compared := "| path | requests | read units | write units | with a lean index | the reference's documents |\n|---|---|---|---|---|---|\n"
 	for _, p := range costPaths {
-		row := p.row(t)
-		plain += row + "\n"
-		compared += row + " " + p.claimed + " |\n"
+		units, dollars := p.row(t)
+		priced += dollars + "\n"
+		compared += units + " " + p.claimed + " |\n"
 	}
 	checkTable(t, "../docs/dynamodb.md", "costs", compared)
-	checkTable(t, "../docs/operations.md", "costs", plain)
+	checkTable(t, "../docs/operate/cost.md", "costs", priced)
 }
 
 // listed is the number of buckets and of snapshots that TestReadTableIsTrue lists.
