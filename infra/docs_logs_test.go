@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// functionSource is the source of the functions, which log what the page about
+// functionSource returns the source of the functions, which log what the page about
 // monitoring says.
 func functionSource(t *testing.T) string {
 	t.Helper()
