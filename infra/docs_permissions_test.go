@@ -95,13 +95,16 @@ func conditionsOf(conditions []fakeaws.Condition) string {
 	return strings.Join(all, "; ")
 }
 
-// callTexts describes the calls of the port by what their users do.
+// callTexts describes the calls of the port by what their users do. The page leaves
+// out calls without a text.
 var callTexts = map[string]string{
 	"Consume":               "acquire, wait, consume within a lease",
 	"Peek":                  "explain, what is available",
 	"Credit":                "adjust, commit, roll back",
 	"Buckets":               "balances of an entity or a resource",
 	"Buckets: all":          "balances of a whole namespace: `top`, the dashboard",
+	"BucketPage":            "balances of a whole namespace: `top`, the dashboard",
+	"BucketsAt":             "balances of an entity or a resource",
 	"CreateEntity":          "create an entity",
 	"Entity":                "look up an entity",
 	"Entities":              "list entities or children",
@@ -129,6 +132,10 @@ var callTexts = map[string]string{
 	"DescribeTable":         "`status` of the table",
 	"Managed":               "`limits plan` and `limits diff`",
 	"SetManaged":            "`limits apply`",
+	"ReplaceConfig":         "`limits apply`",
+	"Provision":             "", // depends on the request
+	"Aggregate":             "", // by the function alone
+	"Archive":               "",
 }
 
 // The page about permissions lists which policy allows which calls. TestPermissions
@@ -144,16 +151,12 @@ func TestCallsPage(t *testing.T) {
 			text, known = callTexts[method]
 		}
 		if !known {
+			t.Errorf("%s has no entry in callTexts", o.name)
+		}
+		if text == "" {
 			continue
 		}
-		row := ""
-		for _, name := range names {
-			mark := " "
-			if slices.Contains(strings.Fields(o.may), name) {
-				mark = "yes"
-			}
-			row += " | " + mark
-		}
+		row := o.marks(names)
 		if before, listed := said[text]; listed && before != row {
 			t.Errorf("%s (%s): another variant has other permissions", o.name, text)
 		} else if !listed {
@@ -162,9 +165,21 @@ func TestCallsPage(t *testing.T) {
 		}
 	}
 	for name, text := range callTexts {
-		if _, listed := said[text]; !listed {
+		if _, listed := said[text]; !listed && text != "" {
 			t.Errorf("there is no operation %s", name)
 		}
 	}
 	checkPage(t, "permissions.md", "calls", rows)
+}
+
+// marks returns the cells of a row that say which policies allow the operation.
+func (o operation) marks(policies []string) (row string) {
+	for _, name := range policies {
+		mark := " "
+		if slices.Contains(strings.Fields(o.may), name) {
+			mark = "yes"
+		}
+		row += " | " + mark
+	}
+	return row
 }
