@@ -112,7 +112,7 @@ func runbooks(t *testing.T) map[string]string {
 func TestAlarmsPage(t *testing.T) {
 	rows := []string{"| alarm | fires if | in | runbook |", "|---|---|---|---|"}
 	for _, a := range allAlarms(t) {
-		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | [%s](runbooks/%s) |", a.name, rule(a.properties), periods(a.properties), strings.TrimSuffix(a.runbook, ".md"), a.runbook))
+		rows = append(rows, fmt.Sprintf("| %#q | %s | %s | [%s](runbooks/%s) |", a.name, rule(a.properties), periods(a.properties), strings.TrimSuffix(a.runbook, ".md"), a.runbook))
 	}
 	checkPage(t, "monitoring.md", "alarms", rows)
 }

@@ -101,7 +101,7 @@ func TestParametersPage(t *testing.T) {
 			t.Errorf("parameter %s has no entry in parameterFlags", name)
 		}
 		p := all[name]
-		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s | %s |", name, code(flag), code(fakeaws.Text(p, "Default")), valuesOf(p), fakeaws.Text(p, "Description")))
+		rows = append(rows, fmt.Sprintf("| %#q | %s | %s | %s | %s |", name, code(flag), code(fakeaws.Text(p, "Default")), valuesOf(p), fakeaws.Text(p, "Description")))
 	}
 	checkPage(t, "cloudformation.md", "parameters", append(rows, ""))
 }
@@ -159,7 +159,7 @@ func TestResourcesPage(t *testing.T) {
 	rows := []string{"| resource | type | exists if |", "|---|---|---|"}
 	for _, name := range declarations(t, "Resources") {
 		if r, ok := all[name]; ok {
-			rows = append(rows, fmt.Sprintf("| `%s` | `%s` | %s |", name, fakeaws.Text(r, "Type"), conditionOf(t, r)))
+			rows = append(rows, fmt.Sprintf("| %#q | %#q | %s |", name, fakeaws.Text(r, "Type"), conditionOf(t, r)))
 		}
 	}
 	checkPage(t, "cloudformation.md", "resources", rows)
@@ -171,7 +171,7 @@ func TestOutputsPage(t *testing.T) {
 	rows := []string{"| output | export | exists if |", "|---|---|---|"}
 	for _, name := range declarations(t, "Outputs") {
 		export := strings.ReplaceAll(fakeaws.Text(all[name], "Export", "Name", "Fn::Sub"), "${AWS::StackName}", "my-app")
-		rows = append(rows, fmt.Sprintf("| `%s` | `%s` | %s |", name, export, conditionOf(t, all[name])))
+		rows = append(rows, fmt.Sprintf("| %#q | %#q | %s |", name, export, conditionOf(t, all[name])))
 	}
 	checkPage(t, "cloudformation.md", "outputs", rows)
 }
