@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -47,10 +48,12 @@ func TestPagesNameWhatExists(t *testing.T) {
 	}
 }
 
-// readSource reads the code.
+var readCode = sync.OnceValues(func() (*Source, error) { return ReadSource(root) })
+
+// readSource returns the code.
 func readSource(t *testing.T) *Source {
 	t.Helper()
-	code, err := ReadSource(root)
+	code, err := readCode()
 	if err != nil {
 		t.Fatal(err)
 	}

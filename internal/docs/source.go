@@ -95,11 +95,17 @@ func isModule(folder string) bool {
 }
 
 func (s *Source) readLiterals(text string) {
-	for _, pattern := range []*regexp.Regexp{variable, metric} {
+	for word, pattern := range map[string]*regexp.Regexp{"ZAEL_": variable, "zae_limiter": metric} {
+		if !strings.Contains(text, word) {
+			continue // much quicker
+		}
 		for _, v := range pattern.FindAllString(text, -1) {
 			s.Literals[v] = true
 			s.Literals[strings.ReplaceAll(v, ".", "_")] = true // a label of Prometheus
 		}
+	}
+	if !strings.Contains(text, "limiter.Statistic") {
+		return
 	}
 	for _, m := range statistic.FindAllStringSubmatch(text, -1) {
 		s.Metrics = append(s.Metrics, "zae_limiter."+m[1])

@@ -4,16 +4,19 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 )
 
 // root is the folder of the repository.
 const root = "../.."
 
-// pages reads all pages.
+var readPages = sync.OnceValues(func() ([]*Page, error) { return All(root) })
+
+// pages returns all pages.
 func pages(t *testing.T) []*Page {
 	t.Helper()
-	all, err := All(root)
+	all, err := readPages()
 	if err != nil {
 		t.Fatal(err)
 	}
