@@ -1,0 +1,56 @@
+//docs:main
+
+// Command first-refusal calls a model until a limit refuses.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/sqlite"
+)
+
+func main() {
+	if err := run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	repo, err := sqlite.Open(ctx, "limits.db", nil)
+	if err != nil {
+		return err
+	}
+	defer repo.Close()
+	lim, err := limiter.New(repo, &limiter.Options{
+		Limits: []limiter.Limit{limiter.PerHour("rph", 3), limiter.PerHour("tph", 1_500)},
+	})
+	if err != nil {
+		return err
+	}
+	req := limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("rph", 1).And("tph", 500)}
+	for i := range 4 {
+		err := lim.Do(ctx, req, func(_ context.Context, lease *limiter.Lease) error {
+			return lease.Used("tph", 380) // call the model here: it used 380 tokens instead of 500
+		})
+		if refused, ok := errors.AsType[*limiter.ExceededError](err); ok {
+			fmt.Printf("call %d: refused, retry in %v\n", i+1, refused.Decision.RetryAfter().Round(time.Minute))
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		left, err := lim.Available(ctx, "key-abc", "gpt-4")
+		if err != nil {
+			return err
+		}
+		fmt.Printf("call %d: admitted, left %v\n", i+1, left)
+	}
+	return nil
+}
+
+//docs:end

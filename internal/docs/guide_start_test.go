@@ -1,0 +1,113 @@
+package docs_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"time"
+
+	limiter "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/infra"
+	"github.com/zeroae/zae-limiter-go/memory"
+	"github.com/zeroae/zae-limiter-go/sqlite"
+)
+
+// noon is the time of the examples.
+var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+
+// clock is a clock that stands until an example moves it.
+type clock struct{ now time.Time }
+
+// Now returns the time that the clock shows.
+func (c *clock) Now() time.Time { return c.now }
+
+// inMemory returns a limiter in memory whose clock shows noon, and the clock.
+func inMemory(defaults ...limiter.Limit) (*limiter.RateLimiter, *clock) {
+	c := &clock{noon}
+	lim, err := limiter.New(memory.New(nil), &limiter.Options{Now: c.Now, Limits: defaults})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return lim, c
+}
+
+// check ends an example that failed.
+func check(err error) {
+	if err != nil {
+		fmt.Println(err)
+	}
+}
+
+// callModel stands for a call of a model. It returns the tokens that the call used.
+func callModel(context.Context) (int64, error) { return 620, nil }
+
+func Example_home() {
+	folder, err := os.MkdirTemp("", "limits")
+	check(err)
+	defer func() { _ = os.RemoveAll(folder) }()
+	check(home(context.Background(), filepath.Join(folder, "limits.db")))
+	// Output: rpm=99 tpm=9380
+}
+
+func home(ctx context.Context, file string) error {
+	//docs:home
+	repo, err := sqlite.Open(ctx, file, nil)
+	if err != nil {
+		return err
+	}
+	lim, err := limiter.New(repo, &limiter.Options{
+		Limits: []limiter.Limit{limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 10_000)},
+	})
+	if err != nil {
+		return err
+	}
+
+	req := limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 500)}
+	err = lim.Do(ctx, req, func(ctx context.Context, lease *limiter.Lease) error {
+		used, err := callModel(ctx)
+		if err != nil {
+			return err // everything is given back
+		}
+		return lease.Used("tpm", used) // 620 instead of the estimate
+	})
+	//docs:end
+	if err != nil {
+		return err
+	}
+	left, err := lim.Available(ctx, "key-abc", "gpt-4")
+	fmt.Println(left)
+	_ = repo.Close()
+	return err
+}
+
+// Example_dynamodb needs a table.
+func Example_dynamodb() {
+	ctx := context.Background()
+	connect := func() error {
+		//docs:connect
+		repo, err := dynamo.Connect(ctx, "my-app", nil) // writes nothing
+		if err != nil {
+			return err
+		}
+		lim, err := limiter.New(repo, nil)
+		//docs:end
+		if err == nil {
+			err = lim.Ping(ctx)
+		}
+		return err
+	}
+	deploy := func() error {
+		//docs:deploy
+		repo, err := infra.Open(ctx, "my-app", nil) // deploys the stack if there is none
+		//docs:end
+		if err == nil {
+			err = repo.Close()
+		}
+		return err
+	}
+	check(connect())
+	check(deploy())
+}
