@@ -1,6 +1,6 @@
-//docs:main
-
 // Command first-refusal calls a model until a limit refuses.
+//
+//docs:main
 package main
 
 import (

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/memory"
 	"github.com/zeroae/zae-limiter-go/sqlite"
 )
 
@@ -181,23 +180,10 @@ func Example_namespaceOfStore() {
 	// Output: tenant-a <nil>
 }
 
-// The time that a bucket takes to fill, and the wait of a refusal.
+// Six requests a minute are one every ten seconds.
 func Example_bucket() {
-	ctx := context.Background()
-	//docs:bucket
-	clock := noon
-	lim, err := limiter.New(memory.New(nil), &limiter.Options{
-		Now:    func() time.Time { return clock },
-		Limits: []limiter.Limit{limiter.PerMinute("rpm", 6)}, // holds 6, gains one every 10 s
-	})
-	check(err)
-	req := limiter.Request{Entity: "alice", Resource: "search", Consume: limiter.Tokens("rpm", 1)}
-	for range 8 {
-		_, err := lim.Acquire(ctx, req)
-		fmt.Println(clock.Format("15:04:05"), err)
-		clock = clock.Add(2 * time.Second)
-	}
-	//docs:end
+	lim, clock := inMemory(limiter.PerMinute("rpm", 6))
+	bucket(context.Background(), lim, clock)
 	// Output:
 	// 12:00:00 <nil>
 	// 12:00:02 <nil>
@@ -207,4 +193,15 @@ func Example_bucket() {
 	// 12:00:10 <nil>
 	// 12:00:12 <nil>
 	// 12:00:14 rate limit exceeded for alice/search: [rpm]; retry after 6.0s
+}
+
+func bucket(ctx context.Context, lim *limiter.RateLimiter, clock *clock) {
+	//docs:bucket
+	req := limiter.Request{Entity: "alice", Resource: "search", Consume: limiter.Tokens("rpm", 1)}
+	for range 8 {
+		_, err := lim.Acquire(ctx, req)
+		fmt.Println(clock.Now().Format(time.TimeOnly), err)
+		clock.Advance(2 * time.Second)
+	}
+	//docs:end
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	limiter "github.com/zeroae/zae-limiter-go"
 )
@@ -39,35 +40,52 @@ func acquire(ctx context.Context, lim *limiter.RateLimiter) error {
 
 // A bucket in debt, and the way out.
 func Example_debt() {
-	ctx := context.Background()
 	lim, clock := inMemory(limiter.PerMinute("tpm", 6_000))
-	req := limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("tpm", 500)}
-	available := func() {
-		left, err := lim.Available(ctx, "key-abc", "gpt-4")
-		check(err)
-		fmt.Println(clock.now.Format("15:04:05"), left)
-	}
-	//docs:debt
-	lease, err := lim.Acquire(ctx, req) // an estimate of 500
-	check(err)
-	check(lease.Used("tpm", 9_000)) // the answer was long
-	check(lease.Commit(ctx))
-	available()
-
-	_, err = lim.Acquire(ctx, req)
-	fmt.Println(err)
-
-	refused, _ := errors.AsType[*limiter.ExceededError](err)
-	clock.now = clock.now.Add(refused.Decision.RetryAfter())
-	_, err = lim.Acquire(ctx, req)
-	fmt.Println(err)
-	available()
-	//docs:end
+	check(debt(context.Background(), lim, clock))
 	// Output:
 	// 12:00:00 tpm=-3000
 	// rate limit exceeded for key-abc/gpt-4: [tpm]; retry after 35.0s
-	// <nil>
 	// 12:00:35 tpm=0
+}
+
+func debt(ctx context.Context, lim *limiter.RateLimiter, clock *clock) error {
+	//docs:debt
+	req := limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("tpm", 500)}
+	lease, err := lim.Acquire(ctx, req) // an estimate of 500
+	if err != nil {
+		return err
+	}
+	err = lease.Used("tpm", 9_000) // the answer was long
+	if err != nil {
+		return err
+	}
+	err = lease.Commit(ctx)
+	if err != nil {
+		return err
+	}
+	left, err := lim.Available(ctx, "key-abc", "gpt-4")
+	if err != nil {
+		return err
+	}
+	fmt.Println(clock.Now().Format(time.TimeOnly), left)
+
+	_, err = lim.Acquire(ctx, req)
+	fmt.Println(err)
+
+	if refused, ok := errors.AsType[*limiter.ExceededError](err); ok {
+		clock.Advance(refused.Decision.RetryAfter()) // time.Sleep, in a program
+	}
+	_, err = lim.Acquire(ctx, req)
+	if err != nil {
+		return err
+	}
+	left, err = lim.Available(ctx, "key-abc", "gpt-4")
+	if err != nil {
+		return err
+	}
+	fmt.Println(clock.Now().Format(time.TimeOnly), left)
+	//docs:end
+	return nil
 }
 
 // A stream pays as it goes, and never goes into debt.

@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -23,6 +24,9 @@ type clock struct{ now time.Time }
 
 // Now returns the time that the clock shows.
 func (c *clock) Now() time.Time { return c.now }
+
+// Advance moves the clock.
+func (c *clock) Advance(d time.Duration) { c.now = c.now.Add(d) }
 
 // inMemory returns a limiter in memory whose clock shows noon, and the clock.
 func inMemory(defaults ...limiter.Limit) (*limiter.RateLimiter, *clock) {
@@ -54,7 +58,7 @@ func Example_home() {
 
 func home(ctx context.Context, file string) error {
 	//docs:home
-	repo, err := sqlite.Open(ctx, file, nil)
+	repo, err := sqlite.Open(ctx, file, nil) // such as "limits.db"
 	if err != nil {
 		return err
 	}
@@ -68,10 +72,7 @@ func home(ctx context.Context, file string) error {
 	req := limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 500)}
 	err = lim.Do(ctx, req, func(ctx context.Context, lease *limiter.Lease) error {
 		used, err := callModel(ctx)
-		if err != nil {
-			return err // everything is given back
-		}
-		return lease.Used("tpm", used) // 620 instead of the estimate
+		return errors.Join(err, lease.Used("tpm", used)) // an error gives everything back
 	})
 	//docs:end
 	if err != nil {

@@ -73,9 +73,18 @@ func Example_outage() {
 	check(err)
 	_, err = closed.Acquire(ctx, req)
 	fmt.Println(err)
+	check(open(ctx, repo, req))
+	// Output:
+	// acquire: store unavailable [entity=key-abc, resource=gpt-4]: Consume: injected fault
+	// not counted: acquire: store unavailable [entity=key-abc, resource=gpt-4]: Consume: injected fault
+}
+
+func open(ctx context.Context, repo limiter.Repository, req limiter.Request) error {
 	//docs:outage
 	lim, err := limiter.New(repo, &limiter.Options{OnUnavailable: limiter.Allow})
-	check(err)
+	if err != nil {
+		return err
+	}
 	err = lim.Do(ctx, req, func(_ context.Context, lease *limiter.Lease) error {
 		if outage := lease.Outage(); outage != nil {
 			fmt.Println("not counted:", outage)
@@ -83,10 +92,7 @@ func Example_outage() {
 		return nil // the work
 	})
 	//docs:end
-	check(err)
-	// Output:
-	// acquire: store unavailable [entity=key-abc, resource=gpt-4]: Consume: injected fault
-	// not counted: acquire: store unavailable [entity=key-abc, resource=gpt-4]: Consume: injected fault
+	return err
 }
 
 // The mode of one call.
