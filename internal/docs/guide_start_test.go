@@ -89,7 +89,7 @@ func Example_dynamodb() {
 	ctx := context.Background()
 	connect := func() error {
 		//docs:connect
-		repo, err := dynamo.Connect(ctx, "my-app", nil) // writes nothing
+		repo, err := dynamo.Connect(ctx, "hello-limits", nil) // writes nothing
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func Example_dynamodb() {
 	}
 	deploy := func() error {
 		//docs:deploy
-		repo, err := infra.Open(ctx, "my-app", nil) // deploys the stack if there is none
+		repo, err := infra.Open(ctx, "hello-limits", nil) // deploys the stack if there is none
 		//docs:end
 		if err == nil {
 			err = repo.Close()
