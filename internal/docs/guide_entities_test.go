@@ -25,11 +25,12 @@ func Example_hierarchy() {
 
 func hierarchy(ctx context.Context, lim *limiter.RateLimiter) error {
 	//docs:hierarchy
-	err := lim.SetResourceDefaults(ctx, "gpt-4", limiter.PerMinute("tpm", 10_000)) // each key
+	// Each key has 10,000 tokens a minute, and all keys of the project together 15,000.
+	err := lim.SetResourceDefaults(ctx, "gpt-4", limiter.PerMinute("tpm", 10_000))
 	if err != nil {
 		return err
 	}
-	err = lim.SetLimits(ctx, "project-1", "gpt-4", limiter.PerMinute("tpm", 15_000)) // all keys of the project together
+	err = lim.SetLimits(ctx, "project-1", "gpt-4", limiter.PerMinute("tpm", 15_000))
 	if err != nil {
 		return err
 	}

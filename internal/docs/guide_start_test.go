@@ -62,17 +62,24 @@ func home(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	lim, err := limiter.New(repo, &limiter.Options{
-		Limits: []limiter.Limit{limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 10_000)},
-	})
+	lim, err := limiter.New(repo, nil)
+	if err != nil {
+		return err
+	}
+	err = lim.SetResourceDefaults(ctx, "gpt-4",
+		limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 10_000))
 	if err != nil {
 		return err
 	}
 
-	req := limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 500)}
+	req := limiter.Request{
+		Entity:   "key-abc",
+		Resource: "gpt-4",
+		Consume:  limiter.Tokens("rpm", 1).And("tpm", 500), // an estimate
+	}
 	err = lim.Do(ctx, req, func(ctx context.Context, lease *limiter.Lease) error {
 		used, err := callModel(ctx)
-		return errors.Join(err, lease.Used("tpm", used)) // an error gives everything back
+		return errors.Join(err, lease.Used("tpm", used))
 	})
 	//docs:end
 	if err != nil {
