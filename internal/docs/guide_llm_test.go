@@ -42,7 +42,7 @@ func inputAndOutput(ctx context.Context, lim *limiter.RateLimiter) error {
 	}
 	defer func() { _ = lease.Rollback(ctx) }()
 	lease.Answer("application/json", "")
-	if _, err := lease.Write([]byte(`{"usage":{"prompt_tokens":12,"completion_tokens":5}}`)); err != nil {
+	if _, err := lease.WriteContext(ctx, []byte(`{"usage":{"prompt_tokens":12,"completion_tokens":5}}`)); err != nil {
 		return err
 	}
 	return lease.Commit(ctx)
