@@ -25,7 +25,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer repo.Close()
+	defer func() { _ = repo.Close() }()
 	lim, err := limiter.New(repo, &limiter.Options{
 		Limits: []limiter.Limit{limiter.PerHour("rph", 3), limiter.PerHour("tph", 1_500)},
 	})

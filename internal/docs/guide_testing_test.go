@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/repotest"
 )
 
-// gateway is the program under test: it limits a handler to 2 requests a minute.
+// gateway returns the program under test, a handler with limits.
 func gateway(lim *limiter.RateLimiter) http.Handler {
 	limit := httplimit.New(lim, func(r *http.Request) (limiter.Request, error) {
 		return limiter.Request{Entity: r.Header.Get("X-Api-Key"), Resource: "api", Consume: limiter.Tokens("rpm", 1)}, nil
