@@ -53,7 +53,7 @@ func Example_home() {
 	check(err)
 	defer func() { _ = os.RemoveAll(folder) }()
 	check(home(context.Background(), filepath.Join(folder, "limits.db")))
-	// Output: rpm=99 tpm=9380
+	// Output: 1 620
 }
 
 func home(ctx context.Context, file string) error {
@@ -85,10 +85,9 @@ func home(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	left, err := lim.Available(ctx, "key-abc", "gpt-4")
-	fmt.Println(left)
-	_ = repo.Close()
-	return err
+	used, err := lim.UsageSummary(ctx, limiter.UsageQuery{Entity: "key-abc"}) // the balance refills meanwhile
+	fmt.Println(used.Total["rpm"], used.Total["tpm"])
+	return errors.Join(err, repo.Close())
 }
 
 // Example_dynamodb needs a table.
