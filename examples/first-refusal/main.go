@@ -35,7 +35,9 @@ func run(ctx context.Context) error {
 	req := limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("rph", 1).And("tph", 500)}
 	for i := range 4 {
 		err := lim.Do(ctx, req, func(_ context.Context, lease *limiter.Lease) error {
-			return lease.Used("tph", 380) // call the model here: it used 380 tokens instead of 500
+			err := lease.Used("tph", 380) // call the model here: it used 380 tokens instead of 500
+			fmt.Printf("call %d: admitted, used %v\n", i+1, lease.Consumed())
+			return err
 		})
 		if refused, ok := errors.AsType[*limiter.ExceededError](err); ok {
 			fmt.Printf("call %d: refused, retry in %v\n", i+1, refused.Decision.RetryAfter().Round(time.Minute))
@@ -44,11 +46,6 @@ func run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		left, err := lim.Available(ctx, "key-abc", "gpt-4")
-		if err != nil {
-			return err
-		}
-		fmt.Printf("call %d: admitted, left %v\n", i+1, left)
 	}
 	return nil
 }

@@ -19,8 +19,8 @@ func Example() {
 		log.Print(err)
 	}
 	// Output:
-	// call 1: admitted, left rph=2 tph=1120
-	// call 2: admitted, left rph=1 tph=740
-	// call 3: admitted, left rph=0 tph=360
+	// call 1: admitted, used rph=1 tph=380
+	// call 2: admitted, used rph=1 tph=380
+	// call 3: admitted, used rph=1 tph=380
 	// call 4: refused, retry in 20m0s
 }
