@@ -20,7 +20,8 @@ func Example_acquire() {
 func acquire(ctx context.Context, lim *limiter.RateLimiter) error {
 	//docs:acquire
 	lease, err := lim.Acquire(ctx, limiter.Request{
-		Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1).And("tpm", 500),
+		Entity: "key-abc", Resource: "gpt-4",
+		Consume: limiter.Tokens("rpm", 1).And("tpm", 500),
 	})
 	if err != nil {
 		return err
