@@ -12,6 +12,7 @@ import (
 var (
 	qualified = regexp.MustCompile(`(?:^|[^\w./])([a-z]+)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
 	option    = regexp.MustCompile(`(?:^|[^\w.])(Options\.[A-Z]\w*)`)
+	testName  = regexp.MustCompile(`^Test[A-Z]\w*`)
 	setting   = regexp.MustCompile(`^ZAEL_(SERVE|PROXY|DASHBOARD)_`) // a test of package cli knows the flags
 	errorName = regexp.MustCompile(`(?:^|[^\w.])(Err[A-Z]\w*|[A-Z]\w*Error)\b`)
 )
@@ -71,7 +72,7 @@ func TestUnknownNames(t *testing.T) {
 		"Options.Exact": "", "Options.Nope": "Options.Nope", "*ExceededError": "", "NopeError": "NopeError", "ErrNope": "ErrNope",
 		"ZAEL_STORE": "", "ZAEL_NOPE": "ZAEL_NOPE", "ZAEL_SERVE_LISTEN": "",
 		"zae_limiter.decisions": "", "zae_limiter_decisions_total": "", "zae_limiter.nope": "zae_limiter.nope", "zae_limiter_nope_total": "zae_limiter_nope_total",
-		"time.Nope": "",
+		"time.Nope": "", "TestParse": "", "TestNope/x": "TestNope",
 	} {
 		if got := strings.Join(code.unknown(text, metrics, true), " "); got != want {
 			t.Errorf("%s: %q", text, got)
@@ -90,6 +91,9 @@ func (s *Source) unknown(text string, metrics []string, prose bool) []string {
 	}
 	for _, v := range variable.FindAllString(text, -1) {
 		report(s.Literals[v] || setting.MatchString(v), v)
+	}
+	if m := testName.FindString(text); m != "" {
+		report(s.Literals[m], m)
 	}
 	for _, m := range metric.FindAllString(text, -1) {
 		report(s.Literals[m] || isMetric(m, metrics), m)

@@ -15,7 +15,7 @@ import (
 // Source holds what the code exports, and other names in it.
 type Source struct {
 	Packages map[string]*Package // by name
-	Literals map[string]bool     // environment variables, and names that start with zae_limiter
+	Literals map[string]bool     // environment variables, names that start with zae_limiter, and tests
 	Metrics  []string            // the names of statistics, with the prefix that telemetry adds
 }
 
@@ -35,9 +35,10 @@ type Name struct {
 func (p *Package) Has(name string) bool { return p.byName[name] }
 
 var (
-	variable  = regexp.MustCompile(`\bZAEL_[A-Z][A-Z_]*[A-Z]\b`)
-	metric    = regexp.MustCompile(`\bzae_limiter[._][a-z][a-z._]*[a-z]`)
-	statistic = regexp.MustCompile(`(?:Name: |total\()"([a-z][a-z_]*\.[a-z._]+)", (?:Unit: )?"`)
+	variable     = regexp.MustCompile(`\bZAEL_[A-Z][A-Z_]*[A-Z]\b`)
+	metric       = regexp.MustCompile(`\bzae_limiter[._][a-z][a-z._]*[a-z]`)
+	testFunction = regexp.MustCompile(`(?m)^func (Test[A-Z]\w*)\(`)
+	statistic    = regexp.MustCompile(`(?:Name: |total\()"([a-z][a-z_]*\.[a-z._]+)", (?:Unit: )?"`)
 )
 
 // ReadSource reads the Go files of the module at root, without nested modules.
@@ -68,6 +69,9 @@ func ReadSource(root string) (*Source, error) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return err
+		}
+		for _, m := range testFunction.FindAllSubmatch(text, -1) {
+			s.Literals[string(m[1])] = true
 		}
 		if strings.HasSuffix(base, "_test.go") {
 			return nil
