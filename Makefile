@@ -46,41 +46,28 @@ test: ## Run all tests shuffled, with -race where a C compiler is found; TESTFLA
 		race=; export CGO_ENABLED=0; \
 		echo 'test: no working C compiler with cgo found; running without -race'; \
 	fi; \
-	if [ -z "$$ZAEL_TEST_DYNAMODB_ENDPOINT" ]; then \
-		scripts/dynamodb-local fetch; status=$$?; \
+	need() { \
+		tests=$$1; shift; "$$@" >/dev/null; status=$$?; \
 		if [ $$status -eq 3 ] && [ "$$CI" != true ]; then \
-			echo '*** test: THE TESTS OF THE DYNAMODB STORE ARE SKIPPED, see the line above ***'; \
+			echo "*** test: THE TESTS $$tests ARE SKIPPED, see the line above ***"; \
 		elif [ $$status -ne 0 ]; then exit $$status; fi; \
-	fi; \
-	if [ -z "$$ZAEL_TEST_MOTO_ENDPOINT" ]; then \
-		scripts/moto-local setup; status=$$?; \
-		if [ $$status -eq 3 ] && [ "$$CI" != true ]; then \
-			echo '*** test: THE TESTS OF STACKS ARE SKIPPED, see the line above ***'; \
-		elif [ $$status -ne 0 ]; then exit $$status; fi; \
-	fi; \
-	scripts/locust-local setup >/dev/null; status=$$?; \
-	if [ $$status -eq 3 ] && [ "$$CI" != true ]; then \
-		echo '*** test: THE TESTS WITH LOCUST ARE SKIPPED, see the line above ***'; \
-	elif [ $$status -ne 0 ]; then exit $$status; fi; \
-	scripts/envoy-local setup >/dev/null; status=$$?; \
-	if [ $$status -eq 3 ] && [ "$$CI" != true ]; then \
-		echo '*** test: THE TESTS WITH ENVOY ARE SKIPPED, see the line above ***'; \
-	elif [ $$status -ne 0 ]; then exit $$status; fi; \
-	for script in cdk-local python-peer; do \
-		scripts/$$script setup >/dev/null; status=$$?; \
-		if [ $$status -eq 3 ] && [ "$$CI" != true ]; then \
-			echo "*** test: THE EXAMPLE WITH scripts/$$script IS SKIPPED, see the line above ***"; \
-		elif [ $$status -ne 0 ]; then exit $$status; fi; \
-	done; \
-	scripts/chromium setup >/dev/null && scripts/axe-core setup >/dev/null; status=$$?; \
-	if [ $$status -eq 3 ] && [ "$$CI" != true ]; then \
-		echo '*** test: THE TESTS IN A BROWSER ARE SKIPPED, see the line above ***'; \
-	elif [ $$status -ne 0 ]; then exit $$status; fi; \
+	}; \
+	[ -n "$$ZAEL_TEST_DYNAMODB_ENDPOINT" ] || need 'OF THE DYNAMODB STORE' scripts/dynamodb-local fetch; \
+	[ -n "$$ZAEL_TEST_MOTO_ENDPOINT" ] || need 'OF STACKS' scripts/moto-local setup; \
+	need 'WITH LOCUST' scripts/locust-local setup; \
+	need 'WITH ENVOY' scripts/envoy-local setup; \
+	need 'WITH THE CDK' scripts/cdk-local setup; \
+	need 'WITH PYTHON' scripts/python-peer setup; \
+	need 'IN A BROWSER' scripts/chromium setup; \
+	need 'OF ACCESSIBILITY' scripts/axe-core setup; \
 	set -x; \
-	$(GO) test $$race -shuffle=on -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./... || exit 1; \
-	for module in $(NESTED); do \
-		(cd "$$module" && $(GO) vet ./... && $(GO) test $$race -shuffle=on -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./...) || exit 1; \
-	done
+	$(GO) test $$race -shuffle=on -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./... && \
+	$(MAKE) --no-print-directory -j2 --output-sync=target RACE="$$race" $(NESTED:%=test-in-%)
+
+# The tests of the nested modules wait for browsers and engines more than they compute, so two run at a time.
+.PHONY: $(NESTED:%=test-in-%)
+$(NESTED:%=test-in-%): test-in-%:
+	cd $* && $(GO) vet ./... && $(GO) test $(RACE) -shuffle=on -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./...
 
 # Updates go over the wire of package dynamo wherever the configuration allows it, so `make test` runs that way. In a Lambda function the SDK
 # sends them, and the variable makes the tests believe that they are in one.
