@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -45,8 +46,27 @@ func (r *Repository) BucketPage(ctx context.Context, now time.Time, q limiter.Bu
 		page.Next = w.after.Cursor()
 	}
 	page.Scanned = len(w.items)
-	page.Buckets, err = r.currentBuckets(ctx, at, w.items, w.known)
+	page.Buckets, page.Damaged, err = r.soundBuckets(ctx, at, w.items, w.known)
 	return page, err
+}
+
+// soundBuckets does what currentBuckets does, and returns the keys of buckets that
+// are damaged, or whose limits are. It finds them by halves.
+func (r *Repository) soundBuckets(ctx context.Context, now int64, items []item, known levels) (buckets []limiter.Bucket, damaged []limiter.Scope, err error) {
+	buckets, err = r.currentBuckets(ctx, now, items, known)
+	if !errors.As(err, new(*limiter.CorruptError)) {
+		return buckets, nil, err
+	}
+	if len(items) == 1 {
+		p := r.listedPayer(items[0])
+		return nil, []limiter.Scope{{Entity: p.entity, Resource: p.resource()}}, nil
+	}
+	buckets, damaged, err = r.soundBuckets(ctx, now, items[:len(items)/2], known)
+	if err != nil {
+		return nil, nil, err
+	}
+	more, others, err := r.soundBuckets(ctx, now, items[len(items)/2:], known)
+	return append(buckets, more...), append(damaged, others...), err
 }
 
 // BucketsAt returns the buckets at keys. They may lag behind the table by about a

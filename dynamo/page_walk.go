@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"maps"
 	"strings"
@@ -193,6 +194,9 @@ func (r *Repository) readPartition(ctx context.Context, entity, after string, co
 		}
 		if len(out.LastEvaluatedKey) == 0 {
 			p.known, err = r.decodeLevels(entity, p.buckets, configs)
+			if errors.As(err, new(*limiter.CorruptError)) { // found again for each bucket
+				p.known, err = nil, nil
+			}
 			return p, err
 		}
 		if len(configs) > 0 || len(p.buckets) >= count {

@@ -30,9 +30,14 @@ func (r *Repository) BucketPage(ctx context.Context, now time.Time, q limiter.Bu
 func (r *Repository) pageAfter(tx *tx, now int64, prefix string, after rules.Place, size int, generation int64) (page limiter.BucketPage, err error) {
 	query, args := pageQuery(tx.columns(), r.key, prefix, after, size+1)
 	var records []*record
+	damaged := map[*record]bool{}
 	err = tx.query(func(scan func(...any) error) error {
 		rec, err := tx.record(scan)
 		records = append(records, rec)
+		if isCorrupt(err) {
+			damaged[rec] = true
+			return nil
+		}
 		return err
 	}, query, args...)
 	if err != nil {
@@ -44,8 +49,21 @@ func (r *Repository) pageAfter(tx *tx, now int64, prefix string, after rules.Pla
 		page.Next = rules.Place{Entity: last.Entity, Resource: last.Resource}.Cursor()
 	}
 	page.Scanned = len(records)
-	page.Buckets, err = r.currentViews(tx, now, records, generation)
-	return page, err
+	for _, rec := range records {
+		var views []limiter.Bucket
+		if !damaged[rec] {
+			views, err = r.currentViews(tx, now, []*record{rec}, generation)
+		}
+		switch {
+		case damaged[rec] || isCorrupt(err): // its own data, or limits in force
+			page.Damaged = append(page.Damaged, limiter.Scope{Entity: rec.Account.Entity, Resource: rec.Account.Resource})
+		case err != nil:
+			return limiter.BucketPage{}, err
+		default:
+			page.Buckets = append(page.Buckets, views...)
+		}
+	}
+	return page, nil
 }
 
 // pageQuery returns the query for the rows of a page, and its arguments. Names are

@@ -32,7 +32,8 @@ func (t *tx) columns() string {
 }
 
 // record reads a bucket from a row. The first columns go to leading. It returns nil
-// if a join found no bucket.
+// if a join found no bucket, and the names of a bucket with the *CorruptError about
+// it.
 func (t *tx) record(scan func(...any) error, leading ...any) (*record, error) {
 	var r record
 	var id *int64 // like all columns NULL if a join found no bucket
@@ -57,8 +58,9 @@ func (t *tx) record(scan func(...any) error, leading ...any) (*record, error) {
 	if err == nil && (*level < 0 || *level > 3) {
 		err = fmt.Errorf("has level %d; it must be 0 to 3", *level)
 	}
+	r.Account = &limiter.Account{Entity: *entity, Resource: *resource}
 	if err != nil {
-		return nil, &limiter.CorruptError{Item: fmt.Sprintf("%s: bucket of %s and %s", t.file.path, *entity, *resource), Reason: err.Error()}
+		return &r, &limiter.CorruptError{Item: fmt.Sprintf("%s: bucket of %s and %s", t.file.path, *entity, *resource), Reason: err.Error()}
 	}
 	r.Account = &limiter.Account{
 		Entity: *entity, Resource: *resource, Limits: list,

@@ -19,24 +19,31 @@ import (
 const maxBody = 64 << 10
 
 // decode parses the body of a call into v.
-func (c *call) decode(v any) error { return c.h.readJSON(c.w, c.r, c.route.body, v) }
+func (c *call) decode(v any) error { return parseBody(c.body, v) }
 
-// readJSON parses the body of a request: one JSON object with known fields.
-func (h *Handler) readJSON(w http.ResponseWriter, r *http.Request, most int64, v any) error {
+// receive returns the body of a request.
+func receive(w http.ResponseWriter, r *http.Request, most int64) (body []byte, err error) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" || len(r.Header["Content-Type"]) > 1 || r.Header.Get("Content-Encoding") != "" {
-		return &httplimit.Problem{Status: http.StatusUnsupportedMediaType, Detail: "Content-Type: must be application/json, without a Content-Encoding"}
+		return nil, &httplimit.Problem{Status: http.StatusUnsupportedMediaType, Detail: "Content-Type: must be application/json, without a Content-Encoding"}
 	}
-	var body []byte
 	listen.Receive(r, func() { body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, most)) })
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return &httplimit.Problem{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the body must have at most %d bytes", most)}
+		return nil, &httplimit.Problem{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the body must have at most %d bytes", most)}
 	}
 	if err != nil {
-		return badInput("the body ended early or came too slowly")
+		return nil, badInput("the body ended early or came too slowly")
 	}
+	return body, nil
+}
+
+// parseBody parses a body: one JSON object with known fields, each once.
+func parseBody(body []byte, v any) error {
 	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
 		return badInput("body: must be one JSON object")
+	}
+	if name, twice := repeatedField(body); twice {
+		return badInput("body: field %q: occurs twice", clip(name))
 	}
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
@@ -47,6 +54,47 @@ func (h *Handler) readJSON(w http.ResponseWriter, r *http.Request, most int64, v
 		return badInput("body: must be one JSON object, and nothing after it")
 	}
 	return nil
+}
+
+// repeatedField returns a field that occurs twice in an object of a body. The
+// decoder would take the last one. A body that is no JSON has none.
+func repeatedField(body []byte) (string, bool) {
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	type object struct {
+		fields map[string]bool // nil for an array
+		value  bool            // a value comes next
+	}
+	var open []object
+	for {
+		token, err := decoder.Token()
+		if err != nil {
+			return "", false
+		}
+		if end := token == json.Delim('}') || token == json.Delim(']'); end {
+			if open = open[:len(open)-1]; len(open) == 0 {
+				return "", false
+			}
+			continue
+		}
+		if n := len(open); n > 0 && open[n-1].fields != nil {
+			in := &open[n-1]
+			if in.value = !in.value; in.value {
+				name, _ := token.(string)
+				if in.fields[name] {
+					return name, true
+				}
+				in.fields[name] = true
+				continue
+			}
+		}
+		switch token {
+		case json.Delim('{'):
+			open = append(open, object{fields: map[string]bool{}})
+		case json.Delim('['):
+			open = append(open, object{})
+		}
+	}
 }
 
 // badBody returns the problem of a body in words of JSON.

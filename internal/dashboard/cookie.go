@@ -1,16 +1,50 @@
 package dashboard
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/listen"
 )
 
-// cookieName returns the name of the cookie. It has the port, since browsers send
-// a cookie to all ports of a host.
+// sessionPrefix begins the paths of sessions. Each session has a path of its own,
+// which no other page knows: browsers send a cookie to every port of a host, but
+// only to its path.
+const sessionPrefix = "/s/"
+
+type placeKey struct{}
+
+// placeOf returns the place of the session in the path of a request, or "" at the
+// mount point.
+func placeOf(r *http.Request) string {
+	place, _ := r.Context().Value(placeKey{}).(string)
+	return place
+}
+
+// enterPlace removes the path of a session from a request, and remembers it. It
+// returns nil if the path names no session.
+func enterPlace(r *http.Request) *http.Request {
+	rest, ok := strings.CutPrefix(r.URL.Path, sessionPrefix)
+	if !ok {
+		return r
+	}
+	place, rest, ok := strings.Cut(rest, "/")
+	if !ok || len(place) != len(newSecret(placeBytes)) || strings.Trim(place, secretAlphabet) != "" {
+		return nil
+	}
+	inside := r.WithContext(context.WithValue(r.Context(), placeKey{}, place))
+	at := *r.URL
+	at.Path, at.RawPath = "/"+rest, ""
+	inside.URL = &at
+	return inside
+}
+
+// cookieName returns the name of the cookie. It has the port, so that two
+// dashboards on a host are easy to tell apart.
 func cookieName(r *http.Request) string {
 	_, port, err := net.SplitHostPort(r.Host)
 	if err != nil || strings.Trim(port, "0123456789") != "" {
@@ -19,20 +53,27 @@ func cookieName(r *http.Request) string {
 	return "zael-" + port
 }
 
-// newCookie returns a cookie for the mount point of the request, whose path ends
-// in suffix.
-func newCookie(r *http.Request, suffix, value string) *http.Cookie {
+// newCookie returns a cookie for the path of a session.
+func newCookie(r *http.Request, place, value string) *http.Cookie {
 	return &http.Cookie{
-		Name: cookieName(r), Value: value, Path: mountPoint(r, suffix), HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Name: cookieName(r), Value: value, Path: mountPoint(r) + placePath(place), HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		Secure: r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://"),
 	}
 }
 
-// mountPoint returns the path at which the browser sees the handler.
-func mountPoint(r *http.Request, suffix string) string {
+// placePath returns the path of a session below the mount point.
+func placePath(place string) string { return sessionPrefix[1:] + place + "/" }
+
+// mountPoint returns the path at which the browser sees the handler, of a request
+// for api/session.
+func mountPoint(r *http.Request) string {
 	seen, err := url.ParseRequestURI(r.RequestURI)
 	if err != nil {
 		return "/"
+	}
+	suffix := "api/session"
+	if place := placeOf(r); place != "" {
+		suffix = placePath(place) + suffix
 	}
 	mount, ok := strings.CutSuffix(seen.Path, suffix)
 	if !ok || !strings.HasPrefix(mount, "/") || strings.ContainsAny(mount, "; ,\\\"") {
@@ -43,37 +84,59 @@ func mountPoint(r *http.Request, suffix string) string {
 
 type credentials struct {
 	Token string `json:"token"`
+	Link  bool   `json:"link"` // the token comes from the address of a link
 }
 
-// openSession exchanges a token for a cookie. A session of the same browser ends.
+// opened is the answer to a token, as JSON.
+type opened struct {
+	Path string `json:"path"` // of the session, below the mount point
+}
+
+// maxToken bounds the body of a login, and loginTime its arrival.
+const (
+	maxToken  = 64 << 10
+	loginTime = 10 * time.Second
+)
+
+// openSession exchanges a token for a cookie. The session of the request, if it has
+// one, ends.
 func (h *Handler) openSession(w http.ResponseWriter, r *http.Request) error {
-	var body credentials
-	if err := h.readJSON(w, r, maxBody, &body); err != nil {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(loginTime)) // where it is not supported, the server has its own
+	raw, err := receive(w, r, maxToken)
+	_ = control.SetReadDeadline(time.Time{})
+	if err != nil {
 		return err
 	}
-	value, err := h.sessions.create(body.Token)
+	var body credentials
+	if err := parseBody(raw, &body); err != nil {
+		return err
+	}
+	l, cookie, err := h.sessions.create(body.Token, body.Link)
 	if err != nil {
 		return err
 	}
 	listen.Vouch(r)
 	h.forgetCookie(r)
-	http.SetCookie(w, newCookie(r, "api/session", value))
-	w.WriteHeader(http.StatusNoContent)
+	http.SetCookie(w, newCookie(r, l.place, cookie))
+	h.send(w, opened{placePath(l.place)})
 	return nil
 }
 
 // closeSession ends the session of a request.
 func (h *Handler) closeSession(w http.ResponseWriter, r *http.Request) error {
-	h.forgetCookie(r)
-	gone := newCookie(r, "api/session", "")
-	gone.MaxAge = -1
-	http.SetCookie(w, gone)
+	if place := placeOf(r); place != "" {
+		h.forgetCookie(r)
+		gone := newCookie(r, place, "")
+		gone.MaxAge = -1
+		http.SetCookie(w, gone)
+	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
 func (h *Handler) forgetCookie(r *http.Request) {
 	for _, old := range r.CookiesNamed(cookieName(r)) {
-		h.sessions.remove(old.Value)
+		h.sessions.remove(old.Value, placeOf(r))
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/internal/listen"
 )
 
@@ -68,9 +69,10 @@ type Handler struct {
 	routes   map[string]map[string]*route // by path, then method
 	sessions *sessions
 	gate     gate
-	calls    chan struct{} // a place for each call under way
-	streams  chan struct{} // a place for each stream
-	replays  places        // of what-if
+	calls    *quota // of calls under way
+	streams  *quota
+	replays  places // of what-if
+	times    streamTimes
 
 	ctx    context.Context //nolint:containedctx // it lives as long as the handler
 	cancel context.CancelFunc
@@ -82,11 +84,11 @@ type Handler struct {
 	budget *budget           // nil until a store that bills reads is opened; guarded by mu
 }
 
-// Bounds of what viewers can hold.
+// Bounds of what viewers can hold, in all and with one token.
 const (
-	maxCalls   = 256
-	maxStreams = 256
-	maxReplays = 2
+	maxCalls, maxCallsEach     = 256, 64
+	maxStreams, maxStreamsEach = 256, 32
+	maxReplays                 = 2
 )
 
 // New returns a handler. The caller closes it, and then the store.
@@ -97,7 +99,10 @@ func New(opts *Options) (*Handler, error) {
 	if opts.Token == "" && opts.Authenticate == nil {
 		return nil, errors.New("dashboard: Token or Authenticate is missing")
 	}
-	h := &Handler{opts: *opts, spaces: map[string]*space{}, calls: make(chan struct{}, maxCalls), streams: make(chan struct{}, maxStreams), replays: make(places, maxReplays)}
+	h := &Handler{
+		opts: *opts, spaces: map[string]*space{}, replays: make(places, maxReplays), times: usualTimes,
+		calls: newQuota(maxCalls, maxCallsEach, errTooManyCalls), streams: newQuota(maxStreams, maxStreamsEach, errTooManyOpen),
+	}
 	o := &h.opts
 	o.Namespace = cmp.Or(o.Namespace, "default")
 	o.ReadBudget = cmp.Or(o.ReadBudget, DefaultReadBudget)
@@ -114,8 +119,8 @@ func New(opts *Options) (*Handler, error) {
 	if h.assets, err = readAssets(files); err != nil {
 		return nil, err
 	}
-	h.sessions = newSessions(o)
 	h.ctx, h.cancel = context.WithCancel(context.Background())
+	h.sessions = newSessions(h)
 	h.addRoutes()
 	return h, nil
 }
@@ -145,6 +150,11 @@ func (h *Handler) start(f func()) bool {
 // ServeHTTP answers a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	protect(w.Header(), r)
+	r = enterPlace(r)
+	if r == nil {
+		h.fail(w, &httplimit.Problem{Status: http.StatusNotFound})
+		return
+	}
 	if err := h.admit(r); err != nil {
 		h.fail(w, err)
 		return

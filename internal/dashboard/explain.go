@@ -9,9 +9,9 @@ import (
 )
 
 type explainRequest struct {
-	Entity   string           `json:"entity"`
-	Resource string           `json:"resource"`
-	Consume  map[string]int64 `json:"consume"`
+	Entity   string            `json:"entity"`
+	Resource string            `json:"resource"`
+	Consume  map[string]*int64 `json:"consume"`
 }
 
 // explain returns the decision about a request, and why, without charging it.
@@ -20,12 +20,16 @@ func explain(c *call) (any, error) {
 	if err := c.decode(&body); err != nil {
 		return nil, err
 	}
+	if len(body.Consume) == 0 {
+		return nil, badInput(`body: field consume: must have at least one amount, such as {"rpm": 1}`)
+	}
 	req := limiter.Request{Entity: body.Entity, Resource: body.Resource}
 	for _, name := range slices.Sorted(maps.Keys(body.Consume)) {
-		if body.Consume[name] < 0 {
-			return nil, badInput("body: field consume: %q must be 0 or more", clip(name))
+		amount := body.Consume[name]
+		if amount == nil || *amount < 0 {
+			return nil, badInput("body: field consume: %q must be a whole number, 0 or more", clip(name))
 		}
-		req.Consume = req.Consume.And(name, body.Consume[name])
+		req.Consume = req.Consume.And(name, *amount)
 	}
 	decision, levels, err := answer.Explain(c.ctx, c.lim, c.reads, req)
 	if err != nil {

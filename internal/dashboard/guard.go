@@ -3,7 +3,6 @@ package dashboard
 import (
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/httplimit"
@@ -73,12 +72,5 @@ func opensPage(r *http.Request) bool {
 // may have ended TLS, so https is right without TLS here; http is not right with
 // it.
 func ownOrigin(r *http.Request, origin string) bool {
-	u, err := url.Parse(origin)
-	if err != nil || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
-		return false
-	}
-	if u.Scheme != "https" && (u.Scheme != "http" || r.TLS != nil) {
-		return false
-	}
-	return strings.EqualFold(u.Host, r.Host)
+	return strings.EqualFold(origin, "https://"+r.Host) || r.TLS == nil && strings.EqualFold(origin, "http://"+r.Host)
 }

@@ -22,6 +22,9 @@ type Info struct {
 }
 
 func info(c *call) (any, error) {
+	if err := c.exists(c.ctx); err != nil {
+		return nil, err
+	}
 	o := &c.h.opts
 	i := Info{
 		Store: o.Store, Namespace: c.name, Role: c.by.Role, Principal: answer.OrNull(c.by.Name),

@@ -16,6 +16,7 @@ type Overview struct {
 	Next      string     `json:"next"`
 	Scanned   int        `json:"scanned"`
 	Done      bool       `json:"done"`
+	Damaged   int        `json:"damaged"` // buckets that are left out, because their data are damaged
 }
 
 // Bounds of an answer.
@@ -68,6 +69,7 @@ func (c *call) byName(limit int, search string) (Overview, error) {
 		}
 		o.Scanned += page.Scanned
 		o.Next = page.Next
+		o.Damaged += len(page.Damaged)
 		rows, err := c.rows(c.ctx, page.Buckets, c.pace.patience)
 		if err != nil {
 			return o, err

@@ -146,7 +146,7 @@ func (e *effect) scan() error {
 // candidates iterates over the buckets that may get their limits from the level.
 func (e *effect) candidates(ctx context.Context) iter.Seq2[limiter.Bucket, error] {
 	if e.change.scope == (limiter.Scope{}) {
-		return e.allBuckets(ctx, e.pace.page)
+		return e.allBuckets(ctx, e.pace.page, func(int) {})
 	}
 	return e.reads.Buckets(ctx, e.now(), e.change.scope)
 }

@@ -47,11 +47,10 @@ func (n noStore) WriteHeader(status int) {
 }
 
 // problem returns the answer to a request that failed. Viewers see the text of an
-// error only if it is about their input or about damaged data.
+// error only if it is about their input.
 func problem(err error) *httplimit.Problem {
 	status, detail := http.StatusInternalServerError, "the dashboard failed; its log has the reason"
 	invalid, bad := errors.AsType[*limiter.InvalidError](err)
-	corrupt, damaged := errors.AsType[*limiter.CorruptError](err)
 	_, outage := errors.AsType[*limiter.UnavailableError](err)
 	var after time.Duration
 	switch {
@@ -61,8 +60,8 @@ func problem(err error) *httplimit.Problem {
 		status, detail = http.StatusBadRequest, "no level stores limits for this entity and resource; set some, such as defaults of the resource"
 	case bad:
 		status, detail = http.StatusBadRequest, invalid.Error()
-	case damaged:
-		detail = corrupt.Error()
+	case errors.As(err, new(*limiter.CorruptError)): // its text names files of the server
+		detail = "data that this needs are damaged; the log of the dashboard says which"
 	case errors.Is(err, limiter.ErrNotFound):
 		status, detail = http.StatusNotFound, "there is no such record in this namespace"
 	case errors.Is(err, limiter.ErrExists):

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/internal/listen"
 )
@@ -35,9 +37,7 @@ type call struct {
 	ctx    context.Context //nolint:containedctx // it lives as long as the request
 	by     *login
 	values url.Values
-	w      http.ResponseWriter
-	r      *http.Request
-	route  *route
+	body   []byte
 }
 
 func (h *Handler) addRoutes() {
@@ -125,16 +125,23 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request, rt *route) (any, 
 	if err := h.permits(by, rt); err != nil {
 		return nil, err
 	}
-	c := &call{h: h, by: by, w: w, r: r, route: rt}
+	c := &call{h: h, by: by}
 	if c.values, err = parseQuery(r, rt.params); err != nil {
 		return nil, err
 	}
-	select {
-	case h.calls <- struct{}{}:
-		defer func() { <-h.calls }()
-	default:
-		return nil, errTooManyCalls
+	if err := h.calls.reserve(by); err != nil {
+		return nil, err
 	}
+	defer h.calls.release(by)
+	if rt.body > 0 {
+		if c.body, err = receive(w, r, rt.body); err != nil {
+			return nil, err
+		}
+	}
+	if err := h.calls.begin(); err != nil { // a body that does not come takes no place of others
+		return nil, err
+	}
+	defer h.calls.end()
 	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
 	defer cancel()
 	c.ctx = ctx
@@ -143,7 +150,11 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request, rt *route) (any, 
 	}
 	h.gate.enter()
 	defer h.gate.leave()
-	return rt.do(c)
+	answer, err := rt.do(c)
+	if errors.Is(err, limiter.ErrNotFound) {
+		err = c.space.explain(ctx, err)
+	}
+	return answer, err
 }
 
 // permits rejects a session that may not make a call.

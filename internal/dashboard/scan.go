@@ -230,11 +230,16 @@ func (s *scan) buckets(ctx context.Context) iter.Seq2[limiter.Bucket, error] {
 	if s.resource != "" {
 		return s.s.reads.Buckets(ctx, s.s.now(), limiter.Scope{Resource: s.resource})
 	}
-	return s.s.allBuckets(ctx, s.s.pace.page)
+	return s.s.allBuckets(ctx, s.s.pace.page, func(n int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.current.damaged += n
+	})
 }
 
-// allBuckets iterates over all buckets, in pages.
-func (s *space) allBuckets(ctx context.Context, size int) iter.Seq2[limiter.Bucket, error] {
+// allBuckets iterates over all buckets, in pages. It calls damaged with the number
+// of buckets that a page leaves out.
+func (s *space) allBuckets(ctx context.Context, size int, damaged func(int)) iter.Seq2[limiter.Bucket, error] {
 	return func(yield func(limiter.Bucket, error) bool) {
 		q := limiter.BucketQuery{Max: size}
 		for {
@@ -243,6 +248,7 @@ func (s *space) allBuckets(ctx context.Context, size int) iter.Seq2[limiter.Buck
 				yield(limiter.Bucket{}, err)
 				return
 			}
+			damaged(len(page.Damaged))
 			for _, b := range page.Buckets {
 				if !yield(b, nil) {
 					return

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -22,6 +23,7 @@ const (
 // login is a session that is open.
 type login struct {
 	Session
+	place  string        // in the path of the session; "" for viewers without one
 	bearer string        // "" for a local session, or for viewers without one
 	local  bool          // Options.Token opened it
 	ended  chan struct{} // closed at the end; nil for viewers without a session
@@ -30,19 +32,39 @@ type login struct {
 
 // sessions keeps the open sessions, by the hash of their cookies.
 type sessions struct {
-	opts  *Options
-	mu    sync.Mutex
-	spent bool // Token was used; guarded by mu
-	open  map[[sha256.Size]byte]*login
+	opts     *Options
+	start    func(func()) bool // runs a function in the background
+	over     <-chan struct{}   // closed when the handler is
+	mu       sync.Mutex
+	spent    bool // Token was used; guarded by mu
+	checking bool // the tokens of sessions; guarded by mu
+	open     map[[sha256.Size]byte]*login
 }
 
-func newSessions(opts *Options) *sessions {
-	return &sessions{opts: opts, open: map[[sha256.Size]byte]*login{}}
+func newSessions(h *Handler) *sessions {
+	return &sessions{opts: &h.opts, start: h.start, over: h.ctx.Done(), open: map[[sha256.Size]byte]*login{}}
+}
+
+// Sizes of what others must not guess.
+const (
+	placeBytes  = 16
+	cookieBytes = 32
+)
+
+// secretAlphabet has the characters of a secret.
+const secretAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+// newSecret returns random bytes as text.
+func newSecret(n int) string {
+	secret := make([]byte, n)
+	_, _ = rand.Read(secret) // never fails
+	return base64.RawURLEncoding.EncodeToString(secret)
 }
 
 var (
 	errNoSession   = &httplimit.Problem{Status: http.StatusUnauthorized, Detail: "there is no session; open one with a token"}
 	errToken       = &httplimit.Problem{Status: http.StatusUnauthorized, Detail: "the token is not valid, or was used already; a token of zae-limiter dashboard works once"}
+	errLink        = &httplimit.Problem{Status: http.StatusUnauthorized, Detail: "this page takes no token from a link; enter the token"}
 	errRole        = &httplimit.Problem{Status: http.StatusForbidden, Detail: "the token needs the role read or admin"}
 	errFull        = &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "too many sessions are open; retry later", RetryAfter: time.Minute}
 	errNeedsWrite  = &httplimit.Problem{Status: http.StatusForbidden, Detail: "this dashboard shows limits and changes none; start it with permission to write"}
@@ -50,30 +72,74 @@ var (
 	errTooManyOpen = &httplimit.Problem{Status: http.StatusServiceUnavailable, Detail: "too many viewers are connected; retry later", RetryAfter: 10 * time.Second}
 )
 
-// create opens a session for a token and returns the value of its cookie.
-func (s *sessions) create(token string) (string, error) {
-	l, err := s.authenticate(token)
-	if err != nil {
-		return "", err
-	}
-	if l.Role != RoleRead && l.Role != RoleAdmin {
-		return "", errRole
+// create opens a session for a token and returns the value of its cookie. Only the
+// token of a local session may come from a link: by another one, a page of
+// somebody else could bring a viewer into a session that is not theirs.
+func (s *sessions) create(token string, link bool) (l *login, cookie string, err error) {
+	l, err = s.authenticate(token)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case link && !l.local:
+		return nil, "", errLink
+	case l.Role != RoleRead && l.Role != RoleAdmin:
+		return nil, "", errRole
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l.local && s.spent {
-		return "", errToken
+		return nil, "", errToken
 	}
 	if !s.makeRoom(l.Name) {
-		return "", errFull
+		return nil, "", errFull
 	}
 	s.spent = s.spent || l.local
-	secret := make([]byte, 32)
-	_, _ = rand.Read(secret) // never fails
-	cookie := base64.RawURLEncoding.EncodeToString(secret)
-	l.ended, l.used = make(chan struct{}), time.Now()
+	cookie = newSecret(cookieBytes)
+	l.place, l.ended, l.used = newSecret(placeBytes), make(chan struct{}), time.Now()
 	s.open[sha256.Sum256([]byte(cookie))] = l
-	return cookie, nil
+	if !l.local && !s.checking {
+		s.checking = s.start(s.check)
+	}
+	return l, cookie, nil
+}
+
+// check ends sessions whose token is not valid any more, also if no viewer uses
+// them, so that no session comes back with its token. It returns when there is no
+// session.
+func (s *sessions) check() {
+	tick := time.NewTicker(sessionCheck)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.over:
+			return
+		case <-tick.C:
+		}
+		for key, l := range s.all() {
+			if !s.holds(l) {
+				s.removeKey(key, l)
+			}
+		}
+		if s.checked() {
+			return
+		}
+	}
+}
+
+// all returns the open sessions.
+func (s *sessions) all() map[[sha256.Size]byte]*login {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.open)
+}
+
+// checked reports whether no session is left to check, and then marks the check as
+// ended.
+func (s *sessions) checked() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.checking = len(s.open) > 0
+	return !s.checking
 }
 
 // authenticate returns the session of a token. It does not spend a local token.
@@ -123,30 +189,35 @@ func (s *sessions) end(key [sha256.Size]byte, l *login) {
 	close(l.ended)
 }
 
-// find returns the session of a request. A request without one may have the
-// session of the token "".
+// find returns the session of a request, whose cookie counts at the path of the
+// session alone. A request at the mount point may have the session of the token
+// "".
 func (s *sessions) find(r *http.Request) (*login, error) {
-	for _, cookie := range r.CookiesNamed(cookieName(r)) {
-		if l := s.lookup(cookie.Value); l != nil {
-			return l, nil
+	place := placeOf(r)
+	if place == "" {
+		if s.opts.Authenticate != nil {
+			if found, ok := s.opts.Authenticate(""); ok {
+				return &login{Session: found}, nil
+			}
 		}
+		return nil, errNoSession
 	}
-	if s.opts.Authenticate != nil {
-		if found, ok := s.opts.Authenticate(""); ok {
-			return &login{Session: found}, nil
+	for _, cookie := range r.CookiesNamed(cookieName(r)) {
+		if l := s.lookup(cookie.Value, place); l != nil {
+			return l, nil
 		}
 	}
 	return nil, errNoSession
 }
 
-// lookup returns the session of a cookie, and ends it if it is idle too long or
-// its token is not valid any more.
-func (s *sessions) lookup(cookie string) *login {
+// lookup returns the session of a cookie at a place, and ends it if it is idle too
+// long or its token is not valid any more.
+func (s *sessions) lookup(cookie, place string) *login {
 	key := sha256.Sum256([]byte(cookie))
 	s.mu.Lock()
 	l := s.open[key]
 	s.mu.Unlock()
-	if l == nil {
+	if l == nil || subtle.ConstantTimeCompare([]byte(l.place), []byte(place)) != 1 {
 		return nil
 	}
 	valid := s.holds(l)
@@ -191,12 +262,22 @@ func (s *sessions) alive(l *login) bool {
 	return true
 }
 
-// remove ends the session of a cookie.
-func (s *sessions) remove(cookie string) {
+// remove ends the session of a cookie at a place.
+func (s *sessions) remove(cookie, place string) {
 	key := sha256.Sum256([]byte(cookie))
 	s.mu.Lock()
+	l := s.open[key]
+	s.mu.Unlock()
+	if l != nil && l.place == place {
+		s.removeKey(key, l)
+	}
+}
+
+// removeKey ends a session, unless it has ended.
+func (s *sessions) removeKey(key [sha256.Size]byte, l *login) {
+	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l := s.open[key]; l != nil {
+	if s.open[key] == l {
 		s.end(key, l)
 	}
 }

@@ -121,6 +121,29 @@ func (s *space) refresh() {
 	s.checked = time.Now()
 }
 
+// explain returns the error of a call that found nothing: errNamespace if the
+// namespace is gone, else the error itself.
+func (s *space) explain(ctx context.Context, err error) error {
+	if _, gone := s.reads.Config(ctx, limiter.Scope{}); errors.Is(gone, limiter.ErrNotFound) {
+		s.h.drop(s)
+		return errNamespace
+	}
+	return err
+}
+
+// exists returns errNamespace if the namespace is gone. It asks only a store that
+// does not bill reads; on others the namespace is found to be gone later.
+func (s *space) exists(ctx context.Context) error {
+	if s.billed() {
+		return nil
+	}
+	if _, err := s.config(ctx, limiter.Scope{}); errors.Is(err, limiter.ErrNotFound) {
+		s.h.drop(s)
+		return errNamespace
+	}
+	return nil
+}
+
 // drop ends a namespace that is gone, and the streams of its viewers.
 func (h *Handler) drop(s *space) {
 	if s == nil {

@@ -9,12 +9,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/listen"
 )
 
-// Times of a stream.
-const (
-	heartbeat    = 15 * time.Second // between comments that keep proxies from closing it
-	sessionCheck = time.Second
-	writeTimeout = 10 * time.Second // of an event
-)
+// streamTimes are the times of a stream.
+type streamTimes struct {
+	heartbeat time.Duration // between comments that keep proxies from closing it
+	write     time.Duration // for an event
+}
+
+var usualTimes = streamTimes{heartbeat: 15 * time.Second, write: 10 * time.Second}
+
+// sessionCheck is how often a session is checked while it is used, and the token of
+// one that is not.
+const sessionCheck = time.Second
 
 // stream sends events until the viewer, the session, the namespace or the handler
 // is gone.
@@ -30,14 +35,15 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) error {
 	if _, err := parseQuery(r, nil); err != nil {
 		return err
 	}
-	select {
-	case h.streams <- struct{}{}:
-		defer func() { <-h.streams }()
-	default:
-		return errTooManyOpen
+	if err := h.streams.enter(by); err != nil {
+		return err
 	}
+	defer h.streams.leave(by)
 	s, err := h.space(r.Context(), by.Namespace)
 	if err != nil {
+		return err
+	}
+	if err := s.exists(r.Context()); err != nil {
 		return err
 	}
 	v, err := s.hub.join(by)
@@ -45,7 +51,7 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer s.hub.leave(v)
-	out := &eventWriter{w: w, control: http.NewResponseController(w)}
+	out := &eventWriter{w: w, control: http.NewResponseController(w), timeout: h.times.write}
 	if out.begin(v.id) == nil {
 		h.pump(r, s, v, out)
 	}
@@ -54,7 +60,7 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) error {
 
 // pump sends the events of a viewer.
 func (h *Handler) pump(r *http.Request, s *space, v *viewer, out *eventWriter) {
-	beat := time.NewTicker(heartbeat)
+	beat := time.NewTicker(h.times.heartbeat)
 	defer beat.Stop()
 	check := time.NewTicker(sessionCheck)
 	defer check.Stop()
@@ -87,6 +93,7 @@ func (h *Handler) pump(r *http.Request, s *space, v *viewer, out *eventWriter) {
 type eventWriter struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
+	timeout time.Duration
 }
 
 // begin sends the header and the first event. The server's timeouts are for
@@ -102,13 +109,19 @@ func (o *eventWriter) begin(id string) error {
 	}{id}))
 }
 
-// write sends an event, and fails if the viewer does not take it in time.
+// write sends an event, and fails if the viewer does not take it in time. Until the
+// next event there is no deadline: over HTTP/2, one that passes ends the stream even
+// if nothing is to be written.
 func (o *eventWriter) write(event []byte) error {
-	_ = o.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_ = o.control.SetWriteDeadline(time.Now().Add(o.timeout))
 	if _, err := o.w.Write(event); err != nil {
 		return err
 	}
-	return o.control.Flush()
+	if err := o.control.Flush(); err != nil {
+		return err
+	}
+	_ = o.control.SetWriteDeadline(time.Time{})
+	return nil
 }
 
 // Bounds of what a viewer watches.

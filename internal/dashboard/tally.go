@@ -13,6 +13,7 @@ import (
 // tally counts buckets and keeps the tightest of them.
 type tally struct {
 	scanned  int
+	damaged  int // left out
 	top      bucketHeap
 	most     int
 	sums     map[string]sum // by limit; nil for all buckets
@@ -78,7 +79,7 @@ func (c *call) tightest(limit int, search string) (Overview, error) {
 	}
 	prefix := c.param("prefix")
 	rows = slices.DeleteFunc(rows, func(r Row) bool { return !strings.HasPrefix(r.Entity, prefix) || !r.matches(search) })
-	return Overview{Rows: rows[:min(limit, len(rows))], Scanned: t.scanned, Done: done}, nil
+	return Overview{Rows: rows[:min(limit, len(rows))], Scanned: t.scanned, Done: done, Damaged: t.damaged}, nil
 }
 
 // tightRows returns the tightest buckets of a tally. It reads them again where

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/answer"
@@ -15,7 +16,7 @@ const maxManifest = 1 << 20
 const maxWhatIfRows = 1000
 
 type whatIfRequest struct {
-	Manifest string         `json:"manifest"`
+	Manifest *string        `json:"manifest"`
 	Entity   string         `json:"entity"`
 	Resource string         `json:"resource"`
 	Limits   []answer.Limit `json:"limits"`
@@ -34,8 +35,8 @@ func whatIf(c *call) (any, error) {
 	if err := c.decode(&body); err != nil {
 		return nil, err
 	}
-	if body.Manifest != "" && (body.Entity != "" || body.Resource != "" || body.Limits != nil) {
-		return nil, badInput("body: give either a manifest, or an entity, a resource and limits")
+	if err := body.check(); err != nil {
+		return nil, err
 	}
 	if err := c.h.replays.enter(c.ctx); err != nil {
 		return nil, err
@@ -55,19 +56,35 @@ func whatIf(c *call) (any, error) {
 	return answer, nil
 }
 
+// check rejects a request that proposes nothing, or two things. Limits may be empty
+// at a level of an entity or a resource, which then would have none.
+func (w *whatIfRequest) check() error {
+	scoped := w.Entity != "" || w.Resource != ""
+	switch {
+	case w.Manifest != nil && (scoped || w.Limits != nil):
+		return badInput("body: give either a manifest, or an entity, a resource and limits")
+	case w.Manifest != nil && strings.TrimSpace(*w.Manifest) == "":
+		return badInput("body: field manifest: is empty; give the limits to try")
+	case w.Manifest == nil && (w.Limits == nil || len(w.Limits) == 0 && !scoped):
+		return badInput("body: give a manifest, or limits with the entity and the resource that they are for")
+	case w.Days < 0:
+		return badInput("body: field days: must be 1 or more")
+	case len(w.Limits) > maxLimits:
+		return badInput("body: field limits: must have at most %d limits", maxLimits)
+	}
+	return nil
+}
+
 func (c *call) replay(body whatIfRequest) (*manifest.WhatIfReport, error) {
 	opts := &manifest.WhatIfOptions{Now: c.h.opts.Now, Days: body.Days}
-	if body.Days < 0 {
-		return nil, badInput("body: field days: must be 1 or more")
-	}
-	if body.Manifest == "" {
+	if body.Manifest == nil {
 		limits, err := limitsOf(body.Limits)
 		if err != nil {
 			return nil, err
 		}
 		return manifest.WhatIfLimits(c.ctx, c.reads, limiter.Config{Scope: limiter.Scope{Entity: body.Entity, Resource: body.Resource}, Limits: limits}, opts)
 	}
-	m, err := manifest.Parse([]byte(body.Manifest))
+	m, err := manifest.Parse([]byte(*body.Manifest))
 	if err != nil {
 		return nil, err
 	}

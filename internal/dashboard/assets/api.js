@@ -37,7 +37,7 @@ async function send(path, options) {
 		throw new Problem(0, T.unreachable, T.unreachableDetail);
 	}
 	if (response.ok) return response.status === 204 ? null : response.json();
-	if (response.status === 401 && path !== 'api/session') whenSignedOut();
+	if (response.status === 401 && path !== 'api/session') (inSession ? endSession : whenSignedOut)();
 	throw await problemOf(response);
 }
 
@@ -52,10 +52,53 @@ export function post(path, body, signal) {
 	return send(path, { method: 'POST', headers, body: JSON.stringify(body), signal });
 }
 
-export function signIn(token) {
-	return post('api/session', { token });
+// Each session has an address of its own below the root, which other pages cannot know. The
+// root keeps the last one for new tabs.
+const [, root, own] = /^(.*?\/)(s\/[\w-]+\/)?$/.exec(location.pathname);
+const place = `session of ${root}`;
+
+// inSession reports whether the page is at the address of a session.
+export const inSession = Boolean(own);
+
+function kept(change) {
+	try {
+		return change(localStorage);
+	} catch {
+		return null; // the browser keeps nothing for this page
+	}
 }
 
-export function signOut() {
-	return send('api/session', { method: 'DELETE', headers: { 'Content-Type': 'application/json' } });
+// openSession leaves for the address of a session, or for the root without one.
+export function openSession(path, hash = location.hash) {
+	location.replace(root + (path ?? '') + hash);
+}
+
+// signIn exchanges a token, which may come from a link, for the path of a session.
+export async function signIn(token, link) {
+	const { path } = await post('api/session', { token, link });
+	kept((store) => store.setItem(place, path));
+	return path;
+}
+
+// knownSession returns the path of a session that is still open, or null.
+export async function knownSession() {
+	const path = inSession ? null : kept((store) => store.getItem(place));
+	const answer = path && await fetch(`${path}api/info`).catch(() => null);
+	if (answer?.status === 401) forget(path);
+	return answer?.ok ? path : null;
+}
+
+function forget(path) {
+	kept((store) => store.getItem(place) === path && store.removeItem(place));
+}
+
+// endSession forgets the session, and everything that the page knows from it.
+export function endSession(hash) {
+	forget(own);
+	openSession(null, hash);
+}
+
+export async function signOut() {
+	await send('api/session', { method: 'DELETE' }).catch(() => {});
+	endSession('');
 }

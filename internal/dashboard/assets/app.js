@@ -1,7 +1,7 @@
 // The frame of the page: session, views, connection and footer.
 
 import { T } from './texts.js';
-import { get, onSignedOut, signIn, signOut } from './api.js';
+import { get, inSession, knownSession, onSignedOut, openSession, signIn, signOut } from './api.js';
 import { button, field, h, problemBox, setText, sign } from './dom.js';
 import { clock, duration, exact } from './format.js';
 import * as live from './live.js';
@@ -29,10 +29,12 @@ let leave = null;
 let visit = 0;
 let position = null;
 
-// takeToken removes the token from the address and returns it.
+// takeToken removes the token from the address and returns it. The page of a session leaves it
+// to the root.
 function takeToken() {
 	const found = /^#token=(.+)$/.exec(location.hash);
 	if (!found) return '';
+	if (inSession) openSession();
 	history.replaceState(null, '', location.pathname + location.search);
 	try {
 		return decodeURIComponent(found[1]);
@@ -58,7 +60,7 @@ function render(moved) {
 	leave?.abort();
 	leave = new AbortController();
 	const { path, params } = parse();
-	const found = views[path];
+	const found = Object.hasOwn(views, path) && views[path];
 	const known = positions.get(history.state?.visit);
 	if (history.state?.visit == null) {
 		visit += 1;
@@ -107,8 +109,8 @@ function tokenForm(problem) {
 		event.preventDefault();
 		submit.disabled = true;
 		try {
-			await signIn(token.value.trim());
-			await open();
+			openSession(await signIn(token.value.trim()));
+			return;
 		} catch (err) {
 			box.replaceChildren(problemBox(err));
 			token.value = '';
@@ -133,7 +135,7 @@ function drawFooter() {
 			pair(T.lastUpdate, footer.update),
 			pair(T.principal, h('bdi', { dir: 'auto' }, info.principal || '–'), ` (${canChange() ? T.mayChange : T.mayRead})`),
 			pair(T.version, info.version)),
-		info.kind === 'demo' || info.principal === 'anonymous' ? '' : button(T.signOut, () => signOut().then(() => tokenForm(), () => tokenForm()), { class: 'quiet' }));
+		info.kind === 'demo' || info.principal === 'anonymous' ? '' : button(T.signOut, signOut, { class: 'quiet' }));
 	setText(footer.update, footer.update.textContent || '–');
 	drawRate({ read_rate: info.read_rate });
 }
@@ -201,14 +203,17 @@ async function begin() {
 	await enter(takeToken());
 }
 
-// enter signs in with a token, if there is one, and opens the page.
+// enter signs in with the token of a link, if there is one, or goes on with the last session.
 async function enter(token) {
 	let refused = null;
 	try {
-		if (token) await signIn(token).catch((err) => { refused = err; });
-		await open(); // a session may exist already
+		const path = (token && await signIn(token, true).catch((err) => { refused = err; })) || await knownSession();
+		if (path) openSession(path);
+		else await open();
 	} catch (err) {
-		if (err.status === 401 || err.status === 403) tokenForm(refused);
+		if (err.status === 401 && inSession) return; // on the way to the root
+		if (err.status === 401) tokenForm(refused);
+		else if (err.status === 403) tokenForm(refused ?? err);
 		else main.replaceChildren(h('h1', { tabindex: -1 }, T.product), problemBox(err, () => enter('')));
 	}
 }

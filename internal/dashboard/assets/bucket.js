@@ -84,7 +84,7 @@ class Line {
 	// tick counts the time to full down; amounts wait for the server.
 	tick() {
 		const left = this.limit.full_after_seconds - (performance.now() - this.received) / 1000;
-		setText(this.full, left > 0 ? T.fullIn(duration(left)) : T.full);
+		setText(this.full, left > 0 ? duration(left) : T.full);
 	}
 }
 
@@ -133,7 +133,7 @@ export function head(cell, first) {
 		column('title', first),
 		column('limits', h('div.limit',
 			h('span', T.limit), h('span', T.usedShare), h('span.amount', T.availableOfCapacity),
-			h('span.use', T.usedColumn), h('span.refill', T.refill), h('span.full', T.timeToFull))),
+			h('span.use'), h('span.refill', T.refill), h('span.full', T.timeToFull))),
 		column('source', T.source),
 		column('activity', T.activity));
 }

@@ -68,8 +68,15 @@ export function textInput(attributes) {
 	return h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false', maxlength: 256, dir: 'auto', ...attributes });
 }
 
-export function numberInput(name, value, min) {
-	return h('input', { type: 'number', name, value: value ?? '', min, step: 1, required: true, inputmode: 'numeric' });
+// numberInput returns a field for a whole number that a script can hold exactly.
+export function numberInput(name, value, min, max = Number.MAX_SAFE_INTEGER) {
+	const check = () => {
+		const n = /^\d+$/.test(input.value) ? Number(input.value) : -1;
+		input.setCustomValidity(n >= min && n <= max ? '' : T.wholeNumber(min, max.toLocaleString('en')));
+	};
+	const input = h('input', { type: 'number', name, value: value ?? '', min, max, step: 1, required: true, inputmode: 'numeric', oninput: check });
+	check();
+	return input;
 }
 
 // latest returns a function that makes a signal and aborts the one before.

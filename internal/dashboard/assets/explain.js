@@ -30,16 +30,17 @@ export function show({ main, params, signal, heading }) {
 		submit.disabled = false;
 		result.replaceChildren(...(answer ? verdict(answer, inner, ask) : []));
 	};
+	const form = h('form.card.form', { onsubmit: (e) => { e.preventDefault(); ask(); } }, scope.element, lines.element, h('div.submit', submit));
 	main.append(heading(T.explain), h('p.lead', T.explainLead),
-		h('form.card.form', { onsubmit: (e) => { e.preventDefault(); ask(); } }, scope.element, lines.element, h('div.submit', submit)), box, result);
-	if (given.length && scope.value().entity && scope.value().resource) ask();
+		form, box, result);
+	if (given.length && form.checkValidity()) ask();
 }
 
 function parseAmounts(text) {
 	return (text ?? '').split(',').map((part) => {
 		const at = part.lastIndexOf(':');
-		return [part.slice(0, at), Number(part.slice(at + 1))];
-	}).filter(([name, n]) => name && Number.isFinite(n));
+		return [part.slice(0, at), part.slice(at + 1)];
+	}).filter(([name]) => name);
 }
 
 function verdict(answer, signal, ask) {

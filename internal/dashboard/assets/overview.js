@@ -14,7 +14,7 @@ import { Windowed } from './windowed.js';
 const pageSize = 100;
 
 // kept survives a visit to another view, so that going back is instant.
-const kept = { tree: new Tree(), collapsed: new Set(), next: '', loaded: false, order: 'name', search: '', tightest: [], scanned: 0, done: false, active: '' };
+const kept = { tree: new Tree(), collapsed: new Set(), next: '', loaded: false, order: 'name', search: '', tightest: [], scanned: 0, damaged: 0, done: false, active: '' };
 
 export function show({ main, params, signal, heading }) {
 	return new Overview(main, params, signal, heading);
@@ -106,6 +106,7 @@ class Overview {
 		const limit = fresh || state.info.read_budget ? pageSize : 1000;
 		let found = 0;
 		let scanned = fresh ? 0 : kept.scanned;
+		let damaged = fresh ? 0 : kept.damaged;
 		const tree = fresh ? new Tree() : kept.tree;
 		if (!quiet) this.note(T.loading);
 		try {
@@ -114,9 +115,10 @@ class Overview {
 				tree.merge(page.rows, page.ancestors);
 				found += page.rows.length;
 				scanned += page.scanned;
+				damaged += page.damaged;
 				after = page.next;
 				if (quiet && after) break;
-				Object.assign(kept, { tree, next: after, loaded: true, scanned });
+				Object.assign(kept, { tree, next: after, loaded: true, scanned, damaged });
 				this.trouble.replaceChildren();
 				this.draw();
 				if (after && found < pageSize / 2) this.note(T.searching(exact(scanned)));
@@ -131,7 +133,7 @@ class Overview {
 	async loadTightest(signal) {
 		try {
 			const page = await get('api/overview', { order: 'tightest', limit: pageSize, search: kept.search }, signal);
-			Object.assign(kept, { tightest: page.rows, tightestScanned: page.scanned, done: page.done });
+			Object.assign(kept, { tightest: page.rows, tightestScanned: page.scanned, tightestDamaged: page.damaged, done: page.done });
 			this.trouble.replaceChildren();
 			this.draw();
 			setTimeout(() => signal.aborted || this.loadTightest(signal), page.done ? 5000 : 1000);
@@ -168,7 +170,7 @@ class Overview {
 
 	summarize() {
 		if (kept.order === 'tightest') {
-			this.note(T.tightest(kept.tightest.length, exact(kept.tightestScanned ?? 0), kept.done));
+			this.note(T.tightest(kept.tightest.length, exact(kept.tightestScanned ?? 0), kept.done) + T.damaged(kept.tightestDamaged));
 			return;
 		}
 		if (!kept.loaded) return;
@@ -178,7 +180,7 @@ class Overview {
 			const shade = limit && level(limit);
 			if (shade in counts) counts[shade] += 1;
 		}
-		this.note(T.overviewSummary(exact(kept.tree.rows.size), Boolean(kept.next), exact(counts.red), exact(counts.debt)));
+		this.note(T.overviewSummary(exact(kept.tree.rows.size), Boolean(kept.next), exact(counts.red), exact(counts.debt)) + T.damaged(kept.damaged));
 	}
 
 	create(item, i) {

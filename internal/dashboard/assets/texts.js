@@ -16,6 +16,7 @@ export const T = {
 	toOverview: 'Go to the overview',
 	none: 'none',
 	optional: 'Optional.',
+	wholeNumber: (min, max) => `Enter a whole number from ${min} to ${max}.`,
 
 	// Connection.
 	states: { connecting: 'Connecting…', live: 'Live', disconnected: 'Disconnected' },
@@ -53,12 +54,10 @@ export const T = {
 	limits: 'Limits',
 	used: 'used',
 	usedShare: 'Used',
-	usedColumn: '',
 	availableOfCapacity: 'Available',
 	refill: 'Refill',
 	timeToFull: 'Full in',
 	full: 'full',
-	fullIn: (time) => time,
 	source: 'Limits from',
 	activity: 'Last activity',
 	columns: { both: 'Entity and resource', entity: 'Entity', resource: 'Resource' },
@@ -74,6 +73,7 @@ export const T = {
 	search: 'Search by ID or name',
 	order: 'Order',
 	orders: { name: 'By name', tightest: 'Tightest first' },
+	damaged: (n) => (n ? ` · ${many(n, 'bucket is', 'buckets are')} damaged and left out` : ''),
 	showMore: 'Show more',
 	showAll: (n) => `Show all ${n}`,
 	expandAll: 'Expand all',

@@ -27,8 +27,7 @@ export function show({ main, params, signal, heading }) {
 		scope: [scope.element, lines.element],
 		manifest: [field(T.chooseFile, file), field(T.manifest, text)],
 	};
-	const days = numberInput('days', 7, 1);
-	days.max = 366;
+	const days = numberInput('days', 7, 1, 366);
 	const submit = h('button', { type: 'submit', class: 'primary' }, T.whatIfButton);
 	let mode = 'scope';
 	const body = h('div.form', forms.scope);
