@@ -195,7 +195,7 @@ func TestWhatIf(t *testing.T) {
 	if again := r.want(200, "/api/what-if", body)["rows"].([]any); len(again) != 1 {
 		t.Errorf("manifest: %v", again)
 	}
-	if detail := fmt.Sprint(r.want(400, "/api/what-if", `{"limits":[],"days":9999}`)["detail"]); !strings.Contains(detail, "days") {
+	if detail := fmt.Sprint(r.want(400, "/api/what-if", `{"resource":"gpt-4","limits":[],"days":9999}`)["detail"]); !strings.Contains(detail, "days") {
 		t.Errorf("days: %s", detail)
 	}
 }

@@ -67,7 +67,7 @@ func (r *rig) ok(err error) {
 func (r *rig) login(token string) *http.Cookie {
 	r.t.Helper()
 	w := r.send(request{method: http.MethodPost, path: "/api/session", body: `{"token":"` + token + `"}`})
-	if w.Code != http.StatusNoContent {
+	if w.Code != http.StatusOK {
 		r.t.Fatalf("session: %d %s", w.Code, w.Body)
 	}
 	return w.Result().Cookies()[0]
@@ -81,7 +81,8 @@ func (r *rig) use(entity, resource, limit string, n int64) {
 	r.ok(lease.Commit(context.Background()))
 }
 
-// request is a request of a test: a GET, or a POST of the page if it has a body.
+// request is a request of a test: a GET, or a POST of the page if it has a body. Its
+// path is below the path of the cookie.
 type request struct {
 	method, path, body string
 	cookie             *http.Cookie
@@ -94,6 +95,9 @@ func (q request) http() *http.Request {
 		if q.body != "" {
 			q.method = http.MethodPost
 		}
+	}
+	if q.cookie != nil {
+		q.path = strings.TrimSuffix(q.cookie.Path, "/") + q.path
 	}
 	r := httptest.NewRequestWithContext(context.Background(), q.method, "http://127.0.0.1:9236"+q.path, strings.NewReader(q.body))
 	r.RequestURI = q.path

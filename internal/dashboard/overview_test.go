@@ -120,3 +120,31 @@ func TestSearchFindsIDsAndNames(t *testing.T) {
 }
 
 // failing is a store whose reads of buckets fail.
+
+// wounded leaves a bucket of each page out.
+type wounded struct{ limiter.Repository }
+
+func (w wounded) BucketPage(ctx context.Context, now time.Time, q limiter.BucketQuery) (limiter.BucketPage, error) {
+	page, err := listPager{w.Repository}.BucketPage(ctx, now, q)
+	page.Damaged = []limiter.Scope{{Entity: "bad", Resource: "gpt-4"}}
+	return page, err
+}
+
+func (w wounded) BucketsAt(ctx context.Context, now time.Time, keys []limiter.Scope) ([]limiter.Bucket, error) {
+	return listPager{w.Repository}.BucketsAt(ctx, now, keys)
+}
+
+func TestDamagedBucketsHideNoOthers(t *testing.T) {
+	r := newRig(t, Options{})
+	r.opts.Open = func(context.Context, string) (limiter.Repository, error) { return wounded{r.repo}, nil }
+	r.use("a", "gpt-4", "rpm", 1)
+	for _, path := range []string{"/api/overview", "/api/overview?search=a", "/api/overview?order=tightest"} {
+		var o Overview
+		for !o.Done {
+			o = get[Overview](r, path)
+		}
+		if len(o.Rows) != 1 || o.Damaged != 1 {
+			t.Errorf("%s: %+v", path, o)
+		}
+	}
+}

@@ -44,7 +44,7 @@ func TestBadInputGetsASentence(t *testing.T) {
 		{"/api/explain", `{} {}`, "nothing after it"},
 		{"/api/explain", `{"entity":1}`, "field entity: must be a string, not a JSON number"},
 		{"/api/explain", `{"Entität":""}`, "is unknown"},
-		{"/api/explain", `{"entity":"a","resource":"gpt-4","consume":{"rpm":-1}}`, "must be 0 or more"},
+		{"/api/explain", `{"entity":"a","resource":"gpt-4","consume":{"rpm":-1}}`, "0 or more"},
 		{"/api/explain", `{"entity":"a","resource":"gpt-4","consume":{"rpm":1.5}}`, "whole number"},
 		{"/api/explain", `{"entity":"a","resource":"nothing","consume":{"rpm":1}}`, "no level stores limits"},
 		{"/api/explain", `{"entity":"a","resource":"gpt-4","consume":{"nope":1}}`, "nope"},
@@ -53,7 +53,18 @@ func TestBadInputGetsASentence(t *testing.T) {
 		{"/api/what-if", `{"manifest":"a: ["}`, "manifest: "},
 		{"/api/what-if", `{"manifest":"{}","entity":"a"}`, "either a manifest"},
 		{"/api/what-if", `{"limits":[{"name":"rpm","capacity":0,"refill_amount":1,"refill_period_seconds":60}]}`, "capacity"},
-		{"/api/what-if", `{"limits":[],"days":-1}`, "days"},
+		{"/api/what-if", `{"entity":"a","limits":[],"days":-1}`, "days"},
+		{"/api/what-if", `{}`, "give a manifest, or limits"},
+		{"/api/what-if", `{"limits":[]}`, "give a manifest, or limits"},
+		{"/api/what-if", `{"entity":"a"}`, "give a manifest, or limits"},
+		{"/api/what-if", `{"manifest":" \n"}`, "manifest: is empty"},
+		{"/api/explain", `{"entity":"a","resource":"gpt-4"}`, "at least one amount"},
+		{"/api/explain", `{"entity":"a","resource":"gpt-4","consume":null}`, "at least one amount"},
+		{"/api/explain", `{"entity":"a","resource":"gpt-4","consume":{}}`, "at least one amount"},
+		{"/api/explain", `{"entity":"a","resource":"gpt-4","consume":{"rpm":null}}`, "whole number"},
+		{"/api/explain", `{"entity":"a","entity":"b"}`, `field "entity": occurs twice`},
+		{"/api/explain", `{"entity":"a","consume":{"rpm":1,"rpm":2}}`, `field "rpm": occurs twice`},
+		{"/api/change", `{"action":"set_limits","limits":[{"name":"a"},{"name":"b","name":"c"}]}`, `field "name": occurs twice`},
 		{"/api/change", `{"action":"explode"}`, "set_limits, delete_limits or create_entity"},
 		{"/api/change", `{"action":"set_limits","entity":"a"}`, "must have 1 to 50 limits"},
 		{"/api/change", `{"action":"set_limits","entity":"#"}`, "must not contain"},
@@ -84,7 +95,7 @@ func (f failing) Buckets(context.Context, time.Time, limiter.Scope) iter.Seq2[li
 func TestErrorsOfTheStore(t *testing.T) {
 	for err, want := range map[error]int{
 		errors.New("10.0.0.1 refused"): 503, limiter.ErrClosed: 503, context.DeadlineExceeded: 503,
-		&limiter.CorruptError{Item: "x", Reason: "y"}: 500,
+		&limiter.CorruptError{Item: "/srv/10.0.0.1/limits.db: x", Reason: "y"}: 500,
 	} {
 		r := newRig(t, Options{})
 		var reported atomic.Bool

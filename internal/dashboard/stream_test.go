@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -142,7 +143,7 @@ func TestAViewerThatDoesNotReadIsDropped(t *testing.T) {
 		go good.drain()
 		begun := time.Now()
 		<-lazy.ended
-		if took := time.Since(begun); took > 2*writeTimeout {
+		if took := time.Since(begun); took > 2*usualTimes.write {
 			t.Errorf("the viewer was dropped after %v", took)
 		}
 		select {
@@ -162,7 +163,7 @@ func TestASlowViewerGetsTheLastState(t *testing.T) {
 		v := r.view(r.cookie)
 		v.watch("a")
 		v.rows()
-		time.Sleep(writeTimeout - time.Second) // while the bucket refills
+		time.Sleep(usualTimes.write - time.Second) // while the bucket refills
 		events := 0
 		for v.rows().Rows[0].Limits[0].Available < 1 {
 			if events++; events > 2 {
@@ -311,18 +312,22 @@ func TestStreamsBelongToTheirSession(t *testing.T) {
 
 func TestStreamsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, _ := newCountedRig(t, Options{})
+		r, _ := newCountedRig(t, Options{Authenticate: func(token string) (Session, bool) {
+			return Session{Name: token, Role: RoleRead}, token != ""
+		}})
 		var all []*viewing
-		for range maxStreams {
-			v := r.view(r.cookie)
+		for i := range maxStreams {
+			v := r.view(r.login(fmt.Sprint("token-", i/maxStreamsEach)))
 			go v.drain()
 			all = append(all, v)
 		}
-		r.want(503, "/api/stream", "")
+		r.wantOf(429, request{path: "/api/stream", cookie: r.login("token-0")})
+		r.wantOf(503, request{path: "/api/stream", cookie: r.login("another")})
+		r.wantOf(200, request{path: "/api/info", cookie: r.login("token-0")})
 		for _, v := range all {
 			v.leave()
 		}
-		v := r.view(r.cookie)
+		v := r.view(r.login("token-0"))
 		v.leave()
 		r.ok(r.Close())
 	})
@@ -363,7 +368,7 @@ func TestAStreamOutlivesTheTimeouts(t *testing.T) {
 	defer func() { _ = server.Shutdown(t.Context()) }()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+listener.Addr().String()+"/api/stream", nil)
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+listener.Addr().String()+r.cookie.Path+"api/stream", nil)
 	r.ok(err)
 	q.AddCookie(&http.Cookie{Name: "zael-" + listener.Addr().String()[len("127.0.0.1:"):], Value: r.cookie.Value})
 	answer, err := http.DefaultClient.Do(q)
@@ -382,4 +387,35 @@ func TestAStreamOutlivesTheTimeouts(t *testing.T) {
 	}
 	r.ok(r.Close())
 	v.drain()
+}
+
+// TestAQuietStreamOutlivesTheTimeouts runs HTTP/2, where a deadline of a write that
+// passes ends the stream even if nothing is written.
+func TestAQuietStreamOutlivesTheTimeouts(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Options{})
+	r.times = streamTimes{heartbeat: 700 * time.Millisecond, write: 400 * time.Millisecond}
+	server := httptest.NewUnstartedServer(r.Handler)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	defer r.Close()
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+r.cookie.Path+"api/stream", nil)
+	r.ok(err)
+	q.AddCookie(&http.Cookie{Name: cookieName(&http.Request{Host: q.URL.Host}), Value: r.cookie.Value})
+	answer, err := server.Client().Do(q)
+	r.ok(err)
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK || answer.ProtoMajor != 2 {
+		t.Fatalf("status %d, %s", answer.StatusCode, answer.Proto)
+	}
+	beats := 0
+	for lines := bufio.NewScanner(answer.Body); beats < 2 && lines.Scan(); {
+		if lines.Text() == ":" {
+			beats++
+		}
+	}
+	if beats < 2 {
+		t.Errorf("the stream ended after %d comments", beats)
+	}
 }

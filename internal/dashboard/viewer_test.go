@@ -25,9 +25,13 @@ type streamWriter struct {
 
 func (w *streamWriter) Header() http.Header { return w.header }
 func (w *streamWriter) WriteHeader(int)     {}
-func (w *streamWriter) Flush()              { w.late.Stop() }
+func (w *streamWriter) Flush()              {}
 
 func (w *streamWriter) SetWriteDeadline(at time.Time) error {
+	if at.IsZero() {
+		w.late.Stop()
+		return nil
+	}
 	w.late = time.AfterFunc(time.Until(at), func() { _ = w.CloseWithError(os.ErrDeadlineExceeded) })
 	return nil
 }

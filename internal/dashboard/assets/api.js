@@ -57,7 +57,6 @@ export function post(path, body, signal) {
 const [, root, own] = /^(.*?\/)(s\/[\w-]+\/)?$/.exec(location.pathname);
 const place = `session of ${root}`;
 
-// inSession reports whether the page is at the address of a session.
 export const inSession = Boolean(own);
 
 function kept(change) {

@@ -29,12 +29,9 @@ let leave = null;
 let visit = 0;
 let position = null;
 
-// takeToken removes the token from the address and returns it. The page of a session leaves it
-// to the root.
 function takeToken() {
 	const found = /^#token=(.+)$/.exec(location.hash);
 	if (!found) return '';
-	if (inSession) openSession();
 	history.replaceState(null, '', location.pathname + location.search);
 	try {
 		return decodeURIComponent(found[1]);

@@ -9,14 +9,12 @@ import { keyOf } from './state.js';
 
 const signs = { green: '●', yellow: '◆', red: '▲', debt: '▼' };
 
-// level returns the color of a limit by its use.
 export function level(limit) {
 	if (limit.debt > 0) return 'debt';
 	if (limit.used_percent < 50) return 'green';
 	return limit.used_percent < 80 ? 'yellow' : 'red';
 }
 
-// worst returns the limit of a row that is used most.
 export function worst(row) {
 	const weight = (l) => (l.debt > 0 ? 100 + l.debt / Math.max(1, l.capacity) : l.used_percent);
 	return row.limits.reduce((a, b) => (a && weight(a) >= weight(b) ? a : b), null);
@@ -30,7 +28,6 @@ export function badge(limit) {
 		sign(signs[shade]), text, h('span.hidden', ` ${T.levels[shade]}`));
 }
 
-// Meter shows a share of a capacity.
 export class Meter {
 	constructor() {
 		this.bar = h('span.bar-fill');
@@ -132,7 +129,7 @@ export function head(cell, first) {
 	return h('div.row.head', { role: 'row' },
 		column('title', first),
 		column('limits', h('div.limit',
-			h('span', T.limit), h('span', T.usedShare), h('span.amount', T.availableOfCapacity),
+			h('span', T.limit), h('span', T.usedShare), h('span.amount', T.available),
 			h('span.use'), h('span.refill', T.refill), h('span.full', T.timeToFull))),
 		column('source', T.source),
 		column('activity', T.activity));

@@ -92,7 +92,6 @@ function admitted(body) {
 	];
 }
 
-// streamed shows the text of a streamed answer while it arrives.
 async function streamed(response, put) {
 	const body = { model: '', usage: null, choices: [{ message: { content: '' } }] };
 	const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

@@ -50,7 +50,6 @@ export function card(title, ...content) {
 	return h('section.card', h('h2', title), ...content);
 }
 
-// empty returns a sentence in place of what is not there.
 export function empty(text) {
 	return h('p.empty', text);
 }
@@ -102,7 +101,6 @@ export function setAttribute(element, name, value) {
 
 const still = matchMedia('(prefers-reduced-motion: reduce)');
 
-// flash marks an element as changed for a moment.
 export function flash(element) {
 	if (still.matches) return;
 	const color = getComputedStyle(document.documentElement).getPropertyValue('--flash');
@@ -115,7 +113,6 @@ export function link(view, params, ...parts) {
 	return made;
 }
 
-// entityLink returns a link to an entity, by its name if it has one.
 export function entityLink(id, name, attributes = {}) {
 	return link('entity', { id }, attributes, bdi(name || id, '', id));
 }
@@ -143,7 +140,6 @@ export function field(label, control, hint) {
 	return h('div.field', h('label', { for: control.id }, label), control, note);
 }
 
-// table returns a table of rows, each a list of cells.
 export function table(caption, columns, rows) {
 	return h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': caption },
 		h('table',

@@ -15,7 +15,7 @@ export function show({ main, params, signal, heading }) {
 	lines.set(given.length ? given : [['rpm', 1]]);
 	lines.edited = given.length > 0;
 	const scope = scopeFields(params, signal, { required: true, edited: () => lines.edited, begin: (limits) => lines.set(limits.map((l) => [l.name, 1])) });
-	const submit = h('button', { type: 'submit', class: 'primary' }, T.explainButton);
+	const submit = h('button', { type: 'submit', class: 'primary' }, T.explain);
 	const box = h('div');
 	const result = h('div', { 'aria-live': 'polite' });
 	const next = latest(signal);
@@ -31,8 +31,7 @@ export function show({ main, params, signal, heading }) {
 		result.replaceChildren(...(answer ? verdict(answer, inner, ask) : []));
 	};
 	const form = h('form.card.form', { onsubmit: (e) => { e.preventDefault(); ask(); } }, scope.element, lines.element, h('div.submit', submit));
-	main.append(heading(T.explain), h('p.lead', T.explainLead),
-		form, box, result);
+	main.append(heading(T.explain), h('p.lead', T.explainLead), form, box, result);
 	if (given.length && form.checkValidity()) ask();
 }
 

@@ -82,7 +82,6 @@ export function clock(date) {
 	return `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`;
 }
 
-// dateTime returns a date and time in the zone of the reader.
 export function dateTime(text) {
 	const d = new Date(text);
 	if (Number.isNaN(d.getTime()) || d.getTime() <= 0) return '–';

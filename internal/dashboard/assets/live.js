@@ -50,7 +50,6 @@ export function start() {
 	source.onerror = () => lost();
 }
 
-// stop closes the stream until start.
 export function stop() {
 	stopped = true;
 	clearTimeout(retryTimer);

@@ -130,7 +130,6 @@ export class Windowed {
 		this.pad(first, last);
 	}
 
-	// reveal scrolls to an item and returns its part.
 	reveal(index) {
 		const item = this.items[index];
 		const { top } = this.body.getBoundingClientRect();
