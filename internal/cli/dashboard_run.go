@@ -96,5 +96,5 @@ func (o *dashboardOptions) serve(ctx context.Context, page *dashboard.Handler, l
 		DrainTimeout: dashboardDrain,
 		Quiesce:      func(context.Context) { _ = page.Close() }, // ends its streams
 		Close:        func(context.Context) error { return page.Close() },
-	}, listen.HTTP(listener, page, nil))
+	}, listen.HTTP(listener, page, &listen.Options{MaxRequests: -1, Vouching: true})) // the page bounds requests itself
 }

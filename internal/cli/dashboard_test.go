@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -20,6 +21,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/listen"
 )
 
 // shown is the program as a dashboard, with the session of a browser.
@@ -77,7 +80,8 @@ func (s *shown) interrupt() (code int, rest, said string) {
 type viewer struct {
 	t      *testing.T
 	client *http.Client
-	at     string // ends in a slash
+	at     string  // ends in a slash; below it is the session
+	place  *string // of the session, "" without one
 }
 
 func newViewer(t *testing.T, at string, transport http.RoundTripper) viewer {
@@ -86,12 +90,12 @@ func newViewer(t *testing.T, at string, transport http.RoundTripper) viewer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return viewer{t, &http.Client{Jar: jar, Transport: transport, Timeout: time.Minute}, at}
+	return viewer{t, &http.Client{Jar: jar, Transport: transport, Timeout: time.Minute}, at, new(string)}
 }
 
 // send sends a request as the page does.
 func (v viewer) send(ctx context.Context, method, path, body string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, v.at+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, v.at+*v.place+path, strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -127,10 +131,15 @@ func (v viewer) call(path, body string) (int, string) {
 	return res.StatusCode, string(answer)
 }
 
-// login opens a session.
+// login opens a session, at whose path the page goes on.
 func (v viewer) login(token string) int {
 	v.t.Helper()
-	status, _ := v.call("api/session", fmt.Sprintf(`{"token":%q}`, token))
+	status, answer := v.call("api/session", fmt.Sprintf(`{"token":%q}`, token))
+	var opened struct{ Path string }
+	if err := json.Unmarshal([]byte(answer), &opened); err != nil {
+		v.t.Fatal(err)
+	}
+	*v.place = opened.Path
 	return status
 }
 
@@ -158,7 +167,7 @@ func TestDashboardEndsWithItsStreams(t *testing.T) {
 	if status, answer := s.call("api/info", ""); status != http.StatusUnauthorized {
 		t.Errorf("without a session: %d %s", status, answer)
 	}
-	if status := s.login(s.token); status != http.StatusNoContent {
+	if status := s.login(s.token); status != http.StatusOK {
 		t.Fatalf("the token opens no session: status %d", status)
 	}
 	if status := newViewer(t, s.URL, nil).login(s.token); status != http.StatusUnauthorized {
@@ -198,6 +207,32 @@ func TestDashboardWrites(t *testing.T) {
 	}
 	if audit := zael(t, "audit", "list", "-e", "new", "-o", "json", "--store", store); !strings.Contains(audit, `"alice"`) {
 		t.Errorf("the audit trail: %s", audit)
+	}
+}
+
+// Logins that never arrive, more than a server answers at a time by default, leave
+// the page reachable.
+func TestDashboardOutlastsUnfinishedLogins(t *testing.T) {
+	s := startDashboard(t, nil, "--store", serveStore(t))
+	host := strings.Trim(strings.TrimPrefix(s.URL, "http:"), "/")
+	for range listen.DefaultMaxRequests + 50 {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		if _, err := fmt.Fprintf(conn, "POST /api/session HTTP/1.1\r\nHost: %s\r\nOrigin: http://%[1]s\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{", host); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if status, _ := s.call("", ""); status != http.StatusOK {
+		t.Errorf("the page: status %d", status)
+	}
+	if status := s.login(s.token); status != http.StatusOK {
+		t.Errorf("a login: status %d", status)
+	}
+	if code, _, said := s.interrupt(); code != exitDone {
+		t.Errorf("code %d: %s", code, said)
 	}
 }
 

@@ -110,7 +110,7 @@ func (o *webDemo) serve(ctx context.Context, c *console, listener net.Listener, 
 	return listen.Run(ctx, &listen.RunOptions{
 		DrainTimeout: webDemoDrain, Close: closeAll,
 		Quiesce: func(ctx context.Context) { _ = closeAll(ctx) }, // ends all streams
-	}, listen.HTTP(listener, handler, nil))
+	}, listen.HTTP(listener, handler, &listen.Options{MaxRequests: -1})) // bodies that do not come take no place, and connections are bounded
 }
 
 // webDemoDrain is the time for calls under way when the demo ends.

@@ -61,9 +61,9 @@ func TestServeDashboard(t *testing.T) {
 		sees                    bool // the bucket of key
 	}{
 		{"gateway", http.StatusForbidden, http.StatusUnauthorized, http.StatusUnauthorized, false},
-		{"reader", http.StatusNoContent, http.StatusOK, http.StatusForbidden, true},
-		{"boss", http.StatusNoContent, http.StatusOK, http.StatusOK, true},
-		{"tenant", http.StatusNoContent, http.StatusOK, http.StatusOK, false},
+		{"reader", http.StatusOK, http.StatusOK, http.StatusForbidden, true},
+		{"boss", http.StatusOK, http.StatusOK, http.StatusOK, true},
+		{"tenant", http.StatusOK, http.StatusOK, http.StatusOK, false},
 		{"nobody", http.StatusUnauthorized, http.StatusUnauthorized, http.StatusUnauthorized, false},
 	} {
 		page := s.page(transport)

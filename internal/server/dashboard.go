@@ -20,7 +20,7 @@ func withDashboard(api, page http.Handler) http.Handler {
 		case at == DashboardPath:
 			w.Header().Set("Location", DashboardPath[1:]+"/") // relative, whatever the host is
 			w.WriteHeader(http.StatusPermanentRedirect)
-		case at == DashboardPath+"/", strings.HasPrefix(at, DashboardPath+"/") && at == path.Clean(at):
+		case strings.HasPrefix(at, DashboardPath+"/") && strings.TrimSuffix(at, "/") == path.Clean(at):
 			page.ServeHTTP(w, r)
 		default:
 			api.ServeHTTP(w, r)

@@ -21,6 +21,9 @@ func TestDashboardIsMountedBesideTheAPI(t *testing.T) {
 	}{
 		{"/dashboard/", 200, "page /"},
 		{"/dashboard/app.js", 200, "page /app.js"},
+		{"/dashboard/s/abc/", 200, "page /s/abc/"},
+		{"/dashboard/s/abc//", 403, ""},
+		{"/dashboard//", 403, ""},
 		{"/dashboard/api/stream", 200, "page /api/stream"},
 		{"/dashboard/../v1/entities", 403, ""},
 		{"/dashboard//app.js", 403, ""},

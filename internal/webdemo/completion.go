@@ -4,10 +4,8 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/llm"
 )
 
@@ -17,7 +15,7 @@ type chatBody struct {
 	Model         string         `json:"model" doc:"gpt-4 or gpt-3.5-turbo"`
 	Messages      []message      `json:"messages" doc:"the conversation, at least one message"`
 	MaxTokens     int64          `json:"max_tokens,omitempty" doc:"most tokens of the answer; default 100, at most 4000"`
-	Temperature   float64        `json:"temperature,omitempty" doc:"ignored, since answers are simulated"`
+	Temperature   float64        `json:"temperature,omitempty" doc:"from 0 to 2; ignored, since answers are simulated"`
 	Stream        bool           `json:"stream,omitempty" doc:"whether the answer comes as server-sent events"`
 	StreamOptions *streamOptions `json:"stream_options,omitempty" doc:"how a stream reports its usage"`
 }
@@ -30,19 +28,6 @@ type streamOptions struct {
 type message struct {
 	Role    string `json:"role" doc:"system, user or assistant"`
 	Content string `json:"content" doc:"the text"`
-}
-
-// checkMessages rejects a request without messages. Their form is up to the
-// client, as it makes no difference to a simulation.
-func checkMessages(body []byte) error {
-	var request struct {
-		Messages []json.RawMessage `json:"messages"`
-	}
-	err := json.Unmarshal(body, &request)
-	if _, wrong := errors.AsType[*json.UnmarshalTypeError](err); wrong || err == nil && len(request.Messages) == 0 {
-		return &limiter.InvalidError{Field: "messages", Reason: `must be a list with at least one message, such as [{"role":"user","content":"Hello"}]`}
-	}
-	return err
 }
 
 // completion is the answer to a chat request.

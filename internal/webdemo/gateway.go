@@ -42,14 +42,11 @@ func parseChat(body []byte) (*llm.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkMessages(body); err != nil {
+	if err := checkChat(body); err != nil {
 		return nil, err
 	}
 	if !slices.Contains(models(), req.Model) {
 		return nil, &httplimit.Problem{Status: http.StatusNotFound, Detail: fmt.Sprintf("there is no model %.40q; the models are %s", req.Model, strings.Join(models(), " and "))}
-	}
-	if req.Choices > 1 {
-		return nil, &limiter.InvalidError{Field: "n", Value: fmt.Sprint(req.Choices), Reason: "must be 1; the demo gives one answer"}
 	}
 	if req.MaxOutput == 0 {
 		req.MaxOutput = defaultOutput

@@ -97,6 +97,10 @@ func startStream(w http.ResponseWriter) (send func(event []byte) error) {
 		if _, err := w.Write(event); err != nil {
 			return err
 		}
-		return control.Flush()
+		if err := control.Flush(); err != nil {
+			return err
+		}
+		_ = control.SetWriteDeadline(time.Time{}) // until the next event
+		return nil
 	}
 }
