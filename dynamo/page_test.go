@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/dynamo"
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
@@ -139,6 +142,44 @@ func TestBudgetsHoldUpNoCharge(t *testing.T) {
 	for range 3 {
 		if err := <-reads; !errors.Is(err, context.Canceled) {
 			t.Errorf("a read in debt: %v, want the end of its context", err)
+		}
+	}
+}
+
+// TestPagesLeaveDamagedBucketsOut checks that a damaged bucket, or damaged limits of
+// one, hide no other bucket.
+func TestPagesLeaveDamagedBucketsOut(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	for _, entity := range []string{"a", "b", "c", "d", "e"} {
+		s.SetLimits(limiter.Scope{Entity: entity, Resource: model}, perMinute60)
+		consume(t, s.Repo, 0, chargeOf(entity, 1), true)
+	}
+	bucket := s.Item("{ns}/ENTITY#b", "#BUCKET#"+model)
+	bucket["b_rpm_tk"] = &types.AttributeValueMemberS{Value: "many"}
+	_, err := s.Client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &s.TableName, Item: bucket})
+	must(t, err)
+	s.PutItem("{ns}/ENTITY#d", "#CONFIG#"+model, "l_rpm_cp S 60\nl_rpm_ra N 60\nl_rpm_rp N 60")
+	fresh := dynamotest.Connect(t, s.TableName, nil)
+	for _, size := range []int{1, 2, 10} {
+		var found, damaged []string
+		q := limiter.BucketQuery{Max: size}
+		for {
+			page, err := fresh.BucketPage(t.Context(), start, q)
+			must(t, err)
+			for _, b := range page.Buckets {
+				found = append(found, b.Account.Entity)
+			}
+			for _, k := range page.Damaged {
+				damaged = append(damaged, k.Entity+" "+k.Resource)
+			}
+			if q.After = page.Next; q.After == "" {
+				break
+			}
+		}
+		want := fmt.Sprint([]string{"a", "c", "e"}, []string{"b " + model, "d " + model})
+		if got := fmt.Sprint(found, damaged); got != want {
+			t.Errorf("pages of %d: %s, want %s", size, got, want)
 		}
 	}
 }

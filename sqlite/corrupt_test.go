@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 )
@@ -122,5 +123,50 @@ func TestOverwrittenFileIsCorrupt(t *testing.T) {
 	}
 	if err := openError(t, path, nil); !isType[*limiter.CorruptError](err) {
 		t.Error(err)
+	}
+}
+
+// TestPagesLeaveDamagedBucketsOut checks that a damaged bucket, or damaged limits of
+// one, hide no other bucket.
+func TestPagesLeaveDamagedBucketsOut(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	repo := open(t, path, nil)
+	lim := limiterOn(t, repo)
+	ctx := t.Context()
+	for _, entity := range []string{"a", "b", "c", "d", "e"} {
+		if err := lim.SetLimits(ctx, entity, "gpt-4", limiter.PerMinute("rpm", 10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, entity := range []string{"a", "b", "c", "d", "e"} {
+		if _, err := lim.Acquire(ctx, limiter.Request{Entity: entity, Resource: "gpt-4", Consume: limiter.Tokens("rpm", 1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script(ctx, t, path, `UPDATE buckets SET tokens = '[many]' WHERE entity = 'b'; UPDATE configs SET limits = '[' WHERE entity = 'd'; UPDATE namespaces SET facts = facts + 1`)
+	for _, size := range []int{1, 2, 10} {
+		var found, damaged []string
+		q := limiter.BucketQuery{Max: size}
+		for {
+			page, err := repo.BucketPage(ctx, time.Now(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, b := range page.Buckets {
+				found = append(found, b.Account.Entity)
+			}
+			for _, s := range page.Damaged {
+				damaged = append(damaged, s.Entity+" "+s.Resource)
+			}
+			if q.After = page.Next; q.After == "" {
+				break
+			}
+		}
+		if got := strings.Join(found, ",") + "; " + strings.Join(damaged, ","); got != "a,c,e; b gpt-4,d gpt-4" {
+			t.Errorf("pages of %d: %s", size, got)
+		}
+	}
+	if _, err := repo.BucketsAt(ctx, time.Now(), []limiter.Scope{{Entity: "b", Resource: "gpt-4"}}); !isType[*limiter.CorruptError](err) {
+		t.Errorf("by key: %v, want a CorruptError", err)
 	}
 }
