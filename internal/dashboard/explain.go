@@ -14,7 +14,8 @@ type explainRequest struct {
 	Consume  map[string]*int64 `json:"consume"`
 }
 
-// explain returns the decision about a request, and why, without charging it.
+// explain returns the decision about a request, and why, without charging it. The
+// request names at least one amount, which may be 0.
 func explain(c *call) (any, error) {
 	var body explainRequest
 	if err := c.decode(&body); err != nil {
