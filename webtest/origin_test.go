@@ -13,7 +13,10 @@ import (
 // foreign serves an empty page of another origin.
 func foreign(t *testing.T) *httptest.Server {
 	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if stolen := r.Header.Get("Cookie"); stolen != "" { // browsers send cookies to all ports of a host
+			t.Errorf("%s of another port gets the cookie %s", r.URL.Path, stolen)
+		}
 		writePage(w, "<p>evil</p>")
 	}))
 	t.Cleanup(s.Close)

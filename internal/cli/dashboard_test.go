@@ -220,7 +220,7 @@ func TestDashboardOutlastsUnfinishedLogins(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = conn.Close() }()
+		t.Cleanup(func() { _ = conn.Close() })
 		if _, err := fmt.Fprintf(conn, "POST /api/session HTTP/1.1\r\nHost: %s\r\nOrigin: http://%[1]s\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{", host); err != nil {
 			t.Fatal(err)
 		}

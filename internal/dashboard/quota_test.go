@@ -66,7 +66,7 @@ func TestUnfinishedLoginsLeaveRoomForThePage(t *testing.T) {
 	for range 20 {
 		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", at)
 		r.ok(err)
-		defer conn.Close()
+		t.Cleanup(func() { _ = conn.Close() })
 		_, _ = io.WriteString(conn, "POST /api/session HTTP/1.1\r\nHost: "+at+"\r\nOrigin: http://"+at+"\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{")
 	}
 	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+at+"/", nil)

@@ -73,8 +73,8 @@ var (
 )
 
 // create opens a session for a token and returns the value of its cookie. Only the
-// token of a local session may come from a link: by another one, a page of
-// somebody else could bring a viewer into a session that is not theirs.
+// token of a local session may come from a link: by another one, an attacker's page
+// could bring a viewer into a session that is not theirs.
 func (s *sessions) create(token string, link bool) (l *login, cookie string, err error) {
 	l, err = s.authenticate(token)
 	switch {

@@ -79,16 +79,17 @@ export async function signIn(token, link) {
 	return path;
 }
 
-// knownSession returns the path of a session that is still open, or null.
+// knownSession returns the path of the last session, or null if it is over.
 export async function knownSession() {
 	const path = inSession ? null : kept((store) => store.getItem(place));
 	const answer = path && await fetch(`${path}api/info`).catch(() => null);
-	if (answer?.status === 401) forget(path);
-	return answer?.ok ? path : null;
+	if (answer?.status === 401) return forget(path);
+	return answer && path;
 }
 
 function forget(path) {
 	kept((store) => store.getItem(place) === path && store.removeItem(place));
+	return null;
 }
 
 // endSession forgets the session, and everything that the page knows from it.
