@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -104,20 +105,21 @@ func TestALinkOpensALocalSessionOnly(t *testing.T) {
 
 func TestARevokedSessionDoesNotComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		valid := true
+		var valid atomic.Bool
+		valid.Store(true)
 		r := newRig(t, Options{Now: time.Now, Authenticate: func(token string) (Session, bool) {
-			return Session{Name: "ann", Role: RoleRead}, valid && token == "t"
+			return Session{Name: "ann", Role: RoleRead}, valid.Load() && token == "t"
 		}})
 		cookie := r.login("t")
 		time.Sleep(time.Minute)
 		r.wantOf(200, request{path: "/api/info", cookie: cookie})
-		valid = false
+		valid.Store(false)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		valid = true
+		valid.Store(true)
 		r.wantOf(401, request{path: "/api/info", cookie: cookie})
 		r.wantOf(200, request{path: "/api/info", cookie: r.login("t")}) // the check begins again
-		valid = false
+		valid.Store(false)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if n := len(r.sessions.open); n != 0 {
