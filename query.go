@@ -85,7 +85,8 @@ func (l *RateLimiter) Status(ctx context.Context, entity string) ([]Status, erro
 			all = append(all, newStatus(&Charge{}, b, i, true))
 		}
 	}
-	return all, l.fixSources(ctx, all)
+	l.fixSources(all)
+	return all, nil
 }
 
 // CapacityQuery selects one limit of a resource for [RateLimiter.Capacity].
@@ -138,7 +139,8 @@ func (l *RateLimiter) Capacity(ctx context.Context, q CapacityQuery) (ResourceCa
 			out.Available = bucket.Add(out.Available, s.Available)
 		}
 	}
-	return out, l.fixSources(ctx, out.Entities)
+	l.fixSources(out.Entities)
+	return out, nil
 }
 
 // selects reports whether q includes the entity.
@@ -153,30 +155,12 @@ func (l *RateLimiter) selects(ctx context.Context, q CapacityQuery, entity strin
 	return e.Parent == "", translateError(ctx, "capacity", entity, q.Resource, err)
 }
 
-// fixSources corrects the source of limits that no level stores. A bucket knows
-// only levels, so the store reports such limits as the system's. They are either
+// fixSources corrects the source of limits that no level holds: they are either
 // defaults of this limiter, or came with a request or from another program.
-func (l *RateLimiter) fixSources(ctx context.Context, all []Status) error {
-	system := Scope{}.Level()
-	uncertain := func(s Status) bool { return s.Source == system || s.Source == sourceDefault }
-	if !slices.ContainsFunc(all, uncertain) {
-		return nil
-	}
-	cfg, err := l.config(ctx, Scope{})
-	if err != nil {
-		return err
-	}
+func (l *RateLimiter) fixSources(all []Status) {
 	for i := range all {
-		stored := slices.ContainsFunc(cfg.Limits, func(limit Limit) bool { return limit.Name == all[i].Limit.Name })
-		switch {
-		case !uncertain(all[i]):
-		case stored:
-			all[i].Source = system
-		case slices.Contains(l.defaults, all[i].Limit):
-			all[i].Source = sourceDefault
-		default:
+		if all[i].Source == sourceDefault && !slices.Contains(l.defaults, all[i].Limit) {
 			all[i].Source = sourceOverride
 		}
 	}
-	return nil
 }

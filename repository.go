@@ -93,7 +93,7 @@ type Account struct {
 	Entity, Resource string  // the bucket
 	Limits           []Limit // the limits in force, by name
 	Source           Scope   // the level that stores Limits; undefined if Charge.Limits is set or Default is true
-	Default          bool    // Limits are the Defaults of the charge; undefined in Buckets
+	Default          bool    // no level holds limits: Limits are the Defaults of the charge, and in listed buckets those that the bucket was last charged with
 	Ref              any     // the store's private handle; comparable
 }
 

@@ -200,19 +200,19 @@ func (p *payer) currentBucket(now int64, all levels) (limiter.Bucket, bool) {
 		return limiter.Bucket{}, false
 	}
 	resource := p.resource()
-	limits, source := img.limits(), limiter.Scope{}
-	if p.cached.account != nil {
-		source = p.cached.account.Source
-	}
+	limits, source, held := img.limits(), limiter.Scope{}, false
 	for _, s := range limiter.Precedence(p.entity, resource) {
 		if found := all[p.repo.configFact(s)].config.Limits; len(found) > 0 {
-			limits, source = found, s
+			limits, source, held = found, s, true
 			break
 		}
 	}
 	p.setLimits(limits, resource, source)
 	p.decide(now)
 	seen := p.plan.view
+	if !held {
+		seen.Account = rules.WithoutLevel(seen.Account)
+	}
 	seen.Updated = rules.UpdatedAt(max(img.refill, p.cached.maxRefill))
 	return seen, true
 }

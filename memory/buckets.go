@@ -50,10 +50,14 @@ func (n *namespace) view(now, back int64, key limiter.Scope, e *entry) limiter.B
 	b := e.Clone()
 	b.PullBack(back)
 	updated := b.At
-	if in := n.resolve(key); in.limits != nil {
+	in := n.resolve(key)
+	if in.limits != nil {
 		_, _ = b.Repair(now, account(key, in, e), 0, rules.NoBook)
 	}
 	seen := rules.Begin(&b, now).View
+	if in.limits == nil {
+		seen.Account = rules.WithoutLevel(seen.Account)
+	}
 	seen.Updated = rules.UpdatedAt(updated)
 	return seen
 }

@@ -21,21 +21,12 @@ func (h *history) bucketsOf(now time.Time, of limiter.Scope) {
 func (h *history) balancesOf(buckets []limiter.Bucket) (all []balance) {
 	for _, b := range buckets {
 		listed := balanceOf(b, false)
-		listed.Default = false
-		if !h.stored(listed.Source) {
+		if listed.Default {
 			listed.Source = limiter.Scope{}
 		}
 		all = append(all, listed)
 	}
 	return all
-}
-
-// stored reports whether a level holds limits.
-func (h *history) stored(s limiter.Scope) bool {
-	defer func(fault Fault) { h.fault = fault }(h.fault)
-	h.fault = None
-	cfg, err := h.where.repos[0].Config(h.ctx, s)
-	return err == nil && len(cfg.Limits) > 0
 }
 
 func (h *history) readUsage() {

@@ -21,6 +21,7 @@ func defaultsChecks() []check {
 		{"a late take makes an expired bucket pay", defaultsTakenLate},
 		{"a peek uses defaults and writes nothing", defaultsPeek},
 		{"the list of defaults is neither kept nor changed", defaultsNotKept},
+		{"a listed bucket shows that no level holds limits", defaultsListed},
 	}
 }
 
@@ -162,4 +163,39 @@ func defaultsNotKept(f *fixture) {
 	mine[0], mine[1] = limiter.PerMinute("x", 1), limiter.PerMinute("y", 2)
 	f.equal("limits of the account", out.Self.Account.Limits, before)
 	f.listed(0, "key-1", 59_000, 100_000)
+}
+
+// defaultsListed checks Account.Default of listed buckets, however they were
+// charged last.
+func defaultsListed(f *fixture) {
+	own := limiter.Scope{Entity: "key-1"}
+	check := func(d time.Duration, isDefault bool) {
+		f.Helper()
+		listed := map[string]*limiter.Account{"Buckets": first(f, "Buckets", f.buckets(d, own)).Account}
+		if pager, ok := limiter.Optional[limiter.BucketPager](f.repo); ok {
+			found, err := pager.BucketsAt(f.ctx, at(d), []limiter.Scope{{Entity: "key-1", Resource: model}})
+			f.ok("BucketsAt", err)
+			listed["BucketsAt"], listed["BucketPage"] = found[0].Account, first(f, "BucketPage", f.pages(d, limiter.BucketQuery{})).Account
+		}
+		for what, account := range listed {
+			f.equal(what+": default", account.Default, isDefault)
+			if !isDefault {
+				f.equal(what+": source", account.Source, own)
+			}
+		}
+	}
+	f.take(0, defaultsCharge(rpm(1), perMinute60))
+	check(0, true)
+	f.setLimits(own, perMinute60)
+	check(0, false)
+	f.take(time.Second, ask("key-1", rpm(1)))
+	check(time.Second, false)
+	f.deleteConfig(own)
+	check(time.Second, true)
+	override := ask("key-1", rpm(1))
+	override.Limits = []limiter.Limit{perMinute60}
+	f.take(2*time.Second, override)
+	check(2*time.Second, true)
+	f.setLimits(own, perMinute60)
+	check(2*time.Second, false)
 }

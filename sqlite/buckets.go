@@ -71,14 +71,14 @@ func (r *Repository) currentViews(tx *tx, now int64, records []*record, generati
 
 // currentView returns the bucket as the next charge would find it.
 func (r *Repository) currentView(tx *tx, now int64, rec *record, generation int64) (limiter.Bucket, error) {
-	updated := rec.At
+	updated, held := rec.At, true
 	if rec.generation != generation {
 		key := limiter.Scope{Entity: rec.Account.Entity, Resource: rec.Account.Resource}
 		limits, source, err := tx.resolve(r.key, key)
 		if err != nil {
 			return limiter.Bucket{}, err
 		}
-		if limits != nil {
+		if held = limits != nil; held {
 			account := *rec.Account
 			account.Limits, account.Source = limits, source
 			if _, err := rec.Repair(now, &account, 0, rules.NoBook); err != nil {
@@ -87,6 +87,9 @@ func (r *Repository) currentView(tx *tx, now int64, rec *record, generation int6
 		}
 	}
 	seen := rules.Begin(&rec.Bucket, now).View
+	if !held {
+		seen.Account = rules.WithoutLevel(seen.Account)
+	}
 	seen.Updated = rules.UpdatedAt(updated)
 	return seen, nil
 }

@@ -150,6 +150,14 @@ func Multiplier(bucketTTL int) int {
 	return bucketTTL
 }
 
+// WithoutLevel returns the account of a listed bucket for which no level holds
+// limits.
+func WithoutLevel(a *limiter.Account) *limiter.Account {
+	listed := *a
+	listed.Source, listed.Default = limiter.Scope{}, true
+	return &listed
+}
+
 // Advance refills the bucket up to now. It does nothing if now is not after At.
 func (b *Bucket) Advance(now int64) {
 	if now <= b.At {
