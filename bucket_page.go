@@ -13,7 +13,7 @@ type BucketPager interface {
 	// the limits in force at now. A page may be short, even empty, with Next set,
 	// since a store bounds the work for a page. A bucket that exists throughout
 	// appears exactly once. The error is an *InvalidError if q.After is not a Next
-	// of the store.
+	// of the store, or if q.Prefix is too long.
 	BucketPage(ctx context.Context, now time.Time, q BucketQuery) (BucketPage, error)
 	// BucketsAt returns the bucket of each key, in the order of keys, with the
 	// limits in force at now. Account is nil where there is no bucket. A key names
@@ -23,7 +23,7 @@ type BucketPager interface {
 
 // BucketQuery selects a page of buckets.
 type BucketQuery struct {
-	Prefix string // of the entity's ID; "" for all entities
+	Prefix string // of the entity's ID, at most 256 bytes; "" for all entities
 	After  string // the Next of the page before, with the same Prefix; "" for the first page
 	Max    int    // buckets at most; 0 means 100, and more than 1000 counts as 1000
 }

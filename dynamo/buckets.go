@@ -98,7 +98,8 @@ func (r *Repository) allBuckets(ctx context.Context) iter.Seq2[[]item, error] {
 type levels map[factKey]*fact
 
 // currentBuckets returns buckets as the next charge would find them, without
-// expired ones. It looks up the levels that are not known.
+// expired ones. It looks up the levels that are not known: with a lag if known is
+// not nil.
 func (r *Repository) currentBuckets(ctx context.Context, now int64, items []item, known levels) ([]limiter.Bucket, error) {
 	payers, err := r.listedPayers(ctx, now, items)
 	if err != nil {
@@ -136,7 +137,13 @@ func (r *Repository) lookupLevels(ctx context.Context, now int64, payers []*paye
 	if len(keys) == 0 {
 		return all, nil
 	}
-	facts, _, _, err := r.lookupWith(ctx, now, r.cache.life, keys, nil, r.getListed)
+	var facts []*fact
+	var err error
+	if known != nil || hasBudget(ctx) {
+		facts, err = r.laggingLevels(ctx, now, keys)
+	} else {
+		facts, _, _, err = r.lookupWith(ctx, now, r.cache.life, keys, nil, r.getListed)
+	}
 	for i := range facts {
 		all[keys[i]] = facts[i]
 	}

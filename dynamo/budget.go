@@ -21,13 +21,16 @@ type budget struct {
 	at      time.Time // of balance
 	used    float64
 	recent  recentUnits
+	spare   *budget // for reads that are not urgent; no call waits for it
 }
 
 func newBudget(units float64) *budget {
 	if !(units >= 1) { // also if it is not a number
 		units = 1
 	}
-	return &budget{rate: units, turn: make(chan struct{}, 1), balance: units, at: time.Now()}
+	b := &budget{rate: units, turn: make(chan struct{}, 1), balance: units, at: time.Now()}
+	b.spare = &budget{rate: units * sparePart, balance: units * sparePart, at: b.at}
+	return b
 }
 
 // reserve waits for units, or for as many as accumulate if that is less. It

@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -12,14 +13,29 @@ import (
 // spending is the budget of a call, in its context.
 type spending struct {
 	*budget
-	prepaid *float64 // units that the call has reserved already, guarded by the budget; nil if each request waits
+	prepaid *float64  // units that the call has reserved already, guarded by the budget; nil if each request waits
+	until   time.Time // when a request that still waits for units fails with errUnpaid; zero for never
 }
+
+// errUnpaid is the error of a request whose units did not come in time.
+var errUnpaid = errors.New("the read budget is used up")
 
 type spendingKey struct{}
 
 // spend returns a context whose reads use a budget.
 func (b *budget) spend(ctx context.Context) context.Context {
 	return context.WithValue(ctx, spendingKey{}, spending{budget: b})
+}
+
+// spendUntil returns a context whose reads fail with errUnpaid if they cannot be
+// paid until a time. It returns ctx if its reads use no budget.
+func spendUntil(ctx context.Context, until time.Time) context.Context {
+	s, _ := ctx.Value(spendingKey{}).(spending)
+	if s.budget == nil {
+		return ctx
+	}
+	s.until = until
+	return context.WithValue(ctx, spendingKey{}, s)
 }
 
 // withoutBudget returns a context whose reads use no budget: those that calls
@@ -75,8 +91,16 @@ func hasBudget(ctx context.Context) bool {
 
 // begin waits until a request can be paid. The function takes the units it used.
 func (s spending) begin(ctx context.Context, units float64, alone bool) (settle func(used float64), err error) {
-	if s.prepaid == nil {
+	if s.prepaid == nil && s.until.IsZero() {
 		return s.reserve(ctx, units, alone)
+	}
+	if s.prepaid == nil {
+		patient, cancel := context.WithDeadline(ctx, s.until)
+		defer cancel()
+		if settle, err = s.reserve(patient, units, alone); err != nil && ctx.Err() == nil {
+			err = errUnpaid
+		}
+		return settle, err
 	}
 	return func(used float64) { s.settle(s.takePrepaid(), used) }, nil
 }

@@ -146,7 +146,7 @@ func (c *consumeOp) payers() []*payer {
 // more from records no older than maxFactAge. With read set, it reads the
 // buckets even if their images are cached.
 func (c *consumeOp) begin(ctx context.Context, read bool) (fits bool, err error) {
-	for _, maxAge := range []time.Duration{c.repo.cache.life, maxFactAge} {
+	for _, maxAge := range []time.Duration{c.repo.factLife(ctx), maxFactAge} {
 		c.parent = nil
 		c.self, err = c.repo.gatherPayer(ctx, c.now, c.charge.Entity, c.charge, maxAge, read)
 		if err == nil {

@@ -16,10 +16,6 @@ import (
 // the index begins after the entity. The reads may lag behind the table a little,
 // which halves their price.
 
-// maxListedLife is how long BucketsAt uses limits of an entity that were read with
-// a lag.
-const maxListedLife = 10 * time.Second
-
 // BucketPage returns the next buckets by entity, then resource. It sends a bounded
 // number of requests, and may lag behind the table by about a second.
 func (r *Repository) BucketPage(ctx context.Context, now time.Time, q limiter.BucketQuery) (limiter.BucketPage, error) {
@@ -37,7 +33,7 @@ func (r *Repository) BucketPage(ctx context.Context, now time.Time, q limiter.Bu
 		return page, err
 	}
 	evictions := r.listed.evictionCount()
-	w := pageWalk{repo: r, prefix: q.Prefix, after: after, size: min(size, maxPageBuckets), known: levels{}}
+	w := pageWalk{repo: r, prefix: q.Prefix, after: after, size: min(size, maxPageBuckets), known: levels{}, until: time.Now().Add(pagePatience)}
 	if err := w.run(ctx); err != nil {
 		return page, err
 	}
@@ -70,7 +66,8 @@ func (r *Repository) soundBuckets(ctx context.Context, now int64, items []item, 
 }
 
 // BucketsAt returns the buckets at keys. They may lag behind the table by about a
-// second, and limits that another process has set by 10 seconds.
+// second, and limits that another process has set by 2 seconds, or by up to 10 if
+// a read budget is tight.
 func (r *Repository) BucketsAt(ctx context.Context, now time.Time, keys []limiter.Scope) ([]limiter.Bucket, error) {
 	arrived := r.arrive(now)
 	if err := r.requireNamespace(ctx); err != nil {
@@ -84,11 +81,7 @@ func (r *Repository) BucketsAt(ctx context.Context, now time.Time, keys []limite
 	if err != nil {
 		return nil, err
 	}
-	known, err := r.listedLevels(ctx, at, items)
-	if err != nil {
-		return nil, err
-	}
-	buckets, err := r.currentBuckets(ctx, at, items, known)
+	buckets, err := r.currentBuckets(ctx, at, items, levels{})
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +103,7 @@ func (r *Repository) bucketItems(ctx context.Context, keys []limiter.Scope) (ite
 	var wanted []key
 	seen := map[key]bool{}
 	for _, s := range keys {
-		if k := bucketKey(r.ns, s.Entity, s.Resource); !seen[k] {
+		if k := bucketKey(r.ns, s.Entity, s.Resource); !seen[k] && s.Entity != "" && s.Resource != "" && k.possible() {
 			seen[k] = true
 			wanted = append(wanted, k)
 		}
@@ -122,32 +115,4 @@ func (r *Repository) bucketItems(ctx context.Context, keys []limiter.Scope) (ite
 		}
 	}
 	return items, err
-}
-
-// listedLevels returns the levels of the entities of buckets, read with a lag.
-func (r *Repository) listedLevels(ctx context.Context, now int64, items []item) (levels, error) {
-	known := levels{}
-	var keys []factKey
-	for _, it := range items {
-		p := r.listedPayer(it)
-		for _, s := range []limiter.Scope{{Entity: p.entity, Resource: p.resource()}, {Entity: p.entity}} {
-			if k := r.configFact(s); known[k] == nil {
-				known[k] = &fact{}
-				keys = append(keys, k)
-			}
-		}
-	}
-	ctx, endBudget, err := r.listed.prepayLookup(ctx, r.moment(now), r.listed.life, keys)
-	if err != nil {
-		return nil, err
-	}
-	defer endBudget()
-	facts, _, err := r.listed.lookup(ctx, r.moment(now), r.listed.life, keys, func(wanted []factKey) ([]*fact, error) {
-		facts, _, err := r.read(ctx, wanted, nil, r.getLagging)
-		return facts, err
-	})
-	for i := range facts {
-		known[keys[i]] = facts[i]
-	}
-	return known, err
 }

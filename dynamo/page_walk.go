@@ -5,7 +5,9 @@ import (
 	"errors"
 	"iter"
 	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
@@ -21,6 +23,9 @@ const (
 	// manyKeys and fewKeys are the keys that a query of the index reads: few while
 	// entities have many items. Both cost little, and fewer would cost as much.
 	manyKeys, fewKeys = 100, 25
+	// pagePatience is how long a page waits for a read budget. Then it ends with the
+	// entities that are paid, at least one.
+	pagePatience = 2 * time.Second
 	// partitionItems is how many buckets and configs of an entity one query reads.
 	partitionItems = 24
 )
@@ -31,9 +36,11 @@ type pageWalk struct {
 	prefix string
 	after  rules.Place // everything up to it is in items
 	size   int
-	items  []item // of buckets, in order
-	known  levels // of the entities of items
-	done   bool   // nothing follows after
+	items  []item    // of buckets, in order
+	known  levels    // of the entities of items
+	done   bool      // nothing follows after
+	until  time.Time // pagePatience is over
+	late   bool      // a read was not paid in time, and the page ends
 }
 
 // listedEntity is an entity in the index.
@@ -51,8 +58,15 @@ func (w *pageWalk) run(ctx context.Context) error {
 		}
 	}
 	keys := int32(manyKeys)
+	if w.size <= fewKeys {
+		keys = fewKeys
+	}
+	begin := w.after
 	for range maxPageQueries {
-		if w.done || len(w.items) >= w.size {
+		if w.done || w.late || len(w.items) >= w.size {
+			return nil
+		}
+		if hasBudget(ctx) && w.after != begin && time.Now().After(w.until) {
 			return nil
 		}
 		entities, last, err := w.queryIndex(ctx, keys)
@@ -121,6 +135,9 @@ func (w *pageWalk) readEntities(ctx context.Context, entities []listedEntity) er
 				return nil
 			}
 		}
+		if w.late {
+			return nil
+		}
 		entities = entities[n:]
 	}
 	return nil
@@ -149,17 +166,34 @@ type partition struct {
 }
 
 // readPartitions reads the partitions of entities that have buckets, in parallel.
+// If a read is not paid in time, it sets late and returns the partitions before
+// it, at least one.
 func (w *pageWalk) readPartitions(ctx context.Context, entities []listedEntity) ([]partition, error) {
-	read := make([]partition, len(entities))
-	err := inParallel(ctx, withBuckets(entities), func(ctx context.Context, i int) (err error) {
+	read, unpaid := make([]partition, len(entities)), make([]bool, len(entities))
+	readOne := func(ctx context.Context, i int) (err error) {
 		from := firstBucketSK
 		if entities[i].id == w.after.Entity { // and not after all of its buckets
 			from += w.after.Resource
 		}
 		read[i], err = w.repo.readPartition(ctx, entities[i].id, from, w.size)
 		return err
+	}
+	err := inParallel(spendUntil(ctx, w.until), withBuckets(entities), func(ctx context.Context, i int) error {
+		err := readOne(ctx, i)
+		if unpaid[i] = errors.Is(err, errUnpaid); unpaid[i] {
+			return nil
+		}
+		return err
 	})
-	return read, err
+	first := slices.Index(unpaid, true)
+	if err != nil || first < 0 {
+		return read, err
+	}
+	w.late = true
+	if first == 0 && len(w.items) == 0 {
+		first, err = 1, readOne(ctx, 0)
+	}
+	return read[:first], err
 }
 
 // withBuckets iterates over the indexes of entities that have buckets.

@@ -110,6 +110,12 @@ const (
 // key is the primary key of an item.
 type key struct{ pk, sk string }
 
+// possible reports whether an item can have the key: DynamoDB rejects longer ones.
+func (k key) possible() bool {
+	const maxPK, maxSK = 2048, 1024
+	return len(k.pk) <= maxPK && len(k.sk) <= maxSK
+}
+
 func (k key) String() string { return k.pk + " " + k.sk }
 
 func entityPK(ns, entity string) string     { return ns + "/ENTITY#" + entity }

@@ -218,6 +218,8 @@ func pagesWithBadCursors(f *fixture) {
 		_, err := f.pager().BucketPage(f.ctx, epoch, limiter.BucketQuery{After: after})
 		f.invalid(fmt.Sprintf("BucketPage after %q", after), err)
 	}
+	_, err := f.pager().BucketPage(f.ctx, epoch, limiter.BucketQuery{Prefix: strings.Repeat("a", 3000)})
+	f.invalid("BucketPage of a long prefix", err)
 }
 
 func pagesWithoutExpired(f *fixture) {
@@ -333,6 +335,10 @@ func bucketsByKey(f *fixture) {
 	f.equal("names", names, []string{"c x", "a y", "", "c x", "", "a x"})
 	clear(found[0].Tokens)
 	f.equal("a key that repeats", found[3].Tokens, []int64{59_500})
+	impossible := []limiter.Scope{{Entity: strings.Repeat("a", 3000), Resource: "x"}, {Entity: "a", Resource: strings.Repeat("x", 3000)}, {Entity: "a"}, {Resource: "x"}}
+	found, err = f.pager().BucketsAt(f.ctx, epoch, impossible)
+	f.ok("BucketsAt of keys that cannot exist", err)
+	f.equal("keys that cannot exist", found, make([]limiter.Bucket, len(impossible)))
 	none, err := f.pager().BucketsAt(f.ctx, epoch, nil)
 	f.ok("BucketsAt of nothing", err)
 	f.equal("nothing", len(none), 0)

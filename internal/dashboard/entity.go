@@ -98,7 +98,7 @@ func (s *space) entityRows(ctx context.Context, id string) ([]Row, error) {
 			break
 		}
 	}
-	return s.rows(ctx, buckets, s.pace.patience)
+	return s.rows(ctx, buckets, s.pace.patience), nil
 }
 
 // addLevels adds the levels that concern an entity, and which of them are in

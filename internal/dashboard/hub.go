@@ -76,7 +76,8 @@ func (h *hub) join(by *login) (*viewer, error) {
 		h.running = true
 	}
 	h.viewers[v.id] = v
-	signal(v.notify)
+	h.changes++ // the number of viewers
+	h.notify()
 	return v, nil
 }
 
@@ -89,6 +90,8 @@ func (h *hub) leave(v *viewer) {
 		h.release(key)
 	}
 	v.sent = nil
+	h.changes++
+	h.notify()
 	if len(h.viewers) == 0 {
 		signal(h.wake)
 	}
@@ -230,6 +233,18 @@ func (h *hub) setStatus(s Status) (trouble string) {
 	h.changes++
 	h.notify()
 	return trouble
+}
+
+// updateRate publishes the units that the budget spends at the moment.
+func (h *hub) updateRate() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.status
+	if s.ReadRate = h.s.readRate(); !sameStatus(s, h.status) {
+		h.status = s
+		h.changes++
+		h.notify()
+	}
 }
 
 func sameStatus(a, b Status) bool {

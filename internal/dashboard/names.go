@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,7 +31,8 @@ type names struct {
 
 type knownName struct {
 	label
-	until time.Time
+	failed bool // the label is empty, because the record could not be read
+	until  time.Time
 }
 
 // Bounds of names.
@@ -69,11 +71,32 @@ func (n *names) resolve(ctx context.Context, ids []string, patience time.Duratio
 	defer n.mu.Unlock()
 	labels := make(map[string]label, len(ids))
 	for _, id := range ids {
-		if known, ok := n.known[id]; ok {
+		if known, ok := n.known[id]; ok && !known.failed {
 			labels[id] = known.label
 		}
 	}
 	return labels
+}
+
+// await returns the labels of entities. It waits until a time for all of them, and
+// tries again where a read fails.
+func (n *names) await(ctx context.Context, ids []string, until time.Time) map[string]label {
+	retry := time.NewTimer(0)
+	defer retry.Stop()
+	for {
+		labels := n.resolve(ctx, ids, time.Until(until))
+		if !slices.ContainsFunc(ids, func(id string) bool { _, known := labels[id]; return !known }) {
+			return labels
+		}
+		retry.Reset(min(failedNameFor, max(0, time.Until(until))))
+		select {
+		case <-retry.C:
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil || !time.Now().Before(until) {
+			return labels
+		}
+	}
 }
 
 // request asks for labels that are missing or old, and returns what to wait for:
@@ -132,18 +155,20 @@ func (n *names) work() {
 	}
 }
 
-// read returns the label of an entity, and how long to keep it. After an error an
-// earlier label stays.
-func (n *names) read(id string) (label, time.Duration) {
+// read returns the label of an entity, and how long to keep it. After a failure an
+// earlier label stays. A record that is damaged has no name.
+func (n *names) read(id string) (knownName, time.Duration) {
 	ctx, cancel := context.WithTimeout(n.s.ctx, callTimeout)
 	defer cancel()
 	e, err := n.s.reads.Entity(ctx, id)
-	if err != nil && !errors.Is(err, limiter.ErrNotFound) {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		return n.known[id].label, failedNameFor
+	if err == nil || errors.Is(err, limiter.ErrNotFound) || errors.As(err, new(*limiter.CorruptError)) || errors.As(err, new(*limiter.InvalidError)) {
+		return knownName{label: newLabel(e)}, n.s.pace.namesFor
 	}
-	return newLabel(e), n.s.pace.namesFor
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	earlier, ok := n.known[id]
+	earlier.failed = !ok || earlier.failed
+	return earlier, failedNameFor
 }
 
 // newLabel returns the label of a record.
@@ -156,21 +181,22 @@ func newLabel(e limiter.Entity) label {
 
 // store keeps a label, and drops others if there are too many. The caller holds
 // mu.
-func (n *names) store(id string, l label, keep time.Duration) {
+func (n *names) store(id string, name knownName, keep time.Duration) {
 	for other := range n.known {
 		if len(n.known) < maxNames {
 			break
 		}
 		delete(n.known, other)
 	}
-	n.known[id] = knownName{l, time.Now().Add(keep)}
+	name.until = time.Now().Add(keep)
+	n.known[id] = name
 }
 
 // learn keeps the label of a record that was read for another reason.
 func (n *names) learn(e limiter.Entity) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.store(e.ID, newLabel(e), n.s.pace.namesFor)
+	n.store(e.ID, knownName{label: newLabel(e)}, n.s.pace.namesFor)
 }
 
 // forget makes the label of an entity old.

@@ -24,7 +24,8 @@ const (
 	usualRows  = 100
 	mostRows   = 1000
 	maxPrefix  = 256
-	searchTime = 400 * time.Millisecond // of a search on a store that does not bill reads
+	searchTime = 400 * time.Millisecond // after which a search reads no further page
+	searchWait = 3 * time.Second        // for names
 )
 
 func overview(c *call) (any, error) {
@@ -49,41 +50,69 @@ func overview(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Ancestors = c.names.ancestors(c.ctx, o.Rows, c.pace.patience)
+	ctx, cancel := context.WithTimeout(c.ctx, c.pace.patience)
+	defer cancel()
+	o.Ancestors = c.names.ancestors(ctx, o.Rows, c.pace.patience)
 	return o, nil
 }
 
 // byName returns the next rows by entity and resource. A search goes on until it
 // has found enough, or its time is over.
 func (c *call) byName(limit int, search string) (Overview, error) {
-	o := Overview{Rows: []Row{}, Next: c.param("after")}
+	o := Overview{Rows: []Row{}}
+	at, err := parsePosition(c.param("after"))
+	if err != nil {
+		return o, err
+	}
 	begun := time.Now()
 	for {
-		size := limit - len(o.Rows)
+		size := min(limit-len(o.Rows), c.pace.rows)
 		if search != "" {
 			size = c.pace.page
 		}
-		page, err := c.page(c.ctx, limiter.BucketQuery{Prefix: c.param("prefix"), After: o.Next, Max: size})
+		page, err := c.page(c.ctx, limiter.BucketQuery{Prefix: c.param("prefix"), After: at.page, Max: size})
 		if err != nil {
 			return o, err
 		}
-		o.Scanned += page.Scanned
-		o.Next = page.Next
 		o.Damaged += len(page.Damaged)
-		rows, err := c.rows(c.ctx, page.Buckets, c.pace.patience)
-		if err != nil {
-			return o, err
-		}
-		for _, r := range rows {
-			if r.matches(search) {
-				o.Rows = append(o.Rows, r)
+		buckets := at.rest(page.Buckets)
+		rows, unnamed := c.matching(buckets, search, begun.Add(searchWait))
+		o.Rows = append(o.Rows, rows...)
+		o.Scanned += page.Scanned - len(page.Buckets) + len(buckets) - unnamed
+		if unnamed > 0 {
+			if passed := len(buckets) - unnamed; passed > 0 {
+				at.entity, at.resource = buckets[passed-1].Account.Entity, buckets[passed-1].Account.Resource
 			}
+			o.Next = at.inside()
+			return o, nil
 		}
-		if o.Next == "" || len(o.Rows) >= limit || time.Since(begun) > searchTime {
-			o.Done = o.Next == ""
+		at = position{page: page.Next}
+		if o.Done = page.Next == ""; o.Done || len(o.Rows) >= limit || time.Since(begun) > searchTime {
+			o.Next = at.String()
 			return o, nil
 		}
 	}
+}
+
+// matching returns the rows of buckets that a search in lower case finds. It waits
+// for names that decide until a time, and returns how many buckets it did not
+// judge, because one of them has no known name by then.
+func (c *call) matching(buckets []limiter.Bucket, search string, until time.Time) (rows []Row, unjudged int) {
+	if search == "" {
+		return c.rows(c.ctx, buckets, c.pace.patience), 0
+	}
+	labels := c.names.await(c.ctx, c.idsOf(buckets), until)
+	for i, b := range buckets {
+		l, known := labels[b.Account.Entity]
+		r := newRow(b, l)
+		switch {
+		case r.matches(search):
+			rows = append(rows, r)
+		case !known:
+			return rows, len(buckets) - i
+		}
+	}
+	return rows, 0
 }
 
 // page reads a page of buckets, once for all viewers that want it now.

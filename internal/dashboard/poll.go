@@ -14,6 +14,8 @@ import (
 const (
 	pollYield  = time.Second      // how long a read lets calls of viewers pass
 	maxBackOff = 30 * time.Second // between two reads that fail
+
+	rateInterval = 2 * time.Second // between two looks at the units in use
 )
 
 // run reads rows while there are viewers: rows that were never read at once, and
@@ -53,8 +55,12 @@ func (h *hub) run() {
 func (h *hub) await(next time.Time, failures int) bool {
 	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()
+	rate := time.NewTicker(rateInterval)
+	defer rate.Stop()
 	for {
 		select {
+		case <-rate.C:
+			h.updateRate()
 		case <-timer.C:
 			return true
 		case <-h.s.ctx.Done():
@@ -100,6 +106,7 @@ func (h *hub) read(keys []limiter.Scope) (damage, err error) {
 		}
 		damage = cmp.Or(damage, wrong)
 		h.apply(rows, part)
+		h.updateRate()
 	}
 	return damage, nil
 }
@@ -111,10 +118,7 @@ func (h *hub) readPart(keys []limiter.Scope) (encoded map[limiter.Scope][]byte, 
 	if err != nil {
 		return nil, nil, outage(err)
 	}
-	rows, err := h.s.rows(ctx, buckets, 0)
-	if err != nil {
-		return nil, nil, err
-	}
+	rows := h.s.rows(ctx, buckets, 0)
 	encoded = make(map[limiter.Scope][]byte, len(rows))
 	for _, r := range rows {
 		if encoded[limiter.Scope{Entity: r.Entity, Resource: r.Resource}], err = json.Marshal(r); err != nil {

@@ -188,7 +188,7 @@ func (e *effect) after(a *limiter.Account) ([]limiter.Limit, error) {
 			return limits, err
 		}
 	}
-	if a.Source != e.change.scope {
+	if a.Default {
 		return a.Limits, nil // of a program, which brings them again
 	}
 	return nil, nil
@@ -197,7 +197,10 @@ func (e *effect) after(a *limiter.Account) ([]limiter.Limit, error) {
 // stored returns the limits of a level. The bucket itself knows the one in force,
 // and that those before it hold none.
 func (e *effect) stored(scope limiter.Scope, a *limiter.Account) ([]limiter.Limit, error) {
-	if scope == a.Source && scope != (limiter.Scope{}) {
+	if a.Default {
+		return nil, nil
+	}
+	if scope == a.Source {
 		return a.Limits, nil
 	}
 	levels := limiter.Precedence(a.Entity, a.Resource)

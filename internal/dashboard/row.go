@@ -3,7 +3,6 @@ package dashboard
 import (
 	"context"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -47,36 +46,32 @@ func newSource(s limiter.Scope) Source { return Source{s.Level(), s.Entity, s.Re
 
 // rows returns buckets as JSON. Names that are missing after patience come with a
 // later event.
-func (s *space) rows(ctx context.Context, buckets []limiter.Bucket, patience time.Duration) ([]Row, error) {
+func (s *space) rows(ctx context.Context, buckets []limiter.Bucket, patience time.Duration) []Row {
+	labels := s.names.resolve(ctx, s.idsOf(buckets), patience)
+	rows := make([]Row, 0, len(buckets))
+	for _, b := range buckets {
+		if b.Account != nil {
+			rows = append(rows, newRow(b, labels[b.Account.Entity]))
+		}
+	}
+	return rows
+}
+
+// idsOf returns the entities of buckets, and notes their resources.
+func (s *space) idsOf(buckets []limiter.Bucket) []string {
 	ids := make([]string, 0, len(buckets))
-	systemLimits := false
 	for _, b := range buckets {
 		if b.Account != nil {
 			ids = append(ids, b.Account.Entity)
-			systemLimits = systemLimits || b.Account.Source == limiter.Scope{}
 			s.seen.add(b.Account.Resource)
 		}
 	}
-	var system limiter.Config
-	if systemLimits {
-		var err error
-		if system, err = s.config(ctx, limiter.Scope{}); err != nil {
-			return nil, err
-		}
-	}
-	labels := s.names.resolve(ctx, ids, patience)
-	rows := make([]Row, 0, len(ids))
-	for _, b := range buckets {
-		if b.Account != nil {
-			rows = append(rows, newRow(b, labels[b.Account.Entity], sourceOf(b.Account, system.Limits)))
-		}
-	}
-	return rows, nil
+	return ids
 }
 
-func newRow(b limiter.Bucket, l label, from Source) Row {
+func newRow(b limiter.Bucket, l label) Row {
 	a := b.Account
-	r := Row{a.Entity, l.display(a.Entity), l.parent, l.cascade, a.Resource, make([]RowLimit, len(a.Limits)), from, answer.TimeOrNull(b.Updated)}
+	r := Row{a.Entity, l.display(a.Entity), l.parent, l.cascade, a.Resource, make([]RowLimit, len(a.Limits)), sourceOf(a), answer.TimeOrNull(b.Updated)}
 	for i, limit := range a.Limits {
 		r.Limits[i] = newRowLimit(limit, b.Tokens[i], b.Ahead)
 	}
@@ -100,18 +95,12 @@ func usedPercent(l limiter.Limit, tokens int64) float64 {
 	return min(100, max(0, math.Floor(share*10_000)/100))
 }
 
-// sourceOf returns the level of an account's limits. A bucket knows only levels,
-// so the store reports limits that no level holds as the system's.
-func sourceOf(a *limiter.Account, system []limiter.Limit) Source {
-	if a.Source != (limiter.Scope{}) {
-		return newSource(a.Source)
+// sourceOf returns the level of an account's limits.
+func sourceOf(a *limiter.Account) Source {
+	if a.Default {
+		return Source{Level: levelProgram}
 	}
-	for _, l := range a.Limits {
-		if slices.ContainsFunc(system, func(stored limiter.Limit) bool { return stored.Name == l.Name }) {
-			return newSource(a.Source)
-		}
-	}
-	return Source{Level: levelProgram}
+	return newSource(a.Source)
 }
 
 // config returns the limits stored at a level, as of a moment ago.

@@ -39,6 +39,7 @@ type space struct {
 // pace is how often the store of a namespace is read.
 type pace struct {
 	interval  time.Duration // between two reads of a row that is watched
+	rows      int           // of a page for a viewer
 	page      int           // buckets of a page in the background
 	chunk     int           // keys that are read at once
 	namesFor  time.Duration // how long a name is kept
@@ -52,13 +53,14 @@ type pace struct {
 func paceOf(billed bool, budget float64) pace {
 	if !billed {
 		return pace{
-			interval: 500 * time.Millisecond, page: 500, chunk: 500, namesFor: 2 * time.Second, configFor: 500 * time.Millisecond,
+			interval: 500 * time.Millisecond, rows: mostRows, page: 500, chunk: 500, namesFor: 2 * time.Second, configFor: 500 * time.Millisecond,
 			patience: 5 * time.Second, scanFor: 10 * time.Second,
 		}
 	}
 	part := min(max(int(budget), 10), 100) // half a second of the budget
+	const rowsPerUnit = 4                  // a page takes two seconds, if nothing else is read
 	return pace{
-		interval: time.Second, page: part, chunk: part, namesFor: time.Minute, configFor: 10 * time.Second, pageFor: 3 * time.Second,
+		interval: time.Second, rows: min(max(int(budget*rowsPerUnit), 5), mostRows), page: part, chunk: part, namesFor: time.Minute, configFor: 2 * time.Second, pageFor: 3 * time.Second,
 		patience: time.Second, scanFor: 5 * time.Minute,
 	}
 }

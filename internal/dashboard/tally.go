@@ -100,5 +100,5 @@ func (c *call) tightRows(t *tally) ([]Row, error) {
 			return cmp.Or(cmp.Compare(tightness(a), tightness(b)), compareBuckets(a, b))
 		})
 	}
-	return c.rows(c.ctx, buckets, c.pace.patience)
+	return c.rows(c.ctx, buckets, c.pace.patience), nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"hash/crc32"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,6 +27,11 @@ func (p Place) Passed(entity, resource string) bool {
 const (
 	defaultPage = 100
 	maxPage     = 1000
+	// maxPrefix is the length of the longest ID.
+	maxPrefix = 256
+	// maxPlace is more than the names of a bucket in any store have. A longer
+	// cursor is forged.
+	maxPlace = 900
 	// cursorVersion is the first byte of a cursor.
 	cursorVersion = 1
 )
@@ -37,9 +43,12 @@ func StartPage(q limiter.BucketQuery) (after Place, size int, err error) {
 	if q.Max < 0 {
 		return after, 0, &limiter.InvalidError{Field: "max", Reason: "must not be negative"}
 	}
+	if len(q.Prefix) > maxPrefix {
+		return after, 0, &limiter.InvalidError{Field: "prefix", Reason: "must have at most " + strconv.Itoa(maxPrefix) + " bytes, as IDs do"}
+	}
 	if q.After != "" {
 		var ok bool
-		if after, ok = parseCursor(q.After); !ok || !strings.HasPrefix(after.Entity, q.Prefix) {
+		if after, ok = parseCursor(q.After); !ok || len(after.Entity)+len(after.Resource) > maxPlace || !strings.HasPrefix(after.Entity, q.Prefix) {
 			return after, 0, &limiter.InvalidError{Field: "after", Value: q.After, Reason: "is no cursor of this list; pass the next of a page with the same prefix"}
 		}
 	}

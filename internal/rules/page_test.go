@@ -42,6 +42,8 @@ func TestBadQueriesAreInvalid(t *testing.T) {
 		"padded":             {After: good + "="},
 		"another prefix":     {After: good, Prefix: "bob"},
 		"a negative maximum": {Max: -1},
+		"a long prefix":      {Prefix: strings.Repeat("a", 257)},
+		"a long name":        {After: rules.Place{Entity: strings.Repeat("a", 1000)}.Cursor()},
 	} {
 		_, _, err := rules.StartPage(q)
 		if _, ok := errors.AsType[*limiter.InvalidError](err); !ok {
