@@ -200,4 +200,10 @@ func TestStatusOfLimitsThatARequestBrought(t *testing.T) {
 	if len(sum.Entities) != 1 || sum.Entities[0].Source != "override" {
 		t.Errorf("capacity: %+v", sum)
 	}
+	check(t, w.DeleteResourceDefaults(bg, resource))
+	all, err := w.Status(bg, alice)
+	check(t, err)
+	if len(all) != 1 || all[0].Source != "override" {
+		t.Errorf("after the level is deleted: %+v", all)
+	}
 }
