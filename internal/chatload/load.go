@@ -3,12 +3,10 @@
 package chatload
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -20,21 +18,28 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/pause"
 )
 
-// Options configures New. All fields but MaxTokens are required.
+// Options configures New. All fields but MaxTokens and StopTimeout are required.
 type Options struct {
 	URL       *url.URL      // of the server; the path of chat completions follows
 	Keys      []string      // API keys, which the calls use in turn
 	Model     string        // of every call
 	Workers   int           // calls at a time
-	Duration  time.Duration // no call starts later
+	Duration  time.Duration // no call starts later, except the first of a worker
 	Delay     time.Duration // of a worker between two calls
 	MaxTokens int           // of every call; default: the server's
+	// StopTimeout bounds how long the last calls may take after Duration before they
+	// are cancelled; default DefaultStopTimeout.
+	StopTimeout time.Duration
 }
+
+// DefaultStopTimeout is how long the last calls may take after the end.
+const DefaultStopTimeout = 5 * time.Second
 
 // Result counts the calls of a load test.
 type Result struct {
-	OK, Refused, Failed int64            // calls with status 200, status 429, and all others
-	Tokens              int64            // total_tokens of the calls with status 200
+	OK, Refused, Failed int64            // calls with status 200 and a usage, with status 429, and all others
+	Cancelled           int64            // calls that had not ended when the test did
+	Tokens              int64            // total_tokens of the calls in OK
 	Elapsed             time.Duration    // until the last call ended
 	Failures            map[string]int64 // failed calls by cause
 }
@@ -53,12 +58,15 @@ func (r Result) PerSecond(n int64) float64 {
 // callTimeout bounds one call.
 const callTimeout = 30 * time.Second
 
-// ErrUnreachable is wrapped by the error of Run if no call got an answer.
-var ErrUnreachable = errors.New("no call got an answer")
+// Errors of Run. An error wraps one of them.
+var (
+	ErrUnreachable = errors.New("no call got an answer")
+	ErrNoSuccess   = errors.New("no call succeeded or was refused with status 429")
+)
 
 // Test is a load test. It is safe for concurrent use.
 type Test struct {
-	opts    *Options
+	opts    Options
 	begun   time.Time
 	client  *http.Client
 	next    atomic.Int64 // index of the key of the next call
@@ -71,37 +79,59 @@ type Test struct {
 
 // New returns a test, whose time begins.
 func New(opts *Options) *Test {
-	return &Test{opts: opts, begun: time.Now(), failures: map[string]int64{}, client: &http.Client{
+	t := &Test{opts: *opts, begun: time.Now(), failures: map[string]int64{}, client: &http.Client{
 		Timeout: callTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: opts.Workers},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+	t.opts.StopTimeout = cmp.Or(t.opts.StopTimeout, DefaultStopTimeout)
+	return t
 }
 
 // Run makes calls until Options.Duration has passed or ctx ends, and returns what it
-// counted. A call under way when ctx ends is not counted. Run ends at once if the
-// first call gets no answer.
+// counted. It cancels calls that take longer than Options.StopTimeout after
+// Options.Duration, and all calls when ctx ends. Run ends at once if the first call
+// gets no answer. The error is ErrUnreachable or ErrNoSuccess, with the causes, also
+// beside a result. A test that ctx ends before any call did has no error.
 func (t *Test) Run(ctx context.Context) (Result, error) {
 	defer t.client.CloseIdleConnections()
-	ctx, stop := context.WithCancel(ctx)
+	calls, stop := context.WithDeadline(ctx, t.begun.Add(t.opts.Duration).Add(t.opts.StopTimeout))
 	defer stop()
 	var workers sync.WaitGroup
 	for range t.opts.Workers {
-		workers.Go(func() { t.work(ctx, stop) })
+		workers.Go(func() { t.work(calls, stop) })
 	}
 	workers.Wait()
 	r := t.Result()
-	if r.Calls() > 0 && t.answers.Load() == 0 {
-		return r, fmt.Errorf("%w: %s", ErrUnreachable, slices.Sorted(maps.Keys(r.Failures))[0])
+	if r.OK+r.Refused > 0 || ctx.Err() != nil && r.Failed == 0 {
+		return r, nil
 	}
-	return r, nil
+	if t.answers.Load() == 0 {
+		return r, fmt.Errorf("%w: %s", ErrUnreachable, r.causes())
+	}
+	return r, fmt.Errorf("%w: %s", ErrNoSuccess, r.causes())
 }
 
-// work makes calls one after the other. It stops the test if no server answers.
+// causes returns why no call succeeded.
+func (r Result) causes() string {
+	if r.Failed == 0 {
+		return "the server takes too long; the calls were cancelled at the end of the test"
+	}
+	causes := slices.Sorted(maps.Keys(r.Failures))
+	most := slices.MaxFunc(causes, func(a, b string) int { return cmp.Compare(r.Failures[a], r.Failures[b]) })
+	if len(causes) == 1 {
+		return most
+	}
+	return "mostly " + most
+}
+
+// work makes calls one after the other, at least one. It stops the test if no server
+// answers.
 func (t *Test) work(ctx context.Context, stop func()) {
-	for ctx.Err() == nil && time.Since(t.begun) < t.opts.Duration {
+	for {
 		key := t.opts.Keys[int(t.next.Add(1)-1)%len(t.opts.Keys)]
 		status, tokens, err := t.call(ctx, key)
 		if ctx.Err() != nil {
+			t.countCancelled()
 			return
 		}
 		t.count(status, tokens, err)
@@ -109,78 +139,44 @@ func (t *Test) work(ctx context.Context, stop func()) {
 			stop()
 		}
 		left := t.opts.Duration - time.Since(t.begun)
-		if pause.For(ctx, min(t.opts.Delay, left)) != nil {
+		if pause.For(ctx, min(t.opts.Delay, left)) != nil || ctx.Err() != nil || time.Since(t.begun) >= t.opts.Duration {
 			return
 		}
 	}
 }
 
-// call makes one call and returns its status and tokens.
-func (t *Test) call(ctx context.Context, key string) (status int, tokens int64, err error) {
-	body, err := json.Marshal(struct {
-		Model     string              `json:"model"`
-		Messages  []map[string]string `json:"messages"`
-		MaxTokens int                 `json:"max_tokens,omitempty"`
-	}{t.opts.Model, []map[string]string{{"role": "user", "content": "How does a token bucket work?"}}, t.opts.MaxTokens})
-	if err != nil {
-		return 0, 0, err
-	}
-	target := t.opts.URL.JoinPath("v1", "chat", "completions").String()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
-	if err != nil {
-		return 0, 0, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-Api-Key", key)
-	resp, err := t.client.Do(req)
-	if err != nil {
-		return 0, 0, err
-	}
-	t.answers.Add(1)
-	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	err = errors.Join(err, resp.Body.Close())
-	if err != nil || resp.StatusCode != http.StatusOK {
-		return resp.StatusCode, 0, err
-	}
-	var answer struct {
-		Usage *struct {
-			Total int64 `json:"total_tokens"`
-		} `json:"usage"`
-	}
-	if json.Unmarshal(text, &answer) != nil || answer.Usage == nil {
-		return resp.StatusCode, 0, errors.New("the answer reports no usage")
-	}
-	return resp.StatusCode, answer.Usage.Total, nil
+func (t *Test) countCancelled() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts.Cancelled++
 }
 
-// count counts a call.
+// count counts a call that ended.
 func (t *Test) count(status int, tokens int64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
 	case err != nil:
-		t.counts.Failed++
-		t.failures[cause(err)]++
+		t.fail(cause(err))
 	case status == http.StatusOK:
 		t.counts.OK++
 		t.counts.Tokens += tokens
 	case status == http.StatusTooManyRequests:
 		t.counts.Refused++
 	default:
-		t.counts.Failed++
-		t.failures[fmt.Sprintf("status %d", status)]++
+		t.fail(fmt.Sprintf("status %d", status))
 	}
 }
 
-// cause returns the cause of an error without the URL, so that causes are few.
-func cause(err error) string {
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		if wrapped.Timeout() {
-			return "timeout"
-		}
-		err = wrapped.Err
+// maxCauses bounds the causes of failures, some of which contain what a server sends.
+const maxCauses = 20
+
+func (t *Test) fail(cause string) {
+	t.counts.Failed++
+	if _, known := t.failures[cause]; !known && len(t.failures) >= maxCauses {
+		cause = "another cause"
 	}
-	return err.Error()
+	t.failures[cause]++
 }
 
 // Result returns what was counted so far.

@@ -69,7 +69,7 @@ func TestRunCountsCalls(t *testing.T) {
 		t.Errorf("elapsed %v", got.Elapsed)
 	}
 	got.Elapsed = 0
-	want := chatload.Result{OK: 2, Refused: 2, Failed: 4, Tokens: 14, Failures: map[string]int64{
+	want := chatload.Result{OK: 2, Refused: 2, Failed: 4, Cancelled: 1, Tokens: 14, Failures: map[string]int64{
 		"status 500": 1, "status 401": 1, "status 302": 1, "the answer reports no usage": 1,
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {

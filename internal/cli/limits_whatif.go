@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -148,6 +149,8 @@ func (o *whatIfOptions) explain(r *manifest.WhatIfReport) {
 		o.say("%s", usageOptions{connection: o.connection}.noUsage())
 	case r.Entities == 0:
 		o.say("No entity with usage in the last %s would have other limits", days)
+	case entitiesRemoved(r.Rows) > 0:
+		o.explainRemoved(r, days, bound)
 	case r.EntitiesOver == 0:
 		o.say("0 of %s with other limits would have been refused more than now in the last %s: %s", entityCount(r.Entities), days, bound)
 	default:
@@ -163,17 +166,30 @@ func (o *whatIfOptions) explain(r *manifest.WhatIfReport) {
 	o.explainRows(r.Rows)
 }
 
+// entitiesRemoved returns the number of entities that used a limit that would go.
+func entitiesRemoved(rows []manifest.WhatIfRow) int {
+	entities := map[string]bool{}
+	for _, row := range rows {
+		if row.Removed() {
+			entities[row.Entity] = true
+		}
+	}
+	return len(entities)
+}
+
+// explainRemoved says what a report means whose limits would go in part.
+func (o *whatIfOptions) explainRemoved(r *manifest.WhatIfReport, days, bound string) {
+	others := "usage of the last " + days + " exceeds no other limit more than now"
+	if r.EntitiesOver > 0 {
+		others = tty.Number(int64(r.EntitiesOver)) + " would have been refused at least this much in the last " + days
+	}
+	o.warn("calls of %s of %s with other limits would fail with an error, since they name limits that would go (those without a proposed value); %s: %s",
+		tty.Number(int64(entitiesRemoved(r.Rows))), entityCount(r.Entities), others, bound)
+}
+
 // explainRows points out rows that need more than numbers.
 func (o *whatIfOptions) explainRows(rows []manifest.WhatIfRow) {
-	var removed, before bool
-	for _, row := range rows {
-		removed = removed || row.Removed()
-		before = before || row.OverNow > 0
-	}
-	if removed {
-		o.warn("limits without a proposed value would go; calls that name them would fail with an error")
-	}
-	if before {
+	if slices.ContainsFunc(rows, func(row manifest.WhatIfRow) bool { return row.OverNow > 0 }) {
 		o.say("Tokens over the current limits were admitted by earlier limits, or were late corrections")
 	}
 }

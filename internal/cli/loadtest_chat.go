@@ -104,9 +104,10 @@ type chatLoadJSON struct {
 	Users           int              `json:"users" doc:"calls at a time"`
 	Elapsed         float64          `json:"duration_seconds" doc:"how long the users ran"`
 	Requests        int64            `json:"total_requests" doc:"calls that ended"`
-	OK              int64            `json:"ok" doc:"calls with status 200"`
+	OK              int64            `json:"ok" doc:"calls with status 200 and a usage"`
 	Refused         int64            `json:"refused" doc:"calls with status 429"`
 	Failed          int64            `json:"total_failures" doc:"other calls"`
+	Cancelled       int64            `json:"cancelled" doc:"calls that had not ended when the test did; no other figure counts them"`
 	Tokens          int64            `json:"total_tokens" doc:"tokens that the answers report as used"`
 	RPS             float64          `json:"requests_per_second" doc:"calls / duration"`
 	OKPerSecond     float64          `json:"ok_per_second" doc:"calls with status 200 / duration"`
@@ -134,16 +135,19 @@ func runChatLoad(ctx context.Context, o *loadLocalOptions) error {
 	})
 	r, err := test.Run(ctx)
 	stop()
-	if err != nil {
+	if errors.Is(err, chatload.ErrUnreachable) {
 		return err
 	}
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		o.warn("interrupted; the figures cover the time until then")
+	case r.Cancelled > 0:
+		o.warn("%s had not ended %s after the end of the test, and were cancelled", count(int(r.Cancelled), "call"), shortLength(chatload.DefaultStopTimeout))
 	}
 	for _, cause := range slices.Sorted(maps.Keys(r.Failures)) {
 		o.warn("%s failed: %s", count(int(r.Failures[cause]), "call"), cause)
 	}
-	return o.printChatLoad(r, users)
+	return errors.Join(o.printChatLoad(r, users), err)
 }
 
 func (o *loadLocalOptions) printChatLoad(r chatload.Result, users int) error {
@@ -153,6 +157,7 @@ func (o *loadLocalOptions) printChatLoad(r chatload.Result, users int) error {
 		{"ok", withShare(r.OK, total)},
 		{"refused (429)", withShare(r.Refused, total)},
 		{"failures", withShare(r.Failed, total)},
+		{"cancelled", number(r.Cancelled)},
 		{"requests/s", oneDecimal(r.PerSecond(r.Calls()))},
 		{"ok/s", oneDecimal(r.PerSecond(r.OK))},
 		{"tokens", number(r.Tokens)},
@@ -160,7 +165,7 @@ func (o *loadLocalOptions) printChatLoad(r chatload.Result, users int) error {
 		{"seconds", oneDecimal(r.Elapsed.Seconds())},
 	}, chatLoadJSON{
 		URL: o.chat.url.String(), Users: users, Elapsed: r.Elapsed.Seconds(), Requests: r.Calls(), OK: r.OK, Refused: r.Refused, Failed: r.Failed,
-		Tokens: r.Tokens, RPS: r.PerSecond(r.Calls()), OKPerSecond: r.PerSecond(r.OK), TokensPerSecond: r.PerSecond(r.Tokens),
+		Cancelled: r.Cancelled, Tokens: r.Tokens, RPS: r.PerSecond(r.Calls()), OKPerSecond: r.PerSecond(r.OK), TokensPerSecond: r.PerSecond(r.Tokens),
 		RefusedRate: float64(r.Refused) / float64(total), Failures: r.Failures,
 	})
 }
