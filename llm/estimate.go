@@ -16,7 +16,9 @@ func (l *Limiter) estimate(entity string, req *Request, names Limits, limits []l
 		}
 		u.Output = int64(min(each*float64(max(req.Choices, 1))+0.999, maxTokens)) // rounded up
 	}
-	u.Output = capOutput(u, names, limits)
+	if !l.opts.FullEstimate || req.MaxOutput == 0 {
+		u.Output = capOutput(u, names, limits)
+	}
 	return u
 }
 

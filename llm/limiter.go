@@ -29,6 +29,10 @@ type Options struct {
 	// Output is the estimate for an answer to a request that sets no maximum, for
 	// an entity and model without earlier answers; default 512 tokens.
 	Output int64
+	// FullEstimate takes the whole maximum that a request sets, so that its answer
+	// leaves no debt. A request whose maximum is above a limit never fits then. By
+	// default, the estimate of an answer is at most a quarter of the smallest limit.
+	FullEstimate bool
 	// Step, if above 0, is the number of tokens by which the lease of a stream is
 	// extended with Consume when its answer outgrows the estimate. A stream whose
 	// limit has no room for another step is refused in Lease.Write. A gzip stream

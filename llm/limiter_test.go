@@ -60,6 +60,29 @@ func wantLeft(t *testing.T, lim *limiter.RateLimiter, want limiter.Amounts) {
 
 const answer = `{"usage":{"prompt_tokens":30,"completion_tokens":12,"prompt_tokens_details":{"cached_tokens":10}}}`
 
+// With FullEstimate, only a maximum that the request does not set is capped.
+func TestFullEstimate(t *testing.T) {
+	lim := newLimiter(t, memory.New(nil), limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 1_000))
+	costs := newCosts(t, lim, &llm.Options{FullEstimate: true})
+	for body, want := range map[string]int64{`{"model":"m","max_tokens":1000}`: 1000, `{"model":"m"}`: 250} {
+		lease := acquire(t, costs, body)
+		if got := lease.Estimate().Output; got != want {
+			t.Errorf("%s: estimate %d, want %d", body, got, want)
+		}
+		if err := lease.Rollback(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	req, err := llm.ParseRequest(llm.Chat, []byte(`{"model":"m","max_tokens":1001}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := costs.Acquire(ctx, "key", "m", req); !errors.Is(err, limiter.ErrNeverFits) {
+		t.Errorf("more than the limit: %v", err)
+	}
+	wantLeft(t, lim, limiter.Tokens("rpm", 100).And("tpm", 1_000))
+}
+
 func TestEstimates(t *testing.T) {
 	lim := newLimiter(t, memory.New(nil), limiter.PerMinute("rpm", 100), limiter.PerMinute("tpm", 10_000))
 	costs := newCosts(t, lim, nil)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -95,7 +96,7 @@ func TestRunEndsWithoutAServer(t *testing.T) {
 }
 
 func TestRunEndsWithItsTime(t *testing.T) {
-	s := &server{statuses: make([]int, 1000), end: func() {}}
+	s := &server{statuses: slices.Repeat([]int{200}, 1000), end: func() {}}
 	web := httptest.NewServer(s)
 	defer web.Close()
 	opts := optionsFor(t, web.URL)

@@ -123,6 +123,48 @@ func TestRefusalHasBodyAndFields(t *testing.T) {
 	})
 }
 
+// A call that may use more than a limit holds is refused for good. One that is
+// admitted leaves no debt.
+func TestNoCallPassesALimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDemo(t, nil)
+		ask := func(most string) *httptest.ResponseRecorder {
+			return d.chat("key-charlie", strings.Replace(hello, `"max_tokens":50`, `"max_tokens":`+most, 1))
+		}
+		for _, most := range []string{"1991", "3000", "4000", "9000"} {
+			w := ask(most)
+			body := parse[refusalJSON](t, w)
+			if w.Code != http.StatusTooManyRequests || !body.NeverFits || !strings.Contains(body.Message, "Never fits: ") || w.Header().Get("Retry-After") != "" {
+				t.Errorf("%s tokens: %d %v %s", most, w.Code, w.Header(), w.Body)
+			}
+		}
+		if w := ask("1990"); w.Code != http.StatusOK {
+			t.Errorf("all of the limit: %d %s", w.Code, w.Body)
+		}
+		for range defaultRequests {
+			ask("1")
+		}
+		balances, err := d.lim.Explain(d.Context(), limiter.Request{Entity: "key-charlie", Resource: modelLarge})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range balances.Statuses {
+			if s.Available < 0 {
+				t.Errorf("%s has debt: %+v", s.Entity, s)
+			}
+		}
+	})
+}
+
+// The first page shows calls of the address that it was asked at.
+func TestIndexShowsItsAddress(t *testing.T) {
+	d := newDemo(t, nil)
+	page := d.do("GET", "/", "", "Host", "localhost:9123").Body.String()
+	if strings.Count(page, "http://localhost:9123") != 2 || strings.Contains(page, "8080") {
+		t.Error(page)
+	}
+}
+
 // However many keys call at once, exactly what the limits allow is admitted, and
 // what the answers report is what the buckets paid.
 func TestAdmittedIsWhatLimitsAllow(t *testing.T) {

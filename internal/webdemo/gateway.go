@@ -55,13 +55,16 @@ func parseChat(body []byte) (*llm.Request, error) {
 	return req, nil
 }
 
-// admit takes the estimate of a call from the limits of a key. A client that leaves
+// admit takes the most that a call may use from the limits of a key, so that no call
+// passes a limit. One that may use more than a limit holds never fits. A client that leaves
 // meanwhile stops no charge under way, which could not be rolled back. It gets its
 // tokens back.
 func (g *gateway) admit(client context.Context, key string, req *llm.Request) (*llm.Lease, error) {
 	ctx, cancel := linger.Context(client, linger.DefaultTime)
 	defer cancel()
-	lease, err := g.calls.Acquire(ctx, key, req.Model, req)
+	most := *req
+	most.MaxOutput = max(req.MaxOutput, minTokens) // the simulator gives no shorter answer
+	lease, err := g.calls.Acquire(ctx, key, req.Model, &most)
 	if err != nil {
 		return nil, err
 	}

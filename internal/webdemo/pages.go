@@ -54,18 +54,30 @@ func (h *Handler) pages() (map[string]http.HandlerFunc, error) {
 		err := templates.ExecuteTemplate(&page, name, data)
 		return static("text/html; charset=utf-8", page.Bytes()), err
 	}
-	index, err := render("index.html", struct{ Dashboard bool }{h.opts.Dashboard != nil})
-	if err != nil {
-		return nil, err
-	}
 	docs, err := render("docs.html", h.reference(document))
 	if err != nil {
 		return nil, err
 	}
 	style, err := assets.ReadFile("assets/style.css")
 	return map[string]http.HandlerFunc{
-		"/{$}": index, "/docs": docs, "/style.css": static("text/css; charset=utf-8", style), "/openapi.json": static("application/json", append(text, '\n')),
+		"/{$}": h.index(templates), "/docs": docs, "/style.css": static("text/css; charset=utf-8", style), "/openapi.json": static("application/json", append(text, '\n')),
 	}, err
+}
+
+// index serves the first page, which shows calls by the address of its request.
+func (h *Handler) index(templates *template.Template) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		data := struct {
+			Dashboard bool
+			URL       string
+		}{h.opts.Dashboard != nil, "http://" + r.Host}
+		var page bytes.Buffer
+		if err := templates.ExecuteTemplate(&page, "index.html", data); err != nil {
+			h.fail(w, r, err)
+			return
+		}
+		static("text/html; charset=utf-8", page.Bytes())(w, r)
+	}
 }
 
 // static serves a body.
