@@ -168,7 +168,7 @@ func (t *Test) count(status int, tokens int64, err error) {
 	}
 }
 
-// maxCauses bounds the causes of failures, some of which contain what a server sends.
+// maxCauses bounds the causes of failures, since a server can invent more.
 const maxCauses = 20
 
 func (t *Test) fail(cause string) {

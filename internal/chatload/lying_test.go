@@ -33,7 +33,7 @@ func takeBody(next http.HandlerFunc) http.HandlerFunc {
 
 func reports(total string) string { return `{"usage":{"total_tokens":` + total + `}}` }
 
-// A test of which no call succeeds is an error that names the cause.
+// If no call succeeds, the error names the cause.
 func TestRunFailsIfNoCallSucceeds(t *testing.T) {
 	const usage = "the answer reports a usage that is not a whole number from 0 to 100,000,000"
 	for name, c := range map[string]struct {

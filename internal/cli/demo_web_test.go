@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -53,9 +54,18 @@ func TestWebDemo(t *testing.T) {
 			t.Errorf("/%s: %s", path, got)
 		}
 	}
+	if got := getBody(t, base); !strings.Contains(got, "--url "+strings.TrimSuffix(base, "/")+"<") {
+		t.Errorf("the first page does not show its address: %s", got)
+	}
+	useless := exec.CommandContext(t.Context(), "zae-limiter", "loadtest", "local", "--url", base, "--api-keys", "wrong", "--duration", "50ms")
+	figures, err := useless.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != exitFailed || !strings.Contains(string(figures), "ok\t0\n") ||
+		!regexp.MustCompile(`(?m)^! \d+ calls? failed: status 401\nzae-limiter: no call succeeded or was refused with status 429: status 401\n$`).Match(exit.Stderr) {
+		t.Errorf("load test with a wrong key: %v, %s", err, figures)
+	}
 	load := exec.CommandContext(t.Context(), "zae-limiter", "loadtest", "local", "--url", base, "--duration", "500ms", "--users", "2", "--delay", "0s", "--max-tokens", "50", "--json")
 	report, err := load.Output()
-	if err != nil || !regexp.MustCompile(`^\{"url":"http://[^"]+","users":2,.*"ok":[1-9][0-9]*,.*"total_failures":0,"total_tokens":[1-9]`).Match(report) {
+	if err != nil || !regexp.MustCompile(`^\{"url":"http://[^"]+","users":2,.*"ok":[1-9][0-9]*,.*"total_failures":0,"cancelled":0,"total_tokens":[1-9]`).Match(report) {
 		t.Errorf("load test: %s, %v", report, err)
 	}
 	for _, path := range []string{"api/dashboard/stream", "dashboard/api/stream"} {
