@@ -142,7 +142,7 @@ func runChatLoad(ctx context.Context, o *loadLocalOptions) error {
 	case ctx.Err() != nil:
 		o.warn("interrupted; the figures cover the time until then")
 	case r.Cancelled > 0:
-		o.warn("%s had not ended %s after the end of the test, and were cancelled", count(int(r.Cancelled), "call"), shortLength(chatload.DefaultStopTimeout))
+		o.warn("cancelled %s that had not ended %s after the end of the test", count(int(r.Cancelled), "call"), shortLength(chatload.DefaultStopTimeout))
 	}
 	for _, cause := range slices.Sorted(maps.Keys(r.Failures)) {
 		o.warn("%s failed: %s", count(int(r.Failures[cause]), "call"), cause)
