@@ -34,6 +34,10 @@ func TestDemo(t *testing.T) {
 	b.await("a refusal", `() => /key-bob.*(rpm|tpm): needs/.test(all("[data-state=refused]")[0]?.innerText.replace(/\s+/g, " ")) && /Retry in \d+ s|fits now/.test(all("[data-state=refused]")[0].innerText)`)
 	b.keep("demo-refused")
 	b.axe("the demo")
+	eval[bool](b, `() => { const box = all("textarea")[0]; box.value = "x".repeat(4000); return true }`)
+	b.press("Send")
+	b.await("a refusal of a call above the capacity", `() => all("[data-state=refused]")[0]?.innerText.includes("never fits")`)
+	eval[bool](b, `() => { all("textarea")[0].value = "Hello"; return true }`)
 
 	b.click("the option Stream", `() => all("input[type=checkbox]")[0]`)
 	b.choose("API key", "key-charlie")

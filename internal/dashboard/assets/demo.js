@@ -71,8 +71,9 @@ function failed(status, problem) {
 function refused(body, signal) {
 	const left = h('strong.countdown');
 	const line = h('p', T.retryIn, ' ', left);
-	countdown(left, body.retry_after_seconds ?? 0, signal, () => line.replaceChildren(h('strong', T.retryNow)));
 	const over = (body.limits ?? []).filter((l) => l.exceeded);
+	if (over.some((l) => l.requested > l.capacity)) line.replaceChildren(h('strong', T.verdicts.never));
+	else countdown(left, body.retry_after_seconds ?? 0, signal, () => line.replaceChildren(h('strong', T.retryNow)));
 	return [
 		h('p.verdict-line', sign('✕'), ' ', T.refused429),
 		h('ul.reasons', over.map((l) => h('li', bdi(l.entity_id), ' · ', bdi(l.resource), ' · ', bdi(l.limit_name), ': ',
