@@ -20,7 +20,7 @@ type Tokens struct {
 	Capacity int64       `json:"capacity" doc:"maximum number of tokens"`
 	Refill   int64       `json:"refill_amount" doc:"tokens refilled every period"`
 	Seconds  int64       `json:"refill_period_seconds" doc:"length of the period"`
-	Source   string      `json:"source" doc:"level at which the limit is stored: entity, entity_default, resource or system; override if a request carried it"`
+	Source   string      `json:"source" doc:"level at which the limit is stored: entity, entity_default, resource or system; override if a request or a program carried it"`
 }
 
 // BucketLimit is one limit of a bucket.

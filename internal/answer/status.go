@@ -14,7 +14,7 @@ type Status struct {
 	Entity     string  `json:"entity_id" doc:"entity of the bucket"`
 	Resource   string  `json:"resource" doc:"resource of the bucket"`
 	Limit      string  `json:"limit_name" doc:"name of the limit"`
-	Source     string  `json:"source" doc:"level at which the limit is stored: entity, entity_default, resource or system; override if a request carried it"`
+	Source     string  `json:"source" doc:"level at which the limit is stored: entity, entity_default, resource or system; override if a request or a program carried it"`
 	Capacity   int64   `json:"capacity" doc:"maximum number of tokens"`
 	Refill     int64   `json:"refill_amount" doc:"tokens refilled every period"`
 	Seconds    int64   `json:"refill_period_seconds" doc:"length of the period"`

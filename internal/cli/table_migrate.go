@@ -29,8 +29,9 @@ the version record. The command can be interrupted and repeated at any time.
 Stop services of those releases first, since their later writes are lost.
 "zae-limiter upgrade" does the same for the table of a stack.
 
-The original items stay beside their copies, so that a rollback is possible,
-until --delete-originals removes them.`,
+Items of releases before 0.10.0 stay beside their copies, so that a rollback is
+possible, until --delete-originals removes them. Limits of releases before 0.8.0
+are converted in place, and the old items are deleted: back up first.`,
 		Example: "  zae-limiter table migrate my-app\n  zae-limiter table migrate my-app --delete-originals --yes",
 		Args:    o.tableArg(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runTableMigrate(cmd.Context(), o) },

@@ -96,11 +96,11 @@ func Example_dynamodb() {
 	connect := func() error {
 		//docs:connect
 		repo, err := dynamo.Connect(ctx, "hello-limits", nil) // writes nothing
+		//docs:end
 		if err != nil {
 			return err
 		}
 		lim, err := limiter.New(repo, nil)
-		//docs:end
 		if err == nil {
 			err = lim.Ping(ctx)
 		}
