@@ -38,7 +38,7 @@ import (
 //
 // A warm charge is gather, judge and write: one request for each payer. A stale
 // image costs one more. The way to the table is consume.go (the states), payer.go
-// (limits, image, decision), facts.go (cached records), images.go (cached
+// (limits, image, decision), facts.go, fact_cache.go (cached records), images.go (cached
 // buckets), payer_write.go (writes, responses, retries) and update.go
 // (expressions). Package rules does the arithmetic, and request.go sends reads.
 

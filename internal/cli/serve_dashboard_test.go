@@ -64,10 +64,10 @@ func TestServeDashboard(t *testing.T) {
 		{"reader", http.StatusOK, http.StatusOK, http.StatusForbidden, true},
 		{"boss", http.StatusOK, http.StatusOK, http.StatusOK, true},
 		{"tenant", http.StatusOK, http.StatusOK, http.StatusOK, false},
-		{"nobody", http.StatusUnauthorized, http.StatusUnauthorized, http.StatusUnauthorized, false},
+		{"stranger", http.StatusUnauthorized, http.StatusUnauthorized, http.StatusUnauthorized, false},
 	} {
 		page := s.page(transport)
-		if status := page.login(tokens[c.name] + map[bool]string{true: "x"}[c.name == "nobody"]); status != c.login {
+		if status := page.login(tokens[c.name] + map[bool]string{true: "x"}[c.name == "stranger"]); status != c.login {
 			t.Errorf("%s: the token gets status %d, want %d", c.name, status, c.login)
 		}
 		status, rows := page.call("api/overview", "")

@@ -54,7 +54,7 @@ func TestChatRejectsBadInput(t *testing.T) {
 		status    int
 		want      string
 	}{
-		{"key-nobody", hello, 401, "the API key is missing or unknown"},
+		{"key-missing", hello, 401, "the API key is missing or unknown"},
 		{"<script>", hello, 401, "the API key is missing or unknown"},
 		{"key-alice", `{"model":"gpt-5","messages":[{"role":"user","content":"Hi"}]}`, 404, "the models are gpt-4 and gpt-3.5-turbo"},
 		{"key-alice", `{"messages":[{"role":"user","content":"Hi"}]}`, 400, "model"},
