@@ -38,9 +38,9 @@ import (
 //
 // A warm charge is gather, judge and write: one request for each payer. A stale
 // image costs one more. The way to the table is consume.go (the states), payer.go
-// (limits, image, decision), facts.go, fact_cache.go (cached records), images.go (cached
-// buckets), payer_write.go (writes, responses, retries) and update.go
-// (expressions). Package rules does the arithmetic, and request.go sends reads.
+// (limits, image, decision), facts.go and fact_cache.go (cached records),
+// images.go (cached buckets), payer_write.go (writes, responses, retries) and
+// update.go (expressions). Package rules does the arithmetic, and request.go sends reads.
 
 // maxRounds is how often a charge decides again after others changed a bucket.
 const maxRounds = 8

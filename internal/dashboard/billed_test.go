@@ -152,9 +152,7 @@ func TestTheIntervalGrowsWithTheCost(t *testing.T) {
 func TestRowsAreReadWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, store := newBilledRig(t, Options{})
-		v := r.view(r.cookie)
-		v.watch("a")
-		v.rows()
+		v := r.watching("a")
 		go v.drain()
 		synctest.Wait()
 		before := store.reads.Load()

@@ -106,9 +106,7 @@ func TestNamesComeLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, _ := newCountedRig(t, Options{})
 		r.use("a", "gpt-4", "rpm", 1)
-		v := r.view(r.cookie)
-		v.watch("a")
-		v.rows()
+		v := r.watching("a")
 		r.create(limiter.Entity{ID: "a", Name: "Ann"})
 		begun := time.Now()
 		for {

@@ -39,9 +39,7 @@ func TestFullBucketsSendNothing(t *testing.T) {
 		r, store := newCountedRig(t, Options{})
 		r.use("a", "gpt-4", "rpm", 1)
 		time.Sleep(30 * time.Second) // full again
-		v := r.view(r.cookie)
-		v.watch("a")
-		v.rows()
+		v := r.watching("a")
 		var events atomic.Int64
 		go func() {
 			for {
@@ -109,9 +107,7 @@ func TestViewersShareOneReader(t *testing.T) {
 func TestWatchingLessReadsLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, store := newCountedRig(t, Options{})
-		v := r.view(r.cookie)
-		v.watch("a", "b", "c")
-		v.rows()
+		v := r.watching("a", "b", "c")
 		go v.drain()
 		v.watch("b")
 		synctest.Wait()
@@ -152,9 +148,7 @@ func TestASlowViewerGetsTheLastState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, _ := newCountedRig(t, Options{})
 		r.use("a", "gpt-4", "rpm", 10)
-		v := r.view(r.cookie)
-		v.watch("a")
-		v.rows()
+		v := r.watching("a")
 		time.Sleep(usualTimes.write - time.Second) // while the bucket refills
 		events := 0
 		for v.rows().Rows[0].Limits[0].Available < 1 {
@@ -171,9 +165,7 @@ func TestTroubleDoesNotEndAStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, store := newCountedRig(t, Options{})
 		r.use("a", "gpt-4", "rpm", 1)
-		v := r.view(r.cookie)
-		v.watch("a")
-		v.rows()
+		v := r.watching("a")
 		store.fail.Store(true)
 		var s Status
 		for s.Trouble == "" {

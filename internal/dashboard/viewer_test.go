@@ -47,6 +47,16 @@ type viewing struct {
 	cookie *http.Cookie
 }
 
+// watching opens a stream of the rig's session that watches entities, and reads
+// their first rows.
+func (r *rig) watching(entities ...string) *viewing {
+	r.t.Helper()
+	v := r.view(r.cookie)
+	v.watch(entities...)
+	v.rows()
+	return v
+}
+
 // view opens a stream and reads its first event.
 func (r *rig) view(cookie *http.Cookie) *viewing {
 	r.t.Helper()
