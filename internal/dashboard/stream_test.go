@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,7 +23,7 @@ func TestAViewerSeesChanges(t *testing.T) {
 		begun := time.Now()
 		r.use("b", "gpt-4", "rpm", 10)
 		for {
-			if d := v.rows(); len(d.Rows) > 0 && d.Rows[len(d.Rows)-1].Entity == "b" {
+			if slices.ContainsFunc(v.rows().Rows, func(r Row) bool { return r.Entity == "b" }) {
 				break
 			}
 		}
