@@ -22,10 +22,8 @@ func TestAViewerSeesChanges(t *testing.T) {
 		}
 		begun := time.Now()
 		r.use("b", "gpt-4", "rpm", 10)
-		for {
-			if slices.ContainsFunc(v.rows().Rows, func(r Row) bool { return r.Entity == "b" }) {
-				break
-			}
+		for seen := false; !seen; {
+			seen = slices.ContainsFunc(v.rows().Rows, func(r Row) bool { return r.Entity == "b" })
 		}
 		if took := time.Since(begun); took > time.Second {
 			t.Errorf("a change was seen after %v", took)
