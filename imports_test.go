@@ -35,6 +35,10 @@ var packages = []rule{
 		"arithmetic on whole numbers: a type of the domain or a clock here could not be tested by tables alone",
 	},
 	{
+		"internal/calendar", nil,
+		"arithmetic on dates: a type of the domain or a clock here could not be tested against a scan of every zone",
+	},
+	{
 		"internal/rules",
 		[]string{".", "internal/bucket"},
 		"what a bucket means, whichever store it is in: it must not know where they keep it",

@@ -1,0 +1,64 @@
+package calendar
+
+import (
+	"math"
+	"time"
+)
+
+const secondsPerDay = 86_400
+
+// lastChange is the second from which a clock keeps its offset.
+const lastChange = 253_402_300_800 // 10000-01-01T00:00:00Z
+
+// maxOffset is greater than the distance in seconds of any local clock from UTC.
+// The greatest in the database is just below 16 hours.
+const maxOffset = 2 * secondsPerDay
+
+// clock shows local time in steps of grain seconds: hours, or days, whose number is
+// then a date.
+type clock struct {
+	zone  *time.Location
+	grain int64
+}
+
+// latest returns the latest step that the clock has shown up to sec. Before the
+// clock shows it again, a clock that went back shows an earlier step.
+func (c clock) latest(sec int64) int64 {
+	offset, _ := c.offset(sec)
+	step := floorDiv(sec+offset, c.grain)
+	for c.reach(step+1) <= sec {
+		step++
+	}
+	return step
+}
+
+// reach returns the first second in which the clock shows step or a later one.
+func (c clock) reach(step int64) int64 {
+	mark := step * c.grain
+	sec := mark - maxOffset
+	for {
+		offset, until := c.offset(sec)
+		if at := max(sec, mark-offset); at < until {
+			return at
+		}
+		sec = until
+	}
+}
+
+// offset returns how many seconds the clock is ahead of UTC at sec, and a later
+// second until which that holds.
+func (c clock) offset(sec int64) (offset, until int64) {
+	at := time.Unix(min(sec, lastChange), 0).In(c.zone)
+	_, seconds := at.Zone()
+	_, end := at.ZoneBounds()
+	until = end.Unix()
+	if end.IsZero() || until > lastChange {
+		until = math.MaxInt64
+	}
+	if until <= sec {
+		// In years that only a rule describes, ZoneBounds ends a zone after 365 days
+		// of the year. On the last day of a leap year, that is in the past.
+		until = (floorDiv(sec, secondsPerDay) + 1) * secondsPerDay
+	}
+	return int64(seconds), until
+}
