@@ -52,8 +52,8 @@ func (l *RateLimiter) charge(r *Request) Charge {
 // its parent. It takes everything or nothing, and stores the charge before it
 // returns. The caller must end the lease with Commit or Rollback.
 //
-// Acquire returns an *ExceededError if a limit does not cover its amount, an
-// *UnavailableError in an outage, an *InvalidError for bad input, a
+// Acquire returns an *ExceededError if a limit does not cover its amount, a
+// *DisabledError if a level is switched off, an *UnavailableError in an outage, an *InvalidError for bad input, a
 // *CorruptError for damaged data, ErrNotFound if the namespace is gone,
 // ErrClosed, or the error of a cancelled context. A deadline that passes inside
 // the store counts as an outage.
@@ -74,6 +74,9 @@ func (l *RateLimiter) Acquire(ctx context.Context, req Request) (*Lease, error) 
 	if err != nil {
 		err = translateError(ctx, "acquire", req.Entity, req.Resource, err)
 		if isType[*UnavailableError](err) && l.outageMode(req.OnUnavailable) == Allow {
+			if off := l.repo.LastSwitch(req.Entity, req.Resource); off != nil {
+				return nil, off.Refuse(req.Entity, req.Resource)
+			}
 			return &Lease{lim: l, extra: &extra{mode: Allow, outage: err}}, nil
 		}
 		return nil, err

@@ -63,6 +63,7 @@ func validAdjustment(a *Amounts) error {
 // refused.
 func (l *RateLimiter) adjust(ctx context.Context, req *Request) (Outcome, error) {
 	charge, rest := l.charge(req), req.Consume
+	charge.Strict = true // what does not fit becomes debt, and is not spared
 	if charge.Amounts = rest.positive(); charge.Amounts.n > 0 {
 		out, err := l.repo.Consume(ctx, l.now(), charge)
 		if err != nil {

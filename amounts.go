@@ -138,6 +138,15 @@ func (a Amounts) MarshalJSON() ([]byte, error) {
 	return json.Marshal(maps.Collect(a.All()))
 }
 
+// names returns the named limits.
+func (a Amounts) names() []string {
+	names := make([]string, 0, a.n)
+	for limit := range a.All() {
+		names = append(names, limit)
+	}
+	return names
+}
+
 // plus returns the sum of a and b.
 func (a Amounts) plus(b Amounts) Amounts {
 	for limit, n := range b.All() {

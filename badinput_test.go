@@ -128,6 +128,12 @@ var calls = map[string][]any{
 	"ResourcesWithLimits":    nil,
 	"EntitiesWithLimits":     {resource},
 
+	"Disable":  {limiter.Scope{Entity: alice}, "test"},
+	"Enable":   {limiter.Scope{Entity: alice}},
+	"Switches": nil,
+	"Reset":    {alice, resource},
+	"TopUp":    {alice, resource, limiter.Tokens("rpm", 1), "id"},
+
 	"AuditEvents":  {alice, ""},
 	"Usage":        {limiter.UsageQuery{Entity: alice}},
 	"UsageSummary": {limiter.UsageQuery{Entity: alice}},

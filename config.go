@@ -178,10 +178,7 @@ func (l *RateLimiter) setConfig(ctx context.Context, cfg Config) error {
 	details := map[string]any{}
 	var list []any
 	for _, limit := range cfg.Limits {
-		list = append(list, map[string]any{
-			"name": limit.Name, "capacity": limit.Capacity,
-			"refill_amount": limit.Refill, "refill_period_seconds": int64(limit.Period / time.Second),
-		})
+		list = append(list, limit.details())
 	}
 	if list != nil { // without limits, only the mode changes
 		details["limits"] = list
@@ -197,6 +194,24 @@ func (l *RateLimiter) setConfig(ctx context.Context, cfg Config) error {
 		return err
 	}
 	return callStore(ctx, "set limits", cfg.Scope.Entity, cfg.Scope.Resource, func() error { return l.repo.SetConfig(ctx, cfg, ev) })
+}
+
+// details returns the limit as a detail of an audit event.
+func (l Limit) details() map[string]any {
+	m := map[string]any{
+		"name": l.Name, "capacity": l.Capacity,
+		"refill_amount": l.Refill, "refill_period_seconds": int64(l.Period / time.Second),
+	}
+	if l.Window != 0 {
+		m["window"] = l.Window.String()
+	}
+	if l.Zone != "" {
+		m["zone"] = l.Zone
+	}
+	if l.IsShadow {
+		m["shadow"] = true
+	}
+	return m
 }
 
 func (l *RateLimiter) config(ctx context.Context, s Scope) (Config, error) {

@@ -15,9 +15,13 @@ type Status struct {
 	// Requested is the amount that the call asked for.
 	Available, Requested int64
 	Exceeded             bool          // the call named the limit, and it does not cover the amount
+	WouldRefuse          bool          // the same, for a shadow limit, which does not refuse
 	NeverFits            bool          // Requested is above the capacity
 	RetryAfter           time.Duration // above zero exactly if Exceeded; until full if NeverFits
 	FullAfter            time.Duration // time until the bucket is full if nothing more is taken
+	// WindowStart and WindowEnd bound the window that a quota's tokens belong to;
+	// zero for a rate.
+	WindowStart, WindowEnd time.Time
 }
 
 // Sources of limits that no level stores.
@@ -99,7 +103,7 @@ func newDecision(charge *Charge, out Outcome) Decision {
 		// Report the requested limits as exceeded.
 		for i := range d.Statuses {
 			s := &d.Statuses[i]
-			if _, named := charge.Amounts.Lookup(s.Limit.Name); named {
+			if _, named := charge.Amounts.Lookup(s.Limit.Name); named && (charge.Strict || !s.Limit.IsShadow) {
 				s.Exceeded, s.RetryAfter = true, time.Millisecond
 			}
 		}
@@ -108,14 +112,18 @@ func newDecision(charge *Charge, out Outcome) Decision {
 }
 
 // newStatus returns the status of limit i of b. The limit is exceeded if the call
-// was refused and the limit does not cover its amount.
+// was refused and the limit does not cover its amount. A shadow limit would refuse
+// if it was spared, or if it does not cover the amount of a refused call.
 func newStatus(charge *Charge, b Bucket, i int, admitted bool) Status {
 	limit, tokens := b.Account.Limits[i], b.Tokens[i]
 	rate := limit.rate()
 	s := Status{
 		Entity: b.Account.Entity, Resource: b.Account.Resource, Source: b.Account.Source.Level(), Limit: limit,
-		Available: bucket.Whole(tokens),
-		FullAfter: b.untilAfter(bucket.Wait(bucket.Sub(rate.Capacity, tokens), rate)),
+		Available: bucket.Whole(tokens), FullAfter: b.wait(i, bucket.Sub(rate.Capacity, tokens), rate),
+	}
+	if rate.Window != nil {
+		at := b.position(i)
+		s.WindowStart, s.WindowEnd = time.UnixMilli(rate.Window.Start(at)).UTC(), time.UnixMilli(rate.Window.End(at)).UTC()
 	}
 	switch {
 	case charge.Limits != nil:
@@ -126,6 +134,10 @@ func newStatus(charge *Charge, b Bucket, i int, admitted bool) Status {
 	amount, named := charge.Amounts.Lookup(limit.Name)
 	s.Requested = amount
 	need := bucket.Thousandths(amount)
+	if limit.IsShadow && !charge.Strict {
+		s.WouldRefuse = b.spares(i) || !admitted && named && tokens < need
+		return s
+	}
 	if admitted || !named || tokens >= need {
 		return s
 	}
@@ -134,16 +146,40 @@ func newStatus(charge *Charge, b Bucket, i int, admitted bool) Status {
 	if s.NeverFits {
 		s.RetryAfter = max(s.FullAfter, time.Millisecond)
 	} else {
-		s.RetryAfter = b.untilAfter(bucket.Wait(bucket.Sub(need, tokens), rate))
+		s.RetryAfter = b.wait(i, bucket.Sub(need, tokens), rate)
 	}
 	return s
 }
 
-// untilAfter converts a wait that starts at the bucket's own time to one that
-// starts at the time of the call. It returns 0 for no wait.
-func (b Bucket) untilAfter(wait bucket.Millis) time.Duration {
-	if wait.IsZero() {
-		return 0
+// wait returns how long after the call limit i has gained deficit, and 0 if that
+// is not positive. The refill of a rate starts at the bucket's own time.
+func (b Bucket) wait(i int, deficit int64, rate bucket.Rate) time.Duration {
+	if rate.Window == nil {
+		wait := bucket.Wait(deficit, rate)
+		if wait.IsZero() {
+			return 0
+		}
+		return time.Duration(bucket.Add(int64(b.Ahead), int64(wait.Duration())))
 	}
-	return time.Duration(bucket.Add(int64(b.Ahead), int64(wait.Duration())))
+	at := b.position(i)
+	wait := bucket.WaitAt(deficit, at, rate)
+	if wait.IsZero() || b.Detail == nil {
+		return wait.Duration()
+	}
+	begin := time.UnixMilli(at).Sub(time.UnixMilli(b.Detail.At)) // above 0 if a clock that is ahead has begun the window
+	return time.Duration(bucket.Add(int64(begin), int64(wait.Duration())))
+}
+
+// position returns a time in the window that the tokens of quota i belong to: the
+// time of the call, or the start of a later window.
+func (b Bucket) position(i int) int64 {
+	if d := b.Detail; d != nil && i < len(d.Starts) {
+		return max(d.At, d.Starts[i])
+	}
+	return 0
+}
+
+// spares reports whether the charge spared limit i.
+func (b Bucket) spares(i int) bool {
+	return b.Detail != nil && i < len(b.Detail.Spared) && b.Detail.Spared[i]
 }

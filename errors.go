@@ -146,7 +146,7 @@ func translateError(ctx context.Context, op, entity, resource string, err error)
 			return err
 		}
 	}
-	if isType[*CorruptError](err) || isType[*VersionError](err) || isType[*UnavailableError](err) {
+	if isType[*CorruptError](err) || isType[*VersionError](err) || isType[*UnavailableError](err) || isType[*DisabledError](err) {
 		return err
 	}
 	return &UnavailableError{Op: op, Entity: entity, Resource: resource, Err: err}

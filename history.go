@@ -109,6 +109,9 @@ type UsageSnapshot struct {
 	Start, End       time.Time        // the first and the last second of the window
 	Counters         map[string]int64 // net tokens by limit; limits with net 0 are absent
 	Events           int64            // bucket changes counted in this snapshot
+	// WouldRefuse counts the charges that each shadow limit would have refused; nil
+	// if there were none.
+	WouldRefuse map[string]int64
 }
 
 // Usage iterates over the snapshots that q selects, newest first. A query that

@@ -114,12 +114,24 @@ func (l *Lease) Consume(ctx context.Context, amounts Amounts) error {
 	defer cancel()
 	out, err := lim.repo.Consume(storeCtx, lim.now(), charge)
 	if err != nil {
-		return l.allowOutage(lim, translateError(ctx, "consume", charge.Entity, charge.Resource, err))
+		return l.consumeError(ctx, lim, &charge, err)
 	}
 	if !out.Admitted {
 		return &ExceededError{newDecision(&charge, out)}
 	}
 	return l.addConsumed(ctx, lim, amounts, out)
+}
+
+// consumeError returns the error of Consume. Under Allow an outage is none, unless
+// a level is off.
+func (l *Lease) consumeError(ctx context.Context, lim *RateLimiter, charge *Charge, err error) error {
+	err = translateError(ctx, "consume", charge.Entity, charge.Resource, err)
+	if isType[*UnavailableError](err) && lim.outageMode(l.readExtra().mode) == Allow {
+		if off := lim.repo.LastSwitch(charge.Entity, charge.Resource); off != nil {
+			return off.Refuse(charge.Entity, charge.Resource)
+		}
+	}
+	return l.allowOutage(lim, err)
 }
 
 // consumeCharge returns the charge for Consume, or a nil limiter if the lease

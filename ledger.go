@@ -29,6 +29,9 @@ type entry struct {
 	account *Account
 	stored  Amounts
 	past    bool // another bucket or parent has replaced the account, so it pays no more
+	// spared marks the entry of amounts that shadow limits did not cover: they
+	// changed the usage and not the balance, and so do their corrections.
+	spared bool
 }
 
 // held returns the net amounts of the lease, which bound what it can give back.
@@ -111,8 +114,31 @@ func (l *Lease) initEntries() {
 		return
 	}
 	for _, b := range l.buckets() {
-		x.entries = append(x.entries, entry{account: b.Account, stored: l.amounts.forLimits(b.Account.Limits)})
+		paid, spared := b.divide(l.amounts)
+		x.entries = append(x.entries, entry{account: b.Account, stored: paid})
+		if spared.n > 0 {
+			x.entries = append(x.entries, entry{account: b.Account, stored: spared, spared: true})
+		}
 	}
+}
+
+// divide returns the amounts of a charge that the bucket paid, and the amounts
+// that its shadow limits were spared.
+func (b Bucket) divide(amounts Amounts) (paid, spared Amounts) {
+	if b.Detail == nil || b.Detail.Spared == nil {
+		return amounts.forLimits(b.Account.Limits), Amounts{}
+	}
+	for i, l := range b.Account.Limits {
+		n, named := amounts.Lookup(l.Name)
+		switch {
+		case !named:
+		case b.spares(i):
+			spared = spared.And(l.Name, n)
+		default:
+			paid = paid.And(l.Name, n)
+		}
+	}
+	return paid, spared
 }
 
 // recordConsume records the amounts that Consume took from buckets. Only these
@@ -122,7 +148,9 @@ func (g *ledger) recordConsume(amounts Amounts, buckets []Bucket) {
 		g.entries[i].past = true
 	}
 	for _, b := range buckets {
-		g.record(b.Account, amounts.forLimits(b.Account.Limits))
+		paid, spared := b.divide(amounts)
+		g.record(b.Account, paid, false)
+		g.record(b.Account, spared, true)
 	}
 	g.taken = g.taken.plus(amounts)
 }
@@ -130,16 +158,18 @@ func (g *ledger) recordConsume(amounts Amounts, buckets []Bucket) {
 // record adds amounts to the entry of an account and updates its description. It
 // drops the amounts of limits that the account has lost, since such a limit
 // starts full if it returns.
-func (g *ledger) record(account *Account, amounts Amounts) {
+func (g *ledger) record(account *Account, amounts Amounts, spared bool) {
 	for i := range g.entries {
 		e := &g.entries[i]
-		if e.account.Entity == account.Entity && e.account.Resource == account.Resource && e.account.Ref == account.Ref {
+		if e.spared == spared && e.account.Entity == account.Entity && e.account.Resource == account.Resource && e.account.Ref == account.Ref {
 			e.account, e.past = account, false
 			e.stored = e.stored.forLimits(account.Limits).plus(amounts)
 			return
 		}
 	}
-	g.entries = append(g.entries, entry{account: account, stored: amounts})
+	if !spared || amounts.n > 0 {
+		g.entries = append(g.entries, entry{account: account, stored: amounts, spared: spared})
+	}
 }
 
 // split divides due among the entries, by index. Every current account with the
@@ -153,7 +183,7 @@ func (l *Lease) split(due Amounts) []Amounts {
 		for _, i := range l.payOrder() {
 			e := &l.entries[i]
 			if n > 0 {
-				if !e.past && hasLimit(e.account.Limits, limit) {
+				if !e.past && hasLimit(e.account.Limits, limit) && l.paysMore(e, limit) {
 					parts[i] = parts[i].And(limit, n)
 				}
 				continue
@@ -171,6 +201,23 @@ func (l *Lease) split(due Amounts) []Amounts {
 	return parts
 }
 
+// paysMore reports whether a take of a limit goes to this entry of its account and
+// not to its sibling: it goes to the spared one if the lease has only spared the
+// limit so far.
+func (g *ledger) paysMore(e *entry, limit string) bool {
+	_, named := e.stored.Lookup(limit)
+	other := false
+	for i := range g.entries {
+		if sibling := &g.entries[i]; sibling.account == e.account && sibling.spared != e.spared {
+			_, other = sibling.stored.Lookup(limit)
+		}
+	}
+	if e.spared {
+		return named && !other
+	}
+	return named || !other
+}
+
 // payOrder returns the indices of the entries: current accounts first, then past
 // ones, latest first.
 func (g *ledger) payOrder() []int {
@@ -186,14 +233,38 @@ func (g *ledger) payOrder() []int {
 	return append(current, past...)
 }
 
-// credits returns the credits that make each entry pay its part.
+// credits returns the credits that make each entry pay its part, one for each
+// account where possible.
 func (g *ledger) credits(parts []Amounts, undo bool) (all []Credit) {
 	for i, part := range parts {
-		if part = part.nonzero(); part.n > 0 {
-			all = append(all, Credit{Account: g.entries[i].account, Amounts: part.negated(), Undo: undo})
+		e := &g.entries[i]
+		if part = part.nonzero(); part.n == 0 {
+			continue
+		}
+		credit := Credit{Account: e.account, Amounts: part.negated(), Undo: undo}
+		if e.spared {
+			credit.Spared = part.names()
+		}
+		if n := len(all); n == 0 || !all[n-1].join(credit) {
+			all = append(all, credit)
 		}
 	}
 	return all
+}
+
+// join adds the amounts of a spared entry to the credit of the same account, and
+// reports whether it did. They stay apart if a limit was spared once and paid once.
+func (c *Credit) join(spared Credit) bool {
+	if spared.Spared == nil || c.Account != spared.Account {
+		return false
+	}
+	for _, limit := range spared.Spared {
+		if _, named := c.Amounts.Lookup(limit); named {
+			return false
+		}
+	}
+	c.Amounts, c.Spared = c.Amounts.plus(spared.Amounts), spared.Spared
+	return true
 }
 
 // undo clears the entries and returns the credits that give back all they paid.

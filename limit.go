@@ -11,17 +11,25 @@ import (
 
 // Limit is a token bucket. It holds Capacity tokens, starts full, and gains Refill
 // tokens every Period. Any window of one Period admits up to Capacity + Refill
-// tokens; [Within] chooses the two so that they add up to a given number. Limit is
+// tokens; [Within] chooses the two so that they add up to a given number. A limit
+// with a Window is a [Quota] instead, which fills at calendar boundaries. Limit is
 // a comparable value. The calls that use a limit validate it.
 type Limit struct {
 	// Name is a letter, then letters, digits, "_", "." or "-"; at most 64
 	// characters. The attribute names of usage records, such as "resource" or
 	// "ttl", are reserved.
 	Name string
-	// Capacity and Refill are in whole tokens, at least 1.
+	// Capacity and Refill are in whole tokens, at least 1. The Refill of a quota
+	// is 0.
 	Capacity, Refill int64
-	// Period is in whole seconds, at least one.
+	// Period is in whole seconds, at least one; 0 for a quota.
 	Period time.Duration
+	// Window is the window of a quota, 0 for a rate.
+	Window Calendar
+	// IsShadow marks a limit that never refuses; see Shadow.
+	IsShadow bool
+	// Zone is the IANA zone of the window, "" for UTC.
+	Zone string
 }
 
 // Names of common limits. Any other valid name works as well.
@@ -72,6 +80,12 @@ func (l Limit) Validate() error {
 	if err := validCount("capacity", l.Capacity); err != nil {
 		return err
 	}
+	if l.Window != 0 {
+		return l.validateWindow()
+	}
+	if l.Zone != "" {
+		return invalid("zone", l.Zone, "must be empty for a rate; only a quota has a zone")
+	}
 	if l.Refill < 0 {
 		return invalid("refill_amount", strconv.FormatInt(l.Refill, 10), "must not be negative; the burst of WithinBurst must be at most its n")
 	}
@@ -110,12 +124,22 @@ func validLimits(limits []Limit) error {
 	return nil
 }
 
-// String formats l like "tpm 10000/1m burst 15000". It omits a burst that equals
-// the refill.
+// String formats l like "tpm 10000/1m burst 15000", "tokens 1000000@month" or
+// "spend 500@day:Europe/Berlin", with " shadow" at the end of a shadow limit. It
+// omits a burst that equals the refill.
 func (l Limit) String() string {
 	s := fmt.Sprintf("%s %d/%s", l.Name, l.Refill, shortPeriod(l.Period))
-	if l.Capacity != l.Refill {
+	switch {
+	case l.Window != 0:
+		s = fmt.Sprintf("%s %d@%s", l.Name, l.Capacity, l.Window)
+		if l.Zone != "" {
+			s += ":" + l.Zone
+		}
+	case l.Capacity != l.Refill:
 		s += fmt.Sprintf(" burst %d", l.Capacity)
+	}
+	if l.IsShadow {
+		s += " shadow"
 	}
 	return s
 }
@@ -137,34 +161,53 @@ type limitJSON struct {
 	Capacity int64  `json:"capacity"`
 	Refill   int64  `json:"refill_amount"`
 	Seconds  int64  `json:"refill_period_seconds"`
+	Window   string `json:"window,omitempty"`
+	Zone     string `json:"zone,omitempty"`
+	Shadow   bool   `json:"shadow,omitempty"`
 }
 
 // MarshalJSON encodes l as an object with name, capacity, refill_amount and
-// refill_period_seconds.
+// refill_period_seconds. It adds window and zone of a quota, and shadow.
 func (l Limit) MarshalJSON() ([]byte, error) {
-	return json.Marshal(limitJSON{l.Name, l.Capacity, l.Refill, int64(l.Period / time.Second)})
+	return json.Marshal(limitJSON{l.Name, l.Capacity, l.Refill, int64(l.Period / time.Second), l.Window.String(), l.Zone, l.IsShadow})
 }
 
-// UnmarshalJSON decodes the output of MarshalJSON. All four keys are required, and
-// the limit must be valid.
+// UnmarshalJSON decodes the output of MarshalJSON. The keys name and capacity are
+// required, and for a rate refill_amount and refill_period_seconds too. The limit
+// must be valid.
 func (l *Limit) UnmarshalJSON(data []byte) error {
 	var in limitJSON
 	if err := json.Unmarshal(data, &in); err != nil {
 		return err
 	}
-	const maxSeconds = int64(1<<63-1) / int64(time.Second)
-	if in.Seconds < 1 || in.Seconds > maxSeconds {
-		return invalid("refill_period_seconds", strconv.FormatInt(in.Seconds, 10), fmt.Sprintf("must be between 1 and %d", maxSeconds))
+	read, err := in.limit()
+	if err == nil {
+		err = read.Validate()
 	}
-	read := Custom(in.Name, in.Capacity, in.Refill, time.Duration(in.Seconds)*time.Second)
-	if err := read.Validate(); err != nil {
+	if err != nil {
 		return err
 	}
 	*l = read
 	return nil
 }
 
-// rate converts l to the units of package bucket.
-func (l Limit) rate() bucket.Rate {
-	return bucket.RateOf(l.Capacity, l.Refill, l.Period)
+// limit returns the limit without validating it.
+func (in limitJSON) limit() (Limit, error) {
+	if in.Window != "" {
+		every, err := ParseCalendar(in.Window)
+		if err != nil {
+			return Limit{}, err
+		}
+		return Limit{
+			Name: in.Name, Capacity: in.Capacity, Refill: in.Refill, Period: time.Duration(in.Seconds),
+			Window: every, Zone: in.Zone, IsShadow: in.Shadow,
+		}, nil
+	}
+	const maxSeconds = int64(1<<63-1) / int64(time.Second)
+	if in.Seconds < 1 || in.Seconds > maxSeconds {
+		return Limit{}, invalid("refill_period_seconds", strconv.FormatInt(in.Seconds, 10), fmt.Sprintf("must be between 1 and %d", maxSeconds))
+	}
+	l := Custom(in.Name, in.Capacity, in.Refill, time.Duration(in.Seconds)*time.Second)
+	l.Zone, l.IsShadow = in.Zone, in.Shadow
+	return l, nil
 }

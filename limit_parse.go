@@ -11,7 +11,8 @@ import (
 
 const limitForms = "a limit is NAME:RATE[/PERIOD][:BURST], or NAME:RATE[/PERIOD]:within[=BURST] for at most RATE in every PERIOD, " +
 	"where PERIOD is sec, min, hour or day, or several such as 5min, and a minute if left out; " +
-	"for example rpm:100, tpm:10000/min:15000, tpm:10000/min:within or images:50/12hour"
+	"a quota is NAME:CAPACITY@WINDOW[:ZONE], where WINDOW is hour, day, week, month or year; :shadow at the end of either makes it a shadow limit; " +
+	"for example rpm:100, tpm:10000/min:15000, tpm:10000/min:within, images:50/12hour, tokens:1000000@month or spend:50000000@day:Europe/Berlin"
 
 // ParseLimit parses a limit in the form of the command line and of manifests:
 //
@@ -20,6 +21,9 @@ const limitForms = "a limit is NAME:RATE[/PERIOD][:BURST], or NAME:RATE[/PERIOD]
 //	images:50/12hour             50 in 12 hours
 //	tpm:10000/min:within         Within("tpm", 10_000, time.Minute)
 //	tpm:10000/min:within=2000    WithinBurst("tpm", 10_000, 2_000, time.Minute)
+//	tokens:1000000@month         Quota("tokens", 1_000_000, EveryMonth)
+//	spend:500@day:Europe/Berlin  Quota("spend", 500, EveryDay).In("Europe/Berlin")
+//	rpm:100:shadow               PerMinute("rpm", 100).Shadow()
 //
 // The period is sec, min, hour or day, with an optional count. The error is an
 // *[InvalidError] whose reason lists the forms.
@@ -39,13 +43,28 @@ func ParseLimit(text string) (Limit, error) {
 // parseLimit parses a limit without validating it. It returns the reason if text
 // has no valid form.
 func parseLimit(text string) (limit Limit, why string) {
+	text, shadow := strings.CutSuffix(text, ":shadow")
 	parts := strings.Split(text, ":")
-	switch {
+	switch quota := len(parts) > 1 && strings.Contains(parts[1], "@"); {
 	case len(parts) < 2:
 		return limit, "it has no rate"
+	case quota && len(parts) > 3:
+		return limit, "nothing may follow its zone but shadow"
 	case len(parts) > 3:
-		return limit, "nothing may follow its burst"
+		return limit, "nothing may follow its burst but shadow"
+	case quota && len(parts) == 3 && parts[2] == "":
+		return limit, "its zone is empty"
+	case quota:
+		limit, why = parseQuota(parts[0], parts[1], strings.Join(parts[2:], ""))
+	default:
+		limit, why = parseRate(parts)
 	}
+	limit.IsShadow = shadow
+	return limit, why
+}
+
+// parseRate parses the two or three parts of a rate.
+func parseRate(parts []string) (limit Limit, why string) {
 	rate, unit, hasPeriod := strings.Cut(parts[1], "/")
 	period := time.Minute
 	if hasPeriod {

@@ -34,6 +34,7 @@ type Repository interface {
 	ConfigStore
 	NamespaceStore
 	HistoryStore
+	SwitchStore
 	Ping(ctx context.Context) error // checks that the store is reachable
 	Close() error                   // idempotent; does nothing on a view
 }
@@ -51,10 +52,23 @@ type BucketStore interface {
 	// clamps the balance. Refill and charge use the same now. A now before the
 	// bucket's own time counts as that time.
 	//
+	// A quota gains its capacity, up to the capacity, for each boundary after the
+	// window that its tokens belong to. It depends on now and that window alone,
+	// not on the bucket's own time. The window never goes back: a now before it
+	// counts as its start. A new quota, and one with another window or zone,
+	// belongs to the current window, and keeps the tokens it had under another
+	// window. A change of its capacity alone moves its tokens by the difference,
+	// but does not take them below zero.
+	//
+	// A shadow limit never refuses, unless the charge is strict. If it covers its
+	// amount, Consume takes it. Otherwise an admitted charge spares it: the amount
+	// counts as usage, the balance stays, and the count of such charges rises.
+	//
 	// After an error nothing was admitted, but a debit may remain; a credit never
-	// does. The error is an *InvalidError (no account has the limit, or
-	// ErrNoLimits), a *CorruptError, ErrNotFound (the namespace is gone) or
-	// ErrClosed. Any other error is an outage.
+	// does. The error is a *DisabledError, which comes before every other answer
+	// about limits, an *InvalidError (no account has the limit, or ErrNoLimits), a
+	// *CorruptError, ErrNotFound (the namespace is gone) or ErrClosed. Any other
+	// error is an outage.
 	Consume(ctx context.Context, now time.Time, charge Charge) (Outcome, error)
 	// Peek returns the Outcome that Consume would return, including the parent,
 	// and writes nothing. The amounts may be empty. It returns the same errors.
@@ -71,6 +85,60 @@ type BucketStore interface {
 	// over all if of is the zero Scope, by resource, then entity, with the limits
 	// in force at now.
 	Buckets(ctx context.Context, now time.Time, of Scope) iter.Seq2[Bucket, error]
+	// Fill resets the limits of a bucket, or adds tokens to them, and stores ev in
+	// the same write. It first updates the bucket to changed limits, as Consume
+	// does. A missing bucket stays missing, since it starts full. Fill reports
+	// whether it was carried out; it does nothing and stores no event if the ID of
+	// a top-up was used for the bucket within TopUpLife. It works on a disabled
+	// scope too. The error is an *InvalidError (the bucket lacks a limit, or
+	// ErrNoLimits), or the same as for Consume.
+	Fill(ctx context.Context, now time.Time, f Fill, ev AuditEvent) (done bool, err error)
+}
+
+// TopUpLife is how long a store remembers the ID of a top-up.
+const TopUpLife = 24 * time.Hour
+
+// Fill describes a reset or a top-up of the bucket of Entity and Resource. It
+// concerns neither the parent nor the usage.
+type Fill struct {
+	Entity, Resource string // valid
+	// Limits names the limits to reset: each becomes full, and a quota belongs to
+	// the window of now. Empty for all. A reset has neither Amounts nor ID.
+	Limits []string
+	// Amounts is added by a top-up, up to the capacity; each amount is positive.
+	Amounts  Amounts
+	ID       string  // identifies a top-up; "" for a reset
+	Defaults []Limit // like Charge.Defaults
+}
+
+// SwitchStore keeps switches, which turn levels off. The next Consume through the
+// same store applies a change. Through another one, it applies at the latest when
+// the store's caches expire.
+//
+// A charge is refused with a *DisabledError if one of the levels of the entity and
+// the resource is off or, if the entity cascades, one of its parent and the
+// resource. The error names the first in the order of Precedence, the entity's
+// before the parent's. Credit and Fill work as usual. A switch outlives its entity:
+// only DeleteSwitch and PurgeNamespace remove it.
+type SwitchStore interface {
+	// SetSwitch turns s.Scope off. If it is off already, SetSwitch replaces the
+	// reason and keeps the time.
+	SetSwitch(ctx context.Context, s Switch, ev AuditEvent) error
+	// DeleteSwitch turns a scope on, or returns ErrNotFound if it is not off.
+	DeleteSwitch(ctx context.Context, of Scope, ev AuditEvent) error
+	// Switches iterates over the scopes that are off, by entity, then resource.
+	Switches(ctx context.Context) iter.Seq2[Switch, error]
+	// LastSwitch returns the switch that refused the charges of an entity and a
+	// resource when the store last read it, or nil. It does no I/O, since the
+	// limiter calls it in an outage.
+	LastSwitch(entity, resource string) *Switch
+}
+
+// Switch describes a level that is off.
+type Switch struct {
+	Scope  Scope     // the level
+	Reason string    // for people; "" if none was given
+	Since  time.Time // in whole seconds
 }
 
 // Charge asks for Amounts from the bucket of Entity and Resource and, if the
@@ -85,6 +153,7 @@ type Charge struct {
 	// with other defaults may share it, and a limit that is dropped and added
 	// again would start full.
 	Defaults []Limit
+	Strict   bool // shadow limits refuse as well
 }
 
 // Account identifies one charged bucket. The store creates it, leases keep it, and
@@ -109,6 +178,19 @@ type Bucket struct {
 	// The last charge may be later, by less than the time in which the fastest of
 	// its limits fills. It is set by Buckets, BucketPage and BucketsAt only.
 	Updated time.Time
+	Detail  *Detail // nil if no limit is a quota and none was spared
+}
+
+// Detail holds the fields that few buckets have.
+type Detail struct {
+	At int64 // the time of the call, in Unix milliseconds
+	// Starts holds for each quota the start of the window that its tokens belong
+	// to, in Unix milliseconds, and 0 for a rate. It is in the order of
+	// Account.Limits, and nil if no limit is a quota.
+	Starts []int64
+	// Spared holds for each limit whether the charge spared it, in the order of
+	// Account.Limits. It is nil if it spared none.
+	Spared []bool
 }
 
 // Outcome is the result of a charge.
@@ -127,6 +209,9 @@ type Credit struct {
 	// Undo marks the reversal of a charge. The store may use a more expensive
 	// write that survives a lost response.
 	Undo bool
+	// Spared names limits whose amounts change the usage and not the balance,
+	// because a charge spared them.
+	Spared []string
 }
 
 // EntityStore keeps entities. Except in DeleteEntity, the store writes the event

@@ -173,10 +173,15 @@ func creditsSince(shortages []shortage, of *estimate) (credits int64, known bool
 func (s *shortage) applyViolation(v Status, credits int64, now time.Time) {
 	s.rate, s.at = v.Limit.rate(), now.UnixMilli()
 	whole := bucket.Thousandths(v.Available)
-	if ahead := v.RetryAfter - bucket.Wait(bucket.Sub(s.need, whole), s.rate).Duration(); ahead > 0 {
-		s.at += ahead.Milliseconds()
+	level := whole
+	if s.rate.Window != nil {
+		s.at = max(s.at, v.WindowStart.UnixMilli())
+	} else {
+		if ahead := v.RetryAfter - bucket.Wait(bucket.Sub(s.need, whole), s.rate).Duration(); ahead > 0 {
+			s.at += ahead.Milliseconds()
+		}
+		level = bucket.Sub(s.need, bucket.Accrued(0, v.RetryAfter.Milliseconds(), s.rate)) // about, to the thousandth
 	}
-	level := bucket.Sub(s.need, bucket.Accrued(0, v.RetryAfter.Milliseconds(), s.rate)) // about, to the thousandth
 	level = min(max(level, whole), bucket.Add(whole, bucket.Milli-1), s.need-1)
 	s.level = min(s.rate.Capacity, bucket.Add(level, credits))
 	s.recheck = now.Add(recheckInterval)
@@ -227,7 +232,7 @@ func (e *estimates) reserveOrSleep(w *waiter, now time.Time) (reserved bool) {
 // wait returns how long until the estimate covers the need.
 func (s *shortage) wait(now time.Time) time.Duration {
 	s.advance(now)
-	wait := bucket.Wait(bucket.Sub(s.need, s.level), s.rate)
+	wait := bucket.WaitAt(bucket.Sub(s.need, s.level), s.at, s.rate)
 	if wait.IsZero() {
 		return 0
 	}

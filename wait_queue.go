@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -124,6 +125,9 @@ func (q *waitQueues) credited(namespace string, credits []Credit, now time.Time)
 	for i := range credits {
 		account := credits[i].Account
 		for limit, n := range credits[i].Amounts.All() {
+			if slices.Contains(credits[i].Spared, limit) {
+				continue // the balance stays
+			}
 			q.credit(limitKey{namespace, account.Entity, account.Resource, limit}, n, now)
 		}
 	}

@@ -188,7 +188,7 @@ func (c *consumeOp) judge() (fits bool, err error) {
 		}
 		views = append(views, p.plan.view)
 	}
-	_, err = rules.Judge(&c.charge.Amounts, views...)
+	_, err = rules.Judge(c.charge, views...)
 	return fits, err
 }
 

@@ -159,7 +159,7 @@ func (c *creditOp) recreate(ctx context.Context) (done bool, err error) {
 		return true, err
 	}
 	p.plan = plan{at: c.now, recreate: true, after: rules.New(c.now, p.account, p.idle)}
-	_ = p.plan.after.Credit(c.now, &c.amounts, rules.NoBook)
+	_ = p.plan.after.Credit(c.now, &c.amounts, nil, rules.NoBook)
 	var taken limiter.Amounts
 	for name, n := range c.amounts.All() {
 		taken = taken.And(name, -n)

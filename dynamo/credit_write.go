@@ -107,7 +107,7 @@ func (c *creditOp) update() (*rules.Bucket, *update) {
 	img := c.cached.image
 	idle := c.cached.idle(c.repo.ttl)
 	after := img.bucket(&limiter.Account{Limits: img.limits()}, c.base(), idle)
-	_ = after.Credit(c.at(), &c.amounts, rules.NoBook)
+	_ = after.Credit(c.at(), &c.amounts, nil, rules.NoBook)
 	u := newUpdate()
 	if c.locks() {
 		c.lockedWrite(u, &after)

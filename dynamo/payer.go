@@ -222,9 +222,9 @@ func (p *payer) decide(now int64) {
 	} else {
 		p.follow(img)
 	}
-	pl.turn = rules.Begin(&pl.after, pl.at)
+	pl.turn = rules.BeginAt(&pl.after, pl.at, now)
 	if p.override {
-		pl.turn = rules.BeginOverride(&pl.after, pl.at, p.account.Limits)
+		pl.turn = rules.BeginOverride(&pl.after, pl.at, now, p.account.Limits)
 	}
 	pl.at = max(pl.at, pl.after.At)
 	pl.view = pl.turn.View

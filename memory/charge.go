@@ -35,7 +35,7 @@ func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Cha
 // bucket exists, pays alone, and belongs to the current generation. It reports
 // false in other cases.
 func (n *namespace) consumeFast(now int64, charge *limiter.Charge, out *limiter.Outcome) (done bool, err error) {
-	if charge.Limits != nil {
+	if charge.Limits != nil || charge.Strict {
 		return false, nil
 	}
 	s := n.shard(charge.Entity)
@@ -84,6 +84,9 @@ func (n *namespace) charge(now int64, charge *limiter.Charge, write bool) (limit
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	parent := n.parent(charge.Entity)
+	if off := n.switches.Refusing(charge.Entity, parent, charge.Resource); off != nil {
+		return limiter.Outcome{}, off.Refuse(charge.Entity, charge.Resource)
+	}
 	defer n.lockPair(charge.Entity, parent)()
 
 	payers := make([]*payer, 1, 2)
@@ -108,14 +111,19 @@ func (n *namespace) charge(now int64, charge *limiter.Charge, write bool) (limit
 		p.entry.cascade = n.parent(parent) != ""
 		payers, out.Parent = append(payers, p), p.turn.View
 	}
-	if out.Admitted, err = rules.Judge(&charge.Amounts, out.Self, out.Parent); err != nil {
+	if out.Admitted, err = rules.Judge(charge, out.Self, out.Parent); err != nil {
 		return limiter.Outcome{}, err
 	}
 	if !out.Admitted {
 		return out, nil
 	}
-	for _, p := range payers {
+	for i, p := range payers {
 		p.turn.Pay(&charge.Amounts)
+		if i == 0 {
+			out.Self.Detail = p.turn.View.Detail
+		} else {
+			out.Parent.Detail = p.turn.View.Detail
+		}
 		if write {
 			if err = p.commit(charge); err != nil {
 				return limiter.Outcome{}, err
@@ -142,7 +150,7 @@ func (n *namespace) begin(now int64, entity string, charge *limiter.Charge, writ
 		if p.entry == nil {
 			p.entry = n.newEntry(now, p.key, limitSet{limits: limits})
 		}
-		p.turn = rules.BeginOverride(&p.entry.Bucket, p.now, limits)
+		p.turn = rules.BeginOverride(&p.entry.Bucket, p.now, p.now, limits)
 		return p, nil
 	}
 	if p.entry == nil || p.entry.generation != n.generation.Load() || p.entry.hasOtherDefaults(charge.Defaults) {

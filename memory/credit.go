@@ -41,11 +41,11 @@ func (n *namespace) credit(now int64, c limiter.Credit) error {
 			return nil
 		}
 		e.PullBack(back)
-		return e.Credit(local, &c.Amounts, s.book)
+		return e.Credit(local, &c.Amounts, c.Spared, s.book)
 	}
 	s.mu.Unlock()
 	if takes, some := rules.Takes(&c.Amounts); some {
-		return n.takeFromReplacement(now, c.Account, &takes)
+		return n.takeFromReplacement(now, c.Account, &takes, c.Spared)
 	}
 	return nil
 }
@@ -53,7 +53,7 @@ func (n *namespace) credit(now int64, c limiter.Credit) error {
 // takeFromReplacement takes amounts of an expired bucket from the bucket that
 // replaced it. If there is none, it creates one under the current limits, or
 // under those of the lease.
-func (n *namespace) takeFromReplacement(now int64, of *limiter.Account, takes *limiter.Amounts) error {
+func (n *namespace) takeFromReplacement(now int64, of *limiter.Account, takes *limiter.Amounts, spared []string) error {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	key := limiter.Scope{Entity: of.Entity, Resource: of.Resource}
@@ -70,5 +70,5 @@ func (n *namespace) takeFromReplacement(now int64, of *limiter.Account, takes *l
 		current.generation = 0
 		s.put(current)
 	}
-	return current.Credit(local, takes, s.book)
+	return current.Credit(local, takes, spared, s.book)
 }

@@ -28,6 +28,9 @@ type namespace struct {
 	entities   map[string]limiter.Entity
 	configs    map[limiter.Scope]limiter.Config
 	audit      map[string][]limiter.AuditEvent // oldest first
+	switches   rules.Switches
+	topUps     map[topUp]int64 // when each is forgotten
+	keptTopUps int             // number of topUps after the last cleaning
 	managed    rules.Managed
 	forgetAt   int64        // when to look for old events next
 	mode       atomic.Value // limiter.OnUnavailable
@@ -48,6 +51,8 @@ func (s *store) add(info limiter.Namespace) *namespace {
 		entities: map[string]limiter.Entity{},
 		configs:  map[limiter.Scope]limiter.Config{},
 		audit:    map[string][]limiter.AuditEvent{},
+		switches: rules.Switches{},
+		topUps:   map[topUp]int64{},
 	}
 	n.inactive.Store(s.err != nil)
 	n.generation.Store(1)

@@ -102,12 +102,12 @@ func (s *series) at(start int64) part {
 	return last
 }
 
-// book adds the usage of an hour.
-func (s *series) book(limits names, u rules.Usage) {
+// book adds the usage of an hour. values has a number for each of the limits.
+func (s *series) book(limits names, u rules.Usage, values []int64) {
 	columns := s.columns(limits)
 	p := s.at(u.Hour)
 	p[1] = bucket.Add(p[1], u.Events)
-	for i, n := range u.Used {
+	for i, n := range values {
 		to := i
 		if columns != nil {
 			to = columns[i]
@@ -193,7 +193,12 @@ func (s *series) snapshots() []limiter.UsageSnapshot {
 		}
 		u.Start, u.End = p.bounds(p.window())
 		for i, n := range p.counts() {
-			if n != 0 { // 0 if all was given back
+			spared, isSpared := strings.CutPrefix(limits[i], sparedMark)
+			switch {
+			case n == 0: // all was given back
+			case isSpared:
+				u.WouldRefuse = rules.AddCount(u.WouldRefuse, spared, n)
+			default:
 				u.Counters[limits[i]] = n
 			}
 		}
@@ -232,8 +237,25 @@ func (s *shard) book(account *limiter.Account, u rules.Usage) error {
 		usage.hash = s.hash(account.Entity)
 		s.usage.add(usage)
 	}
-	usage.book(limits, u)
+	usage.book(limits, u, u.Used)
+	if u.Spared != nil {
+		u.Events = 0
+		usage.book(sparedNames(account.Limits), u, u.Spared)
+	}
 	return nil
+}
+
+// sparedMark starts the name of a count of how often a limit was spared. No limit
+// has such a name.
+const sparedMark = "\x01"
+
+// sparedNames returns the names of the counts of how often limits were spared.
+func sparedNames(limits []limiter.Limit) names {
+	var b strings.Builder
+	for _, l := range limits {
+		b.WriteString(sparedMark + l.Name + "\x00")
+	}
+	return unique.Make(b.String())
 }
 
 // snapshots returns the snapshots that match a query. It first books the usage

@@ -249,6 +249,31 @@ func (f *Faulty) BucketsAt(ctx context.Context, now time.Time, keys []limiter.Sc
 	return callWithFault(f, "BucketsAt", func() ([]limiter.Bucket, error) { return store.BucketsAt(ctx, now, keys) })
 }
 
+// Fill calls Fill of the repository, or fails as planned.
+func (f *Faulty) Fill(ctx context.Context, now time.Time, fill limiter.Fill, ev limiter.AuditEvent) (bool, error) {
+	return callWithFault(f, "Fill", func() (bool, error) { return f.repo.Fill(ctx, now, fill, ev) })
+}
+
+// SetSwitch calls SetSwitch of the repository, or fails as planned.
+func (f *Faulty) SetSwitch(ctx context.Context, s limiter.Switch, ev limiter.AuditEvent) error {
+	return f.do("SetSwitch", func() error { return f.repo.SetSwitch(ctx, s, ev) })
+}
+
+// DeleteSwitch calls DeleteSwitch of the repository, or fails as planned.
+func (f *Faulty) DeleteSwitch(ctx context.Context, of limiter.Scope, ev limiter.AuditEvent) error {
+	return f.do("DeleteSwitch", func() error { return f.repo.DeleteSwitch(ctx, of, ev) })
+}
+
+// Switches calls Switches of the repository, or fails as planned.
+func (f *Faulty) Switches(ctx context.Context) iter.Seq2[limiter.Switch, error] {
+	return rangeWithFault(f, "Switches", f.repo.Switches(ctx))
+}
+
+// LastSwitch returns the last switch of the repository.
+func (f *Faulty) LastSwitch(entity, resource string) *limiter.Switch {
+	return f.repo.LastSwitch(entity, resource)
+}
+
 // AuditEvents calls AuditEvents of the repository, or fails as planned.
 func (f *Faulty) AuditEvents(ctx context.Context, entity, after string) iter.Seq2[limiter.AuditEvent, error] {
 	return rangeWithFault(f, "AuditEvents", f.repo.AuditEvents(ctx, entity, after))

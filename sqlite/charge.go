@@ -45,7 +45,7 @@ func (r *Repository) charge(tx *tx, now int64, charge *limiter.Charge, write boo
 	payers, err := r.payers(tx, now, charge, repairs.add)
 	admitted := false
 	if err == nil {
-		admitted, err = rules.Judge(&charge.Amounts, views(payers)...)
+		admitted, err = rules.Judge(charge, views(payers)...)
 	}
 	if err != nil { // invalid input writes nothing
 		return limiter.Outcome{}, err
@@ -247,7 +247,7 @@ func (r *Repository) beginOverride(tx *tx, s *payer, key limiter.Scope, limits [
 		s.record = &record{Bucket: rules.New(s.now, account, rules.Idle(limits, limiter.Scope{}, r.ttl))}
 	}
 	s.parent = parent
-	s.turn = rules.BeginOverride(&s.Bucket, s.now, limits)
+	s.turn = rules.BeginOverride(&s.Bucket, s.now, s.now, limits)
 	return nil
 }
 
@@ -313,7 +313,7 @@ func (r *Repository) credit(tx *tx, now int64, c limiter.Credit) error {
 		local, back := r.machine.Local(&found.Bucket, now)
 		if !found.Gone(local) {
 			found.PullBack(back)
-			if err := found.Credit(local, &c.Amounts, tx.book(r.key)); err != nil {
+			if err := found.Credit(local, &c.Amounts, nil, tx.book(r.key)); err != nil {
 				return err
 			}
 			return tx.save(r.key, found, false)
@@ -368,7 +368,7 @@ func (r *Repository) takeFromReplacement(tx *tx, now int64, account *limiter.Acc
 		}
 		current = &record{Bucket: rules.New(now, &next, rules.Idle(next.Limits, next.Source, r.ttl))}
 	}
-	if err := current.Credit(local, takes, tx.book(r.key)); err != nil {
+	if err := current.Credit(local, takes, nil, tx.book(r.key)); err != nil {
 		return err
 	}
 	return tx.save(r.key, current, current.id == 0)

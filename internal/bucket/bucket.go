@@ -14,6 +14,8 @@ package bucket
 import (
 	"math"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/calendar"
 )
 
 // Milli is the number of thousandths in a token, and of milliseconds in a
@@ -25,8 +27,12 @@ const MaxTokens = math.MaxInt64 / Milli
 
 // Rate describes how a bucket fills: Amount thousandths every Period
 // milliseconds, up to Capacity. A Rate whose Amount or Period is not positive
-// never refills.
-type Rate struct{ Capacity, Amount, Period int64 }
+// never refills, except if it has a Window: then it gains Capacity at every
+// boundary of the window, and nothing in between.
+type Rate struct {
+	Capacity, Amount, Period int64
+	Window                   *calendar.Window
+}
 
 // RateOf returns the rate of a limit of capacity whole tokens that gains refill
 // whole tokens every period.
@@ -45,16 +51,21 @@ type State struct {
 // capacity. If to is not after from, it adds nothing. The result is never above
 // the capacity, even if tokens was.
 func Advance(tokens, from, to int64, r Rate) int64 {
-	if to <= from || r.Amount <= 0 || r.Period <= 0 {
-		return min(tokens, r.Capacity)
+	if r.fills(from, to) {
+		return addUpTo(tokens, r.accrued(from, to), r.Capacity)
 	}
-	return addUpTo(tokens, r.accrued(from, to), r.Capacity)
+	return min(tokens, r.Capacity)
+}
+
+// fills reports whether anything can accrue between two times.
+func (r Rate) fills(from, to int64) bool {
+	return to > from && (r.Amount > 0 && r.Period > 0 || r.Window != nil)
 }
 
 // Accrued returns what [Advance] adds between two times to a bucket that does
 // not fill up, at most math.MaxInt64.
 func Accrued(from, to int64, r Rate) int64 {
-	if to <= from || r.Amount <= 0 || r.Period <= 0 {
+	if !r.fills(from, to) {
 		return 0
 	}
 	return r.accrued(from, to).clamp()
@@ -63,6 +74,9 @@ func Accrued(from, to int64, r Rate) int64 {
 // accrued computes the difference of the two floors as one quotient: with m the
 // remainder of from, it is floor(((to-from)*Amount + m) / Period).
 func (r Rate) accrued(from, to int64) uint128 {
+	if r.Window != nil {
+		return r.accruedSteps(from, to)
+	}
 	period, amount := uint64(r.Period), uint64(r.Amount)
 	m := mulMod(floorMod(from, r.Period), amount, period)
 	q, _ := mul(uint64(to)-uint64(from), amount).add(m).div(period)

@@ -32,6 +32,9 @@ type Bucket struct {
 	// Tokens are thousandths in the order of Account.Limits, at time At.
 	Tokens []int64
 	At     int64
+	// Starts holds for each quota the start of the window that its tokens belong
+	// to, and 0 for a rate. It is nil if no limit is a quota.
+	Starts []int64
 	// Idle is how long the bucket stays without a write; 0 means forever.
 	// Expires is when that time is over; 0 means never.
 	Idle, Expires int64
@@ -46,6 +49,7 @@ type Bucket struct {
 type Usage struct {
 	Hour   int64   // start of the hour
 	Used   []int64 // whole tokens in the order of the limits
+	Spared []int64 // how often each shadow limit was spared; nil for never
 	Events int64   // number of changes
 }
 
@@ -57,7 +61,7 @@ func NoBook(*limiter.Account, Usage) error { return nil }
 
 // New returns a full bucket.
 func New(now int64, account *limiter.Account, idle int64) Bucket {
-	b := Bucket{Account: account, At: now, Idle: idle}
+	b := Bucket{Account: account, At: now, Idle: idle, Starts: newStarts(now, account.Limits)}
 	b.size(len(account.Limits))
 	for i, l := range account.Limits {
 		b.Tokens[i] = l.Capacity * bucket.Milli
@@ -77,6 +81,7 @@ func (b *Bucket) size(n int) {
 func (b *Bucket) Clone() Bucket {
 	c := *b
 	c.Tokens, c.Used = slices.Clone(b.Tokens), slices.Clone(b.Used)
+	c.Starts, c.Spared = slices.Clone(b.Starts), slices.Clone(b.Spared)
 	return c
 }
 
@@ -108,17 +113,20 @@ func (b *Bucket) Gone(now int64) bool {
 func (b *Bucket) Full() int64 {
 	full := b.At
 	for i, l := range b.Account.Limits {
-		r := rate(l)
-		r.Capacity = bucket.Sub(r.Capacity, b.Tokens[i])
-		full = max(full, bucket.Add(b.At, bucket.FillTime(r)))
+		from := b.At
+		if l.Window != 0 {
+			from = b.Starts[i]
+		}
+		full = max(full, bucket.FullAt(b.Tokens[i], from, RateOf(l)))
 	}
 	return full
 }
 
 // Idle returns how long a bucket with these limits stays without a write:
-// multiplier times the longest fill time, rounded up to whole seconds. It returns
-// 0, which means forever, for limits of one entity and resource, and for a
-// negative multiplier.
+// multiplier times the longest fill time of its rates, rounded up to whole seconds,
+// at least one. A bucket of quotas alone stays until it is full, since no bucket
+// expires earlier. Idle returns 0, which means forever, for limits of one entity
+// and resource, and for a negative multiplier.
 func Idle(limits []limiter.Limit, source limiter.Scope, multiplier int) int64 {
 	if multiplier < 0 || source.Level() == "entity" {
 		return 0
@@ -131,10 +139,13 @@ func Idle(limits []limiter.Limit, source limiter.Scope, multiplier int) int64 {
 	return max(1, seconds) * bucket.Milli
 }
 
-// longestFill returns the fill time of the slowest limit.
+// longestFill returns the fill time of the slowest rate, and 0 if all limits are
+// quotas.
 func longestFill(limits []limiter.Limit) (longest int64) {
 	for _, l := range limits {
-		longest = max(longest, bucket.FillTime(rate(l)))
+		if l.Window == 0 {
+			longest = max(longest, bucket.FillTime(RateOf(l)))
+		}
 	}
 	return longest
 }
@@ -158,21 +169,25 @@ func WithoutLevel(a *limiter.Account) *limiter.Account {
 	return &listed
 }
 
-// Advance refills the bucket up to now. It does nothing if now is not after At.
+// Advance refills the bucket up to now. Rates do not change if now is not after
+// At.
 func (b *Bucket) Advance(now int64) {
-	if now <= b.At {
+	at := max(now, b.At)
+	if at == b.At && b.Starts == nil {
 		return
 	}
-	for i, l := range b.Account.Limits {
-		b.Tokens[i] = bucket.Advance(b.Tokens[i], b.At, now, rate(l))
+	for i := range b.Account.Limits {
+		b.Tokens[i] = b.advanced(i, at, now)
 	}
-	b.At = now
+	b.At, b.Starts = at, b.startsAt(now)
 }
 
 // Repair applies the limits of account to the bucket. It refills by the old
 // limits up to now. A new limit starts full, a removed one is dropped, a lower
-// capacity clamps, and a higher one adds nothing. It reports whether a stored
-// field changed.
+// capacity clamps, and a higher one adds nothing. The tokens of a quota move with
+// its capacity. A limit that becomes a quota, or one of other windows, keeps its
+// tokens and belongs to the current window. Repair reports whether a stored field
+// changed.
 func (b *Bucket) Repair(now int64, account *limiter.Account, idle int64, book Book) (bool, error) {
 	if slices.Equal(b.Account.Limits, account.Limits) {
 		changed := b.Account.Source != account.Source || b.Idle != idle
@@ -187,24 +202,40 @@ func (b *Bucket) Repair(now int64, account *limiter.Account, idle int64, book Bo
 	if err := b.Flush(book); err != nil {
 		return false, err
 	}
-	b.Advance(now)
-	old := *b
+	old, at := *b, max(now, b.At)
 	b.size(len(account.Limits))
+	b.Starts = newStarts(now, account.Limits)
 	for i, l := range account.Limits {
 		b.Tokens[i] = l.Capacity * bucket.Milli
 		if j := find(old.Account.Limits, l.Name, i); j >= 0 {
-			b.Tokens[i] = min(b.Tokens[i], old.Tokens[j])
+			b.follow(i, l, &old, j, at, now)
 		}
 	}
-	b.Account, b.Idle = account, idle
+	b.Account, b.Idle, b.At = account, idle, at
 	b.extend()
 	return true, nil
 }
 
+// follow gives limit i of a repaired bucket, which is full, the tokens and the
+// window that limit j of the old bucket leaves.
+func (b *Bucket) follow(i int, l limiter.Limit, old *Bucket, j int, at, now int64) {
+	full, was := b.Tokens[i], old.Account.Limits[j]
+	switch {
+	case sameWindow(was, l):
+		b.Tokens[i] = min(full, resized(old.advanced(j, at, now), was.Capacity*bucket.Milli, full))
+		b.Starts[i] = max(b.Starts[i], old.Starts[j])
+	case was.Window != 0: // a step that is due is not taken
+		b.Tokens[i] = min(full, old.Tokens[j])
+	default:
+		b.Tokens[i] = min(full, old.advanced(j, at, now))
+	}
+}
+
 // Credit gives back positive amounts, up to the capacity, and takes negative
-// amounts even into debt. It skips limits that the bucket no longer has. A credit
-// without effect does not count as a change.
-func (b *Bucket) Credit(now int64, amounts *limiter.Amounts, book Book) error {
+// amounts even into debt. It skips limits that the bucket no longer has. The
+// amounts of limits that spared names change the usage alone. A credit without
+// effect does not count as a change.
+func (b *Bucket) Credit(now int64, amounts *limiter.Amounts, spared []string, book Book) error {
 	if !b.affectedBy(amounts) {
 		return nil
 	}
@@ -215,12 +246,14 @@ func (b *Bucket) Credit(now int64, amounts *limiter.Amounts, book Book) error {
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
 		if j := find(b.Account.Limits, name, i); j >= 0 {
-			full := b.Account.Limits[j].Capacity * bucket.Milli
-			b.Tokens[j] = min(full, bucket.Add(b.Tokens[j], bucket.Thousandths(n)))
+			if !slices.Contains(spared, name) {
+				full := b.Account.Limits[j].Capacity * bucket.Milli
+				b.Tokens[j] = min(full, bucket.Add(b.Tokens[j], bucket.Thousandths(n)))
+			}
 			b.count(j, bucket.Sub(0, n))
 		}
 	}
-	b.endChange(b.At, b.Tokens)
+	b.endChange(b.At, now, b.Tokens)
 	return nil
 }
 
@@ -234,13 +267,14 @@ func (b *Bucket) affectedBy(amounts *limiter.Amounts) bool {
 	return false
 }
 
-// tokensAt returns the tokens at now, which is not before At.
-func (b *Bucket) tokensAt(now int64) []int64 {
+// tokensAt returns the tokens of rates at a time, which is not before At, and of
+// quotas at now.
+func (b *Bucket) tokensAt(at, now int64) []int64 {
 	tokens := make([]int64, len(b.Tokens))
 	copy(tokens, b.Tokens)
-	if now > b.At {
+	if at > b.At || b.Starts != nil {
 		for i := range tokens {
-			tokens[i] = bucket.Advance(tokens[i], b.At, now, rate(b.Account.Limits[i]))
+			tokens[i] = b.advanced(i, at, now)
 		}
 	}
 	return tokens
@@ -254,11 +288,20 @@ func (b *Bucket) count(limit int, n int64) {
 	}
 }
 
-// endChange stores the tokens and the time that a change leaves, and counts it as
-// one event if it used anything.
-func (b *Bucket) endChange(now int64, tokens []int64) {
+// spare counts a charge that a shadow limit did not cover.
+func (b *Bucket) spare(limit int) {
+	if b.Spared == nil {
+		b.Spared = make([]int64, len(b.Tokens))
+	}
+	b.Spared[limit]++
+	b.counted = true
+}
+
+// endChange stores the tokens that a change leaves, with the times of rates and
+// quotas, and counts it as one event if it used anything.
+func (b *Bucket) endChange(at, now int64, tokens []int64) {
 	copy(b.Tokens, tokens)
-	b.At = now
+	b.At, b.Starts = at, b.startsAt(now)
 	if b.counted {
 		b.Events++
 		b.counted = false
@@ -300,7 +343,7 @@ func (b *Bucket) Flush(book Book) error {
 		return err
 	}
 	clear(b.Used)
-	b.Events = 0
+	b.Spared, b.Events = nil, 0
 	return nil
 }
 
@@ -322,11 +365,6 @@ func find(limits []limiter.Limit, name string, begin int) int {
 		}
 	}
 	return -1
-}
-
-// rate returns the rate of a limit.
-func rate(l limiter.Limit) bucket.Rate {
-	return bucket.RateOf(l.Capacity, l.Refill, l.Period)
 }
 
 // mod returns the non-negative remainder of a divided by m > 0.

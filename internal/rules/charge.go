@@ -17,16 +17,21 @@ type Turn struct {
 	// View is the bucket that Judge uses and the caller gets.
 	View     limiter.Bucket
 	bucket   *Bucket
-	at       int64
+	at, now  int64   // the times of rates and of quotas
 	tokens   []int64 // of the bucket's own limits; the same as View.Tokens without an override
 	override bool
 }
 
 // Begin starts a charge of b at now, judged by the bucket's own limits.
-func Begin(b *Bucket, now int64) Turn {
-	at := max(now, b.At)
-	tokens := b.tokensAt(at)
-	return Turn{View: limiter.Bucket{Account: b.Account, Tokens: tokens, Ahead: Ahead(at, now)}, bucket: b, at: at, tokens: tokens}
+func Begin(b *Bucket, now int64) Turn { return BeginAt(b, now, now) }
+
+// BeginAt starts a charge of b whose rates are refilled up to a time that may be
+// later than now, because this process has refilled them up to then before.
+func BeginAt(b *Bucket, at, now int64) Turn {
+	at = max(at, b.At)
+	tokens := b.tokensAt(at, now)
+	view := limiter.Bucket{Account: b.Account, Tokens: tokens, Ahead: Ahead(at, now), Detail: b.detail(now, nil)}
+	return Turn{View: view, bucket: b, at: at, now: now, tokens: tokens}
 }
 
 // Ahead returns by how much a bucket's own time is later than now.
@@ -37,11 +42,12 @@ func Ahead(at, now int64) time.Duration {
 	return time.Duration(min(bucket.Sub(at, now), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }
 
-// BeginOverride starts a charge of b at now, judged by limits, which are sorted
-// by name. They refill the bucket for this call and do not change its own limits.
-// The smaller of the two capacities applies.
-func BeginOverride(b *Bucket, now int64, limits []limiter.Limit) Turn {
-	t := Begin(b, now)
+// BeginOverride starts a charge of b, as BeginAt does, judged by limits, which are
+// sorted by name. They refill the bucket for this call and do not change its own
+// limits; where one of the two is a quota, the bucket's own limit refills. The
+// smaller of the two capacities applies.
+func BeginOverride(b *Bucket, at, now int64, limits []limiter.Limit) Turn {
+	t := BeginAt(b, at, now)
 	own := b.Account
 	limits = slices.Clone(limits)
 	t.override = true
@@ -50,12 +56,21 @@ func BeginOverride(b *Bucket, now int64, limits []limiter.Limit) Turn {
 		Tokens:  make([]int64, len(limits)),
 		Ahead:   t.View.Ahead,
 	}
+	starts := newStarts(now, limits)
+	if starts != nil {
+		t.View.Detail = &limiter.Detail{At: now, Starts: starts}
+	}
 	for i, l := range limits {
-		r := rate(l)
-		full := r.Capacity
+		full := l.Capacity * bucket.Milli
 		if j := find(own.Limits, l.Name, i); j >= 0 {
-			r.Capacity = own.Limits[j].Capacity * bucket.Milli
-			t.tokens[j] = bucket.Advance(b.Tokens[j], b.At, t.at, r)
+			if l.Window == 0 && own.Limits[j].Window == 0 {
+				r := RateOf(l)
+				r.Capacity = own.Limits[j].Capacity * bucket.Milli
+				t.tokens[j] = bucket.Advance(b.Tokens[j], b.At, t.at, r)
+			}
+			if sameWindow(l, own.Limits[j]) {
+				starts[i] = max(starts[i], b.Starts[j])
+			}
 			full = min(full, t.tokens[j])
 			limits[i].Capacity = min(l.Capacity, own.Limits[j].Capacity)
 		}
@@ -65,12 +80,11 @@ func BeginOverride(b *Bucket, now int64, limits []limiter.Limit) Turn {
 }
 
 // Charge performs Begin, Judge, Pay and Commit for a bucket that pays alone and by
-// its own limits. It is the fast path of most charges. It stores the outcome in
-// out, which must be zero, and leaves out alone if it fails.
+// its own limits. It is the fast path of most charges, which are not strict. It
+// stores the outcome in out, which must be zero, and leaves out alone if it fails.
 func (b *Bucket) Charge(now int64, amounts *limiter.Amounts, book Book, out *limiter.Outcome) error {
-	ahead := Ahead(b.At, now)
-	now = max(now, b.At)
-	limits, tokens := b.Account.Limits, b.tokensAt(now)
+	ahead, at := Ahead(b.At, now), max(now, b.At)
+	limits, tokens := b.Account.Limits, b.tokensAt(at, now)
 	fits := true
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
@@ -78,36 +92,54 @@ func (b *Bucket) Charge(now int64, amounts *limiter.Amounts, book Book, out *lim
 		if j < 0 {
 			return unknownLimit(name, limiter.Bucket{Account: b.Account})
 		}
-		fits = fits && tokens[j] >= bucket.Thousandths(n)
+		fits = fits && (tokens[j] >= bucket.Thousandths(n) || limits[j].IsShadow)
 	}
+	var spared []bool
 	if fits {
-		if err := b.startHour(now, book); err != nil {
+		if err := b.startHour(at, book); err != nil {
 			return err
 		}
-		b.pay(now, tokens, amounts)
+		spared = b.pay(at, now, tokens, amounts)
 	}
 	out.Admitted, out.Self.Account, out.Self.Tokens, out.Self.Ahead = fits, b.Account, tokens, ahead
+	out.Self.Detail = b.detail(now, spared)
 	return nil
 }
 
-// pay takes the amounts. The bucket has a limit for each of them.
-func (b *Bucket) pay(now int64, tokens []int64, amounts *limiter.Amounts) {
+// pay takes the amounts, and returns the limits that it spared. The bucket has a
+// limit for each amount.
+func (b *Bucket) pay(at, now int64, tokens []int64, amounts *limiter.Amounts) (spared []bool) {
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
 		j := find(b.Account.Limits, name, i)
-		tokens[j] -= n * bucket.Milli
+		if tokens[j] >= n*bucket.Milli {
+			tokens[j] -= n * bucket.Milli
+		} else {
+			b.spare(j)
+			spared = sparing(spared, j, len(tokens))
+		}
 		b.count(j, n)
 	}
-	b.endChange(now, tokens)
+	b.endChange(at, now, tokens)
+	return spared
 }
 
-// Judge reports whether every payer covers the amounts that it has a limit for.
-// A payer without an account is ignored. An amount that no payer has a limit for
-// is a *limiter.InvalidError.
-func Judge(amounts *limiter.Amounts, payers ...limiter.Bucket) (bool, error) {
+// sparing marks limit i of n as spared.
+func sparing(spared []bool, i, n int) []bool {
+	if spared == nil {
+		spared = make([]bool, n)
+	}
+	spared[i] = true
+	return spared
+}
+
+// Judge reports whether every payer covers the amounts that it has a limit for. A
+// shadow limit refuses only a strict charge. A payer without an account is ignored.
+// An amount that no payer has a limit for is a *limiter.InvalidError.
+func Judge(charge *limiter.Charge, payers ...limiter.Bucket) (bool, error) {
 	fits := true
-	for i := range amounts.Len() {
-		name, n := amounts.At(i)
+	for i := range charge.Amounts.Len() {
+		name, n := charge.Amounts.At(i)
 		known := false
 		for _, payer := range payers {
 			if payer.Account == nil {
@@ -115,7 +147,7 @@ func Judge(amounts *limiter.Amounts, payers ...limiter.Bucket) (bool, error) {
 			}
 			if j := find(payer.Account.Limits, name, i); j >= 0 {
 				known = true
-				fits = fits && payer.Tokens[j] >= bucket.Thousandths(n)
+				fits = fits && (payer.Tokens[j] >= bucket.Thousandths(n) || payer.Account.Limits[j].IsShadow && !charge.Strict)
 			}
 		}
 		if !known {
@@ -153,15 +185,34 @@ func NoLimits(entity, resource string) error {
 	}
 }
 
-// Pay takes the amounts from View after Judge admitted them.
+// Pay takes the amounts from View after Judge admitted them. It spares shadow
+// limits that do not cover theirs.
 func (t *Turn) Pay(amounts *limiter.Amounts) {
 	limits := t.View.Account.Limits
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
-		if j := find(limits, name, i); j >= 0 {
+		j := find(limits, name, i)
+		switch {
+		case j < 0:
+		case t.View.Tokens[j] >= n*bucket.Milli:
 			t.View.Tokens[j] -= n * bucket.Milli
+		default:
+			if t.View.Detail == nil {
+				t.View.Detail = &limiter.Detail{At: t.now}
+			}
+			t.View.Detail.Spared = sparing(t.View.Detail.Spared, j, len(limits))
 		}
 	}
+}
+
+// spares reports whether Pay spared a limit.
+func (t *Turn) spares(limit string, begin int) bool {
+	d := t.View.Detail
+	if d == nil || d.Spared == nil {
+		return false
+	}
+	j := find(t.View.Account.Limits, limit, begin)
+	return j >= 0 && d.Spared[j]
 }
 
 // Commit writes the payment to the bucket and counts its usage. A bucket that has
@@ -184,9 +235,12 @@ func (t *Turn) Commit(amounts *limiter.Amounts, book Book) error {
 		name, n := amounts.At(i)
 		if j := find(b.Account.Limits, name, i); j >= 0 {
 			b.count(j, n)
+			if t.spares(name, i) {
+				b.spare(j)
+			}
 		}
 	}
-	b.endChange(t.at, t.tokens)
+	b.endChange(t.at, t.now, t.tokens)
 	return nil
 }
 
@@ -214,15 +268,15 @@ func (t *Turn) applyOverride(amounts *limiter.Amounts, book Book) error {
 		joined := *b.Account
 		joined.Limits = Sorted(slices.Concat(b.Account.Limits, added))
 		b.Tokens = t.tokens
-		b.At = t.at
-		if _, err := b.Repair(t.at, &joined, b.Idle, book); err != nil {
+		b.At, b.Starts = t.at, b.startsAt(t.now)
+		if _, err := b.Repair(t.now, &joined, b.Idle, book); err != nil {
 			return err
 		}
 		t.tokens = slices.Clone(b.Tokens)
 	}
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
-		if find(limits, name, i) < 0 {
+		if find(limits, name, i) < 0 || t.spares(name, i) {
 			continue
 		}
 		if j := find(b.Account.Limits, name, i); j >= 0 {

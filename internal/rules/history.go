@@ -25,9 +25,23 @@ func Snapshots(account *limiter.Account, u Usage) []limiter.UsageSnapshot {
 				part.Counters[account.Limits[i].Name] = n
 			}
 		}
+		for i, n := range u.Spared {
+			if n != 0 {
+				part.WouldRefuse = AddCount(part.WouldRefuse, account.Limits[i].Name, n)
+			}
+		}
 		parts = append(parts, part)
 	}
 	return parts
+}
+
+// AddCount adds n to a counter. It makes the map if it is nil.
+func AddCount(counts map[string]int64, limit string, n int64) map[string]int64 {
+	if counts == nil {
+		counts = map[string]int64{}
+	}
+	counts[limit] += n
+	return counts
 }
 
 // NewestFirst compares snapshots by start, the latest first, then by resource,

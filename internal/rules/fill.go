@@ -1,0 +1,58 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// CheckFill returns a *limiter.InvalidError if a reset or a top-up names a limit
+// that is not among the limits of its bucket.
+func CheckFill(f *limiter.Fill, limits []limiter.Limit) error {
+	for i, name := range f.Limits {
+		if find(limits, name, i) < 0 {
+			return notFillable(f, name, limits)
+		}
+	}
+	for i := range f.Amounts.Len() {
+		if name, _ := f.Amounts.At(i); find(limits, name, i) < 0 {
+			return notFillable(f, name, limits)
+		}
+	}
+	return nil
+}
+
+func notFillable(f *limiter.Fill, name string, limits []limiter.Limit) error {
+	have := make([]string, len(limits))
+	for i, l := range limits {
+		have[i] = l.Name
+	}
+	return &limiter.InvalidError{
+		Field: "limit", Value: name,
+		Reason: fmt.Sprintf("is no limit of entity %s and resource %s; the limits are %s", f.Entity, f.Resource, strings.Join(have, ", ")),
+	}
+}
+
+// Fill resets or tops up the bucket at now, after CheckFill. It counts no usage.
+func (b *Bucket) Fill(now int64, f *limiter.Fill) {
+	b.Advance(now)
+	for j, l := range b.Account.Limits {
+		full := l.Capacity * bucket.Milli
+		n, named := f.Amounts.Lookup(l.Name)
+		switch {
+		case f.ID != "":
+			if named {
+				b.Tokens[j] = min(full, bucket.Add(b.Tokens[j], bucket.Thousandths(n)))
+			}
+		case len(f.Limits) == 0 || slices.Contains(f.Limits, l.Name):
+			b.Tokens[j] = full
+			if l.Window != 0 { // also if a clock that was ahead has begun a later window
+				b.Starts[j] = windowStart(l, now)
+			}
+		}
+	}
+	b.extend()
+}

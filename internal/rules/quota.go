@@ -1,0 +1,114 @@
+package rules
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/calendar"
+)
+
+// RateOf returns how a limit fills, in the units of package bucket. A zone that
+// cannot be loaded, which Validate detects, makes a quota that never fills.
+func RateOf(l limiter.Limit) bucket.Rate {
+	r := bucket.RateOf(l.Capacity, l.Refill, l.Period)
+	if l.Window != 0 {
+		r.Window, _ = calendar.Load(calendar.Unit(l.Window), l.Zone)
+	}
+	return r
+}
+
+// WindowText returns the stored form of a quota's window, such as "month" or
+// "day:Europe/Berlin", and "" for a rate.
+func WindowText(l limiter.Limit) string {
+	if l.Zone == "" {
+		return l.Window.String()
+	}
+	return l.Window.String() + ":" + l.Zone
+}
+
+// ParseWindow reverts WindowText. It checks the name of the window, and leaves the
+// zone to limiter.Limit.Validate.
+func ParseWindow(text string) (every limiter.Calendar, zone string, err error) {
+	name, zone, _ := strings.Cut(text, ":")
+	every, err = limiter.ParseCalendar(name)
+	return every, zone, err
+}
+
+// sameWindow reports whether two limits are quotas of the same windows.
+func sameWindow(a, b limiter.Limit) bool {
+	return a.Window != 0 && a.Window == b.Window && a.Zone == b.Zone
+}
+
+// hasQuota reports whether a limit is a quota.
+func hasQuota(limits []limiter.Limit) bool {
+	return slices.ContainsFunc(limits, limiter.Limit.IsQuota)
+}
+
+// startsAt returns the windows to which the tokens of quotas belong at now, nil if
+// no limit is a quota. A window never goes back.
+func (b *Bucket) startsAt(now int64) []int64 {
+	if b.Starts == nil {
+		return nil
+	}
+	starts := make([]int64, len(b.Starts))
+	for i, l := range b.Account.Limits {
+		if l.Window != 0 {
+			starts[i] = max(b.Starts[i], windowStart(l, now))
+		}
+	}
+	return starts
+}
+
+// windowStart returns the start of the window of a quota that contains now.
+func windowStart(l limiter.Limit, now int64) int64 {
+	if w := RateOf(l).Window; w != nil {
+		return w.Start(now)
+	}
+	return now
+}
+
+// newStarts returns the current windows of limits, nil if none is a quota.
+func newStarts(now int64, limits []limiter.Limit) []int64 {
+	if !hasQuota(limits) {
+		return nil
+	}
+	starts := make([]int64, len(limits))
+	for i, l := range limits {
+		if l.Window != 0 {
+			starts[i] = windowStart(l, now)
+		}
+	}
+	return starts
+}
+
+// advanced returns the tokens of limit i, refilled: a rate up to at, and a quota
+// up to now. The two differ while the bucket's own time is ahead of the caller's:
+// a quota depends on the caller's time and its window alone.
+func (b *Bucket) advanced(i int, at, now int64) int64 {
+	l := &b.Account.Limits[i]
+	if l.Window == 0 {
+		return bucket.Advance(b.Tokens[i], b.At, at, RateOf(*l))
+	}
+	return bucket.Advance(b.Tokens[i], b.Starts[i], now, RateOf(*l))
+}
+
+// resized returns the tokens of a quota whose capacity changes in the same window:
+// they move by the difference, but a lower capacity does not take them below zero.
+func resized(tokens, before, after int64) int64 {
+	moved := bucket.Add(tokens, bucket.Sub(after, before))
+	if after < before {
+		return max(moved, min(tokens, 0))
+	}
+	return moved
+}
+
+// detail returns the Detail of a view of the bucket at now. spared is nil if no
+// limit was spared.
+func (b *Bucket) detail(now int64, spared []bool) *limiter.Detail {
+	if b.Starts == nil && spared == nil {
+		return nil
+	}
+	return &limiter.Detail{At: now, Starts: b.startsAt(now), Spared: spared}
+}

@@ -1,0 +1,79 @@
+package memory
+
+import (
+	"context"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
+)
+
+// topUp identifies a top-up of a bucket.
+type topUp struct {
+	bucket limiter.Scope
+	id     string
+}
+
+// Fill resets or tops up a bucket, and stores the audit event.
+func (r *Repository) Fill(ctx context.Context, now time.Time, f limiter.Fill, ev limiter.AuditEvent) (done bool, err error) {
+	if err := r.requireActive(ctx); err != nil {
+		return false, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ms := now.UnixMilli()
+	once := topUp{limiter.Scope{Entity: f.Entity, Resource: f.Resource}, f.ID}
+	if f.ID != "" && r.topUps[once] > ms {
+		return false, nil
+	}
+	if err := r.fill(ms, once.bucket, &f); err != nil {
+		return false, err
+	}
+	if f.ID != "" {
+		r.rememberTopUp(once, ms)
+	}
+	r.record(ev)
+	return true, nil
+}
+
+// fill fills the bucket at a key, if there is one. The caller holds mu.
+func (n *namespace) fill(now int64, key limiter.Scope, f *limiter.Fill) error {
+	s := n.shard(key.Entity)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, local := n.lookup(s, key, now, true)
+	in := n.resolve(key).withDefaults(f.Defaults, e)
+	limits := in.limits
+	switch {
+	case limits != nil:
+	case e == nil:
+		return rules.NoLimits(key.Entity, key.Resource)
+	default:
+		limits = e.Account.Limits
+	}
+	if err := rules.CheckFill(f, limits); err != nil || e == nil {
+		return err
+	}
+	if in.limits != nil {
+		if _, err := e.Repair(local, account(key, in, e), in.idle(n.ttl), s.book); err != nil {
+			return err
+		}
+	}
+	e.Fill(local, f)
+	return nil
+}
+
+// rememberTopUp keeps the ID of a top-up for limiter.TopUpLife. It drops older IDs
+// when their number has doubled. The caller holds mu.
+func (n *namespace) rememberTopUp(t topUp, now int64) {
+	const few = 64
+	if len(n.topUps) >= max(few, n.keptTopUps*2) {
+		for id, until := range n.topUps {
+			if until <= n.machine.Horizon(now) {
+				delete(n.topUps, id)
+			}
+		}
+		n.keptTopUps = len(n.topUps)
+	}
+	n.topUps[t] = now + limiter.TopUpLife.Milliseconds()
+}
