@@ -7,9 +7,6 @@ import (
 
 const secondsPerDay = 86_400
 
-// lastChange is the second from which a clock keeps its offset.
-const lastChange = 253_402_300_800 // 10000-01-01T00:00:00Z
-
 // maxOffset is greater than the distance in seconds of any local clock from UTC.
 // The greatest in the database is just below 16 hours.
 const maxOffset = 2 * secondsPerDay
@@ -21,8 +18,8 @@ type clock struct {
 	grain int64
 }
 
-// latest returns the latest step that the clock has shown up to sec. Before the
-// clock shows it again, a clock that went back shows an earlier step.
+// latest returns the latest step that the clock has shown up to sec, which is not
+// the step that it shows just after it went back.
 func (c clock) latest(sec int64) int64 {
 	offset, _ := c.offset(sec)
 	step := floorDiv(sec+offset, c.grain)
@@ -48,11 +45,11 @@ func (c clock) reach(step int64) int64 {
 // offset returns how many seconds the clock is ahead of UTC at sec, and a later
 // second until which that holds.
 func (c clock) offset(sec int64) (offset, until int64) {
-	at := time.Unix(min(sec, lastChange), 0).In(c.zone)
+	at := time.Unix(sec, 0).In(c.zone)
 	_, seconds := at.Zone()
 	_, end := at.ZoneBounds()
 	until = end.Unix()
-	if end.IsZero() || until > lastChange {
+	if end.IsZero() {
 		until = math.MaxInt64
 	}
 	if until <= sec {

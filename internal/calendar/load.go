@@ -37,7 +37,7 @@ func Load(unit Unit, zone string) (*Window, error) {
 		return utc[unit], nil
 	}
 	if w, ok := zoned.Load(key{unit, zone}); ok {
-		return w.(*Window), nil
+		return w.(*Window), nil //nolint:errcheck // the map holds windows only
 	}
 	if unit == Hour {
 		return nil, fmt.Errorf("zone %q: an hour has no zone; use UTC, or a day or a longer unit", zone)
@@ -50,7 +50,7 @@ func Load(unit Unit, zone string) (*Window, error) {
 		return nil, fmt.Errorf("zone %q: %w: %v", zone, ErrUnknownZone, err)
 	}
 	w, _ := zoned.LoadOrStore(key{unit, zone}, build(unit, location))
-	return w.(*Window), nil
+	return w.(*Window), nil //nolint:errcheck // the map holds windows only
 }
 
 func build(unit Unit, zone *time.Location) *Window {

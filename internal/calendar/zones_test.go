@@ -29,7 +29,8 @@ func zoneNames(tb testing.TB) []string {
 		if err != nil {
 			return fs.SkipDir
 		}
-		if _, err := calendar.Load(calendar.Day, name); err == nil {
+		_, err = time.LoadLocation(name)
+		if err == nil && 'A' <= name[0] && name[0] <= 'Z' {
 			names = append(names, name)
 		}
 		return nil
@@ -53,21 +54,20 @@ func location(tb testing.TB, name string) *time.Location {
 // TestEveryZoneAgreesWithAScan compares every zone with a scan of its transitions,
 // around each of them and at random instants.
 func TestEveryZoneAgreesWithAScan(t *testing.T) {
-	names := newAlmanac()
+	firsts := newAlmanac()
 	seen := map[string]bool{}
 	random := rand.New(rand.NewPCG(21, 1))
 	for _, name := range zoneNames(t) {
 		zone := location(t, name)
 		all := stretches(zone)
-		if same := fmt.Sprint(all); seen[same] {
+		same := fmt.Sprint(all)
+		if seen[same] {
 			continue
-		} else {
-			seen[same] = true
 		}
+		seen[same] = true
 		checkStretches(t, name, zone, all)
-		days := sunrises(all)
 		for _, unit := range zonedUnits {
-			checkWindow(t, name, unit, all, names.oracle(unit, days), random)
+			checkWindow(t, name, unit, all, firsts.oracle(unit, all), random)
 		}
 		if t.Failed() {
 			t.Fatalf("%s differs", name)
@@ -78,12 +78,11 @@ func TestEveryZoneAgreesWithAScan(t *testing.T) {
 	}
 }
 
-// checkStretches checks that a scan missed no transition, at an instant of every
-// week.
+// checkStretches checks that a scan missed no transition, every three weeks.
 func checkStretches(t *testing.T, name string, zone *time.Location, all []stretch) {
 	t.Helper()
 	i := 0
-	for at := scanFrom; at < scanFor; at += 7*secondsPerDay + 3607 {
+	for at := scanFrom; at < scanFor; at += 20*secondsPerDay + 3607 {
 		for all[i].to <= at {
 			i++
 		}
@@ -93,7 +92,10 @@ func checkStretches(t *testing.T, name string, zone *time.Location, all []stretc
 	}
 }
 
-// checkWindow checks a window at all transitions of its zone, at instants in the
+// byRule is when almost all clocks change by a yearly rule, or not at all.
+var byRule = time.Date(2038, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
+
+// checkWindow checks a window at the transitions of its zone, at instants in the
 // days around them, and at random ones.
 func checkWindow(t *testing.T, name string, unit calendar.Unit, all []stretch, want oracle, random *rand.Rand) {
 	t.Helper()
@@ -103,15 +105,19 @@ func checkWindow(t *testing.T, name string, unit calendar.Unit, all []stretch, w
 			want.check(t, w, a, b)
 		}
 	}
-	for _, s := range all {
+	for i, s := range all {
+		// Longer units meet the same clock as days do, and rules repeat.
+		if i%4 != 0 && (unit != calendar.Day || s.from > byRule) {
+			continue
+		}
 		at := s.from * 1000
 		check(at-1, at)
 		const days = 2 * secondsPerDay * 1000
-		check(at-random.Int64N(days), at+random.Int64N(days))
-		near := want[min(want.upTo(at+random.Int64N(days)), len(want)-1)]
-		check(near-1, near)
+		near := at - days + random.Int64N(2*days)
+		next := want[min(want.upTo(near), len(want)-1)]
+		check(near, next-1+random.Int64N(3))
 	}
-	for range 100 {
+	for range 8 {
 		check(since+random.Int64N(until-since), since+random.Int64N(until-since))
 	}
 	check(since, until-1)
