@@ -68,8 +68,9 @@ func (n *namespace) fill(now int64, key limiter.Scope, f *limiter.Fill) error {
 func (n *namespace) rememberTopUp(t topUp, now int64) {
 	const few = 64
 	if len(n.topUps) >= max(few, n.keptTopUps*2) {
+		horizon := n.machine.Horizon(now) - rules.SweepMargin
 		for id, until := range n.topUps {
-			if until <= n.machine.Horizon(now) {
+			if until <= horizon {
 				delete(n.topUps, id)
 			}
 		}

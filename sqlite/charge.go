@@ -116,6 +116,9 @@ func (r *Repository) repairBucket(tx *tx, now int64, key limiter.Scope) error {
 	if err != nil || limits == nil {
 		return err
 	}
+	if rules.CheckZones(limits) != nil {
+		return nil // a charge, which needs the zone, returns the error
+	}
 	account := &limiter.Account{Entity: key.Entity, Resource: key.Resource, Limits: limits, Source: source, Ref: found.id}
 	repaired, err := found.Repair(local, account, rules.Idle(limits, source, r.ttl), tx.book(r.key))
 	if err != nil || !repaired && back == 0 {
@@ -126,19 +129,31 @@ func (r *Repository) repairBucket(tx *tx, now int64, key limiter.Scope) error {
 
 // payers starts the charge of the entity and, if it cascades, of its parent.
 func (r *Repository) payers(tx *tx, now int64, charge *limiter.Charge, book rules.Book) ([]*payer, error) {
-	self, err := r.begin(tx, now, charge.Entity, charge, book)
+	key := limiter.Scope{Entity: charge.Entity, Resource: charge.Resource}
+	found, facts, err := r.find(tx, key)
+	if err == nil {
+		err = r.checkSwitches(tx, key, found, facts)
+	}
 	if err != nil {
 		return nil, err
 	}
-	payers := []*payer{self}
-	if self.parent != "" {
-		parent, err := r.begin(tx, now, self.parent, charge, book)
-		if err != nil {
-			return nil, err
-		}
-		payers = append(payers, parent)
+	self, err := r.begin(tx, now, key, found, facts.generation, charge, book)
+	if err != nil {
+		return nil, err
 	}
-	return payers, nil
+	r.sawParent(tx, key.Entity, self.parent)
+	if self.parent == "" {
+		return []*payer{self}, nil
+	}
+	key.Entity = self.parent
+	if found, facts, err = r.find(tx, key); err != nil {
+		return nil, err
+	}
+	parent, err := r.begin(tx, now, key, found, facts.generation, charge, book)
+	if err != nil {
+		return nil, err
+	}
+	return []*payer{self, parent}, nil
 }
 
 func views(payers []*payer) []limiter.Bucket {
@@ -149,13 +164,9 @@ func views(payers []*payer) []limiter.Bucket {
 	return all
 }
 
-// begin starts the charge of an entity's bucket under the current limits.
-func (r *Repository) begin(tx *tx, now int64, entity string, charge *limiter.Charge, book rules.Book) (*payer, error) {
-	key := limiter.Scope{Entity: entity, Resource: charge.Resource}
-	found, generation, err := r.find(tx, key)
-	if err != nil {
-		return nil, err
-	}
+// begin starts the charge of the bucket at a key, nil if there is none, under the
+// current limits.
+func (r *Repository) begin(tx *tx, now int64, key limiter.Scope, found *record, generation int64, charge *limiter.Charge, book rules.Book) (*payer, error) {
 	s := &payer{record: found, now: now}
 	if found != nil {
 		local, back := r.machine.Local(&found.Bucket, now)
@@ -174,13 +185,16 @@ func (r *Repository) begin(tx *tx, now int64, entity string, charge *limiter.Cha
 			return nil, err
 		}
 	}
+	if err := rules.CheckZones(s.Account.Limits); err != nil {
+		return nil, err
+	}
 	s.turn = rules.Begin(&s.Bucket, s.now)
 	return s, nil
 }
 
-// find reads a bucket, nil if there is none, and the generation of the namespace.
-func (r *Repository) find(tx *tx, key limiter.Scope) (found *record, generation int64, err error) {
-	active := false
+// find reads a bucket, nil if there is none, and the facts of the namespace.
+func (r *Repository) find(tx *tx, key limiter.Scope) (found *record, now *facts, err error) {
+	active, generation := false, int64(0)
 	err = tx.query(func(scan func(...any) error) (err error) {
 		active = true
 		found, err = tx.record(scan, &generation)
@@ -190,10 +204,11 @@ func (r *Repository) find(tx *tx, key limiter.Scope) (found *record, generation 
 	if err == nil && !active {
 		err = noNamespace(r.name)
 	}
-	if err == nil {
-		err = r.cacheMode(tx, generation)
+	if err != nil {
+		return nil, nil, err
 	}
-	return found, generation, err
+	now, err = r.factsAt(tx, generation)
+	return found, now, err
 }
 
 // refresh applies the current limits and parent to the record, or creates one.
@@ -246,6 +261,9 @@ func (r *Repository) beginOverride(tx *tx, s *payer, key limiter.Scope, limits [
 		account := &limiter.Account{Entity: key.Entity, Resource: key.Resource, Limits: limits}
 		s.record = &record{Bucket: rules.New(s.now, account, rules.Idle(limits, limiter.Scope{}, r.ttl))}
 	}
+	if err := rules.CheckZones(s.Account.Limits); err != nil {
+		return err
+	}
 	s.parent = parent
 	s.turn = rules.BeginOverride(&s.Bucket, s.now, s.now, limits)
 	return nil
@@ -281,113 +299,4 @@ func (r *Repository) store(tx *tx, s *payer, charge *limiter.Charge, admitted bo
 		s.turn.View.Account = &account
 	}
 	return nil
-}
-
-// Credit gives tokens back or takes more. It skips buckets that were deleted. For
-// an expired bucket it gives nothing back, and charges what it takes to the
-// bucket that replaces it.
-func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
-	credits = slices.Clone(credits)
-	return r.write(ctx, now, func(tx *tx) error {
-		for _, c := range credits {
-			if id, _ := c.Account.Ref.(int64); id == 0 {
-				return &limiter.InvalidError{Field: "account", Value: c.Account.Entity, Reason: "must come from this store"}
-			}
-		}
-		for _, c := range credits {
-			if err := r.credit(tx, now.UnixMilli(), c); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func (r *Repository) credit(tx *tx, now int64, c limiter.Credit) error {
-	id, _ := c.Account.Ref.(int64)
-	found, err := tx.bucket("b.id = ?", id)
-	if err != nil {
-		return err
-	}
-	if found != nil {
-		local, back := r.machine.Local(&found.Bucket, now)
-		if !found.Gone(local) {
-			found.PullBack(back)
-			if err := found.Credit(local, &c.Amounts, nil, tx.book(r.key)); err != nil {
-				return err
-			}
-			return tx.save(r.key, found, false)
-		}
-	}
-	takes, some := rules.Takes(&c.Amounts)
-	if !some {
-		return nil
-	}
-	if deleted, err := tx.wasDeleted(r.key, c.Account.Entity, id); err != nil || deleted {
-		return err
-	}
-	return r.takeFromReplacement(tx, now, c.Account, &takes)
-}
-
-// wasDeleted reports whether a bucket was deleted with its entity or namespace, as
-// opposed to expired.
-func (t *tx) wasDeleted(ns int64, entity string, id int64) (bool, error) {
-	var deleted bool
-	err := t.row(`SELECT NOT EXISTS (SELECT 1 FROM namespaces WHERE key = ? AND NOT purging)
-		OR EXISTS (SELECT 1 FROM deleted_buckets WHERE ns = ? AND entity = ? AND last >= ?)`, ns, ns, entity, id).scan(&deleted)
-	return deleted, err
-}
-
-// takeFromReplacement takes amounts of an expired bucket from the bucket that
-// replaced it. If there is none, it creates one under the current limits, or
-// under those of the lease.
-func (r *Repository) takeFromReplacement(tx *tx, now int64, account *limiter.Account, takes *limiter.Amounts) error {
-	current, err := tx.bucket("b.ns = ? AND b.entity = ? AND b.resource = ?", r.key, account.Entity, account.Resource)
-	if err != nil {
-		return err
-	}
-	local := now
-	if current != nil {
-		var back int64
-		if local, back = r.machine.Local(&current.Bucket, now); !current.Gone(local) {
-			current.PullBack(back)
-		} else if err := tx.expire(r.key, current); err != nil {
-			return err
-		} else {
-			current, local = nil, now
-		}
-	}
-	if current == nil {
-		next := *account
-		limits, source, err := tx.resolve(r.key, limiter.Scope{Entity: account.Entity, Resource: account.Resource})
-		if err != nil {
-			return err
-		}
-		if limits != nil {
-			next.Limits, next.Source, next.Default = limits, source, false
-		}
-		current = &record{Bucket: rules.New(now, &next, rules.Idle(next.Limits, next.Source, r.ttl))}
-	}
-	if err := current.Credit(local, takes, nil, tx.book(r.key)); err != nil {
-		return err
-	}
-	return tx.save(r.key, current, current.id == 0)
-}
-
-// bucket returns the bucket that a condition selects, or nil.
-func (t *tx) bucket(where string, args ...any) (found *record, err error) {
-	err = t.query(func(scan func(...any) error) (err error) {
-		found, err = t.record(scan)
-		return err
-	}, "SELECT "+t.columns()+" FROM buckets b WHERE "+where, args...)
-	return found, err
-}
-
-// expire removes a bucket and books its usage.
-func (t *tx) expire(ns int64, r *record) error {
-	if err := r.Flush(t.book(ns)); err != nil {
-		return err
-	}
-	_, err := t.exec("DELETE FROM buckets WHERE id = ?", r.id)
-	return err
 }

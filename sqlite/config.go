@@ -132,7 +132,7 @@ func (r *Repository) DeleteConfig(ctx context.Context, s limiter.Scope, ev limit
 
 // OnUnavailable returns the stored mode as of the last call that read the file.
 func (r *Repository) OnUnavailable() limiter.OnUnavailable {
-	return r.mode.Load().mode
+	return r.facts.Load().mode
 }
 
 // ResourcesWithDefaults returns the resources that have limits, sorted.

@@ -52,6 +52,9 @@ func (r *Repository) CreateEntity(ctx context.Context, e limiter.Entity, ev limi
 		if err != nil {
 			return err
 		}
+		if e.Cascade {
+			r.sawParent(tx, e.ID, e.Parent)
+		}
 		return r.record(tx, ev)
 	})
 }
@@ -142,6 +145,7 @@ func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.Aud
 		if err != nil {
 			return err
 		}
+		r.sawParent(tx, id, "")
 		return r.record(tx, rules.With(ev, "records_deleted", records))
 	})
 }

@@ -16,13 +16,8 @@ import (
 type namespace struct {
 	key      int64
 	id, name string
-	mode     atomic.Pointer[cachedMode]
-}
-
-// cachedMode is the stored mode as of a generation.
-type cachedMode struct {
-	mode       limiter.OnUnavailable
-	generation int64
+	facts    atomic.Pointer[facts]
+	parents  parents
 }
 
 const namespaceColumns = "key, id, name, created, deleted, purging"
@@ -88,7 +83,7 @@ func (f *file) openNamespace(ctx context.Context, name string) (*namespace, erro
 // if there is none.
 func (f *file) findNamespace(ctx context.Context, name string) (*namespace, error) {
 	n := &namespace{name: name}
-	n.mode.Store(&cachedMode{})
+	n.facts.Store(&facts{})
 	err := f.read(ctx, func(tx *tx) error {
 		s, err := tx.namespace(activeName, name)
 		if err != nil {
@@ -106,7 +101,7 @@ func (f *file) findNamespace(ctx context.Context, name string) (*namespace, erro
 
 // requireActive returns the generation of the namespace. The error matches
 // limiter.ErrNotFound if the namespace is not active. It also updates the cached
-// mode.
+// facts.
 func (n *namespace) requireActive(tx *tx) (int64, error) {
 	var generation int64
 	err := tx.row("SELECT facts FROM namespaces WHERE key = ? AND deleted IS NULL", n.key).scan(&generation)
@@ -116,31 +111,8 @@ func (n *namespace) requireActive(tx *tx) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return generation, n.cacheMode(tx, generation)
-}
-
-// cacheMode caches the mode of a generation. In a writer's transaction it does so
-// after the commit: if the commit fails, another change gets the same generation.
-func (n *namespace) cacheMode(tx *tx, generation int64) error {
-	if n.mode.Load().generation == generation {
-		return nil
-	}
-	var mode string // without the limits of the row, which may be damaged
-	err := tx.row("SELECT on_unavailable FROM configs WHERE ns = ? AND entity = '' AND resource = ''", n.key).scan(&mode)
-	if err != nil && !errors.Is(err, errNoRow) {
-		return err
-	}
-	next := &cachedMode{limiter.OnUnavailable(mode), generation}
-	if tx.writes { // writes are serialized and see the latest generation
-		tx.onCommit(func() { n.mode.Store(next) })
-		return nil
-	}
-	for old := n.mode.Load(); old.generation < generation; old = n.mode.Load() {
-		if n.mode.CompareAndSwap(old, next) {
-			break
-		}
-	}
-	return nil
+	_, err = n.factsAt(tx, generation)
+	return generation, err
 }
 
 // NamespaceID returns the ID of the repository's namespace.

@@ -59,7 +59,7 @@ func TestFileOfAnotherUserIsRefused(t *testing.T) {
 	if said := runAs(t, owner, "visit", path); !isOpened(said) {
 		t.Fatal(said)
 	}
-	for _, version := range []string{"4", "99"} {
+	for _, version := range []string{"5", "99"} {
 		script(t.Context(), t, path, "PRAGMA user_version = "+version)
 		if said := runAs(t, stranger, "visit", path); !isRefused(said) || !strings.Contains(said, "open it read-only") {
 			t.Errorf("version %s: a stranger got %s", version, said)
@@ -71,7 +71,7 @@ func TestFileOfAnotherUserIsRefused(t *testing.T) {
 	if err := openError(t, path, nil); !isType[*limiter.VersionError](err) {
 		t.Error(err)
 	}
-	script(t.Context(), t, path, "PRAGMA user_version = 4")
+	script(t.Context(), t, path, "PRAGMA user_version = 5")
 	if said := runAs(t, owner, "visit", path); !isOpened(said) {
 		t.Errorf("the owner got %s", said)
 	}

@@ -51,6 +51,8 @@ func (t *tx) purge(key int64) (removed int, err error) {
 		"DELETE FROM configs WHERE (ns, entity, resource) IN (SELECT ns, entity, resource FROM configs WHERE ns = ? LIMIT ?)",
 		"DELETE FROM entities WHERE (ns, id) IN (SELECT ns, id FROM entities WHERE ns = ? LIMIT ?)",
 		"DELETE FROM deleted_buckets WHERE (ns, entity) IN (SELECT ns, entity FROM deleted_buckets WHERE ns = ? LIMIT ?)",
+		"DELETE FROM switches WHERE (ns, entity, resource) IN (SELECT ns, entity, resource FROM switches WHERE ns = ? LIMIT ?)",
+		"DELETE FROM top_ups WHERE (ns, entity, resource, id) IN (SELECT ns, entity, resource, id FROM top_ups WHERE ns = ? LIMIT ?)",
 		"DELETE FROM managed WHERE ns IN (SELECT ns FROM managed WHERE ns = ? LIMIT ?)",
 	} {
 		if n, err := t.exec(delete, key, part); err != nil || n > 0 {

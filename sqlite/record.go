@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
@@ -19,16 +18,20 @@ type record struct {
 	id         int64 // 0 until it is stored
 	generation int64 // of the namespace when limits and parent were looked up; 0 for never; the column facts
 	parent     string
+	detailed   bool // the row has starts or spared
 }
 
 // columns returns the columns of a record. An older file that is opened read-only
-// has no column pulled.
+// lacks some.
 func (t *tx) columns() string {
 	const always = "b.id, b.entity, b.resource, b.facts, b.parent, b.limits, b.level, b.tokens, b.at, b.idle, b.expires, b.hour, b.used, b.events, "
-	if t.file.schema < pulledSince {
-		return always + "0"
+	switch {
+	case t.schema >= quotasSince:
+		return always + "b.pulled, b.starts, b.spared"
+	case t.schema >= pulledSince:
+		return always + "b.pulled, NULL, NULL"
 	}
-	return always + "b.pulled"
+	return always + "0, NULL, NULL"
 }
 
 // record reads a bucket from a row. The first columns go to leading. It returns nil
@@ -37,14 +40,15 @@ func (t *tx) columns() string {
 func (t *tx) record(scan func(...any) error, leading ...any) (*record, error) {
 	var r record
 	var id *int64 // like all columns NULL if a join found no bucket
-	var entity, resource, parent, limits, tokens, used *string
+	var entity, resource, parent, limits, tokens, used, starts, spared *string
 	var generation, level, at, idle, expires, hour, events, pulled *int64
 	if err := scan(append(leading, &id, &entity, &resource, &generation, &parent, &limits, &level, &tokens,
-		&at, &idle, &expires, &hour, &used, &events, &pulled)...); err != nil || id == nil {
+		&at, &idle, &expires, &hour, &used, &events, &pulled, &starts, &spared)...); err != nil || id == nil {
 		return nil, err
 	}
 	r.id, r.generation, r.parent = *id, *generation, *parent
 	r.At, r.Idle, r.Expires, r.Hour, r.Events, r.Pulled = *at, *idle, *expires, *hour, *events, *pulled
+	r.detailed = starts != nil || spared != nil
 	list, err := t.file.parsed.limits(*limits)
 	if err == nil {
 		r.Tokens, err = parseInts(*tokens)
@@ -54,6 +58,9 @@ func (t *tx) record(scan func(...any) error, leading ...any) (*record, error) {
 	}
 	if err == nil && (len(r.Tokens) != len(list) || len(r.Used) != len(list)) {
 		err = errors.New("must have one balance and one counter for each limit")
+	}
+	if err == nil && (r.detailed || slices.ContainsFunc(list, limiter.Limit.IsQuota)) {
+		err = r.parseDetails(list, starts, spared)
 	}
 	if err == nil && (*level < 0 || *level > 3) {
 		err = fmt.Errorf("has level %d; it must be 0 to 3", *level)
@@ -69,10 +76,36 @@ func (t *tx) record(scan func(...any) error, leading ...any) (*record, error) {
 	return &r, nil
 }
 
+// parseDetails sets the columns that plain buckets do not have.
+func (r *record) parseDetails(limits []limiter.Limit, starts, spared *string) (err error) {
+	if starts != nil {
+		r.Starts, err = parseInts(*starts)
+	}
+	if err == nil && spared != nil {
+		r.Spared, err = parseInts(*spared)
+	}
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(limits, limiter.Limit.IsQuota) != (r.Starts != nil) {
+		return errors.New("must have the starts of windows exactly if a limit is a quota")
+	}
+	if r.Starts != nil && len(r.Starts) != len(limits) || r.Spared != nil && len(r.Spared) != len(limits) {
+		return errors.New("must have one start of a window and one count of spared charges for each limit")
+	}
+	return nil
+}
+
 // save stores the columns that a charge or a credit changes, or all columns if all
 // is set.
 func (t *tx) save(ns int64, r *record, all bool) (err error) {
 	tokens, used := formatInts(r.Tokens), formatInts(r.Used)
+	if !all && (r.detailed || r.Starts != nil || r.Spared != nil) {
+		_, err = t.exec(`UPDATE buckets SET tokens = ?, at = ?, expires = ?, hour = ?, used = ?, events = ?, pulled = ?,
+			starts = ?, spared = ? WHERE id = ?`,
+			tokens, r.At, r.Expires, r.Hour, used, r.Events, r.Pulled, optionalInts(r.Starts), optionalInts(r.Spared), r.id)
+		return err
+	}
 	if !all {
 		_, err = t.exec("UPDATE buckets SET tokens = ?, at = ?, expires = ?, hour = ?, used = ?, events = ?, pulled = ? WHERE id = ?",
 			tokens, r.At, r.Expires, r.Hour, used, r.Events, r.Pulled, r.id)
@@ -83,14 +116,17 @@ func (t *tx) save(ns int64, r *record, all bool) (err error) {
 		return err
 	}
 	level := slices.Index(precedence(r.Account), r.Account.Source)
-	row := []any{r.generation, r.parent, string(limits), level, tokens, r.At, r.Idle, r.Expires, r.Hour, used, r.Events, r.Pulled}
+	row := []any{
+		r.generation, r.parent, string(limits), level, tokens, r.At, r.Idle, r.Expires, r.Hour, used, r.Events, r.Pulled,
+		optionalInts(r.Starts), optionalInts(r.Spared),
+	}
 	if r.id != 0 {
 		_, err = t.exec(`UPDATE buckets SET facts = ?, parent = ?, limits = ?, level = ?, tokens = ?, at = ?, idle = ?, expires = ?,
-			hour = ?, used = ?, events = ?, pulled = ? WHERE id = ?`, append(row, r.id)...)
+			hour = ?, used = ?, events = ?, pulled = ?, starts = ?, spared = ? WHERE id = ?`, append(row, r.id)...)
 		return err
 	}
-	r.id, err = t.insert(`INSERT INTO buckets (facts, parent, limits, level, tokens, at, idle, expires, hour, used, events, pulled, ns, entity, resource)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(row, ns, r.Account.Entity, r.Account.Resource)...)
+	r.id, err = t.insert(`INSERT INTO buckets (facts, parent, limits, level, tokens, at, idle, expires, hour, used, events, pulled, starts, spared, ns, entity, resource)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(row, ns, r.Account.Entity, r.Account.Resource)...)
 	return err
 }
 
@@ -109,6 +145,14 @@ func scopeCondition(ns int64, of limiter.Scope) (string, []any) {
 func precedence(a *limiter.Account) []limiter.Scope {
 	levels := limiter.Precedence(a.Entity, a.Resource)
 	return levels[:]
+}
+
+// optionalInts returns a JSON list, or NULL for nil.
+func optionalInts(ns []int64) any {
+	if ns == nil {
+		return nil
+	}
+	return formatInts(ns)
 }
 
 // formatInts returns a JSON list.
@@ -145,34 +189,4 @@ func parseInts(s string) ([]int64, error) {
 		out = append(out, n)
 	}
 	return out, nil
-}
-
-// limitCache caches parsed limits by their JSON text. Many buckets share few
-// limits.
-type limitCache struct {
-	mu sync.RWMutex
-	by map[string][]limiter.Limit
-}
-
-func newLimitCache() *limitCache { return &limitCache{by: map[string][]limiter.Limit{}} }
-
-func (c *limitCache) limits(text string) ([]limiter.Limit, error) {
-	c.mu.RLock()
-	limits, ok := c.by[text]
-	c.mu.RUnlock()
-	if ok {
-		return limits, nil
-	}
-	if err := json.Unmarshal([]byte(text), &limits); err != nil {
-		return nil, err
-	}
-	limits = rules.Sorted(limits)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	const maxTexts = 10_000
-	if len(c.by) >= maxTexts {
-		clear(c.by)
-	}
-	c.by[text] = limits
-	return limits, nil
 }

@@ -113,10 +113,35 @@ CREATE TABLE managed (                        -- what a manifest rules, a row fo
 ALTER TABLE managed ADD COLUMN owner TEXT NOT NULL DEFAULT ''; -- the owning custom resource, '' for none
 `, `
 ALTER TABLE buckets ADD COLUMN pulled INTEGER NOT NULL DEFAULT 0; -- milliseconds that at was moved back, after a clock far ahead
+`, `
+ALTER TABLE buckets ADD COLUMN starts TEXT;       -- JSON list of the starts of the windows of quotas, in the order of limits; NULL without quotas
+ALTER TABLE buckets ADD COLUMN spared TEXT;       -- JSON list of how often each limit was spared, like used; NULL for never
+ALTER TABLE usage ADD COLUMN would_refuse TEXT;   -- JSON object like counters; NULL for none
+ALTER TABLE namespaces ADD COLUMN switched INTEGER NOT NULL DEFAULT 0; -- facts after the last change of switches
+
+CREATE TABLE switches (                       -- levels that are off
+	ns       INTEGER NOT NULL,
+	entity   TEXT    NOT NULL,            -- '' and '' is everything
+	resource TEXT    NOT NULL,
+	reason   TEXT    NOT NULL,
+	since    INTEGER NOT NULL,            -- Unix seconds
+	PRIMARY KEY (ns, entity, resource)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE top_ups (                        -- IDs of top-ups that were carried out
+	ns       INTEGER NOT NULL,
+	entity   TEXT    NOT NULL,
+	resource TEXT    NOT NULL,
+	id       TEXT    NOT NULL,
+	expires  INTEGER NOT NULL,            -- Unix milliseconds
+	PRIMARY KEY (ns, entity, resource, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX top_ups_expires ON top_ups (expires);
 `}
 
-// pulledSince is the first schema version with the column pulled.
-const pulledSince = 4
+// The first schema versions with the column pulled, and with quotas, shadow limits
+// and switches. An older file that is opened read-only lacks them.
+const pulledSince, quotasSince = 4, 5
 
 // version reads the application ID, the schema version and the number of tables.
 func (t *tx) version() (application, version, tables int, err error) {

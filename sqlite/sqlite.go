@@ -336,5 +336,11 @@ func (f *file) snapshot(ctx context.Context, work func(*tx) error) error {
 		return err
 	}
 	defer func() { _ = t.Rollback() }()
-	return work(&tx{ctx: ctx, on: t, file: f})
+	reading := &tx{ctx: ctx, on: t, file: f, schema: f.schema}
+	if f.schema < len(migrations) { // another process may have migrated the file since
+		if _, reading.schema, _, err = reading.version(); err != nil {
+			return err
+		}
+	}
+	return work(reading)
 }

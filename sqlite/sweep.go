@@ -37,6 +37,8 @@ func (s *sweeper) run(t *tx, now int64) {
 	for _, table := range []string{"usage", "audit"} {
 		_, _ = t.exec("DELETE FROM "+table+" WHERE rowid IN (SELECT rowid FROM "+table+" WHERE expires <= ? LIMIT ?)", now/1000, sweepPart)
 	}
+	_, _ = t.exec(`DELETE FROM top_ups WHERE (ns, entity, resource, id) IN
+		(SELECT ns, entity, resource, id FROM top_ups WHERE expires <= ? LIMIT ?)`, now-rules.SweepMargin, sweepPart)
 	_, _ = t.exec("DELETE FROM deleted_buckets WHERE at <= ?", (now-DefaultRetention.Milliseconds())/1000)
 }
 

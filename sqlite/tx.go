@@ -11,9 +11,11 @@ type tx struct {
 	ctx       context.Context
 	on        querier
 	file      *file
+	schema    int // version of the tables
 	writes    bool
-	failed    error    // first error of the database; the transaction is rolled back
-	committed []func() // called after the commit
+	facts     map[*namespace]*facts // as of this transaction of the writer
+	failed    error                 // first error of the database; the transaction is rolled back
+	committed []func()              // called after the commit
 }
 
 // onCommit registers f to be called after the commit of the writer's transaction.

@@ -89,7 +89,9 @@ func (w *writer) prepare(ctx context.Context) error {
 }
 
 // tx returns the current transaction of the connection.
-func (w *writer) tx(ctx context.Context) *tx { return &tx{ctx: ctx, on: w, file: w.file, writes: true} }
+func (w *writer) tx(ctx context.Context) *tx {
+	return &tx{ctx: ctx, on: w, file: w.file, schema: len(migrations), writes: true}
+}
 
 func (w *writer) loop() {
 	defer close(w.ended)

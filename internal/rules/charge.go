@@ -112,8 +112,8 @@ func (b *Bucket) pay(at, now int64, tokens []int64, amounts *limiter.Amounts) (s
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
 		j := find(b.Account.Limits, name, i)
-		if tokens[j] >= n*bucket.Milli {
-			tokens[j] -= n * bucket.Milli
+		if need := bucket.Thousandths(n); tokens[j] >= need {
+			tokens[j] -= need
 		} else {
 			b.spare(j)
 			spared = sparing(spared, j, len(tokens))
@@ -191,11 +191,11 @@ func (t *Turn) Pay(amounts *limiter.Amounts) {
 	limits := t.View.Account.Limits
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
-		j := find(limits, name, i)
+		j, need := find(limits, name, i), bucket.Thousandths(n)
 		switch {
 		case j < 0:
-		case t.View.Tokens[j] >= n*bucket.Milli:
-			t.View.Tokens[j] -= n * bucket.Milli
+		case t.View.Tokens[j] >= need:
+			t.View.Tokens[j] -= need
 		default:
 			if t.View.Detail == nil {
 				t.View.Detail = &limiter.Detail{At: t.now}

@@ -36,6 +36,17 @@ func ParseWindow(text string) (every limiter.Calendar, zone string, err error) {
 	return every, zone, err
 }
 
+// CheckZones returns a *limiter.InvalidError if this process cannot load the zone
+// of a limit. Another process may have stored it.
+func CheckZones(limits []limiter.Limit) error {
+	for i := range limits {
+		if limits[i].Zone != "" && RateOf(limits[i]).Window == nil {
+			return limits[i].Validate()
+		}
+	}
+	return nil
+}
+
 // sameWindow reports whether two limits are quotas of the same windows.
 func sameWindow(a, b limiter.Limit) bool {
 	return a.Window != 0 && a.Window == b.Window && a.Zone == b.Zone
@@ -55,7 +66,10 @@ func (b *Bucket) startsAt(now int64) []int64 {
 	starts := make([]int64, len(b.Starts))
 	for i, l := range b.Account.Limits {
 		if l.Window != 0 {
-			starts[i] = max(b.Starts[i], windowStart(l, now))
+			starts[i] = b.Starts[i]
+			if w := RateOf(l).Window; w != nil {
+				starts[i] = max(starts[i], w.Start(now))
+			}
 		}
 	}
 	return starts

@@ -1,0 +1,104 @@
+package sqlite
+
+import (
+	"context"
+	"iter"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
+)
+
+// SetSwitch turns a level off, and stores the audit event. A level that is off
+// keeps its time.
+func (r *Repository) SetSwitch(ctx context.Context, off limiter.Switch, ev limiter.AuditEvent) error {
+	ev, err := detach(ev)
+	if err != nil {
+		return err
+	}
+	return r.change(ctx, ev.At, func(tx *tx) error {
+		_, err := tx.exec(`INSERT INTO switches (ns, entity, resource, reason, since) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT DO UPDATE SET reason = excluded.reason`, r.key, off.Scope.Entity, off.Scope.Resource, off.Reason, off.Since.Unix())
+		if err != nil {
+			return err
+		}
+		return r.switched(tx, ev)
+	})
+}
+
+// DeleteSwitch turns a level on, and stores the audit event. The error matches
+// limiter.ErrNotFound if the level is not off.
+func (r *Repository) DeleteSwitch(ctx context.Context, of limiter.Scope, ev limiter.AuditEvent) error {
+	ev, err := detach(ev)
+	if err != nil {
+		return err
+	}
+	return r.change(ctx, ev.At, func(tx *tx) error {
+		n, err := tx.exec("DELETE FROM switches WHERE ns = ? AND entity = ? AND resource = ?", r.key, of.Entity, of.Resource)
+		if err == nil && n == 0 {
+			return rules.NotOff(of)
+		}
+		if err != nil {
+			return err
+		}
+		return r.switched(tx, ev)
+	})
+}
+
+// switched marks the generation that r.change starts next as a change of switches,
+// and stores the event.
+func (r *Repository) switched(tx *tx, ev limiter.AuditEvent) error {
+	if _, err := tx.exec("UPDATE namespaces SET switched = facts + 1 WHERE key = ?", r.key); err != nil {
+		return err
+	}
+	return r.record(tx, ev)
+}
+
+// Switches iterates over the levels that are off, by entity, then resource.
+func (r *Repository) Switches(ctx context.Context) iter.Seq2[limiter.Switch, error] {
+	return rules.Sequence(func() (all []limiter.Switch, err error) {
+		err = r.read(ctx, func(tx *tx) error {
+			generation, err := r.requireActive(tx)
+			if err != nil {
+				return err
+			}
+			facts, err := r.factsAt(tx, generation)
+			if err == nil {
+				all = facts.switches.Sorted()
+			}
+			return err
+		})
+		return all, err
+	})
+}
+
+// LastSwitch returns the switch that refused the charges of an entity and a
+// resource when this process last read the file, or nil.
+func (r *Repository) LastSwitch(entity, resource string) *limiter.Switch {
+	return r.facts.Load().switches.Refusing(entity, r.parents.of(entity), resource)
+}
+
+// checkSwitches returns a *limiter.DisabledError if a switch refuses the charges
+// of an entity and a resource. found is their bucket, or nil.
+func (r *Repository) checkSwitches(tx *tx, key limiter.Scope, found *record, now *facts) error {
+	if len(now.switches) == 0 {
+		return nil
+	}
+	parent, err := r.parentAt(tx, key.Entity, found, now.generation)
+	if err != nil {
+		return err
+	}
+	if off := now.switches.Refusing(key.Entity, parent, key.Resource); off != nil {
+		r.sawParent(tx, key.Entity, parent)
+		return off.Refuse(key.Entity, key.Resource)
+	}
+	return nil
+}
+
+// parentAt returns the parent that an entity cascades to, or "". It knows it from
+// a bucket of the same generation.
+func (r *Repository) parentAt(tx *tx, entity string, found *record, generation int64) (string, error) {
+	if found != nil && found.generation == generation {
+		return found.parent, nil
+	}
+	return tx.parent(r.key, entity)
+}
