@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,7 +28,8 @@ func olderFile(t *testing.T, version int) (path string) {
 	defer db.Close()
 	const limits = `[{"name":"rpm","capacity":10,"refill_amount":10,"refill_period_seconds":60}]`
 	ms := newYear.UnixMilli()
-	for _, m := range append(migrations[:version:version],
+	script := append([]string{"PRAGMA journal_mode = WAL; BEGIN"}, migrations[:version]...)
+	script = append(script,
 		fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, version),
 		"INSERT INTO namespaces (id, name, created) VALUES ('first', 'default', 0)",
 		"INSERT INTO configs VALUES (1, '', '', '"+limits+"', 'allow')",
@@ -35,10 +37,9 @@ func olderFile(t *testing.T, version int) (path string) {
 			VALUES (1, 'alice', 'gpt-4', 1, '', '%s', 3, '[6000]', %d, 420000, %d, %d, '[4]', 1)`, limits, ms, ms+420000, ms),
 		fmt.Sprintf(`INSERT INTO usage (ns, entity, resource, window, start, counters, events, expires)
 			VALUES (1, 'alice', 'gpt-4', 'monthly', %d, '{"rpm":1}', 1, %d)`, newYear.Unix(), newYear.AddDate(1, 0, 0).Unix()),
-	) {
-		if _, err := db.ExecContext(t.Context(), m); err != nil {
-			t.Fatalf("version %d: %v", version, err)
-		}
+		"COMMIT")
+	if _, err := db.ExecContext(t.Context(), strings.Join(script, ";\n")); err != nil {
+		t.Fatalf("version %d: %v", version, err)
 	}
 	return path
 }

@@ -12,7 +12,9 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-func ofAlice(resource string) limiter.Scope { return limiter.Scope{Entity: "alice", Resource: resource} }
+func ofAlice(resource string) limiter.Scope {
+	return limiter.Scope{Entity: "alice", Resource: resource}
+}
 
 // TestSwitchOfAnotherProcess checks that the next call through another handle
 // applies a switch, and that it then knows it without I/O.
