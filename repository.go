@@ -212,6 +212,10 @@ type Credit struct {
 	// Spared names limits whose amounts change the usage and not the balance,
 	// because a charge spared them.
 	Spared []string
+	// Starts, unless nil, binds the give-backs of quotas to windows. Its order is
+	// that of Account.Limits, as in Detail. The store gives an amount back only
+	// while the quota's tokens belong to that window, and else drops it.
+	Starts []int64
 }
 
 // EntityStore keeps entities. Except in DeleteEntity, the store writes the event

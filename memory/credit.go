@@ -41,7 +41,8 @@ func (n *namespace) credit(now int64, c limiter.Credit) error {
 			return nil
 		}
 		e.PullBack(back)
-		return e.Credit(local, &c.Amounts, c.Spared, s.book)
+		amounts := e.InWindow(&c, local)
+		return e.Credit(local, &amounts, c.Spared, s.book)
 	}
 	s.mu.Unlock()
 	if takes, some := rules.Takes(&c.Amounts); some {

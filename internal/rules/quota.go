@@ -126,3 +126,22 @@ func (b *Bucket) detail(now int64, spared []bool) *limiter.Detail {
 	}
 	return &limiter.Detail{At: now, Starts: b.startsAt(now), Spared: spared}
 }
+
+// InWindow returns the amounts of a credit that apply to the bucket at now. It
+// leaves out what Starts of the credit binds to another window.
+func (b *Bucket) InWindow(c *limiter.Credit, now int64) limiter.Amounts {
+	if c.Starts == nil || b.Starts == nil {
+		return c.Amounts
+	}
+	var amounts limiter.Amounts
+	starts := b.startsAt(now)
+	for i := range c.Amounts.Len() {
+		name, n := c.Amounts.At(i)
+		j, bound := find(b.Account.Limits, name, i), find(c.Account.Limits, name, i)
+		if n > 0 && j >= 0 && bound >= 0 && bound < len(c.Starts) && starts[j] != c.Starts[bound] {
+			continue
+		}
+		amounts = amounts.And(name, n)
+	}
+	return amounts
+}
