@@ -14,6 +14,9 @@ import (
 // bucket that replaces it.
 func (r *Repository) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
 	credits = slices.Clone(credits)
+	for i := range credits {
+		credits[i].Spared, credits[i].Starts = slices.Clone(credits[i].Spared), slices.Clone(credits[i].Starts)
+	}
 	return r.write(ctx, now, func(tx *tx) error {
 		for _, c := range credits {
 			if id, _ := c.Account.Ref.(int64); id == 0 {
@@ -39,7 +42,8 @@ func (r *Repository) credit(tx *tx, now int64, c limiter.Credit) error {
 		local, back := r.machine.Local(&found.Bucket, now)
 		if !found.Gone(local) {
 			found.PullBack(back)
-			if err := found.Credit(local, &c.Amounts, c.Spared, tx.book(r.key)); err != nil {
+			amounts := found.InWindow(&c, local)
+			if err := found.Credit(local, &amounts, c.Spared, tx.book(r.key)); err != nil {
 				return err
 			}
 			return tx.save(r.key, found, false)
