@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -62,6 +63,7 @@ var roles = map[string]func(ctx context.Context, repo *sqlite.Repository) error{
 	"spend":  spend,
 	"join":   join,
 	"hammer": hammer,
+	"top up": topUp,
 }
 
 func TestMain(m *testing.M) {
@@ -218,6 +220,21 @@ func hammer(ctx context.Context, repo *sqlite.Repository) error {
 	group.Wait()
 	fmt.Println(admitted, refused)
 	return err
+}
+
+// topUp adds a token for each number, from 1 on, and prints the number afterwards.
+// A number is the ID of its top-up, so that another process repeats them.
+func topUp(ctx context.Context, repo *sqlite.Repository) error {
+	lim, err := limiter.New(repo, nil)
+	if err != nil {
+		return err
+	}
+	for n := 1; ; n++ {
+		if err := lim.TopUp(ctx, "alice", "gpt-4", limiter.Tokens("tokens", 1), strconv.Itoa(n)); err != nil {
+			return err
+		}
+		_, _ = fmt.Println(n)
+	}
 }
 
 // open opens a file for a test, in a new folder if path is empty.

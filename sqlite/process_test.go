@@ -112,6 +112,57 @@ func checkBooks(t *testing.T, path string, reported map[string]int64, unreported
 	}
 }
 
+// TestKilledTopUpsAreRepeatedOnce kills processes that top up, each of which begins
+// with the IDs of the one before. Every ID adds its token and its event once.
+func TestKilledTopUpsAreRepeatedOnce(t *testing.T) {
+	path := t.TempDir() + "/limits.db"
+	const capacity = 1_000_000
+	repo := open(t, path, nil)
+	lim := limiterOn(t, repo)
+	if err := lim.SetSystemDefaults(t.Context(), slow("tokens", capacity)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lim.Acquire(t.Context(), limiter.Request{Entity: "alice", Resource: "gpt-4", Consume: limiter.Tokens("tokens", capacity)}); err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	reported := int64(0)
+	for round := range 10 {
+		p := start(t, "top up", path)
+		for range 1 + rng.IntN(40) {
+			if !p.out.Scan() {
+				t.Fatalf("round %d: the process ended by itself: %s", round, p.err)
+			}
+		}
+		if err := p.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			var n int64
+			_, _ = fmt.Sscan(p.out.Text(), &n)
+			if reported = max(reported, n); !p.out.Scan() { // output from before the kill counts, too
+				break
+			}
+		}
+		_ = p.Wait()
+		left, err := lim.Available(t.Context(), "alice", "gpt-4")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var events int64
+		for ev, err := range lim.AuditEvents(t.Context(), "alice", "") {
+			if err != nil || ev.Action != "bucket_topped_up" {
+				t.Fatal(ev, err)
+			}
+			events++
+		}
+		if got := left.Get("tokens"); got != events || got < reported || got > reported+1 {
+			t.Fatalf("round %d: %d tokens and %d events; %d top-ups were reported", round, got, events, reported)
+		}
+	}
+	checkIntegrity(t, path)
+}
+
 func checkIntegrity(t *testing.T, path string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
