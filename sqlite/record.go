@@ -34,64 +34,69 @@ func (t *tx) columns() string {
 	return always + "0, NULL, NULL"
 }
 
+// bucketRow holds the columns of a record. All are NULL if a join found no bucket.
+type bucketRow struct {
+	id                                                             *int64
+	entity, resource, parent, limits, tokens, used, starts, spared *string
+	generation, level, at, idle, expires, hour, events, pulled     *int64
+}
+
 // record reads a bucket from a row. The first columns go to leading. It returns nil
 // if a join found no bucket, and the names of a bucket with the *CorruptError about
 // it.
 func (t *tx) record(scan func(...any) error, leading ...any) (*record, error) {
-	var r record
-	var id *int64 // like all columns NULL if a join found no bucket
-	var entity, resource, parent, limits, tokens, used, starts, spared *string
-	var generation, level, at, idle, expires, hour, events, pulled *int64
-	if err := scan(append(leading, &id, &entity, &resource, &generation, &parent, &limits, &level, &tokens,
-		&at, &idle, &expires, &hour, &used, &events, &pulled, &starts, &spared)...); err != nil || id == nil {
+	var row bucketRow
+	if err := scan(append(leading, &row.id, &row.entity, &row.resource, &row.generation, &row.parent, &row.limits, &row.level, &row.tokens,
+		&row.at, &row.idle, &row.expires, &row.hour, &row.used, &row.events, &row.pulled, &row.starts, &row.spared)...); err != nil || row.id == nil {
 		return nil, err
 	}
-	r.id, r.generation, r.parent = *id, *generation, *parent
-	r.At, r.Idle, r.Expires, r.Hour, r.Events, r.Pulled = *at, *idle, *expires, *hour, *events, *pulled
-	r.detailed = starts != nil || spared != nil
-	list, err := t.file.parsed.limits(*limits)
+	r := &record{id: *row.id, generation: *row.generation, parent: *row.parent, detailed: row.starts != nil || row.spared != nil}
+	r.At, r.Idle, r.Expires, r.Hour, r.Events, r.Pulled = *row.at, *row.idle, *row.expires, *row.hour, *row.events, *row.pulled
+	list, err := t.file.parsed.limits(*row.limits)
 	if err == nil {
-		r.Tokens, err = parseInts(*tokens)
+		err = r.parseLists(&row, list)
 	}
-	if err == nil {
-		r.Used, err = parseInts(*used)
+	if err == nil && (*row.level < 0 || *row.level > 3) {
+		err = fmt.Errorf("has level %d; it must be 0 to 3", *row.level)
 	}
-	if err == nil && (len(r.Tokens) != len(list) || len(r.Used) != len(list)) {
-		err = errors.New("must have one balance and one counter for each limit")
-	}
-	if err == nil && (r.detailed || slices.ContainsFunc(list, limiter.Limit.IsQuota)) {
-		err = r.parseDetails(list, starts, spared)
-	}
-	if err == nil && (*level < 0 || *level > 3) {
-		err = fmt.Errorf("has level %d; it must be 0 to 3", *level)
-	}
-	r.Account = &limiter.Account{Entity: *entity, Resource: *resource}
+	r.Account = &limiter.Account{Entity: *row.entity, Resource: *row.resource}
 	if err != nil {
-		return &r, &limiter.CorruptError{Item: fmt.Sprintf("%s: bucket of %s and %s", t.file.path, *entity, *resource), Reason: err.Error()}
+		return r, &limiter.CorruptError{Item: fmt.Sprintf("%s: bucket of %s and %s", t.file.path, *row.entity, *row.resource), Reason: err.Error()}
 	}
-	r.Account = &limiter.Account{
-		Entity: *entity, Resource: *resource, Limits: list,
-		Source: limiter.Precedence(*entity, *resource)[*level], Ref: r.id,
-	}
-	return &r, nil
+	r.Account.Limits, r.Account.Ref = list, r.id
+	r.Account.Source = limiter.Precedence(*row.entity, *row.resource)[*row.level]
+	return r, nil
 }
 
-// parseDetails sets the columns that plain buckets do not have.
-func (r *record) parseDetails(limits []limiter.Limit, starts, spared *string) (err error) {
-	if starts != nil {
-		r.Starts, err = parseInts(*starts)
-	}
-	if err == nil && spared != nil {
-		r.Spared, err = parseInts(*spared)
-	}
-	if err != nil {
+// parseLists parses the columns that have a number for each limit.
+func (r *record) parseLists(row *bucketRow, limits []limiter.Limit) (err error) {
+	if r.Tokens, err = parseInts(*row.tokens); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(limits, limiter.Limit.IsQuota) != (r.Starts != nil) {
-		return errors.New("must have the starts of windows exactly if a limit is a quota")
+	if r.Used, err = parseInts(*row.used); err != nil {
+		return err
 	}
-	if r.Starts != nil && len(r.Starts) != len(limits) || r.Spared != nil && len(r.Spared) != len(limits) {
-		return errors.New("must have one start of a window and one count of spared charges for each limit")
+	if row.starts != nil {
+		if r.Starts, err = parseInts(*row.starts); err != nil {
+			return err
+		}
+	}
+	if row.spared != nil {
+		if r.Spared, err = parseInts(*row.spared); err != nil {
+			return err
+		}
+	}
+	return r.checkLists(limits)
+}
+
+// checkLists checks that the lists fit the limits.
+func (r *record) checkLists(limits []limiter.Limit) error {
+	n := len(limits)
+	switch {
+	case len(r.Tokens) != n || len(r.Used) != n || r.Spared != nil && len(r.Spared) != n:
+		return errors.New("must have one balance and one counter for each limit")
+	case slices.ContainsFunc(limits, limiter.Limit.IsQuota) != (len(r.Starts) > 0) || r.Starts != nil && len(r.Starts) != n:
+		return errors.New("must have the start of a window for each limit, exactly if one is a quota")
 	}
 	return nil
 }
