@@ -95,7 +95,7 @@ func (b *Bucket) Charge(now int64, amounts *limiter.Amounts, book Book, out *lim
 		fits = fits && (tokens[j] >= bucket.Thousandths(n) || limits[j].IsShadow)
 	}
 	var spared []bool
-	if fits {
+	if fits && amounts.Len() > 0 { // as in Commit, nothing changes a bucket that pays nothing
 		if err := b.startHour(at, book); err != nil {
 			return err
 		}
