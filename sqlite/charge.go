@@ -113,11 +113,8 @@ func (r *Repository) repairBucket(tx *tx, now int64, key limiter.Scope) error {
 	}
 	found.PullBack(back)
 	limits, source, err := tx.resolve(r.key, key)
-	if err != nil || limits == nil {
+	if unknown := rules.CheckZones(limits) != nil; err != nil || limits == nil || unknown { // a charge reports an unknown zone
 		return err
-	}
-	if rules.CheckZones(limits) != nil {
-		return nil // a charge, which needs the zone, returns the error
 	}
 	account := &limiter.Account{Entity: key.Entity, Resource: key.Resource, Limits: limits, Source: source, Ref: found.id}
 	repaired, err := found.Repair(local, account, rules.Idle(limits, source, r.ttl), tx.book(r.key))

@@ -32,7 +32,7 @@ func TestTopUpOfAnotherProcess(t *testing.T) {
 		r.machine.Clock = func() time.Time { return now }
 	}
 	limits := []limiter.Limit{limiter.Quota("tokens", 10, limiter.EveryYear)}
-	charge := charged("alice", limiter.Tokens("tokens", 10))
+	charge := chargeOf(limiter.Tokens("tokens", 10))
 	charge.Defaults = limits
 	if out, err := first.Consume(t.Context(), now, charge); err != nil || !out.Admitted {
 		t.Fatal(out, err)

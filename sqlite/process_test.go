@@ -112,8 +112,8 @@ func checkBooks(t *testing.T, path string, reported map[string]int64, unreported
 	}
 }
 
-// TestKilledTopUpsAreRepeatedOnce kills processes that top up, each of which begins
-// with the IDs of the one before. Every ID adds its token and its event once.
+// TestKilledTopUpsAreRepeatedOnce kills processes that top up. Each begins with the
+// IDs of the one before, and every ID adds its token and its event once.
 func TestKilledTopUpsAreRepeatedOnce(t *testing.T) {
 	path := t.TempDir() + "/limits.db"
 	const capacity = 1_000_000

@@ -20,7 +20,7 @@ import (
 func TestQuotaOfTwoProcesses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	limits := []limiter.Limit{limiter.Quota("tokens", 5, limiter.EveryDay).In("Europe/Berlin")}
-	charge := charged("alice", limiter.Tokens("tokens", 2))
+	charge := chargeOf(limiter.Tokens("tokens", 2))
 	charge.Defaults = limits
 	midnight := time.Date(2026, 3, 29, 22, 0, 0, 0, time.UTC) // after a day of 23 hours
 	for _, now := range []time.Time{midnight.Add(-23 * time.Hour), midnight.Add(-time.Millisecond), midnight, midnight.Add(24*time.Hour - 1)} {
@@ -130,7 +130,7 @@ func storedBucket(t *testing.T, r *Repository) (found *record) {
 // CorruptError.
 func TestDamagedWindowsAreNamed(t *testing.T) {
 	r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)
-	charge := charged("alice", limiter.Tokens("tokens", 1).And("rpm", 20))
+	charge := chargeOf(limiter.Tokens("tokens", 1).And("rpm", 20))
 	charge.Defaults = []limiter.Limit{limiter.PerMinute("rpm", 10).Shadow(), limiter.Quota("tokens", 5, limiter.EveryDay)}
 	if _, err := r.Consume(t.Context(), newYear, charge); err != nil {
 		t.Fatal(err)
@@ -187,7 +187,7 @@ func TestChargeOfTwoStatements(t *testing.T) {
 			if err := lim.Disable(t.Context(), limiter.Scope{Entity: "bob"}, ""); err != nil {
 				t.Fatal(err)
 			}
-			charge := charged("alice", limiter.Tokens("rpm", 1))
+			charge := chargeOf(limiter.Tokens("rpm", 1))
 			for i := range 3 {
 				var queries, execs int
 				err := r.write(t.Context(), time.Time{}, func(tx *tx) error {

@@ -44,8 +44,8 @@ func olderFile(t *testing.T, version int) (path string) {
 	return path
 }
 
-func charged(entity string, amounts limiter.Amounts) limiter.Charge {
-	return limiter.Charge{Entity: entity, Resource: "gpt-4", Amounts: amounts}
+func chargeOf(amounts limiter.Amounts) limiter.Charge {
+	return limiter.Charge{Entity: "alice", Resource: "gpt-4", Amounts: amounts}
 }
 
 // TestOlderFilesAreReadAndMigrated opens files of every released version: read-only
@@ -72,7 +72,7 @@ func TestOlderFilesAreReadAndMigrated(t *testing.T) {
 // checkOlder checks every read of the contents of olderFile.
 func checkOlder(t *testing.T, r *Repository) {
 	t.Helper()
-	out, err := r.Peek(t.Context(), newYear, charged("alice", limiter.Tokens("rpm", 2)))
+	out, err := r.Peek(t.Context(), newYear, chargeOf(limiter.Tokens("rpm", 2)))
 	if err != nil || !out.Admitted || out.Self.Tokens[0] != 4_000 || out.Self.Detail != nil {
 		t.Errorf("peek: %+v, %v; want 4 tokens left", out, err)
 	}
@@ -109,7 +109,7 @@ func useNewColumns(t *testing.T, r *Repository) {
 	if err := r.SetConfig(t.Context(), cfg, limiter.AuditEvent{ID: "1", At: newYear}); err != nil {
 		t.Fatal(err)
 	}
-	out, err := r.Consume(t.Context(), newYear, charged("alice", limiter.Tokens("rpm", 7).And("tokens", 5)))
+	out, err := r.Consume(t.Context(), newYear, chargeOf(limiter.Tokens("rpm", 7).And("tokens", 5)))
 	if err != nil || !out.Admitted || !cmp.Equal(out.Self.Tokens, []int64{6_000, 0}) {
 		t.Fatalf("%+v, %v; want the shadow limit spared and the quota empty", out, err)
 	}
@@ -132,7 +132,7 @@ func TestReaderOfAMigratedFile(t *testing.T) {
 	checkOlder(t, reader)
 	writer := openFile(t, path, nil)
 	useNewColumns(t, writer)
-	out, err := reader.Peek(t.Context(), newYear, charged("alice", limiter.Tokens("tokens", 1)))
+	out, err := reader.Peek(t.Context(), newYear, chargeOf(limiter.Tokens("tokens", 1)))
 	if err != nil || out.Admitted || out.Self.Detail == nil {
 		t.Errorf("%+v, %v; want the quota", out, err)
 	}
@@ -140,7 +140,7 @@ func TestReaderOfAMigratedFile(t *testing.T) {
 	if err := writer.SetSwitch(t.Context(), off, limiter.AuditEvent{ID: "2", At: newYear}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := reader.Peek(t.Context(), newYear, charged("alice", limiter.Amounts{})); !isDisabled(err) {
+	if _, err := reader.Peek(t.Context(), newYear, chargeOf(limiter.Amounts{})); !isDisabled(err) {
 		t.Errorf("got %v, want a DisabledError", err)
 	}
 	if got := reader.LastSwitch("alice", "gpt-4"); got == nil || *got != off {

@@ -187,7 +187,8 @@ func (t *tx) snapshot(scan func(...any) error) (u limiter.UsageSnapshot, err err
 		return u, err
 	}
 	u.Start, u.End = u.Window.Bounds(time.Unix(start, 0))
-	return u, t.parseCounters(&u, counters, wouldRefuse)
+	err = t.parseCounters(&u, counters, wouldRefuse)
+	return u, err
 }
 
 // wouldRefuse returns the column of that name, which an older file that is opened
