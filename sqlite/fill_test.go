@@ -28,9 +28,6 @@ func TestTopUpOfAnotherProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	first, second := openFile(t, path, nil), openFile(t, path, nil)
 	now := newYear
-	for _, r := range []*Repository{first, second} {
-		r.machine.Clock = func() time.Time { return now }
-	}
 	limits := []limiter.Limit{limiter.Quota("tokens", 10, limiter.EveryYear)}
 	charge := chargeOf(limiter.Tokens("tokens", 10))
 	charge.Defaults = limits
