@@ -6,6 +6,10 @@
 // death of the process. A power failure may lose the last commits, but does not
 // corrupt the file. Concurrent calls share a commit.
 //
+// A change of limits, entities or switches applies to the next charge of every
+// process, since every charge reads the file. Only in an outage a process relies on
+// the switches that it read last.
+//
 // A call returns when its context ends. If its commit had started, the error says
 // that the outcome is unknown: the charge is not admitted, but may be stored.
 //
