@@ -87,6 +87,7 @@ func nouns() []noun {
 		{"credit", creditChecks()},
 		{"repair", repairChecks()},
 		{"expiry", expiryChecks()},
+		{"quotas", slices.Concat(quotaChecks(), quotaChangeChecks())},
 		{"entities", entityChecks()},
 		{"deletion", deletionChecks()},
 		{"config", configChecks()},

@@ -1,0 +1,132 @@
+package repotest
+
+import (
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+func quotaExpiry(f *fixture) {
+	f.setDefaults(daily(100))
+	f.credit(0, f.take(0, ask("key-1", tpd(100)), 0).Self.Account, tpd(-101))
+	f.take(0, ask("key-2", tpd(1)), 99_000)
+	f.listed(midnight-ms(1), "key-2", 99_000)
+	f.unlisted(midnight, "key-2")
+	f.listed(midnight+2*day-ms(1), "key-1", 99_000)
+	f.unlisted(midnight+2*day, "key-1")
+	f.take(midnight, ask("key-2", tpd(100)), 0)
+	f.listed(midnight+day-ms(1), "key-2", 0)
+}
+
+func quotaMixedExpiry(f *fixture) {
+	f.setDefaults(perMinute60, daily(100))
+	f.take(0, ask("key-1", rpm(60).And("tpd", 1)), 0, 99_000)
+	f.listed(lifetime, "key-1", 60_000, 99_000)
+	f.listed(midnight-ms(1), "key-1", 60_000, 99_000)
+	f.unlisted(midnight, "key-1")
+	f.take(midnight-time.Minute, ask("key-2", tpd(1)), 60_000, 99_000)
+	f.listed(midnight-time.Minute+lifetime-ms(1), "key-2", 60_000, 100_000)
+	f.unlisted(midnight-time.Minute+lifetime, "key-2")
+}
+
+func quotaStays(f *fixture) {
+	f.setLimits(limiter.Scope{Entity: "key-1", Resource: model}, daily(100))
+	f.take(0, ask("key-1", tpd(1)), 99_000)
+	f.listed(midnight+400*day, "key-1", 100_000)
+}
+
+func quotaExpiredTake(f *fixture) {
+	f.setDefaults(daily(100))
+	account := f.take(0, ask("key-1", tpd(90)), 10_000).Self.Account
+	f.credit(midnight, account, tpd(90)) // the bucket is gone: nothing to give back to
+	f.credit(midnight+time.Hour, account, tpd(-30))
+	f.holds(midnight+time.Hour, "key-1", 70_000)
+	f.holds(midnight+day, "key-1", 100_000)
+}
+
+func quotaOverride(f *fixture) {
+	f.setDefaults(daily(100), slow)
+	f.take(0, ask("key-1", tpd(20)), 80_000, 10_000)
+	out := f.refuse(0, overrideCharge("key-1", tpd(31), daily(30)), 30_000)
+	f.equal("window", out.Self.Detail, &limiter.Detail{At: start(0), Starts: []int64{start(midnight - day)}})
+	f.take(0, overrideCharge("key-1", tpd(30), daily(30)), 0)
+	f.holds(0, "key-1", 50_000, 10_000)
+	f.refuse(0, overrideCharge("key-1", tpd(51), daily(200)), 50_000)
+	f.take(midnight, overrideCharge("key-1", tpd(30), daily(30)), 0)
+	f.holds(midnight-ms(1), "key-1", 70_000, 10_000) // the override's charge has begun the window
+	// Another window judges, but has no effect on the bucket's own.
+	month := limiter.Quota("tpd", 60, limiter.EveryMonth)
+	out = f.take(midnight, overrideCharge("key-1", tpd(20), month), 40_000)
+	f.equal("window", out.Self.Detail.Starts, []int64{start(utc(2026, time.March, 1, 0, 0))})
+	f.holds(midnight, "key-1", 50_000, 10_000)
+	f.holds(midnight+day, "key-1", 100_000, 10_000)
+}
+
+func quotaOverrideKind(f *fixture) {
+	f.setDefaults(daily(100), limiter.Custom("tpm", 60, 60, time.Minute), slow)
+	f.take(0, ask("key-1", tpd(100).And("tpm", 60)), 0, 0, 10_000)
+	rate := limiter.Custom("tpd", 60, 60, time.Second)
+	f.refuse(time.Minute, overrideCharge("key-1", tpd(1), rate), 0)
+	f.take(midnight, overrideCharge("key-1", tpd(60), rate), 0)
+	f.holds(midnight, "key-1", 40_000, 60_000, 10_000)
+	f.take(midnight, ask("key-1", tpm(60)), 40_000, 0, 10_000)
+	quota := limiter.Quota("tpm", 100, limiter.EveryHour)
+	f.refuse(midnight+2*time.Second, overrideCharge("key-1", tpm(3), quota), 2_000)
+	f.take(midnight+2*time.Second, overrideCharge("key-1", tpm(2), quota), 0)
+	f.holds(midnight+3*time.Second, "key-1", 40_000, 1_000, 10_000)
+}
+
+func quotaOverrideShapes(f *fixture) {
+	f.take(0, overrideCharge("key-1", tpd(30), daily(100)), 70_000)
+	f.listed(midnight-ms(1), "key-1", 70_000)
+	f.setDefaults(perMinute60)
+	f.take(0, ask("key-1", rpm(1)), 59_000)
+	out := f.take(midnight, overrideCharge("key-1", tpd(40), daily(100)), 60_000) // joins full
+	f.equal("window", out.Self.Detail.Starts, []int64{start(midnight)})
+	f.refuse(midnight+day-ms(1), overrideCharge("key-1", tpd(61), daily(100)), 60_000)
+	f.take(midnight+day, overrideCharge("key-1", tpd(100), daily(100)), 0)
+}
+
+func quotaRetryAfter(f *fixture) {
+	f.setDefaults(perMinute60, daily(100))
+	account := f.take(0, ask("key-1", tpd(70))).Self.Account
+	d := f.refusal(time.Hour, request(tpd(31)))
+	f.equal("RetryAfter", d.RetryAfter(), midnight-time.Hour)
+	f.equal("start", d.Primary().WindowStart, at(midnight-day))
+	f.equal("end", d.Primary().WindowEnd, at(midnight))
+	f.refusal(midnight-ms(1), request(tpd(31)))
+	until, err := f.limiter(time.Hour).TimeUntil(f.ctx, request(tpd(31)))
+	f.ok("TimeUntil", err)
+	f.equal("TimeUntil", until, midnight-time.Hour)
+	f.credit(0, account, tpd(-230)) // 200 in debt: full after three windows, and usable after them
+	f.equal("RetryAfter in debt", f.refusal(0, request(tpd(1))).RetryAfter(), midnight+2*day)
+	f.equal("RetryAfter of nothing", f.refusal(0, request(tpd(0))).RetryAfter(), midnight+day)
+	f.equal("RetryAfter a window later", f.refusal(midnight, request(tpd(1))).RetryAfter(), 2*day)
+	statuses, err := f.limiter(0).Status(f.ctx, "key-1")
+	f.ok("Status", err)
+	f.equal("FullAfter", statuses[1].FullAfter, midnight+2*day)
+	_, err = f.limiter(midnight+2*day).Acquire(f.ctx, request(tpd(100)))
+	f.ok("Acquire after the wait", err)
+}
+
+// quotaRetryBehind has a caller in the window before the one that a clock that was
+// ahead has begun.
+func quotaRetryBehind(f *fixture) {
+	f.setDefaults(daily(100))
+	f.take(midnight, ask("key-1", tpd(100)), 0)
+	d := f.refusal(midnight-time.Hour, request(tpd(1)))
+	f.equal("RetryAfter", d.RetryAfter(), day+time.Hour)
+	f.equal("start", d.Primary().WindowStart, at(midnight))
+	f.equal("end", d.Primary().WindowEnd, at(midnight+day))
+	f.refusal(midnight+day-ms(1), request(tpd(1)))
+	_, err := f.limiter(midnight+day).Acquire(f.ctx, request(tpd(1)))
+	f.ok("Acquire after the wait", err)
+}
+
+func quotaNeverFits(f *fixture) {
+	f.setDefaults(daily(100))
+	f.take(0, ask("key-1", tpd(1)))
+	d := f.refusal(0, request(tpd(101)))
+	f.equal("NeverFits", d.NeverFits(), true)
+	f.equal("RetryAfter", d.RetryAfter(), midnight)
+}

@@ -1,0 +1,160 @@
+package repotest
+
+import (
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+func quotaChangeChecks() []check {
+	return []check{
+		{"a raised capacity gives the difference at once", quotaRaised},
+		{"a lowered capacity takes the difference, not into debt", quotaLowered},
+		{"a capacity changed after a boundary steps by the old one", quotaResizedLater},
+		{"limits of an entity and resource change at once", quotaResizedAtOnce},
+		{"another window keeps the tokens and steps nothing", quotaOtherWindow},
+		{"another zone keeps the tokens and steps nothing", quotaOtherZone},
+		{"a rate that becomes a quota keeps its tokens", quotaFromRate},
+		{"a quota that becomes a rate keeps its tokens", quotaToRate},
+		{"a quota that joins is full and in the current window", quotaJoins},
+		{"a quota deleted and set again starts full", quotaReadded},
+		{"a change of another limit steps at the caller's time", quotaNeighbour},
+	}
+}
+
+func quotaRaised(f *fixture) {
+	f.setDefaults(daily(50))
+	f.take(0, ask("key-1", tpd(30)), 20_000)
+	f.credit(0, f.take(0, ask("key-2", tpd(50)), 0).Self.Account, tpd(-70))
+	f.setDefaults(daily(100))
+	f.listed(0, "key-1", 70_000)
+	f.take(0, ask("key-1", tpd(70)), 0)
+	f.refuse(0, ask("key-2", tpd(0)), -20_000)
+	f.holds(midnight, "key-1", 100_000)
+	f.holds(midnight, "key-2", 80_000)
+}
+
+func quotaLowered(f *fixture) {
+	f.setDefaults(daily(100))
+	f.take(0, ask("key-1", tpd(10)), 90_000)
+	f.take(0, ask("key-2", tpd(80)), 20_000)
+	f.credit(0, f.take(0, ask("key-3", tpd(100)), 0).Self.Account, tpd(-7))
+	f.setDefaults(daily(40))
+	f.take(0, ask("key-1", tpd(0)), 30_000)
+	f.take(0, ask("key-2", tpd(0)), 0)
+	f.refuse(0, ask("key-3", tpd(0)), -7_000)
+	f.setDefaults(daily(100))
+	f.take(0, ask("key-1", tpd(0)), 90_000)
+	f.take(0, ask("key-2", tpd(0)), 60_000)
+	f.take(0, ask("key-3", tpd(53)), 0)
+}
+
+func quotaResizedLater(f *fixture) {
+	f.setDefaults(daily(50))
+	f.credit(0, f.take(0, ask("key-1", tpd(50)), 0).Self.Account, tpd(-70))
+	f.take(0, ask("key-2", tpd(30)), 20_000)
+	f.setDefaults(daily(80))
+	f.refuse(midnight, ask("key-1", tpd(11)), 10_000) // -70, then 50, then the 30 more
+	f.take(midnight, ask("key-2", tpd(80)), 0)
+	f.holds(midnight+day, "key-1", 80_000)
+}
+
+func quotaResizedAtOnce(f *fixture) {
+	own := limiter.Scope{Entity: "key-1", Resource: model}
+	f.setLimits(own, daily(50))
+	f.take(0, ask("key-1", tpd(50)), 0)
+	set := func(d time.Duration, limits ...limiter.Limit) {
+		ev := f.event("limits_set", "key-1")
+		ev.At = at(d)
+		f.ok("SetConfig", f.repo.SetConfig(f.ctx, limiter.Config{Scope: own, Limits: limits}, ev))
+	}
+	set(midnight-ms(1), daily(80))
+	f.refuse(midnight-ms(1), ask("key-1", tpd(31)), 30_000)
+	f.holds(midnight, "key-1", 80_000)
+	set(midnight, daily(60)) // 30 and 80 is 80, less 20
+	f.take(midnight, ask("key-1", tpd(0)), 60_000)
+	// The change has begun the window, also for a clock that is behind.
+	f.take(midnight-ms(1), ask("key-1", tpd(60)), 0)
+	f.holds(midnight+ms(1), "key-1", 0)
+}
+
+func quotaOtherWindow(f *fixture) {
+	f.setDefaults(daily(100), slow)
+	f.take(0, ask("key-1", tpd(70)), 30_000, 10_000)
+	f.setDefaults(limiter.Quota("tpd", 200, limiter.EveryMonth), slow)
+	out := f.refuse(midnight, ask("key-1", tpd(31)), 30_000, 10_000) // neither a step nor more tokens
+	f.equal("window", out.Self.Detail.Starts, []int64{start(utc(2026, time.March, 1, 0, 0)), 0})
+	f.holds(midnight+day, "key-1", 30_000, 10_000)
+	f.holds(utc(2026, time.April, 1, 0, 0), "key-1", 200_000, 10_000)
+	f.setDefaults(limiter.Quota("tpd", 20, limiter.EveryHour), slow)
+	f.take(midnight+ms(1), ask("key-1", tpd(15)), 5_000, 10_000)
+	f.holds(midnight+time.Hour-ms(1), "key-1", 5_000, 10_000)
+	f.holds(midnight+time.Hour, "key-1", 20_000, 10_000)
+}
+
+func quotaOtherZone(f *fixture) {
+	f.setDefaults(daily(100), slow)
+	f.take(0, ask("key-1", tpd(70)), 30_000, 10_000)
+	f.setDefaults(daily(100).In("Europe/Berlin"), slow)
+	berlin := utc(2026, time.March, 14, 23, 0)
+	f.take(berlin-ms(1), ask("key-1", tpd(5)), 25_000, 10_000)
+	f.holds(berlin, "key-1", 100_000, 10_000)
+	// Seen for the first time after a boundary of the old zone and of the new one.
+	f.setDefaults(daily(100).In("Asia/Tokyo"), slow)
+	out := f.take(midnight+time.Hour, ask("key-1", tpd(5)), 20_000, 10_000)
+	f.equal("window", out.Self.Detail.Starts, []int64{start(utc(2026, time.March, 14, 15, 0)), 0})
+	f.holds(utc(2026, time.March, 15, 15, 0)-ms(1), "key-1", 20_000, 10_000)
+	f.holds(utc(2026, time.March, 15, 15, 0), "key-1", 100_000, 10_000)
+}
+
+func quotaFromRate(f *fixture) {
+	f.setDefaults(limiter.Custom("tpd", 60, 60, time.Minute))
+	f.take(0, ask("key-1", tpd(60)), 0)
+	f.take(0, ask("key-2", tpd(10)), 50_000)
+	f.setDefaults(daily(40))
+	f.take(10*time.Second, ask("key-1", tpd(3)), 7_000) // ten seconds at the old rate
+	f.take(10*time.Second, ask("key-2", tpd(0)), 40_000)
+	f.holds(midnight-ms(1), "key-1", 7_000)
+	f.holds(midnight, "key-1", 40_000)
+}
+
+func quotaToRate(f *fixture) {
+	f.setDefaults(daily(100), slow)
+	f.take(0, ask("key-1", tpd(95)), 5_000, 10_000)
+	f.setDefaults(limiter.Custom("tpd", 60, 60, time.Minute), slow)
+	out := f.take(midnight, ask("key-1", tpd(5)), 0, 10_000) // the step that was due is not taken
+	f.equal("detail", out.Self.Detail, (*limiter.Detail)(nil))
+	f.holds(midnight+ms(1), "key-1", 1, 10_000)
+	f.holds(midnight+time.Minute, "key-1", 60_000, 10_000)
+}
+
+func quotaJoins(f *fixture) {
+	f.setDefaults(perMinute60)
+	f.take(0, ask("key-1", rpm(60)), 0)
+	f.setDefaults(perMinute60, daily(100))
+	out := f.take(midnight+time.Second, ask("key-1", rpm(60).And("tpd", 30)), 0, 70_000)
+	f.equal("window", out.Self.Detail.Starts, []int64{0, start(midnight)})
+	f.holds(midnight+day-ms(1), "key-1", 60_000, 70_000)
+	f.holds(midnight+day, "key-1", 60_000, 100_000)
+}
+
+func quotaReadded(f *fixture) {
+	f.setDefaults(perMinute60, daily(100))
+	f.credit(0, f.take(0, ask("key-1", tpd(100)), 60_000, 0).Self.Account, tpd(-500))
+	f.setDefaults(perMinute60)
+	f.take(0, ask("key-1", rpm(10)), 50_000)
+	f.setDefaults(perMinute60, daily(100))
+	f.take(0, ask("key-1", tpd(1)), 50_000, 99_000)
+}
+
+// quotaNeighbour changes a rate while the bucket's own time is behind a boundary
+// and the caller is past it, and the other way round.
+func quotaNeighbour(f *fixture) {
+	f.setDefaults(perMinute60, daily(100))
+	f.take(0, ask("key-1", rpm(0).And("tpd", 90)), 60_000, 10_000)
+	f.setDefaults(limiter.PerMinute("rpm", 30), daily(100))
+	f.take(midnight, ask("key-1", tpd(20)), 30_000, 80_000)
+	f.setDefaults(limiter.PerMinute("rpm", 20), daily(100))
+	out := f.take(0, ask("key-1", tpd(20)), 20_000, 60_000)
+	f.equal("window", out.Self.Detail.Starts, []int64{0, start(midnight)})
+}
