@@ -17,6 +17,7 @@ func (f *fixture) populate() *limiter.Account {
 	f.setDefaults(perMinute60)
 	f.setLimits(limiter.Scope{Entity: "key-1"}, perMinute60)
 	f.createCascading("key-1", "project-1")
+	f.disable(limiter.Scope{Entity: "leaked"}, reason)
 	if store, ok := limiter.Optional[limiter.ManagedStore](f.repo); ok {
 		f.ok("SetManaged", store.SetManaged(f.ctx, epoch, "", "hash", "", []limiter.Scope{{Resource: model}}))
 	}
@@ -85,6 +86,17 @@ func (f *fixture) scopedCalls(account *limiter.Account) []call {
 		{"ResourcesWithDefaults", true, func(ctx context.Context) error { _, err := r.ResourcesWithDefaults(ctx); return err }},
 		{"ResourcesWithLimits", true, func(ctx context.Context) error { _, err := r.ResourcesWithLimits(ctx); return err }},
 		{"EntitiesWithLimits", true, func(ctx context.Context) error { return drain(f, r.EntitiesWithLimits(ctx, "")) }},
+		{"Fill", true, func(ctx context.Context) error {
+			_, err := r.Fill(ctx, epoch, limiter.Fill{Entity: "key-1", Resource: model}, f.event("bucket_reset", "key-1"))
+			return err
+		}},
+		{"SetSwitch", true, func(ctx context.Context) error {
+			return r.SetSwitch(ctx, limiter.Switch{Scope: of, Since: epoch}, f.event("disabled", auditEntity(of)))
+		}},
+		{"Switches", true, func(ctx context.Context) error { return drain(f, r.Switches(ctx)) }},
+		{"DeleteSwitch", true, func(ctx context.Context) error {
+			return r.DeleteSwitch(ctx, of, f.event("enabled", auditEntity(of)))
+		}},
 		{"DeleteConfig", true, func(ctx context.Context) error {
 			return r.DeleteConfig(ctx, of, f.event("limits_deleted", auditEntity(of)))
 		}},

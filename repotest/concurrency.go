@@ -13,6 +13,8 @@ import (
 func concurrencyChecks() []check {
 	return []check{
 		{"concurrent charges admit exactly the capacity", exactlyCapacity},
+		{"concurrent charges after a boundary admit exactly one window", exactlyWindow},
+		{"concurrent charges of a shadow limit are all admitted, and pay exactly its capacity", exactlyShadow},
 		{"concurrent charges through a shared parent admit exactly its capacity", exactlyParent},
 		{"concurrent first charges share one bucket", firstCharges},
 		{"concurrent takes and give-backs leave the bucket full", giveAndTake},
@@ -69,6 +71,53 @@ func (f *fixture) admitted(charge func(worker int) limiter.Charge) int64 {
 		return nil
 	})
 	return n.Load()
+}
+
+// exactlyWindow passes two boundaries of a quota that had debt for one of them.
+func exactlyWindow(f *fixture) {
+	room := int64(workers * times() / 4)
+	quota := limiter.Quota("tpd", room, limiter.EveryDay)
+	f.setLimits(limiter.Scope{Entity: "key-1", Resource: model}, quota, perMinute60)
+	f.credit(0, f.take(0, ask("key-1", tpd(room))).Self.Account, tpd(-room))
+	var n atomic.Int64
+	f.each(func(int) error {
+		for range times() {
+			out, err := f.repo.Consume(f.ctx, at(midnight+day), ask("key-1", tpd(1)))
+			if err != nil {
+				return err
+			}
+			if out.Admitted {
+				n.Add(1)
+			}
+		}
+		return nil
+	})
+	f.equal("admitted", n.Load(), room)
+	f.holds(midnight+day, "key-1", 60_000, 0)
+}
+
+func exactlyShadow(f *fixture) {
+	room := int64(workers * times() / 4)
+	f.setDefaults(limiter.PerDay("rpm", room).Shadow())
+	var paid atomic.Int64
+	f.each(func(int) error {
+		for range times() {
+			out, err := f.repo.Consume(f.ctx, epoch, ask("key-1", rpm(1)))
+			switch {
+			case err != nil:
+				return err
+			case !out.Admitted:
+				return errors.New("a shadow limit refuses")
+			case out.Self.Detail == nil:
+				paid.Add(1)
+			}
+		}
+		return nil
+	})
+	f.equal("paid", paid.Load(), room)
+	all := int64(workers * times())
+	f.wouldRefuse("key-1", counters{"rpm": all}, counters{"rpm": all - room})
+	f.holds(0, "key-1", 0)
 }
 
 // exactlyCapacity has room for a quarter of the charges, and no time to

@@ -23,11 +23,13 @@ func (f *fixture) sequences() map[string]iter.Seq[error] {
 	f.namespace("other")
 	f.setLimits(limiter.Scope{Entity: "project-1"}, perMinute60)
 	f.create(limiter.Entity{ID: "project-1", Name: "project-1"})
+	f.disable(limiter.Scope{Resource: "claude"}, reason)
 	r := f.repo
 	all := map[string]iter.Seq[error]{
 		"Buckets":            errorsOf(r.Buckets(f.ctx, epoch, limiter.Scope{Resource: model})),
 		"Entities":           errorsOf(r.Entities(f.ctx, "")),
 		"EntitiesWithLimits": errorsOf(r.EntitiesWithLimits(f.ctx, "")),
+		"Switches":           errorsOf(r.Switches(f.ctx)),
 		"Namespaces":         errorsOf(r.Namespaces(f.ctx)),
 		"AuditEvents":        errorsOf(r.AuditEvents(f.ctx, "$SYSTEM", "")),
 		"Usage":              errorsOf(r.Usage(f.ctx, limiter.UsageQuery{Resource: model})),

@@ -18,6 +18,7 @@ type state struct {
 	Namespaces []limiter.Namespace
 	Managed    []limiter.Scope
 	Hash       string
+	Switches   []limiter.Switch
 }
 
 // state reads a snapshot at d.
@@ -34,6 +35,7 @@ func (f *fixture) state(d time.Duration) (s state) {
 	for _, entity := range []string{"$SYSTEM", "$RESOURCE:" + model, "key-1", "key-2", "project-1"} {
 		s.Events = append(s.Events, f.audit(entity, "")...)
 	}
+	s.Switches = f.switches()
 	s.Namespaces = collect(f, "Namespaces", f.repo.Namespaces(f.ctx))
 	if _, ok := limiter.Optional[limiter.ManagedStore](f.repo); ok {
 		s.Managed, s.Hash = f.managed()

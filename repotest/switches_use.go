@@ -105,7 +105,7 @@ func switchAudit(f *fixture) {
 		scope            limiter.Scope
 		entity, resource string
 	}{
-		{limiter.Scope{}, "$SYSTEM", "_default_"},
+		{limiter.Scope{}, "$SYSTEM", ""},
 		{limiter.Scope{Resource: model}, "$RESOURCE:" + model, model},
 		{limiter.Scope{Entity: "key-1"}, "key-1", "_default_"},
 		{limiter.Scope{Entity: "key-2", Resource: model}, "key-2", model},
@@ -116,15 +116,12 @@ func switchAudit(f *fixture) {
 		if len(events) != 2 {
 			f.Fatalf("%d events of %s, want 2", len(events), c.entity)
 		}
-		config, err := limiter.New(f.repo, &limiter.Options{Now: func() time.Time { return epoch }})
-		f.ok("New", err)
-		_ = config
 		for i, want := range []limiter.AuditEvent{
 			{Action: "enabled", Entity: c.entity, At: epoch},
 			{Action: "disabled", Entity: c.entity, At: epoch, Details: map[string]any{"reason": reason}},
 		} {
 			got := events[i]
-			want.ID, want.Principal, want.Resource = got.ID, got.Principal, got.Resource
+			want.ID, want.Principal, want.Resource = got.ID, got.Principal, c.resource
 			f.equal("event", got, want)
 		}
 	}
