@@ -6,10 +6,11 @@ import "math"
 // window that ends with an admission, consumption minus give-backs is at most
 // the capacity plus the refill of the window.
 //
-// Times are the bucket's own, in milliseconds. A time before the previous one
-// counts as the previous one. A refused request is no event. Rates and amounts
-// are thousandths, and results are clamped to int64. Each event takes constant
-// time. A Ledger is not safe for concurrent use.
+// Times are in milliseconds: the bucket's own for a rate, and the caller's for a
+// quota. A time before the previous one counts as the previous one. A refused
+// request is no event, and a top-up is a give-back. Rates and amounts are
+// thousandths, and results are clamped to int64. Each event takes constant time. A
+// Ledger is not safe for concurrent use.
 type Ledger struct {
 	rate Rate
 	at   int64
@@ -65,13 +66,26 @@ func (l *Ledger) Give(at, amount int64) {
 }
 
 // Change sets the rate that applies from at on. A higher capacity does not fill
-// the bucket. If full is set, the bucket is full after the change, because it or
-// the limit is new, and earlier windows no longer count.
+// the bucket, except that the tokens of a quota move with its capacity. Another
+// window leaves the tokens and belongs to the time of the change: a step that was
+// due is not taken. If full is set, the bucket is full after the change, because it
+// or the limit is new or was reset, and earlier windows no longer count.
 func (l *Ledger) Change(at int64, r Rate, full bool) {
-	l.open(at)
+	old := l.rate
 	l.rate = r
-	if full {
+	switch {
+	case full:
 		l.room = math.MaxInt64
+	case old.Window != nil && old.Window != r.Window:
+		l.room = min(l.room, old.Capacity)
+	default:
+		l.room = Advance(l.room, l.at, at, old)
+		if r.Window != nil && old.Window == r.Window {
+			l.room = Resized(l.room, old.Capacity, r.Capacity)
+		}
+	}
+	if l.at = max(l.at, at); r.Window != nil && (full || old.Window != r.Window) {
+		l.at = at // a quota belongs to the window of the caller's time
 	}
 }
 

@@ -47,3 +47,13 @@ func steps(deficit, capacity int64) int64 {
 	}
 	return (deficit-1)/capacity + 1
 }
+
+// Resized returns the tokens of a quota whose capacity changes in the same window:
+// they move by the difference, but a lower capacity does not take them below zero.
+func Resized(tokens, before, after int64) int64 {
+	moved := Add(tokens, Sub(after, before))
+	if after < before {
+		return max(moved, min(tokens, 0))
+	}
+	return moved
+}

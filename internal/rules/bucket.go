@@ -222,7 +222,7 @@ func (b *Bucket) follow(i int, l limiter.Limit, old *Bucket, j int, at, now int6
 	full, was := b.Tokens[i], old.Account.Limits[j]
 	switch {
 	case sameWindow(was, l):
-		b.Tokens[i] = min(full, resized(old.advanced(j, at, now), was.Capacity*bucket.Milli, full))
+		b.Tokens[i] = min(full, bucket.Resized(old.advanced(j, at, now), was.Capacity*bucket.Milli, full))
 		b.Starts[i] = max(b.Starts[i], old.Starts[j])
 	case was.Window != 0: // a step that is due is not taken
 		b.Tokens[i] = min(full, old.Tokens[j])

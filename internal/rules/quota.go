@@ -108,16 +108,6 @@ func (b *Bucket) advanced(i int, at, now int64) int64 {
 	return bucket.Advance(b.Tokens[i], b.Starts[i], now, RateOf(*l))
 }
 
-// resized returns the tokens of a quota whose capacity changes in the same window:
-// they move by the difference, but a lower capacity does not take them below zero.
-func resized(tokens, before, after int64) int64 {
-	moved := bucket.Add(tokens, bucket.Sub(after, before))
-	if after < before {
-		return max(moved, min(tokens, 0))
-	}
-	return moved
-}
-
 // detail returns the Detail of a view of the bucket at now. spared is nil if no
 // limit was spared.
 func (b *Bucket) detail(now int64, spared []bool) *limiter.Detail {
