@@ -45,8 +45,9 @@ func Compare(tb testing.TB, seed uint64, ops int, first, second limiter.Reposito
 		pages:       hasPages(first) && hasPages(second),
 		countsUsage: !slices.Contains(except, usageNoun), overrides: !slices.Contains(except, overrideNoun), charged: map[entityKey]bool{},
 		TB: tb, seed: seed, ops: ops, rng: rand.New(rand.NewPCG(seed, 0)), ctx: context.Background(),
-		now: time.Date(2026, time.January, 31, 23, 58, 0, 0, time.UTC), promise: newPromise(),
+		era: eras[seed%uint64(len(eras))], promise: newPromise(), topUps: map[topUpKey]time.Time{},
 	}
+	h.now = h.era.begin
 	for _, repo := range []limiter.Repository{first, second} {
 		if r, ok := repo.(forgetter); ok {
 			h.cold = append(h.cold, r)
@@ -75,6 +76,7 @@ type history struct {
 	ops        int
 	rng        *rand.Rand
 	ctx        context.Context
+	era        era
 	now        time.Time
 	events     int
 	log        []string       // the last operations, for the report
@@ -89,6 +91,9 @@ type history struct {
 	leaseNow   time.Time     // clock of the limiters with held leases
 	last       limiter.Scope // scope of the bucket charged last
 	promise    *promise
+	twins      twins
+	topUps     map[topUpKey]time.Time // when each was made last
+	deletions  int                    // of entities
 }
 
 // entityKey identifies an entity of a namespace.
@@ -111,6 +116,7 @@ type lease struct {
 	in       *pair
 	accounts [2]*limiter.Account
 	amounts  limiter.Amounts
+	spared   []string       // limits that the charge spared
 	watched  *bucketHistory // history of the bucket when it was charged
 	gone     bool           // its entity was deleted, so its credits have no effect
 }
@@ -156,19 +162,9 @@ var operations = []struct {
 	{2, (*history).readUsage},
 	{2, (*history).readRecords},
 	{1, (*history).changeNamespace},
-}
-
-// advance moves the clock: mostly a little, at times long enough to fill a
-// bucket or to expire it.
-func (h *history) advance() {
-	switch {
-	case h.chance(300):
-		h.now = h.now.Add(time.Duration(h.rng.Int64N(int64(50 * time.Hour))))
-	case h.chance(40):
-		h.now = h.now.Add(time.Duration(h.rng.Int64N(int64(3 * time.Minute))))
-	case h.chance(2):
-		h.now = h.now.Add(time.Duration(h.rng.Int64N(int64(400 * time.Millisecond))))
-	}
+	{4, (*history).changeSwitch},
+	{4, (*history).fill},
+	{14, (*history).useTwins},
 }
 
 // forgetter is a repository that can drop its caches, like a process that has
@@ -215,6 +211,8 @@ type result struct {
 type observation struct {
 	peek, consume result
 	credits       []limiter.Credit
+	filled        bool
+	fillErr       error
 }
 
 // faulty returns one side of the comparison, which fails with the fault of the
@@ -248,6 +246,13 @@ func (w *recorder) Peek(ctx context.Context, now time.Time, charge limiter.Charg
 func (w *recorder) Credit(ctx context.Context, now time.Time, credits ...limiter.Credit) error {
 	w.observed.credits = credits
 	return w.Repository.Credit(ctx, now, credits...)
+}
+
+// Fill calls the repository and records the answer.
+func (w *recorder) Fill(ctx context.Context, now time.Time, f limiter.Fill, ev limiter.AuditEvent) (bool, error) {
+	done, err := w.Repository.Fill(ctx, now, f, ev)
+	w.observed.filled, w.observed.fillErr = done, err
+	return done, err
 }
 
 // Namespace returns a view that records in the same place.
@@ -323,6 +328,9 @@ func errorClass(err error) string {
 	}
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
 		return "invalid " + bad.Field + " " + bad.Value
+	}
+	if off, ok := errors.AsType[*limiter.DisabledError](err); ok {
+		return fmt.Sprintf("disabled %+v", *off)
 	}
 	if down, ok := errors.AsType[*limiter.UnavailableError](err); ok {
 		err = down.Err // the store's error, not the limiter's

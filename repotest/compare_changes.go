@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -55,26 +54,6 @@ func (h *history) setConfigAt(now time.Time, s limiter.Scope) {
 	h.synced(ev.At, cfg.Scope)
 }
 
-// varyLimits returns the limits of a scope with one of them replaced or one
-// added, taken from others. A bucket then keeps most of its state.
-func (h *history) varyLimits(s limiter.Scope, others []limiter.Limit) []limiter.Limit {
-	h.fault = None
-	cfg, err := h.where.repos[0].Config(h.ctx, s)
-	if err != nil || len(cfg.Limits) == 0 {
-		return others
-	}
-	other := others[0]
-	at, found := slices.BinarySearchFunc(cfg.Limits, other.Name, func(l limiter.Limit, name string) int { return strings.Compare(l.Name, name) })
-	if !found {
-		return slices.Insert(cfg.Limits, at, other)
-	}
-	if h.chance(2) {
-		other.Capacity = cfg.Limits[at].Capacity
-	}
-	cfg.Limits[at] = other
-	return cfg.Limits
-}
-
 // synced records that the bucket of an entity and resource has taken over
 // limits, which it does at once.
 func (h *history) synced(at time.Time, s limiter.Scope) {
@@ -122,6 +101,7 @@ func (h *history) deleteEntity() {
 		return
 	}
 	h.promise.forget(h.where, ev.Entity)
+	h.deletions++ // a store may remember the IDs of its top-ups or not
 	delete(h.charged, entityKey{h.where, ev.Entity})
 	parts := slices.Clone(h.leases)
 	for _, l := range h.held {

@@ -3,7 +3,6 @@ package repotest
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -28,13 +27,19 @@ type balance struct {
 	Default          bool
 	Tokens           []int64
 	Ahead            time.Duration
+	Detail           *limiter.Detail
+}
+
+// spares reports whether the charge spared limit i.
+func (b balance) spares(i int) bool {
+	return b.Detail != nil && b.Detail.Spared != nil && b.Detail.Spared[i]
 }
 
 func balanceOf(b limiter.Bucket, overridden bool) balance {
 	if b.Account == nil {
 		return balance{}
 	}
-	out := balance{b.Account.Entity, b.Account.Resource, b.Account.Limits, b.Account.Source, b.Account.Default, b.Tokens, b.Ahead}
+	out := balance{b.Account.Entity, b.Account.Resource, b.Account.Limits, b.Account.Source, b.Account.Default, b.Tokens, b.Ahead, b.Detail}
 	if overridden {
 		out.Source, out.Default = limiter.Scope{}, false // undefined for an override
 	}
@@ -71,10 +76,15 @@ func (h *history) consumeAt(now time.Time, charge limiter.Charge) {
 		return answerOf(out, charge), err
 	})
 	h.leases = append(h.leases, h.consumed(now, charge, err)...)
+	h.lastSwitch(charge)
 }
 
 func noted(c limiter.Charge) string {
-	return fmt.Sprintf("%s %s %s %v %v", c.Entity, c.Resource, c.Amounts, c.Limits, c.Defaults)
+	text := fmt.Sprintf("%s %s %s %v %v", c.Entity, c.Resource, c.Amounts, c.Limits, c.Defaults)
+	if c.Strict {
+		text += " strict"
+	}
+	return text
 }
 
 // consumed checks the charges of both repositories against the limits. It
@@ -91,8 +101,8 @@ func (h *history) consumed(now time.Time, charge limiter.Charge, err error) (par
 		h.charged[entityKey{h.where, b.Entity}] = true
 	}
 	if err == nil && done.Admitted {
-		parts = h.part(parts, charge.Amounts, first.out.Self.Account, second.out.Self.Account)
-		parts = h.part(parts, charge.Amounts, first.out.Parent.Account, second.out.Parent.Account)
+		parts = h.part(parts, charge.Amounts, first.out.Self, second.out.Self)
+		parts = h.part(parts, charge.Amounts, first.out.Parent, second.out.Parent)
 	}
 	return parts
 }
@@ -106,13 +116,27 @@ func checkObserved(h *history, what string, charge limiter.Charge, first, second
 	return seen[0]
 }
 
-func (h *history) part(parts []*lease, amounts limiter.Amounts, first, second *limiter.Account) []*lease {
-	if first == nil {
+func (h *history) part(parts []*lease, amounts limiter.Amounts, first, second limiter.Bucket) []*lease {
+	if first.Account == nil {
 		return parts
 	}
 	return append(parts, &lease{
-		in: h.where, accounts: [2]*limiter.Account{first, second}, amounts: amounts, watched: h.promise.accounts[keyOf(h.where, first)],
+		in: h.where, accounts: [2]*limiter.Account{first.Account, second.Account}, amounts: amounts, spared: sparedOf(first),
+		watched: h.promise.accounts[keyOf(h.where, first.Account)],
 	})
+}
+
+// sparedOf returns the names of the limits that a charge spared.
+func sparedOf(b limiter.Bucket) (names []string) {
+	if b.Detail == nil {
+		return nil
+	}
+	for i, spared := range b.Detail.Spared {
+		if spared {
+			names = append(names, b.Account.Limits[i].Name)
+		}
+	}
+	return names
 }
 
 // credit gives back a part of a lease, takes more, or both.
@@ -138,12 +162,12 @@ func (h *history) credit() {
 		}
 	}
 	now := h.clock()
-	h.note("%s Credit %s %s %s", stamp(now), l.accounts[0].Entity, l.accounts[0].Resource, amounts)
+	h.note("%s Credit %s %s %s, spared %v", stamp(now), l.accounts[0].Entity, l.accounts[0].Resource, amounts, l.spared)
 	_, err := both(h, "Credit", func(side int, repo limiter.Repository) (struct{}, error) {
-		return struct{}{}, repo.Credit(h.ctx, now, limiter.Credit{Account: l.accounts[side], Amounts: amounts})
+		return struct{}{}, repo.Credit(h.ctx, now, limiter.Credit{Account: l.accounts[side], Amounts: amounts, Spared: l.spared})
 	})
 	if !l.gone && (err == nil || h.fault == After) {
-		h.promise.credit(l, now, amounts)
+		h.promise.credit(l, now, amounts, l.spared)
 	}
 }
 
@@ -172,20 +196,8 @@ func (h *history) chargeOf(entity, resource string) limiter.Charge {
 	if h.chance(6) {
 		c.Defaults = h.limits()
 	}
+	c.Strict = h.chance(25)
 	return c
 }
 
-// limits returns one to three random limits. They are small, so that refusals
-// are common, and have rates that do not divide evenly.
-func (h *history) limits() []limiter.Limit {
-	var limits []limiter.Limit
-	for _, i := range h.rng.Perm(len(someLimits))[:1+h.rng.IntN(len(someLimits))] {
-		period := pick(h.rng, []time.Duration{time.Second, 7 * time.Second, time.Minute, time.Hour, 24 * time.Hour})
-		l := limiter.Custom(someLimits[i], 1+h.rng.Int64N(60), 1+h.rng.Int64N(60), period)
-		limits = append(limits, l)
-	}
-	slices.SortFunc(limits, func(a, b limiter.Limit) int { return strings.Compare(a.Name, b.Name) })
-	return limits
-}
-
-func stamp(t time.Time) string { return t.Format("02T15:04:05.000") }
+func stamp(t time.Time) string { return t.Format("2006-01-02T15:04:05.000") }

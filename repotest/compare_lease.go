@@ -28,10 +28,11 @@ type payment struct {
 	entity, resource string
 	ref              any
 	limit            string
+	spared           bool // its balance did not change
 }
 
-func paymentOf(a *limiter.Account, limit string) payment {
-	return payment{a.Entity, a.Resource, a.Ref, limit}
+func paymentOf(a *limiter.Account, limit string, spared []string) payment {
+	return payment{a.Entity, a.Resource, a.Ref, limit, slices.Contains(spared, limit)}
 }
 
 // hold acquires a lease and keeps it while parents, limits and buckets change.
@@ -119,7 +120,7 @@ func (h *history) settleLease(l *heldLease, what string, call func(*limiter.Leas
 // credited records one credit of a settlement.
 func (h *history) credited(l *heldLease, c limiter.Credit) {
 	for limit, n := range c.Amounts.All() {
-		p := paymentOf(c.Account, limit)
+		p := paymentOf(c.Account, limit, c.Spared)
 		if l.paid[p] -= n; n > 0 && l.paid[p] < 0 {
 			h.fail("%s of %s and %s gets back %d tokens more than it paid under the lease", limit, c.Account.Entity, c.Account.Resource, -l.paid[p])
 		}
@@ -129,7 +130,7 @@ func (h *history) credited(l *heldLease, c limiter.Credit) {
 		h.fail("a settlement credits an account of %s and %s that no charge of the lease returned", c.Account.Entity, c.Account.Resource)
 	}
 	if part := l.parts[i]; !part.gone {
-		h.promise.credit(part, h.leaseNow, c.Amounts)
+		h.promise.credit(part, h.leaseNow, c.Amounts, c.Spared)
 	}
 }
 
@@ -140,7 +141,7 @@ func (l *heldLease) add(parts []*lease) {
 		for limit, n := range part.amounts.All() {
 			account := part.accounts[0]
 			if slices.ContainsFunc(account.Limits, func(has limiter.Limit) bool { return has.Name == limit }) {
-				l.paid[paymentOf(account, limit)] += n
+				l.paid[paymentOf(account, limit, part.spared)] += n
 			}
 		}
 	}

@@ -62,10 +62,15 @@ func (h *history) usageOf(q limiter.UsageQuery) {
 		for limit, n := range s.Counters {
 			sums[s.Window][limit] += n
 		}
+		for limit, n := range s.WouldRefuse {
+			sums[s.Window]["would refuse "+limit] += n
+		}
 	}
-	for _, limit := range someLimits {
-		if sums[limiter.Hourly][limit] != sums[limiter.Daily][limit] || sums[limiter.Daily][limit] != sums[limiter.Monthly][limit] {
-			h.fail("Usage %v: hours, days and months do not add up to the same: %v", q, sums)
+	for _, w := range []limiter.Window{limiter.Daily, limiter.Monthly} {
+		for limit, n := range sums[limiter.Hourly] {
+			if sums[w][limit] != n {
+				h.fail("Usage %v: hours, days and months do not add up to the same: %v", q, sums)
+			}
 		}
 	}
 }
@@ -73,6 +78,7 @@ func (h *history) usageOf(q limiter.UsageQuery) {
 // finish compares all buckets and all usage of every namespace, without
 // faults.
 func (h *history) finish() {
+	h.countTwins()
 	for _, h.where = range append([]*pair{h.main}, h.namespaces...) {
 		for _, entity := range someEntities {
 			for h.fault = Before; h.fault != None; {

@@ -89,6 +89,12 @@ func (l *Ledger) Change(at int64, r Rate, full bool) {
 	}
 }
 
+// Full reports whether every window open at a time allows the capacity. A bucket
+// that is full has such a ledger.
+func (l *Ledger) Full(at int64) bool {
+	return Advance(l.room, l.at, at, l.rate) >= l.rate.Capacity
+}
+
 // open advances to the time of an event and opens the window that starts with
 // it. A new window allows at most the capacity.
 func (l *Ledger) open(at int64) {

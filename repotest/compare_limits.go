@@ -1,0 +1,76 @@
+package repotest
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// limits returns one to three random limits.
+func (h *history) limits() []limiter.Limit {
+	var limits []limiter.Limit
+	for _, i := range h.rng.Perm(len(someLimits))[:1+h.rng.IntN(len(someLimits))] {
+		limits = append(limits, h.limit(someLimits[i]))
+	}
+	slices.SortFunc(limits, func(a, b limiter.Limit) int { return strings.Compare(a.Name, b.Name) })
+	return limits
+}
+
+// limit returns a random limit: a rate or a quota, a shadow limit at times. It is
+// small, so that refusals are common, and a rate does not divide evenly.
+func (h *history) limit(name string) limiter.Limit {
+	l := h.rate(name)
+	if h.chance(3) {
+		l = h.quota(name)
+	}
+	l.IsShadow = h.chance(5)
+	return l
+}
+
+func (h *history) rate(name string) limiter.Limit {
+	period := pick(h.rng, []time.Duration{time.Second, 7 * time.Second, time.Minute, time.Hour, 24 * time.Hour})
+	return limiter.Custom(name, 1+h.rng.Int64N(60), 1+h.rng.Int64N(60), period)
+}
+
+func (h *history) quota(name string) limiter.Limit {
+	w := pick(h.rng, someWindows)
+	return limiter.Quota(name, 1+h.rng.Int64N(60), limiter.Calendar(w.unit)).In(w.zone)
+}
+
+// vary returns a limit that differs from l in one respect, or in all.
+func (h *history) vary(l limiter.Limit) limiter.Limit {
+	switch h.rng.IntN(4) {
+	case 0:
+		l.IsShadow = !l.IsShadow
+	case 1:
+		l.Capacity = 1 + h.rng.Int64N(60)
+	case 2:
+		if other := h.quota(l.Name); l.IsQuota() { // another window or zone
+			l.Window, l.Zone = other.Window, other.Zone
+		} else {
+			l.Refill = 1 + h.rng.Int64N(60)
+		}
+	default:
+		l = h.limit(l.Name)
+	}
+	return l
+}
+
+// varyLimits returns the limits of a scope with one of them varied or one added,
+// taken from others. A bucket then keeps most of its state.
+func (h *history) varyLimits(s limiter.Scope, others []limiter.Limit) []limiter.Limit {
+	h.fault = None
+	cfg, err := h.where.repos[0].Config(h.ctx, s)
+	if err != nil || len(cfg.Limits) == 0 {
+		return others
+	}
+	other := others[0]
+	at, found := slices.BinarySearchFunc(cfg.Limits, other.Name, func(l limiter.Limit, name string) int { return strings.Compare(l.Name, name) })
+	if !found {
+		return slices.Insert(cfg.Limits, at, other)
+	}
+	cfg.Limits[at] = h.vary(cfg.Limits[at])
+	return cfg.Limits
+}
