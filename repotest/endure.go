@@ -36,8 +36,13 @@ import (
 // If admin has a method Elapse, it is called with each step of the history's
 // clock, so that timers can follow it.
 //
-// The history adds, drops and changes limits, and gives entities a parent. It
-// makes these changes through admin, which must not fail. A client with a
+// The limits are rates and quotas, and shadow limits at times. A stored window of a
+// quota admits at most its capacity and what may have been given back to it, without
+// an allowance. A shadow limit is spared only if it holds too little.
+//
+// The history adds, drops and changes limits, gives entities a parent, resets and
+// tops up buckets, and switches a level off and on. It makes these changes through
+// admin, which must not fail. Within a minute every client obeys a switch. A client with a
 // method Forget starts cold at times. A client may cache limits and parents
 // for a minute.
 //
@@ -115,14 +120,24 @@ type endurance struct {
 	calling    bool         // a client's call is under way
 	later      []func()     // bookings after the step, whose call may have been admitted earlier
 	overlapped bool         // another call was made during the last one
+	level      levelOff
+	topUps     int
+	lastTopUp  limiter.Fill
+	topUpUntil time.Time // a repetition of the last top-up is one until then
 }
 
 // heldCharge is a charge that its client can give back.
 type heldCharge struct {
-	client   limiter.Repository
-	accounts []*limiter.Account
-	left     limiter.Amounts
-	drops    map[string]int // at the time of the charge
+	client limiter.Repository
+	payers []payer
+	left   limiter.Amounts
+	drops  map[string]int // at the time of the charge
+}
+
+// payer is an account that paid a charge, except for the limits that were spared.
+type payer struct {
+	*limiter.Account
+	spared []string
 }
 
 func (e *endurance) prepare() {
@@ -150,7 +165,13 @@ func (e *endurance) limit(name string) limiter.Limit {
 		return e.busy.limit(name)
 	}
 	period := pick(e.rng, []time.Duration{time.Second, 7 * time.Second, time.Minute, time.Hour})
-	return limiter.Custom(name, 5+e.rng.Int64N(60), 1+e.rng.Int64N(60), period)
+	l := limiter.Custom(name, 5+e.rng.Int64N(60), 1+e.rng.Int64N(60), period)
+	if e.chance(3) {
+		w := pick(e.rng, someWindows)
+		l = limiter.Quota(name, 20+e.rng.Int64N(200), limiter.Calendar(w.unit)).In(w.zone)
+	}
+	l.IsShadow = e.chance(5)
+	return l
 }
 
 // configure drops, adds or changes one limit. The other limits are not
@@ -202,6 +223,9 @@ func (e *endurance) advance() {
 		by = e.busy.advance()
 	case n < 2:
 		by = time.Duration(e.rng.Int64N(int64(3 * time.Hour)))
+	case n < 8: // close to a boundary
+		near := time.Duration(e.rng.Int64N(int64(4*skew))) - 3*skew
+		by = nearBoundary(pick(e.rng, someWindows), e.now, near).Sub(e.now)
 	case n < 30:
 		by = time.Duration(e.rng.Int64N(int64(time.Minute)))
 	case n < 500:
@@ -226,6 +250,10 @@ func (e *endurance) step() {
 	case n == 6 && len(e.late) > 0:
 		e.createChild(e.late[0])
 		e.late = e.late[1:]
+	case n == 7 && e.busy == nil:
+		e.toggle()
+	case n < 11 && e.busy == nil:
+		e.fill()
 	case n < 60 && len(e.leases) > 0 && !e.busy.keep():
 		e.credit()
 	default:
@@ -299,20 +327,21 @@ func (e *endurance) consume() {
 	var err error
 	e.call(func() { out, err = client.Consume(e.ctx, now, c) })
 	e.note("%s Consume %s %s %s: %v %v", stamp(now), c.Entity, c.Resource, c.Amounts, out.Admitted, err)
+	e.checkSwitch(c, err)
 	if err != nil {
 		e.forgetBalances(c.Entity, c.Resource)
 		e.forgetBalances("team", c.Resource) // may have been charged too
 		return
 	}
-	var payers []*limiter.Account
+	var payers []payer
 	for _, b := range []limiter.Bucket{out.Self, out.Parent} {
 		if b.Account == nil {
 			continue
 		}
 		e.checkBalances(now.UnixMilli(), b, c.Amounts, out.Admitted)
 		if out.Admitted {
-			e.checkAdmission(now.UnixMilli(), b.Account, c.Amounts)
-			payers = append(payers, b.Account)
+			e.checkAdmission(now.UnixMilli(), b, c.Amounts)
+			payers = append(payers, payer{b.Account, sparedOf(b)})
 		}
 	}
 	e.lease(heldCharge{client, payers, c.Amounts, drops})
@@ -325,12 +354,12 @@ func (e *endurance) consume() {
 // lease keeps a charge to give it back later, in one call for all accounts in a
 // busy history.
 func (e *endurance) lease(c heldCharge) {
-	if e.busy != nil && len(c.accounts) > 0 && !e.chance(4) {
+	if e.busy != nil && len(c.payers) > 0 && !e.chance(4) {
 		e.leases = append(e.leases, c)
 		return
 	}
-	for _, account := range c.accounts {
-		e.leases = append(e.leases, heldCharge{c.client, []*limiter.Account{account}, c.left, c.drops})
+	for _, p := range c.payers {
+		e.leases = append(e.leases, heldCharge{c.client, []payer{p}, c.left, c.drops})
 	}
 }
 
@@ -353,28 +382,47 @@ func (e *endurance) credit() {
 		}
 	}
 	var credits []limiter.Credit
-	for _, account := range l.accounts {
-		credits = append(credits, limiter.Credit{Account: account, Amounts: amounts, Undo: undo})
+	for _, p := range l.payers {
+		credits = append(credits, limiter.Credit{Account: p.Account, Amounts: amounts, Undo: undo, Spared: p.spared})
 		for limit, n := range amounts.All() {
-			e.book(now.UnixMilli(), account, limit).give(max(n, 0), e.holds()) // others may consume it before the call returns
+			e.expectCredit(now, p, limit, max(n, 0)) // others may consume it before the call returns
 		}
 	}
 	var err error
 	e.call(func() { err = l.client.Credit(e.ctx, now, credits...) })
-	for _, account := range l.accounts {
-		e.note("%s Credit %s %s %s undo=%v: %v", stamp(now), account.Entity, account.Resource, amounts, undo, err)
+	for _, p := range l.payers {
+		e.note("%s Credit %s %s %s undo=%v spared %v: %v", stamp(now), p.Entity, p.Resource, amounts, undo, p.spared, err)
 		if err != nil {
-			e.forgetBalances(account.Entity, account.Resource)
+			e.forgetBalances(p.Entity, p.Resource)
 			continue
 		}
-		e.bookCredit(now, l, account, amounts)
+		e.bookCredit(now, l, p, amounts)
+	}
+}
+
+// expectCredit books tokens that a credit may give back.
+func (e *endurance) expectCredit(now time.Time, p payer, limit string, n int64) {
+	b := e.book(now.UnixMilli(), p.Account, limit)
+	if slices.Contains(p.spared, limit) {
+		b.least -= n
+		return
+	}
+	b.give(n, e.holds())
+	if l, ok := e.find(limit); ok && l.IsQuota() {
+		b.giveWindow(l, now.UnixMilli(), n)
 	}
 }
 
 // bookCredit books a credit of a lease that was surely applied.
-func (e *endurance) bookCredit(now time.Time, l heldCharge, account *limiter.Account, amounts limiter.Amounts) {
+func (e *endurance) bookCredit(now time.Time, l heldCharge, p payer, amounts limiter.Amounts) {
 	for limit, n := range amounts.All() {
-		b := e.book(now.UnixMilli(), account, limit)
+		b := e.book(now.UnixMilli(), p.Account, limit)
+		if slices.Contains(p.spared, limit) {
+			if e.drops[limit] == l.drops[limit] {
+				b.least += max(-n, 0)
+			}
+			continue
+		}
 		b.floorKnown = b.floorKnown && n >= 0 // until the next admission
 		switch {
 		case n > 0 && (e.calling || e.overlapped):

@@ -21,13 +21,14 @@ type book struct {
 	floorKnown     bool
 	credited       int64 // the latest time of a possible give-back
 	recent         []giveBack
+	windows        *windowBook // nil until a quota is charged
 }
 
 // giveBack is a number of whole tokens that may have been given back.
 type giveBack struct{ at, tokens int64 }
 
 // restart begins a new history. A limit that joins its bucket is full.
-func (b *book) restart() { b.ledger, b.floorKnown = nil, false }
+func (b *book) restart() { b.ledger, b.floorKnown, b.windows = nil, false, nil }
 
 // give books tokens that may be given back. A store may hold them for hold
 // milliseconds before it spends them.
@@ -86,22 +87,27 @@ func (e *endurance) find(name string) (limiter.Limit, bool) {
 }
 
 // checkAdmission checks that a charge fits the limits.
-func (e *endurance) checkAdmission(now int64, account *limiter.Account, amounts limiter.Amounts) {
+func (e *endurance) checkAdmission(now int64, b limiter.Bucket, amounts limiter.Amounts) {
 	e.Helper()
 	for limit, n := range amounts.All() {
-		b := e.book(now, account, limit)
-		b.least += n
+		bk, i := e.book(now, b.Account, limit), indexOf(b.Account.Limits, limit)
+		bk.least += n
 		l, inForce := e.find(limit)
-		if !inForce || b.largest < e.after[limit] {
+		if e.spares(b, i, n) || !inForce || bk.largest < e.after[limit] {
 			continue
 		}
-		if b.ledger == nil {
-			b.ledger, b.rate = bucket.NewLedger(rateOf(l)), rateOf(l)
+		e.checkShadow(b, i)
+		if l.IsQuota() {
+			e.checkWindow(bk, l, b, i, n)
+			continue
 		}
-		b.open(e.holds())
+		if bk.ledger == nil {
+			bk.ledger, bk.rate = bucket.NewLedger(rateOf(l)), rateOf(l)
+		}
+		bk.open(e.holds())
 		allowed := int64(e.slack*float64(l.Capacity*bucket.Milli)) + bucket.Accrued(0, skew.Milliseconds(), rateOf(l)) + 1
-		if excess := b.ledger.Admit(b.largest, n*bucket.Milli); excess > allowed {
-			e.fail("%s of %s and %s: a window that ends here admits %d thousandths more than the limits allow", l, account.Entity, account.Resource, excess)
+		if excess := bk.ledger.Admit(bk.largest, n*bucket.Milli); excess > allowed {
+			e.fail("%s of %s and %s: a window that ends here admits %d thousandths more than the limits allow", l, b.Account.Entity, b.Account.Resource, excess)
 		}
 	}
 }
@@ -117,7 +123,11 @@ func (e *endurance) checkBalances(now int64, b limiter.Bucket, amounts limiter.A
 			continue
 		}
 		if admitted {
-			bk.setFloor(now, b.Tokens[i], e.overlapped)
+			seen := now
+			if l.IsQuota() && b.Detail != nil { // the tokens may belong to a later window
+				seen = max(now, b.Detail.Starts[i])
+			}
+			bk.setFloor(seen, b.Tokens[i], e.overlapped)
 			continue
 		}
 		n, named := amounts.Lookup(l.Name)
