@@ -150,7 +150,7 @@ func TestComparisonFindsRepositoriesWhosePeekLies(t *testing.T) {
 		foundBy string
 	}{
 		"says yes":           {func(out *limiter.Outcome) { out.Admitted = true }, "Explain, then Acquire"},
-		"says no":            {func(out *limiter.Outcome) { out.Admitted = false }, "Explain, then Acquire"},
+		"says no":            {func(out *limiter.Outcome) { out.Admitted = false }, "not two repositories"},
 		"leaves out parents": {func(out *limiter.Outcome) { out.Parent = limiter.Bucket{} }, "Explain, then Acquire"},
 		"shows a token less": {func(out *limiter.Outcome) { out.Self.Tokens[0] -= 1000 }, "Explain, then Acquire"},
 		"hides its time":     {func(out *limiter.Outcome) { out.Self.Ahead = 0 }, "Explain, then Acquire"},

@@ -149,6 +149,7 @@ var operations = []struct {
 	{50, (*history).consume},
 	{12, (*history).explainThenAcquire},
 	{4, (*history).consumeBetween},
+	{3, (*history).rush},
 	{20, (*history).credit},
 	{6, (*history).hold},
 	{14, (*history).useLease},

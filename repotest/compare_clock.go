@@ -1,8 +1,10 @@
 package repotest
 
 import (
+	"slices"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/calendar"
 )
 
@@ -73,8 +75,72 @@ func (h *history) advance() {
 	case h.chance(2):
 		next = h.now.Add(time.Duration(h.rng.Int64N(int64(400 * time.Millisecond))))
 	}
-	if h.era.most > 0 && next.Sub(h.era.begin) > h.era.most {
+	if h.tooLate(next) {
 		next = h.now.Add(time.Duration(h.rng.Int64N(int64(time.Second))))
 	}
 	h.now = next
+}
+
+func (h *history) tooLate(t time.Time) bool { return h.era.most > 0 && t.Sub(h.era.begin) > h.era.most }
+
+// rush goes to the next boundary of a quota that a bucket has, and charges the
+// bucket there by clocks before and after it.
+func (h *history) rush() {
+	charge := h.charge()
+	look := limiter.Charge{Entity: charge.Entity, Resource: charge.Resource, Defaults: charge.Defaults}
+	got, err := without(h, "Peek", func(_ int, repo limiter.Repository) (answer, error) {
+		out, err := repo.Peek(h.ctx, h.now, look)
+		return answerOf(out, look), err
+	})
+	if err != nil {
+		return
+	}
+	for _, l := range h.shuffled(got.Self.Limits) {
+		if !l.IsQuota() {
+			continue
+		}
+		if h.rushAtChange(charge, l) {
+			return
+		}
+		if boundary := (window{calendar.Unit(l.Window), l.Zone}).next(h.now); !h.tooLate(boundary) {
+			h.now = boundary
+			h.rushAt(charge, l)
+			return
+		}
+	}
+}
+
+// rushAtChange goes to the next change of the clocks in a quota's zone at times, and
+// charges the bucket before and after it. It reports whether it did.
+func (h *history) rushAtChange(charge limiter.Charge, l limiter.Limit) bool {
+	zone, err := time.LoadLocation(l.Zone)
+	if err != nil || l.Zone == "" || !h.chance(2) {
+		return false
+	}
+	_, change := h.now.In(zone).ZoneBounds()
+	if before := change.Add(-90 * time.Minute); change.IsZero() || h.tooLate(change) || before.Before(h.now) {
+		return false
+	}
+	for _, h.now = range []time.Time{change.Add(-90 * time.Minute).UTC(), change.UTC()} {
+		h.rushAt(charge, l)
+	}
+	return true
+}
+
+// rushAt charges a bucket often, for large parts of a quota.
+func (h *history) rushAt(charge limiter.Charge, l limiter.Limit) {
+	charge.Limits = nil
+	for range 4 + h.rng.IntN(8) {
+		charge.Amounts = limiter.Tokens(l.Name, h.rng.Int64N(l.Capacity/2+2))
+		if h.chance(4) {
+			charge.Amounts = charge.Amounts.And(pick(h.rng, someLimits), h.rng.Int64N(3))
+		}
+		h.consumeAt(h.clock(), charge)
+	}
+}
+
+func (h *history) shuffled(limits []limiter.Limit) []limiter.Limit {
+	limits = slices.Clone(limits)
+	h.rng.Shuffle(len(limits), func(i, j int) { limits[i], limits[j] = limits[j], limits[i] })
+	return limits
 }

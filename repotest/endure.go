@@ -124,6 +124,7 @@ type endurance struct {
 	topUps     int
 	lastTopUp  limiter.Fill
 	topUpUntil time.Time // a repetition of the last top-up is one until then
+	crowd      crowd
 }
 
 // heldCharge is a charge that its client can give back.
@@ -224,8 +225,7 @@ func (e *endurance) advance() {
 	case n < 2:
 		by = time.Duration(e.rng.Int64N(int64(3 * time.Hour)))
 	case n < 8: // close to a boundary
-		near := time.Duration(e.rng.Int64N(int64(4*skew))) - 3*skew
-		by = nearBoundary(pick(e.rng, someWindows), e.now, near).Sub(e.now)
+		by = e.rush()
 	case n < 30:
 		by = time.Duration(e.rng.Int64N(int64(time.Minute)))
 	case n < 500:
@@ -321,6 +321,8 @@ func (e *endurance) consume() {
 	}
 	if e.busy != nil {
 		e.busy.aim(&c)
+	} else {
+		e.aim(&c)
 	}
 	drops := maps.Clone(e.drops)
 	var out limiter.Outcome

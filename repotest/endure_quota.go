@@ -1,8 +1,11 @@
 package repotest
 
 import (
+	"time"
+
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/calendar"
 )
 
 // windowBook adds up what a quota admitted by the window that the tokens belong to,
@@ -75,4 +78,37 @@ func (e *endurance) checkShadow(b limiter.Bucket, i int) {
 	if i >= 0 && b.Account.Limits[i].IsShadow && b.Tokens[i] < 0 {
 		e.fail("%s of %s and %s: an admitted charge left %d thousandths, and was not spared", b.Account.Limits[i], b.Account.Entity, b.Account.Resource, b.Tokens[i])
 	}
+}
+
+// crowd is a number of steps that charge one quota of one bucket, around a boundary.
+type crowd struct {
+	at    limiter.Scope
+	quota limiter.Limit
+	steps int
+}
+
+// rush returns the time until shortly before or after the next boundary of a quota,
+// and makes the next steps charge it.
+func (e *endurance) rush() time.Duration {
+	w := pick(e.rng, someWindows)
+	for _, l := range e.limits {
+		if l.IsQuota() && (e.crowd.steps == 0 || e.chance(2)) {
+			w = window{calendar.Unit(l.Window), l.Zone}
+			e.crowd = crowd{limiter.Scope{Entity: pick(e.rng, someEntities), Resource: pick(e.rng, someResources)}, l, 10 + e.rng.IntN(20)}
+		}
+	}
+	near := time.Duration(e.rng.Int64N(int64(4*skew))) - 3*skew
+	return nearBoundary(w, e.now, near).Sub(e.now)
+}
+
+// aim points most charges at the quota of a crowd.
+func (e *endurance) aim(c *limiter.Charge) {
+	if e.crowd.steps == 0 {
+		return
+	}
+	if e.crowd.steps--; e.chance(4) {
+		return
+	}
+	c.Entity, c.Resource = e.crowd.at.Entity, e.crowd.at.Resource
+	c.Amounts = limiter.Tokens(e.crowd.quota.Name, e.rng.Int64N(e.crowd.quota.Capacity/4+2))
 }
