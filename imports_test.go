@@ -85,7 +85,7 @@ var packages = []rule{
 	},
 	{
 		"escrow",
-		[]string{".", "internal/bucket"},
+		[]string{".", "internal/bucket", "internal/rules"},
 		"a store around any store: one that it knew would be the only one it works for",
 	},
 	{

@@ -1,6 +1,8 @@
 package escrow
 
 import (
+	"slices"
+
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
@@ -72,8 +74,9 @@ func (f *flight) allowance(j int, sum int64, t tick) int64 {
 		spent = bucket.Add(spent, sum)
 	}
 	extra := spent - f.held[j] - f.refundedOf(j)
-	extra = min(extra, (f.left(j, t.now)-(sum-f.reserved[j]))/share)
-	if extra <= 0 {
+	lack := sum - f.reserved[j]
+	extra = min(extra, (f.left(j, t.now)-lack)/share)
+	if extra <= 0 || f.nearEmpty(j, lack, t.now) {
 		return 0
 	}
 	return f.borrow(j, extra)
@@ -102,7 +105,9 @@ func (f *flight) dropExtra() (had bool) {
 	return had
 }
 
-// charge returns the charge for a need: what the flight lacks, and the extra.
+// charge returns the charge for a need: what the flight lacks, and the extra. It is
+// strict unless it is the charge of a single caller as it is: the store must not
+// spare a shadow limit for several callers at once, nor for the extra.
 func (f *flight) charge(sum []int64, named []bool) limiter.Charge {
 	c := limiter.Charge{Entity: f.key.Entity, Resource: f.key.Resource, Defaults: f.defaults}
 	lacks := false
@@ -116,8 +121,10 @@ func (f *flight) charge(sum []int64, named []bool) limiter.Charge {
 	if !lacks {
 		return limiter.Charge{}
 	}
+	c.Strict = true
 	if alone := f.batch[0]; len(f.batch) == 1 && c.Amounts.Equal(alone.charge.Amounts) {
 		c.Amounts = alone.charge.Amounts // in the caller's order, which an error may show
+		c.Strict = alone.charge.Strict || slices.ContainsFunc(f.extra, positive) || slices.ContainsFunc(f.reserved, positive)
 	}
 	return c
 }

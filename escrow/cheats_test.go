@@ -19,11 +19,13 @@ func TestCheatsAreFound(t *testing.T) {
 	for _, c := range []struct{ name, file, old, cheat, test, report string }{
 		{"returning twice", "janitor.go", "return g.store.Credit(ctx, now, credits...)", "return g.store.Credit(ctx, now, append(credits, credits...)...)", books, "books_test.go"},
 		{"depositing above the grant", "pot.go", "part := min(n-kept, g.size[j]-g.held[j])", "part := n - kept", books, "books_test.go"},
-		{"spending after the hold", "janitor.go", "dueGrant{g.at.machine + g.hold, p, g}", "dueGrant{g.at.machine + 3*g.hold/2, p, g}", books, "books_test.go"},
-		{"forgetting the parent", "grant.go", "if g.slots[j].parent >= 0 {", "if g.slots[j].parent >= 0 && g.slots[j].self < 0 {", books, "books_test.go"},
+		{"spending after the hold", "janitor.go", "dueGrant{g.due(), p, g}", "dueGrant{g.due() + g.hold/2, p, g}", books, "books_test.go"},
+		{"forgetting the parent", "grant.go", "backToParent := s.parent < 0 ||", "backToParent := s.parent < 0 || s.self >= 0 ||", books, "books_test.go"},
 		{"granting more than was spent", "ask.go", "spent := f.netSpent(j)", "spent := 2 * f.netSpent(j)", books, "books_test.go"},
 		{"forgetting give-backs", "lent.go", "r.add(now, hold, n)", "r.add(now, hold, 0)", books, "books_test.go"},
 		{"returning late", "janitor.go", "if left <= 0 || g.late {", "if left <= 0 {", books, "books_test.go"},
+		{"returning into the next window", "grant.go", "if now >= windowEnd(c.Starts, i, l) {", "if c.Starts = nil; false {", books, "books_test.go"},
+		{"sparing a sum", "ask.go", "c.Strict = true", "c.Strict = false", books, "books_test.go"},
 		{"granting to hold, not to spend", "ask.go", "extra := spent - f.held[j] - f.refundedOf(j)", "extra := int64(1) << 40", endurance, "more than the limits allow"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -33,9 +33,15 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 		p.mu.Unlock()
 		return r.direct(ctx, now, charge)
 	}
-	if !p.flying && p.refuses(&charge, t, nil) {
-		defer p.mu.Unlock()
-		return p.refuseLocally(&charge, t, nil), nil
+	if !p.flying {
+		switch refused, through := p.refuses(&charge, t, nil); {
+		case refused:
+			defer p.mu.Unlock()
+			return p.refuseLocally(&charge, t, nil), nil
+		case through:
+			p.mu.Unlock()
+			return r.through(ctx, now, charge)
+		}
 	}
 	w := &waiter{ctx: ctx, now: now, arrived: t.machine, queued: p.flying, live: isLive(now), charge: charge, result: make(chan result, 1)}
 	p.queue = append(p.queue, w)
@@ -54,6 +60,7 @@ func (r *Repository) direct(ctx context.Context, now time.Time, charge limiter.C
 	if err == nil && !out.Admitted {
 		out = r.pots.withOthers(out, &charge.Amounts, nil)
 	}
+	r.pots.closeDisabled(limiter.Scope{Entity: charge.Entity, Resource: charge.Resource}, err)
 	return out, err
 }
 
@@ -154,6 +161,7 @@ type result struct {
 	outcome limiter.Outcome
 	err     error
 	alone   bool // the charge cannot share a request
+	through bool // only shadow limits do not cover the charge
 }
 
 // answer delivers a result and reports whether the caller is still there.
@@ -176,8 +184,11 @@ func (r *Repository) wait(w *waiter) (limiter.Outcome, error) {
 		}
 		res = <-w.result
 	}
-	if res.alone {
+	switch {
+	case res.alone:
 		return r.direct(w.ctx, w.later(r.machine()), w.charge)
+	case res.through:
+		return r.through(w.ctx, w.later(r.machine()), w.charge)
 	}
 	return res.outcome, res.err
 }

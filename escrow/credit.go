@@ -55,7 +55,9 @@ func (r *Repository) absorb(now time.Time, credits []limiter.Credit, i int) {
 		}
 	}
 	for j := range p.slots {
-		p.absorb(j, &credits[i].Amounts, parentAmounts(credits, parent))
+		if name := p.slots[j].name; !slices.Contains(credits[i].Spared, name) && (parent < 0 || !slices.Contains(credits[parent].Spared, name)) {
+			p.absorb(j, &credits[i].Amounts, parentAmounts(credits, parent))
+		}
 	}
 }
 

@@ -58,15 +58,16 @@ func (f *flight) awaitReturns(ctx context.Context, surplus []int64) {
 	f.mu.Unlock()
 	_ = f.janitor.flush(ctx) // the callers have left if ctx ends
 	f.mu.Lock()
-	f.image.self, f.image.parent, f.image.later = slices.Clone(f.image.self), slices.Clone(f.image.parent), nil
+	self, parent := slices.Clone(f.image.self.tokens), slices.Clone(f.image.parent.tokens)
 	for j, n := range surplus {
 		if i := f.slots[j].self; i >= 0 {
-			f.image.self[i] += bucket.Thousandths(n)
+			self[i] += bucket.Thousandths(n)
 		}
 		if i := f.slots[j].parent; i >= 0 {
-			f.image.parent[i] += bucket.Thousandths(n)
+			parent[i] += bucket.Thousandths(n)
 		}
 	}
+	f.image.self.tokens, f.image.parent.tokens, f.image.later = self, parent, nil
 }
 
 // keep puts the rest of a flight where it belongs: reserved tokens into their
@@ -84,7 +85,10 @@ func (f *flight) keep(rest []int64) (surplus []int64) {
 		f.giveBack(&f.accounts, surplus)
 	}
 	if slices.ContainsFunc(f.extra, positive) {
-		g := &grant{accounts: f.accounts, pots: f.pots, store: f.store, at: f.at, held: make([]int64, len(held)), loans: f.loans(&f.accounts), size: f.extra}
+		g := &grant{
+			accounts: f.accounts, windows: f.windows, pots: f.pots, store: f.store, at: f.at, until: f.windows.end(&f.accounts, f.extra),
+			held: make([]int64, len(held)), loans: f.loans(&f.accounts), size: f.extra,
+		}
 		f.grants = append(f.grants, g)
 		f.arrange()
 		for j, n := range held {
@@ -100,7 +104,7 @@ func (f *flight) keep(rest []int64) (surplus []int64) {
 func positive(n int64) bool { return n > 0 }
 
 // refuseAll answers callers whose charge did not fit, with what the pot holds as
-// available.
+// available. A caller that only shadow limits refuse goes to the store alone.
 func (f *flight) refuseAll(callers []*waiter) {
 	if len(callers) == 0 {
 		return
@@ -119,6 +123,7 @@ func (f *flight) refuseAll(callers []*waiter) {
 		answer := res
 		if f.err == nil {
 			answer.outcome = f.withOthers(res.outcome, &w.charge.Amounts, f.pot)
+			answer.through = f.sparesOnly(&w.charge, &res.outcome)
 		}
 		w.answer(answer)
 	}

@@ -77,10 +77,14 @@ func (p *pot) serve(w *waiter) bool {
 // after the claims of others.
 func (p *pot) refuse(w *waiter, claims []int64) bool {
 	t := w.tick(p.machine())
-	if !p.refuses(&w.charge, t, claims) {
+	switch refused, through := p.refuses(&w.charge, t, claims); {
+	case refused:
+		w.answer(result{outcome: p.refuseLocally(&w.charge, t, claims)})
+	case through:
+		w.answer(result{through: true})
+	default:
 		return false
 	}
-	w.answer(result{outcome: p.refuseLocally(&w.charge, t, claims)})
 	return true
 }
 
@@ -104,6 +108,7 @@ type flight struct {
 	granted  []int64   // from the store, by slot
 	extra    []int64   // to take beyond the need of the callers, by slot
 	clear    []bool    // slots that are not in debt
+	windows  windows   // of granted
 	moved    bool      // the accounts have changed
 	last     limiter.Outcome
 	err      error
@@ -137,7 +142,7 @@ func (f *flight) run() {
 	charge := f.prepare()
 	for round := 1; charge.Amounts.Len() > 0 && round <= maxRounds; round++ {
 		out, err := f.send(ctx, charge)
-		if f.strange(charge, &out, err) {
+		if f.landDisabled(err) || f.landSpared(&out, err) || f.strange(charge, &out, err) {
 			return
 		}
 		charge = f.learn(charge, &out, err, round)
@@ -164,19 +169,15 @@ func (f *flight) introduce(ctx context.Context) {
 		f.adopt(&out)
 		f.see(f.at, &out)
 	}
-	shown := out
-	if err == nil && !out.Admitted {
-		shown = f.withOthers(out, &w.charge.Amounts, f.pot)
-	}
-	switch here := w.answer(result{outcome: shown, err: err}); {
+	switch {
 	case err != nil:
+		w.answer(result{err: err})
 		f.failQueue(ctx, err)
 	case !out.Admitted:
+		w.answer(result{outcome: f.withOthers(out, &w.charge.Amounts, f.pot)})
 		f.refuseQueue(f.at.now, &out)
-	case here:
-		f.spend(&w.charge.Amounts)
 	default:
-		f.giveBack(&f.accounts, f.amounts(&w.charge.Amounts))
+		f.deliver(&out)
 	}
 }
 
@@ -201,7 +202,7 @@ func (f *flight) spend(amounts *limiter.Amounts) {
 
 // giveBack has tokens returned that a flight took and does not need.
 func (f *flight) giveBack(a *accounts, tokens []int64) {
-	f.janitor.give(&grant{accounts: *a, pots: f.pots, store: f.store, at: f.at, held: tokens, ended: true})
+	f.janitor.give(&grant{accounts: *a, windows: f.windows, pots: f.pots, store: f.store, at: f.at, held: tokens, ended: true})
 }
 
 // adopt makes the accounts of an answer those of the pot. Grants of other accounts
@@ -231,12 +232,17 @@ func (f *flight) learn(charge limiter.Charge, out *limiter.Outcome, err error, r
 		f.endAll()
 		return limiter.Charge{}
 	}
-	if changed {
+	stepped := !changed && f.stepped(out)
+	switch {
+	case changed:
 		f.move(out)
+	case stepped:
+		f.step()
 	}
 	f.see(f.at, out)
 	callers, hadExtra := f.batch, false
 	if out.Admitted {
+		f.windows = windowsOf(out)
 		for j, n := range f.amounts(&charge.Amounts) {
 			f.granted[j] += n
 		}
@@ -246,14 +252,14 @@ func (f *flight) learn(charge limiter.Charge, out *limiter.Outcome, err error, r
 				f.clear[j] = true
 			}
 		}
-		if !changed {
+		if !changed && !stepped {
 			return limiter.Charge{} // it was for all callers that fit
 		}
 	} else {
 		hadExtra = f.dropExtra()
 	}
 	fitting := f.fitting(callers)
-	if !changed && !hadExtra && (round > 1 || len(fitting) == len(callers)) {
+	if !changed && !stepped && !hadExtra && (round > 1 || len(fitting) == len(callers)) {
 		return limiter.Charge{} // the same charge would be refused again
 	}
 	return f.charge(f.need(fitting))
@@ -297,7 +303,7 @@ func (f *flight) move(out *limiter.Outcome) {
 	f.see(f.at, out)
 	spent, _ := f.need(f.batch)
 	for i, n := range extra {
-		if j := f.slot(old.slots[i].name, i); j >= 0 && f.hold > 0 {
+		if j := f.slot(old.slots[i].name, i); j >= 0 && f.hold > 0 && !f.nearEmpty(j, 0, f.at.now) {
 			f.extra[j] = f.borrow(j, min(n, spent[j], f.left(j, f.at.now)/share))
 		}
 	}
@@ -318,7 +324,10 @@ func (f *flight) unclaim(tokens []int64) {
 		}
 		late := make([]int64, len(c.grant.held))
 		late[c.slot] = n
-		f.janitor.give(&grant{accounts: c.grant.accounts, pots: f.pots, store: c.grant.store, at: c.grant.at, held: late, ended: true, late: c.grant.late})
+		f.janitor.give(&grant{
+			accounts: c.grant.accounts, windows: c.grant.windows, pots: f.pots, store: c.grant.store, at: c.grant.at,
+			held: late, ended: true, late: c.grant.late, seen: c.grant.seen,
+		})
 	}
 }
 

@@ -1,27 +1,45 @@
 package escrow
 
 import (
+	"math"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
 // grant holds what a request took beyond the calls that it was made for.
 type grant struct {
 	accounts
-	pots  *pots
-	store limiter.Repository
-	at    tick // when the debit was sent
-	held  []int64
-	loans []*loan // of the parent, which held counts in until the grant has ended, by slot
-	size  []int64 // what the grant left over at first; held is never above it
-	ended bool    // it is no longer in its pot
-	late  bool    // it must not be returned
-	epoch int64   // of the janitor, when it ended
+	windows windows // of the debit
+	pots    *pots
+	store   limiter.Repository
+	at      tick  // when the debit was sent
+	until   int64 // by the callers' clock, when the first of the windows ends
+	held    []int64
+	loans   []*loan   // of the parent, which held counts in until the grant has ended, by slot
+	size    []int64   // what the grant left over at first; held is never above it
+	spared  [2][]bool // limits of both accounts that the store did not debit, in an ended grant
+	ended   bool      // it is no longer in its pot
+	late    bool      // it must not be returned
+	seen    int64     // the callers' time at which it ended, if a call ended it
+	epoch   int64     // of the janitor, when it ended
 }
 
-// over reports whether the hold has ended.
-func (g *grant) over(t tick) bool { return !t.within(g.hold, g.at) }
+// over reports whether the hold has ended, or the window of a quota.
+func (g *grant) over(t tick) bool { return t.now >= g.until || !t.within(g.hold, g.at) }
+
+// due returns the machine time at which the hold ends.
+func (g *grant) due() time.Duration {
+	const longest = math.MaxInt64 / int64(time.Millisecond)
+	left := min(max(bucket.Sub(g.until, g.at.now), 0), longest)
+	return g.at.machine + min(g.hold, time.Duration(left)*time.Millisecond)
+}
+
+// callersTime returns the callers' time at a machine time.
+func (g *grant) callersTime(machine time.Duration) time.Time {
+	return time.UnixMilli(g.at.now).Add(machine - g.at.machine)
+}
 
 // tooLate reports whether the second hold has ended by the caller's clock.
 func (g *grant) tooLate(t tick) bool { return t.now >= g.at.now+2*g.hold.Milliseconds() }
@@ -34,29 +52,49 @@ func (g *grant) deadline() time.Duration {
 	return g.at.machine + 2*g.hold
 }
 
-// credits returns the credits that give back what the grant holds, and its number
-// of tokens.
-func (g *grant) credits() (credits []limiter.Credit, tokens int64) {
-	var self, parent limiter.Amounts
+// tokens returns how many tokens the grant holds.
+func (g *grant) tokens() (n int64) {
+	for _, held := range g.held {
+		n += held
+	}
+	return n
+}
+
+// credits returns the credits that give back at now what the grant holds. Tokens of
+// a window that has ended are lost.
+func (g *grant) credits(now int64) (credits []limiter.Credit, lost int64) {
+	now = max(now, g.seen)
+	self, parent := limiter.Credit{Account: g.self, Starts: g.windows.self}, limiter.Credit{Account: g.parent, Starts: g.windows.parent}
 	for j, n := range g.held {
 		if n == 0 {
 			continue
 		}
-		tokens += n
-		if g.slots[j].self >= 0 {
-			self = self.And(g.slots[j].name, n)
+		s := &g.slots[j]
+		backToSelf := s.self < 0 || addTo(&self, s.self, n, g.spared[0], now)
+		backToParent := s.parent < 0 || addTo(&parent, s.parent, n, g.spared[1], now)
+		if !backToSelf || !backToParent {
+			lost += n
 		}
-		if g.slots[j].parent >= 0 {
-			parent = parent.And(g.slots[j].name, n)
+	}
+	for _, c := range []limiter.Credit{self, parent} {
+		if c.Amounts.Len() > 0 {
+			credits = append(credits, c)
 		}
 	}
-	if self.Len() > 0 {
-		credits = append(credits, limiter.Credit{Account: g.self, Amounts: self})
+	return credits, lost
+}
+
+// addTo adds n tokens of limit i to a credit, unless their window has ended at now.
+func addTo(c *limiter.Credit, i int, n int64, spared []bool, now int64) bool {
+	l := c.Account.Limits[i]
+	if now >= windowEnd(c.Starts, i, l) {
+		return false
 	}
-	if parent.Len() > 0 {
-		credits = append(credits, limiter.Credit{Account: g.parent, Amounts: parent})
+	c.Amounts = c.Amounts.And(l.Name, n)
+	if i < len(spared) && spared[i] {
+		c.Spared = append(c.Spared, l.Name)
 	}
-	return credits, tokens
+	return true
 }
 
 const sliceCount = 8

@@ -5,6 +5,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go"
 )
 
 // janitor returns the tokens of grants that have ended. One goroutine does this
@@ -41,14 +43,14 @@ func (j *janitor) init(e *escrow) {
 func (j *janitor) watch(p *pot, g *grant) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	heap.Push(&j.due, dueGrant{g.at.machine + g.hold, p, g})
+	heap.Push(&j.due, dueGrant{g.due(), p, g})
 	j.poke()
 	return !j.closed
 }
 
 // give has the tokens of an ended grant returned.
 func (j *janitor) give(g *grant) {
-	_, tokens := g.credits()
+	tokens := g.tokens()
 	if tokens == 0 {
 		return
 	}
@@ -196,11 +198,13 @@ func (j *janitor) takeEnded() []*grant {
 
 // send returns the tokens of a grant, or drops them if that would be too late.
 func (j *janitor) send(g *grant) {
-	credits, tokens := g.credits()
-	err := j.credit(g, func(ctx context.Context, now time.Time) error { return g.store.Credit(ctx, now, credits...) })
+	tokens := g.tokens()
+	credits, lost := g.credits(g.callersTime(j.machine()).UnixMilli())
+	err := j.credit(g, credits, func(ctx context.Context, now time.Time) error { return g.store.Credit(ctx, now, credits...) })
 	if err == nil {
 		g.pots.returnedTo(credits)
-		j.returned.Add(tokens)
+		j.returned.Add(tokens - lost)
+		j.dropped.Add(lost)
 	} else {
 		j.dropped.Add(tokens)
 	}
@@ -215,7 +219,10 @@ func (j *janitor) send(g *grant) {
 
 // credit calls send within the second hold, at the time of the grant plus the
 // machine's time since.
-func (j *janitor) credit(g *grant, send func(context.Context, time.Time) error) error {
+func (j *janitor) credit(g *grant, credits []limiter.Credit, send func(context.Context, time.Time) error) error {
+	if len(credits) == 0 {
+		return nil
+	}
 	now := j.machine()
 	left := g.deadline() - now
 	if left <= 0 || g.late {
@@ -223,7 +230,7 @@ func (j *janitor) credit(g *grant, send func(context.Context, time.Time) error) 
 	}
 	ctx, cancel := context.WithTimeout(j.ctx, left)
 	defer cancel()
-	return send(ctx, time.UnixMilli(g.at.now).Add(now-g.at.machine))
+	return send(ctx, g.callersTime(now))
 }
 
 // dueGrant is a grant of a pot that ends at a machine time.

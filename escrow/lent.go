@@ -1,6 +1,7 @@
 package escrow
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -101,7 +102,7 @@ func (all *pots) refund(a *limiter.Account, limit string, n int64) {
 func (all *pots) refunding(credits []limiter.Credit) {
 	for _, c := range credits {
 		for limit, n := range c.Amounts.All() {
-			if n > 0 && c.Account != nil {
+			if n > 0 && c.Account != nil && !slices.Contains(c.Spared, limit) {
 				all.refund(c.Account, limit, n)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // withOthers returns an outcome of a pot with what other pots hold as available.
@@ -39,7 +40,7 @@ func (all *pots) mostOf(b *limiter.Bucket, i int, refused *limiter.Amounts) int6
 		return math.MaxInt64
 	}
 	hold := max(minHold, shortestHold(all.maxHold, b.Account.Limits))
-	return max(b.Tokens[i], bucket.Sub(bucket.Thousandths(n), max(1, bucket.Accrued(0, hold.Milliseconds(), rate(l)))))
+	return max(b.Tokens[i], bucket.Sub(bucket.Thousandths(n), max(1, bucket.Accrued(0, hold.Milliseconds(), rules.RateOf(l)))))
 }
 
 // lends reports whether any pot may hold tokens.

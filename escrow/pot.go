@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // share is the part of a bucket, and of a capacity, that may be held: one eighth.
@@ -75,17 +76,16 @@ func newAccounts(self, parent *limiter.Account, maxHold time.Duration) accounts 
 	return a
 }
 
-// shortestHold returns 1 % of the shortest fill time of limits, and at most hold.
+// shortestHold returns 1 % of the shortest fill time of the rates among limits, and
+// at most hold.
 func shortestHold(hold time.Duration, limits []limiter.Limit) time.Duration {
 	const percent = 100
 	for _, l := range limits {
-		fill := min(bucket.FillTime(rate(l)), math.MaxInt64/int64(time.Millisecond))
+		fill := min(bucket.FillTime(rules.RateOf(l)), math.MaxInt64/int64(time.Millisecond))
 		hold = min(hold, time.Duration(fill)*time.Millisecond/percent)
 	}
 	return hold
 }
-
-func rate(l limiter.Limit) bucket.Rate { return bucket.RateOf(l.Capacity, l.Refill, l.Period) }
 
 // slot returns the index of a limit, or -1. The guess is likely to be right.
 func (a *accounts) slot(name string, guess int) int {
@@ -107,24 +107,16 @@ func (a *accounts) same(out *limiter.Outcome) bool {
 	return a.parent != nil && a.parent.Ref == out.Parent.Account.Ref && slices.Equal(a.parent.Limits, out.Parent.Account.Limits)
 }
 
-// image holds the balances of the last answer.
-type image struct {
-	self, parent     []int64 // thousandths; nil if unknown
-	selfAt, parentAt int64   // time of the bucket, in milliseconds
-	later            []int64 // self, then parent, at laterAt: most calls of a busy pot come in the same millisecond
-	laterAt          int64
-}
-
 // see stores the balances of the answer to a request. The answer has the pot's
 // accounts, but the level of their limits may have changed.
 func (p *pot) see(at tick, out *limiter.Outcome) {
 	now := at.now
 	p.refusal = refusal{p.refusal.known || !out.Admitted, out.Parent.Account != nil, at}
 	p.self, p.image.later = out.Self.Account, nil
-	p.image.self, p.image.selfAt = out.Self.Tokens, now+out.Self.Ahead.Milliseconds()
+	p.image.self = balancesOf(&out.Self, now)
 	if out.Parent.Account != nil {
 		p.parent = out.Parent.Account
-		p.image.parent, p.image.parentAt = out.Parent.Tokens, now+out.Parent.Ahead.Milliseconds()
+		p.image.parent = balancesOf(&out.Parent, now)
 	}
 }
 
@@ -133,16 +125,16 @@ func (p *pot) see(at tick, out *limiter.Outcome) {
 func (p *pot) left(j int, now int64) int64 {
 	s, left := &p.slots[j], int64(bucket.MaxTokens)
 	if s.self >= 0 {
-		if p.image.self == nil {
+		if p.image.self.tokens == nil {
 			return 0
 		}
-		left = min(left, bucket.Whole(bucket.Advance(p.image.self[s.self], p.image.selfAt, now, rate(p.self.Limits[s.self]))))
+		left = min(left, bucket.Whole(p.image.self.advanced(s.self, p.self.Limits[s.self], now)))
 	}
 	if s.parent >= 0 {
-		if p.image.parent == nil {
+		if p.image.parent.tokens == nil {
 			return 0
 		}
-		left = min(left, bucket.Whole(bucket.Advance(p.image.parent[s.parent], p.image.parentAt, now, rate(p.parent.Limits[s.parent]))))
+		left = min(left, bucket.Whole(p.image.parent.advanced(s.parent, p.parent.Limits[s.parent], now)))
 	}
 	return left
 }
@@ -164,7 +156,7 @@ func (p *pot) expire(t tick) {
 	}
 	for i := 0; i < len(p.grants); {
 		if g := p.grants[i]; g.over(t) {
-			g.late = g.tooLate(t)
+			g.late, g.seen = g.tooLate(t), t.now
 			p.end(g)
 		} else {
 			i++
@@ -178,7 +170,7 @@ func (p *pot) arrange() {
 	p.common = period{math.MinInt64, math.MaxInt64, math.MaxInt64}
 	for _, g := range p.grants {
 		hold := holdFrom(g.at, g.hold)
-		p.common = period{max(p.common.from, hold.from), min(p.common.until, hold.until), min(p.common.machine, hold.machine)}
+		p.common = period{max(p.common.from, hold.from), min(p.common.until, hold.until, g.until), min(p.common.machine, hold.machine)}
 	}
 }
 
@@ -308,19 +300,21 @@ func (p *pot) netSpent(j int) int64 {
 // outcome returns the balances at now, with what the pot holds as available.
 func (p *pot) outcome(admitted bool, now int64) limiter.Outcome {
 	m := &p.image
-	n := len(m.self)
+	n := len(m.self.tokens)
 	if m.later == nil || m.laterAt != now {
-		m.later = make([]int64, n+len(m.parent))
+		m.later = make([]int64, n+len(m.parent.tokens))
 		m.laterAt = now
-		advance(m.later[:n], m.self, p.self.Limits, m.selfAt, now)
+		m.self.advance(m.later[:n], p.self.Limits, now)
+		m.details[0] = m.self.detail(p.self.Limits, now)
 		if p.parent != nil {
-			advance(m.later[n:], m.parent, p.parent.Limits, m.parentAt, now)
+			m.parent.advance(m.later[n:], p.parent.Limits, now)
+			m.details[1] = m.parent.detail(p.parent.Limits, now)
 		}
 	}
 	tokens := slices.Clone(m.later)
-	out := limiter.Outcome{Admitted: admitted, Self: limiter.Bucket{Account: p.self, Tokens: tokens[:n:n], Ahead: ahead(m.selfAt, now)}}
-	if p.parent != nil && m.parent != nil {
-		out.Parent = limiter.Bucket{Account: p.parent, Tokens: tokens[n:], Ahead: ahead(m.parentAt, now)}
+	out := limiter.Outcome{Admitted: admitted, Self: m.self.bucket(p.self, tokens[:n:n], m.details[0], now)}
+	if p.parent != nil && m.parent.tokens != nil {
+		out.Parent = m.parent.bucket(p.parent, tokens[n:], m.details[1], now)
 	}
 	p.show(&out)
 	return out
@@ -346,13 +340,3 @@ func (p *pot) show(out *limiter.Outcome) {
 func addUpTo(tokens, held int64, l limiter.Limit) int64 {
 	return max(tokens, min(bucket.Add(tokens, held), bucket.Thousandths(l.Capacity)))
 }
-
-// advance stores the balances at now in tokens.
-func advance(tokens, from []int64, limits []limiter.Limit, at, now int64) {
-	for i := range from {
-		tokens[i] = bucket.Advance(from[i], at, now, rate(limits[i]))
-	}
-}
-
-// ahead returns how far a bucket's own time is later than now.
-func ahead(at, now int64) time.Duration { return time.Duration(max(0, at-now)) * time.Millisecond }

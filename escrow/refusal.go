@@ -18,13 +18,14 @@ type refusal struct {
 	at     tick // when its request was sent
 }
 
-// refuses reports whether the last answer proves that the store does not cover
-// what the pot lacks for a charge, after the claims of earlier callers by slot. The
-// caller has called expire.
-func (p *pot) refuses(c *limiter.Charge, t tick, claims []int64) bool {
+// refuses reports whether the last answer proves that a limit does not cover what
+// the pot lacks for a charge, after the claims of earlier callers by slot. If only
+// shadow limits lack tokens, the charge has to go through to the store. The caller
+// has called expire.
+func (p *pot) refuses(c *limiter.Charge, t tick, claims []int64) (refused, through bool) {
 	r := &p.refusal
 	if !r.known || !t.within(p.hold, r.at) {
-		return false
+		return false, false
 	}
 	for i := range c.Amounts.Len() {
 		name, n := c.Amounts.At(i)
@@ -33,14 +34,34 @@ func (p *pot) refuses(c *limiter.Charge, t tick, claims []int64) bool {
 			n = bucket.Add(n, claims[j])
 		}
 		s, lack := &p.slots[j], bucket.Thousandths(max(0, n-p.held[j]))
-		if s.self >= 0 && bucket.Advance(p.image.self[s.self], p.image.selfAt, t.now, rate(p.self.Limits[s.self])) < lack && !p.refundedSince(false, name) {
-			return true
-		}
-		if s.parent >= 0 && r.parent && bucket.Advance(p.image.parent[s.parent], p.image.parentAt, t.now, rate(p.parent.Limits[s.parent])) < lack && !p.refundedSince(true, name) {
-			return true
+		for _, l := range [2]*limiter.Limit{p.lacking(false, s.self, lack, t.now), p.lacking(true, s.parent, lack, t.now)} {
+			switch {
+			case l == nil:
+			case enforces(l, c):
+				return true, false
+			default:
+				through = true
+			}
 		}
 	}
-	return false
+	return false, through
+}
+
+// lacking returns limit i of an account if the last answer proves that it does not
+// cover a number of thousandths at now, or nil.
+func (p *pot) lacking(parent bool, i int, lack, now int64) *limiter.Limit {
+	account, found := p.self, &p.image.self
+	if parent {
+		account, found = p.parent, &p.image.parent
+	}
+	if i < 0 || parent && !p.refusal.parent {
+		return nil
+	}
+	l := &account.Limits[i]
+	if found.advanced(i, *l, now) >= lack || p.refundedSince(parent, l.Name) {
+		return nil
+	}
+	return l
 }
 
 // refundedSince reports whether this process gave tokens of a limit back after the
@@ -79,7 +100,7 @@ func (f *flight) refuseQueue(now int64, out *limiter.Outcome) {
 	f.queue = slices.DeleteFunc(f.queue, func(w *waiter) bool {
 		t := w.tick(machine)
 		later := limiter.Outcome{Self: laterBucket(&out.Self, now, t.now), Parent: laterBucket(&out.Parent, now, t.now)}
-		if !slices.Equal(w.charge.Defaults, f.batch[0].charge.Defaults) || !names(&later, &w.charge.Amounts) || covers(&w.charge.Amounts, &later.Self, &later.Parent) {
+		if !slices.Equal(w.charge.Defaults, f.batch[0].charge.Defaults) || !names(&later, &w.charge.Amounts) || covers(&w.charge, &later.Self, &later.Parent) {
 			return false
 		}
 		w.answer(result{outcome: f.withOthers(later, &w.charge.Amounts, f.pot)})
@@ -101,17 +122,6 @@ func (f *flight) failQueue(ctx context.Context, err error) {
 		w.answer(result{err: err})
 		return true
 	})
-}
-
-// laterBucket returns a bucket, as it was found at a time, at another time.
-func laterBucket(b *limiter.Bucket, from, now int64) limiter.Bucket {
-	if b.Account == nil {
-		return limiter.Bucket{}
-	}
-	at := from + b.Ahead.Milliseconds()
-	tokens := make([]int64, len(b.Tokens))
-	advance(tokens, b.Tokens, b.Account.Limits, at, now)
-	return limiter.Bucket{Account: b.Account, Tokens: tokens, Ahead: ahead(at, now)}
 }
 
 // names reports whether each amount is of a limit of the buckets.

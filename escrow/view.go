@@ -3,6 +3,7 @@ package escrow
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -16,15 +17,17 @@ func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Cha
 	own := r.heldByPot(now, key)
 	out, err := r.Repository.Peek(ctx, now, charge)
 	if err != nil {
+		r.pots.closeDisabled(key, err)
 		return out, err
 	}
 	payers := []*limiter.Bucket{&out.Self, &out.Parent}
 	for _, b := range payers {
 		own.addTo(b)
+		payHeld(b, &charge.Amounts)
 	}
-	if !out.Admitted && covers(&charge.Amounts, payers...) {
+	if !out.Admitted && covers(&charge, payers...) {
 		out.Admitted = true
-		pay(&charge.Amounts, payers...)
+		pay(&charge.Amounts, now.UnixMilli(), payers...)
 	}
 	refused := &charge.Amounts
 	if out.Admitted {
@@ -114,14 +117,15 @@ func (h heldTokens) addTo(b *limiter.Bucket) {
 	}
 }
 
-// covers reports whether every bucket covers the amounts that it has a limit for.
-func covers(amounts *limiter.Amounts, buckets ...*limiter.Bucket) bool {
+// covers reports whether every limit that refuses covers its amount.
+func covers(c *limiter.Charge, buckets ...*limiter.Bucket) bool {
 	for _, b := range buckets {
 		if b.Account == nil {
 			continue
 		}
-		for i, l := range b.Account.Limits {
-			if n, named := amounts.Lookup(l.Name); named && b.Tokens[i] < bucket.Thousandths(n) {
+		for i := range b.Account.Limits {
+			l := &b.Account.Limits[i]
+			if n, named := c.Amounts.Lookup(l.Name); named && b.Tokens[i] < bucket.Thousandths(n) && enforces(l, c) {
 				return false
 			}
 		}
@@ -129,14 +133,56 @@ func covers(amounts *limiter.Amounts, buckets ...*limiter.Bucket) bool {
 	return true
 }
 
-// pay takes the amounts from the balances.
-func pay(amounts *limiter.Amounts, buckets ...*limiter.Bucket) {
+// pay takes the amounts from the balances at now. It spares the limits that do not
+// cover theirs.
+func pay(amounts *limiter.Amounts, now int64, buckets ...*limiter.Bucket) {
 	for _, b := range buckets {
 		if b.Account == nil {
 			continue
 		}
 		for i, l := range b.Account.Limits {
-			b.Tokens[i] -= bucket.Thousandths(amounts.Get(l.Name))
+			n, named := amounts.Lookup(l.Name)
+			switch need := bucket.Thousandths(n); {
+			case !named:
+			case b.Tokens[i] >= need:
+				b.Tokens[i] -= need
+			default:
+				spare(b, i, now)
+			}
 		}
 	}
+}
+
+// payHeld takes amounts that the store would spare, and that the balance covers
+// with what the pot holds.
+func payHeld(b *limiter.Bucket, amounts *limiter.Amounts) {
+	if spared(b) == nil {
+		return
+	}
+	d := *b.Detail
+	d.Spared = slices.Clone(d.Spared)
+	for i, l := range b.Account.Limits {
+		if need := bucket.Thousandths(amounts.Get(l.Name)); d.Spared[i] && b.Tokens[i] >= need {
+			b.Tokens[i] -= need
+			d.Spared[i] = false
+		}
+	}
+	if !slices.Contains(d.Spared, true) {
+		d.Spared = nil
+	}
+	b.Detail = &d
+}
+
+// spare marks limit i of a bucket as spared.
+func spare(b *limiter.Bucket, i int, now int64) {
+	d := limiter.Detail{At: now}
+	if b.Detail != nil {
+		d = *b.Detail
+	}
+	d.Spared = slices.Clone(d.Spared)
+	if d.Spared == nil {
+		d.Spared = make([]bool, len(b.Account.Limits))
+	}
+	d.Spared[i] = true
+	b.Detail = &d
 }

@@ -41,8 +41,10 @@ func (n *namespace) credit(now int64, c limiter.Credit) error {
 			return nil
 		}
 		e.PullBack(back)
-		amounts := e.InWindow(&c, local)
-		return e.Credit(local, &amounts, c.Spared, s.book)
+		if c.Starts != nil {
+			c.Amounts = e.InWindow(&c, local)
+		}
+		return e.Credit(local, &c.Amounts, c.Spared, s.book)
 	}
 	s.mu.Unlock()
 	if takes, some := rules.Takes(&c.Amounts); some {

@@ -1,0 +1,114 @@
+package escrow
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// A shadow limit counts in a pot like an enforced one: its tokens are held and
+// spent, and shared requests are strict, so that the store spares no sum. A caller
+// that only shadow limits would refuse goes to the store with its charge as it is,
+// so that the store counts it once.
+
+// through sends a charge that a shadow limit does not cover to the store. The pot
+// returns what it holds of its limits first, since the others may need it.
+func (r *Repository) through(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
+	p := r.pots.lock(limiter.Scope{Entity: charge.Entity, Resource: charge.Resource}, false)
+	if p == nil {
+		return r.direct(ctx, now, charge)
+	}
+	holds := p.holdsSome(&charge.Amounts)
+	p.mu.Unlock()
+	if holds {
+		return r.override(ctx, now, charge, p)
+	}
+	return r.direct(ctx, now, charge)
+}
+
+// holdsSome reports whether the pot holds tokens of a limit that amounts name.
+func (p *pot) holdsSome(amounts *limiter.Amounts) bool {
+	for i := range amounts.Len() {
+		name, _ := amounts.At(i)
+		if j := p.slot(name, i); j >= 0 && p.held[j] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// enforces reports whether a limit refuses a charge that it does not cover.
+func enforces(l *limiter.Limit, c *limiter.Charge) bool { return !l.IsShadow || c.Strict }
+
+// sparesOnly reports whether a refused charge names a shadow limit, and every limit
+// that refuses covers it.
+func (a *accounts) sparesOnly(c *limiter.Charge, out *limiter.Outcome) bool {
+	if c.Strict || !namesShadow(&c.Amounts, a.self) && !namesShadow(&c.Amounts, a.parent) {
+		return false
+	}
+	return covers(c, &out.Self, &out.Parent)
+}
+
+// namesShadow reports whether amounts name a shadow limit of an account.
+func namesShadow(amounts *limiter.Amounts, a *limiter.Account) bool {
+	return a != nil && slices.ContainsFunc(a.Limits, func(l limiter.Limit) bool {
+		_, named := amounts.Lookup(l.Name)
+		return named && l.IsShadow
+	})
+}
+
+// spares reports whether the store spared a limit of an outcome.
+func spares(out *limiter.Outcome) bool { return spared(&out.Self) != nil || spared(&out.Parent) != nil }
+
+// spared returns the limits that the store spared, nil for none.
+func spared(b *limiter.Bucket) []bool {
+	if b.Detail == nil {
+		return nil
+	}
+	return b.Detail.Spared
+}
+
+// deliver answers the only caller of a flight, whose charge the store admitted as
+// it is.
+func (f *flight) deliver(out *limiter.Outcome) {
+	w := f.batch[0]
+	tokens := f.amounts(&w.charge.Amounts)
+	if !w.answer(result{outcome: *out}) {
+		f.janitor.give(&grant{
+			accounts: f.accounts, pots: f.pots, store: f.store, at: f.at, held: tokens, windows: windowsOf(out),
+			spared: [2][]bool{spared(&out.Self), spared(&out.Parent)}, ended: true,
+		})
+		return
+	}
+	for j, n := range tokens {
+		if s := &f.slots[j]; !isSpared(out.Self, s.self) && !isSpared(out.Parent, s.parent) {
+			f.spent[j].add(f.elapsed, f.hold, n)
+		}
+	}
+}
+
+func isSpared(b limiter.Bucket, i int) bool {
+	list := spared(&b)
+	return i >= 0 && i < len(list) && list[i]
+}
+
+// landSpared answers the caller of a flight whose charge the store admitted as it
+// is, and spared a shadow limit. It reports false for every other answer.
+func (f *flight) landSpared(out *limiter.Outcome, err error) bool {
+	if err != nil || !out.Admitted || !spares(out) {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case !f.same(out):
+		f.adopt(out)
+	case f.stepped(out):
+		f.endAll()
+	}
+	f.see(f.at, out)
+	f.deliver(out)
+	return true
+}

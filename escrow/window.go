@@ -1,0 +1,80 @@
+package escrow
+
+import (
+	"math"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
+)
+
+// windows holds the windows that the tokens of quotas were taken from, in the order
+// of the limits of both accounts. A list is nil if the account has no quota.
+type windows struct{ self, parent []int64 }
+
+// windowsOf returns the windows of an answer.
+func windowsOf(out *limiter.Outcome) windows {
+	return windows{startsOf(&out.Self), startsOf(&out.Parent)}
+}
+
+// end returns when the first window of a quota ends of which tokens has some, by
+// the callers' clock.
+func (w *windows) end(a *accounts, tokens []int64) int64 {
+	end := int64(math.MaxInt64)
+	for j, n := range tokens {
+		if n <= 0 {
+			continue
+		}
+		if i := a.slots[j].self; i >= 0 {
+			end = min(end, windowEnd(w.self, i, a.self.Limits[i]))
+		}
+		if i := a.slots[j].parent; i >= 0 {
+			end = min(end, windowEnd(w.parent, i, a.parent.Limits[i]))
+		}
+	}
+	return end
+}
+
+// windowEnd returns the end of the window of limit i, math.MaxInt64 for a rate. A
+// quota of an unknown window ends at once.
+func windowEnd(starts []int64, i int, l limiter.Limit) int64 {
+	if !l.IsQuota() {
+		return math.MaxInt64
+	}
+	window := rules.RateOf(l).Window
+	if window == nil || i >= len(starts) {
+		return math.MinInt64
+	}
+	return window.End(starts[i])
+}
+
+// stepped reports whether an answer shows another window of a quota than the last
+// one did.
+func (p *pot) stepped(out *limiter.Outcome) bool {
+	return !slices.Equal(p.image.self.starts, startsOf(&out.Self)) ||
+		out.Parent.Account != nil && !slices.Equal(p.image.parent.starts, startsOf(&out.Parent))
+}
+
+// step gives up what the flight and the pot have from an earlier window of a quota.
+// The extra of the charge that was answered stays.
+func (f *flight) step() {
+	f.unclaim(f.reserved)
+	f.giveBack(&f.accounts, f.granted)
+	f.endAll()
+	n := len(f.slots)
+	f.reserved, f.granted, f.clear, f.claims = make([]int64, n), make([]int64, n), make([]bool, n), nil
+}
+
+// nearEmpty reports whether a quota of a slot has less than an eighth of its
+// capacity left after n tokens. Nothing refills what a process that ends would
+// lose, and what another process is refused would wait for the next window.
+func (p *pot) nearEmpty(j int, n, now int64) bool {
+	s := &p.slots[j]
+	return s.self >= 0 && p.image.self.nearEmpty(s.self, p.self.Limits[s.self], n, now) ||
+		s.parent >= 0 && p.image.parent.nearEmpty(s.parent, p.parent.Limits[s.parent], n, now)
+}
+
+func (b *balances) nearEmpty(i int, l limiter.Limit, n, now int64) bool {
+	return l.IsQuota() && b.tokens != nil && bucket.Sub(bucket.Whole(b.advanced(i, l, now)), n) < l.Capacity/share
+}
