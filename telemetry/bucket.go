@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -15,8 +16,8 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 	about := r.resources.find(charge.Resource)
 	ctx, c := r.beginCharge(ctx, opConsume, about, &charge)
 	out, err := r.Repository.Consume(ctx, now, charge)
-	res := resultOf(&out)
-	c.end(ctx, res, err)
+	res, failure := resultOf(&out, err)
+	c.end(ctx, res, failure)
 	if r.priced {
 		r.counted.Add(1)
 	}
@@ -24,7 +25,7 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 		about = r.newResource(&charge, &out, err)
 	}
 	if r.decisions.Enabled(ctx) {
-		r.countDecision(ctx, about, &charge, &out, err)
+		r.countDecision(ctx, about, &charge, &out, res, failure)
 	}
 	return out, err
 }
@@ -53,28 +54,24 @@ func (o *observer) beginCharge(ctx context.Context, op int, about *resource, cha
 	return ctx, c
 }
 
-func resultOf(out *limiter.Outcome) result {
-	if out.Admitted {
-		return resultAdmitted
-	}
-	return resultRefused
-}
-
 // countDecision counts a decision and its tokens.
-func (o *observer) countDecision(ctx context.Context, about *resource, charge *limiter.Charge, out *limiter.Outcome, err error) {
+func (o *observer) countDecision(ctx context.Context, about *resource, charge *limiter.Charge, out *limiter.Outcome, res result, failure error) {
 	switch {
-	case err != nil:
-		o.decisions.Add(ctx, 1, about.failed(err)...)
-	case out.Admitted:
+	case failure != nil:
+		o.decisions.Add(ctx, 1, about.failed(failure)...)
+	case res == resultDisabled:
+		o.decisions.Add(ctx, 1, about.options(attrResult.String(string(res)))...)
+	case res == resultAdmitted:
 		o.decisions.Add(ctx, 1, about.admitted...)
 		for i := range charge.Amounts.Len() {
 			limit, n := charge.Amounts.At(i)
 			addTokens(ctx, o.admitted, about, limit, n)
 		}
+		o.countSpared(ctx, about, out)
 	default:
 		o.decisions.Add(ctx, 1, about.refused...)
 		for i := range charge.Amounts.Len() {
-			if limit, n := charge.Amounts.At(i); lacks(&out.Self, limit, n) || lacks(&out.Parent, limit, n) {
+			if limit, n := charge.Amounts.At(i); lacks(charge, &out.Self, limit, n) || lacks(charge, &out.Parent, limit, n) {
 				addTokens(ctx, o.refused, about, limit, n)
 			}
 		}
@@ -87,14 +84,44 @@ func addTokens(ctx context.Context, to metric.Int64Counter, about *resource, lim
 	}
 }
 
-// lacks reports whether a bucket does not cover an amount of a limit.
-func lacks(b *limiter.Bucket, limit string, n int64) bool {
+// countSpared counts each limit that an admitted charge spared once, also if the
+// buckets of the entity and its parent both have it.
+func (o *observer) countSpared(ctx context.Context, about *resource, out *limiter.Outcome) {
+	if out.Self.Detail == nil && out.Parent.Detail == nil {
+		return
+	}
+	self := spared(&out.Self)
+	for _, limit := range self {
+		o.spared.Add(ctx, 1, about.limit(limit)...)
+	}
+	for _, limit := range spared(&out.Parent) {
+		if !slices.Contains(self, limit) {
+			o.spared.Add(ctx, 1, about.limit(limit)...)
+		}
+	}
+}
+
+// spared returns the limits of a bucket that a charge spared.
+func spared(b *limiter.Bucket) (limits []string) {
+	if b.Detail == nil {
+		return nil
+	}
+	for i, isSpared := range b.Detail.Spared {
+		if isSpared {
+			limits = append(limits, b.Account.Limits[i].Name)
+		}
+	}
+	return limits
+}
+
+// lacks reports whether a limit of a bucket refuses an amount.
+func lacks(charge *limiter.Charge, b *limiter.Bucket, limit string, n int64) bool {
 	const thousandths = 1000
 	if b.Account == nil {
 		return false
 	}
 	for i := range b.Account.Limits {
-		if b.Account.Limits[i].Name == limit {
+		if l := &b.Account.Limits[i]; l.Name == limit && (charge.Strict || !l.IsShadow) {
 			whole := b.Tokens[i] / thousandths // rounded towards 0, which is up only in debt
 			return b.Tokens[i] < 0 || whole < n
 		}
@@ -106,7 +133,8 @@ func lacks(b *limiter.Bucket, limit string, n int64) bool {
 func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Charge) (limiter.Outcome, error) {
 	ctx, c := r.beginCharge(ctx, opPeek, r.resources.find(charge.Resource), &charge)
 	out, err := r.Repository.Peek(ctx, now, charge)
-	c.end(ctx, resultOf(&out), err)
+	res, failure := resultOf(&out, err)
+	c.end(ctx, res, failure)
 	return out, err
 }
 
@@ -150,4 +178,9 @@ func (r *Repository) Buckets(ctx context.Context, now time.Time, of limiter.Scop
 	return observeAll(ctx, r, opBuckets, func(ctx context.Context) iter.Seq2[limiter.Bucket, error] {
 		return r.Repository.Buckets(ctx, now, of)
 	}, of.Entity, of.Resource)
+}
+
+// Fill calls Fill of the store.
+func (r *Repository) Fill(ctx context.Context, now time.Time, f limiter.Fill, ev limiter.AuditEvent) (bool, error) {
+	return observe(ctx, r, opFill, func(ctx context.Context) (bool, error) { return r.Repository.Fill(ctx, now, f, ev) }, f.Entity, f.Resource)
 }

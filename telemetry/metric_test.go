@@ -71,6 +71,38 @@ func TestTokensOfACascadeCountOnce(t *testing.T) {
 	r.expect(t, "zae_limiter.tokens.returned", map[string]int64{tpm: 42})
 }
 
+// TestShadowLimitsAndSwitches checks that a spared limit is counted apart from
+// refusals, and that a level that is off is neither a refusal nor an error.
+func TestShadowLimitsAndSwitches(t *testing.T) {
+	r := newRig(t, newMemory(t), nil)
+	ctx := t.Context()
+	check(t, r.lim.SetResourceDefaults(ctx, "chat", limiter.PerMinute("rpm", 3), limiter.PerMinute("tpm", 100).Shadow()))
+	_, err := r.lim.CreateEntity(ctx, limiter.Entity{ID: "alice", Parent: "team", Cascade: true})
+	check(t, err)
+	use := func(tpm int64) error {
+		_, err := r.lim.Acquire(ctx, limiter.Request{Entity: "alice", Resource: "chat", Consume: limiter.Tokens("rpm", 1).And("tpm", tpm)})
+		return err
+	}
+	for _, tpm := range []int64{90, 90, 10} {
+		check(t, use(tpm))
+	}
+	if err := use(90); err == nil {
+		t.Error("it was admitted")
+	}
+	check(t, r.lim.Disable(ctx, limiter.Scope{Entity: "alice"}, "leaked"))
+	if err := use(1); err == nil {
+		t.Error("it was admitted")
+	}
+	check(t, r.lim.Enable(ctx, limiter.Scope{Entity: "alice"}))
+	r.expect(t, "zae_limiter.decisions", map[string]int64{
+		"zae_limiter.resource=chat,zae_limiter.result=admitted": 3,
+		"zae_limiter.resource=chat,zae_limiter.result=refused":  1,
+		"zae_limiter.resource=chat,zae_limiter.result=disabled": 1,
+	})
+	r.expect(t, "zae_limiter.shadow.refusals", map[string]int64{"zae_limiter.limit=tpm,zae_limiter.resource=chat": 1})
+	r.expect(t, "zae_limiter.tokens.refused", map[string]int64{"zae_limiter.limit=rpm,zae_limiter.resource=chat": 1})
+}
+
 func TestDurations(t *testing.T) {
 	r := newRig(t, newMemory(t), nil)
 	_, err := r.Consume(t.Context(), epoch, refused)

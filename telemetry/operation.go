@@ -10,6 +10,8 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/zeroae/zae-limiter-go"
 )
 
 // The operations, by index.
@@ -43,6 +45,10 @@ const (
 	opConfigListed
 	opBucketPage
 	opBucketsAt
+	opFill
+	opSetSwitch
+	opDeleteSwitch
+	opSwitches
 	operationCount
 )
 
@@ -53,6 +59,7 @@ var operationNames = [operationCount]string{
 	"namespace", "namespaces", "register_namespace", "delete_namespace", "recover_namespace", "purge_namespace",
 	"audit_events", "usage", "ping",
 	"managed", "set_managed", "replace_config", "config_listed", "bucket_page", "buckets_at",
+	"fill", "set_switch", "delete_switch", "switches",
 }
 
 // The names of attributes.
@@ -72,8 +79,21 @@ const (
 	resultOK       result = "ok"
 	resultAdmitted result = "admitted"
 	resultRefused  result = "refused"
+	resultDisabled result = "disabled"
 	resultError    result = "error"
 )
+
+// resultOf returns the result of a charge, and the error that is a failure. That a
+// level is switched off is none.
+func resultOf(out *limiter.Outcome, err error) (result, error) {
+	switch {
+	case err != nil && is[*limiter.DisabledError](err):
+		return resultDisabled, nil
+	case out.Admitted:
+		return resultAdmitted, err
+	}
+	return resultRefused, err
+}
 
 // operation holds the names and attributes of the calls of one method. They are
 // made once, so that a call allocates none.
@@ -108,6 +128,8 @@ func (o *operation) of(res result, err error) []metric.RecordOption {
 		return o.admitted
 	case res == resultRefused:
 		return o.refused
+	case res == resultDisabled:
+		return o.options(resultDisabled)
 	}
 	return o.ok
 }

@@ -15,11 +15,14 @@
 //
 // These metrics carry the resource of the charge:
 //
-//   - zae_limiter.decisions counts charges by result: admitted, refused or error.
+//   - zae_limiter.decisions counts charges by result: admitted, refused, disabled
+//     (a level is switched off) or error.
 //   - zae_limiter.tokens.admitted counts tokens by limit, including those that an
 //     adjustment took later.
 //   - zae_limiter.tokens.refused counts the tokens that a limit did not cover.
 //   - zae_limiter.tokens.returned counts tokens that were given back.
+//   - zae_limiter.shadow.refusals counts admitted charges that a shadow limit would
+//     have refused, by limit.
 //
 // zae_limiter.operation.duration is the time of calls by operation and result.
 // Each value of a [limiter.StatisticsReporter] becomes a metric with the prefix
@@ -85,7 +88,8 @@ type observer struct {
 	counted    atomic.Int64 // decisions, if priced
 
 	decisions                   metric.Int64Counter
-	admitted, refused, returned metric.Int64Counter
+	admitted, refused, returned metric.Int64Counter // tokens
+	spared                      metric.Int64Counter // charges
 	duration                    metric.Float64Histogram
 	statistics                  metric.Registration // nil if there are none
 }
@@ -157,6 +161,7 @@ func (o *observer) addInstruments(meter metric.Meter) error {
 		counter(&o.admitted, "zae_limiter.tokens.admitted", "{token}", "Tokens taken, by charges and by later adjustments"),
 		counter(&o.refused, "zae_limiter.tokens.refused", "{token}", "Tokens asked for that a limit did not cover"),
 		counter(&o.returned, "zae_limiter.tokens.returned", "{token}", "Tokens given back"),
+		counter(&o.spared, "zae_limiter.shadow.refusals", "{charge}", "Admitted charges that a shadow limit would have refused"),
 	)
 }
 

@@ -73,7 +73,21 @@ func exercised(t *testing.T) *observe.Telemetry {
 	check(t, err)
 	t.Cleanup(func() { check(t, repo.Close()) })
 	exercise(t, repo)
+	exerciseShadow(t, tele)
 	return tele
+}
+
+// exerciseShadow makes a call that a shadow limit would refuse, on a store without
+// statistics of its own.
+func exerciseShadow(t *testing.T, tele *observe.Telemetry) {
+	t.Helper()
+	repo, err := tele.Wrap(struct{ limiter.Repository }{memory.New(nil)}, &telemetry.Options{Name: "shadow"})
+	check(t, err)
+	t.Cleanup(func() { check(t, repo.Close()) })
+	lim, err := limiter.New(repo, &limiter.Options{Limits: []limiter.Limit{limiter.PerMinute("rpm", 10).Shadow()}})
+	check(t, err)
+	_, err = lim.Acquire(t.Context(), limiter.Request{Entity: "alice", Resource: "api", Consume: limiter.Tokens("rpm", 11)})
+	check(t, err)
 }
 
 // scraped returns the names of our metrics, with their labels, as Prometheus gets
@@ -202,7 +216,7 @@ func TestPageListsTheMetrics(t *testing.T) {
 	check(t, err)
 	defer embedded.Close()
 	want := []string{
-		"zae_limiter.decisions", "zae_limiter.tokens.admitted", "zae_limiter.tokens.refused", "zae_limiter.tokens.returned",
+		"zae_limiter.decisions", "zae_limiter.shadow.refusals", "zae_limiter.tokens.admitted", "zae_limiter.tokens.refused", "zae_limiter.tokens.returned",
 		"zae_limiter.operation.duration", "zae_limiter.cost", "zae_limiter.cost.per_million_decisions",
 	}
 	for _, repo := range []limiter.Repository{memory.New(nil), embedded, escrow.New(newTable(t), nil)} {
