@@ -80,7 +80,7 @@ var packages = []rule{
 	},
 	{
 		"manifest",
-		[]string{".", "internal/bucket", "internal/pause", "go.yaml.in/yaml/v3", "golang.org/x/sync/errgroup"},
+		[]string{".", "internal/bucket", "internal/pause", "internal/rules", "go.yaml.in/yaml/v3", "golang.org/x/sync/errgroup"},
 		"declares limits and applies them through the limiter: a store or a cloud it knew would be the only one it works for",
 	},
 	{
@@ -105,7 +105,7 @@ var packages = []rule{
 	},
 	{
 		"loadtest",
-		[]string{".", "internal/bucket", "internal/pause", "github.com/HdrHistogram/hdrhistogram-go", "go.yaml.in/yaml/v3"},
+		[]string{".", "internal/bucket", "internal/pause", "internal/rules", "github.com/HdrHistogram/hdrhistogram-go", "go.yaml.in/yaml/v3"},
 		"load for any store: a store, a cloud or a command tree it knew would come with every test of a user",
 	},
 	{
@@ -242,7 +242,7 @@ var packages = []rule{
 	},
 	{
 		"internal/cli/demo",
-		[]string{".", "escrow", "internal/bucket", "internal/pause", "internal/cli/tty"},
+		[]string{".", "escrow", "internal/bucket", "internal/pause", "internal/rules", "internal/cli/tty"},
 		"a program like any user's: it is given its store and its flags",
 	},
 	{

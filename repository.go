@@ -212,9 +212,9 @@ type Credit struct {
 	// Spared names limits whose amounts change the usage and not the balance,
 	// because a charge spared them.
 	Spared []string
-	// Starts, unless nil, binds the give-backs of quotas to windows. Its order is
-	// that of Account.Limits, as in Detail. The store gives an amount back only
-	// while the quota's tokens belong to that window, and else drops it.
+	// Starts, unless nil, binds the give-backs of quotas to windows, in the order
+	// of Account.Limits, as Detail.Starts does. The store gives an amount back
+	// while the quota's tokens belong to that window, and drops it otherwise.
 	Starts []int64
 }
 

@@ -18,8 +18,8 @@ func windowsOf(out *limiter.Outcome) windows {
 	return windows{startsOf(&out.Self), startsOf(&out.Parent)}
 }
 
-// end returns when the first window of a quota ends of which tokens has some, by
-// the callers' clock.
+// end returns when the first window of the quotas that tokens names ends, by the
+// callers' clock.
 func (w *windows) end(a *accounts, tokens []int64) int64 {
 	end := int64(math.MaxInt64)
 	for j, n := range tokens {

@@ -130,7 +130,7 @@ func (s *auditedStore) Consume(ctx context.Context, now time.Time, charge limite
 	out, err := s.Repository.Consume(ctx, now, charge)
 	counts := err == nil && out.Admitted && a.changes.Load() == change
 	e := entry{auditor: a, amounts: &charge.Amounts, change: change, now: now}
-	self.finish(epoch, e, counts, out.Self.Account)
+	self.finish(epoch, e, counts, out.Self)
 	var paid *book
 	if account := out.Parent.Account; account != nil {
 		if paid = a.book(account.Entity, account.Resource); paid != parent {
@@ -138,7 +138,7 @@ func (s *auditedStore) Consume(ctx context.Context, now time.Time, charge limite
 		}
 	}
 	if parent != nil {
-		parent.finish(parentEpoch, e, counts && paid == parent, out.Parent.Account)
+		parent.finish(parentEpoch, e, counts && paid == parent, out.Parent)
 	}
 	return out, err
 }
@@ -150,13 +150,13 @@ func (s *auditedStore) Credit(ctx context.Context, now time.Time, credits ...lim
 	epochs := make([]int, 0, 4)
 	for i := range credits {
 		c := &credits[i]
-		epochs = append(epochs, a.book(c.Account.Entity, c.Account.Resource).beginCredit(&c.Amounts))
+		epochs = append(epochs, a.book(c.Account.Entity, c.Account.Resource).beginCredit(c))
 	}
 	err := s.Repository.Credit(ctx, now, credits...)
 	made := err == nil && a.changes.Load() == change
 	for i := range credits {
 		c := &credits[i]
-		e := entry{auditor: a, amounts: &c.Amounts, change: change, now: now}
+		e := entry{auditor: a, amounts: &c.Amounts, spared: c.Spared, change: change, now: now}
 		a.book(c.Account.Entity, c.Account.Resource).finishCredit(epochs[i], e, made)
 	}
 	return err
@@ -175,6 +175,12 @@ func (s *auditedStore) DeleteConfig(ctx context.Context, scope limiter.Scope, ev
 // DeleteEntity passes a deletion on. The buckets of the entity start full again.
 func (s *auditedStore) DeleteEntity(ctx context.Context, id string, ev limiter.AuditEvent) error {
 	return s.change(func() error { return s.Repository.DeleteEntity(ctx, id, ev) })
+}
+
+// Fill passes a reset or a top-up on. The ledgers of all limits begin anew.
+func (s *auditedStore) Fill(ctx context.Context, now time.Time, f limiter.Fill, ev limiter.AuditEvent) (done bool, err error) {
+	err = s.change(func() (err error) { done, err = s.Repository.Fill(ctx, now, f, ev); return err })
+	return done, err
 }
 
 func (s *auditedStore) change(call func() error) error {

@@ -1,11 +1,14 @@
 package loadtest
 
 import (
+	"math"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // book holds what the auditor knows about a bucket.
@@ -29,6 +32,7 @@ type page struct {
 	name     string
 	limit    limiter.Limit
 	change   int64          // of the auditor, when the ledger began
+	window   int64          // the latest window of a quota that was charged
 	ledger   *bucket.Ledger // nil before the first admission
 	given    int64          // give-backs that were answered
 	taken    int64          // debits by credits that were answered
@@ -41,6 +45,7 @@ type page struct {
 type entry struct {
 	auditor *auditor
 	amounts *limiter.Amounts
+	spared  []string // limits whose amounts a credit does not change
 	change  int64
 	now     time.Time
 	end     time.Time // read under the lock of the book, so that it never goes back
@@ -110,7 +115,7 @@ func (b *book) page(name string) *page {
 }
 
 // finish notes the end of a charge and checks its admission if it counts.
-func (b *book) finish(epoch int, e entry, counts bool, account *limiter.Account) {
+func (b *book) finish(epoch int, e entry, counts bool, paid limiter.Bucket) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	defer b.leave(epoch)
@@ -120,26 +125,52 @@ func (b *book) finish(epoch int, e entry, counts bool, account *limiter.Account)
 	e.end = time.Now()
 	b.longest = max(b.longest, e.end.Sub(e.now))
 	e.auditor.lasted(b.longest)
-	for i := range account.Limits {
-		limit := &account.Limits[i]
-		if amount, named := e.amounts.Lookup(limit.Name); named {
-			b.admit(e, account, limit, bucket.Thousandths(amount))
+	for i := range paid.Account.Limits {
+		limit := &paid.Account.Limits[i]
+		if amount, named := e.amounts.Lookup(limit.Name); named && !isSpared(paid, i) {
+			b.admit(e, paid, i, bucket.Thousandths(amount))
 		}
 	}
 }
 
-// admit checks an admission against one limit.
-func (b *book) admit(e entry, account *limiter.Account, limit *limiter.Limit, amount int64) {
+// isSpared reports whether a shadow limit did not cover the charge, so that its
+// balance did not change.
+func isSpared(b limiter.Bucket, i int) bool {
+	return b.Detail != nil && i < len(b.Detail.Spared) && b.Detail.Spared[i]
+}
+
+// time returns the time of an admission by limit i of a bucket. That of a quota is
+// the window that paid. It reports false for an earlier window than that of another
+// admission, which was answered before.
+func (p *page) time(e entry, paid limiter.Bucket, i int) (int64, bool) {
+	if paid.Detail == nil || i >= len(paid.Detail.Starts) || !paid.Account.Limits[i].IsQuota() {
+		return e.end.UnixMilli(), true
+	}
+	start := paid.Detail.Starts[i]
+	if start < p.window {
+		return 0, false
+	}
+	p.window = start
+	return start, true
+}
+
+// admit checks an admission against limit i of a bucket.
+func (b *book) admit(e entry, paid limiter.Bucket, i int, amount int64) {
+	limit := &paid.Account.Limits[i]
 	p := b.page(limit.Name)
-	rate := bucket.RateOf(limit.Capacity, limit.Refill, limit.Period)
+	rate := rules.RateOf(*limit)
 	if p.ledger == nil {
 		e.auditor.limits.Add(1)
 	}
 	if p.ledger == nil || p.change != e.change || p.limit != *limit {
-		p.ledger, p.change, p.limit = bucket.NewLedger(rate), e.change, *limit
+		p.ledger, p.change, p.limit, p.window = bucket.NewLedger(rate), e.change, *limit, math.MinInt64
+	}
+	at, inOrder := p.time(e, paid, i)
+	if !inOrder {
+		return
 	}
 	given, taken := b.since(p)
-	excess := p.ledger.AdmitLate(e.end.UnixMilli(), amount, given)
+	excess := p.ledger.AdmitLate(at, amount, given)
 	// Both ends of a window are rounded to milliseconds, and its refill to
 	// thousandths.
 	const rounding = 2
@@ -148,16 +179,16 @@ func (b *book) admit(e entry, account *limiter.Account, limit *limiter.Limit, am
 	allowed = bucket.Add(allowed, bucket.Add(p.inFlight, taken))
 	e.auditor.checks.Add(1)
 	if excess > allowed {
-		e.auditor.report(account, limit.Name, bucket.Sub(excess, allowed))
+		e.auditor.report(paid.Account, limit.Name, bucket.Sub(excess, allowed))
 	}
 }
 
 // beginCredit notes the start of a credit and returns its epoch.
-func (b *book) beginCredit(amounts *limiter.Amounts) (epoch int) {
+func (b *book) beginCredit(c *limiter.Credit) (epoch int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i := range amounts.Len() {
-		if name, n := amounts.At(i); n > 0 {
+	for i := range c.Amounts.Len() {
+		if name, n := c.Amounts.At(i); n > 0 && !slices.Contains(c.Spared, name) {
 			p := b.page(name)
 			p.inFlight = bucket.Add(p.inFlight, bucket.Thousandths(n))
 		}
@@ -176,6 +207,9 @@ func (b *book) finishCredit(epoch int, e entry, made bool) {
 	at := e.end.UnixMilli()
 	for i := range e.amounts.Len() {
 		name, n := e.amounts.At(i)
+		if slices.Contains(e.spared, name) {
+			continue
+		}
 		p, amount := b.page(name), bucket.Thousandths(n)
 		switch {
 		case n > 0:

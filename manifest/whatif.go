@@ -121,6 +121,12 @@ func (r WhatIfRow) Removed() bool { return r.Proposed == nil && r.Used > 0 }
 // tokens that a full bucket loses only lower r. As r is never negative without
 // debt, and b is zero whenever Over grows, R >= Over. A debt adds its tokens to R.
 //
+// The argument holds for quotas as well, since it uses nothing about a refill but
+// that both balances get the same one, at the same time. If a boundary falls into
+// an hour, as in zones that are half an hour off, the hour gains the whole step. A
+// shadow limit refuses nothing, so that nothing is over it: its own counter, or a
+// replay of the enforced limit, shows what it would refuse.
+//
 // HoursOver is a lower bound by the same argument: after an hour that is over, the
 // count begins anew with a full bucket, so that each hour counted stands for hours
 // of its own. The late corrections of a refused call count in their own hour. The

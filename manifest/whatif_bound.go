@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // ceiling is the most that a bucket can hold after the usage so far. [WhatIf]
@@ -16,7 +17,7 @@ type ceiling struct {
 }
 
 func newCeiling(l limiter.Limit, at int64) ceiling {
-	rate := bucket.RateOf(l.Capacity, l.Refill, l.Period)
+	rate := rules.RateOf(l)
 	return ceiling{rate, rate.Capacity, at}
 }
 
@@ -87,9 +88,10 @@ func (r *WhatIfRow) usedUp(points []point) {
 	}
 }
 
-// exceed compares the usage of a row with its proposed limit.
+// exceed compares the usage of a row with its proposed limit. A shadow limit
+// refuses nothing.
 func (r *WhatIfRow) exceed(points []point, now int64) {
-	if r.Proposed == nil || len(points) == 0 {
+	if r.Proposed == nil || r.Proposed.IsShadow || len(points) == 0 {
 		return
 	}
 	most := newCeiling(*r.Proposed, points[0].hour)

@@ -54,14 +54,28 @@ func randomTraffic(rng *rand.Rand, debt bool) (calls []plannedCall) {
 	return calls
 }
 
-// randomLimits returns limits for the random traffic, from tight to loose.
+// randomLimits returns limits for the random traffic, from tight to loose. Some are
+// quotas, in zones whose days begin within an hour of UTC as well.
 func randomLimits(rng *rand.Rand) (all []limiter.Limit) {
 	for _, name := range oracleLimits {
+		if rng.IntN(3) == 0 {
+			all = append(all, randomQuota(rng, name))
+			continue
+		}
 		period := []time.Duration{time.Second, time.Minute, time.Hour, 7 * time.Hour, 24 * time.Hour, 1000 * time.Hour}[rng.IntN(6)]
 		refill := 1 + rng.Int64N(int64(1)<<rng.IntN(14))
 		all = append(all, limiter.Custom(name, 1+rng.Int64N(int64(1)<<rng.IntN(14)), refill, period))
 	}
 	return all
+}
+
+func randomQuota(rng *rand.Rand, name string) limiter.Limit {
+	every := []limiter.Calendar{limiter.EveryHour, limiter.EveryDay, limiter.EveryWeek, limiter.EveryMonth}[rng.IntN(4)]
+	quota := limiter.Quota(name, 1+rng.Int64N(int64(1)<<rng.IntN(14)), every)
+	if every == limiter.EveryHour {
+		return quota
+	}
+	return quota.In([]string{"UTC", "Asia/Kolkata", "America/New_York"}[rng.IntN(3)])
 }
 
 // verdict is what an entity and a limit met in a run.
@@ -212,7 +226,9 @@ func TestWhatIfRaisesNoFalseAlarm(t *testing.T) {
 		looser := slices.Clone(limits)
 		for i := range looser {
 			looser[i].Capacity += rng.Int64N(3) * rng.Int64N(100)
-			looser[i].Refill += rng.Int64N(2) * rng.Int64N(100)
+			if more := rng.Int64N(2) * rng.Int64N(100); !looser[i].IsQuota() {
+				looser[i].Refill += more
+			}
 		}
 		check(t, tr.lim.SetSystemDefaults(bg, loose(oracleLimits...)...))
 		same, more := tr.replayAll(limits), tr.replayAll(looser)

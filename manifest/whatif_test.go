@@ -318,3 +318,24 @@ func isInvalid(err error) bool {
 	_, ok := errors.AsType[*limiter.InvalidError](err)
 	return ok
 }
+
+// A shadow limit refuses nothing, so that nothing is over it, now and then.
+func TestWhatIfOfAShadowLimit(t *testing.T) {
+	quota := limiter.Quota("tpm", 100, limiter.EveryDay)
+	tr := newTraffic(t, memory.New(nil), quota.Shadow())
+	tr.now = midnight
+	for range 3 {
+		_, err := tr.lim.Acquire(bg, limiter.Request{Entity: "key", Resource: "gpt-4", Consume: limiter.Tokens("tpm", 60)})
+		check(t, err)
+	}
+	for _, c := range []struct {
+		proposed  limiter.Limit
+		over, now int64
+		entities  int
+	}{{quota, 80, 0, 1}, {limiter.Quota("tpm", 50, limiter.EveryDay).Shadow(), 0, 0, 0}} {
+		report := tr.whatIf(time.Hour, levelOf("", "gpt-4", c.proposed), manifest.WhatIfOptions{All: true})
+		if len(report.Rows) != 1 || report.Rows[0].Over != c.over || report.Rows[0].OverNow != c.now || report.EntitiesOver != c.entities {
+			t.Errorf("%v: %+v, and %d entities over", c.proposed, report.Rows, report.EntitiesOver)
+		}
+	}
+}

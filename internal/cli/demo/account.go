@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // account records the charges of one limit of one bucket in whole tokens, and
@@ -30,9 +31,9 @@ const (
 	slackPercent = 3
 )
 
-// open begins a window that may spend what pots hold.
+// open begins a window that may spend what pots hold. A quota is exact.
 func (a *account) open(at int64) {
-	if !a.escrow {
+	if !a.escrow || a.level.Window != nil {
 		return
 	}
 	a.recent = slices.DeleteFunc(a.recent, func(g giveBack) bool { return g.at < at-threeHolds })
@@ -140,8 +141,8 @@ func (b *book) lines(f frame, now time.Time) []line {
 	for _, r := range f.Rows {
 		for _, g := range r.Gauges {
 			l := line{Entity: r.Entity, Model: r.Model, Limit: g.Limit.Name, Key: r.Key}
-			refill := bucket.Accrued(b.start.UnixMilli(), now.UnixMilli(), rate(g.Limit))
-			l.Allowed = bucket.Whole(bucket.Add(rate(g.Limit).Capacity, refill))
+			refill := bucket.Accrued(b.start.UnixMilli(), now.UnixMilli(), rules.RateOf(g.Limit))
+			l.Allowed = bucket.Add(g.Limit.Capacity, bucket.Whole(refill))
 			if a := b.tally(r.Entity, r.Model).accounts[l.Limit]; a != nil {
 				l.Admitted, l.Later, l.Refused = a.admitted-a.given, a.taken, a.refused
 				l.Debt = bucket.Whole(a.owed + bucket.Milli - 1)

@@ -2,11 +2,13 @@ package demo
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // book records what happened since the start. It is safe for concurrent use;
@@ -69,18 +71,24 @@ func (b *book) admit(now time.Time, left limiter.Bucket, amounts limiter.Amounts
 	t.admitted++
 	for limit, n := range amounts.All() {
 		for i, l := range left.Account.Limits {
-			if l.Name == limit {
+			if l.Name == limit && !isSpared(left, i) {
 				b.of(t, l).admit(now, n, left.Tokens[i])
 			}
 		}
 	}
 }
 
+// isSpared reports whether a shadow limit did not cover the charge, so that its
+// balance did not change.
+func isSpared(b limiter.Bucket, i int) bool {
+	return b.Detail != nil && i < len(b.Detail.Spared) && b.Detail.Spared[i]
+}
+
 // credit records what was given back to one bucket, or taken later. The caller
 // holds mu.
 func (b *book) credit(now time.Time, c limiter.Credit) {
 	for limit, n := range c.Amounts.All() {
-		if account := b.account(c.Account, limit); account != nil {
+		if account := b.account(c.Account, limit); account != nil && !slices.Contains(c.Spared, limit) {
 			account.credit(now, n)
 		}
 	}
@@ -146,15 +154,11 @@ func (b *book) account(a *limiter.Account, limit string) *account {
 func (b *book) of(t *tally, l limiter.Limit) *account {
 	a := t.accounts[l.Name]
 	if a == nil {
-		r := rate(l)
+		r := rules.RateOf(l)
 		a = &account{ledger: bucket.NewLedger(r), level: bucket.State{Rate: r}, escrow: b.escrow}
 		t.accounts[l.Name] = a
 	}
 	return a
-}
-
-func rate(l limiter.Limit) bucket.Rate {
-	return bucket.RateOf(l.Capacity, l.Refill, l.Period)
 }
 
 // recorder is a repository that records every charge in the book. It lets one call
