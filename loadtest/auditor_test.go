@@ -74,9 +74,10 @@ func onLimit(limit limiter.Limit, cascade bool, estimate, actual int64) loadtest
 }
 
 func TestPromiseFindsACheat(t *testing.T) {
-	limit := limiter.PerHour(limiter.RPH, 100)
+	rate, quota := limiter.PerHour(limiter.RPH, 100), limiter.Quota(limiter.RPH, 100, limiter.EveryHour)
 	for _, test := range []struct {
 		name    string
+		limit   limiter.Limit
 		cascade bool
 		extra   int
 		store   func(limiter.Repository) limiter.Repository
@@ -84,6 +85,10 @@ func TestPromiseFindsACheat(t *testing.T) {
 		broken  bool
 	}{
 		{name: "honest", actual: 1},
+		{name: "honest with a quota", limit: quota, actual: 1},
+		{name: "honest with a quota and give-backs", limit: quota, actual: 0},
+		{name: "honest with a shadow limit", limit: rate.Shadow(), cascade: true, actual: 1},
+		{name: "one token of a quota in excess", limit: quota, extra: 1, actual: 1, broken: true},
 		{name: "honest with a parent", cascade: true, actual: 1},
 		{name: "honest with give-backs", actual: 0},
 		{name: "honest with debts", actual: 7},
@@ -91,6 +96,10 @@ func TestPromiseFindsACheat(t *testing.T) {
 		{name: "one token in excess with a parent", cascade: true, extra: 1, actual: 1, broken: true},
 		{name: "lost adjustments", actual: 7, broken: true, store: func(r limiter.Repository) limiter.Repository { return &forgetful{r} }},
 	} {
+		limit := test.limit
+		if limit.Name == "" {
+			limit = rate
+		}
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var repo limiter.Repository = &cheater{openMemory(t), &cheats{extra: test.extra}}
