@@ -23,6 +23,19 @@
 // the same time share a request. With MaxHold negative, they only share, which is
 // exact.
 //
+// Quotas are exact. A pot holds tokens of a quota only inside the window that the
+// store debited them in, and none once less than an eighth of the capacity is left.
+// At the end of the window it drops them: they are neither spent in the next window
+// nor given back to it, also if a process whose clock is ahead has begun that window
+// in the store. Detail.Starts of an outcome names the window that paid. A token that
+// is dropped, because a process was killed or the store was away, is lost until the
+// next window.
+//
+// A shadow limit would refuse what it would refuse if it were enforced under the
+// same escrow: pots hold and spend its tokens alike. The store counts each charge
+// that it spares once: such a charge goes through to the store as it is, and
+// costs a request as without escrow.
+//
 // After a bucket has refused a charge, a pot does not ask again for what the last
 // answer cannot cover by now. It forgets the answer after a hold, so that it may
 // learn that late of what other processes give back.
@@ -42,8 +55,13 @@
 // A late debit that leaves the bucket in debt does not take back what pots hold:
 // they still admit that much.
 //
-// Changes of limits and entities through a Repository apply at once. Changes by
-// other processes apply when the holds end. Usage counts what was debited, and an
+// Changes of limits and entities, switches, resets and top-ups through a Repository
+// apply at once: the pots that they concern return their tokens first. Those of
+// other processes apply when the holds end, which is after a second at most. Until
+// then a pot may spend what it holds in a bucket that is disabled, or beside one
+// that was reset. The first answer that a level is disabled closes the pot.
+//
+// Usage counts what was debited, and an
 // event for each request: a return may count in the next window, and dropped
 // tokens count as used.
 package escrow
@@ -101,7 +119,7 @@ type Stats struct {
 	Requests        int64 // charges sent to the store
 	Shared          int64 // calls that shared a request with another
 	Returned        int64 // tokens given back to the store
-	Dropped         int64 // tokens that could not be given back in time
+	Dropped         int64 // tokens that could not be given back in time, or whose window has ended
 }
 
 // New returns a repository that holds tokens of repo. Close closes both.
