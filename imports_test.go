@@ -166,7 +166,7 @@ var packages = []rule{
 	},
 	{
 		"llm",
-		[]string{"."},
+		[]string{".", "go.yaml.in/yaml/v3"},
 		"what calls cost, for programs without a proxy too: a format of an API must not bring its SDK",
 	},
 	{

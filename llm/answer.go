@@ -159,10 +159,11 @@ func (a *Answer) endCut() {
 // Numbers that are missing leave the values as they are.
 func (a *Answer) merge(usage []byte) (whole bool) {
 	w := parseUsage(usage)
-	input, output, cached := w.openAI()
+	input, output, cached, written := w.openAI()
 	if input.known {
 		a.input = true
 		a.usage.Input, a.usage.Cached = input.n, min(cached.n, input.n)
+		a.usage.Written = min(written.n, input.n-a.usage.Cached)
 	}
 	if output.known {
 		a.usage.Output = output.n

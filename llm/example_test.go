@@ -42,7 +42,7 @@ func Example() {
 	left, _ := limits.Available(ctx, "key-abc", "gpt-4o")
 	fmt.Println("left", left)
 	// Output:
-	// estimate {Input:7 Output:300 Cached:0}
+	// estimate {Input:7 Output:300 Cached:0 Written:0 Cost:0}
 	// left rpm=99 tpm=9983
 }
 
@@ -58,5 +58,5 @@ func ExampleAnswer() {
 	}
 	usage, complete := answer.Usage()
 	fmt.Printf("%+v %t\n", usage, complete)
-	// Output: {Input:25 Output:9 Cached:5} true
+	// Output: {Input:25 Output:9 Cached:5 Written:0 Cost:0} true
 }

@@ -16,6 +16,7 @@ type Lease struct {
 	owner    *Limiter
 	entity   string
 	request  *Request // nil for a call without tokens
+	price    Price    // zero if there is none
 	names    Limits
 	estimate Usage
 
@@ -24,7 +25,7 @@ type Lease struct {
 	taken  int64 // tokens of the answer that Write has taken beyond the estimate
 }
 
-// Estimate returns the usage that Acquire took.
+// Estimate returns the usage that Acquire took, and its cost.
 func (l *Lease) Estimate() Usage { return l.estimate }
 
 // Answer begins to read an answer with the given Content-Type and
@@ -82,18 +83,25 @@ func (l *Lease) WriteContext(ctx context.Context, p []byte) (int, error) {
 func (l *Lease) extend(ctx context.Context) error {
 	u, final := l.answer.Usage()
 	missing := u.Output - l.estimate.Output - l.taken
-	names := Limits{Total: l.names.Total, Output: l.names.Output}
+	names := Limits{Total: l.names.Total, Output: l.names.Output, Cost: l.names.Cost}
 	if final || missing <= 0 || names == (Limits{}) {
 		return nil
 	}
 	step := l.owner.opts.Step
 	more := ((missing-1)/step + 1) * step
-	err := l.Consume(ctx, names.Amounts(0, Usage{Output: more}))
+	err := l.Consume(ctx, names.Amounts(0, Usage{Output: more, Cost: l.costOf(l.taken+more) - l.costOf(l.taken)}))
 	if _, refused := errors.AsType[*limiter.ExceededError](err); refused {
 		return err
 	}
 	l.taken += more
 	return nil
+}
+
+// costOf returns the cost of the estimate with an answer that is longer by n
+// tokens. The steps of a stream charge differences of it, so that their sum is
+// rounded up once.
+func (l *Lease) costOf(n int64) int64 {
+	return l.price.charge(Usage{Input: l.estimate.Input, Output: l.estimate.Output + n})
 }
 
 // Usage returns the usage that Commit charges, and reports whether the answer
@@ -110,12 +118,19 @@ func (l *Lease) usage() (Usage, bool) {
 	if l.answer == nil {
 		return l.estimate, false
 	}
+	u, reported := l.tokens()
+	u.Cost = l.price.charge(u)
+	return u, reported
+}
+
+// tokens returns the tokens of Usage.
+func (l *Lease) tokens() (Usage, bool) {
 	u, complete := l.answer.Usage()
 	if complete {
 		return u, true
 	}
 	if !l.answer.inputKnown() {
-		u.Input, u.Cached = l.estimate.Input, 0
+		u.Input, u.Cached, u.Written = l.estimate.Input, 0, 0
 	}
 	u.Output = max(u.Output, l.estimate.Output)
 	return u, false
@@ -136,8 +151,8 @@ func (l *Lease) Commit(ctx context.Context) error {
 	return l.commit(ctx, u)
 }
 
-// CommitRequest ends the lease and charges one request and no tokens, for a call
-// that the API refused.
+// CommitRequest ends the lease and charges one request, no tokens and no cost, for
+// a call that the API refused. APIs count such calls and do not bill them.
 func (l *Lease) CommitRequest(ctx context.Context) error { return l.commit(ctx, Usage{}) }
 
 // commit charges one request and u.

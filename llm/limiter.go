@@ -22,10 +22,15 @@ type Limiter struct {
 // Options configures New. The zero value of a field is its default.
 type Options struct {
 	// Limits names the limits that calls are charged to; default: "rpm" for
-	// Requests and "tpm" for Total. A call is charged to the limits that are in
-	// force for its entity and resource, or for the parent; the other names are
-	// ignored.
+	// Requests and "tpm" for Total. With Prices, the default of Cost is "spend",
+	// also beside other names. A call is charged to the limits that are in force
+	// for its entity and resource, or for the parent; the other names are ignored.
 	Limits Limits
+	// Prices returns the price of a model, such as the method Price of a
+	// [PriceList]; default: calls have no cost. The price at the time of Acquire
+	// applies to a call until its end. A call of a model without a price is refused
+	// where the limit of Cost is in force.
+	Prices PriceFunc
 	// Output is the estimate for an answer to a request that sets no maximum, for
 	// an entity and model without earlier answers; default 512 tokens.
 	Output int64
@@ -45,7 +50,12 @@ type Options struct {
 	// MaxBytes bounds compressed answers, see AnswerOptions; default
 	// DefaultMaxBytes.
 	MaxBytes int64
+	// Now returns the time at which a price applies; default time.Now.
+	Now func() time.Time
 }
+
+// Spend is the default name of the limit of cost.
+const Spend = "spend"
 
 type bucketID struct{ entity, resource string }
 
@@ -74,6 +84,15 @@ func New(lim *limiter.RateLimiter, opts *Options) (*Limiter, error) {
 	if o.Limits == (Limits{}) {
 		o.Limits = Limits{Requests: limiter.RPM, Total: limiter.TPM}
 	}
+	switch {
+	case o.Prices == nil && o.Limits.Cost != "":
+		return nil, &limiter.InvalidError{Field: "llm.Options", Reason: "Limits.Cost needs Prices; read them with ParsePrices"}
+	case o.Prices != nil:
+		o.Limits.Cost = cmp.Or(o.Limits.Cost, Spend)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	o.Output = cmp.Or(o.Output, defaultOutput)
 	o.MaxEntries = cmp.Or(o.MaxEntries, defaultMaxEntries)
 	return &Limiter{
@@ -86,7 +105,8 @@ func New(lim *limiter.RateLimiter, opts *Options) (*Limiter, error) {
 // resource, which usually is the model. If req is nil, the call costs one request
 // and no tokens. The caller must end the lease with Commit, CommitRequest or
 // Rollback. The errors are the same as for limiter.RateLimiter.Acquire, and an
-// *limiter.InvalidError if none of Options.Limits is in force.
+// *limiter.InvalidError if none of Options.Limits is in force, or if the limit of
+// cost is and the model has no price, which matches ErrNoPrice.
 func (l *Limiter) Acquire(ctx context.Context, entity, resource string, req *Request) (*Lease, error) {
 	id := bucketID{entity, resource}
 	set, cached, err := l.limitsOf(ctx, id)
@@ -115,18 +135,34 @@ func (l *Limiter) acquire(ctx context.Context, id bucketID, set limitSet, req *R
 	if err != nil {
 		return nil, err
 	}
+	price, unpriced := l.price(req)
+	if unpriced != nil && names.Cost != "" && set.limits != nil {
+		return nil, unpriced
+	}
 	var estimate Usage
 	if req != nil {
-		estimate = l.estimate(id.entity, req, names, set.limits)
+		estimate = l.estimate(id.entity, req, price, names, set.limits)
 	}
 	inner, err := l.lim.Acquire(ctx, limiter.Request{Entity: id.entity, Resource: id.resource, Consume: names.Amounts(1, estimate)})
 	if err != nil {
 		return nil, err
 	}
+	if unpriced != nil && names.Cost != "" && inner.Outage() == nil { // the store is back
+		return nil, errors.Join(unpriced, inner.Rollback(ctx))
+	}
 	if now := time.Now(); now.Sub(set.read) > limitsLife/2 {
 		l.remember(id, inner.Decision(), now)
 	}
-	return &Lease{Lease: inner, owner: l, entity: id.entity, request: req, names: names, estimate: estimate}, nil
+	return &Lease{Lease: inner, owner: l, entity: id.entity, request: req, price: price, names: names, estimate: estimate}, nil
+}
+
+// price returns the price of a call now. A call that is not about a model has
+// none, and costs nothing.
+func (l *Limiter) price(req *Request) (Price, error) {
+	if req == nil || l.opts.Prices == nil {
+		return Price{}, nil
+	}
+	return l.opts.Prices(req.Model, l.opts.Now())
 }
 
 // names returns the names of the limits in force. If they are unknown, because

@@ -7,11 +7,13 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// Usage is the number of tokens that a call used.
+// Usage is the number of tokens that a call used, and what they cost.
 type Usage struct {
-	Input  int64 // tokens of the prompt, cached ones included
-	Output int64 // tokens of the answer
-	Cached int64 // tokens of the prompt that came from the API's cache
+	Input   int64 // tokens of the prompt, cached ones included
+	Output  int64 // tokens of the answer
+	Cached  int64 // tokens of the prompt that came from the API's cache
+	Written int64 // tokens of the prompt that the API wrote to its cache, as Anthropic reports them
+	Cost    int64 // millionths of a dollar, at most a million dollars; a [Lease] sets it if its model has a price
 }
 
 // Total returns the sum of Input and Output.
@@ -25,6 +27,7 @@ type Limits struct {
 	Input    string // tokens of the prompt
 	Output   string // tokens of the answer
 	Cached   string // tokens of the prompt that came from the API's cache, known only after the call
+	Cost     string // millionths of a dollar, by Options.Prices
 }
 
 // Amounts returns the amounts of a number of calls with u in total, for the
@@ -34,7 +37,7 @@ func (l Limits) Amounts(calls int64, u Usage) limiter.Amounts {
 	for _, part := range []struct {
 		limit string
 		n     int64
-	}{{l.Requests, calls}, {l.Total, u.Total()}, {l.Input, u.Input}, {l.Output, u.Output}, {l.Cached, u.Cached}} {
+	}{{l.Requests, calls}, {l.Total, u.Total()}, {l.Input, u.Input}, {l.Output, u.Output}, {l.Cached, u.Cached}, {l.Cost, u.Cost}} {
 		if part.limit != "" {
 			a = a.And(part.limit, part.n)
 		}
@@ -44,7 +47,7 @@ func (l Limits) Amounts(calls int64, u Usage) limiter.Amounts {
 
 // only returns l without the names that keep rejects.
 func (l Limits) only(keep func(name string) bool) Limits {
-	for _, name := range []*string{&l.Requests, &l.Total, &l.Input, &l.Output, &l.Cached} {
+	for _, name := range []*string{&l.Requests, &l.Total, &l.Input, &l.Output, &l.Cached, &l.Cost} {
 		if !keep(*name) {
 			*name = ""
 		}
@@ -64,8 +67,12 @@ type wireUsage struct {
 	InputDetails  details `json:"input_tokens_details"`
 }
 
+// details divides the tokens of a prompt. Gateways to several APIs report what a
+// cache stored, under one of two names.
 type details struct {
-	Cached count `json:"cached_tokens"`
+	Cached   count `json:"cached_tokens"`
+	Written  count `json:"cache_write_tokens"`
+	Creation count `json:"cache_creation_tokens"`
 }
 
 // count is a number of tokens in an answer. A value that is no number or negative
@@ -91,12 +98,16 @@ func parseUsage(text []byte) wireUsage {
 }
 
 // openAI returns the numbers of OpenAI's formats, under either of their names.
-func (w wireUsage) openAI() (input, output, cached count) {
-	input, output, cached = w.Input, w.Output, w.InputDetails.Cached
+func (w wireUsage) openAI() (input, output, cached, written count) {
+	input, output = w.Input, w.Output
 	replace(&input, w.Prompt)
 	replace(&output, w.Completion)
-	replace(&cached, w.PromptDetails.Cached)
-	return input, output, cached
+	for _, d := range []details{w.InputDetails, w.PromptDetails} {
+		replace(&cached, d.Cached)
+		replace(&written, d.Creation)
+		replace(&written, d.Written)
+	}
+	return input, output, cached, written
 }
 
 // anthropic collects the parts of a usage of Anthropic's format, where a later
@@ -120,5 +131,5 @@ func replace(old *count, latest count) {
 func (a *anthropic) known() bool { return a.input.known && a.output.known }
 
 func (a *anthropic) usage() Usage {
-	return Usage{Input: clampTokens(a.input.n + a.creation.n + a.read.n), Output: a.output.n, Cached: a.read.n}
+	return Usage{Input: clampTokens(a.input.n + a.creation.n + a.read.n), Output: a.output.n, Cached: a.read.n, Written: a.creation.n}
 }

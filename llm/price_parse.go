@@ -1,0 +1,276 @@
+package llm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// Bounds of a price file. Without them, aliases could make a small file
+// arbitrarily large.
+const (
+	maxPrices   = 100_000
+	maxPrice    = 1_000_000_000_000_000 // a thousand million dollars
+	maxProblems = 100                   // reported
+)
+
+// ParsePrices reads prices from YAML or JSON:
+//
+//	models:
+//	  large: {input: 3000000, output: 15000000, cache_read: 300000, cache_write: 3750000}
+//	  small*:                                          # small, small-2, ...
+//	    - {input: 200000, output: 800000}              # at first
+//	    - {from: 2027-01-01, input: 100000, output: 400000}
+//	  "*": {input: 5000000, output: 20000000, request: 1000}
+//
+// Prices are whole millionths of a dollar: request for each call, the others for
+// a million tokens. The keys input and output are required. The default of
+// cache_read and cache_write is input, and of request 0. A name may end in "*".
+// The dates of a list ascend, and only the first entry may have none.
+//
+// The file is the name for messages. The error joins an *limiter.InvalidError for
+// each problem, with its line.
+func ParsePrices(file string, data []byte) (*PriceList, error) {
+	p := &priceParser{file: file, list: &PriceList{file: file, prices: map[string][]Price{}}}
+	if root := p.document(data); root != nil {
+		p.parseRoot(root)
+	}
+	if len(p.problems) > 0 {
+		return nil, errors.Join(p.problems...)
+	}
+	return p.list, nil
+}
+
+// priceParser turns nodes into prices and collects the problems.
+type priceParser struct {
+	file     string
+	list     *PriceList
+	count    int // of prices
+	problems []error
+}
+
+// problem adds a problem at a line, or of the whole file if the line is 0.
+func (p *priceParser) problem(line int, format string, args ...any) {
+	if len(p.problems) >= maxProblems {
+		return
+	}
+	at := p.file
+	if line > 0 {
+		at += ":" + strconv.Itoa(line)
+	}
+	p.problems = append(p.problems, &limiter.InvalidError{Field: at, Reason: fmt.Sprintf(format, args...)})
+}
+
+// yamlLine matches the position in an error of the YAML library.
+var yamlLine = regexp.MustCompile(`^line (\d+): `)
+
+func (p *priceParser) syntax(err error) {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	line := 0
+	if found := yamlLine.FindStringSubmatch(text); found != nil {
+		line, _ = strconv.Atoi(found[1])
+		text = text[len(found[0]):]
+	}
+	p.problem(line, "invalid YAML: %s", text)
+}
+
+// document returns the root of the only document in data, or nil.
+func (p *priceParser) document(data []byte) *yaml.Node {
+	in := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, next yaml.Node
+	switch err := in.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		p.problem(0, "the file is empty; list prices under models")
+		return nil
+	case err != nil:
+		p.syntax(err)
+		return nil
+	}
+	switch err := in.Decode(&next); {
+	case err == nil:
+		p.problem(next.Line, "another document begins here; a price file is one document")
+		return nil
+	case !errors.Is(err, io.EOF):
+		p.syntax(err)
+		return nil
+	}
+	return doc.Content[0]
+}
+
+func (p *priceParser) parseRoot(root *yaml.Node) {
+	found := false
+	p.eachEntry(root, "the file", func(key, value *yaml.Node) {
+		if key.Value != "models" {
+			p.problem(key.Line, "there is no key %q here; the only one is models", shorten(key.Value))
+			return
+		}
+		found = true
+		p.eachEntry(value, "models", p.parseModel)
+	})
+	if len(p.problems) > 0 {
+		return
+	}
+	if !found || len(p.list.names) == 0 {
+		p.problem(root.Line, "there are no prices; list some under models")
+	}
+}
+
+// eachEntry calls parse for every key of a mapping.
+func (p *priceParser) eachEntry(n *yaml.Node, what string, parse func(key, value *yaml.Node)) {
+	line := n.Line
+	n = resolveAlias(n)
+	if n.Kind != yaml.MappingNode {
+		p.problem(line, "%s must be a mapping, not %s", what, describeNode(n))
+		return
+	}
+	lines := map[string]int{}
+	for i := 0; i+1 < len(n.Content) && len(p.problems) < maxProblems; i += 2 {
+		key := resolveAlias(n.Content[i])
+		first, twice := lines[key.Value]
+		switch {
+		case key.Kind != yaml.ScalarNode || key.ShortTag() == "!!null":
+			p.problem(key.Line, "a key of %s must be a word, not %s", what, describeNode(key))
+		case key.ShortTag() == "!!merge":
+			p.problem(key.Line, "merge keys are not supported; repeat the prices")
+		case twice:
+			p.problem(key.Line, "%q is listed twice; the first one is in line %d", shorten(key.Value), first)
+		default:
+			lines[key.Value] = key.Line
+			parse(key, n.Content[i+1])
+		}
+	}
+}
+
+// parseModel reads the prices of a model: one, or a list by date.
+func (p *priceParser) parseModel(key, value *yaml.Node) {
+	name := key.Value
+	if name == "" || len(name) > maxModel || strings.Contains(strings.TrimSuffix(name, "*"), "*") {
+		p.problem(key.Line, "%q must be the name of a model with at most %d characters, or its beginning and one \"*\" at the end", shorten(name), maxModel)
+		return
+	}
+	entries := []*yaml.Node{value}
+	if list := resolveAlias(value); list.Kind == yaml.SequenceNode {
+		if entries = list.Content; len(entries) == 0 {
+			p.problem(key.Line, "the model %q has an empty list of prices; give one, or remove the model", shorten(name))
+			return
+		}
+	}
+	if p.count += len(entries); p.count > maxPrices {
+		p.problem(key.Line, "a price file has at most %d prices", maxPrices)
+		return
+	}
+	var dated []Price
+	for i, entry := range entries {
+		price, ok := p.parsePrice(entry, name)
+		if ok && i > 0 && len(dated) == i && !price.From.After(dated[i-1].From) {
+			p.problem(entry.Line, "the price of %q needs a date after the one before it; give from, and sort the list by it", shorten(name))
+		}
+		dated = append(dated, price)
+	}
+	p.list.names = append(p.list.names, name)
+	p.list.prices[name] = dated
+}
+
+// parsePrice reads one price, and reports whether it is valid.
+func (p *priceParser) parsePrice(n *yaml.Node, name string) (price Price, ok bool) {
+	before := len(p.problems)
+	var given []string
+	amounts := map[string]*int64{
+		"input": &price.Input, "output": &price.Output, "cache_read": &price.CacheRead, "cache_write": &price.CacheWrite, "request": &price.Request,
+	}
+	what := fmt.Sprintf("the price of %q", shorten(name))
+	p.eachEntry(n, what, func(key, value *yaml.Node) {
+		given = append(given, key.Value)
+		amount, known := amounts[key.Value]
+		switch {
+		case key.Value == "from":
+			price.From = p.parseDate(value, what)
+		case known:
+			*amount = p.parseAmount(value, key.Value+" of "+strconv.Quote(shorten(name)))
+		default:
+			p.problem(key.Line, "there is no key %q here; the keys are from, input, output, cache_read, cache_write and request", shorten(key.Value))
+		}
+	})
+	if len(p.problems) > before {
+		return price, false
+	}
+	for _, required := range []string{"input", "output"} {
+		if !slices.Contains(given, required) {
+			p.problem(n.Line, "%s has no %s; give one, or 0 for tokens that are free", what, required)
+		}
+	}
+	for part, amount := range map[string]*int64{"cache_read": &price.CacheRead, "cache_write": &price.CacheWrite} {
+		if !slices.Contains(given, part) {
+			*amount = price.Input
+		}
+	}
+	return price, len(p.problems) == before
+}
+
+// parseDate reads the date from which a price applies.
+func (p *priceParser) parseDate(n *yaml.Node, what string) time.Time {
+	line := n.Line
+	n = resolveAlias(n)
+	at, err := time.Parse(time.DateOnly, n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil {
+		p.problem(line, "from, in %s, must be a date such as 2027-01-31, not %s", what, describeNode(n))
+	}
+	return at
+}
+
+// parseAmount reads a whole number of millionths in plain digits. YAML libraries
+// disagree on the value of other spellings, such as 0o10 and 1_000.
+func (p *priceParser) parseAmount(n *yaml.Node, what string) int64 {
+	line := n.Line
+	n = resolveAlias(n)
+	amount, err := strconv.ParseInt(n.Value, 10, 64)
+	isNumber := n.Kind == yaml.ScalarNode && (n.ShortTag() == "!!int" || n.ShortTag() == "!!float")
+	digits := strings.TrimPrefix(n.Value, "-")
+	switch {
+	case !isNumber:
+		p.problem(line, "%s must be a whole number of millionths of a dollar, not %s", what, describeNode(n))
+	case strings.Trim(digits, "0123456789") != "" || len(digits) > 1 && digits[0] == '0':
+		p.problem(line, "%s must be a whole number of millionths of a dollar in plain digits, such as 3000000 for $3, not %s", what, shorten(n.Value))
+	case strings.HasPrefix(n.Value, "-"):
+		p.problem(line, "%s must not be negative, but is %s", what, shorten(n.Value))
+	case err != nil || amount > maxPrice:
+		p.problem(line, "%s must be at most %d, not %s", what, int64(maxPrice), shorten(n.Value))
+	}
+	return amount
+}
+
+// resolveAlias returns n, or the node that n is an alias of.
+func resolveAlias(n *yaml.Node) *yaml.Node {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n
+}
+
+// describeNode describes a node for a problem.
+func describeNode(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a mapping"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case n.ShortTag() == "!!null":
+		return "nothing"
+	case n.ShortTag() == "!!str":
+		return "the text " + strconv.Quote(shorten(n.Value))
+	}
+	return shorten(n.Value)
+}
+
+// shorten returns the beginning of a text for a problem.
+func shorten(text string) string { return fmt.Sprintf("%.50s", text) }
