@@ -22,7 +22,7 @@ type PriceList struct {
 // name that ends in "*", and of these the longest that fits. A price applies from
 // 00:00 UTC of its date on.
 func (l *PriceList) Price(model string, at time.Time) (Price, error) {
-	dated, ok := l.find(model)
+	dated, ok := MatchModel(l.prices, model)
 	if !ok {
 		return Price{}, l.missing(model, fmt.Sprintf("has no price in %s; add the model, or a default named \"*\"", l.file))
 	}
@@ -39,18 +39,19 @@ func (l *PriceList) missing(model, reason string) error {
 	return &limiter.InvalidError{Field: "model", Value: model, Reason: reason, Err: ErrNoPrice}
 }
 
-// find returns the prices of the name that fits a model best. A model whose own
-// name ends in "*" is no pattern.
-func (l *PriceList) find(model string) ([]Price, bool) {
-	if dated, ok := l.prices[model]; ok && !strings.HasSuffix(model, "*") {
-		return dated, true
+// MatchModel returns the value whose name fits a model best, and reports whether
+// there is one. The exact name comes first, then the longest beginning of it that
+// has a "*" at its end.
+func MatchModel[V any](byName map[string]V, model string) (value V, ok bool) {
+	if value, ok = byName[model]; ok && !strings.HasSuffix(model, "*") {
+		return value, true
 	}
 	for n := len(model); n >= 0; n-- {
-		if dated, ok := l.prices[model[:n]+"*"]; ok {
-			return dated, true
+		if value, ok = byName[model[:n]+"*"]; ok {
+			return value, true
 		}
 	}
-	return nil, false
+	return value, false
 }
 
 // All iterates over the names of the file, in its order, each with its prices

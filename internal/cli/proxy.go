@@ -31,6 +31,7 @@ type proxyOptions struct {
 	limits        limitFlags
 	mode          limiter.OnUnavailable
 	charges       map[string]string
+	prices        string // a file
 	step          int64
 	otherResource string
 	maxBody       int64
@@ -100,7 +101,8 @@ func (o *proxyOptions) addProxy(cmd *cobra.Command) {
 	o.identity.addFlags(cmd)
 	addLimits(cmd, &o.limits, "limits where the store has none")
 	addMode(cmd, &o.mode, "in an outage of the store, admit or refuse calls: allow or block (default: as stored, else block)")
-	cmd.Flags().Var(&pairs{"charge", &o.charges}, "charge", "limit that is charged, as PART=LIMIT; PART is requests, total, input, output or cached (default requests=rpm, total=tpm)")
+	cmd.Flags().Var(&pairs{"charge", &o.charges}, "charge", "limit that is charged, as PART=LIMIT; PART is requests, total, input, output, cached or cost (default requests=rpm, total=tpm, and with --prices cost=spend)")
+	cmd.Flags().StringVar(&o.prices, "prices", "", "YAML `file` with the prices of models, to charge calls in millionths of a dollar; reread when it changes")
 	addFlag(cmd, &o.step, "step", "tokens", "", "take more tokens in steps while a stream grows, and cut it when there are none (default: a stream may leave debt)", parseStep)
 	addFlag(cmd, &o.otherResource, "other-resource", "resource", o.otherResource, "resource of calls that are not about a model", parseResource)
 	addFlag(cmd, &o.maxBody, "max-body", "bytes", strconv.FormatInt(o.maxBody, 10), "largest request about a model, also when it is decompressed", parseBodySize)
@@ -176,12 +178,12 @@ func parseNewEntities(text string) (int, error) {
 func parseCharges(given map[string]string) (llm.Limits, error) {
 	var limits llm.Limits
 	parts := map[string]*string{
-		"requests": &limits.Requests, "total": &limits.Total, "input": &limits.Input, "output": &limits.Output, "cached": &limits.Cached,
+		"requests": &limits.Requests, "total": &limits.Total, "input": &limits.Input, "output": &limits.Output, "cached": &limits.Cached, "cost": &limits.Cost,
 	}
 	for part, limit := range given {
 		target, ok := parts[strings.ToLower(part)]
 		if !ok {
-			return limits, usagef("invalid --charge %q: the parts are requests, total, input, output and cached", clip(part+"="+limit))
+			return limits, usagef("invalid --charge %q: the parts are requests, total, input, output, cached and cost", clip(part+"="+limit))
 		}
 		if err := limiter.PerMinute(limit, 1).Validate(); err != nil {
 			return limits, usagef("invalid --charge %q: %v", clip(part+"="+limit), err)

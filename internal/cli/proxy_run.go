@@ -40,6 +40,9 @@ func (o *proxyOptions) run(ctx context.Context) (err error) {
 		OnError: func(err error) { o.warn("%v", err) }, Now: o.now,
 	}
 	opts.Fields.Legacy = o.legacy
+	if err := o.applyPrices(opts); err != nil {
+		return err
+	}
 	if err := o.identity.apply(ctx, o, lim, opts); err != nil {
 		return err
 	}

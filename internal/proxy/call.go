@@ -56,6 +56,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	out := &statusWriter{ResponseWriter: w}
 	c := &call{proxy: p, out: out}
 	c.record.begin(r, p.opts.Now())
+	c.record.priced = p.opts.Prices != nil
 	defer func() { c.record.write(r.Context(), p.opts.Log, p.opts.Now(), out) }() //nolint:contextcheck // the values of the request's context are for the logger
 
 	if len(r.TransferEncoding) > 0 {
@@ -196,8 +197,12 @@ func limitEncodings(h http.Header, plain bool) {
 	h.Set("Accept-Encoding", encoding)
 }
 
-// explain makes an error of Acquire more useful to the client.
+// explain makes an error of Acquire more useful to the client. It names no file of
+// the proxy.
 func (c *call) explain(err error) error {
+	if errors.Is(err, llm.ErrNoPrice) {
+		return &httplimit.Problem{Status: http.StatusBadRequest, Detail: "the model has no price here; ask the operator of this proxy to add one"}
+	}
 	bad, ok := errors.AsType[*limiter.InvalidError](err)
 	if !ok || c.request == nil || !errors.Is(err, limiter.ErrNoLimits) && bad.Field != "resource" {
 		return err

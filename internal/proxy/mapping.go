@@ -12,12 +12,13 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/llm"
 )
 
 // Mapping gives API keys names and parents, and models resources.
 type Mapping struct {
 	Keys   []KeyMapping      `yaml:"keys"`
-	Models map[string]string `yaml:"models"` // resources by the name of a model
+	Models map[string]string `yaml:"models"` // resources by the name of a model, which may end in "*"
 
 	byHash map[string]string // entities by the first digits of a hash
 }
@@ -90,6 +91,9 @@ func (m *Mapping) prepare() error {
 		}
 	}
 	for model, resource := range m.Models {
+		if model == "" || strings.Contains(strings.TrimSuffix(model, "*"), "*") {
+			problems = append(problems, fmt.Errorf("models, %.60q: must be the name of a model, or its beginning and one \"*\" at the end", model))
+		}
 		sample := limiter.Request{Entity: "x", Resource: resource, Consume: limiter.Tokens("x", 1)}
 		if err := sample.Validate(); err != nil {
 			problems = append(problems, fmt.Errorf("models, %.60q: %w", model, err))
@@ -134,10 +138,11 @@ func (m *Mapping) entity(hash string) (string, bool) {
 // HasKeys reports whether m identifies clients.
 func (m *Mapping) HasKeys() bool { return m != nil && len(m.Keys) > 0 }
 
-// resource returns the resource of a model: its alias, or the model itself.
+// resource returns the resource of a model: the alias that fits it best, or the
+// model itself.
 func (m *Mapping) resource(model string) string {
 	if m != nil {
-		if resource, ok := m.Models[model]; ok {
+		if resource, ok := llm.MatchModel(m.Models, model); ok {
 			return resource
 		}
 	}

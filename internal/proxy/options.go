@@ -25,9 +25,10 @@ type Options struct {
 	// "Authorization" with a key of the upstream; default: the client's pass.
 	Credentials Credentials
 
-	Limits        llm.Limits // see llm.Options
-	Step          int64      // see llm.Options
-	OtherResource string     // the resource of calls that are not about a model; default "other"
+	Limits        llm.Limits    // see llm.Options
+	Prices        llm.PriceFunc // see llm.Options
+	Step          int64         // see llm.Options
+	OtherResource string        // the resource of calls that are not about a model; default "other"
 
 	// MaxBody bounds the body of a request about a model, as sent and
 	// decompressed, and the compressed answers that are read; default 16 MiB.

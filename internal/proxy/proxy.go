@@ -38,7 +38,7 @@ func New(lim *limiter.RateLimiter, opts *Options) (*Proxy, error) {
 		return nil, err
 	}
 	o := opts.withDefaults()
-	costs, err := llm.New(lim, &llm.Options{Limits: o.Limits, Step: o.Step, MaxBytes: o.MaxBody})
+	costs, err := llm.New(lim, &llm.Options{Limits: o.Limits, Prices: o.Prices, Step: o.Step, MaxBytes: o.MaxBody, Now: o.Now})
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,7 @@ type record struct {
 	upstream         int // status of the upstream; 0 without an answer
 	usage            llm.Usage
 	reported         bool // the upstream reported usage
+	priced           bool // the proxy knows prices
 	outcome          string
 	problem          string
 }
@@ -99,7 +100,10 @@ func (c *record) write(ctx context.Context, log *slog.Logger, now time.Time, w *
 	}
 	if c.model != "" && c.upstream != 0 {
 		fields = append(fields, slog.Bool("stream", c.stream), slog.Int64("input_tokens", c.usage.Input), slog.Int64("output_tokens", c.usage.Output),
-			slog.Int64("cached_tokens", c.usage.Cached), slog.Bool("usage_reported", c.reported))
+			slog.Int64("cached_tokens", c.usage.Cached), slog.Int64("cache_write_tokens", c.usage.Written), slog.Bool("usage_reported", c.reported))
+		if c.priced {
+			fields = append(fields, slog.Int64("cost_microdollars", c.usage.Cost))
+		}
 	}
 	log.LogAttrs(context.WithoutCancel(ctx), slog.LevelInfo, "request", fields...)
 }
