@@ -126,7 +126,7 @@ stderr. Lists are tables on a terminal and tab-separated elsewhere; choose with
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(
 		newAcquire(c), newAggregate(c), newAudit(c), newCheck(c), newCompletion(), newDashboard(c), newDelete(c), newDemo(c), newDeploy(c), newEntity(c),
-		newExplain(c), newLambdaExport(c), newLimits(c), newList(c), newLoadtest(c), newLocal(c), newNamespace(c), newProxy(c), newResource(c), newServe(c), newStatus(c), newSystem(c),
+		newExplain(c), newLambdaExport(c), newLimits(c), newList(c), newLoadtest(c), newLocal(c), newNamespace(c), newPrices(c), newProxy(c), newResource(c), newServe(c), newStatus(c), newSystem(c),
 		newTable(c), newTemplate(c), newTop(c), newUpgrade(c), newUsage(c), newVersion(c),
 	)
 	completeNoFiles(root)

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/llm"
+)
+
+//go:embed prices_sample.yaml
+var samplePrices string
+
+func newPrices(c *console) *cobra.Command {
+	cmd := newGroup("prices", "Check a file with prices of language models",
+		`Check and read a price file: a YAML file with what calls of language models
+cost, in millionths of a dollar. "zae-limiter proxy --prices FILE" charges calls
+by it. The commands need no store.
+
+    models:
+      large: {input: 3000000, output: 15000000, cache_read: 300000}
+      small*:
+        - {input: 200000, output: 800000}
+        - {from: 2027-01-01, input: 100000, output: 400000}
+
+Prices are for a million tokens, and request is for each call. A name that ends
+in * is for every model that begins so; the longest name that fits counts. A
+price with a date applies from 00:00 UTC of that day on.`)
+	cmd.AddCommand(newPricesCost(c), newPricesSample(c), newPricesShow(c), newPricesValidate(c))
+	return cmd
+}
+
+// pricesOptions holds the options of the prices commands.
+type pricesOptions struct {
+	*console
+	file string
+	json bool
+}
+
+func priceFileArg(target *string) argument {
+	return argument{"FILE", func(s string) error {
+		if s == "" {
+			return errors.New("FILE is empty; give the path of a price file, or - for stdin")
+		}
+		*target = s
+		return nil
+	}}
+}
+
+// load reads and parses the file. It reports a single problem as the error, and
+// several as messages and their number as the error.
+func (o *pricesOptions) load() (*llm.PriceList, error) {
+	read := func() ([]byte, error) { return os.ReadFile(o.file) }
+	name := o.file
+	if o.file == "-" {
+		read, name = func() ([]byte, error) { return io.ReadAll(o.in) }, "stdin"
+	}
+	data, err := read()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, usagef("%v", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	list, err := llm.ParsePrices(name, data)
+	if err == nil {
+		return list, nil
+	}
+	problems := strings.Split(err.Error(), "\n")
+	if len(problems) == 1 {
+		return nil, err
+	}
+	for _, p := range problems {
+		o.say("%s", p)
+	}
+	return nil, fmt.Errorf("%s has %s", name, count(len(problems), "problem"))
+}
+
+func newPricesSample(c *console) *cobra.Command {
+	return &cobra.Command{
+		Use:   "sample",
+		Short: "Print a sample of a price file",
+		Long: `Print a sample of a price file. Its prices are invented: put in the prices that
+you pay.`,
+		Example: "  zae-limiter prices sample > prices.yaml",
+		Args:    noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := io.WriteString(c.out, samplePrices)
+			return err
+		},
+	}
+}
+
+func newPricesValidate(c *console) *cobra.Command {
+	o := pricesOptions{console: c}
+	return &cobra.Command{
+		Use:   "validate FILE",
+		Short: "Check a price file",
+		Long: `Check a price file and report every problem with its line on stderr. FILE may be
+- for stdin. The exit code is 1 if there is a problem.`,
+		Example:           "  zae-limiter prices validate prices.yaml",
+		Args:              arguments(priceFileArg(&o.file)),
+		ValidArgsFunction: completeManifest,
+		RunE: func(*cobra.Command, []string) error {
+			list, err := o.load()
+			if err != nil {
+				return err
+			}
+			names, prices := map[string]bool{}, 0
+			for name := range list.All() {
+				names[name] = true
+				prices++
+			}
+			o.done("%s is valid: it has %s for %s", o.file, count(prices, "price"), count(len(names), "model"))
+			return nil
+		},
+	}
+}

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/internal/answer"
+	"github.com/zeroae/zae-limiter-go/llm"
+)
+
+// priceJSON is a price as JSON.
+type priceJSON struct {
+	Model      string  `json:"model" doc:"name of the model, which may end in *"`
+	From       *string `json:"from" doc:"first day of the price; null if it always applied"`
+	Input      int64   `json:"input" doc:"millionths of a dollar for a million tokens of the prompt"`
+	Output     int64   `json:"output" doc:"the same for the answer"`
+	CacheRead  int64   `json:"cache_read" doc:"the same for tokens of the prompt that came from the cache"`
+	CacheWrite int64   `json:"cache_write" doc:"the same for tokens of the prompt that were written to the cache"`
+	Request    int64   `json:"request" doc:"millionths of a dollar for each call"`
+}
+
+// namedPrice is one price of the file.
+type namedPrice struct {
+	model string
+	price llm.Price
+}
+
+// from returns the first day of the price, or "".
+func (p namedPrice) from() string {
+	if p.price.From.IsZero() {
+		return ""
+	}
+	return p.price.From.Format(time.DateOnly)
+}
+
+var priceColumns = []column{
+	{title: "model"},
+	{title: "from", whole: true},
+	{title: "input", right: true},
+	{title: "output", right: true},
+	{title: "cache read", right: true},
+	{title: "cache write", right: true},
+	{title: "request", right: true},
+}
+
+func newPricesShow(c *console) *cobra.Command {
+	o := pricesOptions{console: c}
+	cmd := &cobra.Command{
+		Use:   "show FILE",
+		Short: "Show the prices of a file",
+		Long: `Show the prices of a file: dollars for a million tokens, and for each request.
+Tab-separated fields and JSON have them in millionths of a dollar, as the file
+does. FILE may be - for stdin.`,
+		Example:           "  zae-limiter prices show prices.yaml",
+		Args:              arguments(priceFileArg(&o.file)),
+		ValidArgsFunction: completeManifest,
+		RunE:              func(*cobra.Command, []string) error { return runPricesShow(o) },
+	}
+	addJSON[priceJSON](cmd, &o.json, anArray, priceColumns)
+	return cmd
+}
+
+func runPricesShow(o pricesOptions) error {
+	list, err := o.load()
+	if err != nil {
+		return err
+	}
+	var prices []namedPrice
+	for name, price := range list.All() {
+		prices = append(prices, namedPrice{name, price})
+	}
+	return listing[namedPrice]{
+		columns: priceColumns,
+		row: func(p namedPrice) []cell {
+			return []cell{
+				text(p.model), text(p.from()), money(p.price.Input), money(p.price.Output), money(p.price.CacheRead),
+				money(p.price.CacheWrite), money(p.price.Request),
+			}
+		},
+		object: func(p namedPrice) any {
+			return priceJSON{p.model, answer.OrNull(p.from()), p.price.Input, p.price.Output, p.price.CacheRead, p.price.CacheWrite, p.price.Request}
+		},
+	}.print(o.console, o.json, each(prices))
+}
+
+// money returns the cell of millionths of a dollar, in dollars for a table.
+func money(n int64) cell { return cell{display: llm.Dollars(n), plain: number(n).plain} }
