@@ -242,7 +242,7 @@ var packages = []rule{
 	},
 	{
 		"internal/cli/demo",
-		[]string{".", "escrow", "internal/bucket", "internal/pause", "internal/rules", "internal/cli/tty"},
+		[]string{".", "escrow", "internal/bucket", "internal/pause", "internal/rules", "internal/cli/tty", "llm"},
 		"a program like any user's: it is given its store and its flags",
 	},
 	{

@@ -13,6 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/cli/demo"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/llm"
 )
 
 type demoOptions struct {
@@ -30,8 +31,8 @@ func newDemo(c *console) *cobra.Command {
 		Use:   "demo",
 		Short: "Run a demo of a small LLM gateway",
 		Long: `Run a small LLM gateway for a few seconds: the keys of two projects call two
-models with limits on requests and tokens per minute. A key is charged together
-with its project. Calls are admitted by estimate and corrected when the number
+models with limits on requests and tokens per minute, and on dollars a day. A
+key is charged together with its project. Calls are admitted by estimate and corrected when the number
 of tokens is known, which can leave a bucket in debt. Failed calls give their
 tokens back, and some keys wait instead of being refused.
 
@@ -97,12 +98,16 @@ func parseSeed(text string) (uint64, error) {
 }
 
 func runDemo(ctx context.Context, o demoOptions) error {
+	prices, err := llm.ParsePrices("the sample of prices", []byte(samplePrices))
+	if err != nil {
+		return err
+	}
 	screen := tty.OpenScreen(o.out)
 	return demo.Run(ctx, demo.Options{
 		Open: func(ctx context.Context) (limiter.Repository, error) {
 			return o.store.open(ctx, openOptions{access: accessCreate})
 		},
 		Store: o.store.name, Escrow: o.escrow, Seed: o.seed, Duration: o.duration,
-		Out: o.out, Screen: screen, Style: tty.Style(screen != nil) && tty.StyleFromEnv(),
+		Out: o.out, Screen: screen, Style: tty.Style(screen != nil) && tty.StyleFromEnv(), Prices: prices.Price,
 	})
 }

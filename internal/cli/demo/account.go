@@ -102,7 +102,7 @@ func (b *book) verdict() verdict {
 	defer b.mu.Unlock()
 	v := verdict{escrow: b.escrow}
 	for _, at := range buckets() {
-		for _, limit := range []string{rpm, tpm} {
+		for _, limit := range []string{rpm, tpm, spend} {
 			a := b.tally(at.Entity, at.Resource).accounts[limit]
 			if a == nil || a.checks == 0 {
 				continue
@@ -119,7 +119,8 @@ func (b *book) verdict() verdict {
 	return v
 }
 
-// line is one limit of one bucket in the summary, in whole tokens.
+// line is one limit of one bucket in the summary, in whole tokens or millionths of
+// a dollar.
 type line struct {
 	Entity, Model, Limit string
 	Key                  bool

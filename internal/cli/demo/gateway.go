@@ -10,6 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
 	"github.com/zeroae/zae-limiter-go/internal/pause"
+	"github.com/zeroae/zae-limiter-go/llm"
 )
 
 // waitTimeout is how long a key that waits for tokens does so.
@@ -17,10 +18,11 @@ const waitTimeout = 4 * time.Second
 
 // gateway serves calls as a real gateway does, but only simulates the work.
 type gateway struct {
-	lim  *limiter.RateLimiter
-	book *book
-	fail context.CancelCauseFunc // ends the demo
-	end  time.Time               // when calls stop to arrive
+	lim    *limiter.RateLimiter
+	prices llm.PriceFunc
+	book   *book
+	fail   context.CancelCauseFunc // ends the demo
+	end    time.Time               // when calls stop to arrive
 }
 
 // run serves calls until g.end or the end of ctx, and returns when none is
@@ -38,7 +40,12 @@ func (g *gateway) run(ctx context.Context, t *traffic) {
 }
 
 func (g *gateway) serve(ctx context.Context, c call) {
-	lease, err := g.acquire(ctx, c)
+	price, err := g.prices(c.model, time.Now())
+	if err != nil {
+		g.fail(err)
+		return
+	}
+	lease, err := g.acquire(ctx, c, costOf(price, c, c.estimate))
 	if err != nil {
 		g.notAdmitted(c, err)
 		return
@@ -52,7 +59,7 @@ func (g *gateway) serve(ctx context.Context, c call) {
 		g.book.note("failed", c, fmt.Sprintf("its %s tokens are rolled back", tty.Number(c.estimate)))
 		return
 	}
-	if err := lease.Used(tpm, c.actual); err != nil {
+	if err := errors.Join(lease.Used(tpm, c.actual), lease.Used(spend, costOf(price, c, c.actual))); err != nil {
 		g.fail(err)
 	}
 	if err := lease.Commit(ctx); err != nil {
@@ -61,9 +68,9 @@ func (g *gateway) serve(ctx context.Context, c call) {
 	g.lookForDebt(ctx, c)
 }
 
-// acquire takes the estimated tokens of a call, at once or after waiting.
-func (g *gateway) acquire(ctx context.Context, c call) (*limiter.Lease, error) {
-	req := limiter.Request{Entity: c.key.id, Resource: c.model, Consume: limiter.Tokens(rpm, 1).And(tpm, c.estimate)}
+// acquire takes the estimated tokens and cost of a call, at once or after waiting.
+func (g *gateway) acquire(ctx context.Context, c call, cost int64) (*limiter.Lease, error) {
+	req := limiter.Request{Entity: c.key.id, Resource: c.model, Consume: limiter.Tokens(rpm, 1).And(tpm, c.estimate).And(spend, cost)}
 	g.book.count(func(t *totals) { t.Calls++ })
 	if !c.key.waits {
 		return g.lim.Acquire(ctx, req)
@@ -95,11 +102,11 @@ func (g *gateway) notAdmitted(c call, err error) {
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		g.book.count(func(t *totals) { t.GaveUp++ })
 		if refused {
-			g.book.note("gave up", c, "had to wait "+seconds(refusal.Decision.RetryAfter())+": "+reason(refusal))
+			g.book.note("gave up", c, "had to wait "+wait(refusal.Decision.RetryAfter())+": "+reason(refusal))
 		}
 	case refused:
 		g.book.count(func(t *totals) { t.Refused++ })
-		g.book.note("refused", c, "retry in "+seconds(refusal.Decision.RetryAfter())+": "+reason(refusal))
+		g.book.note("refused", c, "retry in "+wait(refusal.Decision.RetryAfter())+": "+reason(refusal))
 	default:
 		g.fail(err)
 	}
@@ -108,7 +115,7 @@ func (g *gateway) notAdmitted(c call, err error) {
 // reason returns the limit with the longest wait.
 func reason(e *limiter.ExceededError) string {
 	s := e.Decision.Primary()
-	return fmt.Sprintf("%s has %s of %s %s", s.Entity, tty.Number(s.Available), tty.Number(s.Requested), s.Limit.Name)
+	return fmt.Sprintf("%s has %s of %s %s", s.Entity, amount(s.Limit.Name, s.Available), amount(s.Limit.Name, s.Requested), s.Limit.Name)
 }
 
 // lookForDebt records an event if a call with a low estimate left a bucket in

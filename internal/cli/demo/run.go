@@ -13,6 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/escrow"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/llm"
 )
 
 // Namespace is the namespace of the demo, apart from other data of the store.
@@ -31,6 +32,7 @@ type Options struct {
 	Out      io.Writer
 	Screen   *tty.Screen // to draw a live table on; nil prints lines
 	Style    tty.Style
+	Prices   llm.PriceFunc // of the models large and small
 }
 
 // Run draws an empty frame and opens the store. It lets calls arrive for
@@ -59,7 +61,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	calls, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	g := &gateway{lim: lim, book: book, fail: fail, end: book.start.Add(o.Duration)}
+	g := &gateway{lim: lim, prices: o.Prices, book: book, fail: fail, end: book.start.Add(o.Duration)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -13,12 +13,20 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/llm"
 	"github.com/zeroae/zae-limiter-go/memory"
 )
 
+func prices(model string, _ time.Time) (llm.Price, error) {
+	if model == small {
+		return llm.Price{Input: 200_000, Output: 800_000}, nil
+	}
+	return llm.Price{Input: 3_000_000, Output: 15_000_000}, nil
+}
+
 func optionsOf(repo limiter.Repository, seed uint64, out *bytes.Buffer) Options {
 	open := func(context.Context) (limiter.Repository, error) { return repo, nil }
-	return Options{Open: open, Store: "memory:", Seed: seed, Duration: 15 * time.Second, Out: out}
+	return Options{Open: open, Store: "memory:", Seed: seed, Duration: 15 * time.Second, Out: out, Prices: prices}
 }
 
 // Every seed shows all kinds of events within fifteen seconds, on the clock of
@@ -33,12 +41,13 @@ func TestRunShowsWhatALimiterDoes(t *testing.T) {
 			for _, want := range []string{
 				`zae-limiter demo: a small LLM gateway for 15s on memory:, seed \d+\n`,
 				`s  refused \S+ +(large|small) +retry in [0-9.]+s: \S+ has [-0-9,]+ of [0-9,]+ [rt]pm\n`,
+				`s  refused \S+ +(large|small) +retry in [0-9]+[mhd]: \S+ has -?\$[0-9.]+ of \$[0-9.]+ spend\n`,
 				`s  failed  \S+ +(large|small) +its [0-9,]+ tokens are rolled back\n`,
 				`s  debt    \S+ +(large|small) +[0-9,]+ tokens, not [0-9,]+: \S+ owes [0-9,]+ for [0-9.]+s\n`,
 				`14.0s  calls \d+   admitted [1-9]\d*   refused [1-9]`,
 				`\n  bot     large  rpm +12 +\d+ `,
 				`(?m) tpm +[0-9,]+ +[0-9,]+ +[1-9][0-9,]* +[0-9,]+ +[1-9][0-9,]* `, // used later, and as debt
-				`\nNothing was admitted beyond the limits: the check covered all windows that end\nwith one of \d+ admissions on 28 limits\. The tightest had [0-9.]+ to spare:\n`,
+				`\nNothing was admitted beyond the limits: the check covered all windows that end\nwith one of \d+ admissions on 42 limits\.\nThe tightest had ([0-9.]+ tokens|\$[0-9.]+) to spare:\n`,
 				`\nLater corrections are outside this promise`,
 			} {
 				if !regexp.MustCompile(want).MatchString(out.String()) {
@@ -102,7 +111,7 @@ func TestBookAgreesWithTheStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, fail := context.WithCancelCause(t.Context())
-		(&gateway{lim: lim, book: b, fail: fail, end: b.start.Add(time.Minute)}).run(ctx, newTraffic(1))
+		(&gateway{lim: lim, prices: prices, book: b, fail: fail, end: b.start.Add(time.Minute)}).run(ctx, newTraffic(1))
 		if err := context.Cause(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +184,7 @@ func TestSummaryReportsAStoreThatAdmitsTooMuch(t *testing.T) {
 		if err == nil || err.Error() != "more was admitted than the limits allow" {
 			t.Errorf("error %v", err)
 		}
-		want := `\nMORE WAS ADMITTED THAN ALLOWED in windows that end with [1-9][0-9,]* of [0-9,]+ admissions\.\nThe worst is [0-9.,]+ tokens over: [rt]pm of \S+ on (large|small), [0-9.]+s into the run\.\n$`
+		want := `\nMORE WAS ADMITTED THAN ALLOWED in windows that end with [1-9][0-9,]* of [0-9,]+ admissions\.\nThe worst is ([0-9.,]+ tokens|\$[0-9.]+) over: ([rt]pm|spend) of \S+ on (large|small), [0-9.]+s into the run\.\n$`
 		if !regexp.MustCompile(want).MatchString(out.String()) || strings.Contains(out.String(), "Nothing was admitted") {
 			t.Errorf("nothing matches %s in\n%s", want, &out)
 		}

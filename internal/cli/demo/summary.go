@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/escrow"
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/llm"
 )
 
 // summary returns the summary of the demo. It wraps the line with the name of the
@@ -36,10 +37,10 @@ func summary(f frame, all []line, v verdict, width int, style tty.Style) string 
 	return b.String()
 }
 
-const explanation = `All numbers are tokens. Allowed: capacity plus refill during the run. Admitted:
-estimates, less what was given back. Later: use beyond the estimates. Used:
-admitted plus later. As debt: the part of used that the bucket did not hold.
-Refused: requested but not admitted.`
+const explanation = `All numbers are tokens, or dollars. Allowed: capacity plus refill during the
+run. Admitted: estimates, less what was given back. Later: use beyond the
+estimates. Used: admitted plus later. As debt: the part of used that the bucket
+did not hold. Refused: requested but not admitted.`
 
 // outside states what the checks do not cover, and escrowOutside with escrow.
 const (
@@ -65,7 +66,16 @@ func ended(f frame) string {
 }
 
 func (l line) line(name string) string {
-	return summaryLine(name, l.Model, l.Limit, tty.Number(l.Allowed), tty.Number(l.Admitted), some(l.Later), tty.Number(l.used()), some(l.Debt), some(l.Refused))
+	limit, some := l.Limit, func(n int64) string {
+		if n == 0 {
+			return "-"
+		}
+		return amount(l.Limit, n)
+	}
+	if limit == spend {
+		limit = "$"
+	}
+	return summaryLine(name, l.Model, limit, amount(l.Limit, l.Allowed), amount(l.Limit, l.Admitted), some(l.Later), amount(l.Limit, l.used()), some(l.Debt), some(l.Refused))
 }
 
 // summaryLine returns a line with the limit on the left and its numbers on the
@@ -78,19 +88,19 @@ func summaryLine(name, model, limit string, numbers ...string) string {
 	return line
 }
 
-// some formats a number, 0 as "-".
-func some(n int64) string {
-	if n == 0 {
-		return "-"
-	}
-	return tty.Number(n)
-}
-
 func (v verdict) outside() string {
 	if v.escrow {
 		return escrowOutside
 	}
 	return outside
+}
+
+// thousandths formats thousandths of a token, or of a millionth of a dollar.
+func (v verdict) thousandths(n int64) string {
+	if v.limit == spend {
+		return llm.Dollars(n / 1000)
+	}
+	return tty.Thousandths(n) + " tokens"
 }
 
 func admissions(n int) string { return tty.Number(int64(n)) + " admissions" }
@@ -102,9 +112,9 @@ func (v verdict) sentence(style tty.Style) string {
 	case v.checks == 0:
 		return "Nothing was admitted, so there was nothing to check."
 	case v.broken > 0:
-		return style.Red("MORE WAS ADMITTED THAN ALLOWED") + fmt.Sprintf(" in windows that end with %s of %s.\nThe worst is %s tokens over: %s.",
-			tty.Number(int64(v.broken)), admissions(v.checks), tty.Thousandths(v.worst.excess), where)
+		return style.Red("MORE WAS ADMITTED THAN ALLOWED") + fmt.Sprintf(" in windows that end with %s of %s.\nThe worst is %s over: %s.",
+			tty.Number(int64(v.broken)), admissions(v.checks), v.thousandths(v.worst.excess), where)
 	}
-	return style.Green("Nothing was admitted beyond the limits") + fmt.Sprintf(": the check covered all windows that end\nwith one of %s on %d limits. The tightest had %s to spare:\n%s.\n\n%s",
-		admissions(v.checks), v.limits, tty.Thousandths(-v.worst.excess), where, v.outside())
+	return style.Green("Nothing was admitted beyond the limits") + fmt.Sprintf(": the check covered all windows that end\nwith one of %s on %d limits.\nThe tightest had %s to spare:\n%s.\n\n%s",
+		admissions(v.checks), v.limits, v.thousandths(-v.worst.excess), where, v.outside())
 }

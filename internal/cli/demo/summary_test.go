@@ -15,7 +15,7 @@ func lineOf(entity, model, limit string, key bool, n int64) line {
 
 func TestSummaryGolden(t *testing.T) {
 	all := []line{
-		lineOf("shop", large, rpm, false, 12), lineOf("shop", large, tpm, false, 24_481), lineOf("shop", small, rpm, false, 3),
+		lineOf("shop", large, rpm, false, 12), lineOf("shop", large, tpm, false, 24_481), lineOf("shop", large, spend, false, 24_481), lineOf("shop", small, rpm, false, 3),
 		lineOf("web", large, rpm, true, 7), lineOf("web", large, tpm, true, 4), lineOf("lab", large, tpm, false, 1_234),
 	}
 	v := verdict{limits: 6, checks: 1304, worst: check{excess: -24}, entity: "web", model: small, limit: rpm, at: 9800 * time.Millisecond}
@@ -33,7 +33,8 @@ func TestVerdictSentence(t *testing.T) {
 		v          verdict
 	}{
 		{"nothing", "Nothing was admitted", verdict{}},
-		{"to the last token", "The tightest had 0 to spare:\nrpm of web on small", v},
+		{"to the last token", "The tightest had 0 tokens to spare:\nrpm of web on small", v},
+		{"money", "The tightest had $0.000024 to spare:\nspend of", verdict{limits: 1, checks: 2, worst: check{excess: -24_000}, limit: spend}},
 		{"one thousandth over", "MORE WAS ADMITTED THAN ALLOWED in windows that end with 1 of 2 admissions.\nThe worst is 0.001 tokens over", verdict{limits: 1, checks: 2, broken: 1, worst: check{excess: 1}}},
 	} {
 		if got := c.v.sentence(false); !strings.Contains(got, c.want) {

@@ -63,7 +63,7 @@ func render(f frame, width, height int, style tty.Style) []string {
 // legend explains the bars, the numbers and the clock.
 var legend = [...]string{
 	tty.BarFull + tty.BarFull + " left, as 9/12 is of the capacity   " + tty.BarDebt + tty.BarDebt + " debt, which refill pays first",
-	"Time is real: limits refill per minute. A key is charged with its project.",
+	"Time is real: limits refill per minute, $ per day. Keys charge their project.",
 }
 
 // header returns a line with the title on the left, cut if needed, and the clock
@@ -80,7 +80,7 @@ func header(f frame, width int, style tty.Style) string {
 func rows(all []row, width int, style tty.Style) []string {
 	cells := barCells(width)
 	lines := []string{style.Dim(columns(
-		"", "model", tty.Left("rpm available", cells+1+rpmWidth), tty.Left("tpm available", cells+1+tpmWidth), "admitted", "refused", "retry in"))}
+		"", "model", tty.Left("rpm left", cells+1+rpmWidth), tty.Left("tpm left", cells+1+tpmWidth), "$ left", "admitted", "refused", "retry in"))}
 	entity := ""
 	for i, r := range all {
 		name := ""
@@ -101,6 +101,7 @@ const (
 	modelWidth    = 5
 	rpmWidth      = 5
 	tpmWidth      = 8
+	spendWidth    = 6 // "-$0.04"
 	admittedWidth = 8
 	refusedWidth  = 7
 	retryWidth    = 9 // "tpm 11.9s"
@@ -108,28 +109,33 @@ const (
 
 // barCells returns the length of each of the two bars of a line.
 func barCells(width int) int {
-	const margins = 1 + 1 + 2 + 2 + 2 + 1 + 2 // left of every column
-	const barGaps = 2                         // between a bar and its number
-	fixed := margins + nameWidth + modelWidth + rpmWidth + tpmWidth + barGaps + admittedWidth + refusedWidth + retryWidth
+	const margins = 1 + 1 + 2 + 2 + 1 + 2 + 1 + 2 // left of every column
+	const barGaps = 2                             // between a bar and its number
+	fixed := margins + nameWidth + modelWidth + rpmWidth + tpmWidth + spendWidth + barGaps + admittedWidth + refusedWidth + retryWidth
 	return min((width-fixed)/2, 24)
 }
 
-func columns(name, model, requests, tokens, admitted, refused, retry string) string {
-	return " " + tty.Left(name, nameWidth) + " " + tty.Left(model, modelWidth) + "  " + requests + "  " + tokens + "  " +
+func columns(name, model, requests, tokens, money, admitted, refused, retry string) string {
+	return " " + tty.Left(name, nameWidth) + " " + tty.Left(model, modelWidth) + "  " + requests + "  " + tokens + " " + tty.Right(money, spendWidth) + "  " +
 		tty.Right(admitted, admittedWidth) + " " + tty.Right(refused, refusedWidth) + "  " + retry
 }
 
 func (r row) line(name string, cells int, style tty.Style) string {
 	gauges := map[string]string{rpm: strings.Repeat(" ", cells+1+rpmWidth), tpm: strings.Repeat(" ", cells+1+tpmWidth)}
 	widths := map[string]int{rpm: rpmWidth, tpm: tpmWidth}
+	money := ""
 	for _, g := range r.Gauges {
+		if g.Limit.Name == spend {
+			money = g.money(style)
+			continue
+		}
 		gauges[g.Limit.Name] = g.draw(cells, widths[g.Limit.Name], style)
 	}
 	retry := ""
 	if r.Retry > 0 {
-		retry = style.Yellow(r.RetryLimit + " " + seconds(r.Retry))
+		retry = style.Yellow(r.RetryLimit + " " + wait(r.Retry))
 	}
-	return columns(name, r.Model, gauges[rpm], gauges[tpm], strconv.Itoa(r.Admitted), strconv.Itoa(r.Refused), retry)
+	return columns(name, r.Model, gauges[rpm], gauges[tpm], money, strconv.Itoa(r.Admitted), strconv.Itoa(r.Refused), retry)
 }
 
 // draw returns a bar and its numbers.
@@ -139,6 +145,15 @@ func (g gauge) draw(cells, width int, style tty.Style) string {
 		text = style.Red(text)
 	}
 	return tty.Bar(g.Available, g.Limit.Capacity, cells, style) + " " + text
+}
+
+// money returns the whole cents that are left or, rounded up, owed.
+func (g gauge) money(style tty.Style) string {
+	const cent = 10_000
+	if g.Available >= 0 {
+		return fmt.Sprintf("$%.2f", float64(g.Available/cent)/100)
+	}
+	return style.Red(tty.Right(fmt.Sprintf("-$%.2f", float64((cent-1-g.Available)/cent)/100), spendWidth))
 }
 
 // label returns the name of a project in bold, or of a key with an indent.

@@ -25,16 +25,19 @@ func picture() frame {
 			Gauges: []gauge{
 				{limiter.PerMinute(rpm, 60).WithBurst(12), 12 - n},
 				{limiter.PerMinute(tpm, 30_000).WithBurst(9_000), 9_000 - 951*n},
+				{budget(12), 120_000 - 13_579*n},
 			},
 			Admitted: 40 - i, Refused: 3 * i,
 		})
 	}
 	f.Rows[2].Retry, f.Rows[2].RetryLimit = 11_940*time.Millisecond, tpm
+	f.Rows[5].Retry, f.Rows[5].RetryLimit = 14*24*time.Hour, spend
 	f.Rows[7].Retry, f.Rows[7].RetryLimit = 30*time.Millisecond, rpm
 	f.Events = []event{
 		{412 * time.Millisecond, "failed", "web", large, "its 316 tokens are rolled back"},
 		{2100 * time.Millisecond, "waited", "batch", large, "admitted after 2.1s"},
 		{4800 * time.Millisecond, "refused", "search", small, "retry in 12.9s: search has -2,308 of 1,644 tpm"},
+		{4900 * time.Millisecond, "refused", "bot", large, "retry in 14d: bot has $0.0012 of $0.0066 spend"},
 		{5100 * time.Millisecond, "gave up", "batch", large, "had to wait 12.9s: search has -2,308 of 1,644 tpm"},
 		{12_100 * time.Millisecond, "debt", "search", large, "5,119 tokens, not 594: search owes 2,700 for 12.9s"},
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// The limits of every model, per minute.
+// The limits of every model, per minute, beside a budget of money.
 const (
 	rpm = "rpm" // requests
 	tpm = "tpm" // tokens
@@ -62,19 +62,22 @@ const busyScale = 20
 // limits returns limits at three levels: the defaults of each model, those of the
 // projects, and those of one key.
 func limits(scale int64) []limiter.Config {
-	perMinute := func(entity, model string, requests, requestBurst, tokens, tokenBurst int64) limiter.Config {
+	level := func(entity, model string, requests, requestBurst, tokens, tokenBurst, cents int64) limiter.Config {
 		return limiter.Config{
-			Scope:  limiter.Scope{Entity: entity, Resource: model},
-			Limits: []limiter.Limit{limiter.PerMinute(rpm, scale*requests).WithBurst(scale * requestBurst), limiter.PerMinute(tpm, scale*tokens).WithBurst(scale * tokenBurst)},
+			Scope: limiter.Scope{Entity: entity, Resource: model},
+			Limits: []limiter.Limit{
+				limiter.PerMinute(rpm, scale*requests).WithBurst(scale * requestBurst), limiter.PerMinute(tpm, scale*tokens).WithBurst(scale * tokenBurst),
+				budget(scale * cents),
+			},
 		}
 	}
 	return []limiter.Config{
-		perMinute("", large, 48, 8, 30_000, 6_000),
-		perMinute("", small, 36, 6, 15_000, 3_000),
-		perMinute("shop", large, 120, 15, 66_000, 9_000),
-		perMinute("shop", small, 90, 12, 36_000, 6_000),
-		perMinute("lab", "", 72, 12, 48_000, 9_000),
-		perMinute("bot", "", 30, 5, 15_000, 3_000),
+		level("", large, 48, 8, 30_000, 6_000, 12),
+		level("", small, 36, 6, 15_000, 3_000, 2),
+		level("shop", large, 120, 15, 66_000, 9_000, 25),
+		level("shop", small, 90, 12, 36_000, 6_000, 5),
+		level("lab", "", 72, 12, 48_000, 9_000, 30),
+		level("bot", "", 30, 5, 15_000, 3_000, 3),
 	}
 }
 

@@ -1,0 +1,53 @@
+package demo
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
+	"github.com/zeroae/zae-limiter-go/llm"
+)
+
+// spend is the limit of money, in millionths of a dollar.
+const spend = llm.Spend
+
+// costOf returns what a call with a number of tokens costs. A third of the estimate
+// is the prompt.
+func costOf(price llm.Price, c call, tokens int64) int64 {
+	prompt := min(c.estimate/3, tokens)
+	return price.Cost(llm.Usage{Input: prompt, Output: tokens - prompt})
+}
+
+// budget returns a limit of cents a day.
+func budget(cents int64) limiter.Limit { return limiter.PerDay(spend, cents*10_000) }
+
+// dollars formats millionths of a dollar in at most nine characters.
+func dollars(n int64) string {
+	sign := ""
+	if n < 0 {
+		sign, n = "-", -n
+	}
+	return fmt.Sprintf("%s$%.4f", sign, float64(n)/1e6)
+}
+
+// amount formats a number of tokens, or of millionths of a dollar.
+func amount(limit string, n int64) string {
+	if limit == spend {
+		return dollars(n)
+	}
+	return tty.Number(n)
+}
+
+// wait formats the time until a retry. A budget makes it hours or days.
+func wait(d time.Duration) string {
+	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%dd", d/(24*time.Hour))
+	case d >= time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	case d >= 10*time.Minute:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	}
+	return seconds(d)
+}
