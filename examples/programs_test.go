@@ -9,7 +9,7 @@ import (
 // TestPrograms runs the examples that need nothing but Go.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"basic", "hierarchy", "llm-streaming", "multi-tenant", "worker-queue"} {
+	for _, name := range []string{"basic", "hierarchy", "llm-streaming", "multi-tenant", "spend-budget", "worker-queue"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			compare(t, name, run(t, nil, program(t, name, buildPrograms)))

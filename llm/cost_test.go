@@ -173,6 +173,57 @@ func TestUnpricedInAnOutage(t *testing.T) {
 	}
 }
 
+// A shadow limit of cost is charged, and changes nothing else: it caps no estimate,
+// and refuses no model without a price.
+func TestShadowCost(t *testing.T) {
+	lim := newLimiter(t, memory.New(nil), limiter.PerDay("tpm", 1_000_000), limiter.Quota("spend", 2000, limiter.EveryMonth).Shadow())
+	costs := newCosts(t, lim, &llm.Options{Prices: prices(t).Price})
+	for range 2 {
+		lease := acquire(t, costs, `{"model":"m","max_tokens":100}`)
+		if got := lease.Estimate(); got.Output != 100 || got.Cost != 1505 {
+			t.Errorf("estimate %+v", got)
+		}
+		if err := lease.Commit(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left, err := lim.Available(ctx, "key", "m")
+	if err != nil || left.Get("spend") != 2000-1505 { // the second call was spared
+		t.Errorf("left %v, %v", left, err)
+	}
+	if _, err := costs.Acquire(ctx, "key", "m", &llm.Request{Format: llm.Chat, Model: "new-model"}); err != nil {
+		t.Errorf("without a price: %v", err)
+	}
+}
+
+// A budget of a month is full again in the next one, less its debt.
+func TestBudgetOfAMonth(t *testing.T) {
+	now := time.Date(2026, 1, 31, 23, 59, 0, 0, time.UTC)
+	clock := func() time.Time { return now }
+	lim, err := limiter.New(memory.New(nil), &limiter.Options{Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lim.SetResourceDefaults(ctx, "m", limiter.Quota("spend", spendLimit, limiter.EveryMonth)); err != nil {
+		t.Fatal(err)
+	}
+	costs := newCosts(t, lim, &llm.Options{Prices: prices(t).Price, Now: clock})
+	lease := acquire(t, costs, `{"model":"m","max_tokens":100}`)
+	_, _ = lease.Write([]byte(`{"usage":{"prompt_tokens":0,"completion_tokens":70000}}`))
+	if err := lease.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wantSpent(t, lim, "key", 1_050_005)
+	_, err = costs.Acquire(ctx, "key", "m", &llm.Request{Format: llm.Chat, Model: "m", MaxOutput: 100})
+	refused, ok := errors.AsType[*limiter.ExceededError](err)
+	if !ok || refused.Decision.RetryAfter() != time.Minute {
+		t.Errorf("at the end of the month: %v", err)
+	}
+	now = now.Add(time.Minute)
+	wantSpent(t, lim, "key", 50_005)
+	acquire(t, costs, `{"model":"m","max_tokens":100}`)
+}
+
 // The estimate of an answer costs at most a quarter of the limit, and never more
 // than the prompt leaves of it. A prompt that costs more never fits.
 func TestCostCapsTheEstimate(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -136,7 +137,7 @@ func (l *Limiter) acquire(ctx context.Context, id bucketID, set limitSet, req *R
 		return nil, err
 	}
 	price, unpriced := l.price(req)
-	if unpriced != nil && names.Cost != "" && set.limits != nil {
+	if unpriced != nil && capacity(set.limits, names.Cost) > 0 {
 		return nil, unpriced
 	}
 	var estimate Usage
@@ -147,7 +148,7 @@ func (l *Limiter) acquire(ctx context.Context, id bucketID, set limitSet, req *R
 	if err != nil {
 		return nil, err
 	}
-	if unpriced != nil && names.Cost != "" && inner.Outage() == nil { // the store is back
+	if unpriced != nil && capacity(limitsIn(inner.Decision()), names.Cost) > 0 { // the store is back
 		return nil, errors.Join(unpriced, inner.Rollback(ctx))
 	}
 	if now := time.Now(); now.Sub(set.read) > limitsLife/2 {
@@ -171,7 +172,9 @@ func (l *Limiter) names(id bucketID, set limitSet) (Limits, error) {
 	if set.limits == nil {
 		return l.limits, nil
 	}
-	names := l.limits.only(func(name string) bool { return capacity(set.limits, name) > 0 })
+	names := l.limits.only(func(name string) bool {
+		return slices.ContainsFunc(set.limits, func(limit limiter.Limit) bool { return limit.Name == name })
+	})
 	if names == (Limits{}) {
 		return names, &limiter.InvalidError{
 			Field: "resource", Value: id.resource, Err: limiter.ErrNoLimits,
@@ -182,10 +185,11 @@ func (l *Limiter) names(id bucketID, set limitSet) (Limits, error) {
 }
 
 // capacity returns the smallest capacity of a limit, or 0 if it is not in force.
+// Shadow limits do not count: they must not change what others refuse.
 func capacity(limits []limiter.Limit, name string) int64 {
 	var smallest int64
 	for _, limit := range limits {
-		if limit.Name == name && (smallest == 0 || limit.Capacity < smallest) {
+		if limit.Name == name && !limit.IsShadow && (smallest == 0 || limit.Capacity < smallest) {
 			smallest = limit.Capacity
 		}
 	}
@@ -209,13 +213,19 @@ func (l *Limiter) limitsOf(ctx context.Context, id bucketID) (set limitSet, cach
 	return l.remember(id, d, now), false, nil
 }
 
+// limitsIn returns the limits of a decision.
+func limitsIn(d limiter.Decision) []limiter.Limit {
+	var limits []limiter.Limit
+	for _, s := range d.Statuses {
+		limits = append(limits, s.Limit)
+	}
+	return limits
+}
+
 // remember keeps the limits of a decision. A decision without limits, of a lease
 // that was allowed in an outage, changes nothing.
 func (l *Limiter) remember(id bucketID, d limiter.Decision, now time.Time) limitSet {
-	set := limitSet{read: now}
-	for _, s := range d.Statuses {
-		set.limits = append(set.limits, s.Limit)
-	}
+	set := limitSet{read: now, limits: limitsIn(d)}
 	if set.limits != nil {
 		l.inForce.update(id, func(limitSet, bool) limitSet { return set })
 	}

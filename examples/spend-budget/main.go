@@ -55,7 +55,7 @@ func run(ctx context.Context, url string) error {
 	}
 	g := &gateway{limits, calls, url}
 
-	fmt.Println("Each key has $50 a day, and the project of all keys has $500.")
+	fmt.Println("Each key has $50 a month, and the project of all keys has $500.")
 	err = g.ask(ctx, "alice", "example-large", "question", "report", "again", "report", "report", "question")
 	if err != nil {
 		return err
@@ -69,15 +69,20 @@ func run(ctx context.Context, url string) error {
 		return err
 	}
 	fmt.Println("\nA model without a price is refused, because its calls would be free:")
-	return g.ask(ctx, "bob", "brand-new", "question")
+	if err := g.ask(ctx, "bob", "brand-new", "question"); err != nil {
+		return err
+	}
+	now = time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
+	fmt.Println("\nOn February 1 the budgets are full again, and a price has changed:")
+	return errors.Join(g.ask(ctx, "alice", "example-large", "report"), g.ask(ctx, "bob", "example-small-2026", "report"))
 }
 
 // setUp stores the budgets, in millionths of a dollar, and the keys.
 func setUp(ctx context.Context, limits *limiter.RateLimiter) error {
 	const dollar = 1_000_000
 	err := errors.Join(
-		limits.SetResourceDefaults(ctx, models, limiter.PerDay("spend", 50*dollar)),
-		limits.SetLimits(ctx, "project", models, limiter.PerDay("spend", 500*dollar)),
+		limits.SetResourceDefaults(ctx, models, limiter.Quota("spend", 50*dollar, limiter.EveryMonth)),
+		limits.SetLimits(ctx, "project", models, limiter.Quota("spend", 500*dollar, limiter.EveryMonth)),
 	)
 	for _, key := range append([]string{"alice", "bob"}, team()...) {
 		_, failed := limits.CreateEntity(ctx, limiter.Entity{ID: key, Parent: "project", Cascade: true})
@@ -142,7 +147,7 @@ func (g *gateway) call(ctx context.Context, key, model, prompt string) (result s
 	var exceeded *limiter.ExceededError
 	if errors.As(err, &exceeded) {
 		worst := exceeded.Decision.Primary()
-		return fmt.Sprintf("refused, %s has %s left", worst.Entity, llm.Dollars(worst.Available)), nil
+		return fmt.Sprintf("refused, %s has %s left; retry in %.0f days", worst.Entity, llm.Dollars(worst.Available), worst.RetryAfter.Hours()/24), nil
 	}
 	if errors.Is(err, llm.ErrNoPrice) {
 		return err.Error(), nil

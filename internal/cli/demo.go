@@ -31,7 +31,7 @@ func newDemo(c *console) *cobra.Command {
 		Use:   "demo",
 		Short: "Run a demo of a small LLM gateway",
 		Long: `Run a small LLM gateway for a few seconds: the keys of two projects call two
-models with limits on requests and tokens per minute, and on dollars a day. A
+models with limits on requests and tokens per minute, and on dollars a month. A
 key is charged together with its project. Calls are admitted by estimate and corrected when the number
 of tokens is known, which can leave a bucket in debt. Failed calls give their
 tokens back, and some keys wait instead of being refused.

@@ -37,10 +37,10 @@ func newSpendRig(t *testing.T, answer http.HandlerFunc) *rig {
 	if err := mapping.EnsureEntities(ctx, r.lim); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.lim.SetResourceDefaults(ctx, "all", limiter.PerDay("spend", keyBudget)); err != nil {
+	if err := r.lim.SetResourceDefaults(ctx, "all", limiter.Quota("spend", keyBudget, limiter.EveryMonth)); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.lim.SetLimits(ctx, "project", "all", limiter.PerDay("spend", projectBudget)); err != nil {
+	if err := r.lim.SetLimits(ctx, "project", "all", limiter.Quota("spend", projectBudget, limiter.EveryMonth)); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -98,7 +98,7 @@ func TestCostOfACall(t *testing.T) {
 // A key is refused at its budget, and every key at the budget of the project.
 func TestBudgets(t *testing.T) {
 	r := newSpendRig(t, answerJSON(`{"usage":{"prompt_tokens":0,"completion_tokens":90000}}`)) // 900,050
-	if err := r.lim.SetLimits(context.Background(), "bob", "all", limiter.PerDay("spend", 100*keyBudget)); err != nil {
+	if err := r.lim.SetLimits(context.Background(), "bob", "all", limiter.Quota("spend", 100*keyBudget, limiter.EveryMonth)); err != nil {
 		t.Fatal(err)
 	}
 	call := func(key, model string) reply {

@@ -142,8 +142,9 @@ func (b *book) lines(f frame, now time.Time) []line {
 	for _, r := range f.Rows {
 		for _, g := range r.Gauges {
 			l := line{Entity: r.Entity, Model: r.Model, Limit: g.Limit.Name, Key: r.Key}
-			refill := bucket.Accrued(b.start.UnixMilli(), now.UnixMilli(), rules.RateOf(g.Limit))
-			l.Allowed = bucket.Add(g.Limit.Capacity, bucket.Whole(refill))
+			rate := rules.RateOf(g.Limit)
+			refill := bucket.Accrued(b.start.UnixMilli(), now.UnixMilli(), rate)
+			l.Allowed = bucket.Whole(bucket.Add(rate.Capacity, refill))
 			if a := b.tally(r.Entity, r.Model).accounts[l.Limit]; a != nil {
 				l.Admitted, l.Later, l.Refused = a.admitted-a.given, a.taken, a.refused
 				l.Debt = bucket.Whole(a.owed + bucket.Milli - 1)

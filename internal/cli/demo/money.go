@@ -19,8 +19,10 @@ func costOf(price llm.Price, c call, tokens int64) int64 {
 	return price.Cost(llm.Usage{Input: prompt, Output: tokens - prompt})
 }
 
-// budget returns a limit of cents a day.
-func budget(cents int64) limiter.Limit { return limiter.PerDay(spend, cents*10_000) }
+// budget returns a quota of cents a month.
+func budget(cents int64) limiter.Limit {
+	return limiter.Quota(spend, cents*10_000, limiter.EveryMonth)
+}
 
 // dollars formats millionths of a dollar in at most nine characters.
 func dollars(n int64) string {

@@ -86,6 +86,26 @@ func TestRunWithEscrow(t *testing.T) {
 	}
 }
 
+// A second run of the month begins with full budgets.
+func TestBudgetsAreFullAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		repo, ctx := memory.New(nil), t.Context()
+		for range 2 {
+			lim, err := openGateway(ctx, repo, newBook())
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := lim.Explain(ctx, limiter.Request{Entity: "bot", Resource: large, Consume: limiter.Tokens(spend, 30_000)})
+			if err != nil || !d.Admitted() {
+				t.Errorf("%v, %v", d, err)
+			}
+			if _, err := lim.Acquire(ctx, limiter.Request{Entity: "bot", Resource: large, Consume: limiter.Tokens(spend, 30_000)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 func TestSomeCallsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

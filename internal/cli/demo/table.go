@@ -63,7 +63,7 @@ func render(f frame, width, height int, style tty.Style) []string {
 // legend explains the bars, the numbers and the clock.
 var legend = [...]string{
 	tty.BarFull + tty.BarFull + " left, as 9/12 is of the capacity   " + tty.BarDebt + tty.BarDebt + " debt, which refill pays first",
-	"Time is real: limits refill per minute, $ per day. Keys charge their project.",
+	"Time is real: limits refill per minute, $ per month. Keys charge their project.",
 }
 
 // header returns a line with the title on the left, cut if needed, and the clock

@@ -81,7 +81,7 @@ func limits(scale int64) []limiter.Config {
 	}
 }
 
-// setUp stores the keys and the limits. It can be repeated.
+// setUp stores the keys and the limits. It can be repeated: budgets are full again.
 func setUp(ctx context.Context, lim *limiter.RateLimiter, scale int64) error {
 	for _, k := range keys() {
 		_, err := lim.CreateEntity(ctx, limiter.Entity{ID: k.id, Parent: k.project, Cascade: true})
@@ -97,6 +97,11 @@ func setUp(ctx context.Context, lim *limiter.RateLimiter, scale int64) error {
 			err = lim.SetLimits(ctx, c.Scope.Entity, c.Scope.Resource, c.Limits...)
 		}
 		if err != nil {
+			return err
+		}
+	}
+	for _, at := range buckets() {
+		if err := lim.Reset(ctx, at.Entity, at.Resource, spend); err != nil {
 			return err
 		}
 	}
