@@ -56,7 +56,7 @@ func build(folder string, packages ...string) error {
 
 // buildPrograms builds the examples that are one program, in one go.
 var buildPrograms = sync.OnceValue(func() error {
-	return build(".", "./basic", "./dynamodb-deploy", "./hierarchy", "./llm-streaming", "./multi-tenant", "./worker-queue")
+	return build(".", "./basic", "./dynamodb-deploy", "./hierarchy", "./llm-streaming", "./multi-tenant", "./spend-budget", "./worker-queue")
 })
 
 // buildCommand builds zae-limiter, in place of an installed one.
