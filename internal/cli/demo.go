@@ -32,9 +32,10 @@ func newDemo(c *console) *cobra.Command {
 		Short: "Run a demo of a small LLM gateway",
 		Long: `Run a small LLM gateway for a few seconds: the keys of two projects call two
 models with limits on requests and tokens per minute, and on dollars a month. A
-key is charged together with its project. Calls are admitted by estimate and corrected when the number
-of tokens is known, which can leave a bucket in debt. Failed calls give their
-tokens back, and some keys wait instead of being refused.
+key is charged together with its project. Calls are admitted by estimate and
+corrected when the number of tokens is known, which can leave a bucket in debt.
+Failed calls give their tokens back, and some keys wait instead of being
+refused. The prices are the sample of "zae-limiter prices sample".
 
 On a terminal the demo draws a live table, elsewhere it prints a line for each
 event. It runs in real time: limits refill by the minute, and the clock starts

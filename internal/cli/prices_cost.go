@@ -33,8 +33,8 @@ func newPricesCost(c *console) *cobra.Command {
 		Long: `Show what a call of a model costs with the prices of a file, in millionths of a
 dollar. The cost of all tokens is added up and rounded up once. FILE may be -
 for stdin.`,
-		Example: `  zae-limiter prices cost prices.yaml large --input-tokens 1200 --output-tokens 300
-  zae-limiter prices cost prices.yaml large --input-tokens 1200 --cached-tokens 1000 --at 2027-01-01`,
+		Example: `  zae-limiter prices cost prices.yaml large --input-tokens 900 --json
+  zae-limiter prices cost prices.yaml large --output-tokens 300 --at 2027-01-31`,
 		Args:              arguments(priceFileArg(&o.file), argument{"MODEL", func(s string) error { o.model = s; return nil }}),
 		ValidArgsFunction: completeManifest,
 		RunE:              func(*cobra.Command, []string) error { return runPricesCost(o) },
