@@ -30,11 +30,11 @@ models:
 	return list
 }
 
-func wantSpent(t *testing.T, lim *limiter.RateLimiter, entity string, want int64) {
+func wantSpent(t *testing.T, lim *limiter.RateLimiter, want int64) {
 	t.Helper()
-	left, err := lim.Available(ctx, entity, "m")
+	left, err := lim.Available(ctx, "key", "m")
 	if err != nil || left.Get("spend") != spendLimit-want {
-		t.Errorf("%s has spent %d, %v; want %d", entity, spendLimit-left.Get("spend"), err, want)
+		t.Errorf("the key has spent %d, %v; want %d", spendLimit-left.Get("spend"), err, want)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestCostIsCharged(t *testing.T) {
 			if got := lease.Estimate().Cost; got != 5+6+1500 {
 				t.Errorf("estimate %d", got)
 			}
-			wantSpent(t, lim, "key", 5+6+1500)
+			wantSpent(t, lim, 5+6+1500)
 			_, _ = lease.Write([]byte(tc.answer))
 			if err := lease.Commit(ctx); err != nil {
 				t.Fatal(err)
@@ -74,7 +74,7 @@ func TestCostIsCharged(t *testing.T) {
 			if u, _ := lease.Usage(); u.Cost != tc.want {
 				t.Errorf("cost %d, want %d", u.Cost, tc.want)
 			}
-			wantSpent(t, lim, "key", tc.want)
+			wantSpent(t, lim, tc.want)
 		})
 	}
 }
@@ -89,7 +89,7 @@ func TestRefusedCallsAreFree(t *testing.T) {
 		if err := end(acquire(t, costs, `{"model":"m"}`)); err != nil {
 			t.Fatal(err)
 		}
-		wantSpent(t, lim, "key", 0)
+		wantSpent(t, lim, 0)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestPriceOverMidnight(t *testing.T) {
 	if err := lease.Commit(ctx); err != nil {
 		t.Fatal(err)
 	}
-	wantSpent(t, lim, "key", 5+60+3+180)
+	wantSpent(t, lim, 5+60+3+180)
 	if got := acquire(t, costs, `{"model":"m","max_tokens":1}`).Estimate().Cost; got != 0 {
 		t.Errorf("the new price is %d", got)
 	}
@@ -129,7 +129,7 @@ func TestUnpricedModels(t *testing.T) {
 	if !ok || !errors.Is(err, llm.ErrNoPrice) || bad.Value != "new-model" || !strings.Contains(bad.Reason, "prices.yaml") {
 		t.Errorf("without a price: %v", err)
 	}
-	wantSpent(t, lim, "key", 0)
+	wantSpent(t, lim, 0)
 	lease, err := costs.Acquire(ctx, "key", "rated", req)
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +168,7 @@ func TestUnpricedInAnOutage(t *testing.T) {
 				t.Errorf("%v, %v", lease, err)
 			}
 			down = false
-			wantSpent(t, lim, "key", 0)
+			wantSpent(t, lim, 0)
 		})
 	}
 }
@@ -213,14 +213,14 @@ func TestBudgetOfAMonth(t *testing.T) {
 	if err := lease.Commit(ctx); err != nil {
 		t.Fatal(err)
 	}
-	wantSpent(t, lim, "key", 1_050_005)
+	wantSpent(t, lim, 1_050_005)
 	_, err = costs.Acquire(ctx, "key", "m", &llm.Request{Format: llm.Chat, Model: "m", MaxOutput: 100})
 	refused, ok := errors.AsType[*limiter.ExceededError](err)
 	if !ok || refused.Decision.RetryAfter() != time.Minute {
 		t.Errorf("at the end of the month: %v", err)
 	}
 	now = now.Add(time.Minute)
-	wantSpent(t, lim, "key", 50_005)
+	wantSpent(t, lim, 50_005)
 	acquire(t, costs, `{"model":"m","max_tokens":100}`)
 }
 
@@ -247,7 +247,7 @@ func TestCostCapsTheEstimate(t *testing.T) {
 	if _, err := costs.Acquire(ctx, "key", "m", request(333_332)); !errors.Is(err, limiter.ErrNeverFits) {
 		t.Errorf("a prompt above the limit: %v", err)
 	}
-	wantSpent(t, lim, "key", 0)
+	wantSpent(t, lim, 0)
 }
 
 // A cost beyond every number is refused, and an answer that reports one leaves a
@@ -283,7 +283,7 @@ func TestStepsTakeMoney(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wantSpent(t, lim, "key", 10) // 1 and 33 times 3 tokens at a tenth of a millionth
+	wantSpent(t, lim, 10) // 1 and 33 times 3 tokens at a tenth of a millionth
 }
 
 // A stream is cut where the money ends.
@@ -307,7 +307,7 @@ func TestMoneyCutsStreams(t *testing.T) {
 	if err := lease.Commit(ctx); err != nil {
 		t.Fatal(err)
 	}
-	wantSpent(t, lim, "key", 5+15*70_000)
+	wantSpent(t, lim, 5+15*70_000)
 }
 
 // A budget of a project refuses its keys, by cascade.

@@ -134,5 +134,10 @@ func exactRate(rate float64) (amount, seconds int64, ok bool) {
 	return 0, 0, false
 }
 
-// rateOf returns the tokens a second of a limit.
-func rateOf(l limiter.Limit) float64 { return float64(l.Refill) / l.Period.Seconds() }
+// rateOf returns the tokens a second of a limit. A quota has none.
+func rateOf(l limiter.Limit) float64 {
+	if l.IsQuota() {
+		return 0
+	}
+	return float64(l.Refill) / l.Period.Seconds()
+}
