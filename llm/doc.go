@@ -24,4 +24,11 @@
 // the usage that the answer reports. Where an answer reports none, because it was
 // cut or its format has none, the estimate stays, and an answer longer than the
 // estimate is charged by its length.
+//
+// # What it costs
+//
+// With Options.Prices, a call is also charged what it costs, in millionths of a
+// dollar. [ParsePrices] reads a price file of the user, with the prices of models
+// by kind of token and by date. The price at the time of Acquire applies to the
+// estimate and to the usage.
 package llm

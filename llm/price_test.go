@@ -43,7 +43,7 @@ func TestCost(t *testing.T) {
 func TestCostIsExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	draw := func() int64 { return r.Int64() >> r.IntN(63) }
-	for range 200_000 {
+	for range 50_000 {
 		p := Price{Input: draw(), Output: draw(), CacheRead: draw(), CacheWrite: draw(), Request: draw()}
 		u := Usage{Input: draw(), Output: draw()}
 		u.Cached = r.Int64N(u.Input/2 + 1)
@@ -75,7 +75,7 @@ func exactCost(p Price, u Usage) int64 {
 // token more costs more.
 func TestOutputFor(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for range 50_000 {
+	for range 20_000 {
 		p := Price{Output: 1 + r.Int64()>>r.IntN(63)}
 		room := r.Int64() >> r.IntN(63)
 		n := p.outputFor(room)

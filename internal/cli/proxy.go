@@ -54,7 +54,9 @@ base URL and are limited. The proxy reads requests and answers of
 OpenAI-compatible APIs and of Anthropic's: it takes an estimate before a call
 and charges the usage that the answer reports. Bodies and streams pass unchanged
 and without delay. The model of a call is its resource; other paths cost one
-request of the resource other.
+request of the resource other. With --prices, a call is also charged what it
+costs, in millionths of a dollar, to the limit spend. "zae-limiter prices
+sample" prints such a file.
 
 The API key of a request is its entity: the first 16 hex digits of its SHA-256.
 Nothing else of a key is stored or logged. With a --mapping that lists keys, the

@@ -19,8 +19,8 @@ func costOf(price llm.Price, c call, tokens int64) int64 {
 	return price.Cost(llm.Usage{Input: prompt, Output: tokens - prompt})
 }
 
-// budget returns a quota of cents a month.
-func budget(cents int64) limiter.Limit {
+// monthly returns a quota of cents a month.
+func monthly(cents int64) limiter.Limit {
 	return limiter.Quota(spend, cents*10_000, limiter.EveryMonth)
 }
 
@@ -41,7 +41,7 @@ func amount(limit string, n int64) string {
 	return tty.Number(n)
 }
 
-// wait formats the time until a retry. A budget makes it hours or days.
+// wait formats the time until a retry. A quota makes it hours or days.
 func wait(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:

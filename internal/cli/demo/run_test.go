@@ -86,8 +86,8 @@ func TestRunWithEscrow(t *testing.T) {
 	}
 }
 
-// A second run of the month begins with full budgets.
-func TestBudgetsAreFullAgain(t *testing.T) {
+// A second run of the month begins with full quotas.
+func TestQuotasAreFullAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		repo, ctx := memory.New(nil), t.Context()
 		for range 2 {

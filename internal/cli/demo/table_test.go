@@ -25,7 +25,7 @@ func picture() frame {
 			Gauges: []gauge{
 				{limiter.PerMinute(rpm, 60).WithBurst(12), 12 - n},
 				{limiter.PerMinute(tpm, 30_000).WithBurst(9_000), 9_000 - 951*n},
-				{budget(12), 120_000 - 13_579*n},
+				{monthly(12), 120_000 - 13_579*n},
 			},
 			Admitted: 40 - i, Refused: 3 * i,
 		})

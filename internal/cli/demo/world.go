@@ -7,7 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// The limits of every model, per minute, beside a budget of money.
+// The limits of every model, per minute, beside a quota of money.
 const (
 	rpm = "rpm" // requests
 	tpm = "tpm" // tokens
@@ -67,7 +67,7 @@ func limits(scale int64) []limiter.Config {
 			Scope: limiter.Scope{Entity: entity, Resource: model},
 			Limits: []limiter.Limit{
 				limiter.PerMinute(rpm, scale*requests).WithBurst(scale * requestBurst), limiter.PerMinute(tpm, scale*tokens).WithBurst(scale * tokenBurst),
-				budget(scale * cents),
+				monthly(scale * cents),
 			},
 		}
 	}
@@ -81,7 +81,7 @@ func limits(scale int64) []limiter.Config {
 	}
 }
 
-// setUp stores the keys and the limits. It can be repeated: budgets are full again.
+// setUp stores the keys and the limits. It can be repeated: quotas of money are full again.
 func setUp(ctx context.Context, lim *limiter.RateLimiter, scale int64) error {
 	for _, k := range keys() {
 		_, err := lim.CreateEntity(ctx, limiter.Entity{ID: k.id, Parent: k.project, Cascade: true})
