@@ -144,8 +144,7 @@ func (g *gateway) call(ctx context.Context, key, model, prompt string) (result s
 		return "", err
 	}
 	lease, err := g.calls.Acquire(ctx, key, models, req)
-	var exceeded *limiter.ExceededError
-	if errors.As(err, &exceeded) {
+	if exceeded, ok := errors.AsType[*limiter.ExceededError](err); ok {
 		worst := exceeded.Decision.Primary()
 		return fmt.Sprintf("refused, %s has %s left; retry in %.0f days", worst.Entity, llm.Dollars(worst.Available), worst.RetryAfter.Hours()/24), nil
 	}

@@ -75,8 +75,8 @@ func (r *rig) wantSpent(entity string, budget, want int64) {
 func TestCostOfACall(t *testing.T) {
 	var r *rig
 	var held [2]int64
-	r = newSpendRig(t, func(w http.ResponseWriter, req *http.Request) { //nolint:contextcheck // the test looks, not the request
-		held = [2]int64{r.spent("alice", keyBudget), r.spent("project", projectBudget)}
+	r = newSpendRig(t, func(w http.ResponseWriter, req *http.Request) {
+		held = [2]int64{r.spent("alice", keyBudget), r.spent("project", projectBudget)} //nolint:contextcheck // the test looks, not the request
 		answerJSON(`{"usage":{"prompt_tokens":30,"completion_tokens":12,"prompt_tokens_details":{"cached_tokens":10,"cache_write_tokens":5}}}`)(w, req)
 	})
 	resp, _ := r.post(chatPath, `{"model":"m-2026","max_tokens":1000}`)
