@@ -198,10 +198,8 @@ func (in limitJSON) limit() (Limit, error) {
 		if err != nil {
 			return Limit{}, err
 		}
-		return Limit{
-			Name: in.Name, Capacity: in.Capacity, Refill: in.Refill, Period: time.Duration(in.Seconds),
-			Window: every, Zone: in.Zone, IsShadow: in.Shadow,
-		}, nil
+		l := Limit{Name: in.Name, Capacity: in.Capacity, Refill: in.Refill, Period: time.Duration(in.Seconds), Window: every, IsShadow: in.Shadow}
+		return l.In(in.Zone), nil
 	}
 	const maxSeconds = int64(1<<63-1) / int64(time.Second)
 	if in.Seconds < 1 || in.Seconds > maxSeconds {

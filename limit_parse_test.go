@@ -1,6 +1,7 @@
 package limiter_test
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -65,7 +66,8 @@ func TestLongTextsAreNotEchoedWhole(t *testing.T) {
 }
 
 func FuzzParseLimit(f *testing.F) {
-	for _, seed := range []string{"rpm:100", "tpm:10000/min:15000", "x:1/90sec", "::", "a:1/0day:-1", "x:1/day:within", "x:9/min:within=3"} {
+	for _, seed := range []string{"rpm:100", "tpm:10000/min:15000", "x:1/90sec", "::", "a:1/0day:-1", "x:1/day:within", "x:9/min:within=3", "t:1000000@month",
+		"s:5@day:Europe/Berlin", "r:5:shadow", "q:5@week:Asia/Kolkata:shadow", "q:5@hour:UTC", "q:@:", "q:5@day:shadow:shadow"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -75,5 +77,23 @@ func FuzzParseLimit(f *testing.F) {
 			return
 		}
 		check(t, limit.Validate())
+		if again, err := limiter.ParseLimit(canonical(limit)); err != nil || again != limit {
+			t.Errorf("%q is %+v, but %q is %+v, %v", text, limit, canonical(limit), again, err)
+		}
 	})
+}
+
+// canonical returns the form of a limit that ParseLimit reads.
+func canonical(l limiter.Limit) string {
+	text := fmt.Sprintf("%s:%d/%dsec:%d", l.Name, l.Refill, l.Period/time.Second, l.Capacity)
+	if l.IsQuota() {
+		text = fmt.Sprintf("%s:%d@%s", l.Name, l.Capacity, l.Window)
+		if l.Zone != "" {
+			text += ":" + l.Zone
+		}
+	}
+	if l.IsShadow {
+		text += ":shadow"
+	}
+	return text
 }

@@ -121,3 +121,30 @@ func TestLimitJSON(t *testing.T) {
 		}
 	}
 }
+
+func FuzzLimitJSON(f *testing.F) {
+	for _, seed := range []string{
+		`{"name":"tpm","capacity":15000,"refill_amount":10000,"refill_period_seconds":60}`,
+		`{"name":"x","capacity":5,"window":"day","zone":"Asia/Tokyo","shadow":true}`,
+		`{"name":"x","capacity":5,"window":"month","zone":"UTC"}`,
+		`{"name":"x","capacity":5,"window":"hour","refill_amount":1}`, `{"window":"year"}`, `{"zone":"Local"}`, `[]`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var l, back limiter.Limit
+		if json.Unmarshal(data, &l) != nil {
+			if l != (limiter.Limit{}) {
+				t.Errorf("%s: left %+v behind", data, l)
+			}
+			return
+		}
+		check(t, l.Validate())
+		again, err := json.Marshal(l)
+		check(t, err)
+		check(t, json.Unmarshal(again, &back))
+		if back != l {
+			t.Errorf("%s: %+v became %+v", data, l, back)
+		}
+	})
+}

@@ -1,0 +1,134 @@
+package limiter_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/memory"
+)
+
+// hourly is a quota whose boundaries a test can wait for.
+var hourly = limiter.Quota("rpm", 10, limiter.EveryHour)
+
+// waitHere returns a limiter in a bubble whose quota is used up, a quarter past the
+// hour. Its clock may differ from the machine's.
+func waitHere(t *testing.T, off time.Duration) *limiter.RateLimiter {
+	t.Helper()
+	repo := memory.New(nil)
+	lim := newLimiter(t, repo, &limiter.Options{Now: func() time.Time { return time.Now().Add(off) }})
+	check(t, lim.SetSystemDefaults(bg, hourly))
+	time.Sleep(15 * time.Minute)
+	_, err := lim.Acquire(bg, request(alice, rpm(10)))
+	check(t, err)
+	return lim
+}
+
+func TestWaitForTheBoundaryOfAQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := waitHere(t, 0)
+		began := time.Now()
+		_, err := lim.Wait(bg, request(alice, rpm(10)))
+		check(t, err)
+		if waited := time.Since(began); waited != 45*time.Minute {
+			t.Errorf("waited %v, want until the boundary", waited)
+		}
+	})
+}
+
+// TestWaitForAQuotaByAnotherClock has a limiter whose clock is ten minutes ahead of
+// the machine's: its boundary comes ten minutes earlier.
+func TestWaitForAQuotaByAnotherClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := waitHere(t, 10*time.Minute)
+		began := time.Now()
+		_, err := lim.Wait(bg, request(alice, rpm(10)))
+		check(t, err)
+		if waited := time.Since(began); waited < 35*time.Minute || waited > 35*time.Minute+5*time.Second {
+			t.Errorf("waited %v, want about 35 minutes", waited)
+		}
+	})
+}
+
+// TestWaitersOfAQuotaAreServedInOrder has more waiters than a window serves.
+func TestWaitersOfAQuotaAreServedInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := waitHere(t, 0)
+		began := time.Now()
+		var mu sync.Mutex
+		var served []int
+		var after []time.Duration
+		var wg sync.WaitGroup
+		for i := range 6 {
+			wg.Go(func() {
+				if _, err := lim.Wait(bg, request(alice, rpm(5))); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				served, after = append(served, i), append(after, time.Since(began).Round(time.Minute))
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		for i := range served {
+			if want := 45*time.Minute + time.Duration(i/2)*time.Hour; served[i] != i || after[i] != want {
+				t.Errorf("waiter %d is served after %v, want waiter %d after %v", served[i], after[i], i, want)
+			}
+		}
+	})
+}
+
+func TestWaitDoesNotOutlastItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := waitHere(t, 0)
+		ctx, cancel := context.WithTimeout(bg, 44*time.Minute)
+		defer cancel()
+		began := time.Now()
+		_, err := lim.Wait(ctx, request(alice, rpm(1)))
+		is(t, err, context.DeadlineExceeded)
+		if d := exceeded(t, err); d.RetryAfter() != 45*time.Minute || time.Since(began) != 0 {
+			t.Errorf("RetryAfter %v after %v", d.RetryAfter(), time.Since(began))
+		}
+		_, err = lim.Wait(bg, request(alice, rpm(11)))
+		is(t, err, limiter.ErrNeverFits)
+	})
+}
+
+// TestWaitEndsWhenALevelIsSwitchedOff disables an entity that waits.
+func TestWaitEndsWhenALevelIsSwitchedOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := waitHere(t, 0)
+		var err error
+		var wg sync.WaitGroup
+		wg.Go(func() { _, err = lim.Wait(bg, request(alice, rpm(1))) })
+		time.Sleep(time.Minute)
+		check(t, lim.Disable(bg, limiter.Scope{Entity: alice}, ""))
+		began := time.Now()
+		wg.Wait()
+		if _, ok := errors.AsType[*limiter.DisabledError](err); !ok || time.Since(began) > 5*time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// TestWaitEndsWithATopUp tops up a bucket that a caller waits for.
+func TestWaitEndsWithATopUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := waitHere(t, 0)
+		var err error
+		var wg sync.WaitGroup
+		wg.Go(func() { _, err = lim.Wait(bg, request(alice, rpm(3))) })
+		time.Sleep(time.Minute)
+		check(t, lim.TopUp(bg, alice, resource, rpm(3), "a"))
+		began := time.Now()
+		wg.Wait()
+		if err != nil || time.Since(began) > 5*time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
