@@ -67,7 +67,7 @@ func TestRollbackOfASparedLimit(t *testing.T) {
 	w.wantLeft(t, alice, "rpm", 100)
 }
 
-// TestLeaseThatPaidAndWasSpared has one limit of which a lease holds both kinds. The
+// TestLeaseThatPaidAndWasSpared has a lease that holds both kinds of one limit. The
 // credits keep them apart.
 func TestLeaseThatPaidAndWasSpared(t *testing.T) {
 	w := start(t, tokensShadow)

@@ -26,6 +26,7 @@ func quotaChecks() []check {
 		{"every write steps every quota", quotaEveryWrite},
 		{"quotas and rates decide together", quotaMixed},
 		{"give-backs stop at the capacity in every window", quotaGiveBack},
+		{"a give-back that is bound to a window is dropped in another", quotaBound},
 		{"a take after a boundary pays from the new window", quotaTakeLate},
 		{"the outcome names the windows", quotaDetail},
 		{"a listing shows the step and the window", quotaListed},
@@ -282,6 +283,23 @@ func quotaGiveBack(f *fixture) {
 	f.credit(midnight, account, tpd(-290))
 	f.credit(midnight+day, account, tpd(30)) // -100 and one window
 	f.holds(midnight+day, "key-1", -70_000, 10_000)
+}
+
+func quotaBound(f *fixture) {
+	f.setDefaults(daily(100), slow)
+	out := f.take(0, ask("key-1", tpd(90).And("z", 5)), 10_000, 5_000)
+	bound := limiter.Credit{Account: out.Self.Account, Amounts: tpd(20), Starts: out.Self.Detail.Starts}
+	f.ok("Credit", f.repo.Credit(f.ctx, at(midnight-ms(1)), bound))
+	f.holds(0, "key-1", 30_000, 5_000+3_682)
+	f.take(midnight, ask("key-1", tpd(50)), 50_000, 8_682)
+	bound.Amounts = tpd(20).And("z", 1)
+	for _, d := range []time.Duration{midnight, midnight - ms(1)} { // whatever the clock of the caller
+		f.ok("Credit", f.repo.Credit(f.ctx, at(d), bound))
+	}
+	f.equal("balance of the quota", f.peek(midnight, ask("key-1", limiter.Amounts{})).Self.Tokens[0], int64(50_000))
+	bound.Amounts = tpd(-20) // a take has no window
+	f.ok("Credit", f.repo.Credit(f.ctx, at(midnight), bound))
+	f.equal("balance of the quota", f.peek(midnight, ask("key-1", limiter.Amounts{})).Self.Tokens[0], int64(30_000))
 }
 
 func quotaTakeLate(f *fixture) {

@@ -109,8 +109,8 @@ func quotaRetryAfter(f *fixture) {
 	f.ok("Acquire after the wait", err)
 }
 
-// quotaRetryBehind has a caller in the window before the one that a clock that was
-// ahead has begun.
+// quotaRetryBehind has a caller whose clock is before the window that another clock
+// has begun.
 func quotaRetryBehind(f *fixture) {
 	f.setDefaults(daily(100))
 	f.take(midnight, ask("key-1", tpd(100)), 0)
