@@ -32,6 +32,7 @@ func fillChecks() []check {
 		{"a fill does not touch usage or parent", fillUsage},
 		{"a fill keeps leases usable", fillLease},
 		{"a fill renews a bucket", fillRenews},
+		{"a fill without limits in force keeps the lifetime", fillKeepsLifetime},
 		{"shadow limits are filled, too", fillShadow},
 		{"limits that joined with an override are filled", fillOverride},
 		{"namespaces have their own IDs", fillNamespaces},

@@ -55,6 +55,18 @@ func fillRenews(f *fixture) {
 	f.unlisted(6*time.Minute+lifetime, "key-1")
 }
 
+// fillKeepsLifetime has a bucket with a slow limit from an override, which does not
+// count.
+func fillKeepsLifetime(f *fixture) {
+	f.setDefaults(perMinute60)
+	f.take(0, ask("key-1", rpm(1)))
+	f.take(0, overrideCharge("key-1", limiter.Tokens("z", 1), slow))
+	f.deleteConfig(limiter.Scope{Resource: model})
+	f.reset(time.Minute, "key-1")
+	f.listed(time.Minute+lifetime-ms(1), "key-1", 60_000, 10_000)
+	f.unlisted(time.Minute+lifetime, "key-1")
+}
+
 func fillShadow(f *fixture) {
 	f.setDefaults(shadowed)
 	f.take(0, ask("key-1", rpm(60)), 0)

@@ -80,8 +80,10 @@ func (r *Repository) fill(tx *tx, now int64, f *limiter.Fill) error {
 		return err
 	}
 	found.PullBack(back)
-	if _, err := found.Repair(local, account, rules.Idle(account.Limits, account.Source, r.ttl), tx.book(r.key)); err != nil {
-		return err
+	if account != found.Account { // otherwise no limits are in force
+		if _, err := found.Repair(local, account, rules.Idle(account.Limits, account.Source, r.ttl), tx.book(r.key)); err != nil {
+			return err
+		}
 	}
 	found.Fill(local, f)
 	return tx.save(r.key, found, true)
