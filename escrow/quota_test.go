@@ -123,7 +123,7 @@ func TestAQuotaNearEmptyIsNotHeld(t *testing.T) {
 		store := newRemote(t, 0, limiter.Quota("rpm", 1000, limiter.EveryHour))
 		repo := escrow.New(store, nil)
 		defer func() { must(t, repo.Close()) }()
-		for used := int64(0); used < 1000; used++ {
+		for used := range int64(1000) {
 			time.Sleep(10 * time.Millisecond)
 			if !charge(t, repo, time.Now(), 1).Admitted {
 				t.Fatalf("refused after %d", used)
