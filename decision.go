@@ -151,6 +151,16 @@ func newStatus(charge *Charge, b Bucket, i int, admitted bool) Status {
 	return s
 }
 
+// Statuses returns the status of each limit of a bucket that the store listed, in
+// the order of Account.Limits. Its Source is the level of Account.Source.
+func (b Bucket) Statuses() []Status {
+	all := make([]Status, len(b.Tokens))
+	for i := range all {
+		all[i] = newStatus(&Charge{}, b, i, true)
+	}
+	return all
+}
+
 // wait returns how long after the call limit i has gained deficit, and 0 if that
 // is not positive. The refill of a rate starts at the bucket's own time.
 func (b Bucket) wait(i int, deficit int64, rate bucket.Rate) time.Duration {

@@ -81,9 +81,7 @@ func (l *RateLimiter) Status(ctx context.Context, entity string) ([]Status, erro
 		if err != nil {
 			return nil, err
 		}
-		for i := range b.Tokens {
-			all = append(all, newStatus(&Charge{}, b, i, true))
-		}
+		all = append(all, b.Statuses()...)
 	}
 	l.fixSources(all)
 	return all, nil

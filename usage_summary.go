@@ -16,8 +16,12 @@ type UsageSummary struct {
 	Total map[string]int64
 	// Cascaded is the part that parents paid for their children, by limit. Total
 	// counts it as usage of the children. It is empty if the query names an entity.
-	Cascaded    map[string]int64
-	Average     map[string]float64 // Total over the windows that have the limit
+	Cascaded map[string]int64
+	Average  map[string]float64 // Total over the windows that have the limit
+	// WouldRefuse counts the charges that shadow limits would have refused, by
+	// limit. An entity and its parent count separately. It is nil if there were
+	// none.
+	WouldRefuse map[string]int64
 	First, Last time.Time          // the earliest and latest Start, zero if there are no snapshots
 }
 
@@ -108,6 +112,7 @@ func (t *usageTally) add(group []UsageSnapshot, parents map[string]string) {
 	t.sum.Snapshots += len(group)
 	own := ownUsage(group, parents)
 	for _, s := range group {
+		t.addShadow(s.WouldRefuse)
 		for limit, n := range s.Counters {
 			part := own(s.Entity)[limit]
 			t.sum.Total[limit] = bucket.Add(t.sum.Total[limit], part)
@@ -120,6 +125,16 @@ func (t *usageTally) add(group []UsageSnapshot, parents map[string]string) {
 				t.windows[limit]++
 			}
 		}
+	}
+}
+
+// addShadow adds the counts of shadow limits.
+func (t *usageTally) addShadow(counts map[string]int64) {
+	for limit, n := range counts {
+		if t.sum.WouldRefuse == nil {
+			t.sum.WouldRefuse = map[string]int64{}
+		}
+		t.sum.WouldRefuse[limit] = bucket.Add(t.sum.WouldRefuse[limit], n)
 	}
 }
 
