@@ -33,17 +33,17 @@ func (l *RateLimiter) Reset(ctx context.Context, entity, resource string, limits
 // TopUp adds amounts to the bucket of an entity and a resource, up to the capacity
 // of each limit. It changes neither the usage nor the parent's bucket. The id
 // identifies the top-up: within [TopUpLife], TopUp with the same id does nothing,
-// in every process, so that a repetition is safe. TopUp reports whether it was
-// carried out, and not a repetition. A bucket that does not exist is full already.
-func (l *RateLimiter) TopUp(ctx context.Context, entity, resource string, amounts Amounts, id string) (done bool, err error) {
+// in every process, so that a repetition is safe. A bucket that does not exist is
+// full already.
+func (l *RateLimiter) TopUp(ctx context.Context, entity, resource string, amounts Amounts, id string) error {
 	if err := validBucket(entity, resource); err != nil {
-		return false, err
+		return err
 	}
 	if !idSyntax.matches(id) || len(id) > maxTopUpID {
-		return false, invalid("id", id, idSyntax.rule+", at most "+strconv.Itoa(maxTopUpID)+" characters")
+		return invalid("id", id, idSyntax.rule+", at most "+strconv.Itoa(maxTopUpID)+" characters")
 	}
 	if err := validTopUp(&amounts); err != nil {
-		return false, err
+		return err
 	}
 	details := map[string]any{"id": id}
 	added := map[string]any{}
@@ -51,7 +51,8 @@ func (l *RateLimiter) TopUp(ctx context.Context, entity, resource string, amount
 		added[limit] = n
 	}
 	details["amounts"] = added
-	return l.fill(ctx, "bucket_topped_up", Fill{Entity: entity, Resource: resource, Amounts: amounts, ID: id}, details)
+	_, err := l.fill(ctx, "bucket_topped_up", Fill{Entity: entity, Resource: resource, Amounts: amounts, ID: id}, details)
+	return err
 }
 
 // maxTopUpID is the length of the longest ID of a top-up.

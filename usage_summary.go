@@ -22,7 +22,7 @@ type UsageSummary struct {
 	// limit. An entity and its parent count separately. It is nil if there were
 	// none.
 	WouldRefuse map[string]int64
-	First, Last time.Time          // the earliest and latest Start, zero if there are no snapshots
+	First, Last time.Time // the earliest and latest Start, zero if there are no snapshots
 }
 
 // UsageSummary adds up the snapshots that q selects. Windows overlap, so it sums

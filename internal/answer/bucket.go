@@ -18,23 +18,26 @@ type Tokens struct {
 	Limit    string      `json:"limit_name" doc:"name of the limit"`
 	Tokens   json.Number `json:"tokens" doc:"tokens left, to the thousandth; negative is debt"`
 	Capacity int64       `json:"capacity" doc:"maximum number of tokens"`
-	Refill   int64       `json:"refill_amount" doc:"tokens refilled every period"`
-	Seconds  int64       `json:"refill_period_seconds" doc:"length of the period"`
+	Refill   int64       `json:"refill_amount" doc:"tokens refilled every period; 0 for a quota"`
+	Seconds  int64       `json:"refill_period_seconds" doc:"length of the period; 0 for a quota"`
 	Source   string      `json:"source" doc:"level at which the limit is stored: entity, entity_default, resource or system; override if a request or a program carried it"`
+	Kind
+	Bounds
 }
 
 // BucketLimit is one limit of a bucket.
 type BucketLimit struct {
 	Resource, Source string
 	Limit            limiter.Limit
-	Tokens           int64 // thousandths
+	Tokens           int64          // thousandths
+	Status           limiter.Status // for the window of a quota
 }
 
 // NewTokens returns one limit of a bucket as JSON.
 func NewTokens(b BucketLimit) Tokens {
 	l := NewLimit(b.Limit)
 	left := strings.ReplaceAll(tty.Thousandths(b.Tokens), ",", "")
-	return Tokens{b.Resource, l.Name, json.Number(left), l.Capacity, l.Refill, l.Seconds, b.Source}
+	return Tokens{b.Resource, l.Name, json.Number(left), l.Capacity, l.Refill, l.Seconds, b.Source, l.Kind, NewBounds(b.Status)}
 }
 
 // ReadBuckets iterates over the limits of an entity's buckets, of one resource or
@@ -55,10 +58,9 @@ func ReadBuckets(ctx context.Context, now time.Time, lim *limiter.RateLimiter, r
 				yield(BucketLimit{}, err)
 				return
 			}
-			for i, n := range b.Tokens {
-				resource, limit := b.Account.Resource, b.Account.Limits[i]
-				source := cmp.Or(sources[[2]string{resource, limit.Name}], b.Account.Source.Level())
-				if !yield(BucketLimit{resource, source, limit, n}, nil) {
+			for i, s := range b.Statuses() {
+				source := cmp.Or(sources[[2]string{s.Resource, s.Limit.Name}], s.Source)
+				if !yield(BucketLimit{s.Resource, source, s.Limit, b.Tokens[i], s}, nil) {
 					return
 				}
 			}

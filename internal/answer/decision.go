@@ -18,13 +18,22 @@ type Decision struct {
 	NeverFits  bool             `json:"never_fits" doc:"whether an amount exceeds its capacity, so that waiting does not help"`
 	Reasons    []string         `json:"reasons" doc:"why the request is refused, a sentence for each limit"`
 	Limits     []Status         `json:"limits" doc:"limits of the entity, then of its parent; see below"`
+	Disabled   *Switch          `json:"disabled,omitempty" doc:"level that is off and refuses the request, with level, entity_id, resource, reason and since; absent if none is"`
 }
 
 // NewDecision returns the decision about a request as JSON.
 func NewDecision(req limiter.Request, d limiter.Decision) Decision {
 	return Decision{
-		req.Entity, req.Resource, maps.Collect(req.Consume.All()), d.Admitted(), retryAfter(d.RetryAfter(), d.NeverFits()), d.NeverFits(), Reasons(d), NewStatuses(d.Statuses),
+		req.Entity, req.Resource, maps.Collect(req.Consume.All()), d.Admitted(), retryAfter(d.RetryAfter(), d.NeverFits()), d.NeverFits(), Reasons(d), NewStatuses(d.Statuses), nil,
 	}
+}
+
+// NewDisabled returns the decision about a request that a switch refuses as JSON.
+// It has no limits, since the switch comes before them.
+func NewDisabled(req limiter.Request, off *limiter.DisabledError) Decision {
+	object := NewDecision(req, limiter.Decision{})
+	object.Admitted, object.Reasons, object.Disabled = false, []string{tty.Printable(off.Error())}, SwitchOrNull(SwitchOf(off))
+	return object
 }
 
 // Reasons returns why a request is refused, a sentence for each limit.
@@ -32,6 +41,18 @@ func Reasons(d limiter.Decision) []string {
 	all := []string{}
 	for _, s := range d.Violations() {
 		all = append(all, reason(s))
+	}
+	return all
+}
+
+// Spared returns a sentence for each shadow limit that would refuse a request.
+func Spared(d limiter.Decision) []string {
+	var all []string
+	for _, s := range d.Statuses {
+		if s.WouldRefuse {
+			all = append(all, fmt.Sprintf("%s of %s: a shadow limit, which would refuse: %s requested, %s of %s left",
+				tty.Printable(s.Limit.Name), tty.Printable(s.Entity), tty.Number(s.Requested), tty.Number(s.Available), tty.Number(s.Limit.Capacity)))
+		}
 	}
 	return all
 }

@@ -14,6 +14,7 @@ type Entity struct {
 	Cascade   bool              `json:"cascade" doc:"whether the parent is charged too"`
 	Metadata  map[string]string `json:"metadata" doc:"metadata of the entity"`
 	CreatedAt time.Time         `json:"created_at" doc:"time of creation"`
+	Disabled  []Switch          `json:"disabled,omitempty" doc:"levels that are off and refuse its calls, each with level, entity_id, resource, reason and since; absent if none is"`
 }
 
 // NewEntity returns an entity as JSON.
@@ -22,7 +23,7 @@ func NewEntity(e limiter.Entity) Entity {
 	if metadata == nil {
 		metadata = map[string]string{}
 	}
-	return Entity{e.ID, e.Name, OrNull(e.Parent), e.Cascade, metadata, e.CreatedAt.UTC()}
+	return Entity{e.ID, e.Name, OrNull(e.Parent), e.Cascade, metadata, e.CreatedAt.UTC(), nil}
 }
 
 // EntityID is the ID of an entity as JSON.
@@ -32,7 +33,8 @@ type EntityID struct {
 
 // Resource is a resource as JSON.
 type Resource struct {
-	Name string `json:"resource" doc:"name of the resource; _default_ stands for all resources"`
+	Name     string  `json:"resource" doc:"name of the resource; _default_ stands for all resources"`
+	Disabled *Switch `json:"disabled,omitempty" doc:"reason and since, if the resource is off; absent if not"`
 }
 
 // Namespace is a namespace as JSON.

@@ -1,7 +1,9 @@
 package answer
 
 import (
+	"cmp"
 	"context"
+	"errors"
 
 	"github.com/zeroae/zae-limiter-go"
 )
@@ -17,8 +19,9 @@ type Level struct {
 	Level    string  `json:"level" doc:"entity, entity_default, resource or system"`
 	Entity   *string `json:"entity_id" doc:"entity of the level"`
 	Resource *string `json:"resource" doc:"resource of the level"`
-	Limits   []Limit `json:"limits" doc:"stored limits, each with name, capacity, refill_amount and refill_period_seconds"`
+	Limits   []Limit `json:"limits" doc:"stored limits, each with name, capacity, refill_amount, refill_period_seconds, and window, zone and shadow if it has them"`
 	InForce  bool    `json:"in_force" doc:"whether these limits apply"`
+	Disabled *Switch `json:"disabled,omitempty" doc:"reason and since, if the level is off and refuses the request; absent if not"`
 }
 
 // StoredLevel holds the limits stored at one level, and whether they apply to the
@@ -27,28 +30,61 @@ type StoredLevel struct {
 	Payer   string
 	Config  limiter.Config
 	InForce bool
+	Off     *limiter.Switch // the level is off and refuses the request
 }
 
 // NewExplanation returns an explanation as JSON.
 func NewExplanation(req limiter.Request, d limiter.Decision, levels []StoredLevel) Explanation {
+	return Explanation{NewDecision(req, d), newLevels(levels)}
+}
+
+// NewDisabledExplanation returns the explanation of a request that a switch
+// refuses as JSON.
+func NewDisabledExplanation(req limiter.Request, off *limiter.DisabledError, levels []StoredLevel) Explanation {
+	return Explanation{NewDisabled(req, off), newLevels(levels)}
+}
+
+func newLevels(levels []StoredLevel) []Level {
 	objects := make([]Level, len(levels))
 	for i, l := range levels {
 		s := l.Config.Scope
-		objects[i] = Level{s.Level(), OrNull(s.Entity), OrNull(s.Resource), NewLimits(l.Config.Limits), l.InForce}
+		objects[i] = Level{s.Level(), OrNull(s.Entity), OrNull(s.Resource), NewLimits(l.Config.Limits), l.InForce, SwitchOrNull(l.Off)}
 	}
-	return Explanation{NewDecision(req, d), objects}
+	return objects
 }
 
 // Explain returns the decision about a request with the tokens that are available
 // now, and the levels of every payer. An admitted Decision holds what would be
-// left after the charge, so Explain asks again without amounts.
+// left after the charge, so Explain asks again without amounts. With a
+// *limiter.DisabledError, Explain also returns the levels, and the Decision is
+// empty.
 func Explain(ctx context.Context, lim *limiter.RateLimiter, repo limiter.Repository, req limiter.Request) (limiter.Decision, []StoredLevel, error) {
 	d, err := explain(ctx, lim, req)
+	if off, disabled := errors.AsType[*limiter.DisabledError](err); disabled {
+		levels, failed := readDisabledLevels(ctx, repo, off)
+		return d, levels, cmp.Or(failed, err)
+	}
 	if err != nil {
 		return d, nil, err
 	}
 	levels, err := readLevels(ctx, repo, d)
 	return d, levels, err
+}
+
+// readDisabledLevels reads the levels of the entity, and of its parent if a switch
+// of the parent refuses.
+func readDisabledLevels(ctx context.Context, repo limiter.Repository, off *limiter.DisabledError) ([]StoredLevel, error) {
+	payers := []limiter.Status{{Entity: off.Entity, Resource: off.Resource}}
+	if other := off.Scope.Entity; other != "" && other != off.Entity {
+		payers = append(payers, limiter.Status{Entity: other, Resource: off.Resource})
+	}
+	levels, err := readLevels(ctx, repo, limiter.Decision{Statuses: payers})
+	for i := range levels {
+		if levels[i].Config.Scope == off.Scope {
+			levels[i].Off = SwitchOf(off)
+		}
+	}
+	return levels, err
 }
 
 func explain(ctx context.Context, lim *limiter.RateLimiter, req limiter.Request) (limiter.Decision, error) {
@@ -63,7 +99,7 @@ func explain(ctx context.Context, lim *limiter.RateLimiter, req limiter.Request)
 		return d, err
 	}
 	for i := range current.Statuses {
-		current.Statuses[i].Requested = d.Statuses[i].Requested
+		current.Statuses[i].Requested, current.Statuses[i].WouldRefuse = d.Statuses[i].Requested, d.Statuses[i].WouldRefuse
 	}
 	return current, nil
 }
@@ -83,7 +119,7 @@ func readLevels(ctx context.Context, repo limiter.Repository, d limiter.Decision
 				return nil, err
 			}
 			cfg.Scope = scope
-			levels = append(levels, StoredLevel{payer, cfg, len(cfg.Limits) > 0 && s.Source == scope.Level()})
+			levels = append(levels, StoredLevel{payer, cfg, len(cfg.Limits) > 0 && s.Source == scope.Level(), nil})
 		}
 	}
 	return levels, nil

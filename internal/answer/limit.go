@@ -11,13 +11,23 @@ import (
 type Limit struct {
 	Name     string `json:"name" doc:"name of the limit"`
 	Capacity int64  `json:"capacity" doc:"maximum number of tokens (burst)"`
-	Refill   int64  `json:"refill_amount" doc:"tokens refilled every period"`
-	Seconds  int64  `json:"refill_period_seconds" doc:"length of the period"`
+	Refill   int64  `json:"refill_amount" doc:"tokens refilled every period; 0 for a quota"`
+	Seconds  int64  `json:"refill_period_seconds" doc:"length of the period; 0 for a quota"`
+	Kind
 }
+
+// Kind holds the fields of a limit that is not a plain rate.
+type Kind struct {
+	Window string `json:"window,omitempty" doc:"window of a quota: hour, day, week, month or year; absent for a rate"`
+	Zone   string `json:"zone,omitempty" doc:"IANA zone of the window; absent for UTC"`
+	Shadow bool   `json:"shadow,omitempty" doc:"whether it is a shadow limit, which never refuses; absent if not"`
+}
+
+func newKind(l limiter.Limit) Kind { return Kind{l.Window.String(), l.Zone, l.IsShadow} }
 
 // NewLimit returns a limit as JSON.
 func NewLimit(l limiter.Limit) Limit {
-	return Limit{l.Name, l.Capacity, l.Refill, int64(l.Period / time.Second)}
+	return Limit{l.Name, l.Capacity, l.Refill, int64(l.Period / time.Second), newKind(l)}
 }
 
 // NewLimits returns limits as JSON.
@@ -31,13 +41,14 @@ func NewLimits(all []limiter.Limit) []Limit {
 
 // System holds the defaults of the system as JSON.
 type System struct {
-	Limits        []Limit `json:"limits" doc:"limits, each with name, capacity, refill_amount and refill_period_seconds"`
+	Limits        []Limit `json:"limits" doc:"limits, each with name, capacity, refill_amount, refill_period_seconds, and window, zone and shadow if it has them"`
 	OnUnavailable *string `json:"on_unavailable" doc:"block or allow when the store is unavailable"`
+	Disabled      *Switch `json:"disabled,omitempty" doc:"reason and since, if everything is off; absent if not"`
 }
 
 // NewSystem returns the defaults of the system as JSON.
 func NewSystem(limits []limiter.Limit, mode limiter.OnUnavailable) System {
-	return System{NewLimits(limits), OrNull(string(mode))}
+	return System{NewLimits(limits), OrNull(string(mode)), nil}
 }
 
 // AllResources names limits of an entity for all resources.

@@ -16,8 +16,8 @@ type Status struct {
 	Limit      string  `json:"limit_name" doc:"name of the limit"`
 	Source     string  `json:"source" doc:"level at which the limit is stored: entity, entity_default, resource or system; override if a request or a program carried it"`
 	Capacity   int64   `json:"capacity" doc:"maximum number of tokens"`
-	Refill     int64   `json:"refill_amount" doc:"tokens refilled every period"`
-	Seconds    int64   `json:"refill_period_seconds" doc:"length of the period"`
+	Refill     int64   `json:"refill_amount" doc:"tokens refilled every period; 0 for a quota"`
+	Seconds    int64   `json:"refill_period_seconds" doc:"length of the period; 0 for a quota"`
 	Available  int64   `json:"available" doc:"whole tokens left; negative is debt"`
 	Used       int64   `json:"used" doc:"tokens of the capacity that are in use"`
 	Debt       int64   `json:"debt" doc:"tokens taken beyond the capacity"`
@@ -26,6 +26,20 @@ type Status struct {
 	NeverFits  bool    `json:"never_fits" doc:"whether the request is above the capacity"`
 	RetryAfter float64 `json:"retry_after_seconds" doc:"wait until the request is covered; 0 if it is, or never fits"`
 	FullAfter  float64 `json:"full_after_seconds" doc:"time until the bucket is full, if nothing more is taken"`
+	Kind
+	Bounds
+	WouldRefuse bool `json:"would_refuse,omitempty" doc:"whether a shadow limit does not cover the request; absent if not"`
+}
+
+// Bounds holds the bounds of a quota's window.
+type Bounds struct {
+	Start *time.Time `json:"window_start,omitempty" doc:"start of the quota's window; absent for a rate"`
+	End   *time.Time `json:"window_end,omitempty" doc:"end of the quota's window, at which it gains its capacity; absent for a rate"`
+}
+
+// NewBounds returns the bounds of a quota's window, both nil for a rate.
+func NewBounds(s limiter.Status) Bounds {
+	return Bounds{TimeOrNull(s.WindowStart), TimeOrNull(s.WindowEnd)}
 }
 
 // NewStatus returns a status as JSON.
@@ -34,6 +48,7 @@ func NewStatus(s limiter.Status) Status {
 	return Status{
 		s.Entity, s.Resource, limit.Name, s.Source, limit.Capacity, limit.Refill, limit.Seconds,
 		s.Available, Used(s), Debt(s), s.Requested, s.Exceeded, s.NeverFits, retryAfter(s.RetryAfter, s.NeverFits), Seconds(s.FullAfter),
+		newKind(s.Limit), NewBounds(s), s.WouldRefuse,
 	}
 }
 
@@ -63,16 +78,17 @@ func retryAfter(wait time.Duration, neverFits bool) float64 {
 
 // Owner is the status of an entity as JSON.
 type Owner struct {
-	Entity  string   `json:"entity_id" doc:"ID of the entity"`
-	Parent  *string  `json:"parent_id" doc:"ID of the parent"`
-	Cascade bool     `json:"cascade" doc:"whether the parent is charged too"`
-	Limits  []Status `json:"limits" doc:"limits of the entity, then of its parent; see below"`
+	Entity   string   `json:"entity_id" doc:"ID of the entity"`
+	Parent   *string  `json:"parent_id" doc:"ID of the parent"`
+	Cascade  bool     `json:"cascade" doc:"whether the parent is charged too"`
+	Limits   []Status `json:"limits" doc:"limits of the entity, then of its parent; see below"`
+	Disabled []Switch `json:"disabled,omitempty" doc:"levels that are off and refuse its calls, each with level, entity_id, resource, reason and since; absent if none is"`
 }
 
 // NewOwner returns the status of an entity as JSON. The record e is empty if the
-// entity has none.
-func NewOwner(id string, e limiter.Entity, statuses []limiter.Status) Owner {
-	return Owner{id, OrNull(e.Parent), e.Cascade, NewStatuses(statuses)}
+// entity has none, and off holds the levels that refuse its calls.
+func NewOwner(id string, e limiter.Entity, statuses []limiter.Status, off ...limiter.Switch) Owner {
+	return Owner{id, OrNull(e.Parent), e.Cascade, NewStatuses(statuses), NewSwitches(off)}
 }
 
 // ReadStatuses returns the record of an entity, which is empty if there is none,
@@ -85,9 +101,9 @@ func ReadStatuses(ctx context.Context, lim *limiter.RateLimiter, id, resource st
 	}
 	if resource != "" {
 		d, err := lim.Explain(ctx, limiter.Request{Entity: id, Resource: resource})
-		if !errors.Is(err, limiter.ErrNoLimits) {
+		if !errors.Is(err, limiter.ErrNoLimits) && SwitchOf(err) == nil {
 			return e, d.Statuses, err
-		} // but a bucket of limits from a request may exist
+		} // but a bucket of limits from a request may exist, or of a level that is off
 	}
 	all, err := lim.Status(ctx, id)
 	if err != nil {

@@ -34,7 +34,8 @@ func newAcquire(c *console) *cobra.Command {
 		DisableFlagsInUseLine: true, // flags after -- belong to the command
 		Long: `Take tokens of one or more limits, all or none, from an entity and, if the
 entity cascades, from its parent. If a limit does not cover its amount, nothing
-is taken and the exit code is 3.
+is taken and the exit code is 3. If a level is switched off, the exit code is 5.
+A shadow limit never refuses.
 
 Without a command, the tokens are spent and the remaining ones are printed. With
 a command, it runs while the lease is held, receives the program's signals, and
@@ -175,10 +176,16 @@ func (e *waitedError) Error() string {
 func (e *waitedError) Unwrap() error { return e.ExceededError }
 
 // printRefusal prints the limits of a rejected request, unless stdout belongs to
-// a command.
+// a command. A request that a switch refuses has no limits to print.
 func (o acquireOptions) printRefusal(err error) error {
-	if ex, ok := errors.AsType[*limiter.ExceededError](err); ok && o.command == nil {
+	if o.command != nil {
+		return nil
+	}
+	if ex, ok := errors.AsType[*limiter.ExceededError](err); ok {
 		return o.print(ex.Decision)
+	}
+	if off, ok := errors.AsType[*limiter.DisabledError](err); ok && o.json {
+		return o.printJSON(answer.NewDisabled(o.request, off))
 	}
 	return nil
 }

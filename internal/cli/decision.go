@@ -9,7 +9,7 @@ import (
 )
 
 // decisionColumns are the columns of acquire and explain, a row for each limit.
-var decisionColumns = []column{
+var decisionColumns = append([]column{
 	{title: "entity"},
 	{title: "limit"},
 	{title: "asked", right: true},
@@ -18,7 +18,7 @@ var decisionColumns = []column{
 	{title: "refill", right: true, spare: true},
 	{title: "verdict", whole: true},
 	{title: "source"},
-}
+}, kindColumns...)
 
 func decisionListing(c *console, req limiter.Request) listing[limiter.Status] {
 	return listing[limiter.Status]{
@@ -28,7 +28,8 @@ func decisionListing(c *console, req limiter.Request) listing[limiter.Status] {
 			if !requestsLimit(req, s.Limit.Name) {
 				amount, says = text(""), text("")
 			}
-			return []cell{text(s.Entity), text(s.Limit.Name), amount, available(c, s), number(s.Limit.Capacity), rate(s.Limit), says, source(s.Source)}
+			row := []cell{text(s.Entity), text(s.Limit.Name), amount, available(c, s), number(s.Limit.Capacity), rate(s.Limit), says, source(s.Source)}
+			return append(row, kindCells(s)...)
 		},
 	}
 }
@@ -47,6 +48,8 @@ func verdict(c *console, s limiter.Status) cell {
 	switch {
 	case s.NeverFits:
 		return cell{display: "never fits", plain: "never_fits"}.withColour(c.style.Red)
+	case s.WouldRefuse:
+		return cell{display: "would refuse", plain: "would_refuse"}.withColour(c.style.Yellow)
 	case s.Exceeded:
 		return cell{display: "in " + tty.Wait(s.RetryAfter), plain: "exceeded"}.withColour(c.style.Yellow)
 	}

@@ -23,22 +23,48 @@ entity created with --cascade is charged together with its parent.`)
 		newEntityCreate(conn), newEntityShow(conn), newEntityList(conn), newEntityChildren(conn), newEntityDelete(conn),
 		newEntitySetLimits(conn), newEntityGetLimits(conn), newEntityDeleteLimits(conn), newEntityListResources(conn),
 		newEntityBuckets(conn), newEntityStatus(conn),
+		newEntityDisable(conn), newEntityEnable(conn), newEntityReset(conn), newEntityTopUp(conn),
 	)
 	return cmd
 }
 
-func entityListing(nothing string) listing[limiter.Entity] {
+// entityListing describes how to print entities, with their switches among off.
+func entityListing(nothing string, off []limiter.Switch) listing[limiter.Entity] {
+	switches := map[string][]limiter.Switch{}
+	for _, s := range off {
+		switches[s.Scope.Entity] = append(switches[s.Scope.Entity], s)
+	}
 	return listing[limiter.Entity]{
 		entityColumns,
 		func(e limiter.Entity) []cell {
-			return []cell{text(e.ID), text(e.Name), text(e.Parent), yesNo(e.Cascade), moment(e.CreatedAt)}
+			return []cell{text(e.ID), text(e.Name), text(e.Parent), yesNo(e.Cascade), moment(e.CreatedAt), disabledSince(switches[e.ID])}
 		},
-		func(e limiter.Entity) any { return answer.NewEntity(e) },
+		func(e limiter.Entity) any {
+			object := answer.NewEntity(e)
+			object.Disabled = answer.NewSwitches(switches[e.ID])
+			return object
+		},
 		nothing,
 	}
 }
 
-var entityColumns = []column{{title: "entity"}, {title: "name"}, {title: "parent"}, {title: "cascade", whole: true}, {title: "created", whole: true}}
+var entityColumns = []column{
+	{title: "entity"}, {title: "name"}, {title: "parent"}, {title: "cascade", whole: true}, {title: "created", whole: true}, disabledColumn,
+}
+
+// disabledColumn is the column of disabledSince.
+var disabledColumn = column{title: "disabled since", whole: true, extra: true}
+
+// disabledSince returns the cell with the time since when an entity is off, if it
+// is off for all resources.
+func disabledSince(off []limiter.Switch) cell {
+	for _, s := range off {
+		if s.Scope.Resource == "" {
+			return moment(s.Since)
+		}
+	}
+	return text("")
+}
 
 type entityCreateOptions struct {
 	*connection
@@ -150,8 +176,23 @@ func runEntityShow(ctx context.Context, o entityShowOptions) error {
 		if err != nil {
 			return err
 		}
-		return printProperties(o.console, o.json, entityProperties(e), answer.NewEntity(e))
+		off, err := answer.ReadSwitches(ctx, lim, e)
+		if err != nil {
+			return err
+		}
+		object := answer.NewEntity(e)
+		object.Disabled = answer.NewSwitches(off)
+		return printProperties(o.console, o.json, append(entityProperties(e), switchProperties(off)...), object)
 	})
+}
+
+// switchProperties returns a property for each level that is off.
+func switchProperties(off []limiter.Switch) []property {
+	var properties []property
+	for _, s := range off {
+		properties = append(properties, property{"disabled", text(s.Refuse("", "").Error())})
+	}
+	return properties
 }
 
 func entityProperties(e limiter.Entity) []property {
@@ -204,7 +245,7 @@ func runEntityList(ctx context.Context, o entityListOptions) error {
 		more := false
 		if o.withLimits == "" {
 			rows := answer.First(lim.Entities(ctx), o.limit, func(limiter.Entity) { more = true })
-			err = entityListing("There are no entities with a record.").print(o.console, o.json, rows)
+			err = o.printEntities(ctx, lim, o.json, rows, "There are no entities with a record.")
 		} else {
 			rows := answer.First(lim.EntitiesWithLimits(ctx, resource), o.limit, func(string) { more = true })
 			err = idListing("No entity has limits of its own for "+o.withLimits+".").print(o.console, o.json, rows)
@@ -214,6 +255,15 @@ func runEntityList(ctx context.Context, o entityListOptions) error {
 		}
 		return err
 	})
+}
+
+// printEntities prints entities, and which of them are off.
+func (conn *connection) printEntities(ctx context.Context, lim *limiter.RateLimiter, asJSON bool, rows iter.Seq2[limiter.Entity, error], nothing string) error {
+	off, err := collect(lim.Switches(ctx))
+	if err != nil {
+		return err
+	}
+	return entityListing(nothing, off).print(conn.console, asJSON, rows)
 }
 
 // idListing describes how to print the IDs of entities.
@@ -243,7 +293,7 @@ func newEntityChildren(conn *connection) *cobra.Command {
 		ValidArgsFunction: conn.completeEntity,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.withStore(cmd.Context(), accessRead, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
-				return entityListing(o.parent+" has no children.").print(o.console, o.json, lim.Children(cmd.Context(), o.parent))
+				return o.printEntities(cmd.Context(), lim, o.json, lim.Children(cmd.Context(), o.parent), o.parent+" has no children.")
 			})
 		},
 	}

@@ -46,20 +46,21 @@ func runEntityBuckets(ctx context.Context, o entityBucketsOptions) error {
 	})
 }
 
-var tokensColumns = []column{
+var tokensColumns = append([]column{
 	{title: "resource"},
 	{title: "limit"},
 	{title: "tokens", right: true},
 	{title: "capacity", right: true},
 	{title: "refill", right: true},
 	{title: "source"},
-}
+}, kindColumns...)
 
 func tokensListing(nothing string) listing[answer.BucketLimit] {
 	return listing[answer.BucketLimit]{
 		tokensColumns,
 		func(h answer.BucketLimit) []cell {
-			return []cell{text(h.Resource), text(h.Limit.Name), tokens(h.Tokens), number(h.Limit.Capacity), rate(h.Limit), source(h.Source)}
+			row := []cell{text(h.Resource), text(h.Limit.Name), tokens(h.Tokens), number(h.Limit.Capacity), rate(h.Limit), source(h.Source)}
+			return append(row, kindCells(h.Status)...)
 		},
 		func(h answer.BucketLimit) any { return answer.NewTokens(h) },
 		nothing,

@@ -35,7 +35,12 @@ admits at most BURST + RATE.
 
 With within in place of BURST, any period admits at most RATE:
 tpm:10000/min:within holds 1,000, a tenth, and refills 9,000 per minute;
-tpm:10000/min:within=4000 holds 4,000. A request above the burst never fits.`
+tpm:10000/min:within=4000 holds 4,000. A request above the burst never fits.
+
+A quota is NAME:CAPACITY@WINDOW[:ZONE], where WINDOW is hour, day, week, month or
+year: tokens:1000000@month gains 1,000,000 at the start of each month in UTC, and
+spend:5000@day:Europe/Berlin gains 5,000 at midnight in Berlin. With :shadow at
+the end, as in rpm:100:shadow, a limit is counted and shown, but never refuses.`
 
 func newEntitySetLimits(conn *connection) *cobra.Command {
 	o := entityLimitsOptions{connection: conn}
@@ -145,14 +150,32 @@ type namesOptions struct {
 	json bool
 }
 
-var resourceColumns = []column{{title: "resource"}}
+var resourceColumns = []column{{title: "resource"}, disabledColumn}
 
-// printResources prints names of resources; "" stands for all resources.
-func (o namesOptions) printResources(names []string, nothing string) error {
+// printResources prints names of resources, and which of them are off; "" stands
+// for all resources.
+func (o namesOptions) printResources(ctx context.Context, lim *limiter.RateLimiter, names []string, nothing string) error {
+	off := map[string]*limiter.Switch{}
+	for s, err := range lim.Switches(ctx) {
+		if err != nil {
+			return err
+		}
+		if s.Scope.Entity == "" && s.Scope.Resource != "" {
+			off[s.Scope.Resource] = &s
+		}
+	}
 	return listing[string]{
 		resourceColumns,
-		func(name string) []cell { return []cell{text(answer.OrAllResources(name))} },
-		func(name string) any { return answer.Resource{Name: answer.OrAllResources(name)} },
+		func(name string) []cell {
+			since := text("")
+			if s := off[name]; s != nil {
+				since = moment(s.Since)
+			}
+			return []cell{text(answer.OrAllResources(name)), since}
+		},
+		func(name string) any {
+			return answer.Resource{Name: answer.OrAllResources(name), Disabled: answer.SwitchOrNull(off[name])}
+		},
 		nothing,
 	}.print(o.console, o.json, each(names))
 }
@@ -171,7 +194,7 @@ func newEntityListResources(conn *connection) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return o.printResources(names, "No entity has limits of its own.")
+				return o.printResources(cmd.Context(), lim, names, "No entity has limits of its own.")
 			})
 		},
 	}

@@ -26,7 +26,8 @@ func newEntityStatus(conn *connection) *cobra.Command {
 		Long: `Show each limit of an entity's buckets, and each limit of its own that it has
 not used yet: the tokens used and available, the debt, the refill rate and the
 time until the bucket is full. A parent that is charged too is included. With
---resource, also show default limits that are still unused.`,
+--resource, also show default limits that are still unused. A warning names
+levels that are disabled and refuse its calls.`,
 		Example:           "  zae-limiter entity status key-abc\n  zae-limiter entity status key-abc -r gpt-4 --json",
 		Args:              arguments(entityArg(&o.id)),
 		ValidArgsFunction: conn.completeEntity,
@@ -50,14 +51,24 @@ func runEntityStatus(ctx context.Context, o entityStatusOptions) error {
 		if err != nil {
 			return err
 		}
-		return o.print(e, statuses)
+		resources := []string{o.resource}
+		for _, s := range statuses {
+			resources = append(resources, s.Resource)
+		}
+		e.ID = o.id // also without a record
+		off, err := answer.ReadSwitches(ctx, lim, e, resources...)
+		if err != nil {
+			return err
+		}
+		return o.print(e, statuses, off)
 	})
 }
 
-func (o entityStatusOptions) print(e limiter.Entity, statuses []limiter.Status) error {
+func (o entityStatusOptions) print(e limiter.Entity, statuses []limiter.Status, off []limiter.Switch) error {
 	if o.json {
-		return o.printJSON(answer.NewOwner(o.id, e, statuses))
+		return o.printJSON(answer.NewOwner(o.id, e, statuses, off...))
 	}
+	defer o.warnSwitches(off)
 	if o.terminal && e.Parent != "" {
 		relation := "whose parent is "
 		if e.Cascade {
@@ -70,7 +81,7 @@ func (o entityStatusOptions) print(e limiter.Entity, statuses []limiter.Status) 
 	return statusListing(o.console, o.id+" has used nothing.").print(o.console, false, each(statuses))
 }
 
-var statusColumns = []column{
+var statusColumns = append([]column{
 	{title: "entity"},
 	{title: "resource"},
 	{title: "limit"},
@@ -80,16 +91,17 @@ var statusColumns = []column{
 	{title: "refill", right: true},
 	{title: "full in", right: true},
 	{title: "source", spare: true},
-}
+}, kindColumns...)
 
 func statusListing(c *console, nothing string) listing[limiter.Status] {
 	return listing[limiter.Status]{
 		statusColumns,
 		func(s limiter.Status) []cell {
-			return []cell{
+			row := []cell{
 				text(s.Entity), text(s.Resource), text(s.Limit.Name), number(answer.Used(s)), available(c, s),
 				debtCell(c, s), rate(s.Limit), span(s.FullAfter), source(s.Source),
 			}
+			return append(row, kindCells(s)...)
 		},
 		func(s limiter.Status) any { return answer.NewStatus(s) },
 		nothing,

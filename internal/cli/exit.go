@@ -18,6 +18,7 @@ const (
 	exitUsage      = 2        // the command line is wrong; nothing was done
 	exitExceeded   = 3        // a limit was exceeded
 	exitDrift      = 4        // stored limits differ from the manifest
+	exitDisabled   = 5        // a level is switched off
 	exitBrokenPipe = 128 + 13 // stdout was closed, as a shell reports SIGPIPE
 )
 
@@ -96,6 +97,8 @@ func exitCode(err error) int {
 		return exitUsage
 	case is[*limiter.ExceededError](err):
 		return exitExceeded
+	case is[*limiter.DisabledError](err):
+		return exitDisabled
 	case errors.Is(err, errDrift):
 		return exitDrift
 	case dropBrokenPipe(err) == nil:

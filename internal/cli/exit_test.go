@@ -19,6 +19,7 @@ func TestExitCodes(t *testing.T) {
 		{fmt.Errorf("demo: %w", usagef("unknown flag")), 2},
 		{fmt.Errorf("acquire: %w", &limiter.ExceededError{}), 3},
 		{fmt.Errorf("3 limits differ: %w", errDrift), 4},
+		{fmt.Errorf("acquire: %w", &limiter.DisabledError{}), 5},
 		{fmt.Errorf("list: %w", errBrokenPipe), 141},
 		{errors.Join(errBrokenPipe, errors.New("disk full")), 1},
 	} {

@@ -31,7 +31,8 @@ func newExplain(c *console) *cobra.Command {
 For each limit of the entity, and of a parent that is charged too, show what is
 left and the level at which the limit is stored. A parent without limits of its
 own is charged by the defaults of the resource, else of the system. Without
-amounts, only show what is left.
+amounts, only show what is left. If a level is switched off, show which, why and
+since when.
 
 ` + storeHelp,
 		Example: `  zae-limiter explain key-abc gpt-4 rpm=1 tpm=500
@@ -43,7 +44,7 @@ amounts, only show what is left.
 	}
 	o.addNamespace(cmd)
 	addLimits(cmd, &o.limits, "limit to check in place of the stored limits")
-	cmd.Flags().BoolVar(&o.exitCode, "exit-code", false, "exit with code 3 if the request would be refused")
+	cmd.Flags().BoolVar(&o.exitCode, "exit-code", false, "exit with code 3 if the request would be refused, or 5 if a level is disabled")
 	addJSON[answer.Explanation](cmd, &o.json, anObject, decisionColumns)
 	documentFields[answer.Status](cmd, "Each of its limits")
 	documentFields[answer.Level](cmd, "Each of its levels")
@@ -88,6 +89,12 @@ func runExplain(ctx context.Context, o explainOptions) error {
 	o.console = &frozen
 	return o.withStore(ctx, accessRead, func(lim *limiter.RateLimiter, repo limiter.Repository) error {
 		d, levels, err := answer.Explain(ctx, lim, repo, o.request)
+		if off, ok := errors.AsType[*limiter.DisabledError](err); ok {
+			if err := o.printDisabled(off, levels); err != nil || !o.exitCode {
+				return err
+			}
+			return off
+		}
 		if err != nil {
 			return o.suggestLimits(err, o.request)
 		}
@@ -122,6 +129,20 @@ func (o explainOptions) print(d limiter.Decision, levels []answer.StoredLevel) e
 	return errors.Join(err, o.levelListing().print(o.console, false, each(flattenLevels(levels))))
 }
 
+// printDisabled prints the explanation of a request that a switch refuses.
+func (o explainOptions) printDisabled(off *limiter.DisabledError, levels []answer.StoredLevel) error {
+	switch {
+	case o.json:
+		return o.printJSON(answer.NewDisabledExplanation(o.request, off, levels))
+	case !o.terminal:
+		o.say("refused: %v", off)
+		return nil
+	}
+	verdict := o.style.Red("refused") + fmt.Sprintf(": %s may take nothing of %s\n  %s", o.request.Entity, o.request.Resource, tty.Visible(off.Error()))
+	_, err := fmt.Fprintf(o.out, "%s\n\n", tty.Wrap(verdict, o.width))
+	return errors.Join(err, o.levelListing().print(o.console, false, each(flattenLevels(levels))))
+}
+
 // answer returns the decision in words.
 func (o explainOptions) answer(d limiter.Decision) string {
 	who := o.request.Entity
@@ -129,7 +150,7 @@ func (o explainOptions) answer(d limiter.Decision) string {
 	case o.request.Consume.Len() == 0:
 		return o.style.Bold(fmt.Sprintf("What %s has left of %s", who, o.request.Resource))
 	case d.Admitted():
-		return o.style.Green("admitted") + fmt.Sprintf(": %s may take %s now", who, requestText(o.request))
+		return strings.Join(append([]string{o.style.Green("admitted") + fmt.Sprintf(": %s may take %s now", who, requestText(o.request))}, answer.Spared(d)...), "\n  ")
 	}
 	verdict := o.style.Red("refused") + fmt.Sprintf(": %s may not take %s now", who, requestText(o.request))
 	for _, r := range answer.Reasons(d) {
@@ -172,17 +193,29 @@ type levelLimit struct {
 
 func (o explainOptions) levelListing() listing[levelLimit] {
 	return listing[levelLimit]{
-		columns: []column{{title: "entity"}, {title: "level"}, {title: "limit"}, {title: "rate", right: true}, {title: "burst", right: true}, {title: "in force"}},
+		columns: []column{
+			{title: "entity"},
+			{title: "level"},
+			{title: "limit"},
+			{title: "rate", right: true},
+			{title: "burst", right: true},
+			{title: "in force"},
+			kindColumns[0],
+			disabledColumn,
+		},
 		row: func(s levelLimit) []cell {
-			who, where := text(s.Payer), source(s.Config.Scope.Level())
+			who, where, off := text(s.Payer), source(s.Config.Scope.Level()), text("")
+			if s.Off != nil {
+				off = moment(s.Off.Since).withColour(o.style.Red)
+			}
 			if s.limit == nil {
-				return []cell{who, where, text(""), text(""), text(""), text("")}
+				return []cell{who, where, text(""), text(""), text(""), text(""), text(""), off}
 			}
 			force := yesNo(s.InForce)
 			if s.InForce {
 				force = force.withColour(o.style.Green)
 			}
-			return append(append([]cell{who, where}, limitRow(*s.limit)...), force)
+			return []cell{who, where, text(s.limit.Name), rate(*s.limit), number(s.limit.Capacity), force, mode(*s.limit), off}
 		},
 	}
 }

@@ -22,28 +22,63 @@ var units = []struct {
 // limitForms describes the forms of --limit, which [limiter.ParseLimit] parses.
 const limitForms = "a limit is NAME:RATE[/PERIOD][:BURST], or NAME:RATE[/PERIOD]:within[=BURST] for at most RATE in every PERIOD, " +
 	"where PERIOD is sec, min, hour or day, or several such as 5min, and a minute if left out; " +
-	"for example rpm:100, tpm:10000/min:15000, tpm:10000/min:within or images:50/12hour"
+	"a quota is NAME:CAPACITY@WINDOW[:ZONE], where WINDOW is hour, day, week, month or year; :shadow at the end of either makes it a shadow limit; " +
+	"for example rpm:100, tpm:10000/min:15000, tpm:10000/min:within, images:50/12hour, tokens:1000000@month or spend:50000000@day:Europe/Berlin"
 
 // limitText returns a limit for a message: "tpm: 10,000/min (burst: 15,000)".
 func limitText(l limiter.Limit) string {
-	text := fmt.Sprintf("%s: %s", l.Name, rateText(l))
-	if l.Capacity != l.Refill {
+	text := fmt.Sprintf("%s: %s", l.Name, rate(l).display)
+	if !l.IsQuota() && l.Capacity != l.Refill {
 		text += fmt.Sprintf(" (burst: %s)", tty.Number(l.Capacity))
+	}
+	if l.IsShadow {
+		text += " (shadow)"
 	}
 	return text
 }
 
-// rateText returns the rate of a limit: "10,000/min".
-func rateText(l limiter.Limit) string { return tty.Number(l.Refill) + "/" + periodText(l.Period) }
-
-// rate returns the cell of a limit's rate; in a line it has the form of --limit.
+// rate returns the cell of a limit's rate, "10,000/min", or of its quota,
+// "1,000@day:Europe/Berlin"; in a line it has the form of --limit.
 func rate(l limiter.Limit) cell {
-	return cell{display: rateText(l), plain: strconv.FormatInt(l.Refill, 10) + "/" + periodText(l.Period)}
+	n, per := number(l.Refill), "/"+periodText(l.Period)
+	if l.IsQuota() {
+		n, per = number(l.Capacity), "@"+windowText(l)
+	}
+	return cell{display: n.display + per, plain: n.plain + per}
+}
+
+// windowText returns the window of a quota: "month", "day:Europe/Berlin".
+func windowText(l limiter.Limit) string {
+	if l.Zone == "" {
+		return l.Window.String()
+	}
+	return l.Window.String() + ":" + l.Zone
 }
 
 // limitWord returns a limit in the form of --limit.
 func limitWord(l limiter.Limit) string {
-	return fmt.Sprintf("%s:%d/%s:%d", l.Name, l.Refill, periodText(l.Period), l.Capacity)
+	word := l.Name + ":" + rate(l).plain
+	if !l.IsQuota() {
+		word += ":" + strconv.FormatInt(l.Capacity, 10)
+	}
+	if l.IsShadow {
+		word += ":shadow"
+	}
+	return word
+}
+
+// kindColumns are the columns of limits that are not plain rates.
+var kindColumns = []column{{title: "mode", whole: true, extra: true}, {title: "window end", whole: true, extra: true}}
+
+// kindCells returns the cells of kindColumns.
+func kindCells(s limiter.Status) []cell { return []cell{mode(s.Limit), moment(s.WindowEnd)} }
+
+// mode returns the cell that marks a shadow limit.
+func mode(l limiter.Limit) cell {
+	if l.IsShadow {
+		return text("shadow")
+	}
+	return text("")
 }
 
 // periodText returns a period in the largest unit that divides it.
@@ -134,10 +169,10 @@ func (l *limitFlags) Set(text string) error {
 }
 
 // limitColumns are the columns of stored limits.
-var limitColumns = []column{{title: "limit"}, {title: "rate", right: true}, {title: "burst", right: true}}
+var limitColumns = []column{{title: "limit"}, {title: "rate", right: true}, {title: "burst", right: true}, kindColumns[0]}
 
 func limitRow(l limiter.Limit) []cell {
-	return []cell{text(l.Name), rate(l), number(l.Capacity)}
+	return []cell{text(l.Name), rate(l), number(l.Capacity), mode(l)}
 }
 
 // limitListing describes how to print stored limits.

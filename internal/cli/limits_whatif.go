@@ -102,9 +102,12 @@ func rateAndBurst(l *limiter.Limit) cell {
 		return cell{display: none}
 	}
 	c := rate(*l)
-	if l.Capacity != l.Refill {
+	if !l.IsQuota() && l.Capacity != l.Refill {
 		burst := number(l.Capacity)
 		c.display, c.plain = c.display+":"+burst.display, c.plain+":"+burst.plain
+	}
+	if l.IsShadow {
+		c.display, c.plain = c.display+":shadow", c.plain+":shadow"
 	}
 	return c
 }

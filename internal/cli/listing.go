@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/cli/tty"
@@ -18,12 +19,16 @@ type column struct {
 	right bool // align right, as numbers
 	whole bool // never cut; right columns never are
 	spare bool // leave out if the terminal is too narrow
+	extra bool // leave out if it is empty; extra columns are the last ones
 }
 
 func titles(columns []column) []string {
 	names := make([]string, len(columns))
 	for i, c := range columns {
 		names[i] = c.title
+		if c.extra {
+			names[i] += " if any"
+		}
 	}
 	return names
 }
@@ -72,6 +77,7 @@ func buffered[T any](out io.Writer, rows iter.Seq2[T, error], write func(io.Writ
 func (l listing[T]) printTable(c *console, rows iter.Seq2[T, error]) (int, error) {
 	var cells [][]string
 	var failed error
+	filled := make([]bool, len(l.columns))
 	for v, err := range rows {
 		if err != nil {
 			failed = err
@@ -81,15 +87,22 @@ func (l listing[T]) printTable(c *console, rows iter.Seq2[T, error]) (int, error
 		shown := make([]string, len(row))
 		for i := range row {
 			shown[i] = row[i].shown()
+			filled[i] = filled[i] || row[i].plain != ""
 		}
 		cells = append(cells, shown)
 	}
 	if len(cells) == 0 {
 		return 0, failed
 	}
-	columns := make([]tty.Column, len(l.columns))
+	var columns []tty.Column
 	for i, col := range l.columns {
-		columns[i] = tty.Column{Title: strings.ToUpper(col.title), Right: col.right, Whole: col.whole || col.right, Spare: col.spare}
+		if col.extra && !filled[i] {
+			for j := range cells {
+				cells[j] = slices.Delete(cells[j], len(columns), len(columns)+1)
+			}
+			continue
+		}
+		columns = append(columns, tty.Column{Title: strings.ToUpper(col.title), Right: col.right, Whole: col.whole || col.right, Spare: col.spare})
 	}
 	_, err := io.WriteString(c.out, strings.Join(tty.Table(columns, cells, c.width, c.style), "\n")+"\n")
 	return len(cells), errors.Join(failed, err)
@@ -103,6 +116,9 @@ func (l listing[T]) printFields(out io.Writer, rows iter.Seq2[T, error]) (n int,
 		var fields []string
 		for _, c := range l.row(v) {
 			fields = append(fields, c.plain)
+		}
+		for last := len(fields) - 1; last >= 0 && l.columns[last].extra && fields[last] == ""; last-- {
+			fields = fields[:last]
 		}
 		if _, err := fmt.Fprintln(out, strings.Join(fields, "\t")); err != nil {
 			return n, err

@@ -18,8 +18,8 @@ import (
 )
 
 // Main runs the program with the arguments after its name and returns its exit
-// code: 0 done, 1 failed, 2 wrong usage, 3 limit exceeded, 4 drift, 141 if
-// stdout was closed early, or the exit code of the command it ran. It writes
+// code: 0 done, 1 failed, 2 wrong usage, 3 limit exceeded, 4 drift, 5 disabled,
+// 141 if stdout was closed early, or the exit code of the command it ran. It writes
 // errors to stderr, one line each. An interrupt ends the command early; a second
 // one ends the program at once.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -95,7 +95,7 @@ estimated amounts, and corrects them after the work is done.
 Run "zae-limiter demo" to see it at work. Data goes to stdout, messages go to
 stderr. Lists are tables on a terminal and tab-separated elsewhere; choose with
 -o json, -o table or -o tsv. Exit codes: 0 done, 1 failed, 2 wrong command line,
-3 limit exceeded, 4 drift.
+3 limit exceeded, 4 drift, 5 disabled.
 
 ` + storeHelp,
 		Example: `  zae-limiter demo
@@ -126,7 +126,7 @@ stderr. Lists are tables on a terminal and tab-separated elsewhere; choose with
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(
 		newAcquire(c), newAggregate(c), newAudit(c), newCheck(c), newCompletion(), newDashboard(c), newDelete(c), newDemo(c), newDeploy(c), newEntity(c),
-		newExplain(c), newLambdaExport(c), newLimits(c), newList(c), newLoadtest(c), newLocal(c), newNamespace(c), newPrices(c), newProxy(c), newResource(c), newServe(c), newStatus(c), newSystem(c),
+		newExplain(c), newLambdaExport(c), newLimits(c), newList(c), newLoadtest(c), newLocal(c), newNamespace(c), newPrices(c), newProxy(c), newResource(c), newServe(c), newStatus(c), newSwitches(c), newSystem(c),
 		newTable(c), newTemplate(c), newTop(c), newUpgrade(c), newUsage(c), newVersion(c),
 	)
 	completeNoFiles(root)

@@ -15,7 +15,7 @@ func newResource(c *console) *cobra.Command {
 		`Manage the default limits of resources, such as models, endpoints and queues.
 They apply to every entity without limits of its own.`)
 	conn.addNamespace(cmd)
-	cmd.AddCommand(newResourceSet(conn), newResourceGet(conn), newResourceDelete(conn), newResourceList(conn), newResourceCapacity(conn))
+	cmd.AddCommand(newResourceSet(conn), newResourceGet(conn), newResourceDelete(conn), newResourceList(conn), newResourceCapacity(conn), newResourceDisable(conn), newResourceEnable(conn))
 	return cmd
 }
 
@@ -71,6 +71,9 @@ func newResourceGet(conn *connection) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if err := o.warnSwitch(cmd.Context(), lim, limiter.Scope{Resource: o.resource}); err != nil {
+					return err
+				}
 				return limitListing("Resource "+o.resource+" has no default limits.").print(o.console, o.json, each(stored))
 			})
 		},
@@ -124,7 +127,7 @@ func newResourceList(conn *connection) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return o.printResources(names, "No resource has default limits.")
+				return o.printResources(cmd.Context(), lim, names, "No resource has default limits.")
 			})
 		},
 	}

@@ -16,7 +16,7 @@ func newSystem(c *console) *cobra.Command {
 without limits of their own, and whether to block or allow requests when the
 store is unavailable.`)
 	conn.addNamespace(cmd)
-	cmd.AddCommand(newSystemSet(conn), newSystemGet(conn), newSystemDelete(conn))
+	cmd.AddCommand(newSystemSet(conn), newSystemGet(conn), newSystemDelete(conn), newSystemDisable(conn), newSystemEnable(conn))
 	return cmd
 }
 
@@ -100,8 +100,17 @@ func runSystemGet(ctx context.Context, o systemOptions) error {
 		if len(stored) == 0 && !o.json {
 			o.say("The system has no default limits.")
 		}
+		off, err := answer.ReadSwitch(ctx, lim, limiter.Scope{})
+		if err != nil {
+			return err
+		}
 		properties = append(properties, property{"on_unavailable", text(string(mode))})
-		return printProperties(o.console, o.json, properties, answer.NewSystem(stored, mode))
+		object := answer.NewSystem(stored, mode)
+		if off != nil {
+			properties = append(properties, switchProperties([]limiter.Switch{*off})...)
+			object.Disabled = answer.SwitchOrNull(off)
+		}
+		return printProperties(o.console, o.json, properties, object)
 	})
 }
 

@@ -34,7 +34,8 @@ func newTop(c *console) *cobra.Command {
 in debt, then those with the smallest part of their capacity left. On a
 terminal, refresh every --interval until q or Ctrl-C; elsewhere, or with -o,
 print once. The command takes no tokens. Buckets without recent use are full,
-and may be missing.
+and may be missing. For shadow limits it shows the calls that they would have
+refused in this hour, from the usage.
 
 Each refresh reads up to --most buckets, in the order of resources and entities,
 and reports if there are more. On DynamoDB it reads the keys of the namespace,
@@ -173,6 +174,8 @@ type gauge struct {
 	entity, resource string
 	limit            limiter.Limit
 	tokens           int64 // thousandths
+	status           limiter.Status
+	wouldRefuse      int64 // calls in this hour, of a shadow limit
 }
 
 // snapshot holds the buckets as they were read at one time.
@@ -195,12 +198,40 @@ func (o topOptions) readBuckets(ctx context.Context, repo limiter.Repository) (s
 			break
 		}
 		v.buckets++
-		for i, n := range b.Tokens {
-			v.gauges = append(v.gauges, gauge{b.Account.Entity, b.Account.Resource, b.Account.Limits[i], n})
+		for i, s := range b.Statuses() {
+			v.gauges = append(v.gauges, gauge{s.Entity, s.Resource, s.Limit, b.Tokens[i], s, 0})
 		}
 	}
 	slices.SortStableFunc(v.gauges, func(a, b gauge) int { return cmp.Compare(a.share(), b.share()) })
-	return v, nil
+	return v, o.countSpared(ctx, repo, &v)
+}
+
+// countSpared reads how often shadow limits would have refused in this hour. It
+// reads nothing if there are no shadow limits.
+func (o topOptions) countSpared(ctx context.Context, repo limiter.Repository, v *snapshot) error {
+	var resources []string
+	for _, g := range v.gauges {
+		if g.limit.IsShadow && !slices.Contains(resources, g.resource) {
+			resources = append(resources, g.resource)
+		}
+	}
+	start, _ := limiter.Hourly.Bounds(v.at)
+	spared := map[limiter.Scope]map[string]int64{}
+	for _, resource := range resources {
+		q := limiter.UsageQuery{Entity: o.of.Entity, Resource: resource, Window: limiter.Hourly, From: start, To: start}
+		for s, err := range repo.Usage(ctx, q) {
+			if err != nil {
+				return err
+			}
+			spared[limiter.Scope{Entity: s.Entity, Resource: s.Resource}] = s.WouldRefuse
+		}
+	}
+	for i := range v.gauges {
+		if g := &v.gauges[i]; g.limit.IsShadow {
+			g.wouldRefuse = spared[limiter.Scope{Entity: g.entity, Resource: g.resource}][g.limit.Name]
+		}
+	}
+	return nil
 }
 
 // share returns the part of the capacity that is left; negative is debt.
@@ -208,13 +239,12 @@ func (g gauge) share() float64 { return float64(g.tokens) / float64(g.limit.Capa
 
 func (g gauge) available() int64 { return bucket.Whole(g.tokens) }
 
-// fullIn returns the time until the bucket is full.
-func (g gauge) fullIn() time.Duration {
-	missing := bucket.Sub(g.limit.Capacity*bucket.Milli, g.tokens)
-	if missing <= 0 {
-		return 0
+// refusedCell returns the cell of the calls that a shadow limit would have refused.
+func (g gauge) refusedCell() cell {
+	if g.wouldRefuse == 0 {
+		return text("")
 	}
-	return bucket.Wait(missing, bucket.RateOf(g.limit.Capacity, g.limit.Refill, g.limit.Period)).Duration()
+	return number(g.wouldRefuse)
 }
 
 // topJSON is one limit of a bucket as JSON.
@@ -224,12 +254,15 @@ type topJSON struct {
 	Limit     string  `json:"limit_name" doc:"name of the limit"`
 	Available int64   `json:"available" doc:"whole tokens left; negative is debt"`
 	Capacity  int64   `json:"capacity" doc:"maximum number of tokens"`
-	Refill    int64   `json:"refill_amount" doc:"tokens refilled every period"`
-	Seconds   int64   `json:"refill_period_seconds" doc:"length of the period"`
+	Refill    int64   `json:"refill_amount" doc:"tokens refilled every period; 0 for a quota"`
+	Seconds   int64   `json:"refill_period_seconds" doc:"length of the period; 0 for a quota"`
 	FullAfter float64 `json:"full_after_seconds" doc:"time until the bucket is full, if nothing more is taken"`
+	answer.Kind
+	answer.Bounds
+	WouldRefuse int64 `json:"would_refuse,omitempty" doc:"calls that a shadow limit would have refused in this hour; absent if there were none"`
 }
 
-var topColumns = []column{
+var topColumns = append(append([]column{
 	{title: "entity"},
 	{title: "resource"},
 	{title: "limit"},
@@ -237,17 +270,18 @@ var topColumns = []column{
 	{title: "capacity", right: true},
 	{title: "refill", right: true, spare: true},
 	{title: "full in", right: true},
-}
+}, kindColumns...), column{title: "would refuse", right: true, extra: true})
 
 func topListing() listing[gauge] {
 	return listing[gauge]{
 		topColumns,
 		func(g gauge) []cell {
-			return []cell{text(g.entity), text(g.resource), text(g.limit.Name), number(g.available()), number(g.limit.Capacity), rate(g.limit), span(g.fullIn())}
+			row := []cell{text(g.entity), text(g.resource), text(g.limit.Name), number(g.available()), number(g.limit.Capacity), rate(g.limit), span(g.status.FullAfter)}
+			return append(append(row, kindCells(g.status)...), g.refusedCell())
 		},
 		func(g gauge) any {
 			l := answer.NewLimit(g.limit)
-			return topJSON{g.entity, g.resource, l.Name, g.available(), l.Capacity, l.Refill, l.Seconds, answer.Seconds(g.fullIn())}
+			return topJSON{g.entity, g.resource, l.Name, g.available(), l.Capacity, l.Refill, l.Seconds, answer.Seconds(g.status.FullAfter), l.Kind, answer.NewBounds(g.status), g.wouldRefuse}
 		},
 		"There are no buckets: nothing was used lately.",
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -46,16 +47,28 @@ func (o topOptions) gaugeTable(gauges []gauge, width, room int) []string {
 		{Title: "REFILL", Right: true, Whole: true, Spare: true},
 		{Title: "FULL IN", Right: true, Whole: true},
 	}
+	shadow := slices.ContainsFunc(gauges, func(g gauge) bool { return g.limit.IsShadow })
+	if shadow {
+		columns = append(columns, tty.Column{Title: "WOULD REFUSE", Right: true, Whole: true})
+	}
 	var rows [][]string
 	for _, g := range gauges[:min(len(gauges), max(room, 0))] {
 		available := number(g.available()).display + "/" + number(g.limit.Capacity).display
 		if g.tokens < 0 {
 			available = o.style.Red(available)
 		}
-		rows = append(rows, []string{
-			text(g.entity).display, text(g.resource).display, text(g.limit.Name).display,
-			tty.Bar(g.available(), g.limit.Capacity, cells, o.style), available, rate(g.limit).display, span(g.fullIn()).display,
-		})
+		name := text(g.limit.Name).display
+		if g.limit.IsShadow {
+			name += " (shadow)"
+		}
+		row := []string{
+			text(g.entity).display, text(g.resource).display, name,
+			tty.Bar(g.available(), g.limit.Capacity, cells, o.style), available, rate(g.limit).display, span(g.status.FullAfter).display,
+		}
+		if shadow {
+			row = append(row, g.refusedCell().display)
+		}
+		rows = append(rows, row)
 	}
 	return tty.Table(columns, rows, width, o.style)
 }

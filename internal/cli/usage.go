@@ -65,7 +65,7 @@ func newUsageList(conn *connection) *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "List or plot usage",
 		Long: `List the usage in each window, newest first: the tokens of each limit and the
-number of changes. Without a filter, list the latest usage of all entities and
+number of changes, and the calls that shadow limits would have refused. Without a filter, list the latest usage of all entities and
 resources; a DynamoDB table with more than 100,000 snapshots needs a filter or
 --start.
 
@@ -99,10 +99,11 @@ var usageColumns = []column{
 	{title: "entity"},
 	{title: "events", right: true},
 	{title: "counters"},
+	{title: "would refuse", extra: true},
 }
 
 func usageRow(s limiter.UsageSnapshot) []cell {
-	return []cell{moment(s.Start), text(string(s.Window)), text(s.Resource), text(s.Entity), number(s.Events), counters(s.Counters)}
+	return []cell{moment(s.Start), text(string(s.Window)), text(s.Resource), text(s.Entity), number(s.Events), counters(s.Counters), counters(s.WouldRefuse)}
 }
 
 // counters returns the cell of the counters: "rpm=1,200, tpm=5", sorted by name.
@@ -170,7 +171,9 @@ func (o usageOptions) draw(rows iter.Seq2[limiter.UsageSnapshot, error], nothing
 	return err
 }
 
-var totalColumns = []column{{title: "limit"}, {title: "total", right: true}, {title: "average", right: true}, {title: "cascaded", right: true}}
+var totalColumns = []column{
+	{title: "limit"}, {title: "total", right: true}, {title: "average", right: true}, {title: "cascaded", right: true}, {title: "would refuse", right: true, extra: true},
+}
 
 func newUsageSummary(conn *connection) *cobra.Command {
 	o := usageOptions{connection: conn}
@@ -211,12 +214,18 @@ func runUsageSummary(ctx context.Context, o usageOptions) error {
 			o.say("%s, from %s to %s", count(sum.Windows, string(o.query.Window)+" window"), moment(sum.First).display, moment(sum.Last).display)
 			nothing = "All tokens taken were given back."
 		}
+		names := slices.AppendSeq(slices.Collect(maps.Keys(sum.Total)), maps.Keys(sum.WouldRefuse))
+		slices.Sort(names)
 		return listing[string]{
 			totalColumns,
 			func(limit string) []cell {
-				return []cell{text(limit), number(sum.Total[limit]), decimal(sum.Average[limit]), number(sum.Cascaded[limit])}
+				refused := text("")
+				if n := sum.WouldRefuse[limit]; n > 0 {
+					refused = number(n)
+				}
+				return []cell{text(limit), number(sum.Total[limit]), decimal(sum.Average[limit]), number(sum.Cascaded[limit]), refused}
 			},
 			nil, nothing,
-		}.print(o.console, false, each(slices.Sorted(maps.Keys(sum.Total))))
+		}.print(o.console, false, each(slices.Compact(names)))
 	})
 }
