@@ -117,7 +117,7 @@ func (l listing[T]) printFields(out io.Writer, rows iter.Seq2[T, error]) (n int,
 		for _, c := range l.row(v) {
 			fields = append(fields, c.plain)
 		}
-		for last := len(fields) - 1; last >= 0 && l.columns[last].extra && fields[last] == ""; last-- {
+		for last := len(fields) - 1; last >= 0 && last < len(l.columns) && l.columns[last].extra && fields[last] == ""; last-- {
 			fields = fields[:last]
 		}
 		if _, err := fmt.Fprintln(out, strings.Join(fields, "\t")); err != nil {
