@@ -101,23 +101,29 @@ func diffFields(before, after limiter.Config) []Field {
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		old, next := limitValues(before.Limits, name), limitValues(after.Limits, name)
-		for i, field := range []string{d.capacity, d.refillAmount, d.refillPeriod} {
+		for i, field := range []string{d.capacity, d.refillAmount, d.refillPeriod, d.window, d.zone, d.shadow} {
 			add(name+"."+field, old[i], next[i])
 		}
 	}
 	return fields
 }
 
-// limitValues returns the numbers of the named limit as text. They are empty if
-// there is no such limit.
-func limitValues(limits []limiter.Limit, name string) (values [3]string) {
+// limitValues returns the values of the named limit as text. They are empty if
+// there is no such limit, or if it has no such value.
+func limitValues(limits []limiter.Limit, name string) (values [6]string) {
 	i := slices.IndexFunc(limits, func(l limiter.Limit) bool { return l.Name == name })
 	if i < 0 {
 		return values
 	}
 	l := limits[i]
 	for k, n := range []int64{l.Capacity, l.Refill, int64(l.Period / time.Second)} {
-		values[k] = strconv.FormatInt(n, 10)
+		if n != 0 { // the refill of a quota
+			values[k] = strconv.FormatInt(n, 10)
+		}
+	}
+	values[3], values[4] = l.Window.String(), l.Zone
+	if l.IsShadow {
+		values[5] = "true"
 	}
 	return values
 }

@@ -173,9 +173,10 @@ func (d *decoder) decodeRate(key, n *yaml.Node, path string) limiter.Limit {
 
 // burstOnly matches a burst without a period, such as 100:15. YAML 1.1 reads
 // that as a number to the base of 60.
-var burstOnly = regexp.MustCompile(`^[0-9]+:`)
+var burstOnly = regexp.MustCompile(`^[0-9]+:(.*)$`)
 
-const shortForms = "a limit is RATE, RATE/PERIOD, RATE/PERIOD:BURST or RATE/PERIOD:within[=BURST], such as 100/min:150, or a mapping"
+const shortForms = "a limit is RATE, RATE/PERIOD, RATE/PERIOD:BURST or RATE/PERIOD:within[=BURST], such as 100/min:150, " +
+	"or CAPACITY@WINDOW[:ZONE], such as 1000000@month, with :shadow at the end for a shadow limit, or a mapping"
 
 // decodeShortLimit reads a limit as the command line spells it after the name.
 func (d *decoder) decodeShortLimit(key, n *yaml.Node, path string) limiter.Limit {
@@ -183,7 +184,7 @@ func (d *decoder) decodeShortLimit(key, n *yaml.Node, path string) limiter.Limit
 	if d.validateLimit(key, path, limiter.PerMinute(key.Value, 1), before); len(d.problems) > before {
 		return limiter.Limit{}
 	}
-	if burstOnly.MatchString(n.Value) {
+	if burst := burstOnly.FindStringSubmatch(n.Value); burst != nil && burst[1] != "shadow" {
 		d.problem(n, path, "it is %q, but a burst has to follow a period; %s", clip(n.Value), shortForms)
 		return limiter.Limit{}
 	}
@@ -195,28 +196,73 @@ func (d *decoder) decodeShortLimit(key, n *yaml.Node, path string) limiter.Limit
 	return limit
 }
 
+// longLimit holds the values of a mapping, 0 or "" if absent.
+type longLimit struct {
+	capacity, burst, refill, period int64
+	window, zone                    string
+	shadow                          bool
+	given                           []string // the keys
+}
+
 // decodeLongLimit reads a mapping. With a burst, the burst is the capacity of
-// the limit, and the key capacity is the default of the refill amount.
+// the limit, and the key capacity is the default of the refill amount. With a
+// window it is a quota, which has neither a burst nor a refill.
 func (d *decoder) decodeLongLimit(key, n *yaml.Node, path string) limiter.Limit {
-	var capacity, burst, refill int64
-	period := int64(time.Minute / time.Second)
-	into := func(target *int64, maxValue int64) func(*yaml.Node, string) {
-		return func(n *yaml.Node, path string) { *target = d.decodeNumber(n, path, maxValue) }
-	}
-	fields := map[string]func(*yaml.Node, string){
-		d.capacity: into(&capacity, bucket.MaxTokens), d.refillAmount: into(&refill, bucket.MaxTokens),
-		d.refillPeriod: into(&period, int64(math.MaxInt64/time.Second)),
-	}
-	if d.burst != "" {
-		fields[d.burst] = into(&burst, bucket.MaxTokens)
-	}
 	before := len(d.problems)
-	if given := d.decodeFields(n, path, fields); !slices.Contains(given, d.capacity) && len(d.problems) == before {
+	l := d.readLongLimit(n, path)
+	if !slices.Contains(l.given, d.capacity) && len(d.problems) == before {
 		d.problem(key, path, "%s is missing: how many tokens can be taken at once", d.capacity)
 	}
-	limit := limiter.Custom(key.Value, cmp.Or(burst, capacity), cmp.Or(refill, capacity), time.Duration(period)*time.Second)
+	limit := limiter.Custom(key.Value, cmp.Or(l.burst, l.capacity), cmp.Or(l.refill, l.capacity), time.Duration(cmp.Or(l.period, 60))*time.Second)
+	isQuota, hasZone := slices.Contains(l.given, d.window), slices.Contains(l.given, d.zone)
+	switch {
+	case hasZone && !isQuota:
+		d.problem(key, path, "%s needs %s: only a quota has a zone", d.zone, d.window)
+	case len(d.problems) > before: // a value cannot be read
+	case hasZone && l.zone == "":
+		d.problem(key, path, "%s is empty; give an IANA name such as Europe/Berlin, or leave it out for UTC", d.zone)
+	case isQuota:
+		limit = d.quota(key, path, l).In(l.zone)
+	}
+	limit.IsShadow = l.shadow
 	d.validateLimit(key, path, limit, before)
 	return limit
+}
+
+// readLongLimit reads the keys of a mapping.
+func (d *decoder) readLongLimit(n *yaml.Node, path string) longLimit {
+	var l longLimit
+	number := func(target *int64, maxValue int64) func(*yaml.Node, string) {
+		return func(n *yaml.Node, path string) { *target = d.decodeNumber(n, path, maxValue) }
+	}
+	text := func(target *string) func(*yaml.Node, string) {
+		return func(n *yaml.Node, path string) { *target, _ = d.decodeText(n, path) }
+	}
+	fields := map[string]func(*yaml.Node, string){
+		d.capacity: number(&l.capacity, bucket.MaxTokens), d.refillAmount: number(&l.refill, bucket.MaxTokens),
+		d.refillPeriod: number(&l.period, int64(math.MaxInt64/time.Second)),
+		d.window:       text(&l.window), d.zone: text(&l.zone),
+		d.shadow: func(n *yaml.Node, path string) { l.shadow = d.decodeBool(n, path) },
+	}
+	if d.burst != "" {
+		fields[d.burst] = number(&l.burst, bucket.MaxTokens)
+	}
+	l.given = d.decodeFields(n, path, fields)
+	return l
+}
+
+// quota returns the quota that a mapping declares.
+func (d *decoder) quota(key *yaml.Node, path string, l longLimit) limiter.Limit {
+	for _, name := range []string{d.burst, d.refillAmount, d.refillPeriod} {
+		if slices.Contains(l.given, name) {
+			d.problem(key, path, "%s and %s exclude each other: a quota gains its whole capacity at the start of each window", d.window, name)
+		}
+	}
+	every, err := limiter.ParseCalendar(l.window)
+	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
+		d.problem(key, path, "%s %s, not %q", d.window, bad.Reason, clip(l.window))
+	}
+	return limiter.Quota(key.Value, l.capacity, every)
 }
 
 // validateLimit checks a limit, unless decoding it has already added to the

@@ -37,9 +37,10 @@ type dialect struct {
 	namespace, system, resources, entities      string
 	onUnavailable, limits                       string
 	capacity, burst, refillAmount, refillPeriod string
+	window, zone, shadow                        string
 
 	short       bool     // a limit may have the short form of the command line, such as 100/min:150
-	textNumbers bool     // numbers may be text: CloudFormation writes 10000000 as 1.0E7
+	textNumbers bool     // numbers and booleans may be text: CloudFormation writes 10000000 as 1.0E7
 	ignored     []string // keys that are not part of a manifest
 }
 
@@ -49,6 +50,7 @@ func fileDialect() dialect {
 		namespace: "namespace", system: "system", resources: "resources", entities: "entities",
 		onUnavailable: "on_unavailable", limits: "limits",
 		capacity: "capacity", burst: "burst", refillAmount: "refill_amount", refillPeriod: "refill_period",
+		window: "window", zone: "zone", shadow: "shadow",
 		short: true,
 	}
 }
@@ -61,11 +63,13 @@ func stackDialect() dialect {
 		namespace: "Namespace", system: "System", resources: "Resources", entities: "Entities",
 		onUnavailable: "OnUnavailable", limits: "Limits",
 		capacity: "Capacity", refillAmount: "RefillAmount", refillPeriod: "RefillPeriod",
+		window: "Window", zone: "Zone", shadow: "Shadow",
 		textNumbers: true, ignored: []string{propertyToken, propertyTimeout, propertyTable, propertyNamespaceID},
 	}
 }
 
-// encode returns the manifest in a dialect. Every limit has all its fields.
+// encode returns the manifest in a dialect. Every limit has all its fields, except
+// that only a shadow limit has shadow, and only a zone other than UTC is there.
 func (m *Manifest) encode(d dialect) object {
 	var o object
 	if m.Namespace != "" {
@@ -95,13 +99,33 @@ func (d dialect) path(s limiter.Scope) []string {
 func (d dialect) encodeLimits(limits []limiter.Limit) object {
 	o := object{}
 	for _, l := range limits {
-		o = append(o, pair{l.Name, object{
-			{d.capacity, d.encodeNumber(l.Capacity)},
-			{d.refillAmount, d.encodeNumber(l.Refill)},
-			{d.refillPeriod, d.encodeNumber(int64(l.Period / time.Second))},
-		}})
+		o = append(o, pair{l.Name, d.encodeLimit(l)})
 	}
 	return o
+}
+
+func (d dialect) encodeLimit(l limiter.Limit) object {
+	o := object{{d.capacity, d.encodeNumber(l.Capacity)}}
+	if l.IsQuota() {
+		o = append(o, pair{d.window, l.Window.String()})
+	} else {
+		o = append(o, pair{d.refillAmount, d.encodeNumber(l.Refill)}, pair{d.refillPeriod, d.encodeNumber(int64(l.Period / time.Second))})
+	}
+	if l.Zone != "" {
+		o = append(o, pair{d.zone, l.Zone})
+	}
+	if l.IsShadow {
+		o = append(o, pair{d.shadow, d.encodeTrue()})
+	}
+	return o
+}
+
+// encodeTrue returns true, as text if the dialect has text numbers.
+func (d dialect) encodeTrue() any {
+	if d.textNumbers {
+		return "true"
+	}
+	return true
 }
 
 // encodeNumber returns n, as text if the dialect has text numbers.

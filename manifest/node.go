@@ -127,6 +127,16 @@ func (d *decoder) decodeNumber(n *yaml.Node, path string, maxValue int64) int64 
 	return i
 }
 
+// decodeBool reads true or false.
+func (d *decoder) decodeBool(n *yaml.Node, path string) bool {
+	n = resolveAlias(n)
+	isBool := n.ShortTag() == tagBool || d.textNumbers && n.ShortTag() == tagText
+	if n.Kind != yaml.ScalarNode || !isBool || n.Value != "true" && n.Value != "false" {
+		d.problem(n, path, "must be true or false, not %s", describe(n))
+	}
+	return n.Value == "true"
+}
+
 // expandExponent returns a node with the plain digits of a whole number such as
 // 1.0E7. It returns any other node unchanged.
 func expandExponent(n *yaml.Node) *yaml.Node {

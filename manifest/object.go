@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// object is an ordered mapping. A value is a string, an int64 or an object.
+// object is an ordered mapping. A value is a string, an int64, a bool or an object.
 type object []pair
 
 type pair struct {
@@ -96,6 +96,8 @@ func (o object) node() *yaml.Node {
 			n.Content = append(n.Content, v.node())
 		case string:
 			n.Content = append(n.Content, textNode(v))
+		case bool:
+			n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: tagBool, Value: strconv.FormatBool(v)})
 		default:
 			n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: tagInt, Value: fmt.Sprint(v)})
 		}

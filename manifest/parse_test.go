@@ -122,6 +122,46 @@ func TestShortLimitsMatchTheCommandLine(t *testing.T) {
 	}
 }
 
+// TestQuotasAndShadowLimits checks both forms of limits that are not plain rates.
+func TestQuotasAndShadowLimits(t *testing.T) {
+	m := parse(t, string(fixtures(t, "valid")["kinds.yaml"]))
+	equal(t, "system", m.Levels[0].Limits, []limiter.Limit{
+		limiter.PerMinute("rpm", 100).Shadow(),
+		limiter.Quota("spend", 50_000_000, limiter.EveryDay).In("Europe/Berlin"),
+		limiter.Quota("tokens", 1_000_000, limiter.EveryMonth),
+		limiter.Within("tpm", 10_000, time.Minute).Shadow(),
+	})
+	equal(t, "limits", m.Levels[1].Limits, []limiter.Limit{
+		limiter.Quota("calls", 100, limiter.EveryHour),
+		limiter.PerMinute("rpm", 10).WithBurst(20),
+		limiter.Quota("tokens", 5_000_000, limiter.EveryMonth).In("America/New_York").Shadow(),
+		limiter.PerMinute("tpm", 10).Shadow(),
+	})
+	equal(t, "UTC", parse(t, "system: {limits: {a: {capacity: 1, window: hour, zone: UTC}}}").Levels[0].Limits, []limiter.Limit{limiter.Quota("a", 1, limiter.EveryHour)})
+}
+
+// TestFieldsOfQuotasAndShadowLimits checks the changes between kinds of limits.
+func TestFieldsOfQuotasAndShadowLimits(t *testing.T) {
+	berlin := limiter.Quota("n", 5, limiter.EveryDay).In("Europe/Berlin")
+	for _, c := range []struct {
+		before, after limiter.Limit
+		want          []manifest.Field
+	}{
+		{limiter.PerMinute("n", 5), limiter.PerMinute("n", 5).Shadow(), []manifest.Field{{Name: "n.shadow", After: "true"}}},
+		{berlin.Shadow(), berlin, []manifest.Field{{Name: "n.shadow", Before: "true"}}},
+		{berlin, berlin.In("UTC"), []manifest.Field{{Name: "n.zone", Before: "Europe/Berlin"}}},
+		{berlin, limiter.Quota("n", 6, limiter.EveryMonth).In("Europe/Berlin"), []manifest.Field{
+			{Name: "n.capacity", Before: "5", After: "6"}, {Name: "n.window", Before: "day", After: "month"},
+		}},
+		{limiter.PerMinute("n", 5), berlin, []manifest.Field{
+			{Name: "n.refill_amount", Before: "5"}, {Name: "n.refill_period", Before: "60"}, {Name: "n.window", After: "day"}, {Name: "n.zone", After: "Europe/Berlin"},
+		}},
+	} {
+		change := manifest.Change{Before: limiter.Config{Limits: []limiter.Limit{c.before}}, After: limiter.Config{Limits: []limiter.Limit{c.after}}}
+		equal(t, fmt.Sprint(c.before, " to ", c.after), change.Fields(), c.want)
+	}
+}
+
 func TestEmptySectionsDeclareThatThereIsNothing(t *testing.T) {
 	m := parse(t, string(fixtures(t, "valid")["empty-sections.yaml"]))
 	var got []string

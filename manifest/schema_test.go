@@ -146,7 +146,7 @@ func mutate(rng *rand.Rand, value any) {
 
 var oddWords = []string{
 	"namespace", "system", "resources", "entities", "limits", "on_unavailable", "capacity", "burst", "refill_amount", "refill_period",
-	"_default_", "gpt-4", "rpm", "a.b", "n-1", "a#b", "PK", "ttl", "", "1", strings.Repeat("x", 65), "key@example.com", "a/b", "GSI1SK", "é", "a\n", "_", "window",
+	"_default_", "gpt-4", "rpm", "a.b", "n-1", "a#b", "PK", "ttl", "", "1", strings.Repeat("x", 65), "key@example.com", "a/b", "GSI1SK", "é", "a\n", "_", "window", "zone", "shadow",
 }
 
 var oddValues = []any{
@@ -158,6 +158,10 @@ var oddValues = []any{
 	map[string]any{"limits": map[string]any{}},
 	"tenant-b", "_",
 	"100", "100/min", "100/min:150", "9/5hour:within", "10000/min:within=2000", "100:150", "12:30:45", "0/min", "01/min", "+1/min", "1/week",
+	"month", "hour", "day", "UTC", "Europe/Berlin", "berlin", "5@month", "5@day:Europe/Berlin", "5@hour:UTC", "5@hour:Europe/Berlin", "5@month:shadow", "5/min:shadow",
+	"5:shadow", "5@", "5@min", "5@day:", "5@day:shadow:UTC", "5:shadow:5", "5/min:shadow:5", ":shadow", "shadow", false, "true",
+	map[string]any{"capacity": json.Number("5"), "window": "day", "zone": "Europe/Berlin", "shadow": true},
+	map[string]any{"capacity": json.Number("5"), "window": "hour", "zone": "UTC"},
 	"1/0min", "1/min:", "1/min:0", "1/min:within=", "1/min:within=0", "1/min:Within", "1/min:within=1=1", "1/min\n", " 1/min", "1 / min", "1/min:1:1",
 }
 
