@@ -447,6 +447,20 @@ func TestImportsThatHaveOneHome(t *testing.T) {
 	}
 }
 
+// TestProgramsAloneLinkTheZones checks that every program of the module has the
+// zones of quotas, and that no package makes other programs larger by them.
+func TestProgramsAloneLinkTheZones(t *testing.T) {
+	var linked []string
+	for _, f := range goFiles(t) {
+		if !f.test && slices.Contains(f.imports, "time/tzdata") {
+			linked = append(linked, f.dir)
+		}
+	}
+	if want := []string{"cmd/zae-limiter", "cmd/zae-limiter-function"}; !slices.Equal(slices.Sorted(slices.Values(linked)), want) {
+		t.Errorf("%v import time/tzdata, want %v", linked, want)
+	}
+}
+
 // TestNoPackageIsNamedAfterNothing checks that no package has a catch-all name. A
 // type belongs beside its use, and package memory is the fake.
 func TestNoPackageIsNamedAfterNothing(t *testing.T) {

@@ -68,7 +68,9 @@ func TestFileOfBeforeThereWereManifests(t *testing.T) {
 		"DROP TABLE managed; PRAGMA user_version = 1":                    0,
 		"ALTER TABLE managed DROP COLUMN owner; PRAGMA user_version = 2": 1,
 	} {
-		path := createOldFile(t, "ALTER TABLE buckets DROP COLUMN pulled; "+undo)
+		const later = "DROP TABLE switches; DROP TABLE top_ups; ALTER TABLE usage DROP COLUMN would_refuse; " +
+			"ALTER TABLE buckets DROP COLUMN starts; ALTER TABLE buckets DROP COLUMN spared; ALTER TABLE buckets DROP COLUMN pulled; "
+		path := createOldFile(t, later+undo)
 		read, err := sqlite.Open(bg, path, &sqlite.Options{ReadOnly: true})
 		check(t, err)
 		m := entityManifest("a", 2, 1)

@@ -6,6 +6,7 @@ package main
 import (
 	"fmt"
 	"os"
+	_ "time/tzdata" // the zones of quotas, which a function's system lacks
 
 	"github.com/zeroae/zae-limiter-go/internal/function"
 )

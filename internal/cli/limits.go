@@ -31,7 +31,8 @@ leaves limits alone that it never declared.
           tpm: 10000/min:within
 
 A limit has the form of --limit after NAME:, or is a mapping with capacity,
-burst, refill_amount and refill_period (in seconds).`)
+burst, refill_amount and refill_period (in seconds), or for a quota with
+capacity, window and zone. In either, shadow: true makes it a shadow limit.`)
 	conn.addNamespace(cmd)
 	cmd.AddCommand(
 		newLimitsValidate(conn), newLimitsPlan(conn), newLimitsWhatIf(conn), newLimitsApply(conn), newLimitsDiff(conn), newLimitsExport(conn),

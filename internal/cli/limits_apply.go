@@ -56,7 +56,10 @@ func runLimitsApply(ctx context.Context, o limitsOptions) error {
 	if o.yes { // otherwise the file of the store would be created before the confirmation
 		access, apply = accessCreate, o.applyUnprompted
 	}
-	return o.withStore(ctx, access, func(_ *limiter.RateLimiter, repo limiter.Repository) error { return apply(ctx, repo, m) })
+	return o.withStore(ctx, access, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
+		o.warnPython(m)
+		return apply(ctx, repo, m)
+	})
 }
 
 // applyWithPrompt shows the plan, asks for confirmation and applies it.

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -151,8 +152,28 @@ func (o *limitsOptions) withPlan(ctx context.Context, wanted func(*manifest.Plan
 		if p.Busy() {
 			o.warn("another apply is running, so this is changing")
 		}
+		o.warnPython(m)
 		return then(p)
 	})
+}
+
+// warnPython says what services with the Python library, which share only tables,
+// do with the declared limits that they do not know.
+func (o *limitsOptions) warnPython(m *manifest.Manifest) {
+	if s, err := o.selectStore(); err != nil || !s.dynamo {
+		return
+	}
+	quota, shadow := false, false
+	for _, level := range m.Levels {
+		quota = quota || slices.ContainsFunc(level.Limits, limiter.Limit.IsQuota)
+		shadow = shadow || slices.ContainsFunc(level.Limits, func(l limiter.Limit) bool { return l.IsShadow })
+	}
+	if shadow {
+		o.warn("services that use the Python library enforce shadow limits")
+	}
+	if quota {
+		o.warn("services that use the Python library charge quotas but never begin a window, which the next call of another service or the aggregator does, and their changes of limits turn quotas into rates")
+	}
 }
 
 func newLimitsDiff(conn *connection) *cobra.Command {
