@@ -134,6 +134,8 @@ func (o explainOptions) printDisabled(off *limiter.DisabledError, levels []answe
 	switch {
 	case o.json:
 		return o.printJSON(answer.NewDisabledExplanation(o.request, off, levels))
+	case !o.terminal && o.exitCode: // the error says it
+		return nil
 	case !o.terminal:
 		o.say("refused: %v", off)
 		return nil
