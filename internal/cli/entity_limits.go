@@ -37,8 +37,8 @@ With within in place of BURST, any period admits at most RATE:
 tpm:10000/min:within holds 1,000, a tenth, and refills 9,000 per minute;
 tpm:10000/min:within=4000 holds 4,000. A request above the burst never fits.
 
-A quota is NAME:CAPACITY@WINDOW[:ZONE], where WINDOW is hour, day, week, month or
-year: tokens:1000000@month gains 1,000,000 at the start of each month in UTC, and
+A quota is NAME:CAPACITY@WINDOW[:ZONE], where WINDOW is hour, day, week, month
+or year: tokens:1000000@month gains 1,000,000 at the start of each month in UTC,
 spend:5000@day:Europe/Berlin gains 5,000 at midnight in Berlin. With :shadow at
 the end, as in rpm:100:shadow, a limit is counted and shown, but never refuses.`
 

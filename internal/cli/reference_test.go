@@ -78,7 +78,7 @@ func TestReferenceOfErrors(t *testing.T) {
 	refusal := &limiter.ExceededError{}
 	samples := map[string]error{
 		"ExceededError": refusal, "InvalidError": &limiter.InvalidError{Field: "entity_id"}, "UnavailableError": &limiter.UnavailableError{},
-		"CorruptError": &limiter.CorruptError{}, "VersionError": &limiter.VersionError{},
+		"CorruptError": &limiter.CorruptError{}, "DisabledError": &limiter.DisabledError{}, "VersionError": &limiter.VersionError{},
 		"ErrNotFound": limiter.ErrNotFound, "ErrExists": limiter.ErrExists, "ErrConflict": limiter.ErrConflict, "ErrLeaseDone": limiter.ErrLeaseDone,
 		"ErrClosed": limiter.ErrClosed, "ErrNoLimits": &limiter.InvalidError{Err: limiter.ErrNoLimits}, "ErrNeverFits": refusal,
 	}
@@ -129,6 +129,7 @@ func TestReferenceOfErrors(t *testing.T) {
 		{exitUsage, "the command line is wrong; nothing was done"},
 		{exitExceeded, "a limit was exceeded"},
 		{exitDrift, "stored limits differ from the manifest"},
+		{exitDisabled, "a level is disabled"},
 		{exitBrokenPipe, "stdout was closed, as a shell reports SIGPIPE"},
 	} {
 		fmt.Fprintf(&b, "| %d | %s |\n", row.code, row.meaning)

@@ -23,7 +23,7 @@ type switchOptions struct {
 const switchHelp = `Calls that a level concerns fail until it is enabled again: the exit code of
 acquire is 5. No limit overrides this. Leases that are open can still settle.
 This process and the existing buckets of an entity see it at once, others when
-their caches expire, which takes a minute at most. Services that use the Python
+their caches expire, by default within a minute. Services that use the Python
 library do not know it.`
 
 // addDisable completes a command that disables the scope of its arguments.
@@ -38,7 +38,7 @@ func (o *switchOptions) addDisable(cmd *cobra.Command) *cobra.Command {
 
 // addEnable completes a command that enables the scope of its arguments.
 func (o *switchOptions) addEnable(cmd *cobra.Command) *cobra.Command {
-	cmd.Long += " Other levels that are\ndisabled stay so. The exit code is 1 if it is not disabled."
+	cmd.Long += "\nOther levels that are disabled stay so. The exit code is 1 if it is not disabled."
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runEnable(cmd.Context(), *o) }
 	o.addPrincipal(cmd)
 	return cmd
@@ -118,9 +118,9 @@ func newSwitches(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "switches",
 		Short: "List what is disabled",
-		Long: `List the levels that are disabled, by entity, then resource: entities, resources,
-both together, or everything, and why and since when. The disable and enable
-commands of entity, resource and system change them.
+		Long: `List the levels that are disabled, by entity, then resource, with the reason and
+the time. A level is an entity, a resource, both together, or everything. The
+commands disable and enable of entity, resource and system change them.
 
 ` + storeHelp,
 		Example: "  zae-limiter switches\n  zae-limiter switches --json",
