@@ -38,7 +38,7 @@ func (o *switchOptions) addDisable(cmd *cobra.Command) *cobra.Command {
 
 // addEnable completes a command that enables the scope of its arguments.
 func (o *switchOptions) addEnable(cmd *cobra.Command) *cobra.Command {
-	cmd.Long += "\nOther levels that are disabled stay so. The exit code is 1 if it is not disabled."
+	cmd.Long += "\nOther disabled levels stay so. The exit code is 1 if it is not disabled."
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runEnable(cmd.Context(), *o) }
 	o.addPrincipal(cmd)
 	return cmd

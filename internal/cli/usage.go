@@ -64,9 +64,9 @@ func newUsageList(conn *connection) *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List or plot usage",
-		Long: `List the usage in each window, newest first: the tokens of each limit, the number
-of changes, and the calls that shadow limits would have refused. Without a
-filter, list the latest usage of all entities and resources; a DynamoDB table
+		Long: `List the usage in each window, newest first: the tokens of each limit, the
+number of changes, and the calls that shadow limits would have refused. Without
+a filter, list the latest usage of all entities and resources; a DynamoDB table
 with more than 100,000 snapshots needs a filter or --start.
 
 With --plot, draw a chart over time for each limit of each entity, resource and
