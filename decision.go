@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/calendar"
 )
 
 // Status describes one limit of one bucket after a call.
@@ -22,6 +23,7 @@ type Status struct {
 	// WindowStart and WindowEnd bound the window that a quota's tokens belong to;
 	// zero for a rate.
 	WindowStart, WindowEnd time.Time
+	WindowLeft             time.Duration // time until WindowEnd
 }
 
 // Sources of limits that no level stores.
@@ -122,8 +124,7 @@ func newStatus(charge *Charge, b Bucket, i int, admitted bool) Status {
 		Available: bucket.Whole(tokens), FullAfter: b.wait(i, bucket.Sub(rate.Capacity, tokens), rate),
 	}
 	if rate.Window != nil {
-		at := b.position(i)
-		s.WindowStart, s.WindowEnd = time.UnixMilli(rate.Window.Start(at)).UTC(), time.UnixMilli(rate.Window.End(at)).UTC()
+		b.setWindow(i, rate.Window, &s)
 	}
 	switch {
 	case charge.Limits != nil:
@@ -149,6 +150,15 @@ func newStatus(charge *Charge, b Bucket, i int, admitted bool) Status {
 		s.RetryAfter = b.wait(i, bucket.Sub(need, tokens), rate)
 	}
 	return s
+}
+
+// setWindow sets the window that the tokens of quota i belong to.
+func (b Bucket) setWindow(i int, window *calendar.Window, s *Status) {
+	at := b.position(i)
+	s.WindowStart, s.WindowEnd = time.UnixMilli(window.Start(at)).UTC(), time.UnixMilli(window.End(at)).UTC()
+	if b.Detail != nil {
+		s.WindowLeft = s.WindowEnd.Sub(time.UnixMilli(b.Detail.At))
+	}
 }
 
 // Statuses returns the status of each limit of a bucket that the store listed, in
