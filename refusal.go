@@ -71,11 +71,12 @@ type PublicRefusal struct {
 	// RetryAfter is the longest wait, including the parent's; 0 if NeverFits.
 	RetryAfter time.Duration
 	NeverFits  bool     // an amount is above its capacity, so no retry helps
-	Limits     []Status // limits of the entity; none is exceeded if only its parent refused
+	Limits     []Status // limits of the entity, without shadow limits; none is exceeded if only its parent refused
 }
 
 // Public returns the part of the refusal that the refused client may see. It
-// says when to retry, but omits the ID, capacity and balance of the parent.
+// says when to retry, but omits the ID, capacity and balance of the parent, and
+// shadow limits.
 func (e *ExceededError) Public() PublicRefusal {
 	out := PublicRefusal{NeverFits: e.Decision.NeverFits()}
 	if !out.NeverFits {
@@ -89,7 +90,7 @@ func (e *ExceededError) Public() PublicRefusal {
 		if out.NeverFits {
 			s.RetryAfter = 0
 		}
-		if s.Entity == self.Entity {
+		if s.Entity == self.Entity && !s.Limit.IsShadow {
 			out.Limits = append(out.Limits, s)
 		}
 	}
@@ -151,16 +152,20 @@ func describeRefusal(entity, resource string, violations []Status, d Decision) (
 const refusalCode = "rate_limit_exceeded"
 
 type statusJSON struct {
-	Entity     string  `json:"entity_id"`
-	Resource   string  `json:"resource"`
-	Limit      string  `json:"limit_name"`
-	Capacity   int64   `json:"capacity"`
-	Refill     int64   `json:"refill_amount"`
-	Seconds    int64   `json:"refill_period_seconds"`
-	Available  int64   `json:"available"`
-	Requested  int64   `json:"requested"`
-	Exceeded   bool    `json:"exceeded"`
-	RetryAfter float64 `json:"retry_after_seconds"`
+	Entity      string  `json:"entity_id"`
+	Resource    string  `json:"resource"`
+	Limit       string  `json:"limit_name"`
+	Capacity    int64   `json:"capacity"`
+	Refill      int64   `json:"refill_amount"`
+	Seconds     int64   `json:"refill_period_seconds"`
+	Window      string  `json:"window,omitempty"`
+	Zone        string  `json:"zone,omitempty"`
+	Shadow      bool    `json:"shadow,omitempty"`
+	Available   int64   `json:"available"`
+	Requested   int64   `json:"requested"`
+	Exceeded    bool    `json:"exceeded"`
+	WouldRefuse bool    `json:"would_refuse,omitempty"`
+	RetryAfter  float64 `json:"retry_after_seconds"`
 }
 
 func statusObjects(all []Status) []statusJSON {
@@ -168,7 +173,7 @@ func statusObjects(all []Status) []statusJSON {
 	for _, s := range all {
 		objects = append(objects, statusJSON{
 			s.Entity, s.Resource, s.Limit.Name, s.Limit.Capacity, s.Limit.Refill, int64(s.Limit.Period / time.Second),
-			s.Available, s.Requested, s.Exceeded, seconds(s.RetryAfter),
+			s.Limit.Window.String(), s.Limit.Zone, s.Limit.IsShadow, s.Available, s.Requested, s.Exceeded, s.WouldRefuse, seconds(s.RetryAfter),
 		})
 	}
 	return objects

@@ -16,6 +16,8 @@ import (
 //
 //   - An *[limiter.ExceededError] is ResourceExhausted with details, unless its
 //     caller cancelled the call.
+//   - A *[limiter.DisabledError] is PermissionDenied with details, without its
+//     reason and level.
 //   - An *[limiter.InvalidError] is InvalidArgument.
 //   - An *[limiter.UnavailableError] and a closed store are Unavailable.
 //   - The end of a context is Canceled or DeadlineExceeded.
@@ -51,6 +53,9 @@ func (e *statusError) Unwrap() error { return e.err }
 func statusOf(err error) *status.Status {
 	if refusal, ok := errors.AsType[*limiter.ExceededError](err); ok && !errors.Is(err, context.Canceled) {
 		return refusalStatus(refusal)
+	}
+	if _, ok := errors.AsType[*limiter.DisabledError](err); ok {
+		return disabledStatus()
 	}
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
 		return status.New(codes.InvalidArgument, describeInvalid(bad))

@@ -186,8 +186,18 @@ func mappingError(err error) error {
 
 // refuse reports an error that says more than its status.
 func (i *Interceptor) refuse(ctx context.Context, c Call, err error) error {
-	if own, ok := errors.AsType[*statusError](err); ok && own.status.Code() != codes.ResourceExhausted && own.status.Code() != codes.Canceled {
+	if own, ok := errors.AsType[*statusError](err); ok && !isPlain(own) {
 		i.opts.OnError(ctx, c, own.err)
 	}
 	return err
+}
+
+// isPlain reports whether a status says all that operators need: a refusal, a
+// switch that is off, or a caller who left.
+func isPlain(err *statusError) bool {
+	switch err.status.Code() {
+	case codes.ResourceExhausted, codes.PermissionDenied, codes.Canceled:
+		return true
+	}
+	return false
 }

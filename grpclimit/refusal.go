@@ -21,11 +21,11 @@ func refusalStatus(err *limiter.ExceededError) *status.Status {
 	public := err.Public()
 	failure := &errdetails.QuotaFailure{}
 	var names []string
-	for i, s := range err.Decision.Statuses {
+	for _, s := range err.Decision.Statuses {
 		if !s.Exceeded {
 			continue
 		}
-		own := i < len(public.Limits)
+		own := s.Entity == err.Decision.Statuses[0].Entity
 		failure.Violations = append(failure.Violations, violation(s, own))
 		if !slices.Contains(names, s.Limit.Name) {
 			names = append(names, s.Limit.Name)
@@ -41,6 +41,16 @@ func refusalStatus(err *limiter.ExceededError) *status.Status {
 	}
 	plain := status.New(codes.ResourceExhausted, text)
 	if st, err := plain.WithDetails(details...); err == nil {
+		return st
+	}
+	return plain
+}
+
+// disabledStatus returns the status of a call that a switch refuses. The detail
+// distinguishes it from a token without the right.
+func disabledStatus() *status.Status {
+	plain := status.New(codes.PermissionDenied, "access is disabled")
+	if st, err := plain.WithDetails(&errdetails.ErrorInfo{Reason: "ACCESS_DISABLED", Domain: "github.com/zeroae/zae-limiter-go"}); err == nil {
 		return st
 	}
 	return plain

@@ -83,6 +83,34 @@ func TestServerSaysNothingAboutAParent(t *testing.T) {
 	}
 }
 
+// TestADisabledCallerIsDenied checks the code and the detail, which show neither
+// the level nor the reason. Open leases still settle.
+func TestADisabledCallerIsDenied(t *testing.T) {
+	w := start(t)
+	c := w.limitServer(ask)
+	w.unary = func(ctx context.Context) (*pb.SimpleResponse, error) {
+		check(t, w.lim.Disable(ctx, limiter.Scope{Entity: "alice"}, "s3cret"))
+		return &pb.SimpleResponse{}, grpclimit.Used(ctx, "tpm", 30)
+	}
+	check(t, w.call(c))
+	err := w.call(c)
+	wantCode(t, err, codes.PermissionDenied)
+	info, ok := status.Convert(err).Details()[0].(*errdetails.ErrorInfo)
+	if !ok || info.GetReason() != "ACCESS_DISABLED" {
+		t.Errorf("details %v", status.Convert(err).Details())
+	}
+	for _, secret := range []string{"alice", "s3cret", "2026"} {
+		if text := status.Convert(err).Proto().String(); strings.Contains(text, secret) {
+			t.Errorf("%q is in %s", secret, text)
+		}
+	}
+	check(t, w.lim.Enable(t.Context(), limiter.Scope{Entity: "alice"}))
+	w.left(2, 70)
+	if w.reported() != nil {
+		t.Error(w.reported())
+	}
+}
+
 func TestRefusalThatNoRetryHelps(t *testing.T) {
 	w := start(t)
 	c := w.limitServer(func(context.Context, grpclimit.Call) (limiter.Request, error) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/bits"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -17,7 +18,9 @@ import (
 // draft-ietf-httpapi-ratelimit-headers-10, with one member for each limit of the
 // caller's own entity: q is the capacity, w the seconds to fill an empty bucket,
 // r the available tokens, and t the seconds until there are more. A full bucket
-// has no t. In a refusal, t of an exceeded limit equals Retry-After.
+// has no t. In a refusal, t of an exceeded limit equals Retry-After. The w of a
+// quota, and its t, count the seconds to the end of its window. Shadow limits have
+// no members, since they never refuse.
 type Fields struct {
 	// Units gives limits their quota unit, the parameter qu, by the name of the
 	// limit: "requests", "content-bytes", "concurrent-requests", or a unit of the
@@ -30,7 +33,8 @@ type Fields struct {
 }
 
 // Set sets the fields of h for the entity that d is about. It omits the limits of
-// its parent. If d is empty, as in an allowed outage, Set changes nothing.
+// its parent, and shadow limits. If no limit is left, as in an allowed outage, Set
+// changes nothing.
 func (f *Fields) Set(h http.Header, d limiter.Decision) {
 	own := ownLimits(d)
 	if len(own) == 0 {
@@ -43,7 +47,7 @@ func (f *Fields) Set(h http.Header, d limiter.Decision) {
 		if i > 0 {
 			policy, state = append(policy, ", "...), append(state, ", "...)
 		}
-		policy = f.appendPolicy(policy, s.Limit)
+		policy = f.appendPolicy(policy, s)
 		state = appendState(state, s, after)
 	}
 	h.Set("RateLimit-Policy", string(policy))
@@ -60,14 +64,20 @@ func (f *Fields) setRefused(h http.Header, err error) {
 	}
 }
 
-// ownLimits returns the limits of the entity itself, which come first.
+// ownLimits returns the limits of the entity itself, which come first, without
+// shadow limits.
 func ownLimits(d limiter.Decision) []limiter.Status {
-	for i := range d.Statuses {
-		if d.Statuses[i].Entity != d.Statuses[0].Entity {
-			return d.Statuses[:i]
+	own, isShadow := d.Statuses, func(s limiter.Status) bool { return s.Limit.IsShadow }
+	for i := range own {
+		if own[i].Entity != own[0].Entity {
+			own = own[:i]
+			break
 		}
 	}
-	return d.Statuses
+	if !slices.ContainsFunc(own, isShadow) {
+		return own
+	}
+	return slices.DeleteFunc(slices.Clone(own), isShadow)
 }
 
 // retryAfter returns the value of Retry-After for a refusal, or "" if d is none or
@@ -81,11 +91,12 @@ func retryAfter(d limiter.Decision) string {
 	return ""
 }
 
-// appendPolicy appends the member of RateLimit-Policy for a limit.
-func (f *Fields) appendPolicy(b []byte, l limiter.Limit) []byte {
+// appendPolicy appends the member of RateLimit-Policy for a status.
+func (f *Fields) appendPolicy(b []byte, s *limiter.Status) []byte {
+	l := &s.Limit
 	b = appendString(b, l.Name)
 	b = appendInteger(append(b, ";q="...), l.Capacity)
-	b = appendInteger(append(b, ";w="...), fillSeconds(l))
+	b = appendInteger(append(b, ";w="...), windowSeconds(s))
 	if f != nil && f.Units[l.Name] != "" {
 		b = appendString(append(b, ";qu="...), f.Units[l.Name])
 	}
@@ -120,9 +131,13 @@ func setLegacy(h http.Header, own []limiter.Status, after int64) {
 // fullness returns the share of the capacity that is available.
 func fullness(s *limiter.Status) float64 { return float64(s.Available) / float64(s.Limit.Capacity) }
 
-// fillSeconds returns the time that an empty bucket takes to fill, in whole
-// seconds, rounded up.
-func fillSeconds(l limiter.Limit) int64 {
+// windowSeconds returns the time that an empty bucket takes to fill, or the time
+// left of a quota's window, in whole seconds, rounded up.
+func windowSeconds(s *limiter.Status) int64 {
+	l := &s.Limit
+	if l.IsQuota() {
+		return max(1, ceilSeconds(s.WindowLeft))
+	}
 	period := uint64(l.Period / time.Second)
 	return max(1, mulDiv(uint64(l.Capacity), period, uint64(l.Refill), uint64(l.Refill)-1))
 }
@@ -135,6 +150,9 @@ func waitSeconds(s *limiter.Status, after int64) int64 {
 	}
 	if s.FullAfter <= 0 {
 		return 0
+	}
+	if s.Limit.IsQuota() {
+		return windowSeconds(s)
 	}
 	// The bucket is full after all the missing tokens have come. Of these, only
 	// the first counts here.

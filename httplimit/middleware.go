@@ -154,8 +154,9 @@ func isReportable(err error) bool {
 		return true
 	}
 	_, refusal := errors.AsType[*limiter.ExceededError](err)
+	_, disabled := errors.AsType[*limiter.DisabledError](err)
 	_, chosen := errors.AsType[*Problem](err)
-	return !refusal && !chosen && !errors.Is(err, context.Canceled)
+	return !refusal && !disabled && !chosen && !errors.Is(err, context.Canceled)
 }
 
 // serve runs next with a lease and settles it, also if next panics.

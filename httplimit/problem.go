@@ -33,7 +33,7 @@ type Problem struct {
 	Detail string `json:"detail,omitempty"` // for people; clients see it
 	// ViolatedPolicies names the exceeded limits of the entity and of its parent.
 	ViolatedPolicies []string `json:"violated-policies,omitempty"`
-	// Limits describes the limits of the entity itself.
+	// Limits describes the limits of the entity itself, without shadow limits.
 	Limits []LimitState `json:"limits,omitempty"`
 	// RetryAfter is the value of the field Retry-After, in seconds rounded up; 0
 	// omits the field.
@@ -44,9 +44,11 @@ type Problem struct {
 type LimitState struct {
 	Name      string `json:"name"`
 	Capacity  int64  `json:"capacity"`
-	Refill    int64  `json:"refill_amount"`
-	Seconds   int64  `json:"refill_period_seconds"`
-	Available int64  `json:"available"` // negative is debt
+	Refill    int64  `json:"refill_amount"`         // 0 for a quota
+	Seconds   int64  `json:"refill_period_seconds"` // 0 for a quota
+	Window    string `json:"window,omitempty"`      // of a quota: hour, day, week, month or year
+	Zone      string `json:"zone,omitempty"`        // of the window, if not UTC
+	Available int64  `json:"available"`             // negative is debt
 	Requested int64  `json:"requested"`
 	Exceeded  bool   `json:"exceeded"`
 }
@@ -80,6 +82,7 @@ func (p *Problem) withDefaults() *Problem {
 // shows no text of err, which may contain an ID or the address of a store.
 //
 //   - An *[limiter.ExceededError] is 429, with RetryAfter unless it never fits.
+//   - A *[limiter.DisabledError] is 403, without its reason and level.
 //   - An *[limiter.InvalidError] is 400.
 //   - An *[limiter.UnavailableError], a closed store and the end of a context are
 //     503 with RetryAfter.
@@ -96,7 +99,10 @@ func NewProblem(err error) *Problem {
 	p := &Problem{Status: http.StatusInternalServerError, Detail: "the rate limits cannot be checked"}
 	invalid, bad := errors.AsType[*limiter.InvalidError](err)
 	_, large := errors.AsType[*http.MaxBytesError](err)
+	_, disabled := errors.AsType[*limiter.DisabledError](err)
 	switch {
+	case disabled:
+		p.Status, p.Detail = http.StatusForbidden, "access is disabled"
 	case bad:
 		p.Status, p.Detail = http.StatusBadRequest, describeInvalid(invalid)
 	case large:

@@ -123,6 +123,7 @@ func TestProblemOfEveryError(t *testing.T) {
 		retry  string
 	}{
 		{&limiter.UnavailableError{Op: "acquire", Entity: secret, Err: plain}, 503, "5"},
+		{&limiter.DisabledError{Entity: secret, Resource: model, Scope: limiter.Scope{Entity: secret}, Reason: secret, Since: noon}, 403, ""},
 		{fmt.Errorf("%s: %w", secret, limiter.ErrClosed), 503, "5"},
 		{context.DeadlineExceeded, 503, "5"},
 		{&limiter.InvalidError{Field: "entity_id", Value: secret, Reason: "must not be empty"}, 400, ""},

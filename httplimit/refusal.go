@@ -31,7 +31,7 @@ func newRefusal(err *limiter.ExceededError) *Problem {
 		if !slices.Contains(p.ViolatedPolicies, s.Limit.Name) {
 			p.ViolatedPolicies = append(p.ViolatedPolicies, s.Limit.Name)
 		}
-		if i < len(own) {
+		if s.Entity == d.Statuses[0].Entity {
 			reasons = append(reasons, describeExceeded(s))
 		} else {
 			reasons = append(reasons, describeShared(s))
@@ -47,7 +47,7 @@ func newRefusal(err *limiter.ExceededError) *Problem {
 func newLimitState(s *limiter.Status) LimitState {
 	return LimitState{
 		Name: s.Limit.Name, Capacity: s.Limit.Capacity, Refill: s.Limit.Refill, Seconds: int64(s.Limit.Period / time.Second),
-		Available: s.Available, Requested: s.Requested, Exceeded: s.Exceeded,
+		Window: s.Limit.Window.String(), Zone: s.Limit.Zone, Available: s.Available, Requested: s.Requested, Exceeded: s.Exceeded,
 	}
 }
 

@@ -39,6 +39,7 @@ type call struct {
 	negative bool // the hits are, and the rule does not allow it
 
 	verdict  verdict
+	disabled bool // a switch refused it
 	decision limiter.Decision
 	lease    *limiter.Lease
 }

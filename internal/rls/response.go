@@ -57,12 +57,16 @@ func (t *transaction) describe(out *ratelimit.RateLimitResponse, refusal *call) 
 func (c *call) describe(out *ratelimit.RateLimitResponse, h http.Header) {
 	refusal := &limiter.ExceededError{Decision: c.decision}
 	problem := httplimit.NewProblem(refusal)
-	if len(c.decision.Statuses) == 0 {
+	switch after := refusal.RetryAfterHeader(); {
+	case c.disabled:
+		// Envoy sends 429, so the document has the same status.
+		problem = &httplimit.Problem{Type: httplimit.TypeBlank, Title: "Access disabled", Status: problem.Status, Detail: "access is disabled"}
+	case len(c.decision.Statuses) == 0:
 		problem = &httplimit.Problem{
 			Type: httplimit.TypeQuotaExceeded, Title: problem.Title, Status: problem.Status,
 			Detail: "the limits admit no request of this kind",
 		}
-	} else if after := refusal.RetryAfterHeader(); after != "" {
+	case after != "":
 		h.Set("Retry-After", after)
 	}
 	if body, err := json.Marshal(problem); err == nil {
@@ -90,12 +94,12 @@ func fullness(s *limiter.Status) float64 { return float64(s.Available) / float64
 
 // subject returns the limit that the status of the descriptor is about: the
 // exceeded one with the longest wait, or else the emptiest one that it names.
-// Limits of a parent are none of the client's business.
+// Limits of a parent and shadow limits are none of the client's business.
 func (c *call) subject() (best *limiter.Status) {
 	all := c.decision.Statuses
 	for i := range all {
 		s := &all[i]
-		if _, named := c.request.Consume.Lookup(s.Limit.Name); s.Entity != all[0].Entity || !named && c.request.Consume.Len() > 0 {
+		if _, named := c.request.Consume.Lookup(s.Limit.Name); s.Limit.IsShadow || s.Entity != all[0].Entity || !named && c.request.Consume.Len() > 0 {
 			continue
 		}
 		if best == nil || s.RetryAfter > best.RetryAfter || s.RetryAfter == best.RetryAfter && fullness(s) < fullness(best) {
@@ -119,6 +123,9 @@ func (c *call) status() *ratelimit.RateLimitResponse_DescriptorStatus {
 		out.CurrentLimit = currentLimit(s.Limit)
 		out.LimitRemaining = clamp(s.Available)
 		out.DurationUntilReset = durationpb.New(s.FullAfter)
+		if s.Limit.IsQuota() {
+			out.DurationUntilReset = durationpb.New(s.WindowLeft)
+		}
 	}
 	if c.verdict == over {
 		out.DurationUntilReset = nil
@@ -129,8 +136,21 @@ func (c *call) status() *ratelimit.RateLimitResponse_DescriptorStatus {
 	return out
 }
 
-// currentLimit describes a limit by its refill in the largest fitting unit.
+// units holds Envoy's names of the windows of quotas.
+var units = map[limiter.Calendar]ratelimit.RateLimitResponse_RateLimit_Unit{
+	limiter.EveryHour:  ratelimit.RateLimitResponse_RateLimit_HOUR,
+	limiter.EveryDay:   ratelimit.RateLimitResponse_RateLimit_DAY,
+	limiter.EveryWeek:  ratelimit.RateLimitResponse_RateLimit_WEEK,
+	limiter.EveryMonth: ratelimit.RateLimitResponse_RateLimit_MONTH,
+	limiter.EveryYear:  ratelimit.RateLimitResponse_RateLimit_YEAR,
+}
+
+// currentLimit describes a limit by its refill in the largest fitting unit, and a
+// quota by its capacity and window.
 func currentLimit(l limiter.Limit) *ratelimit.RateLimitResponse_RateLimit {
+	if l.IsQuota() {
+		return &ratelimit.RateLimitResponse_RateLimit{Name: l.Name, RequestsPerUnit: clamp(l.Capacity), Unit: units[l.Window]}
+	}
 	out := &ratelimit.RateLimitResponse_RateLimit{Name: l.Name, RequestsPerUnit: clamp(l.Refill)}
 	for _, u := range []struct {
 		unit   ratelimit.RateLimitResponse_RateLimit_Unit
