@@ -46,8 +46,8 @@ func (l *Lease) begin(contentType, encoding string) {
 
 // Write reads the next part of the answer. If Options.Step is set and the text of a
 // stream has outgrown what the lease holds, Write takes more from the limits. If they
-// have no room, it returns an *limiter.ExceededError and the number of bytes up to
-// the end of the event that did not fit. The caller should cut the answer there
+// have no room, it returns an *limiter.ExceededError, or a *limiter.DisabledError if
+// a level is off, and the number of bytes up to the end of the event that did not fit. The caller should cut the answer there
 // and commit the lease. Otherwise the error is nil.
 func (l *Lease) Write(p []byte) (int, error) { return l.WriteContext(context.Background(), p) }
 
@@ -90,7 +90,6 @@ func (l *Lease) extend(ctx context.Context) error {
 	step := l.owner.opts.Step
 	more := ((missing-1)/step + 1) * step
 	err := l.Consume(ctx, names.Amounts(0, Usage{Output: more, Cost: l.costOf(l.taken+more) - l.costOf(l.taken)}))
-	if _, refused := errors.AsType[*limiter.ExceededError](err); refused {
 		return err
 	}
 	l.taken += more

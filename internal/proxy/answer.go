@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/llm"
 )
@@ -78,13 +79,18 @@ func (b *answerBody) pass(p []byte) []byte {
 	return out
 }
 
-// refuse ends a stream whose limit has no room for more of it. The client gets an
+// refuse ends a stream whose limit has no room for more of it, or whose entity or
+// resource is disabled. The client gets an
 // event that its SDK reports as an error.
 func (b *answerBody) refuse(err error) {
 	b.call.record.outcome = outcomeCut
 	b.err = io.EOF
 	detail := httplimit.NewProblem(err).Detail
 	reason := map[string]any{"type": "rate_limit_error", "code": "rate_limit_exceeded", "message": "the answer was cut: " + detail}
+	if off, disabled := errors.AsType[*limiter.DisabledError](err); disabled {
+		reason["type"], reason["code"] = "permission_error", "access_disabled"
+		b.call.record.problem = off.Error()
+	}
 	event := ""
 	body := map[string]any{"error": reason}
 	if b.call.request.Format == llm.Messages || b.call.request.Format == llm.Responses {

@@ -132,7 +132,9 @@ func (c *call) acquire(client context.Context) error {
 	}
 	lease, err := p.llm.Acquire(ctx, c.record.entity, c.record.resource, c.request)
 	if err != nil {
-		if _, invalid := errors.AsType[*limiter.InvalidError](err); invalid {
+		_, invalid := errors.AsType[*limiter.InvalidError](err)
+		_, disabled := errors.AsType[*limiter.DisabledError](err)
+		if invalid || disabled {
 			undo() // nothing was created
 		}
 		return c.explain(err)

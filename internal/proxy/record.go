@@ -30,14 +30,15 @@ type record struct {
 
 // Outcomes of calls in the access log.
 const (
-	outcomeServed  = "served"
-	outcomeRefused = "refused" // by a limit
-	outcomeInvalid = "invalid" // by the proxy, before any limit
-	outcomeBusy    = "busy"    // the proxy has no room
-	outcomeOutage  = "outage"  // of the store
-	outcomeFailed  = "failed"  // the upstream gave no answer
-	outcomeCut     = "cut"     // the answer is not complete
-	outcomeGone    = "gone"    // the client left
+	outcomeServed   = "served"
+	outcomeRefused  = "refused"  // by a limit
+	outcomeDisabled = "disabled" // by a switch
+	outcomeInvalid  = "invalid"  // by the proxy, before any limit
+	outcomeBusy     = "busy"     // the proxy has no room
+	outcomeOutage   = "outage"   // of the store
+	outcomeFailed   = "failed"   // the upstream gave no answer
+	outcomeCut      = "cut"      // the answer is not complete
+	outcomeGone     = "gone"     // the client left
 )
 
 const maxLogged = 200 // bytes of a text that the client chose
@@ -60,6 +61,7 @@ func (c *record) refuse(err error) {
 	invalid, named := errors.AsType[*limiter.InvalidError](err)
 	_, chosen := errors.AsType[*httplimit.Problem](err)
 	_, exceeded := errors.AsType[*limiter.ExceededError](err)
+	off, disabled := errors.AsType[*limiter.DisabledError](err)
 	c.problem, c.outcome = problem.Detail, outcomeInvalid
 	if named && chosen {
 		c.problem = "invalid " + invalid.Field // the detail may quote the body
@@ -67,6 +69,8 @@ func (c *record) refuse(err error) {
 	switch {
 	case exceeded:
 		c.outcome = outcomeRefused
+	case disabled:
+		c.outcome, c.problem = outcomeDisabled, off.Error()
 	case busy:
 		c.outcome = outcomeBusy
 	case errors.Is(err, context.Canceled):
