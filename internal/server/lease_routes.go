@@ -259,6 +259,9 @@ func explain(c *call, body explainBody) (answer.Explanation, error) {
 		return answer.Explanation{}, err
 	}
 	d, levels, err := answer.Explain(c.ctx, c.lim, c.repo, req)
+	if off, disabled := errors.AsType[*limiter.DisabledError](err); disabled {
+		return answer.NewDisabledExplanation(req, off, levels), nil
+	}
 	if err != nil {
 		return answer.Explanation{}, outage("explain", err)
 	}

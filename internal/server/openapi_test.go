@@ -107,18 +107,28 @@ func TestOpenAPIDescribesTheHandlers(t *testing.T) {
 		call("/v1/leases/{id}/"+verb, "/v1/leases/none/"+verb, body, 410)
 	}
 	call("/v1/explain", "/v1/explain", acquireJSON("child", `{"rpm":99}`), 200)
+	call("/v1/acquire", "/v1/acquire", `{"entity_id":"key","resource":"gpt-4","consume":{"rpm":1},"limits":[{"name":"rpm","capacity":9,"refill_amount":0,"refill_period_seconds":0,"window":"day","zone":"Europe/Berlin","shadow":true}]}`, 200)
+	call("/v1/entities/{id}/reset", "/v1/entities/child/reset", `{"resource":"gpt-4","limits":["tpm"]}`, 200)
+	call("/v1/entities/{id}/reset", "/v1/entities/child/reset", `{"resource":"gpt-4","limits":["x"]}`, 400)
+	call("/v1/entities/{id}/top-up", "/v1/entities/child/top-up", `{"resource":"gpt-4","amounts":{"tpm":1},"id":"invoice-1"}`, 200)
+	call("/v1/enable", "/v1/enable", `{"entity_id":"parent"}`, 404)
+	call("/v1/disable", "/v1/disable", `{"entity_id":"parent","reason":"unpaid"}`, 200)
+	call("/v1/disable", "/v1/disable", `{"all":true}`, 200)
+	call("/v1/explain", "/v1/explain", acquireJSON("child", `{"rpm":1}`), 200)
+	call("/v1/acquire", "/v1/acquire", acquireJSON("child", `{"rpm":1}`), 403)
 	for template, path := range map[string]string{
 		"/v1/entities": "", "/v1/entities/{id}": "/v1/entities/child", "/v1/entities/{id}/children": "/v1/entities/parent/children?limit=1",
 		"/v1/entities/{id}/limits": "/v1/entities/child/limits?resource=gpt-5", "/v1/entities/{id}/buckets": "/v1/entities/child/buckets",
 		"/v1/entities/{id}/status": "/v1/entities/child/status", "/v1/limited-entities": "/v1/limited-entities?resource=gpt-5", "/v1/limited-resources": "",
 		"/v1/resources": "", "/v1/resources/{id}/limits": "/v1/resources/gpt-4/limits", "/v1/resources/{id}/capacity": "/v1/resources/gpt-4/capacity?limit_name=tpm",
-		"/v1/system/limits": "", "/v1/namespaces": "", "/v1/usage": "/v1/usage?window=hourly", "/v1/usage/summary": "", "/v1/audit": "/v1/audit?entity_id=child",
+		"/v1/system/limits": "", "/v1/switches": "", "/v1/namespaces": "", "/v1/usage": "/v1/usage?window=hourly", "/v1/usage/summary": "", "/v1/audit": "/v1/audit?entity_id=child",
 	} {
 		if path == "" {
 			path = template
 		}
 		call(template, path, "", 200)
 	}
+	call("/v1/enable", "/v1/enable", `{"all":true}`, 200)
 	slices.Sort(called)
 	if diff := cmp.Diff(c.operations(), slices.Compact(called)); diff != "" {
 		t.Errorf("operations of the document and of the test (-document +test):\n%s", diff)

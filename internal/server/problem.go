@@ -69,7 +69,7 @@ var errNamespace = &httplimit.Problem{Status: http.StatusForbidden, Detail: "the
 // outage marks an error of a store as an outage, unless it is a documented error.
 func outage(op string, err error) error {
 	if err == nil || errors.Is(err, limiter.ErrNotFound) || errors.Is(err, limiter.ErrClosed) || errors.As(err, new(*limiter.UnavailableError)) ||
-		errors.As(err, new(*limiter.InvalidError)) || errors.As(err, new(*limiter.CorruptError)) {
+		errors.As(err, new(*limiter.InvalidError)) || errors.As(err, new(*limiter.CorruptError)) || errors.As(err, new(*limiter.DisabledError)) {
 		return err
 	}
 	return &limiter.UnavailableError{Op: op, Err: err}
@@ -87,6 +87,9 @@ func (s *Server) problem(err error) *httplimit.Problem {
 		return &httplimit.Problem{Status: http.StatusConflict, Detail: errKeyBusy.Error(), RetryAfter: time.Second}
 	case errors.Is(err, errKeyTaken):
 		return &httplimit.Problem{Status: http.StatusUnprocessableEntity, Detail: errKeyTaken.Error()}
+	}
+	if off, ok := errors.AsType[*limiter.DisabledError](err); ok {
+		return &httplimit.Problem{Status: http.StatusForbidden, Detail: off.Public()}
 	}
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
 		return &httplimit.Problem{Status: http.StatusBadRequest, Detail: bad.Error()}

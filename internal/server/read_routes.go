@@ -46,7 +46,13 @@ func showEntity(c *call) (answer.Entity, error) {
 		return answer.Entity{}, err
 	}
 	e, err := c.lim.Entity(c.ctx, id)
-	return answer.NewEntity(e), err
+	if err != nil {
+		return answer.Entity{}, err
+	}
+	off, err := answer.ReadSwitches(c.ctx, c.lim, e)
+	shown := answer.NewEntity(e)
+	shown.Disabled = answer.NewSwitches(off)
+	return shown, err
 }
 
 func listChildren(c *call) ([]answer.Entity, error) {
@@ -92,7 +98,16 @@ func entityStatus(c *call) (answer.Owner, error) {
 		return answer.Owner{}, err
 	}
 	e, statuses, err := answer.ReadStatuses(c.ctx, c.lim, id, resource)
-	return answer.NewOwner(id, e, statuses), err
+	if err != nil {
+		return answer.Owner{}, err
+	}
+	resources := []string{resource}
+	for _, s := range statuses {
+		resources = append(resources, s.Resource)
+	}
+	e.ID = id // also without a record
+	off, err := answer.ReadSwitches(c.ctx, c.lim, e, resources...)
+	return answer.NewOwner(id, e, statuses, off...), err
 }
 
 func limitedEntities(c *call) ([]answer.EntityID, error) {
@@ -133,7 +148,13 @@ func resourceCapacity(c *call) ([]answer.Status, error) {
 
 func systemLimits(c *call) (answer.System, error) {
 	stored, mode, err := c.lim.SystemDefaults(c.ctx)
-	return answer.NewSystem(stored, mode), err
+	if err != nil {
+		return answer.System{}, err
+	}
+	off, err := answer.ReadSwitch(c.ctx, c.lim, limiter.Scope{})
+	shown := answer.NewSystem(stored, mode)
+	shown.Disabled = answer.SwitchOrNull(off)
+	return shown, err
 }
 
 func listNamespaces(c *call) ([]answer.Namespace, error) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 
 	"github.com/zeroae/zae-limiter-go/httplimit"
 )
@@ -61,7 +62,7 @@ func get[A any](path, summary string, role Role, query []parameter, do func(*cal
 
 // addRoutes registers all routes, the probes and the OpenAPI document.
 func (s *Server) addRoutes() error {
-	s.routes = append(append(append(s.routes, leaseRoutes()...), readRoutes()...), historyRoutes()...)
+	s.routes = slices.Concat(leaseRoutes(), switchRoutes(), fillRoutes(), readRoutes(), historyRoutes())
 	for i := range s.routes {
 		rt := &s.routes[i]
 		s.handle(rt.method, rt.path, s.serve(rt))

@@ -29,12 +29,21 @@ func shapeOf(t reflect.Type) *shape {
 		return nil
 	}
 	s := &shape{inner: map[string]*shape{}, names: []string{}}
+	s.addFields(t)
+	return s
+}
+
+// addFields adds the fields of a struct, and of the structs that it embeds.
+func (s *shape) addFields(t reflect.Type) {
 	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && name == "" {
+			s.addFields(f.Type)
+			continue
+		}
 		s.names = append(s.names, name)
 		s.inner[name] = shapeOf(f.Type)
 	}
-	return s
 }
 
 // element returns the shape of an array's elements.

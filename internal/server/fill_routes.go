@@ -1,0 +1,63 @@
+package server
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/answer"
+)
+
+// resetBody fills a bucket.
+type resetBody struct {
+	Resource string   `json:"resource" doc:"resource of the bucket"`
+	Limits   []string `json:"limits,omitempty" doc:"names of the limits to fill; default: all"`
+}
+
+// topUpBody adds tokens to a bucket.
+type topUpBody struct {
+	Resource string           `json:"resource" doc:"resource of the bucket"`
+	Amounts  map[string]int64 `json:"amounts" doc:"tokens to add, by limit, whole numbers, 1 or more"`
+	ID       string           `json:"id" doc:"ID of the top-up; with the same ID, a repetition within 24 hours adds nothing"`
+}
+
+// fillRoutes returns the calls that fill buckets.
+func fillRoutes() []route {
+	return []route{
+		post("/v1/entities/{id}/reset", "Fill the bucket of an entity and a resource", RoleAdmin, true, reset),
+		post("/v1/entities/{id}/top-up", "Add tokens to the bucket of an entity and a resource, up to its capacity", RoleAdmin, true, topUp),
+	}
+}
+
+func reset(c *call, body resetBody) ([]answer.Status, error) {
+	id, err := c.entity()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.lim.As(c.by.Name).Reset(c.ctx, id, body.Resource, body.Limits...); err != nil {
+		return nil, err
+	}
+	return c.balance(id, body.Resource)
+}
+
+func topUp(c *call, body topUpBody) ([]answer.Status, error) {
+	id, err := c.entity()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.lim.As(c.by.Name).TopUp(c.ctx, id, body.Resource, amountsOf(body.Amounts), body.ID); err != nil {
+		return nil, err
+	}
+	return c.balance(id, body.Resource)
+}
+
+// balance returns the limits of a bucket after a change. They are empty if it is
+// not known where the limits come from, such as those of a request.
+func (c *call) balance(entity, resource string) ([]answer.Status, error) {
+	_, statuses, err := answer.ReadStatuses(c.ctx, c.lim, entity, resource)
+	if errors.Is(err, limiter.ErrNoLimits) {
+		err = nil
+	}
+	own := slices.DeleteFunc(statuses, func(s limiter.Status) bool { return s.Entity != entity })
+	return answer.NewStatuses(own), err
+}
