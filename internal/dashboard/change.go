@@ -1,9 +1,7 @@
 package dashboard
 
 import (
-	"math"
-	"strconv"
-	"time"
+	"encoding/json"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/answer"
@@ -19,6 +17,9 @@ type Change struct {
 	Parent   string            `json:"parent"`
 	Cascade  bool              `json:"cascade"`
 	Metadata map[string]string `json:"metadata"`
+	Reason   string            `json:"reason"`  // of disable
+	Amounts  map[string]int64  `json:"amounts"` // of top_up
+	ID       string            `json:"id"`      // of top_up
 }
 
 // The actions of a Change.
@@ -33,10 +34,13 @@ const maxLimits = 50
 
 // plannedChange is a Change that is valid.
 type plannedChange struct {
-	action string
-	scope  limiter.Scope
-	limits []limiter.Limit
-	entity limiter.Entity
+	action  string
+	scope   limiter.Scope
+	limits  []limiter.Limit
+	entity  limiter.Entity
+	reason  string
+	amounts limiter.Amounts
+	id      string
 }
 
 // readChange returns the change in the body of a call.
@@ -45,13 +49,17 @@ func (c *call) readChange() (*plannedChange, error) {
 	if err := c.decode(&body); err != nil {
 		return nil, err
 	}
+	if err := body.checkFields(); err != nil {
+		return nil, err
+	}
 	p := &plannedChange{action: body.Action, scope: limiter.Scope{Entity: body.Entity, Resource: body.Resource}}
 	switch body.Action {
 	case setLimits, deleteLimits:
-		if err := p.readLimits(body); err != nil {
-			return nil, err
-		}
-		return p, nil
+		return p, p.readLimits(body)
+	case disable, enable:
+		return p, p.readSwitch(body)
+	case resetBucket, topUpBucket:
+		return p, p.readFill(body)
 	case createEntity:
 		if body.Resource != "" || body.Limits != nil {
 			return nil, badInput("body: an entity is created without a resource and limits")
@@ -59,19 +67,29 @@ func (c *call) readChange() (*plannedChange, error) {
 		p.entity = limiter.Entity{ID: body.Entity, Name: body.Name, Parent: body.Parent, Cascade: body.Cascade, Metadata: body.Metadata}
 		return p, p.entity.Validate()
 	}
-	return nil, badInput("body: field action: must be %s, %s or %s", setLimits, deleteLimits, createEntity)
+	return nil, badInput("body: field action: must be %s, %s, %s, %s, %s, %s or %s", setLimits, deleteLimits, createEntity, disable, enable, resetBucket, topUpBucket)
+}
+
+// checkFields rejects fields that belong to other actions.
+func (c Change) checkFields() error {
+	switch {
+	case c.Action != createEntity && (c.Name != "" || c.Parent != "" || c.Cascade || c.Metadata != nil):
+		return badInput("body: name, parent, cascade and metadata belong to %s", createEntity)
+	case c.Reason != "" && c.Action != disable:
+		return badInput("body: field reason: belongs to %s", disable)
+	case (c.Amounts != nil || c.ID != "") && c.Action != topUpBucket:
+		return badInput("body: amounts and id belong to %s", topUpBucket)
+	case c.Limits != nil && c.Action != setLimits && c.Action != createEntity:
+		return badInput("body: field limits: belongs to %s", setLimits)
+	}
+	return nil
 }
 
 func (p *plannedChange) readLimits(body Change) (err error) {
-	if body.Name != "" || body.Parent != "" || body.Cascade || body.Metadata != nil {
-		return badInput("body: name, parent, cascade and metadata belong to %s", createEntity)
-	}
 	if err := checkScope(p.scope); err != nil {
 		return err
 	}
 	switch {
-	case p.action == deleteLimits && body.Limits != nil:
-		return badInput("body: field limits: belongs to %s", setLimits)
 	case p.action == deleteLimits:
 		return nil
 	case len(body.Limits) == 0 || len(body.Limits) > maxLimits:
@@ -105,14 +123,13 @@ func checkScope(s limiter.Scope) error {
 
 // limitOf returns a valid limit.
 func limitOf(l answer.Limit) (limiter.Limit, error) {
-	const maxSeconds = math.MaxInt64 / int64(time.Second)
-	if l.Seconds < 1 || l.Seconds > maxSeconds {
-		return limiter.Limit{}, &limiter.InvalidError{
-			Field: "refill_period_seconds", Value: strconv.FormatInt(l.Seconds, 10), Reason: "must be between 1 and " + strconv.FormatInt(maxSeconds, 10),
-		}
+	text, err := json.Marshal(l)
+	if err != nil {
+		return limiter.Limit{}, err
 	}
-	limit := limiter.Custom(l.Name, l.Capacity, l.Refill, time.Duration(l.Seconds)*time.Second)
-	return limit, limit.Validate()
+	var limit limiter.Limit
+	err = json.Unmarshal(text, &limit)
+	return limit, err
 }
 
 // change makes a change in the name of the session.
@@ -127,13 +144,16 @@ func change(c *call) (any, error) {
 		err = c.setLimits(lim, p)
 	case deleteLimits:
 		err = c.deleteLimits(lim, p.scope)
-	default:
+	case createEntity:
 		_, err = lim.CreateEntity(c.ctx, p.entity)
+	default:
+		err = p.applyBucket(c.ctx, lim)
 	}
 	if err != nil {
 		return nil, p.explain(err)
 	}
 	c.configs.forget()
+	c.switches.forget()
 	c.pages.forget()
 	c.names.forget(p.scope.Entity)
 	c.scans.forget()

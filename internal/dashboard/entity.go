@@ -19,6 +19,8 @@ type EntityView struct {
 	Rows      []Row         `json:"rows"`
 	Resources []string      `json:"resources"`
 	Ancestors []ancestor    `json:"ancestors"`
+	// Disabled holds the levels that are off and refuse calls of the entity.
+	Disabled []answer.Switch `json:"disabled"`
 }
 
 // EntityRecord is the record of an entity, as JSON.
@@ -77,7 +79,12 @@ func entity(c *call) (any, error) {
 	if err := c.addLevels(&v, id); err != nil {
 		return nil, err
 	}
-	if v.Entity == nil && len(v.Rows) == 0 && !slices.ContainsFunc(v.Levels, func(l Level) bool { return l.Entity == id }) {
+	parent := ""
+	if e.Cascade {
+		parent = e.Parent
+	}
+	v.Disabled = c.off(c.ctx).of(id, parent, v.Resources...)
+	if v.Entity == nil && len(v.Rows) == 0 && len(v.Disabled) == 0 && !slices.ContainsFunc(v.Levels, func(l Level) bool { return l.Entity == id }) {
 		if err := c.checkTraces(id); err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"errors"
 	"maps"
 	"slices"
 
@@ -33,6 +34,9 @@ func explain(c *call) (any, error) {
 		req.Consume = req.Consume.And(name, *amount)
 	}
 	decision, levels, err := answer.Explain(c.ctx, c.lim, c.reads, req)
+	if off, disabled := errors.AsType[*limiter.DisabledError](err); disabled {
+		return answer.NewDisabledExplanation(req, off, levels), nil
+	}
 	if err != nil {
 		return nil, outage(err)
 	}

@@ -20,6 +20,8 @@ type Snapshot struct {
 	Window   string           `json:"window"`
 	Counters map[string]int64 `json:"counters"`
 	Events   int64            `json:"events"`
+	// WouldRefuse counts calls that shadow limits would have refused, by limit.
+	WouldRefuse map[string]int64 `json:"would_refuse,omitempty"`
 }
 
 // maxSnapshots bounds the snapshots that one call reads.
@@ -80,11 +82,17 @@ func (c *call) usageQuery() (limiter.UsageQuery, error) {
 func (u *Usage) add(s limiter.UsageSnapshot) {
 	last := len(u.Snapshots) - 1
 	if last < 0 || !u.Snapshots[last].Start.Equal(s.Start) {
-		u.Snapshots = append(u.Snapshots, Snapshot{s.Start.UTC(), string(s.Window), map[string]int64{}, 0})
+		u.Snapshots = append(u.Snapshots, Snapshot{Start: s.Start.UTC(), Window: string(s.Window), Counters: map[string]int64{}})
 		last++
 	}
 	for name, n := range s.Counters {
 		u.Snapshots[last].Counters[name] = bucket.Add(u.Snapshots[last].Counters[name], n)
+	}
+	for name, n := range s.WouldRefuse {
+		if u.Snapshots[last].WouldRefuse == nil {
+			u.Snapshots[last].WouldRefuse = map[string]int64{}
+		}
+		u.Snapshots[last].WouldRefuse[name] += n
 	}
 	u.Snapshots[last].Events += s.Events
 }

@@ -101,10 +101,10 @@ func (c *call) matching(buckets []limiter.Bucket, search string, until time.Time
 	if search == "" {
 		return c.rows(c.ctx, buckets, c.pace.patience), 0
 	}
-	labels := c.names.await(c.ctx, c.idsOf(buckets), until)
+	labels, off := c.names.await(c.ctx, c.idsOf(buckets), until), c.off(c.ctx)
 	for i, b := range buckets {
 		l, known := labels[b.Account.Entity]
-		r := newRow(b, l)
+		r := newRow(b, l, off)
 		switch {
 		case r.matches(search):
 			rows = append(rows, r)

@@ -50,10 +50,10 @@ func TestUsedPercentStaysInItsBounds(t *testing.T) {
 		}
 	}
 	huge := limiter.PerMinute("tpm", 9_000_000_000_000_000)
-	if got := newRowLimit(huge, -9_000_000_000_000_000_000, 0); got.UsedPercent != 100 || got.Debt != 9_000_000_000_000_000 || got.FullAfter < 60 {
+	if got := rowLimit(huge, -9_000_000_000_000_000_000, 0); got.UsedPercent != 100 || got.Debt != 9_000_000_000_000_000 || got.FullAfter < 60 {
 		t.Errorf("large debt: %+v", got)
 	}
-	if got := newRowLimit(limit, -1, time.Hour); got.Debt != 1 || got.Available != -1 || got.FullAfter < 3660 {
+	if got := rowLimit(limit, -1, time.Hour); got.Debt != 1 || got.Available != -1 || got.FullAfter < 3660 {
 		t.Errorf("small debt with a clock that is ahead: %+v", got)
 	}
 }
@@ -147,4 +147,9 @@ func TestDamagedBucketsHideNoOthers(t *testing.T) {
 			t.Errorf("%s: %+v", path, o)
 		}
 	}
+}
+
+// rowLimit returns the row of a bucket with one limit.
+func rowLimit(l limiter.Limit, tokens int64, ahead time.Duration) RowLimit {
+	return newRowLimits(limiter.Bucket{Account: &limiter.Account{Limits: []limiter.Limit{l}}, Tokens: []int64{tokens}, Ahead: ahead})[0]
 }

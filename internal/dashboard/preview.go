@@ -25,6 +25,8 @@ type Preview struct {
 	Done      bool           `json:"done"` // all buckets were scanned
 	Examples  []Example      `json:"examples"`
 	Warnings  []string       `json:"warnings"`
+	Notes     []string       `json:"notes"`        // what would happen, in sentences
+	ID        string         `json:"id,omitempty"` // for a top-up, so that a repetition adds nothing
 	Principal *string        `json:"principal"`
 }
 
@@ -47,9 +49,9 @@ func preview(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := Preview{Examples: []Example{}, Warnings: []string{}, Principal: answer.OrNull(c.by.Name), Done: true}
-	if p.action == createEntity {
-		if err := c.previewEntity(&v, p); err != nil {
+	v := Preview{Examples: []Example{}, Warnings: []string{}, Notes: []string{}, Principal: answer.OrNull(c.by.Name), Done: true}
+	if describe := c.describer(p.action); describe != nil {
+		if err := describe(&v, p); err != nil {
 			return nil, err
 		}
 		return v, nil
@@ -68,6 +70,19 @@ func preview(c *call) (any, error) {
 	}
 	e.warn(stored)
 	return v, nil
+}
+
+// describer returns the preview of an action that replaces no limits, or nil.
+func (c *call) describer(action string) func(*Preview, *plannedChange) error {
+	switch action {
+	case createEntity:
+		return c.previewEntity
+	case disable, enable:
+		return c.previewSwitch
+	case resetBucket, topUpBucket:
+		return c.previewFill
+	}
+	return nil
 }
 
 func orNull(limits []limiter.Limit) []answer.Limit {
@@ -105,6 +120,8 @@ func (p *plannedChange) explain(err error) error {
 	switch {
 	case errors.Is(err, limiter.ErrNotFound) && p.action == deleteLimits:
 		return missing("no limits are stored at this level")
+	case errors.Is(err, limiter.ErrNotFound) && p.action == enable:
+		return missing("this level is not disabled")
 	case errors.Is(err, limiter.ErrExists):
 		return &httplimit.Problem{Status: http.StatusConflict, Detail: fmt.Sprintf("the entity %q has a record already; records cannot be changed", clip(p.entity.ID))}
 	}

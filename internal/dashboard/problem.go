@@ -80,7 +80,7 @@ func problem(err error) *httplimit.Problem {
 func outage(err error) error {
 	if err == nil || errors.Is(err, limiter.ErrNotFound) || errors.Is(err, limiter.ErrClosed) || errors.Is(err, context.Canceled) ||
 		errors.As(err, new(*httplimit.Problem)) || errors.As(err, new(*limiter.UnavailableError)) ||
-		errors.As(err, new(*limiter.InvalidError)) || errors.As(err, new(*limiter.CorruptError)) {
+		errors.As(err, new(*limiter.InvalidError)) || errors.As(err, new(*limiter.CorruptError)) || errors.As(err, new(*limiter.DisabledError)) {
 		return err
 	}
 	return &limiter.UnavailableError{Op: "read", Err: err}

@@ -65,7 +65,7 @@ func TestBadInputGetsASentence(t *testing.T) {
 		{"/api/explain", `{"entity":"a","entity":"b"}`, `field "entity": occurs twice`},
 		{"/api/explain", `{"entity":"a","consume":{"rpm":1,"rpm":2}}`, `field "rpm": occurs twice`},
 		{"/api/change", `{"action":"set_limits","limits":[{"name":"a"},{"name":"b","name":"c"}]}`, `field "name": occurs twice`},
-		{"/api/change", `{"action":"explode"}`, "set_limits, delete_limits or create_entity"},
+		{"/api/change", `{"action":"explode"}`, "set_limits, delete_limits, create_entity, disable, enable, reset or top_up"},
 		{"/api/change", `{"action":"set_limits","entity":"a"}`, "must have 1 to 50 limits"},
 		{"/api/change", `{"action":"set_limits","entity":"#"}`, "must not contain"},
 		{"/api/change", `{"action":"set_limits","entity":"a","name":"b"}`, "belong to create_entity"},

@@ -36,6 +36,8 @@ type ResourceView struct {
 	Entities int            `json:"entities"` // that have a bucket
 	Scanned  int            `json:"scanned"`
 	Done     bool           `json:"done"`
+	// Disabled holds the levels that are off for all entities.
+	Disabled []answer.Switch `json:"disabled"`
 }
 
 // ResourceSum is one limit of a resource over all entities, as JSON.
@@ -59,7 +61,7 @@ func resource(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := ResourceView{Resource: name, Limits: t.totals(), Entities: t.scanned, Scanned: t.scanned, Done: done}
+	v := ResourceView{Resource: name, Limits: t.totals(), Entities: t.scanned, Scanned: t.scanned, Done: done, Disabled: c.off(c.ctx).of("", "", name)}
 	if len(defaults.Limits) > 0 {
 		v.Defaults = answer.NewLimits(defaults.Limits)
 	}

@@ -20,11 +20,14 @@ type Row struct {
 	Limits   []RowLimit `json:"limits"`
 	Source   Source     `json:"source"`
 	Updated  *time.Time `json:"updated_at"`
+	// Off is the level that refuses the calls of the bucket, because it is off.
+	Off *answer.Switch `json:"off,omitempty"`
 }
 
 // RowLimit is one limit of a bucket as JSON.
 type RowLimit struct {
 	answer.Limit
+	answer.Bounds
 	Available   int64   `json:"available"` // whole tokens; negative is debt
 	UsedPercent float64 `json:"used_percent"`
 	Debt        int64   `json:"debt"`
@@ -48,10 +51,10 @@ func newSource(s limiter.Scope) Source { return Source{s.Level(), s.Entity, s.Re
 // later event.
 func (s *space) rows(ctx context.Context, buckets []limiter.Bucket, patience time.Duration) []Row {
 	labels := s.names.resolve(ctx, s.idsOf(buckets), patience)
-	rows := make([]Row, 0, len(buckets))
+	rows, off := make([]Row, 0, len(buckets)), s.off(ctx)
 	for _, b := range buckets {
 		if b.Account != nil {
-			rows = append(rows, newRow(b, labels[b.Account.Entity]))
+			rows = append(rows, newRow(b, labels[b.Account.Entity], off))
 		}
 	}
 	return rows
@@ -69,23 +72,19 @@ func (s *space) idsOf(buckets []limiter.Bucket) []string {
 	return ids
 }
 
-func newRow(b limiter.Bucket, l label) Row {
+func newRow(b limiter.Bucket, l label, off switchSet) Row {
 	a := b.Account
-	r := Row{a.Entity, l.display(a.Entity), l.parent, l.cascade, a.Resource, make([]RowLimit, len(a.Limits)), sourceOf(a), answer.TimeOrNull(b.Updated)}
-	for i, limit := range a.Limits {
-		r.Limits[i] = newRowLimit(limit, b.Tokens[i], b.Ahead)
+	return Row{
+		a.Entity, l.display(a.Entity), l.parent, l.cascade, a.Resource, newRowLimits(b), sourceOf(a), answer.TimeOrNull(b.Updated), off.refusing(a.Entity, a.Resource, l),
 	}
-	return r
 }
 
-func newRowLimit(l limiter.Limit, tokens int64, ahead time.Duration) RowLimit {
-	available := bucket.Whole(tokens)
-	rate := bucket.RateOf(l.Capacity, l.Refill, l.Period)
-	full := time.Duration(0)
-	if wait := bucket.Wait(bucket.Sub(rate.Capacity, tokens), rate); !wait.IsZero() {
-		full = time.Duration(bucket.Add(int64(ahead), int64(wait.Duration())))
+func newRowLimits(b limiter.Bucket) []RowLimit {
+	limits := make([]RowLimit, len(b.Tokens))
+	for i, s := range b.Statuses() {
+		limits[i] = RowLimit{answer.NewLimit(s.Limit), answer.NewBounds(s), s.Available, usedPercent(s.Limit, b.Tokens[i]), answer.Debt(s), answer.Seconds(s.FullAfter)}
 	}
-	return RowLimit{answer.NewLimit(l), available, usedPercent(l, tokens), max(0, -available), answer.Seconds(full)}
+	return limits
 }
 
 // usedPercent returns the used share of a capacity from 0 to 100, rounded down to
@@ -113,10 +112,13 @@ func (s *space) config(ctx context.Context, scope limiter.Scope) (limiter.Config
 }
 
 // tightness returns the least share of a capacity that a bucket has left. Debt is
-// below 0.
+// below 0. Shadow limits do not count, since they never refuse.
 func tightness(b limiter.Bucket) float64 {
 	least := math.Inf(1)
 	for i, l := range b.Account.Limits {
+		if l.IsShadow {
+			continue
+		}
 		least = min(least, float64(b.Tokens[i])/float64(bucket.Thousandths(l.Capacity)))
 	}
 	return least

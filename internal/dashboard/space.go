@@ -23,17 +23,19 @@ type space struct {
 	meter   limiter.ReadMeter // nil unless the store bills reads
 	pace    pace
 
-	pages   *flights[limiter.BucketPage]
-	configs *flights[limiter.Config]
-	names   *names
-	hub     *hub
-	scans   *scans
-	seen    *resourceSet
+	pages    *flights[limiter.BucketPage]
+	configs  *flights[limiter.Config]
+	switches *flights[switchSet]
+	names    *names
+	hub      *hub
+	scans    *scans
+	seen     *resourceSet
 
 	ctx     context.Context //nolint:containedctx // it ends when the namespace or the handler does
 	cancel  context.CancelFunc
 	mu      sync.Mutex
 	checked time.Time // when the namespace was last found; guarded by mu
+	lastOff switchSet // of the last read; guarded by mu
 }
 
 // pace is how often the store of a namespace is read.
@@ -178,6 +180,7 @@ func (h *Handler) addSpace(ctx context.Context, name string, repo limiter.Reposi
 	s.pager = pagerOf(reads)
 	s.pages = newFlights[limiter.BucketPage](s, s.pace.pageFor)
 	s.configs = newFlights[limiter.Config](s, s.pace.configFor)
+	s.switches = newFlights[switchSet](s, s.pace.configFor)
 	s.names = newNames(s)
 	s.hub = newHub(s)
 	s.scans = newScans(s)
