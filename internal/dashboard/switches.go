@@ -67,5 +67,5 @@ func (set switchSet) of(entity, parent string, resources ...string) []answer.Swi
 		}
 	}
 	slices.SortFunc(found, func(a, b limiter.Switch) int { return compareScopes(a.Scope, b.Scope) })
-	return answer.NewSwitches(found)
+	return append([]answer.Switch{}, answer.NewSwitches(found)...)
 }

@@ -3,7 +3,7 @@
 import { T } from './texts.js';
 
 // Problem holds what the server said about a request that it refused.
-export class Problem extends Error {
+class Problem extends Error {
 	constructor(status, title, detail) {
 		super(detail || title);
 		this.status = status;
@@ -18,7 +18,7 @@ export function onSignedOut(call) {
 	whenSignedOut = call;
 }
 
-async function problemOf(response) {
+export async function problemOf(response) {
 	let document = {};
 	try {
 		document = await response.json();
@@ -41,10 +41,14 @@ async function send(path, options) {
 	throw await problemOf(response);
 }
 
-export function get(path, query, signal) {
-	const given = Object.entries(query ?? {}).filter(([, v]) => v != null && v !== '');
-	const text = new URLSearchParams(given).toString();
-	return send(text ? `${path}?${text}` : path, { signal });
+// query adds the parameters that have a value to a path.
+export function query(path, params) {
+	const text = new URLSearchParams(Object.entries(params ?? {}).filter(([, v]) => v != null && v !== '')).toString();
+	return text ? `${path}?${text}` : path;
+}
+
+export function get(path, params, signal) {
+	return send(query(path, params), { signal });
 }
 
 export function post(path, body, signal) {
@@ -93,7 +97,7 @@ function forget(path) {
 }
 
 // endSession forgets the session, and everything that the page knows from it.
-export function endSession(hash) {
+function endSession(hash) {
 	forget(own);
 	openSession(null, hash);
 }

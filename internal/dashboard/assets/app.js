@@ -2,7 +2,7 @@
 
 import { T } from './texts.js';
 import { get, inSession, knownSession, onSignedOut, openSession, signIn, signOut } from './api.js';
-import { button, field, h, problemBox, setText, sign } from './dom.js';
+import { bdi, button, field, h, problemBox, setText, sign, submitButton } from './dom.js';
 import { clock, duration, exact } from './format.js';
 import * as live from './live.js';
 import { canChange, state } from './state.js';
@@ -100,8 +100,8 @@ function tokenForm(problem) {
 	byID('nav').replaceChildren();
 	byID('footer').replaceChildren();
 	const token = h('input', { type: 'password', name: 'token', required: true, autocomplete: 'off', spellcheck: 'false' });
-	const submit = h('button', { type: 'submit', class: 'primary' }, T.signIn);
-	const box = h('div', problem ? problemBox(problem) : null);
+	const submit = submitButton(T.signIn);
+	const box = h('div', problem && problemBox(problem));
 	const enterToken = async (event) => {
 		event.preventDefault();
 		submit.disabled = true;
@@ -127,10 +127,10 @@ function drawFooter() {
 	const pair = (term, ...value) => h('div', h('dt', term), h('dd', ...value));
 	byID('footer').replaceChildren(
 		h('dl', null,
-			pair(T.store, h('bdi', { dir: 'auto' }, info.store)), pair(T.namespace, h('bdi', { dir: 'auto' }, info.namespace)),
-			info.read_budget ? pair(T.readBudget, footer.rate) : null,
+			pair(T.store, bdi(info.store)), pair(T.namespace, bdi(info.namespace)),
+			info.read_budget && pair(T.readBudget, footer.rate),
 			pair(T.lastUpdate, footer.update),
-			pair(T.principal, h('bdi', { dir: 'auto' }, info.principal || '–'), ` (${canChange() ? T.mayChange : T.mayRead})`),
+			pair(T.principal, bdi(info.principal || '–'), ` (${canChange() ? T.mayChange : T.mayRead})`),
 			pair(T.version, info.version)),
 		info.kind === 'demo' || info.principal === 'anonymous' ? '' : button(T.signOut, signOut, { class: 'quiet' }));
 	setText(footer.update, footer.update.textContent || '–');
@@ -139,8 +139,7 @@ function drawFooter() {
 
 function drawRate(status) {
 	if (!state.info?.read_budget) return;
-	const rate = Math.round((status.read_rate ?? 0) * 10) / 10;
-	setText(footer.rate, T.budget(exact(rate), exact(state.info.read_budget)));
+	setText(footer.rate, T.budget(exact(status.read_rate ?? 0), exact(state.info.read_budget)));
 }
 
 let troubleText = '';
@@ -150,7 +149,7 @@ function drawStatus(status) {
 	if ((status.trouble ?? '') === troubleText) return;
 	troubleText = status.trouble ?? '';
 	byID('trouble')?.remove();
-	if (troubleText) main.before(h('div', { id: 'trouble', class: 'trouble', role: 'alert' }, sign('▲'), ' ', T.trouble, ' ', h('bdi', { dir: 'auto' }, troubleText)));
+	if (troubleText) main.before(h('div', { id: 'trouble', class: 'trouble', role: 'alert' }, sign('▲'), ' ', T.trouble, ' ', bdi(troubleText)));
 }
 
 let retryAt = 0;
@@ -179,8 +178,6 @@ async function open() {
 }
 
 async function begin() {
-	for (const element of document.querySelectorAll('[data-text]')) element.textContent = T[element.dataset.text];
-	for (const element of document.querySelectorAll('[data-label]')) element.setAttribute('aria-label', T[element.dataset.label]);
 	history.scrollRestoration = 'manual';
 	setText(byID('pill'), T.states.connecting);
 	main.append(h('p.loading', T.loading));

@@ -2,8 +2,8 @@
 
 import { T } from './texts.js';
 import { entityLink, every, flash, h, resourceLink, setAttribute, setText, sign } from './dom.js';
-import { ago, compact, dateTime, duration, exact, percent, refill } from './format.js';
-import { levelName } from './levels.js';
+import { ago, compact, dateTime, duration, exact, limitText, percent, refill } from './format.js';
+import { levelName, offText } from './levels.js';
 import { on, watch } from './live.js';
 import { keyOf } from './state.js';
 
@@ -17,7 +17,7 @@ export function level(limit) {
 
 export function worst(row) {
 	const weight = (l) => (l.debt > 0 ? 100 + l.debt / Math.max(1, l.capacity) : l.used_percent);
-	return row.limits.reduce((a, b) => (a && weight(a) >= weight(b) ? a : b), null);
+	return row.limits.filter((l) => !l.shadow).reduce((a, b) => (a && weight(a) >= weight(b) ? a : b), null);
 }
 
 // badge returns the use of a limit as a sign and a number.
@@ -62,11 +62,12 @@ class Line {
 		const shade = level(limit);
 		const debt = shade === 'debt';
 		const used = debt ? 100 : Math.min(100, Math.max(0, limit.used_percent));
-		setText(this.name, limit.name);
-		setAttribute(this.name, 'title', limit.name);
+		setText(this.name, limit.shadow ? `◌ ${limit.name}` : limit.name);
+		setAttribute(this.name, 'title', limitText(limit));
 		setAttribute(this.element, 'data-level', shade);
 		setAttribute(this.element, 'data-limit', limit.name);
-		const precise = T.availableExact(exact(limit.available), exact(limit.capacity), debt ? exact(limit.debt) : '');
+		const precise = T.availableExact(exact(limit.available), exact(limit.capacity), debt ? exact(limit.debt) : '')
+			+ (limit.window_end ? T.windowEnds(dateTime(limit.window_end)) : '') + (limit.shadow ? `, ${T.shadow}` : '');
 		this.meter.update(T.meter(limit.name, key), used, `${T.levels[shade]}, ${precise}`);
 		setAttribute(this.element, 'title', precise);
 		const left = debt ? T.debt(compact(limit.debt)) : compact(limit.available);
@@ -91,7 +92,8 @@ export class BucketRow {
 		this.lines = h('div.cell.limits', { role: cell });
 		this.source = h('div.cell.source', { role: cell });
 		this.activity = h('div.cell.activity', { role: cell });
-		this.title = h('div.cell.title', { role: cell }, h('div.names', titleOf(row, names, tab)));
+		this.off = h('span.use.red');
+		this.title = h('div.cell.title', { role: cell }, h('div.names', titleOf(row, names, tab), this.off));
 		this.element = h('div.row.bucket', { role: 'row', 'data-entity': row.entity, 'data-resource': row.resource },
 			this.title, this.lines, this.source, this.activity);
 		this.parts = [];
@@ -106,9 +108,12 @@ export class BucketRow {
 		}
 		const key = `${row.entity}, ${row.resource}`;
 		row.limits.forEach((limit, i) => this.parts[i].update(limit, key));
-		setText(this.source, levelName(row.source?.level));
-		setAttribute(this.source, 'title', T.sourceTitle(levelName(row.source?.level), row.source?.entity, row.source?.resource));
+		const { level: source, entity, resource } = row.source;
+		setText(this.source, levelName(source));
+		setAttribute(this.source, 'title', T.sourceTitle(levelName(source), entity, resource));
 		setAttribute(this.activity, 'title', dateTime(row.updated_at));
+		setText(this.off, row.off ? `⊘ ${T.disabled}` : '');
+		setAttribute(this.off, 'title', row.off ? offText(row.off) : '');
 		this.tick();
 	}
 

@@ -2,11 +2,13 @@
 
 import { T } from './texts.js';
 import { post } from './api.js';
-import { bdi, button, card, entityLink, field, guard, h, latest, resourceLink, sign, textInput } from './dom.js';
+import { asking, bdi, button, card, entityLink, field, guard, h, resourceLink, sign, textInput } from './dom.js';
 import { exact, limitText } from './format.js';
 import { limitList } from './levels.js';
-import { entityField, limitLines, scopeFields } from './limitform.js';
+import { amountLines, entityField, limitLines, scopeFields } from './limitform.js';
 import { canChange, state } from './state.js';
+
+const actions = ['set_limits', 'delete_limits', 'create_entity', 'disable', 'enable', 'reset', 'top_up'];
 
 export function show({ main, params, signal, heading }) {
 	main.append(heading(T.changes));
@@ -14,53 +16,50 @@ export function show({ main, params, signal, heading }) {
 		main.append(h('p.note', state.info.role === 'admin' ? T.needsWrite : T.needsAdmin));
 		return;
 	}
-	const box = h('div');
-	const result = h('div', { 'aria-live': 'polite' });
-	const form = h('form.card.form', { onsubmit: (e) => { e.preventDefault(); preview(); }, oninput: () => forget() });
-	const action = h('select', { name: 'action', onchange: () => build() },
-		Object.entries(T.changeActions).map(([value, text]) => h('option', { value, selected: params.get('action') === value }, text)));
-	const next = latest(signal);
 	let fields = null;
-	// forget drops a preview that no longer shows what the form says.
-	const forget = () => {
-		next();
-		result.replaceChildren();
-	};
+	let change = null;
+	const { form, box, result, submit, forget } = asking(signal, T.preview, 'api/preview', () => {
+		change = { action: action.value, ...fields.value() };
+		return change;
+	}, (answer) => [previewCard(change, answer, (b) => apply({ ...change, id: answer.id }, b))]);
+	form.addEventListener('input', forget);
+	const action = h('select', { name: 'action', onchange: () => build() },
+		actions.map((value) => h('option', { value, selected: params.get('action') === value }, T.action(value))));
 	const build = () => {
-		fields = action.value === 'create_entity' ? entityForm(signal) : limitsForm(params, signal, action.value === 'set_limits', forget);
-		form.replaceChildren(field(T.change, action), ...fields.elements, h('div.submit', h('button', { type: 'submit', class: 'primary' }, T.preview)));
+		fields = action.value === 'create_entity' ? entityForm(signal) : scopeForm(params, signal, action.value, forget);
+		form.replaceChildren(field(T.change, action), ...fields.elements, h('div.submit', submit));
 		box.replaceChildren();
 		forget();
 	};
-	const preview = async () => {
-		const change = { action: action.value, ...fields.value() };
-		forget();
-		const answer = await guard(box, () => post('api/preview', change, next()), preview);
-		if (answer) result.replaceChildren(previewCard(change, answer, (b) => apply(change, b)));
-	};
-	const apply = async (change, confirm) => {
+	const apply = async (made, confirm) => {
 		confirm.disabled = true;
-		const answer = await guard(box, () => post('api/change', change, signal));
+		const answer = await guard(box, () => post('api/change', made, signal));
 		confirm.disabled = false;
 		if (answer === undefined) return;
-		const subject = change.entity ? entityLink(change.entity) : change.resource ? resourceLink(change.resource) : null;
-		result.replaceChildren(h('p.note.done', { tabindex: -1 }, sign('✓'), ' ', T.changed[change.action], ' ', subject));
+		const subject = made.entity ? entityLink(made.entity) : made.resource ? resourceLink(made.resource) : null;
+		result.replaceChildren(h('p.note.done', { tabindex: -1 }, sign('✓'), ' ', `${T.action(made.action)}: ${T.done}. `, subject));
 		result.firstChild.focus();
 	};
 	main.append(h('p.lead', T.changesLead), form, box, result);
 	build();
 }
 
-function limitsForm(params, signal, withLimits, changed) {
-	const lines = withLimits ? limitLines() : null;
-	const begin = (limits) => {
-		lines.set(limits);
+function scopeForm(params, signal, action, changed) {
+	const limits = action === 'set_limits' && limitLines();
+	const amounts = action === 'top_up' && amountLines(T.amount, 1);
+	const reason = action === 'disable' && textInput({ name: 'reason', maxlength: 1000 });
+	const lines = limits || amounts;
+	const begin = (found) => {
+		if (limits) limits.set(found);
+		else amounts.begin(found);
 		changed();
 	};
-	const scope = scopeFields(params, signal, { edited: () => !lines || lines.edited, begin });
+	const scope = scopeFields(params, signal, { required: Boolean(amounts) || action === 'reset', edited: () => !lines || lines.edited, begin });
 	return {
-		elements: lines ? [scope.element, lines.element] : [scope.element],
-		value: () => ({ ...scope.value(), ...(lines && { limits: lines.value() }) }),
+		elements: [scope.element, lines && lines.element, reason && field(T.reason, reason, T.optional)].filter(Boolean),
+		value: () => ({
+			...scope.value(), ...(limits && { limits: limits.value() }), ...(amounts && { amounts: Object.fromEntries(amounts.value()) }), ...(reason && { reason: reason.value.trim() }),
+		}),
 	};
 }
 
@@ -88,15 +87,15 @@ function pairs(text) {
 
 function previewCard(change, answer, confirm) {
 	const side = (title, limits) => h('div.side', h('h3', title), limitList(limits));
-	const effect = change.action === 'create_entity' ? [] : [
+	const effect = !change.action.endsWith('_limits') ? [] : [
 		h('div.compare', side(T.before, answer.before), sign('→'), side(T.after, answer.after)),
-		h('p', T.affects(exact(answer.affects ?? 0), exact(answer.scanned ?? 0), answer.done)),
-		h('ul.reasons', (answer.examples ?? []).map(example)),
+		h('p', T.affects(exact(answer.affects), exact(answer.scanned), answer.done)),
+		h('ul.reasons', answer.examples.map(example)),
 	];
-	return card(T.previewTitle, ...effect,
-		h('ul.reasons.warnings', (answer.warnings ?? []).map((w) => h('li', sign('▲'), ' ', bdi(w)))),
-		button([T.changeActions[change.action], ` ${T.asPrincipal} `, h('bdi', { dir: 'auto' }, answer.principal || state.info.principal || T.ownIdentity)],
-			(e) => confirm(e.currentTarget), { class: `confirm ${change.action === 'delete_limits' ? 'danger' : 'primary'}` }));
+	return card(T.previewTitle, ...effect, h('ul.reasons', answer.notes.map((n) => h('li', bdi(n)))),
+		h('ul.reasons.warnings', answer.warnings.map((w) => h('li', sign('▲'), ' ', bdi(w)))),
+		button([T.action(change.action), ` ${T.asPrincipal} `, bdi(answer.principal || state.info.principal || T.ownIdentity)],
+			(e) => confirm(e.currentTarget), { class: `confirm ${/^d/.test(change.action) ? 'danger' : 'primary'}` }));
 }
 
 function example(e) {

@@ -1,9 +1,9 @@
 // The panel of the demo: try a request, and pause the traffic behind it.
 
 import { T } from './texts.js';
-import { get, post } from './api.js';
-import { bdi, button, every, field, h, latest, setText, sign } from './dom.js';
-import { compact, countdown, exact } from './format.js';
+import { get, post, problemOf } from './api.js';
+import { bdi, button, every, field, h, latest, problemBox, setText, sign, submitButton } from './dom.js';
+import { countdown, exact } from './format.js';
 import { connected } from './live.js';
 
 const previewLength = 150;
@@ -11,7 +11,7 @@ const previewLength = 150;
 export function demoPanel(demo, signal) {
 	return h('details.card.demo', { open: true },
 		h('summary', h('h2', T.tryRequest)),
-		h('div.demo-parts', requestForm(demo, signal)), demo.traffic ? trafficLine(demo, signal) : null);
+		h('div.demo-parts', requestForm(demo, signal)), demo.traffic && trafficLine(demo, signal));
 }
 
 function requestForm(demo, signal) {
@@ -21,7 +21,7 @@ function requestForm(demo, signal) {
 	const most = h('input', { type: 'range', name: 'max_tokens', min: 50, max: 500, step: 50, value: 100, oninput: () => setText(shown, most.value) });
 	const message = h('textarea', { name: 'message', rows: 2, dir: 'auto', maxlength: 4000 }, T.demoMessage);
 	const stream = h('input', { type: 'checkbox', name: 'stream' });
-	const submit = h('button', { type: 'submit', class: 'primary' }, T.send);
+	const submit = submitButton(T.send);
 	const result = h('div.demo-result', { 'data-state': 'idle', role: 'status' }, h('p.muted', T.demoIdle));
 	const next = latest(signal);
 	const send = async (event) => {
@@ -39,7 +39,7 @@ function requestForm(demo, signal) {
 				model: model.value, max_tokens: Number(most.value), messages: [{ role: 'user', content: message.value }], ...(stream.checked && { stream: true }),
 			}, put, inner);
 		} catch (err) {
-			if (err.name !== 'AbortError') put('refused', h('p', h('strong', T.unreachable)), h('p', T.unreachableDetail));
+			if (err.name !== 'AbortError') put('refused', problemBox({ title: T.unreachable, message: T.unreachableDetail }));
 		}
 		submit.disabled = false;
 		setText(submit, T.send);
@@ -59,13 +59,9 @@ async function ask(url, key, body, put, signal) {
 		method: 'POST', signal, credentials: 'same-origin', headers: { 'Content-Type': 'application/json', 'X-API-Key': key }, body: JSON.stringify(body),
 	});
 	if (response.status === 429) put('refused', ...refused(await response.json(), signal));
-	else if (!response.ok) put('refused', ...failed(response.status, await response.json().catch(() => ({}))));
+	else if (!response.ok) put('refused', problemBox(await problemOf(response)));
 	else if ((response.headers.get('Content-Type') ?? '').startsWith('text/event-stream')) await streamed(response, put);
 	else put('admitted', ...admitted(await response.json()));
-}
-
-function failed(status, problem) {
-	return [h('p', h('strong', problem.title || T.failed(status))), problem.detail ? h('p', { dir: 'auto' }, problem.detail) : null].filter(Boolean);
 }
 
 function refused(body, signal) {
@@ -77,7 +73,7 @@ function refused(body, signal) {
 	return [
 		h('p.verdict-line', sign('✕'), ' ', T.refused429),
 		h('ul.reasons', over.map((l) => h('li', bdi(l.entity_id), ' · ', bdi(l.resource), ' · ', bdi(l.limit_name), ': ',
-			h('span', { title: T.refusal(exact(l.requested), exact(l.available), exact(l.capacity)) }, T.refusal(compact(l.requested), compact(l.available), compact(l.capacity)))))),
+			T.refusal(exact(l.requested), exact(l.available), exact(l.capacity))))),
 		line,
 		body.message ? h('p.muted', { dir: 'auto' }, body.message) : null,
 	].filter(Boolean);

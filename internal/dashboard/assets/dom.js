@@ -1,8 +1,8 @@
 // Elements, built without markup: every text becomes a text node.
 
 import { T } from './texts.js';
+import { get, post, query } from './api.js';
 
-const svgSpace = document.querySelector('svg').namespaceURI;
 const properties = new Set(['value', 'checked', 'disabled', 'hidden', 'selected', 'required', 'open']);
 
 const isAttributes = (value) => value != null && Object.getPrototypeOf(value) === Object.prototype;
@@ -29,7 +29,7 @@ export function h(tag, ...parts) {
 }
 
 export function svg(tag, ...parts) {
-	return fill(svgSpace, tag, parts);
+	return fill('http://www.w3.org/2000/svg', tag, parts);
 }
 
 // bdi returns a name from the store, isolated from the direction of the text around it.
@@ -44,6 +44,10 @@ export function sign(symbol) {
 
 export function button(label, onclick, attributes) {
 	return h('button', { type: 'button', onclick, ...attributes }, label);
+}
+
+export function submitButton(label) {
+	return h('button', { type: 'submit', class: 'primary' }, label);
 }
 
 export function card(title, ...content) {
@@ -122,9 +126,7 @@ export function resourceLink(name, attributes = {}) {
 }
 
 export function address(view, params) {
-	const given = Object.entries(params ?? {}).filter(([, v]) => v != null && v !== '');
-	const query = new URLSearchParams(given).toString();
-	return `#/${view}${query ? `?${query}` : ''}`;
+	return query(`#/${view}`, params);
 }
 
 let count = 0;
@@ -139,6 +141,8 @@ export function field(label, control, hint) {
 	if (note) control.setAttribute('aria-describedby', note.id);
 	return h('div.field', h('label', { for: control.id }, label), control, note);
 }
+
+export const number = (label) => ({ label, number: true });
 
 export function table(caption, columns, rows) {
 	return h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': caption },
@@ -157,7 +161,7 @@ export function every(milliseconds, signal, call) {
 // problemBox shows an error, with a button if something can be done again.
 export function problemBox(err, retry) {
 	return h('div.problem', { role: 'alert' },
-		h('div', h('strong', err.title || T.wentWrong), err.message && err.message !== err.title ? h('p', { dir: 'auto' }, err.message) : null),
+		h('div', h('strong', err.title || T.wentWrong), err.message && err.message !== err.title && h('p', { dir: 'auto' }, err.message)),
 		retry && button(T.again, retry));
 }
 
@@ -170,4 +174,43 @@ export async function guard(box, work, retry) {
 		if (err.name !== 'AbortError') box.replaceChildren(problemBox(err, retry));
 		return undefined;
 	}
+}
+
+// asking returns a form that posts a request, with places for an error and for the answer.
+export function asking(signal, label, path, request, answered) {
+	const box = h('div');
+	const result = h('div', { 'aria-live': 'polite' });
+	const submit = submitButton(label);
+	const next = latest(signal);
+	const ask = async () => {
+		const inner = next();
+		submit.disabled = true;
+		const answer = await guard(box, () => post(path, request(), inner), ask);
+		if (inner.aborted) return;
+		submit.disabled = false;
+		result.replaceChildren(...(answer ? answered(answer, inner, ask) : []));
+	};
+	// forget drops an answer that no longer fits the form.
+	const forget = () => {
+		next();
+		submit.disabled = false;
+		result.replaceChildren();
+	};
+	return { form: h('form.card.form', { onsubmit: (e) => { e.preventDefault(); ask(); } }), box, result, submit, ask, forget };
+}
+
+// pages loads a list page by page, with a place for an error and a button for more.
+export function pages(path, params, signal, add) {
+	const box = h('div');
+	let after = '';
+	const load = async () => {
+		const page = await guard(box, () => get(path, { ...params, after }, signal), load);
+		add(page, !after);
+		if (!page) return;
+		after = page.next;
+		more.hidden = !after;
+	};
+	const more = button(T.showMore, load, { class: 'more', hidden: true });
+	load();
+	return { box, more };
 }

@@ -3,10 +3,10 @@
 import { T } from './texts.js';
 import { get } from './api.js';
 import { auditCard } from './audit.js';
-import { bdi, button, card, empty, entityLink, guard, h, link } from './dom.js';
+import { bdi, card, empty, entityLink, guard, h, link, pages } from './dom.js';
 import { bucketTable } from './bucket.js';
 import { dateTime } from './format.js';
-import { levelTable } from './levels.js';
+import { levelTable, offNotes } from './levels.js';
 import { canChange } from './state.js';
 import { usagePanel } from './usage.js';
 
@@ -42,13 +42,14 @@ function lineage({ entity, ancestors }) {
 
 function parts(id, answer, signal) {
 	const watching = new Set();
-	const rows = answer.rows ?? [];
-	const resources = [...new Set([...(answer.resources ?? []), ...rows.map((r) => r.resource)])].sort();
+	const { rows } = answer;
+	const resources = [...new Set([...answer.resources, ...rows.map((r) => r.resource)])].sort();
 	return [
 		facts(id, answer.entity),
-		actions(id, rows[0]?.resource ?? resources[0]),
+		...offNotes(answer.disabled),
+		actions(id, rows[0]?.resource ?? resources[0], answer.disabled.some((s) => s.entity_id === id && !s.resource)),
 		card(T.buckets, rows.length ? bucketTable(T.buckets, rows, { signal, watching }).element : empty(T.noBucketsOfEntity)),
-		card(T.limitsByLevel, answer.levels?.length ? levelTable(answer.levels, (l) => forced(answer, l)) : empty(T.noLevels)),
+		card(T.limitsByLevel, answer.levels.length ? levelTable(answer.levels, (l) => forced(answer, l)) : empty(T.noLevels)),
 		card(T.usage, resources.length ? usagePanel(id, resources, rows[0]?.resource, signal) : empty(T.noUsage)),
 		children(id, signal, watching),
 		auditCard(id, signal),
@@ -57,7 +58,7 @@ function parts(id, answer, signal) {
 
 // forced returns the resources for which a level is in force, or null.
 function forced(answer, level) {
-	const found = (answer.in_force ?? []).filter((f) => f.level === level.level && (!level.resource || f.resource === level.resource)).map((f) => f.resource);
+	const found = answer.in_force.filter((f) => f.level === level.level && (!level.resource || f.resource === level.resource)).map((f) => f.resource);
 	return found.length ? found : null;
 }
 
@@ -76,27 +77,21 @@ function facts(id, entity) {
 	return list;
 }
 
-function actions(id, resource) {
+function actions(id, resource, off) {
+	const action = off ? 'enable' : 'disable';
 	return h('p.actions',
 		link('explain', { entity: id, resource }, { class: 'button' }, T.explainThis),
 		link('what-if', { entity: id, resource }, { class: 'button' }, T.whatIfThis),
-		canChange() && link('changes', { entity: id, resource }, { class: 'button' }, T.changeThis));
+		canChange() && [link('changes', { entity: id, resource }, { class: 'button' }, T.changeThis),
+			link('changes', { entity: id, action }, { class: 'button' }, T.action(action))]);
 }
 
 function children(id, signal, watching) {
-	const box = h('div');
 	const list = h('ul.children');
-	const more = button(T.showMore, () => load(), { class: 'more', hidden: true });
-	const element = card(T.childrenTitle, box, list, more);
-	element.hidden = true;
-	let after = '';
 	let rows = null;
-	const load = async () => {
-		const page = await guard(box, () => get('api/children', { id, after, limit: 50 }, signal), load);
-		element.hidden = page && !page.children.length && !after;
+	const { box, more } = pages('api/children', { id, limit: 50 }, signal, (page, first) => {
+		element.hidden = page && first && !page.children.length;
 		if (!page) return;
-		after = page.next;
-		more.hidden = !after;
 		const used = new Set(page.rows.map((r) => r.entity));
 		list.append(...page.children.filter((c) => !used.has(c.entity)).map((c) => h('li', null,
 			entityLink(c.entity, c.name), ' ', h('span.muted', T.noBucketYet))));
@@ -105,7 +100,8 @@ function children(id, signal, watching) {
 			rows = bucketTable(T.childrenTitle, page.rows, { names: 'both', signal, watching });
 			list.before(rows.element);
 		}
-	};
-	load();
+	});
+	const element = card(T.childrenTitle, box, list, more);
+	element.hidden = true;
 	return element;
 }

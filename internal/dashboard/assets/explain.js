@@ -1,36 +1,23 @@
 // What a request would meet, limit by limit, and when it would fit.
 
 import { T } from './texts.js';
-import { post } from './api.js';
-import { address, bdi, card, entityLink, field, guard, h, latest, numberInput, sign, table, textInput } from './dom.js';
+import { address, asking, bdi, card, entityLink, h, number, sign, table } from './dom.js';
 import { countdown, exact } from './format.js';
 import { levelName, levelTable } from './levels.js';
-import { Lines, scopeFields } from './limitform.js';
+import { amountLines, scopeFields } from './limitform.js';
 
 export function show({ main, params, signal, heading }) {
-	const lines = new Lines(T.amounts, T.addAmount, ([name, amount] = ['', 1]) => [
-		field(T.limit, textInput({ name: 'name', value: name, required: true })), field(T.amount, numberInput('amount', amount, 0)),
-	]);
+	const lines = amountLines(T.amounts, 0);
 	const given = parseAmounts(params.get('consume'));
 	lines.set(given.length ? given : [['rpm', 1]]);
 	lines.edited = given.length > 0;
-	const scope = scopeFields(params, signal, { required: true, edited: () => lines.edited, begin: (limits) => lines.set(limits.map((l) => [l.name, 1])) });
-	const submit = h('button', { type: 'submit', class: 'primary' }, T.explain);
-	const box = h('div');
-	const result = h('div', { 'aria-live': 'polite' });
-	const next = latest(signal);
-	const ask = async () => {
-		const inner = next();
-		const amounts = lines.values((get) => [get('name'), Number(get('amount'))]);
-		const request = { ...scope.value(), consume: Object.fromEntries(amounts) };
+	const scope = scopeFields(params, signal, { required: true, edited: () => lines.edited, begin: lines.begin });
+	const { form, box, result, submit, ask } = asking(signal, T.explain, 'api/explain', () => {
+		const amounts = lines.value();
 		history.replaceState(history.state, '', address('explain', { ...scope.value(), consume: amounts.map((a) => a.join(':')).join(',') }));
-		submit.disabled = true;
-		const answer = await guard(box, () => post('api/explain', request, inner), ask);
-		if (inner.aborted) return;
-		submit.disabled = false;
-		result.replaceChildren(...(answer ? verdict(answer, inner, ask) : []));
-	};
-	const form = h('form.card.form', { onsubmit: (e) => { e.preventDefault(); ask(); } }, scope.element, lines.element, h('div.submit', submit));
+		return { ...scope.value(), consume: Object.fromEntries(amounts) };
+	}, verdict);
+	form.append(scope.element, lines.element, h('div.submit', submit));
 	main.append(heading(T.explain), h('p.lead', T.explainLead), form, box, result);
 	if (given.length && form.checkValidity()) ask();
 }
@@ -43,9 +30,9 @@ function parseAmounts(text) {
 }
 
 function verdict(answer, signal, ask) {
-	const kind = answer.admitted ? 'fits' : answer.never_fits ? 'never' : 'waits';
+	const kind = answer.disabled ? 'disabled' : answer.admitted ? 'fits' : answer.never_fits ? 'never' : 'waits';
 	const left = h('span.countdown');
-	const line = h('p.verdict-line', sign(kind === 'fits' ? '✓' : '✕'), ' ', T.verdicts[kind], kind === 'waits' ? [` ${T.fitsIn} `, left] : null);
+	const line = h('p.verdict-line', sign(kind === 'fits' ? '✓' : '✕'), ' ', T.verdicts[kind], kind === 'waits' && [` ${T.fitsIn} `, left]);
 	if (kind === 'waits') {
 		countdown(left, answer.retry_after_seconds, signal, () => {
 			line.replaceChildren(sign('✓'), ' ', T.fitsNow);
@@ -54,21 +41,21 @@ function verdict(answer, signal, ask) {
 	}
 	return [
 		h('section', { class: `card verdict ${kind}`, 'data-verdict': kind }, h('h2.hidden', T.verdict), line,
-			h('ul.reasons', (answer.reasons ?? []).map((r) => h('li', bdi(r))))),
+			h('ul.reasons', answer.reasons.map((r) => h('li', bdi(r))))),
 		card(T.byLimit, limits(answer, signal)),
-		card(T.limitsByLevel, levelTable(answer.levels ?? [], (l) => (l.in_force ? [] : null))),
+		card(T.limitsByLevel, levelTable(answer.levels, (l) => (l.in_force ? [] : null))),
 	];
 }
 
 function limits(answer, signal) {
-	const number = (label) => ({ label, number: true });
-	return table(T.byLimit, [T.entity, T.limit, number(T.requested), number(T.available), number(T.capacity), T.source, T.verdict], (answer.limits ?? []).map((l) => [
+	return table(T.byLimit, [T.entity, T.limit, number(T.requested), number(T.available), number(T.capacity), T.source, T.verdict], answer.limits.map((l) => [
 		entityLink(l.entity_id), bdi(l.limit_name), exact(l.requested), exact(l.available), exact(l.capacity), levelName(l.source), status(l, signal),
 	]));
 }
 
 function status(l, signal) {
 	if (l.never_fits) return h('span.use.red', sign('✕'), T.neverFits);
+	if (l.would_refuse) return h('span.use.yellow', sign('▲'), T.spared);
 	if (!l.exceeded) return h('span.use.green', sign('✓'), T.fits);
 	const left = h('span.countdown');
 	const element = h('span.use.red', sign('✕'), `${T.fitsIn} `, left);

@@ -1,9 +1,8 @@
 // Limits and the levels that store them.
 
 import { T } from './texts.js';
-import { get } from './api.js';
 import { bdi, h, sign, table } from './dom.js';
-import { limitText } from './format.js';
+import { dateTime, limitText } from './format.js';
 
 export function limitList(limits) {
 	if (!limits?.length) return h('span.muted', T.noLimits);
@@ -12,6 +11,15 @@ export function limitList(limits) {
 
 export function levelName(level) {
 	return T.sources[level] ?? level ?? '–';
+}
+
+// offText says which level is off, since when and why.
+export function offText(s) {
+	return T.off([levelName(s.level), s.entity_id, s.resource].filter(Boolean).join(' · '), dateTime(s.since), s.reason);
+}
+
+export function offNotes(all) {
+	return all.map((s) => h('p.note.danger', sign('⊘'), ' ', bdi(offText(s))));
 }
 
 // levelTable shows levels, each with its limits and the resources for which they are in force.
@@ -24,17 +32,4 @@ export function levelTable(levels, inForce) {
 			resources ? h('span.force', sign('✓'), ' ', T.inForce, resources.map((r, i) => [i ? ', ' : ` ${T.inForceFor} `, bdi(r)])) : '–',
 		];
 	}));
-}
-
-// limitsInForce asks for the limits that apply to a scope, to begin a form with.
-export async function limitsInForce(entity, resource, signal) {
-	try {
-		if (entity) {
-			const found = (await get('api/entity', { id: entity }, signal)).in_force?.find((f) => f.resource === resource || !resource);
-			if (found?.limits?.length) return found.limits;
-		}
-		return (resource && (await get('api/resource', { name: resource }, signal)).defaults) || [];
-	} catch {
-		return [];
-	}
 }

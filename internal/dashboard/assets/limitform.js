@@ -4,7 +4,6 @@ import { T } from './texts.js';
 import { get } from './api.js';
 import { button, field, h, latest, numberInput, textInput, unique } from './dom.js';
 import { duration } from './format.js';
-import { limitsInForce } from './levels.js';
 
 // suggesting returns a labelled text field with a list of suggestions.
 function suggesting(label, hint, attributes) {
@@ -29,6 +28,19 @@ export function entityField(label, value, { required, hint, signal }) {
 	return made;
 }
 
+// limitsInForce asks for the limits that apply to a scope, to begin a form with.
+async function limitsInForce(entity, resource, signal) {
+	try {
+		if (entity) {
+			const found = (await get('api/entity', { id: entity }, signal)).in_force?.find((f) => f.resource === resource || !resource);
+			if (found?.limits?.length) return found.limits;
+		}
+		return (resource && (await get('api/resource', { name: resource }, signal)).defaults) || [];
+	} catch {
+		return [];
+	}
+}
+
 // scopeFields returns fields for an entity and a resource, and calls begin with the limits in
 // force for them, until the user edits what is below.
 export function scopeFields(params, signal, { required, begin, edited }) {
@@ -51,9 +63,10 @@ export function scopeFields(params, signal, { required, begin, edited }) {
 }
 
 const periods = [1, 60, 3600, 86400];
+const windows = ['hour', 'day', 'week', 'month', 'year'];
 
 // Lines edits a list, one line for each item.
-export class Lines {
+class Lines {
 	constructor(title, addLabel, make) {
 		this.make = make;
 		this.edited = false;
@@ -76,22 +89,52 @@ export class Lines {
 	}
 
 	values(read) {
-		return [...this.rows.children].map((row) => read((name) => row.querySelector(`[name=${name}]`).value.trim()));
+		return [...this.rows.children].map((row) => read((name) => {
+			const input = row.querySelector(`[name=${name}]`);
+			return input.type === 'checkbox' ? input.checked : input.value.trim();
+		}));
 	}
 }
 
 export function limitLines() {
 	const lines = new Lines(T.limits, T.addLimit, (limit) => {
-		const seconds = limit?.refill_period_seconds ?? 60;
+		const seconds = limit?.refill_period_seconds || 60;
 		const all = [...new Set([...periods, seconds])].sort((a, b) => a - b);
+		const refill = numberInput('refill', limit?.refill_amount || null, 1);
+		const zone = textInput({ name: 'zone', value: limit?.zone ?? '', placeholder: 'UTC' });
+		const option = (value, text) => h('option', { value, selected: value === (limit?.window ?? seconds) }, text);
+		const period = h('select', { name: 'period', onchange: () => toggle() },
+			all.map((p) => option(p, T.periods[p] ?? duration(p))), windows.map((w) => option(w, T.calendar(w))));
+		// A quota has a zone in place of a refill.
+		const toggle = () => {
+			refill.disabled = windows.includes(period.value);
+			zone.disabled = !refill.disabled;
+		};
+		toggle();
 		return [
-			field(T.name, textInput({ name: 'name', value: limit?.name ?? '', required: true })),
-			field(T.capacity, numberInput('capacity', limit?.capacity, 1)),
-			field(T.refill, numberInput('refill', limit?.refill_amount, 1)),
-			field(T.every, h('select', { name: 'period' }, all.map((p) => h('option', { value: p, selected: p === seconds }, T.periods[p] ?? duration(p))))),
+			nameField(limit?.name), field(T.capacity, numberInput('capacity', limit?.capacity, 1)), field(T.refill, refill), field(T.every, period), field(T.zone, zone),
+			h('label.inline', h('input', { type: 'checkbox', name: 'shadow', checked: limit?.shadow }), ' ', T.shadow),
 		];
 	});
 	lines.set([null]);
-	lines.value = () => lines.values((get) => ({ name: get('name'), capacity: Number(get('capacity')), refill_amount: Number(get('refill')), refill_period_seconds: Number(get('period')) }));
+	lines.value = () => lines.values((get) => {
+		const seconds = Number(get('period'));
+		return {
+			name: get('name'), capacity: Number(get('capacity')), shadow: get('shadow'),
+			...(seconds ? { refill_amount: Number(get('refill')), refill_period_seconds: seconds } : { window: get('period'), zone: get('zone') }),
+		};
+	});
+	return lines;
+}
+
+function nameField(value = '') {
+	return field(T.name, textInput({ name: 'name', value, required: true }));
+}
+
+// amountLines edits the amounts of limits.
+export function amountLines(title, least) {
+	const lines = new Lines(title, T.addAmount, ([name, amount] = ['', 1]) => [nameField(name), field(T.amount, numberInput('amount', amount, least))]);
+	lines.begin = (limits) => lines.set(limits.map((l) => [l.name, 1]));
+	lines.value = () => lines.values((get) => [get('name'), Number(get('amount'))]);
 	return lines;
 }

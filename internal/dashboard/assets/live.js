@@ -39,9 +39,7 @@ export function connected() {
 // start connects, at once even if a retry is due later.
 export function start() {
 	stopped = false;
-	clearTimeout(retryTimer);
-	source?.close();
-	id = '';
+	close();
 	setState('connecting');
 	source = new EventSource('api/stream');
 	source.addEventListener('hello', (e) => hello(JSON.parse(e.data)));
@@ -52,6 +50,10 @@ export function start() {
 
 export function stop() {
 	stopped = true;
+	close();
+}
+
+function close() {
 	clearTimeout(retryTimer);
 	source?.close();
 	source = null;
@@ -68,15 +70,13 @@ function hello(message) {
 
 function changed(message) {
 	setServerTime(message.at);
-	emit('rows', { rows: message.rows ?? [], gone: message.gone ?? [], at: message.at });
+	emit('rows', message);
 }
 
 // lost plans the next attempt. A stream does not say why it ended, so a request asks
 // whether the session still holds.
 function lost() {
-	source?.close();
-	source = null;
-	id = '';
+	close();
 	if (stopped) return;
 	const wait = Math.min(longest, 1000 * 2 ** failures) * (0.75 + Math.random() / 2);
 	failures += 1;

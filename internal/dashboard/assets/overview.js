@@ -16,6 +16,8 @@ const pageSize = 100;
 // kept survives a visit to another view, so that going back is instant.
 const kept = { tree: new Tree(), collapsed: new Set(), next: '', loaded: false, order: 'name', search: '', tightest: [], scanned: 0, damaged: 0, done: false, active: '' };
 
+const tight = () => kept.order === 'tightest';
+
 export function show({ main, params, signal, heading }) {
 	return new Overview(main, params, signal, heading);
 }
@@ -86,13 +88,13 @@ class Overview {
 	reload(fresh) {
 		this.running = this.next();
 		this.busy = false;
-		if (kept.order === 'tightest') this.loadTightest(this.running);
+		if (tight()) this.loadTightest(this.running);
 		else if (fresh || !kept.loaded) this.loadNames(this.running, true);
 	}
 
 	refresh() {
 		if (!connected()) return;
-		if (kept.order === 'tightest') {
+		if (tight()) {
 			if (this.trouble.firstChild) this.reload();
 		} else if (!kept.loaded && !this.busy) this.reload();
 		else if (kept.loaded && !kept.next && !this.busy && kept.tree.rows.size <= pageSize) this.loadNames(this.running, true, true);
@@ -149,17 +151,17 @@ class Overview {
 	}
 
 	draw() {
-		const tight = kept.order === 'tightest';
-		const lines = tight ? kept.tightest.map((row) => bucketLine(row, 1)) : kept.tree.flatten(kept.collapsed);
+		const flat = tight();
+		const lines = flat ? kept.tightest.map((row) => bucketLine(row, 1)) : kept.tree.flatten(kept.collapsed);
 		setAttribute(this.grid, 'data-order', kept.order);
 		setAttribute(this.grid, 'aria-rowcount', lines.length + 1);
 		this.grid.hidden = lines.length === 0; // before heights are measured
 		this.list.set(lines);
-		this.more.hidden = tight || !kept.next;
-		const loaded = tight ? kept.done : kept.loaded && !kept.next;
+		this.more.hidden = flat || !kept.next;
+		const loaded = flat ? kept.done : kept.loaded && !kept.next;
 		this.empty.hidden = lines.length > 0 || !loaded;
 		this.empty.textContent = kept.search ? T.nothingFound(kept.search) : T.noBuckets;
-		this.fold.hidden = tight || !kept.tree.nodes.size;
+		this.fold.hidden = flat || !kept.tree.nodes.size;
 		setText(this.fold, kept.collapsed.size ? T.expandAll : T.collapseAll);
 		this.summarize();
 	}
@@ -169,7 +171,7 @@ class Overview {
 	}
 
 	summarize() {
-		if (kept.order === 'tightest') {
+		if (tight()) {
 			this.note(T.tightest(kept.tightest.length, exact(kept.tightestScanned ?? 0), kept.done) + T.damaged(kept.tightestDamaged));
 			return;
 		}
@@ -184,7 +186,7 @@ class Overview {
 	}
 
 	create(item, i) {
-		const part = item.kind === 'entity' ? new EntityRow(item) : new BucketRow(item.row, { cell: 'gridcell', names: kept.order === 'tightest' ? 'both' : 'resource', tab: -1 });
+		const part = item.kind === 'entity' ? new EntityRow(item) : new BucketRow(item.row, { cell: 'gridcell', names: tight() ? 'both' : 'resource', tab: -1 });
 		part.element.dataset.key = item.key;
 		this.change(part, item, i);
 		return part;

@@ -6,6 +6,7 @@ import { auditCard } from './audit.js';
 import { badge, bucketTable, Meter } from './bucket.js';
 import { bdi, card, empty, every, guard, h, link, resourceLink } from './dom.js';
 import { compact, exact, limitText } from './format.js';
+import { offNotes } from './levels.js';
 import { connected } from './live.js';
 import { canChange } from './state.js';
 
@@ -21,7 +22,7 @@ async function list({ main, signal, heading }) {
 	const load = async () => {
 		const answer = await guard(box, () => get('api/resources', null, signal), load);
 		if (!answer) return;
-		main.append(answer.resources?.length
+		main.append(answer.resources.length
 			? h('ul.chips.tiles', answer.resources.map((n) => h('li', resourceLink(n))))
 			: empty(T.noResources));
 	};
@@ -36,7 +37,8 @@ async function one({ main, signal, heading, title }, name) {
 	const top = h('div');
 	const defaults = h('div');
 	const rest = h('div', card(T.overAll, note, totals), card(T.topTen, top), card(T.defaults, defaults), auditCard(`$RESOURCE:${name}`, signal));
-	main.append(h('p.crumb', link('resource', null, T.resources), ' ›'), heading(bdi(name)), box, rest);
+	const off = h('div');
+	main.append(h('p.crumb', link('resource', null, T.resources), ' ›'), heading(bdi(name)), box, off, rest);
 	const watching = new Set();
 	let rows = null;
 	let shown = '';
@@ -48,8 +50,9 @@ async function one({ main, signal, heading, title }, name) {
 		rest.hidden = !answer && !shown;
 		if (!answer) return;
 		done = answer.done;
+		off.replaceChildren(...offNotes(answer.disabled));
 		note.textContent = T.resourceSummary(exact(answer.entities), exact(answer.scanned), done);
-		totals.replaceChildren(...(answer.limits ?? []).map(total));
+		totals.replaceChildren(...answer.limits.map(total));
 		const order = JSON.stringify(answer.top.map((r) => r.entity));
 		if (order === shown) rows.add(answer.top);
 		else {

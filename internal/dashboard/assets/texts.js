@@ -1,11 +1,9 @@
-// All texts of the page.
+// All texts of the page. Names of actions are their own texts: "limits_set" is "Limits set".
 
 const many = (n, one, more) => `${n} ${n === 1 || n === '1' ? one : more}`;
 
 export const T = {
 	product: 'zae-limiter',
-	skip: 'Skip to the content',
-	views: 'Views',
 	loading: 'Loading…',
 	again: 'Try again',
 	wentWrong: 'Something went wrong',
@@ -20,7 +18,6 @@ export const T = {
 
 	// Connection.
 	states: { connecting: 'Connecting…', live: 'Live', disconnected: 'Disconnected' },
-	reconnect: 'Reconnect',
 	nextTry: (wait) => `next try in ${wait}`,
 	trouble: 'The store has trouble:',
 
@@ -64,6 +61,11 @@ export const T = {
 	levels: { green: 'low use', yellow: 'medium use', red: 'high use', debt: 'in debt' },
 	meter: (limit, bucket) => `${limit} of ${bucket}`,
 	availableExact: (available, capacity, debt) => (debt ? `debt of ${debt}, capacity ${capacity}` : `${available} of ${capacity} available`),
+	shadow: 'shadow limit',
+	windowEnds: (when) => `, window ends ${when}`,
+	disabled: 'disabled',
+	off: (level, since, why) => `Disabled: ${level}, since ${since}${why ? `. ${why}` : ''}`,
+	wouldRefuse: (name) => `${name}: would be refused`,
 	sources: { entity: 'entity + resource', entity_default: 'entity', resource: 'resource', system: 'system', program: 'program', override: 'override' },
 	sourceTitle: (source, entity, resource) => ['Limits stored for: ' + source, entity, resource].filter(Boolean).join(' · '),
 
@@ -124,7 +126,7 @@ export const T = {
 	noBucketYet: 'no bucket yet',
 	audit: 'Audit trail',
 	noAudit: 'No change is recorded.',
-	actions: { entity_created: 'Entity created', entity_deleted: 'Entity deleted', limits_set: 'Limits set', limits_deleted: 'Limits deleted' },
+	action: (name) => name[0].toUpperCase() + name.slice(1).replaceAll('_', ' '),
 	principal: 'Principal',
 	details: 'Details',
 	explainThis: 'Explain a request',
@@ -151,7 +153,7 @@ export const T = {
 	addAmount: '+ Add an amount',
 	removeLine: 'Remove this line',
 	verdict: 'Verdict',
-	verdicts: { fits: 'The request fits now.', waits: 'The request would be refused, and', never: 'The request never fits: it is above a capacity.' },
+	verdicts: { fits: 'The request fits now.', waits: 'The request would be refused, and', never: 'The request never fits: it is above a capacity.', disabled: 'The request would be refused: a level is disabled.' },
 	fitsIn: 'fits in',
 	fitsNow: 'fits now',
 	byLimit: 'Limit by limit',
@@ -159,6 +161,7 @@ export const T = {
 	available: 'Available',
 	fits: 'fits',
 	neverFits: 'never fits',
+	spared: 'a shadow limit would refuse',
 
 	// What if.
 	whatIf: 'What if',
@@ -175,7 +178,6 @@ export const T = {
 	emptyForAllResources: 'Empty: all resources.',
 	days: 'Days',
 	whatIfButton: 'Replay',
-	replaying: 'Replaying…',
 	report: 'Report',
 	nowColumn: 'Now',
 	proposed: 'Proposed',
@@ -201,9 +203,11 @@ export const T = {
 	needsWrite: 'This dashboard only reads. Start it with --write to change things.',
 	needsAdmin: 'Your token may read only. Changes need the role admin.',
 	change: 'Change',
-	changeActions: { set_limits: 'Set limits', delete_limits: 'Delete limits', create_entity: 'Create entity' },
+	reason: 'Reason',
 	capacity: 'Capacity',
 	every: 'Every',
+	calendar: (window) => `calendar ${window}`,
+	zone: 'Zone',
 	addLimit: '+ Add a limit',
 	cascadeLabel: 'Charge the parent with every charge of this entity',
 	metadata: 'Metadata',
@@ -216,7 +220,7 @@ export const T = {
 	after: 'After',
 	affects: (n, scanned, done) => `${many(n, 'bucket', 'buckets')} would get other limits (${scanned} scanned${done ? '' : ', not all'}).`,
 	asPrincipal: 'as',
-	changed: { set_limits: 'Limits set.', delete_limits: 'Limits deleted.', create_entity: 'Entity created.' },
+	done: 'done',
 
 	// Demo.
 	tryRequest: 'Try a request',

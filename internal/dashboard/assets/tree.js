@@ -2,8 +2,6 @@
 
 import { keyOf } from './state.js';
 
-const byText = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
-
 // Tree holds entities by ID and buckets by key.
 export class Tree {
 	constructor() {
@@ -51,7 +49,8 @@ export class Tree {
 	flatten(collapsed) {
 		const children = new Map();
 		const roots = [];
-		for (const id of [...this.nodes.keys()].sort(byText)) {
+		const ids = [...this.nodes.keys()].sort();
+		for (const id of ids) {
 			const { parent } = this.nodes.get(id);
 			if (!parent || parent === id || !this.nodes.has(parent)) roots.push(id);
 			else if (children.has(parent)) children.get(parent).push(id);
@@ -76,12 +75,12 @@ export class Tree {
 			}
 		};
 		roots.forEach(walk);
-		if (visited.size < this.nodes.size) [...this.nodes.keys()].sort(byText).forEach((id) => visited.has(id) || walk(id));
+		if (visited.size < ids.length) ids.forEach((id) => visited.has(id) || walk(id));
 		return lines;
 	}
 
 	addBuckets(lines, node, depth) {
-		for (const resource of [...node.buckets.keys()].sort(byText)) {
+		for (const resource of [...node.buckets.keys()].sort()) {
 			lines.push(bucketLine(node.buckets.get(resource), depth));
 		}
 	}

@@ -1,10 +1,9 @@
-// The usage of an entity as charts.
+// The usage of an entity as bars over time, with values on hover and focus, and as a table.
 
 import { T } from './texts.js';
 import { get } from './api.js';
-import { empty, guard, h, latest, segments } from './dom.js';
-import { chart } from './chart.js';
-import { now } from './format.js';
+import { bdi, empty, guard, h, latest, number, segments, svg, table } from './dom.js';
+import { compact, exact, now } from './format.js';
 
 const day = (d) => d.toISOString().slice(0, 10);
 const hour = (d) => d.toISOString().slice(11, 16);
@@ -27,13 +26,14 @@ export function usagePanel(entity, resources, first, signal) {
 		const { start, count } = windows[kind];
 		const from = start(new Date(now()), count - 1).toISOString();
 		const answer = await guard(box, () => get('api/usage', { entity, resource: resource.value, window: kind, from }, next()), load);
-		if (answer) charts.replaceChildren(...draw(answer.snapshots ?? [], kind, signal));
+		if (answer) charts.replaceChildren(...draw(answer.snapshots, kind, signal));
 	};
 	load();
 	return h('div', h('div.tools', resource, segments(T.window, T.windows, kind, (w) => { kind = w; load(); })), box, charts);
 }
 
 function draw(snapshots, kind, signal) {
+	for (const s of snapshots) for (const [name, n] of Object.entries(s.would_refuse ?? {})) s.counters[T.wouldRefuse(name)] = n;
 	const names = [...new Set(snapshots.flatMap((s) => Object.keys(s.counters)))].sort();
 	if (!names.length) return [empty(T.noUsage)];
 	const byStart = new Map(snapshots.map((s) => [Date.parse(s.start), s]));
@@ -42,4 +42,91 @@ function draw(snapshots, kind, signal) {
 	return names.map((name) => chart(name, starts.map((at) => ({
 		label: label(at), long: long(at), value: byStart.get(at.getTime())?.counters[name] ?? 0,
 	})), signal));
+}
+
+const height = 148;
+const edge = { left: 46, right: 8, top: 10, bottom: 24 };
+
+// ticks returns round numbers from 0 that cover a value, four steps at most.
+function ticks(most) {
+	if (most <= 0) return [0, 1];
+	const rough = most / 4;
+	const power = 10 ** Math.floor(Math.log10(rough));
+	const step = Math.max(1, [1, 2, 2.5, 5, 10].map((f) => f * power).find((s) => s >= rough && (s >= 10 || Number.isInteger(s))) ?? 10 * power);
+	const marks = [0];
+	while (marks[marks.length - 1] < most) marks.push(marks.length * step);
+	return marks;
+}
+
+// chart returns a figure of points, each with a label, a long label and a value.
+function chart(title, points, signal) {
+	const total = points.reduce((sum, p) => sum + p.value, 0);
+	const peak = points.reduce((a, b) => (b.value > a.value ? b : a), points[0]);
+	const tip = h('output.tip', { hidden: true });
+	const canvas = h('div.canvas');
+	const words = T.chartSummary(title, exact(total), exact(peak.value), peak.long);
+	const figure = h('figure.chart',
+		h('figcaption', bdi(title), h('span.muted', { title: exact(total) }, T.chartTotal(compact(total)))),
+		h('div.plot', canvas, tip),
+		h('details', h('summary', T.asTable), table(title, [T.time, number(title)],
+			points.map((p) => [p.long, exact(p.value)]))));
+	let width = 0;
+	const draw = () => {
+		const next = Math.floor(canvas.clientWidth);
+		if (!next || next === width) return;
+		width = next;
+		canvas.replaceChildren(paint(width, points, words, tip));
+	};
+	const observer = new ResizeObserver(draw);
+	observer.observe(canvas);
+	signal.addEventListener('abort', () => observer.disconnect());
+	return figure;
+}
+
+function paint(width, points, words, tip) {
+	const most = Math.max(...points.map((p) => p.value));
+	const marks = ticks(most);
+	const top = marks[marks.length - 1];
+	const innerWidth = width - edge.left - edge.right;
+	const innerHeight = height - edge.top - edge.bottom;
+	const y = (value) => edge.top + innerHeight * (1 - Math.max(0, value) / top);
+	const slot = innerWidth / points.length;
+	const grid = marks.map((m) => [
+		svg('line', { x1: edge.left, x2: width - edge.right, y1: y(m), y2: y(m), class: m ? 'grid-line' : 'base-line' }),
+		svg('text.axis.end', { x: edge.left - 6, y: y(m) + 4 }, compact(m)),
+	]);
+	const stride = Math.ceil(points.length / Math.max(1, Math.floor(innerWidth / 56)));
+	const labels = points.map((p, i) => (i % stride ? null : svg('text.axis', { x: edge.left + slot * (i + 0.5), y: height - 6 }, p.label)));
+	const bars = points.map((p, i) => {
+		const x = edge.left + slot * i;
+		const gap = Math.min(6, slot * 0.2);
+		const size = Math.max(p.value > 0 ? 1.5 : 0, y(0) - y(p.value));
+		return svg('g.column', { role: 'img', tabindex: i === points.length - 1 ? 0 : -1, 'aria-label': `${p.long}: ${exact(p.value)}` },
+			svg('rect.hit', { x, y: edge.top, width: slot, height: innerHeight }),
+			svg('rect.column-bar', { x: x + gap / 2, y: y(0) - size, width: Math.max(1, slot - gap), height: size, rx: Math.min(2, slot / 4) }));
+	});
+	const show = (i) => {
+		tip.hidden = i == null;
+		if (i == null) return;
+		tip.textContent = `${points[i].long}: ${exact(points[i].value)}`;
+		const middle = edge.left + slot * (i + 0.5);
+		tip.style.left = `${Math.min(width - tip.offsetWidth, Math.max(0, middle - tip.offsetWidth / 2))}px`;
+	};
+	const at = (event) => {
+		const i = bars.indexOf(event.target.closest?.('.column'));
+		return i < 0 ? null : i;
+	};
+	const keys = (event) => {
+		const i = at(event);
+		const to = { ArrowLeft: i - 1, ArrowRight: i + 1, Home: 0, End: bars.length - 1 }[event.key];
+		if (i == null || to == null || !bars[to]) return;
+		event.preventDefault();
+		bars[i].setAttribute('tabindex', -1);
+		bars[to].setAttribute('tabindex', 0);
+		bars[to].focus();
+	};
+	return svg('svg', {
+		width, height, viewBox: `0 0 ${width} ${height}`, role: 'group', 'aria-label': words, onkeydown: keys,
+		onpointerover: (e) => show(at(e)), onpointerleave: () => show(null), onfocusin: (e) => show(at(e)), onfocusout: () => show(null),
+	}, grid, labels, bars);
 }

@@ -1,8 +1,7 @@
 // The usage of the last days, replayed against other limits.
 
 import { T } from './texts.js';
-import { post } from './api.js';
-import { bdi, button, card, entityLink, field, guard, h, latest, numberInput, segments, sign, table } from './dom.js';
+import { asking, bdi, button, card, entityLink, field, h, number, numberInput, segments, sign, table } from './dom.js';
 import { compact, dateTime, exact, limitText } from './format.js';
 import { limitLines, scopeFields } from './limitform.js';
 
@@ -10,8 +9,6 @@ const largest = 1 << 20;
 const shownAtOnce = 200;
 
 export function show({ main, params, signal, heading }) {
-	const box = h('div');
-	const result = h('div', { 'aria-live': 'polite' });
 	const lines = limitLines();
 	const scope = scopeFields(params, signal, { edited: () => lines.edited, begin: (limits) => lines.set(limits) });
 	const text = h('textarea', { name: 'manifest', rows: 12, spellcheck: 'false', class: 'id', required: true, placeholder: T.manifestHint });
@@ -28,28 +25,18 @@ export function show({ main, params, signal, heading }) {
 		manifest: [field(T.chooseFile, file), field(T.manifest, text)],
 	};
 	const days = numberInput('days', 7, 1, 366);
-	const submit = h('button', { type: 'submit', class: 'primary' }, T.whatIfButton);
 	let mode = 'scope';
 	const body = h('div.form', forms.scope);
 	const modes = segments(T.proposal, T.modes, mode, (next) => {
 		mode = next;
 		body.replaceChildren(...forms[mode]);
 	});
-	const next = latest(signal);
-	const ask = async () => {
-		const inner = next();
-		const proposal = mode === 'manifest' ? { manifest: text.value } : { ...scope.value(), limits: lines.value() };
-		submit.disabled = true;
-		submit.textContent = T.replaying;
-		const report = await guard(box, () => post('api/what-if', { ...proposal, days: Number(days.value) }, inner), ask);
-		if (inner.aborted) return;
-		submit.disabled = false;
-		submit.textContent = T.whatIfButton;
-		result.replaceChildren(...(report ? reportParts(report) : []));
-	};
+	const { form, box, result, submit } = asking(signal, T.whatIfButton, 'api/what-if', () => ({
+		...(mode === 'manifest' ? { manifest: text.value } : { ...scope.value(), limits: lines.value() }), days: Number(days.value),
+	}), reportParts);
+	form.append(modes, body, h('div.submit', field(T.days, days), submit));
 	main.append(heading(T.whatIf), h('p.lead', T.whatIfLead),
-		h('p.note', h('strong', T.lowerBound), ' ', T.lowerBoundWhy),
-		h('form.card.form', { onsubmit: (e) => { e.preventDefault(); ask(); } }, modes, body, h('div.submit', field(T.days, days), submit)), box, result);
+		h('p.note', h('strong', T.lowerBound), ' ', T.lowerBoundWhy), form, box, result);
 }
 
 function reportParts(report) {
@@ -58,11 +45,10 @@ function reportParts(report) {
 	const head = h('section', { class: `card verdict ${good ? 'fits' : 'waits'}`, 'data-verdict': good ? 'fits' : 'waits' },
 		h('h2', sign(good ? '✓' : '✕'), ' ', report.levels === 0 ? T.whatIfSame : good ? T.whatIfGood(exact(report.entities)) : T.whatIfBad(exact(report.entities_over), exact(report.entities))),
 		h('p', T.whatIfSaw(exact(report.snapshots), report.first && dateTime(report.first), report.last && dateTime(report.last))),
-		report.complete ? null : h('p', h('strong', T.whatIfStopped)),
+		!report.complete && h('p', h('strong', T.whatIfStopped)),
 		report.unseen?.length ? h('p', T.whatIfUnseen, report.unseen.map((n, i) => [i ? ', ' : ' ', bdi(n)])) : null);
 	if (!rows.length) return [head];
 	const body = h('div');
-	const number = (label) => ({ label, number: true });
 	const columns = [T.entity, T.resource, T.nowColumn, T.proposed, number(T.hoursOver), number(T.tokensOver), number(T.callsOver), T.worstHour];
 	const draw = (count) => {
 		more.hidden = count >= rows.length;
@@ -75,14 +61,14 @@ function reportParts(report) {
 
 function reportRow(r) {
 	const bad = r.tokens_over > r.tokens_over_now;
-	const number = (n) => h('span', { title: exact(n) }, T.atLeast(compact(n)));
+	const least = (n) => h('span', { title: exact(n) }, T.atLeast(compact(n)));
 	return [
 		entityLink(r.entity_id), bdi(r.resource),
 		r.current ? bdi(limitText(r.current)) : h('span', bdi(r.limit), ': ', T.none),
 		r.proposed ? bdi(limitText(r.proposed)) : h('span.use.red', sign('✕'), T.goes),
 		T.hoursOf(exact(r.hours_over), exact(r.hours_used)),
-		h('span', { class: bad ? 'use red' : 'muted' }, bad ? sign('▲') : null, number(r.tokens_over)),
-		r.calls_over == null ? '–' : number(r.calls_over),
+		h('span', { class: bad ? 'use red' : 'muted' }, bad ? sign('▲') : null, least(r.tokens_over)),
+		r.calls_over == null ? '–' : least(r.calls_over),
 		r.worst ? h('span.nowrap', { title: T.worstTitle(exact(r.worst_used), exact(r.worst_over)) }, dateTime(r.worst).slice(0, 16)) : '–',
 	];
 }
