@@ -32,7 +32,7 @@ func TestChanges(t *testing.T) {
 		t.Errorf("the preview set the capacity to %d", got)
 	}
 	b.press("Set limits as ada@example.com")
-	b.await("the note", `() => document.querySelector("main").innerText.includes("Limits set.")`)
+	b.await("the note", `() => document.querySelector("main").innerText.includes("Set limits: done.")`)
 	if got := s.defaults("gpt-4"); got != 250 {
 		t.Errorf("the capacity is %d, want 250", got)
 	}
@@ -43,7 +43,7 @@ func TestChanges(t *testing.T) {
 	b.fill("Metadata", "tier=gold")
 	b.press("Preview")
 	b.press("Create entity as ada@example.com")
-	b.await("the note", `() => document.querySelector("main").innerText.includes("Entity created.")`)
+	b.await("the note", `() => document.querySelector("main").innerText.includes("Create entity: done.")`)
 	e, err := s.lim.Entity(t.Context(), "key-3")
 	s.must(err)
 	if e.Name != "Third key" || e.Metadata["tier"] != "gold" {
@@ -54,7 +54,7 @@ func TestChanges(t *testing.T) {
 	b.fill("Resource", "gpt-4\t")
 	b.press("Preview")
 	b.press("Delete limits as ada@example.com")
-	b.await("the note", `() => document.querySelector("main").innerText.includes("Limits deleted.")`)
+	b.await("the note", `() => document.querySelector("main").innerText.includes("Delete limits: done.")`)
 	s.unchanged("gpt-4")
 	got := []string{}
 	for e, err := range s.lim.AuditEvents(t.Context(), "$RESOURCE:gpt-4", "") {

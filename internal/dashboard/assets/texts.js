@@ -206,7 +206,7 @@ export const T = {
 	reason: 'Reason',
 	capacity: 'Capacity',
 	every: 'Every',
-	calendar: (window) => `calendar ${window}`,
+	calendar: (window) => `${window} (calendar)`,
 	zone: 'Zone',
 	addLimit: '+ Add a limit',
 	cascadeLabel: 'Charge the parent with every charge of this entity',
