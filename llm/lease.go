@@ -90,6 +90,9 @@ func (l *Lease) extend(ctx context.Context) error {
 	step := l.owner.opts.Step
 	more := ((missing-1)/step + 1) * step
 	err := l.Consume(ctx, names.Amounts(0, Usage{Output: more, Cost: l.costOf(l.taken+more) - l.costOf(l.taken)}))
+	_, refused := errors.AsType[*limiter.ExceededError](err)
+	_, disabled := errors.AsType[*limiter.DisabledError](err)
+	if refused || disabled {
 		return err
 	}
 	l.taken += more

@@ -125,6 +125,27 @@ func TestStoredLimitsApply(t *testing.T) {
 	})
 }
 
+// A quota that the dashboard stored, and a key that it switched off, do not break
+// the API.
+func TestQuotasAndSwitches(t *testing.T) {
+	d := newDemo(t, nil)
+	if err := d.lim.SetLimits(t.Context(), "key-bob", modelLarge, limiter.Quota("rpm", 2, limiter.EveryMonth)); err != nil {
+		t.Fatal(err)
+	}
+	if got := parse[limitsJSON](t, d.do("GET", "/api/limits/key-bob", "")).Limits; len(got) != 1 || got[0].Window != "month" || got[0].Rate != 0 {
+		t.Errorf("limits %+v", got)
+	}
+	if err := d.lim.Disable(t.Context(), limiter.Scope{Entity: "key-bob"}, "unpaid"); err != nil {
+		t.Fatal(err)
+	}
+	if w := d.chat("key-bob", hello); w.Code != http.StatusForbidden {
+		t.Errorf("a disabled key: %d %s", w.Code, w.Body)
+	}
+	if w := d.do("GET", "/api/dashboard/availability/key-bob", ""); w.Code != http.StatusOK && w.Code != http.StatusForbidden {
+		t.Errorf("availability of a disabled key: %d %s", w.Code, w.Body)
+	}
+}
+
 // Every rate of whole tokens and seconds can be written as it was read.
 func TestRatesAreExact(t *testing.T) {
 	for _, l := range []limiter.Limit{

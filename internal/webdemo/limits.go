@@ -13,7 +13,7 @@ import (
 // limitJSON is a stored limit.
 type limitJSON struct {
 	answer.Limit
-	Rate float64 `json:"refill_rate" doc:"tokens a second: refill_amount / refill_period_seconds"`
+	Rate float64 `json:"refill_rate" doc:"tokens a second: refill_amount / refill_period_seconds; 0 for a quota"`
 }
 
 // limitBody is a limit to store, with a rate or with an amount and a period.
@@ -134,7 +134,7 @@ func exactRate(rate float64) (amount, seconds int64, ok bool) {
 	return 0, 0, false
 }
 
-// rateOf returns the tokens a second of a limit. A quota has none.
+// rateOf returns the tokens a second of a limit, 0 for a quota.
 func rateOf(l limiter.Limit) float64 {
 	if l.IsQuota() {
 		return 0

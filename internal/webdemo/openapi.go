@@ -30,9 +30,13 @@ type refusingLimit struct {
 	Capacity  int64   `json:"capacity" doc:"maximum number of tokens"`
 	Refill    int64   `json:"refill_amount" doc:"tokens refilled every period"`
 	Seconds   int64   `json:"refill_period_seconds" doc:"length of the period"`
+	Window    string  `json:"window,omitempty" doc:"window of a quota: hour, day, week, month or year; absent for a rate"`
+	Zone      string  `json:"zone,omitempty" doc:"IANA zone of the window; absent for UTC"`
+	Shadow    bool    `json:"shadow,omitempty" doc:"whether it is a shadow limit, which never refuses; absent if not"`
 	Available int64   `json:"available" doc:"tokens left; negative is debt"`
 	Requested int64   `json:"requested" doc:"tokens that the call needs"`
 	Exceeded  bool    `json:"exceeded" doc:"whether this limit refused"`
+	Spared    bool    `json:"would_refuse,omitempty" doc:"whether a shadow limit does not cover the call; absent if not"`
 	NeverFits bool    `json:"never_fits,omitempty" doc:"whether the call needs more than the capacity"`
 	Wait      float64 `json:"retry_after_seconds" doc:"time until this limit covers the call"`
 }
