@@ -15,7 +15,7 @@ type switchSet map[limiter.Scope]limiter.Switch
 const maxSwitches = 10_000
 
 // off returns the levels that are off, as of a moment ago. If the store does not
-// answer, they are those of the last read.
+// answer, off returns the result of the last read.
 func (s *space) off(ctx context.Context) switchSet {
 	set, err := s.switches.do(ctx, "", func(ctx context.Context) (switchSet, error) {
 		set := switchSet{}

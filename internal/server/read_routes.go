@@ -133,7 +133,23 @@ func limitedResources(c *call) ([]answer.Resource, error) {
 }
 
 func listResources(c *call) ([]answer.Resource, error) {
-	return namedResources(c.lim.ResourcesWithDefaults(c.ctx))
+	all, err := namedResources(c.lim.ResourcesWithDefaults(c.ctx))
+	if err != nil {
+		return nil, err
+	}
+	off := map[limiter.Scope]*answer.Switch{}
+	for s, err := range c.lim.Switches(c.ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if s.Scope.Entity == "" {
+			off[s.Scope] = answer.SwitchOrNull(&s)
+		}
+	}
+	for i := range all {
+		all[i].Disabled = off[limiter.Scope{Resource: all[i].Name}]
+	}
+	return all, nil
 }
 
 func resourceLimits(c *call) ([]answer.Limit, error) {

@@ -77,6 +77,10 @@ func TestEverythingNeedsAWord(t *testing.T) {
 	r.acquire("", "key", `{"rpm":1}`)
 	r.want(200, request{path: "/v1/disable", body: `{"all":true,"reason":"maintenance"}`})
 	r.want(http.StatusForbidden, request{path: "/v1/acquire", body: acquireJSON("key", `{"rpm":1}`)})
+	r.want(200, request{path: "/v1/disable", body: `{"resource":"gpt-4"}`})
+	if w := r.send(request{method: http.MethodGet, path: "/v1/resources"}); !strings.Contains(w.Body.String(), `"disabled":{"level":"resource"`) {
+		t.Errorf("resources %s", w.Body)
+	}
 	if system := r.want(200, request{method: http.MethodGet, path: "/v1/system/limits"}); system["disabled"] == nil {
 		t.Errorf("system %v", system)
 	}
