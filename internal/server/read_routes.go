@@ -1,6 +1,8 @@
 package server
 
 import (
+	"iter"
+
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/answer"
 )
@@ -36,8 +38,23 @@ func readRoutes() []route {
 
 func entityID(e limiter.Entity) string { return e.ID }
 
-func listEntities(c *call) ([]answer.Entity, error) {
-	return collect(c, skipTo(c.lim.Entities(c.ctx), c.param("after"), entityID), answer.NewEntity, "after", entityID)
+func listEntities(c *call) ([]answer.Entity, error) { return c.listed(c.lim.Entities(c.ctx)) }
+
+// listed returns a page of entities, each with its own levels that are off.
+func (c *call) listed(entities iter.Seq2[limiter.Entity, error]) ([]answer.Entity, error) {
+	off := map[string][]limiter.Switch{}
+	for s, err := range c.lim.Switches(c.ctx) {
+		if err != nil {
+			return nil, err
+		}
+		off[s.Scope.Entity] = append(off[s.Scope.Entity], s)
+	}
+	shape := func(e limiter.Entity) answer.Entity {
+		shown := answer.NewEntity(e)
+		shown.Disabled = answer.NewSwitches(off[e.ID])
+		return shown
+	}
+	return collect(c, skipTo(entities, c.param("after"), entityID), shape, "after", entityID)
 }
 
 func showEntity(c *call) (answer.Entity, error) {
@@ -60,7 +77,7 @@ func listChildren(c *call) ([]answer.Entity, error) {
 	if err != nil {
 		return nil, err
 	}
-	return collect(c, skipTo(c.lim.Children(c.ctx, id), c.param("after"), entityID), answer.NewEntity, "after", entityID)
+	return c.listed(c.lim.Children(c.ctx, id))
 }
 
 func entityLimits(c *call) ([]answer.Limit, error) {

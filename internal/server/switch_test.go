@@ -46,6 +46,9 @@ func TestDisableAndEnable(t *testing.T) {
 		}
 	}
 
+	if w := r.send(request{method: http.MethodGet, path: "/v1/entities", token: reader}); strings.Count(w.Body.String(), `"disabled"`) != 1 {
+		t.Errorf("entities %s", w.Body)
+	}
 	if on := r.want(200, request{path: "/v1/enable", token: admin, body: `{"entity_id":"parent"}`}); on["disabled"] != false || on["reason"] != nil {
 		t.Errorf("state %v", on)
 	}
