@@ -53,21 +53,29 @@ func (c *call) readChange() (*plannedChange, error) {
 		return nil, err
 	}
 	p := &plannedChange{action: body.Action, scope: limiter.Scope{Entity: body.Entity, Resource: body.Resource}}
-	switch body.Action {
+	if err := p.read(body); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// read checks the fields of an action.
+func (p *plannedChange) read(body Change) error {
+	switch p.action {
 	case setLimits, deleteLimits:
-		return p, p.readLimits(body)
+		return p.readLimits(body)
 	case disable, enable:
-		return p, p.readSwitch(body)
+		return p.readSwitch(body)
 	case resetBucket, topUpBucket:
-		return p, p.readFill(body)
+		return p.readFill(body)
 	case createEntity:
 		if body.Resource != "" || body.Limits != nil {
-			return nil, badInput("body: an entity is created without a resource and limits")
+			return badInput("body: an entity is created without a resource and limits")
 		}
 		p.entity = limiter.Entity{ID: body.Entity, Name: body.Name, Parent: body.Parent, Cascade: body.Cascade, Metadata: body.Metadata}
-		return p, p.entity.Validate()
+		return p.entity.Validate()
 	}
-	return nil, badInput("body: field action: must be %s, %s, %s, %s, %s, %s or %s", setLimits, deleteLimits, createEntity, disable, enable, resetBucket, topUpBucket)
+	return badInput("body: field action: must be %s, %s, %s, %s, %s, %s or %s", setLimits, deleteLimits, createEntity, disable, enable, resetBucket, topUpBucket)
 }
 
 // checkFields rejects fields that belong to other actions.

@@ -52,11 +52,11 @@ func TestAKeyDisabledInMidStream(t *testing.T) {
 				event = `data: {"delta":{"text":"hello world!"}}` + "\n\n"
 			}
 			var r *rig
-			r = newRig(t, func(w http.ResponseWriter, _ *http.Request) {
+			r = newRig(t, func(w http.ResponseWriter, q *http.Request) {
 				w.Header().Set("Content-Type", "text/event-stream")
 				for i := range 100 {
 					if i == 20 { // 60 tokens have been sent, beyond the estimate of 10
-						if err := r.lim.Disable(context.Background(), limiter.Scope{Entity: HashKey(aliceKey)}, "leaked"); err != nil {
+						if err := r.lim.Disable(q.Context(), limiter.Scope{Entity: HashKey(aliceKey)}, "leaked"); err != nil {
 							t.Error(err)
 						}
 					}

@@ -16,8 +16,11 @@ func TestQuotasInEnvoysUnits(t *testing.T) {
 		unit  string
 		left  time.Duration // from Friday noon, January 2
 	}{
-		{limiter.EveryHour, "HOUR", time.Hour}, {limiter.EveryDay, "DAY", 12 * time.Hour}, {limiter.EveryWeek, "WEEK", 60 * time.Hour},
-		{limiter.EveryMonth, "MONTH", 29*24*time.Hour + 12*time.Hour}, {limiter.EveryYear, "YEAR", 363*24*time.Hour + 12*time.Hour},
+		{limiter.EveryHour, "HOUR", time.Hour},
+		{limiter.EveryDay, "DAY", 12 * time.Hour},
+		{limiter.EveryWeek, "WEEK", 60 * time.Hour},
+		{limiter.EveryMonth, "MONTH", 29*24*time.Hour + 12*time.Hour},
+		{limiter.EveryYear, "YEAR", 363*24*time.Hour + 12*time.Hour},
 	} {
 		check(t, w.lim.SetLimits(t.Context(), "alice", "api", limiter.Quota("rpm", 10, test.every)))
 		s := w.ask(hits(descriptor("user", "alice"), 0)).GetStatuses()[0]
