@@ -84,10 +84,32 @@ const configVersion = 1
 func (it item) setLimits(limits []limiter.Limit) {
 	it[attrConfigVersion] = number(configVersion)
 	for _, l := range limits {
+		amount, seconds := l.Refill, int64(l.Period/time.Second)
+		if l.Window != 0 {
+			amount, seconds = quotaAmount, quotaSeconds
+			it[configAttr(l.Name, fieldWindow)] = text(rules.WindowText(l))
+		}
+		if l.IsShadow {
+			it[configAttr(l.Name, fieldShadow)] = truth(true)
+		}
 		it[configAttr(l.Name, fieldCapacity)] = number(l.Capacity)
-		it[configAttr(l.Name, fieldAmount)] = number(l.Refill)
-		it[configAttr(l.Name, fieldPeriod)] = number(int64(l.Period / time.Second))
+		it[configAttr(l.Name, fieldAmount)] = number(amount)
+		it[configAttr(l.Name, fieldPeriod)] = number(seconds)
 	}
+}
+
+// setKind makes l a quota or a shadow limit if the config item says so.
+func (it item) setKind(l *limiter.Limit) (err error) {
+	l.IsShadow = it.truth(configAttr(l.Name, fieldShadow))
+	attr := configAttr(l.Name, fieldWindow)
+	if it[attr] == nil {
+		return nil
+	}
+	l.Refill, l.Period = 0, 0
+	if l.Window, l.Zone, err = rules.ParseWindow(it.text(attr)); err != nil {
+		return it.corrupt(attr + ": " + err.Error() + "; set the limits again")
+	}
+	return nil
 }
 
 // configChanged drops cached limits and refusals after a write that began at a

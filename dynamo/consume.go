@@ -339,6 +339,7 @@ func (p *payer) undo(ctx context.Context, now int64, amounts *limiter.Amounts) {
 	}
 	p.paid = false
 	back := limiter.Credit{Account: p.plan.view.Account, Undo: true}
+	back.Spared = p.plan.spared
 	for _, l := range back.Account.Limits { // the bucket may have other limits by now, which paid nothing
 		if n, named := amounts.Lookup(l.Name); named {
 			back.Amounts = back.Amounts.And(l.Name, n)
@@ -349,7 +350,7 @@ func (p *payer) undo(ctx context.Context, now int64, amounts *limiter.Amounts) {
 		defer close(done)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 		defer cancel()
-		_ = p.repo.credit(ctx, now, back)
+		_ = p.repo.uncharge(ctx, now, back)
 	}
 	if !p.repo.runInBackground(give) {
 		give()

@@ -47,20 +47,31 @@ type creditOp struct {
 	ref     *ref
 	account *limiter.Account
 	amounts limiter.Amounts
+	spared  []string // limits whose amounts change the usage alone
 	undo    bool
+	uncount bool // the charge was not admitted: what it counted for spared limits is reverted
 	now     int64
 	cached  cachedBucket
 }
 
 // credit applies one credit at now.
 func (r *Repository) credit(ctx context.Context, now int64, credit limiter.Credit) error {
+	return r.applyCredit(ctx, now, credit, false)
+}
+
+// uncharge undoes a charge that was not admitted.
+func (r *Repository) uncharge(ctx context.Context, now int64, credit limiter.Credit) error {
+	return r.applyCredit(ctx, now, credit, true)
+}
+
+func (r *Repository) applyCredit(ctx context.Context, now int64, credit limiter.Credit, uncount bool) error {
 	ref, ok := credit.Account.Ref.(*ref)
 	if !ok {
 		return &limiter.InvalidError{Field: "account", Value: credit.Account.Entity, Reason: "must come from this store"}
 	}
 	c := &creditOp{
 		repo: r, key: bucketKey(r.ns, credit.Account.Entity, credit.Account.Resource), ref: ref,
-		account: credit.Account, amounts: credit.Amounts, undo: credit.Undo, now: now,
+		account: credit.Account, amounts: credit.Amounts, spared: credit.Spared, undo: credit.Undo, uncount: uncount, now: now,
 	}
 	if r.images.isDeleted(c.key, ref) {
 		return nil
@@ -158,8 +169,8 @@ func (c *creditOp) recreate(ctx context.Context) (done bool, err error) {
 	if ok, err := p.resolveLate(ctx, c.now, c.account); err != nil || !ok {
 		return true, err
 	}
-	p.plan = plan{at: c.now, recreate: true, after: rules.New(c.now, p.account, p.idle)}
-	_ = p.plan.after.Credit(c.now, &c.amounts, nil, rules.NoBook)
+	p.plan = plan{now: c.now, at: c.now, recreate: true, after: rules.New(c.now, p.account, p.idle), spared: c.spared}
+	_ = p.plan.after.Credit(c.now, &c.amounts, c.spared, rules.NoBook)
 	var taken limiter.Amounts
 	for name, n := range c.amounts.All() {
 		taken = taken.And(name, -n)

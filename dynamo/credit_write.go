@@ -86,7 +86,9 @@ func (c *creditOp) forceDebit(ctx context.Context) error {
 	u.when("attribute_exists(" + u.attr(attrRefill) + ")")
 	for i := range c.amounts.Len() {
 		if name, n := c.amounts.At(i); n < 0 && c.cached.image != nil && c.cached.image.find(name) != nil {
-			u.addTo(u.attr(bucketAttr(name, fieldTokens)), bucket.Thousandths(n))
+			if !c.spares(name) {
+				u.addTo(u.attr(bucketAttr(name, fieldTokens)), bucket.Thousandths(n))
+			}
 			u.addTo(u.attr(bucketAttr(name, fieldTotal)), bucket.Sub(0, bucket.Thousandths(n)))
 		}
 	}
@@ -107,13 +109,15 @@ func (c *creditOp) update() (*rules.Bucket, *update) {
 	img := c.cached.image
 	idle := c.cached.idle(c.repo.ttl)
 	after := img.bucket(&limiter.Account{Limits: img.limits()}, c.base(), idle)
-	_ = after.Credit(c.at(), &c.amounts, nil, rules.NoBook)
+	refillRates(&after, c.at())
+	_ = after.Credit(c.now, &c.amounts, c.spared, rules.NoBook)
 	u := newUpdate()
 	if c.locks() {
 		c.lockedWrite(u, &after)
 	} else {
 		c.plainWrite(u)
 	}
+	c.uncountSpared(u)
 	if len(u.add) == 0 {
 		return nil, nil
 	}
@@ -127,15 +131,41 @@ func (c *creditOp) update() (*rules.Bucket, *update) {
 	return &after, u
 }
 
-// locks reports whether the credit takes from a limit that may have filled up.
+// spares reports whether the credit changes the usage of a limit and not its tokens.
+func (c *creditOp) spares(limit string) bool { return slices.Contains(c.spared, limit) }
+
+// uncountSpared reverts what a charge that was not admitted counted for spared limits.
+func (c *creditOp) uncountSpared(u *update) {
+	if !c.uncount {
+		return
+	}
+	for _, name := range c.spared {
+		if c.cached.image.find(name) != nil {
+			u.addTo(u.attr(bucketAttr(name, fieldSpared)), -1)
+		}
+	}
+}
+
+// changesUsage reports whether the credit has an amount for a limit of the bucket.
+func (c *creditOp) changesUsage() bool {
+	for i := range c.amounts.Len() {
+		if name, n := c.amounts.At(i); n != 0 && c.cached.image.find(name) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// locks reports whether the credit takes from a limit that may have filled up, or
+// finds a quota whose step is due.
 func (c *creditOp) locks() bool {
 	img := c.cached.image
-	if img.refill < c.cached.maxRefill {
+	if img.refill < c.cached.maxRefill || img.due(c.now) && c.changesUsage() {
 		return true
 	}
 	for i := range c.amounts.Len() {
 		name, n := c.amounts.At(i)
-		if cell := img.find(name); cell != nil && n < 0 && cell.tokens > c.ceiling(cell) {
+		if cell := img.find(name); cell != nil && n < 0 && cell.tokens > c.ceiling(cell) && !c.spares(name) {
 			return true
 		}
 	}
@@ -144,9 +174,7 @@ func (c *creditOp) locks() bool {
 
 // ceiling returns the most tokens that a limit may hold if it has not filled up
 // between the image's refill and the credit.
-func (c *creditOp) ceiling(l *cell) int64 {
-	return bucket.Sub(l.rate.Capacity, bucket.Accrued(c.base(), c.at(), l.rate))
-}
+func (c *creditOp) ceiling(l *cell) int64 { return l.ceiling(c.base(), c.at()) }
 
 // plainWrite leaves the refill time alone. What it gives back stops at the
 // capacity; what it takes has no lower bound.
@@ -157,6 +185,7 @@ func (c *creditOp) plainWrite(u *update) {
 	} else {
 		u.when("attribute_exists(" + refill + ")")
 	}
+	quota := false
 	for i := range c.amounts.Len() {
 		name, n := c.amounts.At(i)
 		l := c.cached.image.find(name)
@@ -167,7 +196,10 @@ func (c *creditOp) plainWrite(u *update) {
 		tokens := u.attr(bucketAttr(name, fieldTokens))
 		u.addTo(u.attr(bucketAttr(name, fieldTotal)), bucket.Sub(0, amount))
 		u.requireRate(l)
+		quota = quota || l.every != 0
 		switch room := bucket.Sub(l.rate.Capacity, l.tokens); {
+		case c.spares(name):
+			u.when("attribute_exists(" + tokens + ")")
 		case amount < 0:
 			u.addTo(tokens, amount)
 			u.when(tokens, "<=", u.number(c.ceiling(l)))
@@ -178,6 +210,9 @@ func (c *creditOp) plainWrite(u *update) {
 			u.addTo(tokens, max(0, room))
 			u.when(tokens, "=", u.number(l.tokens))
 		}
+	}
+	if quota {
+		u.requireShape(c.cached.image)
 	}
 }
 
@@ -191,10 +226,16 @@ func (c *creditOp) lockedWrite(u *update, after *rules.Bucket) {
 	u.requireShape(img)
 	for i := range img.cells {
 		l := &img.cells[i]
-		n, _ := c.amounts.Lookup(l.name)
-		delta := bucket.Sub(after.Tokens[i], l.tokens)
-		taken := bucket.Sub(0, bucket.Thousandths(n))
-		u.changeLimit(l, l.rate, delta, taken, max(0, taken), false)
+		m := l.stay(after.Tokens[i])
+		if after.Starts != nil {
+			m.start = after.Starts[i]
+		}
+		var n int64
+		n, m.named = c.amounts.Lookup(l.name)
+		if m.used = bucket.Sub(0, bucket.Thousandths(n)); !c.spares(l.name) {
+			m.taken = max(0, m.used)
+		}
+		u.changeLimit(l, &m)
 	}
 }
 
@@ -207,8 +248,10 @@ func (c *creditOp) predict(after *rules.Bucket) *image {
 	for i := range img.cells {
 		l := &img.cells[i]
 		if n, _ := c.amounts.Lookup(l.name); locks {
-			l.tokens = after.Tokens[i]
-		} else {
+			if l.tokens = after.Tokens[i]; l.every != 0 {
+				l.start, l.extras = after.Starts[i], l.extras|hasStart
+			}
+		} else if !c.spares(l.name) {
 			l.tokens = max(l.tokens, min(l.rate.Capacity, bucket.Add(l.tokens, bucket.Thousandths(n))))
 		}
 	}

@@ -198,6 +198,9 @@ func decodeLimit(it item, name string) (limiter.Limit, error) {
 		return limiter.Limit{}, it.corrupt("limit " + name + " has a period that is too long; set the limits again")
 	}
 	l := limiter.Custom(name, n[0], n[1], time.Duration(n[2])*time.Second)
+	if err := it.setKind(&l); err != nil {
+		return l, err
+	}
 	if err := l.Validate(); err != nil {
 		return l, it.corrupt(err.Error() + "; set the limits again")
 	}

@@ -3,8 +3,6 @@ package dynamo
 import (
 	"errors"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -15,18 +13,12 @@ import (
 type image struct {
 	cells   []cell // by name
 	damaged []cell // limits with tokens but without parameters, treated as absent
+	loose   []cell // what is left of limits without tokens, for a repair to remove
 	refill  int64  // up to when tokens were refilled
 	shape   int64  // how often limits joined, left or changed
 	ttl     int64  // in seconds, 0 if the bucket does not expire
 	cascade bool   // copied from the entity's record, as is parent: Python relies on it
 	parent  string
-}
-
-// cell is one limit of a bucket.
-type cell struct {
-	name   string
-	rate   bucket.Rate
-	tokens int64
 }
 
 // decodeImage decodes the bucket in an item. It returns nil if there is none, or
@@ -47,9 +39,13 @@ func decodeImage(it item) (*image, error) {
 	if img.shape, err = it.number(attrShape); err != nil {
 		return nil, withRemedy(err)
 	}
+	var extras []string
 	for attr := range it {
-		name, ok := limitOf(attr, bucketPrefix, fieldTokens)
-		if !ok {
+		name, field := bucketField(attr)
+		if field != fieldTokens {
+			if extraOf(field) != 0 {
+				extras = append(extras, attr)
+			}
 			continue
 		}
 		c, err := decodeCell(it, name)
@@ -62,28 +58,13 @@ func decodeImage(it item) (*image, error) {
 			img.damaged = append(img.damaged, c)
 		}
 	}
-	slices.SortFunc(img.cells, func(a, b cell) int { return strings.Compare(a.name, b.name) })
-	return img, nil
-}
-
-// decodeCell decodes one limit of a bucket.
-func decodeCell(it item, name string) (c cell, err error) {
-	c.name = name
-	for _, part := range []struct {
-		field string
-		to    *int64
-	}{
-		{fieldTokens, &c.tokens},
-		{fieldCapacity, &c.rate.Capacity},
-		{fieldAmount, &c.rate.Amount},
-		{fieldPeriod, &c.rate.Period},
-		{fieldTotal, new(int64)}, // only checked: a charge cannot add to what is not a number
-	} {
-		if *part.to, err = it.number(bucketAttr(name, part.field)); err != nil {
-			return c, err
+	slices.SortFunc(img.cells, compareCells)
+	if extras != nil {
+		if err := img.decodeExtras(it, extras); err != nil {
+			return nil, withRemedy(err)
 		}
 	}
-	return c, nil
+	return img, nil
 }
 
 // withRemedy adds to a CorruptError how to correct the bucket.
@@ -92,16 +73,6 @@ func withRemedy(err error) error {
 		bad.Reason += "; correct the attribute, or delete the item: the bucket then starts full"
 	}
 	return err
-}
-
-// limit returns the cell's parameters in whole tokens.
-func (c cell) limit() limiter.Limit {
-	return limiter.Custom(c.name, c.rate.Capacity/bucket.Milli, c.rate.Amount/bucket.Milli, time.Duration(c.rate.Period)*time.Millisecond)
-}
-
-// rateOf returns a limit's parameters in millitokens and milliseconds.
-func rateOf(l limiter.Limit) bucket.Rate {
-	return bucket.RateOf(l.Capacity, l.Refill, l.Period)
 }
 
 // find returns the cell of a limit, or nil.
@@ -117,11 +88,11 @@ func (img *image) find(limit string) *cell {
 // hasExactly reports whether the bucket has these limits, sorted by name, and no
 // others.
 func (img *image) hasExactly(limits []limiter.Limit) bool {
-	if len(img.damaged) > 0 || len(img.cells) != len(limits) {
+	if len(img.damaged) > 0 || len(img.loose) > 0 || len(img.cells) != len(limits) {
 		return false
 	}
-	for i, c := range img.cells {
-		if c.name != limits[i].Name || c.rate != rateOf(limits[i]) {
+	for i := range img.cells {
+		if !img.cells[i].is(limits[i]) {
 			return false
 		}
 	}
@@ -131,14 +102,14 @@ func (img *image) hasExactly(limits []limiter.Limit) bool {
 // limits returns the bucket's limits, sorted by name.
 func (img *image) limits() []limiter.Limit {
 	limits := make([]limiter.Limit, len(img.cells))
-	for i, c := range img.cells {
-		limits[i] = c.limit()
+	for i := range img.cells {
+		limits[i] = img.cells[i].limit()
 	}
 	return limits
 }
 
-// bucket returns the image as a bucket refilled up to base, which must not be
-// before its own refill time.
+// bucket returns the image as a bucket whose rates are refilled up to base, which
+// must not be before its own refill time.
 func (img *image) bucket(account *limiter.Account, base int64, idle int64) rules.Bucket {
 	b := rules.Bucket{Account: account, At: base, Idle: idle}
 	if idle > 0 {
@@ -146,8 +117,15 @@ func (img *image) bucket(account *limiter.Account, base int64, idle int64) rules
 	}
 	room := make([]int64, 2*len(img.cells))
 	b.Tokens, b.Used = room[:len(img.cells):len(img.cells)], room[len(img.cells):]
-	for i, c := range img.cells {
+	for i := range img.cells {
+		c := &img.cells[i]
 		b.Tokens[i] = min(c.tokens, c.rate.Capacity) // Python leaves more after it lowers a capacity or gives back
+		if c.every != 0 {
+			if b.Starts == nil {
+				b.Starts = make([]int64, len(img.cells))
+			}
+			b.Starts[i] = c.start
+		}
 	}
 	return b
 }
@@ -172,21 +150,36 @@ func (img *image) expired(base, now int64) bool {
 	if img.ttl == 0 || img.ttl*bucket.Milli > now {
 		return false
 	}
-	for _, c := range img.cells {
-		if bucket.Advance(c.tokens, base, now, c.rate) < c.rate.Capacity {
+	for i := range img.cells {
+		if c := &img.cells[i]; c.tokensAt(base, now, now) < c.rate.Capacity {
 			return false
 		}
 	}
 	return true
 }
 
-// shortestFill returns the shortest fill time of the limits.
-func (img *image) shortestFill() int64 {
-	shortest := bucket.FillTime(img.cells[0].rate)
-	for _, c := range img.cells[1:] {
-		shortest = min(shortest, bucket.FillTime(c.rate))
+// shortestFill returns the shortest fill time of the rates, 0 if all limits are
+// quotas.
+func (img *image) shortestFill() (shortest int64) {
+	for i := range img.cells {
+		if c := &img.cells[i]; c.every == 0 {
+			if fill := bucket.FillTime(c.rate); shortest == 0 || fill < shortest {
+				shortest = fill
+			}
+		}
 	}
 	return shortest
+}
+
+// due reports whether a boundary of a quota has passed, so that the next write has to
+// step it.
+func (img *image) due(now int64) bool {
+	for i := range img.cells {
+		if img.cells[i].due(now) {
+			return true
+		}
+	}
+	return false
 }
 
 // expiry returns the ttl of a bucket, in seconds: when it has idled and is full,

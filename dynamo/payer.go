@@ -19,6 +19,7 @@ type payer struct {
 	key      key
 	account  *limiter.Account // with the limits in force
 	override bool
+	strict   bool            // shadow limits refuse as well
 	defaults []limiter.Limit // of the charge, if no level stores limits
 	idle     int64           // how long the bucket is kept without a write; 0 means forever
 	cascade  bool            // of the entity's record, as is parent
@@ -38,20 +39,23 @@ type payer struct {
 
 // plan is the effect of a charge on a bucket, by its image.
 type plan struct {
-	at       int64          // time of the charge, not before that of earlier writes
+	now      int64          // time of the charge, which is the time of quotas
+	at       int64          // time of rates, not before that of earlier writes
 	base     int64          // time up to which the image is refilled
 	view     limiter.Bucket // for the caller; take charges it before the write is sent
 	turn     rules.Turn
 	after    rules.Bucket // what a locked write leaves; before take, what a repair leaves
 	recreate bool         // there is no bucket, or it has expired
 	repair   bool         // the item differs from the limits in force or the entity's record
+	spared   []string     // shadow limits whose tokens do not pay
+	counts   bool         // the write counts the spared limits
 }
 
 // gatherPayer returns the payer of a charge of an entity. Cached records are no
 // older than maxAge. The bucket is read if its image is not cached, or if read is
 // set.
 func (r *Repository) gatherPayer(ctx context.Context, now int64, entity string, charge *limiter.Charge, maxAge time.Duration, read bool) (*payer, error) {
-	p := &payer{repo: r, entity: entity, key: bucketKey(r.ns, entity, charge.Resource), override: charge.Limits != nil}
+	p := &payer{repo: r, entity: entity, key: bucketKey(r.ns, entity, charge.Resource), override: charge.Limits != nil, strict: charge.Strict}
 	p.cached = r.images.get(p.key, r.moment(now))
 	p.changes = p.cached.changes
 	facts, items, _, err := p.lookup(ctx, now, charge, maxAge, read || p.cached.image == nil || r.opts.NoSpeculation, r.getAll)
@@ -201,8 +205,11 @@ func (p *payer) setLimits(limits []limiter.Limit, resource string, source limite
 
 // decide makes the plan of a charge at now.
 func (p *payer) decide(now int64) {
+	if p.cached.image != nil && !p.override {
+		p.cached.image = p.cached.image.adopt(p.account.Limits)
+	}
 	img := p.cached.image
-	p.plan = plan{at: max(now, p.cached.lastWrite)}
+	p.plan = plan{now: now, at: max(now, p.cached.lastWrite)}
 	pl := &p.plan
 	if img != nil {
 		pl.base = max(img.refill, p.cached.maxRefill)
@@ -237,7 +244,7 @@ func (p *payer) follow(img *image) {
 	if p.override {
 		own := &limiter.Account{Entity: p.entity, Resource: p.account.Resource, Limits: img.limits(), Ref: p.account.Ref}
 		pl.after = img.bucket(own, pl.base, p.cached.idle(p.repo.ttl))
-		pl.after.Advance(p.cached.lastWrite) // its own limits were in force until then
+		refillRates(&pl.after, p.cached.lastWrite) // its own limits were in force until then
 		return
 	}
 	pl.repair = p.differs(img)
@@ -247,7 +254,8 @@ func (p *payer) follow(img *image) {
 		return
 	}
 	pl.after = img.bucket(&limiter.Account{Limits: img.limits()}, pl.base, p.idle)
-	_, _ = pl.after.Repair(pl.at, p.account, p.idle, rules.NoBook)
+	refillRates(&pl.after, pl.at)
+	_, _ = pl.after.Repair(pl.now, p.account, p.idle, rules.NoBook)
 }
 
 // differs reports whether the item has other limits than those in force, or
@@ -287,9 +295,12 @@ func (p *payer) limitCount() int {
 	return n
 }
 
-// covers reports whether the bucket has enough of each of its limits.
+// covers reports whether the bucket has enough of each of its limits that refuse.
 func (p *payer) covers(amounts *limiter.Amounts) bool {
 	for i, l := range p.plan.view.Account.Limits {
+		if l.IsShadow && !p.strict {
+			continue
+		}
 		if n, named := amounts.Lookup(l.Name); named && p.plan.view.Tokens[i] < bucket.Thousandths(n) {
 			return false
 		}
@@ -297,10 +308,20 @@ func (p *payer) covers(amounts *limiter.Amounts) bool {
 	return true
 }
 
-// take takes the amounts in the plan.
+// take takes the amounts in the plan, and spares shadow limits that do not cover
+// theirs.
 func (p *payer) take(amounts *limiter.Amounts) {
-	p.plan.turn.Pay(amounts)
-	_ = p.plan.turn.Commit(amounts, rules.NoBook) // cannot fail without a book
+	pl := &p.plan
+	pl.turn.Pay(amounts)
+	_ = pl.turn.Commit(amounts, rules.NoBook) // cannot fail without a book
+	if pl.view.Detail = pl.turn.View.Detail; pl.view.Detail == nil {
+		return
+	}
+	for i, spared := range pl.view.Detail.Spared {
+		if spared {
+			pl.spared, pl.counts = append(pl.spared, pl.view.Account.Limits[i].Name), true
+		}
+	}
 }
 
 // untake adds to the view what undo gives back.
@@ -309,9 +330,19 @@ func (p *payer) untake(amounts *limiter.Amounts) {
 	tokens := make([]int64, len(view.Tokens))
 	for i, l := range view.Account.Limits {
 		n, _ := amounts.Lookup(l.Name)
+		if slices.Contains(p.plan.spared, l.Name) {
+			n = 0
+		}
 		tokens[i] = min(view.Tokens[i]+n*bucket.Milli, l.Capacity*bucket.Milli)
 	}
 	view.Tokens = tokens
+	if view.Detail != nil && view.Detail.Spared != nil {
+		detail := *view.Detail
+		detail.Spared = nil
+		if view.Detail = &detail; detail.Starts == nil {
+			view.Detail = nil
+		}
+	}
 }
 
 // provesRefusal reports whether what this call has read suffices to refuse. An

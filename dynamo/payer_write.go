@@ -89,8 +89,13 @@ func (p *payer) applyResponse(stored item, err error) error {
 	p.cached = p.repo.images.observeCharge(p.key, img, &p.cached, &p.plan.after, p.plan.recreate, p.account)
 	view.Account = p.cached.account
 	for i, l := range view.Account.Limits {
-		if c := img.find(l.Name); c != nil {
-			view.Tokens[i] = bucket.Advance(c.tokens, max(img.refill, maxRefill), p.plan.at, c.rate)
+		c := img.find(l.Name)
+		if c == nil {
+			continue
+		}
+		view.Tokens[i] = c.tokensAt(max(img.refill, maxRefill), p.plan.at, p.plan.now)
+		if l.Window != 0 && c.follows(l) {
+			view.Detail.Starts[i] = max(view.Detail.Starts[i], c.start)
 		}
 	}
 	return nil
@@ -161,6 +166,9 @@ func (p *payer) mode(amounts *limiter.Amounts) mode {
 	if p.plan.recreate || p.plan.repair || img.refill < p.cached.maxRefill || p.override && !p.overridesNothing() {
 		return modeLocked
 	}
+	if img.due(p.plan.now) && rules.Pays(p.account.Limits, amounts) {
+		return modeLocked
+	}
 	unfilled, enough := true, true
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
@@ -169,7 +177,7 @@ func (p *payer) mode(amounts *limiter.Amounts) mode {
 			continue
 		}
 		enough = enough && c.tokens >= bucket.Thousandths(n) && c.tokens <= c.rate.Capacity
-		unfilled = unfilled && c.tokens <= p.ceiling(c)
+		unfilled = unfilled && c.tokens <= c.ceiling(p.plan.base, p.plan.at)
 	}
 	start, slack := p.slackStart()
 	switch {
@@ -185,17 +193,11 @@ func (p *payer) mode(amounts *limiter.Amounts) mode {
 // it is.
 func (p *payer) overridesNothing() bool {
 	for _, l := range p.account.Limits {
-		if c := p.cached.image.find(l.Name); c == nil || c.rate != rateOf(l) {
+		if c := p.cached.image.find(l.Name); c == nil || c.rate != rateOf(l) { // whether one is a shadow limit changes no write
 			return false
 		}
 	}
 	return true
-}
-
-// ceiling returns the most tokens that a limit may hold if it has not filled up
-// between the image's refill and the charge.
-func (p *payer) ceiling(c *cell) int64 {
-	return bucket.Sub(c.rate.Capacity, bucket.Accrued(p.plan.base, p.plan.at, c.rate))
 }
 
 // plainWrite returns the plain debit of a charge.
@@ -204,6 +206,7 @@ func (p *payer) plainWrite(amounts *limiter.Amounts, m mode) *update {
 	refill := u.attr(attrRefill)
 	start, slack := p.slackStart()
 	var unfilled, withinSlack []byte
+	quota := false
 	if m == modePlain {
 		unfilled = and(nil, refill, ">=", u.number(p.plan.base))
 	}
@@ -221,8 +224,9 @@ func (p *payer) plainWrite(amounts *limiter.Amounts, m mode) *update {
 		u.addValue(u.attr(bucketAttr(name, fieldTotal)), amount)
 		capacity := u.requireRate(c)
 		if m == modePlain {
-			unfilled = and(unfilled, tokens, "BETWEEN", amount, "AND", u.number(p.ceiling(c)))
+			unfilled = and(unfilled, tokens, "BETWEEN", amount, "AND", u.number(c.ceiling(p.plan.base, p.plan.at)))
 		}
+		quota = quota || c.every != 0
 		if slack { // Python leaves more than a lowered capacity, which must not be spent
 			withinSlack = and(withinSlack, tokens, "BETWEEN", amount, "AND", capacity)
 		}
@@ -234,6 +238,9 @@ func (p *payer) plainWrite(amounts *limiter.Amounts, m mode) *update {
 		u.when("(" + string(unfilled) + " OR " + string(withinSlack) + ")")
 	default:
 		u.when(string(unfilled))
+	}
+	if quota {
+		u.requireShape(img)
 	}
 	if img.ttl != 0 {
 		u.setTo(u.attr(attrTTL), number(expiry(&p.plan.after)))
@@ -252,13 +259,12 @@ func (p *payer) lockedWrite(amounts *limiter.Amounts, floor bool) *update {
 	shape := u.requireShape(img)
 	reshaped := false
 	for i, l := range after.Account.Limits {
-		n, named := amounts.Lookup(l.Name)
-		taken := bucket.Thousandths(n)
+		m := p.move(i, amounts, floor)
 		if c := img.find(l.Name); c != nil {
-			u.changeLimit(c, rateOf(l), bucket.Sub(after.Tokens[i], c.tokens), taken, taken, named && floor)
-			reshaped = reshaped || c.rate != rateOf(l)
+			u.changeLimit(c, &m)
+			reshaped = reshaped || !c.is(l)
 		} else {
-			u.addLimit(img, l, after.Tokens[i], taken)
+			u.addLimit(img, &m)
 			reshaped = true
 		}
 	}
@@ -267,6 +273,26 @@ func (p *payer) lockedWrite(amounts *limiter.Amounts, floor bool) *update {
 	}
 	p.renew(u)
 	return u
+}
+
+// move returns what a locked write does to limit i of the plan.
+func (p *payer) move(i int, amounts *limiter.Amounts, floor bool) move {
+	after := &p.plan.after
+	m := newMove(after.Account.Limits[i], after.Tokens[i])
+	if after.Starts != nil {
+		m.start = after.Starts[i]
+	}
+	var n int64
+	n, m.named = amounts.Lookup(m.to.Name)
+	m.used = bucket.Thousandths(n)
+	if slices.Contains(p.plan.spared, m.to.Name) {
+		if p.plan.counts {
+			m.spares = 1
+		}
+		return m
+	}
+	m.taken, m.floor = m.used, m.named && floor
+	return m
 }
 
 // dropLimits removes limits that are not in force, and reports whether it removes
@@ -282,19 +308,25 @@ func (p *payer) dropLimits(u *update) (dropped bool) {
 		c := &img.cells[i]
 		switch {
 		case inForce(c.name):
+		case keep && c.every != 0: // the refill time does not concern it
 		case keep:
-			gained := bucket.Sub(bucket.Advance(c.tokens, p.plan.base, after.At, c.rate), c.tokens)
-			u.changeLimit(c, c.rate, gained, 0, 0, false)
+			refilled := c.stay(bucket.Advance(c.tokens, p.plan.base, after.At, c.rate))
+			u.changeLimit(c, &refilled)
 		default:
 			u.when(u.attr(bucketAttr(c.name, fieldTokens)), "=", u.number(c.tokens))
-			u.dropLimit(c.name)
+			u.dropLimit(c)
 			dropped = true
 		}
 	}
-	for _, c := range img.damaged {
-		if !inForce(c.name) {
-			u.dropLimit(c.name)
+	for i := range img.damaged {
+		if c := &img.damaged[i]; !inForce(c.name) {
+			u.dropLimit(c)
 			dropped = true
+		}
+	}
+	for i := range img.loose {
+		if c := &img.loose[i]; !inForce(c.name) {
+			u.dropExtras(c)
 		}
 	}
 	return dropped
@@ -338,22 +370,36 @@ func (p *payer) newItem(amounts *limiter.Amounts) item {
 		it[attrTTL] = number(expiry(after))
 	}
 	for i, l := range after.Account.Limits {
-		n, _ := amounts.Lookup(l.Name)
-		r := rateOf(l)
+		m := p.move(i, amounts, false)
+		it.setExtras(&m)
 		for _, part := range []struct {
 			field string
 			n     int64
 		}{
-			{fieldTokens, after.Tokens[i]},
-			{fieldCapacity, r.Capacity},
-			{fieldAmount, r.Amount},
-			{fieldPeriod, r.Period},
-			{fieldTotal, bucket.Thousandths(n)},
+			{fieldTokens, m.tokens},
+			{fieldCapacity, m.rate.Capacity},
+			{fieldAmount, m.rate.Amount},
+			{fieldPeriod, m.rate.Period},
+			{fieldTotal, m.used},
 		} {
 			it[bucketAttr(l.Name, part.field)] = number(part.n)
 		}
 	}
 	return it
+}
+
+// setExtras adds what makes a limit of a new bucket a quota or a shadow limit.
+func (it item) setExtras(m *move) {
+	if m.to.Window != 0 {
+		it[bucketAttr(m.to.Name, fieldWindow)] = text(rules.WindowText(m.to))
+		it[bucketAttr(m.to.Name, fieldStart)] = number(m.start)
+	}
+	if m.to.IsShadow {
+		it[bucketAttr(m.to.Name, fieldShadow)] = truth(true)
+	}
+	if m.spares != 0 {
+		it[bucketAttr(m.to.Name, fieldSpared)] = number(m.spares)
+	}
 }
 
 // extendTTL moves the ttl of a bucket that was written at a time to when the
@@ -363,7 +409,7 @@ func (s *store) extendTTL(ctx context.Context, k key, img *image, at int64) {
 		return
 	}
 	left := img.bucket(&limiter.Account{Limits: img.limits()}, img.refill, 0)
-	left.Advance(at)
+	refillRates(&left, at)
 	if end := expiry(&left); end > img.ttl {
 		u := newUpdate()
 		ttl := u.attr(attrTTL)

@@ -78,6 +78,10 @@ const (
 	bucketPrefix, configPrefix = "b_", "l_"
 
 	fieldTokens, fieldCapacity, fieldAmount, fieldPeriod, fieldTotal = "_tk", "_cp", "_ra", "_rp", "_tc"
+
+	// Go only: the window of a quota and its start, the mark of a shadow limit, and
+	// how often it would have refused.
+	fieldWindow, fieldStart, fieldShadow, fieldSpared = "_wn", "_wi", "_sh", "_wr"
 )
 
 // States of a namespace.
@@ -200,6 +204,16 @@ const firstBucketSK, lastConfigSK = bucketSKPrefix, "#CONFIG$"
 
 func bucketAttr(limit, field string) string { return bucketPrefix + limit + field }
 func configAttr(limit, field string) string { return configPrefix + limit + field }
+
+// bucketField splits the name of a bucket's attribute into limit and field. Both are
+// empty for an attribute of the bucket as a whole.
+func bucketField(attr string) (limit, field string) {
+	end := len(attr) - len(fieldTokens)
+	if end <= len(bucketPrefix) || attr[:len(bucketPrefix)] != bucketPrefix {
+		return "", ""
+	}
+	return attr[len(bucketPrefix):end], attr[end:]
+}
 
 // limitOf returns the limit whose field attr is, and whether it is one.
 func limitOf(attr, prefix, field string) (limit string, ok bool) {

@@ -5,9 +5,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
-	"github.com/zeroae/zae-limiter-go"
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
 // update builds an UpdateItem. Placeholders are numbered, never built from names,
@@ -150,20 +147,36 @@ func (u *update) item(table *string, k key) types.TransactWriteItem {
 	}}
 }
 
-// requireRate requires that a limit has the parameters of the image. It returns
-// the placeholder of the capacity, for other conditions.
+// requireRate requires that a limit has the parameters of the image and, for a quota,
+// the window. The stored rate of a quota does not matter. requireRate returns the
+// placeholder of the capacity, for other conditions.
 func (u *update) requireRate(c *cell) (capacity string) {
 	capacity = u.number(c.rate.Capacity)
 	u.when(u.attr(bucketAttr(c.name, fieldCapacity)), "=", capacity)
+	if c.every != 0 {
+		u.requireStart(c)
+		return capacity
+	}
 	u.when(u.attr(bucketAttr(c.name, fieldAmount)), "=", u.number(c.rate.Amount))
 	u.when(u.attr(bucketAttr(c.name, fieldPeriod)), "=", u.number(c.rate.Period))
 	return capacity
 }
 
+// requireStart requires that the tokens of a quota belong to the window of the image.
+func (u *update) requireStart(c *cell) {
+	start := u.attr(bucketAttr(c.name, fieldStart))
+	if c.extras&hasStart == 0 {
+		u.when("attribute_not_exists(" + start + ")")
+	} else {
+		u.when(start, "=", u.number(c.start))
+	}
+}
+
 // requireShape requires that no limit joined, left or changed since the image. A
 // write that moves the refill time needs it: a limit that it does not know would
 // lose what it gained until then. The refill time alone does not show this if a
-// clock is behind.
+// clock is behind. A debit of a quota needs it too, because windows of different
+// lengths may start together.
 func (u *update) requireShape(img *image) (shape string) {
 	shape = u.attr(attrShape)
 	if img.shape == 0 {
@@ -172,54 +185,4 @@ func (u *update) requireShape(img *image) (shape string) {
 		u.when(shape, "=", u.number(img.shape))
 	}
 	return shape
-}
-
-// changeLimit adds delta to the tokens of a limit, and total to its total. The
-// result must not be above the capacity even without what was taken nor, if the
-// limit was named, below zero.
-func (u *update) changeLimit(c *cell, r bucket.Rate, delta, total, taken int64, named bool) {
-	tokens := u.attr(bucketAttr(c.name, fieldTokens))
-	u.addTo(tokens, delta)
-	u.addTo(u.attr(bucketAttr(c.name, fieldTotal)), total)
-	u.requireRate(c)
-	if highest := bucket.Sub(r.Capacity, bucket.Add(delta, taken)); highest > c.tokens {
-		u.when(tokens, "<=", u.number(highest))
-	} else { // the refill stops at the capacity: what others took meanwhile would be lost
-		u.when(tokens, "=", u.number(c.tokens))
-	}
-	if named {
-		u.when(tokens, ">=", u.number(-delta))
-	}
-	if c.rate != r {
-		u.setRate(c.name, r)
-	}
-}
-
-// setRate sets the parameters of a limit.
-func (u *update) setRate(limit string, r bucket.Rate) {
-	u.setTo(u.attr(bucketAttr(limit, fieldCapacity)), number(r.Capacity))
-	u.setTo(u.attr(bucketAttr(limit, fieldAmount)), number(r.Amount))
-	u.setTo(u.attr(bucketAttr(limit, fieldPeriod)), number(r.Period))
-}
-
-// addLimit adds a limit that the item lacks, or replaces a damaged one.
-func (u *update) addLimit(img *image, l limiter.Limit, tokens, taken int64) {
-	attr := u.attr(bucketAttr(l.Name, fieldTokens))
-	u.setTo(attr, number(tokens))
-	u.setTo(u.attr(bucketAttr(l.Name, fieldTotal)), number(taken))
-	u.setRate(l.Name, rateOf(l))
-	for _, c := range img.damaged {
-		if c.name == l.Name {
-			u.when(attr, "=", u.number(c.tokens))
-			return
-		}
-	}
-	u.when("attribute_not_exists(" + attr + ")")
-}
-
-// dropLimit removes a limit from the item.
-func (u *update) dropLimit(limit string) {
-	for _, field := range []string{fieldTokens, fieldCapacity, fieldAmount, fieldPeriod, fieldTotal} {
-		u.removeAttr(bucketAttr(limit, field))
-	}
 }

@@ -1,0 +1,183 @@
+package dynamo
+
+import (
+	"math"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
+)
+
+// move is what a locked write does to one limit.
+type move struct {
+	to     limiter.Limit // the limit after the write
+	rate   bucket.Rate   // how it is stored
+	tokens int64         // after the write
+	start  int64         // the window after the write, if it is a quota
+	used   int64         // is added to the total
+	taken  int64         // the part of used that the tokens pay
+	named  bool          // the charge names the limit
+	floor  bool          // the write is refused unless the tokens cover taken
+	spares int64         // 1 if the write is refused unless the tokens do not cover used, which counts
+}
+
+// newMove returns a move that makes a limit what l says.
+func newMove(l limiter.Limit, tokens int64) move { return move{to: l, rate: rateOf(l), tokens: tokens} }
+
+// stay returns a move that changes no parameters of the limit.
+func (c *cell) stay(tokens int64) move {
+	return move{to: c.limit(), rate: c.rate, tokens: tokens, start: c.start}
+}
+
+// changeLimit moves a limit of the item. The tokens must not be above the capacity
+// even without what was taken nor, if there is a floor, below zero.
+func (u *update) changeLimit(c *cell, m *move) {
+	if c.follows(m.to) {
+		u.changeQuota(c, m)
+		return
+	}
+	delta := bucket.Sub(m.tokens, c.tokens)
+	tokens := u.attr(bucketAttr(c.name, fieldTokens))
+	u.addTo(tokens, delta)
+	u.addTo(u.attr(bucketAttr(c.name, fieldTotal)), m.used)
+	u.requireRate(c)
+	gained := bucket.Add(delta, m.taken)
+	if highest := bucket.Sub(m.rate.Capacity, gained); highest > c.tokens {
+		u.when(tokens, "<=", u.number(min(highest, m.uncovered(gained))))
+	} else { // the refill stops at the capacity: what others took meanwhile would be lost
+		u.when(tokens, "=", u.number(c.tokens))
+	}
+	if m.floor {
+		u.when(tokens, ">=", u.number(-delta))
+	}
+	if c.rate != m.rate {
+		u.setRate(c.name, m.rate)
+	}
+	u.setExtras(c, m)
+}
+
+// uncovered returns the most tokens that do not cover what the move uses, if the
+// limit is spared.
+func (m *move) uncovered(gained int64) int64 {
+	if m.spares == 0 {
+		return math.MaxInt64
+	}
+	return bucket.Sub(bucket.Sub(m.used, 1), gained)
+}
+
+// changeQuota moves a quota within its windows. If a step fills the quota whatever it
+// holds, the write does not depend on the tokens of the image. A quota that neither
+// moves nor is named stays out of the write: its time does not depend on the refill
+// time.
+func (u *update) changeQuota(c *cell, m *move) {
+	stepped := bucket.Accrued(c.start, m.start, c.rate)
+	delta := bucket.Sub(m.tokens, c.tokens)
+	if c.is(m.to) && stepped == 0 && delta == 0 && !m.named {
+		return
+	}
+	full := m.rate.Capacity
+	tokens := u.attr(bucketAttr(c.name, fieldTokens))
+	u.requireRate(c)
+	gained := bucket.Add(delta, m.taken)
+	room := bucket.Sub(c.rate.Capacity, stepped) // with more, a step would overflow
+	clipped := m.used < 0 && m.tokens >= full // a give-back
+	switch {
+	case stepped > 0 && c.tokens >= room:
+		u.setTo(tokens, number(m.tokens))
+		u.when(tokens, ">=", u.number(room))
+	case c.tokens <= room && full >= c.rate.Capacity && !clipped:
+		u.addTo(tokens, delta)
+		u.when(tokens, "<=", u.number(min(room, bucket.Sub(full, gained), m.uncovered(gained))))
+		if m.floor {
+			u.when(tokens, ">=", u.number(-delta))
+		}
+	default:
+		u.addTo(tokens, delta)
+		u.when(tokens, "=", u.number(c.tokens))
+	}
+	if m.named {
+		u.addTo(u.attr(bucketAttr(c.name, fieldTotal)), m.used)
+	}
+	if c.rate != m.rate {
+		u.setRate(c.name, m.rate)
+	}
+	u.setExtras(c, m)
+}
+
+// setExtras sets what makes a limit a quota or a shadow limit where the item differs,
+// and counts a spared limit.
+func (u *update) setExtras(c *cell, m *move) {
+	u.setWindow(c.name, c.extras, !c.follows(m.to), c.start, m)
+	u.setShadow(c.name, c.extras, c.shadow, m)
+}
+
+// setWindow sets or removes the window of a limit and its start. has holds the fields
+// that the item has.
+func (u *update) setWindow(name string, has extras, changed bool, start int64, m *move) {
+	if m.to.Window == 0 {
+		for _, field := range (has & (hasWindow | hasStart)).fields() {
+			u.removeAttr(bucketAttr(name, field))
+		}
+		return
+	}
+	if changed || has&hasWindow == 0 {
+		u.setTo(u.attr(bucketAttr(name, fieldWindow)), text(rules.WindowText(m.to)))
+	}
+	if changed || start != m.start || has&hasStart == 0 {
+		u.setTo(u.attr(bucketAttr(name, fieldStart)), number(m.start))
+	}
+}
+
+// setShadow sets or removes the mark of a shadow limit, and counts that it was spared.
+func (u *update) setShadow(name string, has extras, shadow bool, m *move) {
+	switch {
+	case m.to.IsShadow && !shadow:
+		u.setTo(u.attr(bucketAttr(name, fieldShadow)), truth(true))
+	case !m.to.IsShadow && has&hasShadow != 0:
+		u.removeAttr(bucketAttr(name, fieldShadow))
+	}
+	if m.spares != 0 {
+		u.addTo(u.attr(bucketAttr(name, fieldSpared)), m.spares)
+	}
+}
+
+// setRate sets the parameters of a limit.
+func (u *update) setRate(limit string, r bucket.Rate) {
+	u.setTo(u.attr(bucketAttr(limit, fieldCapacity)), number(r.Capacity))
+	u.setTo(u.attr(bucketAttr(limit, fieldAmount)), number(r.Amount))
+	u.setTo(u.attr(bucketAttr(limit, fieldPeriod)), number(r.Period))
+}
+
+// addLimit adds a limit that the item lacks, or replaces a damaged one.
+func (u *update) addLimit(img *image, m *move) {
+	name := m.to.Name
+	attr := u.attr(bucketAttr(name, fieldTokens))
+	u.setTo(attr, number(m.tokens))
+	u.setTo(u.attr(bucketAttr(name, fieldTotal)), number(m.used))
+	u.setRate(name, m.rate)
+	has := img.extrasOf(name)
+	u.setWindow(name, has, true, 0, m)
+	u.setShadow(name, has, false, m)
+	for _, c := range img.damaged {
+		if c.name == name {
+			u.when(attr, "=", u.number(c.tokens))
+			return
+		}
+	}
+	u.when("attribute_not_exists(" + attr + ")")
+}
+
+// dropLimit removes a limit from the item.
+func (u *update) dropLimit(c *cell) {
+	for _, field := range []string{fieldTokens, fieldCapacity, fieldAmount, fieldPeriod, fieldTotal} {
+		u.removeAttr(bucketAttr(c.name, field))
+	}
+	u.dropExtras(c)
+}
+
+// dropExtras removes what only quotas and shadow limits have.
+func (u *update) dropExtras(c *cell) {
+	for _, field := range c.extras.fields() {
+		u.removeAttr(bucketAttr(c.name, field))
+	}
+}
