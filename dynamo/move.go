@@ -18,7 +18,8 @@ type move struct {
 	taken  int64         // the part of used that the tokens pay
 	named  bool          // the charge names the limit
 	floor  bool          // the write is refused unless the tokens cover taken
-	spares int64         // 1 if the write is refused unless the tokens do not cover used, which counts
+	spares int64         // how often the write counts that the limit was spared
+	short  bool          // the write is refused if the tokens cover used, which spared limits do not pay
 }
 
 // newMove returns a move that makes a limit what l says.
@@ -56,10 +57,10 @@ func (u *update) changeLimit(c *cell, m *move) {
 	u.setExtras(c, m)
 }
 
-// uncovered returns the most tokens that do not cover what the move uses, if the
-// limit is spared.
+// uncovered returns the most tokens that do not cover what the move uses, if that
+// matters.
 func (m *move) uncovered(gained int64) int64 {
-	if m.spares == 0 {
+	if !m.short {
 		return math.MaxInt64
 	}
 	return bucket.Sub(bucket.Sub(m.used, 1), gained)

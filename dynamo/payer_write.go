@@ -287,12 +287,23 @@ func (p *payer) move(i int, amounts *limiter.Amounts, floor bool) move {
 	m.used = bucket.Thousandths(n)
 	if slices.Contains(p.plan.spared, m.to.Name) {
 		if p.plan.counts {
-			m.spares = 1
+			m.spares, m.short = 1, n <= p.judgedCapacity(m.to.Name)
 		}
 		return m
 	}
 	m.taken, m.floor = m.used, m.named && floor
 	return m
+}
+
+// judgedCapacity returns the capacity by which a limit judges the charge. An override
+// may have a smaller one than the bucket.
+func (p *payer) judgedCapacity(limit string) int64 {
+	for _, l := range p.plan.view.Account.Limits {
+		if l.Name == limit {
+			return l.Capacity
+		}
+	}
+	return 0
 }
 
 // dropLimits removes limits that are not in force, and reports whether it removes
