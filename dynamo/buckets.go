@@ -230,6 +230,9 @@ func (p *payer) currentBucket(now int64, all levels) (limiter.Bucket, bool) {
 func (r *Repository) syncBucket(ctx context.Context, now int64, s limiter.Scope) error {
 	charge := limiter.Charge{Entity: s.Entity, Resource: s.Resource}
 	p, err := r.gatherPayer(ctx, now, s.Entity, &charge, 0, true)
+	if err == nil {
+		err = p.noLimits
+	}
 	if err != nil || !p.needsRepair(now) {
 		return err
 	}

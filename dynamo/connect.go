@@ -26,7 +26,7 @@ const (
 	defaultNamespace = "default"
 	defaultCacheTTL  = 60 * time.Second
 	defaultImages    = 100_000
-	factsPerImage    = 3 // the entity, its limits, and its limits for the resource
+	factsPerImage    = 4 // the entity, its switches, its limits, and its limits for the resource
 	sharedFacts      = 10_000
 
 	envName, envNamespace = "ZAEL_STACK", "ZAEL_NAMESPACE"
@@ -151,6 +151,7 @@ func (s *store) fillOptions() error {
 	s.cache = newCache(s.opts.CacheTTL, factsPerImage*s.opts.Images+sharedFacts)
 	s.listed = newCache(min(s.opts.CacheTTL, maxListedLife), factsPerImage*s.opts.Images)
 	s.images = newImages(s.opts.Images)
+	s.seen = newSeenSwitches(s.opts.Images)
 	return nil
 }
 

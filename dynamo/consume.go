@@ -3,6 +3,7 @@ package dynamo
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,8 +18,8 @@ import (
 // A charge passes through these states. Its payers are the entity's bucket and,
 // if the entity cascades, its parent's.
 //
-//	gather  finds each payer's namespace, entity, limits and the last image of its
-//	        bucket. It costs nothing while all are cached, and otherwise one
+//	gather  finds each payer's namespace, entity, switches, limits and the last image
+//	        of its bucket. A level that is off ends the charge. It costs nothing while all are cached, and otherwise one
 //	        consistent batch read for each payer.
 //	judge   decides from the images whether every payer covers the amounts, and
 //	        whether a bucket needs a repair. It costs nothing.
@@ -46,8 +47,8 @@ import (
 const maxRounds = 8
 
 // maxFactAge is the greatest age of a cached record that may reject a request as
-// invalid.
-// Another process may just have stored the limit that the request names.
+// invalid, or because a level is off. Another process may just have stored the limit
+// that the request names, or turned the level on.
 const maxFactAge = time.Second
 
 // consumeOp is a running Consume.
@@ -142,9 +143,9 @@ func (c *consumeOp) payers() []*payer {
 	return []*payer{c.self, c.parent}
 }
 
-// begin gathers and judges. If that finds the request invalid, it does so once
-// more from records no older than maxFactAge. With read set, it reads the
-// buckets even if their images are cached.
+// begin gathers and judges. If that finds the request invalid, or a level that is
+// off, it does so once more from records no older than maxFactAge. With read set,
+// it reads the buckets even if their images are cached.
 func (c *consumeOp) begin(ctx context.Context, read bool) (fits bool, err error) {
 	for _, maxAge := range []time.Duration{c.repo.factLife(ctx), maxFactAge} {
 		c.parent = nil
@@ -155,22 +156,50 @@ func (c *consumeOp) begin(ctx context.Context, read bool) (fits bool, err error)
 		if err == nil {
 			fits, err = c.judge()
 		}
-		if _, invalid := errors.AsType[*limiter.InvalidError](err); !invalid {
+		if !c.mayBeStale(err) {
 			break
 		}
 	}
 	return fits, err
 }
 
-// gatherParent finds the parent that pays, by the entity's record.
-func (c *consumeOp) gatherParent(ctx context.Context, maxAge time.Duration, read bool) (err error) {
-	switch {
-	case !c.self.cascade:
-		c.parent = nil
-	case c.parent == nil || c.parent.entity != c.self.parent:
-		c.parent, err = c.repo.gatherPayer(ctx, c.now, c.self.parent, c.charge, maxAge, read)
+// mayBeStale reports whether err may be due to cached records that others have
+// changed.
+func (c *consumeOp) mayBeStale(err error) bool {
+	if _, invalid := errors.AsType[*limiter.InvalidError](err); invalid {
+		return true
 	}
-	return err
+	_, disabled := errors.AsType[*limiter.DisabledError](err)
+	return disabled && !slices.ContainsFunc(c.payers(), func(p *payer) bool { return p.off != nil && p.offRead })
+}
+
+// gatherParent finds the parent that pays, by the entity's record. It returns a
+// *limiter.DisabledError if a level of either is off.
+func (c *consumeOp) gatherParent(ctx context.Context, maxAge time.Duration, read bool) (err error) {
+	if err := c.checkSwitch(c.self); err != nil {
+		return err
+	}
+	if !c.self.cascade {
+		c.parent = nil
+		return nil
+	}
+	if c.parent == nil || c.parent.entity != c.self.parent {
+		if c.parent, err = c.repo.gatherPayer(ctx, c.now, c.self.parent, c.charge, maxAge, read); err != nil {
+			return err
+		}
+	}
+	return c.checkSwitch(c.parent)
+}
+
+// checkSwitch returns a *limiter.DisabledError if a level of a payer is off.
+func (c *consumeOp) checkSwitch(p *payer) error {
+	if p.off == nil {
+		return nil
+	}
+	if p != c.self {
+		c.repo.seen.setParent(c.repo.entityFact(c.self.entity), p.entity)
+	}
+	return p.off.Refuse(c.charge.Entity, c.charge.Resource)
 }
 
 // judge makes the plan of every payer that has not paid, and reports whether all
@@ -179,6 +208,9 @@ func (c *consumeOp) judge() (fits bool, err error) {
 	views := make([]limiter.Bucket, 0, 2)
 	fits = true
 	for _, p := range c.payers() {
+		if p.noLimits != nil {
+			return false, p.noLimits
+		}
 		if !p.paid {
 			p.decide(c.now)
 			if err := checkLimits(p.limitCount()); err != nil {
@@ -234,11 +266,15 @@ func (c *consumeOp) readStale(ctx context.Context) (bool, error) {
 // refresh reads a payer's records anew. If the entity now has another parent, the
 // old one gets back what it paid.
 func (c *consumeOp) refresh(ctx context.Context, p *payer) error {
-	if err := p.refresh(ctx, c.now, c.charge); err != nil || p == c.parent {
+	err := p.refresh(ctx, c.now, c.charge)
+	if off := c.checkSwitch(p); off != nil {
+		return off
+	}
+	if err != nil || p == c.parent {
 		return err
 	}
 	before := c.parent
-	err := c.gatherParent(ctx, c.repo.cache.life, false)
+	err = c.gatherParent(ctx, c.repo.cache.life, false)
 	if before != nil && before != c.parent {
 		before.undo(ctx, c.now, &c.charge.Amounts)
 	}
@@ -311,7 +347,7 @@ func (c *consumeOp) refuse(ctx context.Context) limiter.Outcome {
 		if p.verified && !p.covers(&c.charge.Amounts) {
 			c.repo.images.refuse(p.key, p.changes, c.repo.moment(c.now))
 		}
-		if p.plan.repair && p.fresh && p.cached.image != nil && !p.plan.recreate {
+		if p.plan.repair && p.fresh && p.cached.image != nil && !p.plan.recreate && !p.override {
 			p.repair(ctx, c.now, c.charge)
 		}
 	}

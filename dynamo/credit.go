@@ -203,7 +203,7 @@ func (p *payer) resolveLate(ctx context.Context, now int64, lease *limiter.Accou
 		return false, err
 	}
 	p.cascade, p.parent = facts[1].cascade, facts[1].parent
-	if p.resolveLimits(charge, facts[2:]) != nil {
+	if p.resolveLimits(charge, facts[firstLevel:]) != nil {
 		if lease.Default {
 			p.defaults = lease.Limits
 		}

@@ -108,7 +108,8 @@ type store struct {
 	cache  *cache
 	listed *cache // levels of entities, for pages; charges do not rely on it
 	images *images
-	modes  sync.Map         // namespace ID to the limiter.OnUnavailable last seen
+	modes  sync.Map // namespace ID to the limiter.OnUnavailable last seen
+	seen   *seenSwitches
 	clock  func() time.Time // of the machine
 	begun  time.Time        // when the steady clock began
 

@@ -190,9 +190,9 @@ func (r *Repository) DeleteEntity(ctx context.Context, id string, ev limiter.Aud
 	}
 }
 
-// entityKeys returns the keys of all items of an entity in the order of their
-// deletion: limits, which registries count, then buckets and usage, and last the
-// record.
+// entityKeys returns the keys of an entity's items in the order of their deletion:
+// limits, which registries count, then buckets and usage, and last the record. It
+// omits switches and the IDs of top-ups, which outlive the entity.
 func (r *Repository) entityKeys(ctx context.Context, id string) ([]key, error) {
 	in := queryPartition(entityPK(r.ns, id))
 	in.ProjectionExpression = aws.String("#pk, #sk")
@@ -202,7 +202,9 @@ func (r *Repository) entityKeys(ctx context.Context, id string) ([]key, error) {
 		if err != nil {
 			return nil, err
 		}
-		keys = append(keys, it.key())
+		if k := it.key(); k.sk != switchSK && !strings.HasPrefix(k.sk, topUpSKPrefix) {
+			keys = append(keys, k)
+		}
 	}
 	slices.SortStableFunc(keys, func(a, b key) int { return deletionRank(a) - deletionRank(b) })
 	return keys, nil
@@ -249,4 +251,5 @@ func (r *Repository) forgetEntity(id string) {
 	r.cache.evictIf(ofEntity)
 	r.listed.evictIf(ofEntity)
 	r.images.forget(entityPK(r.ns, id))
+	r.seen.setParent(r.entityFact(id), "")
 }

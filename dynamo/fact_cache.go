@@ -97,6 +97,26 @@ func (c *cache) has(at moment, life time.Duration, keys []factKey) bool {
 	return !slices.ContainsFunc(keys, func(k factKey) bool { return !c.slots[k].usable(min(life, c.life), at) })
 }
 
+// recent returns a fact no older than life, or nil if none is cached.
+func (c *cache) recent(at moment, life time.Duration, k factKey) *fact {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.slots[k]; s != nil && s.fact != nil && !s.read.olderThan(min(life, c.life), at) {
+		return s.fact
+	}
+	return nil
+}
+
+// stale returns a cached fact of any age, or nil.
+func (c *cache) stale(k factKey) *fact {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.slots[k]; s != nil {
+		return s.fact
+	}
+	return nil
+}
+
 // split fills in the cached facts. For the others it returns the flights that this
 // caller has to read, and those of other callers that it waits for.
 func (c *cache) split(at moment, life time.Duration, keys []factKey, facts []*fact) (own, waits map[int]*flight) {

@@ -22,10 +22,11 @@ const (
 	factConfig    = "config" // limits and mode of a scope
 	factEntity    = "entity" // whether an entity cascades, and its parent
 	factNamespace = "space"  // whether the namespace is active
+	factSwitch    = "switch" // the levels of an entity, or of all entities, that are off
 )
 
-// fact is the decoded record of a factKey: of a level, an entity or a namespace.
-// It is immutable. If nothing is stored, its fields are zero.
+// fact is the decoded record of a factKey: of a level, an entity, a namespace or
+// its switches. It is immutable. If nothing is stored, its fields are zero.
 type fact struct {
 	config  limiter.Config
 	days    int64 // audit retention of the system level, 0 if not set
@@ -33,6 +34,7 @@ type fact struct {
 	parent  string
 	active  bool
 	exists  bool // the namespace may be deleted, but is not being purged
+	off     rules.Switches
 }
 
 // configFact returns the key of the fact about a level.
@@ -41,6 +43,12 @@ func (r *Repository) configFact(s limiter.Scope) factKey { return factKey{r.ns, 
 // entityFact returns the key of the fact about an entity.
 func (r *Repository) entityFact(id string) factKey {
 	return factKey{r.ns, factEntity, limiter.Scope{Entity: id}}
+}
+
+// switchFact returns the key of the fact about the switches of an entity, or of
+// all entities if id is "".
+func (r *Repository) switchFact(id string) factKey {
+	return factKey{r.ns, factSwitch, limiter.Scope{Entity: id}}
 }
 
 // namespaceFact returns the key of the fact about the namespace.
@@ -53,6 +61,8 @@ func (k factKey) key() key {
 		return configKey(k.ns, k.scope.Entity, k.scope.Resource)
 	case factEntity:
 		return metaKey(k.ns, k.scope.Entity)
+	case factSwitch:
+		return switchKey(k.ns, k.scope.Entity)
 	}
 	return namespaceIDKey(k.ns)
 }
@@ -71,6 +81,8 @@ func (k factKey) decode(it item) (f *fact, err error) {
 	case factNamespace:
 		f.active = it.text(attrStatus) == statusActive
 		f.exists = it != nil && it.text(attrStatus) != statusPurging
+	case factSwitch:
+		f.off = decodeSwitches(k.scope.Entity, it)
 	}
 	return f, err
 }
@@ -141,13 +153,21 @@ func (r *Repository) read(ctx context.Context, wanted []factKey, more []key, get
 		if facts[i], err = k.decode(items[k.key()]); err != nil {
 			return nil, nil, err
 		}
-		r.rememberMode(k, facts[i])
+		r.remember(k, facts[i])
 	}
 	return facts, items, nil
 }
 
-// rememberMode keeps the mode of the system level for OnUnavailable, which must
-// answer when nothing can be read.
+// remember keeps what the limiter asks for in an outage, when nothing can be read.
+func (r *Repository) remember(k factKey, f *fact) {
+	if k.kind == factSwitch {
+		r.seen.set(k, f.off)
+		return
+	}
+	r.rememberMode(k, f)
+}
+
+// rememberMode keeps the mode of the system level for OnUnavailable.
 func (r *Repository) rememberMode(k factKey, f *fact) {
 	if k == r.configFact(limiter.Scope{}) {
 		r.modes.Store(r.ns, f.config.OnUnavailable)

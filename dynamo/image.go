@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
@@ -19,6 +21,7 @@ type image struct {
 	ttl     int64  // in seconds, 0 if the bucket does not expire
 	cascade bool   // copied from the entity's record, as is parent: Python relies on it
 	parent  string
+	off     types.AttributeValue // the copy of a switch; nil for none
 }
 
 // decodeImage decodes the bucket in an item. It returns nil if there is none, or
@@ -28,7 +31,7 @@ func decodeImage(it item) (*image, error) {
 	if _, ok := it[attrRefill]; !ok {
 		return nil, nil
 	}
-	img := &image{cascade: it.truth(attrCascade), parent: it.text(attrParent), cells: make([]cell, 0, 4)}
+	img := &image{cascade: it.truth(attrCascade), parent: it.text(attrParent), off: it[attrOff], cells: make([]cell, 0, 4)}
 	var err error
 	if img.refill, err = it.number(attrRefill); err != nil {
 		return nil, withRemedy(err)

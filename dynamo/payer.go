@@ -24,7 +24,10 @@ type payer struct {
 	idle     int64           // how long the bucket is kept without a write; 0 means forever
 	cascade  bool            // of the entity's record, as is parent
 	parent   string
-	fresh    bool // limits and entity were read at one moment, no earlier than the image
+	fresh    bool            // limits, switches and entity were read at one moment, no earlier than the image
+	off      *limiter.Switch // refuses every charge; nil if no level is off
+	offRead  bool            // this call has read the switches
+	noLimits error           // no level stores limits, and the charge has no defaults
 
 	cached           cachedBucket
 	changes          uint64        // cached.changes when the call began
@@ -58,7 +61,13 @@ func (r *Repository) gatherPayer(ctx context.Context, now int64, entity string, 
 	p := &payer{repo: r, entity: entity, key: bucketKey(r.ns, entity, charge.Resource), override: charge.Limits != nil, strict: charge.Strict}
 	p.cached = r.images.get(p.key, r.moment(now))
 	p.changes = p.cached.changes
-	facts, items, _, err := p.lookup(ctx, now, charge, maxAge, read || p.cached.image == nil || r.opts.NoSpeculation, r.getAll)
+	read = read || p.cached.image == nil || r.opts.NoSpeculation
+	if read && maxAge > 0 {
+		if p.off = r.recentlyOff(now, entity, charge.Resource); p.off != nil {
+			return p, nil
+		}
+	}
+	facts, items, _, err := p.lookup(ctx, now, charge, maxAge, read, r.getAll)
 	if err != nil {
 		return nil, err
 	}
@@ -94,15 +103,22 @@ func (p *payer) refresh(ctx context.Context, now int64, charge *limiter.Charge) 
 	}
 	err = p.apply(charge, facts, items)
 	p.fresh = all && (items == nil || p.overtaken == nil)
+	if err == nil {
+		err = p.noLimits
+	}
 	return err
 }
 
+// firstLevel is the index of the most specific level in the facts of a charge:
+// those of the namespace, of the entity, and of both kinds of switches precede it.
+const firstLevel = 4
+
 // lookup returns the facts that a charge needs, no older than maxAge, and reports
-// whether it read all of them. With readBucket set it also reads the bucket and
-// its namespace and returns them as items.
+// whether it read all of them. With readBucket set it also reads the bucket, its
+// namespace and the switches and returns them as items.
 func (p *payer) lookup(ctx context.Context, now int64, charge *limiter.Charge, maxAge time.Duration, readBucket bool, get getter) (facts []*fact, items map[key]item, all bool, err error) {
 	r := p.repo
-	keys := append(make([]factKey, 0, 6), r.namespaceFact(), r.entityFact(p.entity))
+	keys := append(make([]factKey, 0, firstLevel+4), r.namespaceFact(), r.entityFact(p.entity), r.switchFact(p.entity), r.switchFact(""))
 	if !p.override {
 		for _, s := range limiter.Precedence(p.entity, charge.Resource) {
 			keys = append(keys, r.configFact(s))
@@ -110,19 +126,20 @@ func (p *payer) lookup(ctx context.Context, now int64, charge *limiter.Charge, m
 	}
 	var more []key
 	if readBucket {
-		more = []key{p.key, namespaceIDKey(r.ns)}
+		more = []key{p.key, namespaceIDKey(r.ns), switchKey(r.ns, p.entity), switchKey(r.ns, "")}
 	}
 	return r.lookupWith(ctx, now, maxAge, keys, more, get)
 }
 
 // apply takes over facts and, if items is not nil, the bucket in it. A bucket
-// must not be created in a namespace that is being purged, so the namespace is
-// checked as it was read with the bucket.
+// must not be created in a namespace that is being purged, nor below a level that
+// is off, so namespace and switches are checked as they were read with the bucket.
 func (p *payer) apply(charge *limiter.Charge, facts []*fact, items map[key]item) error {
 	if err := p.repo.namespaceError(facts[0]); err != nil {
 		return err
 	}
 	p.cascade, p.parent = facts[1].cascade, facts[1].parent
+	own, all := facts[2].off, facts[3].off
 	if items != nil {
 		namespace := p.repo.namespaceFact()
 		if f, _ := namespace.decode(items[namespace.key()]); !f.active {
@@ -135,8 +152,12 @@ func (p *payer) apply(charge *limiter.Charge, facts []*fact, items map[key]item)
 		}
 		p.observe(img)
 		p.namespaceChecked = true
+		own, all = p.repo.readSwitches(p.entity, own, items), p.repo.readSwitches("", all, items)
+		p.offRead = true
 	}
-	return p.resolveLimits(charge, facts[2:])
+	p.off = refusing(own, all, p.entity, charge.Resource)
+	p.noLimits = p.resolveLimits(charge, facts[firstLevel:])
+	return nil
 }
 
 // observe takes over the image in the response to a request of this call, nil
@@ -241,13 +262,13 @@ func (p *payer) decide(now int64) {
 // follow makes the plan's bucket from the image, under the limits in force.
 func (p *payer) follow(img *image) {
 	pl := &p.plan
+	pl.repair = p.differs(img)
 	if p.override {
 		own := &limiter.Account{Entity: p.entity, Resource: p.account.Resource, Limits: img.limits(), Ref: p.account.Ref}
 		pl.after = img.bucket(own, pl.base, p.cached.idle(p.repo.ttl))
 		refillRates(&pl.after, p.cached.lastWrite) // its own limits were in force until then
 		return
 	}
-	pl.repair = p.differs(img)
 	if img.hasExactly(p.account.Limits) {
 		pl.after = img.bucket(p.account, pl.base, p.idle)
 		pl.after.Expires = max(pl.after.Expires, bucket.Add(p.cached.lastWrite, p.idle))
@@ -258,10 +279,11 @@ func (p *payer) follow(img *image) {
 	_, _ = pl.after.Repair(pl.now, p.account, p.idle, rules.NoBook)
 }
 
-// differs reports whether the item has other limits than those in force, or
-// another parent than the entity's record.
+// differs reports whether the item has other limits than those in force, another
+// parent than the entity's record, or the copy of a switch although no level is
+// off.
 func (p *payer) differs(img *image) bool {
-	return !p.override &&
+	return p.hasStrayCopy(img) || !p.override &&
 		(!img.hasExactly(p.account.Limits) || (img.ttl != 0) != (p.idle != 0) || img.cascade != p.cascade || img.parent != p.parent)
 }
 

@@ -33,6 +33,7 @@ func (p *payer) write(ctx context.Context, amounts *limiter.Amounts) error {
 	switch m := p.mode(amounts); {
 	case m == modeLocked:
 		u = p.lockedWrite(amounts, true)
+		p.dropStrayCopy(u)
 	case !rules.Pays(p.account.Limits, amounts):
 		p.paid = true
 		if !p.override {
@@ -42,6 +43,9 @@ func (p *payer) write(ctx context.Context, amounts *limiter.Amounts) error {
 		return nil
 	default:
 		u = p.plainWrite(amounts, m)
+	}
+	if p.cached.image.off == nil {
+		u.requireOn()
 	}
 	in := u.input(&p.repo.table, p.key)
 	if err := p.applyResponse(sendWrite(ctx, maxUnknown, func() (item, error) { return p.repo.updateOnce(ctx, in) })); err != nil || !p.paid {
@@ -123,6 +127,7 @@ const maxRepairs = 3
 func (p *payer) repair(ctx context.Context, now int64, charge *limiter.Charge) {
 	for range maxRepairs {
 		u := p.lockedWrite(&limiter.Amounts{}, true)
+		p.dropStrayCopy(u)
 		stored, err := p.repo.updateOnce(ctx, u.input(&p.repo.table, p.key))
 		if err == nil {
 			if img, err := decodeImage(stored); err == nil && img != nil {

@@ -50,6 +50,7 @@ func (s *store) forgetNamespace(ns string) {
 	s.listed.evictIf(inNamespace)
 	s.images.forgetNamespace(ns)
 	s.modes.Delete(ns)
+	s.seen.forgetNamespace(ns)
 }
 
 // beginPurge moves a deleted namespace to the state purging, which is final. The

@@ -62,6 +62,14 @@ const (
 	attrStatus        = "status"
 	attrDeletedAt     = "deleted_at"
 
+	// Attributes of switches, Go only. attrOff is the copy of a switch on a bucket.
+	// The others belong to the item of the switches, and begin with the prefix of
+	// limits, which policies for applications do not let them write.
+	attrOff                      = "off"
+	attrOffAll, attrOffResources = "l_off", "l_off_resources"
+	fieldReason, fieldSince      = "reason", "since"
+	fieldEvent                   = "event" // makes each copy unique
+
 	// Attributes of the list of what a manifest manages.
 	attrManagedSystem                         = "managed_system"
 	attrManagedResources, attrManagedEntities = "managed_resources", "managed_entities"
@@ -97,6 +105,7 @@ const (
 	entityConfigsSK     = "#ENTITY_CONFIG_RESOURCES"
 	versionSK           = "#VERSION"
 	managedSK           = "#PROVISIONER"
+	switchSK            = "#SWITCH" // Go only
 	bucketSKPrefix      = "#BUCKET#"
 	configSKPrefix      = "#CONFIG#"
 	usageSKPrefix       = "#USAGE#"
@@ -104,6 +113,7 @@ const (
 	namespaceSKPrefix   = "#NAMESPACE#"
 	namespaceIDSKPrefix = "#NSID#"
 	streamSKPrefix      = "#STREAM#" // Go only: how far the stream is read
+	topUpSKPrefix       = "#TOPUP#"  // Go only
 	legacyLimitSKPrefix = "#LIMIT#"
 
 	bucketGSIPrefix = "BUCKET#"
@@ -129,10 +139,24 @@ func systemPK(ns string) string             { return ns + "/SYSTEM#" }
 func auditPK(ns, entity string) string      { return ns + "/AUDIT#" + entity }
 func parentPK(ns, parent string) string     { return ns + "/PARENT#" + parent }
 func configsPK(ns, resource string) string  { return ns + "/ENTITY_CONFIG#" + resource }
+func switchesPK(ns string) string           { return ns + "/SWITCH#" }
 func entityPKPrefix(ns string) string       { return entityPK(ns, "") }
 func metaKey(ns, entity string) key         { return key{entityPK(ns, entity), metaSK} }
 func bucketKey(ns, entity, resource string) key {
 	return key{entityPK(ns, entity), bucketSKPrefix + resource}
+}
+
+// switchKey returns the key of the switches of an entity, or of those of the
+// namespace if entity is "".
+func switchKey(ns, entity string) key {
+	if entity == "" {
+		return key{systemPK(ns), switchSK}
+	}
+	return key{entityPK(ns, entity), switchSK}
+}
+
+func topUpKey(ns, entity, resource, id string) key {
+	return key{entityPK(ns, entity), topUpSKPrefix + resource + "#" + id}
 }
 
 // usageKey returns the key of a snapshot. Python's keys lack the window, so that

@@ -19,7 +19,7 @@ type update struct {
 
 // newUpdate returns an update with room for two limits.
 func newUpdate() *update {
-	const attrs, numbers = 12, 16
+	const attrs, numbers = 13, 16
 	return &update{
 		names: make(map[string]string, attrs), values: make(item, numbers), numbers: make([]types.AttributeValueMemberN, 0, numbers),
 		conditions: make([]byte, 0, 256),
