@@ -27,6 +27,9 @@ func TestArchitectureListsTheKeys(t *testing.T) {
 		"limits of the system":                  configKey(ns, "", ""),
 		"snapshot of an hour":                   usageKey(ns, entity, resource, limiter.Hourly, "{start}"),
 		"snapshot of a day":                     usageKey(ns, entity, resource, limiter.Daily, "{start}"),
+		"switches of an entity":                 switchKey(ns, entity),
+		"switches of the namespace":             switchKey(ns, ""),
+		"ID of a top-up":                        topUpKey(ns, entity, resource, "{id}"),
 		"audit event":                           auditKey(ns, entity, "{id}"),
 		"resources with limits":                 resourcesKey(ns),
 		"resources with limits of entities":     entityConfigsKey(ns),
@@ -45,7 +48,7 @@ func TestArchitectureListsTheKeys(t *testing.T) {
 	for index, row := range map[string]string{
 		indexChildren:  fmt.Sprintf("%#q | %#q |", parentPK(ns, "{parent}"), childGSIPrefix+entity),
 		indexResource:  fmt.Sprintf("%#q | %#q, %#q |", resourcePK(ns, resource), bucketGSIPrefix+entity, usageGSIPrefix+"{start}#"+entity),
-		indexConfigs:   fmt.Sprintf("%#q | %#q |", configsPK(ns, resource), entity),
+		indexConfigs:   fmt.Sprintf("%#q, %#q | %#q |", configsPK(ns, resource), switchesPK(ns), entity),
 		indexNamespace: fmt.Sprintf("%#q | the item's PK |", ns),
 	} {
 		if row = fmt.Sprintf("| %s | %s", index, row); !strings.Contains(string(text), row) {
@@ -58,7 +61,7 @@ func TestArchitectureListsTheKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	functions := regexp.MustCompile(`(?m)^func \w+Key\(`).FindAll(schema, -1)
-	const more = 4 // three more levels, and one more window
+	const more = 5 // four more levels, and one more window
 	if len(functions)+more != len(records) {
 		t.Errorf("schema.go has %d functions of keys, and docs/architecture.md %d records", len(functions), len(records))
 	}

@@ -18,6 +18,8 @@ type move struct {
 	taken  int64         // the part of used that the tokens pay
 	named  bool          // the charge names the limit
 	floor  bool          // the write is refused unless the tokens cover taken
+	sets   bool          // the tokens do not depend on those of the image
+	adds   bool          // the limit gains what a top-up adds, up to the capacity
 	spares int64         // how often the write counts that the limit was spared
 	short  bool          // the write is refused if the tokens cover used, which spared limits do not pay
 }
@@ -33,6 +35,10 @@ func (c *cell) stay(tokens int64) move {
 // changeLimit moves a limit of the item. The tokens must not be above the capacity
 // even without what was taken nor, if there is a floor, below zero.
 func (u *update) changeLimit(c *cell, m *move) {
+	if m.sets {
+		u.resetLimit(c, m)
+		return
+	}
 	if c.follows(m.to) {
 		u.changeQuota(c, m)
 		return
@@ -51,6 +57,16 @@ func (u *update) changeLimit(c *cell, m *move) {
 	if m.floor {
 		u.when(tokens, ">=", u.number(-delta))
 	}
+	if c.rate != m.rate {
+		u.setRate(c.name, m.rate)
+	}
+	u.setExtras(c, m)
+}
+
+// resetLimit sets the tokens of a limit, whatever others take meanwhile.
+func (u *update) resetLimit(c *cell, m *move) {
+	u.setTo(u.attr(bucketAttr(c.name, fieldTokens)), number(m.tokens))
+	u.requireRate(c)
 	if c.rate != m.rate {
 		u.setRate(c.name, m.rate)
 	}
@@ -80,8 +96,8 @@ func (u *update) changeQuota(c *cell, m *move) {
 	tokens := u.attr(bucketAttr(c.name, fieldTokens))
 	u.requireRate(c)
 	gained := bucket.Add(delta, m.taken)
-	room := bucket.Sub(c.rate.Capacity, stepped) // with more, a step would overflow
-	clipped := m.used < 0 && m.tokens >= full // a give-back
+	room := bucket.Sub(c.rate.Capacity, stepped)          // with more, a step would overflow
+	clipped := (m.used < 0 || m.adds) && m.tokens >= full // a give-back or a top-up
 	switch {
 	case stepped > 0 && c.tokens >= room:
 		u.setTo(tokens, number(m.tokens))

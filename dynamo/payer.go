@@ -47,11 +47,12 @@ type plan struct {
 	base     int64          // time up to which the image is refilled
 	view     limiter.Bucket // for the caller; take charges it before the write is sent
 	turn     rules.Turn
-	after    rules.Bucket // what a locked write leaves; before take, what a repair leaves
-	recreate bool         // there is no bucket, or it has expired
-	repair   bool         // the item differs from the limits in force or the entity's record
-	spared   []string     // shadow limits whose tokens do not pay
-	counts   bool         // the write counts the spared limits
+	after    rules.Bucket  // what a locked write leaves; before take, what a repair leaves
+	recreate bool          // there is no bucket, or it has expired
+	repair   bool          // the item differs from the limits in force or the entity's record
+	spared   []string      // shadow limits whose tokens do not pay
+	counts   bool          // the write counts the spared limits
+	fill     *limiter.Fill // what the write resets or tops up; nil for a charge
 }
 
 // gatherPayer returns the payer of a charge of an entity. Cached records are no

@@ -290,6 +290,10 @@ func (p *payer) move(i int, amounts *limiter.Amounts, floor bool) move {
 	var n int64
 	n, m.named = amounts.Lookup(m.to.Name)
 	m.used = bucket.Thousandths(n)
+	if f := p.plan.fill; f != nil {
+		m.sets = f.ID == "" && (len(f.Limits) == 0 || slices.Contains(f.Limits, m.to.Name))
+		_, m.adds = f.Amounts.Lookup(m.to.Name)
+	}
 	if slices.Contains(p.plan.spared, m.to.Name) {
 		if p.plan.counts {
 			m.spares, m.short = 1, n <= p.judgedCapacity(m.to.Name)

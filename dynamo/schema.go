@@ -70,6 +70,8 @@ const (
 	fieldReason, fieldSince      = "reason", "since"
 	fieldEvent                   = "event" // makes each copy unique
 
+	attrUntil = "until" // Go only: when the ID of a top-up may be used again, in milliseconds
+
 	// Attributes of the list of what a manifest manages.
 	attrManagedSystem                         = "managed_system"
 	attrManagedResources, attrManagedEntities = "managed_resources", "managed_entities"
