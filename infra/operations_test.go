@@ -38,11 +38,11 @@ const (
 // operations returns an operation for each method of the port, and others that the
 // programs of this module need.
 func operations() []operation {
-	return slices.Concat(bucketOperations(), entityOperations(), configOperations(), namespaceOperations(), historyOperations(), tableOperations())
+	return slices.Concat(bucketOperations(), entityOperations(), configOperations(), switchOperations(), namespaceOperations(), historyOperations(), tableOperations())
 }
 
 // silent lists the methods that send no request.
-var silent = []string{"Close", "OnUnavailable"}
+var silent = []string{"Close", "LastSwitch", "OnUnavailable"}
 
 func TestOperationsCoverPort(t *testing.T) {
 	for port := range reflect.TypeFor[limiter.Repository]().Methods() {
@@ -104,6 +104,27 @@ func bucketOperations() []operation {
 			w.consume(w.others, "poor", noon)
 			w.consume(w.repo, "rich", noon)
 		}},
+		{"Consume: another process has turned the entity off, and on again", acquiring, func(w *world) {
+			off := limiter.Scope{Entity: "off"}
+			w.consume(w.repo, "off", noon)
+			w.ok(w.others.SetSwitch(w.Context(), limiter.Switch{Scope: off, Since: noon}, w.event()))
+			if _, err := w.repo.Consume(w.Context(), noon, limiter.Charge{Entity: "off", Resource: gpt, Amounts: limiter.Tokens("rpm", 1)}); err == nil {
+				w.Error("not refused")
+			}
+			w.ok(w.others.DeleteSwitch(w.Context(), off, w.event()))
+			w.consume(w.repo, "off", noon.Add(time.Minute))
+		}},
+		{"Fill: reset", managing, func(w *world) {
+			w.consume(w.others, "reset", noon)
+			w.fill(limiter.Fill{Entity: "reset", Resource: gpt})
+		}},
+		{"Fill: top-up", managing, func(w *world) {
+			w.consume(w.others, "topped-up", noon)
+			w.fill(limiter.Fill{Entity: "topped-up", Resource: gpt, Amounts: limiter.Tokens("rpm", 1), ID: "a"})
+		}},
+		{"Fill: a bucket that does not exist", managing, func(w *world) {
+			w.fill(limiter.Fill{Entity: "empty", Resource: gpt, Amounts: limiter.Tokens("rpm", 1), ID: "a"})
+		}},
 		{"Peek", reading, func(w *world) {
 			_, err := w.repo.Peek(w.Context(), noon, limiter.Charge{Entity: "peeked", Resource: gpt})
 			w.ok(err)
@@ -151,6 +172,12 @@ func (w *world) credit(entity string, c limiter.Credit) {
 	c.Account = w.consume(w.repo, entity, noon).Self.Account
 	w.Take(w.T)
 	w.ok(w.repo.Credit(w.Context(), noon, c))
+}
+
+func (w *world) fill(f limiter.Fill) {
+	w.Helper()
+	_, err := w.repo.Fill(w.Context(), noon, f, w.event())
+	w.ok(err)
 }
 
 func (w *world) buckets(of limiter.Scope) {
@@ -219,6 +246,24 @@ func configOperations() []operation {
 		}},
 		{"EntitiesWithLimits", listing, func(w *world) { drain(w, w.repo.EntitiesWithLimits(w.Context(), gpt)) }},
 	}...)
+}
+
+func switchOperations() []operation {
+	var all []operation
+	for _, level := range []string{"system", "resource", "entity default", "entity"} {
+		s := levels[level]
+		all = append(all, operation{"SetSwitch: " + level, managing, func(w *world) {
+			w.ok(w.repo.SetSwitch(w.Context(), limiter.Switch{Scope: s, Since: noon}, w.event()))
+		}})
+	}
+	all = append(all, operation{"Switches", listing, func(w *world) { drain(w, w.repo.Switches(w.Context())) }})
+	for _, level := range []string{"system", "resource", "entity default", "entity"} {
+		s := levels[level]
+		all = append(all, operation{"DeleteSwitch: " + level, managing, func(w *world) {
+			w.ok(w.repo.DeleteSwitch(w.Context(), s, w.event()))
+		}})
+	}
+	return all
 }
 
 func namespaceOperations() []operation {

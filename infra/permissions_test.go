@@ -160,6 +160,8 @@ const onlyBuckets = `
 	PutItem{PK,SK,l_rpm_cp} NS/ENTITY#user
 	PutItem{PK,SK,b_rpm_tk,l_rpm_cp} NS/ENTITY#user
 	UpdateItem{PK,SK,l_rpm_ra} NS/ENTITY#user
+	UpdateItem{PK,SK,l_off} NS/ENTITY#user
+	PutItem{PK,SK,l_off_resources} NS/ENTITY#user
 	TransactWriteItems UpdateItem{PK,SK,l_rpm_cp}=NS/ENTITY#user
 	TransactWriteItems PutItem{PK,SK,b_rpm_tk}=NS/ENTITY#user PutItem{PK,SK,l_rpm_cp}=NS/ENTITY#user
 	PutItem{} NS/ENTITY#user
