@@ -40,11 +40,10 @@ const maxFills = 2 * maxRounds
 // Fill resets or tops up a bucket, with its event. It reports whether it was carried
 // out: not if the ID of a top-up was used before.
 func (r *Repository) Fill(ctx context.Context, now time.Time, f limiter.Fill, ev limiter.AuditEvent) (done bool, err error) {
-	at := r.tableTime(ctx, now)
 	if err := r.requireActiveNow(ctx, ev.At); err != nil {
 		return false, err
 	}
-	c := &fillOp{repo: r, now: at, fill: &f, id: ev.ID}
+	c := &fillOp{repo: r, now: r.tableTime(ctx, now), fill: &f, id: ev.ID}
 	if used, err := c.isUsed(ctx); err != nil || used {
 		return false, err
 	}
@@ -145,17 +144,21 @@ func (p *payer) keepOwnLimits(now int64) bool {
 	return true
 }
 
-// checkAbsent returns the check that there is no bucket, or still the expired one.
+// checkAbsent returns a write that changes nothing and is refused unless there is
+// no bucket, or still the expired one. A ConditionCheck would do, but not every
+// policy that allows to change limits allows it.
 func (p *payer) checkAbsent() *types.TransactWriteItem {
-	check := &types.ConditionCheck{
-		TableName: &p.repo.table, Key: p.key.at(), ConditionExpression: aws.String(ifNoBucket),
-		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}
 	if img := p.cached.image; img != nil {
-		same := new(condition).same(item{attrRefill: number(img.refill)}, attrRefill)
-		check.ConditionExpression, check.ExpressionAttributeNames, check.ExpressionAttributeValues = same.parts()
+		u := newUpdate()
+		refill := u.attr(attrRefill)
+		u.setTo(refill, number(img.refill))
+		u.when(refill, "=", u.number(img.refill))
+		write := u.item(&p.repo.table, p.key)
+		return &write
 	}
-	return &types.TransactWriteItem{ConditionCheck: check}
+	write := p.repo.deleteIf(p.key, nil)
+	write.Delete.ConditionExpression = aws.String(ifNoBucket)
+	return &write
 }
 
 // topUpWrite is the index of the ID in the transaction of a top-up.

@@ -98,7 +98,14 @@ func dataCalls(r *dynamo.Repository, account *limiter.Account) map[string]func(c
 		"ResourcesWithDefaults": func(ctx context.Context) error { _, err := r.ResourcesWithDefaults(ctx); return err },
 		"ResourcesWithLimits":   func(ctx context.Context) error { _, err := r.ResourcesWithLimits(ctx); return err },
 		"EntitiesWithLimits":    func(ctx context.Context) error { return lastError(r.EntitiesWithLimits(ctx, "")) },
-		"AuditEvents":           func(ctx context.Context) error { return lastError(r.AuditEvents(ctx, "key-1", "")) },
+		"SetSwitch":             func(ctx context.Context) error { return r.SetSwitch(ctx, limiter.Switch{Scope: scope}, ev) },
+		"DeleteSwitch":          func(ctx context.Context) error { return r.DeleteSwitch(ctx, scope, ev) },
+		"Switches":              func(ctx context.Context) error { return lastError(r.Switches(ctx)) },
+		"Fill": func(ctx context.Context) error {
+			_, err := r.Fill(ctx, createdAt, limiter.Fill{Entity: "key-1", Resource: "gpt-4"}, ev)
+			return err
+		},
+		"AuditEvents": func(ctx context.Context) error { return lastError(r.AuditEvents(ctx, "key-1", "")) },
 		"Usage": func(ctx context.Context) error {
 			return lastError(r.Usage(ctx, limiter.UsageQuery{Resource: "gpt-4"}))
 		},
@@ -115,7 +122,7 @@ func lastError[T any](seq iter.Seq2[T, error]) (last error) {
 
 // withoutData lists the other methods of Repository.
 var withoutData = []string{
-	"Close", "DeleteNamespace", "Namespaces", "OnUnavailable", "Ping", "PurgeNamespace", "RecoverNamespace", "RegisterNamespace",
+	"Close", "DeleteNamespace", "LastSwitch", "Namespaces", "OnUnavailable", "Ping", "PurgeNamespace", "RecoverNamespace", "RegisterNamespace",
 }
 
 // The records are the ones of a Python program that opened the namespace "_",
