@@ -19,15 +19,16 @@ import (
 // if the entity cascades, its parent's.
 //
 //	gather  finds each payer's namespace, entity, switches, limits and the last image
-//	        of its bucket. A level that is off ends the charge. It costs nothing while all are cached, and otherwise one
-//	        consistent batch read for each payer.
+//	        of its bucket. A level that is off ends the charge. It costs nothing
+//	        while all are cached, and otherwise one consistent batch read for each
+//	        payer.
 //	judge   decides from the images whether every payer covers the amounts, and
 //	        whether a bucket needs a repair. It costs nothing.
-//	verify  reads what the decision rests on if that may be stale: limits, entity
-//	        and bucket in one transaction before a repair, and before the
+//	verify  reads what the decision rests on if that may be stale: limits, switches,
+//	        entity and bucket in one transaction before a repair, and before the
 //	        creation of a bucket whose namespace this call has not read; the
-//	        bucket alone before a refusal. Then the charge is judged again. A refusal of the
-//	        last second is repeated without a read.
+//	        bucket alone before a refusal. Then the charge is judged again. A
+//	        refusal of the last second is repeated without a read.
 //	write   sends one conditional write for each payer that has one of the limits,
 //	        in parallel. Two new buckets are one transaction. A payer has paid, or the response holds
 //	        the image that contradicts the decision, or the charge fails.
