@@ -24,7 +24,8 @@ type Store interface {
 	// is damaged for good. After any other error the caller may retry.
 	AddUsage(ctx context.Context, a Addition) error
 	// Refill refills every limit of a bucket up to now, unless the bucket was
-	// refilled since state was read. It reports whether it did.
+	// refilled since state was read. It takes the steps of quotas that are due. It
+	// reports whether it changed anything.
 	Refill(ctx context.Context, now time.Time, bucket ID, state *State) (bool, error)
 }
 

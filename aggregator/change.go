@@ -24,7 +24,10 @@ type Change struct {
 	At       time.Time        // when it was written
 	Bucket   ID               // the bucket
 	Used     map[string]int64 // whole tokens by limit, less give-backs; no value is 0
-	State    *State           // of the bucket after the write; nil if it needs no refill
+	// WouldRefuse counts by limit how often a shadow limit would have refused; no
+	// value is 0.
+	WouldRefuse map[string]int64
+	State       *State // of the bucket after the write; nil if it needs no refill
 }
 
 // State is the content of a bucket.
@@ -32,13 +35,15 @@ type State struct {
 	RefilledAt time.Time       // time of the last refill
 	Limits     []limiter.Limit // limits of the bucket
 	Tokens     []int64         // thousandths, in the order of Limits; negative is debt
+	StepAt     time.Time       // the first boundary at which a quota gains; zero without quotas
 	Ref        any             // the store's own handle
 }
 
 // Entry is the part of an [Addition] that comes from one change.
 type Entry struct {
-	Position Position
-	Used     map[string]int64
+	Position    Position
+	Used        map[string]int64
+	WouldRefuse map[string]int64
 }
 
 // Addition is usage to add to one snapshot of a bucket.
@@ -71,7 +76,7 @@ func (r *run) additions(begin, end int) []addition {
 	where := map[snapshot]int{}
 	for i := begin; i < end; i++ {
 		c := &r.changes[i]
-		if len(c.Used) == 0 {
+		if len(c.Used) == 0 && len(c.WouldRefuse) == 0 {
 			continue
 		}
 		if r.failed[c.Bucket] {
@@ -87,7 +92,7 @@ func (r *run) additions(begin, end int) []addition {
 				where[key] = at
 				all = append(all, addition{Addition: Addition{Bucket: c.Bucket, Window: window, Start: start}})
 			}
-			all[at].Entries = append(all[at].Entries, Entry{c.Position, c.Used})
+			all[at].Entries = append(all[at].Entries, Entry{c.Position, c.Used, c.WouldRefuse})
 			all[at].indexes = append(all[at].indexes, i)
 		}
 	}

@@ -43,16 +43,24 @@ func (r *run) demands(begin, end int) []demand {
 }
 
 // needsRefill reports whether a limit holds less than its recent usage and would
-// gain from a refill. The next charge from a cached image would need a retry.
+// gain from a refill: the next charge from a cached image would need a retry. A
+// quota at a boundary always needs its step, since clients that do not know quotas
+// would charge the old window.
 func (d *demand) needsRefill(now time.Time) bool {
-	if d.state == nil || len(d.used) == 0 {
+	if d.state == nil {
 		return false
+	}
+	if at := d.state.StepAt; !at.IsZero() && !now.Before(at) {
+		return true
 	}
 	at, to := d.state.RefilledAt.UnixMilli(), now.UnixMilli()
 	if to <= at {
 		return false
 	}
 	for i, l := range d.state.Limits {
+		if l.IsQuota() {
+			continue
+		}
 		held := d.state.Tokens[i]
 		if held < bucket.Thousandths(d.used[l.Name]) && bucket.Advance(held, at, to, bucket.RateOf(l.Capacity, l.Refill, l.Period)) > held {
 			return true

@@ -121,7 +121,7 @@ func (r *Repository) allEvents(ctx context.Context, after string) iter.Seq2[limi
 
 // allUsage iterates over the parts of snapshots of a namespace that may match q,
 // newest first.
-func (r *Repository) allUsage(ctx context.Context, q limiter.UsageQuery) iter.Seq2[limiter.UsageSnapshot, error] {
+func (r *Repository) allUsage(ctx context.Context, q limiter.UsageQuery) iter.Seq2[usagePart, error] {
 	first, last := startRange("", q)
 	during := func(k key) bool {
 		start := usageStart(k)

@@ -47,6 +47,7 @@ const (
 	attrFinished      = "finished"
 	attrShape         = "_lv" // Go only: counts the changes of a bucket's limits
 	attrMark          = "_sq" // Go only: the last change counted in a snapshot; text, so that readers of counters skip it
+	attrHasShadow     = "_wr" // Go only: a snapshot has a second item, for shadow limits; text as well
 	attrEventID       = "event_id"
 	attrTimestamp     = "timestamp"
 	attrAction        = "action"
@@ -111,6 +112,7 @@ const (
 	bucketSKPrefix      = "#BUCKET#"
 	configSKPrefix      = "#CONFIG#"
 	usageSKPrefix       = "#USAGE#"
+	shadowSKPrefix      = "#SHADOW#" // Go only: how often shadow limits would have refused
 	auditSKPrefix       = "#AUDIT#"
 	namespaceSKPrefix   = "#NAMESPACE#"
 	namespaceIDSKPrefix = "#NSID#"
@@ -171,6 +173,13 @@ func usageKey(ns, entity, resource string, window limiter.Window, start string) 
 	}
 	return key{entityPK(ns, entity), sk}
 }
+
+// shadowKey returns the key of the item beside a snapshot that counts what shadow
+// limits would have refused. To Python, every number in a snapshot is a limit.
+func (k key) shadowKey() key {
+	return key{k.pk, shadowSKPrefix + strings.TrimPrefix(k.sk, usageSKPrefix)}
+}
+
 func auditKey(ns, entity, id string) key { return key{auditPK(ns, entity), auditSKPrefix + id} }
 func resourcesKey(ns string) key         { return key{systemPK(ns), resourcesSK} }
 func entityConfigsKey(ns string) key     { return key{systemPK(ns), entityConfigsSK} }

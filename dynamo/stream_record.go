@@ -11,6 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/aggregator"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
 // StreamRecord is a record of a table's stream, read by Follow or delivered to a
@@ -40,7 +41,7 @@ func (s StreamRecord) position() (aggregator.Position, bool) {
 
 // Change returns the change of a bucket that the record describes. If ok is
 // false, the record is unusable for the given reason, or if reason is empty it
-// changes no usage of a bucket.
+// changes no usage of a bucket, and no step of a quota is due.
 func (s StreamRecord) Change() (c aggregator.Change, reason string, ok bool) {
 	it := item(s.New)
 	k := it.key()
@@ -76,13 +77,14 @@ func (s StreamRecord) Change() (c aggregator.Change, reason string, ok bool) {
 	}
 	c = aggregator.Change{Position: position, At: at, Bucket: aggregator.ID{Namespace: ns, Entity: entity, Resource: resource}}
 	var err error
-	if c.Used, err = usedTokens(item(s.Old), it); err != nil {
+	if c.Used, c.WouldRefuse, err = usedTokens(item(s.Old), it); err != nil {
 		return c, err.Error(), false
 	}
+	due := false
 	if img, err := decodeImage(it); err == nil && img != nil {
-		c.State = img.state()
+		c.State, due = img.state(), img.due(at.UnixMilli())
 	}
-	return c, "", len(c.Used) > 0
+	return c, "", len(c.Used) > 0 || len(c.WouldRefuse) > 0 || due
 }
 
 // Removed returns the audit event whose removal the record describes. If ok is
@@ -110,35 +112,47 @@ func (s StreamRecord) Removed() (e aggregator.Event, reason string, ok bool) {
 	return e, "", true
 }
 
-// usedTokens returns the whole tokens by which the counters of a bucket changed. A
-// counter that was missing before starts at 0.
-func usedTokens(before, after item) (map[string]int64, error) {
-	moved := map[string]int64{}
+// usedTokens returns the whole tokens by which the counters of a bucket changed, and
+// how often its shadow limits were spared. A counter that was missing before starts
+// at 0.
+func usedTokens(before, after item) (used, spared map[string]int64, err error) {
+	used = map[string]int64{}
 	for attr := range after {
-		limit, ok := limitOf(attr, bucketPrefix, fieldTotal)
-		if !ok {
+		limit, field := bucketField(attr)
+		if field != fieldTotal && field != fieldSpared {
 			continue
 		}
 		now, err := after.number(attr)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		then, err := before.number(attr)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if n := bucket.Whole(bucket.Sub(now, then)); n != 0 {
-			moved[limit] = n
+		n := bucket.Sub(now, then)
+		if field == fieldSpared && n != 0 {
+			spared = rules.AddCount(spared, limit, n)
+		} else if n = bucket.Whole(n); field == fieldTotal && n != 0 {
+			used[limit] = n
 		}
 	}
-	return moved, nil
+	return used, spared, nil
 }
 
 // state returns the bucket of an image for an aggregator.
 func (img *image) state() *aggregator.State {
 	s := &aggregator.State{RefilledAt: time.UnixMilli(img.refill), Limits: img.limits(), Ref: img}
-	for _, c := range img.cells {
+	var step int64
+	for i := range img.cells {
+		c := &img.cells[i]
 		s.Tokens = append(s.Tokens, c.tokens)
+		if w := c.rate.Window; w != nil && (step == 0 || w.End(c.start) < step) {
+			step = w.End(c.start)
+		}
+	}
+	if step != 0 {
+		s.StepAt = time.UnixMilli(step)
 	}
 	return s
 }

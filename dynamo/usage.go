@@ -3,7 +3,9 @@ package dynamo
 import (
 	"context"
 	"iter"
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -25,25 +27,90 @@ func (r *Repository) Usage(ctx context.Context, q limiter.UsageQuery) iter.Seq2[
 	// start need sorting. Keys that begin with a resource are all read first.
 	ordered := q.Resource != "" || q.Entity == ""
 	return func(yield func(limiter.UsageSnapshot, error) bool) {
-		var group []limiter.UsageSnapshot
+		g := usageGroup{repo: r}
 		for part, err := range parts {
 			if err != nil {
 				yield(limiter.UsageSnapshot{}, err)
 				return
 			}
-			if !q.Match(part) {
+			if !q.Match(part.UsageSnapshot) {
 				continue
 			}
-			if ordered && len(group) > 0 && !group[0].Start.Equal(part.Start) {
-				if !yieldUsage(group, yield) {
-					return
-				}
-				group = nil
+			if ordered && g.ends(part.Start) && !g.yield(ctx, yield) {
+				return
 			}
-			group = append(group, part)
+			g.add(part)
 		}
-		yieldUsage(group, yield)
+		g.yield(ctx, yield)
 	}
+}
+
+// usagePart is a snapshot as one item holds it.
+type usagePart struct {
+	limiter.UsageSnapshot
+	shadow key // of the item that counts what shadow limits would have refused; zero for none
+}
+
+// usageGroup holds snapshots that are to be merged and yielded.
+type usageGroup struct {
+	repo  *Repository
+	parts []usagePart
+	keys  []key // of the items beside them
+}
+
+func (g *usageGroup) add(part usagePart) {
+	g.parts = append(g.parts, part)
+	if part.shadow != (key{}) {
+		g.keys = append(g.keys, part.shadow)
+	}
+}
+
+// ends reports whether the group ends before a snapshot with a later start. A group
+// that has to read other items grows until they are worth a request.
+func (g *usageGroup) ends(next time.Time) bool {
+	n := len(g.parts)
+	return n > 0 && !g.parts[n-1].Start.Equal(next) && (len(g.keys) == 0 || len(g.keys) >= maxGets)
+}
+
+// yield merges and yields the snapshots, and empties the group. It reports whether to
+// continue.
+func (g *usageGroup) yield(ctx context.Context, yield func(limiter.UsageSnapshot, error) bool) bool {
+	all := make([]limiter.UsageSnapshot, len(g.parts))
+	for i := range g.parts {
+		all[i] = g.parts[i].UsageSnapshot
+	}
+	if err := g.readShadow(ctx, all); err != nil {
+		yield(limiter.UsageSnapshot{}, err)
+		return false
+	}
+	g.parts, g.keys = nil, nil
+	for _, u := range mergeUsage(all) {
+		if !yield(u, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// readShadow adds to snapshots what shadow limits would have refused. It sends no
+// request if there is nothing to add.
+func (g *usageGroup) readShadow(ctx context.Context, all []limiter.UsageSnapshot) error {
+	for keys := range slices.Chunk(g.keys, maxGets) {
+		found, err := g.repo.getListed(ctx, keys)
+		if err != nil {
+			return err
+		}
+		for i, part := range g.parts {
+			if it := found[part.shadow]; it != nil {
+				if _, err := countNumbers(it, func(limit string, n int64) {
+					all[i].WouldRefuse = rules.AddCount(all[i].WouldRefuse, limit, n)
+				}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // usageQuery returns the request that finds the snapshots. It may find others.
@@ -86,41 +153,42 @@ func startRange(prefix string, q limiter.UsageQuery) (first, last string) {
 const lastYear = 9999
 
 // decodeUsage decodes a snapshot, and reports whether the item is a complete one.
-func decodeUsage(it item) (limiter.UsageSnapshot, bool, error) {
-	u := limiter.UsageSnapshot{
+func decodeUsage(it item) (usagePart, bool, error) {
+	u := usagePart{UsageSnapshot: limiter.UsageSnapshot{
 		Entity: it.text(attrEntity), Resource: it.text(attrResource), Window: limiter.Window(it.text(attrWindow)),
 		Counters: map[string]int64{},
-	}
+	}}
 	start := it.time(attrWindowStart)
 	if u.Entity == "" || u.Resource == "" || start.IsZero() || !slices.Contains(rules.Windows, u.Window) {
 		return u, false, nil
 	}
 	u.Start, u.End = u.Window.Bounds(start)
+	if it.text(attrHasShadow) != "" {
+		u.shadow = it.key().shadowKey()
+	}
+	var err error
+	u.Events, err = countNumbers(it, func(limit string, n int64) { u.Counters[limit] = n })
+	return u, err == nil, err
+}
+
+// countNumbers calls count for each counter of a snapshot, and returns the number of
+// events.
+func countNumbers(it item, count func(limit string, n int64)) (events int64, err error) {
 	for attr, v := range it {
 		if _, ok := v.(*types.AttributeValueMemberN); !ok || attr == attrTTL {
 			continue
 		}
 		n, err := it.number(attr)
 		if err != nil {
-			return u, false, err
+			return 0, err
 		}
 		if attr == attrEvents {
-			u.Events = n
+			events = n
 		} else {
-			u.Counters[attr] = n
+			count(attr, n)
 		}
 	}
-	return u, true, nil
-}
-
-// yieldUsage merges and yields snapshots, and reports whether to continue.
-func yieldUsage(parts []limiter.UsageSnapshot, yield func(limiter.UsageSnapshot, error) bool) bool {
-	for _, u := range mergeUsage(parts) {
-		if !yield(u, nil) {
-			return false
-		}
-	}
-	return true
+	return events, nil
 }
 
 // mergeUsage sums the parts of each snapshot, since two aggregators may write the
@@ -134,15 +202,19 @@ func mergeUsage(parts []limiter.UsageSnapshot) []limiter.UsageSnapshot {
 			for limit, count := range part.Counters {
 				all[n-1].Counters[limit] = bucket.Add(all[n-1].Counters[limit], count)
 			}
+			for limit, count := range part.WouldRefuse {
+				all[n-1].WouldRefuse = rules.AddCount(all[n-1].WouldRefuse, limit, count)
+			}
 			continue
 		}
 		all = append(all, part)
 	}
-	for _, u := range all {
-		for limit, count := range u.Counters {
-			if count == 0 {
-				delete(u.Counters, limit)
-			}
+	isZero := func(_ string, count int64) bool { return count == 0 }
+	for i := range all {
+		u := &all[i]
+		maps.DeleteFunc(u.Counters, isZero)
+		if maps.DeleteFunc(u.WouldRefuse, isZero); len(u.WouldRefuse) == 0 {
+			u.WouldRefuse = nil
 		}
 	}
 	return all

@@ -35,10 +35,11 @@ func (r *Repository) UsageStore(retention time.Duration) *UsageStore {
 	return &UsageStore{r, retention}
 }
 
-// AddUsage adds entries to a snapshot in one write. The snapshot holds the
-// position of the last change it counts, so that a write with entries it already
-// counts is refused; AddUsage retries without these. It drops the usage of a
-// namespace that is purged or being purged.
+// AddUsage adds entries to a snapshot in one write, and what shadow limits would have
+// refused to the item beside it in another. Each item holds the position of the last
+// change it counts, so that a write with entries it already counts is refused;
+// AddUsage retries without these. It drops the usage of a namespace that is purged or
+// being purged.
 func (u *UsageStore) AddUsage(ctx context.Context, a aggregator.Addition) error {
 	ctx = withoutTryTimeout(ctx)
 	namespace := &Repository{store: u.repo.store, ns: a.Bucket.Namespace, view: true}
@@ -47,8 +48,18 @@ func (u *UsageStore) AddUsage(ctx context.Context, a aggregator.Addition) error 
 		return err
 	}
 	k := usageKey(a.Bucket.Namespace, a.Bucket.Entity, a.Bucket.Resource, a.Window, a.Start.UTC().Format(stampLayout))
+	if err := u.addEntries(ctx, k, a, u.addUpdate); err != nil {
+		return err
+	}
+	a.Entries = slices.DeleteFunc(slices.Clone(a.Entries), func(e aggregator.Entry) bool { return len(e.WouldRefuse) == 0 })
+	return u.addEntries(ctx, k.shadowKey(), a, u.shadowUpdate)
+}
+
+// addEntries adds the entries that an item does not count yet, by the update that
+// build returns for them.
+func (u *UsageStore) addEntries(ctx context.Context, k key, a aggregator.Addition, build func(key, *aggregator.Addition) *update) error {
 	for len(a.Entries) > 0 {
-		in := u.addUpdate(k, &a).input(&u.repo.table, k)
+		in := build(k, &a).input(&u.repo.table, k)
 		in.ReturnValues = types.ReturnValueNone
 		_, err := u.repo.slow.UpdateItem(ctx, in)
 		if err == nil {
@@ -78,7 +89,6 @@ func mark(p aggregator.Position) string { return p.Feed + ":" + p.Number }
 // addUpdate returns the update that adds all entries, unless the snapshot counts
 // the first of them already.
 func (u *UsageStore) addUpdate(k key, a *aggregator.Addition) *update {
-	first, last := a.Entries[0].Position, a.Entries[len(a.Entries)-1].Position
 	start := a.Start.UTC().Format(stampLayout)
 	up := newUpdate()
 	for _, attr := range []struct{ name, value string }{
@@ -88,13 +98,40 @@ func (u *UsageStore) addUpdate(k key, a *aggregator.Addition) *update {
 	} {
 		up.setTo(up.attr(attr.name), text(attr.value))
 	}
+	u.describe(up, k, a)
+	for limit, n := range sumEntries(a.Entries, func(e aggregator.Entry) map[string]int64 { return e.Used }) {
+		up.addTo(up.attr(limit), n)
+	}
+	up.addTo(up.attr(attrEvents), int64(len(a.Entries)))
+	if slices.ContainsFunc(a.Entries, func(e aggregator.Entry) bool { return len(e.WouldRefuse) > 0 }) {
+		up.setTo(up.attr(attrHasShadow), text("1"))
+	}
+	up.countOnce(a.Entries)
+	return up
+}
+
+// shadowUpdate does what addUpdate does, for the item that counts what shadow limits
+// would have refused. The snapshot leads to it, so that no index by resource does.
+func (u *UsageStore) shadowUpdate(k key, a *aggregator.Addition) *update {
+	up := newUpdate()
+	up.setTo(up.attr(attrEntity), text(a.Bucket.Entity))
+	u.describe(up, k, a)
+	for limit, n := range sumEntries(a.Entries, func(e aggregator.Entry) map[string]int64 { return e.WouldRefuse }) {
+		up.addTo(up.attr(limit), n)
+	}
+	up.countOnce(a.Entries)
+	return up
+}
+
+// describe sets the attributes that a snapshot gets once.
+func (u *UsageStore) describe(up *update, k key, a *aggregator.Addition) {
 	for _, attr := range []struct {
 		name  string
 		value types.AttributeValue
 	}{
 		{attrResource, text(a.Bucket.Resource)},
 		{attrWindow, text(string(a.Window))},
-		{attrWindowStart, text(start)},
+		{attrWindowStart, text(a.Start.UTC().Format(stampLayout))},
 		{attrGSI4PK, text(a.Bucket.Namespace)},
 		{attrGSI4SK, text(k.pk)},
 		{attrTTL, number(u.repo.clock().Add(u.retention).Unix())},
@@ -102,24 +139,25 @@ func (u *UsageStore) addUpdate(k key, a *aggregator.Addition) *update {
 		name := up.attr(attr.name)
 		up.set = appendWords(up.set, ", ", name, "= if_not_exists("+name+",", up.value(attr.value)+")")
 	}
-	for limit, n := range sumEntries(a.Entries) {
-		up.addTo(up.attr(limit), n)
-	}
-	up.addTo(up.attr(attrEvents), int64(len(a.Entries)))
+}
+
+// countOnce moves the position of a snapshot to the last entry, on condition that the
+// snapshot does not count the first one yet.
+func (up *update) countOnce(entries []aggregator.Entry) {
+	first, last := entries[0].Position, entries[len(entries)-1].Position
 	sq := up.attr(attrMark)
 	up.setTo(sq, text(mark(last)))
 	feed := up.value(text(last.Feed + ":"))
 	up.when("(attribute_not_exists("+sq+")", "OR NOT begins_with("+sq+",", feed+")", "OR", sq, "<", up.value(text(mark(first)))+")")
-	return up
 }
 
 // sumEntries returns what entries add to each counter. It skips limits with an
 // invalid name, which only other programs allow, since the name could be that of
 // another attribute.
-func sumEntries(entries []aggregator.Entry) map[string]int64 {
+func sumEntries(entries []aggregator.Entry, counts func(aggregator.Entry) map[string]int64) map[string]int64 {
 	sums := map[string]int64{}
 	for _, e := range entries {
-		for limit, n := range e.Used {
+		for limit, n := range counts(e) {
 			if (limiter.Limit{Name: limit, Capacity: 1, Refill: 1, Period: time.Second}).Validate() == nil {
 				sums[limit] = bucket.Add(sums[limit], n)
 			}
@@ -137,8 +175,8 @@ func isWrongType(err error) bool {
 // Refill refills every limit of a bucket up to now in one write, so that the next
 // charge finds the tokens there. It reports false, and changes nothing, if the
 // bucket was refilled since state was read, has other limits, or holds so many
-// tokens that a limit would overflow. The bucket keeps its TTL, since a refill is
-// not a use.
+// tokens that a limit would overflow. It steps quotas that are due. The bucket keeps
+// its TTL, since a refill is not a use.
 func (u *UsageStore) Refill(ctx context.Context, now time.Time, of aggregator.ID, state *aggregator.State) (bool, error) {
 	img, ok := state.Ref.(*image)
 	if !ok {
@@ -161,13 +199,21 @@ func (u *UsageStore) Refill(ctx context.Context, now time.Time, of aggregator.ID
 // refillUpdate returns the update that refills the bucket of an image up to now,
 // or nil if it would change nothing.
 func refillUpdate(img *image, now int64) *update {
-	if now <= img.refill {
+	gains := img.gains(now)
+	if !gains && !img.due(now) {
 		return nil
 	}
 	up := newUpdate()
-	changed := false
 	for i := range img.cells {
 		c := &img.cells[i]
+		if c.due(now) {
+			step := c.stay(c.tokensAt(now, now, now))
+			step.start = c.rate.Window.Start(now)
+			up.changeLimit(c, &step)
+		}
+		if c.every != 0 || !gains {
+			continue
+		}
 		up.requireRate(c)
 		after := bucket.Advance(c.tokens, img.refill, now, c.rate)
 		gain, full := bucket.Sub(after, c.tokens), after >= c.rate.Capacity
@@ -181,16 +227,25 @@ func refillUpdate(img *image, now int64) *update {
 			up.when(tokens, "<=", up.number(bucket.Sub(c.rate.Capacity, gain)))
 		}
 		if gain > 0 {
-			changed = true
 			up.addTo(tokens, gain)
 		}
 	}
-	if !changed {
-		return nil
-	}
 	up.requireShape(img)
-	refill := up.attr(attrRefill)
-	up.when(refill, "=", up.number(img.refill))
-	up.setTo(refill, number(now))
+	if gains {
+		refill := up.attr(attrRefill)
+		up.when(refill, "=", up.number(img.refill))
+		up.setTo(refill, number(now))
+	}
 	return up
+}
+
+// gains reports whether a rate gains anything until now.
+func (img *image) gains(now int64) bool {
+	for i := range img.cells {
+		c := &img.cells[i]
+		if c.every == 0 && now > img.refill && bucket.Advance(c.tokens, img.refill, now, c.rate) > c.tokens {
+			return true
+		}
+	}
+	return false
 }
