@@ -48,6 +48,7 @@ type creditOp struct {
 	account *limiter.Account
 	amounts limiter.Amounts
 	spared  []string // limits whose amounts change the usage alone
+	starts  []int64  // windows to which give-backs of quotas are bound, nil for none
 	undo    bool
 	uncount bool // the charge was not admitted: what it counted for spared limits is reverted
 	now     int64
@@ -71,7 +72,7 @@ func (r *Repository) applyCredit(ctx context.Context, now int64, credit limiter.
 	}
 	c := &creditOp{
 		repo: r, key: bucketKey(r.ns, credit.Account.Entity, credit.Account.Resource), ref: ref,
-		account: credit.Account, amounts: credit.Amounts, spared: credit.Spared, undo: credit.Undo, uncount: uncount, now: now,
+		account: credit.Account, amounts: credit.Amounts, spared: credit.Spared, starts: credit.Starts, undo: credit.Undo, uncount: uncount, now: now,
 	}
 	if r.images.isDeleted(c.key, ref) {
 		return nil

@@ -109,6 +109,7 @@ func (c *creditOp) update() (*rules.Bucket, *update) {
 	img := c.cached.image
 	idle := c.cached.idle(c.repo.ttl)
 	after := img.bucket(&limiter.Account{Limits: img.limits()}, c.base(), idle)
+	c.amounts = after.InWindow(&limiter.Credit{Account: c.account, Amounts: c.amounts, Starts: c.starts}, c.now)
 	refillRates(&after, c.at())
 	_ = after.Credit(c.now, &c.amounts, c.spared, rules.NoBook)
 	u := newUpdate()

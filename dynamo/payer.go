@@ -198,7 +198,7 @@ func (p *payer) resolveLimits(charge *limiter.Charge, levels []*fact) error {
 	for i, f := range levels {
 		if len(f.config.Limits) > 0 {
 			p.setLimits(f.config.Limits, charge.Resource, scopes[i])
-			return nil
+			return rules.CheckZones(f.config.Limits)
 		}
 	}
 	if len(charge.Defaults) == 0 {
