@@ -1,0 +1,150 @@
+package dynamo_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/aggregator"
+	"github.com/zeroae/zae-limiter-go/dynamo"
+	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
+)
+
+// The undo of a charge that was not admitted reverts what it counted for a spared
+// limit: here another process has emptied the parent's bucket.
+func TestAnUndoneChargeWouldHaveRefusedNothing(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	s.SetLimits(limiter.Scope{Entity: "alice"}, limiter.PerMinute("rpm", 10).Shadow())
+	s.SetLimits(limiter.Scope{Entity: "project"}, perMinute60)
+	createChild(t, s.Repo, "alice", "project")
+	other := dynamotest.Connect(t, s.TableName, nil)
+	consume(t, s.Repo, 0, chargeOf("alice", 20), true)
+	consume(t, other, 0, chargeOf("project", 40), true)
+	before := dynamotest.FormatItem(s.bucketItem())
+	consume(t, s.Repo, 0, chargeOf("alice", 30), false)
+	s.Equal("the bucket", dynamotest.FormatItem(s.bucketItem()), before)
+	s.Equal("the spared limit", quotaAttributes(s.bucketItem()), map[string]string{"b_rpm_tk": "N 10000", "b_rpm_sh": "BOOL true", "b_rpm_wr": "N 1"})
+}
+
+// shadowAddition returns the addition of the same changes, each of which a shadow
+// limit would have refused once.
+func (s *storedTable) shadowAddition(feed string, window limiter.Window, numbers ...int) aggregator.Addition {
+	a := s.addition(feed, window, numbers...)
+	for i := range a.Entries {
+		a.Entries[i].WouldRefuse = map[string]int64{"rpm": 1}
+	}
+	return a
+}
+
+// wouldRefuse returns the counts of a query.
+func (s *storedTable) wouldRefuse(q limiter.UsageQuery) (all []string) {
+	s.Helper()
+	for _, u := range dynamotest.Collect(s.T, s.Repo.Usage(s.Context(), q)) {
+		all = append(all, fmt.Sprint(u.Window, " ", u.Counters["rpm"], " ", u.WouldRefuse))
+	}
+	return all
+}
+
+func TestWhatShadowLimitsWouldRefuseIsAddedOnce(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	u := s.Repo.UsageStore(0)
+	s.Must(u.AddUsage(t.Context(), s.addition("a", limiter.Daily, 1)))
+	s.CheckNoItem("{ns}/ENTITY#alice", "#SHADOW#gpt-4#2026-03-01T00:00:00Z#daily")
+	for range 2 {
+		s.Must(u.AddUsage(t.Context(), s.shadowAddition("a", limiter.Daily, 2, 3)))
+		s.Must(u.AddUsage(t.Context(), s.shadowAddition("a", limiter.Daily, 3, 4)))
+		s.Must(u.AddUsage(t.Context(), s.addition("a", limiter.Hourly, 4)))
+	}
+	for _, q := range []limiter.UsageQuery{{}, {Entity: "alice"}, {Resource: "gpt-4"}, {Entity: "alice", Resource: "gpt-4"}} {
+		s.Equal(fmt.Sprint(q), s.wouldRefuse(q), []string{"daily 4 map[rpm:3]", "hourly 1 map[]"})
+	}
+	it := s.Item("{ns}/ENTITY#alice", "#SHADOW#gpt-4#2026-03-01T00:00:00Z#daily")
+	delete(it, "ttl")
+	s.Equal("the item", dynamotest.FormatItem(it), dynamotest.FormatItem(s.Attributes(`
+		PK S {ns}/ENTITY#alice
+		SK S #SHADOW#gpt-4#2026-03-01T00:00:00Z#daily
+		entity_id S alice
+		resource S gpt-4
+		window S daily
+		window_start S 2026-03-01T00:00:00Z
+		GSI4PK S {ns}
+		GSI4SK S {ns}/ENTITY#alice
+		_sq S a:0000000000000000000000000000000000000004
+		rpm N 3`)))
+	s.CreateEntity(limiter.Entity{ID: "alice"})
+	s.Must(s.deleteEntity(t.Context(), "alice"))
+	s.CheckNoItem("{ns}/ENTITY#alice", "#SHADOW#gpt-4#2026-03-01T00:00:00Z#daily")
+}
+
+// Usage without shadow limits is read by the same requests as before, and a hundred
+// snapshots with them by one more.
+func TestRequestsForWhatShadowLimitsWouldRefuse(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	u := s.Repo.UsageStore(0)
+	for day := range 4 {
+		a := s.shadowAddition("a", limiter.Daily, day+1)
+		if day < 2 {
+			a = s.addition("a", limiter.Daily, day+1)
+		}
+		a.Start = midnight.AddDate(0, 0, day)
+		s.Must(u.AddUsage(t.Context(), a))
+	}
+	wire := dynamotest.NewCounter()
+	repo := dynamotest.Connect(t, s.TableName, &dynamo.Options{AWS: wire.Config(dynamotest.Endpoint(t))})
+	for what, c := range map[string]struct {
+		to   time.Time
+		want []string
+	}{
+		"without": {midnight.AddDate(0, 0, 1), []string{"Query"}},
+		"with":    {midnight.AddDate(0, 0, 3), []string{"Query", read}},
+	} {
+		dynamotest.Collect(t, repo.Usage(t.Context(), limiter.UsageQuery{Entity: "alice", Resource: "gpt-4", To: c.to})) // reads the namespace
+		wire.Reset()
+		dynamotest.Collect(t, repo.Usage(t.Context(), limiter.UsageQuery{Entity: "alice", Resource: "gpt-4", To: c.to}))
+		s.Equal(what, wire.Requests(), c.want)
+	}
+}
+
+// A change that reaches the aggregator after a boundary steps the quota, whatever it
+// used, and without the refill time.
+func TestAggregatorsStepQuotas(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	s.SetLimits(limiter.Scope{}, limiter.Quota("spend", 10, limiter.EveryHour), limiter.Quota("daily", 10, limiter.EveryDay))
+	consume(t, s.Repo, 0, chargeNamed(limiter.Tokens("spend", 4).And("daily", 4)), true)
+	late := s.state()
+	s.pythonTakes(at(2*time.Hour), "spend", 6)
+	record := record("2", s.bucketItem(), s.bucketItem())
+	record.At = at(time.Minute)
+	if _, _, ok := record.Change(); ok {
+		t.Error("a record without usage counts, though nothing is due")
+	}
+	record.At = at(time.Hour)
+	c, reason, ok := record.Change()
+	if !ok {
+		t.Fatal("a due step is no change: ", reason)
+	}
+	id := aggregator.ID{Namespace: s.NS, Entity: "alice", Resource: "gpt-4"}
+	clock := at(50 * time.Minute)
+	a, err := aggregator.New(s.Repo.UsageStore(0), &aggregator.Options{Now: func() time.Time { return clock }})
+	s.Must(err)
+	s.Equal("refills before the boundary", a.Process(t.Context(), []aggregator.Change{c}).Refills, 0)
+	clock = at(time.Hour)
+	s.Equal("refills after it", a.Process(t.Context(), []aggregator.Change{c}).Refills, 1)
+	hour, day := start.Truncate(time.Hour).Add(time.Hour).UnixMilli(), start.Truncate(24*time.Hour).UnixMilli()
+	want := map[string]string{
+		"b_spend_tk": "N 10000", "b_spend_wn": "S hour", "b_spend_wi": fmt.Sprint("N ", hour),
+		"b_daily_tk": "N 6000", "b_daily_wn": "S day", "b_daily_wi": fmt.Sprint("N ", day),
+	}
+	s.Equal("the item", quotaAttributes(s.bucketItem()), want)
+	for _, old := range []*aggregator.State{late, c.State} {
+		done, err := s.Repo.UsageStore(0).Refill(t.Context(), clock, id, old)
+		s.Must(err)
+		s.Equal("a second step", done, false)
+	}
+	s.Equal("the item", quotaAttributes(s.bucketItem()), want)
+}
