@@ -203,7 +203,7 @@ func (p *payer) resource() string { return strings.TrimPrefix(p.key.sk, bucketSK
 // limits if there are none. It returns false if the bucket has expired.
 func (p *payer) currentBucket(now int64, all levels) (limiter.Bucket, bool) {
 	img := p.cached.image
-	if img.expired(max(img.refill, p.cached.maxRefill), now) {
+	if p.cached.expired(now, p.repo.ttl) {
 		return limiter.Bucket{}, false
 	}
 	resource := p.resource()

@@ -234,19 +234,6 @@ func (img *image) adopt(limits []limiter.Limit) *image {
 	return adopted
 }
 
-// withoutSteps returns the image in which no quota is due whose windows are not those
-// in limits. The next charge makes it something else, and then it keeps its tokens.
-func (img *image) withoutSteps(limits []limiter.Limit) *image {
-	kept := *img
-	kept.cells = slices.Clone(img.cells)
-	for i := range kept.cells {
-		if c := &kept.cells[i]; !slices.ContainsFunc(limits, func(l limiter.Limit) bool { return l.Name == c.name && c.follows(l) }) {
-			c.rate.Window = nil
-		}
-	}
-	return &kept
-}
-
 // refillRates refills the rates of a bucket up to a time. Quotas depend on the time
 // of the caller alone.
 func refillRates(b *rules.Bucket, to int64) {

@@ -117,7 +117,7 @@ func (c *creditOp) run(ctx context.Context) error {
 // is no bucket, it has expired, or it lacks a limit that it had when the lease was
 // made. Others may have changed that.
 func (c *creditOp) unsure() bool {
-	if c.cached.image == nil || c.cached.image.expired(c.base(), c.now) {
+	if c.cached.image == nil || c.cached.expired(c.now, c.repo.ttl) {
 		return true
 	}
 	for i := range c.amounts.Len() {
@@ -139,7 +139,7 @@ func (c *creditOp) observe(it item) error {
 
 // apply tries once, from the cached image.
 func (c *creditOp) apply(ctx context.Context) (done bool, err error) {
-	absent := c.cached.image == nil || c.cached.image.expired(c.base(), c.now)
+	absent := c.cached.image == nil || c.cached.expired(c.now, c.repo.ttl)
 	if absent || c.ref.over.Load() {
 		c.amounts, _ = rules.Takes(&c.amounts)
 	}

@@ -136,7 +136,7 @@ func (c *fillOp) prepare(ctx context.Context) (*types.TransactWriteItem, error) 
 // stores limits. It reports whether there is a bucket.
 func (p *payer) keepOwnLimits(now int64) bool {
 	img := p.cached.image
-	if img == nil || img.expired(max(img.refill, p.cached.maxRefill), now) {
+	if img == nil || p.cached.expired(now, p.repo.ttl) {
 		return false
 	}
 	p.setLimits(img.limits(), p.resource(), limiter.Scope{})

@@ -147,12 +147,8 @@ func (img *image) idle(at int64, multiplier int) int64 {
 	return longest
 }
 
-// expired reports whether the bucket counts as absent at now, although the table
-// still has the item: its ttl has passed, and it is full.
-func (img *image) expired(base, now int64) bool {
-	if img.ttl == 0 || img.ttl*bucket.Milli > now {
-		return false
-	}
+// full reports whether every limit is full at now. The rates are refilled up to base.
+func (img *image) full(base, now int64) bool {
 	for i := range img.cells {
 		if c := &img.cells[i]; c.tokensAt(base, now, now) < c.rate.Capacity {
 			return false
@@ -172,6 +168,11 @@ func (img *image) shortestFill() (shortest int64) {
 		}
 	}
 	return shortest
+}
+
+// hasQuota reports whether a limit is a quota.
+func (img *image) hasQuota() bool {
+	return slices.ContainsFunc(img.cells, func(c cell) bool { return c.every != 0 })
 }
 
 // due reports whether a boundary of a quota has passed, so that the next write has to

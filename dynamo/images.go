@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/rules"
 )
 
@@ -191,6 +192,21 @@ func (b *cachedBucket) idle(multiplier int) int64 {
 		return b.written.idle
 	}
 	return b.image.idle(max(b.image.refill, b.maxRefill, b.lastWrite), multiplier)
+}
+
+// expired reports whether the bucket counts as absent at now, although the table may
+// still have the item: its time is over, and it is full. A quota moves the ttl to the
+// boundary at which it is full, but a give-back may fill it before.
+func (b *cachedBucket) expired(now int64, multiplier int) bool {
+	if b.image.ttl == 0 {
+		return false
+	}
+	base := max(b.image.refill, b.maxRefill)
+	end := b.image.ttl
+	if b.image.hasQuota() {
+		end = min(end, ceilDiv(bucket.Add(max(base, b.lastWrite), b.idle(multiplier)), bucket.Milli))
+	}
+	return end*bucket.Milli <= now && b.image.full(base, now)
 }
 
 // newRef returns the handle of a new bucket.

@@ -236,7 +236,7 @@ func (p *payer) decide(now int64) {
 	if img != nil {
 		pl.base = max(img.refill, p.cached.maxRefill)
 	}
-	pl.recreate = img == nil || img.expired(pl.base, now)
+	pl.recreate = img == nil || p.cached.expired(now, p.repo.ttl)
 	if p.defaults != nil {
 		var own []limiter.Limit // of the bucket, which keeps them
 		if !pl.recreate {

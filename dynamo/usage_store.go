@@ -184,13 +184,6 @@ func (u *UsageStore) Refill(ctx context.Context, now time.Time, of aggregator.ID
 	}
 	at := u.repo.tableTime(ctx, now)
 	ctx = withoutTryTimeout(ctx)
-	if img.due(at) {
-		limits, err := u.limitsInForce(ctx, of)
-		if err != nil {
-			return false, err
-		}
-		img = img.withoutSteps(limits)
-	}
 	up := refillUpdate(img, at)
 	if up == nil {
 		return false, nil
@@ -202,22 +195,6 @@ func (u *UsageStore) Refill(ctx context.Context, now time.Time, of aggregator.ID
 		return false, nil
 	}
 	return err == nil, u.repo.explain(err)
-}
-
-// limitsInForce returns the stored limits of a bucket, nil if no level holds any.
-func (u *UsageStore) limitsInForce(ctx context.Context, of aggregator.ID) ([]limiter.Limit, error) {
-	namespace := &Repository{store: u.repo.store, ns: of.Namespace, view: true}
-	var keys []factKey
-	for _, s := range limiter.Precedence(of.Entity, of.Resource) {
-		keys = append(keys, namespace.configFact(s))
-	}
-	facts, _, err := namespace.lookup(ctx, 0, 0, keys)
-	for _, f := range facts {
-		if len(f.config.Limits) > 0 {
-			return f.config.Limits, err
-		}
-	}
-	return nil, err
 }
 
 // refillUpdate returns the update that refills the bucket of an image up to now,
