@@ -160,7 +160,9 @@ func TestAsManyQuotasAsAnExpressionHolds(t *testing.T) {
 	}
 	must(t, repo.Credit(t.Context(), at(3*hour), limiter.Credit{Account: out.Self.Account, Amounts: amounts}))
 	charge(3*hour, become(limits, func(l limiter.Limit) limiter.Limit { l.Capacity = 70; return l }), 1)
-	charge(3*hour, become(limits, func(l limiter.Limit) limiter.Limit { return limiter.Quota(l.Name, 60, limiter.EveryDay).In("Europe/Berlin").Shadow() }), 1)
+	charge(3*hour, become(limits, func(l limiter.Limit) limiter.Limit {
+		return limiter.Quota(l.Name, 60, limiter.EveryDay).In("Europe/Berlin").Shadow()
+	}), 1)
 	others, _ := manyLimits("new", maxLimits)
 	charge(3*hour, become(others, quota), 1000) // all leave, and as many join and are spared
 	charge(3*hour, become(others, limiter.Limit.Enforced), 1)

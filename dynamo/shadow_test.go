@@ -28,8 +28,8 @@ func TestAnUndoneChargeWouldHaveRefusedNothing(t *testing.T) {
 	s.Equal("the spared limit", quotaAttributes(s.bucketItem()), map[string]string{"b_rpm_tk": "N 10000", "b_rpm_sh": "BOOL true", "b_rpm_wr": "N 1"})
 }
 
-// shadowAddition returns the addition of the same changes, each of which a shadow
-// limit would have refused once.
+// shadowAddition returns the addition of the same changes. A shadow limit would have
+// refused each of them once.
 func (s *storedTable) shadowAddition(feed string, window limiter.Window, numbers ...int) aggregator.Addition {
 	a := s.addition(feed, window, numbers...)
 	for i := range a.Entries {
