@@ -64,6 +64,9 @@ func (*process) Lossy() bool { return true }
 func (*process) Holds(limits []limiter.Limit) time.Duration {
 	hold := time.Second
 	for _, l := range limits {
+		if l.IsQuota() {
+			continue
+		}
 		fill := time.Duration(float64(l.Period) * float64(l.Capacity) / float64(l.Refill))
 		hold = min(hold, fill/100)
 	}

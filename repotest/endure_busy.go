@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/calendar"
 )
 
 // busyHistory is what differs in a history of clients that hold tokens.
@@ -26,12 +27,25 @@ func (e *endurance) holds() int64 {
 	return (e.busy.holds(e.limits) + skew).Milliseconds()
 }
 
-// limit returns a limit with a fill time between eight seconds and eight minutes.
+// limit returns a limit with a fill time between eight seconds and eight minutes, or
+// in a metered history a quota or a shadow limit at times.
 func (b *busyHistory) limit(name string) limiter.Limit {
 	period := pick(b.rng, []time.Duration{10 * time.Second, time.Minute, 2 * time.Minute})
 	capacity := 400 + b.rng.Int64N(4000)
-	return limiter.Custom(name, capacity, capacity/4+b.rng.Int64N(capacity), period)
+	l := limiter.Custom(name, capacity, capacity/4+b.rng.Int64N(capacity), period)
+	if !b.metered() {
+		return l
+	}
+	if b.chance(2) {
+		l = limiter.Quota(name, capacity, limiter.EveryHour)
+	}
+	l.IsShadow = b.chance(5)
+	return l
 }
+
+// metered reports whether the history has quotas and shadow limits. Half of them
+// have rates alone, which tells more about these.
+func (b *busyHistory) metered() bool { return b.seed%4 == 1 || b.seed%4 == 2 }
 
 // advance returns a step of the clock, and begins a phase at times. Before a phase
 // with another bucket there is a pause, in which buckets fill up.
@@ -42,7 +56,11 @@ func (b *busyHistory) advance() time.Duration {
 		if b.burst = b.burst && b.hot != (limiter.Scope{}); !b.burst {
 			b.steps = 100 + b.rng.IntN(300)
 			b.hot = limiter.Scope{Entity: pick(b.rng, []string{"alice", "key-1", "key-2", "team"}), Resource: pick(b.rng, someResources)}
-			return time.Duration(b.rng.Int64N(int64(100 * hold)))
+			pause := time.Duration(b.rng.Int64N(int64(100 * hold)))
+			if b.metered() && b.chance(3) { // to a boundary, which the phase crosses
+				pause = nearBoundary(window{calendar.Hour, ""}, b.now, -time.Duration(b.rng.Int64N(int64(20*hold)))).Sub(b.now)
+			}
+			return pause
 		}
 		b.steps = 100 + b.rng.IntN(200)
 	}
