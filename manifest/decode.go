@@ -173,7 +173,7 @@ func (d *decoder) decodeRate(key, n *yaml.Node, path string) limiter.Limit {
 
 // burstOnly matches a burst without a period, such as 100:15. YAML 1.1 reads
 // that as a number to the base of 60.
-var burstOnly = regexp.MustCompile(`^[0-9]+:(.*)$`)
+var burstOnly = regexp.MustCompile(`^[0-9]+:`)
 
 const shortForms = "a limit is RATE, RATE/PERIOD, RATE/PERIOD:BURST or RATE/PERIOD:within[=BURST], such as 100/min:150, " +
 	"or CAPACITY@WINDOW[:ZONE], such as 1000000@month, with :shadow at the end for a shadow limit, or a mapping"
@@ -184,7 +184,7 @@ func (d *decoder) decodeShortLimit(key, n *yaml.Node, path string) limiter.Limit
 	if d.validateLimit(key, path, limiter.PerMinute(key.Value, 1), before); len(d.problems) > before {
 		return limiter.Limit{}
 	}
-	if burst := burstOnly.FindStringSubmatch(n.Value); burst != nil && burst[1] != "shadow" {
+	if rate := strings.TrimSuffix(n.Value, ":shadow"); burstOnly.MatchString(rate) {
 		d.problem(n, path, "it is %q, but a burst has to follow a period; %s", clip(n.Value), shortForms)
 		return limiter.Limit{}
 	}
