@@ -26,8 +26,7 @@ func (l *RateLimiter) Reset(ctx context.Context, entity, resource string, limits
 	for i, name := range limits {
 		names[i] = name
 	}
-	_, err := l.fill(ctx, "bucket_reset", Fill{Entity: entity, Resource: resource, Limits: limits}, map[string]any{"limits": names})
-	return err
+	return l.fill(ctx, "bucket_reset", Fill{Entity: entity, Resource: resource, Limits: limits}, map[string]any{"limits": names})
 }
 
 // TopUp adds amounts to the bucket of an entity and a resource, up to the capacity
@@ -51,21 +50,20 @@ func (l *RateLimiter) TopUp(ctx context.Context, entity, resource string, amount
 		added[limit] = n
 	}
 	details["amounts"] = added
-	_, err := l.fill(ctx, "bucket_topped_up", Fill{Entity: entity, Resource: resource, Amounts: amounts, ID: id}, details)
-	return err
+	return l.fill(ctx, "bucket_topped_up", Fill{Entity: entity, Resource: resource, Amounts: amounts, ID: id}, details)
 }
 
 // maxTopUpID is the length of the longest ID of a top-up.
 const maxTopUpID = 128
 
-func (l *RateLimiter) fill(ctx context.Context, action string, f Fill, details map[string]any) (done bool, err error) {
+// fill calls the store. A repeated top-up is no error.
+func (l *RateLimiter) fill(ctx context.Context, action string, f Fill, details map[string]any) error {
 	ev, err := l.newEvent(action, f.Entity, f.Resource, details)
 	if err != nil {
-		return false, err
+		return err
 	}
 	f.Defaults = l.defaults
-	err = callStore(ctx, "fill", f.Entity, f.Resource, func() (err error) { done, err = l.repo.Fill(ctx, l.now(), f, ev); return err })
-	return done, err
+	return callStore(ctx, "fill", f.Entity, f.Resource, func() error { _, err := l.repo.Fill(ctx, l.now(), f, ev); return err })
 }
 
 func validBucket(entity, resource string) error {

@@ -66,8 +66,10 @@ func TestLongTextsAreNotEchoedWhole(t *testing.T) {
 }
 
 func FuzzParseLimit(f *testing.F) {
-	for _, seed := range []string{"rpm:100", "tpm:10000/min:15000", "x:1/90sec", "::", "a:1/0day:-1", "x:1/day:within", "x:9/min:within=3", "t:1000000@month",
-		"s:5@day:Europe/Berlin", "r:5:shadow", "q:5@week:Asia/Kolkata:shadow", "q:5@hour:UTC", "q:@:", "q:5@day:shadow:shadow"} {
+	for _, seed := range []string{
+		"rpm:100", "tpm:10000/min:15000", "x:1/90sec", "::", "a:1/0day:-1", "x:1/day:within", "x:9/min:within=3", "t:1000000@month",
+		"s:5@day:Europe/Berlin", "r:5:shadow", "q:5@week:Asia/Kolkata:shadow", "q:5@hour:UTC", "q:@:", "q:5@day:shadow:shadow",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

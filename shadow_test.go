@@ -115,7 +115,7 @@ func TestLateConsumeIsGivenBackSpared(t *testing.T) {
 	lease := w.take(t, alice, tpd(90))
 	w.store.onConsume = func(ctx context.Context, now time.Time, c limiter.Charge) (limiter.Outcome, error) {
 		out, err := w.store.Repository.Consume(ctx, now, c)
-		check(t, lease.Commit(bg))
+		check(t, lease.Commit(ctx))
 		return out, err
 	}
 	sent := w.credits()

@@ -38,9 +38,19 @@ type window struct {
 // someWindows lists windows, the short ones several times: a history crosses those
 // more often.
 var someWindows = []window{
-	{calendar.Hour, ""}, {calendar.Hour, ""}, {calendar.Hour, ""}, {calendar.Day, ""}, {calendar.Day, "Europe/Berlin"},
-	{calendar.Day, "America/Santiago"}, {calendar.Day, "America/Havana"}, {calendar.Day, "Pacific/Apia"},
-	{calendar.Week, ""}, {calendar.Week, "Asia/Kolkata"}, {calendar.Month, ""}, {calendar.Month, "Europe/Berlin"}, {calendar.Year, ""},
+	{calendar.Hour, ""},
+	{calendar.Hour, ""},
+	{calendar.Hour, ""},
+	{calendar.Day, ""},
+	{calendar.Day, "Europe/Berlin"},
+	{calendar.Day, "America/Santiago"},
+	{calendar.Day, "America/Havana"},
+	{calendar.Day, "Pacific/Apia"},
+	{calendar.Week, ""},
+	{calendar.Week, "Asia/Kolkata"},
+	{calendar.Month, ""},
+	{calendar.Month, "Europe/Berlin"},
+	{calendar.Year, ""},
 }
 
 // next returns the first boundary after t.

@@ -50,10 +50,10 @@ func (f *fixture) reset(d time.Duration, entity string, limits ...string) {
 	f.equal("a reset is carried out", done, true)
 }
 
-// topUp adds amounts, and checks whether that was carried out.
-func (f *fixture) topUp(d time.Duration, entity string, amounts limiter.Amounts, id string, want bool) {
+// topUp adds amounts to the bucket of key-1, and checks whether that was carried out.
+func (f *fixture) topUp(d time.Duration, amounts limiter.Amounts, id string, want bool) {
 	f.Helper()
-	done, err := f.repo.Fill(f.ctx, at(d), limiter.Fill{Entity: entity, Resource: model, Amounts: amounts, ID: id}, f.event("bucket_topped_up", entity))
+	done, err := f.repo.Fill(f.ctx, at(d), limiter.Fill{Entity: "key-1", Resource: model, Amounts: amounts, ID: id}, f.event("bucket_topped_up", "key-1"))
 	f.ok("Fill", err)
 	f.equal("top-up "+id+" is carried out", done, want)
 }
@@ -129,11 +129,11 @@ func resetBehind(f *fixture) {
 func topUpAdds(f *fixture) {
 	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 6000))
 	f.take(0, ask("key-1", rpm(60).And("tpm", 6000)), 0, 0)
-	f.topUp(0, "key-1", rpm(10), "a", true)
+	f.topUp(0, rpm(10), "a", true)
 	f.holds(0, "key-1", 10_000, 0)
-	f.topUp(time.Second, "key-1", tpm(1000).And("rpm", 1), "b", true)
+	f.topUp(time.Second, tpm(1000).And("rpm", 1), "b", true)
 	f.holds(time.Second, "key-1", 12_000, 1_100_000)
-	f.topUp(time.Second, "key-1", rpm(1000), "c", true)
+	f.topUp(time.Second, rpm(1000), "c", true)
 	f.holds(time.Second, "key-1", 60_000, 1_100_000)
 	f.refuse(time.Second, ask("key-1", rpm(61)), 60_000, 1_100_000)
 }
@@ -141,22 +141,22 @@ func topUpAdds(f *fixture) {
 func topUpDebt(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.credit(0, f.take(0, ask("key-1", rpm(60))).Self.Account, rpm(-100))
-	f.topUp(0, "key-1", rpm(70), "a", true)
+	f.topUp(0, rpm(70), "a", true)
 	f.refuse(0, ask("key-1", rpm(0)), -30_000)
-	f.topUp(0, "key-1", rpm(70), "b", true)
+	f.topUp(0, rpm(70), "b", true)
 	f.take(0, ask("key-1", rpm(40)), 0)
 }
 
 func topUpQuota(f *fixture) {
 	f.setDefaults(daily(100), slow)
 	f.take(0, ask("key-1", tpd(100)), 0, 10_000)
-	f.topUp(time.Hour, "key-1", tpd(30), "a", true)
+	f.topUp(time.Hour, tpd(30), "a", true)
 	f.take(time.Hour, ask("key-1", tpd(30)), 0, 10_000)
 	f.holds(midnight-ms(1), "key-1", 0, 10_000)
 	f.holds(midnight, "key-1", 100_000, 10_000)
 	// A clock that is behind does not take the quota back to its window.
 	f.take(midnight, ask("key-1", tpd(80)), 20_000, 10_000)
-	f.topUp(0, "key-1", tpd(30), "b", true)
+	f.topUp(0, tpd(30), "b", true)
 	f.holds(midnight, "key-1", 50_000, 10_000)
 	f.holds(midnight+day-ms(1), "key-1", 50_000, 10_000)
 }
@@ -164,7 +164,7 @@ func topUpQuota(f *fixture) {
 func topUpSteps(f *fixture) {
 	f.setDefaults(daily(100), slow)
 	f.credit(0, f.take(0, ask("key-1", tpd(100))).Self.Account, tpd(-120))
-	f.topUp(midnight, "key-1", tpd(30), "a", true) // -120, then 100, then 30
+	f.topUp(midnight, tpd(30), "a", true) // -120, then 100, then 30
 	f.holds(midnight, "key-1", 10_000, 10_000)
 	f.holds(midnight-ms(1), "key-1", 10_000, 10_000)
 }
@@ -172,28 +172,28 @@ func topUpSteps(f *fixture) {
 func topUpRepeated(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(60)), 0)
-	f.topUp(0, "key-1", rpm(10), "invoice-1", true)
-	f.topUp(0, "key-1", rpm(10), "invoice-1", false)
-	f.topUp(0, "key-1", rpm(20), "invoice-1", false)
-	f.topUp(time.Second, "key-1", rpm(10), "invoice-1", false)
+	f.topUp(0, rpm(10), "invoice-1", true)
+	f.topUp(0, rpm(10), "invoice-1", false)
+	f.topUp(0, rpm(20), "invoice-1", false)
+	f.topUp(time.Second, rpm(10), "invoice-1", false)
 	f.holds(time.Second, "key-1", 11_000)
-	f.topUp(time.Second, "key-1", rpm(10), "invoice-2", true)
-	f.topUp(time.Second, "key-1", rpm(10), "Invoice-1", true)
+	f.topUp(time.Second, rpm(10), "invoice-2", true)
+	f.topUp(time.Second, rpm(10), "Invoice-1", true)
 	f.holds(time.Second, "key-1", 31_000)
 	f.take(time.Second, ask("key-1", rpm(31)), 0)
 	f.reset(time.Second, "key-1")
 	f.take(time.Second, ask("key-1", rpm(60)), 0)
-	f.topUp(2*time.Second, "key-1", rpm(10), "invoice-1", false)
+	f.topUp(2*time.Second, rpm(10), "invoice-1", false)
 	f.holds(2*time.Second, "key-1", 1_000)
 }
 
 func topUpForgotten(f *fixture) {
 	f.setLimits(limiter.Scope{Entity: "key-1", Resource: model}, limiter.PerDay("rpm", 1000))
 	f.take(0, ask("key-1", rpm(1000)), 0)
-	f.topUp(0, "key-1", rpm(1), "a", true)
-	f.topUp(limiter.TopUpLife-time.Second, "key-1", rpm(1), "a", false)
-	f.topUp(limiter.TopUpLife+time.Second, "key-1", rpm(1), "a", true)
-	f.topUp(limiter.TopUpLife+2*time.Second, "key-1", rpm(1), "a", false)
+	f.topUp(0, rpm(1), "a", true)
+	f.topUp(limiter.TopUpLife-time.Second, rpm(1), "a", false)
+	f.topUp(limiter.TopUpLife+time.Second, rpm(1), "a", true)
+	f.topUp(limiter.TopUpLife+2*time.Second, rpm(1), "a", false)
 }
 
 func topUpPerBucket(f *fixture) {
@@ -214,16 +214,16 @@ func topUpPerBucket(f *fixture) {
 
 func topUpMissingRepeated(f *fixture) {
 	f.setDefaults(perMinute60)
-	f.topUp(0, "key-1", rpm(10), "a", true)
+	f.topUp(0, rpm(10), "a", true)
 	f.take(0, ask("key-1", rpm(60)), 0)
-	f.topUp(0, "key-1", rpm(10), "a", false)
+	f.topUp(0, rpm(10), "a", false)
 	f.holds(0, "key-1", 0)
 }
 
 func fillMissing(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.reset(0, "key-1")
-	f.topUp(0, "key-1", rpm(10), "a", true)
+	f.topUp(0, rpm(10), "a", true)
 	f.unlisted(0, "key-1")
 	f.take(0, ask("key-1", rpm(1)), 59_000)
 }
@@ -232,7 +232,7 @@ func fillExpired(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(60)))
 	f.reset(lifetime, "key-1")
-	f.topUp(lifetime, "key-1", rpm(10), "a", true)
+	f.topUp(lifetime, rpm(10), "a", true)
 	f.unlisted(lifetime, "key-1")
 }
 
@@ -253,7 +253,7 @@ func fillUnknown(f *fixture) {
 		f.take(0, ask("key-1", rpm(30)))
 	}
 	f.holds(0, "key-1", 0)
-	f.topUp(0, "key-1", rpm(1), "a", true) // the ID was not used
+	f.topUp(0, rpm(1), "a", true) // the ID was not used
 	f.equal("actions", actions(f.audit("key-1", "")), []string{"bucket_topped_up"})
 }
 

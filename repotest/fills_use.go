@@ -11,7 +11,7 @@ func fillRepairs(f *fixture) {
 	f.setDefaults(perMinute60, daily(100))
 	f.take(0, ask("key-1", rpm(60).And("tpd", 90)), 0, 10_000)
 	f.setDefaults(limiter.PerMinute("rpm", 600), daily(150), limiter.PerMinute("tpm", 6))
-	f.topUp(10*time.Second, "key-1", tpd(5), "a", true) // ten seconds at the old rate, 50 more, and 5
+	f.topUp(10*time.Second, tpd(5), "a", true) // ten seconds at the old rate, 50 more, and 5
 	f.listed(10*time.Second, "key-1", 10_000, 65_000, 6_000)
 	f.listed(11*time.Second, "key-1", 20_000, 65_000, 6_000)
 	f.reset(11*time.Second, "key-1")
@@ -22,7 +22,7 @@ func fillUsage(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.createCascading("key-1", "project-1")
 	f.take(0, ask("key-1", rpm(60)), 0)
-	f.topUp(0, "key-1", rpm(10), "a", true)
+	f.topUp(0, rpm(10), "a", true)
 	f.reset(0, "key-1")
 	f.holds(0, "project-1", 0)
 	f.refuse(0, ask("key-1", rpm(1)), 60_000)
@@ -42,7 +42,7 @@ func fillLease(f *fixture) {
 	f.holds(0, "key-1", 60_000)
 	f.credit(0, account, rpm(-50))
 	f.holds(0, "key-1", 10_000)
-	f.topUp(0, "key-1", rpm(20), "a", true)
+	f.topUp(0, rpm(20), "a", true)
 	f.credit(0, account, rpm(5))
 	f.holds(0, "key-1", 35_000)
 }
@@ -71,7 +71,7 @@ func fillShadow(f *fixture) {
 	f.setDefaults(shadowed)
 	f.take(0, ask("key-1", rpm(60)), 0)
 	f.spared(f.take(0, ask("key-1", rpm(1)), 0).Self, true)
-	f.topUp(0, "key-1", rpm(1), "a", true)
+	f.topUp(0, rpm(1), "a", true)
 	f.spared(f.take(0, ask("key-1", rpm(1)), 0).Self)
 	f.reset(0, "key-1")
 	f.spared(f.take(0, ask("key-1", rpm(60)), 0).Self)
@@ -80,7 +80,7 @@ func fillShadow(f *fixture) {
 
 func fillOverride(f *fixture) {
 	f.take(0, overrideCharge("key-1", rpm(60).And("tpm", 100), perMinute60, limiter.PerMinute("tpm", 100)), 0, 0)
-	f.topUp(0, "key-1", tpm(30), "a", true)
+	f.topUp(0, tpm(30), "a", true)
 	f.listed(0, "key-1", 0, 30_000)
 	f.reset(0, "key-1")
 	f.listed(0, "key-1", 60_000, 100_000)
@@ -91,8 +91,8 @@ func fillNamespaces(f *fixture) {
 	for _, in := range []*fixture{f, other} {
 		in.setDefaults(perMinute60)
 		in.take(0, ask("key-1", rpm(60)), 0)
-		in.topUp(0, "key-1", rpm(10), "a", true)
-		in.topUp(0, "key-1", rpm(10), "a", false)
+		in.topUp(0, rpm(10), "a", true)
+		in.topUp(0, rpm(10), "a", false)
 		in.holds(0, "key-1", 10_000)
 	}
 	f.reset(0, "key-1")

@@ -313,7 +313,7 @@ func switchFill(f *fixture) {
 	f.setDefaults(perMinute60)
 	f.take(0, ask("key-1", rpm(60)), 0)
 	f.disable(limiter.Scope{Entity: "key-1"}, reason)
-	f.topUp(0, "key-1", rpm(10), "a", true)
+	f.topUp(0, rpm(10), "a", true)
 	f.listed(0, "key-1", 10_000)
 	f.reset(0, "key-1")
 	f.listed(0, "key-1", 60_000)

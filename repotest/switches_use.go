@@ -8,8 +8,13 @@ import (
 
 func switchListed(f *fixture) {
 	scopes := []limiter.Scope{
-		{}, {Resource: "claude"}, {Resource: model}, {Entity: "a"}, {Entity: "a", Resource: model},
-		{Entity: "a-b", Resource: "claude"}, {Entity: "b"},
+		{},
+		{Resource: "claude"},
+		{Resource: model},
+		{Entity: "a"},
+		{Entity: "a", Resource: model},
+		{Entity: "a-b", Resource: "claude"},
+		{Entity: "b"},
 	}
 	var want []limiter.Switch
 	for i := range scopes {

@@ -34,8 +34,14 @@ func windows(t *testing.T) (all []*calendar.Window) {
 		unit calendar.Unit
 		zone string
 	}{
-		{calendar.Hour, ""}, {calendar.Day, ""}, {calendar.Day, "Europe/Berlin"}, {calendar.Day, "Pacific/Apia"},
-		{calendar.Week, "America/Santiago"}, {calendar.Month, ""}, {calendar.Month, "Asia/Kolkata"}, {calendar.Year, "America/Havana"},
+		{calendar.Hour, ""},
+		{calendar.Day, ""},
+		{calendar.Day, "Europe/Berlin"},
+		{calendar.Day, "Pacific/Apia"},
+		{calendar.Week, "America/Santiago"},
+		{calendar.Month, ""},
+		{calendar.Month, "Asia/Kolkata"},
+		{calendar.Year, "America/Havana"},
 	} {
 		w, err := calendar.Load(c.unit, c.zone)
 		if err != nil {

@@ -16,10 +16,7 @@ func TestQuotaWaitsForTheBoundaryThatCovers(t *testing.T) {
 		r := bucket.Rate{Capacity: 1 + s.Int64N(100_000), Window: all[s.IntN(len(all))]}
 		at := s.Int64N(4e12)
 		tokens := r.Capacity - s.Int64N(4*r.Capacity)
-		need := tokens + 1 + s.Int64N(r.Capacity-tokens+1)
-		if need > r.Capacity {
-			need = r.Capacity
-		}
+		need := min(r.Capacity, tokens+1+s.Int64N(r.Capacity-tokens+1))
 		if need <= tokens {
 			continue
 		}
