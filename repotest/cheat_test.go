@@ -149,11 +149,11 @@ func TestComparisonFindsRepositoriesWhosePeekLies(t *testing.T) {
 		lie     func(*limiter.Outcome)
 		foundBy string
 	}{
-		"says yes":           {func(out *limiter.Outcome) { out.Admitted = true }, "Explain, then Acquire"},
+		"says yes":           {func(out *limiter.Outcome) { out.Admitted = true }, "not two repositories"},
 		"says no":            {func(out *limiter.Outcome) { out.Admitted = false }, "not two repositories"},
-		"leaves out parents": {func(out *limiter.Outcome) { out.Parent = limiter.Bucket{} }, "Explain, then Acquire"},
-		"shows a token less": {func(out *limiter.Outcome) { out.Self.Tokens[0] -= 1000 }, "Explain, then Acquire"},
-		"hides its time":     {func(out *limiter.Outcome) { out.Self.Ahead = 0 }, "Explain, then Acquire"},
+		"leaves out parents": {func(out *limiter.Outcome) { out.Parent = limiter.Bucket{} }, "not two repositories"},
+		"shows a token less": {func(out *limiter.Outcome) { out.Self.Tokens[0] -= 1000 }, "not two repositories"},
+		"hides its time":     {func(out *limiter.Outcome) { out.Self.Ahead = 0 }, "not two repositories"},
 		"names limits of others": {func(out *limiter.Outcome) { // at the same level, which is all that a caller sees
 			account := *out.Self.Account
 			account.Source.Resource = strings.ToUpper(account.Source.Resource)
