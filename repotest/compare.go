@@ -94,6 +94,8 @@ type history struct {
 	twins      twins
 	topUps     map[topUpKey]time.Time // when each was made last
 	deletions  int                    // of entities
+	lastTopUp  limiter.Fill
+	toppedUp   *pair // the namespace of lastTopUp
 }
 
 // entityKey identifies an entity of a namespace.

@@ -102,6 +102,7 @@ func (h *history) deleteEntity() {
 	}
 	h.promise.forget(h.where, ev.Entity)
 	h.deletions++ // a store may remember the IDs of its top-ups or not
+	h.lastTopUp = limiter.Fill{}
 	delete(h.charged, entityKey{h.where, ev.Entity})
 	parts := slices.Clone(h.leases)
 	for _, l := range h.held {

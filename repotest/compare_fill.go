@@ -38,7 +38,15 @@ func (h *history) fill() {
 			f.Amounts = f.Amounts.And(someLimits[i], 1+h.rng.Int64N(30))
 		}
 	}
-	ev := h.event(now, action, of.Entity)
+	if h.lastTopUp.ID != "" && h.where == h.toppedUp && h.chance(4) {
+		f, action = h.lastTopUp, "bucket_topped_up" // a repetition
+		if h.soonForgotten(now, topUpKey{h.where, f.Entity, f.Resource, f.ID}) {
+			return
+		}
+	} else if f.ID != "" {
+		h.lastTopUp, h.toppedUp = f, h.where
+	}
+	ev := h.event(now, action, f.Entity)
 	h.note("%s Fill %s %s %v %s %q %v", stamp(now), f.Entity, f.Resource, f.Limits, f.Amounts, f.ID, f.Defaults)
 	_, _ = both(h, "Fill", func(_ int, repo limiter.Repository) (bool, error) { return repo.Fill(h.ctx, now, f, ev) })
 	if h.fault == Before {
@@ -53,11 +61,17 @@ func (h *history) fill() {
 // one for an ID that is about to be forgotten, which a store may do within a second.
 func (h *history) topUpID(now time.Time, of limiter.Scope) string {
 	key := topUpKey{h.where, of.Entity, of.Resource, fmt.Sprintf("%s-%d", pick(h.rng, []string{"a", "b", "c"}), h.deletions)}
-	used, known := h.topUps[key]
-	if age := now.Sub(used) - limiter.TopUpLife; known && age.Abs() < 2*maxSkew+time.Second {
+	if h.soonForgotten(now, key) {
 		return fmt.Sprintf("new-%d", h.events)
 	}
 	return key.id
+}
+
+// soonForgotten reports whether the stores may differ about a top-up.
+func (h *history) soonForgotten(now time.Time, key topUpKey) bool {
+	used, known := h.topUps[key]
+	age := now.Sub(used) - limiter.TopUpLife
+	return known && age.Abs() < 2*maxSkew+time.Second
 }
 
 // filled records the effect of a Fill that both repositories have executed.
