@@ -2,7 +2,6 @@ package repotest
 
 import (
 	"time"
-	_ "time/tzdata" // the suite uses zones on every machine
 
 	"github.com/zeroae/zae-limiter-go"
 )

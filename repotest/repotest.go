@@ -15,7 +15,8 @@
 // subtest runs in parallel with the others on a store of its own. The suite
 // passes all times to the store: it reads no clock and does not sleep. It
 // compares balances to the thousandth, with the default BucketTTL of 7 fill
-// times. Run it with -race. The flag -short shortens the concurrent parts.
+// times. The suite uses time zones: where the machine has none, import time/tzdata in
+// the test. Run it with -race. The flag -short shortens the concurrent parts.
 //
 // [Compare] drives two stores with the same random history and compares their
 // answers. [Endure] drives several clients of one store. [Faulty] injects
