@@ -183,7 +183,7 @@ func (c *fillOp) putID() types.TransactWriteItem {
 	it := newItem(c.repo.ns, c.topUpKey())
 	until := bucket.Add(c.now, limiter.TopUpLife.Milliseconds())
 	it[attrEntity], it[attrResource], it[attrEventID] = text(c.fill.Entity), text(c.fill.Resource), text(c.id)
-	it[attrUntil], it[attrTTL] = number(until), number(ceilDiv(until, bucket.Milli))
+	it[attrUntil], it[attrTTL] = number(until), number(ceilSeconds(until))
 	return types.TransactWriteItem{Put: &types.Put{
 		TableName: &c.repo.table, Item: it,
 		ConditionExpression:                 aws.String("attribute_not_exists(#pk) OR #until <= :now"),

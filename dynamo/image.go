@@ -141,7 +141,7 @@ func (img *image) idle(at int64, multiplier int) int64 {
 		return 0
 	}
 	longest := rules.Idle(img.limits(), limiter.Scope{}, multiplier)
-	if left := img.ttl - ceilDiv(at, bucket.Milli); left > 0 {
+	if left := img.ttl - ceilSeconds(at); left > 0 {
 		return min(longest, left*bucket.Milli)
 	}
 	return longest
@@ -190,14 +190,14 @@ func (img *image) due(now int64) bool {
 // so that no debt is forgiven.
 func expiry(b *rules.Bucket) int64 {
 	const latest = 1 << 53 / bucket.Milli
-	return min(ceilDiv(max(b.Expires, b.Full()), bucket.Milli), latest)
+	return min(ceilSeconds(max(b.Expires, b.Full())), latest)
 }
 
-// ceilDiv returns a/b, rounded up if a is positive.
-func ceilDiv(a, b int64) int64 {
-	q := a / b
-	if a%b > 0 {
-		q++
+// ceilSeconds returns milliseconds in seconds, rounded up if they are positive.
+func ceilSeconds(ms int64) int64 {
+	seconds := ms / bucket.Milli
+	if ms%bucket.Milli > 0 {
+		seconds++
 	}
-	return q
+	return seconds
 }

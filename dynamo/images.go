@@ -204,7 +204,7 @@ func (b *cachedBucket) expired(now int64, multiplier int) bool {
 	base := max(b.image.refill, b.maxRefill)
 	end := b.image.ttl
 	if b.image.hasQuota() {
-		end = min(end, ceilDiv(bucket.Add(max(base, b.lastWrite), b.idle(multiplier)), bucket.Milli))
+		end = min(end, ceilSeconds(bucket.Add(max(base, b.lastWrite), b.idle(multiplier))))
 	}
 	return end*bucket.Milli <= now && b.image.full(base, now)
 }

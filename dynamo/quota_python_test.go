@@ -35,10 +35,10 @@ func (s *storedTable) pythonTakes(refill time.Time, limit string, n int64) bool 
 	return true
 }
 
-// number returns an attribute of the bucket of alice.
-func (s *storedTable) bucketNumber(attr string) int64 {
+// spendWindow returns the start of the window of the quota spend of alice.
+func (s *storedTable) spendWindow() int64 {
 	s.Helper()
-	n, err := strconv.ParseInt(rawNumber(s.bucketItem(), attr), 10, 64)
+	n, err := strconv.ParseInt(rawNumber(s.bucketItem(), "b_spend_wi"), 10, 64)
 	s.Must(err)
 	return n
 }
@@ -58,11 +58,11 @@ func TestPythonMovesNoWindow(t *testing.T) {
 		if hour == 0 {
 			admitted = 1
 		}
-		before := s.bucketNumber("b_spend_wi")
-		if s.pythonTakes(at(now).Add(shifts[hour%len(shifts)]), "spend", 2) && s.bucketNumber("b_spend_wi") == at(now).Truncate(time.Hour).UnixMilli() {
+		before := s.spendWindow()
+		if s.pythonTakes(at(now).Add(shifts[hour%len(shifts)]), "spend", 2) && s.spendWindow() == at(now).Truncate(time.Hour).UnixMilli() {
 			admitted += 2 // the first hour: nothing is due
 		}
-		if got := s.bucketNumber("b_spend_wi"); got != before {
+		if got := s.spendWindow(); got != before {
 			t.Fatalf("hour %d: Python moved the window from %d to %d", hour, before, got)
 		}
 		for i := range 12 {
@@ -82,7 +82,7 @@ func TestPythonMovesNoWindow(t *testing.T) {
 		if admitted != 10 {
 			t.Errorf("hour %d: %d admitted, want 10", hour, admitted)
 		}
-		if got, want := s.bucketNumber("b_spend_wi"), at(now).Truncate(time.Hour).UnixMilli(); got != want {
+		if got, want := s.spendWindow(), at(now).Truncate(time.Hour).UnixMilli(); got != want {
 			t.Errorf("hour %d: the window starts at %d, want %d", hour, got, want)
 		}
 		// Leave one token, which the next window must not add.

@@ -166,19 +166,19 @@ type settledStore struct {
 }
 
 func (s *settledStore) Refill(ctx context.Context, now time.Time, of aggregator.ID, state *aggregator.State) (bool, error) {
-	if !state.StepAt.IsZero() && !now.Before(state.StepAt) && !s.settled(of, state.Limits) {
+	if !state.StepAt.IsZero() && !now.Before(state.StepAt) && !s.settled(ctx, of, state.Limits) {
 		return false, nil
 	}
 	return s.Store.Refill(ctx, now, of, state)
 }
 
 // settled reports whether the quotas of a bucket have the windows of the stored limits.
-func (s *settledStore) settled(of aggregator.ID, limits []limiter.Limit) bool {
+func (s *settledStore) settled(ctx context.Context, of aggregator.ID, limits []limiter.Limit) bool {
 	entity := of.Namespace + "/ENTITY#" + of.Entity
 	for _, k := range [][2]string{
 		{entity, "#CONFIG#" + of.Resource}, {entity, "#CONFIG#_default_"}, {of.Namespace + "/RESOURCE#" + of.Resource, "#CONFIG"}, {of.Namespace + "/SYSTEM#", "#CONFIG"},
 	} {
-		out, err := dynamotest.Client(s.tb).GetItem(context.Background(), &dynamodb.GetItemInput{
+		out, err := dynamotest.Client(s.tb).GetItem(ctx, &dynamodb.GetItemInput{
 			TableName: &s.table, ConsistentRead: aws.Bool(true),
 			Key: dynamotest.Item{"PK": &types.AttributeValueMemberS{Value: k[0]}, "SK": &types.AttributeValueMemberS{Value: k[1]}},
 		})

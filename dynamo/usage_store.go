@@ -143,12 +143,12 @@ func (u *UsageStore) describe(up *update, k key, a *aggregator.Addition) {
 
 // countOnce moves the position of a snapshot to the last entry, on condition that the
 // snapshot does not count the first one yet.
-func (up *update) countOnce(entries []aggregator.Entry) {
+func (u *update) countOnce(entries []aggregator.Entry) {
 	first, last := entries[0].Position, entries[len(entries)-1].Position
-	sq := up.attr(attrMark)
-	up.setTo(sq, text(mark(last)))
-	feed := up.value(text(last.Feed + ":"))
-	up.when("(attribute_not_exists("+sq+")", "OR NOT begins_with("+sq+",", feed+")", "OR", sq, "<", up.value(text(mark(first)))+")")
+	sq := u.attr(attrMark)
+	u.setTo(sq, text(mark(last)))
+	feed := u.value(text(last.Feed + ":"))
+	u.when("(attribute_not_exists("+sq+")", "OR NOT begins_with("+sq+",", feed+")", "OR", sq, "<", u.value(text(mark(first)))+")")
 }
 
 // sumEntries returns what entries add to each counter. It skips limits with an
