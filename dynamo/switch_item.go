@@ -119,7 +119,8 @@ func sameSwitch(a, b limiter.Switch) bool {
 func (r *Repository) recentlyOff(now int64, entity, resource string) *limiter.Switch {
 	at := r.moment(now)
 	own, all := r.cache.recent(at, maxFactAge, r.switchFact(entity)), r.cache.recent(at, maxFactAge, r.switchFact(""))
-	if own == nil || all == nil {
+	namespace := r.cache.recent(at, r.cache.life, r.namespaceFact())
+	if own == nil || all == nil || namespace == nil || !namespace.active { // a deleted namespace is not found, whatever is off
 		return nil
 	}
 	return refusing(own.off, all.off, entity, resource)
