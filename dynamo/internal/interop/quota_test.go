@@ -144,6 +144,19 @@ func TestInteropQuotas(t *testing.T) {
 			w.checkWindow("spend", 1_000, "day:Europe/Berlin", noon.Add(11*time.Hour))
 			w.mustAdmit(py, "alice", spend(1))
 		},
+		"a top-up and a reset reach Python at once": func(w *world, py pyProgram) {
+			w.ours.set(gpt4, hourly)
+			w.mustAdmit(py, "alice", spend(10))
+			w.Must(w.ours.lim.TopUp(w.Context(), "alice", "gpt-4", spend(3), "a"))
+			w.mustAdmit(py, "alice", spend(3))
+			w.mustRefuse(py, "alice", spend(1))
+			w.wait(time.Hour)
+			w.Must(w.ours.lim.Reset(w.Context(), "alice", "gpt-4"))
+			w.checkWindow("spend", 10_000, "hour", noon.Add(time.Hour))
+			w.mustAdmit(py, "alice", spend(10))
+			w.mustRefuse(w.ours, "alice", spend(1)) // the reset was this window's step
+			w.Equal("usage in the bucket", w.stored("spend", "tc"), map[string]string{"tc": "N 23000"})
+		},
 		"the largest quota": func(w *world, py pyProgram) {
 			w.ours.set(gpt4, limiter.Quota("spend", math.MaxInt64/1000, limiter.EveryMonth))
 			w.mustAdmit(py, "alice", spend(5)) // its ttl has more digits than an int64
