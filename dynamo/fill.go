@@ -144,8 +144,9 @@ func (p *payer) keepOwnLimits(now int64) bool {
 	return true
 }
 
-// checkAbsent returns a write that changes nothing and is refused unless there is
-// no bucket, or still the expired one. A ConditionCheck would do, but not every
+// checkAbsent returns a write that is refused unless there is no bucket, or still the
+// expired one. It changes nothing but quotas of the expired one that are due: Python
+// does not know that they are full. A ConditionCheck would do otherwise, but not every
 // policy that allows to change limits allows it.
 func (p *payer) checkAbsent() *types.TransactWriteItem {
 	if img := p.cached.image; img != nil {
@@ -153,6 +154,13 @@ func (p *payer) checkAbsent() *types.TransactWriteItem {
 		refill := u.attr(attrRefill)
 		u.setTo(refill, number(img.refill))
 		u.when(refill, "=", u.number(img.refill))
+		for i := range img.cells {
+			if c := &img.cells[i]; c.due(p.plan.now) {
+				m := c.stay(c.rate.Capacity)
+				m.start = c.rate.Window.Start(p.plan.now)
+				u.changeLimit(c, &m)
+			}
+		}
 		write := u.item(&p.repo.table, p.key)
 		return &write
 	}

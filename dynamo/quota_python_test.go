@@ -148,3 +148,27 @@ func TestLeftOversAreRemoved(t *testing.T) {
 	consume(t, s.Repo, 0, chargeOf("alice", 1), true)
 	s.Equal("the item", quotaAttributes(s.bucketItem()), map[string]string{"b_rpm_tk": "N 58000"})
 }
+
+// A reset of a bucket that counts as absent, because its quota is due and nothing else
+// keeps it, steps the quota in the item, which Python still reads.
+func TestResetStepsWhatPythonReads(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	s.SetLimits(limiter.Scope{Resource: model}, limiter.Quota("spend", 10, limiter.EveryHour))
+	consume(t, s.Repo, 0, chargeNamed(limiter.Tokens("spend", 10)), true)
+	if s.pythonTakes(at(time.Hour), "spend", 1) {
+		t.Fatal("Python takes of an empty quota")
+	}
+	for range 2 {
+		if done, err := fill(s.Repo, time.Hour, reset()); err != nil || !done {
+			t.Fatal(done, err)
+		}
+	}
+	s.Equal("the item", quotaAttributes(s.bucketItem()), map[string]string{
+		"b_spend_tk": "N 10000", "b_spend_wn": "S hour", "b_spend_wi": fmt.Sprint("N ", start.Truncate(time.Hour).Add(time.Hour).UnixMilli()),
+	})
+	if !s.pythonTakes(at(time.Hour), "spend", 10) {
+		t.Error("Python does not get what the reset gave")
+	}
+	consume(t, s.Repo, time.Hour, chargeNamed(limiter.Tokens("spend", 1)), false)
+}

@@ -78,6 +78,7 @@ func TestInteropStrangersInListings(t *testing.T) {
 	for _, s := range []limiter.Scope{gpt4, {}} {
 		w.Must(w.ours.lim.Enable(w.Context(), s))
 	}
+	py.remove("org")
 	w.wait(defaultCacheTTL)
 	w.fillTable()
 	py.deleteNamespace("default")
