@@ -84,12 +84,12 @@ func TestInteropAggregatorOfPython(t *testing.T) {
 		for range 2 { // in later windows
 			w.wait(20 * 24 * time.Hour)
 			refills += w.aggregate(py, func() { w.mustAdmit(py, "alice", rpm(1)) }).Refills
-			w.checkWindow("spend", 0, "hour", noon)
+			w.checkWindow(0, "hour", noon)
 		}
 		w.clock.ahead = 10 * time.Hour // moves rf past our clock
 		w.wait(0)
 		refills += w.aggregate(py, func() { py.hold("alice", "gpt-4", rpm(1)).commit(rpm(61)) }).Refills
-		w.checkWindow("spend", 0, "hour", noon)
+		w.checkWindow(0, "hour", noon)
 		if refills == 0 {
 			t.Error("Python's aggregator never refills: the test shows nothing")
 		}
@@ -103,7 +103,7 @@ func TestInteropAggregatorOfPython(t *testing.T) {
 		w.mustAdmit(w.ours, "alice", rpm(8))
 		counts := w.aggregate(py, func() { w.mustAdmit(w.ours, "alice", rpm(5)) })
 		w.Equal("run", counts, peerCounts{Snapshots: 2})
-		w.checkShadow("rpm", 2_000, 1)
+		w.checkShadow(2_000, 1)
 		w.Equal("usage in Python", py.usage("alice"), []map[string]int64{{"rpm": 5}})
 		w.Equal("items", w.itemsUnder("alice", "#SHADOW#"), 0)
 	})

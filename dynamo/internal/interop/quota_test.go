@@ -12,22 +12,22 @@ import (
 	"github.com/zeroae/zae-limiter-go/dynamo/internal/dynamotest"
 )
 
-// never is the rate that Python sees of a quota: one token in 285 years.
+// never returns the limit that Python reads for a quota: one token in 285 years.
 func never(name string, capacity int64) limiter.Limit {
 	return limiter.Custom(name, capacity, 1, 9_000_000_000*time.Second)
 }
 
 func spend(n int64) limiter.Amounts { return limiter.Tokens("spend", n) }
 
-// checkWindow checks the tokens, in thousandths, and the stored window of a limit of
-// alice. A zero start means that the item has none.
-func (w *world) checkWindow(limit string, tokens int64, window string, start time.Time) {
+// checkWindow checks the tokens, in thousandths, and the stored window of alice's
+// quota. A zero start means that the item has none.
+func (w *world) checkWindow(tokens int64, window string, start time.Time) {
 	w.Helper()
 	want := map[string]string{"tk": fmt.Sprint("N ", tokens)}
 	if !start.IsZero() {
 		want["wn"], want["wi"] = "S "+window, fmt.Sprint("N ", start.UnixMilli())
 	}
-	w.Equal("stored "+limit, w.stored(limit, "tk", "wn", "wi"), want)
+	w.Equal("stored quota", w.stored("spend", "tk", "wn", "wi"), want)
 }
 
 // stored returns fields of a limit in the bucket of alice, where it has them.
@@ -61,6 +61,17 @@ func (p pyProgram) pythonLimits(s limiter.Scope) []limiter.Limit {
 	return sortLimits(limits)
 }
 
+// availableOf returns what Python says is available of a limit for gpt-4 to all
+// entities.
+func (p pyProgram) availableOf(limit string) int64 {
+	p.Helper()
+	var capacity struct {
+		Available int64 `json:"total_available"`
+	}
+	p.call("get_resource_capacity", map[string]any{"resource": "gpt-4", "limit_name": limit}, &capacity)
+	return capacity.Available
+}
+
 // TestInteropQuotas checks what Python does with a quota.
 func TestInteropQuotas(t *testing.T) {
 	t.Parallel()
@@ -70,16 +81,17 @@ func TestInteropQuotas(t *testing.T) {
 		"Python makes the bucket, enforces the capacity and never refills": func(w *world, py pyProgram) {
 			w.ours.set(gpt4, hourly)
 			w.mustAdmit(py, "alice", spend(4))
-			w.checkWindow("spend", 6_000, "", time.Time{})
+			w.checkWindow(6_000, "", time.Time{})
 			w.mustRefuse(py, "alice", spend(7))
 			w.checkLeft(py, "alice", map[string]int64{"spend": 6})
 			w.mustAdmit(w.ours, "alice", spend(5))
-			w.checkWindow("spend", 1_000, "hour", noon)
+			w.checkWindow(1_000, "hour", noon)
 			w.mustAdmit(py, "alice", spend(1))
 			w.wait(time.Hour) // a boundary, which Python does not know
 			w.mustRefuse(py, "alice", spend(1))
 			w.Equal("left in Python", py.left("alice", "gpt-4"), map[string]int64{"spend": 0})
 			w.Equal("left in Go", w.ours.left("alice", "gpt-4"), map[string]int64{"spend": 10})
+			w.Equal("capacity in Python", py.availableOf("spend"), int64(0))
 			w.mustAdmit(w.ours, "alice", spend(1)) // steps
 			w.checkLeft(py, "alice", map[string]int64{"spend": 9})
 			w.mustAdmit(py, "alice", spend(9))
@@ -105,20 +117,20 @@ func TestInteropQuotas(t *testing.T) {
 			w.mustAdmit(w.ours, "alice", spend(3))
 			w.wait(time.Hour)
 			w.mustAdmit(py, "alice", spend(6))
-			w.checkWindow("spend", 1_000, "hour", noon)
+			w.checkWindow(1_000, "hour", noon)
 			w.mustAdmit(w.ours, "alice", spend(10))
-			w.checkWindow("spend", 0, "hour", noon.Add(time.Hour))
+			w.checkWindow(0, "hour", noon.Add(time.Hour))
 			w.mustRefuse(py, "alice", spend(1))
 			w.mustRefuse(w.ours, "alice", spend(1))
 		},
 		"debt that Python leaves is paid by the next window": func(w *world, py pyProgram) {
 			w.ours.set(gpt4, hourly)
 			py.hold("alice", "gpt-4", spend(10)).commit(spend(4))
-			w.checkWindow("spend", -4_000, "", time.Time{})
+			w.checkWindow(-4_000, "", time.Time{})
 			w.wait(time.Hour)
 			w.mustRefuse(w.ours, "alice", spend(7))
 			w.mustAdmit(w.ours, "alice", spend(6))
-			w.checkWindow("spend", 0, "hour", noon.Add(time.Hour))
+			w.checkWindow(0, "hour", noon.Add(time.Hour))
 		},
 		"a rollback by Python after a boundary gives to the new window": func(w *world, py pyProgram) {
 			w.ours.set(gpt4, hourly)
@@ -127,8 +139,9 @@ func TestInteropQuotas(t *testing.T) {
 			w.wait(time.Hour)
 			w.mustAdmit(w.ours, "alice", spend(5))
 			held.rollback()
-			w.checkWindow("spend", 11_000, "hour", noon.Add(time.Hour))
+			w.checkWindow(11_000, "hour", noon.Add(time.Hour))
 			w.Equal("left in Go", w.ours.left("alice", "gpt-4"), map[string]int64{"spend": 10})
+			w.Equal("left in Python", py.left("alice", "gpt-4"), map[string]int64{"spend": 11})
 			w.mustRefuse(w.ours, "alice", spend(11))
 			w.mustAdmit(w.ours, "alice", spend(10))
 			w.mustRefuse(w.ours, "alice", spend(1))
@@ -141,7 +154,7 @@ func TestInteropQuotas(t *testing.T) {
 			w.wait(time.Millisecond)
 			w.mustRefuse(py, "alice", spend(1))
 			w.mustAdmit(w.ours, "alice", spend(9))
-			w.checkWindow("spend", 1_000, "day:Europe/Berlin", noon.Add(11*time.Hour))
+			w.checkWindow(1_000, "day:Europe/Berlin", noon.Add(11*time.Hour))
 			w.mustAdmit(py, "alice", spend(1))
 		},
 		"a top-up and a reset reach Python at once": func(w *world, py pyProgram) {
@@ -152,7 +165,7 @@ func TestInteropQuotas(t *testing.T) {
 			w.mustRefuse(py, "alice", spend(1))
 			w.wait(time.Hour)
 			w.Must(w.ours.lim.Reset(w.Context(), "alice", "gpt-4"))
-			w.checkWindow("spend", 10_000, "hour", noon.Add(time.Hour))
+			w.checkWindow(10_000, "hour", noon.Add(time.Hour))
 			w.mustAdmit(py, "alice", spend(10))
 			w.mustRefuse(w.ours, "alice", spend(1)) // the reset was this window's step
 			w.Equal("usage in the bucket", w.stored("spend", "tc"), map[string]string{"tc": "N 23000"})

@@ -9,15 +9,15 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 )
 
-// checkShadow checks the tokens of a shadow limit of alice, in thousandths, and how
-// many charges it would have refused.
-func (w *world) checkShadow(limit string, tokens, wouldRefuse int64) {
+// checkShadow checks the tokens of alice's shadow limit, in thousandths, and how many
+// charges it would have refused.
+func (w *world) checkShadow(tokens, wouldRefuse int64) {
 	w.Helper()
 	want := map[string]string{"tk": fmt.Sprint("N ", tokens), "sh": "BOOL true"}
 	if wouldRefuse > 0 {
 		want["wr"] = fmt.Sprint("N ", wouldRefuse)
 	}
-	w.Equal("stored "+limit, w.stored(limit, "tk", "sh", "wr"), want)
+	w.Equal("stored shadow limit", w.stored("rpm", "tk", "sh", "wr"), want)
 }
 
 // itemsUnder counts the items of an entity whose sort key has a prefix.
@@ -40,31 +40,31 @@ func TestInteropShadowLimits(t *testing.T) {
 		"in a bucket of Go": func(w *world, py pyProgram) {
 			w.mustAdmit(w.ours, "alice", rpm(7))
 			w.mustRefuse(py, "alice", rpm(4))
-			w.checkShadow("rpm", 3_000, 0)
+			w.checkShadow(3_000, 0)
 			w.mustAdmit(w.ours, "alice", rpm(4)) // spared
-			w.checkShadow("rpm", 3_000, 1)
+			w.checkShadow(3_000, 1)
 			w.mustAdmit(py, "alice", rpm(3))
 			w.mustRefuse(py, "alice", rpm(1))
-			w.checkShadow("rpm", 0, 1)
+			w.checkShadow(0, 1)
 			w.mustAdmit(w.ours, "alice", rpm(1))
-			w.checkShadow("rpm", 0, 2)
+			w.checkShadow(0, 2)
 			w.Equal("usage in the bucket", w.stored("rpm", "tc"), map[string]string{"tc": "N 15000"})
 			w.wait(24 * time.Hour) // Python refills
 			w.mustAdmit(py, "alice", rpm(10))
-			w.checkShadow("rpm", 0, 2)
+			w.checkShadow(0, 2)
 		},
 		"in a bucket of Python": func(w *world, py pyProgram) {
 			w.mustAdmit(py, "alice", rpm(7))
 			w.Equal("marks", w.stored("rpm", "sh", "wr"), map[string]string{})
 			w.mustRefuse(py, "alice", rpm(4))
 			w.mustAdmit(w.ours, "alice", rpm(4))
-			w.checkShadow("rpm", 3_000, 1)
+			w.checkShadow(3_000, 1)
 			w.mustRefuse(py, "alice", rpm(4))
 		},
 		"debt that Python leaves": func(w *world, py pyProgram) {
 			py.hold("alice", "gpt-4", rpm(10)).commit(rpm(5))
 			w.mustAdmit(w.ours, "alice", rpm(1))
-			w.checkShadow("rpm", -5_000, 1)
+			w.checkShadow(-5_000, 1)
 			w.mustRefuse(py, "alice", rpm(0))
 		},
 	} {

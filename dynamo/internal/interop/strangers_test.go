@@ -99,12 +99,7 @@ func (w *world) checkStrangeBuckets(py pyProgram) {
 	var all []peerBucket
 	py.call("get_resource_buckets", map[string]any{"resource": "gpt-4"}, &all)
 	w.Equal("limits in the buckets of the resource", len(all), 4)
-	var capacity struct {
-		Total     int64 `json:"total_capacity"`
-		Available int64 `json:"total_available"`
-	}
-	py.call("get_resource_capacity", map[string]any{"resource": "gpt-4", "limit_name": "spend"}, &capacity)
-	w.Equal("capacity and what is left", []int64{capacity.Total, capacity.Available}, []int64{200, 30 + 25})
+	w.Equal("what is left of both buckets", py.availableOf("spend"), int64(30+25))
 }
 
 // checkStrangeConfigs checks the limits that Python lists.
