@@ -115,8 +115,8 @@ func TestHTTPClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if available.Get("tpm") != 500 {
-		t.Errorf("%d tokens are left", available.Get("tpm"))
+	if left := available.Get("tpm"); left < 500 || left >= 1_000 { // it refills meanwhile
+		t.Errorf("%d tokens are left", left)
 	}
 }
 
