@@ -185,6 +185,9 @@ func (s *shortage) applyViolation(v Status, credits int64, now time.Time) {
 	level = min(max(level, whole), bucket.Add(whole, bucket.Milli-1), s.need-1)
 	s.level = min(s.rate.Capacity, bucket.Add(level, credits))
 	s.recheck = now.Add(recheckInterval)
+	if s.rate.Window != nil { // the boundary is a time of the limiter's clock, which may not be this one
+		s.recheck = now.Add(min(v.RetryAfter, recheckInterval))
+	}
 	if v.Deficit() == 0 { // the store lost a race, so the level does not say when to retry
 		s.recheck = now.Add(min(v.RetryAfter, recheckInterval))
 	}

@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ type cell struct {
 	rate   bucket.Rate // the numbers of the item, and the window of a quota
 	tokens int64
 	start  int64  // of the window that the tokens of a quota belong to
+	excess int64  // what was spent in that window above a capacity that was lowered since
 	zone   string // of a quota, as is every
 	every  limiter.Calendar
 	shadow bool
@@ -32,6 +34,7 @@ const (
 	hasStart
 	hasShadow
 	hasSpared
+	hasExcess
 )
 
 // extraOf returns the set of one field, empty for a field that every limit has.
@@ -45,13 +48,15 @@ func extraOf(field string) extras {
 		return hasShadow
 	case fieldSpared:
 		return hasSpared
+	case fieldExcess:
+		return hasExcess
 	}
 	return 0
 }
 
 // fields returns the names of the fields in the set.
 func (e extras) fields() (fields []string) {
-	for _, field := range []string{fieldWindow, fieldStart, fieldShadow, fieldSpared} {
+	for _, field := range []string{fieldWindow, fieldStart, fieldShadow, fieldSpared, fieldExcess} {
 		if e&extraOf(field) != 0 {
 			fields = append(fields, field)
 		}
@@ -142,8 +147,27 @@ func (c *cell) decodeExtra(it item, attr, field string) (err error) {
 		c.shadow = it.truth(attr)
 	case fieldSpared:
 		_, err = it.number(attr) // only checked, like the total
+	case fieldExcess:
+		c.excess = decodeExcess(it.text(attr), c.start)
 	}
 	return err
+}
+
+// excessText returns the stored form of the excess of a window: the start of the
+// window and the excess. A step need not remove it, since it belongs to one window.
+func excessText(start, excess int64) string {
+	return strconv.FormatInt(start, 10) + ":" + strconv.FormatInt(excess, 10)
+}
+
+// decodeExcess reverts excessText. It returns 0 for another window, and for a text
+// of another form.
+func decodeExcess(text string, start int64) int64 {
+	of, excess, _ := strings.Cut(text, ":")
+	n, err := strconv.ParseInt(excess, 10, 64)
+	if err != nil || n < 0 || of != strconv.FormatInt(start, 10) {
+		return 0
+	}
+	return n
 }
 
 // openWindow completes a quota. If the item lacks the start of its window, that is

@@ -128,6 +128,12 @@ func (img *image) bucket(account *limiter.Account, base int64, idle int64) rules
 				b.Starts = make([]int64, len(img.cells))
 			}
 			b.Starts[i] = c.start
+			if c.excess != 0 {
+				if b.Excess == nil {
+					b.Excess = make([]int64, len(img.cells))
+				}
+				b.Excess[i] = c.excess
+			}
 		}
 	}
 	return b

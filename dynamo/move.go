@@ -14,6 +14,8 @@ type move struct {
 	rate   bucket.Rate   // how it is stored
 	tokens int64         // after the write
 	start  int64         // the window after the write, if it is a quota
+	excess int64         // of that window
+	whole  bool          // excess is known
 	used   int64         // is added to the total
 	taken  int64         // the part of used that the tokens pay
 	named  bool          // the charge names the limit
@@ -125,6 +127,7 @@ func (u *update) changeQuota(c *cell, m *move) {
 // and counts a spared limit.
 func (u *update) setExtras(c *cell, m *move) {
 	u.setWindow(c.name, c.extras, !c.follows(m.to), c.start, m)
+	u.setExcess(c, m)
 	u.setShadow(c.name, c.extras, c.shadow, m)
 }
 
@@ -132,7 +135,7 @@ func (u *update) setExtras(c *cell, m *move) {
 // that the item has.
 func (u *update) setWindow(name string, has extras, changed bool, start int64, m *move) {
 	if m.to.Window == 0 {
-		for _, field := range (has & (hasWindow | hasStart)).fields() {
+		for _, field := range (has & (hasWindow | hasStart | hasExcess)).fields() {
 			u.removeAttr(bucketAttr(name, field))
 		}
 		return
@@ -142,6 +145,19 @@ func (u *update) setWindow(name string, has extras, changed bool, start int64, m
 	}
 	if changed || start != m.start || has&hasStart == 0 {
 		u.setTo(u.attr(bucketAttr(name, fieldStart)), number(m.start))
+	}
+}
+
+// setExcess sets or removes the excess of a quota. The excess of another window needs
+// no write.
+func (u *update) setExcess(c *cell, m *move) {
+	same := m.start == c.start
+	switch attr := bucketAttr(c.name, fieldExcess); {
+	case !m.whole || m.to.Window == 0 || same && m.excess == c.excess:
+	case m.excess != 0:
+		u.setTo(u.attr(attr), text(excessText(m.start, m.excess)))
+	case same:
+		u.removeAttr(attr)
 	}
 }
 

@@ -285,7 +285,10 @@ func (p *payer) move(i int, amounts *limiter.Amounts, floor bool) move {
 	after := &p.plan.after
 	m := newMove(after.Account.Limits[i], after.Tokens[i])
 	if after.Starts != nil {
-		m.start = after.Starts[i]
+		m.start, m.whole = after.Starts[i], true
+	}
+	if after.Excess != nil {
+		m.excess = after.Excess[i]
 	}
 	var n int64
 	n, m.named = amounts.Lookup(m.to.Name)

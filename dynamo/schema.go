@@ -92,7 +92,7 @@ const (
 
 	// Go only: the window of a quota and its start, the mark of a shadow limit, and
 	// how often it would have refused.
-	fieldWindow, fieldStart, fieldShadow, fieldSpared = "_wn", "_wi", "_sh", "_wr"
+	fieldWindow, fieldStart, fieldShadow, fieldSpared, fieldExcess = "_wn", "_wi", "_sh", "_wr", "_wx"
 )
 
 // States of a namespace.

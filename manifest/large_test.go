@@ -69,7 +69,8 @@ func TestFileOfBeforeThereWereManifests(t *testing.T) {
 		"ALTER TABLE managed DROP COLUMN owner; PRAGMA user_version = 2": 1,
 	} {
 		const later = "DROP TABLE switches; DROP TABLE top_ups; ALTER TABLE usage DROP COLUMN would_refuse; " +
-			"ALTER TABLE buckets DROP COLUMN starts; ALTER TABLE buckets DROP COLUMN spared; ALTER TABLE buckets DROP COLUMN pulled; "
+			"ALTER TABLE buckets DROP COLUMN starts; ALTER TABLE buckets DROP COLUMN spared; ALTER TABLE buckets DROP COLUMN pulled; " +
+			"ALTER TABLE namespaces DROP COLUMN switched; "
 		path := createOldFile(t, later+undo)
 		read, err := sqlite.Open(bg, path, &sqlite.Options{ReadOnly: true})
 		check(t, err)

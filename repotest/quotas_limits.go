@@ -10,6 +10,8 @@ func quotaChangeChecks() []check {
 	return []check{
 		{"a raised capacity gives the difference at once", quotaRaised},
 		{"a lowered capacity takes the difference, not into debt", quotaLowered},
+		{"a capacity that goes down and up mints nothing", quotaFlips},
+		{"a reset ends what was spent above a lowered capacity", quotaFlipsReset},
 		{"a capacity changed after a boundary steps by the old one", quotaResizedLater},
 		{"limits of an entity and resource change at once", quotaResizedAtOnce},
 		{"another window keeps the tokens and steps nothing", quotaOtherWindow},
@@ -45,8 +47,40 @@ func quotaLowered(f *fixture) {
 	f.refuse(0, ask("key-3", tpd(0)), -7_000)
 	f.setDefaults(daily(100))
 	f.take(0, ask("key-1", tpd(0)), 90_000)
-	f.take(0, ask("key-2", tpd(0)), 60_000)
-	f.take(0, ask("key-3", tpd(53)), 0)
+	f.take(0, ask("key-2", tpd(0)), 20_000)
+	f.refuse(0, ask("key-3", tpd(0)), -7_000)
+}
+
+// quotaFlips changes the capacity again and again: what was spent stays spent until
+// the window ends.
+func quotaFlips(f *fixture) {
+	f.setDefaults(daily(100))
+	f.take(0, ask("key-1", tpd(90)), 10_000)
+	for range 3 {
+		f.setDefaults(daily(50))
+		f.take(0, ask("key-1", tpd(0)), 0)
+		f.setDefaults(daily(70))
+		f.take(0, ask("key-1", tpd(0)), 0)
+		f.setDefaults(daily(100))
+		f.take(0, ask("key-1", tpd(0)), 10_000)
+	}
+	f.setDefaults(daily(50))
+	f.take(0, ask("key-1", tpd(0)), 0)
+	f.take(midnight, ask("key-1", tpd(50)), 0)
+	f.setDefaults(daily(100)) // the excess ended with its window
+	f.take(midnight, ask("key-1", tpd(50)), 0)
+}
+
+// quotaFlipsReset resets a quota whose capacity was lowered below its use.
+func quotaFlipsReset(f *fixture) {
+	f.setDefaults(daily(100))
+	f.take(0, ask("key-1", tpd(90)), 10_000)
+	f.setDefaults(daily(50))
+	f.take(0, ask("key-1", tpd(0)), 0)
+	f.reset(0, "key-1")
+	f.take(0, ask("key-1", tpd(50)), 0)
+	f.setDefaults(daily(100))
+	f.take(0, ask("key-1", tpd(50)), 0)
 }
 
 func quotaResizedLater(f *fixture) {

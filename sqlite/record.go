@@ -80,6 +80,9 @@ func (r *record) parseLists(row *bucketRow, limits []limiter.Limit) (err error) 
 		if r.Starts, err = parseInts(*row.starts); err != nil {
 			return err
 		}
+		if n := len(limits); len(r.Starts) == 2*n {
+			r.Starts, r.Excess = r.Starts[:n:n], r.Starts[n:]
+		}
 	}
 	if row.spared != nil {
 		if r.Spared, err = parseInts(*row.spared); err != nil {
@@ -108,7 +111,7 @@ func (t *tx) save(ns int64, r *record, all bool) (err error) {
 	if !all && (r.detailed || r.Starts != nil || r.Spared != nil) {
 		_, err = t.exec(`UPDATE buckets SET tokens = ?, at = ?, expires = ?, hour = ?, used = ?, events = ?, pulled = ?,
 			starts = ?, spared = ? WHERE id = ?`,
-			tokens, r.At, r.Expires, r.Hour, used, r.Events, r.Pulled, optionalInts(r.Starts), optionalInts(r.Spared), r.id)
+			tokens, r.At, r.Expires, r.Hour, used, r.Events, r.Pulled, optionalInts(slices.Concat(r.Starts, r.Excess)), optionalInts(r.Spared), r.id)
 		return err
 	}
 	if !all {
@@ -123,7 +126,7 @@ func (t *tx) save(ns int64, r *record, all bool) (err error) {
 	level := slices.Index(precedence(r.Account), r.Account.Source)
 	row := []any{
 		r.generation, r.parent, string(limits), level, tokens, r.At, r.Idle, r.Expires, r.Hour, used, r.Events, r.Pulled,
-		optionalInts(r.Starts), optionalInts(r.Spared),
+		optionalInts(slices.Concat(r.Starts, r.Excess)), optionalInts(r.Spared),
 	}
 	if r.id != 0 {
 		_, err = t.exec(`UPDATE buckets SET facts = ?, parent = ?, limits = ?, level = ?, tokens = ?, at = ?, idle = ?, expires = ?,

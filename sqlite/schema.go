@@ -114,7 +114,7 @@ ALTER TABLE managed ADD COLUMN owner TEXT NOT NULL DEFAULT ''; -- the owning cus
 `, `
 ALTER TABLE buckets ADD COLUMN pulled INTEGER NOT NULL DEFAULT 0; -- milliseconds that at was moved back, after a clock far ahead
 `, `
-ALTER TABLE buckets ADD COLUMN starts TEXT;       -- JSON list of the starts of the windows of quotas, in the order of limits; NULL without quotas
+ALTER TABLE buckets ADD COLUMN starts TEXT;       -- JSON list of the starts of the windows of quotas, in the order of limits, then of their excess if there is any; NULL without quotas
 ALTER TABLE buckets ADD COLUMN spared TEXT;       -- JSON list of how often each limit was spared, like used; NULL for never
 ALTER TABLE usage ADD COLUMN would_refuse TEXT;   -- JSON object like counters; NULL for none
 ALTER TABLE namespaces ADD COLUMN switched INTEGER NOT NULL DEFAULT 0; -- facts after the last change of switches

@@ -18,6 +18,9 @@ type Ledger struct {
 	// Between events the refill of every window grows by the same amount, so
 	// one number represents all windows. It is math.MaxInt64 if none is open.
 	room int64
+	// excess is what was spent above the capacity of a quota that was lowered in
+	// its window.
+	excess int64
 }
 
 // NewLedger returns a ledger without events.
@@ -75,13 +78,13 @@ func (l *Ledger) Change(at int64, r Rate, full bool) {
 	l.rate = r
 	switch {
 	case full:
-		l.room = math.MaxInt64
+		l.room, l.excess = math.MaxInt64, 0
 	case old.Window != nil && old.Window != r.Window:
 		l.room = min(l.room, old.Capacity)
 	default:
-		l.room = Advance(l.room, l.at, at, old)
+		l.advance(at, old)
 		if r.Window != nil && old.Window == r.Window {
-			l.room = Resized(l.room, old.Capacity, r.Capacity)
+			l.room, l.excess = Resize(l.room, l.excess, old.Capacity, r.Capacity)
 		}
 	}
 	if l.at = max(l.at, at); r.Window != nil && (full || old.Window != r.Window) {
@@ -98,6 +101,14 @@ func (l *Ledger) Full(at int64) bool {
 // open advances to the time of an event and opens the window that starts with
 // it. A new window allows at most the capacity.
 func (l *Ledger) open(at int64) {
-	l.room = Advance(l.room, l.at, at, l.rate)
+	l.advance(at, l.rate)
 	l.at = max(l.at, at)
+}
+
+// advance refills room up to a time. A boundary ends the excess.
+func (l *Ledger) advance(at int64, r Rate) {
+	if r.Window != nil && l.excess > 0 && r.Window.Count(l.at, at) > 0 {
+		l.excess = 0
+	}
+	l.room = Advance(l.room, l.at, at, r)
 }

@@ -12,11 +12,15 @@ import (
 // quotaBucket is a quota that stores the start of its window, as stores do.
 type quotaBucket struct {
 	capacity, tokens, start int64
+	excess                  int64 // spent in the window above a capacity that was lowered
 	window                  *calendar.Window
 }
 
 // step takes the steps that are due at now.
 func (b *quotaBucket) step(now int64) {
+	if b.window.Count(b.start, now) > 0 {
+		b.excess = 0
+	}
 	for n := b.window.Count(b.start, now); n > 0 && b.tokens < b.capacity; n-- {
 		b.tokens = min(b.capacity, b.tokens+b.capacity)
 	}
@@ -91,13 +95,18 @@ func (b *quotaBucket) enter(e quotaEvent, l *bucket.Ledger, next *calendar.Windo
 		b.step(e.at)
 		before := b.capacity
 		b.capacity = e.amount + 1
-		if b.tokens += b.capacity - before; b.capacity < before {
-			b.tokens = max(b.tokens, min(b.tokens+before-b.capacity, 0))
+		if b.capacity >= before {
+			paid := min(b.excess, b.capacity-before)
+			b.tokens, b.excess = b.tokens+b.capacity-before-paid, b.excess-paid
+		} else if lack := before - b.capacity - max(b.tokens, 0); lack > 0 {
+			b.tokens, b.excess = min(b.tokens, 0), b.excess+lack
+		} else {
+			b.tokens -= before - b.capacity
 		}
 		l.Change(e.at, b.rate(), false)
 		return 0, 0
 	case "reset":
-		b.tokens, b.start = b.capacity, b.window.Start(e.at) // also back
+		b.tokens, b.excess, b.start = b.capacity, 0, b.window.Start(e.at) // also back
 		l.Change(e.at, b.rate(), true)
 		return 0, 0
 	case "rewindow":
@@ -213,12 +222,21 @@ func TestLedgerFindsAWindowThatCountsTwice(t *testing.T) {
 	}
 }
 
-func TestResized(t *testing.T) {
-	for _, c := range []struct{ tokens, before, after, want int64 }{
-		{20, 50, 100, 70}, {-20, 50, 100, 30}, {90, 100, 40, 30}, {20, 100, 40, 0}, {0, 100, 40, 0}, {-7, 100, 40, -7}, {5, 9, 9, 5},
+func TestResize(t *testing.T) {
+	for _, c := range []struct{ tokens, excess, before, after, want, left int64 }{
+		{20, 0, 50, 100, 70, 0},
+		{-20, 0, 50, 100, 30, 0},
+		{90, 0, 100, 40, 30, 0},
+		{20, 0, 100, 40, 0, 40},
+		{0, 40, 40, 30, 0, 50},
+		{0, 40, 40, 100, 20, 0}, // as before it was lowered
+		{0, 40, 40, 60, 0, 20},
+		{-7, 0, 100, 40, -7, 60},
+		{-7, 60, 40, 100, -7, 0},
+		{5, 3, 9, 9, 5, 3},
 	} {
-		if got := bucket.Resized(c.tokens, c.before, c.after); got != c.want {
-			t.Errorf("Resized(%d, %d, %d) = %d, want %d", c.tokens, c.before, c.after, got, c.want)
+		if got, left := bucket.Resize(c.tokens, c.excess, c.before, c.after); got != c.want || left != c.left {
+			t.Errorf("Resize(%d, %d, %d, %d) = %d, %d, want %d, %d", c.tokens, c.excess, c.before, c.after, got, left, c.want, c.left)
 		}
 	}
 }

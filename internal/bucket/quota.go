@@ -48,12 +48,17 @@ func steps(deficit, capacity int64) int64 {
 	return (deficit-1)/capacity + 1
 }
 
-// Resized returns the tokens of a quota whose capacity changes in the same window:
+// Resize returns the tokens of a quota whose capacity changes in the same window:
 // they move by the difference, but a lower capacity does not take them below zero.
-func Resized(tokens, before, after int64) int64 {
-	moved := Add(tokens, Sub(after, before))
+// The part of the difference that it cannot take, because it was spent, is the
+// excess. A higher capacity gives nothing for the excess, since capacities that go
+// down and up would mint tokens.
+func Resize(tokens, excess, before, after int64) (int64, int64) {
 	if after < before {
-		return max(moved, min(tokens, 0))
+		moved := Sub(tokens, Sub(before, after))
+		kept := max(moved, min(tokens, 0))
+		return kept, Add(excess, Sub(kept, moved))
 	}
-	return moved
+	gained := Sub(after, before)
+	return Add(tokens, max(0, Sub(gained, excess))), max(0, Sub(excess, gained))
 }

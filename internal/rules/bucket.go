@@ -22,7 +22,10 @@ import (
 // or not the bucket was removed.
 const SweepMargin = 3600 * 1000
 
-const hour = 3600 * 1000
+const (
+	hour = 3600 * 1000
+	day  = 24 * hour
+)
 
 // Bucket is the state of one bucket.
 type Bucket struct {
@@ -35,6 +38,9 @@ type Bucket struct {
 	// Starts holds for each quota the start of the window that its tokens belong
 	// to, and 0 for a rate. It is nil if no limit is a quota.
 	Starts []int64
+	// Excess holds for each quota the thousandths that were spent in its window
+	// above a capacity that was lowered since; nil if there are none.
+	Excess []int64
 	// Idle is how long the bucket stays without a write; 0 means forever.
 	// Expires is when that time is over; 0 means never.
 	Idle, Expires int64
@@ -81,7 +87,7 @@ func (b *Bucket) size(n int) {
 func (b *Bucket) Clone() Bucket {
 	c := *b
 	c.Tokens, c.Used = slices.Clone(b.Tokens), slices.Clone(b.Used)
-	c.Starts, c.Spared = slices.Clone(b.Starts), slices.Clone(b.Spared)
+	c.Starts, c.Spared, c.Excess = slices.Clone(b.Starts), slices.Clone(b.Spared), slices.Clone(b.Excess)
 	return c
 }
 
@@ -124,14 +130,18 @@ func (b *Bucket) Full() int64 {
 
 // Idle returns how long a bucket with these limits stays without a write:
 // multiplier times the longest fill time of its rates, rounded up to whole seconds,
-// at least one. A bucket of quotas alone stays until it is full, since no bucket
-// expires earlier. Idle returns 0, which means forever, for limits of one entity
-// and resource, and for a negative multiplier.
+// at least one. A bucket of quotas alone stays for a day, so that it outlives the
+// leases that are open at a boundary; no bucket expires before it is full. Idle
+// returns 0, which means forever, for limits of one entity and resource, and for a
+// negative multiplier.
 func Idle(limits []limiter.Limit, source limiter.Scope, multiplier int) int64 {
 	if multiplier < 0 || source.Level() == "entity" {
 		return 0
 	}
 	longest := longestFill(limits)
+	if longest == 0 {
+		return day
+	}
 	if longest > (math.MaxInt64-bucket.Milli)/int64(multiplier) {
 		return 0
 	}
@@ -179,7 +189,8 @@ func (b *Bucket) Advance(now int64) {
 	for i := range b.Account.Limits {
 		b.Tokens[i] = b.advanced(i, at, now)
 	}
-	b.At, b.Starts = at, b.startsAt(now)
+	b.At = at
+	b.openWindows(now)
 }
 
 // Repair applies the limits of account to the bucket. It refills by the old
@@ -204,7 +215,7 @@ func (b *Bucket) Repair(now int64, account *limiter.Account, idle int64, book Bo
 	}
 	old, at := *b, max(now, b.At)
 	b.size(len(account.Limits))
-	b.Starts = newStarts(now, account.Limits)
+	b.Starts, b.Excess = newStarts(now, account.Limits), nil
 	for i, l := range account.Limits {
 		b.Tokens[i] = l.Capacity * bucket.Milli
 		if j := find(old.Account.Limits, l.Name, i); j >= 0 {
@@ -222,10 +233,19 @@ func (b *Bucket) follow(i int, l limiter.Limit, old *Bucket, j int, at, now int6
 	full, was := b.Tokens[i], old.Account.Limits[j]
 	switch {
 	case sameWindow(was, l):
-		b.Tokens[i] = min(full, bucket.Resized(old.advanced(j, at, now), was.Capacity*bucket.Milli, full))
 		b.Starts[i] = max(b.Starts[i], old.Starts[j])
+		excess := old.excess(j)
+		if b.Starts[i] != old.Starts[j] {
+			excess = 0
+		}
+		tokens, excess := bucket.Resize(old.advanced(j, at, now), excess, was.Capacity*bucket.Milli, full)
+		b.Tokens[i] = min(full, tokens)
+		b.setExcess(i, excess)
 	case was.Window != 0: // a step that is due is not taken
 		b.Tokens[i] = min(full, old.Tokens[j])
+		if l.Window != 0 {
+			b.setExcess(i, old.excess(j))
+		}
 	default:
 		b.Tokens[i] = min(full, old.advanced(j, at, now))
 	}
@@ -301,7 +321,8 @@ func (b *Bucket) spare(limit int) {
 // quotas, and counts it as one event if it used anything.
 func (b *Bucket) endChange(at, now int64, tokens []int64) {
 	copy(b.Tokens, tokens)
-	b.At, b.Starts = at, b.startsAt(now)
+	b.At = at
+	b.openWindows(now)
 	if b.counted {
 		b.Events++
 		b.counted = false

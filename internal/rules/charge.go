@@ -268,7 +268,8 @@ func (t *Turn) applyOverride(amounts *limiter.Amounts, book Book) error {
 		joined := *b.Account
 		joined.Limits = Sorted(slices.Concat(b.Account.Limits, added))
 		b.Tokens = t.tokens
-		b.At, b.Starts = t.at, b.startsAt(t.now)
+		b.At = t.at
+		b.openWindows(t.now)
 		if _, err := b.Repair(t.now, &joined, b.Idle, book); err != nil {
 			return err
 		}

@@ -51,6 +51,7 @@ func (b *Bucket) Fill(now int64, f *limiter.Fill) {
 			b.Tokens[j] = full
 			if l.Window != 0 { // also if a clock that was ahead has begun a later window
 				b.Starts[j] = windowStart(l, now)
+				b.setExcess(j, 0)
 			}
 		}
 	}

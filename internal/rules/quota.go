@@ -75,6 +75,41 @@ func (b *Bucket) startsAt(now int64) []int64 {
 	return starts
 }
 
+// openWindows moves the tokens of quotas to their windows at now. The excess of a
+// window ends with it.
+func (b *Bucket) openWindows(now int64) {
+	starts := b.startsAt(now)
+	for i := range b.Excess {
+		if starts[i] != b.Starts[i] {
+			b.setExcess(i, 0)
+		}
+	}
+	b.Starts = starts
+}
+
+// excess returns the excess of limit i.
+func (b *Bucket) excess(i int) int64 {
+	if b.Excess == nil {
+		return 0
+	}
+	return b.Excess[i]
+}
+
+// setExcess sets the excess of limit i. It replaces the list, which copies of the
+// bucket share, and drops it if no excess is left.
+func (b *Bucket) setExcess(i int, excess int64) {
+	if b.excess(i) == excess {
+		return
+	}
+	all := make([]int64, len(b.Tokens))
+	copy(all, b.Excess)
+	all[i] = excess
+	b.Excess = nil
+	if slices.ContainsFunc(all, func(n int64) bool { return n != 0 }) {
+		b.Excess = all
+	}
+}
+
 // windowStart returns the start of the window of a quota that contains now.
 func windowStart(l limiter.Limit, now int64) int64 {
 	if w := RateOf(l).Window; w != nil {
