@@ -35,6 +35,7 @@ func quotaChecks() []check {
 		{"a mixed bucket outlives its window", quotaMixedExpiry},
 		{"quotas of an entity and resource stay", quotaStays},
 		{"a take from an expired quota charges a new one", quotaExpiredTake},
+		{"a lease open at a boundary gives back to the next window", quotaOpenLease},
 		{"an override judges, and the bucket's own limit fills", quotaOverride},
 		{"an override of another kind does not fill", quotaOverrideKind},
 		{"an override shapes a new bucket", quotaOverrideShapes},

@@ -11,7 +11,8 @@ func quotaExpiry(f *fixture) {
 	f.credit(0, f.take(0, ask("key-1", tpd(100)), 0).Self.Account, tpd(-101))
 	f.take(0, ask("key-2", tpd(1)), 99_000)
 	f.listed(midnight-ms(1), "key-2", 99_000)
-	f.unlisted(midnight, "key-2")
+	f.listed(day-ms(1), "key-2", 100_000)
+	f.unlisted(day, "key-2")
 	f.listed(midnight+2*day-ms(1), "key-1", 99_000)
 	f.unlisted(midnight+2*day, "key-1")
 	f.take(midnight, ask("key-2", tpd(100)), 0)
@@ -38,10 +39,19 @@ func quotaStays(f *fixture) {
 func quotaExpiredTake(f *fixture) {
 	f.setDefaults(daily(100))
 	account := f.take(0, ask("key-1", tpd(90)), 10_000).Self.Account
-	f.credit(midnight, account, tpd(90)) // the bucket is gone: nothing to give back to
-	f.credit(midnight+time.Hour, account, tpd(-30))
-	f.holds(midnight+time.Hour, "key-1", 70_000)
-	f.holds(midnight+day, "key-1", 100_000)
+	f.credit(midnight+day, account, tpd(90)) // the bucket is gone: nothing to give back to
+	f.credit(midnight+day+time.Hour, account, tpd(-30))
+	f.holds(midnight+day+time.Hour, "key-1", 70_000)
+	f.holds(midnight+2*day, "key-1", 100_000)
+}
+
+// quotaOpenLease gives back to the window in which a lease ends.
+func quotaOpenLease(f *fixture) {
+	f.setDefaults(daily(100))
+	account := f.take(midnight-time.Minute, ask("key-1", tpd(60)), 40_000).Self.Account
+	f.take(midnight+time.Minute, ask("key-1", tpd(50)), 50_000)
+	f.credit(midnight+2*time.Minute, account, tpd(40))
+	f.holds(midnight+2*time.Minute, "key-1", 90_000)
 }
 
 func quotaOverride(f *fixture) {

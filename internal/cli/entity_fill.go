@@ -122,7 +122,7 @@ func runEntityTopUp(ctx context.Context, o fillOptions) error {
 		if err := lim.TopUp(ctx, o.entity, o.resource, amounts, o.id); err != nil {
 			return o.fillError(err)
 		}
-		o.done("Added %s for %s %s, once for ID %s", requestText(limiter.Request{Resource: o.resource, Consume: amounts}), o.entity, o.location(), o.id)
+		o.done("Topped up %s for %s %s; ID %s counts once", requestText(limiter.Request{Resource: o.resource, Consume: amounts}), o.entity, o.location(), o.id)
 		return o.show(ctx, lim)
 	})
 }
