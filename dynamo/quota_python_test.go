@@ -16,15 +16,15 @@ import (
 )
 
 // pythonTakes writes to the bucket of alice what Python's acquire writes: it moves the
-// refill time and takes n of a limit, if the tokens cover it. It reports whether they
+// refill time and takes n of spend, if the tokens cover it. It reports whether they
 // did.
-func (s *storedTable) pythonTakes(refill time.Time, limit string, n int64) bool {
+func (s *storedTable) pythonTakes(refill time.Time, n int64) bool {
 	s.Helper()
 	_, err := s.Client.UpdateItem(s.Context(), &dynamodb.UpdateItemInput{
 		TableName: &s.TableName, Key: s.Attributes("PK S " + aliceBucket + "\nSK S #BUCKET#gpt-4"),
 		UpdateExpression:         aws.String("SET rf = :rf ADD #tk :minus, #tc :n"),
 		ConditionExpression:      aws.String("attribute_exists(PK) AND #tk >= :n"),
-		ExpressionAttributeNames: map[string]string{"#tk": "b_" + limit + "_tk", "#tc": "b_" + limit + "_tc"},
+		ExpressionAttributeNames: map[string]string{"#tk": "b_spend_tk", "#tc": "b_spend_tc"},
 		ExpressionAttributeValues: s.Attributes(fmt.Sprintf(":rf N %d\n:n N %d\n:minus N %d",
 			refill.UnixMilli(), n*1000, -n*1000)),
 	})
@@ -59,7 +59,7 @@ func TestPythonMovesNoWindow(t *testing.T) {
 			admitted = 1
 		}
 		before := s.spendWindow()
-		if s.pythonTakes(at(now).Add(shifts[hour%len(shifts)]), "spend", 2) && s.spendWindow() == at(now).Truncate(time.Hour).UnixMilli() {
+		if s.pythonTakes(at(now).Add(shifts[hour%len(shifts)]), 2) && s.spendWindow() == at(now).Truncate(time.Hour).UnixMilli() {
 			admitted += 2 // the first hour: nothing is due
 		}
 		if got := s.spendWindow(); got != before {
@@ -75,7 +75,7 @@ func TestPythonMovesNoWindow(t *testing.T) {
 			if out.Admitted {
 				admitted++
 			}
-			if i%3 == 0 && s.pythonTakes(at(now).Add(shifts[(hour+i)%len(shifts)]), "spend", 1) {
+			if i%3 == 0 && s.pythonTakes(at(now).Add(shifts[(hour+i)%len(shifts)]), 1) {
 				admitted++
 			}
 		}
@@ -156,7 +156,7 @@ func TestResetStepsWhatPythonReads(t *testing.T) {
 	s := newStoredTable(t)
 	s.SetLimits(limiter.Scope{Resource: model}, limiter.Quota("spend", 10, limiter.EveryHour))
 	consume(t, s.Repo, 0, chargeNamed(limiter.Tokens("spend", 10)), true)
-	if s.pythonTakes(at(time.Hour), "spend", 1) {
+	if s.pythonTakes(at(time.Hour), 1) {
 		t.Fatal("Python takes of an empty quota")
 	}
 	for range 2 {
@@ -167,7 +167,7 @@ func TestResetStepsWhatPythonReads(t *testing.T) {
 	s.Equal("the item", quotaAttributes(s.bucketItem()), map[string]string{
 		"b_spend_tk": "N 10000", "b_spend_wn": "S hour", "b_spend_wi": fmt.Sprint("N ", start.Truncate(time.Hour).Add(time.Hour).UnixMilli()),
 	})
-	if !s.pythonTakes(at(time.Hour), "spend", 10) {
+	if !s.pythonTakes(at(time.Hour), 10) {
 		t.Error("Python does not get what the reset gave")
 	}
 	consume(t, s.Repo, time.Hour, chargeNamed(limiter.Tokens("spend", 1)), false)

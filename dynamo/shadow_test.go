@@ -117,7 +117,7 @@ func TestAggregatorsStepQuotas(t *testing.T) {
 	s.SetLimits(limiter.Scope{}, limiter.Quota("spend", 10, limiter.EveryHour), limiter.Quota("daily", 10, limiter.EveryDay))
 	consume(t, s.Repo, 0, chargeNamed(limiter.Tokens("spend", 4).And("daily", 4)), true)
 	late := s.state()
-	s.pythonTakes(at(2*time.Hour), "spend", 6)
+	s.pythonTakes(at(2*time.Hour), 6)
 	record := record("2", s.bucketItem(), s.bucketItem())
 	record.At = at(time.Minute)
 	if _, _, ok := record.Change(); ok {
