@@ -76,7 +76,7 @@ func (h *history) consumeAt(now time.Time, charge limiter.Charge) {
 		return answerOf(out, charge), err
 	})
 	h.leases = append(h.leases, h.consumed(now, charge, err)...)
-	h.lastSwitch(charge)
+	h.lastSwitch(charge, err)
 }
 
 func noted(c limiter.Charge) string {

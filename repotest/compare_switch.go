@@ -1,6 +1,7 @@
 package repotest
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -47,8 +48,8 @@ func (h *history) readSwitches() []limiter.Switch {
 
 // lastSwitch compares the state that an outage would use, after a charge that read
 // it.
-func (h *history) lastSwitch(charge limiter.Charge) {
-	if h.fault != None || !h.chance(4) {
+func (h *history) lastSwitch(charge limiter.Charge, err error) {
+	if h.fault != None || !h.chance(4) || errors.Is(err, limiter.ErrNotFound) { // a namespace that is gone has no state
 		return
 	}
 	var seen [2]*limiter.Switch
