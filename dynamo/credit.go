@@ -50,7 +50,8 @@ type creditOp struct {
 	spared  []string // limits whose amounts change the usage alone
 	starts  []int64  // windows to which give-backs of quotas are bound, nil for none
 	undo    bool
-	uncount bool // the charge was not admitted: what it counted for spared limits is reverted
+	uncount bool     // the charge was not admitted: its usage and what it counted for spared limits is reverted
+	late    []string // limits that uncount finds in another window: their amounts change the usage alone
 	now     int64
 	cached  cachedBucket
 }

@@ -109,9 +109,9 @@ func (c *creditOp) update() (*rules.Bucket, *update) {
 	img := c.cached.image
 	idle := c.cached.idle(c.repo.ttl)
 	after := img.bucket(&limiter.Account{Limits: img.limits()}, c.base(), idle)
-	c.amounts = after.InWindow(&limiter.Credit{Account: c.account, Amounts: c.amounts, Starts: c.starts}, c.now)
+	c.bindToWindows(&after)
 	refillRates(&after, c.at())
-	_ = after.Credit(c.now, &c.amounts, c.spared, rules.NoBook)
+	_ = after.Credit(c.now, &c.amounts, slices.Concat(c.spared, c.late), rules.NoBook)
 	u := newUpdate()
 	if c.locks() {
 		c.lockedWrite(u, &after)
@@ -132,8 +132,26 @@ func (c *creditOp) update() (*rules.Bucket, *update) {
 	return &after, u
 }
 
+// bindToWindows leaves out what the credit must not give back because its window has
+// ended. If the charge was not admitted, its usage is reverted all the same.
+func (c *creditOp) bindToWindows(b *rules.Bucket) {
+	bound := b.InWindow(&limiter.Credit{Account: c.account, Amounts: c.amounts, Starts: c.starts}, c.now)
+	if !c.uncount {
+		c.amounts = bound
+		return
+	}
+	c.late = nil
+	for name := range c.amounts.All() {
+		if _, inWindow := bound.Lookup(name); !inWindow {
+			c.late = append(c.late, name)
+		}
+	}
+}
+
 // spares reports whether the credit changes the usage of a limit and not its tokens.
-func (c *creditOp) spares(limit string) bool { return slices.Contains(c.spared, limit) }
+func (c *creditOp) spares(limit string) bool {
+	return slices.Contains(c.spared, limit) || slices.Contains(c.late, limit)
+}
 
 // uncountSpared reverts what a charge that was not admitted counted for spared limits.
 func (c *creditOp) uncountSpared(u *update) {
