@@ -221,6 +221,10 @@ func (c *cell) due(now int64) bool {
 	return c.every != 0 && c.rate.Window != nil && c.rate.Window.Count(c.start, now) > 0
 }
 
+// begins reports whether a clock that is ahead has begun a window of a quota that
+// begins after now.
+func (c *cell) begins(now int64) bool { return c.every != 0 && c.start > now }
+
 // ceiling returns the most tokens that a limit may hold if it has not filled up
 // between two times. A quota that is not due gains nothing.
 func (c *cell) ceiling(base, at int64) int64 {

@@ -154,9 +154,10 @@ func (img *image) idle(at int64, multiplier int) int64 {
 }
 
 // full reports whether every limit is full at now. The rates are refilled up to base.
+// A quota whose window begins later is not: a new bucket would be in the window before.
 func (img *image) full(base, now int64) bool {
 	for i := range img.cells {
-		if c := &img.cells[i]; c.tokensAt(base, now, now) < c.rate.Capacity {
+		if c := &img.cells[i]; c.begins(now) || c.tokensAt(base, now, now) < c.rate.Capacity {
 			return false
 		}
 	}
