@@ -15,6 +15,7 @@ func quotaChangeChecks() []check {
 		{"a capacity changed after a boundary steps by the old one", quotaResizedLater},
 		{"limits of an entity and resource change at once", quotaResizedAtOnce},
 		{"another window keeps the tokens and steps nothing", quotaOtherWindow},
+		{"a change of window by a clock that is behind gives no step", quotaOtherWindowBehind},
 		{"another zone keeps the tokens and steps nothing", quotaOtherZone},
 		{"a rate that becomes a quota keeps its tokens", quotaFromRate},
 		{"a quota that becomes a rate keeps its tokens", quotaToRate},
@@ -124,6 +125,18 @@ func quotaOtherWindow(f *fixture) {
 	f.take(midnight+ms(1), ask("key-1", tpd(15)), 5_000, 10_000)
 	f.holds(midnight+time.Hour-ms(1), "key-1", 5_000, 10_000)
 	f.holds(midnight+time.Hour, "key-1", 20_000, 10_000)
+}
+
+// quotaOtherWindowBehind changes the window of a quota by a clock that is before a
+// boundary of both windows, which others have passed and spent.
+func quotaOtherWindowBehind(f *fixture) {
+	f.setDefaults(limiter.Quota("tpd", 100, limiter.EveryHour), slow)
+	f.take(midnight, ask("key-1", tpd(100)), 0, 10_000)
+	f.setDefaults(daily(100), slow)
+	f.take(midnight-ms(1), ask("key-1", limiter.Tokens(slow.Name, 1)), 0, 9_000)
+	out := f.refuse(midnight, ask("key-1", tpd(1)), 0, 9_000)
+	f.equal("window", out.Self.Detail.Starts, []int64{start(midnight), 0})
+	f.holds(midnight+day, "key-1", 100_000, 10_000)
 }
 
 func quotaOtherZone(f *fixture) {

@@ -197,7 +197,8 @@ func (b *Bucket) Advance(now int64) {
 // limits up to now. A new limit starts full, a removed one is dropped, a lower
 // capacity clamps, and a higher one adds nothing. The tokens of a quota move with
 // its capacity. A limit that becomes a quota, or one of other windows, keeps its
-// tokens and belongs to the current window. Repair reports whether a stored field
+// tokens and belongs to the current window, or to that in which the old one begins if
+// a clock that is ahead has begun it. Repair reports whether a stored field
 // changed.
 func (b *Bucket) Repair(now int64, account *limiter.Account, idle int64, book Book) (bool, error) {
 	if slices.Equal(b.Account.Limits, account.Limits) {
@@ -243,7 +244,8 @@ func (b *Bucket) follow(i int, l limiter.Limit, old *Bucket, j int, at, now int6
 		b.setExcess(i, excess)
 	case was.Window != 0: // a step that is due is not taken
 		b.Tokens[i] = min(full, old.Tokens[j])
-		if l.Window != 0 {
+		if l.Window != 0 { // not before the old window, or a clock that is behind would gain a step
+			b.Starts[i] = windowStart(l, max(now, old.Starts[j]))
 			b.setExcess(i, old.excess(j))
 		}
 	default:
