@@ -13,6 +13,7 @@ func fillChecks() []check {
 		{"a reset forgives debt", resetDebt},
 		{"a reset puts a quota into the current window", resetQuota},
 		{"a reset takes a quota back from a clock that was ahead", resetAhead},
+		{"a reset by a clock that is a little behind keeps the window", resetLittleBehind},
 		{"a reset refills the other limits at its time", resetOthers},
 		{"a reset by a clock that is behind moves no rate back", resetBehind},
 		{"a top-up adds, up to the capacity", topUpAdds},
@@ -92,6 +93,21 @@ func resetQuota(f *fixture) {
 	f.take(midnight, ask("key-1", tpd(100)), 0, 10_000)
 	f.refuse(midnight+day-ms(1), ask("key-1", tpd(1)), 0, 10_000)
 	f.holds(midnight-ms(1), "key-1", 0, 10_000)
+	f.holds(midnight+day, "key-1", 100_000, 10_000)
+}
+
+// resetLittleBehind resets a quota by a clock that is before a boundary that others
+// have passed. What the reset gives must not be given again at the boundary.
+func resetLittleBehind(f *fixture) {
+	f.setDefaults(daily(100), slow)
+	f.take(0, ask("key-1", tpd(100)), 0, 10_000)
+	f.take(midnight, ask("key-1", tpd(100)), 0, 10_000)
+	f.reset(midnight-ms(1), "key-1")
+	out := f.take(midnight-ms(1), ask("key-1", tpd(100)), 0, 10_000)
+	f.equal("window", out.Self.Detail.Starts, []int64{start(midnight), 0})
+	f.refuse(midnight, ask("key-1", tpd(1)), 0, 10_000)
+	f.reset(midnight-2*time.Minute, "key-1")
+	f.take(midnight, ask("key-1", tpd(100)), 0, 10_000)
 	f.holds(midnight+day, "key-1", 100_000, 10_000)
 }
 

@@ -36,7 +36,14 @@ func notFillable(f *limiter.Fill, name string, limits []limiter.Limit) error {
 	}
 }
 
-// Fill resets or tops up the bucket at now, after CheckFill. It counts no usage.
+// clockTolerance is how far the clocks of one deployment may differ, in
+// milliseconds.
+const clockTolerance = 2 * 60 * 1000
+
+// Fill resets or tops up the bucket at now, after CheckFill. It counts no usage. A
+// reset returns a quota to the window of now if its window begins further ahead than
+// clocks may differ. Otherwise it keeps the window: a reset by a clock that is a little
+// behind would add a step to what it gives.
 func (b *Bucket) Fill(now int64, f *limiter.Fill) {
 	b.Advance(now)
 	for j, l := range b.Account.Limits {
@@ -49,8 +56,10 @@ func (b *Bucket) Fill(now int64, f *limiter.Fill) {
 			}
 		case len(f.Limits) == 0 || slices.Contains(f.Limits, l.Name):
 			b.Tokens[j] = full
-			if l.Window != 0 { // also if a clock that was ahead has begun a later window
-				b.Starts[j] = windowStart(l, now)
+			if l.Window != 0 {
+				if bucket.Sub(b.Starts[j], now) > clockTolerance { // a wrong clock has begun it
+					b.Starts[j] = windowStart(l, now)
+				}
 				b.setExcess(j, 0)
 			}
 		}
