@@ -34,7 +34,8 @@ import (
 //	        the image that contradicts the decision, or the charge fails.
 //	retry   judges again from that image, up to maxRounds times. Then the charge
 //	        is refused: an error would count as an outage and be admitted by
-//	        callers that fail open.
+//	        callers that fail open. A charge of a shadow limit, which must not
+//	        refuse, goes on up to maxShadowRounds times, and then fails.
 //	undo    gives back what a payer paid for a charge that failed or was refused.
 //	        It costs one transaction for each payer that has paid.
 //
@@ -46,6 +47,13 @@ import (
 
 // maxRounds is how often a charge decides again after others changed a bucket.
 const maxRounds = 8
+
+// maxShadowRounds is maxRounds for a charge that names a shadow limit.
+const maxShadowRounds = 4 * maxRounds
+
+// errBusy is the error of a charge that no limit refuses, if others change its buckets
+// each time before it can write.
+var errBusy = errors.New("others changed the bucket each time before the charge was written")
 
 // maxFactAge is the greatest age of a cached record that may reject a request as
 // invalid, or because a level is off. Another process may just have stored the limit
@@ -111,7 +119,7 @@ func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Cha
 // run charges the payers, and decides again after each refused write.
 func (c *consumeOp) run(ctx context.Context) (limiter.Outcome, error) {
 	fits, err := c.begin(ctx, false)
-	for round := 0; err == nil && round < maxRounds; round++ {
+	for round := 0; err == nil && round < c.maxRounds(); round++ {
 		if fits, err = c.verify(ctx, fits); err != nil {
 			break
 		}
@@ -130,10 +138,31 @@ func (c *consumeOp) run(ctx context.Context) (limiter.Outcome, error) {
 		}
 		fits, err = c.judge()
 	}
+	if err == nil && fits && c.namesShadow() {
+		err = c.repo.explain(errBusy)
+	}
 	if err != nil {
 		return limiter.Outcome{}, err
 	}
 	return c.outcome(false), nil
+}
+
+// maxRounds returns how often the charge decides again.
+func (c *consumeOp) maxRounds() int {
+	if c.namesShadow() {
+		return maxShadowRounds
+	}
+	return maxRounds
+}
+
+// namesShadow reports whether the charge names a limit that does not refuse it.
+func (c *consumeOp) namesShadow() bool {
+	return !c.charge.Strict && slices.ContainsFunc(c.payers(), func(p *payer) bool {
+		return slices.ContainsFunc(p.plan.view.Account.Limits, func(l limiter.Limit) bool {
+			_, named := c.charge.Amounts.Lookup(l.Name)
+			return named && l.IsShadow
+		})
+	})
 }
 
 // payers returns the payers of the charge, the entity first.
@@ -236,6 +265,9 @@ func (c *consumeOp) verify(ctx context.Context, fits bool) (bool, error) {
 		if fits, err = c.judge(); err != nil {
 			return false, err
 		}
+	}
+	if fits && c.namesShadow() {
+		return false, c.repo.explain(errBusy)
 	}
 	return false, nil // others change the buckets faster than they can be read
 }

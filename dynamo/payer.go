@@ -353,7 +353,7 @@ func (p *payer) untake(amounts *limiter.Amounts) {
 	tokens := make([]int64, len(view.Tokens))
 	for i, l := range view.Account.Limits {
 		n, _ := amounts.Lookup(l.Name)
-		if slices.Contains(p.plan.spared, l.Name) {
+		if p.spares(l.Name) {
 			n = 0
 		}
 		tokens[i] = min(view.Tokens[i]+n*bucket.Milli, l.Capacity*bucket.Milli)

@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -174,6 +175,7 @@ func (p *payer) mode(amounts *limiter.Amounts) mode {
 	if img.due(p.plan.now) && rules.Pays(p.account.Limits, amounts) {
 		return modeLocked
 	}
+	start, slack := p.slackStart()
 	unfilled, enough := true, true
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
@@ -181,10 +183,14 @@ func (p *payer) mode(amounts *limiter.Amounts) mode {
 		if c == nil {
 			continue
 		}
+		if p.spares(name) {
+			unfilled = unfilled && c.tokens <= p.uncovered(c, n, p.plan.base)
+			slack = slack && c.tokens <= p.uncovered(c, n, start)
+			continue
+		}
 		enough = enough && c.tokens >= bucket.Thousandths(n) && c.tokens <= c.rate.Capacity
 		unfilled = unfilled && c.tokens <= c.ceiling(p.plan.base, p.plan.at)
 	}
-	start, slack := p.slackStart()
 	switch {
 	case enough && unfilled:
 		return modePlain
@@ -192,6 +198,23 @@ func (p *payer) mode(amounts *limiter.Amounts) mode {
 		return modeSlack
 	}
 	return modeLocked
+}
+
+// spares reports whether the plan spares a limit.
+func (p *payer) spares(limit string) bool { return slices.Contains(p.plan.spared, limit) }
+
+// uncovered returns the most tokens of a spared limit that do not cover an amount at
+// the time of the charge, if the limit was refilled at a time or later. The limit
+// cannot cover more than its capacity.
+func (p *payer) uncovered(c *cell, n, refilled int64) int64 {
+	amount := bucket.Thousandths(n)
+	if amount > c.rate.Capacity {
+		return math.MaxInt64
+	}
+	if c.every != 0 { // it is not due
+		return amount - 1
+	}
+	return bucket.Sub(amount-1, bucket.Accrued(refilled, p.plan.at, c.rate))
 }
 
 // overridesNothing reports whether the bucket has every limit of the override as
@@ -224,14 +247,25 @@ func (p *payer) plainWrite(amounts *limiter.Amounts, m mode) *update {
 		if c == nil {
 			continue
 		}
-		tokens, amount := u.attr(bucketAttr(name, fieldTokens)), u.number(n*bucket.Milli)
+		quota = quota || c.every != 0
+		tokens := u.attr(bucketAttr(name, fieldTokens))
+		if p.spares(name) {
+			u.countSpared(c, n)
+			if m == modePlain {
+				unfilled = and(unfilled, tokens, "<=", u.number(p.uncovered(c, n, p.plan.base)))
+			}
+			if slack {
+				withinSlack = and(withinSlack, tokens, "<=", u.number(p.uncovered(c, n, start)))
+			}
+			continue
+		}
+		amount := u.number(n * bucket.Milli)
 		u.addTo(tokens, -n*bucket.Milli)
 		u.addValue(u.attr(bucketAttr(name, fieldTotal)), amount)
 		capacity := u.requireRate(c)
 		if m == modePlain {
 			unfilled = and(unfilled, tokens, "BETWEEN", amount, "AND", u.number(c.ceiling(p.plan.base, p.plan.at)))
 		}
-		quota = quota || c.every != 0
 		if slack { // Python leaves more than a lowered capacity, which must not be spent
 			withinSlack = and(withinSlack, tokens, "BETWEEN", amount, "AND", capacity)
 		}
@@ -251,6 +285,14 @@ func (p *payer) plainWrite(amounts *limiter.Amounts, m mode) *update {
 		u.setTo(u.attr(attrTTL), number(expiry(&p.plan.after)))
 	}
 	return u
+}
+
+// countSpared counts the usage of a limit that does not pay, and that it was spared.
+// The tokens stay, so that it does not matter whether the limit has filled up.
+func (u *update) countSpared(c *cell, n int64) {
+	u.addTo(u.attr(bucketAttr(c.name, fieldTotal)), bucket.Thousandths(n))
+	u.addTo(u.attr(bucketAttr(c.name, fieldSpared)), 1)
+	u.requireRate(c)
 }
 
 // lockedWrite returns the write that makes the item what the plan says and takes
@@ -297,7 +339,7 @@ func (p *payer) move(i int, amounts *limiter.Amounts, floor bool) move {
 		m.sets = f.ID == "" && (len(f.Limits) == 0 || slices.Contains(f.Limits, m.to.Name))
 		_, m.adds = f.Amounts.Lookup(m.to.Name)
 	}
-	if slices.Contains(p.plan.spared, m.to.Name) {
+	if p.spares(m.to.Name) {
 		if p.plan.counts {
 			m.spares, m.short = 1, n <= p.judgedCapacity(m.to.Name)
 		}

@@ -166,4 +166,8 @@ func TestAsManyQuotasAsAnExpressionHolds(t *testing.T) {
 	others, _ := manyLimits("new", maxLimits)
 	charge(3*hour, become(others, quota), 1000) // all leave, and as many join and are spared
 	charge(3*hour, become(others, limiter.Limit.Enforced), 1)
+	limits = become(others, limiter.Limit.Shadow)
+	charge(3*hour, limits, 60)
+	charge(3*hour, limits, 60)   // spared, plain
+	charge(3*hour, limits, 1000) // above the capacity
 }

@@ -2,6 +2,7 @@ package dynamo_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -26,6 +27,66 @@ func TestAnUndoneChargeWouldHaveRefusedNothing(t *testing.T) {
 	consume(t, s.Repo, 0, chargeOf("alice", 30), false)
 	s.Equal("the bucket", dynamotest.FormatItem(s.bucketItem()), before)
 	s.Equal("the spared limit", quotaAttributes(s.bucketItem()), map[string]string{"b_rpm_tk": "N 10000", "b_rpm_sh": "BOOL true", "b_rpm_wr": "N 1"})
+}
+
+// A spared charge depends neither on what others charge meanwhile nor on the refill
+// time, and it moves nothing that others depend on. So it is one request however busy
+// the bucket is.
+func TestSparedChargesDoNotDisturbEachOther(t *testing.T) {
+	for _, shadow := range []limiter.Limit{limiter.PerHour("z", 1).Shadow(), limiter.Quota("z", 1, limiter.EveryMonth).Shadow()} {
+		t.Run(shadow.String(), func(t *testing.T) {
+			t.Parallel()
+			table, wire := dynamotest.NewTable(t), dynamotest.NewCounter()
+			w := &countedTable{TB: t, counter: wire, other: dynamotest.Connect(t, table, nil)}
+			w.repo = dynamotest.Connect(t, table, &dynamo.Options{AWS: wire.Config(dynamotest.Endpoint(t)), CacheTTL: 24 * time.Hour})
+			setDefaults(t, w.other, limiter.PerMinute("rpm", 1000), shadow)
+			take := func(repo *dynamo.Repository, n int64) func() {
+				return func() { consume(t, repo, 0, chargeNamed(limiter.Tokens("rpm", 1).And("z", n)), true) }
+			}
+			take(w.other, 1)()
+			take(w.repo, 1)()
+			for range 3 {
+				take(w.other, 1)()
+				w.checkRequests("an amount that was taken before", 1, take(w.repo, 1), update)
+				take(w.other, 1)()
+				w.checkRequests("an amount above the capacity", 1, take(w.repo, math.MaxInt64/2000), update)
+			}
+			w.other.Forget()
+			out, err := w.other.Peek(t.Context(), at(0), chargeNamed(limiter.Tokens("rpm", 1)))
+			must(t, err)
+			if got := out.Self.Tokens; got[0] != (1000-14-1)*1000 || got[1] != 0 {
+				t.Errorf("%d tokens are left, want 985000 and 0", got)
+			}
+		})
+	}
+}
+
+// A shadow limit never refuses, also if others change the bucket before each write: a
+// charge that names one goes on longer, and then fails as in an outage.
+func TestAChargeOfAShadowLimitOutlastsLostRaces(t *testing.T) {
+	t.Parallel()
+	s := newStoredTable(t)
+	s.SetLimits(limiter.Scope{}, limiter.Quota("spend", 1, limiter.EveryDay).Shadow())
+	consume(t, s.Repo, 0, chargeNamed(limiter.Tokens("spend", 1)), true)
+	const losses = 10
+	for _, test := range []struct {
+		losses  int
+		timeout time.Duration
+		err     bool
+	}{{losses, time.Minute, false}, {1000, time.Second, true}} {
+		lost := 0
+		overtaken := dynamotest.Fault{Name: "overtaken", Act: func(x *dynamotest.Exchange) {
+			lost++
+			s.SetNumber(aliceBucket, "#BUCKET#gpt-4", "_lv", fmt.Sprint(1000*test.losses+lost)) // as a change of limits does
+			x.Answer(x.Execute(x.Body))
+		}}
+		proxy := dynamotest.NewProxy(t, dynamotest.First(test.losses, update, overtaken))
+		repo := dynamotest.Connect(t, s.TableName, &dynamo.Options{AWS: dynamotest.Config(proxy.URL), Timeout: test.timeout})
+		out, err := repo.Consume(t.Context(), at(0), chargeNamed(limiter.Tokens("spend", 1)))
+		if out.Admitted == test.err || (err != nil) != test.err || !test.err && lost != losses {
+			t.Errorf("after %d lost races: admitted %v, error %v", lost, out.Admitted, err)
+		}
+	}
 }
 
 // shadowAddition returns the addition of the same changes. A shadow limit would have
