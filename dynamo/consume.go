@@ -291,9 +291,36 @@ func (c *consumeOp) readStale(ctx context.Context) (bool, error) {
 			c.repo.rejections.Add(1)
 			return false, nil
 		}
-		return true, p.readBucket(ctx)
+		return true, c.readBuckets(ctx, p)
 	}
 	return false, nil
+}
+
+// readBuckets reads the bucket of a payer that refuses, and with it that of the other
+// payer: a copy of a switch in either precedes the refusal.
+func (c *consumeOp) readBuckets(ctx context.Context, refusing *payer) error {
+	var read []*payer
+	var keys []key
+	for _, p := range c.payers() {
+		if p == refusing || !p.paid && !p.verified && p.cached.image != nil {
+			read, keys = append(read, p), append(keys, p.key)
+		}
+	}
+	if len(read) == 1 {
+		return refusing.readBucket(ctx)
+	}
+	items, err := c.repo.getAll(ctx, keys)
+	if err != nil {
+		return err
+	}
+	for _, p := range read {
+		img, err := decodeImage(items[p.key])
+		if err != nil {
+			return err
+		}
+		p.observe(img)
+	}
+	return nil
 }
 
 // refresh reads a payer's records anew. If the entity now has another parent, the

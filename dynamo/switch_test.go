@@ -277,3 +277,26 @@ func TestCopiesFollowBothLevels(t *testing.T) {
 		t.Errorf("the switches are %v, want none", got)
 	}
 }
+
+// A switch precedes a refusal by the other payer, also in a process whose facts are
+// older than the switch.
+func TestSwitchPrecedesARefusalOfTheOtherPayer(t *testing.T) {
+	for name, test := range map[string]struct{ off, empty string }{
+		"the child is off":  {"alice", "project"},
+		"the parent is off": {"project", "alice"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			table := dynamotest.NewTable(t)
+			admin, repo := dynamotest.Connect(t, table, nil), dynamotest.Connect(t, table, nil)
+			setDefaults(t, admin, limiter.Quota("rpm", 10, limiter.EveryDay))
+			createChild(t, admin, "alice", "project")
+			small := limiter.Config{Scope: limiter.Scope{Entity: test.empty, Resource: model}, Limits: []limiter.Limit{limiter.Quota("rpm", 2, limiter.EveryDay)}}
+			must(t, admin.SetConfig(t.Context(), small, auditEvent("limits_set")))
+			consume(t, repo, 0, chargeOf("alice", 1), true)
+			consume(t, repo, 0, chargeOf("alice", 5), false)
+			disable(t, admin, limiter.Scope{Entity: test.off})
+			checkDisabled(t, repo, 5*time.Second, chargeOf("alice", 5), limiter.Scope{Entity: test.off})
+		})
+	}
+}
