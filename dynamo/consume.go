@@ -27,7 +27,8 @@ import (
 //	verify  reads what the decision rests on if that may be stale: limits, switches,
 //	        entity and bucket in one transaction before a repair, and before the
 //	        creation of a bucket whose namespace this call has not read; the
-//	        bucket alone before a refusal. Then the charge is judged again. A
+//	        buckets alone before a refusal; and, once a second, the switches of
+//	        a payer that has none of the limits. Then the charge is judged again. A
 //	        refusal of the last second is repeated without a read.
 //	write   sends one conditional write for each payer that has one of the limits,
 //	        in parallel. Two new buckets are one transaction. A payer has paid, or the response holds
@@ -281,6 +282,8 @@ func (c *consumeOp) readStale(ctx context.Context) (bool, error) {
 		case p.paid:
 		case p.plan.repair && !p.fresh, p.cached.image == nil && !p.namespaceChecked:
 			return true, c.refresh(ctx, p)
+		case c.mayMissSwitch(ctx, p):
+			return true, c.readSwitch(ctx, p)
 		}
 	}
 	for _, p := range c.payers() {
@@ -294,6 +297,24 @@ func (c *consumeOp) readStale(ctx context.Context) (bool, error) {
 		return true, c.readBuckets(ctx, p)
 	}
 	return false, nil
+}
+
+// mayMissSwitch reports whether nothing in this call shows a switch of the payer: its
+// bucket has none of the limits, so that no write meets the copy in it.
+func (c *consumeOp) mayMissSwitch(ctx context.Context, p *payer) bool {
+	return !p.offRead && !rules.Pays(p.account.Limits, &c.charge.Amounts) && p.mode(&c.charge.Amounts) != modeLocked &&
+		c.repo.factLife(ctx) > maxFactAge
+}
+
+// readSwitch reads the switches of a payer's entity, unless they are cached and no
+// older than maxFactAge.
+func (c *consumeOp) readSwitch(ctx context.Context, p *payer) error {
+	facts, _, err := c.repo.lookup(ctx, c.now, maxFactAge, []factKey{c.repo.switchFact(p.entity)})
+	if err != nil {
+		return err
+	}
+	p.off, p.offRead = facts[0].off.Refusing(p.entity, "", c.charge.Resource), true
+	return c.checkSwitch(p)
 }
 
 // readBuckets reads the bucket of a payer that refuses, and with it that of the other

@@ -300,3 +300,28 @@ func TestSwitchPrecedesARefusalOfTheOtherPayer(t *testing.T) {
 		})
 	}
 }
+
+// A payer that has none of the limits of a charge writes nothing that would meet the
+// copy of its switch. The switches of its entity are read at most once a second.
+func TestSwitchOfAPayerThatPaysNothing(t *testing.T) {
+	for name, test := range map[string]struct{ pays, off string }{
+		"the child is off":  {"project", "alice"},
+		"the parent is off": {"alice", "project"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newCountedTable(t)
+			spend := limiter.Config{Scope: limiter.Scope{Entity: test.pays, Resource: model}, Limits: []limiter.Limit{limiter.Quota("spend", 100, limiter.EveryDay), perMinute60}}
+			must(t, w.other.SetConfig(t.Context(), spend, auditEvent("limits_set")))
+			createChild(t, w.other, "alice", "project")
+			both, one := chargeNamed(limiter.Tokens("rpm", 1).And("spend", 1)), chargeNamed(limiter.Tokens("spend", 1))
+			consume(t, w.repo, 0, both, true)
+			charge := func(d time.Duration) func() { return func() { consume(t, w.repo, d, one, true) } }
+			w.checkRequests("facts that were just read", 1, charge(0), update)
+			w.checkRequests("facts of two seconds ago", 2, charge(2*time.Second), read, update)
+			w.checkRequests("again", 1, charge(2*time.Second), update)
+			w.checkRequests("a charge that both pay", 1, func() { consume(t, w.repo, 9*time.Second, both, true) }, update, update)
+			disable(t, w.other, limiter.Scope{Entity: test.off})
+			checkDisabled(t, w.repo, 10*time.Second, one, limiter.Scope{Entity: test.off})
+		})
+	}
+}
