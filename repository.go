@@ -57,7 +57,7 @@ type BucketStore interface {
 	// not on the bucket's own time. The window never goes back: a now before it
 	// counts as its start. A new quota, and one with another window or zone,
 	// belongs to the current window, and keeps the tokens it had under another
-	// window. A change of its capacity alone moves its tokens by the difference,
+	// window. If that began after now, the new one contains its start. A change of its capacity alone moves its tokens by the difference,
 	// but does not take them below zero.
 	//
 	// A shadow limit never refuses, unless the charge is strict. If it covers its
@@ -103,7 +103,8 @@ const TopUpLife = 24 * time.Hour
 type Fill struct {
 	Entity, Resource string // valid
 	// Limits names the limits to reset: each becomes full, and a quota belongs to
-	// the window of now. Empty for all. A reset has neither Amounts nor ID.
+	// the window of now, or stays in a later one that begins within two minutes,
+	// since clocks differ. Empty for all. A reset has neither Amounts nor ID.
 	Limits []string
 	// Amounts is added by a top-up, up to the capacity; each amount is positive.
 	Amounts  Amounts
