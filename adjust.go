@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -16,7 +17,8 @@ import (
 // checks that they were taken before, so callers must not pass on what a client
 // claims.
 //
-// Adjust never refuses for lack of tokens. It returns the status of every limit
+// Adjust never refuses for lack of tokens, nor because a level is disabled: the
+// work is done. It returns the status of every limit
 // afterwards. The end of ctx does not stop it once it has begun. The errors are
 // the same as for Acquire, except that an outage is always an error. After an
 // outage the adjustment may be stored in part.
@@ -32,12 +34,17 @@ func (l *RateLimiter) Adjust(ctx context.Context, req Request) (Decision, error)
 	}
 	ctx, cancel := l.settleContext(ctx)
 	defer cancel()
-	out, err := l.adjust(ctx, &req)
+	charge := l.charge(&req)
+	charge.Strict = true // what does not fit becomes debt, and is not spared
+	out, err := l.adjust(ctx, charge)
+	if _, disabled := errors.AsType[*DisabledError](err); disabled { // nothing is stored yet
+		charge.Late = true
+		out, err = l.adjust(ctx, charge)
+	}
 	if err != nil {
 		return Decision{}, translateError(ctx, "adjust", req.Entity, req.Resource, err)
 	}
-	charge := l.charge(&req)
-	charge.Amounts = Amounts{} // nothing was asked, so no limit is exceeded
+	charge.Strict, charge.Amounts = false, Amounts{} // nothing was asked, so no limit is exceeded
 	return newDecision(&charge, out), nil
 }
 
@@ -61,9 +68,8 @@ func validAdjustment(a *Amounts) error {
 // adjust takes what fits with the first request. The rest is credited to the
 // accounts of a charge of nothing, which creates missing buckets and is never
 // refused.
-func (l *RateLimiter) adjust(ctx context.Context, req *Request) (Outcome, error) {
-	charge, rest := l.charge(req), req.Consume
-	charge.Strict = true // what does not fit becomes debt, and is not spared
+func (l *RateLimiter) adjust(ctx context.Context, charge Charge) (Outcome, error) {
+	rest := charge.Amounts
 	if charge.Amounts = rest.positive(); charge.Amounts.n > 0 {
 		out, err := l.repo.Consume(ctx, l.now(), charge)
 		if err != nil {

@@ -155,6 +155,7 @@ type Charge struct {
 	// again would start full.
 	Defaults []Limit
 	Strict   bool // shadow limits refuse as well
+	Late     bool // the work is done: switches do not refuse
 }
 
 // Account identifies one charged bucket. The store creates it, leases keep it, and

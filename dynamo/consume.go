@@ -222,13 +222,17 @@ func (c *consumeOp) gatherParent(ctx context.Context, maxAge time.Duration, read
 	return c.checkSwitch(c.parent)
 }
 
-// checkSwitch returns a *limiter.DisabledError if a level of a payer is off.
+// checkSwitch returns a *limiter.DisabledError if a level of a payer is off, unless
+// the work is done.
 func (c *consumeOp) checkSwitch(p *payer) error {
 	if p.off == nil {
 		return nil
 	}
 	if p != c.self {
 		c.repo.seen.setParent(c.repo.entityFact(c.self.entity), p.entity)
+	}
+	if c.charge.Late {
+		return nil
 	}
 	return p.off.Refuse(c.charge.Entity, c.charge.Resource)
 }
@@ -302,7 +306,7 @@ func (c *consumeOp) readStale(ctx context.Context) (bool, error) {
 // mayMissSwitch reports whether nothing in this call shows a switch of the payer: its
 // bucket has none of the limits, so that no write meets the copy in it.
 func (c *consumeOp) mayMissSwitch(ctx context.Context, p *payer) bool {
-	return !p.offRead && !rules.Pays(p.account.Limits, &c.charge.Amounts) && p.mode(&c.charge.Amounts) != modeLocked &&
+	return !p.offRead && !c.charge.Late && !rules.Pays(p.account.Limits, &c.charge.Amounts) && p.mode(&c.charge.Amounts) != modeLocked &&
 		c.repo.factLife(ctx) > maxFactAge
 }
 

@@ -63,7 +63,7 @@ func (r *Repository) gatherPayer(ctx context.Context, now int64, entity string, 
 	p.cached = r.images.get(p.key, r.moment(now))
 	p.changes = p.cached.changes
 	read = read || p.cached.image == nil || r.opts.NoSpeculation
-	if read && maxAge > 0 {
+	if read && maxAge > 0 && !charge.Late {
 		if p.off = r.recentlyOff(now, entity, charge.Resource); p.off != nil {
 			return p, nil
 		}

@@ -431,6 +431,9 @@ func (p *payer) newItem(amounts *limiter.Amounts) item {
 	if p.parent != "" {
 		it[attrParent] = text(p.parent)
 	}
+	if p.off != nil && p.off.Scope.Entity != "" { // the charge is late
+		it[attrOff] = copyOf(*p.off, lateCopy)
+	}
 	if after.Idle > 0 {
 		it[attrTTL] = number(expiry(after))
 	}

@@ -82,6 +82,10 @@ func (r *Repository) bucketsOf(ctx context.Context, of limiter.Scope) ([]item, e
 	return buckets, nil
 }
 
+// lateCopy is the event of the copy in a bucket that a late charge creates while a
+// level of its entity is off.
+const lateCopy = "late"
+
 // requireOn requires that the bucket has no copy of a switch.
 func (u *update) requireOn() { u.when("attribute_not_exists(" + u.attr(attrOff) + ")") }
 

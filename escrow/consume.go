@@ -29,7 +29,7 @@ func (r *Repository) Consume(ctx context.Context, now time.Time, charge limiter.
 			return out, nil
 		}
 	}
-	if fenced || !p.serves(&charge) {
+	if fenced || charge.Late || !p.serves(&charge) {
 		p.mu.Unlock()
 		return r.direct(ctx, now, charge)
 	}

@@ -84,7 +84,7 @@ func (n *namespace) charge(now int64, charge *limiter.Charge, write bool) (limit
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	parent := n.parent(charge.Entity)
-	if off := n.switches.Refusing(charge.Entity, parent, charge.Resource); off != nil {
+	if off := n.switches.Refusing(charge.Entity, parent, charge.Resource); off != nil && !charge.Late {
 		return limiter.Outcome{}, off.Refuse(charge.Entity, charge.Resource)
 	}
 	defer n.lockPair(charge.Entity, parent)()
@@ -95,9 +95,12 @@ func (n *namespace) charge(now int64, charge *limiter.Charge, write bool) (limit
 		return limiter.Outcome{}, err
 	}
 	defer func() {
-		if err != nil { // invalid input writes nothing
-			for _, p := range payers {
+		for _, p := range payers {
+			if err != nil { // invalid input writes nothing
 				p.revert()
+			}
+			if charge.Late { // a level may be off: look it up next time
+				p.entry.generation = 0
 			}
 		}
 	}()

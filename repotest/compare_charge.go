@@ -51,7 +51,11 @@ func answerOf(out limiter.Outcome, charge limiter.Charge) answer {
 	return answer{out.Admitted, balanceOf(out.Self, overridden), balanceOf(out.Parent, overridden)}
 }
 
-func (h *history) consume() { h.consumeAt(h.clock(), h.charge()) }
+func (h *history) consume() {
+	charge := h.charge()
+	charge.Late = h.chance(5)
+	h.consumeAt(h.clock(), charge)
+}
 
 // consumeBetween charges a bucket between changes of its limits, all at one
 // time, and then advances the clock. Only the state of the bucket decides how
@@ -83,6 +87,9 @@ func noted(c limiter.Charge) string {
 	text := fmt.Sprintf("%s %s %s %v %v", c.Entity, c.Resource, c.Amounts, c.Limits, c.Defaults)
 	if c.Strict {
 		text += " strict"
+	}
+	if c.Late {
+		text += " late"
 	}
 	return text
 }

@@ -19,6 +19,7 @@ func switchChecks() []check {
 		{"a switch comes before every other answer", switchFirst},
 		{"a switch refuses under limits of the call", switchOverride},
 		{"a switch refuses charges of nothing, and strict ones", switchNothing},
+		{"work that is done is charged while a level is off", switchLate},
 		{"a peek is refused, too", switchPeek},
 		{"a refused charge changes nothing", switchWritesNothing},
 		{"enabling lets charges pass again", switchEnable},
@@ -218,8 +219,43 @@ func switchNothing(f *fixture) {
 	strict := ask("key-1", rpm(1))
 	strict.Strict = true
 	f.disabled(strict, limiter.Scope{Entity: "key-1"})
-	_, err := f.limiter(0).Adjust(f.ctx, request(rpm(1)))
-	f.isDisabled("Adjust", err, ask("key-1", rpm(1)), limiter.Scope{Entity: "key-1"})
+}
+
+func switchLate(f *fixture) {
+	f.createCascading("key-1", "team")
+	f.setDefaults(perMinute60)
+	for _, s := range []limiter.Scope{{Entity: "key-1"}, {Entity: "team", Resource: model}, {Resource: model}, {}} {
+		f.disable(s, reason)
+	}
+	late := ask("key-1", rpm(50))
+	late.Late = true
+	f.take(0, late, 10_000) // creates both buckets
+	f.listed(0, "team", 10_000)
+	alone := ask("alice", rpm(10))
+	alone.Late = true
+	f.take(0, alone, 50_000)
+	f.disabled(ask("alice", rpm(1)), limiter.Scope{Resource: model})
+	f.disabled(ask("key-1", rpm(1)), limiter.Scope{Entity: "key-1"})
+	f.refuse(0, late, 10_000)
+	f.adjust(rpm(15))
+	f.listed(0, "key-1", -5_000)
+	f.listed(0, "team", -5_000)
+	f.adjust(rpm(-15))
+	f.listed(0, "team", 10_000)
+	for _, s := range []limiter.Scope{{}, {Resource: model}, {Entity: "key-1"}} {
+		f.enable(s)
+	}
+	f.disabled(ask("key-1", rpm(1)), limiter.Scope{Entity: "team", Resource: model})
+	f.enable(limiter.Scope{Entity: "team", Resource: model})
+	f.take(0, ask("key-1", rpm(1)), 9_000)
+}
+
+// adjust records use of key-1 after the fact.
+func (f *fixture) adjust(a limiter.Amounts) {
+	f.Helper()
+	if _, err := f.limiter(0).Adjust(f.ctx, request(a)); err != nil {
+		f.Errorf("Adjust of %s: %v", a, err)
+	}
 }
 
 func switchPeek(f *fixture) {

@@ -128,7 +128,7 @@ func (r *Repository) repairBucket(tx *tx, now int64, key limiter.Scope) error {
 func (r *Repository) payers(tx *tx, now int64, charge *limiter.Charge, book rules.Book) ([]*payer, error) {
 	key := limiter.Scope{Entity: charge.Entity, Resource: charge.Resource}
 	found, facts, err := r.find(tx, key)
-	if err == nil {
+	if err == nil && !charge.Late {
 		err = r.checkSwitches(tx, key, found, facts)
 	}
 	if err != nil {

@@ -77,7 +77,7 @@ func (t *transaction) conclude(c *call, err error) error {
 		return nil
 	}
 	if _, ok := errors.AsType[*limiter.DisabledError](err); ok {
-		t.disable(c)
+		c.verdict, c.disabled = over, true
 		return nil
 	}
 	if errors.Is(err, limiter.ErrNoLimits) && c.rule.allowNoLimits {
@@ -96,17 +96,6 @@ func (t *transaction) conclude(c *call, err error) error {
 	}
 	t.report(fmt.Errorf("a descriptor of line %d of the rules cannot be judged: %w", c.rule.line, err))
 	return nil
-}
-
-// disable refuses a descriptor that a switch concerns. Use after the fact is lost,
-// because the switch refuses that charge too, and is reported.
-func (t *transaction) disable(c *call) {
-	if !c.isLate() {
-		c.verdict, c.disabled = over, true
-		return
-	}
-	c.verdict = admitted
-	t.report(fmt.Errorf("a descriptor of line %d of the rules cannot be charged: its entity or resource is disabled", c.rule.line))
 }
 
 // describeInvalid returns err without its value, which may be a secret.
