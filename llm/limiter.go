@@ -91,6 +91,11 @@ func New(lim *limiter.RateLimiter, opts *Options) (*Limiter, error) {
 	case o.Prices != nil:
 		o.Limits.Cost = cmp.Or(o.Limits.Cost, Spend)
 	}
+	if o.Limits.mixes() {
+		return nil, &limiter.InvalidError{
+			Field: "llm.Options", Value: o.Limits.Cost, Reason: "is charged with cost and with calls or tokens; give the cost a limit of its own",
+		}
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -43,6 +44,11 @@ func (l Limits) Amounts(calls int64, u Usage) limiter.Amounts {
 		}
 	}
 	return a
+}
+
+// mixes reports whether one limit is charged with money and with something else.
+func (l Limits) mixes() bool {
+	return l.Cost != "" && slices.Contains([]string{l.Requests, l.Total, l.Input, l.Output, l.Cached}, l.Cost)
 }
 
 // only returns l without the names that keep rejects.
