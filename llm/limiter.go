@@ -93,7 +93,7 @@ func New(lim *limiter.RateLimiter, opts *Options) (*Limiter, error) {
 	}
 	if o.Limits.mixes() {
 		return nil, &limiter.InvalidError{
-			Field: "llm.Options", Value: o.Limits.Cost, Reason: "is charged with cost and with calls or tokens; give the cost a limit of its own",
+			Field: "limit of cost", Value: o.Limits.Cost, Reason: "is charged with cost and with calls or tokens; give the cost a limit of its own",
 		}
 	}
 	if o.Now == nil {
