@@ -10,20 +10,21 @@ import (
 
 // move is what a locked write does to one limit.
 type move struct {
-	to     limiter.Limit // the limit after the write
-	rate   bucket.Rate   // how it is stored
-	tokens int64         // after the write
-	start  int64         // the window after the write, if it is a quota
-	excess int64         // of that window
-	whole  bool          // excess is known
-	used   int64         // is added to the total
-	taken  int64         // the part of used that the tokens pay
-	named  bool          // the charge names the limit
-	floor  bool          // the write is refused unless the tokens cover taken
-	sets   bool          // the tokens do not depend on those of the image
-	adds   bool          // the limit gains what a top-up adds, up to the capacity
-	spares int64         // how often the write counts that the limit was spared
-	short  bool          // the write is refused if the tokens cover used, which spared limits do not pay
+	to      limiter.Limit // the limit after the write
+	rate    bucket.Rate   // how it is stored
+	tokens  int64         // after the write
+	start   int64         // the window after the write, if it is a quota
+	excess  int64         // of that window
+	whole   bool          // excess is known
+	used    int64         // is added to the total
+	taken   int64         // the part of used that the tokens pay
+	named   bool          // the charge names the limit
+	floor   bool          // the write is refused unless the tokens cover taken
+	sets    bool          // the tokens do not depend on those of the image
+	adds    bool          // the limit gains what a top-up adds, up to the capacity
+	spares  int64         // how often the write counts that the limit was spared
+	short   bool          // the write is refused if the tokens cover used, which spared limits do not pay
+	reserve int64         // tokens that a smaller quota of an override does not have
 }
 
 // newMove returns a move that makes a limit what l says.
@@ -81,7 +82,7 @@ func (m *move) uncovered(gained int64) int64 {
 	if !m.short {
 		return math.MaxInt64
 	}
-	return bucket.Sub(bucket.Sub(m.used, 1), gained)
+	return bucket.Add(bucket.Sub(bucket.Sub(m.used, 1), gained), m.reserve)
 }
 
 // changeQuota moves a quota within its windows. If a step fills the quota whatever it
@@ -108,7 +109,7 @@ func (u *update) changeQuota(c *cell, m *move) {
 		u.addTo(tokens, delta)
 		u.when(tokens, "<=", u.number(min(room, bucket.Sub(full, gained), m.uncovered(gained))))
 		if m.floor {
-			u.when(tokens, ">=", u.number(-delta))
+			u.when(tokens, ">=", u.number(bucket.Sub(m.reserve, delta)))
 		}
 	default:
 		u.addTo(tokens, delta)

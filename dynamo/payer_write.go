@@ -339,6 +339,9 @@ func (p *payer) move(i int, amounts *limiter.Amounts, floor bool) move {
 		m.sets = f.ID == "" && (len(f.Limits) == 0 || slices.Contains(f.Limits, m.to.Name))
 		_, m.adds = f.Amounts.Lookup(m.to.Name)
 	}
+	if p.override && n > 0 {
+		m.reserve = p.reserve(m.to)
+	}
 	if p.spares(m.to.Name) {
 		if p.plan.counts {
 			m.spares, m.short = 1, n <= p.judgedCapacity(m.to.Name)
@@ -347,6 +350,16 @@ func (p *payer) move(i int, amounts *limiter.Amounts, floor bool) move {
 	}
 	m.taken, m.floor = m.used, m.named && floor
 	return m
+}
+
+// reserve returns how many tokens of a limit an override must not take.
+func (p *payer) reserve(own limiter.Limit) int64 {
+	for _, l := range p.account.Limits {
+		if l.Name == own.Name {
+			return rules.OverrideReserve(own, l)
+		}
+	}
+	return 0
 }
 
 // judgedCapacity returns the capacity by which a limit judges the charge. An override

@@ -57,12 +57,16 @@ func quotaOpenLease(f *fixture) {
 func quotaOverride(f *fixture) {
 	f.setDefaults(daily(100), slow)
 	f.take(0, ask("key-1", tpd(20)), 80_000, 10_000)
-	out := f.refuse(0, overrideCharge("key-1", tpd(31), daily(30)), 30_000)
+	out := f.refuse(0, overrideCharge("key-1", tpd(11), daily(30)), 10_000) // 20 of 30 are spent
 	f.equal("window", out.Self.Detail, &limiter.Detail{At: start(0), Starts: []int64{start(midnight - day)}})
-	f.take(0, overrideCharge("key-1", tpd(30), daily(30)), 0)
-	f.holds(0, "key-1", 50_000, 10_000)
+	f.take(0, overrideCharge("key-1", tpd(10), daily(30)), 0)
+	f.holds(0, "key-1", 70_000, 10_000)
+	f.take(0, ask("key-1", tpd(20)), 50_000, 10_000)
+	f.take(0, overrideCharge("key-1", tpd(0), daily(30)), 0)
+	f.refuse(0, overrideCharge("key-1", tpd(1), daily(30)), 0)
 	f.refuse(0, overrideCharge("key-1", tpd(51), daily(200)), 50_000)
 	f.take(midnight, overrideCharge("key-1", tpd(30), daily(30)), 0)
+	f.refuse(midnight, overrideCharge("key-1", tpd(1), daily(30)), 0)
 	f.holds(midnight-ms(1), "key-1", 70_000, 10_000) // the override's charge has begun the window
 	// Another window judges, but has no effect on the bucket's own.
 	month := limiter.Quota("tpd", 60, limiter.EveryMonth)

@@ -45,7 +45,8 @@ func Ahead(at, now int64) time.Duration {
 // BeginOverride starts a charge of b, as BeginAt does, judged by limits, which are
 // sorted by name. They refill the bucket for this call and do not change its own
 // limits; where one of the two is a quota, the bucket's own limit refills. The
-// smaller of the two capacities applies.
+// smaller of the two capacities applies. What a quota has spent of its window
+// counts for a smaller quota of the same windows.
 func BeginOverride(b *Bucket, at, now int64, limits []limiter.Limit) Turn {
 	t := BeginAt(b, at, now)
 	own := b.Account
@@ -68,15 +69,28 @@ func BeginOverride(b *Bucket, at, now int64, limits []limiter.Limit) Turn {
 				r.Capacity = own.Limits[j].Capacity * bucket.Milli
 				t.tokens[j] = bucket.Advance(b.Tokens[j], b.At, t.at, r)
 			}
+			left := t.tokens[j]
 			if sameWindow(l, own.Limits[j]) {
 				starts[i] = max(starts[i], b.Starts[j])
+				if more := OverrideReserve(own.Limits[j], l); more > 0 {
+					left, _ = bucket.Resize(left, 0, more, 0)
+				}
 			}
-			full = min(full, t.tokens[j])
+			full = min(full, left)
 			limits[i].Capacity = min(l.Capacity, own.Limits[j].Capacity)
 		}
 		t.View.Tokens[i] = full
 	}
 	return t
+}
+
+// OverrideReserve returns by how many thousandths the tokens of a quota must exceed
+// what an override takes: the difference to a smaller quota of the same windows.
+func OverrideReserve(own, override limiter.Limit) int64 {
+	if !sameWindow(own, override) {
+		return 0
+	}
+	return max(0, own.Capacity-override.Capacity) * bucket.Milli
 }
 
 // Charge performs Begin, Judge, Pay and Commit for a bucket that pays alone and by
