@@ -154,10 +154,11 @@ func (img *image) idle(at int64, multiplier int) int64 {
 }
 
 // full reports whether every limit is full at now. The rates are refilled up to base.
-// A quota whose window begins later is not: a new bucket would be in the window before.
+// A quota whose window begins later is not, nor one with an excess in its window: a new
+// bucket would be in the window before, and have no excess.
 func (img *image) full(base, now int64) bool {
 	for i := range img.cells {
-		if c := &img.cells[i]; c.begins(now) || c.tokensAt(base, now, now) < c.rate.Capacity {
+		if c := &img.cells[i]; c.begins(now) || c.excess != 0 && !c.due(now) || c.tokensAt(base, now, now) < c.rate.Capacity {
 			return false
 		}
 	}

@@ -81,6 +81,9 @@ func (l *Ledger) Change(at int64, r Rate, full bool) {
 		l.room, l.excess = math.MaxInt64, 0
 	case old.Window != nil && old.Window != r.Window:
 		l.room = min(l.room, old.Capacity)
+		if r.Window != nil {
+			l.room, l.excess = Rewind(l.room, l.excess, old.Capacity, r.Capacity)
+		}
 	default:
 		l.advance(at, old)
 		if r.Window != nil && old.Window == r.Window {
@@ -95,6 +98,9 @@ func (l *Ledger) Change(at int64, r Rate, full bool) {
 // Full reports whether every window open at a time allows the capacity. A bucket
 // that is full has such a ledger.
 func (l *Ledger) Full(at int64) bool {
+	if l.excess > 0 && l.rate.Window != nil && l.rate.Window.Count(l.at, at) == 0 {
+		return false // a new bucket would have none
+	}
 	return Advance(l.room, l.at, at, l.rate) >= l.rate.Capacity
 }
 

@@ -62,3 +62,11 @@ func Resize(tokens, excess, before, after int64) (int64, int64) {
 	gained := Sub(after, before)
 	return Add(tokens, max(0, Sub(gained, excess))), max(0, Sub(excess, gained))
 }
+
+// Rewind returns the tokens of a quota whose windows change, and perhaps its capacity:
+// it keeps them, up to the capacity. As for Resize, the excess is the part of a lower
+// capacity that does not lower the tokens. A higher one gives nothing.
+func Rewind(tokens, excess, before, after int64) (int64, int64) {
+	kept := min(tokens, after)
+	return kept, max(0, Sub(Add(excess, Sub(before, after)), Sub(tokens, kept)))
+}

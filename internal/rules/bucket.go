@@ -119,11 +119,12 @@ func (b *Bucket) Gone(now int64) bool {
 func (b *Bucket) Full() int64 {
 	full := b.At
 	for i, l := range b.Account.Limits {
-		from := b.At
+		from, tokens := b.At, b.Tokens[i]
 		if l.Window != 0 {
 			from = b.Starts[i]
+			tokens = bucket.Sub(tokens, b.excess(i)) // which a new bucket would not know
 		}
-		full = max(full, bucket.FullAt(b.Tokens[i], from, RateOf(l)))
+		full = max(full, bucket.FullAt(tokens, from, RateOf(l)))
 	}
 	return full
 }
@@ -243,10 +244,11 @@ func (b *Bucket) follow(i int, l limiter.Limit, old *Bucket, j int, at, now int6
 		b.Tokens[i] = min(full, tokens)
 		b.setExcess(i, excess)
 	case was.Window != 0: // a step that is due is not taken
-		b.Tokens[i] = min(full, old.Tokens[j])
+		tokens, excess := bucket.Rewind(old.Tokens[j], old.excess(j), was.Capacity*bucket.Milli, full)
+		b.Tokens[i] = tokens
 		if l.Window != 0 { // not before the old window, or a clock that is behind would gain a step
 			b.Starts[i] = windowStart(l, max(now, old.Starts[j]))
-			b.setExcess(i, old.excess(j))
+			b.setExcess(i, excess)
 		}
 	default:
 		b.Tokens[i] = min(full, old.advanced(j, at, now))
