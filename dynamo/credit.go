@@ -172,7 +172,7 @@ func (c *creditOp) recreate(ctx context.Context) (done bool, err error) {
 		return true, err
 	}
 	p.plan = plan{now: c.now, at: c.now, recreate: true, after: rules.New(c.now, p.account, p.idle), spared: c.spared}
-	_ = p.plan.after.Credit(c.now, &c.amounts, c.spared, rules.NoBook)
+	_ = p.plan.after.Credit(c.now, c.account, &c.amounts, c.spared, rules.NoBook)
 	var taken limiter.Amounts
 	for name, n := range c.amounts.All() {
 		taken = taken.And(name, -n)

@@ -111,9 +111,9 @@ func (c *creditOp) update() (*rules.Bucket, *update) {
 	after := img.bucket(&limiter.Account{Limits: img.limits()}, c.base(), idle)
 	c.bindToWindows(&after)
 	refillRates(&after, c.at())
-	_ = after.Credit(c.now, &c.amounts, slices.Concat(c.spared, c.late), rules.NoBook)
+	_ = after.Credit(c.now, c.account, &c.amounts, slices.Concat(c.spared, c.late), rules.NoBook)
 	u := newUpdate()
-	if c.locks() {
+	if c.locks(&after) {
 		c.lockedWrite(u, &after)
 	} else {
 		c.plainWrite(u)
@@ -175,12 +175,17 @@ func (c *creditOp) changesUsage() bool {
 	return false
 }
 
-// locks reports whether the credit takes from a limit that may have filled up, or
-// finds a quota whose step is due.
-func (c *creditOp) locks() bool {
+// locks reports whether the credit takes from a limit that may have filled up, finds
+// a quota whose step is due, or leaves another excess.
+func (c *creditOp) locks(after *rules.Bucket) bool {
 	img := c.cached.image
 	if img.refill < c.cached.maxRefill || img.due(c.now) && c.changesUsage() {
 		return true
+	}
+	for i := range img.cells {
+		if l := &img.cells[i]; l.excess != excessOf(after, i) {
+			return true
+		}
 	}
 	for i := range c.amounts.Len() {
 		name, n := c.amounts.At(i)
@@ -189,6 +194,14 @@ func (c *creditOp) locks() bool {
 		}
 	}
 	return false
+}
+
+// excessOf returns the excess of limit i of a bucket.
+func excessOf(b *rules.Bucket, i int) int64 {
+	if b.Excess == nil {
+		return 0
+	}
+	return b.Excess[i]
 }
 
 // ceiling returns the most tokens that a limit may hold if it has not filled up
@@ -247,7 +260,11 @@ func (c *creditOp) lockedWrite(u *update, after *rules.Bucket) {
 		l := &img.cells[i]
 		m := l.stay(after.Tokens[i])
 		if after.Starts != nil {
-			m.start = after.Starts[i]
+			m.start, m.excess, m.whole = after.Starts[i], excessOf(after, i), true
+		}
+		if l.excess != 0 && m.start == l.start && m.excess != l.excess {
+			u.when(u.attr(bucketAttr(l.name, fieldExcess)), "=", u.value(text(excessText(l.start, l.excess))))
+			u.when(u.attr(bucketAttr(l.name, fieldTokens)), "=", u.number(l.tokens))
 		}
 		var n int64
 		n, m.named = c.amounts.Lookup(l.name)
@@ -263,12 +280,12 @@ func (c *creditOp) lockedWrite(u *update, after *rules.Bucket) {
 func (c *creditOp) predict(after *rules.Bucket) *image {
 	img := *c.cached.image
 	img.cells = slices.Clone(img.cells)
-	locks := c.locks()
+	locks := c.locks(after)
 	for i := range img.cells {
 		l := &img.cells[i]
 		if n, _ := c.amounts.Lookup(l.name); locks {
 			if l.tokens = after.Tokens[i]; l.every != 0 {
-				l.start, l.extras = after.Starts[i], l.extras|hasStart
+				l.start, l.excess, l.extras = after.Starts[i], excessOf(after, i), l.extras|hasStart
 			}
 		} else if !c.spares(l.name) {
 			l.tokens = max(l.tokens, min(l.rate.Capacity, bucket.Add(l.tokens, bucket.Thousandths(n))))

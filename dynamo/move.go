@@ -192,6 +192,9 @@ func (u *update) addLimit(img *image, m *move) {
 	has := img.extrasOf(name)
 	u.setWindow(name, has, true, 0, m)
 	u.setShadow(name, has, false, m)
+	if m.to.Window != 0 && has&hasExcess != 0 { // of an earlier limit of this name
+		u.removeAttr(bucketAttr(name, fieldExcess))
+	}
 	for _, c := range img.damaged {
 		if c.name == name {
 			u.when(attr, "=", u.number(c.tokens))

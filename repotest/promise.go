@@ -275,6 +275,13 @@ func (w *bucketHistory) expired(now int64) bool {
 	return true
 }
 
+// tookMore reports whether an account was charged under a higher capacity of a quota.
+func tookMore(of *limiter.Account, l limiter.Limit) bool {
+	return l.IsQuota() && slices.ContainsFunc(of.Limits, func(was limiter.Limit) bool {
+		return was.Name == l.Name && was.IsQuota() && was.Capacity > l.Capacity
+	})
+}
+
 // credit records tokens that were given back or taken later. The amounts of spared
 // limits changed the usage alone.
 func (p *promise) credit(l *lease, now time.Time, amounts limiter.Amounts, spared []string) {
@@ -293,6 +300,8 @@ func (p *promise) credit(l *lease, now time.Time, amounts limiter.Amounts, spare
 		changed = true
 		switch own := timeOf(w.limits[limit], now.UnixMilli(), at); {
 		case slices.Contains(spared, limit):
+		case n > 0 && tookMore(l.accounts[0], w.limits[limit]):
+			ledger.Repay(own, n*bucket.Milli)
 		case n > 0:
 			ledger.Give(own, n*bucket.Milli)
 		default:

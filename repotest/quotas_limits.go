@@ -12,6 +12,10 @@ func quotaChangeChecks() []check {
 		{"a lowered capacity takes the difference, not into debt", quotaLowered},
 		{"a capacity that goes down and up mints nothing", quotaFlips},
 		{"a reset ends what was spent above a lowered capacity", quotaFlipsReset},
+		{"what was taken under a higher capacity is given back to what was spent", quotaFlipsGivenBack},
+		{"a give-back under the same capacity is spent again", quotaFlipsRolledBack},
+		{"capacities that change with windows mint nothing", quotaFlipsWindows},
+		{"a bucket remembers what was spent until the window ends", quotaFlipsIdle},
 		{"a capacity changed after a boundary steps by the old one", quotaResizedLater},
 		{"limits of an entity and resource change at once", quotaResizedAtOnce},
 		{"another window keeps the tokens and steps nothing", quotaOtherWindow},
@@ -82,6 +86,71 @@ func quotaFlipsReset(f *fixture) {
 	f.take(0, ask("key-1", tpd(50)), 0)
 	f.setDefaults(daily(100))
 	f.take(0, ask("key-1", tpd(50)), 0)
+}
+
+// quotaFlipsGivenBack settles leases that are open while the capacity is lowered.
+func quotaFlipsGivenBack(f *fixture) {
+	f.setDefaults(daily(100))
+	some := f.take(0, ask("key-1", tpd(100)), 0).Self.Account
+	most := f.take(0, ask("key-2", tpd(100)), 0).Self.Account
+	debt := f.take(0, ask("key-3", tpd(100)), 0).Self.Account
+	f.credit(0, debt, tpd(-5))
+	f.setDefaults(daily(50))
+	for _, key := range []string{"key-1", "key-2"} {
+		f.refuse(0, ask(key, tpd(1)), 0)
+	}
+	f.refuse(0, ask("key-3", tpd(1)), -5_000)
+	f.credit(0, some, tpd(40))
+	f.refuse(0, ask("key-1", tpd(1)), 0) // 60 of 50 are spent
+	f.credit(0, most, tpd(60))
+	f.refuse(0, ask("key-2", tpd(11)), 10_000) // 40 of 50
+	f.credit(0, debt, tpd(10))
+	f.take(0, ask("key-3", tpd(0)), 0)
+	f.setDefaults(daily(100))
+	f.take(0, ask("key-1", tpd(0)), 40_000)
+	f.take(0, ask("key-2", tpd(0)), 60_000)
+	f.take(0, ask("key-3", tpd(0)), 5_000)
+}
+
+func quotaFlipsRolledBack(f *fixture) {
+	f.setDefaults(daily(100))
+	f.take(0, ask("key-1", tpd(100)), 0)
+	f.setDefaults(daily(50))
+	f.refuse(0, ask("key-1", tpd(1)), 0)
+	f.topUp(0, tpd(20), "gift", true)
+	account := f.take(0, ask("key-1", tpd(20)), 0).Self.Account
+	f.credit(0, account, tpd(20))
+	f.take(0, ask("key-1", tpd(20)), 0)
+}
+
+func quotaFlipsWindows(f *fixture) {
+	f.setDefaults(daily(100))
+	f.take(0, ask("key-1", tpd(80)), 20_000)
+	f.take(0, ask("key-2", tpd(20)), 80_000)
+	for _, l := range []limiter.Limit{limiter.Quota("tpd", 50, limiter.EveryMonth), limiter.Quota("tpd", 100, limiter.EveryMonth), daily(50), daily(100)} {
+		f.setDefaults(l)
+		f.take(0, ask("key-1", tpd(0)), 20_000)
+		f.take(0, ask("key-2", tpd(0)))
+	}
+	f.holds(0, "key-2", 80_000)
+}
+
+// quotaFlipsIdle has a bucket that is full again under a lower capacity. One that
+// expires would forget what was spent.
+func quotaFlipsIdle(f *fixture) {
+	month := func(n int64) limiter.Limit { return limiter.Quota("tpd", n, limiter.EveryMonth) }
+	f.setDefaults(month(100))
+	some := f.take(0, ask("key-1", tpd(60)), 40_000).Self.Account
+	f.take(0, ask("key-1", tpd(40)), 0)
+	f.setDefaults(month(70))
+	f.refuse(0, ask("key-1", tpd(1)), 0)
+	f.credit(0, some, tpd(60))
+	f.setDefaults(month(30))
+	f.take(0, ask("key-1", tpd(0)), 0)
+	f.topUp(0, tpd(30), "gift", true)
+	f.take(3*day, ask("key-1", tpd(30)), 0)
+	f.setDefaults(month(100))
+	f.take(3*day, ask("key-1", tpd(60)), 0)
 }
 
 func quotaResizedLater(f *fixture) {

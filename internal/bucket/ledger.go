@@ -68,6 +68,12 @@ func (l *Ledger) Give(at, amount int64) {
 	l.room = Add(l.room, amount)
 }
 
+// Repay records a give-back of what was taken under a higher capacity of a quota.
+func (l *Ledger) Repay(at, amount int64) {
+	l.open(at)
+	l.room, l.excess = Repay(l.room, l.excess, amount)
+}
+
 // Change sets the rate that applies from at on. A higher capacity does not fill
 // the bucket, except that the tokens of a quota move with its capacity. Another
 // window leaves the tokens and belongs to the time of the change: a step that was

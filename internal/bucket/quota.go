@@ -70,3 +70,10 @@ func Rewind(tokens, excess, before, after int64) (int64, int64) {
 	kept := min(tokens, after)
 	return kept, max(0, Sub(Add(excess, Sub(before, after)), Sub(tokens, kept)))
 }
+
+// Repay returns the tokens and the excess of a quota after a give-back of what was
+// taken under a higher capacity. It pays debt first, then the excess.
+func Repay(tokens, excess, amount int64) (int64, int64) {
+	paid := min(excess, max(0, Add(amount, min(tokens, 0))))
+	return Add(tokens, Sub(amount, paid)), Sub(excess, paid)
+}
