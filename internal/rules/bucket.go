@@ -122,7 +122,9 @@ func (b *Bucket) Full() int64 {
 		from, tokens := b.At, b.Tokens[i]
 		if l.Window != 0 {
 			from = b.Starts[i]
-			tokens = bucket.Sub(tokens, b.excess(i)) // which a new bucket would not know
+			if b.excess(i) > 0 { // until the next window, since a new bucket would not know it
+				tokens = min(tokens, l.Capacity*bucket.Milli-1)
+			}
 		}
 		full = max(full, bucket.FullAt(tokens, from, RateOf(l)))
 	}
