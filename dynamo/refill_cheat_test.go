@@ -3,6 +3,7 @@ package dynamo_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,9 +20,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// cheat is a refill without one of its safeguards. The zero value is correct as
-// long as limits do not change.
+// cheat is a refill without one of its safeguards. The zero value is correct.
 type cheat struct {
+	anyJoined  bool // does not notice limits that joined, or became rates
 	anyTokens  bool // fills a limit with any balance
 	anyLimits  bool // does not compare the limits
 	anyRates   bool // compares the capacity only
@@ -35,11 +36,12 @@ type cheat struct {
 // A comparison that cannot fail proves nothing.
 func TestComparisonFindsRefillsThatCheat(t *testing.T) {
 	dynamotest.Endpoint(t)
+	const perCheat, histories = 400, 10
 	for name, c := range map[string]cheat{
 		"fill whatever it holds":      {anyTokens: true},
 		"by limits that are no more":  {anyLimits: true},
 		"by rates that are no more":   {anyRates: true},
-		"as if no limit had joined":   {},
+		"as if no limit had joined":   {anyJoined: true},
 		"what was refilled since":     {anyTime: true},
 		"one limit of all":            {onlyFirst: true},
 		"and leave the time":          {leavesTime: true},
@@ -48,17 +50,17 @@ func TestComparisonFindsRefillsThatCheat(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for seed := uint64(11); seed < 16; seed++ { // the first two find them all, early
+			for seed := uint64(12); seed < 12+histories; seed++ { // the first finds them all
 				said := failureOf(t, func(tb testing.TB) {
 					tb.Helper()
-					compareWithAggregator(tb, seed, perHistory, aggregator.Options{Windows: []limiter.Window{}}, c.store, "override", "usage")
+					compareWithAggregator(tb, seed, perCheat, aggregator.Options{Windows: []limiter.Window{}}, c.store, "override", "usage")
 				})
 				if said != "" {
 					t.Logf("found in history %d: %.200s", seed, said)
 					return
 				}
 			}
-			t.Error("not found in 5 histories")
+			t.Errorf("not found in %d histories", histories)
 		})
 	}
 }
@@ -96,6 +98,9 @@ func (c *cheater) Refill(ctx context.Context, now time.Time, of aggregator.ID, s
 		in.ExpressionAttributeValues[":now"] = thousandths(now.UnixMilli())
 	}
 	conditions = append(conditions, "attribute_exists(rf)")
+	if !c.anyJoined {
+		conditions = append(conditions, otherRates(state)...)
+	}
 	if !c.anyTime {
 		conditions = append(conditions, "rf = :rf")
 		in.ExpressionAttributeValues[":rf"] = thousandths(state.RefilledAt.UnixMilli())
@@ -112,6 +117,9 @@ func (c *cheater) Refill(ctx context.Context, now time.Time, of aggregator.ID, s
 func (c *cheater) limits(now time.Time, state *aggregator.State, values dynamotest.Item) (adds, conditions []string) {
 	from, to := state.RefilledAt.UnixMilli(), now.UnixMilli()
 	for i, l := range state.Limits {
+		if l.IsQuota() { // the refill time does not concern it
+			continue
+		}
 		r := bucket.RateOf(l.Capacity, l.Refill, l.Period)
 		gain := bucket.Advance(state.Tokens[i], from, to, r) - state.Tokens[i]
 		if c.rounds {
@@ -140,6 +148,21 @@ func (c *cheater) limits(now time.Time, state *aggregator.State, values dynamote
 		}
 	}
 	return adds, conditions
+}
+
+// otherRates returns the conditions that a bucket has no rates that a state does not
+// have.
+func otherRates(state *aggregator.State) (conditions []string) {
+	for _, name := range []string{"rpm", "tpm", "tpd"} {
+		i := slices.IndexFunc(state.Limits, func(l limiter.Limit) bool { return l.Name == name })
+		switch {
+		case i < 0:
+			conditions = append(conditions, "attribute_not_exists(b_"+name+"_tk)")
+		case state.Limits[i].IsQuota():
+			conditions = append(conditions, "attribute_exists(b_"+name+"_wn)")
+		}
+	}
+	return conditions
 }
 
 func thousandths(n int64) types.AttributeValue {

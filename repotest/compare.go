@@ -151,6 +151,7 @@ var operations = []struct {
 	{50, (*history).consume},
 	{12, (*history).explainThenAcquire},
 	{4, (*history).consumeBetween},
+	{6, (*history).reshape},
 	{3, (*history).rush},
 	{20, (*history).credit},
 	{6, (*history).hold},

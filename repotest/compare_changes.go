@@ -48,6 +48,10 @@ func (h *history) setConfigAt(now time.Time, s limiter.Scope) {
 			cfg.Limits = nil
 		}
 	}
+	h.putConfig(now, cfg)
+}
+
+func (h *history) putConfig(now time.Time, cfg limiter.Config) {
 	ev := h.event(now, "limits_set", "config")
 	what := fmt.Sprintf("%s SetConfig %v", stamp(ev.At), cfg)
 	_ = h.change(what, func(repo limiter.Repository) error { return repo.SetConfig(h.ctx, cfg, ev) })

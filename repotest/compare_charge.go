@@ -72,6 +72,36 @@ func (h *history) consumeBetween() {
 	h.now = h.now.Add(time.Duration(h.rng.Int64N(int64(time.Minute))))
 }
 
+// reshape charges a bucket, changes one of its limits and charges that limit, all at
+// one time, and then advances the clock. A refill by what the bucket was before would
+// be wrong for the limit.
+func (h *history) reshape() {
+	charge := h.charge()
+	charge.Limits = nil
+	h.consumeAt(h.clock(), charge)
+	account := h.observed[0].consume.out.Self.Account
+	if account == nil {
+		return
+	}
+	after := h.limitsOf(someLimits)
+	at := h.rng.IntN(len(after))
+	before := h.shapeBefore(after, at)
+	h.putConfig(h.clock(), limiter.Config{Scope: account.Source, Limits: before})
+	h.now = h.now.Add(2 * maxSkew)
+	now := h.clock()
+	charge.Amounts = h.partOf(before[min(at, len(before)-1)])
+	h.consumeAt(now, charge)
+	h.putConfig(now, limiter.Config{Scope: account.Source, Limits: after})
+	charge.Amounts = h.partOf(after[at])
+	h.consumeAt(now, charge)
+	h.now = h.now.Add(10*time.Second + time.Duration(h.rng.Int64N(int64(time.Minute))))
+}
+
+// partOf returns an amount that a full limit covers.
+func (h *history) partOf(l limiter.Limit) limiter.Amounts {
+	return limiter.Tokens(l.Name, 1+h.rng.Int64N(l.Capacity))
+}
+
 // consumeAt charges both repositories.
 func (h *history) consumeAt(now time.Time, charge limiter.Charge) {
 	h.note("%s Consume %s", stamp(now), noted(charge))

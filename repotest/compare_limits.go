@@ -10,9 +10,18 @@ import (
 
 // limits returns one to three random limits.
 func (h *history) limits() []limiter.Limit {
-	var limits []limiter.Limit
+	var names []string
 	for _, i := range h.rng.Perm(len(someLimits))[:1+h.rng.IntN(len(someLimits))] {
-		limits = append(limits, h.limit(someLimits[i]))
+		names = append(names, someLimits[i])
+	}
+	return h.limitsOf(names)
+}
+
+// limitsOf returns random limits with the given names.
+func (h *history) limitsOf(names []string) []limiter.Limit {
+	var limits []limiter.Limit
+	for _, name := range names {
+		limits = append(limits, h.limit(name))
 	}
 	slices.SortFunc(limits, func(a, b limiter.Limit) int { return strings.Compare(a.Name, b.Name) })
 	return limits
@@ -66,11 +75,26 @@ func (h *history) varyLimits(s limiter.Scope, others []limiter.Limit) []limiter.
 	if err != nil || len(cfg.Limits) == 0 {
 		return others
 	}
-	other := others[0]
+	other := pick(h.rng, others)
 	at, found := slices.BinarySearchFunc(cfg.Limits, other.Name, func(l limiter.Limit, name string) int { return strings.Compare(l.Name, name) })
 	if !found {
 		return slices.Insert(cfg.Limits, at, other)
 	}
 	cfg.Limits[at] = h.vary(cfg.Limits[at])
 	return cfg.Limits
+}
+
+// shapeBefore returns limits without the one at an index, which joins later, or with
+// another in its place, often of the same capacity.
+func (h *history) shapeBefore(after []limiter.Limit, at int) []limiter.Limit {
+	before := slices.Clone(after)
+	switch {
+	case h.chance(2):
+		return slices.Delete(before, at, at+1)
+	case before[at].IsQuota() || h.chance(3):
+		before[at] = h.vary(before[at])
+	default:
+		before[at].Refill = 1 + h.rng.Int64N(60)
+	}
+	return before
 }
