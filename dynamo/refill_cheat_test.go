@@ -50,7 +50,7 @@ func TestComparisonFindsRefillsThatCheat(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for seed := uint64(12); seed < 12+histories; seed++ { // the first finds them all
+			for seed := uint64(21); seed < 21+histories; seed++ { // the first finds them all
 				said := failureOf(t, func(tb testing.TB) {
 					tb.Helper()
 					compareWithAggregator(tb, seed, perCheat, aggregator.Options{Windows: []limiter.Window{}}, c.store, "override", "usage")

@@ -72,9 +72,10 @@ func (h *history) synced(at time.Time, s limiter.Scope) {
 	h.promise.synced(h, at, buckets[0].Account)
 }
 
-func (h *history) deleteConfig() {
-	scope := h.scope()
-	ev := h.event(h.clock(), "limits_deleted", "config")
+func (h *history) deleteConfig() { h.deleteConfigAt(h.clock(), h.scope()) }
+
+func (h *history) deleteConfigAt(now time.Time, scope limiter.Scope) {
+	ev := h.event(now, "limits_deleted", "config")
 	what := fmt.Sprintf("%s DeleteConfig %v", stamp(ev.At), scope)
 	if h.change(what, func(repo limiter.Repository) error { return repo.DeleteConfig(h.ctx, scope, ev) }) == nil || h.fault == After {
 		h.synced(ev.At, scope)

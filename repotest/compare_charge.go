@@ -86,15 +86,23 @@ func (h *history) reshape() {
 	after := h.limitsOf(someLimits)
 	at := h.rng.IntN(len(after))
 	before := h.shapeBefore(after, at)
-	h.putConfig(h.clock(), limiter.Config{Scope: account.Source, Limits: before})
+	of, borrowed := account.Source, account.Source.Entity == ""
+	if borrowed { // the limits of others stay
+		of = limiter.Scope{Entity: charge.Entity}
+	}
+	h.putConfig(h.clock(), limiter.Config{Scope: of, Limits: before})
 	h.now = h.now.Add(2 * maxSkew)
 	now := h.clock()
 	charge.Amounts = h.partOf(before[min(at, len(before)-1)])
 	h.consumeAt(now, charge)
-	h.putConfig(now, limiter.Config{Scope: account.Source, Limits: after})
+	h.putConfig(now, limiter.Config{Scope: of, Limits: after})
 	charge.Amounts = h.partOf(after[at])
 	h.consumeAt(now, charge)
 	h.now = h.now.Add(10*time.Second + time.Duration(h.rng.Int64N(int64(time.Minute))))
+	if borrowed && h.chance(2) {
+		h.consumeAt(h.clock(), charge)
+		h.deleteConfigAt(h.clock(), of)
+	}
 }
 
 // partOf returns an amount that a full limit covers.
