@@ -173,12 +173,12 @@ func TestUnpricedInAnOutage(t *testing.T) {
 	}
 }
 
-// A shadow limit of cost is charged, and changes nothing else: it caps no estimate,
-// and refuses no model without a price.
+// A shadow limit of cost is charged, at most a quarter of it, and changes nothing
+// else: it caps no other amount, and refuses no model without a price.
 func TestShadowCost(t *testing.T) {
 	lim := newLimiter(t, memory.New(nil), limiter.PerDay("tpm", 1_000_000), limiter.Quota("spend", 2000, limiter.EveryMonth).Shadow())
 	costs := newCosts(t, lim, &llm.Options{Prices: prices(t).Price})
-	for range 2 {
+	for range 5 {
 		lease := acquire(t, costs, `{"model":"m","max_tokens":100}`)
 		if got := lease.Estimate(); got.Output != 100 || got.Cost != 1505 {
 			t.Errorf("estimate %+v", got)
@@ -188,7 +188,7 @@ func TestShadowCost(t *testing.T) {
 		}
 	}
 	left, err := lim.Available(ctx, "key", "m")
-	if err != nil || left.Get("spend") != 2000-1505 { // the second call was spared
+	if err != nil || left.Get("spend") != 2000-4*500 || left.Get("tpm") != 1_000_000-5*100 { // the last call was spared
 		t.Errorf("left %v, %v", left, err)
 	}
 	if _, err := costs.Acquire(ctx, "key", "m", &llm.Request{Format: llm.Chat, Model: "new-model"}); err != nil {

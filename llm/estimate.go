@@ -2,8 +2,11 @@ package llm
 
 import "github.com/zeroae/zae-limiter-go"
 
-// estimate returns what a call may cost.
+// estimate returns what a call may cost, if limits are in force.
 func (l *Limiter) estimate(entity string, req *Request, price Price, names Limits, limits []limiter.Limit) Usage {
+	if req == nil {
+		return Usage{}
+	}
 	u := Usage{Input: req.Prompt}
 	if req.Format != Embeddings {
 		u.Output = l.estimateOutput(entity, req)

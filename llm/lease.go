@@ -3,6 +3,7 @@ package llm
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -13,20 +14,39 @@ import (
 // for concurrent use.
 type Lease struct {
 	*limiter.Lease
-	owner    *Limiter
-	entity   string
-	request  *Request // nil for a call without tokens
-	price    Price    // zero if there is none
-	names    Limits
-	estimate Usage
+	owner   *Limiter
+	entity  string
+	request *Request // nil for a call without tokens
+	price   Price    // zero if there is none
 
 	mu     sync.Mutex
 	answer *Answer
-	taken  int64 // tokens of the answer that Write has taken beyond the estimate
+	shares []share // the first is of the enforced limits
 }
 
-// Estimate returns the usage that Acquire took, and its cost.
-func (l *Lease) Estimate() Usage { return l.estimate }
+// Estimate returns the usage that Acquire took, and its cost. A shadow limit may
+// have taken less, since its own size bounds what it takes.
+func (l *Lease) Estimate() Usage { return l.shares[0].estimate }
+
+// charges reports whether the lease is charged to a limit.
+func (l *Lease) charges(name string) bool {
+	return slices.ContainsFunc(l.shares, func(s share) bool { return s.names.has(name) })
+}
+
+// amounts returns the amounts of one call, whose usage may differ between shares.
+func (l *Lease) amounts(usage func(*share) Usage) limiter.Amounts {
+	var all limiter.Amounts
+	for i := range l.shares {
+		s := &l.shares[i]
+		for limit, n := range s.names.Amounts(1, usage(s)).All() {
+			all = all.And(limit, n)
+		}
+	}
+	return all
+}
+
+// reserved returns what Acquire takes for a share.
+func (*Lease) reserved(s *share) Usage { return s.estimate }
 
 // Answer begins to read an answer with the given Content-Type and
 // Content-Encoding, and returns l for a chained Write. Without it, Write expects
@@ -82,28 +102,36 @@ func (l *Lease) WriteContext(ctx context.Context, p []byte) (int, error) {
 // answer is charged at the end.
 func (l *Lease) extend(ctx context.Context) error {
 	u, final := l.answer.Usage()
-	missing := u.Output - l.estimate.Output - l.taken
-	names := Limits{Total: l.names.Total, Output: l.names.Output, Cost: l.names.Cost}
-	if final || missing <= 0 || names == (Limits{}) {
+	if final {
 		return nil
 	}
-	step := l.owner.opts.Step
-	more := ((missing-1)/step + 1) * step
-	err := l.Consume(ctx, names.Amounts(0, Usage{Output: more, Cost: l.costOf(l.taken+more) - l.costOf(l.taken)}))
+	var amounts limiter.Amounts
+	more := make([]int64, len(l.shares))
+	for i := range l.shares {
+		s := &l.shares[i]
+		more[i] = s.grow(u.Output, l.owner.opts.Step)
+		if more[i] == 0 {
+			continue
+		}
+		names := Limits{Total: s.names.Total, Output: s.names.Output, Cost: s.names.Cost}
+		cost := s.cost(l.price, s.taken+more[i]) - s.cost(l.price, s.taken)
+		for limit, n := range names.Amounts(0, Usage{Output: more[i], Cost: cost}).All() {
+			amounts = amounts.And(limit, n)
+		}
+	}
+	if amounts.Len() == 0 {
+		return nil
+	}
+	err := l.Consume(ctx, amounts)
 	_, refused := errors.AsType[*limiter.ExceededError](err)
 	_, disabled := errors.AsType[*limiter.DisabledError](err)
 	if refused || disabled {
 		return err
 	}
-	l.taken += more
+	for i := range l.shares {
+		l.shares[i].taken += more[i]
+	}
 	return nil
-}
-
-// costOf returns the cost of the estimate with an answer that is longer by n
-// tokens. The steps of a stream charge differences of it, so that their sum is
-// rounded up once.
-func (l *Lease) costOf(n int64) int64 {
-	return l.price.charge(Usage{Input: l.estimate.Input, Output: l.estimate.Output + n})
 }
 
 // Usage returns the usage that Commit charges, and reports whether the answer
@@ -116,26 +144,22 @@ func (l *Lease) Usage() (u Usage, reported bool) {
 	return l.usage()
 }
 
-func (l *Lease) usage() (Usage, bool) {
-	if l.answer == nil {
-		return l.estimate, false
-	}
-	u, reported := l.tokens()
-	u.Cost = l.price.charge(u)
-	return u, reported
-}
+func (l *Lease) usage() (Usage, bool) { return l.usageOf(&l.shares[0]) }
 
-// tokens returns the tokens of Usage.
-func (l *Lease) tokens() (Usage, bool) {
+// usageOf returns the usage that Commit charges to a share.
+func (l *Lease) usageOf(s *share) (Usage, bool) {
+	if l.answer == nil {
+		return s.estimate, false
+	}
 	u, complete := l.answer.Usage()
-	if complete {
-		return u, true
+	if !complete {
+		if !l.answer.inputKnown() {
+			u.Input, u.Cached, u.Written = s.estimate.Input, 0, 0
+		}
+		u.Output = max(u.Output, s.estimate.Output)
 	}
-	if !l.answer.inputKnown() {
-		u.Input, u.Cached, u.Written = l.estimate.Input, 0, 0
-	}
-	u.Output = max(u.Output, l.estimate.Output)
-	return u, false
+	u.Cost = l.price.charge(u)
+	return u, complete
 }
 
 // Commit ends the answer and the lease, and charges one request and Usage. It
@@ -146,24 +170,26 @@ func (l *Lease) Commit(ctx context.Context) error {
 		_ = l.answer.Close()
 	}
 	u, reported := l.usage()
+	used := l.amounts(func(s *share) Usage { u, _ := l.usageOf(s); return u })
 	l.mu.Unlock()
 	if reported && l.request != nil {
 		l.owner.averages.learn(l.entity, l.request.Model, float64(u.Output)/float64(max(l.request.Choices, 1)))
 	}
-	return l.commit(ctx, u)
+	return l.commit(ctx, used)
 }
 
 // CommitRequest ends the lease and charges one request, no tokens and no cost, for
 // a call that the API refused. APIs count such calls and do not bill them.
-func (l *Lease) CommitRequest(ctx context.Context) error { return l.commit(ctx, Usage{}) }
+func (l *Lease) CommitRequest(ctx context.Context) error {
+	return l.commit(ctx, l.amounts(func(*share) Usage { return Usage{} }))
+}
 
-// commit charges one request and u.
-func (l *Lease) commit(ctx context.Context, u Usage) error {
-	change := l.names.Amounts(1, u)
+// commit ends the lease and charges what was used.
+func (l *Lease) commit(ctx context.Context, used limiter.Amounts) error {
 	for limit, n := range l.Consumed().All() {
-		change = change.And(limit, -n)
+		used = used.And(limit, -n)
 	}
-	if err := l.Adjust(change); err != nil {
+	if err := l.Adjust(used); err != nil {
 		return errors.Join(err, l.Lease.Commit(ctx))
 	}
 	return l.Lease.Commit(ctx)

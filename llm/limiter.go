@@ -120,14 +120,21 @@ func (l *Limiter) Acquire(ctx context.Context, entity, resource string, req *Req
 		return nil, err
 	}
 	lease, err := l.acquire(ctx, id, set, req)
-	if cached && isUnknownLimit(err) { // the limits have changed
+	switch {
+	case cached && isUnknownLimit(err): // a limit is gone
 		l.inForce.remove(id)
 		if set, _, err = l.limitsOf(ctx, id); err != nil {
 			return nil, err
 		}
-		lease, err = l.acquire(ctx, id, set, req)
+	case err == nil && l.lacks(lease): // a limit is new
+		set = l.remember(id, lease.Decision(), time.Now())
+		if err := lease.Rollback(ctx); err != nil {
+			return nil, err
+		}
+	default:
+		return lease, err
 	}
-	return lease, err
+	return l.acquire(ctx, id, set, req)
 }
 
 // isUnknownLimit reports whether a charge named a limit that is not in force.
@@ -136,30 +143,45 @@ func isUnknownLimit(err error) bool {
 	return ok && bad.Field == "consume"
 }
 
+// lacks reports whether the store answered with a limit that the lease should have
+// been charged to and was not.
+func (l *Limiter) lacks(lease *Lease) bool {
+	return slices.ContainsFunc(limitsIn(lease.Decision()), func(limit limiter.Limit) bool {
+		return l.limits.has(limit.Name) && !lease.charges(limit.Name)
+	})
+}
+
 func (l *Limiter) acquire(ctx context.Context, id bucketID, set limitSet, req *Request) (*Lease, error) {
 	names, err := l.names(id, set)
 	if err != nil {
 		return nil, err
 	}
 	price, unpriced := l.price(req)
-	if unpriced != nil && capacity(set.limits, names.Cost) > 0 {
-		return nil, unpriced
+	if unpriced != nil && capacity(enforced(set.limits), names.Cost) > 0 {
+		return nil, cmp.Or(l.disabled(ctx, id), unpriced)
 	}
-	var estimate Usage
-	if req != nil {
-		estimate = l.estimate(id.entity, req, price, names, set.limits)
-	}
-	inner, err := l.lim.Acquire(ctx, limiter.Request{Entity: id.entity, Resource: id.resource, Consume: names.Amounts(1, estimate)})
+	lease := &Lease{owner: l, entity: id.entity, request: req, price: price, shares: l.shares(id.entity, req, price, names, set.limits)}
+	lease.Lease, err = l.lim.Acquire(ctx, limiter.Request{Entity: id.entity, Resource: id.resource, Consume: lease.amounts(lease.reserved)})
 	if err != nil {
 		return nil, err
 	}
-	if unpriced != nil && capacity(limitsIn(inner.Decision()), names.Cost) > 0 { // the store is back
-		return nil, errors.Join(unpriced, inner.Rollback(ctx))
+	if unpriced != nil && capacity(enforced(limitsIn(lease.Decision())), l.limits.Cost) > 0 { // the store is back, or the limit is new
+		return nil, errors.Join(unpriced, lease.Rollback(ctx))
 	}
 	if now := time.Now(); now.Sub(set.read) > limitsLife/2 {
-		l.remember(id, inner.Decision(), now)
+		l.remember(id, lease.Decision(), now)
 	}
-	return &Lease{Lease: inner, owner: l, entity: id.entity, request: req, price: price, names: names, estimate: estimate}, nil
+	return lease, nil
+}
+
+// disabled returns the *limiter.DisabledError of a bucket, or nil. It comes before
+// a model without a price, as it comes before every limit.
+func (l *Limiter) disabled(ctx context.Context, id bucketID) error {
+	_, err := l.lim.Explain(ctx, limiter.Request{Entity: id.entity, Resource: id.resource})
+	if off, ok := errors.AsType[*limiter.DisabledError](err); ok {
+		return off
+	}
+	return nil
 }
 
 // price returns the price of a call now. A call that is not about a model has
@@ -177,9 +199,7 @@ func (l *Limiter) names(id bucketID, set limitSet) (Limits, error) {
 	if set.limits == nil {
 		return l.limits, nil
 	}
-	names := l.limits.only(func(name string) bool {
-		return slices.ContainsFunc(set.limits, func(limit limiter.Limit) bool { return limit.Name == name })
-	})
+	names := l.limits.only(func(name string) bool { return named(set.limits, name) })
 	if names == (Limits{}) {
 		return names, &limiter.InvalidError{
 			Field: "resource", Value: id.resource, Err: limiter.ErrNoLimits,
@@ -189,12 +209,16 @@ func (l *Limiter) names(id bucketID, set limitSet) (Limits, error) {
 	return names, nil
 }
 
+// enforced returns the limits that are not shadow limits.
+func enforced(limits []limiter.Limit) []limiter.Limit {
+	return slices.DeleteFunc(slices.Clone(limits), func(limit limiter.Limit) bool { return limit.IsShadow })
+}
+
 // capacity returns the smallest capacity of a limit, or 0 if it is not in force.
-// Shadow limits do not count: they must not change what others refuse.
 func capacity(limits []limiter.Limit, name string) int64 {
 	var smallest int64
 	for _, limit := range limits {
-		if limit.Name == name && !limit.IsShadow && (smallest == 0 || limit.Capacity < smallest) {
+		if limit.Name == name && (smallest == 0 || limit.Capacity < smallest) {
 			smallest = limit.Capacity
 		}
 	}

@@ -48,7 +48,12 @@ func (l Limits) Amounts(calls int64, u Usage) limiter.Amounts {
 
 // mixes reports whether one limit is charged with money and with something else.
 func (l Limits) mixes() bool {
-	return l.Cost != "" && slices.Contains([]string{l.Requests, l.Total, l.Input, l.Output, l.Cached}, l.Cost)
+	return l.Cost != "" && Limits{Requests: l.Requests, Total: l.Total, Input: l.Input, Output: l.Output, Cached: l.Cached}.has(l.Cost)
+}
+
+// has reports whether l names a limit.
+func (l Limits) has(name string) bool {
+	return slices.Contains([]string{l.Requests, l.Total, l.Input, l.Output, l.Cached, l.Cost}, name)
 }
 
 // only returns l without the names that keep rejects.
