@@ -203,3 +203,13 @@ func TestBadInputIs400(t *testing.T) {
 		r.equal("reports", len(r.errs), 1)
 	}
 }
+
+// A call of no tokens is refused only by a debt.
+func TestRefusalByADebt(t *testing.T) {
+	refusal := &limiter.ExceededError{Decision: limiter.Decision{Statuses: []limiter.Status{
+		{Entity: "key", Limit: limiter.PerMinute("tpm", 100), Available: -7, Exceeded: true, RetryAfter: 5 * time.Second},
+	}}}
+	if got, want := httplimit.NewProblem(refusal).Detail, "tpm: the limit is in debt by 7; retry after 5 s"; got != want {
+		t.Errorf("detail %q, want %q", got, want)
+	}
+}

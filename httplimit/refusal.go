@@ -56,6 +56,9 @@ func describeExceeded(s *limiter.Status) string {
 	if s.NeverFits {
 		return fmt.Sprintf("%s: the request needs %d, above the capacity of %d", s.Limit.Name, s.Requested, s.Limit.Capacity)
 	}
+	if s.Requested == 0 && s.Available < 0 {
+		return fmt.Sprintf("%s: the limit is in debt by %d", s.Limit.Name, -s.Available)
+	}
 	return fmt.Sprintf("%s: the request needs %d, and %d are available", s.Limit.Name, s.Requested, max(s.Available, 0))
 }
 
