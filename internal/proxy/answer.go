@@ -80,12 +80,11 @@ func (b *answerBody) pass(p []byte) []byte {
 }
 
 // refuse ends a stream whose limit has no room for more of it, or whose entity or
-// resource is disabled. The client gets an
-// event that its SDK reports as an error.
+// resource is disabled. The client gets an event that its SDK reports as an error.
 func (b *answerBody) refuse(err error) {
-	b.call.record.outcome = outcomeCut
+	b.call.record.outcome, b.call.record.refusedBy = outcomeCut, refusedBy(err, b.call.record.entity)
 	b.err = io.EOF
-	detail := httplimit.NewProblem(err).Detail
+	detail := httplimit.NewProblem(b.call.proxy.inDollars(err)).Detail
 	reason := map[string]any{"type": "rate_limit_error", "code": "rate_limit_exceeded", "message": "the answer was cut: " + detail}
 	if off, disabled := errors.AsType[*limiter.DisabledError](err); disabled {
 		reason["type"], reason["code"] = "permission_error", "access_disabled"

@@ -56,7 +56,6 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	out := &statusWriter{ResponseWriter: w}
 	c := &call{proxy: p, out: out}
 	c.record.begin(r, p.opts.Now())
-	c.record.priced = p.opts.Prices != nil
 	defer func() { c.record.write(r.Context(), p.opts.Log, p.opts.Now(), out) }() //nolint:contextcheck // the values of the request's context are for the logger
 
 	if len(r.TransferEncoding) > 0 {
@@ -146,11 +145,21 @@ func (c *call) acquire(client context.Context) error {
 		return gone
 	}
 	c.lease = lease
+	c.record.priced = c.isPriced()
 	p.open.Add(1)
 	if outage := c.lease.Outage(); outage != nil {
 		p.opts.OnError(outage)
 	}
 	return nil
+}
+
+// isPriced reports whether the cost of a call is known.
+func (c *call) isPriced() bool {
+	if c.request == nil || c.proxy.opts.Prices == nil {
+		return false
+	}
+	_, err := c.proxy.opts.Prices(c.request.Model, c.proxy.opts.Now())
+	return err == nil
 }
 
 // inspect reads the body of a request about a model, and replaces it where the
@@ -206,19 +215,26 @@ func (c *call) explain(err error) error {
 		return &httplimit.Problem{Status: http.StatusBadRequest, Detail: "the model has no price here; ask the operator of this proxy to add one"}
 	}
 	bad, ok := errors.AsType[*limiter.InvalidError](err)
-	if !ok || c.request == nil || !errors.Is(err, limiter.ErrNoLimits) && bad.Field != "resource" {
+	if !ok {
+		return c.proxy.inDollars(err)
+	}
+	what := "the model has"
+	switch {
+	case c.request == nil && errors.Is(err, limiter.ErrNoLimits):
+		what = "calls that are not about a model have"
+	case c.request == nil || !errors.Is(err, limiter.ErrNoLimits) && bad.Field != "resource":
 		return err
 	}
-	return errors.Join(err, &httplimit.Problem{Status: http.StatusBadRequest, Detail: "the model has no limits here; ask the operator of this proxy to set some"})
+	return errors.Join(err, &httplimit.Problem{Status: http.StatusBadRequest, Detail: what + " no limits here; ask the operator of this proxy to set some"})
 }
 
 // refuse answers a request that was not admitted.
 func (c *call) refuse(w http.ResponseWriter, err error) {
 	c.record.refuse(err)
-	if errors.Is(err, limiter.ErrNeverFits) {
+	problem := httplimit.NewProblem(err)
+	if errors.Is(err, limiter.ErrNeverFits) || problem.RetryAfter > longestRetry {
 		w.Header().Set("X-Should-Retry", "false") // the SDKs know it
 	}
-	problem := httplimit.NewProblem(err)
 	_, busy := errors.AsType[*busyError](err)
 	if problem.Status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", strings.Join(methods, ", "))

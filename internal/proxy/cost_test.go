@@ -2,12 +2,15 @@ package proxy
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/llm"
 )
 
@@ -113,8 +116,11 @@ func TestBudgets(t *testing.T) {
 	r.wantStatus(call("sk-bob", "m"), http.StatusOK)
 	refused := call("sk-bob", "m")
 	r.wantStatus(refused, http.StatusTooManyRequests)
-	if refused.Header.Get("Retry-After") == "" {
-		t.Error("no Retry-After")
+	if refused.Header.Get("Retry-After") == "" || refused.Header.Get("X-Should-Retry") != "false" {
+		t.Errorf("a budget that is full next month: %v", refused.Header)
+	}
+	if log := r.log.String(); strings.Count(log, `"refused_by":"project"`) != 1 || strings.Count(log, `"outcome":"refused"`) != 2 {
+		t.Errorf("the log names the project for one of two refusals: %s", log)
 	}
 	r.wantSpent("project", projectBudget, 3*900_050) // in debt
 	if r.calls() != 3 {
@@ -146,6 +152,97 @@ func TestModelWithoutPrice(t *testing.T) {
 	r.wantSpent("alice", keyBudget, 0)
 	resp, _ = r.post(chatPath, `{"model":"free"}`)
 	r.wantStatus(resp, http.StatusOK)
+	r.proxy.calls.Wait()
+	if log := r.log.String(); !strings.Contains(log, `"outcome":"served"`) || strings.Contains(log, "cost_microdollars") {
+		t.Errorf("the log has a cost that is not known: %s", log)
+	}
+}
+
+// A disabled key learns nothing about prices.
+func TestDisabledKeyWithoutPrice(t *testing.T) {
+	r := newSpendRig(t, answerJSON(plainChat))
+	r.post(chatPath, `{"model":"m"}`)
+	if err := r.lim.Disable(context.Background(), limiter.Scope{Entity: "alice"}, "leaked"); err != nil {
+		t.Fatal(err)
+	}
+	resp, _ := r.post(chatPath, `{"model":"new"}`)
+	r.wantStatus(resp, http.StatusForbidden)
+}
+
+// Texts about the limit of cost name dollars, and numbers for programs millionths.
+func TestRefusalsNameDollars(t *testing.T) {
+	r := newSpendRig(t, answerJSON(`{"usage":{"prompt_tokens":0,"completion_tokens":98000}}`)) // 980,050
+	problem := func(call func() (reply, string)) httplimit.Problem {
+		t.Helper()
+		resp, body := call()
+		r.proxy.calls.Wait()
+		var p httplimit.Problem
+		if err := json.Unmarshal([]byte(body), &p); err != nil && resp.StatusCode != http.StatusOK {
+			t.Fatalf("%v: %s", err, body)
+		}
+		return p
+	}
+	chat := func(body string) func() (reply, string) {
+		return func() (reply, string) { return r.post(chatPath, body) }
+	}
+	const month = "; retry after 2635200 s" // from noon of January 1
+	problem(chat(`{"model":"m"}`))
+	p := problem(chat(`{"model":"m","max_tokens":2000}`))
+	if want := "spend: the request needs $0.02005, and $0.01995 of $1.00 are available this month" + month; p.Detail != want {
+		t.Errorf("detail %q, want %q", p.Detail, want)
+	}
+	if len(p.Limits) != 1 || p.Limits[0].Requested != 20_050 || p.Limits[0].Available != 19_950 {
+		t.Errorf("limits %+v", p.Limits)
+	}
+	problem(chat(`{"model":"m","max_tokens":1}`)) // into debt
+	for body, want := range map[string]string{
+		`{"model":"m","max_tokens":1}`: "spend: the request needs $0.00006, and the budget of $1.00 is in debt by $0.9601",
+		`{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("word", 1_000_001) + `"}]}`: "spend: the request needs $1.000052, above the budget of $1.00",
+	} {
+		if p := problem(chat(body)); !strings.HasPrefix(p.Detail, want) {
+			t.Errorf("detail %q, want %q", p.Detail, want)
+		}
+	}
+	if log := r.log.String(); !strings.Contains(log, `"problem":"spend: the request needs $0.02005,`) {
+		t.Errorf("log %s", log)
+	}
+}
+
+// A call that is not about a model costs nothing, and a budget in debt refuses it.
+func TestOtherCallsOfABudget(t *testing.T) {
+	prices := func(string, time.Time) (llm.Price, error) { return llm.Price{Output: 1_000_000}, nil }
+	r := newRig(t, answerJSON(`{"usage":{"prompt_tokens":0,"completion_tokens":1500}}`), func(o *Options) {
+		o.Prices, o.OtherResource = prices, "all"
+		o.Mapping = func() *Mapping { return &Mapping{Models: map[string]string{"*": "all"}} }
+	})
+	if err := r.lim.SetResourceDefaults(context.Background(), "all", limiter.Quota("spend", 1000, limiter.EveryDay)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		resp, body := r.post("/v1/files", "")
+		r.wantStatus(resp, want)
+		if want == http.StatusTooManyRequests && !strings.Contains(body, "spend: the budget of $0.001 is in debt by $0.0005; retry") {
+			t.Errorf("answer %s", body)
+		}
+		r.post(chatPath, plainCall)
+		r.proxy.calls.Wait()
+	}
+}
+
+// Streams that are cut name dollars too.
+func TestCutStreamsNameDollars(t *testing.T) {
+	event := `data: {"choices":[{"delta":{"content":"` + strings.Repeat("x", 400) + `"}}]}` + "\n\n" // 100 tokens
+	r := newRig(t, answerStream(slices.Repeat([]string{event}, 30)...), func(o *Options) {
+		o.Step = 10
+		o.Prices = func(string, time.Time) (llm.Price, error) { return llm.Price{Output: 1_000_000}, nil }
+	})
+	if err := r.lim.SetResourceDefaults(context.Background(), "m", limiter.Quota("spend", 1000, limiter.EveryDay)); err != nil {
+		t.Fatal(err)
+	}
+	_, body := r.post(chatPath, `{"model":"m","stream":true,"max_tokens":100}`)
+	if !strings.Contains(body, "the answer was cut: spend: the request needs $0.0001, and $0.00 of $0.001 are available today; retry") {
+		t.Errorf("the stream ends with %q", body[max(0, len(body)-300):])
+	}
 }
 
 // A stream is charged by its report, at the price of its beginning.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"log"
 	"net/http"
@@ -18,6 +19,7 @@ type Proxy struct {
 	lim       *limiter.RateLimiter
 	llm       *llm.Limiter
 	opts      Options
+	cost      string       // the name of the limit of cost; "" without prices
 	newcomers *newcomers   // nil where clients cannot invent entities
 	bodies    *quota       // bytes of bodies in memory
 	places    *quota       // calls under way
@@ -43,6 +45,9 @@ func New(lim *limiter.RateLimiter, opts *Options) (*Proxy, error) {
 		return nil, err
 	}
 	p := &Proxy{lim: lim, llm: costs, opts: o}
+	if o.Prices != nil {
+		p.cost = cmp.Or(o.Limits.Cost, llm.Spend)
+	}
 	memory := max(budgetBodies*o.MaxBody, leastMemory)
 	p.bodies = newQuota("large requests", memory, max(memory/4, o.MaxBody+firstBuffer))
 	p.places = newQuota("requests", int64(o.MaxRequests), int64(o.MaxRequests+1)/2)

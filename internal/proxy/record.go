@@ -23,9 +23,10 @@ type record struct {
 	upstream         int // status of the upstream; 0 without an answer
 	usage            llm.Usage
 	reported         bool // the upstream reported usage
-	priced           bool // the proxy knows prices
+	priced           bool // the cost of the call is known
 	outcome          string
 	problem          string
+	refusedBy        string // the other entity whose limit refused the call
 }
 
 // Outcomes of calls in the access log.
@@ -68,7 +69,7 @@ func (c *record) refuse(err error) {
 	}
 	switch {
 	case exceeded:
-		c.outcome = outcomeRefused
+		c.outcome, c.refusedBy = outcomeRefused, refusedBy(err, c.entity)
 	case disabled:
 		c.outcome, c.problem = outcomeDisabled, off.Error()
 	case busy:
@@ -94,7 +95,7 @@ func (c *record) write(ctx context.Context, log *slog.Logger, now time.Time, w *
 		slog.String("method", c.method), slog.String("path", c.path), slog.Int("status", w.status),
 		slog.String("outcome", c.outcome), slog.Float64("seconds", now.Sub(c.started).Seconds()), slog.Int64("bytes", w.bytes),
 	}
-	for _, f := range []struct{ name, value string }{{"entity", c.entity}, {"resource", c.resource}, {"model", c.model}, {"problem", c.problem}} {
+	for _, f := range []struct{ name, value string }{{"entity", c.entity}, {"resource", c.resource}, {"model", c.model}, {"problem", c.problem}, {"refused_by", c.refusedBy}} {
 		if f.value != "" {
 			fields = append(fields, slog.String(f.name, f.value))
 		}

@@ -1,0 +1,78 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/llm"
+)
+
+// longestRetry is the longest wait that clients should retry after. The SDKs try
+// again within seconds if they are asked to wait for longer.
+const longestRetry = time.Minute
+
+// inDollars makes a refusal by the limit of cost an answer that names dollars. The
+// numbers for programs stay millionths.
+func (p *Proxy) inDollars(err error) error {
+	refusal, ok := errors.AsType[*limiter.ExceededError](err)
+	if !ok || p.cost == "" {
+		return err
+	}
+	problem := httplimit.NewProblem(err)
+	const separator = "; " // of the exceeded limits, which come in the order of the decision
+	reasons := strings.Split(problem.Detail, separator)
+	for i, s := range refusal.Decision.Violations() {
+		own := s.Entity == refusal.Decision.Statuses[0].Entity
+		if s.Limit.Name == p.cost && own && i < len(reasons) {
+			reasons[i] = describeCost(&s)
+		}
+	}
+	problem.Detail = strings.Join(reasons, separator)
+	return errors.Join(err, problem)
+}
+
+// describeCost describes an exceeded limit of cost.
+func describeCost(s *limiter.Status) string {
+	needs := s.Limit.Name + ": the request needs " + llm.Dollars(s.Requested) + ", "
+	budget := llm.Dollars(s.Limit.Capacity)
+	switch {
+	case s.NeverFits:
+		return needs + "above the budget of " + budget
+	case s.Available < 0 && s.Requested == 0:
+		return fmt.Sprintf("%s: the budget of %s is in debt by %s", s.Limit.Name, budget, llm.Dollars(-s.Available))
+	case s.Available < 0:
+		return needs + fmt.Sprintf("and the budget of %s is in debt by %s", budget, llm.Dollars(-s.Available))
+	}
+	return needs + fmt.Sprintf("and %s of %s are available%s", llm.Dollars(s.Available), budget, windowText(s.Limit.Window))
+}
+
+// windowText returns the window of a budget, such as " this month".
+func windowText(window limiter.Calendar) string {
+	switch text := window.String(); text {
+	case "":
+		return ""
+	case limiter.EveryDay.String():
+		return " today"
+	default:
+		return " this " + text
+	}
+}
+
+// refusedBy returns the other entity whose limit refused a call, such as the
+// project of a key, or "".
+func refusedBy(err error, entity string) string {
+	refusal, ok := errors.AsType[*limiter.ExceededError](err)
+	if !ok {
+		return ""
+	}
+	for _, s := range refusal.Decision.Violations() {
+		if s.Entity != entity {
+			return s.Entity
+		}
+	}
+	return ""
+}
