@@ -1,8 +1,14 @@
 package cli
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"slices"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/listen"
 	"github.com/zeroae/zae-limiter-go/internal/proxy"
 	"github.com/zeroae/zae-limiter-go/llm"
@@ -30,4 +36,64 @@ func (o *proxyOptions) applyPrices(opts *proxy.Options) error {
 	}
 	opts.Prices = func(model string, at time.Time) (llm.Price, error) { return files.Get().Price(model, at) }
 	return nil
+}
+
+const (
+	budgetReads   = 100             // levels at which the proxy looks for a limit of cost when it starts
+	budgetTimeout = 2 * time.Second // for all of them
+)
+
+// warnWithoutBudget warns if prices have no effect, because no level stores the
+// limit of cost. It does not look at all entities of a large store.
+func (o *proxyOptions) warnWithoutBudget(ctx context.Context, lim *limiter.RateLimiter, name string) {
+	if o.prices == "" {
+		return
+	}
+	name = cmp.Or(name, llm.Spend)
+	ctx, cancel := context.WithTimeout(ctx, budgetTimeout)
+	defer cancel()
+	seen := 0
+	for limits, err := range storedLimits(ctx, lim) {
+		if seen++; err != nil || seen > budgetReads || hasLimit(limits, name) {
+			return
+		}
+	}
+	if !hasLimit(o.limits.all, name) {
+		o.warn("no limit named %s is in force, so no call is refused for its cost; set one, such as -l %s:50000000@month for $50 a month", name, name)
+	}
+}
+
+func hasLimit(limits []limiter.Limit, name string) bool {
+	return slices.ContainsFunc(limits, func(l limiter.Limit) bool { return l.Name == name })
+}
+
+// storedLimits iterates over the limits of every level, the common ones first.
+func storedLimits(ctx context.Context, lim *limiter.RateLimiter) iter.Seq2[[]limiter.Limit, error] {
+	return func(yield func([]limiter.Limit, error) bool) {
+		limits, _, err := lim.SystemDefaults(ctx)
+		if !yield(limits, err) {
+			return
+		}
+		resources, err := lim.ResourcesWithDefaults(ctx)
+		for _, resource := range resources {
+			if limits, err := lim.ResourceDefaults(ctx, resource); !yield(limits, err) {
+				return
+			}
+		}
+		own, second := lim.ResourcesWithLimits(ctx)
+		if err := errors.Join(err, second); err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, resource := range own {
+			for entity, err := range lim.EntitiesWithLimits(ctx, resource) {
+				if err == nil {
+					limits, err = lim.Limits(ctx, entity, resource)
+				}
+				if !yield(limits, err) {
+					return
+				}
+			}
+		}
+	}
 }

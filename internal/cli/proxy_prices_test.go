@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +18,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/memory"
 )
 
 // TestProxyChargesCost runs the proxy with prices, and a budget for all models that
@@ -120,5 +125,52 @@ func checkCosts(t *testing.T, log io.Reader) {
 	}
 	if len(costs) != 3 || costs[0] != 150 || costs[1] != 150 || costs[2] != 1 {
 		t.Errorf("costs %v", costs)
+	}
+}
+
+// TestWarnWithoutBudget checks that prices without a limit of cost are reported, and
+// that any level may have the limit.
+func TestWarnWithoutBudget(t *testing.T) {
+	ctx := t.Context()
+	budget := limiter.Quota("money", 1, limiter.EveryMonth)
+	for name, tc := range map[string]struct {
+		prices string
+		set    func(*limiter.RateLimiter) error
+		warns  bool
+	}{
+		"no limit":            {"prices.yaml", func(*limiter.RateLimiter) error { return nil }, true},
+		"no prices":           {"", func(*limiter.RateLimiter) error { return nil }, false},
+		"another limit":       {"prices.yaml", func(l *limiter.RateLimiter) error { return l.SetSystemDefaults(ctx, limiter.PerMinute("spend", 1)) }, true},
+		"system":              {"prices.yaml", func(l *limiter.RateLimiter) error { return l.SetSystemDefaults(ctx, budget) }, false},
+		"resource":            {"prices.yaml", func(l *limiter.RateLimiter) error { return l.SetResourceDefaults(ctx, "models", budget) }, false},
+		"entity":              {"prices.yaml", func(l *limiter.RateLimiter) error { return l.SetLimits(ctx, "alice", "models", budget) }, false},
+		"entity, any":         {"prices.yaml", func(l *limiter.RateLimiter) error { return l.SetLimits(ctx, "alice", "", budget) }, false},
+		"too many to look at": {"prices.yaml", manyLimits(ctx), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lim, err := limiter.New(memory.New(nil), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := tc.set(lim); err != nil {
+				t.Fatal(err)
+			}
+			var said strings.Builder
+			o := &proxyOptions{connection: &connection{console: &console{err: &said}}, prices: tc.prices}
+			o.warnWithoutBudget(ctx, lim, "money")
+			if warns := strings.Contains(said.String(), "no limit named money is in force"); warns != tc.warns {
+				t.Errorf("it says %q", said.String())
+			}
+		})
+	}
+}
+
+// manyLimits stores limits of more entities than the proxy looks at.
+func manyLimits(ctx context.Context) func(*limiter.RateLimiter) error {
+	return func(l *limiter.RateLimiter) (err error) {
+		for i := range budgetReads {
+			err = errors.Join(err, l.SetLimits(ctx, fmt.Sprintf("key-%d", i), "models", limiter.PerMinute("rpm", 1)))
+		}
+		return err
 	}
 }

@@ -50,6 +50,7 @@ func (o *proxyOptions) run(ctx context.Context) (err error) {
 	if err != nil {
 		return usagef("%v", err)
 	}
+	o.warnWithoutBudget(ctx, lim, charges.Cost)
 	return o.serve(ctx, handler, b)
 }
 
