@@ -177,7 +177,7 @@ func TestSeed(t *testing.T) {
 		limits := parse[limitsJSON](t, d.do("GET", "/api/limits/"+e.ID, ""))
 		got = append(got, fmt.Sprintf("%s %s of %s: %d", e.ID, e.Name, orNone(e), len(limits.Limits)))
 	}
-	want := []string{"key-alice Alice of proj-demo: 0", "key-bob Bob of proj-demo: 1", "key-charlie Charlie of proj-demo: 0", "proj-demo Demo Project of none: 2"}
+	want := []string{"key-alice Alice of proj-demo: 0", "key-bob Bob of proj-demo: 1", "key-charlie Charlie of proj-demo: 0", "proj-demo Demo Project of none: 3"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

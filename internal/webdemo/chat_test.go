@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/llm"
 )
 
 func TestChatAnswersAsOpenAIDoes(t *testing.T) {
@@ -110,7 +111,7 @@ func TestRefusalHasBodyAndFields(t *testing.T) {
 		if diff := cmp.Diff([]string{"key-bob rpm"}, exceeded); diff != "" {
 			t.Error(diff)
 		}
-		if len(body.Limits) != 4 {
+		if len(body.Limits) != 5 {
 			t.Errorf("%d limits, want those of the key and of its project", len(body.Limits))
 		}
 		if got := w.Header(); got.Get("Retry-After") == "" || got.Get("RateLimit") == "" || got.Get("RateLimit-Policy") == "" {
@@ -201,7 +202,7 @@ func TestAdmittedIsWhatLimitsAllow(t *testing.T) {
 		if requests != 50 {
 			t.Errorf("%d admitted, want the 50 of the project", requests)
 		}
-		if diff := cmp.Diff(map[string]int64{"rpm": 50, "tpm": total}, d.used("proj-demo", modelLarge)); diff != "" {
+		if diff := cmp.Diff(map[string]int64{"rpm": 50, "tpm": total, "spend": 50*10*30 + (total-50*10)*60}, d.used("proj-demo", modelLarge)); diff != "" {
 			t.Errorf("the project paid: %s", diff)
 		}
 	})
@@ -293,6 +294,9 @@ func TestClientThatLeavesPaysForWhatItGot(t *testing.T) {
 				used := d.used("key-bob", modelLarge)
 				if !c.tokens(int(used[limiter.TPM])) {
 					t.Errorf("charged %v for %s", used, w.Body)
+				}
+				if used[limiter.TPM] > 0 {
+					used[llm.Spend] = 10*30 + (used[limiter.TPM]-10)*60
 				}
 				if project := d.used("proj-demo", modelLarge); !cmp.Equal(used, project) {
 					t.Errorf("the key paid %v, its project %v", used, project)

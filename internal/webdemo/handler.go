@@ -52,7 +52,7 @@ func New(lim *limiter.RateLimiter, opts *Options) (*Handler, error) {
 	if h.opts.Seed == 0 {
 		h.opts.Seed = rand.Uint64()
 	}
-	calls, err := llm.New(lim, &llm.Options{Limits: llm.Limits{Requests: limiter.RPM, Total: limiter.TPM}, FullEstimate: true})
+	calls, err := llm.New(lim, &llm.Options{Limits: llm.Limits{Requests: limiter.RPM, Total: limiter.TPM}, Prices: priceOf, FullEstimate: true})
 	if err != nil {
 		return nil, err
 	}

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/llm"
 )
 
 // Namespace is the namespace of the demo, apart from other data of the store.
@@ -36,6 +38,22 @@ const (
 	defaultTokens   = 2_000
 )
 
+// The limits of the project for each model: tokens per minute, and millionths of a
+// dollar per hour. The budget is above the cost of the tokens, so that the traffic
+// never stops for it.
+const (
+	projectTokens = 10_000
+	projectBudget = 50_000_000
+)
+
+// priceOf returns the price of a model. It is an llm.PriceFunc.
+func priceOf(model string, _ time.Time) (llm.Price, error) {
+	if model == modelLarge {
+		return llm.Price{Input: 30_000_000, Output: 60_000_000}, nil
+	}
+	return llm.Price{Input: 500_000, Output: 1_500_000}, nil
+}
+
 // tenants returns the project and its keys.
 func tenants() []tenant {
 	const project = "proj-demo"
@@ -43,17 +61,21 @@ func tenants() []tenant {
 		return tenant{limiter.Entity{ID: id, Name: name, Parent: project, Cascade: true}, requests, tokens}
 	}
 	return []tenant{
-		{limiter.Entity{ID: project, Name: "Demo Project", Metadata: map[string]string{"tier": "enterprise"}}, 50, 10_000},
+		{limiter.Entity{ID: project, Name: "Demo Project", Metadata: map[string]string{"tier": "enterprise"}}, 50, projectTokens},
 		key("key-alice", "Alice", 30, 3_000),
 		key("key-bob", "Bob", 10, 1_000),
 		key("key-charlie", "Charlie", 0, 0),
 	}
 }
 
-// limits returns the limits of a tenant, of the defaults if it has none.
+// limits returns the limits of a tenant, of the defaults if it has none. A project
+// has a budget too, which its keys spend.
 func (t tenant) limits() []limiter.Limit {
-	if t.requests == 0 {
+	switch {
+	case t.requests == 0:
 		return perMinute(defaultRequests, defaultTokens)
+	case t.entity.Parent == "":
+		return append(perMinute(t.requests, t.tokens), limiter.Quota(llm.Spend, projectBudget, limiter.EveryHour))
 	}
 	return perMinute(t.requests, t.tokens)
 }
