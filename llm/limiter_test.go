@@ -375,7 +375,11 @@ func TestOutages(t *testing.T) {
 func TestNewRejectsBadOptions(t *testing.T) {
 	prices := func(string, time.Time) (llm.Price, error) { return llm.Price{}, nil }
 	for _, opts := range []llm.Options{
-		{Output: -1}, {Step: -1}, {MaxEntries: -1}, {MaxBytes: -1}, {Limits: llm.Limits{Cost: "spend"}},
+		{Output: -1},
+		{Step: -1},
+		{MaxEntries: -1},
+		{MaxBytes: -1},
+		{Limits: llm.Limits{Cost: "spend"}},
 		{Prices: prices, Limits: llm.Limits{Total: "spend"}},
 		{Prices: prices, Limits: llm.Limits{Cost: "rpm", Requests: "rpm"}},
 	} {
