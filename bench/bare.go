@@ -30,7 +30,7 @@ type bareRow struct {
 }
 
 // bareUpdate sets the columns that our store sets for an acquire.
-const bareUpdate = `UPDATE buckets SET tokens = ?, at = ?, expires = ?, hour = ?, used = ?, events = events + 1
+const bareUpdate = `UPDATE buckets_v5 SET tokens = ?, at = ?, expires = ?, hour = ?, used = ?, events = events + 1
 	WHERE ns = ? AND entity = ? AND resource = ? RETURNING tokens, at, events`
 
 // newBare copies the table of buckets from a file of our store. Workers share
@@ -56,7 +56,7 @@ func newBare(ctx context.Context, path, from string, connections int) (_ *bare, 
 		return nil, err
 	}
 	w := &b.row
-	return b, db.QueryRowContext(ctx, "SELECT ns, entity, resource, tokens, used, expires, hour FROM buckets").
+	return b, db.QueryRowContext(ctx, "SELECT ns, entity, resource, tokens, used, expires, hour FROM buckets_v5").
 		Scan(&w.ns, &w.entity, &w.resource, &w.tokens, &w.used, &w.expires, &w.hour)
 }
 
@@ -69,7 +69,7 @@ func copyBuckets(ctx context.Context, db *sql.DB, from string) error {
 	if err != nil {
 		return err
 	}
-	for _, statement := range append(schema, "INSERT INTO main.buckets SELECT * FROM ours.buckets", "DETACH ours") {
+	for _, statement := range append(schema, "INSERT INTO main.buckets_v5 SELECT * FROM ours.buckets_v5", "DETACH ours") {
 		if _, err := db.ExecContext(ctx, statement); err != nil {
 			return fmt.Errorf("%s: %w", statement, err)
 		}
@@ -78,7 +78,7 @@ func copyBuckets(ctx context.Context, db *sql.DB, from string) error {
 }
 
 func schemaOf(ctx context.Context, db *sql.DB) (statements []string, err error) {
-	rows, err := db.QueryContext(ctx, "SELECT sql FROM ours.sqlite_schema WHERE tbl_name = 'buckets' AND sql IS NOT NULL ORDER BY type DESC")
+	rows, err := db.QueryContext(ctx, "SELECT sql FROM ours.sqlite_schema WHERE tbl_name = 'buckets_v5' AND sql IS NOT NULL ORDER BY type DESC")
 	if err != nil {
 		return nil, err
 	}

@@ -155,7 +155,7 @@ func TestBareRowIsOurs(t *testing.T) {
 		}
 	}()
 	var before, after int
-	const query = "SELECT events FROM buckets"
+	const query = "SELECT events FROM buckets_v5"
 	if err := dbs.own.db.QueryRowContext(ctx, query).Scan(&before); err != nil {
 		t.Fatal(err)
 	}

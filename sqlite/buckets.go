@@ -36,7 +36,7 @@ func (r *Repository) bucketPage(tx *tx, now int64, of, after limiter.Scope) (pag
 		rec, err := tx.record(scan)
 		records = append(records, rec)
 		return err
-	}, "SELECT "+tx.columns()+" FROM buckets b WHERE "+where+" AND (resource, entity) > (?, ?) ORDER BY resource, entity LIMIT ?",
+	}, "SELECT "+tx.columns()+" FROM buckets_v5 b WHERE "+where+" AND (resource, entity) > (?, ?) ORDER BY resource, entity LIMIT ?",
 		append(args, after.Resource, after.Entity, pageSize)...)
 	if err != nil {
 		return nil, nil, err

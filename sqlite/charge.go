@@ -196,7 +196,7 @@ func (r *Repository) find(tx *tx, key limiter.Scope) (found *record, now *facts,
 		active = true
 		found, err = tx.record(scan, &generation)
 		return err
-	}, "SELECT n.facts, "+tx.columns()+` FROM namespaces n LEFT JOIN buckets b ON b.ns = n.key AND b.entity = ? AND b.resource = ?
+	}, "SELECT n.facts, "+tx.columns()+` FROM namespaces_v5 n LEFT JOIN buckets_v5 b ON b.ns = n.key AND b.entity = ? AND b.resource = ?
 		WHERE n.key = ? AND n.deleted IS NULL`, key.Entity, key.Resource, r.key)
 	if err == nil && !active {
 		err = noNamespace(r.name)

@@ -23,7 +23,7 @@ func (r *Repository) change(ctx context.Context, at time.Time, work func(*tx) er
 		if err := work(tx); err != nil {
 			return err
 		}
-		_, err := tx.exec("UPDATE namespaces SET facts = facts + 1 WHERE key = ?", r.key)
+		_, err := tx.exec("UPDATE namespaces_v5 SET facts = facts + 1 WHERE key = ?", r.key)
 		if err != nil {
 			return err
 		}
@@ -157,13 +157,13 @@ func (r *Repository) removeEntity(tx *tx, id string, now time.Time) (records int
 		}
 		return 0, err
 	}
-	if _, err := tx.exec(`INSERT INTO deleted_buckets (ns, entity, last, at) SELECT ?, ?, coalesce(max(seq), 0), ? FROM sqlite_sequence WHERE name = 'buckets'
+	if _, err := tx.exec(`INSERT INTO deleted_buckets (ns, entity, last, at) SELECT ?, ?, coalesce(max(seq), 0), ? FROM sqlite_sequence WHERE name = 'buckets_v5'
 		ON CONFLICT DO UPDATE SET last = excluded.last, at = excluded.at`, r.key, id, now.Unix()); err != nil {
 		return 0, err
 	}
 	for _, from := range []string{
 		"entities WHERE ns = ? AND id = ?", "configs WHERE ns = ? AND entity = ?",
-		"buckets WHERE ns = ? AND entity = ?", "usage WHERE ns = ? AND entity = ?",
+		"buckets_v5 WHERE ns = ? AND entity = ?", "usage WHERE ns = ? AND entity = ?",
 	} {
 		n, err := tx.exec("DELETE FROM "+from, r.key, id)
 		if err != nil {
@@ -187,6 +187,6 @@ func (r *Repository) hasData(tx *tx, id string, now int64) (found bool, err erro
 			found = true
 		}
 		return err
-	}, "SELECT "+tx.columns()+" FROM buckets b WHERE b.ns = ? AND b.entity = ?", r.key, id)
+	}, "SELECT "+tx.columns()+" FROM buckets_v5 b WHERE b.ns = ? AND b.entity = ?", r.key, id)
 	return found, err
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -35,7 +36,7 @@ func isCorrupt(err error) bool {
 
 // explain translates a database error into an error of package limiter, or adds
 // the path of the file.
-func (f *file) explain(err error) error {
+func (f *file) explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -45,6 +46,10 @@ func (f *file) explain(err error) error {
 	switch code(err) {
 	case 0:
 		return err
+	case lib.SQLITE_ERROR: // such as a missing table
+		if newer := f.checkNotUpgraded(context.WithoutCancel(ctx)); newer != nil {
+			return newer
+		}
 	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
 		return &limiter.CorruptError{Item: f.path, Reason: err.Error()}
 	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED:
@@ -61,4 +66,17 @@ func (f *file) explain(err error) error {
 		return fmt.Errorf("sqlite: the disk of %s is full: %w; free some space", f.path, err)
 	}
 	return fmt.Errorf("sqlite: %s: %w", f.path, err)
+}
+
+// checkNotUpgraded returns a *limiter.VersionError if a newer version of this
+// program has migrated the file since it was opened.
+func (f *file) checkNotUpgraded(ctx context.Context) error {
+	if f.readers == nil {
+		return nil
+	}
+	application, version, tables, err := (&tx{ctx: ctx, on: f.readers, file: f}).version()
+	if err != nil {
+		return nil //nolint:nilerr // the error that the caller has is the one to report
+	}
+	return checkVersion(f.path, application, version, tables)
 }

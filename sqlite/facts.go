@@ -59,7 +59,7 @@ func (n *namespace) readFacts(tx *tx, known *facts) (*facts, error) {
 	}
 	next := &facts{switches: known.switches}
 	var mode *string // without the limits of the row, which may be damaged
-	err := tx.row("SELECT "+switched+`, c.on_unavailable FROM namespaces n
+	err := tx.row("SELECT "+switched+`, c.on_unavailable FROM namespaces_v5 n
 		LEFT JOIN configs c ON c.ns = n.key AND c.entity = '' AND c.resource = '' WHERE n.key = ?`, n.key).scan(&next.switched, &mode)
 	if err != nil && !errors.Is(err, errNoRow) {
 		return nil, err

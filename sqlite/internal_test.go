@@ -73,7 +73,7 @@ func TestOneFailingCallDoesNotFailTheOthers(t *testing.T) {
 	r := openFile(t, filepath.Join(t.TempDir(), "limits.db"), nil)
 	release := block(t, r)
 	insert := func(tx *tx, name string) error {
-		_, err := tx.exec("INSERT INTO namespaces (id, name, created) VALUES (?, ?, 0)", name, name)
+		_, err := tx.exec("INSERT INTO namespaces_v5 (id, name, created) VALUES (?, ?, 0)", name, name)
 		return err
 	}
 	const calls = 6
@@ -197,7 +197,7 @@ func TestExpiredRowsAreSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := r.read(t.Context(), func(tx *tx) error {
-			return tx.row("SELECT (SELECT count(*) FROM buckets), (SELECT count(*) FROM usage), (SELECT count(*) FROM audit)").scan(&buckets, &usage, &audit)
+			return tx.row("SELECT (SELECT count(*) FROM buckets_v5), (SELECT count(*) FROM usage), (SELECT count(*) FROM audit)").scan(&buckets, &usage, &audit)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -253,7 +253,7 @@ func TestDamagedUsageDoesNotStopTheSweep(t *testing.T) {
 			err := scan(&entity)
 			left = append(left, entity)
 			return err
-		}, "SELECT entity FROM buckets ORDER BY entity")
+		}, "SELECT entity FROM buckets_v5 ORDER BY entity")
 	})
 	if err != nil || !slices.Equal(left, []string{"busy", "damaged"}) {
 		t.Errorf("buckets of %v are left: %v", left, err)

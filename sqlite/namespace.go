@@ -46,7 +46,7 @@ func (t *tx) namespace(where string, args ...any) (s namespaceRow, err error) {
 		found = true
 		s, err = scanNamespace(scan)
 		return err
-	}, "SELECT "+namespaceColumns+" FROM namespaces WHERE "+where, args...)
+	}, "SELECT "+namespaceColumns+" FROM namespaces_v5 WHERE "+where, args...)
 	if err == nil && !found {
 		err = errNoRow
 	}
@@ -104,7 +104,7 @@ func (f *file) findNamespace(ctx context.Context, name string) (*namespace, erro
 // facts.
 func (n *namespace) requireActive(tx *tx) (int64, error) {
 	var generation int64
-	err := tx.row("SELECT facts FROM namespaces WHERE key = ? AND deleted IS NULL", n.key).scan(&generation)
+	err := tx.row("SELECT facts FROM namespaces_v5 WHERE key = ? AND deleted IS NULL", n.key).scan(&generation)
 	if errors.Is(err, errNoRow) {
 		return 0, noNamespace(n.name)
 	}
@@ -136,7 +136,7 @@ func (r *Repository) Namespaces(ctx context.Context) iter.Seq2[limiter.Namespace
 				s, err := scanNamespace(scan)
 				all = append(all, s.Namespace)
 				return err
-			}, "SELECT "+namespaceColumns+" FROM namespaces ORDER BY name, id")
+			}, "SELECT "+namespaceColumns+" FROM namespaces_v5 ORDER BY name, id")
 		})
 		return all, err
 	})
@@ -156,7 +156,7 @@ func (t *tx) register(now time.Time, name string) (namespaceRow, error) {
 	if !errors.Is(err, errNoRow) {
 		return s, err
 	}
-	if _, err := t.exec("INSERT INTO namespaces (id, name, created) VALUES (?, ?, ?)", rules.NewNamespaceID(), name, now.Unix()); err != nil {
+	if _, err := t.exec("INSERT INTO namespaces_v5 (id, name, created) VALUES (?, ?, ?)", rules.NewNamespaceID(), name, now.Unix()); err != nil {
 		return namespaceRow{}, err
 	}
 	return t.namespace(activeName, name)
@@ -166,7 +166,7 @@ func (t *tx) register(now time.Time, name string) (namespaceRow, error) {
 // its ID until it is purged.
 func (r *Repository) DeleteNamespace(ctx context.Context, now time.Time, name string) error {
 	return r.write(ctx, now, func(tx *tx) error {
-		n, err := tx.exec("UPDATE namespaces SET deleted = ? WHERE "+activeName, now.Unix(), name)
+		n, err := tx.exec("UPDATE namespaces_v5 SET deleted = ? WHERE "+activeName, now.Unix(), name)
 		if err == nil && n == 0 {
 			return noNamespace(name)
 		}
@@ -203,7 +203,7 @@ func (r *Repository) RecoverNamespace(ctx context.Context, now time.Time, id str
 			return limiter.Namespace{}, errors.Join(err, fmt.Errorf("namespace %q: %w", s.Name, limiter.ErrExists))
 		}
 		s.DeletedAt = time.Time{}
-		_, err = tx.exec("UPDATE namespaces SET deleted = NULL WHERE key = ?", s.key)
+		_, err = tx.exec("UPDATE namespaces_v5 SET deleted = NULL WHERE key = ?", s.key)
 		return s.Namespace, err
 	})
 }

@@ -76,7 +76,7 @@ func pageQuery(columns string, ns int64, prefix string, after rules.Place, rows 
 			resource = afterAllResources
 		}
 	}
-	query, args := "SELECT "+columns+" FROM buckets b WHERE ns = ? AND (entity, resource) > (?, ?)", []any{ns, entity, resource}
+	query, args := "SELECT "+columns+" FROM buckets_v5 b WHERE ns = ? AND (entity, resource) > (?, ?)", []any{ns, entity, resource}
 	if end := prefixEnd(prefix); end != "" {
 		query, args = query+" AND entity < ?", append(args, end)
 	}
@@ -122,7 +122,7 @@ func (r *Repository) bucketAt(tx *tx, now int64, key limiter.Scope, generation i
 		rec, err := tx.record(scan)
 		records = append(records, rec)
 		return err
-	}, "SELECT "+tx.columns()+" FROM buckets b WHERE ns = ? AND entity = ? AND resource = ?", r.key, key.Entity, key.Resource)
+	}, "SELECT "+tx.columns()+" FROM buckets_v5 b WHERE ns = ? AND entity = ? AND resource = ?", r.key, key.Entity, key.Resource)
 	if err != nil {
 		return found, err
 	}

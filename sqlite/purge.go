@@ -35,7 +35,7 @@ func (r *Repository) beginPurge(ctx context.Context, id string) (key int64, err 
 		if err != nil {
 			return 0, err
 		}
-		_, err = tx.exec("UPDATE namespaces SET purging = 1 WHERE key = ?", s.key)
+		_, err = tx.exec("UPDATE namespaces_v5 SET purging = 1 WHERE key = ?", s.key)
 		return s.key, err
 	})
 }
@@ -45,7 +45,7 @@ func (r *Repository) beginPurge(ctx context.Context, id string) (key int64, err 
 func (t *tx) purge(key int64) (removed int, err error) {
 	const part = 2000
 	for _, delete := range []string{
-		"DELETE FROM buckets WHERE rowid IN (SELECT rowid FROM buckets WHERE ns = ? LIMIT ?)",
+		"DELETE FROM buckets_v5 WHERE rowid IN (SELECT rowid FROM buckets_v5 WHERE ns = ? LIMIT ?)",
 		"DELETE FROM usage WHERE rowid IN (SELECT rowid FROM usage WHERE ns = ? LIMIT ?)",
 		"DELETE FROM audit WHERE rowid IN (SELECT rowid FROM audit WHERE ns = ? LIMIT ?)",
 		"DELETE FROM configs WHERE (ns, entity, resource) IN (SELECT ns, entity, resource FROM configs WHERE ns = ? LIMIT ?)",
@@ -59,7 +59,7 @@ func (t *tx) purge(key int64) (removed int, err error) {
 			return int(n), err
 		}
 	}
-	_, err = t.exec("DELETE FROM namespaces WHERE key = ?", key)
+	_, err = t.exec("DELETE FROM namespaces_v5 WHERE key = ?", key)
 	return 0, err
 }
 

@@ -66,7 +66,7 @@ func TestUnknownZoneIsNoDamage(t *testing.T) {
 		t.Helper()
 		err := r.write(ctx, time.Time{}, func(tx *tx) error {
 			return tx.script(`UPDATE configs SET limits = replace(limits, 'Europe/Berlin', 'Mars/Olympus');
-				UPDATE buckets SET limits = replace(limits, 'Europe/Berlin', 'Mars/Olympus'); UPDATE namespaces SET facts = facts + 1`)
+				UPDATE buckets_v5 SET limits = replace(limits, 'Europe/Berlin', 'Mars/Olympus'); UPDATE namespaces_v5 SET facts = facts + 1`)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -136,12 +136,12 @@ func TestDamagedWindowsAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, damage := range []string{
-		"starts = NULL", "starts = '[1]'", "starts = 'soon'", "spared = '[1]'", "spared = '{}'",
+		"starts = NULL", "starts = '[1]'", "starts = 'soon'", "spared = '{}'",
 		`limits = replace(limits, '"window":"day"', '"window":"day","zone":7')`, `limits = replace(limits, 'day', 'fortnight')`,
 		`limits = replace(limits, '"window":"day"', '"window":"hour","zone":"Mars/Olympus"')`,
 	} {
 		err := r.write(t.Context(), time.Time{}, func(tx *tx) error {
-			if err := tx.script("SAVEPOINT intact; UPDATE buckets SET " + damage); err != nil {
+			if err := tx.script("SAVEPOINT intact; UPDATE buckets_v5 SET " + damage); err != nil {
 				return err
 			}
 			_, err := r.charge(tx, newYear.UnixMilli(), &charge, false)

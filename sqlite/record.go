@@ -68,7 +68,9 @@ func (t *tx) record(scan func(...any) error, leading ...any) (*record, error) {
 	return r, nil
 }
 
-// parseLists parses the columns that have a number for each limit.
+// parseLists parses the columns that have a number for each limit. Counters of
+// spared limits that do not fit, and starts without a quota, count as absent: a
+// process of an older version changes the limits and leaves both.
 func (r *record) parseLists(row *bucketRow, limits []limiter.Limit) (err error) {
 	if r.Tokens, err = parseInts(*row.tokens); err != nil {
 		return err
@@ -83,10 +85,16 @@ func (r *record) parseLists(row *bucketRow, limits []limiter.Limit) (err error) 
 		if n := len(limits); len(r.Starts) == 2*n {
 			r.Starts, r.Excess = r.Starts[:n:n], r.Starts[n:]
 		}
+		if !slices.ContainsFunc(limits, limiter.Limit.IsQuota) {
+			r.Starts, r.Excess = nil, nil
+		}
 	}
 	if row.spared != nil {
 		if r.Spared, err = parseInts(*row.spared); err != nil {
 			return err
+		}
+		if len(r.Spared) != len(limits) {
+			r.Spared = nil
 		}
 	}
 	return r.checkLists(limits)
@@ -96,10 +104,10 @@ func (r *record) parseLists(row *bucketRow, limits []limiter.Limit) (err error) 
 func (r *record) checkLists(limits []limiter.Limit) error {
 	n := len(limits)
 	switch {
-	case len(r.Tokens) != n || len(r.Used) != n || r.Spared != nil && len(r.Spared) != n:
+	case len(r.Tokens) != n || len(r.Used) != n:
 		return errors.New("must have one balance and one counter for each limit")
-	case slices.ContainsFunc(limits, limiter.Limit.IsQuota) != (len(r.Starts) > 0) || r.Starts != nil && len(r.Starts) != n:
-		return errors.New("must have the start of a window for each limit, exactly if one is a quota")
+	case len(r.Starts) != n && (r.Starts != nil || slices.ContainsFunc(limits, limiter.Limit.IsQuota)):
+		return errors.New("must have the start of a window for each limit if one is a quota")
 	}
 	return nil
 }
@@ -109,13 +117,13 @@ func (r *record) checkLists(limits []limiter.Limit) error {
 func (t *tx) save(ns int64, r *record, all bool) (err error) {
 	tokens, used := formatInts(r.Tokens), formatInts(r.Used)
 	if !all && (r.detailed || r.Starts != nil || r.Spared != nil) {
-		_, err = t.exec(`UPDATE buckets SET tokens = ?, at = ?, expires = ?, hour = ?, used = ?, events = ?, pulled = ?,
+		_, err = t.exec(`UPDATE buckets_v5 SET tokens = ?, at = ?, expires = ?, hour = ?, used = ?, events = ?, pulled = ?,
 			starts = ?, spared = ? WHERE id = ?`,
 			tokens, r.At, r.Expires, r.Hour, used, r.Events, r.Pulled, optionalInts(slices.Concat(r.Starts, r.Excess)), optionalInts(r.Spared), r.id)
 		return err
 	}
 	if !all {
-		_, err = t.exec("UPDATE buckets SET tokens = ?, at = ?, expires = ?, hour = ?, used = ?, events = ?, pulled = ? WHERE id = ?",
+		_, err = t.exec("UPDATE buckets_v5 SET tokens = ?, at = ?, expires = ?, hour = ?, used = ?, events = ?, pulled = ? WHERE id = ?",
 			tokens, r.At, r.Expires, r.Hour, used, r.Events, r.Pulled, r.id)
 		return err
 	}
@@ -129,11 +137,11 @@ func (t *tx) save(ns int64, r *record, all bool) (err error) {
 		optionalInts(slices.Concat(r.Starts, r.Excess)), optionalInts(r.Spared),
 	}
 	if r.id != 0 {
-		_, err = t.exec(`UPDATE buckets SET facts = ?, parent = ?, limits = ?, level = ?, tokens = ?, at = ?, idle = ?, expires = ?,
+		_, err = t.exec(`UPDATE buckets_v5 SET facts = ?, parent = ?, limits = ?, level = ?, tokens = ?, at = ?, idle = ?, expires = ?,
 			hour = ?, used = ?, events = ?, pulled = ?, starts = ?, spared = ? WHERE id = ?`, append(row, r.id)...)
 		return err
 	}
-	r.id, err = t.insert(`INSERT INTO buckets (facts, parent, limits, level, tokens, at, idle, expires, hour, used, events, pulled, starts, spared, ns, entity, resource)
+	r.id, err = t.insert(`INSERT INTO buckets_v5 (facts, parent, limits, level, tokens, at, idle, expires, hour, used, events, pulled, starts, spared, ns, entity, resource)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(row, ns, r.Account.Entity, r.Account.Resource)...)
 	return err
 }

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -13,6 +14,10 @@ const applicationID = 0x7a61656c
 
 // migrations[i] migrates a file from version i to i+1. Do not change a released
 // migration: append a new one.
+//
+// A process of an older version may have the file open. If it must not go on, the
+// migration renames the tables that every call uses, after the new version. From
+// version 5 on, such a process returns a *limiter.VersionError then.
 var migrations = []string{`
 CREATE TABLE namespaces (
 	key     INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -137,11 +142,25 @@ CREATE TABLE top_ups (                        -- IDs of top-ups that were carrie
 	PRIMARY KEY (ns, entity, resource, id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX top_ups_expires ON top_ups (expires);
+
+-- A process of an older version that has the file open must not go on. It finds
+-- no namespace, and no bucket that it can read or write.
+ALTER TABLE namespaces RENAME TO namespaces_v5;
+ALTER TABLE buckets RENAME TO buckets_v5;
+CREATE VIEW namespaces AS SELECT * FROM namespaces_v5 WHERE false;
+CREATE VIEW buckets AS SELECT id, ns, entity, resource, facts, parent, '[]' AS limits, level,
+	'the file was upgraded; end this program and start the new version' AS tokens,
+	at, idle, expires, hour, used, events, pulled FROM buckets_v5;
 `}
 
 // The first schema versions with the column pulled, and with quotas, shadow limits
 // and switches. An older file that is opened read-only lacks them.
 const pulledSince, quotasSince = 4, 5
+
+// olderNames translates a query for a file from before the tables were renamed.
+func olderNames(query string) string {
+	return strings.NewReplacer("namespaces_v5", "namespaces", "buckets_v5", "buckets").Replace(query)
+}
 
 // version reads the application ID, the schema version and the number of tables.
 func (t *tx) version() (application, version, tables int, err error) {

@@ -18,6 +18,11 @@
 // twice that size. Reads are short and only delay this. A program that keeps a
 // transaction open lets the log grow until the transaction ends.
 //
+// A file of an older version is migrated when it is opened for writing. Processes
+// of the older version that have it open fail with every call from then on, so end
+// them before. If a newer version migrates the file in a way that this one must not
+// survive, calls return a *limiter.VersionError, which is not an outage.
+//
 // If the file is removed or replaced while it is open, calls fail within a second
 // as in an outage, with an error that names the cause.
 //
@@ -261,7 +266,7 @@ func (r *Repository) SchemaVersion() int { return r.schema }
 func (r *Repository) Ping(ctx context.Context) error {
 	return r.read(ctx, func(tx *tx) error {
 		var one int
-		return tx.row("SELECT 1 FROM namespaces LIMIT 1").scan(&one)
+		return tx.row("SELECT 1 FROM namespaces_v5 LIMIT 1").scan(&one)
 	})
 }
 
@@ -303,7 +308,7 @@ func (f *file) write(ctx context.Context, now time.Time, work func(*tx) error) e
 	if f.writer == nil {
 		return fmt.Errorf("sqlite: %s was opened read-only: %w", f.path, limiter.ErrConflict)
 	}
-	return f.explain(f.writer.do(ctx, now.UnixMilli(), work))
+	return f.explain(ctx, f.writer.do(ctx, now.UnixMilli(), work))
 }
 
 // writeValue calls f.write for work that returns a value. The value is zero after
@@ -329,7 +334,7 @@ func (f *file) read(ctx context.Context, work func(*tx) error) error {
 	if err := f.checkPresent(began); err != nil {
 		return err
 	}
-	return f.explain(f.retryBusy(ctx, began, func() error { return f.snapshot(ctx, work) }))
+	return f.explain(ctx, f.retryBusy(ctx, began, func() error { return f.snapshot(ctx, work) }))
 }
 
 // snapshot makes one attempt of read. Only the first statement of work can find the

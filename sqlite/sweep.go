@@ -50,7 +50,7 @@ func (s *sweeper) buckets(t *tx, now int64) error {
 	}
 	var expired []owned
 	var end, rows int64
-	if err := t.row("SELECT coalesce(max(id), 0), count(*) FROM (SELECT id FROM buckets WHERE id > ? ORDER BY id LIMIT ?)",
+	if err := t.row("SELECT coalesce(max(id), 0), count(*) FROM (SELECT id FROM buckets_v5 WHERE id > ? ORDER BY id LIMIT ?)",
 		s.last, sweepPart).scan(&end, &rows); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (s *sweeper) buckets(t *tx, now int64) error {
 			expired = append(expired, o)
 		}
 		return nil // skip a damaged row
-	}, "SELECT b.ns, "+t.columns()+" FROM buckets b WHERE b.id > ? AND b.id <= ? AND b.expires > 0 AND b.expires <= ?", s.last, end, now)
+	}, "SELECT b.ns, "+t.columns()+" FROM buckets_v5 b WHERE b.id > ? AND b.id <= ? AND b.expires > 0 AND b.expires <= ?", s.last, end, now)
 	if err != nil {
 		return err
 	}

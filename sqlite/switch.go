@@ -47,7 +47,7 @@ func (r *Repository) DeleteSwitch(ctx context.Context, of limiter.Scope, ev limi
 // switched marks the generation that r.change starts next as a change of switches,
 // and stores the event.
 func (r *Repository) switched(tx *tx, ev limiter.AuditEvent) error {
-	if _, err := tx.exec("UPDATE namespaces SET switched = facts + 1 WHERE key = ?", r.key); err != nil {
+	if _, err := tx.exec("UPDATE namespaces_v5 SET switched = facts + 1 WHERE key = ?", r.key); err != nil {
 		return err
 	}
 	return r.record(tx, ev)

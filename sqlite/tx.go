@@ -62,6 +62,9 @@ func (t *tx) script(statements string) error {
 // query calls each for every row. It returns the first error of each, of
 // scanning or of the database.
 func (t *tx) query(each func(scan func(...any) error) error, query string, args ...any) error {
+	if t.schema < quotasSince {
+		query = olderNames(query)
+	}
 	rows, err := t.on.QueryContext(t.ctx, query, args...)
 	if err != nil {
 		return t.fail(err)

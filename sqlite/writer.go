@@ -48,7 +48,7 @@ func newWriter(ctx context.Context, f *file) (*writer, error) {
 		err = w.prepare(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(f.explain(err), w.release())
+		return nil, errors.Join(f.explain(ctx, err), w.release())
 	}
 	go w.loop() //nolint:contextcheck // the loop outlives the call that opens the file
 	return w, nil
@@ -76,7 +76,7 @@ func (w *writer) prepare(ctx context.Context) error {
 	t := w.tx(ctx)
 	err := migrate(t)
 	if err == nil {
-		_, err = t.exec("DELETE FROM namespaces WHERE ?", false) // fails if the file is read-only
+		_, err = t.exec("DELETE FROM namespaces_v5 WHERE ?", false) // fails if the file is read-only
 	}
 	if err != nil {
 		return errors.Join(err, w.tx(context.WithoutCancel(ctx)).script("ROLLBACK"))
