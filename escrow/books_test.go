@@ -322,7 +322,7 @@ func (a *auditor) check() {
 	if err := a.escrow.janitor.flush(a.Context()); err != nil {
 		a.Error(err)
 	}
-	held, byChildren := map[lentKey]int64{}, map[lentKey]int64{}
+	held, byChildren := map[lentKey]int64{}, map[*children]int64{}
 	for _, p := range a.escrow.pots.each() {
 		p.mu.Lock()
 		sums := make([]int64, len(p.slots))
@@ -335,7 +335,8 @@ func (a *auditor) check() {
 				}
 				if g.slots[j].parent >= 0 {
 					held[key(g.parent, g.slots[j].name)] += n
-					byChildren[key(g.parent, g.slots[j].name)] += n
+					byChildren[g.loans[j]] += n
+					a.checkLatest(g, j)
 				}
 			}
 		}
@@ -411,19 +412,30 @@ func (a *auditor) checkOldest(p *pot) {
 	}
 }
 
-// checkHeld checks the sums of what pots hold of their parents, by limit.
-func (a *auditor) checkHeld(byChildren map[lentKey]int64) {
+// checkLatest checks that what a grant holds of its parent counts, unless a later
+// window has begun.
+func (a *auditor) checkLatest(g *grant, j int) {
 	all := a.escrow.pots
 	all.lentMu.Lock()
 	defer all.lentMu.Unlock()
-	for k, n := range byChildren {
-		if l := all.lent[k]; n > 0 && (l == nil || l.children.Load() != n) {
-			a.Errorf("%v: children hold %d tokens, and refusals show %+v", k, n, l)
-		}
+	k := key(g.parent, g.slots[j].name)
+	if l := all.lent[k]; g.held[j] > 0 && (l == nil || l.children == nil ||
+		g.loans[j] != l.children && windowAt(g.windows.parent, g.slots[j].parent) >= l.children.window) {
+		a.Errorf("%v: a child holds %d tokens, and refusals show %+v", k, g.held[j], l)
 	}
+}
+
+// checkHeld checks the sums of what pots hold of the latest windows of parents.
+func (a *auditor) checkHeld(byChildren map[*children]int64) {
+	all := a.escrow.pots
+	all.lentMu.Lock()
+	defer all.lentMu.Unlock()
 	for k, l := range all.lent {
-		if n := l.children.Load(); n != byChildren[k] {
-			a.Errorf("%v: children hold %d tokens, and refusals show %d", k, byChildren[k], n)
+		if l.children == nil {
+			continue
+		}
+		if n := l.children.tokens.Load(); n != byChildren[l.children] {
+			a.Errorf("%v: children hold %d tokens, and refusals show %d", k, byChildren[l.children], n)
 		}
 	}
 }

@@ -17,13 +17,13 @@ type grant struct {
 	at      tick  // when the debit was sent
 	until   int64 // by the callers' clock, when the first of the windows ends
 	held    []int64
-	loans   []*loan   // of the parent, which held counts in until the grant has ended, by slot
-	size    []int64   // what the grant left over at first; held is never above it
-	spared  [2][]bool // limits of both accounts that the store did not debit, in an ended grant
-	ended   bool      // it is no longer in its pot
-	late    bool      // it must not be returned
-	seen    int64     // the callers' time at which it ended, if a call ended it
-	epoch   int64     // of the janitor, when it ended
+	loans   []*children // of the parent, which held counts in until the grant has ended, by slot
+	size    []int64     // what the grant left over at first; held is never above it
+	spared  [2][]bool   // limits of both accounts that the store did not debit, in an ended grant
+	ended   bool        // it is no longer in its pot
+	late    bool        // it must not be returned
+	seen    int64       // the callers' time at which it ended, if a call ended it
+	epoch   int64       // of the janitor, when it ended
 }
 
 // over reports whether the hold has ended, or the window of a quota.

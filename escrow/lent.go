@@ -46,25 +46,47 @@ func (all *pots) unlend(key lentKey, n int64) {
 
 // loan holds the tokens of one limit that the pots have, until their grants end.
 type loan struct {
-	tokens   int64        // of grants, held or spent
-	children atomic.Int64 // tokens that pots of children hold, each under its own lock
+	tokens   int64     // of grants, held or spent
+	children *children // of the latest window; nil for none
 }
 
-// loans returns the loans of the parent by slot. Where the parent lends nothing,
-// there is none.
-func (all *pots) loans(a *accounts) []*loan {
-	list := make([]*loan, len(a.slots))
+// children holds the tokens of a window that the pots of children hold, each under
+// its own lock. A rate has the window 0.
+type children struct {
+	window int64
+	tokens atomic.Int64
+}
+
+// heldByChildren returns the parts of the parent's loans that a grant of these
+// windows counts in, by slot. Where the parent lends nothing, there is none.
+func (all *pots) heldByChildren(a *accounts, w *windows) []*children {
+	list := make([]*children, len(a.slots))
 	if a.parent == nil {
 		return list
 	}
 	all.lentMu.Lock()
 	defer all.lentMu.Unlock()
 	for j, s := range a.slots {
-		if s.parent >= 0 {
-			list[j] = all.lent[a.lentKey(true, s.name)]
+		if s.parent < 0 {
+			continue
+		}
+		if l := all.lent[a.lentKey(true, s.name)]; l != nil {
+			list[j] = l.childrenOf(windowAt(w.parent, s.parent))
 		}
 	}
 	return list
+}
+
+// childrenOf returns the part of a window, nil if a later window has begun. The
+// caller holds the lock.
+func (l *loan) childrenOf(window int64) *children {
+	if l.children == nil || l.children.window < window {
+		l.children = &children{window: window}
+	}
+	if l.children.window != window {
+		return nil
+	}
+	return l.children
 }
 
 // refund counts the tokens of a limit that went back to the store. They include

@@ -19,7 +19,7 @@ func (all *pots) withOthers(out limiter.Outcome, refused *limiter.Amounts, p *po
 		}
 		b.Tokens = slices.Clone(b.Tokens)
 		for i, l := range b.Account.Limits {
-			held := bucket.Thousandths(all.heldByOthers(b.Account, l.Name, p))
+			held := bucket.Thousandths(all.heldByOthers(b, i, p))
 			shown := addUpTo(b.Tokens[i], held, l)
 			if refused != nil {
 				shown = min(shown, all.mostOf(b, i, refused))
@@ -50,29 +50,33 @@ func (all *pots) lends() bool {
 	return len(all.lent) > 0
 }
 
-// heldByOthers returns the tokens of a limit that other pots than p hold: the
-// account's own, and those of its children.
-func (all *pots) heldByOthers(a *limiter.Account, limit string, p *pot) (n int64) {
-	key := limiter.Scope{Entity: a.Entity, Resource: a.Resource}
+// heldByOthers returns the tokens of limit i that other pots than p hold, of the
+// bucket's window: the account's own, and those of its children.
+func (all *pots) heldByOthers(b *limiter.Bucket, i int, p *pot) (n int64) {
+	key := limiter.Scope{Entity: b.Account.Entity, Resource: b.Account.Resource}
+	limit, window := b.Account.Limits[i].Name, windowAt(startsOf(b), i)
 	if p == nil || p.key != key {
-		n = all.heldByItself(key, limit, p)
+		n = all.heldByItself(key, limit, window, p)
 	}
 	all.lentMu.Lock()
 	defer all.lentMu.Unlock()
-	if l := all.lent[lentKey{key, limit}]; l != nil {
-		n += l.children.Load()
+	l := all.lent[lentKey{key, limit}]
+	if l == nil || l.children == nil || l.children.window != window {
+		return n
 	}
-	if p != nil && p.parent != nil && p.parent.Entity == a.Entity {
+	n += l.children.tokens.Load()
+	if p != nil && p.parent != nil && p.parent.Entity == b.Account.Entity {
 		if j := p.slot(limit, 0); j >= 0 {
-			n -= p.held[j]
+			n -= p.heldOf(j, func(g *grant) bool { return g.loans[j] == l.children })
 		}
 	}
 	return n
 }
 
-// heldByItself returns the tokens of a limit that the pot of a bucket holds. To
-// lock a second pot could deadlock, so a pot that is in use shows nothing.
-func (all *pots) heldByItself(key limiter.Scope, limit string, locked *pot) int64 {
+// heldByItself returns the tokens of a limit that the pot of a bucket holds, of a
+// window. To lock a second pot could deadlock, so a pot that is in use shows
+// nothing.
+func (all *pots) heldByItself(key limiter.Scope, limit string, window int64, locked *pot) int64 {
 	s := all.shard(key)
 	if locked == nil || locked.shard != s {
 		if !s.mu.TryLock() {
@@ -80,10 +84,23 @@ func (all *pots) heldByItself(key limiter.Scope, limit string, locked *pot) int6
 		}
 		defer s.mu.Unlock()
 	}
-	if p := s.byKey[key]; p != nil {
-		if j := p.slot(limit, 0); j >= 0 {
-			return p.held[j]
+	p := s.byKey[key]
+	if p == nil {
+		return 0
+	}
+	j := p.slot(limit, 0)
+	if j < 0 || p.slots[j].self < 0 {
+		return 0
+	}
+	return p.heldOf(j, func(g *grant) bool { return windowAt(g.windows.self, p.slots[j].self) == window })
+}
+
+// heldOf returns the tokens of a slot in the grants that match.
+func (p *pot) heldOf(j int, match func(*grant) bool) (n int64) {
+	for _, g := range p.grants {
+		if match(g) {
+			n += g.held[j]
 		}
 	}
-	return 0
+	return n
 }

@@ -181,7 +181,7 @@ func (p *pot) end(g *grant) {
 	for j := range g.size {
 		p.held[j] -= g.held[j]
 		if l := g.loans[j]; l != nil {
-			l.children.Add(-g.held[j])
+			l.tokens.Add(-g.held[j])
 		}
 		p.release(&g.accounts, j, g.size[j])
 	}
@@ -269,7 +269,7 @@ func (p *pot) put(g *grant, j int, n int64) {
 	g.held[j] += n
 	p.held[j] += n
 	if l := g.loans[j]; l != nil && n != 0 {
-		l.children.Add(n)
+		l.tokens.Add(n)
 	}
 }
 

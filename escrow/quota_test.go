@@ -264,3 +264,59 @@ func (s *slowReturns) Credit(ctx context.Context, now time.Time, credits ...limi
 	time.Sleep(s.by)
 	return s.Repository.Credit(ctx, now, credits...)
 }
+
+// The pots of children hold tokens of their parent's quota. After the boundary these
+// are lost, and no call of the next window shows them as available.
+func TestTokensOfTheWindowBeforeAreNotAvailable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newRemote(t, 0, limiter.Quota("rpm", 1000, limiter.EveryHour))
+		repo := escrow.New(store, nil)
+		defer func() { must(t, repo.Close()) }()
+		kids := []string{"kid-1", "kid-2"}
+		for _, kid := range kids {
+			must(t, store.CreateEntity(t.Context(), limiter.Entity{ID: kid, Parent: "team", Cascade: true}, limiter.AuditEvent{ID: kid, At: noon}))
+		}
+		of := func(entity string, n int64) limiter.Charge {
+			return limiter.Charge{Entity: entity, Resource: "gpt-4", Amounts: limiter.Tokens("rpm", n)}
+		}
+		now := noon.Add(-time.Millisecond)
+		for i := range 40 {
+			_, err := repo.Consume(t.Context(), now, of(kids[i%2], 1))
+			must(t, err)
+		}
+		held := repo.Stats().Held
+		if held == 0 {
+			t.Fatal("nothing is held: the case shows nothing")
+		}
+		left := func(now time.Time, n int64) limiter.Outcome {
+			t.Helper()
+			out, err := repo.Peek(t.Context(), now, of("team", n))
+			must(t, err)
+			return out
+		}
+		if out := left(now, 0); out.Self.Tokens[0] != 960_000 {
+			t.Errorf("%d thousandths before the boundary, want 960 tokens with what the pots hold", out.Self.Tokens[0])
+		}
+		out, err := repo.Consume(t.Context(), noon, of("team", 500))
+		must(t, err)
+		if !out.Admitted || out.Self.Tokens[0] != 500_000 {
+			t.Errorf("the first call of the hour: %+v, want 500 tokens left", out)
+		}
+		if out := left(noon, 0); out.Self.Tokens[0] != 500_000 {
+			t.Errorf("%d thousandths, want 500 tokens", out.Self.Tokens[0])
+		}
+		if out := left(noon, 501); out.Admitted || out.Self.Tokens[0] > 500_000 {
+			t.Errorf("501 of 500 tokens: %+v", out)
+		}
+		if out, err := repo.Consume(t.Context(), noon, of("team", 501)); err != nil || out.Admitted || out.Self.Tokens[0] > 500_000 {
+			t.Errorf("501 of 500 tokens: %+v, %v", out, err)
+		}
+		for range 4 { // one pot begins the window, the other keeps what is lost
+			_, err := repo.Consume(t.Context(), noon, of("kid-1", 1))
+			must(t, err)
+		}
+		if out := left(noon, 0); out.Self.Tokens[0] != 496_000 {
+			t.Errorf("%d thousandths, want 496 tokens", out.Self.Tokens[0])
+		}
+	})
+}

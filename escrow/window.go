@@ -49,6 +49,14 @@ func windowEnd(starts []int64, i int, l limiter.Limit) int64 {
 	return window.End(starts[i])
 }
 
+// windowAt returns the window of limit i, 0 for a rate.
+func windowAt(starts []int64, i int) int64 {
+	if i >= len(starts) {
+		return 0
+	}
+	return starts[i]
+}
+
 // stepped reports whether an answer shows another window of a quota than the last
 // one did.
 func (p *pot) stepped(out *limiter.Outcome) bool {
