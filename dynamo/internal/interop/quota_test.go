@@ -146,6 +146,28 @@ func TestInteropQuotas(t *testing.T) {
 			w.mustAdmit(w.ours, "alice", spend(10))
 			w.mustRefuse(w.ours, "alice", spend(1))
 		},
+		"what Python gives back after a boundary, it can spend above the capacity": func(w *world, py pyProgram) {
+			w.ours.set(gpt4, hourly)
+			w.mustAdmit(w.ours, "alice", spend(1))
+			held := py.hold("alice", "gpt-4", spend(6))
+			w.wait(time.Hour)
+			w.mustAdmit(w.ours, "alice", spend(1)) // steps
+			held.rollback()
+			w.mustAdmit(py, "alice", spend(15))
+			w.mustRefuse(py, "alice", spend(1))
+			w.mustRefuse(w.ours, "alice", spend(1))
+			w.checkWindow(0, "hour", noon.Add(time.Hour))
+		},
+		"our aggregator begins a window for Python": func(w *world, py pyProgram) {
+			w.ours.set(gpt4, hourly, limiter.PerSecond("rps", 1_000_000))
+			w.mustAdmit(w.ours, "alice", spend(10).And("rps", 1))
+			w.wait(time.Hour)
+			w.mustRefuse(py, "alice", spend(1))
+			w.countByGo("1", func() { w.mustAdmit(py, "alice", limiter.Tokens("rps", 1)) }) // any change of the bucket
+			w.checkWindow(10_000, "hour", noon.Add(time.Hour))
+			w.mustAdmit(py, "alice", spend(10))
+			w.mustRefuse(w.ours, "alice", spend(1)) // the step was this window's
+		},
 		"zones are Go's alone": func(w *world, py pyProgram) {
 			w.ours.set(gpt4, limiter.Quota("spend", 10, limiter.EveryDay).In("Europe/Berlin"))
 			w.mustAdmit(py, "alice", spend(10))
