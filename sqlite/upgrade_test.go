@@ -46,7 +46,7 @@ func TestOlderProcessIsLockedOut(t *testing.T) {
 	prepared := map[string]*sql.Stmt{}
 	reads, writes := []string{chargeOf4, configOf4, openOf4, pingOf4}, []string{saveOf4, expireOf4, purgeOf4, registerOf4, changeOf4, createOf4}
 	for _, query := range slices.Concat(reads, writes, []string{creditOf4}) {
-		if prepared[query], err = db.PrepareContext(t.Context(), query); err != nil {
+		if prepared[query], err = db.PrepareContext(t.Context(), query); err != nil { //nolint:sqlclosecheck // db closes them
 			t.Fatal(err)
 		}
 	}
