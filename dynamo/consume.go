@@ -27,9 +27,11 @@ import (
 //	verify  reads what the decision rests on if that may be stale: limits, switches,
 //	        entity and bucket in one transaction before a repair, and before the
 //	        creation of a bucket whose namespace this call has not read; the
-//	        buckets alone before a refusal; and, once a second, the switches of
-//	        a payer that has none of the limits. Then the charge is judged again. A
-//	        refusal of the last second is repeated without a read.
+//	        buckets alone before a refusal; the limits in force, unless they are
+//	        cached, before a bucket follows an override with another quota; and,
+//	        once a second, the switches of a payer that has none of the limits.
+//	        Then the charge is judged again. A refusal of the last second is
+//	        repeated without a read.
 //	write   sends one conditional write for each payer that has one of the limits,
 //	        in parallel. Two new buckets are one transaction. A payer has paid, or the response holds
 //	        the image that contradicts the decision, or the charge fails.
@@ -286,6 +288,8 @@ func (c *consumeOp) readStale(ctx context.Context) (bool, error) {
 		case p.paid:
 		case p.plan.repair && !p.fresh, p.cached.image == nil && !p.namespaceChecked:
 			return true, c.refresh(ctx, p)
+		case p.mayFollow():
+			return true, c.readLevels(ctx, p)
 		case c.mayMissSwitch(ctx, p):
 			return true, c.readSwitch(ctx, p)
 		}
@@ -319,6 +323,20 @@ func (c *consumeOp) readSwitch(ctx context.Context, p *payer) error {
 	}
 	p.off, p.offRead = facts[0].off.Refusing(p.entity, "", c.charge.Resource), true
 	return c.checkSwitch(p)
+}
+
+// readLevels looks up the limits in force of a payer whose bucket has other quotas
+// than the override.
+func (c *consumeOp) readLevels(ctx context.Context, p *payer) error {
+	levels, _, err := c.repo.lookup(ctx, c.now, c.repo.factLife(ctx), p.appendLevels(nil, c.charge.Resource))
+	if err != nil {
+		return err
+	}
+	p.stored = &c.charge.Defaults
+	if i := firstWithLimits(levels); i >= 0 {
+		p.stored = &levels[i].config.Limits
+	}
+	return nil
 }
 
 // readBuckets reads the bucket of a payer that refuses, and with it that of the other
@@ -422,7 +440,8 @@ func (c *consumeOp) createBoth(ctx context.Context) error {
 }
 
 // refuse ends a charge that does not fit: it remembers the refusal, and repairs
-// buckets that do not follow the limits in force.
+// buckets that do not follow the limits in force, or an override that would be
+// refused for too long.
 func (c *consumeOp) refuse(ctx context.Context) limiter.Outcome {
 	for _, p := range c.payers() {
 		if p.paid {
@@ -434,6 +453,9 @@ func (c *consumeOp) refuse(ctx context.Context) limiter.Outcome {
 		}
 		if p.plan.repair && p.fresh && p.cached.image != nil && !p.plan.recreate && !p.override {
 			p.repair(ctx, c.now, c.charge)
+		}
+		if p.stored != nil && !p.plan.recreate && rules.AwaitsOverride(p.cached.image.limits(), p.plan.view, &c.charge.Amounts) {
+			p.storeOverride(ctx)
 		}
 	}
 	return c.outcome(false)

@@ -24,10 +24,11 @@ type payer struct {
 	idle     int64           // how long the bucket is kept without a write; 0 means forever
 	cascade  bool            // of the entity's record, as is parent
 	parent   string
-	fresh    bool            // limits, switches and entity were read at one moment, no earlier than the image
-	off      *limiter.Switch // refuses every charge; nil if no level is off
-	offRead  bool            // this call has read the switches
-	noLimits error           // no level stores limits, and the charge has no defaults
+	fresh    bool             // limits, switches and entity were read at one moment, no earlier than the image
+	off      *limiter.Switch  // refuses every charge; nil if no level is off
+	offRead  bool             // this call has read the switches
+	noLimits error            // no level stores limits, and the charge has no defaults
+	stored   *[]limiter.Limit // the limits in force behind an override; nil if they are not known
 
 	cached           cachedBucket
 	changes          uint64        // cached.changes when the call began
@@ -121,15 +122,22 @@ func (p *payer) lookup(ctx context.Context, now int64, charge *limiter.Charge, m
 	r := p.repo
 	keys := append(make([]factKey, 0, firstLevel+4), r.namespaceFact(), r.entityFact(p.entity), r.switchFact(p.entity), r.switchFact(""))
 	if !p.override {
-		for _, s := range limiter.Precedence(p.entity, charge.Resource) {
-			keys = append(keys, r.configFact(s))
-		}
+		keys = p.appendLevels(keys, charge.Resource)
 	}
 	var more []key
 	if readBucket {
 		more = []key{p.key, namespaceIDKey(r.ns), switchKey(r.ns, p.entity), switchKey(r.ns, "")}
 	}
 	return r.lookupWith(ctx, now, maxAge, keys, more, get)
+}
+
+// appendLevels appends the keys of the facts about the levels, the most specific
+// first.
+func (p *payer) appendLevels(keys []factKey, resource string) []factKey {
+	for _, s := range limiter.Precedence(p.entity, resource) {
+		keys = append(keys, p.repo.configFact(s))
+	}
+	return keys
 }
 
 // apply takes over facts and, if items is not nil, the bucket in it. A bucket
@@ -194,12 +202,10 @@ func (p *payer) resolveLimits(charge *limiter.Charge, levels []*fact) error {
 		return nil
 	}
 	p.defaults = nil
-	scopes := limiter.Precedence(p.entity, charge.Resource)
-	for i, f := range levels {
-		if len(f.config.Limits) > 0 {
-			p.setLimits(f.config.Limits, charge.Resource, scopes[i])
-			return rules.CheckZones(f.config.Limits)
-		}
+	if i := firstWithLimits(levels); i >= 0 {
+		limits := levels[i].config.Limits
+		p.setLimits(limits, charge.Resource, limiter.Precedence(p.entity, charge.Resource)[i])
+		return rules.CheckZones(limits)
 	}
 	if len(charge.Defaults) == 0 {
 		return rules.NoLimits(p.entity, charge.Resource)
@@ -207,6 +213,11 @@ func (p *payer) resolveLimits(charge *limiter.Charge, levels []*fact) error {
 	p.defaults = charge.Defaults
 	p.setLimits(rules.Defaults(charge.Defaults, nil), charge.Resource, limiter.Scope{})
 	return nil
+}
+
+// firstWithLimits returns the index of the first level that stores limits, or -1.
+func firstWithLimits(levels []*fact) int {
+	return slices.IndexFunc(levels, func(f *fact) bool { return len(f.config.Limits) > 0 })
 }
 
 // setLimits sets the limits in force. An account that equals the cached one is
@@ -268,6 +279,9 @@ func (p *payer) follow(img *image) {
 		own := &limiter.Account{Entity: p.entity, Resource: p.account.Resource, Limits: img.limits(), Ref: p.account.Ref}
 		pl.after = img.bucket(own, pl.base, p.cached.idle(p.repo.ttl))
 		refillRates(&pl.after, p.cached.lastWrite) // its own limits were in force until then
+		if p.stored != nil {
+			_ = pl.after.FollowOverride(pl.at, pl.now, p.account.Limits, *p.stored, rules.NoBook) // cannot fail without a book
+		}
 		return
 	}
 	if img.hasExactly(p.account.Limits) {
@@ -278,6 +292,12 @@ func (p *payer) follow(img *image) {
 	pl.after = img.bucket(&limiter.Account{Limits: img.limits()}, pl.base, p.idle)
 	refillRates(&pl.after, pl.at)
 	_, _ = pl.after.Repair(pl.now, p.account, p.idle, rules.NoBook)
+}
+
+// mayFollow reports whether the bucket follows the override unless a level holds its
+// limits, which are not known yet.
+func (p *payer) mayFollow() bool {
+	return p.override && p.stored == nil && !p.plan.recreate && rules.OverridesQuota(p.cached.image.limits(), p.account.Limits)
 }
 
 // differs reports whether the item has other limits than those in force, another

@@ -143,6 +143,20 @@ func (p *payer) repair(ctx context.Context, now int64, charge *limiter.Charge) {
 	}
 }
 
+// storeOverride makes a bucket follow the override that it refused. The next charge
+// tries again if it fails.
+func (p *payer) storeOverride(ctx context.Context) {
+	u := p.lockedWrite(&limiter.Amounts{}, true)
+	p.dropStrayCopy(u)
+	stored, err := p.repo.updateOnce(ctx, u.input(&p.repo.table, p.key))
+	if err != nil {
+		return
+	}
+	if img, err := decodeImage(stored); err == nil && img != nil {
+		p.cached = p.repo.images.observeWrite(p.key, img, &p.cached, &p.plan.after, false)
+	}
+}
+
 // mode is the kind of write of a debit.
 type mode int
 

@@ -74,8 +74,9 @@ type payer struct {
 	key   limiter.Scope
 	entry *entry // a new one is stored only when it is charged
 	turn  rules.Turn
-	undo  func() // reverts a repair; nil if there was none
-	now   int64  // the time of the call on the bucket's clock
+	undo  func()          // reverts a repair; nil if there was none
+	now   int64           // the time of the call on the bucket's clock
+	own   []limiter.Limit // of the bucket before it followed an override; nil if it did not
 }
 
 // charge handles every case of Consume and Peek. It locks the namespace and the
@@ -118,6 +119,9 @@ func (n *namespace) charge(now int64, charge *limiter.Charge, write bool) (limit
 		return limiter.Outcome{}, err
 	}
 	if !out.Admitted {
+		for _, p := range payers {
+			p.refuse(charge)
+		}
 		return out, nil
 	}
 	for i, p := range payers {
@@ -153,6 +157,9 @@ func (n *namespace) begin(now int64, entity string, charge *limiter.Charge, writ
 		if p.entry == nil {
 			p.entry = n.newEntry(now, p.key, limitSet{limits: limits})
 		}
+		if err := p.follow(n, limits, charge.Defaults, write); err != nil {
+			return nil, err
+		}
 		p.turn = rules.BeginOverride(&p.entry.Bucket, p.now, p.now, limits)
 		return p, nil
 	}
@@ -175,18 +182,44 @@ func (n *namespace) begin(now int64, entity string, charge *limiter.Charge, writ
 // not set.
 func (p *payer) repair(n *namespace, in limitSet, write bool) error {
 	account := account(p.key, in, p.entry)
-	book := rules.Book(p.shard.book)
-	if !write {
-		p.entry = &entry{Bucket: p.entry.Clone()}
-		book = rules.NoBook
-	} else {
-		_ = p.entry.Flush(book) // book never fails, and undo does not revert it
-		before, generation := p.entry.Clone(), p.entry.generation
-		p.undo = func() { p.entry.Bucket, p.entry.generation = before, generation }
-		p.entry.generation = n.generation.Load()
-	}
+	book := p.open(write)
+	p.entry.generation = n.generation.Load()
 	_, err := p.entry.Repair(p.now, account, in.idle(n.ttl), book)
 	return err
+}
+
+// follow makes the stored bucket, or a copy if write is not set, follow the quotas of
+// an override that no level and no default holds.
+func (p *payer) follow(n *namespace, limits, defaults []limiter.Limit, write bool) error {
+	own := p.entry.Account.Limits
+	if !rules.OverridesQuota(own, limits) {
+		return nil
+	}
+	stored := n.resolve(p.key).withDefaults(defaults, nil)
+	book := p.open(write)
+	p.own, p.entry.generation = own, 0
+	return p.entry.FollowOverride(p.now, p.now, limits, stored.limits, book)
+}
+
+// open prepares a change of the stored bucket that revert undoes, or of a copy if
+// write is not set.
+func (p *payer) open(write bool) rules.Book {
+	if !write {
+		p.entry = &entry{Bucket: p.entry.Clone()}
+		return rules.NoBook
+	}
+	_ = p.entry.Flush(p.shard.book) // book never fails, and undo does not revert it
+	before, generation := p.entry.Clone(), p.entry.generation
+	p.undo = func() { p.entry.Bucket, p.entry.generation = before, generation }
+	return p.shard.book
+}
+
+// refuse ends a charge that does not fit. The bucket does not follow an override that
+// it refused, unless it would refuse it for too long.
+func (p *payer) refuse(charge *limiter.Charge) {
+	if p.own != nil && !rules.AwaitsOverride(p.own, p.turn.View, &charge.Amounts) {
+		p.revert()
+	}
 }
 
 // revert undoes a repair.

@@ -54,53 +54,6 @@ func quotaOpenLease(f *fixture) {
 	f.holds(midnight+2*time.Minute, "key-1", 90_000)
 }
 
-func quotaOverride(f *fixture) {
-	f.setDefaults(daily(100), slow)
-	f.take(0, ask("key-1", tpd(20)), 80_000, 10_000)
-	out := f.refuse(0, overrideCharge("key-1", tpd(11), daily(30)), 10_000) // 20 of 30 are spent
-	f.equal("window", out.Self.Detail, &limiter.Detail{At: start(0), Starts: []int64{start(midnight - day)}})
-	f.take(0, overrideCharge("key-1", tpd(10), daily(30)), 0)
-	f.holds(0, "key-1", 70_000, 10_000)
-	f.take(0, ask("key-1", tpd(20)), 50_000, 10_000)
-	f.take(0, overrideCharge("key-1", tpd(0), daily(30)), 0)
-	f.refuse(0, overrideCharge("key-1", tpd(1), daily(30)), 0)
-	f.refuse(0, overrideCharge("key-1", tpd(51), daily(200)), 50_000)
-	f.take(midnight, overrideCharge("key-1", tpd(30), daily(30)), 0)
-	f.refuse(midnight, overrideCharge("key-1", tpd(1), daily(30)), 0)
-	f.holds(midnight-ms(1), "key-1", 70_000, 10_000) // the override's charge has begun the window
-	// Another window judges, but has no effect on the bucket's own.
-	month := limiter.Quota("tpd", 60, limiter.EveryMonth)
-	out = f.take(midnight, overrideCharge("key-1", tpd(20), month), 40_000)
-	f.equal("window", out.Self.Detail.Starts, []int64{start(utc(2026, time.March, 1, 0, 0))})
-	f.holds(midnight, "key-1", 50_000, 10_000)
-	f.holds(midnight+day, "key-1", 100_000, 10_000)
-}
-
-func quotaOverrideKind(f *fixture) {
-	f.setDefaults(daily(100), limiter.Custom("tpm", 60, 60, time.Minute), slow)
-	f.take(0, ask("key-1", tpd(100).And("tpm", 60)), 0, 0, 10_000)
-	rate := limiter.Custom("tpd", 60, 60, time.Second)
-	f.refuse(time.Minute, overrideCharge("key-1", tpd(1), rate), 0)
-	f.take(midnight, overrideCharge("key-1", tpd(60), rate), 0)
-	f.holds(midnight, "key-1", 40_000, 60_000, 10_000)
-	f.take(midnight, ask("key-1", tpm(60)), 40_000, 0, 10_000)
-	quota := limiter.Quota("tpm", 100, limiter.EveryHour)
-	f.refuse(midnight+2*time.Second, overrideCharge("key-1", tpm(3), quota), 2_000)
-	f.take(midnight+2*time.Second, overrideCharge("key-1", tpm(2), quota), 0)
-	f.holds(midnight+3*time.Second, "key-1", 40_000, 1_000, 10_000)
-}
-
-func quotaOverrideShapes(f *fixture) {
-	f.take(0, overrideCharge("key-1", tpd(30), daily(100)), 70_000)
-	f.listed(midnight-ms(1), "key-1", 70_000)
-	f.setDefaults(perMinute60)
-	f.take(0, ask("key-1", rpm(1)), 59_000)
-	out := f.take(midnight, overrideCharge("key-1", tpd(40), daily(100)), 60_000) // joins full
-	f.equal("window", out.Self.Detail.Starts, []int64{start(midnight)})
-	f.refuse(midnight+day-ms(1), overrideCharge("key-1", tpd(61), daily(100)), 60_000)
-	f.take(midnight+day, overrideCharge("key-1", tpd(100), daily(100)), 0)
-}
-
 func quotaRetryAfter(f *fixture) {
 	f.setDefaults(perMinute60, daily(100))
 	account := f.take(0, ask("key-1", tpd(70))).Self.Account

@@ -33,10 +33,11 @@ func (r *Repository) Peek(ctx context.Context, now time.Time, charge limiter.Cha
 type payer struct {
 	*record
 	turn     rules.Turn
-	expired  *record // replaced by record
-	resolved bool    // limits and parent were looked up
-	repaired bool    // limits or parent had changed, or the bucket was too far ahead
-	now      int64   // the time of the call on the bucket's clock
+	expired  *record       // replaced by record
+	resolved bool          // limits and parent were looked up
+	repaired bool          // limits or parent had changed, or the bucket was too far ahead
+	now      int64         // the time of the call on the bucket's clock
+	before   *rules.Bucket // before it followed an override; nil if it did not
 }
 
 // charge handles Consume, and Peek if write is not set.
@@ -51,6 +52,11 @@ func (r *Repository) charge(tx *tx, now int64, charge *limiter.Charge, write boo
 		return limiter.Outcome{}, err
 	}
 	book := tx.book(r.key)
+	if !admitted {
+		for _, s := range payers {
+			s.refuse(charge, &repairs)
+		}
+	}
 	if write {
 		if err := repairs.flush(book); err != nil {
 			return limiter.Outcome{}, err
@@ -175,7 +181,7 @@ func (r *Repository) begin(tx *tx, now int64, key limiter.Scope, found *record, 
 		}
 	}
 	if charge.Limits != nil {
-		return s, r.beginOverride(tx, s, key, charge.Limits)
+		return s, r.beginOverride(tx, s, key, charge, book)
 	}
 	if s.record == nil || s.record.generation != generation {
 		if err := r.refresh(tx, s, key, generation, charge.Defaults, book); err != nil {
@@ -248,8 +254,8 @@ func (r *Repository) refresh(tx *tx, s *payer, key limiter.Scope, generation int
 }
 
 // beginOverride starts a charge under the limits of the call.
-func (r *Repository) beginOverride(tx *tx, s *payer, key limiter.Scope, limits []limiter.Limit) error {
-	limits = rules.Sorted(limits)
+func (r *Repository) beginOverride(tx *tx, s *payer, key limiter.Scope, charge *limiter.Charge, book rules.Book) error {
+	limits := rules.Sorted(charge.Limits)
 	parent, err := tx.parent(r.key, key.Entity)
 	if err != nil {
 		return err
@@ -261,9 +267,42 @@ func (r *Repository) beginOverride(tx *tx, s *payer, key limiter.Scope, limits [
 	if err := rules.CheckZones(s.Account.Limits); err != nil {
 		return err
 	}
+	if rules.OverridesQuota(s.Account.Limits, limits) {
+		if err := r.follow(tx, s, key, limits, charge.Defaults, book); err != nil {
+			return err
+		}
+	}
 	s.parent = parent
 	s.turn = rules.BeginOverride(&s.Bucket, s.now, s.now, limits)
 	return nil
+}
+
+// follow makes the record follow the quotas of an override that no level and no
+// default holds.
+func (r *Repository) follow(tx *tx, s *payer, key limiter.Scope, limits, defaults []limiter.Limit, book rules.Book) error {
+	stored, _, err := tx.resolve(r.key, key)
+	if err != nil {
+		return err
+	}
+	if stored == nil {
+		stored = defaults
+	}
+	before := s.Clone()
+	s.before = &before
+	return s.FollowOverride(s.now, s.now, limits, stored, book)
+}
+
+// refuse ends a charge that does not fit. The record does not follow an override that
+// it refused, unless it would refuse it for too long.
+func (s *payer) refuse(charge *limiter.Charge, repairs *bookings) {
+	switch {
+	case s.before == nil:
+	case rules.AwaitsOverride(s.before.Account.Limits, s.turn.View, &charge.Amounts):
+		s.generation, s.repaired = 0, true
+	default:
+		s.Bucket = *s.before
+		*repairs = slices.DeleteFunc(*repairs, func(b booking) bool { return b.account == s.Account })
+	}
 }
 
 // store writes the effect of a charge on one bucket. A refused charge writes only

@@ -42,57 +42,6 @@ func Ahead(at, now int64) time.Duration {
 	return time.Duration(min(bucket.Sub(at, now), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }
 
-// BeginOverride starts a charge of b, as BeginAt does, judged by limits, which are
-// sorted by name. They refill the bucket for this call and do not change its own
-// limits; where one of the two is a quota, the bucket's own limit refills. The
-// smaller of the two capacities applies. What a quota has spent of its window
-// counts for a smaller quota of the same windows.
-func BeginOverride(b *Bucket, at, now int64, limits []limiter.Limit) Turn {
-	t := BeginAt(b, at, now)
-	own := b.Account
-	limits = slices.Clone(limits)
-	t.override = true
-	t.View = limiter.Bucket{
-		Account: &limiter.Account{Entity: own.Entity, Resource: own.Resource, Limits: limits, Ref: own.Ref},
-		Tokens:  make([]int64, len(limits)),
-		Ahead:   t.View.Ahead,
-	}
-	starts := newStarts(now, limits)
-	if starts != nil {
-		t.View.Detail = &limiter.Detail{At: now, Starts: starts}
-	}
-	for i, l := range limits {
-		full := l.Capacity * bucket.Milli
-		if j := find(own.Limits, l.Name, i); j >= 0 {
-			if l.Window == 0 && own.Limits[j].Window == 0 {
-				r := RateOf(l)
-				r.Capacity = own.Limits[j].Capacity * bucket.Milli
-				t.tokens[j] = bucket.Advance(b.Tokens[j], b.At, t.at, r)
-			}
-			left := t.tokens[j]
-			if sameWindow(l, own.Limits[j]) {
-				starts[i] = max(starts[i], b.Starts[j])
-				if more := OverrideReserve(own.Limits[j], l); more > 0 {
-					left, _ = bucket.Resize(left, 0, more, 0)
-				}
-			}
-			full = min(full, left)
-			limits[i].Capacity = min(l.Capacity, own.Limits[j].Capacity)
-		}
-		t.View.Tokens[i] = full
-	}
-	return t
-}
-
-// OverrideReserve returns by how many thousandths the tokens of a quota must exceed
-// what an override takes: the difference to a smaller quota of the same windows.
-func OverrideReserve(own, override limiter.Limit) int64 {
-	if !sameWindow(own, override) {
-		return 0
-	}
-	return max(0, own.Capacity-override.Capacity) * bucket.Milli
-}
-
 // Charge performs Begin, Judge, Pay and Commit for a bucket that pays alone and by
 // its own limits. It is the fast path of most charges, which are not strict. It
 // stores the outcome in out, which must be zero, and leaves out alone if it fails.
@@ -266,37 +215,4 @@ func Pays(limits []limiter.Limit, amounts *limiter.Amounts) bool {
 		}
 	}
 	return false
-}
-
-// applyOverride computes the tokens of the bucket's own limits after the payment.
-// It adds limits to the bucket that only the override has.
-func (t *Turn) applyOverride(amounts *limiter.Amounts, book Book) error {
-	b, limits := t.bucket, t.View.Account.Limits
-	var added []limiter.Limit
-	for i, l := range limits {
-		if find(b.Account.Limits, l.Name, i) < 0 {
-			added = append(added, l)
-		}
-	}
-	if added != nil {
-		joined := *b.Account
-		joined.Limits = Sorted(slices.Concat(b.Account.Limits, added))
-		b.Tokens = t.tokens
-		b.At = t.at
-		b.openWindows(t.now)
-		if _, err := b.Repair(t.now, &joined, b.Idle, book); err != nil {
-			return err
-		}
-		t.tokens = slices.Clone(b.Tokens)
-	}
-	for i := range amounts.Len() {
-		name, n := amounts.At(i)
-		if find(limits, name, i) < 0 || t.spares(name, i) {
-			continue
-		}
-		if j := find(b.Account.Limits, name, i); j >= 0 {
-			t.tokens[j] -= n * bucket.Milli
-		}
-	}
-	return nil
 }
