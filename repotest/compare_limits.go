@@ -98,3 +98,16 @@ func (h *history) shapeBefore(after []limiter.Limit, at int) []limiter.Limit {
 	}
 	return before
 }
+
+// inForce returns the limits that a level holds for a bucket, or the defaults of a
+// charge.
+func (h *history) inForce(b balance, defaults []limiter.Limit) []limiter.Limit {
+	defer func(fault Fault) { h.fault = fault }(h.fault)
+	h.fault = None
+	for _, s := range limiter.Precedence(b.Entity, b.Resource) {
+		if cfg, err := h.where.repos[0].Config(h.ctx, s); err == nil && len(cfg.Limits) > 0 {
+			return cfg.Limits
+		}
+	}
+	return defaults
+}

@@ -89,6 +89,9 @@ func (p *promise) enter(h *history, now int64, charge limiter.Charge, b balance,
 		w.follow(now, at, b.Limits)
 	} else {
 		w.unsure = true // the next repair drops limits that only the override has
+		if admitted || w.awaits(b, charge) {
+			w.followOverride(now, at, charge.Limits, h.inForce(b, charge.Defaults))
+		}
 	}
 	if !admitted {
 		return
@@ -202,6 +205,47 @@ func (w *bucketHistory) follow(now, at int64, limits []limiter.Limit) {
 	if repaired {
 		w.touch(now, at)
 	}
+}
+
+// followOverride enters quotas of an override that differ from those of the bucket,
+// and that no limit in force holds. Steps that are due are taken, and a rate beside
+// them has refilled by the override, whether or not the charge was admitted.
+func (w *bucketHistory) followOverride(now, at int64, override, inForce []limiter.Limit) {
+	followed := false
+	for _, l := range override {
+		old, known := w.limits[l.Name]
+		l.IsShadow = old.IsShadow
+		held := slices.ContainsFunc(inForce, func(held limiter.Limit) bool { return held.Name == l.Name })
+		if !known || held || old == l || !old.IsQuota() && !l.IsQuota() {
+			continue
+		}
+		w.ledgers[l.Name].Take(timeOf(old, now, at), 0)
+		w.ledgers[l.Name].Change(timeOf(l, now, at), rateOf(l), false)
+		w.limits[l.Name], followed = l, true
+	}
+	if !followed {
+		return
+	}
+	for _, l := range override {
+		if _, known := w.limits[l.Name]; known {
+			w.admit(now, at, l, limiter.Charge{Limits: override}, false)
+		}
+	}
+	w.touch(now, at)
+}
+
+// awaits reports whether a bucket follows an override that it refused: a limit that
+// fills at other times than before does not cover its amount, and might.
+func (w *bucketHistory) awaits(b balance, charge limiter.Charge) bool {
+	for i, l := range b.Limits {
+		n, named := charge.Amounts.Lookup(l.Name)
+		old, known := w.limits[l.Name]
+		changed := old.Window != l.Window || old.Zone != l.Zone
+		if known && named && changed && n <= l.Capacity && b.Tokens[i] < n*bucket.Milli {
+			return true
+		}
+	}
+	return false
 }
 
 // change enters a change of one limit into its ledger. What a rate has gained by the

@@ -20,6 +20,7 @@ func usageChecks() []check {
 		{"entity and parent each count what they paid", usageCascade},
 		{"usage outlives its limit", usageOutlivesLimit},
 		{"limits of an override count", usageOverride},
+		{"a quota that follows an override keeps its usage", usageFollowed},
 		{"usage outlives its bucket", usageOutlivesBucket},
 		{"usage is sorted newest first, then by resource, entity and window", usageOrder},
 		{"a query selects snapshots", usageQuery},
@@ -201,6 +202,15 @@ func usageOverride(f *fixture) {
 	f.take(0, overrideCharge("key-1", rpm(1).And("tpm", 100), perMinute60, limiter.PerMinute("tpm", 6000)))
 	f.take(0, ask("key-1", rpm(1)))
 	f.used("key-1", 3, counters{"rpm": 3, "tpm": 100})
+}
+
+func usageFollowed(f *fixture) {
+	f.take(0, overrideCharge("key-1", tpd(10), monthly(100)))
+	f.take(0, overrideCharge("key-1", tpd(10), daily(20)))
+	f.refuse(0, overrideCharge("key-1", tpd(21), monthly(20))) // does not follow
+	f.refuse(0, overrideCharge("key-1", tpd(11), monthly(20))) // follows
+	f.take(0, overrideCharge("key-1", tpd(10), monthly(20)))
+	f.used("key-1", 3, counters{"tpd": 30})
 }
 
 func usageOutlivesBucket(f *fixture) {
