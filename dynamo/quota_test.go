@@ -103,6 +103,36 @@ func TestRequestsAtABoundary(t *testing.T) {
 	w.checkRequests("a limit beside the quota", 1, take(w.repo, next+time.Hour, "rpm"), update)
 }
 
+// An override costs what it cost before, unless its quota differs from the bucket's:
+// then the levels are read once, and cached.
+func TestRequestsForQuotasThatCallsCarry(t *testing.T) {
+	table, wire := dynamotest.NewTable(t), dynamotest.NewCounter()
+	w := &countedTable{TB: t, counter: wire, other: dynamotest.Connect(t, table, nil)}
+	w.repo = dynamotest.Connect(t, table, &dynamo.Options{AWS: wire.Config(dynamotest.Endpoint(t))})
+	take := func(repo *dynamo.Repository, n int64, admitted bool, limits ...limiter.Limit) func() {
+		return func() {
+			c := chargeNamed(limiter.Tokens("spend", n))
+			c.Limits = limits
+			consume(t, repo, 0, c, admitted)
+		}
+	}
+	quota := func(n int64, every limiter.Calendar) limiter.Limit { return limiter.Quota("spend", n, every) }
+	month, day := quota(1000, limiter.EveryMonth), quota(10, limiter.EveryDay)
+	w.checkRequests("a brand-new bucket", 2, take(w.repo, 1, true, month), read, put)
+	w.checkRequests("the same quota", 1, take(w.repo, 1, true, month), update)
+	w.checkRequests("another quota", 2, take(w.repo, 1, true, day), read, update)
+	w.checkRequests("that quota again", 1, take(w.repo, 1, true, day), update)
+	w.checkRequests("another quota, levels cached", 1, take(w.repo, 1, true, quota(20, limiter.EveryDay)), update)
+	w.checkRequests("a quota that refuses, and stays out", 1, take(w.repo, 20, false, day), get)
+	take(w.other, 15, true, quota(20, limiter.EveryDay))()
+	w.checkRequests("a quota that refuses, and begins", 2, take(w.repo, 100, false, month), get, update)
+	w.checkRequests("a quota that refuses", 1, take(w.repo, 100, false, month), get)
+	w.checkRequests("a quota that refuses, remembered", 0, take(w.repo, 100, false, month))
+	setDefaults(t, w.repo, quota(500, limiter.EveryMonth))
+	w.checkRequests("a quota that a level holds", 2, take(w.repo, 0, true, day), read, update)
+	w.checkRequests("a quota that a level holds, cached", 1, take(w.repo, 0, true, day), update)
+}
+
 // The tokens of a step do not depend on what others take at the same time: what is
 // left of the old window fills up, and debt is carried over.
 func TestStepsCarryDebtOver(t *testing.T) {
