@@ -123,7 +123,6 @@ func TestRequestsForQuotasThatCallsCarry(t *testing.T) {
 	w.checkRequests("another quota", 2, take(w.repo, 1, true, day), read, update)
 	w.checkRequests("that quota again", 1, take(w.repo, 1, true, day), update)
 	w.checkRequests("another quota, levels cached", 1, take(w.repo, 1, true, quota(20, limiter.EveryDay)), update)
-	w.checkRequests("a quota that refuses, and stays out", 1, take(w.repo, 20, false, day), get)
 	take(w.other, 15, true, quota(20, limiter.EveryDay))()
 	w.checkRequests("a quota that refuses, and begins", 2, take(w.repo, 100, false, month), get, update)
 	w.checkRequests("a quota that refuses", 1, take(w.repo, 100, false, month), get)

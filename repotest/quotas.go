@@ -45,6 +45,7 @@ func quotaChecks() []check {
 		{"a spent quota begins the windows of an override that it refuses", quotaPlanSpent},
 		{"a bucket follows overrides of another kind", quotaPlanKind},
 		{"overrides with different windows in turn lose no step", quotaPlanTurns},
+		{"a quota that follows an override is full at the end of its window", quotaPlanExpiry},
 		{"a bucket that follows a quota refills rates as overrides do", quotaPlanRates},
 		{"a quota that a level holds does not follow overrides", quotaPlanHeld},
 		{"a quota that a default holds does not follow overrides", quotaPlanDefault},

@@ -142,9 +142,18 @@ func quotaPlanTurns(f *fixture) {
 		now := midnight + time.Duration(i)*day
 		f.take(now, overrideCharge("key-1", tpd(6), monthly(100)), 4_000)
 		f.take(now, overrideCharge("key-1", tpd(4), daily(10)), 0)
-		f.refuse(now, overrideCharge("key-1", tpd(1), monthly(100)), 0)
-		f.refuse(now, overrideCharge("key-1", tpd(1), daily(10)), 0)
+		f.refuse(now+12*time.Hour, overrideCharge("key-1", tpd(1), monthly(100)), 0)
+		f.refuse(now+12*time.Hour, overrideCharge("key-1", tpd(1), daily(10)), 0)
 	}
+}
+
+// quotaPlanExpiry has a bucket that is full at the end of the window that an override
+// has begun. What was spent above its capacity ends with the window.
+func quotaPlanExpiry(f *fixture) {
+	f.take(0, overrideCharge("key-1", tpd(100), monthly(100)), 0)
+	f.refuse(0, overrideCharge("key-1", tpd(1), daily(10)), 0)
+	f.listed(day-ms(1), "key-1", 10_000)
+	f.unlisted(day, "key-1")
 }
 
 // quotaPlanRates follows a quota, and refills the rates beside it as overrides do.
