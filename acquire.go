@@ -12,7 +12,8 @@ type Request struct {
 	Consume          Amounts // at least one limit, none negative; 0 requires that the limit is not in debt
 	// Limits, if not nil, replaces the stored limits for this call, for the
 	// entity and for its parent. It sets the limits of a bucket that the call
-	// creates and changes no stored limit.
+	// creates and changes no stored limit. A bucket follows the quotas of later calls
+	// where no level and no default holds a limit of that name.
 	Limits        []Limit
 	OnUnavailable OnUnavailable // "" means Options.OnUnavailable
 }

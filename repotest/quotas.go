@@ -42,6 +42,7 @@ func quotaChecks() []check {
 		{"a bucket follows overrides with a smaller quota of shorter windows", quotaPlanDown},
 		{"a bucket follows overrides with a larger quota of longer windows", quotaPlanUp},
 		{"a bucket follows overrides with another capacity", quotaPlanResized},
+		{"a quota that follows overrides does what a stored one does", quotaPlanAsStored},
 		{"a spent quota begins the windows of an override that it refuses", quotaPlanSpent},
 		{"a bucket follows overrides of another kind", quotaPlanKind},
 		{"overrides with different windows in turn lose no step", quotaPlanTurns},

@@ -1,6 +1,7 @@
 package repotest
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go"
@@ -102,6 +103,25 @@ func quotaPlanResized(f *fixture) {
 	f.take(0, overrideCharge("key-1", tpd(50), monthly(100)), 0)
 	f.refuse(nextMonth-ms(1), overrideCharge("key-1", tpd(1), monthly(100)), 0)
 	f.take(nextMonth, overrideCharge("key-1", tpd(50), monthly(50)), 0)
+}
+
+// quotaPlanAsStored compares a key whose calls carry quotas of many capacities with one
+// whose stored quota changes before each call.
+func quotaPlanAsStored(f *fixture) {
+	rng := rand.New(rand.NewPCG(1, 0))
+	var now time.Duration
+	for range 40 {
+		now += time.Duration(rng.Int64N(int64(6 * time.Hour)))
+		quota, n := daily(1+rng.Int64N(60)), tpd(rng.Int64N(20))
+		f.setLimits(limiter.Scope{Entity: "key-2", Resource: model}, quota)
+		carried, err := f.repo.Consume(f.ctx, at(now), overrideCharge("key-1", n, quota))
+		f.ok("Consume", err)
+		stored, err := f.repo.Consume(f.ctx, at(now), ask("key-2", n))
+		f.ok("Consume", err)
+		f.equal("admitted", carried.Admitted, stored.Admitted)
+		f.equal("balance", carried.Self.Tokens, stored.Self.Tokens)
+		f.equal("window", carried.Self.Detail, stored.Self.Detail)
+	}
 }
 
 // quotaPlanSpent changes the windows when nothing is left. The new ones begin at

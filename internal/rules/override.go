@@ -92,8 +92,8 @@ func differAsQuotas(a, b limiter.Limit) bool {
 // by name, as Repair follows a change of limits: a quota lasts longer than the call,
 // and the next call with the same override must find what this one has left. Rates
 // become quotas, and quotas rates. A limit of a name in stored, the limits in force,
-// stays: it is the one that fills, and an override judges one call. Steps that are
-// due are taken, so that calls with different windows do not starve each other.
+// stays and fills, since the override is for one call. Steps that are due are taken:
+// calls with different windows would otherwise lose them to each other in turn.
 func (b *Bucket) FollowOverride(at, now int64, override, stored []limiter.Limit, book Book) error {
 	limits, follows := slices.Clone(b.Account.Limits), false
 	for i := range limits {
@@ -113,10 +113,10 @@ func (b *Bucket) FollowOverride(at, now int64, override, stored []limiter.Limit,
 	return t.reshape(limits, book)
 }
 
-// AwaitsOverride reports whether a refused charge has to keep what FollowOverride
-// did: a limit that now fills at other times than before does not cover its amount.
-// If it went on filling as before, it would not cover it in time. own holds the
-// limits that the bucket had.
+// AwaitsOverride reports whether a bucket that refuses a charge has to keep what
+// FollowOverride did: a limit that now fills at other times than before does not cover
+// its amount. Otherwise it would go on filling as before, and the override would be
+// refused until then. own holds the limits that the bucket had.
 func AwaitsOverride(own []limiter.Limit, view limiter.Bucket, amounts *limiter.Amounts) bool {
 	for i := range amounts.Len() {
 		name, n := amounts.At(i)
