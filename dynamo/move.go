@@ -157,7 +157,7 @@ func (u *update) setExcess(c *cell, m *move) {
 	case !m.whole || m.to.Window == 0 || same && m.excess == c.excess:
 	case m.excess != 0:
 		u.setTo(u.attr(attr), text(excessText(m.start, m.excess)))
-	case same:
+	case same, !c.follows(m.to) && c.extras&hasExcess != 0: // other windows may come back to the start that it names
 		u.removeAttr(attr)
 	}
 }

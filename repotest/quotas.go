@@ -47,6 +47,7 @@ func quotaChecks() []check {
 		{"a bucket follows overrides of another kind", quotaPlanKind},
 		{"overrides with different windows in turn lose no step", quotaPlanTurns},
 		{"a quota that follows an override is full at the end of its window", quotaPlanExpiry},
+		{"an excess does not come back with its window", quotaExcessGone},
 		{"a bucket that follows a quota refills rates as overrides do", quotaPlanRates},
 		{"a quota that a level holds does not follow overrides", quotaPlanHeld},
 		{"a quota that a default holds does not follow overrides", quotaPlanDefault},

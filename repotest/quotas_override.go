@@ -176,6 +176,20 @@ func quotaPlanExpiry(f *fixture) {
 	f.unlisted(day, "key-1")
 }
 
+// quotaExcessGone comes back to a window whose excess was paid in another one that
+// contains it.
+func quotaExcessGone(f *fixture) {
+	change := func(quota limiter.Limit, left int64) {
+		f.Helper()
+		f.take(0, overrideCharge("key-1", tpd(0), quota), left)
+	}
+	f.take(0, overrideCharge("key-1", tpd(100), daily(100)), 0)
+	change(daily(50), 0)    // 50 were spent above it
+	change(monthly(100), 0) // which the higher capacity pays
+	change(daily(100), 0)
+	change(daily(150), 50_000)
+}
+
 // quotaPlanRates follows a quota, and refills the rates beside it as overrides do.
 func quotaPlanRates(f *fixture) {
 	f.take(0, overrideCharge("key-1", rpm(60).And("tpd", 1), perMinute60, monthly(100)), 0, 99_000)
