@@ -19,8 +19,9 @@ type UsageSummary struct {
 	Cascaded map[string]int64
 	Average  map[string]float64 // Total over the windows that have the limit
 	// WouldRefuse counts the charges that shadow limits would have refused, by
-	// limit. An entity and its parent count separately. It is nil if there were
-	// none.
+	// limit. A parent adds only what exceeds the counts of the children that
+	// cascade to it, as in Total, so that a call that cascades never counts twice.
+	// It is nil if there were none.
 	WouldRefuse map[string]int64
 	First, Last time.Time // the earliest and latest Start, zero if there are no snapshots
 }
@@ -110,9 +111,10 @@ func (t *usageTally) add(group []UsageSnapshot, parents map[string]string) {
 	}
 	t.sum.First = start
 	t.sum.Snapshots += len(group)
-	own := ownUsage(group, parents)
+	own := ownPart(group, parents, func(s UsageSnapshot) map[string]int64 { return s.Counters })
+	spared := ownPart(group, parents, func(s UsageSnapshot) map[string]int64 { return s.WouldRefuse })
 	for _, s := range group {
-		t.addShadow(s.WouldRefuse)
+		t.addShadow(spared(s.Entity))
 		for limit, n := range s.Counters {
 			part := own(s.Entity)[limit]
 			t.sum.Total[limit] = bucket.Add(t.sum.Total[limit], part)
@@ -131,6 +133,9 @@ func (t *usageTally) add(group []UsageSnapshot, parents map[string]string) {
 // addShadow adds the counts of shadow limits.
 func (t *usageTally) addShadow(counts map[string]int64) {
 	for limit, n := range counts {
+		if n == 0 {
+			continue
+		}
 		if t.sum.WouldRefuse == nil {
 			t.sum.WouldRefuse = map[string]int64{}
 		}
@@ -145,15 +150,15 @@ func (t *usageTally) summary() UsageSummary {
 	return t.sum
 }
 
-// ownUsage returns a function that computes the own usage of an entity in the
-// group: its counters less the own usage of the children that cascade to it. The
-// result is never below 0, or below a negative counter, since children cannot have
-// caused more than the entity paid. In a cycle of parents, the first entity
-// requested is computed last.
-func ownUsage(group []UsageSnapshot, parents map[string]string) func(entity string) map[string]int64 {
+// ownPart returns a function that computes the own part of an entity in the group:
+// its counters less the own part of the children that cascade to it. The result is
+// never below 0, or below a negative counter, since children cannot have caused
+// more than the entity paid. In a cycle of parents, the first entity requested is
+// computed last.
+func ownPart(group []UsageSnapshot, parents map[string]string, counters func(UsageSnapshot) map[string]int64) func(entity string) map[string]int64 {
 	charged := make(map[string]map[string]int64, len(group))
 	for _, s := range group {
-		charged[s.Entity] = s.Counters
+		charged[s.Entity] = counters(s)
 	}
 	children := map[string][]string{}
 	for _, s := range group {

@@ -95,6 +95,34 @@ func TestSummaryOfAResourceCountsACascadingCallOnce(t *testing.T) {
 	}
 }
 
+// TestSummaryCountsASparedCallOnce checks that a cascading call that the shadow
+// limits of child and parent would have refused counts once, and that calls that
+// the parent's limit alone would have refused count too.
+func TestSummaryCountsASparedCallOnce(t *testing.T) {
+	w := start(t, limiter.PerDay("rpm", 10).Shadow())
+	w.family(t)
+	w.create(t, "bob", project, true)
+	for range 5 {
+		w.take(t, alice, rpm(20)) // neither limit covers it
+	}
+	byResource := limiter.UsageQuery{Resource: resource}
+	if got, want := w.wantSum(t, byResource, counts{"rpm": 100}, counts{"rpm": 100}).WouldRefuse, (counts{"rpm": 5}); !cmp.Equal(got, want) {
+		t.Errorf("would refuse %v, want %v", got, want)
+	}
+	w.take(t, "bob", rpm(10))
+	w.take(t, project, rpm(10)) // is empty by now
+	for _, c := range []struct {
+		q    limiter.UsageQuery
+		want counts
+	}{{byResource, counts{"rpm": 6}}, {limiter.UsageQuery{Entity: project}, counts{"rpm": 6}}, {limiter.UsageQuery{Entity: alice}, counts{"rpm": 5}}, {limiter.UsageQuery{Entity: "bob"}, nil}} {
+		got, err := w.UsageSummary(bg, c.q)
+		check(t, err)
+		if diff := cmp.Diff(c.want, got.WouldRefuse); diff != "" {
+			t.Errorf("%+v:\n%s", c.q, diff)
+		}
+	}
+}
+
 // TestSummaryAfterAChildIsDeleted checks that the usage of a deleted child counts
 // as usage of its parent.
 func TestSummaryAfterAChildIsDeleted(t *testing.T) {

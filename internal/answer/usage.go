@@ -41,7 +41,7 @@ type Total struct {
 	Average     map[string]float64 `json:"average" doc:"average by limit, over the windows that have the limit"`
 	First       *time.Time         `json:"min_window_start" doc:"start of the earliest window"`
 	Last        *time.Time         `json:"max_window_start" doc:"start of the latest window"`
-	WouldRefuse map[string]int64   `json:"would_refuse,omitempty" doc:"calls that shadow limits would have refused, by limit, of entities and of their parents; absent if there were none"`
+	WouldRefuse map[string]int64   `json:"would_refuse,omitempty" doc:"calls that shadow limits would have refused, by limit; a cascading call counts once at most; absent if there were none"`
 }
 
 // NewTotal returns the summary of a query as JSON.
