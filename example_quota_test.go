@@ -87,7 +87,8 @@ func ExampleRateLimiter_TopUp() {
 	_ = lim.SetSystemDefaults(ctx, limiter.Quota("tokens", 1_000, limiter.EveryMonth))
 	_, _ = lim.Acquire(ctx, limiter.Request{Entity: "key-abc", Resource: "gpt-4", Consume: limiter.Tokens("tokens", 1_000)})
 	for range 2 {
-		_ = lim.TopUp(ctx, "key-abc", "gpt-4", limiter.Tokens("tokens", 250), "invoice-17")
+		done, _ := lim.TopUp(ctx, "key-abc", "gpt-4", limiter.Tokens("tokens", 250), "invoice-17")
+		fmt.Println("topped up:", done)
 	}
 	statuses, _ := lim.Status(ctx, "key-abc")
 	fmt.Println(statuses[0].Available, "left")
@@ -96,6 +97,8 @@ func ExampleRateLimiter_TopUp() {
 	statuses, _ = lim.Status(ctx, "key-abc")
 	fmt.Println(statuses[0].Available, "left")
 	// Output:
+	// topped up: true
+	// topped up: false
 	// 250 left
 	// 1000 left
 }

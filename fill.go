@@ -26,23 +26,25 @@ func (l *RateLimiter) Reset(ctx context.Context, entity, resource string, limits
 	for i, name := range limits {
 		names[i] = name
 	}
-	return l.fill(ctx, "bucket_reset", Fill{Entity: entity, Resource: resource, Limits: limits}, map[string]any{"limits": names})
+	_, err := l.fill(ctx, "bucket_reset", Fill{Entity: entity, Resource: resource, Limits: limits}, map[string]any{"limits": names})
+	return err
 }
 
 // TopUp adds amounts to the bucket of an entity and a resource, up to the capacity
 // of each limit. It changes neither the usage nor the parent's bucket. The id
-// identifies the top-up: within [TopUpLife], TopUp with the same id does nothing,
-// in every process, so that a repetition is safe. A bucket that does not exist is
-// full already.
-func (l *RateLimiter) TopUp(ctx context.Context, entity, resource string, amounts Amounts, id string) error {
+// identifies the top-up: within [TopUpLife], TopUp with the same id does nothing and
+// returns false, in every process, so that a repetition is safe. A bucket that does
+// not exist is full already: TopUp adds nothing to it and returns true, since it
+// uses the id.
+func (l *RateLimiter) TopUp(ctx context.Context, entity, resource string, amounts Amounts, id string) (done bool, err error) {
 	if err := validBucket(entity, resource); err != nil {
-		return err
+		return false, err
 	}
 	if !idSyntax.matches(id) || len(id) > maxTopUpID {
-		return invalid("id", id, idSyntax.rule+", at most "+strconv.Itoa(maxTopUpID)+" characters")
+		return false, invalid("id", id, idSyntax.rule+", at most "+strconv.Itoa(maxTopUpID)+" characters")
 	}
 	if err := validTopUp(&amounts); err != nil {
-		return err
+		return false, err
 	}
 	details := map[string]any{"id": id}
 	added := map[string]any{}
@@ -56,14 +58,15 @@ func (l *RateLimiter) TopUp(ctx context.Context, entity, resource string, amount
 // maxTopUpID is the length of the longest ID of a top-up.
 const maxTopUpID = 128
 
-// fill calls the store. A repeated top-up is no error.
-func (l *RateLimiter) fill(ctx context.Context, action string, f Fill, details map[string]any) error {
+// fill calls the store, and reports whether the store carried the fill out.
+func (l *RateLimiter) fill(ctx context.Context, action string, f Fill, details map[string]any) (done bool, err error) {
 	ev, err := l.newEvent(action, f.Entity, f.Resource, details)
 	if err != nil {
-		return err
+		return false, err
 	}
 	f.Defaults = l.defaults
-	return callStore(ctx, "fill", f.Entity, f.Resource, func() error { _, err := l.repo.Fill(ctx, l.now(), f, ev); return err })
+	err = callStore(ctx, "fill", f.Entity, f.Resource, func() (err error) { done, err = l.repo.Fill(ctx, l.now(), f, ev); return err })
+	return done, err
 }
 
 func validBucket(entity, resource string) error {

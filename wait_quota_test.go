@@ -124,7 +124,7 @@ func TestWaitEndsWithATopUp(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() { _, err = lim.Wait(bg, request(alice, rpm(3))) })
 		time.Sleep(time.Minute)
-		check(t, lim.TopUp(bg, alice, resource, rpm(3), "a"))
+		topUp(t, lim, rpm(3), "a")
 		began := time.Now()
 		wg.Wait()
 		if err != nil || time.Since(began) > 5*time.Second {

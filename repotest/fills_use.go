@@ -120,8 +120,10 @@ func fillLimiter(f *fixture) {
 	f.setDefaults(perMinute60, limiter.PerMinute("tpm", 100))
 	f.take(0, ask("key-1", rpm(60).And("tpm", 100)), 0, 0)
 	lim := f.limiter(0)
-	for range 2 {
-		f.ok("TopUp", lim.TopUp(f.ctx, "key-1", model, rpm(7), "a"))
+	for i := range 2 {
+		done, err := lim.TopUp(f.ctx, "key-1", model, rpm(7), "a")
+		f.ok("TopUp", err)
+		f.equal("done", done, i == 0)
 	}
 	f.holds(0, "key-1", 7_000, 0)
 	f.ok("Reset", lim.Reset(f.ctx, "key-1", model, "tpm"))

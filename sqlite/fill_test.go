@@ -82,7 +82,7 @@ func TestFailedFillStoresNothing(t *testing.T) {
 	if err := lim.Reset(t.Context(), "alice", "gpt-4"); !isOutage(err) {
 		t.Errorf("reset: %v", err)
 	}
-	if err := lim.TopUp(t.Context(), "alice", "gpt-4", limiter.Tokens("rpm", 5), "1"); !isOutage(err) {
+	if _, err := lim.TopUp(t.Context(), "alice", "gpt-4", limiter.Tokens("rpm", 5), "1"); !isOutage(err) {
 		t.Errorf("top-up: %v", err)
 	}
 	works.Store(true)
@@ -93,7 +93,7 @@ func TestFailedFillStoresNothing(t *testing.T) {
 		t.Errorf("%s left: %v", left, err)
 	}
 	for range 2 {
-		if err := lim.TopUp(t.Context(), "alice", "gpt-4", limiter.Tokens("rpm", 5), "1"); err != nil {
+		if _, err := lim.TopUp(t.Context(), "alice", "gpt-4", limiter.Tokens("rpm", 5), "1"); err != nil {
 			t.Fatal(err)
 		}
 	}

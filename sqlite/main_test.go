@@ -230,7 +230,7 @@ func topUp(ctx context.Context, repo *sqlite.Repository) error {
 		return err
 	}
 	for n := 1; ; n++ {
-		if err := lim.TopUp(ctx, "alice", "gpt-4", limiter.Tokens("tokens", 1), strconv.Itoa(n)); err != nil {
+		if _, err := lim.TopUp(ctx, "alice", "gpt-4", limiter.Tokens("tokens", 1), strconv.Itoa(n)); err != nil {
 			return err
 		}
 		_, _ = fmt.Println(n)

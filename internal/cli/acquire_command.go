@@ -81,7 +81,7 @@ type usageReport struct {
 }
 
 func (r *usageReport) line(text string) {
-	limit, n, err := parseAmount(strings.TrimSuffix(text, "\r"))
+	limit, n, err := parseAmount(strings.TrimSuffix(text, "\r"), 0)
 	if err != nil {
 		if len(r.invalid) < 3 {
 			r.invalid = append(r.invalid, text)

@@ -58,11 +58,12 @@ func checkResource(name string) error {
 	return limiter.Request{Entity: "any", Resource: name, Consume: limiter.Tokens("any", 0)}.Validate()
 }
 
-// parseAmounts parses words LIMIT=TOKENS, each limit once.
-func parseAmounts(words []string) (limiter.Amounts, error) {
+// parseAmounts parses words LIMIT=TOKENS, each limit once, with at least so many
+// tokens.
+func parseAmounts(words []string, least int64) (limiter.Amounts, error) {
 	var amounts limiter.Amounts
 	for _, word := range words {
-		limit, n, err := parseAmount(word)
+		limit, n, err := parseAmount(word, least)
 		if err != nil {
 			return amounts, err
 		}
@@ -76,10 +77,10 @@ func parseAmounts(words []string) (limiter.Amounts, error) {
 	return amounts, nil
 }
 
-func parseAmount(word string) (limit string, n int64, err error) {
+func parseAmount(word string, least int64) (limit string, n int64, err error) {
 	limit, digits, ok := strings.Cut(word, "=")
-	if n, err = strconv.ParseInt(digits, 10, 64); !ok || err != nil || n < 0 {
-		return "", 0, usagef("invalid amount %q: must be LIMIT=TOKENS with a whole number, 0 or more, such as tpm=500", clip(word))
+	if n, err = strconv.ParseInt(digits, 10, 64); !ok || err != nil || n < least {
+		return "", 0, usagef("invalid amount %q: must be LIMIT=TOKENS with a whole number, %d or more, such as tpm=500", clip(word), least)
 	}
 	if err := limiter.PerMinute(limit, 1).Validate(); err != nil {
 		return "", 0, usagef("%v", err)

@@ -180,8 +180,14 @@ func (conn *connection) suggestLimits(err error, req limiter.Request) error {
 	if !errors.Is(err, limiter.ErrNoLimits) {
 		return err
 	}
-	return fmt.Errorf("there are no limits for entity %s and resource %s at any level; %s sets some, and --limit applies some to one call",
-		req.Entity, req.Resource, conn.suggestion("resource", "set-defaults", req.Resource, "-l", "rpm:100"))
+	return fmt.Errorf("%w, and --limit applies some to one call", conn.noLimits(req.Entity, req.Resource))
+}
+
+// noLimits returns the error of a bucket for which no level stores limits, and
+// suggests a command that stores some.
+func (conn *connection) noLimits(entity, resource string) error {
+	return fmt.Errorf("there are no limits for entity %s and resource %s at any level; %s sets some",
+		entity, resource, conn.suggestion("resource", "set-defaults", resource, "-l", "rpm:100"))
 }
 
 // storeFrom parses the URL of a store, which comes from source.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/answer"
+	"github.com/zeroae/zae-limiter-go/memory"
 )
 
 // fillOptions holds the options of reset and top-up.
@@ -73,8 +75,16 @@ func runEntityReset(ctx context.Context, o fillOptions) error {
 		}
 	}
 	return o.withStore(ctx, accessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
+		before, err := o.bucket(ctx, lim)
+		if err != nil {
+			return err
+		}
 		if err := lim.Reset(ctx, o.entity, o.resource, o.names...); err != nil {
 			return o.fillError(err)
+		}
+		if len(before) == 0 {
+			o.say("Nothing to fill: %s", o.missing())
+			return o.show(ctx, lim)
 		}
 		o.done("Filled %s of %s %s", cmp.Or(strings.Join(o.names, ", "), "all limits"), ofResource(o.entity, o.resource), o.location())
 		return o.show(ctx, lim)
@@ -91,7 +101,9 @@ result. The usage and the bucket of the parent stay as they are.
 
 The ID makes a repetition safe: a top-up with an ID that was used for the bucket
 in the last 24 hours adds nothing. Without --id, a random one is used and shown,
-so that an attempt whose outcome is unknown can be repeated.`,
+so that an attempt whose outcome is unknown can be repeated. A message says if
+nothing was added: the ID was used before, the limit was full, or the entity has
+no bucket for the resource, which is full then.`,
 		Example: `  zae-limiter entity top-up key-abc -r gpt-4 -l tokens=500 --id invoice-17
   zae-limiter entity top-up key-abc -r gpt-4 -l rpm=10 -l tpm=5000`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runEntityTopUp(cmd.Context(), *o) },
@@ -110,31 +122,96 @@ func runEntityTopUp(ctx context.Context, o fillOptions) error {
 	if len(o.words) == 0 {
 		return usagef("--limit is missing; say what to add as LIMIT=TOKENS, such as --limit tpm=500")
 	}
-	amounts, err := parseAmounts(o.words)
+	amounts, err := parseAmounts(o.words, 1)
 	if err != nil {
 		return err
 	}
-	if o.id == "" {
+	random := o.id == ""
+	if random {
 		o.id = strings.ToLower(rand.Text())
-		o.say("The ID of this top-up is %s", o.id)
+	}
+	if err := o.checkTopUp(ctx, amounts); err != nil {
+		return err
 	}
 	return o.withStore(ctx, accessChange, func(lim *limiter.RateLimiter, _ limiter.Repository) error {
-		if err := lim.TopUp(ctx, o.entity, o.resource, amounts, o.id); err != nil {
+		before, err := o.bucket(ctx, lim)
+		if err != nil {
+			return err
+		}
+		if random && hasLimits(before, amounts) { // otherwise there is nothing to repeat
+			o.say("The ID of this top-up is %s", o.id)
+		}
+		done, err := lim.TopUp(ctx, o.entity, o.resource, amounts, o.id)
+		if err != nil {
 			return o.fillError(err)
 		}
-		o.done("Topped up %s for %s %s; ID %s counts once", requestText(limiter.Request{Resource: o.resource, Consume: amounts}), o.entity, o.location(), o.id)
+		o.reportTopUp(done, before, amounts)
 		return o.show(ctx, lim)
 	})
 }
 
-// fillError returns wrong amounts and IDs as usage errors. A limit that the bucket
-// lacks depends on the store.
+// checkTopUp checks a top-up as the limiter does.
+func (o fillOptions) checkTopUp(ctx context.Context, amounts limiter.Amounts) error {
+	lim, err := limiter.New(memory.New(nil), nil)
+	if err == nil {
+		_, err = lim.TopUp(ctx, o.entity, o.resource, amounts, o.id)
+	}
+	bad, ok := errors.AsType[*limiter.InvalidError](err)
+	switch {
+	case !ok, errors.Is(err, limiter.ErrNoLimits): // as for every valid one, since there are none
+		return nil
+	case bad.Field == "amounts":
+		return usagef("invalid amount %q: %s", clip(bad.Value), bad.Reason)
+	}
+	return usagef("%v", err)
+}
+
+// reportTopUp says what a top-up has done. The bucket is empty if there was none
+// before.
+func (o fillOptions) reportTopUp(done bool, before []limiter.Status, amounts limiter.Amounts) {
+	var full []string
+	for _, s := range before {
+		if s.Available == s.Limit.Capacity && amounts.Get(s.Limit.Name) > 0 {
+			full = append(full, s.Limit.Name)
+		}
+	}
+	switch {
+	case !done:
+		o.say("ID %s was used before; nothing was added", o.id)
+	case len(before) == 0:
+		o.say("Nothing to add: %s", o.missing())
+	case len(full) == amounts.Len():
+		o.say("Nothing to add: %s of %s was full before", strings.Join(full, ", "), ofResource(o.entity, o.resource))
+	default:
+		o.done("Topped up %s for %s %s; ID %s counts once", requestText(limiter.Request{Resource: o.resource, Consume: amounts}), o.entity, o.location(), o.id)
+	}
+}
+
+// missing describes a bucket that does not exist.
+func (o fillOptions) missing() string {
+	return fmt.Sprintf("%s has no bucket for %s, so all limits are full", o.entity, o.resource)
+}
+
+// bucket returns the limits of the bucket, none if it does not exist.
+func (o fillOptions) bucket(ctx context.Context, lim *limiter.RateLimiter) ([]limiter.Status, error) {
+	all, err := lim.Status(ctx, o.entity)
+	return slices.DeleteFunc(all, func(s limiter.Status) bool { return s.Resource != o.resource }), err
+}
+
+// hasLimits reports whether the bucket has all limits of the amounts.
+func hasLimits(bucket []limiter.Status, amounts limiter.Amounts) bool {
+	for name := range amounts.All() {
+		if !slices.ContainsFunc(bucket, func(s limiter.Status) bool { return s.Limit.Name == name }) {
+			return false
+		}
+	}
+	return true
+}
+
+// fillError suggests how to set limits if there are none.
 func (o fillOptions) fillError(err error) error {
 	if errors.Is(err, limiter.ErrNoLimits) {
-		return o.suggestLimits(err, limiter.Request{Entity: o.entity, Resource: o.resource})
-	}
-	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok && (bad.Field == "id" || bad.Field == "amounts") {
-		return usagef("%v", err)
+		return o.noLimits(o.entity, o.resource)
 	}
 	return err
 }

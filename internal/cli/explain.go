@@ -62,7 +62,7 @@ func requestArgs(req *limiter.Request, minAmounts int) cobra.PositionalArgs {
 			return err
 		}
 		var err error
-		req.Consume, err = parseAmounts(args[2:])
+		req.Consume, err = parseAmounts(args[2:], 0)
 		return err
 	}
 }

@@ -41,6 +41,8 @@ type plannedChange struct {
 	reason  string
 	amounts limiter.Amounts
 	id      string
+
+	repeated bool // the id of a top-up was used before
 }
 
 // readChange returns the change in the body of a call.
@@ -165,7 +167,12 @@ func change(c *call) (any, error) {
 	c.pages.forget()
 	c.names.forget(p.scope.Entity)
 	c.scans.forget()
-	return struct{}{}, nil
+	return changed{p.repeated}, nil
+}
+
+// changed is the answer to a change.
+type changed struct {
+	Repeated bool `json:"repeated,omitempty"` // the id of a top-up was used before, so nothing was added
 }
 
 func (c *call) setLimits(lim *limiter.RateLimiter, p *plannedChange) error {

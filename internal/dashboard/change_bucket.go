@@ -104,7 +104,9 @@ func (p *plannedChange) applyBucket(ctx context.Context, lim *limiter.RateLimite
 	case resetBucket:
 		return lim.Reset(ctx, p.scope.Entity, p.scope.Resource)
 	case topUpBucket:
-		return lim.TopUp(ctx, p.scope.Entity, p.scope.Resource, p.amounts, p.id)
+		done, err := lim.TopUp(ctx, p.scope.Entity, p.scope.Resource, p.amounts, p.id)
+		p.repeated = !done && err == nil
+		return err
 	}
 	return errors.ErrUnsupported
 }

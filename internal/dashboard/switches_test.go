@@ -89,8 +89,11 @@ func TestResetAndTopUp(t *testing.T) {
 	if want := []string{"rpm: 2 of 10 available, 7 after it.", "tpm: 1000 of 1000 available, 1000 after it."}; !cmp.Equal(want, p.Notes) || p.ID == "" || left() != "rpm=2 tpm=1000" {
 		t.Errorf("preview %+v, left %s", p, left())
 	}
-	for range 2 {
-		r.want(200, "/api/change", `{"action":"top_up",`+target+`,"amounts":{"rpm":5},"id":"`+p.ID+`"}`)
+	for i := range 2 {
+		answer := r.want(200, "/api/change", `{"action":"top_up",`+target+`,"amounts":{"rpm":5},"id":"`+p.ID+`"}`)
+		if repeated := answer["repeated"] == true; repeated != (i == 1) {
+			t.Errorf("top-up %d: %v", i, answer)
+		}
 		if got := left(); got != "rpm=7 tpm=1000" {
 			t.Errorf("left %s", got)
 		}

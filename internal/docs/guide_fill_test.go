@@ -15,6 +15,8 @@ func Example_fill() {
 	check(err)
 	check(fill(ctx, lim))
 	// Output:
+	// topped up: true
+	// topped up: false
 	// rpm=40 tokens=250000
 	// rpm=40 tokens=1000000
 }
@@ -23,10 +25,11 @@ func fill(ctx context.Context, lim *limiter.RateLimiter) error {
 	//docs:fill
 	// The month is used up, and the customer pays for 250,000 tokens more.
 	for range 2 { // a repetition adds nothing
-		err := lim.TopUp(ctx, "key-abc", "gpt-4", limiter.Tokens("tokens", 250_000), "invoice-17")
+		done, err := lim.TopUp(ctx, "key-abc", "gpt-4", limiter.Tokens("tokens", 250_000), "invoice-17")
 		if err != nil {
 			return err
 		}
+		fmt.Println("topped up:", done)
 	}
 	left, err := lim.Available(ctx, "key-abc", "gpt-4")
 	if err != nil {

@@ -21,6 +21,12 @@ type topUpBody struct {
 	ID       string           `json:"id" doc:"ID of the top-up; with the same ID, a repetition within 24 hours adds nothing"`
 }
 
+// toppedUp is the response to a top-up.
+type toppedUp struct {
+	Done   bool            `json:"done" doc:"whether the ID was new; if false, it was used before and nothing was added"`
+	Limits []answer.Status `json:"limits" doc:"limits of the bucket after it"`
+}
+
 // fillRoutes returns the calls that fill buckets.
 func fillRoutes() []route {
 	return []route{
@@ -40,15 +46,17 @@ func reset(c *call, body resetBody) ([]answer.Status, error) {
 	return c.balance(id, body.Resource)
 }
 
-func topUp(c *call, body topUpBody) ([]answer.Status, error) {
+func topUp(c *call, body topUpBody) (toppedUp, error) {
 	id, err := c.entity()
 	if err != nil {
-		return nil, err
+		return toppedUp{}, err
 	}
-	if err := c.lim.As(c.by.Name).TopUp(c.ctx, id, body.Resource, amountsOf(body.Amounts), body.ID); err != nil {
-		return nil, err
+	done, err := c.lim.As(c.by.Name).TopUp(c.ctx, id, body.Resource, amountsOf(body.Amounts), body.ID)
+	if err != nil {
+		return toppedUp{}, err
 	}
-	return c.balance(id, body.Resource)
+	limits, err := c.balance(id, body.Resource)
+	return toppedUp{done, limits}, err
 }
 
 // balance returns the limits of a bucket after a change. They are empty if it is

@@ -137,6 +137,12 @@ func TestResetAndTopUp(t *testing.T) {
 			t.Errorf("%s: %s left, want %s", step.body, got, step.want)
 		}
 	}
+	for i := range 2 {
+		answered := r.want(200, request{path: "/v1/entities/key/top-up", token: secret[0], body: strings.Replace(more, "-1", "-3", 1)})
+		if limits, _ := answered["limits"].([]any); answered["done"] != (i == 0) || len(limits) != 2 {
+			t.Errorf("top-up %d: %v", i, answered)
+		}
+	}
 	w := r.send(request{path: "/v1/entities/key/reset", token: secret[0], body: `{"resource":"gpt-4"}`})
 	if !strings.Contains(w.Body.String(), `"available":1000`) || strings.Count(w.Body.String(), `"limit_name"`) != 2 {
 		t.Errorf("answer %s", w.Body)

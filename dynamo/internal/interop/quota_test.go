@@ -182,7 +182,7 @@ func TestInteropQuotas(t *testing.T) {
 		"a top-up and a reset reach Python at once": func(w *world, py pyProgram) {
 			w.ours.set(gpt4, hourly)
 			w.mustAdmit(py, "alice", spend(10))
-			w.Must(w.ours.lim.TopUp(w.Context(), "alice", "gpt-4", spend(3), "a"))
+			w.topUp(spend(3), "a")
 			w.mustAdmit(py, "alice", spend(3))
 			w.mustRefuse(py, "alice", spend(1))
 			w.wait(time.Hour)

@@ -23,6 +23,13 @@ func (w *world) countByGo(sequence string, change func()) {
 	}
 }
 
+// topUp tops up alice's bucket.
+func (w *world) topUp(amounts limiter.Amounts, id string) {
+	w.Helper()
+	_, err := w.ours.lim.TopUp(w.Context(), "alice", "gpt-4", amounts, id)
+	w.Must(err)
+}
+
 // fillTable stores every kind of item and attribute that Python does not know.
 func (w *world) fillTable() {
 	w.Helper()
@@ -32,7 +39,7 @@ func (w *world) fillTable() {
 	w.ours.set(limiter.Scope{Entity: "alice", Resource: "img"}, limiter.Quota("images", 5, limiter.EveryDay).In("Europe/Berlin"))
 	w.mustAdmit(w.ours, "alice", rpm(6).And("spend", 50))
 	w.countByGo("1", func() { w.mustAdmit(w.ours, "alice", rpm(7).And("spend", 20)) }) // spared
-	w.Must(lim.TopUp(w.Context(), "alice", "gpt-4", spend(5), "order-1"))
+	w.topUp(spend(5), "order-1")
 	w.Must(lim.Reset(w.Context(), "alice", "gpt-4", "rpm"))
 	for _, s := range []limiter.Scope{{Entity: "alice"}, {Entity: "alice", Resource: "gpt-4"}, gpt4, {}} {
 		w.Must(lim.Disable(w.Context(), s, "leaked"))
