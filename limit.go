@@ -66,8 +66,12 @@ func Custom(name string, capacity, refill int64, period time.Duration) Limit {
 	return Limit{Name: name, Capacity: capacity, Refill: refill, Period: period}
 }
 
-// WithBurst returns l with another capacity and the same rate.
+// WithBurst returns l with another capacity and the same rate. A quota has no
+// burst: [Limit.Validate] refuses it.
 func (l Limit) WithBurst(capacity int64) Limit {
+	if l.Window != 0 {
+		l.Refill = l.Capacity
+	}
 	l.Capacity = capacity
 	return l
 }

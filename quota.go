@@ -94,7 +94,7 @@ func (l Limit) validateWindow() error {
 	case l.Window > EveryYear:
 		return invalid("window", l.Window.String(), "must be "+windowNames)
 	case l.Refill != 0 || l.Period != 0:
-		return invalid("window", l.Window.String(), "must not have a refill; a quota gains its whole capacity at the start of each window")
+		return invalid("window", l.Window.String(), "must not have a refill or a burst; a quota gains its whole capacity at the start of each window")
 	case l.Zone == "":
 		return nil
 	case l.Zone == "UTC":
@@ -103,9 +103,30 @@ func (l Limit) validateWindow() error {
 		return invalid("zone", l.Zone, "must be empty for an hour, which is in UTC")
 	}
 	if _, err := calendar.Load(calendar.Unit(l.Window), l.Zone); err != nil {
+		if right := spellZone(l.Zone); right != "" {
+			return invalid("zone", l.Zone, fmt.Sprintf("must be spelled %q", right))
+		}
 		return invalid("zone", l.Zone, `is not known here; give an IANA name such as "Europe/Berlin", and import time/tzdata where the system has no zone data`)
 	}
 	return nil
+}
+
+// spellZone returns the name of a zone in the usual letters, or "" if there is no
+// such zone.
+func spellZone(zone string) string {
+	if upper := strings.ToUpper(zone); upper == "UTC" {
+		return upper
+	}
+	words := []byte(strings.ToLower(zone))
+	for i := range words {
+		if i == 0 || strings.IndexByte("/_-", words[i-1]) >= 0 {
+			words[i] = strings.ToUpper(string(words[i]))[0]
+		}
+	}
+	if _, err := calendar.Load(calendar.Day, string(words)); err != nil || string(words) == zone {
+		return ""
+	}
+	return string(words)
 }
 
 // parseQuota parses CAPACITY@WINDOW and an optional zone. It returns the reason if

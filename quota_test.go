@@ -2,6 +2,7 @@ package limiter_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,8 @@ func TestQuotaIsBadInput(t *testing.T) {
 		{limiter.Limit{Name: "x", Capacity: 1, Window: limiter.EveryDay, Zone: "UTC"}, "zone"},
 		{limiter.Limit{Name: "x", Capacity: 1, Refill: 1, Window: limiter.EveryDay}, "window"},
 		{limiter.Limit{Name: "x", Capacity: 1, Period: time.Second, Window: limiter.EveryDay}, "window"},
+		{limiter.Quota("x", 100, limiter.EveryDay).WithBurst(70), "window"},
+		{limiter.Quota("x", 100, limiter.EveryDay).WithBurst(100), "window"},
 		{limiter.PerMinute("x", 1).In("Europe/Berlin"), "zone"},
 		{limiter.PerMinute("x", 1).In("UTC"), ""},
 	} {
@@ -74,6 +77,13 @@ func TestQuotaIsBadInput(t *testing.T) {
 	bad := invalid(t, monthly.In("Europe/Atlantis").Validate(), "zone")
 	if !strings.Contains(bad.Reason, "time/tzdata") {
 		t.Errorf("%v does not name time/tzdata", bad.Reason)
+	}
+	for zone, want := range map[string]string{
+		"europe/berlin": "Europe/Berlin", "EUROPE/BERLIN": "Europe/Berlin", "america/new_york": "America/New_York", "utc": "UTC", "Utc": "UTC",
+	} {
+		if bad := invalid(t, monthly.In(zone).Validate(), "zone"); bad.Reason != fmt.Sprintf("must be spelled %q", want) {
+			t.Errorf("%s: %s", zone, bad.Reason)
+		}
 	}
 }
 
