@@ -19,6 +19,7 @@ type column struct {
 	right bool // align right, as numbers
 	whole bool // never cut; right columns never are
 	spare bool // leave out if the terminal is too narrow
+	keep  bool // leave out last, if the terminal is too narrow
 	extra bool // leave out if it is empty; extra columns are the last ones
 }
 
@@ -102,7 +103,7 @@ func (l listing[T]) printTable(c *console, rows iter.Seq2[T, error]) (int, error
 			}
 			continue
 		}
-		columns = append(columns, tty.Column{Title: strings.ToUpper(col.title), Right: col.right, Whole: col.whole || col.right, Spare: col.spare})
+		columns = append(columns, tty.Column{Title: strings.ToUpper(col.title), Right: col.right, Whole: col.whole || col.right, Spare: col.spare, Keep: col.keep})
 	}
 	_, err := io.WriteString(c.out, strings.Join(tty.Table(columns, cells, c.width, c.style), "\n")+"\n")
 	return len(cells), errors.Join(failed, err)

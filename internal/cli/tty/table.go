@@ -11,6 +11,7 @@ type Column struct {
 	Right bool // align right, as numbers
 	Whole bool // never cut
 	Spare bool // leave out before anything is cut
+	Keep  bool // leave out last
 }
 
 // gap separates columns.
@@ -18,8 +19,9 @@ const gap = "  "
 
 // Table lays out rows below the titles of their columns, with no line wider than
 // width. If width is too small, it drops spare columns, the last one first, then
-// cuts the widest texts, then drops columns that do not fit. Cells may be coloured
-// and have no line breaks.
+// cuts the widest texts. If that does not suffice, it drops columns from the end,
+// and cuts texts only as far as the remaining ones need. Cells may be coloured and
+// have no line breaks.
 func Table(columns []Column, rows [][]string, width int, style Style) []string {
 	widths := make([]int, len(columns))
 	for i, c := range columns {
@@ -28,19 +30,22 @@ func Table(columns []Column, rows [][]string, width int, style Style) []string {
 			widths[i] = max(widths[i], Width(row[i]))
 		}
 	}
-	for i := len(columns) - 1; i >= 0 && total(widths) > width; i-- {
-		if columns[i].Spare {
-			columns, widths = without(columns, i), without(widths, i)
-			rows = slices.Clone(rows)
-			for j := range rows {
-				rows[j] = without(rows[j], i)
-			}
+	drop := func(i int) {
+		columns, widths = without(columns, i), without(widths, i)
+		rows = slices.Clone(rows)
+		for j := range rows {
+			rows[j] = without(rows[j], i)
 		}
 	}
-	squeeze(columns, widths, width)
-	for len(columns) > 1 && total(widths) > width { // a cut number would be misread
-		columns, widths = columns[:len(columns)-1], widths[:len(widths)-1]
+	for i := len(columns) - 1; i >= 0 && total(widths) > width; i-- {
+		if columns[i].Spare {
+			drop(i)
+		}
 	}
+	for len(columns) > 1 && total(squeeze(columns, widths, width)) > width { // a cut number would be misread
+		drop(leastNeeded(columns))
+	}
+	widths = squeeze(columns, widths, width)
 	titles := make([]string, len(columns))
 	for i, c := range columns {
 		titles[i] = c.Title
@@ -64,9 +69,22 @@ func total(widths []int) int {
 	return sum
 }
 
-// squeeze narrows the widest columns until a line fits into width.
-func squeeze(columns []Column, widths []int, width int) {
+// leastNeeded returns the index of the column to drop next: the last one, or the
+// last that need not be kept.
+func leastNeeded(columns []Column) int {
+	for i := len(columns) - 1; i > 0; i-- {
+		if !columns[i].Keep {
+			return i
+		}
+	}
+	return len(columns) - 1
+}
+
+// squeeze returns widths with the widest columns narrowed until a line fits into
+// width, if that is possible.
+func squeeze(columns []Column, widths []int, width int) []int {
 	const minWidth = 6
+	widths = slices.Clone(widths)
 	for total(widths) > width {
 		widest := -1
 		for i, c := range columns {
@@ -75,10 +93,11 @@ func squeeze(columns []Column, widths []int, width int) {
 			}
 		}
 		if widest < 0 {
-			return
+			break
 		}
 		widths[widest]--
 	}
+	return widths
 }
 
 func tableLine(columns []Column, widths []int, cells []string, width int) string {

@@ -45,6 +45,26 @@ func TestTableFits(t *testing.T) {
 	}
 }
 
+// TestTableWidensAgain checks that texts are cut only as far as the columns that
+// remain need, and that a column to keep is dropped last.
+func TestTableWidensAgain(t *testing.T) {
+	columns := []Column{{Title: "ENTITY"}, {Title: "RESOURCE"}, {Title: "N", Right: true, Whole: true}, {Title: "MODE", Whole: true, Keep: true}, {Title: "WINDOW END", Whole: true}}
+	rows := [][]string{{"key-abcdef", "completions", "1,000", "shadow", "2026-01-31 15:00:00"}}
+	for width, want := range map[int]string{
+		59: "key-abcdef  completions  1,000  shadow  2026-01-31 15:00:00",
+		58: "key-abcdef  completio…  1,000  shadow  2026-01-31 15:00:00",
+		49: "key-abcdef  completions  1,000  shadow",
+		37: "key-abcdef  completio…  1,000  shadow",
+		28: "key-abcd…  completi…  shadow",
+		15: "key-ab…  shadow",
+	} {
+		got := Table(columns, rows, width, false)[1]
+		if got != want {
+			t.Errorf("width %d:\n%s, want\n%s", width, got, want)
+		}
+	}
+}
+
 func TestEllipsis(t *testing.T) {
 	for width, want := range []string{"", "…", "a…", "ab…", "abcd", "abcd"} {
 		if got := Ellipsis("abcd", width); got != want {
