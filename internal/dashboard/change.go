@@ -17,6 +17,7 @@ type Change struct {
 	Parent   string            `json:"parent"`
 	Cascade  bool              `json:"cascade"`
 	Metadata map[string]string `json:"metadata"`
+	All      bool              `json:"all"`     // of disable and enable, for everything
 	Reason   string            `json:"reason"`  // of disable
 	Amounts  map[string]int64  `json:"amounts"` // of top_up
 	ID       string            `json:"id"`      // of top_up
@@ -85,6 +86,8 @@ func (c Change) checkFields() error {
 	switch {
 	case c.Action != createEntity && (c.Name != "" || c.Parent != "" || c.Cascade || c.Metadata != nil):
 		return badInput("body: name, parent, cascade and metadata belong to %s", createEntity)
+	case c.All && c.Action != disable && c.Action != enable:
+		return badInput("body: field all: belongs to %s and %s", disable, enable)
 	case c.Reason != "" && c.Action != disable:
 		return badInput("body: field reason: belongs to %s", disable)
 	case (c.Amounts != nil || c.ID != "") && c.Action != topUpBucket:

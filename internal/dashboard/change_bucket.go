@@ -19,8 +19,12 @@ const (
 	topUpBucket = "top_up"
 )
 
-// readSwitch reads a change of a switch.
+// readSwitch reads a change of a switch. Everything needs a word of its own, since a
+// missing entity may be a mistake.
 func (p *plannedChange) readSwitch(body Change) error {
+	if body.All != (p.scope == limiter.Scope{}) {
+		return badInput("body: give entity, resource or both, or all: true for everything in the namespace")
+	}
 	p.reason = body.Reason
 	return checkScope(p.scope)
 }
@@ -86,8 +90,8 @@ func (c *call) previewFill(v *Preview, p *plannedChange) error {
 	}
 	for _, s := range own {
 		after := s.Limit.Capacity
-		if p.action == topUpBucket {
-			after = min(after, s.Available+p.amounts.Get(s.Limit.Name))
+		if n := p.amounts.Get(s.Limit.Name); p.action == topUpBucket && n < after-s.Available { // a sum may overflow
+			after = s.Available + n
 		}
 		v.Notes = append(v.Notes, fmt.Sprintf("%s: %d of %d available, %d after it.", s.Limit.Name, s.Available, s.Limit.Capacity, after))
 	}

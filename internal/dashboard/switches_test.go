@@ -35,7 +35,7 @@ func TestDisableAndEnable(t *testing.T) {
 		{`"entity":"key"`, "key by entity_default"},
 		{`"entity":"org"`, "key by entity_default, org by entity_default"}, // the parent of key
 		{`"resource":"gpt-4"`, "key by resource, org by resource, other by resource"},
-		{`"entity":""`, "key by system, org by system, other by system"},
+		{`"all":true`, "key by system, org by system, other by system"},
 	} {
 		if notes := previewOf(r, `{"action":"disable",`+tt.target+`}`); len(notes.Notes)+len(notes.Warnings) != 1 || off() != "" {
 			t.Errorf("%s: preview %+v, off %q", tt.target, notes, off())
@@ -63,6 +63,10 @@ func TestDisableAndEnable(t *testing.T) {
 				t.Errorf("%s: %v", tt.target, detail)
 			}
 		}
+	}
+	for _, body := range []string{`{"action":"disable"}`, `{"action":"enable","entity":""}`, `{"action":"disable","all":true,"entity":"key"}`, `{"action":"reset","all":true,"entity":"key","resource":"gpt-4"}`} {
+		r.want(400, "/api/preview", body)
+		r.want(400, "/api/change", body)
 	}
 	if w := r.send(request{path: "/api/entity?id=stranger", cookie: r.cookie}); w.Code != http.StatusNotFound {
 		t.Errorf("an unknown entity: %d", w.Code)
@@ -97,6 +101,9 @@ func TestResetAndTopUp(t *testing.T) {
 		if got := left(); got != "rpm=7 tpm=1000" {
 			t.Errorf("left %s", got)
 		}
+	}
+	if p := previewOf(r, `{"action":"top_up",`+target+`,"amounts":{"rpm":9223372036854775807}}`); p.Notes[0] != "rpm: 7 of 10 available, 10 after it." {
+		t.Errorf("preview of the largest number %+v", p)
 	}
 	if p := previewOf(r, `{"action":"reset",`+target+`}`); p.Notes[0] != "rpm: 7 of 10 available, 10 after it." {
 		t.Errorf("preview %+v", p)

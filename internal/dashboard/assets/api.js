@@ -76,7 +76,7 @@ export function openSession(path, hash = location.hash) {
 	location.replace(root + (path ?? '') + hash);
 }
 
-// signIn exchanges a token, which may come from a link, for the path of a session.
+// signIn exchanges a token for the path of a session.
 export async function signIn(token, link) {
 	const { path } = await post('api/session', { token, link });
 	kept((store) => store.setItem(place, path));

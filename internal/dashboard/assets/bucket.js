@@ -1,4 +1,4 @@
-// A bucket as a row: its limits as bars, their source and the last activity.
+// A bucket as a row.
 
 import { T } from './texts.js';
 import { entityLink, every, flash, h, resourceLink, setAttribute, setText, sign } from './dom.js';

@@ -20,6 +20,7 @@ export function show({ main, params, signal, heading }) {
 	let change = null;
 	const { form, box, result, submit, forget } = asking(signal, T.preview, 'api/preview', () => {
 		change = { action: action.value, ...fields.value() };
+		if (/able$/.test(change.action) && !change.entity && !change.resource) change.all = true;
 		return change;
 	}, (answer) => [previewCard(change, answer, (b) => apply({ ...change, id: answer.id }, b))]);
 	form.addEventListener('input', forget);
@@ -37,7 +38,7 @@ export function show({ main, params, signal, heading }) {
 		confirm.disabled = false;
 		if (answer === undefined) return;
 		const subject = made.entity ? entityLink(made.entity) : made.resource ? resourceLink(made.resource) : null;
-		result.replaceChildren(h('p.note.done', { tabindex: -1 }, sign('✓'), ' ', `${T.action(made.action)}: ${T.done}. `, subject));
+		result.replaceChildren(h('p.note.done', { tabindex: -1 }, sign('✓'), ' ', `${T.action(made.action)}: ${answer.repeated ? T.repeated : T.done}. `, subject));
 		result.firstChild.focus();
 	};
 	main.append(h('p.lead', T.changesLead), form, box, result);

@@ -32,7 +32,7 @@ export function svg(tag, ...parts) {
 	return fill('http://www.w3.org/2000/svg', tag, parts);
 }
 
-// bdi returns a name from the store, isolated from the direction of the text around it.
+// bdi returns a name, isolated from the direction of the text around it.
 export function bdi(text, className, title = text) {
 	return h('bdi', { class: className, title, dir: 'auto' }, text);
 }
@@ -176,7 +176,7 @@ export async function guard(box, work, retry) {
 	}
 }
 
-// asking returns a form that posts a request, with places for an error and for the answer.
+// asking returns a form that posts a request, and places for error and answer.
 export function asking(signal, label, path, request, answered) {
 	const box = h('div');
 	const result = h('div', { 'aria-live': 'polite' });
@@ -199,7 +199,7 @@ export function asking(signal, label, path, request, answered) {
 	return { form: h('form.card.form', { onsubmit: (e) => { e.preventDefault(); ask(); } }), box, result, submit, ask, forget };
 }
 
-// pages loads a list page by page, with a place for an error and a button for more.
+// pages loads a list page by page, with a button for more.
 export function pages(path, params, signal, add) {
 	const box = h('div');
 	let after = '';

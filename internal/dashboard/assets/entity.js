@@ -1,4 +1,4 @@
-// One entity: its limits by level, buckets, usage, children and audit trail.
+// One entity.
 
 import { T } from './texts.js';
 import { get } from './api.js';

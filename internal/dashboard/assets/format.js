@@ -46,14 +46,14 @@ export function duration(seconds) {
 const periods = { 1: T.second, 60: T.minute, 3600: T.hour, 86400: T.day };
 
 export function refill(limit) {
-	if (limit.window) return T.per(compact(limit.capacity), [limit.window, limit.zone].filter(Boolean).join(' '));
+	if (limit.window) return T.per(compact(limit.capacity), limit.window);
 	const seconds = limit.refill_period_seconds;
 	return T.per(compact(limit.refill_amount), periods[seconds] ?? duration(seconds));
 }
 
 export function limitText(limit) {
 	const burst = limit.window || limit.capacity === limit.refill_amount ? '' : `, ${T.capacityOf(compact(limit.capacity))}`;
-	return `${limit.name} ${refill(limit)}${burst}${limit.shadow ? `, ${T.shadow}` : ''}`;
+	return `${limit.name} ${refill(limit)}${limit.zone ? ` ${limit.zone}` : ''}${burst}${limit.shadow ? `, ${T.shadow}` : ''}`;
 }
 
 let skew = 0;

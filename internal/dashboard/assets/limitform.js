@@ -13,7 +13,7 @@ function suggesting(label, hint, attributes) {
 	return { element: h('div', field(label, input, hint), list), input, put };
 }
 
-// entityField returns a field for an ID, which suggests entities while one types.
+// entityField returns a field for an ID that suggests entities.
 export function entityField(label, value, { required, hint, signal }) {
 	const made = suggesting(label, hint, { value, required, name: 'entity' });
 	const next = latest(signal);
@@ -28,7 +28,7 @@ export function entityField(label, value, { required, hint, signal }) {
 	return made;
 }
 
-// limitsInForce asks for the limits that apply to a scope, to begin a form with.
+// limitsInForce asks for the limits that apply to a scope.
 async function limitsInForce(entity, resource, signal) {
 	try {
 		if (entity) {

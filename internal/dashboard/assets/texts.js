@@ -221,6 +221,7 @@ export const T = {
 	affects: (n, scanned, done) => `${many(n, 'bucket', 'buckets')} would get other limits (${scanned} scanned${done ? '' : ', not all'}).`,
 	asPrincipal: 'as',
 	done: 'done',
+	repeated: 'done before',
 
 	// Demo.
 	tryRequest: 'Try a request',

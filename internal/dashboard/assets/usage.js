@@ -1,4 +1,4 @@
-// The usage of an entity as bars over time, with values on hover and focus, and as a table.
+// The usage of an entity as bars over time, and as a table.
 
 import { T } from './texts.js';
 import { get } from './api.js';
@@ -58,7 +58,7 @@ function ticks(most) {
 	return marks;
 }
 
-// chart returns a figure of points, each with a label, a long label and a value.
+// chart returns a figure of points with label, long label and value.
 function chart(title, points, signal) {
 	const total = points.reduce((sum, p) => sum + p.value, 0);
 	const peak = points.reduce((a, b) => (b.value > a.value ? b : a), points[0]);
