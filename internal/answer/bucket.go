@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"strings"
 	"time"
@@ -23,6 +24,7 @@ type Tokens struct {
 	Source   string      `json:"source" doc:"level at which the limit is stored: entity, entity_default, resource or system; override if a request or a program carried it"`
 	Kind
 	Bounds
+	Disabled *Switch `json:"disabled,omitempty" doc:"level that is off and refuses its calls; absent if none is"`
 }
 
 // BucketLimit is one limit of a bucket.
@@ -31,13 +33,14 @@ type BucketLimit struct {
 	Limit            limiter.Limit
 	Tokens           int64          // thousandths
 	Status           limiter.Status // for the window of a quota
+	Off              *limiter.Switch
 }
 
 // NewTokens returns one limit of a bucket as JSON.
 func NewTokens(b BucketLimit) Tokens {
 	l := NewLimit(b.Limit)
 	left := strings.ReplaceAll(tty.Thousandths(b.Tokens), ",", "")
-	return Tokens{b.Resource, l.Name, json.Number(left), l.Capacity, l.Refill, l.Seconds, b.Source, l.Kind, NewBounds(b.Status)}
+	return Tokens{b.Resource, l.Name, json.Number(left), l.Capacity, l.Refill, l.Seconds, b.Source, l.Kind, NewBounds(b.Status), SwitchOrNull(b.Off)}
 }
 
 // ReadBuckets iterates over the limits of an entity's buckets, of one resource or
@@ -45,6 +48,17 @@ func NewTokens(b BucketLimit) Tokens {
 func ReadBuckets(ctx context.Context, now time.Time, lim *limiter.RateLimiter, repo limiter.Repository, id, resource string) iter.Seq2[BucketLimit, error] {
 	return func(yield func(BucketLimit, error) bool) {
 		statuses, err := lim.Status(ctx, id) // for the sources of the limits
+		if err != nil {
+			yield(BucketLimit{}, err)
+			return
+		}
+		e, err := lim.Entity(ctx, id)
+		if err != nil && !errors.Is(err, limiter.ErrNotFound) {
+			yield(BucketLimit{}, err)
+			return
+		}
+		e.ID = id // also without a record
+		off, err := allSwitches(lim.Switches(ctx))
 		if err != nil {
 			yield(BucketLimit{}, err)
 			return
@@ -60,7 +74,7 @@ func ReadBuckets(ctx context.Context, now time.Time, lim *limiter.RateLimiter, r
 			}
 			for i, s := range b.Statuses() {
 				source := cmp.Or(sources[[2]string{s.Resource, s.Limit.Name}], s.Source)
-				if !yield(BucketLimit{s.Resource, source, s.Limit, b.Tokens[i], s}, nil) {
+				if !yield(BucketLimit{s.Resource, source, s.Limit, b.Tokens[i], s, Refusing(off, e, s.Resource)}, nil) {
 					return
 				}
 			}

@@ -3,6 +3,7 @@ package answer
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"time"
 
@@ -58,6 +59,33 @@ func ReadSwitches(ctx context.Context, lim *limiter.RateLimiter, e limiter.Entit
 		}
 	}
 	return all, nil
+}
+
+func allSwitches(seq iter.Seq2[limiter.Switch, error]) (all []limiter.Switch, err error) {
+	for s, err := range seq {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// Refusing returns the switch among those that are off that refuses calls of an
+// entity for a resource, or nil.
+func Refusing(off []limiter.Switch, e limiter.Entity, resource string) *limiter.Switch {
+	levels := limiter.Precedence(e.ID, resource)
+	scopes := levels[:]
+	if e.Cascade {
+		parents := limiter.Precedence(e.Parent, resource)
+		scopes = append(scopes, parents[:]...)
+	}
+	for _, scope := range scopes {
+		if i := slices.IndexFunc(off, func(s limiter.Switch) bool { return s.Scope == scope }); i >= 0 {
+			return &off[i]
+		}
+	}
+	return nil
 }
 
 // ReadSwitch returns the switch of exactly one level, or nil if it is not off.

@@ -2,6 +2,9 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -56,7 +59,27 @@ details of an event are shown with --json.`,
 }
 
 var auditColumns = []column{
-	{title: "timestamp", whole: true}, {title: "action", whole: true}, {title: "principal"}, {title: "resource"}, {title: "event id", whole: true, spare: true}, {title: "entity"},
+	{title: "timestamp", whole: true}, {title: "action", whole: true}, {title: "principal"}, {title: "resource"}, {title: "event id", whole: true, spare: true}, {title: "entity"}, {title: "details", extra: true},
+}
+
+// auditDetails returns the cell of what a reset, a top-up or a switch was about.
+func auditDetails(e limiter.AuditEvent) cell {
+	var parts []string
+	for _, key := range []string{"reason", "id"} {
+		if s, ok := e.Details[key].(string); ok {
+			parts = append(parts, s)
+		}
+	}
+	amounts, _ := e.Details["amounts"].(map[string]any)
+	for _, limit := range slices.Sorted(maps.Keys(amounts)) {
+		parts = append(parts, fmt.Sprint(limit, "=", amounts[limit]))
+	}
+	if names, ok := e.Details["limits"].([]any); ok && e.Action == "bucket_reset" {
+		for _, name := range names {
+			parts = append(parts, fmt.Sprint(name))
+		}
+	}
+	return text(strings.Join(parts, " "))
 }
 
 func runAuditList(ctx context.Context, o auditOptions) error {
@@ -67,7 +90,7 @@ func runAuditList(ctx context.Context, o auditOptions) error {
 	list := listing[limiter.AuditEvent]{
 		auditColumns,
 		func(e limiter.AuditEvent) []cell {
-			return []cell{moment(e.At), text(e.Action), text(e.Principal), text(e.Resource), text(e.ID), text(e.Entity)}
+			return []cell{moment(e.At), text(e.Action), text(e.Principal), text(e.Resource), text(e.ID), text(e.Entity), auditDetails(e)}
 		},
 		func(e limiter.AuditEvent) any { return answer.NewAudit(e) },
 		"There are no events" + ofSubject(subject) + ".",

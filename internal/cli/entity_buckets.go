@@ -22,7 +22,8 @@ func newEntityBuckets(conn *connection) *cobra.Command {
 		Short: "List the buckets of an entity",
 		Long: `List the tokens in the buckets of an entity to the thousandth, refilled up to
 now, a line for each limit. "zae-limiter entity status" shows what was used and
-when a bucket will be full.`,
+when a bucket will be full. Buckets whose calls a disabled level refuses are
+marked so.`,
 		Example:           "  zae-limiter entity buckets key-abc\n  zae-limiter entity buckets key-abc -r gpt-4",
 		Args:              arguments(entityArg(&o.id)),
 		ValidArgsFunction: conn.completeEntity,
@@ -53,14 +54,14 @@ var tokensColumns = append([]column{
 	{title: "capacity", right: true},
 	{title: "refill", right: true},
 	{title: "source"},
-}, kindColumns...)
+}, append(kindColumns, offColumn)...)
 
 func tokensListing(nothing string) listing[answer.BucketLimit] {
 	return listing[answer.BucketLimit]{
 		tokensColumns,
 		func(h answer.BucketLimit) []cell {
 			row := []cell{text(h.Resource), text(h.Limit.Name), tokens(h.Tokens), number(h.Limit.Capacity), rate(h.Limit), source(h.Source)}
-			return append(row, kindCells(h.Status)...)
+			return append(append(row, kindCells(h.Status)...), offCell(h.Off))
 		},
 		func(h answer.BucketLimit) any { return answer.NewTokens(h) },
 		nothing,

@@ -69,6 +69,7 @@ func (o entityStatusOptions) print(e limiter.Entity, statuses []limiter.Status, 
 		return o.printJSON(answer.NewOwner(o.id, e, statuses, off...))
 	}
 	defer o.warnSwitches(off)
+	defer o.warnZones(statuses)
 	if o.terminal && e.Parent != "" {
 		relation := "whose parent is "
 		if e.Cascade {
@@ -78,7 +79,28 @@ func (o entityStatusOptions) print(e limiter.Entity, statuses []limiter.Status, 
 			return err
 		}
 	}
-	return statusListing(o.console, o.id+" has used nothing.").print(o.console, false, each(statuses))
+	return statusListing(o.console, "All limits of "+o.id+" are full: it used nothing lately.").print(o.console, false, each(statuses))
+}
+
+// fullIn returns the cell of the time until a limit is full. It is empty for a quota
+// that never fills.
+func fullIn(s limiter.Status) cell {
+	if neverFills(s) {
+		return text("")
+	}
+	return span(s.FullAfter)
+}
+
+// neverFills reports whether the zone of a quota is not known here.
+func neverFills(s limiter.Status) bool { return s.Limit.Zone != "" && s.Limit.Validate() != nil }
+
+// warnZones names quotas whose zones are not known here.
+func (c *console) warnZones(statuses []limiter.Status) {
+	for _, s := range statuses {
+		if neverFills(s) {
+			c.warn("%s of %s never fills, and its calls fail: the zone %q is not known here", s.Limit.Name, ofResource(s.Entity, s.Resource), s.Limit.Zone)
+		}
+	}
 }
 
 var statusColumns = append([]column{
@@ -87,7 +109,7 @@ var statusColumns = append([]column{
 	{title: "limit"},
 	{title: "used", right: true},
 	{title: "available", right: true},
-	{title: "debt", right: true},
+	{title: "debt", right: true, spare: true}, // available is negative then
 	{title: "refill", right: true},
 	{title: "full in", right: true},
 	{title: "source", spare: true},
@@ -99,7 +121,7 @@ func statusListing(c *console, nothing string) listing[limiter.Status] {
 		func(s limiter.Status) []cell {
 			row := []cell{
 				text(s.Entity), text(s.Resource), text(s.Limit.Name), number(answer.Used(s)), available(c, s),
-				debtCell(c, s), rate(s.Limit), span(s.FullAfter), source(s.Source),
+				debtCell(c, s), rate(s.Limit), fullIn(s), source(s.Source),
 			}
 			return append(row, kindCells(s)...)
 		},

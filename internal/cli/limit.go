@@ -19,11 +19,15 @@ var units = []struct {
 	size time.Duration
 }{{"day", 24 * time.Hour}, {"hour", time.Hour}, {"min", time.Minute}, {"sec", time.Second}}
 
-// limitForms describes the forms of --limit, which [limiter.ParseLimit] parses.
-const limitForms = "a limit is NAME:RATE[/PERIOD][:BURST], or NAME:RATE[/PERIOD]:within[=BURST] for at most RATE in every PERIOD, " +
-	"where PERIOD is sec, min, hour or day, or several such as 5min, and a minute if left out; " +
-	"a quota is NAME:CAPACITY@WINDOW[:ZONE], where WINDOW is hour, day, week, month or year; :shadow at the end of either makes it a shadow limit; " +
-	"for example rpm:100, tpm:10000/min:15000, tpm:10000/min:within, images:50/12hour, tokens:1000000@month or spend:50000000@day:Europe/Berlin"
+// limitForms shows the usual forms of --limit, which [limiter.ParseLimit] parses.
+const limitForms = `a limit is NAME:RATE[/PERIOD][:BURST], such as rpm:100 or tpm:10000/min:15000, or NAME:CAPACITY@WINDOW, such as tokens:1000000@month; "zae-limiter help entity set-limits" explains all forms`
+
+// shortReason shortens the reason of [limiter.ParseLimit], which lists all forms,
+// and which advises programs that link no zones to link them.
+func shortReason(reason string) string {
+	reason, _, _ = strings.Cut(reason, "; a limit is NAME:")
+	return strings.Replace(reason, ", and import time/tzdata where the system has no zone data", "", 1) + "; " + limitForms
+}
 
 // limitText returns a limit for a message: "tpm: 10,000/min (burst: 15,000)".
 func limitText(l limiter.Limit) string {
@@ -68,7 +72,10 @@ func limitWord(l limiter.Limit) string {
 }
 
 // kindColumns are the columns of limits that are not plain rates.
-var kindColumns = []column{{title: "mode", whole: true, extra: true}, {title: "window end", whole: true, extra: true}}
+//
+// A shadow limit must not look like an enforced one, so its mark is kept. The end of
+// a window is known roughly by the time until the bucket is full.
+var kindColumns = []column{{title: "mode", whole: true, keep: true, extra: true}, {title: "window end", whole: true, spare: true, extra: true}}
 
 // kindCells returns the cells of kindColumns.
 func kindCells(s limiter.Status) []cell { return []cell{mode(s.Limit), moment(s.WindowEnd)} }
@@ -151,7 +158,7 @@ func (l *limitFlags) Type() string { return "limit" }
 func (l *limitFlags) Set(text string) error {
 	limit, err := limiter.ParseLimit(text)
 	if bad, ok := errors.AsType[*limiter.InvalidError](err); ok {
-		return invalidFlag("limit", bad.Value, bad.Reason)
+		return invalidFlag("limit", bad.Value, shortReason(bad.Reason))
 	}
 	for _, other := range l.all {
 		if other.Name == limit.Name {

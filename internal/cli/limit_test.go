@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -56,9 +57,31 @@ func TestWithinText(t *testing.T) {
 	}
 }
 
-func TestLimitFormsMatchTheParser(t *testing.T) {
-	if _, err := limiter.ParseLimit("rpm"); err == nil || !strings.HasSuffix(err.Error(), "; "+limitForms) {
-		t.Errorf("%v\ndoes not end with\n%s", err, limitForms)
+// TestBadLimitsGetShortAnswers checks that the answer to a bad limit says what is
+// wrong with it, and has only the usual forms.
+func TestBadLimitsGetShortAnswers(t *testing.T) {
+	for text, want := range map[string]string{
+		"rpm":                     "it has no rate; ",
+		"rpm:0":                   `its rate "0" is not a whole number from 1 to 9223372036854775; `,
+		"rpm:1/week":              `its period "week" is not valid; `,
+		"q:5@fortnight":           `its window "fortnight" is not hour, day, week, month or year; `,
+		"q:5@day:europe/berlin":   `invalid zone "europe/berlin": must be spelled "Europe/Berlin"; `,
+		"q:5@day:Europe/Nowhere":  `invalid zone "Europe/Nowhere": is not known here; give an IANA name such as "Europe/Berlin"; `,
+		"q:5@day:utc":             `invalid zone "utc": must be spelled "UTC"; `,
+		"q:5@hour:Europe/Berlin":  `invalid zone "Europe/Berlin": must be empty for an hour, which is in UTC; `,
+		"a b:5":                   `invalid name "a b": `,
+		"q:5@day:Europe/Berlin:7": "nothing may follow its zone but shadow; ",
+	} {
+		var l limitFlags
+		err := l.Set(text)
+		if err == nil {
+			t.Errorf("%s is accepted", text)
+			continue
+		}
+		got := err.Error()
+		if !strings.HasPrefix(got, fmt.Sprintf("invalid --limit %q: %s", text, want)) || !strings.HasSuffix(got, "; "+limitForms) || strings.Contains(got, "tzdata") || len(got) > 450 {
+			t.Errorf("%s: %s", text, got)
+		}
 	}
 }
 

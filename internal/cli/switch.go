@@ -78,6 +78,9 @@ func runDisable(ctx context.Context, o switchOptions) error {
 			return err
 		}
 		o.done("Disabled %s %s", o.of, o.location())
+		if s, err := o.selectStore(); err == nil && s.dynamo && o.of.Entity == "" {
+			o.say("Other processes follow within a minute.")
+		}
 		return nil
 	})
 }
@@ -138,11 +141,21 @@ commands disable and enable of entity, resource and system change them.
 
 var switchColumns = []column{{title: "level", whole: true}, {title: "entity"}, {title: "resource"}, {title: "since", whole: true}, {title: "reason"}}
 
+// switchLevel returns the cell of a level that is off. In a table, the columns of
+// entity and resource tell the levels of an entity apart.
+func switchLevel(of limiter.Scope) cell {
+	shown := source(of.Level())
+	if of.Entity != "" {
+		shown.display = "entity"
+	}
+	return shown
+}
+
 func switchListing(nothing string) listing[limiter.Switch] {
 	return listing[limiter.Switch]{
 		switchColumns,
 		func(s limiter.Switch) []cell {
-			return []cell{source(s.Scope.Level()), text(s.Scope.Entity), text(s.Scope.Resource), moment(s.Since), text(s.Reason)}
+			return []cell{switchLevel(s.Scope), text(s.Scope.Entity), text(s.Scope.Resource), moment(s.Since), text(s.Reason)}
 		},
 		func(s limiter.Switch) any { return answer.NewSwitch(s) },
 		nothing,
@@ -156,6 +169,17 @@ func (conn *connection) warnSwitch(ctx context.Context, lim *limiter.RateLimiter
 		conn.warnSwitches([]limiter.Switch{*off})
 	}
 	return err
+}
+
+// offColumn marks buckets whose calls a disabled level refuses.
+var offColumn = column{title: "disabled", whole: true, keep: true, extra: true}
+
+// offCell returns the cell of offColumn.
+func offCell(off *limiter.Switch) cell {
+	if off == nil {
+		return text("")
+	}
+	return yesNo(true)
 }
 
 // warnSwitches reports levels that are off on stderr.

@@ -35,7 +35,8 @@ in debt, then those with the smallest part of their capacity left. On a
 terminal, refresh every --interval until q or Ctrl-C; elsewhere, or with -o,
 print once. The command takes no tokens. Buckets without recent use are full,
 and may be missing. For shadow limits it shows the calls that they would have
-refused in this hour, from the usage.
+refused in this hour, from the usage. A bucket whose entity or resource is
+disabled is marked so, but not for a disabled parent.
 
 Each refresh reads up to --most buckets, in the order of resources and entities,
 and reports if there are more. On DynamoDB it reads the keys of the namespace,
@@ -175,7 +176,8 @@ type gauge struct {
 	limit            limiter.Limit
 	tokens           int64 // thousandths
 	status           limiter.Status
-	wouldRefuse      int64 // calls in this hour, of a shadow limit
+	wouldRefuse      int64           // calls in this hour, of a shadow limit
+	off              *limiter.Switch // level that refuses its calls
 }
 
 // snapshot holds the buckets as they were read at one time.
@@ -189,6 +191,10 @@ type snapshot struct {
 // readBuckets reads the buckets of the scope.
 func (o topOptions) readBuckets(ctx context.Context, repo limiter.Repository) (snapshot, error) {
 	v := snapshot{at: o.now()}
+	off, err := collect(repo.Switches(ctx))
+	if err != nil {
+		return snapshot{}, err
+	}
 	for b, err := range repo.Buckets(ctx, v.at, o.of) {
 		if err != nil {
 			return snapshot{}, err
@@ -199,12 +205,11 @@ func (o topOptions) readBuckets(ctx context.Context, repo limiter.Repository) (s
 		}
 		v.buckets++
 		for i, s := range b.Statuses() {
-			v.gauges = append(v.gauges, gauge{s.Entity, s.Resource, s.Limit, b.Tokens[i], s, 0})
+			v.gauges = append(v.gauges, gauge{s.Entity, s.Resource, s.Limit, b.Tokens[i], s, 0, answer.Refusing(off, limiter.Entity{ID: s.Entity}, s.Resource)})
 		}
 	}
 	slices.SortStableFunc(v.gauges, func(a, b gauge) int { return cmp.Compare(a.share(), b.share()) })
-	err := o.countSpared(ctx, repo, &v)
-	return v, err
+	return v, o.countSpared(ctx, repo, &v)
 }
 
 // countSpared reads how often shadow limits would have refused in this hour. It
@@ -260,7 +265,8 @@ type topJSON struct {
 	FullAfter float64 `json:"full_after_seconds" doc:"time until the bucket is full, if nothing more is taken"`
 	answer.Kind
 	answer.Bounds
-	WouldRefuse int64 `json:"would_refuse,omitempty" doc:"calls that a shadow limit would have refused in this hour; absent if there were none"`
+	WouldRefuse int64          `json:"would_refuse,omitempty" doc:"calls that a shadow limit would have refused in this hour; absent if there were none"`
+	Disabled    *answer.Switch `json:"disabled,omitempty" doc:"level of the entity and the resource that is off and refuses its calls; absent if none is"`
 }
 
 var topColumns = append(append([]column{
@@ -271,18 +277,18 @@ var topColumns = append(append([]column{
 	{title: "capacity", right: true},
 	{title: "refill", right: true, spare: true},
 	{title: "full in", right: true},
-}, kindColumns...), column{title: "would refuse", right: true, extra: true})
+}, kindColumns...), column{title: "would refuse", right: true, keep: true, extra: true}, offColumn)
 
 func topListing() listing[gauge] {
 	return listing[gauge]{
 		topColumns,
 		func(g gauge) []cell {
-			row := []cell{text(g.entity), text(g.resource), text(g.limit.Name), number(g.available()), number(g.limit.Capacity), rate(g.limit), span(g.status.FullAfter)}
-			return append(append(row, kindCells(g.status)...), g.refusedCell())
+			row := []cell{text(g.entity), text(g.resource), text(g.limit.Name), number(g.available()), number(g.limit.Capacity), rate(g.limit), fullIn(g.status)}
+			return append(append(row, kindCells(g.status)...), g.refusedCell(), offCell(g.off))
 		},
 		func(g gauge) any {
 			l := answer.NewLimit(g.limit)
-			return topJSON{g.entity, g.resource, l.Name, g.available(), l.Capacity, l.Refill, l.Seconds, answer.Seconds(g.status.FullAfter), l.Kind, answer.NewBounds(g.status), g.wouldRefuse}
+			return topJSON{g.entity, g.resource, l.Name, g.available(), l.Capacity, l.Refill, l.Seconds, answer.Seconds(g.status.FullAfter), l.Kind, answer.NewBounds(g.status), g.wouldRefuse, answer.SwitchOrNull(g.off)}
 		},
 		"There are no buckets: nothing was used lately.",
 	}

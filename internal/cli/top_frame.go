@@ -49,7 +49,8 @@ func (o topOptions) gaugeTable(gauges []gauge, width, room int) []string {
 	}
 	shadow := slices.ContainsFunc(gauges, func(g gauge) bool { return g.limit.IsShadow })
 	if shadow {
-		columns = append(columns, tty.Column{Title: "WOULD REFUSE", Right: true, Whole: true})
+		columns[2].Whole = true // with its mark
+		columns = append(columns, tty.Column{Title: "WOULD REFUSE", Right: true, Whole: true, Keep: true})
 	}
 	var rows [][]string
 	for _, g := range gauges[:min(len(gauges), max(room, 0))] {
@@ -63,7 +64,7 @@ func (o topOptions) gaugeTable(gauges []gauge, width, room int) []string {
 		}
 		row := []string{
 			text(g.entity).display, text(g.resource).display, name,
-			tty.Bar(g.available(), g.limit.Capacity, cells, o.style), available, rate(g.limit).display, span(g.status.FullAfter).display,
+			o.barOf(g, cells), available, rate(g.limit).display, fullIn(g.status).display,
 		}
 		if shadow {
 			row = append(row, g.refusedCell().display)
@@ -71,4 +72,12 @@ func (o topOptions) gaugeTable(gauges []gauge, width, room int) []string {
 		rows = append(rows, row)
 	}
 	return tty.Table(columns, rows, width, o.style)
+}
+
+// barOf draws what is left, or says that calls are refused anyway.
+func (o topOptions) barOf(g gauge, cells int) string {
+	if g.off != nil {
+		return o.style.Red("disabled")
+	}
+	return tty.Bar(g.available(), g.limit.Capacity, cells, o.style)
 }

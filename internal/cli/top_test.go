@@ -100,6 +100,48 @@ func TestTopFitsEverywhere(t *testing.T) {
 	}
 }
 
+// TestTopMarksWhatIsNotEnforcedOrOff checks that a narrow terminal shows which
+// limits are shadow limits, what they would refuse, and what is disabled.
+func TestTopMarksWhatIsNotEnforcedOrOff(t *testing.T) {
+	var out bytes.Buffer
+	o := topOf(&out)
+	repo := memory.New(nil)
+	lim, err := limiter.New(repo, &limiter.Options{Now: o.now})
+	if err == nil {
+		err = lim.SetResourceDefaults(t.Context(), "models", limiter.PerMinute("rpm", 1_000), limiter.Quota("spend", 300_000, limiter.EveryMonth).Shadow())
+	}
+	for _, key := range []string{"project-one", "project-two"} {
+		if err == nil {
+			_, err = lim.Acquire(t.Context(), limiter.Request{Entity: key, Resource: "models", Consume: limiter.Tokens("spend", 300_001)})
+		}
+	}
+	if err == nil {
+		err = lim.Disable(t.Context(), limiter.Scope{Entity: "project-two"}, "")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, err := o.readBuckets(t.Context(), repo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, width := range []int{72, 80, 120} {
+		text := strings.Join(o.frame(seen, nil, width, 23), "\n")
+		if strings.Count(text, "spend (shadow)") != 2 || strings.Count(text, "disabled") != 2 || !strings.Contains(text, "WOULD REFUSE") {
+			t.Errorf("width %d:\n%s", width, text)
+		}
+		o.width, o.terminal = width, true
+		out.Reset()
+		if err := topListing().print(o.console, false, each(seen.gauges)); err != nil {
+			t.Fatal(err)
+		}
+		text = out.String()
+		if strings.Count(text, "shadow") != 2 || strings.Count(text, "yes") != 2 || !strings.Contains(text, "WOULD REFUSE") || !strings.Contains(text, "DISABLED") {
+			t.Errorf("width %d:\n%s", width, text)
+		}
+	}
+}
+
 // flaky is a repository that fails every read but the first.
 type flaky struct {
 	limiter.Repository
