@@ -87,11 +87,13 @@ type BucketStore interface {
 	Buckets(ctx context.Context, now time.Time, of Scope) iter.Seq2[Bucket, error]
 	// Fill resets the limits of a bucket, or adds tokens to them, and stores ev in
 	// the same write. It first updates the bucket to changed limits, as Consume
-	// does. A missing bucket stays missing, since it starts full. Fill reports
-	// whether it was carried out; it does nothing and stores no event if the ID of
-	// a top-up was used for the bucket within TopUpLife. It works on a disabled
-	// scope too. The error is an *InvalidError (the bucket lacks a limit, or
-	// ErrNoLimits), or the same as for Consume.
+	// does. A missing bucket stays missing, since it starts full. If ev of a reset of
+	// all limits has the detail "limits", Fill stores the names of the limits there.
+	// Fill reports whether it was carried out; it does
+	// nothing and stores no event if the ID of a top-up was used for the bucket
+	// within TopUpLife. It works on a disabled scope too. The error is an
+	// *InvalidError (the bucket lacks a limit, or ErrNoLimits), or the same as for
+	// Consume.
 	Fill(ctx context.Context, now time.Time, f Fill, ev AuditEvent) (done bool, err error)
 }
 

@@ -47,9 +47,6 @@ func (r *Repository) Fill(ctx context.Context, now time.Time, f limiter.Fill, ev
 	if used, err := c.isUsed(ctx); err != nil || used {
 		return false, err
 	}
-	if c.event, err = r.auditPut(ctx, ev); err != nil {
-		return false, err
-	}
 	for try := range maxFills {
 		if err := pause.For(ctx, backoff(min(max(0, try-1), 3))); err != nil {
 			return false, err
@@ -60,6 +57,9 @@ func (r *Repository) Fill(ctx context.Context, now time.Time, f limiter.Fill, ev
 		}
 		if write == nil {
 			continue
+		}
+		if c.event, err = r.auditPut(ctx, rules.FillEvent(ev, &f, c.payer.plan.view.Account.Limits)); err != nil {
+			return false, err
 		}
 		if err = c.send(ctx, *write); err == nil {
 			c.observe(ctx)

@@ -26,18 +26,20 @@ func (r *Repository) Fill(ctx context.Context, now time.Time, f limiter.Fill, ev
 	if f.ID != "" && r.topUps[once] > ms {
 		return false, nil
 	}
-	if err := r.fill(ms, once.bucket, &f); err != nil {
+	limits, err := r.fill(ms, once.bucket, &f)
+	if err != nil {
 		return false, err
 	}
 	if f.ID != "" {
 		r.rememberTopUp(once, ms)
 	}
-	r.record(ev)
+	r.record(rules.FillEvent(ev, &f, limits))
 	return true, nil
 }
 
-// fill fills the bucket at a key, if there is one. The caller holds mu.
-func (n *namespace) fill(now int64, key limiter.Scope, f *limiter.Fill) error {
+// fill fills the bucket at a key, if there is one, and returns its limits. The
+// caller holds mu.
+func (n *namespace) fill(now int64, key limiter.Scope, f *limiter.Fill) ([]limiter.Limit, error) {
 	s := n.shard(key.Entity)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,20 +49,20 @@ func (n *namespace) fill(now int64, key limiter.Scope, f *limiter.Fill) error {
 	switch {
 	case limits != nil:
 	case e == nil:
-		return rules.NoLimits(key.Entity, key.Resource)
+		return nil, rules.NoLimits(key.Entity, key.Resource)
 	default:
 		limits = e.Account.Limits
 	}
 	if err := rules.CheckFill(f, limits); err != nil || e == nil {
-		return err
+		return limits, err
 	}
 	if in.limits != nil {
 		if _, err := e.Repair(local, account(key, in, e), in.idle(n.ttl), s.book); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	e.Fill(local, f)
-	return nil
+	return limits, nil
 }
 
 // rememberTopUp keeps the ID of a top-up for limiter.TopUpLife. It drops older IDs

@@ -132,7 +132,7 @@ func fillLimiter(f *fixture) {
 	f.holds(0, "key-1", 60_000, 100_000)
 	f.invalid("Reset of a limit that does not exist", lim.Reset(f.ctx, "key-1", model, "x"))
 	want := []limiter.AuditEvent{
-		{Action: "bucket_reset", Entity: "key-1", Resource: model, At: epoch, Details: map[string]any{"limits": []any{}}},
+		{Action: "bucket_reset", Entity: "key-1", Resource: model, At: epoch, Details: map[string]any{"limits": []any{"rpm", "tpm"}}},
 		{Action: "bucket_reset", Entity: "key-1", Resource: model, At: epoch, Details: map[string]any{"limits": []any{"tpm"}}},
 		{Action: "bucket_topped_up", Entity: "key-1", Resource: model, At: epoch, Details: map[string]any{"id": "a", "amounts": map[string]any{"rpm": int64(7)}}},
 	}

@@ -23,13 +23,14 @@ func (r *Repository) Fill(ctx context.Context, now time.Time, f limiter.Fill, ev
 		if used, err := tx.usedTopUp(r.key, now.UnixMilli(), &f); err != nil || used {
 			return false, err
 		}
-		if err := r.fill(tx, now.UnixMilli(), &f); err != nil {
+		limits, err := r.fill(tx, now.UnixMilli(), &f)
+		if err != nil {
 			return false, err
 		}
 		if err := tx.rememberTopUp(r.key, now, &f); err != nil {
 			return false, err
 		}
-		return true, r.record(tx, ev)
+		return true, r.record(tx, rules.FillEvent(ev, &f, limits))
 	})
 }
 
@@ -56,12 +57,12 @@ func (t *tx) rememberTopUp(ns int64, now time.Time, f *limiter.Fill) error {
 	return err
 }
 
-// fill fills the bucket, if there is one.
-func (r *Repository) fill(tx *tx, now int64, f *limiter.Fill) error {
+// fill fills the bucket, if there is one, and returns its limits.
+func (r *Repository) fill(tx *tx, now int64, f *limiter.Fill) ([]limiter.Limit, error) {
 	key := limiter.Scope{Entity: f.Entity, Resource: f.Resource}
 	found, err := tx.bucket("b.ns = ? AND b.entity = ? AND b.resource = ?", r.key, key.Entity, key.Resource)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var local, back int64
 	if found != nil {
@@ -70,23 +71,23 @@ func (r *Repository) fill(tx *tx, now int64, f *limiter.Fill) error {
 		}
 	}
 	account, err := r.fillAccount(tx, key, found, f.Defaults)
-	if err == nil {
-		err = rules.CheckFill(f, account.Limits)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
+	if err = rules.CheckFill(f, account.Limits); err == nil {
 		err = rules.CheckZones(account.Limits)
 	}
 	if err != nil || found == nil {
-		return err
+		return account.Limits, err
 	}
 	found.PullBack(back)
 	if account != found.Account { // otherwise no limits are in force
 		if _, err := found.Repair(local, account, rules.Idle(account.Limits, account.Source, r.ttl), tx.book(r.key)); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	found.Fill(local, f)
-	return tx.save(r.key, found, true)
+	return account.Limits, tx.save(r.key, found, true)
 }
 
 // fillAccount returns the account with the limits in force: the stored ones, or

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,6 +24,21 @@ func CheckFill(f *limiter.Fill, limits []limiter.Limit) error {
 		}
 	}
 	return nil
+}
+
+// FillEvent returns the audit event of a fill. If the details of a reset of all
+// limits have "limits", FillEvent lists the names there.
+func FillEvent(ev limiter.AuditEvent, f *limiter.Fill, limits []limiter.Limit) limiter.AuditEvent {
+	if _, ok := ev.Details["limits"]; !ok || f.ID != "" || len(f.Limits) > 0 {
+		return ev
+	}
+	names := make([]any, len(limits))
+	for i, l := range limits {
+		names[i] = l.Name
+	}
+	ev.Details = maps.Clone(ev.Details)
+	ev.Details["limits"] = names
+	return ev
 }
 
 func notFillable(f *limiter.Fill, name string, limits []limiter.Limit) error {
