@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go"
 	"github.com/zeroae/zae-limiter-go/internal/answer"
 	"github.com/zeroae/zae-limiter-go/manifest"
+	"github.com/zeroae/zae-limiter-go/memory"
 )
 
 // changeJSON is a change as JSON.
@@ -94,7 +96,8 @@ func newLimitsPlan(conn *connection) *cobra.Command {
 		Use:   "plan FILE",
 		Short: "Show what apply would change",
 		Long: `Compare a manifest with the stored limits, and show what apply would create,
-update and delete. The command only reads.
+update and delete. The command only reads. A store file that does not exist yet
+counts as empty.
 
 ` + manifestHelp,
 		Example:           "  zae-limiter limits plan limits.yaml\n  zae-limiter limits plan limits.yaml --json",
@@ -107,7 +110,7 @@ update and delete. The command only reads.
 }
 
 func runLimitsPlan(ctx context.Context, o limitsOptions) error {
-	return o.withPlan(ctx, (*manifest.Plan).Steps, func(p *manifest.Plan) error {
+	return o.withPlan(ctx, o.openForPlan, (*manifest.Plan).Steps, func(p *manifest.Plan) error {
 		defer o.reportExtras(p)
 		if len(p.Changes) == 0 {
 			o.say("Nothing to change: %s as declared", count(p.Same, "level"))
@@ -135,13 +138,20 @@ func (o *limitsOptions) reportExtras(p *manifest.Plan) {
 	}
 }
 
+// storeOpener opens a store. The caller closes it.
+type storeOpener = func(context.Context, access) (limiter.Repository, error)
+
 // withPlan makes a plan, prints the wanted changes and calls then.
-func (o *limitsOptions) withPlan(ctx context.Context, wanted func(*manifest.Plan) []manifest.Change, then func(*manifest.Plan) error) error {
+func (o *limitsOptions) withPlan(ctx context.Context, open storeOpener, wanted func(*manifest.Plan) []manifest.Change, then func(*manifest.Plan) error) error {
 	m, err := o.loadManifest()
 	if err != nil {
 		return err
 	}
-	return o.withStore(ctx, accessRead, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
+	repo, err := open(ctx, accessRead)
+	if err != nil {
+		return err
+	}
+	return o.withLimiter(repo, func(_ *limiter.RateLimiter, repo limiter.Repository) error {
 		p, err := manifest.NewPlan(ctx, repo, m, o.planOptions())
 		if err != nil {
 			return err
@@ -155,6 +165,18 @@ func (o *limitsOptions) withPlan(ctx context.Context, wanted func(*manifest.Plan
 		o.warnPython(m)
 		return then(p)
 	})
+}
+
+// openForPlan opens the store, or an empty one in place of a file that does not
+// exist yet.
+func (o *limitsOptions) openForPlan(ctx context.Context, access access) (limiter.Repository, error) {
+	repo, err := o.open(ctx, access)
+	missing, ok := errors.AsType[*noFileError](err)
+	if !ok || o.namespaceName() != defaultNamespace {
+		return repo, err
+	}
+	o.say("There is no store in file %s yet, so everything is new", missing.path)
+	return memory.New(nil), nil
 }
 
 // warnPython says what services with the Python library, which share only tables,
@@ -198,7 +220,7 @@ drift. The command only reads.
 
 func runLimitsDiff(ctx context.Context, o limitsOptions) error {
 	changes := func(p *manifest.Plan) []manifest.Change { return p.Changes }
-	return o.withPlan(ctx, changes, func(p *manifest.Plan) error {
+	return o.withPlan(ctx, o.open, changes, func(p *manifest.Plan) error {
 		if len(p.Changes) == 0 {
 			o.say("No drift: %s as declared", count(p.Same, "level"))
 			return nil

@@ -108,12 +108,19 @@ func openSQLite(ctx context.Context, path string, o openOptions) (limiter.Reposi
 	return repo, nil
 }
 
+// noFileError reports a file that does not exist yet, or is empty.
+type noFileError struct{ path string }
+
+func (e *noFileError) Error() string {
+	return fmt.Sprintf("there is no store in file %s; the first command that stores something creates it, such as zae-limiter system set-defaults", e.path)
+}
+
 // prepareFile creates the folder of a file that is missing or empty. It returns
 // an error if the command must not create the file.
 func (o openOptions) prepareFile(path string) error {
 	switch {
 	case o.access != accessCreate:
-		return fmt.Errorf("there is no store in file %s; the first command that stores something creates it, such as zae-limiter system set-defaults", path)
+		return &noFileError{path}
 	case o.namespace != "" && o.namespace != defaultNamespace:
 		return fmt.Errorf("namespace %q: %w; %s creates it", o.namespace, limiter.ErrNotFound, registerCommand(path, o.namespace))
 	case o.folder != "":

@@ -73,7 +73,7 @@ func TestRunWithEscrow(t *testing.T) {
 			if err := Run(t.Context(), o); err != nil {
 				t.Errorf("seed %d: %v\n%s", seed, err, &out)
 			}
-			want := regexp.MustCompile(`\nexceed allowed\. The excess is debt\. Until it is paid, calls are admitted only\nwith tokens that escrow holds already\.\n\nEscrow sent [1-9][0-9,]* charges and admitted ([0-9,]+) calls without one\.\nIt returned [0-9,]+ tokens that it had held, and dropped [0-9,]+\.\n$`)
+			want := regexp.MustCompile(`\nexceed allowed\. The excess is debt\. Until it is paid, calls are admitted only\nwith tokens that escrow holds already\.\n\nEscrow sent [1-9][0-9,]* charges and admitted ([0-9,]+) calls without one\.\nIt returned [0-9,]+ units that it had held, and dropped [0-9,]+\.\n$`)
 			match := want.FindStringSubmatch(out.String())
 			if match == nil {
 				t.Fatalf("seed %d: nothing matches %s in\n%s", seed, want, &out)

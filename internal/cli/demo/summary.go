@@ -53,7 +53,7 @@ with tokens that escrow holds already.`
 
 // heldSummary returns what escrow saved.
 func heldSummary(s escrow.Stats) string {
-	return fmt.Sprintf("\nEscrow sent %s charges and admitted %s calls without one.\nIt returned %s tokens that it had held, and dropped %s.\n",
+	return fmt.Sprintf("\nEscrow sent %s charges and admitted %s calls without one.\nIt returned %s units that it had held, and dropped %s.\n",
 		tty.Number(s.Requests), tty.Number(s.AdmittedLocally), tty.Number(s.Returned), tty.Number(s.Dropped))
 }
 
