@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go"
+)
+
+// printStatuses prints statuses as a table of a terminal.
+func printStatuses(t *testing.T, width int, all ...limiter.Status) string {
+	t.Helper()
+	var out bytes.Buffer
+	c := &console{out: &out, err: &out, terminal: true, width: width}
+	if err := statusListing(c, "").print(c, false, each(all)); err != nil {
+		t.Fatal(err)
+	}
+	c.warnZones(all)
+	return out.String()
+}
+
+// TestStatusOnANarrowTerminal checks that 80 columns keep the time until a key in
+// debt is full, the mark of a shadow limit, and names.
+func TestStatusOnANarrowTerminal(t *testing.T) {
+	budget := limiter.Quota("spend", 50_000_000, limiter.EveryMonth)
+	status := limiter.Status{
+		Entity: "key-abc", Resource: "models", Source: "resource", Limit: budget, Available: -1_250_000,
+		FullAfter: 30 * 24 * time.Hour, WindowEnd: time.Date(2026, time.February, 1, 0, 0, 0, 0, time.UTC),
+	}
+	shadow := status
+	shadow.Limit = limiter.PerMinute("tpm", 100_000).Shadow()
+	shadow.Available = 100_000
+	for _, want := range []string{"FULL IN", "30d", "MODE", "shadow", "key-abc", "models", "spend", "RESOURCE"} {
+		if got := printStatuses(t, 80, status, shadow); !strings.Contains(got, want) {
+			t.Errorf("%s is missing:\n%s", want, got)
+		}
+	}
+}
+
+// TestStatusOfAnUnknownZone checks that a quota whose zone cannot be loaded does not
+// look full.
+func TestStatusOfAnUnknownZone(t *testing.T) {
+	status := limiter.Status{Entity: "key", Resource: "gpt-4", Source: "system", Limit: limiter.Quota("q", 10, limiter.EveryDay).In("Mars/Olympus"), Available: 3}
+	if got := fullIn(status); got.plain != "" || got.display != none {
+		t.Errorf("full in %+v", got)
+	}
+	const want = `q of key for gpt-4 never fills, and its calls fail: the zone "Mars/Olympus" is not known here`
+	if got := printStatuses(t, 120, status); !strings.Contains(got, want) {
+		t.Errorf("%s\ndoes not say\n%s", got, want)
+	}
+}
