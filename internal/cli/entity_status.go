@@ -110,7 +110,7 @@ var statusColumns = append([]column{
 	{title: "used", right: true},
 	{title: "available", right: true},
 	{title: "debt", right: true, spare: true}, // available is negative then
-	{title: "refill", right: true},
+	{title: "refill", right: true, spare: true},
 	{title: "full in", right: true},
 	{title: "source", spare: true},
 }, kindColumns...)
