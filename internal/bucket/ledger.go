@@ -87,8 +87,8 @@ func (l *Ledger) Change(at int64, r Rate, full bool) {
 		l.room, l.excess = math.MaxInt64, 0
 	case old.Window != nil && old.Window != r.Window:
 		l.room = min(l.room, old.Capacity)
-		if r.Window != nil {
-			l.room, l.excess = Rewind(l.room, l.excess, old.Capacity, r.Capacity)
+		if l.room, l.excess = Rewind(l.room, l.excess, old.Capacity, r.Capacity); r.Window == nil {
+			l.excess = 0
 		}
 	default:
 		l.advance(at, old)
