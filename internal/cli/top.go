@@ -209,7 +209,8 @@ func (o topOptions) readBuckets(ctx context.Context, repo limiter.Repository) (s
 		}
 	}
 	slices.SortStableFunc(v.gauges, func(a, b gauge) int { return cmp.Compare(a.share(), b.share()) })
-	return v, o.countSpared(ctx, repo, &v)
+	err = o.countSpared(ctx, repo, &v)
+	return v, err
 }
 
 // countSpared reads how often shadow limits would have refused in this hour. It
