@@ -20,7 +20,8 @@ const gap = "  "
 // Table lays out rows below the titles of their columns, with no line wider than
 // width. If width is too small, it drops spare columns, the last one first, then
 // cuts the widest texts. If that does not suffice, it drops columns from the end,
-// and cuts texts only as far as the remaining ones need. Cells may be coloured and
+// and cuts texts only as far as the remaining ones need. In the end it shows the
+// dropped columns for which there is room. Cells may be coloured and
 // have no line breaks.
 func Table(columns []Column, rows [][]string, width int, style Style) []string {
 	widths := make([]int, len(columns))
@@ -30,20 +31,11 @@ func Table(columns []Column, rows [][]string, width int, style Style) []string {
 			widths[i] = max(widths[i], Width(row[i]))
 		}
 	}
-	drop := func(i int) {
-		columns, widths = without(columns, i), without(widths, i)
-		rows = slices.Clone(rows)
-		for j := range rows {
-			rows[j] = without(rows[j], i)
-		}
-	}
-	for i := len(columns) - 1; i >= 0 && total(widths) > width; i-- {
-		if columns[i].Spare {
-			drop(i)
-		}
-	}
-	for len(columns) > 1 && total(squeeze(columns, widths, width)) > width { // a cut number would be misread
-		drop(leastNeeded(columns))
+	shown := fitting(columns, widths, width)
+	columns, widths = chosen(columns, shown), chosen(widths, shown)
+	rows = slices.Clone(rows)
+	for i := range rows {
+		rows[i] = chosen(rows[i], shown)
 	}
 	widths = squeeze(columns, widths, width)
 	titles := make([]string, len(columns))
@@ -57,8 +49,36 @@ func Table(columns []Column, rows [][]string, width int, style Style) []string {
 	return lines
 }
 
-// without returns a copy of a list without one element.
-func without[T any](list []T, i int) []T { return slices.Delete(slices.Clone(list), i, i+1) }
+// fitting chooses the columns that fit into width. A column that was dropped before
+// a wider one is shown if there is room for it in the end.
+func fitting(columns []Column, widths []int, width int) []bool {
+	shown := slices.Repeat([]bool{true}, len(columns))
+	for i := len(columns) - 1; i >= 0 && total(chosen(widths, shown)) > width; i-- {
+		shown[i] = !columns[i].Spare
+	}
+	least := func() int { return total(squeeze(chosen(columns, shown), chosen(widths, shown), width)) }
+	for len(chosen(columns, shown)) > 1 && least() > width { // a cut number would be misread
+		shown[leastNeeded(columns, shown)] = false
+	}
+	for i := range shown {
+		if !shown[i] {
+			shown[i] = true
+			shown[i] = total(chosen(widths, shown)) <= width
+		}
+	}
+	return shown
+}
+
+// chosen returns a copy of a list with the chosen elements.
+func chosen[T any](list []T, shown []bool) []T {
+	var some []T
+	for i, v := range list {
+		if shown[i] {
+			some = append(some, v)
+		}
+	}
+	return some
+}
 
 // total returns the width of a line with columns of these widths.
 func total(widths []int) int {
@@ -69,15 +89,19 @@ func total(widths []int) int {
 	return sum
 }
 
-// leastNeeded returns the index of the column to drop next: the last one, or the
-// last that need not be kept.
-func leastNeeded(columns []Column) int {
+// leastNeeded returns the index of the column to drop next: the last one that is
+// shown and need not be kept, or else the last one.
+func leastNeeded(columns []Column, shown []bool) int {
+	last := -1
 	for i := len(columns) - 1; i > 0; i-- {
-		if !columns[i].Keep {
+		if shown[i] && !columns[i].Keep {
 			return i
 		}
+		if shown[i] && last < 0 {
+			last = i
+		}
 	}
-	return len(columns) - 1
+	return max(last, 0)
 }
 
 // squeeze returns widths with the widest columns narrowed until a line fits into

@@ -65,6 +65,24 @@ func TestTableWidensAgain(t *testing.T) {
 	}
 }
 
+// TestTableShowsWhatFitsInTheEnd checks that a narrow column returns after a wide one
+// before it was dropped.
+func TestTableShowsWhatFitsInTheEnd(t *testing.T) {
+	columns := []Column{{Title: "ENTITY"}, {Title: "REFILL", Right: true, Whole: true, Spare: true}, {Title: "SOURCE", Spare: true}, {Title: "WINDOW END", Whole: true, Spare: true}}
+	rows := [][]string{{"key-abcdef", "50,000,000@month", "system", "2026-01-31 15:00:00"}}
+	for width, want := range map[int]string{
+		57: "key-abcdef  50,000,000@month  system  2026-01-31 15:00:00",
+		36: "key-abcdef  50,000,000@month  system",
+		28: "key-abcdef  50,000,000@month",
+		27: "key-abcdef  system",
+		17: "key-abcdef",
+	} {
+		if got := Table(columns, rows, width, false)[1]; got != want {
+			t.Errorf("width %d:\n%s, want\n%s", width, got, want)
+		}
+	}
+}
+
 func TestEllipsis(t *testing.T) {
 	for width, want := range []string{"", "…", "a…", "ab…", "abcd", "abcd"} {
 		if got := Ellipsis("abcd", width); got != want {
