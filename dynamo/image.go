@@ -178,6 +178,12 @@ func (img *image) shortestFill() (shortest int64) {
 	return shortest
 }
 
+// endsAtBoundary reports whether the ttl is a boundary of a quota.
+func (img *image) endsAtBoundary() bool {
+	end := img.ttl * bucket.Milli
+	return slices.ContainsFunc(img.cells, func(c cell) bool { return c.rate.Window != nil && c.rate.Window.Start(end) == end })
+}
+
 // hasQuota reports whether a limit is a quota.
 func (img *image) hasQuota() bool {
 	return slices.ContainsFunc(img.cells, func(c cell) bool { return c.every != 0 })

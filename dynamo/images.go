@@ -196,14 +196,15 @@ func (b *cachedBucket) idle(multiplier int) int64 {
 
 // expired reports whether the bucket counts as absent at now, although the table may
 // still have the item: its time is over, and it is full. A quota moves the ttl to the
-// boundary at which it is full, but a give-back may fill it before.
+// boundary at which it is full, but a give-back may fill it before. A process that
+// does not know the last write knows it from any other ttl.
 func (b *cachedBucket) expired(now int64, multiplier int) bool {
 	if b.image.ttl == 0 {
 		return false
 	}
 	base := max(b.image.refill, b.maxRefill)
 	end := b.image.ttl
-	if b.image.hasQuota() {
+	if b.image.hasQuota() && (b.lastWrite > 0 || b.image.endsAtBoundary()) {
 		end = min(end, ceilSeconds(bucket.Add(max(base, b.lastWrite), b.idle(multiplier))))
 	}
 	return end*bucket.Milli <= now && b.image.full(base, now)
