@@ -137,6 +137,9 @@ func (e *endurance) checkBalances(now int64, b limiter.Bucket, amounts limiter.A
 		if e.lossy || e.calling || !bk.floorKnown || now < bk.credited+maxRefusalAge {
 			continue // tokens may have been taken since, or a cached refusal may apply
 		}
+		if w := rateOf(l).Window; w != nil && now < w.Start(bk.floorAt)+maxRefusalAge {
+			continue // as after tokens that were given back
+		}
 		floor := bucket.Advance(bk.floor, bk.floorAt, now, rateOf(l)) - bucket.Accrued(0, skew.Milliseconds(), rateOf(l)) - 1
 		if b.Tokens[i] < floor {
 			e.fail("%s of %s and %s: a refusal shows %d thousandths, but the bucket holds at least %d", l, b.Account.Entity, b.Account.Resource, b.Tokens[i], floor)
@@ -145,7 +148,7 @@ func (e *endurance) checkBalances(now int64, b limiter.Bucket, amounts limiter.A
 }
 
 // maxRefusalAge is how long, in milliseconds, a client may refuse from its
-// cache after tokens were given back.
+// cache after tokens were given back, or a window began.
 const maxRefusalAge = 1000 + 2*int64(skew/1e6)
 
 // setFloor takes the balance after an admission as a lower bound. If the call
