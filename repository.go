@@ -178,10 +178,10 @@ type Bucket struct {
 	// because a caller whose clock is ahead charged it. The refill starts at the
 	// bucket's own time.
 	Ahead time.Duration
-	// Updated is when the store last refilled the bucket, in whole milliseconds.
-	// The last charge may be later, by less than the time in which the fastest of
-	// its limits fills. It is set by Buckets, BucketPage and BucketsAt only.
-	Updated time.Time
+	// Updated is when the store last refilled the bucket, in Unix milliseconds. The
+	// last charge may be later, by less than the time in which the fastest of its
+	// limits fills. It is set by Buckets, BucketPage and BucketsAt only.
+	Updated int64
 	Detail  *Detail // nil if no limit is a quota and none was spared
 }
 

@@ -220,7 +220,7 @@ func (p *payer) currentBucket(now int64, all levels) (limiter.Bucket, bool) {
 	if !held {
 		seen.Account = rules.WithoutLevel(seen.Account)
 	}
-	seen.Updated = rules.UpdatedAt(max(img.refill, p.cached.maxRefill))
+	seen.Updated = max(img.refill, p.cached.maxRefill)
 	return seen, true
 }
 

@@ -58,6 +58,6 @@ func (n *namespace) view(now, back int64, key limiter.Scope, e *entry) limiter.B
 	if in.limits == nil {
 		seen.Account = rules.WithoutLevel(seen.Account)
 	}
-	seen.Updated = rules.UpdatedAt(updated)
+	seen.Updated = updated
 	return seen
 }

@@ -149,7 +149,7 @@ func repairListed(f *fixture) {
 	f.equal("buckets", f.buckets(0, limiter.Scope{Resource: model}), []limiter.Bucket{{
 		Account: &limiter.Account{Entity: "key-1", Resource: model, Limits: limits, Source: limiter.Scope{Entity: "key-1"}},
 		Tokens:  []int64{7_000, 30_000},
-		Updated: epoch,
+		Updated: epoch.UnixMilli(),
 	}})
 	// Peek repaired nothing: the old limits are back with their balances.
 	f.deleteConfig(limiter.Scope{Entity: "key-1"})

@@ -90,6 +90,6 @@ func (r *Repository) currentView(tx *tx, now int64, rec *record, generation int6
 	if !held {
 		seen.Account = rules.WithoutLevel(seen.Account)
 	}
-	seen.Updated = rules.UpdatedAt(updated)
+	seen.Updated = updated
 	return seen, nil
 }

@@ -75,7 +75,7 @@ func (s *space) idsOf(buckets []limiter.Bucket) []string {
 func newRow(b limiter.Bucket, l label, off switchSet) Row {
 	a := b.Account
 	return Row{
-		a.Entity, l.display(a.Entity), l.parent, l.cascade, a.Resource, newRowLimits(b), sourceOf(a), answer.TimeOrNull(b.Updated), off.refusing(a.Entity, a.Resource, l),
+		a.Entity, l.display(a.Entity), l.parent, l.cascade, a.Resource, newRowLimits(b), sourceOf(a), answer.TimeOrNull(time.UnixMilli(b.Updated).UTC()), off.refusing(a.Entity, a.Resource, l),
 	}
 }
 

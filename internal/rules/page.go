@@ -6,7 +6,6 @@ import (
 	"hash/crc32"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go"
 )
@@ -84,6 +83,3 @@ func parseCursor(s string) (p Place, ok bool) {
 	p = Place{string(rest[:size]), string(rest[size:])}
 	return p, p.Cursor() == s
 }
-
-// UpdatedAt returns a bucket's own time for limiter.Bucket.
-func UpdatedAt(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
