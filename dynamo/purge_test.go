@@ -104,7 +104,7 @@ func TestUsageDoesNotComeBackAfterAPurge(t *testing.T) {
 	r := dynamotest.Connect(t, s.TableName, nil)
 	ns, _ := newDoomedNamespace(t, r, r)
 	u := s.Repo.UsageStore(0)
-	late := s.shadowAddition(limiter.Daily, 1, 3)
+	late := s.shadowAddition(1, 3)
 	late.Bucket.Namespace = ns.ID
 	s.Must(u.AddUsage(t.Context(), late))
 	if left := fmt.Sprint(namespaceItems(t, s.TableName, ns.ID)); !strings.Contains(left, "#SHADOW#") || !strings.Contains(left, "#USAGE#") {
@@ -112,7 +112,7 @@ func TestUsageDoesNotComeBackAfterAPurge(t *testing.T) {
 	}
 	must(t, r.DeleteNamespace(t.Context(), deletedAt, "doomed"))
 	must(t, r.PurgeNamespace(t.Context(), ns.ID))
-	late = s.shadowAddition(limiter.Daily, 2, 4)
+	late = s.shadowAddition(2, 4)
 	late.Bucket.Namespace = ns.ID
 	s.Must(u.AddUsage(t.Context(), late))
 	if left := namespaceItems(t, s.TableName, ns.ID); len(left) > 0 {

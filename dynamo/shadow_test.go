@@ -91,8 +91,8 @@ func TestAChargeOfAShadowLimitOutlastsLostRaces(t *testing.T) {
 
 // shadowAddition returns the addition of the same changes. A shadow limit would have
 // refused each of them once.
-func (s *storedTable) shadowAddition(window limiter.Window, numbers ...int) aggregator.Addition {
-	a := s.addition("a", window, numbers...)
+func (s *storedTable) shadowAddition(numbers ...int) aggregator.Addition {
+	a := s.addition("a", limiter.Daily, numbers...)
 	for i := range a.Entries {
 		a.Entries[i].WouldRefuse = map[string]int64{"rpm": 1}
 	}
@@ -115,8 +115,8 @@ func TestWhatShadowLimitsWouldRefuseIsAddedOnce(t *testing.T) {
 	s.Must(u.AddUsage(t.Context(), s.addition("a", limiter.Daily, 1)))
 	s.CheckNoItem("{ns}/ENTITY#alice", "#SHADOW#gpt-4#2026-03-01T00:00:00Z#daily")
 	for range 2 {
-		s.Must(u.AddUsage(t.Context(), s.shadowAddition(limiter.Daily, 2, 3)))
-		s.Must(u.AddUsage(t.Context(), s.shadowAddition(limiter.Daily, 3, 4)))
+		s.Must(u.AddUsage(t.Context(), s.shadowAddition(2, 3)))
+		s.Must(u.AddUsage(t.Context(), s.shadowAddition(3, 4)))
 		s.Must(u.AddUsage(t.Context(), s.addition("a", limiter.Hourly, 4)))
 	}
 	for _, q := range []limiter.UsageQuery{{}, {Entity: "alice"}, {Resource: "gpt-4"}, {Entity: "alice", Resource: "gpt-4"}} {
@@ -147,7 +147,7 @@ func TestRequestsForWhatShadowLimitsWouldRefuse(t *testing.T) {
 	s := newStoredTable(t)
 	u := s.Repo.UsageStore(0)
 	for day := range 4 {
-		a := s.shadowAddition(limiter.Daily, day+1)
+		a := s.shadowAddition(day + 1)
 		if day < 2 {
 			a = s.addition("a", limiter.Daily, day+1)
 		}
