@@ -43,10 +43,12 @@ import (
 //	        It costs one transaction for each payer that has paid.
 //
 // A warm charge is gather, judge and write: one request for each payer. A stale
-// image costs one more. The way to the table is consume.go (the states), payer.go
-// (limits, image, decision), facts.go and fact_cache.go (cached records),
-// images.go (cached buckets), payer_write.go (writes, responses, retries) and
-// update.go (expressions). Package rules does the arithmetic, and request.go sends reads.
+// image costs one more. The way to the table is consume.go (the states),
+// consume_read.go (stale records), payer.go and payer_limits.go (limits, image,
+// decision), facts.go and fact_cache.go (cached records), images.go (cached
+// buckets), payer_write.go and payer_locked.go (writes, responses, retries) and
+// update.go (expressions). Package rules does the arithmetic, and request.go sends
+// reads.
 
 // maxRounds is how often a charge decides again after others changed a bucket.
 const maxRounds = 8
@@ -336,64 +338,6 @@ func (c *consumeOp) refuse(ctx context.Context) limiter.Outcome {
 		}
 	}
 	return c.outcome(false)
-}
-
-// undo gives back what the payers paid for a charge that failed.
-func (c *consumeOp) undo(ctx context.Context) {
-	if c.self == nil {
-		return
-	}
-	for _, p := range c.payers() {
-		p.undo(ctx, c.now, &c.charge.Amounts)
-	}
-}
-
-// paidWindows returns for each limit that the charge is judged by the window that
-// the plan has paid from, nil if the bucket has no quota.
-func (p *payer) paidWindows() []int64 {
-	after := &p.plan.after
-	if after.Starts == nil {
-		return nil
-	}
-	windows := make([]int64, len(p.plan.view.Account.Limits))
-	for i, l := range p.plan.view.Account.Limits {
-		if j := slices.IndexFunc(after.Account.Limits, func(own limiter.Limit) bool { return own.Name == l.Name }); j >= 0 {
-			windows[i] = after.Starts[j]
-		}
-	}
-	return windows
-}
-
-// undoTimeout is the time for a give-back whose caller does not wait for it.
-const undoTimeout = limiter.DefaultSettleTimeout
-
-// undo gives back what the payer paid. If ctx ends, the give-back continues in
-// the background, and Close waits for it.
-func (p *payer) undo(ctx context.Context, now int64, amounts *limiter.Amounts) {
-	if !p.paid {
-		return
-	}
-	p.paid = false
-	back := limiter.Credit{Account: p.plan.view.Account, Spared: p.plan.spared, Starts: p.paidWindows(), Undo: true}
-	for _, l := range back.Account.Limits { // the bucket may have other limits by now, which paid nothing
-		if n, named := amounts.Lookup(l.Name); named {
-			back.Amounts = back.Amounts.And(l.Name, n)
-		}
-	}
-	done := make(chan struct{})
-	give := func() {
-		defer close(done)
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
-		defer cancel()
-		_ = p.repo.uncharge(ctx, now, back)
-	}
-	if !p.repo.runInBackground(give) {
-		give()
-	}
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
 }
 
 // outcome returns the outcome by the payers' plans.

@@ -167,14 +167,14 @@ func (r *rogue) Fill(ctx context.Context, now time.Time, f limiter.Fill, ev limi
 
 func (r *rogue) SetSwitch(ctx context.Context, s limiter.Switch, ev limiter.AuditEvent) error {
 	if r.deaf {
-		s.Scope = limiter.Scope{Entity: "nobody-uses-it"}
+		s.Scope = limiter.Scope{Entity: "unused"}
 	}
 	return r.Repository.SetSwitch(ctx, s, ev)
 }
 
 func (r *rogue) DeleteSwitch(ctx context.Context, of limiter.Scope, ev limiter.AuditEvent) error {
 	if r.deaf {
-		of = limiter.Scope{Entity: "nobody-uses-it"}
+		of = limiter.Scope{Entity: "unused"}
 	}
 	return r.Repository.DeleteSwitch(ctx, of, ev)
 }
